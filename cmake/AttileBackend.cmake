@@ -1,0 +1,27 @@
+# attile_add_backend(NAME SOURCES ... [LIBRARIES ...])
+#
+# Makes a backend from sources that define ATTILE_BACKEND_ENTRY_SYMBOL, of type attile_backend_entry_fn. A name in ATTILE_BUILTIN_BACKENDS
+# becomes the object library attile_backend_<name>, linked into libattile with an entry of its own name; any other becomes the plugin
+# libattile_backend_<name>.so in attile-<major>/ beside libattile.
+set(ATTILE_BACKEND_MAP ${CMAKE_CURRENT_LIST_DIR}/attile_backend.map)
+function(attile_add_backend name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  set(target attile_backend_${name})
+  if(name IN_LIST ATTILE_BUILTIN_BACKENDS)
+    add_library(${target} OBJECT ${ARG_SOURCES})
+    target_compile_definitions(${target} PRIVATE ATTILE_BACKEND_ENTRY_SYMBOL=attile_backend_entry_v1_${name})
+  else()
+    add_library(${target} MODULE ${ARG_SOURCES})
+    target_compile_definitions(${target} PRIVATE ATTILE_BACKEND_ENTRY_SYMBOL=attile_backend_entry_v1)
+    set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/${ATTILE_BACKEND_SUBDIR}
+      LINK_DEPENDS ${ATTILE_BACKEND_MAP})
+    target_link_options(${target} PRIVATE -Wl,--version-script=${ATTILE_BACKEND_MAP} -Wl,--no-undefined)
+    if(ATTILE_SANITIZE)
+      target_link_options(${target} PRIVATE -Wl,--undefined-version)
+    endif()
+    target_link_libraries(${target} PRIVATE attile_static_runtime)
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${ATTILE_BACKEND_SUBDIR} COMPONENT backend_${name})
+  endif()
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE attile_headers attile_compiler ${ARG_LIBRARIES})
+endfunction()

@@ -1,0 +1,23 @@
+# Flags every target of the project is compiled with. No -ffast-math, ever: it changes the MXCSR of the host program and breaks NaN.
+add_library(attile_compiler INTERFACE)
+if(ATTILE_DEVELOPER)
+  target_compile_options(attile_compiler INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -Wpointer-arith -Wcast-qual -Wundef -Werror>
+    $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # GCC 12 takes every "text" + std::string for an overlapping copy (its bug 105651).
+    target_compile_options(attile_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+  endif()
+endif()
+if(ATTILE_SANITIZE)
+  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${ATTILE_SANITIZE}> $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer>)
+  add_link_options(-fsanitize=${ATTILE_SANITIZE})
+  if(ATTILE_SANITIZE MATCHES undefined)
+    add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize-recover=undefined>)
+  endif()
+endif()
+# The host program may use another C++ runtime: ours is linked in and hidden. The sanitizers' runtimes need the shared one.
+add_library(attile_static_runtime INTERFACE)
+if(NOT ATTILE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_link_options(attile_static_runtime INTERFACE -static-libstdc++ -static-libgcc)
+endif()
