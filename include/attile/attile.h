@@ -1,0 +1,906 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file attile.h
+ * @brief The whole public C interface of Attile: attention and matrix multiplication on whatever device is there.
+ *
+ * C99, needs only <stdint.h>. Every function is callable from C, C++, Fortran (ISO_C_BINDING), Rust and Python (ctypes).
+ *
+ * **Conventions that hold everywhere**
+ * - *Status.* A function that can fail returns an `int32_t`: 0 (ATTILE_OK) or one of the ATTILE_ERROR_ codes. The sentence
+ *   that explains the calling thread's last failure is read with attile_last_error(). After a failure nothing was written to
+ *   any output, unless the code is in the device block (5xxx), after which outputs are undefined.
+ *   No function aborts, exits, prints, throws, or registers code that runs at process exit.
+ * - *Structs.* A struct that the caller fills begins with `struct_size`, `flags`, `next`, and only ever grows at its end. Zero
+ *   a struct and stamp its size with its `_init` function; zero means default in every field. A program compiled against a newer
+ *   header works with an older library as long as the fields which that library does not know are zero, and gets
+ *   ATTILE_ERROR_STRUCT_TOO_NEW otherwise. `next` is reserved and must be NULL. attile_tensor alone is bare and frozen.
+ * - *Extents and strides* are `int64_t`; strides count elements, not bytes, and may be zero (inputs: broadcast) or negative.
+ *   Any extent may be 0. Outputs must not overlap themselves or any input (exceptions are stated where they exist).
+ * - *Memory.* A tensor may point to device, managed, pinned or ordinary host memory, whatever the backend: see attile_alloc().
+ *   `data` must be aligned to its element's size; more is never required (16 bytes is faster).
+ * - *Streams.* `stream` is the device's own handle (`cudaStream_t`, `hipStream_t`) or one from attile_stream_create(); NULL is the
+ *   default stream. If every tensor of a call is on the device, the call is asynchronous on that stream, and errors of
+ *   the device may surface in a later call. If any is in host memory, the call returns when the result is in place. CPU backends
+ *   always finish before they return.
+ * - *Threads.* Unless a function says otherwise, any number of threads may call it at once, on one context or on many.
+ * - *Numerics.* float16 and bfloat16 are storage: arithmetic is in float32. float64 is computed in float64. Results are bitwise
+ *   repeatable from run to run on one machine and build. Memory that a result does not depend on (masked keys, padding, C when
+ *   beta is 0) is never allowed to influence it, even if it holds NaN.
+ *
+ * Section order: version, status codes, types, contexts, tensors, gemm, attention, other operations, BLAS names, memory and
+ * streams, errors and report, extension.
+ */
+#ifndef ATTILE_ATTILE_H
+#define ATTILE_ATTILE_H
+
+#include <stdint.h>
+
+/** @def ATTILE_API @brief Marks what the library exports. */
+#if defined(_WIN32)
+#if defined(ATTILE_BUILDING_LIBRARY)
+#define ATTILE_API __declspec(dllexport)
+#else
+#define ATTILE_API __declspec(dllimport)
+#endif
+#elif defined(__GNUC__)
+#define ATTILE_API __attribute__((visibility("default")))
+#else
+#define ATTILE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * @defgroup version Version
+ * @{
+ */
+#define ATTILE_VERSION_MAJOR 1 /**< Changes when a program must be recompiled; also the number in libattile.so.1. */
+#define ATTILE_VERSION_MINOR 0 /**< Changes when something was added. */
+#define ATTILE_VERSION_PATCH 0 /**< Changes when something was mended. */
+
+/**
+ * @brief Version of the library that is loaded, as major * 1000000 + minor * 1000 + patch.
+ * @return The number; never fails. Since 1.0.
+ */
+ATTILE_API int32_t attile_version(void);
+/** @} */
+
+/**
+ * @defgroup status Status codes
+ * Blocks: 1xxx a wrong argument, 2xxx not supported by this backend, 3xxx backends and their loading, 4xxx memory,
+ * 5xxx the device, 9xxx a fault of the library. New codes may be added to a block; test `code / 1000` for the kind.
+ * @{
+ */
+#define ATTILE_OK 0                             /**< Success. */
+#define ATTILE_ERROR_NULL_ARGUMENT 1001         /**< A required pointer is NULL. */
+#define ATTILE_ERROR_INVALID_VALUE 1002         /**< A scalar argument is outside its domain. */
+#define ATTILE_ERROR_STRUCT_TOO_NEW 1003        /**< A field that this library does not know is not zero. */
+#define ATTILE_ERROR_STRUCT_SIZE 1004           /**< `struct_size` is not that of any released version: not initialised. */
+#define ATTILE_ERROR_INVALID_DTYPE 1005         /**< A data type is unknown, or not one this argument takes. */
+#define ATTILE_ERROR_INVALID_RANK 1006          /**< A rank is outside what this argument takes. */
+#define ATTILE_ERROR_INVALID_SHAPE 1007         /**< An extent is negative or absurd. */
+#define ATTILE_ERROR_SHAPE_MISMATCH 1008        /**< Two extents that must agree do not. */
+#define ATTILE_ERROR_INVALID_STRIDE 1009        /**< A stride makes an output overlap itself. */
+#define ATTILE_ERROR_OVERFLOW 1010              /**< Extents times strides exceed 63 bits. */
+#define ATTILE_ERROR_ALIASING 1011              /**< An output overlaps an input or another output. */
+#define ATTILE_ERROR_MISALIGNED 1012            /**< A data pointer is not a multiple of its element's size. */
+#define ATTILE_ERROR_WORKSPACE_TOO_SMALL 1013   /**< `workspace_bytes` is less than the query asks for. */
+#define ATTILE_ERROR_INVALID_FLAGS 1014         /**< An unknown flag is set, or `next` is not NULL. */
+#define ATTILE_ERROR_INVALID_CONTEXT 1015       /**< The context is NULL, destroyed, or no context. */
+#define ATTILE_ERROR_UNSUPPORTED_OPERATION 2001 /**< The backend does not have this operation. */
+#define ATTILE_ERROR_UNSUPPORTED_DTYPE 2002     /**< The backend does not have it for this data type. */
+#define ATTILE_ERROR_UNSUPPORTED_FEATURE 2003   /**< The backend does not have it with this option. */
+#define ATTILE_ERROR_UNSUPPORTED_SHAPE 2004     /**< The shape exceeds a limit of the backend or its device. */
+#define ATTILE_ERROR_UNSUPPORTED_MEMORY 2005    /**< The kind of memory cannot be used here. */
+#define ATTILE_ERROR_BACKEND_NOT_FOUND 3001     /**< No file of that backend in any directory searched. */
+#define ATTILE_ERROR_BACKEND_LOAD 3002          /**< The file is there and the system's loader refused it. */
+#define ATTILE_ERROR_BACKEND_INCOMPATIBLE 3003  /**< It speaks another version of the backend contract. */
+#define ATTILE_ERROR_BACKEND_REFUSED 3004       /**< It loaded and cannot run here: no driver, no device, another CPU. */
+#define ATTILE_ERROR_BACKEND_SELECTION 3005     /**< The selection string is malformed. */
+#define ATTILE_ERROR_BACKEND_CONTRACT 3006      /**< The backend broke the contract. */
+#define ATTILE_ERROR_BACKEND_EXISTS 3007        /**< A backend of that name is already registered. */
+#define ATTILE_ERROR_OUT_OF_HOST_MEMORY 4001    /**< Ordinary or pinned memory is exhausted. */
+#define ATTILE_ERROR_OUT_OF_DEVICE_MEMORY 4002  /**< Device memory is exhausted. */
+#define ATTILE_ERROR_UNKNOWN_POINTER 4003       /**< The pointer was not given out by this context. */
+#define ATTILE_ERROR_DEVICE_FAULT 5001          /**< The device reported a fault that stays with the context; make a new one. */
+#define ATTILE_ERROR_DEVICE_LAUNCH 5002         /**< A kernel could not be launched. */
+#define ATTILE_ERROR_DEVICE_RUNTIME 5003        /**< Another error of the device's runtime. */
+#define ATTILE_ERROR_AFTER_FORK 5004            /**< The context belongs to the process this one was forked from. */
+#define ATTILE_ERROR_INTERNAL 9001              /**< A fault of the library; the sentence helps to report it. */
+
+/**
+ * @brief The name of a status code, e.g. "ATTILE_ERROR_SHAPE_MISMATCH".
+ * @param status Any number.
+ * @return A static string, never NULL; "ATTILE_ERROR_UNKNOWN" for a number that is no code. Since 1.0.
+ */
+ATTILE_API const char *attile_status_name(int32_t status);
+/** @} */
+
+/**
+ * @defgroup types Data types, devices, memory
+ * @{
+ */
+/* A data type's number is DLPack's type code times 256 plus its bits, lanes 1. */
+#define ATTILE_F32 0x0220  /**< IEEE float32 (DLPack kDLFloat 2, 32 bits). */
+#define ATTILE_F64 0x0240  /**< IEEE float64. */
+#define ATTILE_F16 0x0210  /**< IEEE float16, storage only. */
+#define ATTILE_BF16 0x0410 /**< bfloat16, storage only (DLPack kDLBfloat 4). */
+#define ATTILE_I32 0x0020  /**< int32: lengths and tables (DLPack kDLInt 0). */
+#define ATTILE_U8 0x0108   /**< uint8: a boolean mask, 0 or not 0 (DLPack kDLUInt 1). */
+#define ATTILE_BOOL 0x0608 /**< one-byte boolean: as ATTILE_U8 (DLPack kDLBool 6). */
+
+/* A device type's number is DLPack's. */
+#define ATTILE_DEVICE_CPU 1   /**< kDLCPU */
+#define ATTILE_DEVICE_CUDA 2  /**< kDLCUDA */
+#define ATTILE_DEVICE_ROCM 10 /**< kDLROCM */
+
+#define ATTILE_MEMORY_HOST 0    /**< Ordinary memory (malloc, stack, mmap). */
+#define ATTILE_MEMORY_PINNED 1  /**< Page-locked host memory that the device can reach. */
+#define ATTILE_MEMORY_MANAGED 2 /**< Memory that migrates between host and device. */
+#define ATTILE_MEMORY_DEVICE 3  /**< The device's own memory; ordinary memory on CPU backends. */
+
+/* Flags of operations; each args struct says which it takes. */
+#define ATTILE_FLAG_BATCH_INVARIANT 0x1u        /**< A row's bits do not depend on the batch around it or on how it was split. */
+#define ATTILE_FLAG_NO_ALLOC 0x2u               /**< Fail with ATTILE_ERROR_WORKSPACE_TOO_SMALL rather than allocate a workspace. */
+#define ATTILE_FLAG_ALLOW_SPLIT_TF32 0x4u       /**< float32 products may be made of several TF32 products of a tensor core. */
+#define ATTILE_FLAG_ALLOW_NONDETERMINISTIC 0x8u /**< Results may differ in the last bits from run to run. */
+/** @} */
+
+/**
+ * @defgroup context Contexts
+ * @{
+ */
+/** One backend on one device. Opaque; made by attile_context_create(). */
+typedef struct attile_context attile_context;
+
+/** Options of attile_context_create(); NULL or all zero is the default. Fill with attile_context_options_init() first. */
+typedef struct attile_context_options {
+    uint32_t struct_size; /**< sizeof(attile_context_options). */
+    uint32_t flags;       /**< Must be 0. */
+    const void *next;     /**< Must be NULL. */
+    /** Which backend: a name ("cuda", "cuda:1"), strict; a comma list, tried in order; "auto". NULL: the environment variable
+        ATTILE_BACKEND, and "auto" where that is unset or empty. At most 255 bytes. */
+    const char *backend;
+    int32_t threads;    /**< CPU backends: threads a call may use; 0: OMP_NUM_THREADS, else every processor allowed. */
+    int32_t reserved;   /**< Must be 0. */
+    int64_t pool_bytes; /**< Bytes of unused workspace that the context may keep for later calls; 0: the backend's default. */
+} attile_context_options;
+
+/** What a context runs on. Filled by attile_context_get_info(); what is unknown is 0 or "". */
+typedef struct attile_context_info {
+    uint32_t struct_size;         /**< sizeof(attile_context_info), set by the caller. */
+    uint32_t flags;               /**< 0. */
+    const void *next;             /**< NULL. */
+    char backend[32];             /**< The backend's name, "cpu". */
+    char backend_version[32];     /**< Its version, "1.0.0". */
+    char device_name[128];        /**< The device's name as its maker gives it. */
+    char arch[64];                /**< "sm_61", "gfx90a", "AVX2". */
+    int32_t device_type;          /**< ATTILE_DEVICE_ constant. */
+    int32_t device_index;         /**< Its number among the devices of that type. */
+    int32_t compute_units;        /**< Multiprocessors, compute units or cores. */
+    int32_t threads;              /**< CPU backends: threads a call uses. */
+    int32_t lane_width;           /**< Lanes of a warp or wave; float32 lanes of a vector on a CPU. */
+    int32_t max_threads_per_unit; /**< Resident threads a compute unit holds. */
+    int32_t max_blocks_per_unit;  /**< Resident blocks a compute unit holds. */
+    int32_t registers_per_unit;   /**< 32-bit registers of a compute unit. */
+    int64_t memory_total;         /**< Bytes of the device's memory. */
+    int64_t memory_free;          /**< Bytes of it free now. */
+    int64_t shared_per_block;     /**< Bytes of shared memory a block can use without opting in. */
+    int64_t shared_per_unit;      /**< Bytes of shared memory of a compute unit. */
+    int64_t l2_bytes;             /**< Bytes of the last cache that all compute units share. */
+    double clock_hz;              /**< The clock that the peaks assume. */
+    double peak_flops_f32;        /**< Floating-point operations a second, a fused multiply-add counting two; no tensor cores. */
+    double peak_flops_f64;        /**< Likewise in float64. */
+    double peak_flops_f16;        /**< Likewise of float16 matrix units where this backend uses them, else 0. */
+    double peak_bandwidth;        /**< Bytes a second of the device's memory. */
+} attile_context_info;
+
+/**
+ * @brief Zero an options struct and stamp its size.
+ * @param options What to initialise; NULL does nothing.
+ * @param size sizeof *options as the caller was compiled. Since 1.0.
+ */
+ATTILE_API void attile_context_options_init(attile_context_options *options, uint64_t size);
+
+/** @brief Zero an info struct and stamp its size. @param info What to initialise; NULL does nothing. @param size sizeof *info. Since 1.0.
+ */
+ATTILE_API void attile_context_info_init(attile_context_info *info, uint64_t size);
+
+/**
+ * @brief Choose a backend and open its device.
+ *
+ * The first call searches for backends and loads what the selection names; loaded backends stay loaded until the process ends.
+ * A single name is strict: if that backend cannot run here the call fails, it never falls back to another.
+ * @param options NULL, or what to open.
+ * @param[out] context The new context; set to NULL on failure.
+ * @return
+ * - ATTILE_OK
+ * - ATTILE_ERROR_NULL_ARGUMENT: `context` is NULL
+ * - ATTILE_ERROR_STRUCT_SIZE, ATTILE_ERROR_STRUCT_TOO_NEW, ATTILE_ERROR_INVALID_FLAGS, ATTILE_ERROR_INVALID_VALUE: `options`
+ * - ATTILE_ERROR_BACKEND_SELECTION: the selection string has an empty or impossible name, a path, or is too long
+ * - ATTILE_ERROR_BACKEND_NOT_FOUND, ATTILE_ERROR_BACKEND_LOAD, ATTILE_ERROR_BACKEND_INCOMPATIBLE, ATTILE_ERROR_BACKEND_REFUSED,
+ *   ATTILE_ERROR_BACKEND_CONTRACT: why the backend named, or the last of a list, was not taken; attile_backend_report() has all
+ * - ATTILE_ERROR_OUT_OF_HOST_MEMORY, ATTILE_ERROR_OUT_OF_DEVICE_MEMORY, or a device code
+ *
+ * Thread safety: safe. Asynchrony: none. Since 1.0.
+ */
+ATTILE_API int32_t attile_context_create(const attile_context_options *options, attile_context **context);
+
+/**
+ * @brief Close a context: waits for its work, releases its memory pool and any memory still allocated from it.
+ * @param context A context that no other thread is using; NULL does nothing. Since 1.0.
+ */
+ATTILE_API void attile_context_destroy(attile_context *context);
+
+/**
+ * @brief What a context runs on.
+ * @param context A context.
+ * @param[in,out] info Initialised by attile_context_info_init(); filled as far as its struct_size reaches.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_NULL_ARGUMENT; ATTILE_ERROR_STRUCT_SIZE; a device code.
+ *
+ * Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_context_get_info(attile_context *context, attile_context_info *info);
+/** @} */
+
+/**
+ * @defgroup tensor Tensors
+ * @{
+ */
+/** A strided view of memory that the caller owns. Frozen: this layout never changes. An absent optional tensor is all zero. */
+typedef struct attile_tensor {
+    void *data;        /**< First element, the one at index 0 in every axis; may be NULL if an extent is 0. */
+    int32_t dtype;     /**< ATTILE_F32 and so on; 0: the tensor is absent. */
+    int32_t rank;      /**< 1 to 4. */
+    int64_t shape[4];  /**< Extents, slowest axis by convention first; entries from `rank` on are ignored. */
+    int64_t stride[4]; /**< Distance in elements between neighbours along each axis. */
+} attile_tensor;
+
+/**
+ * @brief Describe dense row-major memory: stride[rank-1] = 1, stride[i] = stride[i+1] * shape[i+1].
+ *
+ * Set `stride` afterwards for any other layout.
+ * @param[out] tensor What to fill.
+ * @param data First element.
+ * @param dtype ATTILE_F32 and so on.
+ * @param rank 1 to 4.
+ * @param shape `rank` extents.
+ * @return ATTILE_OK; ATTILE_ERROR_NULL_ARGUMENT: `tensor` or `shape`; ATTILE_ERROR_INVALID_DTYPE; ATTILE_ERROR_INVALID_RANK;
+ *   ATTILE_ERROR_INVALID_SHAPE: a negative extent; ATTILE_ERROR_OVERFLOW. On failure the tensor is left all zero.
+ *
+ * Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_tensor_init(attile_tensor *tensor, void *data, int32_t dtype, int32_t rank, const int64_t *shape);
+/** @} */
+
+/**
+ * @defgroup query Support queries
+ * @{
+ */
+#define ATTILE_SUPPORT_NONE 0     /**< The call would fail with `status`. */
+#define ATTILE_SUPPORT_EMULATED 1 /**< The call works, by a general path that is slow or needs conversions. */
+#define ATTILE_SUPPORT_NATIVE 2   /**< The call works by a kernel made for it. */
+
+/** Answer of an operation's query: how a call with these arguments would run. What is unknown is 0 or "". */
+typedef struct attile_support {
+    uint32_t struct_size;    /**< sizeof(attile_support), set by the caller. */
+    uint32_t flags;          /**< 0. */
+    const void *next;        /**< NULL. */
+    int32_t level;           /**< ATTILE_SUPPORT_ constant. */
+    int32_t status;          /**< The code a call would return: ATTILE_OK, or 2xxx when `level` is NONE. */
+    int64_t workspace_bytes; /**< Workspace the call wants; give it, or leave it to the context's pool. */
+    char kernel[96];         /**< The kernel's name. */
+    char text[256];          /**< Why NONE; or why not a faster kernel. */
+    double flops;            /**< Floating-point operations of the definition, a multiply-add counting two. */
+    double bytes;            /**< Fewest bytes of memory traffic: each input read once, each output written once. */
+    int32_t tile_m;          /**< Rows of the output a block makes. */
+    int32_t tile_n;          /**< Columns (attention: keys) a block takes at a time. */
+    int32_t tile_k;          /**< Depth of the inner product taken at a time. */
+    int32_t threads;         /**< Threads a block. */
+    int32_t registers;       /**< Registers a thread. */
+    int32_t shared_bytes;    /**< Shared memory a block, static and dynamic. */
+    int32_t blocks_per_unit; /**< Blocks resident on a compute unit, as the device computes it. */
+    int32_t splits;          /**< Parts into which the sum (gemm) or the keys (attention) are split over blocks. */
+    int64_t blocks;          /**< Blocks launched. */
+    double predicted_share;  /**< Share of the bounding roof that the kernel is expected to reach, 0 to 1. */
+} attile_support;
+
+/** @brief Zero a support struct and stamp its size. @param support What to initialise; NULL does nothing. @param size sizeof *support.
+ * Since 1.0. */
+ATTILE_API void attile_support_init(attile_support *support, uint64_t size);
+/** @} */
+
+/**
+ * @defgroup gemm Matrix multiplication
+ * @{
+ */
+#define ATTILE_BIAS_NONE 0    /**< No bias. */
+#define ATTILE_BIAS_COLUMNS 1 /**< bias[n] is added to column n of every row. */
+#define ATTILE_BIAS_ROWS 2    /**< bias[m] is added to row m of every column. */
+
+#define ATTILE_ACTIVATION_NONE 0      /**< x */
+#define ATTILE_ACTIVATION_RELU 1      /**< max(x, 0); NaN stays NaN. */
+#define ATTILE_ACTIVATION_GELU 2      /**< x/2 (1 + erf(x / sqrt 2)) */
+#define ATTILE_ACTIVATION_GELU_TANH 3 /**< x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+#define ATTILE_ACTIVATION_SILU 4      /**< x / (1 + exp(-x)) */
+
+/** Arguments of attile_gemm(). */
+typedef struct attile_gemm_args {
+    uint32_t struct_size;    /**< sizeof(attile_gemm_args); attile_gemm_init() sets it. */
+    uint32_t flags;          /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC, _ALLOW_SPLIT_TF32, _ALLOW_NONDETERMINISTIC. */
+    const void *next;        /**< Must be NULL. */
+    void *stream;            /**< Stream to run on; NULL: the default stream. */
+    void *workspace;         /**< Device memory for intermediate results, 256-byte aligned; NULL: taken from the context's pool. */
+    int64_t workspace_bytes; /**< Its size. */
+    attile_tensor a;         /**< [batch..., M, K] */
+    attile_tensor b;         /**< [batch..., K, N] */
+    attile_tensor c;         /**< [batch..., M, N]; may be absent if beta is 0, and is not read then. May be the same view as d. */
+    attile_tensor d;         /**< [batch..., M, N], the output. */
+    double alpha;            /**< Factor of A B. attile_gemm_init() sets it to 1, the one field it does not zero. */
+    double beta;             /**< Factor of C. */
+    attile_tensor bias;      /**< [batch..., N] or [batch..., M] as `bias_axis` says; absent for none. */
+    int32_t bias_axis;       /**< ATTILE_BIAS_ constant. */
+    int32_t activation;      /**< ATTILE_ACTIVATION_ constant. */
+} attile_gemm_args;
+
+/** @brief Zero the arguments, stamp their size, set alpha to 1. @param args What to initialise; NULL does nothing. @param size sizeof
+ * *args. Since 1.0. */
+ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
+
+/**
+ * @brief Matrix multiplication, D = activation(alpha A B + beta C + bias).
+ *
+ * **Formula** d[.., m, n] = activation(alpha sum_k a[.., m, k] b[.., k, n] + beta c[.., m, n] + bias). With beta = 0, C is not
+ * read; with alpha = 0 or K = 0, A and B are not read and the product is 0.
+ *
+ * **Shapes and strides** d has rank 2, 3 or 4; a, b, c have rank 2 up to that of d, and their missing leading axes, like batch
+ * axes of extent 1 or stride 0, are broadcast. A transposed or column-major matrix is expressed by its strides. Data types: a
+ * and b alike, one of f32, f64, f16, bf16; c and d alike, that type, or f32 if a and b are f16 or bf16; bias as d or f32. Sums
+ * are in f32, of f64 in f64.
+ *
+ * **Memory** Any kind. d must not overlap a, b or bias; c may be exactly d's view, and must not overlap it otherwise.
+ *
+ * **Stream** On args->stream; asynchronous if all memory is the device's.
+ *
+ * **Thread safety** Safe.
+ *
+ * @param context The context to run on.
+ * @param args What to compute.
+ * @return
+ * - ATTILE_OK
+ * - ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_NULL_ARGUMENT: `args`, or the data of a non-empty tensor
+ * - ATTILE_ERROR_STRUCT_SIZE, ATTILE_ERROR_STRUCT_TOO_NEW, ATTILE_ERROR_INVALID_FLAGS: the struct's head
+ * - ATTILE_ERROR_INVALID_DTYPE, ATTILE_ERROR_INVALID_RANK, ATTILE_ERROR_INVALID_SHAPE, ATTILE_ERROR_INVALID_STRIDE,
+ *   ATTILE_ERROR_OVERFLOW, ATTILE_ERROR_MISALIGNED: a tensor by itself
+ * - ATTILE_ERROR_SHAPE_MISMATCH: inner, outer or batch extents that disagree
+ * - ATTILE_ERROR_INVALID_VALUE: alpha or beta is not finite, beta is not 0 and c is absent, bias without an axis or the reverse,
+ *   unknown bias_axis or activation, negative workspace_bytes
+ * - ATTILE_ERROR_ALIASING: d overlaps an input
+ * - ATTILE_ERROR_WORKSPACE_TOO_SMALL: a workspace was given, or NO_ALLOC set, and it is smaller than the query says
+ * - a code of block 2xxx: the backend lacks it, and attile_gemm_query() says so too; 4xxx, 5xxx: memory or device
+ *
+ * Since 1.0.
+ */
+ATTILE_API int32_t attile_gemm(attile_context *context, const attile_gemm_args *args);
+
+/**
+ * @brief How attile_gemm() would run with these arguments. Reads no tensor data; data pointers may be NULL.
+ * @param context The context.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_support_init(); filled as far as its struct_size reaches.
+ * @return ATTILE_OK, also when the answer is ATTILE_SUPPORT_NONE; else the argument code that attile_gemm() would return. Since 1.0.
+ */
+ATTILE_API int32_t attile_gemm_query(attile_context *context, const attile_gemm_args *args, attile_support *support);
+/** @} */
+
+/**
+ * @defgroup attention Attention
+ * @{
+ */
+/* Which keys j a query row i may see. Rows and keys are counted within the batch entry (packed: within the sequence); len_k is the
+   number of keys there after key_lengths. The diagonal is j = i + shift: shift is 0 for the TOP_LEFT masks and len_k - len_q for
+   the BOTTOM_RIGHT ones. */
+#define ATTILE_MASK_NONE 0                /**< Every key. */
+#define ATTILE_MASK_CAUSAL_TOP_LEFT 1     /**< j <= i */
+#define ATTILE_MASK_CAUSAL_BOTTOM_RIGHT 2 /**< j <= i + len_k - len_q: the last row sees every key. */
+#define ATTILE_MASK_WINDOW_TOP_LEFT 3     /**< i - window_left <= j <= i + window_right */
+#define ATTILE_MASK_WINDOW_BOTTOM_RIGHT 4 /**< The same about j = i + len_k - len_q. */
+
+/** Arguments of attile_attention(). */
+typedef struct attile_attention_args {
+    uint32_t struct_size;       /**< sizeof(attile_attention_args); attile_attention_init() sets it. */
+    uint32_t flags;             /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC, _ALLOW_SPLIT_TF32. */
+    const void *next;           /**< Must be NULL. */
+    void *stream;               /**< Stream to run on; NULL: the default stream. */
+    void *workspace;            /**< Device memory for intermediate results, 256-byte aligned; NULL: taken from the context's pool. */
+    int64_t workspace_bytes;    /**< Its size. */
+    attile_tensor q;            /**< [B, Hq, Lq, D] */
+    attile_tensor k;            /**< [B, Hkv, Lk, D]; paged: [pages, Hkv, page_size, D] */
+    attile_tensor v;            /**< [B, Hkv, Lk, Dv]; paged: [pages, Hkv, page_size, Dv] */
+    attile_tensor o;            /**< [B, Hq, Lq, Dv], the output. */
+    attile_tensor lse;          /**< [B, Hq, Lq], optional output: natural logarithm of the softmax denominator. */
+    double scale;               /**< Factor of q.k; 0: 1/sqrt(D). */
+    double softcap;             /**< 0: none; c > 0: s becomes c tanh(s / c). */
+    int32_t mask;               /**< ATTILE_MASK_ constant. */
+    int32_t reserved;           /**< Must be 0. */
+    int64_t window_left;        /**< WINDOW masks: keys before the diagonal that are seen, the diagonal not counted; -1: all. Else 0. */
+    int64_t window_right;       /**< WINDOW masks: keys after the diagonal that are seen; -1: all. Else 0. */
+    attile_tensor bias;         /**< Optional, added to the scores: rank 1..4, broadcast to [B, Hq, Lq, Lk]. */
+    attile_tensor allowed;      /**< Optional, ATTILE_BOOL or ATTILE_U8, broadcast likewise: a key with 0 is not seen. */
+    attile_tensor alibi_slopes; /**< Optional, [Hq] or [B, Hq]: -slope |j - i - shift| is added to the scores. */
+    attile_tensor sinks;        /**< Optional, [Hq]: exp(sink) is added to the softmax denominator of every row of that head. */
+    attile_tensor key_lengths;  /**< Optional, i32 [B]: keys of each batch entry; those from there on are not read. */
+    attile_tensor cu_len_q;     /**< Packed sequences: i32 [B+1], where each sequence's rows start in q, o and lse; the last is the end. */
+    attile_tensor cu_len_k;     /**< Packed sequences: likewise of k and v. */
+    int64_t max_len_q;          /**< Packed: no sequence has more rows; 0: all rows of q. */
+    int64_t max_len_k;          /**< Packed: no sequence has more keys; 0: all keys of k. */
+    attile_tensor block_table;  /**< Paged K/V: i32 [B, max_pages], the page that holds each run of page_size keys. */
+} attile_attention_args;
+
+/** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.0.
+ */
+ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size);
+
+/**
+ * @brief Scaled dot-product attention, O = softmax(scale Q K^T) V, with every usual variation.
+ *
+ * **Formula** for each batch entry b, query head h, row i, with g = h / (Hq / Hkv):
+ * s_j = scale sum_d q[b,h,i,d] k[b,g,j,d]; then, each if asked for and in this order: s_j = softcap tanh(s_j / softcap);
+ * s_j += bias[b,h,i,j]; s_j -= slope |j - i - shift|; s_j = -inf where the mask, `allowed` or a length hides key j.
+ * Z = sum_j exp(s_j) + exp(sink); o[b,h,i,:] = sum_j exp(s_j) / Z v[b,g,j,:]; lse[b,h,i] = log Z.
+ * A row that sees no key gives o = 0 and lse = -inf (the sink's value if there is one). -inf in `bias` hides a key as the mask does.
+ * A score that comes out as -inf takes no part either; a row whose scores or sink hold NaN or +inf gives NaN in o and lse.
+ * ALiBi's shift is that of the mask, and len_k - len_q for ATTILE_MASK_NONE.
+ *
+ * **Shapes and strides** Axes in the order above whatever their order in memory: [B, L, H, D] storage or Fortran's q(d,l,h,b) are a
+ * matter of strides. Any strides, also 0 and negative for inputs. Hq is a multiple of Hkv (grouped and multi-query attention);
+ * consecutive query heads share a key head. Dv may differ from D. D and Dv from 1; D = 0 gives scores of 0. q, k, v and o of one type
+ * of f32, f64, f16, bf16; o may also be f32. lse: f32, of f64 inputs f64. bias: that type or f32. alibi_slopes and sinks: f32, of
+ * f64 inputs f64 or f32. `bias` and `allowed` align their last axis with the keys; a missing axis, extent 1 or stride 0 broadcasts.
+ *
+ * **Packed sequences** give cu_len_q and cu_len_k with q [1, Hq, total_q, D], k [1, Hkv, total_k, D], v, o alike, lse [1, Hq, total_q];
+ * B is then the number of sequences, and the axes Lq, Lk of `bias` and `allowed` count within a sequence, up to max_len. key_lengths may
+ * shorten the sequences' keys further. Rows of o and lse that belong to no sequence are not written, nor are those of a sequence beyond
+ * max_len_q; keys of a sequence beyond max_len_k are not seen.
+ *
+ * **Paged K/V** give block_table and key_lengths: key j of entry b lies in page block_table[b, j / page_size] at j % page_size, and
+ * Lk is max_pages page_size. Entries of the table past a length are not read. Not together with packed keys (cu_len_k); packed queries are.
+ *
+ * Lengths, offsets and page numbers are data and cannot be checked beforehand on a device: a length is clamped to what there
+ * is, and keys of a page number out of range count as hidden.
+ *
+ * **Memory** Any kind. o and lse must not overlap any other tensor.
+ *
+ * **Stream** On args->stream; asynchronous if all memory is the device's.
+ *
+ * **Thread safety** Safe.
+ *
+ * @param context The context to run on.
+ * @param args What to compute.
+ * @return
+ * - ATTILE_OK
+ * - ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_NULL_ARGUMENT: `args`, q, k, v or o absent, or the data of a non-empty tensor
+ * - ATTILE_ERROR_STRUCT_SIZE, ATTILE_ERROR_STRUCT_TOO_NEW, ATTILE_ERROR_INVALID_FLAGS: the struct's head
+ * - ATTILE_ERROR_INVALID_DTYPE, ATTILE_ERROR_INVALID_RANK, ATTILE_ERROR_INVALID_SHAPE, ATTILE_ERROR_INVALID_STRIDE,
+ *   ATTILE_ERROR_OVERFLOW, ATTILE_ERROR_MISALIGNED: a tensor by itself
+ * - ATTILE_ERROR_SHAPE_MISMATCH: tensors that disagree, Hq no multiple of Hkv
+ * - ATTILE_ERROR_INVALID_VALUE: scale not finite, softcap negative or not finite, unknown mask, window values with a mask that is no
+ *   window or below -1, one of a packed pair without the other, a block_table without key_lengths or with cu_len_k, negative sizes
+ * - ATTILE_ERROR_ALIASING: an output overlaps something
+ * - ATTILE_ERROR_WORKSPACE_TOO_SMALL: a workspace was given, or NO_ALLOC set, and it is smaller than the query says
+ * - a code of block 2xxx: the backend lacks it, and attile_attention_query() says so too; 4xxx, 5xxx: memory or device
+ *
+ * Since 1.0.
+ */
+ATTILE_API int32_t attile_attention(attile_context *context, const attile_attention_args *args);
+
+/**
+ * @brief How attile_attention() would run with these arguments. Reads no tensor data; data pointers may be NULL.
+ * @param context The context.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_support_init().
+ * @return ATTILE_OK, also when the answer is ATTILE_SUPPORT_NONE; else the argument code that attile_attention() would return. Since 1.0.
+ */
+ATTILE_API int32_t attile_attention_query(attile_context *context, const attile_attention_args *args, attile_support *support);
+
+/** Arguments of attile_attention_backward(). */
+typedef struct attile_attention_backward_args {
+    uint32_t struct_size;                 /**< sizeof(attile_attention_backward_args). */
+    uint32_t flags;                       /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC, _ALLOW_SPLIT_TF32, _ALLOW_NONDETERMINISTIC. */
+    const void *next;                     /**< Must be NULL. */
+    void *stream;                         /**< Stream to run on; the one in `forward` is not used. */
+    void *workspace;                      /**< As for attile_attention(); the one in `forward` is not used. */
+    int64_t workspace_bytes;              /**< Its size. */
+    const attile_attention_args *forward; /**< The forward call's arguments. Its o and lse, both required, are inputs here. */
+    attile_tensor dout;                   /**< [B, Hq, Lq, Dv], gradient with respect to o. */
+    attile_tensor dq;                     /**< [B, Hq, Lq, D], output. */
+    attile_tensor dk;                     /**< [B, Hkv, Lk, D], output, summed over the query heads of a group. */
+    attile_tensor dv;                     /**< [B, Hkv, Lk, Dv], output, likewise. */
+    attile_tensor dbias;                  /**< Optional output of bias's rank and shape, summed over the axes that bias broadcasts. */
+    attile_tensor dsinks;                 /**< Optional output, [Hq]. */
+} attile_attention_backward_args;
+
+/** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.0.
+ */
+ATTILE_API void attile_attention_backward_init(attile_attention_backward_args *args, uint64_t size);
+
+/**
+ * @brief Gradients of attile_attention().
+ *
+ * **Formula** with p_ij = exp(s_ij - lse_i) and delta_i = sum_d dout_id o_id: dv_j = sum_i p_ij dout_i; dp_ij = sum_d dout_id v_jd;
+ * ds_ij = p_ij (dp_ij - delta_i), which is dbias; through softcap ds_ij (1 - (c_ij / softcap)^2), c the capped score; then
+ * dq_i = scale sum_j ds_ij k_j; dk_j = scale sum_i ds_ij q_i; dsink = - sum_i exp(sink - lse_i) delta_i. Hidden pairs contribute
+ * nothing; keys and rows that take part in nothing get 0. With packed sequences the same axes are packed in the gradients. Rows of
+ * q, k, v beyond the sequences' ends get gradient 0.
+ *
+ * **Shapes, memory, stream, thread safety** as attile_attention(); dout of q's type or o's; dq, dk, dv of q's type or f32 each; dbias and
+ * dsinks of bias's and sinks' type or f32. Paged K/V is refused with ATTILE_ERROR_UNSUPPORTED_FEATURE.
+ *
+ * @param context The context to run on.
+ * @param args What to compute.
+ * @return As attile_attention(); ATTILE_ERROR_NULL_ARGUMENT also for an absent `forward`, lse, dout, dq, dk or dv;
+ *   ATTILE_ERROR_INVALID_VALUE for dbias without bias or dsinks without sinks. Since 1.0.
+ */
+ATTILE_API int32_t attile_attention_backward(attile_context *context, const attile_attention_backward_args *args);
+
+/**
+ * @brief How attile_attention_backward() would run with these arguments. Reads no tensor data; data pointers may be NULL.
+ * @param context The context.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_support_init().
+ * @return As attile_attention_query(). Since 1.0.
+ */
+ATTILE_API int32_t attile_attention_backward_query(attile_context *context, const attile_attention_backward_args *args,
+                                                   attile_support *support);
+
+/** Arguments of attile_attention_merge(). */
+typedef struct attile_attention_merge_args {
+    uint32_t struct_size;           /**< sizeof(attile_attention_merge_args). */
+    uint32_t flags;                 /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC. */
+    const void *next;               /**< Must be NULL. */
+    void *stream;                   /**< Stream to run on; NULL: the default stream. */
+    void *workspace;                /**< As for attile_attention(). */
+    int64_t workspace_bytes;        /**< Its size. */
+    const attile_tensor *o_parts;   /**< `parts` tensors [B, H, L, Dv], all of one type. */
+    const attile_tensor *lse_parts; /**< `parts` tensors [B, H, L], f32, or f64 with f64 parts. */
+    int64_t parts;                  /**< How many, at least 1. */
+    attile_tensor o;                /**< [B, H, L, Dv], output, of the parts' type or any narrower. May be the same view as any one part. */
+    attile_tensor lse;              /**< [B, H, L], optional output. May be the same view as any one part's. */
+} attile_attention_merge_args;
+
+/** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.0.
+ */
+ATTILE_API void attile_attention_merge_init(attile_attention_merge_args *args, uint64_t size);
+
+/**
+ * @brief Combine attention results over disjoint ranges of keys into the result over all of them.
+ *
+ * **Formula** lse = log sum_p exp(lse_p); o = sum_p exp(lse_p - lse) o_p. A part with lse_p = -inf contributes nothing, whatever its o
+ * holds; if all are, o = 0 and lse = -inf.
+ *
+ * **Shapes, strides, memory, stream, thread safety** as attile_attention(). A sink must have been given to one part only.
+ *
+ * @param context The context to run on.
+ * @param args What to compute.
+ * @return As attile_attention(); ATTILE_ERROR_INVALID_VALUE: `parts` below 1. Since 1.0.
+ */
+ATTILE_API int32_t attile_attention_merge(attile_context *context, const attile_attention_merge_args *args);
+
+/**
+ * @brief How attile_attention_merge() would run with these arguments. Reads no tensor data.
+ * @param context The context.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_support_init().
+ * @return As attile_attention_query(). Since 1.0.
+ */
+ATTILE_API int32_t attile_attention_merge_query(attile_context *context, const attile_attention_merge_args *args, attile_support *support);
+/** @} */
+
+/**
+ * @defgroup reductions Reductions and softmax
+ * @{
+ */
+#define ATTILE_REDUCE_SUM 1  /**< Sum; 0 over no elements. */
+#define ATTILE_REDUCE_MAX 2  /**< Largest; NaN if any is; -inf over no elements. */
+#define ATTILE_REDUCE_MIN 3  /**< Smallest; NaN if any is; +inf over no elements. */
+#define ATTILE_REDUCE_MEAN 4 /**< Sum over count; NaN over no elements. */
+
+/** Arguments of attile_reduce(). */
+typedef struct attile_reduce_args {
+    uint32_t struct_size;    /**< sizeof(attile_reduce_args). */
+    uint32_t flags;          /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC. */
+    const void *next;        /**< Must be NULL. */
+    void *stream;            /**< Stream to run on; NULL: the default stream. */
+    void *workspace;         /**< As for attile_gemm(). */
+    int64_t workspace_bytes; /**< Its size. */
+    attile_tensor x;         /**< Input, rank 1 to 4, f32, f64, f16 or bf16. */
+    attile_tensor y;         /**< Output of the same rank, extent 1 on `axis`, x's others elsewhere; x's type or f32 for f16 and bf16. */
+    int32_t op;              /**< ATTILE_REDUCE_ constant. */
+    int32_t axis;            /**< 0 to rank - 1, or -1 to -rank counted from the last. */
+} attile_reduce_args;
+
+/** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.0.
+ */
+ATTILE_API void attile_reduce_init(attile_reduce_args *args, uint64_t size);
+
+/**
+ * @brief Reduce one axis: y = sum, max, min or mean of x over it.
+ *
+ * **Shapes and strides** any; y must not overlap x. **Memory, stream, thread safety** as attile_gemm().
+ * @param context The context to run on.
+ * @param args What to compute.
+ * @return As attile_gemm(); ATTILE_ERROR_INVALID_VALUE: unknown op, or an axis outside the rank. Since 1.0.
+ */
+ATTILE_API int32_t attile_reduce(attile_context *context, const attile_reduce_args *args);
+
+/**
+ * @brief How attile_reduce() would run with these arguments. Reads no tensor data.
+ * @param context The context.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_support_init().
+ * @return As attile_gemm_query(). Since 1.0.
+ */
+ATTILE_API int32_t attile_reduce_query(attile_context *context, const attile_reduce_args *args, attile_support *support);
+
+/** Arguments of attile_softmax(). */
+typedef struct attile_softmax_args {
+    uint32_t struct_size;    /**< sizeof(attile_softmax_args). */
+    uint32_t flags;          /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC. */
+    const void *next;        /**< Must be NULL. */
+    void *stream;            /**< Stream to run on; NULL: the default stream. */
+    void *workspace;         /**< As for attile_gemm(). */
+    int64_t workspace_bytes; /**< Its size. */
+    attile_tensor x;         /**< Input, rank 1 to 4, f32, f64, f16 or bf16. */
+    attile_tensor y;         /**< Output, shape of x, x's type or f32 for f16 and bf16. May be the same view as x. */
+    int32_t axis;            /**< 0 to rank - 1, or -1 to -rank counted from the last. */
+    int32_t reserved;        /**< Must be 0. */
+} attile_softmax_args;
+
+/** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.0.
+ */
+ATTILE_API void attile_softmax_init(attile_softmax_args *args, uint64_t size);
+
+/**
+ * @brief Softmax over one axis, y = exp(x - max) / sum exp(x - max).
+ *
+ * A row of -inf alone gives zeros, as a row without keys does in attention; a row that holds NaN or +inf gives NaN.
+ *
+ * **Shapes and strides** any; y overlaps x exactly or not at all. **Memory, stream, thread safety** as attile_gemm().
+ * @param context The context to run on.
+ * @param args What to compute.
+ * @return As attile_gemm(); ATTILE_ERROR_INVALID_VALUE: an axis outside the rank. Since 1.0.
+ */
+ATTILE_API int32_t attile_softmax(attile_context *context, const attile_softmax_args *args);
+
+/**
+ * @brief How attile_softmax() would run with these arguments. Reads no tensor data.
+ * @param context The context.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_support_init().
+ * @return As attile_gemm_query(). Since 1.0.
+ */
+ATTILE_API int32_t attile_softmax_query(attile_context *context, const attile_softmax_args *args, attile_support *support);
+/** @} */
+
+/**
+ * @defgroup blas BLAS names
+ * @{
+ */
+#define ATTILE_ROW_MAJOR 101  /**< As CBLAS. */
+#define ATTILE_COL_MAJOR 102  /**< As CBLAS and Fortran. */
+#define ATTILE_NO_TRANS 111   /**< op(X) = X */
+#define ATTILE_TRANS 112      /**< op(X) = X^T */
+#define ATTILE_CONJ_TRANS 113 /**< As ATTILE_TRANS: the data are real. */
+
+/**
+ * @brief C = alpha op(A) op(B) + beta C in float32, with the arguments of BLAS.
+ *
+ * op(A) is m by k, op(B) k by n, C m by n. A leading dimension is the distance between columns (column-major) or rows (row-major)
+ * and at least max(1, the extent along them). Any kind of memory; the default stream; attile_gemm() has more choice.
+ * @param context The context to run on.
+ * @param order ATTILE_ROW_MAJOR or ATTILE_COL_MAJOR.
+ * @param transa ATTILE_NO_TRANS, ATTILE_TRANS or ATTILE_CONJ_TRANS.
+ * @param transb Likewise for B.
+ * @param m Rows of op(A) and C.
+ * @param n Columns of op(B) and C.
+ * @param k Columns of op(A), rows of op(B).
+ * @param alpha Factor; A and B are not read if it is 0.
+ * @param a A.
+ * @param lda Leading dimension of A.
+ * @param b B.
+ * @param ldb Leading dimension of B.
+ * @param beta Factor; C is not read if it is 0.
+ * @param[in,out] c C.
+ * @param ldc Leading dimension of C.
+ * @return As attile_gemm(); ATTILE_ERROR_INVALID_VALUE: unknown order or transposition, a leading dimension too small;
+ *   ATTILE_ERROR_INVALID_SHAPE: a negative extent.
+ *
+ * Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_sgemm(attile_context *context, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k,
+                                double alpha, const float *a, int64_t lda, const float *b, int64_t ldb, double beta, float *c, int64_t ldc);
+
+/**
+ * @brief C = alpha op(A) op(B) + beta C in float64; all else as attile_sgemm().
+ * @param context The context to run on.
+ * @param order ATTILE_ROW_MAJOR or ATTILE_COL_MAJOR.
+ * @param transa ATTILE_NO_TRANS, ATTILE_TRANS or ATTILE_CONJ_TRANS.
+ * @param transb Likewise for B.
+ * @param m Rows of op(A) and C.
+ * @param n Columns of op(B) and C.
+ * @param k Columns of op(A), rows of op(B).
+ * @param alpha Factor; A and B are not read if it is 0.
+ * @param a A.
+ * @param lda Leading dimension of A.
+ * @param b B.
+ * @param ldb Leading dimension of B.
+ * @param beta Factor; C is not read if it is 0.
+ * @param[in,out] c C.
+ * @param ldc Leading dimension of C.
+ * @return As attile_sgemm(). Since 1.0.
+ */
+ATTILE_API int32_t attile_dgemm(attile_context *context, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k,
+                                double alpha, const double *a, int64_t lda, const double *b, int64_t ldb, double beta, double *c,
+                                int64_t ldc);
+/** @} */
+
+/**
+ * @defgroup memory Memory and streams
+ * @{
+ */
+/**
+ * @brief Allocate memory of a kind, aligned to 256 bytes.
+ * @param context The context that owns it.
+ * @param kind ATTILE_MEMORY_ constant. On CPU backends every kind is ordinary memory, so device-style programs run there too.
+ * @param bytes How many; 0 gives NULL and ATTILE_OK.
+ * @param[out] pointer The memory, not initialised; NULL on failure.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_NULL_ARGUMENT; ATTILE_ERROR_INVALID_VALUE: unknown kind, negative
+ *   size; ATTILE_ERROR_OUT_OF_HOST_MEMORY; ATTILE_ERROR_OUT_OF_DEVICE_MEMORY; ATTILE_ERROR_UNSUPPORTED_MEMORY; a device code.
+ *
+ * Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_alloc(attile_context *context, int32_t kind, int64_t bytes, void **pointer);
+
+/**
+ * @brief Give memory back. Work in flight that uses it must be finished (attile_synchronize()).
+ * @param context The context it came from.
+ * @param pointer What attile_alloc() gave; NULL does nothing.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_UNKNOWN_POINTER: not from this context, or freed before; a device code.
+ *
+ * Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_free(attile_context *context, void *pointer);
+
+/**
+ * @brief Copy bytes between any two kinds of memory. The ranges must not overlap.
+ * @param context The context.
+ * @param destination Where to.
+ * @param source Where from.
+ * @param bytes How many; 0 does nothing.
+ * @param stream Stream to copy on. Asynchronous unless one side is ordinary host memory.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_NULL_ARGUMENT; ATTILE_ERROR_INVALID_VALUE: negative size;
+ *   ATTILE_ERROR_ALIASING: the ranges overlap; a device code.
+ *
+ * Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_copy(attile_context *context, void *destination, const void *source, int64_t bytes, void *stream);
+
+/**
+ * @brief Move managed memory to where it will be used next. A hint: other kinds of memory are left as they are.
+ * @param context The context.
+ * @param pointer Start of the range.
+ * @param bytes Its size.
+ * @param kind ATTILE_MEMORY_DEVICE: to the device; ATTILE_MEMORY_HOST: to the host.
+ * @param stream Stream to do it on; asynchronous.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_NULL_ARGUMENT; ATTILE_ERROR_INVALID_VALUE; a device code.
+ *
+ * Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_prefetch(attile_context *context, const void *pointer, int64_t bytes, int32_t kind, void *stream);
+
+/**
+ * @brief What kind of memory a pointer points to, as this context's device sees it.
+ * @param context The context.
+ * @param pointer Any pointer; it is not read.
+ * @param[out] kind ATTILE_MEMORY_ constant.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_NULL_ARGUMENT: `kind`; a device code. Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_memory_kind(attile_context *context, const void *pointer, int32_t *kind);
+
+/**
+ * @brief Make a stream that does not wait for the default stream.
+ * @param context The context; the stream must be destroyed before it.
+ * @param[out] stream The device's own handle.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_NULL_ARGUMENT; a memory or device code. Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_stream_create(attile_context *context, void **stream);
+
+/**
+ * @brief Destroy a stream that attile_stream_create() made, after its work is done.
+ * @param context The context.
+ * @param stream The stream; NULL does nothing.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_UNKNOWN_POINTER; a device code. Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_stream_destroy(attile_context *context, void *stream);
+
+/**
+ * @brief Wait until everything queued on a stream is done.
+ * @param context The context.
+ * @param stream The stream; NULL: the default stream.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_CONTEXT; a device code, also of earlier asynchronous work. Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_synchronize(attile_context *context, void *stream);
+/** @} */
+
+/**
+ * @defgroup errors Errors, report, log
+ * @{
+ */
+/**
+ * @brief The sentence about this thread's last failed call: argument, value, expectation. Calls that succeed leave it as it is.
+ * @param[out] buffer Receives as much as fits, always terminated; may be NULL if capacity is 0.
+ * @param capacity Bytes of buffer.
+ * @return Bytes the whole text needs, its terminating zero counted; 1 if there is none yet. Thread safety: each thread has its own.
+ * Since 1.0.
+ */
+ATTILE_API int64_t attile_last_error(char *buffer, int64_t capacity);
+
+/**
+ * @brief Every candidate backend, one a line: name, file, and why it was chosen or refused, in the loader's own words.
+ *
+ * Covers the selections made so far in this process; makes none itself.
+ * @param[out] buffer Receives as much as fits, always terminated; may be NULL if capacity is 0.
+ * @param capacity Bytes of buffer.
+ * @return Bytes the whole text needs, its terminating zero counted. Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int64_t attile_backend_report(char *buffer, int64_t capacity);
+
+#define ATTILE_LOG_OFF 0   /**< Nothing. */
+#define ATTILE_LOG_ERROR 1 /**< Failures. */
+#define ATTILE_LOG_WARN 2  /**< What is odd. */
+#define ATTILE_LOG_INFO 3  /**< What was chosen. */
+#define ATTILE_LOG_DEBUG 4 /**< Each call. */
+#define ATTILE_LOG_TRACE 5 /**< Each step. */
+
+/** Receives log lines, without a newline. Called on the thread that logs; must not call Attile and must not throw. */
+typedef void (*attile_log_fn)(void *user, int32_t level, const char *message);
+
+/**
+ * @brief Send the log to a function instead of ATTILE_LOG_FILE or stderr.
+ * @param fn Receiver; NULL: back to what the environment says.
+ * @param user Handed to it.
+ * @param level Most detailed level wanted, ATTILE_LOG_ constant. Without this call ATTILE_LOG decides; unset, nothing is logged.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_VALUE: unknown level. Thread safety: safe; the old receiver may get lines already under way.
+ * Since 1.0.
+ */
+ATTILE_API int32_t attile_set_log(attile_log_fn fn, void *user, int32_t level);
+/** @} */
+
+/**
+ * @defgroup extension Adding backends
+ * @{
+ */
+/**
+ * @brief Search one more directory for backends, before all others.
+ * @param path Absolute path of a directory; a backend that is loaded already is not replaced.
+ * @return ATTILE_OK; ATTILE_ERROR_NULL_ARGUMENT; ATTILE_ERROR_INVALID_VALUE: not absolute, not a directory, or too long. Thread safety:
+ * safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_add_backend_directory(const char *path);
+
+/**
+ * @brief Register a backend that is linked into the program.
+ * @param entry Its `attile_backend_entry_v1`, see attile_backend.h, cast to this type.
+ * @return ATTILE_OK; ATTILE_ERROR_NULL_ARGUMENT; ATTILE_ERROR_BACKEND_INCOMPATIBLE; ATTILE_ERROR_BACKEND_CONTRACT;
+ *   ATTILE_ERROR_BACKEND_EXISTS: its name is taken. Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_register_backend(const void *(*entry)(const void *host));
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ATTILE_ATTILE_H */
