@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the arguments of attile_attention to the problem a backend solves; backward starts from the same.
+#ifndef ATTILE_CORE_ATTENTION_PROBLEM_H
+#define ATTILE_CORE_ATTENTION_PROBLEM_H
+
+#include <attile/attile_backend.h>
+
+#include <cstdint>
+
+#include "operation.h"
+
+namespace attile::core {
+
+inline constexpr uint32_t kAttentionFirstSize = ATTILE_SIZE_UP_TO(attile_attention_args, block_table);
+inline constexpr uint32_t kAttentionFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC | ATTILE_FLAG_ALLOW_SPLIT_TF32;
+
+// Every tensor of a forward call.
+struct AttentionViews {
+    View q, k, v, o, lse, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, block_table;
+};
+
+// Whether o and lse are written, or read as backward does.
+enum class AttentionPass { kForward, kBackward };
+
+// Validates arguments that were read to full size, except for their launch and aliasing, and fills everything of `problem` but its launch.
+int32_t normalise_attention(const Call &call, const attile_attention_args &args, AttentionPass pass, AttentionViews *views,
+                            attile_attention_problem *problem);
+
+// What is only read by a forward call: all but o and lse.
+inline constexpr int32_t kAttentionInputs = 11;
+inline void list_attention_inputs(const AttentionViews &views, const View *inputs[kAttentionInputs]) {
+    const View *list[kAttentionInputs] = {
+        &views.q,     &views.k,           &views.v,        &views.bias,     &views.allowed,    &views.alibi_slopes,
+        &views.sinks, &views.key_lengths, &views.cu_len_q, &views.cu_len_k, &views.block_table};
+    for (int32_t i = 0; i < kAttentionInputs; ++i) inputs[i] = list[i];
+}
+
+}  // namespace attile::core
+
+#endif

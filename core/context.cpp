@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts: choosing a backend and opening its device, and telling a live context from anything else.
+#include "context.h"
+
+#include <attile/attile.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "args_head.h"
+#include "backend_call.h"
+#include "build_config.h"
+#include "environment.h"
+#include "guard.h"
+#include "log.h"
+#include "operation.h"
+#include "process.h"
+#include "registry.h"
+#include "report.h"
+#include "selection.h"
+#include "status.h"
+
+namespace attile::core {
+namespace {
+
+constexpr uint64_t kLiveContext = 0x61747469'6c653031;  // "attile01"
+constexpr uint64_t kDeadContext = 0x61747469'6c653030;
+constexpr uint32_t kOptionsFirstSize = ATTILE_SIZE_UP_TO(attile_context_options, pool_bytes);
+constexpr uint32_t kInfoFirstSize = ATTILE_SIZE_UP_TO(attile_context_info, peak_bandwidth);
+constexpr const char *kSelectionVariable = "ATTILE_BACKEND";
+
+// Destroyed contexts are kept for later ones, oldest first, and their memory is never given back: so a call on a destroyed context reads a
+// context's memory and finds it dead. Costs as much as the contexts that were alive at once.
+struct FreeContexts {
+    std::mutex lock;
+    attile_context *first = nullptr;
+    attile_context **last = &first;
+};
+
+FreeContexts &free_contexts() {
+    static FreeContexts *const instance = new FreeContexts;
+    return *instance;
+}
+
+attile_context *take_context() {
+    FreeContexts &list = free_contexts();
+    const std::lock_guard<std::mutex> hold(list.lock);
+    attile_context *context = list.first;
+    if (context == nullptr) return new attile_context;
+    list.first = context->next_free;
+    if (list.first == nullptr) list.last = &list.first;
+    context->next_free = nullptr;
+    return context;
+}
+
+// Errors of a lock are caught and not left to noexcept, which would end the process over one lost context.
+void give_context(attile_context *context) noexcept {
+    try {
+        FreeContexts &list = free_contexts();
+        const std::lock_guard<std::mutex> hold(list.lock);
+        *list.last = context;
+        list.last = &context->next_free;
+    } catch (...) {
+    }
+}
+
+std::string label_of(const Choice &choice) { return choice.device == 0 ? choice.name : choice.name + ":" + std::to_string(choice.device); }
+
+// Asks the backend whether it can run on the device, then opens that. `state` is the backend's.
+int32_t open_device(const Backend &backend, int32_t device, const attile_context_options &options, void **state, std::string *why) {
+    attile_backend_probe found{};
+    found.struct_size = sizeof found;
+    int32_t status = call_backend(why, [&] { return backend.root.probe(device, &found); });
+    if (status != ATTILE_OK) {
+        // Whatever kept it from running, the caller's question is answered by one code; a breach of the contract keeps its own.
+        return status == ATTILE_ERROR_BACKEND_CONTRACT ? status : ATTILE_ERROR_BACKEND_REFUSED;
+    }
+    if (device >= found.device_count) {
+        *why = "device " + std::to_string(device) + " is asked for, there are " + std::to_string(found.device_count);
+        return ATTILE_ERROR_BACKEND_REFUSED;
+    }
+    attile_backend_options wanted{};
+    wanted.struct_size = sizeof wanted;
+    wanted.device = device;
+    wanted.threads = options.threads;
+    wanted.pool_bytes = options.pool_bytes;
+    why->clear();
+    return call_backend(why, [&] { return backend.root.context_create(&wanted, state); });
+}
+
+int32_t open_choice(const Choice &choice, const attile_context_options &options, attile_context **context, std::string *why) {
+    const std::string label = label_of(choice);
+    report_forget(label);
+    const Backend *backend = nullptr;
+    int32_t status = find_backend(choice.name, label, &backend, why);  // reports what it refuses
+    if (status != ATTILE_OK) return status;
+
+    // Before the device is opened, for nothing that can fail may come after.
+    std::unique_ptr<attile_context, void (*)(attile_context *)> made(take_context(), give_context);
+    void *state = nullptr;
+    status = open_device(*backend, choice.device, options, &state, why);
+    if (status != ATTILE_OK) {
+        report_candidate(label, backend->where, status, *why);
+        return status;
+    }
+    made->state = state;
+    made->interfaces = backend->interfaces;
+    std::memcpy(made->backend_name, backend->name.c_str(), backend->name.size() + 1);
+    made->backend = backend;
+    made->device = choice.device;
+    made->process = process_generation();
+    made->magic.store(kLiveContext, std::memory_order_release);
+    *context = made.release();
+    return ATTILE_OK;
+}
+
+// The chosen one is noted by a call that may run out of memory, which must not cost the caller the context.
+void note_choice(const Choice &choice, const attile_context &context) noexcept {
+    try {
+        report_candidate(label_of(choice), context.backend->where, ATTILE_OK, "version " + context.backend->version);
+    } catch (...) {
+    }
+    log(ATTILE_LOG_INFO, "backend '%s' %s chosen, device %d (%s)", context.backend_name, context.backend->version.c_str(), choice.device,
+        context.backend->where.c_str());
+}
+
+int32_t read_options(const attile_context_options *given, attile_context_options *options) {
+    *options = {};
+    if (given == nullptr) return ATTILE_OK;
+    const int32_t status = read_args("context_create", "options", kOptionsFirstSize, 0, given, options);
+    if (status != ATTILE_OK) return status;
+    if (options->threads < 0) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "context_create: options->threads is %d, expected 0 or more", options->threads);
+    }
+    if (options->reserved != 0) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "context_create: options->reserved is %d, expected 0", options->reserved);
+    }
+    if (options->pool_bytes < 0) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "context_create: options->pool_bytes is %lld, expected 0 or more",
+                    static_cast<long long>(options->pool_bytes));
+    }
+    return ATTILE_OK;
+}
+
+int32_t read_selection(const attile_context_options &options, std::vector<Choice> *choices) {
+    if (environment_ignored(kSelectionVariable)) report_remark(std::string(kSelectionVariable) + " is ignored: the process is privileged");
+    const char *source = "options->backend";
+    const char *text = options.backend;
+    if (text == nullptr) {
+        source = kSelectionVariable;
+        text = environment(kSelectionVariable);
+        if (text == nullptr || text[0] == '\0') text = "auto";
+    }
+    std::string error;
+    if (!parse_selection(text, auto_order, choices, &error)) {
+        return fail(ATTILE_ERROR_BACKEND_SELECTION, "context_create: %s: %s", source, error.c_str());
+    }
+    return ATTILE_OK;
+}
+
+int32_t create(const attile_context_options *given, attile_context **context) {
+    if (context == nullptr) return fail(ATTILE_ERROR_NULL_ARGUMENT, "context_create: context is NULL");
+    *context = nullptr;
+    attile_context_options options;
+    std::vector<Choice> choices;
+    int32_t status = read_options(given, &options);
+    if (status == ATTILE_OK) status = read_selection(options, &choices);
+    if (status != ATTILE_OK) return status;
+    std::string reasons;
+    for (const Choice &choice : choices) {
+        std::string why;
+        status = open_choice(choice, options, context, &why);
+        if (status == ATTILE_OK) {
+            note_choice(choice, **context);
+            return status;
+        }
+        const std::string label = label_of(choice);
+        log(choice.automatic ? ATTILE_LOG_INFO : ATTILE_LOG_WARN, "backend '%s' not used: %s", label.c_str(), why.c_str());
+        reasons += (reasons.empty() ? "" : "; ") + label + ": " + why;
+    }
+    log(ATTILE_LOG_ERROR, "no backend can be used: %s", reasons.c_str());
+    return fail(status, "context_create: no backend can be used: %s", reasons.c_str());
+}
+
+// Waits for what was queued, then gives back what the program left behind. Errors are of no more interest to anybody.
+void release_owned(attile_context *context) {
+    const Interfaces &call = context->interfaces;
+    void *state = context->state;
+    std::string ignored;
+    const auto synchronize = [&](void *stream) {
+        if (call.device->synchronize == nullptr) return;
+        (void)call_backend(&ignored, [&] { return call.device->synchronize(state, stream); });
+    };
+    if (!context->allocations.empty()) synchronize(nullptr);
+    for (void *stream : context->streams) {
+        synchronize(stream);
+        (void)call_backend(&ignored, [&] { return call.device->stream_destroy(state, stream); });
+    }
+    for (const auto &[pointer, kind] : context->allocations) {
+        (void)call_backend(&ignored, [&, pointer = pointer, kind = kind] { return call.memory->free(state, kind, pointer); });
+    }
+    (void)call_backend(&ignored, [&] {
+        context->backend->root.context_destroy(state);
+        return ATTILE_OK;
+    });
+}
+
+}  // namespace
+
+int32_t check_context(attile_context *context) {
+    if (context == nullptr) return fail(ATTILE_ERROR_INVALID_CONTEXT, "the context is NULL");
+    if (reinterpret_cast<uintptr_t>(context) % alignof(attile_context) != 0) {
+        return fail(ATTILE_ERROR_INVALID_CONTEXT, "the context is no context: %p", static_cast<void *>(context));
+    }
+    const uint64_t magic = context->magic.load(std::memory_order_acquire);
+    if (magic != kLiveContext) {
+        return fail(ATTILE_ERROR_INVALID_CONTEXT, magic == kDeadContext ? "the context %p was destroyed" : "the context is no context: %p",
+                    static_cast<void *>(context));
+    }
+    if (context->process != process_generation()) {
+        return fail(ATTILE_ERROR_AFTER_FORK, "the context belongs to the process this one was forked from; make a new one");
+    }
+    return ATTILE_OK;
+}
+
+}  // namespace attile::core
+
+extern "C" {
+
+int32_t attile_context_create(const attile_context_options *options, attile_context **context) {
+    return attile::core::guarded([&] { return attile::core::create(options, context); });
+}
+
+void attile_context_destroy(attile_context *context) {
+    using namespace attile::core;
+    if (context == nullptr || reinterpret_cast<uintptr_t>(context) % alignof(attile_context) != 0) return;
+    uint64_t live = kLiveContext;
+    if (!context->magic.compare_exchange_strong(live, kDeadContext, std::memory_order_acq_rel)) return;
+    // In a forked child the device, the threads and perhaps the locks of this context are gone: it is left alone.
+    if (context->process != process_generation()) return;
+    (void)guarded([&]() -> int32_t {
+        release_owned(context);
+        return ATTILE_OK;
+    });
+    context->allocations.clear();
+    context->streams.clear();
+    context->state = nullptr;
+    give_context(context);
+}
+
+int32_t attile_context_get_info(attile_context *context, attile_context_info *info) {
+    using namespace attile::core;
+    return guarded([&]() -> int32_t {
+        int32_t status = check_context(context);
+        if (status == ATTILE_OK) status = check_output("context_get_info", "info", kInfoFirstSize, info);
+        if (status != ATTILE_OK) return status;
+        attile_context_info full{};
+        full.struct_size = sizeof full;
+        const auto fill = context->interfaces.device->info;
+        if (fill != nullptr) {
+            std::string why;
+            status = call_backend(&why, [&] { return fill(context->state, &full); });
+            if (status != ATTILE_OK) return fail(status, "context_get_info: backend '%s': %s", context->backend_name, why.c_str());
+        }
+        // The core knows these for certain. The other texts are the backend's and are made sure to end.
+        std::memset(full.backend, 0, sizeof full.backend);
+        std::memset(full.backend_version, 0, sizeof full.backend_version);
+        std::memcpy(full.backend, context->backend->name.c_str(), context->backend->name.size());
+        std::memcpy(full.backend_version, context->backend->version.c_str(), context->backend->version.size());
+        full.device_name[sizeof full.device_name - 1] = '\0';
+        full.arch[sizeof full.arch - 1] = '\0';
+        write_output(full, info);
+        return ATTILE_OK;
+    });
+}
+
+}  // extern "C"

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// attile_gemm: validate, normalise, forward.
+#include "gemm_problem.h"
+
+#include <cmath>
+
+#include "alias.h"
+
+namespace attile::core {
+namespace {
+
+constexpr uint32_t kFirstSize = ATTILE_SIZE_UP_TO(attile_gemm_args, activation);
+constexpr uint32_t kFlags =
+    ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC | ATTILE_FLAG_ALLOW_SPLIT_TF32 | ATTILE_FLAG_ALLOW_NONDETERMINISTIC;
+
+struct GemmViews {
+    View a, b, c, d, bias;
+};
+
+int32_t check_scalars(const Call &call, const attile_gemm_args &args) {
+    const struct {
+        const char *name;
+        double value;
+    } factors[] = {{"alpha", args.alpha}, {"beta", args.beta}};
+    for (const auto &factor : factors) {
+        if (!std::isfinite(factor.value)) {
+            return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s is %g; expected a finite number", call.operation, factor.name, factor.value);
+        }
+    }
+    if (args.bias_axis < ATTILE_BIAS_NONE || args.bias_axis > ATTILE_BIAS_ROWS) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: bias_axis is %d; expected an ATTILE_BIAS_ constant", call.operation, args.bias_axis);
+    }
+    if (args.activation < ATTILE_ACTIVATION_NONE || args.activation > ATTILE_ACTIVATION_SILU) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: activation is %d; expected an ATTILE_ACTIVATION_ constant", call.operation,
+                    args.activation);
+    }
+    return ATTILE_OK;
+}
+
+// Each tensor by itself, and the types they may have beside each other.
+int32_t check_operands(const Call &call, const attile_gemm_args &args, const char *output_name, GemmViews *views) {
+    ATTILE_TRY(check_tensor(call, "a", args.a, {kFloats, 2, 4}, &views->a));
+    const DtypeSet type = dtype_bit(args.a.dtype);
+    ATTILE_TRY(check_tensor(call, "b", args.b, {type, 2, 4}, &views->b));
+    const DtypeSet output_types = type | ((type & (kF16 | kBf16)) != 0 ? kF32 : kNoDtype);
+    ATTILE_TRY(check_tensor(call, output_name, args.d, {output_types, 2, 4, true}, &views->d));
+    const int32_t rank = args.d.rank;
+    for (const View *view : {&views->a, &views->b}) {
+        if (view->rank() > rank) {
+            return fail(ATTILE_ERROR_INVALID_RANK, "%s: %s.rank is %d; expected no more than %s.rank = %d", call.operation, view->name.text,
+                        view->rank(), output_name, rank);
+        }
+    }
+    if (args.beta != 0.0) {  // else c is not looked at
+        if (is_absent(args.c)) {
+            return fail(ATTILE_ERROR_INVALID_VALUE, "%s: beta is %g, but c is absent", call.operation, args.beta);
+        }
+        ATTILE_TRY(check_tensor(call, "c", args.c, {dtype_bit(args.d.dtype), 2, rank}, &views->c));
+    }
+    const bool has_bias = !is_absent(args.bias);
+    if (has_bias != (args.bias_axis != ATTILE_BIAS_NONE)) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: bias is %s, but bias_axis is %d", call.operation, has_bias ? "given" : "absent",
+                    args.bias_axis);
+    }
+    return check_optional(call, "bias", args.bias, {dtype_bit(args.d.dtype) | kF32, 1, rank - 1}, &views->bias);
+}
+
+int32_t check_shapes(const Call &call, const GemmViews &views, const attile_gemm_args &args, GemmProblem *gemm) {
+    const View &a = views.a, &b = views.b, &d = views.d;
+    const int32_t rank = d.rank();
+    attile_gemm_problem &problem = gemm->problem;
+    const int64_t m = problem.m = d.shape(rank - 2);
+    const int64_t n = problem.n = d.shape(rank - 1);
+    const int64_t k = a.shape(a.rank() - 1);
+    problem.batch[0] = rank == 4 ? d.shape(0) : 1;
+    problem.batch[1] = rank >= 3 ? d.shape(rank - 3) : 1;
+    const struct {
+        const View &view;
+        int32_t from_last;
+        const char *label;
+        int64_t extent;
+        const char *origin;
+    } extents[] = {
+        {a, 2, "m", m, "the rows of the output"},
+        {b, 1, "n", n, "the columns of the output"},
+        {b, 2, "k", k, "the columns of a"},
+    };
+    for (const auto &wanted : extents) {
+        ATTILE_TRY(check_extent(call, wanted.view, wanted.view.rank() - wanted.from_last, wanted.label, wanted.extent, wanted.origin));
+    }
+    if (views.c.present()) {
+        const View &c = views.c;
+        ATTILE_TRY(check_extent(call, c, c.rank() - 2, "m", m, "the rows of the output"));
+        ATTILE_TRY(check_extent(call, c, c.rank() - 1, "n", n, "the columns of the output"));
+    }
+    // Batch axes: the matrix axes agree by now, so that they pass this check whatever they are.
+    for (const View *view : {&a, &b, &views.c}) {
+        if (!view->present() || view->rank() == 2) continue;
+        int64_t target[4] = {problem.batch[0], problem.batch[1], view->shape(view->rank() - 2), view->shape(view->rank() - 1)};
+        ATTILE_TRY(check_broadcast(call, *view, target, 4, "the batch axes of the output"));
+    }
+    if (views.bias.present()) {
+        const bool along_columns = args.bias_axis == ATTILE_BIAS_COLUMNS;
+        ATTILE_TRY(check_extent(call, views.bias, views.bias.rank() - 1, along_columns ? "n" : "m", along_columns ? n : m,
+                                along_columns ? "the columns of the output" : "the rows of the output"));
+        int64_t target[3] = {problem.batch[0], problem.batch[1], along_columns ? n : m};
+        ATTILE_TRY(check_broadcast(call, views.bias, target, 3, "the batch axes of the output"));
+        // Axes x, y, m, n: the bias has one of the last two.
+        problem.bias = make_aligned_operand(views.bias, 2);
+        if (along_columns) {
+            problem.bias.stride[3] = problem.bias.stride[2];
+            problem.bias.stride[2] = 0;
+        }
+    }
+    gemm->nothing_to_do = views.d.empty;
+    problem.k = args.alpha == 0.0 ? 0 : k;
+    return ATTILE_OK;
+}
+
+int32_t check_aliasing(const Call &call, const GemmViews &views, const attile_launch &launch) {
+    for (const View *input : {&views.a, &views.b, &views.bias}) {
+        ATTILE_TRY(refuse_overlap(call, views.d, *input));
+    }
+    ATTILE_TRY(refuse_partial_overlap(call, views.d, views.c));
+    const View *all[] = {&views.a, &views.b, &views.c, &views.d, &views.bias};
+    return check_workspace_apart(call, launch, all, 5);
+}
+
+// Reads, validates and normalises; both entries begin with it.
+int32_t prepare(const Call &call, attile_context *context, const attile_gemm_args *args, GemmProblem *gemm) {
+    ATTILE_TRY(check_context(context));
+    attile_gemm_args full;
+    ATTILE_TRY(read_args(call.operation, "args", kFirstSize, kFlags, args, &full));
+    return normalise_gemm(call, full, "d", gemm);
+}
+
+}  // namespace
+
+int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const char *output_name, GemmProblem *gemm) {
+    attile_gemm_problem &problem = gemm->problem;
+    problem = {};
+    problem.struct_size = sizeof problem;
+    GemmViews views;
+    ATTILE_TRY(make_launch(call, args.stream, args.workspace, args.workspace_bytes, args.flags, &problem.launch));
+    ATTILE_TRY(check_scalars(call, args));
+    ATTILE_TRY(check_operands(call, args, output_name, &views));
+    ATTILE_TRY(check_shapes(call, views, args, gemm));
+    ATTILE_TRY(check_aliasing(call, views, problem.launch));
+    problem.compute = args.a.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
+    problem.a = make_aligned_operand(views.a);
+    problem.b = make_aligned_operand(views.b);
+    problem.c = make_aligned_operand(views.c);
+    problem.d = make_aligned_operand(views.d);
+    problem.alpha = args.alpha;
+    problem.beta = args.beta;
+    problem.activation = args.activation;
+    return ATTILE_OK;
+}
+
+}  // namespace attile::core
+
+using namespace attile::core;
+
+extern "C" {
+
+int32_t attile_gemm(attile_context *context, const attile_gemm_args *args) {
+    return guarded([&]() -> int32_t {
+        const Call call = {"gemm"};
+        GemmProblem gemm;
+        ATTILE_TRY(prepare(call, context, args, &gemm));
+        return run_problem(call, context, context->interfaces.gemm, gemm.problem, gemm.problem.launch, gemm.nothing_to_do);
+    });
+}
+
+int32_t attile_gemm_query(attile_context *context, const attile_gemm_args *args, attile_support *support) {
+    return guarded([&]() -> int32_t {
+        const Call call = {"gemm", true};
+        GemmProblem gemm;
+        ATTILE_TRY(prepare(call, context, args, &gemm));
+        ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));
+        return query_problem(call, context, context->interfaces.gemm, gemm.problem, gemm.nothing_to_do, support);
+    });
+}
+
+}  // extern "C"

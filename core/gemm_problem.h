@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gemm front, shared by attile_gemm and the BLAS names.
+#ifndef ATTILE_CORE_GEMM_PROBLEM_H
+#define ATTILE_CORE_GEMM_PROBLEM_H
+
+#include <attile/attile_backend.h>
+
+#include <cstdint>
+
+#include "operation.h"
+
+namespace attile::core {
+
+// A validated gemm.
+struct GemmProblem {
+    attile_gemm_problem problem;
+    bool nothing_to_do;
+};
+
+// Validates arguments that were read to full size. `output_name` is what the caller calls d: "c" for the BLAS names.
+int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const char *output_name, GemmProblem *gemm);
+
+}  // namespace attile::core
+
+#endif

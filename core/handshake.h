@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meeting a backend: calls its entry, checks what it returns, and takes copies of its tables.
+#ifndef ATTILE_CORE_HANDSHAKE_H
+#define ATTILE_CORE_HANDSHAKE_H
+
+#include <memory>
+#include <string>
+
+#include "context.h"
+
+namespace attile::core {
+
+// A backend that was accepted. Lives until the process ends, as what it points to does.
+struct Backend {
+    std::string name;
+    std::string version;
+    std::string where;  // its file, or how else it came
+    attile_backend_v1 root;
+    Interfaces interfaces;  // point into the tables below
+
+    attile_device_interface device;
+    attile_memory_interface memory;
+    attile_gemm_interface gemm;
+    attile_attention_interface attention;
+    attile_attention_backward_interface attention_backward;
+    attile_attention_merge_interface attention_merge;
+    attile_reduce_interface reduce;
+    attile_softmax_interface softmax;
+};
+
+// ATTILE_OK and `backend`, or a code and the reason in `why`. `expected_name` may be NULL; else the backend must bear it.
+int32_t meet_backend(attile_backend_entry_fn entry, const char *expected_name, const std::string &where, std::unique_ptr<Backend> *backend,
+                     std::string *why);
+
+}  // namespace attile::core
+
+#endif

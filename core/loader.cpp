@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loader. It never emulates the system's own search: a backend is a file in one of a few absolute directories, or it is not found.
+#include "loader.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+#include "build_config.h"
+#include "environment.h"
+#include "log.h"
+#include "report.h"
+#include "shared_library.h"
+
+namespace attile::core {
+namespace {
+
+constexpr const char *kPathVariable = "ATTILE_BACKEND_PATH";
+constexpr size_t kMaxDirectories = 64;  // of the variable
+
+void remark(const std::string &text) {
+    report_remark(text);
+    log(ATTILE_LOG_WARN, "%s", text.c_str());
+}
+
+bool present(const std::string &path) {
+    struct stat file;
+    return lstat(path.c_str(), &file) == 0;  // lstat: a dangling link is a file that cannot be loaded, not one that is not there
+}
+
+void append_once(std::vector<std::string> *list, const std::string &directory) {
+    if (std::find(list->begin(), list->end(), directory) == list->end()) list->push_back(directory);
+}
+
+void append_from_environment(std::vector<std::string> *list) {
+    if (environment_ignored(kPathVariable)) remark(std::string(kPathVariable) + " is ignored: the process is privileged");
+    const char *rest = environment(kPathVariable);
+    size_t count = 0;
+    while (rest != nullptr && *rest != '\0') {
+        const size_t length = std::strcspn(rest, ":");
+        const std::string directory(rest, length);
+        rest += length + (rest[length] == ':' ? 1 : 0);
+        if (directory.empty()) continue;
+        if (directory[0] != '/' || length >= PATH_MAX) {
+            remark(std::string(kPathVariable) + ": '" + directory.substr(0, 128) + "' is ignored: not an absolute path, or too long");
+            continue;
+        }
+        if (++count > kMaxDirectories) {
+            remark(std::string(kPathVariable) + ": directories after the first 64 are ignored");
+            return;
+        }
+        append_once(list, directory);
+    }
+}
+
+}  // namespace
+
+// What the program itself added is its own code's word and counts always. Of the rest a privileged process searches only the directory that
+// was fixed when libattile was built: where libattile lies may be somebody else's choice.
+std::vector<std::string> Loader::directories() const {
+    std::vector<std::string> list = added_;
+    append_from_environment(&list);
+    if (!privileged_process()) {
+        std::string error;
+        const std::string own = own_directory(&error);
+        if (own.empty()) {
+            remark("the directory beside libattile is not searched: " + error);
+        } else {
+            append_once(&list, own + "/" + backend_subdirectory);
+        }
+    }
+    append_once(&list, installed_directory);
+    return list;
+}
+
+bool Loader::add_directory(const char *path, std::string *why) {
+    const size_t length = strnlen(path, PATH_MAX);
+    if (length == PATH_MAX) {
+        *why = "is longer than the system allows";
+        return false;
+    }
+    struct stat file;
+    if (path[0] != '/' || stat(path, &file) != 0 || !S_ISDIR(file.st_mode)) {
+        *why = std::string("is '") + path + "', expected the absolute path of a directory";
+        return false;
+    }
+    added_.erase(std::remove(added_.begin(), added_.end(), path), added_.end());
+    added_.insert(added_.begin(), path);
+    return true;
+}
+
+int32_t Loader::load_file(const std::string &path, const std::string &name, std::unique_ptr<Backend> *backend, std::string *why) {
+    const auto known = refused_.find(path);
+    if (known != refused_.end()) {
+        *why = known->second.why;
+        return known->second.status;
+    }
+    void *library = open_shared_library(path, why);
+    if (library == nullptr) return ATTILE_ERROR_BACKEND_LOAD;
+    int32_t status = ATTILE_ERROR_BACKEND_INCOMPATIBLE;
+    void *symbol = shared_library_symbol(library, ATTILE_BACKEND_ENTRY, why);
+    if (symbol != nullptr) status = meet_backend(reinterpret_cast<attile_backend_entry_fn>(symbol), name.c_str(), path, backend, why);
+    if (status != ATTILE_OK) refused_[path] = {status, *why};
+    return status;
+}
+
+int32_t Loader::load(const std::string &name, const std::string &label, std::unique_ptr<Backend> *backend, std::string *why) {
+    const std::string file = "libattile_backend_" + name + ".so";
+    int32_t first_status = ATTILE_OK;
+    std::string first_why;
+    std::string searched;
+    for (const std::string &directory : directories()) {
+        const std::string path = directory + "/" + file;
+        searched += (searched.empty() ? "" : ", ") + directory;
+        if (!present(path)) continue;
+        const int32_t status = load_file(path, name, backend, why);
+        if (status == ATTILE_OK) return status;
+        report_candidate(label, path, status, *why);
+        if (first_status == ATTILE_OK) {
+            first_status = status;
+            first_why = why->starts_with(path) ? *why : path + ": " + *why;  // the system's loader mostly says the path itself
+        }
+    }
+    if (first_status == ATTILE_OK) {
+        first_status = ATTILE_ERROR_BACKEND_NOT_FOUND;
+        first_why = "no file " + file + " in " + searched;
+        report_candidate(label, "no file", first_status, first_why);
+    }
+    *why = first_why;
+    return first_status;
+}
+
+}  // namespace attile::core

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every operation's front shares: its launch, and the last step, which hands a normalised problem to the backend and holds the
+// backend to the contract.
+#ifndef ATTILE_CORE_OPERATION_H
+#define ATTILE_CORE_OPERATION_H
+
+#include <attile/attile_backend.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "args_head.h"
+#include "context.h"
+#include "guard.h"
+#include "message.h"
+#include "status.h"
+#include "tensor.h"
+
+// The size of a struct whose last field is `field`. First sizes are given by the last field of the first release, so that they stay when
+// the struct grows.
+#define ATTILE_SIZE_UP_TO(type, field) \
+    static_cast<uint32_t>((offsetof(type, field) + sizeof(type::field) + alignof(type) - 1) / alignof(type) * alignof(type))
+
+namespace attile::core {
+
+inline constexpr uint32_t kSupportFirstSize = ATTILE_SIZE_UP_TO(attile_support, predicted_share);
+
+// What an args struct says about where to run, checked.
+int32_t make_launch(const Call &call, void *stream, void *workspace, int64_t workspace_bytes, uint32_t flags, attile_launch *launch);
+
+// A workspace must not touch any tensor of the call.
+int32_t check_workspace_apart(const Call &call, const attile_launch &launch, const View *const *views, int32_t count);
+
+// Checks what a backend's function returned: a code that is none, or one without a sentence, is made good. `errors_before` is
+// error_count() from before the call.
+int32_t check_answer(const Call &call, const attile_context *context, int32_t status, uint64_t errors_before);
+
+// Checks what a backend's query filled in.
+int32_t check_support(const Call &call, const attile_context *context, attile_support *support);
+
+// Answers that need no backend.
+int32_t fail_unsupported_operation(const Call &call, const attile_context *context);
+int32_t fail_workspace(const Call &call, const attile_launch &launch, int64_t needed);
+void describe_unsupported(int32_t status, const char *text, attile_support *support);
+void describe_nothing_to_do(attile_support *support);
+
+// Calls a function of the backend and keeps what it throws from going further.
+template <typename Function>
+int32_t invoke_backend(const Call &call, const attile_context *context, Function &&function) {
+    const uint64_t errors_before = error_count();
+    int32_t status = ATTILE_OK;
+    try {
+        status = function();
+    } catch (const std::bad_alloc &) {
+        return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "%s: the backend '%s' ran out of host memory", call.operation, context->backend_name);
+    } catch (...) {
+        return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: the backend '%s' threw an exception", call.operation, context->backend_name);
+    }
+    return status == ATTILE_OK ? ATTILE_OK : check_answer(call, context, status, errors_before);
+}
+
+// Fills a full-size support. A backend may also answer with a code of block 2xxx, which means the same as level NONE.
+template <typename Interface, typename Problem>
+int32_t ask_backend(const Call &call, const attile_context *context, const Interface *interface, const Problem &problem,
+                    attile_support *support) {
+    const KeptError before;
+    *support = {};
+    support->struct_size = sizeof *support;
+    const int32_t status = invoke_backend(call, context, [&] { return interface->query(context->state, &problem, support); });
+    if (status / 1000 == 2) {
+        describe_unsupported(status, error_text(), support);
+    } else {
+        ATTILE_TRY(status);
+        ATTILE_TRY(check_support(call, context, support));
+    }
+    before.put_back();
+    return ATTILE_OK;
+}
+
+template <typename Interface>
+bool is_implemented(const Interface *interface) {
+    return interface != nullptr && interface->run != nullptr && interface->query != nullptr;
+}
+
+// Runs a validated problem. `nothing_to_do`: no output has an element. The backend is only asked for its workspace if that can matter.
+template <typename Interface, typename Problem>
+int32_t run_problem(const Call &call, const attile_context *context, const Interface *interface, const Problem &problem,
+                    const attile_launch &launch, bool nothing_to_do) {
+    if (!is_implemented(interface)) return fail_unsupported_operation(call, context);
+    if (nothing_to_do) return ATTILE_OK;
+    if (launch.workspace != nullptr || (launch.flags & ATTILE_FLAG_NO_ALLOC) != 0) {
+        attile_support support;
+        ATTILE_TRY(ask_backend(call, context, interface, problem, &support));
+        if (support.level == ATTILE_SUPPORT_NONE) return fail(support.status, "%s", support.text);
+        if (launch.workspace_bytes < support.workspace_bytes) return fail_workspace(call, launch, support.workspace_bytes);
+    }
+    return invoke_backend(call, context, [&] { return interface->run(context->state, &problem); });
+}
+
+// Answers a query with what a call would fail with, a code of block 2xxx.
+template <typename Failure>
+void describe_failure(Failure &&failure, attile_support *support) {
+    const KeptError before;
+    const int32_t status = failure();
+    describe_unsupported(status, error_text(), support);
+    before.put_back();
+}
+
+// Answers a query about a validated problem.
+template <typename Interface, typename Problem>
+int32_t query_problem(const Call &call, const attile_context *context, const Interface *interface, const Problem &problem,
+                      bool nothing_to_do, attile_support *answer) {
+    attile_support support;
+    if (!is_implemented(interface)) {
+        describe_failure([&] { return fail_unsupported_operation(call, context); }, &support);
+    } else if (nothing_to_do) {
+        describe_nothing_to_do(&support);
+    } else {
+        ATTILE_TRY(ask_backend(call, context, interface, problem, &support));
+    }
+    write_output(support, answer);
+    return ATTILE_OK;
+}
+
+}  // namespace attile::core
+
+#endif

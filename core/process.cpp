@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A page that the kernel hands to a forked child filled with zeros (MADV_WIPEONFORK): one load tells whether this process is still the one
+// that wrote to it, where getpid() would cost a system call, and pthread_atfork() would leave a handler behind in the host program.
+#include "process.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace attile::core {
+namespace {
+
+using Generation = std::atomic<uint64_t>;
+
+// NULL on a kernel without MADV_WIPEONFORK. Mapped once and kept until the process ends.
+Generation *make_wiped_page() {
+    const long page = sysconf(_SC_PAGESIZE);
+    const size_t bytes = page > 0 ? static_cast<size_t>(page) : 4096;
+    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    if (madvise(memory, bytes, MADV_WIPEONFORK) != 0) {
+        munmap(memory, bytes);
+        return nullptr;
+    }
+    return static_cast<Generation *>(memory);  // zeroed memory is a Generation of 0
+}
+
+// Outside the page, so that a child goes on counting where its parent was.
+Generation last_generation{0};
+
+}  // namespace
+
+uint64_t process_generation() {
+    static Generation *const page = make_wiped_page();
+    if (page == nullptr) return static_cast<uint64_t>(getpid());
+    uint64_t generation = page->load(std::memory_order_relaxed);
+    if (generation != 0) return generation;
+    // First call in this process. The counter moves before the page does, so a fork in between cannot give a number out twice.
+    const uint64_t next = last_generation.fetch_add(1, std::memory_order_relaxed) + 1;
+    return page->compare_exchange_strong(generation, next, std::memory_order_relaxed) ? next : generation;
+}
+
+}  // namespace attile::core

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The system's loader, three functions wide: all that another operating system needs anew.
+#ifndef ATTILE_CORE_SHARED_LIBRARY_H
+#define ATTILE_CORE_SHARED_LIBRARY_H
+
+#include <string>
+
+namespace attile::core {
+
+// Opens a regular file for good, all its symbols resolved and none of them offered to others. NULL, and the system's words in `error`,
+// if that fails. `path` is absolute.
+void *open_shared_library(const std::string &path, std::string *error);
+
+// NULL, and the system's words in `error`, if the library has no such symbol.
+void *shared_library_symbol(void *library, const char *name, std::string *error);
+
+// The directory that this very library was loaded from, symbolic links resolved; empty, and the reason in `error`, if unknown.
+std::string own_directory(std::string *error);
+
+}  // namespace attile::core
+
+#endif
