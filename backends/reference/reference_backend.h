@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the reference backend's files share: its tables, the error sentence, scratch memory.
+//
+// The reference defines what is right: plain loops in double, one thread, each loop readable against the formula in attile.h.
+#pragma once
+
+#include <attile/attile_backend.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace attile::reference {
+
+extern const attile_device_interface device_interface;
+extern const attile_memory_interface memory_interface;
+extern const attile_gemm_interface gemm_interface;
+extern const attile_attention_interface attention_interface;
+extern const attile_attention_backward_interface attention_backward_interface;
+extern const attile_attention_merge_interface attention_merge_interface;
+extern const attile_reduce_interface reduce_interface;
+extern const attile_softmax_interface softmax_interface;
+
+/// Leaves the sentence with the core and hands the code through.
+std::int32_t fail(std::int32_t code, const char *text);
+
+/// A query's answer where the operation runs.
+void answer(attile_support *support, const char *kernel, std::int64_t workspace_bytes, double flops, double bytes);
+
+/// Doubles for a call: in the caller's workspace if there is one, else from the heap.
+class Scratch {
+  public:
+    Scratch(const attile_launch &launch, std::int64_t bytes) {
+        if (launch.workspace != nullptr) {
+            data_ = static_cast<double *>(launch.workspace);
+        } else if (bytes > 0) {
+            owned_ = std::malloc(static_cast<std::size_t>(bytes));
+            data_ = static_cast<double *>(owned_);
+        }
+        failed_ = data_ == nullptr && bytes > 0;
+    }
+    ~Scratch() { std::free(owned_); }
+    Scratch(const Scratch &) = delete;
+    Scratch &operator=(const Scratch &) = delete;
+
+    bool failed() const { return failed_; }
+    double *data() const { return data_; }
+
+  private:
+    void *owned_ = nullptr;
+    double *data_ = nullptr;
+    bool failed_ = false;
+};
+
+}  // namespace attile::reference

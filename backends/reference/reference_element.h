@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of every storage type as double, and back with one rounding to nearest even.
+//
+// The conversions are integer arithmetic, so they are exact whatever rounding or flush-to-zero mode the host program runs in.
+#pragma once
+
+#include <attile/attile_backend.h>
+
+#include <bit>
+#include <cstdint>
+
+namespace attile::reference {
+
+inline double decode_f16(std::uint16_t bits) {
+    const std::uint64_t sign = static_cast<std::uint64_t>(bits & 0x8000u) << 48;
+    const std::uint64_t exponent = (bits >> 10) & 0x1fu;
+    const std::uint64_t mantissa = bits & 0x3ffu;
+    if (exponent == 0) {  // zero and subnormals count in units of 2^-24
+        const double magnitude = static_cast<double>(mantissa) * 0x1p-24;
+        return sign != 0 ? -magnitude : magnitude;
+    }
+    const std::uint64_t wide = exponent == 0x1f ? 0x7ffu : exponent - 15 + 1023;
+    return std::bit_cast<double>(sign | wide << 52 | mantissa << 42);
+}
+
+inline double decode_bf16(std::uint16_t bits) { return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16)); }
+
+// Rounds to a 16-bit format with kMantissa stored bits. Going through float would round twice and be wrong next to ties.
+template <int kMantissa>
+std::uint16_t encode_16(double value) {
+    constexpr int kExponentBits = 15 - kMantissa;
+    constexpr int kMinExponent = 2 - (1 << (kExponentBits - 1));  // of the smallest normal number
+    constexpr std::uint32_t kInfinity = ((1u << kExponentBits) - 1u) << kMantissa;
+
+    const std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits >> 63) << 15;
+    const int field = static_cast<int>((bits >> 52) & 0x7ff);
+    const std::uint64_t fraction = bits & 0xfffffffffffffull;
+    if (field == 0x7ff) return static_cast<std::uint16_t>(sign | kInfinity | (fraction != 0 ? 1u << (kMantissa - 1) : 0u));
+    if (field == 0) return static_cast<std::uint16_t>(sign);  // far below half of the smallest subnormal
+
+    const int exponent = field - 1023;
+    const std::uint64_t significand = fraction | 1ull << 52;
+    const int shift = 52 - kMantissa + (exponent < kMinExponent ? kMinExponent - exponent : 0);
+    if (shift > 54) return static_cast<std::uint16_t>(sign);
+    std::uint64_t rounded = significand >> shift;
+    const std::uint64_t rest = significand & ((1ull << shift) - 1);
+    const std::uint64_t half = 1ull << (shift - 1);
+    if (rest > half || (rest == half && (rounded & 1) != 0)) ++rounded;
+
+    // A carry out of the mantissa moves into the exponent by itself, also from subnormal to normal and from normal to infinity.
+    std::uint64_t magnitude = rounded;
+    if (exponent >= kMinExponent) magnitude += static_cast<std::uint64_t>(exponent - kMinExponent) << kMantissa;
+    if (magnitude > kInfinity) magnitude = kInfinity;
+    return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(magnitude));
+}
+
+inline std::uint16_t encode_f16(double value) { return encode_16<10>(value); }
+inline std::uint16_t encode_bf16(double value) { return encode_16<7>(value); }
+
+inline std::int64_t offset_of(const attile_operand &x, std::int64_t i0, std::int64_t i1 = 0, std::int64_t i2 = 0, std::int64_t i3 = 0) {
+    return i0 * x.stride[0] + i1 * x.stride[1] + i2 * x.stride[2] + i3 * x.stride[3];
+}
+
+inline double load(const attile_operand &x, std::int64_t i0, std::int64_t i1 = 0, std::int64_t i2 = 0, std::int64_t i3 = 0) {
+    const std::int64_t at = offset_of(x, i0, i1, i2, i3);
+    switch (x.dtype) {
+        case ATTILE_F64:
+            return static_cast<const double *>(x.data)[at];
+        case ATTILE_F32:
+            return static_cast<double>(static_cast<const float *>(x.data)[at]);
+        case ATTILE_F16:
+            return decode_f16(static_cast<const std::uint16_t *>(x.data)[at]);
+        default:
+            return decode_bf16(static_cast<const std::uint16_t *>(x.data)[at]);
+    }
+}
+
+inline void store(const attile_operand &x, double value, std::int64_t i0, std::int64_t i1 = 0, std::int64_t i2 = 0, std::int64_t i3 = 0) {
+    const std::int64_t at = offset_of(x, i0, i1, i2, i3);
+    switch (x.dtype) {
+        case ATTILE_F64:
+            static_cast<double *>(x.data)[at] = value;
+            break;
+        case ATTILE_F32:
+            static_cast<float *>(x.data)[at] = static_cast<float>(value);
+            break;
+        case ATTILE_F16:
+            static_cast<std::uint16_t *>(x.data)[at] = encode_f16(value);
+            break;
+        default:
+            static_cast<std::uint16_t *>(x.data)[at] = encode_bf16(value);
+            break;
+    }
+}
+
+inline std::int64_t load_i32(const attile_operand &x, std::int64_t i0, std::int64_t i1 = 0) {
+    return static_cast<const std::int32_t *>(x.data)[offset_of(x, i0, i1)];
+}
+
+inline bool load_byte(const attile_operand &x, std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
+    return static_cast<const std::uint8_t *>(x.data)[offset_of(x, i0, i1, i2, i3)] != 0;
+}
+
+inline double bytes_of(const attile_operand &x) {
+    switch (x.dtype) {
+        case ATTILE_F64:
+            return 8;
+        case ATTILE_F32:
+        case ATTILE_I32:
+            return 4;
+        case ATTILE_F16:
+        case ATTILE_BF16:
+            return 2;
+        case 0:
+            return 0;
+        default:
+            return 1;
+    }
+}
+
+inline bool present(const attile_operand &x) { return x.dtype != 0; }
+
+}  // namespace attile::reference

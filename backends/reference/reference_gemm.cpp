@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// D = activation(alpha A B + beta C + bias), one output element after the other.
+#include <cmath>
+#include <numbers>
+
+#include "reference_backend.h"
+#include "reference_element.h"
+
+namespace attile::reference {
+namespace {
+
+double activate(std::int32_t activation, double x) {
+    switch (activation) {
+        case ATTILE_ACTIVATION_RELU:
+            return x > 0 || std::isnan(x) ? x : 0;
+        // 1 + erf(t) = erfc(-t) and (1 + tanh u) / 2 = 1 / (1 + exp(-2u)): the right-hand sides do not cancel for negative x.
+        case ATTILE_ACTIVATION_GELU:
+            return x / 2 * std::erfc(-x / std::numbers::sqrt2);
+        case ATTILE_ACTIVATION_GELU_TANH: {
+            const double u = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+            return x / (1 + std::exp(-2 * u));
+        }
+        case ATTILE_ACTIVATION_SILU:
+            return x / (1 + std::exp(-x));
+        default:
+            return x;
+    }
+}
+
+std::int32_t run(void *, const attile_gemm_problem *p) {
+    for (std::int64_t x = 0; x < p->batch[0]; ++x)
+        for (std::int64_t y = 0; y < p->batch[1]; ++y)
+            for (std::int64_t m = 0; m < p->m; ++m)
+                for (std::int64_t n = 0; n < p->n; ++n) {
+                    double sum = 0;
+                    for (std::int64_t k = 0; k < p->k; ++k) sum += load(p->a, x, y, m, k) * load(p->b, x, y, k, n);
+                    double value = p->k > 0 ? p->alpha * sum : 0;
+                    if (p->beta != 0) value += p->beta * load(p->c, x, y, m, n);
+                    if (present(p->bias)) value += load(p->bias, x, y, m, n);
+                    store(p->d, activate(p->activation, value), x, y, m, n);
+                }
+    return ATTILE_OK;
+}
+
+// Elements of an operand that are distinct: an axis of stride 0 counts once.
+double distinct(const attile_operand &x, double e0, double e1, double e2, double e3) {
+    const double extent[4] = {e0, e1, e2, e3};
+    double count = 1;
+    for (int axis = 0; axis < 4; ++axis)
+        if (x.stride[axis] != 0) count *= extent[axis];
+    return present(x) ? count * bytes_of(x) : 0;
+}
+
+std::int32_t query(void *, const attile_gemm_problem *p, attile_support *support) {
+    const double x = static_cast<double>(p->batch[0]), y = static_cast<double>(p->batch[1]);
+    const double m = static_cast<double>(p->m), n = static_cast<double>(p->n), k = static_cast<double>(p->k);
+    double bytes = distinct(p->d, x, y, m, n) + distinct(p->bias, x, y, m, n);
+    if (p->k > 0) bytes += distinct(p->a, x, y, m, k) + distinct(p->b, x, y, k, n);
+    if (p->beta != 0) bytes += distinct(p->c, x, y, m, n);
+    answer(support, "reference_gemm", 0, 2 * x * y * m * n * k, bytes);
+    return ATTILE_OK;
+}
+
+}  // namespace
+
+const attile_gemm_interface gemm_interface = {sizeof(attile_gemm_interface), 1, query, run};
+
+}  // namespace attile::reference

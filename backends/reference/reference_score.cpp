@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// s_ij = softcap tanh(scale q.k / softcap) + bias - slope |j - i - shift|, or hidden; in the order attile.h gives.
+#include "reference_score.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "reference_element.h"
+
+namespace attile::reference {
+namespace {
+
+struct Range {
+    std::int64_t start, count;
+};
+
+// Lengths are data that nobody could check beforehand, so any number is taken and clamped.
+Range packed_range(const attile_operand &cu_len, std::int64_t b, std::int64_t total, std::int64_t most) {
+    const std::int64_t start = std::clamp<std::int64_t>(load_i32(cu_len, b), 0, total);
+    const std::int64_t end = std::clamp<std::int64_t>(load_i32(cu_len, b + 1), start, total);
+    return {start, std::min(end - start, most)};
+}
+
+bool mask_hides(const attile_attention_problem *p, const Entry &entry, std::int64_t i, std::int64_t j) {
+    const std::int64_t distance = j - i - entry.shift;  // compared like this, the largest window cannot overflow
+    if (p->window_left >= 0 && distance < -p->window_left) return true;
+    return p->window_right >= 0 && distance > p->window_right;
+}
+
+}  // namespace
+
+Entry entry_of(const attile_attention_problem *p, std::int64_t b) {
+    Entry entry = {b, 0, p->len_q, 0, p->len_k, 0, 0};
+    if (present(p->cu_len_q)) {
+        const Range rows = packed_range(p->cu_len_q, b, p->total_q, p->len_q);
+        entry.q_start = rows.start;
+        entry.len_q = rows.count;
+    }
+    if (present(p->cu_len_k)) {
+        const Range keys = packed_range(p->cu_len_k, b, p->total_k, p->len_k);
+        entry.k_start = keys.start;
+        entry.len_k = keys.count;
+    }
+    if (present(p->key_lengths)) entry.len_k = std::clamp<std::int64_t>(load_i32(p->key_lengths, b), 0, entry.len_k);
+    if (p->bottom_right != 0) entry.shift = entry.len_k - entry.len_q;
+    if (p->alibi_bottom_right != 0) entry.alibi_shift = entry.len_k - entry.len_q;
+    return entry;
+}
+
+bool locate_key(const attile_attention_problem *p, const Entry &entry, std::int64_t j, std::int64_t *axis0, std::int64_t *axis2) {
+    if (!present(p->block_table)) {
+        *axis0 = entry.b;  // packed keys have stride 0 on this axis
+        *axis2 = entry.k_start + j;
+        return true;
+    }
+    *axis0 = load_i32(p->block_table, entry.b, j / p->page_size);
+    *axis2 = j % p->page_size;
+    return *axis0 >= 0 && *axis0 < p->pages;
+}
+
+Score score(const attile_attention_problem *p, const Entry &entry, std::int64_t h, std::int64_t i, std::int64_t j) {
+    const Score hidden = {kHidden, 0};
+    if (mask_hides(p, entry, i, j)) return hidden;
+    if (present(p->allowed) && !load_byte(p->allowed, entry.b, h, i, j)) return hidden;
+    const double bias = present(p->bias) ? load(p->bias, entry.b, h, i, j) : 0;
+    if (bias == kHidden) return hidden;
+    std::int64_t axis0 = 0, axis2 = 0;
+    if (!locate_key(p, entry, j, &axis0, &axis2)) return hidden;
+
+    const std::int64_t g = kv_head(p, h);
+    double dot = 0;
+    for (std::int64_t d = 0; d < p->head_dim; ++d) dot += load(p->q, entry.b, h, entry.q_start + i, d) * load(p->k, axis0, g, axis2, d);
+    Score s = {p->scale * dot, 1};
+    if (p->softcap != 0) {
+        const double t = std::tanh(s.value / p->softcap);
+        s = {p->softcap * t, 1 - t * t};
+    }
+    s.value += bias;
+    if (present(p->alibi_slopes)) s.value -= load(p->alibi_slopes, entry.b, h) * static_cast<double>(std::abs(j - i - entry.alibi_shift));
+    return s;
+}
+
+double visible_pairs(const attile_attention_problem *p) {
+    const double rows = static_cast<double>(p->len_q), keys = static_cast<double>(p->len_k);
+    const double shift = p->bottom_right != 0 ? keys - rows : 0;
+    // sum over t <= x of t clamped to 0 .. keys
+    const auto clamped_sum = [keys](double x) {
+        if (x <= 0) return 0.0;
+        return x <= keys ? x * (x + 1) / 2 : keys * (keys + 1) / 2 + (x - keys) * keys;
+    };
+    // pairs with j <= i + c
+    const auto up_to = [&](double c) { return clamped_sum(rows + c) - clamped_sum(c); };
+    const double right = p->window_right < 0 ? rows * keys : up_to(shift + static_cast<double>(p->window_right));
+    const double left = p->window_left < 0 ? 0 : up_to(shift - static_cast<double>(p->window_left) - 1);
+    return static_cast<double>(p->batch) * static_cast<double>(p->heads_q) * std::max(0.0, right - left);
+}
+
+double attention_bytes(const attile_attention_problem *p) {
+    const bool packed_q = present(p->cu_len_q), packed_k = present(p->cu_len_k);
+    const double rows = static_cast<double>(p->heads_q) * static_cast<double>(p->total_q) * (packed_q ? 1 : static_cast<double>(p->batch));
+    const double keys = static_cast<double>(p->heads_kv) * static_cast<double>(p->total_k) * (packed_k ? 1 : static_cast<double>(p->batch));
+    const double d = static_cast<double>(p->head_dim), dv = static_cast<double>(p->head_dim_v);
+    return rows * (d * bytes_of(p->q) + dv * bytes_of(p->o) + bytes_of(p->lse)) + keys * (d * bytes_of(p->k) + dv * bytes_of(p->v));
+}
+
+}  // namespace attile::reference
