@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward, compiled once per target: panels of query rows walk over blocks of keys.
+//
+// A task owns a few panels; each block of keys is brought into the second cache once for all of them. Blocks and tiles that no row of a
+// panel sees are skipped. What a row gets depends on its own keys alone, in blocks counted from key 0, so neither the division into tasks
+// nor the batch changes a bit of it.
+#include "cpu_targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_attention_kernels.cpp"
+#include <hwy/foreach_target.h>
+
+#include <limits>
+
+#include "cpu_attention.h"
+#include "cpu_attention_keys-inl.h"
+#include "cpu_attention_lanes-inl.h"
+#include "cpu_attention_mask-inl.h"
+#include "cpu_decode-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attile::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+// A task's scratch memory, cut up.
+template <class T>
+struct ForwardScratch {
+    T *queries, *sums, *maximum, *weight_sum, *correction, *scores, *tile, *k_block, *v_block;
+    int64_t *lanes;  // four arrays a panel
+    int64_t *offset;
+    uint8_t *key_hidden;
+    int64_t bytes;
+
+    ForwardScratch(const attile_attention_problem &p, int64_t panels, char *memory) {
+        int64_t used = 0;
+        const auto cut = [&](int64_t size) {
+            char *piece = memory == nullptr ? nullptr : memory + used;
+            used += round_up(size, 256);
+            return piece;
+        };
+        const auto cut_t = [&](int64_t count) { return reinterpret_cast<T *>(cut(count * static_cast<int64_t>(sizeof(T)))); };
+        queries = cut_t(panels * p.head_dim * kPanel<T>);
+        sums = cut_t(panels * p.head_dim_v * kPanel<T>);
+        maximum = cut_t(panels * kPanel<T>);
+        weight_sum = cut_t(panels * kPanel<T>);
+        correction = cut_t(kPanel<T>);
+        scores = cut_t(kBlockKeys * kPanel<T>);
+        tile = cut_t(kBlockKeys * kPanel<T>);
+        k_block = cut_t(kBlockKeys * p.head_dim);
+        v_block = cut_t(kBlockKeys * p.head_dim_v);
+        lanes = reinterpret_cast<int64_t *>(cut(panels * 4 * kPanel<T> * 8));
+        offset = reinterpret_cast<int64_t *>(cut(kPanel<T> * 8));
+        key_hidden = reinterpret_cast<uint8_t *>(cut(kBlockKeys));
+        bytes = used;
+    }
+};
+
+template <class T>
+int64_t forward_scratch_bytes(const attile_attention_problem &p, int64_t panels) {
+    return ForwardScratch<T>(p, panels, nullptr).bytes;
+}
+
+// o = sums / weights and lse, with the sink if there is one.
+template <class T>
+HWY_NOINLINE void write_panel(const attile_attention_problem &p, const AttentionRows &rows, const Lanes &lanes, const LaneState<T> &state,
+                              int64_t *offset, T *sums) {
+    HWY_ALIGN T factor[kPanel<T>];
+    for (int64_t w = 0; w < kPanel<T>; ++w) {
+        const T hidden = -std::numeric_limits<T>::infinity();
+        const T sink = p.sinks.data == nullptr
+                           ? hidden
+                           : load_element<T>(p.sinks.data, p.sinks.dtype, offset_of(p.sinks, rows.entry.b, lanes.head[w]));
+        const SoftmaxEnd<T> end = softmax_end(state.maximum[w], state.sum[w], sink, p.lse.data != nullptr);
+        factor[w] = end.factor;
+        if (p.lse.data != nullptr && w < lanes.count) {
+            store_element<T>(p.lse.data, p.lse.dtype, offset_of(p.lse, rows.entry.b, lanes.head[w], rows.entry.q_start + lanes.row[w]),
+                             end.lse);
+        }
+    }
+    scale_lanes<T>(p.head_dim_v, factor, sums);
+    store_lanes<T>(p.o, rows.entry, lanes, p.head_dim_v, offset, sums);
+}
+
+template <class T>
+void forward(const attile_attention_problem &p, const AttentionRows &rows, char *memory) {
+    const int64_t panels = ceil_div(rows.end - rows.begin, kPanel<T>);
+    const ForwardScratch<T> scratch(p, panels, memory);
+    const int64_t query_size = p.head_dim * kPanel<T>, sum_size = p.head_dim_v * kPanel<T>;
+    for (int64_t i = 0; i < panels * sum_size; ++i) scratch.sums[i] = 0;
+    for (int64_t i = 0; i < panels * kPanel<T>; ++i) {
+        scratch.maximum[i] = -std::numeric_limits<T>::infinity();
+        scratch.weight_sum[i] = 0;
+    }
+    int64_t first_key = std::numeric_limits<int64_t>::max(), last_key = 0;
+    constexpr int64_t kMostPanels = 32;
+    Lanes lanes[kMostPanels];
+    for (int64_t n = 0; n < panels; ++n) {
+        lanes[n] = make_lanes<T>(p, rows, rows.begin + n * kPanel<T>, scratch.lanes + n * 4 * kPanel<T>);
+        first_key = least(first_key, lanes[n].begin_min);
+        last_key = most(last_key, lanes[n].end_max);
+        load_lanes<T>(p.q, rows.entry, lanes[n], p.head_dim, scratch.offset, scratch.queries + n * query_size);
+    }
+    const T scale = static_cast<T>(p.scale);
+    KeySource<T> source(p, rows.entry, rows.kv_head, scratch.k_block, scratch.v_block, scratch.key_hidden);
+    for (int64_t block = first_key / kBlockKeys * kBlockKeys; block < last_key; block += kBlockKeys) {
+        const int64_t block_begin = most(block, first_key), block_end = least(block + kBlockKeys, last_key);
+        source.bring(block_begin, block_end - block_begin);
+        for (int64_t n = 0; n < panels; ++n) {
+            const int64_t from = most(block_begin, lanes[n].begin_min), to = least(block_end, lanes[n].end_max);
+            if (from >= to) continue;
+            const int64_t count = to - from;
+            const T *keys = source.key(from), *values = source.value(from);
+            const T *queries = scratch.queries + n * query_size;
+            T *sums = scratch.sums + n * sum_size;
+            const LaneState<T> state{scratch.maximum + n * kPanel<T>, scratch.weight_sum + n * kPanel<T>};
+            const bool narrow = lanes[n].count <= kLanes<T>;
+            if (narrow) {
+                compute_scores<T, 1>(p.head_dim, keys, source.key_step(), count, queries, scale, scratch.scores);
+            } else {
+                compute_scores<T, 2>(p.head_dim, keys, source.key_step(), count, queries, scale, scratch.scores);
+            }
+            const bool hides =
+                finish_scores<T>(p, rows.entry, lanes[n], from, count, source.hidden(from), scratch.scores, scratch.offset, scratch.tile);
+            if (hides && !source.values_finite()) {
+                // Zero times what a hidden key holds must not reach a row: those weights are left out, not multiplied.
+                for (int64_t i = 0; i < count * kPanel<T>; ++i) scratch.tile[i] = scratch.scores[i];
+                soften<T, 2>(count, scratch.scores, state, scratch.correction);
+                add_seen_values<T>(p.head_dim_v, values, source.value_step(), count, scratch.scores, scratch.tile, scratch.correction,
+                                   sums);
+            } else if (narrow) {
+                soften<T, 1>(count, scratch.scores, state, scratch.correction);
+                add_values<T, 1>(p.head_dim_v, values, source.value_step(), count, scratch.scores, scratch.correction, sums);
+            } else {
+                soften<T, 2>(count, scratch.scores, state, scratch.correction);
+                add_values<T, 2>(p.head_dim_v, values, source.value_step(), count, scratch.scores, scratch.correction, sums);
+            }
+        }
+    }
+    for (int64_t n = 0; n < panels; ++n) {
+        const LaneState<T> state{scratch.maximum + n * kPanel<T>, scratch.weight_sum + n * kPanel<T>};
+        write_panel<T>(p, rows, lanes[n], state, scratch.offset, scratch.sums + n * sum_size);
+    }
+}
+
+template <class T>
+const AttentionKernels<T> &kernels() {
+    static constexpr AttentionKernels<T> kTable = {
+        kPanel<T>,       kTileRows,       &forward_scratch_bytes<T>, &forward<T>, &decode_scratch_bytes<T>,
+        &decode_part<T>, &decode_fold<T>, &decode_finish<T>};
+    return kTable;
+}
+const AttentionKernels<float> &attention_f32() { return kernels<float>(); }
+const AttentionKernels<double> &attention_f64() { return kernels<double>(); }
+
+#endif  // HWY_TARGET != HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace attile::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "cpu_dispatch.h"
+namespace attile::cpu {
+ATTILE_CPU_DISPATCH(AttentionKernels<float>, attention_f32, attention_kernels_f32)
+ATTILE_CPU_DISPATCH(AttentionKernels<double>, attention_f64, attention_kernels_f64)
+template <>
+const AttentionKernels<float> &attention_kernels<float>(Target target) {
+    return attention_kernels_f32(target);
+}
+template <>
+const AttentionKernels<double> &attention_kernels<double>(Target target) {
+    return attention_kernels_f64(target);
+}
+}  // namespace attile::cpu
+#endif  // HWY_ONCE

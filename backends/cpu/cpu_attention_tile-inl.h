@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two products of attention on a panel of query rows, with the micro-kernel: scores = scale K q and sums = V^T p, and the softmax
+// between.
+//
+// Layouts, W lanes wide: queries [head_dim][W], scores [keys][W], sums [head_dim_v][W]. K and V are read as rows, in place or from a block.
+#if defined(ATTILE_CPU_ATTENTION_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_ATTENTION_TILE_INL_H
+#undef ATTILE_CPU_ATTENTION_TILE_INL_H
+#else
+#define ATTILE_CPU_ATTENTION_TILE_INL_H
+#endif
+
+#include "cpu_math-inl.h"
+#include "cpu_microkernel-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attile::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+// Lanes of a panel.
+template <class T>
+inline constexpr int kPanel = kTileColumns<T>;
+
+template <class T, int kRows, int kVectors>
+HWY_NOINLINE void score_tile(int64_t head_dim, const T *keys, int64_t key_step, const T *queries, T scale, T *scores) {
+    const Tag<T> d;
+    Vec<T> acc[kRows][kVectors];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
+    }
+    accumulate_rows<T, kRows, kVectors>(head_dim, keys, key_step, queries, kPanel<T>, acc);
+    const Vec<T> factor = hn::Set(d, scale);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) hn::Store(hn::Mul(acc[i][v], factor), d, scores + i * kPanel<T> + v * kLanes<T>);
+    }
+}
+
+// sums = sums x correction + values^T weights for kRows columns of values.
+template <class T, int kRows, int kVectors>
+HWY_NOINLINE void value_tile(int64_t keys, const T *values, int64_t value_step, const T *weights, const T *correction, T *sums) {
+    const Tag<T> d;
+    Vec<T> acc[kRows][kVectors];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
+    }
+    accumulate<T, kRows, kVectors, 4>(keys, values, value_step, weights, kPanel<T>, acc);
+    ATTILE_CPU_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+        const Vec<T> factor = hn::Load(d, correction + v * kLanes<T>);
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kRows; ++i) {
+            T *sum = sums + i * kPanel<T> + v * kLanes<T>;
+            hn::Store(hn::MulAdd(hn::Load(d, sum), factor, acc[i][v]), d, sum);
+        }
+    }
+}
+
+template <class T>
+using ScoreFn = void (*)(int64_t, const T *, int64_t, const T *, T, T *);
+template <class T>
+using ValueFn = void (*)(int64_t, const T *, int64_t, const T *, const T *, T *);
+
+template <class T, int kVectors>
+ScoreFn<T> score_fn(int64_t rows) {
+    static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
+        return std::array<ScoreFn<T>, sizeof...(kRow)>{&score_tile<T, kRow + 1, kVectors>...};
+    }
+    (std::make_integer_sequence<int, kTileRows>{});
+    return kTable[static_cast<size_t>(rows - 1)];
+}
+
+template <class T, int kVectors>
+ValueFn<T> value_fn(int64_t rows) {
+    static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
+        return std::array<ValueFn<T>, sizeof...(kRow)>{&value_tile<T, kRow + 1, kVectors>...};
+    }
+    (std::make_integer_sequence<int, kTileRows>{});
+    return kTable[static_cast<size_t>(rows - 1)];
+}
+
+// `extent` in tiles of nearly equal height: tile t of tile_count(extent).
+inline int64_t tile_count(int64_t extent) { return (extent + kTileRows - 1) / kTileRows; }
+inline int64_t tile_begin(int64_t extent, int64_t tiles, int64_t t) { return extent * t / tiles; }
+
+template <class T, int kVectors>
+void compute_scores(int64_t head_dim, const T *keys, int64_t key_step, int64_t count, const T *queries, T scale, T *scores) {
+    const int64_t tiles = tile_count(count);
+    for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t j = tile_begin(count, tiles, t);
+        score_fn<T, kVectors>(tile_begin(count, tiles, t + 1) - j)(head_dim, keys + j * key_step, key_step, queries, scale,
+                                                                   scores + j * kPanel<T>);
+    }
+}
+
+template <class T, int kVectors>
+void add_values(int64_t head_dim_v, const T *values, int64_t value_step, int64_t count, const T *weights, const T *correction, T *sums) {
+    const int64_t tiles = tile_count(head_dim_v);
+    for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t c = tile_begin(head_dim_v, tiles, t);
+        value_fn<T, kVectors>(tile_begin(head_dim_v, tiles, t + 1) - c)(count, values + c, value_step, weights, correction,
+                                                                        sums + c * kPanel<T>);
+    }
+}
+
+// The running softmax of a panel: per lane the maximum of its scores in units of ln 2, and the sum of its weights relative to it.
+template <class T>
+struct LaneState {
+    T *maximum;  // -inf until a key was seen
+    T *sum;
+};
+
+template <class T, int kVectors, int kKeys>
+HWY_INLINE void soften_keys(T *scores, Vec<T> log2e, const Vec<T> (&base)[kVectors], Vec<T> (&sum)[kVectors]) {
+    const Tag<T> d;
+    Vec<T> x[kKeys * kVectors];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kKeys * kVectors; ++i) {
+        x[i] = hn::MulSub(hn::Load(d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>), log2e, base[i % kVectors]);
+    }
+    exp2_clamped_each<kKeys * kVectors>(d, x);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kKeys * kVectors; ++i) {
+        hn::Store(x[i], d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>);
+        sum[i % kVectors] = hn::Add(sum[i % kVectors], x[i]);
+    }
+}
+
+// Scores become weights 2^(score log2 e - maximum); state and `correction` (what earlier sums are to be multiplied by) follow.
+template <class T, int kVectors>
+HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T *correction) {
+    const Tag<T> d;
+    const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
+    const Vec<T> log2e = hn::Set(d, static_cast<T>(1.44269504088896340736));
+    Vec<T> top[kVectors];
+    for (int v = 0; v < kVectors; ++v) top[v] = hidden;
+    for (int64_t j = 0; j < count; ++j) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) top[v] = hn::Max(top[v], hn::Load(d, scores + j * kPanel<T> + v * kLanes<T>));
+    }
+    Vec<T> base[kVectors], sum[kVectors];
+    ATTILE_CPU_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+        const Vec<T> before = hn::Load(d, state.maximum + v * kLanes<T>);
+        const Vec<T> now = hn::Max(before, hn::Mul(top[v], log2e));
+        // Lanes that have seen no key keep -inf, and subtract 0 instead of it.
+        base[v] = hn::IfThenElse(hn::Eq(now, hidden), hn::Zero(d), now);
+        const Vec<T> factor = exp2_clamped(d, hn::Sub(before, base[v]));
+        hn::Store(now, d, state.maximum + v * kLanes<T>);
+        hn::Store(factor, d, correction + v * kLanes<T>);
+        sum[v] = hn::Mul(hn::Load(d, state.sum + v * kLanes<T>), factor);
+    }
+    // Several keys at a time; each lane's weights are added in the order of keys all the same.
+    constexpr int kTogether = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 2 : 1;
+    int64_t j = 0;
+    for (; j + kTogether <= count; j += kTogether) soften_keys<T, kVectors, kTogether>(scores + j * kPanel<T>, log2e, base, sum);
+    for (; j < count; ++j) soften_keys<T, kVectors, 1>(scores + j * kPanel<T>, log2e, base, sum);
+    ATTILE_CPU_UNROLL
+    for (int v = 0; v < kVectors; ++v) hn::Store(sum[v], d, state.sum + v * kLanes<T>);
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace attile::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

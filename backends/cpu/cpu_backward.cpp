@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention backward: tasks and the interface.
+#include "cpu_backward.h"
+
+#include <cstdio>
+
+#include "cpu_element.h"
+#include "cpu_threads.h"
+
+namespace attile::cpu {
+namespace {
+
+constexpr double kFlopsForThreads = 4.0e5;
+constexpr char kNoPages[] = "cpu: attention_backward: gradients of paged keys and values are not defined";
+
+double backward_flops(const attile_attention_problem &p) {
+    // Scores again, dp, dv, dq and dk.
+    return 2 * visible_pairs(p) * static_cast<double>(3 * p.head_dim + 2 * p.head_dim_v);
+}
+
+struct BackwardPlan {
+    int threads = 1;
+    int64_t query_rows = 0, query_blocks = 0;  // of a key head's rows
+    int64_t keys = 0, key_blocks = 0;
+    int64_t scratch_bytes = 0, workspace_bytes = 0;
+};
+
+template <class T>
+BackwardPlan plan_for(const State &state, const attile_attention_problem &p) {
+    const BackwardKernels<T> &kernels = backward_kernels<T>(state.target);
+    BackwardPlan plan;
+    plan.threads = backward_flops(p) < kFlopsForThreads ? 1 : state.threads;
+    const int64_t heads = p.batch * p.heads_kv;
+    // Panels of a task: as many as there may be, unless threads would go without.
+    const auto panels_for = [&](int64_t extent) {
+        const int64_t panels = most(1, ceil_div(extent, kernels.panel));
+        return most(1, least(kBackwardPanels, panels * heads / (plan.threads == 1 ? 1 : 4 * plan.threads)));
+    };
+    const int64_t rows = p.len_q * (p.heads_q / p.heads_kv);
+    plan.query_rows = panels_for(rows) * kernels.panel;
+    plan.query_blocks = ceil_div(rows, plan.query_rows);
+    plan.keys = panels_for(p.len_k) * kernels.panel;
+    plan.key_blocks = ceil_div(p.len_k, plan.keys);
+    plan.scratch_bytes = kernels.scratch_bytes(p);
+    plan.workspace_bytes = plan.threads * plan.scratch_bytes;
+    return plan;
+}
+
+BackwardPlan backward_plan(const State &state, const attile_attention_problem &p) {
+    return p.compute == ATTILE_F64 ? plan_for<double>(state, p) : plan_for<float>(state, p);
+}
+
+// Rows and keys that belong to no sequence, or lie past a length, get 0.
+template <class T>
+void clear(int threads, const attile_operand &x, int64_t e0, int64_t e1, int64_t e2, int64_t e3) {
+    parallel_for(threads, e0 * e1, [&](int64_t index, int) {
+        for (int64_t i2 = 0; i2 < e2; ++i2) {
+            for (int64_t i3 = 0; i3 < e3; ++i3) {
+                store_element<T>(x.data, x.dtype, offset_of(x, index / e1, index % e1, i2, i3), T{0});
+            }
+        }
+    });
+}
+
+template <class T>
+void run_bias(const BackwardKernels<T> &kernels, const BackwardPlan &plan, const BackwardProblem &problem, char *workspace) {
+    const attile_attention_problem &p = *problem.forward;
+    const int64_t *extent = problem.bias_extent;
+    // An axis of extent 1 is summed over the scores' extent; where that is 1 too it is the same.
+    const int64_t row_tiles = extent[2] == 1 ? 1 : ceil_div(extent[2], kBlockKeys);
+    const int64_t key_tiles = extent[3] == 1 ? 1 : ceil_div(extent[3], kernels.panel);
+    parallel_for(plan.threads, extent[0] * extent[1] * row_tiles * key_tiles, [&](int64_t task, int rank) {
+        BiasPiece piece{};
+        const int64_t key_tile = task % key_tiles, row_tile = task / key_tiles % row_tiles;
+        const int64_t h = task / key_tiles / row_tiles % extent[1], b = task / key_tiles / row_tiles / extent[1];
+        piece.b_begin = b;
+        piece.b_end = extent[0] == 1 ? p.batch : b + 1;
+        piece.h_begin = h;
+        piece.h_end = extent[1] == 1 ? p.heads_q : h + 1;
+        piece.sum_rows = extent[2] == 1;
+        piece.sum_keys = extent[3] == 1;
+        piece.row_begin = piece.sum_rows ? 0 : row_tile * kBlockKeys;
+        piece.row_end = piece.sum_rows ? p.len_q : least(extent[2], piece.row_begin + kBlockKeys);
+        piece.key_begin = piece.sum_keys ? 0 : key_tile * kernels.panel;
+        piece.key_end = piece.sum_keys ? p.len_k : least(extent[3], piece.key_begin + kernels.panel);
+        piece.at[0] = b;
+        piece.at[1] = h;
+        piece.at[2] = piece.sum_rows ? 0 : piece.row_begin;
+        piece.at[3] = piece.sum_keys ? 0 : piece.key_begin;
+        kernels.bias(problem, piece, workspace + rank * plan.scratch_bytes);
+    });
+}
+
+template <class T>
+void run_plan(const State &state, const BackwardPlan &plan, const BackwardProblem &problem, char *workspace) {
+    const BackwardKernels<T> &kernels = backward_kernels<T>(state.target);
+    const attile_attention_problem &p = *problem.forward;
+    const bool packed_q = p.cu_len_q.data != nullptr, packed_k = p.cu_len_k.data != nullptr;
+    if (packed_q) clear<T>(plan.threads, problem.dq, 1, p.heads_q, p.total_q, p.head_dim);
+    if (packed_k || p.key_lengths.data != nullptr) {
+        clear<T>(plan.threads, problem.dk, packed_k ? 1 : p.batch, p.heads_kv, p.total_k, p.head_dim);
+        clear<T>(plan.threads, problem.dv, packed_k ? 1 : p.batch, p.heads_kv, p.total_k, p.head_dim_v);
+    }
+    const int64_t heads = p.batch * p.heads_kv, group = p.heads_q / p.heads_kv;
+    const int64_t query_tasks = heads * plan.query_blocks, key_tasks = heads * plan.key_blocks;
+    parallel_for(plan.threads, query_tasks + key_tasks, [&](int64_t task, int rank) {
+        char *scratch = workspace + rank * plan.scratch_bytes;
+        const bool over_keys = task < key_tasks;
+        if (!over_keys) task -= key_tasks;
+        const int64_t head = task % heads, b = head / p.heads_kv, kv_head = head % p.heads_kv;
+        const AttentionEntry entry = attention_entry(p, b);
+        if (over_keys) {
+            const int64_t begin = task / heads * plan.keys, end = least(entry.len_k, begin + plan.keys);
+            if (begin < end) kernels.keys(problem, entry, kv_head, begin, end, scratch);
+            return;
+        }
+        AttentionRows rows{entry, kv_head, kv_head * group, group, 0, 0};
+        rows.begin = (plan.query_blocks - 1 - task / heads) * plan.query_rows;
+        rows.end = least(entry.len_q * group, rows.begin + plan.query_rows);
+        if (rows.begin < rows.end) kernels.queries(problem, rows, scratch);
+    });
+    if (problem.dbias.data != nullptr) run_bias(kernels, plan, problem, workspace);
+    if (problem.dsinks.data != nullptr) {
+        parallel_for(plan.threads, p.heads_q,
+                     [&](int64_t head, int rank) { kernels.sink(problem, head, workspace + rank * plan.scratch_bytes); });
+    }
+}
+
+int32_t query(void *opaque, const BackwardProblem *problem, attile_support *support) {
+    const State &state = *static_cast<State *>(opaque);
+    const attile_attention_problem &p = *problem->forward;
+    if (p.block_table.dtype != 0) {
+        support->level = ATTILE_SUPPORT_NONE;
+        support->status = ATTILE_ERROR_UNSUPPORTED_FEATURE;
+        std::snprintf(support->text, sizeof support->text, "%s", kNoPages);
+        return ATTILE_OK;
+    }
+    const BackwardPlan plan = backward_plan(state, p);
+    support->level = ATTILE_SUPPORT_NATIVE;
+    support->status = ATTILE_OK;
+    support->workspace_bytes = plan.workspace_bytes;
+    std::snprintf(support->kernel, sizeof support->kernel, "cpu_attention_backward_%s_%s", p.compute == ATTILE_F64 ? "f64" : "f32",
+                  target_name(state.target));
+    support->flops = backward_flops(p);
+    support->bytes = 2 * attention_bytes(p);
+    support->tile_m = static_cast<int32_t>(plan.query_rows);
+    support->tile_n = static_cast<int32_t>(plan.keys);
+    support->tile_k = static_cast<int32_t>(p.head_dim);
+    support->threads = 1;
+    support->splits = 1;
+    support->blocks = p.batch * p.heads_kv * (plan.query_blocks + plan.key_blocks);
+    return ATTILE_OK;
+}
+
+int32_t run(void *opaque, const BackwardProblem *problem) {
+    State &state = *static_cast<State *>(opaque);
+    const attile_attention_problem &p = *problem->forward;
+    if (p.block_table.dtype != 0) return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, kNoPages);
+    const BackwardPlan plan = backward_plan(state, p);
+    const Workspace workspace(state, p.launch, plan.workspace_bytes);
+    if (workspace.failed()) return out_of_workspace(plan.workspace_bytes);
+    if (p.compute == ATTILE_F64) {
+        run_plan<double>(state, plan, *problem, workspace.data());
+    } else {
+        run_plan<float>(state, plan, *problem, workspace.data());
+    }
+    return ATTILE_OK;
+}
+
+}  // namespace
+
+const attile_attention_backward_interface g_attention_backward_interface = {sizeof(attile_attention_backward_interface), 1, query, run};
+
+}  // namespace attile::cpu

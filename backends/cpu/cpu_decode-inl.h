@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of few rows (decoding): bound by reading keys and values, so each is read once for all rows of a key head.
+//
+// Keys are taken in parts of kDecodeKeys; a part's result is sums, maximum and weight, and parts are folded in order, whoever computed
+// them.
+#if defined(ATTILE_CPU_DECODE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_DECODE_INL_H
+#undef ATTILE_CPU_DECODE_INL_H
+#else
+#define ATTILE_CPU_DECODE_INL_H
+#endif
+
+#include "cpu_attention.h"
+#include "cpu_attention_keys-inl.h"
+#include "cpu_few_rows-inl.h"
+#include "cpu_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attile::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+// Scores of one row lie this far from the next's: whole vectors.
+inline constexpr int64_t kScoreStep = (kBlockKeys + 15) / 16 * 16;
+
+template <class T>
+struct DecodeScratch {
+    T *queries, *scores, *extra, *k_block, *v_block;
+    uint8_t *key_hidden;
+    int64_t bytes;
+
+    DecodeScratch(const attile_attention_problem &p, char *memory) {
+        int64_t used = 0;
+        const auto cut = [&](int64_t count) {
+            char *piece = memory == nullptr ? nullptr : memory + used;
+            used += round_up(count * static_cast<int64_t>(sizeof(T)), 256);
+            return reinterpret_cast<T *>(piece);
+        };
+        queries = cut(kDecodeRows * p.head_dim);
+        scores = cut(kDecodeRows * kScoreStep);
+        extra = cut(kScoreStep);
+        k_block = cut(kBlockKeys * p.head_dim);
+        v_block = cut(kBlockKeys * p.head_dim_v);
+        key_hidden = reinterpret_cast<uint8_t *>(cut(kBlockKeys));
+        bytes = used;
+    }
+};
+
+template <class T>
+int64_t decode_scratch_bytes(const attile_attention_problem &p) {
+    return DecodeScratch<T>(p, nullptr).bytes;
+}
+
+// A row's scores between product and softmax; returns whether some key may be hidden from it.
+template <class T>
+bool finish_row(const attile_attention_problem &p, const AttentionEntry &entry, int64_t i, int64_t h, int64_t from, int64_t count,
+                const uint8_t *key_hidden, T *scores, T *extra) {
+    const Tag<T> d;
+    const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
+    const auto each = [&](auto &&fn) HWY_ATTR {
+        for (int64_t j = 0; j < count; j += kLanes<T>) hn::Store(fn(hn::Load(d, scores + j), j), d, scores + j);
+    };
+    const Vec<T> scale = hn::Set(d, static_cast<T>(p.scale));
+    each([&](Vec<T> s, int64_t) HWY_ATTR { return hn::Mul(s, scale); });
+    if (p.softcap != 0) {
+        const Vec<T> limit = hn::Set(d, static_cast<T>(p.softcap)), inverse = hn::Set(d, static_cast<T>(1 / p.softcap));
+        each([&](Vec<T> s, int64_t) HWY_ATTR { return hn::Mul(limit, hn::Tanh(d, hn::Mul(s, inverse))); });
+    }
+    if (p.bias.data != nullptr) {
+        with_storage<T>(p.bias.dtype, [&](auto s) HWY_ATTR {
+            copy_row<T, decltype(s)>(operand_at<decltype(s)>(p.bias, entry.b, h, i, from), p.bias.stride[3], count, extra);
+        });
+        each([&](Vec<T> s, int64_t j) HWY_ATTR {
+            const Vec<T> bias = hn::Load(d, extra + j);
+            return hn::IfThenElse(hn::Eq(bias, hidden), hidden, hn::Add(s, bias));
+        });
+    }
+    if (p.alibi_slopes.data != nullptr) {
+        const Vec<T> slope = hn::Set(d, load_element<T>(p.alibi_slopes.data, p.alibi_slopes.dtype, offset_of(p.alibi_slopes, entry.b, h)));
+        const Vec<T> distance = hn::Iota(d, static_cast<T>(from - i - entry.alibi_shift));
+        each([&](Vec<T> s, int64_t j)
+                 HWY_ATTR { return hn::NegMulAdd(slope, hn::Abs(hn::Add(distance, hn::Set(d, static_cast<T>(j)))), s); });
+    }
+    const KeyRange seen = visible_keys(p, entry, i);
+    const bool ragged = seen.begin > from || seen.end < from + count;
+    if (ragged) {
+        for (int64_t j = 0; j < count; ++j) {
+            if (from + j < seen.begin || from + j >= seen.end) scores[j] = -std::numeric_limits<T>::infinity();
+        }
+    }
+    if (p.allowed.data != nullptr) {
+        const Byte *allowed = operand_at<Byte>(p.allowed, entry.b, h, i, from);
+        for (int64_t j = 0; j < count; ++j) {
+            if (allowed[j * p.allowed.stride[3]] == 0) scores[j] = -std::numeric_limits<T>::infinity();
+        }
+    }
+    if (key_hidden != nullptr) {
+        for (int64_t j = 0; j < count; ++j) {
+            if (key_hidden[j] != 0) scores[j] = -std::numeric_limits<T>::infinity();
+        }
+    }
+    return ragged || p.bias.data != nullptr || p.allowed.data != nullptr || key_hidden != nullptr;
+}
+
+// One row's scores become weights; its sums are brought to the new maximum.
+template <class T>
+void soften_row(int64_t count, T *scores, int64_t head_dim_v, T *sums, T *maximum, T *weight_sum) {
+    const Tag<T> d;
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    const Vec<T> log2e = hn::Set(d, static_cast<T>(1.44269504088896340736));
+    for (int64_t j = count; j % kLanes<T> != 0; ++j) scores[j] = kHidden;
+    Vec<T> top = hn::Set(d, kHidden);
+    for (int64_t j = 0; j < count; j += kLanes<T>) top = hn::Max(top, hn::Load(d, scores + j));
+    const T now = hn::GetLane(hn::Max(hn::Set(d, *maximum), hn::Mul(hn::MaxOfLanes(d, top), log2e)));
+    const T base = now == kHidden ? T{0} : now;
+    const T factor = hn::GetLane(exp2_clamped(d, hn::Set(d, *maximum - base)));
+    Vec<T> sum = hn::Zero(d);
+    for (int64_t j = 0; j < count; j += kLanes<T>) {
+        const Vec<T> weight = exp2_clamped(d, hn::MulSub(hn::Load(d, scores + j), log2e, hn::Set(d, base)));
+        hn::Store(weight, d, scores + j);
+        sum = hn::Add(sum, weight);
+    }
+    *weight_sum = *weight_sum * factor + hn::GetLane(hn::SumOfLanes(d, sum));
+    *maximum = now;
+    if (factor == 1) return;
+    const Vec<T> scale = hn::Set(d, factor);
+    for (int64_t c = 0; c < head_dim_v; c += kLanes<T>) {
+        store_first(d, hn::Mul(load_first(d, sums + c, head_dim_v - c), scale), sums + c, head_dim_v - c);
+    }
+}
+
+template <class T>
+void decode_part(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, T *result, char *memory) {
+    const DecodeScratch<T> scratch(p, memory);
+    const int64_t count_rows = rows.end - rows.begin, width = p.head_dim_v + 2;
+    int64_t first_key = rows.entry.len_k, last_key = 0;
+    const Tag<T> d;
+    for (int64_t r = 0; r < count_rows; ++r) {
+        const int64_t i = (rows.begin + r) / rows.heads, h = rows.head0 + (rows.begin + r) % rows.heads;
+        const KeyRange seen = visible_keys(p, rows.entry, i);
+        first_key = least(first_key, seen.begin);
+        last_key = most(last_key, seen.end);
+        T *query = scratch.queries + r * p.head_dim;
+        with_storage<T>(p.q.dtype, [&](auto s) HWY_ATTR {
+            copy_row<T, decltype(s)>(operand_at<decltype(s)>(p.q, rows.entry.b, h, rows.entry.q_start + i), p.q.stride[3], p.head_dim,
+                                     query);
+        });
+        T *sums = result + r * width;
+        for (int64_t c = 0; c < p.head_dim_v; ++c) sums[c] = 0;
+        sums[p.head_dim_v] = -std::numeric_limits<T>::infinity();
+        sums[p.head_dim_v + 1] = 0;
+    }
+    const int64_t begin = most(first_key, part * kDecodeKeys), end = least(last_key, (part + 1) * kDecodeKeys);
+    KeySource<T> source(p, rows.entry, rows.kv_head, scratch.k_block, scratch.v_block, scratch.key_hidden);
+    // Blocks are counted from the part's start, not from the first key seen, which belongs to all rows.
+    for (int64_t block = part * kDecodeKeys; block < end; block += kBlockKeys) {
+        const int64_t from = most(block, begin), to = least(block + kBlockKeys, end), count = to - from;
+        if (count <= 0) continue;
+        source.bring(from, count);
+        const T *keys = source.key(from), *values = source.value(from);
+        const int64_t key_step = source.key_step(), value_step = source.value_step();
+        for (int64_t i = 0; i < count_rows * kScoreStep; i += kLanes<T>) hn::Store(hn::Zero(d), d, scratch.scores + i);
+        int64_t j = 0;
+        for (; j + 4 <= count; j += 4) {
+            dot_columns<T, T, 4>(count_rows, scratch.queries, p.head_dim, keys + j * key_step, key_step, p.head_dim, scratch.scores + j,
+                                 kScoreStep);
+        }
+        for (; j < count; ++j) {
+            dot_columns<T, T, 1>(count_rows, scratch.queries, p.head_dim, keys + j * key_step, key_step, p.head_dim, scratch.scores + j,
+                                 kScoreStep);
+        }
+        bool hides = false;
+        for (int64_t r = 0; r < count_rows; ++r) {
+            const int64_t i = (rows.begin + r) / rows.heads, h = rows.head0 + (rows.begin + r) % rows.heads;
+            T *scores = scratch.scores + r * kScoreStep;
+            hides = finish_row<T>(p, rows.entry, i, h, from, count, source.hidden(from), scores, scratch.extra) || hides;
+        }
+        const bool leave_out = hides && !source.values_finite();
+        for (int64_t r = 0; r < count_rows; ++r) {
+            T *scores = scratch.scores + r * kScoreStep, *sums = result + r * width;
+            if (leave_out) {
+                for (int64_t n = 0; n < count; ++n) scratch.extra[n] = scores[n];
+            }
+            soften_row<T>(count, scores, p.head_dim_v, sums, sums + p.head_dim_v, sums + p.head_dim_v + 1);
+            if (!leave_out) continue;
+            for (int64_t n = 0; n < count; ++n) {
+                if (scratch.extra[n] == -std::numeric_limits<T>::infinity()) continue;
+                few_rows_strip<T, T, 1, 1>(scores + n, 0, values + n * value_step, value_step, p.head_dim_v, sums, width);
+            }
+        }
+        if (leave_out) continue;
+        int64_t n = 0;
+        for (; n + 4 <= count; n += 4) {
+            few_rows_depth<T, T, 4>(count_rows, scratch.scores + n, kScoreStep, values + n * value_step, value_step, p.head_dim_v, result,
+                                    width);
+        }
+        for (; n < count; ++n) {
+            few_rows_depth<T, T, 1>(count_rows, scratch.scores + n, kScoreStep, values + n * value_step, value_step, p.head_dim_v, result,
+                                    width);
+        }
+    }
+}
+
+template <class T>
+void decode_fold(int64_t rows, int64_t head_dim_v, T *into, const T *from) {
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    const Tag<T> d;
+    for (int64_t r = 0; r < rows; ++r, into += head_dim_v + 2, from += head_dim_v + 2) {
+        const T a = into[head_dim_v], b = from[head_dim_v];
+        const T top = hn::GetLane(hn::Max(hn::Set(d, a), hn::Set(d, b)));
+        const T base = top == kHidden ? T{0} : top;
+        const Vec<T> keep = exp2_clamped(d, hn::Set(d, a - base)), take = exp2_clamped(d, hn::Set(d, b - base));
+        for (int64_t c = 0; c < head_dim_v; c += kLanes<T>) {
+            const int64_t count = head_dim_v - c;
+            const Vec<T> taken = hn::Mul(take, load_first(d, from + c, count));
+            store_first(d, hn::MulAdd(keep, load_first(d, into + c, count), taken), into + c, count);
+        }
+        into[head_dim_v] = top;
+        into[head_dim_v + 1] = into[head_dim_v + 1] * hn::GetLane(keep) + from[head_dim_v + 1] * hn::GetLane(take);
+    }
+}
+
+template <class T>
+void decode_finish(const attile_attention_problem &p, const AttentionRows &rows, T *result) {
+    for (int64_t r = 0; r < rows.end - rows.begin; ++r) {
+        const int64_t i = (rows.begin + r) / rows.heads, h = rows.head0 + (rows.begin + r) % rows.heads;
+        T *sums = result + r * (p.head_dim_v + 2);
+        const T sink = p.sinks.data == nullptr ? -std::numeric_limits<T>::infinity()
+                                               : load_element<T>(p.sinks.data, p.sinks.dtype, offset_of(p.sinks, rows.entry.b, h));
+        const SoftmaxEnd<T> end = softmax_end(sums[p.head_dim_v], sums[p.head_dim_v + 1], sink, p.lse.data != nullptr);
+        const int64_t row = rows.entry.q_start + i;
+        if (p.lse.data != nullptr) store_element<T>(p.lse.data, p.lse.dtype, offset_of(p.lse, rows.entry.b, h, row), end.lse);
+        for (int64_t c = 0; c < p.head_dim_v; ++c) {
+            store_element<T>(p.o.data, p.o.dtype, offset_of(p.o, rows.entry.b, h, row, c), sums[c] * end.factor);
+        }
+    }
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace attile::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

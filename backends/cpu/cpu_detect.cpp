@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the processor can do: instruction sets, caches, name.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "cpu_state.h"
+
+namespace attile::cpu {
+namespace {
+
+constexpr Target kTargets[] = {Target::kAvx512, Target::kAvx2, Target::kSse4, Target::kNeon};
+
+int64_t cache_bytes(int name, int64_t otherwise) {
+    const long bytes = sysconf(name);
+    return bytes > 0 ? bytes : otherwise;
+}
+
+}  // namespace
+
+bool target_runs_here(Target target) {
+#if defined(__x86_64__)
+    // The compiler's own test: the instructions, and the operating system saves their registers.
+    __builtin_cpu_init();
+    const bool sse4 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+    const bool avx2 = sse4 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd");
+    return (target == Target::kSse4 && sse4) || (target == Target::kAvx2 && avx2) || (target == Target::kAvx512 && avx512);
+#elif defined(__aarch64__)
+    return target == Target::kNeon;
+#else
+    static_cast<void>(target);
+    return false;
+#endif
+}
+
+const char *target_name(Target target) {
+    switch (target) {
+        case Target::kAvx512:
+            return "AVX-512";
+        case Target::kAvx2:
+            return "AVX2";
+        case Target::kSse4:
+            return "SSE4";
+        case Target::kNeon:
+            return "NEON";
+        case Target::kNone:
+            break;
+    }
+    return "none";
+}
+
+int target_lanes_f32(Target target) {
+    switch (target) {
+        case Target::kAvx512:
+            return 16;
+        case Target::kAvx2:
+            return 8;
+        default:
+            return 4;
+    }
+}
+
+Target best_target() {
+    for (const Target target : kTargets) {
+        if (target_runs_here(target)) return target;
+    }
+    return Target::kNone;
+}
+
+Target target_by_name(const char *name) {
+    static constexpr const char *kNames[] = {"avx512", "avx2", "sse4", "neon"};
+    for (int i = 0; i < 4; ++i) {
+        if (std::strcmp(name, kNames[i]) == 0) return kTargets[i];
+    }
+    return Target::kNone;
+}
+
+Target chosen_target() {
+    const Target best = best_target();
+    if (best == Target::kNone) {
+        fail(ATTILE_ERROR_BACKEND_REFUSED, "cpu: this processor has none of AVX-512, AVX2, SSE4.2, NEON");
+        return best;
+    }
+    const char *wanted = g_host->environment != nullptr ? g_host->environment("ATTILE_CPU_TARGET") : nullptr;
+    if (wanted == nullptr || *wanted == 0) return best;
+    const Target target = target_by_name(wanted);
+    if (target == Target::kNone || !target_runs_here(target)) {
+        char text[160];
+        std::snprintf(text, sizeof text,
+                      "cpu: ATTILE_CPU_TARGET is \"%.40s\": expected avx512, avx2, sse4 or neon, and a processor that has it", wanted);
+        fail(ATTILE_ERROR_BACKEND_REFUSED, text);
+        return Target::kNone;
+    }
+    return target;
+}
+
+CacheSizes cache_sizes() {
+    CacheSizes sizes;
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+    sizes.l1 = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, sizes.l1);
+    sizes.l2 = cache_bytes(_SC_LEVEL2_CACHE_SIZE, sizes.l2);
+    sizes.l3 = cache_bytes(_SC_LEVEL3_CACHE_SIZE, sizes.l2 * 2);
+#endif
+    return sizes;
+}
+
+void processor_name(char *buffer, int capacity) {
+    std::snprintf(buffer, static_cast<size_t>(capacity), "%s", target_name(best_target()));
+#if defined(__linux__)
+    std::FILE *file = std::fopen("/proc/cpuinfo", "re");
+    if (file == nullptr) return;
+    char line[256];
+    while (std::fgets(line, sizeof line, file) != nullptr) {
+        if (std::strncmp(line, "model name", 10) != 0) continue;
+        const char *value = std::strchr(line, ':');
+        if (value == nullptr) break;
+        value += value[1] == ' ' ? 2 : 1;
+        std::snprintf(buffer, static_cast<size_t>(capacity), "%.*s", static_cast<int>(std::strcspn(value, "\n")), value);
+        break;
+    }
+    std::fclose(file);
+#endif
+}
+
+}  // namespace attile::cpu

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix multiplication inside the backend: what the planner (cpu_gemm.cpp), the loops (cpu_gemm_run.cpp) and the kernels of each target
+// (cpu_gemm_kernels.cpp) agree on.
+#ifndef ATTILE_CPU_GEMM_H
+#define ATTILE_CPU_GEMM_H
+
+#include <cstdint>
+
+#include "cpu_state.h"
+#include "cpu_threads.h"
+
+namespace attile::cpu {
+
+// One matrix of one batch entry; strides in elements along its rows and columns.
+struct MatrixView {
+    void *data = nullptr;
+    int32_t dtype = 0;
+    int64_t row = 0;
+    int64_t column = 0;
+};
+
+// One product, turned so that the columns of d are the better ones for vectors.
+struct GemmView {
+    int64_t m = 0, n = 0, k = 0;
+    MatrixView a, b, c, d, bias;  // a: m x k, b: k x n, the others m x n; c and bias may be absent
+    double alpha = 1, beta = 0;
+    int32_t activation = 0;
+};
+
+// A product of a piece of depth `depth` for a rectangle of d.
+template <class T>
+struct GemmBlock {
+    int64_t row0, rows, column0, columns, depth;
+    // Thin operand: panels of kernel rows, packed (panel_step = rows x depth, step = rows), or in place by columns (1, step) or rows.
+    const T *thin;
+    int64_t thin_panel_step, thin_step;
+    bool thin_by_rows;
+    // Wide operand: panels of kernel columns, packed or in place; the last, narrower one may lie elsewhere.
+    const T *wide;
+    int64_t wide_panel_step, wide_step;
+    const T *wide_tail;
+    int64_t wide_tail_step;
+    bool first, last;  // of the pieces that the depth is cut into
+    // Sums over the pieces so far, where d cannot hold them; its origin is (row0, column0).
+    T *partial;
+    int64_t partial_step;
+};
+
+template <class T>
+struct GemmKernels {
+    int tile_rows, tile_columns;    // of packed products
+    int small_rows, small_columns;  // of products in place
+    // A block as panels of panel_width; see cpu_pack-inl.h.
+    void (*pack)(const void *source, int32_t dtype, int64_t offset, int64_t width_stride, int64_t depth_stride, int64_t width,
+                 int64_t depth, T *panels, int64_t panel_width);
+    void (*multiply)(const GemmView &view, const GemmBlock<T> &block);
+    void (*multiply_in_place)(const GemmView &view, const GemmBlock<T> &block);
+    // Few rows: sums[i * n_count + j] = sum over k of a(i, k) b(k, j) for columns j0 .. j0 + n_count, b read in place, once.
+    void (*few_rows)(const GemmView &view, const T *a_rows, int64_t j0, int64_t n_count, T *sums);
+    // d(i, j) = epilogue of sums, which are overwritten.
+    void (*finish)(const GemmView &view, T *sums, int64_t sums_step, int64_t i0, int64_t j0, int64_t rows, int64_t columns);
+};
+
+template <class T>
+const GemmKernels<T> &gemm_kernels(Target target);
+
+enum class GemmPath { kPacked, kInPlace, kFewRows };
+
+struct GemmPlan {
+    GemmPath path = GemmPath::kPacked;
+    bool swapped = false;         // d is computed as its transpose
+    bool over_batch = false;      // threads take batch entries, not parts of one
+    int64_t m = 0, n = 0, k = 0;  // as turned
+    int64_t batch[2] = {1, 1};
+    int threads = 1;
+    int grid_m = 1, grid_n = 1;  // the rectangles of d that threads take
+    int64_t block_m = 0, block_n = 0, block_k = 0;
+    int64_t super_n = 0;  // columns of d between two packings of a; all of them unless partial sums need room
+    bool in_place_b = false;
+    bool need_partial = false;
+    int64_t shared_bytes = 0, private_bytes = 0, workspace_bytes = 0;
+};
+
+GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem);
+GemmView gemm_view(const attile_gemm_problem &problem, const GemmPlan &plan, int64_t x, int64_t y);
+
+template <class T>
+void gemm_run(const State &state, const GemmPlan &plan, const attile_gemm_problem &problem, char *workspace);
+
+}  // namespace attile::cpu
+
+#endif  // ATTILE_CPU_GEMM_H

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix multiplication: the loops around the kernels, run by a team of threads on one product or by each thread on its own.
+#include "cpu_gemm.h"
+
+namespace attile::cpu {
+namespace {
+
+// Piece `index` of `count` pieces of 0 .. extent, in multiples of `unit`.
+struct Range {
+    int64_t begin, end;
+};
+Range piece(int64_t extent, int64_t unit, int64_t index, int64_t count) {
+    if (count == 1) return {0, extent};
+    const int64_t units = ceil_div(extent, unit);
+    return {least(extent, units * index / count * unit), least(extent, units * (index + 1) / count * unit)};
+}
+
+template <class T>
+T *as(char *bytes) {
+    return reinterpret_cast<T *>(bytes);
+}
+
+template <class T>
+const T *at(const MatrixView &view, int64_t i, int64_t j) {
+    return static_cast<const T *>(view.data) + i * view.row + j * view.column;
+}
+
+template <class T>
+void run_packed(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, const Team &team, char *shared, char *own) {
+    const int64_t tile_m = kernels.tile_rows, tile_n = kernels.tile_columns;
+    T *const packed_a = as<T>(shared);
+    T *const packed_b = as<T>(own);
+    T *const partial =
+        plan.need_partial ? as<T>(shared + round_up(plan.block_m * plan.block_k * static_cast<int64_t>(sizeof(T)), 256)) : nullptr;
+    const int64_t cells = int64_t{plan.grid_m} * plan.grid_n;
+    for (int64_t i0 = 0; i0 < view.m; i0 += plan.block_m) {
+        const int64_t rows = least(plan.block_m, view.m - i0);
+        for (int64_t s0 = 0; s0 < view.n; s0 += plan.super_n) {
+            const int64_t super_columns = least(plan.super_n, view.n - s0);
+            int64_t p0 = 0;
+            do {
+                const int64_t depth = least(plan.block_k, view.k - p0);
+                const int64_t panels = ceil_div(rows, tile_m);
+                const Range mine = piece(panels, 1, team.rank, team.size);
+                const int64_t first = mine.begin * tile_m;
+                if (depth > 0 && mine.end > mine.begin) {
+                    kernels.pack(view.a.data, view.a.dtype, (i0 + first) * view.a.row + p0 * view.a.column, view.a.row, view.a.column,
+                                 least(rows, mine.end * tile_m) - first, depth, packed_a + first * depth, tile_m);
+                }
+                team.wait();
+                for (int64_t cell = team.rank; cell < cells; cell += team.size) {
+                    const Range cell_rows = piece(rows, tile_m, cell / plan.grid_n, plan.grid_m);
+                    const Range cell_columns = piece(super_columns, tile_n, cell % plan.grid_n, plan.grid_n);
+                    if (cell_rows.begin == cell_rows.end) continue;
+                    // Blocks of equal size: no sliver at the end.
+                    const int64_t width = cell_columns.end - cell_columns.begin;
+                    const int64_t blocks = ceil_div(width, plan.block_n);
+                    for (int64_t block_index = 0; block_index < blocks; ++block_index) {
+                        const Range part = piece(width, tile_n, block_index, blocks);
+                        const int64_t j0 = cell_columns.begin + part.begin;
+                        GemmBlock<T> block{};
+                        block.row0 = i0 + cell_rows.begin;
+                        block.rows = cell_rows.end - cell_rows.begin;
+                        block.column0 = s0 + j0;
+                        block.columns = part.end - part.begin;
+                        block.depth = depth;
+                        block.thin = packed_a + cell_rows.begin * depth;
+                        block.thin_panel_step = tile_m * depth;
+                        block.thin_step = tile_m;
+                        if (depth > 0) {
+                            kernels.pack(view.b.data, view.b.dtype, p0 * view.b.row + block.column0 * view.b.column, view.b.column,
+                                         view.b.row, block.columns, depth, packed_b, tile_n);
+                        }
+                        block.wide = packed_b;
+                        block.wide_panel_step = tile_n * depth;
+                        block.wide_step = tile_n;
+                        block.wide_tail = packed_b + block.columns / tile_n * block.wide_panel_step;
+                        block.wide_tail_step = tile_n;
+                        block.first = p0 == 0;
+                        block.last = p0 + depth >= view.k;
+                        if (partial != nullptr) {
+                            block.partial = partial + cell_rows.begin * plan.super_n + j0;
+                            block.partial_step = plan.super_n;
+                        }
+                        kernels.multiply(view, block);
+                    }
+                }
+                team.wait();
+                p0 += depth;
+            } while (p0 < view.k);
+        }
+    }
+}
+
+// Small products: both operands are read where they lie; only columns that do not fill a tile are copied.
+template <class T>
+void run_in_place(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, const Team &team, char *own) {
+    const int64_t tile_m = kernels.small_rows, tile_n = kernels.small_columns;
+    const int64_t cells = int64_t{plan.grid_m} * plan.grid_n;
+    for (int64_t cell = team.rank; cell < cells; cell += team.size) {
+        const int64_t cell_m = plan.grid_m == 1 ? 0 : cell / plan.grid_n;
+        const Range rows = piece(view.m, tile_m, cell_m, plan.grid_m);
+        const Range columns = piece(view.n, tile_n, cell - cell_m * plan.grid_n, plan.grid_n);
+        if (rows.begin == rows.end || columns.begin == columns.end) continue;
+        GemmBlock<T> block{};
+        block.row0 = rows.begin;
+        block.rows = rows.end - rows.begin;
+        block.column0 = columns.begin;
+        block.columns = columns.end - columns.begin;
+        block.depth = view.k;
+        block.thin = at<T>(view.a, rows.begin, 0);
+        block.thin_by_rows = view.a.row != 1;
+        block.thin_panel_step = tile_m * view.a.row;
+        block.thin_step = block.thin_by_rows ? view.a.row : view.a.column;
+        block.wide = at<T>(view.b, 0, columns.begin);
+        block.wide_panel_step = tile_n;
+        block.wide_step = view.b.row;
+        const int64_t tail = block.columns & (tile_n - 1);  // a power of two
+        if (tail != 0) {
+            kernels.pack(view.b.data, view.b.dtype, (columns.end - tail) * view.b.column, view.b.column, view.b.row, tail, view.k,
+                         as<T>(own), tile_n);
+            block.wide_tail = as<T>(own);
+            block.wide_tail_step = tile_n;
+        }
+        block.first = block.last = true;
+        kernels.multiply_in_place(view, block);
+    }
+}
+
+template <class T>
+void run_few_rows(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, const Team &team, char *shared, char *own) {
+    T *const a_rows = as<T>(shared);
+    T *const sums = as<T>(own);
+    if (team.rank == 0) {
+        for (int64_t i = 0; i < view.m; ++i) {
+            kernels.pack(view.a.data, view.a.dtype, i * view.a.row, view.a.column, 0, view.k, 1, a_rows + i * view.k, view.k);
+        }
+    }
+    team.wait();
+    for (int64_t cell = team.rank; cell < plan.grid_n; cell += team.size) {
+        const int64_t j0 = cell * plan.block_n;
+        const int64_t count = least(plan.block_n, view.n - j0);
+        kernels.few_rows(view, a_rows, j0, count, sums);
+        kernels.finish(view, sums, count, 0, j0, view.m, count);
+    }
+    team.wait();
+}
+
+template <class T>
+void run_one(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, const Team &team, char *shared, char *own) {
+    switch (plan.path) {
+        case GemmPath::kPacked:
+            return run_packed(kernels, plan, view, team, shared, own);
+        case GemmPath::kInPlace:
+            return run_in_place(kernels, plan, view, team, own);
+        case GemmPath::kFewRows:
+            return run_few_rows(kernels, plan, view, team, shared, own);
+    }
+}
+
+}  // namespace
+
+namespace {
+
+GemmView view_of_entry(const attile_gemm_problem &problem, const GemmPlan &plan, int64_t entry) {
+    if (plan.batch[1] == 1) return gemm_view(problem, plan, entry, 0);
+    return gemm_view(problem, plan, entry / plan.batch[1], entry % plan.batch[1]);
+}
+
+}  // namespace
+
+template <class T>
+void gemm_run(const State &state, const GemmPlan &plan, const attile_gemm_problem &problem, char *workspace) {
+    const GemmKernels<T> &kernels = gemm_kernels<T>(state.target);
+    const int64_t entries = plan.batch[0] * plan.batch[1];
+    if (plan.over_batch) {
+        parallel_for(plan.threads, entries, [&](int64_t entry, int rank) {
+            char *shared = workspace + rank * (plan.shared_bytes + plan.private_bytes);
+            const GemmView view = view_of_entry(problem, plan, entry);
+            run_one(kernels, plan, view, Team{0, 1, nullptr}, shared, shared + plan.shared_bytes);
+        });
+        return;
+    }
+    parallel(plan.threads, [&](const Team &team) {
+        char *own = workspace + plan.shared_bytes + team.rank * plan.private_bytes;
+        for (int64_t entry = 0; entry < entries; ++entry) {
+            const GemmView view = view_of_entry(problem, plan, entry);
+            run_one(kernels, plan, view, team, workspace, own);
+        }
+    });
+}
+
+template void gemm_run<float>(const State &, const GemmPlan &, const attile_gemm_problem &, char *);
+template void gemm_run<double>(const State &, const GemmPlan &, const attile_gemm_problem &, char *);
+
+}  // namespace attile::cpu

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// The micro-kernel that everything multiplies with: a tile of kRows rows by kVectors vectors in registers, one rank-1 update per step.
+//
+// The "thin" operand is read one element at a time and broadcast, the "wide" one in whole vectors. Per step and target:
+//   AVX-512 12 x 32 f32 (24 of 32 registers), AVX2 6 x 16 (12 of 16), SSE4 6 x 8 (12 of 16), NEON 12 x 8 (24 of 32); f64 half as wide.
+// Large products on AVX-512 take 9 x 48 (27 of 32): fewer loads for a multiply-add leave the first cache time to be filled, 145 instead of
+// 134 GFLOP/s of 152 with the wide operand coming from the second cache.
+// Every element of the tile is one chain of multiply-adds in the order of k, whatever the tile's size: the bits of a result do
+// not depend on where in a tile it falls.
+#if defined(ATTILE_CPU_MICROKERNEL_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_MICROKERNEL_INL_H
+#undef ATTILE_CPU_MICROKERNEL_INL_H
+#else
+#define ATTILE_CPU_MICROKERNEL_INL_H
+#endif
+
+#include <array>
+#include <utility>
+
+#include "cpu_simd-inl.h"
+
+#undef ATTILE_CPU_UNROLL
+#if defined(__clang__)
+#define ATTILE_CPU_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define ATTILE_CPU_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace attile::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+inline constexpr int kTileRows = 12;
+#else
+inline constexpr int kTileRows = 6;
+#endif
+inline constexpr int kTileVectors = 2;
+template <class T>
+inline constexpr int kTileColumns = kTileVectors *kLanes<T>;
+
+// The tile of packed matrix products.
+#if HWY_TARGET == HWY_AVX3
+inline constexpr int kGemmRows = 9;
+inline constexpr int kGemmVectors = 3;
+#else
+inline constexpr int kGemmRows = kTileRows;
+inline constexpr int kGemmVectors = kTileVectors;
+#endif
+
+// acc[i][v] += sum over k of thin(i, k) wide(k, v). thin(i, k) lies at thin[k * thin_step + i]. kAhead: steps to prefetch thin ahead, where
+// its steps are too far apart for the processor to guess.
+template <class T, int kRows, int kVectors, int kAhead = 0>
+HWY_INLINE void accumulate(int64_t depth, const T *HWY_RESTRICT thin, int64_t thin_step, const T *HWY_RESTRICT wide, int64_t wide_step,
+                           Vec<T> (&acc)[kRows][kVectors]) {
+    const Tag<T> d;
+    for (; depth > 0; --depth) {
+        if constexpr (kAhead > 0) __builtin_prefetch(thin + kAhead * thin_step);
+        Vec<T> w[kVectors];
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) w[v] = hn::LoadU(d, wide + v * kLanes<T>);
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kRows; ++i) {
+            const Vec<T> t = hn::Set(d, thin[i]);
+            ATTILE_CPU_UNROLL
+            for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::MulAdd(t, w[v], acc[i][v]);
+        }
+        thin += thin_step;
+        wide += wide_step;
+    }
+}
+
+// The same with thin(i, k) at thin[i * row_step + k]: rows as they lie in a row-major matrix.
+template <class T, int kRows, int kVectors>
+HWY_INLINE void accumulate_rows(int64_t depth, const T *HWY_RESTRICT thin, int64_t row_step, const T *HWY_RESTRICT wide, int64_t wide_step,
+                                Vec<T> (&acc)[kRows][kVectors]) {
+    const Tag<T> d;
+    // Three rows by address arithmetic from one pointer keep the pointers in registers.
+    constexpr int kGroups = (kRows + 2) / 3;
+    const T *group[kGroups];
+    ATTILE_CPU_UNROLL
+    for (int g = 0; g < kGroups; ++g) group[g] = thin + 3 * g * row_step;
+    const int64_t step2 = 2 * row_step;
+    for (int64_t k = 0; k < depth; ++k) {
+        Vec<T> w[kVectors];
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) w[v] = hn::LoadU(d, wide + v * kLanes<T>);
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kRows; ++i) {
+            const T *p = group[i / 3];
+            const Vec<T> t = hn::Set(d, i % 3 == 0 ? p[0] : i % 3 == 1 ? p[row_step] : p[step2]);
+            ATTILE_CPU_UNROLL
+            for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::MulAdd(t, w[v], acc[i][v]);
+        }
+        ATTILE_CPU_UNROLL
+        for (int g = 0; g < kGroups; ++g) ++group[g];
+        wide += wide_step;
+    }
+}
+
+// Where a tile goes: out = alpha acc + beta in, both row-major. in == nullptr: not read. `soon`: what will be read before long.
+template <class T>
+struct TileTarget {
+    T *out;
+    int64_t out_step;
+    const T *in;
+    int64_t in_step;
+    T alpha, beta;
+    const char *soon;
+};
+// Bytes of `soon` that each row of a tile asks for.
+inline constexpr int64_t kSoonBytes = 128;
+
+template <class T>
+using TileFn = void (*)(int64_t depth, const T *thin, int64_t thin_step, const T *wide, int64_t wide_step, const TileTarget<T> &target);
+
+template <class T, int kRows, int kVectors, bool kByRows>
+HWY_NOINLINE void gemm_tile(int64_t depth, const T *thin, int64_t thin_step, const T *wide, int64_t wide_step,
+                            const TileTarget<T> &target) {
+    const Tag<T> d;
+    Vec<T> acc[kRows][kVectors];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
+    }
+    T *out = target.out;
+    if constexpr (kByRows) {
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kRows; ++i) {
+            __builtin_prefetch(out + i * target.out_step, 1);
+            if constexpr (kVectors * sizeof(Vec<T>) > 64) __builtin_prefetch(out + i * target.out_step + (kVectors * kLanes<T> - 1), 1);
+        }
+        accumulate_rows<T, kRows, kVectors>(depth, thin, thin_step, wide, wide_step, acc);
+    } else {
+        // Lines of the result are asked for one row at a time, spread over the depth: all at once they would hold the few buffers through
+        // which the wide operand comes.
+        const int64_t piece = depth >= 8 * kRows ? depth / kRows : 0;
+        if (piece > 0) {
+            const T *row = out;
+            const char *soon = target.soon;
+            for (int i = 0; i < kRows; ++i) {
+                __builtin_prefetch(row, 1);
+                if constexpr (kVectors * sizeof(Vec<T>) > 64) __builtin_prefetch(row + (kVectors * kLanes<T> - 1), 1);
+                if constexpr (kVectors * sizeof(Vec<T>) > 128) __builtin_prefetch(row + kLanes<T>, 1);
+                row += target.out_step;
+                if (soon != nullptr) {
+                    __builtin_prefetch(soon, 0, 2);
+                    __builtin_prefetch(soon + 64, 0, 2);
+                    soon += kSoonBytes;
+                }
+                accumulate<T, kRows, kVectors>(piece, thin, thin_step, wide, wide_step, acc);
+                thin += piece * thin_step;
+                wide += piece * wide_step;
+            }
+        }
+        accumulate<T, kRows, kVectors>(depth - piece * kRows, thin, thin_step, wide, wide_step, acc);
+    }
+    const Vec<T> alpha = hn::Set(d, target.alpha);
+    if (target.in == nullptr) {
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kRows; ++i) {
+            ATTILE_CPU_UNROLL
+            for (int v = 0; v < kVectors; ++v) hn::StoreU(hn::Mul(alpha, acc[i][v]), d, out + v * kLanes<T>);
+            out += target.out_step;
+        }
+        return;
+    }
+    const Vec<T> beta = hn::Set(d, target.beta);
+    const T *in = target.in;
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+            const Vec<T> old = hn::LoadU(d, in + v * kLanes<T>);
+            hn::StoreU(hn::MulAdd(alpha, acc[i][v], hn::Mul(beta, old)), d, out + v * kLanes<T>);
+        }
+        out += target.out_step;
+        in += target.in_step;
+    }
+}
+
+// The kernel for a tile of 1 .. kRows rows.
+template <class T, int kRows, int kVectors, bool kByRows>
+TileFn<T> tile_fn(int64_t rows) {
+    static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
+        return std::array<TileFn<T>, sizeof...(kRow)>{&gemm_tile<T, kRow + 1, kVectors, kByRows>...};
+    }
+    (std::make_integer_sequence<int, kRows>{});
+    return kTable[static_cast<size_t>(rows - 1)];
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace attile::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target
