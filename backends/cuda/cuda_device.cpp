@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device: opening and closing it, being current, errors, kernels. Memory, streams and events are in cuda_memory.cpp.
+#include "cuda_device.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "simt_status.h"
+
+namespace attile::cuda {
+
+using simt::fail;
+
+namespace {
+
+// Capture modes that calls found, innermost last; leave() puts them back. Calls nest two deep at most.
+thread_local cudaStreamCaptureMode capture_modes[4];
+thread_local int capture_depth = 0;
+
+// After these the primary context is of no use any more.
+bool is_lasting(cudaError_t error) {
+    switch (error) {
+        case cudaErrorIllegalAddress:
+        case cudaErrorLaunchTimeout:
+        case cudaErrorLaunchFailure:
+        case cudaErrorHardwareStackError:
+        case cudaErrorIllegalInstruction:
+        case cudaErrorMisalignedAddress:
+        case cudaErrorInvalidAddressSpace:
+        case cudaErrorInvalidPc:
+        case cudaErrorAssert:
+        case cudaErrorECCUncorrectable:
+        case cudaErrorNvlinkUncorrectable:
+        case cudaErrorContextIsDestroyed:
+        case cudaErrorDevicesUnavailable:
+        case cudaErrorUnknown:
+            return true;
+        default:
+            return false;
+    }
+}
+
+int32_t status_of(cudaError_t error) {
+    switch (error) {
+        case cudaErrorMemoryAllocation:
+            return ATTILE_ERROR_OUT_OF_DEVICE_MEMORY;
+        case cudaErrorInvalidConfiguration:
+        case cudaErrorLaunchOutOfResources:
+        case cudaErrorNoKernelImageForDevice:
+        case cudaErrorUnsupportedPtxVersion:
+        case cudaErrorInvalidPtx:
+        case cudaErrorJitCompilerNotFound:
+        case cudaErrorInvalidDeviceFunction:
+            return ATTILE_ERROR_DEVICE_LAUNCH;
+        default:
+            return is_lasting(error) ? ATTILE_ERROR_DEVICE_FAULT : ATTILE_ERROR_DEVICE_RUNTIME;
+    }
+}
+
+struct Lanes {
+    int capability, f32, f64;
+};
+// Lanes a multiprocessor has for each precision, by compute capability: the last row not above the device's counts.
+constexpr Lanes kLanesOf[] = {{60, 64, 32}, {61, 128, 4}, {70, 64, 32},  {75, 64, 2},    {80, 64, 32},
+                              {86, 128, 2}, {89, 128, 2}, {90, 128, 64}, {100, 128, 64}, {120, 128, 2}};
+
+}  // namespace
+
+int32_t CudaDevice::open(const Driver &driver, int ordinal, const void *probe_kernel, std::unique_ptr<simt::Device> *device) {
+    std::unique_ptr<CudaDevice> opened(new (std::nothrow) CudaDevice(driver, ordinal));
+    if (opened == nullptr) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "no memory for the device's state");
+    const int32_t status = opened->start(probe_kernel);
+    if (status != ATTILE_OK) return status;
+    *device = std::move(opened);
+    return ATTILE_OK;
+}
+
+int32_t CudaDevice::start(const void *probe_kernel) {
+    CUresult result = driver_.device_get(&handle_, ordinal_);
+    if (result != CUDA_SUCCESS) return fail(ATTILE_ERROR_BACKEND_REFUSED, "CUDA device %d: %s", ordinal_, driver_.text(result).c_str());
+    result = driver_.primary_retain(&context_, handle_);
+    if (result != CUDA_SUCCESS) {
+        context_ = nullptr;
+        const int32_t code = result == CUDA_ERROR_OUT_OF_MEMORY ? ATTILE_ERROR_OUT_OF_DEVICE_MEMORY : ATTILE_ERROR_BACKEND_REFUSED;
+        return fail(code, "CUDA device %d cannot be opened: %s", ordinal_, driver_.text(result).c_str());
+    }
+    const simt::Entered entered(*this);
+    if (entered.status() != ATTILE_OK) return entered.status();
+    cudaFuncAttributes attributes;
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, probe_kernel);
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        return fail(ATTILE_ERROR_BACKEND_REFUSED, "CUDA device %d: this build has no code for it that the driver takes: %s", ordinal_,
+                    cudaGetErrorString(error));
+    }
+    return read_properties();
+}
+
+CudaDevice::~CudaDevice() {
+    if (context_ == nullptr) return;
+    if (driver_.current_push(context_) == CUDA_SUCCESS) {
+        cache_.reset();
+        if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
+        cudaGetLastError();
+        CUcontext popped = nullptr;
+        driver_.current_pop(&popped);
+    }
+    driver_.primary_release(handle_);
+}
+
+int32_t CudaDevice::enter(bool is_cleaning_up) {
+    const int fault = fault_.load(std::memory_order_relaxed);
+    if (fault != 0 && !is_cleaning_up) {
+        return fail(ATTILE_ERROR_DEVICE_FAULT, "CUDA device %d failed earlier in this context: %s", ordinal_,
+                    cudaGetErrorString(static_cast<cudaError_t>(fault)));
+    }
+    const CUresult result = driver_.current_push(context_);
+    if (result != CUDA_SUCCESS) {
+        return fail(ATTILE_ERROR_DEVICE_RUNTIME, "CUDA device %d cannot be made current: %s", ordinal_, driver_.text(result).c_str());
+    }
+    // While some thread captures a graph in its strict mode, other threads could not even allocate: nothing here depends on a capture.
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    if (capture_depth < 4) capture_modes[capture_depth] = mode;
+    ++capture_depth;
+    return ATTILE_OK;
+}
+
+void CudaDevice::leave() {
+    --capture_depth;
+    if (capture_depth < 4) {
+        cudaStreamCaptureMode mode = capture_modes[capture_depth];
+        cudaThreadExchangeStreamCaptureMode(&mode);
+    }
+    CUcontext popped = nullptr;
+    driver_.current_pop(&popped);
+}
+
+int32_t CudaDevice::check(cudaError_t error, const char *what) {
+    if (error == cudaSuccess) return ATTILE_OK;
+    cudaGetLastError();
+    if (error == cudaErrorInvalidResourceHandle || error == cudaErrorInvalidDevice) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: the stream does not belong to CUDA device %d", what, ordinal_);
+    }
+    if (is_lasting(error)) fault_.store(static_cast<int>(error), std::memory_order_relaxed);
+    return fail(status_of(error), "%s on CUDA device %d: %s (%s)", what, ordinal_, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+int32_t CudaDevice::read_properties() {
+    simt::DeviceProperties &p = properties_;
+    const auto attribute = [&](CUdevice_attribute which) {
+        int value = 0;
+        return driver_.device_attribute(&value, which, handle_) == CUDA_SUCCESS ? value : 0;
+    };
+    driver_.device_name(p.name, static_cast<int>(sizeof p.name), handle_);
+    p.index = ordinal_;
+    p.device_type = ATTILE_DEVICE_CUDA;
+    p.capability = 10 * attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) + attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    std::snprintf(p.arch, sizeof p.arch, "sm_%d", p.capability);
+    p.compute_units = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    p.lane_width = attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+    p.threads_per_unit = attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+    p.blocks_per_unit = attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
+    p.registers_per_unit = attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
+    p.shared_per_block = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+    p.shared_opt_in = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    p.shared_per_unit = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+    p.l2_bytes = attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+    p.clock_hz = 1e3 * attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+    p.peak_bandwidth =
+        2.0 * 1e3 * attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) * (attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8);
+    for (const Lanes &lanes : kLanesOf) {
+        if (lanes.capability > p.capability) break;
+        p.peak_flops_f32 = 2.0 * lanes.f32 * p.compute_units * p.clock_hz;
+        p.peak_flops_f64 = 2.0 * lanes.f64 * p.compute_units * p.clock_hz;
+    }
+    std::size_t free_bytes = 0, total_bytes = 0;
+    const int32_t status = check(cudaMemGetInfo(&free_bytes, &total_bytes), "reading the memory's size");
+    if (status != ATTILE_OK) return status;
+    p.memory_total = static_cast<int64_t>(total_bytes);
+
+    int has_pools = 0;
+    if (cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, ordinal_) != cudaSuccess) {
+        cudaGetLastError();
+        has_pools = 0;
+    }
+    if (has_pools != 0) {
+        cudaMemPoolProps wanted;
+        std::memset(&wanted, 0, sizeof wanted);
+        wanted.allocType = cudaMemAllocationTypePinned;
+        wanted.handleTypes = cudaMemHandleTypeNone;
+        wanted.location.type = cudaMemLocationTypeDevice;
+        wanted.location.id = ordinal_;
+        return check(cudaMemPoolCreate(&pool_, &wanted), "creating the workspace pool");
+    }
+    cache_.reset(new (std::nothrow) simt::StreamCache(*this));
+    if (cache_ == nullptr) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "no memory for the workspace cache");
+    return ATTILE_OK;
+}
+
+int32_t CudaDevice::resources(const void *kernel, KernelResources *found) {
+    const std::lock_guard<std::mutex> lock(notes_lock_);
+    KernelNotes &notes = notes_[kernel];
+    if (!notes.has_resources) {
+        cudaFuncAttributes attributes;
+        const int32_t status = check(cudaFuncGetAttributes(&attributes, kernel), "reading a kernel's resources");
+        if (status != ATTILE_OK) return status;
+        notes.resources.registers = attributes.numRegs;
+        notes.resources.shared_static = static_cast<int32_t>(attributes.sharedSizeBytes);
+        notes.resources.local_bytes = static_cast<int32_t>(attributes.localSizeBytes);
+        notes.resources.max_threads = attributes.maxThreadsPerBlock;
+        notes.resources.binary_version = attributes.binaryVersion;
+        notes.has_resources = true;
+    }
+    *found = notes.resources;
+    return ATTILE_OK;
+}
+
+int32_t CudaDevice::allow_shared(const void *kernel, std::size_t shared) {
+    // Static and dynamic shared memory count together; opting in a little early does no harm.
+    constexpr std::size_t kNoOptIn = 40 * 1024;
+    if (shared <= kNoOptIn) return ATTILE_OK;
+    const std::lock_guard<std::mutex> lock(notes_lock_);
+    KernelNotes &notes = notes_[kernel];
+    if (notes.shared_allowed >= shared) return ATTILE_OK;
+    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+    if (error != cudaSuccess) return check(error, "opting in to shared memory");
+    notes.shared_allowed = shared;
+    return ATTILE_OK;
+}
+
+int32_t CudaDevice::occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) {
+    int32_t status = allow_shared(kernel, shared);
+    if (status != ATTILE_OK) return status;
+    const std::lock_guard<std::mutex> lock(notes_lock_);
+    KernelNotes &notes = notes_[kernel];
+    const uint64_t key = static_cast<uint64_t>(threads) << 32 | static_cast<uint64_t>(shared);
+    const auto known = notes.occupancy_of.find(key);
+    if (known != notes.occupancy_of.end()) {
+        *blocks_per_unit = known->second;
+        return ATTILE_OK;
+    }
+    int blocks = 0;
+    status = check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared), "asking for a kernel's occupancy");
+    if (status != ATTILE_OK) return status;
+    notes.occupancy_of[key] = blocks;
+    *blocks_per_unit = blocks;
+    return ATTILE_OK;
+}
+
+int32_t CudaDevice::launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) {
+    const int32_t status = allow_shared(kernel, shared);
+    if (status != ATTILE_OK) return status;
+    return check(cudaLaunchKernel(kernel, dim3(grid.x, grid.y, grid.z), dim3(block.x, block.y, block.z), arguments, shared,
+                                  static_cast<cudaStream_t>(stream)),
+                 "launching a kernel");
+}
+
+}  // namespace attile::cuda

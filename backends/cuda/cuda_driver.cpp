@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds libcuda.so.1 with dlopen. A failure is not remembered: a driver may be installed, or a device appear, while the process runs.
+#include "cuda_driver.h"
+
+#include <dlfcn.h>
+
+#include <mutex>
+
+namespace attile::cuda {
+namespace {
+
+// Constant-initialised and trivially destroyed, so nothing runs at process exit.
+std::mutex loading;
+Driver the_driver;
+bool is_ready = false;
+
+template <class Function>
+bool find(void *library, const char *name, Function &function, std::string *reason) {
+    void *symbol = dlsym(library, name);
+    if (symbol == nullptr) {
+        *reason = std::string("the NVIDIA driver is too old: libcuda.so.1 has no ") + name;
+        return false;
+    }
+    function = reinterpret_cast<Function>(symbol);
+    return true;
+}
+
+}  // namespace
+
+std::string Driver::text(CUresult error) const {
+    const char *words = nullptr;
+    if (error_string != nullptr && error_string(error, &words) == CUDA_SUCCESS && words != nullptr) return words;
+    return "driver error " + std::to_string(static_cast<int>(error));
+}
+
+const Driver *driver(std::string *reason) {
+    const std::lock_guard<std::mutex> lock(loading);
+    if (is_ready) return &the_driver;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        const char *words = dlerror();
+        *reason = std::string("no NVIDIA driver: ") + (words != nullptr ? words : "libcuda.so.1 not found");
+        return nullptr;
+    }
+    Driver found;
+    if (!find(library, "cuInit", found.init, reason) || !find(library, "cuDriverGetVersion", found.driver_version, reason) ||
+        !find(library, "cuGetErrorString", found.error_string, reason) || !find(library, "cuDeviceGetCount", found.device_count, reason) ||
+        !find(library, "cuDeviceGet", found.device_get, reason) || !find(library, "cuDeviceGetName", found.device_name, reason) ||
+        !find(library, "cuDeviceGetAttribute", found.device_attribute, reason) ||
+        !find(library, "cuDevicePrimaryCtxRetain", found.primary_retain, reason) ||
+        !find(library, "cuDevicePrimaryCtxRelease_v2", found.primary_release, reason) ||
+        !find(library, "cuCtxGetCurrent", found.current_get, reason) || !find(library, "cuCtxPushCurrent_v2", found.current_push, reason) ||
+        !find(library, "cuCtxPopCurrent_v2", found.current_pop, reason)) {
+        dlclose(library);
+        return nullptr;
+    }
+    const CUresult started = found.init(0);
+    if (started != CUDA_SUCCESS) {
+        *reason = "the NVIDIA driver does not start: " + found.text(started);
+        dlclose(library);
+        return nullptr;
+    }
+    the_driver = found;
+    is_ready = true;
+    return &the_driver;
+}
+
+}  // namespace attile::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The few functions of the NVIDIA driver that the backend calls itself, found at run time, so that it loads on a machine without one.
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+
+namespace attile::cuda {
+
+struct Driver {
+    CUresult (*init)(unsigned int flags) = nullptr;
+    CUresult (*driver_version)(int *version) = nullptr;
+    CUresult (*error_string)(CUresult error, const char **text) = nullptr;
+    CUresult (*device_count)(int *count) = nullptr;
+    CUresult (*device_get)(CUdevice *device, int ordinal) = nullptr;
+    CUresult (*device_name)(char *name, int bytes, CUdevice device) = nullptr;
+    CUresult (*device_attribute)(int *value, CUdevice_attribute attribute, CUdevice device) = nullptr;
+    CUresult (*primary_retain)(CUcontext *context, CUdevice device) = nullptr;
+    CUresult (*primary_release)(CUdevice device) = nullptr;
+    CUresult (*current_get)(CUcontext *context) = nullptr;
+    CUresult (*current_push)(CUcontext context) = nullptr;
+    CUresult (*current_pop)(CUcontext *context) = nullptr;
+
+    // The driver's words for an error.
+    std::string text(CUresult error) const;
+};
+
+// The driver, initialised; or nullptr and why in `reason`. Loads it once a process and never unloads it.
+const Driver *driver(std::string *reason);
+
+}  // namespace attile::cuda

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device's memory, workspace pool, streams and events.
+#include "cuda_device.h"
+#include "simt_status.h"
+
+namespace attile::cuda {
+
+using simt::fail;
+
+namespace {
+
+cudaStream_t stream_of(Stream stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(Event event) { return static_cast<cudaEvent_t>(event); }
+
+}  // namespace
+
+int32_t CudaDevice::alloc(int32_t kind, int64_t bytes, void **pointer) {
+    cudaError_t error = cudaSuccess;
+    const std::size_t size = static_cast<std::size_t>(bytes);
+    switch (kind) {
+        case ATTILE_MEMORY_DEVICE:
+            error = cudaMalloc(pointer, size);
+            break;
+        case ATTILE_MEMORY_MANAGED:
+            error = cudaMallocManaged(pointer, size, cudaMemAttachGlobal);
+            break;
+        case ATTILE_MEMORY_PINNED:
+            error = cudaHostAlloc(pointer, size, cudaHostAllocPortable);
+            if (error == cudaErrorMemoryAllocation) {
+                cudaGetLastError();
+                return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "%lld bytes of pinned memory are not to be had",
+                            static_cast<long long>(bytes));
+            }
+            break;
+        default:
+            return fail(ATTILE_ERROR_UNSUPPORTED_MEMORY, "memory kind %d is not the device's", kind);
+    }
+    if (error == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        std::size_t free_bytes = 0, total_bytes = 0;
+        if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) cudaGetLastError();
+        return fail(ATTILE_ERROR_OUT_OF_DEVICE_MEMORY, "%lld bytes asked of CUDA device %d, which has %llu free of %llu",
+                    static_cast<long long>(bytes), ordinal_, static_cast<unsigned long long>(free_bytes),
+                    static_cast<unsigned long long>(total_bytes));
+    }
+    return check(error, "allocating memory");
+}
+
+int32_t CudaDevice::free(int32_t kind, void *pointer) {
+    return check(kind == ATTILE_MEMORY_PINNED ? cudaFreeHost(pointer) : cudaFree(pointer), "freeing memory");
+}
+
+int32_t CudaDevice::memory_kind(const void *pointer, int32_t *kind) {
+    cudaPointerAttributes attributes;
+    const cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
+    if (error == cudaErrorInvalidValue) {  // What drivers before 11.0 say of ordinary memory.
+        cudaGetLastError();
+        *kind = ATTILE_MEMORY_HOST;
+        return ATTILE_OK;
+    }
+    const int32_t status = check(error, "asking what a pointer points to");
+    if (status != ATTILE_OK) return status;
+    switch (attributes.type) {
+        case cudaMemoryTypeDevice:
+            *kind = ATTILE_MEMORY_DEVICE;
+            // Another device's memory can be reached by kernels here only if peer access is on.
+            if (attributes.device != ordinal_) {
+                int reachable = 0;
+                if (cudaDeviceCanAccessPeer(&reachable, ordinal_, attributes.device) != cudaSuccess) cudaGetLastError();
+                if (reachable != 0) {
+                    const cudaError_t enabled = cudaDeviceEnablePeerAccess(attributes.device, 0);
+                    if (enabled != cudaSuccess) cudaGetLastError();
+                    if (enabled == cudaSuccess || enabled == cudaErrorPeerAccessAlreadyEnabled) return ATTILE_OK;
+                }
+                return fail(ATTILE_ERROR_UNSUPPORTED_MEMORY, "pointer %p is memory of CUDA device %d, which device %d cannot reach",
+                            pointer, attributes.device, ordinal_);
+            }
+            return ATTILE_OK;
+        case cudaMemoryTypeManaged:
+            *kind = ATTILE_MEMORY_MANAGED;
+            return ATTILE_OK;
+        case cudaMemoryTypeHost:
+            *kind = ATTILE_MEMORY_PINNED;
+            return ATTILE_OK;
+        default:
+            *kind = ATTILE_MEMORY_HOST;
+            return ATTILE_OK;
+    }
+}
+
+int32_t CudaDevice::memory_free(int64_t *bytes) {
+    std::size_t free_bytes = 0, total_bytes = 0;
+    const int32_t status = check(cudaMemGetInfo(&free_bytes, &total_bytes), "reading the free memory");
+    *bytes = static_cast<int64_t>(free_bytes);
+    return status;
+}
+
+int32_t CudaDevice::copy(void *destination, const void *source, int64_t bytes, Stream stream) {
+    return check(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_of(stream)), "copying");
+}
+
+int32_t CudaDevice::fill_zero(void *destination, int64_t bytes, Stream stream) {
+    return check(cudaMemsetAsync(destination, 0, static_cast<std::size_t>(bytes), stream_of(stream)), "zeroing memory");
+}
+
+int32_t CudaDevice::prefetch(const void *pointer, int64_t bytes, int32_t kind, Stream stream) {
+    int concurrent =
+        0;  // Where the device cannot take page faults, all managed memory moves with each launch and there is nothing to hint.
+    if (cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, ordinal_) != cudaSuccess) cudaGetLastError();
+    if (concurrent == 0) return ATTILE_OK;
+    const bool to_device = kind == ATTILE_MEMORY_DEVICE;
+#if CUDART_VERSION >= 13000
+    cudaMemLocation place = {};
+    place.type = to_device ? cudaMemLocationTypeDevice : cudaMemLocationTypeHost;
+    place.id = to_device ? ordinal_ : 0;
+    return check(cudaMemPrefetchAsync(pointer, static_cast<std::size_t>(bytes), place, 0, stream_of(stream)), "prefetching");
+#else
+    return check(cudaMemPrefetchAsync(pointer, static_cast<std::size_t>(bytes), to_device ? ordinal_ : cudaCpuDeviceId, stream_of(stream)),
+                 "prefetching");
+#endif
+}
+
+int32_t CudaDevice::pool_alloc(int64_t bytes, Stream stream, void **pointer) {
+    if (pool_ == nullptr) return cache_->alloc(bytes, stream, pointer);
+    return check(cudaMallocFromPoolAsync(pointer, static_cast<std::size_t>(bytes), pool_, stream_of(stream)), "taking a workspace");
+}
+
+int32_t CudaDevice::pool_free(void *pointer, Stream stream) {
+    if (pool_ == nullptr) return cache_->free(pointer, stream);
+    return check(cudaFreeAsync(pointer, stream_of(stream)), "giving a workspace back");
+}
+
+int32_t CudaDevice::pool_keep(int64_t bytes) {
+    if (pool_ == nullptr) {
+        cache_->keep(bytes);
+        return ATTILE_OK;
+    }
+    uint64_t threshold = static_cast<uint64_t>(bytes);
+    return check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold), "sizing the workspace pool");
+}
+
+int32_t CudaDevice::stream_create(Stream *stream) {
+    cudaStream_t created = nullptr;
+    const int32_t status = check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "creating a stream");
+    *stream = created;
+    return status;
+}
+
+int32_t CudaDevice::stream_destroy(Stream stream) { return check(cudaStreamDestroy(stream_of(stream)), "destroying a stream"); }
+
+int32_t CudaDevice::synchronize(Stream stream) { return check(cudaStreamSynchronize(stream_of(stream)), "waiting for a stream"); }
+
+int32_t CudaDevice::synchronize_all() { return check(cudaDeviceSynchronize(), "waiting for the device"); }
+
+bool CudaDevice::capturing(Stream stream) {
+    cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(stream_of(stream), &state) != cudaSuccess) cudaGetLastError();
+    return state != cudaStreamCaptureStatusNone;
+}
+
+int32_t CudaDevice::event_create(bool timed, Event *event) {
+    cudaEvent_t created = nullptr;
+    const int32_t status =
+        check(cudaEventCreateWithFlags(&created, timed ? cudaEventDefault : cudaEventDisableTiming), "creating an event");
+    *event = created;
+    return status;
+}
+
+int32_t CudaDevice::event_destroy(Event event) { return check(cudaEventDestroy(event_of(event)), "destroying an event"); }
+
+int32_t CudaDevice::event_record(Event event, Stream stream) {
+    return check(cudaEventRecord(event_of(event), stream_of(stream)), "recording an event");
+}
+
+int32_t CudaDevice::event_wait(Stream stream, Event event) {
+    return check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "making a stream wait");
+}
+
+int32_t CudaDevice::event_synchronize(Event event) { return check(cudaEventSynchronize(event_of(event)), "waiting for an event"); }
+
+int32_t CudaDevice::event_elapsed(Event from, Event to, float *milliseconds) {
+    return check(cudaEventElapsedTime(milliseconds, event_of(from), event_of(to)), "timing");
+}
+
+}  // namespace attile::cuda

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the SIMT host code needs from a vendor's runtime: one pure interface, implemented once by cuda/ and once by hip/. No vendor header
+// is included here or by anything that includes this, save the implementation itself. C++17, since device compilers read it too.
+#pragma once
+
+#include <attile/attile_backend.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace attile::simt {
+
+using Stream = void *;  // The vendor's stream handle; nullptr is the default stream.
+using Event = void *;   // The vendor's event handle.
+
+struct Dim3 {
+    uint32_t x = 1, y = 1, z = 1;
+};
+
+// Grids of every vendor take at least this much in y and z, and 2^31 - 1 in x.
+inline constexpr int64_t kMaxGridYZ = 65535;
+inline constexpr int64_t kMaxGridX = 2147483647;
+
+// Constant from the moment the device is opened.
+struct DeviceProperties {
+    char name[128] = {};
+    char arch[64] = {};              // "sm_61", "gfx90a"
+    int32_t index = 0;               // Number of the device among its vendor's.
+    int32_t device_type = 0;         // ATTILE_DEVICE_ constant.
+    int32_t capability = 0;          // 10 * major + minor; on AMD the gfx number's digits.
+    int32_t compute_units = 0;       // Multiprocessors or compute units.
+    int32_t lane_width = 0;          // Lanes of a warp or wave.
+    int32_t threads_per_unit = 0;    // Resident threads a compute unit holds.
+    int32_t blocks_per_unit = 0;     // Resident blocks a compute unit holds.
+    int32_t registers_per_unit = 0;  // 32-bit registers.
+    int64_t memory_total = 0;        // Bytes.
+    int64_t shared_per_block = 0;    // Bytes without opting in: 48 KB.
+    int64_t shared_opt_in = 0;       // Bytes a block can have after opting in.
+    int64_t shared_per_unit = 0;     // Bytes.
+    int64_t l2_bytes = 0;
+    double clock_hz = 0;
+    double peak_flops_f32 = 0;  // A multiply-add counts two; no tensor cores.
+    double peak_flops_f64 = 0;
+    double peak_flops_f16 = 0;
+    double peak_bandwidth = 0;  // Bytes a second of device memory.
+};
+
+// What the compiler made of a kernel.
+struct KernelResources {
+    int32_t registers = 0;       // A thread.
+    int32_t shared_static = 0;   // Bytes a block.
+    int32_t local_bytes = 0;     // Bytes a thread: spills and indexed arrays.
+    int32_t max_threads = 0;     // Threads a block can have.
+    int32_t binary_version = 0;  // Architecture of the machine code that runs.
+};
+
+// Every function that returns int32_t gives ATTILE_OK or a code, having set the error sentence by fail(). Thread-safe. The caller holds an
+// Entered around calls.
+class Device {
+  public:
+    virtual ~Device() = default;
+    const DeviceProperties &properties() const { return properties_; }
+
+    // Makes the device current on the calling thread, and puts back what was current before.
+    // A device that failed refuses, unless only cleaning up.
+    virtual int32_t enter(bool is_cleaning_up) = 0;
+    virtual void leave() = 0;
+
+    // Kernels. `kernel` is the host address of a __global__ function. `shared` is dynamic shared memory; more than the default limit is
+    // opted into on the first launch. The answers of resources and occupancy are kept, so asking again is cheap.
+    virtual int32_t launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) = 0;
+    virtual int32_t resources(const void *kernel, KernelResources *found) = 0;
+    virtual int32_t occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) = 0;
+
+    // Memory. `kind` is an ATTILE_MEMORY_ constant.
+    virtual int32_t alloc(int32_t kind, int64_t bytes, void **pointer) = 0;
+    virtual int32_t free(int32_t kind, void *pointer) = 0;
+    virtual int32_t memory_kind(const void *pointer, int32_t *kind) = 0;
+    virtual int32_t memory_free(int64_t *bytes) = 0;
+    virtual int32_t copy(void *destination, const void *source, int64_t bytes, Stream stream) = 0;  // Asynchronous where it can be.
+    virtual int32_t fill_zero(void *destination, int64_t bytes, Stream stream) = 0;
+    virtual int32_t prefetch(const void *pointer, int64_t bytes, int32_t kind, Stream stream) = 0;
+
+    // Workspace, stream-ordered: usable by work queued on `stream` after alloc and before free.
+    virtual int32_t pool_alloc(int64_t bytes, Stream stream, void **pointer) = 0;
+    virtual int32_t pool_free(void *pointer, Stream stream) = 0;
+    virtual int32_t pool_keep(int64_t bytes) = 0;  // Unused bytes to keep for later calls.
+
+    // Streams and events.
+    virtual int32_t stream_create(Stream *stream) = 0;
+    virtual int32_t stream_destroy(Stream stream) = 0;
+    virtual int32_t synchronize(Stream stream) = 0;
+    virtual int32_t synchronize_all() = 0;
+    virtual bool capturing(Stream stream) = 0;
+    virtual int32_t event_create(bool timed, Event *event) = 0;
+    virtual int32_t event_destroy(Event event) = 0;
+    virtual int32_t event_record(Event event, Stream stream) = 0;
+    virtual int32_t event_wait(Stream stream, Event event) = 0;  // The stream waits, not the caller.
+    virtual int32_t event_synchronize(Event event) = 0;
+    virtual int32_t event_elapsed(Event from, Event to, float *milliseconds) = 0;
+
+  protected:
+    DeviceProperties properties_;
+};
+
+// The device is current while this lives.
+class Entered {
+  public:
+    explicit Entered(Device &device, bool is_cleaning_up = false) : device_(device), status_(device.enter(is_cleaning_up)) {}
+    ~Entered() {
+        if (status_ == ATTILE_OK) device_.leave();
+    }
+    Entered(const Entered &) = delete;
+    Entered &operator=(const Entered &) = delete;
+    int32_t status() const { return status_; }
+
+  private:
+    Device &device_;
+    int32_t status_;
+};
+
+// Launches a kernel with its arguments converted to its parameters' types.
+template <class... Parameters, class... Arguments>
+int32_t launch(Device &device, void (*kernel)(Parameters...), Dim3 grid, Dim3 block, std::size_t shared, Stream stream,
+               const Arguments &...arguments) {
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as the kernel has parameters");
+    return [&](Parameters... parameters) {
+        void *addresses[] = {static_cast<void *>(&parameters)..., nullptr};
+        return device.launch(reinterpret_cast<const void *>(kernel), grid, block, shared, addresses, stream);
+    }(arguments...);
+}
+
+}  // namespace attile::simt

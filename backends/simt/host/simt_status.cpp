@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Error sentences and log lines, composed in a fixed buffer so that reporting out of memory needs none.
+#include "simt_status.h"
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+namespace attile::simt {
+namespace {
+
+std::atomic<const attile_host_v1 *> the_host{nullptr};
+constexpr int kLineBytes = 1024;
+
+}  // namespace
+
+void set_host(const attile_host_v1 *host) { the_host.store(host, std::memory_order_release); }
+const attile_host_v1 *host() { return the_host.load(std::memory_order_acquire); }
+
+int32_t fail(int32_t code, const char *format, ...) {
+    const attile_host_v1 *listener = host();
+    if (listener == nullptr) return code;
+    char line[kLineBytes];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    listener->set_error(line);
+    return code;
+}
+
+int32_t unsupported(attile_support *support, int32_t code, const char *format, ...) {
+    support->level = ATTILE_SUPPORT_NONE;
+    support->status = code;
+    support->workspace_bytes = 0;
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(support->text, sizeof support->text, format, arguments);
+    va_end(arguments);
+    return ATTILE_OK;
+}
+
+void log_line(int32_t level, const char *format, ...) {
+    const attile_host_v1 *listener = host();
+    if (listener == nullptr || level > listener->log_level()) return;
+    char line[kLineBytes];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    listener->log(level, line);
+}
+
+}  // namespace attile::simt

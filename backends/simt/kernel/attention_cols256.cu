@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/attention_configs.h"
+#include "kernel/attention_tile.cuh"
+
+namespace attile::simt {
+
+AttentionTileKernel attention_cols192() { return attention_tile_instance<Attention192>("attention_cols192", 0.55); }
+AttentionTileKernel attention_cols256() { return attention_tile_instance<Attention256>("attention_cols256", 0.58); }
+
+}  // namespace attile::simt

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/attention_configs.h"
+#include "kernel/attention_tile.cuh"
+
+namespace attile::simt {
+
+AttentionTileKernel attention_cols32() { return attention_tile_instance<Attention32>("attention_cols32", 0.66); }
+AttentionTileKernel attention_cols32_short() { return attention_tile_instance<Attention32Short>("attention_cols32_short", 0.63); }
+
+}  // namespace attile::simt

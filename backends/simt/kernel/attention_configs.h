@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The configurations of the tile kernel. A lane owns kRows x kKeys of S and kRows x kCols of O; a group kLaneCols lane columns of them.
+#pragma once
+
+#include "tile/attention_lanes.h"
+
+namespace attile::simt {
+
+struct AttentionBase {
+    static constexpr int kRows = 8;  // Of a lane; also kKeys of S and kCols of O.
+    static constexpr int kThreads = 128;
+    static constexpr Walk kWalk = Walk::kAlongColumns;
+    static constexpr bool kFewRegisters = false;  // Keep references in shared memory, compute anew what is cheap.
+    static constexpr bool kTileSums = true;       // Sum a tile's probabilities before they join the row: accurate at any length.
+};
+
+// Four lane columns: up to 32 columns of V. 64 rows a lane group.
+struct Attention32 : AttentionBase {
+    static constexpr int kLaneCols = 4, kKeys = 8, kCols = 8, kDepth = 32;
+    static constexpr int kChunkDepth = 16, kChunksAtOnce = 1, kChunkKeys = 16, kStripsAtOnce = 4, kBlocksPerUnit = 2;
+};
+struct Attention32Short : Attention32 {
+    static constexpr int kThreads = 64, kBlocksPerUnit = 4;
+};
+
+// Eight lane columns: up to 64. 32 rows a lane group.
+struct Attention64 : AttentionBase {
+    static constexpr int kLaneCols = 8, kKeys = 8, kCols = 8, kDepth = 64;
+    static constexpr int kChunkDepth = 16, kChunksAtOnce = 1, kChunkKeys = 16, kStripsAtOnce = 4, kBlocksPerUnit = 2;
+};
+struct Attention48 : Attention64 {
+    static constexpr int kCols = 6, kDepth = 48;
+};
+struct Attention40 : Attention64 {
+    static constexpr int kCols = 5, kDepth = 48;
+};
+
+// Sixteen lane columns: up to 128. 16 rows a lane group. Half the keys, so that three blocks fit a unit.
+struct Attention128 : AttentionBase {
+    static constexpr int kLaneCols = 16, kKeys = 4, kCols = 8, kDepth = 128;
+    static constexpr int kChunkDepth = 8, kChunksAtOnce = 2, kChunkKeys = 4, kStripsAtOnce = 1, kBlocksPerUnit = 3;
+    static constexpr bool kFewRegisters = true, kTileSums = false;
+};
+struct Attention112 : Attention128 {
+    static constexpr int kCols = 7, kDepth = 112;
+};
+struct Attention96 : Attention128 {
+    static constexpr int kCols = 6, kDepth = 96;
+};
+struct Attention80 : Attention128 {
+    static constexpr int kCols = 5, kDepth = 80;
+};
+
+// Sixteen lane columns of twelve or sixteen: up to 256. Four rows a lane, 8 a group, since the rows of Q have to fit.
+struct Attention256 : AttentionBase {
+    static constexpr int kRows = 4, kLaneCols = 16, kKeys = 8, kCols = 16, kDepth = 256;
+    static constexpr int kChunkDepth = 8, kChunksAtOnce = 2, kChunkKeys = 4, kStripsAtOnce = 1, kBlocksPerUnit = 2;
+};
+struct Attention192 : Attention256 {
+    static constexpr int kCols = 12, kDepth = 192;
+};
+
+}  // namespace attile::simt

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attention kernels as the host sees them: what each can do, and the addresses to launch. Fastest first, the fallback last.
+#pragma once
+
+#include <cstdint>
+
+#include "kernel/attention_params.h"
+
+namespace attile::simt {
+
+// An instance of the tile kernel. All tiles: rows of Q by keys, a block's.
+struct AttentionTileKernel {
+    const char *name;
+    const void *lean;      // Mask, window, lengths; K and V as float rows of whole 16-byte vectors.
+    const void *modified;  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and float rows at any address.
+    int32_t rows, keys, threads;
+    int32_t cols;        // Most columns of V.
+    int32_t depth;       // Most columns of Q and K.
+    int32_t depth_step;  // Columns of Q and K are rounded up to a multiple of this.
+    double share;        // Of the multiply-add roof, measured on a full device at long sequences.
+};
+
+AttentionTileKernel attention_cols32();
+AttentionTileKernel attention_cols32_short();
+AttentionTileKernel attention_cols40();
+AttentionTileKernel attention_cols48();
+AttentionTileKernel attention_cols64();
+AttentionTileKernel attention_cols80();
+AttentionTileKernel attention_cols96();
+AttentionTileKernel attention_cols112();
+AttentionTileKernel attention_cols128();
+AttentionTileKernel attention_cols192();
+AttentionTileKernel attention_cols256();
+
+// An instance of the decode kernel: few rows, keys streamed once. Reads any storage that computes in float.
+struct AttentionDecodeKernel {
+    const char *name;
+    const void *kernel;
+    AttentionStorage storage;  // Of K and V.
+    int32_t rows;              // Query rows a block takes, heads of a group among them.
+    int32_t cols;              // Most columns of Q, K and V.
+    int32_t step;              // Keys a lane group takes at a time.
+    int32_t threads;
+};
+const AttentionDecodeKernel *attention_decode_kernels(int32_t *count);
+
+// The kernel that takes anything, slowly. Rows and columns of V of a block; rows of Q in its dynamic shared memory.
+struct AttentionAnyKernel {
+    const char *name;
+    const void *kernel;
+    int32_t rows, keys, cols, threads;
+    int32_t element;  // Bytes of a number in shared memory.
+};
+AttentionAnyKernel attention_any_f32();
+AttentionAnyKernel attention_any_f64();
+
+// Rewrites K or V as dense float rows: entries x heads x rows x cols, cols a multiple of 4.
+struct AttentionConvertParams {
+    AttentionOperand from;
+    float *to;
+    const int32_t *block_table;  // Paged: which page holds a run of page_size rows.
+    int64_t block_table_stride[2];
+    int64_t pages, page_size;
+    int64_t first, count;  // (entry, head) pairs, entry * heads + head.
+    int64_t heads, rows;
+    int32_t cols, padded_cols;
+};
+const void *attention_convert_kernel();
+inline constexpr int32_t kAttentionConvertThreads = 256;
+
+// Combines partial results of splits.
+const void *attention_combine_kernel();
+inline constexpr int32_t kAttentionCombineThreads = 128;
+
+}  // namespace attile::simt

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the attention kernels are launched with: the normalised problem, narrowed to what a kernel reads, and how the plan cut it.
+#pragma once
+
+#include <cstdint>
+
+namespace attile::simt {
+
+// Rows and keys of a batch entry are counted in 32 bits; the sum of a row, a shift and a window must fit too.
+inline constexpr int64_t kAttentionMaxLength = int64_t{1} << 29;
+
+// Division by a number known before the launch, as a multiplication: in the inner loops a division would cost registers for reciprocals.
+// Exact for dividends below 2^31.
+struct Divider {
+    uint32_t divisor = 1, multiplier = 0, shift = 0;
+
+    Divider() = default;
+    explicit Divider(int64_t by) : divisor(static_cast<uint32_t>(by)) {
+        while (shift < 31 && (uint32_t{1} << shift) < divisor) ++shift;
+        multiplier = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - divisor)) / divisor + 1);
+    }
+};
+
+enum class AttentionStorage : int32_t { kF32, kF16, kBF16, kF64, kU8 };
+
+struct AttentionOperand {
+    const void *data;
+    int64_t stride[4];  // In elements; axes as in attile_attention_problem.
+    AttentionStorage storage;
+    int32_t vector;     // Rows are contiguous and start at multiples of four elements: 4-element accesses are allowed.
+    int32_t row_bytes;  // stride[2] in bytes, where that fits.
+};
+
+struct AttentionParams {
+    AttentionOperand q, k, v, o, lse;
+    AttentionOperand bias, allowed, alibi_slopes, sinks;  // data is null where absent
+    const int32_t *key_lengths, *cu_len_q, *cu_len_k, *block_table;
+    int64_t key_lengths_stride, cu_len_q_stride, cu_len_k_stride, block_table_stride[2];
+    int64_t total_q, total_k, pages;
+    Divider page_size;
+    int32_t len_q, len_k, head_dim, head_dim_v;
+    Divider group;                      // Query heads that share a key head.
+    Divider pack;                       // Query heads taken as rows of one problem: 1 or `group`.
+    Divider heads;                      // heads_q / pack
+    int32_t window_left, window_right;  // Clamped to kAttentionMaxLength, which leaves them open.
+    int32_t bottom_right, alibi_bottom_right;
+    float scale_log2;    // scale * log2(e)
+    float softcap_log2;  // softcap * log2(e); 0: none
+    double scale, softcap;
+    int32_t modifiers;  // Scores pass through more than a mask, or a page may be missing.
+
+    // The cut.
+    Divider row_blocks, splits;
+    int32_t split_tiles;    // Key tiles of a split.
+    int32_t longest_first;  // Row blocks are launched last row first, all heads' together.
+    uint32_t first_head;    // First (batch entry, head) of this launch, batch * heads + head.
+    Divider head_count;     // How many.
+    int32_t depth;          // head_dim rounded up to whole chunks of depth.
+    // Partial results of a split: [split][batch * heads_q + head][row][head_dim_v], log-sum-exp alike; null: the output is written.
+    float *part_o, *part_lse;
+    int64_t part_batch;  // Batch entries of the partial results.
+};
+
+}  // namespace attile::simt

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <type_traits>
+
+#include "kernel/attention_kernels.h"
+#include "tile/attention_block.h"
+#include "tile/attention_output.h"
+#include "tile/attention_score.h"
+#include "tile/attention_shape.h"
+#include "tile/attention_stream.h"
+
+namespace attile::simt {
+
+// Scores this far (in powers of two) above a row's reference make the reference move; below, sums stay far from overflow.
+inline constexpr float kRescaleAbove = 16.0f;
+
+template <class C, bool kModifiers>
+__global__ void __launch_bounds__(C::kThreads, kModifiers ? 2 : C::kBlocksPerUnit) attention_tile_kernel(const AttentionParams p) {
+    using Shape = AttentionShape<C>;
+    using Lanes = typename Shape::Lanes;
+    using Keys = KeyChunk<C>;
+    using Values = ValueChunk<C>;
+    using Columns = LaneColumns<C>;
+    constexpr int kRows = C::kRows, kKeys = C::kKeys, kCols = C::kCols;
+    constexpr int kBlockRows = Shape::kBlockRows, kBlockKeys = Shape::kBlockKeys, kGroupRows = Lanes::kGroupRows;
+    __shared__ alignas(16) float shared[Shape::kSharedFloats];
+
+    // ---- What this block does.
+    const AttentionBlock block(p, kBlockRows);
+    if (block.first_row >= block.rows) return;
+    // ---- Where things lie in shared memory, in floats.
+    const int lane_row = Lanes::lane_row(lane_index()), lane_col = Lanes::lane_col(lane_index());
+    const int query_at = lane_group_index() * kGroupRows + lane_row * 4;  // [depth][kBlockRows]
+    int buffer = Shape::kQueries;                                         // The current chunk of K or V; the next goes to buffer ^ kChunk.
+    int strip = Shape::kQueries + 2 * Shape::kChunk + lane_group_index() * 2 * Shape::kStrip;  // [kLaneCols keys][kGroupRows]
+
+    // ---- K and V. The next chunk is on its way while the current one is worked on.
+    KeyStream<C, kModifiers> keys(KeyRows<kModifiers>(p, block, p.k, p.head_dim));
+    ValueStream<C, kModifiers> values(KeyRows<kModifiers>(p, block, p.v, p.head_dim_v));
+    Quad stage[Shape::kParts];
+    // Yes-or-no state in one register. The low bits are rows that have not seen a key yet: their reference means nothing.
+    constexpr uint32_t kUnset = (1u << kRows) - 1, kMasked = 1u << 8, kNoRows = 1u << 9;
+    uint32_t state = block.first_row + lane_group_index() * kGroupRows < block.rows ? 0 : kNoRows;
+    const auto load_keys = [&](int part, int first_col) {
+        if (part < Keys::kLoads) stage[part] = keys.load(part, first_col);
+    };
+    const auto store_keys = [&](int part, int to) {
+        if (part < Keys::kLoads) keys.store(part, shared + to, stage[part]);
+    };
+    const auto load_values = [&](int part, int key) {
+        if (part < Values::kLoads) stage[part] = values.load(part, key);
+    };
+    const auto store_values = [&](int part, int to) {
+        if (part < Values::kLoads) values.store(part, shared + to, stage[part]);
+    };
+    float score[kRows][kKeys], out[kRows][kCols], kept_reference[kRows], sum[kRows], tile_sum[kRows];
+
+    // Minus the row's reference: what scores are counted from, so that they are small.
+    const auto set_references = [&](const float(&minus)[kRows]) {
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) kept_reference[i] = minus[i];
+        if (C::kFewRegisters) {
+#pragma unroll
+            for (int i = 0; i < kRows; i += 4)
+                store_vec(shared + Shape::kReferences + query_at + Lanes::row(i),
+                          Quad{{minus[i], minus[i + 1], minus[i + 2], minus[i + 3]}});
+            lane_sync();
+        }
+    };
+    const auto get_references = [&](float(&minus)[kRows]) {
+#pragma unroll
+        for (int i = 0; i < kRows; i += 4) {
+            Quad part = {{kept_reference[i], kept_reference[i + 1], kept_reference[i + 2], kept_reference[i + 3]}};
+            if (C::kFewRegisters) part = load_vec<4>(shared + Shape::kReferences + query_at + Lanes::row(i));
+#pragma unroll
+            for (int e = 0; e < 4; ++e) minus[i + e] = part[e];
+        }
+    };
+
+    // ---- Fragments, loaded a step ahead into the other of two places.
+    float a[2][kRows], b[2][kCols > kKeys ? kCols : kKeys];
+    const auto take_a = [&](int to, int piece, int from) {
+        const Quad part = load_vec<4>(shared + from);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) a[to][piece * 4 + e] = part[e];
+    };
+    const auto take_query = [&](int to, int piece, int from) { take_a(to, piece, from + Lanes::row(piece * 4)); };
+    const auto take_key = [&](int to, int piece, int depth) {
+        const int first = buffer + (Keys::swaps_lanes(depth) ? (lane_col * 4) ^ Keys::kLaneSwizzle : lane_col * 4);
+        const Quad part = load_vec<4>(shared + first + depth * kBlockKeys + piece * 4 * C::kLaneCols);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) b[to][piece * 4 + e] = part[e];
+    };
+    const auto take_value = [&](int to, int piece, int key) {
+        const int x = Columns::begin(piece), count = Columns::begin(piece + 1) - x;
+        const float *const from = shared + buffer + key * Values::kRow + Columns::column(lane_col, x);
+        if (count == 4) {
+            const Quad part = load_vec<4>(from);
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                if (x + e < kCols) b[to][x + e] = part[e];
+        } else if (count == 2) {
+            const Vec<float, 2> part = load_vec<2>(from);
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+                if (x + e < kCols) b[to][x + e] = part[e];
+        } else {
+            b[to][x] = *from;
+        }
+    };
+    // Which half of a strip's rows comes first alternates with the key, against bank conflicts.
+    const auto half_swap = [](int key) { return kRows == 8 ? (C::kLaneCols == 8 ? key & 1 : C::kLaneCols == 16 ? key >> 1 & 1 : 0) : 0; };
+    const auto take_probability = [&](int to, int piece, int from, int key) {
+        take_a(to, piece, from + lane_row * 4 + key * kGroupRows + (piece ^ half_swap(key)) * (kGroupRows / 2));
+    };
+    constexpr int kPiecesA = kRows / 4, kKeyPieces = kKeys / 4, kValuePieces = Columns::kPieces;
+    const auto every = [](int pieces, const auto &take) {
+#pragma unroll
+        for (int piece = 0; piece < pieces; ++piece) take(piece);
+    };
+
+    const int strip_at = lane_col * kGroupRows + lane_row * 4 + half_swap(lane_col) * (kGroupRows / 2);
+    const auto store_strip = [&](int j, int to) {
+#pragma unroll
+        for (int i = 0; i < kRows; i += 4)
+            store_vec(shared + (to + (strip_at ^ (i / 4) * (kGroupRows / 2))),
+                      Quad{{score[i][j], score[i + 1][j], score[i + 2][j], score[i + 3][j]}});
+    };
+    const auto exponentiate = [&](int j, int row, int count, bool is_first = false) {
+#pragma unroll
+        for (int i = row; i < row + count; ++i) {
+            score[i][j] = exp2_fast(score[i][j]);
+            // A tile is summed by itself before it joins the row, which is what keeps long rows accurate.
+            if (!C::kTileSums)
+                sum[i] += score[i][j];
+            else
+                tile_sum[i] = is_first ? score[i][j] : tile_sum[i] + score[i][j];
+        }
+    };
+
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+        sum[i] = 0;
+#pragma unroll
+        for (int x = 0; x < kCols; ++x) out[i][x] = 0;
+    }
+    set_references({});
+    state |= kUnset;
+    int tile = TilePhases(p, block, kBlockRows, kBlockKeys).first, phase_end = tile;
+    // The first chunk of K of a tile, on its way and then in place.
+    const auto fetch = [&](int first_key) {
+        keys.seek(first_key);
+        every(Keys::kLoads, [&](int part) { load_keys(part, 0); });
+    };
+    const auto start = [&] {
+        every(Keys::kLoads, [&](int part) { store_keys(part, buffer); });
+        __syncthreads();
+        every(kPiecesA, [&](int piece) { take_query(0, piece, query_at); });
+        every(kKeyPieces, [&](int piece) { take_key(0, piece, 0); });
+    };
+    fetch(tile * kBlockKeys);
+    load_queries<C>(p, block, shared);  // Scaled, depth-major, for as long as the block lives.
+    start();
+
+    const int depth_chunks = p.depth / C::kChunkDepth;
+#pragma unroll 1
+    for (;; ++tile) {
+        if (tile == phase_end) {
+            // A new phase: as many tiles as every row sees all of, or the others before or after them.
+            const TilePhases phases(p, AttentionBlock(p, kBlockRows), kBlockRows, kBlockKeys);
+            if (tile >= phases.end) break;
+            state = kModifiers || !phases.is_full(tile) ? state | kMasked : state & ~kMasked;
+            phase_end = phases.phase_end(tile);
+        }
+        const int first_key = tile * kBlockKeys;
+        if ((state & (kMasked | kNoRows)) != 0) {
+            const AttentionBlock again(p, kBlockRows);
+            const int group_row = again.first_row + fresh(static_cast<int>(threadIdx.x)) / kLanes * kGroupRows;
+            if (group_row >= again.rows || first_key >= again.range(p, group_row + kGroupRows - 1).high ||
+                first_key + kBlockKeys <= again.range(p, group_row).low) {
+                // None of the group's rows sees any of these keys: only help to move them. The barriers match those below one by one.
+#pragma unroll 1
+                for (int chunk = 1; chunk < depth_chunks; ++chunk) {
+                    buffer ^= Shape::kChunk;
+#pragma unroll
+                    for (int part = 0; part < Keys::kLoads; ++part) {
+                        load_keys(part, chunk * C::kChunkDepth);
+                        store_keys(part, buffer);
+                    }
+                    __syncthreads();
+                }
+#pragma unroll 1
+                for (int key = 0; key < kBlockKeys; key += C::kChunkKeys) {
+                    buffer ^= Shape::kChunk;
+#pragma unroll
+                    for (int part = 0; part < Values::kLoads; ++part) {
+                        load_values(part, first_key + key);
+                        store_values(part, buffer);
+                    }
+                    __syncthreads();
+                }
+                buffer ^= Shape::kChunk;
+                fetch(first_key + kBlockKeys);
+                start();
+                continue;
+            }
+        }
+
+        // ---- S = Q K^T, above the rows' references.
+        float minus_reference[kRows];
+        get_references(minus_reference);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i)
+#pragma unroll
+            for (int j = 0; j < kKeys; ++j) score[i][j] = kModifiers ? 0.0f : minus_reference[i];
+        int query = query_at;
+#pragma unroll 1
+        for (int chunk = 0; chunk < depth_chunks; chunk += C::kChunksAtOnce) {
+#pragma unroll
+            for (int u = 0; u < C::kChunksAtOnce; ++u) {
+                const bool last = u == C::kChunksAtOnce - 1 && chunk + C::kChunksAtOnce >= depth_chunks;  // V comes next.
+                const auto load_part = [&](int part) {
+                    if (last)
+                        load_values(part, first_key);
+                    else
+                        load_keys(part, (chunk + u + 1) * C::kChunkDepth);
+                };
+                const auto store_part = [&](int part) {
+                    if (last)
+                        store_values(part, buffer ^ Shape::kChunk);
+                    else
+                        store_keys(part, buffer ^ Shape::kChunk);
+                };
+                unrolled<C::kChunkDepth>([&](auto index) {
+                    constexpr int k = decltype(index)::value, now = k & 1, next = now ^ 1;
+                    constexpr bool chunk_ends = k + 1 == C::kChunkDepth;
+                    if (k == 0) every(Shape::kParts, load_part);
+                    if (chunk_ends) {
+                        every(Shape::kParts, store_part);
+                        buffer ^= Shape::kChunk;
+                        __syncthreads();
+                    }
+                    if (chunk_ends && last) {
+                        every(kValuePieces, [&](int piece) { take_value(next, piece, 0); });
+                    } else {
+                        every(kKeyPieces, [&](int piece) { take_key(next, piece, chunk_ends ? 0 : k + 1); });
+                        every(kPiecesA, [&](int piece) { take_query(next, piece, query + (u * C::kChunkDepth + k + 1) * kBlockRows); });
+                    }
+                    using Product = OuterProduct<kRows, kKeys, C::kWalk>;
+#pragma unroll
+                    for (int step = 0; step < kRows * kKeys; ++step) {
+                        const int i = Product::row(step), x = Product::col(step), j = Keys::swaps_registers(k) ? x ^ 2 : x;
+                        score[i][j] = fused_multiply_add(a[now][i], b[now][x], score[i][j]);
+                    }
+                });
+            }
+            query += C::kChunksAtOnce * C::kChunkDepth * kBlockRows;
+        }
+
+        // ---- Masks, and references that are too low or not there yet.
+        float top = score[0][0];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i)
+#pragma unroll
+            for (int j = 0; j < kKeys; ++j) top = fmaxf(top, score[i][j]);
+        if (lane_any((state & (kUnset | kMasked)) != 0 || top > kRescaleAbove)) {
+            float minus_reference[kRows];
+            get_references(minus_reference);
+            // Masks.
+            if ((state & kMasked) != 0) {
+                const AttentionBlock again(p, kBlockRows);
+                const int thread = C::kFewRegisters ? fresh(static_cast<int>(threadIdx.x)) : static_cast<int>(threadIdx.x);
+                const int my_col = Lanes::lane_col(thread % kLanes);
+                const int my_row = again.first_row + thread / kLanes * kGroupRows + Lanes::lane_row(thread % kLanes) * 4;
+                if (kModifiers) {
+                    modify_scores<C>(p, again, my_row, first_key + my_col, minus_reference, score);
+                } else {
+#pragma unroll
+                    for (int i = 0; i < kRows; ++i) {
+                        const KeyRange range = again.range(p, my_row + Lanes::row(i));
+                        const uint32_t width = max(range.high - range.low, 0), from = first_key + my_col - range.low;
+#pragma unroll
+                        for (int j = 0; j < kKeys; ++j)
+                            if (from + C::kLaneCols * j >= width) score[i][j] = -INFINITY;
+                    }
+                }
+            }
+
+            // References that are too low, or not there yet.
+#pragma unroll
+            for (int i = 0; i < kRows; ++i) {
+                float row_top = score[i][0];
+#pragma unroll
+                for (int j = 1; j < kKeys; ++j) row_top = fmaxf(row_top, score[i][j]);
+                row_top = Lanes::fold_row(row_top, [](float x, float y) { return fmaxf(x, y); });
+                if (row_top == -INFINITY) continue;
+                const bool first = (state >> i & 1) != 0;
+                const float rise = first ? row_top : fmaxf(row_top, 0.0f);
+                const float factor = first ? 1.0f : exp2_fast(-rise);
+                state &= ~(1u << i);
+                minus_reference[i] -= rise;
+                sum[i] *= factor;
+#pragma unroll
+                for (int j = 0; j < kKeys; ++j) score[i][j] -= rise;
+#pragma unroll
+                for (int x = 0; x < kCols; ++x) out[i][x] *= factor;
+            }
+            set_references(minus_reference);
+        }
+
+        // ---- O += P V, strip by strip: the exponentials of the next strip lie between the products of this one.
+        exponentiate(0, 0, kRows, true);
+        store_strip(0, strip);
+        lane_sync();
+        every(kPiecesA, [&](int piece) { take_probability(0, piece, strip, 0); });
+        constexpr int kBodies = kKeys / C::kStripsAtOnce;
+        constexpr int kExpAtOnce = C::kLaneCols >= 16 ? 1 : 16 / C::kLaneCols;
+        constexpr int kExpSteps = kRows / kExpAtOnce;
+        static_assert(kExpSteps + 1 < C::kLaneCols, "a strip is long enough for the work on the next");
+#pragma unroll 1
+        for (int body = 0; body < kBodies; ++body) {
+#pragma unroll
+            for (int u = 0; u < C::kStripsAtOnce; ++u) {
+                const bool last_strip = u == C::kStripsAtOnce - 1;
+                unrolled<C::kLaneCols>([&](auto index) {
+                    constexpr int k = decltype(index)::value, now = k & 1, next = now ^ 1;
+                    const int key = u * C::kLaneCols + k;  // Within the body.
+                    const int next_chunk = (key / C::kChunkKeys + 1) * C::kChunkKeys;
+                    const bool chunk_ends = key + 1 == next_chunk;
+                    const bool last = next_chunk == Shape::kBodyKeys && body + 1 == kBodies;  // K of the next tile comes next.
+                    const auto load_part = [&](int part) {
+                        if (last) {
+                            if (part == 0) keys.seek(first_key + kBlockKeys);
+                            load_keys(part, 0);
+                        } else {
+                            load_values(part, first_key + body * Shape::kBodyKeys + next_chunk);
+                        }
+                    };
+                    const auto store_part = [&](int part) {
+                        if (last)
+                            store_keys(part, buffer ^ Shape::kChunk);
+                        else
+                            store_values(part, buffer ^ Shape::kChunk);
+                    };
+                    if (key % C::kChunkKeys == 0) every(Shape::kParts, load_part);
+
+                    if (!last_strip) {
+                        if (k < kExpSteps) exponentiate(u + 1, k * kExpAtOnce, kExpAtOnce);
+                        if (k == kExpSteps) store_strip(u + 1, strip ^ Shape::kStrip);
+                    } else if (kBodies > 1 && k == 0 && body + 1 < kBodies) {
+#pragma unroll
+                        for (int i = 0; i < kRows; ++i)
+#pragma unroll
+                            for (int j = 0; j + C::kStripsAtOnce < kKeys; ++j) score[i][j] = score[i][j + C::kStripsAtOnce];
+                        exponentiate(0, 0, kRows);
+                        store_strip(0, strip ^ Shape::kStrip);
+                    }
+
+                    if (chunk_ends) {
+                        every(Shape::kParts, store_part);
+                        buffer ^= Shape::kChunk;
+                        __syncthreads();
+                    } else if (k + 1 == C::kLaneCols) {
+                        lane_sync();
+                    }
+                    if (chunk_ends && last) {
+                        every(kKeyPieces, [&](int piece) { take_key(next, piece, 0); });
+                        every(kPiecesA, [&](int piece) { take_query(next, piece, query_at); });
+                    } else {
+                        every(kValuePieces, [&](int piece) { take_value(next, piece, (key + 1) % C::kChunkKeys); });
+                        const int from = k + 1 < C::kLaneCols ? strip : strip ^ Shape::kStrip;
+                        every(kPiecesA, [&](int piece) { take_probability(next, piece, from, (k + 1) % C::kLaneCols); });
+                    }
+                    using Product = OuterProduct<kRows, kCols, C::kWalk>;
+#pragma unroll
+                    for (int step = 0; step < kRows * kCols; ++step) {
+                        const int i = Product::row(step), x = Product::col(step);
+                        out[i][x] = fused_multiply_add(a[now][i], b[now][x], out[i][x]);
+                    }
+                });
+                strip ^= Shape::kStrip;
+            }
+        }
+#pragma unroll
+        for (int i = 0; C::kTileSums && i < kRows; ++i) sum[i] += tile_sum[i];
+    }
+
+    // ---- O and lse.
+    float minus_reference[kRows];
+    get_references(minus_reference);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) sum[i] = Lanes::fold_row(sum[i], [](float x, float y) { return x + y; });
+    __syncthreads();  // O passes through where others read K, V and references.
+    store_rows<C, kModifiers>(p, AttentionBlock(p, kBlockRows), state, minus_reference, sum, out, shared);
+}
+
+template <class C>
+AttentionTileKernel attention_tile_instance(const char *name, double share) {
+    using Shape = AttentionShape<C>;
+    return {name,
+            reinterpret_cast<const void *>(&attention_tile_kernel<C, false>),
+            reinterpret_cast<const void *>(&attention_tile_kernel<C, true>),
+            Shape::kBlockRows,
+            Shape::kBlockKeys,
+            C::kThreads,
+            C::kCols * C::kLaneCols,
+            C::kDepth,
+            C::kChunkDepth * C::kChunksAtOnce,
+            share};
+}
+
+}  // namespace attile::simt

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernel/attention_kernels.h"
+#include "tile/attention_output.h"
+
+namespace attile::simt {
+
+// What a decode instance is: kQuadLanes lanes x kQuads quads cover a row of K or V; a step is kLoads rows for each of the group's key
+// columns.
+template <class T, int kQuadLanesIn, int kQuadsIn, int kRowsIn, int kLoadsIn>
+struct DecodeConfig {
+    using Element = T;
+    static constexpr int kQuadLanes = kQuadLanesIn, kQuads = kQuadsIn, kRows = kRowsIn, kLoads = kLoadsIn;
+    static constexpr int kThreads = 256, kGroups = kThreads / kLanes;
+    static constexpr int kBlocksPerUnit = kRowsIn * kQuadsIn >= 8 || kQuadsIn * kLoadsIn >= 8 ? 1 : 2;
+    static constexpr int kKeyCols = kLanes / kQuadLanes;  // Keys that one load of a lane group covers.
+    static constexpr int kStep = kLoads * kKeyCols;
+    static constexpr int kCols = kQuadLanes * kQuads * 4;
+    static constexpr int kScores = kLoads * kRows;                                   // Of a key column and step.
+    static constexpr int kHeld = kScores > kQuadLanes ? kScores / kQuadLanes : 1;    // Scores a lane holds after they are summed.
+    static constexpr int kCopies = kScores > kQuadLanes ? 1 : kQuadLanes / kScores;  // Lanes that hold the same score.
+    static constexpr int kStrip = kKeyCols * kScores;
+    static_assert((kScores & (kScores - 1)) == 0 && kScores >= 4, "scores are summed by halves and read as vectors");
+};
+
+// Four elements of a row from column `col` on, as they are stored; those at `cols` and beyond are zeros. Not converted yet, since that
+// would wait for memory.
+template <class Element>
+ATTILE_LANE_FN Vec<Element, 4> load_stored(const AttentionOperand &x, int64_t row_offset, int col, int cols) {
+    const Element *const from = static_cast<const Element *>(x.data) + row_offset;
+    Vec<Element, 4> quad = {};
+    if (x.vector) {
+        if (col < cols) quad = load_vec_const<4>(from + col);
+    } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+            if (col + e < cols) quad[e] = load_vec_const<1>(from + (col + e) * x.stride[3])[0];
+    }
+    return quad;
+}
+
+template <class C>
+__global__ void __launch_bounds__(C::kThreads, C::kBlocksPerUnit) decode_kernel(const AttentionParams p) {
+    using Element = typename C::Element;
+    constexpr int kRows = C::kRows, kLoads = C::kLoads, kQuads = C::kQuads, kScores = C::kScores, kHeld = C::kHeld;
+    constexpr int kMergeFloats = C::kGroups * kRows * (C::kCols + 2);
+    constexpr int kStripFloats = C::kGroups * C::kStrip;
+    __shared__ alignas(16) float shared[kMergeFloats > kStripFloats ? kMergeFloats : kStripFloats];
+    static_assert(sizeof shared <= 49152, "48 KB");
+
+    const AttentionPlace place(p, blockIdx.x);
+    const AttentionEntry entry(p, place.batch);
+    const int rows = entry.len_q * static_cast<int>(p.pack.divisor), first_row = place.row_block * kRows;
+    if (first_row >= rows) return;
+    const int lane = lane_index(), group = lane_group_index(), quad_lane = lane % C::kQuadLanes, key_col = lane / C::kQuadLanes;
+
+    // The keys of this block, in steps of lane groups; all_low .. all_high are those that every row sees.
+    const auto range_of = [&](int row) { return KeyRange(p, query_row(p, min(row, rows - 1)), entry.shift, entry.len_k); };
+    const KeyRange first_range = range_of(first_row), last_range = range_of(first_row + kRows - 1);
+    constexpr int kTile = C::kStep * C::kGroups;
+    const int tile = max(first_range.low / kTile, place.split * p.split_tiles);
+    const int tile_end =
+        min((last_range.high + kTile - 1) / kTile,
+            static_cast<int>(min(static_cast<int64_t>(place.split + 1) * p.split_tiles, static_cast<int64_t>(kAttentionMaxLength))));
+    const int all_low = last_range.low, all_high = first_range.high, last_key = max(entry.len_k - 1, 0);
+
+    // Q: all of the block's rows in every key column's lanes.
+    float q[kRows][kQuads * 4];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+        const int row = min(first_row + r, rows - 1);
+        const int64_t at = entry.batch * p.q.stride[0] + query_head(p, place.head, row) * p.q.stride[1] +
+                           (entry.first_q + query_row(p, row)) * p.q.stride[2];
+#pragma unroll
+        for (int h = 0; h < kQuads; ++h) {
+            const Vec<Element, 4> quad = load_stored<Element>(p.q, at, (h * C::kQuadLanes + quad_lane) * 4, p.head_dim);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) q[r][h * 4 + e] = to_compute(quad[e]) * p.scale_log2;
+        }
+    }
+
+    // Scores that this lane holds: number held * (its share) + h, kRows to a key.
+    const int first_score = quad_lane / C::kCopies * kHeld;
+    float minus_reference[kHeld], sum[kHeld];
+    bool unset[kHeld];
+#pragma unroll
+    for (int h = 0; h < kHeld; ++h) {
+        minus_reference[h] = sum[h] = 0;
+        unset[h] = true;
+    }
+    float out[kRows][kQuads * 4] = {};
+    float *const strip = shared + group * C::kStrip;
+
+    const int64_t head_offset_k = place.head * p.k.stride[1], head_offset_v = place.head * p.v.stride[1];
+    Vec<Element, 4> keys[kLoads][kQuads], values[kLoads][kQuads];
+    uint32_t no_page = 0;
+    const auto load = [&](Vec<Element, 4>(&to)[kLoads][kQuads], const AttentionOperand &x, int64_t head_offset, int cols, int first_key) {
+#pragma unroll
+        for (int t = 0; t < kLoads; ++t) {
+            const int key = min(first_key + t * C::kKeyCols + key_col, last_key);
+            int64_t outer = entry.batch, row = entry.first_k + key;
+            if (p.block_table) {
+                outer = p.block_table[entry.batch * p.block_table_stride[0] + quotient(key, p.page_size) * p.block_table_stride[1]];
+                row = remainder(key, p.page_size);
+                const bool exists = outer >= 0 && outer < p.pages;
+                no_page = exists ? no_page & ~(1u << t) : no_page | 1u << t;
+                if (!exists) outer = 0;
+            }
+            const int64_t at = outer * x.stride[0] + head_offset + row * x.stride[2];
+#pragma unroll
+            for (int h = 0; h < kQuads; ++h) to[t][h] = load_stored<Element>(x, at, (h * C::kQuadLanes + quad_lane) * 4, cols);
+        }
+    };
+
+    int first_key = (tile * C::kGroups + group) * C::kStep;
+    const int end_key = tile_end * kTile;
+    if (first_key < end_key) {
+        load(keys, p.k, head_offset_k, p.head_dim, first_key);
+        load(values, p.v, head_offset_v, p.head_dim_v, first_key);
+    }
+#pragma unroll 1
+    for (; first_key < end_key; first_key += kTile) {
+        // Partial products, then sums over the lanes of a row by halves: each exchange halves what a lane is left with.
+        float score[kScores];
+#pragma unroll
+        for (int t = 0; t < kLoads; ++t)
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) {
+                float dot = 0;
+#pragma unroll
+                for (int x = 0; x < kQuads * 4; ++x) dot = fused_multiply_add(q[r][x], to_compute(keys[t][x / 4][x % 4]), dot);
+                score[t * kRows + r] = dot;
+            }
+        const uint32_t missing = no_page;
+        if (first_key + kTile < end_key) load(keys, p.k, head_offset_k, p.head_dim, first_key + kTile);
+        int left = kScores;
+#pragma unroll
+        for (int step = C::kQuadLanes / 2; step > 0; step /= 2) {
+            if (left > 1) {
+                left /= 2;
+                const bool upper = (lane & step) != 0;
+#pragma unroll
+                for (int s = 0; s < kScores / 2; ++s) {
+                    if (s >= left) continue;
+                    const float send = upper ? score[s] : score[s + left], keep = upper ? score[s + left] : score[s];
+                    score[s] = keep + shuffle_xor(send, step);
+                }
+            } else {
+                score[0] += shuffle_xor(score[0], step);
+            }
+        }
+
+        const bool masked = p.modifiers != 0 || first_key < all_low || first_key + C::kStep > all_high;
+        bool hidden[kHeld];
+#pragma unroll
+        for (int h = 0; h < kHeld; ++h) {
+            hidden[h] = false;
+            if (masked) {
+                const int t = (first_score + h) / kRows, row = min(first_row + (first_score + h) % kRows, rows - 1);
+                const int key = first_key + t * C::kKeyCols + key_col;
+                hidden[h] = !range_of(row).has(key) || (missing >> t & 1) != 0;
+                if (!hidden[h] && p.modifiers) {
+                    const ScoreModifiers modifiers(p, entry, query_head(p, place.head, row), query_row(p, row));
+                    hidden[h] = !modifiers.shows(key);
+                    score[h] = modifiers.apply(score[h], key);
+                }
+                if (hidden[h]) score[h] = -INFINITY;
+            }
+        }
+        // References: of each row, the same in all lanes that hold its scores.
+        bool need = false;
+#pragma unroll
+        for (int h = 0; h < kHeld; ++h) {
+            score[h] += minus_reference[h];
+            need = need || (unset[h] && score[h] != -INFINITY) || score[h] > 16.0f;
+        }
+        if (lane_any(need)) {
+#pragma unroll
+            for (int h = 0; h < kHeld; ++h) {
+                float top = score[h];
+                if (kHeld > kRows) {
+#pragma unroll
+                    for (int other = 0; other < kHeld; ++other)
+                        if (other % kRows == h % kRows) top = fmaxf(top, score[other]);
+                }
+                // Lanes whose numbers differ in these bits hold the same row's scores of other keys.
+                constexpr int kRowStep = (kRows > kHeld ? kRows / kHeld : 1) * C::kCopies;
+#pragma unroll
+                for (int step = kRowStep; step < kLanes; step *= 2) top = fmaxf(top, shuffle_xor(top, step));
+                const float rise = top == -INFINITY ? 0.0f : unset[h] ? top : fmaxf(top, 0.0f);
+                const float factor = unset[h] ? 1.0f : exp2_fast(-rise);
+                if (top != -INFINITY) unset[h] = false;
+                minus_reference[h] -= rise;
+                score[h] -= rise;
+                sum[h] *= factor;
+                // Every lane needs the factors of all rows.
+#pragma unroll
+                for (int r = 0; r < kRows; ++r) {
+                    if (kHeld < kRows ? (r % kHeld != h) : (h != r)) continue;
+                    const float row_factor = shuffle(factor, r / kHeld * C::kCopies);
+#pragma unroll
+                    for (int x = 0; x < kQuads * 4; ++x) out[r][x] *= row_factor;
+                }
+            }
+        }
+#pragma unroll
+        for (int h = 0; h < kHeld; ++h) {
+            const float probability = exp2_fast(score[h]);
+            sum[h] += probability;
+            // A negative one marks a key that the row does not see: zero times what V holds there might be NaN.
+            strip[key_col * kScores + first_score + h] = hidden[h] ? -1.0f : probability;
+        }
+        lane_sync();
+#pragma unroll
+        for (int t = 0; t < kLoads; ++t) {
+            float probability[kRows];
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) probability[r] = strip[key_col * kScores + t * kRows + r];
+            if (!masked) {
+#pragma unroll
+                for (int r = 0; r < kRows; ++r)
+#pragma unroll
+                    for (int x = 0; x < kQuads * 4; ++x)
+                        out[r][x] = fused_multiply_add(probability[r], to_compute(values[t][x / 4][x % 4]), out[r][x]);
+            } else {
+#pragma unroll
+                for (int r = 0; r < kRows; ++r) {
+                    if (probability[r] < 0) continue;
+#pragma unroll
+                    for (int x = 0; x < kQuads * 4; ++x)
+                        out[r][x] = fused_multiply_add(probability[r], to_compute(values[t][x / 4][x % 4]), out[r][x]);
+                }
+            }
+        }
+        lane_sync();
+        if (first_key + kTile < end_key) load(values, p.v, head_offset_v, p.head_dim_v, first_key + kTile);
+    }
+
+    // Each lane group's result: sums over lanes, O over key columns.
+    float row_sum[kRows], row_reference[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+        // The lanes that hold row r differ in the bits above kRowStep; all get the total, and the first of them passes it on.
+        const int h = kHeld < kRows ? r % kHeld : r;
+        float total = 0;
+#pragma unroll
+        for (int other = 0; other < kHeld; ++other)
+            if (other % kRows == h % kRows) total += sum[other];
+        constexpr int kRowStep = (kRows > kHeld ? kRows / kHeld : 1) * C::kCopies;
+#pragma unroll
+        for (int step = kRowStep; step < kLanes; step *= 2) total += shuffle_xor(total, step);
+        const int holder = (kHeld < kRows ? r / kHeld : 0) * C::kCopies;
+        row_sum[r] = shuffle(total, holder);
+        row_reference[r] = shuffle(unset[h] ? -INFINITY : -minus_reference[h], holder);
+#pragma unroll
+        for (int x = 0; x < kQuads * 4; ++x)
+#pragma unroll
+            for (int step = C::kQuadLanes; step < kLanes; step *= 2) out[r][x] += shuffle_xor(out[r][x], step);
+    }
+    __syncthreads();
+    float *const outs = shared, *const results = shared + C::kGroups * kRows * C::kCols;  // [group][row][col], [group][row][2]
+    if (key_col == 0) {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r)
+#pragma unroll
+            for (int h = 0; h < kQuads; ++h)
+                store_vec(outs + (group * kRows + r) * C::kCols + (h * C::kQuadLanes + quad_lane) * 4,
+                          Quad{{out[r][h * 4], out[r][h * 4 + 1], out[r][h * 4 + 2], out[r][h * 4 + 3]}});
+    }
+    if (lane == 0) {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+            results[(group * kRows + r) * 2] = row_reference[r];
+            results[(group * kRows + r) * 2 + 1] = row_sum[r];
+        }
+    }
+    __syncthreads();
+
+    const bool partial = p.part_o != nullptr;
+    const int64_t part = (static_cast<int64_t>(place.split) * p.part_batch + entry.batch) * p.heads.divisor * p.pack.divisor;
+    for (int f = static_cast<int>(threadIdx.x); f < kRows * C::kCols; f += C::kThreads) {
+        const int r = f / C::kCols, col = f % C::kCols, packed_row = first_row + r;
+        if (packed_row >= rows) break;
+        if (col >= p.head_dim_v && col > 0) continue;
+        float top = -INFINITY, total = 0, value = 0;
+#pragma unroll
+        for (int g = 0; g < C::kGroups; ++g) top = max_nan(top, results[(g * kRows + r) * 2]);
+#pragma unroll
+        for (int g = 0; g < C::kGroups; ++g) {
+            const float reference = results[(g * kRows + r) * 2];
+            if (reference == -INFINITY) continue;
+            const float weight = exp2_fast(reference - top);
+            total = fused_multiply_add(weight, results[(g * kRows + r) * 2 + 1], total);
+            value = fused_multiply_add(weight, outs[(g * kRows + r) * C::kCols + col], value);
+        }
+        const int head = query_head(p, place.head, packed_row), row = query_row(p, packed_row);
+        const bool has_sink = !partial && p.sinks.data != nullptr, saw_key = top != -INFINITY;
+        const RowResult result(saw_key, top, total, has_sink,
+                               has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) * static_cast<float>(kLog2E) : 0.0f);
+        const float scaled = saw_key ? value * result.factor : 0.0f;
+        const int64_t part_row = (part + head) * p.len_q + row;
+        if (col < p.head_dim_v) {
+            if (partial)
+                p.part_o[part_row * p.head_dim_v + col] = scaled;
+            else
+                store_number(
+                    p.o, entry.batch * p.o.stride[0] + head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2] + col * p.o.stride[3],
+                    scaled);
+        }
+        if (col != 0) continue;
+        if (partial)
+            p.part_lse[part_row] = result.lse;
+        else if (p.lse.data)
+            store_number(p.lse, entry.batch * p.lse.stride[0] + head * p.lse.stride[1] + (entry.first_q + row) * p.lse.stride[2],
+                         result.lse);
+    }
+}
+
+template <class C>
+AttentionDecodeKernel decode_instance(const char *name, AttentionStorage storage) {
+    return {name, reinterpret_cast<const void *>(&decode_kernel<C>), storage, C::kRows, C::kCols, C::kStep, C::kThreads};
+}
+
+}  // namespace attile::simt

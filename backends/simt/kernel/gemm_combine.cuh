@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of a split GEMM: adds the partial results in a fixed order, whatever order they were made in, and applies the epilogue. With no
+// splits at all (k = 0) it is the epilogue of zero. Bound by memory; mostly the L2 cache, where the partial results still lie.
+//
+// A thread makes one vector of outputs. Of few outputs with many splits, kGemmCombineWays threads share the splits: each adds every eighth,
+// and one adds their sums in order.
+//
+// Shared bytes: kGemmCombineThreads * 16 (float) or * 16 (double) = 4096.
+#pragma once
+
+#include "kernel/gemm_table.h"
+#include "tile/gemm_epilogue.h"
+#include "tile/gemm_load.h"
+
+namespace attile::simt {
+
+template <class T>
+__global__ void __launch_bounds__(kGemmCombineThreads) gemm_combine_kernel(const GemmCombineParams p) {
+    constexpr int kVec = kGemmVector<T>;
+    __shared__ Vec<T, kVec> shares[kGemmCombineThreads];
+    const int64_t across = (p.n + kVec - 1) / kVec;
+    const int64_t total = p.batches * p.m * across;
+    const int outputs = kGemmCombineThreads / p.ways;  // Of a block.
+    const int way = static_cast<int>(threadIdx.x) / outputs;
+    const int place = static_cast<int>(threadIdx.x) % outputs;
+#pragma unroll 1
+    for (int64_t first = static_cast<int64_t>(blockIdx.x) * outputs; first < total; first += static_cast<int64_t>(gridDim.x) * outputs) {
+        const int64_t index = min(first + place, total - 1);
+        const bool narrow = total <= 0xffffffff;  // Division of 32 bits is several times cheaper.
+        const int64_t entry = narrow ? static_cast<uint32_t>(index) / static_cast<uint32_t>(across) : index / across;
+        const int64_t batch = narrow ? static_cast<uint32_t>(entry) / static_cast<uint32_t>(p.m) : entry / p.m;
+        const int64_t row = entry - batch * p.m;
+        const int64_t col = (index - entry * across) * kVec;
+        T sum[kVec] = {};
+        const T *from = static_cast<const T *>(p.partial) + way * p.partial_split + batch * p.partial_batch + row * p.partial_row + col;
+#pragma unroll 4
+        for (int split = way; split < p.splits; split += p.ways) {
+            const Vec<T, kVec> part = load_vec<kVec>(from);  // Rows are padded to whole vectors.
+#pragma unroll
+            for (int v = 0; v < kVec; ++v) sum[v] += part[v];
+            from += p.ways * p.partial_split;
+        }
+        if (p.ways > 1) {
+#pragma unroll
+            for (int v = 0; v < kVec; ++v) shares[threadIdx.x][v] = sum[v];
+            __syncthreads();
+            for (int other = 1; other < p.ways && way == 0; ++other) {
+#pragma unroll
+                for (int v = 0; v < kVec; ++v) sum[v] += shares[other * outputs + place][v];
+            }
+            __syncthreads();
+        }
+        if (way != 0 || first + place >= total) continue;
+#pragma unroll
+        for (int v = 0; v < kVec; ++v) sum[v] *= static_cast<T>(p.alpha);
+        const int64_t batch_x = batch / p.batch_y;
+        GemmOrigin origin;
+        origin.set(p, batch_x, batch - batch_x * p.batch_y, row, col, 0);
+        const GemmEpilogue<T, GemmCombineParams, true> epilogue(p, origin);
+        if (p.vectorised != 0) {
+            epilogue.store_vector(0, 0, sum);
+        } else {
+#pragma unroll
+            for (int v = 0; v < kVec; ++v) {
+                if (col + v < p.n) epilogue.store(0, v, sum[v]);
+            }
+        }
+    }
+}
+
+}  // namespace attile::simt

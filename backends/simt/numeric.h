@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers: float16 and bfloat16 as storage, and the few functions that a vendor offers faster than the C library's.
+// Conversions use integer arithmetic or the one conversion instruction that every device has, so bfloat16 needs no hardware support.
+#pragma once
+
+#include "lane.h"
+
+namespace attile::simt {
+
+struct F16 {
+    uint16_t bits;
+};
+struct BF16 {
+    uint16_t bits;
+};
+
+// What sums of T are kept in.
+template <class T>
+struct ComputeOf {
+    using type = float;
+};
+template <>
+struct ComputeOf<double> {
+    using type = double;
+};
+template <class T>
+using Compute = typename ComputeOf<T>::type;
+
+template <class T>
+ATTILE_LANE_FN T lowest() {  // -inf
+    return static_cast<T>(-__builtin_huge_val());
+}
+
+// Widening is exact.
+ATTILE_LANE_FN float to_compute(float x) { return x; }
+ATTILE_LANE_FN double to_compute(double x) { return x; }
+ATTILE_LANE_FN float to_compute(BF16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
+ATTILE_LANE_FN float to_compute(F16 x) {
+#if defined(ATTILE_SIMT_HIP)
+    return static_cast<float>(__builtin_bit_cast(_Float16, x.bits));
+#else
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
+    return wide;
+#endif
+}
+
+// Narrowing rounds to nearest, ties to even; NaN stays NaN.
+template <class T>
+ATTILE_LANE_FN T from_compute(Compute<T> x);
+template <>
+ATTILE_LANE_FN float from_compute<float>(float x) {
+    return x;
+}
+template <>
+ATTILE_LANE_FN double from_compute<double>(double x) {
+    return x;
+}
+template <>
+ATTILE_LANE_FN F16 from_compute<F16>(float x) {
+#if defined(ATTILE_SIMT_HIP)
+    return F16{__builtin_bit_cast(uint16_t, static_cast<_Float16>(x))};
+#else
+    F16 narrow;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(x));
+    return narrow;
+#endif
+}
+template <>
+ATTILE_LANE_FN BF16 from_compute<BF16>(float x) {
+    const uint32_t bits = __float_as_uint(x);
+    if (x != x) return BF16{static_cast<uint16_t>(bits >> 16 | 0x40u)};  // Rounding could carry a NaN's payload into infinity.
+    return BF16{static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
+}
+
+// 2^x within 2 ulp; 0 for x below -126 (results that would be denormal), and for -inf. NaN stays NaN.
+ATTILE_LANE_FN float exp2_fast(float x) {
+#if defined(ATTILE_SIMT_HIP)
+    return __builtin_amdgcn_exp2f(x);
+#else
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+ATTILE_LANE_FN double exp2_fast(double x) { return exp2(x); }
+
+// exp(x - reference) for x <= reference, in float to about 2 ulp of the difference's own rounding; NaN where either is NaN or both are
+// infinite.
+// Results that are denormal are not lost.
+ATTILE_LANE_FN float exp_difference(float x, float reference) {
+    const float scaled = (x - reference) * 1.44269504f;
+    const bool is_tiny = scaled < -126;
+    const float root = exp2_fast(is_tiny ? scaled * 0.5f : scaled);
+    return is_tiny ? root * root : root;
+}
+ATTILE_LANE_FN double exp_difference(double x, double reference) { return exp(x - reference); }
+
+// 1/x within 1 ulp; 0 for infinity, infinity for 0.
+ATTILE_LANE_FN float reciprocal_fast(float x) {
+#if defined(ATTILE_SIMT_HIP)
+    return __builtin_amdgcn_rcpf(x);
+#else
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+ATTILE_LANE_FN double reciprocal_fast(double x) { return 1.0 / x; }
+
+ATTILE_LANE_FN float fused_multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+ATTILE_LANE_FN double fused_multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
+// Larger and smaller; if either is NaN, the result is NaN, unlike fmax and fmin.
+template <class T>
+ATTILE_LANE_FN T max_nan(T a, T b) {
+    return a > b || a != a ? a : b;
+}
+template <class T>
+ATTILE_LANE_FN T min_nan(T a, T b) {
+    return a < b || a != a ? a : b;
+}
+
+inline constexpr double kLog2E = 1.4426950408889634074;
+inline constexpr double kLn2 = 0.69314718055994530942;
+
+}  // namespace attile::simt

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which attention kernel a problem gets and how it is cut over blocks: decided from the problem and the device alone, as data that prints.
+#pragma once
+
+#include <cstdint>
+
+#include "device.h"
+#include "kernel/attention_kernels.h"
+
+namespace attile::simt {
+
+enum class AttentionPath { kNothing, kDecode, kTile, kAny };
+
+struct AttentionPlan {
+    int32_t status = ATTILE_OK;  // Else why the problem cannot be run, with the reason in text.
+    char text[256] = {};
+
+    AttentionPath path = AttentionPath::kNothing;
+    const char *name = "";
+    const void *kernel = nullptr;
+    int32_t rows = 0, keys = 0, depth = 0, threads = 0;  // A block's tile.
+    std::size_t shared = 0;                              // Dynamic shared memory of a block.
+    double share = 0;
+
+    bool modifiers = false;  // Scores pass through more than a mask.
+    bool convert = false;    // K and V are first rewritten as dense float rows.
+    int32_t pack = 1;        // Query heads that are rows of one problem.
+    int64_t rows_per_head = 0;
+    int64_t row_blocks = 0;
+    int32_t splits = 1;
+    int64_t split_tiles = 0;
+    bool longest_first = false;
+    int64_t slice = 0;  // (batch entry, key head) pairs of one launch.
+
+    int64_t convert_k = 0, convert_v = 0;  // Floats of the rewritten K and V of a slice.
+    int64_t part_rows = 0;                 // Rows of all partial results.
+    int64_t workspace = 0;
+
+    int64_t blocks() const;  // Of a launch over a whole slice.
+    int64_t slices = 0;
+    int32_t blocks_per_unit = 0;
+    double cost = 0;  // Estimated seconds.
+};
+
+AttentionPlan plan_attention(Device &device, const attile_attention_problem &problem);
+
+// Pairs of row and key that mask and window leave, were every entry of full length.
+double attention_visible_pairs(const attile_attention_problem &problem);
+
+// One line about the plan.
+void print_plan(const AttentionPlan &plan, char *text, std::size_t capacity);
+
+}  // namespace attile::simt

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention_query and attention_run: the plan, told to the caller or carried out.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "kernel/attention.h"
+#include "plan/attention_plan.h"
+#include "simt_status.h"
+
+namespace attile::simt {
+namespace {
+
+constexpr double kLog2E = 1.4426950408889634074;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+bool present(const attile_operand &x) { return x.dtype != 0; }
+int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
+
+AttentionStorage storage_of(int32_t dtype) {
+    switch (dtype) {
+        case ATTILE_F16:
+            return AttentionStorage::kF16;
+        case ATTILE_BF16:
+            return AttentionStorage::kBF16;
+        case ATTILE_F64:
+            return AttentionStorage::kF64;
+        case ATTILE_F32:
+            return AttentionStorage::kF32;
+        default:
+            return AttentionStorage::kU8;
+    }
+}
+
+// Whole vectors: four elements side by side, each row's first at a multiple of four of them.
+AttentionOperand operand_of(const attile_operand &x, int64_t cols) {
+    AttentionOperand to = {};
+    to.data = x.dtype != 0 ? x.data : nullptr;
+    std::copy(x.stride, x.stride + 4, to.stride);
+    to.storage = storage_of(x.dtype);
+    const int64_t vector_bytes = 4 * std::max<int64_t>(bytes_of(x), 1);
+    to.vector = cols % 4 == 0 && x.stride[3] == 1 && x.stride[0] % 4 == 0 && x.stride[1] % 4 == 0 && x.stride[2] % 4 == 0 &&
+                reinterpret_cast<uintptr_t>(x.data) % static_cast<uintptr_t>(vector_bytes) == 0;
+    to.row_bytes = static_cast<int32_t>(x.stride[2] * bytes_of(x));
+    return to;
+}
+
+AttentionParams params_of(const attile_attention_problem &p, const AttentionPlan &plan) {
+    AttentionParams to = {};
+    to.q = operand_of(p.q, p.head_dim);
+    to.k = operand_of(p.k, p.head_dim);
+    to.v = operand_of(p.v, p.head_dim_v);
+    to.o = operand_of(p.o, p.head_dim_v);
+    to.lse = operand_of(p.lse, 1);
+    to.bias = operand_of(p.bias, 1);
+    to.allowed = operand_of(p.allowed, 1);
+    to.alibi_slopes = operand_of(p.alibi_slopes, 1);
+    to.sinks = operand_of(p.sinks, 1);
+    to.key_lengths = present(p.key_lengths) ? static_cast<const int32_t *>(p.key_lengths.data) : nullptr;
+    to.cu_len_q = present(p.cu_len_q) ? static_cast<const int32_t *>(p.cu_len_q.data) : nullptr;
+    to.cu_len_k = present(p.cu_len_k) ? static_cast<const int32_t *>(p.cu_len_k.data) : nullptr;
+    to.block_table = present(p.block_table) ? static_cast<const int32_t *>(p.block_table.data) : nullptr;
+    to.key_lengths_stride = p.key_lengths.stride[0];
+    to.cu_len_q_stride = p.cu_len_q.stride[0];
+    to.cu_len_k_stride = p.cu_len_k.stride[0];
+    to.block_table_stride[0] = p.block_table.stride[0];
+    to.block_table_stride[1] = p.block_table.stride[1];
+    to.total_q = p.total_q;
+    to.total_k = p.total_k;
+    to.pages = p.pages;
+    to.page_size = Divider(std::max<int64_t>(std::min<int64_t>(p.page_size, kAttentionMaxLength), 1));
+    to.len_q = static_cast<int32_t>(p.len_q);
+    to.len_k = static_cast<int32_t>(present(p.block_table) && p.pages < 1 ? 0 : p.len_k);
+    to.head_dim = static_cast<int32_t>(p.head_dim);
+    to.head_dim_v = static_cast<int32_t>(p.head_dim_v);
+    to.group = Divider(p.heads_q / p.heads_kv);
+    to.pack = Divider(plan.pack);
+    to.heads = Divider(p.heads_q / plan.pack);
+    const auto window = [](int64_t keys) {
+        return static_cast<int32_t>(keys < 0 ? kAttentionMaxLength : std::min(keys, kAttentionMaxLength));
+    };
+    to.window_left = window(p.window_left);
+    to.window_right = window(p.window_right);
+    to.bottom_right = p.bottom_right;
+    to.alibi_bottom_right = p.alibi_bottom_right;
+    to.scale = p.scale;
+    to.softcap = p.softcap;
+    to.scale_log2 = static_cast<float>(p.scale * kLog2E);
+    to.softcap_log2 = static_cast<float>(p.softcap * kLog2E);
+    to.modifiers = present(p.bias) || present(p.allowed) || present(p.alibi_slopes) || p.softcap != 0 || present(p.block_table);
+    to.row_blocks = Divider(plan.row_blocks);
+    to.splits = Divider(plan.splits);
+    to.split_tiles = static_cast<int32_t>(std::min<int64_t>(plan.split_tiles, kAttentionMaxLength));
+    to.longest_first = plan.longest_first;
+    to.depth = plan.depth;
+    to.part_batch = p.batch;
+    return to;
+}
+
+// Rewrites K or V of the (entry, key head) pairs from `first` on, and points the kernel's operand at the copy.
+int32_t convert(Device &device, const attile_attention_problem &p, const attile_operand &from, int64_t cols, int64_t padded, int64_t first,
+                int64_t count, float *copy, AttentionOperand &operand, Stream stream) {
+    const bool packed = present(p.cu_len_k);
+    AttentionConvertParams params = {};
+    params.from = operand_of(from, cols);
+    params.to = copy;
+    params.block_table = present(p.block_table) ? static_cast<const int32_t *>(p.block_table.data) : nullptr;
+    params.block_table_stride[0] = p.block_table.stride[0];
+    params.block_table_stride[1] = p.block_table.stride[1];
+    params.pages = p.pages;
+    params.page_size = std::max<int64_t>(p.page_size, 1);
+    params.first = packed ? 0 : first;
+    params.count = packed ? p.heads_kv : count;
+    params.heads = p.heads_kv;
+    params.rows = packed ? p.total_k : p.len_k;
+    params.cols = static_cast<int32_t>(cols);
+    params.padded_cols = static_cast<int32_t>(padded);
+    const int64_t quads = params.count * params.rows * (params.padded_cols / 4);
+    if (quads > 0) {
+        void *arguments[] = {&params};
+        Dim3 grid, block;
+        grid.x = static_cast<uint32_t>(std::min<int64_t>(ceil_div(quads, 4 * kAttentionConvertThreads), 1 << 20));
+        block.x = kAttentionConvertThreads;
+        const int32_t status = device.launch(attention_convert_kernel(), grid, block, 0, arguments, stream);
+        if (status != ATTILE_OK) return status;
+    }
+    const int64_t head = params.rows * params.padded_cols;
+    operand.storage = AttentionStorage::kF32;
+    operand.vector = 1;
+    operand.stride[0] = packed ? 0 : p.heads_kv * head;
+    operand.stride[1] = head;
+    operand.stride[2] = params.padded_cols;
+    operand.stride[3] = 1;
+    operand.row_bytes = params.padded_cols * 4;
+    // The kernel counts entries and heads from the start of the problem.
+    operand.data = reinterpret_cast<const void *>(reinterpret_cast<uintptr_t>(copy) - static_cast<uintptr_t>(params.first * head * 4));
+    return ATTILE_OK;
+}
+
+int32_t combine(Device &device, const AttentionParams &params, const attile_attention_problem &p, Stream stream) {
+    AttentionParams copy = params;
+    void *arguments[] = {&copy};
+    const int64_t rows = p.batch * p.heads_q * p.len_q;
+    Dim3 grid, block;
+    grid.x = static_cast<uint32_t>(std::min<int64_t>(rows, kMaxGridX));
+    block.x = kAttentionCombineThreads;
+    return device.launch(attention_combine_kernel(), grid, block, 0, arguments, stream);
+}
+
+}  // namespace
+
+int32_t attention_query(Device &device, const attile_attention_problem &p, attile_support &support) {
+    const AttentionPlan plan = plan_attention(device, p);
+    if (plan.status != ATTILE_OK) return unsupported(&support, plan.status, "%s", plan.text);
+    support.level = plan.convert || plan.path == AttentionPath::kAny ? ATTILE_SUPPORT_EMULATED : ATTILE_SUPPORT_NATIVE;
+    support.status = ATTILE_OK;
+    support.workspace_bytes = plan.workspace;
+    std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
+    print_plan(plan, support.text, sizeof support.text);
+    const double rows =
+        static_cast<double>(p.heads_q) * static_cast<double>(p.total_q) * (present(p.cu_len_q) ? 1 : static_cast<double>(p.batch));
+    const double keys =
+        static_cast<double>(p.heads_kv) * static_cast<double>(p.total_k) * (present(p.cu_len_k) ? 1 : static_cast<double>(p.batch));
+    const double d = static_cast<double>(p.head_dim), dv = static_cast<double>(p.head_dim_v);
+    support.flops = 2 * attention_visible_pairs(p) * (d + dv);
+    support.bytes =
+        rows * (d * static_cast<double>(bytes_of(p.q)) + dv * static_cast<double>(bytes_of(p.o)) + static_cast<double>(bytes_of(p.lse))) +
+        keys * (d * static_cast<double>(bytes_of(p.k)) + dv * static_cast<double>(bytes_of(p.v)));
+    if (plan.path == AttentionPath::kNothing) return ATTILE_OK;
+    support.tile_m = plan.rows;
+    support.tile_n = plan.keys;
+    support.tile_k = plan.depth;
+    support.threads = plan.threads;
+    support.splits = plan.splits;
+    support.blocks = plan.blocks() * plan.slices;
+    support.blocks_per_unit = plan.blocks_per_unit;
+    support.predicted_share = plan.share;
+    KernelResources resources;
+    if (device.resources(plan.kernel, &resources) == ATTILE_OK) {
+        support.registers = resources.registers;
+        support.shared_bytes = resources.shared_static + static_cast<int32_t>(plan.shared);
+    }
+    return ATTILE_OK;
+}
+
+int32_t attention_run(Device &device, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
+    const AttentionPlan plan = plan_attention(device, p);
+    if (plan.status != ATTILE_OK) return fail(plan.status, "%s", plan.text);
+    if (plan.path == AttentionPath::kNothing) return ATTILE_OK;
+    AttentionParams params = params_of(p, plan);
+    float *copy_k = nullptr, *copy_v = nullptr;
+    if (plan.convert) {
+        copy_k = workspace.take<float>(plan.convert_k);
+        copy_v = workspace.take<float>(plan.convert_v);
+        if (copy_k == nullptr || copy_v == nullptr) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+    }
+    if (plan.splits > 1) {
+        params.part_o = workspace.take<float>(plan.part_rows * p.head_dim_v);
+        params.part_lse = workspace.take<float>(plan.part_rows);
+        if (params.part_o == nullptr || params.part_lse == nullptr)
+            return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+    }
+    const int64_t heads = p.batch * p.heads_q / plan.pack, per_kv = p.heads_q / plan.pack / p.heads_kv;
+    for (int64_t first = 0; first < heads; first += plan.slice) {
+        const int64_t count = std::min(plan.slice, heads - first);
+        if (plan.convert && (first == 0 || !present(p.cu_len_k))) {
+            int32_t status = convert(device, p, p.k, p.head_dim, plan.depth, first / per_kv, count / per_kv, copy_k, params.k, stream);
+            if (status == ATTILE_OK)
+                status = convert(device, p, p.v, p.head_dim_v, ceil_div(p.head_dim_v, 4) * 4, first / per_kv, count / per_kv, copy_v,
+                                 params.v, stream);
+            if (status != ATTILE_OK) return status;
+        }
+        params.first_head = static_cast<uint32_t>(first);
+        params.head_count = Divider(count);
+        Dim3 grid, block;
+        grid.x = static_cast<uint32_t>(plan.row_blocks * plan.splits * count);
+        block.x = static_cast<uint32_t>(plan.threads);
+        void *arguments[] = {&params};
+        const int32_t status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
+        if (status != ATTILE_OK) return status;
+    }
+    return plan.splits > 1 ? combine(device, params, p, stream) : ATTILE_OK;
+}
+
+}  // namespace attile::simt

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Error sentences and log lines of the SIMT code: printf-like fronts of the host's callbacks.
+#pragma once
+
+#include <attile/attile_backend.h>
+
+#include <cstdint>
+
+#if defined(__GNUC__)
+#define ATTILE_SIMT_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define ATTILE_SIMT_PRINTF(text, first)
+#endif
+
+namespace attile::simt {
+
+// The host that loaded the backend. Set once by the entry, before anything else runs; may stay unset in unit tests.
+void set_host(const attile_host_v1 *host);
+const attile_host_v1 *host();
+
+// Sets the calling thread's error sentence and returns `code`.
+int32_t fail(int32_t code, const char *format, ...) ATTILE_SIMT_PRINTF(2, 3);
+
+// Fills a support answer with level NONE, `code` and the sentence; returns ATTILE_OK, as a query does.
+int32_t unsupported(attile_support *support, int32_t code, const char *format, ...) ATTILE_SIMT_PRINTF(3, 4);
+
+// Writes a log line if anybody listens at `level`.
+void log_line(int32_t level, const char *format, ...) ATTILE_SIMT_PRINTF(2, 3);
+
+}  // namespace attile::simt

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which rows of which batch entry a block works on, and which keys they see.
+#pragma once
+
+#include "kernel/attention_params.h"
+#include "lane.h"
+
+namespace attile::simt {
+
+// A value of which the compiler knows nothing: what is computed from it is not shared between places of use, so it need not be kept in
+// registers from one to the next.
+ATTILE_LANE_FN int fresh(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
+ATTILE_LANE_FN uint32_t quotient(uint32_t dividend, const Divider &by) {
+    return static_cast<uint32_t>((static_cast<uint64_t>(dividend) * by.multiplier >> 32) + dividend) >> by.shift;
+}
+ATTILE_LANE_FN uint32_t remainder(uint32_t dividend, const Divider &by) { return dividend - quotient(dividend, by) * by.divisor; }
+
+// A batch entry with its lengths clamped to what there is: lengths are data that nobody could check beforehand.
+struct AttentionEntry {
+    int batch;
+    int len_q, len_k;
+    int64_t first_q, first_k;  // Packed sequences: where it starts in q and k.
+    int shift;                 // The mask's diagonal is key = row + shift.
+
+    ATTILE_LANE_FN AttentionEntry(const AttentionParams &p, int batch_index)
+        : batch(batch_index), len_q(p.len_q), len_k(p.len_k), first_q(0), first_k(0) {
+        if (p.cu_len_q) clamp_range(p.cu_len_q, p.cu_len_q_stride, p.total_q, first_q, len_q);
+        if (p.cu_len_k) clamp_range(p.cu_len_k, p.cu_len_k_stride, p.total_k, first_k, len_k);
+        if (p.key_lengths) len_k = min(max(p.key_lengths[batch * p.key_lengths_stride], 0), len_k);
+        shift = p.bottom_right ? len_k - len_q : 0;
+    }
+
+  private:
+    ATTILE_LANE_FN void clamp_range(const int32_t *starts, int64_t stride, int64_t total, int64_t &first, int &len) const {
+        int64_t end = starts[(batch + 1) * stride];
+        first = starts[batch * stride];
+        first = first < 0 ? 0 : first > total ? total : first;
+        end = end < first ? first : end > total ? total : end;
+        len = end - first < len ? static_cast<int>(end - first) : len;
+    }
+};
+
+// Keys [low, high) that a row sees as far as mask and lengths say.
+struct KeyRange {
+    int low, high;
+    ATTILE_LANE_FN KeyRange(const AttentionParams &p, int row, int shift, int len_k)
+        : low(max(row + shift - p.window_left, 0)), high(min(row + shift + p.window_right + 1, len_k)) {}
+    ATTILE_LANE_FN bool has(int key) const { return key >= low && key < high; }
+};
+
+// Row r of a problem whose rows are (query row, head of the group), the heads innermost.
+ATTILE_LANE_FN int query_row(const AttentionParams &p, int packed_row) {
+    return static_cast<int>(quotient(static_cast<uint32_t>(packed_row), p.pack));
+}
+ATTILE_LANE_FN int query_head(const AttentionParams &p, int head, int packed_row) {
+    return head * static_cast<int>(p.pack.divisor) + static_cast<int>(remainder(static_cast<uint32_t>(packed_row), p.pack));
+}
+
+// What the linear block number means.
+struct AttentionPlace {
+    int batch, head, row_block, split;
+
+    ATTILE_LANE_FN AttentionPlace(const AttentionParams &p, uint32_t index) {
+        uint32_t entry = p.first_head;
+        if (p.longest_first) {
+            const uint32_t rest = quotient(index, p.head_count);
+            entry += remainder(index, p.head_count);
+            split = static_cast<int>(remainder(rest, p.splits));
+            row_block = static_cast<int>(p.row_blocks.divisor - 1 - quotient(rest, p.splits));
+        } else {
+            const uint32_t rest = quotient(index, p.row_blocks);
+            row_block = static_cast<int>(remainder(index, p.row_blocks));
+            split = static_cast<int>(remainder(rest, p.splits));
+            entry += quotient(rest, p.splits);
+        }
+        batch = static_cast<int>(quotient(entry, p.heads));
+        head = static_cast<int>(remainder(entry, p.heads));
+    }
+};
+
+// All that a block knows of its place. It is made anew where it is needed, rather than kept in registers over the loop.
+struct AttentionBlock {
+    AttentionPlace place;
+    AttentionEntry entry;
+    int rows;       // Of this batch entry and head, those of packed heads counted singly.
+    int first_row;  // Of this block.
+
+    ATTILE_LANE_FN AttentionBlock(const AttentionParams &p, int block_rows)
+        : place(p, static_cast<uint32_t>(fresh(static_cast<int>(blockIdx.x)))),
+          entry(p, place.batch),
+          rows(entry.len_q * static_cast<int>(p.pack.divisor)),
+          first_row(place.row_block * block_rows) {}
+    ATTILE_LANE_FN KeyRange range(const AttentionParams &p, int packed_row) const {
+        return KeyRange(p, query_row(p, min(packed_row, rows - 1)), entry.shift, entry.len_k);
+    }
+};
+
+// Tiles of keys that a block walks, in up to three phases: some rows miss keys at the window's left end, all rows see all keys, some rows
+// miss keys at the diagonal or at the end of the keys.
+struct TilePhases {
+    int first, end;            // Tiles that any row sees keys of.
+    int full_first, full_end;  // Tiles that every row sees all keys of.
+
+    ATTILE_LANE_FN TilePhases(const AttentionParams &p, const AttentionBlock &block, int block_rows, int block_keys) {
+        const KeyRange top = block.range(p, block.first_row), bottom = block.range(p, block.first_row + block_rows - 1);
+        first = max(top.low / block_keys, block.place.split * p.split_tiles);
+        end = min((bottom.high + block_keys - 1) / block_keys, (block.place.split + 1) * p.split_tiles);
+        full_first = (bottom.low + block_keys - 1) / block_keys;
+        full_end = top.high / block_keys;
+    }
+    ATTILE_LANE_FN bool is_full(int tile) const { return tile >= full_first && tile < full_end; }
+    ATTILE_LANE_FN int phase_end(int tile) const {
+        return tile < full_first && full_first < full_end ? min(full_first, end) : is_full(tile) ? min(full_end, end) : end;
+    }
+};
+
+}  // namespace attile::simt

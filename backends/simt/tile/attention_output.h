@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both ends of an attention block: Q into shared memory, O and the log-sum-exp out to global memory.
+#pragma once
+
+#include "tile/attention_block.h"
+#include "tile/attention_score.h"
+#include "tile/attention_stream.h"
+
+namespace attile::simt {
+
+// Q of a block, scaled to units of log2 and stored depth-major. Neighbouring threads take neighbouring rows, so stores are free of
+// conflicts.
+template <class C>
+ATTILE_LANE_FN void load_queries(const AttentionParams &p, const AttentionBlock &block, float *queries) {
+    constexpr int kBlockRows = C::kThreads / kLanes * AttentionLanes<C::kLaneCols, C::kRows>::kGroupRows;
+    // Threads side by side take kRowsAtOnce rows, kQuadsAtOnce quads of each.
+    constexpr int kRowsAtOnce = C::kThreads < kBlockRows ? C::kThreads : kBlockRows, kQuadsAtOnce = C::kThreads / kRowsAtOnce;
+    const int64_t entry_offset = block.entry.batch * p.q.stride[0] + block.entry.first_q * p.q.stride[2];
+    const int thread = static_cast<int>(threadIdx.x), last_row = block.rows - 1;
+#pragma unroll 1
+    for (int row = thread % kRowsAtOnce; row < kBlockRows; row += kRowsAtOnce) {
+        const int packed_row = min(block.first_row + row, last_row);
+        const int64_t at =
+            entry_offset + query_head(p, block.place.head, packed_row) * p.q.stride[1] + query_row(p, packed_row) * p.q.stride[2];
+        int col = thread / kRowsAtOnce * 4;
+        float *to = queries + col * kBlockRows + row;
+        const auto store = [&](const Quad &quad) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) to[e * kBlockRows] = quad[e] * p.scale_log2;
+            to += kQuadsAtOnce * 4 * kBlockRows;
+            col += kQuadsAtOnce * 4;
+        };
+        if (p.q.vector && p.q.storage == AttentionStorage::kF32) {
+            const float *const from = static_cast<const float *>(p.q.data) + at;
+            constexpr int kBatch = 4;  // Loads in flight.
+#pragma unroll 1
+            while (col < p.depth) {
+                Quad quads[kBatch];
+#pragma unroll
+                for (int i = 0; i < kBatch; ++i) {
+                    quads[i] = Quad{};
+                    if (col + i * kQuadsAtOnce * 4 < p.head_dim) quads[i] = load_vec_const<4>(from + col + i * kQuadsAtOnce * 4);
+                }
+#pragma unroll
+                for (int i = 0; i < kBatch; ++i)
+                    if (col < p.depth) store(quads[i]);
+            }
+        } else {
+#pragma unroll 1
+            while (col < p.depth) store(load_quad_any(p.q, at, col, p.head_dim));
+        }
+    }
+}
+
+ATTILE_LANE_FN void store_number(const AttentionOperand &x, int64_t at, float value) {
+    if (x.storage == AttentionStorage::kF32)
+        static_cast<float *>(const_cast<void *>(x.data))[at] = value;
+    else if (x.storage == AttentionStorage::kF16)
+        static_cast<F16 *>(const_cast<void *>(x.data))[at] = from_compute<F16>(value);
+    else
+        static_cast<BF16 *>(const_cast<void *>(x.data))[at] = from_compute<BF16>(value);
+}
+
+// What makes a row's result of its sums: the factor of O, and the log-sum-exp.
+struct RowResult {
+    float factor, lse;
+    // `reference` and `sink` in units of log2; a row that saw no key and has no sink gives 0 and -inf.
+    ATTILE_LANE_FN RowResult(bool saw_key, float reference, float total, bool has_sink, float sink) : factor(0), lse(-INFINITY) {
+        if (has_sink && sink != -INFINITY) {
+            if (saw_key) {
+                const float higher = max_nan(reference, sink), scale = exp2_fast(reference - higher);
+                total = total * scale + exp2_fast(sink - higher);
+                factor = scale / total;
+                reference = higher;
+            } else {
+                reference = sink;
+                total = 1;
+            }
+            lse = (reference + log2f(total)) * static_cast<float>(kLn2);
+        } else if (saw_key) {
+            factor = 1.0f / total;
+            lse = (reference + log2f(total)) * static_cast<float>(kLn2);
+        }
+    }
+};
+
+// One row of attention by a lane group, key by key: the product of a hidden key's zero probability and its value is never formed. For the
+// few rows that came out NaN or infinite, since that may have been such a product's doing. A lane owns a key of 32, then every 32nd column.
+// The row goes to `out`; the caller gets the reference and the sum in units of log2, and whether the row saw a key.
+template <bool kModifiers>
+ATTILE_LANE_FN bool attend_carefully(const AttentionParams &p, const AttentionBlock &block, int packed_row, int end_key, int first_key,
+                                     float *out, float &reference, float &sum) {
+    constexpr int kColumns = 8;
+    const int lane = lane_index(), head = query_head(p, block.place.head, packed_row), row = query_row(p, packed_row);
+    const int64_t q_at = block.entry.batch * p.q.stride[0] + head * p.q.stride[1] + (block.entry.first_q + row) * p.q.stride[2];
+    const KeyRows<true> keys(p, block, p.k, p.head_dim), values(p, block, p.v, p.head_dim_v);
+    const KeyRange range = block.range(p, packed_row);
+    float o[kColumns] = {};
+    bool saw_key = false;
+    reference = sum = 0;
+#pragma unroll 1
+    for (int base = max(range.low, first_key); base < min(range.high, end_key); base += kLanes) {
+        const int key = base + lane;
+        bool sees = key < range.high && key < end_key;
+        float score = 0;
+#pragma unroll 1
+        for (int d = 0; d < p.head_dim; ++d)
+            score = fused_multiply_add(load_number(p.q, q_at + d * p.q.stride[3]) * p.scale_log2, keys.row(key)[d], score);
+        if (kModifiers && sees) {
+            const ScoreModifiers modifiers(p, block.entry, head, row);
+            sees = modifiers.shows(key);
+            score = modifiers.apply(score, key);
+        }
+        const uint32_t seen = lane_ballot(sees);
+        if (seen == 0) continue;
+        const float top = lane_fold(sees ? score : -INFINITY, [](float x, float y) { return max_nan(x, y); });
+        if (top == -INFINITY) continue;
+        const float higher = saw_key ? max_nan(reference, top) : top, factor = saw_key ? exp2_fast(reference - higher) : 0.0f;
+        const float probability = sees ? exp2_fast(score - higher) : 0.0f;
+        sum = sum * factor + lane_fold(probability, [](float x, float y) { return x + y; });
+        reference = higher;
+#pragma unroll
+        for (int x = 0; x < kColumns; ++x) o[x] = saw_key ? o[x] * factor : 0.0f;
+        saw_key = true;
+#pragma unroll 1
+        for (int j = 0; j < kLanes; ++j) {
+            const float weight = shuffle(probability, j);
+            if ((seen >> j & 1) == 0) continue;
+            const float *const from = values.row(base + j);
+#pragma unroll
+            for (int x = 0; x < kColumns; ++x)
+                if (lane + x * kLanes < p.head_dim_v) o[x] = fused_multiply_add(weight, from[lane + x * kLanes], o[x]);
+        }
+    }
+#pragma unroll
+    for (int x = 0; x < kColumns; ++x)
+        if (lane + x * kLanes < p.head_dim_v) out[lane + x * kLanes] = o[x];
+    return saw_key;
+}
+
+// Writes the rows of each lane group by way of its share of the shared memory of Q, which nobody needs any more: so the lanes can be dealt
+// out anew, neighbours along a row.
+template <class C, bool kModifiers>
+ATTILE_LANE_FN void store_rows(const AttentionParams &p, const AttentionBlock &block, uint32_t unset,
+                               const float (&minus_reference)[C::kRows], const float (&total)[C::kRows],
+                               const float (&out)[C::kRows][C::kCols], float *shared) {
+    using Lanes = AttentionLanes<C::kLaneCols, C::kRows>;
+    constexpr int kGroups = C::kThreads / kLanes, kGroupRows = Lanes::kGroupRows, kCols = C::kCols * C::kLaneCols;
+    constexpr int kRow = kCols + 4;  // Rows four banks apart.
+    float *const outs = shared + lane_group_index() * kGroupRows * kRow;
+    float *const results =
+        shared + kGroups * kGroupRows * kRow + lane_group_index() * 2 * kGroupRows;  // A factor and whether there is a row.
+    const int lane = fresh(static_cast<int>(threadIdx.x)) % kLanes, lane_col = Lanes::lane_col(lane), my_row = Lanes::lane_row(lane) * 4;
+    const int first_row = block.first_row + lane_group_index() * kGroupRows;
+    uint32_t suspects = 0;
+#pragma unroll
+    for (int i = 0; i < C::kRows; ++i) {
+        const int row = my_row + Lanes::row(i);
+#pragma unroll
+        for (int piece = 0; piece < LaneColumns<C>::kPieces; ++piece) {
+            const int x = LaneColumns<C>::begin(piece), count = LaneColumns<C>::begin(piece + 1) - x;
+            float *const to = outs + row * kRow + LaneColumns<C>::column(lane_col, x);
+            if (count == 4) {
+                store_vec(to, Quad{{out[i][x], out[i][x + 1], out[i][x + 2], out[i][x + 3]}});
+            } else {
+                for (int e = 0; e < count; ++e) to[e] = out[i][x + e];
+            }
+        }
+        float check = 0;  // NaN if the row holds a NaN or an infinity.
+#pragma unroll
+        for (int x = 0; x < C::kCols; ++x) check = fused_multiply_add(out[i][x], 0.0f, check);
+        suspects |= check == 0 ? 0u : 1u << i;
+        if (lane_col == 0) {
+            results[row] = (unset >> i & 1) != 0 ? INFINITY : minus_reference[i];
+            results[kGroupRows + row] = total[i];
+        }
+    }
+    lane_sync();
+    if (lane_any(suspects != 0)) {
+        constexpr int kBlockKeys = C::kKeys * C::kLaneCols;
+        const TilePhases phases(p, block, kGroups * kGroupRows, kBlockKeys);
+#pragma unroll 1
+        for (int row = 0; row < kGroupRows; ++row) {
+            // Row i of the lanes of the lane row that begins at `owner`.
+            const int quad = row / 4, i = row % 4 + quad / Lanes::kLaneRows * 4, owner = quad % Lanes::kLaneRows * 4;
+            if (!lane_any((suspects >> i & 1) != 0 && my_row == owner) || first_row + row >= block.rows) continue;
+            float reference = 0, sum = 0;
+            const bool saw_key = attend_carefully<kModifiers>(p, block, first_row + row, phases.end * kBlockKeys, phases.first * kBlockKeys,
+                                                              outs + row * kRow, reference, sum);
+            if (lane == 0) {
+                results[row] = saw_key ? -reference : INFINITY;
+                results[kGroupRows + row] = sum;
+            }
+        }
+        lane_sync();
+    }
+    const int64_t part = (static_cast<int64_t>(block.place.split) * p.part_batch + block.entry.batch) * p.heads.divisor * p.pack.divisor;
+    const bool partial = p.part_o != nullptr;
+#pragma unroll 1
+    for (int row = lane; row < kGroupRows; row += kLanes) {
+        const int packed_row = first_row + row;
+        if (packed_row >= block.rows) break;
+        const int head = query_head(p, block.place.head, packed_row), index = query_row(p, packed_row);
+        const bool has_sink = !partial && p.sinks.data != nullptr;
+        const bool saw_key = results[row] != INFINITY;  // True also of NaN.
+        const RowResult result(saw_key, -results[row], results[kGroupRows + row], has_sink,
+                               has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) * static_cast<float>(kLog2E) : 0.0f);
+        // Zero means that the row is zero whatever was summed: NaN must not get through there, and must everywhere else.
+        results[row] = saw_key ? 1.0f : 0.0f;
+        results[kGroupRows + row] = result.factor;
+        if (partial)
+            p.part_lse[(part + head) * p.len_q + index] = result.lse;
+        else if (p.lse.data)
+            store_number(p.lse,
+                         block.entry.batch * p.lse.stride[0] + head * p.lse.stride[1] + (block.entry.first_q + index) * p.lse.stride[2],
+                         result.lse);
+    }
+    lane_sync();
+    const int rows = min(kGroupRows, block.rows - first_row);
+    const auto row_at = [&](int row) -> int64_t {
+        const int head = query_head(p, block.place.head, first_row + row), index = query_row(p, first_row + row);
+        if (partial) return ((part + head) * p.len_q + index) * p.head_dim_v;
+        return block.entry.batch * p.o.stride[0] + head * p.o.stride[1] + (block.entry.first_q + index) * p.o.stride[2];
+    };
+    if (partial ? p.head_dim_v % 4 == 0 : p.o.vector && p.o.storage == AttentionStorage::kF32) {
+        constexpr int kRowQuads = ValueChunk<C>::kRowQuads < kLanes ? ValueChunk<C>::kRowQuads : kLanes;  // Lanes of a row.
+        constexpr int kRowsAtOnce = kLanes / kRowQuads;
+        float *const to = partial ? p.part_o : static_cast<float *>(const_cast<void *>(p.o.data));
+        const int col = lane % kRowQuads * 4;
+        int64_t at = row_at(lane / kRowQuads) + col;
+        const int64_t step = kRowsAtOnce * (partial ? p.head_dim_v : p.o.stride[2]);
+#pragma unroll 4
+        for (int row = lane / kRowQuads; row < rows; row += kRowsAtOnce) {
+            const float seen = results[row], factor = results[kGroupRows + row];
+            if (p.pack.divisor != 1) at = row_at(row) + col;
+#pragma unroll
+            for (int x = 0; x < kCols; x += kRowQuads * 4) {
+                if (col + x >= p.head_dim_v) continue;
+                Quad quad = load_vec<4>(outs + row * kRow + col + x);
+#pragma unroll
+                for (int e = 0; e < 4; ++e) quad[e] = seen != 0 ? quad[e] * factor : 0.0f;
+                store_vec(to + at + x, quad);
+            }
+            at += step;
+        }
+    } else {
+#pragma unroll 1
+        for (int row = 0; row < rows; ++row) {
+            const int64_t at = row_at(row);
+#pragma unroll 1
+            for (int col = lane; col < p.head_dim_v; col += kLanes) {
+                const float x = results[row] != 0 ? outs[row * kRow + col] * results[kGroupRows + row] : 0.0f;
+                if (partial)
+                    p.part_o[at + col] = x;
+                else
+                    store_number(p.o, at + col * p.o.stride[3], x);
+            }
+        }
+    }
+}
+
+}  // namespace attile::simt

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// K and V on their way from global to shared memory, a chunk at a time, through a few staging registers of each thread.
+//
+// A key beyond the last is replaced by the last: its score is masked and its value is multiplied by an exact zero, so only the address
+// matters.
+#pragma once
+
+#include "tile/attention_block.h"
+#include "tile/attention_lanes.h"
+
+namespace attile::simt {
+
+using Quad = Vec<float, 4>;
+
+// Four elements of a row from column `col` on, those at `cols` and beyond as zeros. Any storage that computes in float, any stride.
+ATTILE_LANE_FN Quad load_quad_any(const AttentionOperand &x, int64_t row_offset, int col, int cols) {
+    Quad quad;
+    const int64_t step = x.stride[3];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+        quad[e] = 0;
+        if (col + e >= cols) continue;
+        const int64_t at = row_offset + (col + e) * step;
+        if (x.storage == AttentionStorage::kF32)
+            quad[e] = static_cast<const float *>(x.data)[at];
+        else if (x.storage == AttentionStorage::kF16)
+            quad[e] = to_compute(static_cast<const F16 *>(x.data)[at]);
+        else
+            quad[e] = to_compute(static_cast<const BF16 *>(x.data)[at]);
+    }
+    return quad;
+}
+
+// A thread's view of float rows: where row 0 begins and how far rows are apart. Rows that the fast path takes are less than 2^31 bytes
+// apart, which makes an address one wide multiply-add.
+template <bool kAnyRows>
+struct KeyRows {
+    const float *first;
+    int64_t stride;
+    int row_bytes, last, cols;
+    bool vector;
+
+    ATTILE_LANE_FN KeyRows(const AttentionParams &p, const AttentionBlock &block, const AttentionOperand &x, int columns)
+        : stride(x.stride[2]), row_bytes(x.row_bytes), last(max(block.entry.len_k - 1, 0)), cols(columns), vector(x.vector != 0) {
+        const int head = p.pack.divisor == 1 ? static_cast<int>(quotient(block.place.head, p.group)) : block.place.head;
+        first = static_cast<const float *>(x.data) + block.place.batch * x.stride[0] + head * x.stride[1] + block.entry.first_k * stride;
+    }
+    ATTILE_LANE_FN const float *row(int key) const {
+        const int clamped = min(key, last);
+        if (kAnyRows) return first + clamped * stride;
+        return reinterpret_cast<const float *>(reinterpret_cast<const char *>(first) + static_cast<int64_t>(clamped) * row_bytes);
+    }
+    // Columns col .. col + 3 of a row, from the address of column `col`; those that are not there are 0. The fast path's are all there.
+    ATTILE_LANE_FN Quad load(const float *from, int col) const {
+        if (!kAnyRows) return load_vec_const<4>(from);
+        Quad quad = {};
+        if (vector) {
+            if (col < cols) quad = load_vec_const<4>(from);
+        } else {
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                if (col + e < cols) quad[e] = load_vec_const<1>(from + e)[0];
+        }
+        return quad;
+    }
+};
+
+// A chunk of kChunkDepth columns of kKeys * kLaneCols keys, stored depth-major. Key lc + kLaneCols * j is the j-th of lane column lc.
+// Within a depth row a lane's keys lie in quads side by side; a swizzle by the column quad keeps the transposing stores free of bank
+// conflicts without padding. Bit 1 of the swizzle exchanges registers of a fragment, which costs nothing; the other exchanges lane columns.
+template <class C>
+struct KeyChunk {
+    static constexpr int kLaneCols = C::kLaneCols;
+    static constexpr int kBlockKeys = C::kKeys * kLaneCols;
+    static constexpr int kQuads = C::kChunkDepth / 4;
+    static constexpr int kLoads = kQuads * kBlockKeys / C::kThreads;  // Quads a thread moves.
+    static constexpr int kFloats = C::kChunkDepth * kBlockKeys;
+    static_assert(kLoads * C::kThreads == kQuads * kBlockKeys, "every thread moves as many quads");
+    static_assert(kQuads == 4 || (kQuads == 2 && kLaneCols > 4), "chunks with a swizzle that is free of conflicts");
+    static_assert(kLaneCols > 4 || C::kKeys == 8, "likewise");
+
+    // Quad number f of the chunk, by its bits: column quad first so that global reads are long, then what spreads a warp over the banks.
+    static constexpr __host__ __device__ int col_quad(int f) { return f % kQuads; }
+    static constexpr __host__ __device__ int lane_key(int f) {
+        const int g = f / kQuads;
+        if (kLaneCols == 4) return (g & 1) | (g >> 4 & 1) << 1 | (g >> 2 & 1) << 2;
+        return (g & 1) | (g / (2 * kLaneCols) & 1) << 1 | (g / (4 * kLaneCols) & 1) << 2;
+    }
+    static constexpr __host__ __device__ int lane_col(int f) {
+        const int g = f / kQuads;
+        if (kLaneCols == 4) return (g >> 1 & 1) | (g >> 3 & 1) << 1;
+        return g / 2 % kLaneCols;
+    }
+    static constexpr int kLaneSwizzle = kLaneCols == 4 ? 8 : 16;  // As an offset of a lane's first key.
+    static constexpr __host__ __device__ bool swaps_registers(int depth) { return (depth >> 2 & 1) != 0; }
+    static constexpr __host__ __device__ bool swaps_lanes(int depth) { return (depth >> 3 & 1) != 0; }
+    static constexpr __host__ __device__ int position(int f) {
+        const int j = lane_key(f), depth = col_quad(f) * 4;
+        return ((j >> 2) * 4 * kLaneCols + lane_col(f) * 4 + (j & 3)) ^ (swaps_registers(depth) ? 2 : 0) ^
+               (swaps_lanes(depth) ? kLaneSwizzle : 0);
+    }
+};
+
+template <class C, bool kAnyRows>
+class KeyStream {
+  public:
+    using Chunk = KeyChunk<C>;
+    ATTILE_LANE_FN explicit KeyStream(const KeyRows<kAnyRows> &rows) : rows_(rows) {
+        rows_.first += Chunk::col_quad(threadIdx.x) * 4;
+#pragma unroll
+        for (int i = 0; i < Chunk::kLoads; ++i) {
+            const int f = static_cast<int>(threadIdx.x) + i * C::kThreads;
+            to_[i] = Chunk::col_quad(f) * 4 * Chunk::kBlockKeys + Chunk::position(f);
+        }
+    }
+    // Goes to the tile of keys that begins at `first_key`.
+    ATTILE_LANE_FN void seek(int first_key) {
+        const int thread = C::kFewRegisters ? fresh(static_cast<int>(threadIdx.x)) : static_cast<int>(threadIdx.x);
+#pragma unroll
+        for (int i = 0; i < Chunk::kLoads; ++i) {
+            const int f = thread + i * C::kThreads;
+            from_[i] = rows_.row(first_key + Chunk::lane_key(f) * Chunk::kLaneCols + Chunk::lane_col(f));
+        }
+    }
+    // The thread's quad number `part` of columns first_col .. first_col + kChunkDepth - 1.
+    ATTILE_LANE_FN Quad load(int part, int first_col) const {
+        return rows_.load(from_[part] + first_col, first_col + Chunk::col_quad(threadIdx.x) * 4);
+    }
+    ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) buffer[to_[part] + e * Chunk::kBlockKeys] = quad[e];
+    }
+
+  private:
+    KeyRows<kAnyRows> rows_;
+    const float *from_[Chunk::kLoads];
+    int to_[Chunk::kLoads];
+};
+
+// A chunk of kChunkKeys whole rows of V, as they are. The rows are padded to a power of two of quads, one thread each; threads of the
+// padding repeat column 0, which nobody reads.
+template <class C>
+struct ValueChunk {
+    static constexpr int kCols = C::kCols * C::kLaneCols;
+    static constexpr int kRowQuads = kCols > 128 ? 64 : kCols > 64 ? 32 : kCols > 32 ? 16 : 8;
+    static constexpr int kRow = 4 * kRowQuads;
+    static constexpr int kKeysAtOnce = C::kThreads / kRowQuads;
+    static constexpr int kLoads = C::kChunkKeys / kKeysAtOnce;
+    static constexpr int kFloats = C::kChunkKeys * kRow;
+    static_assert(kLoads * kKeysAtOnce == C::kChunkKeys, "every thread moves as many quads");
+};
+
+template <class C, bool kAnyRows>
+class ValueStream {
+  public:
+    using Chunk = ValueChunk<C>;
+    ATTILE_LANE_FN explicit ValueStream(const KeyRows<kAnyRows> &rows) : rows_(rows) { rows_.first += column(); }
+    // The thread's quad number `part` of the kChunkKeys rows from `first_key` on.
+    ATTILE_LANE_FN Quad load(int part, int first_key) const {
+        const int thread = C::kFewRegisters ? fresh(static_cast<int>(threadIdx.x)) : static_cast<int>(threadIdx.x);
+        const int key = first_key + thread / Chunk::kRowQuads + part * Chunk::kKeysAtOnce;
+        return rows_.load(rows_.row(key), kAnyRows ? column() : 0);
+    }
+    ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
+        store_vec(buffer + (threadIdx.x + part * C::kThreads) * 4, quad);
+    }
+
+  private:
+    ATTILE_LANE_FN int column() const {
+        const int own = static_cast<int>(threadIdx.x) % Chunk::kRowQuads * 4;
+        return own < rows_.cols ? own : 0;
+    }
+    KeyRows<kAnyRows> rows_;
+};
+
+// The columns of O and V that a lane owns, in pieces of one shared-memory access: quads, then a pair, then a single, each kind side by side
+// across lane columns.
+template <class C>
+struct LaneColumns {
+    static constexpr int kPairAt = C::kCols / 4 * 4, kSingleAt = kPairAt + (C::kCols & 2);
+    static constexpr int kPieces = C::kCols / 4 + (C::kCols >> 1 & 1) + (C::kCols & 1);
+    static constexpr __host__ __device__ int begin(int piece) {
+        return piece * 4 <= kPairAt ? piece * 4 : piece * 4 - 4 + 2 <= kSingleAt ? kSingleAt : C::kCols;
+    }
+    static ATTILE_LANE_FN int column(int lane_col, int x) {
+        if (x < kPairAt) return x / 4 * 4 * C::kLaneCols + lane_col * 4 + x % 4;
+        if (x < kSingleAt) return kPairAt * C::kLaneCols + lane_col * 2 + x % 2;
+        return kSingleAt * C::kLaneCols + lane_col;
+    }
+};
+
+}  // namespace attile::simt
