@@ -1,0 +1,185 @@
+! SPDX-License-Identifier: Apache-2.0
+! The constants of attile.h, under the same names.
+! Made from attile.h by generate_raw.py; change that, not this file.
+module attile_constants
+  use, intrinsic :: iso_c_binding, only: c_int32_t
+  implicit none (type, external)
+  private
+
+  !> Changes when a program must be recompiled; also the number in libattile.so.1.
+  integer(c_int32_t), parameter, public :: ATTILE_VERSION_MAJOR = 1_c_int32_t
+  !> Changes when something was added.
+  integer(c_int32_t), parameter, public :: ATTILE_VERSION_MINOR = 0_c_int32_t
+  !> Changes when something was mended.
+  integer(c_int32_t), parameter, public :: ATTILE_VERSION_PATCH = 0_c_int32_t
+  !> Success.
+  integer(c_int32_t), parameter, public :: ATTILE_OK = 0_c_int32_t
+  !> A required pointer is NULL.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_NULL_ARGUMENT = 1001_c_int32_t
+  !> A scalar argument is outside its domain.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_INVALID_VALUE = 1002_c_int32_t
+  !> A field that this library does not know is not zero.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_STRUCT_TOO_NEW = 1003_c_int32_t
+  !> `struct_size` is not that of any released version: not initialised.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_STRUCT_SIZE = 1004_c_int32_t
+  !> A data type is unknown, or not one this argument takes.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_INVALID_DTYPE = 1005_c_int32_t
+  !> A rank is outside what this argument takes.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_INVALID_RANK = 1006_c_int32_t
+  !> An extent is negative or absurd.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_INVALID_SHAPE = 1007_c_int32_t
+  !> Two extents that must agree do not.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_SHAPE_MISMATCH = 1008_c_int32_t
+  !> A stride makes an output overlap itself.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_INVALID_STRIDE = 1009_c_int32_t
+  !> Extents times strides exceed 63 bits.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_OVERFLOW = 1010_c_int32_t
+  !> An output overlaps an input or another output.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_ALIASING = 1011_c_int32_t
+  !> A data pointer is not a multiple of its element's size.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_MISALIGNED = 1012_c_int32_t
+  !> `workspace_bytes` is less than the query asks for.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_WORKSPACE_TOO_SMALL = 1013_c_int32_t
+  !> An unknown flag is set, or `next` is not NULL.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_INVALID_FLAGS = 1014_c_int32_t
+  !> The context is NULL, destroyed, or no context.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_INVALID_CONTEXT = 1015_c_int32_t
+  !> The backend does not have this operation.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_UNSUPPORTED_OPERATION = 2001_c_int32_t
+  !> The backend does not have it for this data type.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_UNSUPPORTED_DTYPE = 2002_c_int32_t
+  !> The backend does not have it with this option.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_UNSUPPORTED_FEATURE = 2003_c_int32_t
+  !> The shape exceeds a limit of the backend or its device.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_UNSUPPORTED_SHAPE = 2004_c_int32_t
+  !> The kind of memory cannot be used here.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_UNSUPPORTED_MEMORY = 2005_c_int32_t
+  !> No file of that backend in any directory searched.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_BACKEND_NOT_FOUND = 3001_c_int32_t
+  !> The file is there and the system's loader refused it.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_BACKEND_LOAD = 3002_c_int32_t
+  !> It speaks another version of the backend contract.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_BACKEND_INCOMPATIBLE = 3003_c_int32_t
+  !> It loaded and cannot run here: no driver, no device, another CPU.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_BACKEND_REFUSED = 3004_c_int32_t
+  !> The selection string is malformed.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_BACKEND_SELECTION = 3005_c_int32_t
+  !> The backend broke the contract.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_BACKEND_CONTRACT = 3006_c_int32_t
+  !> A backend of that name is already registered.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_BACKEND_EXISTS = 3007_c_int32_t
+  !> Ordinary or pinned memory is exhausted.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_OUT_OF_HOST_MEMORY = 4001_c_int32_t
+  !> Device memory is exhausted.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_OUT_OF_DEVICE_MEMORY = 4002_c_int32_t
+  !> The pointer was not given out by this context.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_UNKNOWN_POINTER = 4003_c_int32_t
+  !> The device reported a fault that stays with the context; make a new one.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_DEVICE_FAULT = 5001_c_int32_t
+  !> A kernel could not be launched.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_DEVICE_LAUNCH = 5002_c_int32_t
+  !> Another error of the device's runtime.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_DEVICE_RUNTIME = 5003_c_int32_t
+  !> The context belongs to the process this one was forked from.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_AFTER_FORK = 5004_c_int32_t
+  !> A fault of the library; the sentence helps to report it.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_INTERNAL = 9001_c_int32_t
+  !> IEEE float32 (DLPack kDLFloat 2, 32 bits).
+  integer(c_int32_t), parameter, public :: ATTILE_F32 = 544_c_int32_t
+  !> IEEE float64.
+  integer(c_int32_t), parameter, public :: ATTILE_F64 = 576_c_int32_t
+  !> IEEE float16, storage only.
+  integer(c_int32_t), parameter, public :: ATTILE_F16 = 528_c_int32_t
+  !> bfloat16, storage only (DLPack kDLBfloat 4).
+  integer(c_int32_t), parameter, public :: ATTILE_BF16 = 1040_c_int32_t
+  !> int32: lengths and tables (DLPack kDLInt 0).
+  integer(c_int32_t), parameter, public :: ATTILE_I32 = 32_c_int32_t
+  !> uint8: a boolean mask, 0 or not 0 (DLPack kDLUInt 1).
+  integer(c_int32_t), parameter, public :: ATTILE_U8 = 264_c_int32_t
+  !> one-byte boolean: as ATTILE_U8 (DLPack kDLBool 6).
+  integer(c_int32_t), parameter, public :: ATTILE_BOOL = 1544_c_int32_t
+  !> kDLCPU
+  integer(c_int32_t), parameter, public :: ATTILE_DEVICE_CPU = 1_c_int32_t
+  !> kDLCUDA
+  integer(c_int32_t), parameter, public :: ATTILE_DEVICE_CUDA = 2_c_int32_t
+  !> kDLROCM
+  integer(c_int32_t), parameter, public :: ATTILE_DEVICE_ROCM = 10_c_int32_t
+  !> Ordinary memory (malloc, stack, mmap).
+  integer(c_int32_t), parameter, public :: ATTILE_MEMORY_HOST = 0_c_int32_t
+  !> Page-locked host memory that the device can reach.
+  integer(c_int32_t), parameter, public :: ATTILE_MEMORY_PINNED = 1_c_int32_t
+  !> Memory that migrates between host and device.
+  integer(c_int32_t), parameter, public :: ATTILE_MEMORY_MANAGED = 2_c_int32_t
+  !> The device's own memory; ordinary memory on CPU backends.
+  integer(c_int32_t), parameter, public :: ATTILE_MEMORY_DEVICE = 3_c_int32_t
+  !> A row's bits do not depend on the batch around it or on how it was split.
+  integer(c_int32_t), parameter, public :: ATTILE_FLAG_BATCH_INVARIANT = 1_c_int32_t
+  !> Fail with ATTILE_ERROR_WORKSPACE_TOO_SMALL rather than allocate a workspace.
+  integer(c_int32_t), parameter, public :: ATTILE_FLAG_NO_ALLOC = 2_c_int32_t
+  !> float32 products may be made of several TF32 products of a tensor core.
+  integer(c_int32_t), parameter, public :: ATTILE_FLAG_ALLOW_SPLIT_TF32 = 4_c_int32_t
+  !> Results may differ in the last bits from run to run.
+  integer(c_int32_t), parameter, public :: ATTILE_FLAG_ALLOW_NONDETERMINISTIC = 8_c_int32_t
+  !> The call would fail with `status`.
+  integer(c_int32_t), parameter, public :: ATTILE_SUPPORT_NONE = 0_c_int32_t
+  !> The call works, by a general path that is slow or needs conversions.
+  integer(c_int32_t), parameter, public :: ATTILE_SUPPORT_EMULATED = 1_c_int32_t
+  !> The call works by a kernel made for it.
+  integer(c_int32_t), parameter, public :: ATTILE_SUPPORT_NATIVE = 2_c_int32_t
+  !> No bias.
+  integer(c_int32_t), parameter, public :: ATTILE_BIAS_NONE = 0_c_int32_t
+  !> bias[n] is added to column n of every row.
+  integer(c_int32_t), parameter, public :: ATTILE_BIAS_COLUMNS = 1_c_int32_t
+  !> bias[m] is added to row m of every column.
+  integer(c_int32_t), parameter, public :: ATTILE_BIAS_ROWS = 2_c_int32_t
+  !> x
+  integer(c_int32_t), parameter, public :: ATTILE_ACTIVATION_NONE = 0_c_int32_t
+  !> max(x, 0); NaN stays NaN.
+  integer(c_int32_t), parameter, public :: ATTILE_ACTIVATION_RELU = 1_c_int32_t
+  !> x/2 (1 + erf(x / sqrt 2))
+  integer(c_int32_t), parameter, public :: ATTILE_ACTIVATION_GELU = 2_c_int32_t
+  !> x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+  integer(c_int32_t), parameter, public :: ATTILE_ACTIVATION_GELU_TANH = 3_c_int32_t
+  !> x / (1 + exp(-x))
+  integer(c_int32_t), parameter, public :: ATTILE_ACTIVATION_SILU = 4_c_int32_t
+  !> Every key.
+  integer(c_int32_t), parameter, public :: ATTILE_MASK_NONE = 0_c_int32_t
+  !> j <= i
+  integer(c_int32_t), parameter, public :: ATTILE_MASK_CAUSAL_TOP_LEFT = 1_c_int32_t
+  !> j <= i + len_k - len_q: the last row sees every key.
+  integer(c_int32_t), parameter, public :: ATTILE_MASK_CAUSAL_BOTTOM_RIGHT = 2_c_int32_t
+  !> i - window_left <= j <= i + window_right
+  integer(c_int32_t), parameter, public :: ATTILE_MASK_WINDOW_TOP_LEFT = 3_c_int32_t
+  !> The same about j = i + len_k - len_q.
+  integer(c_int32_t), parameter, public :: ATTILE_MASK_WINDOW_BOTTOM_RIGHT = 4_c_int32_t
+  !> Sum; 0 over no elements.
+  integer(c_int32_t), parameter, public :: ATTILE_REDUCE_SUM = 1_c_int32_t
+  !> Largest; NaN if any is; -inf over no elements.
+  integer(c_int32_t), parameter, public :: ATTILE_REDUCE_MAX = 2_c_int32_t
+  !> Smallest; NaN if any is; +inf over no elements.
+  integer(c_int32_t), parameter, public :: ATTILE_REDUCE_MIN = 3_c_int32_t
+  !> Sum over count; NaN over no elements.
+  integer(c_int32_t), parameter, public :: ATTILE_REDUCE_MEAN = 4_c_int32_t
+  !> As CBLAS.
+  integer(c_int32_t), parameter, public :: ATTILE_ROW_MAJOR = 101_c_int32_t
+  !> As CBLAS and Fortran.
+  integer(c_int32_t), parameter, public :: ATTILE_COL_MAJOR = 102_c_int32_t
+  !> op(X) = X
+  integer(c_int32_t), parameter, public :: ATTILE_NO_TRANS = 111_c_int32_t
+  !> op(X) = X^T
+  integer(c_int32_t), parameter, public :: ATTILE_TRANS = 112_c_int32_t
+  !> As ATTILE_TRANS: the data are real.
+  integer(c_int32_t), parameter, public :: ATTILE_CONJ_TRANS = 113_c_int32_t
+  !> Nothing.
+  integer(c_int32_t), parameter, public :: ATTILE_LOG_OFF = 0_c_int32_t
+  !> Failures.
+  integer(c_int32_t), parameter, public :: ATTILE_LOG_ERROR = 1_c_int32_t
+  !> What is odd.
+  integer(c_int32_t), parameter, public :: ATTILE_LOG_WARN = 2_c_int32_t
+  !> What was chosen.
+  integer(c_int32_t), parameter, public :: ATTILE_LOG_INFO = 3_c_int32_t
+  !> Each call.
+  integer(c_int32_t), parameter, public :: ATTILE_LOG_DEBUG = 4_c_int32_t
+  !> Each step.
+  integer(c_int32_t), parameter, public :: ATTILE_LOG_TRACE = 5_c_int32_t
+end module attile_constants

@@ -1,0 +1,246 @@
+! SPDX-License-Identifier: Apache-2.0
+! The operations on argument structs, and their queries: for what arrays cannot say (device memory, float16, paged
+! keys) and for asking first. Each comes as `call attile_OP_init(args)`, then components of args, then `call
+! attile_OP(ctx, args)` or `call attile_OP_query(ctx, args, support)`. Tensors in args are in C's order of axes;
+! attile_tensor_of and attile_matrix_of make them.
+module attile_operations
+  use, intrinsic :: iso_c_binding
+  use attile_contexts, only: attile_context
+  use attile_errors, only: conclude
+  use attile_raw, only: raw_support_init => attile_support_init, &
+    raw_gemm_init => attile_gemm_init, raw_gemm => attile_gemm, raw_gemm_query => attile_gemm_query, &
+    raw_attention_init => attile_attention_init, raw_attention => attile_attention, raw_attention_query => attile_attention_query, &
+    raw_backward_init => attile_attention_backward_init, raw_backward => attile_attention_backward, &
+    raw_backward_query => attile_attention_backward_query, &
+    raw_merge_init => attile_attention_merge_init, raw_merge => attile_attention_merge, &
+    raw_merge_query => attile_attention_merge_query, &
+    raw_reduce_init => attile_reduce_init, raw_reduce => attile_reduce, raw_reduce_query => attile_reduce_query, &
+    raw_softmax_init => attile_softmax_init, raw_softmax => attile_softmax, raw_softmax_query => attile_softmax_query
+  use attile_types
+  implicit none (type, external)
+  private
+  public :: attile_gemm_init, attile_gemm, attile_gemm_query
+  public :: attile_attention_init, attile_attention, attile_attention_query
+  public :: attile_attention_backward_init, attile_attention_backward, attile_attention_backward_query
+  public :: attile_attention_merge_init, attile_attention_merge, attile_attention_merge_query
+  public :: attile_reduce_init, attile_reduce, attile_reduce_query
+  public :: attile_softmax_init, attile_softmax, attile_softmax_query
+
+  !> Zero the arguments, alpha 1, and stamp their size.
+  interface attile_gemm_init
+    module procedure gemm_init
+  end interface attile_gemm_init
+  !> Run with these arguments.
+  interface attile_gemm
+    module procedure gemm
+  end interface attile_gemm
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_gemm_query
+    module procedure gemm_query
+  end interface attile_gemm_query
+  !> Zero the arguments, and stamp their size.
+  interface attile_attention_init
+    module procedure attention_init
+  end interface attile_attention_init
+  !> Run with these arguments.
+  interface attile_attention
+    module procedure attention
+  end interface attile_attention
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_attention_query
+    module procedure attention_query
+  end interface attile_attention_query
+  !> Zero the arguments, and stamp their size.
+  interface attile_attention_backward_init
+    module procedure backward_init
+  end interface attile_attention_backward_init
+  !> Run with these arguments.
+  interface attile_attention_backward
+    module procedure backward
+  end interface attile_attention_backward
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_attention_backward_query
+    module procedure backward_query
+  end interface attile_attention_backward_query
+  !> Zero the arguments, and stamp their size.
+  interface attile_attention_merge_init
+    module procedure merge_init
+  end interface attile_attention_merge_init
+  !> Run with these arguments.
+  interface attile_attention_merge
+    module procedure merge
+  end interface attile_attention_merge
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_attention_merge_query
+    module procedure merge_query
+  end interface attile_attention_merge_query
+  !> Zero the arguments, and stamp their size.
+  interface attile_reduce_init
+    module procedure reduce_init
+  end interface attile_reduce_init
+  !> Run with these arguments.
+  interface attile_reduce
+    module procedure reduce
+  end interface attile_reduce
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_reduce_query
+    module procedure reduce_query
+  end interface attile_reduce_query
+  !> Zero the arguments, and stamp their size.
+  interface attile_softmax_init
+    module procedure softmax_init
+  end interface attile_softmax_init
+  !> Run with these arguments.
+  interface attile_softmax
+    module procedure softmax
+  end interface attile_softmax
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_softmax_query
+    module procedure softmax_query
+  end interface attile_softmax_query
+contains
+
+  subroutine gemm_init(args)
+    type(attile_gemm_args), intent(out) :: args
+    call raw_gemm_init(args, c_sizeof(args))
+  end subroutine gemm_init
+
+  subroutine gemm(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_gemm_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_gemm(ctx%handle(), args), stat, errmsg)
+  end subroutine gemm
+
+  subroutine gemm_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_gemm_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_gemm_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine gemm_query
+
+  subroutine attention_init(args)
+    type(attile_attention_args), intent(out) :: args
+    call raw_attention_init(args, c_sizeof(args))
+  end subroutine attention_init
+
+  subroutine attention(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_attention_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_attention(ctx%handle(), args), stat, errmsg)
+  end subroutine attention
+
+  subroutine attention_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_attention_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_attention_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine attention_query
+
+  subroutine backward_init(args)
+    type(attile_attention_backward_args), intent(out) :: args
+    call raw_backward_init(args, c_sizeof(args))
+  end subroutine backward_init
+
+  subroutine backward(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_attention_backward_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_backward(ctx%handle(), args), stat, errmsg)
+  end subroutine backward
+
+  subroutine backward_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_attention_backward_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_backward_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine backward_query
+
+  subroutine merge_init(args)
+    type(attile_attention_merge_args), intent(out) :: args
+    call raw_merge_init(args, c_sizeof(args))
+  end subroutine merge_init
+
+  subroutine merge(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_attention_merge_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_merge(ctx%handle(), args), stat, errmsg)
+  end subroutine merge
+
+  subroutine merge_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_attention_merge_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_merge_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine merge_query
+
+  subroutine reduce_init(args)
+    type(attile_reduce_args), intent(out) :: args
+    call raw_reduce_init(args, c_sizeof(args))
+  end subroutine reduce_init
+
+  subroutine reduce(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_reduce_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_reduce(ctx%handle(), args), stat, errmsg)
+  end subroutine reduce
+
+  subroutine reduce_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_reduce_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_reduce_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine reduce_query
+
+  subroutine softmax_init(args)
+    type(attile_softmax_args), intent(out) :: args
+    call raw_softmax_init(args, c_sizeof(args))
+  end subroutine softmax_init
+
+  subroutine softmax(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_softmax_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_softmax(ctx%handle(), args), stat, errmsg)
+  end subroutine softmax
+
+  subroutine softmax_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_softmax_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_softmax_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine softmax_query
+end module attile_operations

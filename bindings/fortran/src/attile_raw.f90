@@ -1,0 +1,416 @@
+! SPDX-License-Identifier: Apache-2.0
+! Every function of attile.h, under its own name, with the C prototype above it. Nothing is added, nothing is checked here:
+! module attile is the layer to use; this is for what that leaves out.
+! Made from attile.h by generate_raw.py; change that, not this file.
+! An absent optional argument is NULL. Texts end with c_null_char. Data are type(c_ptr), for they may lie on a device.
+module attile_raw
+  use, intrinsic :: iso_c_binding
+  use attile_types
+  implicit none (type, external)
+  private
+  public :: attile_log_fn, attile_version, attile_status_name, attile_context_options_init
+  public :: attile_context_info_init, attile_context_create, attile_context_destroy, attile_context_get_info
+  public :: attile_tensor_init, attile_support_init, attile_gemm_init, attile_gemm
+  public :: attile_gemm_query, attile_attention_init, attile_attention, attile_attention_query
+  public :: attile_attention_backward_init, attile_attention_backward, attile_attention_backward_query, attile_attention_merge_init
+  public :: attile_attention_merge, attile_attention_merge_query, attile_reduce_init, attile_reduce
+  public :: attile_reduce_query, attile_softmax_init, attile_softmax, attile_softmax_query
+  public :: attile_sgemm, attile_dgemm, attile_alloc, attile_free
+  public :: attile_copy, attile_prefetch, attile_memory_kind, attile_stream_create
+  public :: attile_stream_destroy, attile_synchronize, attile_last_error, attile_backend_report
+  public :: attile_set_log, attile_add_backend_directory, attile_register_backend
+
+  abstract interface
+    ! typedef void (*attile_log_fn)(void *user, int32_t level, const char *message);
+    subroutine attile_log_fn(user, level, message) bind(c)
+      import :: c_char, c_int32_t, c_ptr
+      implicit none
+      type(c_ptr), value :: user
+      integer(c_int32_t), value :: level
+      character(kind=c_char), intent(in), optional :: message(*)
+    end subroutine attile_log_fn
+  end interface
+
+  interface
+    ! int32_t attile_version(void);
+    function attile_version() result(answer) bind(c, name="attile_version")
+      import :: c_int32_t
+      implicit none
+      integer(c_int32_t) :: answer
+    end function attile_version
+    ! const char *attile_status_name(int32_t status);
+    function attile_status_name(status) result(answer) bind(c, name="attile_status_name")
+      import :: c_int32_t, c_ptr
+      implicit none
+      integer(c_int32_t), value :: status
+      type(c_ptr) :: answer
+    end function attile_status_name
+    ! void attile_context_options_init(attile_context_options *options, uint64_t size);
+    subroutine attile_context_options_init(options, size) bind(c, name="attile_context_options_init")
+      import :: c_int64_t, attile_context_options
+      implicit none
+      type(attile_context_options), intent(inout), optional :: options
+      integer(c_int64_t), value :: size
+    end subroutine attile_context_options_init
+    ! void attile_context_info_init(attile_context_info *info, uint64_t size);
+    subroutine attile_context_info_init(info, size) bind(c, name="attile_context_info_init")
+      import :: c_int64_t, attile_context_info
+      implicit none
+      type(attile_context_info), intent(inout), optional :: info
+      integer(c_int64_t), value :: size
+    end subroutine attile_context_info_init
+    ! int32_t attile_context_create(const attile_context_options *options, attile_context **context);
+    function attile_context_create(options, context) result(answer) bind(c, name="attile_context_create")
+      import :: c_int32_t, c_ptr, attile_context_options
+      implicit none
+      type(attile_context_options), intent(in), optional :: options
+      type(c_ptr), intent(inout), optional :: context
+      integer(c_int32_t) :: answer
+    end function attile_context_create
+    ! void attile_context_destroy(attile_context *context);
+    subroutine attile_context_destroy(context) bind(c, name="attile_context_destroy")
+      import :: c_ptr
+      implicit none
+      type(c_ptr), value :: context
+    end subroutine attile_context_destroy
+    ! int32_t attile_context_get_info(attile_context *context, attile_context_info *info);
+    function attile_context_get_info(context, info) result(answer) bind(c, name="attile_context_get_info")
+      import :: c_int32_t, c_ptr, attile_context_info
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_context_info), intent(inout), optional :: info
+      integer(c_int32_t) :: answer
+    end function attile_context_get_info
+    ! int32_t attile_tensor_init(attile_tensor *tensor, void *data, int32_t dtype, int32_t rank, const int64_t
+    !   *shape);
+    function attile_tensor_init(tensor, data, dtype, rank, shape) result(answer) bind(c, name="attile_tensor_init")
+      import :: c_int32_t, c_int64_t, c_ptr, attile_tensor
+      implicit none
+      type(attile_tensor), intent(inout), optional :: tensor
+      type(c_ptr), value :: data
+      integer(c_int32_t), value :: dtype
+      integer(c_int32_t), value :: rank
+      integer(c_int64_t), intent(in), optional :: shape(*)
+      integer(c_int32_t) :: answer
+    end function attile_tensor_init
+    ! void attile_support_init(attile_support *support, uint64_t size);
+    subroutine attile_support_init(support, size) bind(c, name="attile_support_init")
+      import :: c_int64_t, attile_support
+      implicit none
+      type(attile_support), intent(inout), optional :: support
+      integer(c_int64_t), value :: size
+    end subroutine attile_support_init
+    ! void attile_gemm_init(attile_gemm_args *args, uint64_t size);
+    subroutine attile_gemm_init(args, size) bind(c, name="attile_gemm_init")
+      import :: c_int64_t, attile_gemm_args
+      implicit none
+      type(attile_gemm_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_gemm_init
+    ! int32_t attile_gemm(attile_context *context, const attile_gemm_args *args);
+    function attile_gemm(context, args) result(answer) bind(c, name="attile_gemm")
+      import :: c_int32_t, c_ptr, attile_gemm_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_gemm_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_gemm
+    ! int32_t attile_gemm_query(attile_context *context, const attile_gemm_args *args, attile_support *support);
+    function attile_gemm_query(context, args, support) result(answer) bind(c, name="attile_gemm_query")
+      import :: c_int32_t, c_ptr, attile_gemm_args, attile_support
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_gemm_args), intent(in), optional :: args
+      type(attile_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_gemm_query
+    ! void attile_attention_init(attile_attention_args *args, uint64_t size);
+    subroutine attile_attention_init(args, size) bind(c, name="attile_attention_init")
+      import :: c_int64_t, attile_attention_args
+      implicit none
+      type(attile_attention_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_attention_init
+    ! int32_t attile_attention(attile_context *context, const attile_attention_args *args);
+    function attile_attention(context, args) result(answer) bind(c, name="attile_attention")
+      import :: c_int32_t, c_ptr, attile_attention_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_attention_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_attention
+    ! int32_t attile_attention_query(attile_context *context, const attile_attention_args *args, attile_support
+    !   *support);
+    function attile_attention_query(context, args, support) result(answer) bind(c, name="attile_attention_query")
+      import :: c_int32_t, c_ptr, attile_attention_args, attile_support
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_attention_args), intent(in), optional :: args
+      type(attile_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_attention_query
+    ! void attile_attention_backward_init(attile_attention_backward_args *args, uint64_t size);
+    subroutine attile_attention_backward_init(args, size) bind(c, name="attile_attention_backward_init")
+      import :: c_int64_t, attile_attention_backward_args
+      implicit none
+      type(attile_attention_backward_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_attention_backward_init
+    ! int32_t attile_attention_backward(attile_context *context, const attile_attention_backward_args *args);
+    function attile_attention_backward(context, args) result(answer) bind(c, name="attile_attention_backward")
+      import :: c_int32_t, c_ptr, attile_attention_backward_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_attention_backward_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_attention_backward
+    ! int32_t attile_attention_backward_query(attile_context *context, const attile_attention_backward_args *args,
+    !   attile_support *support);
+    function attile_attention_backward_query(context, args, &
+        support) result(answer) bind(c, name="attile_attention_backward_query")
+      import :: c_int32_t, c_ptr, attile_attention_backward_args, attile_support
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_attention_backward_args), intent(in), optional :: args
+      type(attile_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_attention_backward_query
+    ! void attile_attention_merge_init(attile_attention_merge_args *args, uint64_t size);
+    subroutine attile_attention_merge_init(args, size) bind(c, name="attile_attention_merge_init")
+      import :: c_int64_t, attile_attention_merge_args
+      implicit none
+      type(attile_attention_merge_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_attention_merge_init
+    ! int32_t attile_attention_merge(attile_context *context, const attile_attention_merge_args *args);
+    function attile_attention_merge(context, args) result(answer) bind(c, name="attile_attention_merge")
+      import :: c_int32_t, c_ptr, attile_attention_merge_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_attention_merge_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_attention_merge
+    ! int32_t attile_attention_merge_query(attile_context *context, const attile_attention_merge_args *args,
+    !   attile_support *support);
+    function attile_attention_merge_query(context, args, &
+        support) result(answer) bind(c, name="attile_attention_merge_query")
+      import :: c_int32_t, c_ptr, attile_attention_merge_args, attile_support
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_attention_merge_args), intent(in), optional :: args
+      type(attile_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_attention_merge_query
+    ! void attile_reduce_init(attile_reduce_args *args, uint64_t size);
+    subroutine attile_reduce_init(args, size) bind(c, name="attile_reduce_init")
+      import :: c_int64_t, attile_reduce_args
+      implicit none
+      type(attile_reduce_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_reduce_init
+    ! int32_t attile_reduce(attile_context *context, const attile_reduce_args *args);
+    function attile_reduce(context, args) result(answer) bind(c, name="attile_reduce")
+      import :: c_int32_t, c_ptr, attile_reduce_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_reduce_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_reduce
+    ! int32_t attile_reduce_query(attile_context *context, const attile_reduce_args *args, attile_support *support);
+    function attile_reduce_query(context, args, support) result(answer) bind(c, name="attile_reduce_query")
+      import :: c_int32_t, c_ptr, attile_reduce_args, attile_support
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_reduce_args), intent(in), optional :: args
+      type(attile_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_reduce_query
+    ! void attile_softmax_init(attile_softmax_args *args, uint64_t size);
+    subroutine attile_softmax_init(args, size) bind(c, name="attile_softmax_init")
+      import :: c_int64_t, attile_softmax_args
+      implicit none
+      type(attile_softmax_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_softmax_init
+    ! int32_t attile_softmax(attile_context *context, const attile_softmax_args *args);
+    function attile_softmax(context, args) result(answer) bind(c, name="attile_softmax")
+      import :: c_int32_t, c_ptr, attile_softmax_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_softmax_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_softmax
+    ! int32_t attile_softmax_query(attile_context *context, const attile_softmax_args *args, attile_support
+    !   *support);
+    function attile_softmax_query(context, args, support) result(answer) bind(c, name="attile_softmax_query")
+      import :: c_int32_t, c_ptr, attile_softmax_args, attile_support
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_softmax_args), intent(in), optional :: args
+      type(attile_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_softmax_query
+    ! int32_t attile_sgemm(attile_context *context, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t
+    !   n, int64_t k, double alpha, const float *a, int64_t lda, const float *b, int64_t ldb, double beta, float *c,
+    !   int64_t ldc);
+    function attile_sgemm(context, order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, &
+        ldc) result(answer) bind(c, name="attile_sgemm")
+      import :: c_double, c_int32_t, c_int64_t, c_ptr
+      implicit none
+      type(c_ptr), value :: context
+      integer(c_int32_t), value :: order
+      integer(c_int32_t), value :: transa
+      integer(c_int32_t), value :: transb
+      integer(c_int64_t), value :: m
+      integer(c_int64_t), value :: n
+      integer(c_int64_t), value :: k
+      real(c_double), value :: alpha
+      type(c_ptr), value :: a
+      integer(c_int64_t), value :: lda
+      type(c_ptr), value :: b
+      integer(c_int64_t), value :: ldb
+      real(c_double), value :: beta
+      type(c_ptr), value :: c
+      integer(c_int64_t), value :: ldc
+      integer(c_int32_t) :: answer
+    end function attile_sgemm
+    ! int32_t attile_dgemm(attile_context *context, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t
+    !   n, int64_t k, double alpha, const double *a, int64_t lda, const double *b, int64_t ldb, double beta, double
+    !   *c, int64_t ldc);
+    function attile_dgemm(context, order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, &
+        ldc) result(answer) bind(c, name="attile_dgemm")
+      import :: c_double, c_int32_t, c_int64_t, c_ptr
+      implicit none
+      type(c_ptr), value :: context
+      integer(c_int32_t), value :: order
+      integer(c_int32_t), value :: transa
+      integer(c_int32_t), value :: transb
+      integer(c_int64_t), value :: m
+      integer(c_int64_t), value :: n
+      integer(c_int64_t), value :: k
+      real(c_double), value :: alpha
+      type(c_ptr), value :: a
+      integer(c_int64_t), value :: lda
+      type(c_ptr), value :: b
+      integer(c_int64_t), value :: ldb
+      real(c_double), value :: beta
+      type(c_ptr), value :: c
+      integer(c_int64_t), value :: ldc
+      integer(c_int32_t) :: answer
+    end function attile_dgemm
+    ! int32_t attile_alloc(attile_context *context, int32_t kind, int64_t bytes, void **pointer);
+    function attile_alloc(context, kind, bytes, pointer) result(answer) bind(c, name="attile_alloc")
+      import :: c_int32_t, c_int64_t, c_ptr
+      implicit none
+      type(c_ptr), value :: context
+      integer(c_int32_t), value :: kind
+      integer(c_int64_t), value :: bytes
+      type(c_ptr), intent(inout), optional :: pointer
+      integer(c_int32_t) :: answer
+    end function attile_alloc
+    ! int32_t attile_free(attile_context *context, void *pointer);
+    function attile_free(context, pointer) result(answer) bind(c, name="attile_free")
+      import :: c_int32_t, c_ptr
+      implicit none
+      type(c_ptr), value :: context
+      type(c_ptr), value :: pointer
+      integer(c_int32_t) :: answer
+    end function attile_free
+    ! int32_t attile_copy(attile_context *context, void *destination, const void *source, int64_t bytes, void
+    !   *stream);
+    function attile_copy(context, destination, source, bytes, stream) result(answer) bind(c, name="attile_copy")
+      import :: c_int32_t, c_int64_t, c_ptr
+      implicit none
+      type(c_ptr), value :: context
+      type(c_ptr), value :: destination
+      type(c_ptr), value :: source
+      integer(c_int64_t), value :: bytes
+      type(c_ptr), value :: stream
+      integer(c_int32_t) :: answer
+    end function attile_copy
+    ! int32_t attile_prefetch(attile_context *context, const void *pointer, int64_t bytes, int32_t kind, void
+    !   *stream);
+    function attile_prefetch(context, pointer, bytes, kind, stream) result(answer) bind(c, name="attile_prefetch")
+      import :: c_int32_t, c_int64_t, c_ptr
+      implicit none
+      type(c_ptr), value :: context
+      type(c_ptr), value :: pointer
+      integer(c_int64_t), value :: bytes
+      integer(c_int32_t), value :: kind
+      type(c_ptr), value :: stream
+      integer(c_int32_t) :: answer
+    end function attile_prefetch
+    ! int32_t attile_memory_kind(attile_context *context, const void *pointer, int32_t *kind);
+    function attile_memory_kind(context, pointer, kind) result(answer) bind(c, name="attile_memory_kind")
+      import :: c_int32_t, c_ptr
+      implicit none
+      type(c_ptr), value :: context
+      type(c_ptr), value :: pointer
+      integer(c_int32_t), intent(inout), optional :: kind
+      integer(c_int32_t) :: answer
+    end function attile_memory_kind
+    ! int32_t attile_stream_create(attile_context *context, void **stream);
+    function attile_stream_create(context, stream) result(answer) bind(c, name="attile_stream_create")
+      import :: c_int32_t, c_ptr
+      implicit none
+      type(c_ptr), value :: context
+      type(c_ptr), intent(inout), optional :: stream
+      integer(c_int32_t) :: answer
+    end function attile_stream_create
+    ! int32_t attile_stream_destroy(attile_context *context, void *stream);
+    function attile_stream_destroy(context, stream) result(answer) bind(c, name="attile_stream_destroy")
+      import :: c_int32_t, c_ptr
+      implicit none
+      type(c_ptr), value :: context
+      type(c_ptr), value :: stream
+      integer(c_int32_t) :: answer
+    end function attile_stream_destroy
+    ! int32_t attile_synchronize(attile_context *context, void *stream);
+    function attile_synchronize(context, stream) result(answer) bind(c, name="attile_synchronize")
+      import :: c_int32_t, c_ptr
+      implicit none
+      type(c_ptr), value :: context
+      type(c_ptr), value :: stream
+      integer(c_int32_t) :: answer
+    end function attile_synchronize
+    ! int64_t attile_last_error(char *buffer, int64_t capacity);
+    function attile_last_error(buffer, capacity) result(answer) bind(c, name="attile_last_error")
+      import :: c_char, c_int64_t
+      implicit none
+      character(kind=c_char), intent(inout), optional :: buffer(*)
+      integer(c_int64_t), value :: capacity
+      integer(c_int64_t) :: answer
+    end function attile_last_error
+    ! int64_t attile_backend_report(char *buffer, int64_t capacity);
+    function attile_backend_report(buffer, capacity) result(answer) bind(c, name="attile_backend_report")
+      import :: c_char, c_int64_t
+      implicit none
+      character(kind=c_char), intent(inout), optional :: buffer(*)
+      integer(c_int64_t), value :: capacity
+      integer(c_int64_t) :: answer
+    end function attile_backend_report
+    ! int32_t attile_set_log(attile_log_fn fn, void *user, int32_t level);
+    function attile_set_log(fn, user, level) result(answer) bind(c, name="attile_set_log")
+      import :: c_funptr, c_int32_t, c_ptr
+      implicit none
+      type(c_funptr), value :: fn
+      type(c_ptr), value :: user
+      integer(c_int32_t), value :: level
+      integer(c_int32_t) :: answer
+    end function attile_set_log
+    ! int32_t attile_add_backend_directory(const char *path);
+    function attile_add_backend_directory(path) result(answer) bind(c, name="attile_add_backend_directory")
+      import :: c_char, c_int32_t
+      implicit none
+      character(kind=c_char), intent(in), optional :: path(*)
+      integer(c_int32_t) :: answer
+    end function attile_add_backend_directory
+    ! int32_t attile_register_backend(const void *(*entry)(const void *host));
+    function attile_register_backend(entry) result(answer) bind(c, name="attile_register_backend")
+      import :: c_funptr, c_int32_t
+      implicit none
+      type(c_funptr), value :: entry
+      integer(c_int32_t) :: answer
+    end function attile_register_backend
+  end interface
+end module attile_raw

@@ -1,0 +1,28 @@
+! SPDX-License-Identifier: Apache-2.0
+! The operations on real64 arrays. The procedures are written once, in attile_arrays_*.inc, for whichever kind includes them.
+module attile_real64
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int32, int64, wp => real64
+  use attile_blas, only: transposition
+  use attile_constants
+  use attile_contexts, only: attile_context
+  use attile_errors, only: conclude
+  use attile_operations
+  use attile_types
+  use attile_views, only: set_view, ORDER_REVERSED, ORDER_MATRIX
+  implicit none (type, external)
+  private
+  public :: attile_gemm, attile_gemm_arguments, attile_attention, attile_attention_arguments
+  public :: attile_attention_backward, attile_attention_backward_arguments, attile_attention_merge, attile_reduce, attile_softmax
+
+  integer(c_int32_t), parameter :: DTYPE = ATTILE_F64
+
+  include 'attile_arrays_interfaces.inc'
+
+contains
+
+  include 'attile_arrays_gemm.inc'
+  include 'attile_arrays_attention.inc'
+  include 'attile_arrays_backward.inc'
+  include 'attile_arrays_other.inc'
+end module attile_real64

@@ -1,0 +1,192 @@
+! SPDX-License-Identifier: Apache-2.0
+! The structs of attile.h, under the same names and with the same components in the same order.
+! Made from attile.h by generate_raw.py; change that, not this file.
+! A variable begins as all zero; the operation's _init procedure stamps its size. uint32_t and uint64_t are signed here.
+module attile_types
+  use, intrinsic :: iso_c_binding
+  implicit none (type, external)
+  private
+
+  ! struct attile_context_options
+  type, bind(c), public :: attile_context_options
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: backend = c_null_ptr  ! const char *
+    integer(c_int32_t) :: threads = 0_c_int32_t
+    integer(c_int32_t) :: reserved = 0_c_int32_t
+    integer(c_int64_t) :: pool_bytes = 0_c_int64_t
+  end type attile_context_options
+
+  ! struct attile_context_info
+  type, bind(c), public :: attile_context_info
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    character(kind=c_char) :: backend(32) = c_null_char
+    character(kind=c_char) :: backend_version(32) = c_null_char
+    character(kind=c_char) :: device_name(128) = c_null_char
+    character(kind=c_char) :: arch(64) = c_null_char
+    integer(c_int32_t) :: device_type = 0_c_int32_t
+    integer(c_int32_t) :: device_index = 0_c_int32_t
+    integer(c_int32_t) :: compute_units = 0_c_int32_t
+    integer(c_int32_t) :: threads = 0_c_int32_t
+    integer(c_int32_t) :: lane_width = 0_c_int32_t
+    integer(c_int32_t) :: max_threads_per_unit = 0_c_int32_t
+    integer(c_int32_t) :: max_blocks_per_unit = 0_c_int32_t
+    integer(c_int32_t) :: registers_per_unit = 0_c_int32_t
+    integer(c_int64_t) :: memory_total = 0_c_int64_t
+    integer(c_int64_t) :: memory_free = 0_c_int64_t
+    integer(c_int64_t) :: shared_per_block = 0_c_int64_t
+    integer(c_int64_t) :: shared_per_unit = 0_c_int64_t
+    integer(c_int64_t) :: l2_bytes = 0_c_int64_t
+    real(c_double) :: clock_hz = 0.0_c_double
+    real(c_double) :: peak_flops_f32 = 0.0_c_double
+    real(c_double) :: peak_flops_f64 = 0.0_c_double
+    real(c_double) :: peak_flops_f16 = 0.0_c_double
+    real(c_double) :: peak_bandwidth = 0.0_c_double
+  end type attile_context_info
+
+  ! struct attile_tensor
+  type, bind(c), public :: attile_tensor
+    type(c_ptr) :: data = c_null_ptr  ! void *
+    integer(c_int32_t) :: dtype = 0_c_int32_t
+    integer(c_int32_t) :: rank = 0_c_int32_t
+    integer(c_int64_t) :: shape(4) = 0_c_int64_t
+    integer(c_int64_t) :: stride(4) = 0_c_int64_t
+  end type attile_tensor
+
+  ! struct attile_support
+  type, bind(c), public :: attile_support
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    integer(c_int32_t) :: level = 0_c_int32_t
+    integer(c_int32_t) :: status = 0_c_int32_t
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    character(kind=c_char) :: kernel(96) = c_null_char
+    character(kind=c_char) :: text(256) = c_null_char
+    real(c_double) :: flops = 0.0_c_double
+    real(c_double) :: bytes = 0.0_c_double
+    integer(c_int32_t) :: tile_m = 0_c_int32_t
+    integer(c_int32_t) :: tile_n = 0_c_int32_t
+    integer(c_int32_t) :: tile_k = 0_c_int32_t
+    integer(c_int32_t) :: threads = 0_c_int32_t
+    integer(c_int32_t) :: registers = 0_c_int32_t
+    integer(c_int32_t) :: shared_bytes = 0_c_int32_t
+    integer(c_int32_t) :: blocks_per_unit = 0_c_int32_t
+    integer(c_int32_t) :: splits = 0_c_int32_t
+    integer(c_int64_t) :: blocks = 0_c_int64_t
+    real(c_double) :: predicted_share = 0.0_c_double
+  end type attile_support
+
+  ! struct attile_gemm_args
+  type, bind(c), public :: attile_gemm_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(attile_tensor) :: a
+    type(attile_tensor) :: b
+    type(attile_tensor) :: c
+    type(attile_tensor) :: d
+    real(c_double) :: alpha = 0.0_c_double
+    real(c_double) :: beta = 0.0_c_double
+    type(attile_tensor) :: bias
+    integer(c_int32_t) :: bias_axis = 0_c_int32_t
+    integer(c_int32_t) :: activation = 0_c_int32_t
+  end type attile_gemm_args
+
+  ! struct attile_attention_args
+  type, bind(c), public :: attile_attention_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(attile_tensor) :: q
+    type(attile_tensor) :: k
+    type(attile_tensor) :: v
+    type(attile_tensor) :: o
+    type(attile_tensor) :: lse
+    real(c_double) :: scale = 0.0_c_double
+    real(c_double) :: softcap = 0.0_c_double
+    integer(c_int32_t) :: mask = 0_c_int32_t
+    integer(c_int32_t) :: reserved = 0_c_int32_t
+    integer(c_int64_t) :: window_left = 0_c_int64_t
+    integer(c_int64_t) :: window_right = 0_c_int64_t
+    type(attile_tensor) :: bias
+    type(attile_tensor) :: allowed
+    type(attile_tensor) :: alibi_slopes
+    type(attile_tensor) :: sinks
+    type(attile_tensor) :: key_lengths
+    type(attile_tensor) :: cu_len_q
+    type(attile_tensor) :: cu_len_k
+    integer(c_int64_t) :: max_len_q = 0_c_int64_t
+    integer(c_int64_t) :: max_len_k = 0_c_int64_t
+    type(attile_tensor) :: block_table
+  end type attile_attention_args
+
+  ! struct attile_attention_backward_args
+  type, bind(c), public :: attile_attention_backward_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(c_ptr) :: forward = c_null_ptr  ! const attile_attention_args *
+    type(attile_tensor) :: dout
+    type(attile_tensor) :: dq
+    type(attile_tensor) :: dk
+    type(attile_tensor) :: dv
+    type(attile_tensor) :: dbias
+    type(attile_tensor) :: dsinks
+  end type attile_attention_backward_args
+
+  ! struct attile_attention_merge_args
+  type, bind(c), public :: attile_attention_merge_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(c_ptr) :: o_parts = c_null_ptr  ! const attile_tensor *
+    type(c_ptr) :: lse_parts = c_null_ptr  ! const attile_tensor *
+    integer(c_int64_t) :: parts = 0_c_int64_t
+    type(attile_tensor) :: o
+    type(attile_tensor) :: lse
+  end type attile_attention_merge_args
+
+  ! struct attile_reduce_args
+  type, bind(c), public :: attile_reduce_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(attile_tensor) :: x
+    type(attile_tensor) :: y
+    integer(c_int32_t) :: op = 0_c_int32_t
+    integer(c_int32_t) :: axis = 0_c_int32_t
+  end type attile_reduce_args
+
+  ! struct attile_softmax_args
+  type, bind(c), public :: attile_softmax_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(attile_tensor) :: x
+    type(attile_tensor) :: y
+    integer(c_int32_t) :: axis = 0_c_int32_t
+    integer(c_int32_t) :: reserved = 0_c_int32_t
+  end type attile_softmax_args
+end module attile_types

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of any library as attile_tensor, without a copy: NumPy, ``__cuda_array_interface__`` (CuPy, Numba), DLPack (PyTorch, JAX and others)."""
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _structs as s
+
+
+class View(NamedTuple):
+    """A tensor, what must stay alive while it is used, whether it may be written, and the stream its owner works on."""
+
+    tensor: s.Tensor
+    keep: Any
+    writable: bool
+    stream: int
+    device: int  # ATTILE_DEVICE_ constant
+
+
+_NUMPY = {"f4": s.F32, "f8": s.F64, "f2": s.F16, "i4": s.I32, "u1": s.U8, "b1": s.BOOL}
+
+
+def _numpy_dtype(typestr: str, name: str) -> int:
+    """From an array interface's type string; ml_dtypes' bfloat16 shows as a two-byte void or its own name."""
+    if name == "bfloat16":
+        return s.BF16
+    if typestr[0] == (">" if sys.byteorder == "little" else "<"):
+        raise TypeError(f"arrays of foreign byte order ({typestr}) are not taken; use .astype('=...')")
+    try:
+        return _NUMPY[typestr[1:]]
+    except KeyError:
+        raise TypeError(f"element type {typestr} is none of float32, float64, float16, bfloat16, int32, uint8, bool") from None
+
+
+def _tensor(data: int, dtype: int, shape: tuple[int, ...], stride: tuple[int, ...] | None) -> s.Tensor:
+    """Fields as given; the library checks the values. Strides in elements; None is dense row-major."""
+    rank = len(shape)
+    if rank > 4:
+        raise ValueError(f"an array has {rank} dimensions; at most 4 are taken")
+    if stride is None:
+        stride, step = (), 1
+        for extent in reversed(shape):
+            stride, step = (step,) + stride, step * extent
+    tensor = s.Tensor(data, dtype, rank)
+    for axis in range(rank):
+        tensor.shape[axis], tensor.stride[axis] = shape[axis], stride[axis]
+    return tensor
+
+
+def _elements(byte_strides: tuple[int, ...] | None, item: int) -> tuple[int, ...] | None:
+    if byte_strides is None:
+        return None
+    if any(step % item for step in byte_strides):
+        raise ValueError("strides that are no multiple of the element size are not taken; copy the array first")
+    return tuple(step // item for step in byte_strides)
+
+
+def _from_numpy(array: np.ndarray) -> View:
+    dtype = _numpy_dtype(array.dtype.str, array.dtype.name)
+    tensor = _tensor(array.ctypes.data, dtype, array.shape, _elements(array.strides, array.itemsize))
+    return View(tensor, array, array.flags.writeable, 0, s.DEVICE_CPU)
+
+
+def _from_cuda_interface(array: Any) -> View:
+    interface = array.__cuda_array_interface__
+    dtype = _numpy_dtype(interface["typestr"], str(getattr(array, "dtype", "")).rpartition(".")[2])
+    item = int(interface["typestr"][2:])
+    data, read_only = interface["data"]
+    tensor = _tensor(data, dtype, tuple(interface["shape"]), _elements(interface.get("strides"), item))
+    return View(tensor, array, not read_only, _cuda_stream(array, interface.get("stream")), s.DEVICE_CUDA)
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("byte_offset", ctypes.c_uint64)]
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def _from_dlpack(array: Any) -> View:
+    device_type, _ = array.__dlpack_device__()
+    on_gpu = device_type in (s.DEVICE_CUDA, s.DEVICE_ROCM)
+    stream = _cuda_stream(array, None) if on_gpu else 0
+    # The consumer names the stream it will work on, and the owner orders its pending work before it; 1 is the legacy default stream.
+    capsule = array.__dlpack__(stream=stream or 1) if on_gpu else array.__dlpack__()
+    # The capsule stays as it is ("dltensor", not "used_dltensor"), so that its own destructor gives the memory back when View.keep goes.
+    managed = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_DLTensor)).contents
+    if managed.lanes != 1:
+        raise TypeError("vector element types are not taken")
+    shape = tuple(managed.shape[axis] for axis in range(managed.ndim))
+    stride = tuple(managed.strides[axis] for axis in range(managed.ndim)) if managed.strides else None
+    tensor = _tensor((managed.data or 0) + managed.byte_offset, managed.code * 256 + managed.bits, shape, stride)
+    return View(tensor, (capsule, array), True, stream, device_type if on_gpu else s.DEVICE_CPU)
+
+
+def _cuda_stream(array: Any, from_interface: int | None) -> int:
+    """The caller's current stream in the library that owns the array: work goes where the caller's own work goes."""
+    owner = type(array).__module__.partition(".")[0]
+    if owner == "torch":
+        return sys.modules["torch"].cuda.current_stream(array.device).cuda_stream
+    if owner == "cupy":
+        return sys.modules["cupy"].cuda.get_current_stream().ptr
+    return from_interface or 0
+
+
+def view(array: Any) -> View:
+    """An array as a tensor; an array that Attile cannot look at is a TypeError that says what would do."""
+    if isinstance(array, np.ndarray):
+        return _from_numpy(array)
+    if type(array).__module__.partition(".")[0] == "torch" and array.requires_grad:
+        array = array.detach()
+    if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+        return _from_dlpack(array)
+    if hasattr(array, "__cuda_array_interface__"):
+        return _from_cuda_interface(array)
+    if hasattr(array, "__array__"):
+        return _from_numpy(np.asarray(array))
+    raise TypeError(f"{type(array).__name__} is no array: a NumPy array, or an object with __dlpack__ or __cuda_array_interface__, is expected")
+
+
+def empty_like(array: Any, shape: tuple[int, ...], dtype: int | None = None) -> Any:
+    """A new array of another shape, of the same library and on the same device as `array`; dtype None keeps its type."""
+    owner = type(array).__module__.partition(".")[0]
+    if owner == "torch":
+        torch = sys.modules["torch"]
+        return array.new_empty(shape, dtype=None if dtype is None else {s.F32: torch.float32, s.F64: torch.float64}[dtype])
+    if owner == "cupy":
+        cupy = sys.modules["cupy"]
+        return cupy.empty(shape, dtype=array.dtype if dtype is None else {s.F32: "f4", s.F64: "f8"}[dtype])
+    if isinstance(array, np.ndarray) or (hasattr(array, "__array__") and not hasattr(array, "__cuda_array_interface__")):
+        return np.empty(shape, np.asarray(array).dtype if dtype is None else {s.F32: np.float32, s.F64: np.float64}[dtype])
+    raise TypeError(f"give `out`: Attile does not know how to make a new {type(array).__name__}")

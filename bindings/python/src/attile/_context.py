@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts and the operations on them. Formulas, shapes and conventions are those of attile.h and docs/numerics.md."""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import threading
+from typing import Any, Optional, Sequence, Union
+
+from . import _structs as s
+from ._arrays import View, empty_like, view
+from ._library import check, library
+
+Array = Any
+"""A NumPy array, or an object with ``__dlpack__`` or ``__cuda_array_interface__``."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Info:
+    """What a context runs on."""
+
+    backend: str
+    backend_version: str
+    device_name: str
+    arch: str
+    device_type: int
+    device_index: int
+    compute_units: int
+    threads: int
+    memory_total: int
+    memory_free: int
+    peak_flops_f32: float
+    peak_bandwidth: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Support:
+    """How a call would run: ``level`` is "native", "emulated" or "none", and ``text`` says why."""
+
+    level: str
+    status: int
+    kernel: str
+    text: str
+    workspace_bytes: int
+    flops: float
+    bytes: float
+
+
+def _choose(table: dict, what: str, value: Optional[str]) -> int:
+    try:
+        return table[value]
+    except (KeyError, TypeError):
+        names = ", ".join(repr(name) for name in table if name)
+        raise ValueError(f"{what} is {value!r}; expected one of {names}") from None
+
+
+class _Call:
+    """Collects the arrays of one call: fills the struct, keeps the memory alive, finds the stream."""
+
+    def __init__(self, args: Any):
+        self.args, self.views, self.stream = args, [], 0
+
+    def put(self, name: str, array: Optional[Array], output: bool = False) -> None:
+        if array is None:
+            return
+        found = view(array)
+        if output and not found.writable:
+            raise ValueError(f"{name} is read-only")
+        setattr(self.args, name, found.tensor)
+        self.add(found)
+
+    def add(self, found: View) -> None:
+        self.views.append(found)
+        self.stream = self.stream or found.stream
+
+    def finish(self, stream: Optional[int], flags: int) -> None:
+        self.args.stream = self.stream if stream is None else stream
+        self.args.flags = flags
+
+
+class Context:
+    """One backend on one device. Use it from any number of threads; the GIL is released while the library works.
+
+    ``backend`` is a name ("cuda", "cuda:1", "cpu"), a list "cuda,cpu" or "auto"; None takes the variable ATTILE_BACKEND.
+    """
+
+    def __init__(self, backend: Optional[str] = None, threads: int = 0):
+        options = s.ContextOptions(backend=None if backend is None else backend.encode(), threads=threads)
+        handle = ctypes.c_void_p()
+        self._handle: Optional[ctypes.c_void_p] = None
+        check(library().attile_context_create(ctypes.byref(options), ctypes.byref(handle)))
+        self._handle = handle
+
+    def close(self) -> None:
+        """Waits for the context's work and releases it. Later calls on it fail."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            library().attile_context_destroy(handle)
+
+    def __enter__(self) -> "Context":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.close()
+
+    @property
+    def info(self) -> Info:
+        """The backend and its device."""
+        found = s.ContextInfo()
+        check(library().attile_context_get_info(self._handle, ctypes.byref(found)))
+        values = {field.name: getattr(found, field.name) for field in dataclasses.fields(Info)}
+        return Info(**{name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()})
+
+    def synchronize(self, stream: int = 0) -> None:
+        """Wait until everything queued on a stream is done; 0 is the default stream."""
+        check(library().attile_synchronize(self._handle, stream))
+
+    def _run(self, operation: str, call: _Call) -> None:
+        check(getattr(library(), f"attile_{operation}")(self._handle, ctypes.byref(call.args)))
+
+    def _query(self, operation: str, call: _Call) -> Support:
+        found = s.Support()
+        check(getattr(library(), f"attile_{operation}_query")(self._handle, ctypes.byref(call.args), ctypes.byref(found)))
+        level = {s.SUPPORT_NONE: "none", s.SUPPORT_EMULATED: "emulated", s.SUPPORT_NATIVE: "native"}[found.level]
+        return Support(level, found.status, found.kernel.decode(), found.text.decode(), found.workspace_bytes, found.flops, found.bytes)
+
+    def gemm(self, a: Array, b: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
+             bias_axis: Optional[str] = None, activation: Optional[str] = None, flags: int = 0, stream: Optional[int] = None, query: bool = False) -> Any:
+        """activation(alpha a b + beta c + bias) for a [..., M, K] and b [..., K, N], batch axes broadcast; returns ``out``.
+
+        ``bias_axis`` "columns" (length N, the default with a bias) or "rows" (length M); ``activation`` None, "relu", "gelu", "gelu_tanh", "silu".
+        ``query=True`` returns a Support instead of computing.
+        """
+        call = _Call(s.GemmArgs(alpha=alpha, beta=beta, activation=_choose(s.ACTIVATIONS, "activation", activation)))
+        call.args.bias_axis = _choose(s.BIAS_AXES, "bias_axis", bias_axis or ("columns" if bias is not None else None))
+        for name, array in (("a", a), ("b", b), ("c", c), ("bias", bias)):
+            call.put(name, array)
+        if out is None:
+            out = empty_like(a, _gemm_shape(call.args.a, call.args.b))
+        call.put("d", out, output=True)
+        call.finish(stream, flags)
+        if query:
+            return self._query("gemm", call)
+        self._run("gemm", call)
+        return out
+
+    def attention(self, q: Array, k: Array, v: Array, *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, scale: float = 0.0, softcap: float = 0.0,
+                  mask: Optional[str] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
+                  alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
+                  cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, flags: int = 0,
+                  stream: Optional[int] = None, query: bool = False) -> Any:
+        """softmax(scale q k^T) v for q [B, Hq, Lq, D], k [B, Hkv, Lk, D], v [B, Hkv, Lk, Dv], with every option of attile_attention().
+
+        ``mask``: None, "causal_top_left", "causal_bottom_right", or "window_top_left" / "window_bottom_right" with ``window=(left, right)``, -1 open.
+        ``lse``: True makes an array for the log-sum-exp and returns (out, lse); an array is filled. ``query=True`` returns a Support.
+        """
+        call, made = self._forward(q, k, v, out, lse, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes,
+                                   sinks=sinks, key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k,
+                                   block_table=block_table)
+        call.finish(stream, flags)
+        if query:
+            return self._query("attention", call)
+        self._run("attention", call)
+        return made if lse is not None else made[0]
+
+    def _forward(self, q: Array, k: Array, v: Array, out: Optional[Array], lse: Union[None, bool, Array], *, scale: float, softcap: float, mask: Optional[str],
+                 window: Sequence[int], max_len_q: int, max_len_k: int, **optional: Optional[Array]) -> tuple[_Call, tuple[Array, Optional[Array]]]:
+        left, right = window
+        call = _Call(s.AttentionArgs(scale=scale, softcap=softcap, mask=_choose(s.MASKS, "mask", mask), window_left=left, window_right=right,
+                                     max_len_q=max_len_q, max_len_k=max_len_k))
+        for name, array in {"q": q, "k": k, "v": v, **optional}.items():
+            call.put(name, array)
+        shape_q, shape_v = call.args.q.shape, call.args.v.shape
+        if out is None:
+            out = empty_like(q, (shape_q[0], shape_q[1], shape_q[2], shape_v[3]))
+        if lse is True:
+            lse = empty_like(q, tuple(shape_q[:3]), s.F64 if call.args.q.dtype == s.F64 else s.F32)
+        elif lse is False:
+            lse = None
+        call.put("o", out, output=True)
+        call.put("lse", lse, output=True)
+        return call, (out, lse)
+
+    def attention_backward(self, dout: Array, q: Array, k: Array, v: Array, out: Array, lse: Array, *, dq: Optional[Array] = None, dk: Optional[Array] = None,
+                           dv: Optional[Array] = None, dbias: Optional[Array] = None, dsinks: Optional[Array] = None, scale: float = 0.0, softcap: float = 0.0,
+                           mask: Optional[str] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
+                           alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
+                           cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, flags: int = 0, stream: Optional[int] = None) -> tuple[Array, Array, Array]:
+        """Gradients (dq, dk, dv) of attention; options as in the forward call, whose ``out`` and ``lse`` are inputs here."""
+        forward, _ = self._forward(q, k, v, out, lse, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes,
+                                   sinks=sinks, key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k)
+        call = _Call(s.AttentionBackwardArgs(forward=ctypes.pointer(forward.args)))
+        call.views, call.stream = list(forward.views), forward.stream
+        made = tuple(given if given is not None else empty_like(source, tuple(view(source).tensor.shape[:4])) for given, source in ((dq, q), (dk, k), (dv, v)))
+        call.put("dout", dout)
+        for name, array in zip(("dq", "dk", "dv", "dbias", "dsinks"), made + (dbias, dsinks)):
+            call.put(name, array, output=True)
+        call.finish(stream, flags)
+        self._run("attention_backward", call)
+        return made  # type: ignore[return-value]
+
+    def attention_merge(self, o_parts: Sequence[Array], lse_parts: Sequence[Array], *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, flags: int = 0,
+                        stream: Optional[int] = None) -> Any:
+        """Combine attention over disjoint ranges of keys; returns ``out``, or (out, lse) if ``lse`` is asked for as in attention()."""
+        if len(o_parts) != len(lse_parts):
+            raise ValueError(f"{len(o_parts)} o_parts and {len(lse_parts)} lse_parts; as many of each are expected")
+        parts = len(o_parts)
+        call = _Call(s.AttentionMergeArgs(parts=parts))
+        tables = {}
+        for name, arrays in (("o_parts", o_parts), ("lse_parts", lse_parts)):
+            tables[name] = (s.Tensor * max(parts, 1))()
+            for index, array in enumerate(arrays):
+                found = view(array)
+                tables[name][index] = found.tensor
+                call.add(found)
+            setattr(call.args, name, tables[name])
+        if out is None and parts:
+            out = empty_like(o_parts[0], tuple(tables["o_parts"][0].shape[:4]))
+        if lse is True and parts:
+            lse = empty_like(lse_parts[0], tuple(tables["lse_parts"][0].shape[:3]))
+        call.put("o", out, output=True)
+        call.put("lse", None if isinstance(lse, bool) else lse, output=True)
+        call.finish(stream, flags)
+        self._run("attention_merge", call)
+        return (out, lse) if lse is not None and lse is not False else out
+
+    def reduce(self, x: Array, op: str, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None) -> Array:
+        """"sum", "max", "min" or "mean" over one axis, which stays with extent 1; returns ``out``."""
+        call = _Call(s.ReduceArgs(op=_choose(s.REDUCTIONS, "op", op), axis=axis))
+        call.put("x", x)
+        if out is None:
+            rank = call.args.x.rank
+            out = empty_like(x, tuple(1 if i == axis % max(rank, 1) else call.args.x.shape[i] for i in range(rank)))
+        call.put("y", out, output=True)
+        call.finish(stream, flags)
+        self._run("reduce", call)
+        return out
+
+    def softmax(self, x: Array, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None) -> Array:
+        """Softmax over one axis; ``out`` may be ``x``. Returns ``out``."""
+        call = _Call(s.SoftmaxArgs(axis=axis))
+        call.put("x", x)
+        if out is None:
+            out = empty_like(x, tuple(call.args.x.shape[: call.args.x.rank]))
+        call.put("y", out, output=True)
+        call.finish(stream, flags)
+        self._run("softmax", call)
+        return out
+
+
+def _gemm_shape(a: s.Tensor, b: s.Tensor) -> tuple[int, ...]:
+    """Shape of a b by the broadcasting rules. Wrong inner extents are the library's to report, so they are not looked at."""
+    if a.rank < 2 or b.rank < 2:
+        raise ValueError(f"a and b have {a.rank} and {b.rank} dimensions; at least 2 are expected")
+    batch: list[int] = []
+    for back in range(3, max(a.rank, b.rank) + 1):
+        extents = [t.shape[t.rank - back] for t in (a, b) if t.rank >= back]
+        batch.insert(0, extents[0] if len(extents) == 1 or extents[0] != 1 else extents[1])
+    return (*batch, a.shape[a.rank - 2], b.shape[b.rank - 1])
+
+
+_default: Optional[Context] = None
+_default_lock = threading.Lock()
+
+
+def default_context() -> Context:
+    """The context that the module-level functions use, opened at their first call by ATTILE_BACKEND."""
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = Context()
+        return _default

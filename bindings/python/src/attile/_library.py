@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds libattile and declares its functions. Nothing is loaded before the first use."""
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import functools
+import os
+import pathlib
+
+from . import _structs as s
+
+SONAME = "libattile.so.1"
+
+
+class AttileError(RuntimeError):
+    """A failed call: ``status`` is the code, ``name`` its name, ``message`` the library's sentence."""
+
+    def __init__(self, status: int, name: str, message: str):
+        super().__init__(f"{name}: {message}")
+        self.status, self.name, self.message = status, name, message
+
+
+class AttileArgumentError(AttileError, ValueError):
+    """The arguments are wrong (status 1xxx)."""
+
+
+class AttileUnsupportedError(AttileError, NotImplementedError):
+    """The backend cannot do it (status 2xxx); the message says why."""
+
+
+class AttileMemoryError(AttileError, MemoryError):
+    """Memory is exhausted (status 4xxx)."""
+
+
+def _candidates() -> list[str]:
+    """Where the library may be, best first: ATTILE_LIBRARY, a copy in the package, then the system's loader."""
+    explicit = os.environ.get("ATTILE_LIBRARY")
+    if explicit:
+        return [explicit]
+    beside = pathlib.Path(__file__).resolve().parent / "lib" / SONAME
+    found = ctypes.util.find_library("attile")
+    return ([str(beside)] if beside.exists() else []) + [SONAME] + ([found] if found else [])
+
+
+@functools.lru_cache(maxsize=None)
+def library() -> ctypes.CDLL:
+    """The loaded library; the error tells every place that was tried."""
+    failures = []
+    for path in _candidates():
+        try:
+            return _declare(ctypes.CDLL(path))
+        except OSError as error:
+            failures.append(f"{path}: {error}")
+    raise ImportError("libattile was not found; set ATTILE_LIBRARY to the path of libattile.so.1. Tried:\n  " + "\n  ".join(failures))
+
+
+def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
+    """Argument and result types of every function used. ctypes releases the GIL while a function of a CDLL runs."""
+    void, i32, i64, f64, text = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_double, ctypes.c_char_p
+    to = ctypes.POINTER
+    functions = {
+        "attile_version": (i32, []),
+        "attile_status_name": (text, [i32]),
+        "attile_last_error": (i64, [void, i64]),
+        "attile_backend_report": (i64, [void, i64]),
+        "attile_add_backend_directory": (i32, [text]),
+        "attile_context_create": (i32, [to(s.ContextOptions), to(void)]),
+        "attile_context_destroy": (None, [void]),
+        "attile_context_get_info": (i32, [void, to(s.ContextInfo)]),
+        "attile_alloc": (i32, [void, i32, i64, to(void)]),
+        "attile_free": (i32, [void, void]),
+        "attile_copy": (i32, [void, void, void, i64, void]),
+        "attile_prefetch": (i32, [void, void, i64, i32, void]),
+        "attile_memory_kind": (i32, [void, void, to(i32)]),
+        "attile_stream_create": (i32, [void, to(void)]),
+        "attile_stream_destroy": (i32, [void, void]),
+        "attile_synchronize": (i32, [void, void]),
+    }
+    for name, args in s.OPERATIONS.items():
+        functions[f"attile_{name}"] = (i32, [void, to(args)])
+        functions[f"attile_{name}_query"] = (i32, [void, to(args), to(s.Support)])
+        functions[f"attile_{name}_init"] = (None, [to(args), ctypes.c_uint64])
+    for prefix, real in (("s", ctypes.c_float), ("d", f64)):
+        functions[f"attile_{prefix}gemm"] = (i32, [void, i32, i32, i32, i64, i64, i64, f64, to(real), i64, to(real), i64, f64, to(real), i64])
+    for name, (result, arguments) in functions.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    return lib
+
+
+def text_of(function: ctypes._CFuncPtr) -> str:  # type: ignore[name-defined]
+    """The whole text of a function that fills (buffer, capacity) and returns the bytes needed."""
+    needed = 0
+    while True:
+        buffer = ctypes.create_string_buffer(max(needed, 1))
+        now = function(buffer, len(buffer))
+        if now <= len(buffer):
+            return buffer.value.decode("utf-8", "replace")
+        needed = now
+
+
+def check(status: int) -> None:
+    """Raise what a status stands for."""
+    if status == 0:
+        return
+    lib = library()
+    kind = {1: AttileArgumentError, 2: AttileUnsupportedError, 4: AttileMemoryError}.get(status // 1000, AttileError)
+    raise kind(status, lib.attile_status_name(status).decode(), text_of(lib.attile_last_error))

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Finds libattile: in `ATTILE_DIR` (a prefix, or the folder that holds the library), else by pkg-config. No crate is needed for either.
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    println!("cargo:rerun-if-env-changed=ATTILE_DIR");
+    println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
+    println!("cargo:rustc-link-lib=dylib=attile");
+    let folder = match std::env::var_os("ATTILE_DIR") {
+        Some(given) => in_prefix(Path::new(&given))
+            .ok_or_else(|| format!("ATTILE_DIR is {:?}, and no libattile.so lies in it, its lib or its lib/<triplet>", given)),
+        None => by_pkg_config(),
+    };
+    match folder {
+        Ok(Some(folder)) => {
+            println!("cargo:rustc-link-search=native={}", folder.display());
+            // Crates that depend on this one can set a run path with DEP_ATTILE_LIB.
+            println!("cargo:lib={}", folder.display());
+        }
+        Ok(None) => {} // the linker knows the folder by itself
+        // Documentation and checks need no library; a link without one fails and names attile.
+        Err(why) => println!("cargo:warning=libattile was not found: {}; set ATTILE_DIR to its prefix", why),
+    }
+}
+
+fn in_prefix(prefix: &Path) -> Option<Option<PathBuf>> {
+    let mut candidates = vec![prefix.to_path_buf(), prefix.join("lib"), prefix.join("lib64")];
+    if let Ok(entries) = std::fs::read_dir(prefix.join("lib")) {
+        candidates.extend(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()));
+    }
+    candidates.into_iter().find(|folder| folder.join("libattile.so").exists()).map(Some)
+}
+
+fn by_pkg_config() -> Result<Option<PathBuf>, String> {
+    let output = Command::new("pkg-config")
+        .args(["--libs-only-L", "attile >= 1.0"])
+        .output()
+        .map_err(|error| format!("pkg-config cannot be run ({})", error))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.split_whitespace().find_map(|word| word.strip_prefix("-L")).map(PathBuf::from))
+}

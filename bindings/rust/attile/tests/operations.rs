@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every operation against plain loops in f64, errors, memory, threads. Runs on the backend that the environment selects.
+use attile::{Activation, Context, Level, Mask, MemoryKind, ReduceOp, TensorMut, TensorRef};
+
+/// Numbers in [-1, 1), the same on every machine.
+fn random(seed: u64, len: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1u32 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn assert_close(found: &[f32], expected: &[f64], tolerance: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (i, (f, e)) in found.iter().zip(expected).enumerate() {
+        let error = (f64::from(*f) - e).abs();
+        assert!(error <= tolerance, "element {}: {} instead of {}", i, f, e);
+    }
+}
+
+/// One head: q [lq, d], k [lk, d], v [lk, d]; row i sees keys up to `last(i)`.
+fn attention(q: &[f32], k: &[f32], v: &[f32], d: usize, last: impl Fn(usize) -> usize) -> (Vec<f64>, Vec<f64>) {
+    let (mut o, mut lse) = (Vec::new(), Vec::new());
+    for (i, row) in q.chunks(d).enumerate() {
+        let scores: Vec<f64> = k
+            .chunks(d)
+            .take(last(i) + 1)
+            .map(|key| row.iter().zip(key).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>() / (d as f64).sqrt())
+            .collect();
+        let max = scores.iter().cloned().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = scores.iter().map(|s| (s - max).exp()).sum();
+        lse.push(max + sum.ln());
+        for c in 0..d {
+            o.push(scores.iter().zip(v.chunks(d)).map(|(s, value)| (s - max).exp() / sum * f64::from(value[c])).sum());
+        }
+    }
+    (o, lse)
+}
+
+#[test]
+fn gemm_with_epilogue_and_accumulation() {
+    let context = Context::new().unwrap();
+    let (m, n, k) = (5usize, 7, 4);
+    let (a, b, bias) = (random(1, m * k), random(2, k * n), random(3, n));
+    let mut d = vec![f32::NAN; m * n];
+    let [mi, ni, ki] = [m as i64, n as i64, k as i64];
+    context
+        .gemm(TensorRef::new(&a, &[mi, ki]).unwrap(), TensorRef::new(&b, &[ki, ni]).unwrap(), TensorMut::new(&mut d, &[mi, ni]).unwrap())
+        .alpha(2.0)
+        .bias_columns(TensorRef::new(&bias, &[ni]).unwrap())
+        .activation(Activation::Relu)
+        .run()
+        .unwrap();
+    let product = |i: usize, j: usize| (0..k).map(|p| f64::from(a[i * k + p]) * f64::from(b[p * n + j])).sum::<f64>();
+    let expected: Vec<f64> = (0..m * n).map(|at| (2.0 * product(at / n, at % n) + f64::from(bias[at % n])).max(0.0)).collect();
+    assert_close(&d, &expected, 1e-5);
+
+    let before = d.clone();
+    // B as the transpose of memory that holds it N by K.
+    let bt: Vec<f32> = (0..n * k).map(|at| b[at % k * n + at / k]).collect();
+    context
+        .gemm(
+            TensorRef::new(&a, &[mi, ki]).unwrap(),
+            TensorRef::strided(&bt, &[ki, ni], &[1, ki], 0).unwrap(),
+            TensorMut::new(&mut d, &[mi, ni]).unwrap(),
+        )
+        .accumulate(0.5)
+        .run()
+        .unwrap();
+    let expected: Vec<f64> = (0..m * n).map(|at| product(at / n, at % n) + 0.5 * f64::from(before[at])).collect();
+    assert_close(&d, &expected, 1e-5);
+}
+
+#[test]
+fn attention_forward_backward_and_merge() {
+    let context = Context::new().unwrap();
+    let (l, d) = (6usize, 8usize);
+    let (q, k, v) = (random(4, l * d), random(5, l * d), random(6, l * d));
+    let shape = [1, 1, l as i64, d as i64];
+    let (mut o, mut lse) = (vec![f32::NAN; l * d], vec![f32::NAN; l]);
+    context
+        .attention(
+            TensorRef::new(&q, &shape).unwrap(),
+            TensorRef::new(&k, &shape).unwrap(),
+            TensorRef::new(&v, &shape).unwrap(),
+            TensorMut::new(&mut o, &shape).unwrap(),
+        )
+        .mask(Mask::CausalTopLeft)
+        .lse(TensorMut::new(&mut lse, &shape[..3]).unwrap())
+        .run()
+        .unwrap();
+    let (expected, expected_lse) = attention(&q, &k, &v, d, |i| i);
+    assert_close(&o, &expected, 1e-5);
+    assert_close(&lse, &expected_lse, 1e-5);
+
+    // dv of a gradient of ones: column sums of the probabilities, which add up to the number of rows.
+    let ones = vec![1.0f32; l * d];
+    let (mut dq, mut dk, mut dv) = (vec![f32::NAN; l * d], vec![f32::NAN; l * d], vec![f32::NAN; l * d]);
+    let backward = context
+        .attention_backward(
+            [TensorRef::new(&q, &shape).unwrap(), TensorRef::new(&k, &shape).unwrap(), TensorRef::new(&v, &shape).unwrap()],
+            [TensorRef::new(&o, &shape).unwrap(), TensorRef::new(&lse, &shape[..3]).unwrap()],
+            TensorRef::new(&ones, &shape).unwrap(),
+            [TensorMut::new(&mut dq, &shape).unwrap(), TensorMut::new(&mut dk, &shape).unwrap(), TensorMut::new(&mut dv, &shape).unwrap()],
+        )
+        .mask(Mask::CausalTopLeft);
+    backward.run().unwrap();
+    let total: f64 = dv.iter().step_by(d).map(|x| f64::from(*x)).sum();
+    assert!((total - l as f64).abs() <= 1e-5, "{}", total);
+    assert!(dq.iter().chain(&dk).all(|x| x.is_finite()));
+
+    // Two ranges of keys, merged, are the whole.
+    let mut parts = Vec::new();
+    for keys in [0..2 * d, 2 * d..l * d] {
+        let part = [1, 1, (keys.len() / d) as i64, d as i64];
+        let (mut o, mut lse) = (vec![f32::NAN; l * d], vec![f32::NAN; l]);
+        context
+            .attention(
+                TensorRef::new(&q, &shape).unwrap(),
+                TensorRef::new(&k[keys.clone()], &part).unwrap(),
+                TensorRef::new(&v[keys.clone()], &part).unwrap(),
+                TensorMut::new(&mut o, &shape).unwrap(),
+            )
+            .lse(TensorMut::new(&mut lse, &shape[..3]).unwrap())
+            .run()
+            .unwrap();
+        parts.push((o, lse));
+    }
+    let mut merged = vec![f32::NAN; l * d];
+    let views: Vec<_> = parts.iter().map(|p| (TensorRef::new(&p.0, &shape).unwrap(), TensorRef::new(&p.1, &shape[..3]).unwrap())).collect();
+    context.attention_merge(&views, TensorMut::new(&mut merged, &shape).unwrap()).run().unwrap();
+    assert_close(&merged, &attention(&q, &k, &v, d, |_| l - 1).0, 1e-5);
+}
+
+#[test]
+fn reductions_and_softmax() {
+    let context = Context::new().unwrap();
+    let mut x = random(7, 12);
+    let mut y = vec![f32::NAN; 4];
+    context.reduce(ReduceOp::Sum, TensorRef::new(&x, &[3, 4]).unwrap(), 0, TensorMut::new(&mut y, &[1, 4]).unwrap()).run().unwrap();
+    let expected: Vec<f64> = (0..4).map(|j| (0..3).map(|i| f64::from(x[i * 4 + j])).sum()).collect();
+    assert_close(&y, &expected, 1e-6);
+    let before = x.clone();
+    context.softmax_in_place(TensorMut::new(&mut x, &[3, 4]).unwrap(), -1).run().unwrap();
+    let expected: Vec<f64> =
+        (0..12).map(|at| f64::from(before[at]).exp() / (0..4).map(|j| f64::from(before[at / 4 * 4 + j]).exp()).sum::<f64>()).collect();
+    assert_close(&x, &expected, 1e-6);
+}
+
+#[test]
+fn device_memory_and_query() {
+    let context = Context::new().unwrap();
+    let (a, b) = (context.upload(&random(8, 6)).unwrap(), context.upload(&random(9, 6)).unwrap());
+    let mut d = context.alloc::<f32>(MemoryKind::Device, 4).unwrap();
+    let mut zeros = [1.0f32; 4];
+    d.read(&mut zeros).unwrap();
+    assert_eq!(zeros, [0.0; 4]);
+    let call = context.gemm(a.view(&[2, 3]).unwrap(), b.view(&[3, 2]).unwrap(), d.view_mut(&[2, 2]).unwrap());
+    let support = call.query().unwrap();
+    assert_ne!(support.level, Level::None);
+    assert_eq!(support.flops, 24.0);
+    let stream = context.stream().unwrap();
+    // SAFETY: the stream is synchronized before anything is read or dropped.
+    unsafe { context.gemm(a.view(&[2, 3]).unwrap(), b.view(&[3, 2]).unwrap(), d.view_mut(&[2, 2]).unwrap()).run_on(&stream).unwrap() };
+    stream.synchronize().unwrap();
+    let mut found = [f32::NAN; 4];
+    d.read(&mut found).unwrap();
+    assert!(found.iter().all(|x| x.is_finite() && *x != 0.0));
+    assert!(d.read(&mut [0.0; 3]).is_err());
+}
+
+#[test]
+fn wrong_arguments_are_errors_with_the_librarys_sentence() {
+    let context = Context::new().unwrap();
+    let (x, mut d) = ([0.0f32; 6], [0.0f32; 4]);
+    let error = context
+        .gemm(TensorRef::new(&x, &[2, 3]).unwrap(), TensorRef::new(&x, &[2, 3]).unwrap(), TensorMut::new(&mut d, &[2, 2]).unwrap())
+        .run()
+        .unwrap_err();
+    assert_eq!(error.code(), attile::sys::ATTILE_ERROR_SHAPE_MISMATCH);
+    assert!(error.to_string().starts_with("ATTILE_ERROR_SHAPE_MISMATCH: gemm"), "{}", error);
+    assert_eq!(Context::open("nosuch").unwrap_err().code(), attile::sys::ATTILE_ERROR_BACKEND_NOT_FOUND);
+    assert!(attile::backend_report().contains("nosuch"));
+    assert!(Context::open("no\0such").is_err());
+}
+
+#[test]
+fn views_stay_inside_their_slices() {
+    let x = [0.0f32; 6];
+    assert!(TensorRef::new(&x, &[2, 4]).is_err());
+    assert!(TensorRef::new(&x, &[-1]).is_err());
+    assert!(TensorRef::new(&x, &[]).is_err());
+    assert!(TensorRef::new(&x, &[1, 1, 1, 1, 1]).is_err());
+    assert!(TensorRef::strided(&x, &[6], &[-1], 5).is_ok());
+    assert!(TensorRef::strided(&x, &[6], &[-1], 4).is_err());
+    assert!(TensorRef::strided(&x, &[3], &[i64::MAX], 0).is_err());
+    assert!(TensorRef::strided(&x, &[100], &[0], 5).is_ok());
+    assert!(TensorRef::new(&x, &[0, i64::MAX, i64::MAX, i64::MAX]).is_ok());
+    assert!(TensorRef::new(&x, &[i64::MAX; 4]).is_err());
+    assert!(TensorRef::new(&[] as &[f32], &[0]).is_ok());
+}
+
+#[test]
+fn threads_share_a_context() {
+    let context = Context::new().unwrap();
+    let x = random(10, 64);
+    let expected = {
+        let mut y = vec![0.0f32; 64];
+        context.softmax(TensorRef::new(&x, &[8, 8]).unwrap(), 1, TensorMut::new(&mut y, &[8, 8]).unwrap()).run().unwrap();
+        y
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let mut y = vec![f32::NAN; 64];
+                    context.softmax(TensorRef::new(&x, &[8, 8]).unwrap(), 1, TensorMut::new(&mut y, &[8, 8]).unwrap()).run().unwrap();
+                    assert_eq!(y, expected);
+                }
+            });
+        }
+    });
+}
