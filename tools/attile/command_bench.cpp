@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// attile bench: a short run of the bench cases that suit the device, with median, spread and rate.
+#include <regex.h>
+
+#include <cstdio>
+#include <map>
+
+#include "bench_cases.h"
+#include "cli.h"
+#include "commands.h"
+#include "json.h"
+#include "measure.h"
+#include "progress.h"
+#include "replace_file.h"
+#include "table.h"
+
+namespace attile::cli {
+namespace {
+
+using bench::BenchCase;
+using bench::BenchRun;
+using bench::Size;
+
+// A POSIX extended regular expression, searched for anywhere in the text.
+class Filter {
+  public:
+    explicit Filter(const std::string &expression) {
+        if (regcomp(&compiled_, expression.c_str(), REG_EXTENDED | REG_NOSUB) != 0)
+            throw Failure("--filter '" + expression + "' is no regular expression");
+    }
+    ~Filter() { regfree(&compiled_); }
+    Filter(const Filter &) = delete;
+    Filter &operator=(const Filter &) = delete;
+    bool matches(const std::string &text) const { return regexec(&compiled_, text.c_str(), 0, nullptr, 0) == 0; }
+
+  private:
+    regex_t compiled_ = {};
+};
+
+std::vector<BenchCase> choose(const BenchOptions &options, const attile_context_info &info) {
+    std::string size = options.size;
+    const bool named = !size.empty();
+    if (!named) size = info.device_type == ATTILE_DEVICE_CPU ? "medium" : "large";
+    const Filter filter(options.filter);
+    std::vector<BenchCase> chosen;
+    for (BenchCase &one : bench::bench_cases()) {
+        // Tiny cases go with the device's own: they tell what a call costs.
+        const bool fits = bench::size_name(one.size) == size || (!named && one.size == Size::kTiny);
+        if (fits && filter.matches(one.id)) chosen.push_back(std::move(one));
+    }
+    if (chosen.empty())
+        throw Failure("no case" + (options.filter.empty() ? std::string() : " matches '" + options.filter + "'") +
+                      " (attile bench --list shows them)");
+    return chosen;
+}
+
+struct Result {
+    std::string kernel;
+    std::string why;  // Not empty: not run.
+    Timing timing;
+    double flops = 0, bytes = 0;
+};
+
+// What to expect of the next case of an operation, from the last one that ran: cases of an operation grow.
+struct Rate {
+    double seconds = 0, work = 0;
+};
+
+double work_of(const BenchCase &one, const attile_support &support) { return one.memory_bound ? support.bytes : support.flops; }
+
+Result run_case(const Context &context, const BenchCase &one, double seconds, std::map<std::string, Rate> &rates) {
+    Result result;
+    BenchRun run(context, one);
+    attile_support support;
+    check(run.query(support));
+    if (support.level == ATTILE_SUPPORT_NONE) {
+        result.why = std::string("not supported: ") + support.text;
+        return result;
+    }
+    result.kernel = support.kernel;
+    result.flops = support.flops;
+    result.bytes = support.bytes;
+    const attile_context_info &info = context.info();
+    if (info.memory_total > 0 && run.bytes() > info.memory_total / 2) {
+        result.why = "left out: needs " + bytes_text(static_cast<double>(run.bytes()));
+        return result;
+    }
+    const std::string operation(bench::operation_name(one.operation));
+    Rate &rate = rates[operation + "/" + std::string(bench::dtype_name(one.dtype))];
+    if (!(rate.work > 0)) rate = rates[operation];  // The first of its type: as another type.
+    // Three samples and two calls before them.
+    const double expected = rate.work > 0 ? 5 * rate.seconds * work_of(one, support) / rate.work : 0;
+    if (expected > 5 * seconds) {
+        result.why = "left out: would take about " + seconds_text(expected) + " (see --seconds)";
+        return result;
+    }
+    check(run.allocate(ATTILE_MEMORY_DEVICE));
+    result.timing = measure(
+        [&](int times) {
+            for (int i = 0; i < times; ++i) check(run.run());
+            check(attile_synchronize(context, nullptr));
+        },
+        seconds);
+    rate = rates[operation] = {result.timing.median, work_of(one, support)};
+    return result;
+}
+
+std::string rate_text(const BenchCase &one, const Result &result) {
+    const double work = one.memory_bound ? result.bytes : result.flops;
+    if (work <= 0 || result.timing.median <= 0) return "";
+    return text("%.2f %s", work / result.timing.median / 1e9, one.memory_bound ? "GB/s   " : "GFLOP/s");
+}
+
+void write_json(const BenchOptions &options, const Context &context, const std::vector<BenchCase> &cases,
+                const std::vector<Result> &results) {
+    const attile_context_info &info = context.info();
+    std::string rows;
+    for (size_t i = 0; i < cases.size(); ++i) {
+        const Result &result = results[i];
+        JsonObject row;
+        row.add("case", cases[i].id).add("operation", std::string(bench::operation_name(cases[i].operation))).add("kernel", result.kernel);
+        if (!result.why.empty()) {
+            row.add("not_run", result.why);
+        } else {
+            row.add("median_seconds", result.timing.median).add("best_seconds", result.timing.best).add("spread", result.timing.spread);
+            row.add("samples", result.timing.samples).add("flops", result.flops).add("bytes", result.bytes);
+            row.add("gflops", result.flops / result.timing.median / 1e9)
+                .add("gbytes_per_second", result.bytes / result.timing.median / 1e9);
+        }
+        rows += (i ? ",\n    " : "\n    ") + row.str();
+    }
+    const std::string library = "attile " + version_text(attile_version());
+    JsonObject root;
+    root.add("library", library).add("backend", info.backend).add("device", info.device_name).add("arch", info.arch);
+    root.add("threads", info.threads).raw("results", "[" + rows + "\n  ]");
+    const std::string document = root.str() + "\n";
+    ReplaceFile file;
+    if (!file.open(options.json.c_str()) || !file.write(document.data(), static_cast<int64_t>(document.size())) || !file.commit())
+        throw Failure(file.error());
+}
+
+}  // namespace
+
+int run_bench(const BenchOptions &options) {
+    const Context context(options.backend, options.threads);
+    const std::vector<BenchCase> cases = choose(options, context.info());
+    if (options.list) {
+        for (const BenchCase &one : cases) std::printf("%s\n", one.id.c_str());
+        return 0;
+    }
+    std::printf("backend  %s\nmemory   the device's own; times are medians, the spread is that of the middle half\n\n",
+                context.description().c_str());
+    std::fflush(stdout);
+
+    Table table({"case", ">median", ">spread", ">rate", "kernel"});
+    std::vector<Result> results;
+    std::map<std::string, Rate> rates;
+    {
+        Progress progress("bench", static_cast<int64_t>(cases.size()), "cases");
+        for (const BenchCase &one : cases) {
+            progress.label(one.id);
+            results.push_back(run_case(context, one, options.seconds, rates));
+            const Result &result = results.back();
+            if (result.why.empty())
+                table.row({one.id, seconds_text(result.timing.median), text("%.1f %%", 100 * result.timing.spread), rate_text(one, result),
+                           result.kernel});
+            else
+                table.row({one.id, "", "", "", result.why});
+            progress.advance();
+        }
+    }
+    std::fputs(table.str().c_str(), stdout);
+    if (!options.json.empty()) write_json(options, context, cases, results);
+    return 0;
+}
+
+}  // namespace attile::cli

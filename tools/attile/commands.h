@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands: what main.cpp parses into, and what it calls. Each returns the exit code and throws Failure with the sentence to print.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace attile::cli {
+
+struct InfoOptions {
+    std::string backend;
+};
+int run_info(const InfoOptions &options);
+
+struct AttentionOptions {
+    std::string input, output;
+    std::string backend;
+    bool causal = false;
+    int threads = 0;
+    uint64_t memory = uint64_t{1} << 30;  // Bytes of batches held at a time.
+};
+int run_attention(const AttentionOptions &options);
+
+struct GenerateOptions {
+    std::string output;
+    int64_t batch = 0, len = 0, head_dim = 0;
+    uint64_t seed = 1;
+};
+int run_generate(const GenerateOptions &options);
+
+struct VerifyOptions {
+    std::string backend;
+    std::string case_id;
+    std::string memory = "host";  // Where the operands lie.
+    bool full = false;
+    bool list = false;
+    int threads = 0;
+};
+int run_verify(const VerifyOptions &options);
+
+struct BenchOptions {
+    std::string backend;
+    std::string filter;
+    std::string json;
+    std::string size;    // Empty: what suits the device.
+    double seconds = 1;  // Most a case may take.
+    int threads = 0;
+    bool list = false;
+};
+int run_bench(const BenchOptions &options);
+
+struct ExplainOptions {
+    std::string operation;
+    std::vector<int64_t> shape;
+    std::string backend;
+    std::string dtype = "f32";
+    int64_t batch = 1;
+    int64_t heads_kv = 0;  // 0: as many as there are query heads.
+    int64_t len_k = 0;     // 0: as many as rows.
+    bool causal = false;
+    double peak_flops = 0;  // 0: the device's.
+    double bandwidth = 0;   // 0: the device's.
+    int threads = 0;
+};
+int run_explain(const ExplainOptions &options);
+
+}  // namespace attile::cli

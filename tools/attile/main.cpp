@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attile program: what its command line looks like. The work is in command_*.cpp. Exit codes: 0 done, 1 failed, 2 a wrong command line.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <new>
+
+#include "cli.h"
+#include "commands.h"
+
+namespace attile::cli {
+namespace {
+
+using Command = std::function<int()>;
+
+void add_backend(CLI::App *command, std::string &backend) {
+    command->add_option("--backend", backend, "Backend or list of them, as in ATTILE_BACKEND, e.g. cuda:1 or cuda,cpu")->type_name("NAME");
+}
+
+void add_threads(CLI::App *command, int &threads) {
+    command->add_option("--threads", threads, "Threads a call may use on a CPU; 0: the library's choice")
+        ->type_name("N")
+        ->check(CLI::Range(0, 1 << 20).description(""));
+}
+
+void add_info(CLI::App &app, Command &chosen) {
+    auto options = std::make_shared<InfoOptions>();
+    CLI::App *command = app.add_subcommand("info", "The library, every backend tried and why, and the device chosen");
+    add_backend(command, options->backend);
+    command->callback([options, &chosen] { chosen = [options] { return run_info(*options); }; });
+}
+
+void add_attention(CLI::App &app, Command &chosen) {
+    auto options = std::make_shared<AttentionOptions>();
+    CLI::App *command = app.add_subcommand("attention", "Attention of a file: softmax(Q K^T / sqrt(d)) V for each batch");
+    command->add_option("IN", options->input, "Input: int32 B, N, d, then for each batch Q, K, V of N*d float32, all little-endian")
+        ->required()
+        ->type_name("FILE");
+    command->add_option("OUT", options->output, "Output: B*N*d float32; appears only when it is complete")->required()->type_name("FILE");
+    command->add_flag("--causal", options->causal, "Row i sees keys 0 to i only");
+    add_backend(command, options->backend);
+    add_threads(command, options->threads);
+    command
+        ->add_option("--memory", options->memory,
+                     "Most bytes of batches held at a time (at least one batch is), e.g. 512MB or 4GB; default 1GB")
+        ->type_name("SIZE")
+        ->transform(CLI::AsSizeValue(false).description(""));
+    command->callback([options, &chosen] { chosen = [options] { return run_attention(*options); }; });
+}
+
+void add_generate(CLI::App &app, Command &chosen) {
+    auto options = std::make_shared<GenerateOptions>();
+    CLI::App *command = app.add_subcommand("generate", "An input for `attile attention`, uniform in [-3, 3]");
+    command->add_option("OUT", options->output, "File to write")->required()->type_name("FILE");
+    command->add_option("--batch,-B", options->batch, "Batches B")->required()->type_name("B");
+    command->add_option("--length,-N", options->len, "Rows N of each matrix")->required()->type_name("N");
+    command->add_option("--dim,-d", options->head_dim, "Columns d of each matrix")->required()->type_name("D");
+    command->add_option("--seed", options->seed, "The same seed gives the same bytes; default 1")->type_name("S");
+    command->callback([options, &chosen] { chosen = [options] { return run_generate(*options); }; });
+}
+
+void add_verify(CLI::App &app, Command &chosen) {
+    auto options = std::make_shared<VerifyOptions>();
+    CLI::App *command = app.add_subcommand("verify", "Compare a backend with the reference backend, case by case");
+    add_backend(command, options->backend);
+    add_threads(command, options->threads);
+    command->add_option("--memory", options->memory, "Where the operands lie: host, pinned, managed or device; default host")
+        ->check(CLI::IsMember({"host", "pinned", "managed", "device"}).description(""))
+        ->type_name("KIND");
+    command->add_flag("--full", options->full, "Every case, not only the quick ones");
+    command->add_option("--case", options->case_id, "Only the case of this id")->type_name("ID");
+    command->add_flag("--list", options->list, "Print the ids and run nothing");
+    command->callback([options, &chosen] { chosen = [options] { return run_verify(*options); }; });
+}
+
+void add_bench(CLI::App &app, Command &chosen) {
+    auto options = std::make_shared<BenchOptions>();
+    CLI::App *command = app.add_subcommand("bench", "How fast the operations are here: median time and rate");
+    add_backend(command, options->backend);
+    add_threads(command, options->threads);
+    command->add_option("--filter", options->filter, "Only cases whose id matches this regular expression")->type_name("RE");
+    command->add_option("--size", options->size, "Cases of this size: tiny, medium or large; default: what suits the device")
+        ->check(CLI::IsMember({"tiny", "medium", "large"}).description(""))
+        ->type_name("SIZE");
+    command
+        ->add_option("--seconds", options->seconds, "Most seconds a case may take; cases expected to take longer are left out; default 1")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+        ->type_name("S");
+    command->add_option("--json", options->json, "Write the results to a file as well")->type_name("FILE");
+    command->add_flag("--list", options->list, "Print the ids and run nothing");
+    command->callback([options, &chosen] { chosen = [options] { return run_bench(*options); }; });
+}
+
+void add_explain(CLI::App &app, Command &chosen) {
+    auto options = std::make_shared<ExplainOptions>();
+    CLI::App *command = app.add_subcommand("explain", "What bounds an operation on the device, and the kernel chosen for it");
+    command->add_option("OP", options->operation, "gemm, attention, attention_backward, reduce or softmax")
+        ->required()
+        ->check(CLI::IsMember({"gemm", "attention", "attention_backward", "reduce", "softmax"}).description(""))
+        ->type_name("OP");
+    command
+        ->add_option("SHAPE", options->shape,
+                     "gemm: M N K; attention: BATCH HEADS LEN HEAD_DIM; reduce and softmax: ROWS COLUMNS, over the columns")
+        ->required()
+        ->type_name("N");
+    command->add_option("--dtype", options->dtype, "f32, f64, f16 or bf16; default f32")
+        ->check(CLI::IsMember({"f32", "f64", "f16", "bf16"}).description(""))
+        ->type_name("TYPE");
+    command->add_option("--batch", options->batch, "gemm: that many products")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+        ->type_name("N");
+    command->add_option("--heads-kv", options->heads_kv, "attention: key heads, where they are fewer than query heads")->type_name("N");
+    command->add_option("--len-k", options->len_k, "attention: keys, where they are not as many as rows")->type_name("N");
+    command->add_flag("--causal", options->causal, "attention: the last row sees every key, each one above one less");
+    add_backend(command, options->backend);
+    add_threads(command, options->threads);
+    command->add_option("--device-peak-flops", options->peak_flops, "Reckon with this peak instead of the device's, in FLOP/s, e.g. 9.3e12")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+        ->type_name("R");
+    command->add_option("--device-bandwidth", options->bandwidth, "Reckon with this bandwidth instead of the device's, in B/s, e.g. 732e9")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+        ->type_name("R");
+    command->callback([options, &chosen] { chosen = [options] { return run_explain(*options); }; });
+}
+
+int run(int argc, char **argv) {
+    CLI::App app("Attention and matrix multiplication on whatever device is there.", "attile");
+    app.set_version_flag("--version", [] { return "attile " + version_text(attile_version()); });
+    app.require_subcommand(1);
+    app.footer(
+        "Environment: ATTILE_BACKEND chooses the backend, ATTILE_BACKEND_PATH adds directories of them, ATTILE_LOG=info tells what "
+        "happens.");
+    Command chosen;
+    add_info(app, chosen);
+    add_generate(app, chosen);
+    add_attention(app, chosen);
+    add_verify(app, chosen);
+    add_bench(app, chosen);
+    add_explain(app, chosen);
+    if (argc == 1) {
+        std::fputs(app.help().c_str(), stderr);
+        return 2;
+    }
+    if (argv[1][0] != '-' && app.get_subcommands([&](const CLI::App *one) { return one->get_name() == argv[1]; }).empty()) {
+        std::fprintf(stderr, "attile: there is no command '%s' (see attile --help)\n", argv[1]);
+        return 2;
+    }
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError &problem) {
+        if (problem.get_exit_code() == 0) return app.exit(problem);  // --help, --version
+        const auto commands = app.get_subcommands();
+        std::fprintf(stderr, "attile: %s (see attile %s--help)\n", problem.what(),
+                     commands.empty() ? "" : (commands[0]->get_name() + " ").c_str());
+        return 2;
+    }
+    return chosen();
+}
+
+}  // namespace
+}  // namespace attile::cli
+
+int main(int argc, char **argv) {
+    try {
+        const int code = attile::cli::run(argc, argv);
+        // A full disk behind stdout shows only here.
+        if (std::fflush(stdout) != 0) throw attile::cli::Failure("the result cannot be written to standard output");
+        return code;
+    } catch (const std::bad_alloc &) {
+        std::fputs("attile: out of memory\n", stderr);
+    } catch (const std::exception &problem) {
+        std::fprintf(stderr, "attile: %s\n", problem.what());
+    }
+    return 1;
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timing of a repeatable piece of work: medians, since the mean of a shared machine tells of its other users.
+#pragma once
+
+#include <functional>
+
+namespace attile::cli {
+
+struct Timing {
+    double median = 0;  // Seconds a call.
+    double best = 0;
+    double spread = 0;  // Distance between the quartiles, as a share of the median.
+    int samples = 0;
+};
+
+// `work(n)` does the work n times and returns when all of it is finished. Warms up once, then takes samples of at least a few milliseconds
+// until `seconds` are spent, no fewer than three and no more than 50.
+Timing measure(const std::function<void(int)> &work, double seconds);
+
+}  // namespace attile::cli

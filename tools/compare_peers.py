@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
+
+usage: compare_peers.py [--groups gemm,attention,decode,memory] [--json FILE] [--rounds N] [--quick]
+
+Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
+float32 attention may still use tensor cores by split TF32; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
+two sides take turns, --rounds times each, inputs larger than the L2 cache or a buffer between two runs evicting it.
+"""
+import argparse
+import datetime
+import json
+import math
+import statistics
+import subprocess
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import attile
+
+DEVICE = "cuda"
+
+
+def command(*words):
+    try:
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+class Bench:
+    def __init__(self, rounds, backend):
+        self.rounds, self.rows = rounds, []
+        self.context = attile.Context(backend)
+        self.evict = torch.empty(64 << 20, dtype=torch.float32, device=DEVICE)  # 256 MiB: more than any L2
+
+    def times(self, calls):
+        """Milliseconds of each call, the calls taking turns; the L2 cache is overwritten before each."""
+        for call in calls.values():
+            call()
+        torch.cuda.synchronize()
+        found = {name: [] for name in calls}
+        for _ in range(self.rounds):
+            for name, call in calls.items():
+                self.evict.zero_()
+                torch.cuda._sleep(500_000)  # the device waits, so that the host has queued everything before the clock starts
+                start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
+                start.record()
+                call()
+                stop.record()
+                stop.synchronize()
+                found[name].append(start.elapsed_time(stop))
+        return found
+
+    def case(self, group, name, calls, work, unit, errors=None, kernel=""):
+        """`calls` maps "attile" and peers' names to functions; `work` is FLOP or bytes, `unit` TFLOP/s or GB/s."""
+        possible = {}
+        for who, call in calls.items():
+            try:
+                call()
+                torch.cuda.synchronize()
+                possible[who] = call
+            except Exception as refusal:  # a side that refuses a case is a fact about that side
+                self.rows.append(dict(group=group, case=name, who=who, refused=str(refusal).splitlines()[0][:160]))
+                print(f"{group:10s} {name:44s} {who:8s} refused: {str(refusal).splitlines()[0][:90]}", flush=True)
+        found = self.times(possible)
+        scale = 1e9 if unit == "TFLOP/s" else 1e6
+        medians = {who: statistics.median(values) for who, values in found.items()}
+        for who, values in found.items():
+            row = dict(group=group, case=name, who=who, ms=medians[who], ms_min=min(values), ms_max=max(values), rate=work / medians[who] / scale, unit=unit)
+            if who == "attile":
+                row["kernel"] = kernel
+            if errors and who in errors:
+                row["error"] = errors[who]()
+            others = [m for other, m in medians.items() if other != "attile"]
+            if who == "attile" and others:
+                row["ratio"] = min(others) / medians[who]
+            self.rows.append(row)
+            print(f"{group:10s} {name:44s} {who:8s} {row['ms']:9.4f} ms {row['rate']:9.1f} {unit:8s}" + (f" error {row['error']:.1e}" if "error" in row else "")
+                  + (f"  {row['ratio']:.2f}x" if "ratio" in row else "") + (f"  {kernel}" if who == "attile" else ""), flush=True)
+
+
+def relative(found, expected):
+    """Norm of the difference over norm of the expectation; NaN stays NaN and is printed as such."""
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+def uniform(*shape, dtype=torch.float32):
+    return torch.empty(shape, device=DEVICE, dtype=torch.float32).uniform_(-3, 3).to(dtype)
+
+
+def gemm(bench, quick):
+    shapes = [(1, n, n, n) for n in ((1024, 4096) if quick else (512, 1024, 2048, 4096, 8192))]
+    shapes += [(1, 1000, 1001, 1003), (1, 4096, 4096, 64), (1, 16, 4096, 4096), (1, 1, 4096, 4096), (64, 256, 256, 256), (512, 128, 128, 128), (4096, 32, 32, 32)]
+    for batch, m, n, k in shapes:
+        a, b = uniform(batch, m, k), uniform(batch, k, n)
+        outs = {"attile": torch.full((batch, m, n), math.nan, device=DEVICE), "cublas": torch.full((batch, m, n), math.nan, device=DEVICE)}
+        if batch == 1:
+            a, b = a[0], b[0]
+            outs = {who: out[0] for who, out in outs.items()}
+        kernel = bench.context.gemm(a, b, out=outs["attile"], query=True).kernel
+        calls = {"attile": lambda: bench.context.gemm(a, b, out=outs["attile"]), "cublas": lambda: torch.matmul(a, b, out=outs["cublas"])}
+        some = slice(0, 4)  # rows, or batches, that are checked
+        check = lambda who: relative(outs[who][some], a[some].double() @ (b.double() if batch == 1 else b[some].double()))
+        name = f"{m}x{n}x{k}" if batch == 1 else f"{batch} x {m}x{n}x{k}"
+        bench.case("gemm f32", name, calls, 2.0 * batch * m * n * k, "TFLOP/s", {who: (lambda w=who: check(w)) for who in outs}, kernel)
+
+
+def attention_rows(q, k, v, causal, rows, head):
+    """Attention of some rows of one head in float64."""
+    s = q[0, head, rows].double() @ k[0, head].double().T / math.sqrt(q.shape[3])
+    if causal:
+        s = s.masked_fill(torch.arange(k.shape[2], device=DEVICE)[None, :] > torch.tensor(rows, device=DEVICE)[:, None], -math.inf)
+    return torch.softmax(s, -1) @ v[0, head].double()
+
+
+def attention(bench, quick):
+    shapes = [(13600, 1, 128, 32), (4, 1, 32768, 32), (500, 1, 2048, 64), (2, 1, 32768, 64), (8, 16, 2048, 128), (2, 16, 8192, 128), (1, 16, 16384, 128)]
+    others = [(8, 16, 2048, 40), (8, 16, 2048, 80), (8, 16, 2048, 96), (8, 16, 2048, 111), (4, 16, 2048, 192), (1, 8, 8192, 256), (8, 16, 2047, 64), (8, 16, 1025, 64)]
+    for batch, heads, length, dim in shapes[:4] if quick else shapes + others:
+        q, k, v = (uniform(batch, heads, length, dim) for _ in range(3))
+        for causal in (False, True):
+            outs = {"attile": torch.full_like(q, math.nan), "pytorch": None}
+            mask = "causal_top_left" if causal else None
+
+            def peer():
+                with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+                    outs["pytorch"] = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+            rows = [0, 1, length // 3, length // 2 + 1, length - 1]
+            expected = attention_rows(q, k, v, causal, rows, heads - 1)
+            errors = {who: (lambda w=who: relative(outs[w][0, heads - 1, rows], expected)) for who in outs}
+            kernel = bench.context.attention(q, k, v, out=outs["attile"], mask=mask, query=True).kernel
+            calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"], mask=mask), "pytorch": peer}
+            flops = 4.0 * batch * heads * length * length * dim * (0.5 if causal else 1)
+            bench.case("attention", f"B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else ""), calls, flops, "TFLOP/s", errors, kernel)
+    features(bench)
+
+
+def features(bench):
+    """Variations as a share of the plain case beside them."""
+    batch, heads, length, dim = 8, 16, 2048, 64
+    q, k, v = (uniform(batch, heads, length, dim) for _ in range(3))
+    flops = 4.0 * batch * heads * length * length * dim
+    out = torch.empty_like(q)
+    bias = uniform(1, heads, length, length)
+    blhd = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
+    grouped = [x[:, : heads // 4].contiguous() for x in (k, v)]
+    lengths = torch.full((batch,), length, dtype=torch.int32, device=DEVICE)
+    variants = {"plain": lambda: bench.context.attention(q, k, v, out=out), "bias": lambda: bench.context.attention(q, k, v, out=out, bias=bias),
+                "strided BLHD": lambda: bench.context.attention(*blhd, out=out), "GQA 16/4": lambda: bench.context.attention(q, *grouped, out=out),
+                "key lengths": lambda: bench.context.attention(q, k, v, out=out, key_lengths=lengths), "softcap": lambda: bench.context.attention(q, k, v, out=out, softcap=30.0)}
+    for name, call in variants.items():
+        bench.case("features", f"B={batch} H={heads} S={length} D={dim} {name}", {"attile": call}, flops, "TFLOP/s")
+
+
+def decode(bench, quick):
+    for batch, heads, heads_kv, keys, dim in ((1, 32, 8, 4096, 128), (1, 32, 8, 32768, 128), (1, 32, 32, 131072, 128), (16, 32, 8, 4096, 128)):
+        q, k, v = uniform(batch, heads, 1, dim), uniform(batch, heads_kv, keys, dim), uniform(batch, heads_kv, keys, dim)
+        outs = {"attile": torch.full_like(q, math.nan), "pytorch": None}
+
+        def peer():
+            with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+                outs["pytorch"] = F.scaled_dot_product_attention(q, k, v, enable_gqa=heads != heads_kv)
+
+        group = heads // heads_kv
+        s = q[0, :, 0].double().view(heads_kv, group, dim) @ k[0].double().transpose(1, 2) / math.sqrt(dim)
+        expected = (torch.softmax(s, -1) @ v[0].double()).view(heads, dim)
+        errors = {who: (lambda w=who: relative(outs[w][0, :, 0], expected)) for who in outs}
+        kernel = bench.context.attention(q, k, v, out=outs["attile"], query=True).kernel
+        calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"]), "pytorch": peer}
+        bench.case("decode", f"B={batch} heads {heads}/{heads_kv} keys {keys} D={dim}", calls, 8.0 * batch * heads_kv * keys * dim, "GB/s", errors, kernel)
+
+
+def memory(bench, quick):
+    x = torch.empty((1 << 13, 1 << 16), device=DEVICE).uniform_(-3, 3)  # 2 GiB
+    y, total = torch.empty_like(x), torch.empty((1 << 13, 1), device=DEVICE)
+    size = 4.0 * x.numel()
+    bench.case("memory", "copy of 2 GiB, the ceiling", {"pytorch": lambda: y.copy_(x)}, 2 * size, "GB/s")
+    for axis, shape in ((1, (1 << 13, 1)), (0, (1, 1 << 16))):
+        total = torch.empty(shape, device=DEVICE)
+        bench.case("memory", f"reduce sum of 8192x65536 over axis {axis}", {"attile": lambda: bench.context.reduce(x, "sum", axis, out=total), "pytorch": lambda: torch.sum(x, axis)}, size, "GB/s",
+                   {"attile": lambda: relative(total.flatten()[:64], (x[:64] if axis else x[:, :64]).double().sum(axis))})
+    for columns in (1 << 16, 1 << 10):
+        a, b = x.view(-1, columns), y.view(-1, columns)
+        bench.case("memory", f"softmax of {a.shape[0]}x{columns}", {"attile": lambda: bench.context.softmax(a, 1, out=b), "pytorch": lambda: torch.softmax(a, 1)}, 2 * size, "GB/s",
+                   {"attile": lambda: relative(b[:16], torch.softmax(a[:16].double(), 1))})
+
+
+def main():
+    groups = {"gemm": gemm, "attention": attention, "decode": decode, "memory": memory}
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--groups", default=",".join(groups))
+    parser.add_argument("--json")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--backend", default="cuda")
+    parser.add_argument("--commit", default=command("git", "rev-parse", "--short", "HEAD"), help="the commit measured, where git cannot tell")
+    parser.add_argument("--build", default="", help="how libattile was built, e.g. 'CUDA 11.8, compute_61 PTX'")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.set_float32_matmul_precision("highest")
+
+    bench = Bench(options.rounds, options.backend)
+    smi = command("nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm,power.limit", "--format=csv,noheader").split("\n")[0].split(", ")
+    facts = dict(zip(("device", "driver", "clock_sm", "clock_sm_max", "power_limit"), smi), torch=torch.__version__, cuda=torch.version.cuda,
+                 commit=options.commit, build=options.build, date=datetime.date.today().isoformat(), rounds=options.rounds, attile=attile.version())
+    print("; ".join(f"{key} {value}" for key, value in facts.items()), flush=True)
+    for group in options.groups.split(","):
+        if group not in groups:
+            sys.exit(f"unknown group '{group}'; groups are {', '.join(groups)}")
+        groups[group](bench, options.quick)
+        torch.cuda.empty_cache()
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(dict(facts=facts, rows=bench.rows), file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
