@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// attile.hpp: ownership, views, and both styles of errors.
+#include <attile.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+TEST(View, DescribesDenseRowMajorMemory) {
+    std::vector<double> data(24);
+    const attile_tensor tensor = attile::view(data, {2, 3, 4});
+    EXPECT_EQ(tensor.data, data.data());
+    EXPECT_EQ(tensor.dtype, ATTILE_F64);
+    EXPECT_EQ(tensor.rank, 3);
+    EXPECT_EQ(tensor.stride[0], 12);
+    EXPECT_EQ(tensor.stride[1], 4);
+    EXPECT_EQ(tensor.stride[2], 1);
+}
+
+TEST(View, OfTooShortARangeIsRefusedByTheCall) {
+    const attile::Context context("reference");
+    std::array<float, 3> small{};
+    std::vector<float> b(4), d(4);
+    attile::GemmArgs args;
+    args.a = attile::view(small, {2, 2});
+    args.b = attile::view(b, {2, 2});
+    args.d = attile::view(d, {2, 2});
+    const attile::Status status = context.try_gemm(args);
+    EXPECT_EQ(status.code(), ATTILE_ERROR_NULL_ARGUMENT);
+    EXPECT_NE(status.message().find("a"), std::string::npos);
+}
+
+TEST(View, OfARankOutOfRangeIsRefusedByTheCall) {
+    const attile::Context context("reference");
+    std::vector<float> data(32), out(32);
+    attile::SoftmaxArgs args;
+    args.x = attile::view(data, {2, 2, 2, 2, 2});
+    args.y = attile::view(out, {2, 2, 2, 2, 2});
+    EXPECT_EQ(context.try_softmax(args).code(), ATTILE_ERROR_INVALID_RANK);
+}
+
+TEST(Call, ComputesAndQueries) {
+    const attile::Context context("reference");
+    const std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {1, 0, 0, 1, 1, 1};
+    std::vector<float> d(4, kNaN);
+    attile::GemmArgs args;
+    args.a = attile::view(a, {2, 3});
+    args.b = attile::view(b, {3, 2});
+    args.d = attile::view(std::span<float>(d), {2, 2});
+    EXPECT_EQ(context.query(args).level, ATTILE_SUPPORT_NATIVE);
+    context.gemm(args);
+    EXPECT_EQ(d, (std::vector<float>{4, 5, 10, 11}));
+    EXPECT_STREQ(context.info().backend, "reference");
+}
+
+TEST(Call, ThrowsTheLibrarysSentence) {
+    const attile::Context context("reference");
+    std::vector<float> data(6);
+    attile::GemmArgs args;
+    args.a = attile::view(data, {2, 3});
+    args.b = attile::view(data, {2, 3});
+    std::vector<float> d(4);
+    args.d = attile::view(d, {2, 2});
+    try {
+        context.gemm(args);
+        FAIL() << "inner extents disagree";
+    } catch (const attile::Error &error) {
+        EXPECT_EQ(error.code(), ATTILE_ERROR_SHAPE_MISMATCH);
+        EXPECT_NE(error.message().find("gemm"), std::string::npos);
+        EXPECT_NE(std::string(error.what()).find("ATTILE_ERROR_SHAPE_MISMATCH"), std::string::npos);
+    }
+}
+
+TEST(Context, ThatCannotBeOpenedThrows) {
+    EXPECT_THROW(attile::Context("nosuch"), attile::Error);
+    attile::Context none;
+    EXPECT_EQ(attile::Context::try_create(none, "nosuch").code(), ATTILE_ERROR_BACKEND_NOT_FOUND);
+    EXPECT_EQ(none.try_synchronize().code(), ATTILE_ERROR_INVALID_CONTEXT);
+    EXPECT_NE(attile::backend_report().find("nosuch"), std::string::npos);
+}
+
+TEST(Owners, MoveAndRelease) {
+    attile::Context context("reference");
+    attile::Buffer<float> buffer(context, 100);
+    ASSERT_NE(buffer.data(), nullptr);
+    attile::Buffer<float> moved = std::move(buffer);
+    EXPECT_EQ(moved.size(), 100u);
+    attile::Stream stream(context), other;
+    other = std::move(stream);
+    context.synchronize(other.get());
+    attile::Buffer<double> huge;
+    EXPECT_FALSE(attile::Buffer<double>::try_create(huge, context, INT64_MAX));
+    EXPECT_FALSE(attile::Buffer<double>::try_create(huge, context, -1));
+}
+
+}  // namespace

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package against NumPy, and its structs against the C compiler's layout."""
+import ctypes
+import os
+import pathlib
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+
+import attile
+from attile import _structs
+
+RNG = np.random.default_rng(7)
+
+
+def random(*shape, dtype=np.float32):
+    return RNG.uniform(-1, 1, shape).astype(dtype)
+
+
+def oracle(q, k, v, hidden=None):
+    """Attention in double; grouped heads by repetition."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
+    s = np.einsum("bhid,bhjd->bhij", q, k) / np.sqrt(q.shape[3])
+    if hidden is not None:
+        s = np.where(hidden, -np.inf, s)
+    m = s.max(-1, keepdims=True)
+    p = np.exp(s - m)
+    z = p.sum(-1, keepdims=True)
+    return np.einsum("bhij,bhjd->bhid", p / z, v), (m + np.log(z))[..., 0]
+
+
+class Layout(unittest.TestCase):
+    def test_sizes_and_offsets_are_those_of_the_header(self):
+        structs = {"attile_tensor": _structs.Tensor, "attile_context_options": _structs.ContextOptions, "attile_context_info": _structs.ContextInfo,
+                   "attile_support": _structs.Support, **{f"attile_{name}_args": args for name, args in _structs.OPERATIONS.items()}}
+        lines, expected = [], []
+        for name, struct in structs.items():
+            lines.append(f'printf("%zu\\n", sizeof({name}));')
+            expected.append(ctypes.sizeof(struct))
+            for field, _ in struct._fields_:
+                lines.append(f'printf("%zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
+                expected.append((getattr(struct, field).offset, getattr(struct, field).size))
+        source = "#include <stddef.h>\n#include <stdio.h>\n#include <attile/attile.h>\nint main(void) {" + "\n".join(lines) + "return 0; }"
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "layout.c")
+            path.write_text(source)
+            subprocess.run([os.environ.get("CC", "cc"), "-I" + os.environ["ATTILE_INCLUDE"], str(path), "-o", path.with_suffix("")], check=True)
+            printed = subprocess.run([path.with_suffix("")], check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
+        found = [tuple(map(int, line.split())) for line in printed]
+        self.assertEqual(found, [value if isinstance(value, tuple) else (value,) for value in expected])
+
+
+class Operations(unittest.TestCase):
+    def close(self, found, expected, tolerance=1e-6):
+        self.assertEqual(found.shape, expected.shape)
+        error = np.abs(found.astype(np.float64) - expected).max() if expected.size else 0
+        self.assertTrue(error <= tolerance, f"largest difference {error}")
+
+    def test_gemm_with_strides_broadcast_and_epilogue(self):
+        a, b, bias = random(3, 5, 4), random(6, 4), random(6)
+        out = attile.gemm(a, b.T, alpha=2, bias=bias, activation="relu")
+        self.close(out, np.maximum(2 * (a.astype(np.float64) @ b.T) + bias, 0))
+        c = random(3, 5, 6)
+        self.close(attile.gemm(a, b.T, c, beta=0.5), a.astype(np.float64) @ b.T + 0.5 * c)
+        self.close(attile.gemm(a[:, ::-1, ::2], b.T[::2]), a[:, ::-1, ::2].astype(np.float64) @ b.T[::2])
+
+    def test_attention_of_strided_grouped_heads_with_lse(self):
+        q, k, v = random(2, 9, 4, 8).transpose(0, 2, 1, 3), random(2, 11, 2, 8).transpose(0, 2, 1, 3), random(2, 2, 11, 5)
+        hidden = np.arange(11)[None, :] > np.arange(9)[:, None] + 2
+        out, lse = attile.attention(q, k, v, mask="causal_bottom_right", lse=True)
+        expected, expected_lse = oracle(q, k, v, hidden)
+        self.close(out, expected)
+        self.close(lse, expected_lse)
+
+    def test_masks_lengths_and_bias(self):
+        q, k, v = random(2, 2, 6, 4, dtype=np.float64), random(2, 2, 7, 4, dtype=np.float64), random(2, 2, 7, 4, dtype=np.float64)
+        allowed = RNG.uniform(size=(2, 1, 6, 7)) < 0.7
+        lengths = np.array([7, 3], np.int32)
+        allowed[..., 0] = True
+        hidden = ~allowed | (np.arange(7) >= lengths[:, None, None, None])
+        self.close(attile.attention(q, k, v, allowed=allowed, key_lengths=lengths), oracle(q, k, v, hidden)[0], 1e-12)
+        i, j = np.arange(6)[:, None], np.arange(7)[None, :]
+        self.close(attile.attention(q, k, v, mask="window_top_left", window=(2, 1)), oracle(q, k, v, (j < i - 2) | (j > i + 1))[0], 1e-12)
+
+    def test_backward_against_finite_differences(self):
+        q, k, v, weight = (random(1, 2, 5, 4, dtype=np.float64) for _ in range(4))
+        loss = lambda: float((attile.attention(q, k, v, mask="causal_top_left") * weight).sum())
+        out, lse = attile.attention(q, k, v, mask="causal_top_left", lse=True)
+        gradients = attile.attention_backward(weight, q, k, v, out, lse, mask="causal_top_left")
+        for array, gradient in zip((q, k, v), gradients):
+            for index in ((0, 0, 3, 1), (0, 1, 4, 2)):
+                kept, values = array[index], []
+                for step in (1e-6, -1e-6):
+                    array[index] = kept + step
+                    values.append(loss())
+                array[index] = kept
+                self.assertAlmostEqual((values[0] - values[1]) / 2e-6, gradient[index], places=7)
+
+    def test_merge_of_two_ranges_is_the_whole(self):
+        q, k, v = random(1, 2, 3, 8), random(1, 2, 10, 8), random(1, 2, 10, 8)
+        parts = [attile.attention(q, k[:, :, keys], v[:, :, keys], lse=True) for keys in (slice(0, 4), slice(4, 10))]
+        out, lse = attile.attention_merge([p[0] for p in parts], [p[1] for p in parts], lse=True)
+        expected = oracle(q, k, v)
+        self.close(out, expected[0])
+        self.close(lse, expected[1])
+
+    def test_reduce_and_softmax(self):
+        x = random(3, 4, 5)
+        self.close(attile.reduce(x, "mean", 1), x.astype(np.float64).mean(1, keepdims=True))
+        e = np.exp(x.astype(np.float64))
+        self.close(attile.softmax(x, 0), e / e.sum(0))
+        attile.softmax(x, 0, out=x)
+        self.close(x, e / e.sum(0))
+
+    def test_dlpack_of_another_library(self):
+        class Other:  # stands for a library that speaks DLPack and nothing else
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+            def __dlpack__(self, stream=None):
+                return self.array.__dlpack__()
+
+        a, b, out = random(4, 3), random(3, 2), np.full((4, 2), np.nan, np.float32)
+        attile.gemm(Other(a), Other(b), out=Other(out))
+        self.close(out, a.astype(np.float64) @ b)
+
+    def test_query_and_empty(self):
+        a = np.zeros((0, 3), np.float32)
+        self.assertEqual(attile.gemm(a, np.zeros((3, 4), np.float32)).shape, (0, 4))
+        support = attile.default_context().gemm(random(2, 3), random(3, 2), query=True)
+        self.assertEqual((support.level, support.flops), ("native", 24.0))
+
+    def test_many_threads(self):
+        q = random(2, 2, 16, 8)
+        expected, failures = attile.attention(q, q, q), []
+
+        def work():
+            for _ in range(20):
+                if not np.array_equal(attile.attention(q, q, q), expected):
+                    failures.append(1)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        self.assertEqual(failures, [])
+
+
+class Errors(unittest.TestCase):
+    def test_the_librarys_sentence(self):
+        with self.assertRaisesRegex(attile.AttileArgumentError, "k.shape"):
+            attile.attention(random(1, 4, 2, 8), random(1, 3, 2, 8), random(1, 3, 2, 8))
+
+    def test_what_is_no_array_or_of_no_known_type(self):
+        for bad, error in (("text", TypeError), (np.zeros((2, 2), np.complex64), TypeError), (np.zeros((2, 2), ">f4"), TypeError), (np.zeros((1,) * 5, np.float32), ValueError)):
+            with self.assertRaises(error):
+                attile.gemm(bad, random(2, 2))
+
+    def test_names(self):
+        with self.assertRaisesRegex(ValueError, "causal_top_left"):
+            attile.attention(random(1, 1, 2, 8), random(1, 1, 2, 8), random(1, 1, 2, 8), mask="causal")
+
+    def test_closed_context_and_unknown_backend(self):
+        context = attile.Context("reference")
+        context.close()
+        with self.assertRaises(attile.AttileError):
+            context.softmax(random(2, 2))
+        with self.assertRaisesRegex(attile.AttileError, "BACKEND_NOT_FOUND"):
+            attile.Context("nosuch")
+        self.assertIn("nosuch", attile.backend_report())
+
+    def test_read_only_output(self):
+        out = np.empty((2, 2), np.float32)
+        out.flags.writeable = False
+        with self.assertRaisesRegex(ValueError, "read-only"):
+            attile.gemm(random(2, 2), random(2, 2), out=out)
+
+
+if __name__ == "__main__":
+    unittest.main()

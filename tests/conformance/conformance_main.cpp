@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole case list as GoogleTest tests, "<backend>_<placement>.<case id>".
+//
+// Environment: ATTILE_TEST_BACKEND, names of backends; ATTILE_TEST_TIER=quick|full (quick); ATTILE_TEST_SEEDS=first-last adds random cases
+// of those seeds for every operation.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "conformance_backends.h"
+#include "runner.h"
+
+namespace attile::test {
+namespace {
+
+// Shared by every test; closed before main returns.
+struct Session {
+    ContextHandle reference;
+    std::vector<Backend> backends;
+};
+
+class ConformanceTest : public testing::Test {
+  public:
+    ConformanceTest(attile_context *context, attile_context *reference, const Case &test_case, Placement placement)
+        : context_(context), reference_(reference), case_(test_case), placement_(placement) {}
+
+    void TestBody() override {
+        Report report;
+        run_case(context_, reference_, case_, {.placement = placement_}, report);
+        if (report.outcome == Outcome::kUnsupported) GTEST_SKIP() << report.message;
+        RecordProperty("worst", std::to_string(report.worst));
+        EXPECT_TRUE(report.outcome == Outcome::kPassed)
+            << report.message << "\n  case:   " << report.description << "\n  kernel: " << report.kernel
+            << "\n  again:  attile_conformance --gtest_filter='*." << report.id << "'";
+    }
+
+  private:
+    attile_context *context_, *reference_;
+    const Case case_;
+    Placement placement_;
+};
+
+void add_tests(const Session &session, const Backend &backend, const std::vector<Case> &cases, Placement placement) {
+    for (const Case &test_case : cases)
+        testing::RegisterTest((backend.name + "_" + placement_name(placement)).c_str(), test_case.id.c_str(), nullptr, nullptr, __FILE__,
+                              __LINE__, [context = backend.context.get(), reference = session.reference.get(), test_case, placement] {
+                                  return new ConformanceTest(context, reference, test_case, placement);
+                              });
+}
+
+void add_seeds(std::vector<Case> &cases) {
+    unsigned long long first = 0, last = 0;
+    const char *range = std::getenv("ATTILE_TEST_SEEDS");
+    if (range == nullptr || std::sscanf(range, "%llu-%llu", &first, &last) != 2) return;
+    for (const char *operation : {"gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"})
+        for (unsigned long long seed = first; seed <= last; ++seed)
+            cases.push_back(*find_case(std::string(operation) + ".random." + std::to_string(seed)));
+}
+
+}  // namespace
+}  // namespace attile::test
+
+int main(int argc, char **argv) {
+    using namespace attile::test;
+    testing::InitGoogleTest(&argc, argv);
+    try {
+        Session session;
+        session.reference = open_backend("reference");
+        session.backends = backends_under_test();
+        const char *tier_name = std::getenv("ATTILE_TEST_TIER");
+        const Tier tier = tier_name != nullptr && std::string_view(tier_name) == "full" ? Tier::kFull : Tier::kQuick;
+        std::vector<Case> cases = list_cases(tier);
+        add_seeds(cases);
+        std::vector<Case> few;
+        for (std::size_t i = 0; i < cases.size(); i += 16) few.push_back(cases[i]);
+        for (const Backend &backend : session.backends) {
+            // Everything in ordinary memory, and in device memory where that is another; the kinds between differ only in how pointers are
+            // told apart.
+            attile_context_info info;
+            attile_context_info_init(&info, sizeof info);
+            attile_context_get_info(backend.context.get(), &info);
+            add_tests(session, backend, cases, Placement::kHost);
+            add_tests(session, backend, info.device_type == ATTILE_DEVICE_CPU ? few : cases, Placement::kDevice);
+            add_tests(session, backend, few, Placement::kPinned);
+            add_tests(session, backend, few, Placement::kManaged);
+        }
+        return RUN_ALL_TESTS();
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "conformance: %s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A context of the CUDA backend for a test, or a skip with the backend's reason; and arrays on the device.
+#pragma once
+
+#include <attile/attile.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace attile::test {
+
+inline std::string last_error() {
+    char text[1024];
+    attile_last_error(text, sizeof text);
+    return text;
+}
+
+class CudaTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        attile_context_options options;
+        attile_context_options_init(&options, sizeof options);
+        options.backend = "cuda";
+        const int32_t status = attile_context_create(&options, &context);
+        if (status == ATTILE_OK) return;
+        const char *required = std::getenv("ATTILE_TEST_BACKEND");
+        if (required != nullptr && std::strcmp(required, "cuda") == 0) FAIL() << last_error();
+        GTEST_SKIP() << last_error();
+    }
+    void TearDown() override { attile_context_destroy(context); }
+    attile_context *context = nullptr;
+};
+
+// Memory of a kind, given back at the end of the scope.
+template <class T>
+class Array {
+  public:
+    Array(attile_context *context, int32_t kind, std::size_t count) : context_(context), count_(count) {
+        void *pointer = nullptr;
+        const int32_t status = attile_alloc(context, kind, static_cast<int64_t>(count * sizeof(T)), &pointer);
+        EXPECT_EQ(status, ATTILE_OK) << last_error();
+        data_ = static_cast<T *>(pointer);
+    }
+    Array(attile_context *context, int32_t kind, const std::vector<T> &from) : Array(context, kind, from.size()) {
+        EXPECT_EQ(attile_copy(context, data_, from.data(), bytes(), nullptr), ATTILE_OK) << last_error();
+    }
+    ~Array() { attile_free(context_, data_); }
+    Array(const Array &) = delete;
+    Array &operator=(const Array &) = delete;
+    T *data() const { return data_; }
+    int64_t bytes() const { return static_cast<int64_t>(count_ * sizeof(T)); }
+    std::vector<T> fetch() const {
+        std::vector<T> values(count_);
+        EXPECT_EQ(attile_copy(context_, values.data(), data_, bytes(), nullptr), ATTILE_OK) << last_error();
+        return values;
+    }
+
+  private:
+    attile_context *context_;
+    std::size_t count_;
+    T *data_ = nullptr;
+};
+
+}  // namespace attile::test

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// A simt::Device made of ordinary memory, so that simt's host code is tested on machines without a GPU. Everything happens at once and in
+// order; what it allocates as device memory counts as such, all else as the host's.
+#pragma once
+
+#include <cstring>
+#include <map>
+
+#include "device.h"
+
+namespace attile::test {
+
+class MemoryDevice final : public simt::Device {
+  public:
+    explicit MemoryDevice(int64_t capacity) : capacity_(capacity) {
+        properties_.compute_units = 4;
+        properties_.memory_total = capacity;
+    }
+    ~MemoryDevice() override {
+        for (const auto &[pointer, block] : blocks_) ::operator delete(pointer);
+    }
+
+    int64_t peak() const { return peak_; }
+    std::size_t blocks() const { return blocks_.size(); }
+    int events() const { return events_; }
+    void fail_copies_from(int number) { failing_copy_ = number; }
+
+    int32_t enter(bool) override { return ATTILE_OK; }
+    void leave() override {}
+    int32_t launch(const void *, simt::Dim3, simt::Dim3, std::size_t, void **, simt::Stream) override { return ATTILE_OK; }
+    int32_t resources(const void *, simt::KernelResources *) override { return ATTILE_OK; }
+    int32_t occupancy(const void *, int32_t, std::size_t, int32_t *) override { return ATTILE_OK; }
+
+    int32_t alloc(int32_t kind, int64_t bytes, void **pointer) override {
+        if (kind == ATTILE_MEMORY_DEVICE) {
+            if (used_ + bytes > capacity_) return ATTILE_ERROR_OUT_OF_DEVICE_MEMORY;
+            used_ += bytes;
+            peak_ = used_ > peak_ ? used_ : peak_;
+        }
+        *pointer = ::operator new(static_cast<std::size_t>(bytes));
+        std::memset(*pointer, 0xff, static_cast<std::size_t>(bytes));
+        blocks_[*pointer] = {kind, bytes};
+        return ATTILE_OK;
+    }
+    int32_t free(int32_t, void *pointer) override {
+        const auto found = blocks_.find(pointer);
+        if (found == blocks_.end()) return ATTILE_ERROR_INTERNAL;
+        if (found->second.kind == ATTILE_MEMORY_DEVICE) used_ -= found->second.bytes;
+        ::operator delete(pointer);
+        blocks_.erase(found);
+        return ATTILE_OK;
+    }
+    int32_t memory_kind(const void *pointer, int32_t *kind) override {
+        *kind = ATTILE_MEMORY_HOST;
+        for (const auto &[start, block] : blocks_) {
+            const char *first = static_cast<const char *>(start);
+            if (pointer >= first && pointer < first + block.bytes) *kind = block.kind;
+        }
+        return ATTILE_OK;
+    }
+    int32_t memory_free(int64_t *bytes) override {
+        *bytes = capacity_ - used_;
+        return ATTILE_OK;
+    }
+    int32_t copy(void *destination, const void *source, int64_t bytes, simt::Stream) override {
+        if (--failing_copy_ == 0) return ATTILE_ERROR_DEVICE_FAULT;
+        std::memcpy(destination, source, static_cast<std::size_t>(bytes));
+        return ATTILE_OK;
+    }
+    int32_t fill_zero(void *destination, int64_t bytes, simt::Stream) override {
+        std::memset(destination, 0, static_cast<std::size_t>(bytes));
+        return ATTILE_OK;
+    }
+    int32_t prefetch(const void *, int64_t, int32_t, simt::Stream) override { return ATTILE_OK; }
+    int32_t pool_alloc(int64_t bytes, simt::Stream, void **pointer) override { return alloc(ATTILE_MEMORY_DEVICE, bytes, pointer); }
+    int32_t pool_free(void *pointer, simt::Stream) override { return free(ATTILE_MEMORY_DEVICE, pointer); }
+    int32_t pool_keep(int64_t) override { return ATTILE_OK; }
+    int32_t stream_create(simt::Stream *stream) override {
+        *stream = this;
+        return ATTILE_OK;
+    }
+    int32_t stream_destroy(simt::Stream) override { return ATTILE_OK; }
+    int32_t synchronize(simt::Stream) override { return ATTILE_OK; }
+    int32_t synchronize_all() override { return ATTILE_OK; }
+    bool capturing(simt::Stream) override { return is_capturing; }
+    int32_t event_create(bool, simt::Event *event) override {
+        *event = this;
+        ++events_;
+        return ATTILE_OK;
+    }
+    int32_t event_destroy(simt::Event) override {
+        --events_;
+        return ATTILE_OK;
+    }
+    int32_t event_record(simt::Event, simt::Stream) override { return ATTILE_OK; }
+    int32_t event_wait(simt::Stream, simt::Event) override {
+        ++waits;
+        return ATTILE_OK;
+    }
+    int32_t event_synchronize(simt::Event) override { return ATTILE_OK; }
+    int32_t event_elapsed(simt::Event, simt::Event, float *milliseconds) override {
+        *milliseconds = 0;
+        return ATTILE_OK;
+    }
+
+    bool is_capturing = false;
+    int waits = 0;
+
+  private:
+    struct Block {
+        int32_t kind;
+        int64_t bytes;
+    };
+    int64_t capacity_, used_ = 0, peak_ = 0;
+    int events_ = 0, failing_copy_ = 0;
+    std::map<void *, Block> blocks_;
+};
+
+}  // namespace attile::test

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs a build tree, builds a consumer against the installation in both ways and runs it; moves the installation; does it again.
+set -euo pipefail
+cmake=$1 build=$2 consumer=$3 work=$4 cc=$5 libdir=$6 pkg_config=$7 subdir=$8
+unset ATTILE_BACKEND ATTILE_BACKEND_PATH ATTILE_LOG ATTILE_LOG_FILE LD_LIBRARY_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH DESTDIR || true
+
+fail() {
+    echo "install test: $*" >&2
+    exit 1
+}
+
+use() {
+    local prefix=$1 scratch=$2 extra
+    mkdir -p "$scratch"
+    echo "== find_package in $prefix"
+    "$cmake" -S "$consumer" -B "$scratch/cmake" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release
+    "$cmake" --build "$scratch/cmake"
+    (cd / && "$scratch/cmake/consumer")
+
+    echo "== pkg-config in $prefix"
+    export PKG_CONFIG_PATH="$prefix/$libdir/pkgconfig"
+    read -ra extra <<<"$("$pkg_config" --cflags --libs attile)"
+    "$cc" -std=c99 -pedantic -Wall -Wextra -Werror "$consumer/consumer.c" -o "$scratch/consumer" "${extra[@]}"
+    (cd / && LD_LIBRARY_PATH="$prefix/$libdir" "$scratch/consumer")
+    (cd / && LD_LIBRARY_PATH="$prefix/$libdir" ATTILE_BACKEND=reference "$scratch/consumer") | grep -q '^backend reference,' ||
+        fail "the reference backend did not answer"
+    if [ -e "$prefix/$libdir/$subdir/libattile_backend_cpu.so" ]; then
+        (cd / && LD_LIBRARY_PATH="$prefix/$libdir" ATTILE_BACKEND=cpu "$scratch/consumer") | grep -q '^backend cpu,' ||
+            fail "the cpu plugin beside the installed library was not found"
+    fi
+}
+
+rm -rf "$work"
+mkdir -p "$work"
+"$cmake" --install "$build" --prefix "$work/first" >"$work/install.log"
+use "$work/first" "$work/scratch-first"
+mv "$work/first" "$work/second"
+use "$work/second" "$work/scratch-second"
+grep -rIl --fixed-strings -e "$work/first" -e "$build" "$work/second" && fail "files above name the place of installation or of the build"
+
+echo "== components"
+"$cmake" --install "$build" --prefix "$work/runtime" --component runtime >>"$work/install.log"
+[ -e "$work/runtime/$libdir/libattile.so.1" ] || fail "component runtime lacks libattile.so.1"
+[ ! -e "$work/runtime/$libdir/libattile.so" ] || fail "component runtime has the linker's name"
+[ ! -e "$work/runtime/include" ] || fail "component runtime has headers"
+"$cmake" --install "$build" --prefix "$work/dev" --component dev >>"$work/install.log"
+[ -e "$work/dev/include/attile/attile.h" ] || fail "component dev lacks attile.h"
+[ ! -e "$work/dev/$libdir/libattile.so.1" ] || fail "component dev has the library"
+echo "install test passed"

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the source tree to the house rules that no compiler checks: which part may include which, unique file names, short files, licence
+lines, and calls that a library embedded in somebody's program must not make.
+
+    check_layout.py ROOT          check the tree; exit status 1 and one line for each breach
+    check_layout.py --self-test   check that the checker finds breaches
+"""
+import os
+import re
+import sys
+import tempfile
+
+# A part of the tree and what it may include besides itself. The longest matching prefix of a file's path decides. Arrows only point down.
+ARROWS = {
+    "include": [],
+    "core": ["include"],
+    "backends/reference": ["include"],
+    "backends/cpu": ["include"],
+    "backends/simt": ["include"],
+    "backends/simt/tile": ["include", "backends/simt"],
+    "backends/simt/kernel": ["include", "backends/simt"],
+    "backends/simt/plan": ["include", "backends/simt"],
+    "backends/simt/host": ["include", "backends/simt"],
+    "backends/cuda": ["include", "backends/simt"],
+    "backends/hip": ["include", "backends/simt"],
+    "bindings": ["include"],
+    "examples": ["include"],
+    "tools": ["include", "tests/support"],
+    "tests": ["include", "core", "backends", "bindings", "tools"],
+}
+# Inside simt the ground floor knows none of the folders, and tiles know neither kernels nor plans nor the host's side.
+NEVER = {
+    "backends/simt/tile": ["backends/simt/kernel", "backends/simt/plan", "backends/simt/host"],
+}
+VENDOR_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|nv|cooperative_groups|mma\.h|cub/|thrust/|hip/|hip_|rocblas|hipblas|sm_\d)")
+VENDOR_ALLOWED = ("backends/cuda/", "backends/hip/", "backends/simt/lane.h", "tests/", "tools/compare")
+SOURCE = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".hip", ".f90", ".rs", ".py", ".sh")
+C_FAMILY = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".hip")
+FOLDERS = ("backends", "bindings", "core", "examples", "include", "tests", "tools")
+
+MAX_LINES = 450
+# The public interface is one header by design: a program needs one file. Generated files are as long as what they are made from.
+LONG_FILES = {"include/attile/attile.h", "bindings/rust/attile-sys/src/bindings.rs"}
+# Names that other tools demand of every folder or package.
+COMMON_NAMES = {"CMakeLists.txt", "README.md", "Cargo.toml", "Cargo.lock", "build.rs", "lib.rs", "main.rs", "mod.rs", "__init__.py", "pyproject.toml"}
+
+# Only whole words followed by a parenthesis; members and other namespaces' functions of the same name do not count.
+FATAL = "abort|exit|_exit|_Exit|quick_exit|terminate|assert|raise|kill|__trap|trap"
+PRINTING = "printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|fputc|perror|psignal"
+HOOKS = "atexit|at_quick_exit|on_exit|pthread_atfork|set_terminate|signal|sigaction"
+FORBIDDEN_CALL = re.compile(r"(?<![\w.>])(?:std::)?(" + "|".join([FATAL, PRINTING, HOOKS]) + r")\s*\(")
+FORBIDDEN_WORD = re.compile(r"\bstd::(cout|cerr|clog)\b|\bRTLD_(GLOBAL|DEEPBIND)\b|#\s*include\s*<(iostream|cassert|assert\.h)>")
+UNLOADING = re.compile(r"\bdlclose\s*\(")  # of the core: what backends load for themselves is theirs
+ENVIRONMENT = re.compile(r"(?<![\w.>])(?:std::)?(secure_getenv|getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
+ENVIRONMENT_READER = "core/environment.cpp"
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.M)
+FAST_MATH = re.compile(r"-ffast-math|-Ofast|-funsafe-math|--?use_fast_math")
+
+
+def without_comments_and_strings(text):
+    """The same text, line for line, with comments and the contents of literals blanked out."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.*?)\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+    def blank(match):
+        found = match.group(0)
+        if found.startswith(("//", "/*")):
+            return re.sub(r"[^\n]", " ", found)
+        return found[0] + re.sub(r"[^\n]", " ", found[1:-1]) + found[-1]
+
+    # Digit separators (48'000) are not character literals.
+    return pattern.sub(blank, re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F])", "_", text))
+
+
+def part_of(path):
+    best = ""
+    for part in ARROWS:
+        if path.startswith(part + "/") and len(part) > len(best):
+            best = part
+    return best
+
+
+class Tree:
+    def __init__(self, root):
+        self.root = root
+        self.files = []
+        for folder in FOLDERS:
+            for where, folders, names in os.walk(os.path.join(root, folder)):
+                folders[:] = [f for f in folders if not f.startswith((".", "build", "__pycache__", "target", "node_modules"))]
+                self.files += [os.path.relpath(os.path.join(where, n), root) for n in names]
+        self.files.sort()
+        self.breaches = []
+
+    def read(self, path):
+        with open(os.path.join(self.root, path), encoding="utf-8") as file:
+            return file.read()
+
+    def breach(self, path, text):
+        self.breaches.append(f"{path}: {text}")
+
+    def resolve(self, includer, name):
+        """The file of the tree that an include means, or None for a header from elsewhere."""
+        beside = os.path.normpath(os.path.join(os.path.dirname(includer), name))
+        if beside in self.known:
+            return beside
+        found = [p for p in self.files if p == name or p.endswith("/" + name)]
+        # Where a name is not unique the nearest file counts; that it is not unique is a breach of its own.
+        found.sort(key=lambda p: -len(os.path.commonprefix([p, includer])))
+        return found[0] if found else None
+
+    def check(self):
+        self.known = set(self.files)
+        self.check_names()
+        for path in self.files:
+            if path.endswith(SOURCE):
+                text = self.read(path)
+                self.check_head_and_length(path, text)
+                if path.endswith(C_FAMILY):
+                    self.check_includes(path, text)
+                    if path.startswith(("core/", "backends/")):
+                        self.check_calls(path, text)
+            elif path.endswith((".txt", ".cmake")) and FAST_MATH.search(re.sub(r"#.*", "", self.read(path))):
+                self.breach(path, "fast-math flags break NaN, and change the host program's MXCSR")
+        return self.breaches
+
+    def check_names(self):
+        seen = {}
+        for path in self.files:
+            name = os.path.basename(path)
+            if name in COMMON_NAMES or not path.endswith(SOURCE):
+                continue
+            if name in seen:
+                self.breach(path, f"has the name of {seen[name]}")
+            seen.setdefault(name, path)
+
+    def check_head_and_length(self, path, text):
+        lines = text.count("\n")
+        if lines > MAX_LINES and path not in LONG_FILES:
+            self.breach(path, f"has {lines} lines, at most {MAX_LINES}")
+        if lines and "SPDX-License-Identifier: Apache-2.0" not in "\n".join(text.split("\n", 3)[:3]):
+            self.breach(path, "does not begin with its licence: SPDX-License-Identifier: Apache-2.0")
+
+    def check_includes(self, path, text):
+        part = part_of(path)
+        for name in INCLUDE.findall(text):
+            target = self.resolve(path, name)
+            if target is None:
+                if VENDOR_HEADER.match(name) and not path.startswith(VENDOR_ALLOWED):
+                    self.breach(path, f"includes the vendor header {name}")
+                continue
+            other = part_of(target)
+            allowed = other == part or any(target.startswith(p + "/") for p in ARROWS.get(part, []) + [part])
+            if part == "backends/simt" and os.path.dirname(target) != "backends/simt" and not target.startswith("include/"):
+                allowed = False
+            # The parameter structs of kernels are the words in which all layers speak.
+            if any(target.startswith(p + "/") for p in NEVER.get(part, [])) and not target.endswith("_params.h"):
+                allowed = False
+            if not allowed:
+                self.breach(path, f"includes {target}, which {part or 'this folder'} must not know")
+
+    def check_calls(self, path, text):
+        code = without_comments_and_strings(text)
+        for number, line in enumerate(code.split("\n"), 1):
+            for match in list(FORBIDDEN_CALL.finditer(line)) + list(FORBIDDEN_WORD.finditer(line)):
+                self.breach(f"{path}:{number}", f"'{match.group(0).strip()}' has no place in a library that lives in another program")
+            if path.startswith("core/") and UNLOADING.search(line):
+                self.breach(f"{path}:{number}", "unloads a library; backends are never closed")
+            if path != ENVIRONMENT_READER and ENVIRONMENT.search(line):
+                self.breach(f"{path}:{number}", f"reads the environment; only {ENVIRONMENT_READER} may")
+
+
+LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
+# Path, contents after the licence, and a piece of the breach that must be found; None: none may be.
+SELF_TEST = [
+    ("include/attile/attile_backend.h", "#include <stdint.h>\n", None),
+    ("core/a.h", "", None),
+    ("core/a.cpp", '#include "a.h"\n#include <attile/attile_backend.h>\n// abort(); printf("x");\nconst char *s = "exit(1)";\n', None),
+    ("core/b.cpp", '#include "reference_x.h"\n', "backends/reference/reference_x.h, which core must not know"),
+    ("core/c.cpp", "void f() { std::abort(); }\n", "core/c.cpp:2: 'std::abort('"),
+    ("core/d.cpp", "void f() { object.exit(1); pointer->abort(); snprintf(0, 0, 0); static_assert(true); my_exit(2); }\n", None),
+    ("core/e.cpp", 'auto v = getenv("X");\n', "core/e.cpp:2: reads the environment"),
+    ("core/environment.cpp", 'auto v = std::getenv("X");\n', None),
+    ("core/f.cpp", "#include <iostream>\n", "core/f.cpp:2: '#include <iostream>'"),
+    ("core/g.cpp", "/* assert(1);\n */ int x = 1'000; void f() { assert(x); }\n", "core/g.cpp:3: 'assert('"),
+    ("core/h.cpp", "#include <cuda_runtime.h>\n", "includes the vendor header cuda_runtime.h"),
+    ("core/long.cpp", "\n" * 450, "has 451 lines"),
+    ("backends/reference/reference_x.h", "", None),
+    ("backends/reference/reference_y.cpp", '#include "a.h"\n', "core/a.h, which backends/reference must not know"),
+    ("backends/cpu/cpu_z.cpp", '#include "reference_x.h"\n', "which backends/cpu must not know"),
+    ("backends/simt/lane.h", "#include <hip/hip_runtime.h>\n", None),
+    ("backends/simt/numeric.h", '#include "lane.h"\n#include "tile/mask.h"\n', "tile/mask.h, which backends/simt must not know"),
+    ("backends/simt/tile/mask.h", '#include "lane.h"\n', None),
+    ("backends/simt/tile/up.h", '#include "kernel/k.h"\n', "kernel/k.h, which backends/simt/tile must not know"),
+    ("backends/simt/kernel/k.h", '#include "tile/mask.h"\n', None),
+    ("backends/cuda/cuda_d.cpp", '#include <cuda.h>\n#include "kernel/k.h"\n', None),
+    ("tools/attile/k.h", "", "has the name of backends/simt/kernel/k.h"),
+    ("examples/c/ex.c", '#include "a.h"\n', "which examples must not know"),
+    ("tools/attile/t.cpp", '#include <attile/attile_backend.h>\n#include "a.h"\n', "core/a.h, which tools must not know"),
+    ("tests/unit/t_test.cpp", '#include "a.h"\n#include "reference_x.h"\nvoid f() { abort(); }\n', None),
+]
+
+
+def self_test():
+    failures = 0
+    with tempfile.TemporaryDirectory() as root:
+        for path, text, _ in SELF_TEST:
+            os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                file.write(LICENCE + text)
+        with open(os.path.join(root, "core/bare.cpp"), "w", encoding="utf-8") as file:
+            file.write("int x;\n")
+        with open(os.path.join(root, "core/CMakeLists.txt"), "w", encoding="utf-8") as file:
+            file.write("# no -ffast-math\nadd_compile_options(-ffast-math)\n")
+        breaches = Tree(root).check()
+        expected = SELF_TEST + [("core/bare.cpp", "", "does not begin with its licence"), ("core/CMakeLists.txt", "", "fast-math")]
+        for path, _, piece in expected:
+            mine = [b for b in breaches if b.startswith(path)]
+            if piece is None and mine:
+                print(f"self-test: false alarm: {mine}")
+                failures += 1
+            if piece is not None and not any(piece in b for b in breaches):
+                print(f"self-test: not found: {path}: {piece}")
+                failures += 1
+    return failures
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    if sys.argv[1] == "--self-test":
+        sys.exit(1 if self_test() else 0)
+    breaches = Tree(sys.argv[1]).check()
+    for line in breaches:
+        print(line)
+    print(f"{len(breaches)} breaches of the layout")
+    sys.exit(1 if breaches else 0)
+
+
+if __name__ == "__main__":
+    main()

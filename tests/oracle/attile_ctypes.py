@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The few structs of attile.h that the oracle test needs, typed in by hand from the header and independent of every binding."""
+import ctypes
+import os
+from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+
+import numpy as np
+
+F32, F64, F16, BF16, I32, U8 = 0x0220, 0x0240, 0x0210, 0x0410, 0x0020, 0x0108
+CODES = {np.dtype(np.float32): F32, np.dtype(np.float64): F64, np.dtype(np.float16): F16, np.dtype(np.uint16): BF16, np.dtype(np.int32): I32,
+         np.dtype(np.uint8): U8, np.dtype(np.bool_): U8}
+
+
+class Tensor(Structure):
+    _fields_ = [("data", c_void_p), ("dtype", c_int32), ("rank", c_int32), ("shape", c_int64 * 4), ("stride", c_int64 * 4)]
+
+
+_HEAD = [("struct_size", c_uint32), ("flags", c_uint32), ("next", c_void_p)]
+_LAUNCH = _HEAD + [("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_int64)]
+
+
+class ContextOptions(Structure):
+    _fields_ = _HEAD + [("backend", c_char_p), ("threads", c_int32), ("reserved", c_int32), ("pool_bytes", c_int64)]
+
+
+class GemmArgs(Structure):
+    _fields_ = _LAUNCH + [("a", Tensor), ("b", Tensor), ("c", Tensor), ("d", Tensor), ("alpha", c_double), ("beta", c_double), ("bias", Tensor),
+                          ("bias_axis", c_int32), ("activation", c_int32)]
+
+
+class AttentionArgs(Structure):
+    _fields_ = _LAUNCH + [("q", Tensor), ("k", Tensor), ("v", Tensor), ("o", Tensor), ("lse", Tensor), ("scale", c_double), ("softcap", c_double),
+                          ("mask", c_int32), ("reserved", c_int32), ("window_left", c_int64), ("window_right", c_int64), ("bias", Tensor),
+                          ("allowed", Tensor), ("alibi_slopes", Tensor), ("sinks", Tensor), ("key_lengths", Tensor), ("cu_len_q", Tensor),
+                          ("cu_len_k", Tensor), ("max_len_q", c_int64), ("max_len_k", c_int64), ("block_table", Tensor)]
+
+
+class BackwardArgs(Structure):
+    _fields_ = _LAUNCH + [("forward", POINTER(AttentionArgs)), ("dout", Tensor), ("dq", Tensor), ("dk", Tensor), ("dv", Tensor), ("dbias", Tensor),
+                          ("dsinks", Tensor)]
+
+
+class MergeArgs(Structure):
+    _fields_ = _LAUNCH + [("o_parts", POINTER(Tensor)), ("lse_parts", POINTER(Tensor)), ("parts", c_int64), ("o", Tensor), ("lse", Tensor)]
+
+
+class ReduceArgs(Structure):
+    _fields_ = _LAUNCH + [("x", Tensor), ("y", Tensor), ("op", c_int32), ("axis", c_int32)]
+
+
+class SoftmaxArgs(Structure):
+    _fields_ = _LAUNCH + [("x", Tensor), ("y", Tensor), ("axis", c_int32), ("reserved", c_int32)]
+
+
+def tensor(array):
+    """Describe a NumPy array as it lies; uint16 stands for bfloat16. None is an absent tensor."""
+    t = Tensor()
+    if array is None:
+        return t
+    t.data, t.dtype, t.rank = array.ctypes.data, CODES[array.dtype], array.ndim
+    for axis in range(array.ndim):
+        t.shape[axis] = array.shape[axis]
+        t.stride[axis] = array.strides[axis] // array.itemsize
+    return t
+
+
+class Library:
+    def __init__(self, path=None, backend="reference"):
+        self.lib = ctypes.CDLL(path or os.environ["ATTILE_LIBRARY"])
+        self.lib.attile_last_error.restype = c_int64
+        self.lib.attile_status_name.restype = c_char_p
+        options = ContextOptions()
+        self.lib.attile_context_options_init(byref(options), c_uint64(ctypes.sizeof(options)))
+        options.backend = backend.encode()
+        self.context = c_void_p()
+        self.check(self.lib.attile_context_create(byref(options), byref(self.context)))
+
+    def close(self):
+        self.lib.attile_context_destroy(self.context)
+
+    def check(self, status):
+        if status != 0:
+            text = (c_char * 1024)()
+            self.lib.attile_last_error(text, c_int64(1024))
+            raise RuntimeError(f"{self.lib.attile_status_name(status).decode()}: {text.value.decode()}")
+
+    def args(self, kind, name, **fields):
+        value = kind()
+        getattr(self.lib, f"attile_{name}_init")(byref(value), c_uint64(ctypes.sizeof(value)))
+        for field, content in fields.items():
+            setattr(value, field, tensor(content) if content is None or isinstance(content, np.ndarray) else content)
+        return value
+
+    def run(self, name, args):
+        self.check(getattr(self.lib, f"attile_{name}")(self.context, byref(args)))

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the oracle's tests share: storage types, memory layouts, the comparison, and one attention call with random contents."""
+import unittest
+
+import numpy as np
+
+import attile_ctypes as ac
+import oracle
+
+INF, NAN = np.inf, np.nan
+UNIT = {ac.F64: 0.0, ac.F32: 2.0**-24, ac.F16: 2.0**-11, ac.BF16: 2.0**-8}
+TINY = {ac.F64: 0.0, ac.F32: 2.0**-150, ac.F16: 2.0**-25, ac.BF16: 2.0**-134}
+STORE = {ac.F64: np.float64, ac.F32: np.float32, ac.F16: np.float16, ac.BF16: np.uint16}
+TYPES = [(ac.F64, ac.F64), (ac.F32, ac.F32), (ac.F16, ac.F16), (ac.F16, ac.F32), (ac.BF16, ac.BF16), (ac.BF16, ac.F32)]
+
+
+def stored(x, dtype):
+    return oracle.round_bf16(np.asarray(x, np.float32)) if dtype == ac.BF16 else np.asarray(x).astype(STORE[dtype])
+
+
+def widened(array):
+    return oracle.widen_bf16(array) if array.dtype == np.uint16 else array.astype(np.float64)
+
+
+def blank(shape, dtype, order=None):
+    """An output full of NaN whose axes lie in memory in the given order."""
+    order = order or range(len(shape))
+    array = np.empty([shape[axis] for axis in order], STORE[dtype])
+    array[...] = 0x7FC1 if dtype == ac.BF16 else NAN
+    return array.transpose(np.argsort(order))
+
+
+def laid_out(array, order):
+    return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.attile = ac.Library()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.attile.close()
+
+    def agree(self, got, want, dtype, note="", whole=False):
+        """1e-12 of the largest number in the row, and one rounding. Gradients are `whole`: theirs may cancel to nothing, so 1e-12 of 1 at least."""
+        got, want = widened(got), np.asarray(want, np.float64)
+        self.assertEqual(got.shape, want.shape, note)
+        limit = {ac.F64: np.finfo(np.float64).max, ac.F32: np.finfo(np.float32).max, ac.F16: 65504.0, ac.BF16: 3.39e38}[dtype]
+        want = np.where(np.abs(want) > limit, np.copysign(INF, want), want)
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(want), note)
+        np.testing.assert_array_equal(np.where(np.isinf(got), got, 0), np.where(np.isinf(want), want, 0), note)
+        finite = np.isfinite(want)
+        clean = np.where(finite, np.abs(want), 0)
+        row = clean.max(axis=None if whole else -1, keepdims=True, initial=1 if whole else 0)
+        tolerance = 1e-12 * np.broadcast_to(row, clean.shape) + UNIT[dtype] * clean * (1 + 1e-12) + TINY[dtype]
+        error = np.where(finite, np.abs(np.where(finite, got, 0) - np.where(finite, want, 0)), 0)
+        worst = np.max(np.where(tolerance > 0, error / np.where(tolerance > 0, tolerance, 1), np.where(error == 0, 0, INF)), initial=0)
+        self.assertTrue(worst <= 1, f"{note}: error is {worst:.3g} of the tolerance")
+
+
+class Problem:
+    """Arrays of one attention call with random contents, and the oracle's answer entry by entry."""
+
+    def __init__(self, rng, dtype, out, spec, batch=2, heads=4, heads_kv=2, len_q=7, len_k=9, head_dim=8, head_dim_v=8, order=(0, 1, 2, 3)):
+        wide = ac.F64 if dtype == ac.F64 else ac.F32
+        draw = lambda *shape: laid_out(stored(rng.standard_normal(shape), dtype), order)
+        self.spec, self.out, self.lse_type, self.batch = spec, out, wide, batch
+        self.q, self.k = draw(batch, heads, len_q, head_dim), draw(batch, heads_kv, len_k, head_dim)
+        self.v = draw(batch, heads_kv, len_k, head_dim_v)
+        self.o, self.lse = blank((batch, heads, len_q, head_dim_v), out, order), blank((batch, heads, len_q), wide)
+        self.lengths = rng.integers(-1, len_k + 2, batch).astype(np.int32) if spec.get("lengths") else None
+        kind = spec.get("bias")
+        shape = {"full": (batch, heads, len_q, len_k), "row": (len_k,), "head": (heads, 1, len_k), "hides": (batch, 1, len_q, len_k)}.get(kind)
+        self.bias = None if kind is None else stored(rng.standard_normal(shape), wide)
+        if kind == "hides":
+            self.bias[rng.random(shape) < 0.5] = -INF
+            self.bias[:, :, 0, :] = -INF
+        self.allowed = None
+        if spec.get("allowed"):
+            self.allowed = (rng.random((batch, 1, len_q, len_k)) < (0.6 if spec["allowed"] == "full" else 0)).astype(np.uint8) * 3
+        alibi = spec.get("alibi", 0)
+        self.slopes = None if not alibi else stored(rng.random((batch, heads) if alibi == 2 else heads), wide)
+        self.sinks = stored(rng.standard_normal(heads), wide) if spec.get("sinks") else None
+
+    def scalars(self):
+        return {name: self.spec[name] for name in ("scale", "softcap", "mask", "window_left", "window_right") if name in self.spec}
+
+    def fields(self):
+        return dict(q=self.q, k=self.k, v=self.v, o=self.o, lse=self.lse, bias=self.bias, allowed=self.allowed, alibi_slopes=self.slopes,
+                    sinks=self.sinks, key_lengths=self.lengths, **self.scalars())
+
+    def entry(self, b, len_q=None):
+        """Float64 q, k, v of entry b with its keys cut to its length, and what shapes its scores."""
+        len_k = self.k.shape[2] if self.lengths is None else int(np.clip(self.lengths[b], 0, self.k.shape[2]))
+        full = (self.batch, self.q.shape[1], self.q.shape[2], self.k.shape[2])
+        cut = lambda x: None if x is None else np.broadcast_to(widened(x) if x.dtype != np.uint8 else x, full)[b][:, :, :len_k]
+        slopes = None if self.slopes is None else np.broadcast_to(widened(self.slopes), full[:2])[b]
+        setting = oracle.Setting(bias=cut(self.bias), allowed=cut(self.allowed), slopes=slopes,
+                                 sinks=None if self.sinks is None else widened(self.sinks), **self.scalars())
+        return widened(self.q[b]), widened(self.k[b])[:, :len_k], widened(self.v[b])[:, :len_k], setting
+
+    def forward(self):
+        parts = [oracle.attention(*self.entry(b)) for b in range(self.batch)]
+        if not parts:
+            return np.zeros(self.o.shape), np.zeros(self.lse.shape)
+        return np.stack([o for o, _ in parts]), np.stack([lse for _, lse in parts])

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs every Rust example; attention of a file must give the bytes that the C example gives. usage: run_examples.sh CARGO DATA C_EXAMPLE
+set -euo pipefail
+cargo=$1 data=$2 c_example=$3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+example() { "$cargo" run --quiet --offline --example "$@"; }
+example gemm | tee "$folder/gemm"
+grep -qx '4.5 0' "$folder/gemm" && grep -qx '10.5 0' "$folder/gemm"
+example choose_backend -- reference
+if example choose_backend -- nosuch 2>"$folder/why"; then echo "a backend that is not there was opened" >&2; exit 1; fi
+grep -q 'nosuch' "$folder/why"
+example service | tee "$folder/service"
+grep -q '^28 answered, 4 refused' "$folder/service"
+example attention_file -- "$data/attention_small.bin" "$folder/rust.bin"
+"$c_example" "$data/attention_small.bin" "$folder/c.bin"
+cmp "$folder/rust.bin" "$folder/c.bin"

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contents of an attention case: every operand drawn once, and NaN wherever no row may look.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cases_attention.h"
+#include "test_tensor.h"
+
+namespace attile::test {
+
+/// Rows and keys of one batch entry or packed sequence.
+struct AttentionEntry {
+    std::int64_t b, q_start, len_q, k_start, len_k, shift, alibi_shift;
+};
+
+struct AttentionData {
+    explicit AttentionData(const AttentionCase &attention_case);
+
+    AttentionEntry entry(std::int64_t b) const;
+    std::int64_t kv_head(std::int64_t h) const { return h / (c.heads_q / c.heads_kv); }
+    /// Indices of axes 0 and 2 of k and v; false if the key's page does not exist.
+    bool locate_key(const AttentionEntry &e, std::int64_t j, std::int64_t *axis0, std::int64_t *axis2) const;
+    /// May row i of head h look at key j? A bias of -inf hides too.
+    bool sees(const AttentionEntry &e, std::int64_t h, std::int64_t i, std::int64_t j) const;
+    /// The element of bias that is added to a score.
+    std::size_t bias_index(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const;
+    double bias_at(const AttentionEntry &e, std::int64_t h, std::int64_t i, std::int64_t j) const;
+    double slope_at(std::int64_t b, std::int64_t h) const;
+    double scale() const;
+    std::vector<std::int64_t> q_shape(std::int64_t dim) const;
+
+    AttentionCase c;
+    std::int64_t max_len_q = 0, max_len_k = 0;  ///< extents of bias's last two axes
+    std::int64_t total_q = 0, total_k = 0;      ///< extents of q's and k's third axis
+    std::int64_t max_pages = 0, pages = 0;
+    Values q, k, v;
+    Values bias, allowed, slopes, sinks;  ///< empty shape where absent
+    Values key_lengths, cu_len_q, cu_len_k, block_table;
+
+  private:
+    void draw_lengths();
+    void draw_pages();
+    void draw_values();
+    void apply_pattern();
+    void draw_bias();
+    void draw_allowed();
+    void poison();
+    Values drawn(std::vector<std::int64_t> shape, std::int32_t dtype, double factor = 1);
+
+    class Random *random_ = nullptr;  // while the constructor runs
+};
+
+/// Copies index 0 along the axes whose bit is set: contents that a stride of 0 can carry.
+void make_constant(Values &values, unsigned axes);
+
+/// A gradient case: the forward data, o and lse as a correct forward pass would have stored them, and dout.
+struct BackwardData {
+    explicit BackwardData(const BackwardCase &backward_case);
+    BackwardCase c;
+    AttentionData forward;
+    Values o, lse, dout;
+};
+
+}  // namespace attile::test

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of things worth timing. A row earns its place by telling something that no other row tells.
+#include "bench_cases.h"
+
+namespace attile::bench {
+namespace {
+
+std::string extents(std::initializer_list<int64_t> values) {
+    std::string result;
+    for (int64_t value : values) result += (result.empty() ? "" : "x") + std::to_string(value);
+    return result;
+}
+
+std::string id(std::string_view operation, int32_t dtype, const std::string &rest) {
+    return std::string(operation) + "/" + std::string(dtype_name(dtype)) + "/" + rest;
+}
+
+std::string mask_suffix(int32_t mask) { return mask == ATTILE_MASK_NONE ? "" : "/causal"; }
+
+void add_gemm(std::vector<BenchCase> &cases) {
+    constexpr int32_t f32 = ATTILE_F32, f64 = ATTILE_F64, f16 = ATTILE_F16, bf16 = ATTILE_BF16;
+    cases.push_back(gemm_case(Size::kTiny, f32, 1, 1, 1));  // What a call costs.
+    cases.push_back(gemm_case(Size::kTiny, f32, 64, 64, 64));
+    cases.push_back(gemm_case(Size::kTiny, f32, 128, 128, 128));
+    cases.push_back(gemm_case(Size::kTiny, f64, 128, 128, 128));
+    for (int64_t n : {256, 512, 1024, 2048}) cases.push_back(gemm_case(Size::kMedium, f32, n, n, n));
+    cases.push_back(gemm_case(Size::kMedium, f32, 1000, 1001, 999));                   // Nothing divides anything.
+    cases.push_back(gemm_case(Size::kMedium, f32, 1024, 1024, 1024, 1, true, false));  // Transposed.
+    cases.push_back(gemm_case(Size::kMedium, f32, 1024, 1024, 1024, 1, false, true));
+    cases.push_back(gemm_case(Size::kMedium, f32, 1, 4096, 4096, 1, false, true));   // One row: bound by reading B.
+    cases.push_back(gemm_case(Size::kMedium, f32, 16, 4096, 1024, 1, false, true));  // A few rows.
+    cases.push_back(gemm_case(Size::kMedium, f32, 64, 64, 65536));                   // The sum is all there is.
+    cases.push_back(gemm_case(Size::kMedium, f32, 64, 64, 64, 512));                 // Many small ones.
+    cases.push_back(gemm_case(Size::kMedium, f64, 1024, 1024, 1024));
+    cases.push_back(gemm_case(Size::kMedium, f16, 1024, 1024, 1024));
+    cases.push_back(gemm_case(Size::kMedium, bf16, 1024, 1024, 1024));
+    for (int64_t n : {1024, 4096, 8192}) cases.push_back(gemm_case(Size::kLarge, f32, n, n, n));
+    cases.push_back(gemm_case(Size::kLarge, f32, 4095, 4097, 4093));
+    cases.push_back(gemm_case(Size::kLarge, f32, 4096, 4096, 4096, 1, true, false));
+    cases.push_back(gemm_case(Size::kLarge, f32, 4096, 4096, 4096, 1, false, true));
+    cases.push_back(gemm_case(Size::kLarge, f32, 1, 8192, 8192, 1, false, true));
+    cases.push_back(gemm_case(Size::kLarge, f32, 16, 8192, 8192, 1, false, true));
+    cases.push_back(gemm_case(Size::kLarge, f32, 256, 256, 262144));
+    cases.push_back(gemm_case(Size::kLarge, f32, 128, 128, 128, 2048));
+    cases.push_back(gemm_case(Size::kLarge, f64, 4096, 4096, 4096));
+    cases.push_back(gemm_case(Size::kLarge, f16, 4096, 4096, 4096));
+    cases.push_back(gemm_case(Size::kLarge, bf16, 4096, 4096, 4096));
+}
+
+void add_attention(std::vector<BenchCase> &cases) {
+    constexpr int32_t f32 = ATTILE_F32, f64 = ATTILE_F64, f16 = ATTILE_F16, bf16 = ATTILE_BF16, causal = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    cases.push_back(attention_case(Size::kTiny, f32, 1, 2, 2, 128, 128, 64));
+    cases.push_back(attention_case(Size::kTiny, f32, 1, 2, 2, 128, 128, 64, causal));
+    cases.push_back(attention_case(Size::kMedium, f32, 1, 8, 8, 512, 512, 64));
+    cases.push_back(attention_case(Size::kMedium, f32, 1, 8, 8, 2048, 2048, 64));
+    cases.push_back(attention_case(Size::kMedium, f32, 1, 8, 8, 2048, 2048, 64, causal));
+    cases.push_back(attention_case(Size::kMedium, f32, 1, 8, 2, 1024, 1024, 128, causal));  // Grouped queries.
+    cases.push_back(attention_case(Size::kMedium, f32, 16, 8, 8, 128, 128, 32));            // Many short ones.
+    cases.push_back(attention_case(Size::kMedium, f64, 1, 8, 8, 512, 512, 64));
+    cases.push_back(attention_case(Size::kMedium, f16, 1, 8, 8, 1024, 1024, 64, causal));
+    cases.push_back(attention_case(Size::kMedium, bf16, 1, 8, 8, 1024, 1024, 64, causal));
+    for (int64_t len : {1024, 4096, 16384}) cases.push_back(attention_case(Size::kLarge, f32, 1, 16, 16, len, len, 64));
+    cases.push_back(attention_case(Size::kLarge, f32, 1, 16, 16, 4096, 4096, 64, causal));
+    cases.push_back(attention_case(Size::kLarge, f32, 1, 16, 16, 4096, 4096, 128));
+    cases.push_back(attention_case(Size::kLarge, f32, 1, 32, 8, 4096, 4096, 128, causal));
+    cases.push_back(attention_case(Size::kLarge, f32, 64, 16, 16, 256, 256, 64));
+    cases.push_back(attention_case(Size::kLarge, f32, 1, 16, 16, 2048, 2048, 256));
+    cases.push_back(attention_case(Size::kLarge, f16, 1, 16, 16, 4096, 4096, 128, causal));
+    cases.push_back(attention_case(Size::kLarge, bf16, 1, 16, 16, 4096, 4096, 128, causal));
+
+    // Decode: one row per sequence against its cache of keys.
+    cases.push_back(attention_case(Size::kTiny, f32, 1, 8, 2, 1, 512, 64));
+    cases.push_back(attention_case(Size::kMedium, f32, 1, 32, 8, 1, 4096, 128));
+    cases.push_back(attention_case(Size::kMedium, f32, 8, 8, 8, 1, 2048, 64));
+    cases.push_back(attention_case(Size::kMedium, bf16, 1, 32, 8, 1, 4096, 128));
+    cases.push_back(attention_case(Size::kLarge, f32, 1, 32, 8, 1, 32768, 128));
+    cases.push_back(attention_case(Size::kLarge, f32, 32, 32, 8, 1, 4096, 128));
+    cases.push_back(attention_case(Size::kLarge, f16, 32, 32, 8, 1, 4096, 128));
+
+    cases.push_back(attention_backward_case(Size::kTiny, f32, 1, 2, 64, 64, causal));
+    cases.push_back(attention_backward_case(Size::kMedium, f32, 1, 8, 512, 64, causal));
+    cases.push_back(attention_backward_case(Size::kLarge, f32, 1, 16, 4096, 64, causal));
+    cases.push_back(attention_backward_case(Size::kLarge, f32, 1, 16, 4096, 128, ATTILE_MASK_NONE));
+
+    cases.push_back(attention_merge_case(Size::kTiny, f32, 1, 8, 16, 64, 4));
+    cases.push_back(attention_merge_case(Size::kMedium, f32, 1, 8, 2048, 64, 4));
+    cases.push_back(attention_merge_case(Size::kLarge, f32, 1, 32, 8192, 128, 4));
+}
+
+void add_rows(std::vector<BenchCase> &cases) {
+    constexpr int32_t f32 = ATTILE_F32;
+    cases.push_back(reduce_case(Size::kTiny, f32, 128, 512, false));
+    cases.push_back(reduce_case(Size::kMedium, f32, 4096, 1024, false));
+    cases.push_back(reduce_case(Size::kMedium, f32, 4096, 1024, true));
+    cases.push_back(reduce_case(Size::kMedium, f32, 1, 1 << 22, false));  // One long row.
+    cases.push_back(reduce_case(Size::kMedium, ATTILE_BF16, 4096, 1024, false));
+    cases.push_back(reduce_case(Size::kLarge, f32, 65536, 4096, false));
+    cases.push_back(reduce_case(Size::kLarge, f32, 65536, 4096, true));
+    cases.push_back(reduce_case(Size::kLarge, f32, 1, 1 << 28, false));
+    cases.push_back(softmax_case(Size::kTiny, f32, 128, 512));
+    cases.push_back(softmax_case(Size::kMedium, f32, 4096, 1024));
+    cases.push_back(softmax_case(Size::kMedium, f32, 128, 32768));
+    cases.push_back(softmax_case(Size::kMedium, ATTILE_BF16, 4096, 1024));
+    cases.push_back(softmax_case(Size::kLarge, f32, 65536, 1024));
+    cases.push_back(softmax_case(Size::kLarge, f32, 1024, 131072));
+}
+
+}  // namespace
+
+std::string_view operation_name(Operation operation) {
+    switch (operation) {
+        case Operation::kGemm:
+            return "gemm";
+        case Operation::kAttention:
+            return "attention";
+        case Operation::kAttentionBackward:
+            return "attention_backward";
+        case Operation::kAttentionMerge:
+            return "attention_merge";
+        case Operation::kReduce:
+            return "reduce";
+        case Operation::kSoftmax:
+            return "softmax";
+    }
+    return "";
+}
+
+std::string_view size_name(Size size) { return size == Size::kTiny ? "tiny" : size == Size::kMedium ? "medium" : "large"; }
+
+std::string_view dtype_name(int32_t dtype) {
+    switch (dtype) {
+        case ATTILE_F32:
+            return "f32";
+        case ATTILE_F64:
+            return "f64";
+        case ATTILE_F16:
+            return "f16";
+        case ATTILE_BF16:
+            return "bf16";
+        default:
+            return "other";
+    }
+}
+
+BenchCase gemm_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k, int64_t batch, bool trans_a, bool trans_b) {
+    BenchCase result;
+    result.operation = Operation::kGemm;
+    result.size = size;
+    result.dtype = dtype;
+    result.batch = batch;
+    result.m = m, result.n = n, result.k = k;
+    result.trans_a = trans_a, result.trans_b = trans_b;
+    const std::string letters = trans_a || trans_b ? std::string("/") + (trans_a ? "T" : "N") + (trans_b ? "T" : "N") : "";
+    result.id = id("gemm", dtype, (batch > 1 ? "b" + std::to_string(batch) + "_" : "") + extents({m, n, k}) + letters);
+    result.memory_bound = m == 1 && n > 1;
+    return result;
+}
+
+BenchCase attention_case(Size size, int32_t dtype, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_k,
+                         int64_t head_dim, int32_t mask) {
+    BenchCase result;
+    result.operation = Operation::kAttention;
+    result.size = size;
+    result.dtype = dtype;
+    result.batch = batch;
+    result.heads_q = heads_q, result.heads_kv = heads_kv;
+    result.len_q = len_q, result.len_k = len_k, result.head_dim = head_dim;
+    result.mask = mask;
+    const bool decode = len_q == 1 && len_k > 1;
+    const std::string heads = std::to_string(heads_q) + (heads_kv == heads_q ? "" : "g" + std::to_string(heads_kv));
+    const std::string lengths = len_q == len_k ? std::to_string(len_q) : std::to_string(len_q) + "x" + std::to_string(len_k);
+    result.id = id(decode ? "decode" : "attention", dtype,
+                   "b" + std::to_string(batch) + "_h" + heads + "_l" + lengths + "_d" + std::to_string(head_dim) + mask_suffix(mask));
+    result.memory_bound = decode;
+    return result;
+}
+
+BenchCase attention_backward_case(Size size, int32_t dtype, int64_t batch, int64_t heads, int64_t len, int64_t head_dim, int32_t mask) {
+    BenchCase result = attention_case(size, dtype, batch, heads, heads, len, len, head_dim, mask);
+    result.operation = Operation::kAttentionBackward;
+    result.id.replace(0, result.id.find('/'), "attention_backward");
+    result.memory_bound = false;
+    return result;
+}
+
+BenchCase attention_merge_case(Size size, int32_t dtype, int64_t batch, int64_t heads, int64_t len, int64_t head_dim, int64_t parts) {
+    BenchCase result = attention_case(size, dtype, batch, heads, heads, len, len, head_dim);
+    result.operation = Operation::kAttentionMerge;
+    result.parts = parts;
+    result.id.replace(0, result.id.find('/'), "attention_merge");
+    result.id += "/" + std::to_string(parts) + "_parts";
+    result.memory_bound = true;
+    return result;
+}
+
+BenchCase reduce_case(Size size, int32_t dtype, int64_t rows, int64_t columns, bool over_rows) {
+    BenchCase result;
+    result.operation = Operation::kReduce;
+    result.size = size;
+    result.dtype = dtype;
+    result.rows = rows, result.columns = columns;
+    result.over_rows = over_rows;
+    result.id = id("reduce", dtype, extents({rows, columns}) + (over_rows ? "/over_rows" : ""));
+    result.memory_bound = true;
+    return result;
+}
+
+BenchCase softmax_case(Size size, int32_t dtype, int64_t rows, int64_t columns) {
+    BenchCase result = reduce_case(size, dtype, rows, columns, false);
+    result.operation = Operation::kSoftmax;
+    result.id.replace(0, result.id.find('/'), "softmax");
+    return result;
+}
+
+std::vector<BenchCase> bench_cases() {
+    std::vector<BenchCase> cases;
+    add_gemm(cases);
+    add_attention(cases);
+    add_rows(cases);
+    return cases;
+}
+
+}  // namespace attile::bench

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of things worth timing, and a case made ready to run on a context. One list serves the Google Benchmark program, `attile bench`
+// and `attile explain`, which describes a case of its own.
+#pragma once
+
+#include <attile/attile.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace attile::bench {
+
+enum class Operation { kGemm, kAttention, kAttentionBackward, kAttentionMerge, kReduce, kSoftmax };
+
+// Tiny: a fraction of a second even by plain loops. Medium: for a CPU. Large: for a GPU.
+enum class Size { kTiny, kMedium, kLarge };
+
+struct BenchCase {
+    std::string id;  // "gemm/f32/1024x1024x1024", fit for a regular expression and a file name's part
+    Operation operation = Operation::kGemm;
+    Size size = Size::kMedium;
+    int32_t dtype = ATTILE_F32;
+    int64_t batch = 1;
+
+    // gemm: op(A) is m x k, op(B) k x n, both stored row-major before op.
+    int64_t m = 0, n = 0, k = 0;
+    bool trans_a = false, trans_b = false;
+
+    // Attention; a merge takes `parts` results of len_q rows.
+    int64_t heads_q = 0, heads_kv = 0, len_q = 0, len_k = 0, head_dim = 0;
+    int32_t mask = ATTILE_MASK_NONE;
+    int64_t parts = 0;
+
+    // Reduce and softmax of rows x columns; reduce takes the columns together, or the rows.
+    int64_t rows = 0, columns = 0;
+    bool over_rows = false;
+
+    bool memory_bound = false;  // Its rate is told in bytes, not in operations.
+};
+
+// Every case, in the order of the operations, smaller ones first.
+std::vector<BenchCase> bench_cases();
+
+// Ids as bench_cases() gives them, for cases made elsewhere.
+BenchCase gemm_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k, int64_t batch = 1, bool trans_a = false,
+                    bool trans_b = false);
+BenchCase attention_case(Size size, int32_t dtype, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_k,
+                         int64_t head_dim, int32_t mask = ATTILE_MASK_NONE);
+BenchCase attention_backward_case(Size size, int32_t dtype, int64_t batch, int64_t heads, int64_t len, int64_t head_dim, int32_t mask);
+BenchCase attention_merge_case(Size size, int32_t dtype, int64_t batch, int64_t heads, int64_t len, int64_t head_dim, int64_t parts);
+BenchCase reduce_case(Size size, int32_t dtype, int64_t rows, int64_t columns, bool over_rows);
+BenchCase softmax_case(Size size, int32_t dtype, int64_t rows, int64_t columns);
+
+std::string_view operation_name(Operation operation);
+std::string_view size_name(Size size);
+std::string_view dtype_name(int32_t dtype);
+
+// A case with its arguments, and with memory of its own after allocate(). The status of the failed call is returned everywhere; its
+// sentence is in attile_last_error().
+class BenchRun {
+  public:
+    BenchRun(attile_context *context, const BenchCase &bench_case);
+    ~BenchRun();
+    BenchRun(const BenchRun &) = delete;
+    BenchRun &operator=(const BenchRun &) = delete;
+
+    int32_t query(attile_support &support);  // Needs no memory.
+    int32_t allocate(int32_t memory_kind);   // Allocates every tensor and fills the inputs with seeded random values.
+    int32_t run();                           // Asynchronous on a device: follow with attile_synchronize(context, nullptr).
+
+    // What allocate() will ask for.
+    int64_t bytes() const;
+
+  private:
+    struct Operand {
+        attile_tensor *tensor;
+        bool input;
+    };
+    using Args = std::variant<attile_gemm_args, attile_attention_args, attile_attention_backward_args, attile_attention_merge_args,
+                              attile_reduce_args, attile_softmax_args>;
+
+    void add(attile_tensor &tensor, int32_t dtype, std::initializer_list<int64_t> shape, bool input);
+    void describe_gemm();
+    void describe_attention(attile_attention_args &args);
+    void describe_attention_backward();
+    void describe_attention_merge();
+    void describe_rows();
+    int32_t fill(const attile_tensor &tensor, uint64_t seed);
+
+    attile_context *context_;
+    const BenchCase case_;
+    Args args_;
+    attile_attention_args forward_;  // What a backward case refers to.
+    std::vector<attile_tensor> part_o_, part_lse_;
+    std::vector<Operand> operands_;
+    std::vector<void *> memory_;
+    int32_t status_ = ATTILE_OK;  // Of the description.
+};
+
+}  // namespace attile::bench

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// A bench case made ready: its arguments, its memory, its random inputs.
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+
+#include "bench_cases.h"
+
+namespace attile::bench {
+namespace {
+
+int64_t element_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
+
+int64_t element_count(const attile_tensor &tensor) {
+    int64_t count = 1;
+    for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
+    return count;
+}
+
+// Random values of magnitude 1/8 to 2 and either sign, made as bit patterns: no conversion between types is needed.
+class RandomElements {
+  public:
+    explicit RandomElements(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 1) {}
+
+    void fill(int32_t dtype, int64_t count, unsigned char *to) {
+        for (int64_t i = 0; i < count; ++i, to += element_bytes(dtype)) {
+            const uint64_t bits = next();
+            const uint64_t octave = bits >> 8 & 3;  // Exponents -3 to 0.
+            switch (dtype) {
+                case ATTILE_F64:
+                    put(to, (bits & 1) << 63 | (1020 + octave) << 52 | bits >> 12);
+                    break;
+                case ATTILE_F32:
+                    put(to, static_cast<uint32_t>((bits & 1) << 31 | (124 + octave) << 23 | bits >> 41));
+                    break;
+                case ATTILE_F16:
+                    put(to, static_cast<uint16_t>((bits & 1) << 15 | (12 + octave) << 10 | bits >> 54));
+                    break;
+                case ATTILE_BF16:
+                    put(to, static_cast<uint16_t>((bits & 1) << 15 | (124 + octave) << 7 | bits >> 57));
+                    break;
+                default:
+                    std::memset(to, 0, static_cast<size_t>(element_bytes(dtype)));
+            }
+        }
+    }
+
+  private:
+    template <typename T>
+    static void put(unsigned char *to, T value) {
+        std::memcpy(to, &value, sizeof value);
+    }
+
+    uint64_t next() {  // xorshift64*
+        state_ ^= state_ >> 12;
+        state_ ^= state_ << 25;
+        state_ ^= state_ >> 27;
+        return state_ * 0x2545F4914F6CDD1Du;
+    }
+
+    uint64_t state_;
+};
+
+}  // namespace
+
+BenchRun::BenchRun(attile_context *context, const BenchCase &bench_case) : context_(context), case_(bench_case) {
+    attile_attention_init(&forward_, sizeof forward_);
+    switch (case_.operation) {
+        case Operation::kGemm:
+            describe_gemm();
+            break;
+        case Operation::kAttention:
+            attile_attention_init(&args_.emplace<attile_attention_args>(), sizeof(attile_attention_args));
+            describe_attention(std::get<attile_attention_args>(args_));
+            break;
+        case Operation::kAttentionBackward:
+            describe_attention_backward();
+            break;
+        case Operation::kAttentionMerge:
+            describe_attention_merge();
+            break;
+        case Operation::kReduce:
+        case Operation::kSoftmax:
+            describe_rows();
+            break;
+    }
+}
+
+BenchRun::~BenchRun() {
+    attile_synchronize(context_, nullptr);
+    for (void *memory : memory_) attile_free(context_, memory);
+}
+
+void BenchRun::add(attile_tensor &tensor, int32_t dtype, std::initializer_list<int64_t> shape, bool input) {
+    const int32_t status = attile_tensor_init(&tensor, nullptr, dtype, static_cast<int32_t>(shape.size()), shape.begin());
+    if (status_ == ATTILE_OK) status_ = status;
+    operands_.push_back({&tensor, input});
+}
+
+void BenchRun::describe_gemm() {
+    auto &args = args_.emplace<attile_gemm_args>();
+    attile_gemm_init(&args, sizeof args);
+    const int64_t batch = case_.batch, m = case_.m, n = case_.n, k = case_.k;
+    add(args.a, case_.dtype, {batch, m, k}, true);
+    add(args.b, case_.dtype, {batch, k, n}, true);
+    add(args.d, case_.dtype, {batch, m, n}, false);
+    // Dense as well, but stored as the transpose.
+    if (case_.trans_a) args.a.stride[1] = 1, args.a.stride[2] = m;
+    if (case_.trans_b) args.b.stride[1] = 1, args.b.stride[2] = k;
+}
+
+void BenchRun::describe_attention(attile_attention_args &args) {
+    const BenchCase &c = case_;
+    add(args.q, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, true);
+    add(args.k, c.dtype, {c.batch, c.heads_kv, c.len_k, c.head_dim}, true);
+    add(args.v, c.dtype, {c.batch, c.heads_kv, c.len_k, c.head_dim}, true);
+    add(args.o, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, false);
+    args.mask = c.mask;
+}
+
+void BenchRun::describe_attention_backward() {
+    auto &args = args_.emplace<attile_attention_backward_args>();
+    attile_attention_backward_init(&args, sizeof args);
+    describe_attention(forward_);
+    const BenchCase &c = case_;
+    add(forward_.lse, c.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32, {c.batch, c.heads_q, c.len_q}, false);
+    args.forward = &forward_;
+    add(args.dout, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, true);
+    add(args.dq, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, false);
+    add(args.dk, c.dtype, {c.batch, c.heads_kv, c.len_k, c.head_dim}, false);
+    add(args.dv, c.dtype, {c.batch, c.heads_kv, c.len_k, c.head_dim}, false);
+}
+
+void BenchRun::describe_attention_merge() {
+    auto &args = args_.emplace<attile_attention_merge_args>();
+    attile_attention_merge_init(&args, sizeof args);
+    const BenchCase &c = case_;
+    const int32_t lse_dtype = c.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
+    part_o_.resize(static_cast<size_t>(c.parts));
+    part_lse_.resize(static_cast<size_t>(c.parts));
+    for (attile_tensor &part : part_o_) add(part, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, true);
+    for (attile_tensor &part : part_lse_) add(part, lse_dtype, {c.batch, c.heads_q, c.len_q}, true);
+    args.o_parts = part_o_.data();
+    args.lse_parts = part_lse_.data();
+    args.parts = c.parts;
+    add(args.o, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, false);
+    add(args.lse, lse_dtype, {c.batch, c.heads_q, c.len_q}, false);
+}
+
+void BenchRun::describe_rows() {
+    const BenchCase &c = case_;
+    if (c.operation == Operation::kSoftmax) {
+        auto &args = args_.emplace<attile_softmax_args>();
+        attile_softmax_init(&args, sizeof args);
+        add(args.x, c.dtype, {c.rows, c.columns}, true);
+        add(args.y, c.dtype, {c.rows, c.columns}, false);
+        args.axis = 1;
+    } else {
+        auto &args = args_.emplace<attile_reduce_args>();
+        attile_reduce_init(&args, sizeof args);
+        add(args.x, c.dtype, {c.rows, c.columns}, true);
+        add(args.y, c.dtype, {c.over_rows ? 1 : c.rows, c.over_rows ? c.columns : 1}, false);
+        args.op = ATTILE_REDUCE_SUM;
+        args.axis = c.over_rows ? 0 : 1;
+    }
+}
+
+int64_t BenchRun::bytes() const {
+    int64_t total = 0;
+    for (const Operand &operand : operands_) total += element_count(*operand.tensor) * element_bytes(operand.tensor->dtype);
+    return total;
+}
+
+int32_t BenchRun::query(attile_support &support) {
+    attile_support_init(&support, sizeof support);
+    if (status_ != ATTILE_OK) return status_;
+    struct Query {
+        attile_context *context;
+        attile_support *support;
+        int32_t operator()(const attile_gemm_args &args) const { return attile_gemm_query(context, &args, support); }
+        int32_t operator()(const attile_attention_args &args) const { return attile_attention_query(context, &args, support); }
+        int32_t operator()(const attile_attention_backward_args &args) const {
+            return attile_attention_backward_query(context, &args, support);
+        }
+        int32_t operator()(const attile_attention_merge_args &args) const { return attile_attention_merge_query(context, &args, support); }
+        int32_t operator()(const attile_reduce_args &args) const { return attile_reduce_query(context, &args, support); }
+        int32_t operator()(const attile_softmax_args &args) const { return attile_softmax_query(context, &args, support); }
+    };
+    return std::visit(Query{context_, &support}, args_);
+}
+
+int32_t BenchRun::fill(const attile_tensor &tensor, uint64_t seed) {
+    constexpr int64_t kMost = 1 << 22;  // Elements that are random; more of them repeat these.
+    const int64_t size = element_bytes(tensor.dtype), count = element_count(tensor);
+    std::vector<unsigned char> values(static_cast<size_t>(std::min(count, kMost) * size));
+    RandomElements(seed).fill(tensor.dtype, std::min(count, kMost), values.data());
+    for (int64_t done = 0; done < count; done += kMost) {
+        const int64_t part = std::min(kMost, count - done);
+        if (const int32_t status =
+                attile_copy(context_, static_cast<unsigned char *>(tensor.data) + done * size, values.data(), part * size, nullptr))
+            return status;
+    }
+    return ATTILE_OK;
+}
+
+int32_t BenchRun::allocate(int32_t memory_kind) {
+    if (status_ != ATTILE_OK) return status_;
+    uint64_t seed = 0;
+    for (const Operand &operand : operands_) {
+        attile_tensor &tensor = *operand.tensor;
+        const int64_t bytes = element_count(tensor) * element_bytes(tensor.dtype);
+        if (const int32_t status = attile_alloc(context_, memory_kind, bytes, &tensor.data)) return status;
+        memory_.push_back(tensor.data);
+        ++seed;
+        if (!operand.input) continue;
+        if (const int32_t status = fill(tensor, seed)) return status;
+    }
+    // Backward takes o and lse as the forward call left them.
+    if (case_.operation == Operation::kAttentionBackward) return attile_attention(context_, &forward_);
+    return ATTILE_OK;
+}
+
+int32_t BenchRun::run() {
+    struct Run {
+        attile_context *context;
+        int32_t operator()(const attile_gemm_args &args) const { return attile_gemm(context, &args); }
+        int32_t operator()(const attile_attention_args &args) const { return attile_attention(context, &args); }
+        int32_t operator()(const attile_attention_backward_args &args) const { return attile_attention_backward(context, &args); }
+        int32_t operator()(const attile_attention_merge_args &args) const { return attile_attention_merge(context, &args); }
+        int32_t operator()(const attile_reduce_args &args) const { return attile_reduce(context, &args); }
+        int32_t operator()(const attile_softmax_args &args) const { return attile_softmax(context, &args); }
+    };
+    return std::visit(Run{context_}, args_);
+}
+
+}  // namespace attile::bench

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole list, and the way from an id back to its case.
+#include "cases.h"
+
+#include <charconv>
+
+namespace attile::test {
+
+std::vector<Case> list_cases(Tier tier) {
+    std::vector<Case> list;
+    append_gemm_cases(list, tier);
+    append_attention_cases(list, tier);
+    append_backward_cases(list, tier);
+    append_merge_cases(list, tier);
+    append_reduce_cases(list, tier);
+    append_softmax_cases(list, tier);
+    return list;
+}
+
+std::string operation_of(std::string_view id) { return std::string(id.substr(0, id.find('.'))); }
+
+std::optional<Case> find_case(std::string_view id) {
+    const std::string operation = operation_of(id);
+    const std::string_view rest = id.substr(std::min(id.size(), operation.size() + 1));
+    constexpr std::string_view kRandom = "random.";
+    if (rest.substr(0, kRandom.size()) == kRandom) {
+        const std::string_view digits = rest.substr(kRandom.size());
+        std::uint64_t seed = 0;
+        const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);
+        if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+        if (operation == "gemm") return Case{std::string(id), random_gemm(seed)};
+        if (operation == "attention") return Case{std::string(id), random_attention(seed)};
+        if (operation == "attention_backward") return Case{std::string(id), random_backward(seed)};
+        if (operation == "attention_merge") return Case{std::string(id), random_merge(seed)};
+        if (operation == "reduce") return Case{std::string(id), random_reduce(seed)};
+        if (operation == "softmax") return Case{std::string(id), random_softmax(seed)};
+        return std::nullopt;
+    }
+    for (Case &candidate : list_cases(Tier::kFull))
+        if (candidate.id == id) return std::move(candidate);
+    return std::nullopt;
+}
+
+std::string describe(const Case &test_case) {
+    return std::visit([](const auto &problem) { return describe(problem); }, test_case.problem);
+}
+
+}  // namespace attile::test

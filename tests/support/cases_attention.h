@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of attention, forward and backward.
+#pragma once
+
+#include <attile/attile.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "test_tensor.h"
+
+namespace attile::test {
+
+enum class AttentionPattern : std::uint8_t {
+    kNormal,
+    kTimes36,      ///< scores of some tens: a few keys dominate
+    kTimes400,     ///< scores of some hundreds: exp must never see them unshifted
+    kHugeLateKey,  ///< the maximum comes last and makes every earlier partial result tiny
+    kAlternating,  ///< scores of alternating sign
+    kConstant,     ///< every score equal
+    kRising,       ///< every key block raises the maximum
+    kTiny,         ///< values near the smallest numbers of the storage type
+    kNanInQuery,   ///< one row of q is NaN, and only that row of o may be
+};
+
+enum class MaskBytes : std::uint8_t { kNone, kRandom, kNothing, kLeadingHidden };
+enum class BiasKind : std::uint8_t { kNone, kNormal, kSomeHidden, kRowsHidden };
+
+struct AttentionCase {
+    std::int32_t dtype = ATTILE_F32;      ///< of q, k, v
+    std::int32_t out_dtype = ATTILE_F32;  ///< of o
+    std::int32_t bias_dtype = ATTILE_F32;
+    std::int64_t batch = 2, heads_q = 4, heads_kv = 2, len_q = 7, len_k = 9, head_dim = 8, head_dim_v = 8;
+    double scale = 0, softcap = 0;
+    std::int32_t mask = ATTILE_MASK_NONE;
+    std::int64_t window_left = 0, window_right = 0;
+    BiasKind bias = BiasKind::kNone;
+    std::uint8_t bias_axes = 15;  ///< bit per axis b, h, i, j: it has its full extent, else extent 1
+    std::uint8_t bias_rank = 4;
+    bool bias_poisoned = false;  ///< keys that bias alone hides hold NaN
+    MaskBytes allowed = MaskBytes::kNone;
+    std::uint8_t allowed_axes = 15;
+    std::uint8_t allowed_rank = 4;
+    std::uint8_t alibi = 0;  ///< 1: a slope a head, 2: a slope an entry and head
+    bool sinks = false;
+    bool key_lengths = false;
+    bool packed_q = false, packed_k = false;  ///< batch counts sequences, len_q and len_k are the longest
+    bool give_max_len = true;                 ///< packed: pass max_len, or leave it 0
+    std::int64_t page_size = 0;               ///< paged if not 0
+    bool lse = true;
+    AttentionPattern pattern = AttentionPattern::kNormal;
+    Layout q_layout = {}, k_layout = {}, v_layout = {}, o_layout = {}, lse_layout = {}, bias_layout = {}, allowed_layout = {};
+    std::uint32_t flags = 0;
+    std::uint64_t seed = 1;
+};
+
+struct BackwardCase {
+    AttentionCase forward;
+    std::int32_t dout_dtype = ATTILE_F32;
+    std::int32_t grad_dtype = ATTILE_F32;  ///< of dq, dk, dv
+    std::int32_t dbias_dtype = ATTILE_F32;
+    bool dbias = true, dsinks = true;  ///< where there is a bias, are sinks
+};
+
+struct Case;
+enum class Tier;
+void append_attention_cases(std::vector<Case> &list, Tier tier);
+void append_backward_cases(std::vector<Case> &list, Tier tier);
+AttentionCase random_attention(std::uint64_t seed);
+BackwardCase random_backward(std::uint64_t seed);
+std::string describe(const AttentionCase &c);
+std::string describe(const BackwardCase &c);
+
+}  // namespace attile::test

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of attention's gradients: what the forward list has, smaller, without pages.
+#include <algorithm>
+#include <tuple>
+
+#include "case_text.h"
+#include "cases.h"
+#include "cases_attention.h"
+
+namespace attile::test {
+namespace {
+
+class Adder {
+  public:
+    Adder(std::vector<Case> &list, TypePair types) : list_(list), types_(types) {}
+    void operator()(const std::string &name, const AttentionCase &forward) {
+        BackwardCase c;
+        c.forward = forward;
+        c.forward.dtype = c.forward.out_dtype = c.forward.bias_dtype = types_.in;
+        c.dout_dtype = types_.in;
+        c.grad_dtype = c.dbias_dtype = types_.out;
+        list_.push_back({"attention_backward." + name + "." + pair_name(types_), c});
+    }
+
+  private:
+    std::vector<Case> &list_;
+    TypePair types_;
+};
+
+AttentionCase sized(std::int64_t len_q = 19, std::int64_t len_k = 23, std::int64_t head_dim = 16) {
+    AttentionCase c;
+    c.len_q = len_q;
+    c.len_k = len_k;
+    c.head_dim = c.head_dim_v = head_dim;
+    return c;
+}
+
+void add_features(Adder add) {
+    add("plain", sized());
+    AttentionCase c = sized();
+    c.scale = -0.3;
+    c.softcap = 1.5;
+    add("scale_and_softcap", c);
+    const char *masks[] = {"", "causal_top_left", "causal_bottom_right", "window_top_left", "window_bottom_right"};
+    for (std::int32_t mask = 1; mask <= 4; ++mask)
+        for (const bool tall : {false, true}) {
+            c = tall ? sized(37, 18) : sized(18, 37);
+            c.mask = mask;
+            if (mask >= ATTILE_MASK_WINDOW_TOP_LEFT) {
+                c.window_left = 5;
+                c.window_right = 1;
+            }
+            add(std::string(masks[mask]) + (tall ? "_more_rows" : ""), c);
+        }
+    for (const auto &[name, axes, rank] : {std::tuple<const char *, int, int>{"full", 15, 4},
+                                           {"of_keys", 8, 1},
+                                           {"of_heads_and_keys", 10, 3},
+                                           {"of_rows_and_keys", 12, 2},
+                                           {"of_rows", 4, 4},
+                                           {"of_batch", 1, 4}}) {
+        c = sized(9, 13);
+        c.bias = BiasKind::kNormal;
+        c.bias_axes = static_cast<std::uint8_t>(axes);
+        c.bias_rank = static_cast<std::uint8_t>(rank);
+        add(std::string("dbias_") + name, c);
+    }
+    c = sized();
+    c.bias = BiasKind::kRowsHidden;
+    add("dbias_of_hidden_rows", c);
+    c = sized();
+    c.allowed = MaskBytes::kRandom;
+    add("allowed", c);
+    c.allowed = MaskBytes::kNothing;
+    c.sinks = true;
+    add("allowed_nothing_but_sinks", c);
+    c = sized();
+    c.alibi = 2;
+    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    add("alibi", c);
+    c = sized();
+    c.sinks = true;
+    add("dsinks", c);
+    c = sized();
+    c.batch = 4;
+    c.key_lengths = true;
+    add("key_lengths", c);
+    c.packed_q = c.packed_k = true;
+    c.key_lengths = false;
+    add("packed", c);
+    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    c.sinks = true;
+    c.alibi = 1;
+    c.key_lengths = true;
+    add("packed_with_everything", c);
+}
+
+void add_shapes(Adder add) {
+    for (const std::int64_t d : {1, 8, 40, 59, 64, 96, 111, 128, 192, 256}) {
+        AttentionCase c = sized(17, 35, d);
+        c.batch = 1;
+        c.heads_q = 2;
+        c.heads_kv = 1;
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        add("head_dim_" + std::to_string(d), c);
+    }
+    AttentionCase c = sized(9, 35);
+    c.head_dim = 64;
+    c.head_dim_v = 24;
+    add("head_dims_64_24", c);
+    for (const auto &[hq, hkv] : {std::pair<int, int>{1, 1}, {4, 4}, {8, 1}, {6, 3}}) {
+        c = sized(9, 11);
+        c.heads_q = hq;
+        c.heads_kv = hkv;
+        add("heads_" + std::to_string(hq) + "_" + std::to_string(hkv), c);
+    }
+    for (const auto &[q, k] : {std::pair<int, int>{1, 1}, {1, 65}, {65, 1}, {64, 64}, {97, 33}})
+        add("len_" + std::to_string(q) + "_" + std::to_string(k), sized(q, k));
+    for (const auto &[q, k] : {std::pair<int, int>{0, 5}, {5, 0}}) add("empty_" + std::to_string(q) + "_" + std::to_string(k), sized(q, k));
+    c = sized();
+    c.q_layout = c.k_layout = c.v_layout = c.o_layout = {.order = Order::kHeadsInside, .pad = 1};
+    add("blhd", c);
+    c.q_layout = c.k_layout = c.v_layout = c.o_layout = {.order = Order::kFortran, .offset = 1};
+    add("fortran", c);
+    for (const auto &[name, pattern] :
+         {std::pair{"scores_x36", AttentionPattern::kTimes36}, {"huge_late_key", AttentionPattern::kHugeLateKey}}) {
+        c = sized();
+        c.pattern = pattern;
+        add(name, c);
+    }
+}
+
+}  // namespace
+
+void append_backward_cases(std::vector<Case> &list, Tier tier) {
+    for (const TypePair types : kTypePairs) {
+        const Adder add(list, types);
+        add_features(add);
+        add_shapes(add);
+    }
+    const std::uint64_t count = tier == Tier::kQuick ? 20 : 150;
+    for (std::uint64_t seed = 1; seed <= count; ++seed)
+        list.push_back({"attention_backward.random." + std::to_string(seed), random_backward(seed)});
+}
+
+BackwardCase random_backward(std::uint64_t seed) {
+    Random random(seed * 8 + 6);
+    BackwardCase c;
+    c.forward = random_attention(seed + 1'000'000);
+    AttentionCase &f = c.forward;
+    if (f.page_size != 0) {  // gradients of pages are refused; packed rows then want packed keys
+        f.page_size = 0;
+        f.packed_k = f.packed_q;
+    }
+    f.lse = true;
+    while (f.batch * f.heads_q * f.len_q * f.len_k * (f.head_dim + f.head_dim_v) > 1'000'000) (f.len_q > f.len_k ? f.len_q : f.len_k) /= 2;
+    c.dout_dtype = random.chance(0.5) ? f.dtype : f.out_dtype;
+    c.grad_dtype = f.dtype != ATTILE_F64 && random.chance(0.3) ? ATTILE_F32 : f.dtype;
+    c.dbias_dtype = f.dtype != ATTILE_F64 && random.chance(0.5) ? ATTILE_F32 : f.bias_dtype;
+    c.dbias = random.chance(0.8);
+    c.dsinks = random.chance(0.8);
+    return c;
+}
+
+std::string describe(const BackwardCase &c) {
+    Words words;
+    words.add("dout_type", dtype_name(c.dout_dtype))
+        .add("grad_type", dtype_name(c.grad_dtype))
+        .add("dbias_type", dtype_name(c.dbias_dtype));
+    words.add_unless("dbias", c.dbias, true).add_unless("dsinks", c.dsinks, true);
+    return describe(c.forward) + " " + words.text();
+}
+
+}  // namespace attile::test

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of matrix multiplication: one a feature, then random ones.
+#include "cases_gemm.h"
+
+#include "case_text.h"
+#include "cases.h"
+
+namespace attile::test {
+namespace {
+
+void add(std::vector<Case> &list, const char *name, TypePair types, GemmCase c) {
+    c.dtype = types.in;
+    c.out_dtype = types.out;
+    c.bias_dtype = types.out;
+    list.push_back({"gemm." + std::string(name) + "." + pair_name(types), c});
+}
+
+GemmCase sized(std::int64_t m, std::int64_t n, std::int64_t k) {
+    GemmCase c;
+    c.m = m;
+    c.n = n;
+    c.k = k;
+    return c;
+}
+
+GemmCase batched(std::vector<std::int64_t> batch, std::int64_t m, std::int64_t n, std::int64_t k) {
+    GemmCase c = sized(m, n, k);
+    c.batch = std::move(batch);
+    return c;
+}
+
+Layout fortran() { return {.order = Order::kFortran}; }
+
+void add_layouts(std::vector<Case> &list, TypePair types) {
+    GemmCase c = sized(33, 65, 31);
+    c.a_layout = fortran();
+    add(list, "a_transposed", types, c);
+    c.b_layout = fortran();
+    add(list, "both_transposed", types, c);
+    c.d_layout = fortran();
+    add(list, "all_column_major", types, c);
+    c = sized(33, 65, 31);
+    c.b_layout = fortran();
+    add(list, "b_transposed", types, c);
+    c = sized(17, 29, 40);
+    c.a_layout = {.pad = 3, .offset = 1};
+    c.b_layout = {.pad = 5, .offset = 3};
+    c.d_layout = {.pad = 1, .offset = 1};
+    add(list, "odd_leading_dimensions", types, c);
+    c.a_layout = {.step = 2};
+    c.b_layout = {.step = 3};
+    c.d_layout = {.step = 2};
+    add(list, "no_unit_stride", types, c);
+    c.a_layout = {.reversed = 3};
+    c.b_layout = {.reversed = 1};
+    c.d_layout = {.reversed = 2};
+    add(list, "negative_strides", types, c);
+    c.a_layout = {.broadcast = 1};
+    c.b_layout = {.broadcast = 2};
+    c.d_layout = {};
+    add(list, "rows_and_columns_of_stride_0", types, c);
+    c.a_layout = {.broadcast = 2};
+    add(list, "k_of_stride_0", types, c);
+    c = sized(1, 65, 1);
+    c.a_layout = c.b_layout = c.d_layout = {.absurd_unit_stride = true};
+    add(list, "absurd_strides_of_extent_1", types, c);
+}
+
+void add_scalars(std::vector<Case> &list, TypePair types) {
+    GemmCase c = sized(13, 21, 34);
+    c.alpha = -0.75;
+    c.beta = 1.5;
+    add(list, "alpha_and_beta", types, c);
+    c.in_place = true;
+    add(list, "c_is_d", types, c);
+    c.in_place = false;
+    c.beta = 0;
+    c.c_given = true;
+    add(list, "beta_0_reads_no_c", types, c);
+    c.alpha = 0;
+    add(list, "alpha_0_beta_0", types, c);
+    c.beta = 2;
+    add(list, "alpha_0_reads_no_a_b", types, c);
+    c = sized(5, 6, 0);
+    add(list, "k_0", types, c);
+    c.beta = -1;
+    c.bias_axis = ATTILE_BIAS_COLUMNS;
+    add(list, "k_0_with_beta_and_bias", types, c);
+    for (const auto &[m, n] : {std::pair<std::int64_t, std::int64_t>{0, 5}, {5, 0}, {0, 0}})
+        add(list, ("empty_" + std::to_string(m) + "x" + std::to_string(n)).c_str(), types, sized(m, n, 3));
+    add(list, "empty_batch", types, batched({0, 2}, 3, 4, 5));
+}
+
+void add_epilogues(std::vector<Case> &list, TypePair types) {
+    const char *names[] = {"none", "relu", "gelu", "gelu_tanh", "silu"};
+    for (std::int32_t activation = 0; activation <= ATTILE_ACTIVATION_SILU; ++activation)
+        for (std::int32_t axis = 0; axis <= ATTILE_BIAS_ROWS; ++axis) {
+            if (activation == 0 && axis == 0) continue;
+            GemmCase c = sized(19, 35, 24);
+            c.activation = activation;
+            c.bias_axis = axis;
+            c.beta = axis == 2 ? 0.5 : 0;
+            const char *axes[] = {"", "_bias_columns", "_bias_rows"};
+            add(list, (std::string("epilogue_") + names[activation] + axes[axis]).c_str(), types, c);
+        }
+}
+
+void add_batches(std::vector<Case> &list, TypePair types) {
+    add(list, "batch", types, batched({3}, 9, 10, 11));
+    add(list, "batch_of_two_axes", types, batched({2, 3}, 9, 10, 11));
+    GemmCase c = batched({2, 3}, 9, 10, 11);
+    c.b_form = BatchForm::kMissing;
+    c.beta = 1;
+    c.c_form = BatchForm::kUnit;
+    c.bias_axis = ATTILE_BIAS_COLUMNS;
+    c.bias_form = BatchForm::kMissing;
+    add(list, "batch_shares_b_c_and_bias", types, c);
+    c.b_form = BatchForm::kFull;
+    c.b_layout = {.broadcast = 1};
+    c.a_form = BatchForm::kUnit;
+    c.bias_axis = ATTILE_BIAS_ROWS;
+    c.bias_form = BatchForm::kFull;
+    add(list, "batch_by_stride_0", types, c);
+    c = batched({4, 3}, 5, 6, 7);
+    c.a_layout = c.b_layout = c.d_layout = {.order = Order::kHeadsInside, .pad = 2};
+    add(list, "batch_axis_inside", types, c);
+}
+
+void add_numbers(std::vector<Case> &list, TypePair types) {
+    for (const auto &[name, pattern] : {std::pair{"growing_sums", GemmPattern::kPositive},
+                                        {"cancelling_sums", GemmPattern::kAlternating},
+                                        {"nan_and_infinity", GemmPattern::kSpecial},
+                                        {"subnormal_results", GemmPattern::kSubnormal}}) {
+        GemmCase c = sized(9, 33, 257);
+        c.pattern = pattern;
+        add(list, name, types, c);
+    }
+}
+
+void add_shapes(std::vector<Case> &list, TypePair types, Tier tier) {
+    struct Shape {
+        std::int64_t m, n, k;
+    };
+    for (const Shape s : {Shape{1, 1, 1}, {1, 1025, 33}, {1025, 1, 33}, {1, 1, 1025}, {64, 64, 64}, {65, 63, 97}, {128, 128, 8}, {2, 3, 5}})
+        add(list, (std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k)).c_str(), types, sized(s.m, s.n, s.k));
+    if (tier == Tier::kFull)
+        for (const Shape s : {Shape{129, 127, 130}, {256, 256, 256}, {31, 513, 1025}, {7, 9, 8192}})
+            add(list, (std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k)).c_str(), types, sized(s.m, s.n, s.k));
+}
+
+const char *form_name(BatchForm form) { return form == BatchForm::kFull ? "full" : form == BatchForm::kUnit ? "unit" : "missing"; }
+
+}  // namespace
+
+void append_gemm_cases(std::vector<Case> &list, Tier tier) {
+    for (const TypePair types : kTypePairs) {
+        add_shapes(list, types, tier);
+        add_scalars(list, types);
+        add_layouts(list, types);
+        add_epilogues(list, types);
+        add_batches(list, types);
+        add_numbers(list, types);
+    }
+    GemmCase c = sized(33, 17, 40);
+    c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+    add(list, "batch_invariant", kTypePairs[0], c);
+    c.flags = ATTILE_FLAG_ALLOW_SPLIT_TF32;
+    add(list, "split_tf32", kTypePairs[0], c);
+    c.flags = 0;
+    c.bias_axis = ATTILE_BIAS_COLUMNS;
+    for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16}) {
+        add(list, "bias_in_f32", {type, type}, c);
+        std::get<GemmCase>(list.back().problem).bias_dtype = ATTILE_F32;
+    }
+    const std::uint64_t count = tier == Tier::kQuick ? 40 : 300;
+    for (std::uint64_t seed = 1; seed <= count; ++seed) list.push_back({"gemm.random." + std::to_string(seed), random_gemm(seed)});
+}
+
+GemmCase random_gemm(std::uint64_t seed) {
+    Random random(seed * 8 + 1);
+    const auto extent = [&] { return random.pick<std::int64_t>({0, 1, 2, 3, 5, 9, 31, 32, 33, 63, 64, 65, 97, 1025}); };
+    GemmCase c;
+    const TypePair types = random_types(random);
+    c.dtype = types.in;
+    c.out_dtype = types.out;
+    c.bias_dtype = types.in == ATTILE_F64 || random.chance(0.7) ? types.out : ATTILE_F32;
+    for (std::int64_t rank = random.pick<std::int64_t>({0, 0, 0, 1, 1, 2}); rank > 0; --rank)
+        c.batch.push_back(random.pick<std::int64_t>({1, 2, 3, 5}));
+    c.m = extent();
+    c.n = extent();
+    c.k = extent();
+    while (c.m * c.n * c.k > 4'000'000) (c.m > c.n ? c.m : c.n) /= 4;
+    if (c.m * c.n * c.k > 300'000) c.batch.clear();
+    c.alpha = random.pick({1.0, 1.0, 0.5, -2.0, 0.0});
+    c.beta = random.pick({0.0, 0.0, 1.0, -0.5});
+    c.c_given = random.chance(0.3);
+    c.in_place = c.beta != 0 && random.chance(0.3);
+    c.bias_axis = static_cast<std::int32_t>(random.pick({0, 0, 1, 2}));
+    c.activation = static_cast<std::int32_t>(random.pick({0, 0, 0, 1, 2, 3, 4}));
+    const auto form = [&] { return random.pick({BatchForm::kFull, BatchForm::kFull, BatchForm::kUnit, BatchForm::kMissing}); };
+    c.a_form = form();
+    c.b_form = form();
+    c.c_form = c.in_place ? BatchForm::kFull : form();
+    c.bias_form = form();
+    const int rank = 2;  // layout bits beyond the rank an operand turns out to have do nothing
+    c.a_layout = random_layout(random, rank, true);
+    c.b_layout = random_layout(random, rank, true);
+    c.c_layout = random_layout(random, rank, true);
+    c.d_layout = random_layout(random, rank, false);
+    c.bias_layout = random_layout(random, 1, true);
+    c.pattern = random.pick({GemmPattern::kNormal, GemmPattern::kNormal, GemmPattern::kPositive, GemmPattern::kAlternating});
+    c.flags = random.chance(0.2) ? ATTILE_FLAG_BATCH_INVARIANT : 0;
+    c.seed = seed;
+    return c;
+}
+
+std::string describe(const GemmCase &c) {
+    Words words;
+    words.add("types", pair_name({c.dtype, c.out_dtype})).add_unless("batch", shape_text(c.batch), std::string("-"));
+    words.add("m", c.m).add("n", c.n).add("k", c.k).add_unless("alpha", c.alpha, 1.0).add_unless("beta", c.beta, 0.0);
+    words.add_unless("c_given", c.c_given, false).add_unless("in_place", c.in_place, false);
+    words.add_unless("bias_axis", c.bias_axis, 0).add_unless("activation", c.activation, 0);
+    if (c.bias_axis != 0) words.add("bias_type", dtype_name(c.bias_dtype));
+    if (!c.batch.empty())
+        words.add("forms_abc_bias",
+                  std::string(form_name(c.a_form)) + "," + form_name(c.b_form) + "," + form_name(c.c_form) + "," + form_name(c.bias_form));
+    words.add_layout("a", c.a_layout).add_layout("b", c.b_layout).add_layout("c", c.c_layout).add_layout("d", c.d_layout);
+    words.add_layout("bias", c.bias_layout).add_unless("flags", c.flags, 0u);
+    words.add_unless("pattern", static_cast<int>(c.pattern), 0).add("seed", c.seed);
+    return words.text();
+}
+
+}  // namespace attile::test

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of matrix multiplication.
+#pragma once
+
+#include <attile/attile.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "test_tensor.h"
+
+namespace attile::test {
+
+/// How an operand takes part in the batch.
+enum class BatchForm : std::uint8_t {
+    kFull,
+    kUnit,     ///< extents of 1
+    kMissing,  ///< no batch axes: rank 2
+};
+
+enum class GemmPattern : std::uint8_t {
+    kNormal,
+    kPositive,     ///< sums that grow: rounding adds up
+    kAlternating,  ///< signs that cancel along k
+    kSpecial,      ///< a NaN, an infinity and a zero here and there
+    kSubnormal,    ///< results below the smallest normal number
+};
+
+struct GemmCase {
+    std::int32_t dtype = ATTILE_F32;      ///< of a and b
+    std::int32_t out_dtype = ATTILE_F32;  ///< of c and d
+    std::int32_t bias_dtype = ATTILE_F32;
+    std::vector<std::int64_t> batch;  ///< 0 to 2 extents
+    std::int64_t m = 5, n = 7, k = 9;
+    double alpha = 1, beta = 0;
+    bool c_given = false;  ///< c is passed although beta is 0: full of NaN, and not to be read
+    std::int32_t bias_axis = ATTILE_BIAS_NONE;
+    std::int32_t activation = ATTILE_ACTIVATION_NONE;
+    BatchForm a_form = BatchForm::kFull, b_form = BatchForm::kFull, c_form = BatchForm::kFull, bias_form = BatchForm::kFull;
+    Layout a_layout = {}, b_layout = {}, c_layout = {}, d_layout = {}, bias_layout = {};
+    bool in_place = false;  ///< c is d
+    std::uint32_t flags = 0;
+    GemmPattern pattern = GemmPattern::kNormal;
+    std::uint64_t seed = 1;
+};
+
+struct Case;
+enum class Tier;
+void append_gemm_cases(std::vector<Case> &list, Tier tier);
+GemmCase random_gemm(std::uint64_t seed);
+std::string describe(const GemmCase &c);
+
+}  // namespace attile::test

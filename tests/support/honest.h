@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an honest computation makes: plain loops in the working precision, without tricks, in two different orders, and the size of the
+// numbers that were rounded on the way. The checker measures a backend's error against theirs.
+//
+// f16 and bf16 problems round the probabilities (and their gradients) to the storage type, as a matrix unit's operand would be.
+#pragma once
+
+#include <vector>
+
+#include "attention_data.h"
+#include "test_tensor.h"
+
+namespace attile::test {
+
+struct Honest {
+    Values exact;      ///< in double; only what the data of other cases is made of, never what a backend is judged by
+    Values first;      ///< in the working precision, one order
+    Values second;     ///< and another
+    Values magnitude;  ///< sum of the absolute values that make the element: one rounding of it is the floor
+};
+
+/// o and lse. Rows of no sequence are NaN.
+std::vector<Honest> honest_attention(const AttentionData &data);
+
+/// dq, dk, dv, and dbias and dsinks if they are asked for.
+std::vector<Honest> honest_backward(const BackwardData &data);
+
+}  // namespace attile::test

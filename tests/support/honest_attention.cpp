@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Honest attention: two passes over the keys, and one pass in blocks with a running maximum.
+#include "honest.h"
+
+#include <algorithm>
+
+#include "honest_scores.h"
+
+namespace attile::test {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+struct Result {
+    Values o, lse, o_magnitude, lse_magnitude;
+};
+
+// One row's o (unnormalised), sum and maximum after some keys.
+template <class T>
+struct Running {
+    T max = -std::numeric_limits<T>::infinity();
+    T sum = 0;
+    std::vector<T> o;
+};
+
+template <class T>
+void take_keys(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::int64_t first, std::int64_t last, std::int32_t dtype) {
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    T max = run.max;
+    for (std::int64_t j = first; j < last; ++j) {
+        const T s = scores.s[scores.at(i, j)];
+        if (s > max || std::isnan(s)) max = s;
+    }
+    if (max == kHidden) return;
+    if (run.max != kHidden && run.max != max) {
+        const T factor = std::exp(run.max - max);
+        run.sum *= factor;
+        for (T &x : run.o) x *= factor;
+    }
+    run.max = max;
+    for (std::int64_t j = first; j < last; ++j) {
+        const T s = scores.s[scores.at(i, j)];
+        if (s == kHidden) continue;
+        const T p = std::exp(s - max);
+        run.sum += p;
+        const T operand = as_operand(dtype, p);
+        const T *v = scores.v_row[static_cast<std::size_t>(j)];
+        for (std::size_t d = 0; d < run.o.size(); ++d) run.o[d] += operand * v[d];
+    }
+}
+
+template <class T>
+Result run(const AttentionData &data, std::int64_t block, bool with_magnitude, bool round_p) {
+    const AttentionCase &c = data.c;
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    const std::vector<std::int64_t> o_shape = data.q_shape(c.head_dim_v);
+    const std::vector<std::int64_t> lse_shape(o_shape.begin(), o_shape.begin() + 3);
+    Result result = {Values(o_shape, kNan), Values(lse_shape, kNan), Values(o_shape), Values(lse_shape)};
+    const Operands<T> x(data);
+    const std::int32_t p_type = round_p ? c.dtype : ATTILE_F64;
+    for (std::int64_t b = 0; b < c.batch; ++b) {
+        const AttentionEntry e = data.entry(b);
+        for (std::int64_t h = 0; h < c.heads_q; ++h) {
+            const Scores<T> scores = compute_scores(data, x, e, h, block > 0);
+            for (std::int64_t i = 0; i < e.len_q; ++i) {
+                Running<T> running;
+                running.o.assign(static_cast<std::size_t>(x.dv), 0);
+                const std::int64_t step = block > 0 ? block : std::max<std::int64_t>(e.len_k, 1);
+                for (std::int64_t j = 0; j < e.len_k; j += step) take_keys(running, scores, i, j, std::min(j + step, e.len_k), p_type);
+                const T sink = data.sinks.shape.empty() ? kHidden : static_cast<T>(data.sinks(h));
+                if (sink != kHidden) {
+                    const T max = std::max(running.max, sink);
+                    const T factor = running.max == kHidden ? 0 : std::exp(running.max - max);
+                    running.sum = running.sum * factor + std::exp(sink - max);
+                    for (T &o : running.o) o *= factor;
+                    running.max = max;
+                }
+                const bool empty = running.max == kHidden;
+                const std::int64_t entry = c.packed_q ? 0 : b, row = e.q_start + i;
+                const T lse = empty ? kHidden : running.max + std::log(running.sum);
+                result.lse(entry, h, row) = static_cast<double>(lse);
+                for (std::int64_t d = 0; d < x.dv; ++d)
+                    result.o(entry, h, row, d) = empty ? 0 : static_cast<double>(running.o[static_cast<std::size_t>(d)] / running.sum);
+                if (!with_magnitude || empty) continue;
+                // A sink takes part in the denominator with a rounding of its own.
+                double weight =
+                    sink == kHidden ? 0 : std::exp(static_cast<double>(sink - lse)) * (1 + std::fabs(static_cast<double>(sink)));
+                for (std::int64_t j = 0; j < e.len_k; ++j) {
+                    const std::size_t at = scores.at(i, j);
+                    if (scores.s[at] == kHidden) continue;
+                    const double p = std::exp(static_cast<double>(scores.s[at] - lse)) * (1 + scores.magnitude[at]);
+                    weight += p;
+                    const T *v = scores.v_row[static_cast<std::size_t>(j)];
+                    for (std::int64_t d = 0; d < x.dv; ++d)
+                        result.o_magnitude(entry, h, row, d) += p * std::fabs(static_cast<double>(v[d]));
+                }
+                for (std::int64_t d = 0; d < x.dv; ++d)
+                    result.o_magnitude(entry, h, row, d) += weight * std::fabs(result.o(entry, h, row, d));
+                result.lse_magnitude(entry, h, row) = weight + std::fabs(static_cast<double>(lse));
+            }
+        }
+    }
+    return result;
+}
+
+}  // namespace
+
+std::vector<Honest> honest_attention(const AttentionData &data) {
+    constexpr std::int64_t kBlock = 32;
+    Result exact = run<double>(data, 0, true, false);
+    Result first, second;
+    if (data.c.dtype == ATTILE_F64) {
+        first = exact;
+        second = run<double>(data, kBlock, false, false);
+    } else {
+        first = run<float>(data, 0, false, true);
+        second = run<float>(data, kBlock, false, true);
+    }
+    return {{std::move(exact.o), std::move(first.o), std::move(second.o), std::move(exact.o_magnitude)},
+            {std::move(exact.lse), std::move(first.lse), std::move(second.lse), std::move(exact.lse_magnitude)}};
+}
+
+}  // namespace attile::test

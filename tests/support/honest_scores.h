@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scores of one entry and head in a working precision, for the honest computations of attention and of its gradients.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "attention_data.h"
+#include "test_element.h"
+
+namespace attile::test {
+
+template <class T>
+std::vector<T> converted(const Values &values) {
+    return std::vector<T>(values.at.begin(), values.at.end());
+}
+
+/// sum a[i] b[i], one after the other, or in four interleaved sums.
+template <class T>
+T dot(const T *a, const T *b, std::int64_t n, bool interleaved) {
+    if (!interleaved) {
+        T sum = 0;
+        for (std::int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+        return sum;
+    }
+    T sums[4] = {0, 0, 0, 0};
+    for (std::int64_t i = 0; i < n; ++i) sums[i & 3] += a[i] * b[i];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+/// The operands of a problem in the working precision.
+template <class T>
+struct Operands {
+    explicit Operands(const AttentionData &data)
+        : q(converted<T>(data.q)), k(converted<T>(data.k)), v(converted<T>(data.v)), d(data.c.head_dim), dv(data.c.head_dim_v) {}
+    std::vector<T> q, k, v;
+    std::int64_t d, dv;
+};
+
+/// Scores of every row and key of an entry and head; -inf where hidden.
+template <class T>
+struct Scores {
+    std::vector<T> s, slope;              ///< [len_q][len_k]; slope is what softcap leaves of a change
+    std::vector<double> magnitude;        ///< sum of the absolute values that make a score
+    std::vector<const T *> k_row, v_row;  ///< per key, nullptr if its page does not exist
+    std::vector<std::int64_t> key_index;  ///< row of k and v in index order
+
+    std::size_t at(std::int64_t i, std::int64_t j) const {
+        return static_cast<std::size_t>(i) * k_row.size() + static_cast<std::size_t>(j);
+    }
+};
+
+template <class T>
+const T *q_row(const AttentionData &data, const std::vector<T> &x, const AttentionEntry &e, std::int64_t h, std::int64_t i,
+               std::int64_t dim) {
+    const std::int64_t b = data.c.packed_q ? 0 : e.b;
+    return x.data() + ((b * data.c.heads_q + h) * data.total_q + e.q_start + i) * dim;
+}
+
+template <class T>
+Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const AttentionEntry &e, std::int64_t h, bool interleaved) {
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    Scores<T> r;
+    const std::int64_t g = data.kv_head(h);
+    for (std::int64_t j = 0; j < e.len_k; ++j) {
+        std::int64_t axis0 = 0, axis2 = 0;
+        const bool exists = data.locate_key(e, j, &axis0, &axis2);
+        const std::int64_t row = (axis0 * data.c.heads_kv + g) * data.total_k + axis2;
+        r.key_index.push_back(row);
+        r.k_row.push_back(exists ? x.k.data() + row * x.d : nullptr);
+        r.v_row.push_back(exists ? x.v.data() + row * x.dv : nullptr);
+    }
+    const auto size = static_cast<std::size_t>(e.len_q * e.len_k);
+    r.s.assign(size, kHidden);
+    r.slope.assign(size, 1);
+    r.magnitude.assign(size, 0);
+    const T scale = static_cast<T>(data.scale()), cap = static_cast<T>(data.c.softcap);
+    const double alibi = data.slope_at(e.b, h);
+    for (std::int64_t i = 0; i < e.len_q; ++i) {
+        const T *q = q_row(data, x.q, e, h, i, x.d);
+        for (std::int64_t j = 0; j < e.len_k; ++j) {
+            if (!data.sees(e, h, i, j)) continue;
+            const std::size_t at = r.at(i, j);
+            const T *k = r.k_row[static_cast<std::size_t>(j)];
+            T s = scale * dot(q, k, x.d, interleaved);
+            double magnitude = 0;
+            for (std::int64_t d = 0; d < x.d; ++d) magnitude += std::fabs(static_cast<double>(q[d]) * static_cast<double>(k[d]));
+            magnitude *= std::fabs(data.scale());
+            if (cap != 0) {
+                const T t = std::tanh(s / cap);
+                s = cap * t;
+                r.slope[at] = 1 - t * t;
+                magnitude = magnitude * static_cast<double>(r.slope[at]) + std::fabs(static_cast<double>(s));
+            }
+            const double bias = data.bias_at(e, h, i, j);
+            const double distance = static_cast<double>(std::abs(j - i - e.alibi_shift));
+            s += static_cast<T>(bias);
+            s -= static_cast<T>(alibi) * static_cast<T>(distance);
+            r.s[at] = s;
+            r.magnitude[at] = magnitude + std::fabs(bias) + alibi * distance;
+        }
+    }
+    return r;
+}
+
+/// The type a probability is rounded to before it multiplies: f16 and bf16 for such inputs, else the working precision.
+template <class T>
+T as_operand(std::int32_t dtype, T p) {
+    return dtype == ATTILE_F16 || dtype == ATTILE_BF16 ? static_cast<T>(round_to(dtype, static_cast<double>(p))) : p;
+}
+
+}  // namespace attile::test

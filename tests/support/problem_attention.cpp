@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention and its gradients: binding a case's data to the calls.
+#include "attention_data.h"
+#include "problem.h"
+
+namespace attile::test {
+namespace {
+
+std::int32_t wide_type(const AttentionCase &c) { return compute_type(c.dtype); }
+
+class AttentionCall : public Call {
+  public:
+    AttentionCall(attile_context *context, Placement placement, bool widened, const AttentionData &data)
+        : Call(context, placement, widened) {
+        const AttentionCase &c = data.c;
+        bind_inputs(data);
+        args_.o = output("o", c.out_dtype, data.q_shape(c.head_dim_v), c.o_layout);
+        const std::vector<std::int64_t> rows = data.q_shape(1);
+        if (c.lse) args_.lse = output("lse", wide_type(c), {rows[0], rows[1], rows[2]}, c.lse_layout);
+    }
+    std::int32_t query(attile_support *support) const override { return attile_attention_query(context_, &args_, support); }
+    std::int32_t run() const override { return attile_attention(context_, &args_); }
+    void set_workspace(void *workspace, std::int64_t bytes, std::uint32_t flags) override {
+        args_.workspace = workspace;
+        args_.workspace_bytes = bytes;
+        args_.flags |= flags;
+    }
+
+  protected:
+    AttentionCall(attile_context *context, Placement placement, bool widened) : Call(context, placement, widened) {}
+
+    void bind_inputs(const AttentionData &data) {
+        const AttentionCase &c = data.c;
+        attile_attention_init(&args_, sizeof args_);
+        args_.flags = c.flags;
+        args_.q = input(c.dtype, data.q, c.q_layout);
+        args_.k = input(c.dtype, data.k, c.k_layout);
+        args_.v = input(c.dtype, data.v, c.v_layout);
+        args_.scale = c.scale;
+        args_.softcap = c.softcap;
+        args_.mask = c.mask;
+        args_.window_left = c.window_left;
+        args_.window_right = c.window_right;
+        args_.bias = input(c.bias_dtype, data.bias, c.bias_layout);
+        args_.allowed = input(c.seed % 2 == 0 ? ATTILE_BOOL : ATTILE_U8, data.allowed, c.allowed_layout);
+        args_.alibi_slopes = input(wide_type(c), data.slopes);
+        args_.sinks = input(wide_type(c), data.sinks);
+        args_.key_lengths = input(ATTILE_I32, data.key_lengths);
+        args_.cu_len_q = input(ATTILE_I32, data.cu_len_q);
+        args_.cu_len_k = input(ATTILE_I32, data.cu_len_k);
+        args_.block_table = input(ATTILE_I32, data.block_table);
+        if (c.packed_q && c.give_max_len) args_.max_len_q = c.len_q;
+        if (c.packed_k && c.give_max_len) args_.max_len_k = c.len_k;
+    }
+
+    attile_attention_args args_ = {};
+};
+
+class AttentionProblem final : public Problem {
+  public:
+    explicit AttentionProblem(const AttentionCase &c) : data_(c) {}
+    std::unique_ptr<Call> bind(attile_context *context, Placement placement, bool widened) const override {
+        return std::make_unique<AttentionCall>(context, placement, widened, data_);
+    }
+    std::int32_t compute_dtype() const override { return wide_type(data_.c); }
+    std::vector<Honest> honest() const override {
+        std::vector<Honest> all = honest_attention(data_);
+        if (!data_.c.lse) all.pop_back();
+        return all;
+    }
+
+  private:
+    AttentionData data_;
+};
+
+class BackwardCall final : public AttentionCall {
+  public:
+    BackwardCall(attile_context *context, Placement placement, bool widened, const BackwardData &data)
+        : AttentionCall(context, placement, widened) {
+        const AttentionCase &c = data.forward.c;
+        bind_inputs(data.forward);
+        args_.o = input(c.out_dtype, data.o, c.o_layout);
+        args_.lse = input(wide_type(c), data.lse, c.lse_layout);
+        attile_attention_backward_init(&backward_, sizeof backward_);
+        backward_.flags = c.flags;
+        backward_.forward = &args_;
+        backward_.dout = input(data.c.dout_dtype, data.dout, c.o_layout);
+        backward_.dq = output("dq", data.c.grad_dtype, data.forward.q.shape, c.o_layout);
+        backward_.dk = output("dk", data.c.grad_dtype, data.forward.k.shape, c.o_layout);
+        backward_.dv = output("dv", data.c.grad_dtype, data.forward.v.shape, c.o_layout);
+        if (!data.forward.bias.shape.empty() && data.c.dbias)
+            backward_.dbias = output("dbias", data.c.dbias_dtype, data.forward.bias.shape);
+        if (!data.forward.sinks.shape.empty() && data.c.dsinks) backward_.dsinks = output("dsinks", wide_type(c), data.forward.sinks.shape);
+    }
+    std::int32_t query(attile_support *support) const override { return attile_attention_backward_query(context_, &backward_, support); }
+    std::int32_t run() const override { return attile_attention_backward(context_, &backward_); }
+    void set_workspace(void *workspace, std::int64_t bytes, std::uint32_t flags) override {
+        backward_.workspace = workspace;
+        backward_.workspace_bytes = bytes;
+        backward_.flags |= flags;
+    }
+
+  private:
+    attile_attention_backward_args backward_ = {};
+};
+
+class BackwardProblem final : public Problem {
+  public:
+    explicit BackwardProblem(const BackwardCase &c) : data_(c) {}
+    std::unique_ptr<Call> bind(attile_context *context, Placement placement, bool widened) const override {
+        return std::make_unique<BackwardCall>(context, placement, widened, data_);
+    }
+    std::int32_t compute_dtype() const override { return wide_type(data_.forward.c); }
+    std::vector<Honest> honest() const override { return honest_backward(data_); }
+
+  private:
+    BackwardData data_;
+};
+
+}  // namespace
+
+std::unique_ptr<Problem> make_attention_problem(const AttentionCase &c) { return std::make_unique<AttentionProblem>(c); }
+
+std::unique_ptr<Problem> make_backward_problem(const BackwardCase &c) {
+    BackwardCase own = c;
+    own.forward.bias_layout.broadcast = 0;  // an axis of stride 0 but full extent has no gradient of its own
+    return std::make_unique<BackwardProblem>(own);
+}
+
+}  // namespace attile::test

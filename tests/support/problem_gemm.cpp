@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix multiplication: drawing a case's data, binding it, computing it honestly.
+#include <cmath>
+#include <limits>
+
+#include "attention_data.h"
+#include "problem.h"
+#include "test_element.h"
+#include "test_random.h"
+
+namespace attile::test {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+using Shape = std::vector<std::int64_t>;
+
+Shape with_batch(const GemmCase &c, BatchForm form, std::initializer_list<std::int64_t> rest) {
+    Shape shape;
+    if (form != BatchForm::kMissing)
+        for (const std::int64_t extent : c.batch) shape.push_back(form == BatchForm::kUnit ? 1 : extent);
+    shape.insert(shape.end(), rest);
+    return shape;
+}
+
+template <class T>
+T activate(std::int32_t activation, T x) {
+    switch (activation) {
+        case ATTILE_ACTIVATION_RELU:
+            return x < 0 ? 0 : x;
+        case ATTILE_ACTIVATION_GELU:
+            return x / 2 * (1 + std::erf(x / static_cast<T>(1.4142135623730951)));
+        case ATTILE_ACTIVATION_GELU_TANH:
+            return x / 2 * (1 + std::tanh(static_cast<T>(0.7978845608028654) * (x + static_cast<T>(0.044715) * x * x * x)));
+        case ATTILE_ACTIVATION_SILU:
+            return x / (1 + std::exp(-x));
+        default:
+            return x;
+    }
+}
+
+class GemmCall final : public Call {
+  public:
+    GemmCall(attile_context *context, Placement placement, bool widened, const GemmCase &c, const Values &a, const Values &b,
+             const Values &cc, const Values &bias)
+        : Call(context, placement, widened) {
+        attile_gemm_init(&args_, sizeof args_);
+        args_.flags = c.flags;
+        args_.a = input(c.dtype, a, c.a_layout);
+        args_.b = input(c.dtype, b, c.b_layout);
+        args_.bias = input(c.bias_dtype, bias, c.bias_layout);
+        if (c.in_place && !widened) {
+            args_.c = args_.d = in_place("d", c.out_dtype, cc, c.d_layout);
+        } else {
+            args_.c = input(c.out_dtype, cc, c.c_layout);
+            args_.d = output("d", c.out_dtype, with_batch(c, BatchForm::kFull, {c.m, c.n}), c.d_layout);
+        }
+        args_.alpha = c.alpha;
+        args_.beta = c.beta;
+        args_.bias_axis = c.bias_axis;
+        args_.activation = c.activation;
+    }
+    std::int32_t query(attile_support *support) const override { return attile_gemm_query(context_, &args_, support); }
+    std::int32_t run() const override { return attile_gemm(context_, &args_); }
+    void set_workspace(void *workspace, std::int64_t bytes, std::uint32_t flags) override {
+        args_.workspace = workspace;
+        args_.workspace_bytes = bytes;
+        args_.flags |= flags;
+    }
+
+  private:
+    attile_gemm_args args_ = {};
+};
+
+class GemmProblem final : public Problem {
+  public:
+    explicit GemmProblem(const GemmCase &c) : c_(c), random_(c.seed * 0xabcdefull + 7) {
+        double factor = 1;
+        if (c.pattern == GemmPattern::kSubnormal) factor = c.dtype == ATTILE_F64 ? 1e-154 : c.dtype == ATTILE_F16 ? 1e-3 : 1e-19;
+        a_ = drawn(with_batch(c, c.a_form, {c.m, c.k}), c.dtype, factor);
+        b_ = drawn(with_batch(c, c.b_form, {c.k, c.n}), c.dtype, factor);
+        if (c.pattern == GemmPattern::kPositive)
+            for (Values *x : {&a_, &b_})
+                for (double &value : x->at) value = std::fabs(value);
+        if (c.pattern == GemmPattern::kAlternating)
+            for (std::size_t at = 0; at < a_.at.size(); ++at)
+                a_.at[at] = std::copysign(a_.at[at], at % static_cast<std::size_t>(c.k) % 2 == 0 ? 1 : -1);
+        if (c.pattern == GemmPattern::kAlternating)
+            for (double &value : b_.at) value = std::fabs(value);
+        if (c.pattern == GemmPattern::kSpecial && a_.at.size() > 4 && b_.at.size() > 4) {
+            a_.at[1] = kNan;
+            a_.at[static_cast<std::size_t>(c.k) * 2] = std::numeric_limits<double>::infinity();
+            b_.at[static_cast<std::size_t>(c.n) * 3 + 2] = -std::numeric_limits<double>::infinity();
+            for (std::int64_t k = 0; k < c.k; ++k) a_.at[static_cast<std::size_t>(3 * c.k + k)] = 0;
+        }
+        if (c.alpha == 0)  // not to be read
+            for (Values *x : {&a_, &b_})
+                for (double &value : x->at) value = kNan;
+        make_constant(a_, c.a_layout.broadcast);
+        make_constant(b_, c.b_layout.broadcast);
+        if (c.beta != 0 || c.c_given) {
+            c_values_ = drawn(with_batch(c, c.in_place ? BatchForm::kFull : c.c_form, {c.m, c.n}), c.out_dtype, factor * factor);
+            if (c.beta == 0)
+                for (double &value : c_values_.at) value = kNan;
+            if (!c.in_place) make_constant(c_values_, c.c_layout.broadcast);
+        }
+        if (c.bias_axis != 0) {
+            bias_ = drawn(with_batch(c, c.bias_form, {c.bias_axis == ATTILE_BIAS_COLUMNS ? c.n : c.m}), c.bias_dtype, 1);
+            make_constant(bias_, c.bias_layout.broadcast);
+        }
+    }
+
+    std::unique_ptr<Call> bind(attile_context *context, Placement placement, bool widened) const override {
+        return std::make_unique<GemmCall>(context, placement, widened, c_, a_, b_, c_values_, bias_);
+    }
+
+    std::int32_t compute_dtype() const override { return compute_type(c_.dtype); }
+
+    std::vector<Honest> honest() const override {
+        Honest h;
+        const bool f64 = c_.dtype == ATTILE_F64;
+        h.first = f64 ? computed<double>(false, false) : computed<float>(false, false);
+        h.second = f64 ? computed<double>(true, false) : computed<float>(true, false);
+        h.magnitude = computed<double>(false, true);
+        return {h};
+    }
+
+  private:
+    Values drawn(Shape shape, std::int32_t dtype, double factor) {
+        Values values(std::move(shape));
+        for (double &x : values.at) x = round_to(dtype, factor * random_.normal());
+        return values;
+    }
+
+    // Where batch entry (x, y) of an operand with `inner` trailing axes begins, in units of its trailing part.
+    static std::int64_t batch_entry(const Values &values, std::size_t inner, const Shape &index) {
+        std::int64_t at = 0;
+        const std::size_t axes = values.shape.size() - inner;
+        for (std::size_t axis = 0; axis < axes; ++axis)
+            at = at * values.shape[axis] + (values.shape[axis] == 1 ? 0 : index[index.size() - axes + axis]);
+        return at;
+    }
+
+    template <class T>
+    Values computed(bool second, bool magnitude) const {
+        Values d(with_batch(c_, BatchForm::kFull, {c_.m, c_.n}));
+        const std::int64_t outer = c_.batch.size() > 1 ? c_.batch[0] : 1, inner = c_.batch.empty() ? 1 : c_.batch.back();
+        const std::vector<T> a(a_.at.begin(), a_.at.end()), b(b_.at.begin(), b_.at.end());
+        const std::int64_t k_count = c_.alpha == 0 ? 0 : c_.k;
+        const std::size_t lanes = second ? 4 : 1;  // the second order keeps four interleaved sums, as unrolled code does
+        std::vector<T> sums(lanes * static_cast<std::size_t>(c_.n));
+        const auto size = [magnitude](T x) { return magnitude ? std::fabs(x) : x; };
+        std::size_t at = 0;
+        for (std::int64_t x = 0; x < outer; ++x)
+            for (std::int64_t y = 0; y < inner; ++y) {
+                const Shape index = c_.batch.size() > 1 ? Shape{x, y} : c_.batch.empty() ? Shape{} : Shape{y};
+                const T *a0 = a.data() + batch_entry(a_, 2, index) * c_.m * c_.k, *b0 = b.data() + batch_entry(b_, 2, index) * c_.k * c_.n;
+                const std::int64_t c0 = c_values_.shape.empty() ? 0 : batch_entry(c_values_, 2, index) * c_.m * c_.n;
+                const std::int64_t bias0 = bias_.shape.empty() ? 0 : batch_entry(bias_, 1, index) * bias_.length();
+                for (std::int64_t m = 0; m < c_.m; ++m) {
+                    sums.assign(sums.size(), 0);
+                    for (std::int64_t k = 0; k < k_count; ++k) {
+                        T *sum = sums.data() + static_cast<std::int64_t>(static_cast<std::size_t>(k) % lanes) * c_.n;
+                        const T factor = a0[m * c_.k + k];
+                        for (std::int64_t n = 0; n < c_.n; ++n) sum[n] += size(factor * b0[k * c_.n + n]);
+                    }
+                    for (std::int64_t n = 0; n < c_.n; ++n) {
+                        T product = 0;
+                        for (std::size_t lane = 0; lane < lanes; ++lane)
+                            product += sums[lane * static_cast<std::size_t>(c_.n) + static_cast<std::size_t>(n)];
+                        T value = size(static_cast<T>(c_.alpha)) * product;
+                        if (c_.beta != 0)
+                            value +=
+                                size(static_cast<T>(c_.beta) * static_cast<T>(c_values_.at[static_cast<std::size_t>(c0 + m * c_.n + n)]));
+                        if (c_.bias_axis != 0)
+                            value += size(
+                                static_cast<T>(bias_.at[static_cast<std::size_t>(bias0 + (c_.bias_axis == ATTILE_BIAS_COLUMNS ? n : m))]));
+                        // An activation's slope is at most 1.13; what is made of exponentials adds about two roundings of its own.
+                        if (magnitude && c_.activation > ATTILE_ACTIVATION_RELU) value *= 3;
+                        d.at[at++] = static_cast<double>(magnitude ? value : activate(c_.activation, value));
+                    }
+                }
+            }
+        return d;
+    }
+
+    GemmCase c_;
+    Random random_;
+    Values a_, b_, c_values_, bias_;
+};
+
+}  // namespace
+
+std::unique_ptr<Problem> make_gemm_problem(const GemmCase &c) { return std::make_unique<GemmProblem>(c); }
+
+}  // namespace attile::test

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of every data type as double and back, for test data. Of its own, so that a fault of a backend's conversions shows.
+#pragma once
+
+#include <attile/attile.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+namespace attile::test {
+
+inline std::int64_t element_bytes(std::int32_t dtype) { return (dtype & 0xff) / 8; }
+
+inline bool is_float(std::int32_t dtype) {
+    return dtype == ATTILE_F32 || dtype == ATTILE_F64 || dtype == ATTILE_F16 || dtype == ATTILE_BF16;
+}
+
+inline const char *dtype_name(std::int32_t dtype) {
+    switch (dtype) {
+        case ATTILE_F32:
+            return "f32";
+        case ATTILE_F64:
+            return "f64";
+        case ATTILE_F16:
+            return "f16";
+        case ATTILE_BF16:
+            return "bf16";
+        case ATTILE_I32:
+            return "i32";
+        case ATTILE_U8:
+            return "u8";
+        case ATTILE_BOOL:
+            return "bool";
+        default:
+            return "?";
+    }
+}
+
+/// What rounding to a storage type may cost: |x - round(x)| <= unit |x| + tiny, as long as |round(x)| <= largest.
+struct Precision {
+    double unit;
+    double tiny;
+    double largest;
+    int mantissa_bits;
+    int min_exponent;
+};
+
+inline Precision precision_of(std::int32_t dtype) {
+    switch (dtype) {
+        case ATTILE_F64:
+            return {0x1p-53, 0, std::numeric_limits<double>::max(), 52, -1022};
+        case ATTILE_F32:
+            return {0x1p-24, 0x1p-150, std::numeric_limits<float>::max(), 23, -126};
+        case ATTILE_F16:
+            return {0x1p-11, 0x1p-25, 65504, 10, -14};
+        default:
+            return {0x1p-8, 0x1p-134, 0x1.fep127, 7, -126};
+    }
+}
+
+/// Nearest value of a storage type, ties to even; overflow becomes infinity.
+inline double round_to(std::int32_t dtype, double x) {
+    if (dtype == ATTILE_F64 || !std::isfinite(x) || x == 0) return x;
+    if (dtype == ATTILE_F32) return static_cast<double>(static_cast<float>(x));
+    const Precision p = precision_of(dtype);
+    const int exponent = std::max(std::ilogb(x), p.min_exponent);
+    const double ulp = std::ldexp(1.0, exponent - p.mantissa_bits);
+    const double rounded = std::nearbyint(x / ulp) * ulp;
+    return std::fabs(rounded) > p.largest ? std::copysign(std::numeric_limits<double>::infinity(), x) : rounded;
+}
+
+inline double decode(std::int32_t dtype, const void *from) {
+    const auto as = [from](auto value) {
+        std::memcpy(&value, from, sizeof value);
+        return value;
+    };
+    switch (dtype) {
+        case ATTILE_F64:
+            return as(double{});
+        case ATTILE_F32:
+            return static_cast<double>(as(float{}));
+        case ATTILE_I32:
+            return as(std::int32_t{});
+        case ATTILE_F16:
+        case ATTILE_BF16:
+            break;
+        default:
+            return as(std::uint8_t{});
+    }
+    const unsigned bits = as(std::uint16_t{});
+    const Precision p = precision_of(dtype);
+    const unsigned mantissa = bits & ((1u << p.mantissa_bits) - 1u);
+    const int field = static_cast<int>((bits & 0x7fffu) >> p.mantissa_bits);
+    double magnitude = 0;
+    if (field == (0x7fff >> p.mantissa_bits))
+        magnitude = mantissa != 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+    else if (field == 0)
+        magnitude = std::ldexp(mantissa, p.min_exponent - p.mantissa_bits);
+    else
+        magnitude = std::ldexp(mantissa + (1u << p.mantissa_bits), p.min_exponent - p.mantissa_bits + field - 1);
+    return (bits & 0x8000u) != 0 ? -magnitude : magnitude;
+}
+
+/// Stores a value that round_to leaves as it is (or any value, rounding it).
+inline void encode(std::int32_t dtype, double value, void *to) {
+    const auto put = [to](auto x) { std::memcpy(to, &x, sizeof x); };
+    switch (dtype) {
+        case ATTILE_F64:
+            return put(value);
+        case ATTILE_F32:
+            return put(static_cast<float>(value));
+        case ATTILE_I32:
+            return put(static_cast<std::int32_t>(value));
+        case ATTILE_F16:
+        case ATTILE_BF16:
+            break;
+        default:
+            return put(static_cast<std::uint8_t>(value));
+    }
+    const Precision p = precision_of(dtype);
+    const unsigned sign = std::signbit(value) ? 0x8000u : 0u;
+    const unsigned infinity = (0x7fffu >> p.mantissa_bits) << p.mantissa_bits;
+    const double x = std::fabs(round_to(dtype, value));
+    unsigned bits = 0;
+    if (std::isnan(x))
+        bits = infinity | 1u << (p.mantissa_bits - 1);
+    else if (std::isinf(x))
+        bits = infinity;
+    else if (x < std::ldexp(1.0, p.min_exponent))
+        bits = static_cast<unsigned>(std::ldexp(x, p.mantissa_bits - p.min_exponent));
+    else {
+        const int exponent = std::ilogb(x);
+        const auto mantissa = static_cast<unsigned>(std::ldexp(x, p.mantissa_bits - exponent)) - (1u << p.mantissa_bits);
+        bits = static_cast<unsigned>(exponent - p.min_exponent + 1) << p.mantissa_bits | mantissa;
+    }
+    put(static_cast<std::uint16_t>(sign | bits));
+}
+
+}  // namespace attile::test

@@ -1,0 +1,13 @@
+# Makes the example data anew in WORK and compares them with the committed ones in DATA, byte by byte.
+file(REMOVE_RECURSE ${WORK})
+file(MAKE_DIRECTORY ${WORK})
+execute_process(COMMAND ${PYTHON} ${DATA}/make_attention_data.py ${WORK} RESULT_VARIABLE status)
+if(status)
+  message(FATAL_ERROR "make_attention_data.py failed: ${status}")
+endif()
+foreach(name attention_small.bin attention_small_expected.bin attention_small_causal_expected.bin)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${WORK}/${name} ${DATA}/${name} RESULT_VARIABLE status)
+  if(status)
+    message(FATAL_ERROR "${name} is not what make_attention_data.py makes")
+  endif()
+endforeach()

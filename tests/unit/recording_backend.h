@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A backend that computes nothing and remembers what it was asked: the tests read there what the core makes of a call.
+#ifndef ATTILE_TESTS_RECORDING_BACKEND_H
+#define ATTILE_TESTS_RECORDING_BACKEND_H
+
+#include <attile/attile_backend.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace attile_test {
+
+// What was asked last, and how often.
+struct Recording {
+    int runs = 0, queries = 0;
+    attile_gemm_problem gemm = {};
+    attile_attention_problem attention = {};  // also the forward part of backward
+    attile_attention_backward_problem backward = {};
+    attile_attention_merge_problem merge = {};
+    std::vector<attile_operand> o_parts, lse_parts;  // of merge, whose arrays live during the call only
+    attile_reduce_problem reduce = {};
+    attile_softmax_problem softmax = {};
+};
+
+// What to answer.
+struct Answers {
+    int32_t run_status = ATTILE_OK;
+    const char *run_error = nullptr;  // handed to set_error if not NULL
+    std::function<void()> in_run;     // called within run; may throw
+    int32_t query_status = ATTILE_OK;
+    const char *query_error = nullptr;
+    std::function<void(attile_support *)> in_query;
+    int64_t workspace_bytes = 0;
+};
+
+Recording &recording();
+Answers &answers();
+
+// A context on it; the backend is registered by the first. `bare`: one that has no operations.
+attile_context *recording_context(bool bare = false);
+
+std::string last_error();
+
+}  // namespace attile_test
+
+#endif
