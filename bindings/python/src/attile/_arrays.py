@@ -125,6 +125,16 @@ def view(array: Any) -> View:
     raise TypeError(f"{type(array).__name__} is no array: a NumPy array, or an object with __dlpack__ or __cuda_array_interface__, is expected")
 
 
+def dense_bytes(tensor: s.Tensor) -> int:
+    """Bytes of a dense row-major tensor, as a workspace has to be."""
+    step = 1
+    for axis in reversed(range(tensor.rank)):
+        if tensor.shape[axis] > 1 and tensor.stride[axis] != step:
+            raise ValueError("workspace is not contiguous")
+        step *= tensor.shape[axis]
+    return step * ((tensor.dtype & 0xFF) // 8)
+
+
 def empty_like(array: Any, shape: tuple[int, ...], dtype: int | None = None) -> Any:
     """A new array of another shape, of the same library and on the same device as `array`; dtype None keeps its type."""
     owner = type(array).__module__.partition(".")[0]

@@ -8,7 +8,7 @@ import threading
 from typing import Any, Optional, Sequence, Union
 
 from . import _structs as s
-from ._arrays import View, empty_like, view
+from ._arrays import View, dense_bytes, empty_like, view
 from ._library import check, library
 
 Array = Any
@@ -73,15 +73,24 @@ class _Call:
         self.views.append(found)
         self.stream = self.stream or found.stream
 
-    def finish(self, stream: Optional[int], flags: int) -> None:
+    def finish(self, stream: Optional[int], flags: int, workspace: Optional[Array]) -> None:
         self.args.stream = self.stream if stream is None else stream
         self.args.flags = flags
+        if workspace is not None:
+            found = view(workspace)
+            if not found.writable:
+                raise ValueError("workspace is read-only")
+            self.views.append(found)
+            self.args.workspace, self.args.workspace_bytes = found.tensor.data, dense_bytes(found.tensor)
 
 
 class Context:
     """One backend on one device. Use it from any number of threads; the GIL is released while the library works.
 
     ``backend`` is a name ("cuda", "cuda:1", "cpu"), a list "cuda,cpu" or "auto"; None takes the variable ATTILE_BACKEND.
+
+    Options that every operation has: ``flags`` (attile.FLAG_...), ``stream`` (the device's handle; None is the current stream of the library that owns
+    the arrays) and ``workspace`` (a dense array of at least Support.workspace_bytes bytes where the data are; None takes one from a pool).
     """
 
     def __init__(self, backend: Optional[str] = None, threads: int = 0):
@@ -129,7 +138,8 @@ class Context:
         return Support(level, found.status, found.kernel.decode(), found.text.decode(), found.workspace_bytes, found.flops, found.bytes)
 
     def gemm(self, a: Array, b: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
-             bias_axis: Optional[str] = None, activation: Optional[str] = None, flags: int = 0, stream: Optional[int] = None, query: bool = False) -> Any:
+             bias_axis: Optional[str] = None, activation: Optional[str] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None,
+             query: bool = False) -> Any:
         """activation(alpha a b + beta c + bias) for a [..., M, K] and b [..., K, N], batch axes broadcast; returns ``out``.
 
         ``bias_axis`` "columns" (length N, the default with a bias) or "rows" (length M); ``activation`` None, "relu", "gelu", "gelu_tanh", "silu".
@@ -142,7 +152,7 @@ class Context:
         if out is None:
             out = empty_like(a, _gemm_shape(call.args.a, call.args.b))
         call.put("d", out, output=True)
-        call.finish(stream, flags)
+        call.finish(stream, flags, workspace)
         if query:
             return self._query("gemm", call)
         self._run("gemm", call)
@@ -152,59 +162,62 @@ class Context:
                   mask: Optional[str] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                   alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                   cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, flags: int = 0,
-                  stream: Optional[int] = None, query: bool = False) -> Any:
+                  stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
         """softmax(scale q k^T) v for q [B, Hq, Lq, D], k [B, Hkv, Lk, D], v [B, Hkv, Lk, Dv], with every option of attile_attention().
 
         ``mask``: None, "causal_top_left", "causal_bottom_right", or "window_top_left" / "window_bottom_right" with ``window=(left, right)``, -1 open.
         ``lse``: True makes an array for the log-sum-exp and returns (out, lse); an array is filled. ``query=True`` returns a Support.
         """
-        call, made = self._forward(q, k, v, out, lse, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes,
-                                   sinks=sinks, key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k,
-                                   block_table=block_table)
-        call.finish(stream, flags)
+        call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
+                             key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table)
+        if out is None:
+            batch, heads, rows, _ = call.args.q.shape
+            out = empty_like(q, (batch, heads, rows, call.args.v.shape[3]))
+        if lse is True:
+            lse = empty_like(q, tuple(call.args.q.shape[:3]), s.F64 if call.args.q.dtype == s.F64 else s.F32)
+        elif lse is False:
+            lse = None
+        call.put("o", out, output=True)
+        call.put("lse", lse, output=True)
+        call.finish(stream, flags, workspace)
         if query:
             return self._query("attention", call)
         self._run("attention", call)
-        return made if lse is not None else made[0]
+        return out if lse is None else (out, lse)
 
-    def _forward(self, q: Array, k: Array, v: Array, out: Optional[Array], lse: Union[None, bool, Array], *, scale: float, softcap: float, mask: Optional[str],
-                 window: Sequence[int], max_len_q: int, max_len_k: int, **optional: Optional[Array]) -> tuple[_Call, tuple[Array, Optional[Array]]]:
+    def _forward(self, q: Array, k: Array, v: Array, *, scale: float, softcap: float, mask: Optional[str], window: Sequence[int], max_len_q: int, max_len_k: int,
+                 **optional: Optional[Array]) -> _Call:
+        """What the forward and the backward call share: everything but o and lse."""
         left, right = window
         call = _Call(s.AttentionArgs(scale=scale, softcap=softcap, mask=_choose(s.MASKS, "mask", mask), window_left=left, window_right=right,
                                      max_len_q=max_len_q, max_len_k=max_len_k))
         for name, array in {"q": q, "k": k, "v": v, **optional}.items():
             call.put(name, array)
-        shape_q, shape_v = call.args.q.shape, call.args.v.shape
-        if out is None:
-            out = empty_like(q, (shape_q[0], shape_q[1], shape_q[2], shape_v[3]))
-        if lse is True:
-            lse = empty_like(q, tuple(shape_q[:3]), s.F64 if call.args.q.dtype == s.F64 else s.F32)
-        elif lse is False:
-            lse = None
-        call.put("o", out, output=True)
-        call.put("lse", lse, output=True)
-        return call, (out, lse)
+        return call
 
     def attention_backward(self, dout: Array, q: Array, k: Array, v: Array, out: Array, lse: Array, *, dq: Optional[Array] = None, dk: Optional[Array] = None,
                            dv: Optional[Array] = None, dbias: Optional[Array] = None, dsinks: Optional[Array] = None, scale: float = 0.0, softcap: float = 0.0,
                            mask: Optional[str] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                            alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
-                           cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, flags: int = 0, stream: Optional[int] = None) -> tuple[Array, Array, Array]:
+                           cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, flags: int = 0, stream: Optional[int] = None,
+                           workspace: Optional[Array] = None) -> tuple[Array, Array, Array]:
         """Gradients (dq, dk, dv) of attention; options as in the forward call, whose ``out`` and ``lse`` are inputs here."""
-        forward, _ = self._forward(q, k, v, out, lse, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes,
-                                   sinks=sinks, key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k)
+        forward = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
+                                key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k)
+        forward.put("o", out)  # inputs here: a missing one is the library's to report
+        forward.put("lse", lse)
         call = _Call(s.AttentionBackwardArgs(forward=ctypes.pointer(forward.args)))
         call.views, call.stream = list(forward.views), forward.stream
         made = tuple(given if given is not None else empty_like(source, tuple(view(source).tensor.shape[:4])) for given, source in ((dq, q), (dk, k), (dv, v)))
         call.put("dout", dout)
         for name, array in zip(("dq", "dk", "dv", "dbias", "dsinks"), made + (dbias, dsinks)):
             call.put(name, array, output=True)
-        call.finish(stream, flags)
+        call.finish(stream, flags, workspace)
         self._run("attention_backward", call)
         return made  # type: ignore[return-value]
 
     def attention_merge(self, o_parts: Sequence[Array], lse_parts: Sequence[Array], *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, flags: int = 0,
-                        stream: Optional[int] = None) -> Any:
+                        stream: Optional[int] = None, workspace: Optional[Array] = None) -> Any:
         """Combine attention over disjoint ranges of keys; returns ``out``, or (out, lse) if ``lse`` is asked for as in attention()."""
         if len(o_parts) != len(lse_parts):
             raise ValueError(f"{len(o_parts)} o_parts and {len(lse_parts)} lse_parts; as many of each are expected")
@@ -224,11 +237,12 @@ class Context:
             lse = empty_like(lse_parts[0], tuple(tables["lse_parts"][0].shape[:3]))
         call.put("o", out, output=True)
         call.put("lse", None if isinstance(lse, bool) else lse, output=True)
-        call.finish(stream, flags)
+        call.finish(stream, flags, workspace)
         self._run("attention_merge", call)
         return (out, lse) if lse is not None and lse is not False else out
 
-    def reduce(self, x: Array, op: str, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None) -> Array:
+    def reduce(self, x: Array, op: str, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None,
+               workspace: Optional[Array] = None) -> Array:
         """"sum", "max", "min" or "mean" over one axis, which stays with extent 1; returns ``out``."""
         call = _Call(s.ReduceArgs(op=_choose(s.REDUCTIONS, "op", op), axis=axis))
         call.put("x", x)
@@ -236,18 +250,19 @@ class Context:
             rank = call.args.x.rank
             out = empty_like(x, tuple(1 if i == axis % max(rank, 1) else call.args.x.shape[i] for i in range(rank)))
         call.put("y", out, output=True)
-        call.finish(stream, flags)
+        call.finish(stream, flags, workspace)
         self._run("reduce", call)
         return out
 
-    def softmax(self, x: Array, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None) -> Array:
+    def softmax(self, x: Array, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None,
+                workspace: Optional[Array] = None) -> Array:
         """Softmax over one axis; ``out`` may be ``x``. Returns ``out``."""
         call = _Call(s.SoftmaxArgs(axis=axis))
         call.put("x", x)
         if out is None:
             out = empty_like(x, tuple(call.args.x.shape[: call.args.x.rank]))
         call.put("y", out, output=True)
-        call.finish(stream, flags)
+        call.finish(stream, flags, workspace)
         self._run("softmax", call)
         return out
 

@@ -54,7 +54,7 @@ impl Support {
 /// Gives a builder with fields `context` and `args` its ways to run. `$prepare` is called on the builder first.
 macro_rules! runnable {
     ($builder:ident, $run:ident, $query:ident) => {
-        impl $builder<'_> {
+        impl<'a> $builder<'a> {
             /// A row's bits shall not depend on the batch around it.
             pub fn batch_invariant(mut self) -> Self {
                 self.args.flags |= attile_sys::ATTILE_FLAG_BATCH_INVARIANT as u32;
@@ -64,6 +64,13 @@ macro_rules! runnable {
             /// Any of the library's ATTILE_FLAG_ bits.
             pub fn flags(mut self, flags: u32) -> Self {
                 self.args.flags |= flags;
+                self
+            }
+
+            /// Scratch memory where the data are, at least [`crate::Support::workspace_bytes`] of it; without it one is taken from a pool.
+            pub fn workspace(mut self, memory: crate::TensorMut<'a>) -> Self {
+                self.args.workspace_bytes = memory.bytes_from_start();
+                self.args.workspace = memory.raw.data;
                 self
             }
 

@@ -121,6 +121,16 @@ impl<'a> TensorMut<'a> {
         TensorMut { raw, memory: PhantomData }
     }
 
+    /// Bytes of the borrowed memory from the first element to the last one that lies behind it.
+    pub(crate) fn bytes_from_start(&self) -> i64 {
+        if self.shape().contains(&0) {
+            return 0;
+        }
+        let axes = 0..self.raw.rank as usize;
+        let last: i64 = axes.map(|axis| ((self.raw.shape[axis] - 1) * self.raw.stride[axis]).max(0)).sum();
+        (last + 1) * i64::from((self.raw.dtype & 0xff) / 8)
+    }
+
     /// Extents, as many as there are axes.
     pub fn shape(&self) -> &[i64] {
         &self.raw.shape[..self.raw.rank as usize]
