@@ -124,6 +124,9 @@ template <class... Parameters, class... Arguments>
 int32_t launch(Device &device, void (*kernel)(Parameters...), Dim3 grid, Dim3 block, std::size_t shared, Stream stream,
                const Arguments &...arguments) {
     static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as the kernel has parameters");
+#if defined(ATTILE_SIMT_EMULATED)
+    emulation::know(kernel);  // tests/device/emulation
+#endif
     return [&](Parameters... parameters) {
         void *addresses[] = {static_cast<void *>(&parameters)..., nullptr};
         return device.launch(reinterpret_cast<const void *>(kernel), grid, block, shared, addresses, stream);

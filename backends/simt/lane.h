@@ -12,6 +12,10 @@
 #include <cstring>
 
 #define ATTILE_LANE_FN __device__ __forceinline__
+// Declares the block's dynamic shared memory, an array of bytes aligned to 16. tests/device/emulation has its own.
+#if !defined(ATTILE_SIMT_DYNAMIC_SHARED)
+#define ATTILE_SIMT_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+#endif
 
 namespace attile::simt {
 

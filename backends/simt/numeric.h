@@ -38,6 +38,8 @@ ATTILE_LANE_FN float to_compute(BF16 x) { return __uint_as_float(static_cast<uin
 ATTILE_LANE_FN float to_compute(F16 x) {
 #if defined(ATTILE_SIMT_HIP)
     return static_cast<float>(__builtin_bit_cast(_Float16, x.bits));
+#elif defined(ATTILE_SIMT_EMULATED)
+    return emulation::f16_to_float(x.bits);
 #else
     float wide;
     asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
@@ -60,6 +62,8 @@ template <>
 ATTILE_LANE_FN F16 from_compute<F16>(float x) {
 #if defined(ATTILE_SIMT_HIP)
     return F16{__builtin_bit_cast(uint16_t, static_cast<_Float16>(x))};
+#elif defined(ATTILE_SIMT_EMULATED)
+    return F16{emulation::f16_from_float(x)};
 #else
     F16 narrow;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(x));
@@ -77,6 +81,8 @@ ATTILE_LANE_FN BF16 from_compute<BF16>(float x) {
 ATTILE_LANE_FN float exp2_fast(float x) {
 #if defined(ATTILE_SIMT_HIP)
     return __builtin_amdgcn_exp2f(x);
+#elif defined(ATTILE_SIMT_EMULATED)
+    return x < -126 ? 0.0f : exp2f(x);
 #else
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -100,6 +106,8 @@ ATTILE_LANE_FN double exp_difference(double x, double reference) { return exp(x 
 ATTILE_LANE_FN float reciprocal_fast(float x) {
 #if defined(ATTILE_SIMT_HIP)
     return __builtin_amdgcn_rcpf(x);
+#elif defined(ATTILE_SIMT_EMULATED)
+    return 1.0f / x;
 #else
     float y;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

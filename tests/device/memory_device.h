@@ -5,19 +5,20 @@
 
 #include <cstring>
 #include <map>
+#include <new>
 
 #include "device.h"
 
 namespace attile::test {
 
-class MemoryDevice final : public simt::Device {
+class MemoryDevice : public simt::Device {
   public:
     explicit MemoryDevice(int64_t capacity) : capacity_(capacity) {
         properties_.compute_units = 4;
         properties_.memory_total = capacity;
     }
     ~MemoryDevice() override {
-        for (const auto &[pointer, block] : blocks_) ::operator delete(pointer);
+        for (const auto &[pointer, block] : blocks_) ::operator delete(pointer, kAlignment);
     }
 
     int64_t peak() const { return peak_; }
@@ -37,7 +38,7 @@ class MemoryDevice final : public simt::Device {
             used_ += bytes;
             peak_ = used_ > peak_ ? used_ : peak_;
         }
-        *pointer = ::operator new(static_cast<std::size_t>(bytes));
+        *pointer = ::operator new(static_cast<std::size_t>(bytes), kAlignment);
         std::memset(*pointer, 0xff, static_cast<std::size_t>(bytes));
         blocks_[*pointer] = {kind, bytes};
         return ATTILE_OK;
@@ -46,7 +47,7 @@ class MemoryDevice final : public simt::Device {
         const auto found = blocks_.find(pointer);
         if (found == blocks_.end()) return ATTILE_ERROR_INTERNAL;
         if (found->second.kind == ATTILE_MEMORY_DEVICE) used_ -= found->second.bytes;
-        ::operator delete(pointer);
+        ::operator delete(pointer, kAlignment);
         blocks_.erase(found);
         return ATTILE_OK;
     }
@@ -107,6 +108,7 @@ class MemoryDevice final : public simt::Device {
     int waits = 0;
 
   private:
+    static constexpr std::align_val_t kAlignment{256};
     struct Block {
         int32_t kind;
         int64_t bytes;

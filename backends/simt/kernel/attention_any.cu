@@ -38,7 +38,7 @@ ATTILE_LANE_FN bool locate_key(const AttentionParams &p, const AttentionEntry &e
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) attention_any(const AttentionParams p) {
-    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    ATTILE_SIMT_DYNAMIC_SHARED(shared_bytes);
     T *const queries = reinterpret_cast<T *>(shared_bytes);  // [kBlockRows][head_dim]
     const AttentionPlace place(p, blockIdx.x);
     const AttentionEntry entry(p, place.batch);

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(C::kThreads, kModifiers ? 2 : C::kBlocksPerUni
     using Columns = LaneColumns<C>;
     constexpr int kRows = C::kRows, kKeys = C::kKeys, kCols = C::kCols;
     constexpr int kBlockRows = Shape::kBlockRows, kBlockKeys = Shape::kBlockKeys, kGroupRows = Lanes::kGroupRows;
-    __shared__ alignas(16) float shared[Shape::kSharedFloats];
+    alignas(16) __shared__ float shared[Shape::kSharedFloats];
 
     // ---- What this block does.
     const AttentionBlock block(p, kBlockRows);
@@ -265,8 +265,7 @@ __global__ void __launch_bounds__(C::kThreads, kModifiers ? 2 : C::kBlocksPerUni
 #pragma unroll
             for (int j = 0; j < kKeys; ++j) top = fmaxf(top, score[i][j]);
         if (lane_any((state & (kUnset | kMasked)) != 0 || top > kRescaleAbove)) {
-            float minus_reference[kRows];
-            get_references(minus_reference);
+            get_references(minus_reference);  // Again: they need not be kept in registers over the product.
             // Masks.
             if ((state & kMasked) != 0) {
                 const AttentionBlock again(p, kBlockRows);

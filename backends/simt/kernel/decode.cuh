@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerUnit) decode_kernel(
     constexpr int kRows = C::kRows, kLoads = C::kLoads, kQuads = C::kQuads, kScores = C::kScores, kHeld = C::kHeld;
     constexpr int kMergeFloats = C::kGroups * kRows * (C::kCols + 2);
     constexpr int kStripFloats = C::kGroups * C::kStrip;
-    __shared__ alignas(16) float shared[kMergeFloats > kStripFloats ? kMergeFloats : kStripFloats];
+    alignas(16) __shared__ float shared[kMergeFloats > kStripFloats ? kMergeFloats : kStripFloats];
     static_assert(sizeof shared <= 49152, "48 KB");
 
     const AttentionPlace place(p, blockIdx.x);

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// A backend whose device is the processor, running the SIMT kernels thread by thread: slow, and the kernels' own code. With it everything
+// that tests a backend tests them where no GPU is. ATTILE_EMULATED_ORDER=forward|backward|shuffled sets the order of a block's threads.
+#include <cstdio>
+#include <cstdlib>
+
+#include "fibre.h"
+#include "host/simt_context.h"
+#include "kernel/attention_kernels.h"
+#include "memory_device.h"
+
+namespace attile::test {
+namespace {
+
+using simt::fail;
+
+emulation::Order order_wanted() {
+    const char *text = std::getenv("ATTILE_EMULATED_ORDER");
+    if (text == nullptr || std::strcmp(text, "forward") == 0) return emulation::Order::kForward;
+    return std::strcmp(text, "backward") == 0 ? emulation::Order::kBackward : emulation::Order::kShuffled;
+}
+
+class EmulatedDevice final : public MemoryDevice {
+  public:
+    EmulatedDevice() : MemoryDevice(int64_t{4} << 30) {
+        std::snprintf(properties_.name, sizeof properties_.name, "emulated");
+        std::snprintf(properties_.arch, sizeof properties_.arch, "emulated");
+        properties_.device_type = ATTILE_DEVICE_CUDA;
+        properties_.lane_width = 32;
+        properties_.threads_per_unit = 2048;
+        properties_.blocks_per_unit = 16;
+        properties_.registers_per_unit = 65536;
+        properties_.shared_per_block = properties_.shared_opt_in = 49152;
+        properties_.shared_per_unit = 98304;
+        properties_.clock_hz = 1e9;
+        properties_.peak_flops_f32 = 1e9;
+        properties_.peak_bandwidth = 1e9;
+    }
+    int32_t launch(const void *kernel, simt::Dim3 grid, simt::Dim3 block, std::size_t shared, void **arguments, simt::Stream) override {
+        emulation::Call call = emulation::call_of(kernel);
+        if (call == nullptr) {  // The attention kernels are known by address alone.
+            call = kernel == simt::attention_convert_kernel() ? &emulation::Caller<const simt::AttentionConvertParams>::call
+                                                              : &emulation::Caller<const simt::AttentionParams>::call;
+        }
+        const std::string fault =
+            emulation::run_grid(kernel, call, arguments, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, order_wanted());
+        return fault.empty() ? ATTILE_OK : fail(ATTILE_ERROR_DEVICE_FAULT, "%s", fault.c_str());
+    }
+    int32_t occupancy(const void *, int32_t, std::size_t, int32_t *blocks) override {
+        *blocks = 2;
+        return ATTILE_OK;
+    }
+};
+
+int32_t probe(int32_t device, attile_backend_probe *found) {
+    found->device_count = 1;
+    std::snprintf(found->device_name, sizeof found->device_name, "emulated");
+    return device == 0 ? ATTILE_OK : fail(ATTILE_ERROR_BACKEND_REFUSED, "there is one emulated device");
+}
+
+int32_t context_create(const attile_backend_options *options, void **state) {
+    return simt::context_make(std::make_unique<EmulatedDevice>(), *options, state);
+}
+
+const attile_backend_v1 kRoot = {sizeof(attile_backend_v1),
+                                 ATTILE_BACKEND_ABI_MAJOR,
+                                 ATTILE_BACKEND_ABI_MINOR,
+                                 0,
+                                 "emulated",
+                                 "1.0.0",
+                                 probe,
+                                 context_create,
+                                 simt::context_destroy,
+                                 simt::query_interface};
+
+}  // namespace
+}  // namespace attile::test
+
+extern "C" __attribute__((visibility("default"))) const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host);
+extern "C" const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host) {
+    attile::simt::set_host(host);
+    return &attile::test::kRoot;
+}

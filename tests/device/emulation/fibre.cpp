@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fibre.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+attile::emulation::Index threadIdx, blockIdx, blockDim, gridDim;
+
+namespace attile::emulation {
+namespace {
+
+constexpr std::size_t kStackBytes = 256 * 1024;
+constexpr int kLanes = 32;
+
+}  // namespace
+}  // namespace attile::emulation
+
+// Saves the registers that a call preserves, goes to another stack and takes them from there.
+#if defined(__x86_64__)
+extern "C" void attile_fibre_switch(void **save, void *load);
+asm(R"(
+    .text
+    .globl attile_fibre_switch
+    .hidden attile_fibre_switch
+    .type attile_fibre_switch, @function
+attile_fibre_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size attile_fibre_switch, .-attile_fibre_switch
+)");
+#else
+#error "fibres are written for x86-64"
+#endif
+
+namespace attile::emulation {
+namespace {
+
+enum class State { kReady, kWaiting, kDone };
+
+struct Fibre {
+    std::unique_ptr<char[]> stack;
+    void *at = nullptr;
+    State state = State::kDone;
+    Meeting meeting = Meeting::kBlock;
+    uint32_t given = 0, held = 0;  // For the exchange under way, and of the last one.
+};
+
+struct Block {
+    std::vector<Fibre> fibres;
+    std::vector<unsigned char> dynamic;
+    void *scheduler = nullptr;
+    int current = 0, count = 0;
+    const void *kernel = nullptr;
+    Call call = nullptr;
+    void **arguments = nullptr;
+    std::string fault;
+} block;
+
+std::mutex lock;  // Shared memory is static: one grid at a time.
+std::map<const void *, Call> &calls() {
+    static std::map<const void *, Call> known;
+    return known;
+}
+
+void leave(State state) {
+    Fibre &fibre = block.fibres[static_cast<std::size_t>(block.current)];
+    fibre.state = state;
+    attile_fibre_switch(&fibre.at, block.scheduler);
+}
+
+void fibre_main() {
+    block.call(block.kernel, block.arguments);
+    leave(State::kDone);
+}
+
+void start(Fibre &fibre) {
+    if (fibre.stack == nullptr) fibre.stack.reset(new char[kStackBytes]);
+    const uintptr_t top = reinterpret_cast<uintptr_t>(fibre.stack.get() + kStackBytes) / 16 * 16;
+    void **at = reinterpret_cast<void **>(top) - 2;  // The entry finds the stack as after a call.
+    *at = reinterpret_cast<void *>(&fibre_main);
+    at -= 6;
+    std::fill(at, at + 6, nullptr);
+    fibre.at = at;
+    fibre.state = State::kReady;
+}
+
+// Lets go those threads of [first, last) that all wait for the same. False: they do not.
+bool release(int first, int last, bool is_block) {
+    bool same = true, any_done = false, any_waiting = false;
+    const Fibre *waiting = nullptr;
+    for (int t = first; t < last; ++t) {
+        const Fibre &fibre = block.fibres[static_cast<std::size_t>(t)];
+        if (fibre.state == State::kDone) {
+            any_done = true;
+            continue;
+        }
+        if ((fibre.meeting == Meeting::kBlock) != is_block) same = false;
+        if (waiting != nullptr && waiting->meeting != fibre.meeting) same = false;
+        waiting = &fibre;
+        any_waiting = true;
+    }
+    if (!any_waiting || !same || any_done) return false;
+    uint32_t bits = 0;
+    for (int t = first; t < last; ++t) bits |= (block.fibres[static_cast<std::size_t>(t)].given != 0 ? 1u : 0u) << (t % kLanes);
+    for (int t = first; t < last; ++t) {
+        Fibre &fibre = block.fibres[static_cast<std::size_t>(t)];
+        fibre.held = waiting->meeting == Meeting::kBallot ? bits : fibre.given;
+    }
+    for (int t = first; t < last; ++t) block.fibres[static_cast<std::size_t>(t)].state = State::kReady;
+    return true;
+}
+
+void turn(int thread) {
+    block.current = thread;
+    threadIdx.x = static_cast<uint32_t>(thread);
+    attile_fibre_switch(&block.scheduler, block.fibres[static_cast<std::size_t>(thread)].at);
+}
+
+// Every lane group goes as far as it can before the next one gets a turn.
+bool run_block(const std::vector<int> &group_order, const std::vector<int> &lane_order) {
+    for (int t = 0; t < block.count; ++t) start(block.fibres[static_cast<std::size_t>(t)]);
+    for (;;) {
+        for (const int group : group_order) {
+            const int first = group * kLanes, last = std::min(first + kLanes, block.count);
+            do {
+                for (const int lane : lane_order) {
+                    const int t = first + lane;
+                    if (t < last && block.fibres[static_cast<std::size_t>(t)].state == State::kReady) turn(t);
+                }
+            } while (release(first, last, false));
+        }
+        const auto is_done = [](const Fibre &fibre) { return fibre.state == State::kDone; };
+        if (std::all_of(block.fibres.begin(), block.fibres.begin() + block.count, is_done)) return true;
+        if (!release(0, block.count, true)) break;
+    }
+    block.fault = "threads of block " + std::to_string(blockIdx.x) + " do not meet:";
+    for (int t = 0; t < block.count; ++t) {
+        const Fibre &fibre = block.fibres[static_cast<std::size_t>(t)];
+        block.fault += fibre.state == State::kDone ? " -" : " " + std::to_string(static_cast<int>(fibre.meeting));
+    }
+    return false;
+}
+
+}  // namespace
+
+unsigned char *dynamic_shared() { return reinterpret_cast<unsigned char *>((reinterpret_cast<uintptr_t>(block.dynamic.data()) + 15) / 16 * 16); }
+int lane() { return block.current % kLanes; }
+
+void meet_block() {
+    block.fibres[static_cast<std::size_t>(block.current)].meeting = Meeting::kBlock;
+    leave(State::kWaiting);
+}
+void meet_group(Meeting what) {
+    block.fibres[static_cast<std::size_t>(block.current)].meeting = what;
+    leave(State::kWaiting);
+}
+uint32_t exchange(Meeting what, uint32_t value, int source) {
+    const std::size_t group = static_cast<std::size_t>(block.current / kLanes * kLanes);
+    block.fibres[static_cast<std::size_t>(block.current)].given = value;
+    meet_group(what);
+    return block.fibres[group + static_cast<std::size_t>(source % kLanes)].held;
+}
+uint32_t ballot(bool yes) {
+    Fibre &fibre = block.fibres[static_cast<std::size_t>(block.current)];
+    fibre.given = yes ? 1 : 0;
+    meet_group(Meeting::kBallot);
+    return block.fibres[static_cast<std::size_t>(block.current)].held;
+}
+
+float f16_to_float(uint16_t bits) {
+    _Float16 x;
+    memcpy(&x, &bits, sizeof x);
+    return static_cast<float>(x);
+}
+uint16_t f16_from_float(float x) {
+    const _Float16 narrow = static_cast<_Float16>(x);
+    uint16_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    return bits;
+}
+
+void know(const void *kernel, Call call) {
+    const std::lock_guard<std::mutex> guard(lock);
+    calls()[kernel] = call;
+}
+Call call_of(const void *kernel) {
+    const std::lock_guard<std::mutex> guard(lock);
+    const auto found = calls().find(kernel);
+    return found == calls().end() ? nullptr : found->second;
+}
+
+std::string run_grid(const void *kernel, Call call, void **arguments, Index grid, Index threads, std::size_t dynamic_bytes, Order order) {
+    const std::lock_guard<std::mutex> guard(lock);
+    block.kernel = kernel;
+    block.call = call;
+    block.arguments = arguments;
+    block.count = static_cast<int>(threads.x);
+    block.fault.clear();
+    if (block.fibres.size() < threads.x) block.fibres.resize(threads.x);
+    std::vector<int> groups((threads.x + kLanes - 1) / kLanes), lanes(kLanes);
+    for (std::size_t i = 0; i < groups.size(); ++i) groups[i] = static_cast<int>(i);
+    for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i] = static_cast<int>(i);
+    if (order == Order::kBackward) {
+        std::reverse(groups.begin(), groups.end());
+        std::reverse(lanes.begin(), lanes.end());
+    }
+    std::mt19937 engine(7);
+    gridDim = grid;
+    blockDim = threads;
+    for (uint32_t z = 0; z < grid.z; ++z)
+        for (uint32_t y = 0; y < grid.y; ++y)
+            for (uint32_t x = 0; x < grid.x; ++x) {
+                if (order == Order::kShuffled) {
+                    std::shuffle(groups.begin(), groups.end(), engine);
+                    std::shuffle(lanes.begin(), lanes.end(), engine);
+                }
+                blockIdx = {x, y, z};
+                block.dynamic.assign(dynamic_bytes + 16, 0xff);
+                if (!run_block(groups, lanes)) return block.fault;
+            }
+    return {};
+}
+
+}  // namespace attile::emulation
