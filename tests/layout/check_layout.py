@@ -25,7 +25,7 @@ ARROWS = {
     "backends/cuda": ["include", "backends/simt"],
     "backends/hip": ["include", "backends/simt"],
     "bindings": ["include"],
-    "examples": ["include"],
+    "examples": ["include", "bindings/cpp"],
     "tools": ["include", "tests/support"],
     "tests": ["include", "core", "backends", "bindings", "tools"],
 }

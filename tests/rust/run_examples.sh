@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every Rust example; attention of a file must give the bytes that the C example gives. usage: run_examples.sh CARGO DATA C_EXAMPLE
+# Runs every Rust example; attention of a file must give the bytes that the C example gives.
+# usage: run_examples.sh CARGO DATA C_EXAMPLES PYTHON
 set -euo pipefail
-cargo=$1 data=$2 c_example=$3
+cargo=$1 data=$2 c_examples=$3 python=$4
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 example() { "$cargo" run --quiet --offline --example "$@"; }
@@ -14,5 +15,6 @@ grep -q 'nosuch' "$folder/why"
 example service | tee "$folder/service"
 grep -q '^28 answered, 4 refused' "$folder/service"
 example attention_file -- "$data/attention_small.bin" "$folder/rust.bin"
-"$c_example" "$data/attention_small.bin" "$folder/c.bin"
+"$c_examples/example_attention_file" "$data/attention_small.bin" "$folder/c.bin"
 cmp "$folder/rust.bin" "$folder/c.bin"
+"$python" "$(dirname "$0")/../bindings/same_bits.py" "$c_examples/example_first_attention" -- "$cargo" run --quiet --offline --example first_attention --
