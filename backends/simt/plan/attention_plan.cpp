@@ -21,7 +21,7 @@ constexpr TileKernelFn kTileKernels[] = {
 
 constexpr int64_t kDecodeRows = 16;             // Rows of a key head up to which keys are streamed for them.
 constexpr int64_t kDecodeKeys = 128;            // Fewest keys of a split.
-constexpr int64_t kInvariantSplitKeys = 4096;   // With BATCH_INVARIANT splits depend on the length alone.
+constexpr int64_t kInvariantSplitKeys = 16384;  // With BATCH_INVARIANT splits depend on the length alone.
 constexpr int64_t kConvertBytes = 256ll << 20;  // What a slice of rewritten K and V may take, unless one head takes more.
 constexpr int64_t kConvertRows = 256;           // Query rows of a key head from which rewriting pays where it is not needed.
 constexpr int64_t kMostSplits = 256;
@@ -90,7 +90,7 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
     plan.depth = static_cast<int32_t>(ceil_div(std::max<int64_t>(p.head_dim, 1), kernel.depth_step) * kernel.depth_step);
     // The lean kernel reads whole chunks of K's columns, and so do rewritten rows, which are padded with zeros.
     if (!plan.convert && plan.depth != p.head_dim) {
-        if (p.len_q * group >= kConvertRows)
+        if (p.len_q * group >= kConvertRows && !invariant)
             plan.convert = true;
         else
             plan.modifiers = true;
@@ -113,8 +113,14 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
     const double work = static_cast<double>(kernel.rows) * static_cast<double>(tiles * kernel.keys) * visible *
                         static_cast<double>(plan.depth + kernel.cols);
     plan.cost = -1;
-    const int64_t most = invariant ? 1 : std::min<int64_t>(kMostSplits, std::max<int64_t>(1, tiles / 4));
+    const int64_t most = std::min<int64_t>(kMostSplits, std::max<int64_t>(1, tiles / 4));
     AttentionPlan candidate = plan;
+    if (invariant) {
+        plan.split_tiles = kInvariantSplitKeys / kernel.keys;
+        plan.splits = static_cast<int32_t>(std::max<int64_t>(ceil_div(tiles, plan.split_tiles), 1));
+        best = plan;
+        return;
+    }
     for (int64_t splits = 1; splits <= most; splits += splits < 8 ? 1 : splits < 32 ? 4 : 16) {
         candidate.split_tiles = std::max<int64_t>(ceil_div(tiles, splits), 1);
         candidate.splits = static_cast<int32_t>(std::max<int64_t>(ceil_div(tiles, candidate.split_tiles), 1));
@@ -130,8 +136,7 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
     if (best.path == AttentionPath::kNothing || plan.cost < best.cost) best = plan;
 }
 
-void plan_decode(Device &device, const attile_attention_problem &p, const AttentionDecodeKernel &kernel, bool invariant,
-                 AttentionPlan &plan) {
+void plan_decode(Device &device, const attile_attention_problem &p, const AttentionDecodeKernel &kernel, AttentionPlan &plan) {
     plan.path = AttentionPath::kDecode;
     plan.name = kernel.name;
     plan.kernel = kernel.kernel;
@@ -149,8 +154,7 @@ void plan_decode(Device &device, const attile_attention_problem &p, const Attent
     const int64_t least = std::max<int64_t>(1, kDecodeKeys / plan.keys);
     int64_t best_cost = -1;
     for (int64_t splits = 1; splits <= kMostSplits; ++splits) {
-        const int64_t split_tiles =
-            invariant ? std::max<int64_t>(kInvariantSplitKeys / plan.keys, 1) : std::max(ceil_div(tiles, splits), least);
+        const int64_t split_tiles = std::max(ceil_div(tiles, splits), least);
         const int64_t count = std::max<int64_t>(ceil_div(tiles, split_tiles), 1);
         // In tiles one after the other, with a fixed cost for each wave and for putting splits together.
         const int64_t cost = ceil_div(base * count, slots) * (split_tiles + 2) + (count > 1 ? 4 + count / 16 : 0);
@@ -159,7 +163,7 @@ void plan_decode(Device &device, const attile_attention_problem &p, const Attent
             plan.split_tiles = split_tiles;
             plan.splits = static_cast<int32_t>(count);
         }
-        if (invariant || split_tiles == least) break;
+        if (split_tiles == least) break;
     }
     plan.share = 0.8;
 }
@@ -203,7 +207,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
             return plan;
         }
         (void)device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit);
-    } else if (p.len_q * group <= kDecodeRows || p.len_k == 0) {
+    } else if ((p.len_q * group <= kDecodeRows && !invariant) || p.len_k == 0) {
         int32_t count = 0;
         const AttentionDecodeKernel *const kernels = attention_decode_kernels(&count);
         const AttentionStorage storage = p.k.dtype == ATTILE_F16    ? AttentionStorage::kF16
@@ -217,14 +221,15 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
             if (chosen == nullptr || kernel.cols < chosen->cols || (kernel.cols == chosen->cols && waste(kernel) < waste(*chosen)))
                 chosen = &kernel;
         }
-        plan_decode(device, p, *chosen, invariant, plan);
+        plan_decode(device, p, *chosen, plan);
     } else {
         const bool plain = has_plain_rows(p.k, p.head_dim) && has_plain_rows(p.v, p.head_dim_v) && !paged;
         const bool vector = plain && has_vector_rows(p.k, p.head_dim) && has_vector_rows(p.v, p.head_dim_v) && has_short_stride(p.k) &&
                             has_short_stride(p.v);
-        plan.convert = !plain || (!vector && p.len_q * group >= kConvertRows);
+        plan.convert = !plain || (!vector && p.len_q * group >= kConvertRows && !invariant);
         const bool unaligned = !plan.convert && (!vector || !is_aligned_16(p.k) || !is_aligned_16(p.v));
-        plan.modifiers = plan.modifiers || paged || unaligned;
+        // The modified kernel moves a row's reference by that row's scores alone, whatever other rows of its tile do, and takes any rows.
+        plan.modifiers = plan.modifiers || paged || unaligned || invariant;
         int32_t narrowest = 0;
         for (const TileKernelFn kernel : kTileKernels) {
             const AttentionTileKernel tile = kernel();

@@ -61,6 +61,12 @@ ATTILE_LANE_FN void store_number(const AttentionOperand &x, int64_t at, float va
         static_cast<BF16 *>(const_cast<void *>(x.data))[at] = from_compute<BF16>(value);
 }
 
+// 2^x for x <= 0, results that are denormal too.
+ATTILE_LANE_FN float exp2_down(float x) {
+    const float root = exp2_fast(x * 0.5f);
+    return root * root;
+}
+
 // What makes a row's result of its sums: the factor of O, and the log-sum-exp.
 struct RowResult {
     float factor, lse;
@@ -68,7 +74,7 @@ struct RowResult {
     ATTILE_LANE_FN RowResult(bool saw_key, float reference, float total, bool has_sink, float sink) : factor(0), lse(-INFINITY) {
         if (has_sink && sink != -INFINITY) {
             if (saw_key) {
-                const float higher = max_nan(reference, sink), scale = exp2_fast(reference - higher);
+                const float higher = max_nan(reference, sink), scale = exp2_down(reference - higher);
                 total = total * scale + exp2_fast(sink - higher);
                 factor = scale / total;
                 reference = higher;
