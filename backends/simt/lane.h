@@ -12,6 +12,14 @@
 #include <cstring>
 
 #define ATTILE_LANE_FN __device__ __forceinline__
+
+// Before a kernel's name: the threads of a block at most, and the blocks that a unit shall hold at least. AMD's compilers take the first
+// alone: there registers are plenty, and the second would mean waves of a SIMD.
+#if defined(ATTILE_SIMT_HIP)
+#define ATTILE_LAUNCH_BOUNDS(threads, blocks) __attribute__((amdgpu_flat_work_group_size(1, threads)))
+#else
+#define ATTILE_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
+#endif
 // Declares the block's dynamic shared memory, an array of bytes aligned to 16. tests/device/emulation has its own.
 #if !defined(ATTILE_SIMT_DYNAMIC_SHARED)
 #define ATTILE_SIMT_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]

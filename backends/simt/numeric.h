@@ -80,7 +80,7 @@ ATTILE_LANE_FN BF16 from_compute<BF16>(float x) {
 // 2^x within 2 ulp; 0 for x below -126 (results that would be denormal), and for -inf. NaN stays NaN.
 ATTILE_LANE_FN float exp2_fast(float x) {
 #if defined(ATTILE_SIMT_HIP)
-    return __builtin_amdgcn_exp2f(x);
+    return __ocml_native_exp2_f32(x);
 #elif defined(ATTILE_SIMT_EMULATED)
     return x < -126 ? 0.0f : exp2f(x);
 #else

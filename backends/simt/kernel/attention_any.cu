@@ -37,7 +37,7 @@ ATTILE_LANE_FN bool locate_key(const AttentionParams &p, const AttentionEntry &e
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) attention_any(const AttentionParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionParams p) {
     ATTILE_SIMT_DYNAMIC_SHARED(shared_bytes);
     T *const queries = reinterpret_cast<T *>(shared_bytes);  // [kBlockRows][head_dim]
     const AttentionPlace place(p, blockIdx.x);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMostSplits = 256, kGroups = kAttentionCombineThreads / kLanes;
 
-__global__ void __launch_bounds__(kAttentionCombineThreads) attention_combine(const AttentionParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_combine(const AttentionParams p) {
     __shared__ float weight[kMostSplits];
     __shared__ float factor_of_all, sums[kGroups][kLanes];
     const int heads = static_cast<int>(p.heads.divisor * p.pack.divisor), splits = static_cast<int>(p.splits.divisor);

@@ -7,7 +7,7 @@
 namespace attile::simt {
 namespace {
 
-__global__ void __launch_bounds__(kAttentionConvertThreads) attention_convert(const AttentionConvertParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kAttentionConvertThreads, 1) attention_convert(const AttentionConvertParams p) {
     const int quads = p.padded_cols / 4;
     const int64_t total = p.count * p.rows * quads, step = static_cast<int64_t>(gridDim.x) * kAttentionConvertThreads;
     for (int64_t i = static_cast<int64_t>(blockIdx.x) * kAttentionConvertThreads + threadIdx.x; i < total; i += step) {

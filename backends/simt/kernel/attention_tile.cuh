@@ -16,7 +16,7 @@ namespace attile::simt {
 inline constexpr float kRescaleAbove = 16.0f;
 
 template <class C, bool kModifiers>
-__global__ void __launch_bounds__(C::kThreads, kModifiers ? 2 : C::kBlocksPerUnit) attention_tile_kernel(const AttentionParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPerUnit) attention_tile_kernel(const AttentionParams p) {
     using Shape = AttentionShape<C>;
     using Lanes = typename Shape::Lanes;
     using Keys = KeyChunk<C>;

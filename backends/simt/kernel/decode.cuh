@@ -41,7 +41,7 @@ ATTILE_LANE_FN Vec<Element, 4> load_stored(const AttentionOperand &x, int64_t ro
 }
 
 template <class C>
-__global__ void __launch_bounds__(C::kThreads, C::kBlocksPerUnit) decode_kernel(const AttentionParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kernel(const AttentionParams p) {
     using Element = typename C::Element;
     constexpr int kRows = C::kRows, kLoads = C::kLoads, kQuads = C::kQuads, kScores = C::kScores, kHeld = C::kHeld;
     constexpr int kMergeFloats = C::kGroups * kRows * (C::kCols + 2);

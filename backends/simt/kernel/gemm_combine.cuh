@@ -15,7 +15,7 @@
 namespace attile::simt {
 
 template <class T>
-__global__ void __launch_bounds__(kGemmCombineThreads) gemm_combine_kernel(const GemmCombineParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kGemmCombineThreads, 1) gemm_combine_kernel(const GemmCombineParams p) {
     constexpr int kVec = kGemmVector<T>;
     __shared__ Vec<T, kVec> shares[kGemmCombineThreads];
     const int64_t across = (p.n + kVec - 1) / kVec;

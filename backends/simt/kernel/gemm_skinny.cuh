@@ -144,7 +144,7 @@ ATTILE_LANE_FN void skinny_sums_of_shared(Compute<Element> (&sum)[kRows * 4], co
 }
 
 template <class Element, int kRows, bool kAlongDepth, bool kVectors>
-__global__ void __launch_bounds__(kGemmSkinnyThreads, 1) gemm_skinny_kernel(const GemmParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kGemmSkinnyThreads, 1) gemm_skinny_kernel(const GemmParams p) {
     using T = Compute<Element>;
     using Place = SkinnyPlace<kAlongDepth>;
     constexpr bool kRegisters = kRows <= kGemmSkinnyRegisterRows;
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kGemmSkinnyThreads, 1) gemm_skinny_kernel(cons
     constexpr int kShares = Place::kDepthGroups * kRows * kGemmSkinnyColumns;
     constexpr int kShared = kStages > kShares ? kStages : kShares;
     static_assert(kShared * sizeof(T) <= 49152, "48 KB");
-    __shared__ alignas(16) T shared[kShared];
+    alignas(16) __shared__ T shared[kShared];
 
     const uint32_t entry = blockIdx.x / p.tiles_n;
     const int64_t col_first = static_cast<int64_t>(blockIdx.x % p.tiles_n) * kGemmSkinnyColumns;

@@ -41,7 +41,7 @@ struct GemmOrder {
 };
 
 template <class Config, class Element, GemmAccess kAccessA, GemmAccess kAccessB, bool kDirect>
-__global__ void __launch_bounds__(GemmMicro<Config, Compute<Element>>::kThreads, Config::kBlocksPerUnit)
+__global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThreads), Config::kBlocksPerUnit)
     gemm_tile_kernel(const GemmParams p) {
     using T = Compute<Element>;
     using Micro = GemmMicro<Config, T>;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(GemmMicro<Config, Compute<Element>>::kThreads,
     constexpr int kStrips = kDirect ? 0 : Micro::kThreads / kLanes * kStrip;
     constexpr int kShared = kStrips > 2 * kStage ? kStrips : 2 * kStage;
     static_assert(kShared * sizeof(T) <= 49152 - sizeof(GemmOrigin), "48 KB");
-    __shared__ alignas(16) T shared[kShared];
+    alignas(16) __shared__ T shared[kShared];
 
     // Which tile, split and batch entry.
     const uint32_t tiles = p.tiles_m * p.tiles_n;

@@ -72,7 +72,7 @@ ATTILE_LANE_FN void reduce_store(const ReduceArguments &arguments, int64_t offse
 }
 
 template <class T, bool kIsSum, int kWidth, int kRows, int kVec>
-__global__ void __launch_bounds__(kRowThreads, 4) reduce_rows(const ReduceArguments arguments) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 4) reduce_rows(const ReduceArguments arguments) {
     using C = Compute<T>;
     const Fold<kIsSum, C> fold;
     __shared__ C shared[kRowThreads / kLanes];
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kRowThreads, 4) reduce_rows(const ReduceArgume
 }
 
 template <class T, bool kIsSum, int kVec>
-__global__ void __launch_bounds__(kRowThreads, 4) reduce_columns(const ReduceArguments arguments) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 4) reduce_columns(const ReduceArguments arguments) {
     using C = Compute<T>;
     const Fold<kIsSum, C> fold;
     __shared__ C shared[kRowThreads * kVec];

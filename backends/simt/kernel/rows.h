@@ -84,7 +84,7 @@ ATTILE_LANE_FN void row_fold(Value (&values)[kCount], Value *shared, Combine com
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
             values[i] = shared[i * kGroups];
-#pragma unroll(kGroups > 8 ? 1 : kGroups)
+#pragma unroll kGroups > 8 ? 1 : kGroups
             for (int group = 1; group < kGroups; ++group) values[i] = combine(values[i], shared[i * kGroups + group]);
         }
     }

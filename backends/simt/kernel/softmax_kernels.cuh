@@ -97,7 +97,7 @@ inline constexpr int softmax_blocks(int width, int rows, int vec, int element_by
 }
 
 template <class T, class Out, int kWidth, int kRows, int kVec>
-__global__ void __launch_bounds__(kWidth > kRowThreads ? kWidth : kRowThreads, softmax_blocks(kWidth, kRows, kVec, sizeof(T)))
+__global__ void ATTILE_LAUNCH_BOUNDS(kWidth > kRowThreads ? kWidth : kRowThreads, softmax_blocks(kWidth, kRows, kVec, sizeof(T)))
     softmax_cached(const SoftmaxArguments arguments) {
     using C = Compute<T>;
     constexpr int kThreads = kWidth > kRowThreads ? kWidth : kRowThreads;
@@ -208,7 +208,7 @@ ATTILE_LANE_FN SoftmaxTask softmax_task(const SoftmaxArguments &arguments, const
 }
 
 template <class T, class Out, int kVec>
-__global__ void __launch_bounds__(kRowThreads, sizeof(T) == 2 ? 2 : 3) softmax_stream(const SoftmaxArguments arguments) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, sizeof(T) == 2 ? 2 : 3) softmax_stream(const SoftmaxArguments arguments) {
     using C = Compute<T>;
     using State = SoftmaxState<C>;
     constexpr int kHeld = softmax_stream_vectors(sizeof(T), kVec);
@@ -293,7 +293,7 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 2 ? 2 : 3) softmax_s
 }
 
 template <class T, class Out, int kVec>
-__global__ void __launch_bounds__(kRowThreads, 3) softmax_columns(const SoftmaxArguments arguments) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 3) softmax_columns(const SoftmaxArguments arguments) {
     using C = Compute<T>;
     using State = SoftmaxState<C>;
     constexpr int kUnroll = sizeof(T) == 4 ? 4 : 2;
@@ -373,7 +373,7 @@ __global__ void __launch_bounds__(kRowThreads, 3) softmax_columns(const SoftmaxA
 
 // Merges the states of a column's splits into the first's place. A launch of its own, or every writing block would read all of them.
 template <class C>
-__global__ void __launch_bounds__(kRowThreads) softmax_merge_states(const SoftmaxArguments arguments) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) softmax_merge_states(const SoftmaxArguments arguments) {
     const MergeStates<C> merge;
     SoftmaxState<C> *states = static_cast<SoftmaxState<C> *>(arguments.states);
     const int64_t all_columns = arguments.axes.count() * arguments.columns;
