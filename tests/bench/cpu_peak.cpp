@@ -5,10 +5,7 @@
 #include <omp.h>
 #include <time.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstdint>
-#include <vector>
 
 namespace attile::bench {
 namespace {
@@ -28,8 +25,9 @@ struct Vector {
     ATTILE_BENCH_CHAIN(r, "0")                                                                                                             \
     ATTILE_BENCH_CHAIN(r, "1")                                                                                                             \
     ATTILE_BENCH_CHAIN(r, "2")                                                                                                             \
-    ATTILE_BENCH_CHAIN(r, "3") ATTILE_BENCH_CHAIN(r, "4") ATTILE_BENCH_CHAIN(r, "5") ATTILE_BENCH_CHAIN(r, "6") ATTILE_BENCH_CHAIN(r, "7") \
-        ATTILE_BENCH_CHAIN(r, "8") ATTILE_BENCH_CHAIN(r, "9") ATTILE_BENCH_CHAIN(r, "10") ATTILE_BENCH_CHAIN(r, "11")
+    ATTILE_BENCH_CHAIN(r, "3")                                                                                                             \
+    ATTILE_BENCH_CHAIN(r, "4") ATTILE_BENCH_CHAIN(r, "5") ATTILE_BENCH_CHAIN(r, "6") ATTILE_BENCH_CHAIN(r, "7") ATTILE_BENCH_CHAIN(r, "8") \
+        ATTILE_BENCH_CHAIN(r, "9") ATTILE_BENCH_CHAIN(r, "10") ATTILE_BENCH_CHAIN(r, "11")
 #define ATTILE_BENCH_LOOP(r)                                       \
     asm volatile("1:\n" ATTILE_BENCH_CHAINS(r) "dec %0\n jnz 1b\n" \
                  : "+r"(rounds)::"xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "cc")
@@ -72,39 +70,51 @@ double seconds_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double fma_peak_f32(int threads) {
-    double best = 0;
-    for (int turn = 0; turn < 3; ++turn) {
-        double operations = 0;
-        const double before = seconds_now();
+double fma_burst(int threads) {
+    double operations = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : operations)
-        operations += chains(400000);
-        best = std::max(best, operations / (seconds_now() - before));
-    }
-    return best;
+    operations += chains(400000);
+    return operations;
 }
 
-double read_bandwidth(int threads) {
-    static const std::vector<uint64_t> memory(size_t{32} << 20, 1);
-    double best = 0;
-    for (int turn = 0; turn < 2; ++turn) {
-        uint64_t sum = 0;
-        const double before = seconds_now();
-#pragma omp parallel num_threads(threads) reduction(+ : sum)
-        {
-            const size_t share = memory.size() / static_cast<size_t>(omp_get_num_threads());
-            const uint64_t *p = memory.data() + share * static_cast<size_t>(omp_get_thread_num());
-            uint64_t lanes[32] = {};
-            for (size_t i = 0; i + 32 <= share; i += 32) {
-                for (size_t j = 0; j < 32; ++j) lanes[j] += p[i + j];
-            }
-            for (const uint64_t lane : lanes) sum += lane;
-        }
-        volatile uint64_t keep = sum;
-        static_cast<void>(keep);
-        best = std::max(best, static_cast<double>(memory.size() * sizeof(uint64_t)) / (seconds_now() - before));
+namespace {
+
+inline __attribute__((always_inline)) uint64_t sum_of(const uint64_t *p, size_t count) {
+    uint64_t lanes[64] = {};
+    for (size_t i = 0; i + 64 <= count; i += 64) {
+        for (size_t j = 0; j < 64; ++j) lanes[j] += p[i + j];
     }
-    return best;
+    uint64_t sum = 0;
+    for (const uint64_t lane : lanes) sum += lane;
+    return sum;
+}
+
+#if defined(__x86_64__)
+// Fewer, wider loads let a core have more lines under way.
+__attribute__((target("avx512f,prefer-vector-width=512"))) uint64_t sum_avx512(const uint64_t *p, size_t count) { return sum_of(p, count); }
+__attribute__((target("avx2"))) uint64_t sum_avx2(const uint64_t *p, size_t count) { return sum_of(p, count); }
+#endif
+
+uint64_t sum_here(const uint64_t *p, size_t count) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f")) return sum_avx512(p, count);
+    if (__builtin_cpu_supports("avx2")) return sum_avx2(p, count);
+#endif
+    return sum_of(p, count);
+}
+
+}  // namespace
+
+double read_burst(int threads, const std::vector<uint64_t> &memory) {
+    uint64_t sum = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : sum)
+    {
+        const size_t share = memory.size() / static_cast<size_t>(omp_get_num_threads());
+        sum += sum_here(memory.data() + share * static_cast<size_t>(omp_get_thread_num()), share);
+    }
+    volatile uint64_t keep = sum;
+    static_cast<void>(keep);
+    return static_cast<double>(memory.size() * sizeof(uint64_t));
 }
 
 }  // namespace attile::bench
