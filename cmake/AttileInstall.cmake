@@ -1,5 +1,5 @@
-# Installation: headers, library, find_package(attile) and pkg-config. Components: runtime (the library), dev (what a compiler needs) and
-# backend_<name> (a plugin; see AttileBackend.cmake). Nothing installed names the prefix, so an installation may be moved; the one exception
+# Installation: headers, library, find_package(attile) and pkg-config, and what other languages build with. Components: runtime (the library),
+# dev (what a compiler needs), tools, python (only when asked for) and backend_<name> (a plugin; see AttileBackend.cmake). Nothing installed names the prefix, so an installation may be moved; the one exception
 # is the directory for backends that libattile searches last, which is fixed when it is built.
 include(CMakePackageConfigHelpers)
 
@@ -9,6 +9,23 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/attile/attile.h ${PROJECT_SOURCE_DIR
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attile COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/bindings/cpp/attile.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+
+# The bindings that are built by those who use them: the Rust crates, and the Fortran module for another compiler than the one found here. The
+# header lies where fpm.toml looks for it.
+set(ATTILE_SHARE_DIR ${CMAKE_INSTALL_DATAROOTDIR}/attile)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/bindings/rust/attile ${PROJECT_SOURCE_DIR}/bindings/rust/attile-sys
+  DESTINATION ${ATTILE_SHARE_DIR}/bindings/rust COMPONENT dev PATTERN target EXCLUDE PATTERN Cargo.lock EXCLUDE)
+install(FILES ${PROJECT_SOURCE_DIR}/bindings/rust/Cargo.toml DESTINATION ${ATTILE_SHARE_DIR}/bindings/rust COMPONENT dev)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/bindings/fortran/src DESTINATION ${ATTILE_SHARE_DIR}/bindings/fortran COMPONENT dev)
+install(FILES ${PROJECT_SOURCE_DIR}/bindings/fortran/fpm.toml DESTINATION ${ATTILE_SHARE_DIR}/bindings/fortran COMPONENT dev)
+install(FILES ${PROJECT_SOURCE_DIR}/include/attile/attile.h DESTINATION ${ATTILE_SHARE_DIR}/include/attile COMPONENT dev)
+foreach(language c cpp fortran rust python)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/${language} DESTINATION ${ATTILE_SHARE_DIR}/examples COMPONENT dev PATTERN CMakeLists.txt EXCLUDE)
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/examples/data/attention_small.bin DESTINATION ${ATTILE_SHARE_DIR}/examples/data COMPONENT dev)
+# Where Debian's Python looks; elsewhere pip installs bindings/python.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/bindings/python/src/attile DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL
+  FILES_MATCHING PATTERN "*.py" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
 
 set(ATTILE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/attile)
 install(EXPORT attileTargets NAMESPACE attile:: DESTINATION ${ATTILE_CMAKE_DIR} COMPONENT dev)
@@ -34,4 +51,7 @@ install(FILES ${PROJECT_BINARY_DIR}/attile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR
 if(ATTILE_FORTRAN)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/attile-fortran.pc.in ${PROJECT_BINARY_DIR}/attile-fortran.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/attile-fortran.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+endif()
+if(PROJECT_IS_TOP_LEVEL)
+  include(AttilePackaging)
 endif()

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Packs a build tree, unpacks the packages into an empty root, and there builds and runs the first program of every language.
+# usage: packages_test.sh CMAKE BUILD SOURCE WORK LIBDIR CC CXX FORTRAN|none CARGO|none PYTHON
+set -euo pipefail
+cmake=$1 build=$2 source=$3 work=$4 libdir=$5 cc=$6 cxx=$7 fc=$8 cargo=$9 python=${10}
+unset ATTILE_BACKEND ATTILE_BACKEND_PATH ATTILE_LIBRARY ATTILE_DIR ATTILE_LOG ATTILE_LOG_FILE LD_LIBRARY_PATH PYTHONPATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH DESTDIR || true
+
+fail() {
+    echo "packages test: $*" >&2
+    exit 1
+}
+
+rm -rf "$work"
+mkdir -p "$work/root" "$work/bare" "$work/moved" "$work/programs"
+cpack=${cmake%/*}/cpack
+(cd "$build" && "$cpack" --config "$build/CPackConfig.cmake" -B "$work/packages") >"$work/cpack.log" 2>&1 || { cat "$work/cpack.log"; fail "cpack failed"; }
+rm -rf "$work/packages/_CPack_Packages"
+
+echo "== what the packages say of themselves"
+declare -A deb
+for file in "$work"/packages/*.deb; do deb[$(dpkg-deb -f "$file" Package)]=$file; done
+version=$(dpkg-deb -f "${deb[libattile1]}" Version)
+depends() { dpkg-deb -f "${deb[$1]}" Depends; }
+for package in "${!deb[@]}"; do
+    for field in Description Maintainer Section Architecture; do
+        [ -n "$(dpkg-deb -f "${deb[$package]}" $field)" ] || fail "$package has no $field"
+    done
+    [ "$package" = libattile1 ] || [[ "$(depends "$package")" == *"libattile1 ("* ]] || fail "$package does not depend on libattile1: $(depends "$package")"
+    dpkg-deb -x "${deb[$package]}" "$work/one"
+    [ -s "$work/one/usr/share/doc/$package/copyright" ] || fail "$package does not carry its licence"
+    # Two packages with the same file cannot be installed together.
+    while read -r path; do
+        [ ! -e "$work/root/$path" ] || fail "$path of $package is in another package, too"
+    done < <(cd "$work/one" && find . ! -type d)
+    cp -a "$work/one/." "$work/root/"
+    rm -rf "$work/one"
+    printf '%s: %s\n' "$package" "$(depends "$package")"
+done
+[[ "$(depends libattile1)" == *libc6* ]] || fail "libattile1 does not depend on the C library"
+[[ "$(depends libattile-dev)" == *"libattile1 (= $version)"* ]] || fail "libattile-dev fits another libattile1"
+dpkg-deb --ctrl-tarfile "${deb[libattile1]}" | tar -xO ./shlibs | grep -q '^libattile 1 libattile1' || fail "libattile1 has no shlibs"
+dpkg-deb --ctrl-tarfile "${deb[libattile1]}" | tar -xO ./postinst | grep -q ldconfig || fail "libattile1 does not make the loader's cache anew"
+[[ "$(dpkg-deb -f "${deb[libattile1]}" Description)" == "attention and matrix multiplication: shared library"* ]] || fail "the summary is not the package's own"
+lib=$work/root/usr/$libdir
+[ ! -e "$lib/attile-1/libattile_backend_cpu.so" ] || [ -n "${deb[libattile1-backend-cpu]-}" ] || fail "the cpu backend is not in a package of its own"
+if grep -rIl --fixed-strings -e "$build" -e "$source" "$work/root"; then fail "files above name the place of the build"; fi
+
+echo "== one runtime package alone: the reference backend runs, a plugin that is not installed is refused by name"
+dpkg-deb -x "${deb[libattile1]}" "$work/bare"
+dpkg-deb -x "${deb[attile]}" "$work/bare"
+(cd / && LD_LIBRARY_PATH=$work/bare/usr/$libdir "$work/bare/usr/bin/attile" info) >"$work/info" || fail "attile info failed"
+grep -qi 'reference' "$work/info" || fail "attile info does not name the reference backend"
+if (cd / && LD_LIBRARY_PATH=$work/bare/usr/$libdir ATTILE_BACKEND=cpu "$work/bare/usr/bin/attile" info) >"$work/info" 2>&1; then fail "a backend that is not installed was opened"; fi
+grep -q 'cpu' "$work/info" || fail "the refusal does not name the backend"
+
+programs=$work/programs
+# Everything from here on knows one installed prefix and nothing of the source tree but what was installed.
+build_programs() {
+    local prefix=$1 out=$2 examples=$1/share/attile/examples flags
+    mkdir -p "$out"
+    export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig LD_LIBRARY_PATH=$prefix/$libdir
+    read -ra flags <<<"$(pkg-config --cflags --libs attile)"
+    "$cc" -std=c99 "$examples/c/first_attention.c" -o "$out/c" "${flags[@]}"
+    "$cxx" -std=c++17 "$examples/cpp/cpp_first_attention.cpp" -o "$out/cpp" "${flags[@]}"
+    for example in gemm attention_file choose_backend; do
+        "$cc" -std=c99 "$examples/c/$example.c" -o "$out/c_$example" "${flags[@]}"
+        "$cxx" -std=c++17 "$examples/cpp/cpp_$example.cpp" -o "$out/cpp_$example" "${flags[@]}"
+    done
+    if [ "$fc" != none ]; then
+        read -ra flags <<<"$(pkg-config --cflags --libs attile-fortran)"
+        for example in first_attention gemm attention_file choose_backend; do
+            "$fc" "$examples/fortran/fortran_$example.f90" -o "$out/fortran_$example" "${flags[@]}"
+        done
+    fi
+}
+
+echo "== C, C++ and Fortran by pkg-config"
+build_programs "$work/root/usr" "$programs"
+prefix=$work/root/usr examples=$work/root/usr/share/attile/examples
+
+echo "== C, C++ and Fortran by find_package"
+mkdir -p "$programs/cmake"
+languages="C CXX" fortran_lines=""
+if [ "$fc" != none ]; then
+    languages="C CXX Fortran"
+    fortran_lines="add_executable(fortran $examples/fortran/fortran_first_attention.f90)
+target_link_libraries(fortran PRIVATE attile::fortran)"
+fi
+cat >"$programs/cmake/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.16)
+project(consumer LANGUAGES $languages)
+set(CMAKE_CXX_STANDARD 17)
+find_package(attile 1.0 REQUIRED)
+add_executable(c $examples/c/first_attention.c)
+target_link_libraries(c PRIVATE attile::attile)
+add_executable(cpp $examples/cpp/cpp_first_attention.cpp)
+target_link_libraries(cpp PRIVATE attile::attile)
+$fortran_lines
+END
+"$cmake" -S "$programs/cmake" -B "$programs/cmake/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >"$work/configure.log"
+"$cmake" --build "$programs/cmake/build" >"$work/build.log"
+
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$prefix/lib/python3/dist-packages
+commands=("$programs/cpp" "$programs/cmake/build/c" "$programs/cmake/build/cpp" "$python $examples/python/first_attention.py")
+[ "$fc" = none ] || commands+=("$programs/fortran_first_attention" "$programs/cmake/build/fortran")
+
+if [ "$cargo" != none ]; then
+    for way in ATTILE_DIR pkg-config; do
+        echo "== Rust by $way"
+        rust=$programs/rust-$way
+        mkdir -p "$rust/src"
+        cp "$examples/rust/first_attention.rs" "$rust/src/main.rs"
+        printf '[package]\nname = "first"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\nattile = { path = "%s" }\n[workspace]\n' \
+            "$prefix/share/attile/bindings/rust/attile" >"$rust/Cargo.toml"
+        (
+            cd "$rust"
+            if [ $way = ATTILE_DIR ]; then unset PKG_CONFIG_PATH; export ATTILE_DIR=$prefix; fi
+            CARGO_TARGET_DIR=$rust/target "$cargo" build --quiet --offline
+        )
+        commands+=("$rust/target/debug/first")
+    done
+fi
+
+for backend in reference default; do
+    echo "== the same bits and the same sentence in every language, backend: $backend"
+    if [ $backend = reference ]; then export ATTILE_BACKEND=reference; else unset ATTILE_BACKEND; fi
+    for command in "${commands[@]}"; do
+        read -ra words <<<"$command"
+        (cd / && "$python" "$source/tests/bindings/same_bits.py" "$programs/c" -- "${words[@]}") >"$work/bits" || { cat "$work/bits"; fail "$command"; }
+        printf '%s: %s\n' "${command//$work\//}" "$(cat "$work/bits")"
+    done
+    for example in gemm choose_backend; do
+        (cd / && "$programs/c_$example" && "$programs/cpp_$example" && "$python" "$examples/python/$example.py") >"$work/output" || fail "$example"
+        [ "$fc" = none ] || "$programs/fortran_$example" >"$work/output" || fail "fortran_$example"
+    done
+    "$programs/c_attention_file" "$examples/data/attention_small.bin" "$work/c.bin" >"$work/output"
+    others=("$programs/cpp_attention_file" "$python $examples/python/attention_file.py")
+    [ "$fc" = none ] || others+=("$programs/fortran_attention_file")
+    for command in "${others[@]}"; do
+        read -ra words <<<"$command"
+        "${words[@]}" "$examples/data/attention_small.bin" "$work/other.bin" >"$work/output"
+        cmp "$work/c.bin" "$work/other.bin" || fail "$command"
+    done
+done
+
+echo "== the archives, unpacked together and moved"
+for file in "$work"/packages/*.tar.gz; do tar -xzf "$file" -C "$work/moved"; done
+mv "$work"/moved/attile-* "$work/moved/somewhere"
+build_programs "$work/moved/somewhere" "$work/moved/programs"
+(cd / && "$work/moved/programs/cpp_gemm") >"$work/output"
+(cd / && env -u LD_LIBRARY_PATH "$work/moved/somewhere/bin/attile" info) >"$work/info"
+if [ -n "${deb[libattile1-backend-cpu]-}" ]; then
+    (cd / && ATTILE_BACKEND=cpu "$work/moved/programs/c_choose_backend") | grep -q '^backend: cpu' || fail "the cpu backend was not found beside the moved library"
+fi
+echo "packages test passed"
