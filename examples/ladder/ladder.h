@@ -30,6 +30,13 @@ inline void require(cudaError_t status, const char *call) {
 // Rounding to nearest moves a float32 by at most this share of its value.
 constexpr double kHalfUlp = 1.0 / (1 << 24);
 
+// The timed sizes; tiny ones try the same code where a GPU is emulated.
+#ifdef LADDER_TINY
+constexpr int kTiny = 1;
+#else
+constexpr int kTiny = 0;
+#endif
+
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // ---- Options of the program.

@@ -22,7 +22,7 @@ struct GemmStep {
 };
 
 constexpr uint64_t kSeedA = 11, kSeedB = 22, kSeedX = 33;
-constexpr int kGemmSize = 4096;
+constexpr int kGemmSize = kTiny ? 256 : 4096;
 
 // Without boundary checks a kernel needs squares: the problem is copied into zero-filled ones, and the result out of them. Does nothing
 // where the problem is such a square already.

@@ -23,7 +23,7 @@ struct ReduceStep {
 };
 
 constexpr uint64_t kSeedSum = 44;
-constexpr int64_t kReduceSize = int64_t{1} << 26;
+constexpr int64_t kReduceSize = int64_t{1} << (kTiny ? 14 : 26);
 constexpr int kReduceThreads = 256;
 
 // A tree of launches: kernel(x, n, y) leaves one partial sum a block in y, until one is left.
@@ -78,7 +78,7 @@ inline bool run_reduce(const ReduceStep &step, const Options &options) {
                                 [&](const std::function<void()> &launch) { row.timing = time_launches(options, launch); });
     errors.add(got, exact, sum_bound(n));
     row.ok = errors.ok(), row.error = errors.worst();
-    row.shape = "2^26";
+    row.shape = kTiny ? "2^14" : "2^26";
     row.flops = static_cast<double>(n - 1);
     row.bytes = 4.0 * static_cast<double>(n);
     row.traffic = step.traffic(static_cast<double>(n));

@@ -39,7 +39,7 @@ void prefetch(float *x, size_t bytes) {
 bool run(const ladder::Options &options) {
     if (!ladder::attribute(cudaDevAttrManagedMemory)) throw ladder::LeftOut("this device has no managed memory");
     const bool faults = ladder::attribute(cudaDevAttrConcurrentManagedAccess) != 0;
-    const int64_t n = options.check_only ? 100003 : int64_t{16} << 20;
+    const int64_t n = options.check_only ? 10003 : int64_t{16} << 20;
     const size_t bytes = static_cast<size_t>(n) * sizeof(float);
     const unsigned blocks = static_cast<unsigned>(ladder::ceil_div(n, 256));
     const unsigned page_blocks = static_cast<unsigned>(ladder::ceil_div(static_cast<int64_t>(bytes), static_cast<int64_t>(8 * kPage)));

@@ -34,7 +34,7 @@ NEVER = {
     "backends/simt/tile": ["backends/simt/kernel", "backends/simt/plan", "backends/simt/host"],
 }
 VENDOR_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|nv|cooperative_groups|mma\.h|cub/|thrust/|hip/|hip_|rocblas|hipblas|sm_\d)")
-VENDOR_ALLOWED = ("backends/cuda/", "backends/hip/", "backends/simt/lane.h", "tests/", "tools/compare")
+VENDOR_ALLOWED = ("backends/cuda/", "backends/hip/", "backends/simt/lane.h", "examples/ladder/", "tests/", "tools/compare")
 SOURCE = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".hip", ".f90", ".rs", ".py", ".sh")
 C_FAMILY = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".hip")
 FOLDERS = ("backends", "bindings", "core", "examples", "include", "tests", "tools")
