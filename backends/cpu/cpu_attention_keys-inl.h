@@ -30,13 +30,20 @@ HWY_INLINE void copy_row(const S *from, int64_t step, int64_t count, T *to) {
     }
 }
 
-// Whether every one of `count` elements is a number: their products with 0 sum to 0.
+// Whether every element of `count` rows is a number: their products with 0 sum to 0.
 template <class T>
-HWY_NOINLINE bool all_finite(const T *x, int64_t count) {
+HWY_NOINLINE bool all_finite(const T *rows, int64_t step, int64_t count, int64_t width) {
     const Tag<T> d;
-    Vec<T> sum = hn::Zero(d);
-    for (int64_t c = 0; c < count; c += kLanes<T>) sum = hn::MulAdd(load_first(d, x + c, count - c), hn::Zero(d), sum);
-    return hn::GetLane(hn::SumOfLanes(d, sum)) == 0;
+    Vec<T> even = hn::Zero(d), odd = hn::Zero(d);
+    for (int64_t j = 0; j < count; ++j, rows += step) {
+        int64_t c = 0;
+        for (; c + 2 * kLanes<T> <= width; c += 2 * kLanes<T>) {
+            even = hn::MulAdd(hn::LoadU(d, rows + c), hn::Zero(d), even);
+            odd = hn::MulAdd(hn::LoadU(d, rows + c + kLanes<T>), hn::Zero(d), odd);
+        }
+        for (; c < width; c += kLanes<T>) even = hn::MulAdd(load_first(d, rows + c, width - c), hn::Zero(d), even);
+    }
+    return hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd))) == 0;
 }
 
 template <class T>
@@ -76,12 +83,7 @@ class KeySource {
 
   private:
     static constexpr int kUnknown = -1;
-    int rows_finite(const T *rows, int64_t step, int64_t width) const {
-        for (int64_t j = 0; j < count_; ++j) {
-            if (!all_finite(rows + j * step, width)) return 0;
-        }
-        return 1;
-    }
+    int rows_finite(const T *rows, int64_t step, int64_t width) const { return all_finite(rows, step, count_, width) ? 1 : 0; }
     bool lies_well(const attile_operand &x, int64_t width) const {
         constexpr int32_t kOwnType = sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
         // Rows far apart would fall on the same few lines of the first cache, and on a page each.

@@ -105,7 +105,8 @@ struct RowBlock {
     }
 
     bool is_finite(const attile_attention_problem &p) {
-        if (finite < 0) finite = all_finite(queries, count * p.head_dim) && all_finite(douts, count * p.head_dim_v) ? 1 : 0;
+        if (finite < 0)
+            finite = all_finite(queries, p.head_dim, count, p.head_dim) && all_finite(douts, p.head_dim_v, count, p.head_dim_v) ? 1 : 0;
         return finite == 1;
     }
 };

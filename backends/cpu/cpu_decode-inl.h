@@ -162,8 +162,9 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
         for (int64_t i = 0; i < count_rows * kScoreStep; i += kLanes<T>) hn::Store(hn::Zero(d), d, scratch.scores + i);
         int64_t j = 0;
         for (; j + 4 <= count; j += 4) {
+            // The values that the keys belong to come while the keys pass by, the next block's keys while the values do.
             dot_columns<T, T, 4>(count_rows, scratch.queries, p.head_dim, keys + j * key_step, key_step, p.head_dim, scratch.scores + j,
-                                 kScoreStep);
+                                 kScoreStep, Soon<T>{values + j * value_step, value_step});
         }
         for (; j < count; ++j) {
             dot_columns<T, T, 1>(count_rows, scratch.queries, p.head_dim, keys + j * key_step, key_step, p.head_dim, scratch.scores + j,
@@ -192,7 +193,7 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
         int64_t n = 0;
         for (; n + 4 <= count; n += 4) {
             few_rows_depth<T, T, 4>(count_rows, scratch.scores + n, kScoreStep, values + n * value_step, value_step, p.head_dim_v, result,
-                                    width);
+                                    width, Soon<T>{keys + (count + n) * key_step, key_step});
         }
         for (; n < count; ++n) {
             few_rows_depth<T, T, 1>(count_rows, scratch.scores + n, kScoreStep, values + n * value_step, value_step, p.head_dim_v, result,

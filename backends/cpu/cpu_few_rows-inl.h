@@ -19,9 +19,22 @@ namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
+// What will be read soon, row for row beside what is read now: processors do not guess where a pass over rows continues after its end, and
+// a single core gets a memory's speed only with many lines under way. Not asked for if p is NULL.
+template <class S>
+struct Soon {
+    const S *p = nullptr;
+    int64_t step = 0;
+    HWY_INLINE void ask(int64_t row, int64_t element) const {
+        // One instruction a vector is too many for narrow ones; each line is asked for once.
+        if (element * static_cast<int64_t>(sizeof(S)) % 64 == 0) __builtin_prefetch(p + row * step + element, 0, 2);
+    }
+};
+
 // sums[i][j] += sum over kDepth steps of a[i][k] b[k][j] for kRows rows and `count` columns.
 template <class T, class S, int kRows, int kDepth>
-HWY_INLINE void few_rows_strip(const T *a, int64_t a_step, const S *b, int64_t b_step, int64_t count, T *sums, int64_t sums_step) {
+HWY_INLINE void few_rows_strip(const T *a, int64_t a_step, const S *b, int64_t b_step, int64_t count, T *sums, int64_t sums_step,
+                               const Soon<S> &soon = {}) {
     const Tag<T> d;
     Vec<T> factor[kRows][kDepth];
     ATTILE_CPU_UNROLL
@@ -36,6 +49,7 @@ HWY_INLINE void few_rows_strip(const T *a, int64_t a_step, const S *b, int64_t b
         for (int i = 0; i < kRows; ++i) sum[i] = hn::LoadU(d, sums + i * sums_step + j);
         ATTILE_CPU_UNROLL
         for (int k = 0; k < kDepth; ++k) {
+            if (soon.p != nullptr) soon.ask(k, j);
             const Vec<T> v = load_as(d, b + k * b_step + j);
             ATTILE_CPU_UNROLL
             for (int i = 0; i < kRows; ++i) sum[i] = hn::MulAdd(factor[i][k], v, sum[i]);
@@ -52,12 +66,16 @@ HWY_INLINE void few_rows_strip(const T *a, int64_t a_step, const S *b, int64_t b
 }
 
 template <class T, class S, int kDepth>
-HWY_INLINE void few_rows_depth(int64_t m, const T *a, int64_t a_step, const S *b, int64_t b_step, int64_t count, T *sums,
-                               int64_t sums_step) {
+HWY_INLINE void few_rows_depth(int64_t m, const T *a, int64_t a_step, const S *b, int64_t b_step, int64_t count, T *sums, int64_t sums_step,
+                               Soon<S> soon = {}) {
     int64_t i = 0;
-    for (; i + 4 <= m; i += 4) few_rows_strip<T, S, 4, kDepth>(a + i * a_step, a_step, b, b_step, count, sums + i * sums_step, sums_step);
-    for (; i + 2 <= m; i += 2) few_rows_strip<T, S, 2, kDepth>(a + i * a_step, a_step, b, b_step, count, sums + i * sums_step, sums_step);
-    if (i < m) few_rows_strip<T, S, 1, kDepth>(a + i * a_step, a_step, b, b_step, count, sums + i * sums_step, sums_step);
+    for (; i + 4 <= m; i += 4, soon.p = nullptr) {
+        few_rows_strip<T, S, 4, kDepth>(a + i * a_step, a_step, b, b_step, count, sums + i * sums_step, sums_step, soon);
+    }
+    for (; i + 2 <= m; i += 2, soon.p = nullptr) {
+        few_rows_strip<T, S, 2, kDepth>(a + i * a_step, a_step, b, b_step, count, sums + i * sums_step, sums_step, soon);
+    }
+    if (i < m) few_rows_strip<T, S, 1, kDepth>(a + i * a_step, a_step, b, b_step, count, sums + i * sums_step, sums_step, soon);
 }
 
 // b's columns lie together.
@@ -67,11 +85,14 @@ HWY_NOINLINE void few_rows_along(int64_t m, int64_t k, const T *a, const S *b, i
     for (int64_t i = 0; i < m * n; ++i) sums[i] = 0;
     int64_t p = 0;
     if (m == 1) {
-        for (; p + 8 <= k; p += 8) few_rows_strip<T, S, 1, 8>(a + p, k, b + p * b_step, b_step, n, sums, n);
+        for (; p + 8 <= k; p += 8) {
+            few_rows_strip<T, S, 1, 8>(a + p, k, b + p * b_step, b_step, n, sums, n, Soon<S>{b + (p + 8) * b_step, b_step});
+        }
     } else {
         for (; p + 4 <= k; p += 4) {
             for (int64_t j = 0; j < n; j += kRun) {
-                few_rows_depth<T, S, 4>(m, a + p, k, b + p * b_step + j, b_step, n - j < kRun ? n - j : kRun, sums + j, n);
+                few_rows_depth<T, S, 4>(m, a + p, k, b + p * b_step + j, b_step, n - j < kRun ? n - j : kRun, sums + j, n,
+                                        Soon<S>{b + (p + 4) * b_step + j, b_step});
             }
         }
     }
@@ -80,7 +101,8 @@ HWY_NOINLINE void few_rows_along(int64_t m, int64_t k, const T *a, const S *b, i
 
 // sums[i][j] += a[i][0 .. depth) . b[j][0 .. depth)
 template <class T, class S, int kRows, int kColumns>
-HWY_INLINE void dot_tile(const T *a, int64_t a_step, const S *b, int64_t b_step, int64_t depth, T *sums, int64_t sums_step) {
+HWY_INLINE void dot_tile(const T *a, int64_t a_step, const S *b, int64_t b_step, int64_t depth, T *sums, int64_t sums_step,
+                         const Soon<S> &soon) {
     const Tag<T> d;
     Vec<T> acc[kRows][kColumns];
     ATTILE_CPU_UNROLL
@@ -92,7 +114,10 @@ HWY_INLINE void dot_tile(const T *a, int64_t a_step, const S *b, int64_t b_step,
     for (; p + kLanes<T> <= depth; p += kLanes<T>) {
         Vec<T> v[kColumns];
         ATTILE_CPU_UNROLL
-        for (int j = 0; j < kColumns; ++j) v[j] = load_as(d, b + j * b_step + p);
+        for (int j = 0; j < kColumns; ++j) {
+            if (soon.p != nullptr) soon.ask(j, p);
+            v[j] = load_as(d, b + j * b_step + p);
+        }
         ATTILE_CPU_UNROLL
         for (int i = 0; i < kRows; ++i) {
             const Vec<T> u = hn::LoadU(d, a + i * a_step + p);
@@ -112,11 +137,16 @@ HWY_INLINE void dot_tile(const T *a, int64_t a_step, const S *b, int64_t b_step,
 }
 
 template <class T, class S, int kColumns>
-HWY_INLINE void dot_columns(int64_t m, const T *a, int64_t a_step, const S *b, int64_t b_step, int64_t depth, T *sums, int64_t sums_step) {
+HWY_INLINE void dot_columns(int64_t m, const T *a, int64_t a_step, const S *b, int64_t b_step, int64_t depth, T *sums, int64_t sums_step,
+                            Soon<S> soon = {}) {
     int64_t i = 0;
-    for (; i + 4 <= m; i += 4) dot_tile<T, S, 4, kColumns>(a + i * a_step, a_step, b, b_step, depth, sums + i * sums_step, sums_step);
-    for (; i + 2 <= m; i += 2) dot_tile<T, S, 2, kColumns>(a + i * a_step, a_step, b, b_step, depth, sums + i * sums_step, sums_step);
-    if (i < m) dot_tile<T, S, 1, kColumns>(a + i * a_step, a_step, b, b_step, depth, sums + i * sums_step, sums_step);
+    for (; i + 4 <= m; i += 4, soon.p = nullptr) {
+        dot_tile<T, S, 4, kColumns>(a + i * a_step, a_step, b, b_step, depth, sums + i * sums_step, sums_step, soon);
+    }
+    for (; i + 2 <= m; i += 2, soon.p = nullptr) {
+        dot_tile<T, S, 2, kColumns>(a + i * a_step, a_step, b, b_step, depth, sums + i * sums_step, sums_step, soon);
+    }
+    if (i < m) dot_tile<T, S, 1, kColumns>(a + i * a_step, a_step, b, b_step, depth, sums + i * sums_step, sums_step, soon);
 }
 
 // b's k lie together.
@@ -129,7 +159,7 @@ HWY_NOINLINE void few_rows_across(int64_t m, int64_t k, const T *a, const S *b, 
     for (; j + 4 <= n; j += 4) {
         for (int64_t p = 0; p < k; p += piece) {
             const int64_t depth = k - p < piece ? k - p : piece;
-            dot_columns<T, S, 4>(m, a + p, k, b + j * b_step + p, b_step, depth, sums + j, n);
+            dot_columns<T, S, 4>(m, a + p, k, b + j * b_step + p, b_step, depth, sums + j, n, Soon<S>{b + (j + 4) * b_step + p, b_step});
         }
     }
     for (; j < n; ++j) {

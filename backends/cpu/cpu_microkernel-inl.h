@@ -51,12 +51,16 @@ inline constexpr int kGemmVectors = kTileVectors;
 
 // acc[i][v] += sum over k of thin(i, k) wide(k, v). thin(i, k) lies at thin[k * thin_step + i]. kAhead: steps to prefetch thin ahead, where
 // its steps are too far apart for the processor to guess.
-template <class T, int kRows, int kVectors, int kAhead = 0>
+template <class T, int kRows, int kVectors, int kAhead = 0, int kWideAhead = 0>
 HWY_INLINE void accumulate(int64_t depth, const T *HWY_RESTRICT thin, int64_t thin_step, const T *HWY_RESTRICT wide, int64_t wide_step,
                            Vec<T> (&acc)[kRows][kVectors]) {
     const Tag<T> d;
     for (; depth > 0; --depth) {
         if constexpr (kAhead > 0) __builtin_prefetch(thin + kAhead * thin_step);
+        if constexpr (kWideAhead > 0) {
+            ATTILE_CPU_UNROLL
+            for (int v = 0; v < kVectors; ++v) __builtin_prefetch(wide + kWideAhead * kVectors * kLanes<T> + v * kLanes<T>);
+        }
         Vec<T> w[kVectors];
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) w[v] = hn::LoadU(d, wide + v * kLanes<T>);
@@ -109,6 +113,8 @@ struct TileTarget {
     T alpha, beta;
     const char *soon;
 };
+// Steps that the wide operand of a packed product is asked for ahead: it comes from the second cache.
+inline constexpr int kWideAhead = 8;
 // Bytes of `soon` that each row of a tile asks for.
 inline constexpr int64_t kSoonBytes = 128;
 
@@ -150,12 +156,12 @@ HWY_NOINLINE void gemm_tile(int64_t depth, const T *thin, int64_t thin_step, con
                     __builtin_prefetch(soon + 64, 0, 2);
                     soon += kSoonBytes;
                 }
-                accumulate<T, kRows, kVectors>(piece, thin, thin_step, wide, wide_step, acc);
+                accumulate<T, kRows, kVectors, 0, kWideAhead>(piece, thin, thin_step, wide, wide_step, acc);
                 thin += piece * thin_step;
                 wide += piece * wide_step;
             }
         }
-        accumulate<T, kRows, kVectors>(depth - piece * kRows, thin, thin_step, wide, wide_step, acc);
+        accumulate<T, kRows, kVectors, 0, kWideAhead>(depth - piece * kRows, thin, thin_step, wide, wide_step, acc);
     }
     const Vec<T> alpha = hn::Set(d, target.alpha);
     if (target.in == nullptr) {
