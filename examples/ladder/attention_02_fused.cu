@@ -76,7 +76,7 @@ void launch_48k(const ladder::Attention &p) { launch_with(p, ladder::kBlockRows,
 double traffic_32(const ladder::Attention &p) { return ladder::block_traffic(p, p.n, 32, true, true); }
 double traffic_48k(const ladder::Attention &p) { return ladder::block_traffic(p, p.n, ladder::keys_with_q(p.d), true, true); }
 
-const bool added = ladder::add_attention({2, "fused", launch_32, traffic_32, true}) &&
-                   ladder::add_attention({3, "shared48k", launch_48k, traffic_48k, true});
+[[maybe_unused]] const bool added = ladder::add_attention({2, "fused", launch_32, traffic_32, true}) &&
+                                    ladder::add_attention({3, "shared48k", launch_48k, traffic_48k, true});
 
 }  // namespace

@@ -88,6 +88,6 @@ void launch(const ladder::Attention &p) {
 
 double traffic(const ladder::Attention &p) { return ladder::block_traffic(p, kBlockRows, ladder::keys_with_q(p.d), false, true); }
 
-const bool added = ladder::add_attention({6, "restructured", launch, traffic});
+[[maybe_unused]] const bool added = ladder::add_attention({6, "restructured", launch, traffic});
 
 }  // namespace

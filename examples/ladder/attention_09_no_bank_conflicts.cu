@@ -89,6 +89,6 @@ void launch(const ladder::Attention &p) {
 
 double traffic(const ladder::Attention &p) { return ladder::block_traffic(p, kBlockRows, ladder::keys_with_q(p.d), false, false); }
 
-const bool added = ladder::add_attention({9, "no_bank_conflicts", launch, traffic});
+[[maybe_unused]] const bool added = ladder::add_attention({9, "no_bank_conflicts", launch, traffic});
 
 }  // namespace

@@ -98,6 +98,6 @@ void launch(const ladder::Attention &p) {
 
 double traffic(const ladder::Attention &p) { return ladder::block_traffic(p, kBlockRows, keys_without_q(p.d), false, false); }
 
-const bool added = ladder::add_attention({10, "q_registers", launch, traffic});
+[[maybe_unused]] const bool added = ladder::add_attention({10, "q_registers", launch, traffic});
 
 }  // namespace

@@ -83,6 +83,6 @@ bool run(const ladder::Options &options) {
     return all;
 }
 
-const bool added = ladder::add_step({"memory", 2, "managed", run});
+[[maybe_unused]] const bool added = ladder::add_step({"memory", 2, "managed", run});
 
 }  // namespace

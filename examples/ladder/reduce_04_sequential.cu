@@ -31,6 +31,6 @@ void launch(const ladder::Reduction &p) {
 
 double traffic(double n) { return ladder::tree_traffic(n); }
 
-const bool added = ladder::add_reduce({4, "sequential", launch, traffic});
+[[maybe_unused]] const bool added = ladder::add_reduce({4, "sequential", launch, traffic});
 
 }  // namespace

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rooflines of a run: one picture a ladder, every step on it, as SVG and PNG."""
+import math
+import os
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from ladder_steps import LADDERS, intensity, timed
+
+# The shape that a picture shows, most telling first.
+SHAPES = {"attention": ["(2,32768,64)", "(500,2048,64)", "(10,2048,64)"]}
+INK, GRID, ROOF, LINE, LAST = "#222222", "#dddddd", "#444444", "#4878a8", "#c0392b"
+
+
+def points_of(run, ladder):
+    """Shape and rows to draw: of all steps at one shape, the one at which most steps were timed."""
+    rows = [r for r in run["rows"] if r["ladder"] == ladder and timed(r) and r["flops"] > 0 and r.get("traffic")]
+    shapes = SHAPES.get(ladder, []) + [r["shape"] for r in rows]
+    shapes = list(dict.fromkeys(s for s in shapes if any(r["shape"] == s for r in rows)))
+    if not shapes:
+        return "", []
+    shape = shapes[0]
+    return shape, sorted((r for r in rows if r["shape"] == shape), key=lambda r: r["order"])
+
+
+def draw_one(run, ladder, folder):
+    device = run["device"]
+    shape, rows = points_of(run, ladder)
+    if not rows:
+        return []
+    peak, bandwidth = device["peak_flops"] * 1e-12, device["bandwidth"] * 1e-12
+    xs, ys = [intensity(r) for r in rows], [r["flops"] / r["ms"] * 1e-9 for r in rows]
+    figure, (axes, legend) = plt.subplots(1, 2, figsize=(11, 5.6), width_ratios=[3, 1.15])
+    low_x, high_x = min(xs + [peak / bandwidth]) / 3, max(xs + [peak / bandwidth]) * 4
+    low_y, high_y = min(ys) / 2.5, peak * 2 if ladder != "reduction" else max(ys + [bandwidth * max(xs)]) * 3
+    axes.set(xscale="log", yscale="log", xlim=(low_x, high_x), ylim=(low_y, high_y), ylabel="TFLOP/s",
+             xlabel="arithmetic intensity: FLOP per byte asked of global memory")
+    ridge = peak / bandwidth
+    roof = [low_x, min(ridge, high_x), high_x]
+    axes.plot(roof, [min(peak, x * bandwidth) for x in roof], color=ROOF, linewidth=2, zorder=2)
+    if peak < high_y:
+        axes.text(high_x / 1.1, peak * 1.08, f"{peak:.1f} TFLOP/s, float32", ha="right", va="bottom", color=ROOF)
+    # The bandwidth's name runs along its line.
+    at = max(low_x * 1.3, low_y / bandwidth * 1.3)
+    axes.text(at, at * bandwidth * 1.25, f"{bandwidth * 1e3:.0f} GB/s", rotation=0, ha="left", va="bottom", color=ROOF)
+    axes.plot(xs, ys, color=LINE, linewidth=1, alpha=0.5, zorder=3)
+    colours = [LAST if r["step"] == "library" else LINE for r in rows]
+    placed = []
+    for x, y, row, colour in zip(xs, ys, rows, colours):
+        axes.scatter([x], [y], s=70, color=colour, zorder=4, edgecolors="white")
+        # Steps of one intensity stand above each other: their numbers take turns left and right, and move apart until they can be read.
+        dx, side = (11, "left") if len(placed) % 2 == 0 else (-11, "right")
+        px, py = math.log10(x), math.log10(y)
+        gap = 0.045 * math.log10(high_y / low_y)
+        while any(side == s and abs(px - qx) < 0.2 and abs(py - qy) < gap for s, qx, qy in placed):
+            py += gap / 2
+        placed.append((side, px, py))
+        axes.annotate(str(row["order"]), (x, y), xytext=(10 ** (px + dx / 72 * 0.1 * math.log10(high_x / low_x)), 10 ** py), textcoords="data", ha=side,
+                      va="center", fontsize=11, color=colour, fontweight="bold")
+    axes.grid(True, which="major", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for name in ("top", "right"):
+        axes.spines[name].set_visible(False)
+    axes.set_title(f"{ladder} {shape} on {device['device']}", loc="left", color=INK)
+    legend.axis("off")
+    for i, (row, y, colour) in enumerate(zip(rows, ys, colours)):
+        height = 0.97 - i * 0.077
+        legend.text(0, height, str(row["order"]), color=colour, fontweight="bold", ha="right", va="top")
+        legend.text(0.06, height, row["step"].replace("_", " "), color=INK, va="top")
+        legend.text(1.12, height, f"{y:.3f}" if y < 1 else f"{y:.2f}" if y < 10 else f"{y:.1f}", color=INK, ha="right", va="top")
+    legend.text(1.12, 1.03, "TFLOP/s", color=INK, ha="right", va="bottom")
+    figure.tight_layout()
+    os.makedirs(folder, exist_ok=True)
+    made = []
+    for ending, extra in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 110})):
+        path = os.path.join(folder, f"roofline_{ladder}.{ending}")
+        figure.savefig(path, **extra)
+        made.append(path)
+    plt.close(figure)
+    return made
+
+
+def draw(run, folder):
+    plt.rcParams.update({"svg.hashsalt": "ladder", "svg.fonttype": "none", "font.size": 11})
+    return [path for ladder in LADDERS if ladder != "memory" for path in draw_one(run, ladder, folder)]
