@@ -5,6 +5,10 @@
 
 #include "lane.h"
 
+#if defined(ATTILE_SIMT_HIP)
+extern "C" __device__ float __ocml_native_exp2_f32(float);  // The bare instruction; HIP's headers declare its neighbours only.
+#endif
+
 namespace attile::simt {
 
 struct F16 {

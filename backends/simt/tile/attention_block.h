@@ -8,9 +8,11 @@
 namespace attile::simt {
 
 // A value of which the compiler knows nothing: what is computed from it is not shared between places of use, so it need not be kept in
-// registers from one to the next.
+// registers from one to the next. On AMD, uniform values have registers of their own.
 ATTILE_LANE_FN int fresh(int value) {
+#if !defined(ATTILE_SIMT_HIP)
     asm volatile("" : "+r"(value));
+#endif
     return value;
 }
 
