@@ -11,6 +11,8 @@ namespace attile::cpu {
 namespace {
 
 constexpr Target kTargets[] = {Target::kAvx512, Target::kAvx2, Target::kSse4, Target::kNeon};
+// As ATTILE_CPU_TARGET names them.
+constexpr const char *kTargetVariables[] = {"avx512", "avx2", "sse4", "neon"};
 
 int64_t cache_bytes(int name, int64_t otherwise) {
     const long bytes = sysconf(name);
@@ -19,7 +21,25 @@ int64_t cache_bytes(int name, int64_t otherwise) {
 
 }  // namespace
 
+bool target_is_built(Target target) {
+#if defined(__x86_64__)
+#if defined(ATTILE_CPU_WITHOUT_AVX512)
+    if (target == Target::kAvx512) return false;
+#endif
+#if defined(ATTILE_CPU_WITHOUT_AVX2)
+    if (target == Target::kAvx2) return false;
+#endif
+#if defined(ATTILE_CPU_WITHOUT_SSE4)
+    if (target == Target::kSse4) return false;
+#endif
+    return target == Target::kAvx512 || target == Target::kAvx2 || target == Target::kSse4;
+#else
+    return target == Target::kNeon;
+#endif
+}
+
 bool target_runs_here(Target target) {
+    if (!target_is_built(target)) return false;
 #if defined(__x86_64__)
     // The compiler's own test: the instructions, and the operating system saves their registers.
     __builtin_cpu_init();
@@ -72,9 +92,8 @@ Target best_target() {
 }
 
 Target target_by_name(const char *name) {
-    static constexpr const char *kNames[] = {"avx512", "avx2", "sse4", "neon"};
     for (int i = 0; i < 4; ++i) {
-        if (std::strcmp(name, kNames[i]) == 0) return kTargets[i];
+        if (std::strcmp(name, kTargetVariables[i]) == 0) return kTargets[i];
     }
     return Target::kNone;
 }
@@ -82,16 +101,29 @@ Target target_by_name(const char *name) {
 Target chosen_target() {
     const Target best = best_target();
     if (best == Target::kNone) {
-        fail(ATTILE_ERROR_BACKEND_REFUSED, "cpu: this processor has none of AVX-512, AVX2, SSE4.2, NEON");
+        char text[160] = "cpu: this processor has none of the instruction sets that this build knows:";
+        for (const Target target : kTargets) {
+            if (!target_is_built(target)) continue;
+            std::strcat(text, " ");
+            std::strcat(text, target_name(target));
+        }
+        fail(ATTILE_ERROR_BACKEND_REFUSED, text);
         return best;
     }
     const char *wanted = g_host->environment != nullptr ? g_host->environment("ATTILE_CPU_TARGET") : nullptr;
     if (wanted == nullptr || *wanted == 0) return best;
     const Target target = target_by_name(wanted);
     if (target == Target::kNone || !target_runs_here(target)) {
-        char text[160];
-        std::snprintf(text, sizeof text,
-                      "cpu: ATTILE_CPU_TARGET is \"%.40s\": expected avx512, avx2, sse4 or neon, and a processor that has it", wanted);
+        const char *why = target == Target::kNone    ? "is no instruction set"
+                          : !target_is_built(target) ? "is not in this build"
+                                                     : "is not what this processor can run";
+        char text[224];
+        std::snprintf(text, sizeof text, "cpu: ATTILE_CPU_TARGET is \"%.40s\", which %s: expected one of", wanted, why);
+        for (int i = 0; i < 4; ++i) {
+            if (!target_runs_here(kTargets[i])) continue;
+            std::strcat(text, " ");
+            std::strcat(text, kTargetVariables[i]);
+        }
         fail(ATTILE_ERROR_BACKEND_REFUSED, text);
         return Target::kNone;
     }

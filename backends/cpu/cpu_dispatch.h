@@ -3,17 +3,33 @@
 #ifndef ATTILE_CPU_DISPATCH_H
 #define ATTILE_CPU_DISPATCH_H
 
+// Sets that this build leaves out are never chosen (cpu_detect.cpp); their names stand for nothing here.
+#if defined(ATTILE_CPU_WITHOUT_AVX512)
+#define ATTILE_CPU_CASE_AVX512(function)
+#else
+#define ATTILE_CPU_CASE_AVX512(function) \
+    if (target == Target::kAvx512) return N_AVX3::function();
+#endif
+#if defined(ATTILE_CPU_WITHOUT_AVX2)
+#define ATTILE_CPU_CASE_AVX2(function)
+#else
+#define ATTILE_CPU_CASE_AVX2(function) \
+    if (target == Target::kAvx2) return N_AVX2::function();
+#endif
+#if !defined(ATTILE_CPU_WITHOUT_SSE4)
+#define ATTILE_CPU_LAST N_SSE4
+#elif !defined(ATTILE_CPU_WITHOUT_AVX2)
+#define ATTILE_CPU_LAST N_AVX2
+#else
+#define ATTILE_CPU_LAST N_AVX3
+#endif
+
 #if defined(__x86_64__)
-#define ATTILE_CPU_DISPATCH(Type, function, name) \
-    static const Type &name(Target target) {      \
-        switch (target) {                         \
-            case Target::kAvx512:                 \
-                return N_AVX3::function();        \
-            case Target::kAvx2:                   \
-                return N_AVX2::function();        \
-            default:                              \
-                return N_SSE4::function();        \
-        }                                         \
+#define ATTILE_CPU_DISPATCH(Type, function, name)             \
+    static const Type &name([[maybe_unused]] Target target) { \
+        ATTILE_CPU_CASE_AVX512(function)                      \
+        ATTILE_CPU_CASE_AVX2(function)                        \
+        return ATTILE_CPU_LAST::function();                   \
     }
 #else
 #define ATTILE_CPU_DISPATCH(Type, function, name) \

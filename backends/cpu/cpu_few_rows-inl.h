@@ -99,6 +99,24 @@ HWY_NOINLINE void few_rows_along(int64_t m, int64_t k, const T *a, const S *b, i
     for (; p < k; ++p) few_rows_depth<T, S, 1>(m, a + p, k, b + p * b_step, b_step, n, sums, n);
 }
 
+// The sums of four vectors' lanes, in one vector of four: a third of the instructions that four sums one by one take.
+template <class D>
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> halves_added(D d, hn::Vec<D> v) {
+    if constexpr (hn::MaxLanes(D()) <= 4) {
+        return v;
+    } else {
+        const hn::Half<D> dh;
+        return halves_added(dh, hn::Add(hn::LowerHalf(dh, v), hn::UpperHalf(dh, v)));
+    }
+}
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> four_sums(const Vec<float> (&x)[4]) {
+    const Tag<float> d;
+    const hn::Repartition<double, decltype(d)> d2;
+    const auto x01 = hn::BitCast(d2, hn::Add(hn::InterleaveLower(d, x[0], x[1]), hn::InterleaveUpper(d, x[0], x[1])));
+    const auto x23 = hn::BitCast(d2, hn::Add(hn::InterleaveLower(d, x[2], x[3]), hn::InterleaveUpper(d, x[2], x[3])));
+    return halves_added(d, hn::Add(hn::BitCast(d, hn::InterleaveLower(d2, x01, x23)), hn::BitCast(d, hn::InterleaveUpper(d2, x01, x23))));
+}
+
 // sums[i][j] += a[i][0 .. depth) . b[j][0 .. depth)
 template <class T, class S, int kRows, int kColumns>
 HWY_INLINE void dot_tile(const T *a, int64_t a_step, const S *b, int64_t b_step, int64_t depth, T *sums, int64_t sums_step,
@@ -131,8 +149,14 @@ HWY_INLINE void dot_tile(const T *a, int64_t a_step, const S *b, int64_t b_step,
             for (int j = 0; j < kColumns; ++j) acc[i][j] = hn::MulAdd(u, load_as(d, b + j * b_step + p, depth - p), acc[i][j]);
         }
     }
+    ATTILE_CPU_UNROLL
     for (int i = 0; i < kRows; ++i) {
-        for (int j = 0; j < kColumns; ++j) sums[i * sums_step + j] += hn::GetLane(hn::SumOfLanes(d, acc[i][j]));
+        if constexpr (sizeof(T) == 4 && kColumns == 4) {
+            const hn::FixedTag<float, 4> d4;
+            hn::StoreU(hn::Add(hn::LoadU(d4, sums + i * sums_step), four_sums(acc[i])), d4, sums + i * sums_step);
+        } else {
+            for (int j = 0; j < kColumns; ++j) sums[i * sums_step + j] += hn::GetLane(hn::SumOfLanes(d, acc[i][j]));
+        }
     }
 }
 

@@ -34,7 +34,8 @@ int32_t fail(int32_t code, const char *text);
 // cpu_detect.cpp
 Target best_target();  // of the processor, before ATTILE_CPU_TARGET
 Target target_by_name(const char *name);
-bool target_runs_here(Target target);
+bool target_is_built(Target target);   // ATTILE_CPU_TARGETS of the build
+bool target_runs_here(Target target);  // built, and the processor has it
 const char *target_name(Target target);
 int target_lanes_f32(Target target);
 CacheSizes cache_sizes();
