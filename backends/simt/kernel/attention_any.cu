@@ -102,12 +102,13 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionP
             if (sees && p.allowed.data)
                 sees = static_cast<const uint8_t *>(p.allowed.data)[entry.batch * p.allowed.stride[0] + place.head * p.allowed.stride[1] +
                                                                     row * p.allowed.stride[2] + key * p.allowed.stride[3]] != 0;
+            sees = sees && s != minus_infinity;  // Such a score takes no part.
             score[i] = sees ? s : minus_infinity;
             seen[i] = lane_ballot(sees);
             if (seen[i] == 0) continue;
             const T top = max_nan(reference[i], lane_fold(score[i], [](T x, T y) { return max_nan(x, y); }));
             const T factor = reference[i] == minus_infinity ? T(0) : exp(reference[i] - top);
-            score[i] = !sees || score[i] == minus_infinity ? T(0) : exp(score[i] - top);
+            score[i] = sees ? exp(score[i] - top) : T(0);
             reference[i] = top;
             sum[i] = sum[i] * factor + lane_fold(score[i], [](T x, T y) { return x + y; });
             if (factor != T(1)) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configurations of the tile kernel. A lane owns kRows x kKeys of S and kRows x kCols of O; a group kLaneCols lane columns of them.
+// The configurations of the tile kernel. A modified kernel (attention_kernels.h) may have one of its own: beside an 8 x 8 tile of scores
+// there are not enough registers for bias, slopes and strides, and nothing may spill.
+// A lane owns kRows x kKeys of S and kRows x kCols of O; a group kLaneCols lane columns of them.
 #pragma once
 
 #include "tile/attention_lanes.h"
@@ -22,6 +24,9 @@ struct Attention32 : AttentionBase {
 struct Attention32Short : Attention32 {
     static constexpr int kThreads = 64, kBlocksPerUnit = 4;
 };
+struct Attention32Modified : Attention32 {
+    static constexpr int kRows = 4;
+};
 
 // Eight lane columns: up to 64. 32 rows a lane group.
 struct Attention64 : AttentionBase {
@@ -33,6 +38,11 @@ struct Attention48 : Attention64 {
 };
 struct Attention40 : Attention64 {
     static constexpr int kCols = 5, kDepth = 48;
+};
+// The same with half the keys, whose scores leave registers for what modifies them.
+template <class Lean>
+struct HalfKeys : Lean {
+    static constexpr int kKeys = 4;
 };
 
 // Sixteen lane columns: up to 128. 16 rows a lane group. Half the keys, so that three blocks fit a unit.

@@ -8,16 +8,20 @@
 
 namespace attile::simt {
 
-// An instance of the tile kernel. All tiles: rows of Q by keys, a block's.
+struct AttentionTile {
+    const void *kernel;
+    int32_t rows, keys, threads;  // Of a block: rows of Q by keys.
+};
+
+// A pair of instances of the tile kernel.
 struct AttentionTileKernel {
     const char *name;
-    const void *lean;      // Mask, window, lengths; K and V as float rows of whole 16-byte vectors.
-    const void *modified;  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and float rows at any address.
-    int32_t rows, keys, threads;
-    int32_t cols;        // Most columns of V.
-    int32_t depth;       // Most columns of Q and K.
-    int32_t depth_step;  // Columns of Q and K are rounded up to a multiple of this.
-    double share;        // Of the multiply-add roof, measured on a full device at long sequences.
+    AttentionTile lean;      // Mask, window, lengths; K and V as float rows of whole 16-byte vectors.
+    AttentionTile modified;  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and float rows at any address.
+    int32_t cols;            // Most columns of V.
+    int32_t depth;           // Most columns of Q and K.
+    int32_t depth_step;      // Columns of Q and K are rounded up to a multiple of this.
+    double share;            // Of the multiply-add roof, measured on a full device at long sequences.
 };
 
 AttentionTileKernel attention_cols32();

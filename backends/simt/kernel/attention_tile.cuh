@@ -14,6 +14,8 @@ namespace attile::simt {
 
 // Scores this far (in powers of two) above a row's reference make the reference move; below, sums stay far from overflow.
 inline constexpr float kRescaleAbove = 16.0f;
+// Scores this far above a reference of larger magnitude than theirs were rounded as numbers of that magnitude: they are computed anew.
+inline constexpr float kAnewAbove = 8.0f;
 
 template <class C, bool kModifiers>
 __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPerUnit) attention_tile_kernel(const AttentionParams p) {
@@ -136,6 +138,27 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
                 sum[i] += score[i][j];
             else
                 tile_sum[i] = is_first ? score[i][j] : tile_sum[i] + score[i][j];
+        }
+    };
+
+    // The tile's scores from other references, without K in shared memory. Hardly ever needed, and then once or twice in a row's life.
+    const auto score_anew = [&](int first_key, const float(&minus)[kRows]) {
+        const KeyRows<kModifiers> rows(p, AttentionBlock(p, kBlockRows), p.k, p.head_dim);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i)
+#pragma unroll
+            for (int j = 0; j < kKeys; ++j) score[i][j] = minus[i];
+#pragma unroll 1
+        for (int d = 0; d < p.head_dim; ++d) {
+            float query[kRows];
+#pragma unroll
+            for (int i = 0; i < kRows; ++i) query[i] = shared[query_at + Lanes::row(i) + d * kBlockRows];
+#pragma unroll
+            for (int j = 0; j < kKeys; ++j) {
+                const float key = rows.row(first_key + lane_col + C::kLaneCols * j)[d];
+#pragma unroll
+                for (int i = 0; i < kRows; ++i) score[i][j] = fused_multiply_add(query[i], key, score[i][j]);
+            }
         }
     };
 
@@ -266,45 +289,53 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
             for (int j = 0; j < kKeys; ++j) top = fmaxf(top, score[i][j]);
         if (lane_any((state & (kUnset | kMasked)) != 0 || top > kRescaleAbove)) {
             get_references(minus_reference);  // Again: they need not be kept in registers over the product.
-            // Masks.
-            if ((state & kMasked) != 0) {
-                const AttentionBlock again(p, kBlockRows);
-                const int thread = C::kFewRegisters ? fresh(static_cast<int>(threadIdx.x)) : static_cast<int>(threadIdx.x);
-                const int my_col = Lanes::lane_col(thread % kLanes);
-                const int my_row = again.first_row + thread / kLanes * kGroupRows + Lanes::lane_row(thread % kLanes) * 4;
-                if (kModifiers) {
-                    modify_scores<C>(p, again, my_row, first_key + my_col, minus_reference, score);
-                } else {
+            bool is_precise = true;
+#pragma unroll 1
+            do {
+                if (!kModifiers && !is_precise) score_anew(first_key, minus_reference);
+                if ((state & kMasked) != 0) {
+                    const AttentionBlock again(p, kBlockRows);
+                    const int thread = C::kFewRegisters ? fresh(static_cast<int>(threadIdx.x)) : static_cast<int>(threadIdx.x);
+                    const int my_col = Lanes::lane_col(thread % kLanes);
+                    const int my_row = again.first_row + thread / kLanes * kGroupRows + Lanes::lane_row(thread % kLanes) * 4;
+                    if (kModifiers) {
+                        modify_scores<C>(p, again, my_row, first_key + my_col, score);
+                    } else {
 #pragma unroll
-                    for (int i = 0; i < kRows; ++i) {
-                        const KeyRange range = again.range(p, my_row + Lanes::row(i));
-                        const uint32_t width = max(range.high - range.low, 0), from = first_key + my_col - range.low;
+                        for (int i = 0; i < kRows; ++i) {
+                            const KeyRange range = again.range(p, my_row + Lanes::row(i));
+                            const uint32_t width = max(range.high - range.low, 0), from = first_key + my_col - range.low;
 #pragma unroll
-                        for (int j = 0; j < kKeys; ++j)
-                            if (from + C::kLaneCols * j >= width) score[i][j] = -INFINITY;
+                            for (int j = 0; j < kKeys; ++j)
+                                if (from + C::kLaneCols * j >= width) score[i][j] = -INFINITY;
+                        }
                     }
                 }
-            }
 
-            // References that are too low, or not there yet.
+                // References that are too low, or not there yet. Modified scores are not counted from them before this.
+                is_precise = true;
 #pragma unroll
-            for (int i = 0; i < kRows; ++i) {
-                float row_top = score[i][0];
+                for (int i = 0; i < kRows; ++i) {
+                    float row_top = score[i][0];
 #pragma unroll
-                for (int j = 1; j < kKeys; ++j) row_top = fmaxf(row_top, score[i][j]);
-                row_top = Lanes::fold_row(row_top, [](float x, float y) { return fmaxf(x, y); });
-                if (row_top == -INFINITY) continue;
-                const bool first = (state >> i & 1) != 0;
-                const float rise = first ? row_top : fmaxf(row_top, 0.0f);
-                const float factor = first ? 1.0f : exp2_fast(-rise);
-                state &= ~(1u << i);
-                minus_reference[i] -= rise;
-                sum[i] *= factor;
+                    for (int j = 1; j < kKeys; ++j) row_top = fmaxf(row_top, score[i][j]);
+                    row_top = Lanes::fold_row(row_top, [](float x, float y) { return fmaxf(x, y); });
+                    if (row_top == -INFINITY) continue;
+                    const bool first = (state >> i & 1) != 0;
+                    const float before = minus_reference[i];
+                    const float least = kModifiers ? -before : 0.0f;  // The reference now, counted as scores are.
+                    const float higher = first ? row_top : fmaxf(row_top, least);
+                    const float factor = first ? 1.0f : exp2_fast(least - higher);
+                    state &= ~(1u << i);
+                    minus_reference[i] = kModifiers ? -higher : before - higher;
+                    if (!first && higher > kAnewAbove && before > fabsf(minus_reference[i])) is_precise = false;
+                    sum[i] *= factor;
 #pragma unroll
-                for (int j = 0; j < kKeys; ++j) score[i][j] -= rise;
+                    for (int j = 0; j < kKeys; ++j) score[i][j] -= higher;
 #pragma unroll
-                for (int x = 0; x < kCols; ++x) out[i][x] *= factor;
-            }
+                    for (int x = 0; x < kCols; ++x) out[i][x] *= factor;
+                }
+            } while (!kModifiers && lane_any(!is_precise));
             set_references(minus_reference);
         }
 
@@ -394,15 +425,18 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
     store_rows<C, kModifiers>(p, AttentionBlock(p, kBlockRows), state, minus_reference, sum, out, shared);
 }
 
-template <class C>
-AttentionTileKernel attention_tile_instance(const char *name, double share) {
+template <class C, bool kModifiers>
+AttentionTile attention_tile() {
     using Shape = AttentionShape<C>;
+    return {reinterpret_cast<const void *>(&attention_tile_kernel<C, kModifiers>), Shape::kBlockRows, Shape::kBlockKeys, C::kThreads};
+}
+
+template <class C, class Modified = C>
+AttentionTileKernel attention_tile_instance(const char *name, double share) {
+    static_assert(C::kDepth == Modified::kDepth && C::kCols == Modified::kCols && C::kChunkDepth == Modified::kChunkDepth, "one name");
     return {name,
-            reinterpret_cast<const void *>(&attention_tile_kernel<C, false>),
-            reinterpret_cast<const void *>(&attention_tile_kernel<C, true>),
-            Shape::kBlockRows,
-            Shape::kBlockKeys,
-            C::kThreads,
+            attention_tile<C, false>(),
+            attention_tile<Modified, true>(),
             C::kCols * C::kLaneCols,
             C::kDepth,
             C::kChunkDepth * C::kChunksAtOnce,

@@ -13,7 +13,10 @@ struct DecodeConfig {
     using Element = T;
     static constexpr int kQuadLanes = kQuadLanesIn, kQuads = kQuadsIn, kRows = kRowsIn, kLoads = kLoadsIn;
     static constexpr int kThreads = 256, kGroups = kThreads / kLanes;
-    static constexpr int kBlocksPerUnit = kRowsIn * kQuadsIn >= 8 || kQuadsIn * kLoadsIn >= 8 ? 1 : 2;
+    // Two blocks leave 128 registers a thread, which has to do without a spill.
+    static constexpr bool kIsLarge =
+        kRowsIn * kQuadsIn >= 8 || kQuadsIn * kLoadsIn >= 8 || (kRowsIn == 4 && (kQuadLanesIn == 16 || sizeof(T) == 4));
+    static constexpr int kBlocksPerUnit = kIsLarge ? 1 : 2;
     static constexpr int kKeyCols = kLanes / kQuadLanes;  // Keys that one load of a lane group covers.
     static constexpr int kStep = kLoads * kKeyCols;
     static constexpr int kCols = kQuadLanes * kQuads * 4;
@@ -169,12 +172,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
             }
         }
         // References: of each row, the same in all lanes that hold its scores.
-        bool need = false;
+        bool need = false, vanishes = false;  // A score of -inf takes no part.
 #pragma unroll
         for (int h = 0; h < kHeld; ++h) {
-            score[h] += minus_reference[h];
-            need = need || (unset[h] && score[h] != -INFINITY) || score[h] > 16.0f;
+            vanishes = vanishes || score[h] == -INFINITY;
+            hidden[h] = hidden[h] || score[h] == -INFINITY;
+            need = need || (unset[h] && score[h] != -INFINITY) || score[h] + minus_reference[h] > 16.0f;
         }
+        const bool skips = masked || lane_any(vanishes);
         if (lane_any(need)) {
 #pragma unroll
             for (int h = 0; h < kHeld; ++h) {
@@ -188,11 +193,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
                 constexpr int kRowStep = (kRows > kHeld ? kRows / kHeld : 1) * C::kCopies;
 #pragma unroll
                 for (int step = kRowStep; step < kLanes; step *= 2) top = fmaxf(top, shuffle_xor(top, step));
-                const float rise = top == -INFINITY ? 0.0f : unset[h] ? top : fmaxf(top, 0.0f);
-                const float factor = unset[h] ? 1.0f : exp2_fast(-rise);
+                const float before = -minus_reference[h];
+                const float higher = top == -INFINITY ? before : unset[h] ? top : fmaxf(top, before);
+                const float factor = unset[h] ? 1.0f : exp2_fast(before - higher);
                 if (top != -INFINITY) unset[h] = false;
-                minus_reference[h] -= rise;
-                score[h] -= rise;
+                minus_reference[h] = -higher;
                 sum[h] *= factor;
                 // Every lane needs the factors of all rows.
 #pragma unroll
@@ -206,7 +211,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         }
 #pragma unroll
         for (int h = 0; h < kHeld; ++h) {
-            const float probability = exp2_fast(score[h]);
+            const float probability = exp2_fast(score[h] + minus_reference[h]);
             sum[h] += probability;
             // A negative one marks a key that the row does not see: zero times what V holds there might be NaN.
             strip[key_col * kScores + first_score + h] = hidden[h] ? -1.0f : probability;
@@ -217,7 +222,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
             float probability[kRows];
 #pragma unroll
             for (int r = 0; r < kRows; ++r) probability[r] = strip[key_col * kScores + t * kRows + r];
-            if (!masked) {
+            if (!skips) {
 #pragma unroll
                 for (int r = 0; r < kRows; ++r)
 #pragma unroll

@@ -82,9 +82,6 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
     AttentionPlan plan = best;
     plan.path = AttentionPath::kTile;
     plan.name = kernel.name;
-    plan.rows = kernel.rows;
-    plan.keys = kernel.keys;
-    plan.threads = kernel.threads;
     plan.shared = 0;
     plan.share = kernel.share;
     plan.depth = static_cast<int32_t>(ceil_div(std::max<int64_t>(p.head_dim, 1), kernel.depth_step) * kernel.depth_step);
@@ -95,14 +92,18 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
         else
             plan.modifiers = true;
     }
-    plan.kernel = plan.modifiers ? kernel.modified : kernel.lean;
+    const AttentionTile &tile = plan.modifiers ? kernel.modified : kernel.lean;
+    plan.kernel = tile.kernel;
+    plan.rows = tile.rows;
+    plan.keys = tile.keys;
+    plan.threads = tile.threads;
     // Heads of a group are rows of one problem where that leaves fewer rows of padding.
-    plan.pack = group > 1 && ceil_div(p.len_q * group, kernel.rows) < group * ceil_div(p.len_q, kernel.rows) && !invariant
+    plan.pack = group > 1 && ceil_div(p.len_q * group, tile.rows) < group * ceil_div(p.len_q, tile.rows) && !invariant
                     ? static_cast<int32_t>(group)
                     : 1;
     plan.rows_per_head = p.len_q * plan.pack;
-    plan.row_blocks = ceil_div(plan.rows_per_head, kernel.rows);
-    const int64_t tiles = ceil_div(p.len_k, kernel.keys);
+    plan.row_blocks = ceil_div(plan.rows_per_head, tile.rows);
+    const int64_t tiles = ceil_div(p.len_k, tile.keys);
     const double pairs = static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.len_q) * static_cast<double>(p.len_k);
     const double visible = pairs > 0 ? attention_visible_pairs(p) / pairs : 0;
     plan.longest_first = p.window_right >= 0 || p.window_left >= 0;
@@ -110,13 +111,13 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
         plan.blocks_per_unit = 1;
 
     const double heads = static_cast<double>(p.batch * p.heads_q / plan.pack);
-    const double work = static_cast<double>(kernel.rows) * static_cast<double>(tiles * kernel.keys) * visible *
-                        static_cast<double>(plan.depth + kernel.cols);
+    const double work =
+        static_cast<double>(tile.rows) * static_cast<double>(tiles * tile.keys) * visible * static_cast<double>(plan.depth + kernel.cols);
     plan.cost = -1;
     const int64_t most = std::min<int64_t>(kMostSplits, std::max<int64_t>(1, tiles / 4));
     AttentionPlan candidate = plan;
     if (invariant) {
-        plan.split_tiles = kInvariantSplitKeys / kernel.keys;
+        plan.split_tiles = kInvariantSplitKeys / tile.keys;
         plan.splits = static_cast<int32_t>(std::max<int64_t>(ceil_div(tiles, plan.split_tiles), 1));
         best = plan;
         return;

@@ -117,6 +117,7 @@ ATTILE_LANE_FN bool attend_carefully(const AttentionParams &p, const AttentionBl
             sees = modifiers.shows(key);
             score = modifiers.apply(score, key);
         }
+        sees = sees && score != -INFINITY;  // Such a score takes no part.
         const uint32_t seen = lane_ballot(sees);
         if (seen == 0) continue;
         const float top = lane_fold(sees ? score : -INFINITY, [](float x, float y) { return max_nan(x, y); });

@@ -59,11 +59,11 @@ class ScoreModifiers {
     int diagonal_ = 0;
 };
 
-// The same for a whole tile of scores at once, each step over all of them, so that many loads are on their way together. Then the mask, and
-// the rows' references. my_row and my_col: the lane's first row, and its first key within the tile.
+// The same for a whole tile of scores at once, each step over all of them, so that many loads are on their way together. Then the mask.
+// my_row and first_key: the lane's first row and its first key.
 template <class C>
 ATTILE_LANE_FN void modify_scores(const AttentionParams &p, const AttentionBlock &block, int my_row, int first_key,
-                                  const float (&minus_reference)[C::kRows], float (&score)[C::kRows][C::kKeys]) {
+                                  float (&score)[C::kRows][C::kKeys]) {
     using Lanes = AttentionLanes<C::kLaneCols, C::kRows>;
     const int len_k = block.entry.len_k;
     const auto packed = [&](int i) { return min(my_row + Lanes::row(i), block.rows - 1); };
@@ -149,7 +149,7 @@ ATTILE_LANE_FN void modify_scores(const AttentionParams &p, const AttentionBlock
         const KeyRange range = block.range(p, packed(i));
 #pragma unroll
         for (int j = 0; j < C::kKeys; ++j)
-            score[i][j] = range.has(first_key + C::kLaneCols * j) ? score[i][j] + minus_reference[i] : -INFINITY;
+            if (!range.has(first_key + C::kLaneCols * j)) score[i][j] = -INFINITY;
     }
 }
 

@@ -62,16 +62,9 @@ int32_t context_create(const attile_backend_options *options, void **state) {
     return simt::context_make(std::make_unique<EmulatedDevice>(), *options, state);
 }
 
-const attile_backend_v1 kRoot = {sizeof(attile_backend_v1),
-                                 ATTILE_BACKEND_ABI_MAJOR,
-                                 ATTILE_BACKEND_ABI_MINOR,
-                                 0,
-                                 "emulated",
-                                 "1.0.0",
-                                 probe,
-                                 context_create,
-                                 simt::context_destroy,
-                                 simt::query_interface};
+const attile_backend_v1 kRoot = {
+    sizeof(attile_backend_v1), ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, "emulated", "1.0.0", probe, context_create,
+    simt::context_destroy,     simt::query_interface};
 
 }  // namespace
 }  // namespace attile::test

@@ -160,7 +160,9 @@ bool run_block(const std::vector<int> &group_order, const std::vector<int> &lane
 
 }  // namespace
 
-unsigned char *dynamic_shared() { return reinterpret_cast<unsigned char *>((reinterpret_cast<uintptr_t>(block.dynamic.data()) + 15) / 16 * 16); }
+unsigned char *dynamic_shared() {
+    return reinterpret_cast<unsigned char *>((reinterpret_cast<uintptr_t>(block.dynamic.data()) + 15) / 16 * 16);
+}
 int lane() { return block.current % kLanes; }
 
 void meet_block() {

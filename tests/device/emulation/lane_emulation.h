@@ -4,7 +4,8 @@
 // so a kernel runs with one thread after the other going as far as it can, in an order that can be chosen: missing barriers then show as
 // wrong numbers, and barriers that not all threads reach, or lanes that call different functions, as faults.
 //
-// One block at a time, for which a static variable is shared memory. Device arithmetic is the processor's: a unit in the last place may differ.
+// One block at a time, for which a static variable is shared memory. Device arithmetic is the processor's: a unit in the last place may
+// differ.
 #pragma once
 
 #define ATTILE_SIMT_EMULATED 1
