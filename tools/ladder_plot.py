@@ -34,32 +34,35 @@ def draw_one(run, ladder, folder):
     peak, bandwidth = device["peak_flops"] * 1e-12, device["bandwidth"] * 1e-12
     xs, ys = [intensity(r) for r in rows], [r["flops"] / r["ms"] * 1e-9 for r in rows]
     figure, (axes, legend) = plt.subplots(1, 2, figsize=(11, 5.6), width_ratios=[3, 1.15])
-    low_x, high_x = min(xs + [peak / bandwidth]) / 3, max(xs + [peak / bandwidth]) * 4
+    ridge = peak / bandwidth
+    low_x = min(xs + [ridge]) / 3
+    high_x = max(xs) * 8 if ladder == "reduction" else max(xs + [ridge]) * 4
     low_y, high_y = min(ys) / 2.5, peak * 2 if ladder != "reduction" else max(ys + [bandwidth * max(xs)]) * 3
     axes.set(xscale="log", yscale="log", xlim=(low_x, high_x), ylim=(low_y, high_y), ylabel="TFLOP/s",
              xlabel="arithmetic intensity: FLOP per byte asked of global memory")
-    ridge = peak / bandwidth
     roof = [low_x, min(ridge, high_x), high_x]
     axes.plot(roof, [min(peak, x * bandwidth) for x in roof], color=ROOF, linewidth=2, zorder=2)
     if peak < high_y:
         axes.text(high_x / 1.1, peak * 1.08, f"{peak:.1f} TFLOP/s, float32", ha="right", va="bottom", color=ROOF)
-    # The bandwidth's name runs along its line.
-    at = max(low_x * 1.3, low_y / bandwidth * 1.3)
-    axes.text(at, at * bandwidth * 1.25, f"{bandwidth * 1e3:.0f} GB/s", rotation=0, ha="left", va="bottom", color=ROOF)
+    at = math.sqrt(max(low_x, low_y / bandwidth) * min(ridge, high_x, high_y / bandwidth))
+    axes.text(at, at * bandwidth * 1.12, f"{bandwidth * 1e3:.0f} GB/s", ha="right", va="bottom", color=ROOF)
     axes.plot(xs, ys, color=LINE, linewidth=1, alpha=0.5, zorder=3)
     colours = [LAST if r["step"] == "library" else LINE for r in rows]
-    placed = []
-    for x, y, row, colour in zip(xs, ys, rows, colours):
-        axes.scatter([x], [y], s=70, color=colour, zorder=4, edgecolors="white")
-        # Steps of one intensity stand above each other: their numbers take turns left and right, and move apart until they can be read.
-        dx, side = (11, "left") if len(placed) % 2 == 0 else (-11, "right")
-        px, py = math.log10(x), math.log10(y)
-        gap = 0.045 * math.log10(high_y / low_y)
-        while any(side == s and abs(px - qx) < 0.2 and abs(py - qy) < gap for s, qx, qy in placed):
-            py += gap / 2
-        placed.append((side, px, py))
-        axes.annotate(str(row["order"]), (x, y), xytext=(10 ** (px + dx / 72 * 0.1 * math.log10(high_x / low_x)), 10 ** py), textcoords="data", ha=side,
-                      va="center", fontsize=11, color=colour, fontweight="bold")
+    axes.scatter(xs, ys, s=70, color=colours, zorder=4, edgecolors="white")
+    # Steps that lie on each other share one label.
+    near = lambda i, j: abs(math.log10(xs[i] / xs[j])) < 0.04 * math.log10(high_x / low_x) and abs(math.log10(ys[i] / ys[j])) < 0.045 * math.log10(high_y / low_y)
+    groups = []
+    for i in range(len(rows)):
+        if groups and rows[i]["step"] != "library" and all(near(i, j) for j in groups[-1]):
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    for group in groups:
+        first, last = rows[group[0]]["order"], rows[group[-1]]["order"]
+        text = str(first) if len(group) == 1 else f"{first}, {last}" if len(group) == 2 else f"{first}\u2013{last}"
+        middle = math.sqrt(min(ys[i] for i in group) * max(ys[i] for i in group))
+        axes.annotate(text, (xs[group[-1]], middle), xytext=(10, 0), textcoords="offset points", va="center",
+                      ha="left", color=colours[group[0]], fontweight="bold")
     axes.grid(True, which="major", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     for name in ("top", "right"):

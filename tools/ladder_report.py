@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Climbs the ladder and reports: table, JSON, roofline, docs/ladder.md. Called by tools/ladder, which builds the program first.
 
-usage: ladder_report.py --program FILE [--check] [--filter PART[,PART...]] [--seconds S] [--json FILE] [--pictures FOLDER]
+usage: ladder_report.py --program FILE [--check] [--filter PART[,PART...]] [--seconds S] [--ptx] [--json FILE] [--pictures FOLDER]
        ladder_report.py --from-json FILE [--pictures FOLDER]
        ladder_report.py --write-docs [--root FOLDER]     docs/ladder.md and docs/ladder/*.svg, *.png from docs/ladder/*.json
        ladder_report.py --check-docs [--root FOLDER]     fails if docs/ladder.md is not what --write-docs would write
@@ -45,8 +45,11 @@ def program_run(options):
     words = [options.program, "--json", lines, "--seconds", str(options.seconds)]
     words += ["--check"] if options.check else []
     words += ["--filter", options.filter] if options.filter else []
+    environment = dict(os.environ, CUDA_MODULE_LOADING="LAZY")  # Of a library's kernels only those that are called are compiled.
+    if options.ptx:
+        environment["CUDA_FORCE_PTX_JIT"] = "1"
     try:
-        status = subprocess.run(words, check=False).returncode
+        status = subprocess.run(words, check=False, env=environment).returncode
         device, rows = ladder_steps.parse_lines(lines)
     except OSError as error:
         sys.exit(f"ladder: {options.program} cannot be run: {error.strerror}")
@@ -91,6 +94,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--filter", default="")
     parser.add_argument("--seconds", type=float, default=0.15)
+    parser.add_argument("--ptx", action="store_true")
     parser.add_argument("--json")
     parser.add_argument("--pictures")
     options = parser.parse_args()
