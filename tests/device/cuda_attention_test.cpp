@@ -153,7 +153,7 @@ void CudaAttention::check(const Problem &p, unsigned seed, int64_t rows_checked)
         const int64_t b = r / (hq * p.len_q), h = r / p.len_q % hq, i = r % p.len_q, g = h / p.group;
         const int64_t keys = p.key_lengths ? std::clamp<int64_t>(lengths[static_cast<std::size_t>(b)], 0, p.len_k) : p.len_k;
         const int64_t diagonal = i + (bottom ? keys - p.len_q : 0), alibi = i + (bottom || p.mask == ATTILE_MASK_NONE ? keys - p.len_q : 0);
-        double top = p.sinks ? double{sinks[static_cast<std::size_t>(h)]} : kHidden, spread = 1;
+        double top = p.sinks ? double{sinks[static_cast<std::size_t>(h)]} : kHidden, key_top = kHidden, spread = 1;
         for (int64_t j = 0; j < keys; ++j) {
             double s = kHidden;
             const bool window = p.mask >= ATTILE_MASK_WINDOW_TOP_LEFT;
@@ -173,6 +173,10 @@ void CudaAttention::check(const Problem &p, unsigned seed, int64_t rows_checked)
                 if (p.bias == 2) s += bias[static_cast<std::size_t>(j)];
                 if (p.alibi) s -= double{slopes[static_cast<std::size_t>(h)]} * static_cast<double>(std::abs(j - alibi));
                 top = std::max(top, s);
+                if (s > key_top) {  // Sums of terms of this size are rounded on the way to the score.
+                    key_top = s;
+                    spread = 1 + std::fabs(s) + scale * size;
+                }
             }
             weight[static_cast<std::size_t>(j)] = s;
         }
