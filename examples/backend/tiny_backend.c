@@ -2,6 +2,7 @@
 /* A whole backend, "tiny": matrix products of float32 by plain loops, in ordinary memory. The guide "Write a backend" explains it.
  *     mkdir plugins && cc -shared -fPIC tiny_backend.c $(pkg-config --cflags attile) -o plugins/libattile_backend_tiny.so
  *     ATTILE_BACKEND_PATH=$PWD/plugins ATTILE_BACKEND=tiny attile info */
+/*! [head] */
 #include <attile/attile_backend.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #define AT(x, i, j, r, c) ((float *)(x).data)[(i) * (x).stride[0] + (j) * (x).stride[1] + (r) * (x).stride[2] + (c) * (x).stride[3]]
 static const attile_host_v1 *host; /* lives as long as the process */
+/*! [head] */
 
 /*! [device] */
 static int32_t info(void *state, attile_context_info *to) {

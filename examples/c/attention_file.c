@@ -38,6 +38,7 @@ static int compute(float *input, float *output, int64_t batch, int64_t len, int6
     /* NULL: the backend that ATTILE_BACKEND names, or the best that can run here. */
     if (attile_context_create(NULL, &context)) return attile_failed();
 
+    //! [compute]
     attile_attention_init(&args, sizeof args); /* zero is the default of everything, e.g. scale = 1/sqrt(d) and no mask */
     attile_tensor_init(&args.q, input, ATTILE_F32, 4, shape);
     attile_tensor_init(&args.k, input + matrix, ATTILE_F32, 4, shape);
@@ -48,6 +49,7 @@ static int compute(float *input, float *output, int64_t batch, int64_t len, int6
 
     /* The memory is the program's own, so the result is in place when the call returns, whatever device computed it. */
     const int32_t status = attile_attention(context, &args);
+    //! [compute]
     if (status) attile_failed();
     attile_context_destroy(context);
     return status != 0;

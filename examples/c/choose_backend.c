@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+//! [report]
 /* Texts of any length are read in two calls: one for the size, one for the text. */
 static void print_report(FILE *to) {
     const int64_t size = attile_backend_report(NULL, 0);
@@ -22,10 +23,12 @@ static void print_report(FILE *to) {
     fprintf(to, "backends tried:\n%s", text);
     free(text);
 }
+//! [report]
 
 /* A query reads no data, so the tensors need none; it answers what the call would do. */
 static int print_support(attile_context *context, const char *name, int32_t dtype) {
     static const char *const levels[] = {"not supported", "emulated", "native"};
+    //! [query]
     const int64_t shape[2] = {1024, 1024};
     attile_gemm_args args;
     attile_support support;
@@ -34,6 +37,7 @@ static int print_support(attile_context *context, const char *name, int32_t dtyp
     args.b = args.d = args.a;
     attile_support_init(&support, sizeof support);
     if (attile_gemm_query(context, &args, &support)) return 1;
+    //! [query]
     /* A level that is newer than this program would have no name here. */
     const char *level = support.level >= 0 && support.level <= 2 ? levels[support.level] : "supported";
     printf("  %-4s %-13s %s\n", name, level, support.level == ATTILE_SUPPORT_NONE ? support.text : support.kernel);
@@ -41,6 +45,7 @@ static int print_support(attile_context *context, const char *name, int32_t dtyp
 }
 
 int main(int argc, char **argv) {
+    //! [choose]
     attile_context_options options;
     attile_context_options_init(&options, sizeof options);
     options.backend = argc > 1 ? argv[1] : NULL; /* NULL: ATTILE_BACKEND */
@@ -54,6 +59,7 @@ int main(int argc, char **argv) {
         print_report(stderr);
         return 1;
     }
+    //! [choose]
 
     attile_context_info info;
     attile_context_info_init(&info, sizeof info);

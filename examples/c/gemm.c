@@ -26,12 +26,14 @@ static void print_matrix(const char *name, const float *x, int rows, int columns
 }
 
 static int multiply(attile_context *context) {
+    //! [product]
     const float a[2 * 3] = {1, 2, 3, /* */ 4, 5, 6};
     const float b[3 * 2] = {1, 0, /* */ 0, 1, /* */ 1, 1};
     float c[2 * 2];
     /* beta = 0: what c holds before is not read, so it need not be set. */
     if (attile_sgemm(context, ATTILE_ROW_MAJOR, ATTILE_NO_TRANS, ATTILE_NO_TRANS, 2, 2, 3, 1.0, a, 3, b, 2, 0.0, c, 2))
         return attile_failed();
+    //! [product]
     print_matrix("A B", c, 2, 2);
 
     const float expected[2 * 2] = {4, 5, 10, 11};
@@ -46,6 +48,7 @@ static int layer(attile_context *context) {
     float bias[4] = {0.5f, 0.5f, 0.5f, 0.5f};
     float d[2 * 4];
 
+    //! [layer]
     attile_gemm_args args;
     attile_gemm_init(&args, sizeof args); /* alpha is 1, everything else 0: no C, no bias, no activation */
     attile_tensor_init(&args.a, x, ATTILE_F32, 2, (const int64_t[]){2, 3});
@@ -57,6 +60,7 @@ static int layer(attile_context *context) {
     args.bias_axis = ATTILE_BIAS_COLUMNS;
     args.activation = ATTILE_ACTIVATION_RELU;
     if (attile_gemm(context, &args)) return attile_failed();
+    //! [layer]
     print_matrix("relu(X W^T + bias)", d, 2, 4);
 
     const float expected[2 * 4] = {1.5f, 2.5f, 3.5f, 0, 4.5f, 5.5f, 6.5f, 0};

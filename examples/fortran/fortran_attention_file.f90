@@ -31,8 +31,10 @@ program fortran_attention_file
   end associate
   if (stat == 0) read (in, iostat=stat, iomsg=message) qkv
   if (stat == 0) call attile_context_create(ctx, stat=stat, errmsg=message)
+  !! [compute]
   if (stat == 0) call attile_attention(ctx, qkv(:, :, :, 1, :), qkv(:, :, :, 2, :), qkv(:, :, :, 3, :), o, stat=stat, &
     errmsg=message)
+  !! [compute]
   if (stat == 0) open (newunit=out, file=output, access='stream', form='unformatted', status='replace', iostat=stat, iomsg=message)
   if (stat == 0) write (out, iostat=stat, iomsg=message) o
   if (stat == 0) close (out, iostat=stat, iomsg=message)

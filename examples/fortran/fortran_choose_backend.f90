@@ -17,6 +17,7 @@ program fortran_choose_backend
   character(len=256) :: selection, message
   integer :: stat
 
+  !! [choose]
   if (command_argument_count() > 0) then
     call get_command_argument(1, selection)
     call attile_context_create(ctx, selection, stat=stat, errmsg=message)
@@ -28,16 +29,19 @@ program fortran_choose_backend
     write (error_unit, '(a)') 'backends tried:', attile_backend_report()
     error stop 1, quiet=.true.
   end if
+  !! [choose]
   call attile_context_get_info(ctx, info)
   print '(a)', 'backend: '//attile_text(info%backend)//' '//attile_text(info%backend_version)
   print '(a)', 'device:  '//attile_text(info%device_name)//' '//attile_text(info%arch)
 
   ! A query reads no data, so the tensors need none; float16 has no Fortran kind and is asked about all the same.
+  !! [query]
   call attile_gemm_init(args)
   args%a = attile_matrix_of(c_null_ptr, ATTILE_F16, [1024, 1024])
   args%b = args%a
   args%d = args%a
   call attile_gemm_query(ctx, args, support)
+  !! [query]
   if (support%level == ATTILE_SUPPORT_NONE) then
     print '(a)', 'product of float16 matrices: no, '//attile_text(support%text)
   else

@@ -46,7 +46,7 @@ class ExactHead {
         }
     }
     // A row of o, and the bound of its elements' errors: a score's rounding error is a share of the sum of |q||k|, it moves a weight by as
-    // much in proportion, and the sums over keys add half an ulp for each rounding, of which about sqrt(n) do not cancel.
+    // much in proportion, and the sums over keys add half an ulp for each rounding, of which some sqrt(n) do not cancel.
     double row(int at, std::vector<double> &o) const {
         const size_t d = static_cast<size_t>(d_), n = static_cast<size_t>(n_);
         std::vector<double> q(d), score(n);
@@ -69,7 +69,7 @@ class ExactHead {
             for (size_t x = 0; x < d; ++x) o[x] += weight * v_[j * d + x];
         }
         for (double &value : o) value /= total;
-        return kValueBound * kHalfUlp * (16 * magnitude + 16 + 4 * std::sqrt(static_cast<double>(n_)));
+        return kValueBound * kHalfUlp * (2 * magnitude + 8 + 2 * std::sqrt(static_cast<double>(n_)));
     }
 
   private:

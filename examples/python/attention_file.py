@@ -23,11 +23,11 @@ def main(source, target):
     if min(batch, length, dim) < 1 or len(content) != 12 + 4 * 3 * batch * length * dim:
         raise ValueError(f"{source}: B = {batch}, N = {length}, d = {dim} does not fit its {len(content)} bytes")
 
-    #! [compute]
+    # [compute]
     qkv = np.frombuffer(content, "<f4", offset=12).reshape(batch, 3, 1, length, dim)  # one head
     # Views: from one batch's Q to the next one's there are three matrices, and nothing is copied together first.
     out = attile.attention(qkv[:, 0], qkv[:, 1], qkv[:, 2])
-    #! [compute]
+    # [compute]
 
     out.astype("<f4", copy=False).tofile(target)
     print(f"{target}: B = {batch}, N = {length}, d = {dim}; first value {out.flat[0]:g}")

@@ -11,7 +11,7 @@ import sys
 import attile
 import numpy as np
 
-#! [choose]
+# [choose]
 try:
     context = attile.Context(sys.argv[1] if len(sys.argv) > 1 else None)
 except attile.AttileError as error:
@@ -19,13 +19,13 @@ except attile.AttileError as error:
     sys.exit(1)
 info = context.info
 print(f"backend: {info.backend} {info.backend_version}\ndevice:  {info.device_name} {info.arch}")
-#! [choose]
+# [choose]
 
-#! [query]
+# [query]
 print("product of 1024x1024 matrices:")
 for dtype in (np.float32, np.float64, np.float16):
     x = np.zeros((1024, 1024), dtype)
     support = context.gemm(x, x, query=True)
     print(f"  {x.dtype.name:8}", support.level, support.kernel if support.level != "none" else support.text)
-#! [query]
+# [query]
 print(f"backends tried:\n{attile.backend_report()}", end="")

@@ -35,6 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let data: Vec<f32> = words[3..].iter().map(|w| f32::from_le_bytes(*w)).collect();
 
+    // [compute]
     // Q, K and V of one batch follow each other, so all three are views of the same memory with a batch stride of 3 N d.
     let (shape, stride) = ([batch, 1, len, dim], [3 * len * dim, len * dim, dim, 1]);
     let part =
@@ -49,6 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             TensorMut::new(&mut out, &shape)?,
         )
         .run()?;
+    // [compute]
 
     let bytes: Vec<u8> = out.iter().flat_map(|x| x.to_le_bytes()).collect();
     std::fs::write(&arguments[2], bytes)?;

@@ -14,13 +14,16 @@ fn main() {
 }
 
 fn describe(selection: &str) -> Result<(), attile::Error> {
+    // [choose]
     let context = Context::open(selection)?;
     let info = context.info()?;
     println!(
         "{} {} on {} ({})",
         info.backend, info.backend_version, info.device_name, info.arch
     );
+    // [choose]
 
+    // [query]
     let x = vec![0.0f32; 2 * 8 * 128 * 64];
     let mut o = vec![0.0f32; 2 * 8 * 128 * 64];
     let view = || TensorRef::new(&x, &[2, 8, 128, 64]);
@@ -32,6 +35,7 @@ fn describe(selection: &str) -> Result<(), attile::Error> {
             TensorMut::new(&mut o, &[2, 8, 128, 64])?,
         )
         .query()?;
+    // [query]
     println!(
         "attention would run {:?} by {} {}",
         support.level, support.kernel, support.text

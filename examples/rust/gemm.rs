@@ -7,6 +7,7 @@ fn main() -> Result<(), attile::Error> {
     let context = Context::new()?; // the best backend here, or the one in ATTILE_BACKEND
     println!("on {}", context.info()?.device_name);
 
+    // [layer]
     // Row-major: A is 2 by 3, B is 3 by 2.
     let a = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
     let b = [1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0];
@@ -22,6 +23,7 @@ fn main() -> Result<(), attile::Error> {
         .bias_columns(TensorRef::new(&bias, &[2])?)
         .activation(Activation::Relu)
         .run()?;
+    // [layer]
 
     println!("{} {}\n{} {}", d[0], d[1], d[2], d[3]);
     Ok(())

@@ -14,6 +14,7 @@ struct Request {
     reply: Sender<(usize, Result<Vec<f32>, attile::Error>)>,
 }
 
+// [answer]
 fn answer(context: &Context, request: &Request) -> Result<Vec<f32>, attile::Error> {
     let shape = [1, 1, request.len, request.head_dim];
     let one = request.data.len() / 3;
@@ -30,6 +31,7 @@ fn answer(context: &Context, request: &Request) -> Result<Vec<f32>, attile::Erro
         .run()?;
     Ok(out)
 }
+// [answer]
 
 fn work(context: &Context, queue: &Mutex<Receiver<Request>>) {
     loop {
@@ -48,6 +50,7 @@ fn work(context: &Context, queue: &Mutex<Receiver<Request>>) {
 }
 
 fn main() -> Result<(), attile::Error> {
+    // [threads]
     let context = Arc::new(Context::new()?);
     let (sender, receiver) = channel::<Request>();
     let queue = Arc::new(Mutex::new(receiver));
@@ -57,6 +60,7 @@ fn main() -> Result<(), attile::Error> {
             thread::spawn(move || work(&context, &queue))
         })
         .collect();
+    // [threads]
 
     let (reply, answers) = channel();
     for id in 0..32 {
