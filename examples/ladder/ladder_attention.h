@@ -69,7 +69,7 @@ class ExactHead {
             for (size_t x = 0; x < d; ++x) o[x] += weight * v_[j * d + x];
         }
         for (double &value : o) value /= total;
-        return kValueBound * kHalfUlp * (2 * magnitude + 8 + 2 * std::sqrt(static_cast<double>(n_)));
+        return kValueBound * kHalfUlp * (6 * magnitude + 8 + 2 * std::sqrt(static_cast<double>(n_)));
     }
 
   private:
