@@ -282,6 +282,28 @@ TEST_F(CudaAttention, Decode) {
                 }
 }
 
+// One small problem for each kernel: what a sanitizer can get through.
+TEST_F(CudaAttention, FewOfEachKernel) {
+    for (const int64_t dim : {32, 40, 48, 64, 80, 96, 112, 128, 192, 256, 264})
+        for (const int64_t len_q : {1, 5, 40}) {
+            Problem p;
+            p.heads_kv = 1;
+            p.group = len_q == 5 ? 1 : 4;
+            p.len_q = len_q;
+            p.len_k = len_q == 1 ? 700 : 100;
+            p.dim = p.dim_v = dim;
+            p.heads_inside = true;
+            p.bias = len_q == 5 ? 2 : 0;
+            p.mask = len_q == 40 ? ATTILE_MASK_CAUSAL_BOTTOM_RIGHT : ATTILE_MASK_NONE;
+            p.scores = len_q == 40 ? 1 : 0;
+            check(p, 5, 20);
+            if (HasFatalFailure()) return;
+            p.offset = p.pad = 1;  // Nothing is aligned: other loads, or K and V rewritten.
+            check(p, 6, 20);
+            if (HasFatalFailure()) return;
+        }
+}
+
 // Sizes at which a device is full, a few rows of them checked. Too much for an emulated device.
 TEST_F(CudaAttention, Large) {
     if (backend_under_test() == "emulated") GTEST_SKIP() << "too large for an emulated device";
