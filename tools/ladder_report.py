@@ -4,6 +4,7 @@
 
 usage: ladder_report.py --program FILE [--check] [--filter PART[,PART...]] [--seconds S] [--ptx] [--json FILE] [--pictures FOLDER]
        ladder_report.py --from-json FILE [--pictures FOLDER]
+       ladder_report.py --from-lines FILE [--json FILE] [--pictures FOLDER]    what the program itself wrote with --json
        ladder_report.py --write-docs [--root FOLDER]     docs/ladder.md and docs/ladder/*.svg, *.png from docs/ladder/*.json
        ladder_report.py --check-docs [--root FOLDER]     fails if docs/ladder.md is not what --write-docs would write
 """
@@ -88,6 +89,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1])
     parser.add_argument("--program")
     parser.add_argument("--from-json")
+    parser.add_argument("--from-lines")
     parser.add_argument("--write-docs", action="store_true")
     parser.add_argument("--check-docs", action="store_true")
     parser.add_argument("--root", default=ladder_steps.ROOT)
@@ -106,14 +108,17 @@ def main():
     if options.from_json:
         with open(options.from_json, encoding="utf-8") as file:
             run = json.load(file)
-    elif options.program:
-        status, run = program_run(options)
+    elif options.program or options.from_lines:
+        if options.program:
+            status, run = program_run(options)
+        else:
+            run = dict(zip(("device", "rows"), ladder_steps.parse_lines(options.from_lines)))
         path = options.json or os.path.join(default, "ladder.json")
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(json.dumps(run, indent=1) + "\n")
     else:
-        parser.error("--program or --from-json")
+        parser.error("--program, --from-json or --from-lines")
     print()
     print("\n".join(table(run)))
     if not options.check and any(ladder_steps.timed(r) for r in run["rows"]):

@@ -128,8 +128,8 @@ class Errors {
     double worst_ = 0;
 };
 
-// ---- Timing: one launch to warm up, then as many as fit the time, each between two events. A launch of half a second and more is
-// its own measurement after the warm-up.
+// ---- Timing: one launch to warm up, then as many as fit the time, each between two events. Slow ones are
+// repeated once or twice.
 struct Timing {
     double ms = 0, low = 0, high = 0;  // Median, least, most.
     int runs = 0;
@@ -154,7 +154,8 @@ inline Timing time_launches(const Options &options, const std::function<void()> 
         return static_cast<double>(ms);
     };
     const double first = once();
-    const int runs = first > 500 ? 1 : static_cast<int>(std::min(25.0, std::max(3.0, options.seconds * 1e3 / std::max(first, 1e-3))));
+    const double wanted = options.seconds * 1e3 / std::max(first, 1e-3);
+    const int runs = first > 500 ? 1 : first > 100 ? 2 : static_cast<int>(std::min(25.0, std::max(3.0, wanted)));
     std::vector<double> times;
     for (int i = 0; i < runs; ++i) times.push_back(once());
     LADDER_CUDA(cudaEventDestroy(start));
