@@ -61,6 +61,9 @@ if(ATTILE_BUILD_FORTRAN)  # AUTO counts as true
   elseif(ATTILE_SANITIZE AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     set(ATTILE_FORTRAN_WHY "the sanitizers of ${CMAKE_CXX_COMPILER_ID} are not those of a Fortran compiler")
   else()
+    if(NOT CMAKE_Fortran_COMPILER)  # looked for in vain before: it may have been installed since
+      unset(CMAKE_Fortran_COMPILER CACHE)
+    endif()
     check_language(Fortran)
     if(CMAKE_Fortran_COMPILER)
       enable_language(Fortran)

@@ -15,7 +15,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} 
 set(ATTILE_SHARE_DIR ${CMAKE_INSTALL_DATAROOTDIR}/attile)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bindings/rust/attile ${PROJECT_SOURCE_DIR}/bindings/rust/attile-sys
   DESTINATION ${ATTILE_SHARE_DIR}/bindings/rust COMPONENT dev PATTERN target EXCLUDE PATTERN Cargo.lock EXCLUDE)
-install(FILES ${PROJECT_SOURCE_DIR}/bindings/rust/Cargo.toml DESTINATION ${ATTILE_SHARE_DIR}/bindings/rust COMPONENT dev)
+install(FILES ${PROJECT_SOURCE_DIR}/bindings/rust/Cargo.toml ${PROJECT_SOURCE_DIR}/bindings/rust/README.md DESTINATION ${ATTILE_SHARE_DIR}/bindings/rust COMPONENT dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bindings/fortran/src DESTINATION ${ATTILE_SHARE_DIR}/bindings/fortran COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/bindings/fortran/fpm.toml DESTINATION ${ATTILE_SHARE_DIR}/bindings/fortran COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/include/attile/attile.h DESTINATION ${ATTILE_SHARE_DIR}/include/attile COMPONENT dev)

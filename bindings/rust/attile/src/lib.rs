@@ -42,3 +42,8 @@ pub use tensor::{TensorMut, TensorRef};
 
 /// What a function of this crate returns.
 pub type Result<T> = std::result::Result<T, Error>;
+
+// What the README shows is compiled and run as it stands there.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
