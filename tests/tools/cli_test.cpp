@@ -270,6 +270,7 @@ TEST(ExplainTest, Roofline) {
          std::vector<std::vector<std::string>>{{"attention", "1", "8", "512", "64", "--heads-kv", "2", "--causal"},
                                                {"attention", "4", "8", "1", "64", "--len-k", "4096", "--dtype", "f16"},
                                                {"attention_backward", "1", "8", "512", "64"},
+                                               {"attention_merge", "1", "8", "512", "64", "4"},
                                                {"reduce", "100", "1000"},
                                                {"softmax", "100", "1000", "--dtype", "f64"}}) {
         std::vector<std::string> arguments = shape;

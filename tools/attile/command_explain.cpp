@@ -43,6 +43,10 @@ BenchCase describe(const ExplainOptions &options) {
         if (options.operation == "attention_backward") result.operation = bench::Operation::kAttentionBackward;
         return result;
     }
+    if (options.operation == "attention_merge") {
+        expect_extents(options, 5, "BATCH HEADS LEN HEAD_DIM PARTS");
+        return bench::attention_merge_case(Size::kMedium, dtype, shape[0], shape[1], shape[2], shape[3], shape[4]);
+    }
     expect_extents(options, 2, "ROWS COLUMNS");
     if (options.operation == "reduce") return bench::reduce_case(Size::kMedium, dtype, shape[0], shape[1], false);
     return bench::softmax_case(Size::kMedium, dtype, shape[0], shape[1]);
@@ -59,6 +63,9 @@ std::string shape_text(const ExplainOptions &options, const BenchCase &one) {
             return "batch " + number(one.batch) + ", heads " + number(one.heads_q) +
                    (one.heads_kv != one.heads_q ? " over " + number(one.heads_kv) + " key heads" : "") + ", rows " + number(one.len_q) +
                    ", keys " + number(one.len_k) + ", head dim " + number(one.head_dim) + (options.causal ? ", causal" : "");
+        case bench::Operation::kAttentionMerge:
+            return number(one.parts) + " parts of batch " + number(one.batch) + ", heads " + number(one.heads_q) + ", rows " +
+                   number(one.len_q) + ", head dim " + number(one.head_dim);
         default:
             return number(one.rows) + " rows of " + number(one.columns);
     }

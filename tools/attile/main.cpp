@@ -95,13 +95,14 @@ void add_bench(CLI::App &app, Command &chosen) {
 void add_explain(CLI::App &app, Command &chosen) {
     auto options = std::make_shared<ExplainOptions>();
     CLI::App *command = app.add_subcommand("explain", "What bounds an operation on the device, and the kernel chosen for it");
-    command->add_option("OP", options->operation, "gemm, attention, attention_backward, reduce or softmax")
+    command->add_option("OP", options->operation, "gemm, attention, attention_backward, attention_merge, reduce or softmax")
         ->required()
-        ->check(CLI::IsMember({"gemm", "attention", "attention_backward", "reduce", "softmax"}).description(""))
+        ->check(CLI::IsMember({"gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"}).description(""))
         ->type_name("OP");
     command
         ->add_option("SHAPE", options->shape,
-                     "gemm: M N K; attention: BATCH HEADS LEN HEAD_DIM; reduce and softmax: ROWS COLUMNS, over the columns")
+                     "gemm: M N K; attention: BATCH HEADS LEN HEAD_DIM; attention_merge: BATCH HEADS LEN HEAD_DIM PARTS; "
+                     "reduce and softmax: ROWS COLUMNS, over the columns")
         ->required()
         ->type_name("N");
     command->add_option("--dtype", options->dtype, "f32, f64, f16 or bf16; default f32")
