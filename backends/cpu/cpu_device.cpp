@@ -23,7 +23,7 @@ double clock_from_system() {
 }
 
 int32_t info(void *opaque, attile_context_info *out) {
-    const State &state = *static_cast<State *>(opaque);
+    State &state = *static_cast<State *>(opaque);
     processor_name(out->device_name, sizeof out->device_name);
     std::snprintf(out->arch, sizeof out->arch, "%s", target_name(state.target));
     out->device_type = ATTILE_DEVICE_CPU;
@@ -37,11 +37,10 @@ int32_t info(void *opaque, attile_context_info *out) {
 #endif
     out->l2_bytes = state.caches.l3;
     out->clock_hz = clock_from_system();
-    // Two fused multiply-adds of a whole vector a clock; how many units a processor has is not to be found out.
-    const double units = out->threads < out->compute_units ? out->threads : out->compute_units;
-    const double per_clock = (state.target == Target::kSse4 ? 2.0 : 4.0) * out->lane_width;
-    out->peak_flops_f32 = out->clock_hz * units * per_clock;
-    out->peak_flops_f64 = out->peak_flops_f32 / 2;
+    const Roof roof = state.roof.measured(state.target, state.threads);
+    out->peak_flops_f32 = roof.flops_f32;
+    out->peak_flops_f64 = roof.flops_f64;
+    out->peak_bandwidth = roof.bandwidth;
     return ATTILE_OK;
 }
 

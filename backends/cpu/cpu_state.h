@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "cpu_pool.h"
+#include "cpu_roof.h"
 #include "cpu_targets.h"
 
 namespace attile::cpu {
@@ -24,6 +25,7 @@ struct State {
     int threads = 1;
     CacheSizes caches;
     Pool pool;
+    RoofOnce roof;
 };
 
 extern const attile_host_v1 *g_host;
