@@ -43,6 +43,17 @@ ATTILE_LANE_FN void lane_sync() {
 #endif
 }
 
+// Keeps the compiler from moving instructions over this place. AMD's scheduler fetches every operand of an unrolled loop first, and then
+// spills; ptxas does not, and is better left alone.
+ATTILE_LANE_FN void schedule_fence() {
+#if defined(ATTILE_SIMT_HIP)
+#if __has_builtin(__builtin_amdgcn_sched_barrier)
+    __builtin_amdgcn_sched_barrier(0);
+#endif
+    asm volatile("" ::: "memory");
+#endif
+}
+
 namespace lane_detail {
 
 ATTILE_LANE_FN uint32_t shuffle_word(uint32_t value, int source) {

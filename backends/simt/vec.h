@@ -29,13 +29,21 @@ template <>
 struct Raw<4> {
     using type = uint32_t;
 };
+#if defined(ATTILE_SIMT_HIP)
+// The compiler's own vectors: HIP's uint4 is a class with a union inside, copies of which end up in scratch memory.
+using Words2 = uint32_t __attribute__((ext_vector_type(2)));
+using Words4 = uint32_t __attribute__((ext_vector_type(4)));
+#else
+using Words2 = uint2;
+using Words4 = uint4;
+#endif
 template <>
 struct Raw<8> {
-    using type = uint2;
+    using type = Words2;
 };
 template <>
 struct Raw<16> {
-    using type = uint4;
+    using type = Words4;
 };
 }  // namespace vec_detail
 
