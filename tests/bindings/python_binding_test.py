@@ -131,6 +131,38 @@ class Operations(unittest.TestCase):
         attile.gemm(Other(a), Other(b), out=Other(out))
         self.close(out, a.astype(np.float64) @ b)
 
+    def test_cuda_array_interface_of_another_library(self):
+        class Other:  # stands for a library of GPU arrays: a pointer, byte strides that may be absent, a stream of its own
+            def __init__(self, array, dense):
+                self.array, self.dtype = array, array.dtype
+                self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "data": (array.ctypes.data, not array.flags.writeable),
+                                                 "strides": None if dense else array.strides, "version": 3, "stream": None}
+
+        a, b, out = random(4, 3), random(2, 3), np.full((4, 2), np.nan, np.float32)
+        attile.gemm(Other(a, True), Other(b.T, False), out=Other(out, True))
+        self.close(out, a.astype(np.float64) @ b.T)
+        out.flags.writeable = False
+        with self.assertRaisesRegex(ValueError, "read-only"):
+            attile.gemm(Other(a, True), Other(b.T, False), out=Other(out, True))
+        with self.assertRaisesRegex(TypeError, "give `out`"):
+            attile.gemm(Other(a, True), Other(b.T, False))
+
+    def test_workspace_of_the_caller(self):
+        a = random(3, 3)
+        expected = attile.gemm(a, a)
+        memory = np.empty(1 << 12, np.uint8)
+        memory = memory[-memory.ctypes.data % 256:]
+        self.assertTrue(np.array_equal(attile.gemm(a, a, workspace=memory, flags=attile.FLAG_NO_ALLOC), expected))
+        with self.assertRaisesRegex(attile.AttileArgumentError, "multiple of 256"):
+            attile.gemm(a, a, workspace=memory[1:])
+        with self.assertRaisesRegex(ValueError, "workspace is not contiguous"):
+            attile.gemm(a, a, workspace=np.empty((8, 8), np.uint8)[:, ::2])
+
+    def test_backward_wants_the_forward_calls_results(self):
+        q, lse = random(1, 1, 2, 4), random(1, 1, 2)
+        with self.assertRaisesRegex(attile.AttileArgumentError, "forward->o"):
+            attile.attention_backward(q, q, q, q, None, lse)
+
     def test_query_and_empty(self):
         a = np.zeros((0, 3), np.float32)
         self.assertEqual(attile.gemm(a, np.zeros((3, 4), np.float32)).shape, (0, 4))

@@ -90,7 +90,8 @@ class Context:
     ``backend`` is a name ("cuda", "cuda:1", "cpu"), a list "cuda,cpu" or "auto"; None takes the variable ATTILE_BACKEND.
 
     Options that every operation has: ``flags`` (attile.FLAG_...), ``stream`` (the device's handle; None is the current stream of the library that owns
-    the arrays) and ``workspace`` (a dense array of at least Support.workspace_bytes bytes where the data are; None takes one from a pool).
+    the arrays) and ``workspace`` (a dense array that begins on 256 bytes, of at least Support.workspace_bytes, where the data are; None
+    takes one from a pool).
     """
 
     def __init__(self, backend: Optional[str] = None, threads: int = 0):

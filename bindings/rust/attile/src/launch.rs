@@ -67,7 +67,8 @@ macro_rules! runnable {
                 self
             }
 
-            /// Scratch memory where the data are, at least [`crate::Support::workspace_bytes`] of it; without it one is taken from a pool.
+            /// Scratch memory where the data are, at least [`crate::Support::workspace_bytes`] of it, on a multiple of 256 bytes as from
+            /// [`crate::Context::alloc`]; without it one is taken from a pool.
             pub fn workspace(mut self, memory: crate::TensorMut<'a>) -> Self {
                 self.args.workspace_bytes = memory.bytes_from_start();
                 self.args.workspace = memory.raw.data;
