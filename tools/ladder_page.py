@@ -2,6 +2,7 @@
 """docs/ladder.md, from the steps' own words and the committed runs. The same files give the same page."""
 import json
 import os
+import re
 
 from ladder_steps import (LADDERS, before, code_text, intensity, rate_text, read_steps, share_of_roof, time_text, timed)
 
@@ -36,6 +37,11 @@ def find(run, step, shape):
     return rows[-1] if rows else None
 
 
+def marked(text):
+    """Names of code as code, or their underscores would be taken for emphasis."""
+    return re.sub(r"(?<![`\w/])(__\w+|cuda[A-Z]\w+|attile_\w+\(\)|(?:backends|examples)/[\w/.]+\w|cp\.async)", r"`\1`", text)
+
+
 def table(heads, rows):
     return ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)] + ["| " + " | ".join(r) + " |" for r in rows] + [""]
 
@@ -61,12 +67,12 @@ def step_cells(step, shape, run, other):
 def main_table(ladder, steps, run, other, shape):
     heads = ["step", "title", "FLOP/B", "time", "TFLOP/s", "GB/s", "share of roof", "speed-up", "from compute_61"]
     if not run:
-        return table(["step", "title", "arithmetic intensity"], [[f"{s['order']} `{s['name']}`", s["title"], s["intensity"]] for s in steps])
+        return table(["step", "title", "arithmetic intensity"], [[f"{s['order']} `{s['name']}`", marked(s["title"]), s["intensity"]] for s in steps])
     rows = []
     for step in steps:
         row = find(run, step, shape)
         asked = number(intensity(row)) if row and timed(row) else ""
-        rows.append([f"{step['order']} `{step['name']}`", step["title"], asked] + step_cells(step, shape, run, other))
+        rows.append([f"{step['order']} `{step['name']}`", marked(step["title"]), asked] + step_cells(step, shape, run, other))
     return table(heads, rows)
 
 
@@ -111,8 +117,8 @@ def memory_table(step, run):
 
 def step_text(step, steps, run):
     """A step in words, with its intensity before and after where a run tells both."""
-    lines = [f"### {step['order']}. {step['title']}", "", f"[`{step['file']}`](../examples/ladder/{step['file']})", "",
-             f"*Changes.* {step['changes']}", "", f"*Why.* {step['why']}", "", f"*Arithmetic intensity.* {step['intensity']}"]
+    lines = [f"### {step['order']}. {marked(step['title'])}", "", f"`examples/ladder/{step['file']}`", "",
+             f"*Changes.* {marked(step['changes'])}", "", f"*Why.* {marked(step['why'])}", "", f"*Arithmetic intensity.* {step['intensity']}"]
     shape = MAIN_SHAPE.get(step["ladder"])
     if shape and run:
         row = find(run, step, shape)
