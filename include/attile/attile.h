@@ -35,7 +35,7 @@
 
 #include <stdint.h>
 
-/** @def ATTILE_API @brief Marks what the library exports. */
+/* ATTILE_API marks what the library exports. */
 #if defined(_WIN32)
 #if defined(ATTILE_BUILDING_LIBRARY)
 #define ATTILE_API __declspec(dllexport)
