@@ -122,6 +122,14 @@ if [ "$cargo" != none ]; then
     done
 fi
 
+if "$python" -m pip --version >/dev/null 2>&1 && "$python" -c "import setuptools" 2>/dev/null; then
+    echo "== Python by pip, from the sources"
+    cp -r "$source/bindings/python" "$work/python-source" # pip builds in place
+    "$python" -m pip install --quiet --no-index --no-deps --no-build-isolation --target "$work/python-pip" "$work/python-source" >"$work/pip.log" 2>&1 ||
+        { cat "$work/pip.log"; fail "pip"; }
+    diff -r -x __pycache__ "$work/python-pip/attile" "$prefix/lib/python3/dist-packages/attile" || fail "pip installs other files than the package"
+fi
+
 for backend in reference default; do
     echo "== the same bits and the same sentence in every language, backend: $backend"
     if [ $backend = reference ]; then export ATTILE_BACKEND=reference; else unset ATTILE_BACKEND; fi
