@@ -63,6 +63,7 @@ class Error : public std::runtime_error {
 class [[nodiscard]] Status {
   public:
     constexpr Status() noexcept = default;
+    /** Of a code that a C function returned. */
     constexpr explicit Status(int32_t code) noexcept : code_(code) {}
     constexpr bool ok() const noexcept { return code_ == ATTILE_OK; }           /**< True on success. */
     constexpr explicit operator bool() const noexcept { return ok(); }          /**< True on success. */
@@ -153,7 +154,9 @@ class Context {
     Context() noexcept = default;
     /** Takes over a context made by attile_context_create(). */
     explicit Context(attile_context *context) noexcept : context_(context) {}
+    /** Takes over what `other` owns. */
     Context(Context &&other) noexcept : context_(std::exchange(other.context_, nullptr)) {}
+    /** Takes over what `other` owns. */
     Context &operator=(Context &&other) noexcept {
         std::swap(context_, other.context_);
         return *this;
@@ -263,7 +266,9 @@ class Buffer {
 
   public:
     Buffer() noexcept = default;
+    /** Takes over what `other` owns. */
     Buffer(Buffer &&other) noexcept { swap(other); }
+    /** Takes over what `other` owns. */
     Buffer &operator=(Buffer &&other) noexcept {
         swap(other);
         return *this;
@@ -310,7 +315,9 @@ class Buffer {
 class Stream {
   public:
     Stream() noexcept = default;
+    /** Takes over what `other` owns. */
     Stream(Stream &&other) noexcept : context_(std::exchange(other.context_, nullptr)), stream_(std::exchange(other.stream_, nullptr)) {}
+    /** Takes over what `other` owns. */
     Stream &operator=(Stream &&other) noexcept {
         std::swap(context_, other.context_);
         std::swap(stream_, other.stream_);
