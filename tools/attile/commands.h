@@ -47,6 +47,7 @@ struct BenchOptions {
     double seconds = 1;  // Most a case may take.
     int threads = 0;
     bool list = false;
+    bool peers = true;  // Compare with other libraries as well, where that program is.
 };
 int run_bench(const BenchOptions &options);
 

@@ -89,6 +89,7 @@ void add_bench(CLI::App &app, Command &chosen) {
         ->type_name("S");
     command->add_option("--json", options->json, "Write the results to a file as well")->type_name("FILE");
     command->add_flag("--list", options->list, "Print the ids and run nothing");
+    command->add_flag("!--no-peers", options->peers, "Leave out the comparison with other libraries, which follows where it was built");
     command->callback([options, &chosen] { chosen = [options] { return run_bench(*options); }; });
 }
 
