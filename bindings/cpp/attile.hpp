@@ -48,6 +48,7 @@ inline std::string backend_report() {
 /** A failed call: the code and the library's sentence. */
 class Error : public std::runtime_error {
   public:
+    /** Of a status and its sentence. */
     Error(int32_t code, const std::string &message)
         : std::runtime_error(std::string(attile_status_name(code)) + ": " + message), code_(code), message_(message) {}
     int32_t code() const noexcept { return code_; }                  /**< ATTILE_ERROR_ code. */
