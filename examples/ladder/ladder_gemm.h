@@ -4,6 +4,8 @@
 // C x against A (B x), which misses no wrong element and costs n^2.
 #pragma once
 
+#include <memory>
+
 #include "ladder.h"
 
 namespace ladder {
@@ -31,21 +33,19 @@ class PaddedSquare {
     PaddedSquare(const Gemm &p, int multiple)
         : p_(p),
           width_(static_cast<int>(ceil_div(std::max({p.m, p.n, p.k}), multiple)) * multiple),
-          copied_(p.m != width_ || p.n != width_ || p.k != width_),
-          a_(copied_ ? square() : 0),
-          b_(copied_ ? square() : 0),
-          c_(copied_ ? square() : 0) {
+          copied_(p.m != width_ || p.n != width_ || p.k != width_) {
         if (!copied_) return;
-        fill(a_.get(), p.a, p.m, p.k);
-        fill(b_.get(), p.b, p.k, p.n);
+        for (auto *array : {&a_, &b_, &c_}) *array = std::make_unique<DeviceArray>(square());
+        fill(a_->get(), p.a, p.m, p.k);
+        fill(b_->get(), p.b, p.k, p.n);
     }
     int width() const { return width_; }
-    const float *a() const { return copied_ ? a_.get() : p_.a; }
-    const float *b() const { return copied_ ? b_.get() : p_.b; }
-    float *c() const { return copied_ ? c_.get() : p_.c; }
+    const float *a() const { return copied_ ? a_->get() : p_.a; }
+    const float *b() const { return copied_ ? b_->get() : p_.b; }
+    float *c() const { return copied_ ? c_->get() : p_.c; }
     void finish() const {
         const size_t row = static_cast<size_t>(p_.n) * sizeof(float);
-        if (copied_) LADDER_CUDA(cudaMemcpy2D(p_.c, row, c_.get(), pitch(), row, static_cast<size_t>(p_.m), cudaMemcpyDeviceToDevice));
+        if (copied_) LADDER_CUDA(cudaMemcpy2D(p_.c, row, c_->get(), pitch(), row, static_cast<size_t>(p_.m), cudaMemcpyDeviceToDevice));
     }
 
   private:
@@ -59,7 +59,7 @@ class PaddedSquare {
     const Gemm &p_;
     int width_;
     bool copied_;
-    DeviceArray a_, b_, c_;
+    std::unique_ptr<DeviceArray> a_, b_, c_;
 };
 
 inline float value_a(const Gemm &p, int i, int l) { return random_value(kSeedA, static_cast<uint64_t>(i) * p.k + l, -1, 1); }
