@@ -29,7 +29,7 @@ foreach(name cuda hip cpu)
 endforeach()
 
 # Debian wants the licence of every package in a file of that package's own.
-configure_file(${CMAKE_CURRENT_LIST_DIR}/packaging-copyright.in ${PROJECT_BINARY_DIR}/copyright @ONLY)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/packaging/copyright.in ${PROJECT_BINARY_DIR}/copyright @ONLY)
 foreach(component IN LISTS components)
   set(exclude "")
   if(component STREQUAL "python")
@@ -51,7 +51,7 @@ set(CPACK_COMPONENTS_ALL ${components})
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
-set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/packaging-generator.cmake)
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/packaging/generator.cmake)
 string(TOLOWER ${CMAKE_SYSTEM_NAME} system)
 set(CPACK_PACKAGE_FILE_NAME attile-${PROJECT_VERSION}-${system}-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_ARCHIVE_FILE_NAME ${CPACK_PACKAGE_FILE_NAME})
@@ -66,17 +66,27 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
-set(about "Attile computes attention and matrix products behind one stable C interface, with backends that are loaded at run time.\n\n")
+# Debian wants lines below 80 characters, the first of them a summary.
+function(attile_describe component summary text)
+  string(TOUPPER ${component} COMPONENT)
+  set(CPACK_COMPONENT_${COMPONENT}_DESCRIPTION "attention and matrix multiplication: ${summary}
+Attile computes attention and matrix products behind one stable C interface,
+with backends that are loaded at run time.
+
+${text}" PARENT_SCOPE)
+endfunction()
 foreach(component IN LISTS components)
   string(TOUPPER ${component} COMPONENT)
   set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_NAME ${ATTILE_PACKAGE_${component}})
   set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_SECTION libs)
   set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_DEPENDS "${ATTILE_RUNTIME_PACKAGE} ${exactly}")
   string(REGEX REPLACE "^backend_" "" backend ${component})
-  set(CPACK_COMPONENT_${COMPONENT}_DESCRIPTION "attention and matrix multiplication: the ${backend} backend\n${about}This package is one of its backends.")
+  attile_describe(${component} "the ${backend} backend" "This package is one of its backends.")
 endforeach()
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "")
-set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "attention and matrix multiplication: shared library\n${about}This package holds the library with the reference backend, which runs everywhere. A backend package makes it fast.")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/packaging/triggers)
+attile_describe(runtime "shared library" "This package holds the library with the reference backend, which runs
+everywhere. A backend package makes it fast.")
 if(plugins)
   list(JOIN plugins " | " any_plugin)
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "${any_plugin}")
@@ -84,13 +94,16 @@ endif()
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "pkg-config, cmake, gfortran, cargo")
-set(CPACK_COMPONENT_DEV_DESCRIPTION "attention and matrix multiplication: for development\n${about}This package holds what programs in C, C++, Fortran and Rust are built with, and examples.")
+attile_describe(dev "for development" "This package holds what programs in C, C++, Fortran and Rust are built with,
+and examples.")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
-set(CPACK_COMPONENT_TOOLS_DESCRIPTION "attention and matrix multiplication: command-line program\n${about}This package holds the program attile, which shows, checks and measures the backends of a machine.")
+attile_describe(tools "command-line program" "This package holds the program attile, which shows, checks and measures the
+backends of a machine.")
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS OFF)
 # Not the same build: the package is the same for every architecture, and ctypes wants the soname alone.
 set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.9), python3-numpy, ${ATTILE_RUNTIME_PACKAGE} (>= ${PROJECT_VERSION})")
-set(CPACK_COMPONENT_PYTHON_DESCRIPTION "attention and matrix multiplication: Python package\n${about}This package lets Python call it with NumPy arrays and with those of other libraries, without a copy.")
+attile_describe(python "Python package" "This package lets Python call it with NumPy arrays and with those of other
+libraries, without a copy.")
 include(CPack)

@@ -40,7 +40,7 @@ done
 [[ "$(depends libattile1)" == *libc6* ]] || fail "libattile1 does not depend on the C library"
 [[ "$(depends libattile-dev)" == *"libattile1 (= $version)"* ]] || fail "libattile-dev fits another libattile1"
 dpkg-deb --ctrl-tarfile "${deb[libattile1]}" | tar -xO ./shlibs | grep -q '^libattile 1 libattile1' || fail "libattile1 has no shlibs"
-dpkg-deb --ctrl-tarfile "${deb[libattile1]}" | tar -xO ./postinst | grep -q ldconfig || fail "libattile1 does not make the loader's cache anew"
+dpkg-deb --ctrl-tarfile "${deb[libattile1]}" | tar -xO ./triggers | grep -q ldconfig || fail "libattile1 does not make the loader's cache anew"
 [[ "$(dpkg-deb -f "${deb[libattile1]}" Description)" == "attention and matrix multiplication: shared library"* ]] || fail "the summary is not the package's own"
 lib=$work/root/usr/$libdir
 [ ! -e "$lib/attile-1/libattile_backend_cpu.so" ] || [ -n "${deb[libattile1-backend-cpu]-}" ] || fail "the cpu backend is not in a package of its own"
