@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package against NumPy, and its structs against the C compiler's layout."""
 import ctypes
+import inspect
 import os
 import pathlib
 import subprocess
@@ -182,6 +183,14 @@ class Operations(unittest.TestCase):
         [t.start() for t in threads]
         [t.join() for t in threads]
         self.assertEqual(failures, [])
+
+
+class Signatures(unittest.TestCase):
+    def test_functions_of_the_module_are_those_of_a_context(self):
+        for name in ("gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"):
+            function, method = getattr(attile, name), getattr(attile.Context, name)
+            self.assertEqual(function.__doc__, method.__doc__)
+            self.assertEqual(["self", *inspect.signature(function).parameters], list(inspect.signature(method).parameters))
 
 
 class Errors(unittest.TestCase):

@@ -8,6 +8,10 @@
 Arrays may be NumPy's, or anything with ``__dlpack__`` or ``__cuda_array_interface__`` (PyTorch, CuPy); none is copied, and GPU work goes to the
 caller's current stream. ``attile.Context("cuda:1")`` opens a backend by name; the functions here use one opened by ATTILE_BACKEND.
 """
+import functools
+import inspect
+from typing import TYPE_CHECKING
+
 from ._context import Array, Context, Info, Support, default_context
 from ._library import AttileArgumentError, AttileError, AttileMemoryError, AttileUnsupportedError, library, text_of
 from ._structs import FLAG_ALLOW_NONDETERMINISTIC, FLAG_ALLOW_SPLIT_TF32, FLAG_BATCH_INVARIANT, FLAG_NO_ALLOC
@@ -28,31 +32,24 @@ def backend_report() -> str:
     return text_of(library().attile_backend_report)
 
 
-def gemm(*args, **options):
-    """Context.gemm on the default context."""
-    return default_context().gemm(*args, **options)
+if TYPE_CHECKING:
+    _default = Context()
+    gemm, attention, attention_backward = _default.gemm, _default.attention, _default.attention_backward
+    attention_merge, reduce, softmax = _default.attention_merge, _default.reduce, _default.softmax
+else:
 
+    def _of_default_context(name):
+        """The method of that name of the default context, with its signature and documentation."""
+        method = getattr(Context, name)
 
-def attention(*args, **options):
-    """Context.attention on the default context."""
-    return default_context().attention(*args, **options)
+        @functools.wraps(method)
+        def call(*args, **options):
+            return getattr(default_context(), name)(*args, **options)
 
+        signature = inspect.signature(method)
+        call.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+        call.__qualname__, call.__module__ = name, __name__
+        return call
 
-def attention_backward(*args, **options):
-    """Context.attention_backward on the default context."""
-    return default_context().attention_backward(*args, **options)
-
-
-def attention_merge(*args, **options):
-    """Context.attention_merge on the default context."""
-    return default_context().attention_merge(*args, **options)
-
-
-def reduce(*args, **options):
-    """Context.reduce on the default context."""
-    return default_context().reduce(*args, **options)
-
-
-def softmax(*args, **options):
-    """Context.softmax on the default context."""
-    return default_context().softmax(*args, **options)
+    gemm, attention, attention_backward, attention_merge, reduce, softmax = map(
+        _of_default_context, ("gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"))

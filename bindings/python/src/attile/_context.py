@@ -58,7 +58,9 @@ class _Call:
     """Collects the arrays of one call: fills the struct, keeps the memory alive, finds the stream."""
 
     def __init__(self, args: Any):
-        self.args, self.views, self.stream = args, [], 0
+        self.args = args
+        self.views: list[View] = []
+        self.stream = 0
 
     def put(self, name: str, array: Optional[Array], output: bool = False) -> None:
         if array is None:
@@ -122,8 +124,11 @@ class Context:
         """The backend and its device."""
         found = s.ContextInfo()
         check(library().attile_context_get_info(self._handle, ctypes.byref(found)))
-        values = {field.name: getattr(found, field.name) for field in dataclasses.fields(Info)}
-        return Info(**{name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()})
+        values: dict[str, Any] = {}
+        for field in dataclasses.fields(Info):
+            value = getattr(found, field.name)
+            values[field.name] = value.decode() if isinstance(value, bytes) else value
+        return Info(**values)
 
     def synchronize(self, stream: int = 0) -> None:
         """Wait until everything queued on a stream is done; 0 is the default stream."""

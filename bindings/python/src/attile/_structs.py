@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import c_char, c_double, c_int32, c_int64, c_uint32, c_void_p
+from typing import Any
 
 F32, F64, F16, BF16, I32, U8, BOOL = 0x0220, 0x0240, 0x0210, 0x0410, 0x0020, 0x0108, 0x0608
 DEVICE_CPU, DEVICE_CUDA, DEVICE_ROCM = 1, 2, 10
@@ -21,8 +22,8 @@ class Tensor(ctypes.Structure):
     _fields_ = [("data", c_void_p), ("dtype", c_int32), ("rank", c_int32), ("shape", c_int64 * 4), ("stride", c_int64 * 4)]
 
 
-_HEAD = [("struct_size", c_uint32), ("flags", c_uint32), ("next", c_void_p)]
-_LAUNCH = _HEAD + [("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_int64)]
+_HEAD: Any = [("struct_size", c_uint32), ("flags", c_uint32), ("next", c_void_p)]
+_LAUNCH: Any = _HEAD + [("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_int64)]
 
 
 class _Sized(ctypes.Structure):
