@@ -237,6 +237,46 @@ TEST(Stager, LeaksNothingWhereverItFails) {
     }
 }
 
+// Rows behind the last packed sequence belong to no sequence: the caller's memory there must stay as it is, whatever the device's held.
+TEST(Stager, RowsOfNoSequenceStayAsTheyAre) {
+    constexpr int64_t kHeads = 3, kRows = 7, kUsed = 5, kDim = 4;
+    std::vector<float> q = random_floats(kHeads * kRows * kDim, 1), o = random_floats(kHeads * kRows * kDim, 2);
+    const std::vector<float> before = o;
+    std::vector<int32_t> starts = {0, kUsed};
+    attile_attention_problem problem = {};
+    problem.batch = 1;
+    problem.heads_q = problem.heads_kv = kHeads;
+    problem.total_q = kRows;
+    problem.len_q = kUsed;
+    problem.len_k = kRows;
+    problem.head_dim = problem.head_dim_v = kDim;
+    problem.q = operand_of(q, {0, kRows * kDim, kDim, 1});
+    problem.k = problem.v = problem.q;
+    problem.o = operand_of(o, {0, kRows * kDim, kDim, 1});
+    problem.cu_len_q.data = starts.data();
+    problem.cu_len_q.dtype = ATTILE_I32;
+    problem.cu_len_q.stride[0] = 1;
+    MemoryDevice device(1 << 20);
+    simt::Stager stager(device, 1);
+    simt::StagedProblem<attile_attention_problem> staged(problem);
+    staged.call.run = [&](const int64_t count[kStagedDims], simt::Stream) {
+        staged.resize(count);
+        const attile_operand &to = staged.problem.o;
+        for (int64_t h = 0; h < staged.problem.heads_q; ++h)
+            for (int64_t i = 0; i < kUsed; ++i)
+                for (int64_t d = 0; d < kDim; ++d)
+                    static_cast<float *>(to.data)[h * to.stride[1] + i * to.stride[2] + d * to.stride[3]] = 9;
+        return ATTILE_OK;
+    };
+    ASSERT_EQ(stager.run(staged.call, nullptr), ATTILE_OK);
+    for (int64_t h = 0; h < kHeads; ++h)
+        for (int64_t i = 0; i < kRows; ++i)
+            for (int64_t d = 0; d < kDim; ++d) {
+                const auto at = static_cast<std::size_t>((h * kRows + i) * kDim + d);
+                EXPECT_EQ(o[at], i < kUsed ? 9 : before[at]) << h << ' ' << i << ' ' << d;
+            }
+}
+
 TEST(StagingPlan, AttentionIsCutByGroupsOfHeads) {
     attile_attention_problem problem = {};
     problem.batch = 1;

@@ -99,6 +99,8 @@ StagedProblem<attile_attention_problem>::StagedProblem(const attile_attention_pr
     add(call, problem.block_table, {b, {is_paged ? from.len_k / from.page_size : 1}});
     add(call, problem.o, {bq, hq, lq, {from.head_dim_v}}, true);
     add(call, problem.lse, {bq, hq, lq}, true);
+    // Rows that belong to no sequence stay as they are.
+    for (StagedOperand &operand : call.operands) operand.is_partial = operand.is_output && is_packed_q;
     set(call.units, is_packed ? 1 : from.batch, from.heads_kv, 1, 1);
 }
 

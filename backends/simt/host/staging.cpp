@@ -252,7 +252,11 @@ int32_t StagedRun::chunk(const int64_t begin[kStagedDims], const int64_t count[k
         int64_t dense_stride[4];
         place(traffic, begin, count, dense_stride);
         if (traffic.operand->is_output) {
-            if (buffer.was_used) status = device_.event_wait(stager_.compute_, buffer.emptied);
+            if (traffic.operand->is_partial) {
+                status = upload(traffic, buffer);
+            } else if (buffer.was_used) {
+                status = device_.event_wait(stager_.compute_, buffer.emptied);
+            }
             computed.push_back({&traffic, traffic.at, traffic.base, traffic.block});
         } else if (!holds_it) {
             status = upload(traffic, buffer);

@@ -24,6 +24,7 @@ struct StagedOperand {
     int32_t dim[4] = {-1, -1, -1, -1};  // -1: the axis is never cut.
     int64_t per_unit[4] = {1, 1, 1, 1};
     bool is_output = false;
+    bool is_partial = false;  // An output of which the call may leave elements as they are: what is there is sent to the device first.
 };
 
 struct StagedCall {
