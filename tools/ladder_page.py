@@ -150,7 +150,8 @@ def page(root):
     if run:
         device = run["device"]
         lines += [f"Measured on one {device['device']}: {device['units']} multiprocessors, {device['peak_flops'] * 1e-12:.1f} TFLOP/s, {device['bandwidth'] * 1e-9:.0f} GB/s by its clocks; "
-                  f"{code_text(device)}." + (f" The last column: {code_text(other['device'])}." if other else ""), ""]
+                  f"{code_text(device)}." + (f" The last column: {code_text(other['device'])}." if other else "")
+                  + (f" The library's own steps: {device['library']}." if device.get("library") else ""), ""]
     else:
         lines += ["**The H200 run is to come**: until its measurements are committed its columns are empty or left out. The figures for a GTX 1080 are those of the report that the attention "
                   "ladder follows; none are known for the other ladders.", ""]
