@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the tables of docs/performance.md from the measurements in docs/measurements.
+
+usage: measurement_tables.py [--check]
+
+A table stands between <!-- table FILE.json GROUP --> and <!-- end of table -->; FILE.json is what compare_peers.py wrote, GROUP one of its groups.
+--check writes nothing and fails if a table is not what its file says.
+"""
+import argparse
+import json
+import pathlib
+import re
+import sys
+
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+TABLE = re.compile(r"(<!-- table (\S+) (.+?) -->\n).*?(<!-- end of table -->)", re.S)
+
+
+def facts_text(facts):
+    return (f"{facts['device']}, driver {facts['driver']}, {facts['build']}, PyTorch {facts['torch']} with CUDA {facts['cuda']}; medians of {facts['rounds']} interleaved "
+            f"rounds in one process; {facts['date']}, commit {facts['commit']}.")
+
+
+def table(name, group):
+    run = json.loads((DOCS / "measurements" / name).read_text(encoding="utf-8"))
+    rows = [row for row in run["rows"] if row["group"] == group]
+    if not rows:
+        sys.exit(f"{name} has no group '{group}'")
+    peers = sorted({row["who"] for row in rows} - {"attile"})
+    unit = next(row["unit"] for row in rows if row.get("unit"))
+    lines = [f"{facts_text(run['facts'])}", "", "| case | ms | spread | " + f"{unit} | kernel | " + " | ".join(f"{peer}, {unit} | against {peer}" for peer in peers) + " |",
+             "|---" * (5 + 2 * len(peers)) + "|"]
+    for row in rows:
+        if row["who"] != "attile":
+            continue
+        cells = [row["case"], f"{row['ms']:.4g}", f"{row['ms_min']:.4g} to {row['ms_max']:.4g}", f"{row['rate']:.4g}", f"`{row['kernel']}`" if row.get("kernel") else ""]
+        for peer in peers:
+            other = next((r for r in rows if r["who"] == peer and r["case"] == row["case"]), None)
+            if other is None or not other.get("rate"):
+                cells += ["refused" if other is not None and other.get("refused") else "-", "-"]
+            else:
+                cells += [f"{other['rate']:.4g}", f"{row['rate'] / other['rate']:.2f}x"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    page = DOCS / "performance.md"
+    text = page.read_text(encoding="utf-8")
+    made = TABLE.sub(lambda found: found[1] + "\n" + table(found[2], found[3]) + "\n" + found[4], text)
+    if options.check:
+        sys.exit(0 if made == text else f"{page.name}: a table is not what its measurements say; run tools/measurement_tables.py")
+    page.write_text(made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
