@@ -32,7 +32,8 @@ fn cases() -> Option<Cases> {
         let handle = dlopen(path.as_ptr(), 2); // RTLD_NOW
         assert!(!handle.is_null(), "{:?} cannot be opened", path);
         let find = |name: &str| {
-            let found = dlsym(handle, CString::new(name).unwrap().as_ptr());
+            let symbol = CString::new(name).unwrap();
+            let found = dlsym(handle, symbol.as_ptr());
             assert!(!found.is_null(), "{}", name);
             found
         };
