@@ -134,6 +134,12 @@ ATTILE_LANE_FN T min_nan(T a, T b) {
 }
 
 inline constexpr double kLog2E = 1.4426950408889634074;
+// log2(e) in two floats: the first alone is a fifth of a unit in the last place too small, the same way for every number.
+inline constexpr float kLog2EHigh = static_cast<float>(kLog2E);
+inline constexpr float kLog2ELow = static_cast<float>(kLog2E - static_cast<double>(kLog2EHigh));
+// x log2(e), rounded once; plus another number: twice.
+ATTILE_LANE_FN float to_log2(float x) { return __builtin_fmaf(x, kLog2EHigh, x * kLog2ELow); }
+ATTILE_LANE_FN float add_log2(float sum, float x) { return __builtin_fmaf(x, kLog2EHigh, __builtin_fmaf(x, kLog2ELow, sum)); }
 inline constexpr double kLn2 = 0.69314718055994530942;
 
 }  // namespace attile::simt

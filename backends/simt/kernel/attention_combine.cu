@@ -35,8 +35,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
             total = lane_fold(total, [](float x, float y) { return x + y; });
             if (lane == 0) {
                 const bool has_sink = p.sinks.data != nullptr;
-                const RowResult result(top != -INFINITY, top * static_cast<float>(kLog2E), total, has_sink,
-                                       has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) * static_cast<float>(kLog2E) : 0.0f);
+                const RowResult result(top != -INFINITY, to_log2(top), total, has_sink,
+                                       has_sink ? to_log2(load_number(p.sinks, head * p.sinks.stride[1])) : 0.0f);
                 factor_of_all = result.factor;
                 if (p.lse.data)
                     store_number(p.lse, batch * p.lse.stride[0] + head * p.lse.stride[1] + (entry.first_q + row) * p.lse.stride[2],

@@ -44,7 +44,8 @@ struct AttentionParams {
     Divider heads;                      // heads_q / pack
     int32_t window_left, window_right;  // Clamped to kAttentionMaxLength, which leaves them open.
     int32_t bottom_right, alibi_bottom_right;
-    float scale_log2;    // scale * log2(e)
+    float scale_log2;  // scale * log2(e), and what its rounding left out: a wrong scale would shift every score alike.
+    float scale_log2_low;
     float softcap_log2;  // softcap * log2(e); 0: none
     double scale, softcap;
     int32_t modifiers;  // Scores pass through more than a mask, or a page may be missing.

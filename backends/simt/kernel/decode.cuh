@@ -79,7 +79,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         for (int h = 0; h < kQuads; ++h) {
             const Vec<Element, 4> quad = load_stored<Element>(p.q, at, (h * C::kQuadLanes + quad_lane) * 4, p.head_dim);
 #pragma unroll
-            for (int e = 0; e < 4; ++e) q[r][h * 4 + e] = to_compute(quad[e]) * p.scale_log2;
+            for (int e = 0; e < 4; ++e) q[r][h * 4 + e] = scaled_query(p, to_compute(quad[e]));
         }
     }
 
@@ -302,7 +302,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         const int head = query_head(p, place.head, packed_row), row = query_row(p, packed_row);
         const bool has_sink = !partial && p.sinks.data != nullptr, saw_key = top != -INFINITY;
         const RowResult result(saw_key, top, total, has_sink,
-                               has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) * static_cast<float>(kLog2E) : 0.0f);
+                               has_sink ? to_log2(load_number(p.sinks, head * p.sinks.stride[1])) : 0.0f);
         const float scaled = saw_key ? value * result.factor : 0.0f;
         const int64_t part_row = (part + head) * p.len_q + row;
         if (col < p.head_dim_v) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_query and attention_run: the plan, told to the caller or carried out.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -86,6 +87,7 @@ AttentionParams params_of(const attile_attention_problem &p, const AttentionPlan
     to.scale = p.scale;
     to.softcap = p.softcap;
     to.scale_log2 = static_cast<float>(p.scale * kLog2E);
+    to.scale_log2_low = std::isfinite(to.scale_log2) ? static_cast<float>(p.scale * kLog2E - static_cast<double>(to.scale_log2)) : 0.0f;
     to.softcap_log2 = static_cast<float>(p.softcap * kLog2E);
     to.modifiers = present(p.bias) || present(p.allowed) || present(p.alibi_slopes) || p.softcap != 0 || present(p.block_table);
     to.row_blocks = Divider(plan.row_blocks);

@@ -4,6 +4,7 @@
 
 #include "kernel/attention_params.h"
 #include "lane.h"
+#include "numeric.h"
 
 namespace attile::simt {
 
@@ -14,6 +15,12 @@ ATTILE_LANE_FN int fresh(int value) {
     asm volatile("" : "+r"(value));
 #endif
     return value;
+}
+
+// An element of Q as scores take it, in units of log2: rounded once from the exact product. Infinity stays what it is.
+ATTILE_LANE_FN float scaled_query(const AttentionParams &p, float q) {
+    const float scaled = q * p.scale_log2;
+    return q - q == 0 ? fused_multiply_add(q, p.scale_log2, q * p.scale_log2_low) : scaled;
 }
 
 ATTILE_LANE_FN uint32_t quotient(uint32_t dividend, const Divider &by) {

@@ -26,7 +26,7 @@ ATTILE_LANE_FN void load_queries(const AttentionParams &p, const AttentionBlock 
         float *to = queries + col * kBlockRows + row;
         const auto store = [&](const Quad &quad) {
 #pragma unroll
-            for (int e = 0; e < 4; ++e) to[e * kBlockRows] = quad[e] * p.scale_log2;
+            for (int e = 0; e < 4; ++e) to[e * kBlockRows] = scaled_query(p, quad[e]);
             to += kQuadsAtOnce * 4 * kBlockRows;
             col += kQuadsAtOnce * 4;
         };
@@ -111,7 +111,7 @@ ATTILE_LANE_FN bool attend_carefully(const AttentionParams &p, const AttentionBl
         float score = 0;
 #pragma unroll 1
         for (int d = 0; d < p.head_dim; ++d)
-            score = fused_multiply_add(load_number(p.q, q_at + d * p.q.stride[3]) * p.scale_log2, keys.row(key)[d], score);
+            score = fused_multiply_add(scaled_query(p, load_number(p.q, q_at + d * p.q.stride[3])), keys.row(key)[d], score);
         if (kModifiers && sees) {
             const ScoreModifiers modifiers(p, block.entry, head, row);
             sees = modifiers.shows(key);
@@ -211,7 +211,7 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, const AttentionBlock &b
         const bool has_sink = !partial && p.sinks.data != nullptr;
         const bool saw_key = results[row] != INFINITY;  // True also of NaN.
         const RowResult result(saw_key, -results[row], results[kGroupRows + row], has_sink,
-                               has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) * static_cast<float>(kLog2E) : 0.0f);
+                               has_sink ? to_log2(load_number(p.sinks, head * p.sinks.stride[1])) : 0.0f);
         // Zero means that the row is zero whatever was summed: NaN must not get through there, and must everywhere else.
         results[row] = saw_key ? 1.0f : 0.0f;
         results[kGroupRows + row] = result.factor;

@@ -15,6 +15,17 @@ ATTILE_LANE_FN float load_number(const AttentionOperand &x, int64_t at) {
     return static_cast<float>(static_cast<const double *>(x.data)[at]);
 }
 
+// A head's slope in units of log2, in two floats: distances are long, and one rounding of it would grow with them.
+struct AlibiSlope {
+    ATTILE_LANE_FN AlibiSlope() : high(0), low(0) {}
+    ATTILE_LANE_FN explicit AlibiSlope(float slope)
+        : high(slope * kLog2EHigh), low(slope - slope == 0 ? fmaf(slope, kLog2EHigh, -high) + slope * kLog2ELow : 0.0f) {}
+    ATTILE_LANE_FN float lower(float score, float distance) const {
+        return fused_multiply_add(-high, distance, fused_multiply_add(-low, distance, score));
+    }
+    float high, low;
+};
+
 // One row's modifiers; the row and its head are fixed, keys vary.
 class ScoreModifiers {
   public:
@@ -22,8 +33,7 @@ class ScoreModifiers {
         bias_ = entry.batch * p.bias.stride[0] + head * p.bias.stride[1] + row * p.bias.stride[2];
         allowed_ = entry.batch * p.allowed.stride[0] + head * p.allowed.stride[1] + row * p.allowed.stride[2];
         if (p.alibi_slopes.data) {
-            slope_ = static_cast<float>(kLog2E) *
-                     load_number(p.alibi_slopes, entry.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]);
+            slope_ = AlibiSlope(load_number(p.alibi_slopes, entry.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
             diagonal_ = row + (p.alibi_bottom_right ? entry.len_k - entry.len_q : 0);
         }
     }
@@ -32,9 +42,9 @@ class ScoreModifiers {
         if (p_.softcap_log2 != 0) score = p_.softcap_log2 * tanhf(score / p_.softcap_log2);
         if (p_.bias.data) {
             const float bias = load_number(p_.bias, bias_ + key * p_.bias.stride[3]);
-            score = bias == -INFINITY ? -INFINITY : fmaf(bias, static_cast<float>(kLog2E), score);
+            score = bias == -INFINITY ? -INFINITY : add_log2(score, bias);
         }
-        if (p_.alibi_slopes.data) score = fmaf(-slope_, fabsf(static_cast<float>(key - diagonal_)), score);
+        if (p_.alibi_slopes.data) score = slope_.lower(score, fabsf(static_cast<float>(key - diagonal_)));
         if (p_.allowed.data && !static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]]) score = -INFINITY;
         if (p_.block_table && !has_page(key)) score = -INFINITY;
         return score;
@@ -55,7 +65,7 @@ class ScoreModifiers {
     const AttentionParams &p_;
     int batch_;
     int64_t bias_, allowed_;
-    float slope_ = 0;
+    AlibiSlope slope_;
     int diagonal_ = 0;
 };
 
@@ -91,8 +101,7 @@ ATTILE_LANE_FN void modify_scores(const AttentionParams &p, const AttentionBlock
                 for (int j = 0; j < C::kKeys; ++j)
                     bias[j] = first_key + C::kLaneCols * j < len_k ? load(row, first_key + C::kLaneCols * j) : 0.0f;
 #pragma unroll
-                for (int j = 0; j < C::kKeys; ++j)
-                    score[i][j] = bias[j] == -INFINITY ? -INFINITY : fused_multiply_add(bias[j], static_cast<float>(kLog2E), score[i][j]);
+                for (int j = 0; j < C::kKeys; ++j) score[i][j] = bias[j] == -INFINITY ? -INFINITY : add_log2(score[i][j], bias[j]);
             }
         };
         const float *const rows = static_cast<const float *>(p.bias.data);
@@ -106,12 +115,12 @@ ATTILE_LANE_FN void modify_scores(const AttentionParams &p, const AttentionBlock
 #pragma unroll
         for (int i = 0; i < C::kRows; ++i) {
             const int head = query_head(p, block.place.head, packed(i));
-            const float slope = static_cast<float>(kLog2E) *
-                                load_number(p.alibi_slopes, block.entry.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]);
+            const AlibiSlope slope(
+                load_number(p.alibi_slopes, block.entry.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
             const int diagonal = query_row(p, packed(i)) + shift;
 #pragma unroll
             for (int j = 0; j < C::kKeys; ++j)
-                score[i][j] = fused_multiply_add(-slope, fabsf(static_cast<float>(first_key + C::kLaneCols * j - diagonal)), score[i][j]);
+                score[i][j] = slope.lower(score[i][j], fabsf(static_cast<float>(first_key + C::kLaneCols * j - diagonal)));
         }
     }
     if (p.allowed.data) {
