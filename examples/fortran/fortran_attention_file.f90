@@ -43,4 +43,5 @@ program fortran_attention_file
     error stop 1, quiet=.true.
   end if
   print '(2a, 3(a, i0))', trim(output), ':', ' B = ', header(1), ', N = ', header(2), ', d = ', header(3)
+  deallocate (qkv, o)  ! A main program's variables live to its end, past the checkers of leaks.
 end program fortran_attention_file
