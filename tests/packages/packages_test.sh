@@ -44,8 +44,12 @@ dpkg-deb --ctrl-tarfile "${deb[libattile1]}" | tar -xO ./triggers | grep -q ldco
 [[ "$(dpkg-deb -f "${deb[libattile1]}" Description)" == "attention and matrix multiplication: shared library"* ]] || fail "the summary is not the package's own"
 lib=$work/root/usr/$libdir
 [ ! -e "$lib/attile-1/libattile_backend_cpu.so" ] || [ -n "${deb[libattile1-backend-cpu]-}" ] || fail "the cpu backend is not in a package of its own"
-# With a folder behind it: a checkout in /attile is not named by /usr/include/attile/attile.h.
-if grep -rIl --fixed-strings -e "$build" -e "$source/core" -e "$source/include" -e "$source/backends" "$work/root"; then fail "files above name the place of the build"; fi
+leak=(--fixed-strings -e "$build" -e "$source")
+case ${source#/} in
+  */*) ;;
+  *) leak=(--extended-regexp -e "$build" -e "(^|[^[:alnum:]_./-])$source([^[:alnum:]_-]|\$)") ;; # /attile is also a part of /usr/include/attile
+esac
+if grep -rIl "${leak[@]}" "$work/root"; then fail "files above name the place of the build"; fi
 
 echo "== one runtime package alone: the reference backend runs, a plugin that is not installed is refused by name"
 dpkg-deb -x "${deb[libattile1]}" "$work/bare"
