@@ -128,7 +128,7 @@ int32_t HipDevice::read_properties() {
     int32_t status = check(runtime_.device_properties(&found, ordinal_), "reading the device's properties");
     if (status != ATTILE_OK) return status;
     simt::DeviceProperties &p = properties_;
-    std::snprintf(p.name, sizeof p.name, "%s", found.name);
+    std::snprintf(p.name, sizeof p.name, "%.*s", static_cast<int>(sizeof p.name) - 1, found.name);
     p.index = ordinal_;
     const Arch arch = arch_of(found.gcnArchName, found.major, found.minor);
     p.device_type = arch.is_amd ? ATTILE_DEVICE_ROCM : ATTILE_DEVICE_CUDA;

@@ -34,7 +34,7 @@ int32_t examine(int32_t device, const Runtime **found_runtime, int *device_count
         found->clear_error();
         return fail(ATTILE_ERROR_BACKEND_REFUSED, "HIP device %d: %s", device, found->error_string(read));
     }
-    std::snprintf(name, name_bytes, "%s", properties.name);
+    std::snprintf(name, name_bytes, "%.*s", static_cast<int>(name_bytes) - 1, properties.name);
     *found_runtime = found;
     return ATTILE_OK;
 }

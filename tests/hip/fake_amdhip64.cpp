@@ -45,9 +45,9 @@ hipError_t give(void *pointer) {
 extern "C" {
 
 // For the test.
-const char *fake_kernels() { return kernels_launched.c_str(); }
-int fake_modules() { return modules_loaded; }
-int fake_leaks() { return static_cast<int>(blocks.size()) + live_streams + live_events; }
+__attribute__((visibility("default"))) const char *fake_kernels() { return kernels_launched.c_str(); }
+__attribute__((visibility("default"))) int fake_modules() { return modules_loaded; }
+__attribute__((visibility("default"))) int fake_leaks() { return static_cast<int>(blocks.size()) + live_streams + live_events; }
 
 hipError_t hipInit(unsigned int) { return hipSuccess; }
 hipError_t hipGetDeviceCount(int *count) {
