@@ -202,53 +202,32 @@ int32_t CudaDevice::read_properties() {
 }
 
 int32_t CudaDevice::resources(const void *kernel, KernelResources *found) {
-    const std::lock_guard<std::mutex> lock(notes_lock_);
-    KernelNotes &notes = notes_[kernel];
-    if (!notes.has_resources) {
+    return notes_.resources(kernel, found, [&](KernelResources *read) {
         cudaFuncAttributes attributes;
         const int32_t status = check(cudaFuncGetAttributes(&attributes, kernel), "reading a kernel's resources");
         if (status != ATTILE_OK) return status;
-        notes.resources.registers = attributes.numRegs;
-        notes.resources.shared_static = static_cast<int32_t>(attributes.sharedSizeBytes);
-        notes.resources.local_bytes = static_cast<int32_t>(attributes.localSizeBytes);
-        notes.resources.max_threads = attributes.maxThreadsPerBlock;
-        notes.resources.binary_version = attributes.binaryVersion;
-        notes.has_resources = true;
-    }
-    *found = notes.resources;
-    return ATTILE_OK;
+        read->registers = attributes.numRegs;
+        read->shared_static = static_cast<int32_t>(attributes.sharedSizeBytes);
+        read->local_bytes = static_cast<int32_t>(attributes.localSizeBytes);
+        read->max_threads = attributes.maxThreadsPerBlock;
+        read->binary_version = attributes.binaryVersion;
+        return status;
+    });
 }
 
 int32_t CudaDevice::allow_shared(const void *kernel, std::size_t shared) {
-    // Static and dynamic shared memory count together; opting in a little early does no harm.
-    constexpr std::size_t kNoOptIn = 40 * 1024;
-    if (shared <= kNoOptIn) return ATTILE_OK;
-    const std::lock_guard<std::mutex> lock(notes_lock_);
-    KernelNotes &notes = notes_[kernel];
-    if (notes.shared_allowed >= shared) return ATTILE_OK;
-    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
-    if (error != cudaSuccess) return check(error, "opting in to shared memory");
-    notes.shared_allowed = shared;
-    return ATTILE_OK;
+    return notes_.allow_shared(kernel, shared, [&] {
+        return check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+                     "opting in to shared memory");
+    });
 }
 
 int32_t CudaDevice::occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) {
-    int32_t status = allow_shared(kernel, shared);
+    const int32_t status = allow_shared(kernel, shared);
     if (status != ATTILE_OK) return status;
-    const std::lock_guard<std::mutex> lock(notes_lock_);
-    KernelNotes &notes = notes_[kernel];
-    const uint64_t key = static_cast<uint64_t>(threads) << 32 | static_cast<uint64_t>(shared);
-    const auto known = notes.occupancy_of.find(key);
-    if (known != notes.occupancy_of.end()) {
-        *blocks_per_unit = known->second;
-        return ATTILE_OK;
-    }
-    int blocks = 0;
-    status = check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared), "asking for a kernel's occupancy");
-    if (status != ATTILE_OK) return status;
-    notes.occupancy_of[key] = blocks;
-    *blocks_per_unit = blocks;
-    return ATTILE_OK;
+    return notes_.occupancy(kernel, threads, shared, blocks_per_unit, [&](int *blocks) {
+        return check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared), "asking for a kernel's occupancy");
+    });
 }
 
 int32_t CudaDevice::launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) {

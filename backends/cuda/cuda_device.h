@@ -7,11 +7,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 
 #include "cuda_driver.h"
 #include "device.h"
+#include "host/kernel_notes.h"
 #include "host/stream_cache.h"
 
 namespace attile::cuda {
@@ -63,13 +62,6 @@ class CudaDevice final : public simt::Device {
     int32_t check(cudaError_t error, const char *what);
     int32_t allow_shared(const void *kernel, std::size_t shared);
 
-    struct KernelNotes {
-        KernelResources resources;
-        bool has_resources = false;
-        std::size_t shared_allowed = 0;                      // Dynamic shared memory opted into so far.
-        std::unordered_map<uint64_t, int32_t> occupancy_of;  // By threads and dynamic shared memory.
-    };
-
     const Driver &driver_;
     int ordinal_;
     CUdevice handle_ = 0;
@@ -77,8 +69,7 @@ class CudaDevice final : public simt::Device {
     cudaMemPool_t pool_ = nullptr;  // Or, where the driver has none:
     std::unique_ptr<simt::StreamCache> cache_;
     std::atomic<int> fault_{0};  // The error that the device will not recover from.
-    std::mutex notes_lock_;
-    std::unordered_map<const void *, KernelNotes> notes_;
+    simt::KernelNotes notes_;
 };
 
 }  // namespace attile::cuda

@@ -155,46 +155,22 @@ int32_t HipDevice::read_properties() {
 }
 
 int32_t HipDevice::resources(const void *kernel, KernelResources *found) {
-    const std::lock_guard<std::mutex> lock(notes_lock_);
-    KernelNotes &notes = notes_[kernel];
-    if (!notes.has_resources) {
-        const int32_t status = check(runtime_.kernel_resources(kernel, &notes.resources), "reading a kernel's resources");
-        if (status != ATTILE_OK) return status;
-        notes.has_resources = true;
-    }
-    *found = notes.resources;
-    return ATTILE_OK;
+    return notes_.resources(kernel, found, [&](KernelResources *read) {
+        return check(runtime_.kernel_resources(kernel, read), "reading a kernel's resources");
+    });
 }
 
 int32_t HipDevice::allow_shared(const void *kernel, std::size_t shared) {
-    // Static and dynamic shared memory count together; opting in a little early does no harm.
-    constexpr std::size_t kNoOptIn = 40 * 1024;
-    if (shared <= kNoOptIn) return ATTILE_OK;
-    const std::lock_guard<std::mutex> lock(notes_lock_);
-    KernelNotes &notes = notes_[kernel];
-    if (notes.shared_allowed >= shared) return ATTILE_OK;
-    const int32_t status = check(runtime_.kernel_allow_shared(kernel, shared), "opting in to shared memory");
-    if (status == ATTILE_OK) notes.shared_allowed = shared;
-    return status;
+    return notes_.allow_shared(kernel, shared,
+                               [&] { return check(runtime_.kernel_allow_shared(kernel, shared), "opting in to shared memory"); });
 }
 
 int32_t HipDevice::occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) {
-    int32_t status = allow_shared(kernel, shared);
+    const int32_t status = allow_shared(kernel, shared);
     if (status != ATTILE_OK) return status;
-    const std::lock_guard<std::mutex> lock(notes_lock_);
-    KernelNotes &notes = notes_[kernel];
-    const uint64_t key = static_cast<uint64_t>(threads) << 32 | static_cast<uint64_t>(shared);
-    const auto known = notes.occupancy_of.find(key);
-    if (known != notes.occupancy_of.end()) {
-        *blocks_per_unit = known->second;
-        return ATTILE_OK;
-    }
-    int blocks = 0;
-    status = check(runtime_.kernel_occupancy(kernel, threads, shared, &blocks), "asking for a kernel's occupancy");
-    if (status != ATTILE_OK) return status;
-    notes.occupancy_of[key] = blocks;
-    *blocks_per_unit = blocks;
-    return ATTILE_OK;
+    return notes_.occupancy(kernel, threads, shared, blocks_per_unit, [&](int *blocks) {
+        return check(runtime_.kernel_occupancy(kernel, threads, shared, blocks), "asking for a kernel's occupancy");
+    });
 }
 
 int32_t HipDevice::launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) {

@@ -5,11 +5,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 
 #include "device.h"
 #include "hip_runtime_table.h"
+#include "host/kernel_notes.h"
 #include "host/stream_cache.h"
 
 namespace attile::hip {
@@ -61,21 +60,13 @@ class HipDevice final : public simt::Device {
     int32_t check(hipError_t error, const char *what);
     int32_t allow_shared(const void *kernel, std::size_t shared);
 
-    struct KernelNotes {
-        KernelResources resources;
-        bool has_resources = false;
-        std::size_t shared_allowed = 0;                      // Dynamic shared memory opted into so far.
-        std::unordered_map<uint64_t, int32_t> occupancy_of;  // By threads and dynamic shared memory.
-    };
-
     const Runtime &runtime_;
     int ordinal_;
     bool is_started_ = false;
     bool has_page_faults_ = false;
     std::unique_ptr<simt::StreamCache> cache_;  // HIP's own pools are missing or slow in versions that old cards are left with.
     std::atomic<int> fault_{0};                 // The error that the device will not recover from.
-    std::mutex notes_lock_;
-    std::unordered_map<const void *, KernelNotes> notes_;
+    simt::KernelNotes notes_;
 };
 
 }  // namespace attile::hip
