@@ -9,6 +9,9 @@
 #include <string>
 
 #include "simt_status.h"
+#if defined(ATTILE_CUDA_HAS_SM90)
+#include "sm90/sm90_accelerator.h"
+#endif
 
 namespace attile::cuda {
 
@@ -96,7 +99,19 @@ int32_t CudaDevice::start(const void *probe_kernel) {
         return fail(ATTILE_ERROR_BACKEND_REFUSED, "CUDA device %d: this build has no code for it that the driver takes: %s", ordinal_,
                     cudaGetErrorString(error));
     }
-    return read_properties();
+    const int32_t status = read_properties();
+    if (status == ATTILE_OK) add_accelerator();
+    return status;
+}
+
+void CudaDevice::add_accelerator() {
+    const attile_host_v1 *const host = simt::host();
+    const char *const wanted = host != nullptr ? host->environment("ATTILE_CUDA_TENSOR_CORES") : nullptr;
+    if (wanted != nullptr && std::strcmp(wanted, "0") == 0) return;
+#if defined(ATTILE_CUDA_HAS_SM90)
+    if (properties_.capability == 90 && driver_.tensor_map_encode != nullptr)
+        accelerator_.reset(new (std::nothrow) sm90::Sm90Accelerator(driver_.tensor_map_encode));
+#endif
 }
 
 CudaDevice::~CudaDevice() {

@@ -54,6 +54,7 @@ const Driver *driver(std::string *reason) {
         dlclose(library);
         return nullptr;
     }
+    found.tensor_map_encode = dlsym(library, "cuTensorMapEncodeTiled");
     const CUresult started = found.init(0);
     if (started != CUDA_SUCCESS) {
         *reason = "the NVIDIA driver does not start: " + found.text(started);

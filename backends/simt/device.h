@@ -10,6 +10,8 @@
 
 namespace attile::simt {
 
+class Accelerator;  // host/accelerator.h
+
 using Stream = void *;  // The vendor's stream handle; nullptr is the default stream.
 using Event = void *;   // The vendor's event handle.
 
@@ -60,6 +62,8 @@ class Device {
   public:
     virtual ~Device() = default;
     const DeviceProperties &properties() const { return properties_; }
+    // Faster kernels for some problems; null where there are none. Lives as long as the device.
+    virtual Accelerator *accelerator() { return nullptr; }
 
     // Makes the device current on the calling thread, and puts back what was current before.
     // A device that failed refuses, unless only cleaning up.

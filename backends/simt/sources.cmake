@@ -31,6 +31,7 @@ set(ATTILE_SIMT_KERNEL_SOURCES
 )
 # Host code, for the C++ compiler.
 set(ATTILE_SIMT_HOST_SOURCES
+  host/accelerator.cpp
   host/host_team.cpp
   host/operations.cpp
   host/simt_context.cpp

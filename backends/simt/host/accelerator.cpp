@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an accelerator does with an operation it does not know.
+#include "accelerator.h"
+
+#include "simt_status.h"
+
+namespace attile::simt {
+
+int32_t Accelerator::query(Device &, const attile_gemm_problem &, attile_support &, bool &taken, Declined &) {
+    taken = false;
+    return ATTILE_OK;
+}
+
+int32_t Accelerator::query(Device &, const attile_attention_problem &, attile_support &, bool &taken, Declined &) {
+    taken = false;
+    return ATTILE_OK;
+}
+
+int32_t Accelerator::run(Device &, const attile_gemm_problem &, Workspace &, Stream) {
+    return fail(ATTILE_ERROR_INTERNAL, "gemm: run on an accelerator that declines it");
+}
+
+int32_t Accelerator::run(Device &, const attile_attention_problem &, Workspace &, Stream) {
+    return fail(ATTILE_ERROR_INTERNAL, "attention: run on an accelerator that declines it");
+}
+
+}  // namespace attile::simt
