@@ -202,7 +202,7 @@ TEST_F(CudaTest, InfoIsFilled) {
     attile_context_info info;
     attile_context_info_init(&info, sizeof info);
     ASSERT_EQ(attile_context_get_info(context, &info), ATTILE_OK);
-    EXPECT_STREQ(info.backend, "cuda");
+    EXPECT_EQ(info.backend, backend_under_test());
     EXPECT_EQ(std::strncmp(info.arch, "sm_", 3), 0);
     EXPECT_EQ(info.device_type, ATTILE_DEVICE_CUDA);
     EXPECT_EQ(info.lane_width, 32);
@@ -216,7 +216,8 @@ TEST_F(CudaTest, InfoIsFilled) {
 TEST_F(CudaTest, ADeviceThatIsNotThereIsRefused) {
     attile_context_options options;
     attile_context_options_init(&options, sizeof options);
-    options.backend = "cuda:99";
+    const std::string missing = backend_under_test() + ":99";
+    options.backend = missing.c_str();
     attile_context *none = nullptr;
     EXPECT_EQ(attile_context_create(&options, &none), ATTILE_ERROR_BACKEND_REFUSED);
     EXPECT_NE(last_error().find("99"), std::string::npos) << last_error();

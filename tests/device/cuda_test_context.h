@@ -18,10 +18,11 @@ inline std::string last_error() {
     return text;
 }
 
-// What ATTILE_TEST_BACKEND names, where it names one; "emulated" (tests/device/emulation) runs the kernels without a device.
+// What ATTILE_TEST_BACKEND names, if these tests can test it; else cuda. "emulated" (tests/device/emulation) runs the kernels without a
+// device, "hip" is the HIP backend built for HIP's NVIDIA platform.
 inline std::string backend_under_test() {
     const char *name = std::getenv("ATTILE_TEST_BACKEND");
-    return name != nullptr && std::strcmp(name, "emulated") == 0 ? name : "cuda";
+    return name != nullptr && (std::strcmp(name, "emulated") == 0 || std::strcmp(name, "hip") == 0) ? name : "cuda";
 }
 
 class CudaTest : public testing::Test {
