@@ -10,6 +10,7 @@
 
 #include "cuda_driver.h"
 #include "device.h"
+#include "host/accelerator.h"
 #include "host/kernel_notes.h"
 #include "host/stream_cache.h"
 
