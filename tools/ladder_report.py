@@ -65,7 +65,7 @@ def draw(run, folder):
     try:
         import ladder_plot
     except ImportError as error:
-        print(f"no pictures: {error}; Matplotlib draws them (Debian: python3-matplotlib)")
+        print(f"no pictures: {error}; Matplotlib draws them, and tools/setup plots installs it")
         return []
     return ladder_plot.draw(run, folder)
 
