@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/ladder.md, from the steps' own words and the committed runs. The same files give the same page."""
+"""docs/ladder.md, from the steps' own words, the committed runs and the answers of `attile explain`. The same files give the same page."""
 import json
 import os
 import re
 
-from ladder_steps import (LADDERS, before, code_text, intensity, rate_text, read_steps, share_of_roof, time_text, timed)
+from ladder_steps import (LADDERS, before, code_text, intensity, rate_text, read_questions, read_steps, share_of_roof, time_text, timed)
 
 PROBLEMS = {
     "gemm": ("GEMM", "C = A B in float32, row-major, 4096 by 4096 by 4096, 137 GFLOP. Share of the roof: of the device's peak of float32 multiply-adds."),
@@ -28,6 +28,20 @@ def load(root, name):
 
 def committed_run(root):
     return load(root, "h200.json")
+
+
+def read_answers(root):
+    path = os.path.join(root, "docs", "ladder", "questions.txt")
+    return read_questions(path) if os.path.exists(path) else []
+
+
+def answers_text(questions, place):
+    """What `attile explain` answers to the questions of this place."""
+    lines = []
+    for where, words, command, answer in questions:
+        if where == place:
+            lines += [words, "", "```console", f"$ {command}", answer, "```", ""]
+    return lines
 
 
 def find(run, step, shape):
@@ -135,12 +149,12 @@ def step_text(step, steps, run):
 
 
 def page(root):
-    steps = read_steps(os.path.join(root, "examples", "ladder"))
+    steps, questions = read_steps(os.path.join(root, "examples", "ladder")), read_answers(root)
     run, other, old = committed_run(root), load(root, "h200-compute_61.json"), load(root, "gtx1080.json")
-    lines = ["# The ladder {#ladder}", "", "<!-- Made by tools/ladder --write-docs from examples/ladder and docs/ladder/*.json. Do not edit. -->", "",
+    lines = ["# The ladder {#ladder}", "", "<!-- Made by tools/ladder --write-docs from examples/ladder and docs/ladder. Do not edit. -->", "",
              "From naive to fast in small steps, each a plain CUDA program with one idea: GEMM, reduction, attention, memory. The last step of each is the "
-             "library's own kernel. Climb it on your own GPU, from Pascal on:", "", "```sh", "tools/ladder                          # build, check against float64, time, print the table, draw the rooflines",
-             "tools/ladder --filter gemm/           # one ladder", "nvcc -std=c++17 -arch=sm_61 examples/ladder/gemm_01_naive.cu && ./a.out       # one step by itself", "```", "",
+             "library's own kernel. Climb it on your own GPU, from Pascal on:", "", "```sh", "tools/ladder                          # build, check against float64, time, print the table, draw the rooflines (tools/setup plots)",
+             "tools/ladder --filter gemm/           # one ladder", "attile explain tiling --n 4096 --tile 32     # the arithmetic of a step; more at the end of this page", "nvcc -std=c++17 -arch=sm_61 examples/ladder/gemm_01_naive.cu && ./a.out       # one step by itself", "```", "",
              "- **Checked.** Every step runs small and ragged sizes in full, and the timed size in samples, against float64; NaN never passes, outputs start as NaN. "
              "Without a GPU `ctest -R ladder` runs the same kernels on the host.",
              "- **FLOP/B** is arithmetic intensity as the kernel's threads ask for it: FLOP over the bytes that they request from global memory, by design. Caches answer part of "
@@ -168,7 +182,13 @@ def page(root):
             if ladder == "attention":
                 lines += attention_tables(own, run, old)
         for step in own:
-            lines += step_text(step, own, run)
+            lines += step_text(step, own, run) + answers_text(questions, f"{ladder} {step['order']}")
             if ladder == "memory":
                 lines += memory_table(step, run)
+    asked = answers_text(questions, "textbook")
+    if asked:
+        lines += ["## The textbook's questions", "", "`attile explain` asks them of the library's own kernels: `attile explain gemm 4096 4096 4096` says what the kernel chosen here reads of global "
+                  "memory with its tile and without one, what limits the blocks on a multiprocessor, and which roof binds. With numbers instead of an operation it answers exercises, here some of "
+                  "Kirk and Hwu, *Programming Massively Parallel Processors*. Plain numbers are those of the book. A device allocates registers to whole warps and in multiples of 256, from each "
+                  "partition of a multiprocessor apart, and shared memory in multiples of 128 or 256 bytes; `--capability` adds what that changes.", ""] + asked
     return "\n".join(lines).rstrip("\n") + "\n"

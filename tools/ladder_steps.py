@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import re
+import textwrap
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 LADDERS = ["gemm", "reduction", "attention", "memory"]
@@ -35,6 +36,33 @@ def read_steps(folder=os.path.join(ROOT, "examples", "ladder")):
             if missing:
                 raise SystemExit(f"{path}: the head does not say {', '.join(missing)}")
     return sorted(steps, key=lambda s: (LADDERS.index(s["ladder"]), s["order"]))
+
+
+def read_questions(path):
+    """Questions to `attile explain` with its answers, as (place, words, command, answer): the place is a step, "gemm 4", or "textbook". In the file
+    a place and the words are comments, a command begins with "$ ", and its answer follows to the next comment or command."""
+    questions, head, command, answer = [], [], None, []
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().split("\n") + ["# end"]
+    for line in lines:
+        if command and line.startswith(("# ", "$ ")):
+            questions.append((head[0], " ".join(head[1:]), command, "\n".join(answer).strip("\n")))
+            head, command, answer = [], None, []
+        if line.startswith("# "):
+            head.append(line[2:])
+        elif line.startswith("$ "):
+            command = line[2:]
+        elif command:
+            answer.append(line)
+    return questions
+
+
+def write_questions(path, questions):
+    """What read_questions() reads."""
+    with open(path, "w", encoding="utf-8") as file:
+        for place, words, command, answer in questions:
+            lines = [f"# {place}"] + [f"# {line}" for line in textwrap.wrap(words, 150)] + [f"$ {command}", answer]
+            file.write("\n".join(lines) + "\n")
 
 
 def parse_lines(path):

@@ -71,6 +71,14 @@ class Report(unittest.TestCase):
             device, rows = ladder_steps.parse_lines(path)
             self.assertEqual((device, len(rows)), (DEVICE, 1))
 
+    def test_questions_are_read_as_they_are_written(self):
+        questions = [("gemm 3", "Words, " * 40 + "end.", "attile explain tiling --n 1 --tile 1", "a  1\n\nb  2"), ("textbook", "More:", "attile explain x", "y")]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "questions.txt")
+            ladder_steps.write_questions(path, questions)
+            self.assertEqual(ladder_steps.read_questions(path), questions)
+        self.assertEqual(ladder_page.answers_text(questions, "textbook"), ["More:", "", "```console", "$ attile explain x", "y", "```", ""])
+
     def make_page(self, runs):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(os.path.join(ROOT, "examples", "ladder"), os.path.join(folder, "examples", "ladder"))

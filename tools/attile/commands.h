@@ -66,4 +66,30 @@ struct ExplainOptions {
 };
 int run_explain(const ExplainOptions &options);
 
+// attile explain occupancy, roofline and tiling: the same arithmetic, of numbers that the user gives.
+struct OccupancyOptions {
+    int64_t threads = 0;    // A block.
+    int64_t registers = 0;  // A thread; 0: not given, as below.
+    uint64_t shared = 0;    // A block, in bytes.
+    std::string capability;
+    int64_t unit_threads = 0, unit_blocks = 0;  // 0: the capability's, or no limit.
+    uint64_t unit_registers = 0, unit_shared = 0;
+};
+int run_occupancy(const OccupancyOptions &options);
+
+struct RooflineOptions {
+    double flops = 0, bytes = 0;
+    double peak_flops = 0, bandwidth = 0;  // 0: those of the backend's device.
+    std::string backend;
+};
+int run_roofline(const RooflineOptions &options);
+
+struct TilingOptions {
+    int64_t m = 0, n = 0, k = 0;  // 0: as n.
+    std::vector<int64_t> tile;    // One or two extents.
+    int64_t element_bytes = 4;
+    double peak_flops = 0, bandwidth = 0;  // 0: not reckoned with.
+};
+int run_tiling(const TilingOptions &options);
+
 }  // namespace attile::cli

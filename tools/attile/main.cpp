@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attile program: what its command line looks like. The work is in command_*.cpp. Exit codes: 0 done, 1 failed, 2 a wrong command line.
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <new>
@@ -13,6 +15,16 @@ namespace attile::cli {
 namespace {
 
 using Command = std::function<int()>;
+
+// CLI11's own says what the largest double is, digit by digit.
+const CLI::Validator kPositive(
+    [](const std::string &word) {
+        char *end = nullptr;
+        const double value = std::strtod(word.c_str(), &end);
+        const bool fits = end != word.c_str() && *end == '\0' && value > 0 && std::isfinite(value);
+        return fits ? std::string() : "'" + word + "' is not a number above 0";
+    },
+    "");
 
 void add_backend(CLI::App *command, std::string &backend) {
     command->add_option("--backend", backend, "Backend or list of them, as in ATTILE_BACKEND, e.g. cuda:1 or cuda,cpu")->type_name("NAME");
@@ -85,7 +97,7 @@ void add_bench(CLI::App &app, Command &chosen) {
         ->type_name("SIZE");
     command
         ->add_option("--seconds", options->seconds, "Most seconds a case may take; cases expected to take longer are left out; default 1")
-        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+        ->check(kPositive)
         ->type_name("S");
     command->add_option("--json", options->json, "Write the results to a file as well")->type_name("FILE");
     command->add_flag("--list", options->list, "Print the ids and run nothing");
@@ -93,37 +105,106 @@ void add_bench(CLI::App &app, Command &chosen) {
     command->callback([options, &chosen] { chosen = [options] { return run_bench(*options); }; });
 }
 
+const CLI::Validator kExtent = CLI::Range(int64_t{1}, int64_t{1} << 30).description("");
+
+void add_roofs(CLI::App *command, const char *peak_names, double &peak_flops, const char *bandwidth_names, double &bandwidth,
+               const char *otherwise) {
+    command->add_option(peak_names, peak_flops, std::string("The device's peak in FLOP/s, e.g. 9.3e12; ") + otherwise)
+        ->check(kPositive)
+        ->type_name("R");
+    command->add_option(bandwidth_names, bandwidth, std::string("Its memory's bandwidth in B/s, e.g. 732e9; ") + otherwise)
+        ->check(kPositive)
+        ->type_name("R");
+}
+
+void add_occupancy(CLI::App *explain, Command &chosen) {
+    auto options = std::make_shared<OccupancyOptions>();
+    CLI::App *command = explain->add_subcommand("occupancy", "How many blocks a multiprocessor holds, and what limits them");
+    const auto size = CLI::AsSizeValue(false).description("");
+    command->add_option("--threads", options->threads, "Threads a block")->required()->check(kExtent)->type_name("N");
+    command->add_option("--registers", options->registers, "Registers a thread")->check(kExtent)->type_name("N");
+    command->add_option("--shared", options->shared, "Shared memory a block, e.g. 4096 or 4KB")
+        ->transform(size)
+        ->check(CLI::Range(0, 1 << 30).description(""))
+        ->type_name("SIZE");
+    command
+        ->add_option("--capability", options->capability,
+                     "Compute capability, e.g. 6.1: what its multiprocessor holds, and in what units it allocates")
+        ->type_name("C");
+    command->add_option("--sm-threads", options->unit_threads, "Threads a multiprocessor holds")->check(kExtent)->type_name("N");
+    command->add_option("--sm-blocks", options->unit_blocks, "Blocks it holds")->check(kExtent)->type_name("N");
+    command->add_option("--sm-registers", options->unit_registers, "Registers it has, e.g. 65536 or 64K")
+        ->transform(size)
+        ->check(kExtent)
+        ->type_name("N");
+    command->add_option("--sm-shared", options->unit_shared, "Shared memory it has, e.g. 98304 or 96KB")
+        ->transform(size)
+        ->check(kExtent)
+        ->type_name("SIZE");
+    command->callback([options, &chosen] { chosen = [options] { return run_occupancy(*options); }; });
+}
+
+void add_roofline(CLI::App *explain, Command &chosen) {
+    auto options = std::make_shared<RooflineOptions>();
+    CLI::App *command = explain->add_subcommand("roofline", "Whether arithmetic or memory binds so much work");
+    command->add_option("--flop", options->flops, "Operations, of a thread or of all of them")
+        ->required()
+        ->check(kPositive)
+        ->type_name("N");
+    command->add_option("--bytes", options->bytes, "Bytes of memory traffic for them")->required()->check(kPositive)->type_name("N");
+    add_roofs(command, "--flops", options->peak_flops, "--bandwidth", options->bandwidth, "default: the backend's");
+    add_backend(command, options->backend);
+    command->callback([options, &chosen] { chosen = [options] { return run_roofline(*options); }; });
+}
+
+void add_tiling(CLI::App *explain, Command &chosen) {
+    auto options = std::make_shared<TilingOptions>();
+    CLI::App *command = explain->add_subcommand("tiling", "What a matrix product reads of global memory with and without tiles");
+    command->add_option("--n", options->n, "Columns of the product")->required()->check(kExtent)->type_name("N");
+    command->add_option("--m", options->m, "Rows of the product; default N")->check(kExtent)->type_name("M");
+    command->add_option("--k", options->k, "Depth of the product; default N")->check(kExtent)->type_name("K");
+    command->add_option("--tile", options->tile, "Rows and columns that a block makes; one number for a square")
+        ->required()
+        ->expected(1, 2)
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
+        ->type_name("T");
+    command->add_option("--element-bytes", options->element_bytes, "Bytes of an element; default 4")
+        ->check(CLI::Range(1, 16).description(""))
+        ->type_name("B");
+    add_roofs(command, "--flops", options->peak_flops, "--bandwidth", options->bandwidth, "default: not reckoned with");
+    command->callback([options, &chosen] { chosen = [options] { return run_tiling(*options); }; });
+}
+
 void add_explain(CLI::App &app, Command &chosen) {
     auto options = std::make_shared<ExplainOptions>();
     CLI::App *command = app.add_subcommand("explain", "What bounds an operation on the device, and the kernel chosen for it");
+    add_occupancy(command, chosen);
+    add_roofline(command, chosen);
+    add_tiling(command, chosen);
     command->add_option("OP", options->operation, "gemm, attention, attention_backward, attention_merge, reduce or softmax")
-        ->required()
         ->check(CLI::IsMember({"gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"}).description(""))
         ->type_name("OP");
     command
         ->add_option("SHAPE", options->shape,
                      "gemm: M N K; attention: BATCH HEADS LEN HEAD_DIM; attention_merge: BATCH HEADS LEN HEAD_DIM PARTS; "
                      "reduce and softmax: ROWS COLUMNS, over the columns")
-        ->required()
         ->type_name("N");
     command->add_option("--dtype", options->dtype, "f32, f64, f16 or bf16; default f32")
         ->check(CLI::IsMember({"f32", "f64", "f16", "bf16"}).description(""))
         ->type_name("TYPE");
-    command->add_option("--batch", options->batch, "gemm: that many products")
-        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
-        ->type_name("N");
+    command->add_option("--batch", options->batch, "gemm: that many products")->check(kPositive)->type_name("N");
     command->add_option("--heads-kv", options->heads_kv, "attention: key heads, where they are fewer than query heads")->type_name("N");
     command->add_option("--len-k", options->len_k, "attention: keys, where they are not as many as rows")->type_name("N");
     command->add_flag("--causal", options->causal, "attention: the last row sees every key, each one above one less");
     add_backend(command, options->backend);
     add_threads(command, options->threads);
-    command->add_option("--device-peak-flops", options->peak_flops, "Reckon with this peak instead of the device's, in FLOP/s, e.g. 9.3e12")
-        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
-        ->type_name("R");
-    command->add_option("--device-bandwidth", options->bandwidth, "Reckon with this bandwidth instead of the device's, in B/s, e.g. 732e9")
-        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
-        ->type_name("R");
-    command->callback([options, &chosen] { chosen = [options] { return run_explain(*options); }; });
+    add_roofs(command, "--device-peak-flops", options->peak_flops, "--device-bandwidth", options->bandwidth, "default: the backend's");
+    command->callback([command, options, &chosen] {
+        if (!command->get_subcommands().empty()) return;
+        if (options->operation.empty()) throw CLI::RequiredError("OP");  // Only of a call without a question.
+        if (options->shape.empty()) throw CLI::RequiredError("SHAPE");
+        chosen = [options] { return run_explain(*options); };
+    });
 }
 
 int run(int argc, char **argv) {
@@ -152,9 +233,10 @@ int run(int argc, char **argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError &problem) {
         if (problem.get_exit_code() == 0) return app.exit(problem);  // --help, --version
-        const auto commands = app.get_subcommands();
-        std::fprintf(stderr, "attile: %s (see attile %s--help)\n", problem.what(),
-                     commands.empty() ? "" : (commands[0]->get_name() + " ").c_str());
+        std::string names;
+        for (auto commands = app.get_subcommands(); !commands.empty(); commands = commands[0]->get_subcommands())
+            names += commands[0]->get_name() + " ";
+        std::fprintf(stderr, "attile: %s (see attile %s--help)\n", problem.what(), names.c_str());
         return 2;
     }
     return chosen();
