@@ -92,13 +92,35 @@ TEST(OccupancyModelTest, WhatRoundingUpCosts) {
     EXPECT_DOUBLE_EQ(occupancy({100, 0, 0}, unit, pascal).share, 1);
 }
 
-// What cudaOccupancyMaxActiveBlocksPerMultiprocessor answered on an H200 (docs/ladder/h200.json, memory 4).
+// What cudaOccupancyMaxActiveBlocksPerMultiprocessor answered on an H200, of the ladder's step memory 4 and of the library's kernels.
 TEST(OccupancyModelTest, AsMeasuredOnAnH200) {
-    for (const auto &[registers, blocks] : {std::pair<int64_t, int64_t>{109, 2}, {64, 4}, {32, 8}}) {
-        const Occupancy found = occupancy({256, registers, 0}, unit_limits(90).value(), allocation_units(90).value());
-        EXPECT_EQ(found.blocks, blocks) << registers << " registers";
-        EXPECT_DOUBLE_EQ(found.share, static_cast<double>(blocks) / 8);
+    struct Measured {
+        BlockNeeds block;
+        int64_t blocks;
+    };
+    const Measured measured[] = {
+        {{256, 109, 0}, 2},       // bounds(256, 1)
+        {{256, 64, 0}, 4},        // bounds(256, 4)
+        {{256, 32, 0}, 8},        // bounds(256, 8)
+        {{256, 128, 16640}, 2},   // gemm, 128x128x8
+        {{128, 124, 12544}, 4},   // gemm, 64x128x8
+        {{32, 115, 4632}, 16},    // gemm, 32x32x8: 17 in plain numbers
+        {{512, 115, 32768}, 1},   // gemm, skinny
+        {{128, 154, 16920}, 3},   // gemm, f64
+        {{384, 168, 230464}, 1},  // gemm, f16
+        {{128, 250, 49152}, 2},   // attention, head dimension 64
+        {{64, 238, 24576}, 4},    // attention, 32, short
+        {{128, 168, 45312}, 3},   // attention, 128
+        {{512, 128, 181760}, 1},  // attention, bf16
+        {{256, 170, 16640}, 1},   // decoding
+        {{256, 63, 32}, 4},       // reduce
+        {{256, 72, 0}, 3},        // softmax
+    };
+    for (const Measured &one : measured) {
+        const Occupancy found = occupancy(one.block, unit_limits(90).value(), allocation_units(90).value());
+        EXPECT_EQ(found.blocks, one.blocks) << one.block.threads << " threads, " << one.block.registers << " registers";
     }
+    EXPECT_EQ(occupancy({32, 115, 4632}, unit_limits(90).value()).blocks, 17);
 }
 
 TEST(OccupancyModelTest, Edges) {
