@@ -30,11 +30,11 @@ inline constexpr bool kCanAccelerate = std::is_same_v<Problem, attile_gemm_probl
 
 bool has_unknown_address(const attile_operand &x) { return x.dtype != 0 && x.data == nullptr; }
 // Of the operands whose alignment may decide between the paths: does a query not say where they are?
-bool has_unknown_addresses(const attile_gemm_problem &p) {
+[[maybe_unused]] bool has_unknown_addresses(const attile_gemm_problem &p) {
     return has_unknown_address(p.a) || has_unknown_address(p.b) || has_unknown_address(p.c) || has_unknown_address(p.d) ||
            has_unknown_address(p.bias);
 }
-bool has_unknown_addresses(const attile_attention_problem &p) {
+[[maybe_unused]] bool has_unknown_addresses(const attile_attention_problem &p) {
     return has_unknown_address(p.q) || has_unknown_address(p.k) || has_unknown_address(p.v) || has_unknown_address(p.o);
 }
 
