@@ -30,8 +30,8 @@ namespace attile::simt {
 inline constexpr int kLanes = 32;
 
 // Number of this thread within its lane group, and of the group within a block of one dimension.
-ATTILE_LANE_FN int lane_index() { return static_cast<int>(threadIdx.x) % kLanes; }
-ATTILE_LANE_FN int lane_group_index() { return static_cast<int>(threadIdx.x) / kLanes; }
+ATTILE_LANE_FN int lane_index() { return static_cast<int>(threadIdx.x % kLanes); }
+ATTILE_LANE_FN int lane_group_index() { return static_cast<int>(threadIdx.x / kLanes); }
 
 // Orders the group's shared-memory accesses: what lanes wrote before is seen by all after. Costs no block barrier.
 ATTILE_LANE_FN void lane_sync() {
@@ -51,6 +51,17 @@ ATTILE_LANE_FN void schedule_fence() {
     __builtin_amdgcn_sched_barrier(0);
 #endif
     asm volatile("" ::: "memory");
+#endif
+}
+
+// The barrier of a block of kThreads threads, counted: lane groups may stand at different barriers of the program, as long as every group
+// passes as many. (__syncthreads() promises less: there all threads must have come to the same one.)
+template <int kThreads>
+ATTILE_LANE_FN void block_sync_counted() {
+#if defined(ATTILE_SIMT_HIP) || defined(ATTILE_SIMT_EMULATED)
+    __syncthreads();  // AMD's barrier counts waves.
+#else
+    asm volatile("bar.sync 0, %0;" ::"n"(kThreads) : "memory");
 #endif
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel/attention_configs.h"
-#include "kernel/attention_tile.cuh"
+#include "kernel/attention_instances.cuh"
 
 namespace attile::simt {
 

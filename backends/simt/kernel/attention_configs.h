@@ -4,6 +4,7 @@
 // A lane owns kRows x kKeys of S and kRows x kCols of O; a group kLaneCols lane columns of them.
 #pragma once
 
+#include "tile/attention_block.h"
 #include "tile/attention_lanes.h"
 
 namespace attile::simt {
@@ -11,9 +12,9 @@ namespace attile::simt {
 struct AttentionBase {
     static constexpr int kRows = 8;  // Of a lane; also kKeys of S and kCols of O.
     static constexpr int kThreads = 128;
-    static constexpr Walk kWalk = Walk::kAlongColumns;
-    static constexpr bool kFewRegisters = false;  // Keep references in shared memory, compute anew what is cheap.
-    static constexpr bool kTileSums = true;       // Sum a tile's probabilities before they join the row: accurate at any length.
+    // Keep references in shared memory, subtract them after the product instead of starting from them, compute anew what is cheap.
+    static constexpr bool kFewRegisters = false;
+    static constexpr bool kTileSums = true;  // Sum a tile's probabilities before they join the row: accurate at any length.
 };
 
 // Four lane columns: up to 32 columns of V. 64 rows a lane group.
@@ -39,7 +40,12 @@ struct Attention48 : Attention64 {
 struct Attention40 : Attention64 {
     static constexpr int kCols = 5, kDepth = 48;
 };
-// The same with half the keys, whose scores leave registers for what modifies them.
+// Half the keys, so that three blocks fit a unit: for grids that fill many waves of them.
+struct Attention64Dense : Attention64 {
+    static constexpr int kKeys = 4, kChunksAtOnce = 2, kChunkKeys = 8, kStripsAtOnce = 2, kBlocksPerUnit = 3;
+    static constexpr bool kFewRegisters = true, kTileSums = false;
+};
+// Half the keys, whose scores leave registers for what modifies them.
 template <class Lean>
 struct HalfKeys : Lean {
     static constexpr int kKeys = 4;
@@ -69,5 +75,22 @@ struct Attention256 : AttentionBase {
 struct Attention192 : Attention256 {
     static constexpr int kCols = 12, kDepth = 192;
 };
+
+// The order of fragment loads and multiplications: whichever gives ptxas the allocation with the fewest three-register fetches and bank
+// conflicts, counted in sm_90 code made from compute_61 PTX. It means nothing else.
+template <Walk kScore, Walk kOut, bool kQueries, bool kProbabilities>
+struct AttentionOrderOf {
+    static constexpr Walk kScoreWalk = kScore, kOutWalk = kOut;
+    static constexpr bool kQueriesFirst = kQueries, kProbabilitiesFirst = kProbabilities;
+};
+#if defined(ATTILE_ORDER)
+#define ATTILE_ORDER_WALK(bit) ((ATTILE_ORDER) >> (bit)&1 ? Walk::kAlongRows : Walk::kAlongColumns)
+template <class C, AttentionKind kKind>
+struct AttentionOrder
+    : AttentionOrderOf<ATTILE_ORDER_WALK(0), ATTILE_ORDER_WALK(1), (ATTILE_ORDER >> 2 & 1) != 0, (ATTILE_ORDER >> 3 & 1) != 0> {};
+#else
+template <class C, AttentionKind kKind>
+struct AttentionOrder : AttentionOrderOf<Walk::kAlongColumns, Walk::kAlongColumns, false, false> {};
+#endif
 
 }  // namespace attile::simt

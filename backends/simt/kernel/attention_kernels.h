@@ -13,21 +13,22 @@ struct AttentionTile {
     int32_t rows, keys, threads;  // Of a block: rows of Q by keys.
 };
 
-// A pair of instances of the tile kernel.
+// Instances of the tile kernel, one of each AttentionKind; null where another configuration serves. Plain and masked ones want K and V as
+// float rows of whole 16-byte vectors.
 struct AttentionTileKernel {
     const char *name;
-    AttentionTile lean;      // Mask, window, lengths; K and V as float rows of whole 16-byte vectors.
-    AttentionTile modified;  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and float rows at any address.
-    int32_t cols;            // Most columns of V.
-    int32_t depth;           // Most columns of Q and K.
-    int32_t depth_step;      // Columns of Q and K are rounded up to a multiple of this.
-    double share;            // Of the multiply-add roof, measured on a full device at long sequences.
+    AttentionTile plain, masked, modified;
+    int32_t cols;        // Most columns of V.
+    int32_t depth;       // Most columns of Q and K.
+    int32_t depth_step;  // Columns of Q and K are rounded up to a multiple of this.
+    double share;        // Of the multiply-add roof, measured on a full device at long sequences.
 };
 
 AttentionTileKernel attention_cols32();
 AttentionTileKernel attention_cols32_short();
 AttentionTileKernel attention_cols40();
 AttentionTileKernel attention_cols48();
+AttentionTileKernel attention_cols64_dense();
 AttentionTileKernel attention_cols64();
 AttentionTileKernel attention_cols80();
 AttentionTileKernel attention_cols96();

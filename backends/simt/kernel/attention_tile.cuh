@@ -17,19 +17,24 @@ inline constexpr float kRescaleAbove = 16.0f;
 // Scores this far above a reference of larger magnitude than theirs were rounded as numbers of that magnitude: they are computed anew.
 inline constexpr float kAnewAbove = 8.0f;
 
-template <class C, bool kModifiers>
-__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPerUnit) attention_tile_kernel(const AttentionParams p) {
+template <class C, AttentionKind kKind>
+__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModified ? 2 : C::kBlocksPerUnit)
+    attention_tile_kernel(const AttentionParams p) {
+    constexpr bool kPlain = kKind == AttentionKind::kPlain, kModifiers = kKind == AttentionKind::kModified;
     using Shape = AttentionShape<C>;
     using Lanes = typename Shape::Lanes;
     using Keys = KeyChunk<C>;
     using Values = ValueChunk<C>;
     using Columns = LaneColumns<C>;
+    using Order = AttentionOrder<C, kKind>;
     constexpr int kRows = C::kRows, kKeys = C::kKeys, kCols = C::kCols;
+    // Does the product start from the rows' references, or are they subtracted from what it gives?
+    constexpr bool kStartsFromReference = !kModifiers && !C::kFewRegisters, kSubtracts = !kModifiers && C::kFewRegisters;
     constexpr int kBlockRows = Shape::kBlockRows, kBlockKeys = Shape::kBlockKeys, kGroupRows = Lanes::kGroupRows;
     alignas(16) __shared__ float shared[Shape::kSharedFloats];
 
     // ---- What this block does.
-    const AttentionBlock block(p, kBlockRows);
+    const AttentionBlock block(p, kBlockRows, AttentionKindTag<kKind>{});
     if (block.first_row >= block.rows) return;
     // ---- Where things lie in shared memory, in floats.
     const int lane_row = Lanes::lane_row(lane_index()), lane_col = Lanes::lane_col(lane_index());
@@ -38,8 +43,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
     int strip = Shape::kQueries + 2 * Shape::kChunk + lane_group_index() * 2 * Shape::kStrip;  // [kLaneCols keys][kGroupRows]
 
     // ---- K and V. The next chunk is on its way while the current one is worked on.
-    KeyStream<C, kModifiers> keys(KeyRows<kModifiers>(p, block, p.k, p.head_dim));
-    ValueStream<C, kModifiers> values(KeyRows<kModifiers>(p, block, p.v, p.head_dim_v));
+    KeyStream<C, kKind> keys(KeyRows<kKind>(p, block, p.k, p.head_dim));
+    ValueStream<C, kKind> values(KeyRows<kKind>(p, block, p.v, p.head_dim_v));
     Quad stage[Shape::kParts];
     // Yes-or-no state in one register. The low bits are rows that have not seen a key yet: their reference means nothing.
     constexpr uint32_t kUnset = (1u << kRows) - 1, kMasked = 1u << 8, kNoRows = 1u << 9;
@@ -143,7 +148,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
 
     // The tile's scores from other references, without K in shared memory. Hardly ever needed, and then once or twice in a row's life.
     const auto score_anew = [&](int first_key, const float(&minus)[kRows]) {
-        const KeyRows<kModifiers> rows(p, AttentionBlock(p, kBlockRows), p.k, p.head_dim);
+        const KeyRows<kKind> rows(p, AttentionBlock(p, kBlockRows, AttentionKindTag<kKind>{}), p.k, p.head_dim);
 #pragma unroll
         for (int i = 0; i < kRows; ++i)
 #pragma unroll
@@ -170,7 +175,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
     }
     set_references({});
     state |= kUnset;
-    int tile = TilePhases(p, block, kBlockRows, kBlockKeys).first, phase_end = tile;
+    int tile = block.place.split * p.split_tiles, phase_end = min(block.entry.len_k / kBlockKeys, tile + p.split_tiles);
+    if (!kPlain) phase_end = tile = TilePhases(p, block, kBlockRows, kBlockKeys).first;
     // The first chunk of K of a tile, on its way and then in place.
     const auto fetch = [&](int first_key) {
         keys.seek(first_key);
@@ -178,7 +184,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
     };
     const auto start = [&] {
         every(Keys::kLoads, [&](int part) { store_keys(part, buffer); });
-        __syncthreads();
+        block_sync_counted<C::kThreads>();
         every(kPiecesA, [&](int piece) { take_query(0, piece, query_at); });
         every(kKeyPieces, [&](int piece) { take_key(0, piece, 0); });
     };
@@ -190,6 +196,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
 #pragma unroll 1
     for (;; ++tile) {
         if (tile == phase_end) {
+            if (kPlain) break;
             // A new phase: as many tiles as every row sees all of, or the others before or after them.
             const TilePhases phases(p, AttentionBlock(p, kBlockRows), kBlockRows, kBlockKeys);
             if (tile >= phases.end) break;
@@ -197,9 +204,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
             phase_end = phases.phase_end(tile);
         }
         const int first_key = tile * kBlockKeys;
-        if ((state & (kMasked | kNoRows)) != 0) {
+        if (!kPlain && (state & (kMasked | kNoRows)) != 0) {
             const AttentionBlock again(p, kBlockRows);
-            const int group_row = again.first_row + fresh(static_cast<int>(threadIdx.x)) / kLanes * kGroupRows;
+            const int group_row = again.first_row + static_cast<int>(fresh_thread() / kLanes) * kGroupRows;
             if (group_row >= again.rows || first_key >= again.range(p, group_row + kGroupRows - 1).high ||
                 first_key + kBlockKeys <= again.range(p, group_row).low) {
                 // None of the group's rows sees any of these keys: only help to move them. The barriers match those below one by one.
@@ -211,7 +218,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
                         load_keys(part, chunk * C::kChunkDepth);
                         store_keys(part, buffer);
                     }
-                    __syncthreads();
+                    block_sync_counted<C::kThreads>();
                 }
 #pragma unroll 1
                 for (int key = 0; key < kBlockKeys; key += C::kChunkKeys) {
@@ -221,7 +228,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
                         load_values(part, first_key + key);
                         store_values(part, buffer);
                     }
-                    __syncthreads();
+                    block_sync_counted<C::kThreads>();
                 }
                 buffer ^= Shape::kChunk;
                 fetch(first_key + kBlockKeys);
@@ -231,12 +238,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
         }
 
         // ---- S = Q K^T, above the rows' references.
-        float minus_reference[kRows];
-        get_references(minus_reference);
 #pragma unroll
         for (int i = 0; i < kRows; ++i)
 #pragma unroll
-            for (int j = 0; j < kKeys; ++j) score[i][j] = kModifiers ? 0.0f : minus_reference[i];
+            for (int j = 0; j < kKeys; ++j) score[i][j] = kStartsFromReference ? kept_reference[i] : 0.0f;
         int query = query_at;
 #pragma unroll 1
         for (int chunk = 0; chunk < depth_chunks; chunk += C::kChunksAtOnce) {
@@ -262,15 +267,15 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
                     if (chunk_ends) {
                         every(Shape::kParts, store_part);
                         buffer ^= Shape::kChunk;
-                        __syncthreads();
+                        block_sync_counted<C::kThreads>();
                     }
-                    if (chunk_ends && last) {
-                        every(kValuePieces, [&](int piece) { take_value(next, piece, 0); });
-                    } else {
+                    if (!(chunk_ends && last)) {
+                        const int ahead = query + (u * C::kChunkDepth + k + 1) * kBlockRows;
+                        if (Order::kQueriesFirst) every(kPiecesA, [&](int piece) { take_query(next, piece, ahead); });
                         every(kKeyPieces, [&](int piece) { take_key(next, piece, chunk_ends ? 0 : k + 1); });
-                        every(kPiecesA, [&](int piece) { take_query(next, piece, query + (u * C::kChunkDepth + k + 1) * kBlockRows); });
+                        if (!Order::kQueriesFirst) every(kPiecesA, [&](int piece) { take_query(next, piece, ahead); });
                     }
-                    using Product = OuterProduct<kRows, kKeys, C::kWalk>;
+                    using Product = OuterProduct<kRows, kKeys, Order::kScoreWalk>;
 #pragma unroll
                     for (int step = 0; step < kRows * kKeys; ++step) {
                         const int i = Product::row(step), x = Product::col(step), j = Keys::swaps_registers(k) ? x ^ 2 : x;
@@ -282,22 +287,32 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
         }
 
         // ---- Masks, and references that are too low or not there yet.
-        float top = score[0][0];
+        float minus_reference[kRows];
+        if (kSubtracts) {
+            get_references(minus_reference);
+#pragma unroll
+            for (int i = 0; i < kRows; ++i)
+#pragma unroll
+                for (int j = 0; j < kKeys; ++j) score[i][j] += minus_reference[i];
+        }
+        float tops[4];  // Four chains: one would be a chain of waits.
 #pragma unroll
         for (int i = 0; i < kRows; ++i)
 #pragma unroll
-            for (int j = 0; j < kKeys; ++j) top = fmaxf(top, score[i][j]);
+            for (int j = 0; j < kKeys; ++j) tops[j & 3] = i == 0 && j < 4 ? score[i][j] : fmaxf(tops[j & 3], score[i][j]);
+        const float top = fmaxf(fmaxf(tops[0], tops[1]), fmaxf(tops[2], tops[3]));
         if (lane_any((state & (kUnset | kMasked)) != 0 || top > kRescaleAbove)) {
-            get_references(minus_reference);  // Again: they need not be kept in registers over the product.
+            if (!kSubtracts) get_references(minus_reference);
             bool is_precise = true;
 #pragma unroll 1
             do {
-                if (!kModifiers && !is_precise) score_anew(first_key, minus_reference);
-                if ((state & kMasked) != 0) {
+                if (kStartsFromReference && !is_precise) score_anew(first_key, minus_reference);
+                if (!kPlain && (state & kMasked) != 0) {
                     const AttentionBlock again(p, kBlockRows);
-                    const int thread = C::kFewRegisters ? fresh(static_cast<int>(threadIdx.x)) : static_cast<int>(threadIdx.x);
+                    const unsigned thread = C::kFewRegisters ? fresh_thread() : threadIdx.x;
                     const int my_col = Lanes::lane_col(thread % kLanes);
-                    const int my_row = again.first_row + thread / kLanes * kGroupRows + Lanes::lane_row(thread % kLanes) * 4;
+                    const int my_row =
+                        again.first_row + static_cast<int>(thread / kLanes) * kGroupRows + Lanes::lane_row(thread % kLanes) * 4;
                     if (kModifiers) {
                         modify_scores<C>(p, again, my_row, first_key + my_col, score);
                     } else {
@@ -335,11 +350,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
 #pragma unroll
                     for (int x = 0; x < kCols; ++x) out[i][x] *= factor;
                 }
-            } while (!kModifiers && lane_any(!is_precise));
+            } while (kStartsFromReference && lane_any(!is_precise));
             set_references(minus_reference);
         }
 
         // ---- O += P V, strip by strip: the exponentials of the next strip lie between the products of this one.
+        every(kValuePieces, [&](int piece) { take_value(0, piece, 0); });  // Not earlier: masks and references want the registers.
         exponentiate(0, 0, kRows, true);
         store_strip(0, strip);
         lane_sync();
@@ -361,7 +377,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
                     const bool last = next_chunk == Shape::kBodyKeys && body + 1 == kBodies;  // K of the next tile comes next.
                     const auto load_part = [&](int part) {
                         if (last) {
-                            if (part == 0) keys.seek(first_key + kBlockKeys);
+                            if (part == 0)
+                                keys.seek(kPlain ? min(first_key + kBlockKeys, (phase_end - 1) * kBlockKeys) : first_key + kBlockKeys);
                             load_keys(part, 0);
                         } else {
                             load_values(part, first_key + body * Shape::kBodyKeys + next_chunk);
@@ -390,7 +407,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
                     if (chunk_ends) {
                         every(Shape::kParts, store_part);
                         buffer ^= Shape::kChunk;
-                        __syncthreads();
+                        block_sync_counted<C::kThreads>();
                     } else if (k + 1 == C::kLaneCols) {
                         lane_sync();
                     }
@@ -398,11 +415,13 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
                         every(kKeyPieces, [&](int piece) { take_key(next, piece, 0); });
                         every(kPiecesA, [&](int piece) { take_query(next, piece, query_at); });
                     } else {
-                        every(kValuePieces, [&](int piece) { take_value(next, piece, (key + 1) % C::kChunkKeys); });
                         const int from = k + 1 < C::kLaneCols ? strip : strip ^ Shape::kStrip;
-                        every(kPiecesA, [&](int piece) { take_probability(next, piece, from, (k + 1) % C::kLaneCols); });
+                        const auto take_rows = [&](int piece) { take_probability(next, piece, from, (k + 1) % C::kLaneCols); };
+                        if (Order::kProbabilitiesFirst) every(kPiecesA, take_rows);
+                        every(kValuePieces, [&](int piece) { take_value(next, piece, (key + 1) % C::kChunkKeys); });
+                        if (!Order::kProbabilitiesFirst) every(kPiecesA, take_rows);
                     }
-                    using Product = OuterProduct<kRows, kCols, C::kWalk>;
+                    using Product = OuterProduct<kRows, kCols, Order::kOutWalk>;
 #pragma unroll
                     for (int step = 0; step < kRows * kCols; ++step) {
                         const int i = Product::row(step), x = Product::col(step);
@@ -422,25 +441,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kModifiers ? 2 : C::kBlocksPer
 #pragma unroll
     for (int i = 0; i < kRows; ++i) sum[i] = Lanes::fold_row(sum[i], [](float x, float y) { return x + y; });
     __syncthreads();  // O passes through where others read K, V and references.
-    store_rows<C, kModifiers>(p, AttentionBlock(p, kBlockRows), state, minus_reference, sum, out, shared);
-}
-
-template <class C, bool kModifiers>
-AttentionTile attention_tile() {
-    using Shape = AttentionShape<C>;
-    return {reinterpret_cast<const void *>(&attention_tile_kernel<C, kModifiers>), Shape::kBlockRows, Shape::kBlockKeys, C::kThreads};
-}
-
-template <class C, class Modified = C>
-AttentionTileKernel attention_tile_instance(const char *name, double share) {
-    static_assert(C::kDepth == Modified::kDepth && C::kCols == Modified::kCols && C::kChunkDepth == Modified::kChunkDepth, "one name");
-    return {name,
-            attention_tile<C, false>(),
-            attention_tile<Modified, true>(),
-            C::kCols * C::kLaneCols,
-            C::kDepth,
-            C::kChunkDepth * C::kChunksAtOnce,
-            share};
+    store_rows<C, kKind>(p, state, minus_reference, sum, out, shared);
 }
 
 }  // namespace attile::simt

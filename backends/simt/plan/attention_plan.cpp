@@ -15,8 +15,8 @@ namespace {
 // Fastest first where several fit; of those that fit, the narrowest that hold the head are compared by estimated time.
 using TileKernelFn = AttentionTileKernel (*)();
 constexpr TileKernelFn kTileKernels[] = {
-    attention_cols32, attention_cols32_short, attention_cols40,  attention_cols48,  attention_cols64,  attention_cols80,
-    attention_cols96, attention_cols112,      attention_cols128, attention_cols192, attention_cols256,
+    attention_cols32, attention_cols32_short, attention_cols40,  attention_cols48,  attention_cols64_dense, attention_cols64,
+    attention_cols80, attention_cols96,       attention_cols112, attention_cols128, attention_cols192,      attention_cols256,
 };
 
 constexpr int64_t kDecodeRows = 16;             // Rows of a key head up to which keys are streamed for them.
@@ -77,6 +77,12 @@ double attention_visible_pairs(const attile_attention_problem &p) {
 
 namespace {
 
+// Does every row see all keys, and are they whole tiles?
+bool sees_whole_tiles(const attile_attention_problem &p, int64_t tile_keys) {
+    return p.window_left < 0 && p.window_right < 0 && p.len_k % tile_keys == 0 && !present(p.key_lengths) && !present(p.cu_len_q) &&
+           !present(p.cu_len_k) && !present(p.block_table);
+}
+
 void plan_tile(Device &device, const attile_attention_problem &p, const AttentionTileKernel &kernel, bool invariant, AttentionPlan &best) {
     const int64_t group = p.heads_q / p.heads_kv;
     AttentionPlan plan = best;
@@ -92,7 +98,8 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
         else
             plan.modifiers = true;
     }
-    const AttentionTile &tile = plan.modifiers ? kernel.modified : kernel.lean;
+    const AttentionTile &tile = plan.modifiers ? kernel.modified : kernel.masked;
+    if (tile.kernel == nullptr) return;
     plan.kernel = tile.kernel;
     plan.rows = tile.rows;
     plan.keys = tile.keys;
@@ -103,6 +110,8 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
                     : 1;
     plan.rows_per_head = p.len_q * plan.pack;
     plan.row_blocks = ceil_div(plan.rows_per_head, tile.rows);
+    if (!plan.modifiers && kernel.plain.kernel != nullptr && plan.pack == 1 && sees_whole_tiles(p, tile.keys))
+        plan.kernel = kernel.plain.kernel;
     const int64_t tiles = ceil_div(p.len_k, tile.keys);
     const double pairs = static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.len_q) * static_cast<double>(p.len_k);
     const double visible = pairs > 0 ? attention_visible_pairs(p) / pairs : 0;

@@ -2,6 +2,8 @@
 // Which rows of which batch entry a block works on, and which keys they see.
 #pragma once
 
+#include <type_traits>
+
 #include "kernel/attention_params.h"
 #include "lane.h"
 #include "numeric.h"
@@ -10,12 +12,14 @@ namespace attile::simt {
 
 // A value of which the compiler knows nothing: what is computed from it is not shared between places of use, so it need not be kept in
 // registers from one to the next. On AMD, uniform values have registers of their own.
-ATTILE_LANE_FN int fresh(int value) {
+ATTILE_LANE_FN uint32_t fresh(uint32_t value) {
 #if !defined(ATTILE_SIMT_HIP)
     asm volatile("" : "+r"(value));
 #endif
     return value;
 }
+// The thread's number, unsigned: a division of it by a power of two is then a shift, whatever the compiler knows.
+ATTILE_LANE_FN unsigned fresh_thread() { return fresh(threadIdx.x); }
 
 // An element of Q as scores take it, in units of log2: rounded once from the exact product. Infinity stays what it is.
 ATTILE_LANE_FN float scaled_query(const AttentionParams &p, float q) {
@@ -27,6 +31,16 @@ ATTILE_LANE_FN uint32_t quotient(uint32_t dividend, const Divider &by) {
     return static_cast<uint32_t>((static_cast<uint64_t>(dividend) * by.multiplier >> 32) + dividend) >> by.shift;
 }
 ATTILE_LANE_FN uint32_t remainder(uint32_t dividend, const Divider &by) { return dividend - quotient(dividend, by) * by.divisor; }
+
+// What instances of the tile kernel can do, the fewer the faster: code that a kernel merely might run costs it registers and instruction
+// cache.
+enum class AttentionKind {
+    kPlain,    // Every row sees all keys, which are whole tiles of equally long entries.
+    kMasked,   // Mask, window, lengths.
+    kModified  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and float rows at any address.
+};
+template <AttentionKind kKind>
+using AttentionKindTag = std::integral_constant<AttentionKind, kKind>;
 
 // A batch entry with its lengths clamped to what there is: lengths are data that nobody could check beforehand.
 struct AttentionEntry {
@@ -42,6 +56,10 @@ struct AttentionEntry {
         if (p.key_lengths) len_k = min(max(p.key_lengths[batch * p.key_lengths_stride], 0), len_k);
         shift = p.bottom_right ? len_k - len_q : 0;
     }
+    template <AttentionKind kKind>
+    ATTILE_LANE_FN AttentionEntry(const AttentionParams &p, int batch_index, AttentionKindTag<kKind>) : AttentionEntry(p, batch_index) {}
+    ATTILE_LANE_FN AttentionEntry(const AttentionParams &p, int batch_index, AttentionKindTag<AttentionKind::kPlain>)
+        : batch(batch_index), len_q(p.len_q), len_k(p.len_k), first_q(0), first_k(0), shift(0) {}
 
   private:
     ATTILE_LANE_FN void clamp_range(const int32_t *starts, int64_t stride, int64_t total, int64_t &first, int &len) const {
@@ -98,10 +116,11 @@ struct AttentionBlock {
     int rows;       // Of this batch entry and head, those of packed heads counted singly.
     int first_row;  // Of this block.
 
-    ATTILE_LANE_FN AttentionBlock(const AttentionParams &p, int block_rows)
-        : place(p, static_cast<uint32_t>(fresh(static_cast<int>(blockIdx.x)))),
-          entry(p, place.batch),
-          rows(entry.len_q * static_cast<int>(p.pack.divisor)),
+    template <AttentionKind kKind = AttentionKind::kMasked>
+    ATTILE_LANE_FN AttentionBlock(const AttentionParams &p, int block_rows, AttentionKindTag<kKind> kind = {})
+        : place(p, fresh(blockIdx.x)),
+          entry(p, place.batch, kind),
+          rows(kKind == AttentionKind::kPlain ? entry.len_q : entry.len_q * static_cast<int>(p.pack.divisor)),
           first_row(place.row_block * block_rows) {}
     ATTILE_LANE_FN KeyRange range(const AttentionParams &p, int packed_row) const {
         return KeyRange(p, query_row(p, min(packed_row, rows - 1)), entry.shift, entry.len_k);

@@ -21,8 +21,8 @@ struct AttentionLanes {
     static constexpr int kLaneRows = kLanes / kLaneCols;
     static constexpr int kGroupRows = kRows * kLaneRows;  // Query rows of a lane group.
 
-    static ATTILE_LANE_FN int lane_row(int lane) { return lane >> 1 & (kLaneRows - 1); }
-    static ATTILE_LANE_FN int lane_col(int lane) { return (lane & 1) | lane / (2 * kLaneRows) * 2; }
+    static ATTILE_LANE_FN int lane_row(unsigned lane) { return lane >> 1 & (kLaneRows - 1); }
+    static ATTILE_LANE_FN int lane_col(unsigned lane) { return (lane & 1) | lane / (2 * kLaneRows) * 2; }
 
     // Row i of a lane within its group, less lane_row() * 4: rows come in quads, half the group apart.
     static constexpr __host__ __device__ int row(int i) { return (i & 3) + (i >> 2) * (kGroupRows / 2); }

@@ -32,7 +32,7 @@ ATTILE_LANE_FN void load_queries(const AttentionParams &p, const AttentionBlock 
         };
         if (p.q.vector && p.q.storage == AttentionStorage::kF32) {
             const float *const from = static_cast<const float *>(p.q.data) + at;
-            constexpr int kBatch = 4;  // Loads in flight.
+            constexpr int kBatch = C::kDepth / 4 / kQuadsAtOnce < 8 ? C::kDepth / 4 / kQuadsAtOnce : 8;  // Loads in flight.
 #pragma unroll 1
             while (col < p.depth) {
                 Quad quads[kBatch];
@@ -93,13 +93,13 @@ struct RowResult {
 // One row of attention by a lane group, key by key: the product of a hidden key's zero probability and its value is never formed. For the
 // few rows that came out NaN or infinite, since that may have been such a product's doing. A lane owns a key of 32, then every 32nd column.
 // The row goes to `out`; the caller gets the reference and the sum in units of log2, and whether the row saw a key.
-template <bool kModifiers>
+template <AttentionKind kKind>
 ATTILE_LANE_FN bool attend_carefully(const AttentionParams &p, const AttentionBlock &block, int packed_row, int end_key, int first_key,
                                      float *out, float &reference, float &sum) {
     constexpr int kColumns = 8;
     const int lane = lane_index(), head = query_head(p, block.place.head, packed_row), row = query_row(p, packed_row);
     const int64_t q_at = block.entry.batch * p.q.stride[0] + head * p.q.stride[1] + (block.entry.first_q + row) * p.q.stride[2];
-    const KeyRows<true> keys(p, block, p.k, p.head_dim), values(p, block, p.v, p.head_dim_v);
+    const KeyRows<AttentionKind::kModified> keys(p, block, p.k, p.head_dim), values(p, block, p.v, p.head_dim_v);
     const KeyRange range = block.range(p, packed_row);
     float o[kColumns] = {};
     bool saw_key = false;
@@ -112,7 +112,7 @@ ATTILE_LANE_FN bool attend_carefully(const AttentionParams &p, const AttentionBl
 #pragma unroll 1
         for (int d = 0; d < p.head_dim; ++d)
             score = fused_multiply_add(scaled_query(p, load_number(p.q, q_at + d * p.q.stride[3])), keys.row(key)[d], score);
-        if (kModifiers && sees) {
+        if (kKind == AttentionKind::kModified && sees) {
             const ScoreModifiers modifiers(p, block.entry, head, row);
             sees = modifiers.shows(key);
             score = modifiers.apply(score, key);
@@ -145,21 +145,90 @@ ATTILE_LANE_FN bool attend_carefully(const AttentionParams &p, const AttentionBl
     return saw_key;
 }
 
-// Writes the rows of each lane group by way of its share of the shared memory of Q, which nobody needs any more: so the lanes can be dealt
-// out anew, neighbours along a row.
-template <class C, bool kModifiers>
-ATTILE_LANE_FN void store_rows(const AttentionParams &p, const AttentionBlock &block, uint32_t unset,
-                               const float (&minus_reference)[C::kRows], const float (&total)[C::kRows],
-                               const float (&out)[C::kRows][C::kCols], float *shared) {
+// Whole quads of float, each row for itself: nothing that would need the rows dealt out anew.
+template <AttentionKind kKind>
+ATTILE_LANE_FN bool can_store_directly(const AttentionParams &p) {
+    if (p.head_dim_v % 4 != 0 || (kKind != AttentionKind::kPlain && p.pack.divisor != 1)) return false;
+    return p.part_o != nullptr || (p.sinks.data == nullptr && p.o.vector != 0 && p.o.storage == AttentionStorage::kF32);
+}
+
+// Writes the rows from the registers where they are: neighbouring lane columns write 64 bytes and more side by side.
+template <class C, AttentionKind kKind>
+ATTILE_LANE_FN void store_rows_directly(const AttentionParams &p, int my_row, int lane_col, uint32_t unset,
+                                        const float (&minus_reference)[C::kRows], const float (&total)[C::kRows],
+                                        const float (&out)[C::kRows][C::kCols]) {
+    using Lanes = AttentionLanes<C::kLaneCols, C::kRows>;
+    using Columns = LaneColumns<C>;
+    const AttentionBlock block(p, C::kThreads / kLanes * Lanes::kGroupRows, AttentionKindTag<kKind>{});
+    const int first_row = block.first_row + static_cast<int>(fresh_thread() / kLanes) * Lanes::kGroupRows + my_row;
+    const bool partial = p.part_o != nullptr;
+    const int64_t part = (static_cast<int64_t>(block.place.split) * p.part_batch + block.entry.batch) * p.heads.divisor;
+    const int64_t part_row = (part + block.place.head) * p.len_q + first_row, row = block.entry.first_q + first_row;
+    const int64_t step = partial ? p.head_dim_v : p.o.stride[2];
+    float *const o = partial ? p.part_o + part_row * step
+                             : static_cast<float *>(const_cast<void *>(p.o.data)) + block.entry.batch * p.o.stride[0] +
+                                   block.place.head * p.o.stride[1] + row * step;
+    const int64_t lse = block.entry.batch * p.lse.stride[0] + block.place.head * p.lse.stride[1] + row * p.lse.stride[2];
+    const bool writes_lse = lane_col == 0 && (partial || p.lse.data != nullptr);
+#pragma unroll
+    for (int i = 0; i < C::kRows; ++i) {
+        if (first_row + Lanes::row(i) >= block.rows) continue;
+        const bool saw_key = (unset >> i & 1) == 0;
+        const float factor = saw_key ? 1.0f / total[i] : 0.0f;
+        float *const to = o + Lanes::row(i) * step;
+#pragma unroll
+        for (int piece = 0; piece < Columns::kPieces; ++piece) {
+            const int x = Columns::begin(piece), count = Columns::begin(piece + 1) - x, col = Columns::column(lane_col, x);
+            if (col + count > p.head_dim_v) continue;  // Whole pieces: columns come in quads.
+            if (count == 4) {
+                Quad quad;
+#pragma unroll
+                for (int e = 0; e < 4; ++e) quad[e] = x + e < C::kCols ? out[i][x + e] * factor : 0.0f;
+                store_vec(to + col, quad);
+            } else if (count == 2) {
+                Vec<float, 2> pair;
+#pragma unroll
+                for (int e = 0; e < 2; ++e) pair[e] = x + e < C::kCols ? out[i][x + e] * factor : 0.0f;
+                store_vec(to + col, pair);
+            } else {
+                to[col] = out[i][x] * factor;
+            }
+        }
+        if (writes_lse) {
+            const float result = RowResult(saw_key, -minus_reference[i], total[i], false, 0).lse;
+            if (partial)
+                p.part_lse[part_row + Lanes::row(i)] = result;
+            else
+                store_number(p.lse, lse + Lanes::row(i) * p.lse.stride[2], result);
+        }
+    }
+}
+
+// Writes the rows of each lane group, if they cannot be written directly, by way of its share of the shared memory of Q, which nobody needs
+// any more: so the lanes can be dealt out anew, neighbours along a row.
+template <class C, AttentionKind kKind>
+ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const float (&minus_reference)[C::kRows],
+                               const float (&total)[C::kRows], const float (&out)[C::kRows][C::kCols], float *shared) {
     using Lanes = AttentionLanes<C::kLaneCols, C::kRows>;
     constexpr int kGroups = C::kThreads / kLanes, kGroupRows = Lanes::kGroupRows, kCols = C::kCols * C::kLaneCols;
     constexpr int kRow = kCols + 4;  // Rows four banks apart.
     float *const outs = shared + lane_group_index() * kGroupRows * kRow;
     float *const results =
         shared + kGroups * kGroupRows * kRow + lane_group_index() * 2 * kGroupRows;  // A factor and whether there is a row.
-    const int lane = fresh(static_cast<int>(threadIdx.x)) % kLanes, lane_col = Lanes::lane_col(lane), my_row = Lanes::lane_row(lane) * 4;
-    const int first_row = block.first_row + lane_group_index() * kGroupRows;
+    const int lane = static_cast<int>(fresh_thread() % kLanes), lane_col = Lanes::lane_col(lane), my_row = Lanes::lane_row(lane) * 4;
     uint32_t suspects = 0;
+#pragma unroll
+    for (int i = 0; i < C::kRows; ++i) {
+        float check = 0;  // NaN if the row holds a NaN or an infinity.
+#pragma unroll
+        for (int x = 0; x < C::kCols; ++x) check = fused_multiply_add(out[i][x], 0.0f, check);
+        suspects |= check == 0 ? 0u : 1u << i;
+    }
+    const bool has_suspects = lane_any(suspects != 0);
+    if (!has_suspects && can_store_directly<kKind>(p)) {
+        store_rows_directly<C, kKind>(p, my_row, lane_col, unset, minus_reference, total, out);
+        return;
+    }
 #pragma unroll
     for (int i = 0; i < C::kRows; ++i) {
         const int row = my_row + Lanes::row(i);
@@ -173,17 +242,16 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, const AttentionBlock &b
                 for (int e = 0; e < count; ++e) to[e] = out[i][x + e];
             }
         }
-        float check = 0;  // NaN if the row holds a NaN or an infinity.
-#pragma unroll
-        for (int x = 0; x < C::kCols; ++x) check = fused_multiply_add(out[i][x], 0.0f, check);
-        suspects |= check == 0 ? 0u : 1u << i;
         if (lane_col == 0) {
             results[row] = (unset >> i & 1) != 0 ? INFINITY : minus_reference[i];
             results[kGroupRows + row] = total[i];
         }
     }
     lane_sync();
-    if (lane_any(suspects != 0)) {
+    // Not before O has left its registers, of which there are too few for both.
+    const AttentionBlock block(p, kGroups * kGroupRows);
+    const int first_row = block.first_row + static_cast<int>(fresh_thread() / kLanes) * kGroupRows;
+    if (has_suspects) {
         constexpr int kBlockKeys = C::kKeys * C::kLaneCols;
         const TilePhases phases(p, block, kGroups * kGroupRows, kBlockKeys);
 #pragma unroll 1
@@ -192,8 +260,8 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, const AttentionBlock &b
             const int quad = row / 4, i = row % 4 + quad / Lanes::kLaneRows * 4, owner = quad % Lanes::kLaneRows * 4;
             if (!lane_any((suspects >> i & 1) != 0 && my_row == owner) || first_row + row >= block.rows) continue;
             float reference = 0, sum = 0;
-            const bool saw_key = attend_carefully<kModifiers>(p, block, first_row + row, phases.end * kBlockKeys, phases.first * kBlockKeys,
-                                                              outs + row * kRow, reference, sum);
+            const bool saw_key = attend_carefully<kKind>(p, block, first_row + row, phases.end * kBlockKeys, phases.first * kBlockKeys,
+                                                         outs + row * kRow, reference, sum);
             if (lane == 0) {
                 results[row] = saw_key ? -reference : INFINITY;
                 results[kGroupRows + row] = sum;

@@ -31,10 +31,11 @@ ATTILE_LANE_FN Quad load_quad_any(const AttentionOperand &x, int64_t row_offset,
     return quad;
 }
 
-// A thread's view of float rows: where row 0 begins and how far rows are apart. Rows that the fast path takes are less than 2^31 bytes
-// apart, which makes an address one wide multiply-add.
-template <bool kAnyRows>
+// A thread's view of float rows: where row 0 begins and how far rows are apart. Rows of the modified kind lie anywhere; those of the others
+// are less than 2^31 bytes apart, which makes an address one wide multiply-add.
+template <AttentionKind kKind>
 struct KeyRows {
+    static constexpr bool kAnyRows = kKind == AttentionKind::kModified;
     const float *first;
     int64_t stride;
     int row_bytes, last, cols;
@@ -46,9 +47,13 @@ struct KeyRows {
         first = static_cast<const float *>(x.data) + block.place.batch * x.stride[0] + head * x.stride[1] + block.entry.first_k * stride;
     }
     ATTILE_LANE_FN const float *row(int key) const {
-        const int clamped = min(key, last);
-        if (kAnyRows) return first + clamped * stride;
-        return reinterpret_cast<const float *>(reinterpret_cast<const char *>(first) + static_cast<int64_t>(clamped) * row_bytes);
+        const int there = kKind == AttentionKind::kPlain ? key : min(key, last);
+        if (kAnyRows) return first + there * stride;
+        return after(first, there);
+    }
+    // `rows` rows after an address, of the kinds that are not anywhere.
+    ATTILE_LANE_FN const float *after(const float *from, int rows) const {
+        return reinterpret_cast<const float *>(reinterpret_cast<const char *>(from) + static_cast<int64_t>(rows) * row_bytes);
     }
     // Columns col .. col + 3 of a row, from the address of column `col`; those that are not there are 0. The fast path's are all there.
     ATTILE_LANE_FN Quad load(const float *from, int col) const {
@@ -80,51 +85,58 @@ struct KeyChunk {
     static_assert(kLaneCols > 4 || C::kKeys == 8, "likewise");
 
     // Quad number f of the chunk, by its bits: column quad first so that global reads are long, then what spreads a warp over the banks.
-    static constexpr __host__ __device__ int col_quad(int f) { return f % kQuads; }
-    static constexpr __host__ __device__ int lane_key(int f) {
-        const int g = f / kQuads;
+    static constexpr __host__ __device__ int col_quad(unsigned f) { return f % kQuads; }
+    static constexpr __host__ __device__ int lane_key(unsigned f) {
+        const unsigned g = f / kQuads;
         if (kLaneCols == 4) return (g & 1) | (g >> 4 & 1) << 1 | (g >> 2 & 1) << 2;
         return (g & 1) | (g / (2 * kLaneCols) & 1) << 1 | (g / (4 * kLaneCols) & 1) << 2;
     }
-    static constexpr __host__ __device__ int lane_col(int f) {
-        const int g = f / kQuads;
+    static constexpr __host__ __device__ int lane_col(unsigned f) {
+        const unsigned g = f / kQuads;
         if (kLaneCols == 4) return (g >> 1 & 1) | (g >> 3 & 1) << 1;
         return g / 2 % kLaneCols;
+    }
+    static constexpr __host__ __device__ int key(unsigned f) { return lane_key(f) * kLaneCols + lane_col(f); }
+    // Do a thread's later quads lie as many keys after its first as those of thread 0 do?
+    static constexpr bool is_regular() {
+        for (int f = 0; f < kLoads * C::kThreads; ++f)
+            if (key(f) != key(f % C::kThreads) + key(f / C::kThreads * C::kThreads)) return false;
+        return true;
     }
     static constexpr int kLaneSwizzle = kLaneCols == 4 ? 8 : 16;  // As an offset of a lane's first key.
     static constexpr __host__ __device__ bool swaps_registers(int depth) { return (depth >> 2 & 1) != 0; }
     static constexpr __host__ __device__ bool swaps_lanes(int depth) { return (depth >> 3 & 1) != 0; }
-    static constexpr __host__ __device__ int position(int f) {
+    static constexpr __host__ __device__ int position(unsigned f) {
         const int j = lane_key(f), depth = col_quad(f) * 4;
         return ((j >> 2) * 4 * kLaneCols + lane_col(f) * 4 + (j & 3)) ^ (swaps_registers(depth) ? 2 : 0) ^
                (swaps_lanes(depth) ? kLaneSwizzle : 0);
     }
 };
 
-template <class C, bool kAnyRows>
+template <class C, AttentionKind kKind>
 class KeyStream {
   public:
     using Chunk = KeyChunk<C>;
-    ATTILE_LANE_FN explicit KeyStream(const KeyRows<kAnyRows> &rows) : rows_(rows) {
+    static constexpr bool kOneAddress = kKind == AttentionKind::kPlain;  // The others follow from it.
+    ATTILE_LANE_FN explicit KeyStream(const KeyRows<kKind> &rows) : rows_(rows) {
+        static_assert(!kOneAddress || Chunk::is_regular(), "one address serves for all");
         rows_.first += Chunk::col_quad(threadIdx.x) * 4;
 #pragma unroll
         for (int i = 0; i < Chunk::kLoads; ++i) {
-            const int f = static_cast<int>(threadIdx.x) + i * C::kThreads;
+            const unsigned f = threadIdx.x + i * C::kThreads;
             to_[i] = Chunk::col_quad(f) * 4 * Chunk::kBlockKeys + Chunk::position(f);
         }
     }
     // Goes to the tile of keys that begins at `first_key`.
     ATTILE_LANE_FN void seek(int first_key) {
-        const int thread = C::kFewRegisters ? fresh(static_cast<int>(threadIdx.x)) : static_cast<int>(threadIdx.x);
+        const unsigned thread = C::kFewRegisters ? fresh_thread() : threadIdx.x;
 #pragma unroll
-        for (int i = 0; i < Chunk::kLoads; ++i) {
-            const int f = thread + i * C::kThreads;
-            from_[i] = rows_.row(first_key + Chunk::lane_key(f) * Chunk::kLaneCols + Chunk::lane_col(f));
-        }
+        for (int i = 0; i < kAddresses; ++i) from_[i] = rows_.row(first_key + Chunk::key(thread + i * C::kThreads));
     }
     // The thread's quad number `part` of columns first_col .. first_col + kChunkDepth - 1.
     ATTILE_LANE_FN Quad load(int part, int first_col) const {
-        return rows_.load(from_[part] + first_col, first_col + Chunk::col_quad(threadIdx.x) * 4);
+        if (kOneAddress) return rows_.load(rows_.after(from_[0], Chunk::key(part * C::kThreads)) + first_col, 0);
+        return rows_.load(from_[part % kAddresses] + first_col, first_col + Chunk::col_quad(threadIdx.x) * 4);
     }
     ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
 #pragma unroll
@@ -132,8 +144,9 @@ class KeyStream {
     }
 
   private:
-    KeyRows<kAnyRows> rows_;
-    const float *from_[Chunk::kLoads];
+    static constexpr int kAddresses = kOneAddress ? 1 : Chunk::kLoads;
+    KeyRows<kKind> rows_;
+    const float *from_[kAddresses];
     int to_[Chunk::kLoads];
 };
 
@@ -150,16 +163,17 @@ struct ValueChunk {
     static_assert(kLoads * kKeysAtOnce == C::kChunkKeys, "every thread moves as many quads");
 };
 
-template <class C, bool kAnyRows>
+template <class C, AttentionKind kKind>
 class ValueStream {
   public:
     using Chunk = ValueChunk<C>;
-    ATTILE_LANE_FN explicit ValueStream(const KeyRows<kAnyRows> &rows) : rows_(rows) { rows_.first += column(); }
+    ATTILE_LANE_FN explicit ValueStream(const KeyRows<kKind> &rows) : rows_(rows) { rows_.first += column(); }
     // The thread's quad number `part` of the kChunkKeys rows from `first_key` on.
     ATTILE_LANE_FN Quad load(int part, int first_key) const {
-        const int thread = C::kFewRegisters ? fresh(static_cast<int>(threadIdx.x)) : static_cast<int>(threadIdx.x);
-        const int key = first_key + thread / Chunk::kRowQuads + part * Chunk::kKeysAtOnce;
-        return rows_.load(rows_.row(key), kAnyRows ? column() : 0);
+        const unsigned thread = C::kFewRegisters ? fresh_thread() : threadIdx.x;
+        const int key = first_key + static_cast<int>(thread / Chunk::kRowQuads);
+        if (kKind == AttentionKind::kPlain) return rows_.load(rows_.after(rows_.row(key), part * Chunk::kKeysAtOnce), 0);
+        return rows_.load(rows_.row(key + part * Chunk::kKeysAtOnce), rows_.kAnyRows ? column() : 0);
     }
     ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
         store_vec(buffer + (threadIdx.x + part * C::kThreads) * 4, quad);
@@ -170,7 +184,7 @@ class ValueStream {
         const int own = static_cast<int>(threadIdx.x) % Chunk::kRowQuads * 4;
         return own < rows_.cols ? own : 0;
     }
-    KeyRows<kAnyRows> rows_;
+    KeyRows<kKind> rows_;
 };
 
 // The columns of O and V that a lane owns, in pieces of one shared-memory access: quads, then a pair, then a single, each kind side by side

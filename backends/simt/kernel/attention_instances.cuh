@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Short names for instances of the attention tile kernel, for the tables of attention_cols<n>.cu.
+#pragma once
+
+#include "kernel/attention_configs.h"
+#include "kernel/attention_tile.cuh"
+
+namespace attile::simt {
+
+template <class C, AttentionKind kKind>
+AttentionTile attention_tile() {
+    using Shape = AttentionShape<C>;
+    return {reinterpret_cast<const void *>(&attention_tile_kernel<C, kKind>), Shape::kBlockRows, Shape::kBlockKeys, C::kThreads};
+}
+
+// An instance of each kind. Modified: the configuration where scores are modified.
+template <class C, class Modified = C>
+AttentionTileKernel attention_tile_instance(const char *name, double share) {
+    static_assert(C::kDepth == Modified::kDepth && C::kCols == Modified::kCols && C::kChunkDepth == Modified::kChunkDepth, "one name");
+    return {name,
+            attention_tile<C, AttentionKind::kPlain>(),
+            attention_tile<C, AttentionKind::kMasked>(),
+            attention_tile<Modified, AttentionKind::kModified>(),
+            C::kCols * C::kLaneCols,
+            C::kDepth,
+            C::kChunkDepth * C::kChunksAtOnce,
+            share};
+}
+
+// The plain and the masked kind alone: another configuration of as many columns serves where scores are modified.
+template <class C>
+AttentionTileKernel attention_tile_instance_unmodified(const char *name, double share) {
+    return {name,
+            attention_tile<C, AttentionKind::kPlain>(),
+            attention_tile<C, AttentionKind::kMasked>(),
+            {},
+            C::kCols * C::kLaneCols,
+            C::kDepth,
+            C::kChunkDepth * C::kChunksAtOnce,
+            share};
+}
+
+}  // namespace attile::simt
