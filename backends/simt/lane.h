@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #define ATTILE_LANE_FN __device__ __forceinline__
 
@@ -29,6 +30,13 @@ namespace attile::simt {
 
 inline constexpr int kLanes = 32;
 
+// Kernels that come within a few registers of what a block's size leaves rather fetch less ahead: AMD's compilers would spill.
+#if defined(ATTILE_SIMT_HIP)
+inline constexpr bool kSparesRegisters = true;
+#else
+inline constexpr bool kSparesRegisters = false;
+#endif
+
 // Number of this thread within its lane group, and of the group within a block of one dimension.
 ATTILE_LANE_FN int lane_index() { return static_cast<int>(threadIdx.x % kLanes); }
 ATTILE_LANE_FN int lane_group_index() { return static_cast<int>(threadIdx.x / kLanes); }
@@ -43,14 +51,47 @@ ATTILE_LANE_FN void lane_sync() {
 #endif
 }
 
-// Keeps the compiler from moving instructions over this place. AMD's scheduler fetches every operand of an unrolled loop first, and then
-// spills; ptxas does not, and is better left alone.
-ATTILE_LANE_FN void schedule_fence() {
+// What these numbers come from is computed here, nothing of it later. AMD's compilers would fetch the operands of a whole unrolled loop
+// before they multiply any, and then spill; ptxas does not, and is better left alone. An array counts with all its elements.
+template <class T>
+ATTILE_LANE_FN void schedule_fence(T &numbers) {
 #if defined(ATTILE_SIMT_HIP)
-#if __has_builtin(__builtin_amdgcn_sched_barrier)
-    __builtin_amdgcn_sched_barrier(0);
+    if constexpr (std::is_array<T>::value) {
+#pragma unroll
+        for (auto &element : numbers) schedule_fence(element);
+    } else {
+        asm volatile("" : "+v"(numbers)::"memory");
+    }
+#else
+    static_cast<void>(numbers);
 #endif
-    asm volatile("" ::: "memory");
+}
+
+// The bits of one object as another of the same size. HIP's memcpy on the device is a loop over bytes, and what it touches ends up in
+// scratch memory.
+template <class To, class From>
+ATTILE_LANE_FN void copy_bits(To &to, const From &from) {
+    static_assert(sizeof(To) == sizeof(From), "as many bits");
+#if defined(ATTILE_SIMT_HIP)
+    __builtin_memcpy(&to, &from, sizeof to);
+#else
+    memcpy(&to, &from, sizeof to);
+#endif
+}
+
+// One of two values. The conditional operator would choose between places where they are in memory, and keep registers from being one.
+template <class T>
+ATTILE_LANE_FN T pick(bool first, T one, T other) {
+    return first ? one : other;
+}
+
+// A kernel's one parameter, where it lies. AMD's compilers copy a struct that is indexed at run time into scratch memory first.
+template <class Parameter>
+ATTILE_LANE_FN const Parameter &kernel_parameter(const Parameter &parameter) {
+#if defined(ATTILE_SIMT_HIP)
+    return *(const Parameter *)__builtin_amdgcn_kernarg_segment_ptr();
+#else
+    return parameter;
 #endif
 }
 
@@ -90,9 +131,9 @@ template <class T>
 ATTILE_LANE_FN T shuffle(T value, int source) {
     static_assert(sizeof(T) % 4 == 0, "whole words");
     uint32_t words[sizeof(T) / 4];
-    memcpy(words, &value, sizeof(T));
+    copy_bits(words, value);
     for (uint32_t &word : words) word = lane_detail::shuffle_word(word, source);
-    memcpy(&value, words, sizeof(T));
+    copy_bits(value, words);
     return value;
 }
 
@@ -101,9 +142,9 @@ template <class T>
 ATTILE_LANE_FN T shuffle_xor(T value, int mask) {
     static_assert(sizeof(T) % 4 == 0, "whole words");
     uint32_t words[sizeof(T) / 4];
-    memcpy(words, &value, sizeof(T));
+    copy_bits(words, value);
     for (uint32_t &word : words) word = lane_detail::shuffle_xor_word(word, mask);
-    memcpy(&value, words, sizeof(T));
+    copy_bits(value, words);
     return value;
 }
 

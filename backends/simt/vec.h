@@ -30,51 +30,64 @@ struct Raw<4> {
     using type = uint32_t;
 };
 #if defined(ATTILE_SIMT_HIP)
-// The compiler's own vectors: HIP's uint4 is a class with a union inside, copies of which end up in scratch memory.
-using Words2 = uint32_t __attribute__((ext_vector_type(2)));
-using Words4 = uint32_t __attribute__((ext_vector_type(4)));
-#else
-using Words2 = uint2;
-using Words4 = uint4;
-#endif
 template <>
 struct Raw<8> {
-    using type = Words2;
+    using type = uint64_t;
+};
+// The compiler's own vectors, of as many elements: HIP's uint4 is a class with a union inside, and of elements of another size, too, a
+// vector is put together in scratch memory.
+template <class T, int kCount>
+struct RawOf {
+    using type = typename Raw<sizeof(T)>::type __attribute__((ext_vector_type(kCount)));
+};
+template <class T>
+struct RawOf<T, 1> {
+    using type = typename Raw<sizeof(T)>::type;
+};
+#else
+template <>
+struct Raw<8> {
+    using type = uint2;
 };
 template <>
 struct Raw<16> {
-    using type = Words4;
+    using type = uint4;
 };
+template <class T, int kCount>
+struct RawOf {
+    using type = typename Raw<sizeof(T) * kCount>::type;
+};
+#endif
 }  // namespace vec_detail
 
 template <int kCount, class T>
 ATTILE_LANE_FN Vec<T, kCount> load_vec(const T *address) {
-    using Raw = typename vec_detail::Raw<sizeof(T) * kCount>::type;
+    using Raw = typename vec_detail::RawOf<T, kCount>::type;
     const Raw raw = *reinterpret_cast<const Raw *>(address);
     Vec<T, kCount> value;
-    memcpy(&value, &raw, sizeof raw);
+    copy_bits(value, raw);
     return value;
 }
 
 // As load_vec, of memory that nobody writes while the kernel runs: may go through the read-only cache.
 template <int kCount, class T>
 ATTILE_LANE_FN Vec<T, kCount> load_vec_const(const T *address) {
-    using Raw = typename vec_detail::Raw<sizeof(T) * kCount>::type;
+    using Raw = typename vec_detail::RawOf<T, kCount>::type;
 #if defined(ATTILE_SIMT_HIP)
     const Raw raw = *reinterpret_cast<const Raw *>(address);
 #else
     const Raw raw = __ldg(reinterpret_cast<const Raw *>(address));
 #endif
     Vec<T, kCount> value;
-    memcpy(&value, &raw, sizeof raw);
+    copy_bits(value, raw);
     return value;
 }
 
 template <int kCount, class T>
 ATTILE_LANE_FN void store_vec(T *address, const Vec<T, kCount> &value) {
-    using Raw = typename vec_detail::Raw<sizeof(T) * kCount>::type;
+    using Raw = typename vec_detail::RawOf<T, kCount>::type;
     Raw raw;
-    memcpy(&raw, &value, sizeof raw);
+    copy_bits(raw, value);
     *reinterpret_cast<Raw *>(address) = raw;
 }
 
@@ -84,10 +97,10 @@ ATTILE_LANE_FN Vec<T, kCount> load_vec_last(const T *address) {
 #if defined(ATTILE_SIMT_HIP)
     return load_vec<kCount>(address);
 #else
-    using Raw = typename vec_detail::Raw<sizeof(T) * kCount>::type;
+    using Raw = typename vec_detail::RawOf<T, kCount>::type;
     const Raw raw = __ldcs(reinterpret_cast<const Raw *>(address));
     Vec<T, kCount> value;
-    memcpy(&value, &raw, sizeof raw);
+    copy_bits(value, raw);
     return value;
 #endif
 }
@@ -98,9 +111,9 @@ ATTILE_LANE_FN void store_vec_last(T *address, const Vec<T, kCount> &value) {
 #if defined(ATTILE_SIMT_HIP)
     store_vec(address, value);
 #else
-    using Raw = typename vec_detail::Raw<sizeof(T) * kCount>::type;
+    using Raw = typename vec_detail::RawOf<T, kCount>::type;
     Raw raw;
-    memcpy(&raw, &value, sizeof raw);
+    copy_bits(raw, value);
     __stcs(reinterpret_cast<Raw *>(address), raw);
 #endif
 }

@@ -146,8 +146,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
 #pragma unroll
                 for (int s = 0; s < kScores / 2; ++s) {
                     if (s >= left) continue;
-                    const float send = upper ? score[s] : score[s + left], keep = upper ? score[s + left] : score[s];
-                    score[s] = keep + shuffle_xor(send, step);
+                    score[s] = pick(upper, score[s + left], score[s]) + shuffle_xor(pick(upper, score[s], score[s + left]), step);
                 }
             } else {
                 score[0] += shuffle_xor(score[0], step);
@@ -301,8 +300,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         }
         const int head = query_head(p, place.head, packed_row), row = query_row(p, packed_row);
         const bool has_sink = !partial && p.sinks.data != nullptr, saw_key = top != -INFINITY;
-        const RowResult result(saw_key, top, total, has_sink,
-                               has_sink ? to_log2(load_number(p.sinks, head * p.sinks.stride[1])) : 0.0f);
+        const RowResult result(saw_key, top, total, has_sink, has_sink ? to_log2(load_number(p.sinks, head * p.sinks.stride[1])) : 0.0f);
         const float scaled = saw_key ? value * result.factor : 0.0f;
         const int64_t part_row = (part + head) * p.len_q + row;
         if (col < p.head_dim_v) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM with at most 16 rows: D[m, n] from a short A and a wide B that is read once, so that memory is the bound.
 //
-// A block of 512 threads makes kRows x 32 outputs and shares their depth (see kernel/gemm_skinny_rows.cuh). B goes straight to registers. With up to
-// four rows A does too: nothing but the end joins the lane groups, so each runs as far ahead as memory lets it. With more rows A passes
-// through shared memory, where every thread reads it by fours. At the end lanes halve their sums among each other until each holds a share,
-// and the block adds the shares in a fixed order.
+// A block of 512 threads makes kRows x 32 outputs and shares their depth (see kernel/gemm_skinny_rows.cuh). B goes straight to registers.
+// With up to four rows A does too: nothing but the end joins the lane groups, so each runs as far ahead as memory lets it. With more rows A
+// passes through shared memory, where every thread reads it by fours. At the end lanes halve their sums among each other until each holds a
+// share, and the block adds the shares in a fixed order.
 //
 // Tile: kRows (1, 4, 8, 16) x 32, 256 depths a step; 512 threads; one block an SM. Shared bytes (float32): the shares, 16 or 2 lane groups
 // * kRows * 32 * 4 = 32768 at most; from 8 rows on, in the same place, A's two stages 2 * kRows * 256 * 4 = 32768 at most. Registers
@@ -19,8 +19,8 @@
 // What lost: splitting the depth over blocks as well (20 -> 26 us, a second kernel); two blocks an SM at 64 registers (spills).
 #pragma once
 
-#include "tile/gemm_epilogue.h"
 #include "kernel/gemm_skinny_rows.cuh"
+#include "tile/gemm_epilogue.h"
 
 namespace attile::simt {
 
@@ -77,7 +77,7 @@ ATTILE_LANE_FN void skinny_sums_of_shared(Compute<Element> (&sum)[kRows * 4], co
                                           SkinnyB<Element, kAlongDepth, kVectors> &b, int64_t depth_left, Compute<Element> *shared) {
     using T = Compute<Element>;
     constexpr int kStage = kRows * kGemmSkinnyStep;
-    constexpr int kParts = kVectors ? 1 : 4;  // A's rows are fetched in as many parts, to spare registers.
+    constexpr int kParts = kVectors && !kSparesRegisters ? 1 : 4;  // A's rows are fetched in as many parts, to spare registers.
     constexpr int kReads = kStage / kGemmSkinnyThreads / kParts;
     constexpr int kApart = kGemmSkinnyThreads / kGemmSkinnyStep;  // Rows from one read of a thread to its next.
     constexpr int kFragment = 16 / sizeof(T);
@@ -135,6 +135,7 @@ ATTILE_LANE_FN void skinny_sums_of_shared(Compute<Element> (&sum)[kRows * 4], co
                     for (int w = 0; w < kFragment; ++w) now_a[v + w] = part[w];
                 }
                 skinny_multiply<kAlongDepth>(sum + row * 4, now_a, now_b);
+                schedule_fence(sum);
             }
             if (more) store_a(group, shared + kStage - stage);
         }

@@ -103,8 +103,8 @@ ATTILE_LANE_FN int share_out(T (&values)[kValues], int first = 0) {
         T kept[kValues / 2];
 #pragma unroll
         for (int i = 0; i < kValues / 2; ++i) {
-            const T given = upper ? values[i] : values[i + kValues / 2];
-            kept[i] = (upper ? values[i + kValues / 2] : values[i]) + shuffle_xor(given, kMask);
+            const T low = values[i], high = values[i + kValues / 2];
+            kept[i] = pick(upper, high, low) + shuffle_xor(pick(upper, low, high), kMask);
         }
         first = share_out<kMask / 2, kLast>(kept, first + (upper ? kValues / 2 : 0));
 #pragma unroll

@@ -124,7 +124,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThre
             Micro::load_a(a[(k + 1) % 2], from_a + stage + ahead * PanelA::kRow);
             if (!Order::kBFirst) Micro::load_b(b[(k + 1) % 2], from_b + stage + ahead * PanelB::kRow);
             Micro::template multiply<Order::kByColumns>(sum, a[k % 2], b[k % 2]);
-            schedule_fence();
+            schedule_fence(sum);
         }
     };
     // Two chunks a turn, so that the addresses of both stages are constants.

@@ -39,7 +39,8 @@ struct MergeArguments {
 static_assert(sizeof(MergeArguments) <= 4096, "kernel parameters");
 
 template <class T, class Out, int kVec>
-__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) merge_parts(const MergeArguments arguments) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) merge_parts(const MergeArguments parameter) {
+    const MergeArguments &arguments = kernel_parameter(parameter);
     using C = Compute<T>;
     const int64_t vectors = arguments.head_dim / kVec;
     const int64_t items = arguments.rows * vectors;
@@ -115,7 +116,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) merge_parts(const MergeArgu
 
 // lse alone, a thread a row; after merge_parts, since it may overwrite one part's.
 template <class C>
-__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) merge_lse(const MergeArguments arguments) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) merge_lse(const MergeArguments parameter) {
+    const MergeArguments &arguments = kernel_parameter(parameter);
     const C *running_lse = static_cast<const C *>(arguments.running_lse);
     const int64_t all_threads = int64_t{gridDim.x} * kRowThreads;
     for (int64_t row = int64_t{blockIdx.x} * kRowThreads + threadIdx.x; row < arguments.rows; row += all_threads) {

@@ -146,7 +146,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 4) reduce_rows(const ReduceArg
 #pragma unroll
             for (int step = kSums / 2; step > 0; step /= 2) {
 #pragma unroll
-                for (int j = 0; j < step; ++j) sums[row][j] = fold(sums[row][j], sums[row][j + step]);
+                for (int j = 0; j < kSums / 2; ++j) {  // A constant end: compilers unroll this loop before the one around it.
+                    if (j < step) sums[row][j] = fold(sums[row][j], sums[row][j + step]);
+                }
             }
             const C total = row_fold<kWidth>(sums[row][0], shared, fold);
             const int64_t item = base + row * kGroups + group;

@@ -141,7 +141,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWidth > kRowThreads ? kWidth : kRowThreads
             sums[row] = 0;
 #pragma unroll
             for (int i = 0; i < kPer * kVec; ++i) {
-                const C value = exp_difference(to_compute(held[row][i / kVec][i % kVec]), references[row]);
+                C value = exp_difference(to_compute(held[row][i / kVec][i % kVec]), references[row]);
+                schedule_fence(value);
                 if constexpr (kKeeps) held[row][i / kVec][i % kVec] = value;
                 sums[row] += value;
             }
@@ -154,6 +155,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kWidth > kRowThreads ? kWidth : kRowThreads
             const int here = is_row ? vectors - lane : 0;
             Out *y = static_cast<Out *>(arguments.y) + row_offset(arguments.axes, is_row ? number : 0).y + lane * step_y;
             const C scale = sums[row] == C(0) ? C(0) : C(1) / sums[row];
+            if constexpr (!kKeeps) schedule_fence(references[row]);  // Made anew, not remembered.
 #pragma unroll
             for (int u = 0; u < kPer; ++u, y += kWidth * step_y) {
                 if (u * kWidth >= here) continue;
