@@ -15,8 +15,12 @@ using simt::fail;
 
 namespace {
 
-// Devices that calls found current, innermost last; leave() puts them back. Calls nest two deep at most.
-thread_local int found_devices[4];
+// What calls found, innermost last; leave() puts it back. Calls nest two deep at most.
+struct Found {
+    int device;
+    hipStreamCaptureMode mode;
+};
+thread_local Found found_before[4];
 thread_local int enter_depth = 0;
 
 // After these the device's context is of no use any more.
@@ -101,16 +105,24 @@ int32_t HipDevice::enter(bool is_cleaning_up) {
         runtime_.clear_error();
         return fail(ATTILE_ERROR_DEVICE_RUNTIME, "HIP device %d cannot be made current: %s", ordinal_, runtime_.error_string(error));
     }
-    if (enter_depth < 4) found_devices[enter_depth] = found;
+    // While some thread captures a graph in its strict mode, other threads could not even allocate: nothing here depends on a capture.
+    hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+    exchange_capture_mode(&mode);
+    if (enter_depth < 4) found_before[enter_depth] = {found, mode};
     ++enter_depth;
     return ATTILE_OK;
 }
 
 void HipDevice::leave() {
     --enter_depth;
-    if (enter_depth < 4 && found_devices[enter_depth] != ordinal_) {
-        if (runtime_.device_set(found_devices[enter_depth]) != hipSuccess) runtime_.clear_error();
-    }
+    if (enter_depth >= 4) return;
+    Found &found = found_before[enter_depth];
+    exchange_capture_mode(&found.mode);
+    if (found.device != ordinal_ && runtime_.device_set(found.device) != hipSuccess) runtime_.clear_error();
+}
+
+void HipDevice::exchange_capture_mode(hipStreamCaptureMode *mode) {
+    if (runtime_.exchange_capture_mode != nullptr && runtime_.exchange_capture_mode(mode) != hipSuccess) runtime_.clear_error();
 }
 
 int32_t HipDevice::check(hipError_t error, const char *what) {

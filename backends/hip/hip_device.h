@@ -55,6 +55,7 @@ class HipDevice final : public simt::Device {
   private:
     HipDevice(const Runtime &runtime, int ordinal) : runtime_(runtime), ordinal_(ordinal) {}
     int32_t start(const void *probe_kernel);
+    void exchange_capture_mode(hipStreamCaptureMode *mode);
     int32_t read_properties();
     // Turns a runtime error into a status and its sentence; remembers it if the device will not recover.
     int32_t check(hipError_t error, const char *what);

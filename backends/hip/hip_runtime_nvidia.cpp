@@ -98,6 +98,9 @@ Runtime make() {
     table.stream_is_capturing = [](hipStream_t stream, hipStreamCaptureStatus *state) {
         return hipCUDAErrorTohipError(cudaStreamIsCapturing(stream, state));
     };
+    table.exchange_capture_mode = [](hipStreamCaptureMode *mode) {
+        return hipCUDAErrorTohipError(cudaThreadExchangeStreamCaptureMode(mode));
+    };
     table.event_create = [](hipEvent_t *event, unsigned int flags) { return hipEventCreateWithFlags(event, flags); };
     table.event_destroy = [](hipEvent_t event) { return hipEventDestroy(event); };
     table.event_record = [](hipEvent_t event, hipStream_t stream) { return hipEventRecord(event, stream); };

@@ -103,8 +103,16 @@ TEST_F(CudaTest, CallsCanBeCaptured) {
         cudaGraph_t graph = nullptr;
         cudaGraphExec_t runnable = nullptr;
         ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
-        ASSERT_EQ(attile_softmax(context, &args), ATTILE_OK) << last_error();
+        const int32_t status = attile_softmax(context, &args);
+        const std::string reason = last_error();
         ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+        if (!with_workspace && backend_under_test() == "hip") {  // Without memory pools a graph needs the caller's workspace, and says so.
+            EXPECT_EQ(status, ATTILE_ERROR_WORKSPACE_TOO_SMALL) << reason;
+            cudaGraphDestroy(graph);
+            cudaStreamDestroy(stream);
+            continue;
+        }
+        ASSERT_EQ(status, ATTILE_OK) << reason;
         ASSERT_EQ(cudaGraphInstantiateWithFlags(&runnable, graph, 0), cudaSuccess);
         for (int replay = 0; replay < 3; ++replay) ASSERT_EQ(cudaGraphLaunch(runnable, stream), cudaSuccess);
         ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
