@@ -78,19 +78,12 @@ struct Attention192 : Attention256 {
 
 // The order of fragment loads and multiplications: whichever gives ptxas the allocation with the fewest three-register fetches and bank
 // conflicts, counted in sm_90 code made from compute_61 PTX. It means nothing else.
-template <Walk kScore, Walk kOut, bool kQueries, bool kProbabilities>
-struct AttentionOrderOf {
-    static constexpr Walk kScoreWalk = kScore, kOutWalk = kOut;
-    static constexpr bool kQueriesFirst = kQueries, kProbabilitiesFirst = kProbabilities;
+template <class C, AttentionKind kKind>
+struct AttentionOrder {
+    static constexpr bool kMasked = kKind == AttentionKind::kMasked;
+    static constexpr bool kRowsFirst = C::kFewRegisters && (kMasked || C::kLaneCols == 8);
+    static constexpr Walk kScoreWalk = kRowsFirst ? Walk::kAlongRows : Walk::kAlongColumns, kOutWalk = Walk::kAlongColumns;
+    static constexpr bool kQueriesFirst = kRowsFirst, kProbabilitiesFirst = kRowsFirst && !(kMasked && C::kLaneCols == 8);
 };
-#if defined(ATTILE_ORDER)
-#define ATTILE_ORDER_WALK(bit) ((ATTILE_ORDER) >> (bit)&1 ? Walk::kAlongRows : Walk::kAlongColumns)
-template <class C, AttentionKind kKind>
-struct AttentionOrder
-    : AttentionOrderOf<ATTILE_ORDER_WALK(0), ATTILE_ORDER_WALK(1), (ATTILE_ORDER >> 2 & 1) != 0, (ATTILE_ORDER >> 3 & 1) != 0> {};
-#else
-template <class C, AttentionKind kKind>
-struct AttentionOrder : AttentionOrderOf<Walk::kAlongColumns, Walk::kAlongColumns, false, false> {};
-#endif
 
 }  // namespace attile::simt

@@ -316,14 +316,16 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
                     if (kModifiers) {
                         modify_scores<C>(p, again, my_row, first_key + my_col, score);
                     } else {
+                        // A row sees keys from window_left before its diagonal to window_right after it, and none from len_k on. (Where
+                        // heads are rows, the plan sees to it that the windows are open.)
+                        const uint32_t width = p.window_left + p.window_right + 1;
+                        const uint32_t from = first_key + my_col + p.window_left - (my_row + again.entry.shift);
+                        const int left = again.entry.len_k - first_key - my_col;
 #pragma unroll
-                        for (int i = 0; i < kRows; ++i) {
-                            const KeyRange range = again.range(p, my_row + Lanes::row(i));
-                            const uint32_t width = max(range.high - range.low, 0), from = first_key + my_col - range.low;
+                        for (int j = 0; j < kKeys; ++j)
 #pragma unroll
-                            for (int j = 0; j < kKeys; ++j)
-                                if (from + C::kLaneCols * j >= width) score[i][j] = -INFINITY;
-                        }
+                            for (int i = 0; i < kRows; ++i)
+                                if (from + (C::kLaneCols * j - Lanes::row(i)) >= width || C::kLaneCols * j >= left) score[i][j] = -INFINITY;
                     }
                 }
 

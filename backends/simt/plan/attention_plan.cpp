@@ -98,6 +98,11 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
         else
             plan.modifiers = true;
     }
+    // The masked kernel takes heads of a group as rows only where no window tells rows apart; the modified one always does.
+    const bool windowed = p.window_left >= 0 || p.window_right >= 0;
+    const auto packed_blocks = [&](const AttentionTile &tile) { return ceil_div(p.len_q * group, tile.rows); };
+    const auto single_blocks = [&](const AttentionTile &tile) { return group * ceil_div(p.len_q, tile.rows); };
+    if (windowed && !invariant && 2 * packed_blocks(kernel.masked) <= single_blocks(kernel.masked)) plan.modifiers = true;
     const AttentionTile &tile = plan.modifiers ? kernel.modified : kernel.masked;
     if (tile.kernel == nullptr) return;
     plan.kernel = tile.kernel;
@@ -105,9 +110,7 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
     plan.keys = tile.keys;
     plan.threads = tile.threads;
     // Heads of a group are rows of one problem where that leaves fewer rows of padding.
-    plan.pack = group > 1 && ceil_div(p.len_q * group, tile.rows) < group * ceil_div(p.len_q, tile.rows) && !invariant
-                    ? static_cast<int32_t>(group)
-                    : 1;
+    plan.pack = (plan.modifiers || !windowed) && packed_blocks(tile) < single_blocks(tile) && !invariant ? static_cast<int32_t>(group) : 1;
     plan.rows_per_head = p.len_q * plan.pack;
     plan.row_blocks = ceil_div(plan.rows_per_head, tile.rows);
     if (!plan.modifiers && kernel.plain.kernel != nullptr && plan.pack == 1 && sees_whole_tiles(p, tile.keys))

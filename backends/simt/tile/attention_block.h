@@ -18,6 +18,12 @@ ATTILE_LANE_FN uint32_t fresh(uint32_t value) {
 #endif
     return value;
 }
+ATTILE_LANE_FN float fresh(float value) {
+#if !defined(ATTILE_SIMT_HIP) && !defined(ATTILE_SIMT_EMULATED)
+    asm volatile("" : "+f"(value));
+#endif
+    return value;
+}
 // The thread's number, unsigned: a division of it by a power of two is then a shift, whatever the compiler knows.
 ATTILE_LANE_FN unsigned fresh_thread() { return fresh(threadIdx.x); }
 

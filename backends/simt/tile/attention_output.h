@@ -229,6 +229,8 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
         store_rows_directly<C, kKind>(p, my_row, lane_col, unset, minus_reference, total, out);
         return;
     }
+    // Times one: a vector store of the sums themselves would force them into aligned quadruples of registers, all through the kernel.
+    const float one = fresh(1.0f);
 #pragma unroll
     for (int i = 0; i < C::kRows; ++i) {
         const int row = my_row + Lanes::row(i);
@@ -237,7 +239,7 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
             const int x = LaneColumns<C>::begin(piece), count = LaneColumns<C>::begin(piece + 1) - x;
             float *const to = outs + row * kRow + LaneColumns<C>::column(lane_col, x);
             if (count == 4) {
-                store_vec(to, Quad{{out[i][x], out[i][x + 1], out[i][x + 2], out[i][x + 3]}});
+                store_vec(to, Quad{{out[i][x] * one, out[i][x + 1] * one, out[i][x + 2] * one, out[i][x + 3] * one}});
             } else {
                 for (int e = 0; e < count; ++e) to[e] = out[i][x + e];
             }
