@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
-usage: compare_peers.py [--groups gemm,attention,decode,memory] [--json FILE] [--rounds N] [--quick]
+usage: compare_peers.py [--groups gemm,gemm16,attention,decode,memory] [--json FILE] [--rounds N] [--quick]
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
 float32 attention may still use tensor cores by split TF32; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
@@ -110,6 +110,29 @@ def gemm(bench, quick):
         bench.case("gemm f32", name, calls, 2.0 * batch * m * n * k, "TFLOP/s", {who: (lambda w=who: check(w)) for who in outs}, kernel)
 
 
+def gemm16(bench, quick):
+    """float16 and bfloat16 with float32 sums; the peer is torch.matmul, that is cuBLAS. Normal values: a card at its power limit is slower on wilder ones."""
+    shapes = [(1, 4096, 4096, 4096, "nn"), (1, 8192, 8192, 8192, "nn"), (1, 1, 4096, 4096, "nn"), (1, 16, 4096, 4096, "nn"), (1, 128, 4096, 4096, "nn"), (1, 1000, 1001, 1003, "nn")]
+    if not quick:
+        shapes += [(1, 4096, 4096, 4096, layout) for layout in ("nt", "tn", "tt")] + [(1, m, 4096, 4096, "nt") for m in (1, 16, 64, 128)]
+        shapes += [(1, n, n, n, "nn") for n in (512, 1024, 2048)] + [(1, 4096, 4096, 64, "nn"), (64, 256, 256, 256, "nn"), (512, 128, 128, 128, "nn"), (4096, 32, 32, 32, "nn")]
+    for dtype in (torch.bfloat16, torch.float16):
+        for batch, m, n, k, layout in shapes:
+            stored = lambda rows, cols, order: torch.randn((batch, cols, rows) if order == "t" else (batch, rows, cols), device=DEVICE).to(dtype)
+            a, b = stored(m, k, layout[0]), stored(k, n, layout[1])
+            a, b = a.transpose(1, 2) if layout[0] == "t" else a, b.transpose(1, 2) if layout[1] == "t" else b
+            outs = {who: torch.full((batch, m, n), math.nan, device=DEVICE, dtype=dtype) for who in ("attile", "cublas")}
+            if batch == 1:
+                a, b = a[0], b[0]
+                outs = {who: out[0] for who, out in outs.items()}
+            kernel = bench.context.gemm(a, b, out=outs["attile"], query=True).kernel
+            calls = {"attile": lambda: bench.context.gemm(a, b, out=outs["attile"]), "cublas": lambda: torch.matmul(a, b, out=outs["cublas"])}
+            some = slice(0, 4)  # rows, or batches, that are checked
+            check = lambda who: relative(outs[who][some], a[some].double() @ (b.double() if batch == 1 else b[some].double()))
+            name = (f"{m}x{n}x{k}" if batch == 1 else f"{batch} x {m}x{n}x{k}") + f" {layout} {str(dtype).split('.')[1]}"
+            bench.case("gemm16", name, calls, 2.0 * batch * m * n * k, "TFLOP/s", {who: (lambda w=who: check(w)) for who in outs}, kernel)
+
+
 def attention_rows(q, k, v, causal, rows, head):
     """Attention of some rows of one head in float64."""
     s = q[0, head, rows].double() @ k[0, head].double().T / math.sqrt(q.shape[3])
@@ -192,7 +215,7 @@ def memory(bench, quick):
 
 
 def main():
-    groups = {"gemm": gemm, "attention": attention, "decode": decode, "memory": memory}
+    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "decode": decode, "memory": memory}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--groups", default=",".join(groups))
     parser.add_argument("--json")

@@ -253,4 +253,31 @@ int32_t CudaDevice::launch(const void *kernel, Dim3 grid, Dim3 block, std::size_
                  "launching a kernel");
 }
 
+#if defined(ATTILE_CUDA_HAS_SM90)
+int32_t CudaDevice::launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,
+                                Stream stream) {
+    const int32_t status = allow_shared(kernel, shared);
+    if (status != ATTILE_OK) return status;
+    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(grid.x, grid.y, grid.z);
+    config.blockDim = dim3(block.x, block.y, block.z);
+    config.dynamicSmemBytes = shared;
+    config.stream = static_cast<cudaStream_t>(stream);
+    config.attrs = attributes;
+    if (extras.cluster > 1) {
+        cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
+        attribute.id = cudaLaunchAttributeClusterDimension;
+        attribute.val.clusterDim.x = extras.cluster;
+        attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    }
+    if (extras.overlaps) {
+        cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
+        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
+    return check(cudaLaunchKernelExC(&config, kernel, arguments), "launching a kernel");
+}
+#endif
+
 }  // namespace attile::cuda

@@ -32,6 +32,14 @@ class CudaDevice final : public simt::Device {
     int32_t enter(bool is_cleaning_up) override;
     void leave() override;
     int32_t launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) override;
+    // What only Hopper's launches can ask for.
+    struct LaunchExtras {
+        uint32_t cluster = 1;  // Neighbouring blocks that share their shared memory; the grid is a multiple of it.
+        bool overlaps =
+            false;  // Starts before the kernel ahead of it in the stream has ended; waits for its writes by griddepcontrol.wait.
+    };
+    int32_t launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,
+                        Stream stream);
     int32_t resources(const void *kernel, KernelResources *found) override;
     int32_t occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) override;
     int32_t alloc(int32_t kind, int64_t bytes, void **pointer) override;

@@ -2,4 +2,17 @@
 // Which operation goes to which file: each says what it takes, and why it declines the rest.
 #include "sm90_accelerator.h"
 
-namespace attile::sm90 {}  // namespace attile::sm90
+#include "sm90_gemm.h"
+
+namespace attile::sm90 {
+
+int32_t Sm90Accelerator::query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
+                               simt::Declined &declined) {
+    return gemm_query(device, problem, support, taken, declined);
+}
+
+int32_t Sm90Accelerator::run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) {
+    return gemm_run(device, maps_, problem, workspace, stream);
+}
+
+}  // namespace attile::sm90

@@ -11,6 +11,12 @@ class Sm90Accelerator final : public simt::Accelerator {
   public:
     // `encode`: the driver's cuTensorMapEncodeTiled.
     explicit Sm90Accelerator(void *encode) : maps_(encode) {}
+    using Accelerator::query;
+    using Accelerator::run;
+
+    int32_t query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
+                  simt::Declined &declined) override;
+    int32_t run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) override;
 
   private:
     const TensorMaps maps_;

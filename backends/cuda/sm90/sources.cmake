@@ -1,8 +1,13 @@
 # Sources of the Hopper kernels: kernels for nvcc, host code for the C++ compiler.
 set(ATTILE_SM90_KERNEL_SOURCES
+  sm90_gemm_bf16.cu
+  sm90_gemm_f16.cu
+  sm90_gemm_pack.cu
 )
 set(ATTILE_SM90_HOST_SOURCES
   sm90_accelerator.cpp
+  sm90_gemm.cpp
+  sm90_gemm_plan.cpp
   sm90_tensor_map.cpp
 )
 

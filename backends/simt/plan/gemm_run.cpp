@@ -63,21 +63,10 @@ int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_su
         return unsupported(&support, ATTILE_ERROR_UNSUPPORTED_SHAPE, "gemm: %lld x %lld outputs are more blocks than a grid holds",
                            static_cast<long long>(problem.m), static_cast<long long>(problem.n));
     }
-    const auto distinct = [&](const attile_operand &operand, const int64_t(&extent)[4]) {
-        double count = operand.dtype == 0 ? 0 : (operand.dtype & 0xff) / 8;
-        for (int axis = 0; axis < 4; ++axis) count *= operand.stride[axis] != 0 ? static_cast<double>(extent[axis]) : 1;
-        return count;
-    };
-    const int64_t x = problem.batch[0], y = problem.batch[1];
-    const double reads_k = problem.k > 0 ? 1 : 0;
+    gemm_work(problem, support);
     support.level = shape.unit_strides || problem.k == 0 ? ATTILE_SUPPORT_NATIVE : ATTILE_SUPPORT_EMULATED;
     support.status = ATTILE_OK;
     support.workspace_bytes = plan.workspace_bytes;
-    support.flops =
-        2.0 * static_cast<double>(x * y) * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
-    support.bytes = reads_k * (distinct(problem.a, {x, y, problem.m, problem.k}) + distinct(problem.b, {x, y, problem.k, problem.n})) +
-                    distinct(problem.c, {x, y, problem.m, problem.n}) + distinct(problem.d, {x, y, problem.m, problem.n}) +
-                    distinct(problem.bias, {x, y, problem.m, problem.n});
     support.tile_m = shape.transposed ? plan.tile_n : plan.tile_m;
     support.tile_n = shape.transposed ? plan.tile_m : plan.tile_n;
     support.tile_k = plan.tile_k;

@@ -134,4 +134,19 @@ GemmShape gemm_shape(const attile_gemm_problem &problem) {
     return shape;
 }
 
+void gemm_work(const attile_gemm_problem &problem, attile_support &support) {
+    const auto distinct = [](const attile_operand &operand, const int64_t(&extent)[4]) {
+        double count = operand.dtype == 0 ? 0 : storage_bytes(operand.dtype);
+        for (int axis = 0; axis < 4; ++axis) count *= operand.stride[axis] != 0 ? static_cast<double>(extent[axis]) : 1;
+        return count;
+    };
+    const int64_t x = problem.batch[0], y = problem.batch[1];
+    const double reads_k = problem.k > 0 ? 1 : 0;
+    support.flops =
+        2.0 * static_cast<double>(x * y) * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
+    support.bytes = reads_k * (distinct(problem.a, {x, y, problem.m, problem.k}) + distinct(problem.b, {x, y, problem.k, problem.n})) +
+                    distinct(problem.c, {x, y, problem.m, problem.n}) + distinct(problem.d, {x, y, problem.m, problem.n}) +
+                    distinct(problem.bias, {x, y, problem.m, problem.n});
+}
+
 }  // namespace attile::simt

@@ -26,4 +26,7 @@ struct GemmShape {
 
 GemmShape gemm_shape(const attile_gemm_problem &problem);
 
+// Fills in the operations and the least memory traffic of a problem.
+void gemm_work(const attile_gemm_problem &problem, attile_support &support);
+
 }  // namespace attile::simt

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sm90_gemm.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cuda_device.h"
+#include "plan/gemm_plan.h"
+#include "simt_status.h"
+#include "sm90_gemm_pack.h"
+#include "sm90_gemm_plan.h"
+
+namespace attile::sm90 {
+namespace {
+
+constexpr uint32_t kRasterRows = 2048;  // That are walked together.
+constexpr int64_t kFewRows = 64;        // Of which simt may be as fast, or faster.
+constexpr double kClearlyFaster = 0.8;  // Of the time by the two models: of few rows they are that far apart from what is measured.
+constexpr double kClockFlops = 4096;    // Of a multiprocessor: four tensor cores, 512 multiply-adds each.
+
+bool is_half(int32_t dtype) { return dtype == ATTILE_F16 || dtype == ATTILE_BF16; }
+
+GemmPanel panel_of(const GemmPlan &plan, bool is_a) {
+    const simt::GemmParams &p = plan.params;
+    return gemm_panel(is_a ? p.a : p.b, is_a ? p.m : p.n, p.k, plan.batches / p.batch_y, p.batch_y, is_a ? plan.pack_a : plan.pack_b);
+}
+
+// The kernel, and the contiguity of the operands along the tiles' rows and columns.
+const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
+    const bool turned = plan.choice.transposed;
+    const bool first = panel_of(plan, !turned).outer_first, second = panel_of(plan, turned).outer_first;
+    *outer_b = second;
+    return (dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(plan.choice.tile, first ? 1 : 0, second ? 1 : 0);
+}
+
+int32_t make_map(const TensorMaps &maps, const void *data, int32_t dtype, const GemmPanel &panel, int32_t rows, CUtensorMap *map) {
+    TensorMapShape shape;
+    shape.axes = 4;
+    const int64_t extent[4] = {panel.outer_first ? panel.outer : panel.depth, panel.outer_first ? panel.depth : panel.outer, panel.count_y,
+                               panel.count_x};
+    // An axis of extent 1 may have any stride.
+    const int64_t stride[4] = {1, extent[1] > 1 ? panel.row : 0, extent[2] > 1 ? panel.batch_y : 0, extent[3] > 1 ? panel.batch_x : 0};
+    const int32_t box[4] = {panel.outer_first ? kGemmPiece : kGemmDepth, panel.outer_first ? kGemmDepth : rows, 1, 1};
+    for (int i = 0; i < 4; ++i) {
+        shape.extent[i] = extent[i];
+        shape.stride[i] = stride[i];
+        shape.box[i] = box[i];
+    }
+    return maps.make(data, dtype, shape, map);
+}
+
+PackMatrix pack_matrix(const GemmPlan &plan, bool is_a, void *to) {
+    const simt::GemmInput &input = is_a ? plan.params.a : plan.params.b;
+    const GemmPanel panel = panel_of(plan, is_a);
+    PackMatrix m = {};
+    m.from = static_cast<const uint16_t *>(input.data);
+    m.to = static_cast<uint16_t *>(to);
+    m.batch_x = input.batch_x;
+    m.batch_y = input.batch_y;
+    m.row = panel.outer_first ? input.depth : input.outer;
+    m.col = panel.outer_first ? input.outer : input.depth;
+    m.to_row = panel.row;
+    m.rows = panel.outer_first ? panel.depth : panel.outer;
+    m.cols = panel.outer_first ? panel.outer : panel.depth;
+    m.count_y = panel.count_y;
+    m.across = (m.to_row + kPackPiece - 1) / kPackPiece;
+    m.pieces = m.across * m.rows * panel.count_x * panel.count_y;
+    return m;
+}
+
+// Copies what the copy engine cannot reach, and says where the operands are from then on.
+int32_t pack(simt::Device &device, const GemmPlan &plan, simt::Workspace &workspace, simt::Stream stream, const void **a, const void **b) {
+    PackArguments arguments = {};
+    const auto place = [&](bool is_a, PackMatrix *matrix, const void **data) {
+        void *const to = workspace.take<char>(gemm_panel_bytes(panel_of(plan, is_a)));
+        if (to == nullptr) return false;
+        *matrix = pack_matrix(plan, is_a, to);
+        *data = to;
+        return true;
+    };
+    if ((plan.pack_a && !place(true, &arguments.a, a)) || (plan.pack_b && !place(false, &arguments.b, b))) {
+        return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: the workspace is smaller than the query asked for");
+    }
+    const int64_t pieces = arguments.a.pieces + arguments.b.pieces;
+    const int64_t most = int64_t{32} * std::max(1, device.properties().compute_units);
+    const int64_t blocks = std::min(most, (pieces * 32 + kPackThreads - 1) / kPackThreads);
+    void *pointers[] = {&arguments, nullptr};
+    return device.launch(pack_kernel(), simt::Dim3{static_cast<uint32_t>(blocks), 1, 1}, simt::Dim3{kPackThreads, 1, 1}, 0, pointers,
+                         stream);
+}
+
+void describe(const GemmPlan &plan, int32_t dtype, const simt::DeviceProperties &properties, attile_support &support) {
+    const GemmChoice &choice = plan.choice;
+    const bool is_packed = plan.pack_a || plan.pack_b;
+    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s_%dx%dx%d%s", dtype == ATTILE_F16 ? "f16" : "bf16",
+                  kGemmTileShapes[choice.tile].rows, kGemmTileShapes[choice.tile].columns, kGemmDepth, is_packed ? "_packed" : "");
+    std::snprintf(support.text, sizeof support.text, "%lld blocks on %d units, clusters of %d%s%s", static_cast<long long>(plan.blocks),
+                  properties.compute_units, std::max(choice.splits, choice.multicast),
+                  choice.transposed ? "; computed as its transpose" : "",
+                  is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
+}
+
+}  // namespace
+
+int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
+                   simt::Declined &declined) {
+    taken = false;
+    if (!is_half(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
+    const simt::DeviceProperties &properties = device.properties();
+    const GemmPlan plan = gemm_plan(properties, problem);
+    if (plan.declined[0] != '\0') {
+        std::snprintf(declined.text, sizeof declined.text, "%s", plan.declined);
+        return ATTILE_OK;
+    }
+    const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    const bool is_packed = plan.pack_a || plan.pack_b;
+    if (!is_invariant && (is_packed || std::min(problem.m, problem.n) <= kFewRows)) {
+        const simt::GemmPlan other = simt::gemm_plan(properties, simt::gemm_shape(problem), false);
+        if (other.seconds < kClearlyFaster * plan.seconds) {
+            std::snprintf(
+                declined.text, sizeof declined.text, "%s",
+                is_packed ? "copying A or B to rows of a multiple of 16 bytes takes longer" : "matrices so small run as fast without");
+            return ATTILE_OK;
+        }
+    }
+    bool outer_b = false;
+    const void *const kernel = kernel_of(plan, problem.a.dtype, &outer_b);
+    const GemmTileShape tile = kGemmTileShapes[plan.choice.tile];
+    simt::gemm_work(problem, support);
+    support.level = ATTILE_SUPPORT_NATIVE;
+    support.status = ATTILE_OK;
+    support.workspace_bytes = plan.workspace_bytes;
+    support.tile_m = plan.choice.transposed ? tile.columns : tile.rows;
+    support.tile_n = plan.choice.transposed ? tile.rows : tile.columns;
+    support.tile_k = kGemmDepth;
+    support.threads = gemm_threads(tile.rows);
+    support.splits = plan.choice.splits;
+    support.blocks = plan.blocks;
+    support.blocks_per_unit = 1;
+    simt::KernelResources resources;
+    const int32_t status = device.resources(kernel, &resources);
+    if (status != ATTILE_OK) return status;
+    support.registers = resources.registers;
+    support.shared_bytes = gemm_shared_bytes(tile.rows, tile.columns, outer_b);
+    if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
+        const double peak = kClockFlops * properties.compute_units * properties.clock_hz;
+        support.predicted_share = std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
+    }
+    describe(plan, problem.a.dtype, properties, support);
+    taken = true;
+    return ATTILE_OK;
+}
+
+int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPlan &plan, int32_t dtype, simt::Workspace &workspace,
+                      simt::Stream stream) {
+    const simt::GemmParams &p = plan.params;
+    const GemmChoice &choice = plan.choice;
+    const void *a = p.a.data, *b = p.b.data;
+    int32_t status = ATTILE_OK;
+    if (plan.pack_a || plan.pack_b) status = pack(device, plan, workspace, stream, &a, &b);
+    if (status != ATTILE_OK) return status;
+
+    GemmArguments g = {};
+    const bool turned = choice.transposed;
+    const GemmTileShape tile = kGemmTileShapes[choice.tile];
+    const GemmPanel first = panel_of(plan, !turned), second = panel_of(plan, turned);
+    status = make_map(maps, turned ? b : a, dtype, first, kGemmPiece, &g.map_a);
+    if (status == ATTILE_OK) status = make_map(maps, turned ? a : b, dtype, second, std::min(kGemmPiece, tile.columns), &g.map_b);
+    if (status == ATTILE_OK && plan.plain && plan.wide) {
+        const GemmPanel d = {p.m, p.n, p.d.row, p.d.batch_x, p.d.batch_y, plan.batches / p.batch_y, p.batch_y, false};
+        status = make_map(maps, p.d.data, dtype, d, kGemmPiece, &g.map_d);
+    }
+    if (status != ATTILE_OK) return status;
+    g.c = p.c;
+    g.d = p.d;
+    g.bias = p.bias;
+    g.m = p.m;
+    g.n = p.n;
+    g.alpha = p.alpha;
+    g.beta = p.beta;
+    g.tiles_a = static_cast<uint32_t>(plan.tiles_a);
+    g.tiles_b = static_cast<uint32_t>(plan.tiles_b);
+    g.tiles = static_cast<uint32_t>(plan.tiles);
+    g.raster = kRasterRows / static_cast<uint32_t>(tile.rows * choice.multicast);
+    g.batch_y = static_cast<uint32_t>(p.batch_y);
+    g.a_batch_x = first.count_x > 1 ? 1 : 0;
+    g.a_batch_y = first.count_y > 1 ? 1 : 0;
+    g.b_batch_x = second.count_x > 1 ? 1 : 0;
+    g.b_batch_y = second.count_y > 1 ? 1 : 0;
+    g.depth_blocks = static_cast<int32_t>((p.k + kGemmDepth - 1) / kGemmDepth);
+    g.splits = choice.splits;
+    g.multicast = choice.multicast;
+    g.transposed = turned ? 1 : 0;
+    g.plain = plan.plain ? 1 : 0;
+    g.wide = plan.plain && plan.wide ? 1 : 0;
+    g.simple = p.c.dtype == 0 && p.bias.dtype == 0 && p.activation == ATTILE_ACTIVATION_NONE ? 1 : 0;
+    g.vectorised = plan.vectorised ? 1 : 0;
+    g.activation = p.activation;
+    bool outer_b = false;
+    const void *const kernel = kernel_of(plan, dtype, &outer_b);
+    void *arguments[] = {&g, nullptr};
+    cuda::CudaDevice::LaunchExtras extras;
+    extras.cluster = static_cast<uint32_t>(std::max(choice.splits, choice.multicast));
+    extras.overlaps = (plan.pack_a || plan.pack_b) && !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
+    return static_cast<cuda::CudaDevice &>(device).launch_with(
+        extras, kernel, simt::Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
+        simt::Dim3{static_cast<uint32_t>(gemm_threads(tile.rows)), 1, 1},
+        static_cast<std::size_t>(gemm_shared_bytes(tile.rows, tile.columns, outer_b)), arguments, stream);
+}
+
+int32_t gemm_run(simt::Device &device, const TensorMaps &maps, const attile_gemm_problem &problem, simt::Workspace &workspace,
+                 simt::Stream stream) {
+    const GemmPlan plan = gemm_plan(device.properties(), problem);
+    if (plan.declined[0] != '\0') return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: %s", plan.declined);
+    return gemm_run_plan(device, maps, plan, problem.a.dtype, workspace, stream);
+}
+
+}  // namespace attile::sm90

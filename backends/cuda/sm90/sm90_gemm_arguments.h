@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the sm_90a GEMM kernel is told, by value, and the numbers it shares with its host side. Its A is whichever operand lies along the
+// rows of the tiles: of a product with few rows that is the caller's B, and the tile is the transpose of a part of D.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "kernel/gemm_params.h"
+
+namespace attile::sm90 {
+
+inline constexpr int kGemmDepth = 64;         // Of a stage: 128 bytes, the width of the swizzle.
+inline constexpr int kGemmPiece = 64;         // Rows or columns that are loaded at a time.
+inline constexpr int kGemmMaxSplits = 8;      // Blocks of a cluster that share a depth: 1, 2, 3, 4 or 8.
+inline constexpr int kGemmMulticast = 2;      // Blocks that share their columns' operand.
+inline constexpr int kGemmStripBytes = 4096;  // Of each multiplying warp: 16 rows of 64 sums.
+inline constexpr int kGemmSharedLimit = 227 * 1024;
+
+struct GemmTileShape {
+    int rows, columns;
+};
+enum GemmTile : int32_t { kGemm128x256, kGemm128x128, kGemm128x64, kGemm64x64, kGemm64x16, kGemmTiles };
+inline constexpr GemmTileShape kGemmTileShapes[kGemmTiles] = {{128, 256}, {128, 128}, {128, 64}, {64, 64}, {64, 16}};
+
+// A warpgroup that loads, and one for every 64 rows.
+constexpr int gemm_threads(int rows) { return 128 + rows * 2; }
+constexpr int gemm_stage_bytes(int rows, int columns, bool outer_b) {
+    const int loaded = outer_b && columns < kGemmPiece ? kGemmPiece : columns;
+    return (rows + loaded) * kGemmDepth * 2;
+}
+constexpr int gemm_stages(int rows, int columns, bool outer_b) { return 196608 / gemm_stage_bytes(rows, columns, outer_b); }
+// Stages, strips, barriers, and what aligning the first stage to 1024 bytes may take.
+constexpr int gemm_shared_bytes(int rows, int columns, bool outer_b) {
+    const int stages = gemm_stages(rows, columns, outer_b);
+    return 1024 + stages * gemm_stage_bytes(rows, columns, outer_b) + rows / 16 * kGemmStripBytes + 16 * stages;
+}
+
+struct GemmArguments {
+    CUtensorMap map_a, map_b, map_d;  // Innermost axis first: contiguous, other, inner batch, outer batch.
+    simt::GemmOutput c, d, bias;
+    int64_t m, n;  // Extents of D, whose columns are contiguous.
+    double alpha, beta;
+    uint32_t tiles_a, tiles_b,
+        tiles;         // Units of work along the tiles' rows (a cluster's, if it shares columns) and columns; all, batch included.
+    uint32_t raster;   // Units along the rows that are walked together, so that they share panels in the L2 cache.
+    uint32_t batch_y;  // Extent of the inner batch axis.
+    int32_t a_batch_x, a_batch_y, b_batch_x, b_batch_y;  // 0 where an operand is the same for all entries of the axis, else 1.
+    int32_t depth_blocks;                                // Of kGemmDepth, the last one filled up with zeros.
+    int32_t splits;                                      // Blocks of a cluster that share the depth of a tile.
+    int32_t multicast;                                   // Blocks of a cluster that share columns.
+    int32_t transposed;                                  // The tile's rows are columns of D.
+    int32_t simple;                                      // No C, no bias, no activation.
+    int32_t plain;                                       // The same, and D is of A's type, its rows contiguous:
+    int32_t wide;                                        // by the copy engine.
+    int32_t vectorised;                                  // As in simt::GemmParams.
+    int32_t activation;
+};
+
+// The kernel of a tile for operands contiguous along the depth (0) or along their other axis (1).
+const void *gemm_kernel_f16(GemmTile tile, int outer_a, int outer_b);
+const void *gemm_kernel_bf16(GemmTile tile, int outer_a, int outer_b);
+
+}  // namespace attile::sm90

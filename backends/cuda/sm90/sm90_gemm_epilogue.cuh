@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a warpgroup's sums to D, in one of three ways. Plain: scaled and narrowed, through shared memory and the copy engine, which leaves
+// out what lies beyond D's edges; or by each warp for itself, where D is not aligned. General: each warp passes 16 rows by up to 64 columns
+// of sums through a strip of shared memory of its own, so that neighbouring lanes hold neighbours of a row of D, and goes on with simt's
+// epilogue. Split: the same, after all blocks of the cluster have left their sums in shared memory; each adds, in order of rank, and stores
+// a share of the tile.
+#pragma once
+
+#include <type_traits>
+
+#include "sm90_gemm_arguments.h"
+#include "sm90_ptx.cuh"
+#include "tile/gemm_epilogue.h"
+
+namespace attile::sm90 {
+
+template <class Element>
+__device__ __forceinline__ uint32_t narrow_pair(float low, float high) {
+    uint32_t pair;
+    if constexpr (std::is_same_v<Element, simt::F16>) {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    } else {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    }
+    return pair;
+}
+
+template <class Config>
+class GemmStore {
+    static constexpr int kColumns = Config::kColumns;
+    static constexpr int kStripRows = 16;
+    static constexpr int kStripColumns = kColumns < 64 ? kColumns : 64;
+    static constexpr int kStrips = kColumns / kStripColumns;
+    static_assert(kStripRows * kStripColumns * 4 <= kGemmStripBytes, "a warp's strip");
+
+  public:
+    // Threads of the two multiplying warpgroups construct and call it, all together.
+    __device__ __forceinline__ GemmStore(const GemmArguments &p, uint32_t strips, uint32_t stages, uint32_t rank)
+        : p_(p), strips_(strips), stages_(stages), rank_(rank) {}
+
+    // row and col: the tile's first, in the tile's own orientation.
+    __device__ __forceinline__ void tile(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
+        if constexpr (kColumns >= 64) {
+            if (p_.plain != 0) {
+                if (p_.wide != 0) {
+                    plain(sums, batch_x, batch_y, static_cast<int>(row), static_cast<int>(col));
+                } else {
+                    unaligned(sums, batch_x, batch_y, row, col);
+                }
+                return;
+            }
+        }
+        const float alpha = static_cast<float>(p_.alpha);
+        const int warp = warp_of_tile();
+        simt::GemmOrigin origin;
+        const int64_t d_row = p_.transposed != 0 ? col : row, d_col = p_.transposed != 0 ? row : col;
+        origin.set(p_, batch_x, batch_y, d_row, d_col, 0);
+        const simt::GemmEpilogue<float, GemmArguments> epilogue(p_, origin);
+        const int rows = static_cast<int>(min(p_.m - d_row, int64_t{Config::kRows + kColumns}));
+        const int cols = static_cast<int>(min(p_.n - d_col, int64_t{Config::kRows + kColumns}));
+        if (p_.splits == 1) {
+            const uint32_t strip = strips_ + warp * kGemmStripBytes;
+#pragma unroll
+            for (int i = 0; i < kStrips; ++i) {
+                __syncwarp();  // The strip has been read.
+                write_strip(strip, sums, i * kStripColumns);
+                __syncwarp();
+                emit(epilogue, origin, strip, warp * kStripRows, i * kStripColumns, rows, cols, alpha, 0);
+            }
+            return;
+        }
+        named_sync(1, Config::kRows * 2);  // All warpgroups' products are done, and the stages free.
+        const uint32_t mine = stages_ + warp * (kStripRows * kColumns * 4);
+#pragma unroll
+        for (int i = 0; i < kStrips; ++i) write_strip(mine + i * (kStripRows * kStripColumns * 4), sums, i * kStripColumns);
+        cluster_sync();
+#pragma unroll 1
+        for (int i = 0; i < kStrips; ++i) {
+            emit(epilogue, origin, mine + i * (kStripRows * kStripColumns * 4), warp * kStripRows, i * kStripColumns, rows, cols, alpha,
+                 warp * kStrips + i);
+        }
+        cluster_sync();
+    }
+
+    // After the last tile: shared memory must outlive the copy engine's reads.
+    __device__ __forceinline__ void finish() const {
+        if (kColumns >= 64 && p_.wide != 0 && threadIdx.x % kWarpgroupThreads == 0) tensor_store_wait_read<0>();
+    }
+
+  private:
+    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
+    static __device__ __forceinline__ int warp_of_tile() {
+        return static_cast<int>(threadIdx.x) / kWarpThreads - kWarpgroupThreads / kWarpThreads;
+    }
+
+    // Where a strip holds a sum, in bytes. Four neighbours along a row of D stay together; groups are exchanged so that rows (columns) that
+    // are written at once lie in different banks.
+    __device__ __forceinline__ uint32_t strip_at(int row, int col) const {
+        if (p_.transposed != 0) return static_cast<uint32_t>(col * kStripRows + (((row >> 2) ^ (col >> 1 & 3)) << 2 | (row & 3))) * 4;
+        constexpr int kSwizzle = kStripColumns == 64 ? 7 : 0;
+        return static_cast<uint32_t>(row * kStripColumns + (((col >> 3) ^ (row & kSwizzle)) << 3 | (col & 7))) * 4;
+    }
+
+    __device__ __forceinline__ void write_strip(uint32_t strip, const float (&sums)[kColumns / 2], int first_col) const {
+        const int row = lane() / 4, col = lane() % 4 * 2;
+#pragma unroll
+        for (int i = 0; i < kStripColumns / 8; ++i) {
+            const float *const from = sums + (first_col / 8 + i) * 4;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const uint32_t to = strip + strip_at(row + 8 * half, 8 * i + col);
+                if (p_.transposed == 0) {
+                    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(from[2 * half]), "f"(from[2 * half + 1]) : "memory");
+                } else {  // The next column is a row of the strip further on.
+                    asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(from[2 * half]) : "memory");
+                    asm volatile("st.shared.f32 [%0], %1;" ::"r"(to + kStripRows * 4), "f"(from[2 * half + 1]) : "memory");
+                }
+            }
+        }
+    }
+
+    // The sum over the blocks of a cluster, in order of rank. All are asked before any has answered.
+    template <int kSplits>
+    static __device__ __forceinline__ void sum_of_splits(float (&sum)[4], uint32_t address) {
+        float4 part[kSplits];
+#pragma unroll
+        for (int block = 0; block < kSplits; ++block) part[block] = cluster_load(address, block);
+#pragma unroll
+        for (int block = 0; block < kSplits; ++block) {
+            const float four[4] = {part[block].x, part[block].y, part[block].z, part[block].w};
+#pragma unroll
+            for (int v = 0; v < 4; ++v) sum[v] = block == 0 ? four[v] : sum[v] + four[v];
+        }
+    }
+    __device__ __forceinline__ void sum_four(float (&sum)[4], uint32_t address) const {
+        if (p_.splits == 1) {
+            asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
+                         : "r"(address)
+                         : "memory");
+        } else if (p_.splits == 2) {
+            sum_of_splits<2>(sum, address);
+        } else if (p_.splits == 3) {
+            sum_of_splits<3>(sum, address);
+        } else if (p_.splits == 4) {
+            sum_of_splits<4>(sum, address);
+        } else {
+            static_assert(kGemmMaxSplits == 8, "the largest of these");
+            sum_of_splits<8>(sum, address);
+        }
+    }
+
+    // One strip to D. row and col: its first in the tile. rows and cols: what D has from the tile's origin on. Turns are dealt out among
+    // the blocks of a cluster.
+    template <class Epilogue>
+    __device__ __forceinline__ void emit(const Epilogue &epilogue, const simt::GemmOrigin &origin, uint32_t strip, int row, int col,
+                                         int rows, int cols, float alpha, int deal) const {
+        const int d_row = p_.transposed != 0 ? col : row, d_col = p_.transposed != 0 ? row : col;
+        const int width = p_.transposed != 0 ? kStripRows : kStripColumns;  // Of the strip's part of a row of D.
+        const int vector = p_.vectorised != 0 || p_.splits > 1 ? 4 : 1;
+        const int across = width / vector;
+        const int turns = kStripRows * kStripColumns / vector / kWarpThreads;
+        const int first = p_.splits > 1 ? (static_cast<int>(rank_) + deal * (p_.splits - 1) * turns) % p_.splits : 0;
+#pragma unroll 1
+        for (int turn = first; turn < turns; turn += p_.splits) {
+            const int index = turn * kWarpThreads + lane();
+            const int r = index / across, c = index % across * vector;
+            if (d_row + r >= rows || d_col + c >= cols) continue;
+            const uint32_t from = strip + (p_.transposed == 0 ? strip_at(r, c) : strip_at(c, r));
+            if (vector == 1) {
+                float value;
+                asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(from) : "memory");
+                epilogue.store(d_row + r, d_col + c, alpha * value);
+                continue;
+            }
+            float value[4];
+            sum_four(value, from);
+#pragma unroll
+            for (int v = 0; v < 4; ++v) value[v] *= alpha;
+            if (p_.vectorised != 0 && p_.simple != 0) {  // A few instructions beside the epilogue's many, which may not be cached yet.
+                simt::gemm_write_vector(origin.d, (d_row + r) * p_.d.row + d_col + c, p_.d.dtype, value);
+            } else if (p_.vectorised != 0) {
+                epilogue.store_vector(d_row + r, d_col + c, value);
+            } else {
+#pragma unroll
+                for (int v = 0; v < 4; ++v) {
+                    if (d_col + c + v < cols) epilogue.store(d_row + r, d_col + c + v, value[v]);
+                }
+            }
+        }
+    }
+
+    // Of a pair of 8-column groups, from group j of piece i on: scaled, narrowed, and into a swizzled row of 128 bytes.
+    __device__ __forceinline__ void write_narrow(uint32_t row, const float *s, int j, float alpha) const {
+        using Element = typename Config::Element;
+        store_matrices(row + (((j + (lane() >> 4)) ^ (lane() & 7)) << 4), narrow_pair<Element>(alpha * s[0], alpha * s[1]),
+                       narrow_pair<Element>(alpha * s[2], alpha * s[3]), narrow_pair<Element>(alpha * s[4], alpha * s[5]),
+                       narrow_pair<Element>(alpha * s[6], alpha * s[7]));
+    }
+
+    // 64 by 64 a warpgroup, with two places to write to, so that the copy engine reads one while the other is filled.
+    __device__ __forceinline__ void plain(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int row, int col) const {
+        constexpr int kPlaceBytes = 64 * 64 * 2;
+        const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads - 1;
+        const bool leads = threadIdx.x % kWarpgroupThreads == 0;
+        const float alpha = static_cast<float>(p_.alpha);
+#pragma unroll
+        for (int i = 0; i < kColumns / 64; ++i) {
+            const uint32_t place = strips_ + group * (4 * kGemmStripBytes) + (i & 1) * kPlaceBytes;
+            if (leads) tensor_store_wait_read<(kColumns > 64 ? 1 : 0)>();  // With one piece a tile the same place comes next.
+            named_sync(1 + group, kWarpgroupThreads);
+            const uint32_t to = place + (warp_of_tile() % 4 * kStripRows + (lane() & 15)) * 128;
+#pragma unroll
+            for (int j = 0; j < 8; j += 2) write_narrow(to, sums + i * 32 + j * 4, j, alpha);
+            async_proxy_fence();
+            named_sync(1 + group, kWarpgroupThreads);
+            if (leads) {
+                tensor_store_4d(&p_.map_d, place, col + 64 * i, row + 64 * group, static_cast<int>(batch_y), static_cast<int>(batch_x));
+                tensor_store_commit();
+            }
+        }
+    }
+
+    // The same where the copy engine cannot reach D: one element a lane, neighbours to neighbours.
+    __device__ __forceinline__ void unaligned(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
+                                              int64_t col) const {
+        const int warp = warp_of_tile();
+        const float alpha = static_cast<float>(p_.alpha);
+        const int rows = static_cast<int>(min(p_.m - row - warp * kStripRows, int64_t{kStripRows}));
+        const int cols = static_cast<int>(min(p_.n - col, int64_t{kColumns}));
+        uint16_t *const d = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y +
+                            (row + warp * kStripRows) * p_.d.row + col;
+        const uint32_t strip = strips_ + warp * kGemmStripBytes;
+#pragma unroll
+        for (int i = 0; i < kColumns / 64; ++i) {
+            __syncwarp();  // The strip has been read.
+#pragma unroll
+            for (int j = 0; j < 8; j += 2) write_narrow(strip + (lane() & 15) * 128, sums + i * 32 + j * 4, j, alpha);
+            __syncwarp();
+#pragma unroll 4
+            for (int turn = 0; turn < 2 * kStripRows; ++turn) {
+                const int r = turn / 2, c = turn % 2 * 32 + lane();
+                uint16_t one;
+                asm volatile("ld.shared.u16 %0, [%1];"
+                             : "=h"(one)
+                             : "r"(strip + r * 128 + (((c >> 3) ^ (r & 7)) << 4) + (c & 7) * 2)
+                             : "memory");
+                if (r < rows && i * 64 + c < cols) d[r * p_.d.row + i * 64 + c] = one;
+            }
+        }
+    }
+
+    const GemmArguments &p_;
+    const uint32_t strips_, stages_, rank_;
+};
+
+}  // namespace attile::sm90

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm on Hopper's tensor cores: that they are used where they should be, and what they compute, against double precision on the host.
+// Elsewhere the tests skip.
+#include <cmath>
+#include <limits>
+#include <ostream>
+#include <random>
+
+#include "cuda_test_context.h"
+#include "test_element.h"
+
+namespace attile::test {
+namespace {
+
+// Matrices are stored by rows ('n') or by columns ('t'), with `pad` elements between neighbours of the other axis.
+struct GemmCase {
+    int64_t batch, m, n, k;
+    const char *layout;  // Of A, B and D.
+    int32_t dtype, dtype_d;
+    int64_t pad = 0;
+    int32_t bias_axis = ATTILE_BIAS_NONE, activation = ATTILE_ACTIVATION_NONE;
+    double alpha = 1, beta = 0;
+    bool shared_b = false;  // One B for the batch.
+    uint32_t flags = 0;
+    int64_t offset = 0;  // Elements before A and B.
+};
+
+void PrintTo(const GemmCase &c, std::ostream *out) {
+    *out << c.batch << " x " << c.m << "x" << c.n << "x" << c.k << " " << c.layout << " types " << c.dtype << " " << c.dtype_d << " pad "
+         << c.pad << " bias " << c.bias_axis << " activation " << c.activation << " alpha " << c.alpha << " beta " << c.beta << " shared "
+         << c.shared_b << " flags " << c.flags << " offset " << c.offset;
+}
+
+// A matrix for every entry of the batch, on the host as the device's bytes and as doubles; what lies between is NaN.
+struct Stack {
+    int64_t rows, cols, row, col, entry, offset;
+    int32_t dtype;
+    std::vector<unsigned char> bytes;
+    std::vector<double> values;  // By entry, row, column.
+
+    Stack(int64_t batch, int64_t rows_, int64_t cols_, char layout, int64_t pad, int64_t offset_, int32_t dtype_)
+        : rows(rows_),
+          cols(cols_),
+          row(layout == 'n' ? cols + pad : 1),
+          col(layout == 'n' ? 1 : rows + pad),
+          entry(layout == 'n' ? rows * row : cols * col),
+          offset(offset_),
+          dtype(dtype_),
+          bytes(static_cast<std::size_t>((batch * entry + offset + 8) * element_bytes(dtype)), 0xff),
+          values(static_cast<std::size_t>(batch * rows * cols)) {}
+
+    template <class Draw>
+    void fill(Draw draw) {
+        std::size_t i = 0;
+        for (int64_t b = 0; b < static_cast<int64_t>(values.size()) / (rows * cols); ++b) {
+            for (int64_t r = 0; r < rows; ++r) {
+                for (int64_t c = 0; c < cols; ++c) {
+                    unsigned char *const to = at(b, r, c);
+                    encode(dtype, draw(), to);
+                    values[i++] = decode(dtype, to);
+                }
+            }
+        }
+    }
+    unsigned char *at(int64_t b, int64_t r, int64_t c) {
+        return bytes.data() + (offset + b * entry + r * row + c * col) * element_bytes(dtype);
+    }
+    attile_tensor tensor(void *data, int64_t batch) const {
+        attile_tensor t = {};
+        t.data = static_cast<unsigned char *>(data) + offset * element_bytes(dtype);
+        t.dtype = dtype;
+        t.rank = 3;
+        const int64_t shape[3] = {batch, rows, cols}, stride[3] = {batch > 1 ? entry : 0, row, col};
+        for (int i = 0; i < 3; ++i) {
+            t.shape[i] = shape[i];
+            t.stride[i] = stride[i];
+        }
+        return t;
+    }
+};
+
+double activate(double x, int32_t activation) {
+    switch (activation) {
+        case ATTILE_ACTIVATION_RELU:
+            return x < 0 ? 0 : x;
+        case ATTILE_ACTIVATION_GELU:
+            return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+        case ATTILE_ACTIVATION_GELU_TANH:
+            return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+        case ATTILE_ACTIVATION_SILU:
+            return x / (1 + std::exp(-x));
+        default:
+            return x;
+    }
+}
+
+class Sm90Gemm : public CudaTest {
+  protected:
+    void SetUp() override {
+        CudaTest::SetUp();
+        if (context == nullptr) return;
+        attile_context_info info;
+        attile_context_info_init(&info, sizeof info);
+        ASSERT_EQ(attile_context_get_info(context, &info), ATTILE_OK) << last_error();
+        if (std::string(info.arch) != "sm_90") GTEST_SKIP() << "no Hopper: " << info.arch;
+    }
+
+    // Runs the case, checks it, and says which kernel it was.
+    std::string run(const GemmCase &c, std::vector<unsigned char> *result = nullptr) {
+        std::mt19937 engine(static_cast<unsigned>(c.m * 7 + c.n * 3 + c.k));
+        std::normal_distribution<double> normal;
+        const auto draw = [&] { return normal(engine); };
+        const int32_t bias_dtype = ATTILE_F32;
+        const int64_t batch_b = c.shared_b ? 1 : c.batch;
+        Stack a(c.batch, c.m, c.k, c.layout[0], c.pad, c.offset, c.dtype), b(batch_b, c.k, c.n, c.layout[1], c.pad, c.offset, c.dtype);
+        Stack d(c.batch, c.m, c.n, c.layout[2], c.pad, 0, c.dtype_d), old(c.batch, c.m, c.n, c.layout[2], c.pad, 0, c.dtype_d);
+        Stack bias(1, 1, c.bias_axis == ATTILE_BIAS_ROWS ? c.m : c.n, 'n', 0, 0, bias_dtype);
+        for (Stack *s : {&a, &b, &bias}) s->fill(draw);
+        if (c.beta != 0) old.fill(draw);
+        const Array<unsigned char> on_a(context, ATTILE_MEMORY_DEVICE, a.bytes), on_b(context, ATTILE_MEMORY_DEVICE, b.bytes),
+            on_d(context, ATTILE_MEMORY_DEVICE, d.bytes), on_old(context, ATTILE_MEMORY_DEVICE, old.bytes),
+            on_bias(context, ATTILE_MEMORY_DEVICE, bias.bytes);
+        attile_gemm_args args;
+        attile_gemm_init(&args, sizeof args);
+        args.flags = c.flags;
+        args.a = a.tensor(on_a.data(), c.batch);
+        args.b = b.tensor(on_b.data(), batch_b);
+        args.d = d.tensor(on_d.data(), c.batch);
+        args.c = old.tensor(on_old.data(), c.batch);  // Full of NaN where beta is 0.
+        args.alpha = c.alpha;
+        args.beta = c.beta;
+        args.activation = c.activation;
+        if (c.bias_axis != ATTILE_BIAS_NONE) {
+            args.bias_axis = c.bias_axis;
+            EXPECT_EQ(attile_tensor_init(&args.bias, on_bias.data(), bias_dtype, 1, &bias.cols), ATTILE_OK);
+        }
+        attile_support support;
+        attile_support_init(&support, sizeof support);
+        EXPECT_EQ(attile_gemm_query(context, &args, &support), ATTILE_OK) << last_error();
+        EXPECT_EQ(attile_gemm(context, &args), ATTILE_OK) << last_error();
+        EXPECT_EQ(attile_synchronize(context, nullptr), ATTILE_OK) << last_error();
+        std::vector<unsigned char> got = on_d.fetch();
+        if (result != nullptr) *result = got;
+        check(c, a, b, old, bias, d, got);
+        return support.kernel;
+    }
+
+  private:
+    static void check(const GemmCase &c, const Stack &a, const Stack &b, const Stack &old, const Stack &bias, Stack &d,
+                      std::vector<unsigned char> &got) {
+        const double unit = precision_of(c.dtype_d).unit;
+        const std::vector<unsigned char> before = d.bytes;
+        int failures = 0;
+        for (int64_t e = 0; e < c.batch; ++e) {
+            const double *const ea = a.values.data() + e * c.m * c.k, *const eb = b.values.data() + (c.shared_b ? 0 : e * c.k * c.n);
+            for (int64_t i = 0; i < c.m; ++i) {
+                for (int64_t j = 0; j < c.n; ++j) {
+                    double sum = 0, size = 0;
+                    for (int64_t l = 0; l < c.k; ++l) {
+                        const double product = ea[i * c.k + l] * eb[l * c.n + j];
+                        sum += product;
+                        size += std::abs(product);
+                    }
+                    sum *= c.alpha;
+                    size *= std::abs(c.alpha);
+                    if (c.beta != 0) {
+                        const double add = c.beta * old.values[static_cast<std::size_t>((e * c.m + i) * c.n + j)];
+                        sum += add;
+                        size += std::abs(add);
+                    }
+                    if (c.bias_axis != ATTILE_BIAS_NONE)
+                        sum += bias.values[static_cast<std::size_t>(c.bias_axis == ATTILE_BIAS_ROWS ? i : j)];
+                    const double expected = activate(sum, c.activation);
+                    const std::ptrdiff_t at = d.at(e, i, j) - d.bytes.data();
+                    const double found = decode(c.dtype_d, got.data() + at);
+                    const double limit = 1.01 * unit * std::abs(expected) + std::ldexp(size + std::abs(sum), -20) + 1e-7;
+                    if (!(std::abs(found - expected) <= limit) && ++failures <= 4) {
+                        ADD_FAILURE() << "entry " << e << " row " << i << " column " << j << ": " << found << " instead of " << expected;
+                    }
+                    for (int64_t byte = 0; byte < element_bytes(c.dtype_d); ++byte)
+                        got[static_cast<std::size_t>(at + byte)] = before[static_cast<std::size_t>(at + byte)];
+                }
+            }
+        }
+        EXPECT_EQ(failures, 0);
+        EXPECT_TRUE(got == before) << "something between or after the rows of D was written";
+    }
+};
+
+class Sm90GemmTest : public Sm90Gemm, public testing::WithParamInterface<GemmCase> {};
+
+TEST_P(Sm90GemmTest, RunsOnTensorCores) {
+    const std::string kernel = run(GetParam());
+    EXPECT_EQ(kernel.rfind("gemm_sm90_", 0), 0u) << kernel;
+}
+
+constexpr int32_t kH = ATTILE_F16, kB = ATTILE_BF16, kS = ATTILE_F32;
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Sm90GemmTest,
+                         testing::Values(GemmCase{1, 256, 256, 128, "nnn", kB, kB}, GemmCase{1, 256, 256, 128, "ntn", kH, kH},
+                                         GemmCase{1, 256, 256, 128, "tnn", kB, kS}, GemmCase{1, 256, 256, 128, "ttn", kH, kS},
+                                         GemmCase{1, 256, 256, 128, "nnt", kB, kB}, GemmCase{1, 256, 256, 128, "ntt", kH, kH},
+                                         GemmCase{1, 256, 256, 128, "tnt", kB, kS}, GemmCase{1, 256, 256, 128, "ttt", kH, kH}));
+INSTANTIATE_TEST_SUITE_P(Ragged, Sm90GemmTest,
+                         testing::Values(GemmCase{1, 200, 328, 136, "nnn", kB, kB, 8}, GemmCase{1, 136, 72, 200, "ntn", kH, kH, 16},
+                                         GemmCase{1, 328, 200, 1000, "tnn", kB, kB, 8},
+                                         GemmCase{1, 129, 257, 72, "nnn", kH, kS, 7, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
+                                         GemmCase{1, 129, 257, 65, "ntn", kB, kB, 7}, GemmCase{1, 257, 131, 1003, "ttn", kH, kH, 1},
+                                         GemmCase{1, 300, 301, 303, "nnn", kB, kB},
+                                         GemmCase{1, 65, 1025, 63, "tnt", kB, kS, 3, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT}));
+INSTANTIATE_TEST_SUITE_P(Batches, Sm90GemmTest,
+                         testing::Values(GemmCase{5, 128, 192, 64, "nnn", kB, kB}, GemmCase{7, 72, 136, 200, "ntn", kH, kH, 8},
+                                         GemmCase{3, 129, 257, 65, "tnn", kB, kS, 3, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
+                                         GemmCase{6, 128, 128, 128, "ntt", kB, kB, 0, 0, 0, 1, 0, true},
+                                         GemmCase{4, 64, 264, 72, "nnt", kH, kH, 8, 0, 0, 1, 0, true}));
+INSTANTIATE_TEST_SUITE_P(
+    Epilogues, Sm90GemmTest,
+    testing::Values(GemmCase{1, 200, 328, 136, "nnn", kB, kB, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_RELU, 1.5, 0.5},
+                    GemmCase{1, 200, 328, 136, "ntn", kH, kH, 8, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_GELU, 0.25, -2},
+                    GemmCase{1, 200, 328, 136, "tnt", kB, kS, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_GELU_TANH, -1},
+                    GemmCase{1, 201, 327, 136, "ntn", kH, kS, 3, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_SILU, 0.1, 1},
+                    GemmCase{3, 136, 128, 64, "nnn", kB, kB, 0, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_NONE, 1, 1},
+                    GemmCase{1, 256, 256, 64, "nnn", kH, kH, 0, 0, 0, -0.5}, GemmCase{1, 256, 256, 64, "nnn", kB, kB, 0, 0, 0, 0.5, 2}));
+INSTANTIATE_TEST_SUITE_P(SplitsAndFewRows, Sm90GemmTest,
+                         testing::Values(GemmCase{1, 17, 1024, 2048, "nnn", kB, kB}, GemmCase{1, 32, 520, 4096, "ntn", kH, kH},
+                                         GemmCase{1, 1000, 24, 1000, "nnn", kB, kS}, GemmCase{1, 64, 64, 8192, "tnn", kB, kB},
+                                         GemmCase{1, 16, 1032, 1024, "nnn", kH, kH},
+                                         GemmCase{1, 1, 2048, 1024, "ntn", kB, kB, 8, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
+                                         GemmCase{1, 128, 136, 4104, "nnn", kH, kH, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_SILU, 1, 1},
+                                         GemmCase{2, 33, 129, 1111, "nnt", kB, kB, 5}));
+INSTANTIATE_TEST_SUITE_P(Invariant, Sm90GemmTest,
+                         testing::Values(GemmCase{1, 1, 128, 1000, "nnn", kB, kB, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
+                                         GemmCase{1, 9, 67, 1025, "nnn", kH, kH, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT, 3},
+                                         GemmCase{2, 130, 256, 512, "ntt", kB, kS, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT}));
+
+TEST_F(Sm90Gemm, SameBitsEveryTime) {
+    const GemmCase c = {1, 48, 128, 4096, "nnn", kB, kS};
+    std::vector<unsigned char> first, again;
+    run(c, &first);
+    for (int i = 0; i < 3; ++i) {
+        run(c, &again);
+        EXPECT_TRUE(first == again);
+    }
+}
+
+TEST_F(Sm90Gemm, UnalignedAddressIsServedWithTheReason) { run({1, 256, 256, 128, "nnn", kB, kB, 0, 0, 0, 1, 0, false, 0, 1}); }
+
+}  // namespace
+}  // namespace attile::test
