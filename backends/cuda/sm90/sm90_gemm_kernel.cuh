@@ -14,9 +14,9 @@
 // 40 for loading and 232 for multiplying ones; no spills (ptxas 13.0). One block a multiprocessor. Arithmetic intensity: 128x256 does 85
 // FLOP per byte from L2, 128x128 64, 128x64 43, 64x64 32, 64x16 13.
 //
-// Best measured (H200, interleaved with cuBLAS, whose rate is in brackets, TFLOP/s): bfloat16 8192^3 803 (794), 4096^3 755 (768), 2048^3
-// 607 (631), 1024^3 220 (247); 128x4096x4096 223 (240), 16x4096x4096 30.6 (29.1); 1000x1001x1003, packed first, 111 (65). Launched alone,
-// 4096^3 reaches 790. To measure again: tools/compare_peers.py --groups gemm16.
+// Measured (H200, interleaved with cuBLAS, whose rate is in brackets, TFLOP/s): bfloat16 8192^3 757 to 803 in two runs (792, 795), 4096^3
+// 755 (770), 2048^3 607 (630), 1024^3 220 (247); 128x4096x4096 223 (243), 16x4096x4096 30.6 (29.2); 1000x1001x1003, packed first, 111 (65).
+// Launched alone, 4096^3 reaches 790. To measure again: tools/compare_peers.py --groups gemm16.
 //
 // What mattered: mbarrier arrivals on another block without .release.cluster, which compiles to a memory barrier a stage (527 to 745
 // TFLOP/s in the prototype); releasing a stage only after the next stage's products are queued; the copy engine for D (stores by each warp

@@ -30,7 +30,6 @@ constexpr double kBytesPerClock = 60;      // That a multiprocessor takes from t
 constexpr double kFillClocks = 3500;       // From the start of a block to its first product.
 constexpr double kSplitClocks = 6500;      // Two barriers of a cluster, and the others' sums.
 constexpr double kMulticastClocks = 1000;  // Blocks wait for each other.
-constexpr double kTileClocks = 1500;       // From a tile to the next, before the first and after the last column of sums.
 constexpr double kPlainClocks = 8;         // A column of a tile on its way out: by the copy engine,
 constexpr double kGeneralClocks = 30;      // by simt's epilogue,
 constexpr double kTransposedClocks = 60;   // and turned.
