@@ -40,7 +40,7 @@ struct Attention48 : Attention64 {
 struct Attention40 : Attention64 {
     static constexpr int kCols = 5, kDepth = 48;
 };
-// Half the keys, so that three blocks fit a unit: for grids that fill many waves of them.
+// Half the keys, so that three blocks fit a unit: for grids that fill many waves of them and see all keys (with masks it is slower).
 struct Attention64Dense : Attention64 {
     static constexpr int kKeys = 4, kChunksAtOnce = 2, kChunkKeys = 8, kStripsAtOnce = 2, kBlocksPerUnit = 3;
     static constexpr bool kFewRegisters = true, kTileSums = false;
@@ -77,13 +77,12 @@ struct Attention192 : Attention256 {
 };
 
 // The order of fragment loads and multiplications: whichever gives ptxas the allocation with the fewest three-register fetches and bank
-// conflicts, counted in sm_90 code made from compute_61 PTX. It means nothing else.
+// conflicts, counted in sm_90 code made from compute_61 PTX, and of those the fastest. It means nothing else.
 template <class C, AttentionKind kKind>
 struct AttentionOrder {
-    static constexpr bool kMasked = kKind == AttentionKind::kMasked;
-    static constexpr bool kRowsFirst = C::kFewRegisters && (kMasked || C::kLaneCols == 8);
+    static constexpr bool kRowsFirst = C::kFewRegisters && kKind != AttentionKind::kModified;
     static constexpr Walk kScoreWalk = kRowsFirst ? Walk::kAlongRows : Walk::kAlongColumns, kOutWalk = Walk::kAlongColumns;
-    static constexpr bool kQueriesFirst = kRowsFirst, kProbabilitiesFirst = kRowsFirst && !(kMasked && C::kLaneCols == 8);
+    static constexpr bool kQueriesFirst = kRowsFirst, kProbabilitiesFirst = kRowsFirst;
 };
 
 }  // namespace attile::simt

@@ -27,17 +27,11 @@ AttentionTileKernel attention_tile_instance(const char *name, double share) {
             share};
 }
 
-// The plain and the masked kind alone: another configuration of as many columns serves where scores are modified.
+// The plain kind alone: another configuration of as many columns serves for the rest.
 template <class C>
-AttentionTileKernel attention_tile_instance_unmodified(const char *name, double share) {
-    return {name,
-            attention_tile<C, AttentionKind::kPlain>(),
-            attention_tile<C, AttentionKind::kMasked>(),
-            {},
-            C::kCols * C::kLaneCols,
-            C::kDepth,
-            C::kChunkDepth * C::kChunksAtOnce,
-            share};
+AttentionTileKernel attention_tile_instance_plain(const char *name, double share) {
+    return {name,      attention_tile<C, AttentionKind::kPlain>(), {},   {}, C::kCols * C::kLaneCols,
+            C::kDepth, C::kChunkDepth * C::kChunksAtOnce,          share};
 }
 
 }  // namespace attile::simt

@@ -14,8 +14,7 @@ struct DecodeConfig {
     static constexpr int kQuadLanes = kQuadLanesIn, kQuads = kQuadsIn, kRows = kRowsIn, kLoads = kLoadsIn;
     static constexpr int kThreads = 256, kGroups = kThreads / kLanes;
     // Two blocks leave 128 registers a thread, which has to do without a spill.
-    static constexpr bool kIsLarge =
-        kRowsIn * kQuadsIn >= 8 || kQuadsIn * kLoadsIn >= 8 || (kRowsIn == 4 && (kQuadLanesIn == 16 || sizeof(T) == 4));
+    static constexpr bool kIsLarge = kRowsIn * kQuadsIn >= 8 || kQuadsIn * kLoadsIn >= 8 || (kRowsIn == 4 && kQuadLanesIn == 16);
     static constexpr int kBlocksPerUnit = kIsLarge ? 1 : 2;
     static constexpr int kKeyCols = kLanes / kQuadLanes;  // Keys that one load of a lane group covers.
     static constexpr int kStep = kLoads * kKeyCols;

@@ -102,19 +102,19 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
     const bool windowed = p.window_left >= 0 || p.window_right >= 0;
     const auto packed_blocks = [&](const AttentionTile &tile) { return ceil_div(p.len_q * group, tile.rows); };
     const auto single_blocks = [&](const AttentionTile &tile) { return group * ceil_div(p.len_q, tile.rows); };
-    if (windowed && !invariant && 2 * packed_blocks(kernel.masked) <= single_blocks(kernel.masked)) plan.modifiers = true;
-    const AttentionTile &tile = plan.modifiers ? kernel.modified : kernel.masked;
+    if (windowed && !invariant && 2 * packed_blocks(kernel.plain) <= single_blocks(kernel.plain)) plan.modifiers = true;
+    const bool packs = !invariant && packed_blocks(kernel.plain) < single_blocks(kernel.plain);
+    const bool sees_all = !plan.modifiers && !packs && sees_whole_tiles(p, kernel.plain.keys);
+    const AttentionTile &tile = plan.modifiers ? kernel.modified : sees_all ? kernel.plain : kernel.masked;
     if (tile.kernel == nullptr) return;
     plan.kernel = tile.kernel;
     plan.rows = tile.rows;
     plan.keys = tile.keys;
     plan.threads = tile.threads;
     // Heads of a group are rows of one problem where that leaves fewer rows of padding.
-    plan.pack = (plan.modifiers || !windowed) && packed_blocks(tile) < single_blocks(tile) && !invariant ? static_cast<int32_t>(group) : 1;
+    plan.pack = (plan.modifiers || !windowed) && packs ? static_cast<int32_t>(group) : 1;
     plan.rows_per_head = p.len_q * plan.pack;
     plan.row_blocks = ceil_div(plan.rows_per_head, tile.rows);
-    if (!plan.modifiers && kernel.plain.kernel != nullptr && plan.pack == 1 && sees_whole_tiles(p, tile.keys))
-        plan.kernel = kernel.plain.kernel;
     const int64_t tiles = ceil_div(p.len_k, tile.keys);
     const double pairs = static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.len_q) * static_cast<double>(p.len_k);
     const double visible = pairs > 0 ? attention_visible_pairs(p) / pairs : 0;

@@ -29,7 +29,7 @@ constexpr GemmTileModel kModelsF64[] = {
 };
 
 constexpr double kLaunchSeconds = 2.0e-6;  // A kernel that waits for the one before it.
-constexpr double kChunkSeconds = 0.4e-6;   // From a chunk of depth to the next, if a block waits for memory at each.
+constexpr double kChunkSeconds = 0.75e-6;  // From a chunk of depth to the next, if a block waits for memory at each.
 constexpr double kSkinnySeconds = 2.4e-6;  // The start and end of a skinny block.
 constexpr double kCombineSeconds = 3.0e-6;
 constexpr double kCombineShare = 0.4;    // Of the peak bandwidth; short, and each thread waits for few loads.

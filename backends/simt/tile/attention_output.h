@@ -230,7 +230,7 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
         return;
     }
     // Times one: a vector store of the sums themselves would force them into aligned quadruples of registers, all through the kernel.
-    const float one = fresh(1.0f);
+    const float one = kKind == AttentionKind::kPlain ? 1.0f : fresh(1.0f);
 #pragma unroll
     for (int i = 0; i < C::kRows; ++i) {
         const int row = my_row + Lanes::row(i);
