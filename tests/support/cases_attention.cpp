@@ -269,6 +269,13 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
     }
     c.flags = ATTILE_FLAG_BATCH_INVARIANT;
     Adder(list, kTypePairs[0])("batch_invariant", c);
+    // Every width a GPU kernel may be made for: rows that are not whole tiles see keys that are, or are told to be invariant.
+    for (const std::int64_t dim : {32, 40, 48, 64, 80, 96, 112, 128, 192, 256}) {
+        C whole = lengths(130, 128, dim);
+        Adder(list, kTypePairs[0])("whole_tiles_d" + std::to_string(dim), whole);
+        whole.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        Adder(list, kTypePairs[0])("batch_invariant_d" + std::to_string(dim), whole);
+    }
     const std::uint64_t count = tier == Tier::kQuick ? 50 : 400;
     for (std::uint64_t seed = 1; seed <= count; ++seed)
         list.push_back({"attention.random." + std::to_string(seed), random_attention(seed)});

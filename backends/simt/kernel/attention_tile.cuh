@@ -442,7 +442,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
     get_references(minus_reference);
 #pragma unroll
     for (int i = 0; i < kRows; ++i) sum[i] = Lanes::fold_row(sum[i], [](float x, float y) { return x + y; });
-    __syncthreads();  // O passes through where others read K, V and references.
+    block_sync_counted<C::kThreads>();  // O passes through where others read K, V and references.
     store_rows<C, kKind>(p, state, minus_reference, sum, out, shared);
 }
 

@@ -249,7 +249,12 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
             if (tile.cols < p.head_dim_v || tile.depth < p.head_dim || (narrowest != 0 && tile.cols > narrowest)) continue;
             narrowest = tile.cols;
             plan_tile(device, p, tile, invariant, plan);
-            if (invariant) break;
+            if (invariant && plan.path != AttentionPath::kNothing) break;
+        }
+        if (plan.path == AttentionPath::kNothing) {
+            refuse(plan, ATTILE_ERROR_INTERNAL, "attention: no kernel for head_dim %lld and %lld", static_cast<long long>(p.head_dim),
+                   static_cast<long long>(p.head_dim_v));
+            return plan;
         }
     }
 
