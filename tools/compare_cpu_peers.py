@@ -131,10 +131,10 @@ def frameworks(options, threads, facts):
     return rows
 
 
-def table(path):
+def table(path, groups=""):
     with open(path, encoding="utf-8") as stream:
         data = json.load(stream)
-    facts, rows = data["facts"], data["rows"]
+    facts, rows = data["facts"], [row for row in data["rows"] if not groups or row["group"] in groups.split(",")]
     dates = sorted({row["date"] for row in rows})
     print(f"{facts.get('device')}, {facts.get('arch')}, {facts.get('processors')} processors; {facts.get('compiler')}; {' to '.join(sorted({dates[0], dates[-1]}))}; commits "
           + ", ".join(sorted({row["commit"] for row in rows})) + ". "

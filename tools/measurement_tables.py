@@ -4,14 +4,19 @@
 
 usage: measurement_tables.py [--check]
 
-A table stands between <!-- table FILE.json GROUP --> and <!-- end of table -->; FILE.json is what compare_peers.py wrote, GROUP one of its groups.
+A table stands between <!-- table FILE.json GROUP --> and <!-- end of table -->; FILE.json is what compare_peers.py or compare_cpu_peers.py wrote, GROUP one of
+its groups.
 --check writes nothing and fails if a table is not what its file says.
 """
 import argparse
+import contextlib
+import io
 import json
 import pathlib
 import re
 import sys
+
+import compare_cpu_peers  # beside this file
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 TABLE = re.compile(r"(<!-- table (\S+) (.+?) -->\n).*?(<!-- end of table -->)", re.S)
@@ -23,7 +28,13 @@ def facts_text(facts):
 
 
 def table(name, group):
-    run = json.loads((DOCS / "measurements" / name).read_text(encoding="utf-8"))
+    path = DOCS / "measurements" / name
+    run = json.loads(path.read_text(encoding="utf-8"))
+    if "rates" in run["rows"][0]:  # The other script's, which has a table of its own.
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            compare_cpu_peers.table(path, group)
+        return text.getvalue()
     rows = [row for row in run["rows"] if row["group"] == group]
     if not rows:
         sys.exit(f"{name} has no group '{group}'")

@@ -1,7 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configurations of the tile kernel. A modified kernel (attention_kernels.h) may have one of its own: beside an 8 x 8 tile of scores
-// there are not enough registers for bias, slopes and strides, and nothing may spill.
-// A lane owns kRows x kKeys of S and kRows x kCols of O; a group kLaneCols lane columns of them.
+// The configurations of the tile kernel (attention_tile.cuh), and what is known of its speed. A modified kernel may have one of its own:
+// beside an 8 x 8 tile of scores there are not enough registers for bias, slopes and strides, and nothing may spill. A lane owns
+// kRows x kKeys of S and kRows x kCols of O; a group kLaneCols lane columns of them.
+//
+// The kernel computes O = softmax(Q K^T) V for a block of rows of one head, K and V streaming through shared memory in chunks, Q in it for
+// as long as the block lives. Shared bytes: 4 * (depth * rows of Q + 2 chunks + 2 strips of probabilities a lane group + references, where
+// they are kept there): Attention128 4 * (8192 + 2 * 512 + 4 * 2 * 256 + 64) = 45312. Registers, blocks a unit: 8 x 8 tiles 226 to 241, two
+// blocks of 128 threads; 8 x 4 tiles 162 to 168, three; no spills (sm_61, and sm_90 from compute_61 PTX). Arithmetic intensity: a block of
+// 128 rows does 4 * 128 FLOP for each 8 bytes of K and V.
+//
+// Best measured (H200, compute_61 PTX, TFLOP/s; tools/compare_peers.py measures again): d = 64, (500, 2048) 47.5 full, 41.8 causal; (2,
+// 32768) 45.3 and 46.8; d = 128, S = 2k to 16k 45.2 to 46; d = 32, (4, 32768) 42.9, (13600, 128) 32.0; d = 256 36.5.
+//
+// What mattered: kinds of kernels (code that merely might run costs registers and instruction cache: plain d = 128 41.0 -> 45.2, d =
+// 64 45.6 -> 47.2 with the dense tile); rows stored straight from the registers, scaled first, since vector stores of the sums themselves
+// force them into aligned quadruples (operands then share a register bank: 500 of 1024 multiplications); unsigned lane arithmetic; two
+// comparisons a score for the mask. What lost: 8 x 8 scores at d = 128 (44.1 at two blocks); 8 rows a lane at d = 256 (32.4, it spills);
+// one branch around the products instead of a second set of barriers for groups that see nothing (spills); 64-thread blocks at five a unit
+// (168 registers are left to each thread all the same); the dense tile with masks (38.9 causal against 41.8). What binds: at d = 32 a tile
+// is too short for what lies between the two products (some 200 of 4900 instructions) and, at 128 keys, for the code of a block's two ends,
+// which waits for the instruction cache (0.3 to 0.5 of a stall an instruction).
 #pragma once
 
 #include "tile/attention_block.h"
