@@ -68,6 +68,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
 #pragma unroll
         for (int i = 0; i < kRows; ++i) kept_reference[i] = minus[i];
         if (C::kFewRegisters) {
+            lane_sync();  // Others of the group may still be reading.
 #pragma unroll
             for (int i = 0; i < kRows; i += 4)
                 store_vec(shared + Shape::kReferences + query_at + Lanes::row(i),
