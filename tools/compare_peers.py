@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
-usage: compare_peers.py [--groups gemm,gemm16,attention,decode,memory] [--json FILE] [--rounds N] [--quick]
+usage: compare_peers.py [--groups gemm,attention,attention16,decode,decode16,memory] [--json FILE] [--rounds N] [--quick]
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
 float32 attention may still use tensor cores by split TF32; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
@@ -164,6 +164,58 @@ def attention(bench, quick):
     features(bench)
 
 
+def sdpa_cudnn(q, k, v, **options):
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        return F.scaled_dot_product_attention(q, k, v, **options)
+
+
+def normal(*shape, dtype):
+    return torch.randn(shape, device=DEVICE, dtype=torch.float32).to(dtype)
+
+
+def attention16(bench, quick):
+    """bf16 and f16 attention beside cuDNN's, through PyTorch. Scores xN: q is that many times as large, so scores lie far apart."""
+    shapes = [(2, 16, 8192, 128), (1, 16, 16384, 128), (8, 16, 2048, 128), (2, 16, 8192, 64), (8, 16, 2048, 64), (1, 8, 8192, 256)]
+    cases = [(torch.bfloat16, *shape, 1) for shape in shapes] + [(torch.bfloat16, *shapes[0], 400)]
+    if not quick:
+        cases += [(torch.bfloat16, *shapes[0], 36), (torch.bfloat16, *shapes[3], 400)] + [(torch.float16, *shape, 1) for shape in shapes]
+    for dtype, batch, heads, length, dim, spread in cases:
+        q, k, v = normal(batch, heads, length, dim, dtype=dtype) * spread, normal(batch, heads, length, dim, dtype=dtype), normal(batch, heads, length, dim, dtype=dtype)
+        for causal in (False, True):
+            outs = {"attile": torch.full_like(q, math.nan), "cudnn": None}
+            mask = "causal_top_left" if causal else None
+
+            def peer():
+                outs["cudnn"] = sdpa_cudnn(q, k, v, is_causal=causal)
+
+            rows = [0, 1, length // 3, length // 2 + 1, length - 1]
+            expected = attention_rows(q, k, v, causal, rows, heads - 1)
+            errors = {who: (lambda w=who: relative(outs[w][0, heads - 1, rows], expected)) for who in outs}
+            kernel = bench.context.attention(q, k, v, out=outs["attile"], mask=mask, query=True).kernel
+            calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"], mask=mask), "cudnn": peer}
+            flops = 4.0 * batch * heads * length * length * dim * (0.5 if causal else 1)
+            name = f"{'f16' if dtype == torch.float16 else 'bf16'} B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else "") + (f" scores x{spread}" if spread != 1 else "")
+            bench.case("attention16", name, calls, flops, "TFLOP/s", errors, kernel)
+
+
+def decode16(bench, quick):
+    for batch, keys in ((1, 32768), (16, 4096), (64, 4096)):
+        heads, heads_kv, dim = 32, 8, 128
+        q, k, v = (normal(batch, h, n, dim, dtype=torch.bfloat16) for h, n in ((heads, 1), (heads_kv, keys), (heads_kv, keys)))
+        outs = {"attile": torch.full_like(q, math.nan), "cudnn": None}
+
+        def peer():
+            outs["cudnn"] = sdpa_cudnn(q, k, v, enable_gqa=True)
+
+        group = heads // heads_kv
+        s = q[0, :, 0].double().view(heads_kv, group, dim) @ k[0].double().transpose(1, 2) / math.sqrt(dim)
+        expected = (torch.softmax(s, -1) @ v[0].double()).view(heads, dim)
+        errors = {who: (lambda w=who: relative(outs[w][0, :, 0], expected)) for who in outs}
+        kernel = bench.context.attention(q, k, v, out=outs["attile"], query=True).kernel
+        calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"]), "cudnn": peer}
+        bench.case("decode16", f"bf16 B={batch} heads {heads}/{heads_kv} keys {keys} D={dim}", calls, 4.0 * batch * heads_kv * keys * dim, "GB/s", errors, kernel)
+
+
 def features(bench):
     """Variations as a share of the plain case beside them."""
     batch, heads, length, dim = 8, 16, 2048, 64
@@ -215,7 +267,7 @@ def memory(bench, quick):
 
 
 def main():
-    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "decode": decode, "memory": memory}
+    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "decode": decode, "decode16": decode16, "memory": memory}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--groups", default=",".join(groups))
     parser.add_argument("--json")

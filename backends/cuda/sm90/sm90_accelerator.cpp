@@ -2,6 +2,7 @@
 // Which operation goes to which file: each says what it takes, and why it declines the rest.
 #include "sm90_accelerator.h"
 
+#include "sm90_attention_plan.h"
 #include "sm90_gemm.h"
 
 namespace attile::sm90 {
@@ -13,6 +14,16 @@ int32_t Sm90Accelerator::query(simt::Device &device, const attile_gemm_problem &
 
 int32_t Sm90Accelerator::run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) {
     return gemm_run(device, maps_, problem, workspace, stream);
+}
+
+int32_t Sm90Accelerator::query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
+                               simt::Declined &declined) {
+    return attention_query(device, problem, support, taken, declined);
+}
+
+int32_t Sm90Accelerator::run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace,
+                             simt::Stream stream) {
+    return attention_run(device, maps_, problem, workspace, stream);
 }
 
 }  // namespace attile::sm90

@@ -17,6 +17,9 @@ class Sm90Accelerator final : public simt::Accelerator {
     int32_t query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
                   simt::Declined &declined) override;
     int32_t run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) override;
+    int32_t query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
+                  simt::Declined &declined) override;
+    int32_t run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace, simt::Stream stream) override;
 
   private:
     const TensorMaps maps_;

@@ -71,6 +71,13 @@ __device__ __forceinline__ void tensor_load_4d(uint32_t to, const CUtensorMap *m
         "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
         : "memory");
 }
+__device__ __forceinline__ void tensor_load_5d(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x0, int x1, int x2, int x3,
+                                               int x4) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+        : "memory");
+}
 // To the same place in every block of the cluster that `blocks` has a bit for, and to that block's barrier.
 __device__ __forceinline__ void tensor_load_4d_multicast(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x0, int x1, int x2,
                                                          int x3, uint16_t blocks) {

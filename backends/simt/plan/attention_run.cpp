@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "kernel/attention.h"
-#include "plan/attention_plan.h"
+#include "plan/attention_run.h"
 #include "simt_status.h"
 
 namespace attile::simt {
@@ -46,7 +46,9 @@ AttentionOperand operand_of(const attile_operand &x, int64_t cols) {
     return to;
 }
 
-AttentionParams params_of(const attile_attention_problem &p, const AttentionPlan &plan) {
+}  // namespace
+
+AttentionParams attention_params(const attile_attention_problem &p, const AttentionPlan &plan) {
     AttentionParams to = {};
     to.q = operand_of(p.q, p.head_dim);
     to.k = operand_of(p.k, p.head_dim);
@@ -99,6 +101,8 @@ AttentionParams params_of(const attile_attention_problem &p, const AttentionPlan
     return to;
 }
 
+namespace {
+
 // Rewrites K or V of the (entry, key head) pairs from `first` on, and points the kernel's operand at the copy.
 int32_t convert(Device &device, const attile_attention_problem &p, const attile_operand &from, int64_t cols, int64_t padded, int64_t first,
                 int64_t count, float *copy, AttentionOperand &operand, Stream stream) {
@@ -139,7 +143,9 @@ int32_t convert(Device &device, const attile_attention_problem &p, const attile_
     return ATTILE_OK;
 }
 
-int32_t combine(Device &device, const AttentionParams &params, const attile_attention_problem &p, Stream stream) {
+}  // namespace
+
+int32_t attention_combine(Device &device, const AttentionParams &params, const attile_attention_problem &p, Stream stream) {
     AttentionParams copy = params;
     void *arguments[] = {&copy};
     const int64_t rows = p.batch * p.heads_q * p.len_q;
@@ -149,11 +155,7 @@ int32_t combine(Device &device, const AttentionParams &params, const attile_atte
     return device.launch(attention_combine_kernel(), grid, block, 0, arguments, stream);
 }
 
-}  // namespace
-
-int32_t attention_query(Device &device, const attile_attention_problem &p, attile_support &support) {
-    const AttentionPlan plan = plan_attention(device, p);
-    if (plan.status != ATTILE_OK) return unsupported(&support, plan.status, "%s", plan.text);
+void attention_report(Device &device, const attile_attention_problem &p, const AttentionPlan &plan, attile_support &support) {
     support.level = plan.convert || plan.path == AttentionPath::kAny ? ATTILE_SUPPORT_EMULATED : ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
     support.workspace_bytes = plan.workspace;
@@ -168,7 +170,7 @@ int32_t attention_query(Device &device, const attile_attention_problem &p, attil
     support.bytes =
         rows * (d * static_cast<double>(bytes_of(p.q)) + dv * static_cast<double>(bytes_of(p.o)) + static_cast<double>(bytes_of(p.lse))) +
         keys * (d * static_cast<double>(bytes_of(p.k)) + dv * static_cast<double>(bytes_of(p.v)));
-    if (plan.path == AttentionPath::kNothing) return ATTILE_OK;
+    if (plan.path == AttentionPath::kNothing) return;
     support.tile_m = plan.rows;
     support.tile_n = plan.keys;
     support.tile_k = plan.depth;
@@ -182,6 +184,12 @@ int32_t attention_query(Device &device, const attile_attention_problem &p, attil
         support.registers = resources.registers;
         support.shared_bytes = resources.shared_static + static_cast<int32_t>(plan.shared);
     }
+}
+
+int32_t attention_query(Device &device, const attile_attention_problem &p, attile_support &support) {
+    const AttentionPlan plan = plan_attention(device, p);
+    if (plan.status != ATTILE_OK) return unsupported(&support, plan.status, "%s", plan.text);
+    attention_report(device, p, plan, support);
     return ATTILE_OK;
 }
 
@@ -189,7 +197,7 @@ int32_t attention_run(Device &device, const attile_attention_problem &p, Workspa
     const AttentionPlan plan = plan_attention(device, p);
     if (plan.status != ATTILE_OK) return fail(plan.status, "%s", plan.text);
     if (plan.path == AttentionPath::kNothing) return ATTILE_OK;
-    AttentionParams params = params_of(p, plan);
+    AttentionParams params = attention_params(p, plan);
     float *copy_k = nullptr, *copy_v = nullptr;
     if (plan.convert) {
         copy_k = workspace.take<float>(plan.convert_k);
@@ -221,7 +229,7 @@ int32_t attention_run(Device &device, const attile_attention_problem &p, Workspa
         const int32_t status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
         if (status != ATTILE_OK) return status;
     }
-    return plan.splits > 1 ? combine(device, params, p, stream) : ATTILE_OK;
+    return plan.splits > 1 ? attention_combine(device, params, p, stream) : ATTILE_OK;
 }
 
 }  // namespace attile::simt

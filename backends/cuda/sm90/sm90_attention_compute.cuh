@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// A computing warpgroup of the attention kernel: 64 rows of each tile, keys from the last tile to the first.
+#pragma once
+
+#include "sm90_attention_output.cuh"
+#include "sm90_attention_product.cuh"
+#include "sm90_attention_repeat.cuh"
+#include "sm90_attention_score.cuh"
+#include "sm90_attention_shared.cuh"
+#include "sm90_attention_softmax.cuh"
+
+namespace attile::sm90 {
+
+// Named barriers: a warpgroup's turn at issuing products, and its own four warps.
+inline constexpr int kTurnBarrier = 1, kGroupBarrier = 5;
+
+template <class Element, class Config>
+class AttentionWarpgroup {
+  public:
+    __device__ __forceinline__ AttentionWarpgroup(const AttentionArguments &arguments, const AttentionShared<Config> &places)
+        : a_(arguments),
+          shared_(places),
+          group_(__shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0) - 1),
+          lane_(simt::lane_index()) {}
+
+    __device__ __forceinline__ void run() {
+        // The first turn is the first warpgroup's.
+        if (Config::kShape.ping_pong && group_ == Config::kShape.warpgroups - 1) pass_turn();
+        if constexpr (Config::kShape.run_on) {
+            if (!next_tile()) return;
+            begin_tile();
+            for (;;) {
+                walk();
+                const AttentionTileNote *const last = note_;
+                if (!next_tile()) {
+                    note_ = last;
+                    break;
+                }
+                // The first scores of this tile with the last values of that one.
+                wait_q();
+                issue_products();
+                release_k();
+                const float reference[2] = {rows_.reference[0], rows_.reference[1]}, rounding[2] = {rows_.rounding[0], rows_.rounding[1]};
+                float total[2];
+                rows_.total(total);
+                first_softmax();
+                product_wait<0>();
+                keep_in_registers(o_);
+                release_v(2);
+                store_rows<Element, Config>(a_, *last, row_of(*last), o_, reference, total, rounding);
+                release_note(last);
+                begin_output();
+                finish_softmax(note_->end_tile - 1);
+            }
+            finish_tile();
+        } else {
+            while (next_tile()) {
+                begin_tile();
+                walk();
+                finish_tile();
+            }
+        }
+    }
+
+  private:
+    static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
+    static constexpr bool kUnlooked = Config::kShape.prediction && std::is_same_v<Element, simt::BF16>;
+
+    // The next tile that has keys; rows without any are settled on the way.
+    __device__ __forceinline__ bool next_tile() {
+        for (;;) {
+            barrier_wait(shared_.note_full(note_ring_.place), note_ring_.parity);
+            note_ = shared_.notes + note_ring_.place;
+            note_ring_.advance();
+            if (note_->batch < 0) return false;
+            if (note_->first_tile < note_->end_tile) break;
+            store_nothing();
+            release_note(note_);
+        }
+        full_first_ = note_->full_first[group_];
+        full_end_ = note_->full_end[group_];
+        return true;
+    }
+    __device__ __forceinline__ simt::KeyRange range(int row) const {
+        return simt::KeyRange(a_.p, simt::query_row(a_.p, min(row, note_->rows - 1)), note_->shift, note_->len_k);
+    }
+    // The thread has this row and the one eight below.
+    __device__ __forceinline__ int row_of(const AttentionTileNote &note) const {
+        return note.first_row + group_ * 64 + static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup * 16 + lane_ / 4;
+    }
+    __device__ __forceinline__ void release_note(const AttentionTileNote *note) const {
+        __syncwarp();
+        release(shared_.note_empty(static_cast<int>(note - shared_.notes)));
+    }
+    __device__ __forceinline__ void store_nothing() const {
+        const float none[Config::kShape.columns / 2] = {}, reference[2] = {kNoReference, kNoReference}, total[2] = {};
+        store_rows<Element, Config>(a_, *note_, row_of(*note_), none, reference, total, total);
+    }
+
+    __device__ __forceinline__ void release(uint32_t empty) const {
+        if (lane_ == 0) barrier_arrive(empty);
+    }
+    // K's stage is that of the key tile whose scores are next; V's that of tiles before, counted back from it.
+    static constexpr uint32_t kStages = Config::kShape.stages, kPlacesOfQ = Config::kShape.q_places();
+    static_assert((kStages & (kStages - 1)) == 0, "so that places and parities are bits of a count");
+    __device__ __forceinline__ void wait_q() const { barrier_wait(shared_.q_full(tiles_ % kPlacesOfQ), tiles_ / kPlacesOfQ & 1); }
+    __device__ __forceinline__ void wait_k() const { barrier_wait(shared_.k_full(steps_ % kStages), steps_ / kStages & 1); }
+    __device__ __forceinline__ void wait_v(uint32_t back) const {
+        barrier_wait(shared_.v_full((steps_ - back) % kStages), (steps_ - back) / kStages & 1);
+    }
+    __device__ __forceinline__ void release_q() {
+        release(shared_.q_empty(tiles_ % kPlacesOfQ));
+        ++tiles_;
+    }
+    __device__ __forceinline__ void release_k() {
+        release(shared_.k_empty(steps_ % kStages));
+        ++steps_;
+    }
+    __device__ __forceinline__ void release_v(uint32_t back) const { release(shared_.v_empty((steps_ - back) % kStages)); }
+    __device__ __forceinline__ uint32_t q_address() const {
+        return shared_.q + tiles_ % kPlacesOfQ * Config::kShape.q_bytes() + group_ * 64 * kPanelRow;
+    }
+    __device__ __forceinline__ uint32_t k_address() const { return shared_.k + steps_ % kStages * Config::kShape.k_bytes(); }
+    __device__ __forceinline__ uint32_t v_address(uint32_t back) const {
+        return shared_.v + (steps_ - back) % kStages * Config::kShape.v_bytes();
+    }
+    __device__ __forceinline__ void wait_turn() const { named_sync(kTurnBarrier + group_, 2 * kWarpgroupThreads); }
+    __device__ __forceinline__ void pass_turn() const {
+        named_arrive(kTurnBarrier + (group_ + 1 == Config::kShape.warpgroups ? 0 : group_ + 1), 2 * kWarpgroupThreads);
+    }
+
+    // The half of a descriptor that differs between operands, hidden from the compiler: it would otherwise compute every product's
+    // descriptor ahead of the loops and keep them all in registers. Steps within an operand do not carry out of the address's bits.
+    static __device__ __forceinline__ uint32_t operand_low(uint32_t address, uint32_t next_bytes) {
+        return __shfl_sync(~0u, static_cast<uint32_t>(product_operand(address, next_bytes)), 0);
+    }
+    static __device__ __forceinline__ uint64_t operand(uint32_t low) { return (product_operand(0, 0) >> 32 << 32) | low; }
+
+    __device__ __forceinline__ uint32_t q_operand() const { return operand_low(q_address(), 16); }
+    __device__ __forceinline__ uint32_t k_operand() const { return operand_low(k_address(), 16); }
+    __device__ __forceinline__ uint32_t v_operand(uint32_t back) const { return operand_low(v_address(back), kKeys * kPanelRow); }
+
+    __device__ __forceinline__ void multiply_scores(uint32_t q, uint32_t k) {
+        keep_in_registers(s_);
+        product_fence();
+#pragma unroll
+        for (int i = 0; i < (Config::kShape.depth + 15) / 16; ++i)
+            score_product<Element, kKeys>(s_, operand(q + i / 4 * (Config::kShape.rows() * kPanelRow / 16) + i % 4 * 2),
+                                          operand(k + i / 4 * (kKeys * kPanelRow / 16) + i % 4 * 2), i != 0);
+        product_commit();
+    }
+    __device__ __forceinline__ void multiply_values(uint32_t v) {
+        keep_in_registers(o_);
+        product_fence();
+#pragma unroll
+        for (int i = 0; i < kKeys / 16; ++i) value_product<Element, Config::kShape.columns>(o_, p_ + 4 * i, operand(v + i * 128));
+        product_commit();
+    }
+    // Scores of the next key tile and values of the current one, in this warpgroup's turn; returns when the scores are there.
+    __device__ __forceinline__ void issue_products() {
+        const uint32_t q = q_operand(), k = k_operand(), v = v_operand(1);
+        wait_k();
+        if (Config::kShape.ping_pong) wait_turn();
+        multiply_scores(q, k);
+        wait_v(1);
+        multiply_values(v);
+        if (Config::kShape.ping_pong) pass_turn();
+        product_wait<1>();
+        keep_in_registers(s_);
+    }
+
+    // Hides scores of keys that the thread's two rows do not see.
+    __device__ __forceinline__ void mask(int tile) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const simt::KeyRange seen = range(row_of(*note_) + 8 * r);
+            const int first = tile * kKeys + (lane_ & 3) * 2, below = seen.low - first, from = seen.high - first;
+#pragma unroll
+            for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+                for (int e = 0; e < 2; ++e)
+                    if (8 * j + e >= from) s_[4 * j + 2 * r + e] = -INFINITY;
+            }
+            if (!__any_sync(~0u, below > 0)) continue;  // Windows alone have a left end.
+#pragma unroll
+            for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+                for (int e = 0; e < 2; ++e)
+                    if (8 * j + e < below) s_[4 * j + 2 * r + e] = -INFINITY;
+            }
+        }
+    }
+    // Rows of V that nobody may read become zero: a probability of zero would not stop a NaN.
+    __device__ __forceinline__ void clear_unread_values(int tile) {
+        const int first = tile * kKeys, below = note_->read_first - first, from = note_->read_end - first;
+        if (below <= 0 && from >= kKeys) return;
+        wait_v(1);
+        const uint32_t v = v_address(1);
+        constexpr int kPieces = AttentionShape::panels(Config::kShape.columns) * kKeys * (kPanelRow / 16);
+#pragma unroll 1
+        for (int i = static_cast<int>(threadIdx.x) % kWarpgroupThreads; i < kPieces; i += kWarpgroupThreads) {
+            const int key = i / (kPanelRow / 16) % kKeys;
+            if (key < below || key >= from) asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(v + 16 * i), "r"(0) : "memory");
+        }
+        async_proxy_fence();
+        named_sync(kGroupBarrier + group_, kWarpgroupThreads);
+    }
+    // Does every row see all keys? Where scores are modified it does not matter: one loop is enough there.
+    __device__ __forceinline__ bool is_full(int tile) const { return !Config::kShape.modifies && tile >= full_first_ && tile < full_end_; }
+
+    // From scores to units of log2.
+    __device__ __forceinline__ float factor() const { return Config::kShape.modifies ? 1.0f : a_.p.scale_log2; }
+    // From scores to P in registers; V's stage is one back from then on.
+    template <bool kDecides>
+    __device__ __forceinline__ void look(int tile, bool is_whole) {
+        if constexpr (Config::kShape.modifies) modify_scores<Element>(a_.p, *note_, row_of(*note_), tile * kKeys + (lane_ & 3) * 2, s_);
+        if (!is_whole) mask(tile);
+        if (kUnlooked && kDecides && is_whole) decide_trust();
+        rows_.find_reference(s_, factor(), !a_.exact_only);
+        rows_.exact_exponentials(s_, factor());
+    }
+    // All four warps alike, since they issue products together. By this tile's scores alone: which tiles a warpgroup gets is a matter of
+    // time, and results must not be.
+    __device__ __forceinline__ void decide_trust() {
+        const bool is_wide = rows_.spread_is_wide(s_, factor());
+        int any;
+        asm volatile("{ .reg .pred p, q; setp.ne.b32 p, %1, 0; bar.red.or.pred q, %2, %3, p; selp.b32 %0, 1, 0, q; }"
+                     : "=r"(any)
+                     : "r"(static_cast<int>(is_wide)), "r"(kGroupBarrier + group_), "n"(kWarpgroupThreads)
+                     : "memory");
+        trust_ = any || a_.exact_only ? kLook : kTrust;
+    }
+    __device__ __forceinline__ void scale_output() {
+        if (!rows_.moved) return;
+#pragma unroll
+        for (int j = 0; j < Config::kShape.columns / 2; j += 4) {
+            o_[j] *= rows_.factor[0];
+            o_[j + 1] *= rows_.factor[0];
+            o_[j + 2] *= rows_.factor[1];
+            o_[j + 3] *= rows_.factor[1];
+        }
+    }
+    __device__ __forceinline__ void narrow() {
+#pragma unroll
+        for (int i = 0; i < kKeys / 4; ++i) p_[i] = narrow_pair<Element>(s_[2 * i], s_[2 * i + 1]);
+    }
+    __device__ __forceinline__ void finish_softmax(int tile) {
+        narrow();
+        if (!is_full(tile)) clear_unread_values(tile);
+    }
+
+    __device__ __forceinline__ void begin_output() {
+#pragma unroll
+        for (float &x : o_) x = 0;
+    }
+    __device__ __forceinline__ void first_softmax() {
+        rows_.begin();
+        trust_ = kUnknown;
+        look<true>(note_->end_tile - 1, is_full(note_->end_tile - 1));
+    }
+    // A tile's first scores, with nothing to go along.
+    __device__ __forceinline__ void begin_tile() {
+        wait_q();
+        wait_k();
+        multiply_scores(q_operand(), k_operand());
+        product_wait<0>();
+        keep_in_registers(s_);
+        release_k();
+        first_softmax();
+        begin_output();
+        finish_softmax(note_->end_tile - 1);
+    }
+    template <bool kDecides>
+    __device__ __forceinline__ void exact_step(int tile, bool is_whole) {
+        issue_products();
+        release_k();
+        look<kDecides>(tile, is_whole);
+        product_wait<0>();
+        keep_in_registers(o_);
+        release_v(2);
+        scale_output();
+        narrow();
+    }
+    __device__ __forceinline__ void unlooked_step() {
+        issue_products();
+        float share[2];
+        rows_.moved = false;
+        rows_.exponentials(s_, factor(), share);
+        if (rows_.has_outgrown(share)) {
+            const int warp = static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup;
+            repeat_scores<Element, Config>(s_, q_address() + warp * 16 * kPanelRow, k_address());
+            rows_.find_reference(s_, factor(), !a_.exact_only);
+            rows_.exponentials(s_, factor(), share);
+        }
+        rows_.sum[0] += share[0];
+        rows_.sum[1] += share[1];
+        release_k();  // K had to stay until then.
+        product_wait<0>();
+        keep_in_registers(o_);
+        release_v(2);
+        scale_output();
+        narrow();
+    }
+    // The tile's other key tiles. Those that mask or lengths cut come at either end.
+    __device__ __forceinline__ void walk() {
+        int tile = note_->end_tile - 2;
+#pragma unroll 1
+        while (tile >= note_->first_tile) {
+            if (!is_full(tile)) {
+                exact_step<false>(tile, false);
+                clear_unread_values(tile);
+                --tile;
+                continue;
+            }
+            const int first = max(note_->first_tile, full_first_);
+            if constexpr (kUnlooked) {
+                if (trust_ == kUnknown) {
+                    exact_step<true>(tile, true);
+                    --tile;
+                }
+                if (trust_ == kTrust) {
+#pragma unroll 1
+                    for (; tile >= first; --tile) unlooked_step();
+                }
+            }
+#pragma unroll 1
+            for (; tile >= first; --tile) exact_step<false>(tile, true);
+        }
+        release_q();  // The last scores are done.
+    }
+    __device__ __forceinline__ void finish_tile() {
+        wait_v(1);
+        multiply_values(v_operand(1));
+        product_wait<0>();
+        keep_in_registers(o_);
+        release_v(1);
+        float total[2];
+        rows_.total(total);
+        store_rows<Element, Config>(a_, *note_, row_of(*note_), o_, rows_.reference, total, rows_.rounding);
+        release_note(note_);
+    }
+
+    enum Trust { kUnknown, kLook, kTrust };
+
+    const AttentionArguments &a_;
+    const AttentionShared<Config> shared_;
+    const int group_, lane_;
+    Ring<kNotes> note_ring_;
+    uint32_t tiles_ = 0, steps_ = 0;  // Tiles of rows and key tiles whose scores are done.
+    const AttentionTileNote *note_ = nullptr;
+    int full_first_, full_end_;
+    RowSoftmax<Element, kKeys / 2> rows_;
+    Trust trust_ = kUnknown;
+    float s_[kKeys / 2], o_[Config::kShape.columns / 2];
+    uint32_t p_[kKeys / 4];
+};
+
+}  // namespace attile::sm90

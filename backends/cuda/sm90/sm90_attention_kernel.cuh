@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward on Hopper's tensor cores: o = softmax(scale q k^T) v for a tile of 64 rows a computing warpgroup, keys walked from the
+// last to the first. Persistent blocks, one a multiprocessor, take tiles from a counter. One thread of the first warpgroup loads: Q, K and
+// V come through the copy engine into rings of stages. The other warpgroups compute: S = Q K^T of the next key tile is issued together
+// with O += P V of the current one, and while the tensor cores work on the latter the softmax of the former is computed in registers,
+// where P stays (sm90_attention_softmax.cuh, sm90_attention_product.cuh).
+//
+// Shapes, shared memory, registers and rates stand in sm90_attention_shapes.h.
+#pragma once
+
+#include "sm90_attention_compute.cuh"
+#include "sm90_attention_load.cuh"
+
+namespace attile::sm90 {
+
+template <class Element, class Config>
+__global__ void __launch_bounds__(Config::kShape.threads(), 1) attention_forward(const __grid_constant__ AttentionArguments a) {
+    static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
+    static_assert(Config::kShape.stages >= 2 && Config::kShape.stages <= 5, "barriers");
+    extern __shared__ __align__(16) unsigned char memory[];
+    const AttentionShared<Config> shared(memory);
+    if (threadIdx.x == 0) {
+        shared.init();
+        tensor_map_prefetch(&a.map_q);
+        tensor_map_prefetch(&a.map_k);
+        tensor_map_prefetch(&a.map_v);
+    }
+    __syncthreads();
+    if (threadIdx.x < kWarpgroupThreads) {
+        registers_shrink<Config::kShape.producer_registers>();
+        if (threadIdx.x == 0) load_tiles<Config>(a, shared);
+    } else {
+        registers_grow<Config::kShape.consumer_registers>();
+        AttentionWarpgroup<Element, Config>(a, shared).run();
+    }
+}
+
+}  // namespace attile::sm90

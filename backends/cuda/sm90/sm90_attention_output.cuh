@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// O and the log-sum-exp of a warp's 16 rows, from registers to memory: rows of the caller's, or partial results of a split.
+#pragma once
+
+#include <type_traits>
+
+#include "sm90_attention_repair.cuh"
+#include "sm90_attention_softmax.cuh"
+#include "sm90_attention_tiles.cuh"
+#include "tile/attention_output.h"
+
+namespace attile::sm90 {
+
+// Two numbers narrowed to one register, the first in the low half.
+template <class Element>
+__device__ __forceinline__ uint32_t narrow_pair(float low, float high) {
+    uint32_t pair;
+    if constexpr (std::is_same_v<Element, simt::F16>)
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    else
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+// One row's share of O in this thread: columns 8 j + 2 (lane % 4) and the next are o[4 j] and o[4 j + 1].
+template <class Element, int kColumns>
+__device__ __forceinline__ void store_row(Element *row, int columns, bool is_there, const float *o, float factor) {
+    const int quarter = simt::lane_index() & 3;
+    static_assert(kColumns % 32 == 0, "four 8-column blocks at a time");
+#pragma unroll
+    for (int g = 0; g < kColumns / 32; ++g) {
+        // The four lanes of a row turn their shares of four blocks around, so that each has one block, 16 bytes.
+        uint32_t x[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) x[j] = narrow_pair<Element>(o[16 * g + 4 * j] * factor, o[16 * g + 4 * j + 1] * factor);
+        uint32_t y0 = quarter & 1 ? x[0] : x[1], y1 = quarter & 1 ? x[2] : x[3];
+        y0 = __shfl_xor_sync(~0u, y0, 1);
+        y1 = __shfl_xor_sync(~0u, y1, 1);
+        if (quarter & 1) {
+            x[0] = y0;
+            x[2] = y1;
+        } else {
+            x[1] = y0;
+            x[3] = y1;
+        }
+        y0 = quarter & 2 ? x[0] : x[2];
+        y1 = quarter & 2 ? x[1] : x[3];
+        y0 = __shfl_xor_sync(~0u, y0, 2);
+        y1 = __shfl_xor_sync(~0u, y1, 2);
+        if (quarter & 2) {
+            x[0] = y0;
+            x[1] = y1;
+        } else {
+            x[2] = y0;
+            x[3] = y1;
+        }
+        const int column = 32 * g + 8 * quarter;
+        if (is_there && column < columns) *reinterpret_cast<uint4 *>(row + column) = make_uint4(x[0], x[1], x[2], x[3]);
+    }
+}
+template <int kColumns>
+__device__ __forceinline__ void store_row_f32(float *row, int columns, bool is_there, const float *o, float factor) {
+    const int first = 2 * (simt::lane_index() & 3);
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j) {
+        if (is_there && 8 * j < columns)
+            *reinterpret_cast<float2 *>(row + 8 * j + first) = make_float2(o[4 * j] * factor, o[4 * j + 1] * factor);
+    }
+}
+
+// Of a row's share of O: is something no number, or infinite?
+template <int kColumns>
+__device__ __forceinline__ bool has_faults(const float *o, float factor) {
+    float zero = 0;
+#pragma unroll
+    for (int j = 0; j < kColumns / 2; j += 4) zero = fmaf(o[j] * factor, 0.0f, fmaf(o[j + 1] * factor, 0.0f, zero));
+    return zero != 0;
+}
+
+// Rows `row` and row + 8 of the packed head; total: their sums of probabilities, relative to `reference` (units of log2); rounding: what
+// the rounding of the largest of them adds.
+template <class Element, class Config>
+__device__ __forceinline__ void store_rows(const AttentionArguments &a, const AttentionTileNote &note, int row, const float *o,
+                                           const float (&reference)[2], const float (&total)[2], const float (&rounding)[2]) {
+    constexpr int kColumns = Config::kShape.columns;
+    const simt::AttentionParams &p = a.p;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const int packed = row + 8 * r;
+        const bool is_there = packed<note.rows, is_split = p.splits.divisor> 1;
+        const int of_entry = simt::query_row(p, packed), head = simt::query_head(p, note.head, packed);
+        const bool has_sink = p.sinks.data != nullptr && !is_split;
+        const float sink = has_sink ? simt::to_log2(simt::load_number(p.sinks, head * p.sinks.stride[1])) : 0.0f;
+        const simt::RowResult result(total[r] != 0, reference[r], total[r], has_sink, sink);
+        // O holds the largest probability rounded, and is divided by a sum that does too; not so the log-sum-exp.
+        const float factor = result.factor / (1 + rounding[r] * result.factor);
+        float *lse = nullptr;
+        if (is_split) {
+            const int64_t heads = static_cast<int64_t>(p.heads.divisor) * p.pack.divisor, part_rows = p.part_batch * heads * p.len_q;
+            const int64_t at = note.split * part_rows + (note.batch * heads + head) * p.len_q + of_entry;
+            store_row_f32<kColumns>(p.part_o + at * p.head_dim_v, p.head_dim_v, is_there, o + 2 * r, factor);
+            lse = p.part_lse + at;
+        } else {
+            const int64_t of_all = static_cast<int64_t>(note.first_q) + of_entry;
+            const int64_t at = note.batch * p.o.stride[0] + head * p.o.stride[1] + of_all * p.o.stride[2];
+            void *const data = const_cast<void *>(p.o.data);
+            if (p.o.storage == simt::AttentionStorage::kF32)
+                store_row_f32<kColumns>(static_cast<float *>(data) + at, p.head_dim_v, is_there, o + 2 * r, factor);
+            else
+                store_row<Element, kColumns>(static_cast<Element *>(data) + at, p.head_dim_v, is_there, o + 2 * r, factor);
+            if (p.lse.data != nullptr)
+                lse = static_cast<float *>(const_cast<void *>(p.lse.data)) + note.batch * p.lse.stride[0] + head * p.lse.stride[1] +
+                      of_all * p.lse.stride[2];
+        }
+        if (lse != nullptr && is_there && (simt::lane_index() & 3) == 0) *lse = result.lse;
+        unsigned faulty = __ballot_sync(~0u, is_there && result.lse == result.lse && has_faults<kColumns>(o + 2 * r, factor));
+        while (faulty != 0) {
+            const int lane = __ffs(static_cast<int>(faulty)) - 1;
+            faulty &= ~(0xfu << (lane & ~3));
+            __syncwarp();  // What was stored above is stored before what is stored below.
+            repair_row<Config::kShape.keys>(a, note, __shfl_sync(~0u, packed, lane), __shfl_sync(~0u, result.lse, lane));
+        }
+    }
+}
+
+}  // namespace attile::sm90

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows whose sums of probabilities are numbers while their outputs are not: some V is infinite or NaN, and a product cannot skip the keys a
+// row does not see, whose probability is zero. Such rows are computed again, one key after the other, hidden ones skipped: what lies in
+// memory that a row must not look at does not matter then. Slow, and only for rows that meet such a V.
+#pragma once
+
+#include "sm90_attention_tiles.cuh"
+#include "tile/attention_output.h"
+
+namespace attile::sm90 {
+
+// By a whole warp: row `packed` of the note's packed head, relative to its log-sum-exp, over the note's key tiles.
+template <int kKeys>
+__device__ __forceinline__ void repair_row(const AttentionArguments &a, const AttentionTileNote &note, int packed, float lse) {
+    const simt::AttentionParams &p = a.p;
+    const int lane = simt::lane_index(), row = simt::query_row(p, packed), head = simt::query_head(p, note.head, packed);
+    const int kv_head = static_cast<int>(simt::quotient(static_cast<uint32_t>(head), p.group));
+    const simt::AttentionEntry entry(p, note.batch);
+    const simt::ScoreModifiers modifiers(p, entry, head, row);
+    const simt::KeyRange range(p, row, note.shift, note.len_k);
+    const int first = max(range.low, note.first_tile * kKeys), end = min(range.high, note.end_tile * kKeys);
+    const int64_t q_at = note.batch * p.q.stride[0] + head * p.q.stride[1] + (entry.first_q + row) * p.q.stride[2];
+    const auto place = [&](const simt::AttentionOperand &x, int key) {
+        int64_t axis0 = note.batch, axis2 = entry.first_k + key;
+        if (p.block_table != nullptr) {
+            const int64_t run = simt::quotient(static_cast<uint32_t>(key), p.page_size);
+            axis0 = p.block_table[note.batch * p.block_table_stride[0] + run * p.block_table_stride[1]];
+            axis2 = simt::remainder(static_cast<uint32_t>(key), p.page_size);
+        }
+        return axis0 * x.stride[0] + kv_head * x.stride[1] + axis2 * x.stride[2];
+    };
+    for (int col = lane; col - lane < p.head_dim_v; col += simt::kLanes) {
+        float sum = 0;
+        for (int key = first; key < end; ++key) {
+            if (p.modifiers && !modifiers.shows(key)) continue;
+            const int64_t k_at = place(p.k, key);
+            float score = 0;
+            for (int i = lane; i < p.head_dim; i += simt::kLanes)
+                score = fmaf(simt::load_number(p.q, q_at + i), simt::load_number(p.k, k_at + i), score);
+            score = simt::lane_fold(score, [](float x, float y) { return x + y; }) * p.scale_log2;
+            if (p.modifiers) score = modifiers.apply(score, key);
+            if (score == -INFINITY) continue;
+            const float weight = simt::exp2_fast(score - simt::to_log2(lse));
+            if (col < p.head_dim_v) sum = fmaf(weight, simt::load_number(p.v, place(p.v, key) + col), sum);
+        }
+        if (col >= p.head_dim_v) continue;
+        if (p.splits.divisor > 1) {
+            const int64_t heads = static_cast<int64_t>(p.heads.divisor) * p.pack.divisor, part_rows = p.part_batch * heads * p.len_q;
+            p.part_o[(note.split * part_rows + (note.batch * heads + head) * p.len_q + row) * p.head_dim_v + col] = sum;
+        } else {
+            simt::store_number(p.o, note.batch * p.o.stride[0] + head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2] + col, sum);
+        }
+    }
+}
+
+}  // namespace attile::sm90

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The online softmax of a thread's two rows: scores become probabilities relative to a reference, 2^(c s - reference).
+//
+// Exact steps look at each tile's maximum. The rows of a warp decide together whether a reference has to move, and each row by its own
+// scores whether it does. In bf16 it always moves with the maximum, so that the largest probability is 1 and not rounded: rows that a few
+// keys dominate would show it. In f16, whose rounding is finer and which has no other steps, it moves when a score passes it by more than
+// some slack, so that the rescaling of O is rare; and O's sum is corrected by the rounding of the largest probability.
+//
+// Steps without maxima (bf16, whose range is that of float32): the reference stays, and tiles are not looked at. P may then grow to 2^100
+// with the same relative precision. A row sum past that tells that scores grew by more; the warp then computes its scores again and makes
+// an exact step. Such growth is foreseen from the spread of scores within the first whole tile: spread_is_wide() sends rows of that kind
+// to exact steps from the start, since they would pay for it over and over. Where V is so large that O overflows for it, the row is
+// repaired like any with an infinite V (sm90_attention_repair.cuh).
+#pragma once
+
+#include "numeric.h"
+
+namespace attile::sm90 {
+
+template <class Element>
+struct SoftmaxRange {
+    static constexpr float kTop = 0,
+                           kSlack = 0;  // Where a moved reference leaves the largest score, units of log2, and how far it may rise.
+    static constexpr bool kCorrects = false;
+};
+template <>
+struct SoftmaxRange<simt::F16> {
+    static constexpr float kTop = 5, kSlack = 13;  // f16 keeps its precision down to 2^-14 and ends below 2^16.
+    static constexpr bool kCorrects = true;
+};
+
+// A row that has seen no key. Finite, so that nothing is subtracted from itself to NaN; no score comes near it.
+inline constexpr float kNoReference = -3.0e38f;
+inline constexpr float kMostSum = 1.2676506e30f;  // 2^100
+inline constexpr float kWideSpread = 330;         // Largest score less smallest, units of log2, among a tile's keys.
+
+template <class Element, int kScores>
+class RowSoftmax {
+  public:
+    using Range = SoftmaxRange<Element>;
+    float reference[2], sum[2], factor[2];
+    bool moved;  // This step moved a reference: O is to be multiplied by factor.
+
+    __device__ __forceinline__ void begin() {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            reference[r] = kNoReference;
+            sum[r] = 0;
+            rounding[r] = 0;
+            if (Range::kCorrects) largest_[r] = -INFINITY;
+        }
+        moved = false;
+    }
+
+    // c is scale * log2(e), positive. Without slack the largest probability is always 2^kTop.
+    __device__ __forceinline__ void find_reference(const float (&s)[kScores], float c, bool has_slack) {
+        const float slack = has_slack ? Range::kSlack : Range::kTop;
+        float top[2];
+        fold<true>(s, top);
+        const float level[2] = {top[0] * c, top[1] * c};
+        moved = __any_sync(~0u, level[0] - reference[0] > slack || level[1] - reference[1] > slack);
+        if (moved) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                const float next = level[r] - reference[r] > slack ? level[r] - Range::kTop : reference[r];
+                factor[r] = simt::exp2_fast(reference[r] - next);
+                reference[r] = next;
+                sum[r] *= factor[r];
+                if (Range::kCorrects) rounding[r] *= factor[r];
+            }
+        }
+        if (Range::kCorrects) {
+            top_[0] = top[0];
+            top_[1] = top[1];
+        }
+    }
+
+    // s becomes the probabilities; `share` is this thread's part of the rows' sums over them.
+    __device__ __forceinline__ void exponentials(float (&s)[kScores], float c, float (&share)[2]) const {
+        share[0] = share[1] = 0;
+#pragma unroll
+        for (int j = 0; j < kScores; j += 4) {
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                const float p0 = simt::exp2_fast(__builtin_fmaf(s[j + e], c, -reference[0]));
+                const float p1 = simt::exp2_fast(__builtin_fmaf(s[j + 2 + e], c, -reference[1]));
+                s[j + e] = p0;
+                s[j + 2 + e] = p1;
+                share[0] += p0;
+                share[1] += p1;
+            }
+        }
+    }
+    __device__ __forceinline__ void exact_exponentials(float (&s)[kScores], float c) {
+        float share[2];
+        exponentials(s, c, share);
+        sum[0] += share[0];
+        sum[1] += share[1];
+        if (Range::kCorrects) note_rounding(c);
+    }
+    // Of the largest probability so far, by the score that find_reference met.
+    __device__ __forceinline__ void note_rounding(float c) {
+        if (!__any_sync(~0u, top_[0] > largest_[0] || top_[1] > largest_[1])) return;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            if (!(top_[r] > largest_[r])) continue;
+            const float p = simt::exp2_fast(__builtin_fmaf(top_[r], c, -reference[r]));
+            largest_[r] = top_[r];
+            rounding[r] = simt::to_compute(simt::from_compute<Element>(p)) - p;
+        }
+    }
+
+    // After exponentials without a look: has a row of this warp outgrown the range, or is a sum not a number?
+    static __device__ __forceinline__ bool has_outgrown(const float (&share)[2]) {
+        return __any_sync(~0u, !(share[0] < kMostSum && share[1] < kMostSum));
+    }
+
+    // Of unmasked scores: do a row's lie so far apart that others, not yet seen, may lie beyond the headroom?
+    static __device__ __forceinline__ bool spread_is_wide(const float (&s)[kScores], float c) {
+        float top[2], bottom[2];
+        fold<true>(s, top);
+        fold<false>(s, bottom);
+        return !((top[0] - bottom[0]) * c < kWideSpread && (top[1] - bottom[1]) * c < kWideSpread);
+    }
+
+    // Sums of whole rows, from the four threads that share them.
+    __device__ __forceinline__ void total(float (&whole)[2]) const {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            whole[r] = sum[r] + __shfl_xor_sync(~0u, sum[r], 1);
+            whole[r] += __shfl_xor_sync(~0u, whole[r], 2);
+        }
+    }
+
+    float rounding[2];  // Of the largest probability.
+
+  private:
+    float top_[2];      // Of the latest exact step.
+    float largest_[2];  // Score that an exact step met.
+
+    template <bool kLargest>
+    static __device__ __forceinline__ float pick(float a, float b) {
+        return kLargest ? fmaxf(a, b) : fminf(a, b);
+    }
+    // Largest or smallest score of each whole row, in two chains a row. NaN is passed over: exponentials carry it on.
+    template <bool kLargest>
+    static __device__ __forceinline__ void fold(const float (&s)[kScores], float (&found)[2]) {
+        float a[2] = {pick<kLargest>(s[0], s[1]), pick<kLargest>(s[2], s[3])},
+              b[2] = {pick<kLargest>(s[4], s[5]), pick<kLargest>(s[6], s[7])};
+#pragma unroll
+        for (int j = 8; j + 8 <= kScores; j += 8) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                a[r] = pick<kLargest>(pick<kLargest>(a[r], s[j + 2 * r]), s[j + 2 * r + 1]);
+                b[r] = pick<kLargest>(pick<kLargest>(b[r], s[j + 4 + 2 * r]), s[j + 4 + 2 * r + 1]);
+            }
+        }
+        static_assert(kScores % 8 == 0, "two chains of pairs");
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            found[r] = pick<kLargest>(a[r], b[r]);
+            found[r] = pick<kLargest>(found[r], __shfl_xor_sync(~0u, found[r], 1));
+            found[r] = pick<kLargest>(found[r], __shfl_xor_sync(~0u, found[r], 2));
+        }
+    }
+};
+
+}  // namespace attile::sm90

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a tile of rows is to be computed against: the loading thread works it out once and leaves it in shared memory for the others.
+#pragma once
+
+#include "sm90_attention_arguments.h"
+#include "tile/attention_block.h"
+
+namespace attile::sm90 {
+
+inline constexpr int kMostWarpgroups = 3;
+
+struct alignas(16) AttentionTileNote {
+    int batch, head;      // The head is a pack of heads. batch < 0: there are no more tiles.
+    int first_row, rows;  // Rows of a packed head are (query row, head of the pack); `rows` in all, of which this tile starts at first_row.
+    int first_tile, end_tile;  // Key tiles that any of the rows sees.
+    int len_k, shift;          // The mask's diagonal is key = row + shift.
+    int first_q, split;        // Packed sequences: where the entry starts in q.
+    int read_first, read_end;  // Keys that any row of the entry sees. V's memory beyond may hold anything, NaN too.
+    int full_first[kMostWarpgroups], full_end[kMostWarpgroups];  // Key tiles of which every row of a warpgroup sees all keys.
+};
+
+// The loading thread's view of tile number t. first_k: where the entry starts in k.
+template <int kRows, int kKeys>
+__device__ __forceinline__ AttentionTileNote note_of(const AttentionArguments &a, int t, int &first_k) {
+    const simt::AttentionParams &p = a.p;
+    const int blocks = static_cast<int>(p.row_blocks.divisor), splits = static_cast<int>(p.splits.divisor);
+    AttentionTileNote note;
+    int entry_head, block;
+    if (p.longest_first) {  // Within a chunk of heads the last rows first, which see the most keys under a causal mask.
+        const int per_chunk = a.chunk * blocks, chunk = t / per_chunk, rest = t - chunk * per_chunk;
+        const int heads = min(a.chunk, a.heads - chunk * a.chunk), level = rest / heads;
+        entry_head = chunk * a.chunk + rest - level * heads;
+        block = blocks - 1 - level;
+        note.split = 0;
+    } else {
+        const int of_head = blocks * splits, rest = t % of_head;
+        entry_head = t / of_head;
+        block = rest / splits;
+        note.split = rest - block * splits;
+    }
+    const int heads = static_cast<int>(p.heads.divisor), pack = static_cast<int>(p.pack.divisor);
+    note.batch = entry_head / heads;
+    note.head = entry_head - note.batch * heads;
+    const simt::AttentionEntry entry(p, note.batch);
+    first_k = static_cast<int>(entry.first_k);
+    note.first_q = static_cast<int>(entry.first_q);
+    note.first_row = block * kRows;
+    note.rows = entry.len_q * pack;
+    note.len_k = entry.len_k;
+    note.shift = entry.shift;
+    note.first_tile = note.end_tile = 0;
+    note.read_first = 0;
+    note.read_end = entry.len_k;
+    if (note.first_row >= note.rows) return note;
+    const auto range = [&](int row) { return simt::KeyRange(p, simt::query_row(p, min(row, note.rows - 1)), entry.shift, entry.len_k); };
+    const simt::KeyRange top = range(note.first_row), bottom = range(note.first_row + kRows - 1);
+    note.first_tile = max(top.low / kKeys, note.split * p.split_tiles);
+    note.end_tile = min((bottom.high + kKeys - 1) / kKeys, (note.split + 1) * p.split_tiles);
+#pragma unroll
+    for (int i = 0; i < kRows / 64; ++i) {
+        const simt::KeyRange first = range(note.first_row + 64 * i), last = range(note.first_row + 64 * i + 63);
+        note.full_first[i] = (last.low + kKeys - 1) / kKeys;
+        note.full_end[i] = first.high / kKeys;
+    }
+    note.read_first = range(0).low;
+    note.read_end = range(note.rows - 1).high;
+    return note;
+}
+
+}  // namespace attile::sm90

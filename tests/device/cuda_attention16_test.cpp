@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// f16 and bf16 attention on the device against double precision on the host: lengths at and around the edges of tiles, scores far apart,
+// one huge key among the last to be looked at, NaN wherever nobody may look. On Hopper the kernels for its tensor cores must be the ones
+// that ran. Outputs start as NaN.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "cuda_test_context.h"
+
+namespace attile::test {
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+uint16_t narrow(double value, bool is_bf16) {
+    const float x = static_cast<float>(value);
+    if (!is_bf16) {
+        const _Float16 half = static_cast<_Float16>(x);
+        uint16_t bits;
+        std::memcpy(&bits, &half, sizeof bits);
+        return bits;
+    }
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    if (x != x) return 0x7fc0;
+    return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+double widen(uint16_t bits, bool is_bf16) {
+    if (!is_bf16) {
+        _Float16 half;
+        std::memcpy(&half, &bits, sizeof half);
+        return static_cast<double>(half);
+    }
+    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+    float x;
+    std::memcpy(&x, &wide, sizeof x);
+    return x;
+}
+
+struct Problem16 {
+    bool bf16 = true;
+    int64_t batch = 1, heads_kv = 2, group = 1, len_q = 1, len_k = 1, dim = 64, dim_v = 64;
+    int32_t mask = ATTILE_MASK_NONE;
+    int64_t left = 0, right = 0;
+    double spread = 1;
+    bool huge_key = false, lengths = false, sinks = false, inside = false, bias = false, allowed = false, slopes = false;
+    double softcap = 0, scale = 0;
+    uint32_t flags = 0;
+    int64_t page = 0;
+
+    int64_t heads_q() const { return heads_kv * group; }
+    std::string text() const {
+        return std::string(bf16 ? "bf16" : "f16") + " b" + std::to_string(batch) + " h" + std::to_string(heads_q()) + "/" +
+               std::to_string(heads_kv) + " lq" + std::to_string(len_q) + " lk" + std::to_string(len_k) + " d" + std::to_string(dim) + "/" +
+               std::to_string(dim_v) + " mask" + std::to_string(mask) + ":" + std::to_string(left) + ":" + std::to_string(right) + " x" +
+               std::to_string(spread) + " huge" + std::to_string(huge_key) + " lengths" + std::to_string(lengths) + " sinks" +
+               std::to_string(sinks) + " inside" + std::to_string(inside) + " bias" + std::to_string(bias) + " allowed" +
+               std::to_string(allowed) + " slopes" + std::to_string(slopes) + " softcap" + std::to_string(softcap) + " scale" +
+               std::to_string(scale) + " page" + std::to_string(page) + " flags" + std::to_string(flags);
+    }
+};
+
+struct Strides {
+    int64_t of[4];
+    Strides(bool inside, int64_t heads, int64_t len, int64_t dim)
+        : of{heads * len * dim, inside ? dim : len * dim, inside ? heads * dim : dim, 1} {}
+    std::size_t at(int64_t b, int64_t h, int64_t l, int64_t d) const {
+        return static_cast<std::size_t>(b * of[0] + h * of[1] + l * of[2] + d);
+    }
+};
+
+class CudaAttention16 : public CudaTest {
+  protected:
+    void check(const Problem16 &p, unsigned seed);
+};
+
+void CudaAttention16::check(const Problem16 &p, unsigned seed) {
+    SCOPED_TRACE(p.text() + " seed " + std::to_string(seed));
+    std::mt19937 engine(seed);
+    std::normal_distribution<float> draw(0, 1);
+    const int64_t hq = p.heads_q(), pages = p.page > 0 ? (p.len_k + p.page - 1) / p.page : 0, slots = p.page > 0 ? pages * p.page : p.len_k;
+    const Strides q_at(p.inside, hq, p.len_q, p.dim), k_at(p.inside, p.heads_kv, slots, p.dim), v_at(p.inside, p.heads_kv, slots, p.dim_v),
+        o_at(p.inside, hq, p.len_q, p.dim_v);
+    const auto drawn = [&](int64_t count, double factor) {
+        std::vector<uint16_t> values(static_cast<std::size_t>(count));
+        for (uint16_t &x : values) x = narrow(draw(engine) * factor, p.bf16);
+        return values;
+    };
+    std::vector<uint16_t> q = drawn(p.batch * hq * p.len_q * p.dim, p.spread), k = drawn(p.batch * p.heads_kv * slots * p.dim, 1),
+                          v = drawn(p.batch * p.heads_kv * slots * p.dim_v, 1);
+    std::vector<int32_t> lengths(static_cast<std::size_t>(p.batch), static_cast<int32_t>(p.len_k));
+    if (p.lengths)
+        for (int64_t b = 0; b < p.batch; ++b)
+            lengths[static_cast<std::size_t>(b)] = b == 0 ? 0 : static_cast<int32_t>(engine() % (p.len_k + 1));
+    std::vector<float> sinks(static_cast<std::size_t>(hq)), slopes(static_cast<std::size_t>(hq));
+    for (float &x : sinks) x = 2 * draw(engine);
+    for (float &x : slopes) x = 0.05F * std::abs(draw(engine));
+    const std::vector<uint16_t> bias = drawn(p.bias ? hq * p.len_q * p.len_k : 1, 1);
+    std::vector<uint8_t> allowed(static_cast<std::size_t>(p.allowed ? p.len_q * p.len_k : 1));
+    for (uint8_t &x : allowed) x = engine() % 3 != 0;
+
+    const bool bottom = p.mask == ATTILE_MASK_CAUSAL_BOTTOM_RIGHT || p.mask == ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+    const bool causal = p.mask == ATTILE_MASK_CAUSAL_TOP_LEFT || p.mask == ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    const bool window = p.mask == ATTILE_MASK_WINDOW_TOP_LEFT || p.mask == ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+    const auto sees = [&](int64_t b, int64_t i, int64_t j) {
+        const int64_t len = lengths[static_cast<std::size_t>(b)], row = i + (bottom ? len - p.len_q : 0);
+        if (j >= len || (causal && j > row)) return false;
+        if (window && ((p.left >= 0 && j < row - p.left) || (p.right >= 0 && j > row + p.right))) return false;
+        return !p.allowed || allowed[static_cast<std::size_t>(i * p.len_k + j)] != 0;
+    };
+    for (int64_t b = 0; b < p.batch; ++b) {
+        for (int64_t j = 0; j < slots; ++j) {
+            bool is_seen = false;
+            for (int64_t i = 0; i < p.len_q && !is_seen; ++i) is_seen = j < p.len_k && sees(b, i, j);
+            for (int64_t h = 0; h < p.heads_kv; ++h) {
+                for (int64_t d = 0; d < p.dim; ++d) {
+                    uint16_t &x = k[k_at.at(b, h, j, d)];
+                    if (p.huge_key && j == p.len_k / 5) x = narrow(widen(x, p.bf16) * 60, p.bf16);
+                    if (!is_seen) x = narrow(NAN, p.bf16);
+                }
+                for (int64_t d = 0; d < p.dim_v && !is_seen; ++d) v[v_at.at(b, h, j, d)] = narrow(NAN, p.bf16);
+            }
+        }
+    }
+
+    const int32_t dtype = p.bf16 ? ATTILE_BF16 : ATTILE_F16;
+    const Array<uint16_t> device_q(context, ATTILE_MEMORY_DEVICE, q), device_k(context, ATTILE_MEMORY_DEVICE, k),
+        device_v(context, ATTILE_MEMORY_DEVICE, v), device_bias(context, ATTILE_MEMORY_DEVICE, bias),
+        device_o(context, ATTILE_MEMORY_DEVICE, std::vector<uint16_t>(static_cast<std::size_t>(p.batch * hq * p.len_q * p.dim_v), 0xffff));
+    const Array<float> device_lse(context, ATTILE_MEMORY_DEVICE, std::vector<float>(static_cast<std::size_t>(p.batch * hq * p.len_q), NAN)),
+        device_sinks(context, ATTILE_MEMORY_DEVICE, sinks), device_slopes(context, ATTILE_MEMORY_DEVICE, slopes);
+    const Array<int32_t> device_lengths(context, ATTILE_MEMORY_DEVICE, lengths);
+    const Array<uint8_t> device_allowed(context, ATTILE_MEMORY_DEVICE, allowed);
+    std::vector<int32_t> table(static_cast<std::size_t>(std::max<int64_t>(p.batch * pages, 1)));
+    for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(i);
+    const Array<int32_t> device_table(context, ATTILE_MEMORY_DEVICE, table);
+
+    attile_attention_args args;
+    attile_attention_init(&args, sizeof args);
+    const auto tensor = [&](attile_tensor &t, void *data, int64_t heads, int64_t len, int64_t dim, const Strides &stride) {
+        const int64_t shape[4] = {p.batch, heads, len, dim};
+        attile_tensor_init(&t, data, dtype, 4, shape);
+        std::copy(stride.of, stride.of + 4, t.stride);
+    };
+    tensor(args.q, device_q.data(), hq, p.len_q, p.dim, q_at);
+    tensor(args.k, device_k.data(), p.heads_kv, p.len_k, p.dim, k_at);
+    tensor(args.v, device_v.data(), p.heads_kv, p.len_k, p.dim_v, v_at);
+    tensor(args.o, device_o.data(), hq, p.len_q, p.dim_v, o_at);
+    if (p.page > 0) {  // Page b * pages + i holds keys from i * page of entry b; with the heads inside, an entry's keys are pages in a row.
+        for (attile_tensor *const t : {&args.k, &args.v}) {
+            t->shape[0] = p.batch * pages;
+            t->shape[2] = p.page;
+            t->stride[0] = p.page * t->stride[2];
+        }
+        const int64_t shape[2] = {p.batch, pages};
+        attile_tensor_init(&args.block_table, device_table.data(), ATTILE_I32, 2, shape);
+    }
+    const int64_t lse_shape[3] = {p.batch, hq, p.len_q}, of_batch[1] = {p.batch}, of_heads[1] = {hq};
+    attile_tensor_init(&args.lse, device_lse.data(), ATTILE_F32, 3, lse_shape);
+    if (p.lengths || p.page > 0) attile_tensor_init(&args.key_lengths, device_lengths.data(), ATTILE_I32, 1, of_batch);
+    if (p.sinks) attile_tensor_init(&args.sinks, device_sinks.data(), ATTILE_F32, 1, of_heads);
+    if (p.slopes) attile_tensor_init(&args.alibi_slopes, device_slopes.data(), ATTILE_F32, 1, of_heads);
+    const int64_t bias_shape[3] = {hq, p.len_q, p.len_k}, allowed_shape[2] = {p.len_q, p.len_k};
+    if (p.bias) attile_tensor_init(&args.bias, device_bias.data(), dtype, 3, bias_shape);
+    if (p.allowed) attile_tensor_init(&args.allowed, device_allowed.data(), ATTILE_BOOL, 2, allowed_shape);
+    args.mask = p.mask;
+    args.window_left = p.left;
+    args.window_right = p.right;
+    args.softcap = p.softcap;
+    args.scale = p.scale;
+    args.flags = p.flags;
+    attile_support support;
+    attile_support_init(&support, sizeof support);
+    ASSERT_EQ(attile_attention_query(context, &args, &support), ATTILE_OK) << last_error();
+#if defined(ATTILE_CUDA_HAS_SM90)
+    attile_context_info info;
+    attile_context_info_init(&info, sizeof info);
+    ASSERT_EQ(attile_context_get_info(context, &info), ATTILE_OK) << last_error();
+    if (std::strcmp(info.arch, "sm_90") == 0) {
+        EXPECT_NE(std::strstr(support.kernel, p.bf16 ? "attention_bf16_sm90" : "attention_f16_sm90"), nullptr)
+            << support.kernel << ": " << support.text;
+    }
+#endif
+    ASSERT_EQ(attile_attention(context, &args), ATTILE_OK) << last_error();
+    ASSERT_EQ(attile_synchronize(context, nullptr), ATTILE_OK) << last_error();
+    const std::vector<uint16_t> o = device_o.fetch();
+    const std::vector<float> lse = device_lse.fetch();
+
+    const double scale = p.scale != 0 ? p.scale : 1 / std::sqrt(static_cast<double>(p.dim)), unit = p.bf16 ? 1.0 / 256 : 1.0 / 2048;
+    const auto widened = [&](const std::vector<uint16_t> &from) {
+        std::vector<float> to(from.size());
+        std::transform(from.begin(), from.end(), to.begin(), [&](uint16_t x) { return static_cast<float>(widen(x, p.bf16)); });
+        return to;
+    };
+    const std::vector<float> wide_q = widened(q), wide_k = widened(k), wide_v = widened(v);
+    std::vector<double> weight(static_cast<std::size_t>(p.len_k)), sums(static_cast<std::size_t>(p.dim_v));
+    const int64_t step = p.len_q < 100 ? 1 : 37;  // Rows looked at: of long problems some.
+    for (int64_t row = 0; row < p.batch * hq * p.len_q; row += step) {
+        const int64_t b = row / (hq * p.len_q), h = row / p.len_q % hq, i = row % p.len_q, g = h / p.group;
+        double top = p.sinks ? sinks[static_cast<std::size_t>(h)] : kHidden;
+        for (int64_t j = 0; j < p.len_k; ++j) {
+            double &w = weight[static_cast<std::size_t>(j)];
+            w = kHidden;
+            if (!sees(b, i, j)) continue;
+            w = 0;
+            const float *const row_q = &wide_q[q_at.at(b, h, i, 0)], *const row_k = &wide_k[k_at.at(b, g, j, 0)];
+            for (int64_t d = 0; d < p.dim; ++d) w += static_cast<double>(row_q[d]) * static_cast<double>(row_k[d]);
+            w *= scale;
+            if (p.softcap != 0) w = p.softcap * std::tanh(w / p.softcap);
+            if (p.bias) w += widen(bias[static_cast<std::size_t>((h * p.len_q + i) * p.len_k + j)], p.bf16);
+            if (p.slopes)
+                w -= slopes[static_cast<std::size_t>(h)] *
+                     std::abs(static_cast<double>(j - i - (lengths[static_cast<std::size_t>(b)] - p.len_q) * 1));
+            top = std::max(top, w);
+        }
+        double sum = p.sinks ? std::exp(sinks[static_cast<std::size_t>(h)] - top) : 0;
+        for (double &w : weight) {
+            w = w == kHidden ? 0 : std::exp(w - top);
+            sum += w;
+        }
+        std::fill(sums.begin(), sums.end(), 0.0);
+        for (int64_t j = 0; j < p.len_k; ++j) {
+            const double w = weight[static_cast<std::size_t>(j)];
+            if (w == 0) continue;
+            const float *const row_v = &wide_v[v_at.at(b, g, j, 0)];
+            for (std::size_t d = 0; d < sums.size(); ++d) sums[d] += w * static_cast<double>(row_v[d]);
+        }
+        double error = 0, norm = 0;
+        for (int64_t d = 0; d < p.dim_v; ++d) {
+            const double expected = sum > 0 ? sums[static_cast<std::size_t>(d)] / sum : 0;
+            const double found = widen(o[o_at.at(b, h, i, d)], p.bf16);
+            error += (found - expected) * (found - expected);
+            norm += expected * expected;
+        }
+        // Probabilities and outputs are rounded to the type, each to half a unit; sums of many smaller probabilities err less.
+        ASSERT_LE(std::sqrt(error), 3 * unit * (std::sqrt(norm) + 1e-3)) << "row " << i << " of head " << h << " of entry " << b;
+        const double expected = sum > 0 ? top + std::log(sum) : kHidden, found = lse[static_cast<std::size_t>(row)];
+        if (expected == kHidden)
+            ASSERT_EQ(found, kHidden) << "lse of row " << i;
+        else
+            ASSERT_LE(std::abs(found - expected), 1e-5 * (10 + std::abs(expected))) << "lse of row " << i << " of head " << h;
+    }
+}
+
+constexpr int64_t kDims[][2] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}, {256, 256}, {40, 72}};
+
+TEST_F(CudaAttention16, LengthsAroundTiles) {
+    for (const bool bf16 : {true, false})
+        for (const auto &dim : kDims)
+            for (const int64_t len : {1, 63, 128, 129, 1000})
+                for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_TOP_LEFT})
+                    check({.bf16 = bf16, .len_q = len, .len_k = len, .dim = dim[0], .dim_v = dim[1], .mask = mask}, 1);
+    check({.heads_kv = 1, .len_q = 4097, .len_k = 4097, .dim = 128, .dim_v = 128, .mask = ATTILE_MASK_CAUSAL_TOP_LEFT}, 2);
+}
+
+TEST_F(CudaAttention16, ScoresFarApart) {
+    for (const bool bf16 : {true, false}) {
+        for (const auto &dim : kDims) {
+            for (const double spread : {36, 400})
+                check({.bf16 = bf16, .len_q = 300, .len_k = 1500, .dim = dim[0], .dim_v = dim[1], .spread = spread}, 3);
+            check({.bf16 = bf16, .len_q = 300, .len_k = 1500, .dim = dim[0], .dim_v = dim[1], .spread = 30, .huge_key = true}, 4);
+        }
+    }
+}
+
+TEST_F(CudaAttention16, MasksGroupsAndLengths) {
+    for (const bool bf16 : {true, false}) {
+        for (const auto &dim : kDims) {
+            Problem16 p = {
+                .bf16 = bf16, .batch = 3, .group = 2, .len_q = 150, .len_k = 333, .dim = dim[0], .dim_v = dim[1], .inside = true};
+            for (const int32_t mask : {ATTILE_MASK_CAUSAL_TOP_LEFT, ATTILE_MASK_CAUSAL_BOTTOM_RIGHT, ATTILE_MASK_WINDOW_TOP_LEFT,
+                                       ATTILE_MASK_WINDOW_BOTTOM_RIGHT}) {
+                p.mask = mask;
+                const bool is_window = mask == ATTILE_MASK_WINDOW_TOP_LEFT || mask == ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+                p.left = is_window ? 70 : 0;
+                p.right = mask == ATTILE_MASK_WINDOW_TOP_LEFT ? -1 : is_window ? 9 : 0;
+                check(p, 5);
+                p.lengths = p.sinks = !p.lengths;
+            }
+            check({.bf16 = bf16,
+                   .group = 4,
+                   .len_q = 3,
+                   .len_k = 3000,
+                   .dim = dim[0],
+                   .dim_v = dim[1],
+                   .mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT,
+                   .sinks = true},
+                  6);
+            check(
+                {.bf16 = bf16, .group = 3, .len_q = 1, .len_k = 700, .dim = dim[0], .dim_v = dim[1], .flags = ATTILE_FLAG_BATCH_INVARIANT},
+                7);
+        }
+    }
+}
+
+TEST_F(CudaAttention16, ModifiedScores) {
+    for (const bool bf16 : {true, false}) {
+        for (const auto &dim : kDims) {
+            const Problem16 plain = {.bf16 = bf16, .batch = 2, .group = 2, .len_q = 140, .len_k = 300, .dim = dim[0], .dim_v = dim[1]};
+            Problem16 p = plain;
+            p.softcap = 5;
+            check(p, 8);
+            p = plain;
+            p.bias = true;
+            check(p, 9);
+            p = plain;
+            p.allowed = true;
+            check(p, 10);
+            p = plain;
+            p.slopes = true;
+            check(p, 11);
+            p = plain;
+            p.scale = -0.2;
+            check(p, 12);
+            p = plain;
+            p.page = 16;
+            p.lengths = p.inside = true;
+            p.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+            check(p, 13);
+            p.len_q = 1;
+            p.len_k = 384;
+            p.page = 128;
+            p.bias = p.slopes = p.sinks = true;
+            check(p, 14);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace attile::test
