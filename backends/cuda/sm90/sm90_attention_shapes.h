@@ -2,19 +2,20 @@
 // The tiles of the sm_90a attention kernel and the instances of them. One block a multiprocessor, by shared memory and registers.
 //
 //   shape      rows x keys  shared memory: Q + stages (K + V) + 1.75 KB   registers at launch; of a computing thread; spilled, bytes
-//   Cols64     192 x 128    2 24 + 4 (16 + 16) = 176 KB + 1.75           128; 160; bf16 476, f16 252, none of it between products
+//   Cols64     192 x 128    2 24 + 4 (16 + 16) = 176 KB + 1.75           128; 160; 320, some within the loops
 //   Cols96     128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
 //   Cols128    128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
 //   Cols192    128 x 128    48 + 2 (48 + 32)   = 208 KB + 1.75           168; 232; none
-//   Cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 52
+//   Cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 20
 //
 // A tile of rows reads K and V once: 4 rows d flops for 8 d bytes of a key and its value, 64 to 96 flops a byte of L2. The bounds are the
 // tensor cores (4096 flops a cycle) and the exponentials (16 a cycle): equal at d = 64, two to one at d = 128.
 // Rates: docs/performance.md; to measure again, tools/compare_peers.py --groups attention16,decode16.
 //
-// Ideas that lost, on an H200: maxima that move the reference whenever they grow (79 instead of 85 % of the tensor cores at d = 128); 144
-// and 160 keys at short lengths; Q's fragments in registers (1.5 points); K and V multicast to two blocks of a cluster (level); a share of
-// the exponentials by polynomials (always slower); run_on at d = 128 without maxima (2 points).
+// Ideas that lost in the prototype these kernels come from, on an H200; not measured again in this form: maxima that move the reference
+// whenever they grow (79 instead of 85 % of the tensor cores at d = 128; bf16 has that here where maxima are looked at, for its accuracy);
+// 144 and 160 keys at short lengths; Q's fragments in registers (1.5 points); K and V multicast to two blocks of a cluster (level); a share
+// of the exponentials by polynomials (always slower); run_on at d = 128 without maxima (2 points).
 #pragma once
 
 #include "sm90_attention_arguments.h"
