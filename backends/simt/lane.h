@@ -89,6 +89,7 @@ ATTILE_LANE_FN T pick(bool first, T one, T other) {
 template <class Parameter>
 ATTILE_LANE_FN const Parameter &kernel_parameter(const Parameter &parameter) {
 #if defined(ATTILE_SIMT_HIP)
+    static_cast<void>(parameter);  // It lies where this points.
     return *(const Parameter *)__builtin_amdgcn_kernarg_segment_ptr();
 #else
     return parameter;
