@@ -93,44 +93,42 @@ def uniform(*shape, dtype=torch.float32):
     return torch.empty(shape, device=DEVICE, dtype=torch.float32).uniform_(-3, 3).to(dtype)
 
 
+def normal(*shape, dtype):
+    return torch.randn(shape, device=DEVICE, dtype=torch.float32).to(dtype)
+
+
+def race_gemm(bench, group, a, b, suffix=""):
+    """A batch of products of a [batch, m, k] and b [batch, k, n] beside torch.matmul, that is cuBLAS; one product goes as two matrices."""
+    batch, m, k, n = *a.shape, b.shape[2]
+    outs = {who: torch.full((batch, m, n), math.nan, device=DEVICE, dtype=a.dtype) for who in ("attile", "cublas")}
+    if batch == 1:
+        a, b = a[0], b[0]
+        outs = {who: out[0] for who, out in outs.items()}
+    kernel = bench.context.gemm(a, b, out=outs["attile"], query=True).kernel
+    calls = {"attile": lambda: bench.context.gemm(a, b, out=outs["attile"]), "cublas": lambda: torch.matmul(a, b, out=outs["cublas"])}
+    some = slice(0, 4)  # rows, or batches, that are checked
+    check = lambda who: relative(outs[who][some], a[some].double() @ (b.double() if batch == 1 else b[some].double()))
+    name = (f"{m}x{n}x{k}" if batch == 1 else f"{batch} x {m}x{n}x{k}") + suffix
+    bench.case(group, name, calls, 2.0 * batch * m * n * k, "TFLOP/s", {who: (lambda w=who: check(w)) for who in outs}, kernel)
+
+
 def gemm(bench, quick):
     shapes = [(1, n, n, n) for n in ((1024, 4096) if quick else (512, 1024, 2048, 4096, 8192))]
     shapes += [(1, 1000, 1001, 1003), (1, 4096, 4096, 64), (1, 16, 4096, 4096), (1, 1, 4096, 4096), (64, 256, 256, 256), (512, 128, 128, 128), (4096, 32, 32, 32)]
     for batch, m, n, k in shapes:
-        a, b = uniform(batch, m, k), uniform(batch, k, n)
-        outs = {"attile": torch.full((batch, m, n), math.nan, device=DEVICE), "cublas": torch.full((batch, m, n), math.nan, device=DEVICE)}
-        if batch == 1:
-            a, b = a[0], b[0]
-            outs = {who: out[0] for who, out in outs.items()}
-        kernel = bench.context.gemm(a, b, out=outs["attile"], query=True).kernel
-        calls = {"attile": lambda: bench.context.gemm(a, b, out=outs["attile"]), "cublas": lambda: torch.matmul(a, b, out=outs["cublas"])}
-        some = slice(0, 4)  # rows, or batches, that are checked
-        check = lambda who: relative(outs[who][some], a[some].double() @ (b.double() if batch == 1 else b[some].double()))
-        name = f"{m}x{n}x{k}" if batch == 1 else f"{batch} x {m}x{n}x{k}"
-        bench.case("gemm f32", name, calls, 2.0 * batch * m * n * k, "TFLOP/s", {who: (lambda w=who: check(w)) for who in outs}, kernel)
+        race_gemm(bench, "gemm f32", uniform(batch, m, k), uniform(batch, k, n))
 
 
 def gemm16(bench, quick):
-    """float16 and bfloat16 with float32 sums; the peer is torch.matmul, that is cuBLAS. Normal values: a card at its power limit is slower on wilder ones."""
+    """float16 and bfloat16 with float32 sums. Normal values: a card at its power limit is slower on wilder ones."""
     shapes = [(1, 4096, 4096, 4096, "nn"), (1, 8192, 8192, 8192, "nn"), (1, 1, 4096, 4096, "nn"), (1, 16, 4096, 4096, "nn"), (1, 128, 4096, 4096, "nn"), (1, 1000, 1001, 1003, "nn")]
     if not quick:
         shapes += [(1, 4096, 4096, 4096, layout) for layout in ("nt", "tn", "tt")] + [(1, m, 4096, 4096, "nt") for m in (1, 16, 64, 128)]
         shapes += [(1, n, n, n, "nn") for n in (512, 1024, 2048)] + [(1, 4096, 4096, 64, "nn"), (64, 256, 256, 256, "nn"), (512, 128, 128, 128, "nn"), (4096, 32, 32, 32, "nn")]
+    stored = lambda batch, rows, cols, order, dtype: normal(batch, cols, rows, dtype=dtype).transpose(1, 2) if order == "t" else normal(batch, rows, cols, dtype=dtype)
     for dtype in (torch.bfloat16, torch.float16):
         for batch, m, n, k, layout in shapes:
-            stored = lambda rows, cols, order: torch.randn((batch, cols, rows) if order == "t" else (batch, rows, cols), device=DEVICE).to(dtype)
-            a, b = stored(m, k, layout[0]), stored(k, n, layout[1])
-            a, b = a.transpose(1, 2) if layout[0] == "t" else a, b.transpose(1, 2) if layout[1] == "t" else b
-            outs = {who: torch.full((batch, m, n), math.nan, device=DEVICE, dtype=dtype) for who in ("attile", "cublas")}
-            if batch == 1:
-                a, b = a[0], b[0]
-                outs = {who: out[0] for who, out in outs.items()}
-            kernel = bench.context.gemm(a, b, out=outs["attile"], query=True).kernel
-            calls = {"attile": lambda: bench.context.gemm(a, b, out=outs["attile"]), "cublas": lambda: torch.matmul(a, b, out=outs["cublas"])}
-            some = slice(0, 4)  # rows, or batches, that are checked
-            check = lambda who: relative(outs[who][some], a[some].double() @ (b.double() if batch == 1 else b[some].double()))
-            name = (f"{m}x{n}x{k}" if batch == 1 else f"{batch} x {m}x{n}x{k}") + f" {layout} {str(dtype).split('.')[1]}"
-            bench.case("gemm16", name, calls, 2.0 * batch * m * n * k, "TFLOP/s", {who: (lambda w=who: check(w)) for who in outs}, kernel)
+            race_gemm(bench, "gemm16", stored(batch, m, k, layout[0], dtype), stored(batch, k, n, layout[1], dtype), f" {layout} {str(dtype).split('.')[1]}")
 
 
 def attention_rows(q, k, v, causal, rows, head):
@@ -141,36 +139,53 @@ def attention_rows(q, k, v, causal, rows, head):
     return torch.softmax(s, -1) @ v[0, head].double()
 
 
+def sdpa(backend, *tensors, **options):
+    with sdpa_kernel(backend):
+        return F.scaled_dot_product_attention(*tensors, **options)
+
+
+def race_attention(bench, group, name, q, k, v, causal, who, backend):
+    """Some rows of the last head are checked; `who` names PyTorch's backend."""
+    batch, heads, length, dim = q.shape
+    outs = {"attile": torch.full_like(q, math.nan), who: None}
+    mask = "causal_top_left" if causal else None
+
+    def peer():
+        outs[who] = sdpa(backend, q, k, v, is_causal=causal)
+
+    rows = [0, 1, length // 3, length // 2 + 1, length - 1]
+    expected = attention_rows(q, k, v, causal, rows, heads - 1)
+    errors = {side: (lambda side=side: relative(outs[side][0, heads - 1, rows], expected)) for side in outs}
+    kernel = bench.context.attention(q, k, v, out=outs["attile"], mask=mask, query=True).kernel
+    calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"], mask=mask), who: peer}
+    bench.case(group, name, calls, 4.0 * batch * heads * length * length * dim * (0.5 if causal else 1), "TFLOP/s", errors, kernel)
+
+
+def race_decode(bench, group, name, q, k, v, who, backend):
+    """One query row a head; GB/s of keys and values."""
+    (batch, heads, _, dim), (_, heads_kv, keys, _) = q.shape, k.shape
+    outs = {"attile": torch.full_like(q, math.nan), who: None}
+
+    def peer():
+        outs[who] = sdpa(backend, q, k, v, enable_gqa=heads != heads_kv)
+
+    s = q[0, :, 0].double().view(heads_kv, heads // heads_kv, dim) @ k[0].double().transpose(1, 2) / math.sqrt(dim)
+    expected = (torch.softmax(s, -1) @ v[0].double()).view(heads, dim)
+    errors = {side: (lambda side=side: relative(outs[side][0, :, 0], expected)) for side in outs}
+    kernel = bench.context.attention(q, k, v, out=outs["attile"], query=True).kernel
+    calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"]), who: peer}
+    bench.case(group, f"{name}B={batch} heads {heads}/{heads_kv} keys {keys} D={dim}", calls, 2.0 * k.numel() * k.element_size(), "GB/s", errors, kernel)
+
+
 def attention(bench, quick):
     shapes = [(13600, 1, 128, 32), (4, 1, 32768, 32), (500, 1, 2048, 64), (2, 1, 32768, 64), (8, 16, 2048, 128), (2, 16, 8192, 128), (1, 16, 16384, 128)]
     others = [(8, 16, 2048, 40), (8, 16, 2048, 80), (8, 16, 2048, 96), (8, 16, 2048, 111), (4, 16, 2048, 192), (1, 8, 8192, 256), (8, 16, 2047, 64), (8, 16, 1025, 64)]
     for batch, heads, length, dim in shapes[:4] if quick else shapes + others:
         q, k, v = (uniform(batch, heads, length, dim) for _ in range(3))
         for causal in (False, True):
-            outs = {"attile": torch.full_like(q, math.nan), "pytorch": None}
-            mask = "causal_top_left" if causal else None
-
-            def peer():
-                with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
-                    outs["pytorch"] = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
-            rows = [0, 1, length // 3, length // 2 + 1, length - 1]
-            expected = attention_rows(q, k, v, causal, rows, heads - 1)
-            errors = {who: (lambda w=who: relative(outs[w][0, heads - 1, rows], expected)) for who in outs}
-            kernel = bench.context.attention(q, k, v, out=outs["attile"], mask=mask, query=True).kernel
-            calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"], mask=mask), "pytorch": peer}
-            flops = 4.0 * batch * heads * length * length * dim * (0.5 if causal else 1)
-            bench.case("attention", f"B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else ""), calls, flops, "TFLOP/s", errors, kernel)
+            name = f"B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else "")
+            race_attention(bench, "attention", name, q, k, v, causal, "pytorch", SDPBackend.EFFICIENT_ATTENTION)
     features(bench)
-
-
-def sdpa_cudnn(q, k, v, **options):
-    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-        return F.scaled_dot_product_attention(q, k, v, **options)
-
-
-def normal(*shape, dtype):
-    return torch.randn(shape, device=DEVICE, dtype=torch.float32).to(dtype)
 
 
 def attention16(bench, quick):
@@ -180,40 +195,10 @@ def attention16(bench, quick):
     if not quick:
         cases += [(torch.bfloat16, *shapes[0], 36), (torch.bfloat16, *shapes[3], 400)] + [(torch.float16, *shape, 1) for shape in shapes]
     for dtype, batch, heads, length, dim, spread in cases:
-        q, k, v = normal(batch, heads, length, dim, dtype=dtype) * spread, normal(batch, heads, length, dim, dtype=dtype), normal(batch, heads, length, dim, dtype=dtype)
+        q, k, v = (normal(batch, heads, length, dim, dtype=dtype) for _ in range(3))
         for causal in (False, True):
-            outs = {"attile": torch.full_like(q, math.nan), "cudnn": None}
-            mask = "causal_top_left" if causal else None
-
-            def peer():
-                outs["cudnn"] = sdpa_cudnn(q, k, v, is_causal=causal)
-
-            rows = [0, 1, length // 3, length // 2 + 1, length - 1]
-            expected = attention_rows(q, k, v, causal, rows, heads - 1)
-            errors = {who: (lambda w=who: relative(outs[w][0, heads - 1, rows], expected)) for who in outs}
-            kernel = bench.context.attention(q, k, v, out=outs["attile"], mask=mask, query=True).kernel
-            calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"], mask=mask), "cudnn": peer}
-            flops = 4.0 * batch * heads * length * length * dim * (0.5 if causal else 1)
             name = f"{'f16' if dtype == torch.float16 else 'bf16'} B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else "") + (f" scores x{spread}" if spread != 1 else "")
-            bench.case("attention16", name, calls, flops, "TFLOP/s", errors, kernel)
-
-
-def decode16(bench, quick):
-    for batch, keys in ((1, 32768), (16, 4096), (64, 4096)):
-        heads, heads_kv, dim = 32, 8, 128
-        q, k, v = (normal(batch, h, n, dim, dtype=torch.bfloat16) for h, n in ((heads, 1), (heads_kv, keys), (heads_kv, keys)))
-        outs = {"attile": torch.full_like(q, math.nan), "cudnn": None}
-
-        def peer():
-            outs["cudnn"] = sdpa_cudnn(q, k, v, enable_gqa=True)
-
-        group = heads // heads_kv
-        s = q[0, :, 0].double().view(heads_kv, group, dim) @ k[0].double().transpose(1, 2) / math.sqrt(dim)
-        expected = (torch.softmax(s, -1) @ v[0].double()).view(heads, dim)
-        errors = {who: (lambda w=who: relative(outs[w][0, :, 0], expected)) for who in outs}
-        kernel = bench.context.attention(q, k, v, out=outs["attile"], query=True).kernel
-        calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"]), "cudnn": peer}
-        bench.case("decode16", f"bf16 B={batch} heads {heads}/{heads_kv} keys {keys} D={dim}", calls, 4.0 * batch * heads_kv * keys * dim, "GB/s", errors, kernel)
+            race_attention(bench, "attention16", name, q * spread, k, v, causal, "cudnn", SDPBackend.CUDNN_ATTENTION)
 
 
 def features(bench):
@@ -236,19 +221,13 @@ def features(bench):
 def decode(bench, quick):
     for batch, heads, heads_kv, keys, dim in ((1, 32, 8, 4096, 128), (1, 32, 8, 32768, 128), (1, 32, 32, 131072, 128), (16, 32, 8, 4096, 128)):
         q, k, v = uniform(batch, heads, 1, dim), uniform(batch, heads_kv, keys, dim), uniform(batch, heads_kv, keys, dim)
-        outs = {"attile": torch.full_like(q, math.nan), "pytorch": None}
+        race_decode(bench, "decode", "", q, k, v, "pytorch", SDPBackend.EFFICIENT_ATTENTION)
 
-        def peer():
-            with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
-                outs["pytorch"] = F.scaled_dot_product_attention(q, k, v, enable_gqa=heads != heads_kv)
 
-        group = heads // heads_kv
-        s = q[0, :, 0].double().view(heads_kv, group, dim) @ k[0].double().transpose(1, 2) / math.sqrt(dim)
-        expected = (torch.softmax(s, -1) @ v[0].double()).view(heads, dim)
-        errors = {who: (lambda w=who: relative(outs[w][0, :, 0], expected)) for who in outs}
-        kernel = bench.context.attention(q, k, v, out=outs["attile"], query=True).kernel
-        calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"]), "pytorch": peer}
-        bench.case("decode", f"B={batch} heads {heads}/{heads_kv} keys {keys} D={dim}", calls, 8.0 * batch * heads_kv * keys * dim, "GB/s", errors, kernel)
+def decode16(bench, quick):
+    for batch, keys in ((1, 32768), (16, 4096), (64, 4096)):
+        q, k, v = (normal(batch, heads, rows, 128, dtype=torch.bfloat16) for heads, rows in ((32, 1), (8, keys), (8, keys)))
+        race_decode(bench, "decode16", "bf16 ", q, k, v, "cudnn", SDPBackend.CUDNN_ATTENTION)
 
 
 def memory(bench, quick):
