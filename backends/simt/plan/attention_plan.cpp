@@ -83,9 +83,11 @@ bool sees_whole_tiles(const attile_attention_problem &p, int64_t tile_keys) {
            !present(p.cu_len_k) && !present(p.block_table);
 }
 
-void plan_tile(Device &device, const attile_attention_problem &p, const AttentionTileKernel &kernel, bool invariant, AttentionPlan &best) {
+// `start` is what is known before a kernel is chosen; `best` becomes this kernel's plan if that is the first or the cheapest.
+void plan_tile(Device &device, const attile_attention_problem &p, const AttentionTileKernel &kernel, bool invariant,
+               const AttentionPlan &start, AttentionPlan &best) {
     const int64_t group = p.heads_q / p.heads_kv;
-    AttentionPlan plan = best;
+    AttentionPlan plan = start;
     plan.path = AttentionPath::kTile;
     plan.name = kernel.name;
     plan.shared = 0;
@@ -243,12 +245,13 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
         const bool unaligned = !plan.convert && (!vector || !is_aligned_16(p.k) || !is_aligned_16(p.v));
         // The modified kernel moves a row's reference by that row's scores alone, whatever other rows of its tile do, and takes any rows.
         plan.modifiers = plan.modifiers || paged || unaligned || invariant;
+        const AttentionPlan start = plan;
         int32_t narrowest = 0;
         for (const TileKernelFn kernel : kTileKernels) {
             const AttentionTileKernel tile = kernel();
             if (tile.cols < p.head_dim_v || tile.depth < p.head_dim || (narrowest != 0 && tile.cols > narrowest)) continue;
             narrowest = tile.cols;
-            plan_tile(device, p, tile, invariant, plan);
+            plan_tile(device, p, tile, invariant, start, plan);
             if (invariant && plan.path != AttentionPath::kNothing) break;
         }
         if (plan.path == AttentionPath::kNothing) {
