@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package against NumPy, and its structs against the C compiler's layout."""
 import ctypes
+import importlib.util
 import inspect
 import os
 import pathlib
@@ -147,6 +148,31 @@ class Operations(unittest.TestCase):
             attile.gemm(Other(a, True), Other(b.T, False), out=Other(out, True))
         with self.assertRaisesRegex(TypeError, "give `out`"):
             attile.gemm(Other(a, True), Other(b.T, False))
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_tensors_of_pytorch(self):
+        import torch
+
+        def tensor(*shape):
+            return torch.from_numpy(random(*shape))
+
+        a, b = tensor(3, 4).t(), tensor(2, 3, 2)[1].requires_grad_()  # strided; with a gradient; with an offset
+        for dtype, allowed in ((torch.float32, 1e-6), (torch.bfloat16, 1e-2), (torch.float64, 1e-12)):
+            x, y = a.to(dtype), b.to(dtype)
+            found = attile.gemm(x, y)
+            self.assertIs(found.dtype, dtype)
+            expected = x.double() @ y.detach().double()
+            self.assertLessEqual(float((found.double() - expected).abs().max() / expected.abs().max()), allowed)
+        expected = a.double() @ b.detach().double()
+        viewed = (a * 1j).imag  # of a stride of 2
+        self.assertLessEqual(float((attile.gemm(viewed, b).double() - expected).abs().max()), 1e-6)
+        negated = (torch.complex(torch.zeros_like(a), a).conj()).imag  # -a by a bit, not by its memory
+        self.assertTrue(negated.is_neg())
+        with self.assertRaisesRegex(TypeError, "resolve_neg"):
+            attile.gemm(negated, b)
+        for mistake in (a.to(torch.int64), a.to_sparse()):
+            with self.assertRaises((attile.AttileError, TypeError, BufferError, RuntimeError)):
+                attile.gemm(mistake, b)
 
     def test_workspace_of_the_caller(self):
         a = random(3, 3)
