@@ -17,11 +17,8 @@ inline constexpr int kTurnBarrier = 1, kGroupBarrier = 5;
 template <class Element, class Config>
 class AttentionWarpgroup {
   public:
-    __device__ __forceinline__ AttentionWarpgroup(const AttentionArguments &arguments, const AttentionShared<Config> &places)
-        : a_(arguments),
-          shared_(places),
-          group_(__shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0) - 1),
-          lane_(simt::lane_index()) {}
+    __device__ __forceinline__ AttentionWarpgroup(const AttentionArguments &arguments, const AttentionShared<Config> &places, int group)
+        : a_(arguments), shared_(places), group_(group), lane_(simt::lane_index()) {}
 
     __device__ __forceinline__ void run() {
         // The first turn is the first warpgroup's.
@@ -33,8 +30,8 @@ class AttentionWarpgroup {
                 walk();
                 const AttentionTileNote *const last = note_;
                 if (!next_tile()) {
-                    note_ = last;
-                    break;
+                    finish_tile(last);
+                    return;
                 }
                 // The first scores of this tile with the last values of that one.
                 wait_q();
@@ -50,14 +47,13 @@ class AttentionWarpgroup {
                 store_rows<Element, Config>(a_, *last, row_of(*last), o_, reference, total, rounding);
                 release_note(last);
                 begin_output();
-                finish_softmax(note_->end_tile - 1);
+                finish_softmax(end_tile_ - 1);
             }
-            finish_tile();
         } else {
             while (next_tile()) {
                 begin_tile();
                 walk();
-                finish_tile();
+                finish_tile(note_);
             }
         }
     }
@@ -66,19 +62,17 @@ class AttentionWarpgroup {
     static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
     static constexpr bool kUnlooked = Config::kShape.prediction && std::is_same_v<Element, simt::BF16>;
 
-    // The next tile that has keys; rows without any are settled on the way.
+    // The next tile, if there is one.
     __device__ __forceinline__ bool next_tile() {
-        for (;;) {
-            barrier_wait(shared_.note_full(note_ring_.place), note_ring_.parity);
-            note_ = shared_.notes + note_ring_.place;
-            note_ring_.advance();
-            if (note_->batch < 0) return false;
-            if (note_->first_tile < note_->end_tile) break;
-            store_nothing();
-            release_note(note_);
-        }
-        full_first_ = note_->full_first[group_];
-        full_end_ = note_->full_end[group_];
+        barrier_wait(shared_.note_full(note_ring_.place), note_ring_.parity);
+        note_ = shared_.notes + note_ring_.place;
+        note_ring_.advance();
+        if (warp_uniform(note_->batch) < 0) return false;
+        first_tile_ = warp_uniform(note_->first_tile);
+        end_tile_ = warp_uniform(note_->end_tile);
+        full_first_ = warp_uniform(note_->full_first[group_]);
+        full_end_ = warp_uniform(note_->full_end[group_]);
+        __syncwarp();  // Else ptxas takes the warp for scattered after the wait, and nothing for uniform.
         return true;
     }
     __device__ __forceinline__ simt::KeyRange range(int row) const {
@@ -92,11 +86,6 @@ class AttentionWarpgroup {
         __syncwarp();
         release(shared_.note_empty(static_cast<int>(note - shared_.notes)));
     }
-    __device__ __forceinline__ void store_nothing() const {
-        const float none[Config::kShape.columns / 2] = {}, reference[2] = {kNoReference, kNoReference}, total[2] = {};
-        store_rows<Element, Config>(a_, *note_, row_of(*note_), none, reference, total, total);
-    }
-
     __device__ __forceinline__ void release(uint32_t empty) const {
         if (lane_ == 0) barrier_arrive(empty);
     }
@@ -129,10 +118,9 @@ class AttentionWarpgroup {
         named_arrive(kTurnBarrier + (group_ + 1 == Config::kShape.warpgroups ? 0 : group_ + 1), 2 * kWarpgroupThreads);
     }
 
-    // The half of a descriptor that differs between operands, hidden from the compiler: it would otherwise compute every product's
-    // descriptor ahead of the loops and keep them all in registers. Steps within an operand do not carry out of the address's bits.
+    // The half of a descriptor that differs between operands. Steps within an operand do not carry out of the address's bits.
     static __device__ __forceinline__ uint32_t operand_low(uint32_t address, uint32_t next_bytes) {
-        return __shfl_sync(~0u, static_cast<uint32_t>(product_operand(address, next_bytes)), 0);
+        return static_cast<uint32_t>(product_operand(address, next_bytes));
     }
     static __device__ __forceinline__ uint64_t operand(uint32_t low) { return (product_operand(0, 0) >> 32 << 32) | low; }
 
@@ -228,7 +216,7 @@ class AttentionWarpgroup {
                      : "=r"(any)
                      : "r"(static_cast<int>(is_wide)), "r"(kGroupBarrier + group_), "n"(kWarpgroupThreads)
                      : "memory");
-        trust_ = any || a_.exact_only ? kLook : kTrust;
+        trust_ = warp_uniform(any) || a_.exact_only ? kLook : kTrust;
     }
     __device__ __forceinline__ void scale_output() {
         if (!rows_.moved) return;
@@ -256,7 +244,7 @@ class AttentionWarpgroup {
     __device__ __forceinline__ void first_softmax() {
         rows_.begin();
         trust_ = kUnknown;
-        look<true>(note_->end_tile - 1, is_full(note_->end_tile - 1));
+        look<true>(end_tile_ - 1, is_full(end_tile_ - 1));
     }
     // A tile's first scores, with nothing to go along.
     __device__ __forceinline__ void begin_tile() {
@@ -268,7 +256,7 @@ class AttentionWarpgroup {
         release_k();
         first_softmax();
         begin_output();
-        finish_softmax(note_->end_tile - 1);
+        finish_softmax(end_tile_ - 1);
     }
     template <bool kDecides>
     __device__ __forceinline__ void exact_step(int tile, bool is_whole) {
@@ -303,16 +291,16 @@ class AttentionWarpgroup {
     }
     // The tile's other key tiles. Those that mask or lengths cut come at either end.
     __device__ __forceinline__ void walk() {
-        int tile = note_->end_tile - 2;
+        int tile = end_tile_ - 2;
 #pragma unroll 1
-        while (tile >= note_->first_tile) {
+        while (tile >= first_tile_) {
             if (!is_full(tile)) {
                 exact_step<false>(tile, false);
                 clear_unread_values(tile);
                 --tile;
                 continue;
             }
-            const int first = max(note_->first_tile, full_first_);
+            const int first = max(first_tile_, full_first_);
             if constexpr (kUnlooked) {
                 if (trust_ == kUnknown) {
                     exact_step<true>(tile, true);
@@ -328,7 +316,7 @@ class AttentionWarpgroup {
         }
         release_q();  // The last scores are done.
     }
-    __device__ __forceinline__ void finish_tile() {
+    __device__ __forceinline__ void finish_tile(const AttentionTileNote *note) {
         wait_v(1);
         multiply_values(v_operand(1));
         product_wait<0>();
@@ -336,8 +324,8 @@ class AttentionWarpgroup {
         release_v(1);
         float total[2];
         rows_.total(total);
-        store_rows<Element, Config>(a_, *note_, row_of(*note_), o_, rows_.reference, total, rows_.rounding);
-        release_note(note_);
+        store_rows<Element, Config>(a_, *note, row_of(*note), o_, rows_.reference, total, rows_.rounding);
+        release_note(note);
     }
 
     enum Trust { kUnknown, kLook, kTrust };
@@ -348,7 +336,7 @@ class AttentionWarpgroup {
     Ring<kNotes> note_ring_;
     uint32_t tiles_ = 0, steps_ = 0;  // Tiles of rows and key tiles whose scores are done.
     const AttentionTileNote *note_ = nullptr;
-    int full_first_, full_end_;
+    int first_tile_, end_tile_, full_first_, full_end_;
     RowSoftmax<Element, kKeys / 2> rows_;
     Trust trust_ = kUnknown;
     float s_[kKeys / 2], o_[Config::kShape.columns / 2];

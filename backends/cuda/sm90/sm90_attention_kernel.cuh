@@ -26,12 +26,13 @@ __global__ void __launch_bounds__(Config::kShape.threads(), 1) attention_forward
         tensor_map_prefetch(&a.map_v);
     }
     __syncthreads();
-    if (threadIdx.x < kWarpgroupThreads) {
+    const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
+    if (warpgroup == 0) {
         registers_shrink<Config::kShape.producer_registers>();
         if (threadIdx.x == 0) load_tiles<Config>(a, shared);
     } else {
         registers_grow<Config::kShape.consumer_registers>();
-        AttentionWarpgroup<Element, Config>(a, shared).run();
+        AttentionWarpgroup<Element, Config>(a, shared, warpgroup - 1).run();
     }
 }
 

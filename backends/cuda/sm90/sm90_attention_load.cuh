@@ -55,8 +55,6 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
         barrier_arrive(shared.note_full(notes.place));
         notes.advance();
         if (is_over) return;
-        if (note.first_tile >= note.end_tile) continue;
-
         const int kv_head = note.head * pack / group;
         const int k_head = kv_head * a.k_head, k_batch = a.p.cu_len_k != nullptr ? 0 : note.batch * a.k_batch;
         const int v_head = kv_head * a.v_head, v_batch = a.p.cu_len_k != nullptr ? 0 : note.batch * a.v_batch;

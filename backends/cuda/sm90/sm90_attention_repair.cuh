@@ -5,11 +5,13 @@
 #pragma once
 
 #include "sm90_attention_tiles.cuh"
+#include "sm90_ptx.cuh"
 #include "tile/attention_output.h"
 
 namespace attile::sm90 {
 
-// By a whole warp: row `packed` of the note's packed head, relative to its log-sum-exp, over the note's key tiles.
+// By a whole warp: row `packed` of the note's packed head, relative to its log-sum-exp, over the note's key tiles. No loop or branch around a
+// shuffle depends on what ptxas cannot see to be the same in all of the warp: it would give up uniform registers for the whole kernel.
 template <int kKeys>
 __device__ __forceinline__ void repair_row(const AttentionArguments &a, const AttentionTileNote &note, int packed, float lse) {
     const simt::AttentionParams &p = a.p;
@@ -29,25 +31,28 @@ __device__ __forceinline__ void repair_row(const AttentionArguments &a, const At
         }
         return axis0 * x.stride[0] + kv_head * x.stride[1] + axis2 * x.stride[2];
     };
-    for (int col = lane; col - lane < p.head_dim_v; col += simt::kLanes) {
+    const int first_key = warp_uniform(first), end_key = warp_uniform(end);
+    for (int first_col = 0; first_col < p.head_dim_v; first_col += simt::kLanes) {
+        const int col = first_col + lane;
+        const bool has_col = col < p.head_dim_v;
         float sum = 0;
-        for (int key = first; key < end; ++key) {
-            if (p.modifiers && !modifiers.shows(key)) continue;
+        for (int key = first_key; key < end_key; ++key) {
+            if (p.modifiers && !__any_sync(~0u, modifiers.shows(key))) continue;
             const int64_t k_at = place(p.k, key);
             float score = 0;
-            for (int i = lane; i < p.head_dim; i += simt::kLanes)
-                score = fmaf(simt::load_number(p.q, q_at + i), simt::load_number(p.k, k_at + i), score);
+            for (int i = 0; i < p.head_dim; i += simt::kLanes) {
+                if (i + lane < p.head_dim)
+                    score = fmaf(simt::load_number(p.q, q_at + i + lane), simt::load_number(p.k, k_at + i + lane), score);
+            }
             score = simt::lane_fold(score, [](float x, float y) { return x + y; }) * p.scale_log2;
             if (p.modifiers) score = modifiers.apply(score, key);
-            if (score == -INFINITY) continue;
             const float weight = simt::exp2_fast(score - simt::to_log2(lse));
-            if (col < p.head_dim_v) sum = fmaf(weight, simt::load_number(p.v, place(p.v, key) + col), sum);
+            if (has_col && score != -INFINITY) sum = fmaf(weight, simt::load_number(p.v, place(p.v, key) + col), sum);
         }
-        if (col >= p.head_dim_v) continue;
-        if (p.splits.divisor > 1) {
+        if (has_col && p.splits.divisor > 1) {
             const int64_t heads = static_cast<int64_t>(p.heads.divisor) * p.pack.divisor, part_rows = p.part_batch * heads * p.len_q;
             p.part_o[(note.split * part_rows + (note.batch * heads + head) * p.len_q + row) * p.head_dim_v + col] = sum;
-        } else {
+        } else if (has_col) {
             simt::store_number(p.o, note.batch * p.o.stride[0] + head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2] + col, sum);
         }
     }

@@ -19,8 +19,7 @@ struct AttentionShared {
 
     __device__ __forceinline__ explicit AttentionShared(void *memory)
         : notes(static_cast<AttentionTileNote *>(memory)),
-          // Else the compiler works it out anew wherever it is needed, beginning with the block's number in its cluster.
-          q(simt::fresh((shared_address(memory) + kNoteBytes + 1023) & ~1023u)),
+          q((shared_address(memory) + kNoteBytes + 1023) & ~1023u),
           k(q + Config::kShape.q_places() * Config::kShape.q_bytes()),
           v(k + Config::kShape.stages * Config::kShape.k_bytes()),
           barriers(v + Config::kShape.stages * Config::kShape.v_bytes()) {}

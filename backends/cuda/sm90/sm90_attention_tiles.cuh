@@ -12,7 +12,7 @@ inline constexpr int kMostWarpgroups = 3;
 struct alignas(16) AttentionTileNote {
     int batch, head;      // The head is a pack of heads. batch < 0: there are no more tiles.
     int first_row, rows;  // Rows of a packed head are (query row, head of the pack); `rows` in all, of which this tile starts at first_row.
-    int first_tile, end_tile;  // Key tiles that any of the rows sees.
+    int first_tile, end_tile;  // Key tiles that any of the rows sees; where there are none, one of which all keys are hidden.
     int len_k, shift;          // The mask's diagonal is key = row + shift.
     int first_q, split;        // Packed sequences: where the entry starts in q.
     int read_first, read_end;  // Keys that any row of the entry sees. V's memory beyond may hold anything, NaN too.
@@ -56,6 +56,10 @@ __device__ __forceinline__ AttentionTileNote note_of(const AttentionArguments &a
     const simt::KeyRange top = range(note.first_row), bottom = range(note.first_row + kRows - 1);
     note.first_tile = max(top.low / kKeys, note.split * p.split_tiles);
     note.end_tile = min((bottom.high + kKeys - 1) / kKeys, (note.split + 1) * p.split_tiles);
+    if (note.first_tile >= note.end_tile) {  // So that computing warps know one kind of tile.
+        note.first_tile = (bottom.high + kKeys - 1) / kKeys;
+        note.end_tile = note.first_tile + 1;
+    }
 #pragma unroll
     for (int i = 0; i < kRows / 64; ++i) {
         const simt::KeyRange first = range(note.first_row + 64 * i), last = range(note.first_row + 64 * i + 63);

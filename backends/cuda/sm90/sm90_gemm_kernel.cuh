@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
     const auto empty = [&](int stage) { return barriers + 8 * (kStages + stage); };
 
     const uint32_t cluster = static_cast<uint32_t>(max(p.multicast, p.splits));
-    const uint32_t rank = cluster > 1 ? cluster_rank() : 0;
+    const uint32_t rank = cluster > 1 ? warp_uniform(cluster_rank()) : 0;
     const uint32_t first_unit = blockIdx.x / cluster, units = gridDim.x / cluster;
     // Depth that this block sums.
     const int depth_first = p.splits > 1 ? static_cast<int>(rank) * p.depth_blocks / p.splits : 0;
@@ -99,7 +99,8 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
     }
     asm volatile("griddepcontrol.wait;" ::: "memory");  // For the kernel that packs operands, if it overlaps with this one.
 
-    if (threadIdx.x < kWarpgroupThreads) {
+    const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
+    if (warpgroup == 0) {
         registers_shrink<40>();
         if (threadIdx.x == 0) {
             int stage = 0;
@@ -152,7 +153,7 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
         }
     } else {
         registers_grow<232>();
-        const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads - 1;
+        const int group = warpgroup - 1;
         const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
         int stage = 0;
         uint32_t parity = 0;
@@ -167,12 +168,13 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
                 barrier_arrive_remote(empty(which), lane);
             }
         };
+        const int depth_blocks = warp_uniform(depth_end - depth_first);
         GemmStore<Config> store(p, strips, stages, rank);
         for (uint32_t unit = first_unit; unit < p.tiles; unit += units) {
             const GemmPlace place(p, unit);
             float sums[kColumns / 2];
 #pragma unroll 1
-            for (int block = depth_first; block < depth_end; ++block) {
+            for (int block = 0; block < depth_blocks; ++block) {
                 barrier_wait(full(stage), parity);
                 const uint64_t a = operand_a + stage * (Config::kStageBytes >> 4), b = operand_b + stage * (Config::kStageBytes >> 4);
                 keep_in_registers(sums);
@@ -180,11 +182,11 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
 #pragma unroll
                 for (int i = 0; i < kGemmDepth / 16; ++i) {
                     gemm_product<typename Config::Element, kColumns, Config::kOuterA, Config::kOuterB>(sums, a + i * kNextA, b + i * kNextB,
-                                                                                                       (block - depth_first) | i);
+                                                                                                       block | i);
                 }
                 product_commit();
                 keep_in_registers(sums);
-                if (block > depth_first) {
+                if (block > 0) {
                     product_wait<1>();
                     keep_in_registers(sums);
                     release(stage == 0 ? kStages - 1 : stage - 1);

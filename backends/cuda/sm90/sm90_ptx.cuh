@@ -14,6 +14,13 @@ inline constexpr int kWarpgroupThreads = 128;
 
 __device__ __forceinline__ uint32_t shared_address(const void *pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
 
+// A value that all of the warp has alike, in a way that the compiler sees, too: loops and addresses that come of it live in the registers
+// of the warp, of which the tensor cores' descriptors are made.
+template <class T>
+__device__ __forceinline__ T warp_uniform(T value) {
+    return __shfl_sync(~0u, value, 0);
+}
+
 // Transaction barriers (mbarrier): a phase ends when as many threads as `count` have arrived and all bytes that were expected have come.
 __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
@@ -34,18 +41,15 @@ __device__ __forceinline__ void barrier_arrive_remote(uint32_t barrier, uint32_t
         "r"(block)
         : "memory");
 }
-__device__ __forceinline__ bool barrier_try(uint32_t barrier, uint32_t parity) {
-    uint32_t done;
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done)
-                 : "r"(barrier), "r"(parity)
-                 : "memory");
-    return done != 0;
-}
-// Returns once the phase of this parity has ended; a fresh barrier counts as having ended a phase of parity 1.
+// Returns once the phase of this parity has ended; a fresh barrier counts as having ended a phase of parity 1. The loop is the compiler's
+// business nowhere: it would take the threads of a warp for scattered afterwards.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
-    while (!barrier_try(barrier, parity)) {
-    }
+    asm volatile(
+        "{ .reg .pred done;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again; }" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
 }
 
 // Named barriers among some warps of a block; number 0 is __syncthreads().
