@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
-usage: compare_peers.py [--groups gemm,attention,attention16,decode,decode16,memory] [--json FILE] [--rounds N] [--quick]
+usage: compare_peers.py [--groups gemm,attention,attention16,decode,decode16,memory] [--json FILE] [--rounds N] [--burst N]
+                        [--quick]
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
 float32 attention may still use tensor cores by split TF32; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
-two sides take turns, --rounds times each, inputs larger than the L2 cache or a buffer between two runs evicting it.
+two sides take turns, --rounds times each, inputs larger than the L2 cache or a buffer between two turns evicting it. A turn is --burst calls, one after the
+other: 1 is a call by itself, on a card that has just rested; 8 and more is steady work, which on a card at its power limit is slower for everyone, but not by the
+same factor.
 """
 import argparse
 import datetime
@@ -33,13 +36,13 @@ def command(*words):
 
 
 class Bench:
-    def __init__(self, rounds, backend):
-        self.rounds, self.rows = rounds, []
+    def __init__(self, rounds, burst, backend):
+        self.rounds, self.burst, self.rows = rounds, burst, []
         self.context = attile.Context(backend)
         self.evict = torch.empty(64 << 20, dtype=torch.float32, device=DEVICE)  # 256 MiB: more than any L2
 
     def times(self, calls):
-        """Milliseconds of each call, the calls taking turns; the L2 cache is overwritten before each."""
+        """Milliseconds of each call, the calls taking turns; the L2 cache is overwritten before each turn."""
         for call in calls.values():
             call()
         torch.cuda.synchronize()
@@ -47,13 +50,14 @@ class Bench:
         for _ in range(self.rounds):
             for name, call in calls.items():
                 self.evict.zero_()
-                torch.cuda._sleep(500_000)  # the device waits, so that the host has queued everything before the clock starts
+                torch.cuda._sleep(500_000 * self.burst)  # the device waits, so that the host has queued everything before the clock starts
                 start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
                 start.record()
-                call()
+                for _ in range(self.burst):
+                    call()
                 stop.record()
                 stop.synchronize()
-                found[name].append(start.elapsed_time(stop))
+                found[name].append(start.elapsed_time(stop) / self.burst)
         return found
 
     def case(self, group, name, calls, work, unit, errors=None, kernel=""):
@@ -251,6 +255,7 @@ def main():
     parser.add_argument("--groups", default=",".join(groups))
     parser.add_argument("--json")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--burst", type=int, default=1)
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--commit", default=command("git", "rev-parse", "--short", "HEAD"), help="the commit measured, where git cannot tell")
     parser.add_argument("--build", default="", help="how libattile was built, e.g. 'CUDA 11.8, compute_61 PTX'")
@@ -260,10 +265,10 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
 
-    bench = Bench(options.rounds, options.backend)
+    bench = Bench(options.rounds, options.burst, options.backend)
     smi = command("nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm,power.limit", "--format=csv,noheader").split("\n")[0].split(", ")
     facts = dict(zip(("device", "driver", "clock_sm", "clock_sm_max", "power_limit"), smi), torch=torch.__version__, cuda=torch.version.cuda,
-                 commit=options.commit, build=options.build, date=datetime.date.today().isoformat(), rounds=options.rounds, attile=attile.version())
+                 commit=options.commit, build=options.build, date=datetime.date.today().isoformat(), rounds=options.rounds, burst=options.burst, attile=attile.version())
     print("; ".join(f"{key} {value}" for key, value in facts.items()), flush=True)
     for group in options.groups.split(","):
         if group not in groups:

@@ -24,7 +24,7 @@ TABLE = re.compile(r"(<!-- table (\S+) (.+?) -->\n).*?(<!-- end of table -->)", 
 
 def facts_text(facts):
     return (f"{facts['device']}, driver {facts['driver']}, {facts['build']}, PyTorch {facts['torch']} with CUDA {facts['cuda']}; medians of {facts['rounds']} interleaved "
-            f"rounds in one process; {facts['date']}, commit {facts['commit']}.")
+            f"rounds {'of ' + str(facts['burst']) + ' calls ' if facts.get('burst', 1) > 1 else ''}in one process; {facts['date']}, commit {facts['commit']}.")
 
 
 def table(name, group):
