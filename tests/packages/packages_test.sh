@@ -4,39 +4,16 @@
 # usage: packages_test.sh CMAKE BUILD SOURCE WORK LIBDIR CC CXX FORTRAN|none CARGO|none PYTHON
 set -euo pipefail
 cmake=$1 build=$2 source=$3 work=$4 libdir=$5 cc=$6 cxx=$7 fc=$8 cargo=$9 python=${10}
-unset ATTILE_BACKEND ATTILE_BACKEND_PATH ATTILE_LIBRARY ATTILE_DIR ATTILE_LOG ATTILE_LOG_FILE LD_LIBRARY_PATH PYTHONPATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH DESTDIR || true
-
-fail() {
-    echo "packages test: $*" >&2
-    exit 1
-}
+# shellcheck source=tests/packages/pack.sh
+. "${BASH_SOURCE[0]%/*}/pack.sh"
 
 rm -rf "$work"
 mkdir -p "$work/root" "$work/bare" "$work/moved" "$work/programs"
-cpack=${cmake%/*}/cpack
-(cd "$build" && "$cpack" --config "$build/CPackConfig.cmake" -B "$work/packages") >"$work/cpack.log" 2>&1 || { cat "$work/cpack.log"; fail "cpack failed"; }
-rm -rf "$work/packages/_CPack_Packages"
+pack "$cmake" "$build" "$work"
 
 echo "== what the packages say of themselves"
-declare -A deb
-for file in "$work"/packages/*.deb; do deb[$(dpkg-deb -f "$file" Package)]=$file; done
 version=$(dpkg-deb -f "${deb[libattile1]}" Version)
-depends() { dpkg-deb -f "${deb[$1]}" Depends; }
-for package in "${!deb[@]}"; do
-    for field in Description Maintainer Section Architecture; do
-        [ -n "$(dpkg-deb -f "${deb[$package]}" $field)" ] || fail "$package has no $field"
-    done
-    [ "$package" = libattile1 ] || [[ "$(depends "$package")" == *"libattile1 ("* ]] || fail "$package does not depend on libattile1: $(depends "$package")"
-    dpkg-deb -x "${deb[$package]}" "$work/one"
-    [ -s "$work/one/usr/share/doc/$package/copyright" ] || fail "$package does not carry its licence"
-    # Two packages with the same file cannot be installed together.
-    while read -r path; do
-        [ ! -e "$work/root/$path" ] || fail "$path of $package is in another package, too"
-    done < <(cd "$work/one" && find . ! -type d)
-    cp -a "$work/one/." "$work/root/"
-    rm -rf "$work/one"
-    printf '%s: %s\n' "$package" "$(depends "$package")"
-done
+unpack "$work"
 [[ "$(depends libattile1)" == *libc6* ]] || fail "libattile1 does not depend on the C library"
 [[ "$(depends libattile-dev)" == *"libattile1 (= $version)"* ]] || fail "libattile-dev fits another libattile1"
 dpkg-deb --ctrl-tarfile "${deb[libattile1]}" | tar -xO ./shlibs | grep -q '^libattile 1 libattile1' || fail "libattile1 has no shlibs"
@@ -44,12 +21,7 @@ dpkg-deb --ctrl-tarfile "${deb[libattile1]}" | tar -xO ./triggers | grep -q ldco
 [[ "$(dpkg-deb -f "${deb[libattile1]}" Description)" == "attention and matrix multiplication: shared library"* ]] || fail "the summary is not the package's own"
 lib=$work/root/usr/$libdir
 [ ! -e "$lib/attile-1/libattile_backend_cpu.so" ] || [ -n "${deb[libattile1-backend-cpu]-}" ] || fail "the cpu backend is not in a package of its own"
-leak=(--fixed-strings -e "$build" -e "$source")
-case ${source#/} in
-  */*) ;;
-  *) leak=(--extended-regexp -e "$build" -e "(^|[^[:alnum:]_./-])$source([^[:alnum:]_-]|\$)") ;; # /attile is also a part of /usr/include/attile
-esac
-if grep -rIl "${leak[@]}" "$work/root"; then fail "files above name the place of the build"; fi
+check_no_leak "$work" "$build" "$source"
 
 echo "== one runtime package alone: the reference backend runs, a plugin that is not installed is refused by name"
 dpkg-deb -x "${deb[libattile1]}" "$work/bare"
