@@ -13,13 +13,13 @@ AttentionTile attention_tile() {
     return {reinterpret_cast<const void *>(&attention_tile_kernel<C, kKind>), Shape::kBlockRows, Shape::kBlockKeys, C::kThreads};
 }
 
-// An instance of each kind. Modified: the configuration where scores are modified.
+// An instance of each kind. Modified: the configuration where scores are modified; of AMD's compilers masks, too, want its registers.
 template <class C, class Modified = C>
 AttentionTileKernel attention_tile_instance(const char *name, double share) {
     static_assert(C::kDepth == Modified::kDepth && C::kCols == Modified::kCols && C::kChunkDepth == Modified::kChunkDepth, "one name");
     return {name,
             attention_tile<C, AttentionKind::kPlain>(),
-            attention_tile<C, AttentionKind::kMasked>(),
+            attention_tile<std::conditional_t<kSparesRegisters, Modified, C>, AttentionKind::kMasked>(),
             attention_tile<Modified, AttentionKind::kModified>(),
             C::kCols * C::kLaneCols,
             C::kDepth,

@@ -95,27 +95,13 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
     };
     const auto take_query = [&](int to, int piece, int from) { take_a(to, piece, from + Lanes::row(piece * 4)); };
     const auto take_key = [&](int to, int piece, int depth) {
-        const int first = buffer + (Keys::swaps_lanes(depth) ? (lane_col * 4) ^ Keys::kLaneSwizzle : lane_col * 4);
+        const int first = one_address(buffer) + (Keys::swaps_lanes(depth) ? (lane_col * 4) ^ Keys::kLaneSwizzle : lane_col * 4);
         const Quad part = load_vec<4>(shared + first + depth * kBlockKeys + piece * 4 * C::kLaneCols);
 #pragma unroll
         for (int e = 0; e < 4; ++e) b[to][piece * 4 + e] = part[e];
     };
     const auto take_value = [&](int to, int piece, int key) {
-        const int x = Columns::begin(piece), count = Columns::begin(piece + 1) - x;
-        const float *const from = shared + buffer + key * Values::kRow + Columns::column(lane_col, x);
-        if (count == 4) {
-            const Quad part = load_vec<4>(from);
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-                if (x + e < kCols) b[to][x + e] = part[e];
-        } else if (count == 2) {
-            const Vec<float, 2> part = load_vec<2>(from);
-#pragma unroll
-            for (int e = 0; e < 2; ++e)
-                if (x + e < kCols) b[to][x + e] = part[e];
-        } else {
-            b[to][x] = *from;
-        }
+        Columns::take(piece, shared + one_address(buffer) + key * Values::kRow, lane_col, b[to]);
     };
     // Which half of a strip's rows comes first alternates with the key, against bank conflicts.
     const auto half_swap = [](int key) { return kRows == 8 ? (C::kLaneCols == 8 ? key & 1 : C::kLaneCols == 16 ? key >> 1 & 1 : 0) : 0; };
@@ -139,6 +125,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
 #pragma unroll
         for (int i = row; i < row + count; ++i) {
             score[i][j] = exp2_fast(score[i][j]);
+            schedule_fence(score[i][j]);
             // A tile is summed by itself before it joins the row, which is what keeps long rows accurate.
             if (!C::kTileSums)
                 sum[i] += score[i][j];
@@ -154,6 +141,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
         for (int i = 0; i < kRows; ++i)
 #pragma unroll
             for (int j = 0; j < kKeys; ++j) score[i][j] = minus[i];
+        const int first_col = first_key + Lanes::lane_col(thread_of<C>() % kLanes);
 #pragma unroll 1
         for (int d = 0; d < p.head_dim; ++d) {
             float query[kRows];
@@ -161,7 +149,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
             for (int i = 0; i < kRows; ++i) query[i] = shared[query_at + Lanes::row(i) + d * kBlockRows];
 #pragma unroll
             for (int j = 0; j < kKeys; ++j) {
-                const float key = rows.row(first_key + lane_col + C::kLaneCols * j)[d];
+                const float key = rows.row(first_col + C::kLaneCols * j)[d];
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) score[i][j] = fused_multiply_add(query[i], key, score[i][j]);
             }
@@ -196,20 +184,22 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
     const int depth_chunks = p.depth / C::kChunkDepth;
 #pragma unroll 1
     for (;; ++tile) {
-        if (tile == phase_end) {
-            if (kPlain) break;
+        bool is_end = kPlain && tile == phase_end;
+        if (!kPlain && tile == phase_end) {
             // A new phase: as many tiles as every row sees all of, or the others before or after them.
             const TilePhases phases(p, AttentionBlock(p, kBlockRows), kBlockRows, kBlockKeys);
-            if (tile >= phases.end) break;
+            is_end = tile >= phases.end;
+            if (!kSparesRegisters && is_end) break;  // Left from here, AMD's compilers keep two copies of O over the loop.
             state = kModifiers || !phases.is_full(tile) ? state | kMasked : state & ~kMasked;
             phase_end = phases.phase_end(tile);
         }
+        if (is_end) break;
         const int first_key = tile * kBlockKeys;
-        if (!kPlain && (state & (kMasked | kNoRows)) != 0) {
+        if (!kPlain && wave_any((state & (kMasked | kNoRows)) != 0)) {
             const AttentionBlock again(p, kBlockRows);
             const int group_row = again.first_row + static_cast<int>(fresh_thread() / kLanes) * kGroupRows;
-            if (group_row >= again.rows || first_key >= again.range(p, group_row + kGroupRows - 1).high ||
-                first_key + kBlockKeys <= again.range(p, group_row).low) {
+            if (wave_all(group_row >= again.rows || first_key >= again.range(p, group_row + kGroupRows - 1).high ||
+                         first_key + kBlockKeys <= again.range(p, group_row).low)) {
                 // None of the group's rows sees any of these keys: only help to move them. The barriers match those below one by one.
 #pragma unroll 1
                 for (int chunk = 1; chunk < depth_chunks; ++chunk) {
@@ -282,6 +272,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
                         const int i = Product::row(step), x = Product::col(step), j = Keys::swaps_registers(k) ? x ^ 2 : x;
                         score[i][j] = fused_multiply_add(a[now][i], b[now][x], score[i][j]);
                     }
+                    schedule_fence(score);
                 });
             }
             query += C::kChunksAtOnce * C::kChunkDepth * kBlockRows;
@@ -302,15 +293,16 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
 #pragma unroll
             for (int j = 0; j < kKeys; ++j) tops[j & 3] = i == 0 && j < 4 ? score[i][j] : fmaxf(tops[j & 3], score[i][j]);
         const float top = fmaxf(fmaxf(tops[0], tops[1]), fmaxf(tops[2], tops[3]));
-        if (lane_any((state & (kUnset | kMasked)) != 0 || top > kRescaleAbove)) {
+        const bool needs = lane_any((state & (kUnset | kMasked)) != 0 || top > kRescaleAbove);
+        if (wave_any(needs)) {
             if (!kSubtracts) get_references(minus_reference);
             bool is_precise = true;
 #pragma unroll 1
             do {
                 if (kStartsFromReference && !is_precise) score_anew(first_key, minus_reference);
-                if (!kPlain && (state & kMasked) != 0) {
+                if (!kPlain && wave_any((state & kMasked) != 0)) {
                     const AttentionBlock again(p, kBlockRows);
-                    const unsigned thread = C::kFewRegisters ? fresh_thread() : threadIdx.x;
+                    const unsigned thread = thread_of<C>();
                     const int my_col = Lanes::lane_col(thread % kLanes);
                     const int my_row =
                         again.first_row + static_cast<int>(thread / kLanes) * kGroupRows + Lanes::lane_row(thread % kLanes) * 4;
@@ -338,13 +330,15 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
 #pragma unroll
                     for (int j = 1; j < kKeys; ++j) row_top = fmaxf(row_top, score[i][j]);
                     row_top = Lanes::fold_row(row_top, [](float x, float y) { return fmaxf(x, y); });
-                    if (row_top == -INFINITY) continue;
+                    // Rows that stay as they are jump on; on AMD, where a jump that not all of a wave takes costs registers, they go along.
+                    const bool stays = kSparesRegisters && (row_top == -INFINITY || !needs);
+                    if (!kSparesRegisters && row_top == -INFINITY) continue;
                     const bool first = (state >> i & 1) != 0;
                     const float before = minus_reference[i];
                     const float least = kModifiers ? -before : 0.0f;  // The reference now, counted as scores are.
-                    const float higher = first ? row_top : fmaxf(row_top, least);
+                    const float higher = stays ? least : first ? row_top : fmaxf(row_top, least);
                     const float factor = first ? 1.0f : exp2_fast(least - higher);
-                    state &= ~(1u << i);
+                    state &= stays ? ~0u : ~(1u << i);
                     minus_reference[i] = kModifiers ? -higher : before - higher;
                     if (!first && higher > kAnewAbove && before > fabsf(minus_reference[i])) is_precise = false;
                     sum[i] *= factor;
@@ -352,8 +346,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
                     for (int j = 0; j < kKeys; ++j) score[i][j] -= higher;
 #pragma unroll
                     for (int x = 0; x < kCols; ++x) out[i][x] *= factor;
+                    schedule_fence(out[i]);
                 }
-            } while (kStartsFromReference && lane_any(!is_precise));
+            } while (kStartsFromReference && wave_any(lane_any(!is_precise)));
             set_references(minus_reference);
         }
 
@@ -430,6 +425,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
                         const int i = Product::row(step), x = Product::col(step);
                         out[i][x] = fused_multiply_add(a[now][i], b[now][x], out[i][x]);
                     }
+                    schedule_fence(out);
                 });
                 strip ^= Shape::kStrip;
             }

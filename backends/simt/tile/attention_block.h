@@ -10,22 +10,11 @@
 
 namespace attile::simt {
 
-// A value of which the compiler knows nothing: what is computed from it is not shared between places of use, so it need not be kept in
-// registers from one to the next. On AMD, uniform values have registers of their own.
-ATTILE_LANE_FN uint32_t fresh(uint32_t value) {
-#if !defined(ATTILE_SIMT_HIP)
-    asm volatile("" : "+r"(value));
-#endif
-    return value;
+// The thread's number, afresh in configurations that have few registers left.
+template <class C>
+ATTILE_LANE_FN unsigned thread_of() {
+    return C::kFewRegisters || kSparesRegisters ? fresh_thread() : threadIdx.x;
 }
-ATTILE_LANE_FN float fresh(float value) {
-#if !defined(ATTILE_SIMT_HIP) && !defined(ATTILE_SIMT_EMULATED)
-    asm volatile("" : "+f"(value));
-#endif
-    return value;
-}
-// The thread's number, unsigned: a division of it by a power of two is then a shift, whatever the compiler knows.
-ATTILE_LANE_FN unsigned fresh_thread() { return fresh(threadIdx.x); }
 
 // An element of Q as scores take it, in units of log2: rounded once from the exact product. Infinity stays what it is.
 ATTILE_LANE_FN float scaled_query(const AttentionParams &p, float q) {
@@ -59,7 +48,7 @@ struct AttentionEntry {
         : batch(batch_index), len_q(p.len_q), len_k(p.len_k), first_q(0), first_k(0) {
         if (p.cu_len_q) clamp_range(p.cu_len_q, p.cu_len_q_stride, p.total_q, first_q, len_q);
         if (p.cu_len_k) clamp_range(p.cu_len_k, p.cu_len_k_stride, p.total_k, first_k, len_k);
-        if (p.key_lengths) len_k = min(max(p.key_lengths[batch * p.key_lengths_stride], 0), len_k);
+        if (p.key_lengths) len_k = min(max(same_in_block(p.key_lengths[batch * p.key_lengths_stride]), 0), len_k);
         shift = p.bottom_right ? len_k - len_q : 0;
     }
     template <AttentionKind kKind>
@@ -69,8 +58,8 @@ struct AttentionEntry {
 
   private:
     ATTILE_LANE_FN void clamp_range(const int32_t *starts, int64_t stride, int64_t total, int64_t &first, int &len) const {
-        int64_t end = starts[(batch + 1) * stride];
-        first = starts[batch * stride];
+        int64_t end = same_in_block(starts[(batch + 1) * stride]);
+        first = same_in_block(starts[batch * stride]);
         first = first < 0 ? 0 : first > total ? total : first;
         end = end < first ? first : end > total ? total : end;
         len = end - first < len ? static_cast<int>(end - first) : len;

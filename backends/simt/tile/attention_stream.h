@@ -122,14 +122,11 @@ class KeyStream {
         static_assert(!kOneAddress || Chunk::is_regular(), "one address serves for all");
         rows_.first += Chunk::col_quad(threadIdx.x) * 4;
 #pragma unroll
-        for (int i = 0; i < Chunk::kLoads; ++i) {
-            const unsigned f = threadIdx.x + i * C::kThreads;
-            to_[i] = Chunk::col_quad(f) * 4 * Chunk::kBlockKeys + Chunk::position(f);
-        }
+        for (int i = 0; i < Chunk::kLoads; ++i) to_[i] = place(threadIdx.x + i * C::kThreads);
     }
     // Goes to the tile of keys that begins at `first_key`.
     ATTILE_LANE_FN void seek(int first_key) {
-        const unsigned thread = C::kFewRegisters ? fresh_thread() : threadIdx.x;
+        const unsigned thread = thread_of<C>();
 #pragma unroll
         for (int i = 0; i < kAddresses; ++i) from_[i] = rows_.row(first_key + Chunk::key(thread + i * C::kThreads));
     }
@@ -139,11 +136,14 @@ class KeyStream {
         return rows_.load(from_[part % kAddresses] + first_col, first_col + Chunk::col_quad(threadIdx.x) * 4);
     }
     ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
+        const int to = kSparesRegisters ? place(fresh_thread() + part * C::kThreads) : to_[part];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) buffer[to_[part] + e * Chunk::kBlockKeys] = quad[e];
+        for (int e = 0; e < 4; ++e) buffer[to + e * Chunk::kBlockKeys] = quad[e];
     }
 
   private:
+    static ATTILE_LANE_FN int place(unsigned f) { return Chunk::col_quad(f) * 4 * Chunk::kBlockKeys + Chunk::position(f); }
+
     static constexpr int kAddresses = kOneAddress ? 1 : Chunk::kLoads;
     KeyRows<kKind> rows_;
     const float *from_[kAddresses];
@@ -170,7 +170,7 @@ class ValueStream {
     ATTILE_LANE_FN explicit ValueStream(const KeyRows<kKind> &rows) : rows_(rows) { rows_.first += column(); }
     // The thread's quad number `part` of the kChunkKeys rows from `first_key` on.
     ATTILE_LANE_FN Quad load(int part, int first_key) const {
-        const unsigned thread = C::kFewRegisters ? fresh_thread() : threadIdx.x;
+        const unsigned thread = thread_of<C>();
         const int key = first_key + static_cast<int>(thread / Chunk::kRowQuads);
         if (kKind == AttentionKind::kPlain) return rows_.load(rows_.after(rows_.row(key), part * Chunk::kKeysAtOnce), 0);
         return rows_.load(rows_.row(key + part * Chunk::kKeysAtOnce), rows_.kAnyRows ? column() : 0);
@@ -200,6 +200,25 @@ struct LaneColumns {
         if (x < kPairAt) return x / 4 * 4 * C::kLaneCols + lane_col * 4 + x % 4;
         if (x < kSingleAt) return kPairAt * C::kLaneCols + lane_col * 2 + x % 2;
         return kSingleAt * C::kLaneCols + lane_col;
+    }
+    // A piece of a row in shared memory.
+    template <int kPlaces>
+    static ATTILE_LANE_FN void take(int piece, const float *row, int lane_col, float (&to)[kPlaces]) {
+        const int x = begin(piece), count = begin(piece + 1) - x;
+        const float *const from = row + column(lane_col, x);
+        if (count == 4) {
+            const Quad part = load_vec<4>(from);
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                if (x + e < C::kCols) to[x + e] = part[e];
+        } else if (count == 2) {
+            const Vec<float, 2> part = load_vec<2>(from);
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+                if (x + e < C::kCols) to[x + e] = part[e];
+        } else {
+            to[x] = *from;
+        }
     }
 };
 

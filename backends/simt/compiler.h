@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// How kernels are declared for each compiler, and what a compiler has to be told so that what a kernel holds stays in registers. Where it
+// says AMD's compilers, Debian's clang 15 was seen to want it (tests/budget).
+#pragma once
+
+#if defined(__HIP__) || defined(__HIPCC__)
+#define ATTILE_SIMT_HIP 1
+#define ATTILE_SIMT_WAVES 1   // Lanes come in waves of 32 or 64, with AMD's instructions for them; tests/device/emulation has some, too.
+#include <hip/hip_runtime.h>  // hipcc has no built-in threadIdx without it.
+#endif
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#define ATTILE_LANE_FN __device__ __forceinline__
+
+// Before a kernel's name: the threads of a block at most, and the blocks that a unit shall hold at least. AMD's compilers take the first
+// alone: there registers are plenty, and the second would mean waves of a SIMD.
+#if defined(ATTILE_SIMT_HIP)
+#define ATTILE_LAUNCH_BOUNDS(threads, blocks) __attribute__((amdgpu_flat_work_group_size(1, threads)))
+#else
+#define ATTILE_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
+#endif
+// Declares the block's dynamic shared memory, an array of bytes aligned to 16. tests/device/emulation has its own.
+#if !defined(ATTILE_SIMT_DYNAMIC_SHARED)
+#define ATTILE_SIMT_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+#endif
+
+namespace attile::simt {
+
+// Kernels that come within a few registers of what a block's size leaves rather fetch less ahead: AMD's compilers would spill.
+#if defined(ATTILE_SIMT_WAVES)
+inline constexpr bool kSparesRegisters = true;
+#else
+inline constexpr bool kSparesRegisters = false;
+#endif
+
+// What these numbers come from is computed here, nothing of it later. AMD's compilers would fetch the operands of a whole unrolled loop
+// before they multiply any, and then spill; ptxas does not, and is better left alone. An array counts with all its elements.
+template <class T>
+ATTILE_LANE_FN void schedule_fence(T &numbers) {
+#if defined(ATTILE_SIMT_HIP)
+    if constexpr (std::is_array<T>::value) {
+#pragma unroll
+        for (auto &element : numbers) schedule_fence(element);
+    } else {
+        asm volatile("" : "+v"(numbers)::"memory");
+    }
+#else
+    static_cast<void>(numbers);
+#endif
+}
+
+// An index of shared memory that constants are to be added to. AMD's compilers would add them to the part that all lanes have in common,
+// and keep a register for each sum, where an instruction has room for the constant.
+ATTILE_LANE_FN int one_address(int index) {
+#if defined(ATTILE_SIMT_HIP)
+    asm("" : "+v"(index));
+#endif
+    return index;
+}
+
+// The bits of one object as another of the same size. HIP's memcpy on the device is a loop over bytes, and what it touches ends up in
+// scratch memory.
+template <class To, class From>
+ATTILE_LANE_FN void copy_bits(To &to, const From &from) {
+    static_assert(sizeof(To) == sizeof(From), "as many bits");
+#if defined(ATTILE_SIMT_HIP)
+    __builtin_memcpy(&to, &from, sizeof to);
+#else
+    memcpy(&to, &from, sizeof to);
+#endif
+}
+
+// One of two values. The conditional operator would choose between places where they are in memory, and keep registers from being one.
+template <class T>
+ATTILE_LANE_FN T pick(bool first, T one, T other) {
+    return first ? one : other;
+}
+
+// A kernel's one parameter, where it lies. AMD's compilers copy a struct that is indexed at run time into scratch memory first.
+template <class Parameter>
+ATTILE_LANE_FN const Parameter &kernel_parameter(const Parameter &parameter) {
+#if defined(ATTILE_SIMT_HIP)
+    static_cast<void>(parameter);
+    return *(const Parameter *)__builtin_amdgcn_kernarg_segment_ptr();
+#else
+    return parameter;
+#endif
+}
+
+// A value, the same in all of the block, of which the compiler knows nothing: what is computed from it is not shared between places of use,
+// so it need not be kept in registers from one to the next.
+ATTILE_LANE_FN uint32_t fresh(uint32_t value) {
+#if defined(ATTILE_SIMT_HIP)
+    asm volatile("" : "+s"(value));
+#else
+    asm volatile("" : "+r"(value));
+#endif
+    return value;
+}
+ATTILE_LANE_FN float fresh(float value) {
+#if defined(ATTILE_SIMT_HIP)
+    asm volatile("" : "+v"(value));
+#elif !defined(ATTILE_SIMT_EMULATED)
+    asm volatile("" : "+f"(value));
+#endif
+    return value;
+}
+// The thread's number, likewise. Unsigned: a division of it by a power of two is then a shift, whatever the compiler knows.
+ATTILE_LANE_FN unsigned fresh_thread() {
+    unsigned value = threadIdx.x;
+#if defined(ATTILE_SIMT_HIP)
+    asm volatile("" : "+v"(value));
+#else
+    asm volatile("" : "+r"(value));
+#endif
+    return value;
+}
+
+}  // namespace attile::simt
