@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A backend whose device is the processor, running the SIMT kernels thread by thread: slow, and the kernels' own code. With it everything
 // that tests a backend tests them where no GPU is. ATTILE_EMULATED_ORDER=forward|backward|shuffled sets the order of a block's threads.
+// There are two: "emulated" with warps of 32, and "emulated64" with waves of 64 and what the kernels do otherwise on AMD's GPUs.
 #include <cstdio>
 #include <cstdlib>
 
@@ -14,6 +15,8 @@ namespace {
 
 using simt::fail;
 
+constexpr const char *kName = ATTILE_EMULATED_WAVE == 64 ? "emulated64" : "emulated";
+
 emulation::Order order_wanted() {
     const char *text = std::getenv("ATTILE_EMULATED_ORDER");
     if (text == nullptr || std::strcmp(text, "forward") == 0) return emulation::Order::kForward;
@@ -23,10 +26,10 @@ emulation::Order order_wanted() {
 class EmulatedDevice final : public MemoryDevice {
   public:
     EmulatedDevice() : MemoryDevice(int64_t{4} << 30) {
-        std::snprintf(properties_.name, sizeof properties_.name, "emulated");
-        std::snprintf(properties_.arch, sizeof properties_.arch, "emulated");
+        std::snprintf(properties_.name, sizeof properties_.name, "%s", kName);
+        std::snprintf(properties_.arch, sizeof properties_.arch, "%s", kName);
         properties_.device_type = ATTILE_DEVICE_CUDA;
-        properties_.lane_width = 32;
+        properties_.lane_width = ATTILE_EMULATED_WAVE;
         properties_.threads_per_unit = 2048;
         properties_.blocks_per_unit = 16;
         properties_.registers_per_unit = 65536;
@@ -54,7 +57,7 @@ class EmulatedDevice final : public MemoryDevice {
 
 int32_t probe(int32_t device, attile_backend_probe *found) {
     found->device_count = 1;
-    std::snprintf(found->device_name, sizeof found->device_name, "emulated");
+    std::snprintf(found->device_name, sizeof found->device_name, "%s", kName);
     return device == 0 ? ATTILE_OK : fail(ATTILE_ERROR_BACKEND_REFUSED, "there is one emulated device");
 }
 
@@ -63,7 +66,7 @@ int32_t context_create(const attile_backend_options *options, void **state) {
 }
 
 const attile_backend_v1 kRoot = {
-    sizeof(attile_backend_v1), ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, "emulated", "1.0.0", probe, context_create,
+    sizeof(attile_backend_v1), ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, kName, "1.0.0", probe, context_create,
     simt::context_destroy,     simt::query_interface};
 
 }  // namespace

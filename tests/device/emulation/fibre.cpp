@@ -14,7 +14,8 @@ namespace attile::emulation {
 namespace {
 
 constexpr std::size_t kStackBytes = 256 * 1024;
-constexpr int kLanes = 32;
+constexpr int kLanes = 32, kWave = ATTILE_EMULATED_WAVE;
+static_assert(kWave == 32 || kWave == 64, "waves of one lane group or of two");
 
 }  // namespace
 }  // namespace attile::emulation
@@ -59,7 +60,9 @@ struct Fibre {
     void *at = nullptr;
     State state = State::kDone;
     Meeting meeting = Meeting::kBlock;
-    uint32_t given = 0, held = 0;  // For the exchange under way, and of the last one.
+    const void *place = nullptr;  // Of the program, where it waits.
+    uint32_t given = 0;           // For the exchange under way,
+    uint64_t held = 0;            // and of the last one.
 };
 
 struct Block {
@@ -101,29 +104,56 @@ void start(Fibre &fibre) {
     fibre.state = State::kReady;
 }
 
-// Lets go those threads of [first, last) that all wait for the same. False: they do not.
-bool release(int first, int last, bool is_block) {
-    bool same = true, any_done = false, any_waiting = false;
-    const Fibre *waiting = nullptr;
+// Do the threads of [first, last) all wait for the same at the same place?
+bool are_together(int first, int last) {
+    const Fibre &one = block.fibres[static_cast<std::size_t>(first)];
     for (int t = first; t < last; ++t) {
         const Fibre &fibre = block.fibres[static_cast<std::size_t>(t)];
-        if (fibre.state == State::kDone) {
-            any_done = true;
-            continue;
-        }
-        if ((fibre.meeting == Meeting::kBlock) != is_block) same = false;
-        if (waiting != nullptr && waiting->meeting != fibre.meeting) same = false;
-        waiting = &fibre;
-        any_waiting = true;
+        if (fibre.state != State::kWaiting || fibre.meeting != one.meeting || fibre.place != one.place) return false;
     }
-    if (!any_waiting || !same || any_done) return false;
-    uint32_t bits = 0;
-    for (int t = first; t < last; ++t) bits |= (block.fibres[static_cast<std::size_t>(t)].given != 0 ? 1u : 0u) << (t % kLanes);
+    return true;
+}
+
+// Lets the threads of [first, last) go, which are together; those of their wave outside the range take no part.
+void release(int first, int last) {
+    uint64_t bits = 0;
+    for (int t = first; t < last; ++t) bits |= uint64_t{block.fibres[static_cast<std::size_t>(t)].given != 0} << (t % kWave);
     for (int t = first; t < last; ++t) {
         Fibre &fibre = block.fibres[static_cast<std::size_t>(t)];
-        fibre.held = waiting->meeting == Meeting::kBallot ? bits : fibre.given;
+        const bool is_vote = fibre.meeting == Meeting::kBallot || fibre.meeting == Meeting::kWave;
+        fibre.held = is_vote ? bits : fibre.given;
+        fibre.state = State::kReady;
     }
-    for (int t = first; t < last; ++t) block.fibres[static_cast<std::size_t>(t)].state = State::kReady;
+}
+
+// The wave goes on whole where it is together, else those of its lane groups that are and do not wait for the others. False: none of them.
+bool release_wave(int first, int last) {
+    const auto waits_for_all = [](int t) {
+        const Meeting meeting = block.fibres[static_cast<std::size_t>(t)].meeting;
+        return meeting == Meeting::kBlock || meeting == Meeting::kWave;
+    };
+    if (are_together(first, last)) {
+        if (block.fibres[static_cast<std::size_t>(first)].meeting == Meeting::kBlock) return false;
+        release(first, last);
+        return true;
+    }
+    bool any = false;
+    for (int group = first; group < last; group += kLanes) {
+        const int end = std::min(group + kLanes, last);
+        if (!are_together(group, end) || waits_for_all(group)) continue;
+        release(group, end);
+        any = true;
+    }
+    return any;
+}
+
+// All waves wait for the block, each at one place.
+bool release_block() {
+    for (int first = 0; first < block.count; first += kWave) {
+        const int last = std::min(first + kWave, block.count);
+        if (!are_together(first, last) || block.fibres[static_cast<std::size_t>(first)].meeting != Meeting::kBlock) return false;
+    }
+    release(0, block.count);
     return true;
 }
 
@@ -133,29 +163,37 @@ void turn(int thread) {
     attile_fibre_switch(&block.scheduler, block.fibres[static_cast<std::size_t>(thread)].at);
 }
 
-// Every lane group goes as far as it can before the next one gets a turn.
-bool run_block(const std::vector<int> &group_order, const std::vector<int> &lane_order) {
+// Every wave goes as far as it can before the next one gets a turn.
+bool run_block(const std::vector<int> &wave_order, const std::vector<int> &lane_order) {
     for (int t = 0; t < block.count; ++t) start(block.fibres[static_cast<std::size_t>(t)]);
     for (;;) {
-        for (const int group : group_order) {
-            const int first = group * kLanes, last = std::min(first + kLanes, block.count);
+        for (const int wave : wave_order) {
+            const int first = wave * kWave, last = std::min(first + kWave, block.count);
             do {
                 for (const int lane : lane_order) {
                     const int t = first + lane;
                     if (t < last && block.fibres[static_cast<std::size_t>(t)].state == State::kReady) turn(t);
                 }
-            } while (release(first, last, false));
+            } while (release_wave(first, last));
         }
         const auto is_done = [](const Fibre &fibre) { return fibre.state == State::kDone; };
-        if (std::all_of(block.fibres.begin(), block.fibres.begin() + block.count, is_done)) return true;
-        if (!release(0, block.count, true)) break;
+        if (std::all_of(block.fibres.begin(), block.fibres.begin() + block.count, is_done)) return block.fault.empty();
+        if (!release_block()) break;
     }
-    block.fault = "threads of block " + std::to_string(blockIdx.x) + " do not meet:";
+    block.fault += "threads of block " + std::to_string(blockIdx.x) + " do not meet:";
     for (int t = 0; t < block.count; ++t) {
         const Fibre &fibre = block.fibres[static_cast<std::size_t>(t)];
         block.fault += fibre.state == State::kDone ? " -" : " " + std::to_string(static_cast<int>(fibre.meeting));
     }
     return false;
+}
+
+// The thread waits at a place for others.
+void wait(Meeting what, const void *place) {
+    Fibre &fibre = block.fibres[static_cast<std::size_t>(block.current)];
+    fibre.meeting = what;
+    fibre.place = place;
+    leave(State::kWaiting);
 }
 
 }  // namespace
@@ -165,25 +203,27 @@ unsigned char *dynamic_shared() {
 }
 int lane() { return block.current % kLanes; }
 
-void meet_block() {
-    block.fibres[static_cast<std::size_t>(block.current)].meeting = Meeting::kBlock;
-    leave(State::kWaiting);
-}
-void meet_group(Meeting what) {
-    block.fibres[static_cast<std::size_t>(block.current)].meeting = what;
-    leave(State::kWaiting);
-}
+void meet_block() { wait(Meeting::kBlock, __builtin_return_address(0)); }
+void meet_group() { wait(Meeting::kGroup, __builtin_return_address(0)); }
 uint32_t exchange(Meeting what, uint32_t value, int source) {
     const std::size_t group = static_cast<std::size_t>(block.current / kLanes * kLanes);
     block.fibres[static_cast<std::size_t>(block.current)].given = value;
-    meet_group(what);
-    return block.fibres[group + static_cast<std::size_t>(source % kLanes)].held;
+    wait(what, __builtin_return_address(0));
+    return static_cast<uint32_t>(block.fibres[group + static_cast<std::size_t>(source % kLanes)].held);
 }
-uint32_t ballot(bool yes) {
+uint64_t ballot(Meeting what, bool yes) {
     Fibre &fibre = block.fibres[static_cast<std::size_t>(block.current)];
     fibre.given = yes ? 1 : 0;
-    meet_group(Meeting::kBallot);
-    return block.fibres[static_cast<std::size_t>(block.current)].held;
+    wait(what, __builtin_return_address(0));
+    return fibre.held;
+}
+uint32_t first_lane(uint32_t value) {
+    const std::size_t group = static_cast<std::size_t>(block.current / kLanes * kLanes);
+    block.fibres[static_cast<std::size_t>(block.current)].given = value;
+    wait(Meeting::kShuffle, __builtin_return_address(0));
+    const uint32_t first = static_cast<uint32_t>(block.fibres[group].held);
+    if (first != value && block.fault.empty()) block.fault = "what is said to be the same in all of the block is not; ";
+    return first;
 }
 
 float f16_to_float(uint16_t bits) {
@@ -216,11 +256,11 @@ std::string run_grid(const void *kernel, Call call, void **arguments, Index grid
     block.count = static_cast<int>(threads.x);
     block.fault.clear();
     if (block.fibres.size() < threads.x) block.fibres.resize(threads.x);
-    std::vector<int> groups((threads.x + kLanes - 1) / kLanes), lanes(kLanes);
-    for (std::size_t i = 0; i < groups.size(); ++i) groups[i] = static_cast<int>(i);
+    std::vector<int> waves((threads.x + kWave - 1) / kWave), lanes(kWave);
+    for (std::size_t i = 0; i < waves.size(); ++i) waves[i] = static_cast<int>(i);
     for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i] = static_cast<int>(i);
     if (order == Order::kBackward) {
-        std::reverse(groups.begin(), groups.end());
+        std::reverse(waves.begin(), waves.end());
         std::reverse(lanes.begin(), lanes.end());
     }
     std::mt19937 engine(7);
@@ -230,12 +270,12 @@ std::string run_grid(const void *kernel, Call call, void **arguments, Index grid
         for (uint32_t y = 0; y < grid.y; ++y)
             for (uint32_t x = 0; x < grid.x; ++x) {
                 if (order == Order::kShuffled) {
-                    std::shuffle(groups.begin(), groups.end(), engine);
+                    std::shuffle(waves.begin(), waves.end(), engine);
                     std::shuffle(lanes.begin(), lanes.end(), engine);
                 }
                 blockIdx = {x, y, z};
                 block.dynamic.assign(dynamic_bytes + 16, 0xff);
-                if (!run_block(groups, lanes)) return block.fault;
+                if (!run_block(waves, lanes)) return block.fault;
             }
     return {};
 }

@@ -6,9 +6,21 @@
 //
 // One block at a time, for which a static variable is shared memory. Device arithmetic is the processor's: a unit in the last place may
 // differ.
+//
+// ATTILE_EMULATED_WAVE is 32, NVIDIA's warp, or 64: two lane groups in lockstep, with the functions for lanes that AMD's compilers have. A
+// wave of 64 whose halves have come to different places goes on by halves, and a lane that is elsewhere takes no part, as on the hardware;
+// what counts whole waves, block barriers foremost, is a fault there.
 #pragma once
 
+#if !defined(ATTILE_EMULATED_WAVE)
+#define ATTILE_EMULATED_WAVE 32
+#endif
+
 #define ATTILE_SIMT_EMULATED 1
+
+#if ATTILE_EMULATED_WAVE == 64
+#define ATTILE_SIMT_WAVES 1
+#endif
 
 #include <math.h>
 #include <stdint.h>
@@ -19,7 +31,7 @@
 #define __host__
 #define __device__
 #define __global__
-#define __forceinline__ inline
+#define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __shared__ static
 #define ATTILE_SIMT_DYNAMIC_SHARED(name) unsigned char *const name = attile::emulation::dynamic_shared()
@@ -30,16 +42,20 @@ struct Index {
     uint32_t x = 0, y = 0, z = 0;
 };
 
-// What a group of lanes, or the block, does together. All must ask for the same.
-enum class Meeting { kBlock, kGroup, kShuffle, kShuffleXor, kBallot };
+// What a group of lanes, a wave or the block does together. All must ask for the same.
+enum class Meeting { kBlock, kWave, kGroup, kShuffle, kShuffleXor, kBallot };
 
 unsigned char *dynamic_shared();
+// Each notes the place of the program that it is called from: lanes are together where they are at one place.
 void meet_block();
-void meet_group(Meeting what);
-// Gives `value` to the group and takes what lane `source` gave.
+void meet_group();
+// Gives `value` to the group and takes what lane `source` of it gave.
 uint32_t exchange(Meeting what, uint32_t value, int source);
-uint32_t ballot(bool yes);
-int lane();
+// Who says yes: bit 0 is the wave's first lane. Of kBallot lanes elsewhere say no; for kWave there must be none.
+uint64_t ballot(Meeting what, bool yes);
+// A value that must be the same in all lanes that ask.
+uint32_t first_lane(uint32_t value);
+int lane();  // Within its group.
 
 float f16_to_float(uint16_t bits);
 uint16_t f16_from_float(float x);
@@ -65,17 +81,44 @@ void know(void (*kernel)(Parameters...)) {
 
 extern attile::emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 
-inline void __syncthreads() { attile::emulation::meet_block(); }
-inline void __syncwarp() { attile::emulation::meet_group(attile::emulation::Meeting::kGroup); }
+// Inlined, so that each place of the program calls from an address of its own.
+__forceinline__ void __syncthreads() { attile::emulation::meet_block(); }
 inline void __threadfence() {}
-inline uint32_t __shfl_sync(uint32_t, uint32_t value, int source) {
+#if defined(ATTILE_SIMT_WAVES)
+constexpr int warpSize = ATTILE_EMULATED_WAVE;
+inline void __builtin_amdgcn_fence(int, const char *) {}
+__forceinline__ void __builtin_amdgcn_wave_barrier() { attile::emulation::meet_group(); }
+// Only widths of a lane group are asked for.
+__forceinline__ int __shfl(int value, int source, int) {
+    return static_cast<int>(attile::emulation::exchange(attile::emulation::Meeting::kShuffle, static_cast<uint32_t>(value), source));
+}
+__forceinline__ int __shfl_xor(int value, int mask, int) {
+    const int source = attile::emulation::lane() ^ mask;
+    return static_cast<int>(attile::emulation::exchange(attile::emulation::Meeting::kShuffleXor, static_cast<uint32_t>(value), source));
+}
+// As the manual has it: within 32 lanes, lane ((i & pattern[4:0]) | pattern[9:5]) ^ pattern[14:10].
+__forceinline__ int __builtin_amdgcn_ds_swizzle(int value, int pattern) {
+    const int source = ((attile::emulation::lane() & (pattern & 31)) | (pattern >> 5 & 31)) ^ (pattern >> 10 & 31);
+    return static_cast<int>(attile::emulation::exchange(attile::emulation::Meeting::kShuffleXor, static_cast<uint32_t>(value), source));
+}
+__forceinline__ uint64_t __ballot(bool yes) { return attile::emulation::ballot(attile::emulation::Meeting::kBallot, yes); }
+__forceinline__ int __any(int yes) { return attile::emulation::ballot(attile::emulation::Meeting::kWave, yes != 0) != 0; }
+__forceinline__ int __builtin_amdgcn_readfirstlane(int value) {
+    return static_cast<int>(attile::emulation::first_lane(static_cast<uint32_t>(value)));
+}
+#else
+__forceinline__ void __syncwarp() { attile::emulation::meet_group(); }
+__forceinline__ uint32_t __shfl_sync(uint32_t, uint32_t value, int source) {
     return attile::emulation::exchange(attile::emulation::Meeting::kShuffle, value, source);
 }
-inline uint32_t __shfl_xor_sync(uint32_t, uint32_t value, int mask) {
+__forceinline__ uint32_t __shfl_xor_sync(uint32_t, uint32_t value, int mask) {
     return attile::emulation::exchange(attile::emulation::Meeting::kShuffleXor, value, attile::emulation::lane() ^ mask);
 }
-inline uint32_t __ballot_sync(uint32_t, bool yes) { return attile::emulation::ballot(yes); }
-inline int __any_sync(uint32_t, bool yes) { return attile::emulation::ballot(yes) != 0; }
+__forceinline__ uint32_t __ballot_sync(uint32_t, bool yes) {
+    return static_cast<uint32_t>(attile::emulation::ballot(attile::emulation::Meeting::kBallot, yes));
+}
+__forceinline__ int __any_sync(uint32_t, bool yes) { return attile::emulation::ballot(attile::emulation::Meeting::kBallot, yes) != 0; }
+#endif
 
 template <class T>
 T __ldg(const T *address) {
