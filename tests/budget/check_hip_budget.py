@@ -22,19 +22,43 @@ BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
 ELF = b"\x7fELF"
 
 
+def sections(data):
+    """Name, type, address, offset, length and link of every section of a 64-bit little-endian ELF file."""
+    (table,) = struct.unpack_from("<Q", data, 40)
+    size, count, names = struct.unpack_from("<HHH", data, 58)
+    headers = [struct.unpack_from("<IIQQQQI", data, table + size * index) for index in range(count)]
+    for name, kind, _, address, offset, length, link in headers:
+        start = headers[names][4] + name
+        yield data[start : data.index(b"\0", start)], kind, address, offset, length, link
+
+
 def fatbin(library):
-    """The bytes of the section .hip_fatbin of a 64-bit little-endian ELF file."""
+    """The bytes of the section .hip_fatbin."""
     data = pathlib.Path(library).read_bytes()
     if data[:6] != ELF + b"\x02\x01":
         sys.exit(f"{library} is not a 64-bit little-endian ELF file")
-    (table,) = struct.unpack_from("<Q", data, 40)
-    size, count, names = struct.unpack_from("<HHH", data, 58)
-    headers = [struct.unpack_from("<IIQQQQ", data, table + size * index) for index in range(count)]
-    for name, _, _, _, offset, length in headers:
-        start = headers[names][4] + name
-        if data[start : data.index(b"\0", start)] == b".hip_fatbin":
+    for name, _, _, offset, length, _ in sections(data):
+        if name == b".hip_fatbin":
             return data[offset : offset + length]
     sys.exit(f"{library} has no section .hip_fatbin: it holds no code for AMD GPUs")
+
+
+def takes_pairs(image):
+    """Of every kernel descriptor of a code object for gfx10 and later: are blocks spread over a pair of compute units (WGP mode)?"""
+    found = {}
+    parts = list(sections(image))
+    for _, kind, _, offset, length, link in parts:
+        if kind != 11:  # SHT_DYNSYM
+            continue
+        for at in range(offset, offset + length, 24):
+            name, _, _, index, value, _ = struct.unpack_from("<IBBHQQ", image, at)
+            start = parts[link][3] + name
+            symbol = image[start : image.index(b"\0", start)].decode()
+            if symbol.endswith(".kd"):
+                _, _, address, place, _, _ = parts[index]
+                (rsrc1,) = struct.unpack_from("<I", image, place + value - address + 48)
+                found[symbol] = bool(rsrc1 >> 29 & 1)
+    return found
 
 
 def code_objects(section):
@@ -68,10 +92,10 @@ def demangle(names):
     return dict(zip(names, text.splitlines()))
 
 
-def registers_a_lane(arch, threads, wave):
-    """Vector registers a lane can have so that a whole block is resident on one compute unit (RDNA: one of the pair)."""
+def registers_a_lane(arch, threads, wave, pairs):
+    """Vector registers a lane can have so that a whole block is resident: on one compute unit, or on a pair of RDNA's where blocks are spread over one."""
     total = {"gfx90a": 512}.get(arch, 1024 if arch.startswith("gfx1") and wave == 32 else 512 if arch.startswith("gfx1") else 256)
-    simds = 2 if arch.startswith("gfx1") else 4
+    simds = 2 if arch.startswith("gfx1") and not pairs else 4
     waves = -(-(-(-threads // wave)) // simds)
     return min(512 if arch == "gfx90a" else 256, total // waves)
 
@@ -86,7 +110,8 @@ def main():
 
     rows = []
     for arch, image in code_objects(fatbin(options.library)):
-        rows += [dict(values, arch=arch) for values in kernels(options.readelf, image)]
+        pairs = takes_pairs(image) if arch.startswith("gfx1") else {}
+        rows += [dict(values, arch=arch, pairs=pairs.get(values["symbol"], False)) for values in kernels(options.readelf, image)]
     if not rows:
         sys.exit(f"{options.library} holds no kernel")
     names = demangle([row["name"] for row in rows])
@@ -97,7 +122,7 @@ def main():
         where = f"{row['arch']} {names[row['name']].split('(')[0]}"
         registers, threads, wave = int(row["vgpr_count"]), int(row["max_flat_workgroup_size"]), int(row["wavefront_size"])
         shared, scratch = int(row["group_segment_fixed_size"]), int(row["private_segment_fixed_size"])
-        most = registers_a_lane(row["arch"], threads, wave)
+        most = registers_a_lane(row["arch"], threads, wave, row["pairs"])
         if shared > SHARED_LIMIT:
             faults.append(f"{where}: {shared} bytes of local data share; at most {SHARED_LIMIT} are there")
         if registers > most:
