@@ -333,7 +333,7 @@ class AttentionWarpgroup {
     const AttentionArguments &a_;
     const AttentionShared<Config> shared_;
     const int group_, lane_;
-    Ring<kNotes> note_ring_;
+    Ring<kNotes<Config>> note_ring_;
     uint32_t tiles_ = 0, steps_ = 0;  // Tiles of rows and key tiles whose scores are done.
     const AttentionTileNote *note_ = nullptr;
     int first_tile_, end_tile_, full_first_, full_end_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward on Hopper's tensor cores: o = softmax(scale q k^T) v for a tile of 64 rows a computing warpgroup, keys walked from the
-// last to the first. Persistent blocks, one a multiprocessor, take tiles from a counter. One thread of the first warpgroup loads: Q, K and
-// V come through the copy engine into rings of stages. The other warpgroups compute: S = Q K^T of the next key tile is issued together
-// with O += P V of the current one, and while the tensor cores work on the latter the softmax of the former is computed in registers,
-// where P stays (sm90_attention_softmax.cuh, sm90_attention_product.cuh).
+// last to the first. Persistent blocks, one a multiprocessor, take tiles from a counter: one thread of the first warpgroup notes them, one
+// of another warp loads Q, K and V through the copy engine into rings of stages. The other warpgroups compute: S = Q K^T of the next key
+// tile is issued together with O += P V of the current one, and while the tensor cores work on the latter the softmax of the former is
+// computed in registers, where P stays (sm90_attention_softmax.cuh, sm90_attention_product.cuh).
 //
 // Shapes, shared memory, registers and rates stand in sm90_attention_shapes.h.
 #pragma once
@@ -30,6 +30,7 @@ __global__ void __launch_bounds__(Config::kShape.threads(), 1) attention_forward
     if (warpgroup == 0) {
         registers_shrink<Config::kShape.producer_registers>();
         if (threadIdx.x == 0) load_tiles<Config>(a, shared);
+        if (threadIdx.x == kWarpThreads) note_tiles<Config>(a, shared);
     } else {
         registers_grow<Config::kShape.consumer_registers>();
         AttentionWarpgroup<Element, Config>(a, shared, warpgroup - 1).run();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attention kernel's loading thread: takes tiles, notes what they need, and keeps the rings full.
+// The attention kernel's two serving threads: one takes tiles and notes what they need, one keeps the rings full.
 #pragma once
 
 #include "sm90_attention_shared.cuh"
@@ -29,32 +29,45 @@ __device__ __forceinline__ void load_keys(const AttentionArguments &a, const Att
         tensor_load_4d(to + j * kKeys * kPanelRow, map, full, kAttentionPanel * j, first_k + tile * kKeys, head, batch);
 }
 
+// The thread that takes tiles and notes what they need, while the loading thread is busy with the tile before. It takes one when there is a
+// place for its note, no earlier: another block may be free for it sooner. A tile more in advance cost up to 14 % under a causal mask.
+template <class Config>
+__device__ __forceinline__ void note_tiles(const AttentionArguments &a, const AttentionShared<Config> &shared) {
+    Ring<kNotes<Config>> places;
+    int t = static_cast<int>(blockIdx.x);
+    for (bool is_first = true;; is_first = false) {
+        barrier_wait_idle(shared.note_empty(places.place), places.parity ^ 1);
+        AttentionTileNote note;
+        do {
+            if (!is_first)
+                t = a.counter != nullptr ? static_cast<int>(gridDim.x) + atomicAdd(a.counter, 1) : t + static_cast<int>(gridDim.x);
+            is_first = false;
+            note = {};
+            note.batch = -1;
+            if (t < a.tiles) note = note_of<Config::kShape.rows(), Config::kShape.keys>(a, t);
+        } while (note.batch >= 0 && note.first_row >= note.rows);  // Of a sequence shorter than the longest.
+        shared.notes[places.place] = note;
+        barrier_arrive(shared.note_full(places.place));
+        places.advance();
+        if (note.batch < 0) return;
+    }
+}
+
 // The loading thread. In the order in which they will be wanted: K of the first tile, Q, K of the next, V of the first, and so on.
 template <class Config>
 __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const AttentionShared<Config> &shared) {
     constexpr int kRows = Config::kShape.rows(), kKeys = Config::kShape.keys, kPanelRow = kAttentionPanel * 2;
-    Ring<kNotes> notes;
+    Ring<kNotes<Config>> notes;
     Ring<Config::kShape.q_places()> queries;
     Ring<Config::kShape.stages> k_ring, v_ring;
     const int pack = static_cast<int>(a.p.pack.divisor), group = static_cast<int>(a.p.group.divisor);
-    int t = static_cast<int>(blockIdx.x);
     for (;;) {
-        const bool is_over = t >= a.tiles;
-        int next = t + static_cast<int>(gridDim.x), first_k = 0;
-        AttentionTileNote note = {};
-        if (is_over) {
-            note.batch = -1;
-        } else {
-            if (a.counter != nullptr) next = static_cast<int>(gridDim.x) + atomicAdd(a.counter, 1);
-            note = note_of<kRows, kKeys>(a, t, first_k);
-            t = next;
-            if (note.first_row >= note.rows) continue;  // Of a sequence shorter than the longest.
-        }
-        barrier_wait(shared.note_empty(notes.place), notes.parity ^ 1);
-        shared.notes[notes.place] = note;
-        barrier_arrive(shared.note_full(notes.place));
+        barrier_wait_idle(shared.note_full(notes.place), notes.parity);
+        const AttentionTileNote note = shared.notes[notes.place];
+        barrier_arrive(shared.note_empty(notes.place));
         notes.advance();
-        if (is_over) return;
+        if (note.batch < 0) return;
+
         const int kv_head = note.head * pack / group;
         const int k_head = kv_head * a.k_head, k_batch = a.p.cu_len_k != nullptr ? 0 : note.batch * a.k_batch;
         const int v_head = kv_head * a.v_head, v_batch = a.p.cu_len_k != nullptr ? 0 : note.batch * a.v_batch;
@@ -66,7 +79,7 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
                 barrier_arrive_expect(full, Config::kShape.k_bytes());
                 load_keys<Config, AttentionShape::panels(Config::kShape.depth)>(a, note, &a.map_k,
                                                                                 shared.k + k_ring.place * Config::kShape.k_bytes(), full,
-                                                                                note.end_tile - 1 - i, first_k, k_head, k_batch);
+                                                                                note.end_tile - 1 - i, note.first_k, k_head, k_batch);
                 k_ring.advance();
             }
             if (i == 0) {
@@ -85,7 +98,7 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
                 barrier_arrive_expect(full, Config::kShape.v_bytes());
                 load_keys<Config, AttentionShape::panels(Config::kShape.columns)>(a, note, &a.map_v,
                                                                                   shared.v + v_ring.place * Config::kShape.v_bytes(), full,
-                                                                                  note.end_tile - i, first_k, v_head, v_batch);
+                                                                                  note.end_tile - i, note.first_k, v_head, v_batch);
                 v_ring.advance();
             }
         }

@@ -10,8 +10,8 @@
 
 namespace attile::sm90 {
 
-// By a whole warp: row `packed` of the note's packed head, relative to its log-sum-exp, over the note's key tiles. No loop or branch around a
-// shuffle depends on what ptxas cannot see to be the same in all of the warp: it would give up uniform registers for the whole kernel.
+// By a whole warp: row `packed` of the note's packed head, relative to its log-sum-exp, over the note's key tiles. No loop or branch around
+// a shuffle depends on what ptxas cannot see to be the same in all of the warp: it would give up uniform registers for the whole kernel.
 template <int kKeys>
 __device__ __forceinline__ void repair_row(const AttentionArguments &a, const AttentionTileNote &note, int packed, float lse) {
     const simt::AttentionParams &p = a.p;

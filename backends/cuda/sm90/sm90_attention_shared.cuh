@@ -8,8 +8,12 @@
 namespace attile::sm90 {
 
 inline constexpr int kWarpsOfGroup = kWarpgroupThreads / kWarpThreads;
-inline constexpr int kNotes = 4;  // Of the tile at work, the one before whose rows are being stored, and those that are loaded ahead.
-inline constexpr int kNoteBytes = kNotes * static_cast<int>(sizeof(AttentionTileNote));
+// Places for notes: of the tile at work, of the next one, and of the one before whose rows are still being stored, if there is such. No
+// more, since whoever notes a tile has taken it from others who may be free earlier.
+template <class Config>
+inline constexpr int kNotes = Config::kShape.run_on ? 3 : 2;
+inline constexpr int kMostNotes = 3;
+inline constexpr int kNoteBytes = kMostNotes * static_cast<int>(sizeof(AttentionTileNote));
 
 // Where things are in shared memory. Barriers come in pairs: `full` is for those who read, `empty` for the loading thread.
 template <class Config>
@@ -19,6 +23,7 @@ struct AttentionShared {
 
     __device__ __forceinline__ explicit AttentionShared(void *memory)
         : notes(static_cast<AttentionTileNote *>(memory)),
+          // Else the compiler works it out anew wherever it is needed, beginning with the block's number in its cluster.
           q((shared_address(memory) + kNoteBytes + 1023) & ~1023u),
           k(q + Config::kShape.q_places() * Config::kShape.q_bytes()),
           v(k + Config::kShape.stages * Config::kShape.k_bytes()),
@@ -31,7 +36,7 @@ struct AttentionShared {
     __device__ __forceinline__ uint32_t q_empty(int place) const { return barriers + 8 * (4 * Config::kShape.stages + 2 + place); }
     __device__ __forceinline__ uint32_t note_full(int place) const { return barriers + 8 * (4 * Config::kShape.stages + 4 + place); }
     __device__ __forceinline__ uint32_t note_empty(int place) const {
-        return barriers + 8 * (4 * Config::kShape.stages + 4 + kNotes + place);
+        return barriers + 8 * (4 * Config::kShape.stages + 4 + kMostNotes + place);
     }
 
     __device__ __forceinline__ void init() const {
@@ -46,14 +51,14 @@ struct AttentionShared {
             barrier_init(q_full(place), 1);
             barrier_init(q_empty(place), kReaders);
         }
-        for (int place = 0; place < kNotes; ++place) {
+        for (int place = 0; place < kMostNotes; ++place) {
             barrier_init(note_full(place), 1);
-            barrier_init(note_empty(place), kReaders);
+            barrier_init(note_empty(place), kReaders + 1);  // The loading thread reads them, too.
         }
         barrier_init_fence();
     }
 };
-static_assert(8 * (4 * 5 + 4 + 2 * kNotes) <= 256 && kNoteBytes <= 512, "as AttentionShape::shared_bytes() has it");
+static_assert(8 * (4 * 5 + 4 + 2 * kMostNotes) <= 256 && kNoteBytes <= 512, "as AttentionShape::shared_bytes() has it");
 
 // A place in a ring and the parity of its phase.
 template <int kPlaces>

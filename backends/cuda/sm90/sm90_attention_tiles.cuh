@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tile of rows is to be computed against: the loading thread works it out once and leaves it in shared memory for the others.
+// What a tile of rows is to be computed against: one thread works it out and leaves it in shared memory for the others.
 #pragma once
 
 #include "sm90_attention_arguments.h"
@@ -14,14 +14,14 @@ struct alignas(16) AttentionTileNote {
     int first_row, rows;  // Rows of a packed head are (query row, head of the pack); `rows` in all, of which this tile starts at first_row.
     int first_tile, end_tile;  // Key tiles that any of the rows sees; where there are none, one of which all keys are hidden.
     int len_k, shift;          // The mask's diagonal is key = row + shift.
-    int first_q, split;        // Packed sequences: where the entry starts in q.
+    int first_q, first_k;      // Packed sequences: where the entry starts in q and in k.
+    int split;
     int read_first, read_end;  // Keys that any row of the entry sees. V's memory beyond may hold anything, NaN too.
     int full_first[kMostWarpgroups], full_end[kMostWarpgroups];  // Key tiles of which every row of a warpgroup sees all keys.
 };
 
-// The loading thread's view of tile number t. first_k: where the entry starts in k.
 template <int kRows, int kKeys>
-__device__ __forceinline__ AttentionTileNote note_of(const AttentionArguments &a, int t, int &first_k) {
+__device__ __forceinline__ AttentionTileNote note_of(const AttentionArguments &a, int t) {
     const simt::AttentionParams &p = a.p;
     const int blocks = static_cast<int>(p.row_blocks.divisor), splits = static_cast<int>(p.splits.divisor);
     AttentionTileNote note;
@@ -33,16 +33,16 @@ __device__ __forceinline__ AttentionTileNote note_of(const AttentionArguments &a
         block = blocks - 1 - level;
         note.split = 0;
     } else {
-        const int of_head = blocks * splits, rest = t % of_head;
-        entry_head = t / of_head;
-        block = rest / splits;
-        note.split = rest - block * splits;
+        const int of_all = static_cast<int>(simt::quotient(static_cast<uint32_t>(t), p.splits));
+        note.split = t - of_all * splits;
+        entry_head = static_cast<int>(simt::quotient(static_cast<uint32_t>(of_all), p.row_blocks));
+        block = of_all - entry_head * blocks;
     }
     const int heads = static_cast<int>(p.heads.divisor), pack = static_cast<int>(p.pack.divisor);
-    note.batch = entry_head / heads;
+    note.batch = static_cast<int>(simt::quotient(static_cast<uint32_t>(entry_head), p.heads));
     note.head = entry_head - note.batch * heads;
     const simt::AttentionEntry entry(p, note.batch);
-    first_k = static_cast<int>(entry.first_k);
+    note.first_k = static_cast<int>(entry.first_k);
     note.first_q = static_cast<int>(entry.first_q);
     note.first_row = block * kRows;
     note.rows = entry.len_q * pack;

@@ -41,6 +41,14 @@ __device__ __forceinline__ void barrier_arrive_remote(uint32_t barrier, uint32_t
         "r"(block)
         : "memory");
 }
+__device__ __forceinline__ bool barrier_try(uint32_t barrier, uint32_t parity) {
+    uint32_t done;
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return done != 0;
+}
 // Returns once the phase of this parity has ended; a fresh barrier counts as having ended a phase of parity 1. The loop is the compiler's
 // business nowhere: it would take the threads of a warp for scattered afterwards.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
@@ -50,6 +58,10 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
         "@!done bra again; }" ::"r"(barrier),
         "r"(parity)
         : "memory");
+}
+// The same for a thread that may wait long and whose wait is not urgent: it must not take issue slots from the warps beside it.
+__device__ __forceinline__ void barrier_wait_idle(uint32_t barrier, uint32_t parity) {
+    while (!barrier_try(barrier, parity)) __nanosleep(64);
 }
 
 // Named barriers among some warps of a block; number 0 is __syncthreads().
