@@ -72,6 +72,14 @@ class KeySource {
     // Marks of keys whose page does not exist, from key j on; NULL if there are none.
     const uint8_t *hidden(int64_t j) const { return any_hidden_ ? key_hidden_ + (j - begin_) : nullptr; }
 
+    // Rows begin .. begin + count, to be asked for in `panels` equal parts, each over the tiles of a panel; none where rows are copied.
+    Coming keys_coming(int64_t begin, int64_t count, int64_t panels) const {
+        return k_in_place_ ? coming(p_.k, p_.head_dim, begin, count, panels * tile_count(kBlockKeys)) : Coming{};
+    }
+    Coming values_coming(int64_t begin, int64_t count, int64_t panels) const {
+        return v_in_place_ ? coming(p_.v, p_.head_dim_v, begin, count, panels * tile_count(p_.head_dim_v)) : Coming{};
+    }
+
     bool values_finite() {
         if (values_finite_ == kUnknown) values_finite_ = rows_finite(value(begin_), value_step(), p_.head_dim_v);
         return values_finite_ == 1;
@@ -90,6 +98,11 @@ class KeySource {
         constexpr int64_t kFarthest = 2048 / static_cast<int64_t>(sizeof(T));
         return p_.block_table.data == nullptr && x.dtype == kOwnType && (x.stride[3] == 1 || width <= 1) && x.stride[2] >= 0 &&
                x.stride[2] <= kFarthest;
+    }
+    Coming coming(const attile_operand &x, int64_t width, int64_t begin, int64_t count, int64_t tiles) const {
+        if (count <= 0 || tiles <= 0) return {};
+        constexpr int64_t kSize = static_cast<int64_t>(sizeof(T));
+        return {reinterpret_cast<const char *>(place(x, begin)), x.stride[2] * kSize, width * kSize, count, ceil_div(count, tiles)};
     }
     const T *place(const attile_operand &x, int64_t j) const { return operand_at<T>(x, entry_.b, kv_head_, entry_.k_start + j); }
 

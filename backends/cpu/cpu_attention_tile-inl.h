@@ -22,7 +22,12 @@ namespace HWY_NAMESPACE {
 template <class T>
 inline constexpr int kPanel = kTileColumns<T>;
 
-template <class T, int kRows, int kVectors>
+// Keys are packed into panels of a tile's rows where several panels of queries share them and the target gains by it: AVX-512, whose
+// multiply-adds take factors from memory as long as one register is their address.
+inline constexpr bool kPackKeys = HWY_TARGET == HWY_AVX3;
+inline constexpr int64_t kPanelsToPack = 8;
+
+template <class T, int kRows, int kVectors, bool kPacked>
 HWY_NOINLINE void score_tile(int64_t head_dim, const T *keys, int64_t key_step, const T *queries, T scale, T *scores) {
     const Tag<T> d;
     Vec<T> acc[kRows][kVectors];
@@ -31,7 +36,11 @@ HWY_NOINLINE void score_tile(int64_t head_dim, const T *keys, int64_t key_step, 
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
     }
-    accumulate_rows<T, kRows, kVectors>(head_dim, keys, key_step, queries, kPanel<T>, acc);
+    if constexpr (kPacked) {
+        accumulate<T, kRows, kVectors>(head_dim, keys, kTileRows, queries, kPanel<T>, acc);
+    } else {
+        accumulate_rows<T, kRows, kVectors>(head_dim, keys, key_step, queries, kPanel<T>, acc);
+    }
     const Vec<T> factor = hn::Set(d, scale);
     ATTILE_CPU_UNROLL
     for (int i = 0; i < kRows; ++i) {
@@ -67,10 +76,10 @@ using ScoreFn = void (*)(int64_t, const T *, int64_t, const T *, T, T *);
 template <class T>
 using ValueFn = void (*)(int64_t, const T *, int64_t, const T *, const T *, T *);
 
-template <class T, int kVectors>
+template <class T, int kVectors, bool kPacked = false>
 ScoreFn<T> score_fn(int64_t rows) {
     static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
-        return std::array<ScoreFn<T>, sizeof...(kRow)>{&score_tile<T, kRow + 1, kVectors>...};
+        return std::array<ScoreFn<T>, sizeof...(kRow)>{&score_tile<T, kRow + 1, kVectors, kPacked>...};
     }
     (std::make_integer_sequence<int, kTileRows>{});
     return kTable[static_cast<size_t>(rows - 1)];
@@ -89,20 +98,54 @@ ValueFn<T> value_fn(int64_t rows) {
 inline int64_t tile_count(int64_t extent) { return (extent + kTileRows - 1) / kTileRows; }
 inline int64_t tile_begin(int64_t extent, int64_t tiles, int64_t t) { return extent * t / tiles; }
 
+// Rows that will be needed later, asked for a few with each tile: a core waits less for the third cache and for memory if it always has
+// some lines under way, and all at once would hold the buffers through which the tiles' own lines come.
+struct Coming {
+    const char *row = nullptr;
+    int64_t step = 0, bytes = 0, rows = 0;
+    int64_t a_tile = 0;  // rows asked for with each tile
+
+    HWY_INLINE void ask() {
+        const int64_t count = rows < a_tile ? rows : a_tile;
+        for (int64_t i = 0; i < count; ++i, row += step) {
+            for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(row + b, 0, 2);
+        }
+        rows -= count;
+    }
+};
+
 template <class T, int kVectors>
-void compute_scores(int64_t head_dim, const T *keys, int64_t key_step, int64_t count, const T *queries, T scale, T *scores) {
+void compute_scores(int64_t head_dim, const T *keys, int64_t key_step, int64_t count, const T *queries, T scale, T *scores,
+                    Coming *coming = nullptr) {
     const int64_t tiles = tile_count(count);
     for (int64_t t = 0; t < tiles; ++t) {
         const int64_t j = tile_begin(count, tiles, t);
+        if (coming != nullptr) coming->ask();
         score_fn<T, kVectors>(tile_begin(count, tiles, t + 1) - j)(head_dim, keys + j * key_step, key_step, queries, scale,
                                                                    scores + j * kPanel<T>);
     }
 }
 
+// The same from panels of packed keys, `first` being the place of the first key in them.
 template <class T, int kVectors>
-void add_values(int64_t head_dim_v, const T *values, int64_t value_step, int64_t count, const T *weights, const T *correction, T *sums) {
+void compute_packed_scores(int64_t head_dim, const T *panels, int64_t first, int64_t count, const T *queries, T scale, T *scores,
+                           Coming *coming) {
+    for (int64_t j = first; j < first + count;) {
+        const int64_t inside = j % kTileRows;
+        const int64_t rows = least(kTileRows - inside, first + count - j);
+        coming->ask();
+        score_fn<T, kVectors, true>(rows)(head_dim, panels + (j - inside) * head_dim + inside, 0, queries, scale,
+                                          scores + (j - first) * kPanel<T>);
+        j += rows;
+    }
+}
+
+template <class T, int kVectors>
+void add_values(int64_t head_dim_v, const T *values, int64_t value_step, int64_t count, const T *weights, const T *correction, T *sums,
+                Coming *coming = nullptr) {
     const int64_t tiles = tile_count(head_dim_v);
     for (int64_t t = 0; t < tiles; ++t) {
+        if (coming != nullptr) coming->ask();
         const int64_t c = tile_begin(head_dim_v, tiles, t);
         value_fn<T, kVectors>(tile_begin(head_dim_v, tiles, t + 1) - c)(count, values + c, value_step, weights, correction,
                                                                         sums + c * kPanel<T>);

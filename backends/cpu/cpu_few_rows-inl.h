@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with few rows (M = 1 .. 16): b is far larger than everything else, so it is read once, in place, at the memory's speed.
 //
-// b with its columns together is taken eight (one row) or four steps of k at a time over runs of columns, the sums in the first cache; b
-// with k together becomes dot products. In either case a sum's order is fixed by the shape alone.
+// b with its columns together: one row takes eight steps of k at a time over all columns, the sums in the first cache; more rows take tiles
+// of sums in registers over sixteen steps, in runs of columns whose sums stay in the first cache (8 and 32 steps were 3 to 8 % and 10 to 15
+// % slower, half the run up to 10 %). b with k together becomes dot products. In either case a sum's order is fixed by the shape alone.
 #if defined(ATTILE_CPU_FEW_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_FEW_ROWS_INL_H
 #undef ATTILE_CPU_FEW_ROWS_INL_H
@@ -12,6 +13,7 @@
 
 #include "cpu_gemm.h"
 #include "cpu_microkernel-inl.h"
+#include "cpu_pack-inl.h"
 #include "cpu_simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -78,30 +80,115 @@ HWY_INLINE void few_rows_depth(int64_t m, const T *a, int64_t a_step, const S *b
     if (i < m) few_rows_strip<T, S, 1, kDepth>(a + i * a_step, a_step, b, b_step, count, sums + i * sums_step, sums_step, soon);
 }
 
-// b's columns lie together.
-template <class T, class S>
-HWY_NOINLINE void few_rows_along(int64_t m, int64_t k, const T *a, const S *b, int64_t b_step, int64_t n, T *sums) {
-    constexpr int64_t kRun = 2048 / sizeof(T);
-    for (int64_t i = 0; i < m * n; ++i) sums[i] = 0;
-    int64_t p = 0;
-    if (m == 1) {
-        for (; p + 8 <= k; p += 8) {
-            few_rows_strip<T, S, 1, 8>(a + p, k, b + p * b_step, b_step, n, sums, n, Soon<S>{b + (p + 8) * b_step, b_step});
-        }
-    } else {
-        for (; p + 4 <= k; p += 4) {
-            for (int64_t j = 0; j < n; j += kRun) {
-                few_rows_depth<T, S, 4>(m, a + p, k, b + p * b_step + j, b_step, n - j < kRun ? n - j : kRun, sums + j, n,
-                                        Soon<S>{b + (p + 4) * b_step + j, b_step});
+// A tile of sums in registers over some steps of k; thin(i, k) at a[k * m + i]. kVectors 0: the `count` columns of one vector.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+inline constexpr int kFewRows = 8;
+#else
+inline constexpr int kFewRows = 4;
+#endif
+inline constexpr int kFewVectors = 3;
+template <class T, class S, int kRows, int kVectors>
+HWY_NOINLINE void few_rows_tile(int64_t depth, const T *a, int64_t m, const S *b, int64_t b_step, int64_t count, T *sums, int64_t sums_step,
+                                const S *soon) {
+    constexpr int kWidth = kVectors == 0 ? 1 : kVectors;
+    const Tag<T> d;
+    Vec<T> acc[kRows][kWidth];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kWidth; ++v) {
+            const T *sum = sums + i * sums_step + v * kLanes<T>;
+            if constexpr (kVectors == 0) {
+                acc[i][v] = load_first(d, sum, count);
+            } else {
+                acc[i][v] = hn::LoadU(d, sum);
             }
         }
     }
-    for (; p < k; ++p) few_rows_depth<T, S, 1>(m, a + p, k, b + p * b_step, b_step, n, sums, n);
+    for (; depth > 0; --depth, a += m, b += b_step) {
+        if (soon != nullptr) {
+            for (int64_t c = 0; c < kWidth * kLanes<T>; c += static_cast<int64_t>(64 / sizeof(S))) __builtin_prefetch(soon + c, 0, 2);
+            soon += b_step;
+        }
+        Vec<T> w[kWidth];
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kWidth; ++v) {
+            if constexpr (kVectors == 0) {
+                w[v] = load_as(d, b, count);
+            } else {
+                w[v] = load_as(d, b + v * kLanes<T>);
+            }
+        }
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kRows; ++i) {
+            const Vec<T> t = hn::Set(d, a[i]);
+            ATTILE_CPU_UNROLL
+            for (int v = 0; v < kWidth; ++v) acc[i][v] = hn::MulAdd(t, w[v], acc[i][v]);
+        }
+    }
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kWidth; ++v) {
+            T *sum = sums + i * sums_step + v * kLanes<T>;
+            if constexpr (kVectors == 0) {
+                store_first(d, acc[i][v], sum, count);
+            } else {
+                hn::StoreU(acc[i][v], d, sum);
+            }
+        }
+    }
+}
+
+template <class T, class S>
+using FewTileFn = void (*)(int64_t, const T *, int64_t, const S *, int64_t, int64_t, T *, int64_t, const S *);
+template <class T, class S, int kVectors>
+FewTileFn<T, S> few_tile_fn(int64_t rows) {
+    static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
+        return std::array<FewTileFn<T, S>, sizeof...(kRow)>{&few_rows_tile<T, S, kRow + 1, kVectors>...};
+    }
+    (std::make_integer_sequence<int, kFewRows>{});
+    return kTable[static_cast<size_t>(rows - 1)];
+}
+
+// b's columns lie together, a's k outermost. Several steps of k for a run of columns whose sums and pieces of b stay in the first cache.
+template <class T, class S>
+HWY_NOINLINE void few_rows_along(int64_t m, int64_t k, const T *a, const S *b, int64_t b_step, int64_t n, T *sums) {
+    for (int64_t i = 0; i < m * n; ++i) sums[i] = 0;
+    if (m == 1) {
+        int64_t p = 0;
+        for (; p + 8 <= k; p += 8)
+            few_rows_strip<T, S, 1, 8>(a + p, k, b + p * b_step, b_step, n, sums, n, Soon<S>{b + (p + 8) * b_step, b_step});
+        for (; p < k; ++p) few_rows_strip<T, S, 1, 1>(a + p, k, b + p * b_step, b_step, n, sums, n);
+        return;
+    }
+    constexpr int64_t kColumns = kFewVectors * kLanes<T>;
+    constexpr int64_t kRun = 2048 / static_cast<int64_t>(sizeof(T)) / kColumns * kColumns;
+    constexpr int64_t kSteps = 16;
+    const int64_t groups = (m + kFewRows - 1) / kFewRows;
+    for (int64_t p = 0; p < k; p += kSteps) {
+        const int64_t depth = k - p < kSteps ? k - p : kSteps;
+        const bool more = p + 2 * kSteps <= k;
+        for (int64_t j0 = 0; j0 < n; j0 += kRun) {
+            const int64_t end = n - j0 < kRun ? n : j0 + kRun;
+            for (int64_t g = 0; g < groups; ++g) {
+                const int64_t i = m * g / groups, rows = m * (g + 1) / groups - i;
+                const FewTileFn<T, S> whole = few_tile_fn<T, S, kFewVectors>(rows), narrow = few_tile_fn<T, S, 0>(rows);
+                for (int64_t j = j0; j < end;) {
+                    const int64_t count = end - j < kColumns ? least(end - j, kLanes<T>) : kColumns;
+                    const S *from = b + p * b_step + j;
+                    const S *soon = more && g == 0 ? from + kSteps * b_step : nullptr;
+                    (count == kColumns ? whole : narrow)(depth, a + p * m + i, m, from, b_step, count, sums + i * n + j, n, soon);
+                    j += count;
+                }
+            }
+        }
+    }
 }
 
 // The sums of four vectors' lanes, in one vector of four: a third of the instructions that four sums one by one take.
 template <class D>
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> halves_added(D d, hn::Vec<D> v) {
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> halves_added([[maybe_unused]] D d, hn::Vec<D> v) {
     if constexpr (hn::MaxLanes(D()) <= 4) {
         return v;
     } else {
@@ -195,13 +282,30 @@ HWY_NOINLINE void few_rows_across(int64_t m, int64_t k, const T *a, const S *b, 
 }
 
 template <class T>
+HWY_INLINE bool reads_along(const GemmView &view) {
+    return view.b.column == 1 && (view.b.row != 1 || view.n >= kLanes<T>);
+}
+
+// a as the loops above read it: k outermost, or row after row.
+template <class T>
+void few_rows_pack(const GemmView &view, T *a_rows) {
+    if (reads_along<T>(view)) {
+        pack_panels<T>(view.a.data, view.a.dtype, 0, view.a.row, view.a.column, view.m, view.k, a_rows, view.m);
+        return;
+    }
+    for (int64_t i = 0; i < view.m; ++i) {
+        pack_panels<T>(view.a.data, view.a.dtype, i * view.a.row, view.a.column, 0, view.k, 1, a_rows + i * view.k, view.k);
+    }
+}
+
+template <class T>
 void few_rows(const GemmView &view, const T *a_rows, int64_t j0, int64_t count, T *sums) {
     with_storage<T>(view.b.dtype, [&](auto s) {
         using S = decltype(s);
         const S *b = static_cast<const S *>(view.b.data) + j0 * view.b.column;
         if constexpr (sizeof(T) == 8 && sizeof(S) == 4) {
             return;  // float64 products have float64 operands
-        } else if (view.b.column == 1 && (view.b.row != 1 || view.n >= kLanes<T>)) {
+        } else if (reads_along<T>(view)) {
             few_rows_along<T, S>(view.m, view.k, a_rows, b, view.b.row, count, sums);
         } else {
             few_rows_across<T, S>(view.m, view.k, a_rows, b, view.b.column, count, sums);

@@ -11,8 +11,13 @@
 namespace attile::cpu {
 namespace {
 
-// Below this a parallel region costs more than it gains.
-constexpr double kFlopsForThreads = 1.0e6;
+// Operations that a thread must have for waking it to pay.
+constexpr double kWorkForThread = 1.0e6;
+// With few rows, reading an element of b from memory takes as long as this many operations.
+constexpr double kWorkForElement = 16;
+
+// Columns of a thread up to which the rows of a are read where they lie: packing them pays only where they are read often.
+constexpr int64_t kColumnsInPlace = 1024;
 
 MatrixView matrix(const attile_operand &operand, bool swapped, int64_t x, int64_t y) {
     MatrixView view;
@@ -98,7 +103,6 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     const TileSizes sizes = f64 ? tile_sizes<double>(state) : tile_sizes<float>(state);
     const double flops = 2.0 * static_cast<double>(plan.m) * static_cast<double>(plan.n) * static_cast<double>(plan.k);
     const int64_t entries = plan.batch[0] * plan.batch[1];
-    int threads = flops * static_cast<double>(entries) < kFlopsForThreads ? 1 : state.threads;
 
     // Depth: equal pieces, short enough for a thin panel to take about half the first cache. (Divisions are avoided where
     // they can be: for the smallest products they would be most of the work.)
@@ -115,9 +119,15 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
                flops <= 2.0 * 160 * 160 * 160) {
         plan.path = GemmPath::kInPlace;
     }
+    double work = flops;
+    if (plan.path == GemmPath::kFewRows) {
+        work = std::fmax(flops, kWorkForElement * static_cast<double>(plan.n) * static_cast<double>(plan.k));
+    }
+    const double shares = work * static_cast<double>(entries) / kWorkForThread;
+    const int threads = shares >= state.threads ? state.threads : shares < 2 ? 1 : static_cast<int>(shares);
     if (entries >= threads && threads > 1) {
         // Whole entries for each thread where that leaves none idle for long, or where one is too small to be shared.
-        plan.over_batch = entries % threads == 0 || entries >= 4 * threads || flops < kFlopsForThreads || plan.path == GemmPath::kInPlace;
+        plan.over_batch = entries % threads == 0 || entries >= 4 * threads || work < 2 * kWorkForThread || plan.path == GemmPath::kInPlace;
     }
     const int team = plan.over_batch ? 1 : threads;
     plan.threads = threads;
@@ -155,7 +165,9 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
                 plan.block_m = least(plan.block_m, 64 * sizes.rows);
             }
             plan.block_n = least(plan.block_n, round_up(ceil_div(plan.super_n, grid.n), sizes.columns));
-            plan.shared_bytes = round_up(plan.block_m * row_bytes, 256);
+            plan.in_place_a = a.dtype == own && a_column == 1 && plan.k > 0 && ceil_div(plan.n, grid.n) <= kColumnsInPlace;
+            plan.packed_a_bytes = plan.in_place_a ? 0 : round_up(plan.block_m * row_bytes, 256);
+            plan.shared_bytes = plan.packed_a_bytes;
             if (plan.need_partial) plan.shared_bytes += round_up(plan.block_m * plan.super_n * element, 256);
             plan.private_bytes = round_up(plan.block_n * row_bytes, 256);
             break;

@@ -55,7 +55,9 @@ struct GemmKernels {
                  int64_t depth, T *panels, int64_t panel_width);
     void (*multiply)(const GemmView &view, const GemmBlock<T> &block);
     void (*multiply_in_place)(const GemmView &view, const GemmBlock<T> &block);
-    // Few rows: sums[i * n_count + j] = sum over k of a(i, k) b(k, j) for columns j0 .. j0 + n_count, b read in place, once.
+    // Few rows: a as few_rows reads it, m x k.
+    void (*few_rows_pack)(const GemmView &view, T *a_rows);
+    // sums[i * n_count + j] = sum over k of a(i, k) b(k, j) for columns j0 .. j0 + n_count, b read in place, once.
     void (*few_rows)(const GemmView &view, const T *a_rows, int64_t j0, int64_t n_count, T *sums);
     // d(i, j) = epilogue of sums, which are overwritten.
     void (*finish)(const GemmView &view, T *sums, int64_t sums_step, int64_t i0, int64_t j0, int64_t rows, int64_t columns);
@@ -75,9 +77,10 @@ struct GemmPlan {
     int threads = 1;
     int grid_m = 1, grid_n = 1;  // the rectangles of d that threads take
     int64_t block_m = 0, block_n = 0, block_k = 0;
-    int64_t super_n = 0;  // columns of d between two packings of a; all of them unless partial sums need room
-    bool in_place_b = false;
+    int64_t super_n = 0;      // columns of d between two packings of a; all of them unless partial sums need room
+    bool in_place_a = false;  // packed path: the rows of a are read where they lie
     bool need_partial = false;
+    int64_t packed_a_bytes = 0;
     int64_t shared_bytes = 0, private_bytes = 0, workspace_bytes = 0;
 };
 

@@ -150,16 +150,14 @@ HWY_NOINLINE void store_narrow_tile(const GemmView &view, const T *scratch, int6
 }
 
 // tile[v]: the kernel for v + 1 vectors of columns.
-template <class T, int kRows, int kVectors, bool kMayBeByRows>
+template <class T, int kRows, int kVectors, Operands kByColumns, Operands kByRows>
 HWY_INLINE void select_tiles(int64_t rows, bool by_rows, TileFn<T> *tile) {
     const auto select = [&]<int... kVector>(std::integer_sequence<int, kVector...>) HWY_ATTR {
-        if constexpr (kMayBeByRows) {
-            if (by_rows) {
-                ((tile[kVector] = tile_fn<T, kRows, kVector + 1, true>(rows)), ...);
-                return;
-            }
+        if (by_rows) {
+            ((tile[kVector] = tile_fn<T, kRows, kVector + 1, kByRows>(rows)), ...);
+        } else {
+            ((tile[kVector] = tile_fn<T, kRows, kVector + 1, kByColumns>(rows)), ...);
         }
-        ((tile[kVector] = tile_fn<T, kRows, kVector + 1, false>(rows)), ...);
     };
     select(std::make_integer_sequence<int, kVectors>{});
 }
@@ -176,6 +174,7 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
     const bool plain = plain_d && block.partial == nullptr && (!reads_c || view.c.column == 1);
     T *const d = static_cast<T *>(view.d.data);
     const T *const c = static_cast<const T *>(view.c.data);
+    const int64_t soon_step = block.thin_by_rows ? block.thin_step * static_cast<int64_t>(sizeof(T)) : kSoonBytes;
     const auto one_tile = [&](int64_t i, int64_t rows, int64_t j, int64_t columns, TileFn<T> fn, const char *soon) HWY_ATTR {
         const T *thin = block.thin + i / kRows * block.thin_panel_step;
         const bool whole = columns == kColumns;
@@ -183,7 +182,7 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
         const int64_t wide_step = whole ? block.wide_step : block.wide_tail_step;
         const int64_t row = block.row0 + i, column = block.column0 + j;
         if (plain && columns % kLanes<T> == 0) {
-            TileTarget<T> target{d + row * view.d.row + column, view.d.row, nullptr, 0, static_cast<T>(view.alpha), T{1}, soon};
+            TileTarget<T> target{d + row * view.d.row + column, view.d.row, nullptr, 0, static_cast<T>(view.alpha), T{1}, soon, soon_step};
             if (!block.first) {
                 target.in = target.out;
                 target.in_step = target.out_step;
@@ -195,7 +194,7 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
             fn(block.depth, thin, block.thin_step, wide, wide_step, target);
             return;
         }
-        const TileTarget<T> target{scratch, kColumns, nullptr, 0, T{1}, T{0}, nullptr};
+        const TileTarget<T> target{scratch, kColumns, nullptr, 0, T{1}, T{0}, nullptr, 0};
         fn(block.depth, thin, block.thin_step, wide, wide_step, target);
         if (plain) {
             store_narrow_tile<T>(view, scratch, kColumns, row, column, rows, columns, block.first, reads_c);
@@ -206,8 +205,10 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
     };
     TileFn<T> tile[kVectors], last_tile[kVectors];
     const int64_t last_rows = block.rows % kRows;
-    select_tiles<T, kRows, kVectors, kInPlace>(kRows, block.thin_by_rows, tile);
-    select_tiles<T, kRows, kVectors, kInPlace>(last_rows == 0 ? kRows : last_rows, block.thin_by_rows, last_tile);
+    constexpr Operands kByColumns = kInPlace ? Operands::kColumns : Operands::kPacked;
+    constexpr Operands kByRows = kInPlace ? Operands::kRows : Operands::kRowsAndPacked;
+    select_tiles<T, kRows, kVectors, kByColumns, kByRows>(kRows, block.thin_by_rows, tile);
+    select_tiles<T, kRows, kVectors, kByColumns, kByRows>(last_rows == 0 ? kRows : last_rows, block.thin_by_rows, last_tile);
     if constexpr (kInPlace) {
         // Whole columns of tiles: the lines of the wide operand, scattered over memory, are fetched once.
         for (int64_t j = 0; j < block.columns; j += kColumns) {
@@ -228,7 +229,7 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
         for (int64_t j = 0; j < block.columns; j += kColumns) {
             const int64_t columns = least(kColumns, block.columns - j), v = (columns - 1) / kLanes<T>;
             one_tile(i, rows, j, columns, rows == kRows ? tile[v] : last_tile[v], soon);
-            if (soon != nullptr) soon += kRows * kSoonBytes;
+            if (soon != nullptr) soon += block.thin_by_rows ? kSoonBytes : kRows * kSoonBytes;
         }
     }
 }
@@ -242,6 +243,7 @@ const GemmKernels<T> &kernels() {
                                               &pack_panels<T>,
                                               &multiply<T, kGemmRows, kGemmVectors, false>,
                                               &multiply<T, kTileRows, kTileVectors, true>,
+                                              &few_rows_pack<T>,
                                               &few_rows<T>,
                                               &finish<T>};
     return kTable;

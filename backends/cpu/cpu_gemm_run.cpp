@@ -30,8 +30,7 @@ void run_packed(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmV
     const int64_t tile_m = kernels.tile_rows, tile_n = kernels.tile_columns;
     T *const packed_a = as<T>(shared);
     T *const packed_b = as<T>(own);
-    T *const partial =
-        plan.need_partial ? as<T>(shared + round_up(plan.block_m * plan.block_k * static_cast<int64_t>(sizeof(T)), 256)) : nullptr;
+    T *const partial = plan.need_partial ? as<T>(shared + plan.packed_a_bytes) : nullptr;
     const int64_t cells = int64_t{plan.grid_m} * plan.grid_n;
     for (int64_t i0 = 0; i0 < view.m; i0 += plan.block_m) {
         const int64_t rows = least(plan.block_m, view.m - i0);
@@ -43,11 +42,11 @@ void run_packed(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmV
                 const int64_t panels = ceil_div(rows, tile_m);
                 const Range mine = piece(panels, 1, team.rank, team.size);
                 const int64_t first = mine.begin * tile_m;
-                if (depth > 0 && mine.end > mine.begin) {
+                if (depth > 0 && mine.end > mine.begin && !plan.in_place_a) {
                     kernels.pack(view.a.data, view.a.dtype, (i0 + first) * view.a.row + p0 * view.a.column, view.a.row, view.a.column,
                                  least(rows, mine.end * tile_m) - first, depth, packed_a + first * depth, tile_m);
                 }
-                team.wait();
+                if (!plan.in_place_a) team.wait();
                 for (int64_t cell = team.rank; cell < cells; cell += team.size) {
                     const Range cell_rows = piece(rows, tile_m, cell / plan.grid_n, plan.grid_m);
                     const Range cell_columns = piece(super_columns, tile_n, cell % plan.grid_n, plan.grid_n);
@@ -64,9 +63,16 @@ void run_packed(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmV
                         block.column0 = s0 + j0;
                         block.columns = part.end - part.begin;
                         block.depth = depth;
-                        block.thin = packed_a + cell_rows.begin * depth;
-                        block.thin_panel_step = tile_m * depth;
-                        block.thin_step = tile_m;
+                        if (plan.in_place_a) {
+                            block.thin = at<T>(view.a, i0 + cell_rows.begin, p0);
+                            block.thin_by_rows = true;
+                            block.thin_panel_step = tile_m * view.a.row;
+                            block.thin_step = view.a.row;
+                        } else {
+                            block.thin = packed_a + cell_rows.begin * depth;
+                            block.thin_panel_step = tile_m * depth;
+                            block.thin_step = tile_m;
+                        }
                         if (depth > 0) {
                             kernels.pack(view.b.data, view.b.dtype, p0 * view.b.row + block.column0 * view.b.column, view.b.column,
                                          view.b.row, block.columns, depth, packed_b, tile_n);
@@ -85,7 +91,7 @@ void run_packed(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmV
                         kernels.multiply(view, block);
                     }
                 }
-                team.wait();
+                if (!plan.in_place_a) team.wait();
                 p0 += depth;
             } while (p0 < view.k);
         }
@@ -131,11 +137,7 @@ template <class T>
 void run_few_rows(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, const Team &team, char *shared, char *own) {
     T *const a_rows = as<T>(shared);
     T *const sums = as<T>(own);
-    if (team.rank == 0) {
-        for (int64_t i = 0; i < view.m; ++i) {
-            kernels.pack(view.a.data, view.a.dtype, i * view.a.row, view.a.column, 0, view.k, 1, a_rows + i * view.k, view.k);
-        }
-    }
+    if (team.rank == 0) kernels.few_rows_pack(view, a_rows);
     team.wait();
     for (int64_t cell = team.rank; cell < plan.grid_n; cell += team.size) {
         const int64_t j0 = cell * plan.block_n;

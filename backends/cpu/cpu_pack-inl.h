@@ -152,23 +152,63 @@ HWY_INLINE void transpose_square(D d, V (&r)[16 / sizeof(T)]) {
     }
 }
 
-// columns[k * width + w] = rows[offset[w] + k * step] for w < count, 0 up to width: rows anywhere become lanes.
+// Squares side by side: a vector of as many blocks of 16 bytes as a target has, block b of row i from source(kSide * b + i).
+template <class T, class D, class Source>
+HWY_INLINE hn::Vec<D> blocks_of([[maybe_unused]] D d, int i, const Source &source) {
+    constexpr int kSide = static_cast<int>(16 / sizeof(T));
+    if constexpr (hn::MaxLanes(D()) == kSide) {
+        return source(i);
+    } else {
+        const hn::Half<D> dh;
+        constexpr int kHigh = static_cast<int>(hn::MaxLanes(D()) / 2);
+        return hn::Combine(d, blocks_of<T>(dh, kHigh + i, source), blocks_of<T>(dh, i, source));
+    }
+}
+// The way back: sink(kSide * b + i, block b).
+template <class T, class D, class Sink>
+HWY_INLINE void each_block([[maybe_unused]] D d, int i, hn::Vec<D> v, const Sink &sink) {
+    constexpr int kSide = static_cast<int>(16 / sizeof(T));
+    if constexpr (hn::MaxLanes(D()) == kSide) {
+        sink(i, v);
+    } else {
+        const hn::Half<D> dh;
+        each_block<T>(dh, i, hn::LowerHalf(dh, v), sink);
+        each_block<T>(dh, static_cast<int>(hn::MaxLanes(D()) / 2) + i, hn::UpperHalf(dh, v), sink);
+    }
+}
+
+// Rows beyond those at hand, asked for: where the next one lies no processor guesses.
+template <int kWrite, class S>
+HWY_INLINE void ask_rows(const S *rows, const int64_t *offset, int64_t from, int64_t to, int64_t count, int64_t depth) {
+    for (int64_t i = from; i < to && i < count; ++i) {
+        for (int64_t k = 0; k < depth; k += static_cast<int64_t>(64 / sizeof(S))) __builtin_prefetch(rows + offset[i] + k, kWrite);
+    }
+}
+
+// columns[k * width + w] = rows[offset[w] + k * step] for w < count, 0 up to width: rows anywhere become lanes. Width: whole vectors;
+// offsets from count on are those of some row.
 template <class T, class S>
 HWY_NOINLINE void gather_rows(const S *rows, const int64_t *offset, int64_t step, int64_t count, int64_t depth, T *columns, int64_t width) {
     constexpr int kSide = static_cast<int>(16 / sizeof(T));
-    const hn::FixedTag<T, static_cast<size_t>(kSide)> d;
-    for (int64_t w = 0; w < width; w += kSide) {
+    const hn::FixedTag<T, static_cast<size_t>(kSide)> block;
+    const Tag<T> d;
+    for (int64_t w = 0; w < width; w += kLanes<T>) {
         int64_t k = 0;
-        if (step == 1 && w + kSide <= count) {
+        if (step == 1 && w < count) {
+            ask_rows<0>(rows, offset, w, w + kLanes<T>, count, depth);
+            const auto there = hn::FirstN(d, static_cast<size_t>(least(count - w, kLanes<T>)));
             for (; k + kSide <= depth; k += kSide) {
-                hn::Vec<decltype(d)> square[kSide];
-                for (int i = 0; i < kSide; ++i) square[i] = load_as(d, rows + offset[w + i] + k);
+                Vec<T> square[kSide];
+                for (int i = 0; i < kSide; ++i) {
+                    square[i] = blocks_of<T>(d, i, [&](int row) HWY_ATTR { return load_as(block, rows + offset[w + row] + k); });
+                }
                 transpose_square<T>(d, square);
-                for (int i = 0; i < kSide; ++i) hn::StoreU(square[i], d, columns + (k + i) * width + w);
+                for (int i = 0; i < kSide; ++i) hn::StoreU(hn::IfThenElseZero(there, square[i]), d, columns + (k + i) * width + w);
             }
         }
         for (; k < depth; ++k) {
-            for (int64_t i = w; i < w + kSide; ++i) columns[k * width + i] = i < count ? to_compute<T>(rows[offset[i] + k * step]) : T{0};
+            for (int64_t i = w; i < w + kLanes<T>; ++i)
+                columns[k * width + i] = i < count ? to_compute<T>(rows[offset[i] + k * step]) : T{0};
         }
     }
 }
@@ -178,19 +218,26 @@ template <class T, class S>
 HWY_NOINLINE void scatter_rows(const T *columns, int64_t width, int64_t depth, S *rows, const int64_t *offset, int64_t step,
                                int64_t count) {
     constexpr int kSide = static_cast<int>(16 / sizeof(T));
-    const hn::FixedTag<T, static_cast<size_t>(kSide)> d;
-    for (int64_t w = 0; w < count; w += kSide) {
+    const hn::FixedTag<T, static_cast<size_t>(kSide)> block;
+    const Tag<T> d;
+    for (int64_t w = 0; w < count; w += kLanes<T>) {
         int64_t k = 0;
-        if (step == 1 && w + kSide <= count) {
+        if (step == 1) {
+            const int64_t there = count - w;
+            ask_rows<1>(rows, offset, w, w + kLanes<T>, count, depth);
             for (; k + kSide <= depth; k += kSide) {
-                hn::Vec<decltype(d)> square[kSide];
+                Vec<T> square[kSide];
                 for (int i = 0; i < kSide; ++i) square[i] = hn::LoadU(d, columns + (k + i) * width + w);
                 transpose_square<T>(d, square);
-                for (int i = 0; i < kSide; ++i) store_as(d, square[i], rows + offset[w + i] + k);
+                for (int i = 0; i < kSide; ++i) {
+                    each_block<T>(d, i, square[i], [&](int row, auto v) HWY_ATTR {
+                        if (row < there) store_as(block, v, rows + offset[w + row] + k);
+                    });
+                }
             }
         }
         for (; k < depth; ++k) {
-            for (int64_t i = w; i < w + kSide && i < count; ++i) rows[offset[i] + k * step] = to_storage<S>(columns[k * width + i]);
+            for (int64_t i = w; i < w + kLanes<T> && i < count; ++i) rows[offset[i] + k * step] = to_storage<S>(columns[k * width + i]);
         }
     }
 }
