@@ -45,7 +45,7 @@ def table(name, group):
     for row in rows:
         if row["who"] != "attile":
             continue
-        cells = [row["case"], f"{row['ms']:.4g}", f"{row['ms_min']:.4g} to {row['ms_max']:.4g}", f"{row['rate']:.4g}", f"`{row['kernel']}`" if row.get("kernel") else ""]
+        cells = [row["case"], f"{row['ms']:.4g}", f"{row['ms_min']:.4g} to {row['ms_max']:.4g}" if "ms_min" in row else "not kept", f"{row['rate']:.4g}", f"`{row['kernel']}`" if row.get("kernel") else ""]
         for peer in peers:
             other = next((r for r in rows if r["who"] == peer and r["case"] == row["case"]), None)
             if other is None or not other.get("rate"):

@@ -11,8 +11,8 @@
 // Shared bytes: stages * (rows + columns) * 64 * 2, that is 4 * 49152 with 128x256, 6 * 32768 with 128x128, 8 * 24576 with 128x64, 12 *
 // 16384 with 64x64, 19 * 10240 with 64x16 (12 * 16384 if B is contiguous along columns, which come 64 at a time); 4096 for each multiplying
 // warp's strip; 1024 for alignment; 16 a stage for barriers: 230464 with 128x256. Registers: 168 at launch of 384 threads, 232 of 256, then
-// 40 for loading and 232 for multiplying ones; no spills (ptxas 13.0). One block a multiprocessor. Arithmetic intensity: 128x256 does 85
-// FLOP per byte from L2, 128x128 64, 128x64 43, 64x64 32, 64x16 13.
+// 40 for loading and 232 for multiplying ones; 128x256 spills 28 bytes and 128x128 4, outside the loop (ptxas 13.0). One block a
+// multiprocessor. Arithmetic intensity: 128x256 does 85 FLOP per byte from L2, 128x128 64, 128x64 43, 64x64 32, 64x16 13.
 //
 // Measured (H200, interleaved with cuBLAS, whose rate is in brackets, TFLOP/s): bfloat16 8192^3 757 to 803 in two runs (792, 795), 4096^3
 // 755 (770), 2048^3 607 (630), 1024^3 220 (247); 128x4096x4096 223 (243), 16x4096x4096 30.6 (29.2); 1000x1001x1003, packed first, 111 (65).
