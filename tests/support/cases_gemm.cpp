@@ -141,7 +141,18 @@ void add_shapes(std::vector<Case> &list, TypePair types, Tier tier) {
     struct Shape {
         std::int64_t m, n, k;
     };
-    for (const Shape s : {Shape{1, 1, 1}, {1, 1025, 33}, {1025, 1, 33}, {1, 1, 1025}, {64, 64, 64}, {65, 63, 97}, {128, 128, 8}, {2, 3, 5}})
+    for (const Shape s : {Shape{1, 1, 1},
+                          {1, 1025, 33},
+                          {1025, 1, 33},
+                          {1, 1, 1025},
+                          {64, 64, 64},
+                          {65, 63, 97},
+                          {128, 128, 8},
+                          {2, 3, 5},
+                          {1, 36, 1025},
+                          {3, 100, 513},
+                          {8, 44, 600},
+                          {12, 1000, 256}})  // Few rows, and whole vectors of columns but no whole tiles.
         add(list, (std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k)).c_str(), types, sized(s.m, s.n, s.k));
     if (tier == Tier::kFull)
         for (const Shape s : {Shape{129, 127, 130}, {256, 256, 256}, {31, 513, 1025}, {7, 9, 8192}})

@@ -38,7 +38,8 @@ class SkinnyB {
 
     ATTILE_LANE_FN SkinnyB(const GemmParams &p, int64_t batch_x, int64_t batch_y, int64_t col_first, int64_t depth_first)
         : column_stride_(p.b.outer), depth_stride_(p.b.depth) {
-        const int64_t col = min(col_first + Place::column_group() * 4, p.n - 1);
+        const int64_t last = kVectors && !kAlongDepth ? p.n - 4 : p.n - 1;  // Vectors along columns: n is a multiple of four.
+        const int64_t col = min(col_first + Place::column_group() * 4, last);
         columns_ = static_cast<int>(min(p.n - col, int64_t{4}));
         at_ = static_cast<const Element *>(p.b.data) + batch_x * p.b.batch_x + batch_y * p.b.batch_y + col * p.b.outer +
               (depth_first + Place::depth()) * p.b.depth;
