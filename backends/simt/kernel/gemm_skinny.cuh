@@ -77,18 +77,26 @@ ATTILE_LANE_FN void skinny_sums_of_shared(Compute<Element> (&sum)[kRows * 4], co
                                           SkinnyB<Element, kAlongDepth, kVectors> &b, int64_t depth_left, Compute<Element> *shared) {
     using T = Compute<Element>;
     constexpr int kStage = kRows * kGemmSkinnyStep;
-    constexpr int kParts = kVectors && !kSparesRegisters ? 1 : 4;  // A's rows are fetched in as many parts, to spare registers.
-    constexpr int kReads = kStage / kGemmSkinnyThreads / kParts;
+    constexpr bool kFew = !kVectors && sizeof(Element) == 4;  // Registers left: the thread's number is not kept either.
+    constexpr int kAllReads = kStage / kGemmSkinnyThreads;
+    // Of A, what a thread fetches at once: all of a step, or less where B's scalars or the compiler leave few registers.
+    constexpr int kReads = kSparesRegisters ? 1 : kVectors ? kAllReads : 2;
+    constexpr int kParts = kAllReads / kReads;
     constexpr int kApart = kGemmSkinnyThreads / kGemmSkinnyStep;  // Rows from one read of a thread to its next.
     constexpr int kFragment = 16 / sizeof(T);
     constexpr int64_t kFar = 1 << 30;
     constexpr unsigned kWidth = kGemmSkinnyStep;
-    const int first_row = threadIdx.x / kWidth, first_depth = threadIdx.x % kWidth;
-    const int rows = (static_cast<int>(p.m) - first_row + kApart - 1) / kApart;  // Reads that meet a row.
-    a += first_row * p.a.outer + first_depth * p.a.depth;
+    const auto thread = [] { return kFew ? fresh_thread() : threadIdx.x; };
+    {
+        const int first_row = thread() / kWidth, first_depth = thread() % kWidth;
+        a += first_row * p.a.outer + first_depth * p.a.depth;
+    }
 
     Element next_a[kReads], next_b[4][4];
     const auto load_a = [&](int group, int left) {
+        const unsigned here = thread();
+        const int first_row = here / kWidth, first_depth = here % kWidth;
+        const int rows = (static_cast<int>(p.m) - first_row + kApart - 1) / kApart;  // Reads that meet a row.
 #pragma unroll
         for (int i = 0; i < kReads; ++i) {
             const int read = group * kReads + i;
@@ -97,8 +105,9 @@ ATTILE_LANE_FN void skinny_sums_of_shared(Compute<Element> (&sum)[kRows * 4], co
         if (group == kParts - 1) a += kGemmSkinnyStep * p.a.depth;
     };
     const auto store_a = [&](int group, T *stage) {
+        const unsigned here = thread();
 #pragma unroll
-        for (int i = 0; i < kReads; ++i) stage[threadIdx.x + (group * kReads + i) * kGemmSkinnyThreads] = to_compute(next_a[i]);
+        for (int i = 0; i < kReads; ++i) stage[here + (group * kReads + i) * kGemmSkinnyThreads] = to_compute(next_a[i]);
     };
     b.load(next_b, static_cast<int>(min(depth_left, kFar)));
 #pragma unroll
