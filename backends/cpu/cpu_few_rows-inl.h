@@ -4,8 +4,8 @@
 // b with its columns together: one row takes eight steps of k at a time over all columns, the sums in the first cache; more rows take tiles
 // of sums in registers over sixteen steps, in runs of columns whose sums stay in the first cache (8 and 32 steps were 3 to 8 % and 10 to 15
 // % slower, half the run up to 10 %). b with k together becomes dot products. In either case a sum's order is fixed by the shape alone.
-// Eight rows or columns far apart, for one row, each a stream that goes on by itself, were 5 to 20 % faster in memory of large pages and 3 to
-// 8 % slower in that of 4 KiB, which is what most callers have.
+// Eight rows or columns far apart, for one row, each a stream that goes on by itself, were 5 to 20 % faster in memory of large pages and 3
+// to 8 % slower in that of 4 KiB, which is what most callers have.
 #if defined(ATTILE_CPU_FEW_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_FEW_ROWS_INL_H
 #undef ATTILE_CPU_FEW_ROWS_INL_H
