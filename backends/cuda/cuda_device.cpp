@@ -9,6 +9,9 @@
 #include <string>
 
 #include "simt_status.h"
+#if defined(ATTILE_CUDA_HAS_SM80)
+#include "sm80/sm80_accelerator.h"
+#endif
 #if defined(ATTILE_CUDA_HAS_SM90)
 #include "sm90/sm90_accelerator.h"
 #endif
@@ -100,17 +103,28 @@ int32_t CudaDevice::start(const void *probe_kernel) {
                     cudaGetErrorString(error));
     }
     const int32_t status = read_properties();
-    if (status == ATTILE_OK) add_accelerator();
+    if (status == ATTILE_OK) add_accelerators();
     return status;
 }
 
-void CudaDevice::add_accelerator() {
+void CudaDevice::add_accelerators() {
     const attile_host_v1 *const host = simt::host();
     const char *const wanted = host != nullptr ? host->environment("ATTILE_CUDA_TENSOR_CORES") : nullptr;
     if (wanted != nullptr && std::strcmp(wanted, "0") == 0) return;
+    [[maybe_unused]] int count = 0;
 #if defined(ATTILE_CUDA_HAS_SM90)
-    if (properties_.capability == 90 && driver_.tensor_map_encode != nullptr)
-        accelerator_.reset(new (std::nothrow) sm90::Sm90Accelerator(driver_.tensor_map_encode));
+    const bool only_sm80 = wanted != nullptr && std::strcmp(wanted, "80") == 0;
+    if (!only_sm80 && properties_.capability == 90 && driver_.tensor_map_encode != nullptr) {
+        accelerators_[count].reset(new (std::nothrow) sm90::Sm90Accelerator(driver_.tensor_map_encode));
+        if (accelerators_[count] != nullptr) ++count;
+    }
+#endif
+#if defined(ATTILE_CUDA_HAS_SM80)
+    // Whether there is machine code or PTX for the device is the toolkit's and the build's affair: asked of a kernel.
+    cudaFuncAttributes attributes;
+    if (properties_.capability >= 80 && cudaFuncGetAttributes(&attributes, sm80::some_kernel()) == cudaSuccess)
+        accelerators_[count].reset(new (std::nothrow) sm80::Sm80Accelerator);
+    cudaGetLastError();
 #endif
 }
 

@@ -28,7 +28,7 @@ class CudaDevice final : public simt::Device {
     static int32_t open(const Driver &driver, int ordinal, const void *probe_kernel, std::unique_ptr<simt::Device> *device);
     ~CudaDevice() override;
 
-    simt::Accelerator *accelerator() override { return accelerator_.get(); }
+    simt::Accelerator *accelerator(int index) override { return index < kMostAccelerators ? accelerators_[index].get() : nullptr; }
     int32_t enter(bool is_cleaning_up) override;
     void leave() override;
     int32_t launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) override;
@@ -68,7 +68,7 @@ class CudaDevice final : public simt::Device {
     CudaDevice(const Driver &driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
     int32_t start(const void *probe_kernel);
     int32_t read_properties();
-    void add_accelerator();  // The kernels for tensor cores that this build has for the device, if any.
+    void add_accelerators();  // The kernels for tensor cores that this build has for the device, if any.
     // Turns a runtime error into a status and its sentence; remembers it if the device will not recover.
     int32_t check(cudaError_t error, const char *what);
     int32_t allow_shared(const void *kernel, std::size_t shared);
@@ -79,7 +79,8 @@ class CudaDevice final : public simt::Device {
     CUcontext context_ = nullptr;
     cudaMemPool_t pool_ = nullptr;  // Or, where the driver has none:
     std::unique_ptr<simt::StreamCache> cache_;
-    std::unique_ptr<simt::Accelerator> accelerator_;
+    static constexpr int kMostAccelerators = 2;
+    std::unique_ptr<simt::Accelerator> accelerators_[kMostAccelerators];  // The fastest first, without gaps.
     std::atomic<int> fault_{0};  // The error that the device will not recover from.
     simt::KernelNotes notes_;
 };

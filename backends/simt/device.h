@@ -62,8 +62,11 @@ class Device {
   public:
     virtual ~Device() = default;
     const DeviceProperties &properties() const { return properties_; }
-    // Faster kernels for some problems; null where there are none. Lives as long as the device.
-    virtual Accelerator *accelerator() { return nullptr; }
+    // Faster kernels for some problems, the fastest first; null past the last. They live as long as the device.
+    virtual Accelerator *accelerator(int index) {
+        static_cast<void>(index);
+        return nullptr;
+    }
 
     // Makes the device current on the calling thread, and puts back what was current before.
     // A device that failed refuses, unless only cleaning up.

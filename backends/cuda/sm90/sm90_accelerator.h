@@ -14,6 +14,7 @@ class Sm90Accelerator final : public simt::Accelerator {
     using Accelerator::query;
     using Accelerator::run;
 
+    const char *name() const override { return "sm_90a"; }
     int32_t query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
                   simt::Declined &declined) override;
     int32_t run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) override;

@@ -7,26 +7,23 @@
 
 #include <cstdint>
 
-#include "kernel/attention_params.h"
+#include "tensor_attention_task.h"
 
 namespace attile::sm90 {
+
+using namespace tensor_core;
 
 inline constexpr int kAttentionPanel = 64;  // Columns of an operand in shared memory: 128 bytes, the width of the swizzle.
 inline constexpr int kAttentionSharedLimit = 227 * 1024;
 
-struct AttentionArguments {
+struct AttentionArguments : AttentionTask {
     CUtensorMap map_q;  // Innermost axis first: column, head within the pack, row, pack of heads, batch entry.
     CUtensorMap map_k;  // Column, key, head, batch entry.
     CUtensorMap map_v;
-    simt::AttentionParams p;
     // 1 where a coordinate along the axis moves, 0 where the operand is broadcast along it or has one entry.
     int32_t q_batch, k_head, k_batch, v_head, v_batch;
-    int32_t tiles;       // Row blocks times splits times heads times batch entries, some of which may turn out empty.
-    int32_t heads;       // (Batch entry, pack of heads) pairs.
-    int32_t chunk;       // Of these as many as are walked together, so that their K and V stay in the L2 cache.
-    int32_t exact_only;  // No steps without maxima, since which rows make them depends on others, and no slack.
-    int32_t page_rows;   // Paged: keys that are copied at a time, a whole page or a part of one; else 0.
-    int32_t *counter;    // The next tile, zero at launch; null: tiles are dealt out in turn.
+    int32_t page_rows;  // Paged: keys that are copied at a time, a whole page or a part of one; else 0.
+    int32_t *counter;   // The next tile, zero at launch; null: tiles are dealt out in turn.
 };
 
 // A tile's shape; the kernel's shared memory follows from it.
@@ -38,7 +35,7 @@ struct AttentionShape {
     int stages;       // Tiles of K, and of V, in shared memory.
     bool ping_pong;   // Warpgroups take turns at issuing their products.
     bool run_on;      // The first product of the next tile is issued with the last of this one; Q has two places then.
-    bool prediction;  // bf16 may go without maxima; see sm90_attention_softmax.cuh.
+    bool prediction;  // bf16 may go without maxima; see tensor_attention_softmax.cuh.
     bool modifies;    // Scores pass through more than a mask.
     int producer_registers, consumer_registers;
 

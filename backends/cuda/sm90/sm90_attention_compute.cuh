@@ -2,12 +2,12 @@
 // A computing warpgroup of the attention kernel: 64 rows of each tile, keys from the last tile to the first.
 #pragma once
 
-#include "sm90_attention_output.cuh"
 #include "sm90_attention_product.cuh"
 #include "sm90_attention_repeat.cuh"
-#include "sm90_attention_score.cuh"
 #include "sm90_attention_shared.cuh"
-#include "sm90_attention_softmax.cuh"
+#include "tensor_attention_output.cuh"
+#include "tensor_attention_score.cuh"
+#include "tensor_attention_softmax.cuh"
 
 namespace attile::sm90 {
 
@@ -44,7 +44,7 @@ class AttentionWarpgroup {
                 product_wait<0>();
                 keep_in_registers(o_);
                 release_v(2);
-                store_rows<Element, Config>(a_, *last, row_of(*last), o_, reference, total, rounding);
+                store_rows<Element, Config::kShape.columns, kKeys>(a_.p, *last, row_of(*last), o_, reference, total, rounding);
                 release_note(last);
                 begin_output();
                 finish_softmax(end_tile_ - 1);
@@ -324,7 +324,7 @@ class AttentionWarpgroup {
         release_v(1);
         float total[2];
         rows_.total(total);
-        store_rows<Element, Config>(a_, *note, row_of(*note), o_, rows_.reference, total, rows_.rounding);
+        store_rows<Element, Config::kShape.columns, kKeys>(a_.p, *note, row_of(*note), o_, rows_.reference, total, rows_.rounding);
         release_note(note);
     }
 

@@ -3,7 +3,7 @@
 // last to the first. Persistent blocks, one a multiprocessor, take tiles from a counter: one thread of the first warpgroup notes them, one
 // of another warp loads Q, K and V through the copy engine into rings of stages. The other warpgroups compute: S = Q K^T of the next key
 // tile is issued together with O += P V of the current one, and while the tensor cores work on the latter the softmax of the former is
-// computed in registers, where P stays (sm90_attention_softmax.cuh, sm90_attention_product.cuh).
+// computed in registers, where P stays (tensor_attention_softmax.cuh, sm90_attention_product.cuh).
 //
 // Shapes, shared memory, registers and rates stand in sm90_attention_shapes.h.
 #pragma once

@@ -2,24 +2,19 @@
 // Which attention problems the Hopper kernel takes, in which tile, cut how; and its launch.
 #pragma once
 
-#include "host/accelerator.h"
-#include "plan/attention_plan.h"
 #include "sm90_tensor_map.h"
+#include "tensor_attention_plan.h"
 
 namespace attile::sm90 {
 
 // A plan of the Hopper kernel in simt's terms, or the reason why it declines.
-struct AttentionChoice {
-    bool taken = false;
-    simt::Declined declined;
-    simt::AttentionPlan plan;
-    int64_t tiles = 0;
+struct Sm90AttentionChoice : tensor_core::AttentionChoice {
     int32_t grid = 0;
     int32_t page_rows = 0;  // Paged: keys that are copied at a time.
     bool has_counter = false;
 };
 
-AttentionChoice choose_attention(simt::Device &device, const attile_attention_problem &problem);
+Sm90AttentionChoice choose_attention(simt::Device &device, const attile_attention_problem &problem);
 
 int32_t attention_query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
                         simt::Declined &declined);

@@ -2,8 +2,8 @@
 // The attention kernel's shared memory: Q, rings of K and V, their barriers, and the notes about tiles.
 #pragma once
 
-#include "sm90_attention_tiles.cuh"
 #include "sm90_ptx.cuh"
+#include "tensor_attention_note.cuh"
 
 namespace attile::sm90 {
 

@@ -6,24 +6,11 @@
 // a share of the tile.
 #pragma once
 
-#include <type_traits>
-
 #include "sm90_gemm_arguments.h"
 #include "sm90_ptx.cuh"
 #include "tile/gemm_epilogue.h"
 
 namespace attile::sm90 {
-
-template <class Element>
-__device__ __forceinline__ uint32_t narrow_pair(float low, float high) {
-    uint32_t pair;
-    if constexpr (std::is_same_v<Element, simt::F16>) {
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    } else {
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    }
-    return pair;
-}
 
 template <class Config>
 class GemmStore {

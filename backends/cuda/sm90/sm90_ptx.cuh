@@ -7,19 +7,13 @@
 
 #include <cstdint>
 
+#include "tensor_ptx.cuh"
+
 namespace attile::sm90 {
 
-inline constexpr int kWarpThreads = 32;
+using namespace tensor_core;
+
 inline constexpr int kWarpgroupThreads = 128;
-
-__device__ __forceinline__ uint32_t shared_address(const void *pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
-
-// A value that all of the warp has alike, in a way that the compiler sees, too: loops and addresses that come of it live in the registers
-// of the warp, of which the tensor cores' descriptors are made.
-template <class T>
-__device__ __forceinline__ T warp_uniform(T value) {
-    return __shfl_sync(~0u, value, 0);
-}
 
 // Transaction barriers (mbarrier): a phase ends when as many threads as `count` have arrived and all bytes that were expected have come.
 __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t count) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that a vendor's backend adds to the SIMT ones because its chip has units that SIMT code cannot reach. The operations ask the
-// device's accelerator first and go on to SIMT where it declines, keeping its reason for the caller. simt/ knows no accelerator by name.
+// device's accelerators first, one after the other, and go on to SIMT where all decline, keeping the reason for the caller. simt/ knows no
+// accelerator by name.
 #pragma once
 
 #include "device.h"
@@ -17,6 +18,9 @@ struct Declined {
 class Accelerator {
   public:
     virtual ~Accelerator() = default;
+
+    // What its kernels are for, as in "not for <name>: <why it declined>".
+    virtual const char *name() const = 0;
 
     // Answers a query as the operation's own would and sets `taken`; or leaves `support` alone and fills `declined`. The answer may depend
     // on the addresses of data, a null pointer counting as aligned to 16 bytes, but never on what they point to.

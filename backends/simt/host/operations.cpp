@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of the operations. Each operation is three functions: query and run of its kernel family, and stage_*() (staged_problems.h),
-// which says where its operands are and how they may be cut. Everything else is common to all. Where the device has an accelerator that
-// knows the operation, it is asked before the kernel family; query and run go through the same function, so they cannot disagree.
+// which says where its operands are and how they may be cut. Everything else is common to all. Where the device has accelerators that
+// know the operation, they are asked before the kernel family; query and run go through the same function, so they cannot disagree.
 #include "simt_context.h"
 
 #include <algorithm>
@@ -38,41 +38,60 @@ bool has_unknown_address(const attile_operand &x) { return x.dtype != 0 && x.dat
     return has_unknown_address(p.q) || has_unknown_address(p.k) || has_unknown_address(p.v) || has_unknown_address(p.o);
 }
 
-// The support that both query and run go by, and whose it is.
+// What comes before a plan's text; whatever does not fit of the plan is worth less.
+[[maybe_unused]] void say_first(attile_support &support, const char *format, const char *name, const char *reason) {
+    char plan[sizeof support.text], first[sizeof support.text];
+    std::memcpy(plan, support.text, sizeof plan);
+    std::snprintf(first, sizeof first, format, name, reason);
+    std::snprintf(support.text, sizeof support.text, "%.180s; %.70s", first, plan);
+}
+
+// The support that both query and run go by, and whose it is: an accelerator's, or with null the kernel family's.
 template <class Problem, QueryFn<Problem> query>
-int32_t ask(Device &device, const Problem &problem, attile_support &support, bool &is_accelerated) {
-    is_accelerated = false;
+int32_t ask(Device &device, const Problem &problem, attile_support &support, Accelerator *&taker) {
+    taker = nullptr;
     if constexpr (kCanAccelerate<Problem>) {
-        if (Accelerator *const accelerator = device.accelerator()) {
-            Declined declined;
-            int32_t status = accelerator->query(device, problem, support, is_accelerated, declined);
+        Declined declined;  // By the one asked last that had a reason.
+        const char *decliner = nullptr;
+        int64_t workspace = 0;
+        attile_support other = {};
+        for (int i = 0; Accelerator *const accelerator = device.accelerator(i); ++i) {
+            other.struct_size = sizeof other;
+            Declined reason;
+            bool is_taken = false;
+            const int32_t status = accelerator->query(device, problem, taker != nullptr ? other : support, is_taken, reason);
             if (status != ATTILE_OK) return status;
-            if (is_accelerated && has_unknown_addresses(problem)) {
-                // Addresses less aligned than was assumed will take the other path: the workspace has to do for both.
-                attile_support other = {};
-                other.struct_size = sizeof other;
-                status = query(device, problem, other);
-                if (status != ATTILE_OK) return status;
-                support.workspace_bytes = std::max(support.workspace_bytes, other.workspace_bytes);
+            if (is_taken && taker == nullptr) {
+                taker = accelerator;
+                if (decliner != nullptr) say_first(support, "not for %s: %.140s", decliner, declined.text);
+                if (!has_unknown_addresses(problem)) return ATTILE_OK;
+            } else if (is_taken) {
+                workspace = std::max(workspace, other.workspace_bytes);
+            } else if (taker == nullptr && reason.text[0] != '\0') {
+                declined = reason;
+                decliner = accelerator->name();
             }
-            if (is_accelerated) return ATTILE_OK;
-            status = query(device, problem, support);
-            if (status == ATTILE_OK && support.level != ATTILE_SUPPORT_NONE && declined.text[0] != '\0') {
-                // Whatever does not fit of the plan is worth less than the reason.
-                char plan[sizeof support.text];
-                std::memcpy(plan, support.text, sizeof plan);
-                std::snprintf(support.text, sizeof support.text, "no tensor cores: %.159s; %.70s", declined.text, plan);
-            }
+        }
+        if (taker != nullptr) {
+            // Addresses less aligned than was assumed will take another path: the workspace has to do for all.
+            other = {};
+            other.struct_size = sizeof other;
+            const int32_t status = query(device, problem, other);
+            support.workspace_bytes = std::max({support.workspace_bytes, workspace, other.workspace_bytes});
             return status;
         }
+        const int32_t status = query(device, problem, support);
+        if (status == ATTILE_OK && support.level != ATTILE_SUPPORT_NONE && decliner != nullptr)
+            say_first(support, "no %s: %.150s", "tensor cores", declined.text);
+        return status;
     }
     return query(device, problem, support);
 }
 
 template <class Problem, RunFn<Problem> run>
-int32_t run_with(Device &device, const Problem &problem, Workspace &workspace, Stream stream, bool is_accelerated) {
+int32_t run_with(Device &device, const Problem &problem, Workspace &workspace, Stream stream, Accelerator *taker) {
     if constexpr (kCanAccelerate<Problem>) {
-        if (is_accelerated) return device.accelerator()->run(device, problem, workspace, stream);
+        if (taker != nullptr) return taker->run(device, problem, workspace, stream);
     }
     return run(device, problem, workspace, stream);
 }
@@ -82,17 +101,17 @@ template <class Problem, QueryFn<Problem> query, RunFn<Problem> run>
 int32_t run_on_device(Device &device, const Problem &problem, Stream stream, bool with_callers_workspace) {
     attile_support support = {};
     support.struct_size = sizeof support;
-    bool is_accelerated = false;
-    int32_t status = ask<Problem, query>(device, problem, support, is_accelerated);
+    Accelerator *taker = nullptr;
+    int32_t status = ask<Problem, query>(device, problem, support, taker);
     if (status != ATTILE_OK) return status;
     if (support.level == ATTILE_SUPPORT_NONE) return fail(support.status, "%s", support.text);
     if (with_callers_workspace && problem.launch.workspace != nullptr) {
         Workspace workspace(problem.launch.workspace, problem.launch.workspace_bytes);
-        return run_with<Problem, run>(device, problem, workspace, stream, is_accelerated);
+        return run_with<Problem, run>(device, problem, workspace, stream, taker);
     }
     if (support.workspace_bytes == 0) {
         Workspace workspace;
-        return run_with<Problem, run>(device, problem, workspace, stream, is_accelerated);
+        return run_with<Problem, run>(device, problem, workspace, stream, taker);
     }
     if (with_callers_workspace && (problem.launch.flags & ATTILE_FLAG_NO_ALLOC) != 0) {
         return fail(ATTILE_ERROR_WORKSPACE_TOO_SMALL, "workspace of %lld bytes needed, and NO_ALLOC is set",
@@ -102,7 +121,7 @@ int32_t run_on_device(Device &device, const Problem &problem, Stream stream, boo
     status = device.pool_alloc(support.workspace_bytes, stream, &memory);
     if (status != ATTILE_OK) return status;
     Workspace workspace(memory, support.workspace_bytes);
-    status = run_with<Problem, run>(device, problem, workspace, stream, is_accelerated);
+    status = run_with<Problem, run>(device, problem, workspace, stream, taker);
     const int32_t freed = device.pool_free(memory, stream);
     return status != ATTILE_OK ? status : freed;
 }
@@ -110,8 +129,8 @@ int32_t run_on_device(Device &device, const Problem &problem, Stream stream, boo
 template <class Problem, QueryFn<Problem> query>
 int32_t table_query(void *state, const Problem *problem, attile_support *support) {
     return on_device(state, [&](Context &context) {
-        bool is_accelerated = false;
-        return ask<Problem, query>(*context.device, *problem, *support, is_accelerated);
+        Accelerator *taker = nullptr;
+        return ask<Problem, query>(*context.device, *problem, *support, taker);
     });
 }
 

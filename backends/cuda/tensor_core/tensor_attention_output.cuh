@@ -2,25 +2,13 @@
 // O and the log-sum-exp of a warp's 16 rows, from registers to memory: rows of the caller's, or partial results of a split.
 #pragma once
 
-#include <type_traits>
-
-#include "sm90_attention_repair.cuh"
-#include "sm90_attention_softmax.cuh"
-#include "sm90_attention_tiles.cuh"
+#include "tensor_attention_repair.cuh"
+#include "tensor_attention_softmax.cuh"
+#include "tensor_attention_note.cuh"
+#include "tensor_ptx.cuh"
 #include "tile/attention_output.h"
 
-namespace attile::sm90 {
-
-// Two numbers narrowed to one register, the first in the low half.
-template <class Element>
-__device__ __forceinline__ uint32_t narrow_pair(float low, float high) {
-    uint32_t pair;
-    if constexpr (std::is_same_v<Element, simt::F16>)
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    else
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
+namespace attile::tensor_core {
 
 // One row's share of O in this thread: columns 8 j + 2 (lane % 4) and the next are o[4 j] and o[4 j + 1].
 template <class Element, int kColumns>
@@ -79,11 +67,9 @@ __device__ __forceinline__ bool has_faults(const float *o, float factor) {
 
 // Rows `row` and row + 8 of the packed head; total: their sums of probabilities, relative to `reference` (units of log2); rounding: what
 // the rounding of the largest of them adds.
-template <class Element, class Config>
-__device__ __forceinline__ void store_rows(const AttentionArguments &a, const AttentionTileNote &note, int row, const float *o,
+template <class Element, int kColumns, int kKeys>
+__device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const AttentionTileNote &note, int row, const float *o,
                                            const float (&reference)[2], const float (&total)[2], const float (&rounding)[2]) {
-    constexpr int kColumns = Config::kShape.columns;
-    const simt::AttentionParams &p = a.p;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         const int packed = row + 8 * r;
@@ -118,9 +104,9 @@ __device__ __forceinline__ void store_rows(const AttentionArguments &a, const At
             const int lane = __ffs(static_cast<int>(faulty)) - 1;
             faulty &= ~(0xfu << (lane & ~3));
             __syncwarp();  // What was stored above is stored before what is stored below.
-            repair_row<Config::kShape.keys>(a, note, __shfl_sync(~0u, packed, lane), __shfl_sync(~0u, result.lse, lane));
+            repair_row<kKeys>(p, note, __shfl_sync(~0u, packed, lane), __shfl_sync(~0u, result.lse, lane));
         }
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::tensor_core

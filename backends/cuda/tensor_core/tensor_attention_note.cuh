@@ -2,12 +2,12 @@
 // What a tile of rows is to be computed against: one thread works it out and leaves it in shared memory for the others.
 #pragma once
 
-#include "sm90_attention_arguments.h"
+#include "tensor_attention_task.h"
 #include "tile/attention_block.h"
 
-namespace attile::sm90 {
+namespace attile::tensor_core {
 
-inline constexpr int kMostWarpgroups = 3;
+inline constexpr int kNoteRows = 64, kMostNoteGroups = 3;  // Rows whose full tiles are noted together, and how many such groups there are.
 
 struct alignas(16) AttentionTileNote {
     int batch, head;      // The head is a pack of heads. batch < 0: there are no more tiles.
@@ -17,11 +17,12 @@ struct alignas(16) AttentionTileNote {
     int first_q, first_k;      // Packed sequences: where the entry starts in q and in k.
     int split;
     int read_first, read_end;  // Keys that any row of the entry sees. V's memory beyond may hold anything, NaN too.
-    int full_first[kMostWarpgroups], full_end[kMostWarpgroups];  // Key tiles of which every row of a warpgroup sees all keys.
+    int full_first[kMostNoteGroups], full_end[kMostNoteGroups];  // Key tiles of which every row of a group sees all keys.
 };
 
+// The note of tile number t.
 template <int kRows, int kKeys>
-__device__ __forceinline__ AttentionTileNote note_of(const AttentionArguments &a, int t) {
+__device__ __forceinline__ AttentionTileNote note_of(const AttentionTask &a, int t) {
     const simt::AttentionParams &p = a.p;
     const int blocks = static_cast<int>(p.row_blocks.divisor), splits = static_cast<int>(p.splits.divisor);
     AttentionTileNote note;
@@ -61,8 +62,8 @@ __device__ __forceinline__ AttentionTileNote note_of(const AttentionArguments &a
         note.end_tile = note.first_tile + 1;
     }
 #pragma unroll
-    for (int i = 0; i < kRows / 64; ++i) {
-        const simt::KeyRange first = range(note.first_row + 64 * i), last = range(note.first_row + 64 * i + 63);
+    for (int i = 0; i < kRows / kNoteRows; ++i) {
+        const simt::KeyRange first = range(note.first_row + kNoteRows * i), last = range(note.first_row + kNoteRows * i + kNoteRows - 1);
         note.full_first[i] = (last.low + kKeys - 1) / kKeys;
         note.full_end[i] = first.high / kKeys;
     }
@@ -71,4 +72,4 @@ __device__ __forceinline__ AttentionTileNote note_of(const AttentionArguments &a
     return note;
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::tensor_core

@@ -3,10 +3,10 @@
 // there. Each step goes over all of a thread's scores, so that many loads are on their way together.
 #pragma once
 
-#include "sm90_attention_tiles.cuh"
+#include "tensor_attention_note.cuh"
 #include "tile/attention_score.h"
 
-namespace attile::sm90 {
+namespace attile::tensor_core {
 
 // Scores of rows `row` and row + 8 of the packed head, keys first_key + 8 j + 0, 1: from products to units of log2, -inf where hidden. Keys
 // past the entry's and rows past its last are left to the mask.
@@ -69,4 +69,4 @@ __device__ __forceinline__ void modify_scores(const simt::AttentionParams &p, co
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::tensor_core

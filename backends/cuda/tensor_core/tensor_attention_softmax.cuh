@@ -10,12 +10,12 @@
 // with the same relative precision. A row sum past that tells that scores grew by more; the warp then computes its scores again and makes
 // an exact step. Such growth is foreseen from the spread of scores within the first whole tile: spread_is_wide() sends rows of that kind
 // to exact steps from the start, since they would pay for it over and over. Where V is so large that O overflows for it, the row is
-// repaired like any with an infinite V (sm90_attention_repair.cuh).
+// repaired like any with an infinite V (tensor_attention_repair.cuh).
 #pragma once
 
 #include "numeric.h"
 
-namespace attile::sm90 {
+namespace attile::tensor_core {
 
 template <class Element>
 struct SoftmaxRange {
@@ -29,15 +29,23 @@ struct SoftmaxRange<simt::F16> {
     static constexpr bool kCorrects = true;
 };
 
+// The same for kernels without registers to spare: the reference moves with every larger maximum, in f16 too, so that nothing is rounded
+// that would need correction.
+template <class Element>
+struct ExactSoftmaxRange {
+    static constexpr float kTop = SoftmaxRange<Element>::kTop, kSlack = kTop;
+    static constexpr bool kCorrects = false;
+};
+
 // A row that has seen no key. Finite, so that nothing is subtracted from itself to NaN; no score comes near it.
 inline constexpr float kNoReference = -3.0e38f;
 inline constexpr float kMostSum = 1.2676506e30f;  // 2^100
 inline constexpr float kWideSpread = 330;         // Largest score less smallest, units of log2, among a tile's keys.
 
-template <class Element, int kScores>
+template <class Element, int kScores, class Range_ = SoftmaxRange<Element>>
 class RowSoftmax {
   public:
-    using Range = SoftmaxRange<Element>;
+    using Range = Range_;
     float reference[2], sum[2], factor[2];
     bool moved;  // This step moved a reference: O is to be multiplied by factor.
 
@@ -54,26 +62,36 @@ class RowSoftmax {
 
     // c is scale * log2(e), positive. Without slack the largest probability is always 2^kTop.
     __device__ __forceinline__ void find_reference(const float (&s)[kScores], float c, bool has_slack) {
-        const float slack = has_slack ? Range::kSlack : Range::kTop;
         float top[2];
-        fold<true>(s, top);
-        const float level[2] = {top[0] * c, top[1] * c};
-        moved = __any_sync(~0u, level[0] - reference[0] > slack || level[1] - reference[1] > slack);
-        if (moved) {
+        largest(s, top);
+        moved = __any_sync(~0u, is_passed(top, c, has_slack));
+        if (moved) move_reference(top, c, has_slack);
+        note_top(top);
+    }
+    // The same in steps. A thread's view of whether a score passes a row's reference:
+    __device__ __forceinline__ bool is_passed(const float (&top)[2], float c, bool has_slack) const {
+        const float slack = slack_of(has_slack);
+        return top[0] * c - reference[0] > slack || top[1] * c - reference[1] > slack;
+    }
+    __device__ __forceinline__ void move_reference(const float (&top)[2], float c, bool has_slack) {
+        const float slack = slack_of(has_slack), level[2] = {top[0] * c, top[1] * c};
 #pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                const float next = level[r] - reference[r] > slack ? level[r] - Range::kTop : reference[r];
-                factor[r] = simt::exp2_fast(reference[r] - next);
-                reference[r] = next;
-                sum[r] *= factor[r];
-                if (Range::kCorrects) rounding[r] *= factor[r];
-            }
+        for (int r = 0; r < 2; ++r) {
+            const float next = level[r] - reference[r] > slack ? level[r] - Range::kTop : reference[r];
+            factor[r] = simt::exp2_fast(reference[r] - next);
+            reference[r] = next;
+            sum[r] *= factor[r];
+            if (Range::kCorrects) rounding[r] *= factor[r];
         }
+    }
+    __device__ __forceinline__ void note_top(const float (&top)[2]) {
         if (Range::kCorrects) {
             top_[0] = top[0];
             top_[1] = top[1];
         }
     }
+    // Of each whole row.
+    static __device__ __forceinline__ void largest(const float (&s)[kScores], float (&found)[2]) { fold<true>(s, found); }
 
     // s becomes the probabilities; `share` is this thread's part of the rows' sums over them.
     __device__ __forceinline__ void exponentials(float (&s)[kScores], float c, float (&share)[2]) const {
@@ -135,6 +153,8 @@ class RowSoftmax {
     float rounding[2];  // Of the largest probability.
 
   private:
+    static __device__ __forceinline__ float slack_of(bool has_slack) { return has_slack ? Range::kSlack : Range::kTop; }
+
     float top_[2];      // Of the latest exact step.
     float largest_[2];  // Score that an exact step met.
 
@@ -165,4 +185,4 @@ class RowSoftmax {
     }
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::tensor_core

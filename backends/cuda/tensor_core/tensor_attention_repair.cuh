@@ -4,17 +4,16 @@
 // memory that a row must not look at does not matter then. Slow, and only for rows that meet such a V.
 #pragma once
 
-#include "sm90_attention_tiles.cuh"
-#include "sm90_ptx.cuh"
+#include "tensor_attention_note.cuh"
+#include "tensor_ptx.cuh"
 #include "tile/attention_output.h"
 
-namespace attile::sm90 {
+namespace attile::tensor_core {
 
 // By a whole warp: row `packed` of the note's packed head, relative to its log-sum-exp, over the note's key tiles. No loop or branch around
 // a shuffle depends on what ptxas cannot see to be the same in all of the warp: it would give up uniform registers for the whole kernel.
 template <int kKeys>
-__device__ __forceinline__ void repair_row(const AttentionArguments &a, const AttentionTileNote &note, int packed, float lse) {
-    const simt::AttentionParams &p = a.p;
+__device__ __forceinline__ void repair_row(const simt::AttentionParams &p, const AttentionTileNote &note, int packed, float lse) {
     const int lane = simt::lane_index(), row = simt::query_row(p, packed), head = simt::query_head(p, note.head, packed);
     const int kv_head = static_cast<int>(simt::quotient(static_cast<uint32_t>(head), p.group));
     const simt::AttentionEntry entry(p, note.batch);
@@ -58,4 +57,4 @@ __device__ __forceinline__ void repair_row(const AttentionArguments &a, const At
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::tensor_core

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which operation goes to which file: each says what it takes, and why it declines the rest.
+#include "sm80_accelerator.h"
+
+#include "sm80_attention_plan.h"
+#include "sm80_attention_table.h"
+
+namespace attile::sm80 {
+
+const void *some_kernel() { return attention_bf16_cols64().kernel; }
+
+int32_t Sm80Accelerator::query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
+                               simt::Declined &declined) {
+    return attention_query(device, problem, support, taken, declined);
+}
+
+int32_t Sm80Accelerator::run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace,
+                             simt::Stream stream) {
+    return attention_run(device, problem, workspace, stream);
+}
+
+}  // namespace attile::sm80

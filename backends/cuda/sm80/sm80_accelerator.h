@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensor-core kernels for capability 8.0 and later behind simt's interface. Each operation has a file of its own that says which
+// problems it takes.
+#pragma once
+
+#include "host/accelerator.h"
+
+namespace attile::sm80 {
+
+// Any kernel of this folder: whether the build has code for a device is asked of it.
+const void *some_kernel();
+
+class Sm80Accelerator final : public simt::Accelerator {
+  public:
+    using Accelerator::query;
+    using Accelerator::run;
+
+    const char *name() const override { return "sm_80"; }
+    int32_t query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
+                  simt::Declined &declined) override;
+    int32_t run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace, simt::Stream stream) override;
+};
+
+}  // namespace attile::sm80

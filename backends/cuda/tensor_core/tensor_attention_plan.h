@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the plans of all attention kernels for tensor cores have in common: which problems they take, how rows and keys are cut into tiles,
+// and what is put together after the launch. What only one kind of kernel limits or needs is its own.
+#pragma once
+
+#include "host/accelerator.h"
+#include "plan/attention_plan.h"
+#include "simt_status.h"
+#include "tensor_attention_task.h"
+
+namespace attile::tensor_core {
+
+// A plan in simt's terms, or the reason why there is none.
+struct AttentionChoice {
+    bool taken = false;
+    simt::Declined declined;
+    simt::AttentionPlan plan;
+    int64_t tiles = 0;  // Row blocks times splits times (batch entry, pack of heads) pairs.
+};
+
+// A kernel, as the plan sees it.
+struct AttentionTile {
+    const char *name;
+    const void *kernel;
+    int32_t rows, keys, depth, threads;
+    int64_t shared;  // Dynamic shared memory of a block.
+};
+
+// A choice that declines, with the reason as one clause.
+AttentionChoice attention_declined(const char *format, ...) ATTILE_SIMT_PRINTF(1, 2);
+
+inline bool is_present(const attile_operand &x) { return x.dtype != 0; }
+// Do scores pass through more than a mask? Kernels of the plain kind take maxima before the scale, which must not turn them around.
+bool attention_modifies(const attile_attention_problem &problem);
+// Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
+AttentionChoice attention_examine(const attile_attention_problem &problem);
+
+// Cuts the problem for this kernel, of which the device runs blocks_per_unit blocks a multiprocessor. False: there are too many tiles.
+bool attention_cut(const attile_attention_problem &problem, const simt::DeviceProperties &device, const AttentionTile &tile,
+                   int32_t blocks_per_unit, AttentionChoice &choice);
+
+// The kernel's arguments, and the places of its splits' results in the workspace. l2_bytes: of K and V that tiles walked together may touch.
+int32_t attention_task(const attile_attention_problem &problem, const AttentionChoice &choice, int64_t l2_bytes, simt::Workspace &workspace,
+                       AttentionTask &task);
+
+}  // namespace attile::tensor_core

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instructions of compute capability 8.0 and later that CUDA C++ has no name for, or only in headers that are slow to compile: copies that
+// a thread does not wait for, fragments from shared memory, a warp's products. Addresses of shared memory are 32-bit, in the block's own
+// window. Toolkits from 11.8 on compile it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "numeric.h"
+
+namespace attile::tensor_core {
+
+inline constexpr int kWarpThreads = 32;
+
+__device__ __forceinline__ uint32_t shared_address(const void *pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
+
+// A value that all of the warp has alike, in a way that the compiler sees, too: loops and addresses that come of it live in the registers
+// of the warp, of which the tensor cores' descriptors are made.
+template <class T>
+__device__ __forceinline__ T warp_uniform(T value) {
+    return __shfl_sync(~0u, value, 0);
+}
+
+// Two numbers narrowed to one register, the first in the low half.
+template <class Element>
+__device__ __forceinline__ uint32_t narrow_pair(float low, float high) {
+    uint32_t pair;
+    if constexpr (std::is_same_v<Element, simt::F16>)
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    else
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+// 16 bytes to shared memory, of which only `bytes` are read and the rest become zero. Both addresses are multiples of 16; with no bytes
+// `from` may be anything.
+__device__ __forceinline__ void copy_async(uint32_t to, const void *from, int bytes) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes)
+                 : "memory");
+}
+__device__ __forceinline__ void copy_async(uint32_t to, const void *from) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(__cvta_generic_to_global(from)) : "memory");
+}
+__device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Until at most kPending of this thread's groups of copies are under way.
+template <int kPending>
+__device__ __forceinline__ void copy_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// Four 8x8 matrices of 16-bit elements from shared memory; lane 8 i + j gives the address of row j of matrix i. A lane gets elements
+// 2 (lane % 4) and the next of row lane / 4 of each; turned: of each one's transpose.
+__device__ __forceinline__ void load_matrices(uint32_t (&to)[4], uint32_t from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(from)
+                 : "memory");
+}
+__device__ __forceinline__ void load_matrices_turned(uint32_t (&to)[4], uint32_t from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+// sums += a b, 16 rows by 8 columns by 16 of depth. sums[0] and [1] are columns 2 (lane % 4) and the next of row lane / 4, [2] and [3] of
+// the row eight below; a holds for the same rows, alternating, depths 2 (lane % 4) and the next, then those eight further; b0 and b1 hold
+// depths likewise for column lane / 4.
+template <class Element>
+__device__ __forceinline__ void multiply(float *sums, const uint32_t *a, uint32_t b0, uint32_t b1) {
+    if constexpr (std::is_same_v<Element, simt::F16>)
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+}  // namespace attile::tensor_core
