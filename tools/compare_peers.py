@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
-usage: compare_peers.py [--groups gemm,attention,attention16,decode,decode16,memory] [--json FILE] [--rounds N] [--burst N]
+usage: compare_peers.py [--groups gemm,attention,attention16,flash16,decode,decode16,memory] [--json FILE] [--rounds N] [--burst N]
                         [--quick]
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
@@ -192,8 +192,8 @@ def attention(bench, quick):
     features(bench)
 
 
-def attention16(bench, quick):
-    """bf16 and f16 attention beside cuDNN's, through PyTorch. Scores xN: q is that many times as large, so scores lie far apart."""
+def attention16(bench, quick, group="attention16", who="cudnn", backend=SDPBackend.CUDNN_ATTENTION):
+    """bf16 and f16 attention beside cuDNN's, through PyTorch, or another peer's. Scores xN: q is that many times as large, so scores lie far apart."""
     shapes = [(2, 16, 8192, 128), (1, 16, 16384, 128), (8, 16, 2048, 128), (2, 16, 8192, 64), (8, 16, 2048, 64), (1, 8, 8192, 256)]
     cases = [(torch.bfloat16, *shape, 1) for shape in shapes] + [(torch.bfloat16, *shapes[0], 400)]
     if not quick:
@@ -202,7 +202,12 @@ def attention16(bench, quick):
         q, k, v = (normal(batch, heads, length, dim, dtype=dtype) for _ in range(3))
         for causal in (False, True):
             name = f"{'f16' if dtype == torch.float16 else 'bf16'} B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else "") + (f" scores x{spread}" if spread != 1 else "")
-            race_attention(bench, "attention16", name, q * spread, k, v, causal, "cudnn", SDPBackend.CUDNN_ATTENTION)
+            race_attention(bench, group, name, q * spread, k, v, causal, who, backend)
+
+
+def flash16(bench, quick):
+    """The same beside FlashAttention-2, the peer of kernels for compute capability 8.0 (ATTILE_CUDA_TENSOR_CORES=80)."""
+    attention16(bench, quick, "flash16", "flash2", SDPBackend.FLASH_ATTENTION)
 
 
 def features(bench):
@@ -250,7 +255,7 @@ def memory(bench, quick):
 
 
 def main():
-    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "decode": decode, "decode16": decode16, "memory": memory}
+    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "flash16": flash16, "decode": decode, "decode16": decode16, "memory": memory}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--groups", default=",".join(groups))
     parser.add_argument("--json")

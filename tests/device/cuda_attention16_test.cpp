@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // f16 and bf16 attention on the device against double precision on the host: lengths at and around the edges of tiles, scores far apart,
-// one huge key among the last to be looked at, NaN wherever nobody may look. Where the build has kernels for the device's tensor cores, they
-// must be the ones that ran. Outputs start as NaN.
+// one huge key among the last to be looked at, NaN wherever nobody may look. Where the build has kernels for the device's tensor cores,
+// they must be the ones that ran. Outputs start as NaN.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -72,8 +72,9 @@ struct Strides {
     }
 };
 
-class CudaAttention16 : public TensorCoreTest {
+class CudaAttention16 : public TensorCoreTest, public testing::WithParamInterface<const char *> {
   protected:
+    void SetUp() override { open(GetParam()); }
     void check(const Problem16 &p, unsigned seed);
 };
 

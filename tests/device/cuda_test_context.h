@@ -42,22 +42,22 @@ class CudaTest : public testing::Test {
     attile_context *context = nullptr;
 };
 
-// Runs once for the best tensor-core kernels that there are (parameter: nothing), and once for others, as ATTILE_CUDA_TENSOR_CORES names
-// them. A variable that is set already wins: the tests then run for what it says alone.
-class TensorCoreTest : public CudaTest, public testing::WithParamInterface<const char *> {
+// A context with certain kernels for tensor cores. Tests run with the best that there are (nothing), and again with others, as
+// ATTILE_CUDA_TENSOR_CORES names them; where that variable is set, for what it says alone.
+class TensorCoreTest : public CudaTest {
   protected:
-    void SetUp() override {
-        const std::string parameter = GetParam();
+    void SetUp() override {}
+    void open(const std::string &kernels) {
         const char *const set = std::getenv(kVariable);
-        if (set != nullptr && !parameter.empty()) GTEST_SKIP() << kVariable << " is set";
-        if (!parameter.empty()) setenv(kVariable, parameter.c_str(), 1);
+        if (set != nullptr && !kernels.empty()) GTEST_SKIP() << kVariable << " is set";
+        if (!kernels.empty()) setenv(kVariable, kernels.c_str(), 1);
         CudaTest::SetUp();
-        if (!parameter.empty()) unsetenv(kVariable);
+        if (!kernels.empty()) unsetenv(kVariable);
         if (context == nullptr) return;
         attile_context_info info;
         attile_context_info_init(&info, sizeof info);
         ASSERT_EQ(attile_context_get_info(context, &info), ATTILE_OK) << last_error();
-        const std::string arch = info.arch, wanted = set != nullptr ? set : parameter;
+        const std::string arch = info.arch, wanted = set != nullptr ? set : kernels;
         const int capability = arch.compare(0, 3, "sm_") == 0 ? std::atoi(arch.c_str() + 3) : 0;
         if (wanted == "0") return;
 #if defined(ATTILE_CUDA_HAS_SM80)
@@ -66,7 +66,7 @@ class TensorCoreTest : public CudaTest, public testing::WithParamInterface<const
 #if defined(ATTILE_CUDA_HAS_SM90)
         if (capability == 90 && wanted != "80") generation = "sm90";
 #endif
-        if (parameter == "80" && (capability != 90 || generation.empty())) GTEST_SKIP() << "no other kernels for " << arch;
+        if (kernels == "80" && (capability != 90 || generation.empty())) GTEST_SKIP() << "no other kernels for " << arch;
     }
     // The part of a kernel's name that says which tensor cores it is for; empty where it is for none.
     std::string generation;
@@ -74,8 +74,8 @@ class TensorCoreTest : public CudaTest, public testing::WithParamInterface<const
   private:
     static constexpr const char *kVariable = "ATTILE_CUDA_TENSOR_CORES";
 };
-inline std::string tensor_core_name(const testing::TestParamInfo<const char *> &info) {
-    return info.param[0] == '\0' ? "best" : "sm_" + std::string(info.param);
+inline std::string tensor_core_name(const testing::TestParamInfo<const char *> &kernels) {
+    return kernels.param[0] == '\0' ? "best" : "sm_" + std::string(kernels.param);
 }
 
 // Memory of a kind, given back at the end of the scope.

@@ -4,10 +4,20 @@
 
 #include "sm80_attention_plan.h"
 #include "sm80_attention_table.h"
+#include "sm80_gemm.h"
 
 namespace attile::sm80 {
 
 const void *some_kernel() { return attention_bf16_cols64().kernel; }
+
+int32_t Sm80Accelerator::query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
+                               simt::Declined &declined) {
+    return gemm_query(device, problem, support, taken, declined);
+}
+
+int32_t Sm80Accelerator::run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) {
+    return gemm_run(device, problem, workspace, stream);
+}
 
 int32_t Sm80Accelerator::query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
                                simt::Declined &declined) {

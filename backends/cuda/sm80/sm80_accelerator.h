@@ -12,10 +12,10 @@ const void *some_kernel();
 
 class Sm80Accelerator final : public simt::Accelerator {
   public:
-    using Accelerator::query;
-    using Accelerator::run;
-
     const char *name() const override { return "sm_80"; }
+    int32_t query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
+                  simt::Declined &declined) override;
+    int32_t run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) override;
     int32_t query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
                   simt::Declined &declined) override;
     int32_t run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace, simt::Stream stream) override;

@@ -10,8 +10,8 @@ AttentionKernel attention_bf16_cols128() {
 }
 
 AttentionKernel attention_bf16_cols128_modified() {
-    return {"attention_bf16_sm80_cols128_modified", reinterpret_cast<const void *>(&attention_forward<simt::BF16, AttentionCols128Modified>),
-            &AttentionCols128Modified::kShape};
+    return {"attention_bf16_sm80_cols128_modified",
+            reinterpret_cast<const void *>(&attention_forward<simt::BF16, AttentionCols128Modified>), &AttentionCols128Modified::kShape};
 }
 
 }  // namespace attile::sm80

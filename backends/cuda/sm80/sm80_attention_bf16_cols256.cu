@@ -10,8 +10,8 @@ AttentionKernel attention_bf16_cols256() {
 }
 
 AttentionKernel attention_bf16_cols256_modified() {
-    return {"attention_bf16_sm80_cols256_modified", reinterpret_cast<const void *>(&attention_forward<simt::BF16, AttentionCols256Modified>),
-            &AttentionCols256Modified::kShape};
+    return {"attention_bf16_sm80_cols256_modified",
+            reinterpret_cast<const void *>(&attention_forward<simt::BF16, AttentionCols256Modified>), &AttentionCols256Modified::kShape};
 }
 
 }  // namespace attile::sm80

@@ -43,9 +43,7 @@ class AttentionWarp {
     using Softmax = RowSoftmax<Element, kKeys / 2, ExactSoftmaxRange<Element>>;
 
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
-    static __device__ __forceinline__ int warp_row() {
-        return static_cast<int>(threadIdx.x) / kWarpThreads * Config::kShape.warp_rows();
-    }
+    static __device__ __forceinline__ int warp_row() { return static_cast<int>(threadIdx.x) / kWarpThreads * Config::kShape.warp_rows(); }
     // The thread has this row and the one eight below.
     __device__ __forceinline__ int row_of(int row_tile) const { return note_.first_row + warp_row() + 16 * row_tile + lane() / 4; }
     __device__ __forceinline__ simt::KeyRange range(int row) const {
@@ -162,8 +160,7 @@ class AttentionWarp {
     __device__ __forceinline__ void softmax(int tile) {
         if constexpr (kModifies) {
 #pragma unroll
-            for (int t = 0; t < kRowTiles; ++t)
-                modify_scores<Element>(a_.p, note_, row_of(t), tile * kKeys + (lane() & 3) * 2, s_[t]);
+            for (int t = 0; t < kRowTiles; ++t) modify_scores<Element>(a_.p, note_, row_of(t), tile * kKeys + (lane() & 3) * 2, s_[t]);
         }
         if (tile < full_first_ || tile >= full_end_) mask(tile);
         const float c = factor();

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Q, K and V on their way to shared memory, 16 bytes a thread and copy, straight from global memory without a stop in registers. A row of
-// shared memory is a row of the operand; its 16-byte chunks are exchanged by the row's number, so that eight rows of one chunk, which is
-// what a fragment is made of, lie in different banks. What lies outside an operand, and keys that nobody may read, become zeros.
+// Q, K and V on their way to shared memory. What lies outside an operand, and keys that nobody may read, become zeros.
 #pragma once
 
 #include "tensor_attention_note.cuh"
-#include "tensor_ptx.cuh"
+#include "tensor_shared_rows.cuh"
 
 namespace attile::sm80 {
 
@@ -15,47 +13,6 @@ using namespace tensor_core;
 struct AttentionSources {
     const char *k, *v;  // Of the entry and head, key 0; paged: of the head, page 0.
 };
-
-// Rows of kColumns elements in shared memory.
-template <int kColumns>
-struct SharedRows {
-    static_assert(kColumns % 64 == 0, "whole groups of eight chunks");
-    static constexpr int kBytes = kColumns * 2, kChunks = kColumns / 8;
-    static __device__ __forceinline__ uint32_t at(int row, int chunk) {
-        return static_cast<uint32_t>(row * kBytes + ((chunk ^ (row & 7)) << 4));
-    }
-    // From a chunk of an even number that is a multiple of eight to the one `chunks` (a constant) further on.
-    static __device__ __forceinline__ uint32_t step(uint32_t from, int chunks) {
-        return (from ^ static_cast<uint32_t>((chunks & 7) << 4)) + static_cast<uint32_t>((chunks >> 3) << 7);
-    }
-};
-
-// Bytes of a chunk that the operand has.
-__device__ __forceinline__ int chunk_bytes(int columns, int chunk) { return min(max((columns - 8 * chunk) * 2, 0), 16); }
-
-// kRows rows from `from` on, each `stride` bytes after the one before; of them those within [first, end) are read.
-template <int kColumns, int kRows, int kThreads>
-__device__ __forceinline__ void load_rows(uint32_t to, const char *from, int64_t stride, int columns, int first, int end) {
-    using Rows = SharedRows<kColumns>;
-    constexpr int kAtOnce = kThreads / Rows::kChunks;
-    static_assert(kThreads % Rows::kChunks == 0 && kRows % kAtOnce == 0, "whole rounds");
-    const int chunk = static_cast<int>(threadIdx.x) % Rows::kChunks, row = static_cast<int>(threadIdx.x) / Rows::kChunks;
-    const char *source = from + row * stride + 16 * chunk;
-    if (first <= 0 && end >= kRows && columns == kColumns) {
-#pragma unroll
-        for (int i = 0; i < kRows; i += kAtOnce) {
-            copy_async(to + Rows::at(row + i, chunk), source);
-            source += kAtOnce * stride;
-        }
-        return;
-    }
-    const int bytes = chunk_bytes(columns, chunk);
-#pragma unroll
-    for (int i = 0; i < kRows; i += kAtOnce) {
-        copy_async(to + Rows::at(row + i, chunk), source, row + i >= first && row + i < end ? bytes : 0);
-        source += kAtOnce * stride;
-    }
-}
 
 // A tile of K or V.
 template <class Config, int kColumns, bool kIsK>
@@ -76,7 +33,8 @@ __device__ __forceinline__ void load_keys(const simt::AttentionParams &p, const 
             const int at = key + row + i;
             const bool is_read = at >= note.read_first && at < note.read_end;
             const uint32_t run = simt::quotient(static_cast<uint32_t>(at), p.page_size);
-            const int64_t page = is_read ? table[run * p.block_table_stride[1]] : -1, slot = at - static_cast<int>(run * p.page_size.divisor);
+            const int64_t page = is_read ? table[run * p.block_table_stride[1]] : -1,
+                          slot = at - static_cast<int>(run * p.page_size.divisor);
             const bool is_there = page >= 0 && page < p.pages;
             copy_async(to + Rows::at(row + i, chunk), from + (is_there ? page * x.stride[0] + slot * x.stride[2] : 0) * 2 + 16 * chunk,
                        is_there ? bytes : 0);
@@ -84,7 +42,7 @@ __device__ __forceinline__ void load_keys(const simt::AttentionParams &p, const 
         return;
     }
     const int64_t stride = x.stride[2] * 2;
-    load_rows<kColumns, kKeys, kThreads>(to, from + key * stride, stride, columns, note.read_first - key, note.read_end - key);
+    load_rows<kColumns, kKeys, kThreads, true>(to, from + key * stride, stride, columns, note.read_first - key, note.read_end - key);
 }
 
 // The block's rows of Q: rows of a packed head are (query row, head of the pack), the heads innermost.
@@ -94,7 +52,8 @@ __device__ __forceinline__ void load_queries(const simt::AttentionParams &p, con
     constexpr int kAtOnce = Config::kShape.threads() / Rows::kChunks;
     const int chunk = static_cast<int>(threadIdx.x) % Rows::kChunks, first = static_cast<int>(threadIdx.x) / Rows::kChunks;
     const int bytes = chunk_bytes(p.head_dim, chunk);
-    const char *const from = static_cast<const char *>(p.q.data) + (note.batch * p.q.stride[0] + note.first_q * p.q.stride[2]) * 2 + 16 * chunk;
+    const char *const from =
+        static_cast<const char *>(p.q.data) + (note.batch * p.q.stride[0] + note.first_q * p.q.stride[2]) * 2 + 16 * chunk;
 #pragma unroll 4
     for (int i = first; i < Config::kShape.rows(); i += kAtOnce) {
         const int packed = min(note.first_row + i, note.rows - 1);

@@ -22,27 +22,11 @@ static_assert(std::size(kKernelsBF16) == std::size(kModifiedBF16) && std::size(k
               std::size(kKernelsBF16) == std::size(kKernelsF16));
 
 AttentionChoice choose_attention(simt::Device &device, const attile_attention_problem &p) {
-    AttentionChoice choice = attention_examine(p);
+    const AttentionChoice choice = attention_examine(p);
     if (!choice.taken) return choice;
     const bool modifies = attention_modifies(p), is_f16 = p.q.dtype == ATTILE_F16;
     const KernelFn *const kernels = modifies ? (is_f16 ? kModifiedF16 : kModifiedBF16) : is_f16 ? kKernelsF16 : kKernelsBF16;
-    AttentionKernel kernel;
-    for (std::size_t i = 0; i < std::size(kKernelsBF16) && kernel.kernel == nullptr; ++i) {
-        const AttentionKernel found = kernels[i]();
-        if (found.shape->depth >= p.head_dim && found.shape->columns >= p.head_dim_v) kernel = found;
-    }
-    if (kernel.kernel == nullptr)
-        return attention_declined("head_dim %lld or head_dim_v %lld is above 256", static_cast<long long>(p.head_dim),
-                                  static_cast<long long>(p.head_dim_v));
-    const AttentionShape &shape = *kernel.shape;
-    const AttentionTile tile = {kernel.name, kernel.kernel,   shape.rows(),        shape.keys,
-                                shape.depth, shape.threads(), shape.shared_bytes()};
-    int32_t blocks_per_unit = 0;
-    if (device.occupancy(tile.kernel, tile.threads, static_cast<std::size_t>(tile.shared), &blocks_per_unit) != ATTILE_OK ||
-        blocks_per_unit < 1)
-        return attention_declined("the device does not take the kernel's %lld bytes of shared memory", static_cast<long long>(tile.shared));
-    if (!attention_cut(p, device.properties(), tile, blocks_per_unit, choice)) return {};
-    return choice;
+    return attention_cut(device, p, narrowest_tile(kernels, std::size(kKernelsBF16), p));
 }
 
 }  // namespace

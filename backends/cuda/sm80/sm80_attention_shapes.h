@@ -1,5 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tiles that the sm_80 attention kernel exists in. Shared memory of a block is at most 99 KB, what capability 8.6 and 8.9 have.
+//
+//   shape             rows x keys  shared memory: notes + Q + K and V        registers, compiled for 8.0; 9.0 (CUDA 13.0)
+//   Cols64            128 x 128    0.25 + 16 + 3 x 16     = 64.25 KB         255; 254
+//   Cols64Modified    128 x  64    0.25 + 16 + 4 x  8     = 48.25 KB         214; 232
+//   Cols128           128 x  64    0.25 + 32 + 2 x 16     = 64.25 KB         254; 255
+//   Cols128Modified   128 x  32    0.25 + 32 + 4 x  8     = 64.25 KB         235; 254
+//   Cols256            64 x  64    0.25 + 32 + 2 x 32     = 96.25 KB         250; 254
+//   Cols256Modified    64 x  32    0.25 + 32 + 4 x 16     = 96.25 KB         240; 244
+//
+// No spills; CUDA 11.8 spills 96 bytes of Cols128 and 4 of Cols64, none of them between products. By registers a multiprocessor holds two
+// blocks.
+//
+// 32 rows a warp where O leaves the registers for it: K's and V's fragments, loaded once for both halves, are what shared memory is busiest
+// with. 16 rows a warp and 8 warps made 283 TFLOP/s at d = 128 where 32 rows make 389, 255 instead of 323 at d = 64.
+// Rates: docs/performance.md; to measure again, ATTILE_CUDA_TENSOR_CORES=80 tools/compare_peers.py --groups flash16.
+//
+// Ideas that lost, on an H200: more places for K and V (d = 128: 376 with three instead of two, 378 with four); 256 rows and 8 warps
+// a block (351); three blocks of 64 keys a multiprocessor at d = 64 (269; 64 keys and two blocks 281, 96 keys 304, 128 keys 323). By the
+// code alone, not measured side by side: addresses and the warp's key range kept in shared memory or computed anew for each tile, which put
+// some 250 clocks before the products of each.
 #pragma once
 
 namespace attile::sm80 {

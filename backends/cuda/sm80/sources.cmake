@@ -6,10 +6,13 @@ set(ATTILE_SM80_KERNEL_SOURCES
   sm80_attention_f16_cols64.cu
   sm80_attention_f16_cols128.cu
   sm80_attention_f16_cols256.cu
+  sm80_gemm_bf16.cu
+  sm80_gemm_f16.cu
 )
 set(ATTILE_SM80_HOST_SOURCES
   sm80_accelerator.cpp
   sm80_attention_plan.cpp
+  sm80_gemm.cpp
 )
 
 # attile_sm80_sources(<kernels> <hosts>): absolute paths of the two lists.

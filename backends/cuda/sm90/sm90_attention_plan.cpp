@@ -53,31 +53,17 @@ Sm90AttentionChoice choose_attention(simt::Device &device, const attile_attentio
     if (paged && p.pages > 1 && (p.k.stride[0] == 0 || p.v.stride[0] == 0))
         return decline(attention_declined("K or V is broadcast along its pages"));
     const KernelFn *const kernels = modifies ? (is_f16 ? kModifiedF16 : kModifiedBF16) : is_f16 ? kKernelsF16 : kKernelsBF16;
-    AttentionKernel kernel;
-    for (std::size_t i = 0; i < std::size(kKernelsBF16) && kernel.kernel == nullptr; ++i) {
-        const AttentionKernel found = kernels[i]();
-        if (found.shape->depth >= p.head_dim && found.shape->columns >= p.head_dim_v) kernel = found;
-    }
-    if (kernel.kernel == nullptr)
-        return decline(attention_declined("head_dim %lld or head_dim_v %lld is above 256", static_cast<long long>(p.head_dim),
-                                          static_cast<long long>(p.head_dim_v)));
-    const AttentionShape &shape = *kernel.shape;
-    if (paged) {
-        choice.page_rows = static_cast<int32_t>(std::gcd(p.page_size, int64_t{shape.keys}));
+    const AttentionTile tile = narrowest_tile(kernels, std::size(kKernelsBF16), p);
+    if (paged && tile.kernel != nullptr) {
+        choice.page_rows = static_cast<int32_t>(std::gcd(p.page_size, int64_t{tile.keys}));
         // Rows of the swizzle come in groups of eight.
         if (choice.page_rows % 8 != 0)
             return decline(attention_declined("page_size is %lld, no multiple of 8", static_cast<long long>(p.page_size)));
     }
-    const AttentionTile tile = {kernel.name, kernel.kernel,   shape.rows(),        shape.keys,
-                                shape.depth, shape.threads(), shape.shared_bytes()};
-    int32_t blocks_per_unit = 0;
-    if (device.occupancy(tile.kernel, tile.threads, static_cast<std::size_t>(tile.shared), &blocks_per_unit) != ATTILE_OK ||
-        blocks_per_unit < 1)
-        return decline(
-            attention_declined("the device does not take the kernel's %lld bytes of shared memory", static_cast<long long>(tile.shared)));
-    if (!attention_cut(p, device.properties(), tile, blocks_per_unit, choice)) return {};
-    choice.grid = static_cast<int32_t>(
-        std::min<int64_t>(choice.tiles, static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * blocks_per_unit));
+    static_cast<AttentionChoice &>(choice) = attention_cut(device, p, tile);
+    if (!choice.taken) return choice;
+    choice.grid = static_cast<int32_t>(std::min<int64_t>(
+        choice.tiles, static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * choice.plan.blocks_per_unit));
     choice.has_counter = choice.tiles > choice.grid;
     if (choice.has_counter) choice.plan.workspace += simt::workspace_piece(sizeof(int32_t));
     return choice;

@@ -7,7 +7,6 @@
 #include "cuda_device.h"
 #include "plan/gemm_plan.h"
 #include "simt_status.h"
-#include "sm90_gemm_pack.h"
 #include "sm90_gemm_plan.h"
 
 namespace attile::sm90 {
@@ -20,15 +19,10 @@ constexpr double kClockFlops = 4096;    // Of a multiprocessor: four tensor core
 
 bool is_half(int32_t dtype) { return dtype == ATTILE_F16 || dtype == ATTILE_BF16; }
 
-GemmPanel panel_of(const GemmPlan &plan, bool is_a) {
-    const simt::GemmParams &p = plan.params;
-    return gemm_panel(is_a ? p.a : p.b, is_a ? p.m : p.n, p.k, plan.batches / p.batch_y, p.batch_y, is_a ? plan.pack_a : plan.pack_b);
-}
-
 // The kernel, and the contiguity of the operands along the tiles' rows and columns.
 const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     const bool turned = plan.choice.transposed;
-    const bool first = panel_of(plan, !turned).outer_first, second = panel_of(plan, turned).outer_first;
+    const bool first = plan.panel(!turned).outer_first, second = plan.panel(turned).outer_first;
     *outer_b = second;
     return (dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(plan.choice.tile, first ? 1 : 0, second ? 1 : 0);
 }
@@ -47,46 +41,6 @@ int32_t make_map(const TensorMaps &maps, const void *data, int32_t dtype, const 
         shape.box[i] = box[i];
     }
     return maps.make(data, dtype, shape, map);
-}
-
-PackMatrix pack_matrix(const GemmPlan &plan, bool is_a, void *to) {
-    const simt::GemmInput &input = is_a ? plan.params.a : plan.params.b;
-    const GemmPanel panel = panel_of(plan, is_a);
-    PackMatrix m = {};
-    m.from = static_cast<const uint16_t *>(input.data);
-    m.to = static_cast<uint16_t *>(to);
-    m.batch_x = input.batch_x;
-    m.batch_y = input.batch_y;
-    m.row = panel.outer_first ? input.depth : input.outer;
-    m.col = panel.outer_first ? input.outer : input.depth;
-    m.to_row = panel.row;
-    m.rows = panel.outer_first ? panel.depth : panel.outer;
-    m.cols = panel.outer_first ? panel.outer : panel.depth;
-    m.count_y = panel.count_y;
-    m.across = (m.to_row + kPackPiece - 1) / kPackPiece;
-    m.pieces = m.across * m.rows * panel.count_x * panel.count_y;
-    return m;
-}
-
-// Copies what the copy engine cannot reach, and says where the operands are from then on.
-int32_t pack(simt::Device &device, const GemmPlan &plan, simt::Workspace &workspace, simt::Stream stream, const void **a, const void **b) {
-    PackArguments arguments = {};
-    const auto place = [&](bool is_a, PackMatrix *matrix, const void **data) {
-        void *const to = workspace.take<char>(gemm_panel_bytes(panel_of(plan, is_a)));
-        if (to == nullptr) return false;
-        *matrix = pack_matrix(plan, is_a, to);
-        *data = to;
-        return true;
-    };
-    if ((plan.pack_a && !place(true, &arguments.a, a)) || (plan.pack_b && !place(false, &arguments.b, b))) {
-        return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: the workspace is smaller than the query asked for");
-    }
-    const int64_t pieces = arguments.a.pieces + arguments.b.pieces;
-    const int64_t most = int64_t{32} * std::max(1, device.properties().compute_units);
-    const int64_t blocks = std::min(most, (pieces * 32 + kPackThreads - 1) / kPackThreads);
-    void *pointers[] = {&arguments, nullptr};
-    return device.launch(pack_kernel(), simt::Dim3{static_cast<uint32_t>(blocks), 1, 1}, simt::Dim3{kPackThreads, 1, 1}, 0, pointers,
-                         stream);
 }
 
 void describe(const GemmPlan &plan, int32_t dtype, const simt::DeviceProperties &properties, attile_support &support) {
@@ -157,13 +111,13 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
     const GemmChoice &choice = plan.choice;
     const void *a = p.a.data, *b = p.b.data;
     int32_t status = ATTILE_OK;
-    if (plan.pack_a || plan.pack_b) status = pack(device, plan, workspace, stream, &a, &b);
+    if (plan.pack_a || plan.pack_b) status = gemm_pack(device, plan, workspace, stream, &a, &b);
     if (status != ATTILE_OK) return status;
 
     GemmArguments g = {};
     const bool turned = choice.transposed;
     const GemmTileShape tile = kGemmTileShapes[choice.tile];
-    const GemmPanel first = panel_of(plan, !turned), second = panel_of(plan, turned);
+    const GemmPanel first = plan.panel(!turned), second = plan.panel(turned);
     status = make_map(maps, turned ? b : a, dtype, first, kGemmPiece, &g.map_a);
     if (status == ATTILE_OK) status = make_map(maps, turned ? a : b, dtype, second, std::min(kGemmPiece, tile.columns), &g.map_b);
     if (status == ATTILE_OK && plan.plain && plan.wide) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <utility>
 
 #include "sm90_tensor_map.h"
 #include "workspace.h"
@@ -12,14 +11,12 @@
 namespace attile::sm90 {
 namespace {
 
-using simt::GemmInput;
 using simt::GemmOutput;
 using simt::GemmParams;
 
 constexpr int64_t kElementBytes = 2;
-constexpr int64_t kPackRow = 8;                    // Elements that packed rows are a multiple of: 16 bytes.
-constexpr int64_t kMostExtent = 0x7fffffff - 512;  // Coordinates of the copy engine are 32-bit.
-constexpr int64_t kInvariantRows = 256;            // The row count that a batch-invariant plan is made for, whatever it is.
+constexpr int64_t kPackRow = 8;          // Elements that packed rows are a multiple of: 16 bytes.
+constexpr int64_t kInvariantRows = 256;  // The row count that a batch-invariant plan is made for, whatever it is.
 
 // The model. Clocks are a multiprocessor's.
 constexpr double kLaunchSeconds = 2.5e-6;
@@ -39,21 +36,6 @@ constexpr int kSplits[] = {1, 2, 3, 4, 8};
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int storage_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
 bool is_aligned(const void *data, int64_t bytes) { return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) == 0; }
-
-bool strides_reachable(const GemmPanel &panel) {
-    const int64_t stride[3] = {panel.outer_first ? (panel.depth > 1 ? panel.row : kPackRow) : (panel.outer > 1 ? panel.row : kPackRow),
-                               panel.count_y > 1 ? panel.batch_y : kPackRow, panel.count_x > 1 ? panel.batch_x : kPackRow};
-    // An axis that stands still is one of extent 1 to the copy engine; rows that do are packed.
-    return stride[0] > 0 && is_reachable(nullptr, stride, 3, kElementBytes);
-}
-
-// D's contiguous axis becomes its columns.
-void orient(GemmParams &p) {
-    if (p.d.col == 1 || p.d.row != 1) return;
-    std::swap(p.a, p.b);
-    std::swap(p.m, p.n);
-    for (GemmOutput *o : {&p.c, &p.d, &p.bias}) std::swap(o->row, o->col);
-}
 
 bool in_vectors(const GemmOutput &o, int64_t columns) {
     return o.col == 1 && columns % 4 == 0 && o.row % 4 == 0 && o.batch_x % 4 == 0 && o.batch_y % 4 == 0 &&
@@ -99,14 +81,14 @@ struct Model {
     }
 };
 
-Model model_of(const simt::DeviceProperties &device, const GemmPlan &plan, double input_bytes) {
+Model model_of(const simt::DeviceProperties &device, const GemmPlan &plan) {
     Model model;
     model.units = std::max(1, device.compute_units);
     model.clock = kClockShare * (device.clock_hz > 0 ? device.clock_hz : 1.7e9);
     model.bandwidth = device.peak_bandwidth > 0 ? device.peak_bandwidth : 3e12;
     const GemmParams &p = plan.params;
     const double outputs = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(plan.batches);
-    model.bytes = input_bytes + outputs * (storage_bytes(p.d.dtype) + (p.c.dtype != 0 ? storage_bytes(p.c.dtype) : 0));
+    model.bytes = plan.input_bytes + outputs * (storage_bytes(p.d.dtype) + (p.c.dtype != 0 ? storage_bytes(p.c.dtype) : 0));
     return model;
 }
 
@@ -165,66 +147,17 @@ GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
 
 }  // namespace
 
-GemmPanel gemm_panel(const GemmInput &input, int64_t outer, int64_t depth, int64_t batch_x, int64_t batch_y, bool packed) {
-    GemmPanel panel = {};
-    panel.outer = outer;
-    panel.depth = depth;
-    panel.outer_first = input.depth != 1 && input.outer == 1;
-    panel.row = panel.outer_first ? input.depth : input.outer;
-    panel.count_x = input.batch_x != 0 ? batch_x : 1;
-    panel.count_y = input.batch_y != 0 ? batch_y : 1;
-    panel.batch_x = input.batch_x;
-    panel.batch_y = input.batch_y;
-    if (packed) {
-        panel.row = ceil_div(panel.outer_first ? outer : depth, kPackRow) * kPackRow;
-        panel.batch_y = panel.row * (panel.outer_first ? depth : outer);
-        panel.batch_x = panel.batch_y * panel.count_y;
-    }
-    return panel;
-}
-
-int64_t gemm_panel_bytes(const GemmPanel &panel) {
-    return panel.row * (panel.outer_first ? panel.depth : panel.outer) * panel.count_x * panel.count_y * kElementBytes;
-}
-
 GemmPlan gemm_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced) {
-    const simt::GemmShape shape = simt::gemm_shape(problem);
     const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     GemmPlan plan;
-    plan.params = shape.params;
-    plan.batches = shape.batches;
-    orient(plan.params);
+    static_cast<GemmOperands &>(plan) = gemm_operands(problem);
+    if (plan.declined[0] != '\0') return plan;
     const GemmParams &p = plan.params;
-    const auto decline = [&](const char *why) {
-        std::snprintf(plan.declined, sizeof plan.declined, "%s", why);
-        return plan;
-    };
     const int64_t batch_x = plan.batches / p.batch_y;
-    if (std::max({p.m, p.n, p.k, p.batch_y, batch_x}) > kMostExtent) return decline("an extent of A or B is beyond 2^31");
-
-    double input_bytes = 0, packed_bytes = 0;
-    const auto examine = [&](const GemmInput &input, int64_t outer, bool *pack) {
-        const GemmPanel as_is = gemm_panel(input, outer, p.k, batch_x, p.batch_y, false);
-        const GemmPanel packed = gemm_panel(input, outer, p.k, batch_x, p.batch_y, true);
-        const double bytes =
-            static_cast<double>(outer) * static_cast<double>(p.k) * static_cast<double>(as_is.count_x * as_is.count_y) * kElementBytes;
-        const bool has_unit = input.depth == 1 || input.outer == 1;
-        const bool fits = has_unit && strides_reachable(as_is);
-        input_bytes += bytes;
-        // Workspace must not depend on addresses: where they alone stand in the way, packing is for batch-invariant products only.
-        if (!fits || is_invariant) plan.workspace_bytes += simt::workspace_piece(gemm_panel_bytes(packed));
-        const bool aligned = is_aligned(input.data, kTensorMapAlignment);
-        *pack = !fits || !aligned;
-        if (*pack) packed_bytes += bytes;
-        return aligned || !fits || is_invariant;
-    };
-    const bool a_ok = examine(p.a, p.m, &plan.pack_a), b_ok = examine(p.b, p.n, &plan.pack_b);
-    if (!a_ok || !b_ok) return decline("A or B does not begin at a multiple of 16 bytes");
-
-    plan.plain = is_plain(p, shape.dtype);
+    plan.plain = is_plain(p, problem.a.dtype);
     plan.wide = is_wide(p, batch_x);
     plan.vectorised = in_vectors(p.d, p.n) && (p.c.dtype == 0 || in_vectors(p.c, p.n));
-    const Model model = model_of(device, plan, input_bytes);
+    const Model model = model_of(device, plan);
     if (forced != nullptr) {
         plan.choice = *forced;
     } else if (is_invariant) {
@@ -235,14 +168,17 @@ GemmPlan gemm_plan(const simt::DeviceProperties &device, const attile_gemm_probl
     const GemmChoice &choice = plan.choice;
     plan.plain = plan.plain && !choice.transposed && choice.splits == 1 && choice.tile != kGemm64x16;
     plan.seconds = model.seconds(choice, plan, plan.plain);
-    if (packed_bytes > 0) {
-        plan.pack_seconds = kPackSeconds + 2 * packed_bytes / (kMemoryShare * model.bandwidth);
+    if (plan.packed_bytes > 0) {
+        plan.pack_seconds = kPackSeconds + 2 * plan.packed_bytes / (kMemoryShare * model.bandwidth);
         plan.seconds += plan.pack_seconds;
     }
     plan.tiles_a = ceil_div(choice.transposed ? p.n : p.m, int64_t{kGemmTileShapes[choice.tile].rows} * choice.multicast);
     plan.tiles_b = ceil_div(choice.transposed ? p.m : p.n, kGemmTileShapes[choice.tile].columns);
     const double tiles = static_cast<double>(plan.tiles_a) * static_cast<double>(plan.tiles_b) * static_cast<double>(plan.batches);
-    if (tiles * std::max(choice.splits, choice.multicast) > 2e9) return decline("D has more tiles than a grid holds");
+    if (tiles * std::max(choice.splits, choice.multicast) > 2e9) {
+        std::snprintf(plan.declined, sizeof plan.declined, "D has more tiles than a grid holds");
+        return plan;
+    }
     plan.tiles = plan.tiles_a * plan.tiles_b * plan.batches;
     const int64_t units = std::max(1, device.compute_units);
     plan.blocks = choice.splits > 1 ? plan.tiles * choice.splits

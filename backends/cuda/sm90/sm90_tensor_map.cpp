@@ -12,17 +12,8 @@ using EncodeFn = CUresult (*)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, vo
                               const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
                               CUtensorMapFloatOOBfill);
 constexpr int64_t kElementBytes = 2;
-constexpr int64_t kMostStrideBytes = int64_t{1} << 40;  // Exclusive.
 
 }  // namespace
-
-bool is_reachable(const void *data, const int64_t *stride, int count, int64_t bytes) {
-    if (reinterpret_cast<uintptr_t>(data) % kTensorMapAlignment != 0) return false;
-    for (int i = 0; i < count; ++i) {
-        if (stride[i] < 0 || stride[i] >= kMostStrideBytes / bytes || stride[i] * bytes % kTensorMapAlignment != 0) return false;
-    }
-    return true;
-}
 
 int32_t TensorMaps::make(const void *data, int32_t dtype, const TensorMapShape &shape, CUtensorMap *map) const {
     cuuint64_t extent[kMostAxes], stride[kMostAxes];
@@ -32,7 +23,7 @@ int32_t TensorMaps::make(const void *data, int32_t dtype, const TensorMapShape &
         box[i] = static_cast<cuuint32_t>(shape.box[i]);
         step[i] = 1;
         // A broadcast axis never moves, so that its stride may be anything the engine takes.
-        if (i > 0) stride[i - 1] = static_cast<cuuint64_t>(shape.stride[i] > 0 ? shape.stride[i] * kElementBytes : kTensorMapAlignment);
+        if (i > 0) stride[i - 1] = static_cast<cuuint64_t>(shape.stride[i] > 0 ? shape.stride[i] * kElementBytes : kReachBytes);
     }
     const CUresult made = reinterpret_cast<EncodeFn>(encode_)(
         map, dtype == ATTILE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, static_cast<cuuint32_t>(shape.axes),

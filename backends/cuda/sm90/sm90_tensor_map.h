@@ -6,10 +6,13 @@
 
 #include <cstdint>
 
+#include "tensor_gemm_operands.h"
+
 namespace attile::sm90 {
 
+using namespace tensor_core;
+
 inline constexpr int kMostAxes = 5;
-inline constexpr int64_t kTensorMapAlignment = 16;  // Bytes: of an array's address and of every stride but the first, which is one element.
 
 // An array of 2-byte elements, innermost axis first; the innermost is contiguous. An extent of at least 1 and a box of 1 to 256 along
 // each axis; coordinates past the extents read as zero.
@@ -19,9 +22,6 @@ struct TensorMapShape {
     int64_t stride[kMostAxes] = {};  // In elements; stride[0] is not read.
     int32_t box[kMostAxes] = {};
 };
-
-// Can the copy engine reach elements of `bytes` bytes at this address with these strides (in elements, `count` of them)?
-bool is_reachable(const void *data, const int64_t *stride, int count, int64_t bytes);
 
 class TensorMaps {
   public:

@@ -22,7 +22,6 @@ set(ATTILE_SM90_KERNEL_SOURCES
   sm90_attention_f16_cols256_modified.cu
   sm90_gemm_bf16.cu
   sm90_gemm_f16.cu
-  sm90_gemm_pack.cu
 )
 set(ATTILE_SM90_HOST_SOURCES
   sm90_accelerator.cpp

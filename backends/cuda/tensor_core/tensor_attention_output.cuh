@@ -2,59 +2,13 @@
 // O and the log-sum-exp of a warp's 16 rows, from registers to memory: rows of the caller's, or partial results of a split.
 #pragma once
 
+#include "tensor_attention_note.cuh"
 #include "tensor_attention_repair.cuh"
 #include "tensor_attention_softmax.cuh"
-#include "tensor_attention_note.cuh"
-#include "tensor_ptx.cuh"
+#include "tensor_store_row.cuh"
 #include "tile/attention_output.h"
 
 namespace attile::tensor_core {
-
-// One row's share of O in this thread: columns 8 j + 2 (lane % 4) and the next are o[4 j] and o[4 j + 1].
-template <class Element, int kColumns>
-__device__ __forceinline__ void store_row(Element *row, int columns, bool is_there, const float *o, float factor) {
-    const int quarter = simt::lane_index() & 3;
-    static_assert(kColumns % 32 == 0, "four 8-column blocks at a time");
-#pragma unroll
-    for (int g = 0; g < kColumns / 32; ++g) {
-        // The four lanes of a row turn their shares of four blocks around, so that each has one block, 16 bytes.
-        uint32_t x[4];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) x[j] = narrow_pair<Element>(o[16 * g + 4 * j] * factor, o[16 * g + 4 * j + 1] * factor);
-        uint32_t y0 = quarter & 1 ? x[0] : x[1], y1 = quarter & 1 ? x[2] : x[3];
-        y0 = __shfl_xor_sync(~0u, y0, 1);
-        y1 = __shfl_xor_sync(~0u, y1, 1);
-        if (quarter & 1) {
-            x[0] = y0;
-            x[2] = y1;
-        } else {
-            x[1] = y0;
-            x[3] = y1;
-        }
-        y0 = quarter & 2 ? x[0] : x[2];
-        y1 = quarter & 2 ? x[1] : x[3];
-        y0 = __shfl_xor_sync(~0u, y0, 2);
-        y1 = __shfl_xor_sync(~0u, y1, 2);
-        if (quarter & 2) {
-            x[0] = y0;
-            x[1] = y1;
-        } else {
-            x[2] = y0;
-            x[3] = y1;
-        }
-        const int column = 32 * g + 8 * quarter;
-        if (is_there && column < columns) *reinterpret_cast<uint4 *>(row + column) = make_uint4(x[0], x[1], x[2], x[3]);
-    }
-}
-template <int kColumns>
-__device__ __forceinline__ void store_row_f32(float *row, int columns, bool is_there, const float *o, float factor) {
-    const int first = 2 * (simt::lane_index() & 3);
-#pragma unroll
-    for (int j = 0; j < kColumns / 8; ++j) {
-        if (is_there && 8 * j < columns)
-            *reinterpret_cast<float2 *>(row + 8 * j + first) = make_float2(o[4 * j] * factor, o[4 * j + 1] * factor);
-    }
-}
 
 // Of a row's share of O: is something no number, or infinite?
 template <int kColumns>

@@ -75,8 +75,8 @@ AttentionChoice attention_examine(const attile_attention_problem &p) {
         const attile_operand &operand;
         int64_t columns;
     };
-    for (const Named &x : {Named{"q", p.q, p.head_dim}, Named{"k", p.k, p.head_dim}, Named{"v", p.v, p.head_dim_v},
-                           Named{"o", p.o, p.head_dim_v}}) {
+    for (const Named &x :
+         {Named{"q", p.q, p.head_dim}, Named{"k", p.k, p.head_dim}, Named{"v", p.v, p.head_dim_v}, Named{"o", p.o, p.head_dim_v}}) {
         if (x.operand.stride[3] != 1 && x.columns > 1) return attention_declined("%s is not contiguous along the head's columns", x.name);
         const auto is_reached = [](int64_t bytes) { return bytes % kReach == 0; };
         const int64_t bytes = bytes_of(x.operand), *const stride = x.operand.stride;
@@ -89,8 +89,11 @@ AttentionChoice attention_examine(const attile_attention_problem &p) {
     return choice;
 }
 
-bool attention_cut(const attile_attention_problem &p, const simt::DeviceProperties &device, const AttentionTile &tile,
-                   int32_t blocks_per_unit, AttentionChoice &choice) {
+AttentionChoice attention_cut(simt::Device &device, const attile_attention_problem &p, const AttentionTile &tile) {
+    if (tile.kernel == nullptr)
+        return attention_declined("head_dim %lld or head_dim_v %lld is above 256", static_cast<long long>(p.head_dim),
+                                  static_cast<long long>(p.head_dim_v));
+    AttentionChoice choice;
     simt::AttentionPlan &plan = choice.plan;
     plan.path = simt::AttentionPath::kTile;
     plan.name = tile.name;
@@ -101,7 +104,8 @@ bool attention_cut(const attile_attention_problem &p, const simt::DeviceProperti
     plan.threads = tile.threads;
     plan.shared = static_cast<std::size_t>(tile.shared);
     plan.modifiers = attention_modifies(p);
-    plan.blocks_per_unit = blocks_per_unit;
+    if (device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1)
+        return attention_declined("the device does not take the kernel's %lld bytes of shared memory", static_cast<long long>(tile.shared));
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     const int64_t group = p.heads_q / p.heads_kv;
     const bool packs =
@@ -109,17 +113,18 @@ bool attention_cut(const attile_attention_problem &p, const simt::DeviceProperti
     plan.pack = packs ? static_cast<int32_t>(group) : 1;
     plan.rows_per_head = p.len_q * plan.pack;
     plan.row_blocks = ceil_div(plan.rows_per_head, plan.rows);
-    choose_splits(p, static_cast<int64_t>(std::max(device.compute_units, 1)) * blocks_per_unit, plan);
+    choose_splits(p, static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit, plan);
     plan.longest_first = (p.window_left >= 0 || p.window_right >= 0) && plan.splits == 1;
     plan.slice = p.batch * (p.heads_q / plan.pack);
     plan.slices = 1;
     choice.tiles = plan.slice * plan.row_blocks * plan.splits;
-    if (choice.tiles > kMostTiles) return false;
+    if (choice.tiles > kMostTiles) return {};
     if (plan.splits > 1) {
         plan.part_rows = plan.splits * p.batch * p.heads_q * p.len_q;
         plan.workspace += simt::workspace_piece(plan.part_rows * p.head_dim_v * 4) + simt::workspace_piece(plan.part_rows * 4);
     }
-    return true;
+    choice.taken = true;
+    return choice;
 }
 
 int32_t attention_task(const attile_attention_problem &p, const AttentionChoice &choice, int64_t l2_bytes, simt::Workspace &workspace,

@@ -20,10 +20,10 @@ struct AttentionChoice {
 
 // A kernel, as the plan sees it.
 struct AttentionTile {
-    const char *name;
-    const void *kernel;
-    int32_t rows, keys, depth, threads;
-    int64_t shared;  // Dynamic shared memory of a block.
+    const char *name = nullptr;
+    const void *kernel = nullptr;
+    int32_t rows = 0, keys = 0, depth = 0, threads = 0;
+    int64_t shared = 0;  // Dynamic shared memory of a block.
 };
 
 // A choice that declines, with the reason as one clause.
@@ -35,11 +35,24 @@ bool attention_modifies(const attile_attention_problem &problem);
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
 AttentionChoice attention_examine(const attile_attention_problem &problem);
 
-// Cuts the problem for this kernel, of which the device runs blocks_per_unit blocks a multiprocessor. False: there are too many tiles.
-bool attention_cut(const attile_attention_problem &problem, const simt::DeviceProperties &device, const AttentionTile &tile,
-                   int32_t blocks_per_unit, AttentionChoice &choice);
+// The first that holds the problem's heads, of functions that give kernels with their shapes, narrowest first; one without a kernel if none
+// does.
+template <class Kernel>
+AttentionTile narrowest_tile(Kernel (*const *kernels)(), std::size_t count, const attile_attention_problem &problem) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const Kernel found = kernels[i]();
+        if (found.shape->depth >= problem.head_dim && found.shape->columns >= problem.head_dim_v)
+            return {found.name,         found.kernel,           found.shape->rows(),        found.shape->keys,
+                    found.shape->depth, found.shape->threads(), found.shape->shared_bytes()};
+    }
+    return {};
+}
 
-// The kernel's arguments, and the places of its splits' results in the workspace. l2_bytes: of K and V that tiles walked together may touch.
+// The problem cut for this kernel, if there is one and the device takes it.
+AttentionChoice attention_cut(simt::Device &device, const attile_attention_problem &problem, const AttentionTile &tile);
+
+// The kernel's arguments, and the places of its splits' results in the workspace. l2_bytes: of K and V that tiles walked together may
+// touch.
 int32_t attention_task(const attile_attention_problem &problem, const AttentionChoice &choice, int64_t l2_bytes, simt::Workspace &workspace,
                        AttentionTask &task);
 

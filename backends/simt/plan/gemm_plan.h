@@ -2,6 +2,8 @@
 // Which GEMM kernel, and into how many parts the depth is split: chosen by a model of the time each candidate takes on the device at hand.
 #pragma once
 
+#include <cstddef>
+
 #include "device.h"
 #include "kernel/gemm_table.h"
 #include "plan/gemm_shape.h"
@@ -25,6 +27,7 @@ struct GemmPlan {
     const char *name = "";
     const char *variant = "";  // "direct", "aligned", "unaligned", "strided".
     int tile_m = 0, tile_n = 0, tile_k = 0, threads = 0;
+    std::size_t shared = 0;  // Dynamic shared memory of a block.
     int splits = 1;
     int64_t split_depth = 0;
     int64_t tiles_m = 0, tiles_n = 0;

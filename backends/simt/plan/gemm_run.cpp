@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "plan/gemm_plan.h"
+#include "plan/gemm_run.h"
 #include "simt_status.h"
 
 namespace attile::simt {
@@ -15,14 +15,9 @@ constexpr uint32_t kRaster = 16;  // Rows of tiles walked together; 4 to 32 meas
 
 bool invariant(const attile_gemm_problem &problem) { return (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0; }
 
-// A grid has one dimension; what does not fit is launched in several pieces, along the batch.
-bool fits(const GemmPlan &plan) {
-    return plan.tiles_m <= kMaxGridX && plan.tiles_n <= kMaxGridX && plan.tiles_m * plan.tiles_n <= kMaxGridX / std::max(plan.splits, 1);
-}
-
-int32_t launch_kernel(Device &device, const void *kernel, int64_t blocks, int threads, void *params, Stream stream) {
+int32_t launch_kernel(Device &device, const void *kernel, int64_t blocks, int threads, std::size_t shared, void *params, Stream stream) {
     void *arguments[] = {params, nullptr};
-    return device.launch(kernel, Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{static_cast<uint32_t>(threads), 1, 1}, 0, arguments,
+    return device.launch(kernel, Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{static_cast<uint32_t>(threads), 1, 1}, shared, arguments,
                          stream);
 }
 
@@ -51,15 +46,19 @@ int32_t run_combine(Device &device, const GemmShape &shape, const GemmPlan &plan
     const int64_t vectors = shape.batches * p.m * ((p.n + 1) / (f64 ? 2 : 4) + 1);
     const int64_t most = int64_t{32} * std::max(1, device.properties().compute_units);
     const int64_t blocks = std::min(most, vectors * combine.ways / kGemmCombineThreads + 1);
-    return launch_kernel(device, f64 ? gemm_combine_f64() : gemm_combine_f32(), blocks, kGemmCombineThreads, &combine, stream);
+    return launch_kernel(device, f64 ? gemm_combine_f64() : gemm_combine_f32(), blocks, kGemmCombineThreads, 0, &combine, stream);
 }
 
 }  // namespace
 
+bool gemm_fits(const GemmPlan &plan) {
+    return plan.tiles_m <= kMaxGridX && plan.tiles_n <= kMaxGridX && plan.tiles_m * plan.tiles_n <= kMaxGridX / std::max(plan.splits, 1);
+}
+
 int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_support &support) {
     const GemmShape shape = gemm_shape(problem);
     const GemmPlan plan = gemm_plan(device.properties(), shape, invariant(problem));
-    if (!fits(plan)) {
+    if (!gemm_fits(plan)) {
         return unsupported(&support, ATTILE_ERROR_UNSUPPORTED_SHAPE, "gemm: %lld x %lld outputs are more blocks than a grid holds",
                            static_cast<long long>(problem.m), static_cast<long long>(problem.n));
     }
@@ -108,9 +107,13 @@ int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_su
 }
 
 int32_t gemm_run(Device &device, const attile_gemm_problem &problem, Workspace &workspace, Stream stream) {
-    GemmShape shape = gemm_shape(problem);
+    const GemmShape shape = gemm_shape(problem);
     const GemmPlan plan = gemm_plan(device.properties(), shape, invariant(problem));
-    if (!fits(plan)) return fail(ATTILE_ERROR_UNSUPPORTED_SHAPE, "gemm: more blocks than a grid holds");
+    if (!gemm_fits(plan)) return fail(ATTILE_ERROR_UNSUPPORTED_SHAPE, "gemm: more blocks than a grid holds");
+    return gemm_launch(device, shape, plan, workspace, stream);
+}
+
+int32_t gemm_launch(Device &device, const GemmShape &shape, const GemmPlan &plan, Workspace &workspace, Stream stream) {
     if (plan.kernel == nullptr) return run_combine(device, shape, plan, nullptr, stream);
 
     GemmParams p = shape.params;
@@ -141,7 +144,7 @@ int32_t gemm_run(Device &device, const attile_gemm_problem &problem, Workspace &
     for (int64_t first = 0; first < shape.batches; first += at_once) {
         p.first_batch = first;
         const int64_t count = std::min(at_once, shape.batches - first);
-        const int32_t status = launch_kernel(device, plan.kernel, count * blocks_each, plan.threads, &p, stream);
+        const int32_t status = launch_kernel(device, plan.kernel, count * blocks_each, plan.threads, plan.shared, &p, stream);
         if (status != ATTILE_OK) return status;
     }
     return plan.combine ? run_combine(device, shape, plan, partial, stream) : ATTILE_OK;

@@ -4,9 +4,9 @@
 // memory.
 #include <cuda_runtime_api.h>
 
-#include "sm90_gemm_pack.h"
+#include "tensor_gemm_pack.h"
 
-namespace attile::sm90 {
+namespace attile::tensor_core {
 namespace {
 
 // Division of 32 bits is several times cheaper.
@@ -37,7 +37,9 @@ __device__ __forceinline__ void pack_piece(const PackMatrix &m, int64_t piece) {
 }
 
 __global__ void __launch_bounds__(kPackThreads) gemm_pack_kernel(const __grid_constant__ PackArguments p) {
+#if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");  // The product's blocks may come; they wait for the end of this grid.
+#endif
     const int64_t warps = static_cast<int64_t>(gridDim.x) * (kPackThreads / 32);
     const int64_t all = p.a.pieces + p.b.pieces;
     for (int64_t i = (static_cast<int64_t>(blockIdx.x) * kPackThreads + threadIdx.x) / 32; i < all; i += warps) {
@@ -53,4 +55,4 @@ __global__ void __launch_bounds__(kPackThreads) gemm_pack_kernel(const __grid_co
 
 const void *pack_kernel() { return reinterpret_cast<const void *>(gemm_pack_kernel); }
 
-}  // namespace attile::sm90
+}  // namespace attile::tensor_core

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm on Hopper's tensor cores: that they are used where they should be, and what they compute, against double precision on the host.
-// Elsewhere the tests skip.
+// gemm on tensor cores: that they are used where they should be, and what they compute, against double precision on the host. Where there
+// are none the tests skip.
 #include <cmath>
 #include <limits>
 #include <ostream>
 #include <random>
+#include <tuple>
 
 #include "cuda_test_context.h"
 #include "test_element.h"
@@ -94,18 +95,11 @@ double activate(double x, int32_t activation) {
     }
 }
 
-class Sm90Gemm : public CudaTest {
+class CudaGemm16 : public TensorCoreTest {
   protected:
-    void SetUp() override {
-        CudaTest::SetUp();
-        if (context == nullptr) return;
-        attile_context_info info;
-        attile_context_info_init(&info, sizeof info);
-        ASSERT_EQ(attile_context_get_info(context, &info), ATTILE_OK) << last_error();
-        if (std::string(info.arch) != "sm_90") GTEST_SKIP() << "no Hopper: " << info.arch;
-#if !defined(ATTILE_CUDA_HAS_SM90)
-        GTEST_SKIP() << "this build has no kernels for Hopper's tensor cores: they want CUDA 12.0 and later";
-#endif
+    void open(const std::string &kernels) {
+        TensorCoreTest::open(kernels);
+        if (context != nullptr && !IsSkipped() && generation.empty()) GTEST_SKIP() << "no kernels for tensor cores";
     }
 
     // Runs the case, checks it, and says which kernel it was.
@@ -190,53 +184,74 @@ class Sm90Gemm : public CudaTest {
     }
 };
 
-class Sm90GemmTest : public Sm90Gemm, public testing::WithParamInterface<GemmCase> {};
+class CudaGemm16Case : public CudaGemm16, public testing::WithParamInterface<std::tuple<const char *, GemmCase>> {
+  protected:
+    void SetUp() override { open(std::get<0>(GetParam())); }
+};
 
-TEST_P(Sm90GemmTest, RunsOnTensorCores) {
-    const std::string kernel = run(GetParam());
-    EXPECT_EQ(kernel.rfind("gemm_sm90_", 0), 0u) << kernel;
+TEST_P(CudaGemm16Case, RunsOnTensorCores) {
+    const std::string kernel = run(std::get<1>(GetParam()));
+    EXPECT_EQ(kernel.rfind("gemm_" + generation + "_", 0), 0u) << kernel;
 }
+
+const auto kKernels = testing::Values("", "80");
 
 constexpr int32_t kH = ATTILE_F16, kB = ATTILE_BF16, kS = ATTILE_F32;
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Sm90GemmTest,
-                         testing::Values(GemmCase{1, 256, 256, 128, "nnn", kB, kB}, GemmCase{1, 256, 256, 128, "ntn", kH, kH},
-                                         GemmCase{1, 256, 256, 128, "tnn", kB, kS}, GemmCase{1, 256, 256, 128, "ttn", kH, kS},
-                                         GemmCase{1, 256, 256, 128, "nnt", kB, kB}, GemmCase{1, 256, 256, 128, "ntt", kH, kH},
-                                         GemmCase{1, 256, 256, 128, "tnt", kB, kS}, GemmCase{1, 256, 256, 128, "ttt", kH, kH}));
-INSTANTIATE_TEST_SUITE_P(Ragged, Sm90GemmTest,
-                         testing::Values(GemmCase{1, 200, 328, 136, "nnn", kB, kB, 8}, GemmCase{1, 136, 72, 200, "ntn", kH, kH, 16},
-                                         GemmCase{1, 328, 200, 1000, "tnn", kB, kB, 8},
-                                         GemmCase{1, 129, 257, 72, "nnn", kH, kS, 7, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
-                                         GemmCase{1, 129, 257, 65, "ntn", kB, kB, 7}, GemmCase{1, 257, 131, 1003, "ttn", kH, kH, 1},
-                                         GemmCase{1, 300, 301, 303, "nnn", kB, kB},
-                                         GemmCase{1, 65, 1025, 63, "tnt", kB, kS, 3, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT}));
-INSTANTIATE_TEST_SUITE_P(Batches, Sm90GemmTest,
-                         testing::Values(GemmCase{5, 128, 192, 64, "nnn", kB, kB}, GemmCase{7, 72, 136, 200, "ntn", kH, kH, 8},
-                                         GemmCase{3, 129, 257, 65, "tnn", kB, kS, 3, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
-                                         GemmCase{6, 128, 128, 128, "ntt", kB, kB, 0, 0, 0, 1, 0, true},
-                                         GemmCase{4, 64, 264, 72, "nnt", kH, kH, 8, 0, 0, 1, 0, true}));
 INSTANTIATE_TEST_SUITE_P(
-    Epilogues, Sm90GemmTest,
-    testing::Values(GemmCase{1, 200, 328, 136, "nnn", kB, kB, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_RELU, 1.5, 0.5},
-                    GemmCase{1, 200, 328, 136, "ntn", kH, kH, 8, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_GELU, 0.25, -2},
-                    GemmCase{1, 200, 328, 136, "tnt", kB, kS, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_GELU_TANH, -1},
-                    GemmCase{1, 201, 327, 136, "ntn", kH, kS, 3, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_SILU, 0.1, 1},
-                    GemmCase{3, 136, 128, 64, "nnn", kB, kB, 0, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_NONE, 1, 1},
-                    GemmCase{1, 256, 256, 64, "nnn", kH, kH, 0, 0, 0, -0.5}, GemmCase{1, 256, 256, 64, "nnn", kB, kB, 0, 0, 0, 0.5, 2}));
-INSTANTIATE_TEST_SUITE_P(SplitsAndFewRows, Sm90GemmTest,
-                         testing::Values(GemmCase{1, 17, 1024, 2048, "nnn", kB, kB}, GemmCase{1, 32, 520, 4096, "ntn", kH, kH},
-                                         GemmCase{1, 1000, 24, 1000, "nnn", kB, kS}, GemmCase{1, 64, 64, 8192, "tnn", kB, kB},
-                                         GemmCase{1, 16, 1032, 1024, "nnn", kH, kH},
-                                         GemmCase{1, 1, 2048, 1024, "ntn", kB, kB, 8, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
-                                         GemmCase{1, 128, 136, 4104, "nnn", kH, kH, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_SILU, 1, 1},
-                                         GemmCase{2, 33, 129, 1111, "nnt", kB, kB, 5}));
-INSTANTIATE_TEST_SUITE_P(Invariant, Sm90GemmTest,
-                         testing::Values(GemmCase{1, 1, 128, 1000, "nnn", kB, kB, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
-                                         GemmCase{1, 9, 67, 1025, "nnn", kH, kH, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT, 3},
-                                         GemmCase{2, 130, 256, 512, "ntt", kB, kS, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT}));
+    Layouts, CudaGemm16Case,
+    testing::Combine(kKernels, testing::Values(GemmCase{1, 256, 256, 128, "nnn", kB, kB}, GemmCase{1, 256, 256, 128, "ntn", kH, kH},
+                                               GemmCase{1, 256, 256, 128, "tnn", kB, kS}, GemmCase{1, 256, 256, 128, "ttn", kH, kS},
+                                               GemmCase{1, 256, 256, 128, "nnt", kB, kB}, GemmCase{1, 256, 256, 128, "ntt", kH, kH},
+                                               GemmCase{1, 256, 256, 128, "tnt", kB, kS}, GemmCase{1, 256, 256, 128, "ttt", kH, kH})));
+INSTANTIATE_TEST_SUITE_P(
+    Ragged, CudaGemm16Case,
+    testing::Combine(kKernels,
+                     testing::Values(GemmCase{1, 200, 328, 136, "nnn", kB, kB, 8}, GemmCase{1, 136, 72, 200, "ntn", kH, kH, 16},
+                                     GemmCase{1, 328, 200, 1000, "tnn", kB, kB, 8},
+                                     GemmCase{1, 129, 257, 72, "nnn", kH, kS, 7, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
+                                     GemmCase{1, 129, 257, 65, "ntn", kB, kB, 7}, GemmCase{1, 257, 131, 1003, "ttn", kH, kH, 1},
+                                     GemmCase{1, 300, 301, 303, "nnn", kB, kB},
+                                     GemmCase{1, 65, 1025, 63, "tnt", kB, kS, 3, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT})));
+INSTANTIATE_TEST_SUITE_P(
+    Batches, CudaGemm16Case,
+    testing::Combine(kKernels, testing::Values(GemmCase{5, 128, 192, 64, "nnn", kB, kB}, GemmCase{7, 72, 136, 200, "ntn", kH, kH, 8},
+                                               GemmCase{3, 129, 257, 65, "tnn", kB, kS, 3, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
+                                               GemmCase{6, 128, 128, 128, "ntt", kB, kB, 0, 0, 0, 1, 0, true},
+                                               GemmCase{4, 64, 264, 72, "nnt", kH, kH, 8, 0, 0, 1, 0, true})));
+INSTANTIATE_TEST_SUITE_P(
+    Epilogues, CudaGemm16Case,
+    testing::Combine(kKernels,
+                     testing::Values(GemmCase{1, 200, 328, 136, "nnn", kB, kB, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_RELU, 1.5, 0.5},
+                                     GemmCase{1, 200, 328, 136, "ntn", kH, kH, 8, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_GELU, 0.25, -2},
+                                     GemmCase{1, 200, 328, 136, "tnt", kB, kS, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_GELU_TANH, -1},
+                                     GemmCase{1, 201, 327, 136, "ntn", kH, kS, 3, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_SILU, 0.1, 1},
+                                     GemmCase{3, 136, 128, 64, "nnn", kB, kB, 0, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_NONE, 1, 1},
+                                     GemmCase{1, 256, 256, 64, "nnn", kH, kH, 0, 0, 0, -0.5},
+                                     GemmCase{1, 256, 256, 64, "nnn", kB, kB, 0, 0, 0, 0.5, 2})));
+INSTANTIATE_TEST_SUITE_P(
+    SplitsAndFewRows, CudaGemm16Case,
+    testing::Combine(kKernels,
+                     testing::Values(GemmCase{1, 17, 1024, 2048, "nnn", kB, kB}, GemmCase{1, 32, 520, 4096, "ntn", kH, kH},
+                                     GemmCase{1, 1000, 24, 1000, "nnn", kB, kS}, GemmCase{1, 64, 64, 8192, "tnn", kB, kB},
+                                     GemmCase{1, 16, 1032, 1024, "nnn", kH, kH},
+                                     GemmCase{1, 1, 2048, 1024, "ntn", kB, kB, 8, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
+                                     GemmCase{1, 128, 136, 4104, "nnn", kH, kH, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_SILU, 1, 1},
+                                     GemmCase{2, 33, 129, 1111, "nnt", kB, kB, 5})));
+INSTANTIATE_TEST_SUITE_P(
+    Invariant, CudaGemm16Case,
+    testing::Combine(kKernels,
+                     testing::Values(GemmCase{1, 1, 128, 1000, "nnn", kB, kB, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
+                                     GemmCase{1, 9, 67, 1025, "nnn", kH, kH, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT, 3},
+                                     GemmCase{2, 130, 256, 512, "ntt", kB, kS, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT})));
 
-TEST_F(Sm90Gemm, SameBitsEveryTime) {
+class CudaGemm16Any : public CudaGemm16, public testing::WithParamInterface<const char *> {
+  protected:
+    void SetUp() override { open(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaGemm16Any, kKernels, tensor_core_name);
+
+TEST_P(CudaGemm16Any, SameBitsEveryTime) {
     const GemmCase c = {1, 48, 128, 4096, "nnn", kB, kS};
     std::vector<unsigned char> first, again;
     run(c, &first);
@@ -246,7 +261,7 @@ TEST_F(Sm90Gemm, SameBitsEveryTime) {
     }
 }
 
-TEST_F(Sm90Gemm, UnalignedAddressIsServedWithTheReason) { run({1, 256, 256, 128, "nnn", kB, kB, 0, 0, 0, 1, 0, false, 0, 1}); }
+TEST_P(CudaGemm16Any, UnalignedAddressIsServedWithTheReason) { run({1, 256, 256, 128, "nnn", kB, kB, 0, 0, 0, 1, 0, false, 0, 1}); }
 
 }  // namespace
 }  // namespace attile::test

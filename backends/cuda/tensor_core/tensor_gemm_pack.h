@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace attile::sm90 {
+namespace attile::tensor_core {
 
 inline constexpr int kPackThreads = 256;
 inline constexpr int kPackVector = 8;  // Elements of 16 bits a thread copies at a time.
@@ -26,4 +26,4 @@ struct PackArguments {
 
 const void *pack_kernel();
 
-}  // namespace attile::sm90
+}  // namespace attile::tensor_core

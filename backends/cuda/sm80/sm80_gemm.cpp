@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sm80_gemm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "plan/gemm_run.h"
+#include "simt_status.h"
+#include "sm80_gemm_tiles.h"
+#include "tensor_gemm_operands.h"
+
+namespace attile::sm80 {
+namespace {
+
+using namespace tensor_core;
+
+constexpr int64_t kFewRows = 64;         // Of which simt may be as fast, or faster.
+constexpr double kClearlyFaster = 0.8;   // Of the time by the two models: of few rows they are that far apart from what is measured.
+constexpr int64_t kMinSplitDepth = 256;  // Of a part of the depth.
+constexpr int kMostSplits = 16;          // Of the depth.
+constexpr int64_t kMostPartialBytes = 256ll << 20;  // Of partial results.
+
+// The model, not yet fitted: 1024^3 on an H200 shows that a lone block of 128x128 is slower than it says. Clocks are a multiprocessor's.
+constexpr double kLaunchSeconds = 2.5e-6;
+constexpr double kCombineSeconds = 2.5e-6;  // One more kernel, and so is packing.
+constexpr double kMemoryShare = 0.85;       // Of the peak bandwidth.
+constexpr double kClockShare = 0.9;         // Of the highest clock, that the power limit leaves.
+
+struct TileModel {
+    int resident;         // Blocks a multiprocessor holds at most.
+    double rate;          // Share of the tensor cores' peak that so many reach;
+    double lone_rate;     // that one reaches.
+    double round_clocks;  // Of the start and end of a block that nothing hides.
+};
+constexpr TileModel kTileModels[kGemmTiles] = {{2, 0.85, 0.6, 3000}, {4, 0.6, 0.25, 2000}};
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Operations a clock of a multiprocessor's tensor cores by mma.sync with float32 sums.
+double clock_flops(int32_t capability) { return capability == 80 || (capability >= 90 && capability < 120) ? 2048 : 512; }
+
+// What run needs: the problem as the kernels take it, and the plan in simt's terms.
+struct Choice {
+    GemmOperands operands;
+    simt::GemmShape shape;
+    simt::GemmPlan plan;
+    GemmTile tile = kGemm128x128;
+    int64_t workspace_bytes = 0;  // Copies and partial results.
+};
+
+bool in_vectors(const simt::GemmOutput &o, int64_t columns) {
+    constexpr int64_t kVector = 4;
+    return o.col == 1 && columns % kVector == 0 && o.row % kVector == 0 && o.batch_x % kVector == 0 && o.batch_y % kVector == 0 &&
+           reinterpret_cast<uintptr_t>(o.data) % static_cast<uintptr_t>(kVector * (o.dtype & 0xff) / 8) == 0;
+}
+
+double seconds_of(const simt::DeviceProperties &device, const Choice &choice, GemmTile tile, int splits) {
+    const simt::GemmParams &p = choice.operands.params;
+    const GemmTileShape &shape = kGemmTileShapes[tile];
+    const TileModel &model = kTileModels[tile];
+    const double clock = kClockShare * (device.clock_hz > 0 ? device.clock_hz : 1.4e9);
+    const double bandwidth = kMemoryShare * (device.peak_bandwidth > 0 ? device.peak_bandwidth : 1.5e12);
+    const double units = std::max(1, device.compute_units);
+    const double blocks = static_cast<double>(ceil_div(p.m, shape.rows)) * static_cast<double>(ceil_div(p.n, shape.columns)) *
+                          static_cast<double>(choice.operands.batches) * splits;
+    const double busiest = std::ceil(blocks / units);  // Blocks of the multiprocessor that has the most.
+    const double resident = std::min<double>(model.resident, static_cast<double>(device.shared_per_unit) / (shape.shared_bytes() + 1024));
+    const double share = std::clamp((busiest - 1) / (model.resident - 1.0), 0.0, std::max(0.0, (resident - 1) / (model.resident - 1.0)));
+    const double rate = (model.lone_rate + (model.rate - model.lone_rate) * share) * clock_flops(device.capability);
+    const double depth = static_cast<double>(ceil_div(ceil_div(p.k, splits), kGemmDepth) * kGemmDepth);
+    const double rounds = std::ceil(busiest / std::max(1.0, std::floor(resident)));
+    const double busy = (busiest * 2 * shape.rows * shape.columns * depth / rate + rounds * model.round_clocks) / clock;
+    const double outputs = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(choice.operands.batches);
+    const double floor = (choice.operands.input_bytes + outputs * ((p.d.dtype & 0xff) / 8)) / bandwidth;
+    double seconds = kLaunchSeconds + std::max(busy, floor);
+    // Partial results mostly stay in the L2 cache.
+    if (splits > 1) seconds += kCombineSeconds + outputs * (splits + 1) * 4 / (2 * bandwidth);
+    if (choice.operands.packed_bytes > 0) seconds += kCombineSeconds + 2 * choice.operands.packed_bytes / bandwidth;
+    return seconds;
+}
+
+void choose_tile(const simt::DeviceProperties &device, bool is_invariant, Choice &choice) {
+    const simt::GemmParams &p = choice.operands.params;
+    simt::GemmPlan &plan = choice.plan;
+    plan.partial_row = ceil_div(p.n, 8) * 8;  // Stored as whole rows.
+    const int64_t outputs = choice.operands.batches * p.m * plan.partial_row;
+    int splits = 1;
+    plan.seconds = 1e300;
+    for (int tile = 0; tile < kGemmTiles; ++tile) {
+        for (int count = 1; count <= kMostSplits; ++count) {
+            if (count > 1 && (p.k < count * kMinSplitDepth || outputs > kMostPartialBytes / 4 / count)) break;
+            const double seconds = seconds_of(device, choice, static_cast<GemmTile>(tile), count);
+            if (seconds >= 0.99 * plan.seconds) continue;
+            plan.seconds = seconds;
+            choice.tile = static_cast<GemmTile>(tile);
+            splits = count;
+            // A row's bits must not depend on how many there are: one tile, no splits.
+            if (is_invariant) break;
+        }
+        if (is_invariant) break;
+    }
+    plan.split_depth = ceil_div(ceil_div(p.k, splits), kGemmDepth) * kGemmDepth;
+    plan.splits = static_cast<int>(ceil_div(p.k, plan.split_depth));
+}
+
+Choice choose(const simt::DeviceProperties &device, const attile_gemm_problem &problem) {
+    Choice choice;
+    choice.operands = gemm_operands(problem);
+    if (choice.operands.declined[0] != '\0') return choice;
+    choose_tile(device, (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, choice);
+    const simt::GemmParams &p = choice.operands.params;
+    const GemmTileShape &tile = kGemmTileShapes[choice.tile];
+    simt::GemmPlan &plan = choice.plan;
+    const bool outer_a = choice.operands.panel(true).outer_first, outer_b = choice.operands.panel(false).outer_first;
+    plan.kernel = (problem.a.dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(choice.tile, outer_a, outer_b);
+    plan.tile_m = tile.rows;
+    plan.tile_n = tile.columns;
+    plan.tile_k = kGemmDepth;
+    plan.threads = kGemmThreads;
+    plan.shared = static_cast<std::size_t>(tile.shared_bytes());
+    plan.tiles_m = ceil_div(p.m, tile.rows);
+    plan.tiles_n = ceil_div(p.n, tile.columns);
+    plan.combine = plan.splits > 1;
+    if (plan.combine)
+        plan.workspace_bytes = simt::workspace_piece(choice.operands.batches * p.m * plan.partial_row * plan.splits * int64_t{4});
+    choice.workspace_bytes = choice.operands.workspace_bytes + plan.workspace_bytes;
+    choice.shape.params = p;
+    choice.shape.dtype = ATTILE_F32;  // Of the partial results.
+    choice.shape.batches = choice.operands.batches;
+    choice.shape.vectorised = in_vectors(p.d, p.n) && (p.c.dtype == 0 || in_vectors(p.c, p.n));
+    if (!simt::gemm_fits(plan))
+        std::snprintf(choice.operands.declined, sizeof choice.operands.declined, "D has more tiles than a grid holds");
+    return choice;
+}
+
+// A or B where and how packing left it.
+void read_packed(simt::GemmInput &input, const GemmPanel &panel, const void *data) {
+    input.data = data;
+    input.outer = panel.outer_first ? 1 : panel.row;
+    input.depth = panel.outer_first ? panel.row : 1;
+    input.batch_x = panel.count_x > 1 ? panel.batch_x : 0;
+    input.batch_y = panel.count_y > 1 ? panel.batch_y : 0;
+}
+
+}  // namespace
+
+int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
+                   simt::Declined &declined) {
+    taken = false;
+    if ((problem.a.dtype != ATTILE_F16 && problem.a.dtype != ATTILE_BF16) || problem.k == 0) return ATTILE_OK;
+    const simt::DeviceProperties &properties = device.properties();
+    const Choice choice = choose(properties, problem);
+    const GemmOperands &operands = choice.operands;
+    const simt::GemmPlan &plan = choice.plan;
+    if (operands.declined[0] != '\0') {
+        std::snprintf(declined.text, sizeof declined.text, "%s", operands.declined);
+        return ATTILE_OK;
+    }
+    const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, is_packed = operands.pack_a || operands.pack_b;
+    if (!is_invariant && (is_packed || std::min(problem.m, problem.n) <= kFewRows)) {
+        const simt::GemmPlan other = simt::gemm_plan(properties, simt::gemm_shape(problem), false);
+        if (other.seconds < kClearlyFaster * plan.seconds) {
+            std::snprintf(
+                declined.text, sizeof declined.text, "%s",
+                is_packed ? "copying A or B to rows of a multiple of 16 bytes takes longer" : "matrices so small run as fast without");
+            return ATTILE_OK;
+        }
+    }
+    int32_t status = device.occupancy(plan.kernel, plan.threads, plan.shared, &support.blocks_per_unit);
+    simt::KernelResources resources;
+    if (status == ATTILE_OK) status = device.resources(plan.kernel, &resources);
+    if (status != ATTILE_OK) return status;
+    simt::gemm_work(problem, support);
+    support.level = ATTILE_SUPPORT_NATIVE;
+    support.status = ATTILE_OK;
+    support.workspace_bytes = choice.workspace_bytes;
+    support.tile_m = plan.tile_m;
+    support.tile_n = plan.tile_n;
+    support.tile_k = plan.tile_k;
+    support.threads = plan.threads;
+    support.splits = plan.splits;
+    support.blocks = plan.tiles_m * plan.tiles_n * plan.splits * operands.batches;
+    support.registers = resources.registers;
+    support.shared_bytes = resources.shared_static + static_cast<int32_t>(plan.shared);
+    if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
+        const double peak = clock_flops(properties.capability) * properties.compute_units * properties.clock_hz;
+        support.predicted_share = std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
+    }
+    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm80_%s_%dx%dx%d%s", problem.a.dtype == ATTILE_F16 ? "f16" : "bf16",
+                  plan.tile_m, plan.tile_n, plan.tile_k, is_packed ? "_packed" : "");
+    std::snprintf(support.text, sizeof support.text, "%d splits of the depth; %lld blocks on %d units%s", plan.splits,
+                  static_cast<long long>(support.blocks), properties.compute_units,
+                  is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
+    taken = true;
+    return ATTILE_OK;
+}
+
+int32_t gemm_run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) {
+    Choice choice = choose(device.properties(), problem);
+    const GemmOperands &operands = choice.operands;
+    if (operands.declined[0] != '\0') return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: %s", operands.declined);
+    if (operands.pack_a || operands.pack_b) {
+        const void *a = nullptr, *b = nullptr;
+        const int32_t status = gemm_pack(device, operands, workspace, stream, &a, &b);
+        if (status != ATTILE_OK) return status;
+        if (operands.pack_a) read_packed(choice.shape.params.a, operands.panel(true), a);
+        if (operands.pack_b) read_packed(choice.shape.params.b, operands.panel(false), b);
+    }
+    return simt::gemm_launch(device, choice.shape, choice.plan, workspace, stream);
+}
+
+}  // namespace attile::sm80

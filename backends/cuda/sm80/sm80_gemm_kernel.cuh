@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// GEMM by mma.sync, for capability 8.0 and later: D = activation(alpha A B + beta C + bias) of 16-bit A and B, sums in float32, for one
+// tile, one split of the depth and one batch entry a block. Four warps have a quarter of the tile each. Stages of 32 of the depth come by
+// asynchronous copies, one barrier a stage; edges read as zeros.
+//
+// Tile sizes, shared memory, registers and rates stand in sm80_gemm_tiles.h.
+#pragma once
+
+#include "kernel/gemm_params.h"
+#include "sm80_gemm_tiles.h"
+#include "tensor_shared_rows.cuh"
+#include "tensor_store_row.cuh"
+#include "tile/gemm_epilogue.h"
+
+namespace attile::sm80 {
+
+using namespace tensor_core;
+
+// A or B of a tile: kOuter of its rows or columns, contiguous along them or along the depth.
+template <int kOuter, bool kOuterFirst>
+class GemmPanelOfTile {
+    using Rows = SharedRows<kOuterFirst ? kOuter : kGemmDepth>;
+
+  public:
+    static constexpr int kBytes = kOuter * kGemmDepth * 2;
+
+    __device__ __forceinline__ GemmPanelOfTile(const simt::GemmInput &input, int64_t batch_x, int64_t batch_y, int64_t first,
+                                               int64_t extent, int64_t depth_first)
+        : from_(static_cast<const char *>(input.data) +
+                (batch_x * input.batch_x + batch_y * input.batch_y + first * input.outer + depth_first * input.depth) * 2),
+          stride_((kOuterFirst ? input.depth : input.outer) * 2),
+          outer_(static_cast<int>(min(extent - first, int64_t{kOuter}))) {}
+
+    // The next stage, of whose depth so much is there at most.
+    __device__ __forceinline__ void load(uint32_t to, int depth) {
+        if constexpr (kOuterFirst) {
+            load_rows<kOuter, kGemmDepth, kGemmThreads, false>(to, from_, stride_, outer_, 0, depth);
+            from_ += kGemmDepth * stride_;
+        } else {
+            load_rows<kGemmDepth, kOuter, kGemmThreads, false>(to, from_, stride_, depth, 0, outer_);
+            from_ += kGemmDepth * 2;
+        }
+    }
+
+    // Fragments of 16 rows of A, from `outer` and `depth` on: as tensor_core::multiply takes them.
+    static __device__ __forceinline__ void fragment_a(uint32_t (&to)[4], uint32_t stage, int outer, int depth) {
+        const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+        if constexpr (kOuterFirst)
+            load_matrices_turned(to, stage + Rows::at(depth + (lane & 7) + (lane >> 4) * 8, outer / 8 + (lane >> 3 & 1)));
+        else
+            load_matrices(to, stage + Rows::at(outer + (lane & 15), depth / 8 + (lane >> 4)));
+    }
+    // Of 16 columns of B: two for the first eight, two for the others.
+    static __device__ __forceinline__ void fragment_b(uint32_t (&to)[4], uint32_t stage, int outer, int depth) {
+        const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+        if constexpr (kOuterFirst)
+            load_matrices_turned(to, stage + Rows::at(depth + (lane & 15), outer / 8 + (lane >> 4)));
+        else
+            load_matrices(to, stage + Rows::at(outer + (lane & 7) + (lane >> 4) * 8, depth / 8 + (lane >> 3 & 1)));
+    }
+
+  private:
+    const char *from_;
+    const int64_t stride_;
+    const int outer_;
+};
+
+template <class Element_, int kRows_, int kColumns_, int kStages_, bool kOuterA_, bool kOuterB_>
+struct GemmConfig {
+    using Element = Element_;
+    using PanelA = GemmPanelOfTile<kRows_, kOuterA_>;
+    using PanelB = GemmPanelOfTile<kColumns_, kOuterB_>;
+    static constexpr int kRows = kRows_, kColumns = kColumns_, kStages = kStages_;
+    static constexpr int kWarpRows = kRows / 2, kWarpColumns = kColumns / 2;
+    static constexpr int kStageBytes = PanelA::kBytes + PanelB::kBytes;
+};
+
+// A warp's sums to D, 16 rows at a time through a strip of shared memory of its own, so that neighbouring lanes hold neighbours of a row.
+template <class Config>
+__device__ __forceinline__ void store_tile(const simt::GemmParams &p, const simt::GemmOrigin &origin, uint32_t strip,
+                                           float (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], int row, int col, int rows,
+                                           int cols) {
+    constexpr int kColumns = Config::kWarpColumns, kVector = 4;
+    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+    const simt::GemmEpilogue<float, simt::GemmParams> epilogue(p, origin);
+    const float alpha = static_cast<float>(p.alpha);
+    // Groups of eight columns are exchanged, so that rows that are written at once lie in different banks.
+    const auto strip_at = [&](int r, int c) {
+        return strip + static_cast<uint32_t>(r * kColumns + (((c >> 3) ^ (r & (kColumns / 8 - 1))) << 3 | (c & 7))) * 4;
+    };
+#pragma unroll
+    for (int i = 0; i < Config::kWarpRows / 16; ++i) {
+        __syncwarp();  // The strip has been read.
+#pragma unroll
+        for (int j = 0; j < kColumns / 8; ++j) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(strip_at(lane / 4 + 8 * half, 8 * j + lane % 4 * 2)),
+                             "f"(sums[i][4 * j + 2 * half]), "f"(sums[i][4 * j + 2 * half + 1])
+                             : "memory");
+        }
+        __syncwarp();
+        const int vector = p.vectorised != 0 ? kVector : 1, across = kColumns / vector;
+#pragma unroll 1
+        for (int index = lane; index < 16 * across; index += kWarpThreads) {
+            const int r = index / across, c = index % across * vector, d_row = row + 16 * i + r, d_col = col + c;
+            if (d_row >= rows || d_col >= cols) continue;
+            if (p.vectorised == 0) {
+                float value;
+                asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(strip_at(r, c)) : "memory");
+                epilogue.store(d_row, d_col, alpha * value);
+                continue;
+            }
+            float value[kVector];
+            asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(value[0]), "=f"(value[1]), "=f"(value[2]), "=f"(value[3])
+                         : "r"(strip_at(r, c))
+                         : "memory");
+#pragma unroll
+            for (float &x : value) x *= alpha;
+            epilogue.store_vector(d_row, d_col, value);
+        }
+    }
+}
+
+// Does nothing but scaling and narrowing lie between the sums and D, whose rows are whole pieces of eight, 16 bytes aligned?
+template <class Element>
+__device__ __forceinline__ bool is_in_whole_rows(const simt::GemmParams &p) {
+    constexpr int32_t kType = std::is_same_v<Element, simt::F16> ? ATTILE_F16 : ATTILE_BF16;
+    return p.c.data == nullptr && p.bias.data == nullptr && p.activation == ATTILE_ACTIVATION_NONE &&
+           (p.d.dtype == kType || p.d.dtype == ATTILE_F32) && p.d.col == 1 &&
+           ((p.columns | p.d.row | p.d.batch_x | p.d.batch_y) & 7) == 0 && (reinterpret_cast<uintptr_t>(p.d.data) & 15) == 0;
+}
+
+// The same then: straight from the registers.
+template <class Config, class Element>
+__device__ __forceinline__ void store_sums(const simt::GemmParams &p, Element *d,
+                                           const float (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], int row, int col,
+                                           int rows, int cols) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+#pragma unroll
+    for (int i = 0; i < Config::kWarpRows / 16; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int d_row = row + 16 * i + 8 * half + lane / 4;
+            Element *const to = d + d_row * p.d.row + col;
+            if constexpr (std::is_same_v<Element, float>)
+                store_row_f32<Config::kWarpColumns>(to, cols - col, d_row < rows, sums[i] + 2 * half, static_cast<float>(p.alpha));
+            else
+                store_row<Element, Config::kWarpColumns>(to, cols - col, d_row < rows, sums[i] + 2 * half, static_cast<float>(p.alpha));
+        }
+    }
+}
+
+template <class Config>
+__global__ void __launch_bounds__(kGemmThreads, 2) gemm_kernel(const __grid_constant__ simt::GemmParams p) {
+    using Element = typename Config::Element;
+    constexpr int kStages = Config::kStages, kRowTiles = Config::kWarpRows / 16, kColumnPairs = Config::kWarpColumns / 16;
+    extern __shared__ __align__(1024) unsigned char memory[];
+    const uint32_t stages = shared_address(memory);
+
+    // Which tile, split and batch entry.
+    const uint32_t tiles = p.tiles_m * p.tiles_n, entry = blockIdx.x / tiles, tile = blockIdx.x - entry * tiles;
+    const uint32_t band = tile / (p.raster * p.tiles_n), in_band = tile - band * p.raster * p.tiles_n;
+    const uint32_t band_rows = min(p.raster, p.tiles_m - band * p.raster);
+    const int64_t row_first = static_cast<int64_t>(band * p.raster + in_band % band_rows) * Config::kRows;
+    const int64_t col_first = static_cast<int64_t>(in_band / band_rows) * Config::kColumns;
+    const int64_t split = entry % p.splits, batch = p.first_batch + entry / p.splits;
+    const int64_t batch_x = batch / p.batch_y, batch_y = batch - batch_x * p.batch_y;
+    const int64_t depth_first = split * p.split_depth, depth = min(p.k - depth_first, p.split_depth);
+    const int steps = static_cast<int>((depth + kGemmDepth - 1) / kGemmDepth);
+    typename Config::PanelA panel_a(p.a, batch_x, batch_y, row_first, p.m, depth_first);
+    typename Config::PanelB panel_b(p.b, batch_x, batch_y, col_first, p.n, depth_first);
+    int left = static_cast<int>(depth);  // That is not yet loaded; past it come stages of zeros, which nobody multiplies.
+    uint32_t empty = stages;
+    const auto load = [&] {
+        panel_a.load(empty, left);
+        panel_b.load(empty + Config::PanelA::kBytes, left);
+        left -= kGemmDepth;
+        empty += Config::kStageBytes;
+        if (empty == stages + kStages * Config::kStageBytes) empty = stages;
+        copy_commit();
+    };
+#pragma unroll
+    for (int i = 0; i < kStages; ++i) load();
+
+    const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
+    const int row = warp / 2 * Config::kWarpRows, col = warp % 2 * Config::kWarpColumns;
+    float sums[kRowTiles][Config::kWarpColumns / 2] = {};
+    // Fragments are read one product ahead, across stages too.
+    uint32_t a[2][kRowTiles][4], b[2][kColumnPairs][4];
+    const auto fetch = [&](int to, uint32_t stage, int k) {
+#pragma unroll
+        for (int i = 0; i < kRowTiles; ++i) Config::PanelA::fragment_a(a[to][i], stage, row + 16 * i, k);
+#pragma unroll
+        for (int j = 0; j < kColumnPairs; ++j) Config::PanelB::fragment_b(b[to][j], stage + Config::PanelA::kBytes, col + 16 * j, k);
+    };
+    uint32_t stage = stages;
+    copy_wait<kStages - 1>();
+    __syncthreads();
+    fetch(0, stage, 0);
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+#pragma unroll
+        for (int k = 0; k < kGemmDepth / 16; ++k) {
+            if (k < kGemmDepth / 16 - 1) {
+                fetch((k + 1) % 2, stage, 16 * (k + 1));
+            } else {
+                stage += Config::kStageBytes;
+                if (stage == stages + kStages * Config::kStageBytes) stage = stages;
+                copy_wait<kStages - 2>();
+                __syncthreads();  // The next stage has come for all, and this one has been read: it is filled anew.
+                fetch(0, stage, 0);
+                load();
+            }
+#pragma unroll
+            for (int j = 0; j < kColumnPairs; ++j) {
+#pragma unroll
+                for (int i = 0; i < kRowTiles; ++i) {
+                    multiply<Element>(sums[i] + 8 * j, a[k % 2][i], b[k % 2][j][0], b[k % 2][j][1]);
+                    multiply<Element>(sums[i] + 8 * j + 4, a[k % 2][i], b[k % 2][j][2], b[k % 2][j][3]);
+                }
+            }
+        }
+    }
+
+    simt::GemmOrigin origin;
+    origin.set(p, batch_x, batch_y, row_first, col_first, split * p.d_split);
+    const int rows = static_cast<int>(min(p.m - row_first, int64_t{Config::kRows}));
+    const int cols = static_cast<int>(min(p.columns - col_first, int64_t{Config::kColumns}));
+    if (is_in_whole_rows<Element>(p)) {
+        if (p.d.dtype == ATTILE_F32)
+            store_sums<Config>(p, reinterpret_cast<float *>(origin.d), sums, row, col, rows, cols);
+        else
+            store_sums<Config>(p, reinterpret_cast<Element *>(origin.d), sums, row, col, rows, cols);
+        return;
+    }
+    copy_wait<0>();
+    __syncthreads();  // The stages are free for the strips.
+    static_assert(4 * 16 * Config::kWarpColumns * 4 <= kStages * Config::kStageBytes, "strips take the stages' place");
+    store_tile<Config>(p, origin, stages + static_cast<uint32_t>(warp) * (16 * Config::kWarpColumns * 4), sums, row, col, rows, cols);
+}
+
+}  // namespace attile::sm80

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A and B of a product as kernels for tensor cores read them: in rows 16 bytes aligned, which some operands are first copied into.
+#pragma once
+
+#include "device.h"
+#include "plan/gemm_shape.h"
+#include "workspace.h"
+
+namespace attile::tensor_core {
+
+// An operand as the kernels read it, or as packing leaves it: contiguous along `outer_first` ? its outer axis : the depth.
+struct GemmPanel {
+    int64_t outer, depth;  // Extents.
+    int64_t row;           // Stride of the axis that is not contiguous.
+    int64_t batch_x, batch_y;
+    int64_t count_x, count_y;  // Extents of the batch axes; 1 where the operand is the same for all.
+    bool outer_first;
+};
+int64_t gemm_panel_bytes(const GemmPanel &panel);
+
+struct GemmOperands {
+    simt::GemmParams params = {};  // With a unit stride along the columns of D where it has one.
+    int64_t batches = 1;
+    bool pack_a = false, pack_b = false;  // Of params' A and B.
+    int64_t workspace_bytes = 0;          // For the copies.
+    double input_bytes = 0, packed_bytes = 0;
+    char declined[160] = {};  // Why no kernel can read them; empty if one can.
+
+    GemmPanel panel(bool is_a) const;
+};
+
+// What 16-byte copies reach, and the copy engine of capability 9.0: see is_reachable(). Extents beyond 2^31 are declined.
+GemmOperands gemm_operands(const attile_gemm_problem &problem);
+
+// Copies what is to be packed, and says where A and B are from then on.
+int32_t gemm_pack(simt::Device &device, const GemmOperands &operands, simt::Workspace &workspace, simt::Stream stream, const void **a,
+                  const void **b);
+
+inline constexpr int64_t kReachBytes = 16;  // Alignment of an array's address and of every stride but the first, which is one element.
+// Can the copy engine reach elements of `bytes` bytes at this address with these strides (in elements, `count` of them)?
+bool is_reachable(const void *data, const int64_t *stride, int count, int64_t bytes);
+
+}  // namespace attile::tensor_core
