@@ -123,7 +123,7 @@ void CudaDevice::add_accelerators() {
     // Whether there is machine code or PTX for the device is the toolkit's and the build's affair: asked of a kernel.
     cudaFuncAttributes attributes;
     if (properties_.capability >= 80 && cudaFuncGetAttributes(&attributes, sm80::some_kernel()) == cudaSuccess)
-        accelerators_[count].reset(new (std::nothrow) sm80::Sm80Accelerator);
+        accelerators_[count].reset(new (std::nothrow) sm80::Sm80Accelerator(count > 0));
     cudaGetLastError();
 #endif
 }

@@ -12,6 +12,9 @@ const void *some_kernel();
 
 class Sm80Accelerator final : public simt::Accelerator {
   public:
+    // Behind faster kernels gemm is left to them and simt: they take whatever would be worth it here.
+    explicit Sm80Accelerator(bool is_behind) : takes_gemm_(!is_behind) {}
+
     const char *name() const override { return "sm_80"; }
     int32_t query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
                   simt::Declined &declined) override;
@@ -19,6 +22,9 @@ class Sm80Accelerator final : public simt::Accelerator {
     int32_t query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
                   simt::Declined &declined) override;
     int32_t run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace, simt::Stream stream) override;
+
+  private:
+    const bool takes_gemm_;
 };
 
 }  // namespace attile::sm80
