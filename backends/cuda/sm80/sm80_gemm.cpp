@@ -15,10 +15,8 @@ namespace {
 
 using namespace tensor_core;
 
-constexpr int64_t kFewRows = 64;         // Of which simt may be as fast, or faster.
-constexpr double kClearlyFaster = 0.8;   // Of the time by the two models: of few rows they are that far apart from what is measured.
-constexpr int64_t kMinSplitDepth = 256;  // Of a part of the depth.
-constexpr int kMostSplits = 16;          // Of the depth.
+constexpr int64_t kMinSplitDepth = 256;             // Of a part of the depth.
+constexpr int kMostSplits = 16;                     // Of the depth.
 constexpr int64_t kMostPartialBytes = 256ll << 20;  // Of partial results.
 
 // The model, not yet fitted: 1024^3 on an H200 shows that a lone block of 128x128 is slower than it says. Clocks are a multiprocessor's.
@@ -157,16 +155,8 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
         std::snprintf(declined.text, sizeof declined.text, "%s", operands.declined);
         return ATTILE_OK;
     }
-    const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, is_packed = operands.pack_a || operands.pack_b;
-    if (!is_invariant && (is_packed || std::min(problem.m, problem.n) <= kFewRows)) {
-        const simt::GemmPlan other = simt::gemm_plan(properties, simt::gemm_shape(problem), false);
-        if (other.seconds < kClearlyFaster * plan.seconds) {
-            std::snprintf(
-                declined.text, sizeof declined.text, "%s",
-                is_packed ? "copying A or B to rows of a multiple of 16 bytes takes longer" : "matrices so small run as fast without");
-            return ATTILE_OK;
-        }
-    }
+    const bool is_packed = operands.pack_a || operands.pack_b;
+    if (gemm_is_left_to_simt(properties, problem, operands, plan.seconds, declined)) return ATTILE_OK;
     int32_t status = device.occupancy(plan.kernel, plan.threads, plan.shared, &support.blocks_per_unit);
     simt::KernelResources resources;
     if (status == ATTILE_OK) status = device.resources(plan.kernel, &resources);

@@ -35,7 +35,8 @@ template <class Config>
 __device__ __forceinline__ void note_tiles(const AttentionArguments &a, const AttentionShared<Config> &shared) {
     Ring<kNotes<Config>> places;
     int t = static_cast<int>(blockIdx.x);
-    for (bool is_first = true;; is_first = false) {
+    bool is_first = true;
+    for (;;) {
         barrier_wait_idle(shared.note_empty(places.place), places.parity ^ 1);
         AttentionTileNote note;
         do {

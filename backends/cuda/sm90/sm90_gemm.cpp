@@ -13,8 +13,6 @@ namespace attile::sm90 {
 namespace {
 
 constexpr uint32_t kRasterRows = 2048;  // That are walked together.
-constexpr int64_t kFewRows = 64;        // Of which simt may be as fast, or faster.
-constexpr double kClearlyFaster = 0.8;  // Of the time by the two models: of few rows they are that far apart from what is measured.
 constexpr double kClockFlops = 4096;    // Of a multiprocessor: four tensor cores, 512 multiply-adds each.
 
 bool is_half(int32_t dtype) { return dtype == ATTILE_F16 || dtype == ATTILE_BF16; }
@@ -66,17 +64,7 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
         std::snprintf(declined.text, sizeof declined.text, "%s", plan.declined);
         return ATTILE_OK;
     }
-    const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    const bool is_packed = plan.pack_a || plan.pack_b;
-    if (!is_invariant && (is_packed || std::min(problem.m, problem.n) <= kFewRows)) {
-        const simt::GemmPlan other = simt::gemm_plan(properties, simt::gemm_shape(problem), false);
-        if (other.seconds < kClearlyFaster * plan.seconds) {
-            std::snprintf(
-                declined.text, sizeof declined.text, "%s",
-                is_packed ? "copying A or B to rows of a multiple of 16 bytes takes longer" : "matrices so small run as fast without");
-            return ATTILE_OK;
-        }
-    }
+    if (gemm_is_left_to_simt(properties, problem, plan, plan.seconds, declined)) return ATTILE_OK;
     bool outer_b = false;
     const void *const kernel = kernel_of(plan, problem.a.dtype, &outer_b);
     const GemmTileShape tile = kGemmTileShapes[plan.choice.tile];

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "plan/gemm_plan.h"
 #include "simt_status.h"
 #include "tensor_gemm_pack.h"
 
@@ -146,6 +147,19 @@ int32_t gemm_pack(simt::Device &device, const GemmOperands &operands, simt::Work
     void *pointers[] = {&arguments, nullptr};
     return device.launch(pack_kernel(), simt::Dim3{static_cast<uint32_t>(blocks), 1, 1}, simt::Dim3{kPackThreads, 1, 1}, 0, pointers,
                          stream);
+}
+
+bool gemm_is_left_to_simt(const simt::DeviceProperties &properties, const attile_gemm_problem &problem, const GemmOperands &operands,
+                          double seconds, simt::Declined &declined) {
+    constexpr int64_t kFewRows = 64;
+    constexpr double kClearlyFaster = 0.8;  // Of the time by the two models: of few rows they are that far apart from what is measured.
+    const bool is_packed = operands.pack_a || operands.pack_b;
+    if ((problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return false;
+    if (!is_packed && std::min(problem.m, problem.n) > kFewRows) return false;
+    if (simt::gemm_plan(properties, simt::gemm_shape(problem), false).seconds >= kClearlyFaster * seconds) return false;
+    std::snprintf(declined.text, sizeof declined.text, "%s",
+                  is_packed ? "copying A or B to rows of a multiple of 16 bytes takes longer" : "matrices so small run as fast without");
+    return true;
 }
 
 }  // namespace attile::tensor_core

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device.h"
+#include "host/accelerator.h"
 #include "plan/gemm_shape.h"
 #include "workspace.h"
 
@@ -35,6 +36,11 @@ GemmOperands gemm_operands(const attile_gemm_problem &problem);
 // Copies what is to be packed, and says where A and B are from then on.
 int32_t gemm_pack(simt::Device &device, const GemmOperands &operands, simt::Workspace &workspace, simt::Stream stream, const void **a,
                   const void **b);
+
+// Is simt clearly faster than `seconds` on a problem that these kernels would have to copy operands for, or that has few rows or columns?
+// Fills `declined` if so. Never with BATCH_INVARIANT, whose results must not depend on the number of rows.
+bool gemm_is_left_to_simt(const simt::DeviceProperties &properties, const attile_gemm_problem &problem, const GemmOperands &operands,
+                          double seconds, simt::Declined &declined);
 
 inline constexpr int64_t kReachBytes = 16;  // Alignment of an array's address and of every stride but the first, which is one element.
 // Can the copy engine reach elements of `bytes` bytes at this address with these strides (in elements, `count` of them)?
