@@ -3,13 +3,13 @@
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
 usage: compare_peers.py [--groups gemm,attention,attention16,flash16,decode,decode16,memory] [--json FILE] [--rounds N] [--burst N]
-                        [--quick]
+                        [--backend NAME] [--beside NAME] [--quick]
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
 float32 attention may still use tensor cores by split TF32; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
 two sides take turns, --rounds times each, inputs larger than the L2 cache or a buffer between two turns evicting it. A turn is --burst calls, one after the
 other: 1 is a call by itself, on a card that has just rested; 8 and more is steady work, which on a card at its power limit is slower for everyone, but not by the
-same factor.
+same factor. With --beside the other side is another backend of Attile instead of the peers.
 """
 import argparse
 import datetime
@@ -36,9 +36,10 @@ def command(*words):
 
 
 class Bench:
-    def __init__(self, rounds, burst, backend):
-        self.rounds, self.burst, self.rows = rounds, burst, []
+    def __init__(self, rounds, burst, backend, beside=None):
+        self.rounds, self.burst, self.rows, self.beside = rounds, burst, [], beside
         self.context = attile.Context(backend)
+        self.other = attile.Context(beside) if beside else None
         self.evict = torch.empty(64 << 20, dtype=torch.float32, device=DEVICE)  # 256 MiB: more than any L2
 
     def times(self, calls):
@@ -60,8 +61,19 @@ class Bench:
                 found[name].append(start.elapsed_time(stop) / self.burst)
         return found
 
+    def by_other(self, call):
+        """`call` by the backend of --beside: calls find their context in self.context."""
+        own, self.context = self.context, self.other
+        try:
+            call()
+        finally:
+            self.context = own
+
     def case(self, group, name, calls, work, unit, errors=None, kernel=""):
         """`calls` maps "attile" and peers' names to functions; `work` is FLOP or bytes, `unit` TFLOP/s or GB/s."""
+        if self.other and "attile" in calls:
+            own = calls["attile"]
+            calls = {"attile": own, self.beside: lambda: self.by_other(own)}
         possible = {}
         for who, call in calls.items():
             try:
@@ -262,6 +274,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--burst", type=int, default=1)
     parser.add_argument("--backend", default="cuda")
+    parser.add_argument("--beside", help="another backend of Attile to race against, instead of the peers")
     parser.add_argument("--commit", default=command("git", "rev-parse", "--short", "HEAD"), help="the commit measured, where git cannot tell")
     parser.add_argument("--build", default="", help="how libattile was built, e.g. 'CUDA 11.8, compute_61 PTX'")
     parser.add_argument("--quick", action="store_true")
@@ -270,7 +283,7 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
 
-    bench = Bench(options.rounds, options.burst, options.backend)
+    bench = Bench(options.rounds, options.burst, options.backend, options.beside)
     smi = command("nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm,power.limit", "--format=csv,noheader").split("\n")[0].split(", ")
     facts = dict(zip(("device", "driver", "clock_sm", "clock_sm_max", "power_limit"), smi), torch=torch.__version__, cuda=torch.version.cuda,
                  commit=options.commit, build=options.build, date=datetime.date.today().isoformat(), rounds=options.rounds, burst=options.burst, attile=attile.version())
