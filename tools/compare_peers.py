@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
-usage: compare_peers.py [--groups gemm,attention,attention16,flash16,decode,decode16,memory] [--json FILE] [--rounds N] [--burst N]
+usage: compare_peers.py [--groups gemm,attention,attention16,backward,flash16,decode,decode16,memory] [--json FILE] [--rounds N] [--burst N]
                         [--backend NAME] [--beside NAME] [--quick]
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
@@ -193,6 +193,34 @@ def race_decode(bench, group, name, q, k, v, who, backend):
     bench.case(group, f"{name}B={batch} heads {heads}/{heads_kv} keys {keys} D={dim}", calls, 2.0 * k.numel() * k.element_size(), "GB/s", errors, kernel)
 
 
+def race_backward(bench, group, name, q, k, v, causal, backends):
+    """dq, dk and dv from o and lse. Every part of them is checked over the last head; FLOP count five products."""
+    batch, heads, length, dim = q.shape
+    dout, mask = torch.randn_like(q), "causal_top_left" if causal else None
+    out, lse = torch.empty_like(q), torch.empty((batch, heads, length), device=DEVICE)
+    bench.context.attention(q, k, v, out=out, lse=lse, mask=mask)
+    grads = {"attile": [torch.full_like(x, math.nan) for x in (q, k, v)]}
+    options = dict(dq=grads["attile"][0], dk=grads["attile"][1], dv=grads["attile"][2], mask=mask)
+    kernel = bench.context.attention_backward(dout, q, k, v, out, lse, query=True, **options).kernel
+    calls = {"attile": lambda: bench.context.attention_backward(dout, q, k, v, out, lse, **options)}
+    for who, backend in backends.items():
+        leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+        try:
+            result = sdpa(backend, *leaves, is_causal=causal)
+        except Exception as refusal:  # memory, as a rule
+            print(f"{group:10s} {name:44s} {who:8s} refused: {str(refusal).splitlines()[0][:90]}", flush=True)
+            continue
+
+        def peer(who=who, result=result, leaves=leaves):
+            grads[who] = torch.autograd.grad(result, leaves, dout, retain_graph=True)
+
+        calls[who] = peer
+    last = [x[:1, -1:].double().detach().requires_grad_() for x in (q, k, v)]
+    expected = torch.autograd.grad(sdpa(SDPBackend.MATH, *last, is_causal=causal), last, dout[:1, -1:].double())
+    errors = {who: (lambda who=who: max(relative(g[:1, -1:], e) for g, e in zip(grads[who], expected))) for who in calls}
+    bench.case(group, name, calls, 10.0 * batch * heads * length * length * dim * (0.5 if causal else 1), "TFLOP/s", errors, kernel)
+
+
 def attention(bench, quick):
     shapes = [(13600, 1, 128, 32), (4, 1, 32768, 32), (500, 1, 2048, 64), (2, 1, 32768, 64), (8, 16, 2048, 128), (2, 16, 8192, 128), (1, 16, 16384, 128)]
     others = [(8, 16, 2048, 40), (8, 16, 2048, 80), (8, 16, 2048, 96), (8, 16, 2048, 111), (4, 16, 2048, 192), (1, 8, 8192, 256), (8, 16, 2047, 64), (8, 16, 1025, 64)]
@@ -202,6 +230,16 @@ def attention(bench, quick):
             name = f"B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else "")
             race_attention(bench, "attention", name, q, k, v, causal, "pytorch", SDPBackend.EFFICIENT_ATTENTION)
     features(bench)
+
+
+def backward(bench, quick):
+    """MATH materialises all scores, so it joins at lengths where that is reasonable."""
+    shapes = [(8, 16, 2048, 64), (8, 16, 2048, 128), (2, 16, 8192, 64), (2, 16, 8192, 128), (2, 8, 2048, 64), (32, 16, 512, 64), (8, 16, 2048, 32), (8, 16, 2048, 96), (2, 8, 4096, 256)]
+    for batch, heads, length, dim in shapes[:2] if quick else shapes:
+        q, k, v = (normal(batch, heads, length, dim, dtype=torch.float32) for _ in range(3))
+        for causal in (False, True):
+            backends = {"pytorch": SDPBackend.EFFICIENT_ATTENTION} | ({"math": SDPBackend.MATH} if length <= 2048 else {})
+            race_backward(bench, "backward", f"B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else ""), q, k, v, causal, backends)
 
 
 def attention16(bench, quick, group="attention16", who="cudnn", backend=SDPBackend.CUDNN_ATTENTION):
@@ -267,7 +305,7 @@ def memory(bench, quick):
 
 
 def main():
-    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "flash16": flash16, "decode": decode, "decode16": decode16, "memory": memory}
+    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "backward": backward, "flash16": flash16, "decode": decode, "decode16": decode16, "memory": memory}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--groups", default=",".join(groups))
     parser.add_argument("--json")

@@ -16,9 +16,15 @@ set(ATTILE_SIMT_ATTENTION_SOURCES
   kernel/attention_cols64.cu
   kernel/attention_cols128.cu
   kernel/attention_cols256.cu
+  kernel/attention_backward_cols64.cu
+  kernel/attention_backward_cols128.cu
+  kernel/attention_backward_cols256.cu
+  kernel/attention_backward_steps.cu
   kernel/attention_combine.cu
   kernel/attention_convert.cu
   kernel/decode.cu
+  plan/attention_backward_plan.cpp
+  plan/attention_backward_run.cpp
   plan/attention_plan.cpp
   plan/attention_run.cpp
 )

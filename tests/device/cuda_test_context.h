@@ -18,11 +18,11 @@ inline std::string last_error() {
     return text;
 }
 
-// What ATTILE_TEST_BACKEND names, if these tests can test it; else cuda. "emulated" (tests/device/emulation) runs the kernels without a
-// device, "hip" is the HIP backend built for HIP's NVIDIA platform.
+// What ATTILE_TEST_BACKEND names, if these tests can test it; else cuda. "emulated" and "emulated64" (tests/device/emulation) run the
+// kernels without a device, "hip" is the HIP backend built for HIP's NVIDIA platform.
 inline std::string backend_under_test() {
     const char *name = std::getenv("ATTILE_TEST_BACKEND");
-    return name != nullptr && (std::strcmp(name, "emulated") == 0 || std::strcmp(name, "hip") == 0) ? name : "cuda";
+    return name != nullptr && (std::strncmp(name, "emulated", 8) == 0 || std::strcmp(name, "hip") == 0) ? name : "cuda";
 }
 
 class CudaTest : public testing::Test {

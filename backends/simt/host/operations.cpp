@@ -11,6 +11,7 @@
 
 #include "accelerator.h"
 #include "kernel/attention.h"
+#include "kernel/attention_backward.h"
 #include "kernel/gemm.h"
 #include "kernel/merge.h"
 #include "kernel/reduce.h"
@@ -37,6 +38,13 @@ bool has_unknown_address(const attile_operand &x) { return x.dtype != 0 && x.dat
 [[maybe_unused]] bool has_unknown_addresses(const attile_attention_problem &p) {
     return has_unknown_address(p.q) || has_unknown_address(p.k) || has_unknown_address(p.v) || has_unknown_address(p.o);
 }
+
+// Where a call runs and what it may use.
+template <class Problem>
+const attile_launch &launch_of(const Problem &problem) {
+    return problem.launch;
+}
+[[maybe_unused]] const attile_launch &launch_of(const attile_attention_backward_problem &problem) { return problem.forward->launch; }
 
 // What comes before a plan's text; whatever does not fit of the plan is worth less.
 [[maybe_unused]] void say_first(attile_support &support, const char *format, const char *name, const char *reason) {
@@ -99,21 +107,22 @@ int32_t run_with(Device &device, const Problem &problem, Workspace &workspace, S
 // All operands are the device's: plan, find workspace, launch.
 template <class Problem, QueryFn<Problem> query, RunFn<Problem> run>
 int32_t run_on_device(Device &device, const Problem &problem, Stream stream, bool with_callers_workspace) {
+    const attile_launch &launch = launch_of(problem);
     attile_support support = {};
     support.struct_size = sizeof support;
     Accelerator *taker = nullptr;
     int32_t status = ask<Problem, query>(device, problem, support, taker);
     if (status != ATTILE_OK) return status;
     if (support.level == ATTILE_SUPPORT_NONE) return fail(support.status, "%s", support.text);
-    if (with_callers_workspace && problem.launch.workspace != nullptr) {
-        Workspace workspace(problem.launch.workspace, problem.launch.workspace_bytes);
+    if (with_callers_workspace && launch.workspace != nullptr) {
+        Workspace workspace(launch.workspace, launch.workspace_bytes);
         return run_with<Problem, run>(device, problem, workspace, stream, taker);
     }
     if (support.workspace_bytes == 0) {
         Workspace workspace;
         return run_with<Problem, run>(device, problem, workspace, stream, taker);
     }
-    if (with_callers_workspace && (problem.launch.flags & ATTILE_FLAG_NO_ALLOC) != 0) {
+    if (with_callers_workspace && (launch.flags & ATTILE_FLAG_NO_ALLOC) != 0) {
         return fail(ATTILE_ERROR_WORKSPACE_TOO_SMALL, "workspace of %lld bytes needed, and NO_ALLOC is set",
                     static_cast<long long>(support.workspace_bytes));
     }
@@ -138,7 +147,7 @@ template <class Problem, QueryFn<Problem> query, RunFn<Problem> run>
 int32_t table_run(void *state, const Problem *problem) {
     return on_device(state, [&](Context &context) {
         Device &device = *context.device;
-        const Stream stream = problem->launch.stream;
+        const Stream stream = launch_of(*problem).stream;
         StagedProblem<Problem> staged(*problem);
         bool is_staged = false;
         for (const StagedOperand &operand : staged.call.operands) {
@@ -172,6 +181,9 @@ const attile_gemm_interface kGemmInterface = {sizeof(attile_gemm_interface), 1, 
 const attile_attention_interface kAttentionInterface = {sizeof(attile_attention_interface), 1,
                                                         table_query<attile_attention_problem, attention_query>,
                                                         table_run<attile_attention_problem, attention_query, attention_run>};
+const attile_attention_backward_interface kAttentionBackwardInterface = {
+    sizeof(attile_attention_backward_interface), 1, table_query<attile_attention_backward_problem, attention_backward_query>,
+    table_run<attile_attention_backward_problem, attention_backward_query, attention_backward_run>};
 #endif
 
 }  // namespace attile::simt

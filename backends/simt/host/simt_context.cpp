@@ -153,6 +153,8 @@ const void *query_interface(uint32_t id, uint32_t version) {
 #if defined(ATTILE_SIMT_HAS_ATTENTION)
         case ATTILE_INTERFACE_ATTENTION:
             return checked(kAttentionInterface, version);
+        case ATTILE_INTERFACE_ATTENTION_BACKWARD:
+            return checked(kAttentionBackwardInterface, version);
 #endif
         default:
             return nullptr;

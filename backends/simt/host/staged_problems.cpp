@@ -15,8 +15,10 @@ struct Axis {
     int64_t per_unit = 1;
 };
 
+// Nothing of an empty operand is sent, though others of the call are not empty.
 void add(StagedCall &call, attile_operand &operand, std::initializer_list<Axis> axes, bool is_output = false) {
     if (operand.dtype == 0) return;
+    if (std::any_of(axes.begin(), axes.end(), [](const Axis &axis) { return axis.extent == 0; })) return;
     StagedOperand staged;
     staged.operand = &operand;
     staged.is_output = is_output;
@@ -108,6 +110,48 @@ void StagedProblem<attile_attention_problem>::resize(const int64_t count[kStaged
     if (problem.cu_len_q.dtype == 0 && problem.cu_len_k.dtype == 0) problem.batch = count[0];
     problem.heads_kv = count[1];
     problem.heads_q = count[1] * group;
+}
+
+// As forward, whose outputs are inputs here. What is summed over batch entries or heads keeps them together.
+StagedProblem<attile_attention_backward_problem>::StagedProblem(const attile_attention_backward_problem &from)
+    : problem(from), forward(*from.forward) {
+    attile_attention_problem &p = forward.problem;
+    problem.forward = &p;
+    call.operands = forward.call.operands;
+    std::copy(forward.call.units, forward.call.units + kStagedDims, call.units);
+    for (StagedOperand &operand : call.operands) operand.is_output = operand.is_partial = false;
+    const bool has_bias = from.dbias.dtype != 0, sums_batch = from.dsinks.dtype != 0 || (has_bias && from.bias_extent[0] == 1);
+    if (sums_batch) call.units[0] = 1;
+    if (has_bias && from.bias_extent[1] == 1) call.units[1] = 1;
+    if (call.units[0] == 1) {
+        for (StagedOperand &operand : call.operands)
+            for (int32_t &dim : operand.dim) dim = dim == 0 ? -1 : dim;
+    }
+    if (call.units[1] == 1) {
+        for (StagedOperand &operand : call.operands)
+            for (int32_t &dim : operand.dim) dim = dim == 1 ? -1 : dim;
+    }
+    const bool is_packed_q = p.cu_len_q.dtype != 0, is_packed_k = p.cu_len_k.dtype != 0;
+    const int32_t entry = call.units[0] == 1 ? -1 : 0, head = call.units[1] == 1 ? -1 : 1;
+    const Axis b{p.batch, entry}, hq{p.heads_q, head, forward.group}, hkv{p.heads_kv, head};
+    const Axis bq = is_packed_q ? Axis{1} : b, bk = is_packed_k ? Axis{1} : b, lq{p.total_q}, lk{p.total_k};
+    add(call, problem.dout, {bq, hq, lq, {p.head_dim_v}});
+    add(call, problem.dq, {bq, hq, lq, {p.head_dim}}, true);
+    add(call, problem.dk, {bk, hkv, lk, {p.head_dim}}, true);
+    add(call, problem.dv, {bk, hkv, lk, {p.head_dim_v}}, true);
+    const int64_t *const extent = from.bias_extent;
+    cuts_bias[0] = extent[0] != 1 && entry == 0;
+    cuts_bias[1] = extent[1] != 1 && head == 1;
+    add(call, problem.dbias, {cuts_bias[0] ? b : Axis{extent[0]}, cuts_bias[1] ? hq : Axis{extent[1]}, {extent[2]}, {extent[3]}}, true);
+    add(call, problem.dsinks, {{1}, hq}, true);
+}
+
+void StagedProblem<attile_attention_backward_problem>::resize(const int64_t count[kStagedDims]) {
+    const int64_t whole[2] = {forward.problem.batch, forward.problem.heads_kv};
+    const int64_t of_forward[kStagedDims] = {call.units[0] == 1 ? whole[0] : count[0], call.units[1] == 1 ? whole[1] : count[1], 1, 1};
+    forward.resize(of_forward);
+    if (cuts_bias[0]) problem.bias_extent[0] = forward.problem.batch;
+    if (cuts_bias[1]) problem.bias_extent[1] = forward.problem.heads_q;
 }
 
 StagedProblem<attile_attention_merge_problem>::StagedProblem(const attile_attention_merge_problem &from)

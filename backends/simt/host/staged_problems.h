@@ -36,6 +36,18 @@ struct StagedProblem<attile_attention_problem> {
 };
 
 template <>
+struct StagedProblem<attile_attention_backward_problem> {
+    explicit StagedProblem(const attile_attention_backward_problem &from);
+    StagedProblem(const StagedProblem &) = delete;
+    StagedProblem &operator=(const StagedProblem &) = delete;
+    void resize(const int64_t count[kStagedDims]);
+    attile_attention_backward_problem problem;
+    StagedProblem<attile_attention_problem> forward;  // Whose call stays unused: its operands are in `call`.
+    StagedCall call;
+    bool cuts_bias[2];  // Whether dbias has the batch entries and heads of the chunk alone.
+};
+
+template <>
 struct StagedProblem<attile_attention_merge_problem> {
     explicit StagedProblem(const attile_attention_merge_problem &from);
     StagedProblem(const StagedProblem &) = delete;

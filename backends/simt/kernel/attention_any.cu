@@ -13,19 +13,6 @@ namespace {
 constexpr int kThreads = 128, kGroupRows = 4, kColumns = 8;
 constexpr int kBlockRows = kThreads / kLanes * kGroupRows;
 
-template <class T>
-ATTILE_LANE_FN T load_as(const AttentionOperand &x, int64_t at) {
-    return x.storage == AttentionStorage::kF64 ? static_cast<T>(static_cast<const double *>(x.data)[at])
-                                               : static_cast<T>(load_number(x, at));
-}
-template <class T>
-ATTILE_LANE_FN void store_as(const AttentionOperand &x, int64_t at, T value) {
-    if (x.storage == AttentionStorage::kF64)
-        static_cast<double *>(const_cast<void *>(x.data))[at] = static_cast<double>(value);
-    else
-        store_number(x, at, static_cast<float>(value));
-}
-
 // Where a key lies: indices of axes 0 and 2 of K and V. False: its page does not exist.
 ATTILE_LANE_FN bool locate_key(const AttentionParams &p, const AttentionEntry &entry, int key, int64_t &outer, int64_t &row) {
     outer = entry.batch;

@@ -33,8 +33,10 @@ AttentionStorage storage_of(int32_t dtype) {
     }
 }
 
+}  // namespace
+
 // Whole vectors: four elements side by side, each row's first at a multiple of four of them.
-AttentionOperand operand_of(const attile_operand &x, int64_t cols) {
+AttentionOperand attention_operand(const attile_operand &x, int64_t cols) {
     AttentionOperand to = {};
     to.data = x.dtype != 0 ? x.data : nullptr;
     std::copy(x.stride, x.stride + 4, to.stride);
@@ -46,19 +48,17 @@ AttentionOperand operand_of(const attile_operand &x, int64_t cols) {
     return to;
 }
 
-}  // namespace
-
 AttentionParams attention_params(const attile_attention_problem &p, const AttentionPlan &plan) {
     AttentionParams to = {};
-    to.q = operand_of(p.q, p.head_dim);
-    to.k = operand_of(p.k, p.head_dim);
-    to.v = operand_of(p.v, p.head_dim_v);
-    to.o = operand_of(p.o, p.head_dim_v);
-    to.lse = operand_of(p.lse, 1);
-    to.bias = operand_of(p.bias, 1);
-    to.allowed = operand_of(p.allowed, 1);
-    to.alibi_slopes = operand_of(p.alibi_slopes, 1);
-    to.sinks = operand_of(p.sinks, 1);
+    to.q = attention_operand(p.q, p.head_dim);
+    to.k = attention_operand(p.k, p.head_dim);
+    to.v = attention_operand(p.v, p.head_dim_v);
+    to.o = attention_operand(p.o, p.head_dim_v);
+    to.lse = attention_operand(p.lse, 1);
+    to.bias = attention_operand(p.bias, 1);
+    to.allowed = attention_operand(p.allowed, 1);
+    to.alibi_slopes = attention_operand(p.alibi_slopes, 1);
+    to.sinks = attention_operand(p.sinks, 1);
     to.key_lengths = present(p.key_lengths) ? static_cast<const int32_t *>(p.key_lengths.data) : nullptr;
     to.cu_len_q = present(p.cu_len_q) ? static_cast<const int32_t *>(p.cu_len_q.data) : nullptr;
     to.cu_len_k = present(p.cu_len_k) ? static_cast<const int32_t *>(p.cu_len_k.data) : nullptr;
@@ -101,26 +101,25 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     return to;
 }
 
-namespace {
-
-// Rewrites K or V of the (entry, key head) pairs from `first` on, and points the kernel's operand at the copy.
-int32_t convert(Device &device, const attile_attention_problem &p, const attile_operand &from, int64_t cols, int64_t padded, int64_t first,
-                int64_t count, float *copy, AttentionOperand &operand, Stream stream) {
-    const bool packed = present(p.cu_len_k);
+int32_t attention_densify(Device &device, const attile_operand &from, const DenseCut &cut, float *copy, AttentionOperand &operand,
+                          Stream stream) {
     AttentionConvertParams params = {};
-    params.from = operand_of(from, cols);
+    params.from = attention_operand(from, cut.cols);
     params.to = copy;
-    params.block_table = present(p.block_table) ? static_cast<const int32_t *>(p.block_table.data) : nullptr;
-    params.block_table_stride[0] = p.block_table.stride[0];
-    params.block_table_stride[1] = p.block_table.stride[1];
-    params.pages = p.pages;
-    params.page_size = std::max<int64_t>(p.page_size, 1);
-    params.first = packed ? 0 : first;
-    params.count = packed ? p.heads_kv : count;
-    params.heads = p.heads_kv;
-    params.rows = packed ? p.total_k : p.len_k;
-    params.cols = static_cast<int32_t>(cols);
-    params.padded_cols = static_cast<int32_t>(padded);
+    if (cut.paged != nullptr) {
+        const attile_operand &table = cut.paged->block_table;
+        params.block_table = static_cast<const int32_t *>(table.data);
+        params.block_table_stride[0] = table.stride[0];
+        params.block_table_stride[1] = table.stride[1];
+        params.pages = cut.paged->pages;
+    }
+    params.page_size = std::max<int64_t>(cut.paged != nullptr ? cut.paged->page_size : 0, 1);
+    params.first = cut.packed ? 0 : cut.first;
+    params.count = cut.packed ? cut.heads : cut.count;
+    params.heads = cut.heads;
+    params.rows = cut.rows;
+    params.cols = static_cast<int32_t>(cut.cols);
+    params.padded_cols = static_cast<int32_t>(cut.padded_cols);
     const int64_t quads = params.count * params.rows * (params.padded_cols / 4);
     if (quads > 0) {
         void *arguments[] = {&params};
@@ -133,17 +132,14 @@ int32_t convert(Device &device, const attile_attention_problem &p, const attile_
     const int64_t head = params.rows * params.padded_cols;
     operand.storage = AttentionStorage::kF32;
     operand.vector = 1;
-    operand.stride[0] = packed ? 0 : p.heads_kv * head;
+    operand.stride[0] = cut.packed ? 0 : cut.heads * head;
     operand.stride[1] = head;
     operand.stride[2] = params.padded_cols;
     operand.stride[3] = 1;
     operand.row_bytes = params.padded_cols * 4;
-    // The kernel counts entries and heads from the start of the problem.
     operand.data = reinterpret_cast<const void *>(reinterpret_cast<uintptr_t>(copy) - static_cast<uintptr_t>(params.first * head * 4));
     return ATTILE_OK;
 }
-
-}  // namespace
 
 int32_t attention_combine(Device &device, const AttentionParams &params, const attile_attention_problem &p, Stream stream) {
     AttentionParams copy = params;
@@ -155,21 +151,26 @@ int32_t attention_combine(Device &device, const AttentionParams &params, const a
     return device.launch(attention_combine_kernel(), grid, block, 0, arguments, stream);
 }
 
+double attention_bytes(const attile_attention_problem &p) {
+    const double d = static_cast<double>(p.head_dim), dv = static_cast<double>(p.head_dim_v);
+    const double rows =
+        static_cast<double>(p.heads_q) * static_cast<double>(p.total_q) * (present(p.cu_len_q) ? 1 : static_cast<double>(p.batch));
+    const double keys =
+        static_cast<double>(p.heads_kv) * static_cast<double>(p.total_k) * (present(p.cu_len_k) ? 1 : static_cast<double>(p.batch));
+    return rows *
+               (d * static_cast<double>(bytes_of(p.q)) + dv * static_cast<double>(bytes_of(p.o)) + static_cast<double>(bytes_of(p.lse))) +
+           keys * (d * static_cast<double>(bytes_of(p.k)) + dv * static_cast<double>(bytes_of(p.v)));
+}
+
 void attention_report(Device &device, const attile_attention_problem &p, const AttentionPlan &plan, attile_support &support) {
     support.level = plan.convert || plan.path == AttentionPath::kAny ? ATTILE_SUPPORT_EMULATED : ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
     support.workspace_bytes = plan.workspace;
     std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
     print_plan(plan, support.text, sizeof support.text);
-    const double rows =
-        static_cast<double>(p.heads_q) * static_cast<double>(p.total_q) * (present(p.cu_len_q) ? 1 : static_cast<double>(p.batch));
-    const double keys =
-        static_cast<double>(p.heads_kv) * static_cast<double>(p.total_k) * (present(p.cu_len_k) ? 1 : static_cast<double>(p.batch));
     const double d = static_cast<double>(p.head_dim), dv = static_cast<double>(p.head_dim_v);
     support.flops = 2 * attention_visible_pairs(p) * (d + dv);
-    support.bytes =
-        rows * (d * static_cast<double>(bytes_of(p.q)) + dv * static_cast<double>(bytes_of(p.o)) + static_cast<double>(bytes_of(p.lse))) +
-        keys * (d * static_cast<double>(bytes_of(p.k)) + dv * static_cast<double>(bytes_of(p.v)));
+    support.bytes = attention_bytes(p);
     if (plan.path == AttentionPath::kNothing) return;
     support.tile_m = plan.rows;
     support.tile_n = plan.keys;
@@ -214,10 +215,13 @@ int32_t attention_run(Device &device, const attile_attention_problem &p, Workspa
     for (int64_t first = 0; first < heads; first += plan.slice) {
         const int64_t count = std::min(plan.slice, heads - first);
         if (plan.convert && (first == 0 || !present(p.cu_len_k))) {
-            int32_t status = convert(device, p, p.k, p.head_dim, plan.depth, first / per_kv, count / per_kv, copy_k, params.k, stream);
-            if (status == ATTILE_OK)
-                status = convert(device, p, p.v, p.head_dim_v, ceil_div(p.head_dim_v, 4) * 4, first / per_kv, count / per_kv, copy_v,
-                                 params.v, stream);
+            const bool packed = present(p.cu_len_k);
+            DenseCut cut = {p.heads_kv, packed ? p.total_k : p.len_k,         p.head_dim, plan.depth, first / per_kv, count / per_kv,
+                            packed,     present(p.block_table) ? &p : nullptr};
+            int32_t status = attention_densify(device, p.k, cut, copy_k, params.k, stream);
+            cut.cols = p.head_dim_v;
+            cut.padded_cols = ceil_div(p.head_dim_v, 4) * 4;
+            if (status == ATTILE_OK) status = attention_densify(device, p.v, cut, copy_v, params.v, stream);
             if (status != ATTILE_OK) return status;
         }
         params.first_head = static_cast<uint32_t>(first);

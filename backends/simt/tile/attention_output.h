@@ -61,6 +61,20 @@ ATTILE_LANE_FN void store_number(const AttentionOperand &x, int64_t at, float va
         static_cast<BF16 *>(const_cast<void *>(x.data))[at] = from_compute<BF16>(value);
 }
 
+// An element in the type that is computed in.
+template <class T>
+ATTILE_LANE_FN T load_as(const AttentionOperand &x, int64_t at) {
+    return x.storage == AttentionStorage::kF64 ? static_cast<T>(static_cast<const double *>(x.data)[at])
+                                               : static_cast<T>(load_number(x, at));
+}
+template <class T>
+ATTILE_LANE_FN void store_as(const AttentionOperand &x, int64_t at, T value) {
+    if (x.storage == AttentionStorage::kF64)
+        static_cast<double *>(const_cast<void *>(x.data))[at] = static_cast<double>(value);
+    else
+        store_number(x, at, static_cast<float>(value));
+}
+
 // 2^x for x <= 0, results that are denormal too.
 ATTILE_LANE_FN float exp2_down(float x) {
     const float root = exp2_fast(x * 0.5f);

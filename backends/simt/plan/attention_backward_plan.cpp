@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/attention_backward_plan.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "workspace.h"
+
+namespace attile::simt {
+namespace {
+
+// The narrowest that holds the head is taken.
+using TileKernelFn = AttentionBackwardTileKernel (*)();
+constexpr TileKernelFn kTileKernels[] = {attention_backward_cols64, attention_backward_cols128, attention_backward_cols256};
+
+constexpr int64_t kAnyRows = 64, kAnyKeys = 32;  // How the work is cut where pairs are taken one by one.
+// Parts of dq and whatever else a launch leaves for the next step: at most this share of the device's memory, and this much:
+// with all else less than a context's pool keeps as a rule, so that calls after the first find their workspace there.
+constexpr int64_t kPartsShare = 64, kMostParts = 512ll << 20;
+constexpr int64_t kWavesWanted = 8;  // Waves of blocks that a launch over few pairs should fill before it takes more units instead.
+constexpr int64_t kMostSplits = 16;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+bool present(const attile_operand &x) { return x.dtype != 0; }
+
+// Float rows of exactly `depth` columns that begin at whole vectors, the first row's address aside.
+bool has_panel_rows(const attile_operand &x, int64_t cols, int64_t depth) {
+    return x.dtype == ATTILE_F32 && cols == depth && x.stride[3] == 1 && x.stride[0] % 4 == 0 && x.stride[1] % 4 == 0 &&
+           x.stride[2] % 4 == 0 && std::llabs(x.stride[2]) < (int64_t{1} << 29);
+}
+bool is_unaligned(const attile_operand &x) { return reinterpret_cast<uintptr_t>(x.data) % 16 != 0; }
+
+void choose_kernel(Device &device, const attile_attention_backward_problem &problem, AttentionBackwardPlan &plan) {
+    const attile_attention_problem &p = *problem.forward;
+    plan.wide = p.compute == ATTILE_F64;
+    plan.rows = kAnyRows;
+    plan.keys = kAnyKeys;
+    plan.threads = kBackwardThreads;
+    plan.depth = static_cast<int32_t>(std::min<int64_t>(std::max(p.head_dim, p.head_dim_v), INT32_MAX));
+    plan.name = plan.wide ? "attention_backward_any_f64" : "attention_backward_any_f32";
+    plan.share = 0.01;
+    if (plan.wide) return;
+    for (const TileKernelFn kernel : kTileKernels) {
+        const AttentionBackwardTileKernel tile = kernel();
+        if (tile.depth < std::max(p.head_dim, p.head_dim_v)) continue;
+        plan.name = tile.name;
+        plan.depth = tile.depth;
+        plan.share = tile.share;
+        plan.copy_q = !has_panel_rows(p.q, p.head_dim, tile.depth);
+        plan.copy_k = !has_panel_rows(p.k, p.head_dim, tile.depth);
+        plan.copy_v = !has_panel_rows(p.v, p.head_dim_v, tile.depth);
+        plan.copy_dout = !has_panel_rows(problem.dout, p.head_dim_v, tile.depth);
+        const bool unaligned = (!plan.copy_q && is_unaligned(p.q)) || (!plan.copy_k && is_unaligned(p.k)) ||
+                               (!plan.copy_v && is_unaligned(p.v)) || (!plan.copy_dout && is_unaligned(problem.dout));
+        plan.modified = unaligned || present(p.bias) || present(p.allowed) || present(p.alibi_slopes) || p.softcap != 0;
+        const AttentionBackwardTile &chosen = plan.modified ? tile.modified : tile.plain;
+        plan.kernel = chosen.kernel;
+        plan.rows = chosen.rows;
+        plan.keys = chosen.keys;
+        plan.threads = chosen.threads;
+        if (device.occupancy(reinterpret_cast<const void *>(plan.kernel), plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK ||
+            plan.blocks_per_unit < 1)
+            plan.blocks_per_unit = 1;
+        return;
+    }
+}
+
+}  // namespace
+
+AttentionBackwardPlan plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
+    const attile_attention_problem &p = *problem.forward;
+    AttentionBackwardPlan plan;
+    if (present(p.block_table)) {
+        plan.status = ATTILE_ERROR_UNSUPPORTED_FEATURE;
+        std::snprintf(plan.text, sizeof plan.text, "gradients of paged keys and values are not defined");
+        return plan;
+    }
+    const int64_t group = p.heads_q / std::max<int64_t>(p.heads_kv, 1);
+    if (p.len_q > kAttentionMaxLength || p.len_k > kAttentionMaxLength || p.len_q * group > kAttentionMaxLength) {
+        plan.status = ATTILE_ERROR_UNSUPPORTED_SHAPE;
+        std::snprintf(plan.text, sizeof plan.text, "len_q %lld, len_k %lld: more than %lld rows or keys", static_cast<long long>(p.len_q),
+                      static_cast<long long>(p.len_k), static_cast<long long>(kAttentionMaxLength));
+        return plan;
+    }
+    choose_kernel(device, problem, plan);
+    plan.bias = present(problem.dbias);
+    plan.sinks = present(problem.dsinks);
+    plan.pairs = p.batch * p.heads_kv;
+    plan.row_tiles = ceil_div(p.len_q, plan.rows);
+    plan.units = group * plan.row_tiles;
+    plan.key_blocks = ceil_div(p.len_k, plan.keys);
+    plan.keys_first = p.window_left >= 0 || p.window_right >= 0;
+
+    // Bytes that a pair takes in a launch whatever its units, and each unit of it.
+    const bool tiled = plan.kernel != nullptr;
+    const int64_t number = plan.wide ? 8 : 4;
+    const bool packed = present(p.cu_len_q) || present(p.cu_len_k);
+    const int64_t copies_q = (plan.copy_q ? 1 : 0) + (plan.copy_dout ? 1 : 0), copies_k = (plan.copy_k ? 1 : 0) + (plan.copy_v ? 1 : 0);
+    const int64_t pair_rows = copies_q * group * p.len_q * plan.depth, pair_keys = copies_k * p.len_k * plan.depth;
+    const int64_t pair_sums = tiled ? 2 * plan.key_blocks * plan.keys * plan.depth : 0;
+    const int64_t unit_q = tiled ? plan.key_blocks * plan.rows * plan.depth : 0, unit_bias = plan.bias ? plan.rows * p.len_k : 0;
+    const int64_t pair_bytes = 4 * ((packed ? 0 : pair_rows + pair_keys) + pair_sums);
+    const int64_t unit_bytes = std::max<int64_t>(4 * unit_q + number * unit_bias, 1);
+
+    const int64_t budget = std::min(kMostParts, device.properties().memory_total / kPartsShare);
+    const int64_t slots = std::max<int64_t>(1, static_cast<int64_t>(device.properties().compute_units) * plan.blocks_per_unit);
+    const int64_t fill = std::max<int64_t>(1, ceil_div(kWavesWanted * slots, std::max<int64_t>(plan.key_blocks, 1)));
+    const int64_t fits = budget / (pair_bytes + kWavesWanted * unit_bytes);
+    plan.slice = packed ? plan.pairs : std::min(plan.pairs, std::max(fill, fits));
+    if (plan.slice > 0) plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, plan.slice));
+    while (plan.slice > 1 && plan.slice * std::max<int64_t>(plan.key_blocks, 1) * kMostSplits > kMaxGridX)
+        plan.slice = (plan.slice + 1) / 2;
+    plan.chunk = std::min(plan.units, std::max<int64_t>(1, budget / std::max<int64_t>(plan.slice * unit_bytes, 1)));
+    if (plan.chunk > 0) plan.chunk = ceil_div(plan.units, ceil_div(plan.units, plan.chunk));
+
+    // Few blocks: some for the same keys, whose sums are added up afterwards. Sums are then cut otherwise in another batch.
+    const int64_t blocks = plan.slice * plan.key_blocks;
+    plan.split_units = std::max<int64_t>(plan.chunk, 1);
+    if (tiled && blocks > 0 && plan.chunk == plan.units && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0) {
+        int64_t best = -1;
+        for (int64_t splits = 1; splits <= std::min(kMostSplits, plan.units); ++splits) {
+            const int64_t each = ceil_div(plan.units, splits), cost = ceil_div(blocks * splits, slots) * (4 * each + 1) + splits / 2;
+            if (best >= 0 && cost >= best) continue;
+            best = cost;
+            plan.splits = ceil_div(plan.units, each);
+            plan.split_units = each;
+        }
+    }
+
+    plan.row_numbers = p.batch * p.heads_q * plan.row_tiles * plan.rows;
+    plan.irregular = tiled ? plan.pairs : 0;
+    plan.copied_rows = plan.depth * (packed ? p.heads_q * p.total_q * (present(p.cu_len_q) ? 1 : p.batch) : plan.slice * group * p.len_q);
+    plan.copied_keys = plan.depth * (packed ? p.heads_kv * p.total_k * (present(p.cu_len_k) ? 1 : p.batch) : plan.slice * p.len_k);
+    plan.part_q = plan.slice * plan.chunk * unit_q;
+    plan.sums = plan.splits * plan.slice * pair_sums / 2;
+    plan.part_bias = plan.slice * plan.chunk * unit_bias;
+    if (plan.bias) {
+        plan.sum_bias = 1;
+        for (const int64_t extent : problem.bias_extent) plan.sum_bias *= extent;
+    }
+    plan.workspace = workspace_piece(2 * number * plan.row_numbers) + workspace_piece(4 * plan.irregular) +
+                     copies_q * workspace_piece(4 * plan.copied_rows) + copies_k * workspace_piece(4 * plan.copied_keys) +
+                     workspace_piece(4 * plan.part_q) + 2 * workspace_piece(4 * plan.sums) + workspace_piece(number * plan.part_bias) +
+                     workspace_piece(number * plan.sum_bias);
+    return plan;
+}
+
+void print_plan(const AttentionBackwardPlan &plan, char *text, std::size_t capacity) {
+    const long long slices = plan.slice > 0 ? ceil_div(plan.pairs, plan.slice) : 0,
+                    chunks = plan.chunk > 0 ? ceil_div(plan.units, plan.chunk) : 0;
+    const bool copies = plan.copy_q || plan.copy_k || plan.copy_v || plan.copy_dout;
+    std::snprintf(text, capacity, "%s%s%s: %d rows x %d keys, %lld key blocks x %lld splits x %lld heads, %lld x %lld launches", plan.name,
+                  plan.modified ? ", modified scores" : "", copies ? ", operands rewritten" : "", plan.rows, plan.keys,
+                  static_cast<long long>(plan.key_blocks), static_cast<long long>(plan.splits), static_cast<long long>(plan.slice), slices,
+                  chunks);
+}
+
+}  // namespace attile::simt

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention_backward_query and attention_backward_run: the plan, told to the caller or carried out.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "kernel/attention_backward.h"
+#include "plan/attention_backward_plan.h"
+#include "plan/attention_plan.h"
+#include "plan/attention_run.h"
+#include "simt_status.h"
+
+namespace attile::simt {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+bool present(const attile_operand &x) { return x.dtype != 0; }
+
+AttentionBackwardParams backward_params(const attile_attention_backward_problem &problem, const AttentionBackwardPlan &plan) {
+    const attile_attention_problem &p = *problem.forward;
+    AttentionBackwardParams to = {};
+    AttentionPlan uncut;
+    uncut.row_blocks = 1;
+    to.forward = attention_params(p, uncut);
+    to.original_q = to.forward.q;
+    to.original_k = to.forward.k;
+    to.original_v = to.forward.v;
+    to.original_dout = to.dout = attention_operand(problem.dout, p.head_dim_v);
+    to.dq = attention_operand(problem.dq, p.head_dim);
+    to.dk = attention_operand(problem.dk, p.head_dim);
+    to.dv = attention_operand(problem.dv, p.head_dim_v);
+    to.dbias = attention_operand(problem.dbias, 1);
+    to.dsinks = attention_operand(problem.dsinks, 1);
+    std::copy(problem.bias_extent, problem.bias_extent + 4, to.bias_extent);
+    to.scale = static_cast<float>(p.scale);
+    to.scale_low = std::isfinite(to.scale) ? static_cast<float>(p.scale - static_cast<double>(to.scale)) : 0.0f;
+    to.softcap = static_cast<float>(p.softcap);
+    to.inverse_softcap = p.softcap != 0 ? static_cast<float>(1 / p.softcap) : 0.0f;
+    to.heads_kv = Divider(std::max<int64_t>(p.heads_kv, 1));
+    to.row_tiles = Divider(std::max<int64_t>(plan.row_tiles, 1));
+    to.key_blocks = Divider(std::max<int64_t>(plan.key_blocks, 1));
+    to.splits = Divider(plan.splits);
+    to.block_rows = plan.rows;
+    to.block_keys = plan.keys;
+    to.depth = plan.depth;
+    to.batch = static_cast<int32_t>(p.batch);
+    to.split_units = static_cast<int32_t>(plan.split_units);
+    to.keys_first = plan.keys_first;
+    to.rows_allotted = static_cast<int32_t>(plan.row_tiles * plan.rows);
+    return to;
+}
+
+// One call on its way through its launches.
+class BackwardRun {
+  public:
+    BackwardRun(Device &device, const attile_attention_backward_problem &problem, const AttentionBackwardPlan &plan, Stream stream)
+        : device_(device),
+          problem_(problem),
+          p_(*problem.forward),
+          plan_(plan),
+          stream_(stream),
+          steps_(plan.wide ? attention_backward_steps_f64() : attention_backward_steps_f32()),
+          params_(backward_params(problem, plan)) {}
+
+    int32_t run(Workspace &workspace) {
+        if (!take(workspace)) return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
+        const bool tiled = plan_.kernel != nullptr;
+        const int64_t number = plan_.wide ? 8 : 4;
+        if (plan_.irregular > 0) zero(params_.irregular, 4 * plan_.irregular);
+        if (plan_.sum_bias > 0) zero(params_.sum_bias, number * plan_.sum_bias);
+        const bool has_gaps = present(p_.cu_len_q) || present(p_.cu_len_k);
+        if (has_gaps || plan_.units == 0 || plan_.key_blocks == 0)
+            step(attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * p_.total_k * p_.head_dim_v);
+        const int64_t checked_keys = tiled ? plan_.pairs * p_.len_k : 0;
+        step(steps_.prepare, kLanesOfTask * (plan_.row_numbers + checked_keys));
+        for (int64_t first = 0; first < plan_.pairs && plan_.slice > 0; first += plan_.slice)
+            slice(first, std::min(plan_.slice, plan_.pairs - first));
+        if (plan_.sum_bias > 0) step(steps_.store_bias, plan_.sum_bias);
+        if (plan_.sinks) launch_blocks(steps_.sinks, p_.heads_q, kBackwardThreads);
+        return status_;
+    }
+
+  private:
+    static constexpr int64_t kLanesOfTask = 32;  // Tasks of a lane group.
+
+    bool take(Workspace &workspace) {
+        bool is_enough = true;
+        const auto piece = [&](auto *&to, int64_t count, int64_t bytes) {
+            if (count == 0) return;
+            to = reinterpret_cast<std::remove_reference_t<decltype(to)>>(workspace.take<char>(count * bytes));
+            is_enough = is_enough && to != nullptr;
+        };
+        const int64_t number = plan_.wide ? 8 : 4;
+        char *rows = nullptr, *part_bias = nullptr, *sum_bias = nullptr;
+        piece(rows, plan_.row_numbers, 2 * number);
+        piece(params_.irregular, plan_.irregular, 4);
+        if (plan_.copy_q) piece(copy_q_, plan_.copied_rows, 4);
+        if (plan_.copy_dout) piece(copy_dout_, plan_.copied_rows, 4);
+        if (plan_.copy_k) piece(copy_k_, plan_.copied_keys, 4);
+        if (plan_.copy_v) piece(copy_v_, plan_.copied_keys, 4);
+        piece(params_.part_q, plan_.part_q, 4);
+        piece(params_.sum_k, plan_.sums, 4);
+        piece(params_.sum_v, plan_.sums, 4);
+        piece(part_bias, plan_.part_bias, number);
+        piece(sum_bias, plan_.sum_bias, number);
+        params_.rows = rows;
+        params_.part_bias = part_bias;
+        params_.sum_bias = sum_bias;
+        return is_enough;
+    }
+
+    // Everything after a failure is left undone.
+    void zero(void *memory, int64_t bytes) {
+        if (status_ == ATTILE_OK) status_ = device_.fill_zero(memory, bytes, stream_);
+    }
+    void launch_blocks(AttentionBackwardKernel kernel, int64_t blocks, int32_t threads) {
+        if (status_ != ATTILE_OK || blocks < 1) return;
+        Dim3 grid, block;
+        grid.x = static_cast<uint32_t>(std::min(blocks, kMaxGridX));
+        block.x = static_cast<uint32_t>(threads);
+        status_ = launch(device_, kernel, grid, block, 0, stream_, params_);
+    }
+    // A kernel whose threads share out `tasks` among themselves.
+    void step(AttentionBackwardKernel kernel, int64_t tasks) {
+        launch_blocks(kernel, std::min<int64_t>(ceil_div(tasks, kBackwardThreads), 1 << 20), kBackwardThreads);
+    }
+    void densify(const attile_operand &from, int64_t cols, bool of_keys, int64_t first, int64_t count, float *copy,
+                 AttentionOperand &operand) {
+        if (status_ != ATTILE_OK || copy == nullptr) return;
+        const bool has_gaps = present(p_.cu_len_q) || present(p_.cu_len_k);
+        if (has_gaps && first != 0) return;  // There is one slice.
+        const int64_t group = of_keys ? 1 : p_.heads_q / p_.heads_kv;
+        const DenseCut cut = {of_keys ? p_.heads_kv : p_.heads_q,
+                              of_keys ? p_.total_k : p_.total_q,
+                              cols,
+                              plan_.depth,
+                              first * group,
+                              count * group,
+                              present(of_keys ? p_.cu_len_k : p_.cu_len_q),
+                              nullptr};
+        status_ = attention_densify(device_, from, cut, copy, operand, stream_);
+    }
+
+    void slice(int64_t first, int64_t count) {
+        const bool tiled = plan_.kernel != nullptr;
+        densify(p_.q, p_.head_dim, false, first, count, copy_q_, params_.forward.q);
+        densify(problem_.dout, p_.head_dim_v, false, first, count, copy_dout_, params_.dout);
+        densify(p_.k, p_.head_dim, true, first, count, copy_k_, params_.forward.k);
+        densify(p_.v, p_.head_dim_v, true, first, count, copy_v_, params_.forward.v);
+        params_.first_pair = static_cast<uint32_t>(first);
+        params_.pairs = Divider(count);
+        params_.irregular_only = tiled;
+        for (int64_t unit = 0; unit < plan_.units; unit += plan_.chunk) {
+            const int64_t units = std::min(plan_.chunk, plan_.units - unit);
+            params_.first_unit = static_cast<int32_t>(unit);
+            params_.end_unit = static_cast<int32_t>(unit + units);
+            params_.continues = unit > 0;
+            if (tiled) launch_blocks(plan_.kernel, plan_.key_blocks * plan_.splits * count, plan_.threads);
+            if (tiled) step(attention_backward_gather_kernel(), count * units * plan_.rows * (plan_.depth / 4));
+            step(steps_.rows, kLanesOfTask * count * units * plan_.rows);
+            if (plan_.bias && plan_.sum_bias > 0) step(steps_.add_bias, plan_.sum_bias * (problem_.bias_extent[3] == 1 ? kLanesOfTask : 1));
+        }
+        if (tiled && plan_.units > 0) step(attention_backward_finish_kernel(), count * p_.len_k * (plan_.depth / 4));
+        step(steps_.keys, kLanesOfTask * count * p_.len_k);
+    }
+
+    Device &device_;
+    const attile_attention_backward_problem &problem_;
+    const attile_attention_problem &p_;
+    const AttentionBackwardPlan &plan_;
+    Stream stream_;
+    AttentionBackwardSteps steps_;
+    AttentionBackwardParams params_;
+    float *copy_q_ = nullptr, *copy_k_ = nullptr, *copy_v_ = nullptr, *copy_dout_ = nullptr;
+    int32_t status_ = ATTILE_OK;
+};
+
+}  // namespace
+
+int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support) {
+    const AttentionBackwardPlan plan = plan_attention_backward(device, problem);
+    if (plan.status != ATTILE_OK) return unsupported(&support, plan.status, "%s", plan.text);
+    const attile_attention_problem &p = *problem.forward;
+    const bool copies = plan.copy_q || plan.copy_k || plan.copy_v || plan.copy_dout;
+    support.level = plan.kernel == nullptr || copies ? ATTILE_SUPPORT_EMULATED : ATTILE_SUPPORT_NATIVE;
+    support.status = ATTILE_OK;
+    support.workspace_bytes = plan.workspace;
+    std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
+    print_plan(plan, support.text, sizeof support.text);
+    // Scores again, dp, dv, dq and dk; each operand and gradient once.
+    const double d = static_cast<double>(p.head_dim), dv = static_cast<double>(p.head_dim_v);
+    support.flops = 2 * attention_visible_pairs(p) * (3 * d + 2 * dv);
+    support.bytes = 2 * attention_bytes(p);
+    support.tile_m = plan.rows;
+    support.tile_n = plan.keys;
+    support.tile_k = plan.depth;
+    support.threads = plan.threads;
+    support.splits = static_cast<int32_t>(plan.splits);
+    support.blocks = plan.key_blocks * plan.splits * plan.pairs;
+    support.blocks_per_unit = plan.blocks_per_unit;
+    support.predicted_share = plan.share;
+    const AttentionBackwardKernel kernel = plan.kernel != nullptr ? plan.kernel : attention_backward_steps_f64().keys;
+    KernelResources resources;
+    if (device.resources(reinterpret_cast<const void *>(kernel), &resources) == ATTILE_OK) {
+        support.registers = resources.registers;
+        support.shared_bytes = resources.shared_static;
+    }
+    return ATTILE_OK;
+}
+
+int32_t attention_backward_run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream) {
+    const AttentionBackwardPlan plan = plan_attention_backward(device, problem);
+    if (plan.status != ATTILE_OK) return fail(plan.status, "%s", plan.text);
+    return BackwardRun(device, problem, plan, stream).run(workspace);
+}
+
+}  // namespace attile::simt

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which pairs of a tile of query rows and a block of keys are visited, told the same way from either side, and where their parts lie.
+#pragma once
+
+#include "kernel/attention_backward_params.h"
+#include "tile/attention_block.h"
+
+namespace attile::simt {
+
+// Numbers [first, end).
+struct Span {
+    int first, end;
+    ATTILE_LANE_FN bool has(int i) const { return i >= first && i < end; }
+};
+
+// Tiles of rows that see any key of the block that begins at first_key.
+ATTILE_LANE_FN Span row_tiles_of(const AttentionBackwardParams &p, const AttentionEntry &entry, int first_key) {
+    const int last_key = min(first_key + p.block_keys, entry.len_k) - 1;
+    const int first = max(first_key - entry.shift - p.forward.window_right, 0);
+    const int end = min(last_key - entry.shift + p.forward.window_left + 1, entry.len_q);
+    if (last_key < first_key || first >= end) return {0, 0};
+    return {first / p.block_rows, (end + p.block_rows - 1) / p.block_rows};
+}
+
+// Blocks of keys that any row of the tile that begins at first_row sees.
+ATTILE_LANE_FN Span key_blocks_of(const AttentionBackwardParams &p, const AttentionEntry &entry, int first_row) {
+    const int last_row = min(first_row + p.block_rows, entry.len_q) - 1;
+    const int first = max(first_row + entry.shift - p.forward.window_left, 0);
+    const int end = min(last_row + entry.shift + p.forward.window_right + 1, entry.len_k);
+    if (last_row < first_row || first >= end) return {0, 0};
+    return {first / p.block_keys, (end + p.block_keys - 1) / p.block_keys};
+}
+
+// What a block of the tile kernel works on.
+struct BackwardPlace {
+    int pair;  // Of the launch.
+    int batch, head_kv, key_block, split;
+
+    ATTILE_LANE_FN BackwardPlace(const AttentionBackwardParams &p, uint32_t index) {
+        uint32_t rest;
+        if (p.keys_first) {
+            pair = static_cast<int>(remainder(index, p.pairs));
+            rest = quotient(index, p.pairs);
+            split = static_cast<int>(remainder(rest, p.splits));
+            key_block = static_cast<int>(quotient(rest, p.splits));
+        } else {
+            key_block = static_cast<int>(remainder(index, p.key_blocks));
+            rest = quotient(index, p.key_blocks);
+            split = static_cast<int>(remainder(rest, p.splits));
+            pair = static_cast<int>(quotient(rest, p.splits));
+        }
+        batch = static_cast<int>(quotient(p.first_pair + pair, p.heads_kv));
+        head_kv = static_cast<int>(remainder(p.first_pair + pair, p.heads_kv));
+    }
+    ATTILE_LANE_FN bool is_irregular(const AttentionBackwardParams &p) const { return p.irregular[p.first_pair + pair] != 0; }
+};
+
+// The block's next unit after `unit` that sees any of its keys, or its first after -1; -1: there is none.
+ATTILE_LANE_FN int next_unit(const AttentionBackwardParams &p, const BackwardPlace &place, int unit) {
+    const Span tiles = row_tiles_of(p, AttentionEntry(p.forward, place.batch), place.key_block * p.block_keys);
+    const int first = p.first_unit + place.split * p.split_units, end = min(first + p.split_units, p.end_unit);
+    unit = unit < 0 ? first : unit + 1;
+    const int tile = static_cast<int>(remainder(static_cast<uint32_t>(unit), p.row_tiles));
+    if (tile < tiles.first) unit += tiles.first - tile;
+    if (tile >= tiles.end) unit += static_cast<int>(p.row_tiles.divisor) - tile + tiles.first;
+    return tiles.first < tiles.end && unit < end ? unit : -1;
+}
+
+ATTILE_LANE_FN int64_t part_of_unit(const AttentionBackwardParams &p, int pair, int unit) {
+    return static_cast<int64_t>(pair) * (p.end_unit - p.first_unit) + (unit - p.first_unit);
+}
+
+// The first row of a unit's tile.
+ATTILE_LANE_FN int unit_row(const AttentionBackwardParams &p, int unit) {
+    return static_cast<int>(remainder(static_cast<uint32_t>(unit), p.row_tiles)) * p.block_rows;
+}
+
+// Its query head.
+ATTILE_LANE_FN int unit_head(const AttentionBackwardParams &p, int head_kv, int unit) {
+    return head_kv * static_cast<int>(p.forward.group.divisor) + static_cast<int>(quotient(static_cast<uint32_t>(unit), p.row_tiles));
+}
+
+// Where the part that a block of keys has in dq of a unit begins.
+ATTILE_LANE_FN int64_t part_q_at(const AttentionBackwardParams &p, int pair, int key_block, int unit) {
+    const int64_t part = (static_cast<int64_t>(pair) * p.key_blocks.divisor + key_block) * (p.end_unit - p.first_unit);
+    return (part + unit - p.first_unit) * p.block_rows * p.depth;
+}
+
+// Where the sums of a key begin.
+ATTILE_LANE_FN int64_t sum_at(const AttentionBackwardParams &p, int split, int pair, int key) {
+    const int64_t keys = static_cast<int64_t>(p.key_blocks.divisor) * p.block_keys;
+    return ((static_cast<int64_t>(split) * p.pairs.divisor + pair) * keys + key) * p.depth;
+}
+
+}  // namespace attile::simt

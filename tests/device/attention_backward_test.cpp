@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of attention on a device, beyond the conformance list: every kernel once, more units and pairs than one launch takes, numbers
+// that are not finite. Judged as conformance judges.
+#include "cases_attention.h"
+#include "cuda_test_context.h"
+#include "runner.h"
+
+namespace attile::test {
+namespace {
+
+class AttentionBackward : public CudaTest {
+  protected:
+    void SetUp() override {
+        CudaTest::SetUp();
+        if (context == nullptr) return;
+        attile_context_options options;
+        attile_context_options_init(&options, sizeof options);
+        options.backend = "reference";
+        ASSERT_EQ(attile_context_create(&options, &reference), ATTILE_OK) << last_error();
+    }
+    void TearDown() override {
+        attile_context_destroy(reference);
+        CudaTest::TearDown();
+    }
+    // In device memory, twice, the second time in a workspace of the caller's.
+    void check(const AttentionCase &forward, const std::string &kernel) {
+        BackwardCase c;
+        c.forward = forward;
+        c.dout_dtype = c.grad_dtype = c.dbias_dtype = c.forward.out_dtype = c.forward.bias_dtype = forward.dtype;
+        Report report;
+        run_case(context, reference, Case{"attention_backward.device", c}, {.placement = Placement::kDevice}, report);
+        EXPECT_EQ(report.outcome, Outcome::kPassed) << report.message << "\n  case:   " << report.description;
+        EXPECT_EQ(report.kernel, kernel) << report.description;
+    }
+    attile_context *reference = nullptr;
+};
+
+AttentionCase sized(int64_t len_q, int64_t len_k, int64_t dim) {
+    AttentionCase c;
+    c.batch = 1;
+    c.heads_q = 2;
+    c.heads_kv = 1;
+    c.len_q = len_q;
+    c.len_k = len_k;
+    c.head_dim = c.head_dim_v = dim;
+    return c;
+}
+
+std::string kernel_of(int64_t dim) {
+    return dim > 256 ? "attention_backward_any_f32" : "attention_backward_cols" + std::to_string(dim <= 64 ? 64 : dim <= 128 ? 128 : 256);
+}
+
+// Small problems: what a sanitizer can get through.
+TEST_F(AttentionBackward, FewOfEachKernel) {
+    for (const int64_t dim : {64, 128, 256, 264}) {
+        AttentionCase c = sized(70, 135, dim);
+        check(c, kernel_of(dim));
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        check(c, kernel_of(dim));
+        c.bias = BiasKind::kNormal;
+        c.bias_axes = 14;
+        c.softcap = 3;
+        c.alibi = 1;
+        c.sinks = true;
+        check(c, kernel_of(dim));
+        c = sized(70, 135, dim);
+        c.q_layout.offset = c.k_layout.offset = c.v_layout.offset = 1;  // Nothing is aligned.
+        check(c, kernel_of(dim));
+        c.dtype = ATTILE_BF16;
+        c.packed_q = c.packed_k = true;
+        c.batch = 2;
+        check(c, kernel_of(dim));
+    }
+    AttentionCase wide = sized(70, 135, 64);
+    wide.dtype = ATTILE_F64;
+    wide.bias = BiasKind::kNormal;
+    wide.sinks = true;
+    check(wide, "attention_backward_any_f64");
+}
+
+// More rows than a launch takes, where the device says it has little memory; sums then go on from launch to launch.
+TEST_F(AttentionBackward, ManyUnits) {
+    for (const int64_t dim : {64, 128, 256})
+        for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_TOP_LEFT, ATTILE_MASK_WINDOW_BOTTOM_RIGHT}) {
+            AttentionCase c = sized(300, 270, dim);
+            c.mask = mask;
+            if (mask == ATTILE_MASK_WINDOW_BOTTOM_RIGHT) c.window_left = 90;
+            check(c, kernel_of(dim));
+        }
+    AttentionCase c = sized(200, 270, 64);
+    c.bias = BiasKind::kNormal;
+    c.bias_axes = 8;
+    check(c, kernel_of(64));
+}
+
+TEST_F(AttentionBackward, ManyPairs) {
+    AttentionCase c = sized(70, 70, 16);
+    c.batch = 40;
+    c.heads_q = c.heads_kv = 2;
+    c.key_lengths = true;
+    check(c, kernel_of(16));
+    c.bias = BiasKind::kNormal;
+    c.bias_axes = 14;
+    check(c, kernel_of(16));
+}
+
+// A NaN or an infinity reaches what it takes part in and nothing else.
+TEST_F(AttentionBackward, HiddenNaN) {
+    AttentionCase c = sized(100, 140, 64);
+    c.batch = 2;
+    c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    c.pattern = AttentionPattern::kNanInQuery;
+    check(c, kernel_of(64));
+    c = sized(100, 140, 64);
+    c.allowed = MaskBytes::kLeadingHidden;
+    check(c, kernel_of(64));
+    c = sized(20, 140, 128);
+    c.bias = BiasKind::kSomeHidden;
+    c.bias_poisoned = true;
+    check(c, kernel_of(128));
+}
+
+}  // namespace
+}  // namespace attile::test
