@@ -196,6 +196,18 @@ class Operations(unittest.TestCase):
         support = attile.default_context().gemm(random(2, 3), random(3, 2), query=True)
         self.assertEqual((support.level, support.flops), ("native", 24.0))
 
+    def test_every_operation_can_be_queried(self):
+        q, lse = random(1, 2, 3, 4), random(1, 2, 3)
+        context, untouched = attile.default_context(), [np.full_like(q, np.nan) for _ in range(3)]
+        answers = [context.gemm(q, q.swapaxes(2, 3), query=True), context.attention(q, q, q, query=True), context.attention_merge([q, q], [lse, lse], query=True),
+                   context.attention_backward(q, q, q, q, q, lse, dq=untouched[0], dk=untouched[1], dv=untouched[2], query=True),
+                   context.reduce(q, "sum", out=untouched[0][..., :1], query=True), context.softmax(q, out=untouched[0], query=True)]
+        for support in answers:
+            self.assertEqual(support.level, "native", support)
+            self.assertTrue(support.kernel)
+        self.assertTrue(all(np.isnan(array).all() for array in untouched))
+        self.assertEqual(answers[3].flops, 10.0 * 2 * 3 * 3 * 4)
+
     def test_many_threads(self):
         q = random(2, 2, 16, 8)
         expected, failures = attile.attention(q, q, q), []

@@ -206,8 +206,8 @@ class Context:
                            mask: Optional[str] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                            alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                            cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, flags: int = 0, stream: Optional[int] = None,
-                           workspace: Optional[Array] = None) -> tuple[Array, Array, Array]:
-        """Gradients (dq, dk, dv) of attention; options as in the forward call, whose ``out`` and ``lse`` are inputs here."""
+                           workspace: Optional[Array] = None, query: bool = False) -> Any:
+        """Gradients (dq, dk, dv) of attention; options as in the forward call, whose ``out`` and ``lse`` are inputs here. ``query=True`` returns a Support."""
         forward = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
                                 key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k)
         forward.put("o", out)  # inputs here: a missing one is the library's to report
@@ -219,12 +219,14 @@ class Context:
         for name, array in zip(("dq", "dk", "dv", "dbias", "dsinks"), made + (dbias, dsinks)):
             call.put(name, array, output=True)
         call.finish(stream, flags, workspace)
+        if query:
+            return self._query("attention_backward", call)
         self._run("attention_backward", call)
-        return made  # type: ignore[return-value]
+        return made
 
     def attention_merge(self, o_parts: Sequence[Array], lse_parts: Sequence[Array], *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, flags: int = 0,
-                        stream: Optional[int] = None, workspace: Optional[Array] = None) -> Any:
-        """Combine attention over disjoint ranges of keys; returns ``out``, or (out, lse) if ``lse`` is asked for as in attention()."""
+                        stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
+        """Combine attention over disjoint ranges of keys; returns ``out``, or (out, lse) if ``lse`` is asked for as in attention(). ``query=True`` returns a Support."""
         if len(o_parts) != len(lse_parts):
             raise ValueError(f"{len(o_parts)} o_parts and {len(lse_parts)} lse_parts; as many of each are expected")
         parts = len(o_parts)
@@ -244,12 +246,14 @@ class Context:
         call.put("o", out, output=True)
         call.put("lse", None if isinstance(lse, bool) else lse, output=True)
         call.finish(stream, flags, workspace)
+        if query:
+            return self._query("attention_merge", call)
         self._run("attention_merge", call)
         return (out, lse) if lse is not None and lse is not False else out
 
     def reduce(self, x: Array, op: str, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None,
-               workspace: Optional[Array] = None) -> Array:
-        """"sum", "max", "min" or "mean" over one axis, which stays with extent 1; returns ``out``."""
+               workspace: Optional[Array] = None, query: bool = False) -> Any:
+        """"sum", "max", "min" or "mean" over one axis, which stays with extent 1; returns ``out``. ``query=True`` returns a Support."""
         call = _Call(s.ReduceArgs(op=_choose(s.REDUCTIONS, "op", op), axis=axis))
         call.put("x", x)
         if out is None:
@@ -257,18 +261,22 @@ class Context:
             out = empty_like(x, tuple(1 if i == axis % max(rank, 1) else call.args.x.shape[i] for i in range(rank)))
         call.put("y", out, output=True)
         call.finish(stream, flags, workspace)
+        if query:
+            return self._query("reduce", call)
         self._run("reduce", call)
         return out
 
     def softmax(self, x: Array, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None,
-                workspace: Optional[Array] = None) -> Array:
-        """Softmax over one axis; ``out`` may be ``x``. Returns ``out``."""
+                workspace: Optional[Array] = None, query: bool = False) -> Any:
+        """Softmax over one axis; ``out`` may be ``x``. Returns ``out``. ``query=True`` returns a Support."""
         call = _Call(s.SoftmaxArgs(axis=axis))
         call.put("x", x)
         if out is None:
             out = empty_like(x, tuple(call.args.x.shape[: call.args.x.rank]))
         call.put("y", out, output=True)
         call.finish(stream, flags, workspace)
+        if query:
+            return self._query("softmax", call)
         self._run("softmax", call)
         return out
 
