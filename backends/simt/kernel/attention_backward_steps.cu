@@ -2,7 +2,7 @@
 // What comes before and after the tile kernel of attention's gradients: row numbers, sums of parts in a fixed order, dbias, dsinks. All are
 // bound by memory and small beside it. 128 threads, no shared memory but for one number a lane group in `sinks`.
 #include "kernel/attention_backward_kernels.h"
-#include "tile/attention_output.h"
+#include "kernel/attention_backward_tasks.cuh"
 #include "tile/backward_tiles.h"
 
 namespace attile::simt {
@@ -10,54 +10,8 @@ namespace {
 
 constexpr int kThreads = kBackwardThreads;
 
-ATTILE_LANE_FN int64_t first_task() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
-ATTILE_LANE_FN int64_t task_step() { return static_cast<int64_t>(gridDim.x) * kThreads; }
-ATTILE_LANE_FN int64_t first_group() { return first_task() / kLanes; }
-ATTILE_LANE_FN int64_t group_step() { return task_step() / kLanes; }
-
-ATTILE_LANE_FN bool is_irregular(const AttentionBackwardParams &p, int pair) { return p.irregular[p.first_pair + pair] != 0; }
-
-// An entry of this thread's own: the threads of a block work on several here, while AttentionEntry takes its lengths as the block's.
-ATTILE_LANE_FN AttentionEntry entry_of_thread(const AttentionParams &p, int64_t batch) {
-    AttentionEntry entry(p, static_cast<int>(batch), AttentionKindTag<AttentionKind::kPlain>());
-    const auto clamp = [batch](const int32_t *starts, int64_t stride, int64_t total, int64_t &first, int &len) {
-        const int64_t begin = starts[batch * stride], end = starts[(batch + 1) * stride];
-        first = begin < 0 ? 0 : begin > total ? total : begin;
-        const int64_t there = (end < first ? first : end > total ? total : end) - first;
-        len = there < len ? static_cast<int>(there) : len;
-    };
-    if (p.cu_len_q) clamp(p.cu_len_q, p.cu_len_q_stride, p.total_q, entry.first_q, entry.len_q);
-    if (p.cu_len_k) clamp(p.cu_len_k, p.cu_len_k_stride, p.total_k, entry.first_k, entry.len_k);
-    if (p.key_lengths) entry.len_k = min(max(p.key_lengths[batch * p.key_lengths_stride], 0), entry.len_k);
-    entry.shift = p.bottom_right ? entry.len_k - entry.len_q : 0;
-    return entry;
-}
-
-// Numbers of 64 bits that mostly fit 32, in which division is several times as fast.
-struct Parts {
-    int64_t quotient;
-    int rest;
-    ATTILE_LANE_FN Parts(int64_t dividend, int divisor) {
-        if (static_cast<uint64_t>(dividend) >> 32 == 0) {
-            const uint32_t narrow = static_cast<uint32_t>(dividend) / static_cast<uint32_t>(divisor);
-            quotient = narrow;
-            rest = static_cast<int>(static_cast<uint32_t>(dividend) - narrow * static_cast<uint32_t>(divisor));
-        } else {
-            quotient = dividend / divisor;
-            rest = static_cast<int>(dividend - quotient * divisor);
-        }
-    }
-};
-
-// Does a row hold NaN or infinity? A lane group asks.
-ATTILE_LANE_FN bool is_irregular_row(const AttentionOperand &x, int64_t at, int cols) {
-    float check = 0;
-    for (int d = lane_index(); d < cols; d += kLanes) check = fused_multiply_add(load_number(x, at + d * x.stride[3]), 0.0f, check);
-    return lane_any(check != 0);
-}
-
 template <class T>
-__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_prepare(const AttentionBackwardParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, sizeof(T) == 4 ? 8 : 1) attention_backward_prepare(const AttentionBackwardParams p) {
     const AttentionParams &f = p.forward;
     const int heads = static_cast<int>(f.heads.divisor), heads_kv = static_cast<int>(p.heads_kv.divisor);
     const int64_t rows = static_cast<int64_t>(p.batch) * heads * p.rows_allotted;
@@ -72,20 +26,21 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_prepare(con
             const int64_t at = entry.first_q + row;
             BackwardRow<T> numbers = {-lowest<T>(), 0};
             if (row < entry.len_q) {
-                const int64_t o = entry.batch * f.o.stride[0] + head * f.o.stride[1] + at * f.o.stride[2];
-                const AttentionOperand &dout = p.original_dout;
-                const int64_t g = entry.batch * dout.stride[0] + head * dout.stride[1] + at * dout.stride[2];
-                T delta = 0;
-                for (int d = lane_index(); d < f.head_dim_v; d += kLanes)
-                    delta = fused_multiply_add(load_as<T>(dout, g + d * dout.stride[3]), load_as<T>(f.o, o + d * f.o.stride[3]), delta);
+                const auto row_of = [&](const AttentionOperand &x) {
+                    return entry.batch * x.stride[0] + head * x.stride[1] + at * x.stride[2];
+                };
+                const AttentionOperand &dout = p.original_dout, &q = p.original_q;
+                T check = 0, delta = 0;  // Of finite numbers, 0.
+                if (p.irregular)
+                    for_columns<T>(q, row_of(q), q, row_of(q), f.head_dim, [&](T x, T) { check = fused_multiply_add(x, T(0), check); });
+                for_columns<T>(dout, row_of(dout), f.o, row_of(f.o), f.head_dim_v, [&](T x, T o) {
+                    delta = fused_multiply_add(x, o, delta);
+                    check = fused_multiply_add(x, T(0), check);
+                });
+                const T lse = load_as<T>(f.lse, row_of(f.lse));
                 delta = lane_fold(delta, [](T x, T y) { return x + y; });
-                const T lse = load_as<T>(f.lse, entry.batch * f.lse.stride[0] + head * f.lse.stride[1] + at * f.lse.stride[2]);
+                irregular = lane_any(check != 0);
                 if (lse != lowest<T>()) numbers = {lse, delta};  // Else the row sees no key.
-                if (p.irregular) {
-                    const AttentionOperand &q = p.original_q;
-                    irregular = is_irregular_row(dout, g, f.head_dim_v) ||
-                                is_irregular_row(q, entry.batch * q.stride[0] + head * q.stride[1] + at * q.stride[2], f.head_dim);
-                }
             }
             if (lane_index() == 0) static_cast<BackwardRow<T> *>(p.rows)[task] = numbers;
             pair = static_cast<int64_t>(entry.batch) * heads_kv + quotient(static_cast<uint32_t>(head), f.group);
@@ -97,9 +52,18 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_prepare(con
             const auto at = [&](const AttentionOperand &x) {
                 return entry.batch * x.stride[0] + head * x.stride[1] + (entry.first_k + key) * x.stride[2];
             };
-            if (key < entry.len_k)
-                irregular = is_irregular_row(p.original_k, at(p.original_k), f.head_dim) ||
-                            is_irregular_row(p.original_v, at(p.original_v), f.head_dim_v);
+            if (key < entry.len_k) {
+                T check = 0;
+                const auto look = [&](T x, T y) { check = fused_multiply_add(y, T(0), fused_multiply_add(x, T(0), check)); };
+                const AttentionOperand &k = p.original_k, &v = p.original_v;
+                if (f.head_dim == f.head_dim_v) {
+                    for_columns<T>(k, at(k), v, at(v), f.head_dim, look);
+                } else {
+                    for_columns<T>(k, at(k), k, at(k), f.head_dim, look);
+                    for_columns<T>(v, at(v), v, at(v), f.head_dim_v, look);
+                }
+                irregular = lane_any(check != 0);
+            }
         }
         if (irregular && lane_index() == 0) p.irregular[pair] = 1;  // Whoever finds out writes the same.
     }

@@ -75,6 +75,14 @@ class BackwardRun {
         step(steps_.prepare, kLanesOfTask * (plan_.row_numbers + checked_keys));
         for (int64_t first = 0; first < plan_.pairs && plan_.slice > 0; first += plan_.slice)
             slice(first, std::min(plan_.slice, plan_.pairs - first));
+        if (tiled && !plan_.bias && plan_.pairs > 0) {
+            params_.first_pair = 0;
+            params_.pairs = Divider(plan_.pairs);
+            params_.first_unit = 0;
+            params_.end_unit = static_cast<int32_t>(plan_.units);
+            one_by_one(steps_.rows, plan_.pairs * plan_.units * plan_.rows);
+            one_by_one(steps_.keys, plan_.pairs * p_.len_k);
+        }
         if (plan_.sum_bias > 0) step(steps_.store_bias, plan_.sum_bias);
         if (plan_.sinks) launch_blocks(steps_.sinks, p_.heads_q, kBackwardThreads);
         return status_;
@@ -124,6 +132,11 @@ class BackwardRun {
     void step(AttentionBackwardKernel kernel, int64_t tasks) {
         launch_blocks(kernel, std::min<int64_t>(ceil_div(tasks, kBackwardThreads), 1 << 20), kBackwardThreads);
     }
+    // A kernel that takes pairs of row and key one by one, a lane group a row or key: all there are, or, rarely, a few.
+    void one_by_one(AttentionBackwardKernel kernel, int64_t tasks) {
+        const int64_t blocks = ceil_div(kLanesOfTask * tasks, kBackwardThreads), device = 16ll * device_.properties().compute_units;
+        launch_blocks(kernel, std::min<int64_t>(blocks, params_.irregular_only ? device : 1 << 20), kBackwardThreads);
+    }
     void densify(const attile_operand &from, int64_t cols, bool of_keys, int64_t first, int64_t count, float *copy,
                  AttentionOperand &operand) {
         if (status_ != ATTILE_OK || copy == nullptr) return;
@@ -157,11 +170,11 @@ class BackwardRun {
             params_.continues = unit > 0;
             if (tiled) launch_blocks(plan_.kernel, plan_.key_blocks * plan_.splits * count, plan_.threads);
             if (tiled) step(attention_backward_gather_kernel(), count * units * plan_.rows * (plan_.depth / 4));
-            step(steps_.rows, kLanesOfTask * count * units * plan_.rows);
+            if (!tiled || plan_.bias) one_by_one(steps_.rows, count * units * plan_.rows);
             if (plan_.bias && plan_.sum_bias > 0) step(steps_.add_bias, plan_.sum_bias * (problem_.bias_extent[3] == 1 ? kLanesOfTask : 1));
         }
         if (tiled && plan_.units > 0) step(attention_backward_finish_kernel(), count * p_.len_k * (plan_.depth / 4));
-        step(steps_.keys, kLanesOfTask * count * p_.len_k);
+        if (!tiled || plan_.bias) one_by_one(steps_.keys, count * p_.len_k);
     }
 
     Device &device_;
