@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
-usage: compare_peers.py [--groups gemm,attention,attention16,backward,flash16,decode,decode16,memory] [--json FILE] [--rounds N] [--burst N]
+usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16,flash16,decode,decode16,memory] [--json FILE] [--rounds N] [--burst N]
                         [--backend NAME] [--beside NAME] [--quick]
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
@@ -221,6 +221,18 @@ def race_backward(bench, group, name, q, k, v, causal, backends):
     bench.case(group, name, calls, 10.0 * batch * heads * length * length * dim * (0.5 if causal else 1), "TFLOP/s", errors, kernel)
 
 
+def backward16(bench, quick):
+    """bf16 and f16 gradients beside FlashAttention-2's and cuDNN's, through PyTorch."""
+    shapes = [(8, 16, 2048, 128), (8, 16, 2048, 64), (2, 8, 4096, 256), (2, 16, 8192, 128), (2, 16, 8192, 64), (32, 16, 512, 128), (1, 16, 1024, 128), (8, 16, 2048, 96)]
+    backends = {"flash2": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
+    cases = [(torch.bfloat16, *shape) for shape in (shapes[:3] if quick else shapes)] + [(torch.float16, *shape) for shape in ([] if quick else shapes[:3])]
+    for dtype, batch, heads, length, dim in cases:
+        q, k, v = (normal(batch, heads, length, dim, dtype=dtype) for _ in range(3))
+        for causal in (False, True):
+            name = f"{'f16' if dtype == torch.float16 else 'bf16'} B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else "")
+            race_backward(bench, "backward16", name, q, k, v, causal, backends)
+
+
 def attention(bench, quick):
     shapes = [(13600, 1, 128, 32), (4, 1, 32768, 32), (500, 1, 2048, 64), (2, 1, 32768, 64), (8, 16, 2048, 128), (2, 16, 8192, 128), (1, 16, 16384, 128)]
     others = [(8, 16, 2048, 40), (8, 16, 2048, 80), (8, 16, 2048, 96), (8, 16, 2048, 111), (4, 16, 2048, 192), (1, 8, 8192, 256), (8, 16, 2047, 64), (8, 16, 1025, 64)]
@@ -305,7 +317,7 @@ def memory(bench, quick):
 
 
 def main():
-    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "backward": backward, "flash16": flash16, "decode": decode, "decode16": decode16, "memory": memory}
+    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "backward": backward, "backward16": backward16, "flash16": flash16, "decode": decode, "decode16": decode16, "memory": memory}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--groups", default=",".join(groups))
     parser.add_argument("--json")

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of attention on a device, beyond the conformance list: every kernel once, more units and pairs than one launch takes, numbers
 // that are not finite. Judged as conformance judges.
+#include <cstdlib>
+#include <cstring>
+
 #include "cases_attention.h"
 #include "cuda_test_context.h"
 #include "runner.h"
@@ -23,14 +26,32 @@ class AttentionBackward : public CudaTest {
         CudaTest::TearDown();
     }
     // In device memory, twice, the second time in a workspace of the caller's.
-    void check(const AttentionCase &forward, const std::string &kernel) {
+    void check(const AttentionCase &forward, const std::string &kernel, bool dbias = true) {
         BackwardCase c;
         c.forward = forward;
+        c.dbias = dbias;
         c.dout_dtype = c.grad_dtype = c.dbias_dtype = c.forward.out_dtype = c.forward.bias_dtype = forward.dtype;
         Report report;
         run_case(context, reference, Case{"attention_backward.device", c}, {.placement = Placement::kDevice}, report);
         EXPECT_EQ(report.outcome, Outcome::kPassed) << report.message << "\n  case:   " << report.description;
         EXPECT_EQ(report.kernel, kernel) << report.description;
+    }
+    // The kernel for rows of 16 bits at multiples of 16 bytes: of tensor cores, where device and build have them.
+    std::string kernel16_of(int32_t dtype, int64_t dim) {
+        const std::string width = std::to_string(dim <= 64 ? 64 : dim <= 128 ? 128 : 256);
+        return has_tensor_cores() ? std::string("attention_backward_") + (dtype == ATTILE_F16 ? "f16" : "bf16") + "_sm80_cols" + width
+                                  : "attention_backward_cols" + width;
+    }
+    bool has_tensor_cores() {
+#if defined(ATTILE_CUDA_HAS_SM80)
+        attile_context_info info;
+        attile_context_info_init(&info, sizeof info);
+        EXPECT_EQ(attile_context_get_info(context, &info), ATTILE_OK) << last_error();
+        const char *const set = std::getenv("ATTILE_CUDA_TENSOR_CORES");
+        return std::strncmp(info.arch, "sm_", 3) == 0 && std::atoi(info.arch + 3) >= 80 && (set == nullptr || std::strcmp(set, "0") != 0);
+#else
+        return false;
+#endif
     }
     attile_context *reference = nullptr;
 };
@@ -69,13 +90,81 @@ TEST_F(AttentionBackward, FewOfEachKernel) {
         c.dtype = ATTILE_BF16;
         c.packed_q = c.packed_k = true;
         c.batch = 2;
-        check(c, kernel_of(dim));
+        check(c, kernel_of(dim));  // Nothing is aligned: not for tensor cores.
     }
     AttentionCase wide = sized(70, 135, 64);
     wide.dtype = ATTILE_F64;
     wide.bias = BiasKind::kNormal;
     wide.sinks = true;
     check(wide, "attention_backward_any_f64");
+}
+
+// Small problems for the tensor cores' kernels: masks, groups of heads, lengths, packed sequences, sinks.
+TEST_F(AttentionBackward, TensorFewOfEachKernel) {
+    if (!has_tensor_cores()) GTEST_SKIP() << "no tensor cores";
+    for (const int32_t dtype : {ATTILE_BF16, ATTILE_F16}) {
+        for (const int64_t dim : {40, 64, 96, 128, 256}) {
+            AttentionCase c = sized(70, 135, dim);
+            c.dtype = dtype;
+            check(c, kernel16_of(dtype, dim));
+            c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+            c.sinks = true;
+            check(c, kernel16_of(dtype, dim));
+            c = sized(140, 75, dim);
+            c.dtype = dtype;
+            c.batch = 2;
+            c.key_lengths = true;
+            c.mask = ATTILE_MASK_WINDOW_TOP_LEFT;
+            c.window_left = 20;
+            c.window_right = 3;
+            check(c, kernel16_of(dtype, dim));
+            c = sized(70, 135, dim);
+            c.dtype = dtype;
+            c.batch = 3;
+            c.packed_q = c.packed_k = true;
+            c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+            check(c, kernel16_of(dtype, dim));
+        }
+    }
+}
+
+TEST_F(AttentionBackward, TensorLengths) {
+    if (!has_tensor_cores()) GTEST_SKIP() << "no tensor cores";
+    struct Lengths {
+        int64_t q, k;
+    };
+    for (const int64_t dim : {64, 128, 256})
+        for (const Lengths len : {Lengths{1, 1000}, {63, 128}, {128, 129}, {129, 63}, {1000, 1}, {300, 270}})
+            for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_BOTTOM_RIGHT}) {
+                AttentionCase c = sized(len.q, len.k, dim);
+                c.dtype = ATTILE_BF16;
+                c.mask = mask;
+                check(c, kernel16_of(ATTILE_BF16, dim));
+            }
+}
+
+// Scores that pass through more than a mask; with dbias, SIMT takes them.
+TEST_F(AttentionBackward, TensorModified) {
+    if (!has_tensor_cores()) GTEST_SKIP() << "no tensor cores";
+    for (const int32_t dtype : {ATTILE_BF16, ATTILE_F16})
+        for (const int64_t dim : {64, 128, 256}) {
+            AttentionCase c = sized(70, 135, dim);
+            c.dtype = dtype;
+            c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+            c.softcap = 3;
+            c.alibi = 1;
+            c.sinks = true;
+            check(c, kernel16_of(dtype, dim));
+            c.bias = BiasKind::kNormal;
+            c.bias_axes = 14;
+            check(c, kernel16_of(dtype, dim), false);
+            check(c, kernel_of(dim), true);
+            c = sized(140, 75, dim);
+            c.dtype = dtype;
+            c.allowed = MaskBytes::kRandom;
+            c.batch = 2;
+            check(c, kernel16_of(dtype, dim));
+        }
 }
 
 // More rows than a launch takes, where the device says it has little memory; sums then go on from launch to launch.
@@ -111,6 +200,8 @@ TEST_F(AttentionBackward, HiddenNaN) {
     c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
     c.pattern = AttentionPattern::kNanInQuery;
     check(c, kernel_of(64));
+    c.dtype = ATTILE_BF16;
+    check(c, kernel16_of(ATTILE_BF16, 64));
     c = sized(100, 140, 64);
     c.allowed = MaskBytes::kLeadingHidden;
     check(c, kernel_of(64));

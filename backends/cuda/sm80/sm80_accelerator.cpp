@@ -2,6 +2,7 @@
 // Which operation goes to which file: each says what it takes, and why it declines the rest.
 #include "sm80_accelerator.h"
 
+#include "sm80_attention_backward_plan.h"
 #include "sm80_attention_plan.h"
 #include "sm80_attention_table.h"
 #include "sm80_gemm.h"
@@ -28,6 +29,16 @@ int32_t Sm80Accelerator::query(simt::Device &device, const attile_attention_prob
 int32_t Sm80Accelerator::run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace,
                              simt::Stream stream) {
     return attention_run(device, problem, workspace, stream);
+}
+
+int32_t Sm80Accelerator::query(simt::Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
+                               simt::Declined &declined) {
+    return attention_backward_query(device, problem, support, taken, declined);
+}
+
+int32_t Sm80Accelerator::run(simt::Device &device, const attile_attention_backward_problem &problem, simt::Workspace &workspace,
+                             simt::Stream stream) {
+    return attention_backward_run(device, problem, workspace, stream);
 }
 
 }  // namespace attile::sm80

@@ -22,6 +22,10 @@ class Sm80Accelerator final : public simt::Accelerator {
     int32_t query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
                   simt::Declined &declined) override;
     int32_t run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace, simt::Stream stream) override;
+    int32_t query(simt::Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
+                  simt::Declined &declined) override;
+    int32_t run(simt::Device &device, const attile_attention_backward_problem &problem, simt::Workspace &workspace,
+                simt::Stream stream) override;
 
   private:
     const bool takes_gemm_;

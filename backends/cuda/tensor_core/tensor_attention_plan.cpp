@@ -62,6 +62,18 @@ bool attention_modifies(const attile_attention_problem &p) {
            !(p.scale > 0);
 }
 
+simt::Declined attention_unreached(const char *name, const attile_operand &x, int64_t columns) {
+    const auto is_reached = [](int64_t bytes) { return bytes % kReach == 0; };
+    const int64_t bytes = bytes_of(x), *const stride = x.stride;
+    simt::Declined declined;
+    if (stride[3] != 1 && columns > 1)
+        std::snprintf(declined.text, sizeof declined.text, "%s is not contiguous along the head's columns", name);
+    else if (!is_reached(static_cast<int64_t>(reinterpret_cast<uintptr_t>(x.data) % kReach)) || !is_reached(stride[0] * bytes) ||
+             !is_reached(stride[1] * bytes) || !is_reached(stride[2] * bytes))
+        std::snprintf(declined.text, sizeof declined.text, "%s is not aligned to 16 bytes, or a stride is no multiple of them", name);
+    return declined;
+}
+
 AttentionChoice attention_examine(const attile_attention_problem &p) {
     if (p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) return {};
     if (p.batch < 1 || p.heads_q < 1 || p.len_q < 1 || p.len_k < 1 || p.total_q < 1 || p.total_k < 1 || p.head_dim < 1 || p.head_dim_v < 1)
@@ -77,12 +89,8 @@ AttentionChoice attention_examine(const attile_attention_problem &p) {
     };
     for (const Named &x :
          {Named{"q", p.q, p.head_dim}, Named{"k", p.k, p.head_dim}, Named{"v", p.v, p.head_dim_v}, Named{"o", p.o, p.head_dim_v}}) {
-        if (x.operand.stride[3] != 1 && x.columns > 1) return attention_declined("%s is not contiguous along the head's columns", x.name);
-        const auto is_reached = [](int64_t bytes) { return bytes % kReach == 0; };
-        const int64_t bytes = bytes_of(x.operand), *const stride = x.operand.stride;
-        if (!is_reached(static_cast<int64_t>(reinterpret_cast<uintptr_t>(x.operand.data) % kReach)) || !is_reached(stride[0] * bytes) ||
-            !is_reached(stride[1] * bytes) || !is_reached(stride[2] * bytes))
-            return attention_declined("%s is not aligned to 16 bytes, or a stride is no multiple of them", x.name);
+        const simt::Declined declined = attention_unreached(x.name, x.operand, x.columns);
+        if (declined.text[0] != '\0') return attention_declined("%s", declined.text);
     }
     AttentionChoice choice;
     choice.taken = true;

@@ -16,12 +16,21 @@ int32_t Accelerator::query(Device &, const attile_attention_problem &, attile_su
     return ATTILE_OK;
 }
 
+int32_t Accelerator::query(Device &, const attile_attention_backward_problem &, attile_support &, bool &taken, Declined &) {
+    taken = false;
+    return ATTILE_OK;
+}
+
 int32_t Accelerator::run(Device &, const attile_gemm_problem &, Workspace &, Stream) {
     return fail(ATTILE_ERROR_INTERNAL, "gemm: run on an accelerator that declines it");
 }
 
 int32_t Accelerator::run(Device &, const attile_attention_problem &, Workspace &, Stream) {
     return fail(ATTILE_ERROR_INTERNAL, "attention: run on an accelerator that declines it");
+}
+
+int32_t Accelerator::run(Device &, const attile_attention_backward_problem &, Workspace &, Stream) {
+    return fail(ATTILE_ERROR_INTERNAL, "attention_backward: run on an accelerator that declines it");
 }
 
 }  // namespace attile::simt

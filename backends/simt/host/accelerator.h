@@ -27,10 +27,13 @@ class Accelerator {
     virtual int32_t query(Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken, Declined &declined);
     virtual int32_t query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
                           Declined &declined);
+    virtual int32_t query(Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
+                          Declined &declined);
 
     // Only for problems that query took, with at least the workspace it asked for.
     virtual int32_t run(Device &device, const attile_gemm_problem &problem, Workspace &workspace, Stream stream);
     virtual int32_t run(Device &device, const attile_attention_problem &problem, Workspace &workspace, Stream stream);
+    virtual int32_t run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream);
 };
 
 }  // namespace attile::simt

@@ -27,7 +27,8 @@ template <class Problem>
 using RunFn = int32_t (*)(Device &, const Problem &, Workspace &, Stream);
 
 template <class Problem>
-inline constexpr bool kCanAccelerate = std::is_same_v<Problem, attile_gemm_problem> || std::is_same_v<Problem, attile_attention_problem>;
+inline constexpr bool kCanAccelerate = std::is_same_v<Problem, attile_gemm_problem> || std::is_same_v<Problem, attile_attention_problem> ||
+                                       std::is_same_v<Problem, attile_attention_backward_problem>;
 
 bool has_unknown_address(const attile_operand &x) { return x.dtype != 0 && x.data == nullptr; }
 // Of the operands whose alignment may decide between the paths: does a query not say where they are?
@@ -37,6 +38,10 @@ bool has_unknown_address(const attile_operand &x) { return x.dtype != 0 && x.dat
 }
 [[maybe_unused]] bool has_unknown_addresses(const attile_attention_problem &p) {
     return has_unknown_address(p.q) || has_unknown_address(p.k) || has_unknown_address(p.v) || has_unknown_address(p.o);
+}
+[[maybe_unused]] bool has_unknown_addresses(const attile_attention_backward_problem &p) {
+    return has_unknown_addresses(*p.forward) || has_unknown_address(p.dout) || has_unknown_address(p.dq) || has_unknown_address(p.dk) ||
+           has_unknown_address(p.dv);
 }
 
 // Where a call runs and what it may use.

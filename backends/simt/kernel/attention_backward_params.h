@@ -37,7 +37,7 @@ struct AttentionBackwardParams {
     int32_t rows_allotted;  // row_tiles * block_rows
 
     void *rows;           // BackwardRow: [batch][query head][rows_allotted]
-    uint32_t *irregular;  // [batch][key head]: not 0 if q, k, v or dout hold NaN or infinity there.
+    uint32_t *irregular;  // [batch][key head], before them one for all: not 0 if q, k, v or dout hold NaN or infinity there.
     int32_t irregular_only;
 
     float *part_q;    // [pair of the launch][key block][unit of the launch][block_rows][depth]

@@ -65,7 +65,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, sizeof(T) == 4 ? 8 : 1) attention
                 irregular = lane_any(check != 0);
             }
         }
-        if (irregular && lane_index() == 0) p.irregular[pair] = 1;  // Whoever finds out writes the same.
+        if (irregular && lane_index() == 0) p.irregular[pair] = any_irregular(p) = 1;  // Whoever finds out writes the same.
     }
 }
 
@@ -309,6 +309,7 @@ ATTILE_LANE_FN void store_row(const T (&sums)[kColumns], T factor, const Attenti
 
 template <class T>
 __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_any_rows(const AttentionBackwardParams p) {
+    if (p.irregular_only && any_irregular(p) == 0) return;
     const AttentionParams &f = p.forward;
     const int units = p.end_unit - p.first_unit;
     const int64_t total = static_cast<int64_t>(p.pairs.divisor) * units * p.block_rows;
@@ -350,6 +351,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_any_rows(co
 
 template <class T>
 __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_any_keys(const AttentionBackwardParams p) {
+    if (p.irregular_only && any_irregular(p) == 0) return;
     const AttentionParams &f = p.forward;
     const int64_t total = static_cast<int64_t>(p.pairs.divisor) * f.len_k;
     for (int64_t task = first_group(); task < total; task += group_step()) {

@@ -13,6 +13,8 @@ ATTILE_LANE_FN int64_t task_step() { return static_cast<int64_t>(gridDim.x) * kB
 ATTILE_LANE_FN int64_t first_group() { return first_task() / kLanes; }
 ATTILE_LANE_FN int64_t group_step() { return task_step() / kLanes; }
 
+// Before the pairs' words stands one for all of them.
+ATTILE_LANE_FN uint32_t &any_irregular(const AttentionBackwardParams &p) { return p.irregular[-1]; }
 ATTILE_LANE_FN bool is_irregular(const AttentionBackwardParams &p, int pair) { return p.irregular[p.first_pair + pair] != 0; }
 
 // An entry of this thread's own: the threads of a block work on several here, while AttentionEntry takes its lengths as the block's.

@@ -129,7 +129,7 @@ AttentionBackwardPlan plan_attention_backward(Device &device, const attile_atten
     }
 
     plan.row_numbers = p.batch * p.heads_q * plan.row_tiles * plan.rows;
-    plan.irregular = tiled ? plan.pairs : 0;
+    plan.irregular = tiled ? plan.pairs + 1 : 0;
     plan.copied_rows = plan.depth * (packed ? p.heads_q * p.total_q * (present(p.cu_len_q) ? 1 : p.batch) : plan.slice * group * p.len_q);
     plan.copied_keys = plan.depth * (packed ? p.heads_kv * p.total_k * (present(p.cu_len_k) ? 1 : p.batch) : plan.slice * p.len_k);
     plan.part_q = plan.slice * plan.chunk * unit_q;

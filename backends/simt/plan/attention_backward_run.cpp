@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "kernel/attention_backward.h"
-#include "plan/attention_backward_plan.h"
+#include "plan/attention_backward_run.h"
 #include "plan/attention_plan.h"
 #include "plan/attention_run.h"
 #include "simt_status.h"
@@ -15,40 +15,6 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool present(const attile_operand &x) { return x.dtype != 0; }
-
-AttentionBackwardParams backward_params(const attile_attention_backward_problem &problem, const AttentionBackwardPlan &plan) {
-    const attile_attention_problem &p = *problem.forward;
-    AttentionBackwardParams to = {};
-    AttentionPlan uncut;
-    uncut.row_blocks = 1;
-    to.forward = attention_params(p, uncut);
-    to.original_q = to.forward.q;
-    to.original_k = to.forward.k;
-    to.original_v = to.forward.v;
-    to.original_dout = to.dout = attention_operand(problem.dout, p.head_dim_v);
-    to.dq = attention_operand(problem.dq, p.head_dim);
-    to.dk = attention_operand(problem.dk, p.head_dim);
-    to.dv = attention_operand(problem.dv, p.head_dim_v);
-    to.dbias = attention_operand(problem.dbias, 1);
-    to.dsinks = attention_operand(problem.dsinks, 1);
-    std::copy(problem.bias_extent, problem.bias_extent + 4, to.bias_extent);
-    to.scale = static_cast<float>(p.scale);
-    to.scale_low = std::isfinite(to.scale) ? static_cast<float>(p.scale - static_cast<double>(to.scale)) : 0.0f;
-    to.softcap = static_cast<float>(p.softcap);
-    to.inverse_softcap = p.softcap != 0 ? static_cast<float>(1 / p.softcap) : 0.0f;
-    to.heads_kv = Divider(std::max<int64_t>(p.heads_kv, 1));
-    to.row_tiles = Divider(std::max<int64_t>(plan.row_tiles, 1));
-    to.key_blocks = Divider(std::max<int64_t>(plan.key_blocks, 1));
-    to.splits = Divider(plan.splits);
-    to.block_rows = plan.rows;
-    to.block_keys = plan.keys;
-    to.depth = plan.depth;
-    to.batch = static_cast<int32_t>(p.batch);
-    to.split_units = static_cast<int32_t>(plan.split_units);
-    to.keys_first = plan.keys_first;
-    to.rows_allotted = static_cast<int32_t>(plan.row_tiles * plan.rows);
-    return to;
-}
 
 // One call on its way through its launches.
 class BackwardRun {
@@ -60,13 +26,13 @@ class BackwardRun {
           plan_(plan),
           stream_(stream),
           steps_(plan.wide ? attention_backward_steps_f64() : attention_backward_steps_f32()),
-          params_(backward_params(problem, plan)) {}
+          params_(attention_backward_params(problem, plan)) {}
 
     int32_t run(Workspace &workspace) {
         if (!take(workspace)) return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
         const bool tiled = plan_.kernel != nullptr;
         const int64_t number = plan_.wide ? 8 : 4;
-        if (plan_.irregular > 0) zero(params_.irregular, 4 * plan_.irregular);
+        if (plan_.irregular > 0) zero(params_.irregular++, 4 * plan_.irregular);  // One for all comes before the pairs'.
         if (plan_.sum_bias > 0) zero(params_.sum_bias, number * plan_.sum_bias);
         const bool has_gaps = present(p_.cu_len_q) || present(p_.cu_len_k);
         if (has_gaps || plan_.units == 0 || plan_.key_blocks == 0)
@@ -190,20 +156,58 @@ class BackwardRun {
 
 }  // namespace
 
+AttentionBackwardParams attention_backward_params(const attile_attention_backward_problem &problem, const AttentionBackwardPlan &plan) {
+    const attile_attention_problem &p = *problem.forward;
+    AttentionBackwardParams to = {};
+    AttentionPlan uncut;
+    uncut.row_blocks = 1;
+    to.forward = attention_params(p, uncut);
+    to.original_q = to.forward.q;
+    to.original_k = to.forward.k;
+    to.original_v = to.forward.v;
+    to.original_dout = to.dout = attention_operand(problem.dout, p.head_dim_v);
+    to.dq = attention_operand(problem.dq, p.head_dim);
+    to.dk = attention_operand(problem.dk, p.head_dim);
+    to.dv = attention_operand(problem.dv, p.head_dim_v);
+    to.dbias = attention_operand(problem.dbias, 1);
+    to.dsinks = attention_operand(problem.dsinks, 1);
+    std::copy(problem.bias_extent, problem.bias_extent + 4, to.bias_extent);
+    to.scale = static_cast<float>(p.scale);
+    to.scale_low = std::isfinite(to.scale) ? static_cast<float>(p.scale - static_cast<double>(to.scale)) : 0.0f;
+    to.softcap = static_cast<float>(p.softcap);
+    to.inverse_softcap = p.softcap != 0 ? static_cast<float>(1 / p.softcap) : 0.0f;
+    to.heads_kv = Divider(std::max<int64_t>(p.heads_kv, 1));
+    to.row_tiles = Divider(std::max<int64_t>(plan.row_tiles, 1));
+    to.key_blocks = Divider(std::max<int64_t>(plan.key_blocks, 1));
+    to.splits = Divider(plan.splits);
+    to.block_rows = plan.rows;
+    to.block_keys = plan.keys;
+    to.depth = plan.depth;
+    to.batch = static_cast<int32_t>(p.batch);
+    to.split_units = static_cast<int32_t>(plan.split_units);
+    to.keys_first = plan.keys_first;
+    to.rows_allotted = static_cast<int32_t>(plan.row_tiles * plan.rows);
+    return to;
+}
+
+void attention_backward_count(const attile_attention_backward_problem &problem, attile_support &support) {
+    const attile_attention_problem &p = *problem.forward;
+    // Scores again, dp, dv, dq and dk; each operand and gradient once.
+    const double d = static_cast<double>(p.head_dim), dv = static_cast<double>(p.head_dim_v);
+    support.flops = 2 * attention_visible_pairs(p) * (3 * d + 2 * dv);
+    support.bytes = 2 * attention_bytes(p);
+}
+
 int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support) {
     const AttentionBackwardPlan plan = plan_attention_backward(device, problem);
     if (plan.status != ATTILE_OK) return unsupported(&support, plan.status, "%s", plan.text);
-    const attile_attention_problem &p = *problem.forward;
     const bool copies = plan.copy_q || plan.copy_k || plan.copy_v || plan.copy_dout;
     support.level = plan.kernel == nullptr || copies ? ATTILE_SUPPORT_EMULATED : ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
     support.workspace_bytes = plan.workspace;
     std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
     print_plan(plan, support.text, sizeof support.text);
-    // Scores again, dp, dv, dq and dk; each operand and gradient once.
-    const double d = static_cast<double>(p.head_dim), dv = static_cast<double>(p.head_dim_v);
-    support.flops = 2 * attention_visible_pairs(p) * (3 * d + 2 * dv);
-    support.bytes = 2 * attention_bytes(p);
+    attention_backward_count(problem, support);
     support.tile_m = plan.rows;
     support.tile_n = plan.keys;
     support.tile_k = plan.depth;

@@ -40,6 +40,9 @@ class ScoreModifiers {
     // The score of a key that the mask shows; -inf if `allowed` or the bias hides it.
     ATTILE_LANE_FN float apply(float score, int key) const {
         if (p_.softcap_log2 != 0) score = p_.softcap_log2 * tanhf(score / p_.softcap_log2);
+        return apply_to_capped(score, key);
+    }
+    ATTILE_LANE_FN float apply_to_capped(float score, int key) const {
         if (p_.bias.data) {
             const float bias = load_number(p_.bias, bias_ + key * p_.bias.stride[3]);
             score = bias == -INFINITY ? -INFINITY : add_log2(score, bias);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sm80_attention_backward_instances.cuh"
+
+namespace attile::sm80 {
+
+BackwardKernels attention_backward_bf16_cols256() {
+    return {"attention_backward_bf16_sm80_cols256",
+            backward_kernel_of<simt::BF16, BackwardKeys256>(),
+            backward_kernel_of<simt::BF16, BackwardRows256>(),
+            {},
+            backward_kernel_of<simt::BF16, BackwardKeys256Modified>(),
+            backward_kernel_of<simt::BF16, BackwardRows256Modified>(),
+            backward_sum_of<simt::BF16, BackwardSum256>(),
+            backward_prepare_of<simt::BF16, 256>()};
+}
+
+}  // namespace attile::sm80

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sm80_attention_backward_instances.cuh"
+
+namespace attile::sm80 {
+
+BackwardKernels attention_backward_f16_cols128() {
+    return {"attention_backward_f16_sm80_cols128",
+            backward_kernel_of<simt::F16, BackwardKeys128>(),
+            backward_kernel_of<simt::F16, BackwardRows128>(),
+            backward_kernel_of<simt::F16, BackwardKeys128Small>(),
+            backward_kernel_of<simt::F16, BackwardKeys128Modified>(),
+            backward_kernel_of<simt::F16, BackwardRows128Modified>(),
+            backward_sum_of<simt::F16, BackwardSum128>(),
+            backward_prepare_of<simt::F16, 128>()};
+}
+
+}  // namespace attile::sm80

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sm80_attention_backward_instances.cuh"
+
+namespace attile::sm80 {
+
+BackwardKernels attention_backward_f16_cols64() {
+    return {"attention_backward_f16_sm80_cols64",
+            backward_kernel_of<simt::F16, BackwardKeys64>(),
+            backward_kernel_of<simt::F16, BackwardRows64>(),
+            {},
+            backward_kernel_of<simt::F16, BackwardKeys64Modified>(),
+            backward_kernel_of<simt::F16, BackwardRows64Modified>(),
+            backward_sum_of<simt::F16, BackwardSum64>(),
+            backward_prepare_of<simt::F16, 64>()};
+}
+
+}  // namespace attile::sm80

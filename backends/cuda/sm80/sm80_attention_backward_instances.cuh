@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Short names for instances of the kernels of attention's gradients.
+#pragma once
+
+#include "sm80_attention_backward_kernel.cuh"
+#include "sm80_attention_backward_prepare.cuh"
+#include "sm80_attention_backward_sum.cuh"
+#include "sm80_attention_backward_table.h"
+
+namespace attile::sm80 {
+
+template <class Element, class Config>
+BackwardKernel backward_kernel_of() {
+    static_assert(kBackwardPrepareRows % Config::kShape.rows() == 0 && kBackwardPrepareRows % Config::kShape.tile() == 0,
+                  "rows are allotted for every tile");
+    return {reinterpret_cast<const void *>(&attention_backward<Element, Config>), &Config::kShape};
+}
+template <class Element, class Config>
+BackwardSumKernel backward_sum_of() {
+    return {reinterpret_cast<const void *>(&attention_backward_sum<Element, Config>), &Config::kShape};
+}
+template <class Element, int kDepth>
+const void *backward_prepare_of() {
+    return reinterpret_cast<const void *>(&attention_backward_prepare<Element, kDepth / 8>);
+}
+
+}  // namespace attile::sm80

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instances of the sm_80 kernels of attention's gradients as the host sees them.
+#pragma once
+
+#include <cstdint>
+
+#include "sm80_attention_backward_shapes.h"
+
+namespace attile::sm80 {
+
+struct BackwardKernel {
+    const void *kernel = nullptr;
+    const BackwardShape *shape = nullptr;
+};
+
+struct BackwardSumKernel {
+    const void *kernel = nullptr;
+    const BackwardSumShape *shape = nullptr;
+};
+
+// What heads of up to `depth` columns take.
+struct BackwardKernels {
+    const char *name = nullptr;
+    BackwardKernel keys, rows;
+    BackwardKernel small_keys;                    // Where the device lacks the shared memory for `keys`; may be absent.
+    BackwardKernel modified_keys, modified_rows;  // Where scores pass through more than a mask.
+    BackwardSumKernel sum;                        // In place of `rows`, where the gradients of scores find room.
+    const void *prepare = nullptr;
+};
+
+BackwardKernels attention_backward_bf16_cols64();
+BackwardKernels attention_backward_bf16_cols128();
+BackwardKernels attention_backward_bf16_cols256();
+BackwardKernels attention_backward_f16_cols64();
+BackwardKernels attention_backward_f16_cols128();
+BackwardKernels attention_backward_f16_cols256();
+
+inline constexpr int32_t kBackwardPrepareThreads = 256;
+inline constexpr int32_t kBackwardPrepareRows = 128;  // Of a block; what rows are allotted in.
+
+}  // namespace attile::sm80

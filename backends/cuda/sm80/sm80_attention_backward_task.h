@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel of attention's gradients is told: the problem in the words of simt's kernels, and how its blocks are dealt out.
+#pragma once
+
+#include <cstdint>
+
+#include "kernel/attention_backward_params.h"
+
+namespace attile::sm80 {
+
+// Gradients of scores between the two kernels: 16-bit fragments of 16 keys x 16 rows, 512 bytes, as the first kernel's products take
+// them: [pair of the launch][query head of the group][rows / 16][keys / 16][lane]. Those of blocks in which nothing is seen are not
+// written.
+struct BackwardTask {
+    simt::AttentionBackwardParams p;       // block_rows and block_keys as this kernel cuts; rows_allotted is a multiple of every tile.
+    int32_t heads;                         // (Batch entry, head) pairs: key heads where keys are kept, else query heads.
+    int32_t blocks;                        // Of a pair, some of which may turn out empty.
+    void *gradients;                       // Null: they are computed anew.
+    int32_t row_fragments, key_fragments;  // Of a head.
+    int32_t chunk;                         // Of pairs as many as are walked together, so that what streams stays in the L2 cache.
+};
+
+}  // namespace attile::sm80
