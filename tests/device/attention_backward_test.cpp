@@ -143,7 +143,7 @@ TEST_F(AttentionBackward, TensorLengths) {
             }
 }
 
-// Scores that pass through more than a mask; with dbias, SIMT takes them.
+// Scores that pass through more than a mask.
 TEST_F(AttentionBackward, TensorModified) {
     if (!has_tensor_cores()) GTEST_SKIP() << "no tensor cores";
     for (const int32_t dtype : {ATTILE_BF16, ATTILE_F16})
@@ -158,7 +158,13 @@ TEST_F(AttentionBackward, TensorModified) {
             c.bias = BiasKind::kNormal;
             c.bias_axes = 14;
             check(c, kernel16_of(dtype, dim), false);
-            check(c, kernel_of(dim), true);
+            check(c, kernel16_of(dtype, dim));
+            c.bias_axes = 4;
+            c.batch = 2;
+            check(c, kernel16_of(dtype, dim));
+            c.bias_axes = 15;
+            c.packed_q = c.packed_k = true;
+            check(c, kernel16_of(dtype, dim));
             c = sized(140, 75, dim);
             c.dtype = dtype;
             c.allowed = MaskBytes::kRandom;
@@ -209,6 +215,8 @@ TEST_F(AttentionBackward, HiddenNaN) {
     c.bias = BiasKind::kSomeHidden;
     c.bias_poisoned = true;
     check(c, kernel_of(128));
+    c.dtype = ATTILE_BF16;
+    check(c, kernel16_of(ATTILE_BF16, 128));
 }
 
 }  // namespace

@@ -252,7 +252,10 @@ class BackwardWarp {
             if constexpr (kModifies) s = kOfKeys ? modified(s, other, kept, slope) : modified(s, kept, other, slope);
             s = simt::exp2_fast(fmaf(s, c, -lse * simt::kLog2EHigh));
             d = s * (d - delta);
-            if constexpr (kModifies) d *= slope;
+            if constexpr (kModifies) {
+                if (kOfKeys && p_.part_bias != nullptr) leave_bias_gradient(other, kept, d);
+                d *= slope;
+            }
         };
         const int kept = site_.first + group_row() + lane() / 4, other = first + offset + (lane() & 3) * 2;
         if constexpr (kOfKeys) {
@@ -289,10 +292,20 @@ class BackwardWarp {
         }
     }
 
+    // Of a score: [pair of the launch][query head of the group][row][key].
+    __device__ __forceinline__ void leave_bias_gradient(int row, int key, float gradient) const {
+        if (row >= site_.entry.len_q || key >= site_.entry.len_k) return;
+        const int64_t head = head_of_launch(head_);
+        static_cast<float *>(p_.part_bias)[(head * p_.rows_allotted + row) * p_.forward.len_k + key] = gradient;
+    }
+    __device__ __forceinline__ int64_t head_of_launch(int head) const {
+        return static_cast<int64_t>(site_.entry.batch) * p_.forward.heads.divisor + head -
+               static_cast<int64_t>(p_.first_pair) * p_.forward.group.divisor;
+    }
+
     // Leaves the gradients of kPart streamed rows from `first` on for the kernel of dQ.
     __device__ __forceinline__ void leave_gradients(int first) const {
-        const int64_t head = static_cast<int64_t>(site_.entry.batch) * p_.forward.heads.divisor + head_ -
-                             static_cast<int64_t>(p_.first_pair) * p_.forward.group.divisor;
+        const int64_t head = head_of_launch(head_);
         const int64_t at = (head * a_.row_fragments + first / 16) * a_.key_fragments + (site_.first + group_row()) / 16;
         uint4 *const to = static_cast<uint4 *>(a_.gradients) + at * 32 + lane();
 #pragma unroll

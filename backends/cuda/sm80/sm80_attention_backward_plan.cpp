@@ -57,21 +57,42 @@ int32_t blocks_per_unit(simt::Device &device, const Kernel &kernel) {
     return device.occupancy(kernel.kernel, kernel.shape->threads(), shared, &blocks) == ATTILE_OK ? blocks : 0;
 }
 
-// Gradients of scores kept for as many pairs as there is room for, if those fill the device.
-void choose_gradients(simt::Device &device, const attile_attention_problem &p, BackwardChoice &choice) {
+// Gradients of scores are kept for as many pairs as there is room for, if those fill the device; for dbias, in float, there is no other
+// way: false if not even a pair's find room.
+bool choose_gradients(simt::Device &device, const attile_attention_backward_problem &problem, BackwardChoice &choice) {
+    const attile_attention_problem &p = *problem.forward;
     simt::AttentionBackwardPlan &plan = choice.plan;
+    const int64_t group = p.heads_q / p.heads_kv, budget = std::min(kMostGradients, device.properties().memory_total / kGradientsShare);
+    plan.bias = is_present(problem.dbias);
     choice.row_fragments = plan.row_tiles * plan.rows / kFragmentRows;
     choice.key_fragments = plan.key_blocks * plan.keys / kFragmentRows;
-    const int64_t pair_bytes = p.heads_q / p.heads_kv * choice.row_fragments * choice.key_fragments * kFragmentBytes;
-    const int64_t slice = std::min(plan.pairs, std::min(kMostGradients, device.properties().memory_total / kGradientsShare) / pair_bytes);
-    if (slice < 1) return;
-    // With BATCH_INVARIANT what a batch entry gets must not depend on how many there are.
+    const int64_t pair_bytes = group * choice.row_fragments * choice.key_fragments * kFragmentBytes;
+    const int64_t pair_bias = plan.bias ? group * plan.row_tiles * plan.rows * p.len_k : 0;
+    const auto cut = [&](int64_t bytes_of_pair) {
+        const int64_t slice = std::min(plan.pairs, budget / bytes_of_pair);
+        if (slice > 0) plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, slice));
+        return slice > 0;
+    };
+    // Under a mask blocks differ in length, and one wave of them would last as long as its longest.
     const int64_t wave = static_cast<int64_t>(device.properties().compute_units) * plan.blocks_per_unit;
-    if (slice < plan.pairs && slice * plan.key_blocks < wave * 7 / 8 && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0) return;
-    if (blocks_per_unit(device, choice.kernels.sum) < 1) return;
-    choice.sum = choice.kernels.sum;
-    plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, slice));
-    choice.gradients = plan.slice * pair_bytes;
+    const int64_t enough = p.window_left >= 0 || p.window_right >= 0 ? wave * 3 / 2 : wave * 7 / 8;
+    // With BATCH_INVARIANT what a batch entry gets must not depend on how many there are.
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    if (cut(pair_bytes + 4 * pair_bias) && (plan.bias || invariant || plan.slice == plan.pairs || plan.slice * plan.key_blocks >= enough) &&
+        blocks_per_unit(device, choice.kernels.sum) > 0) {
+        choice.sum = choice.kernels.sum;
+        choice.gradients = plan.slice * pair_bytes;
+    } else if (!plan.bias) {
+        plan.slice = plan.pairs;
+    } else if (!cut(4 * pair_bias)) {
+        return false;
+    }
+    if (plan.bias) {
+        plan.part_bias = plan.slice * pair_bias;
+        plan.sum_bias = 1;
+        for (const int64_t extent : problem.bias_extent) plan.sum_bias *= extent;
+    }
+    return true;
 }
 
 BackwardChoice choose(simt::Device &device, const attile_attention_backward_problem &problem) {
@@ -80,7 +101,6 @@ BackwardChoice choose(simt::Device &device, const attile_attention_backward_prob
     if (!forward.taken) return declined(forward.declined);
     if (p.head_dim % 8 != 0) return declined("head_dim is no multiple of 8");
     if (is_present(p.block_table)) return {};
-    if (is_present(problem.dbias)) return declined("dbias is asked for");
     if (problem.dout.dtype != p.q.dtype) return declined("dout is not of q's type");
     if (p.lse.dtype != ATTILE_F32) return {};
     struct Named {
@@ -126,9 +146,10 @@ BackwardChoice choose(simt::Device &device, const attile_attention_backward_prob
     plan.key_blocks = ceil_div(p.len_k, plan.keys);
     plan.row_numbers = p.batch * p.heads_q * plan.row_tiles * plan.rows;
     plan.irregular = plan.pairs + 1;
-    choose_gradients(device, p, choice);
-    plan.workspace =
-        simt::workspace_piece(choice.gradients) + simt::workspace_piece(8 * plan.row_numbers) + simt::workspace_piece(4 * plan.irregular);
+    if (!choose_gradients(device, problem, choice)) return declined("the gradients of one head's bias find no room");
+    plan.workspace = simt::workspace_piece(4 * plan.part_bias) + simt::workspace_piece(4 * plan.sum_bias) +
+                     simt::workspace_piece(choice.gradients) + simt::workspace_piece(8 * plan.row_numbers) +
+                     simt::workspace_piece(4 * plan.irregular);
     const int64_t rows = choice.rows.shape->rows();
     if (plan.pairs * plan.key_blocks > kMostBlocks ||
         p.batch * p.heads_q * ceil_div(p.len_q, rows) + plan.pairs * plan.key_blocks > kMostBlocks)
@@ -141,7 +162,7 @@ BackwardChoice choose(simt::Device &device, const attile_attention_backward_prob
 class BackwardCall {
   public:
     BackwardCall(simt::Device &device, const attile_attention_backward_problem &problem, const BackwardChoice &choice, simt::Stream stream)
-        : device_(device), p_(*problem.forward), choice_(choice), stream_(stream) {
+        : device_(device), p_(*problem.forward), choice_(choice), stream_(stream), bias_sums_keys_(problem.bias_extent[3] == 1) {
         task_.p = simt::attention_backward_params(problem, choice.plan);
         task_.row_fragments = static_cast<int32_t>(choice.row_fragments);
         task_.key_fragments = static_cast<int32_t>(choice.key_fragments);
@@ -154,21 +175,23 @@ class BackwardCall {
         task_.p.rows = workspace.take<char>(8 * plan.row_numbers);
         task_.p.irregular = workspace.take<uint32_t>(plan.irregular);
         if (choice_.gradients > 0) task_.gradients = workspace.take<char>(choice_.gradients);
+        if (plan.bias) {
+            task_.p.part_bias = workspace.take<float>(plan.part_bias);
+            task_.p.sum_bias = workspace.take<float>(plan.sum_bias);
+        }
+        if (plan.bias && (task_.p.part_bias == nullptr || task_.p.sum_bias == nullptr)) task_.p.rows = nullptr;
         if (task_.p.rows == nullptr || task_.p.irregular == nullptr || (choice_.gradients > 0) != (task_.gradients != nullptr))
             return simt::fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
         status_ = device_.fill_zero(task_.p.irregular++, 4 * plan.irregular, stream_);  // One for all comes before the pairs'.
+        if (plan.bias && status_ == ATTILE_OK) status_ = device_.fill_zero(task_.p.sum_bias, 4 * plan.sum_bias, stream_);
         if (is_present(p_.cu_len_q) || is_present(p_.cu_len_k))
             step(simt::attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * p_.total_k * p_.head_dim_v);
         launch(choice_.kernels.prepare, p_.batch * p_.heads_q * plan.row_tiles + plan.pairs * ceil_div(p_.len_k, kBackwardPrepareRows),
                kBackwardPrepareThreads, 0);
         for (int64_t first = 0; first < plan.pairs; first += plan.slice) slice(first, std::min(plan.slice, plan.pairs - first));
-        task_.p.first_pair = 0;
-        task_.p.pairs = simt::Divider(plan.pairs);
-        const simt::AttentionBackwardSteps steps = simt::attention_backward_steps_f32();
-        task_.p.block_rows = plan.rows;
-        step(steps.rows, 32 * plan.pairs * plan.units * plan.rows);
-        step(steps.keys, 32 * plan.pairs * p_.len_k);
-        if (plan.sinks) launch_step(steps.sinks, p_.heads_q);
+        if (!plan.bias) one_by_one(0, plan.pairs);
+        if (plan.bias) step(steps_.store_bias, plan.sum_bias);
+        if (plan.sinks) launch_step(steps_.sinks, p_.heads_q);
         return status_;
     }
 
@@ -200,6 +223,19 @@ class BackwardCall {
             task_.p.block_rows = rows.rows();
             deal(choice_.rows.kernel, count * group, p_.len_q, rows.rows(), p_.len_k, group, rows.threads(), rows.shared_bytes());
         }
+        if (choice_.plan.bias) {
+            one_by_one(first, count);
+            step(steps_.add_bias, choice_.plan.sum_bias * (bias_sums_keys_ ? 32 : 1));
+        }
+    }
+    // Pairs that hold NaN or infinity.
+    void one_by_one(int64_t first, int64_t count) {
+        const simt::AttentionBackwardPlan &plan = choice_.plan;
+        task_.p.first_pair = static_cast<uint32_t>(first);
+        task_.p.pairs = simt::Divider(count);
+        task_.p.block_rows = plan.rows;
+        step(steps_.rows, 32 * count * plan.units * plan.rows);
+        step(steps_.keys, 32 * count * p_.len_k);
     }
     // Blocks of `kept` of the `length` rows or keys of so many heads, while `streamed` ones, which `sharers` heads have in common, stream
     // by.
@@ -229,6 +265,8 @@ class BackwardCall {
     const attile_attention_problem &p_;
     const BackwardChoice &choice_;
     simt::Stream stream_;
+    const simt::AttentionBackwardSteps steps_ = simt::attention_backward_steps_f32();
+    const bool bias_sums_keys_;
     BackwardTask task_ = {};
     int32_t status_ = ATTILE_OK;
 };

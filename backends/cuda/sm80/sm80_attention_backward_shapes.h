@@ -19,6 +19,8 @@
 // 32 KB. Measured on an H200 at d = 128, B = 8, H = 16, S = 2048: the keys' kernel 1.74 ms with 128 keys and 8 warps in one block, as much
 // with two blocks of half, which leave dS besides; dQ 1.15 ms from scores computed anew, 0.46 ms from dS. A barrier of a group's warps
 // instead of the block's at the exchange: 1 % faster without a mask, but racecheck loses track of the block's.
+// Two places instead of three in Sum128: 238 us instead of 228 for half of the heads. Products of scores and of dP by turns instead of one
+// after the other: the same.
 #pragma once
 
 namespace attile::sm80 {
