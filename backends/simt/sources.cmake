@@ -16,7 +16,9 @@ set(ATTILE_SIMT_ATTENTION_SOURCES
   kernel/attention_cols64.cu
   kernel/attention_cols128.cu
   kernel/attention_cols256.cu
+  kernel/attention_backward_cols32.cu
   kernel/attention_backward_cols64.cu
+  kernel/attention_backward_cols96.cu
   kernel/attention_backward_cols128.cu
   kernel/attention_backward_cols256.cu
   kernel/attention_backward_steps.cu

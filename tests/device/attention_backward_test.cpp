@@ -68,12 +68,14 @@ AttentionCase sized(int64_t len_q, int64_t len_k, int64_t dim) {
 }
 
 std::string kernel_of(int64_t dim) {
-    return dim > 256 ? "attention_backward_any_f32" : "attention_backward_cols" + std::to_string(dim <= 64 ? 64 : dim <= 128 ? 128 : 256);
+    for (const int64_t width : {32, 64, 96, 128, 256})
+        if (dim <= width) return "attention_backward_cols" + std::to_string(width);
+    return "attention_backward_any_f32";
 }
 
 // Small problems: what a sanitizer can get through.
 TEST_F(AttentionBackward, FewOfEachKernel) {
-    for (const int64_t dim : {64, 128, 256, 264}) {
+    for (const int64_t dim : {32, 64, 96, 128, 256, 264}) {
         AttentionCase c = sized(70, 135, dim);
         check(c, kernel_of(dim));
         c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
@@ -175,7 +177,7 @@ TEST_F(AttentionBackward, TensorModified) {
 
 // More rows than a launch takes, where the device says it has little memory; sums then go on from launch to launch.
 TEST_F(AttentionBackward, ManyUnits) {
-    for (const int64_t dim : {64, 128, 256})
+    for (const int64_t dim : {32, 64, 96, 128, 256})
         for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_TOP_LEFT, ATTILE_MASK_WINDOW_BOTTOM_RIGHT}) {
             AttentionCase c = sized(300, 270, dim);
             c.mask = mask;

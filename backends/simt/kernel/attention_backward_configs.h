@@ -33,19 +33,50 @@ struct BackwardBase {
     static constexpr bool kKeepsRows = !kSparesRegisters;  // Where an operand's rows are is found once a product, not once a chunk.
 };
 
-// Head dims up to 64: 128 rows x 64 keys.
+// Head dims up to 32: 64 rows x 128 keys.
+struct Backward32 : BackwardBase {
+    using Scores = BackwardProduct<64, 128, 8, 8, 4>;
+    using Keys = BackwardProduct<128, 32, 8, 4, 4>;
+    using Queries = BackwardProduct<64, 32, 4, 4, 4>;
+    static constexpr int kChunkRows = 16, kBlocksPerUnit = 2;
+};
+// Half the keys: leaves registers for what modifies scores, or to compilers that need more of them.
+struct Backward32Half : BackwardBase {
+    using Scores = BackwardProduct<64, 64, 8, 4, 4>;
+    using Keys = BackwardProduct<64, 32, 4, 4, 4>;
+    using Queries = BackwardProduct<64, 32, 4, 4, 4>;
+    static constexpr int kChunkRows = 16, kBlocksPerUnit = 2;
+};
+
+// Up to 64: 128 rows x 64 keys.
 struct Backward64 : BackwardBase {
     using Scores = BackwardProduct<128, 64, 8, 8, 4>;
     using Keys = BackwardProduct<64, 64, 8, 4, 4>;
     using Queries = BackwardProduct<128, 64, 8, 8, 4>;
     static constexpr int kChunkRows = 16, kBlocksPerUnit = 2;
 };
-// Half the rows: leaves registers for what modifies scores, or to compilers that need more of them.
+// Half the rows, likewise.
 struct Backward64Half : BackwardBase {
     using Scores = BackwardProduct<64, 64, 8, 4, 4>;
     using Keys = BackwardProduct<64, 64, 8, 4, 4>;
     using Queries = BackwardProduct<64, 64, 8, 4, 4>;
     static constexpr int kChunkRows = 16, kBlocksPerUnit = 2;
+};
+
+// Up to 96: 64 rows x 64 keys.
+struct Backward96 : BackwardBase {
+    using Scores = BackwardProduct<64, 64, 8, 4, 4>;
+    using Keys = BackwardProduct<64, 96, 4, 12, 4>;
+    using Queries = BackwardProduct<64, 96, 4, 12, 4>;
+    static constexpr int kChunkDepth = 16, kChunkRows = 16, kBlocksPerUnit = 2;
+};
+// 192 threads and 96 rows, for compilers that need more registers.
+struct Backward96Wide : BackwardBase {
+    using Scores = BackwardProduct<96, 64, 8, 4, 4>;
+    using Keys = BackwardProduct<64, 96, 8, 4, 4>;
+    using Queries = BackwardProduct<96, 96, 12, 4, 4>;
+    static constexpr int kChunkRows = 16, kBlocksPerUnit = 2;
+    static constexpr bool kAhead = false, kKeepsRows = false;
 };
 
 // Up to 128: 64 rows x 64 keys.
@@ -84,8 +115,13 @@ struct Backward256Half : BackwardBase {
 
 // What each width is made with, plain and modified.
 using Backward256Plain = std::conditional_t<kSparesRegisters, Backward256Half, Backward256>;
+using Backward32Plain = std::conditional_t<kSparesRegisters, Backward32Half, Backward32>;
+using Backward96Plain = std::conditional_t<kSparesRegisters, Backward96Wide, Backward96>;
 using Backward64Plain = std::conditional_t<kSparesRegisters, Backward64Half, Backward64>;
 using Backward128Plain = std::conditional_t<kSparesRegisters, Backward128Half, Backward128>;
+struct Backward96Modified : Backward96Plain {
+    static constexpr bool kAhead = false, kKeepsRows = false;
+};
 struct Backward128Modified : Backward128Plain {
     static constexpr bool kAhead = false;
 };

@@ -21,7 +21,9 @@ struct AttentionBackwardTileKernel {
     int32_t depth;
     double share;  // Of the multiply-add roof, by the five products there are.
 };
+AttentionBackwardTileKernel attention_backward_cols32();
 AttentionBackwardTileKernel attention_backward_cols64();
+AttentionBackwardTileKernel attention_backward_cols96();
 AttentionBackwardTileKernel attention_backward_cols128();
 AttentionBackwardTileKernel attention_backward_cols256();
 

@@ -17,12 +17,8 @@ struct BackwardRows {
     int row_bytes, last;
     bool vector;
 
-    ATTILE_LANE_FN BackwardRows(const AttentionOperand &x, int batch, int head, int64_t first_row, int rows)
-        : first(reinterpret_cast<const char *>(static_cast<const float *>(x.data) + batch * x.stride[0] + head * x.stride[1] +
-                                               first_row * x.stride[2])),
-          row_bytes(x.row_bytes),
-          last(rows - 1),
-          vector(x.vector != 0) {}
+    ATTILE_LANE_FN BackwardRows(const AttentionOperand &x, const float *first_row, int rows)
+        : first(reinterpret_cast<const char *>(first_row)), row_bytes(x.row_bytes), last(rows - 1), vector(x.vector != 0) {}
     ATTILE_LANE_FN const float *row(int i) const {
         return reinterpret_cast<const float *>(first + static_cast<int64_t>(min(i, last)) * row_bytes);
     }
@@ -60,11 +56,15 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
     constexpr int kDepth = Shape::kDepth, kKeyPitch = Shape::kKeyPitch, kRowPitch = Shape::kRowPitch;
     alignas(16) __shared__ float shared[Shape::kSharedFloats];
 
-    // Where the block is and what it sees is made anew wherever it is needed: the sums leave no registers to keep it in.
+    // Where the block is and what it sees, in shared memory: the sums leave no registers to keep it in.
     const AttentionParams &f = p.forward;
-    if (BackwardPlace(p, blockIdx.x).is_irregular(p)) return;
-    const auto my_place = [&] { return BackwardPlace(p, fresh(blockIdx.x)); };
-    const auto seek = [&](int from) { return next_unit(p, my_place(), from); };
+    __shared__ BackwardBlock block;
+    const BackwardPlace place(p, blockIdx.x);
+    if (place.is_irregular(p)) return;
+    const AttentionEntry entry(f, place.batch);
+    if (threadIdx.x == 0) block.fill(p, place, entry);
+    __syncthreads();
+    const auto seek = [&](int from) { return same_in_block(block.next_unit(p, from)); };
     int unit = seek(-1);
     if (unit < 0 && p.continues) return;
 
@@ -72,11 +72,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
     const auto my_thread = [] { return static_cast<int>(fresh_thread()); };
     enum Operand { kQuery, kDout, kKey, kValue };
     const auto rows_of = [&](Operand operand, int of_unit) {
-        const BackwardPlace again = my_place();
-        const AttentionEntry anew(f, again.batch);
-        if (operand == kKey || operand == kValue)
-            return Rows(operand == kKey ? f.k : f.v, again.batch, again.head_kv, anew.first_k, anew.len_k);
-        return Rows(operand == kQuery ? f.q : p.dout, again.batch, unit_head(p, again.head_kv, of_unit), anew.first_q, anew.len_q);
+        if (operand == kKey) return Rows(f.k, block.key, block.len_k);
+        if (operand == kValue) return Rows(f.v, block.value, block.len_k);
+        const AttentionOperand &x = operand == kQuery ? f.q : p.dout;
+        const int head = unit_head(p, block.head_kv, of_unit);
+        return Rows(x, (operand == kQuery ? block.query : block.dout) + head * x.stride[1], block.len_q);
     };
     Quad stage[Shape::kStage];
     int panel = Shape::kPairs;
@@ -84,7 +84,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
     const float *row_at[Shape::kRowLoads], *key_at[Shape::kKeyLoads];  // Of score panels.
     const auto seek_scores = [&](Operand rows, Operand keys, int of_unit) {
         const int thread = my_thread(), quad = thread % Shape::kChunkQuads * 4, line = thread / Shape::kChunkQuads;
-        const int first_key = my_place().key_block * kBlockKeys;
+        const int first_key = block.key_block * kBlockKeys;
         const Rows from = rows_of(rows, of_unit), columns = rows_of(keys, of_unit);
 #pragma unroll
         for (int i = 0; i < Shape::kRowLoads; ++i) row_at[i] = from.row(unit_row(p, of_unit) + line + i * Shape::kRowsAtOnce) + quad;
@@ -122,15 +122,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
         const int thread = my_thread();
 #pragma unroll
         for (int i = 0; i < Shape::kLineLoads; ++i)
-            Rows::load(stage[i], rows.row(first + thread / Shape::kLineQuads + i * Shape::kLinesAtOnce) + thread % Shape::kLineQuads * 4,
-                       rows.vector);
+            Rows::load(stage[i], rows.row(first + Shape::Lines::row(thread, i)) + Shape::Lines::col(thread, i), rows.vector);
     };
     const auto load_pass = [&](const Rows &keys, int pass, int first) {
-        const int thread = my_thread(), first_key = my_place().key_block * kBlockKeys,
-                  col = pass * Shape::kPassCols + thread % Shape::kPassQuads * 4;
+        const int thread = my_thread(), first_key = block.key_block * kBlockKeys + first, first_col = pass * Shape::kPassCols;
 #pragma unroll
         for (int i = 0; i < Shape::kLineLoads; ++i)
-            Rows::load(stage[i], keys.row(first_key + first + thread / Shape::kPassQuads + i * Shape::kPassLinesAtOnce) + col, keys.vector);
+            Rows::load(stage[i], keys.row(first_key + Shape::PassLines::row(thread, i)) + first_col + Shape::PassLines::col(thread, i),
+                       keys.vector);
     };
     const auto store_lines = [&] {
         const int thread = my_thread();
@@ -179,13 +178,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
     // ---- Sums of the block's keys, which it keeps to itself.
     Sums sum_k, sum_v;
     const auto for_sums = [&](float *to, const auto &take) {
-        const BackwardPlace place = my_place();
-        const int first_key = place.key_block * kBlockKeys;
+        const int first_key = block.key_block * kBlockKeys;
 #pragma unroll
         for (int i = 0; i < kSumRows; ++i)
 #pragma unroll
             for (int j = 0; j < kSumCols; j += 4)
-                take(to + sum_at(p, place.split, place.pair, first_key + Keys::first_row() + Keys::row(i)) + Keys::first_col() +
+                take(to + sum_at(p, block.split, block.pair, first_key + Keys::first_row() + Keys::row(i)) + Keys::first_col() +
                          Keys::col(j),
                      i, j);
     };
@@ -220,8 +218,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
         if (!C::kAhead) begin_unit(unit);
         const int first_row = unit_row(p, unit);
         if (const int thread = my_thread(); thread < kBlockRows) {
-            const BackwardPlace place = my_place();
-            const int64_t head = static_cast<int64_t>(place.batch) * f.heads.divisor + unit_head(p, place.head_kv, unit);
+            const int64_t head = static_cast<int64_t>(block.batch) * f.heads.divisor + unit_head(p, block.head_kv, unit);
             const BackwardRow<float> numbers = static_cast<const BackwardRow<float> *>(p.rows)[head * p.rows_allotted + first_row + thread];
             shared[Shape::kRowNumbers + thread] = numbers.lse;
             shared[Shape::kRowNumbers + kBlockRows + thread] = numbers.delta;
@@ -265,17 +262,16 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
         }
 
         // ---- P, and the scores' gradients dS = P (dP - delta).
-        const BackwardPlace place = my_place();
-        const int first_key = place.key_block * kBlockKeys;
+        const int first_key = block.key_block * kBlockKeys;
         const int my_key = first_key + Scores::first_col(), my_row = first_row + Scores::first_row();
-        const AttentionEntry anew(f, place.batch);
         if constexpr (kModified) {
-            modified_gradients<C>(p, anew, place.pair, unit_head(p, place.head_kv, unit), unit, my_row, my_key, row_numbers, pairs, score);
+            const AttentionEntry anew(f, block.batch);
+            modified_gradients<C>(p, anew, block.pair, unit_head(p, block.head_kv, unit), unit, my_row, my_key, row_numbers, pairs, score);
         } else {
-            const Span seen = {my_row + anew.shift - f.window_left, my_row + anew.shift + f.window_right + 1};
-            const int last_row = min(first_row + kBlockRows, anew.len_q) - 1;
-            const bool is_full = first_key + kBlockKeys <= anew.len_k && first_key >= last_row + anew.shift - f.window_left &&
-                                 first_key + kBlockKeys <= first_row + anew.shift + f.window_right + 1;
+            const Span seen = {my_row + block.shift - f.window_left, my_row + block.shift + f.window_right + 1};
+            const int last_row = min(first_row + kBlockRows, block.len_q) - 1;
+            const bool is_full = first_key + kBlockKeys <= block.len_k && first_key >= last_row + block.shift - f.window_left &&
+                                 first_key + kBlockKeys <= first_row + block.shift + f.window_right + 1;
             const auto differentiate = [&](const auto &hides) {
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) {
@@ -301,7 +297,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
                 differentiate([](int, int) { return false; });
             } else {
                 const uint32_t width = static_cast<uint32_t>(seen.end - seen.first), from = static_cast<uint32_t>(my_key - seen.first);
-                const int left = anew.len_k - my_key;
+                const int left = block.len_k - my_key;
                 differentiate([&](int i, int j) { return from + (Scores::col(j) - Scores::row(i)) >= width || Scores::col(j) >= left; });
             }
         }
@@ -374,8 +370,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
                     else if (C::kAhead)
                         store_scores();  // After the last unit nobody reads it.
                 });
-            const BackwardPlace again = my_place();
-            float *const part = p.part_q + part_q_at(p, again.pair, again.key_block, unit);
+            float *const part = p.part_q + part_q_at(p, block.pair, block.key_block, unit);
 #pragma unroll
             for (int i = 0; i < C::Queries::kMicroM; ++i)
 #pragma unroll

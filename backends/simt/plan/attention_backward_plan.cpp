@@ -12,7 +12,8 @@ namespace {
 
 // The narrowest that holds the head is taken.
 using TileKernelFn = AttentionBackwardTileKernel (*)();
-constexpr TileKernelFn kTileKernels[] = {attention_backward_cols64, attention_backward_cols128, attention_backward_cols256};
+constexpr TileKernelFn kTileKernels[] = {attention_backward_cols32, attention_backward_cols64, attention_backward_cols96,
+                                         attention_backward_cols128, attention_backward_cols256};
 
 constexpr int64_t kAnyRows = 64, kAnyKeys = 32;  // How the work is cut where pairs are taken one by one.
 // Parts of dq and whatever else a launch leaves for the next step: at most this share of the device's memory, and this much:

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "tile/attention_stream.h"
+#include "tile/backward_tiles.h"
 #include "tile/gemm_micro.h"
 
 namespace attile::simt {
@@ -14,6 +15,16 @@ namespace attile::simt {
 template <int kRowsOfTile, int kColsOfTile, int kMicroRows, int kMicroCols, int kLaneRowsOfGroup>
 struct BackwardProduct {
     static constexpr int kM = kRowsOfTile, kN = kColsOfTile, kMicroM = kMicroRows, kMicroN = kMicroCols, kLaneRows = kLaneRowsOfGroup;
+};
+
+// Which quad of a chunk of whole rows of kQuads quads is a thread's i-th.
+template <int kQuads, int kThreads>
+struct BackwardLines {
+    static constexpr bool kWhole = kThreads % kQuads == 0;  // Threads take whole rows at a time.
+    static ATTILE_LANE_FN int row(int thread, int i) {
+        return kWhole ? thread / kQuads + i * (kThreads / kQuads) : (thread + i * kThreads) / kQuads;
+    }
+    static ATTILE_LANE_FN int col(int thread, int i) { return (kWhole ? thread : thread + i * kThreads) % kQuads * 4; }
 };
 
 template <class C>
@@ -36,11 +47,11 @@ struct BackwardShape {
     static constexpr int kKeyPanel = C::kChunkDepth * kRowPitch;  // Where the keys' part begins.
     static constexpr int kScorePanel = kKeyPanel + C::kChunkDepth * kKeyPitch;
     // Row panels.
-    static constexpr int kLineQuads = kDepth / 4, kLinesAtOnce = kThreads / kLineQuads;
-    static constexpr int kLineLoads = C::kChunkRows / kLinesAtOnce;
-    static constexpr int kPassQuads = kPassCols / 4, kPassLinesAtOnce = kThreads / kPassQuads;
+    using Lines = BackwardLines<kDepth / 4, kThreads>;
+    using PassLines = BackwardLines<kPassCols / 4, kThreads>;
+    static constexpr int kLineLoads = C::kChunkRows * kDepth / 4 / kThreads;
     static constexpr int kPassChunk = C::kChunkRows * kPasses;
-    static_assert(kLineLoads * kLinesAtOnce == C::kChunkRows && kPassLinesAtOnce * kLineLoads == kPassChunk, "whole lines");
+    static_assert(kLineLoads * kThreads * 4 == C::kChunkRows * kDepth, "every thread moves as many quads");
     static_assert(kBlockRows % C::kChunkRows == 0 && kBlockKeys % kPassChunk == 0 && kDepth % C::kChunkDepth == 0, "whole chunks");
     static constexpr int kRowPanel = C::kChunkRows * kDepth;
     static constexpr int kPanel = kScorePanel > kRowPanel ? kScorePanel : kRowPanel;
@@ -50,7 +61,7 @@ struct BackwardShape {
     static constexpr int kPairs = kBlockRows * kKeyPitch > kBlockKeys *kRowPitch ? kBlockRows *kKeyPitch : kBlockKeys *kRowPitch;
     static constexpr int kRowNumbers = kPairs + 2 * kPanel;  // Log-sum-exp and delta of each row.
     static constexpr int kSharedFloats = kRowNumbers + 2 * kBlockRows;
-    static_assert(kSharedFloats * sizeof(float) <= 49152, "48 KB");
+    static_assert(kSharedFloats * sizeof(float) + sizeof(BackwardBlock) <= 49152, "48 KB");
 };
 
 }  // namespace attile::simt

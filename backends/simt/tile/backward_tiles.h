@@ -55,16 +55,47 @@ struct BackwardPlace {
     ATTILE_LANE_FN bool is_irregular(const AttentionBackwardParams &p) const { return p.irregular[p.first_pair + pair] != 0; }
 };
 
-// The block's next unit after `unit` that sees any of its keys, or its first after -1; -1: there is none.
-ATTILE_LANE_FN int next_unit(const AttentionBackwardParams &p, const BackwardPlace &place, int unit) {
-    const Span tiles = row_tiles_of(p, AttentionEntry(p.forward, place.batch), place.key_block * p.block_keys);
-    const int first = p.first_unit + place.split * p.split_units, end = min(first + p.split_units, p.end_unit);
-    unit = unit < 0 ? first : unit + 1;
-    const int tile = static_cast<int>(remainder(static_cast<uint32_t>(unit), p.row_tiles));
-    if (tile < tiles.first) unit += tiles.first - tile;
-    if (tile >= tiles.end) unit += static_cast<int>(p.row_tiles.divisor) - tile + tiles.first;
-    return tiles.first < tiles.end && unit < end ? unit : -1;
-}
+// What a block of the tile kernel needs again and again; found once and kept in shared memory, since its sums leave no registers.
+struct BackwardBlock {
+    const float *query, *dout;  // The batch entry's first row in head 0.
+    const float *key, *value;   // Its first key in the block's head.
+    int pair, batch, head_kv, key_block, split;
+    int len_q, len_k, shift;
+    int first_tile, end_tile;  // Of rows that see any of the keys.
+    int first_unit, end_unit;
+
+    ATTILE_LANE_FN void fill(const AttentionBackwardParams &p, const BackwardPlace &place, const AttentionEntry &entry) {
+        const AttentionParams &f = p.forward;
+        const auto row = [&](const AttentionOperand &x, int head, int64_t first) {
+            return static_cast<const float *>(x.data) + place.batch * x.stride[0] + head * x.stride[1] + first * x.stride[2];
+        };
+        query = row(f.q, 0, entry.first_q);
+        dout = row(p.dout, 0, entry.first_q);
+        key = row(f.k, place.head_kv, entry.first_k);
+        value = row(f.v, place.head_kv, entry.first_k);
+        pair = place.pair;
+        batch = place.batch;
+        head_kv = place.head_kv;
+        key_block = place.key_block;
+        split = place.split;
+        len_q = entry.len_q;
+        len_k = entry.len_k;
+        shift = entry.shift;
+        const Span tiles = row_tiles_of(p, entry, key_block * p.block_keys);
+        first_tile = tiles.first;
+        end_tile = tiles.end;
+        first_unit = p.first_unit + split * p.split_units;
+        end_unit = tiles.first < tiles.end ? min(first_unit + p.split_units, p.end_unit) : 0;
+    }
+    // The next unit after `unit` that sees any of the keys, or the first after -1; -1: there is none.
+    ATTILE_LANE_FN int next_unit(const AttentionBackwardParams &p, int unit) const {
+        unit = unit < 0 ? first_unit : unit + 1;
+        const int tile = static_cast<int>(remainder(static_cast<uint32_t>(unit), p.row_tiles));
+        if (tile < first_tile) unit += first_tile - tile;
+        if (tile >= end_tile) unit += static_cast<int>(p.row_tiles.divisor) - tile + first_tile;
+        return unit < end_unit ? unit : -1;
+    }
+};
 
 ATTILE_LANE_FN int64_t part_of_unit(const AttentionBackwardParams &p, int pair, int unit) {
     return static_cast<int64_t>(pair) * (p.end_unit - p.first_unit) + (unit - p.first_unit);
