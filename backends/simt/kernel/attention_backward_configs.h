@@ -7,18 +7,18 @@
 // atomics, for 4 bytes of parts written and read for each row, column and block of keys. P and dS pass through shared memory, dS a second
 // time key by key; all operands stream through two panels that alternate.
 //
-// Shared bytes: 4 * (pairs of a tile, the larger of rows x (keys + 4) and keys x (rows + 4), + 2 panels + 2 numbers a row): Backward64
-// 4 * (8704 + 2 * 1600 + 256) = 48640, Backward128 4 * (4352 + 2 * 2176 + 128) = 35328, Backward256 17920. Registers (sm_61): 222, 251 and
-// 242, modified 167, 252 and 241; two blocks of 128 threads a unit; no spills. Arithmetic intensity: a tile of rows x keys does 10 FLOP a
-// pair and column and moves, from L2 mostly, (3 rows + 3 keys) floats a column, since no operand stays in shared memory.
+// Shared bytes: 4 * (pairs of a tile, the larger of rows x (keys + 4) and keys x (rows + 4), + 2 panels + 2 numbers a row) + 80 of what the
+// block is about: Backward64 4 * (8704 + 2 * 1600 + 256) + 80 = 48720. Registers (sm_61): tests/budget/budget_sm_61.csv; 8 warps a unit
+// and no spills. Arithmetic intensity: a tile of rows x keys does 10 FLOP a pair and column and moves, from L2 mostly, (3 rows + 3 keys)
+// floats a column, since no operand stays in shared memory.
 //
-// Best measured of the kernels alone (H200, compute_61 PTX, B = 8, H = 16, S = 2048, TFLOP/s by five products): d = 64 37.5 full and 35.4
-// causal, d = 128 35.1 and 32.8; d = 256 (2, 8, 4096) 24.1 with a step ahead, which spilled on sm_61. Calls: tools/compare_peers.py
-// --groups backward. What binds: a third of the issue slots goes to dispatch stalls (most at d = 128) and to waiting for shared memory.
-//
-// What mattered at d = 64: 128 rows instead of 64 (37.5, 35.4 with three blocks a unit); fragments a step ahead (36.6 without); rows found
-// once a product (36.0 without). At d = 128: chunks of 16 (35.1, 32.1 of 8), for which a step ahead leaves no registers. What lost: 64 rows
-// x 128 keys at d = 64 (35.0, it spills); 128 rows in blocks of 256 threads (29.8) and 32 keys (29.7) at d = 128.
+// Measured (H200, compute_61 PTX, B = 8, H = 16, S = 2048; d = 256: 2, 8, 4096; ms a call, not causal): docs/performance.md, and, in one
+// run: d = 32 5.5 (128 rows x 64 keys 5.9); d = 64 10.0 (64 x 64, three blocks a unit 10.6); d = 96 15.4 (fragments not ahead 16.0, 96 rows
+// in 192 threads 17.1); d = 128 20.1 (chunks of 8 and fragments ahead 21.5; 128 x 32, three blocks a unit 23.8); d = 256 23.9 (fragments
+// ahead 24.3, 128 x 32 33.7, 64 x 32 in blocks of 128 threads 31.6). What the block is about in shared memory instead of computed anew
+// wherever it is needed: 10.4 to 9.9 at d = 64, 21.6 to 19.9 at d = 128. No difference: the order of multiply-adds at d = 64.
+// What binds (ncu, d = 64): 72 % of the issue slots are used, 83 % of those for multiply-adds; warps wait for shared memory 14 %, for an
+// instruction before them 8 % and for dispatch 7 % of their time. d = 128: 70, 84, 11, 8 and 8 %.
 #pragma once
 
 #include <type_traits>
@@ -95,16 +95,16 @@ struct Backward128Half : BackwardBase {
     static constexpr int kChunkRows = 8, kBlocksPerUnit = 2;
 };
 
-// Up to 256: 64 rows x 32 keys, dq in two passes of 128 columns.
+// Up to 256: 128 rows x 64 keys in blocks of 256 threads, dq in four passes of 64 columns.
 struct Backward256 : BackwardBase {
-    using Scores = BackwardProduct<64, 32, 4, 4, 4>;
-    using Keys = BackwardProduct<32, 256, 8, 8, 4>;
-    using Queries = BackwardProduct<64, 128, 8, 8, 4>;
-    static constexpr int kChunkRows = 4, kBlocksPerUnit = 2;
+    using Scores = BackwardProduct<128, 64, 8, 4, 4>;
+    using Keys = BackwardProduct<64, 256, 8, 8, 4>;
+    using Queries = BackwardProduct<128, 64, 8, 4, 4>;
+    static constexpr int kChunkRows = 4, kBlocksPerUnit = 1;
     static constexpr bool kAhead = false, kKeepsRows = false;
 };
 
-// Twice the threads and rows, and half the sums, for compilers that need more registers: dq in four passes of 64.
+// Half the keys, for compilers that need more registers.
 struct Backward256Half : BackwardBase {
     using Scores = BackwardProduct<128, 32, 4, 4, 4>;
     using Keys = BackwardProduct<32, 256, 4, 8, 4>;
