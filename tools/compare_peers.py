@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
-usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16,flash16,decode,decode16,memory] [--json FILE] [--rounds N] [--burst N]
+usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16,flash16,decode,decode16,memory,split] [--json FILE] [--rounds N] [--burst N]
                         [--backend NAME] [--beside NAME] [--quick]
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
@@ -272,6 +272,43 @@ def flash16(bench, quick):
     attention16(bench, quick, "flash16", "flash2", SDPBackend.FLASH_ATTENTION)
 
 
+def split(bench, quick):
+    """float32 by split TF32 (FLAG_ALLOW_SPLIT_TF32) beside this library's kernels without tensor cores (`ffma`). PyTorch's attention splits, too; its products do not."""
+    allowed = dict(flags=attile.FLAG_ALLOW_SPLIT_TF32)
+    shapes = [(2, 16, 8192, 64, 1), (2, 16, 8192, 128, 1), (1, 16, 8192, 256, 1)]
+    if not quick:
+        shapes += [(8, 16, 2048, 128, 1), (8, 16, 2048, 96, 1), (8, 16, 2048, 64, 1), (8, 16, 2048, 32, 1), (1, 4, 512, 128, 1), (2, 16, 8192, 128, 400)]
+    for batch, heads, length, dim, spread in shapes:
+        q, k, v = (normal(batch, heads, length, dim, dtype=torch.float32) for _ in range(3))
+        q *= spread
+        rows = [0, 1, length // 3, length // 2 + 1, length - 1]
+        for causal in (False, True):
+            name = f"attention B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else "") + (f" scores x{spread}" if spread != 1 else "")
+            outs = {side: torch.full_like(q, math.nan) for side in ("attile", "ffma")}
+            call = lambda side, **more: bench.context.attention(q, k, v, out=outs[side], mask="causal_top_left" if causal else None, **more)
+
+            def peer():
+                outs["pytorch"] = sdpa(SDPBackend.EFFICIENT_ATTENTION, q, k, v, is_causal=causal)
+
+            expected = attention_rows(q, k, v, causal, rows, heads - 1)
+            errors = {side: (lambda side=side: relative(outs[side][0, heads - 1, rows], expected)) for side in ("attile", "ffma", "pytorch")}
+            bench.case("split", name, {"attile": lambda: call("attile", **allowed), "ffma": lambda: call("ffma"), "pytorch": peer},
+                       4.0 * batch * heads * length * length * dim * (0.5 if causal else 1), "TFLOP/s", errors, call("attile", query=True, **allowed).kernel)
+    shapes = [(1, n, n, n, "nn") for n in (1024, 4096, 8192)]
+    if not quick:
+        shapes += [(1, 4096, 4096, 4096, layout) for layout in ("nt", "tn", "tt")] + [(1, n, n, n, "nn") for n in (256, 512, 2048)]
+        shapes += [(1, 1000, 1001, 1003, "nn"), (1, 4096, 4096, 64, "nn"), (1, 16, 4096, 4096, "nn"), (1, 128, 4096, 4096, "nn"), (64, 256, 256, 256, "nn"), (512, 128, 128, 128, "nn")]
+    stored = lambda batch, rows, cols, order: normal(batch, cols, rows, dtype=torch.float32).transpose(1, 2) if order == "t" else normal(batch, rows, cols, dtype=torch.float32)
+    for batch, m, n, k, layout in shapes:
+        a, b = stored(batch, m, k, layout[0]), stored(batch, k, n, layout[1])
+        outs = {side: torch.full((batch, m, n), math.nan, device=DEVICE) for side in ("attile", "ffma")}
+        call = lambda side, **more: bench.context.gemm(a, b, out=outs[side], **more)
+        errors = {side: (lambda side=side: relative(outs[side][0, :64], a[0, :64].double() @ b[0].double())) for side in outs}
+        name = "gemm " + (f"{m}x{n}x{k}" if batch == 1 else f"{batch} x {m}x{n}x{k}") + f" {layout}"
+        bench.case("split", name, {"attile": lambda: call("attile", **allowed), "ffma": lambda: call("ffma")}, 2.0 * batch * m * n * k, "TFLOP/s", errors,
+                   call("attile", query=True, **allowed).kernel)
+
+
 def features(bench):
     """Variations as a share of the plain case beside them."""
     batch, heads, length, dim = 8, 16, 2048, 64
@@ -317,7 +354,7 @@ def memory(bench, quick):
 
 
 def main():
-    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "backward": backward, "backward16": backward16, "flash16": flash16, "decode": decode, "decode16": decode16, "memory": memory}
+    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "backward": backward, "backward16": backward16, "flash16": flash16, "decode": decode, "decode16": decode16, "memory": memory, "split": split}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--groups", default=",".join(groups))
     parser.add_argument("--json")

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "test_element.h"
@@ -52,6 +54,21 @@ inline constexpr TypePair kTypePairs[] = {{ATTILE_F32, ATTILE_F32}, {ATTILE_F64,
 
 inline std::string pair_name(TypePair pair) {
     return pair.in == pair.out ? dtype_name(pair.in) : std::string(dtype_name(pair.in)) + "_" + dtype_name(pair.out);
+}
+
+/// Puts the cases of `list` from `first` on that are of `types` there once more, with these flags: "gemm.batch.f32" as
+/// "gemm.<name>.batch.f32". `Problem` is theirs.
+template <class Problem, class Case>
+void add_again(std::vector<Case> &list, std::size_t first, TypePair types, const char *name, std::uint32_t flags) {
+    const std::size_t end = list.size();
+    for (std::size_t i = first; i < end; ++i) {
+        Case again = list[i];
+        Problem &problem = std::get<Problem>(again.problem);
+        if (problem.dtype != types.in || problem.out_dtype != types.out || problem.flags != 0) continue;
+        problem.flags = flags;
+        again.id.insert(again.id.find('.') + 1, std::string(name) + ".");
+        list.push_back(std::move(again));
+    }
 }
 
 inline TypePair random_types(Random &random) { return random.chance(0.5) ? kTypePairs[0] : kTypePairs[random.between(0, 5)]; }

@@ -250,6 +250,7 @@ void add_numbers(Adder add) {
 }  // namespace
 
 void append_attention_cases(std::vector<Case> &list, Tier tier) {
+    const std::size_t first = list.size();
     for (const TypePair types : kTypePairs) {
         const Adder add(list, types);
         add_features(add);
@@ -276,6 +277,9 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
         whole.flags = ATTILE_FLAG_BATCH_INVARIANT;
         Adder(list, kTypePairs[0])("batch_invariant_d" + std::to_string(dim), whole);
     }
+    if (tier == Tier::kFull) add_again<C>(list, first, kTypePairs[0], "split_tf32", ATTILE_FLAG_ALLOW_SPLIT_TF32);
+    // Split numbers below 2^-113 are promised to be less precise: docs/numerics.md.
+    std::erase_if(list, [](const Case &each) { return each.id.rfind("attention.split_tf32.tiny_values", 0) == 0; });
     const std::uint64_t count = tier == Tier::kQuick ? 50 : 400;
     for (std::uint64_t seed = 1; seed <= count; ++seed)
         list.push_back({"attention.random." + std::to_string(seed), random_attention(seed)});
@@ -334,6 +338,7 @@ AttentionCase random_attention(std::uint64_t seed) {
     c.bias_layout = random_layout(random, 4, true);
     c.allowed_layout = random_layout(random, 4, true);
     c.flags = random.chance(0.15) ? ATTILE_FLAG_BATCH_INVARIANT : 0;
+    if (random.chance(0.3)) c.flags |= ATTILE_FLAG_ALLOW_SPLIT_TF32;
     c.seed = seed;
     return c;
 }

@@ -183,6 +183,9 @@ void append_gemm_cases(std::vector<Case> &list, Tier tier) {
         add(list, "bias_in_f32", {type, type}, c);
         std::get<GemmCase>(list.back().problem).bias_dtype = ATTILE_F32;
     }
+    // All but the largest shapes would do without tensor cores, were the choice not to be the same for any number of rows.
+    if (tier == Tier::kFull)
+        add_again<GemmCase>(list, 0, kTypePairs[0], "split_tf32", ATTILE_FLAG_ALLOW_SPLIT_TF32 | ATTILE_FLAG_BATCH_INVARIANT);
     const std::uint64_t count = tier == Tier::kQuick ? 40 : 300;
     for (std::uint64_t seed = 1; seed <= count; ++seed) list.push_back({"gemm.random." + std::to_string(seed), random_gemm(seed)});
 }
@@ -221,6 +224,7 @@ GemmCase random_gemm(std::uint64_t seed) {
     c.bias_layout = random_layout(random, 1, true);
     c.pattern = random.pick({GemmPattern::kNormal, GemmPattern::kNormal, GemmPattern::kPositive, GemmPattern::kAlternating});
     c.flags = random.chance(0.2) ? ATTILE_FLAG_BATCH_INVARIANT : 0;
+    if (random.chance(0.3)) c.flags |= ATTILE_FLAG_ALLOW_SPLIT_TF32;
     c.seed = seed;
     return c;
 }

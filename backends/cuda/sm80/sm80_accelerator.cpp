@@ -14,7 +14,7 @@ const void *some_kernel() { return attention_bf16_cols64().kernel; }
 int32_t Sm80Accelerator::query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
                                simt::Declined &declined) {
     taken = false;
-    return takes_gemm_ ? gemm_query(device, problem, support, taken, declined) : ATTILE_OK;
+    return takes_gemm16_ || problem.a.dtype == ATTILE_F32 ? gemm_query(device, problem, support, taken, declined) : ATTILE_OK;
 }
 
 int32_t Sm80Accelerator::run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) {

@@ -7,13 +7,21 @@
 
 namespace attile::sm80 {
 
+// Why float32 is not multiplied by split TF32; null: it is. Three products of TF32 are slower than one of float32 but on the devices whose
+// tensor cores are the widest.
+inline const char *why_no_split(int32_t capability, uint32_t flags) {
+    if ((flags & ATTILE_FLAG_ALLOW_SPLIT_TF32) == 0) return "ATTILE_FLAG_ALLOW_SPLIT_TF32 is not set";
+    if (capability != 80 && capability != 90) return "split TF32 is for capabilities 8.0 and 9.0, where it is faster";
+    return nullptr;
+}
+
 // Any kernel of this folder: whether the build has code for a device is asked of it.
 const void *some_kernel();
 
 class Sm80Accelerator final : public simt::Accelerator {
   public:
-    // Behind faster kernels gemm is left to them and simt: they take whatever would be worth it here.
-    explicit Sm80Accelerator(bool is_behind) : takes_gemm_(!is_behind) {}
+    // Behind faster kernels gemm of 16-bit types is left to them and simt: they take whatever would be worth it here.
+    explicit Sm80Accelerator(bool is_behind) : takes_gemm16_(!is_behind) {}
 
     const char *name() const override { return "sm_80"; }
     int32_t query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
@@ -28,7 +36,7 @@ class Sm80Accelerator final : public simt::Accelerator {
                 simt::Stream stream) override;
 
   private:
-    const bool takes_gemm_;
+    const bool takes_gemm16_;
 };
 
 }  // namespace attile::sm80

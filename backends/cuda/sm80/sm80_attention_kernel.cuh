@@ -9,6 +9,7 @@
 
 #include "sm80_attention_load.cuh"
 #include "sm80_attention_shapes.h"
+#include "sm80_attention_split.cuh"
 #include "tensor_attention_output.cuh"
 #include "tensor_attention_score.cuh"
 #include "tensor_attention_softmax.cuh"
@@ -39,7 +40,8 @@ class AttentionWarp {
   private:
     static constexpr int kKeys = Config::kShape.keys, kDepth = Config::kShape.depth, kColumns = Config::kShape.columns;
     static constexpr int kRowTiles = Config::kShape.row_tiles, kPlaces = Config::kShape.places;
-    static constexpr bool kModifies = Config::kShape.modifies;
+    static constexpr bool kModifies = Config::kShape.modifies, kIsSplit = std::is_same_v<Element, float>;
+    using Split = AttentionSplit<Config>;
     using Softmax = RowSoftmax<Element, kKeys / 2, ExactSoftmaxRange<Element>>;
 
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
@@ -50,7 +52,7 @@ class AttentionWarp {
         return simt::KeyRange(a_.p, simt::query_row(a_.p, min(row, note_.rows - 1)), note_.shift, note_.len_k);
     }
     // From scores to units of log2.
-    __device__ __forceinline__ float factor() const { return kModifies ? 1.0f : a_.p.scale_log2; }
+    __device__ __forceinline__ float factor() const { return kModifies || kIsSplit ? 1.0f : a_.p.scale_log2; }
 
     // Items are K of the last tile, V of it, K of the one before, and so on; each takes the next place of the ring.
     __device__ __forceinline__ void load_item(int item) const {
@@ -96,6 +98,28 @@ class AttentionWarp {
     }
 
     __device__ __forceinline__ void multiply_scores(uint32_t keys) {
+        if constexpr (kIsSplit) {
+            Split::scores(s_, q_, warp_row(), keys, a_.p.head_dim);
+            // Scaled here and not in the exponent: a reference rounded apart from its score would show where scores are huge.
+            if constexpr (!kModifies) {
+#pragma unroll
+                for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+                    for (float &x : s_[t]) x *= a_.p.scale_log2;
+                }
+            }
+            Split::repair_scores(s_, q_, warp_row(), keys, a_.p.head_dim, kModifies ? 1.0f : a_.p.scale_log2);
+        } else {
+            multiply_scores16(keys);
+        }
+    }
+    __device__ __forceinline__ void multiply_values(uint32_t values) {
+        if constexpr (kIsSplit)
+            Split::values(o_, s_, values, a_.p.head_dim_v);
+        else
+            multiply_values16(values);
+    }
+    __device__ __forceinline__ void multiply_scores16(uint32_t keys) {
         const int of_eight = lane() & 7, eighth = lane() >> 3;
         const uint32_t q = q_ + SharedRows<kDepth>::at(warp_row() + (lane() & 15), lane() >> 4);
         const uint32_t k = keys + SharedRows<kDepth>::at(of_eight + (eighth >> 1) * 8, eighth & 1);
@@ -122,7 +146,7 @@ class AttentionWarp {
             }
         }
     }
-    __device__ __forceinline__ void multiply_values(uint32_t values) {
+    __device__ __forceinline__ void multiply_values16(uint32_t values) {
         const uint32_t v = values + SharedRows<kColumns>::at(lane() & 15, lane() >> 4);
 #pragma unroll
         for (int i = 0; i < kKeys / 16; ++i) {
@@ -156,7 +180,7 @@ class AttentionWarp {
             }
         }
     }
-    // From scores to P.
+    // From scores to P, which in float32 stays where they were.
     __device__ __forceinline__ void softmax(int tile) {
         if constexpr (kModifies) {
 #pragma unroll
@@ -181,8 +205,10 @@ class AttentionWarp {
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) {
             rows_[t].exact_exponentials(s_[t], c);
+            if constexpr (!kIsSplit) {
 #pragma unroll
-            for (int i = 0; i < kKeys / 4; ++i) p_[t][i] = narrow_pair<Element>(s_[t][2 * i], s_[t][2 * i + 1]);
+                for (int i = 0; i < kKeys / 4; ++i) p_[t][i] = narrow_pair<Element>(s_[t][2 * i], s_[t][2 * i + 1]);
+            }
         }
     }
 
@@ -234,6 +260,7 @@ __global__ void __launch_bounds__(Config::kShape.threads(), Config::kShape.block
     attention_forward(const __grid_constant__ AttentionTask a) {
     static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
     static_assert(sizeof(AttentionTileNote) + sizeof(AttentionSources) <= AttentionShape::kNoteBytes, "the note's place");
+    static_assert(Config::kShape.bytes == sizeof(Element), "the element's size");
     static_assert(Config::kShape.places >= 2, "a tile at work and one on its way");
     extern __shared__ __align__(1024) unsigned char memory[];
     AttentionTileNote &note = *reinterpret_cast<AttentionTileNote *>(memory);
@@ -243,7 +270,8 @@ __global__ void __launch_bounds__(Config::kShape.threads(), Config::kShape.block
         const int64_t batch = a.p.block_table != nullptr ? 0 : note.batch;
         const int64_t head = simt::quotient(static_cast<uint32_t>(note.head) * a.p.pack.divisor, a.p.group);
         const auto source = [&](const simt::AttentionOperand &x) {
-            return static_cast<const char *>(x.data) + (batch * x.stride[0] + head * x.stride[1] + note.first_k * x.stride[2]) * 2;
+            return static_cast<const char *>(x.data) +
+                   (batch * x.stride[0] + head * x.stride[1] + note.first_k * x.stride[2]) * Config::kShape.bytes;
         };
         sources.k = source(a.p.k);
         sources.v = source(a.p.v);

@@ -18,12 +18,13 @@ struct AttentionSources {
 template <class Config, int kColumns, bool kIsK>
 __device__ __forceinline__ void load_keys(const simt::AttentionParams &p, const AttentionTileNote &note, const AttentionSources &sources,
                                           uint32_t to, int tile) {
-    constexpr int kKeys = Config::kShape.keys, kThreads = Config::kShape.threads();
+    constexpr int kKeys = Config::kShape.keys, kThreads = Config::kShape.threads(), kBytes = Config::kShape.bytes;
+    constexpr int kUnits = kBytes / 2;  // Rows are laid out by 16-bit elements.
     const simt::AttentionOperand &x = kIsK ? p.k : p.v;
-    const int columns = kIsK ? p.head_dim : p.head_dim_v, key = tile * kKeys;
+    const int columns = (kIsK ? p.head_dim : p.head_dim_v) * kUnits, key = tile * kKeys;
     const char *const from = kIsK ? sources.k : sources.v;
     if (Config::kShape.modifies && p.block_table != nullptr) {
-        using Rows = SharedRows<kColumns>;
+        using Rows = SharedRows<kColumns * kUnits>;
         constexpr int kAtOnce = kThreads / Rows::kChunks;
         const int chunk = static_cast<int>(threadIdx.x) % Rows::kChunks, row = static_cast<int>(threadIdx.x) / Rows::kChunks;
         const int bytes = chunk_bytes(columns, chunk);
@@ -36,29 +37,31 @@ __device__ __forceinline__ void load_keys(const simt::AttentionParams &p, const 
             const int64_t page = is_read ? table[run * p.block_table_stride[1]] : -1,
                           slot = at - static_cast<int>(run * p.page_size.divisor);
             const bool is_there = page >= 0 && page < p.pages;
-            copy_async(to + Rows::at(row + i, chunk), from + (is_there ? page * x.stride[0] + slot * x.stride[2] : 0) * 2 + 16 * chunk,
+            copy_async(to + Rows::at(row + i, chunk), from + (is_there ? page * x.stride[0] + slot * x.stride[2] : 0) * kBytes + 16 * chunk,
                        is_there ? bytes : 0);
         }
         return;
     }
-    const int64_t stride = x.stride[2] * 2;
-    load_rows<kColumns, kKeys, kThreads, true>(to, from + key * stride, stride, columns, note.read_first - key, note.read_end - key);
+    const int64_t stride = x.stride[2] * kBytes;
+    load_rows<kColumns * kUnits, kKeys, kThreads, true>(to, from + key * stride, stride, columns, note.read_first - key,
+                                                        note.read_end - key);
 }
 
 // The block's rows of Q: rows of a packed head are (query row, head of the pack), the heads innermost.
 template <class Config>
 __device__ __forceinline__ void load_queries(const simt::AttentionParams &p, const AttentionTileNote &note, uint32_t to) {
-    using Rows = SharedRows<Config::kShape.depth>;
+    constexpr int kBytes = Config::kShape.bytes, kUnits = kBytes / 2;
+    using Rows = SharedRows<Config::kShape.depth * kUnits>;
     constexpr int kAtOnce = Config::kShape.threads() / Rows::kChunks;
     const int chunk = static_cast<int>(threadIdx.x) % Rows::kChunks, first = static_cast<int>(threadIdx.x) / Rows::kChunks;
-    const int bytes = chunk_bytes(p.head_dim, chunk);
+    const int bytes = chunk_bytes(p.head_dim * kUnits, chunk);
     const char *const from =
-        static_cast<const char *>(p.q.data) + (note.batch * p.q.stride[0] + note.first_q * p.q.stride[2]) * 2 + 16 * chunk;
+        static_cast<const char *>(p.q.data) + (note.batch * p.q.stride[0] + note.first_q * p.q.stride[2]) * kBytes + 16 * chunk;
 #pragma unroll 4
     for (int i = first; i < Config::kShape.rows(); i += kAtOnce) {
         const int packed = min(note.first_row + i, note.rows - 1);
         const int64_t at = simt::query_head(p, note.head, packed) * p.q.stride[1] + simt::query_row(p, packed) * p.q.stride[2];
-        copy_async(to + Rows::at(i, chunk), from + at * 2, note.first_row + i < note.rows ? bytes : 0);
+        copy_async(to + Rows::at(i, chunk), from + at * kBytes, note.first_row + i < note.rows ? bytes : 0);
     }
 }
 

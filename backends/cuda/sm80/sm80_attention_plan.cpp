@@ -5,6 +5,7 @@
 
 #include "plan/attention_run.h"
 #include "simt_status.h"
+#include "sm80_accelerator.h"
 #include "sm80_attention_table.h"
 
 namespace attile::sm80 {
@@ -18,14 +19,36 @@ constexpr KernelFn kKernelsBF16[] = {attention_bf16_cols64, attention_bf16_cols1
 constexpr KernelFn kKernelsF16[] = {attention_f16_cols64, attention_f16_cols128, attention_f16_cols256};
 constexpr KernelFn kModifiedBF16[] = {attention_bf16_cols64_modified, attention_bf16_cols128_modified, attention_bf16_cols256_modified};
 constexpr KernelFn kModifiedF16[] = {attention_f16_cols64_modified, attention_f16_cols128_modified, attention_f16_cols256_modified};
+// float32 by split TF32.
+constexpr KernelFn kKernelsF32[] = {attention_f32_cols64, attention_f32_cols128, attention_f32_cols256};
+constexpr KernelFn kModifiedF32[] = {attention_f32_cols64_modified, attention_f32_cols128_modified, attention_f32_cols256_modified};
 static_assert(std::size(kKernelsBF16) == std::size(kModifiedBF16) && std::size(kKernelsF16) == std::size(kModifiedF16) &&
-              std::size(kKernelsBF16) == std::size(kKernelsF16));
+              std::size(kKernelsBF16) == std::size(kKernelsF16) && std::size(kKernelsBF16) == std::size(kKernelsF32) &&
+              std::size(kKernelsBF16) == std::size(kModifiedF32));
+
+constexpr int64_t kStreamedRows = 16;  // Of a key head: up to so many simt streams float32 keys for.
+
+const KernelFn *kernels_of(int32_t dtype, bool modified) {
+    switch (dtype) {
+        case ATTILE_BF16:
+            return modified ? kModifiedBF16 : kKernelsBF16;
+        case ATTILE_F16:
+            return modified ? kModifiedF16 : kKernelsF16;
+        default:
+            return modified ? kModifiedF32 : kKernelsF32;
+    }
+}
 
 AttentionChoice choose_attention(simt::Device &device, const attile_attention_problem &p) {
-    const AttentionChoice choice = attention_examine(p);
+    if (p.q.dtype == ATTILE_F32) {
+        if (const char *const why = why_no_split(device.properties().capability, p.launch.flags)) return attention_declined("%s", why);
+        const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+        if (!is_invariant && p.heads_kv > 0 && p.len_q * (p.heads_q / p.heads_kv) <= kStreamedRows)
+            return attention_declined("so few rows wait for memory, not for arithmetic");
+    }
+    const AttentionChoice choice = attention_examine(p, true);
     if (!choice.taken) return choice;
-    const bool modifies = attention_modifies(p), is_f16 = p.q.dtype == ATTILE_F16;
-    const KernelFn *const kernels = modifies ? (is_f16 ? kModifiedF16 : kModifiedBF16) : is_f16 ? kKernelsF16 : kKernelsBF16;
+    const KernelFn *const kernels = kernels_of(p.q.dtype, attention_modifies(p));
     return attention_cut(device, p, narrowest_tile(kernels, std::size(kKernelsBF16), p));
 }
 

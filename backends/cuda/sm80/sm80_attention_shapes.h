@@ -9,12 +9,22 @@
 //   Cols256            64 x  64    0.25 + 32 + 2 x 32     = 96.25 KB         250; 254
 //   Cols256Modified    64 x  32    0.25 + 32 + 4 x 16     = 96.25 KB         240; 244
 //
-// No spills; CUDA 11.8 spills 96 bytes of Cols128 and 4 of Cols64, none of them between products. By registers a multiprocessor holds two
-// blocks.
+//   Split64           128 x  64    0.25 + 32 + 3 x 16     = 80.25 KB         128; 128
+//   Split128          128 x  32    0.25 + 64 + 2 x 16     = 96.25 KB         128; 128
+//   Split256           64 x  16    0.25 + 64 + 2 x 16     = 96.25 KB         243; 244
 //
-// 32 rows a warp where O leaves the registers for it: K's and V's fragments, loaded once for both halves, are what shared memory is busiest
-// with. 16 rows a warp and 8 warps made 283 TFLOP/s at d = 128 where 32 rows make 389, 255 instead of 323 at d = 64.
-// Rates: docs/performance.md; to measure again, ATTILE_CUDA_TENSOR_CORES=80 tools/compare_peers.py --groups flash16.
+// Those of float32 in 64 and 128 columns have 8 warps of 16 rows, the others 4. By registers a multiprocessor holds two blocks of each.
+//
+// No spills of 16-bit elements; CUDA 11.8 spills 96 bytes of Cols128 and 4 of Cols64, none of them between products. Split128 spills 12
+// bytes compiled for 9.0, Split64Modified and Split128Modified 52 and 68.
+//
+// float32 by split TF32: 16 rows a warp and 8 warps, since each fragment is split before it is multiplied, and four warps to a scheduler
+// hide that better than the two that 32 rows a warp leave room for: these made 56 TFLOP/s at d = 128, 57 at d = 64 (B=2 H=16 S=8192, H200).
+// Three parts of bfloat16 instead of two of TF32, which is as many products and more to split, made 49 and 53.
+//
+// Of 16-bit elements: 32 rows a warp where O leaves the registers for it: K's and V's fragments, loaded once for both halves, are what
+// shared memory is busiest with. 16 rows a warp and 8 warps made 283 TFLOP/s at d = 128 where 32 rows make 389, 255 instead of 323 at d
+// = 64. Rates: docs/performance.md; to measure again, ATTILE_CUDA_TENSOR_CORES=80 tools/compare_peers.py --groups flash16.
 //
 // Ideas that lost, on an H200: more places for K and V (d = 128: 376 with three instead of two, 378 with four); 256 rows and 8 warps
 // a block (351); three blocks of 64 keys a multiprocessor at d = 64 (269; 64 keys and two blocks 281, 96 keys 304, 128 keys 323). By the
@@ -32,35 +42,55 @@ struct AttentionShape {
     int row_tiles;  // Of 16 rows each, that a warp has.
     int places;     // For tiles of K and V in shared memory.
     int blocks;     // That a multiprocessor holds by registers, at least.
+    int bytes;      // Of an element.
     bool modifies;  // Scores pass through more than a mask.
 
     constexpr int warp_rows() const { return 16 * row_tiles; }
     constexpr int rows() const { return warps * warp_rows(); }
     constexpr int threads() const { return 32 * warps; }
-    constexpr int q_bytes() const { return rows() * depth * 2; }
-    constexpr int tile_bytes() const { return keys * (depth > columns ? depth : columns) * 2; }
+    constexpr int q_bytes() const { return rows() * depth * bytes; }
+    constexpr int tile_bytes() const { return keys * (depth > columns ? depth : columns) * bytes; }
     constexpr int shared_bytes() const { return kNoteBytes + q_bytes() + places * tile_bytes(); }
     static constexpr int kNoteBytes = 256;
 };
 
-//  depth, columns, keys, warps, row_tiles, places, blocks, modifies
+//  depth, columns, keys, warps, row_tiles, places, blocks, bytes, modifies
 struct AttentionCols64 {
-    static constexpr AttentionShape kShape = {64, 64, 128, 4, 2, 3, 2, false};
+    static constexpr AttentionShape kShape = {64, 64, 128, 4, 2, 3, 2, 2, false};
 };
 struct AttentionCols64Modified {
-    static constexpr AttentionShape kShape = {64, 64, 64, 4, 2, 4, 2, true};
+    static constexpr AttentionShape kShape = {64, 64, 64, 4, 2, 4, 2, 2, true};
 };
 struct AttentionCols128 {
-    static constexpr AttentionShape kShape = {128, 128, 64, 4, 2, 2, 2, false};
+    static constexpr AttentionShape kShape = {128, 128, 64, 4, 2, 2, 2, 2, false};
 };
 struct AttentionCols128Modified {
-    static constexpr AttentionShape kShape = {128, 128, 32, 4, 2, 4, 2, true};
+    static constexpr AttentionShape kShape = {128, 128, 32, 4, 2, 4, 2, 2, true};
 };
 struct AttentionCols256 {
-    static constexpr AttentionShape kShape = {256, 256, 64, 4, 1, 2, 2, false};
+    static constexpr AttentionShape kShape = {256, 256, 64, 4, 1, 2, 2, 2, false};
 };
 struct AttentionCols256Modified {
-    static constexpr AttentionShape kShape = {256, 256, 32, 4, 1, 4, 2, true};
+    static constexpr AttentionShape kShape = {256, 256, 32, 4, 1, 4, 2, 2, true};
+};
+// Of float32.
+struct AttentionSplit64 {
+    static constexpr AttentionShape kShape = {64, 64, 64, 8, 1, 3, 2, 4, false};
+};
+struct AttentionSplit64Modified {
+    static constexpr AttentionShape kShape = {64, 64, 64, 8, 1, 3, 2, 4, true};
+};
+struct AttentionSplit128 {
+    static constexpr AttentionShape kShape = {128, 128, 32, 8, 1, 2, 2, 4, false};
+};
+struct AttentionSplit128Modified {
+    static constexpr AttentionShape kShape = {128, 128, 32, 8, 1, 2, 2, 4, true};
+};
+struct AttentionSplit256 {
+    static constexpr AttentionShape kShape = {256, 256, 16, 4, 1, 2, 2, 4, false};
+};
+struct AttentionSplit256Modified {
+    static constexpr AttentionShape kShape = {256, 256, 16, 4, 1, 2, 2, 4, true};
 };
 
 }  // namespace attile::sm80

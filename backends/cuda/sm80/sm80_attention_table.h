@@ -25,5 +25,11 @@ AttentionKernel attention_f16_cols128();
 AttentionKernel attention_f16_cols128_modified();
 AttentionKernel attention_f16_cols256();
 AttentionKernel attention_f16_cols256_modified();
+AttentionKernel attention_f32_cols64();
+AttentionKernel attention_f32_cols64_modified();
+AttentionKernel attention_f32_cols128();
+AttentionKernel attention_f32_cols128_modified();
+AttentionKernel attention_f32_cols256();
+AttentionKernel attention_f32_cols256_modified();
 
 }  // namespace attile::sm80

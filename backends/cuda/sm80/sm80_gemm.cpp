@@ -7,6 +7,7 @@
 
 #include "plan/gemm_run.h"
 #include "simt_status.h"
+#include "sm80_accelerator.h"
 #include "sm80_gemm_tiles.h"
 #include "tensor_gemm_operands.h"
 
@@ -16,6 +17,7 @@ namespace {
 using namespace tensor_core;
 
 constexpr int64_t kMinSplitDepth = 256;             // Of a part of the depth.
+constexpr int kFewestSplitDepth = 32;               // Of float32: a single product by split TF32 is less precise than by float32.
 constexpr int kMostSplits = 16;                     // Of the depth.
 constexpr int64_t kMostPartialBytes = 256ll << 20;  // Of partial results.
 
@@ -32,19 +34,32 @@ struct TileModel {
     double round_clocks;  // Of the start and end of a block that nothing hides.
 };
 constexpr TileModel kTileModels[kGemmTiles] = {{2, 0.85, 0.6, 3000}, {4, 0.6, 0.25, 2000}};
+constexpr TileModel kSplitModels[kGemmTiles] = {{2, 0.75, 0.5, 3000}, {2, 0.6, 0.35, 2000}};  // Of float32.
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Operations a clock of a multiprocessor's tensor cores by mma.sync with float32 sums.
-double clock_flops(int32_t capability) { return capability == 80 || (capability >= 90 && capability < 120) ? 2048 : 512; }
+// Operations a clock of a multiprocessor's tensor cores by mma.sync with float32 sums. An operation of float32 is three of TF32, at half
+// the rate.
+double clock_flops(int32_t capability, int32_t dtype) {
+    const double rate = capability == 80 || (capability >= 90 && capability < 120) ? 2048 : 512;
+    return dtype == ATTILE_F32 ? rate / 6 : rate;
+}
+
+bool is_taken_type(int32_t dtype) { return dtype == ATTILE_F16 || dtype == ATTILE_BF16 || dtype == ATTILE_F32; }
+const void *kernel_of(int32_t dtype, GemmTile tile, bool outer_a, bool outer_b) {
+    return (dtype == ATTILE_F32 ? gemm_kernel_f32 : dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(tile, outer_a, outer_b);
+}
 
 // What run needs: the problem as the kernels take it, and the plan in simt's terms.
 struct Choice {
     GemmOperands operands;
     simt::GemmShape shape;
     simt::GemmPlan plan;
+    int32_t dtype = 0;  // Of A and B.
     GemmTile tile = kGemm128x128;
     int64_t workspace_bytes = 0;  // Copies and partial results.
+
+    int64_t depth() const { return gemm_depth(static_cast<std::size_t>(operands.element_bytes)); }  // Of a stage.
 };
 
 bool in_vectors(const simt::GemmOutput &o, int64_t columns) {
@@ -56,7 +71,7 @@ bool in_vectors(const simt::GemmOutput &o, int64_t columns) {
 double seconds_of(const simt::DeviceProperties &device, const Choice &choice, GemmTile tile, int splits) {
     const simt::GemmParams &p = choice.operands.params;
     const GemmTileShape &shape = kGemmTileShapes[tile];
-    const TileModel &model = kTileModels[tile];
+    const TileModel &model = (choice.dtype == ATTILE_F32 ? kSplitModels : kTileModels)[tile];
     const double clock = kClockShare * (device.clock_hz > 0 ? device.clock_hz : 1.4e9);
     const double bandwidth = kMemoryShare * (device.peak_bandwidth > 0 ? device.peak_bandwidth : 1.5e12);
     const double units = std::max(1, device.compute_units);
@@ -65,8 +80,8 @@ double seconds_of(const simt::DeviceProperties &device, const Choice &choice, Ge
     const double busiest = std::ceil(blocks / units);  // Blocks of the multiprocessor that has the most.
     const double resident = std::min<double>(model.resident, static_cast<double>(device.shared_per_unit) / (shape.shared_bytes() + 1024));
     const double share = std::clamp((busiest - 1) / (model.resident - 1.0), 0.0, std::max(0.0, (resident - 1) / (model.resident - 1.0)));
-    const double rate = (model.lone_rate + (model.rate - model.lone_rate) * share) * clock_flops(device.capability);
-    const double depth = static_cast<double>(ceil_div(ceil_div(p.k, splits), kGemmDepth) * kGemmDepth);
+    const double rate = (model.lone_rate + (model.rate - model.lone_rate) * share) * clock_flops(device.capability, choice.dtype);
+    const double depth = static_cast<double>(ceil_div(ceil_div(p.k, splits), choice.depth()) * choice.depth());
     const double rounds = std::ceil(busiest / std::max(1.0, std::floor(resident)));
     const double busy = (busiest * 2 * shape.rows * shape.columns * depth / rate + rounds * model.round_clocks) / clock;
     const double outputs = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(choice.operands.batches);
@@ -98,24 +113,25 @@ void choose_tile(const simt::DeviceProperties &device, bool is_invariant, Choice
         }
         if (is_invariant) break;
     }
-    plan.split_depth = ceil_div(ceil_div(p.k, splits), kGemmDepth) * kGemmDepth;
+    plan.split_depth = ceil_div(ceil_div(p.k, splits), choice.depth()) * choice.depth();
     plan.splits = static_cast<int>(ceil_div(p.k, plan.split_depth));
 }
 
 Choice choose(const simt::DeviceProperties &device, const attile_gemm_problem &problem) {
     Choice choice;
     choice.operands = gemm_operands(problem);
+    choice.dtype = problem.a.dtype;
     if (choice.operands.declined[0] != '\0') return choice;
     choose_tile(device, (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, choice);
     const simt::GemmParams &p = choice.operands.params;
     const GemmTileShape &tile = kGemmTileShapes[choice.tile];
     simt::GemmPlan &plan = choice.plan;
     const bool outer_a = choice.operands.panel(true).outer_first, outer_b = choice.operands.panel(false).outer_first;
-    plan.kernel = (problem.a.dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(choice.tile, outer_a, outer_b);
+    plan.kernel = kernel_of(choice.dtype, choice.tile, outer_a, outer_b);
     plan.tile_m = tile.rows;
     plan.tile_n = tile.columns;
-    plan.tile_k = kGemmDepth;
-    plan.threads = kGemmThreads;
+    plan.tile_k = static_cast<int>(choice.depth());
+    plan.threads = gemm_threads(static_cast<std::size_t>(choice.operands.element_bytes));
     plan.shared = static_cast<std::size_t>(tile.shared_bytes());
     plan.tiles_m = ceil_div(p.m, tile.rows);
     plan.tiles_n = ceil_div(p.n, tile.columns);
@@ -146,8 +162,18 @@ void read_packed(simt::GemmInput &input, const GemmPanel &panel, const void *dat
 int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
                    simt::Declined &declined) {
     taken = false;
-    if ((problem.a.dtype != ATTILE_F16 && problem.a.dtype != ATTILE_BF16) || problem.k == 0) return ATTILE_OK;
+    if (!is_taken_type(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
     const simt::DeviceProperties &properties = device.properties();
+    if (problem.a.dtype == ATTILE_F32) {
+        if (const char *const why = why_no_split(properties.capability, problem.launch.flags)) {
+            std::snprintf(declined.text, sizeof declined.text, "%s", why);
+            return ATTILE_OK;
+        }
+        if (problem.k < kFewestSplitDepth) {
+            std::snprintf(declined.text, sizeof declined.text, "sums of fewer than %d products are not split", kFewestSplitDepth);
+            return ATTILE_OK;
+        }
+    }
     const Choice choice = choose(properties, problem);
     const GemmOperands &operands = choice.operands;
     const simt::GemmPlan &plan = choice.plan;
@@ -174,10 +200,13 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     support.registers = resources.registers;
     support.shared_bytes = resources.shared_static + static_cast<int32_t>(plan.shared);
     if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
-        const double peak = clock_flops(properties.capability) * properties.compute_units * properties.clock_hz;
+        const double peak = clock_flops(properties.capability, problem.a.dtype) * properties.compute_units * properties.clock_hz;
         support.predicted_share = std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
     }
-    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm80_%s_%dx%dx%d%s", problem.a.dtype == ATTILE_F16 ? "f16" : "bf16",
+    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm80_%s_%dx%dx%d%s",
+                  problem.a.dtype == ATTILE_F32   ? "split_tf32"
+                  : problem.a.dtype == ATTILE_F16 ? "f16"
+                                                  : "bf16",
                   plan.tile_m, plan.tile_n, plan.tile_k, is_packed ? "_packed" : "");
     std::snprintf(support.text, sizeof support.text, "%d splits of the depth; %lld blocks on %d units%s", plan.splits,
                   static_cast<long long>(support.blocks), properties.compute_units,

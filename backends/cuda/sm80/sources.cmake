@@ -12,8 +12,12 @@ set(ATTILE_TENSOR_KERNEL_SOURCES
   sm80_attention_backward_f16_cols64.cu
   sm80_attention_backward_f16_cols128.cu
   sm80_attention_backward_f16_cols256.cu
+  sm80_attention_f32_cols64.cu
+  sm80_attention_f32_cols128.cu
+  sm80_attention_f32_cols256.cu
   sm80_gemm_bf16.cu
   sm80_gemm_f16.cu
+  sm80_gemm_f32.cu
 )
 set(ATTILE_TENSOR_HOST_SOURCES
   sm80_accelerator.cpp

@@ -19,6 +19,15 @@ __device__ __forceinline__ bool has_faults(const float *o, float factor) {
     return zero != 0;
 }
 
+// A row of O in float32, whose columns lie in registers as the products of elements left them.
+template <class Element, int kColumns>
+__device__ __forceinline__ void store_float(float *row, int columns, bool is_there, const float *o, float factor) {
+    if constexpr (std::is_same_v<Element, float>)
+        store_row_by_fours<kColumns>(row, columns, is_there, o, factor);
+    else
+        store_row_f32<kColumns>(row, columns, is_there, o, factor);
+}
+
 // Rows `row` and row + 8 of the packed head; total: their sums of probabilities, relative to `reference` (units of log2); rounding: what
 // the rounding of the largest of them adds.
 template <class Element, int kColumns, int kKeys>
@@ -38,15 +47,15 @@ __device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const
         if (is_split) {
             const int64_t heads = static_cast<int64_t>(p.heads.divisor) * p.pack.divisor, part_rows = p.part_batch * heads * p.len_q;
             const int64_t at = note.split * part_rows + (note.batch * heads + head) * p.len_q + of_entry;
-            store_row_f32<kColumns>(p.part_o + at * p.head_dim_v, p.head_dim_v, is_there, o + 2 * r, factor);
+            store_float<Element, kColumns>(p.part_o + at * p.head_dim_v, p.head_dim_v, is_there, o + 2 * r, factor);
             lse = p.part_lse + at;
         } else {
             const int64_t of_all = static_cast<int64_t>(note.first_q) + of_entry;
             const int64_t at = note.batch * p.o.stride[0] + head * p.o.stride[1] + of_all * p.o.stride[2];
             void *const data = const_cast<void *>(p.o.data);
-            if (p.o.storage == simt::AttentionStorage::kF32)
-                store_row_f32<kColumns>(static_cast<float *>(data) + at, p.head_dim_v, is_there, o + 2 * r, factor);
-            else
+            if (std::is_same_v<Element, float> || p.o.storage == simt::AttentionStorage::kF32)
+                store_float<Element, kColumns>(static_cast<float *>(data) + at, p.head_dim_v, is_there, o + 2 * r, factor);
+            else if constexpr (!std::is_same_v<Element, float>)
                 store_row<Element, kColumns>(static_cast<Element *>(data) + at, p.head_dim_v, is_there, o + 2 * r, factor);
             if (p.lse.data != nullptr)
                 lse = static_cast<float *>(const_cast<void *>(p.lse.data)) + note.batch * p.lse.stride[0] + head * p.lse.stride[1] +

@@ -74,11 +74,14 @@ simt::Declined attention_unreached(const char *name, const attile_operand &x, in
     return declined;
 }
 
-AttentionChoice attention_examine(const attile_attention_problem &p) {
-    if (p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) return {};
+AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_f32) {
+    if (p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16 && !(takes_f32 && p.q.dtype == ATTILE_F32)) return {};
     if (p.batch < 1 || p.heads_q < 1 || p.len_q < 1 || p.len_k < 1 || p.total_q < 1 || p.total_k < 1 || p.head_dim < 1 || p.head_dim_v < 1)
         return {};
-    if (p.head_dim_v % 8 != 0) return attention_declined("head_dim_v is %lld, no multiple of 8", static_cast<long long>(p.head_dim_v));
+    const int64_t stored = p.q.dtype == ATTILE_F32 ? 4 : 8;  // Columns at once.
+    if (p.head_dim_v % stored != 0)
+        return attention_declined("head_dim_v is %lld, no multiple of %lld", static_cast<long long>(p.head_dim_v),
+                                  static_cast<long long>(stored));
     const int64_t longest = simt::kAttentionMaxLength;
     if (is_present(p.block_table) && (p.pages < 1 || p.pages > longest)) return {};
     if (p.len_q * (p.heads_q / p.heads_kv) > longest || p.len_k > longest || p.total_q > longest || p.total_k > longest) return {};
@@ -141,7 +144,7 @@ int32_t attention_task(const attile_attention_problem &p, const AttentionChoice 
     task.p = simt::attention_params(p, plan);
     task.tiles = static_cast<int32_t>(choice.tiles);
     task.heads = static_cast<int32_t>(plan.slice);
-    const int64_t head_bytes = std::max<int64_t>(2 * p.len_k * (p.head_dim + p.head_dim_v), 1);
+    const int64_t head_bytes = std::max<int64_t>(bytes_of(p.k) * p.len_k * (p.head_dim + p.head_dim_v), 1);
     task.chunk = static_cast<int32_t>(std::clamp<int64_t>(l2_bytes / head_bytes * (p.heads_q / p.heads_kv / plan.pack), 1, plan.slice));
     // A float output would show the rounding of the largest probability, where it is not 1.
     task.exact_only = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 || p.o.dtype == ATTILE_F32;

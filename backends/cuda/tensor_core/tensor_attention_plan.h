@@ -35,7 +35,7 @@ bool attention_modifies(const attile_attention_problem &problem);
 // Why 16-byte copies and stores do not reach an operand's rows; empty: they do.
 simt::Declined attention_unreached(const char *name, const attile_operand &operand, int64_t columns);
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
-AttentionChoice attention_examine(const attile_attention_problem &problem);
+AttentionChoice attention_examine(const attile_attention_problem &problem, bool takes_f32 = false);
 
 // The first that holds the problem's heads, of functions that give kernels with their shapes, narrowest first; one without a kernel if none
 // does.

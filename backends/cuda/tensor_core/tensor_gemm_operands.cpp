@@ -16,18 +16,17 @@ using simt::GemmInput;
 using simt::GemmOutput;
 using simt::GemmParams;
 
-constexpr int64_t kElementBytes = 2;
-constexpr int64_t kPackRow = 8;                         // Elements that packed rows are a multiple of: 16 bytes.
+constexpr int64_t kPackRow = 8;                         // Elements that packed rows are a multiple of.
 constexpr int64_t kMostExtent = 0x7fffffff - 512;       // Coordinates are 32-bit.
 constexpr int64_t kMostStrideBytes = int64_t{1} << 40;  // Exclusive.
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-bool strides_reachable(const GemmPanel &panel) {
+bool strides_reachable(const GemmPanel &panel, int64_t bytes) {
     const int64_t stride[3] = {panel.outer_first ? (panel.depth > 1 ? panel.row : kPackRow) : (panel.outer > 1 ? panel.row : kPackRow),
                                panel.count_y > 1 ? panel.batch_y : kPackRow, panel.count_x > 1 ? panel.batch_x : kPackRow};
     // An axis that stands still is one of extent 1 to the copy engine; rows that do are packed.
-    return stride[0] > 0 && is_reachable(nullptr, stride, 3, kElementBytes);
+    return stride[0] > 0 && is_reachable(nullptr, stride, 3, bytes);
 }
 
 // D's contiguous axis becomes its columns.
@@ -60,8 +59,8 @@ PackMatrix pack_matrix(const GemmOperands &operands, bool is_a, void *to) {
     const simt::GemmInput &input = is_a ? operands.params.a : operands.params.b;
     const GemmPanel panel = operands.panel(is_a);
     PackMatrix m = {};
-    m.from = static_cast<const uint16_t *>(input.data);
-    m.to = static_cast<uint16_t *>(to);
+    m.from = input.data;
+    m.to = to;
     m.batch_x = input.batch_x;
     m.batch_y = input.batch_y;
     m.row = panel.outer_first ? input.depth : input.outer;
@@ -70,7 +69,8 @@ PackMatrix pack_matrix(const GemmOperands &operands, bool is_a, void *to) {
     m.rows = panel.outer_first ? panel.depth : panel.outer;
     m.cols = panel.outer_first ? panel.outer : panel.depth;
     m.count_y = panel.count_y;
-    m.across = (m.to_row + kPackPiece - 1) / kPackPiece;
+    const int64_t piece = pack_piece_elements(operands.element_bytes);
+    m.across = (m.to_row + piece - 1) / piece;
     m.pieces = m.across * m.rows * panel.count_x * panel.count_y;
     return m;
 }
@@ -85,8 +85,8 @@ bool is_reachable(const void *data, const int64_t *stride, int count, int64_t by
     return true;
 }
 
-int64_t gemm_panel_bytes(const GemmPanel &panel) {
-    return panel.row * (panel.outer_first ? panel.depth : panel.outer) * panel.count_x * panel.count_y * kElementBytes;
+int64_t gemm_panel_bytes(const GemmPanel &panel, int64_t element_bytes) {
+    return panel.row * (panel.outer_first ? panel.depth : panel.outer) * panel.count_x * panel.count_y * element_bytes;
 }
 
 GemmPanel GemmOperands::panel(bool is_a) const {
@@ -100,6 +100,7 @@ GemmOperands gemm_operands(const attile_gemm_problem &problem) {
     GemmOperands operands;
     operands.params = shape.params;
     operands.batches = shape.batches;
+    operands.element_bytes = (problem.a.dtype & 0xff) / 8;
     orient(operands.params);
     const GemmParams &p = operands.params;
     const auto decline = [&](const char *why) {
@@ -111,13 +112,13 @@ GemmOperands gemm_operands(const attile_gemm_problem &problem) {
     const auto examine = [&](const GemmInput &input, int64_t outer, bool *pack) {
         const GemmPanel as_is = gemm_panel(input, outer, p.k, batch_x, p.batch_y, false);
         const GemmPanel packed = gemm_panel(input, outer, p.k, batch_x, p.batch_y, true);
-        const double bytes =
-            static_cast<double>(outer) * static_cast<double>(p.k) * static_cast<double>(as_is.count_x * as_is.count_y) * kElementBytes;
+        const double bytes = static_cast<double>(outer) * static_cast<double>(p.k) * static_cast<double>(as_is.count_x * as_is.count_y) *
+                             static_cast<double>(operands.element_bytes);
         const bool has_unit = input.depth == 1 || input.outer == 1;
-        const bool fits = has_unit && strides_reachable(as_is);
+        const bool fits = has_unit && strides_reachable(as_is, operands.element_bytes);
         operands.input_bytes += bytes;
         // Workspace must not depend on addresses: where they alone stand in the way, packing is for batch-invariant products only.
-        if (!fits || is_invariant) operands.workspace_bytes += simt::workspace_piece(gemm_panel_bytes(packed));
+        if (!fits || is_invariant) operands.workspace_bytes += simt::workspace_piece(gemm_panel_bytes(packed, operands.element_bytes));
         const bool aligned = reinterpret_cast<uintptr_t>(input.data) % kReachBytes == 0;
         *pack = !fits || !aligned;
         if (*pack) operands.packed_bytes += bytes;
@@ -132,7 +133,7 @@ int32_t gemm_pack(simt::Device &device, const GemmOperands &operands, simt::Work
                   const void **b) {
     PackArguments arguments = {};
     const auto place = [&](bool is_a, PackMatrix *matrix, const void **data) {
-        void *const to = workspace.take<char>(gemm_panel_bytes(operands.panel(is_a)));
+        void *const to = workspace.take<char>(gemm_panel_bytes(operands.panel(is_a), operands.element_bytes));
         if (to == nullptr) return false;
         *matrix = pack_matrix(operands, is_a, to);
         *data = to;
@@ -145,20 +146,23 @@ int32_t gemm_pack(simt::Device &device, const GemmOperands &operands, simt::Work
     const int64_t most = int64_t{32} * std::max(1, device.properties().compute_units);
     const int64_t blocks = std::min(most, (pieces * 32 + kPackThreads - 1) / kPackThreads);
     void *pointers[] = {&arguments, nullptr};
-    return device.launch(pack_kernel(), simt::Dim3{static_cast<uint32_t>(blocks), 1, 1}, simt::Dim3{kPackThreads, 1, 1}, 0, pointers,
-                         stream);
+    return device.launch(pack_kernel(operands.element_bytes), simt::Dim3{static_cast<uint32_t>(blocks), 1, 1},
+                         simt::Dim3{kPackThreads, 1, 1}, 0, pointers, stream);
 }
 
 bool gemm_is_left_to_simt(const simt::DeviceProperties &properties, const attile_gemm_problem &problem, const GemmOperands &operands,
                           double seconds, simt::Declined &declined) {
     constexpr int64_t kFewRows = 64;
-    constexpr double kClearlyFaster = 0.8;  // Of the time by the two models: of few rows they are that far apart from what is measured.
-    const bool is_packed = operands.pack_a || operands.pack_b;
+    // Of the time by the two models: of few rows they are that far apart from what is measured.
+    const bool is_packed = operands.pack_a || operands.pack_b, is_f32 = problem.a.dtype == ATTILE_F32;
+    const double clearly_faster = is_f32 ? 1.1 : 0.8;
     if ((problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return false;
-    if (!is_packed && std::min(problem.m, problem.n) > kFewRows) return false;
-    if (simt::gemm_plan(properties, simt::gemm_shape(problem), false).seconds >= kClearlyFaster * seconds) return false;
+    if (!is_packed && !is_f32 && std::min(problem.m, problem.n) > kFewRows) return false;
+    if (simt::gemm_plan(properties, simt::gemm_shape(problem), false).seconds > clearly_faster * seconds) return false;
     std::snprintf(declined.text, sizeof declined.text, "%s",
-                  is_packed ? "copying A or B to rows of a multiple of 16 bytes takes longer" : "matrices so small run as fast without");
+                  is_f32      ? "this shape runs as fast without"
+                  : is_packed ? "copying A or B to rows of a multiple of 16 bytes takes longer"
+                              : "matrices so small run as fast without");
     return true;
 }
 

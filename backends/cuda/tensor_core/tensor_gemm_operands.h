@@ -17,11 +17,12 @@ struct GemmPanel {
     int64_t count_x, count_y;  // Extents of the batch axes; 1 where the operand is the same for all.
     bool outer_first;
 };
-int64_t gemm_panel_bytes(const GemmPanel &panel);
+int64_t gemm_panel_bytes(const GemmPanel &panel, int64_t element_bytes);
 
 struct GemmOperands {
     simt::GemmParams params = {};  // With a unit stride along the columns of D where it has one.
     int64_t batches = 1;
+    int64_t element_bytes = 2;            // Of A and B.
     bool pack_a = false, pack_b = false;  // Of params' A and B.
     int64_t workspace_bytes = 0;          // For the copies.
     double input_bytes = 0, packed_bytes = 0;
@@ -37,7 +38,8 @@ GemmOperands gemm_operands(const attile_gemm_problem &problem);
 int32_t gemm_pack(simt::Device &device, const GemmOperands &operands, simt::Workspace &workspace, simt::Stream stream, const void **a,
                   const void **b);
 
-// Is simt clearly faster than `seconds` on a problem that these kernels would have to copy operands for, or that has few rows or columns?
+// Is simt clearly faster than `seconds` on a problem that these kernels would have to copy operands for, that has few rows or columns, or
+// that is of float32?
 // Fills `declined` if so. Never with BATCH_INVARIANT, whose results must not depend on the number of rows.
 bool gemm_is_left_to_simt(const simt::DeviceProperties &properties, const attile_gemm_problem &problem, const GemmOperands &operands,
                           double seconds, simt::Declined &declined);

@@ -7,16 +7,16 @@
 namespace attile::tensor_core {
 
 inline constexpr int kPackThreads = 256;
-inline constexpr int kPackVector = 8;  // Elements of 16 bits a thread copies at a time.
-inline constexpr int kPackPiece = 32 * kPackVector;
+// A thread copies 16 bytes at a time, and a warp a piece of a row.
+constexpr int64_t pack_piece_elements(int64_t element_bytes) { return 32 * 16 / element_bytes; }
 
 struct PackMatrix {
-    const uint16_t *from;
-    uint16_t *to;                        // Dense but for the padding of rows; 16-byte aligned.
+    const void *from;
+    void *to;                            // Dense but for the padding of rows; 16-byte aligned.
     int64_t batch_x, batch_y, row, col;  // Strides of `from` in elements.
-    int64_t to_row;                      // Stride of `to`: a multiple of kPackVector.
+    int64_t to_row;                      // Stride of `to`: a multiple of 16 bytes.
     int64_t rows, cols, count_y;         // Extents; the outer batch axis has as many entries as `pieces` makes.
-    int64_t across;                      // Pieces of a row: a warp's work, kPackPiece elements each.
+    int64_t across;                      // Pieces of a row: a warp's work.
     int64_t pieces;                      // All; 0 if there is nothing to copy.
 };
 
@@ -24,6 +24,7 @@ struct PackArguments {
     PackMatrix a, b;
 };
 
-const void *pack_kernel();
+// For elements of 2 or 4 bytes.
+const void *pack_kernel(int64_t element_bytes);
 
 }  // namespace attile::tensor_core

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiles of 16-bit elements in shared memory, and their way there: 16 bytes a thread and copy, straight from global memory without a stop in
 // registers. A row of shared memory is a row of the operand; its 16-byte chunks are exchanged by the row's number, so that eight rows of
-// one chunk, which is what a fragment is made of, lie in different banks.
+// one chunk, which is what a fragment is made of, lie in different banks. float32 counts as two elements.
 #pragma once
 
 #include "tensor_ptx.cuh"
 
 namespace attile::tensor_core {
 
-// Rows of kColumns elements in shared memory, the first at a multiple of 128 bytes.
-template <int kColumns>
+// Rows of kColumns elements in shared memory, the first at a multiple of 128 bytes. kForWords: exchanged so that 32-bit words of four rows,
+// eight of each, lie in different banks instead.
+template <int kColumns, bool kForWords = false>
 struct SharedRows {
     static_assert(kColumns % 64 == 0 || kColumns == 32, "whole groups of eight chunks, or half of one");
     static constexpr int kBytes = kColumns * 2, kChunks = kColumns / 8;
     static __device__ __forceinline__ uint32_t at(int row, int chunk) {
-        const int exchange = kColumns == 32 ? row >> 1 & 3 : row & 7;
+        const int exchange = kForWords ? (row & 3) << 1 : kColumns == 32 ? row >> 1 & 3 : row & 7;
         return static_cast<uint32_t>(row * kBytes + ((chunk ^ exchange) << 4));
     }
     // From chunk 0 or 1 of a row to the one `chunks` further on, an even constant.
@@ -29,9 +30,8 @@ __device__ __forceinline__ int chunk_bytes(int columns, int chunk) { return min(
 // kRows rows from `from` on, each `stride` bytes after the one before; of them those within [first, end) are read, and `columns` elements
 // of each. The rest becomes zeros. kHasShortcut: a branch for where nothing is left out; without it, no branch stands between what comes
 // before and after.
-template <int kColumns, int kRows, int kThreads, bool kHasShortcut>
+template <int kColumns, int kRows, int kThreads, bool kHasShortcut, class Rows = SharedRows<kColumns>>
 __device__ __forceinline__ void load_rows(uint32_t to, const char *from, int64_t stride, int columns, int first, int end) {
-    using Rows = SharedRows<kColumns>;
     constexpr int kAtOnce = kThreads / Rows::kChunks;
     static_assert(kThreads % Rows::kChunks == 0 && kRows % kAtOnce == 0, "whole rounds");
     const int chunk = static_cast<int>(threadIdx.x) % Rows::kChunks, row = static_cast<int>(threadIdx.x) / Rows::kChunks;

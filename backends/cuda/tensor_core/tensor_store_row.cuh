@@ -52,5 +52,19 @@ __device__ __forceinline__ void store_row_f32(float *row, int columns, bool is_t
             *reinterpret_cast<float2 *>(row + 8 * j + first) = make_float2(o[4 * j] * factor, o[4 * j + 1] * factor);
     }
 }
+// The same where columns 32 g + 8 (lane % 4) + i and, four further, are o[16 g + 4 i] and o[16 g + 4 i + 1]. `columns`: a multiple of 4.
+template <int kColumns>
+__device__ __forceinline__ void store_row_by_fours(float *row, int columns, bool is_there, const float *o, float factor) {
+#pragma unroll
+    for (int g = 0; g < kColumns / 32; ++g) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int column = 32 * g + 8 * (simt::lane_index() & 3) + 4 * half;
+            const float *const x = o + 16 * g + half;
+            if (is_there && column < columns)
+                *reinterpret_cast<float4 *>(row + column) = make_float4(x[0] * factor, x[4] * factor, x[8] * factor, x[12] * factor);
+        }
+    }
+}
 
 }  // namespace attile::tensor_core
