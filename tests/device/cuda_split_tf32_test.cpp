@@ -243,7 +243,7 @@ TEST_F(CudaSplitTf32, AttentionErrsLittleMore) {
 
 TEST_F(CudaSplitTf32, GemmErrsLittleMore) {
     for (const Values kind : {Values::kNormal, Values::kPositive, Values::kMixed})
-        for (const int64_t k : {32, 64, 512, 4096}) compare({256, 384, k}, kind);
+        for (const int64_t k : {32, 64, 512}) compare({256, 384, k}, kind);
     for (const bool turned_a : {false, true})
         for (const bool turned_b : {false, true}) compare({200, 136, 520, turned_a, turned_b}, Values::kNormal);
 }

@@ -9,18 +9,18 @@
 //   Cols256            64 x  64    0.25 + 32 + 2 x 32     = 96.25 KB         250; 254
 //   Cols256Modified    64 x  32    0.25 + 32 + 4 x 16     = 96.25 KB         240; 244
 //
-//   Split64           128 x  64    0.25 + 32 + 3 x 16     = 80.25 KB         128; 128
-//   Split128          128 x  32    0.25 + 64 + 2 x 16     = 96.25 KB         128; 128
+//   Split64           128 x  64    0.25 + 32 + 3 x 16     = 80.25 KB         255; 255
+//   Split128          128 x  32    0.25 + 64 + 2 x 16     = 96.25 KB         255; 255
 //   Split256           64 x  16    0.25 + 64 + 2 x 16     = 96.25 KB         243; 244
 //
-// Those of float32 in 64 and 128 columns have 8 warps of 16 rows, the others 4. By registers a multiprocessor holds two blocks of each.
+// By registers a multiprocessor holds two blocks of each.
 //
-// No spills of 16-bit elements; CUDA 11.8 spills 96 bytes of Cols128 and 4 of Cols64, none of them between products. Split128 spills 12
-// bytes compiled for 9.0, Split64Modified and Split128Modified 52 and 68.
+// No spills but for 8 bytes of Split128Modified; CUDA 11.8 spills 96 bytes of Cols128, 4 of Cols64 and up to 12 of Split128, none of them
+// between products.
 //
-// float32 by split TF32: 16 rows a warp and 8 warps, since each fragment is split before it is multiplied, and four warps to a scheduler
-// hide that better than the two that 32 rows a warp leave room for: these made 56 TFLOP/s at d = 128, 57 at d = 64 (B=2 H=16 S=8192, H200).
-// Three parts of bfloat16 instead of two of TF32, which is as many products and more to split, made 49 and 53.
+// float32 by split TF32: what does not multiply adds to the time of what does, about 0.8 clocks an instruction and warp to mma's 6, so that
+// 32 rows a warp, for which K and V are split once, make 56 TFLOP/s at d = 128 and 57 at d = 64 (B=2 H=16 S=8192, H200), 16 rows and
+// 8 warps 50 and 51. Three parts of bfloat16 instead of two of TF32, as many products and more to split, made 49 and 53.
 //
 // Of 16-bit elements: 32 rows a warp where O leaves the registers for it: K's and V's fragments, loaded once for both halves, are what
 // shared memory is busiest with. 16 rows a warp and 8 warps made 283 TFLOP/s at d = 128 where 32 rows make 389, 255 instead of 323 at d
@@ -75,16 +75,16 @@ struct AttentionCols256Modified {
 };
 // Of float32.
 struct AttentionSplit64 {
-    static constexpr AttentionShape kShape = {64, 64, 64, 8, 1, 3, 2, 4, false};
+    static constexpr AttentionShape kShape = {64, 64, 64, 4, 2, 3, 2, 4, false};
 };
 struct AttentionSplit64Modified {
-    static constexpr AttentionShape kShape = {64, 64, 64, 8, 1, 3, 2, 4, true};
+    static constexpr AttentionShape kShape = {64, 64, 64, 4, 2, 3, 2, 4, true};
 };
 struct AttentionSplit128 {
-    static constexpr AttentionShape kShape = {128, 128, 32, 8, 1, 2, 2, 4, false};
+    static constexpr AttentionShape kShape = {128, 128, 32, 4, 2, 2, 2, 4, false};
 };
 struct AttentionSplit128Modified {
-    static constexpr AttentionShape kShape = {128, 128, 32, 8, 1, 2, 2, 4, true};
+    static constexpr AttentionShape kShape = {128, 128, 32, 4, 2, 2, 2, 4, true};
 };
 struct AttentionSplit256 {
     static constexpr AttentionShape kShape = {256, 256, 16, 4, 1, 2, 2, 4, false};

@@ -17,7 +17,6 @@ namespace {
 using namespace tensor_core;
 
 constexpr int64_t kMinSplitDepth = 256;             // Of a part of the depth.
-constexpr int kFewestSplitDepth = 32;               // Of float32: a single product by split TF32 is less precise than by float32.
 constexpr int kMostSplits = 16;                     // Of the depth.
 constexpr int64_t kMostPartialBytes = 256ll << 20;  // Of partial results.
 
@@ -43,6 +42,19 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 double clock_flops(int32_t capability, int32_t dtype) {
     const double rate = capability == 80 || (capability >= 90 && capability < 120) ? 2048 : 512;
     return dtype == ATTILE_F32 ? rate / 6 : rate;
+}
+
+// Why a product of float32 is left to ordinary arithmetic; null: it is not. With BATCH_INVARIANT by the depth alone: a single product is
+// less precise split, and so are sums in one piece, which simt cuts. Else what measured no faster on an H200.
+const char *why_not_worth_splitting(const attile_gemm_problem &p) {
+    constexpr int64_t kFewestInvariant = 32, kMostInvariant = 1024, kFewestDepth = 192, kFewRows = 128;
+    constexpr double kFewProducts = 1 << 26;
+    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
+        return p.k < kFewestInvariant || p.k > kMostInvariant ? "batch-invariant products are split from k = 32 to 1024" : nullptr;
+    const double products =
+        static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(simt::gemm_shape(p).batches);
+    const bool is_small = p.k < kFewestDepth || std::min(p.m, p.n) <= kFewRows || products < kFewProducts;
+    return is_small ? "a product so small runs as fast without" : nullptr;
 }
 
 bool is_taken_type(int32_t dtype) { return dtype == ATTILE_F16 || dtype == ATTILE_BF16 || dtype == ATTILE_F32; }
@@ -169,8 +181,8 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
             std::snprintf(declined.text, sizeof declined.text, "%s", why);
             return ATTILE_OK;
         }
-        if (problem.k < kFewestSplitDepth) {
-            std::snprintf(declined.text, sizeof declined.text, "sums of fewer than %d products are not split", kFewestSplitDepth);
+        if (const char *const why = why_not_worth_splitting(problem)) {
+            std::snprintf(declined.text, sizeof declined.text, "%s", why);
             return ATTILE_OK;
         }
     }
