@@ -143,7 +143,7 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
     void *arguments[] = {&g, nullptr};
     cuda::CudaDevice::LaunchExtras extras;
     extras.cluster = static_cast<uint32_t>(std::max(choice.splits, choice.multicast));
-    extras.overlaps = (plan.pack_a || plan.pack_b) && !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
+    extras.overlaps = !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
     return static_cast<cuda::CudaDevice &>(device).launch_with(
         extras, kernel, simt::Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
         simt::Dim3{static_cast<uint32_t>(gemm_threads(tile.rows)), 1, 1},

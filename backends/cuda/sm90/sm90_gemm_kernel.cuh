@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
     } else {
         __syncthreads();
     }
-    asm volatile("griddepcontrol.wait;" ::: "memory");  // For the kernel that packs operands, if it overlaps with this one.
+    await_kernel_ahead();
 
     const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (warpgroup == 0) {
