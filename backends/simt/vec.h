@@ -69,6 +69,15 @@ ATTILE_LANE_FN Vec<T, kCount> load_vec(const T *address) {
     return value;
 }
 
+// Memory is sent for that will be loaded soon; costs no register, and the address may be any.
+ATTILE_LANE_FN void prefetch(const void *address) {
+#if defined(ATTILE_SIMT_HIP) || defined(ATTILE_SIMT_EMULATED)
+    static_cast<void>(address);
+#else
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
+#endif
+}
+
 // As load_vec, of memory that nobody writes while the kernel runs: may go through the read-only cache.
 template <int kCount, class T>
 ATTILE_LANE_FN Vec<T, kCount> load_vec_const(const T *address) {

@@ -201,7 +201,10 @@ class AttentionWarpgroup {
     // From scores to P in registers; V's stage is one back from then on.
     template <bool kDecides>
     __device__ __forceinline__ void look(int tile, bool is_whole) {
-        if constexpr (Config::kShape.modifies) modify_scores<Element>(a_.p, *note_, row_of(*note_), tile * kKeys + (lane_ & 3) * 2, s_);
+        if constexpr (Config::kShape.modifies) {
+            modify_scores<Element>(a_.p, *note_, row_of(*note_), tile * kKeys + (lane_ & 3) * 2, s_);
+            if (tile > first_tile_) prefetch_scores<kKeys>(a_.p, *note_, row_of(*note_) - lane_ / 4, (tile - 1) * kKeys);
+        }
         if (!is_whole) mask(tile);
         if (kUnlooked && kDecides && is_whole) decide_trust();
         rows_.find_reference(s_, factor(), !a_.exact_only);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configurations of the tile kernel (attention_tile.cuh), and what is known of its speed. A modified kernel may have one of its own:
-// beside an 8 x 8 tile of scores there are not enough registers for bias, slopes and strides, and nothing may spill. A lane owns
-// kRows x kKeys of S and kRows x kCols of O; a group kLaneCols lane columns of them.
+// The configurations of the tile kernel (attention_tile.cuh), and what is known of its speed. A modified kernel may have one of its own. A
+// lane owns kRows x kKeys of S and kRows x kCols of O; a group kLaneCols lane columns of them.
 //
 // The kernel computes O = softmax(Q K^T) V for a block of rows of one head, K and V streaming through shared memory in chunks, Q in it for
 // as long as the block lives. Shared bytes: 4 * (depth * rows of Q + 2 chunks + 2 strips of probabilities a lane group + references, where
 // they are kept there): Attention128 4 * (8192 + 2 * 512 + 4 * 2 * 256 + 64) = 45312. Registers, blocks a unit: 8 x 8 tiles 226 to 241, two
-// blocks of 128 threads; 8 x 4 tiles 162 to 168, three; no spills (sm_61, and sm_90 from compute_61 PTX). Arithmetic intensity: a block of
-// 128 rows does 4 * 128 FLOP for each 8 bytes of K and V.
+// blocks of 128 threads, modified 245 to 255; 8 x 4 tiles 162 to 168, three, modified 158 to 198, two or three; no spills (sm_61, and sm_90
+// from compute_61 PTX). Arithmetic intensity: a block of 128 rows does 4 * 128 FLOP for each 8 bytes of K and V.
 //
 // Best measured (H200, compute_61 PTX, TFLOP/s; tools/compare_peers.py measures again): d = 64, (500, 2048) 47.5 full, 41.8 causal; (2,
 // 32768) 45.3 and 46.8; d = 128, S = 2k to 16k 45.2 to 46; d = 32, (4, 32768) 42.9, (13600, 128) 32.0; d = 256 36.5.
@@ -15,7 +14,9 @@
 // What mattered: kinds of kernels (code that merely might run costs registers and instruction cache: plain d = 128 41.0 -> 45.2, d =
 // 64 45.6 -> 47.2 with the dense tile); rows stored straight from the registers, scaled first, since vector stores of the sums themselves
 // force them into aligned quadruples (operands then share a register bank: 500 of 1024 multiplications); unsigned lane arithmetic; two
-// comparisons a score for the mask. What lost: 8 x 8 scores at d = 128 (44.1 at two blocks); 8 rows a lane at d = 256 (32.4, it spills);
+// comparisons a score for the mask. Modified scores, 0.65 to 0.85 of the plain rate: whole 8 x 8 tiles (d = 64, softcap 35.9 -> 39.1), K and V
+// as whole quads (32.2 -> 35.9), a reference that moves only by 16, a tanh without branches (28.3 -> 32.2); bias is bound by the way from
+// memory: its loads ahead of the product, in registers, cost what they gained, and prefetching gained 4 %. What lost: 8 x 8 scores at d = 128 (44.1 at two blocks); 8 rows a lane at d = 256 (32.4, it spills);
 // one branch around the products instead of a second set of barriers for groups that see nothing (spills); 64-thread blocks at five a unit
 // (168 registers are left to each thread all the same); the dense tile with masks (38.9 causal against 41.8). What binds: at d = 32 a tile
 // is too short for what lies between the two products (some 200 of 4900 instructions) and, at 128 keys, for the code of a block's two ends,
@@ -32,6 +33,7 @@ struct AttentionBase {
     static constexpr int kThreads = 128;
     // Keep references in shared memory, subtract them after the product instead of starting from them, compute anew what is cheap.
     static constexpr bool kFewRegisters = false;
+    static constexpr int kModifiedBlocksPerUnit = 2;
     static constexpr bool kTileSums = true;  // Sum a tile's probabilities before they join the row: accurate at any length.
 };
 
@@ -44,7 +46,7 @@ struct Attention32Short : Attention32 {
     static constexpr int kThreads = 64, kBlocksPerUnit = 4;
 };
 struct Attention32Modified : Attention32 {
-    static constexpr int kRows = 4;
+    static constexpr int kRows = 4, kModifiedBlocksPerUnit = 3;
 };
 
 // Eight lane columns: up to 64. 32 rows a lane group.
@@ -63,11 +65,13 @@ struct Attention64Dense : Attention64 {
     static constexpr int kKeys = 4, kChunksAtOnce = 2, kChunkKeys = 8, kStripsAtOnce = 2, kBlocksPerUnit = 3;
     static constexpr bool kFewRegisters = true, kTileSums = false;
 };
-// Half the keys, whose scores leave registers for what modifies them.
+// Half the keys, whose scores leave registers to AMD's compilers, which need them for masks and what modifies scores.
 template <class Lean>
 struct HalfKeys : Lean {
     static constexpr int kKeys = 4;
 };
+template <class C>
+using Spared = std::conditional_t<kSparesRegisters, HalfKeys<C>, C>;
 
 // Sixteen lane columns: up to 128. 16 rows a lane group. Half the keys, so that three blocks fit a unit.
 struct Attention128 : AttentionBase {
@@ -79,10 +83,10 @@ struct Attention112 : Attention128 {
     static constexpr int kCols = 7, kDepth = 112;
 };
 struct Attention96 : Attention128 {
-    static constexpr int kCols = 6, kDepth = 96;
+    static constexpr int kCols = 6, kDepth = 96, kModifiedBlocksPerUnit = 3;
 };
 struct Attention80 : Attention128 {
-    static constexpr int kCols = 5, kDepth = 80;
+    static constexpr int kCols = 5, kDepth = 80, kModifiedBlocksPerUnit = 3;
 };
 
 // Sixteen lane columns of twelve or sixteen: up to 256. Four rows a lane, 8 a group, since the rows of Q have to fit.

@@ -18,7 +18,7 @@ inline constexpr float kRescaleAbove = 16.0f;
 inline constexpr float kAnewAbove = 8.0f;
 
 template <class C, AttentionKind kKind>
-__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModified ? 2 : C::kBlocksPerUnit)
+__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModified ? C::kModifiedBlocksPerUnit : C::kBlocksPerUnit)
     attention_tile_kernel(const AttentionParams p) {
     constexpr bool kPlain = kKind == AttentionKind::kPlain, kModifiers = kKind == AttentionKind::kModified;
     using Shape = AttentionShape<C>;
@@ -190,7 +190,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
             const TilePhases phases(p, AttentionBlock(p, kBlockRows), kBlockRows, kBlockKeys);
             is_end = tile >= phases.end;
             if (!kSparesRegisters && is_end) break;  // Left from here, AMD's compilers keep two copies of O over the loop.
-            state = kModifiers || !phases.is_full(tile) ? state | kMasked : state & ~kMasked;
+            state = !phases.is_full(tile) ? state | kMasked : state & ~kMasked;
             phase_end = phases.phase_end(tile);
         }
         if (is_end) break;
@@ -228,7 +228,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
             }
         }
 
-        // ---- S = Q K^T, above the rows' references.
+        if (kModifiers) TileModifiers<C>(p, first_key).prefetch();
+
+            // ---- S = Q K^T, above the rows' references.
 #pragma unroll
         for (int i = 0; i < kRows; ++i)
 #pragma unroll
@@ -280,8 +282,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
 
         // ---- Masks, and references that are too low or not there yet.
         float minus_reference[kRows];
+        if (kModifiers) TileModifiers<C>(p, first_key).apply((state & kMasked) == 0, score);
+        if (kSubtracts || kModifiers) get_references(minus_reference);
         if (kSubtracts) {
-            get_references(minus_reference);
 #pragma unroll
             for (int i = 0; i < kRows; ++i)
 #pragma unroll
@@ -291,38 +294,22 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
 #pragma unroll
         for (int i = 0; i < kRows; ++i)
 #pragma unroll
-            for (int j = 0; j < kKeys; ++j) tops[j & 3] = i == 0 && j < 4 ? score[i][j] : fmaxf(tops[j & 3], score[i][j]);
+            for (int j = 0; j < kKeys; ++j) {
+                const float above = kModifiers ? score[i][j] + minus_reference[i] : score[i][j];
+                tops[j & 3] = i == 0 && j < 4 ? above : fmaxf(tops[j & 3], above);
+            }
         const float top = fmaxf(fmaxf(tops[0], tops[1]), fmaxf(tops[2], tops[3]));
-        const bool needs = lane_any((state & (kUnset | kMasked)) != 0 || top > kRescaleAbove);
+        const bool needs = lane_any((state & (kModifiers ? kUnset : kUnset | kMasked)) != 0 || top > kRescaleAbove);
         if (wave_any(needs)) {
-            if (!kSubtracts) get_references(minus_reference);
+            if (kStartsFromReference) get_references(minus_reference);
             bool is_precise = true;
 #pragma unroll 1
             do {
                 if (kStartsFromReference && !is_precise) score_anew(first_key, minus_reference);
-                if (!kPlain && wave_any((state & kMasked) != 0)) {
-                    const AttentionBlock again(p, kBlockRows);
-                    const unsigned thread = thread_of<C>();
-                    const int my_col = Lanes::lane_col(thread % kLanes);
-                    const int my_row =
-                        again.first_row + static_cast<int>(thread / kLanes) * kGroupRows + Lanes::lane_row(thread % kLanes) * 4;
-                    if (kModifiers) {
-                        modify_scores<C>(p, again, my_row, first_key + my_col, score);
-                    } else {
-                        // A row sees keys from window_left before its diagonal to window_right after it, and none from len_k on. (Where
-                        // heads are rows, the plan sees to it that the windows are open.)
-                        const uint32_t width = p.window_left + p.window_right + 1;
-                        const uint32_t from = first_key + my_col + p.window_left - (my_row + again.entry.shift);
-                        const int left = again.entry.len_k - first_key - my_col;
-#pragma unroll
-                        for (int j = 0; j < kKeys; ++j)
-#pragma unroll
-                            for (int i = 0; i < kRows; ++i)
-                                if (from + (C::kLaneCols * j - Lanes::row(i)) >= width || C::kLaneCols * j >= left) score[i][j] = -INFINITY;
-                    }
-                }
+                if (!kPlain && !kModifiers && wave_any((state & kMasked) != 0)) mask_scores<C>(p, first_key, score);
 
-                // References that are too low, or not there yet. Modified scores are not counted from them before this.
+                // References that are too low, or not there yet. Modified scores are not counted from them before this: a bias of -1e9
+                // in an earlier tile would round them.
                 is_precise = true;
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) {
@@ -336,7 +323,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
                     const bool first = (state >> i & 1) != 0;
                     const float before = minus_reference[i];
                     const float least = kModifiers ? -before : 0.0f;  // The reference now, counted as scores are.
-                    const float higher = stays ? least : first ? row_top : fmaxf(row_top, least);
+                    // A modified row by itself alone, whatever others of the group do, so that it comes out the same in any company.
+                    const bool moves = first || !kModifiers || row_top - least > kRescaleAbove;
+                    const float higher = stays || !moves ? least : first ? row_top : fmaxf(row_top, least);
                     const float factor = first ? 1.0f : exp2_fast(least - higher);
                     state &= stays ? ~0u : ~(1u << i);
                     minus_reference[i] = kModifiers ? -higher : before - higher;
@@ -350,6 +339,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
                 }
             } while (kStartsFromReference && wave_any(lane_any(!is_precise)));
             set_references(minus_reference);
+        } else if (kModifiers) {
+#pragma unroll
+            for (int i = 0; i < kRows; ++i)
+#pragma unroll
+                for (int j = 0; j < kKeys; ++j) score[i][j] += minus_reference[i];
         }
 
         // ---- O += P V, strip by strip: the exponentials of the next strip lie between the products of this one.

@@ -23,7 +23,6 @@ constexpr int64_t kDecodeRows = 16;             // Rows of a key head up to whic
 constexpr int64_t kDecodeKeys = 128;            // Fewest keys of a split.
 constexpr int64_t kInvariantSplitKeys = 16384;  // With BATCH_INVARIANT splits depend on the length alone.
 constexpr int64_t kConvertBytes = 256ll << 20;  // What a slice of rewritten K and V may take, unless one head takes more.
-constexpr int64_t kConvertRows = 256;           // Query rows of a key head from which rewriting pays where it is not needed.
 constexpr int64_t kMostSplits = 256;
 constexpr double kLaunchSeconds = 3e-6;
 constexpr double kPartBytesPerSecond = 1.5e12;
@@ -93,13 +92,8 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
     plan.shared = 0;
     plan.share = kernel.share;
     plan.depth = static_cast<int32_t>(ceil_div(std::max<int64_t>(p.head_dim, 1), kernel.depth_step) * kernel.depth_step);
-    // The lean kernel reads whole chunks of K's columns, and so do rewritten rows, which are padded with zeros.
-    if (!plan.convert && plan.depth != p.head_dim) {
-        if (p.len_q * group >= kConvertRows && !invariant)
-            plan.convert = true;
-        else
-            plan.modifiers = true;
-    }
+    // The kernel reads whole chunks of K's columns; rewritten rows are padded with zeros.
+    if (plan.depth != p.head_dim) plan.convert = true;
     // The masked kernel takes heads of a group as rows only where no window tells rows apart; the modified one always does.
     const bool windowed = p.window_left >= 0 || p.window_right >= 0;
     const auto packed_blocks = [&](const AttentionTile &tile) { return ceil_div(p.len_q * group, tile.rows); };
@@ -241,9 +235,11 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
         const bool plain = has_plain_rows(p.k, p.head_dim) && has_plain_rows(p.v, p.head_dim_v) && !paged;
         const bool vector = plain && has_vector_rows(p.k, p.head_dim) && has_vector_rows(p.v, p.head_dim_v) && has_short_stride(p.k) &&
                             has_short_stride(p.v);
-        plan.convert = !plain || (!vector && p.len_q * group >= kConvertRows && !invariant);
-        const bool unaligned = !plan.convert && (!vector || !is_aligned_16(p.k) || !is_aligned_16(p.v));
-        // The modified kernel moves a row's reference by that row's scores alone, whatever other rows of its tile do, and takes any rows.
+        plan.convert = !plain || !vector;
+        // Addresses alone do not ask for workspace: a query may not know them yet.
+        const bool unaligned = !plan.convert && (!is_aligned_16(p.k) || !is_aligned_16(p.v));
+        // The modified kernel moves a row's reference by that row's scores alone, whatever other rows of its tile do, and takes any
+        // address.
         plan.modifiers = plan.modifiers || paged || unaligned || invariant;
         const AttentionPlan start = plan;
         int32_t narrowest = 0;

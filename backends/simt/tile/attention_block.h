@@ -32,7 +32,7 @@ ATTILE_LANE_FN uint32_t remainder(uint32_t dividend, const Divider &by) { return
 enum class AttentionKind {
     kPlain,    // Every row sees all keys, which are whole tiles of equally long entries.
     kMasked,   // Mask, window, lengths.
-    kModified  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and float rows at any address.
+    kModified  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and K and V at any address.
 };
 template <AttentionKind kKind>
 using AttentionKindTag = std::integral_constant<AttentionKind, kKind>;

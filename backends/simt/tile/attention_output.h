@@ -96,10 +96,10 @@ struct RowResult {
                 reference = sink;
                 total = 1;
             }
-            lse = (reference + log2f(total)) * static_cast<float>(kLn2);
+            lse = add_log2_of(reference, total) * static_cast<float>(kLn2);
         } else if (saw_key) {
             factor = 1.0f / total;
-            lse = (reference + log2f(total)) * static_cast<float>(kLn2);
+            lse = add_log2_of(reference, total) * static_cast<float>(kLn2);
         }
     }
 };

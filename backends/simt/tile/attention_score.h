@@ -72,83 +72,174 @@ class ScoreModifiers {
     int diagonal_ = 0;
 };
 
-// The same for a whole tile of scores at once, each step over all of them, so that many loads are on their way together. Then the mask.
-// my_row and first_key: the lane's first row and its first key.
+// A lane's scores of the tile of keys that begins at first_key: its block, first row and first key.
 template <class C>
-ATTILE_LANE_FN void modify_scores(const AttentionParams &p, const AttentionBlock &block, int my_row, int first_key,
-                                  float (&score)[C::kRows][C::kKeys]) {
+struct TilePlace {
     using Lanes = AttentionLanes<C::kLaneCols, C::kRows>;
-    const int len_k = block.entry.len_k;
-    const auto packed = [&](int i) { return min(my_row + Lanes::row(i), block.rows - 1); };
-    const auto offset = [&](const AttentionOperand &x, int i) {
-        return block.entry.batch * x.stride[0] + query_head(p, block.place.head, packed(i)) * x.stride[1] +
-               query_row(p, packed(i)) * x.stride[2];
-    };
-    const auto for_each = [&](const auto &step) {
+    ATTILE_LANE_FN TilePlace(const AttentionParams &p, int tile_key) : block(p, C::kThreads / kLanes * Lanes::kGroupRows) {
+        const unsigned thread = thread_of<C>();
+        first_row = block.first_row + static_cast<int>(thread / kLanes) * Lanes::kGroupRows + Lanes::lane_row(thread % kLanes) * 4;
+        first_key = tile_key + Lanes::lane_col(thread % kLanes);
+    }
+    ATTILE_LANE_FN int row(int i) const { return min(first_row + Lanes::row(i), block.rows - 1); }
+    ATTILE_LANE_FN int key(int j) const { return first_key + C::kLaneCols * j; }
+
+    const AttentionBlock block;
+    int first_row, first_key;
+};
+
+// Hides the scores that the mask does. A row sees keys from window_left before its diagonal to window_right after it, and none from len_k
+// on. (Where heads are rows, the plan sees to it that the windows are open.)
+template <class C>
+ATTILE_LANE_FN void mask_scores(const AttentionParams &p, int tile_key, float (&score)[C::kRows][C::kKeys]) {
+    const TilePlace<C> place(p, tile_key);
+    const uint32_t width = p.window_left + p.window_right + 1,
+                   from = place.first_key + p.window_left - (place.first_row + place.block.entry.shift);
+    const int left = place.block.entry.len_k - place.first_key;
+#pragma unroll
+    for (int j = 0; j < C::kKeys; ++j)
 #pragma unroll
         for (int i = 0; i < C::kRows; ++i)
-#pragma unroll
-            for (int j = 0; j < C::kKeys; ++j) step(i, j, first_key + C::kLaneCols * j);
-    };
-    if (p.softcap_log2 != 0) {
-        const float inverse = 1.0f / p.softcap_log2;
-        for_each([&](int i, int j, int) { score[i][j] = p.softcap_log2 * tanhf(score[i][j] * inverse); });
+            if (from + (C::kLaneCols * j - TilePlace<C>::Lanes::row(i)) >= width || C::kLaneCols * j >= left) score[i][j] = -INFINITY;
+}
+
+// All that happens to a whole tile of scores, a row's loads on their way together.
+template <class C>
+class TileModifiers {
+  public:
+    ATTILE_LANE_FN TileModifiers(const AttentionParams &p, int tile_key) : p_(p), place_(p, tile_key) {}
+
+    // Sends for what apply() will read, before the product, which takes longer than the way from memory.
+    ATTILE_LANE_FN void prefetch() const {
+        if (p_.bias.data && p_.bias.storage == AttentionStorage::kF32) prefetch_rows<4>(p_.bias);
+        if (p_.allowed.data) prefetch_rows<1>(p_.allowed);
     }
-    if (p.bias.data) {
-        const auto add = [&](const auto &load) {
+
+    // From products to scores in units of log2, hidden ones -inf. is_whole: every row sees all keys as far as mask and lengths say.
+    ATTILE_LANE_FN void apply(bool is_whole, float (&score)[C::kRows][C::kKeys]) const {
+        if (p_.softcap_log2 != 0) {
+            const float inverse = 1.0f / p_.softcap_log2;
 #pragma unroll
-            for (int i = 0; i < C::kRows; ++i) {
-                const int64_t row = offset(p.bias, i);
-                float bias[C::kKeys];
+            for (int i = 0; i < C::kRows; ++i)
+#pragma unroll
+                for (float &x : score[i]) x = p_.softcap_log2 * tanh_fast(x * inverse);
+        }
+        if (p_.bias.data) {
+            if (p_.bias.storage == AttentionStorage::kF32)
+                add_bias(static_cast<const float *>(p_.bias.data), is_whole, score);
+            else
+                for_each_row([&](int i, float(&row)[C::kKeys]) { add_bias_any(i, row); }, score);
+        }
+        if (p_.alibi_slopes.data) add_alibi(score);
+        if (p_.allowed.data) hide_disallowed(is_whole, score);
+        if (p_.block_table) hide_missing_pages(score);
+        if (is_whole) return;
+        for_each_row(
+            [&](int i, float(&row)[C::kKeys]) {
+                const KeyRange range = place_.block.range(p_, place_.row(i));
 #pragma unroll
                 for (int j = 0; j < C::kKeys; ++j)
-                    bias[j] = first_key + C::kLaneCols * j < len_k ? load(row, first_key + C::kLaneCols * j) : 0.0f;
-#pragma unroll
-                for (int j = 0; j < C::kKeys; ++j) score[i][j] = bias[j] == -INFINITY ? -INFINITY : add_log2(score[i][j], bias[j]);
-            }
-        };
-        const float *const rows = static_cast<const float *>(p.bias.data);
-        if (p.bias.storage == AttentionStorage::kF32 && p.bias.stride[3] == 1)
-            add([&](int64_t row, int key) { return load_vec_const<1>(rows + row + key)[0]; });
-        else
-            add([&](int64_t row, int key) { return load_number(p.bias, row + key * p.bias.stride[3]); });
+                    if (!range.has(place_.key(j))) row[j] = -INFINITY;
+            },
+            score);
     }
-    if (p.alibi_slopes.data) {
-        const int shift = p.alibi_bottom_right ? len_k - block.entry.len_q : 0;
+
+  private:
+    template <class Step>
+    static ATTILE_LANE_FN void for_each_row(const Step &step, float (&score)[C::kRows][C::kKeys]) {
 #pragma unroll
-        for (int i = 0; i < C::kRows; ++i) {
-            const int head = query_head(p, block.place.head, packed(i));
-            const AlibiSlope slope(
-                load_number(p.alibi_slopes, block.entry.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
-            const int diagonal = query_row(p, packed(i)) + shift;
+        for (int i = 0; i < C::kRows; ++i) step(i, score[i]);
+    }
+    // Where a packed row of an operand begins.
+    ATTILE_LANE_FN int64_t row_begin(const AttentionOperand &x, int row) const {
+        const int64_t first =
+            place_.block.entry.batch * x.stride[0] + place_.block.place.head * static_cast<int64_t>(p_.pack.divisor) * x.stride[1];
+        if (p_.pack.divisor == 1) return first + row * x.stride[2];
+        return first + query_row(p_, row) * x.stride[2] + remainder(static_cast<uint32_t>(row), p_.pack) * x.stride[1];
+    }
+    // The lines of the group's rows of the tile, if they are contiguous, shared out among the lanes.
+    template <int kBytes>
+    ATTILE_LANE_FN void prefetch_rows(const AttentionOperand &x) const {
+        using Lanes = typename TilePlace<C>::Lanes;
+        constexpr int kLine = 128, kKeys = C::kKeys * C::kLaneCols, kLines = (kKeys * kBytes + kLine - 1) / kLine;
+        if (x.stride[3] != 1) return;
+        const unsigned thread = thread_of<C>();
+        const int group_row = place_.block.first_row + static_cast<int>(thread / kLanes) * Lanes::kGroupRows;
+        const int first_key = place_.first_key - Lanes::lane_col(thread % kLanes);
 #pragma unroll
-            for (int j = 0; j < C::kKeys; ++j)
-                score[i][j] = slope.lower(score[i][j], fabsf(static_cast<float>(first_key + C::kLaneCols * j - diagonal)));
+        for (int i = 0; i < Lanes::kGroupRows * kLines; i += kLanes) {
+            const int line = i + static_cast<int>(thread % kLanes), row = min(group_row + line / kLines, place_.block.rows - 1);
+            const int key = min(first_key + line % kLines * (kLine / kBytes), place_.block.entry.len_k - 1);
+            simt::prefetch(static_cast<const char *>(x.data) + (row_begin(x, row) + key) * kBytes);
         }
     }
-    if (p.allowed.data) {
-        const uint8_t *const rows = static_cast<const uint8_t *>(p.allowed.data);
+    // A row of an operand. Where all keys are there and lie side by side, one address serves for all; else those past the last repeat it.
+    template <class T>
+    ATTILE_LANE_FN void read_row(const AttentionOperand &x, int i, bool is_whole, T (&to)[C::kKeys]) const {
+        const T *const from = static_cast<const T *>(x.data) + row_begin(x, place_.row(i));
+        if (is_whole && x.stride[3] == 1) {
 #pragma unroll
-        for (int i = 0; i < C::kRows; ++i) {
-            const int64_t row = offset(p.allowed, i);
-            bool hides[C::kKeys];
-#pragma unroll
-            for (int j = 0; j < C::kKeys; ++j) {
-                const int key = first_key + C::kLaneCols * j;
-                hides[j] = key < len_k && load_vec_const<1>(rows + row + key * p.allowed.stride[3])[0] == 0;
-            }
+            for (int j = 0; j < C::kKeys; ++j) to[j] = load_vec_const<1>(from + place_.first_key + C::kLaneCols * j)[0];
+        } else {
 #pragma unroll
             for (int j = 0; j < C::kKeys; ++j)
-                if (hides[j]) score[i][j] = -INFINITY;
+                to[j] = load_vec_const<1>(from + min(place_.key(j), place_.block.entry.len_k - 1) * x.stride[3])[0];
         }
     }
-    if (p.block_table) {
+    template <class T>
+    ATTILE_LANE_FN void add_bias(const T *, bool is_whole, float (&score)[C::kRows][C::kKeys]) const {
+        for_each_row(
+            [&](int i, float(&row)[C::kKeys]) {
+                T bias[C::kKeys];
+                read_row(p_.bias, i, is_whole, bias);
+#pragma unroll
+                for (int j = 0; j < C::kKeys; ++j) row[j] = bias[j] == -INFINITY ? -INFINITY : add_log2(row[j], bias[j]);
+            },
+            score);
+    }
+    ATTILE_LANE_FN void add_bias_any(int i, float (&row)[C::kKeys]) const {
+        const int64_t at = row_begin(p_.bias, place_.row(i));
+#pragma unroll
+        for (int j = 0; j < C::kKeys; ++j) {
+            const float bias = load_number(p_.bias, at + min(place_.key(j), place_.block.entry.len_k - 1) * p_.bias.stride[3]);
+            row[j] = bias == -INFINITY ? -INFINITY : add_log2(row[j], bias);
+        }
+    }
+    ATTILE_LANE_FN void add_alibi(float (&score)[C::kRows][C::kKeys]) const {
+        const int shift = p_.alibi_bottom_right ? place_.block.entry.len_k - place_.block.entry.len_q : 0;
+        AlibiSlope slope;
+#pragma unroll
+        for (int i = 0; i < C::kRows; ++i) {
+            if (i == 0 || p_.pack.divisor != 1) {
+                const int head = query_head(p_, place_.block.place.head, place_.row(i));
+                slope = AlibiSlope(
+                    load_number(p_.alibi_slopes, place_.block.entry.batch * p_.alibi_slopes.stride[0] + head * p_.alibi_slopes.stride[1]));
+            }
+            // Of the first key; the others' by addition, which is as exact and cheaper than more conversions.
+            const float distance = static_cast<float>(place_.first_key - (query_row(p_, place_.row(i)) + shift));
+#pragma unroll
+            for (int j = 0; j < C::kKeys; ++j)
+                score[i][j] = slope.lower(score[i][j], fabsf(distance + static_cast<float>(C::kLaneCols * j)));
+        }
+    }
+    ATTILE_LANE_FN void hide_disallowed(bool is_whole, float (&score)[C::kRows][C::kKeys]) const {
+        for_each_row(
+            [&](int i, float(&row)[C::kKeys]) {
+                uint8_t shows[C::kKeys];
+                read_row(p_.allowed, i, is_whole, shows);
+#pragma unroll
+                for (int j = 0; j < C::kKeys; ++j)
+                    if (shows[j] == 0) row[j] = -INFINITY;
+            },
+            score);
+    }
+    ATTILE_LANE_FN void hide_missing_pages(float (&score)[C::kRows][C::kKeys]) const {
 #pragma unroll 1
         for (int j = 0; j < C::kKeys; ++j) {
-            const int key = min(first_key + C::kLaneCols * j, max(len_k - 1, 0));
-            const int64_t page =
-                p.block_table[block.entry.batch * p.block_table_stride[0] + quotient(key, p.page_size) * p.block_table_stride[1]];
-            const bool exists = page >= 0 && page < p.pages;
+            const int there = min(place_.key(j), max(place_.block.entry.len_k - 1, 0));
+            const int64_t page = p_.block_table[place_.block.entry.batch * p_.block_table_stride[0] +
+                                                quotient(there, p_.page_size) * p_.block_table_stride[1]];
+            const bool exists = page >= 0 && page < p_.pages;
 #pragma unroll
             for (int jj = 0; jj < C::kKeys; ++jj)
 #pragma unroll
@@ -156,13 +247,9 @@ ATTILE_LANE_FN void modify_scores(const AttentionParams &p, const AttentionBlock
                     if (jj == j && !exists) score[i][jj] = -INFINITY;
         }
     }
-#pragma unroll
-    for (int i = 0; i < C::kRows; ++i) {
-        const KeyRange range = block.range(p, packed(i));
-#pragma unroll
-        for (int j = 0; j < C::kKeys; ++j)
-            if (!range.has(first_key + C::kLaneCols * j)) score[i][j] = -INFINITY;
-    }
-}
+
+    const AttentionParams &p_;
+    const TilePlace<C> place_;
+};
 
 }  // namespace attile::simt

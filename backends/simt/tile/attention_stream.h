@@ -31,42 +31,33 @@ ATTILE_LANE_FN Quad load_quad_any(const AttentionOperand &x, int64_t row_offset,
     return quad;
 }
 
-// A thread's view of float rows: where row 0 begins and how far rows are apart. Rows of the modified kind lie anywhere; those of the others
-// are less than 2^31 bytes apart, which makes an address one wide multiply-add.
+// A thread's view of float rows: where row 0 begins and how far rows are apart, less than 2^31 bytes, which makes an address one wide
+// multiply-add. Rows are whole quads, a multiple of them apart: what is not is rewritten beforehand (attention_convert.cu). But all of them
+// may lie beside 16-byte addresses, which the modified kind takes.
 template <AttentionKind kKind>
 struct KeyRows {
-    static constexpr bool kAnyRows = kKind == AttentionKind::kModified;
     const float *first;
-    int64_t stride;
     int row_bytes, last, cols;
-    bool vector;
+    bool is_aligned;
 
     ATTILE_LANE_FN KeyRows(const AttentionParams &p, const AttentionBlock &block, const AttentionOperand &x, int columns)
-        : stride(x.stride[2]), row_bytes(x.row_bytes), last(max(block.entry.len_k - 1, 0)), cols(columns), vector(x.vector != 0) {
+        : row_bytes(x.row_bytes), last(max(block.entry.len_k - 1, 0)), cols(columns), is_aligned(x.vector != 0) {
         const int head = p.pack.divisor == 1 ? static_cast<int>(quotient(block.place.head, p.group)) : block.place.head;
-        first = static_cast<const float *>(x.data) + block.place.batch * x.stride[0] + head * x.stride[1] + block.entry.first_k * stride;
+        first =
+            static_cast<const float *>(x.data) + block.place.batch * x.stride[0] + head * x.stride[1] + block.entry.first_k * x.stride[2];
     }
-    ATTILE_LANE_FN const float *row(int key) const {
-        const int there = kKind == AttentionKind::kPlain ? key : min(key, last);
-        if (kAnyRows) return first + there * stride;
-        return after(first, there);
+    ATTILE_LANE_FN const float *row(int key) const { return after(first, kKind == AttentionKind::kPlain ? key : min(key, last)); }
+    ATTILE_LANE_FN Quad load(const float *from) const {
+        if constexpr (kKind == AttentionKind::kModified) {
+            if (!is_aligned)
+                return Quad{{load_vec_const<1>(from)[0], load_vec_const<1>(from + 1)[0], load_vec_const<1>(from + 2)[0],
+                             load_vec_const<1>(from + 3)[0]}};
+        }
+        return load_vec_const<4>(from);
     }
-    // `rows` rows after an address, of the kinds that are not anywhere.
+    // `rows` rows after an address.
     ATTILE_LANE_FN const float *after(const float *from, int rows) const {
         return reinterpret_cast<const float *>(reinterpret_cast<const char *>(from) + static_cast<int64_t>(rows) * row_bytes);
-    }
-    // Columns col .. col + 3 of a row, from the address of column `col`; those that are not there are 0. The fast path's are all there.
-    ATTILE_LANE_FN Quad load(const float *from, int col) const {
-        if (!kAnyRows) return load_vec_const<4>(from);
-        Quad quad = {};
-        if (vector) {
-            if (col < cols) quad = load_vec_const<4>(from);
-        } else {
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-                if (col + e < cols) quad[e] = load_vec_const<1>(from + e)[0];
-        }
-        return quad;
     }
 };
 
@@ -132,8 +123,8 @@ class KeyStream {
     }
     // The thread's quad number `part` of columns first_col .. first_col + kChunkDepth - 1.
     ATTILE_LANE_FN Quad load(int part, int first_col) const {
-        if (kOneAddress) return rows_.load(rows_.after(from_[0], Chunk::key(part * C::kThreads)) + first_col, 0);
-        return rows_.load(from_[part % kAddresses] + first_col, first_col + Chunk::col_quad(threadIdx.x) * 4);
+        if (kOneAddress) return rows_.load(rows_.after(from_[0], Chunk::key(part * C::kThreads)) + first_col);
+        return rows_.load(from_[part % kAddresses] + first_col);
     }
     ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
         const int to = kSparesRegisters ? place(fresh_thread() + part * C::kThreads) : to_[part];
@@ -172,8 +163,8 @@ class ValueStream {
     ATTILE_LANE_FN Quad load(int part, int first_key) const {
         const unsigned thread = thread_of<C>();
         const int key = first_key + static_cast<int>(thread / Chunk::kRowQuads);
-        if (kKind == AttentionKind::kPlain) return rows_.load(rows_.after(rows_.row(key), part * Chunk::kKeysAtOnce), 0);
-        return rows_.load(rows_.row(key + part * Chunk::kKeysAtOnce), rows_.kAnyRows ? column() : 0);
+        if (kKind == AttentionKind::kPlain) return rows_.load(rows_.after(rows_.row(key), part * Chunk::kKeysAtOnce));
+        return rows_.load(rows_.row(key + part * Chunk::kKeysAtOnce));
     }
     ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
         store_vec(buffer + (threadIdx.x + part * C::kThreads) * 4, quad);
