@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
-usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16,flash16,decode,decode16,memory,split] [--json FILE] [--rounds N] [--burst N]
+usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16,flash16,features16,decode,decode16,memory,split] [--json FILE] [--rounds N] [--burst N]
                         [--backend NAME] [--beside NAME] [--quick]
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
@@ -309,21 +309,29 @@ def split(bench, quick):
                    call("attile", query=True, **allowed).kernel)
 
 
-def features(bench):
-    """Variations as a share of the plain case beside them."""
-    batch, heads, length, dim = 8, 16, 2048, 64
-    q, k, v = (uniform(batch, heads, length, dim) for _ in range(3))
+def features(bench, group="features", dtype=torch.float32, batch=8, heads=16, heads_kv=4, length=2048, dim=64):
+    """Variations beside the plain case, which stands first: their share of its rate is what a feature costs."""
+    values = uniform if dtype == torch.float32 else (lambda *shape: normal(*shape, dtype=dtype))
+    q, k, v = (values(batch, heads, length, dim) for _ in range(3))
     flops = 4.0 * batch * heads * length * length * dim
     out = torch.empty_like(q)
-    bias = uniform(1, heads, length, length)
+    bias, shown = uniform(1, heads, length, length).to(dtype), torch.rand((1, 1, length, length), device=DEVICE) < 0.9
+    slopes = torch.linspace(0.01, 0.5, heads, device=DEVICE)
     blhd = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
-    grouped = [x[:, : heads // 4].contiguous() for x in (k, v)]
+    grouped = [x[:, :heads_kv].contiguous() for x in (k, v)]
     lengths = torch.full((batch,), length, dtype=torch.int32, device=DEVICE)
-    variants = {"plain": lambda: bench.context.attention(q, k, v, out=out), "bias": lambda: bench.context.attention(q, k, v, out=out, bias=bias),
-                "strided BLHD": lambda: bench.context.attention(*blhd, out=out), "GQA 16/4": lambda: bench.context.attention(q, *grouped, out=out),
-                "key lengths": lambda: bench.context.attention(q, k, v, out=out, key_lengths=lengths), "softcap": lambda: bench.context.attention(q, k, v, out=out, softcap=30.0)}
-    for name, call in variants.items():
-        bench.case("features", f"B={batch} H={heads} S={length} D={dim} {name}", {"attile": call}, flops, "TFLOP/s")
+    packed = [x.transpose(1, 2).reshape(1, batch * length, heads, dim).transpose(1, 2) for x in (q, k, v)]
+    starts, packed_out = torch.arange(0, batch * length + 1, length, dtype=torch.int32, device=DEVICE), torch.empty_like(packed[0])
+    calls = {"plain": ((q, k, v), {}), "strided BLHD": (blhd, {}), f"GQA {heads}/{heads_kv}": ((q, *grouped), {}), "key lengths": ((q, k, v), dict(key_lengths=lengths)),
+             "packed sequences": (packed, dict(out=packed_out, cu_len_q=starts, cu_len_k=starts, max_len_q=length, max_len_k=length)), "bias": ((q, k, v), dict(bias=bias)),
+             "boolean mask": ((q, k, v), dict(allowed=shown)), "ALiBi": ((q, k, v), dict(alibi_slopes=slopes)), "softcap": ((q, k, v), dict(softcap=30.0))}
+    for name, (tensors, options) in calls.items():
+        options = dict(dict(out=out), **options)
+        bench.case(group, f"B={batch} H={heads} S={length} D={dim} {name}", {"attile": lambda: bench.context.attention(*tensors, **options)}, flops, "TFLOP/s")
+
+
+def features16(bench, quick):
+    features(bench, "features16", torch.bfloat16, 8, 32, 8, 4096, 128)
 
 
 def decode(bench, quick):
@@ -354,7 +362,7 @@ def memory(bench, quick):
 
 
 def main():
-    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "backward": backward, "backward16": backward16, "flash16": flash16, "decode": decode, "decode16": decode16, "memory": memory, "split": split}
+    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "backward": backward, "backward16": backward16, "flash16": flash16, "features16": features16, "decode": decode, "decode16": decode16, "memory": memory, "split": split}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--groups", default=",".join(groups))
     parser.add_argument("--json")

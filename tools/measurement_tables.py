@@ -40,8 +40,8 @@ def table(name, group):
         sys.exit(f"{name} has no group '{group}'")
     peers = sorted({row["who"] for row in rows} - {"attile"})
     unit = next(row["unit"] for row in rows if row.get("unit"))
-    lines = [f"{facts_text(run['facts'])}", "", "| case | ms | spread | " + f"{unit} | kernel | " + " | ".join(f"{peer}, {unit} | against {peer}" for peer in peers) + " |",
-             "|---" * (5 + 2 * len(peers)) + "|"]
+    titles = ["case", "ms", "spread", unit, "kernel"] + [title for peer in peers for title in (f"{peer}, {unit}", f"against {peer}")]
+    lines = [f"{facts_text(run['facts'])}", "", "| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for row in rows:
         if row["who"] != "attile":
             continue
