@@ -34,7 +34,7 @@ class CudaDevice final : public simt::Device {
     int32_t launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) override;
     // What only Hopper's launches can ask for.
     struct LaunchExtras {
-        uint32_t cluster = 1;  // Neighbouring blocks that share their shared memory; the grid is a multiple of it.
+        uint32_t cluster = 1;   // Neighbouring blocks that share their shared memory; the grid is a multiple of it.
         bool overlaps = false;  // Starts before the kernel ahead of it in the stream has ended; waits for its writes by itself.
     };
     int32_t launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,
@@ -80,7 +80,7 @@ class CudaDevice final : public simt::Device {
     std::unique_ptr<simt::StreamCache> cache_;
     static constexpr int kMostAccelerators = 2;
     std::unique_ptr<simt::Accelerator> accelerators_[kMostAccelerators];  // The fastest first, without gaps.
-    std::atomic<int> fault_{0};  // The error that the device will not recover from.
+    std::atomic<int> fault_{0};                                           // The error that the device will not recover from.
     simt::KernelNotes notes_;
 };
 

@@ -58,9 +58,9 @@ __device__ __forceinline__ void barrier_wait_idle(uint32_t barrier, uint32_t par
     while (!barrier_try(barrier, parity)) __nanosleep(64);
 }
 
-// For kernels that are launched early (LaunchExtras::overlaps): lets the kernel behind start, whose blocks take the places of blocks of this
-// one that are done; then returns when the one ahead has ended and its writes are seen. It comes before any access to global memory, or a
-// third kernel could overtake the first.
+// For kernels that are launched early (LaunchExtras::overlaps): lets the kernel behind start, whose blocks take the places of blocks of
+// this one that are done; then returns when the one ahead has ended and its writes are seen. It comes before any access to global memory,
+// or a third kernel could overtake the first.
 __device__ __forceinline__ void await_kernel_ahead() {
     asm volatile("griddepcontrol.launch_dependents; griddepcontrol.wait;" ::: "memory");
 }

@@ -14,13 +14,14 @@
 // What mattered: kinds of kernels (code that merely might run costs registers and instruction cache: plain d = 128 41.0 -> 45.2, d =
 // 64 45.6 -> 47.2 with the dense tile); rows stored straight from the registers, scaled first, since vector stores of the sums themselves
 // force them into aligned quadruples (operands then share a register bank: 500 of 1024 multiplications); unsigned lane arithmetic; two
-// comparisons a score for the mask. Modified scores, 0.65 to 0.85 of the plain rate: whole 8 x 8 tiles (d = 64, softcap 35.9 -> 39.1), K and V
-// as whole quads (32.2 -> 35.9), a reference that moves only by 16, a tanh without branches (28.3 -> 32.2); bias is bound by the way from
-// memory: its loads ahead of the product, in registers, cost what they gained, and prefetching gained 4 %. What lost: 8 x 8 scores at d = 128 (44.1 at two blocks); 8 rows a lane at d = 256 (32.4, it spills);
-// one branch around the products instead of a second set of barriers for groups that see nothing (spills); 64-thread blocks at five a unit
-// (168 registers are left to each thread all the same); the dense tile with masks (38.9 causal against 41.8). What binds: at d = 32 a tile
-// is too short for what lies between the two products (some 200 of 4900 instructions) and, at 128 keys, for the code of a block's two ends,
-// which waits for the instruction cache (0.3 to 0.5 of a stall an instruction).
+// comparisons a score for the mask. Modified scores, 0.65 to 0.85 of the plain rate: whole 8 x 8 tiles (d = 64, softcap 35.9 -> 39.1), K
+// and V as whole quads (32.2 -> 35.9), a reference that moves only by 16, a tanh without branches (28.3 -> 32.2); bias is bound by the way
+// from memory: its loads ahead of the product, in registers, cost what they gained, and prefetching gained 4 %. What lost: 8 x 8 scores at
+// d = 128 (44.1 at two blocks); 8 rows a lane at d = 256 (32.4, it spills); one branch around the products instead of a second set of
+// barriers for groups that see nothing (spills); 64-thread blocks at five a unit (168 registers are left to each thread all the same); the
+// dense tile with masks (38.9 causal against 41.8). What binds: at d = 32 a tile is too short for what lies between the two products (some
+// 200 of 4900 instructions) and, at 128 keys, for the code of a block's two ends, which waits for the instruction cache (0.3 to 0.5 of a
+// stall an instruction).
 #pragma once
 
 #include "tile/attention_block.h"
