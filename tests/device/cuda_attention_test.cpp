@@ -25,7 +25,7 @@ struct Problem {
     double softcap = 0;
     int bias = 0;  // 1: [Hq, Lq, Lk], 2: [Lk] for all rows
     bool allowed = false, alibi = false, sinks = false, key_lengths = false;
-    int scores = 0;  // 1: early keys far below late ones, 2: far above, 3: far apart
+    int scores = 0;  // 1: early keys far below late ones, 2: far above, 3: far apart, 4: early keys a million below
     uint32_t flags = 0;
 
     int64_t heads_q() const { return heads_kv * group; }
@@ -92,7 +92,7 @@ void CudaAttention::check(const Problem &p, unsigned seed, int64_t rows_checked)
                 for (int64_t j = 0; j < p.len_k; ++j) {
                     const float far =
                         static_cast<float>(p.scores == 3 ? j % 97 : j) * 300.0F / static_cast<float>(p.scores == 3 ? 97 : p.len_k);
-                    k[lk.at(b, h, j, 0)] = p.scores == 2 ? -far : far - 290;
+                    k[lk.at(b, h, j, 0)] = p.scores == 4 ? (j < 130 ? -1e6F : 0) : p.scores == 2 ? -far : far - 290;
                 }
         }
     }
@@ -238,7 +238,7 @@ TEST_F(CudaAttention, AtRandom) {
         p.alibi = engine() % 5 == 0;
         p.sinks = engine() % 4 == 0;
         p.key_lengths = engine() % 4 == 0;
-        p.scores = engine() % 4 == 0 ? static_cast<int>(pick({1, 2, 3})) : 0;
+        p.scores = engine() % 4 == 0 ? static_cast<int>(pick({1, 2, 3, 4})) : 0;
         p.flags = engine() % 6 == 0 ? ATTILE_FLAG_BATCH_INVARIANT : 0;
         check(p, seed, 400);
         if (HasFatalFailure()) return;
@@ -248,7 +248,7 @@ TEST_F(CudaAttention, AtRandom) {
 // Head dims of the fast paths, with scores that move the reference at every tile, once and never.
 TEST_F(CudaAttention, EveryTileKernelMovesItsReference) {
     for (const int64_t dim : {32, 40, 48, 64, 80, 96, 112, 128, 192, 256})
-        for (const int scores : {0, 1, 2, 3})
+        for (const int scores : {0, 1, 2, 3, 4})
             for (const int bias : {0, 2}) {
                 Problem p;
                 p.batch = 2;

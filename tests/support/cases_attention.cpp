@@ -236,7 +236,8 @@ void add_numbers(Adder add) {
         {"scores_x36", AttentionPattern::kTimes36},        {"scores_x400", AttentionPattern::kTimes400},
         {"huge_late_key", AttentionPattern::kHugeLateKey}, {"alternating_signs", AttentionPattern::kAlternating},
         {"equal_scores", AttentionPattern::kConstant},     {"rising_scores", AttentionPattern::kRising},
-        {"tiny_values", AttentionPattern::kTiny},          {"nan_in_query", AttentionPattern::kNanInQuery}};
+        {"tiny_values", AttentionPattern::kTiny},          {"nan_in_query", AttentionPattern::kNanInQuery},
+        {"far_below", AttentionPattern::kFarBelow}};
     for (const auto &[name, pattern] : patterns) {
         C c = lengths(9, 200, 32);
         c.pattern = pattern;
@@ -276,6 +277,11 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
         Adder(list, kTypePairs[0])("whole_tiles_d" + std::to_string(dim), whole);
         whole.flags = ATTILE_FLAG_BATCH_INVARIANT;
         Adder(list, kTypePairs[0])("batch_invariant_d" + std::to_string(dim), whole);
+        C far = lengths(70, 330, dim);
+        far.pattern = AttentionPattern::kFarBelow;
+        Adder(list, kTypePairs[0])("far_below_d" + std::to_string(dim), far);
+        far.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        Adder(list, kTypePairs[0])("far_below_causal_d" + std::to_string(dim), far);
     }
     if (tier == Tier::kFull) add_again<C>(list, first, kTypePairs[0], "split_tf32", ATTILE_FLAG_ALLOW_SPLIT_TF32);
     // Split numbers below 2^-113 are promised to be less precise: docs/numerics.md.

@@ -22,6 +22,7 @@ enum class AttentionPattern : std::uint8_t {
     kRising,       ///< every key block raises the maximum
     kTiny,         ///< values near the smallest numbers of the storage type
     kNanInQuery,   ///< one row of q is NaN, and only that row of o may be
+    kFarBelow,     ///< the first 130 keys' scores lie far below the others': nothing may stay rounded at their magnitude
 };
 
 enum class MaskBytes : std::uint8_t { kNone, kRandom, kNothing, kLeadingHidden };

@@ -15,7 +15,8 @@ namespace attile::simt {
 // Scores this far (in powers of two) above a row's reference make the reference move; below, sums stay far from overflow.
 inline constexpr float kRescaleAbove = 16.0f;
 // Scores this far above a reference of larger magnitude than theirs were rounded as numbers of that magnitude: they are computed anew.
-inline constexpr float kAnewAbove = 8.0f;
+// Where that is decided before their own magnitude is known, references this far below 0 count as large.
+inline constexpr float kAnewAbove = 8.0f, kAnewBelow = -64.0f;
 
 template <class C, AttentionKind kKind>
 __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModified ? C::kModifiedBlocksPerUnit : C::kBlocksPerUnit)
@@ -136,6 +137,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
 
     // The tile's scores from other references, without K in shared memory. Hardly ever needed, and then once or twice in a row's life.
     const auto score_anew = [&](int first_key, const float(&minus)[kRows]) {
+        // Made again from parameters or the stream's own: whichever costs the loop fewer registers.
         const KeyRows<kKind> rows(p, AttentionBlock(p, kBlockRows, AttentionKindTag<kKind>{}), p.k, p.head_dim);
 #pragma unroll
         for (int i = 0; i < kRows; ++i)
@@ -149,7 +151,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
             for (int i = 0; i < kRows; ++i) query[i] = shared[query_at + Lanes::row(i) + d * kBlockRows];
 #pragma unroll
             for (int j = 0; j < kKeys; ++j) {
-                const float key = rows.row(first_col + C::kLaneCols * j)[d];
+                const int at = first_col + C::kLaneCols * j;
+                const float key = (kSubtracts ? keys.row(at) : rows.row(at))[d];
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) score[i][j] = fused_multiply_add(query[i], key, score[i][j]);
             }
@@ -303,13 +306,22 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
         if (wave_any(needs)) {
             if (kStartsFromReference) get_references(minus_reference);
             bool is_precise = true;
+            // Are scores as they are, or counted from the references? Modified ones are not counted before this: a bias of -1e9 in an
+            // earlier tile would round them.
+            bool is_raw = kModifiers;
+            if (kSubtracts) {
+                float lowest = 0;
+#pragma unroll
+                for (const float minus : minus_reference) lowest = fmaxf(lowest, minus);
+                is_raw = wave_any(top > kAnewAbove && lowest > -kAnewBelow);
+                if (is_raw) score_anew(first_key, {});
+            }
 #pragma unroll 1
             do {
                 if (kStartsFromReference && !is_precise) score_anew(first_key, minus_reference);
                 if (!kPlain && !kModifiers && wave_any((state & kMasked) != 0)) mask_scores<C>(p, first_key, score);
 
-                // References that are too low, or not there yet. Modified scores are not counted from them before this: a bias of -1e9
-                // in an earlier tile would round them.
+                // References that are too low, or not there yet.
                 is_precise = true;
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) {
@@ -322,14 +334,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
                     if (!kSparesRegisters && row_top == -INFINITY) continue;
                     const bool first = (state >> i & 1) != 0;
                     const float before = minus_reference[i];
-                    const float least = kModifiers ? -before : 0.0f;  // The reference now, counted as scores are.
+                    const float least = is_raw ? -before : 0.0f;  // The reference now, counted as scores are.
                     // A modified row by itself alone, whatever others of the group do, so that it comes out the same in any company.
                     const bool moves = first || !kModifiers || row_top - least > kRescaleAbove;
                     const float higher = stays || !moves ? least : first ? row_top : fmaxf(row_top, least);
                     const float factor = first ? 1.0f : exp2_fast(least - higher);
                     state &= stays ? ~0u : ~(1u << i);
-                    minus_reference[i] = kModifiers ? -higher : before - higher;
-                    if (!first && higher > kAnewAbove && before > fabsf(minus_reference[i])) is_precise = false;
+                    minus_reference[i] = is_raw ? -higher : before - higher;
+                    if (kStartsFromReference && !first && higher > kAnewAbove && before > fabsf(minus_reference[i])) is_precise = false;
                     sum[i] *= factor;
 #pragma unroll
                     for (int j = 0; j < kKeys; ++j) score[i][j] -= higher;

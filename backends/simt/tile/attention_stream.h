@@ -126,6 +126,8 @@ class KeyStream {
         if (kOneAddress) return rows_.load(rows_.after(from_[0], Chunk::key(part * C::kThreads)) + first_col);
         return rows_.load(from_[part % kAddresses] + first_col);
     }
+    // A key's row, from its first column on.
+    ATTILE_LANE_FN const float *row(int key) const { return rows_.row(key) - Chunk::col_quad(fresh_thread()) * 4; }
     ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
         const int to = kSparesRegisters ? place(fresh_thread() + part * C::kThreads) : to_[part];
 #pragma unroll
