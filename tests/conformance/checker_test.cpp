@@ -192,6 +192,15 @@ TEST(Element, EveryHalfComesBack) {
         }
 }
 
+TEST(Element, CutsOffTowardsZero) {
+    for (const double sign : {1.0, -1.0}) {
+        EXPECT_EQ(cut_to_f32(sign * (1 + 0x1.fffffp-24)), sign);
+        EXPECT_EQ(cut_to_f32(sign * (1 + 0x1p-23 + 0x1p-24)), sign * (1 + 0x1p-23));
+        EXPECT_EQ(cut_to_f32(sign * kInfinity), sign * kInfinity);
+    }
+    EXPECT_TRUE(std::isnan(cut_to_f32(kNan)));
+}
+
 TEST(Element, RoundsTiesToEvenAndOnce) {
     EXPECT_EQ(round_to(ATTILE_F16, 1 + 0x1p-11), 1);
     EXPECT_EQ(round_to(ATTILE_F16, 1 + 0x1p-11 + 0x1p-40), 1 + 0x1p-10);

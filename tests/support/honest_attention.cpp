@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Honest attention: two passes over the keys, and one pass in blocks with a running maximum.
+// Honest attention: two passes over the keys, and one pass in blocks that counts from a reference near the running maximum, as kernels do
+// that leave it where it is while scores rise little. No probability is exactly 1 then, which shows where it is rounded to 16 bits.
 #include "honest.h"
 
 #include <algorithm>
@@ -15,7 +16,9 @@ struct Result {
     Values o, lse, o_magnitude, lse_magnitude;
 };
 
-// One row's o (unnormalised), sum and maximum after some keys.
+constexpr double kHeadroom = 0.3, kRises = 5;  // The reference above the maximum, and what the maximum may rise above it.
+
+// One row's o (unnormalised), sum and reference after some keys.
 template <class T>
 struct Running {
     T max = -std::numeric_limits<T>::infinity();
@@ -24,7 +27,8 @@ struct Running {
 };
 
 template <class T>
-void take_keys(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::int64_t first, std::int64_t last, std::int32_t dtype) {
+void take_keys(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::int64_t first, std::int64_t last, std::int32_t dtype,
+               bool exact_maximum) {
     constexpr T kHidden = -std::numeric_limits<T>::infinity();
     T max = run.max;
     for (std::int64_t j = first; j < last; ++j) {
@@ -32,6 +36,7 @@ void take_keys(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::in
         if (s > max || std::isnan(s)) max = s;
     }
     if (max == kHidden) return;
+    if (!exact_maximum) max = run.max != kHidden && max - run.max < kRises ? run.max : max + static_cast<T>(kHeadroom);
     if (run.max != kHidden && run.max != max) {
         const T factor = std::exp(run.max - max);
         run.sum *= factor;
@@ -66,7 +71,8 @@ Result run(const AttentionData &data, std::int64_t block, bool with_magnitude, b
                 Running<T> running;
                 running.o.assign(static_cast<std::size_t>(x.dv), 0);
                 const std::int64_t step = block > 0 ? block : std::max<std::int64_t>(e.len_k, 1);
-                for (std::int64_t j = 0; j < e.len_k; j += step) take_keys(running, scores, i, j, std::min(j + step, e.len_k), p_type);
+                for (std::int64_t j = 0; j < e.len_k; j += step)
+                    take_keys(running, scores, i, j, std::min(j + step, e.len_k), p_type, block == 0);
                 const T sink = data.sinks.shape.empty() ? kHidden : static_cast<T>(data.sinks(h));
                 if (sink != kHidden) {
                     const T max = std::max(running.max, sink);

@@ -2,6 +2,7 @@
 // Scores of one entry and head in a working precision, for the honest computations of attention and of its gradients.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -59,9 +60,11 @@ const T *q_row(const AttentionData &data, const std::vector<T> &x, const Attenti
     return x.data() + ((b * data.c.heads_q + h) * data.total_q + e.q_start + i) * dim;
 }
 
+/// Two ways to a score: scaled after the product; or with the scale and log2(e) folded into q before it, which rounds each element of q, as
+/// kernels do that take powers of two.
 template <class T>
-Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const AttentionEntry &e, std::int64_t h, bool interleaved) {
-    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const AttentionEntry &e, std::int64_t h, bool folded) {
+    constexpr T kHidden = -std::numeric_limits<T>::infinity(), kLn2 = static_cast<T>(0.693147180559945309417);
     Scores<T> r;
     const std::int64_t g = data.kv_head(h);
     for (std::int64_t j = 0; j < e.len_k; ++j) {
@@ -77,14 +80,17 @@ Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const 
     r.slope.assign(size, 1);
     r.magnitude.assign(size, 0);
     const T scale = static_cast<T>(data.scale()), cap = static_cast<T>(data.c.softcap);
+    const T factor = static_cast<T>(data.scale() / 0.693147180559945309417);
+    std::vector<T> folded_q(static_cast<std::size_t>(x.d));
     const double alibi = data.slope_at(e.b, h);
     for (std::int64_t i = 0; i < e.len_q; ++i) {
         const T *q = q_row(data, x.q, e, h, i, x.d);
+        std::transform(q, q + x.d, folded_q.begin(), [factor](T value) { return value * factor; });
         for (std::int64_t j = 0; j < e.len_k; ++j) {
             if (!data.sees(e, h, i, j)) continue;
             const std::size_t at = r.at(i, j);
             const T *k = r.k_row[static_cast<std::size_t>(j)];
-            T s = scale * dot(q, k, x.d, interleaved);
+            T s = folded ? dot(folded_q.data(), k, x.d, false) * kLn2 : scale * dot(q, k, x.d, false);
             double magnitude = 0;
             for (std::int64_t d = 0; d < x.d; ++d) magnitude += std::fabs(static_cast<double>(q[d]) * static_cast<double>(k[d]));
             magnitude *= std::fabs(data.scale());

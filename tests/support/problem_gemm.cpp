@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix multiplication: drawing a case's data, binding it, computing it honestly.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -147,7 +148,11 @@ class GemmProblem final : public Problem {
         const std::int64_t outer = c_.batch.size() > 1 ? c_.batch[0] : 1, inner = c_.batch.empty() ? 1 : c_.batch.back();
         const std::vector<T> a(a_.at.begin(), a_.at.end()), b(b_.at.begin(), b_.at.end());
         const std::int64_t k_count = c_.alpha == 0 ? 0 : c_.k;
-        const std::size_t lanes = second ? 4 : 1;  // the second order keeps four interleaved sums, as unrolled code does
+        // The second order keeps four interleaved sums, as unrolled code does; of f16 and bf16, one sum that takes eight products at a time
+        // and cuts off what f32 does not hold, as matrix units do.
+        const bool cuts_off = second && (c_.dtype == ATTILE_F16 || c_.dtype == ATTILE_BF16);
+        const std::size_t lanes = second && !cuts_off ? 4 : 1;
+        std::vector<double> whole(cuts_off ? static_cast<std::size_t>(c_.n) : 0);
         std::vector<T> sums(lanes * static_cast<std::size_t>(c_.n));
         const auto size = [magnitude](T x) { return magnitude ? std::fabs(x) : x; };
         std::size_t at = 0;
@@ -159,7 +164,17 @@ class GemmProblem final : public Problem {
                 const std::int64_t bias0 = bias_.shape.empty() ? 0 : batch_entry(bias_, 1, index) * bias_.length();
                 for (std::int64_t m = 0; m < c_.m; ++m) {
                     sums.assign(sums.size(), 0);
-                    for (std::int64_t k = 0; k < k_count; ++k) {
+                    for (std::int64_t k = 0; cuts_off && k < k_count; k += 8) {
+                        std::copy(sums.begin(), sums.end(), whole.begin());
+                        for (std::int64_t next = k; next < std::min(k + 8, k_count); ++next) {
+                            const auto factor = static_cast<double>(a0[m * c_.k + next]);
+                            for (std::size_t n = 0; n < whole.size(); ++n)
+                                whole[n] += factor * static_cast<double>(b0[static_cast<std::size_t>(next * c_.n) + n]);
+                        }
+                        std::transform(whole.begin(), whole.end(), sums.begin(),
+                                       [](double sum) { return static_cast<T>(cut_to_f32(sum)); });
+                    }
+                    for (std::int64_t k = 0; !cuts_off && k < k_count; ++k) {
                         T *sum = sums.data() + static_cast<std::int64_t>(static_cast<std::size_t>(k) % lanes) * c_.n;
                         const T factor = a0[m * c_.k + k];
                         for (std::int64_t n = 0; n < c_.n; ++n) sum[n] += size(factor * b0[k * c_.n + n]);

@@ -51,7 +51,7 @@ struct Precision {
 inline Precision precision_of(std::int32_t dtype) {
     switch (dtype) {
         case ATTILE_F64:
-            return {0x1p-53, 0, std::numeric_limits<double>::max(), 52, -1022};
+            return {0x1p-53, 0x1p-1074, std::numeric_limits<double>::max(), 52, -1022};  // Half a step is no number.
         case ATTILE_F32:
             return {0x1p-24, 0x1p-150, std::numeric_limits<float>::max(), 23, -126};
         case ATTILE_F16:
@@ -70,6 +70,15 @@ inline double round_to(std::int32_t dtype, double x) {
     const double ulp = std::ldexp(1.0, exponent - p.mantissa_bits);
     const double rounded = std::nearbyint(x / ulp) * ulp;
     return std::fabs(rounded) > p.largest ? std::copysign(std::numeric_limits<double>::infinity(), x) : rounded;
+}
+
+/// The 24 bits that f32 holds, towards zero.
+inline double cut_to_f32(double x) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &x, sizeof x);
+    if (std::isfinite(x)) bits &= ~((std::uint64_t{1} << 29) - 1);
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 inline double decode(std::int32_t dtype, const void *from) {
