@@ -41,6 +41,7 @@ AttentionTileKernel attention_cols256();
 struct AttentionDecodeKernel {
     const char *name;
     const void *kernel;
+    const void *plain;         // The same for K and V in vectors, without pages and without modified scores.
     AttentionStorage storage;  // Of K and V.
     int32_t rows;              // Query rows a block takes, heads of a group among them.
     int32_t cols;              // Most columns of Q, K and V.
@@ -74,7 +75,7 @@ const void *attention_convert_kernel();
 inline constexpr int32_t kAttentionConvertThreads = 256;
 
 // Combines partial results of splits.
-const void *attention_combine_kernel();
+const void *attention_combine_kernel(int64_t head_dim_v);
 inline constexpr int32_t kAttentionCombineThreads = 128;
 
 }  // namespace attile::simt

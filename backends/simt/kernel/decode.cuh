@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// Attention of few query rows: K and V are streamed once, straight into registers, for all rows that share them; keys are split over blocks
+// where there are fewer heads than the device runs at once, and attention_combine puts the parts together.
+//
+// Bound by memory: 2 FLOP a byte of K and V for each row. The next keys are loaded before this step's scores are summed, the next values
+// after they were used: 64 KB are under way on a unit with two blocks of 256 threads.
+//
+// Measured (H200, compute_61 PTX, float32, 128 columns, us alone with a cold L2 cache; GB/s): 32/8 heads, 4096 keys 23 (1450), 32768 keys
+// 82 (3260), 16 x 4096 keys 144 (3740); 32/32 heads, 32768 keys 253 (4245). To measure again: tools/compare_peers.py --groups decode. What
+// mattered: no branch between vectors and scalars, and none for pages, beside a load; with them each load was copied behind its branch, so
+// a thread waited for one after the other (96 to 84 us at 32768 keys, 172 to 145 at 16 x 4096; 1800 instructions in the loop to 450). What
+// lost: prefetches into the L2 cache, one step or two ahead (no faster; four ahead evict each other, 1.5 times as long); two rounds of half
+// as long splits (82 to 88 us).
 #pragma once
 
 #include "kernel/attention_kernels.h"
@@ -28,11 +40,11 @@ struct DecodeConfig {
 
 // Four elements of a row from column `col` on, as they are stored; those at `cols` and beyond are zeros. Not converted yet, since that
 // would wait for memory.
-template <class Element>
+template <class Element, bool kVectors>
 ATTILE_LANE_FN Vec<Element, 4> load_stored(const AttentionOperand &x, int64_t row_offset, int col, int cols) {
     const Element *const from = static_cast<const Element *>(x.data) + row_offset;
     Vec<Element, 4> quad = {};
-    if (x.vector) {
+    if (kVectors || x.vector) {
         if (col < cols) quad = load_vec_const<4>(from + col);
     } else {
 #pragma unroll
@@ -42,7 +54,8 @@ ATTILE_LANE_FN Vec<Element, 4> load_stored(const AttentionOperand &x, int64_t ro
     return quad;
 }
 
-template <class C>
+// kPlain: K and V in vectors, no pages, no modified scores.
+template <class C, bool kPlain>
 __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kernel(const AttentionParams p) {
     using Element = typename C::Element;
     constexpr int kRows = C::kRows, kLoads = C::kLoads, kQuads = C::kQuads, kScores = C::kScores, kHeld = C::kHeld;
@@ -67,21 +80,6 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
             static_cast<int>(min(static_cast<int64_t>(place.split + 1) * p.split_tiles, static_cast<int64_t>(kAttentionMaxLength))));
     const int all_low = last_range.low, all_high = first_range.high, last_key = max(entry.len_k - 1, 0);
 
-    // Q: all of the block's rows in every key column's lanes.
-    float q[kRows][kQuads * 4];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-        const int row = min(first_row + r, rows - 1);
-        const int64_t at = entry.batch * p.q.stride[0] + query_head(p, place.head, row) * p.q.stride[1] +
-                           (entry.first_q + query_row(p, row)) * p.q.stride[2];
-#pragma unroll
-        for (int h = 0; h < kQuads; ++h) {
-            const Vec<Element, 4> quad = load_stored<Element>(p.q, at, (h * C::kQuadLanes + quad_lane) * 4, p.head_dim);
-#pragma unroll
-            for (int e = 0; e < 4; ++e) q[r][h * 4 + e] = scaled_query(p, to_compute(quad[e]));
-        }
-    }
-
     // Scores that this lane holds: number held * (its share) + h, kRows to a key.
     const int first_score = quad_lane / C::kCopies * kHeld;
     float minus_reference[kHeld], sum[kHeld];
@@ -102,7 +100,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         for (int t = 0; t < kLoads; ++t) {
             const int key = min(first_key + t * C::kKeyCols + key_col, last_key);
             int64_t outer = entry.batch, row = entry.first_k + key;
-            if (p.block_table) {
+            if (!kPlain && p.block_table) {
                 outer = p.block_table[entry.batch * p.block_table_stride[0] + quotient(key, p.page_size) * p.block_table_stride[1]];
                 row = remainder(key, p.page_size);
                 const bool exists = outer >= 0 && outer < p.pages;
@@ -111,7 +109,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
             }
             const int64_t at = outer * x.stride[0] + head_offset + row * x.stride[2];
 #pragma unroll
-            for (int h = 0; h < kQuads; ++h) to[t][h] = load_stored<Element>(x, at, (h * C::kQuadLanes + quad_lane) * 4, cols);
+            for (int h = 0; h < kQuads; ++h) to[t][h] = load_stored<Element, kPlain>(x, at, (h * C::kQuadLanes + quad_lane) * 4, cols);
         }
     };
 
@@ -121,6 +119,22 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         load(keys, p.k, head_offset_k, p.head_dim, first_key);
         load(values, p.v, head_offset_v, p.head_dim_v, first_key);
     }
+
+    // Q: all of the block's rows in every key column's lanes.
+    float q[kRows][kQuads * 4];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+        const int row = min(first_row + r, rows - 1);
+        const int64_t at = entry.batch * p.q.stride[0] + query_head(p, place.head, row) * p.q.stride[1] +
+                           (entry.first_q + query_row(p, row)) * p.q.stride[2];
+#pragma unroll
+        for (int h = 0; h < kQuads; ++h) {
+            const Vec<Element, 4> quad = load_stored<Element, false>(p.q, at, (h * C::kQuadLanes + quad_lane) * 4, p.head_dim);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) q[r][h * 4 + e] = scaled_query(p, to_compute(quad[e]));
+        }
+    }
+
 #pragma unroll 1
     for (; first_key < end_key; first_key += kTile) {
         // Partial products, then sums over the lanes of a row by halves: each exchange halves what a lane is left with.
@@ -152,7 +166,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
             }
         }
 
-        const bool masked = p.modifiers != 0 || first_key < all_low || first_key + C::kStep > all_high;
+        const bool masked = (!kPlain && p.modifiers != 0) || first_key < all_low || first_key + C::kStep > all_high;
         bool hidden[kHeld];
 #pragma unroll
         for (int h = 0; h < kHeld; ++h) {
@@ -160,8 +174,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
             if (masked) {
                 const int t = (first_score + h) / kRows, row = min(first_row + (first_score + h) % kRows, rows - 1);
                 const int key = first_key + t * C::kKeyCols + key_col;
-                hidden[h] = !range_of(row).has(key) || (missing >> t & 1) != 0;
-                if (!hidden[h] && p.modifiers) {
+                hidden[h] = !range_of(row).has(key) || (!kPlain && (missing >> t & 1) != 0);
+                if (!kPlain && !hidden[h] && p.modifiers) {
                     const ScoreModifiers modifiers(p, entry, query_head(p, place.head, row), query_row(p, row));
                     hidden[h] = !modifiers.shows(key);
                     score[h] = modifiers.apply(score[h], key);
@@ -282,6 +296,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
 
     const bool partial = p.part_o != nullptr;
     const int64_t part = (static_cast<int64_t>(place.split) * p.part_batch + entry.batch) * p.heads.divisor * p.pack.divisor;
+#pragma unroll 1
     for (int f = static_cast<int>(threadIdx.x); f < kRows * C::kCols; f += C::kThreads) {
         const int r = f / C::kCols, col = f % C::kCols, packed_row = first_row + r;
         if (packed_row >= rows) break;
@@ -321,7 +336,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
 
 template <class C>
 AttentionDecodeKernel decode_instance(const char *name, AttentionStorage storage) {
-    return {name, reinterpret_cast<const void *>(&decode_kernel<C>), storage, C::kRows, C::kCols, C::kStep, C::kThreads};
+    return {name,
+            reinterpret_cast<const void *>(&decode_kernel<C, false>),
+            reinterpret_cast<const void *>(&decode_kernel<C, true>),
+            storage,
+            C::kRows,
+            C::kCols,
+            C::kStep,
+            C::kThreads};
 }
 
 }  // namespace attile::simt

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "plan/attention_run.h"
 #include "simt_status.h"
 
 namespace attile::simt {
@@ -175,6 +176,9 @@ void plan_decode(Device &device, const attile_attention_problem &p, const Attent
         if (split_tiles == least) break;
     }
     plan.share = 0.8;
+    // Splits, and with them the workspace, are the same for both: a query knows no addresses.
+    const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0;
+    if (in_vectors && !plan.modifiers && !present(p.block_table)) plan.kernel = kernel.plain;
 }
 
 }  // namespace

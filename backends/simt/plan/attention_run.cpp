@@ -146,9 +146,12 @@ int32_t attention_combine(Device &device, const AttentionParams &params, const a
     void *arguments[] = {&copy};
     const int64_t rows = p.batch * p.heads_q * p.len_q;
     Dim3 grid, block;
-    grid.x = static_cast<uint32_t>(std::min<int64_t>(rows, kMaxGridX));
+    if (rows > kMaxGridX)
+        return fail(ATTILE_ERROR_UNSUPPORTED_SHAPE, "attention: %lld rows, whose keys are split, are more than a grid holds",
+                    static_cast<long long>(rows));
+    grid.x = static_cast<uint32_t>(rows);
     block.x = kAttentionCombineThreads;
-    return device.launch(attention_combine_kernel(), grid, block, 0, arguments, stream);
+    return device.launch(attention_combine_kernel(p.head_dim_v), grid, block, 0, arguments, stream);
 }
 
 double attention_bytes(const attile_attention_problem &p) {
