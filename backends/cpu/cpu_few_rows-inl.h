@@ -269,6 +269,13 @@ HWY_NOINLINE void few_rows_across(int64_t m, int64_t k, const T *a, const S *b, 
     const int64_t piece = m <= 4 ? k : static_cast<int64_t>(4096 / sizeof(T));
     for (int64_t i = 0; i < m * n; ++i) sums[i] = 0;
     int64_t j = 0;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+    // Sixteen sums in registers, and a, which fills much of the first cache, is read half as often: 5 to 14 % faster on a Zen 5, level on an
+    // Emerald Rapids.
+    for (; m == 2 && j + 8 <= n; j += 8) {
+        dot_columns<T, S, 8>(m, a, k, b + j * b_step, b_step, k, sums + j, n, Soon<S>{b + (j + 8) * b_step, b_step});
+    }
+#endif
     for (; j + 4 <= n; j += 4) {
         for (int64_t p = 0; p < k; p += piece) {
             const int64_t depth = k - p < piece ? k - p : piece;

@@ -142,7 +142,10 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             break;
         }
         case GemmPath::kInPlace: {
-            const Grid grid = choose_grid(team, plan.m, plan.n, sizes.small_rows, sizes.small_columns);
+            // By rows where there are some for each thread: two that write halves of the same rows pass the lines in between to and fro.
+            const Grid grid = plan.m >= team * int64_t{2} * sizes.small_rows
+                                  ? Grid{team, 1}
+                                  : choose_grid(team, plan.m, plan.n, sizes.small_rows, sizes.small_columns);
             plan.grid_m = grid.m;
             plan.grid_n = grid.n;
             plan.block_m = plan.m;

@@ -98,6 +98,9 @@ void run_packed(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmV
     }
 }
 
+// Rows that threads share out small products in: whole tiles would leave one of them a tile more.
+constexpr int64_t kRowUnit = 4;
+
 // Small products: both operands are read where they lie; only columns that do not fill a tile are copied.
 template <class T>
 void run_in_place(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, const Team &team, char *own) {
@@ -105,7 +108,7 @@ void run_in_place(const GemmKernels<T> &kernels, const GemmPlan &plan, const Gem
     const int64_t cells = int64_t{plan.grid_m} * plan.grid_n;
     for (int64_t cell = team.rank; cell < cells; cell += team.size) {
         const int64_t cell_m = plan.grid_m == 1 ? 0 : cell / plan.grid_n;
-        const Range rows = piece(view.m, tile_m, cell_m, plan.grid_m);
+        const Range rows = piece(view.m, kRowUnit, cell_m, plan.grid_m);
         const Range columns = piece(view.n, tile_n, cell - cell_m * plan.grid_n, plan.grid_n);
         if (rows.begin == rows.end || columns.begin == columns.end) continue;
         GemmBlock<T> block{};
