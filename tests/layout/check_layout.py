@@ -37,6 +37,7 @@ VENDOR_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|nv|cooperative_groups|mm
 VENDOR_ALLOWED = ("backends/cuda/", "backends/hip/", "backends/simt/compiler.h", "examples/ladder/", "tests/", "tools/compare")
 SOURCE = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".hip", ".f90", ".rs", ".py", ".sh")
 C_FAMILY = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".hip")
+MADE = (".o", ".obj", ".a", ".so", ".cubin", ".fatbin", ".ptx", ".sass")  # What compilers leave behind.
 FOLDERS = ("backends", "bindings", "core", "examples", "include", "tests", "tools")
 
 MAX_LINES = 450
@@ -119,6 +120,8 @@ class Tree:
                     self.check_includes(path, text)
                     if path.startswith(("core/", "backends/")):
                         self.check_calls(path, text)
+            elif path.endswith(MADE):
+                self.breach(path, "is compiled from other files and does not belong in the tree")
             elif path.endswith((".txt", ".cmake")) and FAST_MATH.search(re.sub(r"#.*", "", self.read(path))):
                 self.breach(path, "fast-math flags break NaN, and change the host program's MXCSR")
         return self.breaches
@@ -211,8 +214,10 @@ def self_test():
             file.write("int x;\n")
         with open(os.path.join(root, "core/CMakeLists.txt"), "w", encoding="utf-8") as file:
             file.write("# no -ffast-math\nadd_compile_options(-ffast-math)\n")
+        with open(os.path.join(root, "core/kernel.cubin"), "wb") as file:
+            file.write(b"\x7fELF\xff")
         breaches = Tree(root).check()
-        expected = SELF_TEST + [("core/bare.cpp", "", "does not begin with its licence"), ("core/CMakeLists.txt", "", "fast-math")]
+        expected = SELF_TEST + [("core/kernel.cubin", "", "is compiled"), ("core/bare.cpp", "", "does not begin with its licence"), ("core/CMakeLists.txt", "", "fast-math")]
         for path, _, piece in expected:
             mine = [b for b in breaches if b.startswith(path)]
             if piece is None and mine:
