@@ -135,9 +135,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
         }
     };
 
-    // The tile's scores from other references, without K in shared memory. Hardly ever needed, and then once or twice in a row's life.
+    // The tile's scores from other references, without K in shared memory. Hardly ever needed, and then once or twice in a row's life. K's
+    // rows are found by what costs the loop fewer registers.
     const auto score_anew = [&](int first_key, const float(&minus)[kRows]) {
-        // Made again from parameters or the stream's own: whichever costs the loop fewer registers.
         const KeyRows<kKind> rows(p, AttentionBlock(p, kBlockRows, AttentionKindTag<kKind>{}), p.k, p.head_dim);
 #pragma unroll
         for (int i = 0; i < kRows; ++i)
@@ -306,9 +306,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
         if (wave_any(needs)) {
             if (kStartsFromReference) get_references(minus_reference);
             bool is_precise = true;
-            // Are scores as they are, or counted from the references? Modified ones are not counted before this: a bias of -1e9 in an
-            // earlier tile would round them.
-            bool is_raw = kModifiers;
+            bool is_raw = kModifiers;  // Not counted from references: a bias of -1e9 in an earlier tile would round modified scores.
             if (kSubtracts) {
                 float lowest = 0;
 #pragma unroll
