@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sm80_attention_backward_kernel.cuh"
-#include "sm80_attention_backward_prepare.cuh"
+#include "tensor_backward_prepare.cuh"
 #include "sm80_attention_backward_sum.cuh"
 #include "sm80_attention_backward_table.h"
 

@@ -6,7 +6,7 @@
 
 #include "plan/attention_backward_run.h"
 #include "sm80_attention_backward_table.h"
-#include "sm80_attention_backward_task.h"
+#include "tensor_backward_task.h"
 #include "tensor_attention_plan.h"
 
 namespace attile::sm80 {

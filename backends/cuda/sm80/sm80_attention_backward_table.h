@@ -35,7 +35,4 @@ BackwardKernels attention_backward_f16_cols64();
 BackwardKernels attention_backward_f16_cols128();
 BackwardKernels attention_backward_f16_cols256();
 
-inline constexpr int32_t kBackwardPrepareThreads = 256;
-inline constexpr int32_t kBackwardPrepareRows = 128;  // Of a block; what rows are allotted in.
-
 }  // namespace attile::sm80

@@ -33,6 +33,18 @@ __device__ __forceinline__ uint32_t narrow_pair(float low, float high) {
     return pair;
 }
 
+// And back.
+template <class Element>
+__device__ __forceinline__ float2 widen_pair(uint32_t pair) {
+    if constexpr (std::is_same_v<Element, simt::F16>) {
+        float2 wide;
+        asm("{.reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(wide.x), "=f"(wide.y) : "r"(pair));
+        return wide;
+    } else {
+        return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+    }
+}
+
 // 16 bytes to shared memory, of which only `bytes` are read and the rest become zero. Both addresses are multiples of 16; with no bytes
 // `from` may be anything.
 __device__ __forceinline__ void copy_async(uint32_t to, const void *from, int bytes) {

@@ -2,13 +2,11 @@
 // Where a block of the kernels of attention's gradients works, and rows of sums on their way to memory.
 #pragma once
 
-#include "sm80_attention_backward_task.h"
+#include "tensor_backward_task.h"
 #include "tensor_store_row.cuh"
 #include "tile/attention_block.h"
 
-namespace attile::sm80 {
-
-using namespace tensor_core;
+namespace attile::tensor_core {
 
 // What a block works on: kept rows of a batch entry and head, from `first` on.
 struct BackwardSite {
@@ -40,4 +38,4 @@ __device__ __forceinline__ void store_gradient_row(const simt::AttentionOperand 
         store_row<Element, kColumns>(static_cast<Element *>(data) + at, columns - first, is_there, sums, factor);
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::tensor_core

@@ -6,7 +6,10 @@
 
 #include "kernel/attention_backward_params.h"
 
-namespace attile::sm80 {
+namespace attile::tensor_core {
+
+inline constexpr int32_t kBackwardPrepareThreads = 256;
+inline constexpr int32_t kBackwardPrepareRows = 128;  // Of a block; what rows are allotted in.
 
 // Gradients of scores between the two kernels: 16-bit fragments of 16 keys x 16 rows, 512 bytes, as the first kernel's products take
 // them: [pair of the launch][query head of the group][rows / 16][keys / 16][lane]. Those of blocks in which nothing is seen are not
@@ -20,4 +23,4 @@ struct BackwardTask {
     int32_t chunk;                         // Of pairs as many as are walked together, so that what streams stays in the L2 cache.
 };
 
-}  // namespace attile::sm80
+}  // namespace attile::tensor_core

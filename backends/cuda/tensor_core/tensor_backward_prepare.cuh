@@ -4,12 +4,11 @@
 // attention_backward_prepare does, for 16-bit rows at multiples of 16 bytes: bound by memory, 16 bytes a lane and load.
 #pragma once
 
-#include "sm80_attention_backward_table.h"
-#include "sm80_attention_backward_task.h"
+#include "tensor_backward_task.h"
 #include "tensor_ptx.cuh"
 #include "tile/attention_block.h"
 
-namespace attile::sm80 {
+namespace attile::tensor_core {
 
 // Does a pair of numbers hold NaN or infinity? A carry out of the exponent tells.
 template <class Element>
@@ -20,17 +19,6 @@ __device__ __forceinline__ uint32_t irregular_bits(uint32_t pair) {
 template <class Element>
 __device__ __forceinline__ uint32_t irregular_bits(const uint4 &x) {
     return irregular_bits<Element>(x.x) | irregular_bits<Element>(x.y) | irregular_bits<Element>(x.z) | irregular_bits<Element>(x.w);
-}
-
-template <class Element>
-__device__ __forceinline__ float2 widen(uint32_t pair) {
-    if constexpr (std::is_same_v<Element, simt::F16>) {
-        float2 wide;
-        asm("{.reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(wide.x), "=f"(wide.y) : "r"(pair));
-        return wide;
-    } else {
-        return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
-    }
 }
 
 // A block takes kBackwardPrepareRows rows or keys of one head, kLanes lanes a row, 8 columns each.
@@ -81,11 +69,11 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
                 } else {
                     const uint4 right = load(f.o, at, f.head_dim_v);
 #pragma unroll
-                    for (int e = 0; e < 4; ++e) o[e] = widen<Element>(reinterpret_cast<const uint32_t *>(&right)[e]);
+                    for (int e = 0; e < 4; ++e) o[e] = widen_pair<Element>(reinterpret_cast<const uint32_t *>(&right)[e]);
                 }
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                    const float2 x = widen<Element>(left[e]);
+                    const float2 x = widen_pair<Element>(left[e]);
                     delta = fmaf(x.x, o[e].x, fmaf(x.y, o[e].y, delta));
                 }
                 lse = static_cast<const float *>(f.lse.data)[batch * f.lse.stride[0] + head * f.lse.stride[1] + at * f.lse.stride[2]];
@@ -110,4 +98,4 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
     if (irregular != 0) p.irregular[batch * heads_kv + head_kv] = p.irregular[-1] = 1;  // Whoever finds out writes the same.
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::tensor_core
