@@ -10,8 +10,7 @@ BackwardKernels attention_backward_f16_cols256() {
             {},
             backward_kernel_of<simt::F16, BackwardKeys256Modified>(),
             backward_kernel_of<simt::F16, BackwardRows256Modified>(),
-            backward_sum_of<simt::F16, BackwardSum256>(),
-            backward_prepare_of<simt::F16, 256>()};
+            backward_sum_of<simt::F16, BackwardSum256>()};
 }
 
 }  // namespace attile::sm80

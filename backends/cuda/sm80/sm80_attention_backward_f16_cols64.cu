@@ -10,8 +10,7 @@ BackwardKernels attention_backward_f16_cols64() {
             {},
             backward_kernel_of<simt::F16, BackwardKeys64Modified>(),
             backward_kernel_of<simt::F16, BackwardRows64Modified>(),
-            backward_sum_of<simt::F16, BackwardSum64>(),
-            backward_prepare_of<simt::F16, 64>()};
+            backward_sum_of<simt::F16, BackwardSum64>()};
 }
 
 }  // namespace attile::sm80

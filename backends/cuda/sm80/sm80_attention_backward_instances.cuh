@@ -3,7 +3,6 @@
 #pragma once
 
 #include "sm80_attention_backward_kernel.cuh"
-#include "tensor_backward_prepare.cuh"
 #include "sm80_attention_backward_sum.cuh"
 #include "sm80_attention_backward_table.h"
 
@@ -18,10 +17,6 @@ BackwardKernel backward_kernel_of() {
 template <class Element, class Config>
 BackwardSumKernel backward_sum_of() {
     return {reinterpret_cast<const void *>(&attention_backward_sum<Element, Config>), &Config::kShape};
-}
-template <class Element, int kDepth>
-const void *backward_prepare_of() {
-    return reinterpret_cast<const void *>(&attention_backward_prepare<Element, kDepth / 8>);
 }
 
 }  // namespace attile::sm80

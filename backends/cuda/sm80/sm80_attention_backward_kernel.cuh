@@ -15,7 +15,7 @@
 #pragma once
 
 #include "sm80_attention_backward_shapes.h"
-#include "tensor_backward_site.cuh"
+#include "tensor_attention_backward_site.cuh"
 #include "tensor_shared_rows.cuh"
 #include "tile/attention_score.h"
 #include "tile/backward_tiles.h"

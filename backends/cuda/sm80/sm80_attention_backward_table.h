@@ -25,7 +25,6 @@ struct BackwardKernels {
     BackwardKernel small_keys;                    // Where the device lacks the shared memory for `keys`; may be absent.
     BackwardKernel modified_keys, modified_rows;  // Where scores pass through more than a mask.
     BackwardSumKernel sum;                        // In place of `rows`, where the gradients of scores find room.
-    const void *prepare = nullptr;
 };
 
 BackwardKernels attention_backward_bf16_cols64();

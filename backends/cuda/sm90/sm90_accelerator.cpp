@@ -3,6 +3,7 @@
 #include "sm90_accelerator.h"
 
 #include "sm90_attention_plan.h"
+#include "sm90_attention_backward_plan.h"
 #include "sm90_gemm.h"
 
 namespace attile::sm90 {
@@ -24,6 +25,16 @@ int32_t Sm90Accelerator::query(simt::Device &device, const attile_attention_prob
 int32_t Sm90Accelerator::run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace,
                              simt::Stream stream) {
     return attention_run(device, maps_, problem, workspace, stream);
+}
+
+int32_t Sm90Accelerator::query(simt::Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
+                               simt::Declined &declined) {
+    return attention_backward_query(device, problem, support, taken, declined);
+}
+
+int32_t Sm90Accelerator::run(simt::Device &device, const attile_attention_backward_problem &problem, simt::Workspace &workspace,
+                             simt::Stream stream) {
+    return attention_backward_run(device, maps_, problem, workspace, stream);
 }
 
 }  // namespace attile::sm90

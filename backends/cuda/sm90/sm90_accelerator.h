@@ -11,8 +11,6 @@ class Sm90Accelerator final : public simt::Accelerator {
   public:
     // `encode`: the driver's cuTensorMapEncodeTiled.
     explicit Sm90Accelerator(void *encode) : maps_(encode) {}
-    using Accelerator::query;
-    using Accelerator::run;
 
     const char *name() const override { return "sm_90a"; }
     int32_t query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
@@ -21,6 +19,10 @@ class Sm90Accelerator final : public simt::Accelerator {
     int32_t query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
                   simt::Declined &declined) override;
     int32_t run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace, simt::Stream stream) override;
+    int32_t query(simt::Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
+                  simt::Declined &declined) override;
+    int32_t run(simt::Device &device, const attile_attention_backward_problem &problem, simt::Workspace &workspace,
+                simt::Stream stream) override;
 
   private:
     const TensorMaps maps_;

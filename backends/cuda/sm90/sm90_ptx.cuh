@@ -110,18 +110,57 @@ __device__ __forceinline__ void tensor_store_4d(const CUtensorMap *map, uint32_t
                  "r"(x1), "r"(x2), "r"(x3)
                  : "memory");
 }
+// Plain copies between shared and global memory: addresses and bytes are multiples of 16.
+__device__ __forceinline__ void bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+__device__ __forceinline__ void bulk_store(float *to, uint32_t from, uint32_t bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)), "r"(from), "r"(bytes)
+                 : "memory");
+}
+// Adds to what is there.
+__device__ __forceinline__ void bulk_add(float *to, uint32_t from, uint32_t bytes) {
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(from), "r"(bytes)
+                 : "memory");
+}
 __device__ __forceinline__ void tensor_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // Until at most kPending of this thread's groups of stores still read shared memory.
 template <int kPending>
 __device__ __forceinline__ void tensor_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
+// Until at most kPending of this thread's groups of stores are under way; what the others wrote is seen by this thread.
+template <int kPending>
+__device__ __forceinline__ void bulk_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+}
 // Between this thread's ordinary writes to shared memory and reads of them by the copy engine or the tensor cores; a barrier must follow.
 __device__ __forceinline__ void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// The same for all memory.
+__device__ __forceinline__ void async_proxy_fence_all() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+// A word by which blocks tell each other that what they wrote before may be read.
+__device__ __forceinline__ uint32_t load_acquire(const uint32_t *from) {
+    uint32_t word;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(__cvta_generic_to_global(from)) : "memory");
+    return word;
+}
+__device__ __forceinline__ void store_release(uint32_t *to, uint32_t word) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(word) : "memory");
+}
 
 // Four 8x8 matrices of 16-bit elements, as products leave them in a warp's registers, to shared memory.
 __device__ __forceinline__ void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+// Each one's transpose.
+__device__ __forceinline__ void store_matrices_turned(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+                 : "memory");
 }
 
 // Registers a thread of the calling warpgroup may use from here on. All warps of the group call it.

@@ -1,8 +1,10 @@
 # Sources that the kernels for tensor cores share: kernels for nvcc, host code for the C++ compiler.
 set(ATTILE_TENSOR_KERNEL_SOURCES
+  tensor_attention_backward_prepare.cu
   tensor_gemm_pack.cu
 )
 set(ATTILE_TENSOR_HOST_SOURCES
   tensor_attention_plan.cpp
+  tensor_attention_backward_plan.cpp
   tensor_gemm_operands.cpp
 )

@@ -2,7 +2,7 @@
 // Where a block of the kernels of attention's gradients works, and rows of sums on their way to memory.
 #pragma once
 
-#include "tensor_backward_task.h"
+#include "tensor_attention_backward_task.h"
 #include "tensor_store_row.cuh"
 #include "tile/attention_block.h"
 

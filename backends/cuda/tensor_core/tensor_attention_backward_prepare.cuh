@@ -4,7 +4,7 @@
 // attention_backward_prepare does, for 16-bit rows at multiples of 16 bytes: bound by memory, 16 bytes a lane and load.
 #pragma once
 
-#include "tensor_backward_task.h"
+#include "tensor_attention_backward_task.h"
 #include "tensor_ptx.cuh"
 #include "tile/attention_block.h"
 
@@ -21,8 +21,9 @@ __device__ __forceinline__ uint32_t irregular_bits(const uint4 &x) {
     return irregular_bits<Element>(x.x) | irregular_bits<Element>(x.y) | irregular_bits<Element>(x.z) | irregular_bits<Element>(x.w);
 }
 
-// A block takes kBackwardPrepareRows rows or keys of one head, kLanes lanes a row, 8 columns each.
-template <class Element, int kLanes>
+// A block takes kBackwardPrepareRows rows or keys of one head, kLanes lanes a row, 8 columns each. kChecks: operands are checked, else
+// whoever multiplies them looks at what comes of it, and there are blocks of rows alone.
+template <class Element, int kLanes, bool kChecks>
 __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_prepare(const __grid_constant__ BackwardTask a) {
     constexpr int kAtOnce = kBackwardPrepareThreads / kLanes;
     const simt::AttentionBackwardParams &p = a.p;
@@ -52,9 +53,9 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
             const int64_t at = entry.first_q + row;
             float delta = 0, lse = -INFINITY;
             if (is_there) {
-                const uint4 dout = load(p.dout, at, f.head_dim_v), q = load(f.q, at, f.head_dim);
+                const uint4 dout = load(p.dout, at, f.head_dim_v);
                 const uint32_t *const left = reinterpret_cast<const uint32_t *>(&dout);
-                irregular |= irregular_bits<Element>(dout) | irregular_bits<Element>(q);
+                if constexpr (kChecks) irregular |= irregular_bits<Element>(dout) | irregular_bits<Element>(load(f.q, at, f.head_dim));
                 float2 o[4] = {};
                 if (f.o.storage == simt::AttentionStorage::kF32) {
                     const float *const from =
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
             if (counts && !(fabsf(delta) < INFINITY && lse == lse)) irregular = 1;
             if (lane == 0) rows[row] = {counts ? lse : INFINITY, counts ? delta : 0.0f};
         }
-    } else {
+    } else if constexpr (kChecks) {
 #pragma unroll 2
         for (int i = 0; i < kBackwardPrepareRows; i += kAtOnce) {
             const int key = first + i;

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instances of the Hopper kernels of attention's gradients as the host sees them.
+#pragma once
+
+#include "sm90_attention_backward_shapes.h"
+
+namespace attile::sm90 {
+
+struct BackwardKernels {
+    const char *name = nullptr;
+    const void *kernel = nullptr, *finish = nullptr;
+    const BackwardShape *shape = nullptr;
+};
+
+// Narrowest first: the first of a type that holds a head is taken.
+BackwardKernels attention_backward_bf16_cols64();
+BackwardKernels attention_backward_bf16_cols128();
+BackwardKernels attention_backward_f16_cols64();
+BackwardKernels attention_backward_f16_cols128();
+
+}  // namespace attile::sm90
