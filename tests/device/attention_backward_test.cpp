@@ -42,7 +42,7 @@ class AttentionBackward : public CudaTest {
         const std::string width = std::to_string(dim <= 64 ? 64 : dim <= 128 ? 128 : 256);
         if (!has_tensor_cores()) return "attention_backward_cols" + width;
         return std::string("attention_backward_") + (dtype == ATTILE_F16 ? "f16" : "bf16") +
-               (is_plain && dim <= 128 && has_hopper_kernels() ? "_sm90_cols" : "_sm80_cols") + width;
+               (is_plain && has_hopper_kernels() ? "_sm90_cols" : "_sm80_cols") + width;
     }
     int capability() {
         attile_context_info info;

@@ -9,8 +9,7 @@ BackwardKernels attention_backward_f16_cols128() {
             backward_kernel_of<simt::F16, BackwardRows128>(),
             backward_kernel_of<simt::F16, BackwardKeys128Small>(),
             backward_kernel_of<simt::F16, BackwardKeys128Modified>(),
-            backward_kernel_of<simt::F16, BackwardRows128Modified>(),
-            backward_sum_of<simt::F16, BackwardSum128>()};
+            backward_kernel_of<simt::F16, BackwardRows128Modified>()};
 }
 
 }  // namespace attile::sm80

@@ -9,8 +9,7 @@ BackwardKernels attention_backward_f16_cols256() {
             backward_kernel_of<simt::F16, BackwardRows256>(),
             {},
             backward_kernel_of<simt::F16, BackwardKeys256Modified>(),
-            backward_kernel_of<simt::F16, BackwardRows256Modified>(),
-            backward_sum_of<simt::F16, BackwardSum256>()};
+            backward_kernel_of<simt::F16, BackwardRows256Modified>()};
 }
 
 }  // namespace attile::sm80

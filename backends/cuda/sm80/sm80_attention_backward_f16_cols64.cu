@@ -9,8 +9,7 @@ BackwardKernels attention_backward_f16_cols64() {
             backward_kernel_of<simt::F16, BackwardRows64>(),
             {},
             backward_kernel_of<simt::F16, BackwardKeys64Modified>(),
-            backward_kernel_of<simt::F16, BackwardRows64Modified>(),
-            backward_sum_of<simt::F16, BackwardSum64>()};
+            backward_kernel_of<simt::F16, BackwardRows64Modified>()};
 }
 
 }  // namespace attile::sm80

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "sm80_attention_backward_kernel.cuh"
-#include "sm80_attention_backward_sum.cuh"
 #include "sm80_attention_backward_table.h"
 
 namespace attile::sm80 {
@@ -13,10 +12,6 @@ BackwardKernel backward_kernel_of() {
     static_assert(kBackwardPrepareRows % Config::kShape.rows() == 0 && kBackwardPrepareRows % Config::kShape.tile() == 0,
                   "rows are allotted for every tile");
     return {reinterpret_cast<const void *>(&attention_backward<Element, Config>), &Config::kShape};
-}
-template <class Element, class Config>
-BackwardSumKernel backward_sum_of() {
-    return {reinterpret_cast<const void *>(&attention_backward_sum<Element, Config>), &Config::kShape};
 }
 
 }  // namespace attile::sm80

@@ -4,7 +4,7 @@
 // dS^T = P^T (dP^T - delta), transposed, so that P^T and dS^T come out of the products as those of dV and dK want them on their left.
 //
 // dQ sums over keys, which other blocks have. A block leaves dS in memory, 16-bit and in the order of its registers, and another kernel
-// multiplies it by K (sm80_attention_backward_sum.cuh): five products in all, sums in one fixed order, no atomics and no waiting, for 2
+// multiplies it by K (tensor_attention_backward_sum.cuh): five products in all, sums in one fixed order, no atomics and no waiting, for 2
 // bytes written and read of each pair of row and key. Parts of dQ would be 8 bytes of each row, column and 64 keys: twice as much at
 // d = 64, eight times at 256. Where dS of as many heads as fill the device finds no room, this kernel runs once more the other way round:
 // it keeps Q and dO and sums dQ while K and V stream by, for two products more.

@@ -6,6 +6,7 @@
 
 #include "sm80_attention_backward_table.h"
 #include "tensor_attention_backward_plan.h"
+#include "tensor_attention_backward_sum.h"
 
 namespace attile::sm80 {
 namespace {
@@ -46,6 +47,7 @@ int32_t blocks_per_unit(simt::Device &device, const Kernel &kernel) {
 bool choose_gradients(simt::Device &device, const attile_attention_backward_problem &problem, Sm80BackwardChoice &choice) {
     const attile_attention_problem &p = *problem.forward;
     simt::AttentionBackwardPlan &plan = choice.plan;
+    const BackwardSumKernel sum = backward_sum(p.q.dtype, std::max(p.head_dim, p.head_dim_v));
     const int64_t group = p.heads_q / p.heads_kv, budget = std::min(kMostGradients, device.properties().memory_total / kGradientsShare);
     plan.bias = is_present(problem.dbias);
     choice.row_fragments = plan.row_tiles * plan.rows / kFragmentRows;
@@ -63,8 +65,8 @@ bool choose_gradients(simt::Device &device, const attile_attention_backward_prob
     // With BATCH_INVARIANT what a batch entry gets must not depend on how many there are.
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     if (cut(pair_bytes + 4 * pair_bias) && (plan.bias || invariant || plan.slice == plan.pairs || plan.slice * plan.key_blocks >= enough) &&
-        blocks_per_unit(device, choice.kernels.sum) > 0) {
-        choice.sum = choice.kernels.sum;
+        blocks_per_unit(device, sum) > 0) {
+        choice.sum = sum;
         choice.gradients = plan.slice * pair_bytes;
     } else if (!plan.bias) {
         plan.slice = plan.pairs;
@@ -135,7 +137,7 @@ class BackwardCall {
 
     int32_t run(simt::Workspace &workspace) {
         const simt::AttentionBackwardPlan &plan = choice_.plan;
-        bool is_enough = steps_.take(workspace);
+        bool is_enough = steps_.take(workspace) != nullptr;
         if (choice_.gradients > 0) task_.gradients = workspace.take<char>(choice_.gradients);
         if (plan.bias) {
             task_.p.part_bias = workspace.take<float>(plan.part_bias);

@@ -9,18 +9,16 @@
 //   Rows128            128 rows x 32 keys    64 + 2 x 16       + 1    =  97 KB                      2
 //   Keys256             64 keys x 64 rows    64 + 2 x 64 + 16  + 1    = 209 KB, 9.0 and 10.0         1
 //   Rows256            128 rows x 32 keys   128 + 2 x 32 +  8  + 1    = 201 KB, likewise            1
-//   Sum64, 128, 256    128 rows x 64 keys   3 x 24, 3 x 32, 2 x 48    =  72, 96, 96 KB              3, 2, 1
 //
 // Modified ones take what the plain do or, at 128 columns of keys, what Small does. Registers, compiled for 8.0 and 9.0 by CUDA 13.0: 235
-// to 255, Sum64 168; spills of 12 bytes in Keys64 for 8.0, and for 9.0 of 40, 12 and 44 bytes in Keys64, Keys128 and Rows128, none of them
-// between products. CUDA 11.8 spills 20 bytes of Keys64, 12 of Sum64, 8 of Rows128 and 12 to 36 of modified keys.
+// to 255; spills of 12 bytes in Keys64 for 8.0, and for 9.0 of 40, 12 and 44 bytes in Keys64, Keys128 and Rows128, none of them
+// between products. CUDA 11.8 spills 20 bytes of Keys64, 8 of Rows128 and 12 to 36 of modified keys.
 //
 // Shared memory is what is busiest: for 1 MFLOP of scores and dP a warp of 32 kept and 32 streamed rows reads 64 KB, of the other products
 // 32 KB. Measured on an H200 at d = 128, B = 8, H = 16, S = 2048: the keys' kernel 1.74 ms with 128 keys and 8 warps in one block, as much
 // with two blocks of half, which leave dS besides; dQ 1.15 ms from scores computed anew, 0.46 ms from dS. A barrier of a group's warps
 // instead of the block's at the exchange: 1 % faster without a mask, but racecheck loses track of the block's.
-// Two places instead of three in Sum128: 238 us instead of 228 for half of the heads. Products of scores and of dP by turns instead of one
-// after the other: the same.
+// Products of scores and of dP by turns instead of one after the other: the same.
 #pragma once
 
 namespace attile::sm80 {
@@ -46,21 +44,6 @@ struct BackwardShape {
     constexpr int place_bytes() const { return 2 * tile_bytes() + (of_keys ? number_bytes() : 0); }
     constexpr int exchange_bytes() const { return splits > 1 ? rows() * tile() * (of_keys ? 4 : 2) : 0; }
     constexpr int shared_bytes() const { return 2 * kept_bytes() + 2 * place_bytes() + exchange_bytes() + (of_keys ? 0 : number_bytes()); }
-};
-
-// A block sums dQ of `groups` times 32 rows from gradients that were left in memory.
-struct BackwardSumShape {
-    int depth, groups, splits;
-    int keys;    // Of a tile that streams.
-    int places;  // For tiles in shared memory.
-    int blocks;
-
-    constexpr int rows() const { return 32 * groups; }
-    constexpr int columns() const { return depth / splits; }
-    constexpr int threads() const { return 32 * groups * splits; }
-    constexpr int tile_bytes() const { return keys * depth * 2; }
-    constexpr int place_bytes() const { return tile_bytes() + rows() * keys * 2; }
-    constexpr int shared_bytes() const { return places * place_bytes(); }
 };
 
 //  depth, groups, splits, part, parts, blocks, modifies, of_keys
@@ -102,17 +85,6 @@ struct BackwardRows256 {
 };
 struct BackwardRows256Modified {
     static constexpr BackwardShape kShape = {256, 4, 2, 16, 1, 1, true, false};
-};
-
-//  depth, groups, splits, keys, places, blocks
-struct BackwardSum64 {
-    static constexpr BackwardSumShape kShape = {64, 4, 1, 64, 3, 3};
-};
-struct BackwardSum128 {
-    static constexpr BackwardSumShape kShape = {128, 4, 1, 64, 3, 2};
-};
-struct BackwardSum256 {
-    static constexpr BackwardSumShape kShape = {256, 4, 2, 64, 2, 1};
 };
 
 }  // namespace attile::sm80

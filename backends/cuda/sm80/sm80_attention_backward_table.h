@@ -13,18 +13,12 @@ struct BackwardKernel {
     const BackwardShape *shape = nullptr;
 };
 
-struct BackwardSumKernel {
-    const void *kernel = nullptr;
-    const BackwardSumShape *shape = nullptr;
-};
-
 // What heads of up to `depth` columns take.
 struct BackwardKernels {
     const char *name = nullptr;
     BackwardKernel keys, rows;
     BackwardKernel small_keys;                    // Where the device lacks the shared memory for `keys`; may be absent.
     BackwardKernel modified_keys, modified_rows;  // Where scores pass through more than a mask.
-    BackwardSumKernel sum;                        // In place of `rows`, where the gradients of scores find room.
 };
 
 BackwardKernels attention_backward_bf16_cols64();

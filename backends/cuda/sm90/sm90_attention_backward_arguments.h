@@ -27,26 +27,30 @@ struct BackwardArguments : BackwardTask {
 
 // A tile's shape; the kernel's shared memory follows from it.
 struct BackwardShape {
-    int depth;  // Most columns, of whole panels.
-    int rows;   // Of a tile that streams.
-    int parts;       // Of a tile, in which scores become gradients one after the other, for want of registers.
-    bool late_sums;  // dQ after dS, not during it, for want of registers.
+    int depth;       // Most columns, of whole panels.
+    int keys;        // Of a block.
+    int rows;        // Of a tile that streams.
+    bool late_sums;  // dQ is issued after dS, not along with it, for want of registers.
     int producer_registers, consumer_registers;
 
-    static constexpr int keys() { return 128; }
     static constexpr int warpgroups() { return 2; }  // That compute, of 64 keys each; one more loads.
     static constexpr int stages() { return 2; }      // Of Q, of dO, of dS and of dQ.
     static constexpr int threads() { return 128 * (warpgroups() + 1); }
     static constexpr int finish_threads() { return 128 * warpgroups(); }
     constexpr int panels() const { return depth / kBackwardPanel; }
-    constexpr int keys_bytes() const { return keys() * depth * 2; }  // Of K, of V.
-    constexpr int rows_bytes() const { return rows * depth * 2; }    // Of Q, of dO.
-    constexpr int scores_bytes() const { return rows * keys() * 2; }
+    constexpr int keys_bytes() const { return keys * depth * 2; }  // Of K, of V.
+    constexpr int rows_bytes() const { return rows * depth * 2; }  // Of Q, of dO.
+    constexpr int scores_bytes() const { return rows * keys * 2; }
     constexpr int sums_bytes() const { return rows * depth * 4; }
+    constexpr int wide_scores_bytes() const { return rows * keys * 4; }
     constexpr int number_bytes() const { return rows * 8; }
     // K, V, then stages of Q, dO, dS, dQ and numbers of rows, barriers and notes.
     constexpr int shared_bytes() const {
         return 2 * keys_bytes() + stages() * (2 * rows_bytes() + scores_bytes() + sums_bytes() + number_bytes()) + 256;
+    }
+    // K, V, then stages of Q, dO, P and numbers of rows, barriers and notes.
+    constexpr int wide_shared_bytes() const {
+        return 2 * keys_bytes() + stages() * (2 * rows_bytes() + wide_scores_bytes() + number_bytes()) + 256;
     }
 };
 

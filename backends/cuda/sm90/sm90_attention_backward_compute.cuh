@@ -24,7 +24,6 @@ class BackwardWarpgroup {
             int index;
             asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared_.note(notes % 2)) : "memory");
             index = warp_uniform(index);
-            __syncwarp();
             release(shared_.note_empty(notes % 2));
             if (index < 0) return;
             tile(index);
@@ -33,14 +32,16 @@ class BackwardWarpgroup {
 
   private:
     static constexpr BackwardShape kShape = Config::kShape;
-    static constexpr int kPanelRow = kBackwardPanel * 2, kRows = kShape.rows, kDepth = kShape.depth, kKeys = kShape.keys();
-    static constexpr int kHalf = kRows / kShape.parts, kScores = kRows / 2, kSums = kDepth / 2;
+    static constexpr int kPanelRow = kBackwardPanel * 2, kRows = kShape.rows, kDepth = kShape.depth, kKeys = kShape.keys;
+    static constexpr int kHalf = kRows / 2, kScores = kRows / 2, kSums = kDepth / 2;
 
     __device__ __forceinline__ int warp() const { return static_cast<int>(threadIdx.x) / kWarpThreads % 4; }
     // The thread has this key of the block and the one eight further.
     __device__ __forceinline__ int key() const { return 64 * group_ + 16 * warp() + lane_ / 4; }
-    __device__ __forceinline__ void release(uint32_t empty) const {
-        if (lane_ == 0) barrier_arrive(empty);
+    // What the warp has read may be overwritten, what it has written may be read.
+    __device__ __forceinline__ void release(uint32_t barrier) const {
+        __syncwarp();
+        if (lane_ == 0) barrier_arrive(barrier);
     }
 
     // An address that the compiler takes for a new one, so that what is added to it costs no registers over the loop.
@@ -161,7 +162,6 @@ class BackwardWarpgroup {
                          "f"(sums[4 * i + 1]), "f"(sums[4 * i + 2]), "f"(sums[4 * i + 3])
                          : "memory");
         async_proxy_fence();
-        __syncwarp();
         release(shared_.sums_full(step % 2));
     }
 
@@ -170,7 +170,7 @@ class BackwardWarpgroup {
         for (int i = 0; i < kSums; ++i) dk_[i] = dv_[i] = 0;
         int first, end, count;
         {
-            const BackwardWalk walk(a_, index);
+            const BackwardWalk walk(a_, kKeys, index);
             count = warp_uniform(walk.steps());
             first = warp_uniform(walk.first);
             end = warp_uniform(walk.end);
@@ -211,7 +211,8 @@ class BackwardWarpgroup {
         named_sync(kScoresBarrier, kWarpgroups * kWarpgroupThreads);
     }
 
-    // dQ of the step before, whose gradients of scores both warpgroups have left by now: they need not go in step.
+    // dQ of the step before, whose gradients of scores both warpgroups have left by now: they need not go in step. A step's own would wait
+    // for the slower one.
     __device__ __forceinline__ void issue_sums(float (&dq)[32], uint32_t step) {
         barrier_wait(shared_.scores_full(step % 2), step / 2 & 1);
         __syncwarp();
@@ -224,6 +225,8 @@ class BackwardWarpgroup {
         release(shared_.scores_empty(step % 2));
         leave_sums(dq, step);
     }
+    // What is computed goes along with products: exponentials with dP, gradients with dV and, where registers suffice, dQ, and what goes to
+    // shared memory with dK. A half of the tile's rows becomes gradients after the other, for want of registers.
     template <bool kIsFirst>
     __device__ __forceinline__ void step(int row) {
         const uint32_t stage = steps_ % 2, parity = steps_ / 2 & 1;
@@ -244,17 +247,14 @@ class BackwardWarpgroup {
         product_wait<1>();
         keep_in_registers(d);
         gradients<0>(stage, s, d, ds);
-        if constexpr (kHalf < kRows) {
-            narrow_half<kHalf>(s, p);
-            multiply_rows<kHalf, kHalf>(dv_, p, shared_.dout(stage));
-        }
+        narrow_half<kHalf>(s, p);
+        multiply_rows<kHalf, kHalf>(dv_, p, shared_.dout(stage));
         if constexpr (!kIsFirst && !kShape.late_sums) issue_sums(dq, steps_ - 1);
-        if constexpr (kHalf < kRows) gradients<kHalf>(stage, s, d, ds);
+        gradients<kHalf>(stage, s, d, ds);
         if constexpr (!kIsFirst && kShape.late_sums) issue_sums(dq, steps_ - 1);
         multiply_rows<0, kRows>(dk_, ds, shared_.q(stage));
         barrier_wait(shared_.scores_empty(stage), parity ^ 1);
         leave_gradients(stage, ds);
-        __syncwarp();
         release(shared_.scores_full(stage));
         if constexpr (!kIsFirst) finish_sums<1>(dq, steps_ - 1);
         product_wait<0>();

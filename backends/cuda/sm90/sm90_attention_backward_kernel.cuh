@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention's gradients on Hopper's tensor cores.
+// Attention's gradients on Hopper's tensor cores, of scores that pass through no more than a mask. A block keeps K and V of 128 keys in
+// shared memory, 64 of them a computing warpgroup's, and sums dK and dV of them in registers, while tiles of Q and dO of all query heads of
+// the group stream by: S^T = K Q^T, P^T = exp(scale S^T - lse), dP^T = V dO^T and dS^T = P^T (dP^T - delta), transposed, so that P^T and
+// dS^T come out of the products as those of dV and dK want them on their left. dS goes to shared memory besides, for dQ = dS K, of which
+// each warpgroup makes 64 rows or 64 columns. Its parts are added up in memory, in float, by the copy engine and in the order of the keys,
+// so that results do not differ from run to run; another kernel narrows the sums.
+//
+// Persistent blocks, one a multiprocessor, take tiles from a counter. Three threads serve: one takes tiles and loads, two add dQ
+// (sm90_attention_backward_serve.cuh). Shapes, what was tried and what it gave: sm90_attention_backward_shapes.h.
 #pragma once
 
 #include "sm90_attention_backward_compute.cuh"
@@ -23,7 +31,7 @@ __global__ void __launch_bounds__(BackwardShape::threads(), 1) attention_backwar
     const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (warpgroup == 0) {
         registers_shrink<Config::kShape.producer_registers>();
-        if (threadIdx.x == 0) load_backward<Config>(a, shared);
+        if (threadIdx.x == 0) load_backward(a, shared);
         if (threadIdx.x % kWarpThreads == 0 && threadIdx.x >= kWarpThreads && threadIdx.x <= 2 * kWarpThreads)
             add_sums<Config>(a, shared, threadIdx.x / kWarpThreads - 1);
     } else {

@@ -6,24 +6,27 @@
 
 #include "sm90_attention_backward_table.h"
 #include "tensor_attention_backward_plan.h"
+#include "tensor_attention_backward_sum.h"
 
 namespace attile::sm90 {
 namespace {
 
 using KernelsFn = BackwardKernels (*)();
-constexpr KernelsFn kKernelsBF16[] = {attention_backward_bf16_cols64, attention_backward_bf16_cols128};
-constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_backward_f16_cols128};
+constexpr KernelsFn kKernelsBF16[] = {attention_backward_bf16_cols64, attention_backward_bf16_cols128, attention_backward_bf16_cols256};
+constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_backward_f16_cols128, attention_backward_f16_cols256};
 
 constexpr int64_t kTogether = 4;  // Blocks of the same pair.
 constexpr int64_t kMostBlocks = int64_t{1} << 30;
-// Sums of dq in float: at most this share of the device's memory, and this much, as in simt's plan.
-constexpr int64_t kSumsShare = 64, kMostSums = 512ll << 20;
+// Sums of dq in float, or gradients of scores: at most this share of the device's memory, and this much, as in simt's plan.
+constexpr int64_t kKeptShare = 64, kMostKept = 512ll << 20;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Sm90BackwardChoice : BackwardChoice {
     BackwardKernels kernels = {};
-    int64_t sums = 0, turns = 0;  // Of a launch, in words.
+    BackwardSumKernel sum = {};   // Makes dq of gradients of scores; null: dq is summed at once.
+    int64_t kept = 0, turns = 0;  // Of a launch, in words: sums or gradients of scores; a counter of tiles and the turns at the sums.
+    int32_t shared_bytes() const { return sum.kernel != nullptr ? kernels.shape->wide_shared_bytes() : kernels.shape->shared_bytes(); }
 };
 
 Sm90BackwardChoice declined(const char *why) { return {backward_declined(why)}; }
@@ -47,28 +50,29 @@ Sm90BackwardChoice choose(simt::Device &device, const attile_attention_backward_
         if (choice.kernels.shape->depth >= std::max(p.head_dim, p.head_dim_v)) break;
         choice.kernels = {};
     }
-    if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 128");
+    if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 256");
+    if (choice.kernels.finish == nullptr) choice.sum = backward_sum(p.q.dtype, std::max(p.head_dim, p.head_dim_v));
     const BackwardShape &shape = *choice.kernels.shape;
+    const int32_t shared = choice.shared_bytes();
     simt::AttentionBackwardPlan &plan = choice.plan;
     plan.name = choice.kernels.name;
-    plan.keys = BackwardShape::keys();
+    plan.keys = shape.keys;
     plan.depth = shape.depth;
     plan.threads = BackwardShape::threads();
     backward_cut(problem, plan);
-    if (device.properties().shared_opt_in < shape.shared_bytes() ||
-        device.occupancy(choice.kernels.kernel, plan.threads, static_cast<std::size_t>(shape.shared_bytes()), &plan.blocks_per_unit) !=
-            ATTILE_OK ||
+    if (device.properties().shared_opt_in < shared ||
+        device.occupancy(choice.kernels.kernel, plan.threads, static_cast<std::size_t>(shared), &plan.blocks_per_unit) != ATTILE_OK ||
         plan.blocks_per_unit < 1)
         return declined("the device has less shared memory than the kernels take");
-    // As many pairs at once as sums find room for.
-    const int64_t rows = p.heads_q / p.heads_kv * plan.row_tiles * plan.rows,
-                  most = std::min(kMostSums, device.properties().memory_total / kSumsShare);
-    plan.slice = std::min(plan.pairs, most / (4 * rows * shape.depth));
-    if (plan.slice < 1) return declined("the sums of one head find no room");
+    // As many pairs at once as what is kept of them finds room for.
+    const int64_t rows = p.heads_q / p.heads_kv * plan.row_tiles * plan.rows;
+    const int64_t words = choice.sum.kernel != nullptr ? rows * plan.key_blocks * plan.keys / 2 : rows * shape.depth;
+    plan.slice = std::min(plan.pairs, std::min(kMostKept, device.properties().memory_total / kKeptShare) / (4 * words));
+    if (plan.slice < 1) return declined("what is kept of one head between kernels finds no room");
     plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, plan.slice));
-    choice.sums = plan.slice * rows * shape.depth;
-    choice.turns = plan.slice * rows / shape.rows + 1;
-    plan.workspace = simt::workspace_piece(4 * choice.sums) + simt::workspace_piece(4 * choice.turns) + backward_workspace(plan);
+    choice.kept = plan.slice * words;
+    choice.turns = 1 + (choice.sum.kernel != nullptr ? 0 : plan.slice * rows / shape.rows);
+    plan.workspace = simt::workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.turns);
     if (plan.pairs * plan.key_blocks > kMostBlocks || choice.turns > kMostBlocks) return {};
     return choice;
 }
@@ -83,19 +87,26 @@ class BackwardCall {
           p_(*problem.forward),
           choice_(choice),
           shape_(*choice.kernels.shape),
+          is_summed_(choice.sum.kernel == nullptr),
           steps_(device, problem, choice.plan, stream, a_) {}
 
     int32_t run(const TensorMaps &maps, simt::Workspace &workspace) {
         const simt::AttentionBackwardPlan &plan = choice_.plan;
-        const bool is_enough = steps_.take(workspace);
-        a_.sums = workspace.take<float>(choice_.sums);
-        a_.counter = workspace.take<uint32_t>(choice_.turns);
-        if (!is_enough || a_.sums == nullptr || a_.counter == nullptr)
+        a_.counter = steps_.take(workspace, choice_.turns);
+        float *const kept = workspace.take<float>(choice_.kept);
+        if (kept == nullptr || a_.counter == nullptr)
             return simt::fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
-        a_.turns = a_.counter + 1;
+        if (is_summed_) {
+            a_.sums = kept;
+            a_.turns = a_.counter + 1;
+        } else {
+            a_.gradients = kept;
+            a_.row_fragments = static_cast<int32_t>(plan.row_tiles * plan.rows / 16);
+            a_.key_fragments = static_cast<int32_t>(plan.key_blocks * plan.keys / 16);
+        }
         const int32_t status = make_maps(maps);
         if (status != ATTILE_OK) return status;
-        steps_.prepare(false);
+        steps_.prepare(!is_summed_);
         for (int64_t first = 0; first < plan.pairs; first += plan.slice) slice(first, std::min(plan.slice, plan.pairs - first));
         steps_.one_by_one(0, plan.pairs);
         steps_.sinks();
@@ -114,7 +125,7 @@ class BackwardCall {
             const int64_t extent[] = {columns, of_keys ? p_.total_k : p_.total_q, x.stride[1] == 0 ? 1 : heads,
                                       is_present(of_keys ? p_.cu_len_k : p_.cu_len_q) || x.stride[0] == 0 ? 1 : p_.batch};
             const int64_t stride[] = {1, x.stride[2], x.stride[1], x.stride[0]};
-            const int32_t box[] = {kBackwardPanel, of_keys ? BackwardShape::keys() : shape_.rows, 1, 1};
+            const int32_t box[] = {kBackwardPanel, of_keys ? shape_.keys : shape_.rows, 1, 1};
             std::copy(extent, extent + 4, shape.extent);
             std::copy(stride, stride + 4, shape.stride);
             std::copy(box, box + 4, shape.box);
@@ -133,7 +144,7 @@ class BackwardCall {
         const int64_t group = p_.heads_q / p_.heads_kv;
         a_.p.first_pair = static_cast<uint32_t>(first);
         a_.p.pairs = simt::Divider(count);
-        a_.p.block_keys = BackwardShape::keys();
+        a_.p.block_keys = shape_.keys;
         a_.p.block_rows = shape_.rows;
         // A few blocks of the same pair at a time: they read the same rows at nearly the same time, and wait for each other's sums at most
         // at the start.
@@ -144,10 +155,18 @@ class BackwardCall {
         a_.chunk = static_cast<int32_t>(ceil_div(count, chunks));
         a_.tiles = static_cast<int32_t>(count * a_.blocks);
         const int64_t tiles = count * group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows;
-        steps_.zero(a_.counter, 4 * (tiles + 1));
+        if (first > 0) steps_.zero(a_.counter, 4 * choice_.turns);
         steps_.launch(choice_.kernels.kernel, &a_, std::min<int64_t>(a_.tiles, units * choice_.plan.blocks_per_unit),
-                      BackwardShape::threads(), shape_.shared_bytes());
-        steps_.launch(choice_.kernels.finish, &a_, tiles, BackwardShape::finish_threads(), 0);
+                      BackwardShape::threads(), choice_.shared_bytes());
+        if (is_summed_) {
+            steps_.launch(choice_.kernels.finish, &a_, tiles, BackwardShape::finish_threads(), 0);
+            return;
+        }
+        const BackwardSumShape &sum = *choice_.sum.shape;
+        a_.p.block_keys = sum.keys;
+        a_.p.block_rows = sum.rows();
+        steps_.deal(count * group, p_.len_q, sum.rows(), 2 * p_.len_k * (p_.head_dim + p_.head_dim_v), group);
+        steps_.launch(choice_.sum.kernel, &a_, count * group * a_.blocks, sum.threads(), sum.shared_bytes());
     }
 
     simt::Device &device_;
@@ -155,6 +174,7 @@ class BackwardCall {
     const attile_attention_problem &p_;
     const Sm90BackwardChoice &choice_;
     const BackwardShape &shape_;
+    const bool is_summed_;  // dq, by the first kernel; else a second one makes it.
     BackwardArguments a_ = {};
     BackwardSteps steps_;
 };
@@ -168,10 +188,11 @@ int32_t attention_backward_query(simt::Device &device, const attile_attention_ba
     declined = choice.declined;
     if (!taken) return ATTILE_OK;
     const simt::AttentionBackwardPlan &plan = choice.plan;
-    backward_report(device, problem, plan, choice.kernels.kernel, choice.kernels.shape->shared_bytes(), support);
-    std::snprintf(support.text, sizeof support.text,
-                  "%s: %d keys a block, tiles of %d rows, dq summed in memory in a fixed order, %lld launches", plan.name, plan.keys,
-                  choice.kernels.shape->rows, static_cast<long long>(ceil_div(plan.pairs, plan.slice)));
+    backward_report(device, problem, plan, choice.kernels.kernel, choice.shared_bytes(), support);
+    std::snprintf(support.text, sizeof support.text, "%s: %d keys a block, tiles of %d rows, dq %s, %lld launches", plan.name, plan.keys,
+                  choice.kernels.shape->rows,
+                  choice.sum.kernel != nullptr ? "from gradients of scores kept between them" : "summed in memory in a fixed order",
+                  static_cast<long long>(ceil_div(plan.pairs, plan.slice)));
     support.tile_m = choice.kernels.shape->rows;
     return ATTILE_OK;
 }

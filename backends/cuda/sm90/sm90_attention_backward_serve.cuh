@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two serving threads of the kernel of attention's gradients: one takes tiles and loads what they need, one adds their parts of dQ to
-// the sums in memory.
+// The serving threads of the kernel of attention's gradients: one takes tiles and loads what they need, two add parts of dQ to the sums in
+// memory.
 #pragma once
 
 #include "sm90_attention_backward_shared.cuh"
 
 namespace attile::sm90 {
 
-template <class Config>
-__device__ __forceinline__ void load_backward(const BackwardArguments &a, const BackwardShared<Config> &shared) {
-    constexpr BackwardShape kShape = Config::kShape;
-    constexpr int kPanelRow = kBackwardPanel * 2, kKeys = kShape.keys(), kRows = kShape.rows;
+// K and V of a block have one place: the next block's are loaded while the sums of this one's are stored.
+template <class Shared>
+__device__ __forceinline__ void load_backward(const BackwardArguments &a, const Shared &shared) {
+    constexpr BackwardShape kShape = Shared::kShape;
+    constexpr int kPanelRow = kBackwardPanel * 2, kKeys = kShape.keys, kRows = kShape.rows;
     uint32_t notes = 0, tiles = 0, steps = 0;
     for (;;) {
         barrier_wait_idle(shared.note_empty(notes % 2), (notes / 2 & 1) ^ 1);
@@ -20,7 +21,7 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
         barrier_arrive(shared.note_full(notes % 2));
         ++notes;
         if (is_end) return;
-        const BackwardWalk walk(a, index);
+        const BackwardWalk walk(a, kShape.keys, index);
         const simt::AttentionEntry &entry = walk.site.entry;
         const int count = walk.steps();
         if (count == 0) continue;
@@ -72,8 +73,8 @@ __device__ __forceinline__ void add_sums(const BackwardArguments &a, const Backw
         barrier_arrive(shared.note_empty(notes % 2));
         ++notes;
         if (index < 0) return;
-        const BackwardWalk walk(a, index);
-        const int block = walk.site.first / kShape.keys(), count = walk.steps(), row_tiles = a.p.rows_allotted / kShape.rows;
+        const BackwardWalk walk(a, kShape.keys, index);
+        const int block = walk.site.first / kShape.keys, count = walk.steps(), row_tiles = a.p.rows_allotted / kShape.rows;
         int head = walk.first_head, tile = walk.end;
         for (int i = 0; i < count; ++i, ++steps) {
             if (--tile < walk.first) {

@@ -65,8 +65,8 @@ struct BackwardWalk {
     BackwardSite site;
     int first, end, first_head, heads;
 
-    __device__ __forceinline__ BackwardWalk(const BackwardArguments &a, int index)
-        : site(backward_site<true>(a, BackwardShape::keys(), index)), heads(static_cast<int>(a.p.forward.group.divisor)) {
+    __device__ __forceinline__ BackwardWalk(const BackwardArguments &a, int keys, int index)
+        : site(backward_site<true>(a, keys, index)), heads(static_cast<int>(a.p.forward.group.divisor)) {
         const simt::Span tiles = simt::row_tiles_of(a.p, site.entry, site.first);
         first = tiles.first;
         end = tiles.end;

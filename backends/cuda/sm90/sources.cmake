@@ -22,8 +22,10 @@ set(ATTILE_TENSOR_KERNEL_SOURCES
   sm90_attention_f16_cols256_modified.cu
   sm90_attention_backward_bf16_cols64.cu
   sm90_attention_backward_bf16_cols128.cu
+  sm90_attention_backward_bf16_cols256.cu
   sm90_attention_backward_f16_cols64.cu
   sm90_attention_backward_f16_cols128.cu
+  sm90_attention_backward_f16_cols256.cu
   sm90_gemm_bf16.cu
   sm90_gemm_f16.cu
 )

@@ -1,6 +1,7 @@
 # Sources that the kernels for tensor cores share: kernels for nvcc, host code for the C++ compiler.
 set(ATTILE_TENSOR_KERNEL_SOURCES
   tensor_attention_backward_prepare.cu
+  tensor_attention_backward_sum.cu
   tensor_gemm_pack.cu
 )
 set(ATTILE_TENSOR_HOST_SOURCES

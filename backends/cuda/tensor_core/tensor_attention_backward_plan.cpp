@@ -62,8 +62,8 @@ void backward_cut(const attile_attention_backward_problem &problem, simt::Attent
     plan.irregular = plan.pairs + 1;
 }
 
-int64_t backward_workspace(const simt::AttentionBackwardPlan &plan) {
-    return simt::workspace_piece(8 * plan.row_numbers) + simt::workspace_piece(4 * plan.irregular);
+int64_t backward_workspace(const simt::AttentionBackwardPlan &plan, int64_t words) {
+    return simt::workspace_piece(8 * plan.row_numbers) + simt::workspace_piece(4 * (plan.irregular + words));
 }
 
 void backward_report(simt::Device &device, const attile_attention_backward_problem &problem, const simt::AttentionBackwardPlan &plan,
@@ -94,10 +94,11 @@ BackwardSteps::BackwardSteps(simt::Device &device, const attile_attention_backwa
     task_.p.irregular_only = 1;
 }
 
-bool BackwardSteps::take(simt::Workspace &workspace) {
+uint32_t *BackwardSteps::take(simt::Workspace &workspace, int64_t words) {
+    words_ = words;
     task_.p.rows = workspace.take<char>(8 * plan_.row_numbers);
-    task_.p.irregular = workspace.take<uint32_t>(plan_.irregular);
-    return task_.p.rows != nullptr && task_.p.irregular != nullptr;
+    task_.p.irregular = workspace.take<uint32_t>(plan_.irregular + words);
+    return task_.p.rows != nullptr && task_.p.irregular != nullptr ? task_.p.irregular + plan_.irregular : nullptr;
 }
 
 void BackwardSteps::zero(void *memory, int64_t bytes) {
@@ -105,7 +106,7 @@ void BackwardSteps::zero(void *memory, int64_t bytes) {
 }
 
 void BackwardSteps::prepare(bool checks) {
-    zero(task_.p.irregular++, 4 * plan_.irregular);  // One for all comes before the pairs'.
+    zero(task_.p.irregular++, 4 * (plan_.irregular + words_));  // One for all comes before the pairs'.
     if (is_present(p_.cu_len_q) || is_present(p_.cu_len_k))
         step(simt::attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * p_.total_k * p_.head_dim_v);
     const int64_t row_blocks = p_.batch * p_.heads_q * plan_.row_tiles, key_blocks = plan_.pairs * ceil_div(p_.len_k, kBackwardPrepareRows);

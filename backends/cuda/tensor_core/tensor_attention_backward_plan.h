@@ -24,8 +24,8 @@ BackwardChoice backward_declined(const simt::Declined &why);
 BackwardChoice backward_examine(const attile_attention_backward_problem &problem);
 // Pairs and rows of a plan whose blocks have plan.keys keys, and the numbers of rows that all such kernels take.
 void backward_cut(const attile_attention_backward_problem &problem, simt::AttentionBackwardPlan &plan);
-// Bytes of those numbers.
-int64_t backward_workspace(const simt::AttentionBackwardPlan &plan);
+// Bytes of those numbers, and of so many words of the caller's own.
+int64_t backward_workspace(const simt::AttentionBackwardPlan &plan, int64_t words = 0);
 // What a query says besides the kernel's text and shape.
 void backward_report(simt::Device &device, const attile_attention_backward_problem &problem, const simt::AttentionBackwardPlan &plan,
                      const void *kernel, int32_t shared, attile_support &support);
@@ -38,8 +38,8 @@ class BackwardSteps {
                   simt::Stream stream, BackwardTask &task);
 
     int32_t status() const { return status_; }
-    // The numbers of rows from the workspace; false: it is too small.
-    bool take(simt::Workspace &workspace);
+    // The numbers of rows from the workspace, and so many words of the caller's own, which prepare() sets to zero; null: it is too small.
+    uint32_t *take(simt::Workspace &workspace, int64_t words = 0);
     void zero(void *memory, int64_t bytes);
     // Fills in the numbers of rows. checks: and finds pairs that hold NaN or infinity, else the kernels do.
     void prepare(bool checks);
@@ -63,6 +63,7 @@ class BackwardSteps {
     const simt::AttentionBackwardPlan &plan_;
     simt::Stream stream_;
     BackwardTask &task_;
+    int64_t words_ = 0;
     int32_t status_ = ATTILE_OK;
 };
 

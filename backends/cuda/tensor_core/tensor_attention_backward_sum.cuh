@@ -4,9 +4,12 @@
 // rows, and are turned in registers. Bound by memory at 64 columns: 2 bytes for each pair of row and key.
 #pragma once
 
-#include "sm80_attention_backward_kernel.cuh"
+#include "tensor_attention_backward_site.cuh"
+#include "tensor_attention_backward_sum.h"
+#include "tensor_shared_rows.cuh"
+#include "tile/backward_tiles.h"
 
-namespace attile::sm80 {
+namespace attile::tensor_core {
 
 template <class Element, class Config>
 class BackwardSum {
@@ -141,4 +144,4 @@ __global__ void __launch_bounds__(Config::kShape.threads(), Config::kShape.block
     BackwardSum<Element, Config>(a, site, shared_address(memory)).run();
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::tensor_core
