@@ -39,6 +39,9 @@ void add_features(Adder add) {
     add("plain", sized());
     AttentionCase c = sized();
     c.scale = -0.3;
+    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    add("scale_causal", c);
+    c.mask = ATTILE_MASK_NONE;
     c.softcap = 1.5;
     add("scale_and_softcap", c);
     const char *masks[] = {"", "causal_top_left", "causal_bottom_right", "window_top_left", "window_bottom_right"};

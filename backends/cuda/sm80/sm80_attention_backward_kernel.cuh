@@ -206,6 +206,7 @@ class BackwardWarp {
 
     __device__ __forceinline__ void mask(int first, float (&s)[kRowTiles][kPart / 2]) const {
         const uint32_t width = static_cast<uint32_t>(high() - low());
+        const float hidden = kModifies || p_.forward.scale_log2 > 0 ? -INFINITY : INFINITY;  // Plain scores are scaled after this.
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
@@ -213,7 +214,7 @@ class BackwardWarp {
                 const int kept = site_.first + group_row() + 16 * t + lane() / 4 + (i & 2) * 4,
                           other = first + (i >> 2) * 8 + (lane() & 3) * 2 + (i & 1);
                 const int key = kOfKeys ? kept : other, row = kOfKeys ? other : kept;
-                if (static_cast<uint32_t>(key - row - low()) > width || key >= site_.entry.len_k) s[t][i] = -INFINITY;
+                if (static_cast<uint32_t>(key - row - low()) > width || key >= site_.entry.len_k) s[t][i] = hidden;
             }
         }
     }
