@@ -32,11 +32,11 @@ void PrintTo(const Shape &s, std::ostream *out) {
 }
 
 const Shape kShapes[] = {
-    {1, 1, 1, 0, 0},     {7, 3, 1, 0, 0},     {1000, 16, 1, 0, 0},   {1000, 16, 1, 1, 0},   {333, 64, 1, 0, 1}, {50, 97, 1, 0, 0},
-    {50, 1000, 1, 0, 0}, {50, 1024, 1, 8, 0}, {9, 2047, 1, 0, 0},    {9, 4096, 1, 0, 0},    {5, 8193, 1, 3, 1}, {5, 16384, 1, 0, 0},
-    {3, 16388, 1, 0, 0}, {3, 40001, 1, 0, 0}, {2, 1 << 20, 1, 0, 0}, {1, 3000001, 1, 0, 0}, {1, 5, 3, 0, 0},    {3, 100, 4, 0, 0},
-    {2, 257, 31, 1, 0},  {2, 64, 1024, 0, 0}, {1, 5000, 33, 0, 1},   {1, 100000, 8, 0, 0},  {4, 3, 5000, 0, 0}, {1, 2000, 2048, 0, 0},
-    {70000, 5, 1, 0, 0}, {65537, 2, 3, 0, 0}, {1, 1, 4099, 0, 0},    {600, 1, 1, 2, 0},
+    {1, 1, 1, 0, 0},     {7, 3, 1, 0, 0},     {1000, 16, 1, 0, 0},   {1000, 16, 1, 1, 0},   {333, 64, 1, 0, 1},    {50, 97, 1, 0, 0},
+    {50, 1000, 1, 0, 0}, {50, 1024, 1, 8, 0}, {9, 2047, 1, 0, 0},    {9, 4096, 1, 0, 0},    {5, 8193, 1, 3, 1},    {5, 16384, 1, 0, 0},
+    {3, 16388, 1, 0, 0}, {3, 40001, 1, 0, 0}, {2, 1 << 20, 1, 0, 0}, {1, 3000001, 1, 0, 0}, {1, 5, 3, 0, 0},       {3, 100, 4, 0, 0},
+    {2, 257, 31, 1, 0},  {2, 64, 1024, 0, 0}, {1, 5000, 33, 0, 1},   {1, 100000, 8, 0, 0},  {4, 3, 5000, 0, 0},    {1, 2000, 2048, 0, 0},
+    {70000, 5, 1, 0, 0}, {65537, 2, 3, 0, 0}, {1, 1, 4099, 0, 0},    {600, 1, 1, 2, 0},     {520, 33000, 1, 4, 0}, {520, 65536, 1, 0, 0},
 };
 
 struct Buffers {
@@ -140,20 +140,21 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaRows, testing::ValuesIn(kShapes));
 
 // A row of specials at every place of rows that each kernel takes.
 TEST_F(CudaTest, SpecialsSpreadOverTheirRowAlone) {
-    for (const int64_t length : {5, 100, 4000, 20000, 300000}) {
+    const struct { int64_t rows, length; } shapes[] = {{3, 5}, {3, 100}, {3, 4000}, {3, 20000}, {520, 40000}, {3, 300000}};
+    for (const auto [rows, length] : shapes) {
         for (const float special : {kNaN, kInfinity}) {
-            std::vector<float> values = random_floats(static_cast<std::size_t>(3 * length), 5);
+            std::vector<float> values = random_floats(static_cast<std::size_t>(rows * length), 5);
             values[static_cast<std::size_t>(length + length / 2)] = special;
             Array<float> x(context, ATTILE_MEMORY_DEVICE, values), y(context, ATTILE_MEMORY_DEVICE, values.size());
             attile_softmax_args args;
             attile_softmax_init(&args, sizeof args);
-            const int64_t shape[2] = {3, length};
+            const int64_t shape[2] = {rows, length};
             attile_tensor_init(&args.x, x.data(), ATTILE_F32, 2, shape);
             attile_tensor_init(&args.y, y.data(), ATTILE_F32, 2, shape);
             args.axis = -1;
             ASSERT_EQ(attile_softmax(context, &args), ATTILE_OK) << last_error();
             const std::vector<float> got = y.fetch();
-            for (int64_t i = 0; i < 3 * length; ++i) {
+            for (int64_t i = 0; i < rows * length; ++i) {
                 ASSERT_EQ(std::isnan(got[static_cast<std::size_t>(i)]), i / length == 1) << length << " at " << i;
             }
         }

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "kernel/softmax_kernels.cuh"
+#include "kernel/softmax_whole.cuh"
 #include "simt_status.h"
 
 namespace attile::simt {
@@ -22,7 +23,7 @@ constexpr int64_t kBlocksPerUnit = 16;  // Two waves.
 int64_t bytes_of(int32_t dtype) { return (dtype & 0xff) / 8; }
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-enum class SoftmaxPath { kCached, kStream, kColumns };
+enum class SoftmaxPath { kCached, kWhole, kStream, kColumns };
 
 struct SoftmaxPlan {
     SoftmaxPath path = SoftmaxPath::kCached;
@@ -57,6 +58,19 @@ bool plan_cached(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t 
         }
     }
     return false;
+}
+
+// A block a row, if rows fill the units: in whole rounds but for a few.
+bool plan_whole(const Device &device, SoftmaxPlan &plan, const attile_softmax_problem &problem) {
+    constexpr double kFull = 0.85;
+    const int64_t rows = plan.arguments.axes.count(), units = std::max(device.properties().compute_units, 1);
+    if (kSparesRegisters || !plan.is_vector || plan.arguments.length % 4 != 0 || plan.arguments.length > kSoftmaxWholeFloats ||
+        problem.x.dtype != ATTILE_F32 || problem.y.dtype != ATTILE_F32 ||
+        static_cast<double>(rows) < kFull * static_cast<double>(ceil_div(rows, units) * units))
+        return false;
+    plan.path = SoftmaxPath::kWhole;
+    plan.blocks = std::min(rows, units);
+    return true;
 }
 
 void plan_stream(const Device &device, SoftmaxPlan &plan, int64_t size) {
@@ -128,7 +142,7 @@ SoftmaxPlan make_plan(const Device &device, const attile_softmax_problem &proble
     arguments.axes = merge_axes(extent, x, y, 3);
     // Which elements a thread adds must not depend on the row's alignment if results are to be batch-invariant.
     plan.is_vector = x[3] == 1 && y[3] == 1 && is_aligned_base && is_multiple(arguments, vec) && !is_invariant;
-    if (!plan_cached(device, plan, size, vec)) plan_stream(device, plan, size);
+    if (!plan_cached(device, plan, size, vec) && !plan_whole(device, plan, problem)) plan_stream(device, plan, size);
     return plan;
 }
 
@@ -151,6 +165,14 @@ SoftmaxKernel cached_kernel(const SoftmaxPlan &plan) {
     }
 }
 
+SoftmaxKernel whole_kernel() {
+#if defined(ATTILE_SIMT_WAVES)
+    return nullptr;  // Too many registers for AMD's compilers.
+#else
+    return softmax_whole;
+#endif
+}
+
 // The plan's kernel for one pair of types, and the bytes of a state.
 struct SoftmaxChoice {
     SoftmaxKernel kernel = nullptr;
@@ -164,6 +186,8 @@ SoftmaxChoice choose(const SoftmaxPlan &plan) {
     switch (plan.path) {
         case SoftmaxPath::kCached:
             return {plan.is_vector ? cached_kernel<T, Out, kVec>(plan) : cached_kernel<T, Out, 1>(plan), kState};
+        case SoftmaxPath::kWhole:
+            return {whole_kernel(), 0};
         case SoftmaxPath::kStream:
             return {plan.is_vector ? softmax_stream<T, Out, kVec> : softmax_stream<T, Out, 1>, kState};
         default:
@@ -190,7 +214,10 @@ int64_t counter_bytes(const SoftmaxPlan &plan) {
 }
 
 const char *name_of(SoftmaxPath path) {
-    return path == SoftmaxPath::kCached ? "cached" : path == SoftmaxPath::kStream ? "stream" : "columns";
+    return path == SoftmaxPath::kCached   ? "cached"
+           : path == SoftmaxPath::kWhole  ? "whole"
+           : path == SoftmaxPath::kStream ? "stream"
+                                          : "columns";
 }
 
 }  // namespace
@@ -210,8 +237,9 @@ int32_t softmax_query(Device &device, const attile_softmax_problem &problem, att
     support.flops = 5 * elements;  // Compare, subtract, exponential, add, multiply.
     support.bytes = elements * static_cast<double>(bytes_of(problem.x.dtype) + bytes_of(problem.y.dtype));
     support.tile_m = plan.path == SoftmaxPath::kColumns ? plan.arguments.lanes : std::max(kRowThreads / std::max(plan.width, 1), 1);
-    support.tile_n = static_cast<int32_t>(
-        std::min<int64_t>(plan.path == SoftmaxPath::kCached ? plan.arguments.length : plan.arguments.split_length, 1 << 30));
+    support.tile_n = static_cast<int32_t>(std::min<int64_t>(
+        plan.path == SoftmaxPath::kCached || plan.path == SoftmaxPath::kWhole ? plan.arguments.length : plan.arguments.split_length,
+        1 << 30));
     support.splits = plan.arguments.splits;
     support.blocks = plan.blocks;
     return fill_resources(device, reinterpret_cast<const void *>(choice.kernel), threads_of(plan), support);

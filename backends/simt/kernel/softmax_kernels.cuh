@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax over one axis at the speed of memory. Three kernels:
+// Softmax over one axis at the speed of memory. Three kernels here; many rows of up to 65536 floats have one in softmax_whole.cuh:
 //
 // softmax_cached   rows of up to 32768 floats, held in registers: read once, written once, 8 bytes an element, the least there is.
 //                  kWidth threads (4, 32, 256; whole vectors also 512, 1024) share a row and hold 32 elements each; short rows are

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax of long rows that one block holds on chip: 53 vectors a thread in registers and 11 in shared memory, 65536 floats. Each element
+// is read once and written once, 8 bytes, the least there is.
+//
+// While a row's later loads arrive, the elements of earlier ones become exponentials relative to the maximum of their group of nine
+// vectors; at the end each group needs but one more factor. Half of the next row is sent for, as far as the L2 cache, while this one is
+// written.
+//
+// Block 256 threads, one a unit. Shared: 11 * 256 * 16 + 8 * 8 = 45120 bytes. Registers (sm_61): 250, no spills.
+// Measured on an H200 from compute_61 code, 8192 rows of 65536: 3624 GB/s, 0.85 of a copy (softmax_stream: 3256, 0.76); 49152 elements
+// 3393, 36864 3195. To measure again: tools/compare_peers.py --groups memory. Lost: 1024 threads with 8 to 12 vectors in registers and 2 in
+// shared memory, the rest read again from the L2 cache (0.79, and spills from 10 on); 512 threads with 27 and 5 (0.82); exponentials only
+// after the maximum of the whole row (0.82); the next row's loads between this one's stores (0.74); blocks that begin at different times
+// (no difference). Not understood: 54 and 10 vectors with the same prefetch and 144 bytes of spills came to 0.89, and to 0.86 without the
+// prefetch.
+#pragma once
+
+#include "kernel/softmax_kernels.cuh"
+
+namespace attile::simt {
+
+inline constexpr int kSoftmaxWholeHeld = 53, kSoftmaxWholeKept = 11, kSoftmaxWholeGroup = 9;  // Vectors of a thread.
+inline constexpr int64_t kSoftmaxWholeFloats = int64_t{kSoftmaxWholeHeld + kSoftmaxWholeKept} * kRowThreads * 4;
+
+#if !defined(ATTILE_SIMT_WAVES)
+// Memory is sent for, as far as the L2 cache.
+ATTILE_LANE_FN void prefetch_l2(const void *address) {
+#if defined(ATTILE_SIMT_HIP) || defined(ATTILE_SIMT_EMULATED)
+    static_cast<void>(address);
+#else
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+
+// Of float rows in whole vectors.
+__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) softmax_whole(const SoftmaxArguments arguments) {
+    using State = SoftmaxState<float>;
+    using Quad = Vec<float, 4>;
+    constexpr int kHeld = kSoftmaxWholeHeld, kKept = kSoftmaxWholeKept, kGroup = kSoftmaxWholeGroup,
+                  kGroups = (kHeld + kGroup - 1) / kGroup;
+    constexpr int kAhead = (kHeld + kKept) / 2 * 16 / 128;  // Lines of a thread.
+    __shared__ Quad kept[kKept][kRowThreads];
+    __shared__ State shared[kRowThreads / kLanes];
+    static_assert(sizeof kept + sizeof shared <= 49152, "48 KB");
+    const int thread = static_cast<int>(threadIdx.x);
+    const int64_t rows = arguments.axes.count();
+    const int left = static_cast<int>(arguments.length) / 4 - thread;
+    const auto begin_of = [&](int64_t row) { return static_cast<const float *>(arguments.x) + row_offset(arguments.axes, row).x; };
+#pragma unroll 1
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const int64_t next = row + gridDim.x < rows ? row + gridDim.x : row;
+        const char *const ahead = reinterpret_cast<const char *>(begin_of(next)) + thread * 128;
+        const float *const x = begin_of(row) + thread * 4;
+        float *const y = static_cast<float *>(arguments.y) + row_offset(arguments.axes, row).y + thread * 4;
+        // What is not there is -inf, which adds nothing.
+        const auto fetch = [&](Quad &to, int u) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) to[j] = lowest<float>();
+            if (u * kRowThreads < left) to = load_vec_last<4>(x + u * kRowThreads * 4);
+        };
+        // The thread's maximum so far, and the sum of exponentials relative to it.
+        float top = lowest<float>(), sum = 0;
+        // Exponentials, relative to the maximum of these, replace them. Returns the maximum.
+        const auto absorb = [&](auto &quads, int first, int count) {
+            float maximum = lowest<float>();
+#pragma unroll
+            for (int i = 0; i < count * 4; ++i) maximum = fmaxf(maximum, quads[first + i / 4][i % 4]);
+            const float reference = maximum == lowest<float>() ? 0.0f : maximum;
+            float part = 0;
+#pragma unroll
+            for (int i = 0; i < count * 4; ++i) {
+                const float value = exp_difference(quads[first + i / 4][i % 4], reference);
+                quads[first + i / 4][i % 4] = value;
+                part += value;
+            }
+            const float higher = fmaxf(top, maximum), of_both = higher == lowest<float>() ? 0.0f : higher;
+            sum = sum * exp_difference(top, of_both) + part * exp_difference(maximum, of_both);
+            top = higher;
+            return maximum;
+        };
+        Quad held[kHeld];
+        float maxima[kGroups], maximum_kept;
+        {
+            // As many loads as registers take; the first to come leave theirs to the rest.
+            constexpr int kBeside = kHeld - kKept - kGroup;
+            Quad first[kKept];
+#pragma unroll
+            for (int u = 0; u < kKept; ++u) fetch(first[u], kHeld + u);
+#pragma unroll
+            for (int u = 0; u < kBeside; ++u) fetch(held[u], u);
+            maximum_kept = absorb(first, 0, kKept);
+#pragma unroll
+            for (int u = 0; u < kKept; ++u) kept[u][thread] = first[u];
+#pragma unroll
+            for (int u = kBeside; u < kHeld; ++u) fetch(held[u], u);
+        }
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) maxima[g] = absorb(held, g * kGroup, kHeld - g * kGroup < kGroup ? kHeld - g * kGroup : kGroup);
+        const State whole = row_fold<kRowThreads>(State{top, sum}, shared, MergeStates<float>());
+        const float reference = whole.reference(), scale = whole.scale();
+        // Half of what may be there of the next row: memory has something to read while this one is written.
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i)
+            if (next != row) prefetch_l2(ahead + i * kRowThreads * 128);
+#pragma unroll
+        for (int u = 0; u < kHeld; ++u) {
+            const float factor = exp_difference(maxima[u / kGroup], reference) * scale;
+            if (u * kRowThreads < left) {
+                store_results<4>(y + u * kRowThreads * 4, [&](int j) { return held[u][j] * factor; });
+            }
+        }
+        const float factor = exp_difference(maximum_kept, reference) * scale;
+#pragma unroll
+        for (int u = 0; u < kKept; ++u) {
+            const Quad one = kept[u][thread];
+            if ((kHeld + u) * kRowThreads < left) {
+                store_results<4>(y + (kHeld + u) * kRowThreads * 4, [&](int j) { return one[j] * factor; });
+            }
+        }
+    }
+}
+#endif
+
+}  // namespace attile::simt
