@@ -245,6 +245,32 @@ INSTANTIATE_TEST_SUITE_P(
                                      GemmCase{1, 9, 67, 1025, "nnn", kH, kH, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT, 3},
                                      GemmCase{2, 130, 256, 512, "ntt", kB, kS, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT})));
 
+// Up to 16 rows or columns beside a large matrix: Hopper's own kernel for them.
+class CudaGemm16FewRows : public CudaGemm16, public testing::WithParamInterface<GemmCase> {
+  protected:
+    void SetUp() override {
+        open("");
+        if (context != nullptr && !IsSkipped() && generation != "sm90") GTEST_SKIP() << "a kernel for capability 9.0";
+    }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CudaGemm16FewRows,
+    testing::Values(GemmCase{1, 1, 2048, 1024, "nnn", kB, kB}, GemmCase{1, 1, 2048, 1024, "ntn", kH, kH, 8},
+                    GemmCase{1, 8, 2056, 520, "nnn", kB, kS, 8}, GemmCase{1, 9, 2040, 1048, "ntn", kH, kS, 8},
+                    GemmCase{1, 16, 1048, 1032, "ntn", kB, kB, 16, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_SILU, 1.5, 0.5},
+                    GemmCase{1, 13, 1048, 1032, "nnn", kH, kH, 8, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_GELU, -1, 2},
+                    GemmCase{1, 16, 512, 8200, "nnn", kB, kB}, GemmCase{1, 3, 264, 8192, "ntn", kB, kB},
+                    GemmCase{3, 5, 1032, 520, "nnn", kH, kH}, GemmCase{3, 5, 1032, 1024, "ntn", kB, kB, 0, 0, 0, 1, 0, true},
+                    GemmCase{1, 2048, 3, 1024, "ntn", kH, kH}, GemmCase{1, 2048, 16, 1024, "ttt", kB, kS, 8}));
+
+TEST_P(CudaGemm16FewRows, HaveAKernelOfTheirOwn) {
+    std::vector<unsigned char> first, again;
+    const std::string kernel = run(GetParam(), &first);
+    EXPECT_NE(kernel.find("few_rows"), std::string::npos) << kernel;
+    run(GetParam(), &again);
+    EXPECT_TRUE(first == again);
+}
+
 class CudaGemm16Any : public CudaGemm16, public testing::WithParamInterface<const char *> {
   protected:
     void SetUp() override { open(GetParam()); }

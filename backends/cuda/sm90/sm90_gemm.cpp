@@ -7,6 +7,7 @@
 #include "cuda_device.h"
 #include "plan/gemm_plan.h"
 #include "simt_status.h"
+#include "sm90_gemm_few_rows.h"
 #include "sm90_gemm_plan.h"
 
 namespace attile::sm90 {
@@ -59,6 +60,15 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     taken = false;
     if (!is_half(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
     const simt::DeviceProperties &properties = device.properties();
+    simt::KernelResources resources;
+    if (const FewRowsPlan few = few_rows_plan(properties, problem); few.taken) {
+        const int32_t status = device.resources(few.kernel, &resources);
+        if (status != ATTILE_OK) return status;
+        simt::gemm_work(problem, support);
+        few_rows_describe(properties, few, resources, support);
+        taken = true;
+        return ATTILE_OK;
+    }
     const GemmPlan plan = gemm_plan(properties, problem);
     if (plan.declined[0] != '\0') {
         std::snprintf(declined.text, sizeof declined.text, "%s", plan.declined);
@@ -79,7 +89,6 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     support.splits = plan.choice.splits;
     support.blocks = plan.blocks;
     support.blocks_per_unit = 1;
-    simt::KernelResources resources;
     const int32_t status = device.resources(kernel, &resources);
     if (status != ATTILE_OK) return status;
     support.registers = resources.registers;
@@ -152,6 +161,7 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
 
 int32_t gemm_run(simt::Device &device, const TensorMaps &maps, const attile_gemm_problem &problem, simt::Workspace &workspace,
                  simt::Stream stream) {
+    if (const FewRowsPlan few = few_rows_plan(device.properties(), problem); few.taken) return few_rows_run(device, few, stream);
     const GemmPlan plan = gemm_plan(device.properties(), problem);
     if (plan.declined[0] != '\0') return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: %s", plan.declined);
     return gemm_run_plan(device, maps, plan, problem.a.dtype, workspace, stream);

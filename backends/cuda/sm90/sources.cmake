@@ -28,12 +28,14 @@ set(ATTILE_TENSOR_KERNEL_SOURCES
   sm90_attention_backward_f16_cols256.cu
   sm90_gemm_bf16.cu
   sm90_gemm_f16.cu
+  sm90_gemm_few_rows.cu
 )
 set(ATTILE_TENSOR_HOST_SOURCES
   sm90_accelerator.cpp
   sm90_attention_plan.cpp
   sm90_attention_backward_plan.cpp
   sm90_gemm.cpp
+  sm90_gemm_few_rows.cpp
   sm90_gemm_plan.cpp
   sm90_tensor_map.cpp
 )
