@@ -255,7 +255,7 @@ TEST_P(CudaAttention16, LengthsAroundTiles) {
 TEST_P(CudaAttention16, ScoresFarApart) {
     for (const bool bf16 : {true, false}) {
         for (const auto &dim : kDims) {
-            for (const double spread : {36, 400})
+            for (const double spread : {2, 3, 5, 36, 400})
                 check({.bf16 = bf16, .len_q = 300, .len_k = 1500, .dim = dim[0], .dim_v = dim[1], .spread = spread}, 3);
             check({.bf16 = bf16, .len_q = 300, .len_k = 1500, .dim = dim[0], .dim_v = dim[1], .spread = 30, .huge_key = true}, 4);
         }
@@ -288,6 +288,36 @@ TEST_P(CudaAttention16, MasksGroupsAndLengths) {
             check(
                 {.bf16 = bf16, .group = 3, .len_q = 1, .len_k = 700, .dim = dim[0], .dim_v = dim[1], .flags = ATTILE_FLAG_BATCH_INVARIANT},
                 7);
+        }
+    }
+}
+
+// More tiles of rows than any device has multiprocessors, so that blocks go from one to the next; the last of a head has 136 rows, fewer
+// than a kernel's tile, and which keys its first rows and its last ones see differs.
+TEST_P(CudaAttention16, ManyTiles) {
+    for (const bool bf16 : {true, false}) {
+        for (const int64_t dim : {64, 128}) {
+            Problem16 p = {.bf16 = bf16, .heads_kv = 72, .len_q = 520, .len_k = 900, .dim = dim, .dim_v = dim};
+            check(p, 15);
+            p.spread = 3;
+            check(p, 16);
+            p.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+            check(p, 17);
+            p.len_k = p.len_q;
+            p.spread = 1;
+            check(p, 18);
+            p.huge_key = true;
+            check(p, 19);
+            p.huge_key = false;
+            p.mask = ATTILE_MASK_WINDOW_TOP_LEFT;
+            p.left = 200;
+            check(p, 20);
+            p.batch = 3;
+            p.heads_kv = 24;
+            p.lengths = true;
+            p.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+            p.left = 0;
+            check(p, 21);
         }
     }
 }

@@ -34,8 +34,9 @@ struct AttentionShape {
     int warpgroups;   // That compute, of 64 rows each; one more loads.
     int stages;       // Tiles of K, and of V, in shared memory.
     bool ping_pong;   // Warpgroups take turns at issuing their products.
+    bool apart;       // A turn is over when the scores are there; the values' product is issued after that, out of turn.
     bool run_on;      // The first product of the next tile is issued with the last of this one; Q has two places then.
-    bool prediction;  // bf16 may go without maxima; see tensor_attention_softmax.cuh.
+    bool prediction;  // Steps may go without maxima; see tensor_attention_softmax.cuh.
     bool modifies;    // Scores pass through more than a mask.
     int producer_registers, consumer_registers;
 

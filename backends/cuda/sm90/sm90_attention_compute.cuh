@@ -33,7 +33,15 @@ class AttentionWarpgroup {
                     finish_tile(last);
                     return;
                 }
+                const int hidden = hidden_tiles();
+                if (hidden > static_cast<int>(kStages) - 2) {  // A group without rows: V of the tiles passed needs the last one's stage.
+                    finish_tile(last);
+                    pass_turns(1);
+                    begin_tile();
+                    continue;
+                }
                 // The first scores of this tile with the last values of that one.
+                pass_hidden_keys(hidden);
                 wait_q();
                 issue_products();
                 release_k();
@@ -43,7 +51,8 @@ class AttentionWarpgroup {
                 first_softmax();
                 product_wait<0>();
                 keep_in_registers(o_);
-                release_v(2);
+                release_v();
+                pass_hidden_values(hidden);
                 store_rows<Element, Config::kShape.columns, kKeys>(a_.p, *last, row_of(*last), o_, reference, total, rounding);
                 release_note(last);
                 begin_output();
@@ -60,7 +69,7 @@ class AttentionWarpgroup {
 
   private:
     static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
-    static constexpr bool kUnlooked = Config::kShape.prediction && std::is_same_v<Element, simt::BF16>;
+    static constexpr bool kUnlooked = Config::kShape.prediction;
 
     // The next tile, if there is one.
     __device__ __forceinline__ bool next_tile() {
@@ -69,7 +78,7 @@ class AttentionWarpgroup {
         note_ring_.advance();
         if (warp_uniform(note_->batch) < 0) return false;
         first_tile_ = warp_uniform(note_->first_tile);
-        end_tile_ = warp_uniform(note_->end_tile);
+        end_tile_ = warp_uniform(note_->group_end[group_]);
         full_first_ = warp_uniform(note_->full_first[group_]);
         full_end_ = warp_uniform(note_->full_end[group_]);
         __syncwarp();  // Else ptxas takes the warp for scattered after the wait, and nothing for uniform.
@@ -89,14 +98,12 @@ class AttentionWarpgroup {
     __device__ __forceinline__ void release(uint32_t empty) const {
         if (lane_ == 0) barrier_arrive(empty);
     }
-    // K's stage is that of the key tile whose scores are next; V's that of tiles before, counted back from it.
+    // K's stage is that of the key tile whose scores are next, V's that of the one whose values are.
     static constexpr uint32_t kStages = Config::kShape.stages, kPlacesOfQ = Config::kShape.q_places();
     static_assert((kStages & (kStages - 1)) == 0, "so that places and parities are bits of a count");
     __device__ __forceinline__ void wait_q() const { barrier_wait(shared_.q_full(tiles_ % kPlacesOfQ), tiles_ / kPlacesOfQ & 1); }
     __device__ __forceinline__ void wait_k() const { barrier_wait(shared_.k_full(steps_ % kStages), steps_ / kStages & 1); }
-    __device__ __forceinline__ void wait_v(uint32_t back) const {
-        barrier_wait(shared_.v_full((steps_ - back) % kStages), (steps_ - back) / kStages & 1);
-    }
+    __device__ __forceinline__ void wait_v() const { barrier_wait(shared_.v_full(values_ % kStages), values_ / kStages & 1); }
     __device__ __forceinline__ void release_q() {
         release(shared_.q_empty(tiles_ % kPlacesOfQ));
         ++tiles_;
@@ -105,52 +112,85 @@ class AttentionWarpgroup {
         release(shared_.k_empty(steps_ % kStages));
         ++steps_;
     }
-    __device__ __forceinline__ void release_v(uint32_t back) const { release(shared_.v_empty((steps_ - back) % kStages)); }
+    __device__ __forceinline__ void release_v() {
+        release(shared_.v_empty(values_ % kStages));
+        ++values_;
+    }
     __device__ __forceinline__ uint32_t q_address() const {
         return shared_.q + tiles_ % kPlacesOfQ * Config::kShape.q_bytes() + group_ * 64 * kPanelRow;
     }
     __device__ __forceinline__ uint32_t k_address() const { return shared_.k + steps_ % kStages * Config::kShape.k_bytes(); }
-    __device__ __forceinline__ uint32_t v_address(uint32_t back) const {
-        return shared_.v + (steps_ - back) % kStages * Config::kShape.v_bytes();
-    }
+    __device__ __forceinline__ uint32_t v_address() const { return shared_.v + values_ % kStages * Config::kShape.v_bytes(); }
     __device__ __forceinline__ void wait_turn() const { named_sync(kTurnBarrier + group_, 2 * kWarpgroupThreads); }
     __device__ __forceinline__ void pass_turn() const {
         named_arrive(kTurnBarrier + (group_ + 1 == Config::kShape.warpgroups ? 0 : group_ + 1), 2 * kWarpgroupThreads);
     }
 
-    // The half of a descriptor that differs between operands. Steps within an operand do not carry out of the address's bits.
-    static __device__ __forceinline__ uint32_t operand_low(uint32_t address, uint32_t next_bytes) {
-        return static_cast<uint32_t>(product_operand(address, next_bytes));
+    __device__ __forceinline__ void pass_turns([[maybe_unused]] int count) const {
+        if constexpr (Config::kShape.ping_pong) {
+#pragma unroll 1
+            for (int i = 0; i < count; ++i) {
+                wait_turn();
+                pass_turn();
+            }
+        }
     }
-    static __device__ __forceinline__ uint64_t operand(uint32_t low) { return (product_operand(0, 0) >> 32 << 32) | low; }
 
-    __device__ __forceinline__ uint32_t q_operand() const { return operand_low(q_address(), 16); }
-    __device__ __forceinline__ uint32_t k_operand() const { return operand_low(k_address(), 16); }
-    __device__ __forceinline__ uint32_t v_operand(uint32_t back) const { return operand_low(v_address(back), kKeys * kPanelRow); }
+    // Key tiles at the end of the tile's that other groups' rows see, but none of this one's. Their stages are waited for before they are
+    // released, or the count of two phases would mix.
+    __device__ __forceinline__ int hidden_tiles() const { return warp_uniform(note_->end_tile) - end_tile_; }
+    __device__ __forceinline__ void pass_hidden_keys(int count) {
+        pass_turns(count);
+#pragma unroll 1
+        for (int i = 0; i < count; ++i) {
+            wait_k();
+            release_k();
+        }
+    }
+    __device__ __forceinline__ void pass_hidden_values(int count) {
+#pragma unroll 1
+        for (int i = 0; i < count; ++i) {
+            wait_v();
+            release_v();
+        }
+    }
 
-    __device__ __forceinline__ void multiply_scores(uint32_t q, uint32_t k) {
+    // Steps within an operand do not carry out of the address's bits.
+    __device__ __forceinline__ uint64_t q_operand() const { return product_operand(q_address(), 16); }
+    __device__ __forceinline__ uint64_t k_operand() const { return product_operand(k_address(), 16); }
+    __device__ __forceinline__ uint64_t v_operand() const { return product_operand(v_address(), kKeys * kPanelRow); }
+
+    __device__ __forceinline__ void multiply_scores(uint64_t q, uint64_t k) {
         keep_in_registers(s_);
         product_fence();
 #pragma unroll
         for (int i = 0; i < (Config::kShape.depth + 15) / 16; ++i)
-            score_product<Element, kKeys>(s_, operand(q + i / 4 * (Config::kShape.rows() * kPanelRow / 16) + i % 4 * 2),
-                                          operand(k + i / 4 * (kKeys * kPanelRow / 16) + i % 4 * 2), i != 0);
+            score_product<Element, kKeys>(s_, q + i / 4 * (Config::kShape.rows() * kPanelRow / 16) + i % 4 * 2,
+                                          k + i / 4 * (kKeys * kPanelRow / 16) + i % 4 * 2, i != 0);
         product_commit();
     }
-    __device__ __forceinline__ void multiply_values(uint32_t v) {
+    __device__ __forceinline__ void multiply_values(uint64_t v) {
         keep_in_registers(o_);
         product_fence();
 #pragma unroll
-        for (int i = 0; i < kKeys / 16; ++i) value_product<Element, Config::kShape.columns>(o_, p_ + 4 * i, operand(v + i * 128));
+        for (int i = 0; i < kKeys / 16; ++i) value_product<Element, Config::kShape.columns>(o_, p_ + 4 * i, v + i * 128);
         product_commit();
     }
     // Scores of the next key tile and values of the current one, in this warpgroup's turn; returns when the scores are there.
     __device__ __forceinline__ void issue_products() {
-        const uint32_t q = q_operand(), k = k_operand(), v = v_operand(1);
+        const uint64_t q = q_operand(), k = k_operand(), v = v_operand();
         wait_k();
         if (Config::kShape.ping_pong) wait_turn();
         multiply_scores(q, k);
-        wait_v(1);
+        if (Config::kShape.apart) {
+            product_wait<0>();
+            keep_in_registers(s_);
+            if (Config::kShape.ping_pong) pass_turn();
+            wait_v();
+            multiply_values(v);
+            return;
+        }
+        wait_v();
         multiply_values(v);
         if (Config::kShape.ping_pong) pass_turn();
         product_wait<1>();
@@ -182,8 +222,8 @@ class AttentionWarpgroup {
     __device__ __forceinline__ void clear_unread_values(int tile) {
         const int first = tile * kKeys, below = note_->read_first - first, from = note_->read_end - first;
         if (below <= 0 && from >= kKeys) return;
-        wait_v(1);
-        const uint32_t v = v_address(1);
+        wait_v();
+        const uint32_t v = v_address();
         constexpr int kPieces = AttentionShape::panels(Config::kShape.columns) * kKeys * (kPanelRow / 16);
 #pragma unroll 1
         for (int i = static_cast<int>(threadIdx.x) % kWarpgroupThreads; i < kPieces; i += kWarpgroupThreads) {
@@ -208,18 +248,21 @@ class AttentionWarpgroup {
         if (!is_whole) mask(tile);
         if (kUnlooked && kDecides && is_whole) decide_trust();
         rows_.find_reference(s_, factor(), !a_.exact_only);
+        if (kUnlooked && kDecides && !is_whole && !any_of_group(!rows_.spread_is_narrow(s_, factor())) && !a_.exact_only) trust_ = kTrust;
         rows_.exact_exponentials(s_, factor());
     }
     // All four warps alike, since they issue products together. By this tile's scores alone: which tiles a warpgroup gets is a matter of
     // time, and results must not be.
     __device__ __forceinline__ void decide_trust() {
-        const bool is_wide = rows_.spread_is_wide(s_, factor());
+        trust_ = any_of_group(rows_.spread_is_wide(s_, factor())) || a_.exact_only ? kLook : kTrust;
+    }
+    __device__ __forceinline__ bool any_of_group(bool is_so) const {
         int any;
         asm volatile("{ .reg .pred p, q; setp.ne.b32 p, %1, 0; bar.red.or.pred q, %2, %3, p; selp.b32 %0, 1, 0, q; }"
                      : "=r"(any)
-                     : "r"(static_cast<int>(is_wide)), "r"(kGroupBarrier + group_), "n"(kWarpgroupThreads)
+                     : "r"(static_cast<int>(is_so)), "r"(kGroupBarrier + group_), "n"(kWarpgroupThreads)
                      : "memory");
-        trust_ = warp_uniform(any) || a_.exact_only ? kLook : kTrust;
+        return warp_uniform(any) != 0;
     }
     __device__ __forceinline__ void scale_output() {
         if (!rows_.moved) return;
@@ -251,6 +294,10 @@ class AttentionWarpgroup {
     }
     // A tile's first scores, with nothing to go along.
     __device__ __forceinline__ void begin_tile() {
+        for (int i = hidden_tiles(); i > 0; --i) {  // In turn: there may be more than stages.
+            pass_hidden_keys(1);
+            pass_hidden_values(1);
+        }
         wait_q();
         wait_k();
         multiply_scores(q_operand(), k_operand());
@@ -268,7 +315,7 @@ class AttentionWarpgroup {
         look<kDecides>(tile, is_whole);
         product_wait<0>();
         keep_in_registers(o_);
-        release_v(2);
+        release_v();
         scale_output();
         narrow();
     }
@@ -288,7 +335,7 @@ class AttentionWarpgroup {
         release_k();  // K had to stay until then.
         product_wait<0>();
         keep_in_registers(o_);
-        release_v(2);
+        release_v();
         scale_output();
         narrow();
     }
@@ -320,11 +367,11 @@ class AttentionWarpgroup {
         release_q();  // The last scores are done.
     }
     __device__ __forceinline__ void finish_tile(const AttentionTileNote *note) {
-        wait_v(1);
-        multiply_values(v_operand(1));
+        wait_v();
+        multiply_values(v_operand());
         product_wait<0>();
         keep_in_registers(o_);
-        release_v(1);
+        release_v();
         float total[2];
         rows_.total(total);
         store_rows<Element, Config::kShape.columns, kKeys>(a_.p, *note, row_of(*note), o_, rows_.reference, total, rows_.rounding);
@@ -337,7 +384,7 @@ class AttentionWarpgroup {
     const AttentionShared<Config> shared_;
     const int group_, lane_;
     Ring<kNotes<Config>> note_ring_;
-    uint32_t tiles_ = 0, steps_ = 0;  // Tiles of rows and key tiles whose scores are done.
+    uint32_t tiles_ = 0, steps_ = 0, values_ = 0;  // Tiles of rows, key tiles whose scores are done, and whose values are.
     const AttentionTileNote *note_ = nullptr;
     int first_tile_, end_tile_, full_first_, full_end_;
     RowSoftmax<Element, kKeys / 2> rows_;

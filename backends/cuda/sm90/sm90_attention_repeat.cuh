@@ -4,8 +4,6 @@
 // of summation.
 #pragma once
 
-#include <type_traits>
-
 #include "sm90_attention_arguments.h"
 #include "sm90_ptx.cuh"
 
@@ -14,7 +12,6 @@ namespace attile::sm90 {
 // `queries`: the warp's first row; `keys`: the tile's first. Both lie in panels of 128-byte rows, swizzled.
 template <class Element, class Config>
 __device__ __forceinline__ void repeat_scores(float (&s)[Config::kShape.keys / 2], uint32_t queries, uint32_t keys) {
-    static_assert(std::is_same_v<Element, simt::BF16>, "f16 has no steps without maxima");
     const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
 #pragma unroll
     for (int i = 0; i < Config::kShape.keys / 2; ++i) s[i] = 0;

@@ -2,11 +2,11 @@
 // The tiles of the sm_90a attention kernel and the instances of them. One block a multiprocessor, by shared memory and registers.
 //
 //   shape      rows x keys  shared memory: Q + stages (K + V) + 1.75 KB   registers at launch; of a computing thread; spilled, bytes
-//   Cols64     192 x 128    2 24 + 4 (16 + 16) = 176 KB + 1.75           128; 160; bf16 4
+//   Cols64     192 x 128    2 24 + 4 (16 + 16) = 176 KB + 1.75           128; 160; bf16 24, f16 216, outside of the common loop
 //   Cols96     128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
 //   Cols128    128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
 //   Cols192    128 x 128    48 + 2 (48 + 32)   = 208 KB + 1.75           168; 232; none
-//   Cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 48
+//   Cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 76, f16 116
 //
 // A tile of rows reads K and V once: 4 rows d flops for 8 d bytes of a key and its value, 64 to 96 flops a byte of L2. The bounds are the
 // tensor cores (4096 flops a cycle) and the exponentials (16 a cycle): equal at d = 64, two to one at d = 128.
@@ -16,8 +16,23 @@
 // uniform registers (8 to 12 % at d = 128, 6 to 15 % at d = 64, whose 320 spilled bytes went with it): warpgroup and tile bounds by
 // warp_uniform(), __syncwarp() after the wait for a tile, no branch around a shuffle in the repair of rows, no tile without keys. A warp
 // that notes tiles: 1 to 3 % at 2048 rows; a tile more in advance: up to 14 % slower under a causal mask. Idle waits: a serving thread that
-// spins takes a tenth of a scheduler. What lost: operands' descriptors from one base (spills at d = 64, 2 to 5 %); 176 keys without turns
-// for f16 at d = 128 (3 % faster full at 8192 rows, 8 % slower causal at 2048).
+// spins takes a tenth of a scheduler.
+//
+// Share of the tensor cores' rate by the blocks' own clocks, variants in turn in one process on an H200; (2,16,8192) full and causal, then
+// (8,16,2048):
+//   d = 64    58, 52, 51, 36   no turns, every group at all of a tile's keys, sums of single probabilities
+//             58, 54, 51, 41   groups pass over key tiles that only others see
+//             61, 58, 53, 42   sums by pairs (tensor_attention_softmax.cuh)
+//             63, 59, 56, 43   turns for the scores' product alone, the values' issued after it (`apart`)
+//             64, 60, 56, 43   64-bit descriptors, one addition for the next instead of two moves
+//   d = 128   88, 84, 78, 64   turns; without: 90, 86, 79, 65; sums by pairs: 92, 88, 80, 66
+//   f16, 128  77, 75, 71, 61   every tile looked at; without maxima: 88, 84, 78, 65; without turns, sums by pairs: 92, 88, 80, 66
+// The prototype has 67, 61, 61, 47 at d = 64: there ptxas happens to leave five exponentials between one and its sum, here two or three,
+// and no way of writing the sums was found that it keeps apart: barriers, branches and dependencies among the sums do not stop it. What
+// lost at d = 64: a turn that ends with the wait for the scores while the values' product is under way (43: the turn's end is moved behind
+// the exponentials), or after the values' product (44); values before scores (60, 63 with sums by pairs). Tiles dealt out in turn, without
+// a counter: level in full attention, 3 to 20 % slower under a causal mask, in either direction by turns too. What lost at d = 128: `apart`
+// (81). 176 keys without turns for f16 (3 % faster full at 8192 rows, 8 % slower causal at 2048).
 //
 // Ideas that lost in the prototype these kernels come from, on an H200; not measured again in this form: maxima that move the reference
 // whenever they grow (79 instead of 85 % of the tensor cores at d = 128; bf16 has that here where maxima are looked at, for its accuracy);
@@ -29,36 +44,36 @@
 
 namespace attile::sm90 {
 
-//  depth, columns, keys, warpgroups, stages, ping_pong, run_on, prediction, modifies, registers of loading and computing warps
+//  depth, columns, keys, warpgroups, stages, ping_pong, apart, run_on, prediction, modifies, registers of loading and computing warps
 struct AttentionCols64 {
-    static constexpr AttentionShape kShape = {64, 64, 128, 3, 4, false, true, true, false, 32, 160};
+    static constexpr AttentionShape kShape = {64, 64, 128, 3, 4, true, true, true, true, false, 32, 160};
 };
 struct AttentionCols64Modified {  // Three warpgroups would leave too few registers for the addresses of bias and the like.
-    static constexpr AttentionShape kShape = {64, 64, 128, 2, 4, true, false, false, true, 40, 232};
+    static constexpr AttentionShape kShape = {64, 64, 128, 2, 4, true, false, false, false, true, 40, 232};
 };
 struct AttentionCols96 {
-    static constexpr AttentionShape kShape = {96, 96, 128, 2, 2, true, false, true, false, 40, 232};
+    static constexpr AttentionShape kShape = {96, 96, 128, 2, 2, true, false, false, true, false, 40, 232};
 };
 struct AttentionCols96Modified {
-    static constexpr AttentionShape kShape = {96, 96, 128, 2, 2, true, false, false, true, 40, 232};
+    static constexpr AttentionShape kShape = {96, 96, 128, 2, 2, true, false, false, false, true, 40, 232};
 };
 struct AttentionCols128 {
-    static constexpr AttentionShape kShape = {128, 128, 128, 2, 2, true, false, true, false, 40, 232};
+    static constexpr AttentionShape kShape = {128, 128, 128, 2, 2, false, false, false, true, false, 40, 232};
 };
 struct AttentionCols128Modified {
-    static constexpr AttentionShape kShape = {128, 128, 128, 2, 2, true, false, false, true, 40, 232};
+    static constexpr AttentionShape kShape = {128, 128, 128, 2, 2, true, false, false, false, true, 40, 232};
 };
 struct AttentionCols192 {
-    static constexpr AttentionShape kShape = {192, 128, 128, 2, 2, true, false, true, false, 40, 232};
+    static constexpr AttentionShape kShape = {192, 128, 128, 2, 2, true, false, false, true, false, 40, 232};
 };
 struct AttentionCols192Modified {
-    static constexpr AttentionShape kShape = {192, 128, 128, 2, 2, true, false, false, true, 40, 232};
+    static constexpr AttentionShape kShape = {192, 128, 128, 2, 2, true, false, false, false, true, 40, 232};
 };
 struct AttentionCols256 {
-    static constexpr AttentionShape kShape = {256, 256, 80, 2, 2, true, false, true, false, 40, 232};
+    static constexpr AttentionShape kShape = {256, 256, 80, 2, 2, true, false, false, true, false, 40, 232};
 };
 struct AttentionCols256Modified {
-    static constexpr AttentionShape kShape = {256, 256, 80, 2, 2, true, false, false, true, 40, 232};
+    static constexpr AttentionShape kShape = {256, 256, 80, 2, 2, true, false, false, false, true, 40, 232};
 };
 
 }  // namespace attile::sm90

@@ -18,6 +18,7 @@ struct alignas(16) AttentionTileNote {
     int split;
     int read_first, read_end;  // Keys that any row of the entry sees. V's memory beyond may hold anything, NaN too.
     int full_first[kMostNoteGroups], full_end[kMostNoteGroups];  // Key tiles of which every row of a group sees all keys.
+    int group_end[kMostNoteGroups];  // Up to there, of the tile's key tiles those that any row of a group sees, at least one.
 };
 
 // The note of tile number t.
@@ -66,6 +67,8 @@ __device__ __forceinline__ AttentionTileNote note_of(const AttentionTask &a, int
         const simt::KeyRange first = range(note.first_row + kNoteRows * i), last = range(note.first_row + kNoteRows * i + kNoteRows - 1);
         note.full_first[i] = (last.low + kKeys - 1) / kKeys;
         note.full_end[i] = first.high / kKeys;
+        const int seen_end = note.first_row + kNoteRows * i < note.rows ? (last.high + kKeys - 1) / kKeys : 0;
+        note.group_end[i] = min(max(seen_end, note.first_tile + 1), note.end_tile);
     }
     note.read_first = range(0).low;
     note.read_end = range(note.rows - 1).high;

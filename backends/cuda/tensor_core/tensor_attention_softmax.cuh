@@ -3,29 +3,35 @@
 //
 // Exact steps look at each tile's maximum. The rows of a warp decide together whether a reference has to move, and each row by its own
 // scores whether it does. In bf16 it always moves with the maximum, so that the largest probability is 1 and not rounded: rows that a few
-// keys dominate would show it. In f16, whose rounding is finer and which has no other steps, it moves when a score passes it by more than
-// some slack, so that the rescaling of O is rare; and O's sum is corrected by the rounding of the largest probability.
+// keys dominate would show it. In f16, whose rounding is finer, it moves when a score passes it by more than some slack, so that the
+// rescaling of O is rare; and O's sum is corrected by the rounding of the largest probability that an exact step met.
 //
-// Steps without maxima (bf16, whose range is that of float32): the reference stays, and tiles are not looked at. P may then grow to 2^100
-// with the same relative precision. A row sum past that tells that scores grew by more; the warp then computes its scores again and makes
-// an exact step. Such growth is foreseen from the spread of scores within the first whole tile: spread_is_wide() sends rows of that kind
-// to exact steps from the start, since they would pay for it over and over. Where V is so large that O overflows for it, the row is
-// repaired like any with an infinite V (tensor_attention_repair.cuh).
+// Steps without maxima: the reference stays, and tiles are not looked at. P may then grow to kMostSum with the same relative precision: to
+// 2^100 in bf16, whose range is that of float32, to 2^15 in f16. A row sum past that tells that scores grew by more; the warp then computes
+// its scores again and makes an exact step. Such growth is foreseen from the spread of scores: a narrow one in the first tile, though some
+// of its keys are hidden, is enough to go on without maxima; else the first whole tile tells, and spread_is_wide() sends rows of that kind
+// to exact steps from the start, since they would pay for it over and over. Scores of 128 keys drawn alike spread by some 5.3 times their
+// standard deviation; among 64 rows and thousands of keys some pass their first tile's largest by up to 3 times. Where V is so large that O
+// overflows for it, the row is repaired like any with an infinite V (tensor_attention_repair.cuh).
 #pragma once
 
 #include "numeric.h"
 
 namespace attile::tensor_core {
 
+// kMostSum: see above. Spreads of scores in units of log2, largest less smallest: below kNarrowSpread in a masked tile, and below
+// kWideSpread in a whole one, tiles are not looked at from then on.
 template <class Element>
 struct SoftmaxRange {
     static constexpr float kTop = 0,
                            kSlack = 0;  // Where a moved reference leaves the largest score, units of log2, and how far it may rise.
+    static constexpr float kMostSum = 1.2676506e30f, kNarrowSpread = 64, kWideSpread = 330;
     static constexpr bool kCorrects = false;
 };
 template <>
 struct SoftmaxRange<simt::F16> {
     static constexpr float kTop = 5, kSlack = 13;  // f16 keeps its precision down to 2^-14 and ends below 2^16.
+    static constexpr float kMostSum = 32768, kNarrowSpread = 14, kWideSpread = 22;
     static constexpr bool kCorrects = true;
 };
 
@@ -39,8 +45,6 @@ struct ExactSoftmaxRange {
 
 // A row that has seen no key. Finite, so that nothing is subtracted from itself to NaN; no score comes near it.
 inline constexpr float kNoReference = -3.0e38f;
-inline constexpr float kMostSum = 1.2676506e30f;  // 2^100
-inline constexpr float kWideSpread = 330;         // Largest score less smallest, units of log2, among a tile's keys.
 
 template <class Element, int kScores, class Range_ = SoftmaxRange<Element>>
 class RowSoftmax {
@@ -99,14 +103,11 @@ class RowSoftmax {
 #pragma unroll
         for (int j = 0; j < kScores; j += 4) {
 #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                const float p0 = simt::exp2_fast(__builtin_fmaf(s[j + e], c, -reference[0]));
-                const float p1 = simt::exp2_fast(__builtin_fmaf(s[j + 2 + e], c, -reference[1]));
-                s[j + e] = p0;
-                s[j + 2 + e] = p1;
-                share[0] += p0;
-                share[1] += p1;
-            }
+            for (int e = 0; e < 4; ++e) s[j + e] = simt::exp2_fast(__builtin_fmaf(s[j + e], c, -reference[e / 2]));
+            // By pairs: ptxas lets each sum wait for the exponential two before, less than it takes where warps compete for the unit. One
+            // sum a pair waits half as often: 4 points of the tensor cores at 64 columns.
+            share[0] += s[j] + s[j + 1];
+            share[1] += s[j + 2] + s[j + 3];
         }
     }
     __device__ __forceinline__ void exact_exponentials(float (&s)[kScores], float c) {
@@ -130,7 +131,7 @@ class RowSoftmax {
 
     // After exponentials without a look: has a row of this warp outgrown the range, or is a sum not a number?
     static __device__ __forceinline__ bool has_outgrown(const float (&share)[2]) {
-        return __any_sync(~0u, !(share[0] < kMostSum && share[1] < kMostSum));
+        return __any_sync(~0u, !(share[0] < SoftmaxRange<Element>::kMostSum && share[1] < SoftmaxRange<Element>::kMostSum));
     }
 
     // Of unmasked scores: do a row's lie so far apart that others, not yet seen, may lie beyond the headroom?
@@ -138,7 +139,25 @@ class RowSoftmax {
         float top[2], bottom[2];
         fold<true>(s, top);
         fold<false>(s, bottom);
-        return !((top[0] - bottom[0]) * c < kWideSpread && (top[1] - bottom[1]) * c < kWideSpread);
+        constexpr float kWide = SoftmaxRange<Element>::kWideSpread;
+        return !((top[0] - bottom[0]) * c < kWide && (top[1] - bottom[1]) * c < kWide);
+    }
+    // Of scores of which some are hidden, after find_reference, as far as this thread sees: is the spread, by the tile's first 32 keys, no
+    // reason to look any further? Not where a row has seen no key.
+    __device__ __forceinline__ bool spread_is_narrow(const float (&s)[kScores], float c) const {
+        bool is_narrow = true;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            float lowest = INFINITY;
+#pragma unroll
+            for (int j = 2 * r; j < 16; j += 4) {
+#pragma unroll
+                for (int e = 0; e < 2; ++e) lowest = fminf(lowest, s[j + e] == -INFINITY ? INFINITY : s[j + e]);
+            }
+            is_narrow =
+                is_narrow && reference[r] != kNoReference && reference[r] + Range::kTop - lowest * c < SoftmaxRange<Element>::kNarrowSpread;
+        }
+        return is_narrow;
     }
 
     // Sums of whole rows, from the four threads that share them.
