@@ -69,7 +69,11 @@ class AttentionWarpgroup {
 
   private:
     static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
-    static constexpr bool kUnlooked = Config::kShape.prediction;
+    // f16 at other widths: ptxas takes warps for scattered there, or spills.
+    static constexpr bool kUnlooked = Config::kShape.prediction && (std::is_same_v<Element, simt::BF16> || Config::kShape.depth == 64 ||
+                                                                    (Config::kShape.depth == 128 && Config::kShape.columns == 128));
+    // Two groups' rows see the same key tiles but for windows.
+    static constexpr bool kPasses = Config::kShape.warpgroups > 2;
 
     // The next tile, if there is one.
     __device__ __forceinline__ bool next_tile() {
@@ -78,7 +82,7 @@ class AttentionWarpgroup {
         note_ring_.advance();
         if (warp_uniform(note_->batch) < 0) return false;
         first_tile_ = warp_uniform(note_->first_tile);
-        end_tile_ = warp_uniform(note_->group_end[group_]);
+        end_tile_ = warp_uniform(kPasses ? note_->group_end[group_] : note_->end_tile);
         full_first_ = warp_uniform(note_->full_first[group_]);
         full_end_ = warp_uniform(note_->full_end[group_]);
         __syncwarp();  // Else ptxas takes the warp for scattered after the wait, and nothing for uniform.
@@ -138,7 +142,7 @@ class AttentionWarpgroup {
 
     // Key tiles at the end of the tile's that other groups' rows see, but none of this one's. Their stages are waited for before they are
     // released, or the count of two phases would mix.
-    __device__ __forceinline__ int hidden_tiles() const { return warp_uniform(note_->end_tile) - end_tile_; }
+    __device__ __forceinline__ int hidden_tiles() const { return kPasses ? warp_uniform(note_->end_tile) - end_tile_ : 0; }
     __device__ __forceinline__ void pass_hidden_keys(int count) {
         pass_turns(count);
 #pragma unroll 1
@@ -294,9 +298,14 @@ class AttentionWarpgroup {
     }
     // A tile's first scores, with nothing to go along.
     __device__ __forceinline__ void begin_tile() {
-        for (int i = hidden_tiles(); i > 0; --i) {  // In turn: there may be more than stages.
-            pass_hidden_keys(1);
-            pass_hidden_values(1);
+        if constexpr (kPasses) {
+            const int hidden = hidden_tiles();
+#pragma unroll 1
+            for (int i = 0; i < hidden; ++i) {  // In turn: there may be more than stages.
+                pass_hidden_keys(1);
+                pass_hidden_values(1);
+            }
+            __syncwarp();
         }
         wait_q();
         wait_k();

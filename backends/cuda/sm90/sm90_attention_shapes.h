@@ -6,7 +6,7 @@
 //   Cols96     128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
 //   Cols128    128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
 //   Cols192    128 x 128    48 + 2 (48 + 32)   = 208 KB + 1.75           168; 232; none
-//   Cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 76, f16 116
+//   Cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 52
 //
 // A tile of rows reads K and V once: 4 rows d flops for 8 d bytes of a key and its value, 64 to 96 flops a byte of L2. The bounds are the
 // tensor cores (4096 flops a cycle) and the exponentials (16 a cycle): equal at d = 64, two to one at d = 128.
