@@ -2,9 +2,7 @@
 // A computing warpgroup of the kernel of attention's gradients: 64 keys of the block's 128.
 #pragma once
 
-#include "sm90_attention_backward_shared.cuh"
-#include "sm90_attention_product.cuh"
-#include "sm90_gemm_product.cuh"
+#include "sm90_attention_backward_group.cuh"
 
 namespace attile::sm90 {
 
@@ -12,70 +10,29 @@ namespace attile::sm90 {
 inline constexpr int kScoresBarrier = 1;
 
 template <class Element, class Config>
-class BackwardWarpgroup {
+class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>> {
+    using Base = BackwardGroup<Element, Config, BackwardShared<Config>>;
+    using Base::a_, Base::shared_, Base::group_, Base::lane_, Base::tiles_, Base::steps_;
+    using Base::kShape, Base::kPanelRow, Base::kRows, Base::kDepth, Base::kKeys, Base::kScores, Base::kSums;
+    using Base::operand, Base::operand_low, Base::release, Base::warp;
+
   public:
     __device__ __forceinline__ BackwardWarpgroup(const BackwardArguments &arguments, const BackwardShared<Config> &places, int group)
-        : a_(arguments), shared_(places), group_(group), lane_(simt::lane_index()) {}
+        : Base(arguments, places, group) {}
 
     __device__ __forceinline__ void run() {
-#pragma unroll 1
-        for (uint32_t notes = 0;; ++notes) {
-            barrier_wait(shared_.note_full(notes % 2), notes / 2 & 1);
-            int index;
-            asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared_.note(notes % 2)) : "memory");
-            index = warp_uniform(index);
-            release(shared_.note_empty(notes % 2));
-            if (index < 0) return;
-            tile(index);
-        }
+        this->for_each_tile([&](int index) { tile(index); });
     }
 
   private:
-    static constexpr BackwardShape kShape = Config::kShape;
-    static constexpr int kPanelRow = kBackwardPanel * 2, kRows = kShape.rows, kDepth = kShape.depth, kKeys = kShape.keys;
-    static constexpr int kHalf = kRows / 2, kScores = kRows / 2, kSums = kDepth / 2;
-
-    __device__ __forceinline__ int warp() const { return static_cast<int>(threadIdx.x) / kWarpThreads % 4; }
-    // The thread has this key of the block and the one eight further.
-    __device__ __forceinline__ int key() const { return 64 * group_ + 16 * warp() + lane_ / 4; }
-    // What the warp has read may be overwritten, what it has written may be read.
-    __device__ __forceinline__ void release(uint32_t barrier) const {
-        __syncwarp();
-        if (lane_ == 0) barrier_arrive(barrier);
-    }
+    static constexpr int kHalf = kRows / 2;
 
     // An address that the compiler takes for a new one, so that what is added to it costs no registers over the loop.
     static __device__ __forceinline__ uint32_t afresh(uint32_t address) {
         asm volatile("" : "+r"(address));
         return address;
     }
-    static __device__ __forceinline__ uint32_t operand_low(uint32_t address, uint32_t next_bytes) {
-        return static_cast<uint32_t>(product_operand(address, next_bytes));
-    }
-    static __device__ __forceinline__ uint64_t operand(uint32_t low) { return (product_operand(0, 0) >> 32 << 32) | low; }
 
-    // to = keys rows^T
-    __device__ __forceinline__ void multiply_scores(float (&to)[kScores], uint32_t keys, uint32_t rows) {
-        const uint32_t left = operand_low(keys + group_ * 64 * kPanelRow, 16), right = operand_low(rows, 16);
-        keep_in_registers(to);
-        product_fence();
-#pragma unroll
-        for (int i = 0; i < kDepth / 16; ++i)
-            gemm_product<Element, kRows, 0, 0>(to, operand(left + i / 4 * (kKeys * kPanelRow / 16) + i % 4 * 2),
-                                               operand(right + i / 4 * (kRows * kPanelRow / 16) + i % 4 * 2), i != 0);
-        product_commit();
-    }
-    // sums += scores rows, over kCount of the tile's rows from kFirst on.
-    template <int kFirst, int kCount>
-    __device__ __forceinline__ void multiply_rows(float (&sums)[kSums], const uint32_t (&scores)[kScores / 2], uint32_t rows) {
-        const uint32_t right = operand_low(rows, kRows * kPanelRow);
-        keep_in_registers(sums);
-        product_fence();
-#pragma unroll
-        for (int i = kFirst / 16; i < (kFirst + kCount) / 16; ++i)
-            value_product<Element, kDepth>(sums, scores + 4 * i, operand(right + i * 128));
-        product_commit();
-    }
     // The warpgroup's part of dQ = dS K: all rows and 64 columns, or 64 rows and all columns.
     static constexpr bool kPartOfRows = kRows == 128;
     static_assert(kPartOfRows ? kDepth == 64 : kRows == 64 && kDepth == 128, "64 rows and 64 columns for each");
@@ -90,34 +47,15 @@ class BackwardWarpgroup {
         product_commit();
     }
 
-    // Key minus query row of what is seen lies in [low_, low_ + width_]; keys end at end_. All counted from the block's first key.
-    __device__ __forceinline__ void mask(int row, float (&s)[kScores]) const {
-        const int low = low_ + row, keys = 64 * group_;
-        if (keys - (kRows - 1) >= low && keys + 63 <= low + width_ && keys + 64 <= end_) return;
-        const int first = key(), distance = first - (lane_ & 3) * 2 - low;  // Of the thread's first score.
-        const bool is_past[2] = {first >= end_, first + 8 >= end_};
-#pragma unroll
-        for (int i = 0; i < kScores; ++i) {
-            const int at = distance + (i & 2) * 4 - (i >> 2) * 8 - (i & 1);
-            if (static_cast<uint32_t>(at) > static_cast<uint32_t>(width_) || is_past[i >> 1 & 1]) s[i] = -INFINITY;
-        }
-    }
-
     // Log-sum-exp and delta of two rows.
     __device__ __forceinline__ uint32_t numbers(uint32_t stage) const { return afresh(shared_.numbers(stage) + (lane_ & 3) * 16); }
-    static __device__ __forceinline__ void load_numbers(float (&to)[4], uint32_t from) {
-        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
-                     : "r"(from)
-                     : "memory");
-    }
     __device__ __forceinline__ void exponentials(uint32_t stage, float (&s)[kScores]) const {
         const float c = a_.p.forward.scale_log2;
         const uint32_t from = numbers(stage);
 #pragma unroll
         for (int j = 0; j < kRows / 8; ++j) {
             float pair[4];
-            load_numbers(pair, from + 64 * j);
+            load_four(pair, from + 64 * j);
             const float less[2] = {-pair[0] * simt::kLog2EHigh, -pair[2] * simt::kLog2EHigh};
 #pragma unroll
             for (int i = 0; i < 4; ++i) s[4 * j + i] = simt::exp2_fast(fmaf(s[4 * j + i], c, less[i & 1]));
@@ -135,7 +73,7 @@ class BackwardWarpgroup {
 #pragma unroll
         for (int j = kFirst / 8; j < (kFirst + kHalf) / 8; ++j) {
             float pair[4];
-            load_numbers(pair, from + 64 * j);
+            load_four(pair, from + 64 * j);
 #pragma unroll
             for (int i = 2 * j; i < 2 * j + 2; ++i)
                 narrow[i] = narrow_pair<Element>(p[2 * i] * (d[2 * i] - pair[1]), p[2 * i + 1] * (d[2 * i + 1] - pair[3]));
@@ -157,10 +95,7 @@ class BackwardWarpgroup {
             afresh(shared_.sums(step % 2) + group_ * (64 * 64 * 4) + static_cast<int>(threadIdx.x) % kWarpgroupThreads * 16);
         barrier_wait(shared_.sums_empty(step % 2), (step / 2 & 1) ^ 1);
 #pragma unroll
-        for (int i = 0; i < 8; ++i)
-            asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to + i * (kWarpgroupThreads * 16)), "f"(sums[4 * i]),
-                         "f"(sums[4 * i + 1]), "f"(sums[4 * i + 2]), "f"(sums[4 * i + 3])
-                         : "memory");
+        for (int i = 0; i < 8; ++i) store_four(to + i * (kWarpgroupThreads * 16), sums + 4 * i);
         async_proxy_fence();
         release(shared_.sums_full(step % 2));
     }
@@ -174,15 +109,13 @@ class BackwardWarpgroup {
             count = warp_uniform(walk.steps());
             first = warp_uniform(walk.first);
             end = warp_uniform(walk.end);
-            low_ = warp_uniform(walk.site.entry.shift - a_.p.forward.window_left - walk.site.first);
-            width_ = warp_uniform(a_.p.forward.window_left + a_.p.forward.window_right);
-            end_ = warp_uniform(walk.site.entry.len_k - walk.site.first);
+            this->set_range(walk.site);
         }
         if (count > 0) {
             barrier_wait(shared_.keys_full(), tiles_ & 1);
             ++tiles_;
             __syncwarp();
-            clear_unread();
+            this->template clear_unread<true, true>(kScoresBarrier);
             int tile = end - 1;
             step<true>(tile * kRows);
 #pragma unroll 1
@@ -198,19 +131,6 @@ class BackwardWarpgroup {
         asm volatile("" : "+r"(index));  // Found anew, rather than kept in registers over the loop.
         store(backward_site<true>(a_, kKeys, index));
     }
-    // K and V of keys that nobody may read become zero: a gradient of zero would not stop a NaN.
-    __device__ __forceinline__ void clear_unread() {
-        if (end_ >= kKeys) return;
-        constexpr int kPieces = 2 * kShape.panels() * kKeys * (kPanelRow / 16);
-#pragma unroll 1
-        for (int i = static_cast<int>(threadIdx.x) - kWarpgroupThreads; i < kPieces; i += kWarpgroups * kWarpgroupThreads) {
-            const int key = i / (kPanelRow / 16) % kKeys;
-            if (key >= end_) asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(shared_.k + 16 * i), "r"(0) : "memory");
-        }
-        async_proxy_fence();
-        named_sync(kScoresBarrier, kWarpgroups * kWarpgroupThreads);
-    }
-
     // dQ of the step before, whose gradients of scores both warpgroups have left by now: they need not go in step. A step's own would wait
     // for the slower one.
     __device__ __forceinline__ void issue_sums(float (&dq)[32], uint32_t step) {
@@ -234,25 +154,25 @@ class BackwardWarpgroup {
         uint32_t p[kScores / 2], ds[kScores / 2];
         barrier_wait(shared_.q_full(stage), parity);
         __syncwarp();
-        multiply_scores(s, shared_.k, shared_.q(stage));
+        this->multiply_scores(s, shared_.k + group_ * 64 * kPanelRow, shared_.q(stage));
         barrier_wait(shared_.dout_full(stage), parity);
         __syncwarp();
-        multiply_scores(d, shared_.v(), shared_.dout(stage));
+        this->multiply_scores(d, shared_.v() + group_ * 64 * kPanelRow, shared_.dout(stage));
         product_wait<1>();
         keep_in_registers(s);
-        mask(row, s);
+        this->mask(row, s);
         exponentials(stage, s);
         narrow_half<0>(s, p);
-        multiply_rows<0, kHalf>(dv_, p, shared_.dout(stage));
+        this->template multiply_rows<0, kHalf>(dv_, p, shared_.dout(stage));
         product_wait<1>();
         keep_in_registers(d);
         gradients<0>(stage, s, d, ds);
         narrow_half<kHalf>(s, p);
-        multiply_rows<kHalf, kHalf>(dv_, p, shared_.dout(stage));
+        this->template multiply_rows<kHalf, kHalf>(dv_, p, shared_.dout(stage));
         if constexpr (!kIsFirst && !kShape.late_sums) issue_sums(dq, steps_ - 1);
         gradients<kHalf>(stage, s, d, ds);
         if constexpr (!kIsFirst && kShape.late_sums) issue_sums(dq, steps_ - 1);
-        multiply_rows<0, kRows>(dk_, ds, shared_.q(stage));
+        this->template multiply_rows<0, kRows>(dk_, ds, shared_.q(stage));
         barrier_wait(shared_.scores_empty(stage), parity ^ 1);
         leave_gradients(stage, ds);
         release(shared_.scores_full(stage));
@@ -267,22 +187,16 @@ class BackwardWarpgroup {
     __device__ __forceinline__ void store(const BackwardSite &site) const {
         const simt::AttentionParams &f = a_.p.forward;
         if (!is_finite(dk_) || !is_finite(dv_)) note_irregular(a_.p, site.entry.batch, site.head);
-        // Keys past a key length get zeros, those past a packed sequence belong to the next.
-        const int end = f.cu_len_k != nullptr ? site.entry.len_k : f.len_k;
+        const int end = this->end_of_stored(site);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            const int row = site.first + key() + 8 * r;
+            const int row = site.first + this->key() + 8 * r;
             const int64_t at = site.entry.first_k + row;
             store_gradient_row<Element, kDepth>(a_.p.dk, site, at, row < end, f.head_dim, 0, dk_ + 2 * r, a_.p.scale);
             store_gradient_row<Element, kDepth>(a_.p.dv, site, at, row < end, f.head_dim_v, 0, dv_ + 2 * r, 1.0f);
         }
     }
 
-    const BackwardArguments &a_;
-    const BackwardShared<Config> shared_;
-    const int group_, lane_;
-    uint32_t tiles_ = 0, steps_ = 0;
-    int low_, width_, end_;
     float dk_[kSums], dv_[kSums];
 };
 
