@@ -16,7 +16,7 @@ namespace attile::simt {
 inline constexpr float kRescaleAbove = 16.0f;
 // Scores this far above a reference of larger magnitude than theirs were rounded as numbers of that magnitude: they are computed anew.
 // Where that is decided before their own magnitude is known, references this far below 0 count as large.
-inline constexpr float kAnewAbove = 8.0f, kAnewBelow = -64.0f;
+inline constexpr float kAnewAbove = 8.0f, kAnewBelow = 64.0f;
 
 template <class C, AttentionKind kKind>
 __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModified ? C::kModifiedBlocksPerUnit : C::kBlocksPerUnit)
@@ -308,10 +308,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
             bool is_precise = true;
             bool is_raw = kModifiers;  // Not counted from references: a bias of -1e9 in an earlier tile would round modified scores.
             if (kSubtracts) {
-                float lowest = 0;
+                float below = 0;  // How far below 0 the lowest reference is.
 #pragma unroll
-                for (const float minus : minus_reference) lowest = fmaxf(lowest, minus);
-                is_raw = wave_any(top > kAnewAbove && lowest > -kAnewBelow);
+                for (const float minus : minus_reference) below = fmaxf(below, minus);
+                is_raw = wave_any(top > kAnewAbove && below > kAnewBelow);
                 if (is_raw) score_anew(first_key, {});
             }
 #pragma unroll 1
