@@ -2,8 +2,8 @@
 // Which operation goes to which file: each says what it takes, and why it declines the rest.
 #include "sm90_accelerator.h"
 
-#include "sm90_attention_plan.h"
 #include "sm90_attention_backward_plan.h"
+#include "sm90_attention_plan.h"
 #include "sm90_gemm.h"
 
 namespace attile::sm90 {
