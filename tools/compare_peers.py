@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
-usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16,flash16,features16,decode,decode16,memory,split] [--json FILE] [--rounds N] [--burst N]
+usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16,flash16,features16,decode,decode16,host,memory,split] [--json FILE] [--rounds N] [--burst N]
                         [--backend NAME] [--beside NAME] [--quick]
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
@@ -18,6 +18,8 @@ import math
 import statistics
 import subprocess
 import sys
+import threading
+import time
 
 import torch
 import torch.nn.functional as F
@@ -61,6 +63,21 @@ class Bench:
                 found[name].append(start.elapsed_time(stop) / self.burst)
         return found
 
+    def wall_times(self, calls):
+        """As times(), by the host's clock: calls that return when their work is done."""
+        for call in calls.values():
+            call()
+        found = {name: [] for name in calls}
+        for _ in range(self.rounds):
+            for name, call in calls.items():
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                for _ in range(self.burst):
+                    call()
+                torch.cuda.synchronize()
+                found[name].append(1e3 * (time.perf_counter() - start) / self.burst)
+        return found
+
     def by_other(self, call):
         """`call` by the backend of --beside: calls find their context in self.context."""
         own, self.context = self.context, self.other
@@ -69,8 +86,8 @@ class Bench:
         finally:
             self.context = own
 
-    def case(self, group, name, calls, work, unit, errors=None, kernel=""):
-        """`calls` maps "attile" and peers' names to functions; `work` is FLOP or bytes, `unit` TFLOP/s or GB/s."""
+    def case(self, group, name, calls, work, unit, errors=None, kernel="", on_host=False):
+        """`calls` maps "attile" and peers' names to functions; `work` is FLOP or bytes, `unit` TFLOP/s or GB/s; `on_host`: by the host's clock."""
         if self.other and "attile" in calls:
             own = calls["attile"]
             calls = {"attile": own, self.beside: lambda: self.by_other(own)}
@@ -83,7 +100,7 @@ class Bench:
             except Exception as refusal:  # a side that refuses a case is a fact about that side
                 self.rows.append(dict(group=group, case=name, who=who, refused=str(refusal).splitlines()[0][:160]))
                 print(f"{group:10s} {name:44s} {who:8s} refused: {str(refusal).splitlines()[0][:90]}", flush=True)
-        found = self.times(possible)
+        found = self.wall_times(possible) if on_host else self.times(possible)
         scale = 1e9 if unit == "TFLOP/s" else 1e6
         medians = {who: statistics.median(values) for who, values in found.items()}
         for who, values in found.items():
@@ -346,6 +363,39 @@ def decode16(bench, quick):
         race_decode(bench, "decode16", "bf16 ", q, k, v, "cudnn", SDPBackend.CUDNN_ATTENTION)
 
 
+def host(bench, quick):
+    """Arrays in host memory, from the call to the result in place, by the host's clock; GB/s of everything copied. `copy`: the runtime's copies of the same arrays,
+    both directions at once; `compute`: the same call with everything on the device. The larger of their times is the least there is."""
+    batch, heads, length, dim = (100 if quick else 500), 1, 2048, 64
+    on_device = [uniform(batch, heads, length, dim) for _ in range(4)]
+    some = [0, batch // 2, batch - 1]
+    expected = [attention_rows(*(x[b:b + 1] for x in on_device[:3]), False, [0, 1000, length - 1], 0) for b in some]
+    error = lambda out: max(relative(out[b, 0, [0, 1000, length - 1]].to(DEVICE), e) for b, e in zip(some, expected))
+    into, back = torch.cuda.Stream(), torch.cuda.Stream()
+    for kind in ("pinned", "pageable"):
+        q, k, v = (x.cpu().pin_memory() if kind == "pinned" else x.cpu() for x in on_device[:3])
+        out = torch.full_like(q, math.nan, pin_memory=kind == "pinned")
+        spare = torch.empty_like(on_device[3])
+
+        def copies(out=torch.full_like(out, 0, pin_memory=kind == "pinned"), arrays=(q, k, v), spare=spare):
+            def send():
+                with torch.cuda.stream(into):
+                    for array, place in zip(arrays, on_device):
+                        place.copy_(array, non_blocking=True)
+
+            sender = threading.Thread(target=send)  # a copy of pageable memory keeps its thread
+            sender.start()
+            with torch.cuda.stream(back):
+                out.copy_(spare, non_blocking=True)
+            sender.join()
+            torch.cuda.synchronize()
+
+        calls = {"attile": lambda: bench.context.attention(q, k, v, out=out), "copy": copies,
+                 "compute": lambda: bench.context.attention(*on_device[:3], out=on_device[3])}
+        kernel = bench.context.attention(q, k, v, out=out, query=True).kernel
+        bench.case("host", f"{kind} B={batch} H={heads} S={length} D={dim}", calls, 4.0 * q.numel() * q.element_size(), "GB/s", {"attile": lambda: error(out)}, kernel, True)
+
+
 def memory(bench, quick):
     x = torch.empty((1 << 13, 1 << 16), device=DEVICE).uniform_(-3, 3)  # 2 GiB
     y, total = torch.empty_like(x), torch.empty((1 << 13, 1), device=DEVICE)
@@ -362,7 +412,7 @@ def memory(bench, quick):
 
 
 def main():
-    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "backward": backward, "backward16": backward16, "flash16": flash16, "features16": features16, "decode": decode, "decode16": decode16, "memory": memory, "split": split}
+    groups = {"gemm": gemm, "gemm16": gemm16, "attention": attention, "attention16": attention16, "backward": backward, "backward16": backward16, "flash16": flash16, "features16": features16, "decode": decode, "decode16": decode16, "host": host, "memory": memory, "split": split}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--groups", default=",".join(groups))
     parser.add_argument("--json")

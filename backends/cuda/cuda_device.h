@@ -61,6 +61,7 @@ class CudaDevice final : public simt::Device {
     int32_t event_record(Event event, Stream stream) override;
     int32_t event_wait(Stream stream, Event event) override;
     int32_t event_synchronize(Event event) override;
+    int32_t event_done(Event event, bool *is_done) override;
     int32_t event_elapsed(Event from, Event to, float *milliseconds) override;
 
   private:

@@ -178,6 +178,16 @@ int32_t CudaDevice::event_wait(Stream stream, Event event) {
 
 int32_t CudaDevice::event_synchronize(Event event) { return check(cudaEventSynchronize(event_of(event)), "waiting for an event"); }
 
+int32_t CudaDevice::event_done(Event event, bool *is_done) {
+    const cudaError_t error = cudaEventQuery(event_of(event));
+    *is_done = error == cudaSuccess;
+    if (error == cudaErrorNotReady) {
+        cudaGetLastError();
+        return ATTILE_OK;
+    }
+    return check(error, "asking for an event");
+}
+
 int32_t CudaDevice::event_elapsed(Event from, Event to, float *milliseconds) {
     return check(cudaEventElapsedTime(milliseconds, event_of(from), event_of(to)), "timing");
 }

@@ -142,6 +142,16 @@ int32_t HipDevice::event_wait(Stream stream, Event event) {
 
 int32_t HipDevice::event_synchronize(Event event) { return check(runtime_.event_synchronize(event_of(event)), "waiting for an event"); }
 
+int32_t HipDevice::event_done(Event event, bool *is_done) {
+    const hipError_t error = runtime_.event_query(event_of(event));
+    *is_done = error == hipSuccess;
+    if (error == hipErrorNotReady) {
+        runtime_.clear_error();
+        return ATTILE_OK;
+    }
+    return check(error, "asking for an event");
+}
+
 int32_t HipDevice::event_elapsed(Event from, Event to, float *milliseconds) {
     return check(runtime_.event_elapsed(milliseconds, event_of(from), event_of(to)), "timing");
 }

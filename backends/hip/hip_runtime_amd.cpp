@@ -92,6 +92,7 @@ const char *find_all(void *library, Runtime *found, ModuleFunctions *modules) {
     ATTILE_HIP_FIND(hipEventDestroy, found->event_destroy);
     ATTILE_HIP_FIND(hipEventRecord, found->event_record);
     ATTILE_HIP_FIND(hipEventSynchronize, found->event_synchronize);
+    ATTILE_HIP_FIND(hipEventQuery, found->event_query);
     ATTILE_HIP_FIND(hipEventElapsedTime, found->event_elapsed);
     ATTILE_HIP_FIND(hipPointerGetAttributes, pointer_attributes);
     ATTILE_HIP_FIND(hipModuleLoadData, modules->load);

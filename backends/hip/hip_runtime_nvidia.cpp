@@ -105,6 +105,7 @@ Runtime make() {
     table.event_destroy = [](hipEvent_t event) { return hipEventDestroy(event); };
     table.event_record = [](hipEvent_t event, hipStream_t stream) { return hipEventRecord(event, stream); };
     table.event_synchronize = [](hipEvent_t event) { return hipEventSynchronize(event); };
+    table.event_query = [](hipEvent_t event) { return hipEventQuery(event); };
     table.event_elapsed = [](float *milliseconds, hipEvent_t from, hipEvent_t to) { return hipEventElapsedTime(milliseconds, from, to); };
     table.pointer_kind = pointer_kind;
     table.kernel_launch = launch;

@@ -48,6 +48,7 @@ struct Runtime {
     hipError_t (*event_destroy)(hipEvent_t event) = nullptr;
     hipError_t (*event_record)(hipEvent_t event, hipStream_t stream) = nullptr;
     hipError_t (*event_synchronize)(hipEvent_t event) = nullptr;
+    hipError_t (*event_query)(hipEvent_t event) = nullptr;
     hipError_t (*event_elapsed)(float *milliseconds, hipEvent_t from, hipEvent_t to) = nullptr;
 
     // What differs between the platforms. `kernel` is the host address of a __global__ function; the device is current.

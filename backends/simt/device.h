@@ -104,6 +104,7 @@ class Device {
     virtual int32_t event_record(Event event, Stream stream) = 0;
     virtual int32_t event_wait(Stream stream, Event event) = 0;  // The stream waits, not the caller.
     virtual int32_t event_synchronize(Event event) = 0;
+    virtual int32_t event_done(Event event, bool *is_done) = 0;  // Without waiting; true of one never recorded.
     virtual int32_t event_elapsed(Event from, Event to, float *milliseconds) = 0;
 
   protected:

@@ -44,6 +44,7 @@ set(ATTILE_SIMT_HOST_SOURCES
   host/operations.cpp
   host/simt_context.cpp
   host/simt_status.cpp
+  host/pinned_pieces.cpp
   host/staged_problems.cpp
   host/staging.cpp
   host/staging_plan.cpp

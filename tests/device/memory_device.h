@@ -99,6 +99,10 @@ class MemoryDevice : public simt::Device {
         return ATTILE_OK;
     }
     int32_t event_synchronize(simt::Event) override { return ATTILE_OK; }
+    int32_t event_done(simt::Event, bool *is_done) override {
+        *is_done = ++asked_ % (1 + times_not_done) == 0;
+        return ATTILE_OK;
+    }
     int32_t event_elapsed(simt::Event, simt::Event, float *milliseconds) override {
         *milliseconds = 0;
         return ATTILE_OK;
@@ -106,6 +110,7 @@ class MemoryDevice : public simt::Device {
 
     bool is_capturing = false;
     int waits = 0;
+    int times_not_done = 0;  // So often event_done() says no, before it says yes once.
 
   private:
     static constexpr std::align_val_t kAlignment{256};
@@ -114,7 +119,7 @@ class MemoryDevice : public simt::Device {
         int64_t bytes;
     };
     int64_t capacity_, used_ = 0, peak_ = 0;
-    int events_ = 0, failing_copy_ = 0;
+    int events_ = 0, failing_copy_ = 0, asked_ = 0;
     std::map<void *, Block> blocks_;
 };
 

@@ -99,10 +99,20 @@ TEST(HostTeam, CoversEveryElementOnce) {
     simt::HostTeam team(4);
     for (const int64_t count : {0, 1, 9, 1000, 100003}) {
         std::vector<std::atomic<int>> touched(static_cast<std::size_t>(count));
-        team.share(count, 100, [&](int64_t first, int64_t length) {
-            for (int64_t i = first; i < first + length; ++i) touched[static_cast<std::size_t>(i)].fetch_add(1);
-        });
-        EXPECT_TRUE(std::all_of(touched.begin(), touched.end(), [](const std::atomic<int> &t) { return t.load() == 1; }));
+        simt::HostTask tasks[3];
+        for (simt::HostTask &task : tasks) {
+            task.total = count;
+            task.grain = 100;
+            task.work = [&](int64_t first, int64_t length) {
+                for (int64_t i = first; i < first + length; ++i) touched[static_cast<std::size_t>(i)].fetch_add(1);
+            };
+            team.begin(task);
+        }
+        for (simt::HostTask &task : tasks) {
+            team.finish(task);
+            EXPECT_TRUE(team.is_done(task));
+        }
+        EXPECT_TRUE(std::all_of(touched.begin(), touched.end(), [](const std::atomic<int> &t) { return t.load() == 3; }));
     }
 }
 
@@ -235,6 +245,63 @@ TEST(Stager, LeaksNothingWhereverItFails) {
         EXPECT_EQ(device.blocks(), 0U);
         EXPECT_EQ(device.events(), 0);
     }
+}
+
+// A row that cannot be cut takes more pinned pieces than there are, in both directions, and copies are over late.
+TEST(Stager, ManyPiecesOfOneImage) {
+    const int64_t length = 6 * simt::PinnedPiece::kBytes / 4 + 1234567;
+    std::vector<float> x = random_floats(length, 1), y(x.size());
+    for (const int64_t step : {int64_t{1}, int64_t{2}}) {  // One run, and single elements.
+        attile_softmax_problem problem = {};
+        problem.shape[0] = problem.shape[1] = problem.shape[2] = 1;
+        problem.shape[3] = length / step;
+        problem.x = operand_of(x, {0, 0, 0, step});
+        problem.y = operand_of(y, {0, 0, 0, step});
+        std::fill(y.begin(), y.end(), -7.0f);
+        MemoryDevice device(1 << 30);
+        device.times_not_done = 2;
+        {
+            simt::Stager stager(device, 3);
+            simt::StagedProblem<attile_softmax_problem> staged(problem);
+            staged.call.run = [&](const int64_t count[kStagedDims], simt::Stream) {
+                staged.resize(count);
+                std::memcpy(staged.problem.y.data, staged.problem.x.data, static_cast<std::size_t>(length / step) * sizeof(float));
+                return ATTILE_OK;
+            };
+            for (int call = 0; call < 2; ++call) ASSERT_EQ(stager.run(staged.call, nullptr), ATTILE_OK);
+        }
+        bool is_right = true;
+        for (std::size_t i = 0; i < y.size(); ++i)
+            is_right =
+                is_right && y[i] == (i % static_cast<std::size_t>(step) == 0 && static_cast<int64_t>(i) / step < length / step ? x[i] : -7);
+        EXPECT_TRUE(is_right) << step;
+        EXPECT_EQ(device.blocks(), 0U);
+        EXPECT_EQ(device.events(), 0);
+    }
+}
+
+// The last chunks get smaller, so that little is left to do when the last of them has been sent.
+TEST(Stager, LastChunksAreSmaller) {
+    std::vector<float> x = random_floats(100 * 1000, 1), y(x.size());
+    attile_softmax_problem problem = {};
+    problem.shape[0] = 1000;
+    problem.shape[1] = problem.shape[2] = 1;
+    problem.shape[3] = 100;
+    problem.x = operand_of(x, {100, 0, 0, 1});
+    problem.y = operand_of(y, {100, 0, 0, 1});
+    MemoryDevice device(400000);  // Half of both.
+    simt::Stager stager(device, 1);
+    simt::StagedProblem<attile_softmax_problem> staged(problem);
+    std::vector<int64_t> counts;
+    staged.call.run = [&](const int64_t count[kStagedDims], simt::Stream) {
+        counts.push_back(count[0]);
+        return ATTILE_OK;
+    };
+    ASSERT_EQ(stager.run(staged.call, nullptr), ATTILE_OK);
+    ASSERT_GT(counts.size(), 3U);
+    EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), int64_t{0}), 1000);
+    EXPECT_TRUE(std::is_sorted(counts.rbegin(), counts.rend()));
+    EXPECT_LE(counts.back(), counts.front() / 4);
 }
 
 // Rows behind the last packed sequence belong to no sequence: the caller's memory there must stay as it is, whatever the device's held.

@@ -147,6 +147,7 @@ hipError_t hipEventDestroy(hipEvent_t event) {
 }
 hipError_t hipEventRecord(hipEvent_t, hipStream_t) { return hipSuccess; }
 hipError_t hipEventSynchronize(hipEvent_t) { return hipSuccess; }
+hipError_t hipEventQuery(hipEvent_t) { return hipSuccess; }
 hipError_t hipEventElapsedTime(float *milliseconds, hipEvent_t, hipEvent_t) {
     *milliseconds = 1;
     return hipSuccess;

@@ -18,33 +18,33 @@ HostTeam::~HostTeam() {
     for (std::thread &member : members_) member.join();
 }
 
-bool HostTeam::next_range(int64_t *first, int64_t *count) {
-    const std::lock_guard<std::mutex> guard(lock_);
-    if (next_ >= total_) return false;
-    *first = next_;
-    *count = std::min(grain_, total_ - next_);
-    next_ += *count;
-    return true;
+// There is a task to take a range of; the lock is held but for the work itself.
+void HostTeam::do_range(std::unique_lock<std::mutex> &guard) {
+    HostTask &task = *first_;
+    const int64_t first = task.next, count = std::min(task.grain, task.total - first);
+    task.next += count;
+    if (task.next == task.total) first_ = task.behind;
+    guard.unlock();
+    task.work(first, count);
+    guard.lock();
+    task.left -= count;
+    if (task.left == 0) finished_.notify_one();
 }
 
 void HostTeam::serve() {
     std::unique_lock<std::mutex> guard(lock_);
     for (;;) {
-        wake_.wait(guard, [&] { return is_closing_ || next_ < total_; });
+        wake_.wait(guard, [&] { return is_closing_ || first_ != nullptr; });
         if (is_closing_) return;
-        ++busy_;
-        const std::function<void(int64_t, int64_t)> *work = work_;
-        guard.unlock();
-        int64_t first = 0, count = 0;
-        while (next_range(&first, &count)) (*work)(first, count);
-        guard.lock();
-        if (--busy_ == 0) finished_.notify_one();
+        do_range(guard);
     }
 }
 
-void HostTeam::share(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)> &work) {
-    if (threads_ <= 1 || count <= 2 * grain) {
-        work(0, count);
+void HostTeam::begin(HostTask &task) {
+    task.next = task.left = 0;
+    task.behind = nullptr;
+    if (threads_ <= 1 || task.total <= 2 * task.grain) {
+        if (task.total > 0) task.work(0, task.total);
         return;
     }
     {
@@ -54,18 +54,26 @@ void HostTeam::share(int64_t count, int64_t grain, const std::function<void(int6
         } catch (const std::system_error &) {
             threads_ = static_cast<int32_t>(members_.size()) + 1;  // The system gives no more threads: those there are suffice.
         }
-        work_ = &work;
-        next_ = 0;
-        total_ = count;
-        grain_ = grain;
+        task.left = task.total;
+        (first_ == nullptr ? first_ : last_->behind) = &task;
+        last_ = &task;
     }
     wake_.notify_all();
-    int64_t first = 0, range = 0;
-    while (next_range(&first, &range)) work(first, range);
+}
+
+bool HostTeam::is_done(const HostTask &task) {
+    const std::lock_guard<std::mutex> guard(lock_);
+    return task.left == 0;
+}
+
+void HostTeam::finish(HostTask &task) {
     std::unique_lock<std::mutex> guard(lock_);
-    finished_.wait(guard, [&] { return busy_ == 0; });
-    total_ = 0;
-    next_ = 0;
+    while (task.left > 0) {
+        if (first_ != nullptr)
+            do_range(guard);
+        else
+            finished_.wait(guard);
+    }
 }
 
 }  // namespace attile::simt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Three streams: in, compute, out. Each staged operand has one device buffer, or two in turn if chunks move it; events keep a buffer from
-// being overwritten before its last reader is done. Host memory passes through pinned pieces, filled by a team of threads; pinned and
-// contiguous memory is copied directly.
+// being overwritten before its last reader is done. Host memory passes through pinned pieces (pinned_pieces.h); pinned and contiguous
+// memory is copied directly.
 #include "staging.h"
 
 #include <algorithm>
@@ -21,12 +21,6 @@ int32_t needs_staging(Device &device, const attile_operand &operand, bool *yes) 
     *yes = kind == ATTILE_MEMORY_HOST || kind == ATTILE_MEMORY_PINNED;
     return status;
 }
-
-namespace {
-
-constexpr int64_t kTeamGrain = 512 << 10;  // Bytes a thread takes at a time.
-
-}  // namespace
 
 // One call's buffers and their traffic.
 class StagedRun {
@@ -53,24 +47,19 @@ class StagedRun {
         Buffer buffer[2];
         int at = -1;                    // Buffer in use.
         int64_t key[kStagedDims] = {};  // Chunk that it holds.
+        bool is_uploading = false;
         // The chunk's piece of the caller's memory, as of the last place().
         char *base = nullptr;
         StridedBlock block;
     };
-    struct Download {
-        Traffic *traffic;
-        int buffer;
-        char *base;
-        StridedBlock block;
-    };
-
     int32_t sort_operands();
     int32_t take_buffers();
+    int64_t next_count(int dim, int64_t begin) const;
     int32_t chunk(const int64_t begin[kStagedDims], const int64_t count[kStagedDims]);
     void place(Traffic &traffic, const int64_t begin[kStagedDims], const int64_t count[kStagedDims], int64_t dense_stride[4]);
     int32_t upload(Traffic &traffic, Buffer &buffer);
-    int32_t download(const Download &download);
-    int32_t finish_downloads();
+    int32_t finish_uploads();
+    int32_t download(Traffic &traffic, Buffer &buffer);
     void release();
 
     Stager &stager_;
@@ -84,7 +73,6 @@ class StagedRun {
         attile_operand original;
     };
     std::vector<Resident> residents_;  // Operands already on the device.
-    std::vector<Download> downloads_;  // Computed, not yet copied out.
 };
 
 int32_t StagedRun::sort_operands() {
@@ -155,75 +143,36 @@ void StagedRun::place(Traffic &traffic, const int64_t begin[kStagedDims], const 
 }
 
 int32_t StagedRun::upload(Traffic &traffic, Buffer &buffer) {
-    int32_t status = buffer.was_used ? device_.event_wait(stager_.in_, buffer.emptied) : ATTILE_OK;
+    const int32_t status = buffer.was_used ? device_.event_wait(stager_.in_, buffer.emptied) : ATTILE_OK;
+    if (status != ATTILE_OK) return status;
+    traffic.is_uploading = true;
     const StridedBlock &block = traffic.block;
-    const int64_t elements = block.count();
-    if (status == ATTILE_OK && traffic.is_pinned && block.is_dense()) {
-        status = device_.copy(buffer.memory, traffic.base, elements * block.element_bytes, stager_.in_);
-    } else {
-        const int64_t step = Stager::kPieceBytes / block.element_bytes;
-        for (int64_t first = 0; first < elements && status == ATTILE_OK; first += step) {
-            Stager::Piece &piece = stager_.piece_in_[stager_.next_in_];
-            stager_.next_in_ = (stager_.next_in_ + 1) % Stager::kPieces;
-            status = device_.event_synchronize(piece.done);
-            if (status != ATTILE_OK) break;
-            const int64_t count = std::min(step, elements - first);
-            stager_.team_.share(count, kTeamGrain / block.element_bytes, [&](int64_t from, int64_t length) {
-                gather(static_cast<char *>(piece.memory) + from * block.element_bytes, traffic.base, block, first + from, length);
-            });
-            status = device_.copy(static_cast<char *>(buffer.memory) + first * block.element_bytes, piece.memory,
-                                  count * block.element_bytes, stager_.in_);
-            if (status == ATTILE_OK) status = device_.event_record(piece.done, stager_.in_);
-        }
+    if (traffic.is_pinned && block.is_dense())
+        return device_.copy(buffer.memory, traffic.base, block.count() * block.element_bytes, stager_.in_);
+    return stager_.uploads_.send(buffer.memory, traffic.base, block, stager_.in_, stager_.out_);
+}
+
+// All copies of this chunk's inputs are queued; compute waits for them.
+int32_t StagedRun::finish_uploads() {
+    int32_t status = stager_.uploads_.flush(stager_.in_);
+    for (Traffic &traffic : traffic_) {
+        if (!std::exchange(traffic.is_uploading, false)) continue;
+        Buffer &buffer = traffic.buffer[traffic.at];
+        if (status == ATTILE_OK) status = device_.event_record(buffer.filled, stager_.in_);
+        if (status == ATTILE_OK) status = device_.event_wait(stager_.compute_, buffer.filled);
     }
-    if (status == ATTILE_OK) status = device_.event_record(buffer.filled, stager_.in_);
-    if (status == ATTILE_OK) status = device_.event_wait(stager_.compute_, buffer.filled);
     return status;
 }
 
-int32_t StagedRun::download(const Download &download) {
-    Buffer &buffer = download.traffic->buffer[download.buffer];
-    const StridedBlock &block = download.block;
-    const int64_t elements = block.count();
+int32_t StagedRun::download(Traffic &traffic, Buffer &buffer) {
+    const StridedBlock &block = traffic.block;
+    if (!traffic.is_pinned || !block.is_dense()) {
+        stager_.downloads_.add({buffer.memory, traffic.base, block, buffer.filled, buffer.emptied});
+        return ATTILE_OK;
+    }
     int32_t status = device_.event_wait(stager_.out_, buffer.filled);
-    if (status != ATTILE_OK) return status;
-    if (download.traffic->is_pinned && block.is_dense()) {
-        status = device_.copy(download.base, buffer.memory, elements * block.element_bytes, stager_.out_);
-        return status == ATTILE_OK ? device_.event_record(buffer.emptied, stager_.out_) : status;
-    }
-    const int64_t step = Stager::kPieceBytes / block.element_bytes;
-    const int64_t pieces = (elements + step - 1) / step;
-    // Several copies are kept under way while the oldest is unpacked.
-    for (int64_t i = 0; i < pieces + Stager::kPieces - 1; ++i) {
-        if (i < pieces) {
-            Stager::Piece &piece = stager_.piece_out_[i % Stager::kPieces];
-            const int64_t first = i * step, count = std::min(step, elements - first);
-            status = device_.copy(piece.memory, static_cast<char *>(buffer.memory) + first * block.element_bytes,
-                                  count * block.element_bytes, stager_.out_);
-            if (status == ATTILE_OK) status = device_.event_record(piece.done, stager_.out_);
-            if (status == ATTILE_OK && i == pieces - 1) status = device_.event_record(buffer.emptied, stager_.out_);
-            if (status != ATTILE_OK) return status;
-        }
-        const int64_t ready = i - (Stager::kPieces - 1);
-        if (ready < 0) continue;
-        Stager::Piece &piece = stager_.piece_out_[ready % Stager::kPieces];
-        status = device_.event_synchronize(piece.done);
-        if (status != ATTILE_OK) return status;
-        const int64_t first = ready * step, count = std::min(step, elements - first);
-        stager_.team_.share(count, kTeamGrain / block.element_bytes, [&](int64_t from, int64_t length) {
-            scatter(download.base, static_cast<char *>(piece.memory) + from * block.element_bytes, block, first + from, length);
-        });
-    }
-    return ATTILE_OK;
-}
-
-int32_t StagedRun::finish_downloads() {
-    for (const Download &waiting : downloads_) {
-        const int32_t status = download(waiting);
-        if (status != ATTILE_OK) return status;
-    }
-    downloads_.clear();
-    return ATTILE_OK;
+    if (status == ATTILE_OK) status = device_.copy(traffic.base, buffer.memory, block.count() * block.element_bytes, stager_.out_);
+    return status == ATTILE_OK ? device_.event_record(buffer.emptied, stager_.out_) : status;
 }
 
 int32_t StagedRun::chunk(const int64_t begin[kStagedDims], const int64_t count[kStagedDims]) {
@@ -239,7 +188,6 @@ int32_t StagedRun::chunk(const int64_t begin[kStagedDims], const int64_t count[k
         }
         operand.operand->data = static_cast<char *>(resident.original.data) + offset * operand.element_bytes;
     }
-    std::vector<Download> computed;
     for (Traffic &traffic : traffic_) {
         int64_t key[kStagedDims] = {};
         for (int32_t dim = 0; dim < kStagedDims; ++dim) key[dim] = follows(*traffic.operand, dim) ? begin[dim] : 0;
@@ -252,12 +200,13 @@ int32_t StagedRun::chunk(const int64_t begin[kStagedDims], const int64_t count[k
         int64_t dense_stride[4];
         place(traffic, begin, count, dense_stride);
         if (traffic.operand->is_output) {
+            status = stager_.downloads_.send(buffer.memory, stager_.out_);  // So that `emptied` is recorded behind the buffer's last use.
+            if (status != ATTILE_OK) return status;
             if (traffic.operand->is_partial) {
                 status = upload(traffic, buffer);
             } else if (buffer.was_used) {
                 status = device_.event_wait(stager_.compute_, buffer.emptied);
             }
-            computed.push_back({&traffic, traffic.at, traffic.base, traffic.block});
         } else if (!holds_it) {
             status = upload(traffic, buffer);
         }
@@ -265,16 +214,26 @@ int32_t StagedRun::chunk(const int64_t begin[kStagedDims], const int64_t count[k
         traffic.operand->operand->data = buffer.memory;
         std::copy(dense_stride, dense_stride + 4, traffic.operand->operand->stride);
     }
-    status = call_.run(count, stager_.compute_);
-    for (std::size_t i = 0; i < traffic_.size() && status == ATTILE_OK; ++i) {
-        Buffer &buffer = traffic_[i].buffer[traffic_[i].at];
-        status = device_.event_record(traffic_[i].operand->is_output ? buffer.filled : buffer.emptied, stager_.compute_);
+    status = finish_uploads();
+    if (status == ATTILE_OK) status = call_.run(count, stager_.compute_);
+    for (Traffic &traffic : traffic_) {
+        Buffer &buffer = traffic.buffer[traffic.at];
+        const bool is_output = traffic.operand->is_output;
+        if (status == ATTILE_OK) status = device_.event_record(is_output ? buffer.filled : buffer.emptied, stager_.compute_);
         buffer.was_used = true;
+        if (status == ATTILE_OK && is_output) status = download(traffic, buffer);
     }
-    // While this chunk computes, the one before is taken home.
-    if (status == ATTILE_OK) status = finish_downloads();
-    downloads_ = std::move(computed);
-    return status;
+    return status == ATTILE_OK ? stager_.downloads_.advance(stager_.out_) : status;
+}
+
+// Where one dimension alone is cut, the last chunks are halves of what is left, down to a quarter of the others: nothing goes on beside
+// the last one's computation and its way home.
+int64_t StagedRun::next_count(int dim, int64_t begin) const {
+    const int64_t rest = call_.units[dim] - begin, whole = plan_.count[dim], granule = call_.granule[dim];
+    bool is_cut_alone = whole < call_.units[dim];
+    for (int other = 0; other < kStagedDims; ++other) is_cut_alone &= other == dim || plan_.count[other] == call_.units[other];
+    const int64_t half = ((rest + 1) / 2 + granule - 1) / granule * granule;
+    return is_cut_alone && rest <= whole && rest > whole / 4 && half < rest ? half : std::min(whole, rest);
 }
 
 int32_t StagedRun::run(Stream stream) {
@@ -287,17 +246,17 @@ int32_t StagedRun::run(Stream stream) {
     int64_t begin[kStagedDims] = {};
     for (bool more = true; more;) {
         int64_t count[kStagedDims];
-        for (int dim = 0; dim < kStagedDims; ++dim) count[dim] = std::min(plan_.count[dim], call_.units[dim] - begin[dim]);
+        for (int dim = 0; dim < kStagedDims; ++dim) count[dim] = next_count(dim, begin[dim]);
         status = chunk(begin, count);
         if (status != ATTILE_OK) return status;
         more = false;
         for (int dim = kStagedDims - 1; dim >= 0 && !more; --dim) {
-            begin[dim] += plan_.count[dim];
+            begin[dim] += count[dim];
             more = begin[dim] < call_.units[dim];
             if (!more) begin[dim] = 0;
         }
     }
-    status = finish_downloads();
+    status = stager_.downloads_.finish(stager_.out_);
     if (status == ATTILE_OK) status = device_.synchronize(stager_.out_);
     if (status == ATTILE_OK) status = device_.synchronize(stager_.compute_);
     return status;
@@ -308,6 +267,8 @@ void StagedRun::release() {
     device_.synchronize(stager_.in_);
     device_.synchronize(stager_.compute_);
     device_.synchronize(stager_.out_);
+    stager_.uploads_.drop();
+    stager_.downloads_.drop();
     for (Traffic &traffic : traffic_) {
         for (Buffer &buffer : traffic.buffer) {
             if (buffer.memory != nullptr) device_.pool_free(buffer.memory, stager_.compute_);
@@ -325,12 +286,8 @@ int32_t Stager::start() {
     if (status == ATTILE_OK) status = device_.stream_create(&compute_);
     if (status == ATTILE_OK) status = device_.stream_create(&out_);
     if (status == ATTILE_OK) status = device_.event_create(false, &begun_);
-    for (int i = 0; i < kPieces; ++i) {
-        for (Piece *piece : {&piece_in_[i], &piece_out_[i]}) {
-            if (status == ATTILE_OK) status = device_.alloc(ATTILE_MEMORY_PINNED, kPieceBytes, &piece->memory);
-            if (status == ATTILE_OK) status = device_.event_create(false, &piece->done);
-        }
-    }
+    if (status == ATTILE_OK) status = uploads_.start();
+    if (status == ATTILE_OK) status = downloads_.start();
     if (status != ATTILE_OK) {
         stop();
         return status;
@@ -340,13 +297,8 @@ int32_t Stager::start() {
 }
 
 void Stager::stop() {
-    for (int i = 0; i < kPieces; ++i) {
-        for (Piece *piece : {&piece_in_[i], &piece_out_[i]}) {
-            if (piece->done != nullptr) device_.event_destroy(piece->done);
-            if (piece->memory != nullptr) device_.free(ATTILE_MEMORY_PINNED, piece->memory);
-            *piece = Piece();
-        }
-    }
+    uploads_.stop();
+    downloads_.stop();
     if (begun_ != nullptr) device_.event_destroy(std::exchange(begun_, nullptr));
     for (Stream *stream : {&in_, &compute_, &out_}) {
         if (*stream != nullptr) device_.stream_destroy(std::exchange(*stream, nullptr));

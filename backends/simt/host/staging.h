@@ -9,7 +9,7 @@
 
 #include "device.h"
 #include "host_team.h"
-#include "strided_copy.h"
+#include "pinned_pieces.h"
 
 namespace attile::simt {
 
@@ -43,7 +43,8 @@ int32_t needs_staging(Device &device, const attile_operand &operand, bool *yes);
 
 class Stager {
   public:
-    Stager(Device &device, int32_t threads) : device_(device), team_(threads) {}
+    Stager(Device &device, int32_t threads)
+        : device_(device), team_(threads), downloads_(device, team_), uploads_(device, team_, downloads_) {}
     ~Stager();  // The device is current.
     Stager(const Stager &) = delete;
     Stager &operator=(const Stager &) = delete;
@@ -53,12 +54,6 @@ class Stager {
 
   private:
     friend class StagedRun;
-    static constexpr int64_t kPieceBytes = 8 << 20;
-    static constexpr int kPieces = 4;  // In each direction.
-    struct Piece {
-        void *memory = nullptr;  // Pinned.
-        Event done = nullptr;    // The copy that used it is over.
-    };
     int32_t start();
     void stop();
 
@@ -68,8 +63,8 @@ class Stager {
     bool is_started_ = false;
     Stream in_ = nullptr, compute_ = nullptr, out_ = nullptr;
     Event begun_ = nullptr;
-    Piece piece_in_[kPieces], piece_out_[kPieces];
-    int next_in_ = 0;
+    PinnedDownloads downloads_;
+    PinnedUploads uploads_;
 };
 
 }  // namespace attile::simt

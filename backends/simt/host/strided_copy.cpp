@@ -8,6 +8,10 @@
 #include <cstring>
 #include <numeric>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace attile::simt {
 
 int64_t StridedBlock::count() const {
@@ -74,6 +78,29 @@ void for_runs(const StridedBlock &block, int64_t first, int64_t count, Visit vis
     }
 }
 
+constexpr std::size_t kLongRun = 4096;       // Bytes that are worth a streaming copy,
+constexpr int64_t kStreamedImage = 4 << 20;  // of an image that the next reader will hardly find in a cache.
+
+// As memcpy, past the caches: memory that is only written need not be read first, which doubles the rate of several threads.
+void stream_copy(void *to, const void *from, std::size_t bytes) {
+#if defined(__SSE2__)
+    char *target = static_cast<char *>(to);
+    const char *source = static_cast<const char *>(from);
+    const std::size_t head = -reinterpret_cast<uintptr_t>(target) % 64;
+    std::memcpy(target, source, head);
+    std::size_t at = head;
+    for (; at + 64 <= bytes; at += 64) {
+        __m128i line[4];
+        for (int i = 0; i < 4; ++i) line[i] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(source + at) + i);
+        for (int i = 0; i < 4; ++i) _mm_stream_si128(reinterpret_cast<__m128i *>(target + at) + i, line[i]);
+    }
+    _mm_sfence();
+    std::memcpy(target + at, source + at, bytes - at);
+#else
+    std::memcpy(to, from, bytes);
+#endif
+}
+
 template <int kBytes>
 struct Element {
     unsigned char bytes[kBytes];
@@ -85,6 +112,7 @@ void copy_elements(void *dense, void *base, const StridedBlock &block, int64_t f
     T *image = static_cast<T *>(dense);
     T *memory = static_cast<T *>(base);
     const auto bytes = [](int64_t elements) { return static_cast<std::size_t>(elements) * kBytes; };
+    const bool is_streamed = !kToDense && block.count() * kBytes >= kStreamedImage;
     for_runs(block, first, count, [&](int64_t at, int64_t offset, int64_t length) {
         if (length == 1) {
             if (kToDense) {
@@ -92,6 +120,8 @@ void copy_elements(void *dense, void *base, const StridedBlock &block, int64_t f
             } else {
                 memory[offset] = image[at];
             }
+        } else if (is_streamed && bytes(length) >= kLongRun) {
+            stream_copy(memory + offset, image + at, bytes(length));
         } else if (kToDense) {
             std::memcpy(image + at, memory + offset, bytes(length));
         } else {
