@@ -73,7 +73,8 @@ Sm90BackwardChoice choose(simt::Device &device, const attile_attention_backward_
     choice.kept = plan.slice * words;
     choice.turns = 1 + (choice.sum.kernel != nullptr ? 0 : plan.slice * rows / shape.rows);
     plan.workspace = simt::workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.turns);
-    if (plan.pairs * plan.key_blocks > kMostBlocks || choice.turns > kMostBlocks) return {};
+    if (plan.pairs * plan.key_blocks > kMostBlocks || choice.turns > kMostBlocks)
+        return declined("there are more blocks of keys than a grid holds");
     return choice;
 }
 

@@ -6,9 +6,9 @@
 //
 // Tile: 8 or 16 rows by 32 columns; eight warps share the depth, 64 of it at a time, and up to eight blocks of a cluster do. Sums are added
 // in shared memory in order of warps, then, by each block for its share of the columns, in order of blocks: results repeat. Of the loads of
-// B half, or three quarters where it is contiguous along the depth, leave it in the L2 cache, the others ask to be evicted first: with the
-// first kind alone a matrix that stays in the cache from call to call is read at 1.5 times the rate, and one that does not takes longer,
-// since other data must be written back for it.
+// B half, or three quarters where it is contiguous along the depth, are ordinary, the others take no place in the L1 cache
+// (L1::no_allocate) and by what was measured leave the L2 cache sooner, too: with the ordinary kind alone a matrix that stays in the cache
+// from call to call is read at 1.5 times the rate, and one that does not takes longer, since other data must be written back for it.
 //
 // Shared bytes: 8 warps * rows * 36 * 4 = 18432 (with 16 rows) and rows * 32 * 4 = 2048. Registers: 82 to 108 (ptxas 13.0), no spills; two
 // blocks a multiprocessor, 64 KB of loads under way there. Arithmetic intensity: 1 FLOP a byte for each row.
@@ -19,8 +19,8 @@
 // measure again: tools/compare_peers.py --groups gemm16, with and without --burst 8.
 //
 // Lost: 64 columns a block (as fast with B along columns, 11.9 with it along the depth, 16 rows); 128 columns and four blocks a cluster
-// (16 to 19: so many clusters do not fit at once); 16 warps a block (16 rows 11.5); all loads evicted first (12.5 to 14.5 in a row); none
-// (18.5 to 20 alone); prefetches into the L2 cache while the kernel ahead ends (no difference).
+// (16 to 19: so many clusters do not fit at once); 16 warps a block (16 rows 11.5); all loads without a place in L1 (12.5 to 14.5 in a
+// row); none (18.5 to 20 alone); prefetches into the L2 cache while the kernel ahead ends (no difference).
 #pragma once
 
 #include <type_traits>
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kFewRowsThreads, kFewRowsBlocks) gemm_few_rows
         const Element *from = b + (Config::kAlongDepth ? kHalf * 32 : kHalf * 32 * step);
 #pragma unroll
         for (int i = 0; i < Config::kLoads; ++i) {
-            // Of B along the depth a quarter is to be evicted first, else half.
+            // Of B along the depth a quarter takes no place in the L1 cache, else half.
             if (kHalf == 0 || (Config::kAlongDepth && i % 2 == 0))
                 load_once<true>(of_b[kHalf][i], from, exists);
             else

@@ -65,13 +65,13 @@ def _from_numpy(array: np.ndarray) -> View:
     return View(tensor, array, array.flags.writeable, 0, s.DEVICE_CPU)
 
 
-def _from_cuda_interface(array: Any) -> View:
+def _from_cuda_interface(array: Any, streams: dict[Any, int]) -> View:
     interface = array.__cuda_array_interface__
     dtype = _numpy_dtype(interface["typestr"], str(getattr(array, "dtype", "")).rpartition(".")[2])
     item = int(interface["typestr"][2:])
     data, read_only = interface["data"]
     tensor = _tensor(data, dtype, tuple(interface["shape"]), _elements(interface.get("strides"), item))
-    return View(tensor, array, not read_only, _cuda_stream(array, interface.get("stream")), s.DEVICE_CUDA)
+    return View(tensor, array, not read_only, _cuda_stream(array, interface.get("stream"), streams), s.DEVICE_CUDA)
 
 
 class _DLTensor(ctypes.Structure):
@@ -84,10 +84,10 @@ _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
-def _from_dlpack(array: Any) -> View:
+def _from_dlpack(array: Any, streams: dict[Any, int]) -> View:
     device_type, _ = array.__dlpack_device__()
     on_gpu = device_type in (s.DEVICE_CUDA, s.DEVICE_ROCM)
-    stream = _cuda_stream(array, None) if on_gpu else 0
+    stream = _cuda_stream(array, None, streams) if on_gpu else 0
     # The consumer names the stream it will work on, and the owner orders its pending work before it; 1 is the legacy default stream.
     capsule = array.__dlpack__(stream=stream or 1) if on_gpu else array.__dlpack__()
     # The capsule stays as it is ("dltensor", not "used_dltensor"), so that its own destructor gives the memory back when View.keep goes.
@@ -103,7 +103,7 @@ def _from_dlpack(array: Any) -> View:
 _TORCH = {"float32": s.F32, "float64": s.F64, "float16": s.F16, "bfloat16": s.BF16, "int32": s.I32, "uint8": s.U8, "bool": s.BOOL}
 
 
-def _from_torch(array: Any) -> Union[View, None]:
+def _from_torch(array: Any, streams: dict[Any, int]) -> Union[View, None]:
     """A plain PyTorch tensor by its own methods, in a tenth of the time that its DLPack takes; None: one that is not so plain."""
     torch = sys.modules["torch"]
     if array.is_neg():  # a bit beside the memory, of which DLPack says nothing
@@ -114,33 +114,36 @@ def _from_torch(array: Any) -> Union[View, None]:
     if dtype is None or not (array.is_cuda or array.is_cpu):
         return None
     tensor = _tensor(array.data_ptr(), dtype, array.shape, array.stride())
-    return View(tensor, array, True, _cuda_stream(array, None) if array.is_cuda else 0, s.DEVICE_CUDA if array.is_cuda else s.DEVICE_CPU)
+    return View(tensor, array, True, _cuda_stream(array, None, streams) if array.is_cuda else 0, s.DEVICE_CUDA if array.is_cuda else s.DEVICE_CPU)
 
 
-def _cuda_stream(array: Any, from_interface: int | None) -> int:
-    """The caller's current stream in the library that owns the array: work goes where the caller's own work goes."""
+def _cuda_stream(array: Any, from_interface: int | None, streams: dict[Any, int]) -> int:
+    """The caller's current stream in the library that owns the array: work goes where the caller's own work goes. Asked once for all arrays of a call, which `streams` keeps."""
     owner = type(array).__module__.partition(".")[0]
-    if owner == "torch":
-        return sys.modules["torch"].cuda.current_stream(array.device).cuda_stream
-    if owner == "cupy":
-        return sys.modules["cupy"].cuda.get_current_stream().ptr
-    return from_interface or 0
+    if owner not in ("torch", "cupy"):
+        return from_interface or 0
+    key = array.device if owner == "torch" else array.device.id
+    if key not in streams:
+        cuda = sys.modules[owner].cuda
+        streams[key] = cuda.current_stream(array.device).cuda_stream if owner == "torch" else cuda.get_current_stream().ptr
+    return streams[key]
 
 
-def view(array: Any) -> View:
-    """An array as a tensor; an array that Attile cannot look at is a TypeError that says what would do."""
+def view(array: Any, streams: dict[Any, int] | None = None) -> View:
+    """An array as a tensor; an array that Attile cannot look at is a TypeError that says what would do. `streams` is a call's own."""
+    streams = {} if streams is None else streams
     if isinstance(array, np.ndarray):
         return _from_numpy(array)
     if type(array).__module__.partition(".")[0] == "torch":
         if array.requires_grad:
             array = array.detach()
-        found = _from_torch(array)
+        found = _from_torch(array, streams)
         if found is not None:
             return found
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
-        return _from_dlpack(array)
+        return _from_dlpack(array, streams)
     if hasattr(array, "__cuda_array_interface__"):
-        return _from_cuda_interface(array)
+        return _from_cuda_interface(array, streams)
     if hasattr(array, "__array__"):
         return _from_numpy(np.asarray(array))
     raise TypeError(f"{type(array).__name__} is no array: a NumPy array, or an object with __dlpack__ or __cuda_array_interface__, is expected")

@@ -61,11 +61,12 @@ class _Call:
         self.args = args
         self.views: list[View] = []
         self.stream = 0
+        self.streams: dict[Any, int] = {}  # of each device, as its arrays' library says
 
     def put(self, name: str, array: Optional[Array], output: bool = False) -> None:
         if array is None:
             return
-        found = view(array)
+        found = view(array, self.streams)
         if output and not found.writable:
             raise ValueError(f"{name} is read-only")
         setattr(self.args, name, found.tensor)
@@ -235,7 +236,7 @@ class Context:
         for name, arrays in (("o_parts", o_parts), ("lse_parts", lse_parts)):
             tables[name] = (s.Tensor * max(parts, 1))()
             for index, array in enumerate(arrays):
-                found = view(array)
+                found = view(array, call.streams)
                 tables[name][index] = found.tensor
                 call.add(found)
             setattr(call.args, name, tables[name])
