@@ -47,6 +47,8 @@ struct Problem16 {
     int64_t left = 0, right = 0;
     double spread = 1;
     bool huge_key = false, lengths = false, sinks = false, inside = false, bias = false, allowed = false, slopes = false;
+    bool wide_bias = false;    // In float32.
+    bool hiding_bias = false;  // Every third key's is -inf, and that of K and V is NaN.
     double softcap = 0, scale = 0;
     uint32_t flags = 0;
     int64_t page = 0;
@@ -59,7 +61,8 @@ struct Problem16 {
                std::to_string(spread) + " huge" + std::to_string(huge_key) + " lengths" + std::to_string(lengths) + " sinks" +
                std::to_string(sinks) + " inside" + std::to_string(inside) + " bias" + std::to_string(bias) + " allowed" +
                std::to_string(allowed) + " slopes" + std::to_string(slopes) + " softcap" + std::to_string(softcap) + " scale" +
-               std::to_string(scale) + " page" + std::to_string(page) + " flags" + std::to_string(flags);
+               std::to_string(scale) + " page" + std::to_string(page) + " flags" + std::to_string(flags) + " wide" +
+               std::to_string(wide_bias) + " hiding" + std::to_string(hiding_bias);
     }
 };
 
@@ -99,7 +102,12 @@ void CudaAttention16::check(const Problem16 &p, unsigned seed) {
     std::vector<float> sinks(static_cast<std::size_t>(hq)), slopes(static_cast<std::size_t>(hq));
     for (float &x : sinks) x = 2 * draw(engine);
     for (float &x : slopes) x = 0.05F * std::abs(draw(engine));
-    const std::vector<uint16_t> bias = drawn(p.bias ? hq * p.len_q * p.len_k : 1, 1);
+    std::vector<uint16_t> bias = drawn(p.bias ? hq * p.len_q * p.len_k : 1, 1);
+    if (p.hiding_bias)
+        for (std::size_t i = 0; i < bias.size(); ++i)
+            if (static_cast<int64_t>(i) % p.len_k % 3 == 1) bias[i] = narrow(kHidden, p.bf16);
+    std::vector<float> wide_bias(bias.size());
+    std::transform(bias.begin(), bias.end(), wide_bias.begin(), [&](uint16_t x) { return static_cast<float>(widen(x, p.bf16)); });
     std::vector<uint8_t> allowed(static_cast<std::size_t>(p.allowed ? p.len_q * p.len_k : 1));
     for (uint8_t &x : allowed) x = engine() % 3 != 0;
 
@@ -110,6 +118,7 @@ void CudaAttention16::check(const Problem16 &p, unsigned seed) {
         const int64_t len = lengths[static_cast<std::size_t>(b)], row = i + (bottom ? len - p.len_q : 0);
         if (j >= len || (causal && j > row)) return false;
         if (window && ((p.left >= 0 && j < row - p.left) || (p.right >= 0 && j > row + p.right))) return false;
+        if (p.hiding_bias && j % 3 == 1) return false;
         return !p.allowed || allowed[static_cast<std::size_t>(i * p.len_k + j)] != 0;
     };
     for (int64_t b = 0; b < p.batch; ++b) {
@@ -133,6 +142,7 @@ void CudaAttention16::check(const Problem16 &p, unsigned seed) {
         device_o(context, ATTILE_MEMORY_DEVICE, std::vector<uint16_t>(static_cast<std::size_t>(p.batch * hq * p.len_q * p.dim_v), 0xffff));
     const Array<float> device_lse(context, ATTILE_MEMORY_DEVICE, std::vector<float>(static_cast<std::size_t>(p.batch * hq * p.len_q), NAN)),
         device_sinks(context, ATTILE_MEMORY_DEVICE, sinks), device_slopes(context, ATTILE_MEMORY_DEVICE, slopes);
+    const Array<float> device_wide_bias(context, ATTILE_MEMORY_DEVICE, wide_bias);
     const Array<int32_t> device_lengths(context, ATTILE_MEMORY_DEVICE, lengths);
     const Array<uint8_t> device_allowed(context, ATTILE_MEMORY_DEVICE, allowed);
     std::vector<int32_t> table(static_cast<std::size_t>(std::max<int64_t>(p.batch * pages, 1)));
@@ -166,6 +176,7 @@ void CudaAttention16::check(const Problem16 &p, unsigned seed) {
     if (p.slopes) attile_tensor_init(&args.alibi_slopes, device_slopes.data(), ATTILE_F32, 1, of_heads);
     const int64_t bias_shape[3] = {hq, p.len_q, p.len_k}, allowed_shape[2] = {p.len_q, p.len_k};
     if (p.bias) attile_tensor_init(&args.bias, device_bias.data(), dtype, 3, bias_shape);
+    if (p.wide_bias) attile_tensor_init(&args.bias, device_wide_bias.data(), ATTILE_F32, 3, bias_shape);
     if (p.allowed) attile_tensor_init(&args.allowed, device_allowed.data(), ATTILE_BOOL, 2, allowed_shape);
     args.mask = p.mask;
     args.window_left = p.left;
@@ -327,17 +338,41 @@ TEST_P(CudaAttention16, ModifiedScores) {
         for (const auto &dim : kDims) {
             const Problem16 plain = {.bf16 = bf16, .batch = 2, .group = 2, .len_q = 140, .len_k = 300, .dim = dim[0], .dim_v = dim[1]};
             Problem16 p = plain;
+            for (const double softcap : {50.0, 5.0, 2.0, 0.05}) {
+                p.softcap = softcap;
+                check(p, 8);
+            }
             p.softcap = 5;
-            check(p, 8);
+            p.spread = 20;
+            check(p, 22);
             p = plain;
             p.bias = true;
             check(p, 9);
+            p.hiding_bias = true;
+            check(p, 15);
+            p.wide_bias = true;
+            check(p, 16);
+            p.len_k = 301;  // Rows of it begin anywhere.
+            check(p, 17);
+            p.allowed = true;
+            p.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+            check(p, 18);
+            p.wide_bias = false;
+            p.len_k = 304;
+            check(p, 19);
             p = plain;
             p.allowed = true;
             check(p, 10);
+            p.len_k = 301;
+            check(p, 20);
             p = plain;
             p.slopes = true;
             check(p, 11);
+            p.softcap = 5;
+            p.bias = p.allowed = true;
+            p.len_q = 700;
+            p.len_k = 704;
+            check(p, 23);
             p = plain;
             p.scale = -0.2;
             check(p, 12);

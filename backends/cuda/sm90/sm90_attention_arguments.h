@@ -47,7 +47,12 @@ struct AttentionShape {
     constexpr int k_bytes() const { return keys * panels(depth) * kAttentionPanel * 2; }
     constexpr int v_bytes() const { return keys * panels(columns) * kAttentionPanel * 2; }
     // Tile notes, Q, K, V and barriers, and what aligning Q to 1024 bytes may take.
-    constexpr int shared_bytes() const { return 1024 + q_places() * q_bytes() + stages * (k_bytes() + v_bytes()) + 768; }
+    constexpr int plain_bytes() const { return 1024 + q_places() * q_bytes() + stages * (k_bytes() + v_bytes()) + 768; }
+    // For what changes scores, a float each of a tile, where there is room.
+    constexpr int strip_bytes() const {
+        return modifies && plain_bytes() + rows() * keys * 4 <= kAttentionSharedLimit ? rows() * keys * 4 : 0;
+    }
+    constexpr int shared_bytes() const { return plain_bytes() + strip_bytes(); }
     static constexpr int panels(int width) { return (width + kAttentionPanel - 1) / kAttentionPanel; }
 };
 

@@ -2,23 +2,25 @@
 // A computing warpgroup of the attention kernel: 64 rows of each tile, keys from the last tile to the first.
 #pragma once
 
+#include "sm90_attention_modify.cuh"
 #include "sm90_attention_product.cuh"
 #include "sm90_attention_repeat.cuh"
-#include "sm90_attention_shared.cuh"
+#include "sm90_attention_rings.cuh"
 #include "tensor_attention_output.cuh"
-#include "tensor_attention_score.cuh"
 #include "tensor_attention_softmax.cuh"
 
 namespace attile::sm90 {
 
-// Named barriers: a warpgroup's turn at issuing products, and its own four warps.
-inline constexpr int kTurnBarrier = 1, kGroupBarrier = 5;
-
 template <class Element, class Config>
-class AttentionWarpgroup {
+class AttentionWarpgroup : AttentionRings<Config> {
+    using Rings = AttentionRings<Config>;
+    using Rings::group_, Rings::lane_, Rings::shared_, Rings::release, Rings::wait_turn, Rings::pass_turn, Rings::pass_turns;
+    using Rings::q_address, Rings::k_address, Rings::v_address, Rings::q_operand, Rings::k_operand, Rings::v_operand;
+    using Rings::wait_q, Rings::wait_k, Rings::wait_v, Rings::release_q, Rings::release_k, Rings::release_v;
+
   public:
     __device__ __forceinline__ AttentionWarpgroup(const AttentionArguments &arguments, const AttentionShared<Config> &places, int group)
-        : a_(arguments), shared_(places), group_(group), lane_(simt::lane_index()) {}
+        : Rings(places, group), a_(arguments), modifiers_(arguments, strip_of(places)) {}
 
     __device__ __forceinline__ void run() {
         // The first turn is the first warpgroup's.
@@ -34,7 +36,8 @@ class AttentionWarpgroup {
                     return;
                 }
                 const int hidden = hidden_tiles();
-                if (hidden > static_cast<int>(kStages) - 2) {  // A group without rows: V of the tiles passed needs the last one's stage.
+                if (hidden >
+                    static_cast<int>(Rings::kStages) - 2) {  // A group without rows: V of the tiles passed needs the last one's stage.
                     finish_tile(last);
                     pass_turns(1);
                     begin_tile();
@@ -75,6 +78,11 @@ class AttentionWarpgroup {
     // Two groups' rows see the same key tiles but for windows.
     static constexpr bool kPasses = Config::kShape.warpgroups > 2;
 
+    static __device__ __forceinline__ uint32_t strip_of([[maybe_unused]] const AttentionShared<Config> &places) {
+        if constexpr (Config::kShape.strip_bytes() == 0) return 0;
+        constexpr int kOfWarp = Config::kShape.strip_bytes() / (kWarpsOfGroup * Config::kShape.warpgroups);
+        return places.strips + (warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup) * kOfWarp;
+    }
     // The next tile, if there is one.
     __device__ __forceinline__ bool next_tile() {
         barrier_wait(shared_.note_full(note_ring_.place), note_ring_.parity);
@@ -99,47 +107,6 @@ class AttentionWarpgroup {
         __syncwarp();
         release(shared_.note_empty(static_cast<int>(note - shared_.notes)));
     }
-    __device__ __forceinline__ void release(uint32_t empty) const {
-        if (lane_ == 0) barrier_arrive(empty);
-    }
-    // K's stage is that of the key tile whose scores are next, V's that of the one whose values are.
-    static constexpr uint32_t kStages = Config::kShape.stages, kPlacesOfQ = Config::kShape.q_places();
-    static_assert((kStages & (kStages - 1)) == 0, "so that places and parities are bits of a count");
-    __device__ __forceinline__ void wait_q() const { barrier_wait(shared_.q_full(tiles_ % kPlacesOfQ), tiles_ / kPlacesOfQ & 1); }
-    __device__ __forceinline__ void wait_k() const { barrier_wait(shared_.k_full(steps_ % kStages), steps_ / kStages & 1); }
-    __device__ __forceinline__ void wait_v() const { barrier_wait(shared_.v_full(values_ % kStages), values_ / kStages & 1); }
-    __device__ __forceinline__ void release_q() {
-        release(shared_.q_empty(tiles_ % kPlacesOfQ));
-        ++tiles_;
-    }
-    __device__ __forceinline__ void release_k() {
-        release(shared_.k_empty(steps_ % kStages));
-        ++steps_;
-    }
-    __device__ __forceinline__ void release_v() {
-        release(shared_.v_empty(values_ % kStages));
-        ++values_;
-    }
-    __device__ __forceinline__ uint32_t q_address() const {
-        return shared_.q + tiles_ % kPlacesOfQ * Config::kShape.q_bytes() + group_ * 64 * kPanelRow;
-    }
-    __device__ __forceinline__ uint32_t k_address() const { return shared_.k + steps_ % kStages * Config::kShape.k_bytes(); }
-    __device__ __forceinline__ uint32_t v_address() const { return shared_.v + values_ % kStages * Config::kShape.v_bytes(); }
-    __device__ __forceinline__ void wait_turn() const { named_sync(kTurnBarrier + group_, 2 * kWarpgroupThreads); }
-    __device__ __forceinline__ void pass_turn() const {
-        named_arrive(kTurnBarrier + (group_ + 1 == Config::kShape.warpgroups ? 0 : group_ + 1), 2 * kWarpgroupThreads);
-    }
-
-    __device__ __forceinline__ void pass_turns([[maybe_unused]] int count) const {
-        if constexpr (Config::kShape.ping_pong) {
-#pragma unroll 1
-            for (int i = 0; i < count; ++i) {
-                wait_turn();
-                pass_turn();
-            }
-        }
-    }
-
     // Key tiles at the end of the tile's that other groups' rows see, but none of this one's. Their stages are waited for before they are
     // released, or the count of two phases would mix.
     __device__ __forceinline__ int hidden_tiles() const { return kPasses ? warp_uniform(note_->end_tile) - end_tile_ : 0; }
@@ -159,11 +126,6 @@ class AttentionWarpgroup {
         }
     }
 
-    // Steps within an operand do not carry out of the address's bits.
-    __device__ __forceinline__ uint64_t q_operand() const { return product_operand(q_address(), 16); }
-    __device__ __forceinline__ uint64_t k_operand() const { return product_operand(k_address(), 16); }
-    __device__ __forceinline__ uint64_t v_operand() const { return product_operand(v_address(), kKeys * kPanelRow); }
-
     __device__ __forceinline__ void multiply_scores(uint64_t q, uint64_t k) {
         keep_in_registers(s_);
         product_fence();
@@ -180,8 +142,10 @@ class AttentionWarpgroup {
         for (int i = 0; i < kKeys / 16; ++i) value_product<Element, Config::kShape.columns>(o_, p_ + 4 * i, v + i * 128);
         product_commit();
     }
-    // Scores of the next key tile and values of the current one, in this warpgroup's turn; returns when the scores are there.
-    __device__ __forceinline__ void issue_products() {
+    // Scores of the next key tile and values of the current one, in this warpgroup's turn; returns when the scores are there. `meanwhile`
+    // is done while they come.
+    template <class Step>
+    __device__ __forceinline__ void issue_products(const Step &meanwhile) {
         const uint64_t q = q_operand(), k = k_operand(), v = v_operand();
         wait_k();
         if (Config::kShape.ping_pong) wait_turn();
@@ -197,8 +161,12 @@ class AttentionWarpgroup {
         wait_v();
         multiply_values(v);
         if (Config::kShape.ping_pong) pass_turn();
+        meanwhile();
         product_wait<1>();
         keep_in_registers(s_);
+    }
+    __device__ __forceinline__ void issue_products() {
+        issue_products([] {});
     }
 
     // Hides scores of keys that the thread's two rows do not see.
@@ -237,23 +205,68 @@ class AttentionWarpgroup {
         async_proxy_fence();
         named_sync(kGroupBarrier + group_, kWarpgroupThreads);
     }
-    // Does every row see all keys? Where scores are modified it does not matter: one loop is enough there.
-    __device__ __forceinline__ bool is_full(int tile) const { return !Config::kShape.modifies && tile >= full_first_ && tile < full_end_; }
+    // Does every row see all keys?
+    __device__ __forceinline__ bool is_full(int tile) const { return tile >= full_first_ && tile < full_end_; }
 
     // From scores to units of log2.
-    __device__ __forceinline__ float factor() const { return Config::kShape.modifies ? 1.0f : a_.p.scale_log2; }
+    __device__ __forceinline__ float factor() const { return Config::kShape.modifies ? modifiers_.factor : a_.p.scale_log2; }
     // From scores to P in registers; V's stage is one back from then on.
     template <bool kDecides>
     __device__ __forceinline__ void look(int tile, bool is_whole) {
-        if constexpr (Config::kShape.modifies) {
-            modify_scores<Element>(a_.p, *note_, row_of(*note_), tile * kKeys + (lane_ & 3) * 2, s_);
-            if (tile > first_tile_) prefetch_scores<kKeys>(a_.p, *note_, row_of(*note_) - lane_ / 4, (tile - 1) * kKeys);
-        }
         if (!is_whole) mask(tile);
         if (kUnlooked && kDecides && is_whole) decide_trust();
         rows_.find_reference(s_, factor(), !a_.exact_only);
         if (kUnlooked && kDecides && !is_whole && !any_of_group(!rows_.spread_is_narrow(s_, factor())) && !a_.exact_only) trust_ = kTrust;
         rows_.exact_exponentials(s_, factor());
+    }
+    // The same for scores that are modified, in one piece, since what happens to them is long: each warp looks or does not, by its own
+    // rows.
+    template <int kChanges, bool is_first>
+    __device__ __forceinline__ void look_at_modified(int tile, bool is_whole) {
+        bool looks = is_first || (kChanges & kChangeDistance) != 0 || trust_ != kTrust;
+#pragma unroll 1
+        for (;;) {
+            modifiers_.template apply<kChanges>(tile, is_whole, s_);
+            if (!is_whole) mask(tile);
+            if (looks) {
+                float top[2];
+                rows_.largest_or_nan(s_, top);
+                if (__any_sync(~0u, top[0] != top[0] || top[1] != top[1])) {
+                    modifiers_.hide_numberless(s_);
+                    rows_.largest(s_, top);
+                }
+                rows_.follow(top, factor(), !a_.exact_only);
+                if (is_first)
+                    trust_ =
+                        __all_sync(~0u, rows_.spread_is_narrow(s_, factor())) && !a_.exact_only && modifiers_.may_trust() ? kTrust : kLook;
+                rows_.exact_exponentials(s_, factor());
+                break;
+            }
+            float share[2];
+            rows_.moved = false;
+            rows_.exponentials(s_, factor(), share);
+            if (!rows_.has_outgrown(share)) {
+                rows_.sum[0] += share[0];
+                rows_.sum[1] += share[1];
+                break;
+            }
+            if constexpr (!is_first) repeat_warp();
+            trust_ = kLook;  // There is likely to be more of it.
+            looks = true;
+        }
+        if (tile > first_tile_) modifiers_.stage(tile - 1);
+    }
+    template <int kChanges>
+    __device__ __forceinline__ void modified_step(int tile, bool is_whole) {
+        issue_products([&] { modifiers_.template prepare<kChanges>(tile > first_tile_ ? tile - 1 : -1); });
+        look_at_modified<kChanges, false>(tile, is_whole);
+        release_k();  // K had to stay until then.
+        product_wait<0>();
+        keep_in_registers(o_);
+        release_v();
+        scale_output();
+        narrow();
+        if (!is_whole) clear_unread_values(tile);
     }
     // All four warps alike, since they issue products together. By this tile's scores alone: which tiles a warpgroup gets is a matter of
     // time, and results must not be.
@@ -294,7 +307,10 @@ class AttentionWarpgroup {
     __device__ __forceinline__ void first_softmax() {
         rows_.begin();
         trust_ = kUnknown;
-        look<true>(end_tile_ - 1, is_full(end_tile_ - 1));
+        if constexpr (Config::kShape.modifies)
+            look_at_modified<kChangeAny, true>(end_tile_ - 1, is_full(end_tile_ - 1));
+        else
+            look<true>(end_tile_ - 1, is_full(end_tile_ - 1));
     }
     // A tile's first scores, with nothing to go along.
     __device__ __forceinline__ void begin_tile() {
@@ -307,9 +323,14 @@ class AttentionWarpgroup {
             }
             __syncwarp();
         }
+        if constexpr (Config::kShape.modifies) {
+            modifiers_.begin(note_, row_of(*note_));
+            modifiers_.stage(end_tile_ - 1);
+        }
         wait_q();
         wait_k();
         multiply_scores(q_operand(), k_operand());
+        if constexpr (Config::kShape.modifies) modifiers_.template prepare<kChangeAny>(end_tile_ - 2 >= first_tile_ ? end_tile_ - 2 : -1);
         product_wait<0>();
         keep_in_registers(s_);
         release_k();
@@ -328,14 +349,17 @@ class AttentionWarpgroup {
         scale_output();
         narrow();
     }
+    __device__ __forceinline__ void repeat_warp() {
+        const int warp = static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup;
+        repeat_scores<Element, Config>(s_, q_address() + warp * 16 * kPanelRow, k_address());
+    }
     __device__ __forceinline__ void unlooked_step() {
         issue_products();
         float share[2];
         rows_.moved = false;
         rows_.exponentials(s_, factor(), share);
         if (rows_.has_outgrown(share)) {
-            const int warp = static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup;
-            repeat_scores<Element, Config>(s_, q_address() + warp * 16 * kPanelRow, k_address());
+            repeat_warp();
             rows_.find_reference(s_, factor(), !a_.exact_only);
             rows_.exponentials(s_, factor(), share);
         }
@@ -348,9 +372,7 @@ class AttentionWarpgroup {
         scale_output();
         narrow();
     }
-    // The tile's other key tiles. Those that mask or lengths cut come at either end.
-    __device__ __forceinline__ void walk() {
-        int tile = end_tile_ - 2;
+    __device__ __forceinline__ void walk_plain(int tile) {
 #pragma unroll 1
         while (tile >= first_tile_) {
             if (!is_full(tile)) {
@@ -373,6 +395,18 @@ class AttentionWarpgroup {
 #pragma unroll 1
             for (; tile >= first; --tile) exact_step<false>(tile, true);
         }
+    }
+    // The tile's other key tiles. Those that mask or lengths cut come at either end.
+    __device__ __forceinline__ void walk() {
+        int tile = end_tile_ - 2;
+        if constexpr (Config::kShape.modifies) {
+            modifiers_.choose([&](auto changes) {  // A loop for each: one for all would not stay in the instruction cache.
+#pragma unroll 1
+                for (; tile >= first_tile_; --tile) modified_step<decltype(changes)::value>(tile, is_full(tile));
+            });
+        } else {
+            walk_plain(tile);
+        }
         release_q();  // The last scores are done.
     }
     __device__ __forceinline__ void finish_tile(const AttentionTileNote *note) {
@@ -390,12 +424,10 @@ class AttentionWarpgroup {
     enum Trust { kUnknown, kLook, kTrust };
 
     const AttentionArguments &a_;
-    const AttentionShared<Config> shared_;
-    const int group_, lane_;
     Ring<kNotes<Config>> note_ring_;
-    uint32_t tiles_ = 0, steps_ = 0, values_ = 0;  // Tiles of rows, key tiles whose scores are done, and whose values are.
     const AttentionTileNote *note_ = nullptr;
     int first_tile_, end_tile_, full_first_, full_end_;
+    WarpModifiers<Element, Config> modifiers_;
     RowSoftmax<Element, kKeys / 2> rows_;
     Trust trust_ = kUnknown;
     float s_[kKeys / 2], o_[Config::kShape.columns / 2];

@@ -7,6 +7,8 @@
 //   Cols128    128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
 //   Cols192    128 x 128    48 + 2 (48 + 32)   = 208 KB + 1.75           168; 232; none
 //   Cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 52
+// Modified: 64 columns 128 rows and 144 KB; those of 64 to 128 columns 64 KB more, a strip of bias or `allowed` for each warp; their loops
+// spill some 5 words each, that of any combination 20.
 //
 // A tile of rows reads K and V once: 4 rows d flops for 8 d bytes of a key and its value, 64 to 96 flops a byte of L2. The bounds are the
 // tensor cores (4096 flops a cycle) and the exponentials (16 a cycle): equal at d = 64, two to one at d = 128.
@@ -33,6 +35,15 @@
 // the exponentials), or after the values' product (44); values before scores (60, 63 with sums by pairs). Tiles dealt out in turn, without
 // a counter: level in full attention, 3 to 20 % slower under a causal mask, in either direction by turns too. What lost at d = 128: `apart`
 // (81). 176 keys without turns for f16 (3 % faster full at 8192 rows, 8 % slower causal at 2048).
+//
+// Scores that are modified, B = 8, H = 32, S = 4096, d = 128, bf16, no mask; times the rate of a kernel whose threads read their own pairs,
+// in one loop that masks every tile and looks at every maximum (219 TFLOP/s with a bias, 291 a boolean mask, 365 ALiBi, 272 softcap 30):
+//   2.05, 1.64, 1.60, 1.67   strips filled a tile in advance, masks at edges alone, fewer instructions (sm90_attention_modify.cuh)
+//   2.16, 1.67, 1.39, 1.67   no look at maxima where that is safe; ALiBi is better off with it
+//   2.18, 1.59, 1.57, 1.78   a loop for each kind of change: uniform registers, and it stays in the instruction cache
+// What lost there: no turns (2.02, 1.62, 1.38, 1.63 of the second line); bits of the mask made while products are under way (1.29, spills).
+// What lost at 2048 rows: two places for Q at d = 128 (0.80, ptxas gives up uniform registers), run_on there (0.95, 0.92 causal), at d = 64
+// two warpgroups (0.80, 0.87), no turns (0.96, 1.00), no turns and `apart` (0.91, 0.99).
 //
 // Ideas that lost in the prototype these kernels come from, on an H200; not measured again in this form: maxima that move the reference
 // whenever they grow (79 instead of 85 % of the tensor cores at d = 128; bf16 has that here where maxima are looked at, for its accuracy);

@@ -56,63 +56,88 @@ __device__ __forceinline__ void prefetch_scores(const simt::AttentionParams &p, 
     if (p.allowed.data != nullptr) prefetch_rows(p.allowed, 1);
 }
 
+// x = sum(x, bias) for scores x of rows `row` and row + 8 of the packed head, keys first_key + 8 j + 0, 1; a bias of -inf hides.
+template <class Element, int kScores, class Sum>
+__device__ __forceinline__ void read_bias(const simt::AttentionParams &p, const AttentionTileNote &note, int row, int first_key,
+                                          const Sum &sum, float (&s)[kScores]) {
+    constexpr int kPairs = kScores / 4;
+    const int last_key = max(note.len_k - 1, 0);
+    const bool is_whole = (first_key & ~7) + 8 * kPairs <= note.len_k;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const int64_t at = score_row_at(p, note, min(row + 8 * r, note.rows - 1), p.bias);
+        const auto add = [&](int j, int e, auto number) {
+            const float bias = simt::to_compute(number);
+            float &x = s[4 * j + 2 * r + e];
+            x = bias == -INFINITY ? -INFINITY : sum(x, bias);
+        };
+        if (p.bias.storage == simt::AttentionStorage::kF32)
+            read_score_row<float, kPairs>(p.bias, at, first_key, is_whole, last_key, add);
+        else
+            read_score_row<Element, kPairs>(p.bias, at, first_key, is_whole, last_key, add);
+    }
+}
+
+// Hides of the same scores those that `allowed` does.
+template <int kScores>
+__device__ __forceinline__ void read_allowed(const simt::AttentionParams &p, const AttentionTileNote &note, int row, int first_key,
+                                             float (&s)[kScores]) {
+    constexpr int kPairs = kScores / 4;
+    const int last_key = max(note.len_k - 1, 0);
+    const bool is_whole = (first_key & ~7) + 8 * kPairs <= note.len_k;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        read_score_row<uint8_t, kPairs>(p.allowed, score_row_at(p, note, min(row + 8 * r, note.rows - 1), p.allowed), first_key, is_whole,
+                                        last_key, [&](int j, int e, uint8_t shows) {
+                                            if (shows == 0) s[4 * j + 2 * r + e] = -INFINITY;
+                                        });
+    }
+}
+
 // Scores of rows `row` and row + 8 of the packed head, keys first_key + 8 j + 0, 1: from products to units of log2, -inf where hidden. Keys
 // past the entry's and rows past its last are left to the mask.
 template <class Element, int kScores>
 __device__ __forceinline__ void modify_scores(const simt::AttentionParams &p, const AttentionTileNote &note, int row, int first_key,
                                               float (&s)[kScores]) {
     constexpr int kPairs = kScores / 4;
-    const int last_key = max(note.len_k - 1, 0);
-    const bool is_whole = (first_key & ~7) + 8 * kPairs <= note.len_k;
+    const auto for_each = [&](int r, const auto &step) {
+#pragma unroll
+        for (int j = 0; j < kPairs; ++j) {
+#pragma unroll
+            for (int e = 0; e < 2; ++e) step(s[4 * j + 2 * r + e], first_key + 8 * j + e);
+        }
+    };
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        const int packed = min(row + 8 * r, note.rows - 1);
-        const auto for_each = [&](const auto &step) {
-#pragma unroll
-            for (int j = 0; j < kPairs; ++j) {
-#pragma unroll
-                for (int e = 0; e < 2; ++e) step(s[4 * j + 2 * r + e], first_key + 8 * j + e);
-            }
-        };
-        for_each([&](float &x, int) { x *= p.scale_log2; });
+        for_each(r, [&](float &x, int) { x *= p.scale_log2; });
         if (p.softcap_log2 != 0) {
             const float inverse = 1.0f / p.softcap_log2;
-            for_each([&](float &x, int) { x = p.softcap_log2 * simt::tanh_fast(x * inverse); });
+            for_each(r, [&](float &x, int) { x = p.softcap_log2 * simt::tanh_fast(x * inverse); });
         }
-        if (p.bias.data != nullptr) {
-            const int64_t at = score_row_at(p, note, packed, p.bias);
-            const auto add = [&](int j, int e, auto number) {
-                const float bias = simt::to_compute(number);
-                float &x = s[4 * j + 2 * r + e];
-                x = bias == -INFINITY ? -INFINITY : simt::add_log2(x, bias);
-            };
-            if (p.bias.storage == simt::AttentionStorage::kF32)
-                read_score_row<float, kPairs>(p.bias, at, first_key, is_whole, last_key, add);
-            else
-                read_score_row<Element, kPairs>(p.bias, at, first_key, is_whole, last_key, add);
-        }
-        if (p.alibi_slopes.data != nullptr) {
-            const int head = simt::query_head(p, note.head, packed);
-            const simt::AlibiSlope slope(
-                simt::load_number(p.alibi_slopes, note.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
-            const int shift = p.alibi_bottom_right ? note.len_k - note.rows / static_cast<int>(p.pack.divisor) : 0;
-            const float distance = static_cast<float>(first_key - (simt::query_row(p, packed) + shift));  // Of the first key.
-            for_each([&](float &x, int key) { x = slope.lower(x, fabsf(distance + static_cast<float>(key - first_key))); });
-        }
-        if (p.allowed.data != nullptr) {
-            read_score_row<uint8_t, kPairs>(p.allowed, score_row_at(p, note, packed, p.allowed), first_key, is_whole, last_key,
-                                            [&](int j, int e, uint8_t shows) {
-                                                if (shows == 0) s[4 * j + 2 * r + e] = -INFINITY;
-                                            });
-        }
-        if (p.block_table != nullptr) {
-            const int32_t *const table = p.block_table + note.batch * p.block_table_stride[0];
-            for_each([&](float &x, int key) {
-                if (key >= note.len_k) return;
-                const int64_t page = table[simt::quotient(static_cast<uint32_t>(key), p.page_size) * p.block_table_stride[1]];
-                if (page < 0 || page >= p.pages) x = -INFINITY;
-            });
-        }
+    }
+    if (p.bias.data != nullptr)
+        read_bias<Element>(
+            p, note, row, first_key, [](float x, float bias) { return simt::add_log2(x, bias); }, s);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        if (p.alibi_slopes.data == nullptr) break;
+        const int packed = min(row + 8 * r, note.rows - 1), head = simt::query_head(p, note.head, packed);
+        const simt::AlibiSlope slope(
+            simt::load_number(p.alibi_slopes, note.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
+        const int shift = p.alibi_bottom_right ? note.len_k - note.rows / static_cast<int>(p.pack.divisor) : 0;
+        const float distance = static_cast<float>(first_key - (simt::query_row(p, packed) + shift));  // Of the first key.
+        for_each(r, [&](float &x, int key) { x = slope.lower(x, fabsf(distance + static_cast<float>(key - first_key))); });
+    }
+    if (p.allowed.data != nullptr) read_allowed(p, note, row, first_key, s);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        if (p.block_table == nullptr) break;
+        const int32_t *const table = p.block_table + note.batch * p.block_table_stride[0];
+        for_each(r, [&](float &x, int key) {
+            if (key >= note.len_k) return;
+            const int64_t page = table[simt::quotient(static_cast<uint32_t>(key), p.page_size) * p.block_table_stride[1]];
+            if (page < 0 || page >= p.pages) x = -INFINITY;
+        });
     }
 }
 

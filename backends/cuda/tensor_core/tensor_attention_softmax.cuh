@@ -68,6 +68,9 @@ class RowSoftmax {
     __device__ __forceinline__ void find_reference(const float (&s)[kScores], float c, bool has_slack) {
         float top[2];
         largest(s, top);
+        follow(top, c, has_slack);
+    }
+    __device__ __forceinline__ void follow(const float (&top)[2], float c, bool has_slack) {
         moved = __any_sync(~0u, is_passed(top, c, has_slack));
         if (moved) move_reference(top, c, has_slack);
         note_top(top);
@@ -95,7 +98,10 @@ class RowSoftmax {
         }
     }
     // Of each whole row.
-    static __device__ __forceinline__ void largest(const float (&s)[kScores], float (&found)[2]) { fold<true>(s, found); }
+    static __device__ __forceinline__ void largest(const float (&s)[kScores], float (&found)[2]) { fold<Pick::kLargest>(s, found); }
+    static __device__ __forceinline__ void largest_or_nan(const float (&s)[kScores], float (&found)[2]) {
+        fold<Pick::kLargestOrNan>(s, found);
+    }
 
     // s becomes the probabilities; `share` is this thread's part of the rows' sums over them.
     __device__ __forceinline__ void exponentials(float (&s)[kScores], float c, float (&share)[2]) const {
@@ -137,8 +143,8 @@ class RowSoftmax {
     // Of unmasked scores: do a row's lie so far apart that others, not yet seen, may lie beyond the headroom?
     static __device__ __forceinline__ bool spread_is_wide(const float (&s)[kScores], float c) {
         float top[2], bottom[2];
-        fold<true>(s, top);
-        fold<false>(s, bottom);
+        fold<Pick::kLargest>(s, top);
+        fold<Pick::kSmallest>(s, bottom);
         constexpr float kWide = SoftmaxRange<Element>::kWideSpread;
         return !((top[0] - bottom[0]) * c < kWide && (top[1] - bottom[1]) * c < kWide);
     }
@@ -177,29 +183,34 @@ class RowSoftmax {
     float top_[2];      // Of the latest exact step.
     float largest_[2];  // Score that an exact step met.
 
-    template <bool kLargest>
+    enum class Pick { kLargest, kLargestOrNan, kSmallest };
+    template <Pick kPick>
     static __device__ __forceinline__ float pick(float a, float b) {
-        return kLargest ? fmaxf(a, b) : fminf(a, b);
+        if constexpr (kPick == Pick::kLargestOrNan) {
+            float most;
+            asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+            return most;
+        }
+        return kPick == Pick::kLargest ? fmaxf(a, b) : fminf(a, b);
     }
-    // Largest or smallest score of each whole row, in two chains a row. NaN is passed over: exponentials carry it on.
-    template <bool kLargest>
+    // Largest or smallest score of each whole row, in two chains a row. Else NaN is passed over: exponentials carry it on.
+    template <Pick kPick>
     static __device__ __forceinline__ void fold(const float (&s)[kScores], float (&found)[2]) {
-        float a[2] = {pick<kLargest>(s[0], s[1]), pick<kLargest>(s[2], s[3])},
-              b[2] = {pick<kLargest>(s[4], s[5]), pick<kLargest>(s[6], s[7])};
+        float a[2] = {pick<kPick>(s[0], s[1]), pick<kPick>(s[2], s[3])}, b[2] = {pick<kPick>(s[4], s[5]), pick<kPick>(s[6], s[7])};
 #pragma unroll
         for (int j = 8; j + 8 <= kScores; j += 8) {
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                a[r] = pick<kLargest>(pick<kLargest>(a[r], s[j + 2 * r]), s[j + 2 * r + 1]);
-                b[r] = pick<kLargest>(pick<kLargest>(b[r], s[j + 4 + 2 * r]), s[j + 4 + 2 * r + 1]);
+                a[r] = pick<kPick>(pick<kPick>(a[r], s[j + 2 * r]), s[j + 2 * r + 1]);
+                b[r] = pick<kPick>(pick<kPick>(b[r], s[j + 4 + 2 * r]), s[j + 4 + 2 * r + 1]);
             }
         }
         static_assert(kScores % 8 == 0, "two chains of pairs");
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            found[r] = pick<kLargest>(a[r], b[r]);
-            found[r] = pick<kLargest>(found[r], __shfl_xor_sync(~0u, found[r], 1));
-            found[r] = pick<kLargest>(found[r], __shfl_xor_sync(~0u, found[r], 2));
+            found[r] = pick<kPick>(a[r], b[r]);
+            found[r] = pick<kPick>(found[r], __shfl_xor_sync(~0u, found[r], 1));
+            found[r] = pick<kPick>(found[r], __shfl_xor_sync(~0u, found[r], 2));
         }
     }
 };

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softcap of a thread's scores.
+#pragma once
+
+#include "kernel/attention_params.h"
+#include "numeric.h"
+
+namespace attile::sm90 {
+
+// softcap tanh(scale s / softcap), in units of log2. Where no score of a thread's is large, an odd polynomial whose coefficients take
+// the scale along (least largest errors 4e-8 and 6e-8 of the result, the rounding of float32); where some is, an exponential each and
+// one reciprocal for two; and where that would pass float32's range or results must not depend on others, one by one. may_look: no key
+// is hidden, whose score may be anything.
+template <int kScores>
+__device__ __forceinline__ void cap_scores(const simt::AttentionParams &p, bool may_look, float (&s)[kScores]) {
+    const float softcap = fminf(fmaxf(p.softcap_log2, 1e-37f), 1e37f);  // Whose reciprocal has all its digits.
+    const float scale = p.scale_log2, rough = simt::reciprocal_fast(softcap);
+    const float per_cap = scale * __builtin_fmaf(rough, __builtin_fmaf(-softcap, rough, 1.0f), rough), size = fabsf(per_cap);
+    const auto all_below = [&](float largest, float bound) { return __all_sync(~0u, largest * size < bound && largest < 1e15f); };
+    if (may_look && size < 1e3f && fabsf(scale) < 1e15f) {
+        float most[2] = {fabsf(s[0]), fabsf(s[1])};
+#pragma unroll
+        for (int i = 2; i < kScores; i += 2) {
+            most[0] = fmaxf(most[0], fabsf(s[i]));
+            most[1] = fmaxf(most[1], fabsf(s[i + 1]));
+        }
+        const float largest = fmaxf(most[0], most[1]), square = per_cap * per_cap;
+        if (all_below(largest, 0.35f)) {
+            const float c1 = scale * square * -0.333326697f, c2 = scale * square * square * 0.133000106f,
+                        c3 = scale * square * square * square * -0.0491593108f;
+#pragma unroll
+            for (float &x : s) {
+                const float y = x * x;
+                x *= __builtin_fmaf(y, __builtin_fmaf(y, __builtin_fmaf(y, c3, c2), c1), scale);
+            }
+            return;
+        }
+        if (all_below(largest, 0.8f)) {
+            const float second = square * square;
+            const float c1 = scale * square * -0.333328933f, c2 = scale * second * 0.133231759f,
+                        c3 = scale * square * second * -0.0531955473f, c4 = scale * second * second * 0.0192264114f,
+                        c5 = scale * square * second * second * -0.00443368172f;
+#pragma unroll
+            for (float &x : s) {
+                const float y = x * x;
+                float f = __builtin_fmaf(y, c5, c4);
+                f = __builtin_fmaf(y, f, c3);
+                f = __builtin_fmaf(y, f, c2);
+                f = __builtin_fmaf(y, f, c1);
+                x *= __builtin_fmaf(y, f, scale);
+            }
+            return;
+        }
+        if (all_below(largest, 20.0f)) {
+            const float twice = per_cap * 2.88539008f;
+#pragma unroll
+            for (int i = 0; i < kScores; i += 2) {
+                const float a = simt::exp2_fast(s[i] * twice) + 1.0f, b = simt::exp2_fast(s[i + 1] * twice) + 1.0f;
+                const float share = simt::reciprocal_fast(a * b) * (-2.0f * softcap);
+                s[i] = __builtin_fmaf(share, b, softcap);
+                s[i + 1] = __builtin_fmaf(share, a, softcap);
+            }
+            return;
+        }
+    }
+#pragma unroll
+    for (float &x : s) x = softcap * simt::tanh_fast(x * per_cap);
+}
+
+}  // namespace attile::sm90
