@@ -11,8 +11,6 @@
 namespace attile::cpu {
 namespace {
 
-// Operations that a thread must have for waking it to pay.
-constexpr double kWorkForThread = 1.0e6;
 // With few rows, reading an element of b from memory takes as long as this many operations.
 constexpr double kWorkForElement = 16;
 
@@ -64,11 +62,12 @@ namespace {
 
 struct TileSizes {
     int rows, columns, small_rows, small_columns;
+    bool small_masks;
 };
 template <class T>
 TileSizes tile_sizes(const State &state) {
     const GemmKernels<T> &kernels = gemm_kernels<T>(state.target);
-    return {kernels.tile_rows, kernels.tile_columns, kernels.small_rows, kernels.small_columns};
+    return {kernels.tile_rows, kernels.tile_columns, kernels.small_rows, kernels.small_columns, kernels.small_masks};
 }
 
 }  // namespace
@@ -153,7 +152,8 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             plan.grid_n = grid.n;
             plan.block_m = plan.m;
             plan.block_n = plan.n;
-            plan.private_bytes = (plan.n & (sizes.small_columns - 1)) == 0 ? 0 : round_up(sizes.small_columns * plan.k * element, 256);
+            const bool copies = !sizes.small_masks && (plan.n & (sizes.small_columns - 1)) != 0;
+            plan.private_bytes = copies ? round_up(sizes.small_columns * plan.k * element, 256) : 0;
             break;
         }
         case GemmPath::kPacked: {
@@ -242,10 +242,12 @@ int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *
 
 int32_t run(void *opaque, const attile_gemm_problem *problem) {
     State &state = *static_cast<State *>(opaque);
+    const bool f64 = problem->compute == ATTILE_F64;
+    if (f64 ? gemm_run_small<double>(state, *problem) : gemm_run_small<float>(state, *problem)) return ATTILE_OK;
     const GemmPlan plan = gemm_plan(state, *problem);
     const Workspace workspace(state, problem->launch, plan.workspace_bytes);
     if (workspace.failed()) return out_of_workspace(plan.workspace_bytes);
-    if (problem->compute == ATTILE_F64) {
+    if (f64) {
         gemm_run<double>(state, plan, *problem, workspace.data());
     } else {
         gemm_run<float>(state, plan, *problem, workspace.data());

@@ -31,30 +31,47 @@ struct GemmView {
 template <class T>
 struct GemmBlock {
     int64_t row0, rows, column0, columns, depth;
-    // Thin operand: panels of kernel rows, packed (panel_step = rows x depth, step = rows), or in place by columns (1, step) or rows.
+    // Thin operand: panels of kernel rows, packed (panel_step = rows x depth, step = rows), or rows in place.
     const T *thin;
     int64_t thin_panel_step, thin_step;
     bool thin_by_rows;
-    // Wide operand: panels of kernel columns, packed or in place; the last, narrower one may lie elsewhere.
+    // Wide operand: packed panels of kernel columns.
     const T *wide;
-    int64_t wide_panel_step, wide_step;
-    const T *wide_tail;
-    int64_t wide_tail_step;
+    int64_t wide_panel_step;
     bool first, last;  // of the pieces that the depth is cut into
     // Sums over the pieces so far, where d cannot hold them; its origin is (row0, column0).
     T *partial;
     int64_t partial_step;
 };
 
+// A small product, operands of its own type read where they lie; of a team's product the rectangle of one thread.
+template <class T>
+struct SmallProduct {
+    int64_t m, n, k;
+    const T *a;
+    int64_t a_row, a_column;  // one of them 1
+    const T *b;
+    int64_t b_row;
+    T *d;
+    int64_t d_row;
+    const T *c;  // NULL: not read
+    int64_t c_row;
+    T alpha, beta;
+    const T *b_tail;       // the columns beyond whole tiles, copied as a panel, where the kernel does not mask them
+    const GemmView *view;  // not NULL: its end for every tile instead of alpha, beta, c and d, at row0 and column0 of it
+    int64_t row0, column0;
+};
+
 template <class T>
 struct GemmKernels {
     int tile_rows, tile_columns;    // of packed products
     int small_rows, small_columns;  // of products in place
+    bool small_masks;               // columns in place need fill no tile
     // A block as panels of panel_width; see cpu_pack-inl.h.
     void (*pack)(const void *source, int32_t dtype, int64_t offset, int64_t width_stride, int64_t depth_stride, int64_t width,
                  int64_t depth, T *panels, int64_t panel_width);
     void (*multiply)(const GemmView &view, const GemmBlock<T> &block);
-    void (*multiply_in_place)(const GemmView &view, const GemmBlock<T> &block);
+    void (*small)(const SmallProduct<T> &product);
     // Few rows: a as few_rows reads it, m x k.
     void (*few_rows_pack)(const GemmView &view, T *a_rows);
     // sums[i * n_count + j] = sum over k of a(i, k) b(k, j) for columns j0 .. j0 + n_count, b read in place, once.
@@ -86,6 +103,13 @@ struct GemmPlan {
 
 GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem);
 GemmView gemm_view(const attile_gemm_problem &problem, const GemmPlan &plan, int64_t x, int64_t y);
+
+// Operations that a thread must have for waking it to pay.
+constexpr double kWorkForThread = 1.0e6;
+
+// The smallest of plain products, for which a plan would be much of the work: false if this is none.
+template <class T>
+bool gemm_run_small(const State &state, const attile_gemm_problem &problem);
 
 template <class T>
 void gemm_run(const State &state, const GemmPlan &plan, const attile_gemm_problem &problem, char *workspace);

@@ -10,6 +10,7 @@
 #include "cpu_math-inl.h"
 #include "cpu_microkernel-inl.h"
 #include "cpu_pack-inl.h"
+#include "cpu_small-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attile::cpu {
@@ -126,44 +127,21 @@ void finish(const GemmView &view, T *sums, int64_t sums_step, int64_t i0, int64_
     finish_rectangle<T>(view, sums, sums_step, i0, j0, rows, columns, true, true, nullptr, 0);
 }
 
-// The plain end of a tile whose columns do not fill its vectors.
-template <class T>
-HWY_NOINLINE void store_narrow_tile(const GemmView &view, const T *scratch, int64_t scratch_step, int64_t row, int64_t column, int64_t rows,
-                                    int64_t columns, bool first, bool reads_c) {
-    const Tag<T> d;
-    const Vec<T> alpha = hn::Set(d, static_cast<T>(view.alpha));
-    const Vec<T> beta = hn::Set(d, first ? static_cast<T>(view.beta) : T{1});
-    T *out = static_cast<T *>(view.d.data) + row * view.d.row + column;
-    const T *in = first ? (reads_c ? static_cast<const T *>(view.c.data) + row * view.c.row + column : nullptr) : out;
-    const int64_t in_step = first ? view.c.row : view.d.row;
-    for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t j = 0; j < columns; j += kLanes<T>) {
-            Vec<T> sum = hn::Load(d, scratch + i * scratch_step + j);
-            if (in != nullptr) {
-                sum = hn::MulAdd(alpha, sum, hn::Mul(beta, load_first(d, in + i * in_step + j, columns - j)));
-            } else {
-                sum = hn::Mul(alpha, sum);
-            }
-            store_first(d, sum, out + i * view.d.row + j, columns - j);
-        }
-    }
-}
-
 // tile[v]: the kernel for v + 1 vectors of columns.
-template <class T, int kRows, int kVectors, Operands kByColumns, Operands kByRows>
+template <class T, int kRows, int kVectors>
 HWY_INLINE void select_tiles(int64_t rows, bool by_rows, TileFn<T> *tile) {
     const auto select = [&]<int... kVector>(std::integer_sequence<int, kVector...>) HWY_ATTR {
         if (by_rows) {
-            ((tile[kVector] = tile_fn<T, kRows, kVector + 1, kByRows>(rows)), ...);
+            ((tile[kVector] = tile_fn<T, kRows, kVector + 1, true>(rows)), ...);
         } else {
-            ((tile[kVector] = tile_fn<T, kRows, kVector + 1, kByColumns>(rows)), ...);
+            ((tile[kVector] = tile_fn<T, kRows, kVector + 1, false>(rows)), ...);
         }
     };
     select(std::make_integer_sequence<int, kVectors>{});
 }
 
 // A block's tiles, in the order in which its operands lie well.
-template <class T, int kRows, int kVectors, bool kInPlace>
+template <class T, int kRows, int kVectors>
 void multiply(const GemmView &view, const GemmBlock<T> &block) {
     constexpr int64_t kColumns = kVectors * kLanes<T>;
     HWY_ALIGN T scratch[static_cast<size_t>(kRows * kColumns)];
@@ -175,29 +153,33 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
     T *const d = static_cast<T *>(view.d.data);
     const T *const c = static_cast<const T *>(view.c.data);
     const int64_t soon_step = block.thin_by_rows ? block.thin_step * static_cast<int64_t>(sizeof(T)) : kSoonBytes;
+    const auto plain_target = [&](int64_t row, int64_t column) HWY_ATTR {
+        TileTarget<T> target{d + row * view.d.row + column, view.d.row, nullptr, 0, static_cast<T>(view.alpha), T{1}, nullptr, 0};
+        if (!block.first) {
+            target.in = target.out;
+            target.in_step = target.out_step;
+        } else if (reads_c) {
+            target.in = c + row * view.c.row + column;
+            target.in_step = view.c.row;
+            target.beta = static_cast<T>(view.beta);
+        }
+        return target;
+    };
     const auto one_tile = [&](int64_t i, int64_t rows, int64_t j, int64_t columns, TileFn<T> fn, const char *soon) HWY_ATTR {
         const T *thin = block.thin + i / kRows * block.thin_panel_step;
-        const bool whole = columns == kColumns;
-        const T *wide = whole ? block.wide + j / kColumns * block.wide_panel_step : block.wide_tail;
-        const int64_t wide_step = whole ? block.wide_step : block.wide_tail_step;
+        const T *wide = block.wide + j / kColumns * block.wide_panel_step;
         const int64_t row = block.row0 + i, column = block.column0 + j;
         if (plain && columns % kLanes<T> == 0) {
-            TileTarget<T> target{d + row * view.d.row + column, view.d.row, nullptr, 0, static_cast<T>(view.alpha), T{1}, soon, soon_step};
-            if (!block.first) {
-                target.in = target.out;
-                target.in_step = target.out_step;
-            } else if (reads_c) {
-                target.in = c + row * view.c.row + column;
-                target.in_step = view.c.row;
-                target.beta = static_cast<T>(view.beta);
-            }
-            fn(block.depth, thin, block.thin_step, wide, wide_step, target);
+            TileTarget<T> target = plain_target(row, column);
+            target.soon = soon;
+            target.soon_step = soon_step;
+            fn(block.depth, thin, block.thin_step, wide, kColumns, target);
             return;
         }
         const TileTarget<T> target{scratch, kColumns, nullptr, 0, T{1}, T{0}, nullptr, 0};
-        fn(block.depth, thin, block.thin_step, wide, wide_step, target);
+        fn(block.depth, thin, block.thin_step, wide, kColumns, target);
         if (plain) {
-            store_narrow_tile<T>(view, scratch, kColumns, row, column, rows, columns, block.first, reads_c);
+            store_narrow(scratch, kColumns, plain_target(row, column), rows, columns);
             return;
         }
         T *partial = block.partial == nullptr ? nullptr : block.partial + i * block.partial_step + j;
@@ -205,21 +187,8 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
     };
     TileFn<T> tile[kVectors], last_tile[kVectors];
     const int64_t last_rows = block.rows % kRows;
-    constexpr Operands kByColumns = kInPlace ? Operands::kColumns : Operands::kPacked;
-    constexpr Operands kByRows = kInPlace ? Operands::kRows : Operands::kRowsAndPacked;
-    select_tiles<T, kRows, kVectors, kByColumns, kByRows>(kRows, block.thin_by_rows, tile);
-    select_tiles<T, kRows, kVectors, kByColumns, kByRows>(last_rows == 0 ? kRows : last_rows, block.thin_by_rows, last_tile);
-    if constexpr (kInPlace) {
-        // Whole columns of tiles: the lines of the wide operand, scattered over memory, are fetched once.
-        for (int64_t j = 0; j < block.columns; j += kColumns) {
-            const int64_t columns = least(kColumns, block.columns - j), v = (columns - 1) / kLanes<T>;
-            for (int64_t i = 0; i < block.rows; i += kRows) {
-                const int64_t rows = least(kRows, block.rows - i);
-                one_tile(i, rows, j, columns, rows == kRows ? tile[v] : last_tile[v], nullptr);
-            }
-        }
-        return;
-    }
+    select_tiles<T, kRows, kVectors>(kRows, block.thin_by_rows, tile);
+    select_tiles<T, kRows, kVectors>(last_rows == 0 ? kRows : last_rows, block.thin_by_rows, last_tile);
     // Panels of the thin operand outside: one stays in the first cache while the wide block passes from the second. The next is asked for a
     // share with each tile, so that it is near when its turn comes.
     for (int64_t i = 0; i < block.rows; i += kRows) {
@@ -234,15 +203,28 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
     }
 }
 
+// A small product; its tiles' order keeps the lines of the wide operand, scattered over memory, to one pass.
+template <class T>
+void small(const SmallProduct<T> &p) {
+    if (p.view == nullptr) {
+        small_tiles(p, [](int64_t, int64_t, int64_t, int64_t, const T *, int64_t) HWY_ATTR {});
+        return;
+    }
+    small_tiles(p, [&](int64_t i, int64_t rows, int64_t j, int64_t columns, T *sums, int64_t sums_step) HWY_ATTR {
+        finish_rectangle<T>(*p.view, sums, sums_step, p.row0 + i, p.column0 + j, rows, columns, true, true, nullptr, 0);
+    });
+}
+
 template <class T>
 const GemmKernels<T> &kernels() {
     static constexpr GemmKernels<T> kTable = {kGemmRows,
                                               kGemmVectors * kLanes<T>,
                                               kTileRows,
                                               kTileColumns<T>,
+                                              ATTILE_CPU_SMALL_MASKS != 0,
                                               &pack_panels<T>,
-                                              &multiply<T, kGemmRows, kGemmVectors, false>,
-                                              &multiply<T, kTileRows, kTileVectors, true>,
+                                              &multiply<T, kGemmRows, kGemmVectors>,
+                                              &small<T>,
                                               &few_rows_pack<T>,
                                               &few_rows<T>,
                                               &finish<T>};

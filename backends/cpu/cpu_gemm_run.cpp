@@ -79,9 +79,6 @@ void run_packed(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmV
                         }
                         block.wide = packed_b;
                         block.wide_panel_step = tile_n * depth;
-                        block.wide_step = tile_n;
-                        block.wide_tail = packed_b + block.columns / tile_n * block.wide_panel_step;
-                        block.wide_tail_step = tile_n;
                         block.first = p0 == 0;
                         block.last = p0 + depth >= view.k;
                         if (partial != nullptr) {
@@ -101,38 +98,47 @@ void run_packed(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmV
 // Rows that threads share out small products in: whole tiles would leave one of them a tile more.
 constexpr int64_t kRowUnit = 4;
 
-// Small products: both operands are read where they lie; only columns that do not fill a tile are copied.
+// Small products: both operands are read where they lie; only columns that do not fill a tile are copied, if the kernel wants them so.
 template <class T>
 void run_in_place(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, const Team &team, char *own) {
-    const int64_t tile_m = kernels.small_rows, tile_n = kernels.small_columns;
+    const int64_t tile_n = kernels.small_columns;
     const int64_t cells = int64_t{plan.grid_m} * plan.grid_n;
+    const bool reads_c = view.beta != 0 && view.c.data != nullptr;
+    const bool plain = view.d.dtype == view.a.dtype && view.d.column == 1 && view.bias.data == nullptr &&
+                       view.activation == ATTILE_ACTIVATION_NONE && (!reads_c || view.c.column == 1);
     for (int64_t cell = team.rank; cell < cells; cell += team.size) {
         const int64_t cell_m = plan.grid_m == 1 ? 0 : cell / plan.grid_n;
         const Range rows = piece(view.m, kRowUnit, cell_m, plan.grid_m);
         const Range columns = piece(view.n, tile_n, cell - cell_m * plan.grid_n, plan.grid_n);
         if (rows.begin == rows.end || columns.begin == columns.end) continue;
-        GemmBlock<T> block{};
-        block.row0 = rows.begin;
-        block.rows = rows.end - rows.begin;
-        block.column0 = columns.begin;
-        block.columns = columns.end - columns.begin;
-        block.depth = view.k;
-        block.thin = at<T>(view.a, rows.begin, 0);
-        block.thin_by_rows = view.a.row != 1;
-        block.thin_panel_step = tile_m * view.a.row;
-        block.thin_step = block.thin_by_rows ? view.a.row : view.a.column;
-        block.wide = at<T>(view.b, 0, columns.begin);
-        block.wide_panel_step = tile_n;
-        block.wide_step = view.b.row;
-        const int64_t tail = block.columns & (tile_n - 1);  // a power of two
-        if (tail != 0) {
+        SmallProduct<T> product{};
+        product.m = rows.end - rows.begin;
+        product.n = columns.end - columns.begin;
+        product.k = view.k;
+        product.a = at<T>(view.a, rows.begin, 0);
+        product.a_row = view.a.row;
+        product.a_column = view.a.column;
+        product.b = at<T>(view.b, 0, columns.begin);
+        product.b_row = view.b.row;
+        const int64_t tail = product.n & (tile_n - 1);  // a power of two
+        if (tail != 0 && !kernels.small_masks) {
             kernels.pack(view.b.data, view.b.dtype, (columns.end - tail) * view.b.column, view.b.column, view.b.row, tail, view.k,
                          as<T>(own), tile_n);
-            block.wide_tail = as<T>(own);
-            block.wide_tail_step = tile_n;
+            product.b_tail = as<T>(own);
         }
-        block.first = block.last = true;
-        kernels.multiply_in_place(view, block);
+        if (plain) {
+            product.d = const_cast<T *>(at<T>(view.d, rows.begin, columns.begin));
+            product.d_row = view.d.row;
+            product.c = reads_c ? at<T>(view.c, rows.begin, columns.begin) : nullptr;
+            product.c_row = view.c.row;
+            product.alpha = static_cast<T>(view.alpha);
+            product.beta = static_cast<T>(view.beta);
+        } else {
+            product.view = &view;
+            product.row0 = rows.begin;
+            product.column0 = columns.begin;
+        }
+        kernels.small(product);
     }
 }
 
@@ -195,6 +201,48 @@ void gemm_run(const State &state, const GemmPlan &plan, const attile_gemm_proble
     });
 }
 
+template <class T>
+bool gemm_run_small(const State &state, const attile_gemm_problem &problem) {
+    const GemmKernels<T> &kernels = gemm_kernels<T>(state.target);
+    const int64_t m = problem.m, n = problem.n, k = problem.k;
+    // Limits within those of gemm_plan, so that this is its path in place, on one thread.
+    const int64_t low = least(m, n), high = most(m, n);
+    if (low <= 2 || (low <= 16 && high > 4 * low) || high > 512 || k <= 0 || k > 128) return false;
+    if (m * n * k > 160 * 160 * 160 || (state.threads > 1 && static_cast<double>(m * n * k) >= kWorkForThread)) return false;
+    if (problem.batch[0] * problem.batch[1] != 1 || problem.launch.flags != 0) return false;
+    if (problem.bias.data != nullptr || problem.activation != ATTILE_ACTIVATION_NONE) return false;
+    constexpr int32_t kOwn = sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
+    if (problem.a.dtype != kOwn || problem.d.dtype != kOwn) return false;
+    // Row-major, or the transpose of a column-major product.
+    const bool swapped = problem.d.stride[3] != 1;
+    const int row = swapped ? 3 : 2, column = swapped ? 2 : 3;
+    const attile_operand &a = swapped ? problem.b : problem.a, &b = swapped ? problem.a : problem.b;
+    if (problem.d.stride[column] != 1 || b.stride[column] != 1 || (a.stride[row] != 1 && a.stride[column] != 1)) return false;
+    SmallProduct<T> product{};
+    product.m = swapped ? n : m;
+    product.n = swapped ? m : n;
+    if (!kernels.small_masks && (product.n & (kernels.small_columns - 1)) != 0) return false;
+    product.k = k;
+    product.a = static_cast<const T *>(a.data);
+    product.a_row = a.stride[row];
+    product.a_column = a.stride[column];
+    product.b = static_cast<const T *>(b.data);
+    product.b_row = b.stride[row];
+    product.d = static_cast<T *>(problem.d.data);
+    product.d_row = problem.d.stride[row];
+    if (problem.beta != 0 && problem.c.data != nullptr) {
+        if (problem.c.stride[column] != 1) return false;
+        product.c = static_cast<const T *>(problem.c.data);
+        product.c_row = problem.c.stride[row];
+    }
+    product.alpha = static_cast<T>(problem.alpha);
+    product.beta = static_cast<T>(problem.beta);
+    kernels.small(product);
+    return true;
+}
+
+template bool gemm_run_small<float>(const State &, const attile_gemm_problem &);
+template bool gemm_run_small<double>(const State &, const attile_gemm_problem &);
 template void gemm_run<float>(const State &, const GemmPlan &, const attile_gemm_problem &, char *);
 template void gemm_run<double>(const State &, const GemmPlan &, const attile_gemm_problem &, char *);
 

@@ -172,14 +172,10 @@ inline constexpr int64_t kSoonBytes = 128;
 template <class T>
 using TileFn = void (*)(int64_t depth, const T *thin, int64_t thin_step, const T *wide, int64_t wide_step, const TileTarget<T> &target);
 
-// How a tile reads its operands: packed both; thin by rows where it lies, wide packed; both where they lie, thin by columns or rows.
-enum class Operands { kPacked, kRowsAndPacked, kColumns, kRows };
-
-template <class T, int kRows, int kVectors, Operands kOperands>
+// The wide operand is packed; the thin one too, or kByRows: by rows where it lies.
+template <class T, int kRows, int kVectors, bool kByRows>
 HWY_NOINLINE void gemm_tile(int64_t depth, const T *thin, int64_t thin_step, const T *wide, int64_t wide_step,
                             const TileTarget<T> &target) {
-    constexpr bool kByRows = kOperands == Operands::kRowsAndPacked || kOperands == Operands::kRows;
-    constexpr bool kPackedWide = kOperands == Operands::kPacked || kOperands == Operands::kRowsAndPacked;
     const Tag<T> d;
     Vec<T> acc[kRows][kVectors];
     ATTILE_CPU_UNROLL
@@ -190,14 +186,14 @@ HWY_NOINLINE void gemm_tile(int64_t depth, const T *thin, int64_t thin_step, con
     T *out = target.out;
     const auto multiply_steps = [&](int64_t steps) ATTILE_CPU_INLINE {
         if constexpr (kByRows) {
-            accumulate_rows<T, kRows, kVectors, kPackedWide ? kWideAhead : 0>(steps, thin, thin_step, wide, wide_step, acc);
+            accumulate_rows<T, kRows, kVectors, kWideAhead>(steps, thin, thin_step, wide, wide_step, acc);
         } else {
-            accumulate<T, kRows, kVectors, 0, kPackedWide ? kWideAhead : 0>(steps, thin, thin_step, wide, wide_step, acc);
+            accumulate<T, kRows, kVectors, 0, kWideAhead>(steps, thin, thin_step, wide, wide_step, acc);
         }
     };
     // Lines of the result are asked for one row at a time, spread over the depth: all at once they would hold the few buffers through which
     // the wide operand comes.
-    const int64_t piece = kPackedWide && depth >= 8 * kRows ? depth / kRows : 0;
+    const int64_t piece = depth >= 8 * kRows ? depth / kRows : 0;
     const T *row = out;
     const char *soon = target.soon;
     for (int i = 0; i < kRows; ++i) {
@@ -205,17 +201,15 @@ HWY_NOINLINE void gemm_tile(int64_t depth, const T *thin, int64_t thin_step, con
         if constexpr (kVectors * sizeof(Vec<T>) > 64) __builtin_prefetch(row + (kVectors * kLanes<T> - 1), 1);
         if constexpr (kVectors * sizeof(Vec<T>) > 128) __builtin_prefetch(row + kLanes<T>, 1);
         row += target.out_step;
-        if constexpr (kPackedWide) {
-            if (piece == 0) continue;
-            if (soon != nullptr) {
-                __builtin_prefetch(soon, 0, 2);
-                __builtin_prefetch(soon + 64, 0, 2);
-                soon += target.soon_step;
-            }
-            multiply_steps(piece);
-            thin += piece * (kByRows ? 1 : thin_step);
-            wide += piece * wide_step;
+        if (piece == 0) continue;
+        if (soon != nullptr) {
+            __builtin_prefetch(soon, 0, 2);
+            __builtin_prefetch(soon + 64, 0, 2);
+            soon += target.soon_step;
         }
+        multiply_steps(piece);
+        thin += piece * (kByRows ? 1 : thin_step);
+        wide += piece * wide_step;
     }
     multiply_steps(depth - piece * kRows);
     const Vec<T> alpha = hn::Set(d, target.alpha);
@@ -242,11 +236,29 @@ HWY_NOINLINE void gemm_tile(int64_t depth, const T *thin, int64_t thin_step, con
     }
 }
 
+// The end of a tile whose columns do not fill its vectors: its sums lie in a buffer.
+template <class T>
+HWY_NOINLINE void store_narrow(const T *sums, int64_t sums_step, const TileTarget<T> &target, int64_t rows, int64_t columns) {
+    const Tag<T> d;
+    const Vec<T> alpha = hn::Set(d, target.alpha), beta = hn::Set(d, target.beta);
+    for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t j = 0; j < columns; j += kLanes<T>) {
+            Vec<T> sum = hn::Load(d, sums + i * sums_step + j);
+            if (target.in != nullptr) {
+                sum = hn::MulAdd(alpha, sum, hn::Mul(beta, load_first(d, target.in + i * target.in_step + j, columns - j)));
+            } else {
+                sum = hn::Mul(alpha, sum);
+            }
+            store_first(d, sum, target.out + i * target.out_step + j, columns - j);
+        }
+    }
+}
+
 // The kernel for a tile of 1 .. kRows rows.
-template <class T, int kRows, int kVectors, Operands kOperands>
+template <class T, int kRows, int kVectors, bool kByRows>
 TileFn<T> tile_fn(int64_t rows) {
     static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
-        return std::array<TileFn<T>, sizeof...(kRow)>{&gemm_tile<T, kRow + 1, kVectors, kOperands>...};
+        return std::array<TileFn<T>, sizeof...(kRow)>{&gemm_tile<T, kRow + 1, kVectors, kByRows>...};
     }
     (std::make_integer_sequence<int, kRows>{});
     return kTable[static_cast<size_t>(rows - 1)];

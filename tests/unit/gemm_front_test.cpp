@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What attile_gemm and the BLAS names make of their arguments.
+#include <cstring>
+#include <limits>
+
 #include "front_test.h"
 
 namespace attile_test {
@@ -252,6 +255,52 @@ TEST_F(BlasFront, QuickReturns) {
     EXPECT_EQ(problem.k, 0);
     EXPECT_EQ(problem.c.data, c);
     EXPECT_EQ(recording().runs, 2);
+}
+
+// Everyday products have a shorter way through the front.
+TEST_F(BlasFront, TheSameProblemAsGemm) {
+    const int64_t shapes[][3] = {{3, 4, 5}, {1, 4, 5}, {3, 1, 5}, {3, 4, 1}, {1, 1, 1}};
+    for (const auto &[m, n, k] : shapes) {
+        for (const double beta : {0.0, 0.5}) {
+            const int64_t leading = int64_t{1} << 20;
+            ASSERT_EQ(attile_sgemm(context, ATTILE_COL_MAJOR, ATTILE_TRANS, ATTILE_NO_TRANS, m, n, k, 2.0, a, 7, b, 8, beta, c, leading),
+                      ATTILE_OK)
+                << last_error();
+            const attile_gemm_problem shorter = problem;
+            attile_gemm_args args;
+            attile_gemm_init(&args, sizeof args);
+            const auto tensor = [](float *data, int64_t rows, int64_t columns, int64_t row, int64_t column) {
+                return attile_tensor{data, ATTILE_F32, 2, {rows, columns}, {row, column}};
+            };
+            args.a = tensor(a, m, k, 7, 1);
+            args.b = tensor(b, k, n, 1, 8);
+            args.c = args.d = tensor(c, m, n, 1, leading);
+            args.alpha = 2.0;
+            args.beta = beta;
+            ASSERT_EQ(attile_gemm(context, &args), ATTILE_OK) << last_error();
+            EXPECT_EQ(std::memcmp(&shorter, &problem, sizeof problem), 0) << m << " x " << n << " x " << k;
+        }
+    }
+}
+
+TEST_F(BlasFront, WhatIsNotEveryday) {
+    const auto call = [&](const float *any_a, const float *any_b, float *any_c, int64_t ld, double alpha = 1.0, double beta = 0.0) {
+        return attile_sgemm(context, ATTILE_ROW_MAJOR, ATTILE_NO_TRANS, ATTILE_NO_TRANS, 3, 4, 4, alpha, any_a, ld, any_b, ld, beta, any_c,
+                            ld);
+    };
+    EXPECT_EQ(call(a, b, c, int64_t{1} << 28), ATTILE_OK) << last_error();
+    EXPECT_EQ(call(a, b, c, INT64_MAX / 2), ATTILE_ERROR_OVERFLOW);
+    EXPECT_EQ(call(a, a, c, 8), ATTILE_OK) << last_error();
+    // Columns 4 to 7 of the same rows: not shared, though the ranges meet.
+    EXPECT_EQ(call(a, b, a + 4, 8), ATTILE_OK) << last_error();
+    EXPECT_EQ(call(a, b, a + 3, 8), ATTILE_ERROR_ALIASING);
+    EXPECT_EQ(call(a, b, b + 8 + 3, 8), ATTILE_ERROR_ALIASING);
+    EXPECT_EQ(call(nullptr, b, c, 8), ATTILE_ERROR_NULL_ARGUMENT);
+    EXPECT_EQ(call(a, b, reinterpret_cast<float *>(reinterpret_cast<uintptr_t>(c) + 2), 8), ATTILE_ERROR_MISALIGNED);
+    EXPECT_EQ(call(a, reinterpret_cast<float *>(UINTPTR_MAX - 63), c, 8), ATTILE_ERROR_OVERFLOW);
+    EXPECT_EQ(call(a, b, c, 8, std::numeric_limits<double>::quiet_NaN()), ATTILE_ERROR_INVALID_VALUE);
+    EXPECT_EQ(call(a, b, c, 8, 1.0, std::numeric_limits<double>::infinity()), ATTILE_ERROR_INVALID_VALUE);
+    EXPECT_EQ(recording().runs, 3);
 }
 
 TEST_F(BlasFront, Doubles) {
