@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // attile_sgemm and attile_dgemm: BLAS arguments to the gemm front's.
 #include <algorithm>
-#include <cmath>
 
+#include "gemm_plain.h"
 #include "gemm_problem.h"
 #include "log.h"
 
@@ -39,51 +39,31 @@ int32_t describe(const Call &call, const BlasMatrix &matrix, int32_t dtype, int3
     return ATTILE_OK;
 }
 
-// The bytes of a stored matrix and its operand, if all about it is in order and of everyday size.
-template <class T>
-bool plain_operand(const BlasMatrix &matrix, int32_t dtype, bool rows_apart, int64_t rows, int64_t columns, attile_operand *operand,
-                   uintptr_t *end) {
-    constexpr int64_t kMost = int64_t{1} << 24;  // two extents and an element's bytes multiplied stay far from overflow
-    const int64_t lines = rows_apart ? rows : columns, along = rows_apart ? columns : rows;
-    if (matrix.leading < along || matrix.leading > kMost || lines > kMost) return false;
-    const uintptr_t address = reinterpret_cast<uintptr_t>(matrix.data);
-    *end = address + static_cast<uintptr_t>((lines - 1) * matrix.leading + along) * sizeof(T);
-    if (address == 0 || address % sizeof(T) != 0 || *end < address) return false;
-    operand->data = const_cast<void *>(matrix.data);
-    operand->dtype = dtype;
-    operand->stride[2] = rows == 1 ? 0 : rows_apart ? matrix.leading : 1;
-    operand->stride[3] = columns == 1 ? 0 : rows_apart ? 1 : matrix.leading;
-    return true;
+// The operand of a stored matrix.
+bool plain_matrix(const BlasMatrix &matrix, int32_t dtype, bool rows_apart, int64_t rows, int64_t columns, attile_operand *operand,
+                  PlainSpan *span) {
+    if (matrix.leading < (rows_apart ? columns : rows)) return false;
+    const int64_t shape[2] = {rows, columns};
+    const int64_t stride[2] = {rows_apart ? matrix.leading : 1, rows_apart ? 1 : matrix.leading};
+    return plain_operand(matrix.data, dtype, 2, shape, stride, operand, span);
 }
 
-// The everyday product, its problem written down at once: of the smallest products, the general way would be half the time. What a few
-// comparisons do not show to be right is left to it; where something is wrong, it says what.
-template <class T>
 bool plain_problem(int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k, double alpha, const BlasMatrix &a, const BlasMatrix &b,
                    double beta, const BlasMatrix &c, attile_gemm_problem *problem) {
     const auto known = [](int32_t trans) { return trans >= ATTILE_NO_TRANS && trans <= ATTILE_CONJ_TRANS; };
     const bool row_major = order == ATTILE_ROW_MAJOR;
     if ((!row_major && order != ATTILE_COL_MAJOR) || !known(a.transposition) || !known(b.transposition)) return false;
-    if (m < 1 || n < 1 || k < 1 || !std::isfinite(alpha) || alpha == 0.0 || !std::isfinite(beta)) return false;
-    if (log_level() >= ATTILE_LOG_DEBUG) return false;
+    if (!plain_factors(alpha, beta) || log_level() >= ATTILE_LOG_DEBUG) return false;
     *problem = {};
-    uintptr_t a_end = 0, b_end = 0, c_end = 0;
-    const bool a_rows = row_major == (a.transposition == ATTILE_NO_TRANS), b_rows = row_major == (b.transposition == ATTILE_NO_TRANS);
-    if (!plain_operand<T>(a, dtype, a_rows, m, k, &problem->a, &a_end)) return false;
-    if (!plain_operand<T>(b, dtype, b_rows, k, n, &problem->b, &b_end)) return false;
-    if (!plain_operand<T>(c, dtype, row_major, m, n, &problem->d, &c_end)) return false;
-    const auto begin = [](const BlasMatrix &matrix) { return reinterpret_cast<uintptr_t>(matrix.data); };
-    const bool apart = (a_end <= begin(c) || c_end <= begin(a)) && (b_end <= begin(c) || c_end <= begin(b));
-    if (!apart) return false;
-    problem->struct_size = sizeof *problem;
-    problem->compute = dtype;
     problem->batch[0] = problem->batch[1] = 1;
-    problem->m = m;
-    problem->n = n;
-    problem->k = k;
-    if (beta != 0.0) problem->c = problem->d;
-    problem->alpha = alpha;
-    problem->beta = beta;
+    PlainSpan a_span, b_span, c_span;
+    const bool a_rows = row_major == (a.transposition == ATTILE_NO_TRANS), b_rows = row_major == (b.transposition == ATTILE_NO_TRANS);
+    if (!plain_matrix(a, dtype, a_rows, m, k, &problem->a, &a_span) || !plain_matrix(b, dtype, b_rows, k, n, &problem->b, &b_span) ||
+        !plain_matrix(c, dtype, row_major, m, n, &problem->d, &c_span)) {
+        return false;
+    }
+    if (c_span.meets(a_span) || c_span.meets(b_span)) return false;
+    finish_plain_problem(dtype, m, n, k, alpha, beta, problem);
     return true;
 }
 
@@ -121,16 +101,14 @@ bool plain_problem(int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k
     return run_problem(call, context, context->interfaces.gemm, gemm.problem, gemm.problem.launch, gemm.nothing_to_do);
 }
 
-template <class T>
-int32_t blas_gemm(const Call &call, attile_context *context, int32_t order, int64_t m, int64_t n, int64_t k, double alpha,
+int32_t blas_gemm(const Call &call, attile_context *context, int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k, double alpha,
                   const BlasMatrix &a, const BlasMatrix &b, double beta, const BlasMatrix &c) {
-    constexpr int32_t kType = sizeof(T) == 8 ? ATTILE_F64 : ATTILE_F32;
     ATTILE_TRY(check_context(context));
     attile_gemm_problem problem;
-    if (plain_problem<T>(kType, order, m, n, k, alpha, a, b, beta, c, &problem)) {
+    if (plain_problem(dtype, order, m, n, k, alpha, a, b, beta, c, &problem)) {
         return run_problem(call, context, context->interfaces.gemm, problem, problem.launch, false);
     }
-    return any_gemm(call, context, kType, order, m, n, k, alpha, a, b, beta, c);
+    return any_gemm(call, context, dtype, order, m, n, k, alpha, a, b, beta, c);
 }
 
 }  // namespace
@@ -143,16 +121,16 @@ extern "C" {
 int32_t attile_sgemm(attile_context *context, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k, double alpha,
                      const float *a, int64_t lda, const float *b, int64_t ldb, double beta, float *c, int64_t ldc) {
     return guarded([&]() -> int32_t {
-        return blas_gemm<float>({"sgemm"}, context, order, m, n, k, alpha, {"a", a, lda, transa}, {"b", b, ldb, transb}, beta,
-                                {"c", c, ldc, ATTILE_NO_TRANS});
+        return blas_gemm({"sgemm"}, context, ATTILE_F32, order, m, n, k, alpha, {"a", a, lda, transa}, {"b", b, ldb, transb}, beta,
+                         {"c", c, ldc, ATTILE_NO_TRANS});
     });
 }
 
 int32_t attile_dgemm(attile_context *context, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k, double alpha,
                      const double *a, int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
     return guarded([&]() -> int32_t {
-        return blas_gemm<double>({"dgemm"}, context, order, m, n, k, alpha, {"a", a, lda, transa}, {"b", b, ldb, transb}, beta,
-                                 {"c", c, ldc, ATTILE_NO_TRANS});
+        return blas_gemm({"dgemm"}, context, ATTILE_F64, order, m, n, k, alpha, {"a", a, lda, transa}, {"b", b, ldb, transb}, beta,
+                         {"c", c, ldc, ATTILE_NO_TRANS});
     });
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "alias.h"
+#include "gemm_plain.h"
+#include "log.h"
 
 namespace attile::core {
 namespace {
@@ -134,6 +136,35 @@ int32_t prepare(const Call &call, attile_context *context, const attile_gemm_arg
     return normalise_gemm(call, full, "d", gemm);
 }
 
+// Products without anything beside a, b and d; their batch axes are those of d.
+bool plain_problem(const attile_gemm_args *args, attile_gemm_problem *problem) {
+    if (args == nullptr || args->struct_size != sizeof *args || args->flags != 0 || args->next != nullptr) return false;
+    if (args->workspace != nullptr || args->workspace_bytes != 0 || args->beta != 0.0 || !plain_factors(args->alpha, 0.0)) return false;
+    if (!is_absent(args->bias) || args->bias_axis != ATTILE_BIAS_NONE || args->activation != ATTILE_ACTIVATION_NONE) return false;
+    const attile_tensor &a = args->a, &b = args->b, &d = args->d;
+    const int32_t rank = d.rank;
+    if (rank < 2 || rank > 4 || a.rank != rank || b.rank != rank || a.dtype != d.dtype || b.dtype != d.dtype) return false;
+    if ((dtype_bit(d.dtype) & kFloats) == 0 || log_level() >= ATTILE_LOG_DEBUG) return false;
+    const int64_t m = d.shape[rank - 2], n = d.shape[rank - 1], k = a.shape[rank - 1];
+    if (a.shape[rank - 2] != m || b.shape[rank - 1] != n || b.shape[rank - 2] != k) return false;
+    for (int32_t i = 0; i < rank - 2; ++i) {
+        if (a.shape[i] != d.shape[i] || b.shape[i] != d.shape[i]) return false;
+    }
+    *problem = {};
+    PlainSpan a_span, b_span, d_span;
+    if (!plain_operand(a.data, a.dtype, rank, a.shape, a.stride, &problem->a, &a_span) ||
+        !plain_operand(b.data, b.dtype, rank, b.shape, b.stride, &problem->b, &b_span) ||
+        !plain_operand(d.data, d.dtype, rank, d.shape, d.stride, &problem->d, &d_span)) {
+        return false;
+    }
+    if (d_span.meets(a_span) || d_span.meets(b_span) || !plain_output(rank, d.shape, d.stride)) return false;
+    problem->launch.stream = args->stream;
+    problem->batch[0] = rank == 4 ? d.shape[0] : 1;
+    problem->batch[1] = rank >= 3 ? d.shape[rank - 3] : 1;
+    finish_plain_problem(d.dtype, m, n, k, args->alpha, 0.0, problem);
+    return true;
+}
+
 }  // namespace
 
 int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const char *output_name, GemmProblem *gemm) {
@@ -166,6 +197,9 @@ extern "C" {
 int32_t attile_gemm(attile_context *context, const attile_gemm_args *args) {
     return guarded([&]() -> int32_t {
         const Call call = {"gemm"};
+        ATTILE_TRY(check_context(context));
+        attile_gemm_problem plain;
+        if (plain_problem(args, &plain)) return run_problem(call, context, context->interfaces.gemm, plain, plain.launch, false);
         GemmProblem gemm;
         ATTILE_TRY(prepare(call, context, args, &gemm));
         return run_problem(call, context, context->interfaces.gemm, gemm.problem, gemm.problem.launch, gemm.nothing_to_do);

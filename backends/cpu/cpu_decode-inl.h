@@ -129,6 +129,74 @@ void soften_row(int64_t count, T *scores, int64_t head_dim_v, T *sums, T *maximu
     }
 }
 
+// sums[r][c] += sum over keys of weights[r][key] values[key][c], the sums of a tile in registers over all keys. kVectors 0: the `columns`
+// of one vector.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+inline constexpr int kWeighVectors = 4;
+#else
+inline constexpr int kWeighVectors = 2;
+#endif
+template <class T, int kRows, int kVectors>
+HWY_INLINE void weigh_tile(int64_t keys, const T *weights, const T *values, int64_t value_step, int64_t columns, T *sums, int64_t sums_step,
+                           Soon<T> &soon, bool asks) {
+    constexpr int kWidth = kVectors == 0 ? 1 : kVectors;
+    const Tag<T> d;
+    Vec<T> acc[kRows][kWidth];
+    ATTILE_CPU_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kWidth; ++v)
+            acc[r][v] = load_first(d, sums + r * sums_step + v * kLanes<T>, kVectors == 0 ? columns : kLanes<T>);
+    }
+    for (int64_t key = 0; key < keys; ++key, values += value_step) {
+        Vec<T> w[kWidth];
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kWidth; ++v) {
+            if (asks) soon.template ask<T>(v);
+            w[v] = load_first(d, values + v * kLanes<T>, kVectors == 0 ? columns : kLanes<T>);
+        }
+        ATTILE_CPU_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+            const Vec<T> t = hn::Set(d, weights[r * kScoreStep + key]);
+            ATTILE_CPU_UNROLL
+            for (int v = 0; v < kWidth; ++v) acc[r][v] = hn::MulAdd(t, w[v], acc[r][v]);
+        }
+    }
+    ATTILE_CPU_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kWidth; ++v)
+            store_first(d, acc[r][v], sums + r * sums_step + v * kLanes<T>, kVectors == 0 ? columns : kLanes<T>);
+    }
+}
+
+template <class T, int kVectors>
+HWY_INLINE void weigh_columns(int64_t rows, int64_t keys, const T *weights, const T *values, int64_t value_step, int64_t columns, T *sums,
+                              int64_t sums_step, Soon<T> &soon) {
+    const auto tile = [&]<int kRows>(int64_t r) HWY_ATTR {
+        weigh_tile<T, kRows, kVectors>(keys, weights + r * kScoreStep, values, value_step, columns, sums + r * sums_step, sums_step, soon,
+                                       r == 0);
+    };
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4) tile.template operator()<4>(r);
+    for (; r + 2 <= rows; r += 2) tile.template operator()<2>(r);
+    if (r < rows) tile.template operator()<1>(r);
+}
+
+template <class T>
+HWY_NOINLINE void weigh_values(int64_t rows, int64_t keys, const T *weights, const T *values, int64_t value_step, int64_t columns, T *sums,
+                               int64_t sums_step, Soon<T> soon) {
+    constexpr int64_t kWide = kWeighVectors * kLanes<T>;
+    int64_t c = 0;
+    for (; c + kWide <= columns; c += kWide) {
+        weigh_columns<T, kWeighVectors>(rows, keys, weights, values + c, value_step, kWide, sums + c, sums_step, soon);
+    }
+    for (; c + kLanes<T> <= columns; c += kLanes<T>) {
+        weigh_columns<T, 1>(rows, keys, weights, values + c, value_step, kLanes<T>, sums + c, sums_step, soon);
+    }
+    if (c < columns) weigh_columns<T, 0>(rows, keys, weights, values + c, value_step, columns - c, sums + c, sums_step, soon);
+}
+
 template <class T>
 void decode_part(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, T *result, char *memory) {
     const DecodeScratch<T> scratch(p, memory);
@@ -164,7 +232,7 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
         for (; j + 4 <= count; j += 4) {
             // The values that the keys belong to come while the keys pass by, the next block's keys while the values do.
             dot_columns<T, T, 4>(count_rows, scratch.queries, p.head_dim, keys + j * key_step, key_step, p.head_dim, scratch.scores + j,
-                                 kScoreStep, Soon<T>{values + j * value_step, value_step});
+                                 kScoreStep, Soon<T>(values + j * value_step, value_step, p.head_dim_v));
         }
         for (; j < count; ++j) {
             dot_columns<T, T, 1>(count_rows, scratch.queries, p.head_dim, keys + j * key_step, key_step, p.head_dim, scratch.scores + j,
@@ -186,19 +254,12 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
             if (!leave_out) continue;
             for (int64_t n = 0; n < count; ++n) {
                 if (scratch.extra[n] == -std::numeric_limits<T>::infinity()) continue;
-                few_rows_strip<T, T, 1, 1>(scores + n, 0, values + n * value_step, value_step, p.head_dim_v, sums, width);
+                few_rows_strip<T, T, 1, 1>(scores + n, 0, 0, values + n * value_step, value_step, p.head_dim_v, sums, width);
             }
         }
         if (leave_out) continue;
-        int64_t n = 0;
-        for (; n + 4 <= count; n += 4) {
-            few_rows_depth<T, T, 4>(count_rows, scratch.scores + n, kScoreStep, values + n * value_step, value_step, p.head_dim_v, result,
-                                    width, Soon<T>{keys + (count + n) * key_step, key_step});
-        }
-        for (; n < count; ++n) {
-            few_rows_depth<T, T, 1>(count_rows, scratch.scores + n, kScoreStep, values + n * value_step, value_step, p.head_dim_v, result,
-                                    width);
-        }
+        weigh_values<T>(count_rows, count, scratch.scores, values, value_step, p.head_dim_v, result, width,
+                        Soon<T>(keys + count * key_step, key_step, p.head_dim));
     }
 }
 

@@ -73,6 +73,20 @@ HWY_INLINE Vec<double> multiply_add_from(const double *factor, Vec<double> x, Ve
     asm("vfmadd231pd %2%{1to8%}, %1, %0" : "+v"(sum.raw) : "v"(x.raw), "m"(*factor));
     return sum;
 }
+// A multiply-add that compilers leave in the form which overwrites the sum; else some of two steps' copy sums to and fro.
+HWY_INLINE Vec<float> multiply_add_in_place(Vec<float> t, Vec<float> x, Vec<float> sum) {
+    asm("vfmadd231ps %2, %1, %0" : "+v"(sum.raw) : "v"(x.raw), "v"(t.raw));
+    return sum;
+}
+HWY_INLINE Vec<double> multiply_add_in_place(Vec<double> t, Vec<double> x, Vec<double> sum) {
+    asm("vfmadd231pd %2, %1, %0" : "+v"(sum.raw) : "v"(x.raw), "v"(t.raw));
+    return sum;
+}
+#else
+template <class V>
+HWY_INLINE V multiply_add_in_place(V t, V x, V sum) {
+    return hn::MulAdd(t, x, sum);
+}
 #endif
 constexpr bool factor_from_memory([[maybe_unused]] int row, [[maybe_unused]] int rows, [[maybe_unused]] int vectors) {
 #if HWY_TARGET == HWY_AVX3

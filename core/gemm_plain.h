@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The short way of everyday products to their problem: for the smallest of them the general one would take as long as the product.
+//
+// It takes what a few comparisons show to be right, and says no to all else; the general way then finds out what is wrong with it, if
+// anything is.
+#ifndef ATTILE_CORE_GEMM_PLAIN_H
+#define ATTILE_CORE_GEMM_PLAIN_H
+
+#include <attile/attile_backend.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "message.h"
+
+namespace attile::core {
+
+// The bytes from an operand's first element to its end.
+struct PlainSpan {
+    uintptr_t begin, end;
+    bool meets(const PlainSpan &other) const { return begin < other.end && other.begin < end; }
+};
+
+// An operand whose last axis is the operand's: no extent is 0, no stride negative, and nothing is near overflow.
+inline bool plain_operand(const void *data, int32_t dtype, int32_t rank, const int64_t *shape, const int64_t *stride,
+                          attile_operand *operand, PlainSpan *span) {
+    constexpr int64_t kMostExtent = int64_t{1} << 24, kMostStride = int64_t{1} << 32;
+    int64_t last = 0;
+    for (int32_t i = 0; i < rank; ++i) {
+        if (shape[i] < 1 || shape[i] > kMostExtent || stride[i] < 0 || stride[i] > kMostStride) return false;
+        last += (shape[i] - 1) * stride[i];
+        operand->stride[4 - rank + i] = shape[i] == 1 ? 0 : stride[i];
+    }
+    const uintptr_t bytes = static_cast<uintptr_t>(element_bytes(dtype));
+    span->begin = reinterpret_cast<uintptr_t>(data);
+    span->end = span->begin + static_cast<uintptr_t>(last + 1) * bytes;
+    operand->data = const_cast<void *>(data);
+    operand->dtype = dtype;
+    return data != nullptr && (span->begin & (bytes - 1)) == 0 && span->end > span->begin;
+}
+
+// Whether no two elements of an output are one: rows or columns together, every other axis stepping over what lies within it.
+inline bool plain_output(int32_t rank, const int64_t *shape, const int64_t *stride) {
+    const int64_t m = shape[rank - 2], n = shape[rank - 1], row = stride[rank - 2], column = stride[rank - 1];
+    const bool by_rows = (column == 1 || n == 1) && (m == 1 || row >= n), by_columns = (row == 1 || m == 1) && (n == 1 || column >= m);
+    if (!by_rows && !by_columns) return false;
+    int64_t reach = (m - 1) * row + (n - 1) * column;
+    for (int32_t i = rank - 3; i >= 0; --i) {
+        if (shape[i] == 1) continue;
+        if (stride[i] <= reach) return false;
+        reach += (shape[i] - 1) * stride[i];
+    }
+    return true;
+}
+
+inline bool plain_factors(double alpha, double beta) { return std::isfinite(alpha) && alpha != 0.0 && std::isfinite(beta); }
+
+// What is left once the operands a, b and d stand in a zeroed problem.
+inline void finish_plain_problem(int32_t dtype, int64_t m, int64_t n, int64_t k, double alpha, double beta, attile_gemm_problem *problem) {
+    problem->struct_size = sizeof *problem;
+    problem->compute = dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
+    problem->m = m;
+    problem->n = n;
+    problem->k = k;
+    if (beta != 0.0) problem->c = problem->d;
+    problem->alpha = alpha;
+    problem->beta = beta;
+}
+
+}  // namespace attile::core
+
+#endif
