@@ -107,7 +107,7 @@ GemmView gemm_view(const attile_gemm_problem &problem, const GemmPlan &plan, int
 // Operations that a thread must have for waking it to pay.
 constexpr double kWorkForThread = 1.0e6;
 
-// The smallest of plain products, for which a plan would be much of the work: false if this is none.
+// The smallest of plain products, for which a plan would be much of the work: false if these are none.
 template <class T>
 bool gemm_run_small(const State &state, const attile_gemm_problem &problem);
 

@@ -201,16 +201,16 @@ void gemm_run(const State &state, const GemmPlan &plan, const attile_gemm_proble
     });
 }
 
+namespace {
+
+// The first entry of a problem of small, plain products of one thread each: limits within those of gemm_plan's path in place.
 template <class T>
-bool gemm_run_small(const State &state, const attile_gemm_problem &problem) {
-    const GemmKernels<T> &kernels = gemm_kernels<T>(state.target);
+bool small_product(const State &state, const GemmKernels<T> &kernels, const attile_gemm_problem &problem, SmallProduct<T> *product) {
     const int64_t m = problem.m, n = problem.n, k = problem.k;
-    // Limits within those of gemm_plan, so that this is its path in place, on one thread.
     const int64_t low = least(m, n), high = most(m, n);
     if (low <= 2 || (low <= 16 && high > 4 * low) || high > 512 || k <= 0 || k > 128) return false;
     if (m * n * k > 160 * 160 * 160 || (state.threads > 1 && static_cast<double>(m * n * k) >= kWorkForThread)) return false;
-    if (problem.batch[0] * problem.batch[1] != 1 || problem.launch.flags != 0) return false;
-    if (problem.bias.data != nullptr || problem.activation != ATTILE_ACTIVATION_NONE) return false;
+    if (problem.launch.flags != 0 || problem.bias.data != nullptr || problem.activation != ATTILE_ACTIVATION_NONE) return false;
     constexpr int32_t kOwn = sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
     if (problem.a.dtype != kOwn || problem.d.dtype != kOwn) return false;
     // Row-major, or the transpose of a column-major product.
@@ -218,26 +218,54 @@ bool gemm_run_small(const State &state, const attile_gemm_problem &problem) {
     const int row = swapped ? 3 : 2, column = swapped ? 2 : 3;
     const attile_operand &a = swapped ? problem.b : problem.a, &b = swapped ? problem.a : problem.b;
     if (problem.d.stride[column] != 1 || b.stride[column] != 1 || (a.stride[row] != 1 && a.stride[column] != 1)) return false;
-    SmallProduct<T> product{};
-    product.m = swapped ? n : m;
-    product.n = swapped ? m : n;
-    if (!kernels.small_masks && (product.n & (kernels.small_columns - 1)) != 0) return false;
-    product.k = k;
-    product.a = static_cast<const T *>(a.data);
-    product.a_row = a.stride[row];
-    product.a_column = a.stride[column];
-    product.b = static_cast<const T *>(b.data);
-    product.b_row = b.stride[row];
-    product.d = static_cast<T *>(problem.d.data);
-    product.d_row = problem.d.stride[row];
-    if (problem.beta != 0 && problem.c.data != nullptr) {
-        if (problem.c.stride[column] != 1) return false;
-        product.c = static_cast<const T *>(problem.c.data);
-        product.c_row = problem.c.stride[row];
+    const bool reads_c = problem.beta != 0 && problem.c.data != nullptr;
+    if (reads_c && problem.c.stride[column] != 1) return false;
+    *product = {};
+    product->m = swapped ? n : m;
+    product->n = swapped ? m : n;
+    if (!kernels.small_masks && (product->n & (kernels.small_columns - 1)) != 0) return false;
+    product->k = k;
+    product->a = static_cast<const T *>(a.data);
+    product->a_row = a.stride[row];
+    product->a_column = a.stride[column];
+    product->b = static_cast<const T *>(b.data);
+    product->b_row = b.stride[row];
+    product->d = static_cast<T *>(problem.d.data);
+    product->d_row = problem.d.stride[row];
+    product->c = reads_c ? static_cast<const T *>(problem.c.data) : nullptr;
+    product->c_row = problem.c.stride[row];
+    product->alpha = static_cast<T>(problem.alpha);
+    product->beta = static_cast<T>(problem.beta);
+    return true;
+}
+
+}  // namespace
+
+template <class T>
+bool gemm_run_small(const State &state, const attile_gemm_problem &problem) {
+    const GemmKernels<T> &kernels = gemm_kernels<T>(state.target);
+    SmallProduct<T> first;
+    if (!small_product(state, kernels, problem, &first)) return false;
+    const int64_t entries = problem.batch[0] * problem.batch[1];
+    if (entries == 1) {
+        kernels.small(first);
+        return true;
     }
-    product.alpha = static_cast<T>(problem.alpha);
-    product.beta = static_cast<T>(problem.beta);
-    kernels.small(product);
+    const double work = 2.0 * static_cast<double>(first.m * first.n * first.k) * static_cast<double>(entries);
+    const int threads = work < 2 * kWorkForThread ? 1 : static_cast<int>(least(state.threads, static_cast<int64_t>(work / kWorkForThread)));
+    if (entries < threads) return false;
+    const bool swapped = problem.d.stride[3] != 1;
+    const attile_operand &a = swapped ? problem.b : problem.a, &b = swapped ? problem.a : problem.b;
+    parallel_for(threads, entries, [&](int64_t entry, int /*rank*/) {
+        const int64_t x = problem.batch[1] == 1 ? entry : entry / problem.batch[1],
+                      y = problem.batch[1] == 1 ? 0 : entry % problem.batch[1];
+        SmallProduct<T> product = first;
+        product.a += x * a.stride[0] + y * a.stride[1];
+        product.b += x * b.stride[0] + y * b.stride[1];
+        product.d += x * problem.d.stride[0] + y * problem.d.stride[1];
+        if (product.c != nullptr) product.c += x * problem.c.stride[0] + y * problem.c.stride[1];
+        kernels.small(product);
+    });
     return true;
 }
 
