@@ -13,8 +13,8 @@
 namespace attile::sm90 {
 namespace {
 
-constexpr uint32_t kRasterRows = 2048;  // That are walked together.
-constexpr double kClockFlops = 4096;    // Of a multiprocessor: four tensor cores, 512 multiply-adds each.
+constexpr int64_t kRasterRows = 2048;  // That are walked together.
+constexpr double kClockFlops = 4096;   // Of a multiprocessor: four tensor cores, 512 multiply-adds each.
 
 bool is_half(int32_t dtype) { return dtype == ATTILE_F16 || dtype == ATTILE_BF16; }
 
@@ -127,18 +127,24 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
     g.bias = p.bias;
     g.m = p.m;
     g.n = p.n;
-    g.alpha = p.alpha;
-    g.beta = p.beta;
-    g.tiles_a = static_cast<uint32_t>(plan.tiles_a);
-    g.tiles_b = static_cast<uint32_t>(plan.tiles_b);
+    g.alpha = static_cast<float>(p.alpha);
+    g.beta = static_cast<float>(p.beta);
+    const int64_t raster = std::min(kRasterRows / (tile.rows * choice.multicast), plan.tiles_a);
+    const int64_t bands = (plan.tiles_a + raster - 1) / raster;
     g.tiles = static_cast<uint32_t>(plan.tiles);
-    g.raster = kRasterRows / static_cast<uint32_t>(tile.rows * choice.multicast);
-    g.batch_y = static_cast<uint32_t>(p.batch_y);
+    g.entry = simt::Divider(plan.tiles_a * plan.tiles_b);
+    g.band = simt::Divider(raster * plan.tiles_b);
+    g.rows = simt::Divider(raster);
+    g.last = simt::Divider(plan.tiles_a - (bands - 1) * raster);
+    g.last_band = static_cast<uint32_t>(bands - 1);
+    g.batch_y = simt::Divider(p.batch_y);
     g.a_batch_x = first.count_x > 1 ? 1 : 0;
     g.a_batch_y = first.count_y > 1 ? 1 : 0;
     g.b_batch_x = second.count_x > 1 ? 1 : 0;
     g.b_batch_y = second.count_y > 1 ? 1 : 0;
-    g.depth_blocks = static_cast<int32_t>((p.k + kGemmDepth - 1) / kGemmDepth);
+    const int64_t depth_blocks = (p.k + kGemmDepth - 1) / kGemmDepth;
+    g.depth_each = static_cast<int32_t>(depth_blocks / choice.splits);
+    g.depth_more = static_cast<int32_t>(depth_blocks % choice.splits);
     g.splits = choice.splits;
     g.multicast = choice.multicast;
     g.transposed = turned ? 1 : 0;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernel/attention_params.h"
 #include "kernel/gemm_params.h"
 
 namespace attile::sm90 {
@@ -41,13 +42,15 @@ struct GemmArguments {
     CUtensorMap map_a, map_b, map_d;  // Innermost axis first: contiguous, other, inner batch, outer batch.
     simt::GemmOutput c, d, bias;
     int64_t m, n;  // Extents of D, whose columns are contiguous.
-    double alpha, beta;
-    uint32_t tiles_a, tiles_b,
-        tiles;         // Units of work along the tiles' rows (a cluster's, if it shares columns) and columns; all, batch included.
-    uint32_t raster;   // Units along the rows that are walked together, so that they share panels in the L2 cache.
-    uint32_t batch_y;  // Extent of the inner batch axis.
+    float alpha, beta;
+    uint32_t tiles;            // Units of work (a cluster's, if it shares columns), batch included.
+    simt::Divider entry;       // Units of a batch entry.
+    simt::Divider band;        // Of those, rows that are walked together, so that they share panels in the L2 cache: units,
+    simt::Divider rows, last;  // and units along the rows, in the last band maybe fewer,
+    uint32_t last_band;        // whose number this is.
+    simt::Divider batch_y;     // Extent of the inner batch axis.
     int32_t a_batch_x, a_batch_y, b_batch_x, b_batch_y;  // 0 where an operand is the same for all entries of the axis, else 1.
-    int32_t depth_blocks;                                // Of kGemmDepth, the last one filled up with zeros.
+    int32_t depth_each, depth_more;                      // Blocks of kGemmDepth of each split, and how many splits have one more.
     int32_t splits;                                      // Blocks of a cluster that share the depth of a tile.
     int32_t multicast;                                   // Blocks of a cluster that share columns.
     int32_t transposed;                                  // The tile's rows are columns of D.

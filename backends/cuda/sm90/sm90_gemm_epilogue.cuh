@@ -27,6 +27,7 @@ class GemmStore {
 
     // row and col: the tile's first, in the tile's own orientation.
     __device__ __forceinline__ void tile(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
+        thread_ = simt::fresh_thread();
         if constexpr (kColumns >= 64) {
             if (p_.plain != 0) {
                 if (p_.wide != 0) {
@@ -37,7 +38,7 @@ class GemmStore {
                 return;
             }
         }
-        const float alpha = static_cast<float>(p_.alpha);
+        const float alpha = p_.alpha;
         const int warp = warp_of_tile();
         simt::GemmOrigin origin;
         const int64_t d_row = p_.transposed != 0 ? col : row, d_col = p_.transposed != 0 ? row : col;
@@ -75,9 +76,9 @@ class GemmStore {
     }
 
   private:
-    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
-    static __device__ __forceinline__ int warp_of_tile() {
-        return static_cast<int>(threadIdx.x) / kWarpThreads - kWarpgroupThreads / kWarpThreads;
+    __device__ __forceinline__ int lane() const { return static_cast<int>(thread_ % kWarpThreads); }
+    __device__ __forceinline__ int warp_of_tile() const {
+        return static_cast<int>(thread_ / kWarpThreads) - kWarpgroupThreads / kWarpThreads;
     }
 
     // Where a strip holds a sum, in bytes. Four neighbours along a row of D stay together; groups are exchanged so that rows (columns) that
@@ -188,9 +189,9 @@ class GemmStore {
     // 64 by 64 a warpgroup, with two places to write to, so that the copy engine reads one while the other is filled.
     __device__ __forceinline__ void plain(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int row, int col) const {
         constexpr int kPlaceBytes = 64 * 64 * 2;
-        const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads - 1;
-        const bool leads = threadIdx.x % kWarpgroupThreads == 0;
-        const float alpha = static_cast<float>(p_.alpha);
+        const int group = static_cast<int>(thread_ / kWarpgroupThreads) - 1;
+        const bool leads = thread_ % kWarpgroupThreads == 0;
+        const float alpha = p_.alpha;
 #pragma unroll
         for (int i = 0; i < kColumns / 64; ++i) {
             const uint32_t place = strips_ + group * (4 * kGemmStripBytes) + (i & 1) * kPlaceBytes;
@@ -212,7 +213,7 @@ class GemmStore {
     __device__ __forceinline__ void unaligned(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
                                               int64_t col) const {
         const int warp = warp_of_tile();
-        const float alpha = static_cast<float>(p_.alpha);
+        const float alpha = p_.alpha;
         const int rows = static_cast<int>(min(p_.m - row - warp * kStripRows, int64_t{kStripRows}));
         const int cols = static_cast<int>(min(p_.n - col, int64_t{kColumns}));
         uint16_t *const d = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y +
@@ -239,6 +240,9 @@ class GemmStore {
 
     const GemmArguments &p_;
     const uint32_t strips_, stages_, rank_;
+    // Afresh for every tile: addresses made of it would be computed for all ways of storing before the first product, whose instructions
+    // come from memory in a kernel's first microseconds.
+    unsigned thread_ = 0;
 };
 
 }  // namespace attile::sm90

@@ -11,8 +11,8 @@
 // Shared bytes: stages * (rows + columns) * 64 * 2, that is 4 * 49152 with 128x256, 6 * 32768 with 128x128, 8 * 24576 with 128x64, 12 *
 // 16384 with 64x64, 19 * 10240 with 64x16 (12 * 16384 if B is contiguous along columns, which come 64 at a time); 4096 for each multiplying
 // warp's strip; 1024 for alignment; 16 a stage for barriers: 230464 with 128x256. Registers: 168 at launch of 384 threads, 232 of 256, then
-// 40 for loading and 232 for multiplying ones; 128x256 spills 28 bytes and 128x128 4, outside the loop (ptxas 13.0). One block a
-// multiprocessor. Arithmetic intensity: 128x256 does 85 FLOP per byte from L2, 128x128 64, 128x64 43, 64x64 32, 64x16 13.
+// 40 for loading and 232 for multiplying ones; no spills (ptxas 13.0). One block a multiprocessor. Arithmetic intensity: 128x256 does 85
+// FLOP per byte from L2, 128x128 64, 128x64 43, 64x64 32, 64x16 13.
 //
 // Measured (H200, interleaved with cuBLAS, whose rate is in brackets, TFLOP/s): bfloat16 8192^3 757 to 803 in two runs (792, 795), 4096^3
 // 755 (770), 2048^3 607 (630), 1024^3 220 (247); 128x4096x4096 223 (243), 16x4096x4096 30.6 (29.2); 1000x1001x1003, packed first, 111 (65).
@@ -20,15 +20,18 @@
 //
 // What mattered: mbarrier arrivals on another block without .release.cluster, which compiles to a memory barrier a stage (527 to 745
 // TFLOP/s in the prototype); releasing a stage only after the next stage's products are queued; the copy engine for D (stores by each warp
-// from its own strip: 4096^3 781 to 764); 64 rows instead of 128 where tiles are few (16x4096x4096 20.8 to 17.2 us). What lost: more than
-// two blocks a cluster (of four only 30 fit on 132 multiprocessors, so that 32 take two rounds); splits of the depth of 4096 for few rows
-// with a cold L2 cache (17.2 to 18.2 us; with a warm one they win, 14.5 to 11.3).
+// from its own strip: 4096^3 781 to 764); 64 rows instead of 128 where tiles are few (16x4096x4096 20.8 to 17.2 us); little straight code
+// before the first product, since a kernel's instructions come from memory: no divisions, no addresses of epilogues that are not taken, no
+// loop over lanes around the copy engine's instructions (4096^3 alone 182.3 to 179.3 us, 170.8 instead of 172.3 us in a row; 128x4096x4096
+// alone 21.3 to 20.3 us). What lost: more than two blocks a cluster (of four only 30 fit on 132 multiprocessors, so that 32 take two
+// rounds); splits of the depth of 4096 for few rows with a cold L2 cache (17.2 to 18.2 us; with a warm one they win, 14.5 to 11.3).
 #pragma once
 
 #include "sm90_gemm_arguments.h"
 #include "sm90_gemm_epilogue.cuh"
 #include "sm90_gemm_product.cuh"
 #include "sm90_ptx.cuh"
+#include "tile/attention_block.h"
 
 namespace attile::sm90 {
 
@@ -51,16 +54,12 @@ struct GemmPlace {
     uint32_t a, b;  // Units along the rows and columns.
     uint32_t batch_x, batch_y;
     __device__ __forceinline__ GemmPlace(const GemmArguments &p, uint32_t unit) {
-        const uint32_t entry_units = p.tiles_a * p.tiles_b;
-        const uint32_t batch = unit / entry_units;
-        const uint32_t in_entry = unit - batch * entry_units;
-        const uint32_t band = in_entry / (p.raster * p.tiles_b);
-        const uint32_t in_band = in_entry - band * p.raster * p.tiles_b;
-        const uint32_t band_rows = min(p.raster, p.tiles_a - band * p.raster);
-        a = band * p.raster + in_band % band_rows;
-        b = in_band / band_rows;
-        batch_x = batch / p.batch_y;
-        batch_y = batch - batch_x * p.batch_y;
+        const uint32_t batch = quotient(unit, p.entry), in_entry = unit - batch * p.entry.divisor;
+        const uint32_t band = quotient(in_entry, p.band), in_band = in_entry - band * p.band.divisor;
+        b = band < p.last_band ? quotient(in_band, p.rows) : quotient(in_band, p.last);
+        a = band * p.rows.divisor + in_band - b * (band < p.last_band ? p.rows.divisor : p.last.divisor);
+        batch_x = quotient(batch, p.batch_y);
+        batch_y = batch - batch_x * p.batch_y.divisor;
     }
 };
 
@@ -76,45 +75,49 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
 
     const uint32_t cluster = static_cast<uint32_t>(max(p.multicast, p.splits));
     const uint32_t rank = cluster > 1 ? warp_uniform(cluster_rank()) : 0;
-    const uint32_t first_unit = blockIdx.x / cluster, units = gridDim.x / cluster;
+    const uint32_t first_unit = cluster > 1 ? cluster_index() : blockIdx.x, units = cluster > 1 ? cluster_count() : gridDim.x;
     // Depth that this block sums.
-    const int depth_first = p.splits > 1 ? static_cast<int>(rank) * p.depth_blocks / p.splits : 0;
-    const int depth_end = p.splits > 1 ? (static_cast<int>(rank) + 1) * p.depth_blocks / p.splits : p.depth_blocks;
+    const int split = p.splits > 1 ? static_cast<int>(rank) : 0;
+    const int depth_first = split * p.depth_each + min(split, p.depth_more);
+    const int depth_end = depth_first + p.depth_each + (split < p.depth_more ? 1 : 0);
     const bool shares = p.multicast > 1;
 
-    if (threadIdx.x == 0) {
+    const int warp = warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads);
+    if (warp == 0 && elect_lane()) {
+        tensor_map_prefetch(&p.map_a);
+        tensor_map_prefetch(&p.map_b);
+#pragma unroll 1
         for (int stage = 0; stage < kStages; ++stage) {
             barrier_init(full(stage), 1);
             barrier_init(empty(stage), Config::kRows / 16 * static_cast<uint32_t>(p.multicast));
         }
         barrier_init_fence();
-        tensor_map_prefetch(&p.map_a);
-        tensor_map_prefetch(&p.map_b);
-        if (p.wide != 0) tensor_map_prefetch(&p.map_d);
     }
     if (cluster > 1) {
-        cluster_sync();
+        cluster_meet();
     } else {
         __syncthreads();
     }
     await_kernel_ahead();
 
-    const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
-    if (warpgroup == 0) {
+    const int warpgroup = warp / (kWarpgroupThreads / kWarpThreads);
+    if (__builtin_expect(warpgroup == 0, 1)) {
         registers_shrink<40>();
-        if (threadIdx.x == 0) {
+        if (warp == 0 && elect_lane()) {
             int stage = 0;
             uint32_t parity = 0;
             // A piece of 64 rows (columns) by the stage's depth; its first coordinate is along the contiguous axis.
             const auto load = [&](uint32_t to, const CUtensorMap *map, int outer_first, int outer, int depth, int y, int x) {
                 tensor_load_4d(to, map, full(stage), outer_first != 0 ? outer : depth, outer_first != 0 ? depth : outer, y, x);
             };
+#pragma unroll 1
             for (uint32_t unit = first_unit; unit < p.tiles; unit += units) {
                 const GemmPlace place(p, unit);
                 const int row = static_cast<int>((shares ? place.a * kGemmMulticast + rank : place.a) * Config::kRows);
                 const int col = static_cast<int>(place.b * kColumns);
                 const int ax = static_cast<int>(place.batch_x) * p.a_batch_x, ay = static_cast<int>(place.batch_y) * p.a_batch_y;
                 const int bx = static_cast<int>(place.batch_x) * p.b_batch_x, by = static_cast<int>(place.batch_y) * p.b_batch_y;
+#pragma unroll 1
                 for (int block = depth_first; block < depth_end; ++block) {
                     const uint32_t a = stages + stage * Config::kStageBytes, b = a + Config::kBytesA;
                     const int depth = block * kGemmDepth;
@@ -145,6 +148,8 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
                     }
                 }
             }
+        } else if (warp == 1 && p.wide != 0 && elect_lane()) {
+            tensor_map_prefetch(&p.map_d);
         }
         __syncwarp();
         if (p.splits > 1) {
@@ -203,10 +208,11 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
             store.tile(sums, place.batch_x, place.batch_y, static_cast<int64_t>(row_tile) * Config::kRows,
                        static_cast<int64_t>(place.b) * kColumns);
         }
+        store.finish();
     }
     if (shares) {  // The other block may still arrive on this one's barriers.
         __syncwarp();
-        cluster_sync();
+        cluster_meet();
     }
 }
 

@@ -73,6 +73,14 @@ __device__ __forceinline__ void named_arrive(int number, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+// One lane of the warp, all of which call it. The compiler knows that it is one, and gives instructions that take the warp's registers, as
+// the copy engine's do, no loop over lanes.
+__device__ __forceinline__ bool elect_lane() {
+    uint32_t elected;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
+    return elected != 0;
+}
+
 // The tensor copy engine. Coordinates run from the innermost axis out; what lies outside the tensor reads as 0 and is not written.
 __device__ __forceinline__ void tensor_map_prefetch(const CUtensorMap *map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -179,8 +187,24 @@ __device__ __forceinline__ uint32_t cluster_rank() {
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
+// The cluster's number, and how many there are.
+__device__ __forceinline__ uint32_t cluster_index() {
+    uint32_t index;
+    asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(index));
+    return index;
+}
+__device__ __forceinline__ uint32_t cluster_count() {
+    uint32_t count;
+    asm volatile("mov.u32 %0, %%nclusterid.x;" : "=r"(count));
+    return count;
+}
 __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// The same for blocks that leave nothing to each other but barriers made known by barrier_init_fence(), or what only the copy engine wrote:
+// no memory barrier.
+__device__ __forceinline__ void cluster_meet() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 __device__ __forceinline__ float4 cluster_load(uint32_t from, uint32_t block) {
     float4 v;
