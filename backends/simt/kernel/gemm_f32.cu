@@ -26,11 +26,16 @@ const GemmKernels &gemm_kernels_f32() {
              gemm_tile<Gemm64x64Strided, float, kStrided>()},
             {{}, gemm_tile<Gemm32x32, float, kVector>(), gemm_tile<Gemm32x32, float, kUnaligned>(), nullptr},
         },
-        {gemm_skinny<float, 1, false>(), gemm_skinny<float, 4, false>(), gemm_skinny<float, 8, false>(), gemm_skinny<float, 16, true>()},
+        {gemm_skinny<float, 1, false, true>(), gemm_skinny<float, 4, false>(), gemm_skinny<float, 8, false>(),
+         gemm_skinny<float, 16, true>()},
     };
     return kernels;
 }
 
 const void *gemm_combine_f32() { return reinterpret_cast<const void *>(&gemm_combine_kernel<float>); }
+const void *gemm_combine_plain_f32(bool vectors) {
+    return vectors ? reinterpret_cast<const void *>(&gemm_combine_plain_kernel<float, 4>)
+                   : reinterpret_cast<const void *>(&gemm_combine_plain_kernel<float, 1>);
+}
 
 }  // namespace attile::simt

@@ -16,7 +16,10 @@
 //
 // What mattered: B's form of access fixed when compiled. With a branch between vectors and scalars each load was copied behind it, so a
 // thread had one under way instead of four: 36 -> 20 us at one row. A whole step between fetching A and storing it: 69 -> 35 us at 16 rows.
-// What lost: splitting the depth over blocks as well (20 -> 26 us, a second kernel); two blocks an SM at 64 registers (spills).
+// Asking a B larger than the L2 cache not to stay there, where the
+// cache is full of lines that have to be written back first: 25.6 -> 22.8 us at one row (cuBLAS 22.9), and no loss in calls in a row
+// (20.4). What lost: splitting the depth over blocks as well (20 -> 26 us, a second kernel); two blocks an SM at 64 registers (spills);
+// asking it for half of B only (24.9 us alone, but 15.9 in a row).
 #pragma once
 
 #include "kernel/gemm_skinny_rows.cuh"
@@ -25,9 +28,9 @@
 namespace attile::simt {
 
 // The sums with A, contiguous along depth, in registers.
-template <class Element, int kRows, bool kAlongDepth, bool kVectors>
+template <class Element, int kRows, bool kAlongDepth, bool kVectors, bool kOnce>
 ATTILE_LANE_FN void skinny_sums_of_registers(Compute<Element> (&sum)[kRows * 4], const GemmParams &p, const Element *a,
-                                             SkinnyB<Element, kAlongDepth, kVectors> &b, int64_t depth) {
+                                             SkinnyB<Element, kAlongDepth, kVectors, kOnce> &b, int64_t depth) {
     using T = Compute<Element>;
     constexpr int kAhead = sizeof(Element) <= 4 && kRows == 1 ? 2 : 1;  // Steps fetched ahead.
     Element next_a[kAhead][kRows][4], next_b[kAhead][4][4];
@@ -72,9 +75,9 @@ ATTILE_LANE_FN void skinny_sums_of_registers(Compute<Element> (&sum)[kRows * 4],
 }
 
 // The sums with A in shared memory: two stages of a step's kRows x 256 elements.
-template <class Element, int kRows, bool kAlongDepth, bool kVectors>
+template <class Element, int kRows, bool kAlongDepth, bool kVectors, bool kOnce>
 ATTILE_LANE_FN void skinny_sums_of_shared(Compute<Element> (&sum)[kRows * 4], const GemmParams &p, const Element *a,
-                                          SkinnyB<Element, kAlongDepth, kVectors> &b, int64_t depth_left, Compute<Element> *shared) {
+                                          SkinnyB<Element, kAlongDepth, kVectors, kOnce> &b, int64_t depth_left, Compute<Element> *shared) {
     using T = Compute<Element>;
     constexpr int kStage = kRows * kGemmSkinnyStep;
     constexpr bool kFew = !kVectors && sizeof(Element) == 4;  // Registers left: the thread's number is not kept either.
@@ -153,7 +156,8 @@ ATTILE_LANE_FN void skinny_sums_of_shared(Compute<Element> (&sum)[kRows * 4], co
     }
 }
 
-template <class Element, int kRows, bool kAlongDepth, bool kVectors>
+// kOnce: B is larger than the L2 cache and need not stay there.
+template <class Element, int kRows, bool kAlongDepth, bool kVectors, bool kOnce = false>
 __global__ void ATTILE_LAUNCH_BOUNDS(kGemmSkinnyThreads, 1) gemm_skinny_kernel(const GemmParams p) {
     using T = Compute<Element>;
     using Place = SkinnyPlace<kAlongDepth>;
@@ -174,12 +178,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kGemmSkinnyThreads, 1) gemm_skinny_kernel(c
     const int64_t depth = min(p.k - depth_first, p.split_depth);
 
     const auto *const a = static_cast<const Element *>(p.a.data) + batch_x * p.a.batch_x + batch_y * p.a.batch_y + depth_first * p.a.depth;
-    SkinnyB<Element, kAlongDepth, kVectors> b(p, batch_x, batch_y, col_first, depth_first);
+    SkinnyB<Element, kAlongDepth, kVectors, kOnce> b(p, batch_x, batch_y, col_first, depth_first);
     T sum[kRows * 4] = {};
     if constexpr (kRegisters) {
-        skinny_sums_of_registers<Element, kRows, kAlongDepth, kVectors>(sum, p, a, b, depth);
+        skinny_sums_of_registers<Element, kRows, kAlongDepth, kVectors, kOnce>(sum, p, a, b, depth);
     } else {
-        skinny_sums_of_shared<Element, kRows, kAlongDepth, kVectors>(sum, p, a, b, depth, shared);
+        skinny_sums_of_shared<Element, kRows, kAlongDepth, kVectors, kOnce>(sum, p, a, b, depth, shared);
     }
 
     // Sums over the lanes that hold other depths of the same outputs, then over the lane groups.

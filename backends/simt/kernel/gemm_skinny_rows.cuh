@@ -31,7 +31,8 @@ struct SkinnyPlace {
 
 // Reads B a step at a time. Columns beyond the matrix are clamped: nobody stores their sums. Whether it is read in vectors is fixed when
 // compiled: a branch at run time would end in copies of what was loaded, which wait for it, and one load at a time would be under way.
-template <class Element, bool kAlongDepth, bool kVectors>
+// kOnce: what is read need not stay in the caches.
+template <class Element, bool kAlongDepth, bool kVectors, bool kOnce>
 class SkinnyB {
   public:
     using Place = SkinnyPlace<kAlongDepth>;
@@ -48,7 +49,6 @@ class SkinnyB {
     // [i][j]: the j-th element of the i-th access: column j at depth i, or depth j of column i. Depths of the step from depth_left on are
     // zero.
     ATTILE_LANE_FN void load(Element (&b)[4][4], int depth_left) {
-        constexpr int kVec = kGemmVector<Element>;
         const Element *at = at_;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -57,7 +57,7 @@ class SkinnyB {
             if constexpr (kVectors) {
 #pragma unroll
                 for (int j = 0; j < 4; j += kVec) {
-                    const Vec<Element, kVec> part = valid > 0 ? load_vec_const<kVec>(at + j) : Vec<Element, kVec>{};
+                    const Vec<Element, kVec> part = valid > 0 ? load_part(at + j) : Vec<Element, kVec>{};
 #pragma unroll
                     for (int v = 0; v < kVec; ++v) b[i][j + v] = part[v];
                 }
@@ -75,6 +75,12 @@ class SkinnyB {
     }
 
   private:
+    static constexpr int kVec = kGemmVector<Element>;
+
+    static ATTILE_LANE_FN Vec<Element, kVec> load_part(const Element *at) {
+        return kOnce ? load_vec_last<kVec>(at) : load_vec_const<kVec>(at);
+    }
+
     const Element *at_;
     int64_t column_stride_, depth_stride_;
     int columns_;  // Of the four, those that exist.

@@ -19,6 +19,7 @@ struct GemmSkinnyKernels {
     int32_t rows;            // At most; 0 ends the list. Up to kGemmSkinnyRegisterRows A must be contiguous along depth.
     const void *vectors[2];  // B read in vectors: [B contiguous along depth]
     const void *scalars[2];  // B read one by one; null: a kernel of more rows has to do.
+    const void *once[2];     // As `vectors`, for a B larger than the L2 cache; null: as it is for any.
 };
 
 inline constexpr int kGemmSkinnies = 4;
@@ -28,6 +29,7 @@ inline constexpr int kGemmSkinnyColumns = 32;
 inline constexpr int kGemmSkinnyStep = 256;
 inline constexpr int kGemmCombineThreads = 256;
 inline constexpr int kGemmCombineWays = 8;
+inline constexpr int kGemmCombinePlainOutputs = 4;  // Of a thread.
 
 struct GemmKernels {
     GemmTileKernels tiles[kGemmTiles];        // By GemmTileId.
@@ -39,6 +41,7 @@ const GemmKernels &gemm_kernels_f64();
 const GemmKernels &gemm_kernels_f16();
 const GemmKernels &gemm_kernels_bf16();
 const void *gemm_combine_f32();
+const void *gemm_combine_plain_f32(bool vectors);
 const void *gemm_combine_f64();
 
 }  // namespace attile::simt

@@ -20,7 +20,10 @@
 // shared memory, since storing them as they are forces them into aligned quadruples of registers. Keeping the general epilogue out of the
 // kernels for the plain one: its registers cost the loop 3 %, wherever it stands. The first chunk taking the remainder of the depth: no
 // tests in the loop. What lost: 16x8 and 8x16 a thread (48 to 50); 8x4 (43); a barrier every 16 depths (50.7); loops not unrolled by two
-// (41); reading A and B by any strides in the large tiles (45, with spills); the scalar epilogue straight from registers.
+// (41); reading A and B by any strides in the large tiles (45, with spills); unaligned panels by
+// lanes along depth, each line once (44.0 to 43.1 at 4000x4001x4003), or 64x128 tiles of them (43.2); copying unaligned A and B to aligned
+// rows first (1000x1001x1003 65 to 76 us); asking for a block's share of the panels in L2 at its start (2048^3 349 to 358 us); the scalar
+// epilogue straight from registers.
 #pragma once
 
 #include "tile/gemm_epilogue.h"

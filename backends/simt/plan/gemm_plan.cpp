@@ -32,11 +32,14 @@ constexpr double kLaunchSeconds = 2.0e-6;  // A kernel that waits for the one be
 constexpr double kChunkSeconds = 0.75e-6;  // From a chunk of depth to the next, if a block waits for memory at each.
 constexpr double kSkinnySeconds = 2.4e-6;  // The start and end of a skinny block.
 constexpr double kCombineSeconds = 3.0e-6;
-constexpr double kCombineShare = 0.4;    // Of the peak bandwidth; short, and each thread waits for few loads.
-constexpr double kTurnSeconds = 0.1e-6;  // One more partial result in a combining thread.
-constexpr double kMemoryShare = 0.85;    // Of the peak bandwidth that streaming kernels reach.
-constexpr int kGemmDepth = 8;            // Of the tile kernels' chunks.
-constexpr int64_t kMinSplitDepth = 32;   // Below it a split costs more than it brings.
+constexpr double kCombineShare = 0.4;  // Of the peak bandwidth; short, and each thread waits for few loads.
+constexpr double kCombinePlainSeconds = 1.5e-6;
+constexpr double kCombinePlainShare = 0.9;
+constexpr double kTurnSeconds = 0.1e-6;    // One more partial result in a combining thread.
+constexpr double kMemoryShare = 0.85;      // Of the peak bandwidth that streaming kernels reach.
+constexpr double kUnalignedIdleWarps = 2;  // More that idle where elements are read one by one.
+constexpr int kGemmDepth = 8;              // Of the tile kernels' chunks.
+constexpr int64_t kMinSplitDepth = 32;     // Below it a split costs more than it brings.
 constexpr int kMaxSplits = 256;
 constexpr int64_t kMaxPartialBytes = int64_t{1} << 30;
 constexpr int64_t kInvariantRows = 256;  // The row count that a batch-invariant plan is made for, whatever it is.
@@ -58,9 +61,9 @@ Rates rates_of(const DeviceProperties &device, bool f64) {
 }
 
 // Share of what a unit could do that so many resident warps reach.
-double occupancy_share(const GemmTileModel &model, double blocks) {
+double occupancy_share(const GemmTileModel &model, double blocks, bool unaligned) {
     const double warps = blocks * model.threads / 32;
-    return warps / (warps + model.idle_warps);
+    return warps / (warps + model.idle_warps + (unaligned ? kUnalignedIdleWarps : 0));
 }
 
 // By strides alone: a query knows no addresses, and the workspace must be what the run will want.
@@ -85,13 +88,14 @@ Split split_of(int64_t k, int count, int64_t granule) {
     return {static_cast<int>(ceil_div(k, depth)), depth};
 }
 
-double combine_seconds(const Rates &rates, double outputs, int splits, int bytes) {
+double combine_seconds(const Rates &rates, double outputs, int splits, int bytes, bool plain) {
+    if (plain) return kCombinePlainSeconds + outputs * (splits + 1) * bytes / (kCombinePlainShare * rates.bandwidth);
     const double turns = splits < kGemmCombineWays ? splits : std::ceil(static_cast<double>(splits) / kGemmCombineWays);
     return kCombineSeconds + outputs * (splits + 1) * bytes / (kCombineShare * rates.bandwidth) + turns * kTurnSeconds;
 }
 
 double tile_seconds(const Rates &rates, const GemmTileModel &model, int64_t m, int64_t n, int64_t k, int64_t batches, double rate,
-                    const Split &split, int out_bytes) {
+                    const Split &split, int out_bytes, bool unaligned) {
     const double blocks =
         static_cast<double>(ceil_div(m, model.m)) * static_cast<double>(ceil_div(n, model.n)) * static_cast<double>(batches) * split.count;
     const double busiest = std::ceil(blocks / rates.units);  // Blocks of the unit that has the most.
@@ -99,13 +103,13 @@ double tile_seconds(const Rates &rates, const GemmTileModel &model, int64_t m, i
     const double block_flops = 2.0 * model.m * model.n * depth;
     const double rounds = std::floor(busiest / model.resident);
     const double rest = busiest - rounds * model.resident;
-    const double full = occupancy_share(model, model.resident);
+    const double full = occupancy_share(model, model.resident, unaligned);
     const double unit_rate = rates.flops / rates.units * rate;
     const double block_bytes = static_cast<double>(model.m) * model.n * out_bytes;
     double seconds = kLaunchSeconds;
     const double chunks = std::ceil(depth / kGemmDepth);
     const auto add_round = [&](double resident) {
-        const double arithmetic = resident * block_flops * full / (unit_rate * occupancy_share(model, resident));
+        const double arithmetic = resident * block_flops * full / (unit_rate * occupancy_share(model, resident, unaligned));
         seconds += std::max(arithmetic, chunks * kChunkSeconds) + model.round_seconds +
                    resident * block_bytes * rates.units / (kMemoryShare * rates.bandwidth);
     };
@@ -148,9 +152,10 @@ int splits_of_columns(const Rates &rates, const GemmTileModel *models, const Gem
     double best_seconds = 1e300;
     for (int count = 1; count <= 8 && (count == 1 || p.k >= count * kMinSplitDepth); ++count) {
         const Split split = split_of(p.k, count, 16);
-        double seconds = tile_seconds(rates, *model, kInvariantRows, columns, p.k, 1, model->rate, split, bytes);
+        double seconds = tile_seconds(rates, *model, kInvariantRows, columns, p.k, 1, model->rate, split, bytes, false);
         if (count > 1) {
-            seconds += combine_seconds(rates, static_cast<double>(kInvariantRows) * static_cast<double>(columns), split.count, bytes);
+            seconds +=
+                combine_seconds(rates, static_cast<double>(kInvariantRows) * static_cast<double>(columns), split.count, bytes, false);
         }
         if (seconds < 0.98 * best_seconds) {
             best = count;
@@ -203,6 +208,13 @@ void resolve_tile(GemmPlan &plan, const GemmShape &shape, const GemmTileModel *m
 
 const GemmTileModel *gemm_tile_models(int bytes) { return bytes == 8 ? kModelsF64 : bytes == 2 ? kModelsHalf : kModelsF32; }
 
+bool gemm_combines_plainly(const GemmShape &shape, int splits) {
+    const GemmParams &p = shape.params;
+    constexpr int64_t kMost = int64_t{1} << 31;
+    return shape.batches == 1 && splits > 0 && splits < kGemmCombineWays && p.c.dtype == 0 && !shape.has_epilogue &&
+           shape.dtype != ATTILE_F64 && p.d.dtype == ATTILE_F32 && p.d.col == 1 && p.m < kMost && p.m * (p.n + 3) < kMost;
+}
+
 GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool batch_invariant) {
     GemmPlan plan;
     const GemmParams &p = shape.params;
@@ -240,8 +252,10 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
         const double rate = model_rate(*model, shape);
         for (int count = batch_invariant ? invariant_splits : 1; count <= kMaxSplits && worth(count); count += count < 8 ? 1 : count / 4) {
             const Split split = split_of(p.k, count, 16);
-            double seconds = std::max(tile_seconds(rates, *model, p.m, p.n, p.k, shape.batches, rate, split, sum_bytes), read_seconds);
-            if (split.count > 1 || must_combine) seconds += combine_seconds(rates, outputs, split.count, sum_bytes);
+            double seconds = std::max(
+                tile_seconds(rates, *model, p.m, p.n, p.k, shape.batches, rate, split, sum_bytes, !shape.vector_strides), read_seconds);
+            if (split.count > 1 || must_combine)
+                seconds += combine_seconds(rates, outputs, split.count, sum_bytes, gemm_combines_plainly(shape, split.count));
             if (seconds < 0.995 * best.seconds) best = {model, nullptr, split, seconds};  // Prefer what comes first unless it pays.
         }
     }
@@ -259,7 +273,8 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
                 const double step =
                     std::max(step_bytes * rates.units / (kMemoryShare * rates.bandwidth), step_flops * rates.units / (0.5 * rates.flops));
                 double seconds = kLaunchSeconds + rounds * (kSkinnySeconds + steps * step);
-                if (split.count > 1 || must_combine) seconds += combine_seconds(rates, outputs, split.count, sum_bytes);
+                if (split.count > 1 || must_combine)
+                    seconds += combine_seconds(rates, outputs, split.count, sum_bytes, gemm_combines_plainly(shape, split.count));
                 if (seconds < 0.995 * best.seconds) best = {nullptr, &skinny, split, seconds};
             }
             break;
@@ -273,7 +288,8 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
     if (plan.combine) plan.workspace_bytes = workspace_piece(real_outputs * plan.splits * sum_bytes);
     if (best.skinny != nullptr) {
         const GemmSkinnyKernels *skinny = best.skinny;
-        plan.kernel = skinny->vectors[p.b.along_depth];
+        const bool is_large = device.l2_bytes > 0 && b_bytes > static_cast<double>(device.l2_bytes);
+        plan.kernel = (is_large && skinny->once[0] != nullptr ? skinny->once : skinny->vectors)[p.b.along_depth];
         if (!shape.b_quads) {
             while (skinny->scalars[0] == nullptr) ++skinny;  // The kernel of most rows has them.
             plan.kernel = skinny->scalars[p.b.along_depth];

@@ -40,6 +40,9 @@ struct GemmPlan {
 // The configurations for an element of `bytes` bytes, ended by one without a name.
 const GemmTileModel *gemm_tile_models(int bytes);
 
+// Does gemm_combine_plain_kernel add so many partial results?
+bool gemm_combines_plainly(const GemmShape &shape, int splits);
+
 GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool batch_invariant);
 
 }  // namespace attile::simt

@@ -41,6 +41,11 @@ int32_t run_combine(Device &device, const GemmShape &shape, const GemmPlan &plan
     combine.vectorised = shape.vectorised ? 1 : 0;
     combine.activation = p.activation;
     const bool f64 = shape.dtype == ATTILE_F64;
+    if (gemm_combines_plainly(shape, plan.splits)) {
+        constexpr int64_t kEach = int64_t{kGemmCombineThreads} * kGemmCombinePlainOutputs;
+        const int64_t blocks = (p.m * plan.partial_row + kEach - 1) / kEach;
+        return launch_kernel(device, gemm_combine_plain_f32(shape.vectorised), blocks, kGemmCombineThreads, 0, &combine, stream);
+    }
     // Many splits of few outputs would keep few threads busy for long.
     combine.ways = plan.splits >= kGemmCombineWays ? kGemmCombineWays : 1;
     const int64_t vectors = shape.batches * p.m * ((p.n + 1) / (f64 ? 2 : 4) + 1);
