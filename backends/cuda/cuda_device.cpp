@@ -240,6 +240,7 @@ int32_t CudaDevice::resources(const void *kernel, KernelResources *found) {
         read->local_bytes = static_cast<int32_t>(attributes.localSizeBytes);
         read->max_threads = attributes.maxThreadsPerBlock;
         read->binary_version = attributes.binaryVersion;
+        read->source_version = attributes.ptxVersion;
         return status;
     });
 }
@@ -265,6 +266,19 @@ int32_t CudaDevice::launch(const void *kernel, Dim3 grid, Dim3 block, std::size_
     return check(cudaLaunchKernel(kernel, dim3(grid.x, grid.y, grid.z), dim3(block.x, block.y, block.z), arguments, shared,
                                   static_cast<cudaStream_t>(stream)),
                  "launching a kernel");
+}
+
+int32_t CudaDevice::launch_early(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) {
+#if defined(ATTILE_CUDA_HAS_SM90)
+    // Code for older devices, though it runs here, does not wait. Only drivers since 12.3 record such launches in a graph.
+    KernelResources found;
+    const int32_t status = resources(kernel, &found);
+    if (status != ATTILE_OK) return status;
+    LaunchExtras extras;
+    extras.overlaps = found.source_version >= 90 && !capturing(stream);
+    if (extras.overlaps) return launch_with(extras, kernel, grid, block, shared, arguments, stream);
+#endif
+    return launch(kernel, grid, block, shared, arguments, stream);
 }
 
 #if defined(ATTILE_CUDA_HAS_SM90)

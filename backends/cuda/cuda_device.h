@@ -32,6 +32,7 @@ class CudaDevice final : public simt::Device {
     int32_t enter(bool is_cleaning_up) override;
     void leave() override;
     int32_t launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) override;
+    int32_t launch_early(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) override;
     // What only Hopper's launches can ask for.
     struct LaunchExtras {
         uint32_t cluster = 1;   // Neighbouring blocks that share their shared memory; the grid is a multiple of it.

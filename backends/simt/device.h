@@ -53,7 +53,8 @@ struct KernelResources {
     int32_t shared_static = 0;   // Bytes a block.
     int32_t local_bytes = 0;     // Bytes a thread: spills and indexed arrays.
     int32_t max_threads = 0;     // Threads a block can have.
-    int32_t binary_version = 0;  // Architecture of the machine code that runs.
+    int32_t binary_version = 0;  // Architecture of the machine code that runs,
+    int32_t source_version = 0;  // and the one that the kernel's source was compiled for.
 };
 
 // Every function that returns int32_t gives ATTILE_OK or a code, having set the error sentence by fail(). Thread-safe. The caller holds an
@@ -76,6 +77,11 @@ class Device {
     // Kernels. `kernel` is the host address of a __global__ function. `shared` is dynamic shared memory; more than the default limit is
     // opted into on the first launch. The answers of resources and occupancy are kept, so asking again is cheap.
     virtual int32_t launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) = 0;
+    // For a kernel that begins with await_kernel_ahead(): where the device can, it is brought up while the kernel ahead of it in the stream
+    // still runs.
+    virtual int32_t launch_early(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) {
+        return launch(kernel, grid, block, shared, arguments, stream);
+    }
     virtual int32_t resources(const void *kernel, KernelResources *found) = 0;
     virtual int32_t occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) = 0;
 

@@ -13,8 +13,11 @@
 
 namespace attile::sm90 {
 
+// The compiler gives each thread its share of the registers of a multiprocessor: half of them are as many as one computing warpgroup,
+// grown, and the loading one, shrunk, need together.
 template <class Element, class Config>
-__global__ void __launch_bounds__(Config::kShape.threads(), 1) attention_forward(const __grid_constant__ AttentionArguments a) {
+__global__ void __launch_bounds__(Config::kShape.threads(), Config::kShape.warpgroups > 1 ? 1 : 2)
+    attention_forward(const __grid_constant__ AttentionArguments a) {
     static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
     static_assert(Config::kShape.stages >= 2 && Config::kShape.stages <= 5, "barriers");
     extern __shared__ __align__(16) unsigned char memory[];
@@ -26,6 +29,7 @@ __global__ void __launch_bounds__(Config::kShape.threads(), 1) attention_forward
         tensor_map_prefetch(&a.map_v);
     }
     __syncthreads();
+    await_kernel_ahead();
     const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (warpgroup == 0) {
         registers_shrink<Config::kShape.producer_registers>();

@@ -23,6 +23,10 @@ constexpr KernelFn kModifiedBF16[] = {attention_bf16_cols64_modified, attention_
                                       attention_bf16_cols192_modified, attention_bf16_cols256_modified};
 constexpr KernelFn kModifiedF16[] = {attention_f16_cols64_modified, attention_f16_cols96_modified, attention_f16_cols128_modified,
                                      attention_f16_cols192_modified, attention_f16_cols256_modified};
+// Of few rows, which one computing warpgroup holds.
+constexpr KernelFn kFewBF16[] = {attention_bf16_cols128_few};
+constexpr KernelFn kFewF16[] = {attention_f16_cols128_few};
+constexpr int64_t kFewDepth = 64;  // Narrower heads have a kernel of their own width.
 static_assert(std::size(kKernelsBF16) == std::size(kModifiedBF16) && std::size(kKernelsF16) == std::size(kModifiedF16));
 
 constexpr int64_t kL2Bytes = 32ll << 20;  // Of K and V that tiles walked together may touch.
@@ -53,7 +57,14 @@ Sm90AttentionChoice choose_attention(simt::Device &device, const attile_attentio
     if (paged && p.pages > 1 && (p.k.stride[0] == 0 || p.v.stride[0] == 0))
         return decline(attention_declined("K or V is broadcast along its pages"));
     const KernelFn *const kernels = modifies ? (is_f16 ? kModifiedF16 : kModifiedBF16) : is_f16 ? kKernelsF16 : kKernelsBF16;
-    const AttentionTile tile = narrowest_tile(kernels, std::size(kKernelsBF16), p);
+    AttentionTile tile = narrowest_tile(kernels, std::size(kKernelsBF16), p);
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    bool is_few = false;
+    if (!modifies && !invariant && std::max(p.head_dim, p.head_dim_v) > kFewDepth) {
+        const AttentionTile few = narrowest_tile(is_f16 ? kFewF16 : kFewBF16, 1, p);
+        is_few = few.kernel != nullptr && p.len_q * (p.heads_q / p.heads_kv) <= few.rows;
+        if (is_few) tile = few;
+    }
     if (paged && tile.kernel != nullptr) {
         choice.page_rows = static_cast<int32_t>(std::gcd(p.page_size, int64_t{tile.keys}));
         // Rows of the swizzle come in groups of eight.
@@ -64,7 +75,10 @@ Sm90AttentionChoice choose_attention(simt::Device &device, const attile_attentio
     if (!choice.taken) return choice;
     choice.grid = static_cast<int32_t>(std::min<int64_t>(
         choice.tiles, static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * choice.plan.blocks_per_unit));
-    choice.has_counter = choice.tiles > choice.grid;
+    // Tiles of few rows are alike where lengths and windows do not tell them apart: dealt out in turn they need no counter zeroed first.
+    const bool is_even = is_few && p.window_left < 0 && p.window_right < 0 && !is_present(p.key_lengths) && !is_present(p.cu_len_q) &&
+                         !is_present(p.cu_len_k);
+    choice.has_counter = choice.tiles > choice.grid && !is_even;
     if (choice.has_counter) choice.plan.workspace += simt::workspace_piece(sizeof(int32_t));
     return choice;
 }
@@ -129,7 +143,9 @@ int32_t attention_run(simt::Device &device, const TensorMaps &maps, const attile
     grid.x = static_cast<uint32_t>(choice.grid);
     block.x = static_cast<uint32_t>(plan.threads);
     void *arguments[] = {&a};
-    status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
+    // A launch of several rounds gains nothing by an early start.
+    status = choice.tiles > choice.grid ? device.launch(plan.kernel, grid, block, plan.shared, arguments, stream)
+                                        : device.launch_early(plan.kernel, grid, block, plan.shared, arguments, stream);
     if (status != ATTILE_OK || plan.splits == 1) return status;
     return simt::attention_combine(device, a.p, p, stream);
 }

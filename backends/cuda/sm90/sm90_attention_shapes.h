@@ -5,6 +5,7 @@
 //   Cols64     192 x 128    2 24 + 4 (16 + 16) = 176 KB + 1.75           128; 160; bf16 24, f16 216, outside of the common loop
 //   Cols96     128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
 //   Cols128    128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
+//   Few         64 x 128    16 + 2 (32 + 32)   = 144 KB + 1.75           128; 216; none
 //   Cols192    128 x 128    48 + 2 (48 + 32)   = 208 KB + 1.75           168; 232; none
 //   Cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 52
 // Modified: 64 columns 128 rows and 144 KB; those of 64 to 128 columns 64 KB more, a strip of bias or `allowed` for each warp; their loops
@@ -45,6 +46,13 @@
 // What lost at 2048 rows: two places for Q at d = 128 (0.80, ptxas gives up uniform registers), run_on there (0.95, 0.92 causal), at d = 64
 // two warpgroups (0.80, 0.87), no turns (0.96, 1.00), no turns and `apart` (0.91, 0.99).
 //
+// Decoding, bf16, 32/8 heads, in steady work, us of 1 x 32768 keys, 16 x 4096, 64 x 4096 and 1 x 4096:
+//   46.1, 73.0, 265, 17.5   128 rows
+//   44.2, 72.3, 264, 15.2   it and what puts splits together are launched early
+//   42.7, 71.1, 262, 13.4   64 rows, one computing warpgroup; without a counter to be zeroed 1.6 us less where there was one
+// What lost there: 80 keys in four stages (44.0, 71.4, 263, 13.7); 80 keys in two stages, two blocks a multiprocessor (43.2, 75.1, 263,
+// 13.4). cuDNN takes 40.3, 65.1, 240 and 11.8, with 16 rows by mma.sync.
+//
 // Ideas that lost in the prototype these kernels come from, on an H200; not measured again in this form: maxima that move the reference
 // whenever they grow (79 instead of 85 % of the tensor cores at d = 128; bf16 has that here where maxima are looked at, for its accuracy);
 // 144 and 160 keys at short lengths; Q's fragments in registers (1.5 points); K and V multicast to two blocks of a cluster (level); a share
@@ -70,6 +78,9 @@ struct AttentionCols96Modified {
 };
 struct AttentionCols128 {
     static constexpr AttentionShape kShape = {128, 128, 128, 2, 2, false, false, false, true, false, 40, 232};
+};
+struct AttentionCols128Few {  // Rows that one warpgroup holds, as in decoding: another would only take time from it.
+    static constexpr AttentionShape kShape = {128, 128, 128, 1, 2, false, false, false, true, false, 40, 216};
 };
 struct AttentionCols128Modified {
     static constexpr AttentionShape kShape = {128, 128, 128, 2, 2, true, false, false, false, true, 40, 232};

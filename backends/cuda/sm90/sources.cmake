@@ -5,6 +5,7 @@ set(ATTILE_TENSOR_KERNEL_SOURCES
   sm90_attention_bf16_cols96.cu
   sm90_attention_bf16_cols96_modified.cu
   sm90_attention_bf16_cols128.cu
+  sm90_attention_bf16_cols128_few.cu
   sm90_attention_bf16_cols128_modified.cu
   sm90_attention_bf16_cols192.cu
   sm90_attention_bf16_cols192_modified.cu
@@ -15,6 +16,7 @@ set(ATTILE_TENSOR_KERNEL_SOURCES
   sm90_attention_f16_cols96.cu
   sm90_attention_f16_cols96_modified.cu
   sm90_attention_f16_cols128.cu
+  sm90_attention_f16_cols128_few.cu
   sm90_attention_f16_cols128_modified.cu
   sm90_attention_f16_cols192.cu
   sm90_attention_f16_cols192_modified.cu

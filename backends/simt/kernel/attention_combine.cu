@@ -5,6 +5,7 @@
 // summation; 3 KB of shared memory. What binds it is the way to memory and back, three times a row, not its rate, and the fetching of its
 // instructions: few, with 32-bit divisions, no loop over rows and one store of one column a thread, take a microsecond less than many.
 #include "kernel/attention_kernels.h"
+#include "kernel/early.h"
 #include "kernel/rows.h"
 #include "tile/attention_output.h"
 
@@ -19,6 +20,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
     __shared__ float weight[kMostSplits];
     __shared__ float top_of_all, total_of_all;
     __shared__ Quad sums[kAttentionCombineThreads];
+    await_kernel_ahead();
     const uint32_t heads = p.heads.divisor * p.pack.divisor;
     const int splits = static_cast<int>(p.splits.divisor);
     const int64_t rows = p.part_batch * heads * p.len_q;

@@ -5,13 +5,18 @@
 // Bound by memory: 2 FLOP a byte of K and V for each row. The next keys are loaded before this step's scores are summed, the next values
 // after they were used: 64 KB are under way on a unit with two blocks of 256 threads.
 //
-// Measured (H200, compute_61 PTX, float32, 128 columns, us alone with a cold L2 cache; GB/s): 32/8 heads, 4096 keys 23 (1450), 32768 keys
-// 82 (3260), 16 x 4096 keys 144 (3740); 32/32 heads, 32768 keys 253 (4245). To measure again: tools/compare_peers.py --groups decode. What
-// mattered: no branch between vectors and scalars, and none for pages, beside a load; with them each load was copied behind its branch, so
-// a thread waited for one after the other (96 to 84 us at 32768 keys, 172 to 145 at 16 x 4096; 1800 instructions in the loop to 450). What
-// lost: prefetches into the L2 cache, one step or two ahead (no faster; four ahead evict each other, 1.5 times as long); two rounds of half
-// as long splits (82 to 88 us).
+// Measured (H200, compute_61 PTX, float32, 128 columns, us alone with a cold L2 cache; GB/s), in brackets reading K and V and nothing else:
+// 32/8 heads, 4096 keys 21.5 (1560) [14.7], 32768 keys 79.4 (3380) [71.5], 16 x 4096 keys 137.5 (3904) [129]; 32/32 heads, 32768 keys 251
+// (4280) [245]. Putting splits together takes 3.5 to 4.5 of that, 2 of them its launch. To measure again: tools/compare_peers.py --groups
+// decode. What mattered: no branch between vectors and scalars, and none for pages, beside a load; with them each load was copied behind
+// its branch, so a thread waited for one after the other (96 to 84 us at 32768 keys, 172 to 145 at 16 x 4096; 1800 instructions in the loop
+// to 450); all rows of Q sent for before the first is waited for (1 us), one branch for hidden keys instead of one a key (0.5 to 1.5 us),
+// addresses of loads as sums (1 to 3 us). What lost: such sums where a load that finds no key leaves its registers as they are (4 rows:
+// slower than products, since loads are then copied at the end of the loop; 16 x 4096 144); prefetches into the L2 cache, one step or two
+// ahead (82 and 90 us at 32768 keys instead of 78); two rounds of half as long splits (82 to 88 us).
 #pragma once
+
+#include <type_traits>
 
 #include "kernel/attention_kernels.h"
 #include "tile/attention_output.h"
@@ -54,7 +59,7 @@ ATTILE_LANE_FN Vec<Element, 4> load_stored(const AttentionOperand &x, int64_t ro
     return quad;
 }
 
-// kPlain: K and V in vectors, no pages, no modified scores.
+// kPlain: K and V in vectors, their rows' distance in 32 bits, no pages, no modified scores.
 template <class C, bool kPlain>
 __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kernel(const AttentionParams p) {
     using Element = typename C::Element;
@@ -100,7 +105,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         for (int t = 0; t < kLoads; ++t) {
             const int key = min(first_key + t * C::kKeyCols + key_col, last_key);
             int64_t outer = entry.batch, row = entry.first_k + key;
-            if (!kPlain && p.block_table) {
+            if (p.block_table) {
                 outer = p.block_table[entry.batch * p.block_table_stride[0] + quotient(key, p.page_size) * p.block_table_stride[1]];
                 row = remainder(key, p.page_size);
                 const bool exists = outer >= 0 && outer < p.pages;
@@ -109,30 +114,75 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
             }
             const int64_t at = outer * x.stride[0] + head_offset + row * x.stride[2];
 #pragma unroll
-            for (int h = 0; h < kQuads; ++h) to[t][h] = load_stored<Element, kPlain>(x, at, (h * C::kQuadLanes + quad_lane) * 4, cols);
+            for (int h = 0; h < kQuads; ++h) to[t][h] = load_stored<Element, false>(x, at, (h * C::kQuadLanes + quad_lane) * 4, cols);
         }
+    };
+    // Plain rows: `from` is this lane's first quad of the step's first key in its key column, and goes on to the next step's.
+    const auto load_plain = [&](Vec<Element, 4>(&to)[kLoads][kQuads], const char *&from, int row_bytes, int cols, int first_key) {
+        const int last = last_key - first_key - key_col;
+#pragma unroll
+        for (int t = 0; t < kLoads; ++t) {
+            const char *const row = from + static_cast<int64_t>(min(t * C::kKeyCols, last)) * row_bytes;
+#pragma unroll
+            for (int h = 0; h < kQuads; ++h) {
+                Vec<Element, 4> quad = {};
+                if ((h * C::kQuadLanes + quad_lane) * 4 < cols)
+                    quad = load_vec_const<4>(reinterpret_cast<const Element *>(row) + h * C::kQuadLanes * 4);
+                to[t][h] = quad;
+            }
+        }
+        from += static_cast<int64_t>(kTile) * row_bytes;
     };
 
     int first_key = (tile * C::kGroups + group) * C::kStep;
     const int end_key = tile_end * kTile;
+    const auto begin_of = [&](const AttentionOperand &x, int64_t head_offset) {
+        const int64_t at = entry.batch * x.stride[0] + head_offset + (entry.first_k + first_key + key_col) * x.stride[2] + quad_lane * 4;
+        return reinterpret_cast<const char *>(static_cast<const Element *>(x.data) + at);
+    };
+    const char *next_keys = kPlain ? begin_of(p.k, head_offset_k) : nullptr;
+    const char *next_values = kPlain ? begin_of(p.v, head_offset_v) : nullptr;
+    const auto load_keys = [&](int first) {
+        if constexpr (kPlain)
+            load_plain(keys, next_keys, p.k.row_bytes, p.head_dim, first);
+        else
+            load(keys, p.k, head_offset_k, p.head_dim, first);
+    };
+    const auto load_values = [&](int first) {
+        if constexpr (kPlain)
+            load_plain(values, next_values, p.v.row_bytes, p.head_dim_v, first);
+        else
+            load(values, p.v, head_offset_v, p.head_dim_v, first);
+    };
     if (first_key < end_key) {
-        load(keys, p.k, head_offset_k, p.head_dim, first_key);
-        load(values, p.v, head_offset_v, p.head_dim_v, first_key);
+        load_keys(first_key);
+        load_values(first_key);
     }
 
     // Q: all of the block's rows in every key column's lanes.
     float q[kRows][kQuads * 4];
+    {
+        Vec<Element, 4> stored[kRows][kQuads];  // All rows are sent for before the first is waited for.
+        const auto load_queries = [&](auto in_vectors) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-        const int row = min(first_row + r, rows - 1);
-        const int64_t at = entry.batch * p.q.stride[0] + query_head(p, place.head, row) * p.q.stride[1] +
-                           (entry.first_q + query_row(p, row)) * p.q.stride[2];
+            for (int r = 0; r < kRows; ++r) {
+                const int row = min(first_row + r, rows - 1);
+                const int64_t at = entry.batch * p.q.stride[0] + query_head(p, place.head, row) * p.q.stride[1] +
+                                   (entry.first_q + query_row(p, row)) * p.q.stride[2];
 #pragma unroll
-        for (int h = 0; h < kQuads; ++h) {
-            const Vec<Element, 4> quad = load_stored<Element, false>(p.q, at, (h * C::kQuadLanes + quad_lane) * 4, p.head_dim);
+                for (int h = 0; h < kQuads; ++h)
+                    stored[r][h] =
+                        load_stored<Element, decltype(in_vectors)::value>(p.q, at, (h * C::kQuadLanes + quad_lane) * 4, p.head_dim);
+            }
+        };
+        if (p.q.vector)
+            load_queries(std::true_type());
+        else
+            load_queries(std::false_type());
 #pragma unroll
-            for (int e = 0; e < 4; ++e) q[r][h * 4 + e] = scaled_query(p, to_compute(quad[e]));
-        }
+        for (int r = 0; r < kRows; ++r)
+#pragma unroll
+            for (int x = 0; x < kQuads * 4; ++x) q[r][x] = scaled_query(p, to_compute(stored[r][x / 4][x % 4]));
     }
 
 #pragma unroll 1
@@ -149,7 +199,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
                 score[t * kRows + r] = dot;
             }
         const uint32_t missing = no_page;
-        if (first_key + kTile < end_key) load(keys, p.k, head_offset_k, p.head_dim, first_key + kTile);
+        if (first_key + kTile < end_key) load_keys(first_key + kTile);
         int left = kScores;
 #pragma unroll
         for (int step = C::kQuadLanes / 2; step > 0; step /= 2) {
@@ -229,29 +279,27 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
             strip[key_col * kScores + first_score + h] = hidden[h] ? -1.0f : probability;
         }
         lane_sync();
+        const auto add_values = [&](auto skips_hidden) {
 #pragma unroll
-        for (int t = 0; t < kLoads; ++t) {
-            float probability[kRows];
+            for (int t = 0; t < kLoads; ++t) {
+                float probability[kRows];
 #pragma unroll
-            for (int r = 0; r < kRows; ++r) probability[r] = strip[key_col * kScores + t * kRows + r];
-            if (!skips) {
-#pragma unroll
-                for (int r = 0; r < kRows; ++r)
-#pragma unroll
-                    for (int x = 0; x < kQuads * 4; ++x)
-                        out[r][x] = fused_multiply_add(probability[r], to_compute(values[t][x / 4][x % 4]), out[r][x]);
-            } else {
+                for (int r = 0; r < kRows; ++r) probability[r] = strip[key_col * kScores + t * kRows + r];
 #pragma unroll
                 for (int r = 0; r < kRows; ++r) {
-                    if (probability[r] < 0) continue;
+                    if (decltype(skips_hidden)::value && probability[r] < 0) continue;
 #pragma unroll
                     for (int x = 0; x < kQuads * 4; ++x)
                         out[r][x] = fused_multiply_add(probability[r], to_compute(values[t][x / 4][x % 4]), out[r][x]);
                 }
             }
-        }
+        };
+        if (skips)
+            add_values(std::true_type());
+        else
+            add_values(std::false_type());
         lane_sync();
-        if (first_key + kTile < end_key) load(values, p.v, head_offset_v, p.head_dim_v, first_key + kTile);
+        if (first_key + kTile < end_key) load_values(first_key + kTile);
     }
 
     // Each lane group's result: sums over lanes, O over key columns.

@@ -167,8 +167,8 @@ void plan_decode(Device &device, const attile_attention_problem &p, const Attent
         const int64_t split_tiles = std::max(ceil_div(tiles, splits), least);
         const int64_t count = std::max<int64_t>(ceil_div(tiles, split_tiles), 1);
         // In tiles one after the other, with a fixed cost for each wave and for putting splits together.
-        const int64_t cost = ceil_div(base * count, slots) * (split_tiles + 2) + (count > 1 ? 4 + count / 16 : 0);
-        if (best_cost < 0 || cost < best_cost) {
+        const int64_t waves = ceil_div(base * count, slots), cost = waves * (split_tiles + 2) + (count > 1 ? 4 + count / 16 : 0);
+        if (best_cost < 0 || cost < best_cost || (cost == best_cost && waves == 1)) {  // More of one wave, more loads under way.
             best_cost = cost;
             plan.split_tiles = split_tiles;
             plan.splits = static_cast<int32_t>(count);
@@ -177,7 +177,8 @@ void plan_decode(Device &device, const attile_attention_problem &p, const Attent
     }
     plan.share = 0.8;
     // Splits, and with them the workspace, are the same for both: a query knows no addresses.
-    const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0;
+    const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0 &&
+                            has_short_stride(p.k) && has_short_stride(p.v);
     if (in_vectors && !plan.modifiers && !present(p.block_table)) plan.kernel = kernel.plain;
 }
 

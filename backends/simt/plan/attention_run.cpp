@@ -151,7 +151,7 @@ int32_t attention_combine(Device &device, const AttentionParams &params, const a
                     static_cast<long long>(rows));
     grid.x = static_cast<uint32_t>(rows);
     block.x = kAttentionCombineThreads;
-    return device.launch(attention_combine_kernel(p.head_dim_v), grid, block, 0, arguments, stream);
+    return device.launch_early(attention_combine_kernel(p.head_dim_v), grid, block, 0, arguments, stream);
 }
 
 double attention_bytes(const attile_attention_problem &p) {
