@@ -377,17 +377,18 @@ def host(bench, quick):
         out = torch.full_like(q, math.nan, pin_memory=kind == "pinned")
         spare = torch.empty_like(on_device[3])
 
-        def copies(out=torch.full_like(out, 0, pin_memory=kind == "pinned"), arrays=(q, k, v), spare=spare):
+        def copies(out=torch.full_like(out, 0, pin_memory=kind == "pinned"), arrays=(q, k, v), spare=spare, is_pinned=kind == "pinned"):
             def send():
                 with torch.cuda.stream(into):
                     for array, place in zip(arrays, on_device):
                         place.copy_(array, non_blocking=True)
 
             sender = threading.Thread(target=send)  # a copy of pageable memory keeps its thread
-            sender.start()
+            send() if is_pinned else sender.start()
             with torch.cuda.stream(back):
                 out.copy_(spare, non_blocking=True)
-            sender.join()
+            if not is_pinned:
+                sender.join()
             torch.cuda.synchronize()
 
         calls = {"attile": lambda: bench.context.attention(q, k, v, out=out), "copy": copies,
