@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with few rows (M = 1 .. 16): b is far larger than everything else, so it is read once, in place, at the memory's speed.
 //
-// b with its columns together: one row takes eight steps of k at a time over all columns, the sums in the first cache; more rows take tiles
-// of sums in registers over sixteen steps, in runs of columns whose sums stay in the first cache (8 and 32 steps were 3 to 8 % and 10 to 15
-// % slower, half the run up to 10 %). b with k together becomes dot products. In either case a sum's order is fixed by the shape alone.
+// b with its columns together: up to four rows (one, where registers are few) take six or eight steps of k at a time over all columns, the
+// sums in the first cache or the second; more rows take tiles of sums in registers over sixteen steps, in runs of columns whose sums stay
+// in the first cache (8 and 32 steps were 3 to 8 % and 10 to 15 % slower, half the run up to 10 %; two rows in tiles 6 % slower on an
+// Emerald Rapids, a quarter on a Zen 5). b with k together becomes dot products. In either case a sum's order is fixed by the shape alone.
 // Eight rows or columns far apart, for one row, each a stream that goes on by itself, were 5 to 20 % faster in memory of large pages and 3
 // to 8 % slower in that of 4 KiB, which is what most callers have.
 #if defined(ATTILE_CPU_FEW_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -25,7 +26,9 @@ namespace HWY_NAMESPACE {
 
 // What will be read soon, asked for line after line as it lies in memory, whatever the order is in which it will be read: rows of `width`
 // elements, `step` apart. Processors do not guess where a pass over rows continues after its end, and a single core gets a memory's speed
-// only with many lines under way. Asked for row beside row, decoding read 8 % less from memory on a Zen 5, one row's product 5 %.
+// only with many lines under way. Asked for row beside row, decoding read 8 % less from memory on a Zen 5, one row's product 5 %. Asked for
+// into the first cache, decoding gains 8 % on a Zen 5 and loses 10 % on an Emerald Rapids, few rows lose 8 % there; not asked for at all,
+// they gain 10 % on a Zen 5, and decoding loses a quarter.
 template <class S>
 class Soon {
   public:
