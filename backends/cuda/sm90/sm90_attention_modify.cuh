@@ -225,11 +225,13 @@ class WarpModifiers {
         const simt::AttentionParams &p = a_.p;
         const int first_row = row_ - lane_ / 4, last_row = note_->rows - 1;
         const char *const data = static_cast<const char *>(x.data);
+        const int len_k = warp_uniform(note_->len_k);
+        // The same for all. No piece may reach past a row's end: the copy would not read there, but tools that watch it count it as if.
         const bool in_chunks = x.stride[3] == 1 && ((x.stride[0] | x.stride[1] | x.stride[2]) % kOfChunk) == 0 &&
-                               reinterpret_cast<uintptr_t>(data) % 16 == 0;  // The same for all.
+                               reinterpret_cast<uintptr_t>(data) % 16 == 0 && (tile * kKeys + kKeys <= len_k || len_k % kOfChunk == 0);
         const int lane_row = lane_ / kChunks, chunk = lane_ % kChunks;
         if (in_chunks) {
-            const int key = tile * kKeys + chunk * kOfChunk, bytes = min(max((note_->len_k - key) * kBytes, 0), 16);
+            const int key = tile * kKeys + chunk * kOfChunk, bytes = key < len_k ? 16 : 0;
             const uint32_t into = renewed(to + place<kBytes>(lane_row, chunk));
             const auto place_of = [&](int i) {
                 const int row = i * kRowsAtOnce;
@@ -238,10 +240,15 @@ class WarpModifiers {
             if (p.pack.divisor == 1 && warp_uniform(first_row) + 15 <= warp_uniform(last_row)) {
                 const char *from =
                     data + (note_->batch * x.stride[0] + note_->head * x.stride[1] + (first_row + lane_row) * x.stride[2] + key) * kBytes;
+                if (x.stride[2] == 0) {
 #pragma unroll
-                for (int i = 0; i < 16 / kRowsAtOnce; ++i) {
-                    copy_async(place_of(i), from, bytes);
-                    from += kRowsAtOnce * kBytes * x.stride[2];
+                    for (int i = 0; i < 16 / kRowsAtOnce; ++i) copy_async_cached(place_of(i), from, bytes);
+                } else {
+#pragma unroll
+                    for (int i = 0; i < 16 / kRowsAtOnce; ++i) {
+                        copy_async(place_of(i), from, bytes);
+                        from += kRowsAtOnce * kBytes * x.stride[2];
+                    }
                 }
             } else {
 #pragma unroll 1
@@ -252,7 +259,7 @@ class WarpModifiers {
             }
             return;
         }
-        const int last_key = note_->len_k - 1;
+        const int last_key = len_k - 1;
 #pragma unroll 4
         for (int i = 0; i < 16 * kKeys / kWarpThreads; ++i) {
             using Number = std::conditional_t<kBytes == 4, uint32_t, std::conditional_t<kBytes == 2, uint16_t, uint8_t>>;

@@ -44,7 +44,9 @@
 //   2.18, 1.59, 1.57, 1.78   a loop for each kind of change: uniform registers, and it stays in the instruction cache
 // What lost there: no turns (2.02, 1.62, 1.38, 1.63 of the second line); bits of the mask made while products are under way (1.29, spills).
 // What lost at 2048 rows: two places for Q at d = 128 (0.80, ptxas gives up uniform registers), run_on there (0.95, 0.92 causal), at d = 64
-// two warpgroups (0.80, 0.87), no turns (0.96, 1.00), no turns and `apart` (0.91, 0.99).
+// two warpgroups (0.80, 0.87), no turns (0.96, 1.00), no turns and `apart` (0.91, 0.99); half a product and half the exponentials for a
+// group whose rows see half of their last key tile (0.95 and 0.95 at d = 64, 1.00 and 0.99 at d = 128). An early start of the kernel behind
+// (LaunchExtras::overlaps), the counter zeroed by a kernel, gives up to half a percent; no counter without a mask loses 1 % at d = 128.
 //
 // Decoding, bf16, 32/8 heads, in steady work, us of 1 x 32768 keys, 16 x 4096, 64 x 4096 and 1 x 4096:
 //   46.1, 73.0, 265, 17.5   128 rows

@@ -54,6 +54,11 @@ __device__ __forceinline__ void copy_async(uint32_t to, const void *from, int by
 __device__ __forceinline__ void copy_async(uint32_t to, const void *from) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(__cvta_generic_to_global(from)) : "memory");
 }
+// For what a multiprocessor copies again soon: by way of its own cache.
+__device__ __forceinline__ void copy_async_cached(uint32_t to, const void *from, int bytes) {
+    asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes)
+                 : "memory");
+}
 __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Until at most kPending of this thread's groups of copies are under way.
 template <int kPending>
