@@ -108,6 +108,14 @@ ATTILE_LANE_FN float fresh(float value) {
 #endif
     return value;
 }
+// A number of this thread's, computed here once and kept. In a loop, NVIDIA's compilers would rather compute it again and again, and keep
+// what it is computed from, in more registers than one.
+ATTILE_LANE_FN int kept(int value) {
+#if !defined(ATTILE_SIMT_HIP) && !defined(ATTILE_SIMT_EMULATED)
+    asm volatile("" : "+r"(value));
+#endif
+    return value;
+}
 // The thread's number, likewise. Unsigned: a division of it by a power of two is then a shift, whatever the compiler knows.
 ATTILE_LANE_FN unsigned fresh_thread() {
     unsigned value = threadIdx.x;

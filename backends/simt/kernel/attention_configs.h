@@ -4,24 +4,30 @@
 //
 // The kernel computes O = softmax(Q K^T) V for a block of rows of one head, K and V streaming through shared memory in chunks, Q in it for
 // as long as the block lives. Shared bytes: 4 * (depth * rows of Q + 2 chunks + 2 strips of probabilities a lane group + references, where
-// they are kept there): Attention128 4 * (8192 + 2 * 512 + 4 * 2 * 256 + 64) = 45312. Registers, blocks a unit: 8 x 8 tiles 226 to 241, two
-// blocks of 128 threads, modified 245 to 255; 8 x 4 tiles 162 to 168, three, modified 158 to 198, two or three; no spills (sm_61, and sm_90
+// they are kept there): Attention128 4 * (8192 + 2 * 512 + 4 * 2 * 256 + 64) = 45312. Registers, blocks a unit: 8 x 8 tiles 202 to 245, two
+// blocks of 128 threads, modified 241 to 255; 8 x 4 tiles 153 to 168, three, modified 157 to 211, two or three; no spills (sm_61, and sm_90
 // from compute_61 PTX). Arithmetic intensity: a block of 128 rows does 4 * 128 FLOP for each 8 bytes of K and V.
 //
-// Best measured (H200, compute_61 PTX, TFLOP/s; tools/compare_peers.py measures again): d = 64, (500, 2048) 47.5 full, 41.8 causal; (2,
-// 32768) 45.3 and 46.8; d = 128, S = 2k to 16k 45.2 to 46; d = 32, (4, 32768) 42.9, (13600, 128) 32.0; d = 256 36.5.
+// Best measured (H200, compute_61 PTX, TFLOP/s; tools/compare_peers.py measures again): d = 64, (500, 2048) 47.9 full, 41.5 causal; (2,
+// 32768) 47.3; d = 128, S = 2k to 16k 46.0 to 46.6; d = 32, (4, 32768) 46.1, (13600, 128) 34.9; d = 256 38.3; d = 192 38.7; d = 40 43.1.
 //
 // What mattered: kinds of kernels (code that merely might run costs registers and instruction cache: plain d = 128 41.0 -> 45.2, d =
 // 64 45.6 -> 47.2 with the dense tile); rows stored straight from the registers, scaled first, since vector stores of the sums themselves
 // force them into aligned quadruples (operands then share a register bank: 500 of 1024 multiplications); unsigned lane arithmetic; two
-// comparisons a score for the mask. Modified scores, 0.65 to 0.85 of the plain rate: whole 8 x 8 tiles (d = 64, softcap 35.9 -> 39.1), K
-// and V as whole quads (32.2 -> 35.9), a reference that moves only by 16, a tanh without branches (28.3 -> 32.2); bias is bound by the way
-// from memory: its loads ahead of the product, in registers, cost what they gained, and prefetching gained 4 %. What lost: 8 x 8 scores at
-// d = 128 (44.1 at two blocks); 8 rows a lane at d = 256 (32.4, it spills); one branch around the products instead of a second set of
-// barriers for groups that see nothing (spills); 64-thread blocks at five a unit (168 registers are left to each thread all the same); the
-// dense tile with masks (38.9 causal against 41.8). What binds: at d = 32 a tile is too short for what lies between the two products (some
-// 200 of 4900 instructions) and, at 128 keys, for the code of a block's two ends, which waits for the instruction cache (0.3 to 0.5 of a
-// stall an instruction).
+// comparisons a score for the mask. Of plain kernels one address for K and one for V that move on, and per-thread offsets kept in a
+// register each (d = 32, (4, 32768) 43.2 -> 45.3); a loop over depth that runs at least once, else 64 scores are copied; one load, not two
+// under opposite conditions (with them ptxas has scoreboards for single exponentials and fragments no more, and issues those in clusters:
+// -> 46.1; d = 256 36.7 -> 38.3; d = 64 47.4 -> 47.9); all of Q's loads on their way at once, without a condition each, O stored without
+// branches, the first references without branches ((13600, 128) 31.8 -> 34.9; without the first of these three 29.8). Modified scores, 0.65
+// to 0.85 of the plain rate: whole 8 x 8 tiles (d = 64, softcap 35.9 -> 39.1), K and V as whole quads (32.2 -> 35.9), a reference that
+// moves only by 16, a tanh without branches (28.3 -> 32.2); bias is bound by the way from memory: its loads ahead of the product, in
+// registers, cost what they gained, and prefetching gained 4 %. What lost: 8 x 8 scores at d = 128 (44.1 at two blocks); 8 rows a lane at d
+// = 256 (32.4, it spills); one branch around the products instead of a second set of barriers for groups that see nothing (spills);
+// 64-thread blocks at five a unit (168 registers are left to each thread all the same); the dense tile with masks (38.9 causal
+// against 41.8); loops half as long, which the instruction cache would hold (8 x 8: products with V 46.3 -> 44.6, scores 46.9 -> 46.0;
+// dense 47.4 -> 44.8 and 47.0); barriers of the group between key steps to keep exponentials apart. What binds: at d = 32 a tile is too
+// short for what lies between the two products (some 200 of 4900 instructions) and, at 128 keys, a block's two ends, a fifth of its life,
+// mostly waiting for Q.
 #pragma once
 
 #include "tile/attention_block.h"
@@ -34,7 +40,7 @@ struct AttentionBase {
     static constexpr int kThreads = 128;
     // Keep references in shared memory, subtract them after the product instead of starting from them, compute anew what is cheap.
     static constexpr bool kFewRegisters = false;
-    static constexpr int kModifiedBlocksPerUnit = 2;
+    static constexpr int kModifiedBlocksPerUnit = 2, kPlainBlocksPerUnit = 0;  // 0: kBlocksPerUnit, as where masks are.
     static constexpr bool kTileSums = true;  // Sum a tile's probabilities before they join the row: accurate at any length.
 };
 
@@ -59,7 +65,8 @@ struct Attention48 : Attention64 {
     static constexpr int kCols = 6, kDepth = 48;
 };
 struct Attention40 : Attention64 {
-    static constexpr int kCols = 5, kDepth = 48;
+    // On AMD tiles of half the keys serve masks, too few for all threads to load chunks of eight columns.
+    static constexpr int kCols = 5, kChunkDepth = kSparesRegisters ? 16 : 8, kDepth = kSparesRegisters ? 48 : 40;
 };
 // Half the keys, so that three blocks fit a unit: for grids that fill many waves of them and see all keys (with masks it is slower).
 struct Attention64Dense : Attention64 {
@@ -96,16 +103,24 @@ struct Attention256 : AttentionBase {
     static constexpr int kChunkDepth = 8, kChunksAtOnce = 2, kChunkKeys = 4, kStripsAtOnce = 1, kBlocksPerUnit = 2;
 };
 struct Attention192 : Attention256 {
-    static constexpr int kCols = 12, kDepth = 192;
+    static constexpr int kCols = 12, kDepth = 192, kPlainBlocksPerUnit = 3;
 };
+
+template <class C>
+constexpr int blocks_per_unit(AttentionKind kind) {
+    if (kind == AttentionKind::kModified) return C::kModifiedBlocksPerUnit;
+    return kind == AttentionKind::kPlain && C::kPlainBlocksPerUnit != 0 ? C::kPlainBlocksPerUnit : C::kBlocksPerUnit;
+}
 
 // The order of fragment loads and multiplications: whichever gives ptxas the allocation with the fewest three-register fetches and bank
 // conflicts, counted in sm_90 code made from compute_61 PTX, and of those the fastest. It means nothing else.
 template <class C, AttentionKind kKind>
 struct AttentionOrder {
     static constexpr bool kRowsFirst = C::kFewRegisters && kKind != AttentionKind::kModified;
-    static constexpr Walk kScoreWalk = kRowsFirst ? Walk::kAlongRows : Walk::kAlongColumns, kOutWalk = Walk::kAlongColumns;
-    static constexpr bool kQueriesFirst = kRowsFirst, kProbabilitiesFirst = kRowsFirst;
+    static constexpr bool kSquare = kKind == AttentionKind::kPlain && C::kRows == 8 && C::kKeys == 8 && C::kCols == 8;
+    static constexpr Walk kScoreWalk = kRowsFirst ? Walk::kAlongRows : Walk::kAlongColumns;
+    static constexpr Walk kOutWalk = kSquare ? Walk::kAlongRows : Walk::kAlongColumns;
+    static constexpr bool kQueriesFirst = kRowsFirst || kSquare, kProbabilitiesFirst = kRowsFirst;
 };
 
 }  // namespace attile::simt

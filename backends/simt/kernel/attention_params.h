@@ -44,19 +44,22 @@ struct AttentionParams {
     Divider heads;                      // heads_q / pack
     int32_t window_left, window_right;  // Clamped to kAttentionMaxLength, which leaves them open.
     int32_t bottom_right, alibi_bottom_right;
-    float scale_log2;  // scale * log2(e), and what its rounding left out: a wrong scale would shift every score alike.
-    float scale_log2_low;
+    float scale_log2;  // scale * log2(e)
+    // The same for Q, cut off towards zero, and what that left out: a wrong scale would shift every score alike.
+    float query_scale, query_scale_low;
     float softcap_log2;  // softcap * log2(e); 0: none
     double scale, softcap;
     int32_t modifiers;  // Scores pass through more than a mask, or a page may be missing.
 
     // The cut.
     Divider row_blocks, splits;
-    int32_t split_tiles;    // Key tiles of a split.
-    int32_t longest_first;  // Row blocks are launched last row first, all heads' together.
-    uint32_t first_head;    // First (batch entry, head) of this launch, batch * heads + head.
-    Divider head_count;     // How many.
-    int32_t depth;          // head_dim rounded up to whole chunks of depth.
+    int32_t split_tiles;  // Key tiles of a split.
+    // All heads' row blocks together, the last rows first, which a causal mask shows most keys; or the first rows first, where the last
+    // block has few: the light ones then fill the end.
+    int32_t longest_first, shortest_last;
+    uint32_t first_head;  // First (batch entry, head) of this launch, batch * heads + head.
+    Divider head_count;   // How many.
+    int32_t depth;        // head_dim rounded up to whole chunks of depth.
     // Partial results of a split: [split][batch * heads_q + head][row][head_dim_v], log-sum-exp alike; null: the output is written.
     float *part_o, *part_lse;
     int64_t part_batch;  // Batch entries of the partial results.

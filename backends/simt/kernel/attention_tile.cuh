@@ -19,8 +19,7 @@ inline constexpr float kRescaleAbove = 16.0f;
 inline constexpr float kAnewAbove = 8.0f, kAnewBelow = 64.0f;
 
 template <class C, AttentionKind kKind>
-__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModified ? C::kModifiedBlocksPerUnit : C::kBlocksPerUnit)
-    attention_tile_kernel(const AttentionParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) attention_tile_kernel(const AttentionParams p) {
     constexpr bool kPlain = kKind == AttentionKind::kPlain, kModifiers = kKind == AttentionKind::kModified;
     using Shape = AttentionShape<C>;
     using Lanes = typename Shape::Lanes;
@@ -45,22 +44,34 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
 
     // ---- K and V. The next chunk is on its way while the current one is worked on.
     KeyStream<C, kKind> keys(KeyRows<kKind>(p, block, p.k, p.head_dim));
-    ValueStream<C, kKind> values(KeyRows<kKind>(p, block, p.v, p.head_dim_v));
+    ValueStream<C, kKind> values(KeyRows<kKind>(p, block, p.v, p.head_dim_v), block.place.split * p.split_tiles * kBlockKeys);
     Quad stage[Shape::kParts];
     // Yes-or-no state in one register. The low bits are rows that have not seen a key yet: their reference means nothing.
     constexpr uint32_t kUnset = (1u << kRows) - 1, kMasked = 1u << 8, kNoRows = 1u << 9;
     uint32_t state = block.first_row + lane_group_index() * kGroupRows < block.rows ? 0 : kNoRows;
-    const auto load_keys = [&](int part, int first_col) {
-        if (part < Keys::kLoads) stage[part] = keys.load(part, first_col);
+    const auto every = [](int pieces, const auto &take) {
+#pragma unroll
+        for (int piece = 0; piece < pieces; ++piece) take(piece);
     };
-    const auto store_keys = [&](int part, int to) {
-        if (part < Keys::kLoads) keys.store(part, shared + to, stage[part]);
+    const auto load_keys = [&](int first_col) { every(Keys::kLoads, [&](int part) { stage[part] = keys.load(part, first_col); }); };
+    const auto store_keys = [&](int to) { every(Keys::kLoads, [&](int part) { keys.store(part, shared + to, stage[part]); }); };
+    const auto load_values = [&](int key) { every(Values::kLoads, [&](int part) { stage[part] = values.load(part, key); }); };
+    const auto store_values = [&](int to) { every(Values::kLoads, [&](int part) { values.store(part, shared + to, stage[part]); }); };
+    // V of keys from `key` on or K of columns from `first_col` on. Where both are as many loads, they are the same ones: loads under
+    // opposite conditions would keep two of a warp's six scoreboards busy, and what lacks one is issued in clusters.
+    const auto load_either = [&](bool values_next, int key, int first_col) {
+        if constexpr (kPlain && Keys::kLoads == Values::kLoads)
+            every(Keys::kLoads, [&](int part) { stage[part] = load_vec_const<4>(values_next ? values.at(part) : keys.at(part)); });
+        else if (values_next)
+            load_values(key);
+        else
+            load_keys(first_col);
     };
-    const auto load_values = [&](int part, int key) {
-        if (part < Values::kLoads) stage[part] = values.load(part, key);
-    };
-    const auto store_values = [&](int part, int to) {
-        if (part < Values::kLoads) values.store(part, shared + to, stage[part]);
+    const auto store_either = [&](bool values_next, int to) {
+        if (values_next)
+            store_values(to);
+        else
+            store_keys(to);
     };
     float score[kRows][kKeys], out[kRows][kCols], kept_reference[kRows], sum[kRows], tile_sum[kRows];
 
@@ -107,13 +118,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
     // Which half of a strip's rows comes first alternates with the key, against bank conflicts.
     const auto half_swap = [](int key) { return kRows == 8 ? (C::kLaneCols == 8 ? key & 1 : C::kLaneCols == 16 ? key >> 1 & 1 : 0) : 0; };
     const auto take_probability = [&](int to, int piece, int from, int key) {
-        take_a(to, piece, from + lane_row * 4 + key * kGroupRows + (piece ^ half_swap(key)) * (kGroupRows / 2));
+        take_a(to, piece, from + key * kGroupRows + (piece ^ half_swap(key)) * (kGroupRows / 2));
     };
     constexpr int kPiecesA = kRows / 4, kKeyPieces = kKeys / 4, kValuePieces = Columns::kPieces;
-    const auto every = [](int pieces, const auto &take) {
-#pragma unroll
-        for (int piece = 0; piece < pieces; ++piece) take(piece);
-    };
 
     const int strip_at = lane_col * kGroupRows + lane_row * 4 + half_swap(lane_col) * (kGroupRows / 2);
     const auto store_strip = [&](int j, int to) {
@@ -152,7 +159,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
 #pragma unroll
             for (int j = 0; j < kKeys; ++j) {
                 const int at = first_col + C::kLaneCols * j;
-                const float key = (kSubtracts ? keys.row(at) : rows.row(at))[d];
+                const float key = (kSubtracts && !kPlain ? keys.row(at) : rows.row(at))[d];
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) score[i][j] = fused_multiply_add(query[i], key, score[i][j]);
             }
@@ -172,10 +179,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
     // The first chunk of K of a tile, on its way and then in place.
     const auto fetch = [&](int first_key) {
         keys.seek(first_key);
-        every(Keys::kLoads, [&](int part) { load_keys(part, 0); });
+        load_keys(0);
     };
     const auto start = [&] {
-        every(Keys::kLoads, [&](int part) { store_keys(part, buffer); });
+        store_keys(buffer);
         block_sync_counted<C::kThreads>();
         every(kPiecesA, [&](int piece) { take_query(0, piece, query_at); });
         every(kKeyPieces, [&](int piece) { take_key(0, piece, 0); });
@@ -207,21 +214,15 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
 #pragma unroll 1
                 for (int chunk = 1; chunk < depth_chunks; ++chunk) {
                     buffer ^= Shape::kChunk;
-#pragma unroll
-                    for (int part = 0; part < Keys::kLoads; ++part) {
-                        load_keys(part, chunk * C::kChunkDepth);
-                        store_keys(part, buffer);
-                    }
+                    load_keys(chunk * C::kChunkDepth);
+                    store_keys(buffer);
                     block_sync_counted<C::kThreads>();
                 }
 #pragma unroll 1
                 for (int key = 0; key < kBlockKeys; key += C::kChunkKeys) {
                     buffer ^= Shape::kChunk;
-#pragma unroll
-                    for (int part = 0; part < Values::kLoads; ++part) {
-                        load_values(part, first_key + key);
-                        store_values(part, buffer);
-                    }
+                    load_values(first_key + key);
+                    store_values(buffer);
                     block_sync_counted<C::kThreads>();
                 }
                 buffer ^= Shape::kChunk;
@@ -238,34 +239,26 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
         for (int i = 0; i < kRows; ++i)
 #pragma unroll
             for (int j = 0; j < kKeys; ++j) score[i][j] = kStartsFromReference ? kept_reference[i] : 0.0f;
-        int query = query_at;
+        int query = query_at, chunk = 0;
 #pragma unroll 1
-        for (int chunk = 0; chunk < depth_chunks; chunk += C::kChunksAtOnce) {
+        do {  // At least once: else the compiler copies the scores for the case that there is no depth.
 #pragma unroll
             for (int u = 0; u < C::kChunksAtOnce; ++u) {
                 const bool last = u == C::kChunksAtOnce - 1 && chunk + C::kChunksAtOnce >= depth_chunks;  // V comes next.
-                const auto load_part = [&](int part) {
-                    if (last)
-                        load_values(part, first_key);
-                    else
-                        load_keys(part, (chunk + u + 1) * C::kChunkDepth);
-                };
-                const auto store_part = [&](int part) {
-                    if (last)
-                        store_values(part, buffer ^ Shape::kChunk);
-                    else
-                        store_keys(part, buffer ^ Shape::kChunk);
-                };
                 unrolled<C::kChunkDepth>([&](auto index) {
                     constexpr int k = decltype(index)::value, now = k & 1, next = now ^ 1;
                     constexpr bool chunk_ends = k + 1 == C::kChunkDepth;
-                    if (k == 0) every(Shape::kParts, load_part);
+                    if (k == 0) {
+                        keys.step();
+                        load_either(last, first_key, (chunk + u + 1) * C::kChunkDepth);
+                    }
                     if (chunk_ends) {
-                        every(Shape::kParts, store_part);
                         buffer ^= Shape::kChunk;
+                        store_either(last, buffer);
                         block_sync_counted<C::kThreads>();
                     }
-                    if (!(chunk_ends && last)) {
+                    // After the last step for nothing, which costs whole tiles less than to ask.
+                    if (!kPlain || !C::kFewRegisters || !chunk_ends || !last) {
                         const int ahead = query + (u * C::kChunkDepth + k + 1) * kBlockRows;
                         if (Order::kQueriesFirst) every(kPiecesA, [&](int piece) { take_query(next, piece, ahead); });
                         every(kKeyPieces, [&](int piece) { take_key(next, piece, chunk_ends ? 0 : k + 1); });
@@ -281,7 +274,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
                 });
             }
             query += C::kChunksAtOnce * C::kChunkDepth * kBlockRows;
-        }
+            chunk += C::kChunksAtOnce;
+        } while (chunk < depth_chunks);
 
         // ---- Masks, and references that are too low or not there yet.
         float minus_reference[kRows];
@@ -327,9 +321,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
 #pragma unroll
                     for (int j = 1; j < kKeys; ++j) row_top = fmaxf(row_top, score[i][j]);
                     row_top = Lanes::fold_row(row_top, [](float x, float y) { return fmaxf(x, y); });
-                    // Rows that stay as they are jump on; on AMD, where a jump that not all of a wave takes costs registers, they go along.
-                    const bool stays = kSparesRegisters && (row_top == -INFINITY || !needs);
-                    if (!kSparesRegisters && row_top == -INFINITY) continue;
+                    // Rows that stay as they are jump on, or go along: on AMD, where a jump that not all of a wave takes costs registers,
+                    // and in the plain kind, whose rows are then worked on together, not one waiting for the other.
+                    constexpr bool kGoesAlong = kSparesRegisters || kPlain;
+                    const bool stays = kGoesAlong && (row_top == -INFINITY || !needs);
+                    if (!kGoesAlong && row_top == -INFINITY) continue;
                     const bool first = (state >> i & 1) != 0;
                     const float before = minus_reference[i];
                     const float least = is_raw ? -before : 0.0f;  // The reference now, counted as scores are.
@@ -361,7 +357,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
         exponentiate(0, 0, kRows, true);
         store_strip(0, strip);
         lane_sync();
-        every(kPiecesA, [&](int piece) { take_probability(0, piece, strip, 0); });
+        every(kPiecesA, [&](int piece) { take_probability(0, piece, strip + lane_row * 4, 0); });
         constexpr int kBodies = kKeys / C::kStripsAtOnce;
         constexpr int kExpAtOnce = C::kLaneCols >= 16 ? 1 : 16 / C::kLaneCols;
         constexpr int kExpSteps = kRows / kExpAtOnce;
@@ -377,22 +373,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
                     const int next_chunk = (key / C::kChunkKeys + 1) * C::kChunkKeys;
                     const bool chunk_ends = key + 1 == next_chunk;
                     const bool last = next_chunk == Shape::kBodyKeys && body + 1 == kBodies;  // K of the next tile comes next.
-                    const auto load_part = [&](int part) {
-                        if (last) {
-                            if (part == 0)
-                                keys.seek(kPlain ? min(first_key + kBlockKeys, (phase_end - 1) * kBlockKeys) : first_key + kBlockKeys);
-                            load_keys(part, 0);
-                        } else {
-                            load_values(part, first_key + body * Shape::kBodyKeys + next_chunk);
-                        }
-                    };
-                    const auto store_part = [&](int part) {
-                        if (last)
-                            store_keys(part, buffer ^ Shape::kChunk);
-                        else
-                            store_values(part, buffer ^ Shape::kChunk);
-                    };
-                    if (key % C::kChunkKeys == 0) every(Shape::kParts, load_part);
+                    if (key % C::kChunkKeys == 0) {
+                        values.step();
+                        if (last && kPlain) keys.next_tile(tile + 1 < phase_end, p.depth);
+                        if (last && !kPlain) keys.seek(first_key + kBlockKeys);
+                        load_either(!last, first_key + body * Shape::kBodyKeys + next_chunk, 0);
+                    }
 
                     if (!last_strip) {
                         if (k < kExpSteps) exponentiate(u + 1, k * kExpAtOnce, kExpAtOnce);
@@ -407,22 +393,23 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, kKind == AttentionKind::kModif
                     }
 
                     if (chunk_ends) {
-                        every(Shape::kParts, store_part);
                         buffer ^= Shape::kChunk;
+                        store_either(!last, buffer);
                         block_sync_counted<C::kThreads>();
                     } else if (k + 1 == C::kLaneCols) {
                         lane_sync();
                     }
-                    if (chunk_ends && last) {
-                        every(kKeyPieces, [&](int piece) { take_key(next, piece, 0); });
-                        every(kPiecesA, [&](int piece) { take_query(next, piece, query_at); });
-                    } else {
-                        const int from = k + 1 < C::kLaneCols ? strip : strip ^ Shape::kStrip;
-                        const auto take_rows = [&](int piece) { take_probability(next, piece, from, (k + 1) % C::kLaneCols); };
-                        if (Order::kProbabilitiesFirst) every(kPiecesA, take_rows);
+                    // At the end of the tile the first fragments of the next, from where those of V would lie and as far apart.
+                    constexpr bool kSamePlace = kCols / 4 >= kKeyPieces;
+                    const bool tile_ends = chunk_ends && last;
+                    const int from = tile_ends ? query_at : (k + 1 < C::kLaneCols ? strip : strip ^ Shape::kStrip) + lane_row * 4;
+                    const auto take_rows = [&](int piece) { take_probability(next, piece, from, (k + 1) % C::kLaneCols); };
+                    if (Order::kProbabilitiesFirst) every(kPiecesA, take_rows);
+                    if (kSamePlace || !tile_ends)
                         every(kValuePieces, [&](int piece) { take_value(next, piece, (key + 1) % C::kChunkKeys); });
-                        if (!Order::kProbabilitiesFirst) every(kPiecesA, take_rows);
-                    }
+                    else
+                        every(kKeyPieces, [&](int piece) { take_key(next, piece, 0); });
+                    if (!Order::kProbabilitiesFirst) every(kPiecesA, take_rows);
                     using Product = OuterProduct<kRows, kCols, Order::kOutWalk>;
 #pragma unroll
                     for (int step = 0; step < kRows * kCols; ++step) {

@@ -115,7 +115,9 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
     const int64_t tiles = ceil_div(p.len_k, tile.keys);
     const double pairs = static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.len_q) * static_cast<double>(p.len_k);
     const double visible = pairs > 0 ? attention_visible_pairs(p) / pairs : 0;
-    plan.longest_first = p.window_right >= 0 || p.window_left >= 0;
+    plan.longest_first = windowed;
+    const int64_t few = plan.rows_per_head % tile.rows;
+    plan.shortest_last = !windowed && few != 0 && 2 * few <= tile.rows;
     if (device.occupancy(plan.kernel, plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1)
         plan.blocks_per_unit = 1;
 

@@ -29,8 +29,8 @@ struct AttentionPlan {
     int64_t row_blocks = 0;
     int32_t splits = 1;
     int64_t split_tiles = 0;
-    bool longest_first = false;
-    int64_t slice = 0;  // (batch entry, key head) pairs of one launch.
+    bool longest_first = false, shortest_last = false;  // See AttentionParams.
+    int64_t slice = 0;                                  // (batch entry, key head) pairs of one launch.
 
     int64_t convert_k = 0, convert_v = 0;  // Floats of the rewritten K and V of a slice.
     int64_t part_rows = 0;                 // Rows of all partial results.

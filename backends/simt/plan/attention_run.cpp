@@ -13,6 +13,8 @@ namespace attile::simt {
 namespace {
 
 constexpr double kLog2E = 1.4426950408889634074;
+// What a few rows by the decode kernel take: its launches, and this share of the memory's rate.
+constexpr double kDecodeSeconds = 1e-5, kDecodeShare = 0.7;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool present(const attile_operand &x) { return x.dtype != 0; }
@@ -88,14 +90,17 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.alibi_bottom_right = p.alibi_bottom_right;
     to.scale = p.scale;
     to.softcap = p.softcap;
-    to.scale_log2 = static_cast<float>(p.scale * kLog2E);
-    to.scale_log2_low = std::isfinite(to.scale_log2) ? static_cast<float>(p.scale * kLog2E - static_cast<double>(to.scale_log2)) : 0.0f;
+    const double scale_log2 = p.scale * kLog2E;
+    to.scale_log2 = to.query_scale = static_cast<float>(scale_log2);
+    if (std::fabs(static_cast<double>(to.query_scale)) >= std::fabs(scale_log2)) to.query_scale = std::nextafterf(to.query_scale, 0.0f);
+    to.query_scale_low = static_cast<float>(scale_log2 - static_cast<double>(to.query_scale));
     to.softcap_log2 = static_cast<float>(p.softcap * kLog2E);
     to.modifiers = present(p.bias) || present(p.allowed) || present(p.alibi_slopes) || p.softcap != 0 || present(p.block_table);
     to.row_blocks = Divider(plan.row_blocks);
     to.splits = Divider(plan.splits);
     to.split_tiles = static_cast<int32_t>(std::min<int64_t>(plan.split_tiles, kAttentionMaxLength));
     to.longest_first = plan.longest_first;
+    to.shortest_last = plan.shortest_last;
     to.depth = plan.depth;
     to.part_batch = p.batch;
     return to;
@@ -190,16 +195,66 @@ void attention_report(Device &device, const attile_attention_problem &p, const A
     }
 }
 
+namespace {
+
+// Rows that are whole blocks but for a few, cut in two. A block of few rows takes most of the time of a full one, and often a wave of its
+// own; the decode kernel takes what reading K and V does.
+struct CutRows {
+    attile_attention_problem problem[2];
+    AttentionPlan plan[2];
+    bool is_cut = false;
+
+    CutRows(Device &device, const attile_attention_problem &p, const AttentionPlan &uncut) {
+        const int64_t few = uncut.rows > 0 ? p.len_q % uncut.rows : 0;
+        const bool sees_all = p.window_left < 0 && p.window_right < 0 && !present(p.alibi_slopes);  // Nothing counts rows from the first.
+        if (uncut.path != AttentionPath::kTile || uncut.pack != 1 || uncut.convert || few == 0 || few == p.len_q || !sees_all ||
+            present(p.cu_len_q) || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
+            return;
+        for (attile_attention_problem &part : problem) part = p;
+        problem[0].len_q = problem[0].total_q = p.len_q - few;
+        problem[1].len_q = problem[1].total_q = few;
+        for (attile_operand *x : {&problem[1].q, &problem[1].o, &problem[1].lse, &problem[1].bias, &problem[1].allowed})
+            if (present(*x))
+                x->data = reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(x->data) +
+                                                   static_cast<uintptr_t>((p.len_q - few) * x->stride[2] * bytes_of(*x)));
+        for (int i = 0; i < 2; ++i) plan[i] = plan_attention(device, problem[i]);
+        if (plan[0].path != AttentionPath::kTile || plan[1].path != AttentionPath::kDecode) return;
+        const double rows = static_cast<double>(p.batch * p.heads_kv * p.len_k), bandwidth = device.properties().peak_bandwidth;
+        const double bytes = rows * static_cast<double>(p.head_dim * bytes_of(p.k) + p.head_dim_v * bytes_of(p.v));
+        is_cut = plan[0].cost + kDecodeSeconds + bytes / (kDecodeShare * (bandwidth > 0 ? bandwidth : 5e11)) < uncut.cost;
+    }
+};
+
+int32_t run_plan(Device &device, const attile_attention_problem &p, const AttentionPlan &plan, Workspace workspace, Stream stream);
+
+}  // namespace
+
 int32_t attention_query(Device &device, const attile_attention_problem &p, attile_support &support) {
     const AttentionPlan plan = plan_attention(device, p);
     if (plan.status != ATTILE_OK) return unsupported(&support, plan.status, "%s", plan.text);
-    attention_report(device, p, plan, support);
+    const CutRows cut(device, p, plan);
+    attention_report(device, p, cut.is_cut ? cut.plan[0] : plan, support);
+    if (cut.is_cut) {
+        support.workspace_bytes = std::max(cut.plan[0].workspace, cut.plan[1].workspace);
+        const std::size_t length = std::strlen(support.text);
+        std::snprintf(support.text + length, sizeof support.text - length, "; the last %lld rows by %s",
+                      static_cast<long long>(cut.problem[1].len_q), cut.plan[1].name);
+    }
     return ATTILE_OK;
 }
 
 int32_t attention_run(Device &device, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
     const AttentionPlan plan = plan_attention(device, p);
     if (plan.status != ATTILE_OK) return fail(plan.status, "%s", plan.text);
+    const CutRows cut(device, p, plan);
+    if (!cut.is_cut) return run_plan(device, p, plan, workspace, stream);
+    const int32_t status = run_plan(device, cut.problem[0], cut.plan[0], workspace, stream);
+    return status == ATTILE_OK ? run_plan(device, cut.problem[1], cut.plan[1], workspace, stream) : status;
+}
+
+namespace {
+
+int32_t run_plan(Device &device, const attile_attention_problem &p, const AttentionPlan &plan, Workspace workspace, Stream stream) {
     if (plan.path == AttentionPath::kNothing) return ATTILE_OK;
     AttentionParams params = attention_params(p, plan);
     float *copy_k = nullptr, *copy_v = nullptr;
@@ -238,5 +293,7 @@ int32_t attention_run(Device &device, const attile_attention_problem &p, Workspa
     }
     return plan.splits > 1 ? attention_combine(device, params, p, stream) : ATTILE_OK;
 }
+
+}  // namespace
 
 }  // namespace attile::simt

@@ -16,11 +16,9 @@ ATTILE_LANE_FN unsigned thread_of() {
     return C::kFewRegisters || kSparesRegisters ? fresh_thread() : threadIdx.x;
 }
 
-// An element of Q as scores take it, in units of log2: rounded once from the exact product. Infinity stays what it is.
-ATTILE_LANE_FN float scaled_query(const AttentionParams &p, float q) {
-    const float scaled = q * p.scale_log2;
-    return q - q == 0 ? fused_multiply_add(q, p.scale_log2, q * p.scale_log2_low) : scaled;
-}
+// An element of Q as scores take it, in units of log2: rounded once from the exact product. Both parts of the scale have its sign and none
+// is zero, so that infinity stays what it is.
+ATTILE_LANE_FN float scaled_query(const AttentionParams &p, float q) { return fused_multiply_add(q, p.query_scale, q * p.query_scale_low); }
 
 ATTILE_LANE_FN uint32_t quotient(uint32_t dividend, const Divider &by) {
     return static_cast<uint32_t>((static_cast<uint64_t>(dividend) * by.multiplier >> 32) + dividend) >> by.shift;
@@ -88,11 +86,12 @@ struct AttentionPlace {
 
     ATTILE_LANE_FN AttentionPlace(const AttentionParams &p, uint32_t index) {
         uint32_t entry = p.first_head;
-        if (p.longest_first) {
+        if (p.longest_first || p.shortest_last) {
             const uint32_t rest = quotient(index, p.head_count);
             entry += remainder(index, p.head_count);
             split = static_cast<int>(remainder(rest, p.splits));
-            row_block = static_cast<int>(p.row_blocks.divisor - 1 - quotient(rest, p.splits));
+            row_block = static_cast<int>(quotient(rest, p.splits));
+            if (p.longest_first) row_block = static_cast<int>(p.row_blocks.divisor) - 1 - row_block;
         } else {
             const uint32_t rest = quotient(index, p.row_blocks);
             row_block = static_cast<int>(remainder(index, p.row_blocks));

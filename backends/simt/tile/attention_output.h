@@ -9,46 +9,59 @@
 namespace attile::simt {
 
 // Q of a block, scaled to units of log2 and stored depth-major. Neighbouring threads take neighbouring rows, so stores are free of
-// conflicts.
+// conflicts. All of a thread's loads are on their way before the first is waited for.
 template <class C>
 ATTILE_LANE_FN void load_queries(const AttentionParams &p, const AttentionBlock &block, float *queries) {
     constexpr int kBlockRows = C::kThreads / kLanes * AttentionLanes<C::kLaneCols, C::kRows>::kGroupRows;
     // Threads side by side take kRowsAtOnce rows, kQuadsAtOnce quads of each.
     constexpr int kRowsAtOnce = C::kThreads < kBlockRows ? C::kThreads : kBlockRows, kQuadsAtOnce = C::kThreads / kRowsAtOnce;
+    constexpr int kRows = kBlockRows / kRowsAtOnce, kQuads = C::kDepth / 4 / kQuadsAtOnce;  // Of a thread.
     const int64_t entry_offset = block.entry.batch * p.q.stride[0] + block.entry.first_q * p.q.stride[2];
-    const int thread = static_cast<int>(threadIdx.x), last_row = block.rows - 1;
-#pragma unroll 1
-    for (int row = thread % kRowsAtOnce; row < kBlockRows; row += kRowsAtOnce) {
-        const int packed_row = min(block.first_row + row, last_row);
-        const int64_t at =
-            entry_offset + query_head(p, block.place.head, packed_row) * p.q.stride[1] + query_row(p, packed_row) * p.q.stride[2];
-        int col = thread / kRowsAtOnce * 4;
-        float *to = queries + col * kBlockRows + row;
-        const auto store = [&](const Quad &quad) {
+    const int thread = static_cast<int>(threadIdx.x), first_col = thread / kRowsAtOnce * 4;
+    float *const to = queries + first_col * kBlockRows + thread % kRowsAtOnce;
+    int64_t at[kRows];
 #pragma unroll
-            for (int e = 0; e < 4; ++e) to[e * kBlockRows] = scaled_query(p, quad[e]);
-            to += kQuadsAtOnce * 4 * kBlockRows;
-            col += kQuadsAtOnce * 4;
-        };
-        if (p.q.vector && p.q.storage == AttentionStorage::kF32) {
-            const float *const from = static_cast<const float *>(p.q.data) + at;
-            constexpr int kBatch = C::kDepth / 4 / kQuadsAtOnce < 8 ? C::kDepth / 4 / kQuadsAtOnce : 8;  // Loads in flight.
-#pragma unroll 1
-            while (col < p.depth) {
-                Quad quads[kBatch];
+    for (int r = 0; r < kRows; ++r) {
+        const int packed_row = min(block.first_row + thread % kRowsAtOnce + r * kRowsAtOnce, block.rows - 1);
+        at[r] = entry_offset + query_head(p, block.place.head, packed_row) * p.q.stride[1] + query_row(p, packed_row) * p.q.stride[2];
+    }
+    const auto store = [&](int r, int col, const Quad &quad) {
 #pragma unroll
-                for (int i = 0; i < kBatch; ++i) {
-                    quads[i] = Quad{};
-                    if (col + i * kQuadsAtOnce * 4 < p.head_dim) quads[i] = load_vec_const<4>(from + col + i * kQuadsAtOnce * 4);
-                }
+        for (int e = 0; e < 4; ++e) to[(col + e) * kBlockRows + r * kRowsAtOnce] = scaled_query(p, quad[e]);
+    };
+    if (p.q.vector && p.q.storage == AttentionStorage::kF32) {
+        Quad quads[kRows][kQuads];
+        const auto load = [&](auto is_whole) ATTILE_ALWAYS_INLINE {
 #pragma unroll
-                for (int i = 0; i < kBatch; ++i)
-                    if (col < p.depth) store(quads[i]);
+            for (int r = 0; r < kRows; ++r) {
+                const float *const from = static_cast<const float *>(p.q.data) + at[r];
+                // Columns that are not there repeat the last: loads under conditions would wait for one another.
+#pragma unroll
+                for (int i = 0; i < kQuads; ++i)
+                    quads[r][i] = load_vec_const<4>(is_whole() ? from + first_col + i * kQuadsAtOnce * 4
+                                                               : from + min(first_col + i * kQuadsAtOnce * 4, p.head_dim - 4));
             }
+        };
+        if (p.head_dim == C::kDepth) {
+            load(std::true_type{});
         } else {
-#pragma unroll 1
-            while (col < p.depth) store(load_quad_any(p.q, at, col, p.head_dim));
+            load(std::false_type{});
+#pragma unroll
+            for (int r = 0; r < kRows; ++r)
+#pragma unroll
+                for (int i = 0; i < kQuads; ++i)
+                    if (first_col + i * kQuadsAtOnce * 4 >= p.head_dim) quads[r][i] = Quad{};
         }
+#pragma unroll
+        for (int r = 0; r < kRows; ++r)
+#pragma unroll
+            for (int i = 0; i < kQuads; ++i) store(r, i * kQuadsAtOnce * 4, quads[r][i]);
+    } else {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r)
+#pragma unroll 1
+            for (int col = first_col; col < p.depth; col += kQuadsAtOnce * 4)
+                store(r, col - first_col, load_quad_any(p.q, at[r], col, p.head_dim));
     }
 }
 
@@ -179,42 +192,50 @@ ATTILE_LANE_FN void store_rows_directly(const AttentionParams &p, int my_row, in
     const int64_t part = (static_cast<int64_t>(block.place.split) * p.part_batch + block.entry.batch) * p.heads.divisor;
     const int64_t part_row = (part + block.place.head) * p.len_q + first_row, row = block.entry.first_q + first_row;
     const int64_t step = partial ? p.head_dim_v : p.o.stride[2];
-    float *const o = partial ? p.part_o + part_row * step
-                             : static_cast<float *>(const_cast<void *>(p.o.data)) + block.entry.batch * p.o.stride[0] +
-                                   block.place.head * p.o.stride[1] + row * step;
+    float *to = partial ? p.part_o + part_row * step
+                        : static_cast<float *>(const_cast<void *>(p.o.data)) + block.entry.batch * p.o.stride[0] +
+                              block.place.head * p.o.stride[1] + row * step;
+    // Straight on where all rows and columns are there: a block's two ends count where sequences are short.
+    const auto store = [&](auto is_whole) ATTILE_ALWAYS_INLINE {
+#pragma unroll
+        for (int i = 0; i < C::kRows; ++i) {
+            if (i > 0) to += (Lanes::row(i) - Lanes::row(i - 1)) * step;
+            if (!is_whole() && first_row + Lanes::row(i) >= block.rows) continue;
+            const float factor = (unset >> i & 1) == 0 ? reciprocal_fast(total[i]) : 0.0f;
+#pragma unroll
+            for (int piece = 0; piece < Columns::kPieces; ++piece) {
+                const int x = Columns::begin(piece), count = Columns::begin(piece + 1) - x, col = Columns::column(lane_col, x);
+                if (!is_whole() && col + count > p.head_dim_v) continue;  // Whole pieces: columns come in quads.
+                if (count == 4) {
+                    Quad quad;
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) quad[e] = x + e < C::kCols ? out[i][x + e] * factor : 0.0f;
+                    store_vec(to + col, quad);
+                } else if (count == 2) {
+                    Vec<float, 2> pair;
+#pragma unroll
+                    for (int e = 0; e < 2; ++e) pair[e] = x + e < C::kCols ? out[i][x + e] * factor : 0.0f;
+                    store_vec(to + col, pair);
+                } else {
+                    to[col] = out[i][x] * factor;
+                }
+            }
+        }
+    };
+    if (block.first_row + C::kThreads / kLanes * Lanes::kGroupRows <= block.rows && p.head_dim_v == C::kCols * C::kLaneCols)
+        store(std::true_type{});
+    else
+        store(std::false_type{});
+    if (lane_col != 0 || (!partial && p.lse.data == nullptr)) return;
     const int64_t lse = block.entry.batch * p.lse.stride[0] + block.place.head * p.lse.stride[1] + row * p.lse.stride[2];
-    const bool writes_lse = lane_col == 0 && (partial || p.lse.data != nullptr);
 #pragma unroll
     for (int i = 0; i < C::kRows; ++i) {
         if (first_row + Lanes::row(i) >= block.rows) continue;
-        const bool saw_key = (unset >> i & 1) == 0;
-        const float factor = saw_key ? 1.0f / total[i] : 0.0f;
-        float *const to = o + Lanes::row(i) * step;
-#pragma unroll
-        for (int piece = 0; piece < Columns::kPieces; ++piece) {
-            const int x = Columns::begin(piece), count = Columns::begin(piece + 1) - x, col = Columns::column(lane_col, x);
-            if (col + count > p.head_dim_v) continue;  // Whole pieces: columns come in quads.
-            if (count == 4) {
-                Quad quad;
-#pragma unroll
-                for (int e = 0; e < 4; ++e) quad[e] = x + e < C::kCols ? out[i][x + e] * factor : 0.0f;
-                store_vec(to + col, quad);
-            } else if (count == 2) {
-                Vec<float, 2> pair;
-#pragma unroll
-                for (int e = 0; e < 2; ++e) pair[e] = x + e < C::kCols ? out[i][x + e] * factor : 0.0f;
-                store_vec(to + col, pair);
-            } else {
-                to[col] = out[i][x] * factor;
-            }
-        }
-        if (writes_lse) {
-            const float result = RowResult(saw_key, -minus_reference[i], total[i], false, 0).lse;
-            if (partial)
-                p.part_lse[part_row + Lanes::row(i)] = result;
-            else
-                store_number(p.lse, lse + Lanes::row(i) * p.lse.stride[2], result);
-        }
+        const float result = RowResult((unset >> i & 1) == 0, -minus_reference[i], total[i], false, 0).lse;
+        if (partial)
+            p.part_lse[part_row + Lanes::row(i)] = result;
+        else
+            store_number(p.lse, lse + Lanes::row(i) * p.lse.stride[2], result);
     }
 }
 

@@ -17,7 +17,7 @@ struct AttentionShape {
     static constexpr int kStrip = C::kLaneCols * Lanes::kGroupRows;  // Floats: one key of each lane column, all rows of the group.
     static constexpr int kChunk = KeyChunk<C>::kFloats > ValueChunk<C>::kFloats ? KeyChunk<C>::kFloats : ValueChunk<C>::kFloats;
     static constexpr int kParts = KeyChunk<C>::kLoads > ValueChunk<C>::kLoads ? KeyChunk<C>::kLoads : ValueChunk<C>::kLoads;
-    static constexpr int kQueries = C::kDepth * kBlockRows;
+    static constexpr int kQueries = (C::kDepth * kBlockRows + 2 * kChunk - 1) / (2 * kChunk) * 2 * kChunk;  // Up to where chunks may begin.
     static constexpr int kReferences = kQueries + 2 * kChunk + 2 * kGroups * kStrip;
     static constexpr int kSharedFloats = kReferences + (C::kFewRegisters ? kBlockRows : 0);
     static constexpr int kBodyKeys = C::kStripsAtOnce * C::kLaneCols;

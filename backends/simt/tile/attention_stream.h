@@ -104,16 +104,20 @@ struct KeyChunk {
     }
 };
 
+// The plain kind keeps one address, which moves on from chunk to chunk; the others follow from it.
 template <class C, AttentionKind kKind>
 class KeyStream {
   public:
     using Chunk = KeyChunk<C>;
-    static constexpr bool kOneAddress = kKind == AttentionKind::kPlain;  // The others follow from it.
+    static constexpr bool kOneAddress = kKind == AttentionKind::kPlain;
     ATTILE_LANE_FN explicit KeyStream(const KeyRows<kKind> &rows) : rows_(rows) {
         static_assert(!kOneAddress || Chunk::is_regular(), "one address serves for all");
         rows_.first += Chunk::col_quad(threadIdx.x) * 4;
 #pragma unroll
-        for (int i = 0; i < Chunk::kLoads; ++i) to_[i] = place(threadIdx.x + i * C::kThreads);
+        for (int i = 0; i < Chunk::kLoads; ++i) {
+            to_[i] = place(threadIdx.x + i * C::kThreads);
+            if (kOneAddress || C::kLaneCols == 4) to_[i] = kept(to_[i]);  // The others come out slower with it.
+        }
     }
     // Goes to the tile of keys that begins at `first_key`.
     ATTILE_LANE_FN void seek(int first_key) {
@@ -121,11 +125,17 @@ class KeyStream {
 #pragma unroll
         for (int i = 0; i < kAddresses; ++i) from_[i] = rows_.row(first_key + Chunk::key(thread + i * C::kThreads));
     }
-    // The thread's quad number `part` of columns first_col .. first_col + kChunkDepth - 1.
-    ATTILE_LANE_FN Quad load(int part, int first_col) const {
-        if (kOneAddress) return rows_.load(rows_.after(from_[0], Chunk::key(part * C::kThreads)) + first_col);
-        return rows_.load(from_[part % kAddresses] + first_col);
+    // The plain kind, a step after a tile's last chunk: to the tile after it or, if there is none, to the same tile again.
+    ATTILE_LANE_FN void next_tile(bool is_there, int depth) { from_[0] = rows_.after(from_[0], is_there ? Chunk::kBlockKeys : 0) - depth; }
+    // To the next chunk, where the plain kind's address has to move.
+    ATTILE_LANE_FN void step() {
+        if (kOneAddress) from_[0] += C::kChunkDepth;
     }
+    // The thread's quad number `part` of columns first_col .. first_col + kChunkDepth - 1; of the plain kind, of those where it is.
+    ATTILE_LANE_FN Quad load(int part, int first_col) const {
+        return rows_.load(kOneAddress ? at(part) : from_[part % kAddresses] + first_col);
+    }
+    ATTILE_LANE_FN const float *at(int part) const { return rows_.after(from_[0], Chunk::key(part * C::kThreads)); }
     // A key's row, from its first column on.
     ATTILE_LANE_FN const float *row(int key) const { return rows_.row(key) - Chunk::col_quad(fresh_thread()) * 4; }
     ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
@@ -156,17 +166,25 @@ struct ValueChunk {
     static_assert(kLoads * kKeysAtOnce == C::kChunkKeys, "every thread moves as many quads");
 };
 
+// The plain kind takes the chunks one after the other, from key `first_key` on.
 template <class C, AttentionKind kKind>
 class ValueStream {
   public:
     using Chunk = ValueChunk<C>;
-    ATTILE_LANE_FN explicit ValueStream(const KeyRows<kKind> &rows) : rows_(rows) { rows_.first += column(); }
-    // The thread's quad number `part` of the kChunkKeys rows from `first_key` on.
+    ATTILE_LANE_FN ValueStream(const KeyRows<kKind> &rows, int first_key) : rows_(rows) {
+        rows_.first += column();
+        if (kKind == AttentionKind::kPlain) rows_.first = rows_.row(first_key + static_cast<int>(threadIdx.x / Chunk::kRowQuads));
+    }
+    // The thread's quad number `part` of the kChunkKeys rows from `first_key` on; of the plain kind, of the next.
     ATTILE_LANE_FN Quad load(int part, int first_key) const {
-        const unsigned thread = thread_of<C>();
-        const int key = first_key + static_cast<int>(thread / Chunk::kRowQuads);
-        if (kKind == AttentionKind::kPlain) return rows_.load(rows_.after(rows_.row(key), part * Chunk::kKeysAtOnce));
+        if (kKind == AttentionKind::kPlain) return rows_.load(at(part));
+        const int key = first_key + static_cast<int>(thread_of<C>() / Chunk::kRowQuads);
         return rows_.load(rows_.row(key + part * Chunk::kKeysAtOnce));
+    }
+    ATTILE_LANE_FN const float *at(int part) const { return rows_.after(rows_.first, part * Chunk::kKeysAtOnce); }
+    // To the next chunk, where the plain kind's address has to move.
+    ATTILE_LANE_FN void step() {
+        if (kKind == AttentionKind::kPlain) rows_.first = rows_.after(rows_.first, C::kChunkKeys);
     }
     ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
         store_vec(buffer + (threadIdx.x + part * C::kThreads) * 4, quad);
