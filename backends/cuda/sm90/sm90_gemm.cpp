@@ -26,14 +26,15 @@ const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     return (dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(plan.choice.tile, first ? 1 : 0, second ? 1 : 0);
 }
 
-int32_t make_map(const TensorMaps &maps, const void *data, int32_t dtype, const GemmPanel &panel, int32_t rows, CUtensorMap *map) {
+int32_t make_map(const TensorMaps &maps, const void *data, int32_t dtype, const GemmPanel &panel, int32_t rows, int32_t depths,
+                 CUtensorMap *map) {
     TensorMapShape shape;
     shape.axes = 4;
     const int64_t extent[4] = {panel.outer_first ? panel.outer : panel.depth, panel.outer_first ? panel.depth : panel.outer, panel.count_y,
                                panel.count_x};
     // An axis of extent 1 may have any stride.
     const int64_t stride[4] = {1, extent[1] > 1 ? panel.row : 0, extent[2] > 1 ? panel.batch_y : 0, extent[3] > 1 ? panel.batch_x : 0};
-    const int32_t box[4] = {panel.outer_first ? kGemmPiece : kGemmDepth, panel.outer_first ? kGemmDepth : rows, 1, 1};
+    const int32_t box[4] = {panel.outer_first ? kGemmPiece : kGemmDepth, panel.outer_first ? depths : rows, 1, 1};
     for (int i = 0; i < 4; ++i) {
         shape.extent[i] = extent[i];
         shape.stride[i] = stride[i];
@@ -115,11 +116,11 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
     const bool turned = choice.transposed;
     const GemmTileShape tile = kGemmTileShapes[choice.tile];
     const GemmPanel first = plan.panel(!turned), second = plan.panel(turned);
-    status = make_map(maps, turned ? b : a, dtype, first, kGemmPiece, &g.map_a);
-    if (status == ATTILE_OK) status = make_map(maps, turned ? a : b, dtype, second, std::min(kGemmPiece, tile.columns), &g.map_b);
-    if (status == ATTILE_OK && plan.plain && plan.wide) {
-        const GemmPanel d = {p.m, p.n, p.d.row, p.d.batch_x, p.d.batch_y, plan.batches / p.batch_y, p.batch_y, false};
-        status = make_map(maps, p.d.data, dtype, d, kGemmPiece, &g.map_d);
+    status = make_map(maps, turned ? b : a, dtype, first, kGemmPiece, kGemmDepth, &g.map_a);
+    // Blocks that share a single piece load a half each.
+    const int halves = choice.multicast > 1 && tile.columns == kGemmPiece ? kGemmMulticast : 1;
+    if (status == ATTILE_OK) {
+        status = make_map(maps, turned ? a : b, dtype, second, std::min(kGemmPiece, tile.columns) / halves, kGemmDepth / halves, &g.map_b);
     }
     if (status != ATTILE_OK) return status;
     g.c = p.c;

@@ -39,7 +39,7 @@ constexpr int gemm_shared_bytes(int rows, int columns, bool outer_b) {
 }
 
 struct GemmArguments {
-    CUtensorMap map_a, map_b, map_d;  // Innermost axis first: contiguous, other, inner batch, outer batch.
+    CUtensorMap map_a, map_b;  // Innermost axis first: contiguous, other, inner batch, outer batch.
     simt::GemmOutput c, d, bias;
     int64_t m, n;  // Extents of D, whose columns are contiguous.
     float alpha, beta;
@@ -56,7 +56,7 @@ struct GemmArguments {
     int32_t transposed;                                  // The tile's rows are columns of D.
     int32_t simple;                                      // No C, no bias, no activation.
     int32_t plain;                                       // The same, and D is of A's type, its rows contiguous:
-    int32_t wide;                                        // by the copy engine.
+    int32_t wide;                                        // 16 bytes at a time.
     int32_t vectorised;                                  // As in simt::GemmParams.
     int32_t activation;
 };

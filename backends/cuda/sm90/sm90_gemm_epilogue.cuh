@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a warpgroup's sums to D, in one of three ways. Plain: scaled and narrowed, through shared memory and the copy engine, which leaves
-// out what lies beyond D's edges; or by each warp for itself, where D is not aligned. General: each warp passes 16 rows by up to 64 columns
-// of sums through a strip of shared memory of its own, so that neighbouring lanes hold neighbours of a row of D, and goes on with simt's
-// epilogue. Split: the same, after all blocks of the cluster have left their sums in shared memory; each adds, in order of rank, and stores
-// a share of the tile.
+// From a warpgroup's sums to D, in one of three ways. Plain: scaled, narrowed, and through a strip of shared memory of each warp's own, so
+// that whole lines are stored. General: each warp passes 16 rows by up to 64 columns of sums through its strip, so that neighbouring lanes
+// hold neighbours of a row of D, and goes on with simt's epilogue. Split: the same, after all blocks of the cluster have left their sums in
+// shared memory; each adds, in order of rank, and stores a share of the tile.
 #pragma once
 
 #include "sm90_gemm_arguments.h"
@@ -25,13 +24,13 @@ class GemmStore {
     __device__ __forceinline__ GemmStore(const GemmArguments &p, uint32_t strips, uint32_t stages, uint32_t rank)
         : p_(p), strips_(strips), stages_(stages), rank_(rank) {}
 
-    // row and col: the tile's first, in the tile's own orientation.
+    // row and col: the tile's first, in the tile's own orientation. What pending() says then is not stored yet.
     __device__ __forceinline__ void tile(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
         thread_ = simt::fresh_thread();
         if constexpr (kColumns >= 64) {
             if (p_.plain != 0) {
-                if (p_.wide != 0) {
-                    plain(sums, batch_x, batch_y, static_cast<int>(row), static_cast<int>(col));
+                if (p_.wide != 0 && (col + kColumns <= p_.n || p_.n % 8 == 0)) {
+                    leave(sums, batch_x, batch_y, row, col);
                 } else {
                     unaligned(sums, batch_x, batch_y, row, col);
                 }
@@ -70,12 +69,49 @@ class GemmStore {
         cluster_sync();
     }
 
-    // After the last tile: shared memory must outlive the copy engine's reads.
-    __device__ __forceinline__ void finish() const {
-        if (kColumns >= 64 && p_.wide != 0 && threadIdx.x % kWarpgroupThreads == 0) tensor_store_wait_read<0>();
+    // Sums that tile() has left for later.
+    __device__ __forceinline__ bool pending() const { return kColumns >= 64 && pending_; }
+    // Stores them, by pieces, with a call of `between` before each: so much is on its way from all multiprocessors at the end of a tile
+    // that they would wait for the L2 cache, while the products of the next tile do not need it all.
+    template <class Between>
+    __device__ __forceinline__ void store_late(const Between &between) {
+        if constexpr (kColumns >= 64) {
+            between();
+            store_piece<0>();
+            if constexpr (kPieces > 1) {
+                between();
+                store_piece<1>();
+            }
+            if constexpr (kPieces > 2) {
+                static_assert(kPieces == 4, "these shapes");
+                between();
+                store_piece<2>();
+                between();
+                store_piece<3>();
+            }
+            pending_ = false;
+        }
     }
 
   private:
+    static constexpr int kPieces = kColumns / 64, kPlaces = 2;
+    static constexpr int kLate = kPieces > kPlaces ? (kPieces - kPlaces) * 16 : 1;
+    __device__ __forceinline__ uint32_t place(int piece) const {
+        return strips_ + warp_of_tile() * kGemmStripBytes + piece % kPlaces * (kStripRows * 128);
+    }
+
+    struct Four {
+        uint32_t x, y, z, w;
+    };
+    static __device__ __forceinline__ Four load_four(uint32_t from) {
+        Four v;
+        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(from) : "memory");
+        return v;
+    }
+    static __device__ __forceinline__ void store_four(uint16_t *to, const Four &v) {
+        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                     : "memory");
+    }
     __device__ __forceinline__ int lane() const { return static_cast<int>(thread_ % kWarpThreads); }
     __device__ __forceinline__ int warp_of_tile() const {
         return static_cast<int>(thread_ / kWarpThreads) - kWarpgroupThreads / kWarpThreads;
@@ -178,38 +214,72 @@ class GemmStore {
         }
     }
 
+    // Where a lane writes its row of a pair of 8-column groups, the first of which is j.
+    __device__ __forceinline__ uint32_t narrow_at(uint32_t row, int j) const { return row + (((j + (lane() >> 4)) ^ (lane() & 7)) << 4); }
     // Of a pair of 8-column groups, from group j of piece i on: scaled, narrowed, and into a swizzled row of 128 bytes.
     __device__ __forceinline__ void write_narrow(uint32_t row, const float *s, int j, float alpha) const {
         using Element = typename Config::Element;
-        store_matrices(row + (((j + (lane() >> 4)) ^ (lane() & 7)) << 4), narrow_pair<Element>(alpha * s[0], alpha * s[1]),
+        store_matrices(narrow_at(row, j), narrow_pair<Element>(alpha * s[0], alpha * s[1]),
                        narrow_pair<Element>(alpha * s[2], alpha * s[3]), narrow_pair<Element>(alpha * s[4], alpha * s[5]),
                        narrow_pair<Element>(alpha * s[6], alpha * s[7]));
     }
 
-    // 64 by 64 a warpgroup, with two places to write to, so that the copy engine reads one while the other is filled.
-    __device__ __forceinline__ void plain(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int row, int col) const {
-        constexpr int kPlaceBytes = 64 * 64 * 2;
-        const int group = static_cast<int>(thread_ / kWarpgroupThreads) - 1;
-        const bool leads = thread_ % kWarpgroupThreads == 0;
+    // Of a warp's rows, 64 columns at a time: into the halves of its strip, and what finds no place there into registers.
+    __device__ __forceinline__ void leave(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
+        using Element = typename Config::Element;
+        const int warp = warp_of_tile(), r = lane() / 8, c = lane() % 8 * 8;
         const float alpha = p_.alpha;
+        rows_ = static_cast<int>(min(p_.m - row - warp * kStripRows, int64_t{kStripRows})) - r;
+        cols_ = static_cast<int>(min(p_.n - col, int64_t{kColumns})) - c;
+        to_ = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y +
+              (row + warp * kStripRows + r) * p_.d.row + col + c;
+        pending_ = true;
+        __syncwarp();  // The strip has been read.
 #pragma unroll
-        for (int i = 0; i < kColumns / 64; ++i) {
-            const uint32_t place = strips_ + group * (4 * kGemmStripBytes) + (i & 1) * kPlaceBytes;
-            if (leads) tensor_store_wait_read<(kColumns > 64 ? 1 : 0)>();  // With one piece a tile the same place comes next.
-            named_sync(1 + group, kWarpgroupThreads);
-            const uint32_t to = place + (warp_of_tile() % 4 * kStripRows + (lane() & 15)) * 128;
+        for (int i = 0; i < kPieces; ++i) {
+            if (i < kPlaces) {
 #pragma unroll
-            for (int j = 0; j < 8; j += 2) write_narrow(to, sums + i * 32 + j * 4, j, alpha);
-            async_proxy_fence();
-            named_sync(1 + group, kWarpgroupThreads);
-            if (leads) {
-                tensor_store_4d(&p_.map_d, place, col + 64 * i, row + 64 * group, static_cast<int>(batch_y), static_cast<int>(batch_x));
-                tensor_store_commit();
+                for (int j = 0; j < 8; j += 2) write_narrow(place(i) + (lane() & 15) * 128, sums + i * 32 + j * 4, j, alpha);
+            } else {
+#pragma unroll
+                for (int j = 0; j < 16; ++j) {
+                    const float *const two = sums + i * 32 + j * 2;
+                    late_[(i - kPlaces) * 16 + j] = narrow_pair<Element>(alpha * two[0], alpha * two[1]);
+                }
             }
         }
     }
 
-    // The same where the copy engine cannot reach D: one element a lane, neighbours to neighbours.
+    // 64 columns to D: a lane takes 16 bytes, eight of them a whole line.
+    template <int kPiece>
+    __device__ __forceinline__ void store_piece() {
+        constexpr int kTurnRows = 4, kTurns = kStripRows / kTurnRows;
+        if constexpr (kPiece >= kPlaces) {
+            __syncwarp();  // The place has been read.
+#pragma unroll
+            for (int j = 0; j < 8; j += 2) {
+                const uint32_t *const four = late_ + (kPiece - kPlaces) * 16 + j * 2;
+                store_matrices(narrow_at(place(kPiece) + (lane() & 15) * 128, j), four[0], four[1], four[2], four[3]);
+            }
+        }
+        __syncwarp();
+        const int r = lane() / 8;
+        Four part[kTurns];
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn) {
+            const int from = turn * kTurnRows + r;
+            part[turn] = load_four(place(kPiece) + from * 128 + (((lane() % 8) ^ (from & 7)) << 4));
+        }
+        const int64_t next = kTurnRows * p_.d.row;
+        uint16_t *to = to_ + kPiece * 64;
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn) {
+            if (turn * kTurnRows < rows_ && kPiece * 64 < cols_) store_four(to, part[turn]);
+            to += next;
+        }
+    }
+
+    // The same where D is not aligned, or its last columns do not fill 16 bytes: one element a lane, neighbours to neighbours.
     __device__ __forceinline__ void unaligned(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
                                               int64_t col) const {
         const int warp = warp_of_tile();
@@ -243,6 +313,11 @@ class GemmStore {
     // Afresh for every tile: addresses made of it would be computed for all ways of storing before the first product, whose instructions
     // come from memory in a kernel's first microseconds.
     unsigned thread_ = 0;
+    // What is left for later: pairs of narrowed sums, and where this lane stores, how many rows and columns from there on.
+    uint32_t late_[kLate];
+    uint16_t *to_ = nullptr;
+    int rows_ = 0, cols_ = 0;
+    bool pending_ = false;
 };
 
 }  // namespace attile::sm90

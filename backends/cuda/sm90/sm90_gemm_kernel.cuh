@@ -4,9 +4,10 @@
 //
 // Tiles: 128x256, 128x128, 128x64, 64x64 or 64x16 by 64 of depth, of the product or of its transpose, so that 16 columns serve up to 16
 // rows of D. A warpgroup loads, by the copy engine, as many stages ahead as there are; one for every 64 rows multiplies: 384 or 256
-// threads. Blocks stay and take tiles in turn; the loads of the next tile run during the epilogue of the last. With 256 columns two blocks
-// of a cluster can share B's panel by multicast. Few tiles of much depth: 2, 3, 4 or 8 blocks of a cluster share a tile's depth and add
-// their sums through each other's shared memory, in order of rank, so that results repeat.
+// threads. Blocks stay and take tiles in turn; the loads of the next tile run during the epilogue of the last. With 256 columns, or
+// 64 by 64, two blocks of a cluster can share B's panel by multicast. Narrowed sums leave for D during the first products of the next tile.
+// Few tiles of much depth: 2, 3, 4 or 8 blocks of a cluster share a tile's depth and add their sums through each other's shared memory, in
+// order of rank, so that results repeat.
 //
 // Shared bytes: stages * (rows + columns) * 64 * 2, that is 4 * 49152 with 128x256, 6 * 32768 with 128x128, 8 * 24576 with 128x64, 12 *
 // 16384 with 64x64, 19 * 10240 with 64x16 (12 * 16384 if B is contiguous along columns, which come 64 at a time); 4096 for each multiplying
@@ -19,12 +20,15 @@
 // Launched alone, 4096^3 reaches 790. To measure again: tools/compare_peers.py --groups gemm16.
 //
 // What mattered: mbarrier arrivals on another block without .release.cluster, which compiles to a memory barrier a stage (527 to 745
-// TFLOP/s in the prototype); releasing a stage only after the next stage's products are queued; the copy engine for D (stores by each warp
-// from its own strip: 4096^3 781 to 764); 64 rows instead of 128 where tiles are few (16x4096x4096 20.8 to 17.2 us); little straight code
-// before the first product, since a kernel's instructions come from memory: no divisions, no addresses of epilogues that are not taken, no
-// loop over lanes around the copy engine's instructions (4096^3 alone 182.3 to 179.3 us, 170.8 instead of 172.3 us in a row; 128x4096x4096
-// alone 21.3 to 20.3 us). What lost: more than two blocks a cluster (of four only 30 fit on 132 multiprocessors, so that 32 take two
-// rounds); splits of the depth of 4096 for few rows with a cold L2 cache (17.2 to 18.2 us; with a warm one they win, 14.5 to 11.3).
+// TFLOP/s in the prototype); releasing a stage only after the next stage's products are queued; sums that wait in shared
+// memory and registers while the next tile has begun: at the end of a tile all multiprocessors would wait for the L2 cache to take them,
+// 2300 clocks through the copy engine, 2600 by stores of each warp, now 750; 64 rows instead of 128 where tiles are few (16x4096x4096 20.8
+// to 17.2 us); little straight code before the first product, since a kernel's instructions come from memory: no divisions, no addresses of
+// epilogues that are not taken, no loop over lanes around the copy engine's instructions (4096^3 alone 182.3 to 179.3 us, 170.8 instead of
+// 172.3 us in a row; 128x4096x4096 alone 21.3 to 20.3 us). What lost: more than two blocks a cluster (of four only 30 fit on 132
+// multiprocessors, so that 32 take two rounds); splits of the depth of 4096 for few rows with a cold L2 cache (17.2 to 18.2 us; with a warm
+// one they win, 14.5 to 11.3); the second warpgroup a stage or two behind the first (4096^3 182.3 to 183.5 us); cache hints for the copy
+// engine, even those that ask for nothing special (128x4096x4096 20.2 to 24.4 us).
 #pragma once
 
 #include "sm90_gemm_arguments.h"
@@ -127,11 +131,16 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
                     for (int i = 0; i < Config::kRows / kGemmPiece; ++i) {
                         load(a + i * Config::kPieceBytes, &p.map_a, Config::kOuterA, row + i * kGemmPiece, depth, ay, ax);
                     }
-                    if (Config::kPiecesB == 1 || !shares) {
+                    if (kColumns < kGemmPiece || !shares) {
 #pragma unroll
                         for (int i = 0; i < Config::kPiecesB; ++i) {
                             load(b + i * Config::kPieceBytes, &p.map_b, Config::kOuterB, col + i * kGemmPiece, depth, by, bx);
                         }
+                    } else if (Config::kPiecesB == 1) {  // Half a piece.
+                        constexpr int kHalf = kGemmPiece / kGemmMulticast;
+                        const int at = static_cast<int>(rank) * kHalf;
+                        tensor_load_4d_multicast(b + at * 128, &p.map_b, full(stage), Config::kOuterB != 0 ? col : depth,
+                                                 Config::kOuterB != 0 ? depth + at : col + at, by, bx, (1 << kGemmMulticast) - 1);
                     } else {
 #pragma unroll
                         for (int i = 0; i < Config::kPiecesB / kGemmMulticast; ++i) {
@@ -148,8 +157,6 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
                     }
                 }
             }
-        } else if (warp == 1 && p.wide != 0 && elect_lane()) {
-            tensor_map_prefetch(&p.map_d);
         }
         __syncwarp();
         if (p.splits > 1) {
@@ -178,8 +185,7 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
         for (uint32_t unit = first_unit; unit < p.tiles; unit += units) {
             const GemmPlace place(p, unit);
             float sums[kColumns / 2];
-#pragma unroll 1
-            for (int block = 0; block < depth_blocks; ++block) {
+            const auto step = [&](int block) {
                 barrier_wait(full(stage), parity);
                 const uint64_t a = operand_a + stage * (Config::kStageBytes >> 4), b = operand_b + stage * (Config::kStageBytes >> 4);
                 keep_in_registers(sums);
@@ -200,7 +206,15 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
                     stage = 0;
                     parity ^= 1;
                 }
+            };
+            int block = 0;
+            if (store.pending()) {
+                store.store_late([&] {
+                    if (block < depth_blocks) step(block++);
+                });
             }
+#pragma unroll 1
+            for (; block < depth_blocks; ++block) step(block);
             product_wait<0>();
             keep_in_registers(sums);
             release(stage == 0 ? kStages - 1 : stage - 1);
@@ -208,7 +222,7 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
             store.tile(sums, place.batch_x, place.batch_y, static_cast<int64_t>(row_tile) * Config::kRows,
                        static_cast<int64_t>(place.b) * kColumns);
         }
-        store.finish();
+        if (store.pending()) store.store_late([] {});
     }
     if (shares) {  // The other block may still arrive on this one's barriers.
         __syncwarp();

@@ -130,7 +130,7 @@ GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
             GemmChoice choice;
             choice.tile = static_cast<GemmTile>(tile);
             choice.transposed = transposed;
-            if (tile == kGemm128x256 && (transposed ? plan.params.n : plan.params.m) > kGemmTileShapes[tile].rows) {
+            if ((tile == kGemm128x256 || tile == kGemm64x64) && (transposed ? plan.params.n : plan.params.m) > kGemmTileShapes[tile].rows) {
                 choice.multicast = kGemmMulticast;
                 consider(choice);
                 choice.multicast = 1;
