@@ -257,9 +257,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                         store_either(last, buffer);
                         block_sync_counted<C::kThreads>();
                     }
-                    // After the last step for nothing, which costs whole tiles less than to ask.
+                    // After the last step for nothing, which costs whole tiles less than to ask; of Q then what nobody writes.
                     if (!kPlain || !C::kFewRegisters || !chunk_ends || !last) {
-                        const int ahead = query + (u * C::kChunkDepth + k + 1) * kBlockRows;
+                        const int ahead = chunk_ends && last ? query_at : query + (u * C::kChunkDepth + k + 1) * kBlockRows;
                         if (Order::kQueriesFirst) every(kPiecesA, [&](int piece) { take_query(next, piece, ahead); });
                         every(kKeyPieces, [&](int piece) { take_key(next, piece, chunk_ends ? 0 : k + 1); });
                         if (!Order::kQueriesFirst) every(kPiecesA, [&](int piece) { take_query(next, piece, ahead); });

@@ -110,13 +110,15 @@ class KeyStream {
   public:
     using Chunk = KeyChunk<C>;
     static constexpr bool kOneAddress = kKind == AttentionKind::kPlain;
+    // Modified scores of 64 columns: 8 bytes of it, on sm_61, where offsets are worked out anew.
+    static constexpr bool kSpills = kKind == AttentionKind::kModified && !kSparesRegisters && C::kLaneCols == 8 && C::kCols == 8;
     ATTILE_LANE_FN explicit KeyStream(const KeyRows<kKind> &rows) : rows_(rows) {
         static_assert(!kOneAddress || Chunk::is_regular(), "one address serves for all");
         rows_.first += Chunk::col_quad(threadIdx.x) * 4;
 #pragma unroll
         for (int i = 0; i < Chunk::kLoads; ++i) {
             to_[i] = place(threadIdx.x + i * C::kThreads);
-            if (kOneAddress || C::kLaneCols == 4) to_[i] = kept(to_[i]);  // The others come out slower with it.
+            if (kOneAddress || C::kLaneCols == 4 || kSpills) to_[i] = kept(to_[i]);  // The others come out slower with it.
         }
     }
     // Goes to the tile of keys that begins at `first_key`.
