@@ -7,9 +7,13 @@ usage: check_budget.py --library FILE --arch sm_61 --table FILE [--cuobjdump PRO
 Every kernel: shared memory of at most 48 KB a block; a line in the committed table, whose registers it does not exceed. Every kernel that does not compute
 in double: no stack and no local memory, so no spills. Blocks a multiprocessor are computed for the architecture and printed; the table holds them, and a
 kernel that loses one fails. --update writes the table anew, for a change that is meant.
+
+nvcc orders code by addresses of its own, so registers differ by some from run to run unless those are kept fixed (tools/test does). Where they
+could not be, ATTILE_ADDRESSES_VARY=1 in the environment holds registers to the blocks that the table's number of them lets a multiprocessor have.
 """
 import argparse
 import csv
+import os
 import re
 import subprocess
 import sys
@@ -110,6 +114,8 @@ def main():
     with open(options.table, newline="", encoding="utf-8") as file:
         table = {row["kernel"]: row for row in csv.DictReader(file)}
 
+    addresses_vary = os.environ.get("ATTILE_ADDRESSES_VARY") == "1"
+    by_registers = lambda row, registers: blocks(dict(row, registers=registers, shared_static=0), UNITS[options.arch])
     faults = []
     print(f"{'threads':>7} {'regs':>4} {'shared':>6} {'stack':>5} {'blocks':>6}  kernel")
     for name in sorted(rows):
@@ -123,7 +129,10 @@ def main():
         if budget is None:
             faults.append(f"{name}: no line in {options.table}; enter it with --update")
             continue
-        if row["registers"] > int(budget["registers"]):
+        more = row["registers"] > int(budget["registers"])
+        if more and addresses_vary:
+            more = by_registers(row, row["registers"]) < by_registers(row, int(budget["registers"]))
+        if more:
             faults.append(f"{name}: {row['registers']} registers; the table allows {budget['registers']}")
         if row["blocks_per_sm"] < int(budget["blocks_per_sm"]):
             faults.append(f"{name}: {row['blocks_per_sm']} blocks a multiprocessor; the table has {budget['blocks_per_sm']}")
