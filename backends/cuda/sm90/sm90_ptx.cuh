@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernel/early.h"
 #include "tensor_ptx.cuh"
 
 namespace attile::sm90 {
@@ -58,12 +59,7 @@ __device__ __forceinline__ void barrier_wait_idle(uint32_t barrier, uint32_t par
     while (!barrier_try(barrier, parity)) __nanosleep(64);
 }
 
-// For kernels that are launched early (LaunchExtras::overlaps): lets the kernel behind start, whose blocks take the places of blocks of
-// this one that are done; then returns when the one ahead has ended and its writes are seen. It comes before any access to global memory,
-// or a third kernel could overtake the first.
-__device__ __forceinline__ void await_kernel_ahead() {
-    asm volatile("griddepcontrol.launch_dependents; griddepcontrol.wait;" ::: "memory");
-}
+using simt::await_kernel_ahead;
 
 // Named barriers among some warps of a block; number 0 is __syncthreads().
 __device__ __forceinline__ void named_sync(int number, int threads) {
