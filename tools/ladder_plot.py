@@ -26,6 +26,15 @@ def points_of(run, ladder):
     return shape, sorted((r for r in rows if r["shape"] == shape), key=lambda r: r["order"])
 
 
+def draw_roof(axes, peak, bandwidth, low_x, high_x, words, high_y=math.inf):
+    """What TFLOP/s and TB/s allow from low_x to high_x, with words at the flat part."""
+    ridge = peak / bandwidth
+    roof = [low_x, min(ridge, high_x), high_x]
+    axes.plot(roof, [min(peak, x * bandwidth) for x in roof], color=ROOF, linewidth=2, zorder=2)
+    if peak < high_y:
+        axes.text(high_x / 1.1, peak * 1.08, words, ha="right", va="bottom", color=ROOF)
+
+
 def draw_one(run, ladder, folder):
     device = run["device"]
     shape, rows = points_of(run, ladder)
@@ -40,10 +49,7 @@ def draw_one(run, ladder, folder):
     low_y, high_y = min(ys) / 2.5, peak * 2 if ladder != "reduction" else max(ys + [bandwidth * max(xs)]) * 3
     axes.set(xscale="log", yscale="log", xlim=(low_x, high_x), ylim=(low_y, high_y), ylabel="TFLOP/s",
              xlabel="arithmetic intensity: FLOP per byte asked of global memory")
-    roof = [low_x, min(ridge, high_x), high_x]
-    axes.plot(roof, [min(peak, x * bandwidth) for x in roof], color=ROOF, linewidth=2, zorder=2)
-    if peak < high_y:
-        axes.text(high_x / 1.1, peak * 1.08, f"{peak:.1f} TFLOP/s, float32", ha="right", va="bottom", color=ROOF)
+    draw_roof(axes, peak, bandwidth, low_x, high_x, f"{peak:.1f} TFLOP/s, float32", high_y)
     at = math.sqrt(max(low_x, low_y / bandwidth) * min(ridge, high_x, high_y / bandwidth))
     axes.text(at, at * bandwidth * 1.12, f"{bandwidth * 1e3:.0f} GB/s", ha="right", va="bottom", color=ROOF)
     axes.plot(xs, ys, color=LINE, linewidth=1, alpha=0.5, zorder=3)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of docs/performance.md from the measurements in docs/measurements.
+"""Writes the tables and the roofline of docs/performance.md from the measurements in docs/measurements.
 
 usage: measurement_tables.py [--check]
 
 A table stands between <!-- table FILE.json GROUP --> and <!-- end of table -->; FILE.json is what compare_peers.py or compare_cpu_peers.py wrote, GROUP one of
 its groups.
---check writes nothing and fails if a table is not what its file says.
+The roofline, docs/figures/roofline_h200.svg, needs Matplotlib (tools/setup plots).
+--check writes nothing and fails if a table is not what its file says, or the roofline is of other files.
 """
 import argparse
 import contextlib
@@ -17,6 +18,7 @@ import re
 import sys
 
 import compare_cpu_peers  # beside this file
+import measurement_plot
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 TABLE = re.compile(r"(<!-- table (\S+) (.+?) -->\n).*?(<!-- end of table -->)", re.S)
@@ -64,8 +66,13 @@ def main():
     text = page.read_text(encoding="utf-8")
     made = TABLE.sub(lambda found: found[1] + "\n" + table(found[2], found[3]) + "\n" + found[4], text)
     if options.check:
-        sys.exit(0 if made == text else f"{page.name}: a table is not what its measurements say; run tools/measurement_tables.py")
+        if made != text:
+            sys.exit(f"{page.name}: a table is not what its measurements say; run tools/measurement_tables.py")
+        if measurement_plot.description(DOCS) not in (DOCS / measurement_plot.PICTURE).read_text(encoding="utf-8"):
+            sys.exit(f"{measurement_plot.PICTURE} is not of today's measurements; run tools/measurement_tables.py")
+        return
     page.write_text(made, encoding="utf-8")
+    measurement_plot.draw(DOCS)
 
 
 if __name__ == "__main__":
