@@ -60,7 +60,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     // V of keys from `key` on or K of columns from `first_col` on. Where both are as many loads, they are the same ones: loads under
     // opposite conditions would keep two of a warp's six scoreboards busy, and what lacks one is issued in clusters.
     const auto load_either = [&](bool values_next, int key, int first_col) {
-        if constexpr (kPlain && Keys::kLoads == Values::kLoads)
+        if constexpr (kMovesOn<kKind> && Keys::kLoads == Values::kLoads)
             every(Keys::kLoads, [&](int part) { stage[part] = load_vec_const<4>(values_next ? values.at(part) : keys.at(part)); });
         else if (values_next)
             load_values(key);
@@ -375,8 +375,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                     const bool last = next_chunk == Shape::kBodyKeys && body + 1 == kBodies;  // K of the next tile comes next.
                     if (key % C::kChunkKeys == 0) {
                         values.step();
-                        if (last && kPlain) keys.next_tile(tile + 1 < phase_end, p.depth);
-                        if (last && !kPlain) keys.seek(first_key + kBlockKeys);
+                        if (last && kMovesOn<kKind>) keys.next_tile(tile + 1 < phase_end, p.depth);
+                        if (last && !kMovesOn<kKind>)
+                            keys.seek(kPlain ? min(first_key + kBlockKeys, (phase_end - 1) * kBlockKeys) : first_key + kBlockKeys);
                         load_either(!last, first_key + body * Shape::kBodyKeys + next_chunk, 0);
                     }
 

@@ -104,7 +104,12 @@ struct KeyChunk {
     }
 };
 
-// The plain kind keeps one address, which moves on from chunk to chunk; the others follow from it.
+// Do addresses move on from chunk to chunk? On AMD they are worked out anew: its compilers keep some 80 registers more over a loop with
+// them.
+template <AttentionKind kKind>
+inline constexpr bool kMovesOn = kKind == AttentionKind::kPlain && !kSparesRegisters;
+
+// The plain kind keeps one address; the others follow from it.
 template <class C, AttentionKind kKind>
 class KeyStream {
   public:
@@ -127,15 +132,15 @@ class KeyStream {
 #pragma unroll
         for (int i = 0; i < kAddresses; ++i) from_[i] = rows_.row(first_key + Chunk::key(thread + i * C::kThreads));
     }
-    // The plain kind, a step after a tile's last chunk: to the tile after it or, if there is none, to the same tile again.
+    // Where addresses move on, a step after a tile's last chunk: to the tile after it or, if there is none, to the same tile again.
     ATTILE_LANE_FN void next_tile(bool is_there, int depth) { from_[0] = rows_.after(from_[0], is_there ? Chunk::kBlockKeys : 0) - depth; }
-    // To the next chunk, where the plain kind's address has to move.
+    // To the next chunk, where addresses move on.
     ATTILE_LANE_FN void step() {
-        if (kOneAddress) from_[0] += C::kChunkDepth;
+        if (kMovesOn<kKind>) from_[0] += C::kChunkDepth;
     }
-    // The thread's quad number `part` of columns first_col .. first_col + kChunkDepth - 1; of the plain kind, of those where it is.
+    // The thread's quad number `part` of columns first_col .. first_col + kChunkDepth - 1; where addresses move on, of those where it is.
     ATTILE_LANE_FN Quad load(int part, int first_col) const {
-        return rows_.load(kOneAddress ? at(part) : from_[part % kAddresses] + first_col);
+        return rows_.load((kOneAddress ? at(part) : from_[part % kAddresses]) + (kMovesOn<kKind> ? 0 : first_col));
     }
     ATTILE_LANE_FN const float *at(int part) const { return rows_.after(from_[0], Chunk::key(part * C::kThreads)); }
     // A key's row, from its first column on.
@@ -168,25 +173,26 @@ struct ValueChunk {
     static_assert(kLoads * kKeysAtOnce == C::kChunkKeys, "every thread moves as many quads");
 };
 
-// The plain kind takes the chunks one after the other, from key `first_key` on.
+// Where addresses move on, the chunks are taken one after the other, from key `first_key` on.
 template <class C, AttentionKind kKind>
 class ValueStream {
   public:
     using Chunk = ValueChunk<C>;
     ATTILE_LANE_FN ValueStream(const KeyRows<kKind> &rows, int first_key) : rows_(rows) {
         rows_.first += column();
-        if (kKind == AttentionKind::kPlain) rows_.first = rows_.row(first_key + static_cast<int>(threadIdx.x / Chunk::kRowQuads));
+        if (kMovesOn<kKind>) rows_.first = rows_.row(first_key + static_cast<int>(threadIdx.x / Chunk::kRowQuads));
     }
-    // The thread's quad number `part` of the kChunkKeys rows from `first_key` on; of the plain kind, of the next.
+    // The thread's quad number `part` of the kChunkKeys rows from `first_key` on; where addresses move on, of the next.
     ATTILE_LANE_FN Quad load(int part, int first_key) const {
-        if (kKind == AttentionKind::kPlain) return rows_.load(at(part));
+        if (kMovesOn<kKind>) return rows_.load(at(part));
         const int key = first_key + static_cast<int>(thread_of<C>() / Chunk::kRowQuads);
+        if (kKind == AttentionKind::kPlain) return rows_.load(rows_.after(rows_.row(key), part * Chunk::kKeysAtOnce));
         return rows_.load(rows_.row(key + part * Chunk::kKeysAtOnce));
     }
     ATTILE_LANE_FN const float *at(int part) const { return rows_.after(rows_.first, part * Chunk::kKeysAtOnce); }
-    // To the next chunk, where the plain kind's address has to move.
+    // To the next chunk, where addresses move on.
     ATTILE_LANE_FN void step() {
-        if (kKind == AttentionKind::kPlain) rows_.first = rows_.after(rows_.first, C::kChunkKeys);
+        if (kMovesOn<kKind>) rows_.first = rows_.after(rows_.first, C::kChunkKeys);
     }
     ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
         store_vec(buffer + (threadIdx.x + part * C::kThreads) * 4, quad);
