@@ -128,9 +128,8 @@ int32_t check_aliasing(const Call &call, const GemmViews &views, const attile_la
     return check_workspace_apart(call, launch, all, 5);
 }
 
-// Reads, validates and normalises; both entries begin with it.
-int32_t prepare(const Call &call, attile_context *context, const attile_gemm_args *args, GemmProblem *gemm) {
-    ATTILE_TRY(check_context(context));
+// Reads, validates and normalises.
+int32_t prepare(const Call &call, const attile_gemm_args *args, GemmProblem *gemm) {
     attile_gemm_args full;
     ATTILE_TRY(read_args(call.operation, "args", kFirstSize, kFlags, args, &full));
     return normalise_gemm(call, full, "d", gemm);
@@ -201,7 +200,7 @@ int32_t attile_gemm(attile_context *context, const attile_gemm_args *args) {
         attile_gemm_problem plain;
         if (plain_problem(args, &plain)) return run_problem(call, context, context->interfaces.gemm, plain, plain.launch, false);
         GemmProblem gemm;
-        ATTILE_TRY(prepare(call, context, args, &gemm));
+        ATTILE_TRY(prepare(call, args, &gemm));
         return run_problem(call, context, context->interfaces.gemm, gemm.problem, gemm.problem.launch, gemm.nothing_to_do);
     });
 }
@@ -209,8 +208,9 @@ int32_t attile_gemm(attile_context *context, const attile_gemm_args *args) {
 int32_t attile_gemm_query(attile_context *context, const attile_gemm_args *args, attile_support *support) {
     return guarded([&]() -> int32_t {
         const Call call = {"gemm", true};
+        ATTILE_TRY(check_context(context));
         GemmProblem gemm;
-        ATTILE_TRY(prepare(call, context, args, &gemm));
+        ATTILE_TRY(prepare(call, args, &gemm));
         ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));
         return query_problem(call, context, context->interfaces.gemm, gemm.problem, gemm.nothing_to_do, support);
     });

@@ -5,7 +5,7 @@ import re
 
 PICTURE = "figures/roofline_h200.svg"
 DEVICE = "ladder/h200.json"  # Peak and bandwidth by the device's clocks.
-TENSOR_FLOP_A_CLOCK = 4096 / 256  # Of a multiprocessor, f16 and bf16: times float32's 256.
+TENSOR_SHARE = 4096 / 256  # FLOP a clock of a multiprocessor, f16 and bf16 on tensor cores over float32.
 # File, group, marker, name, bytes an element.
 SERIES = [("h200-cuda-gemm-memory.json", "gemm f32", "s", "GEMM, float32", 4), ("h200-cuda-attention.json", "attention", "o", "attention, float32", 4),
           ("h200-cuda-attention.json", "decode", "v", "decoding, float32", 4), ("h200-cuda-gemm16-steady.json", "gemm16", "s", "GEMM, bf16", 2),
@@ -14,6 +14,7 @@ SERIES = [("h200-cuda-gemm-memory.json", "gemm f32", "s", "GEMM, float32", 4), (
 LABELS = {"16x4096x4096": ("16 rows", (8, -8)), "4096 x 32x32x32": ("4096 x 32³", (-2, -15)),
           "16x4096x4096 nn bfloat16": ("16 rows", (-8, 8)), "128x4096x4096 nn bfloat16": ("128 rows", (-8, 8)), "1000x1001x1003 nn bfloat16": ("1000 x 1001 x 1003", (8, -4)),
           "B=1 heads 32/8 keys 4096 D=128": ("4k keys, 34 MB", (8, -4)), "1x4096x4096": ("1 row", (8, -4))}
+LEFT_OUT = re.compile(r"^f16|\bfloat16|scores")  # f16, which lies on bf16, and other scores than usual
 OTHERS = "#999999"
 
 
@@ -48,7 +49,7 @@ def draw(docs):
     plt.rcParams.update({"svg.hashsalt": "measurements", "svg.fonttype": "none", "font.size": 11})
     device = json.loads((docs / DEVICE).read_text(encoding="utf-8"))["device"]
     peak, bandwidth = device["peak_flops"] * 1e-12, device["bandwidth"] * 1e-12
-    tensor = peak * TENSOR_FLOP_A_CLOCK
+    tensor = peak * TENSOR_SHARE
     figure, axes = plt.subplots(figsize=(11, 6.6))
     low_x, high_x = 0.35, 2e4
     axes.set(xscale="log", yscale="log", xlim=(low_x, high_x), ylim=(0.6, tensor * 2.2), ylabel="TFLOP/s", xlabel="FLOP per byte of inputs and outputs, each moved once")
@@ -56,15 +57,17 @@ def draw(docs):
     draw_roof(axes, peak, bandwidth, low_x, high_x, f"{peak:.1f} TFLOP/s, float32")
     axes.text(3.2, 3.2 * bandwidth * 1.12, f"{bandwidth * 1e3:.0f} GB/s", ha="right", va="bottom", color=ROOF)
     others = []
-    for (name, run), group, marker, words, size in ((((series[0], runs(docs)[series[0]])), *series[1:]) for series in SERIES):
+    measured = runs(docs)
+    for name, group, marker, words, size in SERIES:
         colour = LINE if size == 4 else LAST
-        rows = [r for r in run["rows"] if r["group"] == group and r["who"] == "attile" and "float16" not in re.sub("bfloat16", "", r["case"]) and not r["case"].startswith("f16") and "scores" not in r["case"]]
+        run = measured[name]
+        rows = [r for r in run["rows"] if r["group"] == group and r["who"] == "attile" and not LEFT_OUT.search(r["case"])]
         points = [intensity_and_rate(r, size) for r in rows]
         best = [max((r for r in run["rows"] if r["group"] == group and r["case"] == row["case"] and r["who"] != "attile" and r.get("rate")), key=lambda r: r["rate"], default=None) for row in rows]
         others += [intensity_and_rate(r, size) for r in best if r]
         axes.scatter(*zip(*points), s=42, marker=marker, color=colour, edgecolors="white", zorder=4, label=words)
         for row, point in zip(rows, points):
-            if row["case"] in LABELS and not (group == "decode" and size == 2):
+            if row["case"] in LABELS:
                 text, offset = LABELS[row["case"]]
                 axes.annotate(text, point, xytext=offset, textcoords="offset points", fontsize=9, color=colour, ha="right" if offset[0] < 0 else "left")
     axes.scatter(*zip(*others), s=24, marker="_", color=OTHERS, zorder=3, label="the fastest other library")

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers: float16 and bfloat16 as storage, and the few functions that a vendor offers faster than the C library's.
+// Numbers: float16 and bfloat16 as storage, division by a Divider, and the few functions that a vendor offers faster than the C library's.
 // Conversions use integer arithmetic or the one conversion instruction that every device has, so bfloat16 needs no hardware support.
 #pragma once
 
+#include "divider.h"
 #include "lane.h"
 
 #if defined(ATTILE_SIMT_HIP)
@@ -10,6 +11,11 @@ extern "C" __device__ float __ocml_native_exp2_f32(float);  // The bare instruct
 #endif
 
 namespace attile::simt {
+
+ATTILE_LANE_FN uint32_t quotient(uint32_t dividend, const Divider &by) {
+    return static_cast<uint32_t>((static_cast<uint64_t>(dividend) * by.multiplier >> 32) + dividend) >> by.shift;
+}
+ATTILE_LANE_FN uint32_t remainder(uint32_t dividend, const Divider &by) { return dividend - quotient(dividend, by) * by.divisor; }
 
 struct F16 {
     uint16_t bits;

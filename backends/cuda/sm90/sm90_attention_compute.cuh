@@ -261,11 +261,7 @@ class AttentionWarpgroup : AttentionRings<Config> {
         issue_products([&] { modifiers_.template prepare<kChanges>(tile > first_tile_ ? tile - 1 : -1); });
         look_at_modified<kChanges, false>(tile, is_whole);
         release_k();  // K had to stay until then.
-        product_wait<0>();
-        keep_in_registers(o_);
-        release_v();
-        scale_output();
-        narrow();
+        end_step();
         if (!is_whole) clear_unread_values(tile);
     }
     // All four warps alike, since they issue products together. By this tile's scores alone: which tiles a warpgroup gets is a matter of
@@ -294,6 +290,14 @@ class AttentionWarpgroup : AttentionRings<Config> {
     __device__ __forceinline__ void narrow() {
 #pragma unroll
         for (int i = 0; i < kKeys / 4; ++i) p_[i] = narrow_pair<Element>(s_[2 * i], s_[2 * i + 1]);
+    }
+    // O has the tile before, V is done with, and this tile's probabilities are ready for theirs.
+    __device__ __forceinline__ void end_step() {
+        product_wait<0>();
+        keep_in_registers(o_);
+        release_v();
+        scale_output();
+        narrow();
     }
     __device__ __forceinline__ void finish_softmax(int tile) {
         narrow();
@@ -343,11 +347,7 @@ class AttentionWarpgroup : AttentionRings<Config> {
         issue_products();
         release_k();
         look<kDecides>(tile, is_whole);
-        product_wait<0>();
-        keep_in_registers(o_);
-        release_v();
-        scale_output();
-        narrow();
+        end_step();
     }
     __device__ __forceinline__ void repeat_warp() {
         const int warp = static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup;
@@ -366,11 +366,7 @@ class AttentionWarpgroup : AttentionRings<Config> {
         rows_.sum[0] += share[0];
         rows_.sum[1] += share[1];
         release_k();  // K had to stay until then.
-        product_wait<0>();
-        keep_in_registers(o_);
-        release_v();
-        scale_output();
-        narrow();
+        end_step();
     }
     __device__ __forceinline__ void walk_plain(int tile) {
 #pragma unroll 1

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kernel/attention_params.h"
+#include "divider.h"
 #include "kernel/gemm_params.h"
 
 namespace attile::sm90 {

@@ -31,11 +31,11 @@
 // engine, even those that ask for nothing special (128x4096x4096 20.2 to 24.4 us).
 #pragma once
 
+#include "numeric.h"
 #include "sm90_gemm_arguments.h"
 #include "sm90_gemm_epilogue.cuh"
 #include "sm90_gemm_product.cuh"
 #include "sm90_ptx.cuh"
-#include "tile/attention_block.h"
 
 namespace attile::sm90 {
 

@@ -4,22 +4,12 @@
 
 #include <cstdint>
 
+#include "divider.h"
+
 namespace attile::simt {
 
 // Rows and keys of a batch entry are counted in 32 bits; the sum of a row, a shift and a window must fit too.
 inline constexpr int64_t kAttentionMaxLength = int64_t{1} << 29;
-
-// Division by a number known before the launch, as a multiplication: in the inner loops a division would cost registers for reciprocals.
-// Exact for dividends below 2^31.
-struct Divider {
-    uint32_t divisor = 1, multiplier = 0, shift = 0;
-
-    Divider() = default;
-    explicit Divider(int64_t by) : divisor(static_cast<uint32_t>(by)) {
-        while (shift < 31 && (uint32_t{1} << shift) < divisor) ++shift;
-        multiplier = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - divisor)) / divisor + 1);
-    }
-};
 
 enum class AttentionStorage : int32_t { kF32, kF16, kBF16, kF64, kU8 };
 

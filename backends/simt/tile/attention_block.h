@@ -20,11 +20,6 @@ ATTILE_LANE_FN unsigned thread_of() {
 // is zero, so that infinity stays what it is.
 ATTILE_LANE_FN float scaled_query(const AttentionParams &p, float q) { return fused_multiply_add(q, p.query_scale, q * p.query_scale_low); }
 
-ATTILE_LANE_FN uint32_t quotient(uint32_t dividend, const Divider &by) {
-    return static_cast<uint32_t>((static_cast<uint64_t>(dividend) * by.multiplier >> 32) + dividend) >> by.shift;
-}
-ATTILE_LANE_FN uint32_t remainder(uint32_t dividend, const Divider &by) { return dividend - quotient(dividend, by) * by.divisor; }
-
 // What instances of the tile kernel can do, the fewer the faster: code that a kernel merely might run costs it registers and instruction
 // cache.
 enum class AttentionKind {
