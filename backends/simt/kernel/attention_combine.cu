@@ -47,9 +47,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
             from += groups * rows * p.head_dim_v;
         }
     };
-    load(group);
     const AttentionEntry entry(p, batch);
-    if (row >= entry.len_q) return;  // The same for the whole block.
+    if (row >= entry.len_q) return;  // The same for the whole block. No part of such a row was written.
+    load(group);
     if (thread < kLanes) {
         float top = -INFINITY;
 #pragma unroll 1
