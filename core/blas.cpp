@@ -40,7 +40,7 @@ int32_t describe(const Call &call, const BlasMatrix &matrix, int32_t dtype, int3
 }
 
 // The operand of a stored matrix.
-bool plain_matrix(const BlasMatrix &matrix, int32_t dtype, bool rows_apart, int64_t rows, int64_t columns, attile_operand *operand,
+[[gnu::always_inline]] inline bool plain_matrix(const BlasMatrix &matrix, int32_t dtype, bool rows_apart, int64_t rows, int64_t columns, attile_operand *operand,
                   PlainSpan *span) {
     if (matrix.leading < (rows_apart ? columns : rows)) return false;
     const int64_t shape[2] = {rows, columns};
@@ -54,8 +54,6 @@ bool plain_problem(int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k
     const bool row_major = order == ATTILE_ROW_MAJOR;
     if ((!row_major && order != ATTILE_COL_MAJOR) || !known(a.transposition) || !known(b.transposition)) return false;
     if (!plain_factors(alpha, beta) || log_level() >= ATTILE_LOG_DEBUG) return false;
-    *problem = {};
-    problem->batch[0] = problem->batch[1] = 1;
     PlainSpan a_span, b_span, c_span;
     const bool a_rows = row_major == (a.transposition == ATTILE_NO_TRANS), b_rows = row_major == (b.transposition == ATTILE_NO_TRANS);
     if (!plain_matrix(a, dtype, a_rows, m, k, &problem->a, &a_span) || !plain_matrix(b, dtype, b_rows, k, n, &problem->b, &b_span) ||

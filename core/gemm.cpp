@@ -149,7 +149,6 @@ bool plain_problem(const attile_gemm_args *args, attile_gemm_problem *problem) {
     for (int32_t i = 0; i < rank - 2; ++i) {
         if (a.shape[i] != d.shape[i] || b.shape[i] != d.shape[i]) return false;
     }
-    *problem = {};
     PlainSpan a_span, b_span, d_span;
     if (!plain_operand(a.data, a.dtype, rank, a.shape, a.stride, &problem->a, &a_span) ||
         !plain_operand(b.data, b.dtype, rank, b.shape, b.stride, &problem->b, &b_span) ||
@@ -157,10 +156,10 @@ bool plain_problem(const attile_gemm_args *args, attile_gemm_problem *problem) {
         return false;
     }
     if (d_span.meets(a_span) || d_span.meets(b_span) || !plain_output(rank, d.shape, d.stride)) return false;
-    problem->launch.stream = args->stream;
-    problem->batch[0] = rank == 4 ? d.shape[0] : 1;
-    problem->batch[1] = rank >= 3 ? d.shape[rank - 3] : 1;
     finish_plain_problem(d.dtype, m, n, k, args->alpha, 0.0, problem);
+    problem->launch.stream = args->stream;
+    if (rank == 4) problem->batch[0] = d.shape[0];
+    if (rank >= 3) problem->batch[1] = d.shape[rank - 3];
     return true;
 }
 

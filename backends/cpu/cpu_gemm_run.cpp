@@ -220,7 +220,6 @@ bool small_product(const State &state, const GemmKernels<T> &kernels, const atti
     if (problem.d.stride[column] != 1 || b.stride[column] != 1 || (a.stride[row] != 1 && a.stride[column] != 1)) return false;
     const bool reads_c = problem.beta != 0 && problem.c.data != nullptr;
     if (reads_c && problem.c.stride[column] != 1) return false;
-    *product = {};
     product->m = swapped ? n : m;
     product->n = swapped ? m : n;
     if (!kernels.small_masks && (product->n & (kernels.small_columns - 1)) != 0) return false;
@@ -236,6 +235,10 @@ bool small_product(const State &state, const GemmKernels<T> &kernels, const atti
     product->c_row = problem.c.stride[row];
     product->alpha = static_cast<T>(problem.alpha);
     product->beta = static_cast<T>(problem.beta);
+    // One by one: clearing all fields at once becomes an instruction slower than all of this.
+    product->b_tail = nullptr;
+    product->view = nullptr;
+    product->row0 = product->column0 = 0;
     return true;
 }
 
