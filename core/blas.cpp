@@ -40,8 +40,8 @@ int32_t describe(const Call &call, const BlasMatrix &matrix, int32_t dtype, int3
 }
 
 // The operand of a stored matrix.
-[[gnu::always_inline]] inline bool plain_matrix(const BlasMatrix &matrix, int32_t dtype, bool rows_apart, int64_t rows, int64_t columns, attile_operand *operand,
-                  PlainSpan *span) {
+[[gnu::always_inline]] inline bool plain_matrix(const BlasMatrix &matrix, int32_t dtype, bool rows_apart, int64_t rows, int64_t columns,
+                                                attile_operand *operand, PlainSpan *span) {
     if (matrix.leading < (rows_apart ? columns : rows)) return false;
     const int64_t shape[2] = {rows, columns};
     const int64_t stride[2] = {rows_apart ? matrix.leading : 1, rows_apart ? 1 : matrix.leading};

@@ -48,19 +48,26 @@ def run_bench(options, only, threads):
 
 
 def race(calls, seconds):
-    """Times of each call in seconds, the calls taking turns; waiting between them lets the threads of the one before come to rest."""
+    """Times of each call in seconds, in turns as attile_bench_cpu has them: a side waits until the threads of the one before have come to rest, calls once
+    unmeasured, since its own threads rest too, and then for 20 ms or 20 times; who begins changes."""
     for call in calls.values():
         call()
     found = {name: [] for name in calls}
+    order = list(calls)
     start = time.perf_counter()
     while min(map(len, found.values())) < 5 or time.perf_counter() - start < seconds:
-        for name, call in calls.items():
-            time.sleep(0.03)
-            call()
-            for _ in range(3):
+        for name in order:
+            time.sleep(0.05)
+            calls[name]()
+            begin = time.perf_counter()
+            for _ in range(20):
                 before = time.perf_counter()
-                call()
-                found[name].append(time.perf_counter() - before)
+                calls[name]()
+                now = time.perf_counter()
+                found[name].append(now - before)
+                if now - begin > 0.02:
+                    break
+        order.append(order.pop(0))
     return found
 
 
