@@ -4,8 +4,8 @@
 //
 // usage: attile_bench_cpu [--only REGEX] [--threads N] [--seconds S] [--json FILE]
 //
-// Everything runs in one process, turn by turn, so that a busy machine slows all alike; ratios are of medians. With one thread its
-// processor time is taken, with more the wall's clock. Without --threads every case runs on one thread and on all.
+// Everything runs in one process, turn by turn, so that a busy machine slows all alike; ratios are medians over the turns. With one thread
+// its processor time is taken, with more the wall's clock. Without --threads every case runs on one thread and on all.
 #include <attile/attile.h>
 #include <omp.h>
 
@@ -63,6 +63,10 @@ struct Bench {
     bool wanted(const std::string &group, const std::string &name) const { return std::regex_search(group + "/" + name, only); }
 };
 
+const Side &side_named(const std::vector<Side> &sides, const std::string &name) {
+    return *std::find_if(sides.begin(), sides.end(), [&](const Side &side) { return side.name == name; });
+}
+
 // `work` a call of each side makes its rate; the row's value is left to the caller.
 Row row_of(Bench &bench, const char *group, const std::string &name, const char *unit, std::vector<Side> &sides,
            const std::vector<std::pair<std::string, double>> &work) {
@@ -73,8 +77,7 @@ Row row_of(Bench &bench, const char *group, const std::string &name, const char 
     row.threads = bench.threads;
     row.unit = unit;
     for (const auto &[who, amount] : work) {
-        const Side &side = *std::find_if(sides.begin(), sides.end(), [&](const Side &s) { return s.name == who; });
-        const Timing timing = side.timing();
+        const Timing timing = side_named(sides, who).timing();
         row.rates.emplace_back(who, amount / timing.median * 1e-9);
         row.timings.emplace_back(who, timing);
     }
@@ -125,9 +128,11 @@ class GemmCase {
             if (peers.blis_d != nullptr) add("blis", [this, &peers] { cblas(peers.blis_d); });
         }
         Row row = row_of(bench_, group, name, "GFLOP/s", sides, work);
-        double best = 0;
-        for (size_t i = 1; i < row.rates.size(); ++i) best = std::max(best, row.rates[i].second);
-        if (best > 0) row.value = row.rates[0].second / best;
+        for (const Side &side : sides) {
+            if (side.name == "attile") continue;
+            const double ratio = attile::bench::paired_ratio(side_named(sides, "attile"), side);
+            if (row.value == 0 || ratio < row.value) row.value = ratio;
+        }
         row.measure = "x best peer";
         row.must = must;
         row.aim = aim;
@@ -245,7 +250,8 @@ class AttentionData {
 void compare(Bench &bench, const char *group, const std::string &name, const char *unit, std::vector<Side> sides,
              const std::vector<std::pair<std::string, double>> &work, const char *measure, double must, double aim) {
     Row row = row_of(bench, group, name, unit, sides, work);
-    row.value = row.rates[0].second / row.rates[1].second;
+    const double ratio = attile::bench::paired_ratio(side_named(sides, work[0].first), side_named(sides, work[1].first));
+    row.value = ratio * work[0].second / work[1].second;
     row.measure = measure;
     row.must = must;
     row.aim = aim;

@@ -17,6 +17,13 @@ constexpr int kMostInBurst = 20;
 // OpenBLAS's threads look for work for some 25 ms after a call, OpenMP's for a few.
 constexpr auto kCalmDown = std::chrono::milliseconds(40);
 
+double median(std::vector<double> values) {
+    if (values.empty()) return 0;
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
 std::string quoted(const std::string &text) {
     std::string result = "\"";
     for (const char c : text) {
@@ -48,6 +55,12 @@ Timing Side::timing() const {
     return result;
 }
 
+double paired_ratio(const Side &one, const Side &other) {
+    std::vector<double> ratios;
+    for (size_t i = 0; i < std::min(one.turns.size(), other.turns.size()); ++i) ratios.push_back(other.turns[i] / one.turns[i]);
+    return median(std::move(ratios));
+}
+
 void race(std::vector<Side> &sides, int threads, double seconds) {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
@@ -60,12 +73,14 @@ void race(std::vector<Side> &sides, int threads, double seconds) {
             // A call so long that the first touch of its caches does not count is not run twice.
             if (side.samples.empty() || side.samples.back() < 0.1) side.run();
             double burst = 0;
+            const auto first = static_cast<std::ptrdiff_t>(side.samples.size());
             for (int i = 0; i < kMostInBurst && (i == 0 || burst < kBurstSeconds); ++i) {
                 const double before = seconds_now();
                 side.run();
                 side.samples.push_back(seconds_now() - before);
                 burst += side.samples.back();
             }
+            side.turns.push_back(median({side.samples.begin() + first, side.samples.end()}));
         }
     }
 }

@@ -21,9 +21,14 @@ struct Side {
     std::string name;
     std::function<void()> run;
     std::vector<double> samples = {};
+    std::vector<double> turns = {};  // each turn's median
 
     Timing timing() const;
 };
+
+// How many times as long `other` takes as `one`: the median over turns of each turn's own ratio, since a machine that changes its speed
+// changes it for both sides of a turn, but not for both halves of a run.
+double paired_ratio(const Side &one, const Side &other);
 
 // Every side in turn, until `seconds` are spent, at least three turns. Before its own samples a side runs once unmeasured: the caches are
 // then its own. With several threads every side waits before its turn until the threads of the side before have stopped spinning.
