@@ -304,6 +304,26 @@ TEST_F(CudaAttention, FewOfEachKernel) {
         }
 }
 
+// More row blocks than a device holds at a time: the keys of the last ones are split. Of all row blocks a few rows checked.
+TEST_F(CudaAttention, LastWaveIsSplit) {
+    if (backend_under_test().rfind("emulated", 0) == 0) GTEST_SKIP() << "too large for an emulated device";
+    for (const int64_t dim : {32, 64, 128, 256})
+        for (const bool whole : {true, false}) {
+            Problem p;
+            p.batch = whole ? 1 : 3;
+            p.group = whole ? 2100 / (dim / 32) : 700 / (dim / 32);
+            p.len_q = 192;
+            p.len_k = whole ? 2048 : 1537;
+            p.dim = p.dim_v = dim;
+            p.heads_inside = !whole;
+            p.sinks = true;
+            p.key_lengths = !whole;
+            p.scores = whole ? 2 : 0;
+            check(p, static_cast<unsigned>(dim), 400);
+            if (HasFatalFailure()) return;
+        }
+}
+
 // Sizes at which a device is full, a few rows of them checked. Too much for an emulated device.
 TEST_F(CudaAttention, Large) {
     if (backend_under_test().rfind("emulated", 0) == 0) GTEST_SKIP() << "too large for an emulated device";

@@ -23,17 +23,16 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
     await_kernel_ahead();
     const uint32_t heads = p.heads.divisor * p.pack.divisor;
     const int splits = static_cast<int>(p.splits.divisor);
-    const int64_t rows = p.part_batch * heads * p.len_q;
     const int thread = static_cast<int>(threadIdx.x), quads = (p.head_dim_v + 3) / 4, groups = kAttentionCombineThreads / quads;
     const int group = thread / quads, col = (thread - group * quads) * 4;
     const bool has_work = group < groups;
-    const uint32_t part = blockIdx.x, of_head = part / static_cast<uint32_t>(p.len_q);
+    const uint32_t part = p.first_part + blockIdx.x, of_head = part / static_cast<uint32_t>(p.len_q);
     const int row = static_cast<int>(part - of_head * static_cast<uint32_t>(p.len_q)), batch = static_cast<int>(of_head / heads);
     const int head = static_cast<int>(of_head - static_cast<uint32_t>(batch) * heads);
 
     Quad x[kAtOnce];
     const auto load = [&](int first) {
-        const float *from = p.part_o + (first * rows + part) * p.head_dim_v + col;
+        const float *from = p.part_o + (first * p.part_rows + part) * p.head_dim_v + col;
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
             if (has_work && first + i * groups < splits) {
@@ -44,7 +43,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
                     for (int e = 0; e < 4; ++e) x[i][e] = col + e < p.head_dim_v ? from[e] : 0.0f;
                 }
             }
-            from += groups * rows * p.head_dim_v;
+            from += groups * p.part_rows * p.head_dim_v;
         }
     };
     const AttentionEntry entry(p, batch);
@@ -54,7 +53,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
         float top = -INFINITY;
 #pragma unroll 1
         for (int s = thread; s < splits; s += kLanes) {
-            weight[s] = p.part_lse[s * rows + part];
+            weight[s] = p.part_lse[s * p.part_rows + part];
             top = max_nan(top, weight[s]);
         }
         top = lane_fold(top, [](float a, float b) { return max_nan(a, b); });

@@ -8,11 +8,11 @@
 // blocks of 128 threads, modified 241 to 255; 8 x 4 tiles 153 to 168, three, modified 157 to 211, two or three; no spills (sm_61, and sm_90
 // from compute_61 PTX). Arithmetic intensity: a block of 128 rows does 4 * 128 FLOP for each 8 bytes of K and V.
 //
-// Best measured (H200, compute_61 PTX, TFLOP/s; tools/compare_peers.py measures again): d = 64, (500, 2048) 47.9 full, 41.5 causal; (2,
-// 32768) 47.3; d = 128, S = 2k to 16k 46.0 to 46.6; d = 32, (4, 32768) 46.1, (13600, 128) 34.9; d = 256 38.3; d = 192 38.7; d = 40 43.1.
+// Best measured (H200, compute_61 PTX, TFLOP/s; tools/compare_peers.py measures again): d = 64, (500, 2048) 48.5 full, 42.9 causal; (2,
+// 32768) 48.5; d = 128, S = 2k to 16k 47.2 to 48.2; d = 32, (4, 32768) 46.1, (13600, 128) 35.9; d = 256 39.1; d = 192 40.4; d = 40 43.1.
 //
-// What mattered: kinds of kernels (code that merely might run costs registers and instruction cache: plain d = 128 41.0 -> 45.2, d =
-// 64 45.6 -> 47.2 with the dense tile); rows stored straight from the registers, scaled first, since vector stores of the sums themselves
+// What mattered: kinds of kernels (code that merely might run costs registers and instruction cache: plain d = 128 41.0 -> 45.2, d = 64
+// 45.6 -> 47.2 with the dense tile); rows stored straight from the registers, scaled first, since vector stores of the sums themselves
 // force them into aligned quadruples (operands then share a register bank: 500 of 1024 multiplications); unsigned lane arithmetic; two
 // comparisons a score for the mask. Of plain kernels one address for K and one for V that move on, and per-thread offsets kept in a
 // register each (d = 32, (4, 32768) 43.2 -> 45.3); a loop over depth that runs at least once, else 64 scores are copied; one load, not two
@@ -23,11 +23,13 @@
 // moves only by 16, a tanh without branches (28.3 -> 32.2); bias is bound by the way from memory: its loads ahead of the product, in
 // registers, cost what they gained, and prefetching gained 4 %. What lost: 8 x 8 scores at d = 128 (44.1 at two blocks); 8 rows a lane at d
 // = 256 (32.4, it spills); one branch around the products instead of a second set of barriers for groups that see nothing (spills);
-// 64-thread blocks at five a unit (168 registers are left to each thread all the same); the dense tile with masks (38.9 causal
-// against 41.8); loops half as long, which the instruction cache would hold (8 x 8: products with V 46.3 -> 44.6, scores 46.9 -> 46.0;
-// dense 47.4 -> 44.8 and 47.0); barriers of the group between key steps to keep exponentials apart. What binds: at d = 32 a tile is too
-// short for what lies between the two products (some 200 of 4900 instructions) and, at 128 keys, a block's two ends, a fifth of its life,
-// mostly waiting for Q.
+// 64-thread blocks at five a unit (168 registers are left to each thread all the same); the dense tile with masks (38.9 causal against
+// 41.8); causal d = 64 with blocks of 64 rows (42.9 -> 40.1); blocks of the first wave started apart by a delay, or causal ones of unequal
+// length side by side, so that those of a unit do not wait together (nothing; -1.5 %); the next block's Q, K and V sent for to the L2 cache
+// ((13600, 128) 35.8 -> 34.0); loops half as long, which the instruction cache would hold (8 x 8: products with V 46.3 -> 44.6, scores 46.9
+// -> 46.0; dense 47.4 -> 44.8 and 47.0); barriers of the group between key steps to keep exponentials apart. What binds: at d = 32 a tile
+// is too short for what lies between the two products (some 200 of 4900 instructions) and, at 128 keys, a block's two ends, a fifth of its
+// life, mostly waiting for Q.
 #pragma once
 
 #include "tile/attention_block.h"

@@ -44,15 +44,22 @@ struct AttentionParams {
     // The cut.
     Divider row_blocks, splits;
     int32_t split_tiles;  // Key tiles of a split.
+    // Blocks from this one on take a split of keys each, those before it all keys; so many row blocks are split, in the tile kernel all
+    // their first splits together. Where there are both, those are the rows of what would be a grid's last, unfilled wave.
+    uint32_t whole_blocks;
+    Divider split_blocks;
     // All heads' row blocks together, the last rows first, which a causal mask shows most keys; or the first rows first, where the last
     // block has few: the light ones then fill the end.
     int32_t longest_first, shortest_last;
     uint32_t first_head;  // First (batch entry, head) of this launch, batch * heads + head.
     Divider head_count;   // How many.
     int32_t depth;        // head_dim rounded up to whole chunks of depth.
-    // Partial results of a split: [split][batch * heads_q + head][row][head_dim_v], log-sum-exp alike; null: the output is written.
+    // Partial results of a split: [split][batch * heads_q + head][row][head_dim_v], log-sum-exp alike; null: the output is written. Where
+    // only the last rows are split, they begin with first_part, as far after these addresses as if all rows before it were there.
     float *part_o, *part_lse;
     int64_t part_batch;  // Batch entries of the partial results.
+    int64_t part_rows;   // Rows of a split, those of all heads.
+    uint32_t first_part;
 };
 
 }  // namespace attile::simt

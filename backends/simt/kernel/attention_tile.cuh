@@ -44,7 +44,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
 
     // ---- K and V. The next chunk is on its way while the current one is worked on.
     KeyStream<C, kKind> keys(KeyRows<kKind>(p, block, p.k, p.head_dim));
-    ValueStream<C, kKind> values(KeyRows<kKind>(p, block, p.v, p.head_dim_v), block.place.split * p.split_tiles * kBlockKeys);
+    ValueStream<C, kKind> values(KeyRows<kKind>(p, block, p.v, p.head_dim_v), block.place.first_tile(p) * kBlockKeys);
     Quad stage[Shape::kParts];
     // Yes-or-no state in one register. The low bits are rows that have not seen a key yet: their reference means nothing.
     constexpr uint32_t kUnset = (1u << kRows) - 1, kMasked = 1u << 8, kNoRows = 1u << 9;
@@ -174,7 +174,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     }
     set_references({});
     state |= kUnset;
-    int tile = block.place.split * p.split_tiles, phase_end = min(block.entry.len_k / kBlockKeys, tile + p.split_tiles);
+    int tile = block.place.first_tile(p), phase_end = min(block.entry.len_k / kBlockKeys, block.place.end_tile(p));
     if (!kPlain) phase_end = tile = TilePhases(p, block, kBlockRows, kBlockKeys).first;
     // The first chunk of K of a tile, on its way and then in place.
     const auto fetch = [&](int first_key) {

@@ -6,6 +6,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "plan/attention_run.h"
 #include "simt_status.h"
@@ -27,6 +28,10 @@ constexpr int64_t kConvertBytes = 256ll << 20;  // What a slice of rewritten K a
 constexpr int64_t kMostSplits = 256;
 constexpr double kLaunchSeconds = 3e-6;
 constexpr double kPartBytesPerSecond = 1.5e12;
+// Where only the rows of the last wave are split: what a block's two ends take, in tiles; the share of the bandwidth that the way of
+// partial results to memory and back gets; the gain from which on it is done.
+constexpr int64_t kMostTailSplits = 24;
+constexpr double kPartTiles = 0.5, kPartShare = 0.25, kTailGain = 0.99;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool present(const attile_operand &x) { return x.dtype != 0; }
@@ -145,6 +150,29 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
         }
         if (plan.cost < 0 || candidate.cost < plan.cost * 0.97) plan = candidate;
     }
+    // Or the row blocks of whole waves take all keys, and those of the last one, which they do not fill, splits of them.
+    const int64_t row_blocks = p.batch * p.heads_q / plan.pack * plan.row_blocks, rows = p.batch * p.heads_q * p.len_q;
+    const int64_t slots = static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit;
+    const int64_t rest = row_blocks % slots, whole = row_blocks - rest;
+    const bool in_order = !plan.longest_first && !plan.shortest_last && plan.pack == 1 && !plan.convert && !present(p.cu_len_q) &&
+                          !present(p.cu_len_k) && rows < kMaxGridX / 2;
+    if (in_order && whole != 0 && rest != 0) {
+        candidate.whole_blocks = whole;
+        candidate.first_part = whole / plan.row_blocks * p.len_q + whole % plan.row_blocks * tile.rows;
+        const double bandwidth = device.properties().peak_bandwidth > 0 ? device.properties().peak_bandwidth : kPartBytesPerSecond;
+        const double part_seconds = 8.0 * static_cast<double>((rows - candidate.first_part) * p.head_dim_v) / (kPartShare * bandwidth);
+        const double whole_seconds =
+            wave_seconds(device.properties(), static_cast<double>(whole), work, plan.blocks_per_unit, kernel.share);
+        for (int64_t splits = 2; splits <= std::min(most, kMostTailSplits); ++splits) {
+            candidate.split_tiles = ceil_div(tiles, splits);
+            candidate.splits = static_cast<int32_t>(ceil_div(tiles, candidate.split_tiles));
+            const double part_work = work * (static_cast<double>(candidate.split_tiles) + kPartTiles) / static_cast<double>(tiles);
+            candidate.cost = whole_seconds + kLaunchSeconds + part_seconds * candidate.splits +
+                             wave_seconds(device.properties(), static_cast<double>(rest * candidate.splits), part_work,
+                                          plan.blocks_per_unit, kernel.share);
+            if (candidate.cost < (plan.whole_blocks != 0 ? 1.0 : kTailGain) * plan.cost) plan = candidate;
+        }
+    }
     if (best.path == AttentionPath::kNothing || plan.cost < best.cost) best = plan;
 }
 
@@ -186,7 +214,7 @@ void plan_decode(Device &device, const attile_attention_problem &p, const Attent
 
 }  // namespace
 
-int64_t AttentionPlan::blocks() const { return row_blocks * splits * slice; }
+int64_t AttentionPlan::blocks_of(int64_t heads) const { return whole_blocks + (row_blocks * heads - whole_blocks) * splits; }
 
 AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) {
     AttentionPlan plan;
@@ -290,7 +318,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
         if (plan.slice <= 1) break;
     }
     plan.slices = ceil_div(p.batch * heads, plan.slice);
-    if (plan.splits > 1) plan.part_rows = plan.splits * p.batch * p.heads_q * p.len_q;
+    if (plan.splits > 1) plan.part_rows = plan.splits * (p.batch * p.heads_q * p.len_q - plan.first_part);
     const auto piece = [](int64_t floats) { return (floats * 4 + 255) / 256 * 256; };
     plan.workspace = piece(plan.convert_k) + piece(plan.convert_v) + piece(plan.part_rows * p.head_dim_v) + piece(plan.part_rows);
     return plan;
@@ -306,6 +334,10 @@ void print_plan(const AttentionPlan &plan, char *text, std::size_t capacity) {
                   plan.name, plan.modifiers ? ", modified scores" : "", plan.convert ? ", K and V rewritten" : "", plan.rows, plan.keys,
                   plan.threads, plan.pack, static_cast<long long>(plan.row_blocks), plan.splits, static_cast<long long>(plan.slice),
                   static_cast<long long>(plan.slices));
+    const std::size_t length = std::strlen(text);
+    if (plan.whole_blocks != 0)
+        std::snprintf(text + length, capacity - length, "; splits of the last %lld row blocks alone",
+                      static_cast<long long>(plan.row_blocks * plan.slice - plan.whole_blocks));
 }
 
 }  // namespace attile::simt

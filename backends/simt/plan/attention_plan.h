@@ -29,6 +29,8 @@ struct AttentionPlan {
     int64_t row_blocks = 0;
     int32_t splits = 1;
     int64_t split_tiles = 0;
+    int64_t whole_blocks = 0;                           // So many row blocks of all heads take all keys: only those after them are split.
+    int64_t first_part = 0;                             // The first row after them, counted through all heads.
     bool longest_first = false, shortest_last = false;  // See AttentionParams.
     int64_t slice = 0;                                  // (batch entry, key head) pairs of one launch.
 
@@ -36,7 +38,8 @@ struct AttentionPlan {
     int64_t part_rows = 0;                 // Rows of all partial results.
     int64_t workspace = 0;
 
-    int64_t blocks() const;  // Of a launch over a whole slice.
+    int64_t blocks_of(int64_t heads) const;  // Of a launch.
+    int64_t blocks() const { return blocks_of(slice); }
     int64_t slices = 0;
     int32_t blocks_per_unit = 0;
     double cost = 0;  // Estimated seconds.

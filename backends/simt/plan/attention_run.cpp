@@ -103,6 +103,9 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.shortest_last = plan.shortest_last;
     to.depth = plan.depth;
     to.part_batch = p.batch;
+    to.part_rows = p.batch * p.heads_q * p.len_q - plan.first_part;
+    to.first_part = static_cast<uint32_t>(plan.first_part);
+    to.whole_blocks = plan.splits > 1 ? static_cast<uint32_t>(plan.whole_blocks) : UINT32_MAX;
     return to;
 }
 
@@ -149,7 +152,7 @@ int32_t attention_densify(Device &device, const attile_operand &from, const Dens
 int32_t attention_combine(Device &device, const AttentionParams &params, const attile_attention_problem &p, Stream stream) {
     AttentionParams copy = params;
     void *arguments[] = {&copy};
-    const int64_t rows = p.batch * p.heads_q * p.len_q;
+    const int64_t rows = params.part_rows;
     Dim3 grid, block;
     if (rows > kMaxGridX)
         return fail(ATTILE_ERROR_UNSUPPORTED_SHAPE, "attention: %lld rows, whose keys are split, are more than a grid holds",
@@ -268,6 +271,11 @@ int32_t run_plan(Device &device, const attile_attention_problem &p, const Attent
         params.part_lse = workspace.take<float>(plan.part_rows);
         if (params.part_o == nullptr || params.part_lse == nullptr)
             return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+        const auto move_back = [](float *x, int64_t floats) {
+            return reinterpret_cast<float *>(reinterpret_cast<uintptr_t>(x) - 4 * floats);
+        };
+        params.part_o = move_back(params.part_o, plan.first_part * p.head_dim_v);
+        params.part_lse = move_back(params.part_lse, plan.first_part);
     }
     const int64_t heads = p.batch * p.heads_q / plan.pack, per_kv = p.heads_q / plan.pack / p.heads_kv;
     for (int64_t first = 0; first < heads; first += plan.slice) {
@@ -284,8 +292,9 @@ int32_t run_plan(Device &device, const attile_attention_problem &p, const Attent
         }
         params.first_head = static_cast<uint32_t>(first);
         params.head_count = Divider(count);
+        params.split_blocks = Divider(plan.row_blocks * count - plan.whole_blocks);
         Dim3 grid, block;
-        grid.x = static_cast<uint32_t>(plan.row_blocks * plan.splits * count);
+        grid.x = static_cast<uint32_t>(plan.blocks_of(count));
         block.x = static_cast<uint32_t>(plan.threads);
         void *arguments[] = {&params};
         const int32_t status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);

@@ -78,8 +78,11 @@ ATTILE_LANE_FN int query_head(const AttentionParams &p, int head, int packed_row
 // What the linear block number means.
 struct AttentionPlace {
     int batch, head, row_block, split;
+    bool is_part;  // One of several splits.
 
-    ATTILE_LANE_FN AttentionPlace(const AttentionParams &p, uint32_t index) {
+    // in_tiles: as the tile kernel counts, where a row's splits may lie far apart, and only the last row blocks have some.
+    ATTILE_LANE_FN AttentionPlace(const AttentionParams &p, uint32_t index, bool in_tiles = false)
+        : split(0), is_part(index >= p.whole_blocks) {
         uint32_t entry = p.first_head;
         if (p.longest_first || p.shortest_last) {
             const uint32_t rest = quotient(index, p.head_count);
@@ -87,6 +90,11 @@ struct AttentionPlace {
             split = static_cast<int>(remainder(rest, p.splits));
             row_block = static_cast<int>(quotient(rest, p.splits));
             if (p.longest_first) row_block = static_cast<int>(p.row_blocks.divisor) - 1 - row_block;
+        } else if (in_tiles) {
+            split = is_part ? static_cast<int>(quotient(index - p.whole_blocks, p.split_blocks)) : 0;
+            index -= split * p.split_blocks.divisor;
+            row_block = static_cast<int>(remainder(index, p.row_blocks));
+            entry += quotient(index, p.row_blocks);
         } else {
             const uint32_t rest = quotient(index, p.row_blocks);
             row_block = static_cast<int>(remainder(index, p.row_blocks));
@@ -95,6 +103,11 @@ struct AttentionPlace {
         }
         batch = static_cast<int>(quotient(entry, p.heads));
         head = static_cast<int>(remainder(entry, p.heads));
+    }
+    // The tiles of keys that it takes, as far as there are so many.
+    ATTILE_LANE_FN int first_tile(const AttentionParams &p) const { return split * p.split_tiles; }
+    ATTILE_LANE_FN int end_tile(const AttentionParams &p) const {
+        return is_part ? (split + 1) * p.split_tiles : static_cast<int>(kAttentionMaxLength);
     }
 };
 
@@ -107,7 +120,7 @@ struct AttentionBlock {
 
     template <AttentionKind kKind = AttentionKind::kMasked>
     ATTILE_LANE_FN AttentionBlock(const AttentionParams &p, int block_rows, AttentionKindTag<kKind> kind = {})
-        : place(p, fresh(blockIdx.x)),
+        : place(p, fresh(blockIdx.x), true),
           entry(p, place.batch, kind),
           rows(kKind == AttentionKind::kPlain ? entry.len_q : entry.len_q * static_cast<int>(p.pack.divisor)),
           first_row(place.row_block * block_rows) {}
@@ -124,8 +137,8 @@ struct TilePhases {
 
     ATTILE_LANE_FN TilePhases(const AttentionParams &p, const AttentionBlock &block, int block_rows, int block_keys) {
         const KeyRange top = block.range(p, block.first_row), bottom = block.range(p, block.first_row + block_rows - 1);
-        first = max(top.low / block_keys, block.place.split * p.split_tiles);
-        end = min((bottom.high + block_keys - 1) / block_keys, (block.place.split + 1) * p.split_tiles);
+        first = max(top.low / block_keys, block.place.first_tile(p));
+        end = min((bottom.high + block_keys - 1) / block_keys, block.place.end_tile(p));
         full_first = (bottom.low + block_keys - 1) / block_keys;
         full_end = top.high / block_keys;
     }

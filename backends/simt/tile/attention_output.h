@@ -174,9 +174,9 @@ ATTILE_LANE_FN bool attend_carefully(const AttentionParams &p, const AttentionBl
 
 // Whole quads of float, each row for itself: nothing that would need the rows dealt out anew.
 template <AttentionKind kKind>
-ATTILE_LANE_FN bool can_store_directly(const AttentionParams &p) {
+ATTILE_LANE_FN bool can_store_directly(const AttentionParams &p, bool partial) {
     if (p.head_dim_v % 4 != 0 || (kKind != AttentionKind::kPlain && p.pack.divisor != 1)) return false;
-    return p.part_o != nullptr || (p.sinks.data == nullptr && p.o.vector != 0 && p.o.storage == AttentionStorage::kF32);
+    return partial || (p.sinks.data == nullptr && p.o.vector != 0 && p.o.storage == AttentionStorage::kF32);
 }
 
 // Writes the rows from the registers where they are: neighbouring lane columns write 64 bytes and more side by side.
@@ -188,9 +188,9 @@ ATTILE_LANE_FN void store_rows_directly(const AttentionParams &p, int my_row, in
     using Columns = LaneColumns<C>;
     const AttentionBlock block(p, C::kThreads / kLanes * Lanes::kGroupRows, AttentionKindTag<kKind>{});
     const int first_row = block.first_row + static_cast<int>(fresh_thread() / kLanes) * Lanes::kGroupRows + my_row;
-    const bool partial = p.part_o != nullptr;
-    const int64_t part = (static_cast<int64_t>(block.place.split) * p.part_batch + block.entry.batch) * p.heads.divisor;
-    const int64_t part_row = (part + block.place.head) * p.len_q + first_row, row = block.entry.first_q + first_row;
+    const bool partial = block.place.is_part;
+    const int64_t head = static_cast<int64_t>(block.entry.batch) * p.heads.divisor + block.place.head;
+    const int64_t part_row = block.place.split * p.part_rows + head * p.len_q + first_row, row = block.entry.first_q + first_row;
     const int64_t step = partial ? p.head_dim_v : p.o.stride[2];
     float *to = partial ? p.part_o + part_row * step
                         : static_cast<float *>(const_cast<void *>(p.o.data)) + block.entry.batch * p.o.stride[0] +
@@ -260,7 +260,7 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
         suspects |= check == 0 ? 0u : 1u << i;
     }
     const bool has_suspects = lane_any(suspects != 0);
-    if (!has_suspects && can_store_directly<kKind>(p)) {
+    if (!has_suspects && can_store_directly<kKind>(p, fresh(blockIdx.x) >= p.whole_blocks)) {
         store_rows_directly<C, kKind>(p, my_row, lane_col, unset, minus_reference, total, out);
         return;
     }
@@ -306,8 +306,11 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
         }
         lane_sync();
     }
-    const int64_t part = (static_cast<int64_t>(block.place.split) * p.part_batch + block.entry.batch) * p.heads.divisor * p.pack.divisor;
-    const bool partial = p.part_o != nullptr;
+    const bool partial = block.place.is_part;
+    const auto part_row = [&](int head, int index) {
+        const int64_t of_entry = static_cast<int64_t>(block.entry.batch) * p.heads.divisor * p.pack.divisor + head;
+        return block.place.split * p.part_rows + of_entry * p.len_q + index;
+    };
 #pragma unroll 1
     for (int row = lane; row < kGroupRows; row += kLanes) {
         const int packed_row = first_row + row;
@@ -321,7 +324,7 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
         results[row] = saw_key ? 1.0f : 0.0f;
         results[kGroupRows + row] = result.factor;
         if (partial)
-            p.part_lse[(part + head) * p.len_q + index] = result.lse;
+            p.part_lse[part_row(head, index)] = result.lse;
         else if (p.lse.data)
             store_number(p.lse,
                          block.entry.batch * p.lse.stride[0] + head * p.lse.stride[1] + (block.entry.first_q + index) * p.lse.stride[2],
@@ -331,7 +334,7 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
     const int rows = min(kGroupRows, block.rows - first_row);
     const auto row_at = [&](int row) -> int64_t {
         const int head = query_head(p, block.place.head, first_row + row), index = query_row(p, first_row + row);
-        if (partial) return ((part + head) * p.len_q + index) * p.head_dim_v;
+        if (partial) return part_row(head, index) * p.head_dim_v;
         return block.entry.batch * p.o.stride[0] + head * p.o.stride[1] + (block.entry.first_q + index) * p.o.stride[2];
     };
     if (partial ? p.head_dim_v % 4 == 0 : p.o.vector && p.o.storage == AttentionStorage::kF32) {
