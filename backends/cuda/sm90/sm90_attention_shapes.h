@@ -2,12 +2,12 @@
 // The tiles of the sm_90a attention kernel and the instances of them. One block a multiprocessor, by shared memory and registers.
 //
 //   shape      rows x keys  shared memory: Q + stages (K + V) + 1.75 KB   registers at launch; of a computing thread; spilled, bytes
-//   Cols64     192 x 128    2 24 + 4 (16 + 16) = 176 KB + 1.75           128; 160; bf16 24, f16 216, outside of the common loop
+//   Cols64     192 x 128    2 24 + 4 (16 + 16) = 176 KB + 1.75           128; 160; bf16 172, f16 384, outside of the common loop
 //   Cols96     128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
 //   Cols128    128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
 //   Few         64 x 128    16 + 2 (32 + 32)   = 144 KB + 1.75           128; 216; none
 //   Cols192    128 x 128    48 + 2 (48 + 32)   = 208 KB + 1.75           168; 232; none
-//   Cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 52
+//   Cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 68
 // Modified: 64 columns 128 rows and 144 KB; those of 64 to 128 columns 64 KB more, a strip of bias or `allowed` for each warp; their loops
 // spill some 5 words each, that of any combination 20.
 //
@@ -47,13 +47,20 @@
 // two warpgroups (0.80, 0.87), no turns (0.96, 1.00), no turns and `apart` (0.91, 0.99); half a product and half the exponentials for a
 // group whose rows see half of their last key tile (0.95 and 0.95 at d = 64, 1.00 and 0.99 at d = 128). An early start of the kernel behind
 // (LaunchExtras::overlaps), the counter zeroed by a kernel, gives up to half a percent; no counter without a mask loses 1 % at d = 128.
+// Level or slower: Q of the next tile fetched into L2 ahead, Q given back before the last values' product (0.98 at d = 64), trust by the
+// narrow spread of a whole first tile (0.99, 0.98 at d = 128).
+// What won there: both rows of a thread stored side by side, without branches on the way (1.02, 1.05 causal at d = 128; 1.015, 1.035 at
+// d = 64). By the clock a tile still takes, of 36 000 cycles at d = 128 (22 000 causal): Q and first scores 1 100, first softmax 1 800
+// (2 300), last values 700, the way out 1 900 to 2 300; at d = 64 causal, of 26 000: 2 000, 3 000, 700, 2 000.
 //
 // Decoding, bf16, 32/8 heads, in steady work, us of 1 x 32768 keys, 16 x 4096, 64 x 4096 and 1 x 4096:
 //   46.1, 73.0, 265, 17.5   128 rows
 //   44.2, 72.3, 264, 15.2   it and what puts splits together are launched early
 //   42.7, 71.1, 262, 13.4   64 rows, one computing warpgroup; without a counter to be zeroed 1.6 us less where there was one
+//   41.4, 66.5, 246         L2 fetches 128 bytes at a time, not 256 (42.5, 69.7, 262 in that run; memory gives the same bytes either way)
 // What lost there: 80 keys in four stages (44.0, 71.4, 263, 13.7); 80 keys in two stages, two blocks a multiprocessor (43.2, 75.1, 263,
-// 13.4). cuDNN takes 40.3, 65.1, 240 and 11.8, with 16 rows by mma.sync.
+// 13.4). Level: an evict-first hint, boxes of 16 or 64 keys, a counter, an early launch of several rounds. cuDNN takes 40.5, 66.4 and 244
+// beside 41.4, 66.5 and 246, with 16 rows by mma.sync.
 //
 // Ideas that lost in the prototype these kernels come from, on an H200; not measured again in this form: maxima that move the reference
 // whenever they grow (79 instead of 85 % of the tensor cores at d = 128; bf16 has that here where maxima are looked at, for its accuracy);

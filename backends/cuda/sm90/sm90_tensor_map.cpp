@@ -28,7 +28,8 @@ int32_t TensorMaps::make(const void *data, int32_t dtype, const TensorMapShape &
     const CUresult made = reinterpret_cast<EncodeFn>(encode_)(
         map, dtype == ATTILE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, static_cast<cuuint32_t>(shape.axes),
         const_cast<void *>(data), extent, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        shape.is_fetched_by_lines ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (made == CUDA_SUCCESS) return ATTILE_OK;
     return simt::fail(ATTILE_ERROR_INTERNAL, "the driver makes no tensor map of the array at %p: error %d", data, static_cast<int>(made));
 }

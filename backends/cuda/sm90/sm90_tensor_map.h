@@ -21,6 +21,7 @@ struct TensorMapShape {
     int64_t extent[kMostAxes] = {};
     int64_t stride[kMostAxes] = {};  // In elements; stride[0] is not read.
     int32_t box[kMostAxes] = {};
+    bool is_fetched_by_lines = false;  // The L2 cache fetches 128 bytes at a time instead of 256.
 };
 
 class TensorMaps {

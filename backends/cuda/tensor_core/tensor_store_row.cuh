@@ -7,10 +7,22 @@
 
 namespace attile::tensor_core {
 
-// One row's share of the sums in this thread: columns 8 j + 2 (lane % 4) and the next are o[4 j] and o[4 j + 1].
+// Of both halves: 0 times x, NaN where x is infinite or no number, is added to `sum`.
+template <class Element>
+__device__ __forceinline__ uint32_t add_product_with_zero(uint32_t x, uint32_t sum) {
+    uint32_t y;
+    if constexpr (std::is_same_v<Element, simt::F16>)
+        asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0), "r"(sum));
+    else
+        asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0), "r"(sum));
+    return y;
+}
+// One row's share of the sums in this thread: columns 8 j + 2 (lane % 4) and the next are o[4 j] and o[4 j + 1]. Returns whether all of
+// it came out finite.
 template <class Element, int kColumns>
-__device__ __forceinline__ void store_row(Element *row, int columns, bool is_there, const float *o, float factor) {
+__device__ __forceinline__ bool store_row(Element *row, int columns, bool is_there, const float *o, float factor) {
     const int quarter = simt::lane_index() & 3;
+    uint32_t zeros = 0;
     static_assert(kColumns % 32 == 0, "four 8-column blocks at a time");
 #pragma unroll
     for (int g = 0; g < kColumns / 32; ++g) {
@@ -18,6 +30,8 @@ __device__ __forceinline__ void store_row(Element *row, int columns, bool is_the
         uint32_t x[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) x[j] = narrow_pair<Element>(o[16 * g + 4 * j] * factor, o[16 * g + 4 * j + 1] * factor);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) zeros = add_product_with_zero<Element>(x[j], zeros);
         uint32_t y0 = quarter & 1 ? x[0] : x[1], y1 = quarter & 1 ? x[2] : x[3];
         y0 = __shfl_xor_sync(~0u, y0, 1);
         y1 = __shfl_xor_sync(~0u, y1, 1);
@@ -42,6 +56,7 @@ __device__ __forceinline__ void store_row(Element *row, int columns, bool is_the
         const int column = 32 * g + 8 * quarter;
         if (is_there && column < columns) *reinterpret_cast<uint4 *>(row + column) = make_uint4(x[0], x[1], x[2], x[3]);
     }
+    return (zeros & 0x7fff7fffu) == 0;
 }
 template <int kColumns>
 __device__ __forceinline__ void store_row_f32(float *row, int columns, bool is_there, const float *o, float factor) {
