@@ -9,20 +9,23 @@
 namespace attile::simt {
 
 // Q of a block, scaled to units of log2 and stored depth-major. Neighbouring threads take neighbouring rows, so stores are free of
-// conflicts. All of a thread's loads are on their way before the first is waited for.
+// conflicts; or some of them a row's quads side by side, which makes a load fewer lines. All of a thread's loads are on their way before
+// the first is waited for.
 template <class C>
 ATTILE_LANE_FN void load_queries(const AttentionParams &p, const AttentionBlock &block, float *queries) {
     constexpr int kBlockRows = C::kThreads / kLanes * AttentionLanes<C::kLaneCols, C::kRows>::kGroupRows;
     // Threads side by side take kRowsAtOnce rows, kQuadsAtOnce quads of each.
-    constexpr int kRowsAtOnce = C::kThreads < kBlockRows ? C::kThreads : kBlockRows, kQuadsAtOnce = C::kThreads / kRowsAtOnce;
+    constexpr int kRowsAtOnce = (C::kThreads < kBlockRows ? C::kThreads : kBlockRows) / C::kQuadsBeside,
+                  kQuadsAtOnce = C::kThreads / kRowsAtOnce;
     constexpr int kRows = kBlockRows / kRowsAtOnce, kQuads = C::kDepth / 4 / kQuadsAtOnce;  // Of a thread.
     const int64_t entry_offset = block.entry.batch * p.q.stride[0] + block.entry.first_q * p.q.stride[2];
-    const int thread = static_cast<int>(threadIdx.x), first_col = thread / kRowsAtOnce * 4;
-    float *const to = queries + first_col * kBlockRows + thread % kRowsAtOnce;
+    const int thread = static_cast<int>(threadIdx.x), pair = thread / C::kQuadsBeside, own_row = pair % kRowsAtOnce;
+    const int first_col = (thread % C::kQuadsBeside + pair / kRowsAtOnce * C::kQuadsBeside) * 4;
+    float *const to = queries + first_col * kBlockRows + own_row;
     int64_t at[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-        const int packed_row = min(block.first_row + thread % kRowsAtOnce + r * kRowsAtOnce, block.rows - 1);
+        const int packed_row = min(block.first_row + own_row + r * kRowsAtOnce, block.rows - 1);
         at[r] = entry_offset + query_head(p, block.place.head, packed_row) * p.q.stride[1] + query_row(p, packed_row) * p.q.stride[2];
     }
     const auto store = [&](int r, int col, const Quad &quad) {
