@@ -7,14 +7,6 @@
 
 namespace attile::sm80 {
 
-// Why float32 is not multiplied by split TF32; null: it is. Three products of TF32 are slower than one of float32 but on the devices whose
-// tensor cores are the widest.
-inline const char *why_no_split(int32_t capability, uint32_t flags) {
-    if ((flags & ATTILE_FLAG_ALLOW_SPLIT_TF32) == 0) return "ATTILE_FLAG_ALLOW_SPLIT_TF32 is not set";
-    if (capability != 80 && capability != 90) return "split TF32 is for capabilities 8.0 and 9.0, where it is faster";
-    return nullptr;
-}
-
 // Any kernel of this folder: whether the build has code for a device is asked of it.
 const void *some_kernel();
 

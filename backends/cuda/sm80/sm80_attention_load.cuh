@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Q, K and V on their way to shared memory. What lies outside an operand, and keys that nobody may read, become zeros.
+// K and V on their way to shared memory. What lies outside an operand, and keys that nobody may read, become zeros.
 #pragma once
 
-#include "tensor_attention_note.cuh"
+#include "tensor_attention_queries.cuh"
 #include "tensor_shared_rows.cuh"
 
 namespace attile::sm80 {
@@ -45,24 +45,6 @@ __device__ __forceinline__ void load_keys(const simt::AttentionParams &p, const 
     const int64_t stride = x.stride[2] * kBytes;
     load_rows<kColumns * kUnits, kKeys, kThreads, true>(to, from + key * stride, stride, columns, note.read_first - key,
                                                         note.read_end - key);
-}
-
-// The block's rows of Q: rows of a packed head are (query row, head of the pack), the heads innermost.
-template <class Config>
-__device__ __forceinline__ void load_queries(const simt::AttentionParams &p, const AttentionTileNote &note, uint32_t to) {
-    constexpr int kBytes = Config::kShape.bytes, kUnits = kBytes / 2;
-    using Rows = SharedRows<Config::kShape.depth * kUnits>;
-    constexpr int kAtOnce = Config::kShape.threads() / Rows::kChunks;
-    const int chunk = static_cast<int>(threadIdx.x) % Rows::kChunks, first = static_cast<int>(threadIdx.x) / Rows::kChunks;
-    const int bytes = chunk_bytes(p.head_dim * kUnits, chunk);
-    const char *const from =
-        static_cast<const char *>(p.q.data) + (note.batch * p.q.stride[0] + note.first_q * p.q.stride[2]) * kBytes + 16 * chunk;
-#pragma unroll 4
-    for (int i = first; i < Config::kShape.rows(); i += kAtOnce) {
-        const int packed = min(note.first_row + i, note.rows - 1);
-        const int64_t at = simt::query_head(p, note.head, packed) * p.q.stride[1] + simt::query_row(p, packed) * p.q.stride[2];
-        copy_async(to + Rows::at(i, chunk), from + at * kBytes, note.first_row + i < note.rows ? bytes : 0);
-    }
 }
 
 }  // namespace attile::sm80

@@ -4,8 +4,6 @@
 #include <iterator>
 
 #include "plan/attention_run.h"
-#include "simt_status.h"
-#include "sm80_accelerator.h"
 #include "sm80_attention_table.h"
 
 namespace attile::sm80 {
@@ -26,8 +24,6 @@ static_assert(std::size(kKernelsBF16) == std::size(kModifiedBF16) && std::size(k
               std::size(kKernelsBF16) == std::size(kKernelsF16) && std::size(kKernelsBF16) == std::size(kKernelsF32) &&
               std::size(kKernelsBF16) == std::size(kModifiedF32));
 
-constexpr int64_t kStreamedRows = 16;  // Of a key head: up to so many simt streams float32 keys for.
-
 const KernelFn *kernels_of(int32_t dtype, bool modified) {
     switch (dtype) {
         case ATTILE_BF16:
@@ -41,10 +37,8 @@ const KernelFn *kernels_of(int32_t dtype, bool modified) {
 
 AttentionChoice choose_attention(simt::Device &device, const attile_attention_problem &p) {
     if (p.q.dtype == ATTILE_F32) {
-        if (const char *const why = why_no_split(device.properties().capability, p.launch.flags)) return attention_declined("%s", why);
-        const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-        if (!is_invariant && p.heads_kv > 0 && p.len_q * (p.heads_q / p.heads_kv) <= kStreamedRows)
-            return attention_declined("so few rows wait for memory, not for arithmetic");
+        const simt::Declined refused = attention_split_refused(device, p);
+        if (refused.text[0] != '\0') return attention_declined("%s", refused.text);
     }
     const AttentionChoice choice = attention_examine(p, true);
     if (!choice.taken) return choice;
@@ -64,19 +58,7 @@ int32_t attention_query(simt::Device &device, const attile_attention_problem &pr
 }
 
 int32_t attention_run(simt::Device &device, const attile_attention_problem &p, simt::Workspace &workspace, simt::Stream stream) {
-    const AttentionChoice choice = choose_attention(device, p);
-    if (!choice.taken) return simt::fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);
-    const simt::AttentionPlan &plan = choice.plan;
-    AttentionTask task = {};
-    int32_t status = attention_task(p, choice, device.properties().l2_bytes * 5 / 8, workspace, task);
-    if (status != ATTILE_OK) return status;
-    simt::Dim3 grid, block;
-    grid.x = static_cast<uint32_t>(choice.tiles);
-    block.x = static_cast<uint32_t>(plan.threads);
-    void *arguments[] = {&task};
-    status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
-    if (status != ATTILE_OK || plan.splits == 1) return status;
-    return simt::attention_combine(device, task.p, p, stream);
+    return attention_run_tiles(device, p, choose_attention(device, p), workspace, stream);
 }
 
 }  // namespace attile::sm80

@@ -7,9 +7,9 @@
 
 #include "plan/gemm_run.h"
 #include "simt_status.h"
-#include "sm80_accelerator.h"
 #include "sm80_gemm_tiles.h"
 #include "tensor_gemm_operands.h"
+#include "tensor_split_choice.h"
 
 namespace attile::sm80 {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "sm90_attention_backward_plan.h"
 #include "sm90_attention_plan.h"
+#include "sm90_attention_split_plan.h"
 #include "sm90_gemm.h"
 
 namespace attile::sm90 {
@@ -19,12 +20,14 @@ int32_t Sm90Accelerator::run(simt::Device &device, const attile_gemm_problem &pr
 
 int32_t Sm90Accelerator::query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
                                simt::Declined &declined) {
-    return attention_query(device, problem, support, taken, declined);
+    return problem.q.dtype == ATTILE_F32 ? attention_split_query(device, problem, support, taken, declined)
+                                         : attention_query(device, problem, support, taken, declined);
 }
 
 int32_t Sm90Accelerator::run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace,
                              simt::Stream stream) {
-    return attention_run(device, maps_, problem, workspace, stream);
+    return problem.q.dtype == ATTILE_F32 ? attention_split_run(device, problem, workspace, stream)
+                                         : attention_run(device, maps_, problem, workspace, stream);
 }
 
 int32_t Sm90Accelerator::query(simt::Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,

@@ -22,6 +22,8 @@ set(ATTILE_TENSOR_KERNEL_SOURCES
   sm90_attention_f16_cols192_modified.cu
   sm90_attention_f16_cols256.cu
   sm90_attention_f16_cols256_modified.cu
+  sm90_attention_f32_cols64.cu
+  sm90_attention_f32_cols128.cu
   sm90_attention_backward_bf16_cols64.cu
   sm90_attention_backward_bf16_cols128.cu
   sm90_attention_backward_bf16_cols256.cu
@@ -35,6 +37,7 @@ set(ATTILE_TENSOR_KERNEL_SOURCES
 set(ATTILE_TENSOR_HOST_SOURCES
   sm90_accelerator.cpp
   sm90_attention_plan.cpp
+  sm90_attention_split_plan.cpp
   sm90_attention_backward_plan.cpp
   sm90_gemm.cpp
   sm90_gemm_few_rows.cpp

@@ -7,6 +7,7 @@
 
 #include "plan/attention_run.h"
 #include "simt_status.h"
+#include "tensor_split_choice.h"
 
 namespace attile::tensor_core {
 namespace {
@@ -15,7 +16,8 @@ constexpr int64_t kInvariantSplitKeys = 16384;  // With BATCH_INVARIANT splits d
 constexpr int64_t kFewestSplitTiles = 2;
 constexpr int64_t kMostSplits = 128;
 constexpr int64_t kMostTiles = int64_t{1} << 30;
-constexpr int64_t kReach = 16;  // Bytes of a copy or a store.
+constexpr int64_t kStreamedRows = 16;  // Of a key head: up to so many simt streams float32 keys for.
+constexpr int64_t kReach = 16;         // Bytes of a copy or a store.
 // What a block does besides its key tiles, and what putting splits together takes, in key tiles.
 constexpr int64_t kTileStart = 2, kCombineStart = 4;
 
@@ -100,6 +102,14 @@ AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_
     return choice;
 }
 
+simt::Declined attention_split_refused(const simt::Device &device, const attile_attention_problem &p) {
+    if (const char *const why = why_no_split(device.properties().capability, p.launch.flags)) return attention_declined("%s", why).declined;
+    const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    if (!is_invariant && p.heads_kv > 0 && p.len_q * (p.heads_q / p.heads_kv) <= kStreamedRows)
+        return attention_declined("so few rows wait for memory, not for arithmetic").declined;
+    return {};
+}
+
 AttentionChoice attention_cut(simt::Device &device, const attile_attention_problem &p, const AttentionTile &tile) {
     if (tile.kernel == nullptr)
         return attention_declined("head_dim %lld or head_dim_v %lld is above 256", static_cast<long long>(p.head_dim),
@@ -154,6 +164,22 @@ int32_t attention_task(const attile_attention_problem &p, const AttentionChoice 
     if (task.p.part_o == nullptr || task.p.part_lse == nullptr)
         return simt::fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
     return ATTILE_OK;
+}
+
+int32_t attention_run_tiles(simt::Device &device, const attile_attention_problem &p, const AttentionChoice &choice,
+                            simt::Workspace &workspace, simt::Stream stream) {
+    if (!choice.taken) return simt::fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);
+    const simt::AttentionPlan &plan = choice.plan;
+    AttentionTask task = {};
+    int32_t status = attention_task(p, choice, device.properties().l2_bytes * 5 / 8, workspace, task);
+    if (status != ATTILE_OK) return status;
+    simt::Dim3 grid, block;
+    grid.x = static_cast<uint32_t>(choice.tiles);
+    block.x = static_cast<uint32_t>(plan.threads);
+    void *arguments[] = {&task};
+    status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
+    if (status != ATTILE_OK || plan.splits == 1) return status;
+    return simt::attention_combine(device, task.p, p, stream);
 }
 
 }  // namespace attile::tensor_core

@@ -36,6 +36,8 @@ bool attention_modifies(const attile_attention_problem &problem);
 simt::Declined attention_unreached(const char *name, const attile_operand &operand, int64_t columns);
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
 AttentionChoice attention_examine(const attile_attention_problem &problem, bool takes_f32 = false);
+// Why an attention of float32 is not for split TF32 on this device; empty: it is.
+simt::Declined attention_split_refused(const simt::Device &device, const attile_attention_problem &problem);
 
 // The first that holds the problem's heads, of functions that give kernels with their shapes, narrowest first; one without a kernel if none
 // does.
@@ -57,5 +59,9 @@ AttentionChoice attention_cut(simt::Device &device, const attile_attention_probl
 // touch.
 int32_t attention_task(const attile_attention_problem &problem, const AttentionChoice &choice, int64_t l2_bytes, simt::Workspace &workspace,
                        AttentionTask &task);
+
+// All of it, for a kernel that has a block for each tile and is told nothing but the task.
+int32_t attention_run_tiles(simt::Device &device, const attile_attention_problem &problem, const AttentionChoice &choice,
+                            simt::Workspace &workspace, simt::Stream stream);
 
 }  // namespace attile::tensor_core
