@@ -5,9 +5,10 @@
 // A thread makes one vector of outputs. Of few outputs with many splits, kGemmCombineWays threads share the splits: each adds every eighth,
 // and one adds their sums in order.
 //
-// What mattered: the plain form, 1024^3 in 4 splits 58.7 -> 56.5 us, 1000x1001x1003 in 4 splits 65.6 -> 62.9 (H200, compute_61 PTX).
+// What mattered: the plain form, 1024^3 in 4 splits 58.7 -> 56.5 us, 1000x1001x1003 in 4 splits 65.6 -> 62.9 (H200, compute_61 PTX); there,
+// reading in vectors though D is not aligned, 60.6 -> 58.8.
 //
-// Shared bytes: kGemmCombineThreads * 16 (float) or * 16 (double) = 4096; of the plain form none.
+// Shared bytes: kGemmCombineThreads * 16 (float) or * 16 (double) = 4096; of the plain form as much where D is not aligned, else none.
 #pragma once
 
 #include "kernel/gemm_table.h"
@@ -71,46 +72,48 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kGemmCombineThreads, 1) gemm_combine_kernel
 }
 
 // The same for one product of few splits whose D is of type T, its rows contiguous, and wants nothing but scaling: half the registers, so
-// that twice the threads wait for memory, and little code, which itself comes from memory. Neighbouring threads store neighbours, in
-// vectors of kVec or one by one.
-template <class T, int kVec>
+// that twice the threads wait for memory, and little code, which itself comes from memory. Where D's rows begin anywhere, the elements of a
+// lane group change hands before they are stored, neighbours by neighbours.
+template <class T, bool kUnaligned>
 __global__ void ATTILE_LAUNCH_BOUNDS(kGemmCombineThreads, 8) gemm_combine_plain_kernel(const GemmCombineParams p) {
-    constexpr int kTurns = kGemmCombinePlainOutputs / kVec;
+    constexpr int kVec = kGemmCombinePlainOutputs;
     constexpr int kAhead = 4;  // Splits that are read before any is added.
     const uint32_t across = static_cast<uint32_t>(p.partial_row) / kVec, total = across * static_cast<uint32_t>(p.m);
-    const uint32_t first = blockIdx.x * (kGemmCombineThreads * kTurns) + threadIdx.x;
+    const uint32_t first = blockIdx.x * kGemmCombineThreads + threadIdx.x;
     const T *const from = static_cast<const T *>(p.partial) + static_cast<int64_t>(first) * kVec;
-    T sum[kTurns][kVec] = {};
+    T *const d = static_cast<T *>(p.d.data);
+    Vec<T, kVec> sum = {};
 #pragma unroll 1
     for (int split = 0; split < p.splits; split += kAhead) {
-        Vec<T, kVec> part[kAhead][kTurns];
+        Vec<T, kVec> part[kAhead];
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
-#pragma unroll
-            for (int turn = 0; turn < kTurns; ++turn) {
-                part[i][turn] = {};
-                if (split + i < p.splits && first + turn * kGemmCombineThreads < total) {
-                    part[i][turn] = load_vec<kVec>(from + (split + i) * p.partial_split + turn * kGemmCombineThreads * kVec);
-                }
-            }
+            part[i] = {};
+            if (split + i < p.splits && first < total) part[i] = load_vec<kVec>(from + (split + i) * p.partial_split);
         }
 #pragma unroll
         for (int i = 0; i < kAhead; ++i) {
 #pragma unroll
-            for (int turn = 0; turn < kTurns; ++turn) {
-#pragma unroll
-                for (int v = 0; v < kVec; ++v) sum[turn][v] += part[i][turn][v];
-            }
+            for (int v = 0; v < kVec; ++v) sum[v] += part[i][v];
         }
     }
 #pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
-        const uint32_t index = first + turn * kGemmCombineThreads, row = index / across, col = (index - row * across) * kVec;
-        if (index >= total || col >= p.n) continue;
-        Vec<T, kVec> out;
+    for (int v = 0; v < kVec; ++v) sum[v] *= static_cast<T>(p.alpha);
+    if constexpr (!kUnaligned) {
+        const uint32_t row = first / across, col = (first - row * across) * kVec;
+        if (first < total && col < p.n) store_vec(d + static_cast<int64_t>(row) * p.d.row + col, sum);
+    } else {
+        __shared__ Vec<T, kVec> strips[kGemmCombineThreads];
+        const uint32_t lane = static_cast<uint32_t>(lane_index());
+        strips[threadIdx.x] = sum;
+        lane_sync();
+        const T *const strip = &strips[threadIdx.x - lane][0];
 #pragma unroll
-        for (int v = 0; v < kVec; ++v) out[v] = static_cast<T>(p.alpha) * sum[turn][v];
-        store_vec(static_cast<T *>(p.d.data) + static_cast<int64_t>(row) * p.d.row + col, out);
+        for (int turn = 0; turn < kVec; ++turn) {
+            const uint32_t element = turn * kLanes + lane, index = first - lane + element / kVec, row = index / across;
+            const uint32_t col = (index - row * across) * kVec + element % kVec;
+            if (index < total && col < p.n) d[static_cast<int64_t>(row) * p.d.row + col] = strip[element];
+        }
     }
 }
 

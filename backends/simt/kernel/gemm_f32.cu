@@ -7,6 +7,11 @@ namespace attile::simt {
 
 const GemmKernels &gemm_kernels_f32() {
     constexpr auto kOuter = GemmAccess::kOuter, kDepth = GemmAccess::kDepth;
+#if defined(ATTILE_SIMT_HIP)
+    const void *const unaligned_rows = nullptr;  // Not tried.
+#else
+    const void *const unaligned_rows = gemm_tile<Gemm128x128, float, GemmAccess::kDepthUnaligned, GemmAccess::kOuterUnaligned>();
+#endif
     constexpr auto kVector = GemmAccess::kVector, kUnaligned = GemmAccess::kUnaligned, kStrided = GemmAccess::kScalar;
     static const GemmKernels kernels = {
         {
@@ -14,7 +19,8 @@ const GemmKernels &gemm_kernels_f32() {
               {gemm_tile<Gemm128x128, float, kDepth, kOuter, true>(), gemm_tile<Gemm128x128, float, kDepth, kDepth, true>()}},
              gemm_tile<Gemm128x128, float, kVector>(),
              gemm_tile<Gemm128x128, float, kUnaligned>(),
-             nullptr},
+             nullptr,
+             unaligned_rows},
             {{{gemm_tile<Gemm64x128, float, kOuter, kOuter, true>(), nullptr},
               {gemm_tile<Gemm64x128, float, kDepth, kOuter, true>(), nullptr}},
              nullptr,
@@ -34,8 +40,8 @@ const GemmKernels &gemm_kernels_f32() {
 
 const void *gemm_combine_f32() { return reinterpret_cast<const void *>(&gemm_combine_kernel<float>); }
 const void *gemm_combine_plain_f32(bool vectors) {
-    return vectors ? reinterpret_cast<const void *>(&gemm_combine_plain_kernel<float, 4>)
-                   : reinterpret_cast<const void *>(&gemm_combine_plain_kernel<float, 1>);
+    return vectors ? reinterpret_cast<const void *>(&gemm_combine_plain_kernel<float, false>)
+                   : reinterpret_cast<const void *>(&gemm_combine_plain_kernel<float, true>);
 }
 
 }  // namespace attile::simt

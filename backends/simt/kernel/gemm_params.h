@@ -13,7 +13,7 @@ struct GemmInput {
     int64_t batch_x, batch_y;
     int64_t outer, depth;
     int32_t along_depth;  // Neighbouring threads read neighbours along depth, else along outer.
-    int32_t reserved;
+    int32_t chunk_bytes;  // From a chunk of depth to the next, where that fits.
 };
 
 // C, D or bias. data is null if absent.

@@ -9,10 +9,11 @@
 namespace attile::simt {
 
 struct GemmTileKernels {
-    const void *direct[2][2];  // Aligned panels, the plain epilogue: [A contiguous along depth][B contiguous along depth].
-    const void *aligned;       // Aligned panels, any epilogue.
-    const void *unaligned;     // Panels with unit strides.
-    const void *strided;       // Panels with any strides.
+    const void *direct[2][2];              // Aligned panels, the plain epilogue: [A contiguous along depth][B contiguous along depth].
+    const void *aligned;                   // Aligned panels, any epilogue.
+    const void *unaligned;                 // Panels with unit strides.
+    const void *strided;                   // Panels with any strides.
+    const void *unaligned_rows = nullptr;  // As unaligned, A contiguous along depth and B along columns, where the plan allows it.
 };
 
 struct GemmSkinnyKernels {

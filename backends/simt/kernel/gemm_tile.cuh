@@ -12,7 +12,7 @@
 //
 // Best measured (H200, compute_61 PTX, float32, cuBLAS beside it): 8192^3 51.7 NN, 52.9 TN, 49.7 NT TFLOP/s (cuBLAS 51.3, 53.5, 51.2);
 // 4096^3 51.1 NN, 51.8 TN, 49.3 NT, 51.2 TT (51.4, 51.9, 50.5, 49.3); 4096x4096x64 36.1 (30.4); 512 times 128^3 39.1 (32.5); 4096 times
-// 32^3 13.1 (11.7); unaligned 4000x4001x4003 44.1 (45.0); 16-bit storage 4096^3 50.0; float64 4096^3 22.8 (a third of the tensor cores'
+// 32^3 13.1 (11.7); unaligned 4000x4001x4003 46.4 (45.0); 16-bit storage 4096^3 50.0; float64 4096^3 22.8 (a third of the tensor cores'
 // 63). To measure again: attile bench --filter gemm, or tools/compare_peers.py for the peers.
 //
 // What mattered: walking the 8x8 product to and fro, and which of the walks (GemmOrder), 47.9 -> 51.2 at 4096^3: in the loop FFMAs that
@@ -20,14 +20,17 @@
 // shared memory, since storing them as they are forces them into aligned quadruples of registers. Keeping the general epilogue out of the
 // kernels for the plain one: its registers cost the loop 3 %, wherever it stands. The first chunk taking the remainder of the depth: no
 // tests in the loop. What lost: 16x8 and 8x16 a thread (48 to 50); 8x4 (43); a barrier every 16 depths (50.7); loops not unrolled by two
-// (41); reading A and B by any strides in the large tiles (45, with spills); unaligned panels by
-// lanes along depth, each line once (44.0 to 43.1 at 4000x4001x4003), or 64x128 tiles of them (43.2); copying unaligned A and B to aligned
-// rows first (1000x1001x1003 65 to 76 us); asking for a block's share of the panels in L2 at its start (2048^3 349 to 358 us); the scalar
-// epilogue straight from registers.
+// (41); reading A and B by any strides in the large tiles (45, with spills);
+// unaligned panels one by one by lanes along depth, each line once (44.0 to 43.1 at 4000x4001x4003), or 64x128 tiles of them (43.2);
+// copying unaligned A and B to aligned rows first (1000x1001x1003 65 to 76 us); asking for a block's share of the panels in L2 at its start
+// (2048^3 349 to 358 us), or for all, shared out over the blocks that read them (64 times 256^3 52.7 to 58.1, 1024^3 58.9 to 60.0); the
+// last chunks in the loop's own code, a third less of it (no gain: code that is not in the L2 cache yet costs 0.3 us at most); loads or
+// stores that ask for no place in the L2 cache (1024^3 56.4 to 57.6 and 60.3); the plain epilogue for partial results whose rows begin at
+// odd multiples of 16 bytes (1000x1001x1003 60.4 to 67.7); the scalar epilogue straight from registers.
 #pragma once
 
 #include "tile/gemm_epilogue.h"
-#include "tile/gemm_load.h"
+#include "tile/gemm_load_unaligned.h"
 #include "tile/gemm_micro.h"
 
 namespace attile::simt {
@@ -91,12 +94,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThre
     // The first chunk takes what is left over when whole ones are cut from the depth.
     int chunks = static_cast<int>((depth + kGemmChunk - 1) / kGemmChunk);
     const int remainder = static_cast<int>(depth - static_cast<int64_t>(chunks - 1) * kGemmChunk);
-    panel_a.template load<true>(remainder);
-    panel_b.template load<true>(remainder);
-    panel_a.store(to_a);
-    panel_b.store(to_b);
-    panel_a.advance(remainder);
-    panel_b.advance(remainder);
+    panel_a.load_first(depth, remainder);
+    panel_b.load_first(depth, remainder);
+    panel_a.store_first(to_a, to_a + kStage);
+    panel_b.store_first(to_b, to_b + kStage);
+    panel_a.advance_first(remainder);
+    panel_b.advance_first(remainder);
     __syncthreads();
     Micro::load_a(a[0], from_a);
     Micro::load_b(b[0], from_b);
@@ -126,6 +129,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThre
             if (Order::kBFirst) Micro::load_b(b[(k + 1) % 2], from_b + stage + ahead * PanelB::kRow);
             Micro::load_a(a[(k + 1) % 2], from_a + stage + ahead * PanelA::kRow);
             if (!Order::kBFirst) Micro::load_b(b[(k + 1) % 2], from_b + stage + ahead * PanelB::kRow);
+            if (last && more) {
+                panel_a.store_ahead(to_a + now);
+                panel_b.store_ahead(to_b + now);
+            }
             Micro::template multiply<Order::kByColumns>(sum, a[k % 2], b[k % 2]);
             schedule_fence(sum);
         }

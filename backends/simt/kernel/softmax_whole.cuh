@@ -3,16 +3,16 @@
 // is read once and written once, 8 bytes, the least there is.
 //
 // While a row's later loads arrive, the elements of earlier ones become exponentials relative to the maximum of their group of nine
-// vectors; at the end each group needs but one more factor. Half of the next row is sent for, as far as the L2 cache, while this one is
-// written.
+// vectors; at the end each group needs but one more factor. Stores ask for no place in the L2 cache, loads do: with loads that do not, half
+// of the next row prefetched, 3620 GB/s; with the prefetch and loads that do, 3760.
 //
-// Block 256 threads, one a unit. Shared: 11 * 256 * 16 + 8 * 8 = 45120 bytes. Registers (sm_61): 250, no spills.
-// Measured on an H200 from compute_61 code, 8192 rows of 65536: 3624 GB/s, 0.85 of a copy (softmax_stream: 3256, 0.76); 49152 elements
-// 3393, 36864 3195. To measure again: tools/compare_peers.py --groups memory. Lost: 1024 threads with 8 to 12 vectors in registers and 2 in
+// Block 256 threads, one a unit. Shared: 11 * 256 * 16 + 8 * 8 = 45120 bytes. Registers (sm_61): 255, no spills.
+// Measured on an H200 from compute_61 code, 8192 rows of 65536: 3800 GB/s, 0.89 of a copy (softmax_stream: 3256, 0.76). A kernel that only
+// copies rows by the same blocks, all of a row loaded before any of it is stored, comes to 0.92; one with small blocks to 0.95. To measure
+// again: tools/compare_peers.py --groups memory. Lost: 1024 threads with 8 to 12 vectors in registers and 2 in
 // shared memory, the rest read again from the L2 cache (0.79, and spills from 10 on); 512 threads with 27 and 5 (0.82); exponentials only
 // after the maximum of the whole row (0.82); the next row's loads between this one's stores (0.74); blocks that begin at different times
-// (no difference). Not understood: 54 and 10 vectors with the same prefetch and 144 bytes of spills came to 0.89, and to 0.86 without the
-// prefetch.
+// (no difference) or at different places of their rows (a copy: 0.86 to 0.81); loads past the first cache (0.84).
 #pragma once
 
 #include "kernel/softmax_kernels.cuh"
@@ -23,40 +23,27 @@ inline constexpr int kSoftmaxWholeHeld = 53, kSoftmaxWholeKept = 11, kSoftmaxWho
 inline constexpr int64_t kSoftmaxWholeFloats = int64_t{kSoftmaxWholeHeld + kSoftmaxWholeKept} * kRowThreads * 4;
 
 #if !defined(ATTILE_SIMT_WAVES)
-// Memory is sent for, as far as the L2 cache.
-ATTILE_LANE_FN void prefetch_l2(const void *address) {
-#if defined(ATTILE_SIMT_HIP) || defined(ATTILE_SIMT_EMULATED)
-    static_cast<void>(address);
-#else
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-#endif
-}
-
 // Of float rows in whole vectors.
 __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) softmax_whole(const SoftmaxArguments arguments) {
     using State = SoftmaxState<float>;
     using Quad = Vec<float, 4>;
     constexpr int kHeld = kSoftmaxWholeHeld, kKept = kSoftmaxWholeKept, kGroup = kSoftmaxWholeGroup,
                   kGroups = (kHeld + kGroup - 1) / kGroup;
-    constexpr int kAhead = (kHeld + kKept) / 2 * 16 / 128;  // Lines of a thread.
     __shared__ Quad kept[kKept][kRowThreads];
     __shared__ State shared[kRowThreads / kLanes];
     static_assert(sizeof kept + sizeof shared <= 49152, "48 KB");
     const int thread = static_cast<int>(threadIdx.x);
     const int64_t rows = arguments.axes.count();
     const int left = static_cast<int>(arguments.length) / 4 - thread;
-    const auto begin_of = [&](int64_t row) { return static_cast<const float *>(arguments.x) + row_offset(arguments.axes, row).x; };
 #pragma unroll 1
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        const int64_t next = row + gridDim.x < rows ? row + gridDim.x : row;
-        const char *const ahead = reinterpret_cast<const char *>(begin_of(next)) + thread * 128;
-        const float *const x = begin_of(row) + thread * 4;
+        const float *const x = static_cast<const float *>(arguments.x) + row_offset(arguments.axes, row).x + thread * 4;
         float *const y = static_cast<float *>(arguments.y) + row_offset(arguments.axes, row).y + thread * 4;
         // What is not there is -inf, which adds nothing.
         const auto fetch = [&](Quad &to, int u) {
 #pragma unroll
             for (int j = 0; j < 4; ++j) to[j] = lowest<float>();
-            if (u * kRowThreads < left) to = load_vec_last<4>(x + u * kRowThreads * 4);
+            if (u * kRowThreads < left) to = load_vec<4>(x + u * kRowThreads * 4);
         };
         // The thread's maximum so far, and the sum of exponentials relative to it.
         float top = lowest<float>(), sum = 0;
@@ -98,10 +85,6 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) softmax_whole(const Softmax
         for (int g = 0; g < kGroups; ++g) maxima[g] = absorb(held, g * kGroup, kHeld - g * kGroup < kGroup ? kHeld - g * kGroup : kGroup);
         const State whole = row_fold<kRowThreads>(State{top, sum}, shared, MergeStates<float>());
         const float reference = whole.reference(), scale = whole.scale();
-        // Half of what may be there of the next row: memory has something to read while this one is written.
-#pragma unroll
-        for (int i = 0; i < kAhead; ++i)
-            if (next != row) prefetch_l2(ahead + i * kRowThreads * 128);
 #pragma unroll
         for (int u = 0; u < kHeld; ++u) {
             const float factor = exp_difference(maxima[u / kGroup], reference) * scale;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "workspace.h"
 
@@ -165,9 +166,23 @@ int splits_of_columns(const Rates &rates, const GemmTileModel *models, const Gem
     return best;
 }
 
+// Does all that the kernel of unaligned rows reads lie between an operand's first and last element? It reads B as far as its tile's columns
+// reach and A up to three depths ahead, none of both of the last depths, which are left over. Their order of summation is its own.
+bool reads_unaligned_rows(const GemmPlan &plan, const GemmShape &shape) {
+    constexpr int64_t kTileColumns = 128, kVector = 4;
+    const GemmParams &p = shape.params;
+    if (shape.dtype != ATTILE_F32 || p.a.along_depth == 0 || p.b.along_depth != 0) return false;
+    if (p.a.outer < kVector || p.b.depth < kTileColumns || p.b.depth * kGemmDepth * 4 > INT32_MAX) return false;
+    const int64_t begin = (plan.splits - 1) * plan.split_depth, left_over = (p.k - begin - 1) % kGemmDepth + 1;
+    if (left_over >= kVector - 1) return true;
+    const auto last_row = reinterpret_cast<uintptr_t>(p.a.data) / 4 + static_cast<uintptr_t>((p.m - 1) * p.a.outer + begin);
+    const auto ahead = static_cast<int64_t>((0 - last_row) % kVector);
+    return p.a.batch_x % kVector == 0 && p.a.batch_y % kVector == 0 && ahead <= left_over;
+}
+
 // The kernel of a tile for the operands as they are. Where a tile has none, the nearest tile that has takes over: which bits come out does
 // not depend on the tile.
-void resolve_tile(GemmPlan &plan, const GemmShape &shape, const GemmTileModel *models, const GemmTileModel *wanted) {
+void resolve_tile(GemmPlan &plan, const GemmShape &shape, const GemmTileModel *models, const GemmTileModel *wanted, bool batch_invariant) {
     const GemmKernels &kernels = kernels_of(shape.dtype);
     const bool aligned = shape.a_vectors && shape.b_vectors;
     const bool reads_c =
@@ -180,8 +195,9 @@ void resolve_tile(GemmPlan &plan, const GemmShape &shape, const GemmTileModel *m
             return tile.strided;
         }
         if (!aligned) {
+            const bool rows = !batch_invariant && tile.unaligned_rows != nullptr && reads_unaligned_rows(plan, shape);
             plan.variant = "unaligned";
-            return tile.unaligned;
+            return rows ? tile.unaligned_rows : tile.unaligned;
         }
         plan.variant = "direct";
         const void *kernel = tile.direct[shape.params.a.along_depth][shape.params.b.along_depth];
@@ -303,7 +319,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
         plan.tiles_m = 1;
         plan.tiles_n = ceil_div(p.n, kGemmSkinnyColumns);
     } else {
-        resolve_tile(plan, shape, models, best.model);
+        resolve_tile(plan, shape, models, best.model, batch_invariant);
     }
     return plan;
 }

@@ -127,6 +127,7 @@ int32_t gemm_launch(Device &device, const GemmShape &shape, const GemmPlan &plan
     p.tiles_m = static_cast<uint32_t>(plan.tiles_m);
     p.tiles_n = static_cast<uint32_t>(plan.tiles_n);
     p.raster = kRaster;
+    p.b.chunk_bytes = static_cast<int32_t>(p.b.depth * plan.tile_k * 4);  // Only read where it fits.
     p.columns = p.n;
     p.vectorised = shape.vectorised ? 1 : 0;
     void *partial = nullptr;

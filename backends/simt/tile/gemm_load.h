@@ -16,11 +16,13 @@ namespace attile::simt {
 // How a panel is read. All but kScalar need unit stride along outer or along depth; panels that are contiguous along depth are transposed
 // as they are stored. The aligned forms also need the contiguous extent, the other strides and the address in whole vectors.
 enum class GemmAccess {
-    kOuter,      // Aligned vectors along outer.
-    kDepth,      // Aligned vectors along depth.
-    kVector,     // Aligned vectors, the axis decided at run time.
-    kUnaligned,  // The same elements, read one by one.
-    kScalar      // Any strides.
+    kOuter,           // Aligned vectors along outer.
+    kDepth,           // Aligned vectors along depth.
+    kVector,          // Aligned vectors, the axis decided at run time.
+    kUnaligned,       // The same elements, read one by one.
+    kScalar,          // Any strides.
+    kDepthUnaligned,  // Contiguous along depth, or outer, at any address (tile/gemm_load_unaligned.h).
+    kOuterUnaligned,
 };
 
 inline constexpr int kGemmChunk = 8;  // Depth read at once.
@@ -83,6 +85,11 @@ class GemmPanel {
         }
     }
 
+    // The first chunk, of the depths that are left over when whole ones are cut off.
+    ATTILE_LANE_FN void load_first(int64_t, int depth_left) { load<true>(depth_left); }
+    ATTILE_LANE_FN void store_first(T *panel, T *) const { store(panel); }
+    ATTILE_LANE_FN void advance_first(int depths) { advance(depths); }
+
     ATTILE_LANE_FN void advance(int depths) { at_ += kAccess == GemmAccess::kDepth ? depths : depths * depth_stride_; }
 
     ATTILE_LANE_FN void store(T *panel) const {
@@ -100,6 +107,7 @@ class GemmPanel {
             }
         }
     }
+    ATTILE_LANE_FN void store_ahead(T *) const {}
 
   private:
     // The threads of a block lie kDeep along depth by kThreads / kDeep along outer, or kWide along outer by kThreads / kWide along depth.
