@@ -14,6 +14,7 @@ set(ATTILE_SIMT_ATTENTION_SOURCES
   kernel/attention_any.cu
   kernel/attention_cols32.cu
   kernel/attention_cols64.cu
+  kernel/attention_single64.cu
   kernel/attention_cols128.cu
   kernel/attention_cols256.cu
   kernel/attention_backward_cols32.cu

@@ -132,6 +132,82 @@ void add_features(Adder add) {
     add("sinks_of_rows_without_keys", c);
 }
 
+// One modifier of scores, several tiles of rows and keys, everything in quads: kernels may have ways of their own for these.
+void add_single_modifiers(Adder add) {
+    C plain = lengths(140, 196, 64);
+    plain.batch = plain.heads_q = plain.heads_kv = 1;
+    const std::tuple<const char *, std::int32_t, std::int64_t, std::int64_t> masks[] = {
+        {"", ATTILE_MASK_NONE, 0, 0},
+        {"_causal_top_left", ATTILE_MASK_CAUSAL_TOP_LEFT, 0, 0},
+        {"_causal_bottom_right", ATTILE_MASK_CAUSAL_BOTTOM_RIGHT, 0, 0},
+        {"_window", ATTILE_MASK_WINDOW_TOP_LEFT, 40, 30}};
+    for (const auto &[suffix, mask, left, right] : masks) {
+        const auto with = [&, mask = mask, left = left, right = right, name = std::string(suffix)](const char *what, C c) {
+            c.mask = mask;
+            c.window_left = left;
+            c.window_right = right;
+            add(std::string("alone_") + what + name, c);
+        };
+        C c = plain;
+        for (const auto &[what, kind] : {std::pair<const char *, BiasKind>{"bias", BiasKind::kNormal},
+                                         {"bias_hides_some", BiasKind::kSomeHidden},
+                                         {"bias_hides_rows", BiasKind::kRowsHidden}}) {
+            c.bias = kind;
+            with(what, c);
+        }
+        c.bias = BiasKind::kSomeHidden;
+        c.bias_axes = 8;
+        c.bias_poisoned = true;
+        with("bias_hides_nan", c);
+        c = plain;
+        for (const auto &[what, kind] : {std::pair<const char *, MaskBytes>{"allowed", MaskBytes::kRandom},
+                                         {"allowed_nothing", MaskBytes::kNothing},
+                                         {"allowed_late_keys", MaskBytes::kLeadingHidden}}) {
+            c.allowed = kind;
+            with(what, c);
+        }
+        c.allowed = MaskBytes::kRandom;
+        c.allowed_axes = 12;
+        with("allowed_of_rows_and_keys", c);
+        c = plain;
+        c.alibi = 2;
+        with("alibi", c);
+        c.len_k = 516;
+        with("alibi_of_many_keys", c);
+        c = plain;
+        c.softcap = 1.5;
+        with("softcap", c);
+        c.softcap = 50;
+        with("softcap_50", c);
+        c = plain;
+        c.key_lengths = true;
+        c.batch = 3;
+        c.alibi = 2;
+        with("alibi_key_lengths", c);
+    }
+    for (const auto &[name, pattern] : {std::pair<const char *, AttentionPattern>{"x36", AttentionPattern::kTimes36},
+                                        {"huge_late_key", AttentionPattern::kHugeLateKey},
+                                        {"rising", AttentionPattern::kRising},
+                                        {"far_below", AttentionPattern::kFarBelow},
+                                        {"nan_in_query", AttentionPattern::kNanInQuery}}) {
+        C c = plain;
+        c.pattern = pattern;
+        c.bias = BiasKind::kNormal;
+        add(std::string("alone_bias_") + name, c);
+        c.bias = BiasKind::kNone;
+        c.allowed = MaskBytes::kRandom;
+        add(std::string("alone_allowed_") + name, c);
+        c.allowed = MaskBytes::kNone;
+        c.alibi = 1;
+        add(std::string("alone_alibi_") + name, c);
+        c.alibi = 0;
+        c.softcap = 1000;
+        add(std::string("alone_softcap_1000_") + name, c);
+        c.softcap = 20;
+        add(std::string("alone_softcap_20_") + name, c);
+    }
+}
+
 void add_lengths_of_data(Adder add) {
     for (const std::int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_TOP_LEFT, ATTILE_MASK_CAUSAL_BOTTOM_RIGHT}) {
         const std::string suffix = mask == ATTILE_MASK_NONE ? "" : mask == ATTILE_MASK_CAUSAL_TOP_LEFT ? "_top_left" : "_bottom_right";
@@ -270,6 +346,7 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
         if (tier == Tier::kQuick && types.in != ATTILE_F32 && !(types.in == ATTILE_BF16 && types.out == ATTILE_BF16)) continue;
         add_masks(add);
         add_shapes(add, tier);
+        if (types.in == ATTILE_F32) add_single_modifiers(add);
     }
     C c = lengths(19, 45, 16);
     c.bias = BiasKind::kNormal;

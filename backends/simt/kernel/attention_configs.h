@@ -45,6 +45,7 @@ struct AttentionBase {
     static constexpr bool kFewRegisters = false;
     static constexpr int kModifiedBlocksPerUnit = 2, kPlainBlocksPerUnit = 0;  // 0: kBlocksPerUnit, as where masks are.
     static constexpr int kQuadsBeside = 1;                                     // Neighbouring threads that load quads of one row of Q.
+    static constexpr bool kKeyRuns = false;  // A lane's keys come in runs of four, not lane columns apart.
     static constexpr bool kTileSums = true;  // Sum a tile's probabilities before they join the row: accurate at any length.
 };
 
@@ -76,6 +77,11 @@ struct Attention40 : Attention64 {
 struct Attention64Dense : Attention64 {
     static constexpr int kKeys = 4, kChunksAtOnce = 2, kChunkKeys = 8, kStripsAtOnce = 2, kBlocksPerUnit = 3;
     static constexpr bool kFewRegisters = true, kTileSums = false;
+};
+// For what is read of memory for each score.
+template <class C>
+struct KeyRuns : C {
+    static constexpr bool kKeyRuns = true;
 };
 // Half the keys, whose scores leave registers to AMD's compilers, which need them for masks and what modifies scores.
 template <class Lean>

@@ -24,14 +24,25 @@ AttentionTileKernel attention_tile_instance(const char *name, double share) {
             C::kCols * C::kLaneCols,
             C::kDepth,
             C::kChunkDepth * C::kChunksAtOnce,
-            share};
+            share,
+            {}};
+}
+
+// Those of one modifier. AMD's compilers lack the registers.
+template <class C>
+AttentionSingleKernels attention_single_kernels() {
+    if constexpr (kSparesRegisters)
+        return {};
+    else
+        return {attention_tile<KeyRuns<C>, AttentionKind::kBiased>().kernel, attention_tile<KeyRuns<C>, AttentionKind::kAllowed>().kernel,
+                attention_tile<C, AttentionKind::kAlibi>().kernel, attention_tile<C, AttentionKind::kSoftcapped>().kernel};
 }
 
 // The plain kind alone: another configuration of as many columns serves for the rest.
 template <class C>
 AttentionTileKernel attention_tile_instance_plain(const char *name, double share) {
-    return {name,      attention_tile<C, AttentionKind::kPlain>(), {},   {}, C::kCols * C::kLaneCols,
-            C::kDepth, C::kChunkDepth * C::kChunksAtOnce,          share};
+    return {name,      attention_tile<C, AttentionKind::kPlain>(), {},    {}, C::kCols * C::kLaneCols,
+            C::kDepth, C::kChunkDepth * C::kChunksAtOnce,          share, {}};
 }
 
 }  // namespace attile::simt

@@ -13,6 +13,12 @@ struct AttentionTile {
     int32_t rows, keys, threads;  // Of a block: rows of Q by keys.
 };
 
+// Instances of the tile kernel with the modified kind's tile, for scores that one thing modifies; null where the modified kind serves. They
+// want K and V as the masked kind does, rows of one head, and bias or `allowed` in whole aligned quads along keys.
+struct AttentionSingleKernels {
+    const void *biased, *allowed, *alibi, *softcapped;
+};
+
 // Instances of the tile kernel, one of each AttentionKind; null where another configuration serves. Plain and masked ones want K and V as
 // float rows of whole 16-byte vectors.
 struct AttentionTileKernel {
@@ -22,8 +28,10 @@ struct AttentionTileKernel {
     int32_t depth;       // Most columns of Q and K.
     int32_t depth_step;  // Columns of Q and K are rounded up to a multiple of this.
     double share;        // Of the multiply-add roof, measured on a full device at long sequences.
+    AttentionSingleKernels single;
 };
 
+AttentionSingleKernels attention_single64();
 AttentionTileKernel attention_cols32();
 AttentionTileKernel attention_cols32_short();
 AttentionTileKernel attention_cols40();

@@ -8,15 +8,10 @@
 #include "tile/attention_output.h"
 #include "tile/attention_score.h"
 #include "tile/attention_shape.h"
+#include "tile/attention_start.h"
 #include "tile/attention_stream.h"
 
 namespace attile::simt {
-
-// Scores this far (in powers of two) above a row's reference make the reference move; below, sums stay far from overflow.
-inline constexpr float kRescaleAbove = 16.0f;
-// Scores this far above a reference of larger magnitude than theirs were rounded as numbers of that magnitude: they are computed anew.
-// Where that is decided before their own magnitude is known, references this far below 0 count as large.
-inline constexpr float kAnewAbove = 8.0f, kAnewBelow = 64.0f;
 
 template <class C, AttentionKind kKind>
 __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) attention_tile_kernel(const AttentionParams p) {
@@ -29,7 +24,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     using Order = AttentionOrder<C, kKind>;
     constexpr int kRows = C::kRows, kKeys = C::kKeys, kCols = C::kCols;
     // Does the product start from the rows' references, or are they subtracted from what it gives?
-    constexpr bool kStartsFromReference = !kModifiers && !C::kFewRegisters, kSubtracts = !kModifiers && C::kFewRegisters;
+    constexpr bool kCaps = kKind == AttentionKind::kSoftcapped;
+    constexpr bool kSubtracts = !kModifiers && (C::kFewRegisters || kCaps), kStartsFromReference = !kModifiers && !kSubtracts;
+    using Start = ScoreStart<C, kKind>;
+    static_assert((!Start::kLoads && !Start::kLifts) || kStartsFromReference, "a start of more than references");
     constexpr int kBlockRows = Shape::kBlockRows, kBlockKeys = Shape::kBlockKeys, kGroupRows = Lanes::kGroupRows;
     alignas(16) __shared__ float shared[Shape::kSharedFloats];
 
@@ -47,7 +45,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     ValueStream<C, kKind> values(KeyRows<kKind>(p, block, p.v, p.head_dim_v), block.place.first_tile(p) * kBlockKeys);
     Quad stage[Shape::kParts];
     // Yes-or-no state in one register. The low bits are rows that have not seen a key yet: their reference means nothing.
-    constexpr uint32_t kUnset = (1u << kRows) - 1, kMasked = 1u << 8, kNoRows = 1u << 9;
+    constexpr uint32_t kUnset = (1u << kRows) - 1, kMasked = 1u << 8, kNoRows = 1u << 9, kFirst = 1u << 10;
     uint32_t state = block.first_row + lane_group_index() * kGroupRows < block.rows ? 0 : kNoRows;
     const auto every = [](int pieces, const auto &take) {
 #pragma unroll
@@ -73,7 +71,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
         else
             store_keys(to);
     };
+    float zero[kRows] = {};
     float score[kRows][kKeys], out[kRows][kCols], kept_reference[kRows], sum[kRows], tile_sum[kRows];
+    const TilePhases walk(p, block, kBlockRows, kBlockKeys);
+    const Start scores_start(p, block, walk.first, walk.end);
 
     // Minus the row's reference: what scores are counted from, so that they are small.
     const auto set_references = [&](const float(&minus)[kRows]) {
@@ -146,11 +147,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     // rows are found by what costs the loop fewer registers.
     const auto score_anew = [&](int first_key, const float(&minus)[kRows]) {
         const KeyRows<kKind> rows(p, AttentionBlock(p, kBlockRows, AttentionKindTag<kKind>{}), p.k, p.head_dim);
-#pragma unroll
-        for (int i = 0; i < kRows; ++i)
-#pragma unroll
-            for (int j = 0; j < kKeys; ++j) score[i][j] = minus[i];
-        const int first_col = first_key + Lanes::lane_col(thread_of<C>() % kLanes);
+        scores_start.begin_anew(p, first_key, minus, score);
+        const int first_col = first_key + LaneKeys<C>::first(Lanes::lane_col(thread_of<C>() % kLanes));
 #pragma unroll 1
         for (int d = 0; d < p.head_dim; ++d) {
             float query[kRows];
@@ -158,7 +156,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
             for (int i = 0; i < kRows; ++i) query[i] = shared[query_at + Lanes::row(i) + d * kBlockRows];
 #pragma unroll
             for (int j = 0; j < kKeys; ++j) {
-                const int at = first_col + C::kLaneCols * j;
+                const int at = first_col + LaneKeys<C>::after(j);
                 const float key = (kSubtracts && !kPlain ? keys.row(at) : rows.row(at))[d];
 #pragma unroll
                 for (int i = 0; i < kRows; ++i) score[i][j] = fused_multiply_add(query[i], key, score[i][j]);
@@ -172,10 +170,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
 #pragma unroll
         for (int x = 0; x < kCols; ++x) out[i][x] = 0;
     }
-    set_references({});
-    state |= kUnset;
+    set_references(zero);
+    if constexpr (Start::kLifts) scores_start.first_references(kept_reference);
+    state |= Start::kLate ? kUnset | kFirst : kUnset;
     int tile = block.place.first_tile(p), phase_end = min(block.entry.len_k / kBlockKeys, block.place.end_tile(p));
-    if (!kPlain) phase_end = tile = TilePhases(p, block, kBlockRows, kBlockKeys).first;
+    if (!kPlain) phase_end = tile = walk.first;
     // The first chunk of K of a tile, on its way and then in place.
     const auto fetch = [&](int first_key) {
         keys.seek(first_key);
@@ -188,6 +187,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
         every(kKeyPieces, [&](int piece) { take_key(0, piece, 0); });
     };
     fetch(tile * kBlockKeys);
+    scores_start.load_first(p, tile * kBlockKeys, score);
     load_queries<C>(p, block, shared);  // Scaled, depth-major, for as long as the block lives.
     start();
 
@@ -227,6 +227,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                 }
                 buffer ^= Shape::kChunk;
                 fetch(first_key + kBlockKeys);
+                scores_start.load(p, first_key + kBlockKeys, score);
+                state &= ~kFirst;
                 start();
                 continue;
             }
@@ -234,11 +236,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
 
         if (kModifiers) TileModifiers<C>(p, first_key).prefetch();
 
-            // ---- S = Q K^T, above the rows' references.
-#pragma unroll
-        for (int i = 0; i < kRows; ++i)
-#pragma unroll
-            for (int j = 0; j < kKeys; ++j) score[i][j] = kStartsFromReference ? kept_reference[i] : 0.0f;
+        // ---- S = Q K^T, above the rows' references.
+        const bool late = Start::kLate && (state & kFirst) != 0;
+        scores_start.begin(first_key, late, kStartsFromReference ? kept_reference : zero, score);
         int query = query_at, chunk = 0;
 #pragma unroll 1
         do {  // At least once: else the compiler copies the scores for the case that there is no depth.
@@ -281,7 +281,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
         float minus_reference[kRows];
         if (kModifiers) TileModifiers<C>(p, first_key).apply((state & kMasked) == 0, score);
         if (kSubtracts || kModifiers) get_references(minus_reference);
-        if (kSubtracts) {
+        if (kCaps) {
+            cap_scores<C>(p, minus_reference, score);
+        } else if (kSubtracts) {
 #pragma unroll
             for (int i = 0; i < kRows; ++i)
 #pragma unroll
@@ -299,14 +301,17 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
         const bool needs = lane_any((state & (kModifiers ? kUnset : kUnset | kMasked)) != 0 || top > kRescaleAbove);
         if (wave_any(needs)) {
             if (kStartsFromReference) get_references(minus_reference);
+            if (late) scores_start.add(p, first_key, score);
+            if (late) state &= ~kFirst;
             bool is_precise = true;
             bool is_raw = kModifiers;  // Not counted from references: a bias of -1e9 in an earlier tile would round modified scores.
             if (kSubtracts) {
                 float below = 0;  // How far below 0 the lowest reference is.
 #pragma unroll
                 for (const float minus : minus_reference) below = fmaxf(below, minus);
-                is_raw = wave_any(top > kAnewAbove && below > kAnewBelow);
+                is_raw = wave_any(lane_any(top > kAnewAbove && below > kAnewBelow));
                 if (is_raw) score_anew(first_key, {});
+                if (kCaps && is_raw) cap_scores<C>(p, {}, score);
             }
 #pragma unroll 1
             do {
@@ -329,9 +334,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                     const bool first = (state >> i & 1) != 0;
                     const float before = minus_reference[i];
                     const float least = is_raw ? -before : 0.0f;  // The reference now, counted as scores are.
+                    if constexpr (Start::kLifts) {
+                        if (first) row_top += scores_start.lift(i, first_key, first_key + kBlockKeys - 1) - before;
+                    }
                     // A modified row by itself alone, whatever others of the group do, so that it comes out the same in any company.
                     const bool moves = first || !kModifiers || row_top - least > kRescaleAbove;
-                    const float higher = stays || !moves ? least : first ? row_top : fmaxf(row_top, least);
+                    const float higher = stays || !moves ? least : first ? Start::first_reference(row_top) : fmaxf(row_top, least);
                     const float factor = first ? 1.0f : exp2_fast(least - higher);
                     state &= stays ? ~0u : ~(1u << i);
                     minus_reference[i] = is_raw ? -higher : before - higher;
@@ -393,6 +401,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                         store_strip(0, strip ^ Shape::kStrip);
                     }
 
+                    // The scores' registers are free.
+                    if (Start::kLoads && last_strip && k == 0 && body + 1 == kBodies) scores_start.load(p, first_key + kBlockKeys, score);
+
                     if (chunk_ends) {
                         buffer ^= Shape::kChunk;
                         store_either(!last, buffer);
@@ -431,6 +442,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     get_references(minus_reference);
 #pragma unroll
     for (int i = 0; i < kRows; ++i) sum[i] = Lanes::fold_row(sum[i], [](float x, float y) { return x + y; });
+    if constexpr (Start::kLifts) Start::spoil_small_sums(state, sum, out);
     block_sync_counted<C::kThreads>();  // O passes through where others read K, V and references.
     store_rows<C, kKind>(p, state, minus_reference, sum, out, shared);
 }

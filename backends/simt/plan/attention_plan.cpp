@@ -88,6 +88,17 @@ bool sees_whole_tiles(const attile_attention_problem &p, int64_t tile_keys) {
            !present(p.cu_len_k) && !present(p.block_table);
 }
 
+// The kernel of a problem whose scores one thing modifies and nothing else asks for the modified kind; null if there is none.
+const void *single_kernel(const attile_attention_problem &p, const AttentionPlan &plan, const AttentionSingleKernels &kernels) {
+    if (plan.pack != 1 || present(p.block_table) || (!plan.convert && (!is_aligned_16(p.k) || !is_aligned_16(p.v)))) return nullptr;
+    if (present(p.bias) + present(p.allowed) + present(p.alibi_slopes) + (p.softcap != 0) != 1) return nullptr;
+    if (present(p.alibi_slopes)) return kernels.alibi;
+    if (p.softcap != 0) return kernels.softcapped;
+    const attile_operand &x = present(p.bias) ? p.bias : p.allowed;
+    if (attention_operand(x, p.len_k).vector == 0 || !has_short_stride(x)) return nullptr;
+    return present(p.bias) ? p.bias.dtype == ATTILE_F32 ? kernels.biased : nullptr : kernels.allowed;
+}
+
 // `start` is what is known before a kernel is chosen; `best` becomes this kernel's plan if that is the first or the cheapest.
 void plan_tile(Device &device, const attile_attention_problem &p, const AttentionTileKernel &kernel, bool invariant,
                const AttentionPlan &start, AttentionPlan &best) {
@@ -173,6 +184,9 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
             if (candidate.cost < (plan.whole_blocks != 0 ? 1.0 : kTailGain) * plan.cost) plan = candidate;
         }
     }
+    // As many rows, keys and blocks a unit: nothing else of the plan depends on it.
+    const void *const single = plan.modifiers ? single_kernel(p, plan, kernel.single) : nullptr;
+    if (single != nullptr) plan.kernel = single;
     if (best.path == AttentionPath::kNothing || plan.cost < best.cost) best = plan;
 }
 

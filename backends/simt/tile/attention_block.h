@@ -25,8 +25,14 @@ ATTILE_LANE_FN float scaled_query(const AttentionParams &p, float q) { return fu
 enum class AttentionKind {
     kPlain,    // Every row sees all keys, which are whole tiles of equally long entries.
     kMasked,   // Mask, window, lengths.
-    kModified  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and K and V at any address.
+    kModified,  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and K and V at any address.
+    // Masked, and one of what modifies scores: a float bias or bytes of `allowed` in quads along keys, ALiBi, softcap.
+    kBiased,
+    kAllowed,
+    kAlibi,
+    kSoftcapped
 };
+constexpr bool modifies_scores(AttentionKind kind) { return kind != AttentionKind::kPlain && kind != AttentionKind::kMasked; }
 template <AttentionKind kKind>
 using AttentionKindTag = std::integral_constant<AttentionKind, kKind>;
 

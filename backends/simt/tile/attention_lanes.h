@@ -37,6 +37,13 @@ struct AttentionLanes {
     }
 };
 
+// The keys that a lane owns of a tile: the first, and how far after it the j-th lies.
+template <class C>
+struct LaneKeys {
+    static constexpr __host__ __device__ int first(int lane_col) { return C::kKeyRuns ? 4 * lane_col : lane_col; }
+    static constexpr __host__ __device__ int after(int j) { return C::kKeyRuns ? (j & 3) + (j >> 2) * 4 * C::kLaneCols : C::kLaneCols * j; }
+};
+
 // For lambdas whose captures must stay in registers.
 #define ATTILE_ALWAYS_INLINE __attribute__((always_inline))
 

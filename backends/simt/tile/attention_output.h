@@ -142,7 +142,7 @@ ATTILE_LANE_FN bool attend_carefully(const AttentionParams &p, const AttentionBl
 #pragma unroll 1
         for (int d = 0; d < p.head_dim; ++d)
             score = fused_multiply_add(scaled_query(p, load_number(p.q, q_at + d * p.q.stride[3])), keys.row(key)[d], score);
-        if (kKind == AttentionKind::kModified && sees) {
+        if (modifies_scores(kKind) && sees) {
             const ScoreModifiers modifiers(p, block.entry, head, row);
             sees = modifiers.shows(key);
             score = modifiers.apply(score, key);

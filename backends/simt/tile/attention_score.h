@@ -79,10 +79,10 @@ struct TilePlace {
     ATTILE_LANE_FN TilePlace(const AttentionParams &p, int tile_key) : block(p, C::kThreads / kLanes * Lanes::kGroupRows) {
         const unsigned thread = thread_of<C>();
         first_row = block.first_row + static_cast<int>(thread / kLanes) * Lanes::kGroupRows + Lanes::lane_row(thread % kLanes) * 4;
-        first_key = tile_key + Lanes::lane_col(thread % kLanes);
+        first_key = tile_key + LaneKeys<C>::first(Lanes::lane_col(thread % kLanes));
     }
     ATTILE_LANE_FN int row(int i) const { return min(first_row + Lanes::row(i), block.rows - 1); }
-    ATTILE_LANE_FN int key(int j) const { return first_key + C::kLaneCols * j; }
+    ATTILE_LANE_FN int key(int j) const { return first_key + LaneKeys<C>::after(j); }
 
     const AttentionBlock block;
     int first_row, first_key;
@@ -100,7 +100,8 @@ ATTILE_LANE_FN void mask_scores(const AttentionParams &p, int tile_key, float (&
     for (int j = 0; j < C::kKeys; ++j)
 #pragma unroll
         for (int i = 0; i < C::kRows; ++i)
-            if (from + (C::kLaneCols * j - TilePlace<C>::Lanes::row(i)) >= width || C::kLaneCols * j >= left) score[i][j] = -INFINITY;
+            if (from + (LaneKeys<C>::after(j) - TilePlace<C>::Lanes::row(i)) >= width || LaneKeys<C>::after(j) >= left)
+                score[i][j] = -INFINITY;
 }
 
 // All that happens to a whole tile of scores, a row's loads on their way together.

@@ -61,7 +61,7 @@ struct KeyRows {
     }
 };
 
-// A chunk of kChunkDepth columns of kKeys * kLaneCols keys, stored depth-major. Key lc + kLaneCols * j is the j-th of lane column lc.
+// A chunk of kChunkDepth columns of kKeys * kLaneCols keys, stored depth-major. LaneKeys says which lane column owns which.
 // Within a depth row a lane's keys lie in quads side by side; a swizzle by the column quad keeps the transposing stores free of bank
 // conflicts without padding. Bit 1 of the swizzle exchanges registers of a fragment, which costs nothing; the other exchanges lane columns.
 template <class C>
@@ -87,7 +87,7 @@ struct KeyChunk {
         if (kLaneCols == 4) return (g >> 1 & 1) | (g >> 3 & 1) << 1;
         return g / 2 % kLaneCols;
     }
-    static constexpr __host__ __device__ int key(unsigned f) { return lane_key(f) * kLaneCols + lane_col(f); }
+    static constexpr __host__ __device__ int key(unsigned f) { return LaneKeys<C>::first(lane_col(f)) + LaneKeys<C>::after(lane_key(f)); }
     // Do a thread's later quads lie as many keys after its first as those of thread 0 do?
     static constexpr bool is_regular() {
         for (int f = 0; f < kLoads * C::kThreads; ++f)
@@ -116,7 +116,8 @@ class KeyStream {
     using Chunk = KeyChunk<C>;
     static constexpr bool kOneAddress = kKind == AttentionKind::kPlain;
     // Modified scores of 64 columns: 8 bytes of it, on sm_61, where offsets are worked out anew.
-    static constexpr bool kSpills = kKind == AttentionKind::kModified && !kSparesRegisters && C::kLaneCols == 8 && C::kCols == 8;
+    static constexpr bool kSpills =
+        (kKind == AttentionKind::kModified || kKind == AttentionKind::kBiased) && !kSparesRegisters && C::kLaneCols == 8 && C::kCols == 8;
     ATTILE_LANE_FN explicit KeyStream(const KeyRows<kKind> &rows) : rows_(rows) {
         static_assert(!kOneAddress || Chunk::is_regular(), "one address serves for all");
         rows_.first += Chunk::col_quad(threadIdx.x) * 4;
@@ -186,6 +187,13 @@ class ValueStream {
     ATTILE_LANE_FN Quad load(int part, int first_key) const {
         if (kMovesOn<kKind>) return rows_.load(at(part));
         const int key = first_key + static_cast<int>(thread_of<C>() / Chunk::kRowQuads);
+        if constexpr (C::kKeyRuns) {
+            // A strip's keys in the order of the lane columns that own them.
+            static_assert(Chunk::kKeysAtOnce == C::kLaneCols, "a part is a strip");
+            constexpr int kTile = C::kKeys * C::kLaneCols;
+            const int in_tile = first_key & (kTile - 1), own = (key - first_key) & (C::kLaneCols - 1);
+            return rows_.load(rows_.row(first_key - in_tile + LaneKeys<C>::first(own) + LaneKeys<C>::after(in_tile / C::kLaneCols + part)));
+        }
         if (kKind == AttentionKind::kPlain) return rows_.load(rows_.after(rows_.row(key), part * Chunk::kKeysAtOnce));
         return rows_.load(rows_.row(key + part * Chunk::kKeysAtOnce));
     }
