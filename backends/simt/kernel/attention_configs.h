@@ -21,16 +21,20 @@
 // branches, the first references without branches ((13600, 128) 31.8 -> 34.9; without the first of these three 29.8), two threads side by
 // side on a row of Q (best of 15 runs 36.0 -> 37.1; without Q's loads 37.0, without O's stores, too, 39.8). Modified scores, 0.65 to 0.85
 // of the plain rate: whole 8 x 8 tiles (d = 64, softcap 35.9 -> 39.1), K and V as whole quads (32.2 -> 35.9), a reference that moves only
-// by 16, a tanh without branches (28.3 -> 32.2); bias is bound by the way from memory: its loads ahead of the product, in registers, cost
-// what they gained, and prefetching gained 4 %. What lost: 8 x 8 scores at d = 128 (44.1 at two blocks); 8 rows a lane at d = 256 (32.4, it
-// spills); one branch around the products instead of a second set of barriers for groups that see nothing (spills); 64-thread blocks at
-// five a unit (168 registers are left to each thread all the same); the dense tile with masks (38.9 causal against 41.8); addresses that
-// move on in masked kernels of d = 128 (causal 42.4 -> 40.4: 168 registers, whose banks collide); causal d = 64 with blocks of 64 rows
-// (42.9 -> 40.1); blocks of the first wave started apart by a delay, or causal ones of unequal length side by side, so that those of a unit
-// do not wait together (nothing; -1.5 %); the next block's Q, K and V sent for to the L2 cache ((13600, 128) 35.8 -> 34.0); loops half as
-// long, which the instruction cache would hold (8 x 8: products with V 46.3 -> 44.6, scores 46.9 -> 46.0; dense 47.4 -> 44.8 and 47.0);
-// barriers of the group between key steps to keep exponentials apart. What binds: at d = 32 a tile is too short for what lies between the
-// two products (some 200 of 4900 instructions) and, at 128 keys, a block's two ends.
+// by 16, a tanh without branches (28.3 -> 32.2). One modifier alone, d = 64: kernels of their own, whose products start from it
+// (tile/attention_start.h); share of the plain rate bias 0.72 -> 0.87, mask 0.83 -> 0.94, ALiBi 0.79 -> 0.94, softcap 0.84 -> 0.94. They
+// take what a score costs into the copy of the reference that starts it, send for memory while V's product leaves the scores' registers
+// free, work a block's place out once instead of four times a tile (some 500 instructions of 11000), and ALiBi's references begin where the
+// key nearest to the diagonal will put them, instead of moving with each tile. A bias in the start of the first tile, before there is a
+// reference, doubled errors. What lost: 8 x 8 scores at d = 128 (44.1 at two blocks); 8 rows a lane at d = 256 (32.4, it spills); one
+// branch around the products instead of a second set of barriers for groups that see nothing (spills); 64-thread blocks at five a unit (168
+// registers are left to each thread all the same); the dense tile with masks (38.9 causal against 41.8); addresses that move on in masked
+// kernels of d = 128 (causal 42.4 -> 40.4: 168 registers, whose banks collide); causal d = 64 with blocks of 64 rows (42.9 -> 40.1); blocks
+// of the first wave started apart by a delay, or causal ones of unequal length side by side, so that those of a unit do not wait together
+// (nothing; -1.5 %); the next block's Q, K and V sent for to the L2 cache ((13600, 128) 35.8 -> 34.0); loops half as long, which the
+// instruction cache would hold (8 x 8: products with V 46.3 -> 44.6, scores 46.9 -> 46.0; dense 47.4 -> 44.8 and 47.0); barriers of the
+// group between key steps to keep exponentials apart. What binds: at d = 32 a tile is too short for what lies between the two products
+// (some 200 of 4900 instructions) and, at 128 keys, a block's two ends.
 #pragma once
 
 #include "tile/attention_block.h"

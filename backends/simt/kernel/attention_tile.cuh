@@ -301,15 +301,15 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
         const bool needs = lane_any((state & (kModifiers ? kUnset : kUnset | kMasked)) != 0 || top > kRescaleAbove);
         if (wave_any(needs)) {
             if (kStartsFromReference) get_references(minus_reference);
-            if (late) scores_start.add(p, first_key, score);
-            if (late) state &= ~kFirst;
+            if (late) scores_start.add(p, first_key, score), state &= ~kFirst;
             bool is_precise = true;
             bool is_raw = kModifiers;  // Not counted from references: a bias of -1e9 in an earlier tile would round modified scores.
             if (kSubtracts) {
                 float below = 0;  // How far below 0 the lowest reference is.
 #pragma unroll
                 for (const float minus : minus_reference) below = fmaxf(below, minus);
-                is_raw = wave_any(lane_any(top > kAnewAbove && below > kAnewBelow));
+                is_raw = top > kAnewAbove && below > kAnewBelow;
+                is_raw = wave_any(kCaps ? lane_any(is_raw) : is_raw);
                 if (is_raw) score_anew(first_key, {});
                 if (kCaps && is_raw) cap_scores<C>(p, {}, score);
             }

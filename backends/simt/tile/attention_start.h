@@ -18,8 +18,9 @@ inline constexpr float kRescaleAbove = 16.0f;
 // Where that is decided before their own magnitude is known, references this far below 0 count as large.
 inline constexpr float kAnewAbove = 8.0f, kAnewBelow = 64.0f;
 
-// The first reference of a row whose largest score this is. A product that starts from b - r and ends at b + q.k - r is rounded as the
-// larger of them, as often as there are columns: r between b and b + q.k halves that.
+// A product that starts from b - r and ends at b + q.k - r is rounded as the larger of them, as often as there are columns. So b comes late
+// (add()) in the first tile, where there is no reference r yet; and the first reference of a row whose largest score is `top` lies between
+// what that score's product would start from and end at, where both are about half as large.
 ATTILE_LANE_FN float reference_between(float top) { return top - fminf(fmaxf(0.3f * top, -8.0f), 8.0f); }
 
 template <class C>
@@ -55,7 +56,6 @@ class StartRows {
   public:
     static constexpr bool kLoads = true, kLifts = false;
     using Lanes = AttentionLanes<C::kLaneCols, C::kRows>;
-    using Run = Vec<T, 4>;
     static ATTILE_LANE_FN float first_reference(float top) { return reference_between(top); }
     static_assert(!C::kKeyRuns || C::kKeys % 4 == 0, "whole runs");
     ATTILE_LANE_FN StartRows(const AttentionOperand &x, const AttentionBlock &block) {
