@@ -238,6 +238,18 @@ INSTANTIATE_TEST_SUITE_P(
                                      GemmCase{1, 1, 2048, 1024, "ntn", kB, kB, 8, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
                                      GemmCase{1, 128, 136, 4104, "nnn", kH, kH, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_SILU, 1, 1},
                                      GemmCase{2, 33, 129, 1111, "nnt", kB, kB, 5})));
+// Few tiles of much depth: on Hopper two blocks take half of a tile's columns each.
+INSTANTIATE_TEST_SUITE_P(
+    Halves, CudaGemm16Case,
+    testing::Combine(kKernels, testing::Values(GemmCase{1, 64, 4096, 1024, "ntn", kB, kB}, GemmCase{1, 57, 4040, 1032, "nnn", kH, kH, 8},
+                                               GemmCase{1, 120, 4040, 1024, "nnn", kB, kB, 8}, GemmCase{1, 128, 4096, 1096, "ntn", kH, kH},
+                                               GemmCase{1, 50, 1020, 2048, "ntn", kB, kB, 4, 0, 0, -1.5},
+                                               GemmCase{1, 61, 1018, 2048, "tnn", kH, kH, 6}, GemmCase{1, 32, 2048, 1032, "nnn", kB, kB},
+                                               GemmCase{1, 27, 2040, 1032, "ntn", kH, kH, 8}, GemmCase{1, 16, 2056, 2048, "nnn", kB, kB, 8},
+                                               GemmCase{1, 5, 2040, 2048, "nnn", kH, kH}, GemmCase{1, 1, 2048, 1024, "nnn", kB, kB},
+                                               GemmCase{3, 5, 1032, 520, "nnn", kH, kH}, GemmCase{2, 40, 1032, 1040, "nnn", kB, kB, 8},
+                                               GemmCase{1, 1016, 30, 2048, "ttn", kB, kB, 2}, GemmCase{1, 1041, 64, 2048, "nnt", kB, kB, 7},
+                                               GemmCase{1, 1041, 24, 2048, "nnt", kH, kH, 7})));
 INSTANTIATE_TEST_SUITE_P(
     Invariant, CudaGemm16Case,
     testing::Combine(kKernels,
@@ -245,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      GemmCase{1, 9, 67, 1025, "nnn", kH, kH, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT, 3},
                                      GemmCase{2, 130, 256, 512, "ntt", kB, kS, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT})));
 
-// Up to 16 rows or columns beside a large matrix: Hopper's own kernel for them.
+// Up to 16 rows or columns beside a large matrix, where tiles in halves do not serve: Hopper's own kernel for them.
 class CudaGemm16FewRows : public CudaGemm16, public testing::WithParamInterface<GemmCase> {
   protected:
     void SetUp() override {
@@ -255,12 +267,12 @@ class CudaGemm16FewRows : public CudaGemm16, public testing::WithParamInterface<
 };
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CudaGemm16FewRows,
-    testing::Values(GemmCase{1, 1, 2048, 1024, "nnn", kB, kB}, GemmCase{1, 1, 2048, 1024, "ntn", kH, kH, 8},
+    testing::Values(GemmCase{1, 1, 2048, 1024, "nnn", kB, kS}, GemmCase{1, 1, 2048, 1024, "ntn", kH, kH, 8},
                     GemmCase{1, 8, 2056, 520, "nnn", kB, kS, 8}, GemmCase{1, 9, 2040, 1048, "ntn", kH, kS, 8},
                     GemmCase{1, 16, 1048, 1032, "ntn", kB, kB, 16, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_SILU, 1.5, 0.5},
                     GemmCase{1, 13, 1048, 1032, "nnn", kH, kH, 8, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_GELU, -1, 2},
                     GemmCase{1, 16, 512, 8200, "nnn", kB, kB}, GemmCase{1, 3, 264, 8192, "ntn", kB, kB},
-                    GemmCase{3, 5, 1032, 520, "nnn", kH, kH}, GemmCase{3, 5, 1032, 1024, "ntn", kB, kB, 0, 0, 0, 1, 0, true},
+                    GemmCase{3, 5, 1032, 520, "nnn", kH, kS}, GemmCase{3, 5, 1032, 1024, "ntn", kB, kS, 0, 0, 0, 1, 0, true},
                     GemmCase{1, 2048, 3, 1024, "ntn", kH, kH}, GemmCase{1, 2048, 16, 1024, "ttt", kB, kS, 8}));
 
 TEST_P(CudaGemm16FewRows, HaveAKernelOfTheirOwn) {

@@ -54,6 +54,18 @@ void describe(const GemmPlan &plan, int32_t dtype, const simt::DeviceProperties 
                   is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
 }
 
+// Up to 16 rows go to their own kernel, unless two blocks share every tile's depth by halves, which is as fast or faster but for very few
+// rows beside a B that is contiguous along the depth.
+FewRowsPlan few_plan(const simt::DeviceProperties &properties, const attile_gemm_problem &problem) {
+    constexpr int64_t kVeryFewRows = 4;
+    FewRowsPlan few = few_rows_plan(properties, problem);
+    const simt::GemmParams &p = few.shape.params;
+    if (!few.taken || (p.b.along_depth != 0 && p.m <= kVeryFewRows)) return few;
+    const GemmPlan plan = gemm_plan(properties, problem);
+    few.taken = plan.declined[0] != '\0' || !plan.halves || plan.blocks > properties.compute_units;
+    return few;
+}
+
 }  // namespace
 
 int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
@@ -62,7 +74,7 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     if (!is_half(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
     const simt::DeviceProperties &properties = device.properties();
     simt::KernelResources resources;
-    if (const FewRowsPlan few = few_rows_plan(properties, problem); few.taken) {
+    if (const FewRowsPlan few = few_plan(properties, problem); few.taken) {
         const int32_t status = device.resources(few.kernel, &resources);
         if (status != ATTILE_OK) return status;
         simt::gemm_work(problem, support);
@@ -151,6 +163,7 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
     g.transposed = turned ? 1 : 0;
     g.plain = plan.plain ? 1 : 0;
     g.wide = plan.plain && plan.wide ? 1 : 0;
+    g.halves = plan.halves ? 1 : 0;
     g.simple = p.c.dtype == 0 && p.bias.dtype == 0 && p.activation == ATTILE_ACTIVATION_NONE ? 1 : 0;
     g.vectorised = plan.vectorised ? 1 : 0;
     g.activation = p.activation;
@@ -168,7 +181,7 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
 
 int32_t gemm_run(simt::Device &device, const TensorMaps &maps, const attile_gemm_problem &problem, simt::Workspace &workspace,
                  simt::Stream stream) {
-    if (const FewRowsPlan few = few_rows_plan(device.properties(), problem); few.taken) return few_rows_run(device, few, stream);
+    if (const FewRowsPlan few = few_plan(device.properties(), problem); few.taken) return few_rows_run(device, few, stream);
     const GemmPlan plan = gemm_plan(device.properties(), problem);
     if (plan.declined[0] != '\0') return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: %s", plan.declined);
     return gemm_run_plan(device, maps, plan, problem.a.dtype, workspace, stream);

@@ -15,6 +15,7 @@ namespace attile::sm90 {
 inline constexpr int kGemmDepth = 64;         // Of a stage: 128 bytes, the width of the swizzle.
 inline constexpr int kGemmPiece = 64;         // Rows or columns that are loaded at a time.
 inline constexpr int kGemmMaxSplits = 8;      // Blocks of a cluster that share a depth: 1, 2, 3, 4 or 8.
+inline constexpr int kGemmMostHalved = 64;    // Columns of tiles that two blocks can share by halves.
 inline constexpr int kGemmMulticast = 2;      // Blocks that share their columns' operand.
 inline constexpr int kGemmStripBytes = 4096;  // Of each multiplying warp: 16 rows of 64 sums.
 inline constexpr int kGemmSharedLimit = 227 * 1024;
@@ -22,8 +23,8 @@ inline constexpr int kGemmSharedLimit = 227 * 1024;
 struct GemmTileShape {
     int rows, columns;
 };
-enum GemmTile : int32_t { kGemm128x256, kGemm128x128, kGemm128x64, kGemm64x64, kGemm64x16, kGemmTiles };
-inline constexpr GemmTileShape kGemmTileShapes[kGemmTiles] = {{128, 256}, {128, 128}, {128, 64}, {64, 64}, {64, 16}};
+enum GemmTile : int32_t { kGemm128x256, kGemm128x128, kGemm128x64, kGemm64x64, kGemm64x32, kGemm64x16, kGemmTiles };
+inline constexpr GemmTileShape kGemmTileShapes[kGemmTiles] = {{128, 256}, {128, 128}, {128, 64}, {64, 64}, {64, 32}, {64, 16}};
 
 // A warpgroup that loads, and one for every 64 rows.
 constexpr int gemm_threads(int rows) { return 128 + rows * 2; }
@@ -32,10 +33,10 @@ constexpr int gemm_stage_bytes(int rows, int columns, bool outer_b) {
     return (rows + loaded) * kGemmDepth * 2;
 }
 constexpr int gemm_stages(int rows, int columns, bool outer_b) { return 196608 / gemm_stage_bytes(rows, columns, outer_b); }
-// Stages, strips, barriers, and what aligning the first stage to 1024 bytes may take.
+// Stages, strips, two barriers a stage and one more, and what aligning the first stage to 1024 bytes may take.
 constexpr int gemm_shared_bytes(int rows, int columns, bool outer_b) {
     const int stages = gemm_stages(rows, columns, outer_b);
-    return 1024 + stages * gemm_stage_bytes(rows, columns, outer_b) + rows / 16 * kGemmStripBytes + 16 * stages;
+    return 1024 + stages * gemm_stage_bytes(rows, columns, outer_b) + rows / 16 * kGemmStripBytes + 16 * stages + 16;
 }
 
 struct GemmArguments {
@@ -57,6 +58,7 @@ struct GemmArguments {
     int32_t simple;                                      // No C, no bias, no activation.
     int32_t plain;                                       // The same, and D is of A's type, its rows contiguous:
     int32_t wide;                                        // 16 bytes at a time.
+    int32_t halves;                                      // The same of two splits, each of which stores half of a tile's columns.
     int32_t vectorised;                                  // As in simt::GemmParams.
     int32_t activation;
 };

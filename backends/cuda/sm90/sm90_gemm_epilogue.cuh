@@ -5,6 +5,7 @@
 // shared memory; each adds, in order of rank, and stores a share of the tile.
 #pragma once
 
+#include "sm90_cluster.cuh"
 #include "sm90_gemm_arguments.h"
 #include "sm90_ptx.cuh"
 #include "tile/gemm_epilogue.h"
@@ -67,6 +68,59 @@ class GemmStore {
                  warp * kStrips + i);
         }
         cluster_sync();
+    }
+
+    // Of two blocks of a cluster that share a tile's depth: each takes half of the columns. The other's sums of those come into its strips
+    // by themselves, and `met` counts their bytes. Both blocks must have made their barriers.
+    static constexpr int kHalf = kColumns / 4;  // Sums of a thread in half a tile.
+    static constexpr uint32_t kHalfBytes = kHalf * Config::kRows * 2 * 4;
+    __device__ __forceinline__ void halves(const float (&sums)[kColumns / 2], uint32_t met, uint32_t batch_x, uint32_t batch_y, int64_t row,
+                                           int64_t col) {
+        static_assert(kHalfBytes <= Config::kRows / 16 * kGemmStripBytes, "the strips hold the other's sums");
+        using Element = typename Config::Element;
+        thread_ = simt::fresh_thread();
+        const uint32_t strips = strips_ + (thread_ - kWarpgroupThreads) * 16;
+        float own[kHalf];
+#pragma unroll
+        for (int i = 0; i < kHalf; i += 4) {
+            float away[4];
+#pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                own[i + v] = rank_ != 0 ? sums[kHalf + i + v] : sums[i + v];
+                away[v] = rank_ != 0 ? sums[i + v] : sums[kHalf + i + v];
+            }
+            cluster_store_four(strips + i / 4 * (Config::kRows * 32), met, rank_ ^ 1, away);
+        }
+        const int first_row = warp_of_tile() * kStripRows + lane() / 4,
+                  first_col = static_cast<int>(rank_) * (kColumns / 2) + lane() % 4 * 2;
+        const float alpha = p_.alpha;
+        const bool turned = p_.transposed != 0;
+        const int64_t d_row = turned ? col + first_col : row + first_row, d_col = turned ? row + first_row : col + first_col;
+        uint16_t *const d = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y + d_row * p_.d.row + d_col;
+        const int rows = static_cast<int>(min(p_.m - d_row, int64_t{kColumns + Config::kRows}));
+        const int cols = static_cast<int>(min(p_.n - d_col, int64_t{kColumns + Config::kRows}));
+        barrier_wait(met, 0);
+#pragma unroll
+        for (int i = 0; i < kHalf; i += 4) {
+            const Four other = load_four(strips + i / 4 * (Config::kRows * 32));
+            const float theirs[4] = {__uint_as_float(other.x), __uint_as_float(other.y), __uint_as_float(other.z),
+                                     __uint_as_float(other.w)};
+            float sum[4];  // Of two addends: the order does not show.
+#pragma unroll
+            for (int v = 0; v < 4; ++v) sum[v] = alpha * (own[i + v] + theirs[v]);
+            const uint32_t upper = narrow_pair<Element>(sum[0], sum[1]), lower = narrow_pair<Element>(sum[2], sum[3]);
+            if (!turned) {
+                uint16_t *const to = d + i * 2;
+                if (i * 2 < cols && rows > 0) *reinterpret_cast<uint32_t *>(to) = upper;
+                if (i * 2 < cols && rows > 8) *reinterpret_cast<uint32_t *>(to + 8 * p_.d.row) = lower;
+            } else {
+                uint16_t *const to = d + i * 2 * p_.d.row;
+                if (i * 2 < rows && cols > 0) to[0] = static_cast<uint16_t>(upper);
+                if (i * 2 < rows && cols > 8) to[8] = static_cast<uint16_t>(lower);
+                if (i * 2 + 1 < rows && cols > 0) to[p_.d.row] = static_cast<uint16_t>(upper >> 16);
+                if (i * 2 + 1 < rows && cols > 8) to[p_.d.row + 8] = static_cast<uint16_t>(lower >> 16);
+            }
+        }
     }
 
     // Sums that tile() has left for later.

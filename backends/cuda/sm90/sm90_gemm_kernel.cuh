@@ -2,18 +2,19 @@
 // GEMM on Hopper's tensor cores: D = activation(alpha A B + beta C + bias), A and B float16 or bfloat16 in any of the four layouts, sums in
 // float32, D of their type or float32, batched; edges are cut by the copy engine's bounds.
 //
-// Tiles: 128x256, 128x128, 128x64, 64x64 or 64x16 by 64 of depth, of the product or of its transpose, so that 16 columns serve up to 16
-// rows of D. A warpgroup loads, by the copy engine, as many stages ahead as there are; one for every 64 rows multiplies: 384 or 256
+// Tiles: 128x256, 128x128, 128x64, 64x64, 64x32 or 64x16 by 64 of depth, of the product or of its transpose, so that 16 columns serve up
+// to 16 rows of D. A warpgroup loads, by the copy engine, as many stages ahead as there are; one for every 64 rows multiplies: 384 or 256
 // threads. Blocks stay and take tiles in turn; the loads of the next tile run during the epilogue of the last. With 256 columns, or
 // 64 by 64, two blocks of a cluster can share B's panel by multicast. Narrowed sums leave for D during the first products of the next tile.
 // Few tiles of much depth: 2, 3, 4 or 8 blocks of a cluster share a tile's depth and add their sums through each other's shared memory, in
-// order of rank, so that results repeat.
+// order of rank, so that results repeat. Two blocks of a plain product up to 64 columns wide send each other half of their sums instead.
 //
 // Shared bytes: stages * (rows + columns) * 64 * 2, that is 4 * 49152 with 128x256, 6 * 32768 with 128x128, 8 * 24576 with 128x64, 12 *
-// 16384 with 64x64, 19 * 10240 with 64x16 (12 * 16384 if B is contiguous along columns, which come 64 at a time); 4096 for each multiplying
-// warp's strip; 1024 for alignment; 16 a stage for barriers: 230464 with 128x256. Registers: 168 at launch of 384 threads, 232 of 256, then
-// 40 for loading and 232 for multiplying ones; no spills (ptxas 13.0). One block a multiprocessor. Arithmetic intensity: 128x256 does 85
-// FLOP per byte from L2, 128x128 64, 128x64 43, 64x64 32, 64x16 13.
+// 16384 with 64x64, 16 * 12288 with 64x32, 19 * 10240 with 64x16 (12 * 16384 with both if B is contiguous along columns, which come 64 at a
+// time); 4096 for each multiplying warp's strip; 1024 for alignment; 16 a stage and 16 for barriers: 230480 with 128x256. Registers: 168 at
+// launch with 128x256, then 40 for loading and 232 for multiplying threads; 140 with 128x128, 92 with 64 columns, 70 and 60 with fewer; no
+// spills (ptxas 13.0). One block a multiprocessor. Arithmetic intensity: 128x256 does 85
+// FLOP per byte from L2, 128x128 64, 128x64 43, 64x64 32, 64x32 21, 64x16 13.
 //
 // Measured (H200, interleaved with cuBLAS, whose rate is in brackets, TFLOP/s): bfloat16 8192^3 757 to 803 in two runs (792, 795), 4096^3
 // 755 (770), 2048^3 607 (630), 1024^3 220 (247); 128x4096x4096 223 (243), 16x4096x4096 30.6 (29.2); 1000x1001x1003, packed first, 111 (65).
@@ -25,15 +26,23 @@
 // 2300 clocks through the copy engine, 2600 by stores of each warp, now 750; 64 rows instead of 128 where tiles are few (16x4096x4096 20.8
 // to 17.2 us); little straight code before the first product, since a kernel's instructions come from memory: no divisions, no addresses of
 // epilogues that are not taken, no loop over lanes around the copy engine's instructions (4096^3 alone 182.3 to 179.3 us, 170.8 instead of
-// 172.3 us in a row; 128x4096x4096 alone 21.3 to 20.3 us). What lost: more than two blocks a cluster (of four only 30 fit on 132
-// multiprocessors, so that 32 take two rounds); splits of the depth of 4096 for few rows with a cold L2 cache (17.2 to 18.2 us; with a warm
-// one they win, 14.5 to 11.3); the second warpgroup a stage or two behind the first (4096^3 182.3 to 183.5 us); cache hints for the copy
-// engine, even those that ask for nothing special (128x4096x4096 20.2 to 24.4 us).
+// 172.3 us in a row; 128x4096x4096 alone 21.3 to 20.3 us); barriers made by all warps (880 clocks to 500 until they are there) and stages
+// filled before the branch to the loading loop (512^3 alone 7.5 to 6.6 us); sums sent to another block rather than fetched from it, with
+// one barrier that counts them: after the last product 1000 clocks with 64x16 and 1500 with 64x64 instead of 3500 and 5700, most of which
+// were memory barriers and instructions (64x4096x4096 20.3 to 17.0 us alone, 11.9 to 9.7 in a row; 16x4096x4096 18.6 to 16.6, 9.9 to 8.6).
+// What lost: more than two blocks a cluster (of four only 30 fit on 132 multiprocessors, so that 32 take two rounds); the second warpgroup
+// a stage or two behind the first (4096^3 182.3 to 183.5 us); cache hints for the copy engine, even those that ask for nothing special
+// (128x4096x4096 20.2 to 24.4 us); its prefetches into the L2 cache 12 or 24 stages ahead (the same 19.5 to 23.6 alone, 12.7 to 17.1 in a
+// row: they pass through the engine as loads do); an empty tile before the first, which has its way out in the instruction cache (no
+// difference); filled stages where multiplying warps wait for registers (1024^3 in a row 5.96 to 6.62); halves of 128x128
+// (256x4096x4096 16.8 to 17.4).
 #pragma once
 
 #include "numeric.h"
+#include "sm90_cluster.cuh"
 #include "sm90_gemm_arguments.h"
 #include "sm90_gemm_epilogue.cuh"
+#include "sm90_gemm_load.cuh"
 #include "sm90_gemm_product.cuh"
 #include "sm90_ptx.cuh"
 
@@ -48,23 +57,10 @@ struct GemmConfig {
     static constexpr int kStageBytes = gemm_stage_bytes(kRows, kColumns, kOuterB != 0);
     static constexpr int kPiecesB = (kColumns + kGemmPiece - 1) / kGemmPiece;
     static constexpr int kPieceBytes = kGemmPiece * kGemmDepth * 2;
+    static constexpr bool kMovesRegisters = kColumns > 128;  // From the loading warpgroup to the others: all have enough for smaller tiles.
     static_assert(gemm_shared_bytes(kRows, kColumns, kOuterB != 0) <= kGemmSharedLimit, "what a block can have");
     static_assert(kStageBytes % 1024 == 0, "swizzled panels start at multiples of 1024");
     static_assert(kRows * kColumns * 4 <= kStages * kStageBytes, "a split's sums take the stages' place");
-};
-
-// The tiles a block makes, one after another.
-struct GemmPlace {
-    uint32_t a, b;  // Units along the rows and columns.
-    uint32_t batch_x, batch_y;
-    __device__ __forceinline__ GemmPlace(const GemmArguments &p, uint32_t unit) {
-        const uint32_t batch = quotient(unit, p.entry), in_entry = unit - batch * p.entry.divisor;
-        const uint32_t band = quotient(in_entry, p.band), in_band = in_entry - band * p.band.divisor;
-        b = band < p.last_band ? quotient(in_band, p.rows) : quotient(in_band, p.last);
-        a = band * p.rows.divisor + in_band - b * (band < p.last_band ? p.rows.divisor : p.last.divisor);
-        batch_x = quotient(batch, p.batch_y);
-        batch_y = batch - batch_x * p.batch_y.divisor;
-    }
 };
 
 template <class Config>
@@ -87,84 +83,100 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
     const bool shares = p.multicast > 1;
 
     const int warp = warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads);
-    if (warp == 0 && elect_lane()) {
-        tensor_map_prefetch(&p.map_a);
-        tensor_map_prefetch(&p.map_b);
+    const uint32_t met = barriers + 16 * kStages;  // For the other's sums, where two blocks share a depth.
+    const auto make_stage = [&](int stage) {
+        barrier_init(full(stage), 1);
+        barrier_init(empty(stage), Config::kRows / 16 * static_cast<uint32_t>(p.multicast));
+    };
+    int filled = 0;  // Stages whose first loads are on their way.
+    if constexpr (Config::kMovesRegisters) {
+        if (warp == 0 && elect_lane()) {
+            tensor_map_prefetch(&p.map_a);
+            tensor_map_prefetch(&p.map_b);
 #pragma unroll 1
-        for (int stage = 0; stage < kStages; ++stage) {
-            barrier_init(full(stage), 1);
-            barrier_init(empty(stage), Config::kRows / 16 * static_cast<uint32_t>(p.multicast));
+            for (int stage = 0; stage < kStages; ++stage) make_stage(stage);
+            barrier_init_fence();
         }
-        barrier_init_fence();
-    }
-    if (cluster > 1) {
-        cluster_meet();
+        if (cluster > 1) {
+            cluster_meet();
+        } else {
+            __syncthreads();
+        }
+        await_kernel_ahead();
     } else {
-        __syncthreads();
+        if (elect_lane()) {
+            if (warp == 0) {
+                tensor_map_prefetch(&p.map_a);
+                tensor_map_prefetch(&p.map_b);
+                barrier_init(met, 1);
+                if (p.halves != 0) barrier_arrive_expect(met, GemmStore<Config>::kHalfBytes);
+            }
+            // Dealt out among the warps: a stage takes 70 clocks.
+#pragma unroll 1
+            for (int stage = warp; stage < kStages; stage += gemm_threads(Config::kRows) / kWarpThreads) make_stage(stage);
+            barrier_init_fence();
+        }
+        __syncwarp();
+        if (!shares) __syncthreads();
+        if (cluster > 1) cluster_arrive();
+        await_kernel_ahead();
+        // Ahead of the branch, since the instructions of the loop that goes on with them are far from here, and come from memory. Not where
+        // both blocks of a cluster must be there, nor above, where multiplying warpgroups wait for registers of the loading one.
+        if (!shares && warp == 0 && elect_lane() && first_unit < p.tiles) {
+            const GemmPanels<Config> panels(p, first_unit, rank);
+            filled = min(kStages, depth_end - depth_first);
+#pragma unroll 1
+            for (int stage = 0; stage < filled; ++stage) {
+                const uint32_t to = stages + stage * Config::kStageBytes;
+                const int depth = (depth_first + stage) * kGemmDepth;
+                barrier_arrive_expect(full(stage), Config::kStageBytes);
+                panels.load_a(p, to, full(stage), depth);
+                panels.load_b(p, to + Config::kBytesA, full(stage), depth);
+            }
+        }
+        __syncwarp();
+        if (cluster > 1 && p.halves == 0) cluster_wait();
     }
-    await_kernel_ahead();
 
     const int warpgroup = warp / (kWarpgroupThreads / kWarpThreads);
     if (__builtin_expect(warpgroup == 0, 1)) {
-        registers_shrink<40>();
+        if constexpr (Config::kMovesRegisters) registers_shrink<40>();
         if (warp == 0 && elect_lane()) {
-            int stage = 0;
-            uint32_t parity = 0;
-            // A piece of 64 rows (columns) by the stage's depth; its first coordinate is along the contiguous axis.
-            const auto load = [&](uint32_t to, const CUtensorMap *map, int outer_first, int outer, int depth, int y, int x) {
-                tensor_load_4d(to, map, full(stage), outer_first != 0 ? outer : depth, outer_first != 0 ? depth : outer, y, x);
-            };
+            int stage = filled == kStages ? 0 : filled;
+            uint32_t parity = filled == kStages ? 1 : 0;
+            int block = depth_first + filled;
 #pragma unroll 1
             for (uint32_t unit = first_unit; unit < p.tiles; unit += units) {
-                const GemmPlace place(p, unit);
-                const int row = static_cast<int>((shares ? place.a * kGemmMulticast + rank : place.a) * Config::kRows);
-                const int col = static_cast<int>(place.b * kColumns);
-                const int ax = static_cast<int>(place.batch_x) * p.a_batch_x, ay = static_cast<int>(place.batch_y) * p.a_batch_y;
-                const int bx = static_cast<int>(place.batch_x) * p.b_batch_x, by = static_cast<int>(place.batch_y) * p.b_batch_y;
+                const GemmPanels<Config> panels(p, unit, rank);
 #pragma unroll 1
-                for (int block = depth_first; block < depth_end; ++block) {
+                for (; block < depth_end; ++block) {
                     const uint32_t a = stages + stage * Config::kStageBytes, b = a + Config::kBytesA;
                     const int depth = block * kGemmDepth;
                     barrier_wait(empty(stage), parity ^ 1);
                     barrier_arrive_expect(full(stage), Config::kStageBytes);
-#pragma unroll
-                    for (int i = 0; i < Config::kRows / kGemmPiece; ++i) {
-                        load(a + i * Config::kPieceBytes, &p.map_a, Config::kOuterA, row + i * kGemmPiece, depth, ay, ax);
-                    }
+                    panels.load_a(p, a, full(stage), depth);
                     if (kColumns < kGemmPiece || !shares) {
-#pragma unroll
-                        for (int i = 0; i < Config::kPiecesB; ++i) {
-                            load(b + i * Config::kPieceBytes, &p.map_b, Config::kOuterB, col + i * kGemmPiece, depth, by, bx);
-                        }
-                    } else if (Config::kPiecesB == 1) {  // Half a piece.
-                        constexpr int kHalf = kGemmPiece / kGemmMulticast;
-                        const int at = static_cast<int>(rank) * kHalf;
-                        tensor_load_4d_multicast(b + at * 128, &p.map_b, full(stage), Config::kOuterB != 0 ? col : depth,
-                                                 Config::kOuterB != 0 ? depth + at : col + at, by, bx, (1 << kGemmMulticast) - 1);
+                        panels.load_b(p, b, full(stage), depth);
                     } else {
-#pragma unroll
-                        for (int i = 0; i < Config::kPiecesB / kGemmMulticast; ++i) {
-                            const int piece = static_cast<int>(rank) * (Config::kPiecesB / kGemmMulticast) + i;
-                            const int outer = col + piece * kGemmPiece;
-                            tensor_load_4d_multicast(b + piece * Config::kPieceBytes, &p.map_b, full(stage),
-                                                     Config::kOuterB != 0 ? outer : depth, Config::kOuterB != 0 ? depth : outer, by, bx,
-                                                     (1 << kGemmMulticast) - 1);
-                        }
+                        panels.load_share(p, b, full(stage), depth, rank);
                     }
                     if (++stage == kStages) {
                         stage = 0;
                         parity ^= 1;
                     }
                 }
+                block = depth_first;
             }
         }
         __syncwarp();
-        if (p.splits > 1) {
+        if (!Config::kMovesRegisters && p.halves != 0) {
+            cluster_wait();
+        } else if (p.splits > 1) {
             cluster_sync();  // The sums are written.
             cluster_sync();  // And read.
         }
     } else {
-        registers_grow<232>();
+        if constexpr (Config::kMovesRegisters) registers_grow<232>();
         const int group = warpgroup - 1;
         const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
         int stage = 0;
@@ -219,8 +231,15 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
             keep_in_registers(sums);
             release(stage == 0 ? kStages - 1 : stage - 1);
             const uint32_t row_tile = shares ? place.a * kGemmMulticast + rank : place.a;
-            store.tile(sums, place.batch_x, place.batch_y, static_cast<int64_t>(row_tile) * Config::kRows,
-                       static_cast<int64_t>(place.b) * kColumns);
+            const int64_t row = static_cast<int64_t>(row_tile) * Config::kRows, col = static_cast<int64_t>(place.b) * kColumns;
+            if constexpr (kColumns <= kGemmMostHalved) {
+                if (p.halves != 0) {
+                    cluster_wait();  // The other block has made its barriers.
+                    store.halves(sums, met, place.batch_x, place.batch_y, row, col);
+                    break;  // There is one tile.
+                }
+            }
+            store.tile(sums, place.batch_x, place.batch_y, row, col);
         }
         if (store.pending()) store.store_late([] {});
     }

@@ -26,7 +26,10 @@ constexpr double kClockShare = 0.85;       // Of the highest clock, that the pow
 constexpr double kBytesPerClock = 60;      // That a multiprocessor takes from the L2 cache.
 constexpr double kFillClocks = 3500;       // From the start of a block to its first product.
 constexpr double kSplitClocks = 6500;      // Two barriers of a cluster, and the others' sums.
+constexpr double kHalvesClocks = 900;      // The same where two take half a tile each,
+constexpr double kHalfClocks = 0.16;       // and for each of its sums.
 constexpr double kMulticastClocks = 1000;  // Blocks wait for each other.
+constexpr double kMulticastShare = 0.9;    // Of the time that a panel takes which two blocks share: all of it goes into both.
 constexpr double kPlainClocks = 8;         // A column of a tile on its way out: by the copy engine,
 constexpr double kGeneralClocks = 30;      // by simt's epilogue,
 constexpr double kTransposedClocks = 60;   // and turned.
@@ -52,11 +55,20 @@ bool is_wide(const GemmParams &p, int64_t batch_x) {
     return stride[0] > 0 && stride[1] > 0 && stride[2] > 0 && is_reachable(p.d.data, stride, 3, kElementBytes);
 }
 
+// Of a plan whose `plain` and `wide` speak of the operands alone.
+bool can_halve(const GemmPlan &plan, const GemmChoice &choice) {
+    return plan.plain && plan.wide && choice.splits == 2 && kGemmTileShapes[choice.tile].columns <= kGemmMostHalved &&
+           plan.params.n % 2 == 0;
+}
+bool is_plain_way(const GemmPlan &plan, const GemmChoice &choice) {
+    return plan.plain && !choice.transposed && choice.splits == 1 && kGemmTileShapes[choice.tile].columns >= kGemmPiece;
+}
+
 struct Model {
     double units, clock, bandwidth;
     double bytes;  // That must move at least.
 
-    double seconds(const GemmChoice &choice, const GemmPlan &plan, bool plain) const {
+    double seconds(const GemmChoice &choice, const GemmPlan &plan) const {
         const GemmParams &p = plan.params;
         const int rows = kGemmTileShapes[choice.tile].rows, columns = kGemmTileShapes[choice.tile].columns;
         const int64_t along_a = choice.transposed ? p.n : p.m, along_b = choice.transposed ? p.m : p.n;
@@ -68,13 +80,20 @@ struct Model {
         const double at_once = cluster <= 2 ? std::floor(units / cluster) : std::floor(0.88 * units / cluster);
         const double rounds = std::ceil(tiles / std::max(1.0, at_once));
         const double steps = static_cast<double>(ceil_div(blocks_k, choice.splits));
-        const double loaded = rows + (choice.multicast > 1 ? 0.5 : 1.0) * std::max(columns, kGemmPiece / 4);
+        // Of a B that is contiguous along its columns whole pieces come.
+        const int least = plan.panel(choice.transposed).outer_first ? kGemmPiece : kGemmPiece / 4;
+        const double loaded = rows + (choice.multicast > 1 ? kMulticastShare : 1.0) * std::max(columns, least);
         const double step = std::max(4.0 * columns * rows / 128, loaded * kGemmDepth * kElementBytes / kBytesPerClock);
-        const double epilogue = (plain               ? kPlainClocks
-                                 : choice.transposed ? kTransposedClocks
-                                                     : kGeneralClocks) *
-                                    columns +
-                                (choice.splits > 1 ? kSplitClocks : 0) + (choice.multicast > 1 ? kMulticastClocks : 0);
+        double epilogue = choice.multicast > 1 ? kMulticastClocks : 0;
+        if (can_halve(plan, choice)) {
+            epilogue += kHalvesClocks + kHalfClocks * rows * columns;
+        } else {
+            epilogue += (is_plain_way(plan, choice) ? kPlainClocks
+                         : choice.transposed        ? kTransposedClocks
+                                                    : kGeneralClocks) *
+                            columns +
+                        (choice.splits > 1 ? kSplitClocks : 0);
+        }
         const double busy = (kFillClocks + rounds * (steps * step + epilogue)) / clock;
         const double floor = bytes / (kMemoryShare * bandwidth);
         return kLaunchSeconds + std::max(busy, floor) + 0.25 * std::min(busy, floor);
@@ -98,6 +117,7 @@ GemmChoice invariant_choice(Model model, const GemmPlan &plan, const attile_gemm
     fixed.batches = 1;
     fixed.params.m = kInvariantRows;
     fixed.params.n = problem.n;
+    fixed.plain = false;  // How results leave must not matter.
     model.bytes = 0;
     GemmChoice best;
     double best_seconds = 1e300;
@@ -105,7 +125,7 @@ GemmChoice invariant_choice(Model model, const GemmPlan &plan, const attile_gemm
         GemmChoice choice;
         choice.splits = splits;
         if (splits > 1 && ceil_div(problem.k, kGemmDepth) < 4 * splits) break;
-        const double seconds = model.seconds(choice, fixed, false);
+        const double seconds = model.seconds(choice, fixed);
         if (seconds < 0.98 * best_seconds) {
             best = choice;
             best_seconds = seconds;
@@ -118,7 +138,7 @@ GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
     GemmChoice best;
     double best_seconds = 1e300;
     const auto consider = [&](const GemmChoice &choice) {
-        const double seconds = model.seconds(choice, plan, plan.plain && !choice.transposed && choice.splits == 1);
+        const double seconds = model.seconds(choice, plan);
         if (seconds < 0.99 * best_seconds) {
             best = choice;
             best_seconds = seconds;
@@ -166,8 +186,9 @@ GemmPlan gemm_plan(const simt::DeviceProperties &device, const attile_gemm_probl
         plan.choice = best_choice(model, plan);
     }
     const GemmChoice &choice = plan.choice;
-    plan.plain = plan.plain && !choice.transposed && choice.splits == 1 && choice.tile != kGemm64x16;
-    plan.seconds = model.seconds(choice, plan, plan.plain);
+    plan.seconds = model.seconds(choice, plan);
+    plan.halves = can_halve(plan, choice);
+    plan.plain = is_plain_way(plan, choice);
     if (plan.packed_bytes > 0) {
         plan.pack_seconds = kPackSeconds + 2 * plan.packed_bytes / (kMemoryShare * model.bandwidth);
         plan.seconds += plan.pack_seconds;

@@ -14,7 +14,8 @@ namespace attile::sm90 {
 // clang-format off
 // Names of the sums' registers in the instruction, and the registers themselves.
 #define ATTILE_SUMS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define ATTILE_SUMS_32 ATTILE_SUMS_8 ", " "%8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define ATTILE_SUMS_16 ATTILE_SUMS_8 ", " "%8, %9, %10, %11, %12, %13, %14, %15"
+#define ATTILE_SUMS_32 ATTILE_SUMS_16 ", " "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define ATTILE_SUMS_64 ATTILE_SUMS_32 ", " \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
@@ -25,7 +26,8 @@ namespace attile::sm90 {
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define ATTILE_BIND_4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
 #define ATTILE_BIND_8(i) ATTILE_BIND_4(i), ATTILE_BIND_4(i + 4)
-#define ATTILE_BIND_32(i) ATTILE_BIND_8(i), ATTILE_BIND_8(i + 8), ATTILE_BIND_8(i + 16), ATTILE_BIND_8(i + 24)
+#define ATTILE_BIND_16(i) ATTILE_BIND_8(i), ATTILE_BIND_8(i + 8)
+#define ATTILE_BIND_32(i) ATTILE_BIND_16(i), ATTILE_BIND_16(i + 16)
 #define ATTILE_BIND_64(i) ATTILE_BIND_32(i), ATTILE_BIND_32(i + 32)
 #define ATTILE_BIND_128(i) ATTILE_BIND_64(i), ATTILE_BIND_64(i + 64)
 // clang-format on
@@ -40,6 +42,8 @@ namespace attile::sm90 {
 #define ATTILE_PRODUCTS_OF(types)                                             \
     if constexpr (kColumns == 16) {                                           \
         ATTILE_PRODUCT("16", 8, types, "8", "9", "10", "11", "12");           \
+    } else if constexpr (kColumns == 32) {                                    \
+        ATTILE_PRODUCT("32", 16, types, "16", "17", "18", "19", "20");        \
     } else if constexpr (kColumns == 64) {                                    \
         ATTILE_PRODUCT("64", 32, types, "32", "33", "34", "35", "36");        \
     } else if constexpr (kColumns == 128) {                                   \
@@ -65,11 +69,13 @@ __device__ __forceinline__ void gemm_product(float (&sums)[kColumns / 2], uint64
 #undef ATTILE_BIND_128
 #undef ATTILE_BIND_64
 #undef ATTILE_BIND_32
+#undef ATTILE_BIND_16
 #undef ATTILE_BIND_8
 #undef ATTILE_BIND_4
 #undef ATTILE_SUMS_128
 #undef ATTILE_SUMS_64
 #undef ATTILE_SUMS_32
+#undef ATTILE_SUMS_16
 #undef ATTILE_SUMS_8
 
 }  // namespace attile::sm90

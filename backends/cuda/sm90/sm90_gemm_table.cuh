@@ -28,6 +28,8 @@ const void *gemm_kernel_of(GemmTile tile, int outer_a, int outer_b) {
             return gemm_kernel_of_layouts<Element, 128, 64>(outer_a, outer_b);
         case kGemm64x64:
             return gemm_kernel_of_layouts<Element, 64, 64>(outer_a, outer_b);
+        case kGemm64x32:
+            return gemm_kernel_of_layouts<Element, 64, 32>(outer_a, outer_b);
         default:
             return gemm_kernel_of_layouts<Element, 64, 16>(outer_a, outer_b);
     }
