@@ -190,12 +190,14 @@ void AttentionData::apply_pattern() {
         case AttentionPattern::kNanInQuery:
             if (!q.at.empty()) q(0, 0, total_q / 2, 0) = kNan;
             break;
+        case AttentionPattern::kFarBelowButOne:
         case AttentionPattern::kFarBelow: {
+            const std::int64_t ordinary = c.pattern == AttentionPattern::kFarBelow ? -1 : 257, far = ordinary < 0 ? 130 : c.len_k;
             std::size_t at = 0;
             for (double &x : q.at)
                 if (at++ % static_cast<std::size_t>(c.head_dim) == 0) x = 8;
-            each(k, [at = std::size_t{0}, dim = static_cast<std::size_t>(c.head_dim)](double x, std::int64_t l) mutable {
-                return at++ % dim == 0 && l < 130 ? -6e4 : x;
+            each(k, [=, at = std::size_t{0}, dim = static_cast<std::size_t>(c.head_dim)](double x, std::int64_t l) mutable {
+                return at++ % dim == 0 && l < far && l != ordinary ? -6e4 : x;
             });
             break;
         }

@@ -12,6 +12,7 @@ namespace attile::test {
 namespace {
 
 using C = AttentionCase;
+using P = AttentionPattern;
 
 class Adder {
   public:
@@ -178,11 +179,9 @@ void add_single_modifiers(Adder add) {
         c.alibi = 2;
         with("alibi_key_lengths", c);
     }
-    for (const auto &[name, pattern] : {std::pair<const char *, AttentionPattern>{"x36", AttentionPattern::kTimes36},
-                                        {"huge_late_key", AttentionPattern::kHugeLateKey},
-                                        {"rising", AttentionPattern::kRising},
-                                        {"far_below", AttentionPattern::kFarBelow},
-                                        {"nan_in_query", AttentionPattern::kNanInQuery}}) {
+    for (const auto &[name, pattern] :
+         {std::pair{"x36", P::kTimes36}, std::pair{"huge_late_key", P::kHugeLateKey}, std::pair{"rising", P::kRising},
+          std::pair{"far_below", P::kFarBelow}, std::pair{"nan_in_query", P::kNanInQuery}}) {
         C c = plain;
         c.pattern = pattern;
         c.bias = BiasKind::kNormal;
@@ -309,12 +308,11 @@ void add_layouts(Adder add) {
 }
 
 void add_numbers(Adder add) {
-    const std::pair<const char *, AttentionPattern> patterns[] = {
-        {"scores_x36", AttentionPattern::kTimes36},        {"scores_x400", AttentionPattern::kTimes400},
-        {"huge_late_key", AttentionPattern::kHugeLateKey}, {"alternating_signs", AttentionPattern::kAlternating},
-        {"equal_scores", AttentionPattern::kConstant},     {"rising_scores", AttentionPattern::kRising},
-        {"tiny_values", AttentionPattern::kTiny},          {"nan_in_query", AttentionPattern::kNanInQuery},
-        {"far_below", AttentionPattern::kFarBelow}};
+    const std::pair<const char *, P> patterns[] = {{"scores_x36", P::kTimes36},        {"scores_x400", P::kTimes400},
+                                                   {"huge_late_key", P::kHugeLateKey}, {"alternating_signs", P::kAlternating},
+                                                   {"equal_scores", P::kConstant},     {"rising_scores", P::kRising},
+                                                   {"tiny_values", P::kTiny},          {"nan_in_query", P::kNanInQuery},
+                                                   {"far_below", P::kFarBelow}};
     for (const auto &[name, pattern] : patterns) {
         C c = lengths(9, 200, 32);
         c.pattern = pattern;
@@ -355,11 +353,13 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
         Adder(list, kTypePairs[0])("whole_tiles_d" + std::to_string(dim), whole);
         whole.flags = ATTILE_FLAG_BATCH_INVARIANT;
         Adder(list, kTypePairs[0])("batch_invariant_d" + std::to_string(dim), whole);
-        C far = lengths(70, 330, dim);
-        far.pattern = AttentionPattern::kFarBelow;
-        Adder(list, kTypePairs[0])("far_below_d" + std::to_string(dim), far);
-        far.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
-        Adder(list, kTypePairs[0])("far_below_causal_d" + std::to_string(dim), far);
+        for (const auto &[name, pattern] : {std::pair{"far_below_", P::kFarBelow}, std::pair{"far_below_but_one_", P::kFarBelowButOne}}) {
+            C far = lengths(70, 330, dim);
+            far.pattern = pattern;
+            Adder(list, kTypePairs[0])(name + ("d" + std::to_string(dim)), far);
+            far.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+            Adder(list, kTypePairs[0])(name + ("causal_d" + std::to_string(dim)), far);
+        }
     }
     if (tier == Tier::kFull) add_again<C>(list, first, kTypePairs[0], "split_tf32", ATTILE_FLAG_ALLOW_SPLIT_TF32);
     // Split numbers below 2^-113 are promised to be less precise: docs/numerics.md.
@@ -412,8 +412,7 @@ AttentionCase random_attention(std::uint64_t seed) {
         c.page_size = random.pick<std::int64_t>({1, 4, 16, 64});
     }
     c.lse = random.chance(0.7);
-    c.pattern = random.pick({AttentionPattern::kNormal, AttentionPattern::kNormal, AttentionPattern::kNormal, AttentionPattern::kTimes36,
-                             AttentionPattern::kHugeLateKey, AttentionPattern::kRising});
+    c.pattern = random.pick({P::kNormal, P::kNormal, P::kNormal, P::kTimes36, P::kHugeLateKey, P::kRising});
     c.q_layout = random_layout(random, 4, true);
     c.k_layout = random_layout(random, 4, true);
     c.v_layout = random_layout(random, 4, true);

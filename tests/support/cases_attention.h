@@ -14,15 +14,16 @@ namespace attile::test {
 
 enum class AttentionPattern : std::uint8_t {
     kNormal,
-    kTimes36,      ///< scores of some tens: a few keys dominate
-    kTimes400,     ///< scores of some hundreds: exp must never see them unshifted
-    kHugeLateKey,  ///< the maximum comes last and makes every earlier partial result tiny
-    kAlternating,  ///< scores of alternating sign
-    kConstant,     ///< every score equal
-    kRising,       ///< every key block raises the maximum
-    kTiny,         ///< values near the smallest numbers of the storage type
-    kNanInQuery,   ///< one row of q is NaN, and only that row of o may be
-    kFarBelow,     ///< the first 130 keys' scores lie far below the others': nothing may stay rounded at their magnitude
+    kTimes36,         ///< scores of some tens: a few keys dominate
+    kTimes400,        ///< scores of some hundreds: exp must never see them unshifted
+    kHugeLateKey,     ///< the maximum comes last and makes every earlier partial result tiny
+    kAlternating,     ///< scores of alternating sign
+    kConstant,        ///< every score equal
+    kRising,          ///< every key block raises the maximum
+    kTiny,            ///< values near the smallest numbers of the storage type
+    kNanInQuery,      ///< one row of q is NaN, and only that row of o may be
+    kFarBelow,        ///< the first 130 keys' scores lie far below the others': nothing may stay rounded at their magnitude
+    kFarBelowButOne,  ///< every key's scores but one late key's lie far below: one thread of a row alone sees it
 };
 
 enum class MaskBytes : std::uint8_t { kNone, kRandom, kNothing, kLeadingHidden };

@@ -308,8 +308,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                 float below = 0;  // How far below 0 the lowest reference is.
 #pragma unroll
                 for (const float minus : minus_reference) below = fmaxf(below, minus);
-                is_raw = top > kAnewAbove && below > kAnewBelow;
-                is_raw = wave_any(kCaps ? lane_any(is_raw) : is_raw);
+                is_raw = wave_any(lane_any(top > kAnewAbove && below > kAnewBelow));  // The lanes of a row have to be of one mind.
                 if (is_raw) score_anew(first_key, {});
                 if (kCaps && is_raw) cap_scores<C>(p, {}, score);
             }
