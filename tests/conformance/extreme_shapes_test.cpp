@@ -175,6 +175,32 @@ TEST_F(ExtremeShapes, AttentionOfAHugeBatchAndOfManyHeads) {
     });
 }
 
+// What a query without addresses asks for is enough for operands that begin anywhere.
+TEST_F(ExtremeShapes, WorkspaceOfAttentionWithoutAddresses) {
+    on_every_backend([](attile_context *context) {
+        const auto workspace = [&](std::uintptr_t begins, std::int64_t h, std::int64_t rows, std::int64_t keys, std::int64_t d) {
+            attile_attention_args args;
+            attile_attention_init(&args, sizeof args);
+            // Far apart, so that o overlaps nothing.
+            const auto at = [&](std::uintptr_t place) { return begins == 0 ? nullptr : reinterpret_cast<float *>((place << 40) + begins); };
+            args.q = strided(at(1), {1, h, rows, d}, {h * rows * d, rows * d, d, 1});
+            args.k = strided(at(2), {1, h, keys, d}, {h * keys * d, keys * d, d, 1});
+            args.v = strided(at(3), {1, h, keys, d}, {h * keys * d, keys * d, d, 1});
+            args.o = strided(at(4), {1, h, rows, d}, {h * rows * d, rows * d, d, 1});
+            attile_support support;
+            attile_support_init(&support, sizeof support);
+            EXPECT_EQ(attile_attention_query(context, &args, &support), ATTILE_OK);
+            return support.workspace_bytes;
+        };
+        for (const std::int64_t d : {32, 64, 128})
+            for (std::int64_t h = 1; h < 70; h += 4)
+                for (const std::int64_t rows : {1, 256, 1000, 4224})
+                    for (const std::int64_t keys : {256, 1000, 4096})
+                        ASSERT_GE(workspace(0, h, rows, keys, d), workspace(4, h, rows, keys, d))
+                            << h << " heads, " << rows << " rows, " << keys << " keys, " << d << " columns";
+    });
+}
+
 TEST_F(ExtremeShapes, SoftmaxOfManyRows) {
     on_every_backend([](attile_context *context) {
         std::vector<float> x(kBatch * 2), y(kBatch * 2, NAN);

@@ -167,9 +167,10 @@ void add_single_modifiers(Adder add) {
         c.allowed_axes = 12;
         with("allowed_of_rows", c);
         c = plain;
-        c.alibi = 2;
-        c.len_k = 516;
+        c.alibi = 2, c.len_k = 516;
         with("alibi", c);
+        c.len_q = 2048, c.len_k = 64;  // Every key far from most rows' diagonals.
+        with("alibi_far", c);
         c = plain;
         c.softcap = 50;
         with("softcap", c);

@@ -62,7 +62,7 @@ FewRowsPlan few_plan(const simt::DeviceProperties &properties, const attile_gemm
     const simt::GemmParams &p = few.shape.params;
     if (!few.taken || (p.b.along_depth != 0 && p.m <= kVeryFewRows)) return few;
     const GemmPlan plan = gemm_plan(properties, problem);
-    few.taken = plan.declined[0] != '\0' || !plan.halves || plan.blocks > properties.compute_units;
+    few.taken = plan.declined[0] != '\0' || plan.pack_a || plan.pack_b || !plan.halves || plan.blocks > properties.compute_units;
     return few;
 }
 

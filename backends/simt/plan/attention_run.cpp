@@ -243,6 +243,14 @@ int32_t attention_query(Device &device, const attile_attention_problem &p, attil
         std::snprintf(support.text + length, sizeof support.text - length, "; the last %lld rows by %s",
                       static_cast<long long>(cut.problem[1].len_q), cut.plan[1].name);
     }
+    if (p.k.data != nullptr && p.v.data != nullptr) return ATTILE_OK;
+    // Where K and V will lie is not known yet. Other kernels, of other splits, take them where no vector begins: workspace for those, too.
+    attile_attention_problem elsewhere = p;
+    elsewhere.k.data = elsewhere.v.data = reinterpret_cast<void *>(sizeof(float));
+    const AttentionPlan other = plan_attention(device, elsewhere);
+    const CutRows other_cut(device, elsewhere, other);
+    for (const AttentionPlan &each : {other_cut.is_cut ? other_cut.plan[0] : other, other_cut.is_cut ? other_cut.plan[1] : other})
+        support.workspace_bytes = std::max(support.workspace_bytes, each.workspace);
     return ATTILE_OK;
 }
 

@@ -189,7 +189,10 @@ class ScoreStart<C, AttentionKind::kAlibi> {
     ATTILE_LANE_FN void load_first(const AttentionParams &, int, float (&)[C::kRows][C::kKeys]) const {}
     ATTILE_LANE_FN void load(const AttentionParams &, int, float (&)[C::kRows][C::kKeys]) const {}
     ATTILE_LANE_FN void begin(int tile_key, bool late, const float (&minus)[C::kRows], float (&score)[C::kRows][C::kKeys]) const {
-        if (late) return begin_plainly<C>(minus, score);
+        if (late) {  // Not from the lifts, either: they may be large, where no key is near.
+            constexpr float kZero[C::kRows] = {};
+            return begin_plainly<C>(kZero, score);
+        }
         constexpr int kLast = LaneKeys<C>::after(C::kKeys - 1), kLastRow = Lanes::row(C::kRows - 1);
         const int first = tile_key + first_key_ - diagonal_;  // The first key's distance from the first row's diagonal.
         const bool is_right = first >= kLastRow, is_left = first + kLast <= 0;
@@ -215,7 +218,12 @@ class ScoreStart<C, AttentionKind::kAlibi> {
         }
     }
     ATTILE_LANE_FN void add(const AttentionParams &, int tile_key, float (&score)[C::kRows][C::kKeys]) const {
-        add_everywhere(tile_key, score);
+        const float first = static_cast<float>(tile_key + first_key_ - diagonal_);
+#pragma unroll
+        for (int i = 0; i < C::kRows; ++i)
+#pragma unroll
+            for (int j = 0; j < C::kKeys; ++j)
+                score[i][j] += slope_.lower(lift_[i], fabsf(first + static_cast<float>(LaneKeys<C>::after(j) - Lanes::row(i))));
     }
     ATTILE_LANE_FN void begin_anew(const AttentionParams &, int tile_key, const float (&minus)[C::kRows],
                                    float (&score)[C::kRows][C::kKeys]) const {
