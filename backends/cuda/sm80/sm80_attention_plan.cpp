@@ -3,7 +3,6 @@
 
 #include <iterator>
 
-#include "plan/attention_run.h"
 #include "sm80_attention_table.h"
 
 namespace attile::sm80 {
@@ -50,11 +49,7 @@ AttentionChoice choose_attention(simt::Device &device, const attile_attention_pr
 
 int32_t attention_query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
                         simt::Declined &declined) {
-    const AttentionChoice choice = choose_attention(device, problem);
-    taken = choice.taken;
-    declined = choice.declined;
-    if (taken) simt::attention_report(device, problem, choice.plan, support);
-    return ATTILE_OK;
+    return attention_answer(device, problem, choose_attention(device, problem), support, taken, declined);
 }
 
 int32_t attention_run(simt::Device &device, const attile_attention_problem &p, simt::Workspace &workspace, simt::Stream stream) {

@@ -3,8 +3,6 @@
 
 #include <iterator>
 
-#include "plan/attention_run.h"
-#include "simt_status.h"
 #include "sm90_attention_split_table.h"
 
 namespace attile::sm90 {
@@ -27,16 +25,11 @@ AttentionChoice choose(simt::Device &device, const attile_attention_problem &p) 
 
 int32_t attention_split_query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
                               simt::Declined &declined) {
-    const AttentionChoice choice = choose(device, problem);
-    taken = choice.taken;
-    declined = choice.declined;
-    if (taken) simt::attention_report(device, problem, choice.plan, support);
-    return ATTILE_OK;
+    return attention_answer(device, problem, choose(device, problem), support, taken, declined);
 }
 
 int32_t attention_split_run(simt::Device &device, const attile_attention_problem &p, simt::Workspace &workspace, simt::Stream stream) {
-    const AttentionChoice choice = choose(device, p);
-    return attention_run_tiles(device, p, choice, workspace, stream);
+    return attention_run_tiles(device, p, choose(device, p), workspace, stream);
 }
 
 }  // namespace attile::sm90

@@ -55,14 +55,15 @@ void describe(const GemmPlan &plan, int32_t dtype, const simt::DeviceProperties 
 }
 
 // Up to 16 rows go to their own kernel, unless two blocks share every tile's depth by halves, which is as fast or faster but for very few
-// rows beside a B that is contiguous along the depth.
-FewRowsPlan few_plan(const simt::DeviceProperties &properties, const attile_gemm_problem &problem) {
+// rows beside a B that is contiguous along the depth. `plan` is the tiles', complete where the few rows are not taken.
+FewRowsPlan few_plan(const simt::DeviceProperties &properties, const attile_gemm_problem &problem, GemmPlan &plan) {
     constexpr int64_t kVeryFewRows = 4;
     FewRowsPlan few = few_rows_plan(properties, problem);
     const simt::GemmParams &p = few.shape.params;
-    if (!few.taken || (p.b.along_depth != 0 && p.m <= kVeryFewRows)) return few;
-    const GemmPlan plan = gemm_plan(properties, problem);
-    few.taken = plan.declined[0] != '\0' || plan.pack_a || plan.pack_b || !plan.halves || plan.blocks > properties.compute_units;
+    if (few.taken && p.b.along_depth != 0 && p.m <= kVeryFewRows) return few;
+    plan = gemm_plan(properties, problem);
+    if (few.taken)
+        few.taken = plan.declined[0] != '\0' || plan.pack_a || plan.pack_b || !plan.halves || plan.blocks > properties.compute_units;
     return few;
 }
 
@@ -74,7 +75,8 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     if (!is_half(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
     const simt::DeviceProperties &properties = device.properties();
     simt::KernelResources resources;
-    if (const FewRowsPlan few = few_plan(properties, problem); few.taken) {
+    GemmPlan plan;
+    if (const FewRowsPlan few = few_plan(properties, problem, plan); few.taken) {
         const int32_t status = device.resources(few.kernel, &resources);
         if (status != ATTILE_OK) return status;
         simt::gemm_work(problem, support);
@@ -82,7 +84,6 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
         taken = true;
         return ATTILE_OK;
     }
-    const GemmPlan plan = gemm_plan(properties, problem);
     if (plan.declined[0] != '\0') {
         std::snprintf(declined.text, sizeof declined.text, "%s", plan.declined);
         return ATTILE_OK;
@@ -181,8 +182,8 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
 
 int32_t gemm_run(simt::Device &device, const TensorMaps &maps, const attile_gemm_problem &problem, simt::Workspace &workspace,
                  simt::Stream stream) {
-    if (const FewRowsPlan few = few_plan(device.properties(), problem); few.taken) return few_rows_run(device, few, stream);
-    const GemmPlan plan = gemm_plan(device.properties(), problem);
+    GemmPlan plan;
+    if (const FewRowsPlan few = few_plan(device.properties(), problem, plan); few.taken) return few_rows_run(device, few, stream);
     if (plan.declined[0] != '\0') return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: %s", plan.declined);
     return gemm_run_plan(device, maps, plan, problem.a.dtype, workspace, stream);
 }

@@ -166,6 +166,14 @@ int32_t attention_task(const attile_attention_problem &p, const AttentionChoice 
     return ATTILE_OK;
 }
 
+int32_t attention_answer(simt::Device &device, const attile_attention_problem &problem, const AttentionChoice &choice,
+                         attile_support &support, bool &taken, simt::Declined &declined) {
+    taken = choice.taken;
+    declined = choice.declined;
+    if (taken) simt::attention_report(device, problem, choice.plan, support);
+    return ATTILE_OK;
+}
+
 int32_t attention_run_tiles(simt::Device &device, const attile_attention_problem &p, const AttentionChoice &choice,
                             simt::Workspace &workspace, simt::Stream stream) {
     if (!choice.taken) return simt::fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);

@@ -60,6 +60,10 @@ AttentionChoice attention_cut(simt::Device &device, const attile_attention_probl
 int32_t attention_task(const attile_attention_problem &problem, const AttentionChoice &choice, int64_t l2_bytes, simt::Workspace &workspace,
                        AttentionTask &task);
 
+// The choice as the answer to a query.
+int32_t attention_answer(simt::Device &device, const attile_attention_problem &problem, const AttentionChoice &choice,
+                         attile_support &support, bool &taken, simt::Declined &declined);
+
 // All of it, for a kernel that has a block for each tile and is told nothing but the task.
 int32_t attention_run_tiles(simt::Device &device, const attile_attention_problem &problem, const AttentionChoice &choice,
                             simt::Workspace &workspace, simt::Stream stream);
