@@ -101,8 +101,7 @@ class Bench:
                 self.rows.append(dict(group=group, case=name, who=who, refused=str(refusal).splitlines()[0][:160]))
                 print(f"{group:10s} {name:44s} {who:8s} refused: {str(refusal).splitlines()[0][:90]}", flush=True)
         found = self.wall_times(possible) if on_host else self.times(possible)
-        scale = 1e9 if unit == "TFLOP/s" else 1e6
-        medians = {who: statistics.median(values) for who, values in found.items()}
+        scale, medians = 1e9 if unit == "TFLOP/s" else 1e6, {who: statistics.median(values) for who, values in found.items()}
         for who, values in found.items():
             row = dict(group=group, case=name, who=who, ms=medians[who], ms_min=min(values), ms_max=max(values), rate=work / medians[who] / scale, unit=unit)
             if who == "attile":
@@ -327,24 +326,28 @@ def split(bench, quick):
 
 
 def features(bench, group="features", dtype=torch.float32, batch=8, heads=16, heads_kv=4, length=2048, dim=64):
-    """Variations beside the plain case, which stands first: their share of its rate is what a feature costs."""
-    values = uniform if dtype == torch.float32 else (lambda *shape: normal(*shape, dtype=dtype))
-    q, k, v = (values(batch, heads, length, dim) for _ in range(3))
-    flops = 4.0 * batch * heads * length * length * dim
-    out = torch.empty_like(q)
+    """Variations, each in turns with the plain case, since a card at its power limit slows as it warms up: the ratio is what a feature leaves of the plain rate."""
+    q, k, v = (uniform(batch, heads, length, dim) if dtype == torch.float32 else normal(batch, heads, length, dim, dtype=dtype) for _ in range(3))
+    flops, out, plain_out = 4.0 * batch * heads * length * length * dim, torch.empty_like(q), torch.empty_like(q)
     bias, shown = uniform(1, heads, length, length).to(dtype), torch.rand((1, 1, length, length), device=DEVICE) < 0.9
-    slopes = torch.linspace(0.01, 0.5, heads, device=DEVICE)
-    blhd = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
-    grouped = [x[:, :heads_kv].contiguous() for x in (k, v)]
-    lengths = torch.full((batch,), length, dtype=torch.int32, device=DEVICE)
+    slopes, lengths = torch.linspace(0.01, 0.5, heads, device=DEVICE), torch.full((batch,), length, dtype=torch.int32, device=DEVICE)
+    blhd, grouped = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)], [x[:, :heads_kv].contiguous() for x in (k, v)]
     packed = [x.transpose(1, 2).reshape(1, batch * length, heads, dim).transpose(1, 2) for x in (q, k, v)]
     starts, packed_out = torch.arange(0, batch * length + 1, length, dtype=torch.int32, device=DEVICE), torch.empty_like(packed[0])
     calls = {"plain": ((q, k, v), {}), "strided BLHD": (blhd, {}), f"GQA {heads}/{heads_kv}": ((q, *grouped), {}), "key lengths": ((q, k, v), dict(key_lengths=lengths)),
              "packed sequences": (packed, dict(out=packed_out, cu_len_q=starts, cu_len_k=starts, max_len_q=length, max_len_k=length)), "bias": ((q, k, v), dict(bias=bias)),
              "boolean mask": ((q, k, v), dict(allowed=shown)), "ALiBi": ((q, k, v), dict(alibi_slopes=slopes)), "softcap": ((q, k, v), dict(softcap=30.0))}
+    rows, head = [0, length // 2 + 1, length - 1], heads - 1  # that are checked, of the first entry
+    far = (torch.arange(length, device=DEVICE) - torch.tensor(rows, device=DEVICE)[:, None]).abs()
+    change = {"bias": lambda s: s + bias[0, head, rows].double(), "boolean mask": lambda s: s.masked_fill(~shown[0, 0, rows], -math.inf),
+              "ALiBi": lambda s: s - slopes[head].double() * far, "softcap": lambda s: 30 * torch.tanh(s / 30)}
     for name, (tensors, options) in calls.items():
-        options = dict(dict(out=out), **options)
-        bench.case(group, f"B={batch} H={heads} S={length} D={dim} {name}", {"attile": lambda: bench.context.attention(*tensors, **options)}, flops, "TFLOP/s")
+        options, g = dict(dict(out=out), **options), heads_kv - 1 if "GQA" in name else head
+        expected = torch.softmax(change.get(name, lambda s: s)(q[0, head, rows].double() @ k[0, g].double().T / math.sqrt(dim)), -1) @ v[0, g].double()
+        options["out"].fill_(math.nan)
+        plain = {} if name == "plain" else {"plain": lambda: bench.context.attention(q, k, v, out=plain_out)}
+        bench.case(group, f"B={batch} H={heads} S={length} D={dim} {name}", {"attile": lambda: bench.context.attention(*tensors, **options)} | plain, flops, "TFLOP/s",
+                   {"attile": lambda: relative(options["out"][0, head, rows], expected)})
 
 
 def features16(bench, quick):
@@ -374,8 +377,7 @@ def host(bench, quick):
     into, back = torch.cuda.Stream(), torch.cuda.Stream()
     for kind in ("pinned", "pageable"):
         q, k, v = (x.cpu().pin_memory() if kind == "pinned" else x.cpu() for x in on_device[:3])
-        out = torch.full_like(q, math.nan, pin_memory=kind == "pinned")
-        spare = torch.empty_like(on_device[3])
+        out, spare = torch.full_like(q, math.nan, pin_memory=kind == "pinned"), torch.empty_like(on_device[3])
 
         def copies(out=torch.full_like(out, 0, pin_memory=kind == "pinned"), arrays=(q, k, v), spare=spare, is_pinned=kind == "pinned"):
             def send():

@@ -42,18 +42,23 @@ def table(name, group):
         sys.exit(f"{name} has no group '{group}'")
     peers = sorted({row["who"] for row in rows} - {"attile"})
     unit = next(row["unit"] for row in rows if row.get("unit"))
-    titles = ["case", "ms", "spread", unit, "kernel"] + [title for peer in peers for title in (f"{peer}, {unit}", f"against {peer}")]
+    has_errors = {who: any("error" in row for row in rows if row["who"] == who) for who in ["attile", *peers]}
+    error_titles = lambda who: ["error"] if has_errors[who] else []
+    titles = ["case", "ms", "spread", unit, *error_titles("attile"), "kernel"]
+    titles += [title for peer in peers for title in (f"{peer}, {unit}", *error_titles(peer), f"against {peer}")]
     lines = [f"{facts_text(run['facts'])}", "", "| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for row in rows:
         if row["who"] != "attile":
             continue
-        cells = [row["case"], f"{row['ms']:.4g}", f"{row['ms_min']:.4g} to {row['ms_max']:.4g}" if "ms_min" in row else "not kept", f"{row['rate']:.4g}", f"`{row['kernel']}`" if row.get("kernel") else ""]
+        error_cells = lambda of: [f"{of['error']:.1e}" if "error" in of else "-"] if has_errors[of["who"]] else []
+        cells = [row["case"], f"{row['ms']:.4g}", f"{row['ms_min']:.4g} to {row['ms_max']:.4g}" if "ms_min" in row else "not kept", f"{row['rate']:.4g}", *error_cells(row),
+                 f"`{row['kernel']}`" if row.get("kernel") else ""]
         for peer in peers:
             other = next((r for r in rows if r["who"] == peer and r["case"] == row["case"]), None)
             if other is None or not other.get("rate"):
-                cells += ["refused" if other is not None and other.get("refused") else "-", "-"]
+                cells += ["refused" if other is not None and other.get("refused") else "-", *["-"] * (1 + has_errors[peer])]
             else:
-                cells += [f"{other['rate']:.4g}", f"{row['rate'] / other['rate']:.2f}x"]
+                cells += [f"{other['rate']:.4g}", *error_cells(other), f"{row['rate'] / other['rate']:.2f}x"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

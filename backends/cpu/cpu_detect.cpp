@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "cpu_state.h"
@@ -17,6 +18,21 @@ constexpr const char *kTargetVariables[] = {"avx512", "avx2", "sse4", "neon"};
 int64_t cache_bytes(int name, int64_t otherwise) {
     const long bytes = sysconf(name);
     return bytes > 0 ? bytes : otherwise;
+}
+
+// The last cache of the first processor as Linux counts it: glibc's number is that of a whole AMD package, whose cores share it in groups.
+int64_t shared_cache_bytes(int64_t otherwise) {
+#if defined(__linux__)
+    std::FILE *file = std::fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+    if (file != nullptr) {
+        char line[32] = "";
+        const bool read = std::fgets(line, sizeof line, file) != nullptr;
+        std::fclose(file);
+        const int64_t kibibytes = read ? std::strtoll(line, nullptr, 10) : 0;
+        if (kibibytes > 0 && std::strchr(line, 'K') != nullptr) return kibibytes << 10;
+    }
+#endif
+    return otherwise;
 }
 
 }  // namespace
@@ -135,7 +151,7 @@ CacheSizes cache_sizes() {
 #if defined(_SC_LEVEL1_DCACHE_SIZE)
     sizes.l1 = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, sizes.l1);
     sizes.l2 = cache_bytes(_SC_LEVEL2_CACHE_SIZE, sizes.l2);
-    sizes.l3 = cache_bytes(_SC_LEVEL3_CACHE_SIZE, sizes.l2 * 2);
+    sizes.l3 = shared_cache_bytes(cache_bytes(_SC_LEVEL3_CACHE_SIZE, sizes.l2 * 2));
 #endif
     return sizes;
 }

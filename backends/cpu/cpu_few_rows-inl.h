@@ -39,16 +39,29 @@ class Soon {
     // The lines for `count` vectors of kLanes elements of S, the first of which is number `vector` (lines may be longer than vectors).
     template <class T>
     HWY_INLINE void ask(int vector) {
-        constexpr int64_t kLine = static_cast<int64_t>(64 / sizeof(S));
-        if (vector * kLanes<T> % kLine != 0) return;
-        __builtin_prefetch(row_ + at_, 0, 2);
+        if (vector * kLanes<T> % kLine == 0) ask_line<2>();
+    }
+    // Lines of a row.
+    HWY_INLINE int64_t lines() const { return (width_ + kLine - 1) / kLine; }
+    // The next line; kNear 3: into the first cache, 2: into the second.
+    template <int kNear>
+    HWY_INLINE void ask_line() {
+        __builtin_prefetch(row_ + at_, 0, kNear);
         at_ += kLine;
         if (at_ < width_) return;
         at_ = 0;
         row_ += step_;
     }
+    HWY_INLINE void ask_line(bool first_cache) {
+        if (first_cache) {
+            ask_line<3>();
+        } else {
+            ask_line<2>();
+        }
+    }
 
   private:
+    static constexpr int64_t kLine = static_cast<int64_t>(64 / sizeof(S));
     const S *row_ = nullptr;
     int64_t step_ = 0, width_ = 0, at_ = 0;
 };

@@ -152,9 +152,12 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
     const bool plain = plain_d && block.partial == nullptr && (!reads_c || view.c.column == 1);
     T *const d = static_cast<T *>(view.d.data);
     const T *const c = static_cast<const T *>(view.c.data);
-    const int64_t soon_step = block.thin_by_rows ? block.thin_step * static_cast<int64_t>(sizeof(T)) : kSoonBytes;
+    // The next panel of the thin operand, shared out over the rows of this one's tiles.
+    const int64_t tiles = ceil_div(block.columns, kColumns), row_lines = ceil_div(block.depth * static_cast<int64_t>(sizeof(T)), 64);
+    const int64_t soon_lines = ceil_div(row_lines, tiles);
+    const int64_t soon_step = block.thin_by_rows ? block.thin_step * static_cast<int64_t>(sizeof(T)) : soon_lines * 64;
     const auto plain_target = [&](int64_t row, int64_t column) HWY_ATTR {
-        TileTarget<T> target{d + row * view.d.row + column, view.d.row, nullptr, 0, static_cast<T>(view.alpha), T{1}, nullptr, 0};
+        TileTarget<T> target{d + row * view.d.row + column, view.d.row, nullptr, 0, static_cast<T>(view.alpha), T{1}, nullptr, 0, 0};
         if (!block.first) {
             target.in = target.out;
             target.in_step = target.out_step;
@@ -173,10 +176,11 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
             TileTarget<T> target = plain_target(row, column);
             target.soon = soon;
             target.soon_step = soon_step;
+            target.soon_lines = soon_lines;
             fn(block.depth, thin, block.thin_step, wide, kColumns, target);
             return;
         }
-        const TileTarget<T> target{scratch, kColumns, nullptr, 0, T{1}, T{0}, nullptr, 0};
+        const TileTarget<T> target{scratch, kColumns, nullptr, 0, T{1}, T{0}, nullptr, 0, 0};
         fn(block.depth, thin, block.thin_step, wide, kColumns, target);
         if (plain) {
             store_narrow(scratch, kColumns, plain_target(row, column), rows, columns);
@@ -198,7 +202,7 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
         for (int64_t j = 0; j < block.columns; j += kColumns) {
             const int64_t columns = least(kColumns, block.columns - j), v = (columns - 1) / kLanes<T>;
             one_tile(i, rows, j, columns, rows == kRows ? tile[v] : last_tile[v], soon);
-            if (soon != nullptr) soon += block.thin_by_rows ? kSoonBytes : kRows * kSoonBytes;
+            if (soon != nullptr) soon += block.thin_by_rows ? soon_lines * 64 : kRows * soon_step;
         }
     }
 }

@@ -176,12 +176,11 @@ struct TileTarget {
     int64_t in_step;
     T alpha, beta;
     const char *soon;
-    int64_t soon_step;  // from what one row of the tile asks for to what the next does
+    int64_t soon_step;   // from what one row of the tile asks for to what the next does
+    int64_t soon_lines;  // of 64 bytes that each row of the tile asks for
 };
 // Steps that the wide operand of a packed product is asked for ahead: it comes from the second cache.
 inline constexpr int kWideAhead = 8;
-// Bytes of `soon` that each row of a tile asks for.
-inline constexpr int64_t kSoonBytes = 128;
 
 template <class T>
 using TileFn = void (*)(int64_t depth, const T *thin, int64_t thin_step, const T *wide, int64_t wide_step, const TileTarget<T> &target);
@@ -217,8 +216,7 @@ HWY_NOINLINE void gemm_tile(int64_t depth, const T *thin, int64_t thin_step, con
         row += target.out_step;
         if (piece == 0) continue;
         if (soon != nullptr) {
-            __builtin_prefetch(soon, 0, 2);
-            __builtin_prefetch(soon + 64, 0, 2);
+            for (int64_t line = 0; line < target.soon_lines; ++line) __builtin_prefetch(soon + line * 64, 0, 2);
             soon += target.soon_step;
         }
         multiply_steps(piece);

@@ -47,7 +47,12 @@ uint64_t read_all(const char *memory, int64_t bytes) {
     }
     ATTILE_CPU_UNROLL
     for (int i = 1; i < kStreams; ++i) sum[0] = hn::Add(sum[0], sum[i]);
-    return hn::GetLane(hn::SumOfLanes(d, sum[0]));
+    // Lane by lane: GCC's own sum of a vector adds signed numbers, at whose overflow UBSan stops.
+    HWY_ALIGN uint64_t lanes[static_cast<size_t>(kLanes<uint64_t>)];
+    hn::Store(sum[0], d, lanes);
+    uint64_t all = 0;
+    for (const uint64_t lane : lanes) all += lane;
+    return all;
 }
 
 const RoofKernels &roof() {

@@ -209,9 +209,9 @@ HWY_INLINE void small_tiles(const SmallProduct<T> &p, const Finish &finish) {
         }
         const bool apart = partly || p.view != nullptr;
         if (apart) {
-            tile.to = {scratch, kColumns, nullptr, 0, T{1}, T{0}, nullptr, 0};
+            tile.to = {scratch, kColumns, nullptr, 0, T{1}, T{0}, nullptr, 0, 0};
         } else {
-            tile.to = {p.d + j, p.d_row, p.c == nullptr ? nullptr : p.c + j, p.c_row, p.alpha, p.beta, nullptr, 0};
+            tile.to = {p.d + j, p.d_row, p.c == nullptr ? nullptr : p.c + j, p.c_row, p.alpha, p.beta, nullptr, 0, 0};
         }
         const SmallFn<T> *fn = small_table<T>(vectors, by_rows, tile.last == kLanes<T>);
         const uint32_t m = static_cast<uint32_t>(p.m);
@@ -230,7 +230,7 @@ HWY_INLINE void small_tiles(const SmallProduct<T> &p, const Finish &finish) {
                 finish(i, rows, j, columns, scratch, kColumns);
             } else {
                 const T *in = p.c == nullptr ? nullptr : p.c + i * p.c_row + j;
-                store_narrow<T>(scratch, kColumns, {p.d + i * p.d_row + j, p.d_row, in, p.c_row, p.alpha, p.beta, nullptr, 0}, rows,
+                store_narrow<T>(scratch, kColumns, {p.d + i * p.d_row + j, p.d_row, in, p.c_row, p.alpha, p.beta, nullptr, 0, 0}, rows,
                                 columns);
             }
             i += rows;

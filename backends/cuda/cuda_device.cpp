@@ -43,6 +43,10 @@ bool is_lasting(cudaError_t error) {
         case cudaErrorContextIsDestroyed:
         case cudaErrorDevicesUnavailable:
         case cudaErrorUnknown:
+#if CUDART_VERSION >= 13000
+        case cudaErrorContained:
+        case cudaErrorTensorMemoryLeak:
+#endif
             return true;
         default:
             return false;
@@ -72,6 +76,12 @@ struct Lanes {
 // Lanes a multiprocessor has for each precision, by compute capability: the last row not above the device's counts.
 constexpr Lanes kLanesOf[] = {{60, 64, 32}, {61, 128, 4}, {70, 64, 32},  {75, 64, 2},    {80, 64, 32},
                               {86, 128, 2}, {89, 128, 2}, {90, 128, 64}, {100, 128, 64}, {120, 128, 2}};
+struct TensorRate {
+    int capability;
+    double flops;
+};
+// Operations of f16 and bf16 with float32 sums that a multiprocessor's tensor cores do a clock, likewise; GeForce boards do half of 1024.
+constexpr TensorRate kTensorRateOf[] = {{80, 2048}, {86, 1024}, {90, 4096}, {100, 8192}, {120, 1024}};
 
 }  // namespace
 
@@ -126,6 +136,10 @@ void CudaDevice::add_accelerators() {
         accelerators_[count].reset(new (std::nothrow) sm80::Sm80Accelerator(count > 0));
     cudaGetLastError();
 #endif
+    for (const TensorRate &rate : kTensorRateOf) {
+        if (accelerators_[0] == nullptr || rate.capability > properties_.capability) break;
+        properties_.peak_flops_f16 = rate.flops * properties_.compute_units * properties_.clock_hz;
+    }
 }
 
 CudaDevice::~CudaDevice() {

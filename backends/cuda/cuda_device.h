@@ -72,6 +72,7 @@ class CudaDevice final : public simt::Device {
     void add_accelerators();  // The kernels for tensor cores that this build has for the device, if any.
     // Turns a runtime error into a status and its sentence; remembers it if the device will not recover.
     int32_t check(cudaError_t error, const char *what);
+    int32_t out_of_memory(int64_t bytes, const char *what_for);
     int32_t allow_shared(const void *kernel, std::size_t shared);
 
     const Driver &driver_;

@@ -14,6 +14,15 @@ cudaEvent_t event_of(Event event) { return static_cast<cudaEvent_t>(event); }
 
 }  // namespace
 
+int32_t CudaDevice::out_of_memory(int64_t bytes, const char *what_for) {
+    cudaGetLastError();
+    std::size_t free_bytes = 0, total_bytes = 0;
+    if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) cudaGetLastError();
+    return fail(ATTILE_ERROR_OUT_OF_DEVICE_MEMORY, "%lld bytes%s asked of CUDA device %d, which has %llu free of %llu",
+                static_cast<long long>(bytes), what_for, ordinal_, static_cast<unsigned long long>(free_bytes),
+                static_cast<unsigned long long>(total_bytes));
+}
+
 int32_t CudaDevice::alloc(int32_t kind, int64_t bytes, void **pointer) {
     cudaError_t error = cudaSuccess;
     const std::size_t size = static_cast<std::size_t>(bytes);
@@ -35,14 +44,7 @@ int32_t CudaDevice::alloc(int32_t kind, int64_t bytes, void **pointer) {
         default:
             return fail(ATTILE_ERROR_UNSUPPORTED_MEMORY, "memory kind %d is not the device's", kind);
     }
-    if (error == cudaErrorMemoryAllocation) {
-        cudaGetLastError();
-        std::size_t free_bytes = 0, total_bytes = 0;
-        if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess) cudaGetLastError();
-        return fail(ATTILE_ERROR_OUT_OF_DEVICE_MEMORY, "%lld bytes asked of CUDA device %d, which has %llu free of %llu",
-                    static_cast<long long>(bytes), ordinal_, static_cast<unsigned long long>(free_bytes),
-                    static_cast<unsigned long long>(total_bytes));
-    }
+    if (error == cudaErrorMemoryAllocation) return out_of_memory(bytes, "");
     return check(error, "allocating memory");
 }
 
@@ -122,7 +124,8 @@ int32_t CudaDevice::prefetch(const void *pointer, int64_t bytes, int32_t kind, S
 
 int32_t CudaDevice::pool_alloc(int64_t bytes, Stream stream, void **pointer) {
     if (pool_ == nullptr) return cache_->alloc(bytes, stream, pointer);
-    return check(cudaMallocFromPoolAsync(pointer, static_cast<std::size_t>(bytes), pool_, stream_of(stream)), "taking a workspace");
+    const cudaError_t error = cudaMallocFromPoolAsync(pointer, static_cast<std::size_t>(bytes), pool_, stream_of(stream));
+    return error == cudaErrorMemoryAllocation ? out_of_memory(bytes, " of workspace") : check(error, "taking a workspace");
 }
 
 int32_t CudaDevice::pool_free(void *pointer, Stream stream) {

@@ -46,6 +46,7 @@ hipError_t resources(const void *kernel, simt::KernelResources *found) {
     found->local_bytes = static_cast<int32_t>(attributes.localSizeBytes);
     found->max_threads = attributes.maxThreadsPerBlock;
     found->binary_version = attributes.binaryVersion;
+    found->source_version = attributes.ptxVersion;
     return hipSuccess;
 }
 

@@ -11,9 +11,11 @@
 namespace attile::reference {
 namespace {
 
-std::int64_t scratch_bytes(const attile_attention_problem *p) { return p->len_k * static_cast<std::int64_t>(sizeof(double)); }
+std::int64_t scratch_bytes(const attile_attention_problem *p) {
+    return (p->len_k + p->head_dim_v) * static_cast<std::int64_t>(sizeof(double));
+}
 
-void attend_row(const attile_attention_problem *p, const Entry &entry, std::int64_t h, std::int64_t i, double *weight) {
+void attend_row(const attile_attention_problem *p, const Entry &entry, std::int64_t h, std::int64_t i, double *weight, double *out) {
     const double sink = present(p->sinks) ? load(p->sinks, entry.b, h) : kHidden;
     double max = sink;
     for (std::int64_t j = 0; j < entry.len_k; ++j) {
@@ -30,26 +32,24 @@ void attend_row(const attile_attention_problem *p, const Entry &entry, std::int6
     }
 
     const std::int64_t row = entry.q_start + i, g = kv_head(p, h);
-    for (std::int64_t d = 0; d < p->head_dim_v; ++d) {
-        double out = 0;
-        for (std::int64_t j = 0; j < entry.len_k; ++j) {
-            if (weight[j] == kHidden) continue;  // still marked so: exp gives no -inf
-            std::int64_t axis0 = 0, axis2 = 0;
-            locate_key(p, entry, j, &axis0, &axis2);
-            out += weight[j] * load(p->v, axis0, g, axis2, d);
-        }
-        store(p->o, max == kHidden ? 0 : out / sum, entry.b, h, row, d);
+    for (std::int64_t d = 0; d < p->head_dim_v; ++d) out[d] = 0;
+    for (std::int64_t j = 0; j < entry.len_k; ++j) {
+        if (weight[j] == kHidden) continue;  // still marked so: exp gives no -inf
+        std::int64_t axis0 = 0, axis2 = 0;
+        locate_key(p, entry, j, &axis0, &axis2);
+        for (std::int64_t d = 0; d < p->head_dim_v; ++d) out[d] += weight[j] * load(p->v, axis0, g, axis2, d);
     }
+    for (std::int64_t d = 0; d < p->head_dim_v; ++d) store(p->o, max == kHidden ? 0 : out[d] / sum, entry.b, h, row, d);
     if (present(p->lse)) store(p->lse, max == kHidden ? kHidden : max + std::log(sum), entry.b, h, row);
 }
 
 std::int32_t run(void *, const attile_attention_problem *p) {
-    const Scratch weight(p->launch, scratch_bytes(p));
-    if (weight.failed()) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "no memory for one row of attention scores");
+    const Scratch scratch(p->launch, scratch_bytes(p));
+    if (scratch.failed()) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "no memory for one row of attention scores");
     for (std::int64_t b = 0; b < p->batch; ++b) {
         const Entry entry = entry_of(p, b);
         for (std::int64_t h = 0; h < p->heads_q; ++h)
-            for (std::int64_t i = 0; i < entry.len_q; ++i) attend_row(p, entry, h, i, weight.data());
+            for (std::int64_t i = 0; i < entry.len_q; ++i) attend_row(p, entry, h, i, scratch.data(), scratch.data() + p->len_k);
     }
     return ATTILE_OK;
 }

@@ -201,6 +201,28 @@ TEST_F(ExtremeShapes, WorkspaceOfAttentionWithoutAddresses) {
     });
 }
 
+TEST_F(ExtremeShapes, WorkspaceOfSoftmaxWithoutAddresses) {
+    on_every_backend([](attile_context *context) {
+        const auto workspace = [&](std::uintptr_t begins, std::int64_t rows, std::int64_t length) {
+            attile_softmax_args args;
+            attile_softmax_init(&args, sizeof args);
+            args.axis = 1;
+            const auto at = [&](std::uintptr_t place) { return begins == 0 ? nullptr : reinterpret_cast<float *>((place << 40) + begins); };
+            args.x = strided(at(1), {rows, length}, {length, 1});
+            args.y = strided(at(2), {rows, length}, {length, 1});
+            attile_support support;
+            attile_support_init(&support, sizeof support);
+            EXPECT_EQ(attile_softmax_query(context, &args, &support), ATTILE_OK);
+            return support.workspace_bytes;
+        };
+        for (const std::int64_t rows : {1, 16, 132, 520})
+            for (const std::int64_t length : {100, 8196, 20000, 40000, 100000})
+                for (const std::uintptr_t begins : {4, 16})
+                    ASSERT_GE(workspace(0, rows, length), workspace(begins, rows, length))
+                        << rows << " rows of " << length << ", at an address of " << begins;
+    });
+}
+
 TEST_F(ExtremeShapes, SoftmaxOfManyRows) {
     on_every_backend([](attile_context *context) {
         std::vector<float> x(kBatch * 2), y(kBatch * 2, NAN);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of attention on a device, beyond the conformance list: every kernel once, more units and pairs than one launch takes, numbers
 // that are not finite. Judged as conformance judges.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -10,6 +11,12 @@
 
 namespace attile::test {
 namespace {
+
+std::string kernel_of(int64_t dim) {
+    for (const int64_t width : {32, 64, 96, 128, 256})
+        if (dim <= width) return "attention_backward_cols" + std::to_string(width);
+    return "attention_backward_any_f32";
+}
 
 class AttentionBackward : public CudaTest {
   protected:
@@ -39,8 +46,8 @@ class AttentionBackward : public CudaTest {
     // The kernel for rows of 16 bits at multiples of 16 bytes: of tensor cores, where device and build have them. Hopper's own take scores
     // that pass through no more than a mask.
     std::string kernel16_of(int32_t dtype, int64_t dim, bool is_plain = true) {
+        if (!has_tensor_cores()) return kernel_of(dim);
         const std::string width = std::to_string(dim <= 64 ? 64 : dim <= 128 ? 128 : 256);
-        if (!has_tensor_cores()) return "attention_backward_cols" + width;
         return std::string("attention_backward_") + (dtype == ATTILE_F16 ? "f16" : "bf16") +
                (is_plain && has_hopper_kernels() ? "_sm90_cols" : "_sm80_cols") + width;
     }
@@ -81,12 +88,6 @@ AttentionCase sized(int64_t len_q, int64_t len_k, int64_t dim) {
     c.len_k = len_k;
     c.head_dim = c.head_dim_v = dim;
     return c;
-}
-
-std::string kernel_of(int64_t dim) {
-    for (const int64_t width : {32, 64, 96, 128, 256})
-        if (dim <= width) return "attention_backward_cols" + std::to_string(width);
-    return "attention_backward_any_f32";
 }
 
 // Small problems: what a sanitizer can get through.
@@ -215,6 +216,36 @@ TEST_F(AttentionBackward, ManyPairs) {
     c.bias = BiasKind::kNormal;
     c.bias_axes = 14;
     check(c, kernel_of(16));
+}
+
+TEST_F(AttentionBackward, UnequalWidths) {
+    struct Widths {
+        int64_t of_k, of_v;
+    };
+    for (const Widths dim : {Widths{192, 128}, {40, 72}, {128, 64}, {64, 128}, {8, 256}, {256, 136}}) {
+        const int64_t wide = std::max(dim.of_k, dim.of_v);
+        AttentionCase c = sized(70, 135, dim.of_k);
+        c.head_dim_v = dim.of_v;
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        check(c, kernel_of(wide));
+        for (const int32_t dtype : {ATTILE_BF16, ATTILE_F16}) {
+            AttentionCase narrow = c;
+            narrow.dtype = dtype;
+            check(narrow, kernel16_of(dtype, wide));
+            narrow.softcap = 3;
+            check(narrow, kernel16_of(dtype, wide, false));
+        }
+    }
+}
+
+TEST_F(AttentionBackward, HugeBatch) {
+    if (backend_under_test().rfind("emulated", 0) == 0) GTEST_SKIP() << "too large for an emulated device";
+    AttentionCase c = sized(2, 3, 8);
+    c.batch = 70000;
+    c.heads_q = 1;
+    check(c, kernel_of(8));
+    c.dtype = ATTILE_BF16;
+    check(c, kernel16_of(ATTILE_BF16, 8));
 }
 
 // A NaN or an infinity reaches what it takes part in and nothing else.

@@ -390,6 +390,30 @@ TEST_P(CudaAttention16, ModifiedScores) {
     }
 }
 
+// V of other widths than K.
+TEST_P(CudaAttention16, EveryWidth) {
+    for (int64_t dim = 8; dim <= 256; dim += 8) {
+        Problem16 p = {.bf16 = dim % 16 != 0, .group = 2, .len_q = 70, .len_k = 150, .dim = dim, .dim_v = 8 + dim * 5 % 256};
+        p.mask = dim % 3 == 0 ? ATTILE_MASK_NONE : ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        check(p, 26);
+        p.bf16 = !p.bf16;
+        p.bias = true;
+        check(p, 27);
+        p.bias = false;
+        p.group = 4;
+        p.len_q = 1;
+        p.len_k = 700;
+        check(p, 28);
+    }
+}
+
+// More entries, or heads, than a grid has blocks in y and z.
+TEST_P(CudaAttention16, HugeBatches) {
+    check({.batch = 70000, .heads_kv = 1, .len_q = 3, .len_k = 5, .dim = 16, .dim_v = 16}, 24);
+    const int32_t mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    check({.bf16 = false, .heads_kv = 70000, .len_q = 1, .len_k = 5, .dim = 16, .dim_v = 16, .mask = mask, .sinks = true}, 25);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, CudaAttention16, testing::Values("", "80"), tensor_core_name);
 
 }  // namespace

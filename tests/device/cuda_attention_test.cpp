@@ -263,6 +263,20 @@ TEST_F(CudaAttention, EveryTileKernelMovesItsReference) {
             }
 }
 
+TEST_F(CudaAttention, EveryWidth) {
+    for (int64_t dim = 1; dim <= 256; ++dim) {
+        Problem p;
+        p.group = 2;
+        p.len_q = dim % 4 == 0 ? 3 : 33;
+        p.len_k = 90;
+        p.dim = dim;
+        p.dim_v = 1 + dim * 7 % 256;
+        p.mask = dim % 3 == 0 ? ATTILE_MASK_NONE : ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        check(p, static_cast<unsigned>(dim), 20);
+        if (HasFatalFailure()) return;
+    }
+}
+
 TEST_F(CudaAttention, Decode) {
     for (const int64_t dim : {40, 64, 128, 256})
         for (const int64_t group : {1, 4, 8})

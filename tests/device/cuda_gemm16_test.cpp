@@ -139,8 +139,10 @@ class CudaGemm16 : public TensorCoreTest {
         std::vector<unsigned char> got = on_d.fetch();
         if (result != nullptr) *result = got;
         check(c, a, b, old, bias, d, got);
+        text_ = support.text;
         return support.kernel;
     }
+    std::string text_;  // Of the latest query.
 
   private:
     static void check(const GemmCase &c, const Stack &a, const Stack &b, const Stack &old, const Stack &bias, Stack &d,
@@ -215,10 +217,12 @@ INSTANTIATE_TEST_SUITE_P(
                                      GemmCase{1, 65, 1025, 63, "tnt", kB, kS, 3, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT})));
 INSTANTIATE_TEST_SUITE_P(
     Batches, CudaGemm16Case,
-    testing::Combine(kKernels, testing::Values(GemmCase{5, 128, 192, 64, "nnn", kB, kB}, GemmCase{7, 72, 136, 200, "ntn", kH, kH, 8},
-                                               GemmCase{3, 129, 257, 65, "tnn", kB, kS, 3, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
-                                               GemmCase{6, 128, 128, 128, "ntt", kB, kB, 0, 0, 0, 1, 0, true},
-                                               GemmCase{4, 64, 264, 72, "nnt", kH, kH, 8, 0, 0, 1, 0, true})));
+    testing::Combine(kKernels,
+                     testing::Values(GemmCase{5, 128, 192, 64, "nnn", kB, kB}, GemmCase{7, 72, 136, 200, "ntn", kH, kH, 8},
+                                     GemmCase{3, 129, 257, 65, "tnn", kB, kS, 3, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
+                                     GemmCase{6, 128, 128, 128, "ntt", kB, kB, 0, 0, 0, 1, 0, true},
+                                     GemmCase{4, 64, 264, 72, "nnt", kH, kH, 8, 0, 0, 1, 0, true},
+                                     GemmCase{70000, 9, 8, 8, "nnn", kB, kS, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT})));
 INSTANTIATE_TEST_SUITE_P(
     Epilogues, CudaGemm16Case,
     testing::Combine(kKernels,
@@ -241,21 +245,42 @@ INSTANTIATE_TEST_SUITE_P(
 // Few tiles of much depth: on Hopper two blocks take half of a tile's columns each.
 INSTANTIATE_TEST_SUITE_P(
     Halves, CudaGemm16Case,
-    testing::Combine(kKernels, testing::Values(GemmCase{1, 64, 4096, 1024, "ntn", kB, kB}, GemmCase{1, 57, 4040, 1032, "nnn", kH, kH, 8},
-                                               GemmCase{1, 120, 4040, 1024, "nnn", kB, kB, 8}, GemmCase{1, 128, 4096, 1096, "ntn", kH, kH},
-                                               GemmCase{1, 50, 1020, 2048, "ntn", kB, kB, 4, 0, 0, -1.5},
-                                               GemmCase{1, 61, 1018, 2048, "tnn", kH, kH, 6}, GemmCase{1, 32, 2048, 1032, "nnn", kB, kB},
-                                               GemmCase{1, 27, 2040, 1032, "ntn", kH, kH, 8}, GemmCase{1, 16, 2056, 2048, "nnn", kB, kB, 8},
-                                               GemmCase{1, 5, 2040, 2048, "nnn", kH, kH}, GemmCase{1, 1, 2048, 1024, "nnn", kB, kB},
-                                               GemmCase{3, 5, 1032, 520, "nnn", kH, kH}, GemmCase{2, 40, 1032, 1040, "nnn", kB, kB, 8},
-                                               GemmCase{1, 1016, 30, 2048, "ttn", kB, kB, 2}, GemmCase{1, 1041, 64, 2048, "nnt", kB, kB, 7},
-                                               GemmCase{1, 1041, 24, 2048, "nnt", kH, kH, 7})));
+    testing::Combine(kKernels,
+                     testing::Values(GemmCase{1, 64, 4096, 1024, "ntn", kB, kB}, GemmCase{1, 57, 4040, 1032, "nnn", kH, kH, 8},
+                                     GemmCase{1, 120, 4040, 1024, "nnn", kB, kB, 8}, GemmCase{1, 128, 4096, 1096, "ntn", kH, kH},
+                                     GemmCase{1, 50, 1020, 2048, "ntn", kB, kB, 4, 0, 0, -1.5},
+                                     GemmCase{1, 61, 1018, 2048, "tnn", kH, kH, 6}, GemmCase{1, 32, 2048, 1032, "nnn", kB, kB},
+                                     GemmCase{1, 27, 2040, 1032, "ntn", kH, kH, 8}, GemmCase{1, 16, 2056, 2048, "nnn", kB, kB, 8},
+                                     GemmCase{1, 5, 2040, 2048, "nnn", kH, kH}, GemmCase{3, 5, 1032, 520, "nnn", kH, kH},
+                                     GemmCase{2, 40, 1032, 1040, "nnn", kB, kB, 8}, GemmCase{1, 1016, 30, 2048, "ttn", kB, kB, 2},
+                                     GemmCase{1, 1041, 64, 2048, "nnt", kB, kB, 7}, GemmCase{1, 1041, 24, 2048, "nnt", kH, kH, 7})));
+// Of one row the other kernels are left to those without tensor cores.
+INSTANTIATE_TEST_SUITE_P(HalvesOfARow, CudaGemm16Case,
+                         testing::Combine(testing::Values(""), testing::Values(GemmCase{1, 1, 2048, 1024, "nnn", kB, kB})));
 INSTANTIATE_TEST_SUITE_P(
     Invariant, CudaGemm16Case,
     testing::Combine(kKernels,
                      testing::Values(GemmCase{1, 1, 128, 1000, "nnn", kB, kB, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT},
                                      GemmCase{1, 9, 67, 1025, "nnn", kH, kH, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT, 3},
                                      GemmCase{2, 130, 256, 512, "ntt", kB, kS, 0, 0, 0, 1, 0, false, ATTILE_FLAG_BATCH_INVARIANT})));
+
+// Many products of up to 32 rows and columns: a warp makes each.
+class CudaGemm16Small : public CudaGemm16, public testing::WithParamInterface<std::tuple<const char *, GemmCase>> {
+  protected:
+    void SetUp() override { open(std::get<0>(GetParam())); }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CudaGemm16Small,
+    testing::Combine(kKernels, testing::Values(GemmCase{2100, 32, 32, 32, "nnn", kB, kB}, GemmCase{300, 32, 32, 32, "ttn", kH, kH},
+                                               GemmCase{100, 17, 24, 40, "ntn", kB, kB, 8},
+                                               GemmCase{65, 24, 31, 8, "ttt", kH, kH, 8, 0, 0, -1.5}, GemmCase{64, 1, 8, 64, "ntn", kB, kB},
+                                               GemmCase{200, 24, 16, 27, "tnn", kH, kH, 8}, GemmCase{333, 8, 32, 56, "ttn", kB, kB},
+                                               GemmCase{140, 32, 8, 16, "nnn", kB, kB, 0, 0, 0, 0.25, 0, true})));
+
+TEST_P(CudaGemm16Small, HaveAKernelOfTheirOwn) {
+    const std::string kernel = run(std::get<1>(GetParam()));
+    EXPECT_NE(kernel.find("small"), std::string::npos) << kernel;
+}
 
 // Up to 16 rows or columns beside a large matrix, where tiles in halves do not serve: Hopper's own kernel for them.
 class CudaGemm16FewRows : public CudaGemm16, public testing::WithParamInterface<GemmCase> {
@@ -299,7 +324,11 @@ TEST_P(CudaGemm16Any, SameBitsEveryTime) {
     }
 }
 
-TEST_P(CudaGemm16Any, UnalignedAddressIsServedWithTheReason) { run({1, 256, 256, 128, "nnn", kB, kB, 0, 0, 0, 1, 0, false, 0, 1}); }
+TEST_P(CudaGemm16Any, UnalignedAddressIsServedWithTheReason) {
+    const std::string kernel = run({1, 256, 256, 128, "nnn", kB, kB, 0, 0, 0, 1, 0, false, 0, 1});
+    EXPECT_EQ(kernel.find(generation), std::string::npos) << kernel;
+    EXPECT_NE(text_.find("no tensor cores: A or B does not begin at a multiple of 16 bytes"), std::string::npos) << text_;
+}
 
 }  // namespace
 }  // namespace attile::test

@@ -2,6 +2,7 @@
 // What the backend promises beside results: kinds of memory, staging, graph capture, the caller's CUDA state, streams, errors.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <thread>
@@ -198,7 +199,8 @@ TEST_F(CudaTest, ThreadsShareAContext) {
 }
 
 TEST_F(CudaTest, WorkspaceRules) {
-    Array<float> x(context, ATTILE_MEMORY_DEVICE, std::size_t{1} << 20), y(context, ATTILE_MEMORY_DEVICE, std::size_t{1} << 20);
+    Array<float> x(context, ATTILE_MEMORY_DEVICE, std::vector<float>(std::size_t{1} << 20, 1)),
+        y(context, ATTILE_MEMORY_DEVICE, std::size_t{1} << 20);
     attile_softmax_args args = softmax_args(x.data(), y.data(), 1, 1 << 20);
     args.flags = ATTILE_FLAG_NO_ALLOC;
     EXPECT_EQ(attile_softmax(context, &args), ATTILE_ERROR_WORKSPACE_TOO_SMALL);
@@ -219,6 +221,72 @@ TEST_F(CudaTest, InfoIsFilled) {
     EXPECT_GT(info.memory_free, 0);
     EXPECT_GT(info.peak_flops_f32, 1e11);
     EXPECT_GT(info.peak_bandwidth, 1e10);
+}
+
+// What `attile explain` reckons with: the peak of the units that serve 16-bit types, and the share of it that a kernel is expected to
+// reach.
+class CudaRoofs : public TensorCoreTest, public testing::WithParamInterface<const char *> {
+  protected:
+    void SetUp() override { open(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaRoofs, testing::Values("", "80", "0"), tensor_core_name);
+
+TEST_P(CudaRoofs, AreThoseOfTheKernelsThatRun) {
+    attile_context_info info;
+    attile_context_info_init(&info, sizeof info);
+    ASSERT_EQ(attile_context_get_info(context, &info), ATTILE_OK) << last_error();
+    if (generation.empty()) {
+        EXPECT_EQ(info.peak_flops_f16, 0);
+    } else {
+        EXPECT_GT(info.peak_flops_f16, 3 * info.peak_flops_f32);
+    }
+    const auto expect_share = [&](const attile_support &support, int32_t dtype, const std::string &what) {
+        EXPECT_GT(support.predicted_share, 0) << what << " by " << support.kernel;
+        EXPECT_LE(support.predicted_share, 1) << what << " by " << support.kernel;
+        const double peak = dtype != ATTILE_F32 && info.peak_flops_f16 > 0 ? info.peak_flops_f16 : info.peak_flops_f32;
+        const double seconds = std::max(support.flops / peak, support.bytes / info.peak_bandwidth) / support.predicted_share;
+        // No kernel is expected to outrun ordinary arithmetic where it is made of that.
+        if (generation.empty()) {
+            EXPECT_GE(seconds, support.flops / info.peak_flops_f32) << what << " by " << support.kernel;
+        }
+    };
+    for (const int32_t dtype : {ATTILE_BF16, ATTILE_F16, ATTILE_F32}) {
+        for (const int64_t dim : {33, 64, 128, 256}) {  // 33: the tensor cores do not take it.
+            for (const int64_t len : {1, 4096}) {
+                const int64_t of_rows[4] = {2, 16, len, dim}, of_keys[4] = {2, 16, 4096, dim}, of_lse[3] = {2, 16, len};
+                attile_attention_args args;
+                attile_attention_init(&args, sizeof args);
+                for (attile_tensor *const t : {&args.q, &args.o}) attile_tensor_init(t, nullptr, dtype, 4, of_rows);
+                for (attile_tensor *const t : {&args.k, &args.v}) attile_tensor_init(t, nullptr, dtype, 4, of_keys);
+                attile_support support;
+                attile_support_init(&support, sizeof support);
+                ASSERT_EQ(attile_attention_query(context, &args, &support), ATTILE_OK) << last_error();
+                const std::string what = "d " + std::to_string(dim) + " rows " + std::to_string(len);
+                expect_share(support, dtype, "attention " + what);
+                if (len == 1) continue;
+                attile_tensor_init(&args.lse, nullptr, ATTILE_F32, 3, of_lse);
+                attile_attention_backward_args backward;
+                attile_attention_backward_init(&backward, sizeof backward);
+                backward.forward = &args;
+                for (attile_tensor *const t : {&backward.dout, &backward.dq}) attile_tensor_init(t, nullptr, dtype, 4, of_rows);
+                for (attile_tensor *const t : {&backward.dk, &backward.dv}) attile_tensor_init(t, nullptr, dtype, 4, of_keys);
+                attile_support_init(&support, sizeof support);
+                ASSERT_EQ(attile_attention_backward_query(context, &backward, &support), ATTILE_OK) << last_error();
+                if (generation != "sm80" || dtype == ATTILE_F32) expect_share(support, dtype, "gradients " + what);
+            }
+        }
+        for (const int64_t rows : {1, 100, 4096}) {
+            const int64_t of_a[2] = {rows, 4096}, of_b[2] = {4096, 4096};
+            attile_gemm_args args;
+            attile_gemm_init(&args, sizeof args);
+            for (attile_tensor *const t : {&args.a, &args.d}) attile_tensor_init(t, nullptr, dtype, 2, of_a);
+            attile_tensor_init(&args.b, nullptr, dtype, 2, of_b);
+            attile_support support;
+            attile_support_init(&support, sizeof support);
+            ASSERT_EQ(attile_gemm_query(context, &args, &support), ATTILE_OK) << last_error();
+            expect_share(support, dtype, "gemm of " + std::to_string(rows) + " rows");
+        }
+    }
 }
 
 TEST_F(CudaTest, ADeviceThatIsNotThereIsRefused) {

@@ -124,6 +124,17 @@ attile_operand operand_of(std::vector<float> &data, std::initializer_list<int64_
     return operand;
 }
 
+// Softmax of rows of 100.
+attile_softmax_problem softmax_of_rows(int64_t rows, std::vector<float> &x, std::vector<float> &y) {
+    attile_softmax_problem problem = {};
+    problem.shape[0] = rows;
+    problem.shape[1] = problem.shape[2] = 1;
+    problem.shape[3] = 100;
+    problem.x = operand_of(x, {100, 0, 0, 1});
+    problem.y = operand_of(y, {100, 0, 0, 1});
+    return problem;
+}
+
 std::vector<float> random_floats(int64_t count, unsigned seed) {
     std::mt19937 engine(seed);
     std::uniform_real_distribution<float> draw(-1, 1);
@@ -231,12 +242,7 @@ TEST(Stager, LeaksNothingWhereverItFails) {
         MemoryDevice device(20000);
         {
             simt::Stager stager(device, 1);
-            attile_softmax_problem problem = {};
-            problem.shape[0] = 64;
-            problem.shape[1] = problem.shape[2] = 1;
-            problem.shape[3] = 100;
-            problem.x = operand_of(x, {100, 0, 0, 1});
-            problem.y = operand_of(y, {100, 0, 0, 1});
+            attile_softmax_problem problem = softmax_of_rows(64, x, y);
             simt::StagedProblem<attile_softmax_problem> staged(problem);
             staged.call.run = [](const int64_t *, simt::Stream) { return ATTILE_OK; };
             device.fail_copies_from(failing);
@@ -244,6 +250,23 @@ TEST(Stager, LeaksNothingWhereverItFails) {
         }
         EXPECT_EQ(device.blocks(), 0U);
         EXPECT_EQ(device.events(), 0);
+    }
+}
+
+TEST(Stager, MemoryThatRunsOutBetweenChunksIsAnErrorOfTheDevice) {
+    const std::vector<float> x = random_floats(64 * 100, 1);
+    for (const int failing : {1, 2, 3}) {
+        std::vector<float> from = x, y(x.size(), std::numeric_limits<float>::quiet_NaN());
+        MemoryDevice device(20000);
+        simt::Stager stager(device, 1);
+        attile_softmax_problem problem = softmax_of_rows(64, from, y);
+        simt::StagedProblem<attile_softmax_problem> staged(problem);
+        int chunk = 0;
+        staged.call.run = [&](const int64_t *, simt::Stream) { return ++chunk == failing ? ATTILE_ERROR_OUT_OF_DEVICE_MEMORY : ATTILE_OK; };
+        EXPECT_EQ(stager.run(staged.call, nullptr), failing == 1 ? ATTILE_ERROR_OUT_OF_DEVICE_MEMORY : ATTILE_ERROR_DEVICE_RUNTIME);
+        EXPECT_EQ(chunk, failing);
+        const bool is_untouched = std::all_of(y.begin(), y.end(), [](float value) { return std::isnan(value); });
+        EXPECT_TRUE(is_untouched || failing > 1);
     }
 }
 
@@ -283,12 +306,7 @@ TEST(Stager, ManyPiecesOfOneImage) {
 // The last chunks get smaller, so that little is left to do when the last of them has been sent.
 TEST(Stager, LastChunksAreSmaller) {
     std::vector<float> x = random_floats(100 * 1000, 1), y(x.size());
-    attile_softmax_problem problem = {};
-    problem.shape[0] = 1000;
-    problem.shape[1] = problem.shape[2] = 1;
-    problem.shape[3] = 100;
-    problem.x = operand_of(x, {100, 0, 0, 1});
-    problem.y = operand_of(y, {100, 0, 0, 1});
+    attile_softmax_problem problem = softmax_of_rows(1000, x, y);
     MemoryDevice device(400000);  // Half of both.
     simt::Stager stager(device, 1);
     simt::StagedProblem<attile_softmax_problem> staged(problem);

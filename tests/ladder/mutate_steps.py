@@ -35,7 +35,7 @@ def program_of(options, name, text, emulator):
         file.write(text)
     rewrite = os.path.join(options.source, "tests", "ladder", "emulate_source.py")
     for words in ((sys.executable, rewrite, base + ".cu", base + ".cpp"),
-                  (options.compiler, "-std=c++20", "-O1", "-w", "-I", options.work, "-I", os.path.join(options.source, "tests", "ladder"), base + ".cpp", emulator,
+                  (options.compiler, "-std=c++17", "-O1", "-w", "-I", options.work, "-I", os.path.join(options.source, "tests", "ladder"), base + ".cpp", emulator,
                    "-o", base)):
         made = run(*words)
         if made.returncode:
@@ -52,7 +52,7 @@ def main():
     ladder = os.path.join(options.source, "examples", "ladder")
     tests = os.path.join(options.source, "tests", "ladder")
     emulator = os.path.join(options.work, "device_emulator.o")
-    made = run(options.compiler, "-std=c++20", "-O1", "-c", os.path.join(tests, "device_emulator.cpp"), "-o", emulator)
+    made = run(options.compiler, "-std=c++17", "-O1", "-c", os.path.join(tests, "device_emulator.cpp"), "-o", emulator)
     if made.returncode:
         sys.exit(made.stderr)
     for header in ("ladder.h", "ladder_gemm.h", "ladder_reduce.h", "ladder_attention.h"):

@@ -66,7 +66,7 @@ Result run(const AttentionData &data, std::int64_t block, bool with_magnitude, b
     for (std::int64_t b = 0; b < c.batch; ++b) {
         const AttentionEntry e = data.entry(b);
         for (std::int64_t h = 0; h < c.heads_q; ++h) {
-            const Scores<T> scores = compute_scores(data, x, e, h, block > 0);
+            const Scores<T> scores = compute_scores(data, x, e, h, block > 0, with_magnitude);
             for (std::int64_t i = 0; i < e.len_q; ++i) {
                 Running<T> running;
                 running.o.assign(static_cast<std::size_t>(x.dv), 0);
@@ -91,17 +91,16 @@ Result run(const AttentionData &data, std::int64_t block, bool with_magnitude, b
                 // A sink takes part in the denominator with a rounding of its own.
                 double weight =
                     sink == kHidden ? 0 : std::exp(static_cast<double>(sink - lse)) * (1 + std::fabs(static_cast<double>(sink)));
+                double *o_magnitude = result.o_magnitude.at.data() + result.o_magnitude.offset(entry, h, row);
                 for (std::int64_t j = 0; j < e.len_k; ++j) {
                     const std::size_t at = scores.at(i, j);
                     if (scores.s[at] == kHidden) continue;
                     const double p = std::exp(static_cast<double>(scores.s[at] - lse)) * (1 + scores.magnitude[at]);
                     weight += p;
                     const T *v = scores.v_row[static_cast<std::size_t>(j)];
-                    for (std::int64_t d = 0; d < x.dv; ++d)
-                        result.o_magnitude(entry, h, row, d) += p * std::fabs(static_cast<double>(v[d]));
+                    for (std::int64_t d = 0; d < x.dv; ++d) o_magnitude[d] += p * std::fabs(static_cast<double>(v[d]));
                 }
-                for (std::int64_t d = 0; d < x.dv; ++d)
-                    result.o_magnitude(entry, h, row, d) += weight * std::fabs(result.o(entry, h, row, d));
+                for (std::int64_t d = 0; d < x.dv; ++d) o_magnitude[d] += weight * std::fabs(result.o(entry, h, row, d));
                 result.lse_magnitude(entry, h, row) = weight + std::fabs(static_cast<double>(lse));
             }
         }

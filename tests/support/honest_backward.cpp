@@ -41,7 +41,7 @@ class Pairs {
           scale_(static_cast<T>(f_.scale())) {}
 
     void head(const AttentionEntry &e, std::int64_t h) {
-        scores_ = compute_scores(f_, x_, e, h, second_);
+        scores_ = compute_scores(f_, x_, e, h, second_, magnitude_);
         delta_.clear();
         for (std::int64_t i = 0; i < e.len_q; ++i) delta_.push_back(product(row(dout_, e, h, i), row(o_, e, h, i)));
         if (second_) {

@@ -61,9 +61,10 @@ const T *q_row(const AttentionData &data, const std::vector<T> &x, const Attenti
 }
 
 /// Two ways to a score: scaled after the product; or with the scale and log2(e) folded into q before it, which rounds each element of q, as
-/// kernels do that take powers of two.
+/// kernels do that take powers of two. Magnitudes only if they are asked for.
 template <class T>
-Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const AttentionEntry &e, std::int64_t h, bool folded) {
+Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const AttentionEntry &e, std::int64_t h, bool folded,
+                         bool with_magnitude) {
     constexpr T kHidden = -std::numeric_limits<T>::infinity(), kLn2 = static_cast<T>(0.693147180559945309417);
     Scores<T> r;
     const std::int64_t g = data.kv_head(h);
@@ -78,7 +79,7 @@ Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const 
     const auto size = static_cast<std::size_t>(e.len_q * e.len_k);
     r.s.assign(size, kHidden);
     r.slope.assign(size, 1);
-    r.magnitude.assign(size, 0);
+    r.magnitude.assign(with_magnitude ? size : 0, 0);
     const T scale = static_cast<T>(data.scale()), cap = static_cast<T>(data.c.softcap);
     const T factor = static_cast<T>(data.scale() / 0.693147180559945309417);
     std::vector<T> folded_q(static_cast<std::size_t>(x.d));
@@ -92,7 +93,8 @@ Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const 
             const T *k = r.k_row[static_cast<std::size_t>(j)];
             T s = folded ? dot(folded_q.data(), k, x.d, false) * kLn2 : scale * dot(q, k, x.d, false);
             double magnitude = 0;
-            for (std::int64_t d = 0; d < x.d; ++d) magnitude += std::fabs(static_cast<double>(q[d]) * static_cast<double>(k[d]));
+            for (std::int64_t d = 0; with_magnitude && d < x.d; ++d)
+                magnitude += std::fabs(static_cast<double>(q[d]) * static_cast<double>(k[d]));
             magnitude *= std::fabs(data.scale());
             if (cap != 0) {
                 const T t = std::tanh(s / cap);
@@ -105,7 +107,7 @@ Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const 
             s += static_cast<T>(bias);
             s -= static_cast<T>(alibi) * static_cast<T>(distance);
             r.s[at] = s;
-            r.magnitude[at] = magnitude + std::fabs(bias) + alibi * distance;
+            if (with_magnitude) r.magnitude[at] = magnitude + std::fabs(bias) + alibi * distance;
         }
     }
     return r;

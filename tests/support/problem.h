@@ -28,6 +28,7 @@ class Call {
     virtual std::int32_t query(attile_support *support) const = 0;
     virtual std::int32_t run() const = 0;
     virtual void set_workspace(void *workspace, std::int64_t bytes, std::uint32_t flags) = 0;  ///< Flags are added.
+    virtual void set_stream(void *stream) = 0;
 
     void reset();                ///< Every tensor's first contents again.
     void fetch();                ///< Contents back to where values() reads them.

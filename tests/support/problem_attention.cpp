@@ -25,6 +25,7 @@ class AttentionCall : public Call {
         args_.workspace_bytes = bytes;
         args_.flags |= flags;
     }
+    void set_stream(void *stream) override { args_.stream = stream; }
 
   protected:
     AttentionCall(attile_context *context, Placement placement, bool widened) : Call(context, placement, widened) {}
@@ -99,6 +100,7 @@ class BackwardCall final : public AttentionCall {
         backward_.workspace_bytes = bytes;
         backward_.flags |= flags;
     }
+    void set_stream(void *stream) override { backward_.stream = stream; }
 
   private:
     attile_attention_backward_args backward_ = {};

@@ -68,6 +68,7 @@ class GemmCall final : public Call {
         args_.workspace_bytes = bytes;
         args_.flags |= flags;
     }
+    void set_stream(void *stream) override { args_.stream = stream; }
 
   private:
     attile_gemm_args args_ = {};

@@ -47,6 +47,7 @@ class MergeCall final : public Call {
         args_.workspace_bytes = bytes;
         args_.flags |= flags;
     }
+    void set_stream(void *stream) override { args_.stream = stream; }
 
   private:
     attile_attention_merge_args args_ = {};

@@ -65,6 +65,7 @@ class ReduceCall final : public Call {
         args_.workspace_bytes = bytes;
         args_.flags |= flags;
     }
+    void set_stream(void *stream) override { args_.stream = stream; }
 
   private:
     attile_reduce_args args_ = {};
@@ -137,6 +138,7 @@ class SoftmaxCall final : public Call {
         args_.workspace_bytes = bytes;
         args_.flags |= flags;
     }
+    void set_stream(void *stream) override { args_.stream = stream; }
 
   private:
     attile_softmax_args args_ = {};

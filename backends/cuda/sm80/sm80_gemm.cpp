@@ -9,6 +9,7 @@
 #include "simt_status.h"
 #include "sm80_gemm_tiles.h"
 #include "tensor_gemm_operands.h"
+#include "tensor_gemm_small.h"
 #include "tensor_split_choice.h"
 
 namespace attile::sm80 {
@@ -160,6 +161,10 @@ Choice choose(const simt::DeviceProperties &device, const attile_gemm_problem &p
     return choice;
 }
 
+SmallGemmPlan small_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem) {
+    return problem.a.dtype == ATTILE_F32 ? SmallGemmPlan() : small_gemm_plan(device, problem);
+}
+
 // A or B where and how packing left it.
 void read_packed(simt::GemmInput &input, const GemmPanel &panel, const void *data) {
     input.data = data;
@@ -185,6 +190,10 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
             std::snprintf(declined.text, sizeof declined.text, "%s", why);
             return ATTILE_OK;
         }
+    }
+    if (const SmallGemmPlan small = small_plan(properties, problem); small.taken) {
+        taken = true;
+        return small_gemm_describe(device, small, problem, "sm80", support);
     }
     const Choice choice = choose(properties, problem);
     const GemmOperands &operands = choice.operands;
@@ -212,7 +221,7 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     support.registers = resources.registers;
     support.shared_bytes = resources.shared_static + static_cast<int32_t>(plan.shared);
     if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
-        const double peak = clock_flops(properties.capability, problem.a.dtype) * properties.compute_units * properties.clock_hz;
+        const double peak = problem.a.dtype == ATTILE_F32 ? properties.peak_flops_f32 : properties.peak_flops_f16;
         support.predicted_share = std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
     }
     std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm80_%s_%dx%dx%d%s",
@@ -228,6 +237,7 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
 }
 
 int32_t gemm_run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) {
+    if (SmallGemmPlan small = small_plan(device.properties(), problem); small.taken) return small_gemm_run(device, small, stream);
     Choice choice = choose(device.properties(), problem);
     const GemmOperands &operands = choice.operands;
     if (operands.declined[0] != '\0') return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: %s", operands.declined);

@@ -50,23 +50,17 @@ class GemmPanelOfTile {
 
     // Fragments of 16 rows of A, from `outer` and `depth` on: as tensor_core::multiply or multiply_tf32 takes them.
     static __device__ __forceinline__ void fragment_a(uint32_t (&to)[4], uint32_t stage, int outer, int depth) {
-        const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
         if constexpr (kIsTurned)
             load_turned<1, 2>(to, stage, outer, depth);
-        else if constexpr (kOuterFirst)
-            load_matrices_turned(to, stage + Rows::at(depth + (lane & 7) + (lane >> 4) * 8, outer / 8 + (lane >> 3 & 1)));
         else
-            load_matrices(to, stage + Rows::at(outer + (lane & 15), depth / kChunk + (lane >> 4)));
+            load_operand_a<Rows, kOuterFirst, kChunk>(to, stage, outer, depth);
     }
     // Of 16 columns of B: two for the first eight, two for the others.
     static __device__ __forceinline__ void fragment_b(uint32_t (&to)[4], uint32_t stage, int outer, int depth) {
-        const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
         if constexpr (kIsTurned)
             load_turned<2, 1>(to, stage, outer, depth);
-        else if constexpr (kOuterFirst)
-            load_matrices_turned(to, stage + Rows::at(depth + (lane & 15), outer / 8 + (lane >> 4)));
         else
-            load_matrices(to, stage + Rows::at(outer + (lane & 7) + (lane >> 4) * 8, depth / kChunk + (lane >> 3 & 1)));
+            load_operand_b<Rows, kOuterFirst, kChunk>(to, stage, outer, depth);
     }
 
   private:

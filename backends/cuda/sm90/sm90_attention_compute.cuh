@@ -6,6 +6,7 @@
 #include "sm90_attention_product.cuh"
 #include "sm90_attention_repeat.cuh"
 #include "sm90_attention_rings.cuh"
+#include "sm90_attention_stage.cuh"
 #include "tensor_attention_output.cuh"
 #include "tensor_attention_softmax.cuh"
 
@@ -23,6 +24,12 @@ class AttentionWarpgroup : AttentionRings<Config> {
         : Rings(places, group), a_(arguments), modifiers_(arguments, strip_of(places)) {}
 
     __device__ __forceinline__ void run() {
+        compute();
+        if (Config::kShape.stages_o() && lane_ == 0) tensor_store_wait_read<0>();
+    }
+
+  private:
+    __device__ __forceinline__ void compute() {
         // The first turn is the first warpgroup's.
         if (Config::kShape.ping_pong && group_ == Config::kShape.warpgroups - 1) pass_turn();
         if constexpr (Config::kShape.run_on) {
@@ -56,7 +63,7 @@ class AttentionWarpgroup : AttentionRings<Config> {
                 keep_in_registers(o_);
                 release_v();
                 pass_hidden_values(hidden);
-                store_rows<Element, Config::kShape.columns, kKeys>(a_.p, *last, row_of(*last), o_, reference, total, rounding);
+                store(*last, reference, total, rounding);
                 release_note(last);
                 begin_output();
                 finish_softmax(end_tile_ - 1);
@@ -70,7 +77,6 @@ class AttentionWarpgroup : AttentionRings<Config> {
         }
     }
 
-  private:
     static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
     // f16 at other widths: ptxas takes warps for scattered there, or spills.
     static constexpr bool kUnlooked = Config::kShape.prediction && (std::is_same_v<Element, simt::BF16> || Config::kShape.depth == 64 ||
@@ -413,8 +419,17 @@ class AttentionWarpgroup : AttentionRings<Config> {
         release_v();
         float total[2];
         rows_.total(total);
-        store_rows<Element, Config::kShape.columns, kKeys>(a_.p, *note, row_of(*note), o_, rows_.reference, total, rows_.rounding);
+        store(*note, rows_.reference, total, rows_.rounding);
         release_note(note);
+    }
+
+    __device__ __forceinline__ void store(const AttentionTileNote &note, const float (&reference)[2], const float (&total)[2],
+                                          const float (&rounding)[2]) const {
+        constexpr int kColumns = Config::kShape.columns;
+        if constexpr (Config::kShape.stages_o()) {
+            if (stage_rows<Element, kColumns>(a_, shared_.o, note, o_, reference, total, rounding)) return;
+        }
+        store_rows<Element, kColumns, kKeys>(a_.p, note, row_of(note), o_, reference, total, rounding);
     }
 
     enum Trust { kUnknown, kLook, kTrust };

@@ -72,7 +72,7 @@ class WarpModifiers {
         note_ = note;
         row_ = row;
         if (p.alibi_slopes.data == nullptr) return;
-        const int shift = p.alibi_bottom_right ? note->len_k - note->rows / static_cast<int>(p.pack.divisor) : 0;
+        const int shift = alibi_shift(p, *note);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             const int packed = min(row + 8 * r, note->rows - 1), head = simt::query_head(p, note->head, packed);

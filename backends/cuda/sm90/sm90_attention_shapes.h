@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tiles of the sm_90a attention kernel and the instances of them. One block a multiprocessor, by shared memory and registers.
 //
-//   shape      rows x keys  shared memory: Q + stages (K + V) + 1.75 KB   registers at launch; of a computing thread; spilled, bytes
-//   Cols64     192 x 128    2 24 + 4 (16 + 16) = 176 KB + 1.75           128; 160; bf16 172, f16 384, outside of the common loop
+//   shape      rows x keys  shared memory: Q + stages (K + V) + O + 1.75 KB  registers at launch; of a computing thread; spilled, bytes
+//   Cols64     192 x 128    2 24 + 4 (16 + 16) + 24 = 200 KB + 1.75      128; 160; bf16 44, f16 256, outside of the common loop
 //   Cols96     128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
-//   Cols128    128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
+//   Cols128    128 x 128    32 + 2 (32 + 32) + 32 = 192 KB + 1.75        168; 232; none
 //   Few         64 x 128    16 + 2 (32 + 32)   = 144 KB + 1.75           128; 216; none
 //   Cols192    128 x 128    48 + 2 (48 + 32)   = 208 KB + 1.75           168; 232; none
 //   Cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 68
@@ -50,8 +50,11 @@
 // Level or slower: Q of the next tile fetched into L2 ahead, Q given back before the last values' product (0.98 at d = 64), trust by the
 // narrow spread of a whole first tile (0.99, 0.98 at d = 128).
 // What won there: both rows of a thread stored side by side, without branches on the way (1.02, 1.05 causal at d = 128; 1.015, 1.035 at
-// d = 64). By the clock a tile still takes, of 36 000 cycles at d = 128 (22 000 causal): Q and first scores 1 100, first softmax 1 800
-// (2 300), last values 700, the way out 1 900 to 2 300; at d = 64 causal, of 26 000: 2 000, 3 000, 700, 2 000.
+// d = 64); under a mask the short tile first (1.03 at d = 64 causal, 1.09 at 512 rows: tensor_attention_note.cuh); O by shared memory and
+// the copy engine (sm90_attention_stage.cuh: 1.025, 1.04 at d = 64, 1.02, 1.02 at d = 128, 1.01 to 1.02 at 8192 rows; 1.07 at 512). Where
+// O goes noted with the tile instead: 1.002, 1.01 at d = 64. By the clock a tile took before these two, of 36 000 cycles at d = 128 (22 000
+// causal): Q and first scores 1 100, first softmax 1 800 (2 300), last values 700, the way out 1 900 to 2 300; at d = 64 causal, of 26 000:
+// 2 000, 3 000, 700, 2 000.
 //
 // Decoding, bf16, 32/8 heads, in steady work, us of 1 x 32768 keys, 16 x 4096, 64 x 4096 and 1 x 4096:
 //   46.1, 73.0, 265, 17.5   128 rows

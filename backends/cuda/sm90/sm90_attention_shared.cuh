@@ -19,7 +19,7 @@ inline constexpr int kNoteBytes = kMostNotes * static_cast<int>(sizeof(Attention
 template <class Config>
 struct AttentionShared {
     AttentionTileNote *notes;
-    uint32_t q, k, v, strips, barriers;
+    uint32_t q, k, v, o, strips, barriers;
 
     __device__ __forceinline__ explicit AttentionShared(void *memory)
         : notes(static_cast<AttentionTileNote *>(memory)),
@@ -27,7 +27,8 @@ struct AttentionShared {
           q((shared_address(memory) + kNoteBytes + 1023) & ~1023u),
           k(q + Config::kShape.q_places() * Config::kShape.q_bytes()),
           v(k + Config::kShape.stages * Config::kShape.k_bytes()),
-          strips(v + Config::kShape.stages * Config::kShape.v_bytes()),
+          o(v + Config::kShape.stages * Config::kShape.v_bytes()),
+          strips(o + Config::kShape.o_bytes()),
           barriers(strips + Config::kShape.strip_bytes()) {}
     __device__ __forceinline__ uint32_t k_full(int stage) const { return barriers + 8 * stage; }
     __device__ __forceinline__ uint32_t k_empty(int stage) const { return barriers + 8 * (Config::kShape.stages + stage); }

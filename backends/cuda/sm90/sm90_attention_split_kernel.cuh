@@ -4,8 +4,8 @@
 // each: 32 columns of K or 32 keys of V, twelve products of 64x64x8, whose sums are added to the running ones by ordinary arithmetic. Q is
 // split in registers, again for every tile, since both its parts would not fit shared memory beside K's and V's.
 //
-// A row that meets an infinity, a NaN or a number too large to be split has no number as its sum of probabilities; it is computed again
-// after the last key (sm90_attention_split_repair.cuh).
+// A row that meets an infinity, a NaN or a number too large to be split comes out as no number; it is computed again after the last key
+// (sm90_attention_split_repair.cuh).
 //
 // Shapes and rates: sm90_attention_split_shapes.h.
 #pragma once
@@ -179,38 +179,35 @@ class AttentionSplitWarpgroup {
     __device__ __forceinline__ void store() {
         float total[2];
         rows_.total(total);
-        unsigned faulty[2];
+        unsigned faulty = 0;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            const int packed = row() + 8 * r;
             // No number, or nothing: where all is below float32's range, it is not with a scaled Q.
-            faulty[r] = __ballot_sync(~0u, packed < note_.rows && !(total[r] > 0));
-            for (unsigned left = faulty[r]; left != 0;) {
-                const int found = __ffs(static_cast<int>(left)) - 1;
-                left &= ~(0xfu << (found & ~3));
-                float reference, sum;
-                sum_row<kKeys>(p_, note_, __shfl_sync(~0u, packed, found), reference, sum);
-                const bool is_mine = lane() / 4 == found / 4;
-                rows_.reference[r] = is_mine ? reference : rows_.reference[r];
-                total[r] = is_mine ? sum : total[r];
+            const bool is_faulty =
+                row() + 8 * r < note_.rows && (!(total[r] > 0) || has_faults<kColumns>(o_ + 2 * r, simt::reciprocal_fast(total[r])));
+            faulty |= rows_of_lanes(__ballot_sync(~0u, is_faulty)) << 8 * r;
+            const bool is_left = (faulty >> (8 * r + lane() / 4) & 1) != 0;
+            rows_.reference[r] = is_left ? 0 : rows_.reference[r];
+            total[r] = is_left ? 1 : total[r];
 #pragma unroll
-                for (int j = 0; j < kColumns / 2; j += 4) {
-                    o_[j + 2 * r] = is_mine ? 0 : o_[j + 2 * r];
-                    o_[j + 2 * r + 1] = is_mine ? 0 : o_[j + 2 * r + 1];
-                }
+            for (int j = 0; j < kColumns / 2; j += 4) {
+                o_[j + 2 * r] = is_left ? 0 : o_[j + 2 * r];
+                o_[j + 2 * r + 1] = is_left ? 0 : o_[j + 2 * r + 1];
             }
         }
-        store_rows<float, kColumns, kKeys>(p_, note_, row(), o_, rows_.reference, total, rows_.rounding);
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            for (unsigned left = faulty[r]; left != 0;) {
-                const int found = __ffs(static_cast<int>(left)) - 1;
-                left &= ~(0xfu << (found & ~3));
-                __syncwarp();  // What was stored above is stored before what is stored below.
-                weigh_row<kKeys, kColumns>(p_, note_, __shfl_sync(~0u, row() + 8 * r, found), __shfl_sync(~0u, rows_.reference[r], found),
-                                           __shfl_sync(~0u, total[r], found));
-            }
-        }
+        store_rows<float, kColumns, kKeys, false>(p_, note_, row(), o_, rows_.reference, total, rows_.rounding);
+        if (warp_uniform(faulty) == 0) return;
+        __syncwarp();  // What was stored above is stored before what is stored below.
+        SplitRepair<Config>(p_, note_, warp_uniform(note_.first_row + warp_row()), shared_.q + Rows::at(warp_row(), 0))
+            .run(warp_uniform(faulty));
+    }
+    // Four lanes share a row: of each row the bit, where any of its lanes has one.
+    static __device__ __forceinline__ unsigned rows_of_lanes(unsigned x) {
+        x |= x >> 2;
+        x = (x | x >> 1) & 0x11111111;
+        x = (x | x >> 3) & 0x03030303;
+        x = (x | x >> 6) & 0x000f000f;
+        return (x | x >> 12) & 0xff;
     }
 
     const simt::AttentionParams &p_;

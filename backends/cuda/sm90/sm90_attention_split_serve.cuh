@@ -3,6 +3,12 @@
 // shared memory as the tensor cores want it, contiguous along the depth. K's depth is its columns; V's is the keys, so V is turned around
 // on the way. The order of keys within eight is that of P's fragments, 0, 2, 4, 6, 1, 3, 5, 7; the order of V's columns is that of
 // store_row_by_fours(): row 8 e + n of a piece's 32 is column 4 n + e.
+//
+// racecheck reports pairs of writes to one place of the ring, a round apart, by different threads of a warpgroup that splits; at 128
+// columns alone, where pieces of K and of V take turns in a place (of 64 columns' pieces each place has always the same kind, which the
+// same threads write). They are in order: a thread's writes, then its warp's arrival at `full` (__syncwarp(), and lane 0 releases), then
+// the wait for `full` of every lane that multiplies (acquires), then all eight of their warps' arrivals at `empty`, then the wait for
+// `empty` of whoever writes there next. The tool does not follow that order through threads of another kind.
 #pragma once
 
 #include "sm90_attention_split_shared.cuh"
@@ -91,10 +97,6 @@ class AttentionSplitServer {
             if (has_columns && at >= read_first_ && at < read_end_)
                 x[j] = __ldg(reinterpret_cast<const float4 *>(from + j * kStep * stride));
         }
-    }
-    static __device__ __forceinline__ void store_shared(uint32_t to, const uint32_t (&from)[4]) {
-        asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
-                     : "memory");
     }
     static __device__ __forceinline__ void store_split(uint32_t to, float a, float b, float c, float d) {
         const uint32_t x[4] = {__float_as_uint(a), __float_as_uint(b), __float_as_uint(c), __float_as_uint(d)};

@@ -9,6 +9,7 @@
 #include "simt_status.h"
 #include "sm90_gemm_few_rows.h"
 #include "sm90_gemm_plan.h"
+#include "tensor_gemm_small.h"
 
 namespace attile::sm90 {
 namespace {
@@ -74,6 +75,10 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     taken = false;
     if (!is_half(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
     const simt::DeviceProperties &properties = device.properties();
+    if (const SmallGemmPlan small = small_gemm_plan(properties, problem); small.taken) {
+        taken = true;
+        return small_gemm_describe(device, small, problem, "sm90", support);
+    }
     simt::KernelResources resources;
     GemmPlan plan;
     if (const FewRowsPlan few = few_plan(properties, problem, plan); few.taken) {
@@ -182,6 +187,7 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
 
 int32_t gemm_run(simt::Device &device, const TensorMaps &maps, const attile_gemm_problem &problem, simt::Workspace &workspace,
                  simt::Stream stream) {
+    if (SmallGemmPlan small = small_gemm_plan(device.properties(), problem); small.taken) return small_gemm_run(device, small, stream);
     GemmPlan plan;
     if (const FewRowsPlan few = few_plan(device.properties(), problem, plan); few.taken) return few_rows_run(device, few, stream);
     if (plan.declined[0] != '\0') return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: %s", plan.declined);

@@ -104,16 +104,26 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
         }
         await_kernel_ahead();
     } else {
-        if (elect_lane()) {
-            if (warp == 0) {
+        // The first warp works out what it loads first, from constants that come from memory, while the others make barriers, 70 clocks a
+        // stage: a small product in a row takes 2 to 6 % less.
+        const bool fills = !shares && warp == 0 && first_unit < p.tiles;
+        GemmPanels<Config> panels;
+        if (warp == 0) {
+            if (elect_lane()) {
                 tensor_map_prefetch(&p.map_a);
                 tensor_map_prefetch(&p.map_b);
+            }
+            if (fills) {
+                panels = GemmPanels<Config>(p, first_unit, rank);
+                panels.hold();
+            }
+        } else if (elect_lane()) {
+            if (warp == 1) {
                 barrier_init(met, 1);
                 if (p.halves != 0) barrier_arrive_expect(met, GemmStore<Config>::kHalfBytes);
             }
-            // Dealt out among the warps: a stage takes 70 clocks.
 #pragma unroll 1
-            for (int stage = warp; stage < kStages; stage += gemm_threads(Config::kRows) / kWarpThreads) make_stage(stage);
+            for (int stage = warp - 1; stage < kStages; stage += gemm_threads(Config::kRows) / kWarpThreads - 1) make_stage(stage);
             barrier_init_fence();
         }
         __syncwarp();
@@ -122,8 +132,7 @@ __global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(co
         await_kernel_ahead();
         // Ahead of the branch, since the instructions of the loop that goes on with them are far from here, and come from memory. Not where
         // both blocks of a cluster must be there, nor above, where multiplying warpgroups wait for registers of the loading one.
-        if (!shares && warp == 0 && elect_lane() && first_unit < p.tiles) {
-            const GemmPanels<Config> panels(p, first_unit, rank);
+        if (fills && elect_lane()) {
             filled = min(kStages, depth_end - depth_first);
 #pragma unroll 1
             for (int stage = 0; stage < filled; ++stage) {

@@ -28,6 +28,9 @@ template <class Config>
 struct GemmPanels {
     int row, col, ax, ay, bx, by;
 
+    GemmPanels() = default;
+    // They are worked out here, not where they are used.
+    __device__ __forceinline__ void hold() const { asm volatile("" ::"r"(row), "r"(col), "r"(ax), "r"(ay), "r"(bx), "r"(by)); }
     __device__ __forceinline__ GemmPanels(const GemmArguments &p, uint32_t unit, uint32_t rank) {
         const GemmPlace place(p, unit);
         row = static_cast<int>((p.multicast > 1 ? place.a * kGemmMulticast + rank : place.a) * Config::kRows);

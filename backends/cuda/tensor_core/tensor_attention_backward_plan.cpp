@@ -79,6 +79,7 @@ void backward_report(simt::Device &device, const attile_attention_backward_probl
     support.splits = 1;
     support.blocks = plan.key_blocks * plan.pairs;
     support.blocks_per_unit = plan.blocks_per_unit;
+    support.predicted_share = plan.share;
     simt::KernelResources resources;
     if (device.resources(kernel, &resources) == ATTILE_OK) {
         support.registers = resources.registers;

@@ -11,7 +11,7 @@ inline constexpr int kNoteRows = 64, kMostNoteGroups = 3;  // Rows whose full ti
 
 struct alignas(16) AttentionTileNote {
     int batch, head;      // The head is a pack of heads. batch < 0: there are no more tiles.
-    int first_row, rows;  // Rows of a packed head are (query row, head of the pack); `rows` in all, of which this tile starts at first_row.
+    int first_row, rows;  // Rows of a packed head are (query row, head of the pack); the tile has those from first_row on, up to `rows`.
     int first_tile, end_tile;  // Key tiles that any of the rows sees; where there are none, one of which all keys are hidden.
     int len_k, shift;          // The mask's diagonal is key = row + shift.
     int first_q, first_k;      // Packed sequences: where the entry starts in q and in k.
@@ -46,8 +46,13 @@ __device__ __forceinline__ AttentionTileNote note_of(const AttentionTask &a, int
     const simt::AttentionEntry entry(p, note.batch);
     note.first_k = static_cast<int>(entry.first_k);
     note.first_q = static_cast<int>(entry.first_q);
-    note.first_row = block * kRows;
-    note.rows = entry.len_q * pack;
+    // The last rows, which see the most keys, should fill their tile: under a mask the first tile has fewer, if that takes no more tiles,
+    // so many fewer that tiles end with a key tile as often as before. 1.03 at 2048 rows of 64 columns.
+    constexpr int kOver = kRows % kKeys % kNoteRows == 0 ? kRows % kKeys : 0;
+    const int all_rows = entry.len_q * pack, rest = all_rows % kRows;
+    const int fewer = kOver > 0 && p.longest_first && pack == 1 && rest > 0 && rest + kOver <= kRows ? kOver : 0;
+    note.first_row = max(block * kRows - fewer, 0);
+    note.rows = min((block + 1) * kRows - fewer, all_rows);
     note.len_k = entry.len_k;
     note.shift = entry.shift;
     note.first_tile = note.end_tile = 0;
@@ -71,8 +76,13 @@ __device__ __forceinline__ AttentionTileNote note_of(const AttentionTask &a, int
         note.group_end[i] = min(max(seen_end, note.first_tile + 1), note.end_tile);
     }
     note.read_first = range(0).low;
-    note.read_end = range(note.rows - 1).high;
+    note.read_end = simt::KeyRange(p, simt::query_row(p, all_rows - 1), entry.shift, entry.len_k).high;
     return note;
+}
+
+// ALiBi's diagonal is key = row + this.
+__device__ __forceinline__ int alibi_shift(const simt::AttentionParams &p, const AttentionTileNote &note) {
+    return p.alibi_bottom_right ? note.len_k - simt::AttentionEntry(p, note.batch).len_q : 0;
 }
 
 }  // namespace attile::tensor_core

@@ -29,8 +29,9 @@ __device__ __forceinline__ void store_float(float *row, int columns, bool is_the
 }
 
 // Rows `row` and row + 8 of the packed head, side by side, since each is a chain of dependent instructions; total: their sums of
-// probabilities, relative to `reference` (units of log2); rounding: what the rounding of the largest of them adds.
-template <class Element, int kColumns, int kKeys>
+// probabilities, relative to `reference` (units of log2); rounding: what the rounding of the largest of them adds. kRepairs: rows whose O
+// is no number are computed again; else that is the caller's.
+template <class Element, int kColumns, int kKeys, bool kRepairs = true>
 __device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const AttentionTileNote &note, int row, const float *o,
                                            const float (&reference)[2], const float (&total)[2],
                                            [[maybe_unused]] const float (&rounding)[2]) {
@@ -81,7 +82,7 @@ __device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             store_float<Element, kColumns>(to + at[r], p.head_dim_v, is_there[r], o + 2 * r, factor[r]);
-            is_faulty[r] = has_faults<kColumns>(o + 2 * r, factor[r]);
+            is_faulty[r] = kRepairs && has_faults<kColumns>(o + 2 * r, factor[r]);
         }
     } else if constexpr (!std::is_same_v<Element, float>) {
         Element *const to = static_cast<Element *>(const_cast<void *>(p.o.data));
@@ -99,19 +100,21 @@ __device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const
                 to[first + head[r] * p.lse.stride[1] + of_entry[r] * p.lse.stride[2]] = lse[r];
         }
     }
-    // Where the sum is no number, that is the result.
+    if constexpr (kRepairs) {
+        // Where the sum is no number, that is the result.
 #pragma unroll
-    for (int r = 0; r < 2; ++r) is_faulty[r] = is_faulty[r] && is_there[r] && total[r] == total[r];
-    if (!__any_sync(~0u, is_faulty[0] || is_faulty[1])) return;
+        for (int r = 0; r < 2; ++r) is_faulty[r] = is_faulty[r] && is_there[r] && total[r] == total[r];
+        if (!__any_sync(~0u, is_faulty[0] || is_faulty[1])) return;
 #pragma unroll 1
-    for (int r = 0; r < 2; ++r) {
-        const float of_row = has_sinks ? (r == 0 ? lse[0] : lse[1]) : (r == 0 ? log_sum(0) : log_sum(1));
-        unsigned faulty = __ballot_sync(~0u, (r == 0 ? is_faulty[0] : is_faulty[1]) && of_row == of_row);
-        while (faulty != 0) {
-            const int lane = __ffs(static_cast<int>(faulty)) - 1;
-            faulty &= ~(0xfu << (lane & ~3));
-            __syncwarp();  // What was stored above is stored before what is stored below.
-            repair_row<kKeys>(p, note, __shfl_sync(~0u, row + 8 * r, lane), __shfl_sync(~0u, of_row, lane));
+        for (int r = 0; r < 2; ++r) {
+            const float of_row = has_sinks ? (r == 0 ? lse[0] : lse[1]) : (r == 0 ? log_sum(0) : log_sum(1));
+            unsigned faulty = __ballot_sync(~0u, (r == 0 ? is_faulty[0] : is_faulty[1]) && of_row == of_row);
+            while (faulty != 0) {
+                const int lane = __ffs(static_cast<int>(faulty)) - 1;
+                faulty &= ~(0xfu << (lane & ~3));
+                __syncwarp();  // What was stored above is stored before what is stored below.
+                repair_row<kKeys>(p, note, __shfl_sync(~0u, row + 8 * r, lane), __shfl_sync(~0u, of_row, lane));
+            }
         }
     }
 }

@@ -124,8 +124,7 @@ __device__ __forceinline__ void modify_scores(const simt::AttentionParams &p, co
         const int packed = min(row + 8 * r, note.rows - 1), head = simt::query_head(p, note.head, packed);
         const simt::AlibiSlope slope(
             simt::load_number(p.alibi_slopes, note.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
-        const int shift = p.alibi_bottom_right ? note.len_k - note.rows / static_cast<int>(p.pack.divisor) : 0;
-        const float distance = static_cast<float>(first_key - (simt::query_row(p, packed) + shift));  // Of the first key.
+        const float distance = static_cast<float>(first_key - (simt::query_row(p, packed) + alibi_shift(p, note)));  // Of the first key.
         for_each(r, [&](float &x, int key) { x = slope.lower(x, fabsf(distance + static_cast<float>(key - first_key))); });
     }
     if (p.allowed.data != nullptr) read_allowed(p, note, row, first_key, s);

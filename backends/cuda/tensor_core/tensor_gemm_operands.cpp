@@ -85,6 +85,14 @@ bool is_reachable(const void *data, const int64_t *stride, int count, int64_t by
     return true;
 }
 
+bool is_plain(const GemmParams &p, int32_t dtype) {
+    return p.c.dtype == 0 && p.bias.dtype == 0 && p.activation == ATTILE_ACTIVATION_NONE && p.d.dtype == dtype && p.d.col == 1;
+}
+bool is_wide(const GemmParams &p, int64_t batch_x) {
+    const int64_t stride[3] = {p.m > 1 ? p.d.row : kPackRow, p.batch_y > 1 ? p.d.batch_y : kPackRow, batch_x > 1 ? p.d.batch_x : kPackRow};
+    return stride[0] > 0 && stride[1] > 0 && stride[2] > 0 && is_reachable(p.d.data, stride, 3, (p.d.dtype & 0xff) / 8);
+}
+
 int64_t gemm_panel_bytes(const GemmPanel &panel, int64_t element_bytes) {
     return panel.row * (panel.outer_first ? panel.depth : panel.outer) * panel.count_x * panel.count_y * element_bytes;
 }

@@ -34,6 +34,11 @@ struct GemmOperands {
 // What 16-byte copies reach, and the copy engine of capability 9.0: see is_reachable(). Extents beyond 2^31 are declined.
 GemmOperands gemm_operands(const attile_gemm_problem &problem);
 
+// Does nothing but scaling and narrowing lie between the sums and a D of `dtype`, whose columns are contiguous?
+bool is_plain(const simt::GemmParams &p, int32_t dtype);
+// Are D's rows, `batch_x` outer batch entries of them, at multiples of 16 bytes?
+bool is_wide(const simt::GemmParams &p, int64_t batch_x);
+
 // Copies what is to be packed, and says where A and B are from then on.
 int32_t gemm_pack(simt::Device &device, const GemmOperands &operands, simt::Workspace &workspace, simt::Stream stream, const void **a,
                   const void **b);

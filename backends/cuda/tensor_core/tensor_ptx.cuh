@@ -71,6 +71,10 @@ __device__ __forceinline__ void load_shared(uint32_t (&to)[4], uint32_t from) {
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(from) : "memory");
 }
 
+__device__ __forceinline__ void store_shared(uint32_t to, const uint32_t (&from)[4]) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]) : "memory");
+}
+
 // Four 8x8 matrices of 16-bit elements from shared memory; lane 8 i + j gives the address of row j of matrix i. A lane gets elements
 // 2 (lane % 4) and the next of row lane / 4 of each; turned: of each one's transpose.
 __device__ __forceinline__ void load_matrices(uint32_t (&to)[4], uint32_t from) {

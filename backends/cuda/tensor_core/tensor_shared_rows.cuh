@@ -52,4 +52,23 @@ __device__ __forceinline__ void load_rows(uint32_t to, const char *from, int64_t
     }
 }
 
+// Fragments of 16 rows of A (columns of B) by 16 of depth, as multiply() takes them: of B two for the first eight columns, two for the
+// others. Rows of shared memory lie along the depth, kChunk elements in 16 bytes, or (kOuterFirst) along the other axis.
+template <class Rows, bool kOuterFirst, int kChunk = 8>
+__device__ __forceinline__ void load_operand_a(uint32_t (&to)[4], uint32_t from, int outer, int depth) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+    if constexpr (kOuterFirst)
+        load_matrices_turned(to, from + Rows::at(depth + (lane & 7) + (lane >> 4) * 8, outer / 8 + (lane >> 3 & 1)));
+    else
+        load_matrices(to, from + Rows::at(outer + (lane & 15), depth / kChunk + (lane >> 4)));
+}
+template <class Rows, bool kOuterFirst, int kChunk = 8>
+__device__ __forceinline__ void load_operand_b(uint32_t (&to)[4], uint32_t from, int outer, int depth) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+    if constexpr (kOuterFirst)
+        load_matrices_turned(to, from + Rows::at(depth + (lane & 15), outer / 8 + (lane >> 4)));
+    else
+        load_matrices(to, from + Rows::at(outer + (lane & 7) + (lane >> 4) * 8, depth / kChunk + (lane >> 3 & 1)));
+}
+
 }  // namespace attile::tensor_core

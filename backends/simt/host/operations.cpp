@@ -51,6 +51,18 @@ const attile_launch &launch_of(const Problem &problem) {
 }
 [[maybe_unused]] const attile_launch &launch_of(const attile_attention_backward_problem &problem) { return problem.forward->launch; }
 
+// simt's kernels reckon with the peak of float32 arithmetic; where the device has matrix units for the type, theirs is the roof.
+template <class Problem>
+void reckon_with_matrix_units(const DeviceProperties &device, const Problem &problem, attile_support &support) {
+    int32_t dtype = 0;
+    if constexpr (std::is_same_v<Problem, attile_gemm_problem>) dtype = problem.a.dtype;
+    if constexpr (std::is_same_v<Problem, attile_attention_problem>) dtype = problem.q.dtype;
+    if constexpr (std::is_same_v<Problem, attile_attention_backward_problem>) dtype = problem.forward->q.dtype;
+    if ((dtype != ATTILE_F16 && dtype != ATTILE_BF16) || !(device.peak_flops_f16 > 0) || !(device.peak_bandwidth > 0)) return;
+    const double memory = support.bytes / device.peak_bandwidth, plain = std::max(support.flops / device.peak_flops_f32, memory);
+    if (plain > 0) support.predicted_share *= std::max(support.flops / device.peak_flops_f16, memory) / plain;
+}
+
 // What comes before a plan's text; whatever does not fit of the plan is worth less.
 [[maybe_unused]] void say_first(attile_support &support, const char *format, const char *name, const char *reason) {
     char plan[sizeof support.text], first[sizeof support.text];
@@ -94,6 +106,7 @@ int32_t ask(Device &device, const Problem &problem, attile_support &support, Acc
             return status;
         }
         const int32_t status = query(device, problem, support);
+        if (status == ATTILE_OK) reckon_with_matrix_units(device.properties(), problem, support);
         if (status == ATTILE_OK && support.level != ATTILE_SUPPORT_NONE && decliner != nullptr)
             say_first(support, "no %s: %.150s", "tensor cores", declined.text);
         return status;

@@ -244,10 +244,15 @@ int32_t StagedRun::run(Stream stream) {
     if (status != ATTILE_OK) return status;
     // An odometer over the chunks, the last dimension fastest.
     int64_t begin[kStagedDims] = {};
-    for (bool more = true; more;) {
+    bool is_first = true;
+    for (bool more = true; more; is_first = false) {
         int64_t count[kStagedDims];
         for (int dim = 0; dim < kStagedDims; ++dim) count[dim] = next_count(dim, begin[dim]);
         status = chunk(begin, count);
+        // Somebody took memory meanwhile. Codes of memory promise that nothing was written.
+        if (status / 1000 == ATTILE_ERROR_OUT_OF_DEVICE_MEMORY / 1000 && !is_first)
+            return fail(ATTILE_ERROR_DEVICE_RUNTIME, "memory ran out, of status %d, when part of the result was in host memory already",
+                        static_cast<int>(status));
         if (status != ATTILE_OK) return status;
         more = false;
         for (int dim = kStagedDims - 1; dim >= 0 && !more; --dim) {

@@ -24,6 +24,11 @@
 // instructions and two thirds of a warp's time, what stands between them (stores that transpose, exponentials, branches, barriers) is the
 // rest. What binds (ncu, d = 64): 72 % of the issue slots are used, 83 % of those for multiply-adds; warps wait for shared memory 14 %, for
 // an instruction before them 8 % and for dispatch 7 % of their time. d = 128: 70, 84, 11, 8 and 8 %.
+// A 16-byte load of a fragment takes shared memory two cycles: in the loops of dV and dK at d = 64, of S and dP at 128 (8 x 4 a lane, six
+// loads for 64 multiply-adds) it is busy 80 and 100 % of the time that multiply-adds alone would take, in those of 8 x 8 half.
+// Together the following lost (9.9 to 10.4 ms at d = 64, 20.0 to 20.7 at 128, 24.1 to 25.7 at 256): one load for all chunks, at addresses
+// set beforehand, instead of two under opposite conditions; a row's numbers on their way during the first product; two threads side by
+// side on a row of a chunk of 16; multiply-adds by columns at d = 128, which have three operands in a bank 39 times instead of 228.
 #pragma once
 
 #include <type_traits>

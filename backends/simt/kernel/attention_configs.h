@@ -9,7 +9,8 @@
 // from compute_61 PTX). Arithmetic intensity: a block of 128 rows does 4 * 128 FLOP for each 8 bytes of K and V.
 //
 // Best measured (H200, compute_61 PTX, TFLOP/s; tools/compare_peers.py measures again): d = 64, (500, 2048) 48.5 full, 42.9 causal; (2,
-// 32768) 48.5; d = 128, S = 2k to 16k 47.2 to 48.2; d = 32, (4, 32768) 46.1, (13600, 128) 35.9; d = 256 39.1; d = 192 40.4; d = 40 43.1.
+// 32768) 48.5; d = 128, S = 2k to 16k 47.2 to 48.2; d = 32, (4, 32768) 46.1, (13600, 128) 35.9; d = 256 39.1, and 1.038 of that by deep
+// chunks; d = 192 40.4; d = 40 43.1.
 //
 // What mattered: kinds of kernels (code that merely might run costs registers and instruction cache: plain d = 128 41.0 -> 45.2, d = 64
 // 45.6 -> 47.2 with the dense tile); rows stored straight from the registers, scaled first, since vector stores of the sums themselves
@@ -33,8 +34,14 @@
 // of the first wave started apart by a delay, or causal ones of unequal length side by side, so that those of a unit do not wait together
 // (nothing; -1.5 %); the next block's Q, K and V sent for to the L2 cache ((13600, 128) 35.8 -> 34.0); loops half as long, which the
 // instruction cache would hold (8 x 8: products with V 46.3 -> 44.6, scores 46.9 -> 46.0; dense 47.4 -> 44.8 and 47.0); barriers of the
-// group between key steps to keep exponentials apart. What binds: at d = 32 a tile is too short for what lies between the two products
-// (some 200 of 4900 instructions) and, at 128 keys, a block's two ends.
+// group between key steps to keep exponentials apart; a second loop, as plain kernels have it, for the tiles of masked kernels that all
+// rows see all of (long rows gain, d = 32 5 %, d = 80 4 %, d = 256 3 %; at S = 2k two loops miss the instruction cache, d = 64 -11 to -13
+// %, and at d = 128 the registers' banks collide, -1 to -5 %); causal heads taken in groups, for the L2 cache (100 of 500 heads: nothing,
+// fewer: worse); at d = 256 chunks sent for two ahead (+0.8 %, d = 192 -5 %), three blocks a unit (-0.4 to -2 %), strips two and four at
+// once (-1.3 %, 0); a bias loaded in two halves (-2 %). At d = 256 the way to shared memory binds: it is busy 71 % of the time on average,
+// a third of that without shared memory, K's pieces of 32 bytes; pieces of 64 bytes, for which strips lie in the chunks of V, leave 65 %.
+// What binds: at d = 32 a tile is too short for what lies between the two products (some 200 of 4900 instructions) and, at 128 keys, a
+// block's two ends.
 #pragma once
 
 #include "tile/attention_block.h"
@@ -115,6 +122,10 @@ struct Attention80 : Attention128 {
 struct Attention256 : AttentionBase {
     static constexpr int kRows = 4, kLaneCols = 16, kKeys = 8, kCols = 16, kDepth = 256;
     static constexpr int kChunkDepth = 8, kChunksAtOnce = 2, kChunkKeys = 4, kStripsAtOnce = 1, kBlocksPerUnit = 2;
+};
+// Deep chunks, for the sake of what is read at once of K's rows: shorter pieces keep the way to shared memory busy.
+struct Attention256Plain : Attention256 {
+    static constexpr int kChunkDepth = 16, kChunksAtOnce = 1;
 };
 struct Attention192 : Attention256 {
     static constexpr int kCols = 12, kDepth = 192, kPlainBlocksPerUnit = 3;

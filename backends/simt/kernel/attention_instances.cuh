@@ -14,11 +14,13 @@ AttentionTile attention_tile() {
 }
 
 // An instance of each kind. Modified: the configuration where scores are modified; of AMD's compilers masks, too, want its registers.
-template <class C, class Modified = C>
+// Plain: that of the plain kind, but on AMD.
+template <class C, class Modified = C, class Plain = C>
 AttentionTileKernel attention_tile_instance(const char *name, double share) {
+    static_assert(C::kChunkDepth * C::kChunksAtOnce == Plain::kChunkDepth * Plain::kChunksAtOnce, "one step of depth");
     static_assert(C::kDepth == Modified::kDepth && C::kCols == Modified::kCols && C::kChunkDepth == Modified::kChunkDepth, "one name");
     return {name,
-            attention_tile<C, AttentionKind::kPlain>(),
+            attention_tile<std::conditional_t<kSparesRegisters, C, Plain>, AttentionKind::kPlain>(),
             attention_tile<std::conditional_t<kSparesRegisters, Modified, C>, AttentionKind::kMasked>(),
             attention_tile<Modified, AttentionKind::kModified>(),
             C::kCols * C::kLaneCols,

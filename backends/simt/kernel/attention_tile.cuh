@@ -55,22 +55,20 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     const auto store_keys = [&](int to) { every(Keys::kLoads, [&](int part) { keys.store(part, shared + to, stage[part]); }); };
     const auto load_values = [&](int key) { every(Values::kLoads, [&](int part) { stage[part] = values.load(part, key); }); };
     const auto store_values = [&](int to) { every(Values::kLoads, [&](int part) { values.store(part, shared + to, stage[part]); }); };
-    // V of keys from `key` on or K of columns from `first_col` on. Where both are as many loads, they are the same ones: loads under
+    // V of keys from `key` on or K of columns from `first_col` on. As far as both are as many loads, they are the same ones: loads under
     // opposite conditions would keep two of a warp's six scoreboards busy, and what lacks one is issued in clusters.
     const auto load_either = [&](bool values_next, int key, int first_col) {
-        if constexpr (kMovesOn<kKind> && Keys::kLoads == Values::kLoads)
-            every(Keys::kLoads, [&](int part) { stage[part] = load_vec_const<4>(values_next ? values.at(part) : keys.at(part)); });
-        else if (values_next)
-            load_values(key);
+        if constexpr (kMovesOn<kKind> && Keys::kLoads >= Values::kLoads)
+            every(Keys::kLoads, [&](int part) {
+                if (part < Values::kLoads)
+                    stage[part] = load_vec_const<4>(values_next ? values.at(part) : keys.at(part));
+                else if (!values_next)
+                    stage[part] = load_vec_const<4>(keys.at(part));
+            });
         else
-            load_keys(first_col);
+            values_next ? load_values(key) : load_keys(first_col);
     };
-    const auto store_either = [&](bool values_next, int to) {
-        if (values_next)
-            store_values(to);
-        else
-            store_keys(to);
-    };
+    const auto store_either = [&](bool values_next, int to) { values_next ? store_values(to) : store_keys(to); };
     float zero[kRows] = {};
     float score[kRows][kKeys], out[kRows][kCols], kept_reference[kRows], sum[kRows], tile_sum[kRows];
     const TilePhases walk(p, block, kBlockRows, kBlockKeys);
@@ -239,6 +237,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
         // ---- S = Q K^T, above the rows' references.
         const bool late = Start::kLate && (state & kFirst) != 0;
         scores_start.begin(first_key, late, kStartsFromReference ? kept_reference : zero, score);
+        if constexpr (kKind == AttentionKind::kBiased) scores_start.prefetch(p, first_key + kBlockKeys);
         int query = query_at, chunk = 0;
 #pragma unroll 1
         do {  // At least once: else the compiler copies the scores for the case that there is no depth.
@@ -359,6 +358,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                 for (int j = 0; j < kKeys; ++j) score[i][j] += minus_reference[i];
         }
 
+        if constexpr (Shape::kStripsInChunk)
+            strip = (buffer ^ Shape::kChunk) + Values::kFloats + static_cast<int>(thread_of<C>() / kLanes) * 2 * Shape::kStrip;
         // ---- O += P V, strip by strip: the exponentials of the next strip lie between the products of this one.
         every(kValuePieces, [&](int piece) { take_value(0, piece, 0); });  // Not earlier: masks and references want the registers.
         exponentiate(0, 0, kRows, true);

@@ -7,19 +7,22 @@
 //
 // Measured (H200, compute_61 PTX, float32, 128 columns, us alone with a cold L2 cache; GB/s), in brackets reading K and V and nothing else:
 // 32/8 heads, 4096 keys 21.5 (1560) [14.7], 32768 keys 79.4 (3380) [71.5], 16 x 4096 keys 137.5 (3904) [129]; 32/32 heads, 32768 keys 251
-// (4280) [245]. Putting splits together takes 3.5 to 4.5 of that, 2 of them its launch. To measure again: tools/compare_peers.py --groups
-// decode. What mattered: no branch between vectors and scalars, and none for pages, beside a load; with them each load was copied behind
-// its branch, so a thread waited for one after the other (96 to 84 us at 32768 keys, 172 to 145 at 16 x 4096; 1800 instructions in the loop
-// to 450); all rows of Q sent for before the first is waited for (1 us), one branch for hidden keys instead of one a key (0.5 to 1.5 us),
-// addresses of loads as sums (1 to 3 us). What lost: such sums where a load that finds no key leaves its registers as they are (4 rows:
-// slower than products, since loads are then copied at the end of the loop; 16 x 4096 144); prefetches into the L2 cache, one step or two
-// ahead (82 and 90 us at 32768 keys instead of 78); two rounds of half as long splits (82 to 88 us).
+// (4280) [245]. Those are with attention_combine. Beside it in one process, the last block putting splits together: 4096 keys 21.7 to 21.0,
+// 16 such calls in a row 226 to 223, 32768 keys 79.8 to 79.0, 4 x 4096 keys 50.2 to 48.2; without putting together 17.4, 166, 75.1, 45.4.
+// Of a last block's way, in clocks: the count 2100, the weights 2200, the sums 1450, the output 650; a first block that fetches that code
+// before gained nothing. To measure again: tools/compare_peers.py --groups decode. What mattered: no branch between vectors and scalars,
+// and none for pages, beside a load; with them each load was copied behind its branch, so a thread waited for one after the other (96 to 84
+// us at 32768 keys, 172 to 145 at 16 x 4096; 1800 instructions in the loop to 450); all rows of Q sent for before the first is waited for
+// (1 us), one branch for hidden keys instead of one a key (0.5 to 1.5 us), addresses of loads as sums (1 to 3 us). What lost: such sums
+// where a load that finds no key leaves its registers as they are (4 rows: slower than products, since loads are then copied at the end of
+// the loop; 16 x 4096 144); prefetches into the L2 cache, one step or two ahead (82 and 90 us at 32768 keys instead of 78); two rounds of
+// half as long splits (82 to 88 us).
 #pragma once
 
 #include <type_traits>
 
 #include "kernel/attention_kernels.h"
-#include "tile/attention_output.h"
+#include "kernel/decode_merge.cuh"
 
 namespace attile::simt {
 
@@ -61,12 +64,18 @@ ATTILE_LANE_FN Vec<Element, 4> load_stored(const AttentionOperand &x, int64_t ro
 
 // kPlain: K and V in vectors, their rows' distance in 32 bits, no pages, no modified scores.
 template <class C, bool kPlain>
-__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kernel(const AttentionParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kernel(const DecodeParams p) {
     using Element = typename C::Element;
     constexpr int kRows = C::kRows, kLoads = C::kLoads, kQuads = C::kQuads, kScores = C::kScores, kHeld = C::kHeld;
     constexpr int kMergeFloats = C::kGroups * kRows * (C::kCols + 2);
     constexpr int kStripFloats = C::kGroups * C::kStrip;
-    alignas(16) __shared__ float shared[kMergeFloats > kStripFloats ? kMergeFloats : kStripFloats];
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    constexpr bool kMerges = false;  // Code that can bring up the kernel behind it early does (kernel/early.h).
+#else
+    constexpr bool kMerges = kPlain && decode_merges(std::is_same<Element, float>::value, kRows, C::kCols);
+#endif
+    constexpr int kFloats = kMergeFloats > kStripFloats ? kMergeFloats : kStripFloats;
+    alignas(16) __shared__ float shared[kMerges && kDecodeMergeFloats<C> > kFloats ? kDecodeMergeFloats<C> : kFloats];
     static_assert(sizeof shared <= 49152, "48 KB");
 
     const AttentionPlace place(p, blockIdx.x);
@@ -158,6 +167,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         load_keys(first_key);
         load_values(first_key);
     }
+    // The row block's word.
+    const auto count = [&] { return p.counts + (entry.batch * p.heads.divisor + place.head) * p.row_blocks.divisor + place.row_block; };
+    if (kMerges && p.counts && threadIdx.x == 0) open_decode_count(count(), p.call);
 
     // Q: all of the block's rows in every key column's lanes.
     float q[kRows][kQuads * 4];
@@ -380,10 +392,25 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
             store_number(p.lse, entry.batch * p.lse.stride[0] + head * p.lse.stride[1] + (entry.first_q + row) * p.lse.stride[2],
                          result.lse);
     }
+    if constexpr (kMerges) {
+        if (!p.counts) return;
+        __shared__ bool is_last;
+#if defined(ATTILE_SIMT_HIP)
+        __threadfence();  // A barrier need not wait for what other waves store.
+#endif
+        __syncthreads();
+        if (threadIdx.x == 0) is_last = is_last_arrival(count(), p.splits.divisor);
+        __syncthreads();
+        if (is_last) merge_decode_splits<C>(p, place, entry, first_row, rows, shared);
+    }
 }
 
 template <class C>
 AttentionDecodeKernel decode_instance(const char *name, AttentionStorage storage) {
+#if defined(ATTILE_SIMT_EMULATED)
+    emulation::know(&decode_kernel<C, false>);
+    emulation::know(&decode_kernel<C, true>);
+#endif
     return {name,
             reinterpret_cast<const void *>(&decode_kernel<C, false>),
             reinterpret_cast<const void *>(&decode_kernel<C, true>),

@@ -208,9 +208,12 @@ SoftmaxChoice choose_for(const attile_softmax_problem &problem, const SoftmaxPla
 
 int32_t threads_of(const SoftmaxPlan &plan) { return std::max(plan.width, kRowThreads); }
 
-// Of softmax_stream's ticket and counters, which begin at zero.
+// Of tickets and softmax_stream's counters, which begin at zero. softmax_whole draws none where each row has a block.
 int64_t counter_bytes(const SoftmaxPlan &plan) {
-    return plan.path == SoftmaxPath::kStream ? workspace_piece(8 + plan.arguments.axes.count() * static_cast<int64_t>(sizeof(int32_t))) : 0;
+    const int64_t rows = plan.arguments.axes.count();
+    return plan.path == SoftmaxPath::kStream                        ? workspace_piece(8 + rows * static_cast<int64_t>(sizeof(int32_t)))
+           : plan.path == SoftmaxPath::kWhole && rows > plan.blocks ? workspace_piece(8)
+                                                                    : 0;
 }
 
 const char *name_of(SoftmaxPath path) {
@@ -218,6 +221,10 @@ const char *name_of(SoftmaxPath path) {
            : path == SoftmaxPath::kWhole  ? "whole"
            : path == SoftmaxPath::kStream ? "stream"
                                           : "columns";
+}
+
+int64_t workspace_bytes(const SoftmaxPlan &plan, const SoftmaxChoice &choice) {
+    return workspace_piece(plan.states * choice.state_bytes) + counter_bytes(plan);
 }
 
 }  // namespace
@@ -230,7 +237,14 @@ int32_t softmax_query(Device &device, const attile_softmax_problem &problem, att
                            static_cast<unsigned>(problem.x.dtype), static_cast<unsigned>(problem.y.dtype));
     }
     support.level = ATTILE_SUPPORT_NATIVE;
-    support.workspace_bytes = plan.states == 0 ? 0 : workspace_piece(plan.states * choice.state_bytes) + counter_bytes(plan);
+    support.workspace_bytes = workspace_bytes(plan, choice);
+    if (problem.x.data == nullptr || problem.y.data == nullptr) {
+        // Where x and y will lie is not known yet: as much as they need where no vector begins.
+        attile_softmax_problem elsewhere = problem;
+        elsewhere.x.data = elsewhere.y.data = reinterpret_cast<void *>(bytes_of(problem.x.dtype));
+        const SoftmaxPlan other = make_plan(device, elsewhere);
+        support.workspace_bytes = std::max(support.workspace_bytes, workspace_bytes(other, choose_for(elsewhere, other)));
+    }
     std::snprintf(support.kernel, sizeof support.kernel, "simt_softmax_%s_%s", name_of(plan.path), plan.is_vector ? "vector" : "scalar");
     const double elements = static_cast<double>(problem.shape[0]) * static_cast<double>(problem.shape[1]) *
                             static_cast<double>(problem.shape[2]) * static_cast<double>(problem.shape[3]);
@@ -253,19 +267,17 @@ int32_t softmax_run(Device &device, const attile_softmax_problem &problem, Works
                     static_cast<unsigned>(problem.y.dtype));
     }
     if (plan.arguments.length == 0) return ATTILE_OK;
-    if (plan.states != 0) {
-        plan.arguments.states = workspace.take<char>(plan.states * choice.state_bytes);
-        const int64_t bytes = counter_bytes(plan);
-        char *counters = bytes > 0 ? workspace.take<char>(bytes) : nullptr;
-        if (plan.arguments.states == nullptr || (bytes > 0 && counters == nullptr)) {
-            return fail(ATTILE_ERROR_WORKSPACE_TOO_SMALL, "softmax: the workspace is smaller than the query said");
-        }
-        if (bytes > 0) {
-            plan.arguments.ticket = reinterpret_cast<unsigned long long *>(counters);
-            plan.arguments.done = reinterpret_cast<int32_t *>(counters + 8);
-            const int32_t zeroed = device.fill_zero(counters, bytes, stream);
-            if (zeroed != ATTILE_OK) return zeroed;
-        }
+    const int64_t counters_bytes = counter_bytes(plan);
+    char *counters = nullptr;
+    if (plan.states > 0) plan.arguments.states = workspace.take<char>(plan.states * choice.state_bytes);
+    if (counters_bytes > 0) counters = workspace.take<char>(counters_bytes);
+    if ((plan.states > 0 && plan.arguments.states == nullptr) || (counters_bytes > 0 && counters == nullptr))
+        return fail(ATTILE_ERROR_WORKSPACE_TOO_SMALL, "softmax: the workspace is smaller than the query said");
+    if (counters != nullptr) {
+        plan.arguments.ticket = reinterpret_cast<unsigned long long *>(counters);
+        if (plan.path == SoftmaxPath::kStream) plan.arguments.done = reinterpret_cast<int32_t *>(counters + 8);
+        const int32_t zeroed = device.fill_zero(counters, counters_bytes, stream);
+        if (zeroed != ATTILE_OK) return zeroed;
     }
     const Dim3 grid{static_cast<uint32_t>(plan.blocks)}, block{static_cast<uint32_t>(threads_of(plan))};
     const int32_t status = launch(device, choice.kernel, grid, block, 0, stream, plan.arguments);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax: the host side of the kernel family. Operands are reachable by the device; query never looks at data pointers' targets, and a
-// null pointer in a query counts as aligned. The workspace asked for must not depend on alignment.
+// null pointer in a query counts as aligned, but for the workspace, which then is enough for any address.
 #pragma once
 
 #include "device.h"

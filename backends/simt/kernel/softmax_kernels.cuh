@@ -31,7 +31,7 @@ struct SoftmaxArguments {
     void *y = nullptr;
     void *states = nullptr;                // [row][split]; by columns [split][row][column]
     int32_t *done = nullptr;               // Stream: splits of each row whose state is there,
-    unsigned long long *ticket = nullptr;  // and the next task.
+    unsigned long long *ticket = nullptr;  // and the next task; softmax_whole: the next row, null if there are no more than blocks.
     RowAxes axes;                          // Rows; by columns, all but the contiguous axis.
     int64_t columns = 1;                   // By columns: extent of the contiguous axis,
     int64_t column_y = 0;                  // and its stride in y.

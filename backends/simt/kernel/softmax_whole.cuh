@@ -6,13 +6,17 @@
 // vectors; at the end each group needs but one more factor. Stores ask for no place in the L2 cache, loads do: with loads that do not, half
 // of the next row prefetched, 3620 GB/s; with the prefetch and loads that do, 3760.
 //
-// Block 256 threads, one a unit. Shared: 11 * 256 * 16 + 8 * 8 = 45120 bytes. Registers (sm_61): 255, no spills.
-// Measured on an H200 from compute_61 code, 8192 rows of 65536: 3800 GB/s, 0.89 of a copy (softmax_stream: 3256, 0.76). A kernel that only
-// copies rows by the same blocks, all of a row loaded before any of it is stored, comes to 0.92; one with small blocks to 0.95. To measure
-// again: tools/compare_peers.py --groups memory. Lost: 1024 threads with 8 to 12 vectors in registers and 2 in
-// shared memory, the rest read again from the L2 cache (0.79, and spills from 10 on); 512 threads with 27 and 5 (0.82); exponentials only
-// after the maximum of the whole row (0.82); the next row's loads between this one's stores (0.74); blocks that begin at different times
-// (no difference) or at different places of their rows (a copy: 0.86 to 0.81); loads past the first cache (0.84).
+// Blocks take rows by ticket: units do not run alike, and with as many rows for each the last one is waited for.
+//
+// Block 256 threads, one a unit. Shared: 11 * 256 * 16 + 8 * 8 + 2 * 8 = 45136 bytes. Registers (sm_61): 254, no spills.
+// Measured on an H200 from compute_61 code, 8192 rows of 65536: 4018 GB/s, 0.94 of a copy (as many rows for each block: 3820; a ticket
+// drawn before a row's loads: 3926; softmax_stream: 3256). A kernel that only copies rows by the same blocks, all of a row loaded before
+// any of it is stored, comes to 0.92; one with small blocks to 0.95. To measure again: tools/compare_peers.py --groups memory. Lost: 1024
+// threads with 8 to 12 vectors in registers and 2 in shared memory, the rest read again from the L2 cache (0.79, and spills from 10 on);
+// 512 threads with 27 and 5 (0.82); exponentials only after the maximum of the whole row (0.82); the next row's loads between this one's
+// stores (0.74); blocks that begin at different times (no difference) or at different places of their rows (a copy: 0.86 to 0.81); loads
+// past the first cache (0.84); the block's maximum found before its sum, each by fewer instructions (3 % less); a shorter last group (no
+// difference); a block for each row, one after the other (no gain where tickets gain 3 %).
 #pragma once
 
 #include "kernel/softmax_kernels.cuh"
@@ -31,12 +35,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) softmax_whole(const Softmax
                   kGroups = (kHeld + kGroup - 1) / kGroup;
     __shared__ Quad kept[kKept][kRowThreads];
     __shared__ State shared[kRowThreads / kLanes];
-    static_assert(sizeof kept + sizeof shared <= 49152, "48 KB");
+    __shared__ unsigned long long tickets[2];
+    static_assert(sizeof kept + sizeof shared + sizeof tickets <= 49152, "48 KB");
     const int thread = static_cast<int>(threadIdx.x);
     const int64_t rows = arguments.axes.count();
     const int left = static_cast<int>(arguments.length) / 4 - thread;
+    int parity = 0;
 #pragma unroll 1
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    for (int64_t row = blockIdx.x; row < rows; row = gridDim.x + static_cast<int64_t>(tickets[parity]), parity ^= 1) {
         const float *const x = static_cast<const float *>(arguments.x) + row_offset(arguments.axes, row).x + thread * 4;
         float *const y = static_cast<float *>(arguments.y) + row_offset(arguments.axes, row).y + thread * 4;
         // What is not there is -inf, which adds nothing.
@@ -75,6 +81,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) softmax_whole(const Softmax
             for (int u = 0; u < kKept; ++u) fetch(first[u], kHeld + u);
 #pragma unroll
             for (int u = 0; u < kBeside; ++u) fetch(held[u], u);
+            // The next row, while there is nothing to do but to wait. Two places in turn: others may still have to read the last one.
+            if (thread == 0) tickets[parity] = arguments.ticket ? atomicAdd(arguments.ticket, 1ull) : rows;
             maximum_kept = absorb(first, 0, kKept);
 #pragma unroll
             for (int u = 0; u < kKept; ++u) kept[u][thread] = first[u];

@@ -36,6 +36,8 @@ struct AttentionPlan {
 
     int64_t convert_k = 0, convert_v = 0;  // Floats of the rewritten K and V of a slice.
     int64_t part_rows = 0;                 // Rows of all partial results.
+    int64_t arrivals = 0;                  // Words in which a decode kernel counts blocks that are done.
+    bool merges = false;                   // The kernel itself puts splits together.
     int64_t workspace = 0;
 
     int64_t blocks_of(int64_t heads) const;  // Of a launch.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_query and attention_run: the plan, told to the caller or carried out.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 
 #include "kernel/attention.h"
+#include "kernel/decode_params.h"
 #include "plan/attention_run.h"
 #include "simt_status.h"
 
@@ -265,9 +268,24 @@ int32_t attention_run(Device &device, const attile_attention_problem &p, Workspa
 
 namespace {
 
+// A number that no other call has and that chance does not leave in a workspace: one after the other from somewhere.
+unsigned long long next_call() {
+    static const char place = 0;
+    static std::atomic<uint64_t> next{static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) *
+                                          0x9e3779b97f4a7c15 ^
+                                      reinterpret_cast<uintptr_t>(&place) * 0xbf58476d1ce4e5b9};
+    // Odd above the count's bits: all numbers come before the first again.
+    constexpr uint64_t kStep = uint64_t{0x2545f4914f6cdd1d} << DecodeParams::kCountBits;
+    constexpr uint64_t kCount = (uint64_t{1} << DecodeParams::kCountBits) - 1;
+    uint64_t call = next.fetch_add(kStep, std::memory_order_relaxed) & ~kCount;
+    if (call == 0) call = next.fetch_add(kStep, std::memory_order_relaxed) & ~kCount;
+    return call;
+}
+
 int32_t run_plan(Device &device, const attile_attention_problem &p, const AttentionPlan &plan, Workspace workspace, Stream stream) {
     if (plan.path == AttentionPath::kNothing) return ATTILE_OK;
-    AttentionParams params = attention_params(p, plan);
+    DecodeParams params;  // Other kernels take what it begins with.
+    static_cast<AttentionParams &>(params) = attention_params(p, plan);
     float *copy_k = nullptr, *copy_v = nullptr;
     if (plan.convert) {
         copy_k = workspace.take<float>(plan.convert_k);
@@ -284,6 +302,11 @@ int32_t run_plan(Device &device, const attile_attention_problem &p, const Attent
         };
         params.part_o = move_back(params.part_o, plan.first_part * p.head_dim_v);
         params.part_lse = move_back(params.part_lse, plan.first_part);
+    }
+    if (plan.merges) {
+        params.counts = workspace.take<unsigned long long>(plan.arrivals);
+        params.call = next_call();
+        if (params.counts == nullptr) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
     }
     const int64_t heads = p.batch * p.heads_q / plan.pack, per_kv = p.heads_q / plan.pack / p.heads_kv;
     for (int64_t first = 0; first < heads; first += plan.slice) {
@@ -304,11 +327,11 @@ int32_t run_plan(Device &device, const attile_attention_problem &p, const Attent
         Dim3 grid, block;
         grid.x = static_cast<uint32_t>(plan.blocks_of(count));
         block.x = static_cast<uint32_t>(plan.threads);
-        void *arguments[] = {&params};
+        void *arguments[] = {static_cast<AttentionParams *>(&params)};
         const int32_t status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
         if (status != ATTILE_OK) return status;
     }
-    return plan.splits > 1 ? attention_combine(device, params, p, stream) : ATTILE_OK;
+    return plan.splits > 1 && !plan.merges ? attention_combine(device, params, p, stream) : ATTILE_OK;
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ constexpr double kCombinePlainShare = 0.9;
 constexpr double kTurnSeconds = 0.1e-6;    // One more partial result in a combining thread.
 constexpr double kMemoryShare = 0.85;      // Of the peak bandwidth that streaming kernels reach.
 constexpr double kUnalignedIdleWarps = 2;  // More that idle where elements are read one by one.
+constexpr double kPays = 0.997;            // What is tried later is taken if it takes less than this part of the time.
 constexpr int kGemmDepth = 8;              // Of the tile kernels' chunks.
 constexpr int64_t kMinSplitDepth = 32;     // Below it a split costs more than it brings.
 constexpr int kMaxSplits = 256;
@@ -227,7 +228,7 @@ const GemmTileModel *gemm_tile_models(int bytes) { return bytes == 8 ? kModelsF6
 bool gemm_combines_plainly(const GemmShape &shape, int splits) {
     const GemmParams &p = shape.params;
     constexpr int64_t kMost = int64_t{1} << 31;
-    return shape.batches == 1 && splits > 0 && splits < kGemmCombineWays && p.c.dtype == 0 && !shape.has_epilogue &&
+    return shape.batches == 1 && splits > 0 && splits <= kGemmCombineWays && p.c.dtype == 0 && !shape.has_epilogue &&
            shape.dtype != ATTILE_F64 && p.d.dtype == ATTILE_F32 && p.d.col == 1 && p.m < kMost && p.m * (p.n + 3) < kMost;
 }
 
@@ -272,7 +273,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
                 tile_seconds(rates, *model, p.m, p.n, p.k, shape.batches, rate, split, sum_bytes, !shape.vector_strides), read_seconds);
             if (split.count > 1 || must_combine)
                 seconds += combine_seconds(rates, outputs, split.count, sum_bytes, gemm_combines_plainly(shape, split.count));
-            if (seconds < 0.995 * best.seconds) best = {model, nullptr, split, seconds};  // Prefer what comes first unless it pays.
+            if (seconds < kPays * best.seconds) best = {model, nullptr, split, seconds};
         }
     }
     if (!batch_invariant && shape.unit_strides && p.m <= 16) {
@@ -291,7 +292,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
                 double seconds = kLaunchSeconds + rounds * (kSkinnySeconds + steps * step);
                 if (split.count > 1 || must_combine)
                     seconds += combine_seconds(rates, outputs, split.count, sum_bytes, gemm_combines_plainly(shape, split.count));
-                if (seconds < 0.995 * best.seconds) best = {nullptr, &skinny, split, seconds};
+                if (seconds < kPays * best.seconds) best = {nullptr, &skinny, split, seconds};
             }
             break;
         }

@@ -64,6 +64,15 @@ class StartRows {
         rows_after_ = block.rows - 1 - first;
         from_ = static_cast<const T *>(x.data) + block.entry.batch * x.stride[0] + block.place.head * x.stride[1] + first * x.stride[2];
     }
+    // Sends for the lines of the tile that begins at `tile_key`, shared out among the lanes of a row.
+    ATTILE_LANE_FN void prefetch(int row_bytes, int last_run, int tile_key) const {
+        static_assert(C::kRows == C::kLaneCols, "a lane column for each row");
+        const int lane_col = Lanes::lane_col(fresh_thread() % kLanes), row = (lane_col & 3) + (lane_col >> 2) * (Lanes::kGroupRows / 2);
+        const char *const from = reinterpret_cast<const char *>(from_) + static_cast<int64_t>(min(row, rows_after_)) * row_bytes;
+#pragma unroll
+        for (int key = 0; key < C::kKeys * C::kLaneCols; key += static_cast<int>(128 / sizeof(T)))
+            simt::prefetch(reinterpret_cast<const T *>(from) + min(tile_key + key, last_run));
+    }
     // The runs of row i and the keys of the tile that begins at `tile_key`; past the operand's end the last one again.
     template <class Take>
     ATTILE_LANE_FN void load_row(int row_bytes, int last_run, int tile_key, int i, const Take &take) const {
@@ -89,6 +98,9 @@ class ScoreStart<C, AttentionKind::kBiased> : public StartRows<C, float> {
   public:
     static constexpr bool kLate = true;
     ATTILE_LANE_FN ScoreStart(const AttentionParams &p, const AttentionBlock &block, int, int) : StartRows<C, float>(p.bias, block) {}
+    ATTILE_LANE_FN void prefetch(const AttentionParams &p, int tile_key) const {
+        StartRows<C, float>::prefetch(p.bias.row_bytes, p.len_k - 4, tile_key);
+    }
     ATTILE_LANE_FN void load(const AttentionParams &p, int tile_key, float (&score)[C::kRows][C::kKeys]) const {
         StartRows<C, float>::load(p.bias.row_bytes, p.len_k - 4, tile_key, [&](int i, int j, const Quad &run) {
 #pragma unroll

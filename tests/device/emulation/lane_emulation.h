@@ -129,6 +129,10 @@ T __ldcs(const T *address) {
     return *address;
 }
 template <class T>
+T __ldcg(const T *address) {
+    return *address;
+}
+template <class T>
 void __stcs(T *address, T value) {
     *address = value;
 }
@@ -136,6 +140,12 @@ template <class T, class U>
 T atomicAdd(T *address, U add) {
     const T before = *address;
     *address = static_cast<T>(before + add);
+    return before;
+}
+template <class T>
+T atomicCAS(T *address, T expected, T value) {
+    const T before = *address;
+    if (before == expected) *address = value;
     return before;
 }
 
