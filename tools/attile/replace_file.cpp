@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -17,28 +18,48 @@
 namespace attile::cli {
 namespace {
 
-// What a signal handler may touch: a plain array, and a flag set after it is filled.
+// What a signal handler may touch: a plain array, and atomic numbers without a lock that say what it is worth. A signal may come on any
+// thread and between any two steps. While the file is being made nobody knows yet whether its name is ours to remove: the handler then only
+// leaves the signal's number, and who makes the file looks for it afterwards. Each side first says its own and then reads the other's, so
+// one sees it.
+enum Temporary { kNone, kBeingMade, kMade };
 char pending_path[PATH_MAX];
-volatile std::sig_atomic_t pending = 0;
+std::atomic<int> pending{kNone};
+std::atomic<int> ending_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler reads these");
 
 constexpr int kEndingSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-extern "C" void attile_cli_remove_and_die(int signal) {
-    if (pending) unlink(pending_path);
+void remove_and_die(int signal) {
+    if (pending == kMade) unlink(pending_path);
     std::signal(signal, SIG_DFL);
-    raise(signal);  // Delivered when the handler returns, so that the parent sees how we ended.
+    raise(signal);  // In the handler: delivered when it returns, so that the parent sees how we ended.
 }
 
-void guard_against_signals(const std::string &path) {
-    pending = 0;
-    if (path.size() >= sizeof pending_path) return;
-    std::memcpy(pending_path, path.c_str(), path.size() + 1);
-    pending = 1;
+extern "C" void attile_cli_ending(int signal) {
+    ending_signal = signal;
+    if (pending != kBeingMade) remove_and_die(signal);
+}
+
+void guard_against_signals() {
     for (int signal : kEndingSignals) {
         struct sigaction previous = {};
         // What the parent told us to ignore (nohup) stays ignored.
-        if (sigaction(signal, nullptr, &previous) == 0 && previous.sa_handler == SIG_DFL) std::signal(signal, attile_cli_remove_and_die);
+        if (sigaction(signal, nullptr, &previous) == 0 && previous.sa_handler == SIG_DFL) std::signal(signal, attile_cli_ending);
     }
+}
+
+// Makes a file that is not there yet, -1 otherwise; from now on a signal that ends the process removes it.
+int make_guarded(const std::string &path) {
+    pending = kBeingMade;
+    const bool fits = path.size() < sizeof pending_path;
+    if (fits) std::memcpy(pending_path, path.c_str(), path.size() + 1);
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int error = errno;
+    pending = fits && file >= 0 ? kMade : kNone;
+    if (ending_signal != 0) remove_and_die(ending_signal);
+    errno = error;
+    return file;
 }
 
 }  // namespace
@@ -56,7 +77,7 @@ void ReplaceFile::discard() {
     file_ = -1;
     if (!temporary_.empty()) unlink(temporary_.c_str());
     temporary_.clear();
-    pending = 0;
+    pending = kNone;
 }
 
 bool ReplaceFile::open(const char *path) {
@@ -76,13 +97,13 @@ bool ReplaceFile::open(const char *path) {
         target_ = resolved;
         std::free(resolved);
     }
+    guard_against_signals();
     for (int attempt = 0; attempt < 100; ++attempt) {
         std::string name = target_ + ".part-" + std::to_string(getpid());
         if (attempt > 0) name.append("-").append(std::to_string(attempt));
-        file_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        file_ = make_guarded(name);
         if (file_ >= 0) {
             temporary_ = name;
-            guard_against_signals(name);
             break;
         }
         if (errno != EEXIST) break;
@@ -112,7 +133,7 @@ bool ReplaceFile::commit() {
     if (!temporary_.empty() && std::rename(temporary_.c_str(), target_.c_str()) != 0)
         return fail(std::string("cannot be put in place: ") + std::strerror(errno));
     temporary_.clear();
-    pending = 0;
+    pending = kNone;
     return true;
 }
 
