@@ -25,7 +25,9 @@ set(ATTILE_SIMT_ATTENTION_SOURCES
   kernel/attention_backward_steps.cu
   kernel/attention_combine.cu
   kernel/attention_convert.cu
-  kernel/decode.cu
+  kernel/decode_bf16.cu
+  kernel/decode_f16.cu
+  kernel/decode_f32.cu
   plan/attention_backward_plan.cpp
   plan/attention_backward_run.cpp
   plan/attention_plan.cpp

@@ -56,7 +56,13 @@ struct AttentionDecodeKernel {
     int32_t step;              // Keys a lane group takes at a time.
     int32_t threads;
 };
-const AttentionDecodeKernel *attention_decode_kernels(int32_t *count);
+struct AttentionDecodeKernels {
+    const AttentionDecodeKernel *all;
+    int32_t count;
+};
+AttentionDecodeKernels attention_decode_f32();
+AttentionDecodeKernels attention_decode_f16();
+AttentionDecodeKernels attention_decode_bf16();
 
 // The kernel that takes anything, slowly. Rows and columns of V of a block; rows of Q in its dynamic shared memory.
 struct AttentionAnyKernel {

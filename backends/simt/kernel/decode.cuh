@@ -421,4 +421,25 @@ AttentionDecodeKernel decode_instance(const char *name, AttentionStorage storage
             C::kThreads};
 }
 
+// Every instance for a type of K and V, whose loads for one row take this many elements at once.
+template <class T, int kLoads>
+struct DecodeInstances {
+    AttentionDecodeKernel all[8];
+
+    DecodeInstances(AttentionStorage storage, const char *const (&names)[8])
+        : all{decode_instance<DecodeConfig<T, 16, 1, 1, kLoads>>(names[0], storage),
+              decode_instance<DecodeConfig<T, 16, 1, 4, 4>>(names[1], storage),
+              decode_instance<DecodeConfig<T, 16, 1, 8, 4>>(names[2], storage),
+              decode_instance<DecodeConfig<T, 32, 1, 1, kLoads>>(names[3], storage),
+              decode_instance<DecodeConfig<T, 32, 1, 4, 4>>(names[4], storage),
+              decode_instance<DecodeConfig<T, 32, 1, 8, 4>>(names[5], storage),
+              decode_instance<DecodeConfig<T, 32, 2, 1, 4>>(names[6], storage),
+              decode_instance<DecodeConfig<T, 32, 2, 4, 2>>(names[7], storage)} {}
+};
+#define ATTILE_DECODE_NAMES(suffix)                                                                                          \
+    {                                                                                                                        \
+        "decode_64x1_" suffix, "decode_64x4_" suffix, "decode_64x8_" suffix, "decode_128x1_" suffix, "decode_128x4_" suffix, \
+            "decode_128x8_" suffix, "decode_256x1_" suffix, "decode_256x4_" suffix                                           \
+    }
+
 }  // namespace attile::simt

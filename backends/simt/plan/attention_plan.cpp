@@ -276,15 +276,13 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
         }
         (void)device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit);
     } else if ((p.len_q * group <= kDecodeRows && !invariant) || p.len_k == 0) {
-        int32_t count = 0;
-        const AttentionDecodeKernel *const kernels = attention_decode_kernels(&count);
-        const AttentionStorage storage = p.k.dtype == ATTILE_F16    ? AttentionStorage::kF16
-                                         : p.k.dtype == ATTILE_BF16 ? AttentionStorage::kBF16
-                                                                    : AttentionStorage::kF32;
+        const AttentionDecodeKernels kernels = p.k.dtype == ATTILE_F16    ? attention_decode_f16()
+                                               : p.k.dtype == ATTILE_BF16 ? attention_decode_bf16()
+                                                                          : attention_decode_f32();
         const AttentionDecodeKernel *chosen = nullptr;
-        for (int32_t i = 0; i < count; ++i) {
-            const AttentionDecodeKernel &kernel = kernels[i];
-            if (kernel.storage != storage || kernel.cols < std::max(p.head_dim, p.head_dim_v)) continue;
+        for (int32_t i = 0; i < kernels.count; ++i) {
+            const AttentionDecodeKernel &kernel = kernels.all[i];
+            if (kernel.cols < std::max(p.head_dim, p.head_dim_v)) continue;
             const auto waste = [&](const AttentionDecodeKernel &k) { return ceil_div(p.len_q * group, k.rows) * 1000 + k.rows; };
             if (chosen == nullptr || kernel.cols < chosen->cols || (kernel.cols == chosen->cols && waste(kernel) < waste(*chosen)))
                 chosen = &kernel;

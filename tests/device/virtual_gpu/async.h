@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What async.cpp and copy_engine.cpp share: operands, and copies that arrive at transaction barriers or are committed in groups.
+#pragma once
+
+#include "ptx_machine.h"
+
+namespace attile::virtual_gpu {
+
+inline uint64_t value(const Warp &warp, const Operand &operand, int lane) {
+    if (operand.kind == Kind::kWide) return warp.row<uint64_t>(operand)[lane];
+    if (operand.kind == Kind::kNarrow) return warp.row<uint32_t>(operand)[lane];
+    return warp.predicate(operand) >> lane & 1;
+}
+
+// A shared or generic address in 32 bits, a block's rank with it.
+uint32_t shared_address(uint64_t address);
+
+// A transaction barrier and where it lies.
+struct Place {
+    Block *block;
+    uint32_t address;
+    TransactionBarrier *barrier;
+};
+Place barrier_at(Block &own, uint64_t address);
+// Ends the barrier's phase if nothing is missing.
+void settle(TransactionBarrier &barrier);
+// Leaves a copy to those who wait at the barrier.
+template <class Copy>
+void put_off(const Place &place, std::size_t bytes, Copy copy) {
+    TransactionBarrier *barrier = place.barrier;
+    barrier->late.emplace_back([barrier, bytes, copy = std::move(copy)] {
+        copy();
+        barrier->bytes -= static_cast<int64_t>(bytes);
+        settle(*barrier);
+    });
+}
+
+using Groups = std::deque<std::vector<std::function<void()>>>;
+// Performs the oldest groups until so many are left.
+void finish_groups(Groups &groups, std::size_t pending);
+
+// The copy engine's part of decode_async().
+bool decode_copy_engine(const Opcode &opcode, Instruction *instruction);
+
+}  // namespace attile::virtual_gpu

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver's functions that the backend looks up, and what the device says about itself.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "runtime.h"
+
+namespace attile::virtual_gpu {
+namespace {
+
+int number_in(const char *variable, int otherwise) {
+    const char *const text = std::getenv(variable);
+    return text != nullptr && *text != '\0' ? std::atoi(text) : otherwise;
+}
+
+// There is one context; this thread's stack of it, as far as it was pushed.
+int some_context = 0;
+thread_local std::vector<CUcontext> contexts;
+
+struct Word {
+    CUresult error;
+    const char *text;
+};
+constexpr Word kWords[] = {{CUDA_SUCCESS, "no error"},
+                           {CUDA_ERROR_INVALID_VALUE, "invalid argument"},
+                           {CUDA_ERROR_INVALID_CONTEXT, "invalid device context"},
+                           {CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"},
+                           {CUDA_ERROR_NOT_SUPPORTED, "operation not supported"}};
+
+}  // namespace
+
+int capability() {
+    static const int found = number_in("ATTILE_VIRTUAL_CAPABILITY", 90);
+    return found;
+}
+
+int device_attribute(int which) {
+    static const int units = number_in("ATTILE_VIRTUAL_UNITS", 4);
+    const bool is_small = capability() > 80 && capability() < 90;  // 8.6 and 8.9: less shared memory, fewer threads.
+    const bool is_older = capability() < 80;                       // 7.5
+    switch (which) {
+        case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+            return capability() / 10;
+        case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+            return capability() % 10;
+        case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+            return units;
+        case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+            return kLanes;
+        case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+            return 1024;
+        case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+            return is_older ? 1024 : is_small ? 1536 : 2048;
+        case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+            return is_older || is_small ? 16 : 32;
+        case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
+        case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
+            return 65536;
+        case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
+            return 49152;
+        case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+            return is_older ? 65536 : is_small ? 101376 : capability() == 80 ? 166912 : 232448;
+        case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+            return is_older ? 65536 : is_small ? 102400 : capability() == 80 ? 167936 : 233472;
+        case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+            return is_older ? 0 : 1024;
+        case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+            return 50 << 20;
+        case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+            return 1755000;
+        case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+            return 2619000;
+        case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+            return 5120;
+        case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+        case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
+            return 1024;
+        case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
+            return 64;
+        case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+            return 0x7fffffff;
+        case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+        case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
+            return 65535;
+        case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
+        case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+        case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+        case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+        case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+            return 1;
+#if CUDA_VERSION >= 11080
+        case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+            return capability() >= 90 ? 1 : 0;
+#endif
+        default:
+            return 0;
+    }
+}
+
+}  // namespace attile::virtual_gpu
+
+using namespace attile::virtual_gpu;
+
+ATTILE_EXPORT CUresult cuInit(unsigned int) { return CUDA_SUCCESS; }
+ATTILE_EXPORT CUresult cuDriverGetVersion(int *version) {
+    *version = CUDA_VERSION;
+    return CUDA_SUCCESS;
+}
+ATTILE_EXPORT CUresult cuGetErrorString(CUresult error, const char **text) {
+    *text = nullptr;
+    for (const Word &word : kWords)
+        if (word.error == error) *text = word.text;
+    return *text != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+ATTILE_EXPORT CUresult cuDeviceGetCount(int *count) {
+    *count = 1;
+    return CUDA_SUCCESS;
+}
+ATTILE_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+    if (ordinal != 0) return CUDA_ERROR_INVALID_DEVICE;
+    *device = 0;
+    return CUDA_SUCCESS;
+}
+ATTILE_EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice) {
+    std::snprintf(name, static_cast<std::size_t>(bytes), "virtual sm_%d", capability());
+    return CUDA_SUCCESS;
+}
+ATTILE_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice) {
+    *value = device_attribute(attribute);
+    return CUDA_SUCCESS;
+}
+ATTILE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) {
+    *context = reinterpret_cast<CUcontext>(&some_context);
+    return CUDA_SUCCESS;
+}
+ATTILE_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return CUDA_SUCCESS; }
+ATTILE_EXPORT CUresult cuCtxGetCurrent(CUcontext *context) {
+    *context = contexts.empty() ? nullptr : contexts.back();
+    return CUDA_SUCCESS;
+}
+ATTILE_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
+    if (context != reinterpret_cast<CUcontext>(&some_context)) return CUDA_ERROR_INVALID_CONTEXT;
+    contexts.push_back(context);
+    return CUDA_SUCCESS;
+}
+ATTILE_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context) {
+    if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context != nullptr) *context = contexts.back();
+    contexts.pop_back();
+    return CUDA_SUCCESS;
+}
+
+#if CUDA_VERSION >= 12000
+namespace {
+
+int element_bytes(CUtensorMapDataType type) {
+    switch (type) {
+        case CU_TENSOR_MAP_DATA_TYPE_UINT8:
+            return 1;
+        case CU_TENSOR_MAP_DATA_TYPE_UINT16:
+        case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
+        case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16:
+            return 2;
+        case CU_TENSOR_MAP_DATA_TYPE_UINT32:
+        case CU_TENSOR_MAP_DATA_TYPE_INT32:
+        case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
+        case CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ:
+        case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32:
+        case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ:
+            return 4;
+        case CU_TENSOR_MAP_DATA_TYPE_UINT64:
+        case CU_TENSOR_MAP_DATA_TYPE_INT64:
+        case CU_TENSOR_MAP_DATA_TYPE_FLOAT64:
+            return 8;
+        default:
+            return 0;
+    }
+}
+// The bytes of a box's row that the swizzle's pattern has room for.
+uint64_t span(CUtensorMapSwizzle swizzle) {
+    switch (swizzle) {
+        case CU_TENSOR_MAP_SWIZZLE_32B:
+            return 32;
+        case CU_TENSOR_MAP_SWIZZLE_64B:
+            return 64;
+        case CU_TENSOR_MAP_SWIZZLE_128B:
+            return 128;
+        default:
+            return ~uint64_t{0};
+    }
+}
+
+}  // namespace
+
+// What the driver checks, and that nothing is asked for that the machine has not.
+ATTILE_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t axes, void *base,
+                                              const cuuint64_t *extents, const cuuint64_t *strides, const cuuint32_t *box,
+                                              const cuuint32_t *steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
+    const auto bytes = static_cast<uint64_t>(element_bytes(type));
+    if (map == nullptr || reinterpret_cast<uintptr_t>(map) % 64 != 0 || bytes == 0 || axes < 1 || axes > 5 || base == nullptr ||
+        reinterpret_cast<uintptr_t>(base) % 16 != 0 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
+        swizzle > CU_TENSOR_MAP_SWIZZLE_128B || fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
+        return CUDA_ERROR_INVALID_VALUE;
+    TensorMap made = {};
+    made.base = reinterpret_cast<uintptr_t>(base);
+    made.axes = static_cast<uint8_t>(axes);
+    made.element_bytes = static_cast<uint8_t>(bytes);
+    made.swizzle = static_cast<uint8_t>(swizzle);
+    for (cuuint32_t i = 0; i < 5; ++i) {
+        made.extent[i] = made.box[i] = 1;
+        if (i >= axes) continue;
+        if (extents[i] < 1 || extents[i] > uint64_t{1} << 32 || box[i] < 1 || box[i] > 256 || steps[i] != 1)
+            return CUDA_ERROR_INVALID_VALUE;
+        made.extent[i] = static_cast<uint32_t>(std::min<uint64_t>(extents[i], 0xffffffff));  // Coordinates end before that.
+        made.box[i] = static_cast<uint16_t>(box[i]);
+        if (i == 0) continue;
+        if (strides[i - 1] % 16 != 0 || strides[i - 1] >= uint64_t{1} << 40) return CUDA_ERROR_INVALID_VALUE;
+        made.stride[i - 1] = strides[i - 1];
+    }
+    if (box[0] * bytes % 16 != 0 || box[0] * bytes > span(swizzle)) return CUDA_ERROR_INVALID_VALUE;
+    std::memset(map, 0, sizeof *map);
+    std::memcpy(map, &made, sizeof made);
+    return CUDA_SUCCESS;
+}
+#endif

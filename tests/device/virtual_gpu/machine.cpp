@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs grids: blocks by clusters, warps in turns, lanes that parted by their places in the program, those furthest behind first, so that
+// they come together again.
+#include <algorithm>
+#include <stdexcept>
+
+#include "ptx_machine.h"
+
+namespace attile::virtual_gpu {
+
+void fault(const std::string &what) { throw std::runtime_error(what); }
+
+namespace {
+
+constexpr int kMostBlocks = 32;         // That run beside each other; kernels whose blocks wait for each other have fewer.
+constexpr int kTurn = 20000;            // Instructions of a warp before another one has its turn.
+constexpr int kMostIdleRounds = 20000;  // In which every warp only waited.
+
+int bits_of(Mask lanes) { return __builtin_popcount(lanes); }
+
+class Runner {
+  public:
+    explicit Runner(Grid &grid) : grid_(grid), code_(grid.kernel->code) {}
+
+    void run() {
+        const uint64_t clusters = uint64_t{grid_.blocks[0]} / grid_.cluster * grid_.blocks[1] * grid_.blocks[2];
+        uint64_t begun = 0;
+        int idle_rounds = 0;
+        while (begun < clusters || !running_.empty()) {
+            while (begun < clusters && static_cast<int>(running_.size() * grid_.cluster) < kMostBlocks) running_.push_back(begin(begun++));
+            bool any = false;
+            for (auto &cluster : running_)
+                for (auto &block : cluster->blocks)
+                    for (Warp &warp : block->warps)
+                        if (warp.lanes != 0) any |= turn(warp);
+            idle_rounds = any ? 0 : idle_rounds + 1;
+            if (idle_rounds > kMostIdleRounds) fault("threads wait for what never comes: " + places());
+            const auto has_ended = [&](const std::unique_ptr<Cluster> &cluster) {
+                return cluster->ended == static_cast<int>(cluster->blocks.size()) * cluster->blocks[0]->threads;
+            };
+            for (auto &cluster : running_)
+                if (has_ended(cluster)) spare_.push_back(std::move(cluster));
+            running_.erase(std::remove(running_.begin(), running_.end(), nullptr), running_.end());
+        }
+    }
+
+  private:
+    std::unique_ptr<Cluster> begin(uint64_t number) {
+        std::unique_ptr<Cluster> cluster;
+        if (!spare_.empty()) {
+            cluster = std::move(spare_.back());
+            spare_.pop_back();
+        } else {
+            cluster = std::make_unique<Cluster>();
+            for (uint32_t i = 0; i < grid_.cluster; ++i) cluster->blocks.push_back(std::make_unique<Block>());
+        }
+        cluster->index = static_cast<uint32_t>(number);
+        cluster->arrived = cluster->ended = 0;
+        cluster->generation = 0;
+        const uint32_t per_row = grid_.blocks[0] / grid_.cluster;
+        for (uint32_t rank = 0; rank < grid_.cluster; ++rank) {
+            Block &block = *cluster->blocks[rank];
+            block.cluster = cluster.get();
+            block.rank = static_cast<int>(rank);
+            block.index[0] = static_cast<uint32_t>(number % per_row) * grid_.cluster + rank;
+            block.index[1] = static_cast<uint32_t>(number / per_row % grid_.blocks[1]);
+            block.index[2] = static_cast<uint32_t>(number / per_row / grid_.blocks[1]);
+            block.shared_size = static_cast<std::size_t>(grid_.kernel->dynamic_shared_at) + grid_.dynamic_shared;
+            block.memory.assign(block.shared_size + 1024, 0xff);
+            block.transactions.clear();
+            for (Block::Named &named : block.named) named = {};
+            block.threads = static_cast<int>(grid_.threads[0] * grid_.threads[1] * grid_.threads[2]);
+            block.ended = 0;
+            block.warps.resize(static_cast<std::size_t>((block.threads + kLanes - 1) / kLanes));
+            for (std::size_t i = 0; i < block.warps.size(); ++i) begin_warp(block.warps[i], block, static_cast<int>(i));
+        }
+        return cluster;
+    }
+
+    void begin_warp(Warp &warp, Block &block, int number) {
+        const Kernel &kernel = *grid_.kernel;
+        warp.grid = &grid_;
+        warp.block = &block;
+        warp.number = number;
+        const int threads = std::min(block.threads - kLanes * number, kLanes);
+        warp.lanes = threads == kLanes ? ~Mask{0} : (Mask{1} << threads) - 1;
+        warp.paths.assign(1, Path{0, warp.lanes, false});
+        warp.registers.assign(static_cast<std::size_t>(kernel.register_bytes) + 128, 0xff);
+        warp.file = reinterpret_cast<unsigned char *>((reinterpret_cast<uintptr_t>(warp.registers.data()) + 127) / 128 * 128);
+        warp.local.assign(static_cast<std::size_t>(kernel.local_bytes) * kLanes, 0xff);
+        warp.constants = kernel.constants.data();
+        for (int lane = 0; lane < kLanes; ++lane) {
+            warp.copies[lane].clear(), warp.groups[lane].clear(), warp.stores[lane].clear(), warp.store_groups[lane].clear();
+            warp.is_waiting[lane] = false;
+            warp.cluster_generation[lane] = 0;
+        }
+        for (const auto &[name, operand] : kernel.specials) {
+            for (int lane = 0; lane < kLanes; ++lane) {
+                if (operand.kind == Kind::kWide)
+                    warp.row<uint64_t>(operand)[lane] = wide_special(name, warp, lane);
+                else
+                    warp.row<uint32_t>(operand)[lane] = special(name, warp, lane);
+            }
+        }
+    }
+
+    uint64_t wide_special(const std::string &name, const Warp &warp, int lane) const {
+        if (name == "parameters") return reinterpret_cast<uint64_t>(grid_.parameters.data());
+        return reinterpret_cast<uint64_t>(warp.local.data() +
+                                          static_cast<std::size_t>(lane) * static_cast<std::size_t>(grid_.kernel->local_bytes));
+    }
+
+    uint32_t special(const std::string &name, const Warp &warp, int lane) const {
+        const uint32_t thread = static_cast<uint32_t>(warp.number * kLanes + lane);
+        const uint32_t per_row = grid_.threads[0], per_plane = per_row * grid_.threads[1];
+        const std::size_t dot = name.rfind('.');
+        const std::string stem = name.substr(0, dot);
+        const int axis = dot == std::string::npos ? 0 : name[dot + 1] - 'x';
+        const Block &block = *warp.block;
+        if (stem == "%tid") return axis == 0 ? thread % per_row : axis == 1 ? thread % per_plane / per_row : thread / per_plane;
+        if (stem == "%ntid") return grid_.threads[axis];
+        if (stem == "%ctaid") return block.index[axis];
+        if (stem == "%nctaid") return grid_.blocks[axis];
+        if (stem == "%clusterid") return axis == 0 ? block.index[0] / grid_.cluster : block.index[axis];
+        if (stem == "%nclusterid") return axis == 0 ? grid_.blocks[0] / grid_.cluster : grid_.blocks[axis];
+        if (stem == "%cluster_ctarank") return static_cast<uint32_t>(block.rank);
+        if (stem == "%cluster_nctarank") return grid_.cluster;
+        if (stem == "%laneid") return static_cast<uint32_t>(lane);
+        if (stem == "%warpid") return static_cast<uint32_t>(warp.number);
+        fault("the register " + name + " is not known");
+    }
+
+    // Lets the warp go on as far as it can. False: it only waited.
+    bool turn(Warp &warp) {
+        for (Path &path : warp.paths) path.has_yielded = false;
+        int left = kTurn, done = 0;
+        while (left > 0 && warp.lanes != 0) {
+            Path *path = nullptr;
+            for (Path &one : warp.paths)
+                if (!one.has_yielded && (path == nullptr || one.at < path->at)) path = &one;
+            if (path == nullptr) break;
+            done += follow(warp, *path, &left);
+        }
+        return done > 0;
+    }
+
+    // One path, until it waits, meets another or has others behind it. How many instructions did more than try in vain.
+    int follow(Warp &warp, Path &path, int *left) {
+        int done = 0;
+        while (*left > 0) {
+            const Instruction &instruction = code_[static_cast<std::size_t>(path.at)];
+            Mask lanes = path.lanes;
+            if (instruction.guard.kind != Kind::kNone) lanes &= warp.predicate(instruction.guard);
+            --*left;
+            if (instruction.is_branch || instruction.is_end) {
+                ++done;
+                if (instruction.is_end) {
+                    end(warp, path, lanes);
+                    return done;
+                }
+                branch(warp, path, lanes, instruction.target);
+                if (warp.paths.size() > 1) {
+                    gather(warp);
+                    return done;
+                }
+                continue;
+            }
+            if (instruction.is_together && path.lanes != warp.lanes) {
+                if (warp.paths.size() == 1) fault("lanes of a warp do not meet" + where(instruction));
+                path.has_yielded = true;
+                return done;
+            }
+            Outcome outcome = Outcome::kNext;
+            if (lanes != 0) {
+                try {
+                    outcome = instruction.run(warp, instruction, lanes);
+                } catch (const std::runtime_error &error) {
+                    fault(error.what() + where(instruction) + ", block " + std::to_string(warp.block->index[0]) + ", warp " +
+                          std::to_string(warp.number));
+                }
+            }
+            if (outcome != Outcome::kWait) ++path.at;
+            if (outcome == Outcome::kNext) ++done;
+            if (outcome != Outcome::kNext) {
+                path.has_yielded = true;
+                if (warp.paths.size() > 1) gather(warp);
+                return done > 16 ? done : 0;  // What leads back to the wait is no progress.
+            }
+            if (warp.paths.size() > 1 && gather(warp)) return done;
+        }
+        return done;
+    }
+
+    // Joins paths that are at one place. True: the path that was followed may be another one now, or is no longer the last.
+    bool gather(Warp &warp) {
+        std::vector<Path> &paths = warp.paths;
+        bool joined = false;
+        for (std::size_t i = 0; i < paths.size(); ++i) {
+            for (std::size_t j = i + 1; j < paths.size();) {
+                if (paths[j].at != paths[i].at) {
+                    ++j;
+                    continue;
+                }
+                paths[i].lanes |= paths[j].lanes;
+                paths[i].has_yielded = false;
+                paths.erase(paths.begin() + static_cast<std::ptrdiff_t>(j));
+                joined = true;
+            }
+        }
+        return joined || paths.size() > 1;
+    }
+
+    static void branch(Warp &warp, Path &path, Mask lanes, int32_t target) {
+        if (lanes == path.lanes) {
+            path.at = target;
+        } else if (lanes == 0) {
+            ++path.at;
+        } else {
+            path.lanes &= ~lanes;
+            ++path.at;
+            warp.paths.push_back(Path{target, lanes, false});  // `path` is no more.
+        }
+    }
+
+    static void end(Warp &warp, Path &path, Mask lanes) {
+        Block &block = *warp.block;
+        for_lanes(lanes, [&](int lane) { finish_stores(warp, lane); });
+        warp.lanes &= ~lanes;
+        block.ended += bits_of(lanes);
+        block.cluster->ended += bits_of(lanes);
+        cluster_ended(*block.cluster);
+        path.lanes &= ~lanes;
+        ++path.at;
+        if (path.lanes == 0) warp.paths.erase(warp.paths.begin() + (&path - warp.paths.data()));
+    }
+
+    std::string where(const Instruction &instruction) const {
+        return ", at line " + std::to_string(instruction.line) + " of " + grid_.kernel->name;
+    }
+
+    std::string places() const {
+        std::string text = grid_.kernel->name;
+        for (const auto &cluster : running_)
+            for (const auto &block : cluster->blocks) {
+                text += "; block " + std::to_string(block->index[0]) + ":";
+                for (const Warp &warp : block->warps) {
+                    text += " ";
+                    for (const Path &path : warp.paths) text += "/" + std::to_string(code_[static_cast<std::size_t>(path.at)].line);
+                }
+            }
+        return text.substr(0, 2000);
+    }
+
+    Grid &grid_;
+    const std::vector<Instruction> &code_;
+    std::vector<std::unique_ptr<Cluster>> running_, spare_;
+};
+
+}  // namespace
+
+void run_grid(Grid &grid) { Runner(grid).run(); }
+
+}  // namespace attile::virtual_gpu

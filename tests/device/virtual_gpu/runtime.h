@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA runtime above the machine, among its files. Everything that a stream is given happens at once; what a kernel does wrong is told
+// by the calls after its launch, as a device tells it that works at its own pace.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ptx_machine.h"
+
+// What the library shows. Each answers for the module that called it.
+#define ATTILE_EXPORT extern "C" __attribute__((visibility("default")))
+#define ATTILE_CALLER __builtin_return_address(0)
+
+namespace attile::virtual_gpu {
+
+// The device.
+int capability();                 // 90 for 9.0.
+int device_attribute(int which);  // As CUdevice_attribute and cudaDeviceAttr number them; 0 where it is not known.
+inline constexpr std::size_t kMemoryBytes = std::size_t{4} << 30;
+
+// The error that all calls give since a kernel failed.
+cudaError_t lasting_error();
+void fail_lastingly(const std::string &what);
+// Remembers an error for cudaGetLastError: the runtime is linked into each module by itself, so each has its own last error.
+cudaError_t remember(cudaError_t error, const void *caller);
+template <class Act>
+cudaError_t answer(const void *caller, const Act &act) {
+    const cudaError_t lasting = lasting_error();
+    return remember(lasting != cudaSuccess ? lasting : act(), caller);
+}
+
+// Kernels, by the address of the host's function.
+struct Program {
+    struct Parameter {
+        std::size_t offset, bytes;
+    };
+    const Kernel *kernel = nullptr;
+    std::vector<Parameter> parameters;
+    int arch = 0;             // The text's.
+    int allowed_shared = -1;  // What cudaFuncSetAttribute said.
+    int registers() const;
+    std::size_t shared_bytes() const { return static_cast<std::size_t>(kernel->shared_bytes); }
+};
+cudaError_t find_program(const void *host, Program **program);
+
+// What a stream records while it is captured: memory that was taken on the way is held as long as the graph.
+struct Recording {
+    std::vector<std::function<void()>> steps;
+    std::vector<void *> memory;
+    cudaStream_t origin = nullptr;
+    ~Recording();
+};
+// Does the work, or records it where the stream is captured. An error where there is no such stream.
+cudaError_t submit(cudaStream_t stream, std::function<void()> work);
+cudaError_t recording_of(cudaStream_t stream, std::shared_ptr<Recording> *recording);
+
+bool take_back(void *pointer, int kind);  // As cudaMemoryType numbers them; -1: any.
+
+}  // namespace attile::virtual_gpu

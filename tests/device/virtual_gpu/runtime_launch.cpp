@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runtime's kernels: what they take, how many fit, launches.
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "runtime.h"
+
+namespace attile::virtual_gpu {
+namespace {
+
+constexpr std::size_t kSharedWithoutAsking = 49152;
+
+struct Call {
+    dim3 grid, block;
+    std::size_t shared;
+    cudaStream_t stream;
+};
+thread_local std::vector<Call> calls;  // Between <<<>>> and the launch.
+
+std::size_t allowed_shared(const Program &program) {
+    return program.allowed_shared >= 0 ? static_cast<std::size_t>(program.allowed_shared)
+                                       : kSharedWithoutAsking - std::min(kSharedWithoutAsking, program.shared_bytes());
+}
+
+// What the hardware takes.
+cudaError_t check(const Program &program, const dim3 &grid, const dim3 &block, std::size_t shared, uint32_t cluster) {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
+        return cudaErrorInvalidConfiguration;
+    if (block.x == 0 || block.y == 0 || block.z == 0 || block.x > 1024 || block.y > 1024 || block.z > 64)
+        return cudaErrorInvalidConfiguration;
+    const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+    if (threads > 1024) return cudaErrorInvalidConfiguration;
+    if (threads > static_cast<uint64_t>(program.kernel->most_threads)) return cudaErrorLaunchOutOfResources;
+    if (shared > allowed_shared(program)) return cudaErrorInvalidValue;
+    if (cluster > 1 && (capability() < 90 || cluster > 8 || grid.x % cluster != 0)) return cudaErrorInvalidConfiguration;
+    return cudaSuccess;
+}
+
+cudaError_t launch(const void *host, const dim3 &blocks, const dim3 &threads, void **arguments, std::size_t shared, cudaStream_t stream,
+                   uint32_t cluster) {
+    Program *program = nullptr;
+    cudaError_t error = find_program(host, &program);
+    if (error == cudaSuccess) error = check(*program, blocks, threads, shared, cluster);
+    if (error != cudaSuccess) return error;
+    Grid grid;
+    grid.kernel = program->kernel;
+    grid.blocks[0] = blocks.x, grid.blocks[1] = blocks.y, grid.blocks[2] = blocks.z;
+    grid.threads[0] = threads.x, grid.threads[1] = threads.y, grid.threads[2] = threads.z;
+    grid.cluster = cluster;
+    grid.dynamic_shared = shared;
+    grid.parameters.resize(static_cast<std::size_t>(program->kernel->parameter_bytes));
+    for (std::size_t i = 0; i < program->parameters.size(); ++i) {
+        const Program::Parameter &parameter = program->parameters[i];
+        if (parameter.offset + parameter.bytes > grid.parameters.size()) return cudaErrorInvalidPtx;
+        std::memcpy(grid.parameters.data() + parameter.offset, arguments[i], parameter.bytes);
+    }
+    return submit(stream, [grid] {
+        if (lasting_error() != cudaSuccess) return;
+        Grid run = grid;  // A graph runs it again.
+        try {
+            run_grid(run);
+        } catch (const std::exception &failed) {
+            fail_lastingly(run.kernel->name + ": " + failed.what());
+        }
+    });
+}
+
+template <class T>
+T round_up(T value, T unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+int blocks_that_fit(const Program &program, int threads, std::size_t shared) {
+    if (threads < 1 || threads > program.kernel->most_threads || shared > allowed_shared(program)) return 0;
+    const int warps = (threads + kLanes - 1) / kLanes;
+    const int of_threads = device_attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / (warps * kLanes);
+    // Each of a multiprocessor's four quarters gives its warps registers in units of 256.
+    const int of_registers =
+        device_attribute(cudaDevAttrMaxRegistersPerMultiprocessor) / 4 / round_up(program.registers() * kLanes, 256) * 4 / warps;
+    const std::size_t bytes = round_up<std::size_t>(program.shared_bytes() + shared, 128) +
+                              static_cast<std::size_t>(device_attribute(cudaDevAttrReservedSharedMemoryPerBlock));
+    const int of_shared =
+        bytes == 0 ? 32 : static_cast<int>(static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor)) / bytes);
+    return std::min({of_threads, of_registers, of_shared, device_attribute(cudaDevAttrMaxBlocksPerMultiprocessor)});
+}
+
+}  // namespace
+}  // namespace attile::virtual_gpu
+
+using namespace attile::virtual_gpu;
+
+ATTILE_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *host) {
+    return answer(ATTILE_CALLER, [&] {
+        Program *program = nullptr;
+        const cudaError_t error = find_program(host, &program);
+        if (error != cudaSuccess) return error;
+        *attributes = cudaFuncAttributes();
+        attributes->sharedSizeBytes = program->shared_bytes();
+        attributes->localSizeBytes = static_cast<std::size_t>(program->kernel->local_bytes);
+        attributes->maxThreadsPerBlock = program->kernel->most_threads;
+        attributes->numRegs = program->registers();
+        attributes->ptxVersion = attributes->binaryVersion = program->arch;
+        attributes->maxDynamicSharedSizeBytes = static_cast<int>(allowed_shared(*program));
+        return cudaSuccess;
+    });
+}
+ATTILE_EXPORT cudaError_t cudaFuncSetAttribute(const void *host, cudaFuncAttribute attribute, int value) {
+    return answer(ATTILE_CALLER, [&] {
+        Program *program = nullptr;
+        const cudaError_t error = find_program(host, &program);
+        if (error != cudaSuccess || attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return error;
+        if (value < 0 || program->shared_bytes() + static_cast<std::size_t>(value) >
+                             static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)))
+            return cudaErrorInvalidValue;
+        program->allowed_shared = value;
+        return cudaSuccess;
+    });
+}
+ATTILE_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *host, int threads, std::size_t shared) {
+    return answer(ATTILE_CALLER, [&] {
+        Program *program = nullptr;
+        const cudaError_t error = find_program(host, &program);
+        if (error == cudaSuccess) *blocks = blocks_that_fit(*program, threads, shared);
+        return error;
+    });
+}
+
+ATTILE_EXPORT cudaError_t cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **arguments, std::size_t shared,
+                                           cudaStream_t stream) {
+    return answer(ATTILE_CALLER, [&] { return launch(host, grid, block, arguments, shared, stream, 1); });
+}
+ATTILE_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *host, void **arguments) {
+    return answer(ATTILE_CALLER, [&] {
+        uint32_t cluster = 1;
+        for (unsigned int i = 0; i < config->numAttrs; ++i) {
+            const cudaLaunchAttribute &attribute = config->attrs[i];
+            if (attribute.id != cudaLaunchAttributeClusterDimension) continue;  // The others are of time.
+            if (attribute.val.clusterDim.y != 1 || attribute.val.clusterDim.z != 1) return cudaErrorNotSupported;
+            cluster = attribute.val.clusterDim.x;
+        }
+        return launch(host, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream, cluster);
+    });
+}
+
+// What <<<>>> becomes.
+ATTILE_EXPORT unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, cudaStream_t stream) {
+    calls.push_back({grid, block, shared, stream});
+    return 0;
+}
+ATTILE_EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, std::size_t *shared, void *stream) {
+    if (calls.empty()) return remember(cudaErrorInvalidConfiguration, ATTILE_CALLER);
+    *grid = calls.back().grid;
+    *block = calls.back().block;
+    *shared = calls.back().shared;
+    *static_cast<cudaStream_t *>(stream) = calls.back().stream;
+    calls.pop_back();
+    return cudaSuccess;
+}
+// A kernel's handle is the host function that stands for it.
+ATTILE_EXPORT cudaError_t __cudaGetKernel(struct CUkern_st **kernel, const void *host) {
+    *kernel = static_cast<struct CUkern_st *>(const_cast<void *>(host));
+    return cudaSuccess;
+}
+ATTILE_EXPORT cudaError_t __cudaLaunchKernel(struct CUkern_st *kernel, dim3 grid, dim3 block, void **arguments, std::size_t shared,
+                                             cudaStream_t stream) {
+    return answer(ATTILE_CALLER, [&] { return launch(kernel, grid, block, arguments, shared, stream, 1); });
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// The virtual GPU is what other tests believe: that it computes, and that it finds what kernels do wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+
+#include "ptx_machine.h"
+
+namespace attile::virtual_gpu {
+namespace {
+
+using testing::HasSubstr;
+
+// Memory of the device with numbers in it.
+template <class T>
+class Array {
+  public:
+    explicit Array(std::vector<T> values) : size_(values.size()), data_(static_cast<T *>(allocate(size_ * sizeof(T)))) {
+        std::memcpy(data_, values.data(), size_ * sizeof(T));
+    }
+    ~Array() { release(data_); }
+    Array(const Array &) = delete;
+    Array &operator=(const Array &) = delete;
+    T *data() const { return data_; }
+    std::vector<T> values() const { return std::vector<T>(data_, data_ + size_); }
+
+  private:
+    std::size_t size_;
+    T *data_;
+};
+
+struct Shape {
+    uint32_t blocks = 1, threads = 32, cluster = 1;
+};
+
+// Runs a kernel with this body; %rd1 is the array's address, %r1 the thread, %r2 the block.
+void run(const std::string &body, const void *array, Shape shape = {}) {
+    Module module(R"(
+        .version 8.0
+        .target sm_90a
+        .address_size 64
+        .extern .shared .align 1024 .b8 memory[];
+        .visible .entry kernel(.param .u64 kernel_param_0)
+        {
+        .reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<40>; .reg .f32 %f<40>; .reg .b64 %rd<16>;
+        ld.param.u64 %rd1, [kernel_param_0];
+        cvta.to.global.u64 %rd1, %rd1;
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r2, %ctaid.x;
+        mul.wide.u32 %rd2, %r1, 4;
+        add.s64 %rd2, %rd1, %rd2;  // The thread's word.
+        )" + body +
+                  "\n ret; }\n");
+    Grid grid;
+    grid.kernel = module.find("kernel");
+    grid.blocks[0] = shape.blocks;
+    grid.threads[0] = shape.threads;
+    grid.cluster = shape.cluster;
+    grid.dynamic_shared = 8192;
+    grid.parameters.resize(8);
+    std::memcpy(grid.parameters.data(), &array, 8);
+    run_grid(grid);
+}
+
+std::string fault_of(const std::string &body, const void *array, Shape shape = {}) {
+    try {
+        run(body, array, shape);
+    } catch (const std::runtime_error &error) {
+        return error.what();
+    }
+    return "";
+}
+
+std::vector<uint32_t> numbers(std::size_t count, uint32_t first = 0) {
+    std::vector<uint32_t> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = first + static_cast<uint32_t>(i);
+    return values;
+}
+
+TEST(VirtualGpuTest, LanesPartAndMeetAgain) {
+    const Array<uint32_t> array(numbers(64));
+    // Collatz steps of the thread's number, so that each lane leaves the loop at another time; then a shuffle that all must be there for.
+    run(R"(
+        mov.u32 %r3, 0;
+        mov.u32 %r4, %r1;
+        loop:
+        setp.le.u32 %p1, %r4, 1;
+        @%p1 bra done;
+        and.b32 %r5, %r4, 1;
+        setp.eq.s32 %p2, %r5, 1;
+        @%p2 mad.lo.s32 %r4, %r4, 3, 1;
+        @!%p2 shr.u32 %r4, %r4, 1;
+        add.s32 %r3, %r3, 1;
+        bra.uni loop;
+        done:
+        shfl.sync.bfly.b32 %r6|%p3, %r3, 1, 31, -1;
+        st.global.u32 [%rd2], %r6;
+        )",
+        array.data(), {1, 64, 1});
+    for (uint32_t i = 0; i < 64; ++i) {
+        uint32_t steps = 0;
+        for (uint32_t x = i ^ 1; x > 1; ++steps) x = x % 2 == 1 ? 3 * x + 1 : x / 2;
+        EXPECT_EQ(array.data()[i], steps) << i;
+    }
+}
+
+TEST(VirtualGpuTest, Arithmetic) {
+    const std::vector<float> values = {1.5f, -2.25f, 1e-30f, 3e38f, INFINITY, 0.1f, 7.0f, -0.0f};
+    std::vector<float> repeated;
+    for (int i = 0; i < 32; ++i) repeated.push_back(values[static_cast<std::size_t>(i) % values.size()]);
+    const Array<float> array(repeated);
+    run(R"(
+        ld.global.f32 %f1, [%rd2];
+        fma.rn.f32 %f2, %f1, 0f40400000, 0fBF800000;
+        cvt.rn.bf16x2.f32 %r3, %f2, %f1;
+        { .reg .b16 low, high; mov.b32 {low, high}, %r3; mov.b32 %r4, {high, low}; }
+        cvt.rzi.s32.f32 %r5, %f1;
+        shl.b32 %r6, %r5, 2;
+        xor.b32 %r4, %r4, %r6;
+        st.global.u32 [%rd2], %r4;
+        )",
+        array.data());
+    for (std::size_t i = 0; i < repeated.size(); ++i) {
+        const float x = repeated[i];
+        const double whole = std::trunc(static_cast<double>(x));
+        const int32_t integer = whole >= 2147483647.0 ? INT32_MAX : static_cast<int32_t>(whole);
+        const uint32_t wanted =
+            (static_cast<uint32_t>(to_bf16(x)) << 16 | to_bf16(std::fma(x, 3.0f, -1.0f))) ^ (static_cast<uint32_t>(integer) << 2);
+        uint32_t got;
+        std::memcpy(&got, &array.data()[i], 4);
+        EXPECT_EQ(got, wanted) << x;
+    }
+}
+
+TEST(VirtualGpuTest, HalfPrecision) {
+    for (uint32_t bits = 0; bits < 65536; ++bits) {
+        const float x = from_f16(static_cast<uint16_t>(bits));
+        if (x != x) continue;
+        ASSERT_EQ(to_f16(x), bits);
+        if (std::isinf(x) || bits % 0x8000 == 0x7bff) continue;
+        const float next = from_f16(static_cast<uint16_t>(bits + 1));
+        ASSERT_EQ(to_f16(x + (next - x) * 0.5f), bits + bits % 2);  // Halfway: to the even one.
+    }
+    EXPECT_EQ(from_f16(0x3c01), 1 + 1 / 1024.0f);
+    EXPECT_EQ(to_bf16(1 + 1 / 256.0f), 0x3f80);
+    EXPECT_TRUE(std::isnan(from_f16(to_f16(NAN))));
+    EXPECT_TRUE(std::isnan(from_bf16(to_bf16(NAN))));
+}
+
+// A product of a warp, its operands loaded as the instruction's table in the manual has them.
+TEST(VirtualGpuTest, ProductOfAWarp) {
+    std::mt19937 engine(3);
+    std::uniform_int_distribution<int> quarter(-8, 8);
+    const auto random = [&] { return static_cast<float>(quarter(engine)) / 4; };
+    float a[16][16], b[16][8];
+    for (auto &row : a)
+        for (float &x : row) x = random();
+    for (auto &row : b)
+        for (float &x : row) x = random();
+    std::vector<uint32_t> words;
+    const auto pair = [&](float low, float high) { words.push_back(static_cast<uint32_t>(to_bf16(high)) << 16 | to_bf16(low)); };
+    for (int lane = 0; lane < 32; ++lane) {
+        const int row = lane / 4, at = lane % 4 * 2;
+        for (const int depth : {0, 8})
+            for (const int below : {0, 8}) pair(a[row + below][at + depth], a[row + below][at + depth + 1]);
+        for (const int depth : {0, 8}) pair(b[at + depth][row], b[at + depth + 1][row]);
+        words.insert(words.end(), 2, 0);
+    }
+    const Array<uint32_t> array(words);
+    run(R"(
+        mul.wide.u32 %rd3, %r1, 32;
+        add.s64 %rd3, %rd1, %rd3;
+        ld.global.v4.u32 {%r3, %r4, %r5, %r6}, [%rd3];
+        ld.global.v2.u32 {%r7, %r8}, [%rd3+16];
+        mov.f32 %f1, 0f3F800000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1;
+        mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1, %f2, %f3, %f4}, {%r3, %r4, %r5, %r6}, {%r7, %r8}, {%f1, %f2, %f3, %f4};
+        st.global.v4.f32 [%rd3], {%f1, %f2, %f3, %f4};
+        )",
+        array.data());
+    for (int lane = 0; lane < 32; ++lane) {
+        for (int i = 0; i < 4; ++i) {
+            const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+            float sum = 1, got;
+            for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k][column];
+            std::memcpy(&got, &array.data()[8 * lane + i], 4);
+            EXPECT_EQ(got, sum) << row << ", " << column;
+        }
+    }
+}
+
+// A copy that a thread does not wait for is not there before it waits.
+TEST(VirtualGpuTest, CopiesComeWhenTheyAreWaitedFor) {
+    const Array<uint32_t> array(numbers(160, 1));
+    run(R"(
+        mov.u32 %r3, memory;
+        mul.lo.s32 %r4, %r1, 16;
+        add.s32 %r3, %r3, %r4;
+        mul.wide.u32 %rd3, %r1, 16;
+        add.s64 %rd3, %rd1, %rd3;
+        cp.async.cg.shared.global [%r3], [%rd3], 16;
+        cp.async.commit_group;
+        ld.shared.u32 %r5, [%r3];
+        cp.async.wait_group 0;
+        ld.shared.u32 %r6, [%r3];
+        st.global.u32 [%rd2+512], %r5;
+        bar.sync 0;
+        st.global.u32 [%rd2], %r6;
+        )",
+        array.data());
+    for (uint32_t i = 0; i < 32; ++i) {
+        EXPECT_EQ(array.data()[128 + i], ~0u) << i;
+        EXPECT_EQ(array.data()[i], 4 * i + 1) << i;
+    }
+}
+
+// The same of the copy engine and its barrier, into another block of the cluster.
+TEST(VirtualGpuTest, TransactionsOfACluster) {
+    const Array<uint32_t> array(numbers(128));
+    run(R"(
+        mov.u32 %r20, memory;
+        mov.u32 %r3, %cluster_ctarank;
+        setp.ne.u32 %p1, %r1, 0;
+        @!%p1 mbarrier.init.shared::cta.b64 [%r20], 1;
+        barrier.cluster.arrive.aligned;
+        barrier.cluster.wait.aligned;
+        setp.ne.u32 %p2, %r3, 0;
+        @%p2 bra receive;
+        @%p1 bra end;
+        mapa.shared::cluster.u32 %r4, %r20, 1;
+        mov.b32 %f1, 42;
+        add.s32 %r5, %r4, 64;
+        st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%r5], {%f1, %f1, %f1, %f1}, [%r4];
+        bra.uni end;
+        receive:
+        @!%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 16;
+        ld.shared.u32 %r6, [%r20+64];
+        wait:
+        mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r20], 0;
+        @!%p3 bra wait;
+        ld.shared.u32 %r7, [%r20+64];
+        st.global.u32 [%rd2], %r6;
+        st.global.u32 [%rd2+256], %r7;
+        end:
+        barrier.cluster.arrive.aligned;
+        barrier.cluster.wait.aligned;
+        )",
+        array.data(), {2, 32, 2});
+    for (uint32_t i = 0; i < 32; ++i) {
+        EXPECT_EQ(array.data()[i], ~0u) << i;
+        EXPECT_EQ(array.data()[64 + i], 42u) << i;
+    }
+}
+
+// Blocks that wait for each other run beside each other.
+TEST(VirtualGpuTest, BlocksTellEachOther) {
+    const Array<uint32_t> array(std::vector<uint32_t>(8, 0));
+    run(R"(
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra end;
+        setp.eq.u32 %p2, %r2, 1;
+        @%p2 bra tell;
+        wait:
+        ld.acquire.gpu.global.u32 %r3, [%rd1];
+        setp.eq.u32 %p3, %r3, 0;
+        @%p3 bra wait;
+        ld.global.u32 %r4, [%rd1+4];
+        st.global.u32 [%rd1+8], %r4;
+        bra.uni end;
+        tell:
+        st.global.u32 [%rd1+4], 7;
+        st.release.gpu.global.u32 [%rd1], 1;
+        end:
+        )",
+        array.data(), {2, 32, 1});
+    EXPECT_EQ(array.data()[2], 7u);
+}
+
+TEST(VirtualGpuTest, MemoryThatIsNotTheKernels) {
+    const Array<uint32_t> array(numbers(32));
+    EXPECT_THAT(fault_of("ld.global.u32 %r3, [%rd2+4];", array.data()), HasSubstr("reads 4 bytes"));
+    EXPECT_THAT(fault_of("st.global.u32 [%rd2+128], %r1;", array.data()), HasSubstr("writes 4 bytes"));
+    EXPECT_THAT(fault_of("ld.global.u32 %r3, [%rd2+2];", array.data()), HasSubstr("multiple of"));
+    EXPECT_THAT(fault_of("st.shared.u32 [%r1+65536], %r1;", array.data()), HasSubstr("shared memory"));
+    EXPECT_EQ(array.values(), numbers(32));
+}
+
+TEST(VirtualGpuTest, LanesThatDoNotMeet) {
+    const Array<uint32_t> array(numbers(64));
+    EXPECT_THAT(fault_of(R"(
+        setp.lt.u32 %p1, %r1, 5;
+        @%p1 bra away;
+        bar.sync 0;
+        bra.uni end;
+        away:
+        bar.sync 0;
+        end:
+        )",
+                         array.data()),
+                HasSubstr("wait for what never comes"));
+    EXPECT_THAT(fault_of("setp.lt.u32 %p1, %r1, 5; @%p1 shfl.sync.idx.b32 %r3, %r1, 9, 31, -1;", array.data()), HasSubstr("takes no part"));
+    EXPECT_THAT(fault_of("setp.ge.u32 %p1, %r1, 32; @%p1 bra end; bar.sync 1, 64; end:", array.data(), {1, 64, 1}),
+                HasSubstr("wait for what never comes"));
+}
+
+TEST(VirtualGpuTest, BarriersMisused) {
+    const Array<uint32_t> array(numbers(32));
+    const std::string wait = "mov.u32 %r3, memory; again: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0; @!%p1 bra again;";
+    EXPECT_NE(fault_of(wait, array.data()), "");  // Never made.
+    EXPECT_THAT(fault_of("mov.u32 %r3, memory; setp.eq.u32 %p2, %r1, 0; @%p2 mbarrier.init.shared::cta.b64 [%r3], 2; bar.sync 0;" + wait,
+                         array.data()),
+                HasSubstr("wait for what never comes"));
+    EXPECT_THAT(fault_of("mov.u32 %r3, memory; setp.eq.u32 %p2, %r1, 0; @%p2 mbarrier.init.shared::cta.b64 [%r3], 2; bar.sync 0; "
+                         "mbarrier.arrive.shared::cta.b64 _, [%r3], 3;",
+                         array.data()),
+                HasSubstr("arrivals"));
+}
+
+TEST(VirtualGpuTest, WhatItDoesNotKnowItSays) {
+    EXPECT_THAT(fault_of("frobnicate.rn.f32 %f1, %f2;", nullptr), HasSubstr("frobnicate.rn.f32"));
+    EXPECT_THAT(fault_of("add.s32 %r1, %r2, nowhere;", nullptr), HasSubstr("nowhere"));
+    EXPECT_THAT(fault_of("bra nowhere;", nullptr), HasSubstr("nowhere"));
+}
+
+}  // namespace
+}  // namespace attile::virtual_gpu
