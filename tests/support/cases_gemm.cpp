@@ -124,6 +124,14 @@ void add_batches(std::vector<Case> &list, TypePair types) {
     c = batched({4, 3}, 5, 6, 7);
     c.a_layout = c.b_layout = c.d_layout = {.order = Order::kHeadsInside, .pad = 2};
     add(list, "batch_axis_inside", types, c);
+    // So many that a GPU may give a warp to each.
+    add(list, "batch_of_many", types, batched({9, 8}, 15, 24, 40));
+    c = batched({8, 9}, 32, 16, 32);
+    c.b_form = BatchForm::kMissing;
+    add(list, "batch_of_many_shares_b", types, c);
+    c = batched({8, 9}, 7, 8, 16);
+    c.a_layout = c.b_layout = c.d_layout = {.order = Order::kHeadsInside, .pad = 8};
+    add(list, "batch_of_many_inside", types, c);
 }
 
 void add_numbers(std::vector<Case> &list, TypePair types) {

@@ -128,7 +128,10 @@ Outcome convert_tf32(Warp &warp, const Instruction &i, Mask lanes) {
 
 Run conversion(const Opcode &opcode, Instruction *instruction) {
     const std::string_view to = opcode.parts[opcode.parts.size() - 2], from = opcode.parts.back();
-    if (opcode.has("satfinite") || opcode.has("relu")) return nullptr;
+    const bool is_of_integers = to.find('f') == std::string_view::npos && from.find('f') == std::string_view::npos;
+    for (const std::string_view part : {"satfinite", "relu", "pack", "rz", "rm", "rp"})
+        if (opcode.has(part)) return nullptr;
+    if (opcode.has("sat") && is_of_integers) return nullptr;
     if (to == "f16x2" && from == "f32") return convert_pair<F16>;
     if (to == "bf16x2" && from == "f32") return convert_pair<Bf16>;
     if (to == "tf32") return opcode.has("rna") ? convert_tf32 : nullptr;
@@ -139,7 +142,6 @@ Run conversion(const Opcode &opcode, Instruction *instruction) {
         if (part == "rmi") how = kDown | kToInteger;
         if (part == "rpi") how = kUp | kToInteger;
         if (part == "rni") how = kNearest | kToInteger;
-        if (part == "rz" || part == "rm" || part == "rp") return nullptr;
         if (part == "sat") how |= kSaturate;
     }
     return for_any(to, [&](auto d) -> Run { return for_any(from, [&](auto a) -> Run { return convert<decltype(d), decltype(a)>; }); });

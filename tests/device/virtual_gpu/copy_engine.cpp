@@ -195,7 +195,14 @@ Outcome bulk_wait(Warp &warp, const Instruction &instruction, Mask lanes) {
 
 }  // namespace
 
-void finish_stores(Warp &warp, int lane) { finish_groups(warp.store_groups[lane], 0); }
+// Shared memory is gone with the block: what is still to be read from it never comes.
+void finish_stores(Warp &warp, int lane) {
+    if (!warp.stores[lane].empty()) fault("a thread ends with bulk stores that it never committed");
+    for (const std::vector<std::function<void()>> &group : warp.store_groups[lane])
+        for (const std::function<void()> &store : group)
+            if (!store.target<Store>()->has_read) fault("a thread ends while bulk stores still read shared memory");
+    finish_groups(warp.store_groups[lane], 0);
+}
 
 bool decode_copy_engine(const Opcode &opcode, Instruction *instruction) {
     const std::vector<std::string_view> &parts = opcode.parts;

@@ -38,7 +38,7 @@ int capability() {
 }
 
 int device_attribute(int which) {
-    static const int units = number_in("ATTILE_VIRTUAL_UNITS", 4);
+    static const int units = number_in("ATTILE_VIRTUAL_UNITS", 132);
     const bool is_small = capability() > 80 && capability() < 90;  // 8.6 and 8.9: less shared memory, fewer threads.
     const bool is_older = capability() < 80;                       // 7.5
     switch (which) {

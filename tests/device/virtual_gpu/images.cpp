@@ -84,7 +84,10 @@ Image best_image(const Wrapper &wrapper) {
         const std::string_view text(content, strnlen(content, entry.all_bytes));
         int arch = 0;
         bool is_exact = false;
-        if (!read_target(text, &arch, &is_exact)) continue;  // Compressed.
+        if (!read_target(text, &arch, &is_exact)) {
+            std::fprintf(stderr, "virtual GPU: a module's PTX is compressed and cannot be read\n");
+            continue;
+        }
         if (arch > capability() || (is_exact && arch != capability()) || arch < best.arch) continue;
         best.text = text;
         best.arch = arch;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads, stores, atomics, and addresses from one space to another.
+#include <cstdlib>
 #include <cstring>
 
 #include "ptx_plain.h"
@@ -149,17 +150,18 @@ bool decode_memory(const Opcode &opcode, Instruction *instruction) {
     if (opcode.has("async")) {
         return false;
     } else if (name == "ld" || name == "ldu" || name == "st") {
+        if (bits != 8 && bits != 16 && bits != 32 && bits != 64) return false;
         number[1] = bits / 8;
         number[2] = type[0] == 's';
         const bool waits = opcode.has("acquire") || opcode.has("relaxed") || opcode.has("volatile");
-        instruction->run = name == "st" ? store : waits && number[0] == kGlobal ? load_in_turn : load;
+        instruction->run = name == "st" ? store : waits && (number[0] == kGlobal || number[0] == kGeneric) ? load_in_turn : load;
     } else if (name == "atom" || name == "red") {
         constexpr std::string_view kNames[] = {"add", "min", "max", "and", "or", "exch", "cas"};
         number[1] = -1;
         for (int64_t what = kAdd; what <= kCompareAndSwap; ++what)
             if (opcode.has(kNames[what])) number[1] = what;
         number[3] = name == "atom" ? 1 : 0;
-        if (number[1] < 0) return false;
+        if (number[1] < 0 || !instruction->arguments.back().braces.empty()) return false;
         instruction->run = type == "u32" || type == "b32"   ? atomic<uint32_t>
                            : type == "s32"                  ? atomic<int32_t>
                            : type == "u64" || type == "b64" ? atomic<uint64_t>

@@ -12,9 +12,10 @@ void fault(const std::string &what) { throw std::runtime_error(what); }
 
 namespace {
 
-constexpr int kMostBlocks = 32;         // That run beside each other; kernels whose blocks wait for each other have fewer.
-constexpr int kTurn = 20000;            // Instructions of a warp before another one has its turn.
-constexpr int kMostIdleRounds = 20000;  // In which every warp only waited.
+constexpr int kMostBlocks = 264;       // That run beside each other: two for each multiprocessor, where some wait for others.
+constexpr int kTurn = 20000;           // Instructions of a warp before another one has its turn.
+constexpr int kMostIdleRounds = 2000;  // In which every warp only waited.
+constexpr int kLoopOfAWait = 64;       // Instructions that lead back to a wait are no progress.
 
 int bits_of(Mask lanes) { return __builtin_popcount(lanes); }
 
@@ -84,7 +85,7 @@ class Runner {
         warp.number = number;
         const int threads = std::min(block.threads - kLanes * number, kLanes);
         warp.lanes = threads == kLanes ? ~Mask{0} : (Mask{1} << threads) - 1;
-        warp.paths.assign(1, Path{0, warp.lanes, false});
+        warp.paths.assign(1, Path{0, warp.lanes});
         warp.registers.assign(static_cast<std::size_t>(kernel.register_bytes) + 128, 0xff);
         warp.file = reinterpret_cast<unsigned char *>((reinterpret_cast<uintptr_t>(warp.registers.data()) + 127) / 128 * 128);
         warp.local.assign(static_cast<std::size_t>(kernel.local_bytes) * kLanes, 0xff);
@@ -133,42 +134,48 @@ class Runner {
     // Lets the warp go on as far as it can. False: it only waited.
     bool turn(Warp &warp) {
         for (Path &path : warp.paths) path.has_yielded = false;
-        int left = kTurn, done = 0;
+        if (warp.paths.size() > 1) gather(warp);
+        int left = kTurn;
+        has_gone_on_ = false;
         while (left > 0 && warp.lanes != 0) {
             Path *path = nullptr;
             for (Path &one : warp.paths)
                 if (!one.has_yielded && (path == nullptr || one.at < path->at)) path = &one;
             if (path == nullptr) break;
-            done += follow(warp, *path, &left);
+            follow(warp, *path, &left);
         }
-        return done > 0;
+        return has_gone_on_ || left <= 0;
     }
 
-    // One path, until it waits, meets another or has others behind it. How many instructions did more than try in vain.
-    int follow(Warp &warp, Path &path, int *left) {
-        int done = 0;
+    // One path, until it waits, meets another or has others behind it.
+    void follow(Warp &warp, Path &path, int *left) {
         while (*left > 0) {
             const Instruction &instruction = code_[static_cast<std::size_t>(path.at)];
             Mask lanes = path.lanes;
             if (instruction.guard.kind != Kind::kNone) lanes &= warp.predicate(instruction.guard);
             --*left;
+            if (path.since_wait > kLoopOfAWait)
+                has_gone_on_ = true;
+            else
+                ++path.since_wait;
             if (instruction.is_branch || instruction.is_end) {
-                ++done;
                 if (instruction.is_end) {
+                    has_gone_on_ = true;
                     end(warp, path, lanes);
-                    return done;
+                    return;
                 }
                 branch(warp, path, lanes, instruction.target);
                 if (warp.paths.size() > 1) {
                     gather(warp);
-                    return done;
+                    return;
                 }
                 continue;
             }
-            if (instruction.is_together && path.lanes != warp.lanes) {
+            if (instruction.is_together && lanes != 0 && path.lanes != warp.lanes) {
                 if (warp.paths.size() == 1) fault("lanes of a warp do not meet" + where(instruction));
                 path.has_yielded = true;
-                return done;
+                path.since_wait = 0;
+                return;
             }
             Outcome outcome = Outcome::kNext;
             if (lanes != 0) {
@@ -179,16 +186,17 @@ class Runner {
                           std::to_string(warp.number));
                 }
             }
+            if (outcome == Outcome::kNext && path.at == path.waited_at) has_gone_on_ = true;  // What it waited for came.
+            if (outcome != Outcome::kNext) path.waited_at = path.at;
             if (outcome != Outcome::kWait) ++path.at;
-            if (outcome == Outcome::kNext) ++done;
             if (outcome != Outcome::kNext) {
                 path.has_yielded = true;
+                path.since_wait = 0;
                 if (warp.paths.size() > 1) gather(warp);
-                return done > 16 ? done : 0;  // What leads back to the wait is no progress.
+                return;
             }
-            if (warp.paths.size() > 1 && gather(warp)) return done;
+            if (warp.paths.size() > 1 && gather(warp)) return;
         }
-        return done;
     }
 
     // Joins paths that are at one place. True: the path that was followed may be another one now, or is no longer the last.
@@ -203,6 +211,7 @@ class Runner {
                 }
                 paths[i].lanes |= paths[j].lanes;
                 paths[i].has_yielded = false;
+                paths[i].since_wait = std::max(paths[i].since_wait, paths[j].since_wait);
                 paths.erase(paths.begin() + static_cast<std::ptrdiff_t>(j));
                 joined = true;
             }
@@ -218,7 +227,7 @@ class Runner {
         } else {
             path.lanes &= ~lanes;
             ++path.at;
-            warp.paths.push_back(Path{target, lanes, false});  // `path` is no more.
+            warp.paths.push_back(Path{target, lanes, false, path.since_wait, path.waited_at});  // `path` is no more.
         }
     }
 
@@ -228,6 +237,9 @@ class Runner {
         warp.lanes &= ~lanes;
         block.ended += bits_of(lanes);
         block.cluster->ended += bits_of(lanes);
+        if (block.ended == block.threads)
+            for (const auto &[address, barrier] : block.transactions)
+                if (!barrier.late.empty()) fault("a block ends with copies on their way to it");
         cluster_ended(*block.cluster);
         path.lanes &= ~lanes;
         ++path.at;
@@ -251,6 +263,7 @@ class Runner {
         return text.substr(0, 2000);
     }
 
+    bool has_gone_on_ = false;  // In this turn, as more than a loop around a wait.
     Grid &grid_;
     const std::vector<Instruction> &code_;
     std::vector<std::unique_ptr<Cluster>> running_, spare_;

@@ -108,11 +108,14 @@ Outcome predicates(Warp &warp, const Instruction &i, Mask lanes) {
 
 Run arithmetic(const Opcode &opcode) {
     const std::string_view name = opcode.parts[0], type = opcode.parts.back();
+    // Other roundings, saturation and the like are not known.
+    for (const std::string_view part : {"sat", "relu", "rz", "rp", "rm", "xorsign", "oob"})
+        if (opcode.has(part) && !(name == "fma" && type == "f32" && part == "rm")) return nullptr;
     if (name == "fma") {
         if (type == "bf16x2") return ternary<uint32_t, uint32_t, uint32_t, uint32_t, fused_pair<from_bf16, to_bf16>>;
         if (type == "f16x2") return ternary<uint32_t, uint32_t, uint32_t, uint32_t, fused_pair<from_f16, to_f16>>;
         if (type == "f64") return ternary<double, double, double, double, fused<double>>;
-        if (type != "f32" || opcode.has("ru") || opcode.has("rz")) return nullptr;
+        if (type != "f32") return nullptr;
         return opcode.has("rm") ? ternary<float, float, float, float, fused_down> : ternary<float, float, float, float, fused<float>>;
     }
     if (type == "f32") {
@@ -154,7 +157,7 @@ Run arithmetic(const Opcode &opcode) {
     if (name == "shf") return funnel;
     return for_integer(type, [&](auto t) -> Run {
         using T = decltype(t);
-        if (opcode.has("sat") || opcode.has("cc")) return nullptr;
+        if (opcode.has("cc")) return nullptr;
         if (name == "add") return binary<T, T, T, plus<T>>;
         if (name == "sub") return binary<T, T, T, minus<T>>;
         if (name == "div") return binary<T, T, T, over<T>>;

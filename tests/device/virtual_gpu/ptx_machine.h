@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GPU that is a program: it reads the PTX that the compiler made of a kernel and runs it, lane by lane, with the memory of the process as
-// the device's. What CUDA's documents promise holds and no more than that: copies come as late as they may, memory begins as NaN, every
-// access is checked, threads that wait for what never comes are a fault. Tensor cores, the copy engine and clusters are there, time is not.
+// the device's. Tensor cores, the copy engine and clusters are there, time is not. Copies come as late as they may, memory begins as NaN,
+// every access is checked, threads that wait for what never comes are a fault. What it does not find: copies that are issued before their
+// place is free, missing fences between proxies, wgmma whose end nobody waits for (products are done when they are issued, as registers
+// tied by the compiler want), and two threads at one word without a barrier between them.
 //
 // ptx_module.cpp finds kernels in a module's text, ptx_read.cpp makes a Kernel of one, ptx_places.cpp gives its registers places,
 // machine.cpp runs it. What instructions do stands in plain.cpp (arithmetic), convert.cpp, load_store.cpp, together.cpp (lanes and warps
@@ -93,7 +95,7 @@ struct Kernel {
     std::vector<Instruction> code;
     std::vector<Kind> registers;                                     // By number, until they have places.
     int32_t register_bytes = 0;                                      // Of a warp.
-    std::vector<unsigned char> constants;                            // Rows, aligned to 64 bytes by whoever allocates: see Warp::row.
+    std::vector<unsigned char> constants;                            // Rows.
     int32_t parameter_bytes = 0, local_bytes = 0, shared_bytes = 0;  // Shared: those that the kernel declares.
     int32_t dynamic_shared_at = 0;                                   // Where an extern array in shared memory begins.
     int32_t most_threads = 1024, fewest_blocks = 1;
@@ -151,6 +153,8 @@ struct Path {
     int32_t at = 0;
     Mask lanes = 0;
     bool has_yielded = false;  // In this turn.
+    int since_wait = 0;        // Instructions since it last had to wait,
+    int32_t waited_at = -1;    // and where that was.
 };
 
 struct Warp {
@@ -167,7 +171,7 @@ struct Warp {
     std::deque<std::vector<std::function<void()>>> groups[kLanes];  // committed groups, the oldest first;
     std::vector<std::function<void()>> stores[kLanes];              // and cp.async.bulk stores likewise.
     std::deque<std::vector<std::function<void()>>> store_groups[kLanes];
-    uint32_t waiting_for[kLanes] = {};  // Named and cluster barriers: the generation, where `is_waiting`.
+    uint32_t waiting_for[kLanes] = {};  // Named barriers: the generation, where `is_waiting`.
     bool is_waiting[kLanes] = {};
     uint32_t cluster_generation[kLanes] = {};  // barrier.cluster.arrive's, for the wait.
 

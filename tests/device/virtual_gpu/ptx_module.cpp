@@ -51,7 +51,7 @@ int64_t number_of(Text text) {
     char *end = nullptr;
     const uint64_t value = std::strtoull(digits.c_str(), &end, 0);
     if (digits.empty() || *end != 0) fault("'" + std::string(text) + "' is no number");
-    return is_negative ? -static_cast<int64_t>(value) : static_cast<int64_t>(value);
+    return static_cast<int64_t>(is_negative ? 0 - value : value);
 }
 
 Type type_of(Text name) {
@@ -69,14 +69,16 @@ Variable read_variable(Text text) {
         text = trimmed(text.substr(0, equal));
     }
     int element = 4;
-    bool is_aligned = false;
+    bool is_aligned = false, is_of_target = false;  // After ".ptr" comes what is true of what it points to.
     while (!text.empty()) {
         const Text word = next_word(&text);
         if (word == ".align") {
-            // Of a pointer's target, where ".ptr" stands before it: harmless.
-            variable.alignment = static_cast<std::size_t>(number_of(next_word(&text)));
+            const std::size_t alignment = static_cast<std::size_t>(number_of(next_word(&text)));
+            if (is_of_target) continue;
+            variable.alignment = alignment;
             is_aligned = true;
         } else if (word[0] == '.') {
+            if (word == ".ptr") is_of_target = true;
             if (word != ".ptr" && word != ".global" && word != ".shared" && word != ".const") element = type_of(word).bytes;
         } else {
             const std::size_t bracket = word.find('[');
@@ -160,6 +162,7 @@ Module::Module(std::string text) : parts_(std::make_unique<Parts>()) {
             const Text space = next_word(&whole);
             Variable variable = read_variable(whole);
             if (space == ".shared") {
+                if (!variable.is_open) fault("shared memory of a module, " + variable.name + ", is not known");
                 parts_->declared.open_shared.push_back(variable);
             } else {
                 unsigned char *const memory = static_cast<unsigned char *>(allocate(std::max(variable.bytes, variable.value.size())));

@@ -31,6 +31,8 @@ class Reader {
                 int64_t threads = 1;
                 for (const Text part : split(directives.substr(0, directives.find_first_of(".\n")), ',')) threads *= number_of(part);
                 kernel_.most_threads = static_cast<int32_t>(threads);
+            } else if (word == ".minnctapersm") {
+                kernel_.fewest_blocks = static_cast<int32_t>(number_of(next_word(&directives)));
             }
         }
     }
@@ -43,6 +45,8 @@ class Reader {
             if (std::isspace(static_cast<unsigned char>(c)) != 0) {
                 if (c == '\n') ++line_;
                 ++at;
+            } else if (text.substr(at, 5) == ".loc\t" || text.substr(at, 5) == ".loc " || text.substr(at, 5) == ".file") {
+                at = std::min(text.find('\n', at), text.size());  // These end with their line.
             } else if (c == '{') {
                 scopes_.emplace_back();
                 ++at;
@@ -105,6 +109,7 @@ class Reader {
 
     void read_statement(Text text) {
         text = trimmed(text);
+        if (text.empty()) return;
         if (text[0] == '.') return read_directive(text);
         Instruction instruction;
         instruction.line = line_;
@@ -130,7 +135,8 @@ class Reader {
             const bool is_shift = opcode.is("shl") || opcode.is("shr");
             for (const Text part : split(text, ',')) {
                 const bool is_amount = is_shift && instruction.arguments.size() == 2;
-                const bool is_sum = opcode.is("mad") && opcode.has("wide") && instruction.arguments.size() == 3;
+                const bool is_sum =
+                    opcode.is("mad") && opcode.has("wide") && (last == "s32" || last == "u32") && instruction.arguments.size() == 3;
                 Kind kind = (is_wide && !is_amount) || is_sum ? Kind::kWide : Kind::kNarrow;
                 if (last == "pred" && !opcode.is("bar") && !opcode.is("vote")) kind = Kind::kPredicate;  // Of numbers in their place.
                 instruction.arguments.push_back(read_argument(part, kind, opcode.is("ld") && opcode.has("param")));
@@ -178,7 +184,7 @@ class Reader {
             local_ = aligned(local_, variable.alignment);
             local_names_[variable.name] = local_;
             local_ += variable.bytes;
-        } else if (word != ".pragma" && word != ".loc") {
+        } else if (word != ".pragma") {
             fault("the directive " + std::string(word) + " is not known");
         }
     }

@@ -149,6 +149,8 @@ bool decode_together(const Opcode &opcode, Instruction *instruction) {
         instruction->run = type == "s32" ? reduce<int32_t> : reduce<uint32_t>;
     } else if (opcode.is("bar") && opcode.has("warp")) {
         instruction->run = meet;
+    } else if (opcode.has("popc")) {
+        return false;
     } else if (opcode.is("bar") || (opcode.is("barrier") && !opcode.has("cluster"))) {
         number[0] = opcode.has("arrive") ? kArrive : opcode.has("red") ? kReduce : kSync;
         number[1] = number[0] == kReduce && instruction->arguments.size() < 4;  // bar.red p, barrier, q: no count.

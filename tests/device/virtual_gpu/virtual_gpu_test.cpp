@@ -192,6 +192,22 @@ TEST(VirtualGpuTest, ProductOfAWarp) {
     }
 }
 
+TEST(VirtualGpuTest, LocalMemoryIsALanesOwn) {
+    const Array<uint32_t> array(numbers(32));
+    run(R"(
+        .local .align 8 .b8 depot[16];
+        .loc 1 2 3
+        mov.u64 %rd3, depot;
+        st.local.u32 [%rd3+4], %r1;
+        ld.local.u32 %r3, [%rd3+4];
+        ld.local.u32 %r4, [%rd3];
+        xor.b32 %r3, %r3, %r4;
+        st.global.u32 [%rd2], %r3;
+        )",
+        array.data());
+    for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(array.data()[i], ~i);  // Memory that nobody wrote is all ones.
+}
+
 // A copy that a thread does not wait for is not there before it waits.
 TEST(VirtualGpuTest, CopiesComeWhenTheyAreWaitedFor) {
     const Array<uint32_t> array(numbers(160, 1));
@@ -306,6 +322,41 @@ TEST(VirtualGpuTest, LanesThatDoNotMeet) {
                 HasSubstr("wait for what never comes"));
 }
 
+// One lane that waits for ever, as the others do for it.
+TEST(VirtualGpuTest, PartedLanesThatWait) {
+    const Array<uint32_t> array(numbers(32));
+    EXPECT_THAT(fault_of(R"(
+        mov.u32 %r3, memory;
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra end;
+        mbarrier.init.shared::cta.b64 [%r3], 1;
+        again:
+        mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
+        @!%p2 bra again;
+        end:
+        bar.warp.sync -1;
+        )",
+                         array.data()),
+                HasSubstr("wait for what never comes"));
+}
+
+// What a thread leaves behind when it ends: stores that nobody waited for read memory that is no more.
+TEST(VirtualGpuTest, CopiesLeftBehind) {
+    const Array<uint32_t> array(numbers(32));
+    const std::string store = R"(
+        mov.u32 %r3, memory;
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra end;
+        st.shared.u32 [%r3], 5;
+        cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r3], 16;
+        )";
+    const std::string commit = "cp.async.bulk.commit_group;";
+    EXPECT_THAT(fault_of(store + "end:", array.data()), HasSubstr("never committed"));
+    EXPECT_THAT(fault_of(store + commit + "end:", array.data()), HasSubstr("still read shared memory"));
+    EXPECT_EQ(fault_of(store + commit + "cp.async.bulk.wait_group.read 0; end:", array.data()), "");
+    EXPECT_EQ(array.data()[0], 5u);
+}
+
 TEST(VirtualGpuTest, BarriersMisused) {
     const Array<uint32_t> array(numbers(32));
     const std::string wait = "mov.u32 %r3, memory; again: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0; @!%p1 bra again;";
@@ -321,6 +372,8 @@ TEST(VirtualGpuTest, BarriersMisused) {
 
 TEST(VirtualGpuTest, WhatItDoesNotKnowItSays) {
     EXPECT_THAT(fault_of("frobnicate.rn.f32 %f1, %f2;", nullptr), HasSubstr("frobnicate.rn.f32"));
+    for (const char *const one : {"add.rz.f32 %f1, %f2, %f3;", "fma.rn.sat.f32 %f1, %f2, %f3, %f4;", "cvt.rz.bf16x2.f32 %r3, %f1, %f2;"})
+        EXPECT_THAT(fault_of(one, nullptr), HasSubstr("not known"));
     EXPECT_THAT(fault_of("add.s32 %r1, %r2, nowhere;", nullptr), HasSubstr("nowhere"));
     EXPECT_THAT(fault_of("bra nowhere;", nullptr), HasSubstr("nowhere"));
 }
