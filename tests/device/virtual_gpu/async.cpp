@@ -165,7 +165,6 @@ Outcome cluster_arrive(Warp &warp, const Instruction &, Mask lanes) {
     for_lanes(lanes, [&](int lane) {
         if (warp.cluster_generation[lane] != 0) fault("barrier.cluster.arrive: twice without a wait");
         warp.cluster_generation[lane] = cluster.generation + 1;
-        ++cluster.arrived;
     });
     cluster_ended(cluster);
     return Outcome::kNext;
@@ -281,7 +280,6 @@ void cluster_ended(Cluster &cluster) {
     }
     if (!is_any) return;
     ++cluster.generation;
-    cluster.arrived = 0;
 }
 
 bool decode_async(const Opcode &opcode, Instruction *instruction) {

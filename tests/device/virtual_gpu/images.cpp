@@ -2,7 +2,6 @@
 // Kernels as the compiler's code registers them: PTX in fatbinaries, and host functions that stand for their entries.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -95,46 +94,6 @@ Image best_image(const Wrapper &wrapper) {
     return best;
 }
 
-// Where the entry's parameters lie, of its head: "entry name(.param .align 8 .b8 name_0[24], .param .u64 name_1)".
-std::vector<Program::Parameter> parameters_of(std::string_view text, const std::string &name) {
-    std::vector<Program::Parameter> found;
-    std::size_t at = 0;
-    for (;;) {
-        at = text.find(".entry " + name, at);
-        if (at == std::string_view::npos) return found;
-        at += 7 + name.size();
-        const std::size_t next = text.find_first_not_of(" \t\n", at);
-        if (next == std::string_view::npos || (next == at && text[at] != '(' && text[at] != '{' && text[at] != '.')) continue;
-        if (text[next] != '(') return found;  // None.
-        at = next + 1;
-        break;
-    }
-    std::string_view head = text.substr(at, text.find(')', at) - at);
-    std::size_t offset = 0;
-    while (!head.empty()) {
-        const std::string one(head.substr(0, head.find(',')));
-        head.remove_prefix(std::min(head.size(), one.size() + 1));
-        if (one.find(".param") == std::string::npos) continue;
-        const bool is_array = one.find('[') != std::string::npos;
-        std::size_t bytes = 0, alignment = 0, align_at = one.find(".align "), ptr_at = one.find(".ptr");
-        for (const char *const type :
-             {".b8", ".s8", ".u8", ".b16", ".u16", ".s16", ".f16", ".b32", ".u32", ".s32", ".f32", ".b64", ".u64", ".s64", ".f64"}) {
-            const std::size_t type_at = one.find(std::string(type) + " ");
-            if (type_at != std::string::npos) bytes = static_cast<std::size_t>(std::atoi(type + 2)) / 8;
-        }
-        alignment = bytes;
-        // After ".ptr" it is what the pointer points to that is aligned.
-        if (align_at != std::string::npos && (ptr_at == std::string::npos || align_at < ptr_at))
-            alignment = static_cast<std::size_t>(std::atoi(one.c_str() + align_at + 7));
-        if (is_array) bytes *= static_cast<std::size_t>(std::atoi(one.c_str() + one.find('[') + 1));
-        if (bytes == 0 || alignment == 0) throw std::runtime_error("a parameter of " + name + " is of no known type: " + one);
-        offset = (offset + alignment - 1) / alignment * alignment;
-        found.push_back({offset, bytes});
-        offset += bytes;
-    }
-    return found;
-}
-
 }  // namespace
 
 int Program::registers() const {
@@ -155,7 +114,6 @@ cudaError_t find_program(const void *host, Program **program) {
             if (image.module == nullptr) image.module = std::make_unique<Module>(std::string(image.text));
             const Kernel *const kernel = image.module->find(function.name);
             if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
-            function.program.parameters = parameters_of(image.text, function.name);
             function.program.arch = image.arch;
             function.program.kernel = kernel;
         } catch (const std::exception &error) {

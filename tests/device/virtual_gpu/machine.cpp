@@ -56,7 +56,7 @@ class Runner {
             for (uint32_t i = 0; i < grid_.cluster; ++i) cluster->blocks.push_back(std::make_unique<Block>());
         }
         cluster->index = static_cast<uint32_t>(number);
-        cluster->arrived = cluster->ended = 0;
+        cluster->ended = 0;
         cluster->generation = 0;
         const uint32_t per_row = grid_.blocks[0] / grid_.cluster;
         for (uint32_t rank = 0; rank < grid_.cluster; ++rank) {

@@ -44,7 +44,7 @@ void put(void *row, int lane, T value) {
     static_cast<Cell<T> *>(row)[lane] = cell;
 }
 
-// The lanes of `act` all at once where none is left out.
+// As for_lanes(), for what each lane does without the others: compilers then do many at once.
 template <class Act>
 inline __attribute__((always_inline)) void each(Mask lanes, const Act &act) {
     if (lanes == ~Mask{0}) {

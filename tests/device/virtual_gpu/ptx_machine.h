@@ -93,11 +93,15 @@ bool decode_async(const Opcode &opcode, Instruction *instruction);
 struct Kernel {
     std::string name;
     std::vector<Instruction> code;
-    std::vector<Kind> registers;                                     // By number, until they have places.
-    int32_t register_bytes = 0;                                      // Of a warp.
-    std::vector<unsigned char> constants;                            // Rows.
-    int32_t parameter_bytes = 0, local_bytes = 0, shared_bytes = 0;  // Shared: those that the kernel declares.
-    int32_t dynamic_shared_at = 0;                                   // Where an extern array in shared memory begins.
+    std::vector<Kind> registers;           // By number, until they have places.
+    int32_t register_bytes = 0;            // Of a warp.
+    std::vector<unsigned char> constants;  // Rows.
+    struct Parameter {
+        std::size_t offset, bytes;
+    };
+    std::vector<Parameter> parameters;
+    int32_t local_bytes = 0, shared_bytes = 0;  // Shared: those that the kernel declares.
+    int32_t dynamic_shared_at = 0;              // Where an extern array in shared memory begins.
     int32_t most_threads = 1024, fewest_blocks = 1;
     std::unordered_map<std::string, uint64_t> symbols;
     std::vector<std::pair<std::string, Operand>> specials;  // "%tid.x" and the like, and the register that a warp finds it in.
@@ -134,10 +138,9 @@ struct Block {
 
 struct Cluster {
     std::vector<std::unique_ptr<Block>> blocks;
-    uint32_t index = 0;  // Linear, of the grid's clusters.
-    int arrived = 0;     // Threads at the cluster's barrier.
-    uint32_t generation = 0;
-    int ended = 0;  // Threads.
+    uint32_t index = 0;       // Linear, of the grid's clusters.
+    uint32_t generation = 0;  // Of its barrier.
+    int ended = 0;            // Threads.
 };
 
 struct Grid {

@@ -22,9 +22,9 @@ class Reader {
             const Variable variable = read_variable(parameter);
             at = aligned(at, variable.alignment);
             parameters_[variable.name] = at;
+            kernel_.parameters.push_back({at, variable.bytes});
             at += variable.bytes;
         }
-        kernel_.parameter_bytes = static_cast<int32_t>(at);
         while (!directives.empty()) {
             const Text word = next_word(&directives);
             if (word == ".maxntid" || word == ".reqntid") {

@@ -37,11 +37,7 @@ cudaError_t answer(const void *caller, const Act &act) {
 
 // Kernels, by the address of the host's function.
 struct Program {
-    struct Parameter {
-        std::size_t offset, bytes;
-    };
     const Kernel *kernel = nullptr;
-    std::vector<Parameter> parameters;
     int arch = 0;             // The text's.
     int allowed_shared = -1;  // What cudaFuncSetAttribute said.
     int registers() const;

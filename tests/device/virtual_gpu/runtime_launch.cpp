@@ -50,10 +50,10 @@ cudaError_t launch(const void *host, const dim3 &blocks, const dim3 &threads, vo
     grid.threads[0] = threads.x, grid.threads[1] = threads.y, grid.threads[2] = threads.z;
     grid.cluster = cluster;
     grid.dynamic_shared = shared;
-    grid.parameters.resize(static_cast<std::size_t>(program->kernel->parameter_bytes));
-    for (std::size_t i = 0; i < program->parameters.size(); ++i) {
-        const Program::Parameter &parameter = program->parameters[i];
-        if (parameter.offset + parameter.bytes > grid.parameters.size()) return cudaErrorInvalidPtx;
+    const std::vector<Kernel::Parameter> &parameters = program->kernel->parameters;
+    if (!parameters.empty()) grid.parameters.resize(parameters.back().offset + parameters.back().bytes);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const Kernel::Parameter &parameter = parameters[i];
         std::memcpy(grid.parameters.data() + parameter.offset, arguments[i], parameter.bytes);
     }
     return submit(stream, [grid] {
