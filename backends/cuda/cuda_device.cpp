@@ -300,7 +300,7 @@ int32_t CudaDevice::launch_with(const LaunchExtras &extras, const void *kernel, 
                                 Stream stream) {
     const int32_t status = allow_shared(kernel, shared);
     if (status != ATTILE_OK) return status;
-    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchAttribute attributes[3] = {};
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(grid.x, grid.y, grid.z);
     config.blockDim = dim3(block.x, block.y, block.z);
@@ -317,6 +317,11 @@ int32_t CudaDevice::launch_with(const LaunchExtras &extras, const void *kernel, 
         cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
         attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (extras.together) {
+        cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
+        attribute.id = cudaLaunchAttributeCooperative;
+        attribute.val.cooperative = 1;
     }
     return check(cudaLaunchKernelExC(&config, kernel, arguments), "launching a kernel");
 }

@@ -37,6 +37,7 @@ class CudaDevice final : public simt::Device {
     struct LaunchExtras {
         uint32_t cluster = 1;   // Neighbouring blocks that share their shared memory; the grid is a multiple of it.
         bool overlaps = false;  // Starts before the kernel ahead of it in the stream has ended; waits for its writes by itself.
+        bool together = false;  // All its blocks run at the same time, or none.
     };
     int32_t launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,
                         Stream stream);

@@ -162,6 +162,36 @@ TEST_F(AttentionBackward, TensorLengths) {
             }
 }
 
+// Few pairs of many keys: Hopper's blocks of a pair begin with different rows there. Fewer steps than blocks, groups of heads, sequences
+// that end early or are empty, and numbers that are not finite.
+TEST_F(AttentionBackward, TensorFewPairsOfManyKeys) {
+    if (!has_hopper_kernels()) GTEST_SKIP() << "no kernels for Hopper";
+    for (const int64_t dim : {64, 128}) {
+        const auto of_lengths = [&](int64_t len_q, int64_t len_k) {
+            AttentionCase c = sized(len_q, len_k, dim);
+            c.dtype = ATTILE_BF16;
+            return c;
+        };
+        const std::string kernel = kernel16_of(ATTILE_BF16, dim);
+        check(of_lengths(60, 1000), kernel);
+        check(of_lengths(700, 1100), kernel);
+        AttentionCase c = of_lengths(200, 640);
+        c.heads_q = 4;
+        check(c, kernel);
+        c.pattern = AttentionPattern::kNanInQuery;
+        check(c, kernel);
+        c = of_lengths(300, 1200);
+        c.batch = 3;
+        c.key_lengths = true;
+        check(c, kernel);
+        c.key_lengths = false;
+        c.packed_q = c.packed_k = true;
+        check(c, kernel);
+        c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        check(c, kernel);
+    }
+}
+
 // Scores that pass through more than a mask.
 TEST_F(AttentionBackward, TensorModified) {
     if (!has_tensor_cores()) GTEST_SKIP() << "no tensor cores";

@@ -60,6 +60,10 @@ void add_backward(std::vector<Case> &list, int32_t dtype) {
             list.push_back({is_modified ? "attention_backward.modified" : "attention_backward.plain", c});
         }
     }
+    BackwardCase c;
+    c.forward = attention_of(dtype, 2, 1, 300, 1100, 128);
+    c.dout_dtype = c.grad_dtype = c.dbias_dtype = dtype;
+    list.push_back({"attention_backward.few_pairs_of_many_keys", c});
 }
 
 void add_gemm(std::vector<Case> &list, int32_t dtype) {

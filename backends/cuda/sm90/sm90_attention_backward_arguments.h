@@ -20,6 +20,7 @@ struct BackwardArguments : BackwardTask {
     // 1 where a coordinate along the axis moves, 0 where the operand is broadcast along it or has one entry.
     int32_t q_head, q_batch, dout_head, dout_batch, k_head, k_batch, v_head, v_batch;
     int32_t tiles;      // Blocks of keys times pairs, some of which may turn out empty.
+    int32_t gang;       // Blocks of the same pair that begin with different rows: BackwardWalk. 1: all begin with the last.
     float *sums;        // dQ: [query head of the launch][row tile][warpgroup][register / 4][thread][4]
     uint32_t *turns;    // [query head of the launch][row tile]: how many blocks of keys have added theirs. Zero at launch.
     uint32_t *counter;  // The next tile, zero at launch.

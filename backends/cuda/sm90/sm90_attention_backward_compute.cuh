@@ -103,12 +103,13 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
     __device__ __forceinline__ void tile(int index) {
 #pragma unroll
         for (int i = 0; i < kSums; ++i) dk_[i] = dv_[i] = 0;
-        int first, end, count;
+        int first, end, count, tile;
         {
             const BackwardWalk walk(a_, kKeys, index);
             count = warp_uniform(walk.steps());
             first = warp_uniform(walk.first);
             end = warp_uniform(walk.end);
+            tile = warp_uniform(walk.start_tile());
             this->set_range(walk.site);
         }
         if (count > 0) {
@@ -116,7 +117,6 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
             ++tiles_;
             __syncwarp();
             this->template clear_unread<true, true>(kScoresBarrier);
-            int tile = end - 1;
             step<true>(tile * kRows);
 #pragma unroll 1
             for (int i = 1; i < count; ++i) {

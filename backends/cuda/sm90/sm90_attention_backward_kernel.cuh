@@ -6,8 +6,9 @@
 // each warpgroup makes 64 rows or 64 columns. Its parts are added up in memory, in float, by the copy engine and in the order of the keys,
 // so that results do not differ from run to run; another kernel narrows the sums.
 //
-// Persistent blocks, one a multiprocessor, take tiles from a counter. Three threads serve: one takes tiles and loads, two add dQ
-// (sm90_attention_backward_serve.cuh). Shapes, what was tried and what it gave: sm90_attention_backward_shapes.h.
+// Persistent blocks, one a multiprocessor, take tiles from a counter, or in turn where they go in gangs. Three threads serve: one takes
+// tiles and loads, two add dQ (sm90_attention_backward_serve.cuh). Shapes, what was tried and what it gave:
+// sm90_attention_backward_shapes.h.
 #pragma once
 
 #include "sm90_attention_backward_compute.cuh"
@@ -43,6 +44,7 @@ __global__ void __launch_bounds__(BackwardShape::threads(), 1) attention_backwar
 // dQ from its sums: a block has a tile of rows, a thread what products left in it.
 template <class Element, class Config>
 __global__ void __launch_bounds__(BackwardShape::finish_threads()) attention_backward_finish(const __grid_constant__ BackwardArguments a) {
+    await_kernel_ahead();
     constexpr BackwardShape kShape = Config::kShape;
     constexpr bool kPartOfRows = kShape.rows == 128;
     const simt::AttentionParams &f = a.p.forward;

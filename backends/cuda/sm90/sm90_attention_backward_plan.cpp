@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cuda_device.h"
 #include "sm90_attention_backward_table.h"
 #include "tensor_attention_backward_plan.h"
 #include "tensor_attention_backward_sum.h"
@@ -15,7 +16,7 @@ using KernelsFn = BackwardKernels (*)();
 constexpr KernelsFn kKernelsBF16[] = {attention_backward_bf16_cols64, attention_backward_bf16_cols128, attention_backward_bf16_cols256};
 constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_backward_f16_cols128, attention_backward_f16_cols256};
 
-constexpr int64_t kTogether = 4;  // Blocks of the same pair.
+constexpr int64_t kTogether = 4;  // Blocks of the same pair, as many as wait for each other's sums at the start alone.
 constexpr int64_t kMostBlocks = int64_t{1} << 30;
 // Sums of dq in float, or gradients of scores: at most this share of the device's memory, and this much, as in simt's plan.
 constexpr int64_t kKeptShare = 64, kMostKept = 512ll << 20;
@@ -89,6 +90,7 @@ class BackwardCall {
           p_(*problem.forward),
           choice_(choice),
           shape_(*choice.kernels.shape),
+          stream_(stream),
           is_summed_(choice.sum.kernel == nullptr),
           steps_(device, problem, choice.plan, stream, a_) {}
 
@@ -156,12 +158,20 @@ class BackwardCall {
         a_.blocks = static_cast<int32_t>(choice_.plan.key_blocks);
         a_.chunk = static_cast<int32_t>(ceil_div(count, chunks));
         a_.tiles = static_cast<int32_t>(count * a_.blocks);
-        const int64_t tiles = count * group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows;
+        const int64_t tiles = count * group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows,
+                      blocks = std::min<int64_t>(a_.tiles, units * choice_.plan.blocks_per_unit);
         if (first > 0) steps_.zero(a_.counter, 4 * choice_.turns);
-        steps_.launch(choice_.kernels.kernel, &a_, std::min<int64_t>(a_.tiles, units * choice_.plan.blocks_per_unit),
-                      BackwardShape::threads(), choice_.shared_bytes());
+        a_.gang = static_cast<int32_t>(gang(blocks / a_.chunk, group));
+        cuda::CudaDevice::LaunchExtras extras;
+        extras.together = a_.gang > 1;
+        steps_.launch_by([&] {
+            void *arguments[] = {&a_, nullptr};
+            return static_cast<cuda::CudaDevice &>(device_).launch_with(
+                extras, choice_.kernels.kernel, simt::Dim3{static_cast<uint32_t>(blocks), 1, 1}, simt::Dim3{BackwardShape::threads(), 1, 1},
+                static_cast<std::size_t>(choice_.shared_bytes()), arguments, stream_);
+        });
         if (is_summed_) {
-            steps_.launch(choice_.kernels.finish, &a_, tiles, BackwardShape::finish_threads(), 0);
+            steps_.launch_early(choice_.kernels.finish, &a_, tiles, BackwardShape::finish_threads());
             return;
         }
         const BackwardSumShape &sum = *choice_.sum.shape;
@@ -171,11 +181,22 @@ class BackwardCall {
         steps_.launch(choice_.sum.kernel, &a_, count * group * a_.blocks, sum.threads(), sum.shared_bytes());
     }
 
+    // Of `together` blocks of a pair that run at the same time. Under a mask they see different rows, and the order of the keys lets the
+    // longest go first. Where the order may not depend on how many pairs there are, it is that of the keys, too.
+    int64_t gang(int64_t together, int64_t group) const {
+        const bool is_masked = p_.window_left >= 0 || p_.window_right >= 0;
+        if (!is_summed_ || is_masked || (p_.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return 1;
+        const int64_t steps = group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows;
+        const int64_t members = std::min<int64_t>(together, a_.blocks);
+        return members > kTogether && steps < kMostBlocks / members ? members : 1;
+    }
+
     simt::Device &device_;
     const attile_attention_backward_problem &problem_;
     const attile_attention_problem &p_;
     const Sm90BackwardChoice &choice_;
     const BackwardShape &shape_;
+    const simt::Stream stream_;
     const bool is_summed_;  // dq, by the first kernel; else a second one makes it.
     BackwardArguments a_ = {};
     BackwardSteps steps_;

@@ -15,7 +15,8 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
     uint32_t notes = 0, tiles = 0, steps = 0;
     for (;;) {
         barrier_wait_idle(shared.note_empty(notes % 2), (notes / 2 & 1) ^ 1);
-        const int index = static_cast<int>(atomicAdd(a.counter, 1u));
+        // A tile is taken while the one before is worked on: a block would hold two of a gang if they were not dealt out beforehand.
+        const int index = static_cast<int>(a.gang > 1 ? blockIdx.x + notes * gridDim.x : atomicAdd(a.counter, 1u));
         const bool is_end = index >= a.tiles;
         asm volatile("st.shared.s32 [%0], %1;" ::"r"(shared.note(notes % 2)), "r"(is_end ? -1 : index) : "memory");
         barrier_arrive(shared.note_full(notes % 2));
@@ -36,12 +37,8 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
         ++tiles;
         barrier_arrive_expect(shared.keys_full(), 2 * kShape.keys_bytes());
         load(&a.map_k, shared.k, shared.keys_full(), kKeys, first_k, walk.site.head * a.k_head, batch * a.k_batch);
-        int head = walk.first_head, tile = walk.end;
-        for (int i = 0; i < count; ++i) {
-            if (--tile < walk.first) {
-                tile = walk.end - 1;
-                ++head;
-            }
+        int head = walk.start_head(), tile = walk.start_tile();
+        for (int i = 0; i < count; ++i, walk.advance(head, tile)) {
             const uint32_t stage = steps % 2;
             barrier_wait(shared.rows_empty(stage), (steps / 2 & 1) ^ 1);
             ++steps;
@@ -59,8 +56,8 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
     }
 }
 
-// Sums get one part after the other, in the order of the keys, which is the order in which blocks take tiles: so whoever waits for his turn
-// waits for a block that is at work. The first part is stored, not added. Two threads take turns, each with a stage of its own, since the
+// Sums get one part after the other, in the order of the keys, which is the order in which blocks take tiles, or in a gang's: so whoever
+// waits for his turn waits for a block that is at work. The first part is stored, not added. Two threads take turns, each with a stage of its own, since the
 // copy engine's being done with one part is waited for.
 template <class Config>
 __device__ __forceinline__ void add_sums(const BackwardArguments &a, const BackwardShared<Config> &shared, uint32_t stage) {
@@ -74,16 +71,12 @@ __device__ __forceinline__ void add_sums(const BackwardArguments &a, const Backw
         ++notes;
         if (index < 0) return;
         const BackwardWalk walk(a, kShape.keys, index);
-        const int block = walk.site.first / kShape.keys, count = walk.steps(), row_tiles = a.p.rows_allotted / kShape.rows;
-        int head = walk.first_head, tile = walk.end;
-        for (int i = 0; i < count; ++i, ++steps) {
-            if (--tile < walk.first) {
-                tile = walk.end - 1;
-                ++head;
-            }
+        const int count = walk.steps(), row_tiles = a.p.rows_allotted / kShape.rows;
+        int head = walk.start_head(), tile = walk.start_tile();
+        for (int i = 0; i < count; ++i, ++steps, walk.advance(head, tile)) {
             if (steps % 2 != stage) continue;
             const int64_t place = walk.head_of_launch(a, head) * row_tiles + tile;
-            const uint32_t turn = static_cast<uint32_t>(block - simt::key_blocks_of(a.p, walk.site.entry, tile * kShape.rows).first);
+            const uint32_t turn = static_cast<uint32_t>(walk.turn(a, head, tile));
             barrier_wait(shared.sums_full(stage), steps / 2 & 1);
             uint32_t *const done = a.turns + place;
             float *const to = a.sums + place * (kShape.rows * kShape.depth);

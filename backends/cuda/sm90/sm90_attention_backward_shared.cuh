@@ -61,9 +61,15 @@ struct BackwardShared {
 };
 
 // A block of keys and the tiles of rows that see any of them: those of each query head of the group, the last tile first.
+//
+// Blocks of a gang see the same rows and run at the same time: were all to begin with the same tile, each would wait for the sums of those
+// before it. So they begin at distances, go round, and the order of a tile's sums is that in which they come to it: the block whose way to
+// the tile is shorter comes first. Every wait is for a block that came there in fewer steps, so no two wait for each other as long as all
+// of them run.
 struct BackwardWalk {
     BackwardSite site;
     int first, end, first_head, heads;
+    int member, members;  // Of the gang.
 
     __device__ __forceinline__ BackwardWalk(const BackwardArguments &a, int keys, int index)
         : site(backward_site<true>(a, keys, index)), heads(static_cast<int>(a.p.forward.group.divisor)) {
@@ -71,8 +77,28 @@ struct BackwardWalk {
         first = tiles.first;
         end = tiles.end;
         first_head = site.head * heads;
+        const int block = site.first / keys;
+        member = block % a.gang;
+        members = min(a.gang, (site.entry.len_k + keys - 1) / keys - (block - member));
     }
     __device__ __forceinline__ int steps() const { return (end - first) * heads; }
+    // Steps that the block leaves for the end.
+    __device__ __forceinline__ int start() const { return members > 1 ? member * steps() / members : 0; }
+    __device__ __forceinline__ int start_head() const { return first_head + start() / max(end - first, 1); }
+    __device__ __forceinline__ int start_tile() const { return end - 1 - start() % max(end - first, 1); }
+    __device__ __forceinline__ void advance(int &head, int &tile) const {
+        if (--tile >= first) return;
+        tile = end - 1;
+        if (++head == first_head + heads) head = first_head;
+    }
+    // How many blocks add theirs to a tile's sums before this one.
+    __device__ __forceinline__ int turn(const BackwardArguments &a, int head, int tile) const {
+        const int block = site.first / a.p.block_keys, ahead = block - simt::key_blocks_of(a.p, site.entry, tile * a.p.block_rows).first;
+        if (members <= 1) return ahead;
+        // Of the gang, so many begin at or before this step, the last of them the nearest; the others come round, again the last first.
+        const int step = (head - first_head) * (end - first) + end - 1 - tile, near = min(members, ((step + 1) * members - 1) / steps() + 1);
+        return ahead - member + (member < near ? near - 1 - member : near + members - 1 - member);
+    }
     // Of the launch.
     __device__ __forceinline__ int64_t head_of_launch(const BackwardArguments &a, int head) const {
         return static_cast<int64_t>(site.entry.batch) * a.p.forward.heads.divisor + head - static_cast<int64_t>(a.p.first_pair) * heads;

@@ -107,7 +107,11 @@ void BackwardSteps::zero(void *memory, int64_t bytes) {
 }
 
 void BackwardSteps::prepare(bool checks) {
-    zero(task_.p.irregular++, 4 * (plan_.irregular + words_));  // One for all comes before the pairs'.
+    if (checks)
+        zero(task_.p.irregular, 4 * (plan_.irregular + words_));
+    else
+        task_.words = static_cast<int32_t>(plan_.irregular + words_);
+    ++task_.p.irregular;  // One for all comes before the pairs'.
     if (is_present(p_.cu_len_q) || is_present(p_.cu_len_k))
         step(simt::attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * p_.total_k * p_.head_dim_v);
     const int64_t row_blocks = p_.batch * p_.heads_q * plan_.row_tiles, key_blocks = plan_.pairs * ceil_div(p_.len_k, kBackwardPrepareRows);
@@ -131,18 +135,28 @@ void BackwardSteps::launch(const void *kernel, void *arguments, int64_t blocks, 
     status_ = device_.launch(kernel, grid, block, static_cast<std::size_t>(shared), pointers, stream_);
 }
 
+void BackwardSteps::launch_early(const void *kernel, void *arguments, int64_t blocks, int32_t threads) {
+    if (status_ != ATTILE_OK) return;
+    simt::Dim3 grid, block;
+    grid.x = static_cast<uint32_t>(blocks);
+    block.x = static_cast<uint32_t>(threads);
+    void *pointers[] = {arguments, nullptr};
+    status_ = device_.launch_early(kernel, grid, block, 0, pointers, stream_);
+}
+
 void BackwardSteps::one_by_one(int64_t first, int64_t count) {
     task_.p.first_pair = static_cast<uint32_t>(first);
     task_.p.pairs = simt::Divider(count);
     task_.p.block_rows = plan_.rows;
-    step(steps.rows, 32 * count * plan_.units * plan_.rows);
-    step(steps.keys, 32 * count * p_.len_k);
+    launch_early(reinterpret_cast<const void *>(simt::attention_backward_irregular_kernel()), &task_.p,
+                 step_blocks(32 * count * std::max(plan_.units * plan_.rows, p_.len_k)), simt::kBackwardThreads);
 }
 
-void BackwardSteps::step(simt::AttentionBackwardKernel kernel, int64_t tasks) {
+int64_t BackwardSteps::step_blocks(int64_t tasks) const {
     const int64_t most = kStepBlocks * std::max<int64_t>(device_.properties().compute_units, 1);
-    launch_step(kernel, std::clamp<int64_t>(ceil_div(tasks, simt::kBackwardThreads), 1, most));
+    return std::clamp<int64_t>(ceil_div(tasks, simt::kBackwardThreads), 1, most);
 }
+void BackwardSteps::step(simt::AttentionBackwardKernel kernel, int64_t tasks) { launch_step(kernel, step_blocks(tasks)); }
 
 void BackwardSteps::launch_step(simt::AttentionBackwardKernel kernel, int64_t blocks) {
     if (status_ != ATTILE_OK) return;

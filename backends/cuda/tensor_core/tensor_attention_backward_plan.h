@@ -38,7 +38,7 @@ class BackwardSteps {
                   simt::Stream stream, BackwardTask &task);
 
     int32_t status() const { return status_; }
-    // The numbers of rows from the workspace, and so many words of the caller's own, which prepare() sets to zero; null: it is too small.
+    // The numbers of rows from the workspace, and so many words of the caller's own, which are zero after prepare(); null: it is too small.
     uint32_t *take(simt::Workspace &workspace, int64_t words = 0);
     void zero(void *memory, int64_t bytes);
     // Fills in the numbers of rows. checks: and finds pairs that hold NaN or infinity, else the kernels do.
@@ -48,10 +48,18 @@ class BackwardSteps {
     void deal(int64_t heads, int64_t length, int64_t kept, int64_t streamed, int64_t sharers);
     // `arguments`: the kernel's one parameter.
     void launch(const void *kernel, void *arguments, int64_t blocks, int32_t threads, int32_t shared);
+    // As launch, for a kernel that awaits the one ahead of it.
+    void launch_early(const void *kernel, void *arguments, int64_t blocks, int32_t threads);
+    // Unless something failed before: a launch of the caller's own, which returns a status.
+    template <class Launch>
+    void launch_by(const Launch &launch) {
+        if (status_ == ATTILE_OK) status_ = launch();
+    }
     // Pairs that hold NaN or infinity.
     void one_by_one(int64_t first, int64_t count);
     // A kernel of simt's whose threads share out `tasks` among themselves, or on so many blocks.
     void step(simt::AttentionBackwardKernel kernel, int64_t tasks);
+    int64_t step_blocks(int64_t tasks) const;
     void launch_step(simt::AttentionBackwardKernel kernel, int64_t blocks);
     void sinks();
 

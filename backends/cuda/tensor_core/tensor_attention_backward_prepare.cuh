@@ -22,7 +22,8 @@ __device__ __forceinline__ uint32_t irregular_bits(const uint4 &x) {
 }
 
 // A block takes kBackwardPrepareRows rows or keys of one head, kLanes lanes a row, 8 columns each. kChecks: operands are checked, else
-// whoever multiplies them looks at what comes of it, and there are blocks of rows alone.
+// whoever multiplies them looks at what comes of it (a row's numbers that are NaN or infinite make every score's gradient NaN), there are
+// blocks of rows alone, and they set to zero what is counted and noted later.
 template <class Element, int kLanes, bool kChecks>
 __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_prepare(const __grid_constant__ BackwardTask a) {
     constexpr int kAtOnce = kBackwardPrepareThreads / kLanes;
@@ -42,6 +43,11 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
                                                                   head * x.stride[1] + of_all * x.stride[2] + 8 * lane);
         return 8 * lane < columns ? __ldg(from) : uint4{};
     };
+    if constexpr (!kChecks) {
+        for (int i = index * kBackwardPrepareThreads + static_cast<int>(threadIdx.x); i < a.words;
+             i += static_cast<int>(gridDim.x) * kBackwardPrepareThreads)
+            p.irregular[i - 1] = 0;
+    }
     uint32_t irregular = 0;
     if (takes_rows) {
         simt::BackwardRow<float> *const rows =
@@ -83,7 +89,7 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
             for (int step = 1; step < kLanes; step *= 2) delta += __shfl_xor_sync(~0u, delta, step);
             // Rows that see nothing have no part in anything, and neither have those past the last.
             const bool counts = lse != -INFINITY;
-            if (counts && !(fabsf(delta) < INFINITY && lse == lse)) irregular = 1;
+            if constexpr (kChecks) irregular |= counts && !(fabsf(delta) < INFINITY && lse == lse);
             if (lane == 0) rows[row] = {counts ? lse : INFINITY, counts ? delta : 0.0f};
         }
     } else if constexpr (kChecks) {
@@ -95,6 +101,7 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
                          irregular_bits<Element>(load(f.v, entry.first_k + key, f.head_dim_v));
         }
     }
+    if constexpr (!kChecks) return;
     const int head_kv = takes_rows ? static_cast<int>(simt::quotient(static_cast<uint32_t>(head), f.group)) : head;
     if (irregular != 0) p.irregular[batch * heads_kv + head_kv] = p.irregular[-1] = 1;  // Whoever finds out writes the same.
 }

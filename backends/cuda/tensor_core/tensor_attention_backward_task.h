@@ -21,6 +21,7 @@ struct BackwardTask {
     void *gradients;                       // Null: they are computed anew.
     int32_t row_fragments, key_fragments;  // Of a head.
     int32_t chunk;                         // Of pairs as many as are walked together, so that what streams stays in the L2 cache.
+    int32_t words;                         // From irregular[-1] on, which the first kernel sets to zero; 0: they are.
 };
 
 }  // namespace attile::tensor_core

@@ -41,6 +41,8 @@ AttentionBackwardSteps attention_backward_steps_f64();
 AttentionBackwardKernel attention_backward_clear_kernel();   // dq, dk and dv to zero, for rows and keys that are in no sequence.
 AttentionBackwardKernel attention_backward_gather_kernel();  // part_q to dq.
 AttentionBackwardKernel attention_backward_finish_kernel();  // sum_k and sum_v to dk and dv.
-inline constexpr int32_t kBackwardThreads = 128;             // Of all of these.
+// `rows` and `keys` of float for irregular pairs alone; awaits the kernel ahead of it (Device::launch_early).
+AttentionBackwardKernel attention_backward_irregular_kernel();
+inline constexpr int32_t kBackwardThreads = 128;  // Of all of these.
 
 }  // namespace attile::simt

@@ -3,6 +3,7 @@
 // bound by memory and small beside it. 128 threads, no shared memory but for one number a lane group in `sinks`.
 #include "kernel/attention_backward_kernels.h"
 #include "kernel/attention_backward_tasks.cuh"
+#include "kernel/early.h"
 #include "tile/backward_tiles.h"
 
 namespace attile::simt {
@@ -308,8 +309,7 @@ ATTILE_LANE_FN void store_row(const T (&sums)[kColumns], T factor, const Attenti
 }
 
 template <class T>
-__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_any_rows(const AttentionBackwardParams p) {
-    if (p.irregular_only && any_irregular(p) == 0) return;
+ATTILE_LANE_FN void take_rows(const AttentionBackwardParams &p) {
     const AttentionParams &f = p.forward;
     const int units = p.end_unit - p.first_unit;
     const int64_t total = static_cast<int64_t>(p.pairs.divisor) * units * p.block_rows;
@@ -350,8 +350,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_any_rows(co
 }
 
 template <class T>
-__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_any_keys(const AttentionBackwardParams p) {
-    if (p.irregular_only && any_irregular(p) == 0) return;
+ATTILE_LANE_FN void take_keys(const AttentionBackwardParams &p) {
     const AttentionParams &f = p.forward;
     const int64_t total = static_cast<int64_t>(p.pairs.divisor) * f.len_k;
     for (int64_t task = first_group(); task < total; task += group_step()) {
@@ -397,6 +396,24 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_any_keys(co
 }
 
 template <class T>
+__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_any_rows(const AttentionBackwardParams p) {
+    if (p.irregular_only && any_irregular(p) == 0) return;
+    take_rows<T>(p);
+}
+template <class T>
+__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_any_keys(const AttentionBackwardParams p) {
+    if (p.irregular_only && any_irregular(p) == 0) return;
+    take_keys<T>(p);
+}
+// Both in one launch, which mostly finds nothing to do.
+__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_irregular(const AttentionBackwardParams p) {
+    await_kernel_ahead();
+    if (any_irregular(p) == 0) return;
+    take_rows<float>(p);
+    take_keys<float>(p);
+}
+
+template <class T>
 AttentionBackwardSteps steps() {
     return {&attention_backward_prepare<T>,  &attention_backward_any_rows<T>,   &attention_backward_any_keys<T>,
             &attention_backward_add_bias<T>, &attention_backward_store_bias<T>, &attention_backward_sinks<T>};
@@ -409,5 +426,6 @@ AttentionBackwardSteps attention_backward_steps_f64() { return steps<double>(); 
 AttentionBackwardKernel attention_backward_clear_kernel() { return &attention_backward_clear; }
 AttentionBackwardKernel attention_backward_gather_kernel() { return &attention_backward_gather; }
 AttentionBackwardKernel attention_backward_finish_kernel() { return &attention_backward_finish; }
+AttentionBackwardKernel attention_backward_irregular_kernel() { return &attention_backward_irregular; }
 
 }  // namespace attile::simt

@@ -46,8 +46,8 @@ class BackwardRun {
             params_.pairs = Divider(plan_.pairs);
             params_.first_unit = 0;
             params_.end_unit = static_cast<int32_t>(plan_.units);
-            one_by_one(steps_.rows, plan_.pairs * plan_.units * plan_.rows);
-            one_by_one(steps_.keys, plan_.pairs * p_.len_k);
+            params_.irregular_only = 1;
+            one_by_one(attention_backward_irregular_kernel(), std::max(plan_.pairs * plan_.units * plan_.rows, plan_.pairs * p_.len_k));
         }
         if (plan_.sum_bias > 0) step(steps_.store_bias, plan_.sum_bias);
         if (plan_.sinks) launch_blocks(steps_.sinks, p_.heads_q, kBackwardThreads);

@@ -86,6 +86,13 @@ int blocks_that_fit(const Program &program, int threads, std::size_t shared) {
     return std::min({of_threads, of_registers, of_shared, device_attribute(cudaDevAttrMaxBlocksPerMultiprocessor)});
 }
 
+bool fits_at_once(const cudaLaunchConfig_t &config, const void *host) {
+    Program *program = nullptr;
+    if (find_program(host, &program) != cudaSuccess) return true;  // The launch says so.
+    const int of_unit = blocks_that_fit(*program, static_cast<int>(config.blockDim.x), config.dynamicSmemBytes);
+    return config.gridDim.x <= static_cast<uint32_t>(of_unit * device_attribute(cudaDevAttrMultiProcessorCount));
+}
+
 }  // namespace
 }  // namespace attile::virtual_gpu
 
@@ -136,6 +143,8 @@ ATTILE_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, 
         uint32_t cluster = 1;
         for (unsigned int i = 0; i < config->numAttrs; ++i) {
             const cudaLaunchAttribute &attribute = config->attrs[i];
+            if (attribute.id == cudaLaunchAttributeCooperative && attribute.val.cooperative != 0 && !fits_at_once(*config, host))
+                return cudaErrorCooperativeLaunchTooLarge;
             if (attribute.id != cudaLaunchAttributeClusterDimension) continue;  // The others are of time.
             if (attribute.val.clusterDim.y != 1 || attribute.val.clusterDim.z != 1) return cudaErrorNotSupported;
             cluster = attribute.val.clusterDim.x;
