@@ -57,8 +57,8 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
 }
 
 // Sums get one part after the other, in the order of the keys, which is the order in which blocks take tiles, or in a gang's: so whoever
-// waits for his turn waits for a block that is at work. The first part is stored, not added. Two threads take turns, each with a stage of its own, since the
-// copy engine's being done with one part is waited for.
+// waits for his turn waits for a block that is at work. The first part is stored, not added. Two threads take turns, each with a stage of
+// its own, since the copy engine's being done with one part is waited for.
 template <class Config>
 __device__ __forceinline__ void add_sums(const BackwardArguments &a, const BackwardShared<Config> &shared, uint32_t stage) {
     constexpr BackwardShape kShape = Config::kShape;

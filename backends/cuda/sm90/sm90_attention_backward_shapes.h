@@ -18,9 +18,15 @@
 //   dQ issued along with gradients instead of after them: d = 64 455 -> 476 and 449 -> 481; too few registers at d = 128.
 //   gradients in two halves: frees the registers for that at d = 64; d = 128 463 -> 468 and 511 -> 518.
 //   what holds NaN found from the sums, not by looking at q, k and v beforehand: 0.05 ms of 1.43 at d = 128.
+//   few pairs, of which more than four blocks run: gangs, which begin with different rows (BackwardWalk), and four launches instead of
+//     six, two of them brought up early; us a call, eight in a row: (B, H, S, d) = (1, 16, 1024, 128) 91 -> 72, causal, where there are
+//     no gangs, 69 -> 64; (1, 16, 2048, 128) 205 -> 191, (1, 8, 4096, 64) 222 -> 181, (1, 4, 1024, 64) 57 -> 40.
 // What lost or gave nothing: gradients from narrowed probabilities (fewer registers, no faster, and past conformance's tolerance); the
 // warpgroups' starts half a step apart; products in flight across the loop's end (ptxas then serializes all: C7514, as it does for want of
-// registers: C7512). Not tried: 80 rows at d = 128, clusters, adding dQ from registers.
+// registers: C7512); dQ added from registers (red.v4), which spares shared memory 64 of 370 KB a step and leaves no steps to wait for a
+// turn in: 518 -> 507 at d = 128, S = 2048, 531 -> 524 at 8192, d = 64 481 -> 473 and 510 -> 486 (short problems gained, 72 -> 69 us), with
+// blocks that begin one or two steps after the one before no better. Not tried: 80 rows at d = 128, clusters, the first kernel's loads
+// brought up early, too.
 // 256 columns: dQ by the mma.sync kernel takes 0.50 of 1.46 ms with what looks at the operands, B = 2, H = 8, S = 4096.
 #pragma once
 

@@ -3,6 +3,8 @@
 // warpgroups with 64 keys. Each has one of them, and all its columns: the first makes S^T, P^T and dV, the second dP^T, dS^T and dK, for
 // which the first leaves P in shared memory, as float and in the order of its registers. dQ would be twice as much to add up in memory as
 // with 128 keys: dS is left there instead, and tensor_attention_backward_sum.cuh multiplies it by K.
+// racecheck names the places of P, read by the second warpgroup and written anew by the first two steps later: it does not follow barriers
+// at which one lane arrives for its warp, after the warp's own barrier.
 #pragma once
 
 #include "sm90_attention_backward_group.cuh"
