@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens later than it is asked for: copies, transaction barriers, clusters. Each copy is put off until somebody waits for it, which
-// is when a kernel that does not wait reads what was there before.
+// What happens later than it is asked for: copies, transaction barriers, clusters. Each copy is put off until somebody waits for it, and
+// leaves NaN in its place until then: a kernel that does not wait reads that, and so does one that asks before others are done there.
 #include <cstring>
 
 #include "async.h"
@@ -26,7 +26,10 @@ Outcome lane_copy(Warp &warp, const Instruction &instruction, Mask lanes) {
         const uint64_t bytes = value(warp, arguments[2].value, lane);
         const uint64_t have = arguments.size() > 3 ? value(warp, arguments[3].value, lane) : bytes;
         if (have > bytes) fault("cp.async: " + std::to_string(have) + " bytes of " + std::to_string(bytes));
-        const unsigned char *to = shared_at(*warp.block, warp.address(arguments[0], lane), bytes, bytes), *from = nullptr;
+        unsigned char *const to = shared_at(*warp.block, warp.address(arguments[0], lane), bytes, bytes);
+        const unsigned char *from = nullptr;
+        clear_way(*warp.block, to, bytes);
+        write_shared(warp, static_cast<uint32_t>(to - warp.block->shared_base()), bytes);
         if (have > 0) {
             const uint64_t address = warp.address(arguments[1], lane);
             if (address % bytes != 0) fault("cp.async: a source that is no multiple of its bytes");
@@ -104,7 +107,8 @@ Outcome barrier_arrive(Warp &warp, const Instruction &instruction, Mask lanes) {
         barrier.pending -= arrivals;
         settle(barrier);
     });
-    return Outcome::kNext;
+    // Whom it lets go on goes on first: products that this warp has yet to wait for are not done by then.
+    return warp.reading.empty() && warp.reading_groups.empty() ? Outcome::kNext : Outcome::kRest;
 }
 
 Outcome barrier_wait(Warp &warp, const Instruction &instruction, Mask lanes) {
@@ -141,6 +145,7 @@ Outcome store_async(Warp &warp, const Instruction &instruction, Mask lanes) {
         for (std::size_t i = 0; i < count; ++i)
             words[i] = static_cast<uint32_t>(value(warp, is_one ? arguments[1].value : arguments[1].braces[i], lane));
         for (std::size_t i = count; i < 4; ++i) words[i] = 0;
+        clear_way(*place.block, to, 4 * count);
         put_off(place, 4 * count, [=] { std::memcpy(to, words, 4 * count); });
     });
     return Outcome::kNext;
@@ -188,6 +193,10 @@ Outcome elect(Warp &warp, const Instruction &instruction, Mask lanes) {
     const int elected = __builtin_ctz(among);
     if (to.value.kind == Kind::kNarrow) for_lanes(lanes, [&](int lane) { warp.row<int32_t>(to.value)[lane] = elected; });
     warp.set_predicate(to.second, Mask{1} << elected, lanes);
+    return Outcome::kNext;
+}
+Outcome proxy_fence(Warp &warp, const Instruction &, Mask) {
+    warp.fenced = warp.block->writes;
     return Outcome::kNext;
 }
 Outcome nothing(Warp &, const Instruction &, Mask) { return Outcome::kNext; }
@@ -287,8 +296,10 @@ bool decode_async(const Opcode &opcode, Instruction *instruction) {
     const std::size_t count = instruction->arguments.size();
     const std::string_view second = parts.size() > 1 ? parts[1] : std::string_view();
     Run &run = instruction->run;
-    if (opcode.is("fence") || opcode.is("membar") || opcode.is("griddepcontrol") || opcode.is("prefetch") || opcode.is("prefetchu") ||
-        opcode.is("discard") || opcode.is("applypriority")) {
+    if (opcode.is("fence") && opcode.has("proxy") && (opcode.has("async") || opcode.has("async::shared::cta"))) {
+        run = proxy_fence;
+    } else if (opcode.is("fence") || opcode.is("membar") || opcode.is("griddepcontrol") || opcode.is("prefetch") ||
+               opcode.is("prefetchu") || opcode.is("discard") || opcode.is("applypriority")) {
         run = nothing;
     } else if (opcode.is("setmaxnreg")) {
         instruction->is_together = true;

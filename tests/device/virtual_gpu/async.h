@@ -24,6 +24,10 @@ struct Place {
 Place barrier_at(Block &own, uint64_t address);
 // Ends the barrier's phase if nothing is missing.
 void settle(TransactionBarrier &barrier);
+// The copy engine or tensor cores read bytes of the block's shared memory, which whoever wrote them has fenced, or the warp itself.
+void need_fenced(const Warp &warp, uint32_t first, std::size_t bytes);
+// Where a copy goes: no product may read it any more, and until the copy comes it is NaN.
+void clear_way(Block &block, unsigned char *to, std::size_t bytes);
 // Leaves a copy to those who wait at the barrier.
 template <class Copy>
 void put_off(const Place &place, std::size_t bytes, Copy copy) {

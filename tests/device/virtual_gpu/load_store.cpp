@@ -71,12 +71,17 @@ Outcome load_in_turn(Warp &warp, const Instruction &i, Mask lanes) {
     return Outcome::kYield;
 }
 
+// Not another block's of the cluster.
+bool is_own(Block &block, const unsigned char *at) { return at >= block.shared_base() && at < block.shared_base() + block.shared_size; }
+
 Outcome store(Warp &warp, const Instruction &i, Mask lanes) {
     std::size_t count;
     const Operand *const from = values_of(i.arguments[1], &count);
     const std::size_t bytes = static_cast<std::size_t>(i.number[1]);
     for_lanes(lanes, [&](int lane) {
         unsigned char *const at = memory_at(warp, i.number[0], warp.address(i.arguments[0], lane), bytes * count, true);
+        if (i.number[0] == kShared && is_own(*warp.block, at))
+            write_shared(warp, static_cast<uint32_t>(at - warp.block->shared_base()), bytes * count);
         for (std::size_t k = 0; k < count; ++k) {
             const uint64_t value = from[k].kind == Kind::kWide ? warp.row<uint64_t>(from[k])[lane] : warp.row<uint32_t>(from[k])[lane];
             std::memcpy(at + k * bytes, &value, bytes);

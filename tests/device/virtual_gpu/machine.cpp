@@ -68,6 +68,9 @@ class Runner {
             block.index[2] = static_cast<uint32_t>(number / per_row / grid_.blocks[1]);
             block.shared_size = static_cast<std::size_t>(grid_.kernel->dynamic_shared_at) + grid_.dynamic_shared;
             block.memory.assign(block.shared_size + 1024, 0xff);
+            block.written.assign(grid_.kernel->has_async_proxy ? block.shared_size / 16 + 1 : 0, {0, 0});
+            block.writes = 0;
+            block.reading = 0;
             block.transactions.clear();
             for (Block::Named &named : block.named) named = {};
             block.threads = static_cast<int>(grid_.threads[0] * grid_.threads[1] * grid_.threads[2]);
@@ -83,6 +86,9 @@ class Runner {
         warp.grid = &grid_;
         warp.block = &block;
         warp.number = number;
+        warp.fenced = 0;
+        warp.reading.clear();
+        warp.reading_groups.clear();
         const int threads = std::min(block.threads - kLanes * number, kLanes);
         warp.lanes = threads == kLanes ? ~Mask{0} : (Mask{1} << threads) - 1;
         warp.paths.assign(1, Path{0, warp.lanes});
@@ -186,6 +192,11 @@ class Runner {
                           std::to_string(warp.number));
                 }
             }
+            if (outcome == Outcome::kRest) {
+                ++path.at;
+                *left = 0;
+                return;
+            }
             if (outcome == Outcome::kNext && path.at == path.waited_at) has_gone_on_ = true;  // What it waited for came.
             if (outcome != Outcome::kNext) path.waited_at = path.at;
             if (outcome != Outcome::kWait) ++path.at;
@@ -235,6 +246,8 @@ class Runner {
         Block &block = *warp.block;
         for_lanes(lanes, [&](int lane) { finish_stores(warp, lane); });
         warp.lanes &= ~lanes;
+        if (warp.lanes == 0 && (!warp.reading.empty() || !warp.reading_groups.empty()))
+            fault("a warp ends with products that it did not wait for");
         block.ended += bits_of(lanes);
         block.cluster->ended += bits_of(lanes);
         if (block.ended == block.threads)

@@ -52,7 +52,9 @@ Outcome stmatrix(Warp &warp, const Instruction &instruction, Mask lanes) {
         collect(warp.row<uint32_t>(matrix_register(instruction.arguments[1], i)), instruction.number[1] != 0, matrix);
         for (int row = 0; row < 8; ++row) {
             const uint64_t address = warp.address(instruction.arguments[0], 8 * i + row);
-            std::memcpy(shared_at(*warp.block, address, 16, 16), matrix[row], 16);
+            unsigned char *const to = shared_at(*warp.block, address, 16, 16);
+            write_shared(warp, static_cast<uint32_t>(to - warp.block->shared_base()), 16);
+            std::memcpy(to, matrix[row], 16);
         }
     }
     return Outcome::kNext;

@@ -3,8 +3,10 @@
 // its registers to forbids to do it later.
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "async.h"
 #include "products.h"
 
 namespace attile::virtual_gpu {
@@ -179,7 +181,7 @@ Outcome mma(Warp &warp, const Instruction &instruction, Mask lanes) {
 class Panel {
   public:
     // is_outer: contiguous along rows of A or columns of B, else along the depth.
-    Panel(Block &block, uint64_t bits, bool is_outer) : base_(block.shared_base()), size_(block.shared_size), block_(block) {
+    Panel(const Warp &warp, uint64_t bits, bool is_outer) : base_(warp.block->shared_base()), size_(warp.block->shared_size), warp_(warp) {
         static constexpr uint32_t kWidths[] = {16, 128, 64, 32};
         if ((bits >> 14 & 3) != 0 || (bits >> 30 & 3) != 0 || (bits >> 46 & 7) != 0 || (bits >> 52 & 0x3ff) != 0)
             fault("wgmma: a descriptor with bits that have no meaning");
@@ -210,18 +212,25 @@ class Panel {
         return load(start_ + group / chunks_ * next_group_ + group % chunks_ * 16 + k % 8 * inner_ + k / 8 * next_depth_);
     }
     bool is_outer() const { return is_outer_; }
+    // What was read, and what lies between.
+    uint32_t first() const { return first_; }
+    uint32_t end() const { return end_; }
 
   private:
     __m128i load(uint32_t address) const {
         address ^= address >> 3 & mask_;
-        if (address + std::size_t{16} > size_) shared_at(block_, address, 16, 16);
+        if (address + std::size_t{16} > size_) shared_at(*warp_.block, address, 16, 16);
+        need_fenced(warp_, address, 16);
+        first_ = std::min(first_, address);
+        end_ = std::max(end_, address + 16);
         return _mm_load_si128(reinterpret_cast<const __m128i *>(base_ + address));
     }
 
     const unsigned char *base_;
     std::size_t size_;
-    Block &block_;
+    const Warp &warp_;
     uint32_t start_, inner_, next_group_, next_depth_, mask_, chunks_;
+    mutable uint32_t first_ = ~uint32_t{0}, end_ = 0;
     bool is_outer_;
 };
 
@@ -304,12 +313,13 @@ Outcome wgmma(Warp &warp, const Instruction &instruction, Mask lanes) {
     Left left;
     Right right;
     if (has_panel) {
-        const Panel panel(*warp.block, static_cast<uint64_t>(uniform(warp, arguments[1].value, "a descriptor")), is_outer_a);
+        const Panel panel(warp, static_cast<uint64_t>(uniform(warp, arguments[1].value, "a descriptor")), is_outer_a);
         for (int h = 0; h < 2; ++h) {
             load_group(panel, static_cast<uint32_t>(warp.number % 4 * 2 + h), type, &right);
             for (int k = 0; k < depth; ++k)
                 for (int row = 0; row < 8; ++row) _mm_store_ps(left.at[k][h] + 4 * row, _mm_set1_ps(right.at[k][row % 2][row / 2]));
         }
+        begin_reading(warp, panel.first(), panel.end());
     } else {
         left_of_registers(warp, arguments[1].braces, type, &left);
     }
@@ -318,7 +328,7 @@ Outcome wgmma(Warp &warp, const Instruction &instruction, Mask lanes) {
             for (int h = 0; h < 2; ++h)
                 for (float &x : left.at[k][h]) x = -x;
 
-    const Panel panel(*warp.block, static_cast<uint64_t>(uniform(warp, arguments[2].value, "a descriptor")), is_outer_b);
+    const Panel panel(warp, static_cast<uint64_t>(uniform(warp, arguments[2].value, "a descriptor")), is_outer_b);
     for (int group = 0; group < columns / 8; ++group) {
         load_group(panel, static_cast<uint32_t>(group), type, &right);
         const Operand *to = arguments[0].braces.data() + 4 * group;
@@ -328,6 +338,7 @@ Outcome wgmma(Warp &warp, const Instruction &instruction, Mask lanes) {
         else
             multiply<16>(left, right, sums, keeps);
     }
+    begin_reading(warp, panel.first(), panel.end());
     return Outcome::kNext;
 }
 
@@ -366,10 +377,10 @@ bool decode_mma(const Opcode &opcode, Instruction *instruction) {
 
 bool decode_wgmma(const Opcode &opcode, Instruction *instruction) {
     const std::vector<std::string_view> &parts = opcode.parts;
-    if (parts[1] == "fence" || parts[1] == "commit_group" || parts[1] == "wait_group") {
-        instruction->run = nothing;
-        return true;
-    }
+    if (parts[1] == "fence") instruction->run = nothing;
+    if (parts[1] == "commit_group") instruction->run = commit_products;
+    if (parts[1] == "wait_group" && instruction->arguments.size() == 1) instruction->run = wait_products;
+    if (instruction->run != nullptr) return true;
     Type type;
     if (parts[1] != "mma_async" || parts.size() != 8 || parts[5] != "f32" || !find_type(opcode, 6, &type)) return false;
     const int columns = number_after(parts[4], 'n'), depth = number_after(parts[4], 'k');

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GPU that is a program: it reads the PTX that the compiler made of a kernel and runs it, lane by lane, with the memory of the process as
-// the device's. Tensor cores, the copy engine and clusters are there, time is not. Copies come as late as they may, memory begins as NaN,
-// every access is checked, threads that wait for what never comes are a fault. What it does not find: copies that are issued before their
-// place is free, missing fences between proxies, wgmma whose end nobody waits for (products are done when they are issued, as registers
-// tied by the compiler want), and two threads at one word without a barrier between them.
+// the device's. Tensor cores, the copy engine and clusters are there, time is not. Copies come as late as they may and leave NaN in their
+// place until then, memory begins as NaN, and every access is checked. Faults besides: threads that wait for what never comes, writing what
+// wgmma may still read, and having the copy engine or tensor cores read what threads wrote to shared memory without a fence. What it does
+// not find: fences missing around global memory, sums of wgmma that are used before they are waited for (products are done when they are
+// issued, as registers tied by the compiler want), and two threads at one word without a barrier between them.
 //
 // ptx_module.cpp finds kernels in a module's text, ptx_read.cpp makes a Kernel of one, ptx_places.cpp gives its registers places,
 // machine.cpp runs it. What instructions do stands in plain.cpp (arithmetic), convert.cpp, load_store.cpp, together.cpp (lanes and warps
-// with each other), products.cpp and matrix.cpp (tensor cores), async.cpp (copies, transaction barriers, clusters) and copy_engine.cpp.
-// runtime.cpp is the CUDA runtime above it, driver.cpp the driver, dealt_memory.cpp the memory that they deal out.
+// with each other), products.cpp, reading.cpp and matrix.cpp (tensor cores), async.cpp (copies, transaction barriers, clusters) and
+// copy_engine.cpp. runtime.cpp is the CUDA runtime above it, driver.cpp the driver, dealt_memory.cpp the memory that they deal out.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +59,7 @@ enum class Outcome {
     kNext,   // Done.
     kYield,  // Done, and others should have a turn before the next one: a wait that was tried in vain.
     kWait,   // Not done: to be tried again after others had a turn.
+    kRest,   // Done, and the warp's turn ends.
 };
 using Run = Outcome (*)(Warp &warp, const Instruction &instruction, Mask lanes);
 
@@ -103,6 +105,7 @@ struct Kernel {
     int32_t local_bytes = 0, shared_bytes = 0;  // Shared: those that the kernel declares.
     int32_t dynamic_shared_at = 0;              // Where an extern array in shared memory begins.
     int32_t most_threads = 1024, fewest_blocks = 1;
+    bool has_async_proxy = false;  // Something in it reads shared memory by another way than threads do.
     std::unordered_map<std::string, uint64_t> symbols;
     std::vector<std::pair<std::string, Operand>> specials;  // "%tid.x" and the like, and the register that a warp finds it in.
 };
@@ -134,6 +137,13 @@ struct Block {
     } named[16];
     std::vector<Warp> warps;
     int threads = 0, ended = 0;  // Ended threads.
+    int reading = 0;             // How many runs of bytes its warps' products may still read.
+    // Who last wrote each 16 bytes as threads do, and when, counted in `writes`; 0: nobody. Empty where nothing reads them otherwise.
+    struct Written {
+        uint32_t order, warp;
+    };
+    std::vector<Written> written;
+    uint32_t writes = 0;
 };
 
 struct Cluster {
@@ -160,6 +170,11 @@ struct Path {
     int32_t waited_at = -1;    // and where that was.
 };
 
+// Of a block's shared memory.
+struct Bytes {
+    uint32_t first, end;
+};
+
 struct Warp {
     Grid *grid = nullptr;
     Block *block = nullptr;
@@ -174,7 +189,10 @@ struct Warp {
     std::deque<std::vector<std::function<void()>>> groups[kLanes];  // committed groups, the oldest first;
     std::vector<std::function<void()>> stores[kLanes];              // and cp.async.bulk stores likewise.
     std::deque<std::vector<std::function<void()>>> store_groups[kLanes];
-    uint32_t waiting_for[kLanes] = {};  // Named barriers: the generation, where `is_waiting`.
+    std::vector<Bytes> reading;                     // What wgmma's products since the last commit may read,
+    std::deque<std::vector<Bytes>> reading_groups;  // and committed ones, the oldest first.
+    uint32_t fenced = 0;                            // The block's writes at its last fence.proxy.async.
+    uint32_t waiting_for[kLanes] = {};              // Named barriers: the generation, where `is_waiting`.
     bool is_waiting[kLanes] = {};
     uint32_t cluster_generation[kLanes] = {};  // barrier.cluster.arrive's, for the wait.
 
@@ -220,6 +238,8 @@ Block &block_of(Block &own, uint32_t address, uint32_t *offset);
 // Checked memory; each faults with words where it is not the kernel's to touch, or the address is no multiple of `alignment`.
 unsigned char *shared_at(Block &own, uint64_t address, std::size_t bytes, std::size_t alignment);
 unsigned char *global_at(uint64_t address, std::size_t bytes, std::size_t alignment, bool writes);
+// Bytes of the block's shared memory are about to be written by threads. Faults if products that nobody has waited for may read them.
+void write_shared(Warp &warp, uint32_t first, std::size_t bytes);
 // What a generic address points to, shared or not; `warp` for its local memory and the kernel's parameters.
 unsigned char *generic_at(Warp &warp, uint64_t address, std::size_t bytes, std::size_t alignment, bool writes);
 

@@ -146,6 +146,7 @@ class Reader {
                 fault("the instruction " + std::string(name) + " is not known");
             instruction.writes_first = writes_first(opcode, instruction);
             instruction.reads_first = opcode.is("wgmma");
+            if (opcode.is("wgmma") || (opcode.is("cp") && opcode.has("bulk"))) kernel_.has_async_proxy = true;
         }
         kernel_.code.push_back(std::move(instruction));
     }

@@ -1,85 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The virtual GPU is what other tests believe: that it computes, and that it finds what kernels do wrong.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+// The virtual GPU is what other tests believe: that it computes, and that it finds what kernels do wrong. What happens later than it is
+// asked for has tests of its own (virtual_gpu_async_test.cpp).
 #include <cmath>
-#include <cstring>
 #include <random>
-#include <stdexcept>
 
-#include "ptx_machine.h"
+#include "virtual_gpu_run.h"
 
 namespace attile::virtual_gpu {
 namespace {
-
-using testing::HasSubstr;
-
-// Memory of the device with numbers in it.
-template <class T>
-class Array {
-  public:
-    explicit Array(std::vector<T> values) : size_(values.size()), data_(static_cast<T *>(allocate(size_ * sizeof(T)))) {
-        std::memcpy(data_, values.data(), size_ * sizeof(T));
-    }
-    ~Array() { release(data_); }
-    Array(const Array &) = delete;
-    Array &operator=(const Array &) = delete;
-    T *data() const { return data_; }
-    std::vector<T> values() const { return std::vector<T>(data_, data_ + size_); }
-
-  private:
-    std::size_t size_;
-    T *data_;
-};
-
-struct Shape {
-    uint32_t blocks = 1, threads = 32, cluster = 1;
-};
-
-// Runs a kernel with this body; %rd1 is the array's address, %r1 the thread, %r2 the block.
-void run(const std::string &body, const void *array, Shape shape = {}) {
-    Module module(R"(
-        .version 8.0
-        .target sm_90a
-        .address_size 64
-        .extern .shared .align 1024 .b8 memory[];
-        .visible .entry kernel(.param .u64 kernel_param_0)
-        {
-        .reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<40>; .reg .f32 %f<40>; .reg .b64 %rd<16>;
-        ld.param.u64 %rd1, [kernel_param_0];
-        cvta.to.global.u64 %rd1, %rd1;
-        mov.u32 %r1, %tid.x;
-        mov.u32 %r2, %ctaid.x;
-        mul.wide.u32 %rd2, %r1, 4;
-        add.s64 %rd2, %rd1, %rd2;  // The thread's word.
-        )" + body +
-                  "\n ret; }\n");
-    Grid grid;
-    grid.kernel = module.find("kernel");
-    grid.blocks[0] = shape.blocks;
-    grid.threads[0] = shape.threads;
-    grid.cluster = shape.cluster;
-    grid.dynamic_shared = 8192;
-    grid.parameters.resize(8);
-    std::memcpy(grid.parameters.data(), &array, 8);
-    run_grid(grid);
-}
-
-std::string fault_of(const std::string &body, const void *array, Shape shape = {}) {
-    try {
-        run(body, array, shape);
-    } catch (const std::runtime_error &error) {
-        return error.what();
-    }
-    return "";
-}
-
-std::vector<uint32_t> numbers(std::size_t count, uint32_t first = 0) {
-    std::vector<uint32_t> values(count);
-    for (std::size_t i = 0; i < count; ++i) values[i] = first + static_cast<uint32_t>(i);
-    return values;
-}
 
 TEST(VirtualGpuTest, LanesPartAndMeetAgain) {
     const Array<uint32_t> array(numbers(64));
@@ -208,69 +136,6 @@ TEST(VirtualGpuTest, LocalMemoryIsALanesOwn) {
     for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(array.data()[i], ~i);  // Memory that nobody wrote is all ones.
 }
 
-// A copy that a thread does not wait for is not there before it waits.
-TEST(VirtualGpuTest, CopiesComeWhenTheyAreWaitedFor) {
-    const Array<uint32_t> array(numbers(160, 1));
-    run(R"(
-        mov.u32 %r3, memory;
-        mul.lo.s32 %r4, %r1, 16;
-        add.s32 %r3, %r3, %r4;
-        mul.wide.u32 %rd3, %r1, 16;
-        add.s64 %rd3, %rd1, %rd3;
-        cp.async.cg.shared.global [%r3], [%rd3], 16;
-        cp.async.commit_group;
-        ld.shared.u32 %r5, [%r3];
-        cp.async.wait_group 0;
-        ld.shared.u32 %r6, [%r3];
-        st.global.u32 [%rd2+512], %r5;
-        bar.sync 0;
-        st.global.u32 [%rd2], %r6;
-        )",
-        array.data());
-    for (uint32_t i = 0; i < 32; ++i) {
-        EXPECT_EQ(array.data()[128 + i], ~0u) << i;
-        EXPECT_EQ(array.data()[i], 4 * i + 1) << i;
-    }
-}
-
-// The same of the copy engine and its barrier, into another block of the cluster.
-TEST(VirtualGpuTest, TransactionsOfACluster) {
-    const Array<uint32_t> array(numbers(128));
-    run(R"(
-        mov.u32 %r20, memory;
-        mov.u32 %r3, %cluster_ctarank;
-        setp.ne.u32 %p1, %r1, 0;
-        @!%p1 mbarrier.init.shared::cta.b64 [%r20], 1;
-        barrier.cluster.arrive.aligned;
-        barrier.cluster.wait.aligned;
-        setp.ne.u32 %p2, %r3, 0;
-        @%p2 bra receive;
-        @%p1 bra end;
-        mapa.shared::cluster.u32 %r4, %r20, 1;
-        mov.b32 %f1, 42;
-        add.s32 %r5, %r4, 64;
-        st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%r5], {%f1, %f1, %f1, %f1}, [%r4];
-        bra.uni end;
-        receive:
-        @!%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 16;
-        ld.shared.u32 %r6, [%r20+64];
-        wait:
-        mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r20], 0;
-        @!%p3 bra wait;
-        ld.shared.u32 %r7, [%r20+64];
-        st.global.u32 [%rd2], %r6;
-        st.global.u32 [%rd2+256], %r7;
-        end:
-        barrier.cluster.arrive.aligned;
-        barrier.cluster.wait.aligned;
-        )",
-        array.data(), {2, 32, 2});
-    for (uint32_t i = 0; i < 32; ++i) {
-        EXPECT_EQ(array.data()[i], ~0u) << i;
-        EXPECT_EQ(array.data()[64 + i], 42u) << i;
-    }
-}
-
 // Blocks that wait for each other run beside each other.
 TEST(VirtualGpuTest, BlocksTellEachOther) {
     const Array<uint32_t> array(std::vector<uint32_t>(8, 0));
@@ -338,36 +203,6 @@ TEST(VirtualGpuTest, PartedLanesThatWait) {
         )",
                          array.data()),
                 HasSubstr("wait for what never comes"));
-}
-
-// What a thread leaves behind when it ends: stores that nobody waited for read memory that is no more.
-TEST(VirtualGpuTest, CopiesLeftBehind) {
-    const Array<uint32_t> array(numbers(32));
-    const std::string store = R"(
-        mov.u32 %r3, memory;
-        setp.ne.u32 %p1, %r1, 0;
-        @%p1 bra end;
-        st.shared.u32 [%r3], 5;
-        cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r3], 16;
-        )";
-    const std::string commit = "cp.async.bulk.commit_group;";
-    EXPECT_THAT(fault_of(store + "end:", array.data()), HasSubstr("never committed"));
-    EXPECT_THAT(fault_of(store + commit + "end:", array.data()), HasSubstr("still read shared memory"));
-    EXPECT_EQ(fault_of(store + commit + "cp.async.bulk.wait_group.read 0; end:", array.data()), "");
-    EXPECT_EQ(array.data()[0], 5u);
-}
-
-TEST(VirtualGpuTest, BarriersMisused) {
-    const Array<uint32_t> array(numbers(32));
-    const std::string wait = "mov.u32 %r3, memory; again: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0; @!%p1 bra again;";
-    EXPECT_NE(fault_of(wait, array.data()), "");  // Never made.
-    EXPECT_THAT(fault_of("mov.u32 %r3, memory; setp.eq.u32 %p2, %r1, 0; @%p2 mbarrier.init.shared::cta.b64 [%r3], 2; bar.sync 0;" + wait,
-                         array.data()),
-                HasSubstr("wait for what never comes"));
-    EXPECT_THAT(fault_of("mov.u32 %r3, memory; setp.eq.u32 %p2, %r1, 0; @%p2 mbarrier.init.shared::cta.b64 [%r3], 2; bar.sync 0; "
-                         "mbarrier.arrive.shared::cta.b64 _, [%r3], 3;",
-                         array.data()),
-                HasSubstr("arrivals"));
 }
 
 TEST(VirtualGpuTest, WhatItDoesNotKnowItSays) {

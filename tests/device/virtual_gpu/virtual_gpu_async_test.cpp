@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// The virtual GPU's copies, transaction barriers and what tensor cores read of shared memory: that they come late, and that it finds who
+// does not wait.
+#include "virtual_gpu_run.h"
+
+namespace attile::virtual_gpu {
+namespace {
+
+// A copy that a thread does not wait for is not there before it waits.
+TEST(VirtualGpuTest, CopiesComeWhenTheyAreWaitedFor) {
+    const Array<uint32_t> array(numbers(160, 1));
+    run(R"(
+        mov.u32 %r3, memory;
+        mul.lo.s32 %r4, %r1, 16;
+        add.s32 %r3, %r3, %r4;
+        mul.wide.u32 %rd3, %r1, 16;
+        add.s64 %rd3, %rd1, %rd3;
+        cp.async.cg.shared.global [%r3], [%rd3], 16;
+        cp.async.commit_group;
+        ld.shared.u32 %r5, [%r3];
+        cp.async.wait_group 0;
+        ld.shared.u32 %r6, [%r3];
+        st.global.u32 [%rd2+512], %r5;
+        bar.sync 0;
+        st.global.u32 [%rd2], %r6;
+        )",
+        array.data());
+    for (uint32_t i = 0; i < 32; ++i) {
+        EXPECT_EQ(array.data()[128 + i], ~0u) << i;
+        EXPECT_EQ(array.data()[i], 4 * i + 1) << i;
+    }
+}
+
+// From the moment it is asked for, its place is no longer what it was.
+TEST(VirtualGpuTest, CopiesLeaveNothingInTheirPlace) {
+    const Array<uint32_t> array(numbers(160, 1));
+    run(R"(
+        mov.u32 %r3, memory;
+        mul.lo.s32 %r4, %r1, 16;
+        add.s32 %r3, %r3, %r4;
+        st.shared.u32 [%r3], %r1;
+        ld.shared.u32 %r5, [%r3];
+        cp.async.cg.shared.global [%r3], [%rd1], 16;
+        ld.shared.u32 %r6, [%r3];
+        cp.async.wait_all;
+        bar.sync 0;
+        st.global.u32 [%rd2], %r5;
+        st.global.u32 [%rd2+512], %r6;
+        )",
+        array.data());
+    for (uint32_t i = 0; i < 32; ++i) {
+        EXPECT_EQ(array.data()[i], i);
+        EXPECT_EQ(array.data()[128 + i], ~0u) << i;
+    }
+}
+
+// Operands of a product stay as they are until it is waited for.
+TEST(VirtualGpuTest, ProductsStillRead) {
+    const Array<uint32_t> array(numbers(128));
+    const std::string product = R"(
+        mov.b64 %rd5, 0x0000001000080000;
+        mov.pred %p1, 0;
+        wgmma.fence.sync.aligned;
+        wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd5, %rd5, %p1, 1, 1, 0, 0;
+        wgmma.commit_group.sync.aligned;
+        mov.u32 %r3, memory;
+        )";
+    const std::string wait = "wgmma.wait_group.sync.aligned 0;", elsewhere = "add.s32 %r3, %r3, 4096;", store = "st.shared.u32 [%r3], 5;",
+                      copy = "cp.async.cg.shared.global [%r3], [%rd1], 16; cp.async.wait_all;";
+    const Shape shape = {1, 128, 1};
+    for (const std::string &write : {store, copy}) {
+        EXPECT_THAT(fault_of(product + write + wait, array.data(), shape), HasSubstr("products of warp"));
+        EXPECT_EQ(fault_of(product + elsewhere + write + wait, array.data(), shape), "");
+        EXPECT_EQ(fault_of(product + wait + "bar.sync 0;" + write, array.data(), shape), "");
+    }
+    EXPECT_THAT(fault_of(product, array.data(), shape), HasSubstr("did not wait for"));
+}
+
+// What a thread wrote is fenced, by it or by who has it read, before tensor cores or the copy engine read it.
+TEST(VirtualGpuTest, FencesBetweenProxies) {
+    const Array<uint32_t> array(numbers(128));
+    const std::string product = R"(
+        mov.b64 %rd5, 0x0000001000080000;
+        mov.pred %p1, 0;
+        wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd5, %rd5, %p1, 1, 1, 0, 0;
+        wgmma.commit_group.sync.aligned;
+        wgmma.wait_group.sync.aligned 0;
+        )";
+    const std::string copy = R"(
+        setp.ne.u32 %p1, %r1, 64;
+        @%p1 bra end;
+        cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r4], 16;
+        cp.async.bulk.commit_group;
+        cp.async.bulk.wait_group 0;
+        end:
+        )";
+    const std::string store = "mov.u32 %r4, memory; mul.lo.s32 %r3, %r1, 4; add.s32 %r3, %r4, %r3; st.shared.u32 [%r3], 5;";
+    const std::string fence = "fence.proxy.async;", meet = "bar.sync 0;";
+    const Shape shape = {1, 128, 1};
+    for (const std::string &read : {product, copy}) {
+        EXPECT_THAT(fault_of(store + meet + read, array.data(), shape), HasSubstr("without a fence"));
+        EXPECT_EQ(fault_of(store + fence + meet + read, array.data(), shape), "");
+        EXPECT_EQ(fault_of(store + meet + fence + read, array.data(), shape), "");
+    }
+    EXPECT_EQ(array.data()[0], 5u);
+}
+
+// The same of the copy engine and its barrier, into another block of the cluster.
+TEST(VirtualGpuTest, TransactionsOfACluster) {
+    const Array<uint32_t> array(numbers(128));
+    run(R"(
+        mov.u32 %r20, memory;
+        mov.u32 %r3, %cluster_ctarank;
+        setp.ne.u32 %p1, %r1, 0;
+        @!%p1 mbarrier.init.shared::cta.b64 [%r20], 1;
+        barrier.cluster.arrive.aligned;
+        barrier.cluster.wait.aligned;
+        setp.ne.u32 %p2, %r3, 0;
+        @%p2 bra receive;
+        @%p1 bra end;
+        mapa.shared::cluster.u32 %r4, %r20, 1;
+        mov.b32 %f1, 42;
+        add.s32 %r5, %r4, 64;
+        st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%r5], {%f1, %f1, %f1, %f1}, [%r4];
+        bra.uni end;
+        receive:
+        @!%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 16;
+        ld.shared.u32 %r6, [%r20+64];
+        wait:
+        mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r20], 0;
+        @!%p3 bra wait;
+        ld.shared.u32 %r7, [%r20+64];
+        st.global.u32 [%rd2], %r6;
+        st.global.u32 [%rd2+256], %r7;
+        end:
+        barrier.cluster.arrive.aligned;
+        barrier.cluster.wait.aligned;
+        )",
+        array.data(), {2, 32, 2});
+    for (uint32_t i = 0; i < 32; ++i) {
+        EXPECT_EQ(array.data()[i], ~0u) << i;
+        EXPECT_EQ(array.data()[64 + i], 42u) << i;
+    }
+}
+
+// What a thread leaves behind when it ends: stores that nobody waited for read memory that is no more.
+TEST(VirtualGpuTest, CopiesLeftBehind) {
+    const Array<uint32_t> array(numbers(32));
+    const std::string store = R"(
+        mov.u32 %r3, memory;
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra end;
+        st.shared.u32 [%r3], 5;
+        fence.proxy.async.shared::cta;
+        cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r3], 16;
+        )";
+    const std::string commit = "cp.async.bulk.commit_group;";
+    EXPECT_THAT(fault_of(store + "end:", array.data()), HasSubstr("never committed"));
+    EXPECT_THAT(fault_of(store + commit + "end:", array.data()), HasSubstr("still read shared memory"));
+    EXPECT_EQ(fault_of(store + commit + "cp.async.bulk.wait_group.read 0; end:", array.data()), "");
+    EXPECT_EQ(array.data()[0], 5u);
+}
+
+TEST(VirtualGpuTest, BarriersMisused) {
+    const Array<uint32_t> array(numbers(32));
+    const std::string wait = "mov.u32 %r3, memory; again: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0; @!%p1 bra again;";
+    EXPECT_NE(fault_of(wait, array.data()), "");  // Never made.
+    EXPECT_THAT(fault_of("mov.u32 %r3, memory; setp.eq.u32 %p2, %r1, 0; @%p2 mbarrier.init.shared::cta.b64 [%r3], 2; bar.sync 0;" + wait,
+                         array.data()),
+                HasSubstr("wait for what never comes"));
+    EXPECT_THAT(fault_of("mov.u32 %r3, memory; setp.eq.u32 %p2, %r1, 0; @%p2 mbarrier.init.shared::cta.b64 [%r3], 2; bar.sync 0; "
+                         "mbarrier.arrive.shared::cta.b64 _, [%r3], 3;",
+                         array.data()),
+                HasSubstr("arrivals"));
+}
+
+}  // namespace
+}  // namespace attile::virtual_gpu
