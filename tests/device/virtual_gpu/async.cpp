@@ -28,8 +28,8 @@ Outcome lane_copy(Warp &warp, const Instruction &instruction, Mask lanes) {
         if (have > bytes) fault("cp.async: " + std::to_string(have) + " bytes of " + std::to_string(bytes));
         unsigned char *const to = shared_at(*warp.block, warp.address(arguments[0], lane), bytes, bytes);
         const unsigned char *from = nullptr;
-        clear_way(*warp.block, to, bytes);
-        write_shared(warp, static_cast<uint32_t>(to - warp.block->shared_base()), bytes);
+        clear_way(warp, *warp.block, to, bytes);
+        note_written(warp, static_cast<std::size_t>(to - warp.block->shared_base()), bytes);
         if (have > 0) {
             const uint64_t address = warp.address(arguments[1], lane);
             if (address % bytes != 0) fault("cp.async: a source that is no multiple of its bytes");
@@ -105,6 +105,7 @@ Outcome barrier_arrive(Warp &warp, const Instruction &instruction, Mask lanes) {
         if (arrivals < 1 || arrivals > barrier.pending)
             fault("mbarrier.arrive: " + std::to_string(arrivals) + " arrivals where " + std::to_string(barrier.pending) + " are missing");
         barrier.pending -= arrivals;
+        release_to(warp, barrier.gathered);
         settle(barrier);
     });
     // Whom it lets go on goes on first: products that this warp has yet to wait for are not done by then.
@@ -125,7 +126,9 @@ Outcome barrier_wait(Warp &warp, const Instruction &instruction, Mask lanes) {
             barrier.late.pop_front();
             copy();
         }
-        if (barrier.phase % 2 != parity % 2) done |= Mask{1} << lane;
+        if (barrier.phase % 2 == parity % 2) return;
+        acquire_from(warp, barrier.released);
+        done |= Mask{1} << lane;
     });
     warp.set_predicate(arguments[0].value, done, lanes);
     return done == lanes ? Outcome::kNext : Outcome::kYield;
@@ -145,8 +148,8 @@ Outcome store_async(Warp &warp, const Instruction &instruction, Mask lanes) {
         for (std::size_t i = 0; i < count; ++i)
             words[i] = static_cast<uint32_t>(value(warp, is_one ? arguments[1].value : arguments[1].braces[i], lane));
         for (std::size_t i = count; i < 4; ++i) words[i] = 0;
-        clear_way(*place.block, to, 4 * count);
-        put_off(place, 4 * count, [=] { std::memcpy(to, words, 4 * count); });
+        clear_way(warp, *place.block, to, 4 * count);
+        put_off(warp, place, 4 * count, [=] { std::memcpy(to, words, 4 * count); });
     });
     return Outcome::kNext;
 }
@@ -171,6 +174,7 @@ Outcome cluster_arrive(Warp &warp, const Instruction &, Mask lanes) {
         if (warp.cluster_generation[lane] != 0) fault("barrier.cluster.arrive: twice without a wait");
         warp.cluster_generation[lane] = cluster.generation + 1;
     });
+    release_to(warp, cluster.gathered);
     cluster_ended(cluster);
     return Outcome::kNext;
 }
@@ -183,6 +187,7 @@ Outcome cluster_wait(Warp &warp, const Instruction &, Mask lanes) {
     });
     if (waits) return Outcome::kWait;
     for_lanes(lanes, [&](int lane) { warp.cluster_generation[lane] = 0; });
+    acquire_from(warp, warp.block->cluster->released);
     return Outcome::kNext;
 }
 
@@ -268,6 +273,8 @@ Place barrier_at(Block &own, uint64_t address) {
 void settle(TransactionBarrier &barrier) {
     if (barrier.pending > 0 || barrier.bytes != 0) return;
     ++barrier.phase;
+    barrier.released = std::move(barrier.gathered);
+    barrier.gathered.clear();
     barrier.pending = barrier.count;
 }
 
@@ -289,6 +296,8 @@ void cluster_ended(Cluster &cluster) {
     }
     if (!is_any) return;
     ++cluster.generation;
+    cluster.released = std::move(cluster.gathered);
+    cluster.gathered.clear();
 }
 
 bool decode_async(const Opcode &opcode, Instruction *instruction) {

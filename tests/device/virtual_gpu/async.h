@@ -26,12 +26,15 @@ Place barrier_at(Block &own, uint64_t address);
 void settle(TransactionBarrier &barrier);
 // The copy engine or tensor cores read bytes of the block's shared memory, which whoever wrote them has fenced, or the warp itself.
 void need_fenced(const Warp &warp, uint32_t first, std::size_t bytes);
+// By threads, to be fenced.
+void note_written(Warp &warp, std::size_t first, std::size_t bytes);
 // Where a copy goes: no product may read it any more, and until the copy comes it is NaN.
-void clear_way(Block &block, unsigned char *to, std::size_t bytes);
+void clear_way(const Warp &warp, Block &block, unsigned char *to, std::size_t bytes);
 // Leaves a copy to those who wait at the barrier.
 template <class Copy>
-void put_off(const Place &place, std::size_t bytes, Copy copy) {
+void put_off(Warp &warp, const Place &place, std::size_t bytes, Copy copy) {
     TransactionBarrier *barrier = place.barrier;
+    release_to(warp, barrier->gathered);
     barrier->late.emplace_back([barrier, bytes, copy = std::move(copy)] {
         copy();
         barrier->bytes -= static_cast<int64_t>(bytes);

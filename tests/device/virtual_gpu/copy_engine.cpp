@@ -78,8 +78,8 @@ Outcome tensor_load(Warp &warp, const Instruction &instruction, Mask lanes) {
             shared_at(own, to | rank, box.bytes(), 128);
             if (&block_of(own, to | rank, &box.address) != place.block) fault("a tensor's copy and its barrier are in different blocks");
             box.shared = place.block->shared_base();
-            clear_way(*place.block, box.shared + box.address, box.bytes());
-            put_off(place, box.bytes(), box);
+            clear_way(warp, *place.block, box.shared + box.address, box.bytes());
+            put_off(warp, place, box.bytes(), box);
         };
         if (instruction.number[1] == 0) return load(0);
         if ((to | barrier) >> kRankShift != 0) fault("a copy to several blocks by one block's address is not known");
@@ -106,8 +106,8 @@ Outcome bulk_load(Warp &warp, const Instruction &instruction, Mask lanes) {
             fault("a copy and its barrier are in different blocks");
         unsigned char *to = shared_at(*warp.block, address, bytes, 16);
         global_at(from, bytes, 16, false);
-        clear_way(*place.block, to, bytes);
-        put_off(place, bytes, [to, from, bytes] { std::memcpy(to, global_at(from, bytes, 16, false), bytes); });
+        clear_way(warp, *place.block, to, bytes);
+        put_off(warp, place, bytes, [to, from, bytes] { std::memcpy(to, global_at(from, bytes, 16, false), bytes); });
     });
     return Outcome::kNext;
 }
@@ -174,6 +174,7 @@ Outcome bulk_store(Warp &warp, const Instruction &instruction, Mask lanes) {
         if (&block != warp.block) fault("a store of another block's shared memory");
         store.box.shared = block.shared_base();
         need_fenced(warp, store.box.address, store.bytes);
+        read_words(warp, store.box.address, store.bytes);
         warp.stores[lane].emplace_back(std::move(store));
     });
     return Outcome::kNext;

@@ -37,6 +37,9 @@ const Operand *values_of(const Argument &argument, std::size_t *count) {
     return argument.braces.empty() ? &argument.value : argument.braces.data();
 }
 
+// Not another block's of the cluster.
+bool is_own(Block &block, const unsigned char *at) { return at >= block.shared_base() && at < block.shared_base() + block.shared_size; }
+
 Outcome load(Warp &warp, const Instruction &i, Mask lanes) {
     std::size_t count;
     const Operand *const to = values_of(i.arguments[0], &count);
@@ -51,6 +54,8 @@ Outcome load(Warp &warp, const Instruction &i, Mask lanes) {
             at = warp.grid->parameters.data() + from.offset;
         } else {
             at = memory_at(warp, i.number[0], warp.address(from, lane), bytes * count, false);
+            if (i.number[0] == kShared && is_own(*warp.block, at))
+                read_words(warp, static_cast<std::size_t>(at - warp.block->shared_base()), bytes * count);
         }
         for (std::size_t k = 0; k < count; ++k) {
             uint64_t value = 0;
@@ -71,21 +76,21 @@ Outcome load_in_turn(Warp &warp, const Instruction &i, Mask lanes) {
     return Outcome::kYield;
 }
 
-// Not another block's of the cluster.
-bool is_own(Block &block, const unsigned char *at) { return at >= block.shared_base() && at < block.shared_base() + block.shared_size; }
-
 Outcome store(Warp &warp, const Instruction &i, Mask lanes) {
     std::size_t count;
     const Operand *const from = values_of(i.arguments[1], &count);
     const std::size_t bytes = static_cast<std::size_t>(i.number[1]);
     for_lanes(lanes, [&](int lane) {
         unsigned char *const at = memory_at(warp, i.number[0], warp.address(i.arguments[0], lane), bytes * count, true);
-        if (i.number[0] == kShared && is_own(*warp.block, at))
-            write_shared(warp, static_cast<uint32_t>(at - warp.block->shared_base()), bytes * count);
+        unsigned char values[32];
         for (std::size_t k = 0; k < count; ++k) {
             const uint64_t value = from[k].kind == Kind::kWide ? warp.row<uint64_t>(from[k])[lane] : warp.row<uint32_t>(from[k])[lane];
-            std::memcpy(at + k * bytes, &value, bytes);
+            std::memcpy(values + k * bytes, &value, bytes);
         }
+        if (i.number[0] == kShared && is_own(*warp.block, at))
+            write_shared(warp, at, values, bytes * count);
+        else
+            std::memcpy(at, values, bytes * count);
     });
     return Outcome::kNext;
 }
@@ -156,6 +161,9 @@ bool decode_memory(const Opcode &opcode, Instruction *instruction) {
         return false;
     } else if (name == "ld" || name == "ldu" || name == "st") {
         if (bits != 8 && bits != 16 && bits != 32 && bits != 64) return false;
+        if (name == "st" && instruction->arguments.size() > 1 &&
+            instruction->arguments[1].braces.size() * static_cast<std::size_t>(bits) > 256)
+            return false;
         number[1] = bits / 8;
         number[2] = type[0] == 's';
         const bool waits = opcode.has("acquire") || opcode.has("relaxed") || opcode.has("volatile");

@@ -58,6 +58,8 @@ class Runner {
         cluster->index = static_cast<uint32_t>(number);
         cluster->ended = 0;
         cluster->generation = 0;
+        cluster->gathered.clear();
+        cluster->released.clear();
         const uint32_t per_row = grid_.blocks[0] / grid_.cluster;
         for (uint32_t rank = 0; rank < grid_.cluster; ++rank) {
             Block &block = *cluster->blocks[rank];
@@ -70,12 +72,14 @@ class Runner {
             block.memory.assign(block.shared_size + 1024, 0xff);
             block.written.assign(grid_.kernel->has_async_proxy ? block.shared_size / 16 + 1 : 0, {0, 0});
             block.writes = 0;
+            block.writers.assign(block.shared_size / 4 + 1, {});
             block.reading = 0;
             block.transactions.clear();
             for (Block::Named &named : block.named) named = {};
             block.threads = static_cast<int>(grid_.threads[0] * grid_.threads[1] * grid_.threads[2]);
             block.ended = 0;
             block.warps.resize(static_cast<std::size_t>((block.threads + kLanes - 1) / kLanes));
+            block.readers.assign(block.writers.size() * block.warps.size(), 0);
             for (std::size_t i = 0; i < block.warps.size(); ++i) begin_warp(block.warps[i], block, static_cast<int>(i));
         }
         return cluster;
@@ -86,6 +90,7 @@ class Runner {
         warp.grid = &grid_;
         warp.block = &block;
         warp.number = number;
+        begin_clocks(warp);
         warp.fenced = 0;
         warp.reading.clear();
         warp.reading_groups.clear();

@@ -37,6 +37,7 @@ Outcome ldmatrix(Warp &warp, const Instruction &instruction, Mask lanes) {
     Matrix matrix[4];
     for (int lane = 0; lane < 8 * count; ++lane) {
         const unsigned char *from = shared_at(*warp.block, warp.address(instruction.arguments[1], lane), 16, 16);
+        read_words(warp, static_cast<std::size_t>(from - warp.block->shared_base()), 16);
         std::memcpy(matrix[lane / 8][lane % 8], from, 16);
     }
     for (int i = 0; i < count; ++i)
@@ -52,9 +53,7 @@ Outcome stmatrix(Warp &warp, const Instruction &instruction, Mask lanes) {
         collect(warp.row<uint32_t>(matrix_register(instruction.arguments[1], i)), instruction.number[1] != 0, matrix);
         for (int row = 0; row < 8; ++row) {
             const uint64_t address = warp.address(instruction.arguments[0], 8 * i + row);
-            unsigned char *const to = shared_at(*warp.block, address, 16, 16);
-            write_shared(warp, static_cast<uint32_t>(to - warp.block->shared_base()), 16);
-            std::memcpy(to, matrix[row], 16);
+            write_shared(warp, shared_at(*warp.block, address, 16, 16), matrix[row], 16);
         }
     }
     return Outcome::kNext;

@@ -221,6 +221,7 @@ class Panel {
         address ^= address >> 3 & mask_;
         if (address + std::size_t{16} > size_) shared_at(*warp_.block, address, 16, 16);
         need_fenced(warp_, address, 16);
+        read_words(warp_, address, 16);
         first_ = std::min(first_, address);
         end_ = std::max(end_, address + 16);
         return _mm_load_si128(reinterpret_cast<const __m128i *>(base_ + address));

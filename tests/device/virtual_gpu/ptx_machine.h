@@ -2,14 +2,16 @@
 // A GPU that is a program: it reads the PTX that the compiler made of a kernel and runs it, lane by lane, with the memory of the process as
 // the device's. Tensor cores, the copy engine and clusters are there, time is not. Copies come as late as they may and leave NaN in their
 // place until then, memory begins as NaN, and every access is checked. Faults besides: threads that wait for what never comes, writing what
-// wgmma may still read, and having the copy engine or tensor cores read what threads wrote to shared memory without a fence. What it does
-// not find: fences missing around global memory, sums of wgmma that are used before they are waited for (products are done when they are
-// issued, as registers tied by the compiler want), and two threads at one word without a barrier between them.
+// wgmma may still read, having the copy engine or tensor cores read what threads wrote to shared memory without a fence, and warps at one
+// word of shared memory in no order. What it does not find: fences missing around global memory, sums of wgmma that are used before they
+// are waited for (products are done when they are issued, as registers tied by the compiler want), and lanes of one warp at one word, or
+// blocks at one of global memory, in no order.
 //
 // ptx_module.cpp finds kernels in a module's text, ptx_read.cpp makes a Kernel of one, ptx_places.cpp gives its registers places,
 // machine.cpp runs it. What instructions do stands in plain.cpp (arithmetic), convert.cpp, load_store.cpp, together.cpp (lanes and warps
 // with each other), products.cpp, reading.cpp and matrix.cpp (tensor cores), async.cpp (copies, transaction barriers, clusters) and
-// copy_engine.cpp. runtime.cpp is the CUDA runtime above it, driver.cpp the driver, dealt_memory.cpp the memory that they deal out.
+// copy_engine.cpp; races.cpp has the orders of warps. runtime.cpp is the CUDA runtime above it, driver.cpp the driver, dealt_memory.cpp the
+// memory that they deal out.
 #pragma once
 
 #include <cstdint>
@@ -110,11 +112,15 @@ struct Kernel {
     std::vector<std::pair<std::string, Operand>> specials;  // "%tid.x" and the like, and the register that a warp finds it in.
 };
 
+// By warp of the cluster: how far one has heard of the others (races.cpp).
+using Clocks = std::vector<uint32_t>;
+
 // A transaction barrier in shared memory.
 struct TransactionBarrier {
     int64_t count = 0, pending = 0, bytes = 0;  // Arrivals a phase takes and those missing, and bytes that were expected and have not come.
     uint32_t phase = 0;                         // How many have ended.
     std::deque<std::function<void()>> late;     // Copies that are to arrive here, each of which takes off its own `bytes`.
+    Clocks gathered, released;                  // In this phase, and when the last one ended.
 };
 
 struct Cluster;
@@ -134,6 +140,7 @@ struct Block {
         uint32_t generation = 0;
         bool all = true, any = false;  // bar.red
         bool last_all = true, last_any = false;
+        Clocks gathered, released;  // In this generation, and when the last one ended.
     } named[16];
     std::vector<Warp> warps;
     int threads = 0, ended = 0;  // Ended threads.
@@ -144,13 +151,23 @@ struct Block {
     };
     std::vector<Written> written;
     uint32_t writes = 0;
+    // Of each word its last writer, a warp of the cluster, others that wrote the same since, and when the block's warps read it since.
+    struct Writer {
+        uint32_t warp, clock;
+    };
+    struct Writers {
+        Writer first, others[3];  // Clock 0: none.
+    };
+    std::vector<Writers> writers;
+    std::vector<uint32_t> readers;  // [word][warp]
 };
 
 struct Cluster {
     std::vector<std::unique_ptr<Block>> blocks;
     uint32_t index = 0;       // Linear, of the grid's clusters.
     uint32_t generation = 0;  // Of its barrier.
-    int ended = 0;            // Threads.
+    Clocks gathered, released;
+    int ended = 0;  // Threads.
 };
 
 struct Grid {
@@ -191,8 +208,9 @@ struct Warp {
     std::deque<std::vector<std::function<void()>>> store_groups[kLanes];
     std::vector<Bytes> reading;                     // What wgmma's products since the last commit may read,
     std::deque<std::vector<Bytes>> reading_groups;  // and committed ones, the oldest first.
-    uint32_t fenced = 0;                            // The block's writes at its last fence.proxy.async.
-    uint32_t waiting_for[kLanes] = {};              // Named barriers: the generation, where `is_waiting`.
+    Clocks clocks;
+    uint32_t fenced = 0;                // The block's writes at its last fence.proxy.async.
+    uint32_t waiting_for[kLanes] = {};  // Named barriers: the generation, where `is_waiting`.
     bool is_waiting[kLanes] = {};
     uint32_t cluster_generation[kLanes] = {};  // barrier.cluster.arrive's, for the wait.
 
@@ -238,8 +256,18 @@ Block &block_of(Block &own, uint32_t address, uint32_t *offset);
 // Checked memory; each faults with words where it is not the kernel's to touch, or the address is no multiple of `alignment`.
 unsigned char *shared_at(Block &own, uint64_t address, std::size_t bytes, std::size_t alignment);
 unsigned char *global_at(uint64_t address, std::size_t bytes, std::size_t alignment, bool writes);
-// Bytes of the block's shared memory are about to be written by threads. Faults if products that nobody has waited for may read them.
-void write_shared(Warp &warp, uint32_t first, std::size_t bytes);
+// Orders of warps (races.cpp). A barrier gathers what those know who arrive, and those who wait hear of it.
+void begin_clocks(Warp &warp);
+void release_to(Warp &warp, Clocks &gathered);
+void acquire_from(Warp &warp, const Clocks &released);
+// Faults if somebody touched any of the words in no order with this. Of its own block's shared memory; of a block of the cluster.
+void read_words(const Warp &warp, std::size_t first, std::size_t bytes);
+void write_words(const Warp &warp, Block &block, std::size_t first, std::size_t bytes);
+// The same for what is there already, which anybody may write and be sure of.
+void write_again(const Warp &warp, std::size_t first, std::size_t bytes);
+// A thread writes bytes to the block's shared memory. Faults if products that nobody has waited for may read them, or others touched them
+// in no order with this, unless they are what was there before.
+void write_shared(Warp &warp, unsigned char *to, const void *from, std::size_t bytes);
 // What a generic address points to, shared or not; `warp` for its local memory and the kernel's parameters.
 unsigned char *generic_at(Warp &warp, uint64_t address, std::size_t bytes, std::size_t alignment, bool writes);
 

@@ -9,7 +9,7 @@
 namespace attile::virtual_gpu {
 namespace {
 
-void need_unread(const Block &block, uint32_t first, std::size_t bytes) {
+void need_unread(const Block &block, std::size_t first, std::size_t bytes) {
     if (block.reading == 0) return;
     const auto overlaps = [&](const std::vector<Bytes> &all) {
         for (const Bytes &one : all)
@@ -47,9 +47,18 @@ Outcome wait_products(Warp &warp, const Instruction &instruction, Mask) {
     return Outcome::kNext;
 }
 
-void write_shared(Warp &warp, uint32_t first, std::size_t bytes) {
+void write_shared(Warp &warp, unsigned char *to, const void *from, std::size_t bytes) {
     Block &block = *warp.block;
+    const std::size_t first = static_cast<std::size_t>(to - block.shared_base());
+    if (std::memcmp(to, from, bytes) == 0) return write_again(warp, first, bytes);
     need_unread(block, first, bytes);
+    write_words(warp, block, first, bytes);
+    note_written(warp, first, bytes);
+    std::memcpy(to, from, bytes);
+}
+
+void note_written(Warp &warp, std::size_t first, std::size_t bytes) {
+    Block &block = *warp.block;
     if (block.written.empty()) return;
     ++block.writes;
     for (std::size_t i = first / 16; i <= (first + bytes - 1) / 16; ++i)
@@ -67,9 +76,10 @@ void need_fenced(const Warp &warp, uint32_t first, std::size_t bytes) {
     }
 }
 
-void clear_way(Block &block, unsigned char *to, std::size_t bytes) {
+void clear_way(const Warp &warp, Block &block, unsigned char *to, std::size_t bytes) {
     const std::size_t first = static_cast<std::size_t>(to - block.shared_base());
-    need_unread(block, static_cast<uint32_t>(first), bytes);
+    need_unread(block, first, bytes);
+    write_words(warp, block, first, bytes);
     std::memset(to, 0xff, bytes);
     if (!block.written.empty())
         for (std::size_t i = first / 16; i <= (first + bytes - 1) / 16; ++i) block.written[i].order = 0;

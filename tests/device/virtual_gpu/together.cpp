@@ -105,6 +105,7 @@ Outcome barrier(Warp &warp, const Instruction &i, Mask lanes) {
             warp.waiting_for[one] = named.generation;
         });
         named.arrived += __builtin_popcount(lanes);
+        release_to(warp, named.gathered);
         if (i.number[0] == kReduce) {
             const Mask yes = warp.predicate(i.arguments.back().value) & lanes;
             named.all = named.all && yes == lanes;
@@ -117,12 +118,15 @@ Outcome barrier(Warp &warp, const Instruction &i, Mask lanes) {
     if (named.arrived == wanted && warp.waiting_for[lane] == named.generation) {
         named.arrived = 0;
         ++named.generation;
+        named.released = std::move(named.gathered);
+        named.gathered.clear();
         named.last_all = named.all, named.last_any = named.any;
         named.all = true, named.any = false;
     }
     if (i.number[0] == kArrive) return Outcome::kNext;
     if (warp.waiting_for[lane] == named.generation) return Outcome::kWait;
     for_lanes(lanes, [&](int one) { warp.is_waiting[one] = false; });
+    acquire_from(warp, named.released);
     if (i.number[0] == kReduce)
         warp.set_predicate(i.arguments[0].value, (i.number[2] != 0 ? named.last_all : named.last_any) ? ~Mask{0} : 0, lanes);
     return Outcome::kNext;

@@ -60,13 +60,14 @@ TEST(VirtualGpuTest, ProductsStillRead) {
     const std::string product = R"(
         mov.b64 %rd5, 0x0000001000080000;
         mov.pred %p1, 0;
+        setp.eq.u32 %p2, %r1, 0;
         wgmma.fence.sync.aligned;
         wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd5, %rd5, %p1, 1, 1, 0, 0;
         wgmma.commit_group.sync.aligned;
         mov.u32 %r3, memory;
         )";
-    const std::string wait = "wgmma.wait_group.sync.aligned 0;", elsewhere = "add.s32 %r3, %r3, 4096;", store = "st.shared.u32 [%r3], 5;",
-                      copy = "cp.async.cg.shared.global [%r3], [%rd1], 16; cp.async.wait_all;";
+    const std::string wait = "wgmma.wait_group.sync.aligned 0;", elsewhere = "add.s32 %r3, %r3, 4096;",
+                      store = "@%p2 st.shared.u32 [%r3], 5;", copy = "@%p2 cp.async.cg.shared.global [%r3], [%rd1], 16; cp.async.wait_all;";
     const Shape shape = {1, 128, 1};
     for (const std::string &write : {store, copy}) {
         EXPECT_THAT(fault_of(product + write + wait, array.data(), shape), HasSubstr("products of warp"));
@@ -105,10 +106,10 @@ TEST(VirtualGpuTest, FencesBetweenProxies) {
     EXPECT_EQ(array.data()[0], 5u);
 }
 
-// The same of the copy engine and its barrier, into another block of the cluster.
+// The same of the copy engine and its barrier, into another block of the cluster; who looks before it waits is found.
 TEST(VirtualGpuTest, TransactionsOfACluster) {
     const Array<uint32_t> array(numbers(128));
-    run(R"(
+    const std::string send = R"(
         mov.u32 %r20, memory;
         mov.u32 %r3, %cluster_ctarank;
         setp.ne.u32 %p1, %r1, 0;
@@ -125,22 +126,48 @@ TEST(VirtualGpuTest, TransactionsOfACluster) {
         bra.uni end;
         receive:
         @!%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 16;
-        ld.shared.u32 %r6, [%r20+64];
+        )";
+    const std::string look = "ld.shared.u32 %r6, [%r20+64];";
+    const std::string receive = R"(
         wait:
         mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r20], 0;
         @!%p3 bra wait;
         ld.shared.u32 %r7, [%r20+64];
-        st.global.u32 [%rd2], %r6;
         st.global.u32 [%rd2+256], %r7;
         end:
         barrier.cluster.arrive.aligned;
         barrier.cluster.wait.aligned;
-        )",
-        array.data(), {2, 32, 2});
-    for (uint32_t i = 0; i < 32; ++i) {
-        EXPECT_EQ(array.data()[i], ~0u) << i;
-        EXPECT_EQ(array.data()[64 + i], 42u) << i;
-    }
+        )";
+    EXPECT_EQ(fault_of(send + receive, array.data(), {2, 32, 2}), "");
+    for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(array.data()[64 + i], 42u) << i;
+    EXPECT_THAT(fault_of(send + look + receive, array.data(), {2, 32, 2}), HasSubstr("in no order"));
+}
+
+// Warps at one word with nothing between them, whatever order they happen to be run in.
+TEST(VirtualGpuTest, WarpsInNoOrder) {
+    const Array<uint32_t> array(numbers(128));
+    const std::string where = R"(
+        mov.u32 %r20, memory;
+        setp.eq.u32 %p1, %r1, 0;
+        setp.eq.u32 %p2, %r1, 32;
+        @%p1 mbarrier.init.shared::cta.b64 [%r20+1024], 1;
+        bar.sync 0;
+        )";
+    const std::string first_writes = "@%p1 st.shared.u32 [%r20], 5;", first_reads = "@%p1 ld.shared.u32 %r3, [%r20];",
+                      second_writes = "@%p2 st.shared.u32 [%r20], 6;", second_reads = "@%p2 ld.shared.u32 %r4, [%r20];";
+    const std::string tell = "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r20+1024];";
+    const std::string hear = "again: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r20+1024], 0; @!%p3 bra again;";
+    const Shape shape = {1, 64, 1};
+    const auto run_both = [&](const std::string &first, const std::string &between, const std::string &second) {
+        return fault_of(where + first + between + second, array.data(), shape);
+    };
+    EXPECT_THAT(run_both(first_writes, "", second_reads), HasSubstr("in no order"));
+    EXPECT_THAT(run_both(first_writes, "", second_writes), HasSubstr("in no order"));
+    EXPECT_THAT(run_both(first_reads, "", second_writes), HasSubstr("in no order"));
+    EXPECT_EQ(run_both(first_reads, "", second_reads), "");
+    EXPECT_EQ(run_both(first_writes, "bar.sync 0;", second_writes), "");
+    EXPECT_EQ(run_both(first_reads, tell + hear, second_writes), "");
+    EXPECT_THAT(run_both("", tell + first_writes + hear, second_reads), HasSubstr("in no order"));
 }
 
 // What a thread leaves behind when it ends: stores that nobody waited for read memory that is no more.
