@@ -16,9 +16,15 @@ int number_in(const char *variable, int otherwise) {
     return text != nullptr && *text != '\0' ? std::atoi(text) : otherwise;
 }
 
-// There is one context; this thread's stack of it, as far as it was pushed.
-int some_context = 0;
+// A device has one context, whose address is its place here; this thread's stack of them, and the device that it named where that is empty.
+constexpr int kMostDevices = 4;
+char primary_contexts[kMostDevices];
 thread_local std::vector<CUcontext> contexts;
+thread_local int named_device = 0;
+int device_of(CUcontext context) {
+    const char *const place = reinterpret_cast<const char *>(context);
+    return place >= primary_contexts && place < primary_contexts + device_count() ? static_cast<int>(place - primary_contexts) : -1;
+}
 
 struct Word {
     CUresult error;
@@ -31,6 +37,17 @@ constexpr Word kWords[] = {{CUDA_SUCCESS, "no error"},
                            {CUDA_ERROR_NOT_SUPPORTED, "operation not supported"}};
 
 }  // namespace
+
+int device_count() {
+    static const int count = std::clamp(number_in("ATTILE_VIRTUAL_DEVICES", 1), 1, kMostDevices);
+    return count;
+}
+int current_device() { return contexts.empty() ? named_device : device_of(contexts.back()); }
+bool set_device(int device) {
+    if (device < 0 || device >= device_count()) return false;
+    named_device = device;
+    return true;
+}
 
 int capability() {
     static const int found = number_in("ATTILE_VIRTUAL_CAPABILITY", 90);
@@ -116,12 +133,12 @@ ATTILE_EXPORT CUresult cuGetErrorString(CUresult error, const char **text) {
     return *text != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 ATTILE_EXPORT CUresult cuDeviceGetCount(int *count) {
-    *count = 1;
+    *count = device_count();
     return CUDA_SUCCESS;
 }
 ATTILE_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
-    if (ordinal != 0) return CUDA_ERROR_INVALID_DEVICE;
-    *device = 0;
+    if (ordinal < 0 || ordinal >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
+    *device = ordinal;
     return CUDA_SUCCESS;
 }
 ATTILE_EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice) {
@@ -132,8 +149,9 @@ ATTILE_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attri
     *value = device_attribute(attribute);
     return CUDA_SUCCESS;
 }
-ATTILE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) {
-    *context = reinterpret_cast<CUcontext>(&some_context);
+ATTILE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+    if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
+    *context = reinterpret_cast<CUcontext>(primary_contexts + device);
     return CUDA_SUCCESS;
 }
 ATTILE_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return CUDA_SUCCESS; }
@@ -142,7 +160,7 @@ ATTILE_EXPORT CUresult cuCtxGetCurrent(CUcontext *context) {
     return CUDA_SUCCESS;
 }
 ATTILE_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
-    if (context != reinterpret_cast<CUcontext>(&some_context)) return CUDA_ERROR_INVALID_CONTEXT;
+    if (device_of(context) < 0) return CUDA_ERROR_INVALID_CONTEXT;
     contexts.push_back(context);
     return CUDA_SUCCESS;
 }

@@ -17,9 +17,11 @@ using Clock = std::chrono::steady_clock;
 
 // The headers leave open what these are.
 struct CUstream_st {
+    int device = 0;
     std::shared_ptr<Recording> recording;  // While it is captured.
 };
 struct CUevent_st {
+    int device = 0;
     bool is_timed = true, is_recorded = false;
     Clock::time_point at;
     std::shared_ptr<Recording> recording;
@@ -75,6 +77,7 @@ constexpr Word kWords[] = {
     ATTILE_WORD(cudaErrorMisalignedAddress, "misaligned address"),
     ATTILE_WORD(cudaErrorLaunchFailure, "unspecified launch failure"),
     ATTILE_WORD(cudaErrorLaunchOutOfResources, "too many resources requested for launch"),
+    ATTILE_WORD(cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch"),
     ATTILE_WORD(cudaErrorNotSupported, "operation not supported"),
     ATTILE_WORD(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
 };
@@ -108,6 +111,12 @@ cudaError_t recording_of(cudaStream_t stream, std::shared_ptr<Recording> *record
     if (streams().live.count(stream) == 0) return cudaErrorInvalidResourceHandle;
     *recording = stream->recording;
     return cudaSuccess;
+}
+
+cudaError_t need_own_stream(cudaStream_t stream) {
+    const std::lock_guard<std::recursive_mutex> guard(streams().lock);
+    if (is_default(stream)) return cudaSuccess;
+    return streams().live.count(stream) != 0 && stream->device == current_device() ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
 
 cudaError_t submit(cudaStream_t stream, std::function<void()> work) {
@@ -148,16 +157,18 @@ ATTILE_EXPORT const char *cudaGetErrorName(cudaError_t error) {
 }
 
 ATTILE_EXPORT cudaError_t cudaGetDeviceCount(int *count) {
-    *count = 1;
+    *count = device_count();
     return cudaSuccess;
 }
 ATTILE_EXPORT cudaError_t cudaGetDevice(int *device) {
-    *device = 0;
+    *device = current_device();
     return cudaSuccess;
 }
-ATTILE_EXPORT cudaError_t cudaSetDevice(int device) { return remember(device == 0 ? cudaSuccess : cudaErrorInvalidDevice, ATTILE_CALLER); }
+ATTILE_EXPORT cudaError_t cudaSetDevice(int device) {
+    return remember(set_device(device) ? cudaSuccess : cudaErrorInvalidDevice, ATTILE_CALLER);
+}
 ATTILE_EXPORT cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
-    if (device != 0) return remember(cudaErrorInvalidDevice, ATTILE_CALLER);
+    if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice, ATTILE_CALLER);
     *value = device_attribute(attribute);
     return cudaSuccess;
 }
@@ -177,6 +188,7 @@ ATTILE_EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsign
     return answer(ATTILE_CALLER, [&] {
         const std::lock_guard<std::recursive_mutex> guard(streams().lock);
         *stream = new CUstream_st;
+        (*stream)->device = current_device();
         streams().live.insert(*stream);
         return cudaSuccess;
     });
@@ -222,6 +234,7 @@ ATTILE_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t e
 ATTILE_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {
     return answer(ATTILE_CALLER, [&] {
         *event = new CUevent_st;
+        (*event)->device = current_device();
         (*event)->is_timed = (flags & cudaEventDisableTiming) == 0;
         return cudaSuccess;
     });
@@ -233,6 +246,8 @@ ATTILE_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
 ATTILE_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     return answer(ATTILE_CALLER, [&] {
         const std::lock_guard<std::recursive_mutex> guard(streams().lock);
+        if (!is_default(stream) && streams().live.count(stream) != 0 && stream->device != event->device)
+            return cudaErrorInvalidResourceHandle;
         const cudaError_t error = recording_of(stream, &event->recording);
         event->is_recorded = true;
         event->at = Clock::now();

@@ -19,7 +19,10 @@
 
 namespace attile::virtual_gpu {
 
-// The device.
+// The devices, which are alike and have the same memory.
+int device_count();    // ATTILE_VIRTUAL_DEVICES, or 1.
+int current_device();  // The calling thread's.
+bool set_device(int device);
 int capability();                 // 90 for 9.0.
 int device_attribute(int which);  // As CUdevice_attribute and cudaDeviceAttr number them; 0 where it is not known.
 inline constexpr std::size_t kMemoryBytes = std::size_t{4} << 30;
@@ -55,6 +58,8 @@ struct Recording {
 // Does the work, or records it where the stream is captured. An error where there is no such stream.
 cudaError_t submit(cudaStream_t stream, std::function<void()> work);
 cudaError_t recording_of(cudaStream_t stream, std::shared_ptr<Recording> *recording);
+// Kernels and events are for streams of the device that is current.
+cudaError_t need_own_stream(cudaStream_t stream);
 
 bool take_back(void *pointer, int kind);  // As cudaMemoryType numbers them; -1: any.
 

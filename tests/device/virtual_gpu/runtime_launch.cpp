@@ -43,6 +43,7 @@ cudaError_t launch(const void *host, const dim3 &blocks, const dim3 &threads, vo
     Program *program = nullptr;
     cudaError_t error = find_program(host, &program);
     if (error == cudaSuccess) error = check(*program, blocks, threads, shared, cluster);
+    if (error == cudaSuccess) error = need_own_stream(stream);
     if (error != cudaSuccess) return error;
     Grid grid;
     grid.kernel = program->kernel;
