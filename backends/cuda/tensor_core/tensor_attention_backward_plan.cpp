@@ -136,12 +136,11 @@ void BackwardSteps::launch(const void *kernel, void *arguments, int64_t blocks, 
 }
 
 void BackwardSteps::launch_early(const void *kernel, void *arguments, int64_t blocks, int32_t threads) {
-    if (status_ != ATTILE_OK) return;
-    simt::Dim3 grid, block;
-    grid.x = static_cast<uint32_t>(blocks);
-    block.x = static_cast<uint32_t>(threads);
-    void *pointers[] = {arguments, nullptr};
-    status_ = device_.launch_early(kernel, grid, block, 0, pointers, stream_);
+    launch_by([&] {
+        void *pointers[] = {arguments, nullptr};
+        return device_.launch_early(kernel, simt::Dim3{static_cast<uint32_t>(blocks), 1, 1},
+                                    simt::Dim3{static_cast<uint32_t>(threads), 1, 1}, 0, pointers, stream_);
+    });
 }
 
 void BackwardSteps::one_by_one(int64_t first, int64_t count) {

@@ -59,13 +59,14 @@ class BackwardSteps {
     void one_by_one(int64_t first, int64_t count);
     // A kernel of simt's whose threads share out `tasks` among themselves, or on so many blocks.
     void step(simt::AttentionBackwardKernel kernel, int64_t tasks);
-    int64_t step_blocks(int64_t tasks) const;
     void launch_step(simt::AttentionBackwardKernel kernel, int64_t blocks);
     void sinks();
 
     const simt::AttentionBackwardSteps steps = simt::attention_backward_steps_f32();
 
   private:
+    int64_t step_blocks(int64_t tasks) const;
+
     simt::Device &device_;
     const attile_attention_problem &p_;
     const simt::AttentionBackwardPlan &plan_;

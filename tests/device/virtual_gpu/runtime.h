@@ -58,7 +58,7 @@ struct Recording {
 // Does the work, or records it where the stream is captured. An error where there is no such stream.
 cudaError_t submit(cudaStream_t stream, std::function<void()> work);
 cudaError_t recording_of(cudaStream_t stream, std::shared_ptr<Recording> *recording);
-// Kernels and events are for streams of the device that is current.
+// Kernels are for streams of the device that is current.
 cudaError_t need_own_stream(cudaStream_t stream);
 
 bool take_back(void *pointer, int kind);  // As cudaMemoryType numbers them; -1: any.

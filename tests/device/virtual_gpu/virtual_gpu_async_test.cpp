@@ -6,13 +6,13 @@
 namespace attile::virtual_gpu {
 namespace {
 
+// %r3: 16 bytes of shared memory that are the thread's own.
+const std::string kOwnPlace = "mov.u32 %r3, memory; mul.lo.s32 %r4, %r1, 16; add.s32 %r3, %r3, %r4;";
+
 // A copy that a thread does not wait for is not there before it waits.
 TEST(VirtualGpuTest, CopiesComeWhenTheyAreWaitedFor) {
     const Array<uint32_t> array(numbers(160, 1));
-    run(R"(
-        mov.u32 %r3, memory;
-        mul.lo.s32 %r4, %r1, 16;
-        add.s32 %r3, %r3, %r4;
+    run(kOwnPlace + R"(
         mul.wide.u32 %rd3, %r1, 16;
         add.s64 %rd3, %rd1, %rd3;
         cp.async.cg.shared.global [%r3], [%rd3], 16;
@@ -34,10 +34,7 @@ TEST(VirtualGpuTest, CopiesComeWhenTheyAreWaitedFor) {
 // From the moment it is asked for, its place is no longer what it was.
 TEST(VirtualGpuTest, CopiesLeaveNothingInTheirPlace) {
     const Array<uint32_t> array(numbers(160, 1));
-    run(R"(
-        mov.u32 %r3, memory;
-        mul.lo.s32 %r4, %r1, 16;
-        add.s32 %r3, %r3, %r4;
+    run(kOwnPlace + R"(
         st.shared.u32 [%r3], %r1;
         ld.shared.u32 %r5, [%r3];
         cp.async.cg.shared.global [%r3], [%rd1], 16;
