@@ -44,7 +44,8 @@ struct DeviceProperties {
     double peak_flops_f32 = 0;  // A multiply-add counts two; no tensor cores.
     double peak_flops_f64 = 0;
     double peak_flops_f16 = 0;
-    double peak_bandwidth = 0;  // Bytes a second of device memory.
+    double peak_bandwidth = 0;           // Bytes a second of device memory.
+    bool gradients_by_products = false;  // Attention's in float32, where they can be (kernel/attention_backward_products.cuh).
 };
 
 // What the compiler made of a kernel.

@@ -22,6 +22,7 @@ set(ATTILE_SIMT_ATTENTION_SOURCES
   kernel/attention_backward_cols96.cu
   kernel/attention_backward_cols128.cu
   kernel/attention_backward_cols256.cu
+  kernel/attention_backward_products.cu
   kernel/attention_backward_steps.cu
   kernel/attention_combine.cu
   kernel/attention_convert.cu

@@ -27,6 +27,17 @@ AttentionBackwardTileKernel attention_backward_cols96();
 AttentionBackwardTileKernel attention_backward_cols128();
 AttentionBackwardTileKernel attention_backward_cols256();
 
+// Kernels that take the tile kernel's place by writing P and dS to memory (attention_backward_products.cuh), launched in this order. Plain
+// alone. Blocks: of `scores`, score_tiles a unit and block of keys; of `of_keys`, twice key_tiles * col_tiles a block of keys and pair; of
+// `of_rows`, col_tiles a unit.
+struct AttentionBackwardProducts {
+    const char *name = nullptr;
+    AttentionBackwardKernel scores = nullptr, of_keys = nullptr, of_rows = nullptr;
+    int32_t rows = 0, keys = 0, threads = 0, depth = 0;
+    int32_t score_tiles = 0, col_tiles = 0, key_tiles = 0;
+};
+AttentionBackwardProducts attention_backward_products_of(int32_t depth);  // Null: there are none of that many columns.
+
 // What comes before and after, and the kernels that take anything, pair by pair of row and key, slowly. Of the latter, `rows` makes dq and
 // the scores' gradients of the launch's units, `keys` dk and dv of all its keys, a lane group each.
 struct AttentionBackwardSteps {

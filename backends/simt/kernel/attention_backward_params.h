@@ -28,21 +28,26 @@ struct AttentionBackwardParams {
     Divider key_blocks;  // Likewise.
     Divider pairs;       // Of this launch.
     Divider splits;
+    Divider launch_units, launch_blocks;  // end_unit - first_unit, end_block - first_block
     int32_t block_rows, block_keys, depth;
     int32_t batch;
     uint32_t first_pair;
     int32_t first_unit, end_unit, split_units;
-    int32_t continues;      // The sums of keys go on from what an earlier launch left.
-    int32_t keys_first;     // Blocks of the same keys are launched together, the first keys first; else blocks of the same pair.
-    int32_t rows_allotted;  // row_tiles * block_rows
+    int32_t first_block, end_block;  // Of keys, of this launch: all but by whole products.
+    int32_t continues;               // The sums of keys go on from what an earlier launch left.
+    int32_t keys_first;              // Blocks of the same keys are launched together, the first keys first; else blocks of the same pair.
+    int32_t rows_allotted;           // row_tiles * block_rows
 
     void *rows;           // BackwardRow: [batch][query head][rows_allotted]
     uint32_t *irregular;  // [batch][key head], before them one for all: not 0 if q, k, v or dout hold NaN or infinity there.
     int32_t irregular_only;
 
-    float *part_q;    // [pair of the launch][key block][unit of the launch][block_rows][depth]
-    float *sum_k;     // [split][pair of the launch][key][depth], keys up to key_blocks * block_keys
-    float *sum_v;     // Likewise.
+    float *part_q;                     // [pair of the launch][part][unit of the launch][block_rows][depth]
+    int32_t parts_q;                   // A part each block of keys; by whole products 1, which launches add to.
+    float *probabilities, *gradients;  // By whole products: P and dS, [pair of the launch][unit of the launch][block_rows][pairs_pitch].
+    int32_t pairs_pitch;               // (end_block - first_block) * block_keys, or more.
+    float *sum_k;                      // [split][pair of the launch][key][depth], keys up to key_blocks * block_keys
+    float *sum_v;                      // Likewise.
     void *part_bias;  // [pair of the launch][unit of the launch][block_rows][len_k]: gradients of the scores; null: no one asks.
     void *sum_bias;   // [bias_extent]
 };

@@ -70,18 +70,6 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, sizeof(T) == 4 ? 8 : 1) attention
     }
 }
 
-// Four columns of an output row, scaled.
-ATTILE_LANE_FN void store_quad(const AttentionOperand &x, int64_t row, int col, int cols, const Quad &quad, float scale) {
-    if (x.vector && x.storage == AttentionStorage::kF32 && col + 4 <= cols) {
-        float *const to = static_cast<float *>(const_cast<void *>(x.data)) + row + col;
-        store_vec(to, Quad{{quad[0] * scale, quad[1] * scale, quad[2] * scale, quad[3] * scale}});
-        return;
-    }
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-        if (col + e < cols) store_number(x, row + (col + e) * x.stride[3], quad[e] * scale);
-}
-
 __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_gather(const AttentionBackwardParams p) {
     const AttentionParams &f = p.forward;
     const int quads = p.depth / 4, units = p.end_unit - p.first_unit;
@@ -95,7 +83,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_gather(cons
         const AttentionEntry entry = entry_of_thread(f, quotient(static_cast<uint32_t>(batch_head), p.heads_kv));
         const int first_row = unit_row(p, unit), row = first_row + row_of_tile;
         if (row >= entry.len_q) continue;
-        const Span blocks = key_blocks_of(p, entry, first_row);
+        const Span blocks = p.probabilities != nullptr ? Span{0, 1} : key_blocks_of(p, entry, first_row);
         const float *from = p.part_q + part_q_at(p, pair, blocks.first, unit) + row_of_tile * p.depth + col;
         const int64_t step = part_q_at(p, 0, 1, p.first_unit);
         Quad sum = {};

@@ -2,6 +2,7 @@
 #include "plan/attention_backward_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
@@ -24,6 +25,7 @@ constexpr int64_t kMostSplits = 16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool present(const attile_operand &x) { return x.dtype != 0; }
+bool is_packed(const attile_attention_problem &p) { return present(p.cu_len_q) || present(p.cu_len_k); }
 
 // Float rows of exactly `depth` columns that begin at whole vectors, the first row's address aside.
 bool has_panel_rows(const attile_operand &x, int64_t cols, int64_t depth) {
@@ -31,6 +33,12 @@ bool has_panel_rows(const attile_operand &x, int64_t cols, int64_t depth) {
            x.stride[2] % 4 == 0 && std::llabs(x.stride[2]) < (int64_t{1} << 29);
 }
 bool is_unaligned(const attile_operand &x) { return reinterpret_cast<uintptr_t>(x.data) % 16 != 0; }
+
+void find_occupancy(Device &device, AttentionBackwardPlan &plan) {
+    if (device.occupancy(reinterpret_cast<const void *>(plan.kernel), plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK ||
+        plan.blocks_per_unit < 1)
+        plan.blocks_per_unit = 1;
+}
 
 void choose_kernel(Device &device, const attile_attention_backward_problem &problem, AttentionBackwardPlan &plan) {
     const attile_attention_problem &p = *problem.forward;
@@ -60,11 +68,92 @@ void choose_kernel(Device &device, const attile_attention_backward_problem &prob
         plan.rows = chosen.rows;
         plan.keys = chosen.keys;
         plan.threads = chosen.threads;
-        if (device.occupancy(reinterpret_cast<const void *>(plan.kernel), plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK ||
-            plan.blocks_per_unit < 1)
-            plan.blocks_per_unit = 1;
+        find_occupancy(device, plan);
         return;
     }
+}
+
+// Tiles, units and blocks of keys there are, by the kernel's.
+void count_units(const attile_attention_problem &p, AttentionBackwardPlan &plan) {
+    plan.pairs = p.batch * p.heads_kv;
+    plan.row_tiles = ceil_div(p.len_q, plan.rows);
+    plan.units = p.heads_q / std::max<int64_t>(p.heads_kv, 1) * plan.row_tiles;
+    plan.key_blocks = ceil_div(p.len_k, plan.keys);
+}
+
+// What a pair takes in a launch, whatever its units: copies and the sums of its keys.
+int64_t pair_bytes(const attile_attention_problem &p, const AttentionBackwardPlan &plan) {
+    const int64_t rows = p.heads_q / std::max<int64_t>(p.heads_kv, 1) * p.len_q;
+    const int64_t copies = is_packed(p) ? 0 : (plan.copy_q + plan.copy_dout) * rows + (plan.copy_k + plan.copy_v) * p.len_k;
+    return 4 * plan.depth * (copies + (plan.kernel != nullptr ? 2 * plan.key_blocks * plan.keys : 0));
+}
+
+// Cuts the work into launches of all that few pairs have, or of some of their units.
+void cut_by_units(Device &device, const attile_attention_problem &p, int64_t budget, AttentionBackwardPlan &plan) {
+    const bool tiled = plan.kernel != nullptr;
+    plan.key_chunk = plan.key_blocks;
+    const int64_t unit_q = tiled ? plan.key_blocks * plan.rows * plan.depth : 0, unit_bias = plan.bias ? plan.rows * p.len_k : 0;
+    const int64_t unit_bytes = std::max<int64_t>(4 * unit_q + (plan.wide ? 8 : 4) * unit_bias, 1);
+    const int64_t slots = std::max<int64_t>(1, static_cast<int64_t>(device.properties().compute_units) * plan.blocks_per_unit);
+    const int64_t fill = std::max<int64_t>(1, ceil_div(kWavesWanted * slots, std::max<int64_t>(plan.key_blocks, 1)));
+    const int64_t fits = budget / (pair_bytes(p, plan) + kWavesWanted * unit_bytes);
+    plan.slice = is_packed(p) ? plan.pairs : std::min(plan.pairs, std::max(fill, fits));
+    if (plan.slice > 0) plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, plan.slice));
+    while (plan.slice > 1 && plan.slice * std::max<int64_t>(plan.key_blocks, 1) * kMostSplits > kMaxGridX)
+        plan.slice = (plan.slice + 1) / 2;
+    plan.chunk = std::min(plan.units, std::max<int64_t>(1, budget / std::max<int64_t>(plan.slice * unit_bytes, 1)));
+    if (plan.chunk > 0) plan.chunk = ceil_div(plan.units, ceil_div(plan.units, plan.chunk));
+    plan.part_q = plan.slice * plan.chunk * unit_q;
+
+    // Few blocks: some for the same keys, whose sums are added up afterwards. Sums are then cut otherwise in another batch.
+    const int64_t blocks = plan.slice * plan.key_blocks;
+    plan.split_units = std::max<int64_t>(plan.chunk, 1);
+    if (!tiled || blocks == 0 || plan.chunk != plan.units || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return;
+    int64_t best = -1;
+    for (int64_t splits = 1; splits <= std::min(kMostSplits, plan.units); ++splits) {
+        const int64_t each = ceil_div(plan.units, splits), cost = ceil_div(blocks * splits, slots) * (4 * each + 1) + splits / 2;
+        if (best >= 0 && cost >= best) continue;
+        best = cost;
+        plan.splits = ceil_div(plan.units, each);
+        plan.split_units = each;
+    }
+}
+
+// The same plan by whole products, where they can take it: launches of some pairs, units and blocks of keys, whose P and dS fit the budget.
+// Sums go on from launch to launch in the order that one launch would add them in, so that the cut shows in no result. The fewer rows and
+// keys a launch has of a pair the more pairs it has, and the more blocks make its sums; the more, the fewer sums are handed on. So there
+// are enough blocks for every multiprocessor, as many of keys as of rows, and no more than that.
+bool cut_by_products(Device &device, const attile_attention_problem &p, int64_t budget, AttentionBackwardPlan &plan) {
+    const AttentionBackwardProducts products = attention_backward_products_of(plan.depth);
+    if (products.name == nullptr) return false;
+    plan.name = products.name;
+    plan.products = products;
+    plan.kernel = products.scores;
+    plan.rows = products.rows;
+    plan.keys = products.keys;
+    plan.threads = products.threads;
+    find_occupancy(device, plan);
+    count_units(p, plan);
+    if (plan.pairs < 1 || plan.units < 1 || plan.key_blocks < 1) return false;
+
+    const int64_t held = budget / (2 * static_cast<int64_t>(sizeof(float)) * plan.rows * plan.keys);  // Units by blocks of keys.
+    const int64_t slots = std::max<int64_t>(1, static_cast<int64_t>(device.properties().compute_units) * plan.blocks_per_unit);
+    const int64_t per_key_block = 2 * products.key_tiles;  // Units that make as many blocks as a block of keys does.
+    const int64_t few_keys = std::max<int64_t>(1, std::min(plan.key_blocks, held * products.col_tiles / slots));
+    const int64_t few_units = std::min(plan.units, per_key_block * few_keys);
+    int64_t slice = std::min({plan.pairs, held / (few_units * few_keys), budget / pair_bytes(p, plan)});
+    slice = is_packed(p) ? plan.pairs : std::max<int64_t>(1, slice);
+    plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, slice));
+    const int64_t area = held / plan.slice;
+    if (area < 1) return false;
+    const auto edge = static_cast<int64_t>(std::sqrt(static_cast<double>(area / per_key_block)));
+    const int64_t chunk = std::min(plan.units, area / std::max<int64_t>(1, std::min(plan.key_blocks, edge)));
+    plan.chunk = ceil_div(plan.units, ceil_div(plan.units, chunk));
+    plan.key_chunk = ceil_div(plan.key_blocks, ceil_div(plan.key_blocks, std::min(plan.key_blocks, area / plan.chunk)));
+    plan.split_units = plan.chunk;
+    plan.part_q = plan.slice * plan.chunk * plan.rows * plan.depth;
+    plan.scores = plan.slice * plan.chunk * plan.rows * plan.key_chunk * plan.keys;
+    return true;
 }
 
 }  // namespace
@@ -87,63 +176,34 @@ AttentionBackwardPlan plan_attention_backward(Device &device, const attile_atten
     choose_kernel(device, problem, plan);
     plan.bias = present(problem.dbias);
     plan.sinks = present(problem.dsinks);
-    plan.pairs = p.batch * p.heads_kv;
-    plan.row_tiles = ceil_div(p.len_q, plan.rows);
-    plan.units = group * plan.row_tiles;
-    plan.key_blocks = ceil_div(p.len_k, plan.keys);
     plan.keys_first = p.window_left >= 0 || p.window_right >= 0;
+    count_units(p, plan);
+    const int64_t budget = std::min(kMostParts, device.properties().memory_total / kPartsShare);
+    AttentionBackwardPlan by_products = plan;
+    if (device.properties().gradients_by_products && plan.kernel != nullptr && !plan.modified &&
+        cut_by_products(device, p, budget, by_products))
+        plan = by_products;
+    else
+        cut_by_units(device, p, budget, plan);
 
-    // Bytes that a pair takes in a launch whatever its units, and each unit of it.
     const bool tiled = plan.kernel != nullptr;
     const int64_t number = plan.wide ? 8 : 4;
-    const bool packed = present(p.cu_len_q) || present(p.cu_len_k);
-    const int64_t copies_q = (plan.copy_q ? 1 : 0) + (plan.copy_dout ? 1 : 0), copies_k = (plan.copy_k ? 1 : 0) + (plan.copy_v ? 1 : 0);
-    const int64_t pair_rows = copies_q * group * p.len_q * plan.depth, pair_keys = copies_k * p.len_k * plan.depth;
-    const int64_t pair_sums = tiled ? 2 * plan.key_blocks * plan.keys * plan.depth : 0;
-    const int64_t unit_q = tiled ? plan.key_blocks * plan.rows * plan.depth : 0, unit_bias = plan.bias ? plan.rows * p.len_k : 0;
-    const int64_t pair_bytes = 4 * ((packed ? 0 : pair_rows + pair_keys) + pair_sums);
-    const int64_t unit_bytes = std::max<int64_t>(4 * unit_q + number * unit_bias, 1);
-
-    const int64_t budget = std::min(kMostParts, device.properties().memory_total / kPartsShare);
-    const int64_t slots = std::max<int64_t>(1, static_cast<int64_t>(device.properties().compute_units) * plan.blocks_per_unit);
-    const int64_t fill = std::max<int64_t>(1, ceil_div(kWavesWanted * slots, std::max<int64_t>(plan.key_blocks, 1)));
-    const int64_t fits = budget / (pair_bytes + kWavesWanted * unit_bytes);
-    plan.slice = packed ? plan.pairs : std::min(plan.pairs, std::max(fill, fits));
-    if (plan.slice > 0) plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, plan.slice));
-    while (plan.slice > 1 && plan.slice * std::max<int64_t>(plan.key_blocks, 1) * kMostSplits > kMaxGridX)
-        plan.slice = (plan.slice + 1) / 2;
-    plan.chunk = std::min(plan.units, std::max<int64_t>(1, budget / std::max<int64_t>(plan.slice * unit_bytes, 1)));
-    if (plan.chunk > 0) plan.chunk = ceil_div(plan.units, ceil_div(plan.units, plan.chunk));
-
-    // Few blocks: some for the same keys, whose sums are added up afterwards. Sums are then cut otherwise in another batch.
-    const int64_t blocks = plan.slice * plan.key_blocks;
-    plan.split_units = std::max<int64_t>(plan.chunk, 1);
-    if (tiled && blocks > 0 && plan.chunk == plan.units && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0) {
-        int64_t best = -1;
-        for (int64_t splits = 1; splits <= std::min(kMostSplits, plan.units); ++splits) {
-            const int64_t each = ceil_div(plan.units, splits), cost = ceil_div(blocks * splits, slots) * (4 * each + 1) + splits / 2;
-            if (best >= 0 && cost >= best) continue;
-            best = cost;
-            plan.splits = ceil_div(plan.units, each);
-            plan.split_units = each;
-        }
-    }
-
+    const int64_t copies_q = plan.copy_q + plan.copy_dout, copies_k = plan.copy_k + plan.copy_v;
     plan.row_numbers = p.batch * p.heads_q * plan.row_tiles * plan.rows;
     plan.irregular = tiled ? plan.pairs + 1 : 0;
-    plan.copied_rows = plan.depth * (packed ? p.heads_q * p.total_q * (present(p.cu_len_q) ? 1 : p.batch) : plan.slice * group * p.len_q);
-    plan.copied_keys = plan.depth * (packed ? p.heads_kv * p.total_k * (present(p.cu_len_k) ? 1 : p.batch) : plan.slice * p.len_k);
-    plan.part_q = plan.slice * plan.chunk * unit_q;
-    plan.sums = plan.splits * plan.slice * pair_sums / 2;
-    plan.part_bias = plan.slice * plan.chunk * unit_bias;
+    plan.copied_rows =
+        plan.depth * (is_packed(p) ? p.heads_q * p.total_q * (present(p.cu_len_q) ? 1 : p.batch) : plan.slice * group * p.len_q);
+    plan.copied_keys = plan.depth * (is_packed(p) ? p.heads_kv * p.total_k * (present(p.cu_len_k) ? 1 : p.batch) : plan.slice * p.len_k);
+    plan.sums = tiled ? plan.splits * plan.slice * plan.key_blocks * plan.keys * plan.depth : 0;
+    plan.part_bias = plan.bias ? plan.slice * plan.chunk * plan.rows * p.len_k : 0;
     if (plan.bias) {
         plan.sum_bias = 1;
         for (const int64_t extent : problem.bias_extent) plan.sum_bias *= extent;
     }
     plan.workspace = workspace_piece(2 * number * plan.row_numbers) + workspace_piece(4 * plan.irregular) +
                      copies_q * workspace_piece(4 * plan.copied_rows) + copies_k * workspace_piece(4 * plan.copied_keys) +
-                     workspace_piece(4 * plan.part_q) + 2 * workspace_piece(4 * plan.sums) + workspace_piece(number * plan.part_bias) +
-                     workspace_piece(number * plan.sum_bias);
+                     workspace_piece(4 * plan.part_q) + 2 * workspace_piece(4 * plan.scores) + 2 * workspace_piece(4 * plan.sums) +
+                     workspace_piece(number * plan.part_bias) + workspace_piece(number * plan.sum_bias);
     return plan;
 }
 
@@ -151,10 +211,11 @@ void print_plan(const AttentionBackwardPlan &plan, char *text, std::size_t capac
     const long long slices = plan.slice > 0 ? ceil_div(plan.pairs, plan.slice) : 0,
                     chunks = plan.chunk > 0 ? ceil_div(plan.units, plan.chunk) : 0;
     const bool copies = plan.copy_q || plan.copy_k || plan.copy_v || plan.copy_dout;
+    const long long of_keys = plan.key_chunk > 0 ? ceil_div(plan.key_blocks, plan.key_chunk) : 0;
     std::snprintf(text, capacity, "%s%s%s: %d rows x %d keys, %lld key blocks x %lld splits x %lld heads, %lld x %lld launches", plan.name,
                   plan.modified ? ", modified scores" : "", copies ? ", operands rewritten" : "", plan.rows, plan.keys,
-                  static_cast<long long>(plan.key_blocks), static_cast<long long>(plan.splits), static_cast<long long>(plan.slice), slices,
-                  chunks);
+                  static_cast<long long>(plan.key_chunk), static_cast<long long>(plan.splits), static_cast<long long>(plan.slice), slices,
+                  chunks * of_keys);
 }
 
 }  // namespace attile::simt

@@ -73,6 +73,8 @@ class BackwardRun {
         if (plan_.copy_k) piece(copy_k_, plan_.copied_keys, 4);
         if (plan_.copy_v) piece(copy_v_, plan_.copied_keys, 4);
         piece(params_.part_q, plan_.part_q, 4);
+        piece(params_.probabilities, plan_.scores, 4);
+        piece(params_.gradients, plan_.scores, 4);
         piece(params_.sum_k, plan_.sums, 4);
         piece(params_.sum_v, plan_.sums, 4);
         piece(part_bias, plan_.part_bias, number);
@@ -120,6 +122,21 @@ class BackwardRun {
         status_ = attention_densify(device_, from, cut, copy, operand, stream_);
     }
 
+    // By whole products, some blocks of keys at a time.
+    void multiply(int64_t count, int64_t units) {
+        const AttentionBackwardProducts &by = plan_.products;
+        params_.launch_units = Divider(units);
+        for (int64_t block = 0; block < plan_.key_blocks; block += plan_.key_chunk) {
+            const int64_t blocks = std::min(plan_.key_chunk, plan_.key_blocks - block);
+            params_.launch_blocks = Divider(blocks);
+            params_.first_block = static_cast<int32_t>(block);
+            params_.end_block = static_cast<int32_t>(block + blocks);
+            launch_blocks(by.scores, by.score_tiles * count * units * blocks, by.threads);
+            launch_blocks(by.of_keys, 2 * by.key_tiles * by.col_tiles * count * blocks, by.threads);
+            launch_blocks(by.of_rows, by.col_tiles * count * units, by.threads);
+        }
+    }
+
     void slice(int64_t first, int64_t count) {
         const bool tiled = plan_.kernel != nullptr;
         densify(p_.q, p_.head_dim, false, first, count, copy_q_, params_.forward.q);
@@ -134,7 +151,10 @@ class BackwardRun {
             params_.first_unit = static_cast<int32_t>(unit);
             params_.end_unit = static_cast<int32_t>(unit + units);
             params_.continues = unit > 0;
-            if (tiled) launch_blocks(plan_.kernel, plan_.key_blocks * plan_.splits * count, plan_.threads);
+            if (plan_.products.name != nullptr)
+                multiply(count, units);
+            else if (tiled)
+                launch_blocks(plan_.kernel, plan_.key_blocks * plan_.splits * count, plan_.threads);
             if (tiled) step(attention_backward_gather_kernel(), count * units * plan_.rows * (plan_.depth / 4));
             if (!tiled || plan_.bias) one_by_one(steps_.rows, count * units * plan_.rows);
             if (plan_.bias && plan_.sum_bias > 0) step(steps_.add_bias, plan_.sum_bias * (problem_.bias_extent[3] == 1 ? kLanesOfTask : 1));
@@ -180,6 +200,9 @@ AttentionBackwardParams attention_backward_params(const attile_attention_backwar
     to.row_tiles = Divider(std::max<int64_t>(plan.row_tiles, 1));
     to.key_blocks = Divider(std::max<int64_t>(plan.key_blocks, 1));
     to.splits = Divider(plan.splits);
+    to.end_block = static_cast<int32_t>(plan.key_blocks);
+    to.parts_q = plan.products.name != nullptr ? 1 : to.end_block;
+    to.pairs_pitch = static_cast<int32_t>(plan.key_chunk * plan.keys);
     to.block_rows = plan.rows;
     to.block_keys = plan.keys;
     to.depth = plan.depth;
@@ -213,7 +236,8 @@ int32_t attention_backward_query(Device &device, const attile_attention_backward
     support.tile_k = plan.depth;
     support.threads = plan.threads;
     support.splits = static_cast<int32_t>(plan.splits);
-    support.blocks = plan.key_blocks * plan.splits * plan.pairs;
+    const AttentionBackwardProducts &products = plan.products;
+    support.blocks = plan.key_blocks * plan.splits * plan.pairs * (products.name != nullptr ? products.score_tiles * plan.units : 1);
     support.blocks_per_unit = plan.blocks_per_unit;
     support.predicted_share = plan.share;
     const AttentionBackwardKernel kernel = plan.kernel != nullptr ? plan.kernel : attention_backward_steps_f64().keys;

@@ -52,6 +52,12 @@ struct BackwardPlace {
         batch = static_cast<int>(quotient(p.first_pair + pair, p.heads_kv));
         head_kv = static_cast<int>(remainder(p.first_pair + pair, p.heads_kv));
     }
+    ATTILE_LANE_FN BackwardPlace(const AttentionBackwardParams &p, int pair_of_launch, int block_of_keys)
+        : pair(pair_of_launch),
+          batch(static_cast<int>(quotient(p.first_pair + pair, p.heads_kv))),
+          head_kv(static_cast<int>(remainder(p.first_pair + pair, p.heads_kv))),
+          key_block(block_of_keys),
+          split(0) {}
     ATTILE_LANE_FN bool is_irregular(const AttentionBackwardParams &p) const { return p.irregular[p.first_pair + pair] != 0; }
 };
 
@@ -111,9 +117,9 @@ ATTILE_LANE_FN int unit_head(const AttentionBackwardParams &p, int head_kv, int 
     return head_kv * static_cast<int>(p.forward.group.divisor) + static_cast<int>(quotient(static_cast<uint32_t>(unit), p.row_tiles));
 }
 
-// Where the part that a block of keys has in dq of a unit begins.
+// Where the part that a block of keys has in dq of a unit begins (of one part, what all of them have).
 ATTILE_LANE_FN int64_t part_q_at(const AttentionBackwardParams &p, int pair, int key_block, int unit) {
-    const int64_t part = (static_cast<int64_t>(pair) * p.key_blocks.divisor + key_block) * (p.end_unit - p.first_unit);
+    const int64_t part = (static_cast<int64_t>(pair) * p.parts_q + key_block) * (p.end_unit - p.first_unit);
     return (part + unit - p.first_unit) * p.block_rows * p.depth;
 }
 

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention's gradients as products of whole matrices: one kernel leaves probabilities and the scores' gradients in memory, another
+// multiplies them by dout, Q and K as GEMM does.
+//
+// attention_backward_scores: a block makes 64 rows x 128 keys of P = exp(Q K^T - lse) and of dS = P (dO V^T - delta), one after the other
+// in the same 64 registers a thread; P is written when it is there and read back by the thread that wrote it. attention_backward_products:
+// a block makes kM x kN of dV = P^T dO or dK = dS^T Q, over all rows of its pair's heads that see its keys, or of dQ = dS K. Every sum has
+// a fixed order, which launches keep as they go on with it.
+//
+// 128 threads, 8 x 8 results each of every product; at most 128 registers on sm_61, so four blocks a multiprocessor, of which the bounds
+// ask for three. Shared bytes: two panels of 8 depths, 4 * 2 * 8 * (68 + 132) = 12800, and 512 of row numbers and 96 of what the block is
+// about; the products 4 * 2 * 8 * (68 + 128) = 12544 and 96. In memory 8 bytes for each pair of row and key, written once and read once (dS
+// twice; by each 128 of dQ's and dK's columns), so 20 bytes for 10 FLOP a column: 32 FLOP a byte at 64 columns, 64 at 128. The tile kernel
+// (attention_backward_tile.cuh) moves less, but most of its products are 8 x 4 a lane, whose fragments keep shared memory busy nearly all
+// the time that the multiply-adds take; here each has GEMM's two loads of 16 bytes an operand for 64 multiply-adds.
+//
+// Not measured yet on any device, so no plan takes it unless ATTILE_CUDA_GRADIENTS asks for it. What stands for a measurement is machine
+// code for sm_90 made from compute_61 PTX by CUDA 13: of the issue slots of the loops, a second one for each multiply-add that fetches
+// three registers and a third where those lie in one bank, multiply-adds are 0.78 to 0.82 (scores), 0.72 to 0.75 (keys, whose loop has the
+// way from unit to unit in it) and 0.77 (rows); gemm's, which make 50 to 52 TFLOP/s on an H200, 0.82 to 0.84. What lost in that count:
+// registers for four blocks there (0.74 to 0.80), with spills in the loop of rows; a test around the last fragments (0.75 to 0.78); the
+// last two chunks in code of their own, as gemm has them (0.57 to 0.73); sums of keys and of rows in one kernel (0.70 to 0.75).
+#pragma once
+
+#include "kernel/attention_backward_tasks.cuh"
+#include "kernel/attention_backward_tile.cuh"
+
+namespace attile::simt {
+
+// Gradients of kCols columns; visibility is told in units of kUnitRows rows and 128 keys. The tile of a block of the second kernel: kM x
+// kN.
+template <int kCols>
+struct BackwardProducts {
+    static constexpr int kDepth = kCols, kBlockKeys = 128, kThreads = 128, kBlocksPerUnit = 3, kChunk = 8;
+    using ScoreTile = BackwardProduct<64, 128, 8, 8, 4>;
+    using GradientTile = std::conditional_t<kCols == 64, BackwardProduct<128, 64, 8, 8, 4>, BackwardProduct<64, 128, 8, 8, 4>>;
+    static constexpr int kUnitRows = GradientTile::kM;
+    static_assert(kUnitRows % ScoreTile::kM == 0 && kBlockKeys % GradientTile::kM == 0 && kCols % GradientTile::kN == 0, "whole tiles");
+};
+
+// Where a unit's rows begin in p.probabilities and p.gradients.
+ATTILE_LANE_FN int64_t pairs_at(const AttentionBackwardParams &p, int pair, int unit) {
+    return part_of_unit(p, pair, unit) * p.block_rows * p.pairs_pitch;
+}
+
+// What a block works on; kept in shared memory, since its sums leave no registers.
+struct BackwardTask : BackwardBlock {
+    int unit, part;  // Of rows: which unit, and which tile of it. Of keys: the first unit, and which tile of the block of keys.
+    int first_col;
+    int is_value;  // dV, else dK.
+
+    ATTILE_LANE_FN const float *row_of(const AttentionOperand &x, const float *first, int of_head, int row) const {
+        return reinterpret_cast<const float *>(reinterpret_cast<const char *>(first + of_head * x.stride[1]) +
+                                               static_cast<int64_t>(row) * x.row_bytes);
+    }
+};
+
+// Two chunks a turn, so that the addresses of both stages are constants, of which the first is in shared memory: while one is multiplied
+// the next is fetched into registers, and published before the chunk's last depth. `fetch` and `store` move a chunk, the latter to the
+// floats it is given; `more` says after the second whether there is a third. The last step reads fragments of the first stage again, for
+// nothing: without a test in between, fewer multiply-adds fetch three registers.
+template <class Micro, int kPitchA, int kPitchB, bool kByColumns, class Sums, class More, class Fetch, class Store>
+ATTILE_LANE_FN void multiply_chunks(float *shared, Sums &sums, const More &more, const Fetch &fetch, const Store &store) {
+    constexpr int kChunk = 8, kPanelA = kChunk * kPitchA, kStage = kPanelA + kChunk * kPitchB;
+    const float *const from_a = shared + Micro::first_row(), *const from_b = shared + kPanelA + Micro::first_col();
+    float a[2][8], b[2][8];
+    const auto take = [&](int to, int stage, int k) {
+        if (!kByColumns) Micro::load_b(b[to], from_b + stage + k * kPitchB);
+        Micro::load_a(a[to], from_a + stage + k * kPitchA);
+        if (kByColumns) Micro::load_b(b[to], from_b + stage + k * kPitchB);
+    };
+    const auto step = [&](int now, bool is_more) {
+        if (is_more) fetch();
+#pragma unroll
+        for (int k = 0; k < kChunk; ++k) {
+            const bool is_last = k + 1 == kChunk;
+            if (is_last) {
+                if (is_more) store(shared + (kStage - now));
+                __syncthreads();
+            }
+            take((k + 1) % 2, is_last ? kStage - now : now, (k + 1) % kChunk);
+            Micro::template multiply<kByColumns>(sums, a[k % 2], b[k % 2]);
+            schedule_fence(sums);
+        }
+    };
+    take(0, 0, 0);
+#pragma unroll 1
+    for (bool is_more = true; is_more;) {
+        step(0, true);
+        is_more = more();
+        step(kStage, is_more);
+    }
+}
+
+template <class C>
+__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_backward_scores(const AttentionBackwardParams parameter) {
+    const AttentionBackwardParams &p = kernel_parameter(parameter);
+    using Tile = typename C::ScoreTile;
+    using Micro = GemmMicro<Tile, float>;
+    constexpr int kPitchA = Tile::kM + 4, kPitchB = Tile::kN + 4, kPanelA = C::kChunk * kPitchA, kStage = kPanelA + C::kChunk * kPitchB;
+    constexpr int kLines = C::kThreads / 2, kKeyLoads = Tile::kN / kLines, kParts = C::kUnitRows / Tile::kM;
+    static_assert(kLines == Tile::kM && C::kBlockKeys == Tile::kN, "a quad of rows a thread");
+    alignas(16) __shared__ float shared[2 * kStage];
+    __shared__ BackwardRow<float> row_numbers[Tile::kM];
+    __shared__ BackwardTask task;
+
+    const AttentionParams &f = p.forward;
+    {
+        const uint32_t tile = blockIdx.x / kParts, of_keys = quotient(tile, p.launch_blocks);
+        const int pair = static_cast<int>(quotient(of_keys, p.launch_units));
+        if (is_irregular(p, pair)) return;
+        const BackwardPlace place(p, pair, p.first_block + static_cast<int>(remainder(tile, p.launch_blocks)));
+        const AttentionEntry entry(f, place.batch);
+        const int unit = p.first_unit + static_cast<int>(remainder(of_keys, p.launch_units)), first_row = unit_row(p, unit);
+        if (!key_blocks_of(p, entry, first_row).has(place.key_block)) return;  // Nobody reads it.
+        if (threadIdx.x == 0) {
+            task.fill(p, place, entry);
+            task.unit = unit;
+            task.part = static_cast<int>(blockIdx.x % kParts) * Tile::kM;
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x < Tile::kM) {
+        const int64_t head = static_cast<int64_t>(task.batch) * f.heads.divisor + unit_head(p, task.head_kv, task.unit);
+        row_numbers[threadIdx.x] =
+            static_cast<const BackwardRow<float> *>(p.rows)[head * p.rows_allotted + unit_row(p, task.unit) + task.part + threadIdx.x];
+    }
+
+    const float *row_at, *key_at[kKeyLoads];
+    Quad stage[1 + kKeyLoads];
+    const auto seek = [&](const AttentionOperand &rows, const float *first_row, const AttentionOperand &keys, const float *first_key) {
+        const int thread = static_cast<int>(fresh_thread()), line = thread / 2, quad = thread % 2 * 4;
+        const int row = min(unit_row(p, task.unit) + task.part + line, task.len_q - 1);
+        row_at = task.row_of(rows, first_row, unit_head(p, task.head_kv, task.unit), row) + quad;
+#pragma unroll
+        for (int i = 0; i < kKeyLoads; ++i) {
+            const int key = min(task.key_block * C::kBlockKeys + line + i * kLines, task.len_k - 1);
+            key_at[i] = task.row_of(keys, first_key, 0, key) + quad;
+        }
+    };
+    const auto fetch = [&] {
+        stage[0] = load_vec_const<4>(row_at);
+        row_at += C::kChunk;
+#pragma unroll
+        for (int i = 0; i < kKeyLoads; ++i) {
+            stage[1 + i] = load_vec_const<4>(key_at[i]);
+            key_at[i] += C::kChunk;
+        }
+    };
+    const auto store = [&](float *to) {
+        const int thread = static_cast<int>(fresh_thread()), line = thread / 2, quad = thread % 2 * 4;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            to[(quad + e) * kPitchA + line] = stage[0][e];
+#pragma unroll
+            for (int i = 0; i < kKeyLoads; ++i) to[kPanelA + (quad + e) * kPitchB + line + i * kLines] = stage[1 + i][e];
+        }
+    };
+    const auto multiply = [&](float(&score)[8][8]) {
+        fetch();
+        __syncthreads();  // The product before has read its fragments.
+        store(shared);
+        __syncthreads();
+        int chunks = C::kDepth / C::kChunk / 2;
+        multiply_chunks<Micro, kPitchA, kPitchB, true>(
+            shared, score, [&] { return --chunks > 0; }, fetch, store);
+    };
+    // The thread's own pairs in a matrix of them.
+    const auto mine = [&](float *pairs) {
+        return pairs + pairs_at(p, task.pair, task.unit) + static_cast<int64_t>(task.part + Micro::first_row()) * p.pairs_pitch +
+               (task.key_block - p.first_block) * C::kBlockKeys + Micro::first_col();
+    };
+
+    seek(f.q, task.query, f.k, task.key);
+    {
+        float score[8][8] = {};
+        multiply(score);
+        seek(p.dout, task.dout, f.v, task.value);
+        float *const to = mine(p.probabilities);
+        const int my_row = unit_row(p, task.unit) + task.part + Micro::first_row() + task.shift;
+        const int my_key = task.key_block * C::kBlockKeys + Micro::first_col();
+        const Span seen = {my_row - f.window_left, my_row + f.window_right + 1};
+        const uint32_t width = static_cast<uint32_t>(seen.end - seen.first), from = static_cast<uint32_t>(my_key - seen.first);
+        const int left = task.len_k - my_key;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const float minus_lse = -row_numbers[Micro::first_row() + Micro::row(i)].lse;
+#pragma unroll
+            for (int j = 0; j < 8; j += 4) {
+                Quad quad;
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    const float s = score[i][j + e];
+                    const float above = fused_multiply_add(s, p.scale_low, fused_multiply_add(s, p.scale, minus_lse));
+                    const int col = Micro::col(j + e);
+                    const bool hidden = from + (col - Micro::row(i)) >= width || col >= left;
+                    quad[e] = pick(hidden, 0.0f, exp2_fast(above * kLog2EHigh));
+                }
+                store_vec(to + static_cast<int64_t>(Micro::row(i)) * p.pairs_pitch + Micro::col(j), quad);
+            }
+        }
+    }
+    float score[8][8] = {};
+    multiply(score);
+    const float *const from = mine(p.probabilities);
+    float *const to = mine(p.gradients);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const float delta = row_numbers[Micro::first_row() + Micro::row(i)].delta;
+#pragma unroll
+        for (int j = 0; j < 8; j += 4) {
+            const int64_t at = static_cast<int64_t>(Micro::row(i)) * p.pairs_pitch + Micro::col(j);
+            Quad quad = load_vec<4>(from + at);
+            // What is hidden takes no part, however large dP is there.
+#pragma unroll
+            for (int e = 0; e < 4; ++e) quad[e] = pick(quad[e] == 0, 0.0f, quad[e] * (score[i][j + e] - delta));
+            store_vec(to + at, quad);
+        }
+    }
+}
+
+// kOfKeys: dV and dK; else dq, as part_q of one part.
+template <class C, bool kOfKeys>
+__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_backward_products(const AttentionBackwardParams parameter) {
+    const AttentionBackwardParams &p = kernel_parameter(parameter);
+    using Tile = typename C::GradientTile;
+    using Micro = GemmMicro<Tile, float>;
+    constexpr int kPitchA = Tile::kM + (kOfKeys ? 0 : 4), kPitchB = Tile::kN;
+    constexpr int kPanelA = C::kChunk * kPitchA, kStage = kPanelA + C::kChunk * kPitchB;
+    constexpr int kLoadsA = C::kChunk * Tile::kM / 4 / C::kThreads, kLoadsB = C::kChunk * Tile::kN / 4 / C::kThreads;
+    constexpr int kTilesN = C::kDepth / Tile::kN, kTilesOfKeys = C::kBlockKeys / Tile::kM;
+    constexpr int kAcross = C::kThreads / C::kChunk;  // Threads along a row of a panel.
+    static_assert(kLoadsA * C::kThreads * 4 == C::kChunk * Tile::kM && kLoadsB * C::kThreads * 4 == C::kChunk * Tile::kN, "as many each");
+    alignas(16) __shared__ float shared[2 * kStage];
+    __shared__ BackwardTask task;
+
+    const AttentionParams &f = p.forward;
+    {
+        const int first_col = static_cast<int>(blockIdx.x % kTilesN) * Tile::kN;
+        uint32_t rest = blockIdx.x / kTilesN;
+        int part = 0, is_value = 0, key_block = 0, unit = 0, pair;
+        if constexpr (kOfKeys) {
+            part = static_cast<int>(rest % kTilesOfKeys) * Tile::kM;
+            is_value = static_cast<int>(rest / kTilesOfKeys % 2);
+            rest /= 2 * kTilesOfKeys;
+            key_block = p.first_block + static_cast<int>(p.keys_first ? quotient(rest, p.pairs) : remainder(rest, p.launch_blocks));
+            pair = static_cast<int>(p.keys_first ? remainder(rest, p.pairs) : quotient(rest, p.launch_blocks));
+        } else {
+            unit = p.first_unit + static_cast<int>(remainder(rest, p.launch_units));
+            pair = static_cast<int>(quotient(rest, p.launch_units));
+        }
+        if (is_irregular(p, pair)) return;
+        const BackwardPlace place(p, pair, key_block);
+        const AttentionEntry entry(f, place.batch);
+        if (threadIdx.x == 0) {
+            task.fill(p, place, entry);
+            task.unit = kOfKeys ? task.next_unit(p, -1) : unit;
+            task.part = part;
+            task.first_col = first_col;
+            task.is_value = is_value;
+        }
+        __syncthreads();
+    }
+
+    // What is multiplied: chunks of a matrix of pairs (a_at) by rows of another, none beyond the last.
+    Quad stage_a[kLoadsA], stage_b[kLoadsB];
+    const float *a_at = nullptr;
+    const char *b_at = nullptr;
+    int b_left = 0, b_row_bytes = 0;
+    float sums[8][8] = {};
+    const auto seek_b = [&](const AttentionOperand &x, const float *first, int head, int row, int rows) {
+        const int thread = static_cast<int>(fresh_thread()), mine = min(row + thread / kAcross, rows - 1);
+        b_at = reinterpret_cast<const char *>(task.row_of(x, first, head, mine) + task.first_col + thread % kAcross * 4);
+        b_left = rows - 1 - mine;
+        b_row_bytes = x.row_bytes;
+    };
+    const auto fetch_b = [&] {
+#pragma unroll
+        for (int i = 0; i < kLoadsB; ++i) stage_b[i] = load_vec_const<4>(reinterpret_cast<const float *>(b_at) + i * kAcross * 4);
+        const int step = min(b_left, C::kChunk);
+        b_left -= step;
+        b_at += static_cast<int64_t>(step) * b_row_bytes;
+    };
+    const auto store_lines = [&](float *to, auto pitch, const auto &stage) {
+        const int thread = static_cast<int>(fresh_thread());
+        constexpr int kPitch = decltype(pitch)::value;
+#pragma unroll
+        for (int i = 0; i < static_cast<int>(sizeof stage / sizeof stage[0]); ++i)
+            store_vec(to + thread / kAcross * kPitch + thread % kAcross * 4 + i * kAcross * 4, stage[i]);
+    };
+    const auto store_b = [&](float *to) { store_lines(to + kPanelA, std::integral_constant<int, kPitchB>(), stage_b); };
+    const auto multiply = [&](const auto &more, const auto &fetch, const auto &store) {
+        fetch();
+        store(shared);
+        __syncthreads();
+        multiply_chunks<Micro, kPitchA, kPitchB, kOfKeys>(shared, sums, more, fetch, store);
+    };
+    // Where the sums go, which launches hand on.
+    const auto sums_at = [&] {
+        const int64_t row = kOfKeys ? sum_at(p, 0, task.pair, task.key_block * C::kBlockKeys + task.part + Micro::first_row())
+                                    : part_q_at(p, task.pair, 0, task.unit) + Micro::first_row() * C::kDepth;
+        return (!kOfKeys ? p.part_q : task.is_value ? p.sum_v : p.sum_k) + row + task.first_col + Micro::first_col();
+    };
+    const auto resume = [&] {
+        const float *const from = sums_at();
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+#pragma unroll
+            for (int j = 0; j < 8; j += 4) {
+                const Quad old = load_vec<4>(from + Micro::row(i) * C::kDepth + Micro::col(j));
+#pragma unroll
+                for (int e = 0; e < 4; ++e) sums[i][j + e] = old[e];
+            }
+    };
+
+    if constexpr (kOfKeys) {
+        int unit = same_in_block(task.unit), chunks = C::kUnitRows / C::kChunk / 2;
+        if (p.continues) {
+            if (unit < 0) return;
+            resume();
+        }
+        const auto seek = [&] {
+            const int thread = static_cast<int>(fresh_thread());
+            a_at = (task.is_value ? p.probabilities : p.gradients) + pairs_at(p, task.pair, unit) +
+                   static_cast<int64_t>(thread / kAcross) * p.pairs_pitch + (task.key_block - p.first_block) * C::kBlockKeys + task.part +
+                   thread % kAcross * 4;
+            const int head = unit_head(p, task.head_kv, unit), row = unit_row(p, unit);
+            if (task.is_value)
+                seek_b(p.dout, task.dout, head, row, task.len_q);
+            else
+                seek_b(f.q, task.query, head, row, task.len_q);
+        };
+        const auto fetch = [&] {
+#pragma unroll
+            for (int i = 0; i < kLoadsA; ++i) stage_a[i] = load_vec<4>(a_at + i * kAcross * 4);
+            a_at += static_cast<int64_t>(C::kChunk) * p.pairs_pitch;
+            fetch_b();
+        };
+        const auto store = [&](float *to) {
+            store_lines(to, std::integral_constant<int, kPitchA>(), stage_a);
+            store_b(to);
+        };
+        const auto more = [&] {
+            if (--chunks > 0) return true;
+            unit = same_in_block(task.next_unit(p, unit));
+            if (unit < 0) return false;
+            seek();
+            chunks = C::kUnitRows / C::kChunk / 2;
+            return true;
+        };
+        if (unit >= 0) {
+            seek();
+            multiply(more, fetch, store);
+        }
+    } else {
+        const Span seen = key_blocks_of(p, AttentionEntry(f, task.batch), unit_row(p, task.unit));
+        const int first = max(seen.first, p.first_block), blocks = min(seen.end, p.end_block) - first;
+        if (p.first_block > 0) {
+            if (blocks <= 0) return;
+            resume();
+        }
+        // Along the depth: two quads of a chunk a row, stored transposed.
+        constexpr int kLines = C::kThreads / 2;
+        const auto fetch = [&] {
+#pragma unroll
+            for (int i = 0; i < kLoadsA; ++i) stage_a[i] = load_vec<4>(a_at + static_cast<int64_t>(i * kLines) * p.pairs_pitch);
+            a_at += C::kChunk;
+            fetch_b();
+        };
+        const auto store = [&](float *to) {
+            const int thread = static_cast<int>(fresh_thread()), line = thread / 2, quad = thread % 2 * 4;
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+#pragma unroll
+                for (int i = 0; i < kLoadsA; ++i) to[(quad + e) * kPitchA + line + i * kLines] = stage_a[i][e];
+            store_b(to);
+        };
+        if (blocks > 0) {
+            const int thread = static_cast<int>(fresh_thread());
+            a_at = p.gradients + pairs_at(p, task.pair, task.unit) + static_cast<int64_t>(thread / 2) * p.pairs_pitch +
+                   (first - p.first_block) * C::kBlockKeys + thread % 2 * 4;
+            seek_b(f.k, task.key, 0, first * C::kBlockKeys, task.len_k);
+            int chunks = blocks * (C::kBlockKeys / C::kChunk / 2);
+            multiply([&] { return --chunks > 0; }, fetch, store);
+        }
+    }
+
+    float *const to = sums_at();
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+#pragma unroll
+        for (int j = 0; j < 8; j += 4)
+            store_vec(to + Micro::row(i) * C::kDepth + Micro::col(j), Quad{{sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]}});
+}
+
+}  // namespace attile::simt
