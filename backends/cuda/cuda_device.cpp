@@ -114,7 +114,8 @@ int32_t CudaDevice::start(const void *probe_kernel) {
     }
     const int32_t status = read_properties();
     const char *const gradients = simt::host() != nullptr ? simt::host()->environment("ATTILE_CUDA_GRADIENTS") : nullptr;
-    properties_.gradients_by_products = gradients != nullptr && std::strcmp(gradients, "products") == 0;
+    if (gradients != nullptr && std::strcmp(gradients, "tiles") == 0) properties_.gradients_by = simt::GradientsBy::kTiles;
+    if (gradients != nullptr && std::strcmp(gradients, "products") == 0) properties_.gradients_by = simt::GradientsBy::kProducts;
     if (status == ATTILE_OK) add_accelerators();
     return status;
 }

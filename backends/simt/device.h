@@ -23,6 +23,10 @@ struct Dim3 {
 inline constexpr int64_t kMaxGridYZ = 65535;
 inline constexpr int64_t kMaxGridX = 2147483647;
 
+// Which kernels make attention's gradients in float32, where there is a choice: whichever are expected to be faster, or as the environment
+// says.
+enum class GradientsBy : uint8_t { kExpectedTime, kTiles, kProducts };
+
 // Constant from the moment the device is opened.
 struct DeviceProperties {
     char name[128] = {};
@@ -44,8 +48,8 @@ struct DeviceProperties {
     double peak_flops_f32 = 0;  // A multiply-add counts two; no tensor cores.
     double peak_flops_f64 = 0;
     double peak_flops_f16 = 0;
-    double peak_bandwidth = 0;           // Bytes a second of device memory.
-    bool gradients_by_products = false;  // Attention's in float32, where they can be (kernel/attention_backward_products.cuh).
+    double peak_bandwidth = 0;  // Bytes a second of device memory.
+    GradientsBy gradients_by = GradientsBy::kExpectedTime;
 };
 
 // What the compiler made of a kernel.

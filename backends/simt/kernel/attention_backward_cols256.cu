@@ -4,7 +4,7 @@
 namespace attile::simt {
 
 AttentionBackwardTileKernel attention_backward_cols256() {
-    return attention_backward_instance<Backward256Plain, Backward256Plain>("attention_backward_cols256", 0.5);
+    return attention_backward_instance<Backward256Plain, Backward256Plain>("attention_backward_cols256", 0.43);
 }
 
 }  // namespace attile::simt

@@ -55,5 +55,7 @@ AttentionBackwardKernel attention_backward_finish_kernel();  // sum_k and sum_v 
 // `rows` and `keys` of float for irregular pairs alone; awaits the kernel ahead of it (Device::launch_early).
 AttentionBackwardKernel attention_backward_irregular_kernel();
 inline constexpr int32_t kBackwardThreads = 128;  // Of all of these.
+// Rows or keys of a head that a lane group of `prepare` takes. Row tiles are whole multiples.
+inline constexpr int32_t kBackwardPrepareRun = 8;
 
 }  // namespace attile::simt

@@ -33,10 +33,11 @@ struct AttentionBackwardParams {
     int32_t batch;
     uint32_t first_pair;
     int32_t first_unit, end_unit, split_units;
-    int32_t first_block, end_block;  // Of keys, of this launch: all but by whole products.
-    int32_t continues;               // The sums of keys go on from what an earlier launch left.
-    int32_t keys_first;              // Blocks of the same keys are launched together, the first keys first; else blocks of the same pair.
-    int32_t rows_allotted;           // row_tiles * block_rows
+    int32_t first_block, end_block;    // Of keys, of this launch: all but by whole products.
+    int32_t stores_rows, stores_keys;  // By whole products: dq, and dk and dv, are ready after this launch and stored where they belong.
+    int32_t continues;                 // The sums of keys go on from what an earlier launch left.
+    int32_t keys_first;                // Blocks of the same keys are launched together, the first keys first; else blocks of the same pair.
+    int32_t rows_allotted;             // row_tiles * block_rows
 
     void *rows;           // BackwardRow: [batch][query head][rows_allotted]
     uint32_t *irregular;  // [batch][key head], before them one for all: not 0 if q, k, v or dout hold NaN or infinity there.

@@ -31,7 +31,7 @@ namespace attile::simt {
 // kN.
 template <int kCols>
 struct BackwardProducts {
-    static constexpr int kDepth = kCols, kBlockKeys = 128, kThreads = 128, kBlocksPerUnit = 3, kChunk = 8;
+    static constexpr int kDepth = kCols, kBlockKeys = 128, kThreads = 128, kBlocksPerUnit = 4, kChunk = 8;
     using ScoreTile = BackwardProduct<64, 128, 8, 8, 4>;
     using GradientTile = std::conditional_t<kCols == 64, BackwardProduct<128, 64, 8, 8, 4>, BackwardProduct<64, 128, 8, 8, 4>>;
     static constexpr int kUnitRows = GradientTile::kM;
@@ -59,15 +59,14 @@ struct BackwardTask : BackwardBlock {
 // the next is fetched into registers, and published before the chunk's last depth. `fetch` and `store` move a chunk, the latter to the
 // floats it is given; `more` says after the second whether there is a third. The last step reads fragments of the first stage again, for
 // nothing: without a test in between, fewer multiply-adds fetch three registers.
-template <class Micro, int kPitchA, int kPitchB, bool kByColumns, class Sums, class More, class Fetch, class Store>
+template <class Micro, int kPitchA, int kPitchB, class Sums, class More, class Fetch, class Store>
 ATTILE_LANE_FN void multiply_chunks(float *shared, Sums &sums, const More &more, const Fetch &fetch, const Store &store) {
     constexpr int kChunk = 8, kPanelA = kChunk * kPitchA, kStage = kPanelA + kChunk * kPitchB;
     const float *const from_a = shared + Micro::first_row(), *const from_b = shared + kPanelA + Micro::first_col();
     float a[2][8], b[2][8];
     const auto take = [&](int to, int stage, int k) {
-        if (!kByColumns) Micro::load_b(b[to], from_b + stage + k * kPitchB);
+        Micro::load_b(b[to], from_b + stage + k * kPitchB);
         Micro::load_a(a[to], from_a + stage + k * kPitchA);
-        if (kByColumns) Micro::load_b(b[to], from_b + stage + k * kPitchB);
     };
     const auto step = [&](int now, bool is_more) {
         if (is_more) fetch();
@@ -79,7 +78,7 @@ ATTILE_LANE_FN void multiply_chunks(float *shared, Sums &sums, const More &more,
                 __syncthreads();
             }
             take((k + 1) % 2, is_last ? kStage - now : now, (k + 1) % kChunk);
-            Micro::template multiply<kByColumns>(sums, a[k % 2], b[k % 2]);
+            Micro::template multiply<false>(sums, a[k % 2], b[k % 2]);
             schedule_fence(sums);
         }
     };
@@ -157,12 +156,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
         }
     };
     const auto multiply = [&](float(&score)[8][8]) {
-        fetch();
         __syncthreads();  // The product before has read its fragments.
         store(shared);
         __syncthreads();
         int chunks = C::kDepth / C::kChunk / 2;
-        multiply_chunks<Micro, kPitchA, kPitchB, true>(
+        multiply_chunks<Micro, kPitchA, kPitchB>(
             shared, score, [&] { return --chunks > 0; }, fetch, store);
     };
     // The thread's own pairs in a matrix of them.
@@ -172,10 +170,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
     };
 
     seek(f.q, task.query, f.k, task.key);
+    fetch();
     {
         float score[8][8] = {};
         multiply(score);
         seek(p.dout, task.dout, f.v, task.value);
+        fetch();
         float *const to = mine(p.probabilities);
         const int my_row = unit_row(p, task.unit) + task.part + Micro::first_row() + task.shift;
         const int my_key = task.key_block * C::kBlockKeys + Micro::first_col();
@@ -246,8 +246,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
             key_block = p.first_block + static_cast<int>(p.keys_first ? quotient(rest, p.pairs) : remainder(rest, p.launch_blocks));
             pair = static_cast<int>(p.keys_first ? remainder(rest, p.pairs) : quotient(rest, p.launch_blocks));
         } else {
-            unit = p.first_unit + static_cast<int>(remainder(rest, p.launch_units));
-            pair = static_cast<int>(quotient(rest, p.launch_units));
+            // With a mask the last rows, which see most keys, of all pairs first.
+            unit = p.keys_first ? p.end_unit - 1 - static_cast<int>(quotient(rest, p.pairs))
+                                : p.first_unit + static_cast<int>(remainder(rest, p.launch_units));
+            pair = static_cast<int>(p.keys_first ? remainder(rest, p.pairs) : quotient(rest, p.launch_units));
         }
         if (is_irregular(p, pair)) return;
         const BackwardPlace place(p, pair, key_block);
@@ -293,9 +295,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
         fetch();
         store(shared);
         __syncthreads();
-        multiply_chunks<Micro, kPitchA, kPitchB, kOfKeys>(shared, sums, more, fetch, store);
+        multiply_chunks<Micro, kPitchA, kPitchB>(shared, sums, more, fetch, store);
     };
-    // Where the sums go, which launches hand on.
+    // Where the sums are kept that launches hand on. Times one, so that the loop may have them in any registers: moved as they are they
+    // would be in aligned quadruples, whose banks collide.
     const auto sums_at = [&] {
         const int64_t row = kOfKeys ? sum_at(p, 0, task.pair, task.key_block * C::kBlockKeys + task.part + Micro::first_row())
                                     : part_q_at(p, task.pair, 0, task.unit) + Micro::first_row() * C::kDepth;
@@ -303,20 +306,21 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
     };
     const auto resume = [&] {
         const float *const from = sums_at();
+        const float one = fresh(1.0f);
 #pragma unroll
         for (int i = 0; i < 8; ++i)
 #pragma unroll
             for (int j = 0; j < 8; j += 4) {
                 const Quad old = load_vec<4>(from + Micro::row(i) * C::kDepth + Micro::col(j));
 #pragma unroll
-                for (int e = 0; e < 4; ++e) sums[i][j + e] = old[e];
+                for (int e = 0; e < 4; ++e) sums[i][j + e] = one * old[e];
             }
     };
 
     if constexpr (kOfKeys) {
         int unit = same_in_block(task.unit), chunks = C::kUnitRows / C::kChunk / 2;
         if (p.continues) {
-            if (unit < 0) return;
+            if (unit < 0 && !p.stores_keys) return;
             resume();
         }
         const auto seek = [&] {
@@ -356,7 +360,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
         const Span seen = key_blocks_of(p, AttentionEntry(f, task.batch), unit_row(p, task.unit));
         const int first = max(seen.first, p.first_block), blocks = min(seen.end, p.end_block) - first;
         if (p.first_block > 0) {
-            if (blocks <= 0) return;
+            if (blocks <= 0 && !p.stores_rows) return;
             resume();
         }
         // Along the depth: two quads of a chunk a row, stored transposed.
@@ -385,12 +389,34 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
         }
     }
 
-    float *const to = sums_at();
+    // The last launch's go where the caller wants them, if those are rows of whole quads.
+    const bool is_result = kOfKeys ? p.stores_keys != 0 : p.stores_rows != 0;
+    const bool is_value = kOfKeys && task.is_value;
+    const AttentionOperand &x = !kOfKeys ? p.dq : is_value ? p.dv : p.dk;
+    const int64_t step = is_result ? x.stride[2] : C::kDepth;
+    const int cols = !is_result ? C::kDepth : is_value ? f.head_dim_v : f.head_dim, my_col = task.first_col + Micro::first_col();
+    const float scale = is_result && !is_value ? p.scale : fresh(1.0f);
+    float *to;
+    int rows = Tile::kM;
+    if (is_result) {
+        const AttentionEntry entry(f, task.batch);
+        const int first = kOfKeys ? task.key_block * C::kBlockKeys + task.part : unit_row(p, task.unit);
+        rows = (!kOfKeys ? task.len_q : f.cu_len_k ? task.len_k : f.len_k) - first;
+        to = static_cast<float *>(const_cast<void *>(x.data)) + entry.batch * x.stride[0] +
+             (kOfKeys ? task.head_kv : unit_head(p, task.head_kv, task.unit)) * x.stride[1] +
+             ((kOfKeys ? entry.first_k : entry.first_q) + first + Micro::first_row()) * step + my_col;
+    } else {
+        to = sums_at();
+    }
 #pragma unroll
-    for (int i = 0; i < 8; ++i)
+    for (int i = 0; i < 8; ++i) {
+        if (Micro::first_row() + Micro::row(i) >= rows) continue;
 #pragma unroll
         for (int j = 0; j < 8; j += 4)
-            store_vec(to + Micro::row(i) * C::kDepth + Micro::col(j), Quad{{sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]}});
+            if (my_col + Micro::col(j) < cols)
+                store_vec(to + Micro::row(i) * step + Micro::col(j),
+                          Quad{{scale * sums[i][j], scale * sums[i][j + 1], scale * sums[i][j + 2], scale * sums[i][j + 3]}});
+    }
 }
 
 }  // namespace attile::simt

@@ -2,6 +2,7 @@
 // What comes before and after the tile kernel of attention's gradients: row numbers, sums of parts in a fixed order, dbias, dsinks. All are
 // bound by memory and small beside it. 128 threads, no shared memory but for one number a lane group in `sinks`.
 #include "kernel/attention_backward_kernels.h"
+#include "kernel/attention_backward_prepare.cuh"
 #include "kernel/attention_backward_tasks.cuh"
 #include "kernel/early.h"
 #include "tile/backward_tiles.h"
@@ -10,65 +11,6 @@ namespace attile::simt {
 namespace {
 
 constexpr int kThreads = kBackwardThreads;
-
-template <class T>
-__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, sizeof(T) == 4 ? 8 : 1) attention_backward_prepare(const AttentionBackwardParams p) {
-    const AttentionParams &f = p.forward;
-    const int heads = static_cast<int>(f.heads.divisor), heads_kv = static_cast<int>(p.heads_kv.divisor);
-    const int64_t rows = static_cast<int64_t>(p.batch) * heads * p.rows_allotted;
-    const int64_t keys = p.irregular ? static_cast<int64_t>(p.batch) * heads_kv * f.len_k : 0;
-    for (int64_t task = first_group(); task < rows + keys; task += group_step()) {
-        bool irregular = false;
-        int64_t pair;
-        if (task < rows) {
-            const Parts of_rows(task, p.rows_allotted), of_heads(of_rows.quotient, heads);
-            const int row = of_rows.rest, head = of_heads.rest;
-            const AttentionEntry entry = entry_of_thread(f, of_heads.quotient);
-            const int64_t at = entry.first_q + row;
-            BackwardRow<T> numbers = {-lowest<T>(), 0};
-            if (row < entry.len_q) {
-                const auto row_of = [&](const AttentionOperand &x) {
-                    return entry.batch * x.stride[0] + head * x.stride[1] + at * x.stride[2];
-                };
-                const AttentionOperand &dout = p.original_dout, &q = p.original_q;
-                T check = 0, delta = 0;  // Of finite numbers, 0.
-                if (p.irregular)
-                    for_columns<T>(q, row_of(q), q, row_of(q), f.head_dim, [&](T x, T) { check = fused_multiply_add(x, T(0), check); });
-                for_columns<T>(dout, row_of(dout), f.o, row_of(f.o), f.head_dim_v, [&](T x, T o) {
-                    delta = fused_multiply_add(x, o, delta);
-                    check = fused_multiply_add(x, T(0), check);
-                });
-                const T lse = load_as<T>(f.lse, row_of(f.lse));
-                delta = lane_fold(delta, [](T x, T y) { return x + y; });
-                irregular = lane_any(check != 0);
-                if (lse != lowest<T>()) numbers = {lse, delta};  // Else the row sees no key.
-            }
-            if (lane_index() == 0) static_cast<BackwardRow<T> *>(p.rows)[task] = numbers;
-            pair = static_cast<int64_t>(entry.batch) * heads_kv + quotient(static_cast<uint32_t>(head), f.group);
-        } else {
-            const Parts of_keys(task - rows, f.len_k), of_heads(of_keys.quotient, heads_kv);
-            pair = of_keys.quotient;
-            const int key = of_keys.rest, head = of_heads.rest;
-            const AttentionEntry entry = entry_of_thread(f, of_heads.quotient);
-            const auto at = [&](const AttentionOperand &x) {
-                return entry.batch * x.stride[0] + head * x.stride[1] + (entry.first_k + key) * x.stride[2];
-            };
-            if (key < entry.len_k) {
-                T check = 0;
-                const auto look = [&](T x, T y) { check = fused_multiply_add(y, T(0), fused_multiply_add(x, T(0), check)); };
-                const AttentionOperand &k = p.original_k, &v = p.original_v;
-                if (f.head_dim == f.head_dim_v) {
-                    for_columns<T>(k, at(k), v, at(v), f.head_dim, look);
-                } else {
-                    for_columns<T>(k, at(k), k, at(k), f.head_dim, look);
-                    for_columns<T>(v, at(v), v, at(v), f.head_dim_v, look);
-                }
-                irregular = lane_any(check != 0);
-            }
-        }
-        if (irregular && lane_index() == 0) p.irregular[pair] = any_irregular(p) = 1;  // Whoever finds out writes the same.
-    }
-}
 
 __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_gather(const AttentionBackwardParams p) {
     const AttentionParams &f = p.forward;

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 
+#include "plan/attention_run.h"
 #include "workspace.h"
 
 namespace attile::simt {
@@ -18,8 +20,10 @@ constexpr TileKernelFn kTileKernels[] = {attention_backward_cols32, attention_ba
 
 constexpr int64_t kAnyRows = 64, kAnyKeys = 32;  // How the work is cut where pairs are taken one by one.
 // Parts of dq and whatever else a launch leaves for the next step: at most this share of the device's memory, and this much:
-// with all else less than a context's pool keeps as a rule, so that calls after the first find their workspace there.
-constexpr int64_t kPartsShare = 64, kMostParts = 512ll << 20;
+// with all else less than a context's pool keeps as a rule, so that calls after the first find their workspace there. P and dS may take
+// more: the more of them a launch holds, the more of what its sums take is worth their ends (d = 64 at 512 MiB 1 to 3 % slower, causal 4
+// %).
+constexpr int64_t kPartsShare = 64, kMostParts = 512ll << 20, kMostScores = 1ll << 30;
 constexpr int64_t kWavesWanted = 8;  // Waves of blocks that a launch over few pairs should fill before it takes more units instead.
 constexpr int64_t kMostSplits = 16;
 
@@ -31,6 +35,9 @@ bool is_packed(const attile_attention_problem &p) { return present(p.cu_len_q) |
 bool has_panel_rows(const attile_operand &x, int64_t cols, int64_t depth) {
     return x.dtype == ATTILE_F32 && cols == depth && x.stride[3] == 1 && x.stride[0] % 4 == 0 && x.stride[1] % 4 == 0 &&
            x.stride[2] % 4 == 0 && std::llabs(x.stride[2]) < (int64_t{1} << 29);
+}
+bool has_whole_quads(const attile_operand &x, int64_t cols) {
+    return cols % 4 == 0 && has_panel_rows(x, cols, cols) && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
 }
 bool is_unaligned(const attile_operand &x) { return reinterpret_cast<uintptr_t>(x.data) % 16 != 0; }
 
@@ -119,11 +126,73 @@ void cut_by_units(Device &device, const attile_attention_problem &p, int64_t bud
     }
 }
 
-// The same plan by whole products, where they can take it: launches of some pairs, units and blocks of keys, whose P and dS fit the budget.
-// Sums go on from launch to launch in the order that one launch would add them in, so that the cut shows in no result. The fewer rows and
-// keys a launch has of a pair the more pairs it has, and the more blocks make its sums; the more, the fewer sums are handed on. So there
-// are enough blocks for every multiprocessor, as many of keys as of rows, and no more than that.
-bool cut_by_products(Device &device, const attile_attention_problem &p, int64_t budget, AttentionBackwardPlan &plan) {
+// Seconds that the products' kernels take, as measured on an H200 and scaled by the device's peaks: what a block does is counted in steps
+// of 64 x 128 x 8 multiply-adds, of which a multiprocessor makes as many as kStepRate of its peak allows, less where it has few blocks.
+class ProductsTime {
+  public:
+    ProductsTime(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan)
+        : by_(plan.products), units_(std::max(device.compute_units, 1)), per_unit_(plan.blocks_per_unit), masked_(plan.keys_first) {
+        const double peak = device.peak_flops_f32 > 0 ? device.peak_flops_f32 : 1e12;
+        step_ = 2.0 * 64 * 128 * 8 * units_ / (kStepRate * peak);
+        byte_ = device.peak_bandwidth > 0 ? 1 / (kMemoryRate * device.peak_bandwidth) : 0;
+        pairs_ = static_cast<double>(plan.pairs);
+        row_tiles_ = plan.units;
+        key_blocks_ = plan.key_blocks;
+        visible_ = attention_visible_pairs(p) / std::max(1.0, static_cast<double>(p.batch * p.heads_q) * p.len_q * p.len_k);
+    }
+    double of(int64_t slice, int64_t chunk, int64_t key_chunk) const {
+        const double launches = std::ceil(pairs_ / slice) * ceil_div(row_tiles_, chunk) * ceil_div(key_blocks_, key_chunk);
+        const double tiles = static_cast<double>(slice) * chunk * key_chunk, pairs = tiles * by_.rows * by_.keys;
+        const double of_keys = chunk * by_.rows / 8.0, of_rows = key_chunk * by_.keys / 8.0;
+        const double scores = std::max(step_ * waves(tiles * by_.score_tiles, 2.0 * by_.depth / 8 + kScoreSteps), byte_ * 8 * pairs);
+        const double keys = std::max(step_ * waves(2.0 * by_.key_tiles * by_.col_tiles * slice * key_chunk, of_keys + kEndSteps),
+                                     byte_ * 8 * by_.col_tiles * pairs);
+        const double row_blocks = static_cast<double>(by_.col_tiles) * slice * chunk, slots = static_cast<double>(units_) * per_unit_;
+        const double rows = std::max(step_ * waves(row_blocks, of_rows + kEndSteps), byte_ * 4 * by_.col_tiles * pairs);
+        // Behind a mask they are of unequal length, which many even out.
+        const double uneven =
+            masked_
+                ? step_ * (kUnevenKeys * (of_keys + kEndSteps) + kUnevenRows * (of_rows + kEndSteps) * std::min(1.0, slots / row_blocks))
+                : 0;
+        return launches * (visible_ * (scores + keys + rows) + uneven + kLaunches);
+    }
+
+  private:
+    // Of the multiply-add roof and of memory's; steps that a block's ends and its exponentials take, and the ends of sums; seconds of three
+    // launches.
+    static constexpr double kStepRate = 0.75, kMemoryRate = 0.8, kScoreSteps = 8, kEndSteps = 16, kLaunches = 9e-6;
+    static constexpr double kUnevenKeys = 0.2, kUnevenRows = 0.7;
+
+    // Steps of a multiprocessor for that many blocks of `steps` each, as many at a time as fit. One alone makes half of what several make.
+    double waves(double blocks, double steps) const {
+        const double slots = static_cast<double>(units_) * per_unit_, whole = std::floor(blocks / slots);
+        const double rest = std::ceil((blocks - whole * slots) / units_), rate = rest < 2 ? 0.5 : rest < 3 ? 0.85 : rest < 4 ? 0.97 : 1;
+        return (whole * per_unit_ + rest / rate) * steps;
+    }
+
+    const AttentionBackwardProducts &by_;
+    double step_, byte_, pairs_, visible_;
+    int64_t row_tiles_, key_blocks_;
+    int32_t units_, per_unit_;
+    bool masked_;
+};
+
+// The same of the tile kernel, as the plan has cut it.
+double tile_time(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan) {
+    const double peak = device.peak_flops_f32 > 0 ? device.peak_flops_f32 : 1e12;
+    const double blocks = static_cast<double>(plan.slice) * plan.key_blocks * plan.splits;
+    const double slots = static_cast<double>(std::max(device.compute_units, 1)) * plan.blocks_per_unit;
+    const double idle = std::ceil(blocks / slots) * slots / std::max(blocks, 1.0);
+    return 10 * attention_visible_pairs(p) * plan.depth / (plan.share * peak) * idle;
+}
+
+// The same plan by whole products, where they can take it in less than `limit` seconds: launches of some pairs, units and
+// blocks of keys, whose P and dS fit the budget. Sums go on from launch to launch in the order that one launch would add them in, so that
+// the cut shows in no result. The fewer rows and keys a launch has of a pair the more pairs it has, and the more blocks make its sums; the
+// more, the fewer sums are handed on.
+bool cut_by_products(Device &device, const attile_attention_backward_problem &problem, int64_t budget, double limit,
+                     AttentionBackwardPlan &plan) {
+    const attile_attention_problem &p = *problem.forward;
     const AttentionBackwardProducts products = attention_backward_products_of(plan.depth);
     if (products.name == nullptr) return false;
     plan.name = products.name;
@@ -136,22 +205,37 @@ bool cut_by_products(Device &device, const attile_attention_problem &p, int64_t 
     count_units(p, plan);
     if (plan.pairs < 1 || plan.units < 1 || plan.key_blocks < 1) return false;
 
+    const ProductsTime time(device.properties(), p, plan);
     const int64_t held = budget / (2 * static_cast<int64_t>(sizeof(float)) * plan.rows * plan.keys);  // Units by blocks of keys.
-    const int64_t slots = std::max<int64_t>(1, static_cast<int64_t>(device.properties().compute_units) * plan.blocks_per_unit);
-    const int64_t per_key_block = 2 * products.key_tiles;  // Units that make as many blocks as a block of keys does.
-    const int64_t few_keys = std::max<int64_t>(1, std::min(plan.key_blocks, held * products.col_tiles / slots));
-    const int64_t few_units = std::min(plan.units, per_key_block * few_keys);
-    int64_t slice = std::min({plan.pairs, held / (few_units * few_keys), budget / pair_bytes(p, plan)});
-    slice = is_packed(p) ? plan.pairs : std::max<int64_t>(1, slice);
-    plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, slice));
-    const int64_t area = held / plan.slice;
-    if (area < 1) return false;
-    const auto edge = static_cast<int64_t>(std::sqrt(static_cast<double>(area / per_key_block)));
-    const int64_t chunk = std::min(plan.units, area / std::max<int64_t>(1, std::min(plan.key_blocks, edge)));
-    plan.chunk = ceil_div(plan.units, ceil_div(plan.units, chunk));
-    plan.key_chunk = ceil_div(plan.key_blocks, ceil_div(plan.key_blocks, std::min(plan.key_blocks, area / plan.chunk)));
+    const int64_t most_pairs = is_packed(p) ? plan.pairs : std::clamp<int64_t>(budget / pair_bytes(p, plan), 1, plan.pairs);
+    bool is_found = false;
+    const auto for_parts = [](int64_t all, const auto &take) {
+        for (int64_t parts = 1;; parts = std::min(all, parts + std::max<int64_t>(1, parts / 2))) {
+            take(ceil_div(all, parts));
+            if (parts == all) return;
+        }
+    };
+    for_parts(plan.units, [&](int64_t chunk) {
+        for_parts(plan.key_blocks, [&](int64_t key_chunk) {
+            const int64_t fits = std::min(most_pairs, held / (chunk * key_chunk));
+            if (fits < 1 || (is_packed(p) && fits < plan.pairs)) return;
+            const int64_t slice = ceil_div(plan.pairs, ceil_div(plan.pairs, fits));
+            const double seconds = time.of(slice, chunk, key_chunk);
+            if (seconds >= limit) return;
+            limit = seconds;
+            is_found = true;
+            plan.slice = slice;
+            plan.chunk = chunk;
+            plan.key_chunk = key_chunk;
+        });
+    });
+    if (!is_found) return false;
+    plan.share = 10 * attention_visible_pairs(p) * plan.depth / (limit * std::max(device.properties().peak_flops_f32, 1.0));
     plan.split_units = plan.chunk;
-    plan.part_q = plan.slice * plan.chunk * plan.rows * plan.depth;
+    plan.stores_rows = has_whole_quads(problem.dq, p.head_dim);
+    plan.stores_keys = has_whole_quads(problem.dk, p.head_dim) && has_whole_quads(problem.dv, p.head_dim_v);
+    const bool has_parts = !plan.stores_rows || plan.key_chunk < plan.key_blocks;
+    plan.part_q = has_parts ? plan.slice * plan.chunk * plan.rows * plan.depth : 0;
     plan.scores = plan.slice * plan.chunk * plan.rows * plan.key_chunk * plan.keys;
     return true;
 }
@@ -179,12 +263,15 @@ AttentionBackwardPlan plan_attention_backward(Device &device, const attile_atten
     plan.keys_first = p.window_left >= 0 || p.window_right >= 0;
     count_units(p, plan);
     const int64_t budget = std::min(kMostParts, device.properties().memory_total / kPartsShare);
+    const GradientsBy by = device.properties().gradients_by;
+    const int64_t scores_budget = std::min(kMostScores, device.properties().memory_total / kPartsShare);
     AttentionBackwardPlan by_products = plan;
-    if (device.properties().gradients_by_products && plan.kernel != nullptr && !plan.modified &&
-        cut_by_products(device, p, budget, by_products))
-        plan = by_products;
-    else
-        cut_by_units(device, p, budget, plan);
+    cut_by_units(device, p, budget, plan);
+    if (by != GradientsBy::kTiles && plan.kernel != nullptr && !plan.modified) {
+        const double limit =
+            by == GradientsBy::kProducts ? std::numeric_limits<double>::infinity() : tile_time(device.properties(), p, plan);
+        if (cut_by_products(device, problem, scores_budget, limit, by_products)) plan = by_products;
+    }
 
     const bool tiled = plan.kernel != nullptr;
     const int64_t number = plan.wide ? 8 : 4;
@@ -194,7 +281,8 @@ AttentionBackwardPlan plan_attention_backward(Device &device, const attile_atten
     plan.copied_rows =
         plan.depth * (is_packed(p) ? p.heads_q * p.total_q * (present(p.cu_len_q) ? 1 : p.batch) : plan.slice * group * p.len_q);
     plan.copied_keys = plan.depth * (is_packed(p) ? p.heads_kv * p.total_k * (present(p.cu_len_k) ? 1 : p.batch) : plan.slice * p.len_k);
-    plan.sums = tiled ? plan.splits * plan.slice * plan.key_blocks * plan.keys * plan.depth : 0;
+    const bool has_sums = tiled && !(plan.stores_keys && plan.chunk == plan.units);
+    plan.sums = has_sums ? plan.splits * plan.slice * plan.key_blocks * plan.keys * plan.depth : 0;
     plan.part_bias = plan.bias ? plan.slice * plan.chunk * plan.rows * p.len_k : 0;
     if (plan.bias) {
         plan.sum_bias = 1;

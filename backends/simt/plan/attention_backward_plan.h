@@ -23,6 +23,7 @@ struct AttentionBackwardPlan {
     bool modified = false;
     bool copy_q = false, copy_k = false, copy_v = false, copy_dout = false;  // Rewritten as dense float rows first.
     bool bias = false, sinks = false;                                        // Their gradients are wanted.
+    bool stores_rows = false, stores_keys = false;  // By whole products: the products store dq, and dk and dv, where the caller wants them.
 
     int64_t pairs = 0, slice = 0;           // (batch entry, key head) pairs in all and of a launch.
     int64_t row_tiles = 0, units = 0;       // Of a head; of a pair.

@@ -37,8 +37,8 @@ class BackwardRun {
         const bool has_gaps = present(p_.cu_len_q) || present(p_.cu_len_k);
         if (has_gaps || plan_.units == 0 || plan_.key_blocks == 0)
             step(attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * p_.total_k * p_.head_dim_v);
-        const int64_t checked_keys = tiled ? plan_.pairs * p_.len_k : 0;
-        step(steps_.prepare, kLanesOfTask * (plan_.row_numbers + checked_keys));
+        const int64_t key_runs = tiled ? plan_.pairs * ceil_div(p_.len_k, kBackwardPrepareRun) : 0;
+        step(steps_.prepare, kLanesOfTask * (plan_.row_numbers / kBackwardPrepareRun + key_runs));
         for (int64_t first = 0; first < plan_.pairs && plan_.slice > 0; first += plan_.slice)
             slice(first, std::min(plan_.slice, plan_.pairs - first));
         if (tiled && !plan_.bias && plan_.pairs > 0) {
@@ -131,6 +131,8 @@ class BackwardRun {
             params_.launch_blocks = Divider(blocks);
             params_.first_block = static_cast<int32_t>(block);
             params_.end_block = static_cast<int32_t>(block + blocks);
+            params_.stores_rows = plan_.stores_rows && params_.end_block == plan_.key_blocks;
+            params_.stores_keys = plan_.stores_keys && params_.end_unit == plan_.units;
             launch_blocks(by.scores, by.score_tiles * count * units * blocks, by.threads);
             launch_blocks(by.of_keys, 2 * by.key_tiles * by.col_tiles * count * blocks, by.threads);
             launch_blocks(by.of_rows, by.col_tiles * count * units, by.threads);
@@ -155,11 +157,11 @@ class BackwardRun {
                 multiply(count, units);
             else if (tiled)
                 launch_blocks(plan_.kernel, plan_.key_blocks * plan_.splits * count, plan_.threads);
-            if (tiled) step(attention_backward_gather_kernel(), count * units * plan_.rows * (plan_.depth / 4));
+            if (tiled && !plan_.stores_rows) step(attention_backward_gather_kernel(), count * units * plan_.rows * (plan_.depth / 4));
             if (!tiled || plan_.bias) one_by_one(steps_.rows, count * units * plan_.rows);
             if (plan_.bias && plan_.sum_bias > 0) step(steps_.add_bias, plan_.sum_bias * (problem_.bias_extent[3] == 1 ? kLanesOfTask : 1));
         }
-        if (tiled && plan_.units > 0) step(attention_backward_finish_kernel(), count * p_.len_k * (plan_.depth / 4));
+        if (tiled && plan_.units > 0 && !plan_.stores_keys) step(attention_backward_finish_kernel(), count * p_.len_k * (plan_.depth / 4));
         if (!tiled || plan_.bias) one_by_one(steps_.keys, count * p_.len_k);
     }
 
