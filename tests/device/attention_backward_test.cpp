@@ -248,6 +248,43 @@ TEST_F(AttentionBackward, ManyUnits) {
     check(c, kernel_of(64));
 }
 
+// What a query without addresses asks for is enough wherever operands and gradients begin.
+TEST_F(AttentionBackward, AWorkspaceAskedForWithoutAddressesDoesForAny) {
+    const auto workspace = [&](std::int64_t dim, float *data) {
+        const auto tensor = [&](std::vector<std::int64_t> shape) {
+            attile_tensor t;
+            EXPECT_EQ(attile_tensor_init(&t, data, ATTILE_F32, static_cast<std::int32_t>(shape.size()), shape.data()), ATTILE_OK);
+            if (data != nullptr) data += 8 * 400 * dim;
+            return t;
+        };
+        attile_attention_args forward;
+        attile_attention_init(&forward, sizeof forward);
+        attile_attention_backward_args args;
+        attile_attention_backward_init(&args, sizeof args);
+        args.forward = &forward;
+        forward.q = tensor({2, 4, 300, dim});
+        forward.o = tensor({2, 4, 300, dim});
+        args.dout = tensor({2, 4, 300, dim});
+        args.dq = tensor({2, 4, 300, dim});
+        forward.k = tensor({2, 4, 400, dim});
+        forward.v = tensor({2, 4, 400, dim});
+        args.dk = tensor({2, 4, 400, dim});
+        args.dv = tensor({2, 4, 400, dim});
+        forward.lse = tensor({2, 4, 300});
+        attile_support support;
+        attile_support_init(&support, sizeof support);
+        EXPECT_EQ(attile_attention_backward_query(context, &args, &support), ATTILE_OK) << last_error();
+        EXPECT_GT(support.workspace_bytes, 0) << support.text;
+        return support.workspace_bytes;
+    };
+    for (const std::int64_t dim : {64, 128, 256}) {
+        const Array<float> memory(context, ATTILE_MEMORY_DEVICE, 9 * 8 * 400 * dim + 4);
+        const int64_t anywhere = workspace(dim, nullptr);
+        EXPECT_GE(anywhere, workspace(dim, memory.data())) << dim;
+        EXPECT_GE(anywhere, workspace(dim, memory.data() + 1)) << dim;
+    }
+}
+
 TEST_F(AttentionBackward, ManyPairs) {
     AttentionCase c = sized(70, 70, 16);
     c.batch = 40;

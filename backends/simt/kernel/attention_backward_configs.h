@@ -17,6 +17,7 @@
 // in 192 threads 17.1); d = 128 20.1 (chunks of 8 and fragments ahead 21.5; 128 x 32, three blocks a unit 23.8); d = 256 23.9 (fragments
 // ahead 24.3, 128 x 32 33.7, 64 x 32 in blocks of 128 threads 31.6). What the block is about in shared memory instead of computed anew
 // wherever it is needed: 10.4 to 9.9 at d = 64, 21.6 to 19.9 at d = 128. No difference: the order of multiply-adds at d = 64.
+// For plain scores of 64, 128 and 256 columns attention_backward_products.cuh is faster, where there are pairs enough.
 // What lost or won little (same shape; this kernel 9.8 at d = 64 and 19.9 at d = 128): blocks in two halves, one for S and dV, the other
 // for dP and dK, 64 x 64 pairs, nearly all products 8 x 8 a lane: d = 64 with three blocks a unit 9.9, with two 10.9; d = 128 in 256
 // threads of 128 registers 23.7. S and P before dP, and at d = 64 64 x 128 pairs with all sums 8 x 8 a lane: 9.5 and 19.7, but B = 2, H = 8

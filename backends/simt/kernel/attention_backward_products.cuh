@@ -1,25 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention's gradients as products of whole matrices: one kernel leaves probabilities and the scores' gradients in memory, another
-// multiplies them by dout, Q and K as GEMM does.
+// Attention's gradients as products of whole matrices: one kernel leaves probabilities and the scores' gradients in memory, others multiply
+// them by dout, Q and K as GEMM does.
 //
 // attention_backward_scores: a block makes 64 rows x 128 keys of P = exp(Q K^T - lse) and of dS = P (dO V^T - delta), one after the other
 // in the same 64 registers a thread; P is written when it is there and read back by the thread that wrote it. attention_backward_products:
-// a block makes kM x kN of dV = P^T dO or dK = dS^T Q, over all rows of its pair's heads that see its keys, or of dQ = dS K. Every sum has
-// a fixed order, which launches keep as they go on with it.
+// a block makes kM x kN of dV = P^T dO or dK = dS^T Q, over all rows of its pair's heads that see its keys, or of dQ = dS K, and the last
+// launch stores them where the caller wants them. Every sum has a fixed order, which launches keep as they go on with it.
 //
-// 128 threads, 8 x 8 results each of every product; at most 128 registers on sm_61, so four blocks a multiprocessor, of which the bounds
-// ask for three. Shared bytes: two panels of 8 depths, 4 * 2 * 8 * (68 + 132) = 12800, and 512 of row numbers and 96 of what the block is
-// about; the products 4 * 2 * 8 * (68 + 128) = 12544 and 96. In memory 8 bytes for each pair of row and key, written once and read once (dS
-// twice; by each 128 of dQ's and dK's columns), so 20 bytes for 10 FLOP a column: 32 FLOP a byte at 64 columns, 64 at 128. The tile kernel
+// 128 threads, 8 x 8 results each of every product; at most 128 registers, so four blocks a multiprocessor, no spills. Shared bytes: two
+// panels of 8 depths, 4 * 2 * 8 * (68 + 132) = 12800, and 512 of row numbers and 96 of what the block is about; the products at most
+// 4 * 2 * 8 * (68 + 128) = 12544 and 96. In memory 8 bytes for each pair of row and key, written once and read once (dS twice; by each 128
+// of dQ's and dK's columns), so 20 bytes for 10 FLOP a column: 32 FLOP a byte at 64 columns, 64 at 128. The tile kernel
 // (attention_backward_tile.cuh) moves less, but most of its products are 8 x 4 a lane, whose fragments keep shared memory busy nearly all
-// the time that the multiply-adds take; here each has GEMM's two loads of 16 bytes an operand for 64 multiply-adds.
+// the time that the multiply-adds take; here each has GEMM's two loads of 16 bytes an operand for 64 multiply-adds. Which of the two takes
+// a problem is a matter of expected time (plan/attention_backward_plan.cpp).
 //
-// Not measured yet on any device, so no plan takes it unless ATTILE_CUDA_GRADIENTS asks for it. What stands for a measurement is machine
-// code for sm_90 made from compute_61 PTX by CUDA 13: of the issue slots of the loops, a second one for each multiply-add that fetches
-// three registers and a third where those lie in one bank, multiply-adds are 0.78 to 0.82 (scores), 0.72 to 0.75 (keys, whose loop has the
-// way from unit to unit in it) and 0.77 (rows); gemm's, which make 50 to 52 TFLOP/s on an H200, 0.82 to 0.84. What lost in that count:
-// registers for four blocks there (0.74 to 0.80), with spills in the loop of rows; a test around the last fragments (0.75 to 0.78); the
-// last two chunks in code of their own, as gemm has them (0.57 to 0.73); sums of keys and of rows in one kernel (0.70 to 0.75).
+// Best measured (H200, compute_61 PTX, ms a call; in brackets the tile kernel in the same process): B = 8, H = 16, S = 2048 d = 64 8.8
+// (9.8), causal 5.0 (5.4); d = 128 16.0 (19.9), causal 8.7 (10.8); B = 2, H = 8, S = 4096 d = 256 15.2 (24.0), causal 7.8 (14.1). TFLOP/s
+// of the three kernels: d = 64 33, 46, 43; d = 128 40, 47, 46; d = 256 44, 47, 47.
+//
+// What mattered: sums times one before they go to memory and after they come from there (moved as they are they lie in aligned quadruples,
+// whose banks collide); the products storing dQ, dK and dV themselves (d = 64 9.8 -> 9.2); with a mask the last rows of all pairs first and
+// launches of many pairs (d = 128 causal 9.6 -> 9.0); 1 GiB for P and dS instead of half (d = 64 9.1 -> 8.9, causal 5.3 -> 5.1); sums of
+// keys and of rows in kernels of their own; the last step reading fragments for nothing instead of testing. Orders and bounds were chosen
+// by machine code for sm_90 made from the PTX: of the issue slots of the loops, a second one for each multiply-add that fetches three
+// registers and a third where those lie in one bank, multiply-adds are 0.79 to 0.81 (scores), 0.73 (keys, whose loop has the way from unit
+// to unit in it) and 0.78 (rows), of gemm's 0.82 to 0.84. What lost: the last two chunks of a product in code of their own, as gemm has
+// them (that share 0.57 to 0.73); bounds of three blocks (scores 6.9 -> 7.1 at d = 128, sums as fast); runs of up to eight key blocks a
+// block of scores (0 to -2 %); K and V in chunks of 16 columns for pieces of 64 bytes (-5 %); kernels without the comparisons for tiles
+// that all rows see all of (banks collide). What binds the scores at d = 64: a tile's ends cost as much as half of its two products (P and
+// dS on their way out, P on its way back); the way to shared memory is busy 75 % of the time, issue slots 66 %; of the sums 50 and 80 %.
 #pragma once
 
 #include "kernel/attention_backward_tasks.cuh"

@@ -223,13 +223,31 @@ void attention_backward_count(const attile_attention_backward_problem &problem, 
     support.bytes = 2 * attention_bytes(p);
 }
 
+namespace {
+
+// Bytes that the problem wants if what a query does not say the address of lies at odd ones.
+int64_t workspace_anywhere(Device &device, const attile_attention_backward_problem &problem) {
+    attile_attention_backward_problem other = problem;
+    attile_attention_problem forward = *problem.forward;
+    other.forward = &forward;
+    bool is_other = false;
+    for (attile_operand *x : {&forward.q, &forward.k, &forward.v, &other.dout, &other.dq, &other.dk, &other.dv}) {
+        if (x->dtype == 0 || x->data != nullptr) continue;
+        x->data = reinterpret_cast<void *>(sizeof(double));  // Of whole elements, and of no vectors.
+        is_other = true;
+    }
+    return is_other ? plan_attention_backward(device, other).workspace : 0;
+}
+
+}  // namespace
+
 int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support) {
     const AttentionBackwardPlan plan = plan_attention_backward(device, problem);
     if (plan.status != ATTILE_OK) return unsupported(&support, plan.status, "%s", plan.text);
     const bool copies = plan.copy_q || plan.copy_k || plan.copy_v || plan.copy_dout;
     support.level = plan.kernel == nullptr || copies ? ATTILE_SUPPORT_EMULATED : ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
-    support.workspace_bytes = plan.workspace;
+    support.workspace_bytes = std::max(plan.workspace, workspace_anywhere(device, problem));
     std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
     print_plan(plan, support.text, sizeof support.text);
     attention_backward_count(problem, support);
