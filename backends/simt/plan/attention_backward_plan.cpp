@@ -190,9 +190,9 @@ double tile_time(const DeviceProperties &device, const attile_attention_problem 
 // blocks of keys, whose P and dS fit the budget. Sums go on from launch to launch in the order that one launch would add them in, so that
 // the cut shows in no result. The fewer rows and keys a launch has of a pair the more pairs it has, and the more blocks make its sums; the
 // more, the fewer sums are handed on.
-bool cut_by_products(Device &device, const attile_attention_backward_problem &problem, int64_t budget, double limit,
-                     AttentionBackwardPlan &plan) {
+bool cut_by_products(Device &device, const attile_attention_backward_problem &problem, double limit, AttentionBackwardPlan &plan) {
     const attile_attention_problem &p = *problem.forward;
+    if (plan.kernel == nullptr || plan.modified || limit <= 0) return false;
     const AttentionBackwardProducts products = attention_backward_products_of(plan.depth);
     if (products.name == nullptr) return false;
     plan.name = products.name;
@@ -206,6 +206,7 @@ bool cut_by_products(Device &device, const attile_attention_backward_problem &pr
     if (plan.pairs < 1 || plan.units < 1 || plan.key_blocks < 1) return false;
 
     const ProductsTime time(device.properties(), p, plan);
+    const int64_t budget = std::min(kMostScores, device.properties().memory_total / kPartsShare);
     const int64_t held = budget / (2 * static_cast<int64_t>(sizeof(float)) * plan.rows * plan.keys);  // Units by blocks of keys.
     const int64_t most_pairs = is_packed(p) ? plan.pairs : std::clamp<int64_t>(budget / pair_bytes(p, plan), 1, plan.pairs);
     bool is_found = false;
@@ -240,6 +241,28 @@ bool cut_by_products(Device &device, const attile_attention_backward_problem &pr
     return true;
 }
 
+// In how many seconds whole products would have to be done for the problem, whose plan by tiles is given and as it was before it was cut.
+// Bits that are to be the same in any batch are made as would be best in one of kUsualBatch.
+double products_limit(Device &device, const attile_attention_backward_problem &problem, int64_t budget, const AttentionBackwardPlan &uncut,
+                      const AttentionBackwardPlan &by_tiles) {
+    constexpr double kAnyTime = std::numeric_limits<double>::infinity(), kNever = 0;
+    constexpr int64_t kUsualBatch = 8;
+    const DeviceProperties &properties = device.properties();
+    const attile_attention_problem &p = *problem.forward;
+    if (properties.gradients_by == GradientsBy::kTiles || by_tiles.kernel == nullptr || by_tiles.modified) return kNever;
+    if (properties.gradients_by == GradientsBy::kProducts) return kAnyTime;
+    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0) return tile_time(properties, p, by_tiles);
+    if (is_packed(p)) return kNever;  // They could not take any number of sequences.
+    attile_attention_backward_problem usual = problem;
+    attile_attention_problem forward = p;
+    usual.forward = &forward;
+    forward.batch = kUsualBatch;
+    AttentionBackwardPlan tiles = uncut, products = uncut;
+    count_units(forward, tiles);
+    cut_by_units(device, forward, budget, tiles);
+    return cut_by_products(device, usual, tile_time(properties, forward, tiles), products) ? kAnyTime : kNever;
+}
+
 }  // namespace
 
 AttentionBackwardPlan plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
@@ -263,15 +286,10 @@ AttentionBackwardPlan plan_attention_backward(Device &device, const attile_atten
     plan.keys_first = p.window_left >= 0 || p.window_right >= 0;
     count_units(p, plan);
     const int64_t budget = std::min(kMostParts, device.properties().memory_total / kPartsShare);
-    const GradientsBy by = device.properties().gradients_by;
-    const int64_t scores_budget = std::min(kMostScores, device.properties().memory_total / kPartsShare);
     AttentionBackwardPlan by_products = plan;
     cut_by_units(device, p, budget, plan);
-    if (by != GradientsBy::kTiles && plan.kernel != nullptr && !plan.modified) {
-        const double limit =
-            by == GradientsBy::kProducts ? std::numeric_limits<double>::infinity() : tile_time(device.properties(), p, plan);
-        if (cut_by_products(device, problem, scores_budget, limit, by_products)) plan = by_products;
-    }
+    const double limit = products_limit(device, problem, budget, by_products, plan);
+    if (cut_by_products(device, problem, limit, by_products)) plan = by_products;
 
     const bool tiled = plan.kernel != nullptr;
     const int64_t number = plan.wide ? 8 : 4;
