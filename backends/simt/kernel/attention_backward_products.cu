@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/attention_backward_kernels.h"
 #include "kernel/attention_backward_products.cuh"
+#include "kernel/attention_backward_scores.cuh"
 
 namespace attile::simt {
 namespace {
