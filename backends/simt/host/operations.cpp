@@ -30,18 +30,46 @@ template <class Problem>
 inline constexpr bool kCanAccelerate = std::is_same_v<Problem, attile_gemm_problem> || std::is_same_v<Problem, attile_attention_problem> ||
                                        std::is_same_v<Problem, attile_attention_backward_problem>;
 
-bool has_unknown_address(const attile_operand &x) { return x.dtype != 0 && x.data == nullptr; }
-// Of the operands whose alignment may decide between the paths: does a query not say where they are?
-[[maybe_unused]] bool has_unknown_addresses(const attile_gemm_problem &p) {
-    return has_unknown_address(p.a) || has_unknown_address(p.b) || has_unknown_address(p.c) || has_unknown_address(p.d) ||
-           has_unknown_address(p.bias);
+// The operands whose alignment may decide between the paths.
+template <class Problem, class Take>
+void for_operands(Problem &p, const Take &take) {
+    using Kind = std::remove_const_t<Problem>;
+    if constexpr (std::is_same_v<Kind, attile_gemm_problem>) {
+        for (auto *x : {&p.a, &p.b, &p.c, &p.d, &p.bias}) take(*x);
+    } else if constexpr (std::is_same_v<Kind, attile_attention_problem>) {
+        for (auto *x : {&p.q, &p.k, &p.v, &p.o}) take(*x);
+    } else {
+        for (auto *x : {&p.dout, &p.dq, &p.dk, &p.dv}) take(*x);
+    }
 }
-[[maybe_unused]] bool has_unknown_addresses(const attile_attention_problem &p) {
-    return has_unknown_address(p.q) || has_unknown_address(p.k) || has_unknown_address(p.v) || has_unknown_address(p.o);
+// Does a query not say where they are?
+template <class Problem>
+bool has_unknown_addresses(const Problem &problem) {
+    bool is_unknown = false;
+    if constexpr (std::is_same_v<Problem, attile_attention_backward_problem>) is_unknown = has_unknown_addresses(*problem.forward);
+    for_operands(problem, [&](const attile_operand &x) { is_unknown = is_unknown || (x.dtype != 0 && x.data == nullptr); });
+    return is_unknown;
 }
-[[maybe_unused]] bool has_unknown_addresses(const attile_attention_backward_problem &p) {
-    return has_unknown_addresses(*p.forward) || has_unknown_address(p.dout) || has_unknown_address(p.dq) || has_unknown_address(p.dk) ||
-           has_unknown_address(p.dv);
+template <class Problem>
+void place_oddly(Problem &problem) {
+    for_operands(problem, [](attile_operand &x) {
+        if (x.dtype != 0 && x.data == nullptr) x.data = reinterpret_cast<void *>(sizeof(double));  // Of whole elements, and of no vectors.
+    });
+}
+// The workspace that the kernel family wants if what has no address lies at odd ones; 0 if it cannot take that.
+template <class Problem, QueryFn<Problem> query>
+int64_t workspace_at_odd_addresses(Device &device, Problem problem) {
+    attile_support support = {};
+    support.struct_size = sizeof support;
+    place_oddly(problem);
+    if constexpr (std::is_same_v<Problem, attile_attention_backward_problem>) {
+        attile_attention_problem forward = *problem.forward;
+        place_oddly(forward);
+        problem.forward = &forward;
+        return query(device, problem, support) == ATTILE_OK ? support.workspace_bytes : 0;
+    } else {
+        return query(device, problem, support) == ATTILE_OK ? support.workspace_bytes : 0;
+    }
 }
 
 // Where a call runs and what it may use.
@@ -102,10 +130,13 @@ int32_t ask(Device &device, const Problem &problem, attile_support &support, Acc
             other = {};
             other.struct_size = sizeof other;
             const int32_t status = query(device, problem, other);
-            support.workspace_bytes = std::max({support.workspace_bytes, workspace, other.workspace_bytes});
+            support.workspace_bytes = std::max(
+                {support.workspace_bytes, workspace, other.workspace_bytes, workspace_at_odd_addresses<Problem, query>(device, problem)});
             return status;
         }
         const int32_t status = query(device, problem, support);
+        if (status == ATTILE_OK && support.level != ATTILE_SUPPORT_NONE && has_unknown_addresses(problem))
+            support.workspace_bytes = std::max(support.workspace_bytes, workspace_at_odd_addresses<Problem, query>(device, problem));
         if (status == ATTILE_OK) reckon_with_matrix_units(device.properties(), problem, support);
         if (status == ATTILE_OK && support.level != ATTILE_SUPPORT_NONE && decliner != nullptr)
             say_first(support, "no %s: %.150s", "tensor cores", declined.text);

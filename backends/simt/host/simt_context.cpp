@@ -12,7 +12,7 @@ namespace {
 
 // More threads than this do not make copies to and from pinned memory faster than a PCIe link of 55 GB/s each way.
 constexpr int32_t kMostCopyThreads = 12;
-constexpr int64_t kMostPoolBytes = int64_t{5} << 28;
+constexpr int64_t kMostPoolBytes = int64_t{5} << 28;  // Gradients of attention take 1 GiB and a little more.
 
 int32_t info(void *state, attile_context_info *out) {
     return on_device(state, [&](Context &context) {

@@ -37,7 +37,7 @@
 
 namespace attile::simt {
 
-// kOfKeys: dV and dK; else dq, as part_q of one part.
+// kOfKeys: dV and dK; else dQ.
 template <class C, bool kOfKeys>
 __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_backward_products(const AttentionBackwardParams parameter) {
     const AttentionBackwardParams &p = kernel_parameter(parameter);

@@ -49,18 +49,6 @@ struct Parts {
     }
 };
 
-// Four columns of an output row, scaled.
-ATTILE_LANE_FN void store_quad(const AttentionOperand &x, int64_t row, int col, int cols, const Quad &quad, float scale) {
-    if (x.vector && x.storage == AttentionStorage::kF32 && col + 4 <= cols) {
-        float *const to = static_cast<float *>(const_cast<void *>(x.data)) + row + col;
-        store_vec(to, Quad{{quad[0] * scale, quad[1] * scale, quad[2] * scale, quad[3] * scale}});
-        return;
-    }
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-        if (col + e < cols) store_number(x, row + (col + e) * x.stride[3], quad[e] * scale);
-}
-
 // Calls take(number of x, number of y) for the lane's columns of a row of each, four at a time where both allow it.
 template <class T, class Take>
 ATTILE_LANE_FN void for_columns(const AttentionOperand &x, int64_t x_at, const AttentionOperand &y, int64_t y_at, int cols,

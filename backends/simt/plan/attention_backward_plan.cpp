@@ -36,10 +36,11 @@ bool has_panel_rows(const attile_operand &x, int64_t cols, int64_t depth) {
     return x.dtype == ATTILE_F32 && cols == depth && x.stride[3] == 1 && x.stride[0] % 4 == 0 && x.stride[1] % 4 == 0 &&
            x.stride[2] % 4 == 0 && std::llabs(x.stride[2]) < (int64_t{1} << 29);
 }
-bool has_whole_quads(const attile_operand &x, int64_t cols) {
-    return cols % 4 == 0 && has_panel_rows(x, cols, cols) && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
-}
 bool is_unaligned(const attile_operand &x) { return reinterpret_cast<uintptr_t>(x.data) % 16 != 0; }
+bool has_whole_quads(const attile_operand &x, int64_t cols) { return cols % 4 == 0 && has_panel_rows(x, cols, cols) && !is_unaligned(x); }
+
+// Of multiply-adds in float32; where a device does not say, anything: times are compared with one another alone.
+double peak_of(const DeviceProperties &device) { return device.peak_flops_f32 > 0 ? device.peak_flops_f32 : 1e12; }
 
 void find_occupancy(Device &device, AttentionBackwardPlan &plan) {
     if (device.occupancy(reinterpret_cast<const void *>(plan.kernel), plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK ||
@@ -132,8 +133,7 @@ class ProductsTime {
   public:
     ProductsTime(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan)
         : by_(plan.products), units_(std::max(device.compute_units, 1)), per_unit_(plan.blocks_per_unit), masked_(plan.keys_first) {
-        const double peak = device.peak_flops_f32 > 0 ? device.peak_flops_f32 : 1e12;
-        step_ = 2.0 * 64 * 128 * 8 * units_ / (kStepRate * peak);
+        step_ = 2.0 * 64 * 128 * 8 * units_ / (kStepRate * peak_of(device));
         byte_ = device.peak_bandwidth > 0 ? 1 / (kMemoryRate * device.peak_bandwidth) : 0;
         pairs_ = static_cast<double>(plan.pairs);
         row_tiles_ = plan.units;
@@ -179,15 +179,14 @@ class ProductsTime {
 
 // The same of the tile kernel, as the plan has cut it.
 double tile_time(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan) {
-    const double peak = device.peak_flops_f32 > 0 ? device.peak_flops_f32 : 1e12;
     const double blocks = static_cast<double>(plan.slice) * plan.key_blocks * plan.splits;
     const double slots = static_cast<double>(std::max(device.compute_units, 1)) * plan.blocks_per_unit;
     const double idle = std::ceil(blocks / slots) * slots / std::max(blocks, 1.0);
-    return 10 * attention_visible_pairs(p) * plan.depth / (plan.share * peak) * idle;
+    return 10 * attention_visible_pairs(p) * plan.depth / (plan.share * peak_of(device)) * idle;
 }
 
-// The same plan by whole products, where they can take it in less than `limit` seconds: launches of some pairs, units and
-// blocks of keys, whose P and dS fit the budget. Sums go on from launch to launch in the order that one launch would add them in, so that
+// The same plan by whole products, where they can take it in less than `limit` seconds: launches of some pairs, units and blocks of keys,
+// whose P and dS fit the budget. Sums go on from launch to launch in the order that one launch would add them in, so that
 // the cut shows in no result. The fewer rows and keys a launch has of a pair the more pairs it has, and the more blocks make its sums; the
 // more, the fewer sums are handed on.
 bool cut_by_products(Device &device, const attile_attention_backward_problem &problem, double limit, AttentionBackwardPlan &plan) {
@@ -231,7 +230,7 @@ bool cut_by_products(Device &device, const attile_attention_backward_problem &pr
         });
     });
     if (!is_found) return false;
-    plan.share = 10 * attention_visible_pairs(p) * plan.depth / (limit * std::max(device.properties().peak_flops_f32, 1.0));
+    plan.share = 10 * attention_visible_pairs(p) * plan.depth / (limit * peak_of(device.properties()));
     plan.split_units = plan.chunk;
     plan.stores_rows = has_whole_quads(problem.dq, p.head_dim);
     plan.stores_keys = has_whole_quads(problem.dk, p.head_dim) && has_whole_quads(problem.dv, p.head_dim_v);
@@ -241,8 +240,8 @@ bool cut_by_products(Device &device, const attile_attention_backward_problem &pr
     return true;
 }
 
-// In how many seconds whole products would have to be done for the problem, whose plan by tiles is given and as it was before it was cut.
-// Bits that are to be the same in any batch are made as would be best in one of kUsualBatch.
+// In how many seconds whole products would have to be done to be taken: those of the plan by tiles, but where the environment decides, and
+// but for bits that are to be the same in any batch, which are made as would be best in a batch of kUsualBatch. `uncut`: before it was cut.
 double products_limit(Device &device, const attile_attention_backward_problem &problem, int64_t budget, const AttentionBackwardPlan &uncut,
                       const AttentionBackwardPlan &by_tiles) {
     constexpr double kAnyTime = std::numeric_limits<double>::infinity(), kNever = 0;

@@ -126,13 +126,13 @@ class BackwardRun {
     void multiply(int64_t count, int64_t units) {
         const AttentionBackwardProducts &by = plan_.products;
         params_.launch_units = Divider(units);
+        params_.stores_keys = plan_.stores_keys && params_.end_unit == plan_.units;
         for (int64_t block = 0; block < plan_.key_blocks; block += plan_.key_chunk) {
             const int64_t blocks = std::min(plan_.key_chunk, plan_.key_blocks - block);
             params_.launch_blocks = Divider(blocks);
             params_.first_block = static_cast<int32_t>(block);
             params_.end_block = static_cast<int32_t>(block + blocks);
             params_.stores_rows = plan_.stores_rows && params_.end_block == plan_.key_blocks;
-            params_.stores_keys = plan_.stores_keys && params_.end_unit == plan_.units;
             launch_blocks(by.scores, by.score_tiles * count * units * blocks, by.threads);
             launch_blocks(by.of_keys, 2 * by.key_tiles * by.col_tiles * count * blocks, by.threads);
             launch_blocks(by.of_rows, by.col_tiles * count * units, by.threads);
@@ -223,31 +223,13 @@ void attention_backward_count(const attile_attention_backward_problem &problem, 
     support.bytes = 2 * attention_bytes(p);
 }
 
-namespace {
-
-// Bytes that the problem wants if what a query does not say the address of lies at odd ones.
-int64_t workspace_anywhere(Device &device, const attile_attention_backward_problem &problem) {
-    attile_attention_backward_problem other = problem;
-    attile_attention_problem forward = *problem.forward;
-    other.forward = &forward;
-    bool is_other = false;
-    for (attile_operand *x : {&forward.q, &forward.k, &forward.v, &other.dout, &other.dq, &other.dk, &other.dv}) {
-        if (x->dtype == 0 || x->data != nullptr) continue;
-        x->data = reinterpret_cast<void *>(sizeof(double));  // Of whole elements, and of no vectors.
-        is_other = true;
-    }
-    return is_other ? plan_attention_backward(device, other).workspace : 0;
-}
-
-}  // namespace
-
 int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support) {
     const AttentionBackwardPlan plan = plan_attention_backward(device, problem);
     if (plan.status != ATTILE_OK) return unsupported(&support, plan.status, "%s", plan.text);
     const bool copies = plan.copy_q || plan.copy_k || plan.copy_v || plan.copy_dout;
     support.level = plan.kernel == nullptr || copies ? ATTILE_SUPPORT_EMULATED : ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
-    support.workspace_bytes = std::max(plan.workspace, workspace_anywhere(device, problem));
+    support.workspace_bytes = plan.workspace;
     std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
     print_plan(plan, support.text, sizeof support.text);
     attention_backward_count(problem, support);

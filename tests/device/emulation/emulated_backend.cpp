@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A backend whose device is the processor, running the SIMT kernels thread by thread: slow, and the kernels' own code. With it everything
 // that tests a backend tests them where no GPU is. ATTILE_EMULATED_ORDER=forward|backward|shuffled sets the order of a block's threads,
-// ATTILE_EMULATED_MEMORY how many bytes the device says it has, by which some plans go. ATTILE_CUDA_GRADIENTS is heeded as by the cuda
-// backend. There are two: "emulated" with warps of 32, and "emulated64" with waves of 64 and what the kernels do otherwise on AMD's GPUs.
+// ATTILE_EMULATED_MEMORY how many bytes the device says it has, by which some plans go, ATTILE_CUDA_GRADIENTS=tiles|products|time
+// how float32 gradients are made: by tiles if it is not set, since a processor's time says nothing.
+// There are two: "emulated" with warps of 32, and "emulated64" with waves of 64 and what the kernels do otherwise on AMD's GPUs.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,7 +33,6 @@ class EmulatedDevice final : public MemoryDevice {
         std::snprintf(properties_.arch, sizeof properties_.arch, "%s", kName);
         properties_.device_type = ATTILE_DEVICE_CUDA;
         if (const char *memory = std::getenv("ATTILE_EMULATED_MEMORY")) properties_.memory_total = std::atoll(memory);
-        // By tiles where nothing is said, since time means nothing here; by expected time if "time" is.
         const char *by = std::getenv("ATTILE_CUDA_GRADIENTS");
         const bool by_products = by != nullptr && std::strcmp(by, "products") == 0, by_time = by != nullptr && std::strcmp(by, "time") == 0;
         properties_.gradients_by = by_products ? simt::GradientsBy::kProducts
