@@ -9,7 +9,7 @@ namespace attile::sm80 {
 
 template <class Element, class Config>
 BackwardKernel backward_kernel_of() {
-    static_assert(kBackwardPrepareRows % Config::kShape.rows() == 0 && kBackwardPrepareRows % Config::kShape.tile() == 0,
+    static_assert(kBackwardAllottedRows % Config::kShape.rows() == 0 && kBackwardAllottedRows % Config::kShape.tile() == 0,
                   "rows are allotted for every tile");
     return {reinterpret_cast<const void *>(&attention_backward<Element, Config>), &Config::kShape};
 }

@@ -17,7 +17,6 @@ using KernelsFn = BackwardKernels (*)();
 constexpr KernelsFn kKernelsBF16[] = {attention_backward_bf16_cols64, attention_backward_bf16_cols128, attention_backward_bf16_cols256};
 constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_backward_f16_cols128, attention_backward_f16_cols256};
 
-constexpr int64_t kMostBlocks = int64_t{1} << 30;
 // Gradients of scores that one kernel leaves for the next: at most this share of the device's memory, and this much, as in simt's plan.
 constexpr int64_t kGradientsShare = 64, kMostGradients = 512ll << 20;
 constexpr int64_t kFragmentRows = 16, kFragmentBytes = 512;
@@ -115,8 +114,8 @@ Sm80BackwardChoice choose(simt::Device &device, const attile_attention_backward_
     plan.workspace = simt::workspace_piece(4 * plan.part_bias) + simt::workspace_piece(4 * plan.sum_bias) +
                      simt::workspace_piece(choice.gradients) + backward_workspace(plan);
     const int64_t rows = choice.rows.shape->rows();
-    if (plan.pairs * plan.key_blocks > kMostBlocks ||
-        p.batch * p.heads_q * ceil_div(p.len_q, rows) + plan.pairs * plan.key_blocks > kMostBlocks)
+    if (plan.pairs * plan.key_blocks > kMostBackwardBlocks ||
+        p.batch * p.heads_q * ceil_div(p.len_q, rows) + plan.pairs * plan.key_blocks > kMostBackwardBlocks)
         return {};
     choice.taken = true;
     return choice;

@@ -17,7 +17,6 @@ constexpr KernelsFn kKernelsBF16[] = {attention_backward_bf16_cols64, attention_
 constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_backward_f16_cols128, attention_backward_f16_cols256};
 
 constexpr int64_t kTogether = 4;  // Blocks of the same pair, as many as wait for each other's sums at the start alone.
-constexpr int64_t kMostBlocks = int64_t{1} << 30;
 // Sums of dq in float, or gradients of scores: at most this share of the device's memory, and this much, as in simt's plan.
 constexpr int64_t kKeptShare = 64, kMostKept = 512ll << 20;
 
@@ -75,7 +74,7 @@ Sm90BackwardChoice choose(simt::Device &device, const attile_attention_backward_
     choice.kept = plan.slice * words;
     choice.turns = 1 + (choice.sum.kernel != nullptr ? 0 : plan.slice * rows / shape.rows);
     plan.workspace = simt::workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.turns);
-    if (plan.pairs * plan.key_blocks > kMostBlocks || choice.turns > kMostBlocks)
+    if (plan.pairs * plan.key_blocks > kMostBackwardBlocks || choice.turns > kMostBackwardBlocks)
         return declined("there are more blocks of keys than a grid holds");
     return choice;
 }
@@ -164,6 +163,7 @@ class BackwardCall {
         a_.gang = static_cast<int32_t>(gang(blocks / a_.chunk, group));
         cuda::CudaDevice::LaunchExtras extras;
         extras.together = a_.gang > 1;
+        extras.overlaps = !device_.capturing(stream_);  // Only drivers since 12.3 record it in a graph.
         steps_.launch_by([&] {
             void *arguments[] = {&a_, nullptr};
             return static_cast<cuda::CudaDevice &>(device_).launch_with(
@@ -188,7 +188,7 @@ class BackwardCall {
         if (!is_summed_ || is_masked || (p_.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return 1;
         const int64_t steps = group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows;
         const int64_t members = std::min<int64_t>(together, a_.blocks);
-        return members > kTogether && steps < kMostBlocks / members ? members : 1;
+        return members > kTogether && steps < kMostBackwardBlocks / members ? members : 1;
     }
 
     simt::Device &device_;

@@ -21,12 +21,15 @@
 //   few pairs, of which more than four blocks run: gangs, which begin with different rows (BackwardWalk), and four launches instead of
 //     six, two of them brought up early; us a call, eight in a row: (B, H, S, d) = (1, 16, 1024, 128) 91 -> 72, causal, where there are
 //     no gangs, 69 -> 64; (1, 16, 2048, 128) 205 -> 191, (1, 8, 4096, 64) 222 -> 181, (1, 4, 1024, 64) 57 -> 40.
+//   every kernel brought up early, the ones of the products not bringing up what is behind them before they end (where they do, the sums'
+//     last kernel costs 2 to 5 us), 32 rows a block of the first kernel instead of 128, 8 blocks a multiprocessor of the last, which mostly
+//     finds nothing, instead of 16: (1, 16, 1024, 128) 70 -> 63, causal 63 -> 53; (1, 16, 2048, 128) 190 -> 184, causal 136 -> 128, (1, 4,
+//     1024, 64) 40 -> 37, (32, 16, 512, 128) 484 -> 477, causal 409 -> 404; longer ones gain as many us.
 // What lost or gave nothing: gradients from narrowed probabilities (fewer registers, no faster, and past conformance's tolerance); the
 // warpgroups' starts half a step apart; products in flight across the loop's end (ptxas then serializes all: C7514, as it does for want of
 // registers: C7512); dQ added from registers (red.v4), which spares shared memory 64 of 370 KB a step and leaves no steps to wait for a
 // turn in: 518 -> 507 at d = 128, S = 2048, 531 -> 524 at 8192, d = 64 481 -> 473 and 510 -> 486 (short problems gained, 72 -> 69 us), with
-// blocks that begin one or two steps after the one before no better. Not tried: 80 rows at d = 128, clusters, the first kernel's loads
-// brought up early, too.
+// blocks that begin one or two steps after the one before no better. Not tried: 80 rows at d = 128, clusters.
 // 256 columns: dQ by the mma.sync kernel takes 0.50 of 1.46 ms with what looks at the operands, B = 2, H = 8, S = 4096.
 #pragma once
 

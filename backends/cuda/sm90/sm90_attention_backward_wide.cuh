@@ -202,6 +202,7 @@ __global__ void __launch_bounds__(BackwardShape::threads(), 1) attention_backwar
         tensor_map_prefetch(&a.map_k);
         tensor_map_prefetch(&a.map_v);
     }
+    simt::await_kernel_ahead_alone();
     __syncthreads();
     const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (warpgroup == 0) {

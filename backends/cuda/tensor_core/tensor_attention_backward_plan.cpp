@@ -10,9 +10,15 @@
 namespace attile::tensor_core {
 namespace {
 
-constexpr int64_t kStepBlocks = 16;  // Of a step that mostly finds nothing to do, for each multiprocessor.
+// Blocks of a step for each multiprocessor: of one that has work, and of one that mostly finds none.
+constexpr int64_t kStepBlocks = 16, kIdleBlocks = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// All allotted rows get their numbers, those past the last too.
+int64_t prepare_row_blocks(const attile_attention_problem &p) {
+    return p.batch * p.heads_q * ceil_div(p.len_q, kBackwardAllottedRows) * (kBackwardAllottedRows / kBackwardPrepareRows);
+}
 
 }  // namespace
 
@@ -45,6 +51,8 @@ BackwardChoice backward_examine(const attile_attention_backward_problem &problem
         const simt::Declined unreached = attention_unreached(x.name, x.operand, x.columns);
         if (unreached.text[0] != '\0') return backward_declined(unreached);
     }
+    if (prepare_row_blocks(p) + p.batch * p.heads_kv * ceil_div(p.len_k, kBackwardPrepareRows) > kMostBackwardBlocks)
+        return backward_declined("there are more blocks of rows than a grid holds");
     BackwardChoice choice;
     choice.taken = true;
     return choice;
@@ -52,7 +60,7 @@ BackwardChoice backward_examine(const attile_attention_backward_problem &problem
 
 void backward_cut(const attile_attention_backward_problem &problem, simt::AttentionBackwardPlan &plan) {
     const attile_attention_problem &p = *problem.forward;
-    plan.rows = kBackwardPrepareRows;
+    plan.rows = kBackwardAllottedRows;
     plan.sinks = is_present(problem.dsinks);
     plan.pairs = plan.slice = p.batch * p.heads_kv;
     plan.row_tiles = ceil_div(p.len_q, plan.rows);
@@ -114,9 +122,9 @@ void BackwardSteps::prepare(bool checks) {
     ++task_.p.irregular;  // One for all comes before the pairs'.
     if (is_present(p_.cu_len_q) || is_present(p_.cu_len_k))
         step(simt::attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * p_.total_k * p_.head_dim_v);
-    const int64_t row_blocks = p_.batch * p_.heads_q * plan_.row_tiles, key_blocks = plan_.pairs * ceil_div(p_.len_k, kBackwardPrepareRows);
-    launch(backward_prepare(p_.q.dtype, std::max(p_.head_dim, p_.head_dim_v), checks), &task_, row_blocks + (checks ? key_blocks : 0),
-           kBackwardPrepareThreads, 0);
+    const int64_t key_blocks = checks ? plan_.pairs * ceil_div(p_.len_k, kBackwardPrepareRows) : 0;
+    launch_early(backward_prepare(p_.q.dtype, std::max(p_.head_dim, p_.head_dim_v), checks), &task_, prepare_row_blocks(p_) + key_blocks,
+                 kBackwardPrepareThreads);
 }
 
 void BackwardSteps::deal(int64_t heads, int64_t length, int64_t kept, int64_t streamed, int64_t sharers) {
@@ -148,14 +156,14 @@ void BackwardSteps::one_by_one(int64_t first, int64_t count) {
     task_.p.pairs = simt::Divider(count);
     task_.p.block_rows = plan_.rows;
     launch_early(reinterpret_cast<const void *>(simt::attention_backward_irregular_kernel()), &task_.p,
-                 step_blocks(32 * count * std::max(plan_.units * plan_.rows, p_.len_k)), simt::kBackwardThreads);
+                 step_blocks(32 * count * std::max(plan_.units * plan_.rows, p_.len_k), kIdleBlocks), simt::kBackwardThreads);
 }
 
-int64_t BackwardSteps::step_blocks(int64_t tasks) const {
-    const int64_t most = kStepBlocks * std::max<int64_t>(device_.properties().compute_units, 1);
+int64_t BackwardSteps::step_blocks(int64_t tasks, int64_t of_unit) const {
+    const int64_t most = of_unit * std::max<int64_t>(device_.properties().compute_units, 1);
     return std::clamp<int64_t>(ceil_div(tasks, simt::kBackwardThreads), 1, most);
 }
-void BackwardSteps::step(simt::AttentionBackwardKernel kernel, int64_t tasks) { launch_step(kernel, step_blocks(tasks)); }
+void BackwardSteps::step(simt::AttentionBackwardKernel kernel, int64_t tasks) { launch_step(kernel, step_blocks(tasks, kStepBlocks)); }
 
 void BackwardSteps::launch_step(simt::AttentionBackwardKernel kernel, int64_t blocks) {
     if (status_ != ATTILE_OK) return;

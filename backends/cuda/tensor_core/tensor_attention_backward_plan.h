@@ -9,6 +9,8 @@
 
 namespace attile::tensor_core {
 
+inline constexpr int64_t kMostBackwardBlocks = int64_t{1} << 30;  // Of any of the kernels.
+
 // A plan in simt's terms, or the reason why there is none.
 struct BackwardChoice {
     bool taken = false;
@@ -65,7 +67,7 @@ class BackwardSteps {
     const simt::AttentionBackwardSteps steps = simt::attention_backward_steps_f32();
 
   private:
-    int64_t step_blocks(int64_t tasks) const;
+    int64_t step_blocks(int64_t tasks, int64_t of_unit) const;
 
     simt::Device &device_;
     const attile_attention_problem &p_;

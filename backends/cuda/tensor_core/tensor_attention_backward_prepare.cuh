@@ -4,6 +4,7 @@
 // attention_backward_prepare does, for 16-bit rows at multiples of 16 bytes: bound by memory, 16 bytes a lane and load.
 #pragma once
 
+#include "kernel/early.h"
 #include "tensor_attention_backward_task.h"
 #include "tensor_ptx.cuh"
 #include "tile/attention_block.h"
@@ -26,6 +27,7 @@ __device__ __forceinline__ uint32_t irregular_bits(const uint4 &x) {
 // blocks of rows alone, and they set to zero what is counted and noted later.
 template <class Element, int kLanes, bool kChecks>
 __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_prepare(const __grid_constant__ BackwardTask a) {
+    simt::await_kernel_ahead();
     constexpr int kAtOnce = kBackwardPrepareThreads / kLanes;
     const simt::AttentionBackwardParams &p = a.p;
     const simt::AttentionParams &f = p.forward;
@@ -52,7 +54,7 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
     if (takes_rows) {
         simt::BackwardRow<float> *const rows =
             static_cast<simt::BackwardRow<float> *>(p.rows) + static_cast<int64_t>(entry_head) * p.rows_allotted;
-#pragma unroll 2
+#pragma unroll
         for (int i = 0; i < kBackwardPrepareRows; i += kAtOnce) {
             const int row = first + i;
             const bool is_there = row < entry.len_q;
@@ -93,7 +95,7 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
             if (lane == 0) rows[row] = {counts ? lse : INFINITY, counts ? delta : 0.0f};
         }
     } else if constexpr (kChecks) {
-#pragma unroll 2
+#pragma unroll
         for (int i = 0; i < kBackwardPrepareRows; i += kAtOnce) {
             const int key = first + i;
             if (key >= entry.len_k) break;

@@ -9,7 +9,8 @@
 namespace attile::tensor_core {
 
 inline constexpr int32_t kBackwardPrepareThreads = 256;
-inline constexpr int32_t kBackwardPrepareRows = 128;  // Of a block; what rows are allotted in.
+inline constexpr int32_t kBackwardPrepareRows = 32;    // Of a block.
+inline constexpr int32_t kBackwardAllottedRows = 128;  // Memory for rows' numbers is for a multiple of so many: of every tile.
 
 // Gradients of scores between the two kernels: 16-bit fragments of 16 keys x 16 rows, 512 bytes, as the first kernel's products take
 // them: [pair of the launch][query head of the group][rows / 16][keys / 16][lane]. Those of blocks in which nothing is seen are not

@@ -6,6 +6,13 @@
 
 namespace attile::simt {
 
+// Returns when the kernel ahead has ended and its writes are seen. The kernel behind does not start before this one's last block ends.
+ATTILE_LANE_FN void await_kernel_ahead_alone() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // Lets the kernel behind start, whose blocks take the places of blocks of this one that are done; then returns when the one ahead has ended
 // and its writes are seen. It comes before any access to global memory, or a third kernel could overtake the first.
 ATTILE_LANE_FN void await_kernel_ahead() {
