@@ -113,16 +113,13 @@ int32_t CudaDevice::start(const void *probe_kernel) {
                     cudaGetErrorString(error));
     }
     const int32_t status = read_properties();
-    const char *const gradients = simt::host() != nullptr ? simt::host()->environment("ATTILE_CUDA_GRADIENTS") : nullptr;
-    if (gradients != nullptr && std::strcmp(gradients, "tiles") == 0) properties_.gradients_by = simt::GradientsBy::kTiles;
-    if (gradients != nullptr && std::strcmp(gradients, "products") == 0) properties_.gradients_by = simt::GradientsBy::kProducts;
+    properties_.gradients_by = simt::gradients_by_name(simt::environment("ATTILE_CUDA_GRADIENTS"));
     if (status == ATTILE_OK) add_accelerators();
     return status;
 }
 
 void CudaDevice::add_accelerators() {
-    const attile_host_v1 *const host = simt::host();
-    const char *const wanted = host != nullptr ? host->environment("ATTILE_CUDA_TENSOR_CORES") : nullptr;
+    const char *const wanted = simt::environment("ATTILE_CUDA_TENSOR_CORES");
     if (wanted != nullptr && std::strcmp(wanted, "0") == 0) return;
     [[maybe_unused]] int count = 0;
 #if defined(ATTILE_CUDA_HAS_SM90)

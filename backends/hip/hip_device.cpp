@@ -72,6 +72,7 @@ int32_t HipDevice::start(const void *probe_kernel) {
     if (entered.status() != ATTILE_OK) return entered.status();
     is_started_ = true;
     const int32_t status = read_properties();
+    properties_.gradients_by = simt::gradients_by_name(simt::environment("ATTILE_HIP_GRADIENTS"));
     if (status != ATTILE_OK) return status;
     KernelResources resources;
     const hipError_t error = runtime_.kernel_resources(probe_kernel, &resources);

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace attile::simt {
 
@@ -26,6 +27,12 @@ inline constexpr int64_t kMaxGridX = 2147483647;
 // Which kernels make attention's gradients in float32, where there is a choice: whichever are expected to be faster, or as the environment
 // says.
 enum class GradientsBy : uint8_t { kExpectedTime, kTiles, kProducts };
+// Of a variable's value, which may be null.
+inline GradientsBy gradients_by_name(const char *name) {
+    if (name != nullptr && std::strcmp(name, "tiles") == 0) return GradientsBy::kTiles;
+    if (name != nullptr && std::strcmp(name, "products") == 0) return GradientsBy::kProducts;
+    return GradientsBy::kExpectedTime;
+}
 
 // Constant from the moment the device is opened.
 struct DeviceProperties {

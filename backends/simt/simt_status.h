@@ -17,6 +17,8 @@ namespace attile::simt {
 // The host that loaded the backend. Set once by the entry, before anything else runs; may stay unset in unit tests.
 void set_host(const attile_host_v1 *host);
 const attile_host_v1 *host();
+// The environment's variable, as the host reads it; null if it is not set.
+const char *environment(const char *variable);
 
 // Sets the calling thread's error sentence and returns `code`.
 int32_t fail(int32_t code, const char *format, ...) ATTILE_SIMT_PRINTF(2, 3);

@@ -2,6 +2,7 @@
 // Gradients of attention on a device, beyond the conformance list: every kernel once, more units and pairs than one launch takes, numbers
 // that are not finite. Judged as conformance judges.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -258,13 +259,16 @@ TEST_F(AttentionBackward, ManyUnits) {
     check(c, kernel_of(64));
 }
 
-// What a query without addresses asks for is enough wherever operands and gradients begin.
+// What a query without addresses asks for is enough wherever operands and gradients begin, each by itself.
 TEST_F(AttentionBackward, AWorkspaceAskedForWithoutAddressesDoesForAny) {
-    const auto workspace = [&](std::int64_t dim, float *data) {
+    constexpr int kTensors = 9;
+    const auto workspace = [&](std::int64_t dim, float *data, unsigned shifted) {
+        int count = 0;
         const auto tensor = [&](std::vector<std::int64_t> shape) {
             attile_tensor t;
-            EXPECT_EQ(attile_tensor_init(&t, data, ATTILE_F32, static_cast<std::int32_t>(shape.size()), shape.data()), ATTILE_OK);
-            if (data != nullptr) data += 8 * 400 * dim;
+            float *const at = data == nullptr ? nullptr : data + count * (8 * 400 * dim + 4) + (shifted >> count & 1u);
+            EXPECT_EQ(attile_tensor_init(&t, at, ATTILE_F32, static_cast<std::int32_t>(shape.size()), shape.data()), ATTILE_OK);
+            ++count;
             return t;
         };
         attile_attention_args forward;
@@ -281,6 +285,7 @@ TEST_F(AttentionBackward, AWorkspaceAskedForWithoutAddressesDoesForAny) {
         args.dk = tensor({2, 4, 400, dim});
         args.dv = tensor({2, 4, 400, dim});
         forward.lse = tensor({2, 4, 300});
+        EXPECT_EQ(count, kTensors);
         attile_support support;
         attile_support_init(&support, sizeof support);
         EXPECT_EQ(attile_attention_backward_query(context, &args, &support), ATTILE_OK) << last_error();
@@ -288,41 +293,88 @@ TEST_F(AttentionBackward, AWorkspaceAskedForWithoutAddressesDoesForAny) {
         return support.workspace_bytes;
     };
     for (const std::int64_t dim : {64, 128, 256}) {
-        const Array<float> memory(context, ATTILE_MEMORY_DEVICE, 9 * 8 * 400 * dim + 4);
-        const int64_t anywhere = workspace(dim, nullptr);
-        EXPECT_GE(anywhere, workspace(dim, memory.data())) << dim;
-        EXPECT_GE(anywhere, workspace(dim, memory.data() + 1)) << dim;
+        const Array<float> memory(context, ATTILE_MEMORY_DEVICE, kTensors * (8 * 400 * dim + 4));
+        const int64_t anywhere = workspace(dim, nullptr, 0);
+        for (unsigned shifted = 0; shifted < 1u << kTensors; ++shifted)
+            ASSERT_GE(anywhere, workspace(dim, memory.data(), shifted)) << dim << ", shifted " << shifted;
     }
 }
 
-// Bits that are to be the same in any batch come from the same kernel.
+// Bits that are to be the same in any batch come from the same kernel, also where a call is cut into pieces of some heads.
 TEST_F(AttentionBackward, TheSameKernelInAnyBatch) {
-    for (const std::int64_t dim : {64, 128, 256})
-        for (const std::int64_t len : {256, 2048, 16384}) {
-            std::string first;
-            for (const std::int64_t batch : {1, 2, 8, 64, 1000}) {
-                const auto tensor = [&](std::vector<std::int64_t> shape) {
-                    attile_tensor t;
-                    EXPECT_EQ(attile_tensor_init(&t, nullptr, ATTILE_F32, static_cast<std::int32_t>(shape.size()), shape.data()),
-                              ATTILE_OK);
-                    return t;
-                };
-                attile_attention_args forward;
-                attile_attention_init(&forward, sizeof forward);
-                forward.q = forward.k = forward.v = forward.o = tensor({batch, 2, len, dim});
-                forward.lse = tensor({batch, 2, len});
-                attile_attention_backward_args args;
-                attile_attention_backward_init(&args, sizeof args);
-                args.forward = &forward;
-                args.flags = ATTILE_FLAG_BATCH_INVARIANT;
-                args.dout = args.dq = args.dk = args.dv = forward.q;
-                attile_support support;
-                attile_support_init(&support, sizeof support);
-                EXPECT_EQ(attile_attention_backward_query(context, &args, &support), ATTILE_OK) << last_error();
-                if (first.empty()) first = support.kernel;
-                EXPECT_EQ(support.kernel, first) << "dim " << dim << ", len " << len << ", batch " << batch;
+    for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_TOP_LEFT})
+        for (const std::int64_t dim : {64, 128, 256})
+            for (const std::int64_t len : {100, 256, 2048, 16384}) {
+                std::string first;
+                for (const std::int64_t heads : {1, 2, 8, 32, 200})
+                    for (const std::int64_t batch : {1, 8, 1000}) {
+                        const auto tensor = [&](std::vector<std::int64_t> shape) {
+                            attile_tensor t;
+                            EXPECT_EQ(attile_tensor_init(&t, nullptr, ATTILE_F32, static_cast<std::int32_t>(shape.size()), shape.data()),
+                                      ATTILE_OK);
+                            return t;
+                        };
+                        attile_attention_args forward;
+                        attile_attention_init(&forward, sizeof forward);
+                        forward.q = forward.k = forward.v = forward.o = tensor({batch, heads, len, dim});
+                        forward.lse = tensor({batch, heads, len});
+                        forward.mask = mask;
+                        attile_attention_backward_args args;
+                        attile_attention_backward_init(&args, sizeof args);
+                        args.forward = &forward;
+                        args.flags = ATTILE_FLAG_BATCH_INVARIANT;
+                        args.dout = args.dq = args.dk = args.dv = forward.q;
+                        attile_support support;
+                        attile_support_init(&support, sizeof support);
+                        EXPECT_EQ(attile_attention_backward_query(context, &args, &support), ATTILE_OK) << last_error();
+                        if (first.empty()) first = support.kernel;
+                        EXPECT_EQ(support.kernel, first) << "dim " << dim << ", len " << len << ", heads " << heads << ", batch " << batch;
+                    }
             }
+}
+
+// Rows past the last are computed as copies of it: what of a key such a copy would see, if it were a row, must not show.
+TEST_F(AttentionBackward, RowsPastTheLastSeeNothing) {
+    for (const std::int64_t dim : {32, 64, 96, 128, 256}) {
+        const std::vector<std::int64_t> of_q = {1, 1, 1, dim}, of_k = {1, 1, 2, dim};
+        std::vector<float> q_values(dim, 0.1f), k_values(2 * dim, 0.01f);
+        q_values[0] = k_values[dim] = 1e20f;  // The product of the row with the key that it does not see is infinite.
+        k_values[0] = k_values[dim + 1] = 0;
+        const Array<float> q(context, ATTILE_MEMORY_DEVICE, q_values), k(context, ATTILE_MEMORY_DEVICE, k_values),
+            v(context, ATTILE_MEMORY_DEVICE, std::vector<float>(2 * dim, 0.5f)),
+            dout(context, ATTILE_MEMORY_DEVICE, std::vector<float>(dim, 1.0f)), o(context, ATTILE_MEMORY_DEVICE, dim),
+            lse(context, ATTILE_MEMORY_DEVICE, 1), dq(context, ATTILE_MEMORY_DEVICE, std::vector<float>(dim, NAN)),
+            dk(context, ATTILE_MEMORY_DEVICE, std::vector<float>(2 * dim, NAN)),
+            dv(context, ATTILE_MEMORY_DEVICE, std::vector<float>(2 * dim, NAN));
+        const auto tensor = [](const Array<float> &x, const std::vector<std::int64_t> &shape) {
+            attile_tensor t;
+            EXPECT_EQ(attile_tensor_init(&t, x.data(), ATTILE_F32, static_cast<std::int32_t>(shape.size()), shape.data()), ATTILE_OK);
+            return t;
+        };
+        attile_attention_args forward;
+        attile_attention_init(&forward, sizeof forward);
+        forward.q = tensor(q, of_q);
+        forward.k = tensor(k, of_k);
+        forward.v = tensor(v, of_k);
+        forward.o = tensor(o, of_q);
+        forward.lse = tensor(lse, {1, 1, 1});
+        forward.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+        ASSERT_EQ(attile_attention(context, &forward), ATTILE_OK) << last_error();
+        attile_attention_backward_args args;
+        attile_attention_backward_init(&args, sizeof args);
+        args.forward = &forward;
+        args.dout = tensor(dout, of_q);
+        args.dq = tensor(dq, of_q);
+        args.dk = tensor(dk, of_k);
+        args.dv = tensor(dv, of_k);
+        ASSERT_EQ(attile_attention_backward(context, &args), ATTILE_OK) << last_error();
+        const std::vector<float> of_keys = dk.fetch(), of_values = dv.fetch();
+        for (std::int64_t i = 0; i < dim; ++i) {
+            ASSERT_EQ(of_values[i], 1.0f) << dim << ", " << i;  // One key takes it all.
+            ASSERT_EQ(of_keys[dim + i], 0.0f) << dim << ", " << i;
+            ASSERT_EQ(of_values[dim + i], 0.0f) << dim << ", " << i;
         }
+    }
 }
 
 TEST_F(AttentionBackward, ManyPairs) {

@@ -17,6 +17,10 @@ constexpr int kLineBytes = 1024;
 
 void set_host(const attile_host_v1 *host) { the_host.store(host, std::memory_order_release); }
 const attile_host_v1 *host() { return the_host.load(std::memory_order_acquire); }
+const char *environment(const char *variable) {
+    const attile_host_v1 *const asked = host();
+    return asked != nullptr ? asked->environment(variable) : nullptr;
+}
 
 int32_t fail(int32_t code, const char *format, ...) {
     const attile_host_v1 *listener = host();

@@ -13,7 +13,7 @@ struct BackwardRow {
 };
 
 // A pair is a batch entry and a key head. The rows of its group's query heads are cut into tiles, head by head: a unit is a tile of one
-// head, number (head in the group) * row_tiles + tile. A launch takes `head_count` pairs and the units from first_unit to end_unit.
+// head, number (head in the group) * row_tiles + tile. A launch takes `pairs` pairs and the units from first_unit to end_unit.
 struct AttentionBackwardParams {
     AttentionParams forward;  // q, k and v may be rewritten copies. Of the cut, only `heads` is set: query heads.
     AttentionOperand dout;    // Likewise.
@@ -33,7 +33,7 @@ struct AttentionBackwardParams {
     int32_t batch;
     uint32_t first_pair;
     int32_t first_unit, end_unit, split_units;
-    int32_t first_block, end_block;    // Of keys, of this launch: all but by whole products.
+    int32_t first_block, end_block;    // The launch's blocks of keys; other than by whole products, all of them.
     int32_t stores_rows, stores_keys;  // By whole products: dq, and dk and dv, are ready after this launch and stored where they belong.
     int32_t continues;                 // The sums of keys go on from what an earlier launch left.
     int32_t keys_first;                // Blocks of the same keys are launched together, the first keys first; else blocks of the same pair.
@@ -45,8 +45,8 @@ struct AttentionBackwardParams {
 
     float *part_q;                     // [pair of the launch][part][unit of the launch][block_rows][depth]
     int32_t parts_q;                   // A part each block of keys; by whole products 1, which launches add to.
-    float *probabilities, *gradients;  // By whole products: P and dS, [pair of the launch][unit of the launch][block_rows][pairs_pitch].
-    int32_t pairs_pitch;               // (end_block - first_block) * block_keys, or more.
+    float *probabilities, *gradients;  // By whole products: P and dS, [pair of the launch][unit of the launch][block_rows][scores_pitch].
+    int32_t scores_pitch;              // (end_block - first_block) * block_keys, or more.
     float *sum_k;                      // [split][pair of the launch][key][depth], keys up to key_blocks * block_keys
     float *sum_v;                      // Likewise.
     void *part_bias;  // [pair of the launch][unit of the launch][block_rows][len_k]: gradients of the scores; null: no one asks.

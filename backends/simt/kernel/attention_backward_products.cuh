@@ -9,11 +9,11 @@
 //
 // 128 threads, 8 x 8 results each of every product; at most 128 registers, so four blocks a multiprocessor, no spills. Shared bytes: two
 // panels of 8 depths, 4 * 2 * 8 * (68 + 132) = 12800, and 512 of row numbers and 96 of what the block is about; the products at most
-// 4 * 2 * 8 * (68 + 128) = 12544 and 96. In memory 8 bytes for each pair of row and key, written once and read once (dS twice; by each 128
-// of dQ's and dK's columns), so 20 bytes for 10 FLOP a column: 32 FLOP a byte at 64 columns, 64 at 128. The tile kernel
-// (attention_backward_tile.cuh) moves less, but most of its products are 8 x 4 a lane, whose fragments keep shared memory busy nearly all
-// the time that the multiply-adds take; here each has GEMM's two loads of 16 bytes an operand for 64 multiply-adds. Which of the two takes
-// a problem is a matter of expected time (plan/attention_backward_plan.cpp).
+// 4 * 2 * 8 * (68 + 128) = 12544 and 96. In memory 8 bytes for each pair of row and key, written once and read once by sums (dS twice; by
+// each 128 of dQ's and dK's columns), P once more by the scores' kernel, from the L2 cache at best: 24 bytes for 10 FLOP a column, 27 FLOP
+// a byte at 64 columns, 53 at 128. The tile kernel (attention_backward_tile.cuh) moves less, but most of its products are 8 x 4 a lane,
+// whose fragments keep shared memory busy nearly all the time that the multiply-adds take; here each has GEMM's two loads of 16 bytes an
+// operand for 64 multiply-adds. Which of the two takes a problem is a matter of expected time (plan/attention_backward_plan.cpp).
 //
 // Best measured (H200, compute_61 PTX, ms a call; in brackets the tile kernel in the same process): B = 8, H = 16, S = 2048 d = 64 8.8
 // (9.8), causal 5.0 (5.4); d = 128 16.0 (19.9), causal 8.7 (10.8); B = 2, H = 8, S = 4096 d = 256 15.2 (24.0), causal 7.8 (14.1). TFLOP/s
@@ -50,7 +50,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
     constexpr int kAcross = C::kThreads / C::kChunk;  // Threads along a row of a panel.
     static_assert(kLoadsA * C::kThreads * 4 == C::kChunk * Tile::kM && kLoadsB * C::kThreads * 4 == C::kChunk * Tile::kN, "as many each");
     alignas(16) __shared__ float shared[2 * kStage];
-    __shared__ BackwardTask task;
+    __shared__ ProductsTask task;
 
     const AttentionParams &f = p.forward;
     {
@@ -143,8 +143,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
         }
         const auto seek = [&] {
             const int thread = static_cast<int>(fresh_thread());
-            a_at = (task.is_value ? p.probabilities : p.gradients) + pairs_at(p, task.pair, unit) +
-                   static_cast<int64_t>(thread / kAcross) * p.pairs_pitch + (task.key_block - p.first_block) * C::kBlockKeys + task.part +
+            a_at = (task.is_value ? p.probabilities : p.gradients) + scores_at(p, task.pair, unit) +
+                   static_cast<int64_t>(thread / kAcross) * p.scores_pitch + (task.key_block - p.first_block) * C::kBlockKeys + task.part +
                    thread % kAcross * 4;
             const int head = unit_head(p, task.head_kv, unit), row = unit_row(p, unit);
             if (task.is_value)
@@ -155,7 +155,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
         const auto fetch = [&] {
 #pragma unroll
             for (int i = 0; i < kLoadsA; ++i) stage_a[i] = load_vec<4>(a_at + i * kAcross * 4);
-            a_at += static_cast<int64_t>(C::kChunk) * p.pairs_pitch;
+            a_at += static_cast<int64_t>(C::kChunk) * p.scores_pitch;
             fetch_b();
         };
         const auto store = [&](float *to) {
@@ -185,7 +185,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
         constexpr int kLines = C::kThreads / 2;
         const auto fetch = [&] {
 #pragma unroll
-            for (int i = 0; i < kLoadsA; ++i) stage_a[i] = load_vec<4>(a_at + static_cast<int64_t>(i * kLines) * p.pairs_pitch);
+            for (int i = 0; i < kLoadsA; ++i) stage_a[i] = load_vec<4>(a_at + static_cast<int64_t>(i * kLines) * p.scores_pitch);
             a_at += C::kChunk;
             fetch_b();
         };
@@ -199,7 +199,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
         };
         if (blocks > 0) {
             const int thread = static_cast<int>(fresh_thread());
-            a_at = p.gradients + pairs_at(p, task.pair, task.unit) + static_cast<int64_t>(thread / 2) * p.pairs_pitch +
+            a_at = p.gradients + scores_at(p, task.pair, task.unit) + static_cast<int64_t>(thread / 2) * p.scores_pitch +
                    (first - p.first_block) * C::kBlockKeys + thread % 2 * 4;
             seek_b(f.k, task.key, 0, first * C::kBlockKeys, task.len_k);
             int chunks = blocks * (C::kBlockKeys / C::kChunk / 2);

@@ -17,7 +17,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
     static_assert(kLines == Tile::kM && C::kBlockKeys == Tile::kN, "a quad of rows a thread");
     alignas(16) __shared__ float shared[2 * kStage];
     __shared__ BackwardRow<float> row_numbers[Tile::kM];
-    __shared__ BackwardTask task;
+    __shared__ ProductsTask task;
 
     const AttentionParams &f = p.forward;
     {
@@ -81,7 +81,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
     };
     // The thread's own pairs in a matrix of them.
     const auto mine = [&](float *pairs) {
-        return pairs + pairs_at(p, task.pair, task.unit) + static_cast<int64_t>(task.part + Micro::first_row()) * p.pairs_pitch +
+        return pairs + scores_at(p, task.pair, task.unit) + static_cast<int64_t>(task.part + Micro::first_row()) * p.scores_pitch +
                (task.key_block - p.first_block) * C::kBlockKeys + Micro::first_col();
     };
 
@@ -101,6 +101,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             const float minus_lse = -row_numbers[Micro::first_row() + Micro::row(i)].lse;
+            // Rows past the last are copies of it and see nothing, as those that have no key do: a log-sum-exp of infinity says so.
+            const uint32_t sees = minus_lse == -INFINITY ? 0 : width;
 #pragma unroll
             for (int j = 0; j < 8; j += 4) {
                 Quad quad;
@@ -109,10 +111,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
                     const float s = score[i][j + e];
                     const float above = fused_multiply_add(s, p.scale_low, fused_multiply_add(s, p.scale, minus_lse));
                     const int col = Micro::col(j + e);
-                    const bool hidden = from + (col - Micro::row(i)) >= width || col >= left;
+                    const bool hidden = from + (col - Micro::row(i)) >= sees || col >= left;
                     quad[e] = pick(hidden, 0.0f, exp2_fast(above * kLog2EHigh));
                 }
-                store_vec(to + static_cast<int64_t>(Micro::row(i)) * p.pairs_pitch + Micro::col(j), quad);
+                store_vec(to + static_cast<int64_t>(Micro::row(i)) * p.scores_pitch + Micro::col(j), quad);
             }
         }
     }
@@ -125,7 +127,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
         const float delta = row_numbers[Micro::first_row() + Micro::row(i)].delta;
 #pragma unroll
         for (int j = 0; j < 8; j += 4) {
-            const int64_t at = static_cast<int64_t>(Micro::row(i)) * p.pairs_pitch + Micro::col(j);
+            const int64_t at = static_cast<int64_t>(Micro::row(i)) * p.scores_pitch + Micro::col(j);
             Quad quad = load_vec<4>(from + at);
             // What is hidden takes no part, however large dP is there.
 #pragma unroll

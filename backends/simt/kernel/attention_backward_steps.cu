@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes before and after the tile kernel of attention's gradients: row numbers, sums of parts in a fixed order, dbias, dsinks. All are
-// bound by memory and small beside it. 128 threads, no shared memory but for one number a lane group in `sinks`.
+// What comes before and after the tile kernel of attention's gradients and those of whole products: row numbers, sums of parts in a fixed
+// order, dbias, dsinks, bound by memory and small beside them; and the kernels that take rows and keys one by one, for any head dim and for
+// whatever holds NaN or infinity. 128 threads, no shared memory but for one number a lane group in `sinks`.
 #include "kernel/attention_backward_kernels.h"
 #include "kernel/attention_backward_prepare.cuh"
 #include "kernel/attention_backward_tasks.cuh"

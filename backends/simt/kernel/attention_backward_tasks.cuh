@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the kernels around the backward tile kernel share out their work: tasks of a thread or of a lane group, and what a task is of.
+// How the kernels before and after those of the products share out their work: tasks of a thread or of a lane group, and what a task is of.
 #pragma once
 
 #include "kernel/attention_backward_kernels.h"
@@ -15,7 +15,6 @@ ATTILE_LANE_FN int64_t group_step() { return task_step() / kLanes; }
 
 // Before the pairs' words stands one for all of them.
 ATTILE_LANE_FN uint32_t &any_irregular(const AttentionBackwardParams &p) { return p.irregular[-1]; }
-ATTILE_LANE_FN bool is_irregular(const AttentionBackwardParams &p, int pair) { return p.irregular[p.first_pair + pair] != 0; }
 
 // An entry of this thread's own: the threads of a block work on several here, while AttentionEntry takes its lengths as the block's.
 ATTILE_LANE_FN AttentionEntry entry_of_thread(const AttentionParams &p, int64_t batch) {

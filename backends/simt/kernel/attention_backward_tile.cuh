@@ -60,7 +60,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
     const AttentionParams &f = p.forward;
     __shared__ BackwardBlock block;
     const BackwardPlace place(p, blockIdx.x);
-    if (place.is_irregular(p)) return;
+    if (is_irregular(p, place.pair)) return;
     const AttentionEntry entry(f, place.batch);
     if (threadIdx.x == 0) block.fill(p, place, entry);
     __syncthreads();
@@ -270,7 +270,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
         } else {
             const Span seen = {my_row + block.shift - f.window_left, my_row + block.shift + f.window_right + 1};
             const int last_row = min(first_row + kBlockRows, block.len_q) - 1;
-            const bool is_full = first_key + kBlockKeys <= block.len_k && first_key >= last_row + block.shift - f.window_left &&
+            const bool is_full = first_row + kBlockRows <= block.len_q && first_key + kBlockKeys <= block.len_k &&
+                                 first_key >= last_row + block.shift - f.window_left &&
                                  first_key + kBlockKeys <= first_row + block.shift + f.window_right + 1;
             const auto differentiate = [&](const auto &hides) {
 #pragma unroll
@@ -298,7 +299,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
             } else {
                 const uint32_t width = static_cast<uint32_t>(seen.end - seen.first), from = static_cast<uint32_t>(my_key - seen.first);
                 const int left = block.len_k - my_key;
-                differentiate([&](int i, int j) { return from + (Scores::col(j) - Scores::row(i)) >= width || Scores::col(j) >= left; });
+                // Rows past the last are copies of it and see nothing, as those that have no key do: a log-sum-exp of infinity says so.
+                differentiate([&](int i, int j) {
+                    const uint32_t sees = row_numbers[Scores::row(i)] == INFINITY ? 0 : width;
+                    return from + (Scores::col(j) - Scores::row(i)) >= sees || Scores::col(j) >= left;
+                });
             }
         }
 

@@ -26,6 +26,8 @@ constexpr int64_t kAnyRows = 64, kAnyKeys = 32;  // How the work is cut where pa
 constexpr int64_t kPartsShare = 64, kMostParts = 512ll << 20, kMostScores = 1ll << 30;
 constexpr int64_t kWavesWanted = 8;  // Waves of blocks that a launch over few pairs should fill before it takes more units instead.
 constexpr int64_t kMostSplits = 16;
+// Products are taken where they are expected to need no more than this of the tile kernel's time: expectations err.
+constexpr double kGain = 0.95;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool present(const attile_operand &x) { return x.dtype != 0; }
@@ -93,7 +95,7 @@ void count_units(const attile_attention_problem &p, AttentionBackwardPlan &plan)
 int64_t pair_bytes(const attile_attention_problem &p, const AttentionBackwardPlan &plan) {
     const int64_t rows = p.heads_q / std::max<int64_t>(p.heads_kv, 1) * p.len_q;
     const int64_t copies = is_packed(p) ? 0 : (plan.copy_q + plan.copy_dout) * rows + (plan.copy_k + plan.copy_v) * p.len_k;
-    return 4 * plan.depth * (copies + (plan.kernel != nullptr ? 2 * plan.key_blocks * plan.keys : 0));
+    return int64_t{4} * plan.depth * (copies + (plan.kernel != nullptr ? 2 * plan.key_blocks * plan.keys : 0));
 }
 
 // Cuts the work into launches of all that few pairs have, or of some of their units.
@@ -127,6 +129,17 @@ void cut_by_units(Device &device, const attile_attention_problem &p, int64_t bud
     }
 }
 
+// Pairs of row and key in tiles that anything is seen of: those of whole tiles, and each edge of a mask adds half a tile's length a row.
+double computed_pairs(const attile_attention_problem &p, const AttentionBackwardPlan &plan) {
+    const double heads = static_cast<double>(p.batch * p.heads_q), rows = static_cast<double>(std::max<int64_t>(p.len_q, 1)),
+                 keys = static_cast<double>(std::max<int64_t>(p.len_k, 1));
+    const double whole_rows = static_cast<double>(plan.row_tiles * plan.rows),
+                 whole_keys = static_cast<double>(plan.key_blocks * plan.keys);
+    const int edges = (p.window_left >= 0) + (p.window_right >= 0);
+    const double seen = attention_visible_pairs(p) * (whole_rows / rows) * (whole_keys / keys);
+    return std::min(seen + edges * heads * rows * std::max(plan.rows, plan.keys) / 2, heads * whole_rows * whole_keys);
+}
+
 // Seconds that the products' kernels take, as measured on an H200 and scaled by the device's peaks: what a block does is counted in steps
 // of 64 x 128 x 8 multiply-adds, of which a multiprocessor makes as many as kStepRate of its peak allows, less where it has few blocks.
 class ProductsTime {
@@ -138,7 +151,7 @@ class ProductsTime {
         pairs_ = static_cast<double>(plan.pairs);
         row_tiles_ = plan.units;
         key_blocks_ = plan.key_blocks;
-        visible_ = attention_visible_pairs(p) / std::max(1.0, static_cast<double>(p.batch * p.heads_q) * p.len_q * p.len_k);
+        visible_ = computed_pairs(p, plan) / (pairs_ * row_tiles_ * plan.rows * key_blocks_ * plan.keys);
     }
     double of(int64_t slice, int64_t chunk, int64_t key_chunk) const {
         const double launches = std::ceil(pairs_ / slice) * ceil_div(row_tiles_, chunk) * ceil_div(key_blocks_, key_chunk);
@@ -181,8 +194,12 @@ class ProductsTime {
 double tile_time(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan) {
     const double blocks = static_cast<double>(plan.slice) * plan.key_blocks * plan.splits;
     const double slots = static_cast<double>(std::max(device.compute_units, 1)) * plan.blocks_per_unit;
+    constexpr double kAlone = 0.83;
     const double idle = std::ceil(blocks / slots) * slots / std::max(blocks, 1.0);
-    return 10 * attention_visible_pairs(p) * plan.depth / (plan.share * peak_of(device)) * idle;
+    const double roof = plan.share * peak_of(device);
+    // A block alone is faster than it is beside others, but the longest one has to end, too.
+    const double longest = static_cast<double>(plan.split_units * plan.rows) * plan.keys;
+    return 10 * plan.depth * std::max(computed_pairs(p, plan) * idle, kAlone * longest * slots) / roof;
 }
 
 // The same plan by whole products, where they can take it in less than `limit` seconds: launches of some pairs, units and blocks of keys,
@@ -207,7 +224,10 @@ bool cut_by_products(Device &device, const attile_attention_backward_problem &pr
     const ProductsTime time(device.properties(), p, plan);
     const int64_t budget = std::min(kMostScores, device.properties().memory_total / kPartsShare);
     const int64_t held = budget / (2 * static_cast<int64_t>(sizeof(float)) * plan.rows * plan.keys);  // Units by blocks of keys.
-    const int64_t most_pairs = is_packed(p) ? plan.pairs : std::clamp<int64_t>(budget / pair_bytes(p, plan), 1, plan.pairs);
+    const int64_t parts_budget = std::min(kMostParts, budget);
+    const int64_t most_pairs = is_packed(p) ? plan.pairs : std::clamp<int64_t>(parts_budget / pair_bytes(p, plan), 1, plan.pairs);
+    // Whether dq needs parts depends on its address, which a query may not know and the cut is not to depend on.
+    const int64_t most_parts = parts_budget / (int64_t{4} * plan.rows * plan.depth);
     bool is_found = false;
     const auto for_parts = [](int64_t all, const auto &take) {
         for (int64_t parts = 1;; parts = std::min(all, parts + std::max<int64_t>(1, parts / 2))) {
@@ -217,7 +237,7 @@ bool cut_by_products(Device &device, const attile_attention_backward_problem &pr
     };
     for_parts(plan.units, [&](int64_t chunk) {
         for_parts(plan.key_blocks, [&](int64_t key_chunk) {
-            const int64_t fits = std::min(most_pairs, held / (chunk * key_chunk));
+            const int64_t fits = std::min({most_pairs, held / (chunk * key_chunk), most_parts / chunk});
             if (fits < 1 || (is_packed(p) && fits < plan.pairs)) return;
             const int64_t slice = ceil_div(plan.pairs, ceil_div(plan.pairs, fits));
             const double seconds = time.of(slice, chunk, key_chunk);
@@ -234,32 +254,36 @@ bool cut_by_products(Device &device, const attile_attention_backward_problem &pr
     plan.split_units = plan.chunk;
     plan.stores_rows = has_whole_quads(problem.dq, p.head_dim);
     plan.stores_keys = has_whole_quads(problem.dk, p.head_dim) && has_whole_quads(problem.dv, p.head_dim_v);
-    const bool has_parts = !plan.stores_rows || plan.key_chunk < plan.key_blocks;
+    const bool has_parts = !plan.stores_rows || plan.key_chunk < plan.key_blocks || problem.dq.data == nullptr;
     plan.part_q = has_parts ? plan.slice * plan.chunk * plan.rows * plan.depth : 0;
     plan.scores = plan.slice * plan.chunk * plan.rows * plan.key_chunk * plan.keys;
     return true;
 }
 
 // In how many seconds whole products would have to be done to be taken: those of the plan by tiles, but where the environment decides, and
-// but for bits that are to be the same in any batch, which are made as would be best in a batch of kUsualBatch. `uncut`: before it was cut.
+// but for bits that are to be the same in any batch, which are made as would be best for kUsualPairs pairs. `uncut`: before it was cut.
 double products_limit(Device &device, const attile_attention_backward_problem &problem, int64_t budget, const AttentionBackwardPlan &uncut,
                       const AttentionBackwardPlan &by_tiles) {
     constexpr double kAnyTime = std::numeric_limits<double>::infinity(), kNever = 0;
-    constexpr int64_t kUsualBatch = 8;
+    constexpr int64_t kUsualPairs = 128;
     const DeviceProperties &properties = device.properties();
     const attile_attention_problem &p = *problem.forward;
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     if (properties.gradients_by == GradientsBy::kTiles || by_tiles.kernel == nullptr || by_tiles.modified) return kNever;
+    if (invariant && is_packed(p)) return kNever;  // Products could not take any number of sequences.
     if (properties.gradients_by == GradientsBy::kProducts) return kAnyTime;
-    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0) return tile_time(properties, p, by_tiles);
-    if (is_packed(p)) return kNever;  // They could not take any number of sequences.
+    if (!invariant) return kGain * tile_time(properties, p, by_tiles);
+    // Arrays in host memory come in chunks of as many heads as the size of the whole call allows: those must not matter either.
     attile_attention_backward_problem usual = problem;
     attile_attention_problem forward = p;
     usual.forward = &forward;
-    forward.batch = kUsualBatch;
+    forward.batch = kUsualPairs;
+    forward.heads_q = p.heads_q / p.heads_kv;
+    forward.heads_kv = 1;
     AttentionBackwardPlan tiles = uncut, products = uncut;
     count_units(forward, tiles);
     cut_by_units(device, forward, budget, tiles);
-    return cut_by_products(device, usual, tile_time(properties, forward, tiles), products) ? kAnyTime : kNever;
+    return cut_by_products(device, usual, kGain * tile_time(properties, forward, tiles), products) ? kAnyTime : kNever;
 }
 
 }  // namespace
@@ -298,7 +322,8 @@ AttentionBackwardPlan plan_attention_backward(Device &device, const attile_atten
     plan.copied_rows =
         plan.depth * (is_packed(p) ? p.heads_q * p.total_q * (present(p.cu_len_q) ? 1 : p.batch) : plan.slice * group * p.len_q);
     plan.copied_keys = plan.depth * (is_packed(p) ? p.heads_kv * p.total_k * (present(p.cu_len_k) ? 1 : p.batch) : plan.slice * p.len_k);
-    const bool has_sums = tiled && !(plan.stores_keys && plan.chunk == plan.units);
+    const bool has_sums =
+        tiled && !(plan.stores_keys && plan.chunk == plan.units && problem.dk.data != nullptr && problem.dv.data != nullptr);
     plan.sums = has_sums ? plan.splits * plan.slice * plan.key_blocks * plan.keys * plan.depth : 0;
     plan.part_bias = plan.bias ? plan.slice * plan.chunk * plan.rows * p.len_k : 0;
     if (plan.bias) {

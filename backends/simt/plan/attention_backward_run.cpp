@@ -204,7 +204,7 @@ AttentionBackwardParams attention_backward_params(const attile_attention_backwar
     to.splits = Divider(plan.splits);
     to.end_block = static_cast<int32_t>(plan.key_blocks);
     to.parts_q = plan.products.name != nullptr ? 1 : to.end_block;
-    to.pairs_pitch = static_cast<int32_t>(plan.key_chunk * plan.keys);
+    to.scores_pitch = static_cast<int32_t>(plan.key_chunk * plan.keys);
     to.block_rows = plan.rows;
     to.block_keys = plan.keys;
     to.depth = plan.depth;

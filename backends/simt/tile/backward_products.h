@@ -10,9 +10,10 @@ namespace attile::simt {
 
 // Gradients of kCols columns; visibility is told in units of kUnitRows rows and 128 keys. The tile of a block of the second kernel: kM x
 // kN.
+inline constexpr int kProductsChunk = 8;  // Of depth.
 template <int kCols>
 struct BackwardProducts {
-    static constexpr int kDepth = kCols, kBlockKeys = 128, kThreads = 128, kBlocksPerUnit = 4, kChunk = 8;
+    static constexpr int kDepth = kCols, kBlockKeys = 128, kThreads = 128, kBlocksPerUnit = 4, kChunk = kProductsChunk;
     using ScoreTile = BackwardProduct<64, 128, 8, 8, 4>;
     using GradientTile = std::conditional_t<kCols == 64, BackwardProduct<128, 64, 8, 8, 4>, BackwardProduct<64, 128, 8, 8, 4>>;
     static constexpr int kUnitRows = GradientTile::kM;
@@ -20,12 +21,12 @@ struct BackwardProducts {
 };
 
 // Where a unit's rows begin in p.probabilities and p.gradients.
-ATTILE_LANE_FN int64_t pairs_at(const AttentionBackwardParams &p, int pair, int unit) {
-    return part_of_unit(p, pair, unit) * p.block_rows * p.pairs_pitch;
+ATTILE_LANE_FN int64_t scores_at(const AttentionBackwardParams &p, int pair, int unit) {
+    return part_of_unit(p, pair, unit) * p.block_rows * p.scores_pitch;
 }
 
 // What a block works on; kept in shared memory, since its sums leave no registers.
-struct BackwardTask : BackwardBlock {
+struct ProductsTask : BackwardBlock {
     int unit, part;  // Of rows: which unit, and which tile of it. Of keys: the first unit, and which tile of the block of keys.
     int first_col;
     int is_value;  // dV, else dK.
@@ -42,7 +43,7 @@ struct BackwardTask : BackwardBlock {
 // nothing: without a test in between, fewer multiply-adds fetch three registers.
 template <class Micro, int kPitchA, int kPitchB, class Sums, class More, class Fetch, class Store>
 ATTILE_LANE_FN void multiply_chunks(float *shared, Sums &sums, const More &more, const Fetch &fetch, const Store &store) {
-    constexpr int kChunk = 8, kPanelA = kChunk * kPitchA, kStage = kPanelA + kChunk * kPitchB;
+    constexpr int kChunk = kProductsChunk, kPanelA = kChunk * kPitchA, kStage = kPanelA + kChunk * kPitchB;
     const float *const from_a = shared + Micro::first_row(), *const from_b = shared + kPanelA + Micro::first_col();
     float a[2][8], b[2][8];
     const auto take = [&](int to, int stage, int k) {

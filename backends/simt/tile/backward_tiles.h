@@ -31,6 +31,9 @@ ATTILE_LANE_FN Span key_blocks_of(const AttentionBackwardParams &p, const Attent
     return {first / p.block_keys, (end + p.block_keys - 1) / p.block_keys};
 }
 
+// Does a pair of the launch hold NaN or infinity?
+ATTILE_LANE_FN bool is_irregular(const AttentionBackwardParams &p, int pair) { return p.irregular[p.first_pair + pair] != 0; }
+
 // What a block of the tile kernel works on.
 struct BackwardPlace {
     int pair;  // Of the launch.
@@ -58,7 +61,6 @@ struct BackwardPlace {
           head_kv(static_cast<int>(remainder(p.first_pair + pair, p.heads_kv))),
           key_block(block_of_keys),
           split(0) {}
-    ATTILE_LANE_FN bool is_irregular(const AttentionBackwardParams &p) const { return p.irregular[p.first_pair + pair] != 0; }
 };
 
 // What a block of the tile kernel needs again and again; found once and kept in shared memory, since its sums leave no registers.

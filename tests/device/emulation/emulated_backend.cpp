@@ -34,10 +34,7 @@ class EmulatedDevice final : public MemoryDevice {
         properties_.device_type = ATTILE_DEVICE_CUDA;
         if (const char *memory = std::getenv("ATTILE_EMULATED_MEMORY")) properties_.memory_total = std::atoll(memory);
         const char *by = std::getenv("ATTILE_CUDA_GRADIENTS");
-        const bool by_products = by != nullptr && std::strcmp(by, "products") == 0, by_time = by != nullptr && std::strcmp(by, "time") == 0;
-        properties_.gradients_by = by_products ? simt::GradientsBy::kProducts
-                                   : by_time   ? simt::GradientsBy::kExpectedTime
-                                               : simt::GradientsBy::kTiles;
+        properties_.gradients_by = simt::gradients_by_name(by != nullptr ? by : "tiles");
         properties_.lane_width = ATTILE_EMULATED_WAVE;
         properties_.threads_per_unit = 2048;
         properties_.blocks_per_unit = 16;
