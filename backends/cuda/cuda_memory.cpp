@@ -145,7 +145,7 @@ int32_t CudaDevice::pool_keep(int64_t bytes) {
 int32_t CudaDevice::stream_create(Stream *stream) {
     cudaStream_t created = nullptr;
     const int32_t status = check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "creating a stream");
-    *stream = created;
+    *stream = status == ATTILE_OK ? created : nullptr;  // A call that fails may leave something there, which nobody is to destroy.
     return status;
 }
 
@@ -165,7 +165,7 @@ int32_t CudaDevice::event_create(bool timed, Event *event) {
     cudaEvent_t created = nullptr;
     const int32_t status =
         check(cudaEventCreateWithFlags(&created, timed ? cudaEventDefault : cudaEventDisableTiming), "creating an event");
-    *event = created;
+    *event = status == ATTILE_OK ? created : nullptr;  // A call that fails may leave something there, which nobody is to destroy.
     return status;
 }
 

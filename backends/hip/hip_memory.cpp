@@ -106,7 +106,7 @@ int32_t HipDevice::pool_keep(int64_t bytes) {
 int32_t HipDevice::stream_create(Stream *stream) {
     hipStream_t created = nullptr;
     const int32_t status = check(runtime_.stream_create(&created, hipStreamNonBlocking), "creating a stream");
-    *stream = created;
+    *stream = status == ATTILE_OK ? created : nullptr;  // A call that fails may leave something there, which nobody is to destroy.
     return status;
 }
 
@@ -126,7 +126,7 @@ bool HipDevice::capturing(Stream stream) {
 int32_t HipDevice::event_create(bool timed, Event *event) {
     hipEvent_t created = nullptr;
     const int32_t status = check(runtime_.event_create(&created, timed ? hipEventDefault : hipEventDisableTiming), "creating an event");
-    *event = created;
+    *event = status == ATTILE_OK ? created : nullptr;  // A call that fails may leave something there, which nobody is to destroy.
     return status;
 }
 

@@ -18,6 +18,8 @@ std::mutex lock;
 std::map<const char *, std::pair<std::size_t, hipMemoryType>> blocks;
 std::string kernels_launched;
 int modules_loaded = 0, live_streams = 0, live_events = 0;
+int no_stream = 0;
+const hipStream_t kNoStream = reinterpret_cast<hipStream_t>(&no_stream);
 
 bool fault_is(const char *name) {
     const char *wanted = std::getenv("FAKE_HIP");
@@ -124,11 +126,16 @@ hipError_t hipPointerGetAttributes(hipPointerAttribute_t *attributes, const void
 }
 
 hipError_t hipStreamCreateWithFlags(hipStream_t *stream, unsigned int) {
+    if (fault_is("no-stream")) {
+        *stream = kNoStream;  // As a runtime was seen to, short of memory.
+        return hipErrorOutOfMemory;
+    }
     *stream = reinterpret_cast<hipStream_t>(new int);
     ++live_streams;
     return hipSuccess;
 }
 hipError_t hipStreamDestroy(hipStream_t stream) {
+    if (stream == kNoStream) return hipErrorInvalidValue;
     delete reinterpret_cast<int *>(stream);
     --live_streams;
     return hipSuccess;

@@ -137,6 +137,18 @@ TEST_F(HipRuntime, AFaultStaysWithTheContext) {
     attile_context_destroy(context);
 }
 
+TEST_F(HipRuntime, AStreamThatWasNotMadeIsNotDestroyed) {
+    attile_context *context = nullptr;
+    ASSERT_EQ(create(&context), ATTILE_OK) << last_error();
+    std::vector<float> x(1024, 1.0f), y(1);
+    with("no-stream");
+    EXPECT_NE(reduce(context, x.data(), y.data()), ATTILE_OK);  // Of host arrays, which go through streams of the context's own.
+    EXPECT_NE(last_error().find("creating a stream"), std::string::npos) << last_error();
+    with("");
+    attile_context_destroy(context);
+    EXPECT_EQ(fake<int (*)()>("fake_leaks")(), 0);
+}
+
 TEST_F(HipRuntime, ExhaustedMemoryIsSaidInNumbers) {
     attile_context *context = nullptr;
     ASSERT_EQ(create(&context), ATTILE_OK) << last_error();
