@@ -7,7 +7,7 @@ usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
 float32 attention may still use tensor cores by split TF32; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
-two sides take turns, --rounds times each, inputs larger than the L2 cache or a buffer between two turns evicting it. A turn is --burst calls, one after the
+sides take turns, --rounds times each and in changing order, inputs larger than the L2 cache or a buffer between two turns evicting it. A turn is --burst calls, one after the
 other: 1 is a call by itself, on a card that has just rested; 8 and more is steady work, which on a card at its power limit is slower for everyone, but not by the
 same factor. With --beside the other side is another backend of Attile instead of the peers.
 """
@@ -37,6 +37,15 @@ def command(*words):
         return ""
 
 
+def in_turn(calls, turn):
+    """The calls in another order each turn: who follows a side that draws much power finds the card slower."""
+    order = list(calls.items())
+    if turn % 2:
+        order.reverse()
+    start = turn // 2 % len(order)
+    return order[start:] + order[:start]
+
+
 class Bench:
     def __init__(self, rounds, burst, backend, beside=None):
         self.rounds, self.burst, self.rows, self.beside = rounds, burst, [], beside
@@ -50,8 +59,8 @@ class Bench:
             call()
         torch.cuda.synchronize()
         found = {name: [] for name in calls}
-        for _ in range(self.rounds):
-            for name, call in calls.items():
+        for turn in range(self.rounds):
+            for name, call in in_turn(calls, turn):
                 self.evict.zero_()
                 torch.cuda._sleep(500_000 * self.burst)  # the device waits, so that the host has queued everything before the clock starts
                 start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
@@ -68,8 +77,8 @@ class Bench:
         for call in calls.values():
             call()
         found = {name: [] for name in calls}
-        for _ in range(self.rounds):
-            for name, call in calls.items():
+        for turn in range(self.rounds):
+            for name, call in in_turn(calls, turn):
                 torch.cuda.synchronize()
                 start = time.perf_counter()
                 for _ in range(self.burst):
