@@ -15,11 +15,9 @@ import argparse
 import datetime
 import json
 import math
-import statistics
 import subprocess
 import sys
 import threading
-import time
 
 import torch
 import torch.nn.functional as F
@@ -27,7 +25,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attile
 
-DEVICE = "cuda"
+from peer_bench import DEVICE, Bench
 
 
 def command(*words):
@@ -35,94 +33,6 @@ def command(*words):
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
-
-
-def in_turn(calls, turn):
-    """The calls in another order each turn: who follows a side that draws much power finds the card slower."""
-    order = list(calls.items())
-    if turn % 2:
-        order.reverse()
-    start = turn // 2 % len(order)
-    return order[start:] + order[:start]
-
-
-class Bench:
-    def __init__(self, rounds, burst, backend, beside=None):
-        self.rounds, self.burst, self.rows, self.beside = rounds, burst, [], beside
-        self.context = attile.Context(backend)
-        self.other = attile.Context(beside) if beside else None
-        self.evict = torch.empty(64 << 20, dtype=torch.float32, device=DEVICE)  # 256 MiB: more than any L2
-
-    def times(self, calls):
-        """Milliseconds of each call, the calls taking turns; the L2 cache is overwritten before each turn."""
-        for call in calls.values():
-            call()
-        torch.cuda.synchronize()
-        found = {name: [] for name in calls}
-        for turn in range(self.rounds):
-            for name, call in in_turn(calls, turn):
-                self.evict.zero_()
-                torch.cuda._sleep(500_000 * self.burst)  # the device waits, so that the host has queued everything before the clock starts
-                start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
-                start.record()
-                for _ in range(self.burst):
-                    call()
-                stop.record()
-                stop.synchronize()
-                found[name].append(start.elapsed_time(stop) / self.burst)
-        return found
-
-    def wall_times(self, calls):
-        """As times(), by the host's clock: calls that return when their work is done."""
-        for call in calls.values():
-            call()
-        found = {name: [] for name in calls}
-        for turn in range(self.rounds):
-            for name, call in in_turn(calls, turn):
-                torch.cuda.synchronize()
-                start = time.perf_counter()
-                for _ in range(self.burst):
-                    call()
-                torch.cuda.synchronize()
-                found[name].append(1e3 * (time.perf_counter() - start) / self.burst)
-        return found
-
-    def by_other(self, call):
-        """`call` by the backend of --beside: calls find their context in self.context."""
-        own, self.context = self.context, self.other
-        try:
-            call()
-        finally:
-            self.context = own
-
-    def case(self, group, name, calls, work, unit, errors=None, kernel="", on_host=False):
-        """`calls` maps "attile" and peers' names to functions; `work` is FLOP or bytes, `unit` TFLOP/s or GB/s; `on_host`: by the host's clock."""
-        if self.other and "attile" in calls:
-            own = calls["attile"]
-            calls = {"attile": own, self.beside: lambda: self.by_other(own)}
-        possible = {}
-        for who, call in calls.items():
-            try:
-                call()
-                torch.cuda.synchronize()
-                possible[who] = call
-            except Exception as refusal:  # a side that refuses a case is a fact about that side
-                self.rows.append(dict(group=group, case=name, who=who, refused=str(refusal).splitlines()[0][:160]))
-                print(f"{group:10s} {name:44s} {who:8s} refused: {str(refusal).splitlines()[0][:90]}", flush=True)
-        found = self.wall_times(possible) if on_host else self.times(possible)
-        scale, medians = 1e9 if unit == "TFLOP/s" else 1e6, {who: statistics.median(values) for who, values in found.items()}
-        for who, values in found.items():
-            row = dict(group=group, case=name, who=who, ms=medians[who], ms_min=min(values), ms_max=max(values), rate=work / medians[who] / scale, unit=unit)
-            if who == "attile":
-                row["kernel"] = kernel
-            if errors and who in errors:
-                row["error"] = errors[who]()
-            others = [m for other, m in medians.items() if other != "attile"]
-            if who == "attile" and others:
-                row["ratio"] = min(others) / medians[who]
-            self.rows.append(row)
-            print(f"{group:10s} {name:44s} {who:8s} {row['ms']:9.4f} ms {row['rate']:9.1f} {unit:8s}" + (f" error {row['error']:.1e}" if "error" in row else "")
-                  + (f"  {row['ratio']:.2f}x" if "ratio" in row else "") + (f"  {kernel}" if who == "attile" else ""), flush=True)
 
 
 def relative(found, expected):
