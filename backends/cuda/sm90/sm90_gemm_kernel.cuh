@@ -16,9 +16,9 @@
 // spills (ptxas 13.0). One block a multiprocessor. Arithmetic intensity: 128x256 does 85
 // FLOP per byte from L2, 128x128 64, 128x64 43, 64x64 32, 64x32 21, 64x16 13.
 //
-// Measured (H200, interleaved with cuBLAS, whose rate is in brackets, TFLOP/s): bfloat16 8192^3 757 to 803 in two runs (792, 795), 4096^3
-// 755 (770), 2048^3 607 (630), 1024^3 220 (247); 128x4096x4096 223 (243), 16x4096x4096 30.6 (29.2); 1000x1001x1003, packed first, 111 (65).
-// Launched alone, 4096^3 reaches 790. To measure again: tools/compare_peers.py --groups gemm16.
+// Measured (H200, interleaved with cuBLAS, whose rate is in brackets, TFLOP/s): single calls of bfloat16: 8192^3 797 (788), 4096^3 770
+// (758), 2048^3 615 (632), 1024^3 246 (247); 128x4096x4096 242 (236), 16x4096x4096 32.8 (30.3); 1000x1001x1003, packed first, 123 (66). To
+// measure again: tools/compare_peers.py --groups gemm16.
 //
 // What mattered: mbarrier arrivals on another block without .release.cluster, which compiles to a memory barrier a stage (527 to 745
 // TFLOP/s in the prototype); releasing a stage only after the next stage's products are queued; sums that wait in shared

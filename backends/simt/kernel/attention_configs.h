@@ -9,8 +9,7 @@
 // from compute_61 PTX). Arithmetic intensity: a block of 128 rows does 4 * 128 FLOP for each 8 bytes of K and V.
 //
 // Best measured (H200, compute_61 PTX, TFLOP/s; tools/compare_peers.py measures again): d = 64, (500, 2048) 48.5 full, 42.9 causal; (2,
-// 32768) 48.5; d = 128, S = 2k to 16k 47.2 to 48.2; d = 32, (4, 32768) 46.1, (13600, 128) 35.9; d = 256 39.1, and 1.038 of that by deep
-// chunks; d = 192 40.4; d = 40 43.1.
+// 32768) 48.5; d = 128, S = 2k to 16k 47.2 to 48.2; d = 32, (4, 32768) 46.1, (13600, 128) 37.0; d = 256 40.6; d = 192 40.4; d = 40 43.1.
 //
 // What mattered: kinds of kernels (code that merely might run costs registers and instruction cache: plain d = 128 41.0 -> 45.2, d = 64
 // 45.6 -> 47.2 with the dense tile); rows stored straight from the registers, scaled first, since vector stores of the sums themselves
