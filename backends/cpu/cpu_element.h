@@ -59,12 +59,23 @@ inline T to_compute(S element) {
     }
 }
 
+// A number on its way to 16 bits. Of a double that is no float the last bit is set (rounding to odd), so that it is rounded once, not
+// twice.
+inline float before_sixteen_bits(float value) { return value; }
+inline float before_sixteen_bits(double value) {
+    const float nearest = static_cast<float>(value);
+    const double back = static_cast<double>(nearest);
+    if (back == value || value != value) return nearest;
+    const bool away = (value < 0 ? -back : back) > (value < 0 ? -value : value);
+    return std::bit_cast<float>((std::bit_cast<uint32_t>(nearest) - (away ? 1u : 0u)) | 1u);
+}
+
 template <class S, class T>
 inline S to_storage(T value) {
     if constexpr (std::is_same_v<S, Half>) {
-        return Half{float_to_half(static_cast<float>(value))};
+        return Half{float_to_half(before_sixteen_bits(value))};
     } else if constexpr (std::is_same_v<S, Brain>) {
-        return Brain{float_to_brain(static_cast<float>(value))};
+        return Brain{float_to_brain(before_sixteen_bits(value))};
     } else {
         return static_cast<S>(value);
     }
@@ -73,7 +84,7 @@ inline S to_storage(T value) {
 // Bytes of a mask.
 using Byte = uint8_t;
 
-// Calls fn(S{}) with the storage type of a dtype that compute type T can meet: T itself, or one narrower.
+// Calls fn(S{}) with the storage type of an operand that is computed in T: of double itself or float, of float itself or one of 16 bits.
 template <class T, class Fn>
 inline auto with_storage(int32_t dtype, Fn &&fn) {
     if constexpr (std::is_same_v<T, double>) {
@@ -85,6 +96,16 @@ inline auto with_storage(int32_t dtype, Fn &&fn) {
     }
 }
 
+// The same for what may be stored narrower than any operand of the call: a merge of float64 parts writes 16 bits.
+template <class T, class Fn>
+inline auto with_any_storage(int32_t dtype, Fn &&fn) {
+    if constexpr (std::is_same_v<T, double>) {
+        if (dtype == ATTILE_F16) return fn(Half{});
+        if (dtype == ATTILE_BF16) return fn(Brain{});
+    }
+    return with_storage<T>(dtype, fn);
+}
+
 template <class T>
 inline T load_element(const void *data, int32_t dtype, int64_t index) {
     return with_storage<T>(dtype, [&](auto s) { return to_compute<T>(static_cast<const decltype(s) *>(data)[index]); });
@@ -92,7 +113,7 @@ inline T load_element(const void *data, int32_t dtype, int64_t index) {
 
 template <class T>
 inline void store_element(void *data, int32_t dtype, int64_t index, T value) {
-    with_storage<T>(dtype, [&](auto s) { static_cast<decltype(s) *>(data)[index] = to_storage<decltype(s)>(value); });
+    with_any_storage<T>(dtype, [&](auto s) { static_cast<decltype(s) *>(data)[index] = to_storage<decltype(s)>(value); });
 }
 
 }  // namespace attile::cpu

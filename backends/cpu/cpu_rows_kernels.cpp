@@ -30,7 +30,9 @@ HWY_INLINE Vec<T> load_strided(const S *p, int64_t stride, int64_t count, T fill
 template <class T, class S>
 HWY_INLINE void store_strided(Vec<T> v, S *p, int64_t stride, int64_t count) {
     const Tag<T> d;
-    if (stride == 1 && count >= kLanes<T>) return store_as(d, v, p);
+    if constexpr (2 * sizeof(S) >= sizeof(T)) {
+        if (stride == 1 && count >= kLanes<T>) return store_as(d, v, p);
+    }
     HWY_ALIGN T lanes[static_cast<size_t>(kLanes<T>)];
     hn::Store(v, d, lanes);
     for (int i = 0; i < kLanes<T> && i < count; ++i) p[i * stride] = to_storage<S>(lanes[i]);
@@ -238,7 +240,7 @@ void weighted_sum(const Strip *x, const T *weights, const bool *used, int64_t pa
                     load_strided<T, Sx>(static_cast<const Sx *>(x[part].data) + c * x[part].stride, x[part].stride, y.count - c);
                 sum = hn::MulAdd(hn::Set(d, weights[part]), v, sum);
             }
-            with_storage<T>(y.dtype, [&](auto sy) HWY_ATTR {
+            with_any_storage<T>(y.dtype, [&](auto sy) HWY_ATTR {
                 using Sy = decltype(sy);
                 store_strided<T, Sy>(sum, static_cast<Sy *>(y.data) + c * y.stride, y.stride, y.count - c);
             });

@@ -2,6 +2,8 @@
 // Cases of merging partial attention results.
 #include "cases_merge.h"
 
+#include <iterator>
+
 #include "case_text.h"
 #include "cases.h"
 
@@ -10,7 +12,7 @@ namespace {
 
 constexpr TypePair kMergeTypes[] = {{ATTILE_F32, ATTILE_F32},   {ATTILE_F64, ATTILE_F64},  {ATTILE_F16, ATTILE_F16},
                                     {ATTILE_BF16, ATTILE_BF16}, {ATTILE_F32, ATTILE_BF16}, {ATTILE_F32, ATTILE_F16},
-                                    {ATTILE_F64, ATTILE_F32}};
+                                    {ATTILE_F64, ATTILE_F32},   {ATTILE_F64, ATTILE_F16},  {ATTILE_F64, ATTILE_BF16}};
 
 void add(std::vector<Case> &list, const char *name, TypePair types, MergeCase c) {
     c.dtype = types.in;
@@ -47,7 +49,7 @@ void append_merge_cases(std::vector<Case> &list, Tier tier) {
 MergeCase random_merge(std::uint64_t seed) {
     Random random(seed * 8 + 2);
     MergeCase c;
-    const TypePair types = random.chance(0.5) ? kMergeTypes[0] : kMergeTypes[random.between(0, 6)];
+    const TypePair types = random.chance(0.5) ? kMergeTypes[0] : kMergeTypes[random.between(0, std::ssize(kMergeTypes) - 1)];
     c.dtype = types.in;
     c.out_dtype = types.out;
     c.batch = random.pick<std::int64_t>({0, 1, 2, 3});
