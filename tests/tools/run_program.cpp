@@ -66,6 +66,11 @@ Finished run_program(const std::vector<std::string> &command, const Environment 
     return finished;
 }
 
+Finished run_attile(std::vector<std::string> arguments, const Environment &environment) {
+    arguments.insert(arguments.begin(), ATTILE_PROGRAM);
+    return run_program(arguments, environment);
+}
+
 pid_t start_program(const std::vector<std::string> &command, const Environment &environment) {
     return spawn(command, environment, "/dev/null", "/dev/null");
 }
@@ -105,5 +110,7 @@ std::vector<float> floats_of(const std::string &bytes) {
     std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
     return values;
 }
+
+int lines(const std::string &text) { return static_cast<int>(std::count(text.begin(), text.end(), '\n')); }
 
 }  // namespace attile::test

@@ -21,6 +21,9 @@ using Environment = std::map<std::string, std::string>;  // An empty value unset
 
 Finished run_program(const std::vector<std::string> &command, const Environment &environment = {});
 
+// The attile program.
+Finished run_attile(std::vector<std::string> arguments, const Environment &environment = {});
+
 // Started and not waited for; its output is thrown away.
 pid_t start_program(const std::vector<std::string> &command, const Environment &environment = {});
 Finished wait_for_program(pid_t process);
@@ -42,5 +45,6 @@ class ScratchDirectory {
 std::string read_file(const std::string &path);
 void write_file(const std::string &path, const std::string &bytes);
 std::vector<float> floats_of(const std::string &bytes);
+int lines(const std::string &text);
 
 }  // namespace attile::test

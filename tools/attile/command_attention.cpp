@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // attile attention: softmax(Q K^T / sqrt(d)) V of a file, some batches at a time, so that files larger than memory work too.
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -60,13 +57,6 @@ attile_support ask(attile_context *context, const attile_attention_args &args) {
     check(attile_attention_query(context, &args, &support));
     if (support.level == ATTILE_SUPPORT_NONE) throw Failure(text("this backend cannot run it: %s", support.text));
     return support;
-}
-
-// Then the text must not go there too.
-bool is_standard_output(const std::string &path) {
-    struct stat file = {}, standard = {};
-    return stat(path.c_str(), &file) == 0 && fstat(STDOUT_FILENO, &standard) == 0 && file.st_dev == standard.st_dev &&
-           file.st_ino == standard.st_ino;
 }
 
 struct Cost {
@@ -133,7 +123,7 @@ int run_attention(const AttentionOptions &options) {
     facts.add("time", text("%.3f ms for attention, %.3f ms with reading and writing", cost.seconds * 1e3, total * 1e3));
     if (cost.seconds > 0) facts.add("rate", text("%.2f GFLOP/s", cost.flops / cost.seconds / 1e9));
     facts.add("output", options.output);
-    std::fputs(facts.str().c_str(), is_standard_output(options.output) ? stderr : stdout);
+    std::fputs(facts.str().c_str(), is_standard_output(options.output.c_str()) ? stderr : stdout);
     return 0;
 }
 

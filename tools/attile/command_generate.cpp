@@ -61,9 +61,10 @@ int run_generate(const GenerateOptions &options) {
         }
     }
     if (!file.commit()) throw Failure(file.error());
-    std::printf("%s: B = %lld, N = %lld, d = %lld, seed %llu, %s\n", options.output.c_str(), static_cast<long long>(shape.batch),
-                static_cast<long long>(shape.len), static_cast<long long>(shape.head_dim), static_cast<unsigned long long>(options.seed),
-                bytes_text(static_cast<double>(bytes)).c_str());
+    std::FILE *const text_to = is_standard_output(options.output.c_str()) ? stderr : stdout;
+    std::fprintf(text_to, "%s: B = %lld, N = %lld, d = %lld, seed %llu, %s\n", options.output.c_str(), static_cast<long long>(shape.batch),
+                 static_cast<long long>(shape.len), static_cast<long long>(shape.head_dim), static_cast<unsigned long long>(options.seed),
+                 bytes_text(static_cast<double>(bytes)).c_str());
     return 0;
 }
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file that appears whole or not at all: written under a temporary name in the same directory and renamed at the end. The temporary file
-// goes when the writer is destroyed before commit(), and when SIGINT, SIGTERM or SIGHUP ends the process.
+// goes when the writer is destroyed before commit(), and when a signal ends the process, but for SIGKILL.
 #pragma once
+
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <string>
 
 namespace attile::cli {
+
+// Is `path` the file, pipe or terminal behind standard output, as /dev/stdout is? Text must not go there then.
+bool is_standard_output(const char *path);
 
 class ReplaceFile {
   public:
@@ -15,8 +20,9 @@ class ReplaceFile {
     ReplaceFile(const ReplaceFile &) = delete;
     ReplaceFile &operator=(const ReplaceFile &) = delete;
 
-    // An existing regular file keeps its permissions; a link is followed; a device or pipe is written to directly. One at a time per
-    // process.
+    // One at a time per process. A link is followed, also where it leads to nothing yet; a device or pipe, and what is standard output, is
+    // written to directly. A regular file is replaced, so its other names keep what they held. The new one has its read, write and execute
+    // permissions if it belonged to the same user, and those of any new file otherwise; never set-user-ID, set-group-ID or sticky.
     bool open(const char *path);
     bool write(const void *data, int64_t bytes);
     bool commit();
@@ -26,6 +32,9 @@ class ReplaceFile {
   private:
     bool fail(const std::string &what);
     void discard();
+    bool open_in_place(int file);
+    bool make_temporary(unsigned mode);
+    bool copy_permissions(int from, const struct stat &old);
 
     int file_ = -1;
     std::string path_;       // As the user gave it, for messages.
