@@ -6,7 +6,7 @@
     o = attile.attention(q, k, v, mask="causal_bottom_right")
 
 Arrays may be NumPy's, or anything with ``__dlpack__`` or ``__cuda_array_interface__`` (PyTorch, CuPy); none is copied, and GPU work goes to the
-caller's current stream. ``attile.Context("cuda:1")`` opens a backend by name; the functions here use one opened by ATTILE_BACKEND.
+caller's current stream. No gradient passes through a call, so a tensor that requires one is refused unless gradients are off. ``attile.Context("cuda:1")`` opens a backend by name; the functions here use one opened by ATTILE_BACKEND.
 """
 import functools
 import inspect

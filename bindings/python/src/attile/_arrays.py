@@ -12,14 +12,18 @@ from . import _structs as s
 
 
 class View(NamedTuple):
-    """A tensor, what must stay alive while it is used, whether it may be written, and the stream its owner works on."""
+    """A tensor, what must stay alive while it is used, why it may not be written (empty if it may), and the stream its owner works on."""
 
     tensor: s.Tensor
     keep: Any
-    writable: bool
+    refusal: str
     stream: int
     device: int  # ATTILE_DEVICE_ constant
 
+
+_READ_ONLY = "is read-only"
+_COPIED = "gives a copy of itself, in which the result would be lost; give an array whose memory can be written"
+_IMMUTABLE = ("jax", "jaxlib", "tensorflow")  # Whose arrays never change, though their DLPack does not say so.
 
 _NUMPY = {"f4": s.F32, "f8": s.F64, "f2": s.F16, "i4": s.I32, "u1": s.U8, "b1": s.BOOL}
 
@@ -62,7 +66,7 @@ def _elements(byte_strides: tuple[int, ...] | None, item: int) -> tuple[int, ...
 def _from_numpy(array: np.ndarray) -> View:
     dtype = _numpy_dtype(array.dtype.str, array.dtype.name)
     tensor = _tensor(array.ctypes.data, dtype, array.shape, _elements(array.strides, array.itemsize))
-    return View(tensor, array, array.flags.writeable, 0, s.DEVICE_CPU)
+    return View(tensor, array, "" if array.flags.writeable else _READ_ONLY, 0, s.DEVICE_CPU)
 
 
 def _from_cuda_interface(array: Any, streams: dict[Any, int]) -> View:
@@ -71,7 +75,7 @@ def _from_cuda_interface(array: Any, streams: dict[Any, int]) -> View:
     item = int(interface["typestr"][2:])
     data, read_only = interface["data"]
     tensor = _tensor(data, dtype, tuple(interface["shape"]), _elements(interface.get("strides"), item))
-    return View(tensor, array, not read_only, _cuda_stream(array, interface.get("stream"), streams), s.DEVICE_CUDA)
+    return View(tensor, array, _READ_ONLY if read_only else "", _cuda_stream(array, interface.get("stream"), streams), s.DEVICE_CUDA)
 
 
 class _DLTensor(ctypes.Structure):
@@ -80,8 +84,25 @@ class _DLTensor(ctypes.Structure):
                 ("byte_offset", ctypes.c_uint64)]
 
 
+class _DLVersioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64),
+                ("tensor", _DLTensor)]
+
+
+_DL_READ_ONLY, _DL_COPIED = 1, 2
+
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_capsule_is = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is.restype, _capsule_is.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+
+
+def _dlpack_capsule(array: Any, options: dict[str, Any]) -> Any:
+    """With the flags of DLPack 1, where the owner knows them: it may refuse to show a read-only array without."""
+    try:
+        return array.__dlpack__(max_version=(1, 0), **options)
+    except TypeError:
+        return array.__dlpack__(**options)
 
 
 def _from_dlpack(array: Any, streams: dict[Any, int]) -> View:
@@ -89,23 +110,61 @@ def _from_dlpack(array: Any, streams: dict[Any, int]) -> View:
     on_gpu = device_type in (s.DEVICE_CUDA, s.DEVICE_ROCM)
     stream = _cuda_stream(array, None, streams) if on_gpu else 0
     # The consumer names the stream it will work on, and the owner orders its pending work before it; 1 is the legacy default stream.
-    capsule = array.__dlpack__(stream=stream or 1) if on_gpu else array.__dlpack__()
+    capsule = _dlpack_capsule(array, {"stream": stream or 1} if on_gpu else {})
     # The capsule stays as it is ("dltensor", not "used_dltensor"), so that its own destructor gives the memory back when View.keep goes.
-    managed = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_DLTensor)).contents
+    refusal = "is immutable; leave it away, or give an array that can be written" if type(array).__module__.partition(".")[0] in _IMMUTABLE else ""
+    if _capsule_is(capsule, b"dltensor_versioned"):
+        versioned = ctypes.cast(_capsule_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(_DLVersioned)).contents
+        if versioned.major != 1:
+            raise TypeError(f"an array speaks DLPack {versioned.major}.{versioned.minor}; 1 is known here")
+        managed = versioned.tensor
+        refusal = refusal or (_READ_ONLY if versioned.flags & _DL_READ_ONLY else _COPIED if versioned.flags & _DL_COPIED else "")
+    else:
+        managed = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_DLTensor)).contents
     if managed.lanes != 1:
         raise TypeError("vector element types are not taken")
     shape = tuple(managed.shape[axis] for axis in range(managed.ndim))
     stride = tuple(managed.strides[axis] for axis in range(managed.ndim)) if managed.strides else None
     tensor = _tensor((managed.data or 0) + managed.byte_offset, managed.code * 256 + managed.bits, shape, stride)
-    return View(tensor, (capsule, array), True, stream, device_type if on_gpu else s.DEVICE_CPU)
+    return View(tensor, (capsule, array), refusal, stream, device_type if on_gpu else s.DEVICE_CPU)
 
 
 _TORCH = {"float32": s.F32, "float64": s.F64, "float16": s.F16, "bfloat16": s.BF16, "int32": s.I32, "uint8": s.U8, "bool": s.BOOL}
 
 
-def _from_torch(array: Any, streams: dict[Any, int]) -> Union[View, None]:
+def _torch_of(array: Any) -> Any:
+    """PyTorch, if the array is its tensor; it is not imported for this."""
+    torch = sys.modules.get("torch")
+    tensor = getattr(torch, "Tensor", None)
+    return torch if tensor is not None and isinstance(array, tensor) else None
+
+
+def _without_gradient(torch: Any, array: Any, name: str) -> Any:
+    """The values alone of a tensor; where PyTorch would follow them to a gradient, that is lost here and so refused, as its own DLPack does."""
+    if array.requires_grad:
+        if torch.is_grad_enabled():
+            raise RuntimeError(f"{name} requires a gradient, and none comes through this call: give {name}.detach(), or call under torch.no_grad(), as in the "
+                               "forward of a torch.autograd.Function of your own, whose backward may call attile.attention_backward()")
+        array = array.detach()
+    if torch.autograd.forward_ad.unpack_dual(array).tangent is not None:
+        raise RuntimeError(f"{name} has a tangent of forward-mode differentiation, and none comes through this call: give {name}.detach()")
+    return array
+
+
+def mark_written(array: Any) -> None:
+    """Tell the library that owns an array that its values are others: PyTorch then refuses a gradient that was to be made of the old ones."""
+    torch = _torch_of(array)
+    if torch is None or array.is_inference():
+        return
+    increment = getattr(torch.autograd.graph, "increment_version", None)
+    if increment is not None:
+        increment(array)
+    else:  # before 2.1: a view shares its tensor's version, and an empty one has nothing to write
+        array.detach().unsqueeze(0)[:0].zero_()
+
+
+def _from_torch(torch: Any, array: Any, streams: dict[Any, int]) -> Union[View, None]:
     """A plain PyTorch tensor by its own methods, in a tenth of the time that its DLPack takes; None: one that is not so plain."""
-    torch = sys.modules["torch"]
     if array.is_neg():  # a bit beside the memory, of which DLPack says nothing
         raise TypeError("a lazily negated tensor is not taken; use .resolve_neg()")
     if type(array) is not torch.Tensor or array.layout is not torch.strided or torch.version.hip:
@@ -114,7 +173,7 @@ def _from_torch(array: Any, streams: dict[Any, int]) -> Union[View, None]:
     if dtype is None or not (array.is_cuda or array.is_cpu):
         return None
     tensor = _tensor(array.data_ptr(), dtype, array.shape, array.stride())
-    return View(tensor, array, True, _cuda_stream(array, None, streams) if array.is_cuda else 0, s.DEVICE_CUDA if array.is_cuda else s.DEVICE_CPU)
+    return View(tensor, array, "", _cuda_stream(array, None, streams) if array.is_cuda else 0, s.DEVICE_CUDA if array.is_cuda else s.DEVICE_CPU)
 
 
 def _cuda_stream(array: Any, from_interface: int | None, streams: dict[Any, int]) -> int:
@@ -129,15 +188,15 @@ def _cuda_stream(array: Any, from_interface: int | None, streams: dict[Any, int]
     return streams[key]
 
 
-def view(array: Any, streams: dict[Any, int] | None = None) -> View:
+def view(array: Any, streams: dict[Any, int] | None = None, name: str = "an array") -> View:
     """An array as a tensor; an array that Attile cannot look at is a TypeError that says what would do. `streams` is a call's own."""
     streams = {} if streams is None else streams
     if isinstance(array, np.ndarray):
         return _from_numpy(array)
-    if type(array).__module__.partition(".")[0] == "torch":
-        if array.requires_grad:
-            array = array.detach()
-        found = _from_torch(array, streams)
+    torch = _torch_of(array)
+    if torch is not None:
+        array = _without_gradient(torch, array, name)
+        found = _from_torch(torch, array, streams)
         if found is not None:
             return found
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
@@ -145,7 +204,7 @@ def view(array: Any, streams: dict[Any, int] | None = None) -> View:
     if hasattr(array, "__cuda_array_interface__"):
         return _from_cuda_interface(array, streams)
     if hasattr(array, "__array__"):
-        return _from_numpy(np.asarray(array))
+        return _from_numpy(np.asarray(array))._replace(refusal=_COPIED)
     raise TypeError(f"{type(array).__name__} is no array: a NumPy array, or an object with __dlpack__ or __cuda_array_interface__, is expected")
 
 

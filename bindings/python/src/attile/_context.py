@@ -8,7 +8,7 @@ import threading
 from typing import Any, Optional, Sequence, Union
 
 from . import _structs as s
-from ._arrays import View, dense_bytes, empty_like, view
+from ._arrays import View, dense_bytes, empty_like, mark_written, view
 from ._library import check, library
 
 Array = Any
@@ -54,6 +54,9 @@ def _choose(table: dict, what: str, value: Optional[str]) -> int:
         raise ValueError(f"{what} is {value!r}; expected one of {names}") from None
 
 
+_CALLED = {"d": "out", "o": "out", "y": "out"}  # An argument whose field in the struct has another name.
+
+
 class _Call:
     """Collects the arrays of one call: fills the struct, keeps the memory alive, finds the stream."""
 
@@ -61,30 +64,38 @@ class _Call:
         self.args = args
         self.views: list[View] = []
         self.stream = 0
+        self.written: list[Array] = []
         self.streams: dict[Any, int] = {}  # of each device, as its arrays' library says
+
+    def look(self, name: str, array: Array, output: bool = False) -> View:
+        """An array of the call, as the caller names it."""
+        found = view(array, self.streams, name)
+        if output:
+            if found.refusal:
+                raise ValueError(f"{name} {found.refusal}")
+            self.written.append(array)
+        self.views.append(found)
+        return found
 
     def put(self, name: str, array: Optional[Array], output: bool = False) -> None:
         if array is None:
             return
-        found = view(array, self.streams)
-        if output and not found.writable:
-            raise ValueError(f"{name} is read-only")
+        found = self.look(_CALLED.get(name, name), array, output)
         setattr(self.args, name, found.tensor)
-        self.add(found)
-
-    def add(self, found: View) -> None:
-        self.views.append(found)
         self.stream = self.stream or found.stream
 
     def finish(self, stream: Optional[int], flags: int, workspace: Optional[Array]) -> None:
         self.args.stream = self.stream if stream is None else stream
         self.args.flags = flags
         if workspace is not None:
-            found = view(workspace)
-            if not found.writable:
-                raise ValueError("workspace is read-only")
-            self.views.append(found)
+            found = self.look("workspace", workspace, output=True)
             self.args.workspace, self.args.workspace_bytes = found.tensor.data, dense_bytes(found.tensor)
+
+    def wrote(self, status: int) -> None:
+        """After a call: what it has written, which is nothing where it refused its arguments, could not do them or had no memory."""
+        if status // 1000 not in (1, 2, 4):
+            for array in self.written:
+                mark_written(array)
 
 
 class Context:
@@ -136,7 +147,11 @@ class Context:
         check(library().attile_synchronize(self._handle, stream))
 
     def _run(self, operation: str, call: _Call) -> None:
-        check(getattr(library(), f"attile_{operation}")(self._handle, ctypes.byref(call.args)))
+        status = getattr(library(), f"attile_{operation}")(self._handle, ctypes.byref(call.args))
+        try:
+            check(status)
+        finally:
+            call.wrote(status)
 
     def _query(self, operation: str, call: _Call) -> Support:
         found = s.Support()
@@ -236,9 +251,9 @@ class Context:
         for name, arrays in (("o_parts", o_parts), ("lse_parts", lse_parts)):
             tables[name] = (s.Tensor * max(parts, 1))()
             for index, array in enumerate(arrays):
-                found = view(array, call.streams)
+                found = call.look(f"{name}[{index}]", array)
                 tables[name][index] = found.tensor
-                call.add(found)
+                call.stream = call.stream or found.stream
             setattr(call.args, name, tables[name])
         if out is None and parts:
             out = empty_like(o_parts[0], tuple(tables["o_parts"][0].shape[:4]))
