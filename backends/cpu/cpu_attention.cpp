@@ -11,6 +11,10 @@ namespace {
 
 constexpr double kFlopsForThreads = 4.0e5;
 
+double forward_flops(const attile_attention_problem &p) {
+    return 2 * visible_pairs(p) * (static_cast<double>(p.head_dim) + static_cast<double>(p.head_dim_v));
+}
+
 template <class T>
 AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
     const AttentionKernels<T> &kernels = attention_kernels<T>(state.target);
@@ -19,30 +23,31 @@ AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
     plan.heads_packed = p.heads_q / p.heads_kv;
     plan.groups = p.heads_kv;
     plan.panel_rows = kernels.panel_rows;
-    const int64_t rows = p.len_q * plan.heads_packed;
+    const int64_t rows = (Size(p.len_q) * plan.heads_packed).value();
     // Which kernel a row takes must not depend on how many rows there are, if its bits must not.
     if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) plan.decode_rows = 0;
     plan.decode = rows <= plan.decode_rows;
-    const double flops = 2 * visible_pairs(p) * static_cast<double>(p.head_dim + p.head_dim_v);
-    plan.threads = flops < kFlopsForThreads ? 1 : state.threads;
+    plan.threads = forward_flops(p) < kFlopsForThreads ? 1 : state.threads;
 
     // As many panels as keep queries and sums in half the second cache, but enough tasks for all threads.
-    const int64_t panel_bytes = plan.panel_rows * (p.head_dim + p.head_dim_v + 8) * static_cast<int64_t>(sizeof(T));
+    const int64_t panel_bytes = bytes_for<T>(plan.panel_rows, Size(p.head_dim) + p.head_dim_v + 8).value();
     const int64_t fit = most(1, least(16, state.caches.l2 / 2 / panel_bytes));
     const int64_t panels = ceil_div(rows, plan.panel_rows);
     const int64_t wanted_tasks = plan.threads == 1 ? 1 : 4 * plan.threads;
-    const int64_t share = most(1, panels * p.batch * plan.groups / wanted_tasks);
+    const int64_t heads = (Size(p.batch) * plan.groups).value();
+    const int64_t share = most(1, (Size(panels) * heads).value() / wanted_tasks);
     plan.panels = least(least(fit, share), panels);
     if (plan.panels < 1) plan.panels = 1;
     plan.row_blocks = plan.decode ? 0 : ceil_div(panels, plan.panels);
 
     plan.parts = most(1, ceil_div(p.len_k, kDecodeKeys));
-    plan.split_keys = plan.decode_rows > 0 && plan.threads > 1 && plan.parts > 1 && p.batch * plan.groups < 4 * plan.threads;
-    const int64_t result_bytes = kDecodeRows * (p.head_dim_v + 2) * static_cast<int64_t>(sizeof(T));
-    plan.parts_bytes = plan.split_keys ? round_up(p.batch * plan.groups * plan.parts * result_bytes, 256) : 0;
-    const int64_t decode_bytes = 2 * round_up(result_bytes, 256) + kernels.decode_scratch_bytes(p);
+    plan.split_keys = plan.decode_rows > 0 && plan.threads > 1 && plan.parts > 1 && heads < 4 * plan.threads;
+    const Size result_size = Size(kDecodeRows) * (Size(p.head_dim_v) + 2);
+    plan.parts_bytes = plan.split_keys ? bytes_for<T>(heads, plan.parts, result_size).value() : 0;
+    plan.result_bytes = bytes_for<T>(result_size).value();
+    const int64_t decode_bytes = (Size(2) * plan.result_bytes + kernels.decode_scratch_bytes(p)).value();
     plan.scratch_bytes = plan.decode ? decode_bytes : most(decode_bytes, kernels.scratch_bytes(p, plan.panels));
-    plan.workspace_bytes = plan.parts_bytes + plan.threads * plan.scratch_bytes;
+    plan.workspace_bytes = (Size(plan.threads) * plan.scratch_bytes + plan.parts_bytes).value();
     return plan;
 }
 
@@ -84,8 +89,8 @@ void run_tasks(const State &state, const AttentionPlan &plan, const attile_atten
             return;
         }
         T *const sums = reinterpret_cast<T *>(scratch);
-        T *const more = reinterpret_cast<T *>(scratch + round_up(result_size * static_cast<int64_t>(sizeof(T)), 256));
-        char *const rest = scratch + 2 * round_up(result_size * static_cast<int64_t>(sizeof(T)), 256);
+        T *const more = reinterpret_cast<T *>(scratch + plan.result_bytes);
+        char *const rest = scratch + 2 * plan.result_bytes;
         kernels.decode_part(p, rows, 0, sums, rest);
         for (int64_t part = 1; part < ceil_div(rows.entry.len_k, kDecodeKeys); ++part) {
             kernels.decode_part(p, rows, part, more, rest);
@@ -115,14 +120,15 @@ int32_t query(void *opaque, const attile_attention_problem *problem, attile_supp
     support->workspace_bytes = plan.workspace_bytes;
     std::snprintf(support->kernel, sizeof support->kernel, "cpu_attention_%s_%s_%s", plan.decode ? "decode" : "panel", f64 ? "f64" : "f32",
                   target_name(state.target));
-    support->flops = 2 * visible_pairs(p) * static_cast<double>(p.head_dim + p.head_dim_v);
+    support->flops = forward_flops(p);
     support->bytes = attention_bytes(p);
-    support->tile_m = static_cast<int32_t>(plan.decode ? kDecodeRows : plan.panels * plan.panel_rows);
-    support->tile_n = static_cast<int32_t>(kBlockKeys);
-    support->tile_k = static_cast<int32_t>(p.head_dim);
+    support->tile_m = reported(plan.decode ? kDecodeRows : plan.panels * plan.panel_rows);
+    support->tile_n = reported(kBlockKeys);
+    support->tile_k = reported(p.head_dim);
     support->threads = 1;
-    support->splits = static_cast<int32_t>(plan.decode ? plan.parts : 1);
-    support->blocks = p.batch * plan.groups * (plan.decode ? (plan.split_keys ? plan.parts : 1) : plan.row_blocks);
+    support->splits = reported(plan.decode ? plan.parts : 1);
+    const int64_t blocks = plan.decode ? (plan.split_keys ? plan.parts : 1) : plan.row_blocks;
+    support->blocks = (Size(p.batch) * plan.groups * blocks).value();
     return ATTILE_OK;
 }
 

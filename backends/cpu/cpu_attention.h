@@ -64,6 +64,7 @@ struct AttentionPlan {
     int64_t parts = 1;
     int threads = 1;
     int64_t scratch_bytes = 0;  // of a thread
+    int64_t result_bytes = 0;   // decode: sums, maxima and weights of the rows
     int64_t parts_bytes = 0;    // decode, keys split: results of the parts
     int64_t workspace_bytes = 0;
 };

@@ -30,36 +30,29 @@ struct ForwardScratch {
     int64_t *lanes;  // four arrays a panel
     int64_t *offset;
     uint8_t *key_hidden;
-    int64_t bytes;
 
-    ForwardScratch(const attile_attention_problem &p, int64_t panels, char *memory) {
-        int64_t used = 0;
-        const auto cut = [&](int64_t size) {
-            char *piece = memory == nullptr ? nullptr : memory + used;
-            used += round_up(size, 256);
-            return piece;
-        };
-        const auto cut_t = [&](int64_t count) { return reinterpret_cast<T *>(cut(count * static_cast<int64_t>(sizeof(T)))); };
-        queries = cut_t(panels * p.head_dim * kPanel<T>);
-        sums = cut_t(panels * p.head_dim_v * kPanel<T>);
-        maximum = cut_t(panels * kPanel<T>);
-        weight_sum = cut_t(panels * kPanel<T>);
-        correction = cut_t(kPanel<T>);
-        scores = cut_t(kBlockKeys * kPanel<T>);
-        tile = cut_t(kBlockKeys * kPanel<T>);
-        k_block = cut_t(kBlockKeys * p.head_dim);
-        v_block = cut_t(kBlockKeys * p.head_dim_v);
-        k_panels = kPackKeys && panels >= kPanelsToPack ? cut_t(kBlockKeys * p.head_dim) : nullptr;
-        lanes = reinterpret_cast<int64_t *>(cut(panels * 4 * kPanel<T> * 8));
-        offset = reinterpret_cast<int64_t *>(cut(kPanel<T> * 8));
-        key_hidden = reinterpret_cast<uint8_t *>(cut(kBlockKeys));
-        bytes = used;
+    ForwardScratch(Cutter &cutter, const attile_attention_problem &p, int64_t panels) {
+        queries = cutter.cut<T>(panels, p.head_dim, kPanel<T>);
+        sums = cutter.cut<T>(panels, p.head_dim_v, kPanel<T>);
+        maximum = cutter.cut<T>(panels, kPanel<T>);
+        weight_sum = cutter.cut<T>(panels, kPanel<T>);
+        correction = cutter.cut<T>(kPanel<T>);
+        scores = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        tile = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        k_block = cutter.cut<T>(kBlockKeys, p.head_dim);
+        v_block = cutter.cut<T>(kBlockKeys, p.head_dim_v);
+        k_panels = kPackKeys && panels >= kPanelsToPack ? cutter.cut<T>(kBlockKeys, p.head_dim) : nullptr;
+        lanes = cutter.cut<int64_t>(panels, 4, kPanel<T>);
+        offset = cutter.cut<int64_t>(kPanel<T>);
+        key_hidden = cutter.cut<uint8_t>(kBlockKeys);
     }
 };
 
 template <class T>
 int64_t forward_scratch_bytes(const attile_attention_problem &p, int64_t panels) {
-    return ForwardScratch<T>(p, panels, nullptr).bytes;
+    Cutter cutter(nullptr);
+    static_cast<void>(ForwardScratch<T>(cutter, p, panels));
+    return cutter.used();
 }
 
 // o = sums / weights and lse, with the sink if there is one.
@@ -96,7 +89,8 @@ HWY_INLINE void panel_scores(int64_t head_dim, const KeySource<T> &source, const
 template <class T>
 void forward(const attile_attention_problem &p, const AttentionRows &rows, char *memory) {
     const int64_t panels = ceil_div(rows.end - rows.begin, kPanel<T>);
-    const ForwardScratch<T> scratch(p, panels, memory);
+    Cutter cutter(memory);
+    const ForwardScratch<T> scratch(cutter, p, panels);
     const int64_t query_size = p.head_dim * kPanel<T>, sum_size = p.head_dim_v * kPanel<T>;
     for (int64_t i = 0; i < panels * sum_size; ++i) scratch.sums[i] = 0;
     for (int64_t i = 0; i < panels * kPanel<T>; ++i) {

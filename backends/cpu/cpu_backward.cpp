@@ -15,7 +15,7 @@ constexpr char kNoPages[] = "cpu: attention_backward: gradients of paged keys an
 
 double backward_flops(const attile_attention_problem &p) {
     // Scores again, dp, dv, dq and dk.
-    return 2 * visible_pairs(p) * static_cast<double>(3 * p.head_dim + 2 * p.head_dim_v);
+    return 2 * visible_pairs(p) * (3 * static_cast<double>(p.head_dim) + 2 * static_cast<double>(p.head_dim_v));
 }
 
 struct BackwardPlan {
@@ -30,19 +30,19 @@ BackwardPlan plan_for(const State &state, const attile_attention_problem &p) {
     const BackwardKernels<T> &kernels = backward_kernels<T>(state.target);
     BackwardPlan plan;
     plan.threads = backward_flops(p) < kFlopsForThreads ? 1 : state.threads;
-    const int64_t heads = p.batch * p.heads_kv;
+    const int64_t heads = (Size(p.batch) * p.heads_kv).value();
     // Panels of a task: as many as there may be, unless threads would go without.
     const auto panels_for = [&](int64_t extent) {
         const int64_t panels = most(1, ceil_div(extent, kernels.panel));
-        return most(1, least(kBackwardPanels, panels * heads / (plan.threads == 1 ? 1 : 4 * plan.threads)));
+        return most(1, least(kBackwardPanels, (Size(panels) * heads).value() / (plan.threads == 1 ? 1 : 4 * plan.threads)));
     };
-    const int64_t rows = p.len_q * (p.heads_q / p.heads_kv);
+    const int64_t rows = (Size(p.len_q) * (p.heads_q / p.heads_kv)).value();
     plan.query_rows = panels_for(rows) * kernels.panel;
     plan.query_blocks = ceil_div(rows, plan.query_rows);
     plan.keys = panels_for(p.len_k) * kernels.panel;
     plan.key_blocks = ceil_div(p.len_k, plan.keys);
     plan.scratch_bytes = kernels.scratch_bytes(p);
-    plan.workspace_bytes = plan.threads * plan.scratch_bytes;
+    plan.workspace_bytes = (Size(plan.threads) * plan.scratch_bytes).value();
     return plan;
 }
 
@@ -143,12 +143,12 @@ int32_t query(void *opaque, const BackwardProblem *problem, attile_support *supp
                   target_name(state.target));
     support->flops = backward_flops(p);
     support->bytes = 2 * attention_bytes(p);
-    support->tile_m = static_cast<int32_t>(plan.query_rows);
-    support->tile_n = static_cast<int32_t>(plan.keys);
-    support->tile_k = static_cast<int32_t>(p.head_dim);
+    support->tile_m = reported(plan.query_rows);
+    support->tile_n = reported(plan.keys);
+    support->tile_k = reported(p.head_dim);
     support->threads = 1;
     support->splits = 1;
-    support->blocks = p.batch * p.heads_kv * (plan.query_blocks + plan.key_blocks);
+    support->blocks = (Size(p.batch) * p.heads_kv * (Size(plan.query_blocks) + plan.key_blocks)).value();
     return ATTILE_OK;
 }
 

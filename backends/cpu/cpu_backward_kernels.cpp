@@ -29,20 +29,20 @@ struct QueryScratch {
     uint8_t *key_hidden;
 
     QueryScratch(Cutter &cutter, const attile_attention_problem &p) {
-        queries = cutter.cut<T>(kBackwardPanels * p.head_dim * kPanel<T>);
-        douts = cutter.cut<T>(kBackwardPanels * p.head_dim_v * kPanel<T>);
-        outs = cutter.cut<T>(p.head_dim_v * kPanel<T>);
-        sums = cutter.cut<T>(kBackwardPanels * p.head_dim * kPanel<T>);
-        lse = cutter.cut<T>(kBackwardPanels * kPanel<T>);
-        delta = cutter.cut<T>(kBackwardPanels * kPanel<T>);
+        queries = cutter.cut<T>(kBackwardPanels, p.head_dim, kPanel<T>);
+        douts = cutter.cut<T>(kBackwardPanels, p.head_dim_v, kPanel<T>);
+        outs = cutter.cut<T>(p.head_dim_v, kPanel<T>);
+        sums = cutter.cut<T>(kBackwardPanels, p.head_dim, kPanel<T>);
+        lse = cutter.cut<T>(kBackwardPanels, kPanel<T>);
+        delta = cutter.cut<T>(kBackwardPanels, kPanel<T>);
         ones = cutter.cut<T>(kPanel<T>);
-        scores = cutter.cut<T>(kBlockKeys * kPanel<T>);
-        tile = cutter.cut<T>(kBlockKeys * kPanel<T>);
-        gradients = cutter.cut<T>(kBlockKeys * kPanel<T>);
-        slopes = cutter.cut<T>(kBlockKeys * kPanel<T>);
-        k_block = cutter.cut<T>(kBlockKeys * p.head_dim);
-        v_block = cutter.cut<T>(kBlockKeys * p.head_dim_v);
-        lanes = cutter.cut<int64_t>(kBackwardPanels * 4 * kPanel<T>);
+        scores = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        tile = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        gradients = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        slopes = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        k_block = cutter.cut<T>(kBlockKeys, p.head_dim);
+        v_block = cutter.cut<T>(kBlockKeys, p.head_dim_v);
+        lanes = cutter.cut<int64_t>(kBackwardPanels, 4, kPanel<T>);
         offset = cutter.cut<int64_t>(kPanel<T>);
         key_hidden = cutter.cut<uint8_t>(kBlockKeys);
     }
@@ -138,8 +138,8 @@ void backward_keys(const BackwardProblem &problem, const AttentionEntry &entry, 
     const PairTiles<T> tiles(cutter);
     int64_t *const offset = cutter.cut<int64_t>(kPanel<T>);
     T *const ones = cutter.cut<T>(kPanel<T>);
-    T *const dk = cutter.cut<T>(kBackwardPanels * p.head_dim * kPanel<T>);
-    T *const dv = cutter.cut<T>(kBackwardPanels * p.head_dim_v * kPanel<T>);
+    T *const dk = cutter.cut<T>(kBackwardPanels, p.head_dim, kPanel<T>);
+    T *const dv = cutter.cut<T>(kBackwardPanels, p.head_dim_v, kPanel<T>);
     const int64_t panels = ceil_div(end - begin, kPanel<T>);
     const int64_t key_size = p.head_dim * kPanel<T>, value_size = p.head_dim_v * kPanel<T>;
     fill<T>(dk, panels * key_size, 0);
@@ -219,7 +219,7 @@ void backward_bias(const BackwardProblem &problem, const BiasPiece &piece, char 
     const PairTiles<T> tiles(cutter);
     KeyPanel<T> panel(cutter, p);
     int64_t *const offset = cutter.cut<int64_t>(kPanel<T>);
-    T *const sums = cutter.cut<T>(kBlockKeys * kPanel<T>);
+    T *const sums = cutter.cut<T>(kBlockKeys, kPanel<T>);
     const int64_t rows_out = piece.sum_rows ? 1 : piece.row_end - piece.row_begin;
     const int64_t keys_out = piece.sum_keys ? 1 : piece.key_end - piece.key_begin;
     fill<T>(sums, rows_out * kPanel<T>, 0);
@@ -287,9 +287,9 @@ int64_t backward_scratch_bytes(const attile_attention_problem &p) {
     static_cast<void>(RowBlock<T>(over_keys, p));
     static_cast<void>(PairTiles<T>(over_keys));
     over_keys.cut<int64_t>(kPanel<T>);
-    over_keys.cut<T>(kBlockKeys * kPanel<T>);
-    over_keys.cut<T>(kBackwardPanels * p.head_dim * kPanel<T>);
-    over_keys.cut<T>(kBackwardPanels * p.head_dim_v * kPanel<T>);
+    over_keys.cut<T>(kBlockKeys, kPanel<T>);
+    over_keys.cut<T>(kBackwardPanels, p.head_dim, kPanel<T>);
+    over_keys.cut<T>(kBackwardPanels, p.head_dim_v, kPanel<T>);
     for (int64_t n = 0; n < kBackwardPanels; ++n) static_cast<void>(KeyPanel<T>(over_keys, p));
     return most(over_queries.used(), over_keys.used());
 }

@@ -26,23 +26,6 @@ inline constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
 template <class T>
 inline constexpr T kLog2e = static_cast<T>(1.44269504088896340736);
 
-// A bump allocator over a task's scratch memory; with none, it only counts.
-class Cutter {
-  public:
-    explicit Cutter(char *memory) : memory_(memory) {}
-    template <class T>
-    T *cut(int64_t count) {
-        char *piece = memory_ == nullptr ? nullptr : memory_ + used_;
-        used_ += round_up(count * static_cast<int64_t>(sizeof(T)), 256);
-        return reinterpret_cast<T *>(piece);
-    }
-    int64_t used() const { return used_; }
-
-  private:
-    char *memory_;
-    int64_t used_ = 0;
-};
-
 // sum over c of dout[c] o[c] of a row; `row` has room for head_dim_v.
 template <class T>
 T row_delta(const BackwardProblem &problem, const AttentionEntry &entry, int64_t h, int64_t i, const T *dout, T *row) {
@@ -70,8 +53,8 @@ struct RowBlock {
     int finite;  // whether queries and douts hold numbers only; -1: not looked yet
 
     RowBlock(Cutter &cutter, const attile_attention_problem &p) {
-        queries = cutter.cut<T>(kBlockKeys * p.head_dim);
-        douts = cutter.cut<T>(kBlockKeys * p.head_dim_v);
+        queries = cutter.cut<T>(kBlockKeys, p.head_dim);
+        douts = cutter.cut<T>(kBlockKeys, p.head_dim_v);
         lse = cutter.cut<T>(kBlockKeys);
         delta = cutter.cut<T>(kBlockKeys);
         row = cutter.cut<T>(p.head_dim_v);
@@ -118,8 +101,8 @@ struct KeyPanel {
     int64_t begin, count;
 
     KeyPanel(Cutter &cutter, const attile_attention_problem &p) {
-        keys = cutter.cut<T>(p.head_dim * kPanel<T>);
-        values = cutter.cut<T>(p.head_dim_v * kPanel<T>);
+        keys = cutter.cut<T>(p.head_dim, kPanel<T>);
+        values = cutter.cut<T>(p.head_dim_v, kPanel<T>);
         begin = count = 0;
     }
 
@@ -144,10 +127,10 @@ struct PairTiles {
     T *weights, *gradients, *slopes, *marks, *lanes;
 
     explicit PairTiles(Cutter &cutter) {
-        weights = cutter.cut<T>(kBlockKeys * kPanel<T>);
-        gradients = cutter.cut<T>(kBlockKeys * kPanel<T>);
-        slopes = cutter.cut<T>(kBlockKeys * kPanel<T>);
-        marks = cutter.cut<T>(kBlockKeys * kPanel<T>);
+        weights = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        gradients = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        slopes = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        marks = cutter.cut<T>(kBlockKeys, kPanel<T>);
         lanes = cutter.cut<T>(kPanel<T>);
     }
 };

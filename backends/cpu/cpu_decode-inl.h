@@ -27,28 +27,22 @@ template <class T>
 struct DecodeScratch {
     T *queries, *scores, *extra, *k_block, *v_block;
     uint8_t *key_hidden;
-    int64_t bytes;
 
-    DecodeScratch(const attile_attention_problem &p, char *memory) {
-        int64_t used = 0;
-        const auto cut = [&](int64_t count) {
-            char *piece = memory == nullptr ? nullptr : memory + used;
-            used += round_up(count * static_cast<int64_t>(sizeof(T)), 256);
-            return reinterpret_cast<T *>(piece);
-        };
-        queries = cut(kDecodeRows * p.head_dim);
-        scores = cut(kDecodeRows * kScoreStep);
-        extra = cut(kScoreStep);
-        k_block = cut(kBlockKeys * p.head_dim);
-        v_block = cut(kBlockKeys * p.head_dim_v);
-        key_hidden = reinterpret_cast<uint8_t *>(cut(kBlockKeys));
-        bytes = used;
+    DecodeScratch(Cutter &cutter, const attile_attention_problem &p) {
+        queries = cutter.cut<T>(kDecodeRows, p.head_dim);
+        scores = cutter.cut<T>(kDecodeRows, kScoreStep);
+        extra = cutter.cut<T>(kScoreStep);
+        k_block = cutter.cut<T>(kBlockKeys, p.head_dim);
+        v_block = cutter.cut<T>(kBlockKeys, p.head_dim_v);
+        key_hidden = cutter.cut<uint8_t>(kBlockKeys);
     }
 };
 
 template <class T>
 int64_t decode_scratch_bytes(const attile_attention_problem &p) {
-    return DecodeScratch<T>(p, nullptr).bytes;
+    Cutter cutter(nullptr);
+    static_cast<void>(DecodeScratch<T>(cutter, p));
+    return cutter.used();
 }
 
 // A row's scores between product and softmax; returns whether some key may be hidden from it.
@@ -273,6 +267,12 @@ HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const T *values, in
     asked = soon;
 }
 
+// Lines of each row that are asked for with each of the passes over a run. Without columns there is no pass.
+template <class T>
+int64_t lines_of_pass(const Soon<T> &soon, int64_t passes) {
+    return passes > 0 ? ceil_div(soon.lines(), passes) : 0;
+}
+
 // Calls pass(first, count, soon, lines) for runs of `count` rows; the run after each is asked for, after the last `after`, `lines` of it
 // with each row of each of the `passes` that there are over a run.
 template <class T, class Pass>
@@ -281,13 +281,14 @@ HWY_INLINE void over_runs(const T *rows, int64_t step, int64_t width, int64_t co
     for (int64_t first = 0; first < count; first += run) {
         const int64_t next = first + run;
         Soon<T> soon = next < count ? Soon<T>(rows + next * step, step, width) : after;
-        pass(first, least(run, count - first), soon, ceil_div(soon.lines(), passes));
+        pass(first, least(run, count - first), soon, lines_of_pass(soon, passes));
     }
 }
 
 template <class T>
 void decode_part(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, T *result, char *memory) {
-    const DecodeScratch<T> scratch(p, memory);
+    Cutter cutter(memory);
+    const DecodeScratch<T> scratch(cutter, p);
     const int64_t count_rows = rows.end - rows.begin, width = p.head_dim_v + 2;
     int64_t first_key = rows.entry.len_k, last_key = 0;
     const Tag<T> d;
@@ -317,6 +318,9 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
         const int64_t key_step = source.key_step(), value_step = source.value_step();
         const Soon<T> soon_values(values, value_step, p.head_dim_v), soon_keys(keys + count * key_step, key_step, p.head_dim);
         const int64_t row_passes = ceil_div(count_rows, kDecodeTileRows);
+        if (!kQueriesInRegisters || p.head_dim == 0) {
+            for (int64_t i = 0; i < count_rows * kScoreStep; i += kLanes<T>) hn::Store(hn::Zero(d), d, scratch.scores + i);
+        }
         if constexpr (kQueriesInRegisters) {
             const int64_t passes = row_passes * column_tile_count<T>(p.head_dim);
             over_runs(keys, key_step, p.head_dim, count, soon_values, passes, [&](int64_t j, int64_t n, Soon<T> &soon, int64_t lines) {
@@ -328,7 +332,6 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
                 });
             });
         } else {
-            for (int64_t i = 0; i < count_rows * kScoreStep; i += kLanes<T>) hn::Store(hn::Zero(d), d, scratch.scores + i);
             int64_t j = 0;
             for (; j + 4 <= count; j += 4) {
                 // The values that the keys belong to come while the keys pass by, the next block's keys while the values do.
@@ -373,7 +376,7 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
             over_runs(values, value_step, p.head_dim_v, count, soon_keys, passes, weigh);
         } else {
             Soon<T> soon = soon_keys;
-            weigh(0, count, soon, ceil_div(soon.lines(), passes));
+            weigh(0, count, soon, lines_of_pass(soon, passes));
         }
     }
 }

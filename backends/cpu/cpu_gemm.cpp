@@ -101,7 +101,7 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
 
     const TileSizes sizes = f64 ? tile_sizes<double>(state) : tile_sizes<float>(state);
     const double flops = 2.0 * static_cast<double>(plan.m) * static_cast<double>(plan.n) * static_cast<double>(plan.k);
-    const int64_t entries = plan.batch[0] * plan.batch[1];
+    const int64_t entries = (Size(plan.batch[0]) * plan.batch[1]).value();
 
     // Depth: equal pieces, short enough for a thin panel to take about half the first cache. (Divisions are avoided where
     // they can be: for the smallest products they would be most of the work.)
@@ -140,8 +140,8 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             plan.grid_n = static_cast<int>(ceil_div(plan.n, chunk));
             plan.block_n = chunk;
             plan.block_m = plan.m;
-            plan.shared_bytes = round_up(plan.m * plan.k * element, 256);
-            plan.private_bytes = round_up(plan.m * chunk * element, 256);
+            plan.shared_bytes = bytes_for<char>(plan.m, plan.k, element).value();
+            plan.private_bytes = bytes_for<char>(plan.m, chunk, element).value();
             break;
         }
         case GemmPath::kInPlace: {
@@ -154,7 +154,7 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             plan.block_m = plan.m;
             plan.block_n = plan.n;
             const bool copies = !sizes.small_masks && (plan.n & (sizes.small_columns - 1)) != 0;
-            plan.private_bytes = copies ? round_up(sizes.small_columns * plan.k * element, 256) : 0;
+            plan.private_bytes = copies ? bytes_for<char>(sizes.small_columns, plan.k, element).value() : 0;
             break;
         }
         case GemmPath::kPacked: {
@@ -174,16 +174,17 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             }
             plan.block_n = least(plan.block_n, round_up(ceil_div(plan.super_n, grid.n), sizes.columns));
             plan.in_place_a = a.dtype == own && a_column == 1 && plan.k > 0 && ceil_div(plan.n, grid.n) <= kColumnsInPlace;
-            plan.packed_a_bytes = plan.in_place_a ? 0 : round_up(plan.block_m * row_bytes, 256);
+            plan.packed_a_bytes = plan.in_place_a ? 0 : bytes_for<char>(plan.block_m, row_bytes).value();
             plan.shared_bytes = plan.packed_a_bytes;
-            if (plan.need_partial) plan.shared_bytes += round_up(plan.block_m * plan.super_n * element, 256);
-            plan.private_bytes = round_up(plan.block_n * row_bytes, 256);
+            if (plan.need_partial) {
+                plan.shared_bytes = (Size(plan.shared_bytes) + bytes_for<char>(plan.block_m, plan.super_n, element)).value();
+            }
+            plan.private_bytes = bytes_for<char>(plan.block_n, row_bytes).value();
             break;
         }
     }
     // A shared part for each team and a private one for each thread.
-    plan.workspace_bytes =
-        plan.over_batch ? threads * (plan.shared_bytes + plan.private_bytes) : plan.shared_bytes + threads * plan.private_bytes;
+    plan.workspace_bytes = (Size(plan.over_batch ? threads : 1) * plan.shared_bytes + Size(threads) * plan.private_bytes).value();
     return plan;
 }
 
@@ -233,11 +234,11 @@ int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *
     support->bytes = bytes_of(problem->d, m * n) + bytes_of(problem->bias, problem->bias.stride[2] == 0 ? n : m);
     if (problem->k > 0) support->bytes += bytes_of(problem->a, m * k) + bytes_of(problem->b, k * n);
     if (problem->beta != 0) support->bytes += bytes_of(problem->c, m * n);
-    support->tile_m = static_cast<int32_t>(plan.block_m);
-    support->tile_n = static_cast<int32_t>(plan.block_n);
-    support->tile_k = static_cast<int32_t>(plan.block_k);
+    support->tile_m = reported(plan.block_m);
+    support->tile_n = reported(plan.block_n);
+    support->tile_k = reported(plan.block_k);
     support->threads = 1;
-    support->blocks = plan.over_batch ? plan.batch[0] * plan.batch[1] : int64_t{plan.grid_m} * plan.grid_n;
+    support->blocks = plan.over_batch ? (Size(plan.batch[0]) * plan.batch[1]).value() : int64_t{plan.grid_m} * plan.grid_n;
     support->splits = 1;
     return ATTILE_OK;
 }

@@ -20,13 +20,13 @@ struct MergePlan {
 
 MergePlan merge_plan(const State &state, const attile_attention_merge_problem &p) {
     MergePlan plan;
-    plan.rows = p.batch * p.heads * p.len;
-    const int64_t elements = most(1, p.head_dim_v * p.parts);
+    plan.rows = (Size(p.batch) * p.heads * p.len).value();
+    const int64_t elements = most(1, (Size(p.head_dim_v) * p.parts).value());
     plan.rows_per_task = most(1, 8192 / elements);
-    plan.threads = plan.rows * elements < kElementsForThreads ? 1 : state.threads;
+    plan.threads = (Size(plan.rows) * elements).value() < kElementsForThreads ? 1 : state.threads;
     // Of a row: strips, weights and marks of its parts.
-    plan.row_bytes = round_up(p.parts * static_cast<int64_t>(sizeof(Strip) + sizeof(double) + sizeof(bool)), 256);
-    plan.workspace_bytes = plan.threads * plan.row_bytes;
+    plan.row_bytes = bytes_for<char>(p.parts, static_cast<int64_t>(sizeof(Strip) + sizeof(double) + sizeof(bool))).value();
+    plan.workspace_bytes = (Size(plan.threads) * plan.row_bytes).value();
     return plan;
 }
 
@@ -85,8 +85,8 @@ int32_t query(void *opaque, const attile_attention_merge_problem *problem, attil
     const double lse = p.lse.dtype == 0 ? 0 : dtype_bytes(p.lse.dtype);
     support->bytes =
         rows * (parts * (dv * dtype_bytes(p.o_parts[0].dtype) + dtype_bytes(p.lse_parts[0].dtype)) + dv * dtype_bytes(p.o.dtype) + lse);
-    support->tile_m = static_cast<int32_t>(plan.rows_per_task);
-    support->tile_n = static_cast<int32_t>(p.head_dim_v);
+    support->tile_m = reported(plan.rows_per_task);
+    support->tile_n = reported(p.head_dim_v);
     support->threads = 1;
     support->blocks = ceil_div(plan.rows, plan.rows_per_task);
     support->splits = 1;

@@ -26,7 +26,7 @@ struct ReducePlan {
 ReducePlan reduce_plan(const State &state, const attile_reduce_problem &p) {
     ReducePlan plan;
     const bool f64 = p.compute == ATTILE_F64;
-    plan.results = p.shape[0] * p.shape[1] * p.shape[2];
+    plan.results = (Size(p.shape[0]) * p.shape[1] * p.shape[2]).value();
     plan.pieces = most(1, ceil_div(p.shape[3], kReducePiece));
     if (p.x.stride[3] != 1) {
         for (int axis = 2; axis >= 0; --axis) {
@@ -42,9 +42,9 @@ ReducePlan reduce_plan(const State &state, const attile_reduce_problem &p) {
         plan.columns = most(1, 4096 / most(1, p.shape[3]));
         plan.tasks = ceil_div(plan.results, plan.columns);
     }
-    const bool small = plan.results * p.shape[3] < kElementsForThreads;
+    const bool small = (Size(plan.results) * p.shape[3]).value() < kElementsForThreads;
     plan.threads = small ? 1 : state.threads;
-    plan.workspace_bytes = round_up(plan.results * plan.pieces * (f64 ? 8 : 4), 256);
+    plan.workspace_bytes = bytes_for<char>(plan.results, plan.pieces, f64 ? 8 : 4).value();
     if (plan.pieces == 1 && plan.column_axis < 0) plan.workspace_bytes = 0;
     return plan;
 }
@@ -129,11 +129,11 @@ int32_t query(void *opaque, const attile_reduce_problem *problem, attile_support
     const double rows = static_cast<double>(plan.results), count = static_cast<double>(p.shape[3]);
     support->flops = rows * count;
     support->bytes = rows * (count * dtype_bytes(p.x.dtype) + dtype_bytes(p.y.dtype));
-    support->tile_m = static_cast<int32_t>(plan.columns);
-    support->tile_n = static_cast<int32_t>(least(p.shape[3], kReducePiece));
+    support->tile_m = reported(plan.columns);
+    support->tile_n = reported(least(p.shape[3], kReducePiece));
     support->threads = 1;
-    support->blocks = plan.tasks * plan.pieces;
-    support->splits = static_cast<int32_t>(plan.pieces);
+    support->blocks = (Size(plan.tasks) * plan.pieces).value();
+    support->splits = reported(plan.pieces);
     return ATTILE_OK;
 }
 

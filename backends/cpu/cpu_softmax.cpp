@@ -18,7 +18,7 @@ struct SoftmaxPlan {
 
 SoftmaxPlan softmax_plan(const State &state, const attile_softmax_problem &p) {
     SoftmaxPlan plan;
-    const int64_t rows = p.shape[0] * p.shape[1] * p.shape[2];
+    const int64_t rows = (Size(p.shape[0]) * p.shape[1] * p.shape[2]).value();
     if (p.x.stride[3] != 1) {
         for (int axis = 2; axis >= 0; --axis) {
             if (p.x.stride[axis] == 1 && p.shape[axis] > 1) plan.column_axis = axis;
@@ -33,7 +33,7 @@ SoftmaxPlan softmax_plan(const State &state, const attile_softmax_problem &p) {
         plan.columns = most(1, 2048 / most(1, p.shape[3]));
         plan.tasks = ceil_div(rows, plan.columns);
     }
-    plan.threads = rows * p.shape[3] < kElementsForThreads ? 1 : state.threads;
+    plan.threads = (Size(rows) * p.shape[3]).value() < kElementsForThreads ? 1 : state.threads;
     return plan;
 }
 
@@ -84,8 +84,8 @@ int32_t query(void *opaque, const attile_softmax_problem *problem, attile_suppor
     // A subtraction and an exponential, an addition, a multiplication per element.
     support->flops = 4 * count;
     support->bytes = count * (dtype_bytes(p.x.dtype) + dtype_bytes(p.y.dtype));
-    support->tile_m = static_cast<int32_t>(plan.columns);
-    support->tile_n = static_cast<int32_t>(least(p.shape[3], INT32_MAX));
+    support->tile_m = reported(plan.columns);
+    support->tile_n = reported(p.shape[3]);
     support->threads = 1;
     support->blocks = plan.tasks;
     support->splits = 1;

@@ -10,6 +10,7 @@
 
 #include "cpu_pool.h"
 #include "cpu_roof.h"
+#include "cpu_size.h"
 #include "cpu_targets.h"
 
 namespace attile::cpu {
@@ -71,11 +72,6 @@ class Workspace {
 };
 
 int32_t out_of_workspace(int64_t bytes);
-
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-constexpr int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-constexpr int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 constexpr int dtype_bytes(int32_t dtype) { return static_cast<int>((dtype & 0xff) / 8); }
 

@@ -126,7 +126,7 @@ void gradient_sinks(const Problem *p) {
 }
 
 std::int64_t scratch_bytes(const attile_attention_problem *forward) {
-    return (forward->head_dim + forward->head_dim_v) * static_cast<std::int64_t>(sizeof(double));
+    return bytes_of_doubles(forward->head_dim, forward->head_dim_v);
 }
 
 constexpr char kNoPages[] = "attention_backward: gradients of paged keys and values are not defined";

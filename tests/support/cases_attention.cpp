@@ -5,37 +5,17 @@
 #include <algorithm>
 #include <tuple>
 
-#include "case_text.h"
 #include "cases.h"
+#include "cases_attention_list.h"
 
 namespace attile::test {
 namespace {
 
 using C = AttentionCase;
 using P = AttentionPattern;
+using Adder = AttentionAdder;
 
-class Adder {
-  public:
-    Adder(std::vector<Case> &list, TypePair types) : list_(list), types_(types) {}
-    void operator()(const std::string &name, C c) {
-        c.dtype = types_.in;
-        c.out_dtype = types_.out;
-        c.bias_dtype = types_.in;
-        list_.push_back({"attention." + name + "." + pair_name(types_), c});
-    }
-
-  private:
-    std::vector<Case> &list_;
-    TypePair types_;
-};
-
-C lengths(std::int64_t len_q, std::int64_t len_k, std::int64_t head_dim = 8) {
-    C c;
-    c.len_q = len_q;
-    c.len_k = len_k;
-    c.head_dim = c.head_dim_v = head_dim;
-    return c;
-}
+C lengths(std::int64_t len_q, std::int64_t len_k, std::int64_t head_dim = 8) { return attention_of(len_q, len_k, head_dim); }
 
 C masked(std::int32_t mask, std::int64_t left = 0, std::int64_t right = 0, std::int64_t len_q = 37, std::int64_t len_k = 70) {
     C c = lengths(len_q, len_k, 16);
@@ -334,6 +314,7 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
         add_lengths_of_data(add);
         add_layouts(add);
         add_numbers(add);
+        add_extreme_attention_cases(add, tier);
         // Masks and shapes do not depend on the type as much: a quick run takes them in two.
         if (tier == Tier::kQuick && types.in != ATTILE_F32 && !(types.in == ATTILE_BF16 && types.out == ATTILE_BF16)) continue;
         add_masks(add);

@@ -110,6 +110,12 @@ void add_shapes(Adder add) {
     c.head_dim = 64;
     c.head_dim_v = 24;
     add("head_dims_64_24", c);
+    for (const auto &[d, dv] : {std::pair<int, int>{0, 8}, {8, 0}, {0, 0}}) {
+        c = sized(9, 35);
+        c.head_dim = d;
+        c.head_dim_v = dv;
+        add("head_dims_" + std::to_string(d) + "_" + std::to_string(dv), c);
+    }
     for (const auto &[hq, hkv] : {std::pair<int, int>{1, 1}, {4, 4}, {8, 1}, {6, 3}}) {
         c = sized(9, 11);
         c.heads_q = hq;

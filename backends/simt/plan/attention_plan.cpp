@@ -255,7 +255,8 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
     const bool paged = present(p.block_table);
     const bool wide = p.compute == ATTILE_F64;
 
-    if (wide || p.head_dim > 256 || p.head_dim_v > 256) {
+    // Kernels of tiles read four columns of V at least, which are not there where it has none.
+    if (wide || p.head_dim > 256 || p.head_dim_v > 256 || p.head_dim_v == 0) {
         const AttentionAnyKernel kernel = wide ? attention_any_f64() : attention_any_f32();
         plan.path = AttentionPath::kAny;
         plan.name = kernel.name;

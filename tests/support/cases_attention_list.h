@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files that list cases of attention share: how a case gets its types and its id.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "case_text.h"
+#include "cases.h"
+#include "cases_attention.h"
+
+namespace attile::test {
+
+class AttentionAdder {
+  public:
+    AttentionAdder(std::vector<Case> &list, TypePair types) : list_(list), types_(types) {}
+    TypePair types() const { return types_; }
+    void operator()(const std::string &name, AttentionCase c) {
+        c.dtype = types_.in;
+        c.out_dtype = types_.out;
+        c.bias_dtype = types_.in;
+        list_.push_back({"attention." + name + "." + pair_name(types_), c});
+    }
+
+  private:
+    std::vector<Case> &list_;
+    TypePair types_;
+};
+
+inline AttentionCase attention_of(std::int64_t len_q, std::int64_t len_k, std::int64_t head_dim) {
+    AttentionCase c;
+    c.len_q = len_q;
+    c.len_k = len_k;
+    c.head_dim = c.head_dim_v = head_dim;
+    return c;
+}
+
+/// Extents of 0 inside a head, scores of any magnitude, sums over very many keys.
+void add_extreme_attention_cases(AttentionAdder add, Tier tier);
+
+}  // namespace attile::test
