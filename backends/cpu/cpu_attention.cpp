@@ -67,7 +67,7 @@ void run_tasks(const State &state, const AttentionPlan &plan, const attile_atten
     const int64_t result_size = kDecodeRows * (p.head_dim_v + 2);
     T *const parts = reinterpret_cast<T *>(workspace);
     char *const scratch0 = workspace + plan.parts_bytes;
-    parallel_for(plan.threads, panel_tasks + decode_tasks, [&](int64_t task, int rank) {
+    const auto do_task = [&](int64_t task, int rank) {
         char *scratch = scratch0 + rank * plan.scratch_bytes;
         if (task < panel_tasks) {
             const int64_t head = task % heads;
@@ -97,9 +97,8 @@ void run_tasks(const State &state, const AttentionPlan &plan, const attile_atten
             kernels.decode_fold(rows.end, p.head_dim_v, sums, more);
         }
         kernels.decode_finish(p, rows, sums);
-    });
-    if (!plan.split_keys) return;
-    parallel_for(heads < 64 ? 1 : plan.threads, heads, [&](int64_t head, int) {
+    };
+    const auto fold = [&](int64_t head, int) {
         const AttentionRows rows = rows_of(p, plan, head / plan.groups, head % plan.groups);
         if (rows.end > plan.decode_rows || rows.end == 0) return;
         T *const sums = parts + head * plan.parts * result_size;
@@ -107,7 +106,8 @@ void run_tasks(const State &state, const AttentionPlan &plan, const attile_atten
             kernels.decode_fold(rows.end, p.head_dim_v, sums, sums + part * result_size);
         }
         kernels.decode_finish(p, rows, sums);
-    });
+    };
+    parallel_in_turn(plan.threads, Loop{panel_tasks + decode_tasks, do_task}, Loop{plan.split_keys ? heads : 0, fold});
 }
 
 int32_t query(void *opaque, const attile_attention_problem *problem, attile_support *support) {

@@ -52,43 +52,46 @@ BackwardPlan backward_plan(const State &state, const attile_attention_problem &p
 
 // Rows and keys that belong to no sequence, or lie past a length, get 0.
 template <class T>
-void clear(int threads, const attile_operand &x, int64_t e0, int64_t e1, int64_t e2, int64_t e3) {
-    parallel_for(threads, e0 * e1, [&](int64_t index, int) {
-        for (int64_t i2 = 0; i2 < e2; ++i2) {
-            for (int64_t i3 = 0; i3 < e3; ++i3) {
-                store_element<T>(x.data, x.dtype, offset_of(x, index / e1, index % e1, i2, i3), T{0});
-            }
-        }
-    });
+void clear(const attile_operand &x, int64_t i0, int64_t i1, int64_t e2, int64_t e3) {
+    for (int64_t i2 = 0; i2 < e2; ++i2) {
+        for (int64_t i3 = 0; i3 < e3; ++i3) store_element<T>(x.data, x.dtype, offset_of(x, i0, i1, i2, i3), T{0});
+    }
+}
+
+// The tiles that the gradient of the bias is computed in. An axis of extent 1 is summed over the scores' extent; where that is 1 too it is
+// the same.
+struct BiasTiles {
+    int64_t rows = 0, keys = 0, count = 0;
+};
+BiasTiles bias_tiles(const BackwardProblem &problem, int64_t panel) {
+    if (problem.dbias.data == nullptr) return {};
+    const int64_t *extent = problem.bias_extent;
+    const int64_t rows = extent[2] == 1 ? 1 : ceil_div(extent[2], kBlockKeys), keys = extent[3] == 1 ? 1 : ceil_div(extent[3], panel);
+    return {rows, keys, extent[0] * extent[1] * rows * keys};
 }
 
 template <class T>
-void run_bias(const BackwardKernels<T> &kernels, const BackwardPlan &plan, const BackwardProblem &problem, char *workspace) {
+void run_bias(const BackwardKernels<T> &kernels, const BackwardProblem &problem, const BiasTiles &tiles, int64_t task, char *scratch) {
     const attile_attention_problem &p = *problem.forward;
     const int64_t *extent = problem.bias_extent;
-    // An axis of extent 1 is summed over the scores' extent; where that is 1 too it is the same.
-    const int64_t row_tiles = extent[2] == 1 ? 1 : ceil_div(extent[2], kBlockKeys);
-    const int64_t key_tiles = extent[3] == 1 ? 1 : ceil_div(extent[3], kernels.panel);
-    parallel_for(plan.threads, extent[0] * extent[1] * row_tiles * key_tiles, [&](int64_t task, int rank) {
-        BiasPiece piece{};
-        const int64_t key_tile = task % key_tiles, row_tile = task / key_tiles % row_tiles;
-        const int64_t h = task / key_tiles / row_tiles % extent[1], b = task / key_tiles / row_tiles / extent[1];
-        piece.b_begin = b;
-        piece.b_end = extent[0] == 1 ? p.batch : b + 1;
-        piece.h_begin = h;
-        piece.h_end = extent[1] == 1 ? p.heads_q : h + 1;
-        piece.sum_rows = extent[2] == 1;
-        piece.sum_keys = extent[3] == 1;
-        piece.row_begin = piece.sum_rows ? 0 : row_tile * kBlockKeys;
-        piece.row_end = piece.sum_rows ? p.len_q : least(extent[2], piece.row_begin + kBlockKeys);
-        piece.key_begin = piece.sum_keys ? 0 : key_tile * kernels.panel;
-        piece.key_end = piece.sum_keys ? p.len_k : least(extent[3], piece.key_begin + kernels.panel);
-        piece.at[0] = b;
-        piece.at[1] = h;
-        piece.at[2] = piece.sum_rows ? 0 : piece.row_begin;
-        piece.at[3] = piece.sum_keys ? 0 : piece.key_begin;
-        kernels.bias(problem, piece, workspace + rank * plan.scratch_bytes);
-    });
+    BiasPiece piece{};
+    const int64_t key_tile = task % tiles.keys, row_tile = task / tiles.keys % tiles.rows;
+    const int64_t h = task / tiles.keys / tiles.rows % extent[1], b = task / tiles.keys / tiles.rows / extent[1];
+    piece.b_begin = b;
+    piece.b_end = extent[0] == 1 ? p.batch : b + 1;
+    piece.h_begin = h;
+    piece.h_end = extent[1] == 1 ? p.heads_q : h + 1;
+    piece.sum_rows = extent[2] == 1;
+    piece.sum_keys = extent[3] == 1;
+    piece.row_begin = piece.sum_rows ? 0 : row_tile * kBlockKeys;
+    piece.row_end = piece.sum_rows ? p.len_q : least(extent[2], piece.row_begin + kBlockKeys);
+    piece.key_begin = piece.sum_keys ? 0 : key_tile * kernels.panel;
+    piece.key_end = piece.sum_keys ? p.len_k : least(extent[3], piece.key_begin + kernels.panel);
+    piece.at[0] = b;
+    piece.at[1] = h;
+    piece.at[2] = piece.sum_rows ? 0 : piece.row_begin;
+    piece.at[3] = piece.sum_keys ? 0 : piece.key_begin;
+    kernels.bias(problem, piece, scratch);
 }
 
 template <class T>
@@ -96,14 +99,17 @@ void run_plan(const State &state, const BackwardPlan &plan, const BackwardProble
     const BackwardKernels<T> &kernels = backward_kernels<T>(state.target);
     const attile_attention_problem &p = *problem.forward;
     const bool packed_q = p.cu_len_q.data != nullptr, packed_k = p.cu_len_k.data != nullptr;
-    if (packed_q) clear<T>(plan.threads, problem.dq, 1, p.heads_q, p.total_q, p.head_dim);
-    if (packed_k || p.key_lengths.data != nullptr) {
-        clear<T>(plan.threads, problem.dk, packed_k ? 1 : p.batch, p.heads_kv, p.total_k, p.head_dim);
-        clear<T>(plan.threads, problem.dv, packed_k ? 1 : p.batch, p.heads_kv, p.total_k, p.head_dim_v);
-    }
+    const int64_t cleared_q = packed_q ? p.heads_q : 0;
+    const int64_t cleared_k = packed_k ? p.heads_kv : p.key_lengths.data != nullptr ? p.batch * p.heads_kv : 0;
+    const auto clear_head = [&](int64_t index, int) {
+        if (index < cleared_q) return clear<T>(problem.dq, 0, index, p.total_q, p.head_dim);
+        index -= cleared_q;
+        clear<T>(problem.dk, index / p.heads_kv, index % p.heads_kv, p.total_k, p.head_dim);
+        clear<T>(problem.dv, index / p.heads_kv, index % p.heads_kv, p.total_k, p.head_dim_v);
+    };
     const int64_t heads = p.batch * p.heads_kv, group = p.heads_q / p.heads_kv;
     const int64_t query_tasks = heads * plan.query_blocks, key_tasks = heads * plan.key_blocks;
-    parallel_for(plan.threads, query_tasks + key_tasks, [&](int64_t task, int rank) {
+    const auto do_task = [&](int64_t task, int rank) {
         char *scratch = workspace + rank * plan.scratch_bytes;
         const bool over_keys = task < key_tasks;
         if (!over_keys) task -= key_tasks;
@@ -118,12 +124,13 @@ void run_plan(const State &state, const BackwardPlan &plan, const BackwardProble
         rows.begin = (plan.query_blocks - 1 - task / heads) * plan.query_rows;
         rows.end = least(entry.len_q * group, rows.begin + plan.query_rows);
         if (rows.begin < rows.end) kernels.queries(problem, rows, scratch);
-    });
-    if (problem.dbias.data != nullptr) run_bias(kernels, plan, problem, workspace);
-    if (problem.dsinks.data != nullptr) {
-        parallel_for(plan.threads, p.heads_q,
-                     [&](int64_t head, int rank) { kernels.sink(problem, head, workspace + rank * plan.scratch_bytes); });
-    }
+    };
+    const BiasTiles tiles = bias_tiles(problem, kernels.panel);
+    parallel_in_turn(
+        plan.threads, Loop{cleared_q + cleared_k, clear_head}, Loop{query_tasks + key_tasks, do_task},
+        Loop{tiles.count, [&](int64_t task, int rank) { run_bias(kernels, problem, tiles, task, workspace + rank * plan.scratch_bytes); }},
+        Loop{problem.dsinks.data == nullptr ? 0 : p.heads_q,
+             [&](int64_t head, int rank) { kernels.sink(problem, head, workspace + rank * plan.scratch_bytes); }});
 }
 
 int32_t query(void *opaque, const BackwardProblem *problem, attile_support *support) {

@@ -17,6 +17,11 @@ constexpr double kWorkForElement = 16;
 // Columns of a thread up to which the rows of a are read where they lie: packing them pays only where they are read often.
 constexpr int64_t kColumnsInPlace = 1024;
 
+// Pieces that a thread's share is cut into, so that nobody waits long for one who lost his processor with a piece in hand, and the fewest
+// columns of one: of products of few rows, whose rows of b should be read in long runs, and of others.
+constexpr int kPiecesOfThread = 4;
+constexpr int64_t kColumnsOfRun = 256, kColumnsOfBlock = 64;
+
 MatrixView matrix(const attile_operand &operand, bool swapped, int64_t x, int64_t y) {
     MatrixView view;
     view.dtype = operand.dtype;
@@ -136,7 +141,8 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     plan.threads = threads;
     switch (plan.path) {
         case GemmPath::kFewRows: {
-            const int64_t chunk = round_up(ceil_div(plan.n, team), sizes.small_columns);
+            const int64_t wanted = most(ceil_div(plan.n, team * (team == 1 ? 1 : kPiecesOfThread)), kColumnsOfRun);
+            const int64_t chunk = round_up(least(wanted, ceil_div(plan.n, team)), sizes.small_columns);
             plan.grid_n = static_cast<int>(ceil_div(plan.n, chunk));
             plan.block_n = chunk;
             plan.block_m = plan.m;
@@ -172,7 +178,10 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
                 plan.super_n = least(plan.n, 4 * plan.block_n * grid.n);
                 plan.block_m = least(plan.block_m, 64 * sizes.rows);
             }
-            plan.block_n = least(plan.block_n, round_up(ceil_div(plan.super_n, grid.n), sizes.columns));
+            const int64_t cell = ceil_div(plan.super_n, grid.n);
+            plan.block_n = least(plan.block_n, round_up(cell, sizes.columns));
+            if (team > 1)
+                plan.block_n = least(plan.block_n, round_up(most(ceil_div(cell, kPiecesOfThread), kColumnsOfBlock), sizes.columns));
             plan.in_place_a = a.dtype == own && a_column == 1 && plan.k > 0 && ceil_div(plan.n, grid.n) <= kColumnsInPlace;
             plan.packed_a_bytes = plan.in_place_a ? 0 : bytes_for<char>(plan.block_m, row_bytes).value();
             plan.shared_bytes = plan.packed_a_bytes;

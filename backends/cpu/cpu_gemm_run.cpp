@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix multiplication: the loops around the kernels, run by a team of threads on one product or by each thread on its own.
+// Matrix multiplication: the loops around the kernels, one product by all threads or by each thread one.
 #include "cpu_gemm.h"
 
 namespace attile::cpu {
@@ -25,147 +25,174 @@ const T *at(const MatrixView &view, int64_t i, int64_t j) {
     return static_cast<const T *>(view.data) + i * view.row + j * view.column;
 }
 
+// A product of packed operands: its block of a packed by all who are there, then rectangles of d by each, for one piece of the depth after
+// the other. Where the rows of a are read in place nobody has to wait for it, and a rectangle is seen through the whole depth at once.
 template <class T>
-void run_packed(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, const Team &team, char *shared, char *own) {
-    const int64_t tile_m = kernels.tile_rows, tile_n = kernels.tile_columns;
-    T *const packed_a = as<T>(shared);
-    T *const packed_b = as<T>(own);
-    T *const partial = plan.need_partial ? as<T>(shared + plan.packed_a_bytes) : nullptr;
-    const int64_t cells = int64_t{plan.grid_m} * plan.grid_n;
-    for (int64_t i0 = 0; i0 < view.m; i0 += plan.block_m) {
-        const int64_t rows = least(plan.block_m, view.m - i0);
-        for (int64_t s0 = 0; s0 < view.n; s0 += plan.super_n) {
-            const int64_t super_columns = least(plan.super_n, view.n - s0);
-            int64_t p0 = 0;
-            do {
-                const int64_t depth = least(plan.block_k, view.k - p0);
-                const int64_t panels = ceil_div(rows, tile_m);
-                const Range mine = piece(panels, 1, team.rank, team.size);
-                const int64_t first = mine.begin * tile_m;
-                if (depth > 0 && mine.end > mine.begin && !plan.in_place_a) {
-                    kernels.pack(view.a.data, view.a.dtype, (i0 + first) * view.a.row + p0 * view.a.column, view.a.row, view.a.column,
-                                 least(rows, mine.end * tile_m) - first, depth, packed_a + first * depth, tile_m);
-                }
-                if (!plan.in_place_a) team.wait();
-                for (int64_t cell = team.rank; cell < cells; cell += team.size) {
-                    const Range cell_rows = piece(rows, tile_m, cell / plan.grid_n, plan.grid_m);
-                    const Range cell_columns = piece(super_columns, tile_n, cell % plan.grid_n, plan.grid_n);
-                    if (cell_rows.begin == cell_rows.end) continue;
-                    // Blocks of equal size: no sliver at the end.
-                    const int64_t width = cell_columns.end - cell_columns.begin;
-                    const int64_t blocks = ceil_div(width, plan.block_n);
-                    for (int64_t block_index = 0; block_index < blocks; ++block_index) {
-                        const Range part = piece(width, tile_n, block_index, blocks);
-                        const int64_t j0 = cell_columns.begin + part.begin;
-                        GemmBlock<T> block{};
-                        block.row0 = i0 + cell_rows.begin;
-                        block.rows = cell_rows.end - cell_rows.begin;
-                        block.column0 = s0 + j0;
-                        block.columns = part.end - part.begin;
-                        block.depth = depth;
-                        if (plan.in_place_a) {
-                            block.thin = at<T>(view.a, i0 + cell_rows.begin, p0);
-                            block.thin_by_rows = true;
-                            block.thin_panel_step = tile_m * view.a.row;
-                            block.thin_step = view.a.row;
-                        } else {
-                            block.thin = packed_a + cell_rows.begin * depth;
-                            block.thin_panel_step = tile_m * depth;
-                            block.thin_step = tile_m;
-                        }
-                        if (depth > 0) {
-                            kernels.pack(view.b.data, view.b.dtype, p0 * view.b.row + block.column0 * view.b.column, view.b.column,
-                                         view.b.row, block.columns, depth, packed_b, tile_n);
-                        }
-                        block.wide = packed_b;
-                        block.wide_panel_step = tile_n * depth;
-                        block.first = p0 == 0;
-                        block.last = p0 + depth >= view.k;
-                        if (partial != nullptr) {
-                            block.partial = partial + cell_rows.begin * plan.super_n + j0;
-                            block.partial_step = plan.super_n;
-                        }
-                        kernels.multiply(view, block);
-                    }
-                }
-                if (!plan.in_place_a) team.wait();
-                p0 += depth;
-            } while (p0 < view.k);
-        }
+class Packed {
+  public:
+    Packed(const GemmKernels<T> &kernels, const GemmPlan &plan, int threads)
+        : kernels_(kernels),
+          plan_(plan),
+          tile_m_(kernels.tile_rows),
+          tile_n_(kernels.tile_columns),
+          supers_(ceil_div(plan.n, plan.super_n)),
+          depths_(plan.k == 0 ? 1 : ceil_div(plan.k, plan.block_k)),
+          packs_(plan.in_place_a ? 0
+                 : threads == 1  ? 1
+                                 : 4 * threads),
+          blocks_(ceil_div(ceil_div(ceil_div(plan.super_n, tile_n_), plan.grid_n) * tile_n_, plan.block_n)) {}
+
+    Work work() const {
+        Work work;
+        const int64_t areas = ceil_div(plan_.m, plan_.block_m) * supers_;
+        work.rounds = plan_.in_place_a ? areas : areas * depths_;
+        work.pieces[0] = packs_;
+        work.pieces[1] = int64_t{plan_.grid_m} * plan_.grid_n * blocks_;
+        return work;
     }
-}
+
+    void run(const GemmView &view, const Piece &piece_of_work, char *shared, char *own) const {
+        const int64_t area = plan_.in_place_a ? piece_of_work.round : piece_of_work.round / depths_;
+        const int64_t i0 = area / supers_ * plan_.block_m, s0 = area % supers_ * plan_.super_n;
+        const int64_t rows = least(plan_.block_m, view.m - i0);
+        if (plan_.in_place_a) {
+            for (int64_t p = 0; p < depths_; ++p) multiply(view, i0, rows, s0, p * plan_.block_k, piece_of_work.index, shared, own);
+            return;
+        }
+        const int64_t p0 = piece_of_work.round % depths_ * plan_.block_k;
+        if (piece_of_work.phase == 1) {
+            multiply(view, i0, rows, s0, p0, piece_of_work.index, shared, own);
+            return;
+        }
+        const int64_t depth = least(plan_.block_k, view.k - p0);
+        const Range mine = piece(ceil_div(rows, tile_m_), 1, piece_of_work.index, packs_);
+        if (depth <= 0 || mine.end <= mine.begin) return;
+        const int64_t first = mine.begin * tile_m_;
+        kernels_.pack(view.a.data, view.a.dtype, (i0 + first) * view.a.row + p0 * view.a.column, view.a.row, view.a.column,
+                      least(rows, mine.end * tile_m_) - first, depth, as<T>(shared) + first * depth, tile_m_);
+    }
+
+  private:
+    // One block of columns of one rectangle, for the depth from p0 on.
+    void multiply(const GemmView &view, int64_t i0, int64_t rows, int64_t s0, int64_t p0, int64_t index, char *shared, char *own) const {
+        T *const packed_b = as<T>(own);
+        const int64_t cell = index / blocks_;
+        const Range cell_rows = piece(rows, tile_m_, cell / plan_.grid_n, plan_.grid_m);
+        const Range cell_columns = piece(least(plan_.super_n, view.n - s0), tile_n_, cell % plan_.grid_n, plan_.grid_n);
+        // Blocks of equal size: no sliver at the end.
+        const Range part = piece(cell_columns.end - cell_columns.begin, tile_n_, index % blocks_, blocks_);
+        if (cell_rows.begin == cell_rows.end || part.begin == part.end) return;
+        const int64_t j0 = cell_columns.begin + part.begin;
+        GemmBlock<T> block{};
+        block.depth = least(plan_.block_k, view.k - p0);
+        block.row0 = i0 + cell_rows.begin;
+        block.rows = cell_rows.end - cell_rows.begin;
+        block.column0 = s0 + j0;
+        block.columns = part.end - part.begin;
+        if (plan_.in_place_a) {
+            block.thin = at<T>(view.a, i0 + cell_rows.begin, p0);
+            block.thin_by_rows = true;
+            block.thin_panel_step = tile_m_ * view.a.row;
+            block.thin_step = view.a.row;
+        } else {
+            block.thin = as<T>(shared) + cell_rows.begin * block.depth;
+            block.thin_panel_step = tile_m_ * block.depth;
+            block.thin_step = tile_m_;
+        }
+        if (block.depth > 0) {
+            kernels_.pack(view.b.data, view.b.dtype, p0 * view.b.row + block.column0 * view.b.column, view.b.column, view.b.row,
+                          block.columns, block.depth, packed_b, tile_n_);
+        }
+        block.wide = packed_b;
+        block.wide_panel_step = tile_n_ * block.depth;
+        block.first = p0 == 0;
+        block.last = p0 + block.depth >= view.k;
+        if (plan_.need_partial) {
+            block.partial = as<T>(shared + plan_.packed_a_bytes) + cell_rows.begin * plan_.super_n + j0;
+            block.partial_step = plan_.super_n;
+        }
+        kernels_.multiply(view, block);
+    }
+
+    const GemmKernels<T> &kernels_;
+    const GemmPlan &plan_;
+    int64_t tile_m_, tile_n_, supers_, depths_, packs_, blocks_;
+};
 
 // Rows that threads share out small products in: whole tiles would leave one of them a tile more.
 constexpr int64_t kRowUnit = 4;
 
 // Small products: both operands are read where they lie; only columns that do not fill a tile are copied, if the kernel wants them so.
 template <class T>
-void run_in_place(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, const Team &team, char *own) {
+void run_in_place(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, int64_t cell, char *own) {
     const int64_t tile_n = kernels.small_columns;
-    const int64_t cells = int64_t{plan.grid_m} * plan.grid_n;
     const bool reads_c = view.beta != 0 && view.c.data != nullptr;
     const bool plain = view.d.dtype == view.a.dtype && view.d.column == 1 && view.bias.data == nullptr &&
                        view.activation == ATTILE_ACTIVATION_NONE && (!reads_c || view.c.column == 1);
-    for (int64_t cell = team.rank; cell < cells; cell += team.size) {
-        const int64_t cell_m = plan.grid_m == 1 ? 0 : cell / plan.grid_n;
-        const Range rows = piece(view.m, kRowUnit, cell_m, plan.grid_m);
-        const Range columns = piece(view.n, tile_n, cell - cell_m * plan.grid_n, plan.grid_n);
-        if (rows.begin == rows.end || columns.begin == columns.end) continue;
-        SmallProduct<T> product{};
-        product.m = rows.end - rows.begin;
-        product.n = columns.end - columns.begin;
-        product.k = view.k;
-        product.a = at<T>(view.a, rows.begin, 0);
-        product.a_row = view.a.row;
-        product.a_column = view.a.column;
-        product.b = at<T>(view.b, 0, columns.begin);
-        product.b_row = view.b.row;
-        const int64_t tail = product.n & (tile_n - 1);  // a power of two
-        if (tail != 0 && !kernels.small_masks) {
-            kernels.pack(view.b.data, view.b.dtype, (columns.end - tail) * view.b.column, view.b.column, view.b.row, tail, view.k,
-                         as<T>(own), tile_n);
-            product.b_tail = as<T>(own);
-        }
-        if (plain) {
-            product.d = const_cast<T *>(at<T>(view.d, rows.begin, columns.begin));
-            product.d_row = view.d.row;
-            product.c = reads_c ? at<T>(view.c, rows.begin, columns.begin) : nullptr;
-            product.c_row = view.c.row;
-            product.alpha = static_cast<T>(view.alpha);
-            product.beta = static_cast<T>(view.beta);
-        } else {
-            product.view = &view;
-            product.row0 = rows.begin;
-            product.column0 = columns.begin;
-        }
-        kernels.small(product);
+    const int64_t cell_m = plan.grid_m == 1 ? 0 : cell / plan.grid_n;
+    const Range rows = piece(view.m, kRowUnit, cell_m, plan.grid_m);
+    const Range columns = piece(view.n, tile_n, cell - cell_m * plan.grid_n, plan.grid_n);
+    if (rows.begin == rows.end || columns.begin == columns.end) return;
+    SmallProduct<T> product{};
+    product.m = rows.end - rows.begin;
+    product.n = columns.end - columns.begin;
+    product.k = view.k;
+    product.a = at<T>(view.a, rows.begin, 0);
+    product.a_row = view.a.row;
+    product.a_column = view.a.column;
+    product.b = at<T>(view.b, 0, columns.begin);
+    product.b_row = view.b.row;
+    const int64_t tail = product.n & (tile_n - 1);  // a power of two
+    if (tail != 0 && !kernels.small_masks) {
+        kernels.pack(view.b.data, view.b.dtype, (columns.end - tail) * view.b.column, view.b.column, view.b.row, tail, view.k, as<T>(own),
+                     tile_n);
+        product.b_tail = as<T>(own);
     }
+    if (plain) {
+        product.d = const_cast<T *>(at<T>(view.d, rows.begin, columns.begin));
+        product.d_row = view.d.row;
+        product.c = reads_c ? at<T>(view.c, rows.begin, columns.begin) : nullptr;
+        product.c_row = view.c.row;
+        product.alpha = static_cast<T>(view.alpha);
+        product.beta = static_cast<T>(view.beta);
+    } else {
+        product.view = &view;
+        product.row0 = rows.begin;
+        product.column0 = columns.begin;
+    }
+    kernels.small(product);
 }
 
+// A run of columns; a_rows: a, packed.
 template <class T>
-void run_few_rows(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, const Team &team, char *shared, char *own) {
-    T *const a_rows = as<T>(shared);
+void run_few_rows(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, int64_t cell, const T *a_rows, char *own) {
     T *const sums = as<T>(own);
-    if (team.rank == 0) kernels.few_rows_pack(view, a_rows);
-    team.wait();
-    for (int64_t cell = team.rank; cell < plan.grid_n; cell += team.size) {
-        const int64_t j0 = cell * plan.block_n;
-        const int64_t count = least(plan.block_n, view.n - j0);
-        kernels.few_rows(view, a_rows, j0, count, sums);
-        kernels.finish(view, sums, count, 0, j0, view.m, count);
-    }
-    team.wait();
+    const int64_t j0 = cell * plan.block_n, count = least(plan.block_n, view.n - j0);
+    kernels.few_rows(view, a_rows, j0, count, sums);
+    kernels.finish(view, sums, count, 0, j0, view.m, count);
 }
 
+// A product by `threads` threads. private_bytes of `own` belong to each.
 template <class T>
-void run_one(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, const Team &team, char *shared, char *own) {
+void run_product(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, int threads, char *shared, char *own) {
     switch (plan.path) {
-        case GemmPath::kPacked:
-            return run_packed(kernels, plan, view, team, shared, own);
+        case GemmPath::kPacked: {
+            const Packed<T> packed(kernels, plan, threads);
+            parallel_phases(threads, packed.work(),
+                            [&](const Piece &piece) { packed.run(view, piece, shared, own + piece.rank * plan.private_bytes); });
+            return;
+        }
         case GemmPath::kInPlace:
-            return run_in_place(kernels, plan, view, team, own);
+            parallel_for(threads, int64_t{plan.grid_m} * plan.grid_n,
+                         [&](int64_t cell, int rank) { run_in_place(kernels, plan, view, cell, own + rank * plan.private_bytes); });
+            return;
         case GemmPath::kFewRows:
-            return run_few_rows(kernels, plan, view, team, shared, own);
+            // By the caller, before anybody is called: to wait for it would take others longer.
+            kernels.few_rows_pack(view, as<T>(shared));
+            parallel_for(threads, plan.grid_n, [&](int64_t cell, int rank) {
+                run_few_rows(kernels, plan, view, cell, as<const T>(shared), own + rank * plan.private_bytes);
+            });
+            return;
     }
 }
 
@@ -184,21 +211,17 @@ template <class T>
 void gemm_run(const State &state, const GemmPlan &plan, const attile_gemm_problem &problem, char *workspace) {
     const GemmKernels<T> &kernels = gemm_kernels<T>(state.target);
     const int64_t entries = plan.batch[0] * plan.batch[1];
+    if (plan.m == 0 || plan.n == 0) return;
     if (plan.over_batch) {
         parallel_for(plan.threads, entries, [&](int64_t entry, int rank) {
             char *shared = workspace + rank * (plan.shared_bytes + plan.private_bytes);
-            const GemmView view = view_of_entry(problem, plan, entry);
-            run_one(kernels, plan, view, Team{0, 1, nullptr}, shared, shared + plan.shared_bytes);
+            run_product(kernels, plan, view_of_entry(problem, plan, entry), 1, shared, shared + plan.shared_bytes);
         });
         return;
     }
-    parallel(plan.threads, [&](const Team &team) {
-        char *own = workspace + plan.shared_bytes + team.rank * plan.private_bytes;
-        for (int64_t entry = 0; entry < entries; ++entry) {
-            const GemmView view = view_of_entry(problem, plan, entry);
-            run_one(kernels, plan, view, team, workspace, own);
-        }
-    });
+    for (int64_t entry = 0; entry < entries; ++entry) {
+        run_product(kernels, plan, view_of_entry(problem, plan, entry), plan.threads, workspace, workspace + plan.shared_bytes);
+    }
 }
 
 namespace {

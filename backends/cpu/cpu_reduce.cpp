@@ -74,7 +74,7 @@ void write_result(const attile_reduce_problem &p, int64_t result, T value) {
 template <class T>
 void run_plan(const State &state, const ReducePlan &plan, const attile_reduce_problem &p, T *partial) {
     const RowKernels<T> &kernels = row_kernels<T>(state.target);
-    parallel_for(plan.threads, plan.tasks * plan.pieces, [&](int64_t index, int) {
+    const auto reduce = [&](int64_t index, int) {
         const int64_t piece = index % plan.pieces, task = index / plan.pieces;
         const int64_t begin = piece * kReducePiece, count = least(p.shape[3] - begin, kReducePiece);
         if (plan.column_axis < 0) {
@@ -106,15 +106,16 @@ void run_plan(const State &state, const ReducePlan &plan, const attile_reduce_pr
         const int64_t result_step = plan.column_axis == 2 ? 1 : plan.column_axis == 1 ? extents[2] : extents[1] * extents[2];
         const int64_t result0 = (at[0] * extents[1] + at[1]) * extents[2] + at[2];
         for (int64_t c = 0; c < width; ++c) partial[(result0 + c * result_step) * plan.pieces + piece] = values[c];
-    });
-    if (partial == nullptr) return;
-    parallel_for(plan.results < 4096 ? 1 : plan.threads, ceil_div(plan.results, 1024), [&](int64_t block, int) {
+    };
+    const auto join_pieces = [&](int64_t block, int) {
         for (int64_t result = block * 1024; result < least(plan.results, (block + 1) * 1024); ++result) {
             T value = partial[result * plan.pieces];
             for (int64_t piece = 1; piece < plan.pieces; ++piece) value = join(p.op, value, partial[result * plan.pieces + piece]);
             write_result(p, result, value);
         }
-    });
+    };
+    parallel_in_turn(plan.threads, Loop{plan.tasks * plan.pieces, reduce},
+                     Loop{partial == nullptr ? 0 : ceil_div(plan.results, 1024), join_pieces});
 }
 
 int32_t query(void *opaque, const attile_reduce_problem *problem, attile_support *support) {

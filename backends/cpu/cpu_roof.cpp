@@ -39,12 +39,12 @@ double best_rate(double seconds, Work &&work) {
     return best;
 }
 
-// The sum over all threads of `rate(rank, size)`.
+// The sum over all threads of `rate(rank, size)`; of one that is not to be had another does the part, and counts for both.
 template <class Rate>
 double on_all(int threads, Rate &&rate) {
     std::atomic<double> sum{0};
-    parallel(threads, [&](const Team &team) {
-        const double mine = rate(team.rank, team.size);
+    parallel_for(threads, threads, [&](int64_t rank, int) {
+        const double mine = rate(static_cast<int>(rank), threads);
         double before = sum.load(std::memory_order_relaxed);
         while (!sum.compare_exchange_weak(before, before + mine, std::memory_order_relaxed)) {
         }

@@ -163,7 +163,9 @@ typedef struct attile_context_options {
     /** Which backend: a name ("cuda", "cuda:1"), strict; a comma list, tried in order; "auto". NULL: the environment variable
         ATTILE_BACKEND, and "auto" where that is unset or empty. At most 255 bytes. */
     const char *backend;
-    int32_t threads;    /**< CPU backends: threads a call may use; 0: OMP_NUM_THREADS, else every processor allowed. */
+    /** CPU backends: threads a call may use; 0: what the variable ATTILE_NUM_THREADS says, else OMP_NUM_THREADS, else every processor
+        that the process may use. */
+    int32_t threads;
     int32_t reserved;   /**< Must be 0. */
     int64_t pool_bytes; /**< Bytes of unused workspace that the context may keep for later calls; 0: the backend's default. */
 } attile_context_options;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads of the cpu backend: their number changes no bit of a result, inside the caller's own parallel regions and with far more threads
-// than processors. Worth most when built with ATTILE_SANITIZE=thread.
+// Threads of the cpu backend: their number changes no bit of a result, with far more threads than processors and in any floating-point mode
+// of the caller. Worth most when built with ATTILE_SANITIZE=thread.
 #include <gtest/gtest.h>
-#include <omp.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 
 #include "cpu_contexts.h"
@@ -44,51 +46,52 @@ TEST(CpuThreads, CallersOnOneContextOversubscribeTheMachine) {
     EXPECT_EQ(wrong, 0);
 }
 
-TEST(CpuThreads, InsideTheCallersParallelRegion) {
-#if defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a region of the test's own is not instrumented";
-#endif
-    const CpuContext one = open_cpu("", 1), shared = open_cpu("", 4);
-    const std::vector<BitProblem> problems = bit_problems();
-    std::vector<std::vector<unsigned char>> expected;
-    for (const BitProblem &problem : problems) expected.push_back(problem.run(one.get()));
-    const int levels_before = omp_get_max_active_levels();
-    for (const int levels : {1, 2}) {  // regions inside a region get one thread, or as many as they ask for
-        omp_set_max_active_levels(levels);
-        std::atomic<int> wrong{0};
-#pragma omp parallel for num_threads(3) schedule(dynamic)
-        for (size_t i = 0; i < problems.size(); ++i) {
-            if (problems[i].run(shared.get()) != expected[i]) ++wrong;
-        }
-        EXPECT_EQ(wrong, 0) << levels << " active levels";
-    }
-    omp_set_max_active_levels(levels_before);
+int threads_of(int wanted) {
+    const CpuContext context = open_cpu("", wanted);
+    attile_context_info info;
+    attile_context_info_init(&info, sizeof info);
+    EXPECT_EQ(attile_context_get_info(context.get(), &info), ATTILE_OK);
+    return info.threads;
 }
 
-// What the program around us set stays set.
-TEST(CpuThreads, OpenMpsOwnSettingsAreLeftAlone) {
-    const int threads = omp_get_max_threads(), dynamic = omp_get_dynamic(), levels = omp_get_max_active_levels();
-    const CpuContext context = open_cpu("", 5);
-    for (const BitProblem &problem : bit_problems()) problem.run(context.get());
-    EXPECT_EQ(omp_get_max_threads(), threads);
-    EXPECT_EQ(omp_get_dynamic(), dynamic);
-    EXPECT_EQ(omp_get_max_active_levels(), levels);
-}
-
-TEST(CpuThreads, TheirNumberComesFromOptionsElseFromOpenMp) {
-    const auto threads_of = [](int wanted) {
-        const CpuContext context = open_cpu("", wanted);
-        attile_context_info info;
-        attile_context_info_init(&info, sizeof info);
-        EXPECT_EQ(attile_context_get_info(context.get(), &info), ATTILE_OK);
-        return info.threads;
-    };
+TEST(CpuThreads, TheirNumberComesFromOptionsElseTheEnvironment) {
+    setenv("ATTILE_NUM_THREADS", "2", 1);
+    setenv("OMP_NUM_THREADS", "5", 1);
     EXPECT_EQ(threads_of(3), 3);
-    EXPECT_EQ(threads_of(0), omp_get_max_threads());
-    omp_set_num_threads(omp_get_max_threads() + 1);
-    EXPECT_EQ(threads_of(0), omp_get_max_threads());
-    omp_set_num_threads(omp_get_max_threads() - 1);
+    EXPECT_EQ(threads_of(0), 2);
+    unsetenv("ATTILE_NUM_THREADS");
+    unsetenv("OMP_NUM_THREADS");
 }
+
+TEST(CpuThreads, TheirNumberKeepsToTheAffinityMask) {
+    cpu_set_t before, one;
+    ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i) {
+        if (CPU_ISSET(i, &before)) CPU_SET(i, &one);
+    }
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(threads_of(0), 1);
+    sched_setaffinity(0, sizeof before, &before);
+}
+
+#if defined(__x86_64__)
+// Under flushed denormals and every rounding: the same bits whatever the number of threads, time after time.
+TEST(CpuThreads, TheCallersFloatingPointModeHoldsInAll) {
+    const CpuContext one = open_cpu("", 1), some = open_cpu("", 4);
+    for (const uint32_t mode : {0x9fc0U, 0x3f80U, 0x5f80U, 0x7f80U}) {
+        for (const BitProblem &problem : bit_problems()) {
+            __builtin_ia32_ldmxcsr(mode);
+            const std::vector<unsigned char> expected = problem.run(one.get()), first = problem.run(some.get()),
+                                             second = problem.run(some.get());
+            const uint32_t after = __builtin_ia32_stmxcsr() & 0xffc0U;
+            __builtin_ia32_ldmxcsr(0x1f80);
+            EXPECT_EQ(after, mode);
+            EXPECT_TRUE(first == expected && second == expected) << std::hex << mode << " " << problem.name;
+        }
+    }
+}
+#endif
 
 }  // namespace
 }  // namespace attile::test
