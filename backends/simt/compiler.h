@@ -16,11 +16,12 @@
 #define ATTILE_LANE_FN __device__ __forceinline__
 
 // Before a kernel's name: the threads of a block at most, and the blocks that a unit shall hold at least. AMD's compilers take the first
-// alone: there registers are plenty, and the second would mean waves of a SIMD.
+// alone: there registers are plenty, and the second would mean waves of a SIMD. NVIDIA's are told no more blocks than the architecture holds:
+// ptxas warns of more, and takes none of it.
 #if defined(ATTILE_SIMT_HIP)
 #define ATTILE_LAUNCH_BOUNDS(threads, blocks) __attribute__((amdgpu_flat_work_group_size(1, threads)))
 #else
-#define ATTILE_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
+#define ATTILE_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads, attile::simt::resident_blocks(threads, blocks))
 #endif
 // Declares the block's dynamic shared memory, an array of bytes aligned to 16. tests/device/emulation has its own.
 #if !defined(ATTILE_SIMT_DYNAMIC_SHARED)
@@ -28,6 +29,23 @@
 #endif
 
 namespace attile::simt {
+
+// Of `blocks` blocks of so many threads those that a multiprocessor of the architecture at hand can hold.
+constexpr int resident_blocks(int threads, int blocks) {
+#if !defined(__CUDA_ARCH__)
+    constexpr int kThreads = 2048, kBlocks = 32;
+#elif __CUDA_ARCH__ == 750
+    constexpr int kThreads = 1024, kBlocks = 16;
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 880
+    constexpr int kThreads = 1536, kBlocks = 16;
+#elif __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1100
+    constexpr int kThreads = 1536, kBlocks = 24;
+#else
+    constexpr int kThreads = 2048, kBlocks = 32;
+#endif
+    const int held = kThreads / threads < kBlocks ? kThreads / threads : kBlocks;
+    return blocks < held ? blocks : held;
+}
 
 // Kernels that come within a few registers of what a block's size leaves rather fetch less ahead: AMD's compilers would spill.
 #if defined(ATTILE_SIMT_WAVES)

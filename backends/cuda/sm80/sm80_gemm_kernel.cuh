@@ -243,7 +243,7 @@ __device__ __forceinline__ void multiply_split_stage(float (&sums)[Config::kWarp
 }
 
 template <class Config>
-__global__ void __launch_bounds__(Config::kThreads, 2) gemm_kernel(const __grid_constant__ simt::GemmParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __grid_constant__ simt::GemmParams p) {
     using Element = typename Config::Element;
     constexpr int kStages = Config::kStages, kDepth = Config::kDepth, kRowTiles = Config::kWarpRows / 16,
                   kColumnPairs = Config::kWarpColumns / 16;

@@ -17,7 +17,7 @@
 namespace attile::sm90 {
 
 template <class Element, class Config>
-__global__ void __launch_bounds__(BackwardShape::threads(), 1) attention_backward(const __grid_constant__ BackwardArguments a) {
+__global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape::threads(), 1) attention_backward(const __grid_constant__ BackwardArguments a) {
     static_assert(Config::kShape.shared_bytes() <= kBackwardSharedLimit, "shared memory of a block");
     extern __shared__ __align__(1024) unsigned char memory[];
     const BackwardShared<Config> shared(memory);

@@ -191,7 +191,7 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
 };
 
 template <class Element, class Config>
-__global__ void __launch_bounds__(BackwardShape::threads(), 1) attention_backward_wide(const __grid_constant__ BackwardArguments a) {
+__global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape::threads(), 1) attention_backward_wide(const __grid_constant__ BackwardArguments a) {
     static_assert(Config::kShape.wide_shared_bytes() <= kBackwardSharedLimit, "shared memory of a block");
     extern __shared__ __align__(1024) unsigned char memory[];
     const BackwardWideShared<Config> shared(memory);

@@ -16,7 +16,7 @@ namespace attile::sm90 {
 // The compiler gives each thread its share of the registers of a multiprocessor: half of them are as many as one computing warpgroup,
 // grown, and the loading one, shrunk, need together.
 template <class Element, class Config>
-__global__ void __launch_bounds__(Config::kShape.threads(), Config::kShape.warpgroups > 1 ? 1 : 2)
+__global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.warpgroups > 1 ? 1 : 2)
     attention_forward(const __grid_constant__ AttentionArguments a) {
     static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
     static_assert(Config::kShape.stages >= 2 && Config::kShape.stages <= 5, "barriers");

@@ -80,7 +80,7 @@ __device__ __forceinline__ void cluster_store(uint32_t to, uint32_t block, float
 }
 
 template <class Config>
-__global__ void __launch_bounds__(kFewRowsThreads, kFewRowsBlocks) gemm_few_rows(const __grid_constant__ simt::GemmParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kFewRowsThreads, kFewRowsBlocks) gemm_few_rows(const __grid_constant__ simt::GemmParams p) {
     using Element = typename Config::Element;
     constexpr int kRows = Config::kRows, kGroups = kRows / 8, kTiles = kFewRowsColumns / 16;
     __shared__ float parts[kFewRowsWarps][kRows][Config::kPitch];

@@ -64,7 +64,7 @@ struct GemmConfig {
 };
 
 template <class Config>
-__global__ void __launch_bounds__(gemm_threads(Config::kRows), 1) gemm_kernel(const __grid_constant__ GemmArguments p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel(const __grid_constant__ GemmArguments p) {
     constexpr int kColumns = Config::kColumns, kStages = Config::kStages;
     extern __shared__ unsigned char dynamic_shared[];
     const uint32_t stages = (shared_address(dynamic_shared) + 1023) & ~1023u;

@@ -134,7 +134,7 @@ class BackwardSum {
 };
 
 template <class Element, class Config>
-__global__ void __launch_bounds__(Config::kShape.threads(), Config::kShape.blocks)
+__global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.blocks)
     attention_backward_sum(const __grid_constant__ BackwardTask a) {
     static_assert(Config::kShape.shared_bytes() <= 99 * 1024, "shared memory of a block");
     extern __shared__ __align__(1024) unsigned char memory[];
