@@ -105,6 +105,35 @@ void add_epilogues(std::vector<Case> &list, TypePair types) {
         }
 }
 
+// Few outputs and a long depth, which devices of many units share out: the epilogue is then the business of what adds the parts.
+void add_split_epilogues(std::vector<Case> &list) {
+    GemmCase c;
+    for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16}) {
+        c = sized(128, 128, 697);
+        c.activation = ATTILE_ACTIVATION_GELU;
+        add(list, "split_gelu", {type, ATTILE_F32}, c);
+        c.activation = ATTILE_ACTIVATION_NONE;
+        c.bias_axis = ATTILE_BIAS_COLUMNS;
+        add(list, "split_bias_columns", {type, ATTILE_F32}, c);
+        c.bias_axis = ATTILE_BIAS_ROWS;
+        c.n -= 3;
+        add(list, "split_bias_rows", {type, ATTILE_F32}, c);
+        c.d_layout = fortran();
+        c.activation = ATTILE_ACTIVATION_SILU;
+        add(list, "split_bias_rows_silu_column_major", {type, ATTILE_F32}, c);
+    }
+    // Smaller products of float32 are left to ordinary arithmetic.
+    c = sized(283, 605, 1024);
+    c.batch = {1};
+    c.flags = ATTILE_FLAG_ALLOW_SPLIT_TF32;
+    c.activation = ATTILE_ACTIVATION_RELU;
+    add(list, "split_relu", kTypePairs[0], c);
+    c = sized(136, 496, 1000);
+    c.flags = ATTILE_FLAG_ALLOW_SPLIT_TF32;
+    c.bias_axis = ATTILE_BIAS_COLUMNS;
+    add(list, "split_bias_columns", kTypePairs[0], c);
+}
+
 void add_batches(std::vector<Case> &list, TypePair types) {
     add(list, "batch", types, batched({3}, 9, 10, 11));
     add(list, "batch_of_two_axes", types, batched({2, 3}, 9, 10, 11));
@@ -180,6 +209,7 @@ void append_gemm_cases(std::vector<Case> &list, Tier tier) {
         add_batches(list, types);
         add_numbers(list, types);
     }
+    add_split_epilogues(list);
     GemmCase c = sized(33, 17, 40);
     c.flags = ATTILE_FLAG_BATCH_INVARIANT;
     add(list, "batch_invariant", kTypePairs[0], c);

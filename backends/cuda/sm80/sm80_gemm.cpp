@@ -66,7 +66,7 @@ const void *kernel_of(int32_t dtype, GemmTile tile, bool outer_a, bool outer_b) 
 // What run needs: the problem as the kernels take it, and the plan in simt's terms.
 struct Choice {
     GemmOperands operands;
-    simt::GemmShape shape;
+    simt::GemmProduct product;
     simt::GemmPlan plan;
     int32_t dtype = 0;  // Of A and B.
     GemmTile tile = kGemm128x128;
@@ -74,12 +74,6 @@ struct Choice {
 
     int64_t depth() const { return gemm_depth(static_cast<std::size_t>(operands.element_bytes)); }  // Of a stage.
 };
-
-bool in_vectors(const simt::GemmOutput &o, int64_t columns) {
-    constexpr int64_t kVector = 4;
-    return o.col == 1 && columns % kVector == 0 && o.row % kVector == 0 && o.batch_x % kVector == 0 && o.batch_y % kVector == 0 &&
-           reinterpret_cast<uintptr_t>(o.data) % static_cast<uintptr_t>(kVector * (o.dtype & 0xff) / 8) == 0;
-}
 
 double seconds_of(const simt::DeviceProperties &device, const Choice &choice, GemmTile tile, int splits) {
     const simt::GemmParams &p = choice.operands.params;
@@ -152,10 +146,7 @@ Choice choose(const simt::DeviceProperties &device, const attile_gemm_problem &p
     if (plan.combine)
         plan.workspace_bytes = simt::workspace_piece(choice.operands.batches * p.m * plan.partial_row * plan.splits * int64_t{4});
     choice.workspace_bytes = choice.operands.workspace_bytes + plan.workspace_bytes;
-    choice.shape.params = p;
-    choice.shape.dtype = ATTILE_F32;  // Of the partial results.
-    choice.shape.batches = choice.operands.batches;
-    choice.shape.vectorised = in_vectors(p.d, p.n) && (p.c.dtype == 0 || in_vectors(p.c, p.n));
+    choice.product = {p, ATTILE_F32, choice.operands.batches};
     if (!simt::gemm_fits(plan))
         std::snprintf(choice.operands.declined, sizeof choice.operands.declined, "D has more tiles than a grid holds");
     return choice;
@@ -245,10 +236,10 @@ int32_t gemm_run(simt::Device &device, const attile_gemm_problem &problem, simt:
         const void *a = nullptr, *b = nullptr;
         const int32_t status = gemm_pack(device, operands, workspace, stream, &a, &b);
         if (status != ATTILE_OK) return status;
-        if (operands.pack_a) read_packed(choice.shape.params.a, operands.panel(true), a);
-        if (operands.pack_b) read_packed(choice.shape.params.b, operands.panel(false), b);
+        if (operands.pack_a) read_packed(choice.product.params.a, operands.panel(true), a);
+        if (operands.pack_b) read_packed(choice.product.params.b, operands.panel(false), b);
     }
-    return simt::gemm_launch(device, choice.shape, choice.plan, workspace, stream);
+    return simt::gemm_launch(device, choice.product, choice.plan, workspace, stream);
 }
 
 }  // namespace attile::sm80

@@ -170,8 +170,8 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
     g.plain = plan.plain ? 1 : 0;
     g.wide = plan.plain && plan.wide ? 1 : 0;
     g.halves = plan.halves ? 1 : 0;
-    g.simple = p.c.dtype == 0 && p.bias.dtype == 0 && p.activation == ATTILE_ACTIVATION_NONE ? 1 : 0;
-    g.vectorised = plan.vectorised ? 1 : 0;
+    g.simple = p.c.dtype == 0 && !simt::gemm_has_epilogue(p) ? 1 : 0;
+    g.vectorised = simt::gemm_vectorised(p) ? 1 : 0;
     g.activation = p.activation;
     bool outer_b = false;
     const void *const kernel = kernel_of(plan, dtype, &outer_b);

@@ -11,7 +11,6 @@
 namespace attile::sm90 {
 namespace {
 
-using simt::GemmOutput;
 using simt::GemmParams;
 
 constexpr int64_t kElementBytes = 2;
@@ -37,12 +36,6 @@ constexpr int kSplits[] = {1, 2, 3, 4, 8};
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int storage_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
-bool is_aligned(const void *data, int64_t bytes) { return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) == 0; }
-
-bool in_vectors(const GemmOutput &o, int64_t columns) {
-    return o.col == 1 && columns % 4 == 0 && o.row % 4 == 0 && o.batch_x % 4 == 0 && o.batch_y % 4 == 0 &&
-           is_aligned(o.data, 4 * storage_bytes(o.dtype));
-}
 
 // Of a plan whose `plain` and `wide` speak of the operands alone.
 bool can_halve(const GemmPlan &plan, const GemmChoice &choice) {
@@ -176,7 +169,6 @@ GemmPlan gemm_plan(const simt::DeviceProperties &device, const attile_gemm_probl
     const int64_t batch_x = plan.batches / p.batch_y;
     plan.plain = is_plain(p, problem.a.dtype);
     plan.wide = is_wide(p, batch_x);
-    plan.vectorised = in_vectors(p.d, p.n) && (p.c.dtype == 0 || in_vectors(p.c, p.n));
     const Model model = model_of(device, plan);
     if (forced != nullptr) {
         plan.choice = *forced;

@@ -19,8 +19,8 @@ struct GemmChoice {
 
 struct GemmPlan : tensor_core::GemmOperands {  // workspace_bytes is the whole plan's.
     GemmChoice choice;
-    bool plain = false, wide = false, halves = false, vectorised = false;  // As in GemmArguments.
-    int64_t tiles_a = 0, tiles_b = 0, tiles = 0;                           // As in GemmArguments.
+    bool plain = false, wide = false, halves = false;  // As in GemmArguments.
+    int64_t tiles_a = 0, tiles_b = 0, tiles = 0;       // As in GemmArguments.
     int64_t blocks = 0;
     double seconds = 0;  // As the model predicts, packing included.
     double pack_seconds = 0;

@@ -86,7 +86,7 @@ bool is_reachable(const void *data, const int64_t *stride, int count, int64_t by
 }
 
 bool is_plain(const GemmParams &p, int32_t dtype) {
-    return p.c.dtype == 0 && p.bias.dtype == 0 && p.activation == ATTILE_ACTIVATION_NONE && p.d.dtype == dtype && p.d.col == 1;
+    return p.c.dtype == 0 && !simt::gemm_has_epilogue(p) && p.d.dtype == dtype && p.d.col == 1;
 }
 bool is_wide(const GemmParams &p, int64_t batch_x) {
     const int64_t stride[3] = {p.m > 1 ? p.d.row : kPackRow, p.batch_y > 1 ? p.d.batch_y : kPackRow, batch_x > 1 ? p.d.batch_x : kPackRow};

@@ -225,11 +225,11 @@ void resolve_tile(GemmPlan &plan, const GemmShape &shape, const GemmTileModel *m
 
 const GemmTileModel *gemm_tile_models(int bytes) { return bytes == 8 ? kModelsF64 : bytes == 2 ? kModelsHalf : kModelsF32; }
 
-bool gemm_combines_plainly(const GemmShape &shape, int splits) {
-    const GemmParams &p = shape.params;
+bool gemm_combines_plainly(const GemmProduct &product, int splits) {
+    const GemmParams &p = product.params;
     constexpr int64_t kMost = int64_t{1} << 31;
-    return shape.batches == 1 && splits > 0 && splits <= kGemmCombineWays && p.c.dtype == 0 && !shape.has_epilogue &&
-           shape.dtype != ATTILE_F64 && p.d.dtype == ATTILE_F32 && p.d.col == 1 && p.m < kMost && p.m * (p.n + 3) < kMost;
+    return product.batches == 1 && splits > 0 && splits <= kGemmCombineWays && p.c.dtype == 0 && !gemm_has_epilogue(p) &&
+           product.dtype != ATTILE_F64 && p.d.dtype == ATTILE_F32 && p.d.col == 1 && p.m < kMost && p.m * (p.n + 3) < kMost;
 }
 
 GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool batch_invariant) {

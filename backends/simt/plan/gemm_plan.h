@@ -41,7 +41,7 @@ struct GemmPlan {
 const GemmTileModel *gemm_tile_models(int bytes);
 
 // Does gemm_combine_plain_kernel add so many partial results?
-bool gemm_combines_plainly(const GemmShape &shape, int splits);
+bool gemm_combines_plainly(const GemmProduct &product, int splits);
 
 GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool batch_invariant);
 

@@ -21,34 +21,34 @@ int32_t launch_kernel(Device &device, const void *kernel, int64_t blocks, int th
                          stream);
 }
 
-int32_t run_combine(Device &device, const GemmShape &shape, const GemmPlan &plan, const void *partial, Stream stream) {
-    const GemmParams &p = shape.params;
+int32_t run_combine(Device &device, const GemmProduct &product, const GemmPlan &plan, const void *partial, Stream stream) {
+    const GemmParams &p = product.params;
     GemmCombineParams combine = {};
     combine.partial = partial;
     combine.partial_row = plan.partial_row;
     combine.partial_batch = p.m * plan.partial_row;
-    combine.partial_split = shape.batches * combine.partial_batch;
+    combine.partial_split = product.batches * combine.partial_batch;
     combine.c = p.c;
     combine.d = p.d;
     combine.bias = p.bias;
     combine.m = p.m;
     combine.n = p.n;
     combine.batch_y = p.batch_y;
-    combine.batches = shape.batches;
+    combine.batches = product.batches;
     combine.alpha = p.alpha;
     combine.beta = p.beta;
     combine.splits = plan.splits;
-    combine.vectorised = shape.vectorised ? 1 : 0;
+    combine.vectorised = gemm_vectorised(p) ? 1 : 0;
     combine.activation = p.activation;
-    const bool f64 = shape.dtype == ATTILE_F64;
-    if (gemm_combines_plainly(shape, plan.splits)) {
+    const bool f64 = product.dtype == ATTILE_F64;
+    if (gemm_combines_plainly(product, plan.splits)) {
         constexpr int64_t kEach = int64_t{kGemmCombineThreads} * kGemmCombinePlainOutputs;
         const int64_t blocks = (p.m * plan.partial_row + kEach - 1) / kEach;
-        return launch_kernel(device, gemm_combine_plain_f32(shape.vectorised), blocks, kGemmCombineThreads, 0, &combine, stream);
+        return launch_kernel(device, gemm_combine_plain_f32(gemm_vectorised(p)), blocks, kGemmCombineThreads, 0, &combine, stream);
     }
     // Many splits of few outputs would keep few threads busy for long.
     combine.ways = plan.splits >= kGemmCombineWays ? kGemmCombineWays : 1;
-    const int64_t vectors = shape.batches * p.m * ((p.n + 1) / (f64 ? 2 : 4) + 1);
+    const int64_t vectors = product.batches * p.m * ((p.n + 1) / (f64 ? 2 : 4) + 1);
     const int64_t most = int64_t{32} * std::max(1, device.properties().compute_units);
     const int64_t blocks = std::min(most, vectors * combine.ways / kGemmCombineThreads + 1);
     return launch_kernel(device, f64 ? gemm_combine_f64() : gemm_combine_f32(), blocks, kGemmCombineThreads, 0, &combine, stream);
@@ -118,10 +118,10 @@ int32_t gemm_run(Device &device, const attile_gemm_problem &problem, Workspace &
     return gemm_launch(device, shape, plan, workspace, stream);
 }
 
-int32_t gemm_launch(Device &device, const GemmShape &shape, const GemmPlan &plan, Workspace &workspace, Stream stream) {
-    if (plan.kernel == nullptr) return run_combine(device, shape, plan, nullptr, stream);
+int32_t gemm_launch(Device &device, const GemmProduct &product, const GemmPlan &plan, Workspace &workspace, Stream stream) {
+    if (plan.kernel == nullptr) return run_combine(device, product, plan, nullptr, stream);
 
-    GemmParams p = shape.params;
+    GemmParams p = product.params;
     p.split_depth = plan.split_depth;
     p.splits = static_cast<uint32_t>(plan.splits);
     p.tiles_m = static_cast<uint32_t>(plan.tiles_m);
@@ -129,17 +129,17 @@ int32_t gemm_launch(Device &device, const GemmShape &shape, const GemmPlan &plan
     p.raster = kRaster;
     p.b.chunk_bytes = static_cast<int32_t>(p.b.depth * plan.tile_k * 4);  // Only read where it fits.
     p.columns = p.n;
-    p.vectorised = shape.vectorised ? 1 : 0;
+    p.vectorised = gemm_vectorised(p) ? 1 : 0;
     void *partial = nullptr;
     if (plan.combine) {
-        const bool f64 = shape.dtype == ATTILE_F64;
+        const bool f64 = product.dtype == ATTILE_F64;
         const int64_t batch = p.m * plan.partial_row;
         if (plan.workspace_bytes > 0) partial = workspace.take<char>(plan.workspace_bytes);
         if (partial == nullptr) return fail(ATTILE_ERROR_INTERNAL, "gemm: the workspace is smaller than the query asked for");
         // Partial results are dense, their rows padded to whole vectors; the real epilogue is the combining kernel's.
         p.d = {partial, p.batch_y * batch, batch, plan.partial_row, 1, f64 ? ATTILE_F64 : ATTILE_F32, 0};
         p.c = p.bias = {};
-        p.d_split = shape.batches * batch;
+        p.d_split = product.batches * batch;
         p.columns = plan.partial_row;
         p.vectorised = 1;
         p.alpha = 1;
@@ -147,13 +147,13 @@ int32_t gemm_launch(Device &device, const GemmShape &shape, const GemmPlan &plan
     }
     const int64_t blocks_each = plan.tiles_m * plan.tiles_n * plan.splits;
     const int64_t at_once = kMaxGridX / blocks_each;
-    for (int64_t first = 0; first < shape.batches; first += at_once) {
+    for (int64_t first = 0; first < product.batches; first += at_once) {
         p.first_batch = first;
-        const int64_t count = std::min(at_once, shape.batches - first);
+        const int64_t count = std::min(at_once, product.batches - first);
         const int32_t status = launch_kernel(device, plan.kernel, count * blocks_each, plan.threads, plan.shared, &p, stream);
         if (status != ATTILE_OK) return status;
     }
-    return plan.combine ? run_combine(device, shape, plan, partial, stream) : ATTILE_OK;
+    return plan.combine ? run_combine(device, product, plan, partial, stream) : ATTILE_OK;
 }
 
 }  // namespace attile::simt

@@ -11,6 +11,6 @@ namespace attile::simt {
 bool gemm_fits(const GemmPlan &plan);
 
 // The launches of a plan: the kernel, which takes GemmParams, and where the depth is split what adds the partial results.
-int32_t gemm_launch(Device &device, const GemmShape &shape, const GemmPlan &plan, Workspace &workspace, Stream stream);
+int32_t gemm_launch(Device &device, const GemmProduct &product, const GemmPlan &plan, Workspace &workspace, Stream stream);
 
 }  // namespace attile::simt

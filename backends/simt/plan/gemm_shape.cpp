@@ -76,7 +76,22 @@ bool strides_in_vectors(const GemmOutput &out, int count) {
     return out.col == 1 && out.row % count == 0 && out.batch_x % count == 0 && out.batch_y % count == 0;
 }
 
+// As far as strides say.
+bool outputs_in_vectors(const GemmParams &p, int count) {
+    return p.n % count == 0 && strides_in_vectors(p.d, count) && (p.c.dtype == 0 || strides_in_vectors(p.c, count));
+}
+
+int vector_elements(int32_t dtype) { return storage_bytes(dtype) == 8 ? 2 : 4; }
+
 }  // namespace
+
+bool gemm_has_epilogue(const GemmParams &p) { return p.bias.dtype != 0 || p.activation != ATTILE_ACTIVATION_NONE; }
+
+bool gemm_vectorised(const GemmParams &p) {
+    const int count = vector_elements(p.d.dtype);
+    const auto is_aligned = [&](const GemmOutput &out) { return aligned(out.data, int64_t{count} * storage_bytes(out.dtype)); };
+    return outputs_in_vectors(p, count) && is_aligned(p.d) && (p.c.dtype == 0 || is_aligned(p.c));
+}
 
 GemmShape gemm_shape(const attile_gemm_problem &problem) {
     GemmShape shape;
@@ -99,7 +114,6 @@ GemmShape gemm_shape(const attile_gemm_problem &problem) {
     p.activation = problem.activation;
     shape.dtype = problem.a.dtype;
     shape.batches = problem.batch[0] * problem.batch[1];
-    shape.has_epilogue = has_bias || problem.activation != ATTILE_ACTIVATION_NONE;
 
     // D's contiguous axis becomes its columns; of a matrix with few rows or columns, these become the rows.
     const bool invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
@@ -115,7 +129,7 @@ GemmShape gemm_shape(const attile_gemm_problem &problem) {
     if (shape.batches == p.batch_y && shape.batches > 1 && batch_into_rows(p)) shape.batches = 1;
 
     const int bytes = storage_bytes(shape.dtype);
-    const int count = bytes == 8 ? 2 : 4;
+    const int count = vector_elements(shape.dtype);
     shape.unit_strides = find_unit_stride(p.a, p.m, p.k) & find_unit_stride(p.b, p.n, p.k);
     const bool a_strides = shape.unit_strides && strides_in_vectors(p.a, p.m, p.k, count);
     const bool b_strides = shape.unit_strides && strides_in_vectors(p.b, p.n, p.k, count);
@@ -126,11 +140,8 @@ GemmShape gemm_shape(const attile_gemm_problem &problem) {
     shape.b_quads = shape.b_vectors && strides_in_vectors(p.b, p.n, p.k, 4);
 
     if (p.n == 1) p.d.col = p.c.col = 1;
-    const int out_bytes = storage_bytes(p.d.dtype);
-    const bool strides = p.n % count == 0 && strides_in_vectors(p.d, count) && (!has_c || strides_in_vectors(p.c, count));
-    shape.vectorised = strides && aligned(p.d.data, int64_t{count} * out_bytes) && aligned(p.c.data, int64_t{count} * out_bytes);
-    shape.direct_strides = strides && !shape.has_epilogue && p.d.dtype == problem.compute;
-    shape.direct = shape.direct_strides && shape.vectorised;
+    shape.direct_strides = outputs_in_vectors(p, count) && !gemm_has_epilogue(p) && p.d.dtype == problem.compute;
+    shape.direct = shape.direct_strides && gemm_vectorised(p);
     return shape;
 }
 

@@ -8,18 +8,25 @@
 
 namespace attile::simt {
 
-struct GemmShape {
+// All that launching reads: what follows from it is asked of it (below), so that no kernel family can forget a copy.
+struct GemmProduct {
     GemmParams params = {};  // Operands, extents, factors; the plan fills in the rest.
-    int32_t dtype = 0;       // Of A and B.
+    int32_t dtype = 0;       // That is summed in: of A and B, or of the partial results of kernels that widen them.
     int64_t batches = 1;
+};
+
+// Does more than scaling and C lie between the sums and D: bias, or an activation?
+bool gemm_has_epilogue(const GemmParams &p);
+// Can C, if there is one, and D be read and written in vectors, all of their rows?
+bool gemm_vectorised(const GemmParams &p);
+
+struct GemmShape : GemmProduct {
     bool transposed = false;    // The kernels compute D^T = B^T A^T.
-    bool has_epilogue = false;  // Bias or an activation.
     bool unit_strides = false;  // A and B are contiguous along outer or depth.
     // As strides and extents alone would allow, which is what a query may go by; and as the pointers are.
     bool direct_strides = false;
     bool vector_strides = false;  // Of A and B.
     bool direct = false;          // D, and C if there is one, can be read and written as the plain epilogue does.
-    bool vectorised = false;      // D and C in vectors.
     bool a_vectors = false, b_vectors = false;
     bool b_quads = false;  // B by four elements, as the skinny kernels read it.
 };
