@@ -4,7 +4,8 @@
 # usage: fortran_install.sh CMAKE BUILD PROGRAM.f90 WORK FORTRAN_COMPILER LIBDIR
 set -euo pipefail
 cmake=$1 build=$2 program=$3 work=$4 fc=$5 libdir=$6
-unset ATTILE_BACKEND_PATH LD_LIBRARY_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH DESTDIR || true
+# Nothing of an Attile that this machine has already may stand in for what is installed here.
+unset "${!ATTILE_@}" LD_LIBRARY_PATH LD_PRELOAD LIBRARY_PATH CPATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH attile_DIR attile_ROOT DESTDIR
 export ATTILE_BACKEND=reference
 rm -rf "$work"
 mkdir -p "$work/cmake"
@@ -13,8 +14,8 @@ mv "$work/first" "$work/second"
 prefix=$work/second
 
 echo "== pkg-config"
-export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
-read -ra flags <<<"$(pkg-config --cflags --libs attile-fortran)"
+export PKG_CONFIG_LIBDIR=$prefix/$libdir/pkgconfig
+eval "flags=($(pkg-config --cflags --libs attile-fortran))" # its answer is quoted for a shell
 "$fc" "$program" -o "$work/program" "${flags[@]}"
 (cd / && LD_LIBRARY_PATH=$prefix/$libdir "$work/program") | tee "$work/output"
 grep -q '^1008 attention: v' "$work/output"

@@ -3,7 +3,8 @@
 # Installs a build tree, builds a consumer against the installation in both ways and runs it; moves the installation; does it again.
 set -euo pipefail
 cmake=$1 build=$2 consumer=$3 work=$4 cc=$5 libdir=$6 pkg_config=$7 subdir=$8
-unset ATTILE_BACKEND ATTILE_BACKEND_PATH ATTILE_LOG ATTILE_LOG_FILE LD_LIBRARY_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH DESTDIR || true
+# Nothing of an Attile that this machine has already may stand in for what is installed here.
+unset "${!ATTILE_@}" LD_LIBRARY_PATH LD_PRELOAD LIBRARY_PATH CPATH C_INCLUDE_PATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH attile_DIR attile_ROOT DESTDIR
 
 fail() {
     echo "install test: $*" >&2
@@ -19,8 +20,8 @@ use() {
     (cd / && "$scratch/cmake/consumer")
 
     echo "== pkg-config in $prefix"
-    export PKG_CONFIG_PATH="$prefix/$libdir/pkgconfig"
-    read -ra extra <<<"$("$pkg_config" --cflags --libs attile)"
+    export PKG_CONFIG_LIBDIR="$prefix/$libdir/pkgconfig"
+    eval "extra=($("$pkg_config" --cflags --libs attile))" # its answer is quoted for a shell
     "$cc" -std=c99 -pedantic -Wall -Wextra -Werror "$consumer/consumer.c" -o "$scratch/consumer" "${extra[@]}"
     (cd / && LD_LIBRARY_PATH="$prefix/$libdir" "$scratch/consumer")
     (cd / && LD_LIBRARY_PATH="$prefix/$libdir" ATTILE_BACKEND=reference "$scratch/consumer") | grep -q '^backend reference,' ||

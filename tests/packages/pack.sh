@@ -7,7 +7,10 @@ fail() {
     exit 1
 }
 
-unset ATTILE_BACKEND ATTILE_BACKEND_PATH ATTILE_LIBRARY ATTILE_DIR ATTILE_LOG ATTILE_LOG_FILE LD_LIBRARY_PATH PYTHONPATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH DESTDIR || true
+# Nothing of an Attile that this machine has already may stand in for what was packed: not what the caller's environment names, nor what
+# pkg-config, CMake and Python find in the system.
+unset "${!ATTILE_@}" LD_LIBRARY_PATH LD_PRELOAD LIBRARY_PATH CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH PYTHONPATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH attile_DIR attile_ROOT DESTDIR
+export PKG_CONFIG_LIBDIR=/nonexistent
 
 # pack CMAKE BUILD WORK [COMPONENT...]: the packages of these components, or of all, are then in WORK/packages, and their files by name in deb[].
 pack() {
@@ -19,6 +22,17 @@ pack() {
     rm -rf "$work/packages/_CPack_Packages"
     declare -gA deb=()
     for file in "$work"/packages/*.deb; do deb[$(dpkg-deb -f "$file" Package)]=$file; done
+}
+
+# close_off LIBRARY: libattile looks last in a directory that is fixed when it is built, and this machine may hold plugins there. In an unpacked
+# copy it is another, of a name as long, that is not there.
+close_off() {
+    local fixed above nowhere
+    fixed=$(sed -n 's/.*installed_directory = "\(.*\)";$/\1/p' "$build/core/build_config.cpp")
+    [ -n "$fixed" ] && LC_ALL=C grep -qaF "$fixed" "$1" || fail "$1 does not hold the directory '$fixed' that it searches last"
+    above=${fixed%/*} # the last part may be another string's, too: the folder beside the library
+    nowhere=/$(printf '%*s' $((${#above} - 1)) '' | tr ' ' x)/${fixed##*/}
+    LC_ALL=C sed -i --follow-symlinks "s|$fixed|$nowhere|g" "$1"
 }
 
 depends() { dpkg-deb -f "${deb[$1]}" Depends; }
@@ -37,6 +51,7 @@ unpack() {
         while read -r path; do
             [ ! -e "$work/root/$path" ] || fail "$path of $package is in another package, too"
         done < <(cd "$work/one" && find . ! -type d)
+        [ "$package" != libattile1 ] || close_off "$work/one/usr/$libdir/libattile.so.1"
         cp -a "$work/one/." "$work/root/"
         rm -rf "$work/one"
         printf '%s: %s\n' "$package" "$(depends "$package")"

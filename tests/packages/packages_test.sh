@@ -26,18 +26,19 @@ check_no_leak "$work" "$build" "$source"
 echo "== one runtime package alone: the reference backend runs, a plugin that is not installed is refused by name"
 dpkg-deb -x "${deb[libattile1]}" "$work/bare"
 dpkg-deb -x "${deb[attile]}" "$work/bare"
+close_off "$work/bare/usr/$libdir/libattile.so.1"
 (cd / && LD_LIBRARY_PATH=$work/bare/usr/$libdir "$work/bare/usr/bin/attile" info) >"$work/info" || fail "attile info failed"
 grep -qi 'reference' "$work/info" || fail "attile info does not name the reference backend"
 if (cd / && LD_LIBRARY_PATH=$work/bare/usr/$libdir ATTILE_BACKEND=cpu "$work/bare/usr/bin/attile" info) >"$work/info" 2>&1; then fail "a backend that is not installed was opened"; fi
-grep -q 'cpu' "$work/info" || fail "the refusal does not name the backend"
+grep -q 'no file libattile_backend_cpu.so' "$work/info" || { cat "$work/info"; fail "the refusal does not name what is missing"; }
 
 programs=$work/programs
 # Everything from here on knows one installed prefix and nothing of the source tree but what was installed.
 build_programs() {
     local prefix=$1 out=$2 examples=$1/share/attile/examples flags
     mkdir -p "$out"
-    export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig LD_LIBRARY_PATH=$prefix/$libdir
-    read -ra flags <<<"$(pkg-config --cflags --libs attile)"
+    export PKG_CONFIG_LIBDIR=$prefix/$libdir/pkgconfig LD_LIBRARY_PATH=$prefix/$libdir
+    eval "flags=($(pkg-config --cflags --libs attile))" # its answer is quoted for a shell
     "$cc" -std=c99 "$examples/c/first_attention.c" -o "$out/c" "${flags[@]}"
     "$cxx" -std=c++17 "$examples/cpp/cpp_first_attention.cpp" -o "$out/cpp" "${flags[@]}"
     for example in gemm attention_file choose_backend; do
@@ -45,7 +46,7 @@ build_programs() {
         "$cxx" -std=c++17 "$examples/cpp/cpp_$example.cpp" -o "$out/cpp_$example" "${flags[@]}"
     done
     if [ "$fc" != none ]; then
-        read -ra flags <<<"$(pkg-config --cflags --libs attile-fortran)"
+        eval "flags=($(pkg-config --cflags --libs attile-fortran))"
         for example in first_attention gemm attention_file choose_backend; do
             "$fc" "$examples/fortran/fortran_$example.f90" -o "$out/fortran_$example" "${flags[@]}"
         done
@@ -61,7 +62,7 @@ mkdir -p "$programs/cmake"
 languages="C CXX" fortran_lines=""
 if [ "$fc" != none ]; then
     languages="C CXX Fortran"
-    fortran_lines="add_executable(fortran $examples/fortran/fortran_first_attention.f90)
+    fortran_lines="add_executable(fortran [[$examples/fortran/fortran_first_attention.f90]])
 target_link_libraries(fortran PRIVATE attile::fortran)"
 fi
 cat >"$programs/cmake/CMakeLists.txt" <<END
@@ -69,9 +70,9 @@ cmake_minimum_required(VERSION 3.16)
 project(consumer LANGUAGES $languages)
 set(CMAKE_CXX_STANDARD 17)
 find_package(attile 1.0 REQUIRED)
-add_executable(c $examples/c/first_attention.c)
+add_executable(c [[$examples/c/first_attention.c]])
 target_link_libraries(c PRIVATE attile::attile)
-add_executable(cpp $examples/cpp/cpp_first_attention.cpp)
+add_executable(cpp [[$examples/cpp/cpp_first_attention.cpp]])
 target_link_libraries(cpp PRIVATE attile::attile)
 $fortran_lines
 END
@@ -79,8 +80,11 @@ END
 "$cmake" --build "$programs/cmake/build" >"$work/build.log"
 
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$prefix/lib/python3/dist-packages
-commands=("$programs/cpp" "$programs/cmake/build/c" "$programs/cmake/build/cpp" "$python $examples/python/first_attention.py")
-[ "$fc" = none ] || commands+=("$programs/fortran_first_attention" "$programs/cmake/build/fortran")
+commands=() # one command a line of the array, quoted for the shell
+add_command() { commands+=("$(printf '%q ' "$@")"); }
+for program in cpp cmake/build/c cmake/build/cpp; do add_command "$programs/$program"; done
+add_command "$python" "$examples/python/first_attention.py"
+[ "$fc" = none ] || for program in fortran_first_attention cmake/build/fortran; do add_command "$programs/$program"; done
 
 if [ "$cargo" != none ]; then
     for way in ATTILE_DIR pkg-config; do
@@ -92,10 +96,10 @@ if [ "$cargo" != none ]; then
             "$prefix/share/attile/bindings/rust/attile" >"$rust/Cargo.toml"
         (
             cd "$rust"
-            if [ $way = ATTILE_DIR ]; then unset PKG_CONFIG_PATH; export ATTILE_DIR=$prefix; fi
+            if [ $way = ATTILE_DIR ]; then export PKG_CONFIG_LIBDIR=/nonexistent; export ATTILE_DIR=$prefix; fi
             CARGO_TARGET_DIR=$rust/target "$cargo" build --quiet --offline
         )
-        commands+=("$rust/target/debug/first")
+        add_command "$rust/target/debug/first"
     done
 fi
 
@@ -111,27 +115,28 @@ for backend in reference default; do
     echo "== the same bits and the same sentence in every language, backend: $backend"
     if [ $backend = reference ]; then export ATTILE_BACKEND=reference; else unset ATTILE_BACKEND; fi
     for command in "${commands[@]}"; do
-        read -ra words <<<"$command"
+        eval "words=($command)"
         (cd / && "$python" "$source/tests/bindings/same_bits.py" "$programs/c" -- "${words[@]}") >"$work/bits" || { cat "$work/bits"; fail "$command"; }
-        printf '%s: %s\n' "${command//$work\//}" "$(cat "$work/bits")"
+        printf '%s: %s\n' "${words[*]##*/}" "$(cat "$work/bits")"
     done
     for example in gemm choose_backend; do
         (cd / && "$programs/c_$example" && "$programs/cpp_$example" && "$python" "$examples/python/$example.py") >"$work/output" || fail "$example"
         [ "$fc" = none ] || "$programs/fortran_$example" >"$work/output" || fail "fortran_$example"
     done
     "$programs/c_attention_file" "$examples/data/attention_small.bin" "$work/c.bin" >"$work/output"
-    others=("$programs/cpp_attention_file" "$python $examples/python/attention_file.py")
-    [ "$fc" = none ] || others+=("$programs/fortran_attention_file")
-    for command in "${others[@]}"; do
-        read -ra words <<<"$command"
-        "${words[@]}" "$examples/data/attention_small.bin" "$work/other.bin" >"$work/output"
-        cmp "$work/c.bin" "$work/other.bin" || fail "$command"
-    done
+    same_file() {
+        "$@" "$examples/data/attention_small.bin" "$work/other.bin" >"$work/output"
+        cmp "$work/c.bin" "$work/other.bin" || fail "$*"
+    }
+    same_file "$programs/cpp_attention_file"
+    same_file "$python" "$examples/python/attention_file.py"
+    [ "$fc" = none ] || same_file "$programs/fortran_attention_file"
 done
 
 echo "== the archives, unpacked together and moved"
 for file in "$work"/packages/*.tar.gz; do tar -xzf "$file" -C "$work/moved"; done
 mv "$work"/moved/attile-* "$work/moved/somewhere"
+close_off "$work/moved/somewhere/$libdir/libattile.so.1"
 build_programs "$work/moved/somewhere" "$work/moved/programs"
 (cd / && "$work/moved/programs/cpp_gemm") >"$work/output"
 (cd / && env -u LD_LIBRARY_PATH "$work/moved/somewhere/bin/attile" info) >"$work/info"
