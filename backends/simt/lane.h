@@ -31,7 +31,8 @@ ATTILE_LANE_FN void block_sync_counted() {
 #if defined(ATTILE_SIMT_WAVES) || defined(ATTILE_SIMT_EMULATED)
     __syncthreads();  // AMD's barrier counts waves.
 #else
-    asm volatile("bar.sync 0, %0;" ::"n"(kThreads) : "memory");
+    // 0 is that of __syncthreads(), for which compute-sanitizer wants all threads at one place.
+    asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 #endif
 }
 
