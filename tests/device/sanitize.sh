@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The CUDA backend's kernels under the four tools of compute-sanitizer: a bounded list of conformance cases and device tests, each with every
+# set of kernels that the device can run. One line a tool; fails on any error, and where a tool or a test did not run. Needs a GPU.
+#
+# usage: tests/device/sanitize.sh BUILD [TOOL...]     BUILD: a build folder with the CUDA backend; TOOL: memcheck racecheck synccheck initcheck
+# ATTILE_SANITIZER: the program; ATTILE_SANITIZER_SECONDS: the most that one run of a test may take (600); logs are left in BUILD/sanitizer.
+set -euo pipefail
+[ $# -ge 1 ] && [ -d "$1" ] || { sed -n '3,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+build=$(cd "$1" && pwd)
+shift
+[ $# -gt 0 ] || set -- memcheck racecheck synccheck initcheck
+sanitizer=${ATTILE_SANITIZER:-$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)}
+[ -x "$sanitizer" ] || { echo "sanitize.sh: no compute-sanitizer on PATH or in /usr/local/cuda/bin; ATTILE_SANITIZER names it" >&2; exit 2; }
+seconds=${ATTILE_SANITIZER_SECONDS:-600}
+logs=$build/sanitizer
+mkdir -p "$logs"
+
+# A program, then the tests of it. Every kernel family and feature, small: tools make a kernel ten to a thousand times as slow.
+on=cuda_device
+conformance="$on.gemm.split_*:$on.gemm.epilogue_gelu*:$on.gemm.batch*:$on.gemm.1??x*:$on.gemm.?x*:$on.gemm.no_unit_stride*:$on.gemm.random.?"
+conformance+=":$on.attention.alone_*f32:$on.attention.*causal*:$on.attention.*packed*:$on.attention.*paged*:$on.attention.*huge*:$on.attention.random.?"
+conformance+=":$on.attention_backward.plain*:$on.attention_backward.*packed*:$on.attention_backward.random.?"
+conformance+=":$on.attention_merge.*f32:$on.reduce.random.?:$on.softmax.random.?:cuda_host.*.random.?"
+programs=("attile_conformance $conformance" "attention_backward_test *FewOfEachKernel*" "far_scores_test *"
+  "cuda_device_test CudaTest.*:*Decode*Few*:*Rows*Few*:-*LargeHost*:*EveryKindOfMemory*")
+
+options_of() {
+  case $1 in
+    memcheck) echo "--leak-check no" ;;   # Pools are kept on purpose; what a context leaks is tests/lifecycle's business.
+    racecheck) echo "--racecheck-report analysis" ;;
+    initcheck) echo "--track-unused-memory no" ;;
+    *) echo "" ;;
+  esac
+}
+failed=0
+for tool in "$@"; do
+  errors=0 tests=0 broken=() start=$SECONDS
+  for kernels in "" 80 0; do # ATTILE_CUDA_TENSOR_CORES: the best there are, those for 8.0, none.
+    for entry in "${programs[@]}"; do
+      program=${entry%% *} filter=${entry#* }
+      log=$logs/$tool-${kernels:-best}-$program.log
+      # shellcheck disable=SC2046  # several words
+      env ATTILE_TEST_BACKEND=cuda ${kernels:+ATTILE_CUDA_TENSOR_CORES=$kernels} timeout "$seconds" \
+        "$sanitizer" --tool "$tool" $(options_of "$tool") --error-exitcode 99 --print-limit 20 \
+        "$build/bin/$program" --gtest_filter="$filter" >"$log" 2>&1 || broken+=("$program(${kernels:-best}): $?")
+      found=$(sed -n 's/.*ERROR SUMMARY: \([0-9]*\) error.*/\1/p; s/.*RACECHECK SUMMARY: \([0-9]*\) hazard.*/\1/p' "$log" | tail -1)
+      ran=$(sed -n 's/^\[ *PASSED *\] \([0-9]*\) test.*/\1/p' "$log" | tail -1)
+      [ -n "$found" ] || broken+=("$program(${kernels:-best}): no summary")
+      [ "${ran:-0}" -gt 0 ] || broken+=("$program(${kernels:-best}): no test passed")
+      errors=$((errors + ${found:-0})) tests=$((tests + ${ran:-0}))
+    done
+  done
+  printf '%-10s %d errors, %d tests, %d s%s\n' "$tool" "$errors" "$tests" $((SECONDS - start)) "${broken[*]:+; ${broken[*]}}"
+  [ "$errors" = 0 ] && [ ${#broken[@]} = 0 ] || failed=1
+done
+exit $failed
