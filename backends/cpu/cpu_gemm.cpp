@@ -17,10 +17,9 @@ constexpr double kWorkForElement = 16;
 // Columns of a thread up to which the rows of a are read where they lie: packing them pays only where they are read often.
 constexpr int64_t kColumnsInPlace = 1024;
 
-// Pieces that a thread's share is cut into, so that nobody waits long for one who lost his processor with a piece in hand, and the fewest
-// columns of one: of products of few rows, whose rows of b should be read in long runs, and of others.
-constexpr int kPiecesOfThread = 4;
-constexpr int64_t kColumnsOfRun = 256, kColumnsOfBlock = 64;
+// Products of few rows: columns of b in a run, if there are enough for all threads. Runs of 512 took nearly twice as long as runs of 2048
+// where b lies row after row (1 x 4096 x 4096 on a Zen 4, pages of 4 KiB); columns that lie by themselves may be few.
+constexpr int64_t kColumnsOfRun = 2048, kColumnsAcross = 64;
 
 MatrixView matrix(const attile_operand &operand, bool swapped, int64_t x, int64_t y) {
     MatrixView view;
@@ -141,8 +140,9 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     plan.threads = threads;
     switch (plan.path) {
         case GemmPath::kFewRows: {
-            const int64_t wanted = most(ceil_div(plan.n, team * (team == 1 ? 1 : kPiecesOfThread)), kColumnsOfRun);
-            const int64_t chunk = round_up(least(wanted, ceil_div(plan.n, team)), sizes.small_columns);
+            const int64_t columns = ceil_div(plan.n, team);  // of a thread
+            const int64_t runs = team == 1 ? 1 : most(1, least(kPiecesOfThread, columns / (along ? kColumnsOfRun : kColumnsAcross)));
+            const int64_t chunk = round_up(ceil_div(columns, runs), sizes.small_columns);
             plan.grid_n = static_cast<int>(ceil_div(plan.n, chunk));
             plan.block_n = chunk;
             plan.block_m = plan.m;
@@ -178,16 +178,14 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
                 plan.super_n = least(plan.n, 4 * plan.block_n * grid.n);
                 plan.block_m = least(plan.block_m, 64 * sizes.rows);
             }
-            const int64_t cell = ceil_div(plan.super_n, grid.n);
-            plan.block_n = least(plan.block_n, round_up(cell, sizes.columns));
-            if (team > 1)
-                plan.block_n = least(plan.block_n, round_up(most(ceil_div(cell, kPiecesOfThread), kColumnsOfBlock), sizes.columns));
+            plan.block_n = least(plan.block_n, round_up(ceil_div(plan.super_n, grid.n), sizes.columns));
             plan.in_place_a = a.dtype == own && a_column == 1 && plan.k > 0 && ceil_div(plan.n, grid.n) <= kColumnsInPlace;
             plan.packed_a_bytes = plan.in_place_a ? 0 : bytes_for<char>(plan.block_m, row_bytes).value();
             plan.shared_bytes = plan.packed_a_bytes;
             if (plan.need_partial) {
                 plan.shared_bytes = (Size(plan.shared_bytes) + bytes_for<char>(plan.block_m, plan.super_n, element)).value();
             }
+            plan.shared_bytes = (Size(plan.shared_bytes) + bytes_for<GemmHome>(team)).value();
             plan.private_bytes = bytes_for<char>(plan.block_n, row_bytes).value();
             break;
         }

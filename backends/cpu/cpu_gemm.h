@@ -4,6 +4,7 @@
 #ifndef ATTILE_CPU_GEMM_H
 #define ATTILE_CPU_GEMM_H
 
+#include <atomic>
 #include <cstdint>
 
 #include "cpu_state.h"
@@ -84,6 +85,15 @@ template <class T>
 const GemmKernels<T> &gemm_kernels(Target target);
 
 enum class GemmPath { kPacked, kInPlace, kFewRows };
+
+// Pieces that a thread's share of a product is cut into, so that nobody waits long for one who lost his processor with a piece in hand.
+constexpr int kPiecesOfThread = 4;
+
+// Of a packed product: each rectangle of the grid is a thread's home, where it begins and ends as long as there is something to do.
+struct alignas(64) GemmHome {
+    std::atomic<int64_t> taken{0};  // pieces of the rectangle, in all rounds
+    int64_t packed = -1;            // number of the block of b that lies in the thread's memory
+};
 
 struct GemmPlan {
     GemmPath path = GemmPath::kPacked;

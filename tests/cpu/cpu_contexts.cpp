@@ -183,6 +183,7 @@ std::vector<BitProblem> bit_problems() {
         gemm<float>(1, 200, 210, 700, false),   // packed, several pieces of the depth
         gemm<float>(1, 97, 1025, 65, true),     // packed
         gemm<double>(1, 150, 170, 300, false),  // packed
+        gemm<float>(3, 170, 210, 300, false),   // packed, one entry after the other
         gemm<float>(1, 100, 101, 103, false),   // in place
         gemm<float>(9, 33, 65, 31, false),      // whole entries for each thread
         gemm<float>(1, 1, 1025, 777, false),    // few rows
