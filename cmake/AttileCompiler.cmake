@@ -19,8 +19,20 @@ if(ATTILE_SANITIZE)
     add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize-recover=undefined>)
   endif()
 endif()
+# What is loaded into other people's programs. A thread's own variables lie where every thread has them from its start: the general model
+# takes memory at a thread's first use, and glibc ends the process where there is none. There is little room for them in libraries that are
+# loaded late, so they are pointers and flags. musl makes room when a library is loaded, and knows no initial-exec there.
+add_library(attile_embedded INTERFACE)
+include(CheckCXXSymbolExists)
+check_cxx_symbol_exists(__GLIBC__ features.h ATTILE_HAS_GLIBC)
+if(ATTILE_HAS_GLIBC)
+  target_compile_options(attile_embedded INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-ftls-model=initial-exec>)
+endif()
 # The host program may use another C++ runtime: ours is linked in and hidden. The sanitizers' runtimes need the shared one.
 add_library(attile_static_runtime INTERFACE)
 if(NOT ATTILE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_link_options(attile_static_runtime INTERFACE -static-libstdc++ -static-libgcc)
+  if(ATTILE_HAS_GLIBC)
+    target_sources(attile_static_runtime INTERFACE ${CMAKE_CURRENT_LIST_DIR}/exception_globals.cpp)
+  endif()
 endif()

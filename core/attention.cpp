@@ -19,9 +19,7 @@ int32_t check_aliasing(const Call &call, const AttentionViews &views, const atti
     return check_workspace_apart(call, launch, all, kAttentionInputs + 2);
 }
 
-int32_t prepare(const Call &call, attile_context *context, const attile_attention_args *args, attile_attention_problem *problem,
-                bool *nothing_to_do) {
-    ATTILE_TRY(check_context(context));
+int32_t prepare(const Call &call, const attile_attention_args *args, attile_attention_problem *problem, bool *nothing_to_do) {
     attile_attention_args full;
     ATTILE_TRY(read_args(call.operation, "args", kAttentionFirstSize, kAttentionFlags, args, &full));
     attile_launch launch;
@@ -41,22 +39,22 @@ using namespace attile::core;
 
 extern "C" {
 
-int32_t attile_attention(attile_context *context, const attile_attention_args *args) {
-    return guarded([&]() -> int32_t {
+int32_t attile_attention(attile_context *handle, const attile_attention_args *args) {
+    return on_context(handle, [&](Context *context) -> int32_t {
         const Call call = {"attention"};
         attile_attention_problem problem;
         bool nothing_to_do = false;
-        ATTILE_TRY(prepare(call, context, args, &problem, &nothing_to_do));
+        ATTILE_TRY(prepare(call, args, &problem, &nothing_to_do));
         return run_problem(call, context, context->interfaces.attention, problem, problem.launch, nothing_to_do);
     });
 }
 
-int32_t attile_attention_query(attile_context *context, const attile_attention_args *args, attile_support *support) {
-    return guarded([&]() -> int32_t {
+int32_t attile_attention_query(attile_context *handle, const attile_attention_args *args, attile_support *support) {
+    return on_context(handle, [&](Context *context) -> int32_t {
         const Call call = {"attention", true};
         attile_attention_problem problem;
         bool nothing_to_do = false;
-        ATTILE_TRY(prepare(call, context, args, &problem, &nothing_to_do));
+        ATTILE_TRY(prepare(call, args, &problem, &nothing_to_do));
         ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));
         return query_problem(call, context, context->interfaces.attention, problem, nothing_to_do, support);
     });

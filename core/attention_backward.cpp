@@ -95,8 +95,7 @@ int32_t check_aliasing(const Call &call, const AttentionViews &forward, const Gr
     return check_workspace_apart(call, launch, all, kInputs + kOutputs);
 }
 
-int32_t prepare(const Call &call, attile_context *context, const attile_attention_backward_args *args, BackwardProblem *backward) {
-    ATTILE_TRY(check_context(context));
+int32_t prepare(const Call &call, const attile_attention_backward_args *args, BackwardProblem *backward) {
     attile_attention_backward_args full;
     ATTILE_TRY(read_args(call.operation, "args", kFirstSize, kFlags, args, &full));
     attile_attention_args forward;
@@ -146,22 +145,22 @@ using namespace attile::core;
 
 extern "C" {
 
-int32_t attile_attention_backward(attile_context *context, const attile_attention_backward_args *args) {
-    return guarded([&]() -> int32_t {
+int32_t attile_attention_backward(attile_context *handle, const attile_attention_backward_args *args) {
+    return on_context(handle, [&](Context *context) -> int32_t {
         const Call call = {"attention_backward"};
         BackwardProblem backward;
-        ATTILE_TRY(prepare(call, context, args, &backward));
+        ATTILE_TRY(prepare(call, args, &backward));
         if (backward.paged) return fail_paged(call);
         return run_problem(call, context, context->interfaces.attention_backward, backward.problem, backward.forward.launch,
                            backward.nothing_to_do);
     });
 }
 
-int32_t attile_attention_backward_query(attile_context *context, const attile_attention_backward_args *args, attile_support *support) {
-    return guarded([&]() -> int32_t {
+int32_t attile_attention_backward_query(attile_context *handle, const attile_attention_backward_args *args, attile_support *support) {
+    return on_context(handle, [&](Context *context) -> int32_t {
         const Call call = {"attention_backward", true};
         BackwardProblem backward;
-        ATTILE_TRY(prepare(call, context, args, &backward));
+        ATTILE_TRY(prepare(call, args, &backward));
         ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));
         if (backward.paged) {
             attile_support answer;

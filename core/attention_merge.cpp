@@ -63,8 +63,7 @@ int32_t check_part(const Call &call, const View &o_part, const View &lse_part, c
     return refuse_overlap(call, views.lse, o_part);
 }
 
-int32_t prepare(const Call &call, attile_context *context, const attile_attention_merge_args *args, MergeProblem *merge) {
-    ATTILE_TRY(check_context(context));
+int32_t prepare(const Call &call, const attile_attention_merge_args *args, MergeProblem *merge) {
     attile_attention_merge_args full;
     ATTILE_TRY(read_args(call.operation, "args", kFirstSize, kFlags, args, &full));
     attile_attention_merge_problem &problem = merge->problem;
@@ -123,20 +122,20 @@ using namespace attile::core;
 
 extern "C" {
 
-int32_t attile_attention_merge(attile_context *context, const attile_attention_merge_args *args) {
-    return guarded([&]() -> int32_t {
+int32_t attile_attention_merge(attile_context *handle, const attile_attention_merge_args *args) {
+    return on_context(handle, [&](Context *context) -> int32_t {
         const Call call = {"attention_merge"};
         MergeProblem merge;
-        ATTILE_TRY(prepare(call, context, args, &merge));
+        ATTILE_TRY(prepare(call, args, &merge));
         return run_problem(call, context, context->interfaces.attention_merge, merge.problem, merge.problem.launch, merge.nothing_to_do);
     });
 }
 
-int32_t attile_attention_merge_query(attile_context *context, const attile_attention_merge_args *args, attile_support *support) {
-    return guarded([&]() -> int32_t {
+int32_t attile_attention_merge_query(attile_context *handle, const attile_attention_merge_args *args, attile_support *support) {
+    return on_context(handle, [&](Context *context) -> int32_t {
         const Call call = {"attention_merge", true};
         MergeProblem merge;
-        ATTILE_TRY(prepare(call, context, args, &merge));
+        ATTILE_TRY(prepare(call, args, &merge));
         ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));
         return query_problem(call, context, context->interfaces.attention_merge, merge.problem, merge.nothing_to_do, support);
     });

@@ -2,25 +2,27 @@
 // What a backend calls the core with: error sentences, log lines, environment variables.
 #include "backend_call.h"
 
-#include <cstring>
+#include <atomic>
 
 #include "environment.h"
 #include "log.h"
+#include "message.h"
 #include "status.h"
 
 namespace attile::core {
 namespace {
 
 // A pointer, so that the thread has nothing to destroy.
-thread_local std::string *captured = nullptr;
+constinit thread_local std::string *captured = nullptr;
 
 void host_set_error(const char *text) {
     if (captured == nullptr) {
-        set_error_text(text);
+        set_backend_words(text);
         return;
     }
     try {
         *captured = text != nullptr ? text : "";
+        make_printable(captured->data());
     } catch (...) {
         // Out of memory: the status will have to do. Nothing may be thrown into a backend.
     }
@@ -33,14 +35,13 @@ constexpr attile_host_v1 kHost = {
 }  // namespace
 
 void prepare_to_catch() {
-    static const bool thrown_once = [] {
-        try {
-            throw 0;
-        } catch (int) {
-            return true;
-        }
-    }();
-    (void)thrown_once;
+    static constinit std::atomic<bool> done{false};  // twice does no harm
+    if (done.load(std::memory_order_relaxed)) return;
+    try {
+        throw 0;
+    } catch (int) {
+        done.store(true, std::memory_order_relaxed);
+    }
 }
 
 const attile_host_v1 *host_table() { return &kHost; }
@@ -49,7 +50,7 @@ SentenceCapture::SentenceCapture(std::string *sentence) : outer_(captured) { cap
 SentenceCapture::~SentenceCapture() { captured = outer_; }
 
 int32_t checked_status(int32_t status, std::string *sentence) {
-    if (std::strcmp(attile_status_name(status), "ATTILE_ERROR_UNKNOWN") == 0) {
+    if (!is_status_code(status)) {
         *sentence = "the backend returned " + std::to_string(status) + ", which is no status code" +
                     (sentence->empty() ? "" : "; it says: " + *sentence);
         return ATTILE_ERROR_BACKEND_CONTRACT;

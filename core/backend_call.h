@@ -7,6 +7,9 @@
 
 #include <string>
 
+#include "guard.h"
+#include "surroundings.h"
+
 namespace attile::core {
 
 // To be called before the first call into any backend. libattile has an unwinder of its own, whose tables are filled by its first use as
@@ -32,17 +35,22 @@ class SentenceCapture {
 // Fills in a sentence where the backend gave none, and turns a number that is no status code into ATTILE_ERROR_BACKEND_CONTRACT.
 int32_t checked_status(int32_t status, std::string *sentence);
 
-// Runs `call`, which returns a status of the backend's.
+// Runs `call`, which returns a status of the backend's. The floating-point mode is afterwards what it was.
 template <typename Call>
 int32_t call_backend(std::string *sentence, Call &&call) {
     const SentenceCapture capture(sentence);
+    const FloatingPointMode mode;
     int32_t status = ATTILE_OK;
     try {
         status = call();
-    } catch (...) {
+    }
+    ATTILE_LET_THREADS_END
+    catch (...) {
+        mode.put_back();
         *sentence = "the backend threw an exception";
         return ATTILE_ERROR_BACKEND_CONTRACT;
     }
+    mode.put_back();
     return status == ATTILE_OK ? status : checked_status(status, sentence);
 }
 

@@ -66,7 +66,7 @@ bool plain_problem(int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k
 }
 
 // Any product, or what is wrong with it.
-[[gnu::noinline]] int32_t any_gemm(const Call &call, attile_context *context, int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k,
+[[gnu::noinline]] int32_t any_gemm(const Call &call, Context *context, int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k,
                                    double alpha, const BlasMatrix &a, const BlasMatrix &b, double beta, const BlasMatrix &c) {
     if (order != ATTILE_ROW_MAJOR && order != ATTILE_COL_MAJOR) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: order is %d; expected ATTILE_ROW_MAJOR or ATTILE_COL_MAJOR", call.operation, order);
@@ -99,9 +99,8 @@ bool plain_problem(int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k
     return run_problem(call, context, context->interfaces.gemm, gemm.problem, gemm.problem.launch, gemm.nothing_to_do);
 }
 
-int32_t blas_gemm(const Call &call, attile_context *context, int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k, double alpha,
+int32_t blas_gemm(const Call &call, Context *context, int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k, double alpha,
                   const BlasMatrix &a, const BlasMatrix &b, double beta, const BlasMatrix &c) {
-    ATTILE_TRY(check_context(context));
     attile_gemm_problem problem;
     if (plain_problem(dtype, order, m, n, k, alpha, a, b, beta, c, &problem)) {
         return run_problem(call, context, context->interfaces.gemm, problem, problem.launch, false);
@@ -116,17 +115,17 @@ using namespace attile::core;
 
 extern "C" {
 
-int32_t attile_sgemm(attile_context *context, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k, double alpha,
+int32_t attile_sgemm(attile_context *handle, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k, double alpha,
                      const float *a, int64_t lda, const float *b, int64_t ldb, double beta, float *c, int64_t ldc) {
-    return guarded([&]() -> int32_t {
+    return on_context(handle, [&](Context *context) -> int32_t {
         return blas_gemm({"sgemm"}, context, ATTILE_F32, order, m, n, k, alpha, {"a", a, lda, transa}, {"b", b, ldb, transb}, beta,
                          {"c", c, ldc, ATTILE_NO_TRANS});
     });
 }
 
-int32_t attile_dgemm(attile_context *context, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k, double alpha,
+int32_t attile_dgemm(attile_context *handle, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k, double alpha,
                      const double *a, int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
-    return guarded([&]() -> int32_t {
+    return on_context(handle, [&](Context *context) -> int32_t {
         return blas_gemm({"dgemm"}, context, ATTILE_F64, order, m, n, k, alpha, {"a", a, lda, transa}, {"b", b, ldb, transb}, beta,
                          {"c", c, ldc, ATTILE_NO_TRANS});
     });

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts: choosing a backend and opening its device, and telling a live context from anything else.
+// Contexts: choosing a backend and opening its device; closing it.
 #include "context.h"
 
 #include <attile/attile.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -12,8 +15,10 @@
 #include "backend_call.h"
 #include "build_config.h"
 #include "environment.h"
+#include "fork.h"
 #include "guard.h"
 #include "log.h"
+#include "message.h"
 #include "operation.h"
 #include "process.h"
 #include "registry.h"
@@ -24,46 +29,9 @@
 namespace attile::core {
 namespace {
 
-constexpr uint64_t kLiveContext = 0x61747469'6c653031;  // "attile01"
-constexpr uint64_t kDeadContext = 0x61747469'6c653030;
 constexpr uint32_t kOptionsFirstSize = ATTILE_SIZE_UP_TO(attile_context_options, pool_bytes);
 constexpr uint32_t kInfoFirstSize = ATTILE_SIZE_UP_TO(attile_context_info, peak_bandwidth);
 constexpr const char *kSelectionVariable = "ATTILE_BACKEND";
-
-// Destroyed contexts are kept for later ones, oldest first, and their memory is never given back: so a call on a destroyed context reads a
-// context's memory and finds it dead. Costs as much as the contexts that were alive at once.
-struct FreeContexts {
-    std::mutex lock;
-    attile_context *first = nullptr;
-    attile_context **last = &first;
-};
-
-FreeContexts &free_contexts() {
-    static FreeContexts *const instance = new FreeContexts;
-    return *instance;
-}
-
-attile_context *take_context() {
-    FreeContexts &list = free_contexts();
-    const std::lock_guard<std::mutex> hold(list.lock);
-    attile_context *context = list.first;
-    if (context == nullptr) return new attile_context;
-    list.first = context->next_free;
-    if (list.first == nullptr) list.last = &list.first;
-    context->next_free = nullptr;
-    return context;
-}
-
-// Errors of a lock are caught and not left to noexcept, which would end the process over one lost context.
-void give_context(attile_context *context) noexcept {
-    try {
-        FreeContexts &list = free_contexts();
-        const std::lock_guard<std::mutex> hold(list.lock);
-        *list.last = context;
-        list.last = &context->next_free;
-    } catch (...) {
-    }
-}
 
 std::string label_of(const Choice &choice) { return choice.device == 0 ? choice.name : choice.name + ":" + std::to_string(choice.device); }
 
@@ -89,7 +57,7 @@ int32_t open_device(const Backend &backend, int32_t device, const attile_context
     return call_backend(why, [&] { return backend.root.context_create(&wanted, state); });
 }
 
-int32_t open_choice(const Choice &choice, const attile_context_options &options, attile_context **context, std::string *why) {
+int32_t open_choice(const Choice &choice, const attile_context_options &options, Context **context, std::string *why) {
     const std::string label = label_of(choice);
     report_forget(label);
     const Backend *backend = nullptr;
@@ -97,9 +65,17 @@ int32_t open_choice(const Choice &choice, const attile_context_options &options,
     if (status != ATTILE_OK) return status;
 
     // Before the device is opened, for nothing that can fail may come after.
-    std::unique_ptr<attile_context, void (*)(attile_context *)> made(take_context(), give_context);
+    std::unique_ptr<Context, void (*)(Context *)> made(take_context(), give_context);
+    if (made == nullptr) {
+        *why = "65536 contexts are open";
+        return ATTILE_ERROR_OUT_OF_HOST_MEMORY;
+    }
     void *state = nullptr;
-    status = open_device(*backend, choice.device, options, &state, why);
+    {
+        Surroundings surroundings;
+        status = open_device(*backend, choice.device, options, &state, why);
+        surroundings.put_back(backend->name);
+    }
     if (status != ATTILE_OK) {
         report_candidate(label, backend->where, status, *why);
         return status;
@@ -110,16 +86,17 @@ int32_t open_choice(const Choice &choice, const attile_context_options &options,
     made->backend = backend;
     made->device = choice.device;
     made->process = process_generation();
-    made->magic.store(kLiveContext, std::memory_order_release);
     *context = made.release();
     return ATTILE_OK;
 }
 
 // The chosen one is noted by a call that may run out of memory, which must not cost the caller the context.
-void note_choice(const Choice &choice, const attile_context &context) noexcept {
+void note_choice(const Choice &choice, const Context &context) {
     try {
         report_candidate(label_of(choice), context.backend->where, ATTILE_OK, "version " + context.backend->version);
-    } catch (...) {
+    }
+    ATTILE_LET_THREADS_END
+    catch (...) {
     }
     log(ATTILE_LOG_INFO, "backend '%s' %s chosen, device %d (%s)", context.backend_name, context.backend->version.c_str(), choice.device,
         context.backend->where.c_str());
@@ -167,12 +144,15 @@ int32_t create(const attile_context_options *given, attile_context **context) {
     int32_t status = read_options(given, &options);
     if (status == ATTILE_OK) status = read_selection(options, &choices);
     if (status != ATTILE_OK) return status;
+    if (!fork_is_safe()) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "context_create: out of host memory");
     std::string reasons;
     for (const Choice &choice : choices) {
         std::string why;
-        status = open_choice(choice, options, context, &why);
+        Context *made = nullptr;
+        status = open_choice(choice, options, &made, &why);
         if (status == ATTILE_OK) {
-            note_choice(choice, **context);
+            *context = publish_context(made);  // nothing that follows can lose it
+            note_choice(choice, *made);
             return status;
         }
         const std::string label = label_of(choice);
@@ -183,47 +163,52 @@ int32_t create(const attile_context_options *given, attile_context **context) {
     return fail(status, "context_create: no backend can be used: %s", reasons.c_str());
 }
 
-// Waits for what was queued, then gives back what the program left behind. Errors are of no more interest to anybody.
-void release_owned(attile_context *context) {
+// One step of closing a context. Its errors are of no more interest to anybody, want of memory to word them included: the next step
+// follows.
+template <typename Step>
+void close_step(Step &&step) {
+    try {
+        std::string ignored;
+        (void)call_backend(&ignored, step);
+    }
+    ATTILE_LET_THREADS_END
+    catch (...) {
+    }
+}
+
+// Waits for what was queued, then gives back what the program left behind.
+void release_owned(Context *context) {
     const Interfaces &call = context->interfaces;
     void *state = context->state;
-    std::string ignored;
     const auto synchronize = [&](void *stream) {
-        if (call.device->synchronize == nullptr) return;
-        (void)call_backend(&ignored, [&] { return call.device->synchronize(state, stream); });
+        if (call.device->synchronize != nullptr) close_step([&] { return call.device->synchronize(state, stream); });
     };
     if (!context->allocations.empty()) synchronize(nullptr);
     for (void *stream : context->streams) {
         synchronize(stream);
-        (void)call_backend(&ignored, [&] { return call.device->stream_destroy(state, stream); });
+        close_step([&] { return call.device->stream_destroy(state, stream); });
     }
     for (const auto &[pointer, kind] : context->allocations) {
-        (void)call_backend(&ignored, [&, pointer = pointer, kind = kind] { return call.memory->free(state, kind, pointer); });
+        close_step([&, pointer = pointer, kind = kind] { return call.memory->free(state, kind, pointer); });
     }
-    (void)call_backend(&ignored, [&] {
+    close_step([&] {
         context->backend->root.context_destroy(state);
         return ATTILE_OK;
     });
 }
 
-}  // namespace
-
-int32_t check_context(attile_context *context) {
-    if (context == nullptr) return fail(ATTILE_ERROR_INVALID_CONTEXT, "the context is NULL");
-    if (reinterpret_cast<uintptr_t>(context) % alignof(attile_context) != 0) {
-        return fail(ATTILE_ERROR_INVALID_CONTEXT, "the context is no context: %p", static_cast<void *>(context));
-    }
-    const uint64_t magic = context->magic.load(std::memory_order_acquire);
-    if (magic != kLiveContext) {
-        return fail(ATTILE_ERROR_INVALID_CONTEXT, magic == kDeadContext ? "the context %p was destroyed" : "the context is no context: %p",
-                    static_cast<void *>(context));
-    }
-    if (context->process != process_generation()) {
-        return fail(ATTILE_ERROR_AFTER_FORK, "the context belongs to the process this one was forked from; make a new one");
-    }
-    return ATTILE_OK;
+// Whether what a backend told of itself can be: what is unknown is 0.
+bool possible_numbers(const attile_context_info &info) {
+    const int64_t counts[] = {info.device_type,  info.device_index,         info.compute_units,       info.threads,
+                              info.lane_width,   info.max_threads_per_unit, info.max_blocks_per_unit, info.registers_per_unit,
+                              info.memory_total, info.memory_free,          info.shared_per_block,    info.shared_per_unit,
+                              info.l2_bytes};
+    const double rates[] = {info.clock_hz, info.peak_flops_f32, info.peak_flops_f64, info.peak_flops_f16, info.peak_bandwidth};
+    return std::all_of(std::begin(counts), std::end(counts), [](int64_t count) { return count >= 0; }) &&
+           std::all_of(std::begin(rates), std::end(rates), [](double rate) { return std::isfinite(rate) && rate >= 0; });
 }
 
+}  // namespace
 }  // namespace attile::core
 
 extern "C" {
@@ -232,27 +217,26 @@ int32_t attile_context_create(const attile_context_options *options, attile_cont
     return attile::core::guarded([&] { return attile::core::create(options, context); });
 }
 
-void attile_context_destroy(attile_context *context) {
+void attile_context_destroy(attile_context *handle) {
     using namespace attile::core;
-    if (context == nullptr || reinterpret_cast<uintptr_t>(context) % alignof(attile_context) != 0) return;
-    uint64_t live = kLiveContext;
-    if (!context->magic.compare_exchange_strong(live, kDeadContext, std::memory_order_acq_rel)) return;
-    // In a forked child the device, the threads and perhaps the locks of this context are gone: it is left alone.
-    if (context->process != process_generation()) return;
     (void)guarded([&]() -> int32_t {
+        Context *context = withdraw_context(handle);
+        // In a forked child the device, the threads and perhaps the locks of this context are gone: it is left alone.
+        if (context == nullptr || context->process != process_generation()) return ATTILE_OK;
         release_owned(context);
+        context->allocations.clear();
+        context->streams.clear();
+        context->state = nullptr;
+        give_context(context);
         return ATTILE_OK;
     });
-    context->allocations.clear();
-    context->streams.clear();
-    context->state = nullptr;
-    give_context(context);
 }
 
-int32_t attile_context_get_info(attile_context *context, attile_context_info *info) {
+int32_t attile_context_get_info(attile_context *handle, attile_context_info *info) {
     using namespace attile::core;
     return guarded([&]() -> int32_t {
-        int32_t status = check_context(context);
+        Context *context = nullptr;
+        int32_t status = find_context(handle, &context);
         if (status == ATTILE_OK) status = check_output("context_get_info", "info", kInfoFirstSize, info);
         if (status != ATTILE_OK) return status;
         attile_context_info full{};
@@ -270,6 +254,12 @@ int32_t attile_context_get_info(attile_context *context, attile_context_info *in
         std::memcpy(full.backend_version, context->backend->version.c_str(), context->backend->version.size());
         full.device_name[sizeof full.device_name - 1] = '\0';
         full.arch[sizeof full.arch - 1] = '\0';
+        make_printable(full.device_name);
+        make_printable(full.arch);
+        if (!possible_numbers(full)) {
+            return fail(ATTILE_ERROR_BACKEND_CONTRACT, "context_get_info: backend '%s' gave a number that is negative or not finite",
+                        context->backend_name);
+        }
         write_output(full, info);
         return ATTILE_OK;
     });

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A context: one backend on one device, and what the core keeps beside the backend's own state.
+//
+// What a program holds is no address but a number: the place of the context in a table, and its generation, which no other context at that
+// place ever has. So a handle that was destroyed stays dead for good, whatever was made since, and nothing is read behind a handle that is
+// none.
 #ifndef ATTILE_CORE_CONTEXT_H
 #define ATTILE_CORE_CONTEXT_H
 
@@ -9,6 +13,9 @@
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "guard.h"
+#include "status.h"
 
 namespace attile::core {
 
@@ -27,28 +34,48 @@ struct Interfaces {
 
 struct Backend;
 
-}  // namespace attile::core
-
-struct attile_context {
-    std::atomic<uint64_t> magic{0};  // kLiveContext from creation to destruction
-    void *state = nullptr;           // the backend's
-    attile::core::Interfaces interfaces{};
+struct Context {
+    std::atomic<uint64_t> handle{0};  // the live one's; 0 before creation and after destruction
+    void *state = nullptr;            // the backend's
+    Interfaces interfaces{};
     char backend_name[32] = {};
-    const attile::core::Backend *backend = nullptr;
+    const Backend *backend = nullptr;
     uint64_t process = 0;  // process_generation() at creation
     int32_t device = 0;
 
     std::mutex owned;                                 // guards the two tables below
     std::unordered_map<void *, int32_t> allocations;  // pointer to ATTILE_MEMORY_ kind
     std::unordered_set<void *> streams;
-    attile_context *next_free = nullptr;  // while destroyed
+
+    uint64_t place = 0;                   // in the table
+    std::atomic<uint64_t> generation{0};  // of the handle given out last
+    Context *next_free = nullptr;         // while destroyed
 };
 
-namespace attile::core {
+// ATTILE_OK and the context, or the failure to return, its sentence set: NULL, destroyed, no context at all, or one of the process that
+// this one was forked from. Takes no lock, so that it answers in a forked child whatever the other threads of the parent were doing.
+int32_t find_context(attile_context *handle, Context **context);
 
-// ATTILE_OK, or the failure to return, its sentence set: NULL, destroyed, no context at all, or one of the process that this one was
-// forked from. Takes no lock, so that it answers in a forked child whatever the other threads of the parent were doing.
-int32_t check_context(attile_context *context);
+// The body of a public function that works on a context.
+template <typename Body>
+int32_t on_context(attile_context *handle, Body &&body) {
+    return guarded([&]() -> int32_t {
+        Context *context = nullptr;
+        ATTILE_TRY(find_context(handle, &context));
+        return body(context);
+    });
+}
+
+// The place of a context that is none yet, or NULL where as many as can be are open. Contexts are kept for later ones, the oldest first,
+// and never given back: it costs as much as the contexts that were alive at once, half a kilobyte each.
+Context *take_context();
+void give_context(Context *context);
+
+// Makes the context what its new handle finds.
+attile_context *publish_context(Context *context);
+
+// Ends the handle: of several threads that try, one gets the context.
+Context *withdraw_context(attile_context *handle);
 
 }  // namespace attile::core
 

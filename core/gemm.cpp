@@ -192,10 +192,9 @@ using namespace attile::core;
 
 extern "C" {
 
-int32_t attile_gemm(attile_context *context, const attile_gemm_args *args) {
-    return guarded([&]() -> int32_t {
+int32_t attile_gemm(attile_context *handle, const attile_gemm_args *args) {
+    return on_context(handle, [&](Context *context) -> int32_t {
         const Call call = {"gemm"};
-        ATTILE_TRY(check_context(context));
         attile_gemm_problem plain;
         if (plain_problem(args, &plain)) return run_problem(call, context, context->interfaces.gemm, plain, plain.launch, false);
         GemmProblem gemm;
@@ -204,10 +203,9 @@ int32_t attile_gemm(attile_context *context, const attile_gemm_args *args) {
     });
 }
 
-int32_t attile_gemm_query(attile_context *context, const attile_gemm_args *args, attile_support *support) {
-    return guarded([&]() -> int32_t {
+int32_t attile_gemm_query(attile_context *handle, const attile_gemm_args *args, attile_support *support) {
+    return on_context(handle, [&](Context *context) -> int32_t {
         const Call call = {"gemm", true};
-        ATTILE_TRY(check_context(context));
         GemmProblem gemm;
         ATTILE_TRY(prepare(call, args, &gemm));
         ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));

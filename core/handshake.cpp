@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backend_call.h"
+#include "message.h"
 #include "selection.h"
 
 namespace attile::core {
@@ -105,6 +106,7 @@ int32_t copy_tables(Backend *b, std::string *why) {
 int32_t meet_backend(attile_backend_entry_fn entry, const char *expected_name, const std::string &where, std::unique_ptr<Backend> *backend,
                      std::string *why) {
     prepare_to_catch();
+    Surroundings surroundings;
     why->clear();
     const attile_backend_v1 *root = nullptr;
     int32_t status = call_backend(why, [&] {
@@ -125,11 +127,13 @@ int32_t meet_backend(attile_backend_entry_fn entry, const char *expected_name, c
     auto met = std::make_unique<Backend>();
     met->name = root->name;
     met->version = root->version;
+    make_printable(met->version.data());
     met->where = where;
     std::memcpy(&met->root, root, sizeof met->root);
     met->root.struct_size = sizeof met->root;
     status = copy_tables(met.get(), why);
     if (status != ATTILE_OK) return status;
+    surroundings.put_back(met->name);
     *backend = std::move(met);
     return ATTILE_OK;
 }

@@ -26,6 +26,8 @@ struct Backend {
     attile_attention_merge_interface attention_merge;
     attile_reduce_interface reduce;
     attile_softmax_interface softmax;
+
+    Backend *next = nullptr;  // of the registry's list
 };
 
 // ATTILE_OK and `backend`, or a code and the reason in `why`. `expected_name` may be NULL; else the backend must bear it.

@@ -13,6 +13,7 @@
 #include "log.h"
 #include "report.h"
 #include "shared_library.h"
+#include "surroundings.h"
 
 namespace attile::core {
 namespace {
@@ -97,7 +98,9 @@ int32_t Loader::load_file(const std::string &path, const std::string &name, std:
         *why = known->second.why;
         return known->second.status;
     }
+    Surroundings surroundings;
     void *library = open_shared_library(path, why);
+    surroundings.put_back(name);
     if (library == nullptr) return ATTILE_ERROR_BACKEND_LOAD;
     int32_t status = ATTILE_ERROR_BACKEND_INCOMPATIBLE;
     void *symbol = shared_library_symbol(library, ATTILE_BACKEND_ENTRY, why);

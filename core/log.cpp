@@ -3,8 +3,6 @@
 #include "log.h"
 
 #include <attile/attile.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -14,7 +12,10 @@
 #include <mutex>
 
 #include "environment.h"
+#include "fork.h"
 #include "guard.h"
+#include "log_sink.h"
+#include "message.h"
 #include "status.h"
 
 namespace attile::core {
@@ -23,16 +24,15 @@ namespace {
 constexpr const char *kLevelNames[] = {"off", "error", "warn", "info", "debug", "trace"};
 constexpr int32_t kUnread = -1;
 
-struct Sink {
+struct Receiver {
     attile_log_fn fn = nullptr;
     void *user = nullptr;
-    int file = -1;  // of the environment's choice; opened once and left open
 };
 
-// Constant-initialised and of trivial destruction: usable from the first instruction of the process to the last.
-std::atomic<int32_t> current_level{kUnread};
-constinit std::mutex sink_lock;
-constinit Sink sink;
+// Constant-initialised and of trivial destruction: usable from the first instruction of the process to the last. The receiver is guarded
+// by locks.log, and so is a change of the level, which is read without.
+constinit std::atomic<int32_t> current_level{kUnread};
+constinit Receiver receiver;
 
 // An unknown word means silence: a library does not speak up in its host over a misspelt variable.
 int32_t level_of_environment() {
@@ -44,18 +44,8 @@ int32_t level_of_environment() {
     return ATTILE_LOG_OFF;
 }
 
-// With the lock held.
-int file_of_environment() {
-    if (sink.file >= 0) return sink.file;
-    const char *path = environment("ATTILE_LOG_FILE");
-    if (path != nullptr && path[0] != '\0') {
-        sink.file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    }
-    if (sink.file < 0) sink.file = STDERR_FILENO;
-    return sink.file;
-}
-
-void write_line(int file, int32_t level, const char *text) {
+void write_line(const LogFile &file, int32_t level, const char *text) {
+    if (file.descriptor < 0) return;
     char line[1200];
     int length = std::snprintf(line, sizeof line, "attile %s: %s\n", kLevelNames[level], text);
     if (length < 0) return;
@@ -63,13 +53,29 @@ void write_line(int file, int32_t level, const char *text) {
         length = static_cast<int>(sizeof line) - 1;
         line[length - 1] = '\n';
     }
-    const char *rest = line;  // one write() a line in all but freak cases, so lines of several threads do not mix
-    while (length > 0) {
-        const ssize_t done = write(file, rest, static_cast<size_t>(length));
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return;
-        rest += done;
-        length -= static_cast<int>(done);
+    write_log_line(file.descriptor, line, length);
+}
+
+// `text` has been made printable.
+void deliver(int32_t level, const char *text) {
+    Receiver now;
+    LogFile file;
+    const char *complaint = nullptr;
+    {
+        const std::lock_guard<std::mutex> hold(locks.log);
+        if (level > log_level()) return;  // attile_set_log() came between
+        now = receiver;
+        if (now.fn == nullptr) file = log_file(&complaint);
+    }
+    if (complaint != nullptr) {
+        char words[256];
+        std::snprintf(words, sizeof words, "ATTILE_LOG_FILE is not used: %s", complaint);
+        write_line(file, ATTILE_LOG_WARN, words);
+    }
+    if (now.fn != nullptr) {
+        now.fn(now.user, level, text);  // outside the lock: a receiver may take its time
+    } else {
+        write_line(file, level, text);
     }
 }
 
@@ -85,19 +91,14 @@ int32_t log_level() {
 void log_text(int32_t level, const char *text) {
     if (level <= ATTILE_LOG_OFF || level > ATTILE_LOG_TRACE || level > log_level() || text == nullptr) return;
     const int saved_errno = errno;
+    char line[1024];
+    std::snprintf(line, sizeof line, "%s", text);
+    make_printable(line);
     try {
-        Sink now;
-        {
-            const std::lock_guard<std::mutex> hold(sink_lock);
-            if (sink.fn == nullptr) file_of_environment();
-            now = sink;
-        }
-        if (now.fn != nullptr) {
-            now.fn(now.user, level, text);  // outside the lock: a receiver may take its time
-        } else {
-            write_line(now.file, level, text);
-        }
-    } catch (...) {
+        deliver(level, line);
+    }
+    ATTILE_LET_THREADS_END
+    catch (...) {
         // A receiver that throws loses its line; the call that logged goes on.
     }
     errno = saved_errno;
@@ -121,9 +122,8 @@ extern "C" int32_t attile_set_log(attile_log_fn fn, void *user, int32_t level) {
         if (level < ATTILE_LOG_OFF || level > ATTILE_LOG_TRACE) {
             return fail(ATTILE_ERROR_INVALID_VALUE, "attile_set_log: level is %d, expected 0 (off) to 5 (trace)", level);
         }
-        const std::lock_guard<std::mutex> hold(sink_lock);
-        sink.fn = fn;
-        sink.user = user;
+        const std::lock_guard<std::mutex> hold(locks.log);
+        receiver = {fn, user};
         current_level.store(fn != nullptr ? level : level_of_environment(), std::memory_order_relaxed);
         return ATTILE_OK;
     });

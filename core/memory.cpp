@@ -18,7 +18,7 @@ constexpr uintptr_t kAlignment = 256;
 
 // Runs one entry of a backend's table and words its failure. A NULL entry is an operation that the backend does not have.
 template <typename Entry, typename... Values>
-int32_t forward(attile_context *context, const char *operation, Entry *entry, Values... values) {
+int32_t forward(Context *context, const char *operation, Entry *entry, Values... values) {
     log(ATTILE_LOG_DEBUG, "%s", operation);
     if (entry == nullptr) {
         return fail(ATTILE_ERROR_UNSUPPORTED_OPERATION, "%s: backend '%s' does not have it", operation, context->backend_name);
@@ -42,7 +42,7 @@ bool overlap(const void *a, const void *b, int64_t bytes) {
 
 // Hands `undo` what the table could not take: without the entry, nobody could ever give it back.
 template <typename Insert, typename Undo>
-void insert_or_undo(attile_context *context, Insert &&insert, Undo &&undo) {
+void insert_or_undo(Context *context, Insert &&insert, Undo &&undo) {
     try {
         const std::lock_guard<std::mutex> hold(context->owned);
         insert();
@@ -52,11 +52,12 @@ void insert_or_undo(attile_context *context, Insert &&insert, Undo &&undo) {
     }
 }
 
-int32_t allocate(attile_context *context, int32_t kind, int64_t bytes, void **pointer) {
+int32_t allocate(attile_context *handle, int32_t kind, int64_t bytes, void **pointer) {
     constexpr const char *kName = "alloc";
     if (pointer == nullptr) return fail(ATTILE_ERROR_NULL_ARGUMENT, "%s: pointer is NULL", kName);
     *pointer = nullptr;
-    int32_t status = check_context(context);
+    Context *context = nullptr;
+    int32_t status = find_context(handle, &context);
     if (status != ATTILE_OK) return status;
     if (kind < ATTILE_MEMORY_HOST || kind > ATTILE_MEMORY_DEVICE) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: kind is %d, expected an ATTILE_MEMORY_ constant, 0 to 3", kName, kind);
@@ -77,15 +78,20 @@ int32_t allocate(attile_context *context, int32_t kind, int64_t bytes, void **po
         return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: backend '%s' gave %p, expected a multiple of 256", kName, context->backend_name,
                     made);
     }
+    bool is_new = false;
     insert_or_undo(
-        context, [&] { context->allocations[made] = kind; }, release);
+        context, [&] { is_new = context->allocations.emplace(made, kind).second; }, release);
+    if (!is_new) {
+        return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: backend '%s' gave %p, which is in use", kName, context->backend_name, made);
+    }
     *pointer = made;
     return ATTILE_OK;
 }
 
-int32_t release(attile_context *context, void *pointer) {
+int32_t release(attile_context *handle, void *pointer) {
     constexpr const char *kName = "free";
-    const int32_t status = check_context(context);
+    Context *context = nullptr;
+    const int32_t status = find_context(handle, &context);
     if (status != ATTILE_OK || pointer == nullptr) return status;
     int32_t kind = 0;
     {
@@ -101,9 +107,10 @@ int32_t release(attile_context *context, void *pointer) {
     return forward(context, kName, context->interfaces.memory->free, kind, pointer);
 }
 
-int32_t copy(attile_context *context, void *destination, const void *source, int64_t bytes, void *stream) {
+int32_t copy(attile_context *handle, void *destination, const void *source, int64_t bytes, void *stream) {
     constexpr const char *kName = "copy";
-    int32_t status = check_context(context);
+    Context *context = nullptr;
+    int32_t status = find_context(handle, &context);
     if (status == ATTILE_OK) status = check_bytes(kName, bytes);
     if (status != ATTILE_OK || bytes == 0) return status;
     if (destination == nullptr) return fail(ATTILE_ERROR_NULL_ARGUMENT, "%s: destination is NULL", kName);
@@ -115,9 +122,10 @@ int32_t copy(attile_context *context, void *destination, const void *source, int
     return forward(context, kName, context->interfaces.memory->copy, destination, source, bytes, stream);
 }
 
-int32_t prefetch(attile_context *context, const void *pointer, int64_t bytes, int32_t kind, void *stream) {
+int32_t prefetch(attile_context *handle, const void *pointer, int64_t bytes, int32_t kind, void *stream) {
     constexpr const char *kName = "prefetch";
-    int32_t status = check_context(context);
+    Context *context = nullptr;
+    int32_t status = find_context(handle, &context);
     if (status == ATTILE_OK) status = check_bytes(kName, bytes);
     if (status != ATTILE_OK) return status;
     if (kind != ATTILE_MEMORY_DEVICE && kind != ATTILE_MEMORY_HOST) {
@@ -128,22 +136,29 @@ int32_t prefetch(attile_context *context, const void *pointer, int64_t bytes, in
     return forward(context, kName, context->interfaces.memory->prefetch, pointer, bytes, kind, stream);
 }
 
-int32_t memory_kind(attile_context *context, const void *pointer, int32_t *kind) {
+int32_t memory_kind(attile_context *handle, const void *pointer, int32_t *kind) {
     constexpr const char *kName = "memory_kind";
-    int32_t status = check_context(context);
+    Context *context = nullptr;
+    int32_t status = find_context(handle, &context);
     if (status != ATTILE_OK) return status;
     if (kind == nullptr) return fail(ATTILE_ERROR_NULL_ARGUMENT, "%s: kind is NULL", kName);
     int32_t found = ATTILE_MEMORY_HOST;
     status = forward(context, kName, context->interfaces.memory->memory_kind, pointer, &found);
-    if (status == ATTILE_OK) *kind = found;
-    return status;
+    if (status != ATTILE_OK) return status;
+    if (found < ATTILE_MEMORY_HOST || found > ATTILE_MEMORY_DEVICE) {
+        return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: backend '%s' answered %d, expected an ATTILE_MEMORY_ constant, 0 to 3", kName,
+                    context->backend_name, found);
+    }
+    *kind = found;
+    return ATTILE_OK;
 }
 
-int32_t stream_create(attile_context *context, void **stream) {
+int32_t stream_create(attile_context *handle, void **stream) {
     constexpr const char *kName = "stream_create";
     if (stream == nullptr) return fail(ATTILE_ERROR_NULL_ARGUMENT, "%s: stream is NULL", kName);
     *stream = nullptr;
-    int32_t status = check_context(context);
+    Context *context = nullptr;
+    int32_t status = find_context(handle, &context);
     if (status != ATTILE_OK) return status;
     const attile_device_interface &device = *context->interfaces.device;
     // One without the other would make streams that nobody can end.
@@ -154,15 +169,21 @@ int32_t stream_create(attile_context *context, void **stream) {
     status = forward(context, kName, device.stream_create, &made);
     if (status != ATTILE_OK) return status;
     if (made == nullptr) return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: backend '%s' gave a NULL stream", kName, context->backend_name);
+    bool is_new = false;
     insert_or_undo(
-        context, [&] { context->streams.insert(made); }, [&] { (void)forward(context, kName, device.stream_destroy, made); });
+        context, [&] { is_new = context->streams.insert(made).second; },
+        [&] { (void)forward(context, kName, device.stream_destroy, made); });
+    if (!is_new) {
+        return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: backend '%s' gave %p, which is in use", kName, context->backend_name, made);
+    }
     *stream = made;
     return ATTILE_OK;
 }
 
-int32_t stream_destroy(attile_context *context, void *stream) {
+int32_t stream_destroy(attile_context *handle, void *stream) {
     constexpr const char *kName = "stream_destroy";
-    const int32_t status = check_context(context);
+    Context *context = nullptr;
+    const int32_t status = find_context(handle, &context);
     if (status != ATTILE_OK || stream == nullptr) return status;
     {
         const std::lock_guard<std::mutex> hold(context->owned);
@@ -173,8 +194,9 @@ int32_t stream_destroy(attile_context *context, void *stream) {
     return forward(context, kName, context->interfaces.device->stream_destroy, stream);
 }
 
-int32_t synchronize(attile_context *context, void *stream) {
-    const int32_t status = check_context(context);
+int32_t synchronize(attile_context *handle, void *stream) {
+    Context *context = nullptr;
+    const int32_t status = find_context(handle, &context);
     if (status != ATTILE_OK) return status;
     return forward(context, "synchronize", context->interfaces.device->synchronize, stream);
 }

@@ -71,6 +71,10 @@ struct DtypeSetText {
     char text[64];
 };
 
+// Replaces what could forge or garble a line of a log by '?': control characters, and bytes that are no UTF-8. Every text that leaves the
+// library passes here, since some of it is the environment's, a file's name or a backend's.
+void make_printable(char *text);
+
 }  // namespace attile::core
 
 #endif

@@ -2,6 +2,7 @@
 // Launches, and what becomes of a backend's answers.
 #include "operation.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include "log.h"
@@ -45,28 +46,53 @@ int32_t check_workspace_apart(const Call &call, const attile_launch &launch, con
     return ATTILE_OK;
 }
 
-int32_t check_answer(const Call &call, const attile_context *context, int32_t status, uint64_t errors_before) {
-    if (status < 1000 || status > 9999) {
-        return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: the backend '%s' returned %d, which is no status code", call.operation,
-                    context->backend_name, status);
+int32_t check_answer(const Call &call, const Context *context, int32_t status) {
+    const char *words = backend_words();
+    if (!is_status_code(status)) {
+        return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: the backend '%s' returned %d, which is no status code%s%s", call.operation,
+                    context->backend_name, status, words[0] != '\0' ? "; it says: " : "", words);
     }
-    if (error_count() != errors_before) return status;
+    if (words[0] != '\0') {
+        set_error_text(words);
+        return status;
+    }
     return fail(status, "%s: the backend '%s' answered %s and gave no reason", call.operation, context->backend_name,
                 attile_status_name(status));
 }
 
-int32_t check_support(const Call &call, const attile_context *context, attile_support *support) {
-    support->kernel[sizeof support->kernel - 1] = '\0';
-    support->text[sizeof support->text - 1] = '\0';
-    const bool none = support->level == ATTILE_SUPPORT_NONE;
-    const bool known = none || support->level == ATTILE_SUPPORT_EMULATED || support->level == ATTILE_SUPPORT_NATIVE;
-    const bool status_fits = none ? support->status / 1000 == 2 : support->status == ATTILE_OK;
-    if (known && status_fits && support->workspace_bytes >= 0) return ATTILE_OK;
-    return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: the backend '%s' answered a query with level %d, status %d and %lld workspace bytes",
-                call.operation, context->backend_name, support->level, support->status, static_cast<long long>(support->workspace_bytes));
+void note_changed_mode(const Call &call, const Context *context) {
+    log(ATTILE_LOG_WARN, "%s: the backend '%s' changed the floating-point mode; that was put back", call.operation, context->backend_name);
 }
 
-int32_t fail_unsupported_operation(const Call &call, const attile_context *context) {
+int32_t check_support(const Call &call, const Context *context, attile_support *support) {
+    support->kernel[sizeof support->kernel - 1] = '\0';
+    support->text[sizeof support->text - 1] = '\0';
+    make_printable(support->kernel);
+    make_printable(support->text);
+    const bool none = support->level == ATTILE_SUPPORT_NONE;
+    const bool known = none || support->level == ATTILE_SUPPORT_EMULATED || support->level == ATTILE_SUPPORT_NATIVE;
+    const bool status_fits = none ? support->status / 1000 == 2 && is_status_code(support->status) : support->status == ATTILE_OK;
+    if (!known || !status_fits || support->workspace_bytes < 0) {
+        return fail(ATTILE_ERROR_BACKEND_CONTRACT,
+                    "%s: the backend '%s' answered a query with level %d, status %d and %lld workspace bytes", call.operation,
+                    context->backend_name, support->level, support->status, static_cast<long long>(support->workspace_bytes));
+    }
+    const int64_t counts[] = {support->tile_m,       support->tile_n,          support->tile_k, support->threads, support->registers,
+                              support->shared_bytes, support->blocks_per_unit, support->splits, support->blocks};
+    bool possible = std::isfinite(support->flops) && support->flops >= 0 && std::isfinite(support->bytes) && support->bytes >= 0 &&
+                    std::isfinite(support->predicted_share) && support->predicted_share >= 0;
+    for (const int64_t count : counts) possible = possible && count >= 0;
+    if (!possible) {
+        return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: the backend '%s' answered a query with a number that is negative or not finite",
+                    call.operation, context->backend_name);
+    }
+    if (none && support->text[0] == '\0') {
+        std::snprintf(support->text, sizeof support->text, "the backend '%s' gave no reason", context->backend_name);
+    }
+    return ATTILE_OK;
+}
+
+int32_t fail_unsupported_operation(const Call &call, const Context *context) {
     return fail(ATTILE_ERROR_UNSUPPORTED_OPERATION, "%s: the backend '%s' does not have this operation", call.operation,
                 context->backend_name);
 }

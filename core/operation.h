@@ -15,6 +15,7 @@
 #include "guard.h"
 #include "message.h"
 #include "status.h"
+#include "surroundings.h"
 #include "tensor.h"
 
 // The size of a struct whose last field is `field`. First sizes are given by the last field of the first release, so that they stay when
@@ -32,38 +33,48 @@ int32_t make_launch(const Call &call, void *stream, void *workspace, int64_t wor
 // A workspace must not touch any tensor of the call.
 int32_t check_workspace_apart(const Call &call, const attile_launch &launch, const View *const *views, int32_t count);
 
-// Checks what a backend's function returned: a code that is none, or one without a sentence, is made good. `errors_before` is
-// error_count() from before the call.
-int32_t check_answer(const Call &call, const attile_context *context, int32_t status, uint64_t errors_before);
+// Makes what a backend's function returned this call's failure: its words become the sentence; a code that is none, or one without words,
+// is made good.
+int32_t check_answer(const Call &call, const Context *context, int32_t status);
+
+// Notes that a backend left the floating-point mode changed; it has been put back.
+void note_changed_mode(const Call &call, const Context *context);
 
 // Checks what a backend's query filled in.
-int32_t check_support(const Call &call, const attile_context *context, attile_support *support);
+int32_t check_support(const Call &call, const Context *context, attile_support *support);
 
 // Answers that need no backend.
-int32_t fail_unsupported_operation(const Call &call, const attile_context *context);
+int32_t fail_unsupported_operation(const Call &call, const Context *context);
 int32_t fail_workspace(const Call &call, const attile_launch &launch, int64_t needed);
 void describe_unsupported(int32_t status, const char *text, attile_support *support);
 void describe_nothing_to_do(attile_support *support);
 
-// Calls a function of the backend and keeps what it throws from going further.
+// Calls a function of the backend, keeps what it throws from going further, and the floating-point mode what it was.
 template <typename Function>
-int32_t invoke_backend(const Call &call, const attile_context *context, Function &&function) {
-    const uint64_t errors_before = error_count();
+int32_t invoke_backend(const Call &call, const Context *context, Function &&function) {
+    forget_backend_words();
+    const FloatingPointMode mode;
     int32_t status = ATTILE_OK;
     try {
         status = function();
-    } catch (const std::bad_alloc &) {
+    }
+    ATTILE_LET_THREADS_END
+    catch (const std::bad_alloc &) {
+        mode.put_back();
         return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "%s: the backend '%s' ran out of host memory", call.operation, context->backend_name);
-    } catch (...) {
+    }
+    catch (...) {
+        mode.put_back();
         return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: the backend '%s' threw an exception", call.operation, context->backend_name);
     }
-    return status == ATTILE_OK ? ATTILE_OK : check_answer(call, context, status, errors_before);
+    if (!mode.put_back()) [[unlikely]]
+        note_changed_mode(call, context);
+    return status == ATTILE_OK ? ATTILE_OK : check_answer(call, context, status);
 }
 
 // Fills a full-size support. A backend may also answer with a code of block 2xxx, which means the same as level NONE.
 template <typename Interface, typename Problem>
-int32_t ask_backend(const Call &call, const attile_context *context, const Interface *interface, const Problem &problem,
-                    attile_support *support) {
+int32_t ask_backend(const Call &call, const Context *context, const Interface *interface, const Problem &problem, attile_support *support) {
     const KeptError before;
     *support = {};
     support->struct_size = sizeof *support;
@@ -85,7 +96,7 @@ bool is_implemented(const Interface *interface) {
 
 // Runs a validated problem. `nothing_to_do`: no output has an element. The backend is only asked for its workspace if that can matter.
 template <typename Interface, typename Problem>
-int32_t run_problem(const Call &call, const attile_context *context, const Interface *interface, const Problem &problem,
+int32_t run_problem(const Call &call, const Context *context, const Interface *interface, const Problem &problem,
                     const attile_launch &launch, bool nothing_to_do) {
     if (!is_implemented(interface)) return fail_unsupported_operation(call, context);
     if (nothing_to_do) return ATTILE_OK;
@@ -109,8 +120,8 @@ void describe_failure(Failure &&failure, attile_support *support) {
 
 // Answers a query about a validated problem.
 template <typename Interface, typename Problem>
-int32_t query_problem(const Call &call, const attile_context *context, const Interface *interface, const Problem &problem,
-                      bool nothing_to_do, attile_support *answer) {
+int32_t query_problem(const Call &call, const Context *context, const Interface *interface, const Problem &problem, bool nothing_to_do,
+                      attile_support *answer) {
     attile_support support;
     if (!is_implemented(interface)) {
         describe_failure([&] { return fail_unsupported_operation(call, context); }, &support);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A page that the kernel hands to a forked child filled with zeros (MADV_WIPEONFORK): one load tells whether this process is still the one
-// that wrote to it, where getpid() would cost a system call, and pthread_atfork() would leave a handler behind in the host program.
+// that wrote to it, where getpid() would cost a system call; and it knows of children that no handler was called for.
 #include "process.h"
 
 #include <sys/mman.h>
@@ -13,10 +13,14 @@ namespace {
 
 using Generation = std::atomic<uint64_t>;
 
+size_t page_bytes() {
+    const long page = sysconf(_SC_PAGESIZE);
+    return page > 0 ? static_cast<size_t>(page) : 4096;
+}
+
 // NULL on a kernel without MADV_WIPEONFORK. Mapped once and kept until the process ends.
 Generation *make_wiped_page() {
-    const long page = sysconf(_SC_PAGESIZE);
-    const size_t bytes = page > 0 ? static_cast<size_t>(page) : 4096;
+    const size_t bytes = page_bytes();
     void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
     if (madvise(memory, bytes, MADV_WIPEONFORK) != 0) {
@@ -27,13 +31,26 @@ Generation *make_wiped_page() {
 }
 
 // Outside the page, so that a child goes on counting where its parent was.
-Generation last_generation{0};
+constinit Generation last_generation{0};
+
+// What known_page points to where there is none. A static variable with a guard would not do: a thread of the parent may have held it.
+constinit Generation no_page{0};
+constinit std::atomic<Generation *> known_page{nullptr};
+
+Generation *find_page() {
+    Generation *made = make_wiped_page(), *known = nullptr;
+    Generation *const mine = made != nullptr ? made : &no_page;
+    if (known_page.compare_exchange_strong(known, mine, std::memory_order_acq_rel)) return mine;
+    if (made != nullptr) munmap(made, page_bytes());
+    return known;
+}
 
 }  // namespace
 
 uint64_t process_generation() {
-    static Generation *const page = make_wiped_page();
-    if (page == nullptr) return static_cast<uint64_t>(getpid());
+    Generation *page = known_page.load(std::memory_order_acquire);
+    if (page == nullptr) page = find_page();
+    if (page == &no_page) return static_cast<uint64_t>(getpid());
     uint64_t generation = page->load(std::memory_order_relaxed);
     if (generation != 0) return generation;
     // First call in this process. The counter moves before the page does, so a fork in between cannot give a number out twice.

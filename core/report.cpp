@@ -6,10 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <vector>
 
+#include "fork.h"
 #include "guard.h"
+#include "message.h"
 
 namespace attile::core {
 namespace {
@@ -21,39 +22,32 @@ struct Line {
     std::string text;
 };
 
-struct Report {
-    std::mutex lock;
-    std::vector<Line> lines;
-};
-
-// Never destroyed: a thread may still be asking while the process ends.
-Report &report() {
-    static Report *const instance = new Report;
-    return *instance;
+// With the lock held. Never destroyed: a thread may still be asking while the process ends.
+std::vector<Line> &report_lines() {
+    static constinit std::vector<Line> *lines = nullptr;
+    if (lines == nullptr) lines = new std::vector<Line>;
+    return *lines;
 }
 
 void note(std::string key, std::string text) {
-    for (char &c : text) {
-        if (static_cast<unsigned char>(c) < ' ') c = ' ';
-    }
-    Report &all = report();
-    const std::lock_guard<std::mutex> hold(all.lock);
-    const auto known = std::find_if(all.lines.begin(), all.lines.end(), [&](const Line &line) { return line.key == key; });
-    if (known != all.lines.end()) {
+    make_printable(text.data());
+    const std::lock_guard<std::mutex> hold(locks.report);
+    std::vector<Line> &lines = report_lines();
+    const auto known = std::find_if(lines.begin(), lines.end(), [&](const Line &line) { return line.key == key; });
+    if (known != lines.end()) {
         known->text = std::move(text);
         return;
     }
-    if (all.lines.size() == kMaxLines) all.lines.erase(all.lines.begin());
-    all.lines.push_back({std::move(key), std::move(text)});
+    if (lines.size() == kMaxLines) lines.erase(lines.begin());
+    lines.push_back({std::move(key), std::move(text)});
 }
 
 }  // namespace
 
 void report_forget(const std::string &label) {
     const std::string prefix = label + '\n';
-    Report &all = report();
-    const std::lock_guard<std::mutex> hold(all.lock);
-    std::erase_if(all.lines, [&](const Line &line) { return line.key.starts_with(prefix); });
+    const std::lock_guard<std::mutex> hold(locks.report);
+    std::erase_if(report_lines(), [&](const Line &line) { return line.key.starts_with(prefix); });
 }
 
 void report_candidate(const std::string &label, const std::string &where, int32_t status, const std::string &text) {
@@ -72,9 +66,8 @@ extern "C" int64_t attile_backend_report(char *buffer, int64_t capacity) {
     (void)guarded([&]() -> int32_t {
         std::string text;
         {
-            Report &all = report();
-            const std::lock_guard<std::mutex> hold(all.lock);
-            for (const Line &line : all.lines) text += line.text + '\n';
+            const std::lock_guard<std::mutex> hold(locks.report);
+            for (const Line &line : report_lines()) text += line.text + '\n';
         }
         needed = static_cast<int64_t>(text.size()) + 1;
         if (buffer != nullptr && capacity > 0) {

@@ -10,9 +10,7 @@ namespace {
 constexpr uint32_t kFirstSize = ATTILE_SIZE_UP_TO(attile_softmax_args, reserved);
 constexpr uint32_t kFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC;
 
-int32_t prepare(const Call &call, attile_context *context, const attile_softmax_args *args, attile_softmax_problem *problem,
-                bool *nothing_to_do) {
-    ATTILE_TRY(check_context(context));
+int32_t prepare(const Call &call, const attile_softmax_args *args, attile_softmax_problem *problem, bool *nothing_to_do) {
     attile_softmax_args full;
     ATTILE_TRY(read_args(call.operation, "args", kFirstSize, kFlags, args, &full));
     *problem = {};
@@ -45,22 +43,22 @@ using namespace attile::core;
 
 extern "C" {
 
-int32_t attile_softmax(attile_context *context, const attile_softmax_args *args) {
-    return guarded([&]() -> int32_t {
+int32_t attile_softmax(attile_context *handle, const attile_softmax_args *args) {
+    return on_context(handle, [&](Context *context) -> int32_t {
         const Call call = {"softmax"};
         attile_softmax_problem problem;
         bool nothing_to_do = false;
-        ATTILE_TRY(prepare(call, context, args, &problem, &nothing_to_do));
+        ATTILE_TRY(prepare(call, args, &problem, &nothing_to_do));
         return run_problem(call, context, context->interfaces.softmax, problem, problem.launch, nothing_to_do);
     });
 }
 
-int32_t attile_softmax_query(attile_context *context, const attile_softmax_args *args, attile_support *support) {
-    return guarded([&]() -> int32_t {
+int32_t attile_softmax_query(attile_context *handle, const attile_softmax_args *args, attile_support *support) {
+    return on_context(handle, [&](Context *context) -> int32_t {
         const Call call = {"softmax", true};
         attile_softmax_problem problem;
         bool nothing_to_do = false;
-        ATTILE_TRY(prepare(call, context, args, &problem, &nothing_to_do));
+        ATTILE_TRY(prepare(call, args, &problem, &nothing_to_do));
         ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));
         return query_problem(call, context, context->interfaces.softmax, problem, nothing_to_do, support);
     });

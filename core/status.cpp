@@ -2,49 +2,114 @@
 // Status names, the version, and each thread's last error sentence.
 #include "status.h"
 
+#include <pthread.h>
+
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+
+#include "message.h"
 
 namespace attile::core {
 namespace {
 
-// Plain data, so that a thread that ends runs no destructor of ours: the library may be gone from the host program's mind by then.
-struct ErrorState {
-    uint64_t count;
-    char text[kErrorCapacity];
+// What a thread keeps in memory of its own, freed when it ends.
+struct Sentences {
+    char error[kErrorCapacity];
+    char backend[kErrorCapacity];
 };
-thread_local ErrorState error_state = {};
 
-void note_failure() { ++error_state.count; }
+// The thread's variables themselves are few: a library that is loaded late gets little room for them (see AttileCompiler.cmake).
+struct ErrorState {
+    Sentences *sentences;  // NULL until the first failure, and where there was no memory
+    uint64_t count;        // of failures
+    bool backend_spoke;
+};
+constinit thread_local ErrorState state = {};
+
+constexpr const char *kNoRoom = "there was no memory left for a sentence about this failure";
+
+pthread_once_t key_once = PTHREAD_ONCE_INIT;
+pthread_key_t key;
+bool has_key = false;
+
+extern "C" void attile_forget_sentences(void *memory) {
+    std::free(memory);
+    state.sentences = nullptr;
+}
+
+Sentences *make_sentences() {
+    pthread_once(&key_once, [] { has_key = pthread_key_create(&key, attile_forget_sentences) == 0; });
+    if (!has_key) return nullptr;
+    Sentences *made = static_cast<Sentences *>(std::malloc(sizeof(Sentences)));
+    if (made == nullptr) return nullptr;
+    if (pthread_setspecific(key, made) != 0) {
+        std::free(made);
+        return nullptr;
+    }
+    made->error[0] = made->backend[0] = '\0';
+    return made;
+}
+
+Sentences *sentences() {
+    if (state.sentences == nullptr) state.sentences = make_sentences();
+    return state.sentences;
+}
+
+// `text` may be (part of) `target`.
+void copy_sentence(const char *text, char *target) {
+    const size_t length = text != nullptr ? strnlen(text, kErrorCapacity - 1) : 0;
+    if (length > 0) std::memmove(target, text, length);
+    target[length] = '\0';
+    make_printable(target);
+}
 
 }  // namespace
 
 int32_t fail(int32_t status, const char *format, ...) {
+    ++state.count;
+    Sentences *own = sentences();
+    if (own == nullptr) return status;
     va_list arguments;
     va_start(arguments, format);
-    if (std::vsnprintf(error_state.text, sizeof error_state.text, format, arguments) < 0) error_state.text[0] = '\0';
+    if (std::vsnprintf(own->error, sizeof own->error, format, arguments) < 0) own->error[0] = '\0';
     va_end(arguments);
-    note_failure();
+    make_printable(own->error);
     return status;
 }
 
 void set_error_text(const char *text) {
-    // The text may be (part of) what error_text() gave out.
-    const size_t length = text != nullptr ? strnlen(text, sizeof error_state.text - 1) : 0;
-    if (length > 0) std::memmove(error_state.text, text, length);
-    error_state.text[length] = '\0';
-    note_failure();
+    ++state.count;
+    if (Sentences *own = sentences()) copy_sentence(text, own->error);
 }
 
-const char *error_text() { return error_state.text; }
+const char *error_text() { return state.sentences != nullptr ? state.sentences->error : state.count != 0 ? kNoRoom : ""; }
 
-uint64_t error_count() { return error_state.count; }
+void set_backend_words(const char *text) {
+    state.backend_spoke = false;
+    if (text == nullptr || text[0] == '\0') return;
+    Sentences *own = sentences();
+    if (own == nullptr) return;
+    copy_sentence(text, own->backend);
+    state.backend_spoke = true;
+}
 
-KeptError::KeptError() : count_(error_state.count) { std::memcpy(text_, error_state.text, std::strlen(error_state.text) + 1); }
+void forget_backend_words() { state.backend_spoke = false; }
+
+const char *backend_words() { return state.backend_spoke ? state.sentences->backend : ""; }
+
+bool is_status_code(int32_t status) { return std::strcmp(attile_status_name(status), "ATTILE_ERROR_UNKNOWN") != 0; }
+
+KeptError::KeptError() : count_(state.count) {
+    const char *text = error_text();
+    std::memcpy(text_, text, std::strlen(text) + 1);
+}
 
 void KeptError::put_back() const {
-    if (error_state.count != count_) std::memcpy(error_state.text, text_, std::strlen(text_) + 1);
+    if (state.count == count_) return;
+    state.count = count_;
+    if (state.sentences != nullptr) std::memcpy(state.sentences->error, text_, std::strlen(text_) + 1);
 }
 
 }  // namespace attile::core

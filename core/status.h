@@ -16,22 +16,28 @@
 
 namespace attile::core {
 
-// Sets the calling thread's error sentence and returns `status`, so that a check reads `return fail(...)`. Allocates nothing: it must
-// also work when memory has run out.
+// Sets the calling thread's error sentence and returns `status`, so that a check reads `return fail(...)`. A thread's first failure takes
+// memory for its sentences; where there is none a constant stands for the sentence.
 int32_t fail(int32_t status, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-// The same for a sentence that is ready made, e.g. a backend's. NULL counts as empty.
+// The same for a sentence that is ready made. NULL counts as empty.
 void set_error_text(const char *text);
+
+// Whether the number is ATTILE_OK or one of the codes of attile.h.
+bool is_status_code(int32_t status);
 
 // The sentence as it stands; "" if there is none yet. Valid until this thread's next failure.
 const char *error_text();
 
-// Counts the sentences this thread has set. Comparing it before and after a call into a backend tells whether the backend explained itself.
-uint64_t error_count();
+// What a backend says on this thread. It becomes the thread's sentence only if the call fails: one that succeeds leaves the last error as
+// it is. forget_backend_words() goes before each call; backend_words() is "" if nothing was said since.
+void set_backend_words(const char *text);
+void forget_backend_words();
+const char *backend_words();
 
 inline constexpr int32_t kErrorCapacity = 1024;  // bytes of a sentence, its terminating zero counted
 
-// A call that succeeds leaves the last error as it is, whatever was said on the way: keeps a copy, which put_back() makes current again.
+// Keeps a copy of the last error, which put_back() makes current again: for calls that succeed though a step of them failed.
 class KeptError {
   public:
     KeptError();

@@ -152,7 +152,7 @@ ATTILE_API const char *attile_status_name(int32_t status);
  * @defgroup context Contexts
  * @{
  */
-/** One backend on one device. Opaque; made by attile_context_create(). */
+/** One backend on one device. Opaque, and no address: made by attile_context_create(), never given out a second time. */
 typedef struct attile_context attile_context;
 
 /** Options of attile_context_create(); NULL or all zero is the default. Fill with attile_context_options_init() first. */
@@ -232,7 +232,7 @@ ATTILE_API int32_t attile_context_create(const attile_context_options *options, 
 
 /**
  * @brief Close a context: waits for its work, releases its memory pool and any memory still allocated from it.
- * @param context A context that no other thread is using; NULL does nothing. Since 1.0.
+ * @param context A context that no other thread is using; NULL, and one that was destroyed before, does nothing. Since 1.0.
  */
 ATTILE_API void attile_context_destroy(attile_context *context);
 
@@ -866,7 +866,8 @@ ATTILE_API int64_t attile_backend_report(char *buffer, int64_t capacity);
 #define ATTILE_LOG_DEBUG 4 /**< Each call. */
 #define ATTILE_LOG_TRACE 5 /**< Each step. */
 
-/** Receives log lines, without a newline. Called on the thread that logs; must not call Attile and must not throw. */
+/** Receives log lines, without a newline or any other control character. Called on the thread that logs; must not call Attile and must
+    not throw. */
 typedef void (*attile_log_fn)(void *user, int32_t level, const char *message);
 
 /**

@@ -20,9 +20,9 @@
  * else.
  *
  * **Rules for every function** Thread-safe, also on one state. Return ATTILE_OK or a code of attile.h, after host->set_error with
- * a sentence. No abort, exit, exception, printing; no static destructors, no atexit. The caller's current device and its last
- * error are as before after every call. `query` and `run` agree: run succeeds on arguments exactly if query says so. Data behind pointers
- * may be read only by `run`.
+ * a sentence. No abort, exit, exception, printing; no static destructors, no atexit. The caller's current device, its last
+ * error, floating-point mode and locale are as before after every call, and after loading. `query` and `run` agree: run succeeds on
+ * arguments exactly if query says so. Data behind pointers may be read only by `run`.
  */
 #ifndef ATTILE_ATTILE_BACKEND_H
 #define ATTILE_ATTILE_BACKEND_H

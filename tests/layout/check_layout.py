@@ -49,12 +49,14 @@ COMMON_NAMES = {"CMakeLists.txt", "README.md", "Cargo.toml", "Cargo.lock", "buil
 # Only whole words followed by a parenthesis; members and other namespaces' functions of the same name do not count.
 FATAL = "abort|exit|_exit|_Exit|quick_exit|terminate|assert|raise|kill|__trap|trap"
 PRINTING = "printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|fputc|perror|psignal"
-HOOKS = "atexit|at_quick_exit|on_exit|pthread_atfork|set_terminate|signal|sigaction"
+HOOKS = "atexit|at_quick_exit|on_exit|set_terminate|signal|sigaction"
 FORBIDDEN_CALL = re.compile(r"(?<![\w.>])(?:std::)?(" + "|".join([FATAL, PRINTING, HOOKS]) + r")\s*\(")
 FORBIDDEN_WORD = re.compile(r"\bstd::(cout|cerr|clog)\b|\bRTLD_(GLOBAL|DEEPBIND)\b|#\s*include\s*<(iostream|cassert|assert\.h)>")
 UNLOADING = re.compile(r"\bdlclose\s*\(")  # of the core: what backends load for themselves is theirs
 ENVIRONMENT = re.compile(r"(?<![\w.>])(?:std::)?(secure_getenv|getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
 ENVIRONMENT_READER = "core/environment.cpp"
+FORK_HANDLING = re.compile(r"(?<![\w.>])pthread_atfork\s*\(")
+FORK_HANDLER = "core/fork.cpp"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.M)
 FAST_MATH = re.compile(r"-ffast-math|-Ofast|-funsafe-math|--?use_fast_math")
 
@@ -170,6 +172,8 @@ class Tree:
                 self.breach(f"{path}:{number}", "unloads a library; backends are never closed")
             if path != ENVIRONMENT_READER and ENVIRONMENT.search(line):
                 self.breach(f"{path}:{number}", f"reads the environment; only {ENVIRONMENT_READER} may")
+            if path != FORK_HANDLER and FORK_HANDLING.search(line):
+                self.breach(f"{path}:{number}", f"handles forks; only {FORK_HANDLER} may")
 
 
 LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
@@ -183,6 +187,8 @@ SELF_TEST = [
     ("core/d.cpp", "void f() { object.exit(1); pointer->abort(); snprintf(0, 0, 0); static_assert(true); my_exit(2); }\n", None),
     ("core/e.cpp", 'auto v = getenv("X");\n', "core/e.cpp:2: reads the environment"),
     ("core/environment.cpp", 'auto v = std::getenv("X");\n', None),
+    ("core/q.cpp", "int v = pthread_atfork(0, 0, 0);\n", "core/q.cpp:2: handles forks"),
+    ("core/fork.cpp", "int v = pthread_atfork(0, 0, 0);\n", None),
     ("core/f.cpp", "#include <iostream>\n", "core/f.cpp:2: '#include <iostream>'"),
     ("core/g.cpp", "/* assert(1);\n */ int x = 1'000; void f() { assert(x); }\n", "core/g.cpp:3: 'assert('"),
     ("core/h.cpp", "#include <cuda_runtime.h>\n", "includes the vendor header cuda_runtime.h"),

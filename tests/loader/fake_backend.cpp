@@ -2,12 +2,17 @@
 // A backend for tests, with one fault or none, chosen by macros: see CMakeLists.txt. Memory is malloc's; it computes nothing.
 #include <attile/attile_backend.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 #ifndef FAKE_NAME
 #error "FAKE_NAME names the backend"
@@ -77,6 +82,16 @@ extern "C" int attile_test_dependency(void);
 namespace {
 
 const attile_host_v1 *host = nullptr;
+
+#ifdef FAKE_CONSTRUCTOR
+inline void fork_once() {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    waitpid(child, nullptr, 0);
+}
+
+__attribute__((constructor)) void when_loaded() { FAKE_CONSTRUCTOR; }
+#endif
 
 struct State {
     std::atomic<int> allocations{0};
