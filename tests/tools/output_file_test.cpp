@@ -215,13 +215,13 @@ TEST_F(OutputTest, ThatMayNotGrowSoLarge) {
 TEST_F(OutputTest, OnAFullDisk) {
     const std::string disk = scratch_.file("disk");
     ASSERT_EQ(mkdir(disk.c_str(), 0777), 0);
-    const std::string mount = "mount -t tmpfs -o size=16k none " + disk + " || exit 77";
+    const std::string mount = "mount -t tmpfs -o size=16k none '" + disk + "' || exit 77";
     const Finished probe = run_program({"/usr/bin/unshare", "-m", "/bin/sh", "-c", mount});
     if (probe.code != 0) GTEST_SKIP() << "no file system can be mounted here: " << probe.err;
     // The shell stays to look: the mount is gone with its namespace.
     std::vector<std::string> command = {
         "/usr/bin/unshare", "-m", "/bin/sh", "-c",
-        mount + "; echo precious >" + disk + "/out; \"$0\" \"$@\"; code=$?; ls -A " + disk + "; cat " + disk + "/out; exit $code"};
+        mount + "; cd '" + disk + "'; echo precious >out; \"$0\" \"$@\"; code=$?; ls -A; cat out; exit $code"};
     const std::vector<std::string> program = generate(disk + "/out");
     command.insert(command.end(), program.begin(), program.end());
     const Finished run = run_program(command);

@@ -40,6 +40,20 @@ fn by_pkg_config() -> Result<Option<PathBuf>, String> {
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "));
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.split_whitespace().find_map(|word| word.strip_prefix("-L")).map(PathBuf::from))
+    Ok(first_folder(&output.stdout))
+}
+
+/// The first `-L` of pkg-config's answer, in which a backslash takes the next byte as it is: of a folder with spaces, or beyond ASCII.
+fn first_folder(answer: &[u8]) -> Option<PathBuf> {
+    let (mut words, mut word) = (Vec::new(), Vec::new());
+    let mut bytes = answer.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => word.extend(bytes.next()),
+            _ if byte.is_ascii_whitespace() => words.push(std::mem::take(&mut word)),
+            _ => word.push(byte),
+        }
+    }
+    words.push(word);
+    words.iter().find(|word| word.starts_with(b"-L")).map(|word| PathBuf::from(String::from_utf8_lossy(&word[2..]).into_owned()))
 }
