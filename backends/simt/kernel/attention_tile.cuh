@@ -180,7 +180,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     };
     const auto start = [&] {
         store_keys(buffer);
-        block_sync_counted<C::kThreads>();
+        block_sync_counted<C::kThreads, kPlain>();
         every(kPiecesA, [&](int piece) { take_query(0, piece, query_at); });
         every(kKeyPieces, [&](int piece) { take_key(0, piece, 0); });
     };
@@ -214,14 +214,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                     buffer ^= Shape::kChunk;
                     load_keys(chunk * C::kChunkDepth);
                     store_keys(buffer);
-                    block_sync_counted<C::kThreads>();
+                    block_sync_counted<C::kThreads, kPlain>();
                 }
 #pragma unroll 1
                 for (int key = 0; key < kBlockKeys; key += C::kChunkKeys) {
                     buffer ^= Shape::kChunk;
                     load_values(first_key + key);
                     store_values(buffer);
-                    block_sync_counted<C::kThreads>();
+                    block_sync_counted<C::kThreads, kPlain>();
                 }
                 buffer ^= Shape::kChunk;
                 fetch(first_key + kBlockKeys);
@@ -254,7 +254,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                     if (chunk_ends) {
                         buffer ^= Shape::kChunk;
                         store_either(last, buffer);
-                        block_sync_counted<C::kThreads>();
+                        block_sync_counted<C::kThreads, kPlain>();
                     }
                     // After the last step for nothing, which costs whole tiles less than to ask; of Q then what nobody writes.
                     if (!kPlain || !C::kFewRegisters || !chunk_ends || !last) {
@@ -407,7 +407,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                     if (chunk_ends) {
                         buffer ^= Shape::kChunk;
                         store_either(!last, buffer);
-                        block_sync_counted<C::kThreads>();
+                        block_sync_counted<C::kThreads, kPlain>();
                     } else if (k + 1 == C::kLaneCols) {
                         lane_sync();
                     }
@@ -443,7 +443,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
 #pragma unroll
     for (int i = 0; i < kRows; ++i) sum[i] = Lanes::fold_row(sum[i], [](float x, float y) { return x + y; });
     if constexpr (Start::kLifts) Start::spoil_small_sums(state, sum, out);
-    block_sync_counted<C::kThreads>();  // O passes through where others read K, V and references.
+    block_sync_counted<C::kThreads, kPlain>();  // O passes through where others read K, V and references.
     store_rows<C, kKind>(p, state, minus_reference, sum, out, shared);
 }
 
