@@ -168,4 +168,28 @@ ATTILE_LANE_FN float add_log2_of(float x, float y) {
 }
 inline constexpr double kLn2 = 0.69314718055994530942;
 
+// Biases, sinks and log-sum-exps may be as large as a float is. Times log2(e) they would be infinite, which hides a key: scores beyond
+// kFarScore are counted in another scale, which keeps their order. Nothing of a product shows beside them. Kernels that multiply scores by
+// a `unit` to have them in units of log2 do so with these, too.
+inline constexpr float kFarScore = 0x1p120f, kFarBase = 0x1p121f, kFarShare = 0x1p-6f;
+ATTILE_LANE_FN bool is_far(float score) { return !(fabsf(score) <= kFarScore); }  // Infinity and NaN are, too.
+ATTILE_LANE_FN float far_score(float x) { return __builtin_fmaf(x, kFarShare, copysignf(kFarBase, x)); }
+// x in units of log2.
+ATTILE_LANE_FN float to_score(float x, float unit = 1.0f) {
+    const float score = to_log2(x);
+    return fabsf(score) <= kFarScore * unit ? score : far_score(x) * unit;
+}
+// A score in units of log2 plus a bias, which hides it if it is -inf, whatever it is.
+ATTILE_LANE_FN float add_bias_log2(float score, float bias) {
+    if (!is_far(bias * kLog2EHigh)) return add_log2(score, bias);
+    return bias == -INFINITY ? -INFINITY : score + far_score(bias);
+}
+// Back from units of log2.
+ATTILE_LANE_FN float from_score(float x, float unit = 1.0f) {
+    constexpr float kFarFrom = 1.5f * kFarScore, kLargest = 0x1.fffffep127f;
+    const float size = fabsf(x) / unit;
+    if (!(size > kFarFrom) || size == INFINITY) return x * static_cast<float>(kLn2);
+    return copysignf(fminf((size - kFarBase) * (1 / kFarShare), kLargest), x);
+}
+
 }  // namespace attile::simt

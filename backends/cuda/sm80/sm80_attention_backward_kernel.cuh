@@ -230,19 +230,19 @@ class BackwardWarp {
             asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(from) : "memory");
     }
 
-    // A score, from the product on; scaled: in units of log2, as the softmax saw it. Multiplies `slope` by what the softcap leaves of the
-    // gradient.
+    // A score, from the product on; not in units of log2, in which a bias may be infinite that is not. Multiplies `slope` by what the
+    // softcap leaves of the gradient.
     __device__ __forceinline__ float modified(float x, int row, int key, float &slope) const {
         const simt::AttentionParams &f = p_.forward;
         if (x == -INFINITY || row >= site_.entry.len_q) return -INFINITY;
-        x *= f.scale_log2;
+        x *= static_cast<float>(f.scale);
         if (f.softcap_log2 != 0) {
-            const float t = tanhf(x / f.softcap_log2);
-            x = f.softcap_log2 * t;
+            const float cap = static_cast<float>(f.softcap), t = tanhf(x / cap);
+            x = cap * t;
             slope *= 1.0f - t * t;
         }
         const int head = kOfKeys ? head_ : site_.head;
-        return simt::ScoreModifiers(f, site_.entry, head, row).apply_to_capped(x, key);
+        return simt::ScoreModifiers(f, site_.entry, head, row).template apply_to_capped<false>(x, key);
     }
 
     __device__ __forceinline__ void gradients(uint32_t tile, int first, int offset, float (&s)[kRowTiles][kPart / 2],
@@ -251,7 +251,7 @@ class BackwardWarp {
         const auto element = [&](float &s, float &d, int kept, int other, float lse, float delta) {
             float slope = 1;
             if constexpr (kModifies) s = kOfKeys ? modified(s, other, kept, slope) : modified(s, kept, other, slope);
-            s = simt::exp2_fast(fmaf(s, c, -lse * simt::kLog2EHigh));
+            s = simt::exp2_fast(kModifies ? (s - lse) * simt::kLog2EHigh : fmaf(s, c, -lse * simt::kLog2EHigh));
             d = s * (d - delta);
             if constexpr (kModifies) {
                 if (kOfKeys && p_.part_bias != nullptr) leave_bias_gradient(other, kept, d);
@@ -412,7 +412,7 @@ class BackwardWarp {
 };
 
 template <class Element, class Config>
-__global__ void __launch_bounds__(Config::kShape.threads(), Config::kShape.blocks)
+__global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.blocks)
     attention_backward(const __grid_constant__ BackwardTask a) {
     static_assert(Config::kShape.shared_bytes() <= kBackwardSharedLimit, "shared memory of a block");
     extern __shared__ __align__(1024) unsigned char memory[];

@@ -241,7 +241,7 @@ class AttentionWarp {
         for (int t = 0; t < kRowTiles; ++t) {
             float total[2];
             rows_[t].total(total);
-            store_rows<Element, kColumns, kKeys>(a_.p, note_, row_of(t), o_[t], rows_[t].reference, total, rows_[t].rounding);
+            store_rows<Element, kColumns, kKeys, kModifies>(a_.p, note_, row_of(t), o_[t], rows_[t].reference, total, rows_[t].rounding);
         }
     }
 
@@ -256,7 +256,7 @@ class AttentionWarp {
 };
 
 template <class Element, class Config>
-__global__ void __launch_bounds__(Config::kShape.threads(), Config::kShape.blocks)
+__global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.blocks)
     attention_forward(const __grid_constant__ AttentionTask a) {
     static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
     static_assert(sizeof(AttentionTileNote) + sizeof(AttentionSources) <= AttentionShape::kNoteBytes, "the note's place");

@@ -236,10 +236,11 @@ class AttentionWarpgroup : AttentionRings<Config> {
             if (!is_whole) mask(tile);
             if (looks) {
                 float top[2];
-                rows_.largest_or_nan(s_, top);
-                if (__any_sync(~0u, top[0] != top[0] || top[1] != top[1])) {
-                    modifiers_.hide_numberless(s_);
-                    rows_.largest(s_, top);
+                modifiers_.largest(rows_, s_, top);
+                if (modifiers_.template mend_far<kChanges>(tile, top, s_)) {
+                    if (!is_whole) mask(tile);
+                    rows_.take_far(s_, factor(), !a_.exact_only);
+                    break;
                 }
                 rows_.follow(top, factor(), !a_.exact_only);
                 if (is_first)
@@ -427,9 +428,10 @@ class AttentionWarpgroup : AttentionRings<Config> {
                                           const float (&rounding)[2]) const {
         constexpr int kColumns = Config::kShape.columns;
         if constexpr (Config::kShape.stages_o()) {
-            if (stage_rows<Element, kColumns>(a_, shared_.o, note, o_, reference, total, rounding)) return;
+            if (stage_rows<Element, kColumns, Config::kShape.modifies>(a_, shared_.o, note, o_, reference, total, rounding, factor()))
+                return;
         }
-        store_rows<Element, kColumns, kKeys>(a_.p, note, row_of(note), o_, reference, total, rounding);
+        store_rows<Element, kColumns, kKeys, Config::kShape.modifies>(a_.p, note, row_of(note), o_, reference, total, rounding, factor());
     }
 
     enum Trust { kUnknown, kLook, kTrust };

@@ -34,8 +34,8 @@ class WarpModifiers {
         : a_(arguments), strip_(strip), lane_(simt::lane_index()) {
         const simt::AttentionParams &p = a_.p;
         // A bias alone is brought to the scores' unit instead of them to its; but not where that could pass float32's range.
-        const bool scales =
-            p.softcap_log2 != 0 || p.alibi_slopes.data != nullptr || !(p.scale_log2 > (p.bias.data != nullptr ? 1e-6f : 0.0f));
+        const bool scales = p.softcap_log2 != 0 || p.alibi_slopes.data != nullptr ||
+                            (p.bias.data != nullptr ? !(p.scale_log2 > 1e-6f && p.scale_log2 < kMostUnit) : !(p.scale_log2 > 0.0f));
         factor = scales ? 1.0f : p.scale_log2;
         bias_unit_ = scales ? simt::kLog2EHigh : simt::kLog2EHigh / p.scale_log2;
         if (p.softcap_log2 != 0) changes_ |= kChangeCap;
@@ -136,7 +136,8 @@ class WarpModifiers {
                     add_bias(s);
             } else {
                 read_bias<Element>(
-                    p, *note_, row_, first_key, [&](float x, float bias) { return __builtin_fmaf(bias, bias_unit_, x); }, s);
+                    p, *note_, row_, first_key,
+                    [&](float x, float bias) { return bias == -INFINITY ? -INFINITY : __builtin_fmaf(bias, bias_unit_, x); }, s);
             }
         }
         if (has<kChanges>(kChangeDistance)) lower_by_distance(tile * kKeys, c, s);
@@ -148,9 +149,55 @@ class WarpModifiers {
         }
         if (has<kChanges>(kChangePages)) hide_missing_pages(tile, s);
     }
-    // Where a score was no finite number and the bias -inf, their sum is no number either; but the bias hides the key.
-    __device__ __forceinline__ void hide_numberless(float (&s)[kScores]) const {
-        if (!kStages || a_.p.bias.data == nullptr) return;
+    // Of each row. Where a score was no finite number and the bias -inf, their sum is no number either; but the bias hides the key.
+    template <class Rows>
+    __device__ __forceinline__ void largest(const Rows &rows, float (&s)[kScores], float (&top)[2]) const {
+        rows.largest_or_nan(s, top);
+        if (!__any_sync(~0u, top[0] != top[0] || top[1] != top[1])) return;
+        if (kStages && a_.p.bias.data != nullptr)
+            for_each_staged([](float &x, float bias) { x = x != x && bias == -INFINITY ? -INFINITY : x; }, s);
+        rows.largest(s, top);
+    }
+    // Of rows whose largest scores are `top`: where one is far from 0 (numeric.h), or infinite, all far scores once more, after all that
+    // happens to scores but the mask, which is to follow: what was finite is again. Nothing shows of the product but that it is no number.
+    // Returns whether it was so, the same in all of the warp.
+    template <int kChanges>
+    __device__ __forceinline__ bool mend_far(int tile, const float (&top)[2], float (&s)[kScores]) const {
+        if (!has<kChanges>(kChangeBias)) return false;
+        constexpr float kMost = 0x1p24f;  // As exponents: beyond, a reference rounded apart from its score may pass float16's range.
+        if (!__any_sync(~0u, !(fabsf(top[0] * factor) <= kMost && fabsf(top[1] * factor) <= kMost))) return false;
+        const simt::AttentionParams &p = a_.p;
+        const int first_key = tile * kKeys + (lane_ & 3) * 2;
+        const auto mend = [&](float &x, float bias) {
+            if (simt::is_far(bias * bias_unit_) && x == x) x = simt::far_score(bias);
+        };
+        if constexpr (kStages) {
+            for_each_staged(mend, s);
+        } else {
+            read_bias<Element>(
+                p, *note_, row_, first_key,
+                [&](float x, float bias) {
+                    mend(x, bias);
+                    return x;
+                },
+                s);
+        }
+        if (p.allowed.data != nullptr) {
+            if (stages_allowed())
+                hide_disallowed(s);
+            else
+                read_allowed(p, *note_, row_, first_key, s);
+        }
+        if (p.block_table != nullptr) hide_missing_pages(tile, s);
+        return true;
+    }
+
+  private:
+    static constexpr float kMostUnit = 32;  // Of scores; times this, far ones are below RowSoftmax's largest.
+
+    // Calls step(score, bias) for the thread's scores.
+    template <class Step>
+    __device__ __forceinline__ void for_each_staged(const Step &step, float (&s)[kScores]) const {
         const bool is_wide = this->is_wide();
         const uint32_t wide = wide_pairs(), narrow = renewed(strip_ + place<2>(lane_ / 4, 0) + (lane_ & 3) * 4);
 #pragma unroll
@@ -162,14 +209,11 @@ class WarpModifiers {
                     bias = load_pair((wide ^ j << 5) + 8 * r * kKeys * 4);
                 else
                     bias = widen_pair<Element>(load_word((narrow ^ j << 4) + 8 * r * kKeys * 2));
-                float &x = s[4 * j + 2 * r], &y = s[4 * j + 2 * r + 1];
-                if (x != x && bias.x == -INFINITY) x = -INFINITY;
-                if (y != y && bias.y == -INFINITY) y = -INFINITY;
+                step(s[4 * j + 2 * r], bias.x);
+                step(s[4 * j + 2 * r + 1], bias.y);
             }
         }
     }
-
-  private:
     template <int kChanges>
     __device__ __forceinline__ bool has(int change) const {
         return ((kChanges == kChangeAny ? changes_ : kChanges) & change) != 0;

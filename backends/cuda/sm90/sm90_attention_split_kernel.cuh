@@ -195,7 +195,7 @@ class AttentionSplitWarpgroup {
                 o_[j + 2 * r + 1] = is_left ? 0 : o_[j + 2 * r + 1];
             }
         }
-        store_rows<float, kColumns, kKeys, false>(p_, note_, row(), o_, rows_.reference, total, rows_.rounding);
+        store_rows<float, kColumns, kKeys, false, false>(p_, note_, row(), o_, rows_.reference, total, rows_.rounding);
         if (warp_uniform(faulty) == 0) return;
         __syncwarp();  // What was stored above is stored before what is stored below.
         SplitRepair<Config>(p_, note_, warp_uniform(note_.first_row + warp_row()), shared_.q + Rows::at(warp_row(), 0))
@@ -221,7 +221,7 @@ class AttentionSplitWarpgroup {
 };
 
 template <class Config>
-__global__ void __launch_bounds__(Config::kShape.threads(), 1) attention_split_forward(const __grid_constant__ AttentionTask a) {
+__global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), 1) attention_split_forward(const __grid_constant__ AttentionTask a) {
     static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
     extern __shared__ __align__(1024) unsigned char memory[];
     const AttentionSplitShared<Config> shared(memory);

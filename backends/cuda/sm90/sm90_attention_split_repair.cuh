@@ -165,8 +165,8 @@ class SplitRepair {
     __device__ __forceinline__ void store(int packed, float reference, float sum, const float4 &o) const {
         const int row = simt::query_row(p_, packed), head = simt::query_head(p_, note_.head, packed);
         const bool is_split = p_.splits.divisor > 1, has_sink = p_.sinks.data != nullptr && !is_split;
-        const float sink = has_sink ? simt::to_log2(simt::load_number(p_.sinks, head * p_.sinks.stride[1])) : 0.0f;
-        const simt::RowResult result(sum != 0, reference, sum, has_sink, sink);
+        const float sink = has_sink ? simt::load_number(p_.sinks, head * p_.sinks.stride[1]) : 0.0f;
+        const simt::RowResult result(std::false_type(), sum != 0, reference, sum, has_sink, sink);
         const int64_t heads = static_cast<int64_t>(p_.heads.divisor) * p_.pack.divisor,
                       part_at = ((note_.split * p_.part_batch + note_.batch) * heads + head) * p_.len_q + row,
                       of_all = static_cast<int64_t>(note_.first_q) + row;

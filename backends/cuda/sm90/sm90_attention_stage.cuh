@@ -11,10 +11,10 @@ namespace attile::sm90 {
 
 // By a whole warp; staged: shared memory for O of all the tile's rows. Else what store_rows() takes. Returns whether the warp's rows are
 // stored, the same in all of it: if all of them are the tile's, and all of O are numbers.
-template <class Element, int kColumns>
+template <class Element, int kColumns, bool kModifies>
 __device__ __forceinline__ bool stage_rows(const AttentionArguments &a, uint32_t staged, const AttentionTileNote &note, const float *o,
                                            const float (&reference)[2], const float (&total)[2],
-                                           [[maybe_unused]] const float (&rounding)[2]) {
+                                           [[maybe_unused]] const float (&rounding)[2], [[maybe_unused]] float unit) {
     constexpr int kRows = kAttentionStagedRows, kPanels = AttentionShape::panels(kColumns), kPanelRow = kAttentionPanel * 2,
                   kPanelBytes = kRows * kPanelRow;
     const int lane = simt::lane_index(), warp = warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup,
@@ -56,9 +56,11 @@ __device__ __forceinline__ bool stage_rows(const AttentionArguments &a, uint32_t
         float *const lse = static_cast<float *>(const_cast<void *>(a.p.lse.data)) + note.batch * a.p.lse.stride[0] +
                            note.head * a.p.lse.stride[1] + (static_cast<int64_t>(note.first_q) + first_row + lane / 4) * a.p.lse.stride[2];
 #pragma unroll
-        for (int r = 0; r < 2; ++r)
+        for (int r = 0; r < 2; ++r) {
+            const float sum = simt::add_log2_of(reference[r], total[r]);
             lse[r * 8 * a.p.lse.stride[2]] =
-                total[r] != 0 ? simt::add_log2_of(reference[r], total[r]) * static_cast<float>(simt::kLn2) : -INFINITY;
+                total[r] != 0 ? kModifies ? simt::from_score(sum, unit) : sum * static_cast<float>(simt::kLn2) : -INFINITY;
+        }
     }
     return true;
 }

@@ -30,24 +30,26 @@ __device__ __forceinline__ void store_float(float *row, int columns, bool is_the
 
 // Rows `row` and row + 8 of the packed head, side by side, since each is a chain of dependent instructions; total: their sums of
 // probabilities, relative to `reference` (units of log2); rounding: what the rounding of the largest of them adds. kRepairs: rows whose O
-// is no number are computed again; else that is the caller's.
-template <class Element, int kColumns, int kKeys, bool kRepairs = true>
+// is no number are computed again; else that is the caller's. kModifies: scores may be far from 0 (numeric.h), in what `unit` makes units
+// of log2.
+template <class Element, int kColumns, int kKeys, bool kModifies, bool kRepairs = true>
 __device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const AttentionTileNote &note, int row, const float *o,
                                            const float (&reference)[2], const float (&total)[2],
-                                           [[maybe_unused]] const float (&rounding)[2]) {
+                                           [[maybe_unused]] const float (&rounding)[2], [[maybe_unused]] float unit = 1) {
     const bool is_split = p.splits.divisor > 1, has_sinks = p.sinks.data != nullptr && !is_split;
     const bool is_there[2] = {row < note.rows, row + 8 < note.rows};
     const int of_entry[2] = {simt::query_row(p, row), simt::query_row(p, row + 8)};
     const int head[2] = {simt::query_head(p, note.head, row), simt::query_head(p, note.head, row + 8)};
     const auto log_sum = [&](int r) {
-        return total[r] != 0 ? simt::add_log2_of(reference[r], total[r]) * static_cast<float>(simt::kLn2) : -INFINITY;
+        const float sum = simt::add_log2_of(reference[r], total[r]);
+        return total[r] != 0 ? kModifies ? simt::from_score(sum, unit) : sum * static_cast<float>(simt::kLn2) : -INFINITY;
     };
     float factor[2], lse[2];
     if (has_sinks) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            const float sink = simt::to_log2(simt::load_number(p.sinks, head[r] * p.sinks.stride[1]));
-            const simt::RowResult result(total[r] != 0, reference[r], total[r], true, sink);
+            const float sink = simt::load_number(p.sinks, head[r] * p.sinks.stride[1]);
+            const simt::RowResult result(std::bool_constant<kModifies>(), total[r] != 0, reference[r], total[r], true, sink, unit);
             factor[r] = result.factor;
             lse[r] = result.lse;
         }
@@ -68,7 +70,12 @@ __device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const
         for (int r = 0; r < 2; ++r) {
             at[r] = (first + head[r]) * p.len_q + of_entry[r];
             lse[r] = log_sum(r);
-            if (is_there[r] && (simt::lane_index() & 3) == 0) p.part_lse[at[r]] = lse[r];
+            float of_part = lse[r];
+            if (kModifies && p.part_sum != nullptr && total[r] != 0) of_part = simt::from_score(reference[r], unit);
+            if (is_there[r] && (simt::lane_index() & 3) == 0) {
+                p.part_lse[at[r]] = of_part;
+                if (kModifies && p.part_sum != nullptr) p.part_sum[at[r]] = total[r];
+            }
             at[r] *= p.head_dim_v;
         }
     } else {
@@ -113,7 +120,7 @@ __device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const
                 const int lane = __ffs(static_cast<int>(faulty)) - 1;
                 faulty &= ~(0xfu << (lane & ~3));
                 __syncwarp();  // What was stored above is stored before what is stored below.
-                repair_row<kKeys>(p, note, __shfl_sync(~0u, row + 8 * r, lane), __shfl_sync(~0u, of_row, lane));
+                repair_row<kKeys, kModifies>(p, note, __shfl_sync(~0u, row + 8 * r, lane), __shfl_sync(~0u, of_row, lane));
             }
         }
     }

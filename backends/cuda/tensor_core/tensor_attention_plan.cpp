@@ -142,7 +142,8 @@ AttentionChoice attention_cut(simt::Device &device, const attile_attention_probl
     if (choice.tiles > kMostTiles) return {};
     if (plan.splits > 1) {
         plan.part_rows = plan.splits * p.batch * p.heads_q * p.len_q;
-        plan.workspace += simt::workspace_piece(plan.part_rows * p.head_dim_v * 4) + simt::workspace_piece(plan.part_rows * 4);
+        plan.workspace += simt::workspace_piece(plan.part_rows * p.head_dim_v * 4) + simt::workspace_piece(plan.part_rows * 4) +
+                          simt::workspace_piece(simt::attention_part_sums(p, plan) * 4);
     }
     choice.taken = true;
     return choice;
@@ -161,7 +162,9 @@ int32_t attention_task(const attile_attention_problem &p, const AttentionChoice 
     if (plan.splits == 1) return ATTILE_OK;
     task.p.part_o = workspace.take<float>(plan.part_rows * p.head_dim_v);
     task.p.part_lse = workspace.take<float>(plan.part_rows);
-    if (task.p.part_o == nullptr || task.p.part_lse == nullptr)
+    const int64_t sums = simt::attention_part_sums(p, plan);
+    if (sums > 0) task.p.part_sum = workspace.take<float>(sums);
+    if (task.p.part_o == nullptr || task.p.part_lse == nullptr || (sums > 0 && task.p.part_sum == nullptr))
         return simt::fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
     return ATTILE_OK;
 }

@@ -12,7 +12,7 @@ namespace attile::tensor_core {
 
 // By a whole warp: row `packed` of the note's packed head, relative to its log-sum-exp, over the note's key tiles. No loop or branch around
 // a shuffle depends on what ptxas cannot see to be the same in all of the warp: it would give up uniform registers for the whole kernel.
-template <int kKeys>
+template <int kKeys, bool kModifies>
 __device__ __forceinline__ void repair_row(const simt::AttentionParams &p, const AttentionTileNote &note, int packed, float lse) {
     const int lane = simt::lane_index(), row = simt::query_row(p, packed), head = simt::query_head(p, note.head, packed);
     const int kv_head = static_cast<int>(simt::quotient(static_cast<uint32_t>(head), p.group));
@@ -45,7 +45,7 @@ __device__ __forceinline__ void repair_row(const simt::AttentionParams &p, const
             }
             score = simt::lane_fold(score, [](float x, float y) { return x + y; }) * p.scale_log2;
             if (p.modifiers) score = modifiers.apply(score, key);
-            const float weight = simt::exp2_fast(score - simt::to_log2(lse));
+            const float weight = simt::exp2_fast(score - (kModifies ? simt::to_score(lse) : simt::to_log2(lse)));
             if (has_col && score != -INFINITY) sum = fmaf(weight, simt::load_number(p.v, place(p.v, key) + col), sum);
         }
         if (has_col && p.splits.divisor > 1) {

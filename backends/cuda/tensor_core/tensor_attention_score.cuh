@@ -56,7 +56,7 @@ __device__ __forceinline__ void prefetch_scores(const simt::AttentionParams &p, 
     if (p.allowed.data != nullptr) prefetch_rows(p.allowed, 1);
 }
 
-// x = sum(x, bias) for scores x of rows `row` and row + 8 of the packed head, keys first_key + 8 j + 0, 1; a bias of -inf hides.
+// x = sum(x, bias) for scores x of rows `row` and row + 8 of the packed head, keys first_key + 8 j + 0, 1.
 template <class Element, int kScores, class Sum>
 __device__ __forceinline__ void read_bias(const simt::AttentionParams &p, const AttentionTileNote &note, int row, int first_key,
                                           const Sum &sum, float (&s)[kScores]) {
@@ -69,7 +69,7 @@ __device__ __forceinline__ void read_bias(const simt::AttentionParams &p, const 
         const auto add = [&](int j, int e, auto number) {
             const float bias = simt::to_compute(number);
             float &x = s[4 * j + 2 * r + e];
-            x = bias == -INFINITY ? -INFINITY : sum(x, bias);
+            x = sum(x, bias);
         };
         if (p.bias.storage == simt::AttentionStorage::kF32)
             read_score_row<float, kPairs>(p.bias, at, first_key, is_whole, last_key, add);
@@ -117,7 +117,7 @@ __device__ __forceinline__ void modify_scores(const simt::AttentionParams &p, co
     }
     if (p.bias.data != nullptr)
         read_bias<Element>(
-            p, note, row, first_key, [](float x, float bias) { return simt::add_log2(x, bias); }, s);
+            p, note, row, first_key, [](float x, float bias) { return simt::add_bias_log2(x, bias); }, s);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         if (p.alibi_slopes.data == nullptr) break;

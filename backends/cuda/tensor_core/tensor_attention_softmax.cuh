@@ -123,15 +123,30 @@ class RowSoftmax {
         sum[1] += share[1];
         if (Range::kCorrects) note_rounding(c);
     }
+    // An exact step where scores are far from 0 (numeric.h), or rows all hidden. They are multiplied by c first: a reference rounded apart
+    // from its score would show.
+    __device__ __forceinline__ void take_far(float (&s)[kScores], float c, bool has_slack) {
+        float top[2], share[2];
+        largest(s, top);
+#pragma unroll
+        for (float &x : s) x *= c;
+        const float scaled[2] = {top[0] * c, top[1] * c};
+        follow(scaled, 1, has_slack);
+        exponentials(s, 1, share);
+        sum[0] += share[0];
+        sum[1] += share[1];
+#pragma unroll
+        for (int r = 0; r < 2 && Range::kCorrects; ++r) {
+            if (top[r] > largest_[r]) note_probability(r, top[r], scaled[r] - reference[r]);
+        }
+    }
     // Of the largest probability so far, by the score that find_reference met.
     __device__ __forceinline__ void note_rounding(float c) {
         if (!__any_sync(~0u, top_[0] > largest_[0] || top_[1] > largest_[1])) return;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             if (!(top_[r] > largest_[r])) continue;
-            const float p = simt::exp2_fast(__builtin_fmaf(top_[r], c, -reference[r]));
-            largest_[r] = top_[r];
-            rounding[r] = simt::to_compute(simt::from_compute<Element>(p)) - p;
+            note_probability(r, top_[r], __builtin_fmaf(top_[r], c, -reference[r]));
         }
     }
 
@@ -178,6 +193,11 @@ class RowSoftmax {
     float rounding[2];  // Of the largest probability.
 
   private:
+    __device__ __forceinline__ void note_probability(int r, float score, float exponent) {
+        const float p = simt::exp2_fast(exponent);
+        largest_[r] = score;
+        rounding[r] = simt::to_compute(simt::from_compute<Element>(p)) - p;
+    }
     static __device__ __forceinline__ float slack_of(bool has_slack) { return has_slack ? Range::kSlack : Range::kTop; }
 
     float top_[2];      // Of the latest exact step.

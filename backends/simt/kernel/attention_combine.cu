@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kMostSplits = 256, kAtOnce = 8;
 
-// kVector: a row of partial results is whole vectors.
-template <bool kVector>
+// kVector: a row of partial results is whole vectors. kSums: sums come by themselves (AttentionParams::part_sum).
+template <bool kVector, bool kSums>
 __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_combine(const AttentionParams p) {
     __shared__ float weight[kMostSplits];
     __shared__ float top_of_all, total_of_all;
@@ -61,7 +61,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
 #pragma unroll 1
         for (int s = thread; s < splits; s += kLanes) {
             // A split that saw nothing must not take part at all: its weight of zero tells.
-            const float w = weight[s] == -INFINITY ? 0.0f : expf(weight[s] - top);
+            float w = weight[s] == -INFINITY ? 0.0f : expf(weight[s] - top);
+            if (kSums && w != 0) w *= p.part_sum[s * p.part_rows + part];
             weight[s] = w;
             total += w;
         }
@@ -73,8 +74,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
     }
     __syncthreads();
     const bool has_sink = p.sinks.data != nullptr;
-    const RowResult result(top_of_all != -INFINITY, to_log2(top_of_all), total_of_all, has_sink,
-                           has_sink ? to_log2(load_number(p.sinks, head * p.sinks.stride[1])) : 0.0f);
+    const RowResult result =
+        RowResult::of_parts(top_of_all, total_of_all, has_sink, has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) : 0.0f);
     if (thread == 0 && p.lse.data)
         store_number(p.lse, batch * p.lse.stride[0] + head * p.lse.stride[1] + (entry.first_q + row) * p.lse.stride[2], result.lse);
     Quad sum = {};
@@ -105,9 +106,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
 
 }  // namespace
 
-const void *attention_combine_kernel(int64_t head_dim_v) {
-    return head_dim_v % 4 == 0 ? reinterpret_cast<const void *>(&attention_combine<true>)
-                               : reinterpret_cast<const void *>(&attention_combine<false>);
+const void *attention_combine_kernel(int64_t head_dim_v, bool has_sums) {
+    if (has_sums)
+        return head_dim_v % 4 == 0 ? reinterpret_cast<const void *>(&attention_combine<true, true>)
+                                   : reinterpret_cast<const void *>(&attention_combine<false, true>);
+    return head_dim_v % 4 == 0 ? reinterpret_cast<const void *>(&attention_combine<true, false>)
+                               : reinterpret_cast<const void *>(&attention_combine<false, false>);
 }
 
 }  // namespace attile::simt

@@ -89,7 +89,7 @@ const void *attention_convert_kernel();
 inline constexpr int32_t kAttentionConvertThreads = 256;
 
 // Combines partial results of splits.
-const void *attention_combine_kernel(int64_t head_dim_v);
+const void *attention_combine_kernel(int64_t head_dim_v, bool has_sums);
 inline constexpr int32_t kAttentionCombineThreads = 128;
 
 }  // namespace attile::simt

@@ -60,6 +60,9 @@ struct AttentionParams {
     int64_t part_batch;  // Batch entries of the partial results.
     int64_t part_rows;   // Rows of a split, those of all heads.
     uint32_t first_part;
+    // Where there is a bias, or null: then part_lse is the row's reference alone, and this its sum of probabilities relative to it. Beside
+    // a bias as large as float goes (numeric.h) the logarithm of a sum would not show.
+    float *part_sum;
 };
 
 }  // namespace attile::simt

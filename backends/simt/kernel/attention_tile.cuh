@@ -69,11 +69,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
             values_next ? load_values(key) : load_keys(first_col);
     };
     const auto store_either = [&](bool values_next, int to) { values_next ? store_values(to) : store_keys(to); };
-    float zero[kRows] = {};
-    float score[kRows][kKeys], out[kRows][kCols], kept_reference[kRows], sum[kRows], tile_sum[kRows];
+    float zero[kRows] = {}, score[kRows][kKeys], out[kRows][kCols], kept_reference[kRows], sum[kRows], tile_sum[kRows];
     const TilePhases walk(p, block, kBlockRows, kBlockKeys);
     const Start scores_start(p, block, walk.first, walk.end);
-
     // Minus the row's reference: what scores are counted from, so that they are small.
     const auto set_references = [&](const float(&minus)[kRows]) {
 #pragma unroll
@@ -297,7 +295,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                 tops[j & 3] = i == 0 && j < 4 ? above : fmaxf(tops[j & 3], above);
             }
         const float top = fmaxf(fmaxf(tops[0], tops[1]), fmaxf(tops[2], tops[3]));
-        const bool needs = lane_any((state & (kModifiers ? kUnset : kUnset | kMasked)) != 0 || top > kRescaleAbove);
+        const bool needs = lane_any((state & (kModifiers ? kUnset : kUnset | kMasked | Start::kFar)) != 0 || top > kRescaleAbove);
         if (wave_any(needs)) {
             if (kStartsFromReference) get_references(minus_reference);
             if (late) scores_start.add(p, first_key, score), state &= ~kFirst;
@@ -314,6 +312,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
 #pragma unroll 1
             do {
                 if (kStartsFromReference && !is_precise) score_anew(first_key, minus_reference);
+                if constexpr (Start::kFar != 0) scores_start.mend_far(p, first_key, minus_reference, score);
                 if (!kPlain && !kModifiers && wave_any((state & kMasked) != 0)) mask_scores<C>(p, first_key, score);
 
                 // References that are too low, or not there yet.
@@ -351,6 +350,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
                 }
             } while (kStartsFromReference && wave_any(lane_any(!is_precise)));
             set_references(minus_reference);
+            if constexpr (Start::kFar != 0) state = Start::are_far(minus_reference) ? state | Start::kFar : state & ~Start::kFar;
         } else if (kModifiers) {
 #pragma unroll
             for (int i = 0; i < kRows; ++i)

@@ -374,7 +374,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         }
         const int head = query_head(p, place.head, packed_row), row = query_row(p, packed_row);
         const bool has_sink = !partial && p.sinks.data != nullptr, saw_key = top != -INFINITY;
-        const RowResult result(saw_key, top, total, has_sink, has_sink ? to_log2(load_number(p.sinks, head * p.sinks.stride[1])) : 0.0f);
+        const RowResult result(std::bool_constant<!kPlain>(), saw_key, top, total, has_sink,
+                               has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) : 0.0f);
         const float scaled = saw_key ? value * result.factor : 0.0f;
         const int64_t part_row = (part + head) * p.len_q + row;
         if (col < p.head_dim_v) {
@@ -387,7 +388,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         }
         if (col != 0) continue;
         if (partial)
-            p.part_lse[part_row] = result.lse;
+            store_part<!kPlain>(p, part_row, result, top, total);
         else if (p.lse.data)
             store_number(p.lse, entry.batch * p.lse.stride[0] + head * p.lse.stride[1] + (entry.first_q + row) * p.lse.stride[2],
                          result.lse);

@@ -196,8 +196,8 @@ AttentionBackwardParams attention_backward_params(const attile_attention_backwar
     std::copy(problem.bias_extent, problem.bias_extent + 4, to.bias_extent);
     to.scale = static_cast<float>(p.scale);
     to.scale_low = std::isfinite(to.scale) ? static_cast<float>(p.scale - static_cast<double>(to.scale)) : 0.0f;
-    to.softcap = static_cast<float>(p.softcap);
-    to.inverse_softcap = p.softcap != 0 ? static_cast<float>(1 / p.softcap) : 0.0f;
+    to.softcap = static_cast<float>(to.forward.softcap);
+    to.inverse_softcap = to.softcap != 0 ? 1 / to.softcap : 0.0f;
     to.heads_kv = Divider(std::max<int64_t>(p.heads_kv, 1));
     to.row_tiles = Divider(std::max<int64_t>(plan.row_tiles, 1));
     to.key_blocks = Divider(std::max<int64_t>(plan.key_blocks, 1));

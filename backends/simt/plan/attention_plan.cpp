@@ -93,9 +93,9 @@ bool sees_whole_tiles(const attile_attention_problem &p, int64_t tile_keys) {
 // The kernel of a problem whose scores one thing modifies and nothing else asks for the modified kind; null if there is none.
 const void *single_kernel(const attile_attention_problem &p, const AttentionPlan &plan, const AttentionSingleKernels &kernels) {
     if (plan.pack != 1 || present(p.block_table) || (!plan.convert && (!is_aligned_16(p.k) || !is_aligned_16(p.v)))) return nullptr;
-    if (present(p.bias) + present(p.allowed) + present(p.alibi_slopes) + (p.softcap != 0) != 1) return nullptr;
+    if (present(p.bias) + present(p.allowed) + present(p.alibi_slopes) + (attention_softcap(p) != 0) != 1) return nullptr;
     if (present(p.alibi_slopes)) return kernels.alibi;
-    if (p.softcap != 0) return kernels.softcapped;
+    if (attention_softcap(p) != 0) return kernels.softcapped;
     const attile_operand &x = present(p.bias) ? p.bias : p.allowed;
     if (attention_operand(x, p.len_k).vector == 0 || !has_short_stride(x)) return nullptr;
     return present(p.bias) ? p.bias.dtype == ATTILE_F32 ? kernels.biased : nullptr : kernels.allowed;
@@ -240,6 +240,14 @@ void plan_decode(Device &device, const attile_attention_problem &p, const Attent
 
 int64_t AttentionPlan::blocks_of(int64_t heads) const { return whole_blocks + (row_blocks * heads - whole_blocks) * splits; }
 
+int64_t attention_part_sums(const attile_attention_problem &p, const AttentionPlan &plan) { return present(p.bias) ? plan.part_rows : 0; }
+
+double attention_softcap(const attile_attention_problem &p) {
+    constexpr double kLeast = 0x1p-30, kMost = 0x1p125;
+    if (p.compute == ATTILE_F64 || p.softcap == 0) return p.softcap;
+    return p.softcap > kMost ? 0 : std::max(p.softcap, kLeast);
+}
+
 AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) {
     AttentionPlan plan;
     if (p.len_q > kAttentionMaxLength || p.len_k > kAttentionMaxLength ||
@@ -344,7 +352,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
     if (plan.splits > 1) plan.part_rows = plan.splits * (p.batch * p.heads_q * p.len_q - plan.first_part);
     const auto piece = [](int64_t floats) { return (floats * 4 + 255) / 256 * 256; };
     plan.workspace = piece(plan.convert_k) + piece(plan.convert_v) + piece(plan.part_rows * p.head_dim_v) + piece(plan.part_rows) +
-                     piece(2 * plan.arrivals);
+                     piece(attention_part_sums(p, plan)) + piece(2 * plan.arrivals);
     return plan;
 }
 

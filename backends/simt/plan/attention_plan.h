@@ -49,6 +49,12 @@ struct AttentionPlan {
 
 AttentionPlan plan_attention(Device &device, const attile_attention_problem &problem);
 
+// The softcap as kernels take it. In float, one that has no inverse is as good as none, one far below a score's rounding as good as 0.
+double attention_softcap(const attile_attention_problem &problem);
+
+// Numbers of AttentionParams::part_sum.
+int64_t attention_part_sums(const attile_attention_problem &problem, const AttentionPlan &plan);
+
 // Pairs of row and key that mask and window leave, were every entry of full length.
 double attention_visible_pairs(const attile_attention_problem &problem);
 

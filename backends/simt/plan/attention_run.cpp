@@ -92,12 +92,12 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.bottom_right = p.bottom_right;
     to.alibi_bottom_right = p.alibi_bottom_right;
     to.scale = p.scale;
-    to.softcap = p.softcap;
+    to.softcap = attention_softcap(p);
     const double scale_log2 = p.scale * kLog2E;
     to.scale_log2 = to.query_scale = static_cast<float>(scale_log2);
     if (std::fabs(static_cast<double>(to.query_scale)) >= std::fabs(scale_log2)) to.query_scale = std::nextafterf(to.query_scale, 0.0f);
     to.query_scale_low = static_cast<float>(scale_log2 - static_cast<double>(to.query_scale));
-    to.softcap_log2 = static_cast<float>(p.softcap * kLog2E);
+    to.softcap_log2 = static_cast<float>(to.softcap * kLog2E);
     to.modifiers = present(p.bias) || present(p.allowed) || present(p.alibi_slopes) || p.softcap != 0 || present(p.block_table);
     to.row_blocks = Divider(plan.row_blocks);
     to.splits = Divider(plan.splits);
@@ -162,7 +162,7 @@ int32_t attention_combine(Device &device, const AttentionParams &params, const a
                     static_cast<long long>(rows));
     grid.x = static_cast<uint32_t>(rows);
     block.x = kAttentionCombineThreads;
-    return device.launch_early(attention_combine_kernel(p.head_dim_v), grid, block, 0, arguments, stream);
+    return device.launch_early(attention_combine_kernel(p.head_dim_v, params.part_sum != nullptr), grid, block, 0, arguments, stream);
 }
 
 double attention_bytes(const attile_attention_problem &p) {
@@ -295,13 +295,16 @@ int32_t run_plan(Device &device, const attile_attention_problem &p, const Attent
     if (plan.splits > 1) {
         params.part_o = workspace.take<float>(plan.part_rows * p.head_dim_v);
         params.part_lse = workspace.take<float>(plan.part_rows);
-        if (params.part_o == nullptr || params.part_lse == nullptr)
+        const int64_t sums = attention_part_sums(p, plan);
+        if (sums > 0) params.part_sum = workspace.take<float>(sums);
+        if (params.part_o == nullptr || params.part_lse == nullptr || (sums > 0 && params.part_sum == nullptr))
             return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
         const auto move_back = [](float *x, int64_t floats) {
             return reinterpret_cast<float *>(reinterpret_cast<uintptr_t>(x) - 4 * floats);
         };
         params.part_o = move_back(params.part_o, plan.first_part * p.head_dim_v);
         params.part_lse = move_back(params.part_lse, plan.first_part);
+        if (sums > 0) params.part_sum = move_back(params.part_sum, plan.first_part);
     }
     if (plan.merges) {
         params.counts = workspace.take<unsigned long long>(plan.arrivals);

@@ -23,8 +23,8 @@ ATTILE_LANE_FN float scaled_query(const AttentionParams &p, float q) { return fu
 // What instances of the tile kernel can do, the fewer the faster: code that a kernel merely might run costs it registers and instruction
 // cache.
 enum class AttentionKind {
-    kPlain,    // Every row sees all keys, which are whole tiles of equally long entries.
-    kMasked,   // Mask, window, lengths.
+    kPlain,     // Every row sees all keys, which are whole tiles of equally long entries.
+    kMasked,    // Mask, window, lengths.
     kModified,  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and K and V at any address.
     // Masked, and one of what modifies scores: a float bias or bytes of `allowed` in quads along keys, ALiBi, softcap.
     kBiased,
@@ -33,6 +33,8 @@ enum class AttentionKind {
     kSoftcapped
 };
 constexpr bool modifies_scores(AttentionKind kind) { return kind != AttentionKind::kPlain && kind != AttentionKind::kMasked; }
+// May scores be far from 0 (numeric.h)?
+constexpr bool has_bias(AttentionKind kind) { return kind == AttentionKind::kBiased || kind == AttentionKind::kModified; }
 template <AttentionKind kKind>
 using AttentionKindTag = std::integral_constant<AttentionKind, kKind>;
 

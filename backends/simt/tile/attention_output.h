@@ -100,25 +100,59 @@ ATTILE_LANE_FN float exp2_down(float x) {
 // What makes a row's result of its sums: the factor of O, and the log-sum-exp.
 struct RowResult {
     float factor, lse;
-    // `reference` and `sink` in units of log2; a row that saw no key and has no sink gives 0 and -inf.
-    ATTILE_LANE_FN RowResult(bool saw_key, float reference, float total, bool has_sink, float sink) : factor(0), lse(-INFINITY) {
+    // `reference` in units of log2; a row that saw no key and has no sink gives 0 and -inf. kFar: it may be far from 0 (numeric.h), as a
+    // sink that counts beside it, too.
+    template <bool kFar>
+    ATTILE_LANE_FN RowResult(std::bool_constant<kFar>, bool saw_key, float reference, float total, bool has_sink, float sink,
+                             float unit = 1)
+        : factor(0), lse(-INFINITY) {
+        const auto log_sum = [&] {
+            const float sum = add_log2_of(reference, total);
+            return kFar ? from_score(sum, unit) : sum * static_cast<float>(kLn2);
+        };
         if (has_sink && sink != -INFINITY) {
             if (saw_key) {
-                const float higher = max_nan(reference, sink), scale = exp2_down(reference - higher);
-                total = total * scale + exp2_fast(sink - higher);
+                const float rival = kFar ? to_score(sink, unit) : to_log2(sink);
+                const float higher = max_nan(reference, rival), scale = exp2_down(reference - higher);
+                total = total * scale + exp2_fast(rival - higher);
                 factor = scale / total;
                 reference = higher;
+                lse = log_sum();
             } else {
-                reference = sink;
-                total = 1;
+                lse = sink;
             }
-            lse = add_log2_of(reference, total) * static_cast<float>(kLn2);
         } else if (saw_key) {
             factor = 1.0f / total;
-            lse = add_log2_of(reference, total) * static_cast<float>(kLn2);
+            lse = log_sum();
         }
     }
+    // Of `total`, relative to a log-sum-exp `top`, as parts of a row have.
+    static ATTILE_LANE_FN RowResult of_parts(float top, float total, bool has_sink, float sink) {
+        const bool saw_key = top != -INFINITY, counts = has_sink && sink != -INFINITY;
+        if (counts && saw_key) {
+            const float higher = max_nan(top, sink), scale = exp_difference(top, higher);
+            total = total * scale + exp_difference(sink, higher);
+            return RowResult(scale / total, higher + logf(total));
+        }
+        if (counts) return RowResult(0, sink);
+        return saw_key ? RowResult(1.0f / total, top + logf(total)) : RowResult(0, -INFINITY);
+    }
+
+  private:
+    ATTILE_LANE_FN RowResult(float factor_of_row, float lse_of_row) : factor(factor_of_row), lse(lse_of_row) {}
 };
+
+// What the kernel that puts splits together reads of a row besides its O. kFar: see RowResult.
+template <bool kFar>
+ATTILE_LANE_FN void store_part(const AttentionParams &p, int64_t at, const RowResult &result, float reference, float total,
+                               float unit = 1) {
+    float lse = result.lse;
+    if (kFar && p.part_sum) {
+        p.part_sum[at] = total;
+        if (lse != -INFINITY) lse = from_score(reference, unit);
+    }
+    p.part_lse[at] = lse;
+}
 
 // One row of attention by a lane group, key by key: the product of a hidden key's zero probability and its value is never formed. For the
 // few rows that came out NaN or infinite, since that may have been such a product's doing. A lane owns a key of 32, then every 32nd column.
@@ -234,11 +268,11 @@ ATTILE_LANE_FN void store_rows_directly(const AttentionParams &p, int my_row, in
 #pragma unroll
     for (int i = 0; i < C::kRows; ++i) {
         if (first_row + Lanes::row(i) >= block.rows) continue;
-        const float result = RowResult((unset >> i & 1) == 0, -minus_reference[i], total[i], false, 0).lse;
+        const RowResult result(std::bool_constant<has_bias(kKind)>(), (unset >> i & 1) == 0, -minus_reference[i], total[i], false, 0);
         if (partial)
-            p.part_lse[part_row + Lanes::row(i)] = result;
+            store_part<has_bias(kKind)>(p, part_row + Lanes::row(i), result, -minus_reference[i], total[i]);
         else
-            store_number(p.lse, lse + Lanes::row(i) * p.lse.stride[2], result);
+            store_number(p.lse, lse + Lanes::row(i) * p.lse.stride[2], result.lse);
     }
 }
 
@@ -321,13 +355,14 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
         const int head = query_head(p, block.place.head, packed_row), index = query_row(p, packed_row);
         const bool has_sink = !partial && p.sinks.data != nullptr;
         const bool saw_key = results[row] != INFINITY;  // True also of NaN.
-        const RowResult result(saw_key, -results[row], results[kGroupRows + row], has_sink,
-                               has_sink ? to_log2(load_number(p.sinks, head * p.sinks.stride[1])) : 0.0f);
+        const float reference = -results[row], total_of_row = results[kGroupRows + row];
+        const RowResult result(std::bool_constant<has_bias(kKind)>(), saw_key, reference, total_of_row, has_sink,
+                               has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) : 0.0f);
         // Zero means that the row is zero whatever was summed: NaN must not get through there, and must everywhere else.
         results[row] = saw_key ? 1.0f : 0.0f;
         results[kGroupRows + row] = result.factor;
         if (partial)
-            p.part_lse[part_row(head, index)] = result.lse;
+            store_part<has_bias(kKind)>(p, part_row(head, index), result, reference, total_of_row);
         else if (p.lse.data)
             store_number(p.lse,
                          block.entry.batch * p.lse.stride[0] + head * p.lse.stride[1] + (block.entry.first_q + index) * p.lse.stride[2],

@@ -17,13 +17,13 @@ ATTILE_LANE_FN float load_number(const AttentionOperand &x, int64_t at) {
 
 // A head's slope in units of log2, in two floats: distances are long, and one rounding of it would grow with them.
 struct AlibiSlope {
-    ATTILE_LANE_FN AlibiSlope() : high(0), low(0) {}
+    ATTILE_LANE_FN AlibiSlope() : whole(0), high(0), low(0) {}
     ATTILE_LANE_FN explicit AlibiSlope(float slope)
-        : high(slope * kLog2EHigh), low(slope - slope == 0 ? fmaf(slope, kLog2EHigh, -high) + slope * kLog2ELow : 0.0f) {}
+        : whole(slope), high(slope * kLog2EHigh), low(slope - slope == 0 ? fmaf(slope, kLog2EHigh, -high) + slope * kLog2ELow : 0.0f) {}
     ATTILE_LANE_FN float lower(float score, float distance) const {
         return fused_multiply_add(-high, distance, fused_multiply_add(-low, distance, score));
     }
-    float high, low;
+    float whole, high, low;
 };
 
 // One row's modifiers; the row and its head are fixed, keys vary.
@@ -42,12 +42,17 @@ class ScoreModifiers {
         if (p_.softcap_log2 != 0) score = p_.softcap_log2 * tanhf(score / p_.softcap_log2);
         return apply_to_capped(score, key);
     }
+    // kLog2: in units of log2.
+    template <bool kLog2 = true>
     ATTILE_LANE_FN float apply_to_capped(float score, int key) const {
         if (p_.bias.data) {
             const float bias = load_number(p_.bias, bias_ + key * p_.bias.stride[3]);
-            score = bias == -INFINITY ? -INFINITY : add_log2(score, bias);
+            score = kLog2 ? add_bias_log2(score, bias) : bias == -INFINITY ? -INFINITY : score + bias;
         }
-        if (p_.alibi_slopes.data) score = slope_.lower(score, fabsf(static_cast<float>(key - diagonal_)));
+        if (p_.alibi_slopes.data) {
+            const float distance = fabsf(static_cast<float>(key - diagonal_));
+            score = kLog2 ? slope_.lower(score, distance) : fused_multiply_add(-slope_.whole, distance, score);
+        }
         if (p_.allowed.data && !static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]]) score = -INFINITY;
         if (p_.block_table && !has_page(key)) score = -INFINITY;
         return score;
@@ -194,7 +199,7 @@ class TileModifiers {
                 T bias[C::kKeys];
                 read_row(p_.bias, i, is_whole, bias);
 #pragma unroll
-                for (int j = 0; j < C::kKeys; ++j) row[j] = bias[j] == -INFINITY ? -INFINITY : add_log2(row[j], bias[j]);
+                for (int j = 0; j < C::kKeys; ++j) row[j] = add_bias_log2(row[j], bias[j]);
             },
             score);
     }
@@ -203,7 +208,7 @@ class TileModifiers {
 #pragma unroll
         for (int j = 0; j < C::kKeys; ++j) {
             const float bias = load_number(p_.bias, at + min(place_.key(j), place_.block.entry.len_k - 1) * p_.bias.stride[3]);
-            row[j] = bias == -INFINITY ? -INFINITY : add_log2(row[j], bias);
+            row[j] = add_bias_log2(row[j], bias);
         }
     }
     ATTILE_LANE_FN void add_alibi(float (&score)[C::kRows][C::kKeys]) const {

@@ -50,8 +50,7 @@ struct SplitWeights {
 
     ATTILE_LANE_FN RowResult result(const AttentionParams &p, int head) const {
         const bool has_sink = p.sinks.data != nullptr;
-        return RowResult(top != -INFINITY, to_log2(top), total, has_sink,
-                         has_sink ? to_log2(load_number(p.sinks, head * p.sinks.stride[1])) : 0.0f);
+        return RowResult::of_parts(top, total, has_sink, has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) : 0.0f);
     }
 };
 

@@ -36,6 +36,7 @@ template <class C, AttentionKind kKind>
 class ScoreStart {
   public:
     static constexpr bool kLoads = false, kLifts = false, kLate = false;
+    static constexpr uint32_t kFar = 0;
     ATTILE_LANE_FN ScoreStart(const AttentionParams &, const AttentionBlock &, int, int) {}
     static ATTILE_LANE_FN float first_reference(float top) { return top; }
     ATTILE_LANE_FN void load_first(const AttentionParams &, int, float (&)[C::kRows][C::kKeys]) const {}
@@ -134,6 +135,39 @@ class ScoreStart<C, AttentionKind::kBiased> : public StartRows<C, float> {
             });
         }
     }
+    // Is a reference far from 0 (numeric.h)? The kernel's state keeps it as kFar.
+    static constexpr uint32_t kFar = 1u << 11;
+    static ATTILE_LANE_FN bool are_far(const float (&minus)[C::kRows]) {
+        float most = 0;
+#pragma unroll
+        for (const float x : minus) most = fmaxf(most, fabsf(x));
+        return most > 0.5f * kFarScore;
+    }
+    // Where all of a lane's scores of a row are far, once more: begin() and add() make infinities of biases that are finite. Nothing shows
+    // of the product but that it is no number.
+    ATTILE_LANE_FN void mend_far(const AttentionParams &p, int tile_key, const float (&minus)[C::kRows],
+                                 float (&score)[C::kRows][C::kKeys]) const {
+        bool any_far = false;
+#pragma unroll
+        for (int i = 0; i < C::kRows; ++i) {
+            float top = score[i][0];
+#pragma unroll
+            for (int j = 1; j < C::kKeys; ++j) top = fmaxf(top, score[i][j]);
+            any_far = any_far || !(fabsf(top - minus[i]) <= 0.5f * kFarScore);
+        }
+        if (!lane_any(any_far)) return;
+#pragma unroll 1
+        for (int row = 0; row < C::kRows; ++row) {
+            StartRows<C, float>::load_row(p.bias.row_bytes, p.len_k - 4, tile_key, row, [&](int, int j, const Quad &run) {
+#pragma unroll
+                for (int i = 0; i < C::kRows; ++i)
+#pragma unroll
+                    for (int e = 0; e < 4; ++e)
+                        if (i == row && simt::is_far(run[e] * kLog2EHigh) && score[i][j + e] == score[i][j + e])
+                            score[i][j + e] = far_score(run[e]) + minus[i];
+            });
+        }
+    }
     ATTILE_LANE_FN void begin_anew(const AttentionParams &p, int tile_key, const float (&minus)[C::kRows],
                                    float (&score)[C::kRows][C::kKeys]) const {
         begin_plainly<C>(minus, score);
@@ -145,6 +179,7 @@ template <class C>
 class ScoreStart<C, AttentionKind::kAllowed> : public StartRows<C, uint8_t> {
   public:
     static constexpr bool kLate = false;
+    static constexpr uint32_t kFar = 0;
     ATTILE_LANE_FN void load_first(const AttentionParams &p, int tile_key, float (&score)[C::kRows][C::kKeys]) const {
         load(p, tile_key, score);
     }
@@ -180,6 +215,7 @@ template <class C>
 class ScoreStart<C, AttentionKind::kAlibi> {
   public:
     static constexpr bool kLoads = false, kLifts = true, kLate = true;
+    static constexpr uint32_t kFar = 0;
     using Lanes = AttentionLanes<C::kLaneCols, C::kRows>;
     // Nothing is known of the keys next to the diagonal, which will count.
     static ATTILE_LANE_FN float first_reference(float top) { return top - fminf(fmaxf(top, -kRescaleAbove), kRescaleAbove); }
