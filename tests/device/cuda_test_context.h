@@ -78,7 +78,7 @@ inline std::string tensor_core_name(const testing::TestParamInfo<const char *> &
     return kernels.param[0] == '\0' ? "best" : "sm_" + std::string(kernels.param);
 }
 
-// Memory of a kind, given back at the end of the scope.
+// Memory of a kind, given back at the end of the scope. It starts as NaN, but for arrays whose size is what is tested.
 template <class T>
 class Array {
   public:
@@ -87,6 +87,10 @@ class Array {
         const int32_t status = attile_alloc(context, kind, static_cast<int64_t>(count * sizeof(T)), &pointer);
         EXPECT_EQ(status, ATTILE_OK) << last_error();
         data_ = static_cast<T *>(pointer);
+        constexpr int64_t kMost = 64 << 20;
+        if (status != ATTILE_OK || bytes() == 0 || bytes() > kMost) return;
+        const std::vector<unsigned char> nan(static_cast<std::size_t>(bytes()), 0xff);
+        EXPECT_EQ(attile_copy(context, data_, nan.data(), bytes(), nullptr), ATTILE_OK) << last_error();
     }
     Array(attile_context *context, int32_t kind, const std::vector<T> &from) : Array(context, kind, from.size()) {
         EXPECT_EQ(attile_copy(context, data_, from.data(), bytes(), nullptr), ATTILE_OK) << last_error();
