@@ -14,6 +14,8 @@ class FuzzInput {
   public:
     FuzzInput(const uint8_t *data, size_t size) : data_(data), left_(size) {}
 
+    bool empty() const { return left_ == 0; }
+
     uint8_t byte() {
         if (left_ == 0) return 0;
         --left_;

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz_operations.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attile_test {
+namespace {
+
+double product(std::initializer_list<int64_t> factors) {
+    double all = 1;
+    for (const int64_t factor : factors) all *= static_cast<double>(std::max<int64_t>(factor, 1));
+    return all;
+}
+
+// Numbers that lengths, offsets and pages may be, in place of the slot's bytes.
+void give_lengths(Call *call, const attile_tensor &lengths) {
+    if (lengths.dtype != ATTILE_I32 || place_of(lengths) != Place::kInside || lengths.data == nullptr || lengths.rank < 1) return;
+    if (reinterpret_cast<uintptr_t>(lengths.data) % 4 != 0) return;
+    const int64_t rows = lengths.rank == 2 ? lengths.shape[0] : 1, columns = lengths.rank == 2 ? lengths.shape[1] : lengths.shape[0];
+    if (lengths.rank > 2) return;
+    auto *values = static_cast<int32_t *>(lengths.data);
+    int32_t sum = 0;
+    const bool rising = call->input.rarely(2);
+    for (int64_t i = 0; i < std::min<int64_t>(rows, 8); ++i)
+        for (int64_t j = 0; j < std::min<int64_t>(columns, 8); ++j) {
+            const int32_t value = call->input.rarely(8) ? call->input.raw<int32_t>() : static_cast<int32_t>(call->input.below(6));
+            sum = static_cast<int32_t>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(value));
+            values[i * lengths.stride[0] + j * (lengths.rank == 2 ? lengths.stride[1] : lengths.stride[0])] = rising ? sum : value;
+        }
+}
+
+// Draws the arguments; gives back about how many multiply-adds and visits they ask for.
+double make_attention(Call *call, attile_attention_args *args) {
+    attile_attention_init(args, sizeof *args);
+    call->head(args);
+    FuzzInput &input = call->input;
+    const int64_t batch = call->extent(), heads_kv = call->extent(), heads_q = heads_kv * (1 + input.below(4)), d = call->extent(),
+                  dv = input.rarely(4) ? call->extent() : d;
+    int64_t len_q = call->extent(), len_k = call->extent();
+    const bool packed = input.rarely(4), paged = input.rarely(4);
+    const int64_t rows = packed ? 1 : batch, keys = paged ? call->extent() : packed ? 1 : batch;
+    args->q = call->tensor({rows, heads_q, len_q, d});
+    args->k = call->tensor({keys, heads_kv, len_k, d});
+    args->v = call->tensor({keys, heads_kv, len_k, dv});
+    args->o = call->tensor({rows, heads_q, len_q, dv});
+    args->lse = call->maybe({rows, heads_q, len_q}, call->wide());
+    if (packed) args->cu_len_q = call->tensor({batch + 1}, ATTILE_I32);
+    if (packed && !paged) args->cu_len_k = call->tensor({batch + 1}, ATTILE_I32);
+    const auto most = [&] { return input.rarely(4) ? call->any_number() : call->extent(); };
+    if (packed && input.rarely(3)) args->max_len_q = len_q = most();
+    if (packed && !paged && input.rarely(3)) args->max_len_k = len_k = most();
+    if (paged) {
+        const int64_t pages = call->extent();
+        args->block_table = call->tensor({batch, pages}, ATTILE_I32);
+        len_k *= pages;
+    }
+    if (paged || input.rarely(3)) args->key_lengths = call->tensor({batch}, ATTILE_I32);
+    args->scale = call->scalar();
+    args->softcap = input.rarely(3) ? std::fabs(call->scalar()) : input.rarely(32) ? call->scalar() : 0.0;
+    args->mask = call->choice(5);
+    if (args->mask >= ATTILE_MASK_WINDOW_TOP_LEFT || input.rarely(64)) {
+        args->window_left = input.rarely(8) ? call->any_number() : input.below(6) - 1;
+        args->window_right = input.rarely(8) ? call->any_number() : input.below(6) - 1;
+    }
+    args->bias = input.rarely(3) ? call->maybe({batch, heads_q, 1, len_k}) : call->maybe({len_q, len_k});
+    args->allowed = call->maybe({heads_q, len_q, 1}, ATTILE_BOOL);
+    args->alibi_slopes = input.rarely(3) ? call->maybe({batch, heads_q}, call->wide()) : call->maybe({heads_q}, call->wide());
+    args->sinks = call->maybe({heads_q}, call->wide());
+    for (const attile_tensor *lengths : {&args->key_lengths, &args->cu_len_q, &args->cu_len_k, &args->block_table})
+        give_lengths(call, *lengths);
+    const attile_tensor &q = args->q, &k = args->k;
+    const bool is_packed = args->cu_len_q.dtype != 0, is_paged = args->block_table.dtype != 0;
+    return product({is_packed ? args->cu_len_q.shape[0] : q.shape[0], q.shape[1], q.shape[2], k.shape[2],
+                    is_paged ? args->block_table.shape[1] : 1, std::max(q.shape[3], args->v.shape[3])});
+}
+
+std::vector<const attile_tensor *> attention_inputs(const attile_attention_args &args) {
+    return {&args.q,     &args.k,           &args.v,        &args.bias,     &args.allowed,    &args.alibi_slopes,
+            &args.sinks, &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table};
+}
+
+}  // namespace
+
+void fuzz_gemm(Call *call) {
+    attile_gemm_args args;
+    attile_gemm_init(&args, sizeof args);
+    call->head(&args);
+    const int64_t x = call->extent(), y = call->extent(), m = call->extent(), n = call->extent(), k = call->extent();
+    switch (call->input.below(3)) {
+        case 0:
+            args.a = call->tensor({m, k});
+            args.b = call->tensor({k, n});
+            args.c = call->maybe({m, n});
+            args.d = call->tensor({m, n});
+            break;
+        case 1:
+            args.a = call->tensor({y, m, k});
+            args.b = call->tensor({1, k, n});
+            args.c = call->maybe({m, n});
+            args.d = call->tensor({y, m, n});
+            break;
+        default:
+            args.a = call->tensor({m, k});
+            args.b = call->tensor({x, y, k, n});
+            args.c = call->maybe({y, m, n});
+            args.d = call->tensor({x, y, m, n});
+            break;
+    }
+    // A depth that no memory holds, by strides of 0: only asked about.
+    if (call->input.rarely(32)) {
+        const int64_t depth = call->any_number(), a = std::clamp(args.a.rank, 1, 4) - 1, b = std::clamp(args.b.rank, 2, 4) - 2;
+        args.a.shape[a] = args.b.shape[b] = depth;
+        args.a.stride[a] = args.b.stride[b] = 0;
+    }
+    args.alpha = call->scalar();
+    args.beta = args.c.dtype != 0 || call->input.rarely() ? call->scalar() : 0.0;
+    if (call->input.rarely(3)) args.c = args.d;
+    args.bias_axis = call->choice(3);
+    if (args.bias_axis != ATTILE_BIAS_NONE) args.bias = call->tensor({args.bias_axis == ATTILE_BIAS_ROWS ? m : n});
+    args.activation = call->choice(5);
+    const double depth = static_cast<double>(std::max<int64_t>(args.a.shape[std::clamp(args.a.rank, 1, 4) - 1], 1));
+    call->check(args, attile_gemm_query, attile_gemm, {&args.a, &args.b, &args.c, &args.bias}, {&args.d}, product({x, y, m, n}) * depth);
+}
+
+void fuzz_attention(Call *call) {
+    attile_attention_args args;
+    const double work = make_attention(call, &args);
+    call->check(args, attile_attention_query, attile_attention, attention_inputs(args), {&args.o, &args.lse}, work);
+}
+
+void fuzz_backward(Call *call) {
+    attile_attention_args forward;
+    const double work = make_attention(call, &forward);
+    if (forward.lse.dtype == 0 && !call->input.rarely()) forward.lse = call->tensor(forward.q.shape, 3, call->wide());
+    attile_attention_backward_args args;
+    attile_attention_backward_init(&args, sizeof args);
+    call->head(&args);
+    args.dout = call->like(forward.o);
+    args.dq = call->like(forward.q);
+    args.dk = call->like(forward.k);
+    args.dv = call->like(forward.v);
+    if (forward.bias.dtype != 0 && call->input.rarely(2)) args.dbias = call->like(forward.bias);
+    if (forward.sinks.dtype != 0 && call->input.rarely(2)) args.dsinks = call->like(forward.sinks);
+    args.forward = call->input.rarely(64) ? nullptr : call->place(forward, FuzzMemory::kSlots - 2);
+    std::vector<const attile_tensor *> inputs = attention_inputs(forward);
+    inputs.insert(inputs.end(), {&forward.o, &forward.lse, &args.dout});
+    call->check(args, attile_attention_backward_query, attile_attention_backward, inputs,
+                {&args.dq, &args.dk, &args.dv, &args.dbias, &args.dsinks}, 4 * work);
+}
+
+void fuzz_merge(Call *call) {
+    constexpr int64_t kMost = 20;
+    const int64_t b = call->extent(), h = call->extent(), l = call->extent(), d = call->extent();
+    const int64_t parts = 1 + call->input.below(call->input.rarely(8) ? kMost : 3);
+    attile_tensor o_parts[kMost], lse_parts[kMost];
+    std::vector<const attile_tensor *> inputs;
+    for (int64_t p = 0; p < parts; ++p) {
+        o_parts[p] = call->tensor({b, h, l, d});
+        lse_parts[p] = call->tensor({b, h, l}, call->wide());
+        inputs.insert(inputs.end(), {&o_parts[p], &lse_parts[p]});
+    }
+    attile_attention_merge_args args;
+    attile_attention_merge_init(&args, sizeof args);
+    call->head(&args);
+    args.o_parts = o_parts;
+    args.lse_parts = lse_parts;
+    args.parts = call->input.rarely(32) ? -call->input.below(9) : parts;
+    args.o = call->input.rarely(4) ? o_parts[0] : call->tensor({b, h, l, d});
+    if (call->input.rarely(4)) args.o = call->tensor({b, h, l, d}, ATTILE_F16);
+    args.lse = call->input.rarely(4) ? lse_parts[0] : call->maybe({b, h, l}, call->wide());
+    call->check(args, attile_attention_merge_query, attile_attention_merge, inputs, {&args.o, &args.lse}, product({b, h, l, d, parts}));
+}
+
+void fuzz_reduce(Call *call) {
+    attile_reduce_args args;
+    attile_reduce_init(&args, sizeof args);
+    call->head(&args);
+    const int64_t shape[4] = {call->extent(), call->extent(), call->extent(), call->extent()};
+    const auto rank = static_cast<int32_t>(1 + call->input.below(4));
+    args.axis = call->input.rarely() ? call->choice(9) : static_cast<int32_t>(call->input.below(2 * rank)) - rank;
+    int64_t kept[4];
+    std::copy(shape, shape + 4, kept);
+    kept[((args.axis % rank) + rank) % rank] = 1;
+    args.x = call->tensor(shape, rank, 0);
+    args.y = call->tensor(kept, rank, 0);
+    args.op = call->input.rarely(16) ? call->choice(6) : 1 + static_cast<int32_t>(call->input.below(4));
+    call->check(args, attile_reduce_query, attile_reduce, {&args.x}, {&args.y});
+}
+
+void fuzz_softmax(Call *call) {
+    attile_softmax_args args;
+    attile_softmax_init(&args, sizeof args);
+    call->head(&args);
+    const int64_t l = call->extent(), r = call->extent();
+    args.axis = call->input.rarely() ? call->choice(9) : static_cast<int32_t>(call->input.below(4)) - 2;
+    args.x = call->tensor({l, r});
+    args.y = call->input.rarely(3) ? args.x : call->tensor({l, r});
+    call->check(args, attile_softmax_query, attile_softmax, {&args.x}, {&args.y});
+}
+
+}  // namespace attile_test
