@@ -81,9 +81,10 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.len_k = static_cast<int32_t>(present(p.block_table) && p.pages < 1 ? 0 : p.len_k);
     to.head_dim = static_cast<int32_t>(p.head_dim);
     to.head_dim_v = static_cast<int32_t>(p.head_dim_v);
-    to.group = Divider(p.heads_q / p.heads_kv);
+    // Without heads there is nothing to divide; a gradient of a bias that is broadcast over them is still to be set to zero.
+    to.group = Divider(std::max<int64_t>(p.heads_q / p.heads_kv, 1));
     to.pack = Divider(plan.pack);
-    to.heads = Divider(p.heads_q / plan.pack);
+    to.heads = Divider(std::max<int64_t>(p.heads_q / plan.pack, 1));
     const auto window = [](int64_t keys) {
         return static_cast<int32_t>(keys < 0 ? kAttentionMaxLength : std::min(keys, kAttentionMaxLength));
     };
