@@ -58,5 +58,17 @@ INSTANTIATE_TEST_SUITE_P(
         Moment{MOMENTS_CHILD, "destroyed_by_many", kReference}, Moment{MOMENTS_CHILD, "contexts_cost_nothing_after", kReference}),
     name_of);
 
+const std::map<std::string, std::string> kInfo = {{"ATTILE_LOG", "info"}};
+
+INSTANTIATE_TEST_SUITE_P(Log, Moments,
+                         ::testing::Values(Moment{LOG_CHILD, "redirected_standard_error", kInfo},
+                                           Moment{LOG_CHILD, "reused_standard_error", kInfo},
+                                           Moment{LOG_CHILD, "reused_standard_error_after_lines", kInfo},
+                                           Moment{LOG_CHILD, "reused_log_file", kLogged}, Moment{LOG_CHILD, "closed_pipe", kInfo},
+                                           Moment{LOG_CHILD, "full_file", kLogged}, Moment{LOG_CHILD, "pipe_as_log_file", kInfo},
+                                           Moment{LOG_CHILD, "relative_log_file", kInfo}, Moment{LOG_CHILD, "control_characters", kInfo},
+                                           Moment{LOG_CHILD, "receivers_go"}),
+                         name_of);
+
 }  // namespace
 }  // namespace attile::test

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cfenv>
 #include <chrono>
+#include <clocale>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -54,6 +56,15 @@
 #ifndef FAKE_COPY_STATUS
 #define FAKE_COPY_STATUS ATTILE_OK
 #endif
+#ifndef FAKE_RUN_STATUS
+#define FAKE_RUN_STATUS ATTILE_OK
+#endif
+#ifndef FAKE_QUERY_STATUS
+#define FAKE_QUERY_STATUS ATTILE_OK
+#endif
+#ifndef FAKE_MEMORY_KIND
+#define FAKE_MEMORY_KIND ATTILE_MEMORY_DEVICE
+#endif
 // Byte by which a pointer from alloc is off.
 #ifndef FAKE_MISALIGNMENT
 #define FAKE_MISALIGNMENT 0
@@ -90,6 +101,17 @@ inline void fork_once() {
     waitpid(child, nullptr, 0);
 }
 
+inline void change_mode() {
+    std::fesetround(FE_UPWARD);
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040U);  // denormals are flushed
+#endif
+}
+
+inline void change_locale() {
+    if (std::setlocale(LC_ALL, "C.UTF-8") == nullptr) std::setlocale(LC_ALL, "POSIX");
+}
+
 __attribute__((constructor)) void when_loaded() { FAKE_CONSTRUCTOR; }
 #endif
 
@@ -99,7 +121,10 @@ struct State {
 };
 
 int32_t complain(int32_t status, const char *text) {
-#ifndef FAKE_SILENT
+#if defined(FAKE_NULL_SENTENCE)
+    static_cast<void>(text);
+    host->set_error(nullptr);
+#elif !defined(FAKE_SILENT)
     host->set_error(text);
 #else
     static_cast<void>(text);
@@ -161,7 +186,7 @@ int32_t copy(void *, void *destination, const void *source, int64_t bytes, void 
 int32_t prefetch(void *, const void *, int64_t, int32_t, void *) { return ATTILE_OK; }
 
 int32_t memory_kind(void *, const void *, int32_t *kind) {
-    *kind = ATTILE_MEMORY_DEVICE;
+    *kind = FAKE_MEMORY_KIND;
     return ATTILE_OK;
 }
 
@@ -182,12 +207,19 @@ const GrownMemoryTable memory_table = {{FAKE_MEMORY_SIZE, FAKE_TABLE_VERSION, al
 
 int32_t gemm_query(void *, const attile_gemm_problem *, attile_support *support) {
     MAYBE_THROW("calls");
-    support->level = ATTILE_SUPPORT_NATIVE;
+    support->level = FAKE_QUERY_STATUS == ATTILE_OK ? ATTILE_SUPPORT_NATIVE : ATTILE_SUPPORT_NONE;
+    support->status = FAKE_QUERY_STATUS;
     return ATTILE_OK;
 }
 int32_t gemm_run(void *, const attile_gemm_problem *) {
     MAYBE_THROW("calls");
-    return ATTILE_OK;
+#ifdef FAKE_TALKS
+    host->set_error("said beside a success");
+#endif
+#ifdef FAKE_CALLS_CHANGE_MODE
+    change_mode();
+#endif
+    return FAKE_RUN_STATUS == ATTILE_OK ? ATTILE_OK : complain(FAKE_RUN_STATUS, "the fake run fails");
 }
 const attile_gemm_interface gemm_table = {sizeof gemm_table, 1, gemm_query, gemm_run};
 #endif

@@ -6,6 +6,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include <cfenv>
+#include <clocale>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -95,6 +97,25 @@ int32_t report() {
     return ATTILE_OK;
 }
 
+// What of the process a backend might have left changed.
+int32_t surroundings() {
+    uint32_t mode = 0;
+#if defined(__x86_64__)
+    mode = __builtin_ia32_stmxcsr() & ~0x3fU;
+#endif
+    std::printf("rounding %d mode %x locale %s\n", std::fegetround(), mode, std::setlocale(LC_ALL, nullptr));
+    return ATTILE_OK;
+}
+
+int32_t fail_once() { return attile_free(context, &context); }
+
+int32_t last() {
+    char text[1024];
+    attile_last_error(text, sizeof text);
+    std::printf("last error: %s\n", text);
+    return ATTILE_OK;
+}
+
 int32_t log_to_stdout() {
     return attile_set_log([](void *, int32_t level, const char *text) { std::printf("log %d: %s\n", level, text); }, nullptr,
                           ATTILE_LOG_TRACE);
@@ -119,6 +140,9 @@ int main(int argc, char **argv) {
         {"copy", copy},
         {"kind", kind},
         {"destroy", destroy},
+        {"surroundings", surroundings},
+        {"fail-once", fail_once},
+        {"last", last},
         {"report", report},
         {"log", log_to_stdout},
         {"privileged", [] { return std::printf("privileged %d\n", getauxval(AT_SECURE) != 0), ATTILE_OK; }}};
