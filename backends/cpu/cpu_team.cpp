@@ -33,6 +33,8 @@ constexpr int kMostWorkers = 1023;
 constexpr size_t kStackBytes = size_t{1} << 20;
 // How long somebody looks for work, or for the end of a phase, before he sleeps: about what sleeping and waking cost.
 constexpr int64_t kSpinNanoseconds = 50000;
+// And a worker while calls are still going on: of two threads that work on a series of calls one is always a little early.
+constexpr int64_t kSpinBesideCalls = 500000;
 constexpr int64_t kNapNanoseconds = 1000000;
 constexpr uint64_t kMostTickets = uint64_t{1} << 31;
 constexpr uint32_t kClosed = UINT32_MAX;
@@ -67,16 +69,16 @@ int64_t now() {
     return int64_t{1000000000} * time.tv_sec + time.tv_nsec;
 }
 
-// True as soon as ready() is, false after kSpinNanoseconds.
-template <class Ready>
-bool spin_until(Ready &&ready) {
+// True as soon as ready() is, false after limit(), which is asked now and then.
+template <class Ready, class Limit>
+bool spin_until(Ready &&ready, Limit &&limit) {
     const int64_t begin = now();
     do {
         for (int i = 0; i < 32; ++i) {
             if (ready()) return true;
             pause_briefly();
         }
-    } while (now() - begin < kSpinNanoseconds);
+    } while (now() - begin < limit());
     return false;
 }
 
@@ -124,7 +126,8 @@ struct Team {
     alignas(64) Word signal;  // moves with every job
     Word sleepers;
     alignas(64) std::atomic<int> workers, asked;  // threads that there are; that the calls of this moment would have
-    Word growing, refused, patience;
+    Word processor;                               // that the last caller was on
+    Word growing, refused, pause;
     std::atomic<int> processors;
 };
 
@@ -193,7 +196,7 @@ struct Outline {
 
 // Until `done` reaches `target`. nanoseconds > 0: or so long at most, and then again is up to the caller.
 void wait_for(Slot &slot, uint32_t target, int64_t nanoseconds) {
-    if (spin_until([&] { return slot.done.load(std::memory_order_acquire) >= target; })) return;
+    if (spin_until([&] { return slot.done.load(std::memory_order_acquire) >= target; }, [] { return kSpinNanoseconds; })) return;
     slot.waiting.fetch_add(1, std::memory_order_seq_cst);
     do {
         const uint32_t done = slot.done.load(std::memory_order_seq_cst);
@@ -250,6 +253,13 @@ bool take_part(Team &team, Slot &slot) {
 
 // ---- Workers
 
+// How long a worker looks for work. Not at all where it takes a processor from those who have some.
+int64_t patience(const Team &team) {
+    if (team.workers.load(std::memory_order_relaxed) >= team.processors.load(std::memory_order_relaxed)) return 0;
+    if (team.processor.load(std::memory_order_relaxed) == static_cast<uint32_t>(sched_getcpu())) return 0;
+    return team.asked.load(std::memory_order_relaxed) > 0 ? kSpinBesideCalls : kSpinNanoseconds;
+}
+
 void *work(void *argument) {
     Team &team = *static_cast<Team *>(argument);
     for (;;) {
@@ -257,8 +267,7 @@ void *work(void *argument) {
         bool found = false;
         for (Slot &slot : team.slots) found |= take_part(team, slot);
         if (found) continue;
-        const bool crowded = team.workers.load(std::memory_order_relaxed) >= team.processors.load(std::memory_order_relaxed);
-        if (!crowded && spin_until([&] { return team.signal.load(std::memory_order_relaxed) != signal; })) continue;
+        if (spin_until([&] { return team.signal.load(std::memory_order_relaxed) != signal; }, [&] { return patience(team); })) continue;
         team.sleepers.fetch_add(1, std::memory_order_seq_cst);
         futex_wait(&team.signal, signal, 0);
         team.sleepers.fetch_sub(1, std::memory_order_relaxed);
@@ -302,13 +311,13 @@ void grow(Team &team, int threads) {
     } else {
         while (team.workers.load(std::memory_order_relaxed) < wanted) {
             if (!start_worker(team)) {
-                const uint32_t patience = team.patience.load(std::memory_order_relaxed);
-                team.refused.store(patience, std::memory_order_relaxed);
-                team.patience.store(patience < 1024 ? 2 * patience + 1 : patience, std::memory_order_relaxed);
+                const uint32_t pause = team.pause.load(std::memory_order_relaxed);
+                team.refused.store(pause, std::memory_order_relaxed);
+                team.pause.store(pause < 1024 ? 2 * pause + 1 : pause, std::memory_order_relaxed);
                 break;
             }
             team.workers.fetch_add(1, std::memory_order_relaxed);
-            team.patience.store(0, std::memory_order_relaxed);
+            team.pause.store(0, std::memory_order_relaxed);
         }
     }
     team.growing.store(0, std::memory_order_release);
@@ -337,6 +346,7 @@ void run_with_others(Team &team, Slot &slot, int threads, const Work &work, uint
     slot.done.store(0, std::memory_order_release);
     slot.seats.store(numbered(job, 1), std::memory_order_release);
     slot.next.store(numbered(job, 0), std::memory_order_release);
+    team.processor.store(static_cast<uint32_t>(sched_getcpu()), std::memory_order_relaxed);
     team.signal.fetch_add(1, std::memory_order_seq_cst);
     wake_some(team, threads - 1);
     take_pieces(slot, job, 0);
