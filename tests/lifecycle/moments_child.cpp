@@ -90,8 +90,9 @@ void fork_beside_reports(const char *) {
 }
 
 void fork_beside_the_log(const char *) {
-    fork_beside([] { attile_set_log([](void *, int32_t, const char *) {}, nullptr, ATTILE_LOG_TRACE), report(), attile_context_destroy(create()); }, nullptr,
-                20);
+    fork_beside(
+        [] { attile_set_log([](void *, int32_t, const char *) {}, nullptr, ATTILE_LOG_TRACE), report(), attile_context_destroy(create()); },
+        nullptr, 20);
 }
 
 void fork_beside_every_operation(const char *) {

@@ -70,5 +70,12 @@ INSTANTIATE_TEST_SUITE_P(Log, Moments,
                                            Moment{LOG_CHILD, "receivers_go"}),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(Memory, Moments,
+                         ::testing::Values(Moment{BARE_THREAD_CHILD, ATTILE_LIBRARY, kReference},
+                                           Moment{BARE_THREAD_CHILD, ATTILE_LIBRARY, {{"ATTILE_BACKEND", "cpu,reference"}}}),
+                         [](const ::testing::TestParamInfo<Moment> &one) {
+                             return std::string(one.index == 0 ? "bare_thread_reference" : "bare_thread_cpu");
+                         });
+
 }  // namespace
 }  // namespace attile::test

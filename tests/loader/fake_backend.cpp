@@ -79,6 +79,15 @@
 #define MAYBE_THROW(place) static_cast<void>(0)
 #endif
 
+// Fails where the test that loads it says so, see fault_injection.h.
+#ifdef FAKE_FAULTS
+extern "C" __attribute__((weak)) int attile_fault_hit(uint32_t kind);
+#define MAYBE_FAIL() \
+    if (attile_fault_hit != nullptr && attile_fault_hit(16) != 0) return complain(ATTILE_ERROR_DEVICE_RUNTIME, "an injected fault")
+#else
+#define MAYBE_FAIL() static_cast<void>(0)
+#endif
+
 #ifdef FAKE_UNRESOLVED
 extern "C" int attile_test_symbol_that_nobody_defines(void);
 #endif
@@ -133,6 +142,7 @@ int32_t complain(int32_t status, const char *text) {
 }
 
 int32_t info(void *, attile_context_info *out) {
+    MAYBE_FAIL();
     MAYBE_THROW("calls");
     std::snprintf(out->device_name, sizeof out->device_name, "fake device");
     // Without an end, to see that the core puts one.
@@ -142,6 +152,7 @@ int32_t info(void *, attile_context_info *out) {
 }
 
 int32_t stream_create(void *state, void **stream) {
+    MAYBE_FAIL();
     MAYBE_THROW("calls");
     *stream = std::malloc(1);
     ++static_cast<State *>(state)->streams;
@@ -151,16 +162,19 @@ int32_t stream_create(void *state, void **stream) {
 int32_t stream_destroy(void *state, void *stream) {
     std::free(stream);
     --static_cast<State *>(state)->streams;
+    MAYBE_FAIL();
     MAYBE_THROW("calls");
     return ATTILE_OK;
 }
 
 int32_t synchronize(void *, void *) {
+    MAYBE_FAIL();
     MAYBE_THROW("calls");
     return ATTILE_OK;
 }
 
 int32_t alloc(void *state, int32_t, int64_t bytes, void **pointer) {
+    MAYBE_FAIL();
     MAYBE_THROW("calls");
     constexpr size_t kAlign = 256;
     void *made = std::aligned_alloc(kAlign, (static_cast<size_t>(bytes) + FAKE_MISALIGNMENT + kAlign - 1) / kAlign * kAlign);
@@ -173,19 +187,25 @@ int32_t alloc(void *state, int32_t, int64_t bytes, void **pointer) {
 int32_t release(void *state, int32_t, void *pointer) {
     std::free(static_cast<char *>(pointer) - FAKE_MISALIGNMENT);
     --static_cast<State *>(state)->allocations;
+    MAYBE_FAIL();
     return ATTILE_OK;
 }
 
 int32_t copy(void *, void *destination, const void *source, int64_t bytes, void *) {
+    MAYBE_FAIL();
     MAYBE_THROW("calls");
     if (FAKE_COPY_STATUS != ATTILE_OK) return complain(FAKE_COPY_STATUS, "the fake copy fails");
     std::memcpy(destination, source, static_cast<size_t>(bytes));
     return ATTILE_OK;
 }
 
-int32_t prefetch(void *, const void *, int64_t, int32_t, void *) { return ATTILE_OK; }
+int32_t prefetch(void *, const void *, int64_t, int32_t, void *) {
+    MAYBE_FAIL();
+    return ATTILE_OK;
+}
 
 int32_t memory_kind(void *, const void *, int32_t *kind) {
+    MAYBE_FAIL();
     *kind = FAKE_MEMORY_KIND;
     return ATTILE_OK;
 }
@@ -206,12 +226,14 @@ const GrownMemoryTable memory_table = {{FAKE_MEMORY_SIZE, FAKE_TABLE_VERSION, al
                                        {&host, &host, &host, &host}};
 
 int32_t gemm_query(void *, const attile_gemm_problem *, attile_support *support) {
+    MAYBE_FAIL();
     MAYBE_THROW("calls");
     support->level = FAKE_QUERY_STATUS == ATTILE_OK ? ATTILE_SUPPORT_NATIVE : ATTILE_SUPPORT_NONE;
     support->status = FAKE_QUERY_STATUS;
     return ATTILE_OK;
 }
 int32_t gemm_run(void *, const attile_gemm_problem *) {
+    MAYBE_FAIL();
     MAYBE_THROW("calls");
 #ifdef FAKE_TALKS
     host->set_error("said beside a success");
@@ -225,6 +247,7 @@ const attile_gemm_interface gemm_table = {sizeof gemm_table, 1, gemm_query, gemm
 #endif
 
 int32_t probe(int32_t device, attile_backend_probe *found) {
+    MAYBE_FAIL();
     MAYBE_THROW("probe");
     if (FAKE_PROBE_STATUS != ATTILE_OK) return complain(FAKE_PROBE_STATUS, "no driver of the fake kind");
     found->device_count = FAKE_DEVICES;
@@ -233,6 +256,7 @@ int32_t probe(int32_t device, attile_backend_probe *found) {
 }
 
 int32_t context_create(const attile_backend_options *options, void **state) {
+    MAYBE_FAIL();
     MAYBE_THROW("context_create");
     if (FAKE_CREATE_STATUS != ATTILE_OK) return complain(FAKE_CREATE_STATUS, "the fake device is busy");
     char text[128];
