@@ -42,7 +42,7 @@ AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
 
     plan.parts = most(1, ceil_div(p.len_k, kDecodeKeys));
     plan.split_keys = plan.decode_rows > 0 && plan.threads > 1 && plan.parts > 1 && heads < 4 * plan.threads;
-    const Size result_size = Size(kDecodeRows) * (Size(p.head_dim_v) + 2);
+    const Size result_size = Size(kDecodeRows) * (Size(p.head_dim_v) + kDecodeNumbers);
     plan.parts_bytes = plan.split_keys ? bytes_for<T>(heads, plan.parts, result_size).value() : 0;
     plan.result_bytes = bytes_for<T>(result_size).value();
     const int64_t decode_bytes = (Size(2) * plan.result_bytes + kernels.decode_scratch_bytes(p)).value();
@@ -64,7 +64,7 @@ void run_tasks(const State &state, const AttentionPlan &plan, const attile_atten
     // Later rows see more keys under a causal mask: longest tasks first.
     const int64_t panel_tasks = heads * plan.row_blocks;
     const int64_t decode_tasks = heads * (plan.split_keys ? plan.parts : 1);
-    const int64_t result_size = kDecodeRows * (p.head_dim_v + 2);
+    const int64_t result_size = kDecodeRows * (p.head_dim_v + kDecodeNumbers);
     T *const parts = reinterpret_cast<T *>(workspace);
     char *const scratch0 = workspace + plan.parts_bytes;
     const auto do_task = [&](int64_t task, int rank) {

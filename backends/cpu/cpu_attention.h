@@ -45,6 +45,9 @@ inline constexpr int64_t kDecodeKeys = 1024;
 // Rows (of one key head) up to which attention is bound by reading keys.
 inline constexpr int64_t kDecodeRows = 8;
 
+// Numbers that lie behind the head_dim_v sums of a row.
+inline constexpr int64_t kDecodeNumbers = 3;
+
 // Rows of heads that share a key head. Row r is row r / heads of head head0 + r % heads.
 struct AttentionRows {
     AttentionEntry entry;
@@ -78,10 +81,10 @@ struct AttentionKernels {
     // Whole attention of some rows.
     void (*forward)(const attile_attention_problem &p, const AttentionRows &rows, char *scratch);
     int64_t (*decode_scratch_bytes)(const attile_attention_problem &p);
-    // Few rows and the keys of one part: per row head_dim_v sums, then per row the maximum in units of log 2 and the sum of weights.
+    // Few rows and the keys of one part: per row head_dim_v sums, then its maximum, its sum of weights and what that has rounded off.
     void (*decode_part)(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, T *result, char *scratch);
-    // The first result takes in the second, rows x (head_dim_v + 2) each.
-    void (*decode_fold)(int64_t rows, int64_t head_dim_v, T *into, const T *from);
+    // The first result takes in the second, rows x (head_dim_v + kDecodeNumbers) each.
+    void (*decode_fold)(int64_t rows, int64_t head_dim_v, T *into, T *from);
     // Writes o and lse.
     void (*decode_finish)(const attile_attention_problem &p, const AttentionRows &rows, T *result);
 };

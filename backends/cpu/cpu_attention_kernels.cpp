@@ -26,16 +26,21 @@ namespace HWY_NAMESPACE {
 // A task's scratch memory, cut up.
 template <class T>
 struct ForwardScratch {
-    T *queries, *sums, *maximum, *weight_sum, *correction, *scores, *tile, *k_block, *v_block, *k_panels;
+    T *queries, *sums, *maximum, *weight_sum, *rounded_off, *correction, *scores, *tile, *k_block, *v_block, *k_panels;
     int64_t *lanes;  // four arrays a panel
     int64_t *offset;
     uint8_t *key_hidden;
+
+    LaneState<T> state(int64_t panel) const {
+        return {maximum + panel * kPanel<T>, weight_sum + panel * kPanel<T>, rounded_off + panel * kPanel<T>};
+    }
 
     ForwardScratch(Cutter &cutter, const attile_attention_problem &p, int64_t panels) {
         queries = cutter.cut<T>(panels, p.head_dim, kPanel<T>);
         sums = cutter.cut<T>(panels, p.head_dim_v, kPanel<T>);
         maximum = cutter.cut<T>(panels, kPanel<T>);
         weight_sum = cutter.cut<T>(panels, kPanel<T>);
+        rounded_off = cutter.cut<T>(panels, kPanel<T>);
         correction = cutter.cut<T>(kPanel<T>);
         scores = cutter.cut<T>(kBlockKeys, kPanel<T>);
         tile = cutter.cut<T>(kBlockKeys, kPanel<T>);
@@ -65,7 +70,7 @@ HWY_NOINLINE void write_panel(const attile_attention_problem &p, const Attention
         const T sink = p.sinks.data == nullptr
                            ? hidden
                            : load_element<T>(p.sinks.data, p.sinks.dtype, offset_of(p.sinks, rows.entry.b, lanes.head[w]));
-        const SoftmaxEnd<T> end = softmax_end(state.maximum[w], state.sum[w], sink, p.lse.data != nullptr);
+        const SoftmaxEnd<T> end = softmax_end(state.maximum[w], state.sum[w] + state.rounded_off[w], sink, p.lse.data != nullptr);
         factor[w] = end.factor;
         if (p.lse.data != nullptr && w < lanes.count) {
             store_element<T>(p.lse.data, p.lse.dtype, offset_of(p.lse, rows.entry.b, lanes.head[w], rows.entry.q_start + lanes.row[w]),
@@ -86,8 +91,10 @@ HWY_INLINE void panel_scores(int64_t head_dim, const KeySource<T> &source, const
     }
 }
 
+// searching: scores may be -inf by themselves, and so each block is looked through for values that are no numbers. False if some sum is no
+// number either, though nothing was written then.
 template <class T>
-void forward(const attile_attention_problem &p, const AttentionRows &rows, char *memory) {
+bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, bool searching, char *memory) {
     const int64_t panels = ceil_div(rows.end - rows.begin, kPanel<T>);
     Cutter cutter(memory);
     const ForwardScratch<T> scratch(cutter, p, panels);
@@ -95,7 +102,7 @@ void forward(const attile_attention_problem &p, const AttentionRows &rows, char 
     for (int64_t i = 0; i < panels * sum_size; ++i) scratch.sums[i] = 0;
     for (int64_t i = 0; i < panels * kPanel<T>; ++i) {
         scratch.maximum[i] = -std::numeric_limits<T>::infinity();
-        scratch.weight_sum[i] = 0;
+        scratch.weight_sum[i] = scratch.rounded_off[i] = 0;
     }
     int64_t first_key = std::numeric_limits<int64_t>::max(), last_key = 0;
     constexpr int64_t kMostPanels = 32;
@@ -129,7 +136,7 @@ void forward(const attile_attention_problem &p, const AttentionRows &rows, char 
             const T *values = source.value(from);
             const T *queries = scratch.queries + n * query_size;
             T *sums = scratch.sums + n * sum_size;
-            const LaneState<T> state{scratch.maximum + n * kPanel<T>, scratch.weight_sum + n * kPanel<T>};
+            const LaneState<T> state = scratch.state(n);
             const bool narrow = lanes[n].count <= kLanes<T>;
             if (narrow) {
                 panel_scores<T, 1>(p.head_dim, source, k_panels, block_begin, from, count, queries, scale, scratch.scores, keys_coming);
@@ -138,7 +145,7 @@ void forward(const attile_attention_problem &p, const AttentionRows &rows, char 
             }
             const bool hides =
                 finish_scores<T>(p, rows.entry, lanes[n], from, count, source.hidden(from), scratch.scores, scratch.offset, scratch.tile);
-            if (hides && !source.values_finite()) {
+            if ((hides || searching) && !source.values_finite()) {
                 // Zero times what a hidden key holds must not reach a row: those weights are left out, not multiplied.
                 for (int64_t i = 0; i < count * kPanel<T>; ++i) scratch.tile[i] = scratch.scores[i];
                 soften<T, 2>(count, scratch.scores, state, scratch.correction);
@@ -155,10 +162,16 @@ void forward(const attile_attention_problem &p, const AttentionRows &rows, char 
             }
         }
     }
+    if (!searching && !all_finite(scratch.sums, kPanel<T>, panels * p.head_dim_v, kPanel<T>)) return false;
     for (int64_t n = 0; n < panels; ++n) {
-        const LaneState<T> state{scratch.maximum + n * kPanel<T>, scratch.weight_sum + n * kPanel<T>};
-        write_panel<T>(p, rows, lanes[n], state, scratch.offset, scratch.sums + n * sum_size);
+        write_panel<T>(p, rows, lanes[n], scratch.state(n), scratch.offset, scratch.sums + n * sum_size);
     }
+    return true;
+}
+
+template <class T>
+void forward(const attile_attention_problem &p, const AttentionRows &rows, char *memory) {
+    if (!forward_once<T>(p, rows, false, memory)) forward_once<T>(p, rows, true, memory);
 }
 
 template <class T>

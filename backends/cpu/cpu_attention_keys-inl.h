@@ -164,22 +164,20 @@ struct SoftmaxEnd {
     T factor, lse;
 };
 
-// `maximum` in units of ln 2; sink -inf: none.
+// Sink -inf: none.
 template <class T>
 inline SoftmaxEnd<T> softmax_end(T maximum, T sum, T sink, bool want_lse) {
     constexpr T kHidden = -std::numeric_limits<T>::infinity();
-    constexpr T kLn2 = static_cast<T>(0.693147180559945309417), kLog2e = static_cast<T>(1.44269504088896340736);
     // sink - sink is NaN if the sink is NaN or infinite, which no key mends.
     if (maximum == kHidden && sum == 0) return sink == kHidden ? SoftmaxEnd<T>{0, sink} : SoftmaxEnd<T>{sink - sink, sink + (sink - sink)};
     T factor = 1;
     if (!(sink == kHidden)) {
-        const T scaled = sink * kLog2e;
-        const T top = maximum > scaled ? maximum : scaled;
-        factor = std::exp2(maximum - top);
-        sum = sum * factor + std::exp2(scaled - top);
+        const T top = maximum > sink ? maximum : sink;
+        factor = std::exp(maximum - top);
+        sum = sum * factor + std::exp(sink - top);
         maximum = top;
     }
-    return {factor / sum, want_lse ? (maximum + std::log2(sum)) * kLn2 : T{0}};
+    return {factor / sum, want_lse ? maximum + std::log(sum) : T{0}};
 }
 
 #endif  // HWY_TARGET != HWY_SCALAR

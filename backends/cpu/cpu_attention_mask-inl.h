@@ -51,21 +51,21 @@ HWY_INLINE void each_score(int64_t count, T *scores, Fn &&fn) {
 
 // Steps that only some problems need: kept out of line, so that plain attention does not carry them.
 template <class T>
-HWY_NOINLINE void cap_scores_and_slopes(T cap, int64_t count, T *scores, T *slopes) {
+HWY_NOINLINE void cap_scores_and_slopes(double softcap, int64_t count, T *scores, T *slopes) {
     const Tag<T> d;
-    const Vec<T> limit = hn::Set(d, cap), inverse = hn::Set(d, 1 / cap), one = hn::Set(d, T{1});
+    const Softcap<T> cap(softcap);
     each_score<T>(count, scores, [&](Vec<T> s, int64_t j, int64_t w) HWY_ATTR {
-        const Vec<T> t = hn::Tanh(d, hn::Mul(s, inverse));
-        hn::Store(hn::NegMulAdd(t, t, one), d, slopes + j * kPanel<T> + w);
-        return hn::Mul(limit, t);
+        Vec<T> t;
+        const Vec<T> capped = cap(s, &t);
+        hn::Store(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, slopes + j * kPanel<T> + w);
+        return capped;
     });
 }
 
 template <class T>
-HWY_NOINLINE void cap_scores(T cap, int64_t count, T *scores) {
-    const Tag<T> d;
-    const Vec<T> limit = hn::Set(d, cap), inverse = hn::Set(d, 1 / cap);
-    each_score<T>(count, scores, [&](Vec<T> s, int64_t, int64_t) HWY_ATTR { return hn::Mul(limit, hn::Tanh(d, hn::Mul(s, inverse))); });
+HWY_NOINLINE void cap_scores(double softcap, int64_t count, T *scores) {
+    const Softcap<T> cap(softcap);
+    each_score<T>(count, scores, [&](Vec<T> s, int64_t, int64_t) HWY_ATTR { return cap(s); });
 }
 
 template <class T>
@@ -139,11 +139,10 @@ template <class T>
 bool finish_scores(const attile_attention_problem &p, const AttentionEntry &entry, const Lanes &lanes, int64_t from, int64_t count,
                    const uint8_t *key_hidden, T *scores, int64_t *offset, T *tile, T *slopes = nullptr) {
     if (p.softcap != 0) {
-        const T cap = static_cast<T>(p.softcap);
         if (slopes != nullptr) {
-            cap_scores_and_slopes<T>(cap, count, scores, slopes);
+            cap_scores_and_slopes<T>(p.softcap, count, scores, slopes);
         } else {
-            cap_scores<T>(cap, count, scores);
+            cap_scores<T>(p.softcap, count, scores);
         }
     }
     if (p.bias.data != nullptr) add_bias<T>(p, entry.b, lanes, from, count, scores, offset, tile);

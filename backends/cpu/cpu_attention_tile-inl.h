@@ -152,22 +152,23 @@ void add_values(int64_t head_dim_v, const T *values, int64_t value_step, int64_t
     }
 }
 
-// The running softmax of a panel: per lane the maximum of its scores in units of ln 2, and the sum of its weights relative to it.
+// The running softmax of a panel: per lane the maximum of its scores, and the sum of its weights relative to it.
 template <class T>
 struct LaneState {
     T *maximum;  // -inf until a key was seen
     T *sum;
+    T *rounded_off;  // by the sum so far
 };
 
 template <class T, int kVectors, int kKeys>
-HWY_INLINE void soften_keys(T *scores, Vec<T> log2e, const Vec<T> (&base)[kVectors], Vec<T> (&sum)[kVectors]) {
+HWY_INLINE void soften_keys(T *scores, const Vec<T> (&base)[kVectors], Vec<T> (&sum)[kVectors]) {
     const Tag<T> d;
     Vec<T> x[kKeys * kVectors];
     ATTILE_CPU_UNROLL
     for (int i = 0; i < kKeys * kVectors; ++i) {
-        x[i] = hn::MulSub(hn::Load(d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>), log2e, base[i % kVectors]);
+        x[i] = hn::Sub(hn::Load(d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>), base[i % kVectors]);
     }
-    exp2_clamped_each<kKeys * kVectors>(d, x);
+    exp_clamped_each<kKeys * kVectors>(d, x);
     ATTILE_CPU_UNROLL
     for (int i = 0; i < kKeys * kVectors; ++i) {
         hn::Store(x[i], d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>);
@@ -175,12 +176,11 @@ HWY_INLINE void soften_keys(T *scores, Vec<T> log2e, const Vec<T> (&base)[kVecto
     }
 }
 
-// Scores become weights 2^(score log2 e - maximum); state and `correction` (what earlier sums are to be multiplied by) follow.
+// Scores become weights e^(score - maximum); state and `correction` (what earlier sums are to be multiplied by) follow.
 template <class T, int kVectors>
 HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T *correction) {
     const Tag<T> d;
     const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
-    const Vec<T> log2e = hn::Set(d, static_cast<T>(1.44269504088896340736));
     Vec<T> top[kVectors];
     for (int v = 0; v < kVectors; ++v) top[v] = hidden;
     for (int64_t j = 0; j < count; ++j) {
@@ -191,21 +191,35 @@ HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T 
     ATTILE_CPU_UNROLL
     for (int v = 0; v < kVectors; ++v) {
         const Vec<T> before = hn::Load(d, state.maximum + v * kLanes<T>);
-        const Vec<T> now = hn::Max(before, hn::Mul(top[v], log2e));
+        const Vec<T> now = hn::Max(before, top[v]);
         // Lanes that have seen no key keep -inf, and subtract 0 instead of it.
         base[v] = hn::IfThenElse(hn::Eq(now, hidden), hn::Zero(d), now);
-        const Vec<T> factor = exp2_clamped(d, hn::Sub(before, base[v]));
         hn::Store(now, d, state.maximum + v * kLanes<T>);
-        hn::Store(factor, d, correction + v * kLanes<T>);
-        sum[v] = hn::Mul(hn::Load(d, state.sum + v * kLanes<T>), factor);
+        hn::Store(exp_clamped(d, hn::Sub(before, base[v])), d, correction + v * kLanes<T>);
+        sum[v] = hn::Zero(d);
     }
-    // Several keys at a time; each lane's weights are added in the order of keys all the same.
+    // Several keys at a time; each lane's weights are added in the order of keys all the same, a few by themselves: beside one that is
+    // large, many small ones would each be rounded away.
     constexpr int kTogether = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 2 : 1;
-    int64_t j = 0;
-    for (; j + kTogether <= count; j += kTogether) soften_keys<T, kVectors, kTogether>(scores + j * kPanel<T>, log2e, base, sum);
-    for (; j < count; ++j) soften_keys<T, kVectors, 1>(scores + j * kPanel<T>, log2e, base, sum);
+    constexpr int64_t kRunKeys = 24;
+    for (int64_t j = 0; j < count;) {
+        const int64_t end = least(count, j + kRunKeys);
+        Vec<T> run[kVectors];
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) run[v] = hn::Zero(d);
+        for (; j + kTogether <= end; j += kTogether) soften_keys<T, kVectors, kTogether>(scores + j * kPanel<T>, base, run);
+        for (; j < end; ++j) soften_keys<T, kVectors, 1>(scores + j * kPanel<T>, base, run);
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) sum[v] = hn::Add(sum[v], run[v]);
+    }
     ATTILE_CPU_UNROLL
-    for (int v = 0; v < kVectors; ++v) hn::Store(sum[v], d, state.sum + v * kLanes<T>);
+    for (int v = 0; v < kVectors; ++v) {
+        LongSum<Tag<T>> weights{hn::Load(d, state.sum + v * kLanes<T>), hn::Load(d, state.rounded_off + v * kLanes<T>)};
+        weights.scale(hn::Load(d, correction + v * kLanes<T>));
+        weights.add(sum[v]);
+        hn::Store(weights.total, d, state.sum + v * kLanes<T>);
+        hn::Store(weights.rounded_off, d, state.rounded_off + v * kLanes<T>);
+    }
 }
 
 #endif  // HWY_TARGET != HWY_SCALAR

@@ -64,12 +64,14 @@ void load_row_numbers(const BackwardProblem &problem, const AttentionRows &rows,
     }
     for (int64_t w = 0; w < kPanel<T>; ++w) {
         const int64_t at = offset_of(p.lse, rows.entry.b, lanes.head[w], rows.entry.q_start + lanes.row[w]);
-        lse[w] = load_element<T>(p.lse.data, p.lse.dtype, at) * kLog2e<T>;
+        lse[w] = load_element<T>(p.lse.data, p.lse.dtype, at);
     }
 }
 
+// searching: scores may be -inf by themselves, and so each block is looked through for keys that are no numbers. False if some sum is no
+// number either, though nothing was written then.
 template <class T>
-void backward_queries(const BackwardProblem &problem, const AttentionRows &rows, char *memory) {
+bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &rows, bool searching, char *memory) {
     const attile_attention_problem &p = *problem.forward;
     Cutter cutter(memory);
     const QueryScratch<T> scratch(cutter, p);
@@ -114,24 +116,32 @@ void backward_queries(const BackwardProblem &problem, const AttentionRows &rows,
                 }
             }
             T *sums = scratch.sums + n * query_size;
-            if (hides && !source.keys_finite()) {
+            if ((hides || searching) && !source.keys_finite()) {
                 add_seen_values<T>(p.head_dim, source.key(from), source.key_step(), count, gradients, scores, scratch.ones, sums);
             } else {
                 add_values<T, 2>(p.head_dim, source.key(from), source.key_step(), count, gradients, scratch.ones, sums);
             }
         }
     }
+    if (!searching && !all_finite(scratch.sums, kPanel<T>, panels * p.head_dim, kPanel<T>)) return false;
     fill<T>(scratch.ones, kPanel<T>, static_cast<T>(p.scale));
     for (int64_t n = 0; n < panels; ++n) {
         T *sums = scratch.sums + n * query_size;
         scale_lanes<T>(p.head_dim, scratch.ones, sums);
         store_lanes<T>(problem.dq, rows.entry, lanes[n], p.head_dim, scratch.offset, sums);
     }
+    return true;
 }
 
-// Scratch of the pass over keys: row block and tiles, then panels.
 template <class T>
-void backward_keys(const BackwardProblem &problem, const AttentionEntry &entry, int64_t kv_head, int64_t begin, int64_t end, char *memory) {
+void backward_queries(const BackwardProblem &problem, const AttentionRows &rows, char *memory) {
+    if (!backward_queries_once<T>(problem, rows, false, memory)) backward_queries_once<T>(problem, rows, true, memory);
+}
+
+// Scratch of the pass over keys: row block and tiles, then panels. searching: as above, for queries and gradients of outputs.
+template <class T>
+bool backward_keys_once(const BackwardProblem &problem, const AttentionEntry &entry, int64_t kv_head, int64_t begin, int64_t end,
+                        bool searching, char *memory) {
     const attile_attention_problem &p = *problem.forward;
     Cutter cutter(memory);
     RowBlock<T> rows(cutter, p);
@@ -183,7 +193,7 @@ void backward_keys(const BackwardProblem &problem, const AttentionEntry &entry, 
                 const T *gradients = p.softcap != 0 ? tiles.slopes : tiles.gradients;
                 const T *queries = rows.queries + from * p.head_dim, *douts = rows.douts + from * p.head_dim_v;
                 T *dk_panel = dk + n * key_size, *dv_panel = dv + n * value_size;
-                if (hides && !rows.is_finite(p)) {
+                if ((hides || searching) && !rows.is_finite(p)) {
                     add_seen_values<T>(p.head_dim_v, douts, p.head_dim_v, to - from, tiles.weights, tiles.marks, ones, dv_panel);
                     add_seen_values<T>(p.head_dim, queries, p.head_dim, to - from, gradients, tiles.marks, ones, dk_panel);
                 } else {
@@ -193,6 +203,9 @@ void backward_keys(const BackwardProblem &problem, const AttentionEntry &entry, 
             }
         }
     }
+    const bool numbers =
+        all_finite(dk, kPanel<T>, panels * p.head_dim, kPanel<T>) && all_finite(dv, kPanel<T>, panels * p.head_dim_v, kPanel<T>);
+    if (!searching && !numbers) return false;
     fill<T>(ones, kPanel<T>, static_cast<T>(p.scale));
     for (int64_t n = 0; n < panels; ++n) {
         const KeyPanel<T> panel = panel_at(n);
@@ -209,6 +222,13 @@ void backward_keys(const BackwardProblem &problem, const AttentionEntry &entry, 
         write(problem.dk, p.head_dim, dk + n * key_size);
         write(problem.dv, p.head_dim_v, dv + n * value_size);
     }
+    return true;
+}
+
+template <class T>
+void backward_keys(const BackwardProblem &problem, const AttentionEntry &entry, int64_t kv_head, int64_t begin, int64_t end, char *memory) {
+    if (backward_keys_once<T>(problem, entry, kv_head, begin, end, false, memory)) return;
+    backward_keys_once<T>(problem, entry, kv_head, begin, end, true, memory);
 }
 
 template <class T>

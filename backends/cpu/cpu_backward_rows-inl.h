@@ -23,8 +23,6 @@ namespace HWY_NAMESPACE {
 
 template <class T>
 inline constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
-template <class T>
-inline constexpr T kLog2e = static_cast<T>(1.44269504088896340736);
 
 // sum over c of dout[c] o[c] of a row; `row` has room for head_dim_v.
 template <class T>
@@ -44,8 +42,8 @@ T row_delta(const BackwardProblem &problem, const AttentionEntry &entry, int64_t
 // A block of query rows of one head.
 template <class T>
 struct RowBlock {
-    T *queries, *douts;    // rows x head_dim, rows x head_dim_v
-    T *lse, *delta;        // lse in units of ln 2
+    T *queries, *douts;  // rows x head_dim, rows x head_dim_v
+    T *lse, *delta;
     T *row;                // room for one row of o
     int64_t *begin, *end;  // keys that the mask leaves
     int64_t first, count;  // rows of the entry
@@ -79,7 +77,7 @@ struct RowBlock {
             with_storage<T>(problem.dout.dtype, [&](auto s) HWY_ATTR {
                 copy_row<T, decltype(s)>(operand_at<decltype(s)>(problem.dout, entry.b, h, at), problem.dout.stride[3], p.head_dim_v, dout);
             });
-            lse[r] = load_element<T>(p.lse.data, p.lse.dtype, offset_of(p.lse, entry.b, h, at)) * kLog2e<T>;
+            lse[r] = load_element<T>(p.lse.data, p.lse.dtype, offset_of(p.lse, entry.b, h, at));
             delta[r] = row_delta<T>(problem, entry, h, i, dout, row);
             const KeyRange keys = visible_keys(p, entry, i);
             begin[r] = keys.begin;
@@ -191,9 +189,8 @@ HWY_INLINE PairGradient<T> pair_gradient(Vec<T> score, Vec<T> lse, Vec<T> change
     const Tag<T> d;
     const auto hidden = hn::Eq(score, hn::Set(d, kMinusInfinity<T>));
     // Beyond the range of numbers the exponential is infinite.
-    const Vec<T> limit = hn::Set(d, static_cast<T>(sizeof(T) == 4 ? 128.0 : 1024.0));
-    const Vec<T> power = at_most(d, limit, hn::MulSub(score, hn::Set(d, kLog2e<T>), lse));
-    const Vec<T> weight = hn::IfThenElse(hidden, hn::Zero(d), exp2_clamped(d, power));
+    const Vec<T> power = at_most(d, hn::Set(d, ExpParts<T>::kHighest), hn::Sub(score, lse));
+    const Vec<T> weight = hn::IfThenElse(hidden, hn::Zero(d), exp_clamped(d, power));
     return {weight, hn::IfThenElse(hidden, hn::Zero(d), hn::Mul(weight, hn::Sub(change, delta)))};
 }
 
@@ -212,10 +209,10 @@ bool pair_tiles(const attile_attention_problem &p, const AttentionEntry &entry, 
     compute_scores<T, 2>(p.head_dim, rows.queries + from * p.head_dim, p.head_dim, count, panel.keys, static_cast<T>(p.scale),
                          tiles.weights);
     if (p.softcap != 0) {
-        const Vec<T> limit = hn::Set(d, static_cast<T>(p.softcap)), inverse = hn::Set(d, static_cast<T>(1 / p.softcap));
+        const Softcap<T> cap(p.softcap);
         for (int64_t n = 0; n < count * kPanel<T>; n += kLanes<T>) {
-            const Vec<T> t = hn::Tanh(d, hn::Mul(hn::Load(d, tiles.weights + n), inverse));
-            hn::Store(hn::Mul(limit, t), d, tiles.weights + n);
+            Vec<T> t;
+            hn::Store(cap(hn::Load(d, tiles.weights + n), &t), d, tiles.weights + n);
             hn::Store(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, tiles.slopes + n);
         }
     }

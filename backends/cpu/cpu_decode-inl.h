@@ -12,6 +12,7 @@
 
 #include "cpu_attention.h"
 #include "cpu_attention_keys-inl.h"
+#include "cpu_decode_rows-inl.h"
 #include "cpu_few_rows-inl.h"
 #include "cpu_math-inl.h"
 
@@ -19,9 +20,6 @@ HWY_BEFORE_NAMESPACE();
 namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
-
-// Scores of one row lie this far from the next's: whole vectors.
-inline constexpr int64_t kScoreStep = (kBlockKeys + 15) / 16 * 16;
 
 template <class T>
 struct DecodeScratch {
@@ -43,84 +41,6 @@ int64_t decode_scratch_bytes(const attile_attention_problem &p) {
     Cutter cutter(nullptr);
     static_cast<void>(DecodeScratch<T>(cutter, p));
     return cutter.used();
-}
-
-// A row's scores between product and softmax; returns whether some key may be hidden from it.
-template <class T>
-bool finish_row(const attile_attention_problem &p, const AttentionEntry &entry, int64_t i, int64_t h, int64_t from, int64_t count,
-                const uint8_t *key_hidden, T *scores, T *extra) {
-    const Tag<T> d;
-    const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
-    const auto each = [&](auto &&fn) HWY_ATTR {
-        for (int64_t j = 0; j < count; j += kLanes<T>) hn::Store(fn(hn::Load(d, scores + j), j), d, scores + j);
-    };
-    const Vec<T> scale = hn::Set(d, static_cast<T>(p.scale));
-    each([&](Vec<T> s, int64_t) HWY_ATTR { return hn::Mul(s, scale); });
-    if (p.softcap != 0) {
-        const Vec<T> limit = hn::Set(d, static_cast<T>(p.softcap)), inverse = hn::Set(d, static_cast<T>(1 / p.softcap));
-        each([&](Vec<T> s, int64_t) HWY_ATTR { return hn::Mul(limit, hn::Tanh(d, hn::Mul(s, inverse))); });
-    }
-    if (p.bias.data != nullptr) {
-        with_storage<T>(p.bias.dtype, [&](auto s) HWY_ATTR {
-            copy_row<T, decltype(s)>(operand_at<decltype(s)>(p.bias, entry.b, h, i, from), p.bias.stride[3], count, extra);
-        });
-        each([&](Vec<T> s, int64_t j) HWY_ATTR {
-            const Vec<T> bias = hn::Load(d, extra + j);
-            return hn::IfThenElse(hn::Eq(bias, hidden), hidden, hn::Add(s, bias));
-        });
-    }
-    if (p.alibi_slopes.data != nullptr) {
-        const Vec<T> slope = hn::Set(d, load_element<T>(p.alibi_slopes.data, p.alibi_slopes.dtype, offset_of(p.alibi_slopes, entry.b, h)));
-        const Vec<T> distance = hn::Iota(d, static_cast<T>(from - i - entry.alibi_shift));
-        each([&](Vec<T> s, int64_t j)
-                 HWY_ATTR { return hn::NegMulAdd(slope, hn::Abs(hn::Add(distance, hn::Set(d, static_cast<T>(j)))), s); });
-    }
-    const KeyRange seen = visible_keys(p, entry, i);
-    const bool ragged = seen.begin > from || seen.end < from + count;
-    if (ragged) {
-        for (int64_t j = 0; j < count; ++j) {
-            if (from + j < seen.begin || from + j >= seen.end) scores[j] = -std::numeric_limits<T>::infinity();
-        }
-    }
-    if (p.allowed.data != nullptr) {
-        const Byte *allowed = operand_at<Byte>(p.allowed, entry.b, h, i, from);
-        for (int64_t j = 0; j < count; ++j) {
-            if (allowed[j * p.allowed.stride[3]] == 0) scores[j] = -std::numeric_limits<T>::infinity();
-        }
-    }
-    if (key_hidden != nullptr) {
-        for (int64_t j = 0; j < count; ++j) {
-            if (key_hidden[j] != 0) scores[j] = -std::numeric_limits<T>::infinity();
-        }
-    }
-    return ragged || p.bias.data != nullptr || p.allowed.data != nullptr || key_hidden != nullptr;
-}
-
-// One row's scores become weights; its sums are brought to the new maximum.
-template <class T>
-void soften_row(int64_t count, T *scores, int64_t head_dim_v, T *sums, T *maximum, T *weight_sum) {
-    const Tag<T> d;
-    constexpr T kHidden = -std::numeric_limits<T>::infinity();
-    const Vec<T> log2e = hn::Set(d, static_cast<T>(1.44269504088896340736));
-    for (int64_t j = count; j % kLanes<T> != 0; ++j) scores[j] = kHidden;
-    Vec<T> top = hn::Set(d, kHidden);
-    for (int64_t j = 0; j < count; j += kLanes<T>) top = hn::Max(top, hn::Load(d, scores + j));
-    const T now = hn::GetLane(hn::Max(hn::Set(d, *maximum), hn::Mul(hn::MaxOfLanes(d, top), log2e)));
-    const T base = now == kHidden ? T{0} : now;
-    const T factor = hn::GetLane(exp2_clamped(d, hn::Set(d, *maximum - base)));
-    Vec<T> sum = hn::Zero(d);
-    for (int64_t j = 0; j < count; j += kLanes<T>) {
-        const Vec<T> weight = exp2_clamped(d, hn::MulSub(hn::Load(d, scores + j), log2e, hn::Set(d, base)));
-        hn::Store(weight, d, scores + j);
-        sum = hn::Add(sum, weight);
-    }
-    *weight_sum = *weight_sum * factor + hn::GetLane(hn::SumOfLanes(d, sum));
-    *maximum = now;
-    if (factor == 1) return;
-    const Vec<T> scale = hn::Set(d, factor);
-    for (int64_t c = 0; c < head_dim_v; c += kLanes<T>) {
-        store_first(d, hn::Mul(load_first(d, sums + c, head_dim_v - c), scale), sums + c, head_dim_v - c);
-    }
 }
 
 // The rows and vectors of columns that a tile of sums has; on AVX-512 of queries, too: where registers hold all columns of two rows, keys
@@ -233,7 +153,7 @@ HWY_NOINLINE void score_tile(int64_t keys, const T *queries, int64_t query_step,
     asked = soon;
 }
 
-// sums[r][c] += sum over keys of weights[r][key] values[key][c], the sums of a tile in registers over all keys.
+// sums[r][c] += sum over keys of weights[r][key] values[key][c], summed by itself in registers first: shorter chains, smaller errors.
 template <class T, int kRows, int kVectors>
 HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const T *values, int64_t value_step, int64_t left, T *sums, int64_t sums_step,
                              Soon<T> &asked, int64_t asks) {
@@ -245,7 +165,7 @@ HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const T *values, in
     ATTILE_CPU_UNROLL
     for (int r = 0; r < kRows; ++r) {
         ATTILE_CPU_UNROLL
-        for (int v = 0; v < kWidth; ++v) acc[r][v] = load_column<T, kVectors>(sums + r * sums_step + v * kLanes<T>, left);
+        for (int v = 0; v < kWidth; ++v) acc[r][v] = hn::Zero(d);
     }
     for (int64_t key = 0; key < keys; ++key, values += value_step) {
         for (int64_t n = 0; n < asks; ++n) soon.ask_line(first_cache);
@@ -262,7 +182,10 @@ HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const T *values, in
     ATTILE_CPU_UNROLL
     for (int r = 0; r < kRows; ++r) {
         ATTILE_CPU_UNROLL
-        for (int v = 0; v < kWidth; ++v) store_first(d, acc[r][v], sums + r * sums_step + v * kLanes<T>, kVectors == 0 ? left : kLanes<T>);
+        for (int v = 0; v < kWidth; ++v) {
+            T *const sum = sums + r * sums_step + v * kLanes<T>;
+            store_first(d, hn::Add(load_column<T, kVectors>(sum, left), acc[r][v]), sum, kVectors == 0 ? left : kLanes<T>);
+        }
     }
     asked = soon;
 }
@@ -285,11 +208,12 @@ HWY_INLINE void over_runs(const T *rows, int64_t step, int64_t width, int64_t co
     }
 }
 
+// searching: scores may be -inf by themselves, and so each block is looked through for values that are no numbers.
 template <class T>
-void decode_part(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, T *result, char *memory) {
+void decode_part_once(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, bool searching, T *result, char *memory) {
     Cutter cutter(memory);
     const DecodeScratch<T> scratch(cutter, p);
-    const int64_t count_rows = rows.end - rows.begin, width = p.head_dim_v + 2;
+    const int64_t count_rows = rows.end - rows.begin, width = p.head_dim_v + kDecodeNumbers;
     int64_t first_key = rows.entry.len_k, last_key = 0;
     const Tag<T> d;
     for (int64_t r = 0; r < count_rows; ++r) {
@@ -304,8 +228,7 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
         });
         T *sums = result + r * width;
         for (int64_t c = 0; c < p.head_dim_v; ++c) sums[c] = 0;
-        sums[p.head_dim_v] = -std::numeric_limits<T>::infinity();
-        sums[p.head_dim_v + 1] = 0;
+        numbers_behind(sums, p.head_dim_v) = {-std::numeric_limits<T>::infinity(), 0, 0};
     }
     const int64_t begin = most(first_key, part * kDecodeKeys), end = least(last_key, (part + 1) * kDecodeKeys);
     KeySource<T> source(p, rows.entry, rows.kv_head, scratch.k_block, scratch.v_block, scratch.key_hidden);
@@ -343,7 +266,7 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
                                      kScoreStep);
             }
         }
-        bool hides = false;
+        bool hides = searching;
         for (int64_t r = 0; r < count_rows; ++r) {
             const int64_t i = (rows.begin + r) / rows.heads, h = rows.head0 + (rows.begin + r) % rows.heads;
             T *scores = scratch.scores + r * kScoreStep;
@@ -355,7 +278,7 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
             if (leave_out) {
                 for (int64_t n = 0; n < count; ++n) scratch.extra[n] = scores[n];
             }
-            soften_row<T>(count, scores, p.head_dim_v, sums, sums + p.head_dim_v, sums + p.head_dim_v + 1);
+            soften_row<T>(count, scores, p.head_dim_v, sums);
             if (!leave_out) continue;
             for (int64_t n = 0; n < count; ++n) {
                 if (scratch.extra[n] == -std::numeric_limits<T>::infinity()) continue;
@@ -382,21 +305,29 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
 }
 
 template <class T>
-void decode_fold(int64_t rows, int64_t head_dim_v, T *into, const T *from) {
+void decode_part(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, T *result, char *memory) {
+    decode_part_once<T>(p, rows, part, false, result, memory);
+    const int64_t width = p.head_dim_v + kDecodeNumbers;
+    if (!all_finite(result, width, rows.end - rows.begin, p.head_dim_v)) decode_part_once<T>(p, rows, part, true, result, memory);
+}
+
+template <class T>
+void decode_fold(int64_t rows, int64_t head_dim_v, T *into, T *from) {
     constexpr T kHidden = -std::numeric_limits<T>::infinity();
     const Tag<T> d;
-    for (int64_t r = 0; r < rows; ++r, into += head_dim_v + 2, from += head_dim_v + 2) {
-        const T a = into[head_dim_v], b = from[head_dim_v];
-        const T top = hn::GetLane(hn::Max(hn::Set(d, a), hn::Set(d, b)));
+    for (int64_t r = 0; r < rows; ++r, into += head_dim_v + kDecodeNumbers, from += head_dim_v + kDecodeNumbers) {
+        DecodeNumbers<T> &a = numbers_behind(into, head_dim_v), &b = numbers_behind(from, head_dim_v);
+        const T top = hn::GetLane(hn::Max(hn::Set(d, a.maximum), hn::Set(d, b.maximum)));
         const T base = top == kHidden ? T{0} : top;
-        const Vec<T> keep = exp2_clamped(d, hn::Set(d, a - base)), take = exp2_clamped(d, hn::Set(d, b - base));
+        const Vec<T> keep = exp_clamped(d, hn::Set(d, a.maximum - base)), take = exp_clamped(d, hn::Set(d, b.maximum - base));
         for (int64_t c = 0; c < head_dim_v; c += kLanes<T>) {
             const int64_t count = head_dim_v - c;
             const Vec<T> taken = hn::Mul(take, load_first(d, from + c, count));
             store_first(d, hn::MulAdd(keep, load_first(d, into + c, count), taken), into + c, count);
         }
-        into[head_dim_v] = top;
-        into[head_dim_v + 1] = into[head_dim_v + 1] * hn::GetLane(keep) + from[head_dim_v + 1] * hn::GetLane(take);
+        a.maximum = top;
+        b.go_on(hn::GetLane(take), 0, 0);
+        a.go_on(hn::GetLane(keep), b.sum, b.rounded_off);
     }
 }
 
@@ -404,10 +335,11 @@ template <class T>
 void decode_finish(const attile_attention_problem &p, const AttentionRows &rows, T *result) {
     for (int64_t r = 0; r < rows.end - rows.begin; ++r) {
         const int64_t i = (rows.begin + r) / rows.heads, h = rows.head0 + (rows.begin + r) % rows.heads;
-        T *sums = result + r * (p.head_dim_v + 2);
+        T *sums = result + r * (p.head_dim_v + kDecodeNumbers);
+        const DecodeNumbers<T> &numbers = numbers_behind(sums, p.head_dim_v);
         const T sink = p.sinks.data == nullptr ? -std::numeric_limits<T>::infinity()
                                                : load_element<T>(p.sinks.data, p.sinks.dtype, offset_of(p.sinks, rows.entry.b, h));
-        const SoftmaxEnd<T> end = softmax_end(sums[p.head_dim_v], sums[p.head_dim_v + 1], sink, p.lse.data != nullptr);
+        const SoftmaxEnd<T> end = softmax_end(numbers.maximum, numbers.sum + numbers.rounded_off, sink, p.lse.data != nullptr);
         const int64_t row = rows.entry.q_start + i;
         if (p.lse.data != nullptr) store_element<T>(p.lse.data, p.lse.dtype, offset_of(p.lse, rows.entry.b, h, row), end.lse);
         for (int64_t c = 0; c < p.head_dim_v; ++c) {

@@ -147,7 +147,7 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             plan.block_n = chunk;
             plan.block_m = plan.m;
             plan.shared_bytes = bytes_for<char>(plan.m, plan.k, element).value();
-            plan.private_bytes = bytes_for<char>(plan.m, chunk, element).value();
+            plan.private_bytes = bytes_for<char>(plan.m, chunk, element, plan.k > kFewRowsPiece ? 2 : 1).value();
             break;
         }
         case GemmPath::kInPlace: {

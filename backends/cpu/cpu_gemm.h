@@ -63,6 +63,9 @@ struct SmallProduct {
     int64_t row0, column0;
 };
 
+// Steps of k that are summed by themselves where rows are few.
+constexpr int64_t kFewRowsPiece = 2048;
+
 template <class T>
 struct GemmKernels {
     int tile_rows, tile_columns;    // of packed products
@@ -75,7 +78,8 @@ struct GemmKernels {
     void (*small)(const SmallProduct<T> &product);
     // Few rows: a as few_rows reads it, m x k.
     void (*few_rows_pack)(const GemmView &view, T *a_rows);
-    // sums[i * n_count + j] = sum over k of a(i, k) b(k, j) for columns j0 .. j0 + n_count, b read in place, once.
+    // sums[i * n_count + j] = sum over k of a(i, k) b(k, j) for columns j0 .. j0 + n_count, b read in place, once. Of more than
+    // kFewRowsPiece steps of k there is room behind them for as many again.
     void (*few_rows)(const GemmView &view, const T *a_rows, int64_t j0, int64_t n_count, T *sums);
     // d(i, j) = epilogue of sums, which are overwritten.
     void (*finish)(const GemmView &view, T *sums, int64_t sums_step, int64_t i0, int64_t j0, int64_t rows, int64_t columns);

@@ -10,6 +10,7 @@
 #include <hwy/contrib/math/math-inl.h>
 
 #include <cmath>
+#include <limits>
 
 #include "cpu_microkernel-inl.h"
 #include "cpu_simd-inl.h"
@@ -19,115 +20,188 @@ namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
-// 2^x for x <= 126 (double: 1022), within 2 ulp; results below the normal range are 0; NaN stays NaN.
-template <class D>
-HWY_INLINE hn::Vec<D> exp2_clamped(D d, hn::Vec<D> x) {
-    using T = hn::TFromD<D>;
-    const hn::RebindToSigned<D> di;
-    if constexpr (sizeof(T) == 4) {
-        x = at_least(d, hn::Set(d, -127.0f), x);
-        // Adding 1.5 x 2^23 leaves the nearest integer in the low bits of the sum, adding 127 too makes it an exponent.
-        const auto magic = hn::Set(d, 12582912.0f + 127.0f);
-        const auto shifted = hn::Add(x, magic);
-        const auto f = hn::Sub(x, hn::Sub(shifted, magic));
-        // Minimax on [-1/2, 1/2] with the constant fixed to 1; relative error below 2^-28.
-        auto p = hn::Set(d, 1.55946782e-4f);
-        p = hn::MulAdd(p, f, hn::Set(d, 1.34066439e-3f));
-        p = hn::MulAdd(p, f, hn::Set(d, 9.61769297e-3f));
-        p = hn::MulAdd(p, f, hn::Set(d, 5.55031055e-2f));
-        p = hn::MulAdd(p, f, hn::Set(d, 2.40226528e-1f));
-        p = hn::MulAdd(p, f, hn::Set(d, 6.93147215e-1f));
-        p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
-        const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
-        return hn::Mul(p, hn::BitCast(d, exponent));
+// What exponentials are made of: e^x = 2^n e^f with n the integer nearest to x log2 e, in the low bits of `shifted`, and |f| <= ln 2 / 2.
+// The numbers stay in units of e: where they are scaled to those of 2, the largest overflow.
+template <class T>
+struct ExpParts {
+    static constexpr bool kFloat = sizeof(T) == 4;
+    static constexpr T kLog2e = static_cast<T>(1.44269504088896340736), kLn2 = static_cast<T>(0.693147180559945309417);
+    // ln 2 in two parts, the first so short that its product with n is exact.
+    static constexpr T kLn2High = static_cast<T>(kFloat ? 0x1.63p-1 : 0x1.62e4p-1);
+    static constexpr T kLn2Low = static_cast<T>(kFloat ? 0.693147180559945309417 - 0x1.63p-1 : 1.42860682030941723212e-6);
+    static constexpr T kMagic = static_cast<T>(kFloat ? 12582912.0 : 6755399441055744.0);  // 1.5 x 2^23 or 2^52: then integers are 1 apart
+    static constexpr T kBias = static_cast<T>(kFloat ? 127 : 1023);
+    static constexpr int kMantissa = kFloat ? 23 : 52;
+    // Below, n is the exponent of nothing: 2^n is 0.
+    static constexpr T kLowest = static_cast<T>(kFloat ? -88.1 : -709.2);
+    // Above, 2^n is infinite.
+    static constexpr T kHighest = static_cast<T>(kFloat ? 88.7229 : 709.79);
+};
+
+// e^f for |f| <= ln 2 / 2. float: minimax with the first two terms exact, relative error below 2^-28; double: Taylor's series, the first
+// term left out is below 2^-57.
+template <int kCount, class D>
+HWY_INLINE void exp_fraction(D d, const hn::Vec<D> (&f)[kCount], hn::Vec<D> (&p)[kCount]) {
+    const auto first = [&](double term) HWY_ATTR {
+        const auto constant = hn::Set(d, static_cast<hn::TFromD<D>>(term));
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kCount; ++i) p[i] = constant;
+    };
+    const auto next = [&](double term) HWY_ATTR {
+        const auto constant = hn::Set(d, static_cast<hn::TFromD<D>>(term));
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kCount; ++i) p[i] = hn::MulAdd(p[i], f[i], constant);
+    };
+    if constexpr (sizeof(hn::TFromD<D>) == 4) {
+        first(1.38145359e-3);
+        next(8.36874545e-3);
+        next(4.16683927e-2);
+        next(1.66665211e-1);
+        next(4.9999994e-1);
     } else {
-        x = at_least(d, hn::Set(d, -1023.0), x);
-        const auto magic = hn::Set(d, 6755399441055744.0 + 1023.0);  // 1.5 x 2^52
-        const auto shifted = hn::Add(x, magic);
-        const auto f = hn::Sub(x, hn::Sub(shifted, magic));
-        // Taylor's series of exp(f ln 2): the first term left out is below 2^-56.
-        auto p = hn::Set(d, 2.5678435993488206e-11);
-        p = hn::MulAdd(p, f, hn::Set(d, 4.4455382718708116e-10));
-        p = hn::MulAdd(p, f, hn::Set(d, 7.054911620801123e-09));
-        p = hn::MulAdd(p, f, hn::Set(d, 1.01780860092397e-07));
-        p = hn::MulAdd(p, f, hn::Set(d, 1.321548679014431e-06));
-        p = hn::MulAdd(p, f, hn::Set(d, 1.5252733804059841e-05));
-        p = hn::MulAdd(p, f, hn::Set(d, 0.0001540353039338161));
-        p = hn::MulAdd(p, f, hn::Set(d, 0.0013333558146428443));
-        p = hn::MulAdd(p, f, hn::Set(d, 0.009618129107628477));
-        p = hn::MulAdd(p, f, hn::Set(d, 0.05550410866482158));
-        p = hn::MulAdd(p, f, hn::Set(d, 0.24022650695910072));
-        p = hn::MulAdd(p, f, hn::Set(d, 0.6931471805599453));
-        p = hn::MulAdd(p, f, hn::Set(d, 1.0));
-        const auto exponent = hn::ShiftLeft<52>(hn::BitCast(di, shifted));
-        return hn::Mul(p, hn::BitCast(d, exponent));
+        first(1.6059043836821613e-10);
+        next(2.08767569878681e-09);
+        next(2.505210838544172e-08);
+        next(2.755731922398589e-07);
+        next(2.7557319223985893e-06);
+        next(2.48015873015873e-05);
+        next(0.0001984126984126984);
+        next(0.001388888888888889);
+        next(0.008333333333333333);
+        next(0.041666666666666664);
+        next(0.16666666666666666);
+        next(0.5);
     }
+    next(1.0);
+    next(1.0);
 }
 
-// The same for several vectors, step by step side by side: one after the other, a processor's window holds too few of the long chains to
-// keep its multipliers busy.
+// e^x of several vectors, for x that keep it below 2^127 (double: 2^1023), and infinite from kHighest on; within 2 ulp where it counts
+// beside 1. Results below the normal range are 0; NaN stays NaN. Step by step side by side: one after the other, a processor's window holds
+// too few of the long chains to keep its multipliers busy.
 template <int kCount, class D>
-HWY_INLINE void exp2_clamped_each(D d, hn::Vec<D> (&x)[kCount]) {
-    if constexpr (sizeof(hn::TFromD<D>) == 8) {
-        for (int i = 0; i < kCount; ++i) x[i] = exp2_clamped(d, x[i]);
+HWY_INLINE void exp_clamped_each(D d, hn::Vec<D> (&x)[kCount]) {
+    using T = hn::TFromD<D>;
+    using Parts = ExpParts<T>;
+    const hn::RebindToSigned<D> di;
+    const auto low = hn::Set(d, Parts::kLowest), log2e = hn::Set(d, Parts::kLog2e);
+    // The bias in it makes an exponent of the low bits.
+    const auto magic = hn::Set(d, Parts::kMagic + Parts::kBias);
+    hn::Vec<D> shifted[kCount], p[kCount];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kCount; ++i) x[i] = at_least(d, low, x[i]);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kCount; ++i) shifted[i] = hn::MulAdd(x[i], log2e, magic);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kCount; ++i) p[i] = hn::Sub(shifted[i], magic);
+    if constexpr (Parts::kFloat && HWY_NATIVE_FMA) {
+        // The constant's own rounding shows in weights below 2^-30 alone.
+        const auto ln2 = hn::Set(d, Parts::kLn2);
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kCount; ++i) x[i] = hn::NegMulAdd(p[i], ln2, x[i]);
     } else {
-        const hn::RebindToSigned<D> di;
-        const auto magic = hn::Set(d, 12582912.0f + 127.0f);
-        hn::Vec<D> shifted[kCount], p[kCount];
+        const auto ln2_high = hn::Set(d, Parts::kLn2High), ln2_low = hn::Set(d, Parts::kLn2Low);
         ATTILE_CPU_UNROLL
-        for (int i = 0; i < kCount; ++i) x[i] = at_least(d, hn::Set(d, -127.0f), x[i]);
-        ATTILE_CPU_UNROLL
-        for (int i = 0; i < kCount; ++i) shifted[i] = hn::Add(x[i], magic);
-        ATTILE_CPU_UNROLL
-        for (int i = 0; i < kCount; ++i) p[i] = hn::Sub(shifted[i], magic);
-        ATTILE_CPU_UNROLL
-        for (int i = 0; i < kCount; ++i) x[i] = hn::Sub(x[i], p[i]);
-        const auto first = hn::Set(d, 1.55946782e-4f);
-        ATTILE_CPU_UNROLL
-        for (int i = 0; i < kCount; ++i) p[i] = hn::MulAdd(first, x[i], hn::Set(d, 1.34066439e-3f));
-        const auto next = [&](float term) HWY_ATTR {
-            const auto constant = hn::Set(d, term);
-            ATTILE_CPU_UNROLL
-            for (int i = 0; i < kCount; ++i) p[i] = hn::MulAdd(p[i], x[i], constant);
-        };
-        next(9.61769297e-3f);
-        next(5.55031055e-2f);
-        next(2.40226528e-1f);
-        next(6.93147215e-1f);
-        next(1.0f);
-        ATTILE_CPU_UNROLL
-        for (int i = 0; i < kCount; ++i) x[i] = hn::Mul(p[i], hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted[i]))));
+        for (int i = 0; i < kCount; ++i) x[i] = hn::NegMulAdd(p[i], ln2_low, hn::NegMulAdd(p[i], ln2_high, x[i]));
     }
+    exp_fraction<kCount>(d, x, p);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kCount; ++i) x[i] = hn::Mul(p[i], hn::BitCast(d, hn::ShiftLeft<Parts::kMantissa>(hn::BitCast(di, shifted[i]))));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> exp_clamped(D d, hn::Vec<D> x) {
+    hn::Vec<D> one[1] = {x};
+    exp_clamped_each<1>(d, one);
+    return one[0];
 }
 
 // e^x over the whole range: infinity above it, subnormals and 0 below, NaN stays NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> exp_whole(D d, hn::Vec<D> x) {
     using T = hn::TFromD<D>;
-    constexpr bool kFloat = sizeof(T) == 4;
+    using Parts = ExpParts<T>;
+    constexpr bool kFloat = Parts::kFloat;
     const hn::RebindToSigned<D> di;
     x = at_least(d, hn::Set(d, static_cast<T>(kFloat ? -105.0 : -746.0)), x);
     x = at_most(d, hn::Set(d, static_cast<T>(kFloat ? 89.0 : 710.0)), x);
-    // log2 e in two parts, so that the fraction keeps its last bits for large x.
-    const auto high = hn::Set(d, static_cast<T>(kFloat ? 0x1.715476p+0 : 0x1.71547652b82fep+0));
-    const auto low = hn::Set(d, static_cast<T>(kFloat ? 0x1.4ae0cp-26 : 0x1.777d0ffda0d24p-56));
-    const auto magic = hn::Set(d, static_cast<T>(kFloat ? 12582912.0 : 6755399441055744.0));
-    const auto shifted = hn::MulAdd(x, high, magic);
+    const auto magic = hn::Set(d, Parts::kMagic);
+    const auto shifted = hn::MulAdd(x, hn::Set(d, Parts::kLog2e), magic);
     const auto n = hn::Sub(shifted, magic);
-    const auto p = exp2_clamped(d, hn::MulAdd(x, low, hn::MulSub(x, high, n)));
+    hn::Vec<D> p[1];
+    const hn::Vec<D> f[1] = {hn::NegMulAdd(n, hn::Set(d, Parts::kLn2Low), hn::NegMulAdd(n, hn::Set(d, Parts::kLn2High), x))};
+    exp_fraction<1>(d, f, p);
     // 2^n as two factors: either alone is in range.
-    constexpr int kMantissa = kFloat ? 23 : 52;
     using I = hn::TFromD<decltype(di)>;
-    const auto bias = hn::Set(di, static_cast<I>(kFloat ? 127 : 1023));
+    const auto bias = hn::Set(di, static_cast<I>(Parts::kBias));
     const auto whole = hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, magic));
     const auto half = kFloat
                           ? hn::ShiftRight<1>(whole)
                           : hn::Sub(hn::BitCast(di, hn::Add(hn::Mul(n, hn::Set(d, static_cast<T>(0.5))), magic)), hn::BitCast(di, magic));
     const auto rest = hn::Sub(whole, half);
-    const auto first = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::Add(half, bias)));
-    const auto second = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::Add(rest, bias)));
-    return hn::Mul(hn::Mul(p, first), second);
+    const auto first = hn::BitCast(d, hn::ShiftLeft<Parts::kMantissa>(hn::Add(half, bias)));
+    const auto second = hn::BitCast(d, hn::ShiftLeft<Parts::kMantissa>(hn::Add(rest, bias)));
+    return hn::Mul(hn::Mul(p[0], first), second);
 }
+
+// A sum that goes on over many blocks: what each addition rounds off is kept beside it, so that the error is that of a block.
+template <class D>
+struct LongSum {
+    hn::Vec<D> total, rounded_off;
+
+    HWY_INLINE void add(hn::Vec<D> block) {
+        const auto sum = hn::Add(total, block);
+        const auto part = hn::Sub(sum, total);
+        rounded_off = hn::Add(rounded_off, hn::Add(hn::Sub(total, hn::Sub(sum, part)), hn::Sub(block, part)));
+        total = sum;
+    }
+    HWY_INLINE void scale(hn::Vec<D> factor) {
+        const auto product = hn::Mul(total, factor);
+        rounded_off = hn::MulAdd(rounded_off, factor, hn::MulSub(total, factor, product));
+        total = product;
+    }
+    // An infinite total has rounded nothing off.
+    HWY_INLINE hn::Vec<D> value() const { return hn::IfThenElse(hn::IsFinite(total), hn::Add(total, rounded_off), total); }
+};
+
+// c tanh(s / c) for any c > 0, also one that T cannot hold, or whose inverse it cannot.
+template <class T>
+class Softcap {
+  public:
+    explicit Softcap(double c) {
+        constexpr bool kFloat = sizeof(T) == 4;
+        constexpr double kLargest = static_cast<double>(std::numeric_limits<T>::max());
+        wide_ = c > (kFloat ? 0x1p100 : 0x1p900);
+        const double factor = wide_ ? static_cast<double>(kShift) : 1;
+        // So far above all scores nothing is capped.
+        const bool endless = kFloat && c > 0x1p150;
+        limit_ = static_cast<T>(endless ? 0 : c * factor);
+        inverse_ = static_cast<T>(endless ? 0 : std::fmin(1 / (c * factor), kLargest));
+        unchanged_ = static_cast<T>(std::fmin(c * 0x1p-13, kLargest));
+        if (endless) unchanged_ = std::numeric_limits<T>::infinity();
+    }
+    // tanh(s / c) to `tangent`.
+    HWY_INLINE Vec<T> operator()(Vec<T> s, Vec<T> *tangent) const {
+        const Tag<T> d;
+        if (!wide_) {
+            *tangent = hn::Tanh(d, hn::Mul(s, hn::Set(d, inverse_)));
+            return hn::Mul(hn::Set(d, limit_), *tangent);
+        }
+        // Where s / c is small it may be no normal number, but then s is not changed by a rounding.
+        *tangent = hn::Tanh(d, hn::Mul(hn::Mul(s, hn::Set(d, kShift)), hn::Set(d, inverse_)));
+        const Vec<T> capped = hn::Mul(hn::Mul(hn::Set(d, limit_), *tangent), hn::Set(d, 1 / kShift));
+        return hn::IfThenElse(hn::Le(hn::Abs(s), hn::Set(d, unchanged_)), s, capped);
+    }
+    HWY_INLINE Vec<T> operator()(Vec<T> s) const {
+        Vec<T> tangent;
+        return (*this)(s, &tangent);
+    }
+
+  private:
+    static constexpr T kShift = static_cast<T>(0x1p-32);
+    T limit_, inverse_, unchanged_;
+    bool wide_;
+};
 
 // An activation on `count` elements in place.
 template <class T>

@@ -49,11 +49,12 @@ void merge_row(const RowKernels<T> &kernels, const attile_attention_merge_proble
     }
     T lse = kHidden;
     if (top != kHidden) {
-        T sum = 0;
+        double weight = 0;  // of all parts, of which there may be very many
         for (int64_t part = 0; part < p.parts; ++part) {
             weights[part] = used[part] ? std::exp(weights[part] - top) : T{0};
-            sum += weights[part];
+            weight += static_cast<double>(weights[part]);
         }
+        const T sum = static_cast<T>(weight);
         for (int64_t part = 0; part < p.parts; ++part) weights[part] /= sum;
         lse = top + std::log(sum);
     }

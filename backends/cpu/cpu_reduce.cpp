@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions: which axis becomes lanes, how long rows are cut, and the interface.
+#include <cmath>
 #include <cstdio>
 #include <limits>
 
@@ -28,7 +29,8 @@ ReducePlan reduce_plan(const State &state, const attile_reduce_problem &p) {
     const bool f64 = p.compute == ATTILE_F64;
     plan.results = (Size(p.shape[0]) * p.shape[1] * p.shape[2]).value();
     plan.pieces = most(1, ceil_div(p.shape[3], kReducePiece));
-    if (p.x.stride[3] != 1) {
+    // How a row is summed must not depend on the rows beside it, if its bits must not.
+    if (p.x.stride[3] != 1 && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0) {
         for (int axis = 2; axis >= 0; --axis) {
             if (p.x.stride[axis] == 1 && p.shape[axis] > 1) plan.column_axis = axis;
         }
@@ -58,11 +60,23 @@ Strip strip_of(const attile_operand &x, int64_t offset, int64_t stride, int64_t 
     return {static_cast<char *>(x.data) + offset * dtype_bytes(x.dtype), x.dtype, stride, count};
 }
 
+// One result of those of the pieces. A sum keeps what its additions round off, so that the error is that of a piece.
 template <class T>
-T join(int32_t op, T a, T b) {
-    if (op == ATTILE_REDUCE_MAX) return a != a || a > b ? a : b;
-    if (op == ATTILE_REDUCE_MIN) return a != a || a < b ? a : b;
-    return a + b;
+T join(int32_t op, const T *pieces, int64_t count) {
+    T whole = pieces[0], rounded_off = 0;
+    for (int64_t i = 1; i < count; ++i) {
+        const T piece = pieces[i];
+        if (op == ATTILE_REDUCE_MAX) {
+            whole = whole != whole || whole > piece ? whole : piece;
+        } else if (op == ATTILE_REDUCE_MIN) {
+            whole = whole != whole || whole < piece ? whole : piece;
+        } else {
+            const T sum = whole + piece;
+            rounded_off += std::fabs(whole) >= std::fabs(piece) ? (whole - sum) + piece : (piece - sum) + whole;
+            whole = sum;
+        }
+    }
+    return std::isfinite(whole) ? whole + rounded_off : whole;
 }
 
 template <class T>
@@ -109,9 +123,7 @@ void run_plan(const State &state, const ReducePlan &plan, const attile_reduce_pr
     };
     const auto join_pieces = [&](int64_t block, int) {
         for (int64_t result = block * 1024; result < least(plan.results, (block + 1) * 1024); ++result) {
-            T value = partial[result * plan.pieces];
-            for (int64_t piece = 1; piece < plan.pieces; ++piece) value = join(p.op, value, partial[result * plan.pieces + piece]);
-            write_result(p, result, value);
+            write_result(p, result, join(p.op, partial + result * plan.pieces, plan.pieces));
         }
     };
     parallel_in_turn(plan.threads, Loop{plan.tasks * plan.pieces, reduce},

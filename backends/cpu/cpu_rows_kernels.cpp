@@ -63,6 +63,30 @@ HWY_INLINE auto with_op(int32_t op, Fn &&fn) {
     return fn(std::integral_constant<int32_t, ATTILE_REDUCE_SUM>{});
 }
 
+// Elements or vectors that are summed by themselves before they join a sum: short chains, small errors.
+constexpr int64_t kRun = 128;
+
+// The whole of an operation: sums of runs, kept as long sums are, or the best.
+template <class T, int32_t kOp>
+class Whole {
+  public:
+    HWY_INLINE Whole() : sum_{hn::Set(Tag<T>(), neutral<T>(kOp)), hn::Zero(Tag<T>())} {}
+    HWY_INLINE void join(Vec<T> run) {
+        if constexpr (kOp == ATTILE_REDUCE_SUM) {
+            sum_.add(run);
+        } else {
+            sum_.total = combine_lanes<T, kOp>(sum_.total, run);
+        }
+    }
+    HWY_INLINE Vec<T> value() const {
+        if constexpr (kOp == ATTILE_REDUCE_SUM) return sum_.value();
+        return sum_.total;
+    }
+
+  private:
+    LongSum<Tag<T>> sum_;
+};
+
 template <class T>
 T reduce_strip(int32_t op, const Strip &x) {
     const Tag<T> d;
@@ -73,18 +97,22 @@ T reduce_strip(int32_t op, const Strip &x) {
         with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
             using S = decltype(s);
             const S *p = static_cast<const S *>(x.data);
-            Vec<T> acc[kWays];
-            for (int w = 0; w < kWays; ++w) acc[w] = hn::Set(d, neutral<T>(op));
-            int64_t i = 0;
-            for (; i + kWays * kLanes<T> <= x.count; i += kWays * kLanes<T>) {
-                for (int w = 0; w < kWays; ++w) {
-                    acc[w] = combine_lanes<T, kOp>(acc[w], load_strided<T, S>(p + (i + w * kLanes<T>)*x.stride, x.stride, kLanes<T>));
+            Whole<T, kOp> whole;
+            for (int64_t i = 0; i < x.count;) {
+                Vec<T> acc[kWays];
+                for (int w = 0; w < kWays; ++w) acc[w] = hn::Set(d, neutral<T>(op));
+                const int64_t end = least(x.count, i + kRun * kLanes<T>);
+                for (; i + kWays * kLanes<T> <= end; i += kWays * kLanes<T>) {
+                    for (int w = 0; w < kWays; ++w) {
+                        acc[w] = combine_lanes<T, kOp>(acc[w], load_strided<T, S>(p + (i + w * kLanes<T>)*x.stride, x.stride, kLanes<T>));
+                    }
                 }
+                for (; i < end; i += kLanes<T>) {
+                    acc[0] = combine_lanes<T, kOp>(acc[0], load_strided<T, S>(p + i * x.stride, x.stride, x.count - i, neutral<T>(op)));
+                }
+                whole.join(combine_lanes<T, kOp>(combine_lanes<T, kOp>(acc[0], acc[1]), combine_lanes<T, kOp>(acc[2], acc[3])));
             }
-            for (; i < x.count; i += kLanes<T>) {
-                acc[0] = combine_lanes<T, kOp>(acc[0], load_strided<T, S>(p + i * x.stride, x.stride, x.count - i, neutral<T>(op)));
-            }
-            hn::Store(combine_lanes<T, kOp>(combine_lanes<T, kOp>(acc[0], acc[1]), combine_lanes<T, kOp>(acc[2], acc[3])), d, lanes);
+            hn::Store(whole.value(), d, lanes);
         });
     });
     // Halves onto halves, so that a sum's error stays that of a tree.
@@ -106,8 +134,6 @@ T reduce_strip(int32_t op, const Strip &x) {
 template <class T>
 void reduce_columns(int32_t op, const Strip &columns, int64_t step, int64_t count, T *results) {
     const Tag<T> d;
-    // Sums of this many elements are summed: shorter chains, smaller errors.
-    constexpr int64_t kRun = 128;
     with_op(op, [&](auto which) HWY_ATTR {
         constexpr int32_t kOp = decltype(which)::value;
         with_storage<T>(columns.dtype, [&](auto s) HWY_ATTR {
@@ -115,16 +141,16 @@ void reduce_columns(int32_t op, const Strip &columns, int64_t step, int64_t coun
             for (int64_t c = 0; c < columns.count; c += kLanes<T>) {
                 const S *p = static_cast<const S *>(columns.data) + c * columns.stride;
                 const int64_t width = columns.count - c;
-                Vec<T> total = hn::Set(d, neutral<T>(op));
+                Whole<T, kOp> whole;
                 for (int64_t r0 = 0; r0 < count; r0 += kRun) {
                     Vec<T> run = hn::Set(d, neutral<T>(op));
                     const int64_t end = r0 + kRun < count ? r0 + kRun : count;
                     for (int64_t r = r0; r < end; ++r) {
                         run = combine_lanes<T, kOp>(run, load_strided<T, S>(p + r * step, columns.stride, width));
                     }
-                    total = combine_lanes<T, kOp>(total, run);
+                    whole.join(run);
                 }
-                store_first(d, total, results + c, width);
+                store_first(d, whole.value(), results + c, width);
             }
         });
     });
@@ -153,15 +179,19 @@ void softmax_row(const Strip &x, const Strip &y) {
     for (int64_t i = 0; i < x.count; i += kLanes<T>)
         top = hn::Max(top, load_strided<T, Sx>(from + i * x.stride, x.stride, x.count - i, kNone));
     const Vec<T> base = safe_base<T>(hn::MaxOfLanes(d, top));
-    Vec<T> sum = hn::Zero(d);
     // Weights are kept in y where it holds them exactly, else computed again.
     constexpr bool kKeep = std::is_same_v<Sy, T>;
-    for (int64_t i = 0; i < x.count; i += kLanes<T>) {
-        const Vec<T> weight = soft_weight<T>(load_strided<T, Sx>(from + i * x.stride, x.stride, x.count - i, kNone), base);
-        if constexpr (kKeep) store_strided<T, Sy>(weight, to + i * y.stride, y.stride, x.count - i);
-        sum = hn::Add(sum, weight);
+    LongSum<Tag<T>> sum{hn::Zero(d), hn::Zero(d)};
+    for (int64_t i = 0; i < x.count;) {
+        Vec<T> run = hn::Zero(d);
+        for (const int64_t end = least(x.count, i + kRun * kLanes<T>); i < end; i += kLanes<T>) {
+            const Vec<T> weight = soft_weight<T>(load_strided<T, Sx>(from + i * x.stride, x.stride, x.count - i, kNone), base);
+            if constexpr (kKeep) store_strided<T, Sy>(weight, to + i * y.stride, y.stride, x.count - i);
+            run = hn::Add(run, weight);
+        }
+        sum.add(run);
     }
-    const T total = hn::GetLane(hn::SumOfLanes(d, sum));
+    const T total = hn::GetLane(hn::SumOfLanes(d, sum.value()));
     const Vec<T> factor = hn::Set(d, total == 0 ? T{0} : 1 / total);
     for (int64_t i = 0; i < x.count; i += kLanes<T>) {
         Vec<T> weight;
@@ -184,13 +214,18 @@ void softmax_side_by_side(const Strip &x, int64_t x_step, const Strip &y, int64_
         Vec<T> top = hn::Set(d, -std::numeric_limits<T>::infinity());
         for (int64_t r = 0; r < count; ++r) top = hn::Max(top, load_strided<T, Sx>(from + r * x_step, x.stride, width));
         const Vec<T> base = safe_base<T>(top);
-        Vec<T> sum = hn::Zero(d);
+        LongSum<Tag<T>> whole{hn::Zero(d), hn::Zero(d)};
         constexpr bool kKeep = std::is_same_v<Sy, T>;
-        for (int64_t r = 0; r < count; ++r) {
-            const Vec<T> weight = soft_weight<T>(load_strided<T, Sx>(from + r * x_step, x.stride, width), base);
-            if constexpr (kKeep) store_strided<T, Sy>(weight, to + r * y_step, y.stride, width);
-            sum = hn::Add(sum, weight);
+        for (int64_t r = 0; r < count;) {
+            Vec<T> run = hn::Zero(d);
+            for (const int64_t end = least(count, r + kRun); r < end; ++r) {
+                const Vec<T> weight = soft_weight<T>(load_strided<T, Sx>(from + r * x_step, x.stride, width), base);
+                if constexpr (kKeep) store_strided<T, Sy>(weight, to + r * y_step, y.stride, width);
+                run = hn::Add(run, weight);
+            }
+            whole.add(run);
         }
+        const Vec<T> sum = whole.value();
         const Vec<T> factor = hn::IfThenElse(hn::Eq(sum, hn::Zero(d)), hn::Zero(d), hn::Div(hn::Set(d, T{1}), sum));
         for (int64_t r = 0; r < count; ++r) {
             Vec<T> weight;

@@ -19,7 +19,8 @@ struct SoftmaxPlan {
 SoftmaxPlan softmax_plan(const State &state, const attile_softmax_problem &p) {
     SoftmaxPlan plan;
     const int64_t rows = (Size(p.shape[0]) * p.shape[1] * p.shape[2]).value();
-    if (p.x.stride[3] != 1) {
+    // How a row is summed must not depend on the rows beside it, if its bits must not.
+    if (p.x.stride[3] != 1 && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0) {
         for (int axis = 2; axis >= 0; --axis) {
             if (p.x.stride[axis] == 1 && p.shape[axis] > 1) plan.column_axis = axis;
         }

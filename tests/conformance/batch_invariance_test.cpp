@@ -156,5 +156,43 @@ TEST_F(BatchInvariance, ReduceAndSoftmax) {
     });
 }
 
+// Of a matrix that lies by columns, an axis in between, and rows without a stride of 1 at all.
+TEST_F(BatchInvariance, ReduceAndSoftmaxOfColumns) {
+    on_every_backend([](attile_context *context) {
+        constexpr std::int64_t kRows = 32, kLength = 1031;
+        for (const std::int64_t step : {1, 2}) {
+            SCOPED_TRACE("rows " + std::to_string(step) + " apart");
+            std::vector<float> x = random_floats(kRows * kLength * step, 9), y(x.size()), row(kLength), sums(kRows), sum(1);
+            attile_softmax_args softmax;
+            attile_softmax_init(&softmax, sizeof softmax);
+            softmax.flags = ATTILE_FLAG_BATCH_INVARIANT;
+            softmax.axis = 1;
+            softmax.x = tensor(x, {kRows, kLength});
+            softmax.x.stride[0] = step;
+            softmax.x.stride[1] = kRows * step;
+            softmax.y = tensor(y, {kRows, kLength});
+            ASSERT_TRUE(succeeded(attile_softmax(context, &softmax)));
+            attile_reduce_args reduce;
+            attile_reduce_init(&reduce, sizeof reduce);
+            reduce.flags = ATTILE_FLAG_BATCH_INVARIANT;
+            reduce.op = ATTILE_REDUCE_SUM;
+            reduce.axis = 1;
+            reduce.x = softmax.x;
+            reduce.y = tensor(sums, {kRows, 1});
+            ASSERT_TRUE(succeeded(attile_reduce(context, &reduce)));
+            const attile_tensor all = softmax.x;
+            softmax.y = tensor(row, {1, kLength});
+            reduce.y = tensor(sum, {1, 1});
+            for (std::int64_t i = 0; i < kRows; ++i) {
+                softmax.x = reduce.x = part(all, 0, i, 1);
+                ASSERT_TRUE(succeeded(attile_softmax(context, &softmax)));
+                EXPECT_TRUE(same_bits(row.data(), y.data() + i * kLength, kLength)) << "row " << i;
+                ASSERT_TRUE(succeeded(attile_reduce(context, &reduce)));
+                EXPECT_TRUE(same_bits(sum.data(), sums.data() + i, 1)) << "row " << i;
+            }
+        }
+    });
+}
+
 }  // namespace
 }  // namespace attile::test

@@ -157,6 +157,14 @@ void AttentionData::apply_pattern() {
         for (std::size_t at = 0; at < values.at.size(); ++at)
             values.at[at] = round_to(c.dtype, f(values.at[at], static_cast<std::int64_t>(at) / dim % len));
     };
+    // Column `only` becomes f(...), all others 0.
+    const auto each_column = [&](Values &values, auto f, std::int64_t only) {
+        const std::int64_t dim = values.shape[3], len = values.shape[2];
+        for (std::size_t at = 0; at < values.at.size(); ++at) {
+            const auto place = static_cast<std::int64_t>(at);
+            values.at[at] = place % dim == only ? round_to(c.dtype, f(values.at[at], place / dim % len)) : 0;
+        }
+    };
     switch (c.pattern) {
         case AttentionPattern::kTimes36:
             each(q, [](double x, std::int64_t) { return 36 * x; });
@@ -201,6 +209,33 @@ void AttentionData::apply_pattern() {
             });
             break;
         }
+        case AttentionPattern::kExact:
+            each_column(
+                q, [&](double, std::int64_t) { return random_->chance(0.5) ? 1.0 : -1.0; }, 0);
+            each_column(
+                k, [&](double, std::int64_t) { return static_cast<double>(random_->between(-3, 3)); }, 0);
+            break;
+        case AttentionPattern::kUniform:
+            each(q, [&](double, std::int64_t) { return 6 * random_->uniform() - 3; });
+            each(k, [&](double, std::int64_t) { return 6 * random_->uniform() - 3; });
+            break;
+        case AttentionPattern::kOneAbove:
+            each_column(
+                q, [](double, std::int64_t) { return 1.0; }, 0);
+            each_column(
+                k, [&](double, std::int64_t l) { return l == total_k / 2 ? 0.0 : -16.7; }, 0);
+            break;
+        case AttentionPattern::kInfiniteKeys: {
+            const auto column = [&](Values &values, auto f) {
+                const std::int64_t dim = values.shape[3];
+                for (std::size_t at = 0; at < values.at.size(); at += static_cast<std::size_t>(dim))
+                    values.at[at] = round_to(c.dtype, f(values.at[at], static_cast<std::int64_t>(at) / dim % values.shape[2]));
+            };
+            column(q, [](double x, std::int64_t) { return 0.5 + std::fabs(x); });
+            column(k, [](double x, std::int64_t l) { return l % 5 == 1 ? kHidden : x; });
+            each(v, [](double x, std::int64_t l) { return l % 5 == 1 ? kNan : x; });
+            break;
+        }
         case AttentionPattern::kNormal:
             break;
     }
@@ -210,6 +245,11 @@ void AttentionData::draw_bias() {
     if (c.bias == BiasKind::kNone) return;
     bias = drawn(score_shape(*this, c.bias_axes, c.bias_rank), c.bias_dtype);
     const std::int64_t keys = bias.length(), rows = bias.shape.size() >= 2 ? bias.shape[bias.shape.size() - 2] : 1;
+    for (std::size_t at = 0; c.bias == BiasKind::kLowest && at < bias.at.size(); ++at) {
+        const std::int64_t row = keys > 0 ? static_cast<std::int64_t>(at) / keys % std::max<std::int64_t>(rows, 1) : 0;
+        if (row % 3 == 0 || (row % 3 == 1 && random_->chance(0.3))) bias.at[at] = -precision_of(c.bias_dtype).largest;
+    }
+    if (c.bias == BiasKind::kLowest) return;
     for (std::size_t at = 0; at < bias.at.size(); ++at) {
         const bool row_hidden = c.bias == BiasKind::kRowsHidden && rows > 1 && static_cast<std::int64_t>(at) / keys % rows % 3 == 0;
         if (row_hidden || (c.bias != BiasKind::kNormal && random_->chance(0.3))) bias.at[at] = kHidden;

@@ -314,7 +314,7 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
         add_lengths_of_data(add);
         add_layouts(add);
         add_numbers(add);
-        add_extreme_attention_cases(add, tier);
+        add_extreme_attention_cases(add);
         // Masks and shapes do not depend on the type as much: a quick run takes them in two.
         if (tier == Tier::kQuick && types.in != ATTILE_F32 && !(types.in == ATTILE_BF16 && types.out == ATTILE_BF16)) continue;
         add_masks(add);

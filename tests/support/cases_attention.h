@@ -24,10 +24,14 @@ enum class AttentionPattern : std::uint8_t {
     kNanInQuery,      ///< one row of q is NaN, and only that row of o may be
     kFarBelow,        ///< the first 130 keys' scores lie far below the others': nothing may stay rounded at their magnitude
     kFarBelowButOne,  ///< every key's scores but one late key's lie far below: one thread of a row alone sees it
+    kExact,     ///< scores are whole numbers of -3 to 3 times the scale, with many equal ones: any scale that is a power of two is exact
+    kUniform,   ///< q and k in [-3, 3]
+    kOneAbove,  ///< the middle key's score is 0, all others' are -16.7
+    kInfiniteKeys,  ///< every fifth key's score is -inf, and its values are NaN
 };
 
 enum class MaskBytes : std::uint8_t { kNone, kRandom, kNothing, kLeadingHidden };
-enum class BiasKind : std::uint8_t { kNone, kNormal, kSomeHidden, kRowsHidden };
+enum class BiasKind : std::uint8_t { kNone, kNormal, kSomeHidden, kRowsHidden, kLowest };  ///< kLowest: finite ones that are meant to hide
 
 struct AttentionCase {
     std::int32_t dtype = ATTILE_F32;      ///< of q, k, v

@@ -36,6 +36,6 @@ inline AttentionCase attention_of(std::int64_t len_q, std::int64_t len_k, std::i
 }
 
 /// Extents of 0 inside a head, scores of any magnitude, sums over very many keys.
-void add_extreme_attention_cases(AttentionAdder add, Tier tier);
+void add_extreme_attention_cases(AttentionAdder add);
 
 }  // namespace attile::test

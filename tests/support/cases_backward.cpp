@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases of attention's gradients: what the forward list has, smaller, without pages.
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "case_text.h"
@@ -143,6 +144,30 @@ void add_shapes(Adder add) {
     }
 }
 
+// As the forward list has them (cases_attention_extreme.cpp); 35 keys and more than a block.
+void add_extremes(Adder add, bool f64) {
+    for (const std::int64_t len_k : {35, 150}) {
+        const std::string suffix = "_len_" + std::to_string(len_k);
+        AttentionCase c = sized(19, len_k);
+        c.pattern = AttentionPattern::kExact;
+        for (const int power : {33, f64 ? 400 : 100}) {
+            c.scale = std::ldexp(1.0, power);
+            add("huge_scores_2e" + std::to_string(power) + suffix, c);
+        }
+        c = sized(19, len_k);
+        c.bias = BiasKind::kLowest;
+        if (!f64) add("huge_bias_lowest" + suffix, c);  // in float64 the sizes of what is rounded overflow
+        c = sized(19, len_k);
+        for (const auto &[name, cap] : {std::pair<const char *, double>{"1e39", 1e39}, {"1e30", 1e30}}) {
+            c.softcap = cap;
+            add(std::string("huge_softcap_") + name + suffix, c);
+        }
+        c = sized(19, len_k);
+        c.pattern = AttentionPattern::kInfiniteKeys;
+        add("minus_infinity_scores" + suffix, c);
+    }
+}
+
 }  // namespace
 
 void append_backward_cases(std::vector<Case> &list, Tier tier) {
@@ -150,6 +175,7 @@ void append_backward_cases(std::vector<Case> &list, Tier tier) {
         const Adder add(list, types);
         add_features(add);
         add_shapes(add);
+        add_extremes(add, types.in == ATTILE_F64);
     }
     const std::uint64_t count = tier == Tier::kQuick ? 20 : 150;
     for (std::uint64_t seed = 1; seed <= count; ++seed)

@@ -2,6 +2,8 @@
 // Cases of matrix multiplication: one a feature, then random ones.
 #include "cases_gemm.h"
 
+#include <tuple>
+
 #include "case_text.h"
 #include "cases.h"
 
@@ -172,6 +174,18 @@ void add_numbers(std::vector<Case> &list, TypePair types) {
         c.pattern = pattern;
         add(list, name, types, c);
     }
+    // Sums of very many terms of one sign: few rows and many, and vectors alone.
+    if (types.in != ATTILE_F32) return;
+    for (const auto &[m, n, k] :
+         {std::tuple<int, int, int>{1, 1, 300'001}, {1, 20, 150'000}, {2, 20, 150'000}, {8, 40, 30'001}, {40, 40, 30'001}})
+        for (const Order order : {Order::kRowMajor, Order::kFortran}) {
+            GemmCase c = sized(m, n, k);
+            c.pattern = GemmPattern::kPositive;
+            c.b_layout = {.order = order};
+            add(list,
+                ("long_sums_" + std::to_string(m) + "x" + std::to_string(n) + (order == Order::kFortran ? "_b_by_columns" : "")).c_str(),
+                types, c);
+        }
 }
 
 void add_shapes(std::vector<Case> &list, TypePair types, Tier tier) {

@@ -26,6 +26,12 @@ const std::vector<Where> &places() {
     return list;
 }
 
+// Sums of very many terms, in rows and in columns.
+const std::vector<Where> &long_places() {
+    static const std::vector<Where> list = {{{1, 300'001}, 1}, {{100'003, 3}, 0}};
+    return list;
+}
+
 void random_places(Random &random, Shape &shape, std::int32_t &axis) {
     const int rank = static_cast<int>(random.between(1, 4));
     std::int64_t size = 1;
@@ -50,6 +56,9 @@ void append_reduce_cases(std::vector<Case> &list, Tier tier) {
             };
             for (const Where &place : places())
                 add(shape_text(place.shape) + "_axis" + std::to_string((place.axis + 4) % 4), {.shape = place.shape, .axis = place.axis});
+            if (types.in == ATTILE_F32)
+                for (const Where &place : long_places())
+                    add("long_" + shape_text(place.shape), {.shape = place.shape, .axis = place.axis, .pattern = RowPattern::kPositive});
             add("over_nothing", {.shape = {3, 0}, .axis = 1});
             for (const RowPattern pattern : {RowPattern::kPositive, RowPattern::kMinusInfinity, RowPattern::kNan, RowPattern::kInfinity})
                 add(kPatternNames[static_cast<int>(pattern)], {.shape = {9, 97}, .axis = 1, .pattern = pattern});
@@ -75,6 +84,8 @@ void append_softmax_cases(std::vector<Case> &list, Tier tier) {
         for (const RowPattern pattern :
              {RowPattern::kPositive, RowPattern::kLarge, RowPattern::kMinusInfinity, RowPattern::kNan, RowPattern::kInfinity})
             add(kPatternNames[static_cast<int>(pattern)], {.shape = {9, 97}, .axis = 1, .pattern = pattern});
+        if (types.in == ATTILE_F32)
+            for (const Where &place : long_places()) add("long_" + shape_text(place.shape), {.shape = place.shape, .axis = place.axis});
         if (types.in == types.out)
             for (const std::int32_t axis : {0, 1, 2})
                 add("in_place_axis" + std::to_string(axis),

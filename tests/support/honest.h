@@ -12,6 +12,12 @@
 
 namespace attile::test {
 
+/// Terms that an honest sum takes by themselves before they join it. One chain over everything is what careless code does: its error grows
+/// with the length, and would allow all others theirs.
+inline constexpr std::int64_t kHonestTerms = 128;
+/// The same of a matrix product, whose sums stay in registers over a block of k.
+inline constexpr std::int64_t kHonestSteps = 1024;
+
 struct Honest {
     Values exact;      ///< in double; only what the data of other cases is made of, never what a backend is judged by
     Values first;      ///< in the working precision, one order

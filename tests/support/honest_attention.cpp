@@ -26,6 +26,24 @@ struct Running {
     std::vector<T> o;
 };
 
+// The weights of some keys, a block of which is summed by itself, for `max`.
+template <class T>
+void take_block(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::int64_t first, std::int64_t last, std::int32_t dtype) {
+    T sum = 0;
+    std::vector<T> o(run.o.size(), 0);
+    for (std::int64_t j = first; j < last; ++j) {
+        const T s = scores.s[scores.at(i, j)];
+        if (s == -std::numeric_limits<T>::infinity()) continue;
+        const T p = std::exp(s - run.max);
+        sum += p;
+        const T operand = as_operand(dtype, p);
+        const T *v = scores.v_row[static_cast<std::size_t>(j)];
+        for (std::size_t d = 0; d < o.size(); ++d) o[d] += operand * v[d];
+    }
+    run.sum += sum;
+    for (std::size_t d = 0; d < o.size(); ++d) run.o[d] += o[d];
+}
+
 template <class T>
 void take_keys(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::int64_t first, std::int64_t last, std::int32_t dtype,
                bool exact_maximum) {
@@ -43,15 +61,7 @@ void take_keys(Running<T> &run, const Scores<T> &scores, std::int64_t i, std::in
         for (T &x : run.o) x *= factor;
     }
     run.max = max;
-    for (std::int64_t j = first; j < last; ++j) {
-        const T s = scores.s[scores.at(i, j)];
-        if (s == kHidden) continue;
-        const T p = std::exp(s - max);
-        run.sum += p;
-        const T operand = as_operand(dtype, p);
-        const T *v = scores.v_row[static_cast<std::size_t>(j)];
-        for (std::size_t d = 0; d < run.o.size(); ++d) run.o[d] += operand * v[d];
-    }
+    for (std::int64_t j = first; j < last; j += kHonestTerms) take_block(run, scores, i, j, std::min(j + kHonestTerms, last), dtype);
 }
 
 template <class T>

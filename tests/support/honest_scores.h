@@ -97,8 +97,9 @@ Scores<T> compute_scores(const AttentionData &data, const Operands<T> &x, const 
                 magnitude += std::fabs(static_cast<double>(q[d]) * static_cast<double>(k[d]));
             magnitude *= std::fabs(data.scale());
             if (cap != 0) {
-                const T t = std::tanh(s / cap);
-                s = cap * t;
+                const double wide = std::tanh(static_cast<double>(s) / data.c.softcap);  // of a cap that T cannot hold
+                const T t = std::isnormal(cap) ? std::tanh(s / cap) : static_cast<T>(wide);
+                s = std::isnormal(cap) ? cap * t : static_cast<T>(data.c.softcap * wide);
                 r.slope[at] = 1 - t * t;
                 magnitude = magnitude * static_cast<double>(r.slope[at]) + std::fabs(static_cast<double>(s));
             }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "attention_data.h"
 #include "problem.h"
@@ -154,7 +155,7 @@ class GemmProblem final : public Problem {
         const bool cuts_off = second && (c_.dtype == ATTILE_F16 || c_.dtype == ATTILE_BF16);
         const std::size_t lanes = second && !cuts_off ? 4 : 1;
         std::vector<double> whole(cuts_off ? static_cast<std::size_t>(c_.n) : 0);
-        std::vector<T> sums(lanes * static_cast<std::size_t>(c_.n));
+        std::vector<T> sums(lanes * static_cast<std::size_t>(c_.n)), joined(sums.size());
         const auto size = [magnitude](T x) { return magnitude ? std::fabs(x) : x; };
         std::size_t at = 0;
         for (std::int64_t x = 0; x < outer; ++x)
@@ -165,6 +166,7 @@ class GemmProblem final : public Problem {
                 const std::int64_t bias0 = bias_.shape.empty() ? 0 : batch_entry(bias_, 1, index) * bias_.length();
                 for (std::int64_t m = 0; m < c_.m; ++m) {
                     sums.assign(sums.size(), 0);
+                    joined.assign(joined.size(), 0);
                     for (std::int64_t k = 0; cuts_off && k < k_count; k += 8) {
                         std::copy(sums.begin(), sums.end(), whole.begin());
                         for (std::int64_t next = k; next < std::min(k + 8, k_count); ++next) {
@@ -179,11 +181,14 @@ class GemmProblem final : public Problem {
                         T *sum = sums.data() + static_cast<std::int64_t>(static_cast<std::size_t>(k) % lanes) * c_.n;
                         const T factor = a0[m * c_.k + k];
                         for (std::int64_t n = 0; n < c_.n; ++n) sum[n] += size(factor * b0[k * c_.n + n]);
+                        if ((k + 1) % (kHonestSteps * static_cast<std::int64_t>(lanes)) != 0) continue;
+                        for (std::size_t n = 0; n < sums.size(); ++n) joined[n] += std::exchange(sums[n], T{0});
                     }
                     for (std::int64_t n = 0; n < c_.n; ++n) {
                         T product = 0;
                         for (std::size_t lane = 0; lane < lanes; ++lane)
-                            product += sums[lane * static_cast<std::size_t>(c_.n) + static_cast<std::size_t>(n)];
+                            product += joined[lane * static_cast<std::size_t>(c_.n) + static_cast<std::size_t>(n)] +
+                                       sums[lane * static_cast<std::size_t>(c_.n) + static_cast<std::size_t>(n)];
                         T value = size(static_cast<T>(c_.alpha)) * product;
                         if (c_.beta != 0)
                             value +=

@@ -98,13 +98,16 @@ class ReduceProblem final : public Problem {
         const T first = max ? -std::numeric_limits<T>::infinity() : min ? std::numeric_limits<T>::infinity() : 0;
         const auto join = [&](T a, T x) { return max ? (x > a || std::isnan(x) ? x : a) : min ? (x < a || std::isnan(x) ? x : a) : a + x; };
         for (std::int64_t row = 0; row < lines_.count(); ++row) {
-            T lanes[4] = {first, first, first, first};
-            for (std::int64_t r = 0; r < lines_.length; ++r) {
-                const T x = static_cast<T>(x_.at[lines_.index(row, r)]);
-                T &lane = lanes[interleaved ? r & 3 : 0];
-                lane = join(lane, magnitude ? std::fabs(x) : x);
+            T result = first;
+            for (std::int64_t begin = 0; begin < lines_.length; begin += kHonestTerms) {
+                T lanes[4] = {first, first, first, first};
+                for (std::int64_t r = begin; r < std::min(begin + kHonestTerms, lines_.length); ++r) {
+                    const T x = static_cast<T>(x_.at[lines_.index(row, r)]);
+                    T &lane = lanes[interleaved ? r & 3 : 0];
+                    lane = join(lane, magnitude ? std::fabs(x) : x);
+                }
+                result = join(result, join(join(lanes[0], lanes[1]), join(lanes[2], lanes[3])));
             }
-            T result = join(join(lanes[0], lanes[1]), join(lanes[2], lanes[3]));
             if (c_.op == ATTILE_REDUCE_MEAN) result /= static_cast<T>(lines_.length);
             y.at[static_cast<std::size_t>(row)] = magnitude && (max || min) ? 0 : static_cast<double>(result);
         }
@@ -166,15 +169,17 @@ class SoftmaxProblem final : public Problem {
         Values y(c_.shape);
         for (std::int64_t row = 0; row < lines_.count(); ++row) {
             const auto x = [&](std::int64_t r) { return static_cast<T>(x_.at[lines_.index(row, r)]); };
-            T max = -std::numeric_limits<T>::infinity(), size = 0, sums[4] = {0, 0, 0, 0};
+            T max = -std::numeric_limits<T>::infinity(), size = 0, sum = 0, sums[4] = {0, 0, 0, 0};
             for (std::int64_t r = 0; r < lines_.length; ++r) max = x(r) > max || std::isnan(x(r)) ? x(r) : max;
             if (max == -std::numeric_limits<T>::infinity()) continue;
             for (std::int64_t r = 0; r < lines_.length; ++r) {
                 const T value = x(r), weight = std::exp(value - max);
                 sums[interleaved ? r & 3 : 0] += weight;
                 if (weight > 0) size += weight * (1 + std::fabs(value) + std::fabs(max));
+                if ((r + 1) % kHonestTerms != 0 && r + 1 < lines_.length) continue;
+                sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+                std::fill_n(sums, 4, T{0});
             }
-            const T sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
             for (std::int64_t r = 0; r < lines_.length; ++r) {
                 const T p = std::exp(x(r) - max) / sum;
                 const T own = p > 0 ? p * (1 + std::fabs(x(r)) + std::fabs(max)) : 0;
