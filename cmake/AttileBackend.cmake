@@ -1,11 +1,13 @@
-# attile_add_backend(NAME SOURCES ... [LIBRARIES ...])
+# attile_add_backend(NAME [DYNAMIC_TLS] SOURCES ... [LIBRARIES ...])
 #
 # Makes a backend from sources that define ATTILE_BACKEND_ENTRY_SYMBOL, of type attile_backend_entry_fn. A name in ATTILE_BUILTIN_BACKENDS
 # becomes the object library attile_backend_<name>, linked into libattile with an entry of its own name; any other becomes the plugin
 # libattile_backend_<name>.so in attile-<major>/ beside libattile.
+#
+# DYNAMIC_TLS: a library linked in has too many thread-local variables for the room that glibc keeps for libraries which are loaded late.
 set(ATTILE_BACKEND_MAP ${CMAKE_CURRENT_LIST_DIR}/attile_backend.map)
 function(attile_add_backend name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "DYNAMIC_TLS" "" "SOURCES;LIBRARIES" ${ARGN})
   set(target attile_backend_${name})
   if(name IN_LIST ATTILE_BUILTIN_BACKENDS)
     add_library(${target} OBJECT ${ARG_SOURCES})
@@ -23,5 +25,10 @@ function(attile_add_backend name)
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${ATTILE_BACKEND_SUBDIR} COMPONENT backend_${name})
   endif()
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(${target} PRIVATE attile_headers attile_compiler attile_embedded ${ARG_LIBRARIES})
+  target_link_libraries(${target} PRIVATE attile_headers attile_compiler ${ARG_LIBRARIES})
+  if(ARG_DYNAMIC_TLS)
+    target_compile_definitions(${target} PRIVATE ATTILE_DYNAMIC_TLS)
+  else()
+    target_link_libraries(${target} PRIVATE attile_embedded)
+  endif()
 endfunction()
