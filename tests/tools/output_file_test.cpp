@@ -243,7 +243,7 @@ TEST_F(OutputTest, StandardOutputHoldsTheResultAlone) {
 
 TEST_F(OutputTest, StandardOutputIsAppendedToWhereTheShellSaysSo) {
     make("log", 0644, "precious");
-    EXPECT_EQ(generate_after("exec >>" + scratch_.file("log"), "/dev/stdout").code, 0);
+    EXPECT_EQ(generate_after("exec >>'" + scratch_.file("log") + "'", "/dev/stdout").code, 0);
     EXPECT_EQ(read_file(scratch_.file("log")), "precious" + expected());
 }
 
