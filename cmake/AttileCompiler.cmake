@@ -1,6 +1,6 @@
-# Flags every target of the project is compiled with. No -ffast-math, ever: it changes the MXCSR of the host program and breaks NaN.
+# Flags every target of the project is compiled with, and what some are linked with. No -ffast-math, ever: it changes the MXCSR of the host program and breaks NaN.
 add_library(attile_compiler INTERFACE)
-if(ATTILE_DEVELOPER)
+if(ATTILE_WARNINGS_AS_ERRORS)
   target_compile_options(attile_compiler INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -Wpointer-arith -Wcast-qual -Wundef -Werror>
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi>)
@@ -27,6 +27,12 @@ include(CheckCXXSymbolExists)
 check_cxx_symbol_exists(__GLIBC__ features.h ATTILE_HAS_GLIBC)
 if(ATTILE_HAS_GLIBC)
   target_compile_options(attile_embedded INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-ftls-model=initial-exec>)
+endif()
+# Names that nothing defines are found when a library is linked, not when it is loaded. Clang's sanitizers live in the program, GCC's in
+# libraries of their own.
+add_library(attile_all_defined INTERFACE)
+if(NOT ATTILE_SANITIZE OR CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_link_options(attile_all_defined INTERFACE -Wl,--no-undefined)
 endif()
 # The host program may use another C++ runtime: ours is linked in and hidden. The sanitizers' runtimes need the shared one.
 add_library(attile_static_runtime INTERFACE)
