@@ -23,7 +23,11 @@ using simt::fail;
 namespace {
 
 // Capture modes that calls found, innermost last; leave() puts them back. Calls nest two deep at most.
-thread_local cudaStreamCaptureMode capture_modes[4];
+struct FoundMode {
+    cudaStreamCaptureMode mode;
+    bool was_exchanged;
+};
+thread_local FoundMode capture_modes[4];
 thread_local int capture_depth = 0;
 
 // After these the primary context is of no use any more.
@@ -53,10 +57,9 @@ bool is_lasting(cudaError_t error) {
     }
 }
 
+// Not of memory, whatever the runtime ran out of: those codes promise that nothing was written, which only what allocates can say.
 int32_t status_of(cudaError_t error) {
     switch (error) {
-        case cudaErrorMemoryAllocation:
-            return ATTILE_ERROR_OUT_OF_DEVICE_MEMORY;
         case cudaErrorInvalidConfiguration:
         case cudaErrorLaunchOutOfResources:
         case cudaErrorNoKernelImageForDevice:
@@ -114,13 +117,12 @@ int32_t CudaDevice::start(const void *probe_kernel) {
     }
     const int32_t status = read_properties();
     properties_.gradients_by = simt::gradients_by_name(simt::environment("ATTILE_CUDA_GRADIENTS"));
-    if (status == ATTILE_OK) add_accelerators();
-    return status;
+    return status == ATTILE_OK ? add_accelerators() : status;
 }
 
-void CudaDevice::add_accelerators() {
+int32_t CudaDevice::add_accelerators() {
     const char *const wanted = simt::environment("ATTILE_CUDA_TENSOR_CORES");
-    if (wanted != nullptr && std::strcmp(wanted, "0") == 0) return;
+    if (wanted != nullptr && std::strcmp(wanted, "0") == 0) return ATTILE_OK;
     [[maybe_unused]] int count = 0;
 #if defined(ATTILE_CUDA_HAS_SM90)
     const bool only_sm80 = wanted != nullptr && std::strcmp(wanted, "80") == 0;
@@ -131,26 +133,32 @@ void CudaDevice::add_accelerators() {
 #endif
 #if defined(ATTILE_CUDA_HAS_SM80)
     // Whether there is machine code or PTX for the device is the toolkit's and the build's affair: asked of a kernel.
-    cudaFuncAttributes attributes;
-    if (properties_.capability >= 80 && cudaFuncGetAttributes(&attributes, sm80::some_kernel()) == cudaSuccess)
-        accelerators_[count].reset(new (std::nothrow) sm80::Sm80Accelerator(count > 0));
-    cudaGetLastError();
+    if (properties_.capability >= 80) {
+        cudaFuncAttributes attributes;
+        const cudaError_t error = cudaFuncGetAttributes(&attributes, sm80::some_kernel());
+        if (error == cudaSuccess) {
+            accelerators_[count].reset(new (std::nothrow) sm80::Sm80Accelerator(count > 0));
+        } else if (const int32_t status = check(error, "looking for kernels for tensor cores"); status != ATTILE_ERROR_DEVICE_LAUNCH) {
+            return status;  // Other than that there is no code for the device.
+        }
+    }
 #endif
     for (const TensorRate &rate : kTensorRateOf) {
         if (accelerators_[0] == nullptr || rate.capability > properties_.capability) break;
         properties_.peak_flops_f16 = rate.flops * properties_.compute_units * properties_.clock_hz;
     }
+    return ATTILE_OK;
 }
 
 CudaDevice::~CudaDevice() {
     if (context_ == nullptr) return;
-    if (driver_.current_push(context_) == CUDA_SUCCESS) {
-        cache_.reset();
-        if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
-        cudaGetLastError();
-        CUcontext popped = nullptr;
-        driver_.current_pop(&popped);
-    }
+    // Where the context cannot be made current, what can be given back without is.
+    const bool is_current = driver_.current_push(context_) == CUDA_SUCCESS;
+    cache_.reset();
+    if (pool_ != nullptr) cudaMemPoolDestroy(pool_);
+    cudaGetLastError();
+    CUcontext popped = nullptr;
+    if (is_current) driver_.current_pop(&popped);
     driver_.primary_release(handle_);
 }
 
@@ -166,17 +174,18 @@ int32_t CudaDevice::enter(bool is_cleaning_up) {
     }
     // While some thread captures a graph in its strict mode, other threads could not even allocate: nothing here depends on a capture.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    cudaThreadExchangeStreamCaptureMode(&mode);
-    if (capture_depth < 4) capture_modes[capture_depth] = mode;
+    const bool was_exchanged = cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess;
+    if (!was_exchanged) cudaGetLastError();
+    if (capture_depth < 4) capture_modes[capture_depth] = {mode, was_exchanged};
     ++capture_depth;
     return ATTILE_OK;
 }
 
 void CudaDevice::leave() {
     --capture_depth;
-    if (capture_depth < 4) {
-        cudaStreamCaptureMode mode = capture_modes[capture_depth];
-        cudaThreadExchangeStreamCaptureMode(&mode);
+    if (capture_depth < 4 && capture_modes[capture_depth].was_exchanged) {
+        cudaStreamCaptureMode mode = capture_modes[capture_depth].mode;
+        if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) cudaGetLastError();
     }
     CUcontext popped = nullptr;
     driver_.current_pop(&popped);
@@ -192,13 +201,24 @@ int32_t CudaDevice::check(cudaError_t error, const char *what) {
     return fail(status_of(error), "%s on CUDA device %d: %s (%s)", what, ordinal_, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
+int32_t CudaDevice::check_made(cudaError_t error, void **made, const char *what) {
+    if (error == cudaSuccess) return ATTILE_OK;
+    *made = nullptr;  // A call that fails may leave something there, which nobody is to destroy.
+    if (error != cudaErrorMemoryAllocation) return check(error, what);
+    cudaGetLastError();
+    return fail(ATTILE_ERROR_OUT_OF_DEVICE_MEMORY, "%s on CUDA device %d: %s", what, ordinal_, cudaGetErrorString(error));
+}
+
 int32_t CudaDevice::read_properties() {
     simt::DeviceProperties &p = properties_;
+    CUresult asked = driver_.device_name(p.name, static_cast<int>(sizeof p.name), handle_);
     const auto attribute = [&](CUdevice_attribute which) {
         int value = 0;
-        return driver_.device_attribute(&value, which, handle_) == CUDA_SUCCESS ? value : 0;
+        const CUresult result = driver_.device_attribute(&value, which, handle_);
+        if (result == CUDA_SUCCESS) return value;
+        if (asked == CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE) asked = result;  // Older drivers know fewer of them.
+        return 0;
     };
-    driver_.device_name(p.name, static_cast<int>(sizeof p.name), handle_);
     p.index = ordinal_;
     p.device_type = ATTILE_DEVICE_CUDA;
     p.capability = 10 * attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) + attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
@@ -215,6 +235,8 @@ int32_t CudaDevice::read_properties() {
     p.clock_hz = 1e3 * attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
     p.peak_bandwidth =
         2.0 * 1e3 * attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) * (attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8);
+    if (asked != CUDA_SUCCESS)
+        return fail(ATTILE_ERROR_DEVICE_RUNTIME, "CUDA device %d does not say what it is: %s", ordinal_, driver_.text(asked).c_str());
     for (const Lanes &lanes : kLanesOf) {
         if (lanes.capability > p.capability) break;
         p.peak_flops_f32 = 2.0 * lanes.f32 * p.compute_units * p.clock_hz;
@@ -237,7 +259,13 @@ int32_t CudaDevice::read_properties() {
         wanted.handleTypes = cudaMemHandleTypeNone;
         wanted.location.type = cudaMemLocationTypeDevice;
         wanted.location.id = ordinal_;
-        return check(cudaMemPoolCreate(&pool_, &wanted), "creating the workspace pool");
+        void *made = nullptr;
+        cudaMemPool_t pool = nullptr;
+        const cudaError_t error = cudaMemPoolCreate(&pool, &wanted);
+        made = pool;
+        const int32_t created = check_made(error, &made, "creating the workspace pool");
+        pool_ = static_cast<cudaMemPool_t>(made);
+        return created;
     }
     cache_.reset(new (std::nothrow) simt::StreamCache(*this));
     if (cache_ == nullptr) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "no memory for the workspace cache");
@@ -261,8 +289,11 @@ int32_t CudaDevice::resources(const void *kernel, KernelResources *found) {
 
 int32_t CudaDevice::allow_shared(const void *kernel, std::size_t shared) {
     return notes_.allow_shared(kernel, shared, [&] {
-        return check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-                     "opting in to shared memory");
+        const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+        if (error != cudaErrorInvalidValue) return check(error, "opting in to shared memory");
+        cudaGetLastError();
+        return fail(ATTILE_ERROR_DEVICE_LAUNCH, "CUDA device %d has no %lld bytes of shared memory for a block", ordinal_,
+                    static_cast<long long>(shared));
     });
 }
 

@@ -70,9 +70,11 @@ class CudaDevice final : public simt::Device {
     CudaDevice(const Driver &driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
     int32_t start(const void *probe_kernel);
     int32_t read_properties();
-    void add_accelerators();  // The kernels for tensor cores that this build has for the device, if any.
+    int32_t add_accelerators();  // The kernels for tensor cores that this build has for the device, if any.
     // Turns a runtime error into a status and its sentence; remembers it if the device will not recover.
     int32_t check(cudaError_t error, const char *what);
+    // The same of a call that makes something, which is null after a failure; such a call may also find no memory.
+    int32_t check_made(cudaError_t error, void **made, const char *what);
     int32_t out_of_memory(int64_t bytes, const char *what_for);
     int32_t allow_shared(const void *kernel, std::size_t shared);
 

@@ -19,7 +19,9 @@ int32_t examine(int32_t device, const Driver **found_driver, int *device_count, 
     const Driver *found = driver(&reason);
     if (found == nullptr) return fail(ATTILE_ERROR_BACKEND_REFUSED, "%s", reason.c_str());
     int version = 0;
-    found->driver_version(&version);
+    const CUresult told = found->driver_version(&version);
+    if (told != CUDA_SUCCESS)
+        return fail(ATTILE_ERROR_BACKEND_REFUSED, "the NVIDIA driver does not say its version: %s", found->text(told).c_str());
     // Within one major version any driver runs any runtime.
     if (version / 1000 < CUDART_VERSION / 1000) {
         return fail(ATTILE_ERROR_BACKEND_REFUSED, "the NVIDIA driver supports CUDA %d.%d, and this backend was built with CUDA %d.%d",
@@ -34,10 +36,12 @@ int32_t examine(int32_t device, const Driver **found_driver, int *device_count, 
     CUdevice handle = 0;
     const CUresult got = found->device_get(&handle, device);
     if (got != CUDA_SUCCESS) return fail(ATTILE_ERROR_BACKEND_REFUSED, "CUDA device %d: %s", device, found->text(got).c_str());
-    found->device_name(name, name_bytes, handle);
     int major = 0, minor = 0;
-    found->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle);
-    found->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle);
+    CUresult said = found->device_name(name, name_bytes, handle);
+    if (said == CUDA_SUCCESS) said = found->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle);
+    if (said == CUDA_SUCCESS) said = found->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle);
+    if (said != CUDA_SUCCESS)
+        return fail(ATTILE_ERROR_BACKEND_REFUSED, "CUDA device %d does not say what it is: %s", device, found->text(said).c_str());
     if (10 * major + minor < ATTILE_CUDA_LOWEST_CAPABILITY) {
         return fail(ATTILE_ERROR_BACKEND_REFUSED, "CUDA device %d, %s, has compute capability %d.%d, and this build begins at %d.%d",
                     device, name, major, minor, ATTILE_CUDA_LOWEST_CAPABILITY / 10, ATTILE_CUDA_LOWEST_CAPABILITY % 10);

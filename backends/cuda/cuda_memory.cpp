@@ -36,6 +36,7 @@ int32_t CudaDevice::alloc(int32_t kind, int64_t bytes, void **pointer) {
         case ATTILE_MEMORY_PINNED:
             error = cudaHostAlloc(pointer, size, cudaHostAllocPortable);
             if (error == cudaErrorMemoryAllocation) {
+                *pointer = nullptr;
                 cudaGetLastError();
                 return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "%lld bytes of pinned memory are not to be had",
                             static_cast<long long>(bytes));
@@ -44,8 +45,9 @@ int32_t CudaDevice::alloc(int32_t kind, int64_t bytes, void **pointer) {
         default:
             return fail(ATTILE_ERROR_UNSUPPORTED_MEMORY, "memory kind %d is not the device's", kind);
     }
-    if (error == cudaErrorMemoryAllocation) return out_of_memory(bytes, "");
-    return check(error, "allocating memory");
+    if (error != cudaErrorMemoryAllocation) return check_made(error, pointer, "allocating memory");
+    *pointer = nullptr;
+    return out_of_memory(bytes, "");
 }
 
 int32_t CudaDevice::free(int32_t kind, void *pointer) {
@@ -125,7 +127,9 @@ int32_t CudaDevice::prefetch(const void *pointer, int64_t bytes, int32_t kind, S
 int32_t CudaDevice::pool_alloc(int64_t bytes, Stream stream, void **pointer) {
     if (pool_ == nullptr) return cache_->alloc(bytes, stream, pointer);
     const cudaError_t error = cudaMallocFromPoolAsync(pointer, static_cast<std::size_t>(bytes), pool_, stream_of(stream));
-    return error == cudaErrorMemoryAllocation ? out_of_memory(bytes, " of workspace") : check(error, "taking a workspace");
+    if (error != cudaErrorMemoryAllocation) return check_made(error, pointer, "taking a workspace");
+    *pointer = nullptr;
+    return out_of_memory(bytes, " of workspace");
 }
 
 int32_t CudaDevice::pool_free(void *pointer, Stream stream) {
@@ -144,9 +148,9 @@ int32_t CudaDevice::pool_keep(int64_t bytes) {
 
 int32_t CudaDevice::stream_create(Stream *stream) {
     cudaStream_t created = nullptr;
-    const int32_t status = check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "creating a stream");
-    *stream = status == ATTILE_OK ? created : nullptr;  // A call that fails may leave something there, which nobody is to destroy.
-    return status;
+    const cudaError_t error = cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking);
+    *stream = created;
+    return check_made(error, stream, "creating a stream");
 }
 
 int32_t CudaDevice::stream_destroy(Stream stream) { return check(cudaStreamDestroy(stream_of(stream)), "destroying a stream"); }
@@ -163,10 +167,9 @@ bool CudaDevice::capturing(Stream stream) {
 
 int32_t CudaDevice::event_create(bool timed, Event *event) {
     cudaEvent_t created = nullptr;
-    const int32_t status =
-        check(cudaEventCreateWithFlags(&created, timed ? cudaEventDefault : cudaEventDisableTiming), "creating an event");
-    *event = status == ATTILE_OK ? created : nullptr;  // A call that fails may leave something there, which nobody is to destroy.
-    return status;
+    const cudaError_t error = cudaEventCreateWithFlags(&created, timed ? cudaEventDefault : cudaEventDisableTiming);
+    *event = created;
+    return check_made(error, event, "creating an event");
 }
 
 int32_t CudaDevice::event_destroy(Event event) { return check(cudaEventDestroy(event_of(event)), "destroying an event"); }

@@ -19,6 +19,7 @@ namespace {
 struct Found {
     int device;
     hipStreamCaptureMode mode;
+    bool has_mode;  // Whether it was exchanged.
 };
 thread_local Found found_before[4];
 thread_local int enter_depth = 0;
@@ -39,10 +40,9 @@ bool is_lasting(hipError_t error) {
     }
 }
 
+// Not of memory, whatever the runtime ran out of: those codes promise that nothing was written, which only what allocates can say.
 int32_t status_of(hipError_t error) {
     switch (error) {
-        case hipErrorOutOfMemory:
-            return ATTILE_ERROR_OUT_OF_DEVICE_MEMORY;
         case hipErrorInvalidConfiguration:
         case hipErrorLaunchOutOfResources:
         case hipErrorNoBinaryForGpu:
@@ -89,7 +89,7 @@ int32_t HipDevice::start(const void *probe_kernel) {
 HipDevice::~HipDevice() {
     if (!is_started_) return;
     const simt::Entered entered(*this, true);
-    if (entered.status() == ATTILE_OK) cache_.reset();
+    cache_.reset();  // Though the device may not be current: what can be given back is.
     runtime_.clear_error();
 }
 
@@ -108,8 +108,8 @@ int32_t HipDevice::enter(bool is_cleaning_up) {
     }
     // While some thread captures a graph in its strict mode, other threads could not even allocate: nothing here depends on a capture.
     hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
-    exchange_capture_mode(&mode);
-    if (enter_depth < 4) found_before[enter_depth] = {found, mode};
+    const bool has_mode = exchange_capture_mode(&mode);
+    if (enter_depth < 4) found_before[enter_depth] = {found, mode, has_mode};
     ++enter_depth;
     return ATTILE_OK;
 }
@@ -118,12 +118,15 @@ void HipDevice::leave() {
     --enter_depth;
     if (enter_depth >= 4) return;
     Found &found = found_before[enter_depth];
-    exchange_capture_mode(&found.mode);
+    if (found.has_mode) exchange_capture_mode(&found.mode);
     if (found.device != ordinal_ && runtime_.device_set(found.device) != hipSuccess) runtime_.clear_error();
 }
 
-void HipDevice::exchange_capture_mode(hipStreamCaptureMode *mode) {
-    if (runtime_.exchange_capture_mode != nullptr && runtime_.exchange_capture_mode(mode) != hipSuccess) runtime_.clear_error();
+bool HipDevice::exchange_capture_mode(hipStreamCaptureMode *mode) {
+    if (runtime_.exchange_capture_mode == nullptr) return false;
+    if (runtime_.exchange_capture_mode(mode) == hipSuccess) return true;
+    runtime_.clear_error();
+    return false;
 }
 
 int32_t HipDevice::check(hipError_t error, const char *what) {
@@ -134,6 +137,14 @@ int32_t HipDevice::check(hipError_t error, const char *what) {
     }
     if (is_lasting(error)) fault_.store(static_cast<int>(error), std::memory_order_relaxed);
     return fail(status_of(error), "%s on HIP device %d: %s (%s)", what, ordinal_, runtime_.error_string(error), runtime_.error_name(error));
+}
+
+int32_t HipDevice::check_made(hipError_t error, void **made, const char *what) {
+    if (error == hipSuccess) return ATTILE_OK;
+    *made = nullptr;  // A call that fails may leave something there, which nobody is to destroy.
+    if (error != hipErrorOutOfMemory) return check(error, what);
+    runtime_.clear_error();
+    return fail(ATTILE_ERROR_OUT_OF_DEVICE_MEMORY, "%s on HIP device %d: %s", what, ordinal_, runtime_.error_string(error));
 }
 
 int32_t HipDevice::read_properties() {

@@ -56,10 +56,12 @@ class HipDevice final : public simt::Device {
   private:
     HipDevice(const Runtime &runtime, int ordinal) : runtime_(runtime), ordinal_(ordinal) {}
     int32_t start(const void *probe_kernel);
-    void exchange_capture_mode(hipStreamCaptureMode *mode);
+    bool exchange_capture_mode(hipStreamCaptureMode *mode);
     int32_t read_properties();
     // Turns a runtime error into a status and its sentence; remembers it if the device will not recover.
     int32_t check(hipError_t error, const char *what);
+    // The same of a call that makes something, which is null after a failure; such a call may also find no memory.
+    int32_t check_made(hipError_t error, void **made, const char *what);
     int32_t allow_shared(const void *kernel, std::size_t shared);
 
     const Runtime &runtime_;

@@ -27,6 +27,7 @@ int32_t HipDevice::alloc(int32_t kind, int64_t bytes, void **pointer) {
         case ATTILE_MEMORY_PINNED:
             error = runtime_.malloc_host(pointer, size, hipHostMallocPortable);
             if (error == hipErrorOutOfMemory) {
+                *pointer = nullptr;
                 runtime_.clear_error();
                 return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "%lld bytes of pinned memory are not to be had",
                             static_cast<long long>(bytes));
@@ -36,6 +37,7 @@ int32_t HipDevice::alloc(int32_t kind, int64_t bytes, void **pointer) {
             return fail(ATTILE_ERROR_UNSUPPORTED_MEMORY, "memory kind %d is not the device's", kind);
     }
     if (error == hipErrorOutOfMemory) {
+        *pointer = nullptr;
         runtime_.clear_error();
         std::size_t free_bytes = 0, total_bytes = 0;
         if (runtime_.memory_info(&free_bytes, &total_bytes) != hipSuccess) runtime_.clear_error();
@@ -43,7 +45,7 @@ int32_t HipDevice::alloc(int32_t kind, int64_t bytes, void **pointer) {
                     static_cast<long long>(bytes), ordinal_, static_cast<unsigned long long>(free_bytes),
                     static_cast<unsigned long long>(total_bytes));
     }
-    return check(error, "allocating memory");
+    return check_made(error, pointer, "allocating memory");
 }
 
 int32_t HipDevice::free(int32_t kind, void *pointer) {
@@ -105,9 +107,9 @@ int32_t HipDevice::pool_keep(int64_t bytes) {
 
 int32_t HipDevice::stream_create(Stream *stream) {
     hipStream_t created = nullptr;
-    const int32_t status = check(runtime_.stream_create(&created, hipStreamNonBlocking), "creating a stream");
-    *stream = status == ATTILE_OK ? created : nullptr;  // A call that fails may leave something there, which nobody is to destroy.
-    return status;
+    const hipError_t error = runtime_.stream_create(&created, hipStreamNonBlocking);
+    *stream = created;
+    return check_made(error, stream, "creating a stream");
 }
 
 int32_t HipDevice::stream_destroy(Stream stream) { return check(runtime_.stream_destroy(stream_of(stream)), "destroying a stream"); }
@@ -125,9 +127,9 @@ bool HipDevice::capturing(Stream stream) {
 
 int32_t HipDevice::event_create(bool timed, Event *event) {
     hipEvent_t created = nullptr;
-    const int32_t status = check(runtime_.event_create(&created, timed ? hipEventDefault : hipEventDisableTiming), "creating an event");
-    *event = status == ATTILE_OK ? created : nullptr;  // A call that fails may leave something there, which nobody is to destroy.
-    return status;
+    const hipError_t error = runtime_.event_create(&created, timed ? hipEventDefault : hipEventDisableTiming);
+    *event = created;
+    return check_made(error, event, "creating an event");
 }
 
 int32_t HipDevice::event_destroy(Event event) { return check(runtime_.event_destroy(event_of(event)), "destroying an event"); }

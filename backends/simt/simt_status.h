@@ -23,6 +23,25 @@ const char *environment(const char *variable);
 // Sets the calling thread's error sentence and returns `code`.
 int32_t fail(int32_t code, const char *format, ...) ATTILE_SIMT_PRINTF(2, 3);
 
+// Plans ask a device questions, and go on without an answer where it fails: to another plan, perhaps, than the one whose workspace was
+// taken. While one of these lives, the thread's first failure is kept, for the call to fail with. Not one of ATTILE_ERROR_DEVICE_LAUNCH:
+// that the device does not take a kernel is an answer.
+class FailureWatch {
+  public:
+    FailureWatch();
+    ~FailureWatch();
+    FailureWatch(const FailureWatch &) = delete;
+    FailureWatch &operator=(const FailureWatch &) = delete;
+    // The failure if there was one, its sentence set again; else the status.
+    int32_t status_of(int32_t status) const;
+
+  private:
+    friend int32_t fail(int32_t code, const char *format, ...);
+    FailureWatch *outer_;
+    int32_t code_ = ATTILE_OK;
+    char sentence_[512] = {};
+};
+
 // Fills a support answer with level NONE, `code` and the sentence; returns ATTILE_OK, as a query does.
 int32_t unsupported(attile_support *support, int32_t code, const char *format, ...) ATTILE_SIMT_PRINTF(3, 4);
 

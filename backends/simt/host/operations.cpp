@@ -145,12 +145,19 @@ int32_t ask(Device &device, const Problem &problem, attile_support &support, Acc
     return query(device, problem, support);
 }
 
+template <class Problem, QueryFn<Problem> query>
+int32_t ask_and_watch(Device &device, const Problem &problem, attile_support &support, Accelerator *&taker) {
+    const FailureWatch watch;
+    return watch.status_of(ask<Problem, query>(device, problem, support, taker));
+}
+
 template <class Problem, RunFn<Problem> run>
 int32_t run_with(Device &device, const Problem &problem, Workspace &workspace, Stream stream, Accelerator *taker) {
+    const FailureWatch watch;
     if constexpr (kCanAccelerate<Problem>) {
-        if (taker != nullptr) return taker->run(device, problem, workspace, stream);
+        if (taker != nullptr) return watch.status_of(taker->run(device, problem, workspace, stream));
     }
-    return run(device, problem, workspace, stream);
+    return watch.status_of(run(device, problem, workspace, stream));
 }
 
 // All operands are the device's: plan, find workspace, launch.
@@ -160,7 +167,7 @@ int32_t run_on_device(Device &device, const Problem &problem, Stream stream, boo
     attile_support support = {};
     support.struct_size = sizeof support;
     Accelerator *taker = nullptr;
-    int32_t status = ask<Problem, query>(device, problem, support, taker);
+    int32_t status = ask_and_watch<Problem, query>(device, problem, support, taker);
     if (status != ATTILE_OK) return status;
     if (support.level == ATTILE_SUPPORT_NONE) return fail(support.status, "%s", support.text);
     if (with_callers_workspace && launch.workspace != nullptr) {
@@ -188,7 +195,7 @@ template <class Problem, QueryFn<Problem> query>
 int32_t table_query(void *state, const Problem *problem, attile_support *support) {
     return on_device(state, [&](Context &context) {
         Accelerator *taker = nullptr;
-        return ask<Problem, query>(*context.device, *problem, *support, taker);
+        return ask_and_watch<Problem, query>(*context.device, *problem, *support, taker);
     });
 }
 

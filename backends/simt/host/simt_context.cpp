@@ -44,11 +44,12 @@ int32_t stream_create(void *state, void **stream) {
 }
 
 int32_t stream_destroy(void *state, void *stream) {
-    return on_device(state, [&](Context &context) {
+    const auto body = [&](Context &context) {
         const int32_t status = context.device->synchronize(stream);
         const int32_t destroyed = context.device->stream_destroy(stream);
         return status != ATTILE_OK ? status : destroyed;
-    });
+    };
+    return on_device(state, body, true);
 }
 
 int32_t synchronize(void *state, void *stream) {
@@ -69,7 +70,8 @@ int32_t memory_free(void *state, int32_t kind, void *pointer) {
         ::operator delete(pointer, std::align_val_t(256));
         return ATTILE_OK;
     }
-    return on_device(state, [&](Context &context) { return context.device->free(kind, pointer); });
+    return on_device(
+        state, [&](Context &context) { return context.device->free(kind, pointer); }, true);
 }
 
 int32_t memory_copy(void *state, void *destination, const void *source, int64_t bytes, void *stream) {

@@ -31,12 +31,13 @@ extern const attile_attention_merge_interface kMergeInterface;
 extern const attile_reduce_interface kReduceInterface;
 extern const attile_softmax_interface kSoftmaxInterface;
 
-// Runs the body of a table's function with the device current; no exception passes the C boundary.
+// Runs the body of a table's function with the device current; no exception passes the C boundary. A device that failed refuses, unless the
+// body gives back what it has.
 template <class Body>
-int32_t on_device(void *state, Body body) noexcept {
+int32_t on_device(void *state, Body body, bool is_cleaning_up = false) noexcept {
     try {
         Context &context = *static_cast<Context *>(state);
-        const Entered entered(*context.device);
+        const Entered entered(*context.device, is_cleaning_up);
         if (entered.status() != ATTILE_OK) return entered.status();
         return body(context);
     } catch (const std::bad_alloc &) {

@@ -12,6 +12,9 @@ namespace {
 
 std::atomic<const attile_host_v1 *> the_host{nullptr};
 constexpr int kLineBytes = 1024;
+thread_local FailureWatch *watching = nullptr;  // The innermost.
+
+bool is_of_the_device(int32_t code) { return (code / 1000 == 4 || code / 1000 == 5) && code != ATTILE_ERROR_DEVICE_LAUNCH; }
 
 }  // namespace
 
@@ -31,7 +34,19 @@ int32_t fail(int32_t code, const char *format, ...) {
     std::vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     listener->set_error(line);
+    if (watching != nullptr && watching->code_ == ATTILE_OK && is_of_the_device(code)) {
+        watching->code_ = code;
+        std::snprintf(watching->sentence_, sizeof watching->sentence_, "%s", line);
+    }
     return code;
+}
+
+FailureWatch::FailureWatch() : outer_(watching) { watching = this; }
+FailureWatch::~FailureWatch() { watching = outer_; }
+int32_t FailureWatch::status_of(int32_t status) const {
+    if (code_ == ATTILE_OK) return status;
+    if (const attile_host_v1 *listener = host()) listener->set_error(sentence_);
+    return code_;
 }
 
 int32_t unsupported(attile_support *support, int32_t code, const char *format, ...) {

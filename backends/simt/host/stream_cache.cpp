@@ -15,6 +15,7 @@ StreamCache::~StreamCache() {
 }
 
 int32_t StreamCache::make_locked(int64_t bytes, Stream stream, void **pointer) {
+    blocks_.reserve(blocks_.size() + 1);  // What is taken below is noted without fail.
     Block block = {nullptr, bytes, stream, nullptr, true};
     int32_t status = device_.alloc(ATTILE_MEMORY_DEVICE, bytes, &block.pointer);
     if (status == ATTILE_ERROR_OUT_OF_DEVICE_MEMORY) {
@@ -63,7 +64,9 @@ int32_t StreamCache::free(void *pointer, Stream stream) {
         if (block.pointer != pointer) continue;
         block.is_taken = false;
         block.stream = stream;
-        const int32_t status = device_.event_record(block.done, stream);
+        int32_t status = device_.event_record(block.done, stream);
+        // Without the event no other stream could tell when it is done: then all is done when it goes back.
+        if (status != ATTILE_OK && device_.synchronize(stream) == ATTILE_OK) status = ATTILE_OK;
         trim_locked(keep_bytes_);
         return status;
     }

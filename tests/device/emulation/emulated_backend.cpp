@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A backend whose device is the processor, running the SIMT kernels thread by thread: slow, and the kernels' own code. With it everything
 // that tests a backend tests them where no GPU is. ATTILE_EMULATED_ORDER=forward|backward|shuffled sets the order of a block's threads,
-// ATTILE_EMULATED_MEMORY how many bytes the device says it has, by which some plans go, ATTILE_CUDA_GRADIENTS=tiles|products|time
-// how float32 gradients are made: by tiles if it is not set, since a processor's time says nothing.
-// There are two: "emulated" with warps of 32, and "emulated64" with waves of 64 and what the kernels do otherwise on AMD's GPUs.
+// ATTILE_EMULATED_MEMORY how many bytes the device says it has, by which some plans go, ATTILE_EMULATED_CAPACITY how many it has,
+// ATTILE_CUDA_GRADIENTS=tiles|products|time how float32 gradients are made: by tiles if it is not set, since a processor's time says
+// nothing. There are two: "emulated" with warps of 32, and "emulated64" with waves of 64 and what the kernels do otherwise on AMD's GPUs.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "failures/failing_calls.h"
 #include "fibre.h"
 #include "host/simt_context.h"
 #include "kernel/attention_kernels.h"
@@ -28,7 +30,7 @@ emulation::Order order_wanted() {
 
 class EmulatedDevice final : public MemoryDevice {
   public:
-    EmulatedDevice() : MemoryDevice(int64_t{4} << 30) {
+    EmulatedDevice() : MemoryDevice(capacity()) {
         std::snprintf(properties_.name, sizeof properties_.name, "%s", kName);
         std::snprintf(properties_.arch, sizeof properties_.arch, "%s", kName);
         properties_.device_type = ATTILE_DEVICE_CUDA;
@@ -45,7 +47,13 @@ class EmulatedDevice final : public MemoryDevice {
         properties_.peak_flops_f32 = 1e9;
         properties_.peak_bandwidth = 1e9;
     }
+    // A fault stays, as a device's does.
+    int32_t enter(bool is_cleaning_up) override {
+        if (has_failed_ && !is_cleaning_up) return fail(ATTILE_ERROR_DEVICE_FAULT, "the emulated device failed earlier in this context");
+        return is_cleaning_up ? ATTILE_OK : called("enter");
+    }
     int32_t launch(const void *kernel, simt::Dim3 grid, simt::Dim3 block, std::size_t shared, void **arguments, simt::Stream) override {
+        if (const int32_t status = called("launch"); status != ATTILE_OK) return status;
         emulation::Call call = emulation::call_of(kernel);
         if (call == nullptr) {  // The attention kernels are known by address alone.
             call = kernel == simt::attention_convert_kernel() ? &emulation::Caller<const simt::AttentionConvertParams>::call
@@ -57,8 +65,33 @@ class EmulatedDevice final : public MemoryDevice {
     }
     int32_t occupancy(const void *, int32_t, std::size_t, int32_t *blocks) override {
         *blocks = 2;
-        return ATTILE_OK;
+        return called("occupancy");
     }
+
+  private:
+    static int64_t capacity() {
+        const char *const bytes = std::getenv("ATTILE_EMULATED_CAPACITY");
+        return bytes != nullptr ? std::atoll(bytes) : int64_t{4} << 30;
+    }
+    int32_t called(const char *name) override {
+        switch (FailingCalls::instance().call(name)) {
+            case Failure::kNone:
+                return ATTILE_OK;
+            case Failure::kMemory:
+                if (std::strcmp(name, "alloc") == 0)
+                    return fail(ATTILE_ERROR_OUT_OF_DEVICE_MEMORY, "%s finds no memory, as asked for", name);
+                return fail(ATTILE_ERROR_DEVICE_RUNTIME, "%s finds no memory, as asked for", name);
+            case Failure::kOnce:
+                return fail(ATTILE_ERROR_DEVICE_RUNTIME, "%s fails, as asked for", name);
+            case Failure::kLasting:
+                break;
+        }
+        has_failed_ = true;
+        return fail(ATTILE_ERROR_DEVICE_FAULT, "%s fails for good, as asked for", name);
+    }
+    void lives(int more) override { more > 0 ? FailingCalls::instance().born() : FailingCalls::instance().dead(); }
+
+    std::atomic<bool> has_failed_{false};
 };
 
 int32_t probe(int32_t device, attile_backend_probe *found) {

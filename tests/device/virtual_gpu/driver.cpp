@@ -36,6 +36,22 @@ constexpr Word kWords[] = {{CUDA_SUCCESS, "no error"},
                            {CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"},
                            {CUDA_ERROR_NOT_SUPPORTED, "operation not supported"}};
 
+CUresult driver_failure(const char *name) {
+    switch (failure(name)) {
+        case cudaSuccess:
+            return CUDA_SUCCESS;
+        case cudaErrorMemoryAllocation:
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        case cudaErrorNotSupported:
+            return CUDA_ERROR_NOT_SUPPORTED;
+        default:
+            return CUDA_ERROR_LAUNCH_FAILED;
+    }
+}
+// In the first line of what a test may let fail.
+#define FAILS \
+    if (const CUresult failed = driver_failure(__func__); failed != CUDA_SUCCESS) return failed
+
 }  // namespace
 
 int device_count() {
@@ -121,8 +137,12 @@ int device_attribute(int which) {
 
 using namespace attile::virtual_gpu;
 
-ATTILE_EXPORT CUresult cuInit(unsigned int) { return CUDA_SUCCESS; }
+ATTILE_EXPORT CUresult cuInit(unsigned int) {
+    FAILS;
+    return CUDA_SUCCESS;
+}
 ATTILE_EXPORT CUresult cuDriverGetVersion(int *version) {
+    FAILS;
     *version = CUDA_VERSION;
     return CUDA_SUCCESS;
 }
@@ -133,33 +153,45 @@ ATTILE_EXPORT CUresult cuGetErrorString(CUresult error, const char **text) {
     return *text != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 ATTILE_EXPORT CUresult cuDeviceGetCount(int *count) {
+    FAILS;
     *count = device_count();
     return CUDA_SUCCESS;
 }
 ATTILE_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+    FAILS;
     if (ordinal < 0 || ordinal >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
     *device = ordinal;
     return CUDA_SUCCESS;
 }
 ATTILE_EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice) {
+    FAILS;
     std::snprintf(name, static_cast<std::size_t>(bytes), "virtual sm_%d", capability());
     return CUDA_SUCCESS;
 }
 ATTILE_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice) {
+    FAILS;
     *value = device_attribute(attribute);
     return CUDA_SUCCESS;
 }
 ATTILE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+    FAILS;
     if (device < 0 || device >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
     *context = reinterpret_cast<CUcontext>(primary_contexts + device);
+    attile::test::FailingCalls::instance().born();
     return CUDA_SUCCESS;
 }
-ATTILE_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return CUDA_SUCCESS; }
+ATTILE_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
+    attile::test::FailingCalls::instance().dead();
+    FAILS;
+    return CUDA_SUCCESS;
+}
 ATTILE_EXPORT CUresult cuCtxGetCurrent(CUcontext *context) {
+    FAILS;
     *context = contexts.empty() ? nullptr : contexts.back();
     return CUDA_SUCCESS;
 }
 ATTILE_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
+    FAILS;
     if (device_of(context) < 0) return CUDA_ERROR_INVALID_CONTEXT;
     contexts.push_back(context);
     return CUDA_SUCCESS;
@@ -168,6 +200,7 @@ ATTILE_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context) {
     if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
     if (context != nullptr) *context = contexts.back();
     contexts.pop_back();
+    FAILS;
     return CUDA_SUCCESS;
 }
 
@@ -218,6 +251,7 @@ ATTILE_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataT
                                               const cuuint64_t *extents, const cuuint64_t *strides, const cuuint32_t *box,
                                               const cuuint32_t *steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                                               CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
+    FAILS;
     const auto bytes = static_cast<uint64_t>(element_bytes(type));
     if (map == nullptr || reinterpret_cast<uintptr_t>(map) % 64 != 0 || bytes == 0 || axes < 1 || axes > 5 || base == nullptr ||
         reinterpret_cast<uintptr_t>(base) % 16 != 0 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||

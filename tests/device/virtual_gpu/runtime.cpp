@@ -100,6 +100,20 @@ cudaError_t remember(cudaError_t error, const void *caller) {
     return error;
 }
 
+cudaError_t failure(const char *name) {
+    switch (test::FailingCalls::instance().call(name)) {
+        case test::Failure::kNone:
+            return cudaSuccess;
+        case test::Failure::kMemory:
+            return cudaErrorMemoryAllocation;
+        case test::Failure::kOnce:
+            return cudaErrorNotSupported;
+        case test::Failure::kLasting:
+            break;
+    }
+    return cudaErrorLaunchFailure;
+}
+
 Recording::~Recording() {
     for (void *const pointer : memory) take_back(pointer, -1);
 }
@@ -157,20 +171,26 @@ ATTILE_EXPORT const char *cudaGetErrorName(cudaError_t error) {
 }
 
 ATTILE_EXPORT cudaError_t cudaGetDeviceCount(int *count) {
-    *count = device_count();
-    return cudaSuccess;
+    return answer(ATTILE_CALLER, [&] {
+        *count = device_count();
+        return cudaSuccess;
+    });
 }
 ATTILE_EXPORT cudaError_t cudaGetDevice(int *device) {
-    *device = current_device();
-    return cudaSuccess;
+    return answer(ATTILE_CALLER, [&] {
+        *device = current_device();
+        return cudaSuccess;
+    });
 }
 ATTILE_EXPORT cudaError_t cudaSetDevice(int device) {
-    return remember(set_device(device) ? cudaSuccess : cudaErrorInvalidDevice, ATTILE_CALLER);
+    return answer(ATTILE_CALLER, [&] { return set_device(device) ? cudaSuccess : cudaErrorInvalidDevice; });
 }
 ATTILE_EXPORT cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
-    if (device < 0 || device >= device_count()) return remember(cudaErrorInvalidDevice, ATTILE_CALLER);
-    *value = device_attribute(attribute);
-    return cudaSuccess;
+    return answer(ATTILE_CALLER, [&] {
+        if (device < 0 || device >= device_count()) return cudaErrorInvalidDevice;
+        *value = device_attribute(attribute);
+        return cudaSuccess;
+    });
 }
 ATTILE_EXPORT cudaError_t cudaDeviceCanAccessPeer(int *can, int, int) {
     *can = 0;
@@ -189,15 +209,17 @@ ATTILE_EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsign
         const std::lock_guard<std::recursive_mutex> guard(streams().lock);
         *stream = new CUstream_st;
         (*stream)->device = current_device();
+        attile::test::FailingCalls::instance().born();
         streams().live.insert(*stream);
         return cudaSuccess;
     });
 }
 ATTILE_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    return answer(ATTILE_CALLER, [&] {
+    return answer_ending(ATTILE_CALLER, [&] {
         const std::lock_guard<std::recursive_mutex> guard(streams().lock);
         if (streams().live.erase(stream) == 0) return cudaErrorInvalidResourceHandle;
         delete stream;
+        attile::test::FailingCalls::instance().dead();
         return cudaSuccess;
     });
 }
@@ -217,8 +239,10 @@ ATTILE_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamC
     });
 }
 ATTILE_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode) {
-    std::swap(*mode, capture_mode);
-    return cudaSuccess;
+    return answer(ATTILE_CALLER, [&] {
+        std::swap(*mode, capture_mode);
+        return cudaSuccess;
+    });
 }
 // An event that was recorded by a captured stream brings the stream that waits for it into the capture.
 ATTILE_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
@@ -235,13 +259,17 @@ ATTILE_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned 
     return answer(ATTILE_CALLER, [&] {
         *event = new CUevent_st;
         (*event)->device = current_device();
+        attile::test::FailingCalls::instance().born();
         (*event)->is_timed = (flags & cudaEventDisableTiming) == 0;
         return cudaSuccess;
     });
 }
 ATTILE_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    delete event;
-    return remember(lasting_error(), ATTILE_CALLER);
+    return answer_ending(ATTILE_CALLER, [&] {
+        delete event;
+        attile::test::FailingCalls::instance().dead();
+        return cudaSuccess;
+    });
 }
 ATTILE_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     return answer(ATTILE_CALLER, [&] {

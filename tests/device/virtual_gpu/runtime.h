@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "failing_calls.h"
 #include "ptx_machine.h"
 
 // What the library shows. Each answers for the module that called it.
@@ -32,10 +33,21 @@ cudaError_t lasting_error();
 void fail_lastingly(const std::string &what);
 // Remembers an error for cudaGetLastError: the runtime is linked into each module by itself, so each has its own last error.
 cudaError_t remember(cudaError_t error, const void *caller);
+// What a test lets the call of this name give (failing_calls.h).
+cudaError_t failure(const char *name);
 template <class Act>
-cudaError_t answer(const void *caller, const Act &act) {
-    const cudaError_t lasting = lasting_error();
-    return remember(lasting != cudaSuccess ? lasting : act(), caller);
+cudaError_t answer(const void *caller, const Act &act, const char *name = __builtin_FUNCTION()) {
+    cudaError_t error = lasting_error();
+    if (error == cudaSuccess) error = failure(name);
+    return remember(error != cudaSuccess ? error : act(), caller);
+}
+// Of what ends something's life, which it does even where it has an earlier call's error to tell.
+template <class Act>
+cudaError_t answer_ending(const void *caller, const Act &act, const char *name = __builtin_FUNCTION()) {
+    cudaError_t error = act();
+    if (error == cudaSuccess) error = lasting_error();
+    const cudaError_t failed = failure(name);
+    return remember(error != cudaSuccess ? error : failed, caller);
 }
 
 // Kernels, by the address of the host's function.

@@ -47,6 +47,7 @@ cudaError_t take(void **pointer, std::size_t bytes, int kind) {
     pieces().by_begin[static_cast<unsigned char *>(memory)] = {bytes, kind};
     if (is_the_devices(kind)) pieces().used += bytes;
     *pointer = memory;
+    test::FailingCalls::instance().born();
     return cudaSuccess;
 }
 
@@ -82,6 +83,7 @@ bool take_back(void *pointer, int kind) {
     if (found == pieces().by_begin.end() || (kind >= 0 && is_the_devices(kind) != is_the_devices(found->second.kind))) return false;
     if (is_the_devices(found->second.kind)) pieces().used -= found->second.bytes;
     pieces().by_begin.erase(found);
+    test::FailingCalls::instance().dead();
     return release(pointer);
 }
 
@@ -99,12 +101,13 @@ ATTILE_EXPORT cudaError_t cudaHostAlloc(void **pointer, std::size_t bytes, unsig
     return answer(ATTILE_CALLER, [&] { return take(pointer, bytes, cudaMemoryTypeHost); });
 }
 ATTILE_EXPORT cudaError_t cudaFree(void *pointer) {
-    return answer(ATTILE_CALLER,
-                  [&] { return pointer == nullptr || take_back(pointer, cudaMemoryTypeDevice) ? cudaSuccess : cudaErrorInvalidValue; });
+    return answer_ending(ATTILE_CALLER, [&] {
+        return pointer == nullptr || take_back(pointer, cudaMemoryTypeDevice) ? cudaSuccess : cudaErrorInvalidValue;
+    });
 }
 ATTILE_EXPORT cudaError_t cudaFreeHost(void *pointer) {
-    return answer(ATTILE_CALLER,
-                  [&] { return pointer == nullptr || take_back(pointer, cudaMemoryTypeHost) ? cudaSuccess : cudaErrorInvalidValue; });
+    return answer_ending(
+        ATTILE_CALLER, [&] { return pointer == nullptr || take_back(pointer, cudaMemoryTypeHost) ? cudaSuccess : cudaErrorInvalidValue; });
 }
 ATTILE_EXPORT cudaError_t cudaMemGetInfo(std::size_t *free_bytes, std::size_t *all_bytes) {
     return answer(ATTILE_CALLER, [&] {
@@ -152,15 +155,19 @@ ATTILE_EXPORT cudaError_t cudaMemPrefetchAsync(const void *pointer, std::size_t 
 ATTILE_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *) {
     return answer(ATTILE_CALLER, [&] {
         *pool = new CUmemPoolHandle_st;
+        attile::test::FailingCalls::instance().born();
         return cudaSuccess;
     });
 }
 ATTILE_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-    delete pool;
-    return remember(lasting_error(), ATTILE_CALLER);
+    return answer_ending(ATTILE_CALLER, [&] {
+        delete pool;
+        attile::test::FailingCalls::instance().dead();
+        return cudaSuccess;
+    });
 }
 ATTILE_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *) {
-    return remember(lasting_error(), ATTILE_CALLER);
+    return answer(ATTILE_CALLER, [] { return cudaSuccess; });
 }
 ATTILE_EXPORT cudaError_t cudaMallocFromPoolAsync(void **pointer, std::size_t bytes, cudaMemPool_t, cudaStream_t stream) {
     return answer(ATTILE_CALLER, [&] {
@@ -172,7 +179,7 @@ ATTILE_EXPORT cudaError_t cudaMallocFromPoolAsync(void **pointer, std::size_t by
     });
 }
 ATTILE_EXPORT cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) {
-    return answer(ATTILE_CALLER, [&] {
+    return answer_ending(ATTILE_CALLER, [&] {
         std::shared_ptr<Recording> recording;
         const cudaError_t error = recording_of(stream, &recording);
         if (error != cudaSuccess || recording != nullptr) return error;
