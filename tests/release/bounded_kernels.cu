@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// For every_architecture.sh: kernels whose launch bounds ask for many blocks of a multiprocessor, out of files that take a compiler long.
+#include "kernel/gemm_combine.cuh"
+
+namespace attile::simt {
+
+template __global__ void gemm_combine_plain_kernel<float, false>(const GemmCombineParams);
+template __global__ void gemm_combine_plain_kernel<float, true>(const GemmCombineParams);
+
+}  // namespace attile::simt

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Compiles the smallest file of each operation's SIMT kernels for every NVIDIA GPU that a toolkit and this project know, warnings being errors:
+# what a kernel asks for depends on what a multiprocessor holds, and only the compiler for that one says that it does not.
+# usage: every_architecture.sh NVCC [OPTION...]     options are nvcc's
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+nvcc=$1
+shift
+here=$root/tests/release kernels=$root/backends/simt/kernel
+files=("$here/bounded_kernels" "$kernels"/{gemm_f64,attention_combine,attention_convert,attention_backward_cols32,merge})
+# The host code picks all of these (backends/cuda/CMakeLists.txt).
+wanted=$(sed -n 's/^ *set(capabilities \(.*\))/\1/p; s/^ *list(APPEND capabilities \(.*\))/\1/p' "$root/backends/cuda/CMakeLists.txt" | tr '\n' ' ')
+known=$("$nvcc" --list-gpu-arch | sed -n 's/^compute_//p')
+codes=() names=()
+for capability in $wanted; do
+    grep -qx "$capability" <<<"$known" || continue
+    codes+=("-gencode=arch=compute_$capability,code=sm_$capability")
+    names+=("${capability%?}.${capability: -1}")
+done
+[ ${#codes[@]} -gt 0 ] || { echo "$nvcc compiles for none of $wanted" >&2; exit 1; }
+echo "SIMT kernels by $nvcc for ${names[*]}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+compile() {
+    "$nvcc" -std=c++17 --expt-relaxed-constexpr -Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -I"$root/include" -I"$root/backends/simt" \
+        -DATTILE_SIMT_HAS_GEMM -DATTILE_SIMT_HAS_ATTENTION "${options[@]}" "${codes[@]}" -fatbin -o "$work/${1##*/}.fatbin" "$1.cu" ||
+        { echo "${1##*/}.cu does not compile for all of ${names[*]}"; return 1; }
+}
+options=("$@")
+failed=0
+jobs=${ATTILE_JOBS:-$(nproc)}
+pids=()
+for file in "${files[@]}"; do
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do sleep 0.2; done
+    compile "$file" &
+    pids+=($!)
+done
+for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+exit $failed
