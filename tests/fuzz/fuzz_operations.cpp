@@ -30,6 +30,21 @@ void give_lengths(Call *call, const attile_tensor &lengths) {
         }
 }
 
+// Whether starts of sequences never go back. Anything that is no such list counts as one that does.
+bool is_rising(const attile_tensor &starts) {
+    if (starts.dtype == 0) return true;
+    if (starts.dtype != ATTILE_I32 || starts.rank != 1 || place_of(starts) != Place::kInside) return false;
+    const auto *values = static_cast<const unsigned char *>(starts.data);
+    int32_t before = INT32_MIN;
+    for (int64_t i = 0; i < starts.shape[0]; ++i) {
+        int32_t value = 0;
+        std::memcpy(&value, values + i * starts.stride[0] * 4, sizeof value);
+        if (value < before) return false;
+        before = value;
+    }
+    return true;
+}
+
 // Draws the arguments; gives back about how many multiply-adds and visits they ask for.
 double make_attention(Call *call, attile_attention_args *args) {
     attile_attention_init(args, sizeof *args);
@@ -69,6 +84,7 @@ double make_attention(Call *call, attile_attention_args *args) {
     args->sinks = call->maybe({heads_q}, call->wide());
     for (const attile_tensor *lengths : {&args->key_lengths, &args->cu_len_q, &args->cu_len_k, &args->block_table})
         give_lengths(call, *lengths);
+    call->writes_twice = !is_rising(args->cu_len_q);
     const attile_tensor &q = args->q, &k = args->k;
     const bool is_packed = args->cu_len_q.dtype != 0, is_paged = args->block_table.dtype != 0;
     return product({is_packed ? args->cu_len_q.shape[0] : q.shape[0], q.shape[1], q.shape[2], k.shape[2],
