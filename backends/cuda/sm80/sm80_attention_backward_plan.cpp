@@ -92,7 +92,7 @@ Sm80BackwardChoice choose(simt::Device &device, const attile_attention_backward_
     }
     if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 256");
     simt::AttentionBackwardPlan &plan = choice.plan;
-    plan.modified = p.softcap != 0 || is_present(p.bias) || is_present(p.allowed) || is_present(p.alibi_slopes);
+    plan.modified = simt::attention_modifies_scores(p);
     choice.keys = plan.modified ? choice.kernels.modified_keys : choice.kernels.keys;
     choice.rows = plan.modified ? choice.kernels.modified_rows : choice.kernels.rows;
     plan.blocks_per_unit = blocks_per_unit(device, choice.keys);

@@ -35,8 +35,7 @@ Sm90BackwardChoice choose(simt::Device &device, const attile_attention_backward_
     const attile_attention_problem &p = *problem.forward;
     Sm90BackwardChoice choice = {backward_examine(problem)};
     if (!choice.taken) return choice;
-    if (p.softcap != 0 || is_present(p.bias) || is_present(p.allowed) || is_present(p.alibi_slopes) || !(p.scale > 0))
-        return declined("scores pass through more than a mask");
+    if (simt::attention_modifies_scores(p) || !(p.scale > 0)) return declined("scores pass through more than a mask");
     struct Named {
         const attile_operand &operand;
         int64_t rows;

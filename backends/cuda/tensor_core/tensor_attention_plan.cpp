@@ -60,8 +60,7 @@ AttentionChoice attention_declined(const char *format, ...) {
 }
 
 bool attention_modifies(const attile_attention_problem &p) {
-    return p.softcap != 0 || is_present(p.bias) || is_present(p.allowed) || is_present(p.alibi_slopes) || is_present(p.block_table) ||
-           !(p.scale > 0);
+    return simt::attention_modifies_scores(p) || is_present(p.block_table) || !(p.scale > 0);
 }
 
 simt::Declined attention_unreached(const char *name, const attile_operand &x, int64_t columns) {

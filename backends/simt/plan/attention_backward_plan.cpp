@@ -72,7 +72,7 @@ void choose_kernel(Device &device, const attile_attention_backward_problem &prob
         plan.copy_dout = !has_panel_rows(problem.dout, p.head_dim_v, tile.depth);
         const bool unaligned = (!plan.copy_q && is_unaligned(p.q)) || (!plan.copy_k && is_unaligned(p.k)) ||
                                (!plan.copy_v && is_unaligned(p.v)) || (!plan.copy_dout && is_unaligned(problem.dout));
-        plan.modified = unaligned || present(p.bias) || present(p.allowed) || present(p.alibi_slopes) || p.softcap != 0;
+        plan.modified = unaligned || attention_modifies_scores(p);
         const AttentionBackwardTile &chosen = plan.modified ? tile.modified : tile.plain;
         plan.kernel = chosen.kernel;
         plan.rows = chosen.rows;

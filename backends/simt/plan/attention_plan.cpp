@@ -240,6 +240,10 @@ void plan_decode(Device &device, const attile_attention_problem &p, const Attent
 
 int64_t AttentionPlan::blocks_of(int64_t heads) const { return whole_blocks + (row_blocks * heads - whole_blocks) * splits; }
 
+bool attention_modifies_scores(const attile_attention_problem &p) {
+    return present(p.bias) || present(p.allowed) || present(p.alibi_slopes) || attention_softcap(p) != 0;
+}
+
 int64_t attention_part_sums(const attile_attention_problem &p, const AttentionPlan &plan) { return present(p.bias) ? plan.part_rows : 0; }
 
 double attention_softcap(const attile_attention_problem &p) {
@@ -259,7 +263,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
     if (p.batch < 1 || p.heads_q < 1 || p.len_q < 1 || (p.head_dim_v < 1 && !present(p.lse))) return plan;  // kNothing
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     const int64_t group = p.heads_q / p.heads_kv;
-    plan.modifiers = present(p.bias) || present(p.allowed) || present(p.alibi_slopes) || p.softcap != 0;
+    plan.modifiers = attention_modifies_scores(p);
     const bool paged = present(p.block_table);
     const bool wide = p.compute == ATTILE_F64;
 

@@ -52,6 +52,9 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &pro
 // The softcap as kernels take it. In float, one that has no inverse is as good as none, one far below a score's rounding as good as 0.
 double attention_softcap(const attile_attention_problem &problem);
 
+// Do scores pass through more than a mask? What pages hide is not asked for here.
+bool attention_modifies_scores(const attile_attention_problem &problem);
+
 // Numbers of AttentionParams::part_sum.
 int64_t attention_part_sums(const attile_attention_problem &problem, const AttentionPlan &plan);
 

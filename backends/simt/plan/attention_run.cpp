@@ -99,7 +99,7 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     if (std::fabs(static_cast<double>(to.query_scale)) >= std::fabs(scale_log2)) to.query_scale = std::nextafterf(to.query_scale, 0.0f);
     to.query_scale_low = static_cast<float>(scale_log2 - static_cast<double>(to.query_scale));
     to.softcap_log2 = static_cast<float>(to.softcap * kLog2E);
-    to.modifiers = present(p.bias) || present(p.allowed) || present(p.alibi_slopes) || p.softcap != 0 || present(p.block_table);
+    to.modifiers = attention_modifies_scores(p) || present(p.block_table);
     to.row_blocks = Divider(plan.row_blocks);
     to.splits = Divider(plan.splits);
     to.split_tiles = static_cast<int32_t>(std::min<int64_t>(plan.split_tiles, kAttentionMaxLength));
