@@ -207,6 +207,19 @@ class FarScores : public CudaTest {
     attile_context *reference = nullptr;
 };
 
+// Few, for what runs kernels a thousand times as slow.
+TEST_F(FarScores, HideNothingInFew) {
+    for (const int32_t dtype : {ATTILE_F16, ATTILE_BF16}) {
+        Problem p;
+        p.dtype = dtype;
+        p.len_q = 30;
+        p.len_k = 132;
+        check(p, true);
+        p.allowed = p.sinks = true;
+        check(p, false);
+    }
+}
+
 // Bias alone and beside other modifiers, of rows in quads and not; few rows, and so many keys that they are split.
 TEST_F(FarScores, HideNothing) {
     for (const int32_t dtype : {ATTILE_F32, ATTILE_F16, ATTILE_BF16, ATTILE_F64})
