@@ -16,16 +16,16 @@ has() { case ",$flags," in *",$1,"*) return 0 ;; *) return 1 ;; esac; }
 case $what in
 linked)
     for file in "$@"; do
-        segments=$("$tool" -lW "$file") dynamic=$("$tool" -dW "$file")
+        segments=$("$tool" -lW "$file") dynamic=$("$tool" -dW "$file") symbols=$("$tool" --dyn-syms -W "$file") head=$("$tool" -hW "$file")
         grep -q GNU_RELRO <<<"$segments" || breach "$file: no segment that becomes read-only (-z relro)"
         grep -Eq '\(FLAGS\).*BIND_NOW|\(FLAGS_1\).*NOW' <<<"$dynamic" || breach "$file: is bound as it goes (lacks -z now)"
         grep -q 'GNU_STACK.*RWE' <<<"$segments" && breach "$file: has an executable stack"
         grep -q TEXTREL <<<"$dynamic" && breach "$file: its code is written to when it is loaded"
         if grep -q INTERP <<<"$segments"; then
-            "$tool" -hW "$file" | grep -q 'DYN' || breach "$file: is always loaded at one place (no -pie)"
+            grep -q 'DYN' <<<"$head" || breach "$file: is always loaded at one place (no -pie)"
         fi
         if has -fstack-protector-strong; then
-            "$tool" --dyn-syms -W "$file" | grep -q __stack_chk_fail || breach "$file: no function has a canary (-fstack-protector-strong)"
+            grep -q __stack_chk_fail <<<"$symbols" || breach "$file: no function has a canary (-fstack-protector-strong)"
         fi
     done
     ;;
@@ -33,7 +33,8 @@ objects)
     has -fcf-protection=full || exit 0
     for file in "$@"; do
         case $file in *.o) ;; *) continue ;; esac
-        "$tool" -nW "$file" 2>/dev/null | grep -q 'IBT, SHSTK' || breach "$file: targets of jumps are not marked (-fcf-protection)"
+        notes=$("$tool" -nW "$file" 2>/dev/null)
+        grep -q 'IBT, SHSTK' <<<"$notes" || breach "$file: targets of jumps are not marked (-fcf-protection)"
     done
     ;;
 commands)
