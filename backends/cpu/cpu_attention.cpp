@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "cpu_sequences.h"
 #include "cpu_threads.h"
 
 namespace attile::cpu {
@@ -107,6 +108,14 @@ void run_tasks(const State &state, const AttentionPlan &plan, const attile_atten
         }
         kernels.decode_finish(p, rows, sums);
     };
+    const bool meet = sequences_meet(p);
+    for (int64_t b = 0; meet && b < p.batch; ++b) {
+        for (int64_t first = 0; first < panel_tasks + decode_tasks; first += heads) {
+            for (int64_t group = 0; group < plan.groups; ++group) do_task(first + b * plan.groups + group, 0);
+        }
+        for (int64_t group = 0; plan.split_keys && group < plan.groups; ++group) fold(b * plan.groups + group, 0);
+    }
+    if (meet) return;
     parallel_in_turn(plan.threads, Loop{panel_tasks + decode_tasks, do_task}, Loop{plan.split_keys ? heads : 0, fold});
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpu_attention.h"
+#include "cpu_sequences.h"
 
 namespace attile::cpu {
 namespace {
@@ -27,6 +28,16 @@ AttentionEntry attention_entry(const attile_attention_problem &p, int64_t b) {
     if (p.bottom_right != 0) entry.shift = entry.len_k - entry.len_q;
     if (p.alibi_bottom_right != 0) entry.alibi_shift = entry.len_k - entry.len_q;
     return entry;
+}
+
+bool sequences_meet(const attile_attention_problem &p) {
+    for (const attile_operand *cu_len : {&p.cu_len_q, &p.cu_len_k}) {
+        if (cu_len->data == nullptr || cu_len->stride[0] == 0) continue;
+        for (int64_t b = 0; b < p.batch; ++b) {
+            if (load_i32(*cu_len, b + 1) < load_i32(*cu_len, b)) return true;
+        }
+    }
+    return false;
 }
 
 KeyRange visible_keys(const attile_attention_problem &p, const AttentionEntry &entry, int64_t i) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "cpu_element.h"
+#include "cpu_sequences.h"
 #include "cpu_threads.h"
 
 namespace attile::cpu {
@@ -125,9 +126,19 @@ void run_plan(const State &state, const BackwardPlan &plan, const BackwardProble
         rows.end = least(entry.len_q * group, rows.begin + plan.query_rows);
         if (rows.begin < rows.end) kernels.queries(problem, rows, scratch);
     };
+    int64_t clears = cleared_q + cleared_k, tasks = query_tasks + key_tasks;
+    if (sequences_meet(p)) {
+        for (int64_t index = 0; index < clears; ++index) clear_head(index, 0);
+        for (int64_t b = 0; b < p.batch; ++b) {
+            for (int64_t first = 0; first < tasks; first += heads) {
+                for (int64_t head = 0; head < p.heads_kv; ++head) do_task(first + b * p.heads_kv + head, 0);
+            }
+        }
+        clears = tasks = 0;
+    }
     const BiasTiles tiles = bias_tiles(problem, kernels.panel);
     parallel_in_turn(
-        plan.threads, Loop{cleared_q + cleared_k, clear_head}, Loop{query_tasks + key_tasks, do_task},
+        plan.threads, Loop{clears, clear_head}, Loop{tasks, do_task},
         Loop{tiles.count, [&](int64_t task, int rank) { run_bias(kernels, problem, tiles, task, workspace + rank * plan.scratch_bytes); }},
         Loop{problem.dsinks.data == nullptr ? 0 : p.heads_q,
              [&](int64_t head, int rank) { kernels.sink(problem, head, workspace + rank * plan.scratch_bytes); }});

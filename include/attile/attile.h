@@ -465,7 +465,8 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * **Packed sequences** give cu_len_q and cu_len_k with q [1, Hq, total_q, D], k [1, Hkv, total_k, D], v, o alike, lse [1, Hq, total_q];
  * B is then the number of sequences, and the axes Lq, Lk of `bias` and `allowed` count within a sequence, up to max_len. key_lengths may
  * shorten the sequences' keys further. Rows of o and lse that belong to no sequence are not written, nor are those of a sequence beyond
- * max_len_q; keys of a sequence beyond max_len_k are not seen.
+ * max_len_q; keys of a sequence beyond max_len_k are not seen. Lengths, and with them the BOTTOM_RIGHT corner and ALiBi's shift, are those
+ * that max_len and key_lengths leave. Where offsets decrease, so that sequences share rows, such a row holds the result of one of them.
  *
  * **Paged K/V** give block_table and key_lengths: key j of entry b lies in page block_table[b, j / page_size] at j % page_size, and
  * Lk is max_pages page_size. Entries of the table past a length are not read. Not together with packed keys (cu_len_k); packed queries are.
