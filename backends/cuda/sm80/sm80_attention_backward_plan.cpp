@@ -85,6 +85,7 @@ Sm80BackwardChoice choose(simt::Device &device, const attile_attention_backward_
     Sm80BackwardChoice choice = {backward_examine(problem)};
     if (!choice.taken) return choice;
     choice.taken = false;
+    if (const simt::Declined refused = attention_scale_refused(p); refused.text[0] != '\0') return declined(refused.text);
     for (const KernelsFn kernels : p.q.dtype == ATTILE_F16 ? kKernelsF16 : kKernelsBF16) {
         choice.kernels = kernels();
         if (choice.kernels.keys.shape->depth >= std::max(p.head_dim, p.head_dim_v)) break;

@@ -33,9 +33,10 @@ class WarpModifiers {
     __device__ __forceinline__ WarpModifiers(const AttentionArguments &arguments, uint32_t strip)
         : a_(arguments), strip_(strip), lane_(simt::lane_index()) {
         const simt::AttentionParams &p = a_.p;
-        // A bias alone is brought to the scores' unit instead of them to its; but not where that could pass float32's range.
+        // A bias alone is brought to the scores' unit instead of them to its; but not where that could pass float32's range, or make far
+        // scores (numeric.h), which keep fewer digits, of biases that are not.
         const bool scales = p.softcap_log2 != 0 || p.alibi_slopes.data != nullptr ||
-                            (p.bias.data != nullptr ? !(p.scale_log2 > 1e-6f && p.scale_log2 < kMostUnit) : !(p.scale_log2 > 0.0f));
+                            (p.bias.data != nullptr ? !(p.scale_log2 > kLeastUnit && p.scale_log2 < kMostUnit) : !(p.scale_log2 > 0.0f));
         factor = scales ? 1.0f : p.scale_log2;
         bias_unit_ = scales ? simt::kLog2EHigh : simt::kLog2EHigh / p.scale_log2;
         if (p.softcap_log2 != 0) changes_ |= kChangeCap;
@@ -193,6 +194,7 @@ class WarpModifiers {
     }
 
   private:
+    static constexpr float kLeastUnit = 1.0f / 128;
     static constexpr float kMostUnit = 32;  // Of scores; times this, far ones are below RowSoftmax's largest.
 
     // Calls step(score, bias) for the thread's scores.

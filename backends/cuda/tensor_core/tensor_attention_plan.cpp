@@ -2,6 +2,7 @@
 #include "tensor_attention_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 
@@ -16,8 +17,9 @@ constexpr int64_t kInvariantSplitKeys = 16384;  // With BATCH_INVARIANT splits d
 constexpr int64_t kFewestSplitTiles = 2;
 constexpr int64_t kMostSplits = 128;
 constexpr int64_t kMostTiles = int64_t{1} << 30;
-constexpr int64_t kStreamedRows = 16;  // Of a key head: up to so many simt streams float32 keys for.
-constexpr int64_t kReach = 16;         // Bytes of a copy or a store.
+constexpr int64_t kStreamedRows = 16;   // Of a key head: up to so many simt streams float32 keys for.
+constexpr int64_t kReach = 16;          // Bytes of a copy or a store.
+constexpr double kLargestScale = 8192;  // Scores of 2^10 before it are still exact to a unit of log2 after it.
 // What a block does besides its key tiles, and what putting splits together takes, in key tiles.
 constexpr int64_t kTileStart = 2, kCombineStart = 4;
 
@@ -63,6 +65,11 @@ bool attention_modifies(const attile_attention_problem &p) {
     return simt::attention_modifies_scores(p) || is_present(p.block_table) || !(p.scale > 0);
 }
 
+simt::Declined attention_scale_refused(const attile_attention_problem &p) {
+    if (!(std::fabs(p.scale) > kLargestScale)) return {};
+    return attention_declined("scale is %g, above %g", p.scale, kLargestScale).declined;
+}
+
 simt::Declined attention_unreached(const char *name, const attile_operand &x, int64_t columns) {
     const auto is_reached = [](int64_t bytes) { return bytes % kReach == 0; };
     const int64_t bytes = bytes_of(x), *const stride = x.stride;
@@ -96,6 +103,7 @@ AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_
         const simt::Declined declined = attention_unreached(x.name, x.operand, x.columns);
         if (declined.text[0] != '\0') return attention_declined("%s", declined.text);
     }
+    if (const simt::Declined refused = attention_scale_refused(p); refused.text[0] != '\0') return attention_declined("%s", refused.text);
     AttentionChoice choice;
     choice.taken = true;
     return choice;

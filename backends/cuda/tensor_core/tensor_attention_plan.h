@@ -32,6 +32,9 @@ AttentionChoice attention_declined(const char *format, ...) ATTILE_SIMT_PRINTF(1
 inline bool is_present(const attile_operand &x) { return x.dtype != 0; }
 // Do scores pass through more than a mask? Kernels of the plain kind take maxima before the scale, which must not turn them around.
 bool attention_modifies(const attile_attention_problem &problem);
+// Why the scale is not for kernels that multiply by it in the exponent: the product of a row's largest score with it, rounded, is what
+// exponents are taken from, and must be right to a few units however large scores are. Empty: it is.
+simt::Declined attention_scale_refused(const attile_attention_problem &problem);
 // Why 16-byte copies and stores do not reach an operand's rows; empty: they do.
 simt::Declined attention_unreached(const char *name, const attile_operand &operand, int64_t columns);
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.

@@ -22,6 +22,7 @@ constexpr TileKernelFn kTileKernels[] = {
     attention_cols80, attention_cols96,       attention_cols112, attention_cols128, attention_cols192,      attention_cols256,
 };
 
+constexpr double kLargestScale = 0x1p100;       // Of kernels that count scores in units of log2.
 constexpr int64_t kDecodeRows = 16;             // Rows of a key head up to which keys are streamed for them.
 constexpr int64_t kDecodeKeys = 128;            // Fewest keys of a split.
 constexpr int64_t kInvariantSplitKeys = 16384;  // With BATCH_INVARIANT splits depend on the length alone.
@@ -267,8 +268,9 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
     const bool paged = present(p.block_table);
     const bool wide = p.compute == ATTILE_F64;
 
-    // Kernels of tiles read four columns of V at least, which are not there where it has none.
-    if (wide || p.head_dim > 256 || p.head_dim_v > 256 || p.head_dim_v == 0) {
+    // Kernels of tiles read four columns of V at least, which are not there where it has none; and count scores in units of log2, where the
+    // largest that float32 holds are infinite.
+    if (wide || std::fabs(p.scale) > kLargestScale || p.head_dim > 256 || p.head_dim_v > 256 || p.head_dim_v == 0) {
         const AttentionAnyKernel kernel = wide ? attention_any_f64() : attention_any_f32();
         plan.path = AttentionPath::kAny;
         plan.name = kernel.name;
