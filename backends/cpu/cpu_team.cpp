@@ -21,6 +21,7 @@
 
 #include <atomic>
 #include <climits>
+#include <initializer_list>
 #include <new>
 
 #include "cpu_threads.h"

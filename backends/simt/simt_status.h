@@ -14,6 +14,9 @@
 
 namespace attile::simt {
 
+// Of a sentence or a log line.
+inline constexpr int kLineBytes = 1024;
+
 // The host that loaded the backend. Set once by the entry, before anything else runs; may stay unset in unit tests.
 void set_host(const attile_host_v1 *host);
 const attile_host_v1 *host();
@@ -39,7 +42,7 @@ class FailureWatch {
     friend int32_t fail(int32_t code, const char *format, ...);
     FailureWatch *outer_;
     int32_t code_ = ATTILE_OK;
-    char sentence_[512] = {};
+    char sentence_[kLineBytes] = {};
 };
 
 // Fills a support answer with level NONE, `code` and the sentence; returns ATTILE_OK, as a query does.

@@ -11,7 +11,6 @@ namespace attile::simt {
 namespace {
 
 std::atomic<const attile_host_v1 *> the_host{nullptr};
-constexpr int kLineBytes = 1024;
 thread_local FailureWatch *watching = nullptr;  // The innermost.
 
 bool is_of_the_device(int32_t code) { return (code / 1000 == 4 || code / 1000 == 5) && code != ATTILE_ERROR_DEVICE_LAUNCH; }
@@ -36,7 +35,7 @@ int32_t fail(int32_t code, const char *format, ...) {
     listener->set_error(line);
     if (watching != nullptr && watching->code_ == ATTILE_OK && is_of_the_device(code)) {
         watching->code_ = code;
-        std::snprintf(watching->sentence_, sizeof watching->sentence_, "%s", line);
+        std::memcpy(watching->sentence_, line, sizeof watching->sentence_);
     }
     return code;
 }

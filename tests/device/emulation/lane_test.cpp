@@ -58,7 +58,7 @@ void every_function(Arguments arguments) {
     shared[thread] = thread;
     lane_sync();
     found.synced = shared[thread ^ 1];
-    block_sync_counted<kThreads>();
+    block_sync_counted<kThreads, false>();
     found.synced += shared[(thread + 37) % kThreads];
 }
 
@@ -104,16 +104,16 @@ TEST_P(Lanes, EveryFunctionKeepsToItsGroup) {
 // Lane groups at different barriers of the program: as many for each group, which is enough for warps; a wave of 64 comes to one at a time.
 void barriers_apart(Arguments) {
     if (lane_group_index() % 2 == 0)
-        block_sync_counted<kThreads>();
+        block_sync_counted<kThreads, false>();
     else
-        block_sync_counted<kThreads>();
+        block_sync_counted<kThreads, false>();
 }
 // The same, decided by whole waves.
 void barriers_by_wave(Arguments) {
     if (wave_all(lane_group_index() / 2 % 2 == 0))
-        block_sync_counted<kThreads>();
+        block_sync_counted<kThreads, false>();
     else
-        block_sync_counted<kThreads>();
+        block_sync_counted<kThreads, false>();
 }
 
 TEST_P(Lanes, BarriersCountWaves) {

@@ -175,8 +175,12 @@ TEST_F(DeviceFailures, MemoryAndStreams) {
                 });
                 const std::string where = at(nth, kind);
                 if (status != ATTILE_OK) expect_explained(status, where, false);
-                if (status == ATTILE_OK) EXPECT_EQ(there, back) << where;
-                if (status == ATTILE_OK) EXPECT_EQ(is_of, memory) << where;
+                if (status == ATTILE_OK) {
+                    EXPECT_EQ(there, back) << where;
+                }
+                if (status == ATTILE_OK) {
+                    EXPECT_EQ(is_of, memory) << where;
+                }
                 stop();
                 if (stream != nullptr) attile_stream_destroy(context, stream);
                 if (pointer != nullptr) attile_free(context, pointer);
@@ -233,7 +237,9 @@ void DeviceFailuresOf::of(Failure kind) {
             } else {
                 call->fetch();
                 EXPECT_EQ(call->damage(), "") << where;
-                if (status / 1000 == 4) EXPECT_EQ(bytes_of(*call), untouched) << where << " wrote, and gave " << attile_status_name(status);
+                if (status / 1000 == 4) {
+                    EXPECT_EQ(bytes_of(*call), untouched) << where << " wrote, and gave " << attile_status_name(status);
+                }
                 if (status == ATTILE_OK && !is_blind) {
                     if (right.empty()) right = bytes_of(*call);
                     EXPECT_EQ(bytes_of(*call), right) << where << " led to another result";
@@ -244,7 +250,9 @@ void DeviceFailuresOf::of(Failure kind) {
                 call->fetch();
                 EXPECT_EQ(call->damage(), "") << "after " << where;
                 if (right.empty()) right = bytes_of(*call);
-                if (!is_blind) EXPECT_EQ(bytes_of(*call), right) << "after " << where;
+                if (!is_blind) {
+                    EXPECT_EQ(bytes_of(*call), right) << "after " << where;
+                }
             }
         }
         attile_context_destroy(context);
@@ -280,8 +288,8 @@ std::vector<Moment> moments() {
         for (const Placement placement : {Placement::kHost, Placement::kPinned, Placement::kDevice}) all.push_back({id, placement});
     return all;
 }
-INSTANTIATE_TEST_SUITE_P(All, DeviceFailuresOf, testing::ValuesIn(moments()), [](const auto &info) {
-    std::string name = std::string(info.param.id) + "_" + placement_name(info.param.placement);
+INSTANTIATE_TEST_SUITE_P(All, DeviceFailuresOf, testing::ValuesIn(moments()), [](const auto &test) {
+    std::string name = std::string(test.param.id) + "_" + placement_name(test.param.placement);
     for (char &letter : name)
         if (letter == '.') letter = '_';
     return name;
