@@ -49,9 +49,9 @@ static int32_t run(void *state, const attile_gemm_problem *p) {
     for (int64_t i = 0; i < p->batch[0]; ++i)
         for (int64_t j = 0; j < p->batch[1]; ++j)
             for (int64_t at = 0; at < p->m * p->n; ++at) {
-                float sum = 0;
+                double sum = 0;
                 for (int64_t k = 0; k < p->k; ++k) sum += AT(p->a, i, j, at / p->n, k) * AT(p->b, i, j, k, at % p->n);
-                AT(p->d, i, j, at / p->n, at % p->n) = (float)p->alpha * sum;
+                AT(p->d, i, j, at / p->n, at % p->n) = (float)(p->alpha * sum);
             }
     return ATTILE_OK;
 }

@@ -81,6 +81,7 @@ TEST(CpuThreads, TheCallersFloatingPointModeHoldsInAll) {
     const CpuContext one = open_cpu("", 1), some = open_cpu("", 4);
     for (const uint32_t mode : {0x9fc0U, 0x3f80U, 0x5f80U, 0x7f80U}) {
         for (const BitProblem &problem : bit_problems()) {
+            SCOPED_TRACE(problem.name + " in mode " + std::to_string(mode));
             __builtin_ia32_ldmxcsr(mode);
             const std::vector<unsigned char> expected = problem.run(one.get()), first = problem.run(some.get()),
                                              second = problem.run(some.get());
