@@ -32,8 +32,8 @@ struct ExpParts {
     static constexpr T kMagic = static_cast<T>(kFloat ? 12582912.0 : 6755399441055744.0);  // 1.5 x 2^23 or 2^52: then integers are 1 apart
     static constexpr T kBias = static_cast<T>(kFloat ? 127 : 1023);
     static constexpr int kMantissa = kFloat ? 23 : 52;
-    // Below, n is the exponent of nothing: 2^n is 0.
-    static constexpr T kLowest = static_cast<T>(kFloat ? -88.1 : -709.2);
+    // Below, n is the exponent of nothing: 2^n is 0. Not further below: rounded down, n would be one less and no exponent at all.
+    static constexpr T kLowest = static_cast<T>(kFloat ? -88.0296 : -709.0895);
     // Above, 2^n is infinite.
     static constexpr T kHighest = static_cast<T>(kFloat ? 88.7229 : 709.79);
 };
