@@ -172,6 +172,10 @@ int64_t count_calls() {
 
 }  // namespace attile_test
 
+// A sanitizer's allocator ends the process at a size that malloc() refuses, and such sizes are asked for here.
+extern "C" const char *__asan_default_options() { return "allocator_may_return_null=1"; }
+extern "C" const char *__tsan_default_options() { return "allocator_may_return_null=1"; }
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     using namespace attile_test;
     FuzzInput input(data, size);
