@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compiles the smallest file of each operation's SIMT kernels for every NVIDIA GPU that a toolkit and this project know, warnings being errors:
 # what a kernel asks for depends on what a multiprocessor holds, and only the compiler for that one says that it does not.
-# usage: every_architecture.sh NVCC [OPTION...]     options are nvcc's
+# usage: every_architecture.sh NVCC [OPTION...]     NVCC with its folder; options are those of nvcc
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 nvcc=$1
 shift
+export PATH="${nvcc%/*}:$PATH" # nvcc takes ptxas from there, which must be of the same toolkit
 here=$root/tests/release kernels=$root/backends/simt/kernel
 files=("$here/bounded_kernels" "$kernels"/{gemm_f64,attention_combine,attention_convert,attention_backward_cols32,merge})
 # The host code picks all of these (backends/cuda/CMakeLists.txt).

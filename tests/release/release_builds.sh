@@ -47,6 +47,7 @@ named=$(grep -ohE '\b[1-9][0-9]{1,2}-(real|virtual)\b' CMakePresets.json README.
 named=$(printf '%s\n' $named $(sed -n 's/^ *set(capabilities \(.*\))/\1/p; s/^ *list(APPEND capabilities \(.*\))/\1/p' backends/cuda/CMakeLists.txt) | sort -nu)
 gpu_alone=(-DATTILE_BACKEND_CPU=OFF -DATTILE_BUILD_BENCH=OFF -DATTILE_BUILD_FORTRAN=OFF)
 declare -A toolkits=()
+path_before=$PATH
 for nvcc in /usr/bin/nvcc /usr/local/cuda*/bin/nvcc "$(command -v nvcc || true)"; do
     [ -x "$nvcc" ] || continue
     version=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
@@ -55,6 +56,7 @@ done
 [ ${#toolkits[@]} -gt 0 ] || echo "no nvcc here"
 for version in "${!toolkits[@]}"; do
     nvcc=${toolkits[$version]}
+    export PATH="${nvcc%/*}:$path_before" # nvcc takes ptxas from there, which must be of the same toolkit
     toolkit=(-DATTILE_BACKEND_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" "${gpu_alone[@]}")
     if [ "$nvcc" = /usr/bin/nvcc ]; then # the distribution's: see tools/test
         headers=$out/headers-$version
@@ -74,6 +76,7 @@ for version in "${!toolkits[@]}"; do
     done
     build "cuda-$version-newest-ptx" attile_backend_cuda -S . "${toolkit[@]}" "-DATTILE_CUDA_ARCHITECTURES=$(sort -n <<<"$known" | tail -1)-virtual" -DATTILE_BUILD_TESTS=OFF
 done
+export PATH=$path_before
 
 if command -v hipcc >/dev/null; then
     build hip-preset all --preset hip "${gpu_alone[@]}"
