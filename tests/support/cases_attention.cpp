@@ -302,6 +302,14 @@ void add_numbers(Adder add) {
         c.len_q = 40;
         add(std::string(name) + "_causal", c);
     }
+    for (const std::int64_t len_q : {1, 9, 40}) {  // Tiles hold keys that the row does not see beside scores that are NaN.
+        C c = lengths(len_q, 70, 32);
+        c.pattern = P::kNanInQuery;
+        c.mask = ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+        c.window_left = 7;
+        c.window_right = -1;
+        add("nan_in_query_window_" + std::to_string(len_q) + "_rows", c);
+    }
 }
 
 }  // namespace

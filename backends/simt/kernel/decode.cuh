@@ -329,7 +329,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         for (int step = kRowStep; step < kLanes; step *= 2) total += shuffle_xor(total, step);
         const int holder = (kHeld < kRows ? r / kHeld : 0) * C::kCopies;
         row_sum[r] = shuffle(total, holder);
-        row_reference[r] = shuffle(unset[h] ? -INFINITY : -minus_reference[h], holder);
+        // A row whose scores are NaN, and hidden besides, has no reference either, but its sum tells that it saw keys.
+        row_reference[r] = shuffle(unset[h] && total == 0 ? -INFINITY : -minus_reference[h], holder);
 #pragma unroll
         for (int x = 0; x < kQuads * 4; ++x)
 #pragma unroll
