@@ -199,6 +199,16 @@ TEST(VerifyTest, OneCase) {
     EXPECT_PRED_FORMAT2(IsSubstring, "libattile_backend_nosuch.so", backend.err);
 }
 
+TEST(VerifyTest, SomeCases) {
+    const Finished some = run_attile({"verify", "--filter", "^gemm.(2x3x5|1x1x1).f32$", "--list"});
+    EXPECT_EQ(some.code, 0) << some.err;
+    EXPECT_EQ(lines(some.out), 3) << some.out;  // and the table's head
+    EXPECT_EQ(run_attile({"verify", "--backend", "reference", "--filter", "gemm.2x3x5", "--fail-fast"}).code, 0);
+    const Finished none = run_attile({"verify", "--filter", "nosuch"});
+    EXPECT_EQ(none.code, 1);
+    EXPECT_PRED_FORMAT2(IsSubstring, "no case matches 'nosuch'", none.err);
+}
+
 TEST(VerifyTest, List) {
     const Finished quick = run_attile({"verify", "--list"}), full = run_attile({"verify", "--list", "--full"});
     EXPECT_EQ(quick.code, 0);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // attile bench: a short run of the bench cases that suit the device, with median, spread and rate; then, if it lies beside this program,
 // the program that compares the backend with other libraries.
-#include <regex.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <map>
 
 #include "bench_cases.h"
+#include "case_filter.h"
 #include "cli.h"
 #include "commands.h"
 #include "json.h"
@@ -25,27 +25,11 @@ using bench::BenchCase;
 using bench::BenchRun;
 using bench::Size;
 
-// A POSIX extended regular expression, searched for anywhere in the text.
-class Filter {
-  public:
-    explicit Filter(const std::string &expression) {
-        if (regcomp(&compiled_, expression.c_str(), REG_EXTENDED | REG_NOSUB) != 0)
-            throw Failure("--filter '" + expression + "' is no regular expression");
-    }
-    ~Filter() { regfree(&compiled_); }
-    Filter(const Filter &) = delete;
-    Filter &operator=(const Filter &) = delete;
-    bool matches(const std::string &text) const { return regexec(&compiled_, text.c_str(), 0, nullptr, 0) == 0; }
-
-  private:
-    regex_t compiled_ = {};
-};
-
 std::vector<BenchCase> choose(const BenchOptions &options, const attile_context_info &info) {
     std::string size = options.size;
     const bool named = !size.empty();
     if (!named) size = info.device_type == ATTILE_DEVICE_CPU ? "medium" : "large";
-    const Filter filter(options.filter);
+    const CaseFilter filter(options.filter);
     std::vector<BenchCase> chosen;
     for (BenchCase &one : bench::bench_cases()) {
         // Tiny cases go with the device's own: they tell what a call costs.

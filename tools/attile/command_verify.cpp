@@ -6,6 +6,7 @@
 #include <map>
 
 #include "case_feature.h"
+#include "case_filter.h"
 #include "cases.h"
 #include "cli.h"
 #include "commands.h"
@@ -42,11 +43,18 @@ struct Tally {
 };
 
 std::vector<Case> choose(const VerifyOptions &options) {
-    if (options.case_id.empty()) return test::list_cases(options.full ? test::Tier::kFull : test::Tier::kQuick);
-    std::optional<Case> one = test::find_case(options.case_id);
-    if (!one) throw Failure("there is no case '" + options.case_id + "' (attile verify --full --list shows them)");
     std::vector<Case> cases;
-    cases.push_back(std::move(*one));
+    if (!options.case_id.empty()) {
+        std::optional<Case> one = test::find_case(options.case_id);
+        if (!one) throw Failure("there is no case '" + options.case_id + "' (attile verify --full --list shows them)");
+        cases.push_back(std::move(*one));
+        return cases;
+    }
+    const CaseFilter filter(options.filter);
+    cases = test::list_cases(options.full ? test::Tier::kFull : test::Tier::kQuick);
+    std::erase_if(cases, [&](const Case &one) { return !filter.matches(one.id); });
+    if (cases.empty())
+        throw Failure("no case matches '" + options.filter + "' (attile verify " + (options.full ? "--full " : "") + "--list shows them)");
     return cases;
 }
 
@@ -83,16 +91,17 @@ std::vector<Report> run_all(const Context &context, const std::vector<Case> &cas
         progress.label(one.id);
         test::run_case(context, reference, one, run, reports.emplace_back());
         progress.advance();
+        if (options.fail_fast && reports.back().outcome == Outcome::kFailed) break;
     }
     return reports;
 }
 
-// A row for each feature of each operation, and a last one for all.
+// A row for each feature of each operation, and a last one for all. Of the cases that ran, which are the first ones.
 std::string table_of(const std::vector<Case> &cases, const std::vector<Report> &reports) {
     std::vector<std::string> operations;
     std::map<std::string, std::map<std::string, Tally>> tallies;
     Tally total;
-    for (size_t i = 0; i < cases.size(); ++i) {
+    for (size_t i = 0; i < reports.size(); ++i) {
         const std::string operation = test::operation_of(cases[i].id);
         if (tallies.find(operation) == tallies.end()) operations.push_back(operation);
         tallies[operation][case_feature(cases[i])].count(reports[i]);

@@ -32,8 +32,10 @@ int run_generate(const GenerateOptions &options);
 struct VerifyOptions {
     std::string backend;
     std::string case_id;
+    std::string filter;
     std::string memory = "host";  // Where the operands lie.
     bool full = false;
+    bool fail_fast = false;
     bool list = false;
     int threads = 0;
 };

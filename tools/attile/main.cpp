@@ -82,6 +82,8 @@ void add_verify(CLI::App &app, Command &chosen) {
         ->type_name("KIND");
     command->add_flag("--full", options->full, "Every case, not only the quick ones");
     command->add_option("--case", options->case_id, "Only the case of this id")->type_name("ID");
+    command->add_option("--filter", options->filter, "Only cases whose id matches this regular expression")->type_name("RE");
+    command->add_flag("--fail-fast", options->fail_fast, "Stop at the first case that fails");
     command->add_flag("--list", options->list, "Print the ids and run nothing");
     command->callback([options, &chosen] { chosen = [options] { return run_verify(*options); }; });
 }
