@@ -106,11 +106,11 @@ void AttentionData::draw_lengths() {
     max_len_k = total_k = c.len_k;
     if (c.packed_q) {
         total_q = packed(cu_len_q, c.len_q);
-        if (!c.give_max_len || c.len_q == 0) max_len_q = total_q;  // max_len 0 means all
+        max_len_q = !c.give_max_len || c.len_q == 0 ? total_q : c.len_q - c.max_len_cut;  // max_len 0 means all
     }
     if (c.packed_k) {
         total_k = packed(cu_len_k, c.len_k);
-        if (!c.give_max_len || c.len_k == 0) max_len_k = total_k;
+        max_len_k = !c.give_max_len || c.len_k == 0 ? total_k : c.len_k - c.max_len_cut;
     }
     if (c.key_lengths || c.page_size != 0) {
         key_lengths = Values({c.batch});
@@ -136,8 +136,10 @@ void AttentionData::draw_pages() {
             const auto pick = static_cast<std::size_t>(random_->between(0, static_cast<std::int64_t>(free.size()) - 1));
             block_table(b, run) = static_cast<double>(free[pick]);
             free.erase(free.begin() + static_cast<std::ptrdiff_t>(pick));
-            // Past the length the table may hold anything; a page that does not exist hides its keys.
-            if (run * c.page_size >= length || random_->chance(0.05)) block_table(b, run) = random_->chance(0.5) ? -1e9 : 1e9;
+            // Past the length the table may hold anything; a page that does not exist hides its keys, also one next to those that do.
+            if (run * c.page_size < length && !random_->chance(0.05)) continue;
+            const bool next_to = run % 2 != 0;
+            block_table(b, run) = random_->chance(0.5) ? (next_to ? -1 : -1e9) : next_to ? static_cast<double>(pages) : 1e9;
         }
     }
 }
@@ -272,11 +274,11 @@ AttentionEntry AttentionData::entry(std::int64_t b) const {
     AttentionEntry e = {b, 0, max_len_q, 0, max_len_k, 0, 0};
     if (c.packed_q) {
         e.q_start = static_cast<std::int64_t>(cu_len_q(b));
-        e.len_q = static_cast<std::int64_t>(cu_len_q(b + 1)) - e.q_start;
+        e.len_q = std::min(static_cast<std::int64_t>(cu_len_q(b + 1)) - e.q_start, max_len_q);
     }
     if (c.packed_k) {
         e.k_start = static_cast<std::int64_t>(cu_len_k(b));
-        e.len_k = static_cast<std::int64_t>(cu_len_k(b + 1)) - e.k_start;
+        e.len_k = std::min(static_cast<std::int64_t>(cu_len_k(b + 1)) - e.k_start, max_len_k);
     }
     if (!key_lengths.shape.empty()) e.len_k = std::clamp<std::int64_t>(static_cast<std::int64_t>(key_lengths(b)), 0, e.len_k);
     const bool bottom = c.mask == ATTILE_MASK_CAUSAL_BOTTOM_RIGHT || c.mask == ATTILE_MASK_WINDOW_BOTTOM_RIGHT;

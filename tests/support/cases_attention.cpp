@@ -322,12 +322,14 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
         add_lengths_of_data(add);
         add_layouts(add);
         add_numbers(add);
-        add_extreme_attention_cases(add);
+        add_operand_attention_cases(add);
         // Masks and shapes do not depend on the type as much: a quick run takes them in two.
-        if (tier == Tier::kQuick && types.in != ATTILE_F32 && !(types.in == ATTILE_BF16 && types.out == ATTILE_BF16)) continue;
-        add_masks(add);
-        add_shapes(add, tier);
+        if (tier == Tier::kFull || types.in == ATTILE_F32 || (types.in == ATTILE_BF16 && types.out == ATTILE_BF16)) {
+            add_masks(add);
+            add_shapes(add, tier);
+        }
         if (types.in == ATTILE_F32) add_single_modifiers(add);
+        add_extreme_attention_cases(add);  // Last: they take longest.
     }
     C c = lengths(19, 45, 16);
     c.bias = BiasKind::kNormal;
@@ -433,6 +435,7 @@ std::string describe(const AttentionCase &c) {
     words.add_unless("give_max_len", c.give_max_len, true).add_unless("pattern", static_cast<int>(c.pattern), 0);
     words.add_layout("q", c.q_layout).add_layout("k", c.k_layout).add_layout("v", c.v_layout).add_layout("o", c.o_layout);
     words.add_layout("lse_layout", c.lse_layout).add_layout("bias_layout", c.bias_layout).add_layout("allowed_layout", c.allowed_layout);
+    words.add_layout("numbers_layout", c.numbers_layout).add_unless("max_len_cut", c.max_len_cut, std::int64_t{0});
     return words.add_unless("flags", c.flags, 0u).add("seed", c.seed).text();
 }
 

@@ -53,10 +53,12 @@ struct AttentionCase {
     bool key_lengths = false;
     bool packed_q = false, packed_k = false;  ///< batch counts sequences, len_q and len_k are the longest
     bool give_max_len = true;                 ///< packed: pass max_len, or leave it 0
+    std::int64_t max_len_cut = 0;             ///< packed: max_len is so much shorter than the longest sequence
     std::int64_t page_size = 0;               ///< paged if not 0
     bool lse = true;
     AttentionPattern pattern = AttentionPattern::kNormal;
     Layout q_layout = {}, k_layout = {}, v_layout = {}, o_layout = {}, lse_layout = {}, bias_layout = {}, allowed_layout = {};
+    Layout numbers_layout = {};  ///< of slopes, sinks, lengths, offsets and the page table; of dbias and dsinks
     std::uint32_t flags = 0;
     std::uint64_t seed = 1;
 };

@@ -38,4 +38,7 @@ inline AttentionCase attention_of(std::int64_t len_q, std::int64_t len_k, std::i
 /// Extents of 0 inside a head, scores of any magnitude, sums over very many keys.
 void add_extreme_attention_cases(AttentionAdder add);
 
+/// Strides of what has one number a head or an entry, sequences cut short, heads wider than kernels are made for, batches of many.
+void add_operand_attention_cases(AttentionAdder add);
+
 }  // namespace attile::test

@@ -144,6 +144,37 @@ void add_shapes(Adder add) {
     }
 }
 
+// As the forward list has them (cases_attention_operands.cpp).
+void add_operands(Adder add) {
+    AttentionCase c = sized();
+    c.batch = 4;
+    c.numbers_layout = {.pad = 1, .step = 3, .offset = 1};
+    c.key_lengths = c.sinks = true;
+    c.alibi = 2;
+    c.bias = BiasKind::kNormal;
+    add("strided_numbers", c);
+    c.packed_q = c.packed_k = true;
+    add("strided_packed", c);
+    c = sized();
+    c.batch = 4;
+    c.packed_q = c.packed_k = true;
+    c.max_len_cut = 5;
+    add("cut_sequences", c);
+    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    add("cut_sequences_bottom_right", c);
+    c = sized(3, 5);
+    c.batch = 11;
+    add("batch_of_11", c);
+    c = sized(3, 5, 264);
+    c.head_dim_v = 300;
+    c.batch = 1;
+    add("head_dims_264_300", c);
+    c = sized();
+    c.softcap = 1.5;
+    c.bias = BiasKind::kNormal;
+    add("softcap_and_dbias", c);
+}
+
 // As the forward list has them (cases_attention_extreme.cpp); 35 keys and more than a block.
 void add_extremes(Adder add, bool f64) {
     for (const std::int64_t len_k : {35, 150}) {
@@ -175,6 +206,7 @@ void append_backward_cases(std::vector<Case> &list, Tier tier) {
         const Adder add(list, types);
         add_features(add);
         add_shapes(add);
+        add_operands(add);
         add_extremes(add, types.in == ATTILE_F64);
     }
     const std::uint64_t count = tier == Tier::kQuick ? 20 : 150;

@@ -107,6 +107,17 @@ void add_epilogues(std::vector<Case> &list, TypePair types) {
         }
 }
 
+// A depth of several blocks, whose ends differ: c, bias and activation count once.
+void add_deep_epilogue(std::vector<Case> &list, TypePair types) {
+    GemmCase c = sized(40, 70, 1100);
+    c.alpha = 0.5;
+    c.beta = -0.75;
+    add(list, "deep_beta", types, c);
+    c.bias_axis = ATTILE_BIAS_COLUMNS;
+    c.activation = ATTILE_ACTIVATION_RELU;
+    add(list, "deep_beta_bias_relu", types, c);
+}
+
 // Few outputs and a long depth, which devices of many units share out: the epilogue is then the business of what adds the parts.
 void add_split_epilogues(std::vector<Case> &list) {
     GemmCase c;
@@ -174,6 +185,15 @@ void add_numbers(std::vector<Case> &list, TypePair types) {
         c.pattern = pattern;
         add(list, name, types, c);
     }
+    // Activations of what is no number: few rows, a small product, and one of many tiles.
+    for (const auto &[m, n, k] : {std::tuple<int, int, int>{4, 65, 40}, {19, 35, 24}, {140, 130, 300}})
+        for (std::int32_t activation = ATTILE_ACTIVATION_RELU; activation <= ATTILE_ACTIVATION_SILU; ++activation) {
+            GemmCase c = sized(m, n, k);
+            c.pattern = GemmPattern::kSpecial;
+            c.activation = activation;
+            c.bias_axis = activation % 2 == 0 ? ATTILE_BIAS_COLUMNS : ATTILE_BIAS_NONE;
+            add(list, ("nan_and_infinity_activation_" + std::to_string(activation) + "_" + std::to_string(m) + "_rows").c_str(), types, c);
+        }
     // Sums of very many terms of one sign: few rows and many, and vectors alone.
     if (types.in != ATTILE_F32) return;
     for (const auto &[m, n, k] :
@@ -220,6 +240,7 @@ void append_gemm_cases(std::vector<Case> &list, Tier tier) {
         add_scalars(list, types);
         add_layouts(list, types);
         add_epilogues(list, types);
+        add_deep_epilogue(list, types);
         add_batches(list, types);
         add_numbers(list, types);
     }

@@ -30,6 +30,8 @@ void append_merge_cases(std::vector<Case> &list, Tier tier) {
         add(list, "far_apart", types, {.parts = 5, .spread = 500});
         add(list, "some_empty", types, {.parts = 3, .empty_share = 0.5});
         add(list, "all_empty", types, {.parts = 3, .empty_share = 1});
+        add(list, "nan_in_one_part", types, {.parts = 1, .nan_share = 0.3});
+        add(list, "nan_in_three_parts", types, {.parts = 3, .empty_share = 0.3, .nan_share = 0.3});
         add(list, "no_lse", types, {.parts = 4, .empty_share = 0.3, .lse = false});
         add(list, "long", types, {.batch = 1, .heads = 2, .len = 257, .head_dim_v = 40, .parts = 4});
         if (types.in == types.out)
@@ -73,6 +75,7 @@ std::string describe(const MergeCase &c) {
     Words words;
     words.add("types", pair_name({c.dtype, c.out_dtype})).add("batch", c.batch).add("heads", c.heads).add("len", c.len);
     words.add("head_dim_v", c.head_dim_v).add("parts", c.parts).add("spread", c.spread).add_unless("empty_share", c.empty_share, 0.0);
+    words.add_unless("nan_share", c.nan_share, 0.0);
     words.add_unless("lse", c.lse, true).add_unless("in_place", c.in_place, -1);
     words.add_layout("part", c.part_layout).add_layout("o", c.o_layout).add_layout("lse_layout", c.lse_layout);
     return words.add_unless("flags", c.flags, 0u).add("seed", c.seed).text();

@@ -18,6 +18,7 @@ struct MergeCase {
     std::int64_t batch = 2, heads = 3, len = 5, head_dim_v = 8, parts = 2;
     double spread = 5;           ///< how far apart the parts' lse lie
     double empty_share = 0;      ///< share of the rows of a part that saw no key: lse -inf, and o full of NaN
+    double nan_share = 0;        ///< share of the rows of a part whose lse is NaN
     bool lse = true;             ///< is the merged lse wanted
     std::int32_t in_place = -1;  ///< o and lse are this part's
     Layout part_layout = {}, o_layout = {}, lse_layout = {};

@@ -44,14 +44,14 @@ class AttentionCall : public Call {
         args_.window_right = c.window_right;
         args_.bias = input(c.bias_dtype, data.bias, c.bias_layout);
         args_.allowed = input(c.seed % 2 == 0 ? ATTILE_BOOL : ATTILE_U8, data.allowed, c.allowed_layout);
-        args_.alibi_slopes = input(wide_type(c), data.slopes);
-        args_.sinks = input(wide_type(c), data.sinks);
-        args_.key_lengths = input(ATTILE_I32, data.key_lengths);
-        args_.cu_len_q = input(ATTILE_I32, data.cu_len_q);
-        args_.cu_len_k = input(ATTILE_I32, data.cu_len_k);
-        args_.block_table = input(ATTILE_I32, data.block_table);
-        if (c.packed_q && c.give_max_len) args_.max_len_q = c.len_q;
-        if (c.packed_k && c.give_max_len) args_.max_len_k = c.len_k;
+        args_.alibi_slopes = input(wide_type(c), data.slopes, c.numbers_layout);
+        args_.sinks = input(wide_type(c), data.sinks, c.numbers_layout);
+        args_.key_lengths = input(ATTILE_I32, data.key_lengths, c.numbers_layout);
+        args_.cu_len_q = input(ATTILE_I32, data.cu_len_q, c.numbers_layout);
+        args_.cu_len_k = input(ATTILE_I32, data.cu_len_k, c.numbers_layout);
+        args_.block_table = input(ATTILE_I32, data.block_table, c.numbers_layout);
+        if (c.packed_q && c.give_max_len) args_.max_len_q = c.len_q - c.max_len_cut;
+        if (c.packed_k && c.give_max_len) args_.max_len_k = c.len_k - c.max_len_cut;
     }
 
     attile_attention_args args_ = {};
@@ -90,8 +90,9 @@ class BackwardCall final : public AttentionCall {
         backward_.dk = output("dk", data.c.grad_dtype, data.forward.k.shape, c.o_layout);
         backward_.dv = output("dv", data.c.grad_dtype, data.forward.v.shape, c.o_layout);
         if (!data.forward.bias.shape.empty() && data.c.dbias)
-            backward_.dbias = output("dbias", data.c.dbias_dtype, data.forward.bias.shape);
-        if (!data.forward.sinks.shape.empty() && data.c.dsinks) backward_.dsinks = output("dsinks", wide_type(c), data.forward.sinks.shape);
+            backward_.dbias = output("dbias", data.c.dbias_dtype, data.forward.bias.shape, c.numbers_layout);
+        if (!data.forward.sinks.shape.empty() && data.c.dsinks)
+            backward_.dsinks = output("dsinks", wide_type(c), data.forward.sinks.shape, c.numbers_layout);
     }
     std::int32_t query(attile_support *support) const override { return attile_attention_backward_query(context_, &backward_, support); }
     std::int32_t run() const override { return attile_attention_backward(context_, &backward_); }

@@ -65,6 +65,8 @@ class MergeProblem final : public Problem {
             for (double &x : lse.at) x = round_to(compute_type(c.dtype), c.spread * random.normal());
             for (std::size_t row = 0; row < lse.at.size(); ++row)
                 if (random.chance(c.empty_share)) lse.at[row] = kEmpty;
+            for (std::size_t row = 0; row < lse.at.size() && c.nan_share > 0; ++row)
+                if (random.chance(c.nan_share)) lse.at[row] = kNan;
             if (constant) {
                 make_constant(o, c.part_layout.broadcast);
                 make_constant(lse, c.part_layout.broadcast);
