@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "attention_data.h"
@@ -90,7 +91,8 @@ class GemmProblem final : public Problem {
                 a_.at[at] = std::copysign(a_.at[at], at % static_cast<std::size_t>(c.k) % 2 == 0 ? 1 : -1);
         if (c.pattern == GemmPattern::kAlternating)
             for (double &value : b_.at) value = std::fabs(value);
-        if (c.pattern == GemmPattern::kSpecial && a_.at.size() > 4 && b_.at.size() > 4) {
+        if (c.pattern == GemmPattern::kSpecial) {
+            if (c.m < 4 || c.n < 3 || c.k < 4) throw std::invalid_argument("no room for numbers that are special");
             a_.at[1] = kNan;
             a_.at[static_cast<std::size_t>(c.k) * 2] = std::numeric_limits<double>::infinity();
             b_.at[static_cast<std::size_t>(c.n) * 3 + 2] = -std::numeric_limits<double>::infinity();
