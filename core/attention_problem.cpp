@@ -17,8 +17,9 @@ struct Lengths {
 };
 
 int32_t check_options(const Call &call, const attile_attention_args &args) {
-    if (!std::isfinite(args.scale)) {
-        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %sscale is %g; expected a finite number", call.operation, call.prefix, args.scale);
+    if (!is_finite_in(args.q.dtype, args.scale)) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %sscale is %g; expected %s", call.operation, call.prefix, args.scale,
+                    finite_in_text(args.q.dtype));
     }
     if (!(args.softcap >= 0.0) || !std::isfinite(args.softcap)) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %ssoftcap is %g; expected 0 or a positive finite number", call.operation, call.prefix,

@@ -53,7 +53,7 @@ bool plain_problem(int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k
     const auto known = [](int32_t trans) { return trans >= ATTILE_NO_TRANS && trans <= ATTILE_CONJ_TRANS; };
     const bool row_major = order == ATTILE_ROW_MAJOR;
     if ((!row_major && order != ATTILE_COL_MAJOR) || !known(a.transposition) || !known(b.transposition)) return false;
-    if (!plain_factors(alpha, beta) || log_level() >= ATTILE_LOG_DEBUG) return false;
+    if (!plain_factors(dtype, alpha, beta) || log_level() >= ATTILE_LOG_DEBUG) return false;
     PlainSpan a_span, b_span, c_span;
     const bool a_rows = row_major == (a.transposition == ATTILE_NO_TRANS), b_rows = row_major == (b.transposition == ATTILE_NO_TRANS);
     if (!plain_matrix(a, dtype, a_rows, m, k, &problem->a, &a_span) || !plain_matrix(b, dtype, b_rows, k, n, &problem->b, &b_span) ||

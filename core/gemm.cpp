@@ -25,8 +25,9 @@ int32_t check_scalars(const Call &call, const attile_gemm_args &args) {
         double value;
     } factors[] = {{"alpha", args.alpha}, {"beta", args.beta}};
     for (const auto &factor : factors) {
-        if (!std::isfinite(factor.value)) {
-            return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s is %g; expected a finite number", call.operation, factor.name, factor.value);
+        if (!is_finite_in(args.a.dtype, factor.value)) {
+            return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s is %g; expected %s", call.operation, factor.name, factor.value,
+                        finite_in_text(args.a.dtype));
         }
     }
     if (args.bias_axis < ATTILE_BIAS_NONE || args.bias_axis > ATTILE_BIAS_ROWS) {
@@ -138,7 +139,8 @@ int32_t prepare(const Call &call, const attile_gemm_args *args, GemmProblem *gem
 // Products without anything beside a, b and d; their batch axes are those of d.
 bool plain_problem(const attile_gemm_args *args, attile_gemm_problem *problem) {
     if (args == nullptr || args->struct_size != sizeof *args || args->flags != 0 || args->next != nullptr) return false;
-    if (args->workspace != nullptr || args->workspace_bytes != 0 || args->beta != 0.0 || !plain_factors(args->alpha, 0.0)) return false;
+    if (args->workspace != nullptr || args->workspace_bytes != 0 || args->beta != 0.0 || !plain_factors(args->d.dtype, args->alpha, 0.0))
+        return false;
     if (!is_absent(args->bias) || args->bias_axis != ATTILE_BIAS_NONE || args->activation != ATTILE_ACTIVATION_NONE) return false;
     const attile_tensor &a = args->a, &b = args->b, &d = args->d;
     const int32_t rank = d.rank;

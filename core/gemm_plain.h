@@ -8,10 +8,10 @@
 
 #include <attile/attile_backend.h>
 
-#include <cmath>
 #include <cstdint>
 
 #include "message.h"
+#include "tensor.h"
 
 namespace attile::core {
 
@@ -52,7 +52,9 @@ inline bool plain_output(int32_t rank, const int64_t *shape, const int64_t *stri
     return true;
 }
 
-inline bool plain_factors(double alpha, double beta) { return std::isfinite(alpha) && alpha != 0.0 && std::isfinite(beta); }
+inline bool plain_factors(int32_t dtype, double alpha, double beta) {
+    return is_finite_in(dtype, alpha) && alpha != 0.0 && is_finite_in(dtype, beta);
+}
 
 // Written field by field, as all here is: compilers make one instruction ("rep stos") of clearing much, which takes as long as half of this
 // way.

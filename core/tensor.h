@@ -5,7 +5,9 @@
 
 #include <attile/attile_backend.h>
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "message.h"
 
@@ -33,6 +35,14 @@ struct TensorRule {
     int32_t rank_min, rank_max;
     bool output = false;
 };
+
+// Whether a number is finite where operands of this type are computed: float32 cannot hold 1e39, which would make NaN of 0.
+inline bool is_finite_in(int32_t dtype, double value) {
+    constexpr double kLargest = static_cast<double>(std::numeric_limits<float>::max());
+    return dtype == ATTILE_F64 ? std::isfinite(value) : std::abs(value) <= kLargest;
+}
+// What is expected of it.
+inline const char *finite_in_text(int32_t dtype) { return dtype == ATTILE_F64 ? "a finite number" : "a finite number of float32"; }
 
 // An optional tensor that was not given.
 inline bool is_absent(const attile_tensor &tensor) { return tensor.dtype == 0 && tensor.rank == 0 && tensor.data == nullptr; }

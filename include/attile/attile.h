@@ -377,8 +377,8 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  * - ATTILE_ERROR_INVALID_DTYPE, ATTILE_ERROR_INVALID_RANK, ATTILE_ERROR_INVALID_SHAPE, ATTILE_ERROR_INVALID_STRIDE,
  *   ATTILE_ERROR_OVERFLOW, ATTILE_ERROR_MISALIGNED: a tensor by itself
  * - ATTILE_ERROR_SHAPE_MISMATCH: inner, outer or batch extents that disagree
- * - ATTILE_ERROR_INVALID_VALUE: alpha or beta is not finite, beta is not 0 and c is absent, bias without an axis or the reverse,
- *   unknown bias_axis or activation, negative workspace_bytes
+ * - ATTILE_ERROR_INVALID_VALUE: alpha or beta is not finite in the type of the sums, beta is not 0 and c is absent, bias without an axis
+ *   or the reverse, unknown bias_axis or activation, negative workspace_bytes
  * - ATTILE_ERROR_ALIASING: d overlaps an input
  * - ATTILE_ERROR_WORKSPACE_TOO_SMALL: a workspace was given, or NO_ALLOC set, and it is smaller than the query says
  * - a code of block 2xxx: the backend lacks it, and attile_gemm_query() says so too; 4xxx, 5xxx: memory or device
@@ -489,8 +489,9 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * - ATTILE_ERROR_INVALID_DTYPE, ATTILE_ERROR_INVALID_RANK, ATTILE_ERROR_INVALID_SHAPE, ATTILE_ERROR_INVALID_STRIDE,
  *   ATTILE_ERROR_OVERFLOW, ATTILE_ERROR_MISALIGNED: a tensor by itself
  * - ATTILE_ERROR_SHAPE_MISMATCH: tensors that disagree, Hq no multiple of Hkv
- * - ATTILE_ERROR_INVALID_VALUE: scale not finite, softcap negative or not finite, unknown mask, window values with a mask that is no
- *   window or below -1, one of a packed pair without the other, a block_table without key_lengths or with cu_len_k, negative sizes
+ * - ATTILE_ERROR_INVALID_VALUE: scale not finite in the type of the sums, softcap negative or not finite, unknown mask, window values
+ *   with a mask that is no window or below -1, one of a packed pair without the other, a block_table without key_lengths or with
+ *   cu_len_k, negative sizes
  * - ATTILE_ERROR_ALIASING: an output overlaps something
  * - ATTILE_ERROR_WORKSPACE_TOO_SMALL: a workspace was given, or NO_ALLOC set, and it is smaller than the query says
  * - a code of block 2xxx: the backend lacks it, and attile_attention_query() says so too; 4xxx, 5xxx: memory or device

@@ -2,6 +2,7 @@
 // Illegal arguments: heads of structs, scalars, extents that disagree, and what must not be given together.
 #include "illegal_arguments.h"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -67,14 +68,15 @@ void append_heads(Table *table) {
                       ATTILE_ERROR_ALIASING, "workspace", true});
 }
 
+constexpr double kNotFinite[] = {kNan, kInfinity, -kInfinity, 3.5e38, -1e39};  // the last two in float32
+
 void append_gemm(Table *table) {
     const auto add = [&](const char *what, int32_t status, const char *word, std::function<void(attile_gemm_args &, A &)> spoil) {
         table->push_back({std::string("gemm/") + what, Op::kGemm, [spoil](A &c) { spoil(c.gemm.args, c); }, status, word});
     };
-    for (const double value : {kNan, kInfinity, -kInfinity}) {
-        const std::string suffix = std::to_string(value);
-        add(("alpha_" + suffix).c_str(), ATTILE_ERROR_INVALID_VALUE, "alpha", [value](auto &g, A &) { g.alpha = value; });
-        add(("beta_" + suffix).c_str(), ATTILE_ERROR_INVALID_VALUE, "beta", [value](auto &g, A &) { g.beta = value; });
+    for (const double value : kNotFinite) {
+        add(("alpha_" + std::to_string(value)).c_str(), ATTILE_ERROR_INVALID_VALUE, "alpha", [value](auto &g, A &) { g.alpha = value; });
+        add(("beta_" + std::to_string(value)).c_str(), ATTILE_ERROR_INVALID_VALUE, "beta", [value](auto &g, A &) { g.beta = value; });
     }
     for (const int32_t value : {-1, 3, INT32_MAX, INT32_MIN}) {
         add(("bias_axis_" + std::to_string(value)).c_str(), ATTILE_ERROR_INVALID_VALUE, "bias_axis",
@@ -111,8 +113,9 @@ void append_attention_scalars(const char *prefix, Op operation, Table *table) {
     const auto add = [&](const std::string &what, int32_t status, const char *word, std::function<void(attile_attention_args &)> spoil) {
         table->push_back({prefix + what, operation, [spoil](A &c) { spoil(c.attention.args); }, status, word});
     };
-    for (const double value : {kNan, kInfinity, -kInfinity}) {
+    for (const double value : kNotFinite) {
         add("scale_" + std::to_string(value), ATTILE_ERROR_INVALID_VALUE, "scale", [value](auto &a) { a.scale = value; });
+        if (std::isfinite(value)) continue;
         add("softcap_" + std::to_string(value), ATTILE_ERROR_INVALID_VALUE, "softcap", [value](auto &a) { a.softcap = value; });
     }
     add("softcap_negative", ATTILE_ERROR_INVALID_VALUE, "softcap", [](auto &a) { a.softcap = -1.0; });
@@ -407,6 +410,7 @@ void append_blas(Table *table) {
         add("ldc_negative", ATTILE_ERROR_INVALID_VALUE, "ldc", [](auto &b) { b.ldc = -5; });
         add("lda_overflow", ATTILE_ERROR_OVERFLOW, "a", [](auto &b) { b.lda = INT64_MAX / 2; });
         add("alpha_nan", ATTILE_ERROR_INVALID_VALUE, "alpha", [](auto &b) { b.alpha = kNan; });
+        if (operation == Op::kSgemm) add("beta_1e39", ATTILE_ERROR_INVALID_VALUE, "beta", [](auto &b) { b.beta = 1e39; });
         add("beta_infinite", ATTILE_ERROR_INVALID_VALUE, "beta", [](auto &b) { b.beta = kInfinity; });
         add("a_null", ATTILE_ERROR_NULL_ARGUMENT, "a.data", [](auto &b) { b.a = nullptr; });
         add("b_null", ATTILE_ERROR_NULL_ARGUMENT, "b.data", [](auto &b) { b.b = nullptr; });

@@ -104,6 +104,16 @@ TEST_F(GemmFront, TypesAndTheirArithmetic) {
     }
 }
 
+// Sums in double take what float32 cannot hold.
+TEST_F(GemmFront, FactorsOfTheTypeOfTheSums) {
+    args.alpha = 1e39;
+    EXPECT_EQ(attile_gemm(context, &args), ATTILE_ERROR_INVALID_VALUE);
+    EXPECT_EQ(recording().runs, 0);
+    args.a.dtype = args.b.dtype = args.d.dtype = ATTILE_F64;
+    run();
+    EXPECT_EQ(problem.alpha, 1e39);
+}
+
 TEST_F(GemmFront, BetaZeroDoesNotLookAtC) {
     args.c.dtype = 0x7777;
     args.c.rank = -5;
