@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shows that a change of names and places has not changed the code of any kernel. Needs no GPU.
+
+usage: same_code.py [--rename REGEX=TEXT]... [--cuobjdump PROGRAM] [--names] BEFORE AFTER
+
+BEFORE and AFTER are files, or folders of files: shared objects, object files and cubins, whose machine code and resources cuobjdump prints, or PTX
+(*.ptx), which is compared as text. Kernels are compared by architecture and demangled name; each --rename is a regular expression and its replacement
+that both sides' names go through, e.g. --rename 'attile::simt::=attile::gpu::'. Names within the code go through them too; numbers that count a file's
+functions are left out. Prints how many kernels are equal, differ and are missing on a side, and the names of those that are not equal; --names prints all.
+Exit status 0: all are equal.
+
+nvcc before CUDA 12 orders code by addresses of its own: run it under `setarch -R` on both sides (tools/test does), or compare PTX.
+"""
+import argparse
+import collections
+import os
+import re
+import subprocess
+import sys
+
+MANGLED = re.compile(r"_Z\w+")
+# What the compiler appends to a mangled name: parameters, copies of a function.
+SUFFIX = re.compile(r"(_param_\d+|\$.*)$")
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+class Names:
+    """Mangled names as they are compared: demangled, without the hash of the file in what only one file sees, renamed."""
+
+    def __init__(self, renames):
+        self.renames = [(re.compile(old), new) for old, new in (rename.split("=", 1) for rename in renames)]
+        self.known = {}
+
+    def learn(self, text):
+        new = sorted({SUFFIX.sub("", name) for name in MANGLED.findall(text)} - self.known.keys())
+        if not new:
+            return
+        shown = subprocess.run(["c++filt"], input="\n".join(new) + "\n", check=True, capture_output=True, text=True).stdout.splitlines()
+        for name, text in zip(new, shown):
+            text = re.sub(r"\b_INTERNAL_\w+?::|\(anonymous namespace\)::|\b_GLOBAL__N__\w+?::", "", text)
+            for old, replacement in self.renames:
+                text = old.sub(replacement, text)
+            self.known[name] = text
+
+    def apply(self, text):
+        self.learn(text)
+
+        def show(match):
+            name = match.group(0)
+            suffix = SUFFIX.search(name)
+            return self.known[SUFFIX.sub("", name)] + (suffix.group(0) if suffix else "")
+
+        return MANGLED.sub(show, text)
+
+
+def machine_code(path, options):
+    """(architecture, mangled name) and the text of each function of an object."""
+    resources = {}
+    arch = "?"
+    for line in run(options.cuobjdump, "--dump-resource-usage", path).splitlines():
+        found = re.match(r"\s*arch = (\w+)", line)
+        arch = found.group(1) if found else arch
+        found = re.match(r"\s*Function (\S+?):\s*(.*)", line)
+        if found:
+            name, rest = found.groups()
+            resources[name] = rest
+        elif re.match(r"\s*REG:", line):
+            resources[name] = line.strip()
+    arch, name, lines = "?", None, []
+    for line in run(options.cuobjdump, "-sass", path).splitlines() + ["Fatbin"]:
+        ends = re.match(r"\s*(?:Function : (\S+)|Fatbin.*|\.\.\.*\s*code for (\w+)|code for (\w+))", line)
+        if ends:
+            if name is not None:
+                yield arch, name, resources.get(name, "") + "\n" + "\n".join(lines)
+            name, lines = ends.group(1), []
+            arch = ends.group(2) or ends.group(3) or arch
+        elif name is not None:
+            lines.append(re.sub(r"\s+", " ", line).strip())
+
+
+def ptx(path):
+    """The same of a PTX file, and what it declares beside functions, each declaration under the name of its kind."""
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"//[^\n]*", "", file.read())
+    target = re.search(r"\.target\s+(\w+)", text)
+    arch = "ptx of " + (target.group(1) if target else "?")
+    text = re.sub(r"\.(version|target|address_size)[^\n]*", "", text)
+    text = re.sub(r"(\$L__BB|\bBB)\d+_", r"\1_", text)  # The number of the function in its file.
+    depth, start = 0, 0
+    for at, letter in enumerate(text):
+        depth += (letter == "{") - (letter == "}")
+        if depth or letter not in ";}":
+            continue
+        item = re.sub(r"\s+", " ", text[start : at + 1]).strip()
+        start = at + 1
+        name = re.search(r"\.(?:entry|func)\s*(?:\([^)]*\)\s*)?([\w$]+)", item)
+        if name and letter == "}":
+            yield arch, name.group(1), item
+        elif item and item != ";":
+            yield arch, "declared beside functions", item
+
+
+def kernels(path, options, names):
+    files = [path]
+    if os.path.isdir(path):
+        files = [os.path.join(where, name) for where, _, found in os.walk(path) for name in found if name.endswith((".ptx", ".o", ".so", ".cubin"))]
+    code = collections.defaultdict(list)
+    for file in sorted(files):
+        for arch, name, text in ptx(file) if file.endswith(".ptx") else machine_code(file, options):
+            code[arch, names.apply(name)].append(names.apply(text))
+    if not code:
+        sys.exit(f"{path} holds no code of kernels")
+    return {key: sorted(set(texts) if key[1].startswith("declared") else texts) for key, texts in code.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("before")
+    parser.add_argument("after")
+    parser.add_argument("--rename", action="append", default=[], metavar="REGEX=TEXT")
+    parser.add_argument("--cuobjdump", default="cuobjdump")
+    parser.add_argument("--names", action="store_true")
+    options = parser.parse_args()
+    names = Names(options.rename)
+    before, after = kernels(options.before, options, names), kernels(options.after, options, names)
+    counts = collections.defaultdict(collections.Counter)
+    for key in sorted(before.keys() | after.keys()):
+        what = "missing after" if key not in after else "missing before" if key not in before else "equal" if before[key] == after[key] else "differ"
+        counts[key[0]][what] += 1
+        if options.names or what != "equal":
+            print(f"{what:14} {key[0]}  {key[1]}")
+    for arch, count in sorted(counts.items()):
+        print(f"{arch}: {sum(count.values())} kernels, " + ", ".join(f"{count[what]} {what}" for what in ("equal", "differ", "missing after", "missing before")))
+    sys.exit(0 if all(count.keys() == {"equal"} for count in counts.values()) else 1)
+
+
+if __name__ == "__main__":
+    main()
