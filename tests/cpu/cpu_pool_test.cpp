@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pool that workspaces come from.
-#include "cpu_pool.h"
+#include "pool.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes that do not wrap, and calls that would need more memory than there is: a status, nothing written, and the next call works.
-#include "cpu_size.h"
+#include "size.h"
 
 #include <gtest/gtest.h>
 

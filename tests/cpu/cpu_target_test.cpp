@@ -8,7 +8,7 @@
 #include <map>
 
 #include "cpu_contexts.h"
-#include "cpu_element.h"
+#include "element.h"
 
 namespace attile::test {
 namespace {

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "cpu_state.h"
-#include "cpu_threads.h"
+#include "state.h"
+#include "threads/threads.h"
 
 namespace {
 

@@ -184,7 +184,7 @@ SELF_TEST = [
     ("core/long.cpp", "\n" * 450, "has 451 lines"),
     ("backends/reference/reference_x.h", "", None),
     ("backends/reference/reference_y.cpp", '#include "a.h"\n', "core/a.h, which backends/reference must not know"),
-    ("backends/cpu/cpu_z.cpp", '#include "reference_x.h"\n', "which backends/cpu must not know"),
+    ("backends/cpu/gemm/z.cpp", '#include "reference_x.h"\n', "which backends/cpu must not know"),
     ("backends/simt/compiler.h", "#include <hip/hip_runtime.h>\n", None),
     ("backends/simt/numeric.h", '#include "lane.h"\n#include "tile/mask.h"\n', "tile/mask.h, which backends/simt must not know"),
     ("backends/simt/tile/mask.h", '#include "lane.h"\n', None),

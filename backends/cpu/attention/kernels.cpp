@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward, compiled once per target: panels of query rows walk over blocks of keys.
+//
+// A task owns a few panels; each block of keys is brought into the second cache once for all of them. Blocks and tiles that no row of a
+// panel sees are skipped. The next block's rows are asked for a few with each tile of this one, which is worth 5 to 10 %; asking for the
+// first block while queries are loaded was worth nothing. What a row gets depends on its own keys alone, in blocks counted from key 0, so
+// neither the division into tasks nor the batch changes a bit of it.
+#include "targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "attention/kernels.cpp"
+#include <hwy/foreach_target.h>
+
+#include <limits>
+
+#include "attention/attention.h"
+#include "attention/decode-inl.h"
+#include "attention/keys-inl.h"
+#include "attention/lanes-inl.h"
+#include "attention/mask-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attile::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+// A task's scratch memory, cut up.
+template <class T>
+struct ForwardScratch {
+    T *queries, *sums, *maximum, *weight_sum, *rounded_off, *correction, *scores, *tile, *k_block, *v_block, *k_panels;
+    int64_t *lanes;  // four arrays a panel
+    int64_t *offset;
+    uint8_t *key_hidden;
+
+    LaneState<T> state(int64_t panel) const {
+        return {maximum + panel * kPanel<T>, weight_sum + panel * kPanel<T>, rounded_off + panel * kPanel<T>};
+    }
+
+    ForwardScratch(Cutter &cutter, const attile_attention_problem &p, int64_t panels) {
+        queries = cutter.cut<T>(panels, p.head_dim, kPanel<T>);
+        sums = cutter.cut<T>(panels, p.head_dim_v, kPanel<T>);
+        maximum = cutter.cut<T>(panels, kPanel<T>);
+        weight_sum = cutter.cut<T>(panels, kPanel<T>);
+        rounded_off = cutter.cut<T>(panels, kPanel<T>);
+        correction = cutter.cut<T>(kPanel<T>);
+        scores = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        tile = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        k_block = cutter.cut<T>(kBlockKeys, p.head_dim);
+        v_block = cutter.cut<T>(kBlockKeys, p.head_dim_v);
+        k_panels = kPackKeys && panels >= kPanelsToPack ? cutter.cut<T>(kBlockKeys, p.head_dim) : nullptr;
+        lanes = cutter.cut<int64_t>(panels, 4, kPanel<T>);
+        offset = cutter.cut<int64_t>(kPanel<T>);
+        key_hidden = cutter.cut<uint8_t>(kBlockKeys);
+    }
+};
+
+template <class T>
+int64_t forward_scratch_bytes(const attile_attention_problem &p, int64_t panels) {
+    Cutter cutter(nullptr);
+    static_cast<void>(ForwardScratch<T>(cutter, p, panels));
+    return cutter.used();
+}
+
+// o = sums / weights and lse, with the sink if there is one.
+template <class T>
+HWY_NOINLINE void write_panel(const attile_attention_problem &p, const AttentionRows &rows, const Lanes &lanes, const LaneState<T> &state,
+                              int64_t *offset, T *sums) {
+    HWY_ALIGN T factor[kPanel<T>];
+    for (int64_t w = 0; w < kPanel<T>; ++w) {
+        const T hidden = -std::numeric_limits<T>::infinity();
+        const T sink = p.sinks.data == nullptr
+                           ? hidden
+                           : load_element<T>(p.sinks.data, p.sinks.dtype, offset_of(p.sinks, rows.entry.b, lanes.head[w]));
+        const SoftmaxEnd<T> end = softmax_end(state.maximum[w], state.sum[w] + state.rounded_off[w], sink, p.lse.data != nullptr);
+        factor[w] = end.factor;
+        if (p.lse.data != nullptr && w < lanes.count) {
+            store_element<T>(p.lse.data, p.lse.dtype, offset_of(p.lse, rows.entry.b, lanes.head[w], rows.entry.q_start + lanes.row[w]),
+                             end.lse);
+        }
+    }
+    scale_lanes<T>(p.head_dim_v, factor, sums);
+    store_lanes<T>(p.o, rows.entry, lanes, p.head_dim_v, offset, sums);
+}
+
+template <class T, int kVectors>
+HWY_INLINE void panel_scores(int64_t head_dim, const KeySource<T> &source, const T *k_panels, int64_t block, int64_t from, int64_t count,
+                             const T *queries, T scale, T *scores, Coming &coming) {
+    if (kPackKeys && k_panels != nullptr) {
+        compute_packed_scores<T, kVectors>(head_dim, k_panels, from - block, count, queries, scale, scores, &coming);
+    } else {
+        compute_scores<T, kVectors>(head_dim, source.key(from), source.key_step(), count, queries, scale, scores, &coming);
+    }
+}
+
+// searching: scores may be -inf by themselves, and so each block is looked through for values that are no numbers. False if some sum is no
+// number either, though nothing was written then.
+template <class T>
+bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, bool searching, char *memory) {
+    const int64_t panels = ceil_div(rows.end - rows.begin, kPanel<T>);
+    Cutter cutter(memory);
+    const ForwardScratch<T> scratch(cutter, p, panels);
+    const int64_t query_size = p.head_dim * kPanel<T>, sum_size = p.head_dim_v * kPanel<T>;
+    for (int64_t i = 0; i < panels * sum_size; ++i) scratch.sums[i] = 0;
+    for (int64_t i = 0; i < panels * kPanel<T>; ++i) {
+        scratch.maximum[i] = -std::numeric_limits<T>::infinity();
+        scratch.weight_sum[i] = scratch.rounded_off[i] = 0;
+    }
+    int64_t first_key = std::numeric_limits<int64_t>::max(), last_key = 0;
+    constexpr int64_t kMostPanels = 32;
+    Lanes lanes[kMostPanels];
+    for (int64_t n = 0; n < panels; ++n) {
+        lanes[n] = make_lanes<T>(p, rows, rows.begin + n * kPanel<T>, scratch.lanes + n * 4 * kPanel<T>);
+        first_key = least(first_key, lanes[n].begin_min);
+        last_key = most(last_key, lanes[n].end_max);
+        load_lanes<T>(p.q, rows.entry, lanes[n], p.head_dim, scratch.offset, scratch.queries + n * query_size);
+    }
+    constexpr int32_t kOwnType = sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
+    const T scale = static_cast<T>(p.scale);
+    KeySource<T> source(p, rows.entry, rows.kv_head, scratch.k_block, scratch.v_block, scratch.key_hidden);
+    for (int64_t block = first_key / kBlockKeys * kBlockKeys; block < last_key; block += kBlockKeys) {
+        const int64_t block_begin = most(block, first_key), block_end = least(block + kBlockKeys, last_key);
+        source.bring(block_begin, block_end - block_begin);
+        const int64_t next_count = least(kBlockKeys, last_key - block_end);
+        int64_t seeing = 0;
+        for (int64_t n = 0; n < panels; ++n) seeing += lanes[n].begin_min < block_end && lanes[n].end_max > block_begin ? 1 : 0;
+        T *const k_panels = seeing >= kPanelsToPack ? scratch.k_panels : nullptr;
+        if (k_panels != nullptr) {
+            pack_panels<T>(source.key(block_begin), kOwnType, 0, source.key_step(), 1, block_end - block_begin, p.head_dim, k_panels,
+                           kTileRows);
+        }
+        Coming keys_coming = source.keys_coming(block_end, next_count, panels);
+        Coming values_coming = source.values_coming(block_end, next_count, panels);
+        for (int64_t n = 0; n < panels; ++n) {
+            const int64_t from = most(block_begin, lanes[n].begin_min), to = least(block_end, lanes[n].end_max);
+            if (from >= to) continue;
+            const int64_t count = to - from;
+            const T *values = source.value(from);
+            const T *queries = scratch.queries + n * query_size;
+            T *sums = scratch.sums + n * sum_size;
+            const LaneState<T> state = scratch.state(n);
+            const bool narrow = lanes[n].count <= kLanes<T>;
+            if (narrow) {
+                panel_scores<T, 1>(p.head_dim, source, k_panels, block_begin, from, count, queries, scale, scratch.scores, keys_coming);
+            } else {
+                panel_scores<T, 2>(p.head_dim, source, k_panels, block_begin, from, count, queries, scale, scratch.scores, keys_coming);
+            }
+            const bool hides =
+                finish_scores<T>(p, rows.entry, lanes[n], from, count, source.hidden(from), scratch.scores, scratch.offset, scratch.tile);
+            if ((hides || searching) && !source.values_finite()) {
+                // Zero times what a hidden key holds must not reach a row: those weights are left out, not multiplied.
+                for (int64_t i = 0; i < count * kPanel<T>; ++i) scratch.tile[i] = scratch.scores[i];
+                soften<T, 2>(count, scratch.scores, state, scratch.correction);
+                add_seen_values<T>(p.head_dim_v, values, source.value_step(), count, scratch.scores, scratch.tile, scratch.correction,
+                                   sums);
+            } else if (narrow) {
+                soften<T, 1>(count, scratch.scores, state, scratch.correction);
+                add_values<T, 1>(p.head_dim_v, values, source.value_step(), count, scratch.scores, scratch.correction, sums,
+                                 &values_coming);
+            } else {
+                soften<T, 2>(count, scratch.scores, state, scratch.correction);
+                add_values<T, 2>(p.head_dim_v, values, source.value_step(), count, scratch.scores, scratch.correction, sums,
+                                 &values_coming);
+            }
+        }
+    }
+    if (!searching && !all_finite(scratch.sums, kPanel<T>, panels * p.head_dim_v, kPanel<T>)) return false;
+    for (int64_t n = 0; n < panels; ++n) {
+        write_panel<T>(p, rows, lanes[n], scratch.state(n), scratch.offset, scratch.sums + n * sum_size);
+    }
+    return true;
+}
+
+template <class T>
+void forward(const attile_attention_problem &p, const AttentionRows &rows, char *memory) {
+    if (!forward_once<T>(p, rows, false, memory)) forward_once<T>(p, rows, true, memory);
+}
+
+template <class T>
+const AttentionKernels<T> &kernels() {
+    static constexpr AttentionKernels<T> kTable = {
+        kPanel<T>,       kTileRows,       &forward_scratch_bytes<T>, &forward<T>, &decode_scratch_bytes<T>,
+        &decode_part<T>, &decode_fold<T>, &decode_finish<T>};
+    return kTable;
+}
+const AttentionKernels<float> &attention_f32() { return kernels<float>(); }
+const AttentionKernels<double> &attention_f64() { return kernels<double>(); }
+
+#endif  // HWY_TARGET != HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace attile::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "dispatch.h"
+namespace attile::cpu {
+ATTILE_CPU_DISPATCH(AttentionKernels<float>, attention_f32, attention_kernels_f32)
+ATTILE_CPU_DISPATCH(AttentionKernels<double>, attention_f64, attention_kernels_f64)
+template <>
+const AttentionKernels<float> &attention_kernels<float>(Target target) {
+    return attention_kernels_f32(target);
+}
+template <>
+const AttentionKernels<double> &attention_kernels<double>(Target target) {
+    return attention_kernels_f64(target);
+}
+}  // namespace attile::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where attention's kernels read keys and values: in place if they lie well, else from a block that is filled as they come (other
+// storage types, wide strides, pages).
+#if defined(ATTILE_CPU_ATTENTION_KEYS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_ATTENTION_KEYS_INL_H
+#undef ATTILE_CPU_ATTENTION_KEYS_INL_H
+#else
+#define ATTILE_CPU_ATTENTION_KEYS_INL_H
+#endif
+
+#include <cmath>
+#include <limits>
+
+#include "attention/attention.h"
+#include "attention/tile-inl.h"
+#include "simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attile::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+template <class T, class S>
+HWY_INLINE void copy_row(const S *from, int64_t step, int64_t count, T *to) {
+    if (step == 1) {
+        const Tag<T> d;
+        for (int64_t c = 0; c < count; c += kLanes<T>) store_first(d, load_as(d, from + c, count - c), to + c, count - c);
+    } else {
+        for (int64_t c = 0; c < count; ++c) to[c] = to_compute<T>(from[c * step]);
+    }
+}
+
+// Whether every element of `count` rows is a number: their products with 0 sum to 0.
+template <class T>
+HWY_NOINLINE bool all_finite(const T *rows, int64_t step, int64_t count, int64_t width) {
+    const Tag<T> d;
+    Vec<T> even = hn::Zero(d), odd = hn::Zero(d);
+    for (int64_t j = 0; j < count; ++j, rows += step) {
+        int64_t c = 0;
+        for (; c + 2 * kLanes<T> <= width; c += 2 * kLanes<T>) {
+            even = hn::MulAdd(hn::LoadU(d, rows + c), hn::Zero(d), even);
+            odd = hn::MulAdd(hn::LoadU(d, rows + c + kLanes<T>), hn::Zero(d), odd);
+        }
+        for (; c < width; c += kLanes<T>) even = hn::MulAdd(load_first(d, rows + c, width - c), hn::Zero(d), even);
+    }
+    return hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd))) == 0;
+}
+
+template <class T>
+class KeySource {
+  public:
+    KeySource(const attile_attention_problem &p, const AttentionEntry &entry, int64_t kv_head, T *k_block, T *v_block, uint8_t *key_hidden)
+        : p_(p), entry_(entry), kv_head_(kv_head), k_block_(k_block), v_block_(v_block), key_hidden_(key_hidden) {
+        k_in_place_ = lies_well(p.k, p.head_dim);
+        v_in_place_ = lies_well(p.v, p.head_dim_v);
+    }
+
+    // Makes keys begin .. begin + count (at most kBlockKeys) readable.
+    void bring(int64_t begin, int64_t count) {
+        begin_ = begin;
+        count_ = count;
+        values_finite_ = keys_finite_ = kUnknown;
+        any_hidden_ = false;
+        if (!k_in_place_) fill(p_.k, p_.head_dim, k_block_);
+        if (!v_in_place_) fill(p_.v, p_.head_dim_v, v_block_);
+    }
+
+    const T *key(int64_t j) const { return k_in_place_ ? place(p_.k, j) : k_block_ + (j - begin_) * p_.head_dim; }
+    const T *value(int64_t j) const { return v_in_place_ ? place(p_.v, j) : v_block_ + (j - begin_) * p_.head_dim_v; }
+    int64_t key_step() const { return k_in_place_ ? p_.k.stride[2] : p_.head_dim; }
+    int64_t value_step() const { return v_in_place_ ? p_.v.stride[2] : p_.head_dim_v; }
+    // Marks of keys whose page does not exist, from key j on; NULL if there are none.
+    const uint8_t *hidden(int64_t j) const { return any_hidden_ ? key_hidden_ + (j - begin_) : nullptr; }
+
+    // Rows begin .. begin + count, to be asked for in `panels` equal parts, each over the tiles of a panel; none where rows are copied.
+    Coming keys_coming(int64_t begin, int64_t count, int64_t panels) const {
+        return k_in_place_ ? coming(p_.k, p_.head_dim, begin, count, panels * tile_count(kBlockKeys)) : Coming{};
+    }
+    Coming values_coming(int64_t begin, int64_t count, int64_t panels) const {
+        return v_in_place_ ? coming(p_.v, p_.head_dim_v, begin, count, panels * tile_count(p_.head_dim_v)) : Coming{};
+    }
+
+    bool values_finite() {
+        if (values_finite_ == kUnknown) values_finite_ = rows_finite(value(begin_), value_step(), p_.head_dim_v);
+        return values_finite_ == 1;
+    }
+    bool keys_finite() {
+        if (keys_finite_ == kUnknown) keys_finite_ = rows_finite(key(begin_), key_step(), p_.head_dim);
+        return keys_finite_ == 1;
+    }
+
+  private:
+    static constexpr int kUnknown = -1;
+    int rows_finite(const T *rows, int64_t step, int64_t width) const { return all_finite(rows, step, count_, width) ? 1 : 0; }
+    bool lies_well(const attile_operand &x, int64_t width) const {
+        constexpr int32_t kOwnType = sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
+        // Rows far apart would fall on the same few lines of the first cache, and on a page each.
+        constexpr int64_t kFarthest = 2048 / static_cast<int64_t>(sizeof(T));
+        return p_.block_table.data == nullptr && x.dtype == kOwnType && (x.stride[3] == 1 || width <= 1) && x.stride[2] >= 0 &&
+               x.stride[2] <= kFarthest;
+    }
+    Coming coming(const attile_operand &x, int64_t width, int64_t begin, int64_t count, int64_t tiles) const {
+        if (count <= 0 || tiles <= 0) return {};
+        constexpr int64_t kSize = static_cast<int64_t>(sizeof(T));
+        return {reinterpret_cast<const char *>(place(x, begin)), x.stride[2] * kSize, width * kSize, count, ceil_div(count, tiles)};
+    }
+    const T *place(const attile_operand &x, int64_t j) const { return operand_at<T>(x, entry_.b, kv_head_, entry_.k_start + j); }
+
+    void fill(const attile_operand &x, int64_t width, T *block) {
+        with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
+            using S = decltype(s);
+            for (int64_t j = 0; j < count_; ++j) {
+                T *row = block + j * width;
+                const S *from;
+                if (p_.block_table.data != nullptr) {
+                    const int64_t page = page_of(p_, entry_.b, begin_ + j);
+                    key_hidden_[j] = page < 0;
+                    if (page < 0) {
+                        any_hidden_ = true;
+                        for (int64_t c = 0; c < width; ++c) row[c] = 0;
+                        continue;
+                    }
+                    from = operand_at<S>(x, page, kv_head_, (begin_ + j) % p_.page_size);
+                } else {
+                    from = operand_at<S>(x, entry_.b, kv_head_, entry_.k_start + begin_ + j);
+                }
+                copy_row<T, S>(from, x.stride[3], width, row);
+            }
+        });
+    }
+
+    const attile_attention_problem &p_;
+    const AttentionEntry &entry_;
+    int64_t kv_head_;
+    T *k_block_, *v_block_;
+    uint8_t *key_hidden_;
+    int64_t begin_ = 0, count_ = 0;
+    bool k_in_place_, v_in_place_, any_hidden_ = false;
+    int values_finite_ = kUnknown, keys_finite_ = kUnknown;
+};
+
+// sums = sums x correction + values^T weights, leaving out pairs whose score is -inf. The order of the sums is that of add_values.
+template <class T>
+HWY_NOINLINE void add_seen_values(int64_t head_dim_v, const T *values, int64_t value_step, int64_t count, const T *weights, const T *scores,
+                                  const T *correction, T *sums) {
+    const Tag<T> d;
+    const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
+    for (int64_t c = 0; c < head_dim_v; ++c) {
+        for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) {
+            Vec<T> acc = hn::Zero(d);
+            for (int64_t j = 0; j < count; ++j) {
+                const Vec<T> more = hn::MulAdd(hn::Set(d, values[j * value_step + c]), hn::Load(d, weights + j * kPanel<T> + w), acc);
+                acc = hn::IfThenElse(hn::Eq(hn::Load(d, scores + j * kPanel<T> + w), hidden), acc, more);
+            }
+            T *sum = sums + c * kPanel<T> + w;
+            hn::Store(hn::MulAdd(hn::Load(d, sum), hn::Load(d, correction + w), acc), d, sum);
+        }
+    }
+}
+
+// How a row ends: what its sums are multiplied by, and lse.
+template <class T>
+struct SoftmaxEnd {
+    T factor, lse;
+};
+
+// Sink -inf: none.
+template <class T>
+inline SoftmaxEnd<T> softmax_end(T maximum, T sum, T sink, bool want_lse) {
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    // sink - sink is NaN if the sink is NaN or infinite, which no key mends.
+    if (maximum == kHidden && sum == 0) return sink == kHidden ? SoftmaxEnd<T>{0, sink} : SoftmaxEnd<T>{sink - sink, sink + (sink - sink)};
+    T factor = 1;
+    if (!(sink == kHidden)) {
+        const T top = maximum > sink ? maximum : sink;
+        factor = std::exp(maximum - top);
+        sum = sum * factor + std::exp(sink - top);
+        maximum = top;
+    }
+    return {factor / sum, want_lse ? maximum + std::log(sum) : T{0}};
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace attile::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

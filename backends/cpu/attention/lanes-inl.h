@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Query rows as the lanes of a panel: which they are, what the mask leaves them, and how their elements come and go.
+#if defined(ATTILE_CPU_ATTENTION_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_ATTENTION_LANES_INL_H
+#undef ATTILE_CPU_ATTENTION_LANES_INL_H
+#else
+#define ATTILE_CPU_ATTENTION_LANES_INL_H
+#endif
+
+#include <limits>
+
+#include "attention/attention.h"
+#include "attention/tile-inl.h"
+#include "gemm/pack-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attile::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+// The lanes of a panel, as query rows. Lanes past `count` repeat the last row.
+struct Lanes {
+    int64_t count;
+    int64_t *row;    // i, within the entry
+    int64_t *head;   // h
+    int64_t *begin;  // keys that the mask leaves
+    int64_t *end;
+    int64_t begin_min, begin_max, end_min, end_max;
+    bool whole(int64_t from, int64_t to) const { return from >= begin_max && to <= end_min; }
+};
+
+template <class T>
+Lanes make_lanes(const attile_attention_problem &p, const AttentionRows &rows, int64_t first, int64_t *memory) {
+    Lanes lanes{least(kPanel<T>, rows.end - first), memory, memory + kPanel<T>, memory + 2 * kPanel<T>, memory + 3 * kPanel<T>, 0, 0, 0, 0};
+    lanes.begin_min = lanes.end_min = std::numeric_limits<int64_t>::max();
+    // Counted up rather than divided for each lane: divisions would cost as much as a tile.
+    int64_t row = first / rows.heads, head = first % rows.heads;
+    KeyRange keys = visible_keys(p, rows.entry, row);
+    for (int64_t w = 0; w < kPanel<T>; ++w) {
+        if (w > 0 && w < lanes.count && ++head == rows.heads) {
+            head = 0;
+            keys = visible_keys(p, rows.entry, ++row);
+        }
+        lanes.row[w] = row;
+        lanes.head[w] = rows.head0 + head;
+        lanes.begin[w] = keys.begin;
+        lanes.end[w] = keys.end;
+        lanes.begin_min = least(lanes.begin_min, keys.begin);
+        lanes.begin_max = most(lanes.begin_max, keys.begin);
+        lanes.end_min = least(lanes.end_min, keys.end);
+        lanes.end_max = most(lanes.end_max, keys.end);
+    }
+    return lanes;
+}
+
+// columns[c][lane] = x(b, head, row, c)
+template <class T>
+void load_lanes(const attile_operand &x, const AttentionEntry &entry, const Lanes &lanes, int64_t width, int64_t *offset, T *columns) {
+    for (int64_t w = 0; w < kPanel<T>; ++w) offset[w] = offset_of(x, entry.b, lanes.head[w], entry.q_start + lanes.row[w]);
+    with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
+        using S = decltype(s);
+        gather_rows<T, S>(static_cast<const S *>(x.data), offset, x.stride[3], lanes.count, width, columns, kPanel<T>);
+    });
+}
+
+// The way back.
+template <class T>
+void store_lanes(const attile_operand &x, const AttentionEntry &entry, const Lanes &lanes, int64_t width, int64_t *offset,
+                 const T *columns) {
+    for (int64_t w = 0; w < kPanel<T>; ++w) offset[w] = offset_of(x, entry.b, lanes.head[w], entry.q_start + lanes.row[w]);
+    with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
+        using S = decltype(s);
+        scatter_rows<T, S>(columns, kPanel<T>, width, static_cast<S *>(x.data), offset, x.stride[3], lanes.count);
+    });
+}
+
+// columns *= factor, a lane each.
+template <class T>
+HWY_INLINE void scale_lanes(int64_t width, const T *factor, T *columns) {
+    const Tag<T> d;
+    for (int64_t c = 0; c < width; ++c) {
+        for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) {
+            T *x = columns + c * kPanel<T> + w;
+            hn::Store(hn::Mul(hn::Load(d, x), hn::Load(d, factor + w)), d, x);
+        }
+    }
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace attile::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

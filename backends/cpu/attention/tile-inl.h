@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two products of attention on a panel of query rows, with the micro-kernel: scores = scale K q and sums = V^T p, and the softmax
+// between.
+//
+// Layouts, W lanes wide: queries [head_dim][W], scores [keys][W], sums [head_dim_v][W]. K and V are read as rows, in place or from a block.
+#if defined(ATTILE_CPU_ATTENTION_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_ATTENTION_TILE_INL_H
+#undef ATTILE_CPU_ATTENTION_TILE_INL_H
+#else
+#define ATTILE_CPU_ATTENTION_TILE_INL_H
+#endif
+
+#include "gemm/microkernel-inl.h"
+#include "math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attile::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+// Lanes of a panel.
+template <class T>
+inline constexpr int kPanel = kTileColumns<T>;
+
+// Keys are packed into panels of a tile's rows where several panels of queries share them and the target gains by it: AVX-512, whose
+// multiply-adds take factors from memory as long as one register is their address.
+inline constexpr bool kPackKeys = HWY_TARGET == HWY_AVX3;
+inline constexpr int64_t kPanelsToPack = 8;
+
+template <class T, int kRows, int kVectors, bool kPacked>
+HWY_NOINLINE void score_tile(int64_t head_dim, const T *keys, int64_t key_step, const T *queries, T scale, T *scores) {
+    const Tag<T> d;
+    Vec<T> acc[kRows][kVectors];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
+    }
+    if constexpr (kPacked) {
+        accumulate<T, kRows, kVectors>(head_dim, keys, kTileRows, queries, kPanel<T>, acc);
+    } else {
+        accumulate_rows<T, kRows, kVectors>(head_dim, keys, key_step, queries, kPanel<T>, acc);
+    }
+    const Vec<T> factor = hn::Set(d, scale);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) hn::Store(hn::Mul(acc[i][v], factor), d, scores + i * kPanel<T> + v * kLanes<T>);
+    }
+}
+
+// sums = sums x correction + values^T weights for kRows columns of values.
+template <class T, int kRows, int kVectors>
+HWY_NOINLINE void value_tile(int64_t keys, const T *values, int64_t value_step, const T *weights, const T *correction, T *sums) {
+    const Tag<T> d;
+    Vec<T> acc[kRows][kVectors];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kRows; ++i) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
+    }
+    accumulate<T, kRows, kVectors, 4>(keys, values, value_step, weights, kPanel<T>, acc);
+    ATTILE_CPU_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+        const Vec<T> factor = hn::Load(d, correction + v * kLanes<T>);
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kRows; ++i) {
+            T *sum = sums + i * kPanel<T> + v * kLanes<T>;
+            hn::Store(hn::MulAdd(hn::Load(d, sum), factor, acc[i][v]), d, sum);
+        }
+    }
+}
+
+template <class T>
+using ScoreFn = void (*)(int64_t, const T *, int64_t, const T *, T, T *);
+template <class T>
+using ValueFn = void (*)(int64_t, const T *, int64_t, const T *, const T *, T *);
+
+template <class T, int kVectors, bool kPacked = false>
+ScoreFn<T> score_fn(int64_t rows) {
+    static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
+        return std::array<ScoreFn<T>, sizeof...(kRow)>{&score_tile<T, kRow + 1, kVectors, kPacked>...};
+    }
+    (std::make_integer_sequence<int, kTileRows>{});
+    return kTable[static_cast<size_t>(rows - 1)];
+}
+
+template <class T, int kVectors>
+ValueFn<T> value_fn(int64_t rows) {
+    static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
+        return std::array<ValueFn<T>, sizeof...(kRow)>{&value_tile<T, kRow + 1, kVectors>...};
+    }
+    (std::make_integer_sequence<int, kTileRows>{});
+    return kTable[static_cast<size_t>(rows - 1)];
+}
+
+// `extent` in tiles of nearly equal height: tile t of tile_count(extent).
+inline int64_t tile_count(int64_t extent) { return (extent + kTileRows - 1) / kTileRows; }
+inline int64_t tile_begin(int64_t extent, int64_t tiles, int64_t t) { return extent * t / tiles; }
+
+// Rows that will be needed later, asked for a few with each tile: a core waits less for the third cache and for memory if it always has
+// some lines under way, and all at once would hold the buffers through which the tiles' own lines come.
+struct Coming {
+    const char *row = nullptr;
+    int64_t step = 0, bytes = 0, rows = 0;
+    int64_t a_tile = 0;  // rows asked for with each tile
+
+    HWY_INLINE void ask() {
+        const int64_t count = rows < a_tile ? rows : a_tile;
+        for (int64_t i = 0; i < count; ++i, row += step) {
+            for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(row + b, 0, 2);
+        }
+        rows -= count;
+    }
+};
+
+template <class T, int kVectors>
+void compute_scores(int64_t head_dim, const T *keys, int64_t key_step, int64_t count, const T *queries, T scale, T *scores,
+                    Coming *coming = nullptr) {
+    const int64_t tiles = tile_count(count);
+    for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t j = tile_begin(count, tiles, t);
+        if (coming != nullptr) coming->ask();
+        score_fn<T, kVectors>(tile_begin(count, tiles, t + 1) - j)(head_dim, keys + j * key_step, key_step, queries, scale,
+                                                                   scores + j * kPanel<T>);
+    }
+}
+
+// The same from panels of packed keys, `first` being the place of the first key in them.
+template <class T, int kVectors>
+void compute_packed_scores(int64_t head_dim, const T *panels, int64_t first, int64_t count, const T *queries, T scale, T *scores,
+                           Coming *coming) {
+    for (int64_t j = first; j < first + count;) {
+        const int64_t inside = j % kTileRows;
+        const int64_t rows = least(kTileRows - inside, first + count - j);
+        coming->ask();
+        score_fn<T, kVectors, true>(rows)(head_dim, panels + (j - inside) * head_dim + inside, 0, queries, scale,
+                                          scores + (j - first) * kPanel<T>);
+        j += rows;
+    }
+}
+
+template <class T, int kVectors>
+void add_values(int64_t head_dim_v, const T *values, int64_t value_step, int64_t count, const T *weights, const T *correction, T *sums,
+                Coming *coming = nullptr) {
+    const int64_t tiles = tile_count(head_dim_v);
+    for (int64_t t = 0; t < tiles; ++t) {
+        if (coming != nullptr) coming->ask();
+        const int64_t c = tile_begin(head_dim_v, tiles, t);
+        value_fn<T, kVectors>(tile_begin(head_dim_v, tiles, t + 1) - c)(count, values + c, value_step, weights, correction,
+                                                                        sums + c * kPanel<T>);
+    }
+}
+
+// The running softmax of a panel: per lane the maximum of its scores, and the sum of its weights relative to it.
+template <class T>
+struct LaneState {
+    T *maximum;  // -inf until a key was seen
+    T *sum;
+    T *rounded_off;  // by the sum so far
+};
+
+template <class T, int kVectors, int kKeys>
+HWY_INLINE void soften_keys(T *scores, const Vec<T> (&base)[kVectors], Vec<T> (&sum)[kVectors]) {
+    const Tag<T> d;
+    Vec<T> x[kKeys * kVectors];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kKeys * kVectors; ++i) {
+        x[i] = hn::Sub(hn::Load(d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>), base[i % kVectors]);
+    }
+    exp_clamped_each<kKeys * kVectors>(d, x);
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < kKeys * kVectors; ++i) {
+        hn::Store(x[i], d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>);
+        sum[i % kVectors] = hn::Add(sum[i % kVectors], x[i]);
+    }
+}
+
+// Scores become weights e^(score - maximum); state and `correction` (what earlier sums are to be multiplied by) follow.
+template <class T, int kVectors>
+HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T *correction) {
+    const Tag<T> d;
+    const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
+    Vec<T> top[kVectors];
+    for (int v = 0; v < kVectors; ++v) top[v] = hidden;
+    for (int64_t j = 0; j < count; ++j) {
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) top[v] = hn::Max(top[v], hn::Load(d, scores + j * kPanel<T> + v * kLanes<T>));
+    }
+    Vec<T> base[kVectors], sum[kVectors];
+    ATTILE_CPU_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+        const Vec<T> before = hn::Load(d, state.maximum + v * kLanes<T>);
+        const Vec<T> now = hn::Max(before, top[v]);
+        // Lanes that have seen no key keep -inf, and subtract 0 instead of it.
+        base[v] = hn::IfThenElse(hn::Eq(now, hidden), hn::Zero(d), now);
+        hn::Store(now, d, state.maximum + v * kLanes<T>);
+        hn::Store(exp_clamped(d, hn::Sub(before, base[v])), d, correction + v * kLanes<T>);
+        sum[v] = hn::Zero(d);
+    }
+    // Several keys at a time; each lane's weights are added in the order of keys all the same, a few by themselves: beside one that is
+    // large, many small ones would each be rounded away.
+    constexpr int kTogether = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 2 : 1;
+    constexpr int64_t kRunKeys = 24;
+    for (int64_t j = 0; j < count;) {
+        const int64_t end = least(count, j + kRunKeys);
+        Vec<T> run[kVectors];
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) run[v] = hn::Zero(d);
+        for (; j + kTogether <= end; j += kTogether) soften_keys<T, kVectors, kTogether>(scores + j * kPanel<T>, base, run);
+        for (; j < end; ++j) soften_keys<T, kVectors, 1>(scores + j * kPanel<T>, base, run);
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) sum[v] = hn::Add(sum[v], run[v]);
+    }
+    ATTILE_CPU_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+        LongSum<Tag<T>> weights{hn::Load(d, state.sum + v * kLanes<T>), hn::Load(d, state.rounded_off + v * kLanes<T>)};
+        weights.scale(hn::Load(d, correction + v * kLanes<T>));
+        weights.add(sum[v]);
+        hn::Store(weights.total, d, state.sum + v * kLanes<T>);
+        hn::Store(weights.rounded_off, d, state.rounded_off + v * kLanes<T>);
+    }
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace attile::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Backward's view with keys as the lanes of a panel: blocks of query rows pass by, and a tile of probabilities and of score gradients comes
+// out.
+#if defined(ATTILE_CPU_BACKWARD_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_BACKWARD_ROWS_INL_H
+#undef ATTILE_CPU_BACKWARD_ROWS_INL_H
+#else
+#define ATTILE_CPU_BACKWARD_ROWS_INL_H
+#endif
+
+#include <limits>
+
+#include "attention/keys-inl.h"
+#include "attention/lanes-inl.h"
+#include "attention/tile-inl.h"
+#include "attention_backward/attention_backward.h"
+#include "math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attile::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+template <class T>
+inline constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
+
+// sum over c of dout[c] o[c] of a row; `row` has room for head_dim_v.
+template <class T>
+T row_delta(const BackwardProblem &problem, const AttentionEntry &entry, int64_t h, int64_t i, const T *dout, T *row) {
+    const attile_attention_problem &p = *problem.forward;
+    with_storage<T>(p.o.dtype, [&](auto s) HWY_ATTR {
+        copy_row<T, decltype(s)>(operand_at<decltype(s)>(p.o, entry.b, h, entry.q_start + i), p.o.stride[3], p.head_dim_v, row);
+    });
+    const Tag<T> d;
+    Vec<T> sum = hn::Zero(d);
+    for (int64_t c = 0; c < p.head_dim_v; c += kLanes<T>) {
+        sum = hn::MulAdd(load_first(d, dout + c, p.head_dim_v - c), load_first(d, row + c, p.head_dim_v - c), sum);
+    }
+    return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// A block of query rows of one head.
+template <class T>
+struct RowBlock {
+    T *queries, *douts;  // rows x head_dim, rows x head_dim_v
+    T *lse, *delta;
+    T *row;                // room for one row of o
+    int64_t *begin, *end;  // keys that the mask leaves
+    int64_t first, count;  // rows of the entry
+    int64_t head;
+    int finite;  // whether queries and douts hold numbers only; -1: not looked yet
+
+    RowBlock(Cutter &cutter, const attile_attention_problem &p) {
+        queries = cutter.cut<T>(kBlockKeys, p.head_dim);
+        douts = cutter.cut<T>(kBlockKeys, p.head_dim_v);
+        lse = cutter.cut<T>(kBlockKeys);
+        delta = cutter.cut<T>(kBlockKeys);
+        row = cutter.cut<T>(p.head_dim_v);
+        begin = cutter.cut<int64_t>(kBlockKeys);
+        end = cutter.cut<int64_t>(kBlockKeys);
+        first = count = head = 0;
+        finite = -1;
+    }
+
+    void load(const BackwardProblem &problem, const AttentionEntry &entry, int64_t h, int64_t from, int64_t rows) {
+        const attile_attention_problem &p = *problem.forward;
+        head = h;
+        first = from;
+        count = rows;
+        finite = -1;
+        for (int64_t r = 0; r < rows; ++r) {
+            const int64_t i = from + r, at = entry.q_start + i;
+            T *query = queries + r * p.head_dim, *dout = douts + r * p.head_dim_v;
+            with_storage<T>(p.q.dtype, [&](auto s) HWY_ATTR {
+                copy_row<T, decltype(s)>(operand_at<decltype(s)>(p.q, entry.b, h, at), p.q.stride[3], p.head_dim, query);
+            });
+            with_storage<T>(problem.dout.dtype, [&](auto s) HWY_ATTR {
+                copy_row<T, decltype(s)>(operand_at<decltype(s)>(problem.dout, entry.b, h, at), problem.dout.stride[3], p.head_dim_v, dout);
+            });
+            lse[r] = load_element<T>(p.lse.data, p.lse.dtype, offset_of(p.lse, entry.b, h, at));
+            delta[r] = row_delta<T>(problem, entry, h, i, dout, row);
+            const KeyRange keys = visible_keys(p, entry, i);
+            begin[r] = keys.begin;
+            end[r] = keys.end;
+        }
+    }
+
+    bool is_finite(const attile_attention_problem &p) {
+        if (finite < 0)
+            finite = all_finite(queries, p.head_dim, count, p.head_dim) && all_finite(douts, p.head_dim_v, count, p.head_dim_v) ? 1 : 0;
+        return finite == 1;
+    }
+};
+
+// Up to a panel of keys, as lanes.
+template <class T>
+struct KeyPanel {
+    T *keys, *values;  // [head_dim][panel], [head_dim_v][panel]
+    int64_t begin, count;
+
+    KeyPanel(Cutter &cutter, const attile_attention_problem &p) {
+        keys = cutter.cut<T>(p.head_dim, kPanel<T>);
+        values = cutter.cut<T>(p.head_dim_v, kPanel<T>);
+        begin = count = 0;
+    }
+
+    void load(const attile_attention_problem &p, const AttentionEntry &entry, int64_t kv_head, int64_t from, int64_t to, int64_t *offset) {
+        begin = from;
+        count = to - from;
+        const auto gather = [&](const attile_operand &x, int64_t width, T *columns) {
+            for (int64_t w = 0; w < kPanel<T>; ++w) offset[w] = offset_of(x, entry.b, kv_head, entry.k_start + from + least(w, count - 1));
+            with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
+                using S = decltype(s);
+                gather_rows<T, S>(static_cast<const S *>(x.data), offset, x.stride[3], count, width, columns, kPanel<T>);
+            });
+        };
+        gather(p.k, p.head_dim, keys);
+        gather(p.v, p.head_dim_v, values);
+    }
+};
+
+// Tiles of rows x panel. `marks` keeps the scores, -inf where a pair is hidden.
+template <class T>
+struct PairTiles {
+    T *weights, *gradients, *slopes, *marks, *lanes;
+
+    explicit PairTiles(Cutter &cutter) {
+        weights = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        gradients = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        slopes = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        marks = cutter.cut<T>(kBlockKeys, kPanel<T>);
+        lanes = cutter.cut<T>(kPanel<T>);
+    }
+};
+
+// Bias, ALiBi and hiding for one row of scores; lanes are keys. Returns whether some pair may be hidden.
+template <class T>
+bool finish_key_lanes(const attile_attention_problem &p, const AttentionEntry &entry, const RowBlock<T> &rows, int64_t r,
+                      const KeyPanel<T> &panel, T *scores, T *extra) {
+    const Tag<T> d;
+    const int64_t i = rows.first + r;
+    const Vec<T> hidden = hn::Set(d, kMinusInfinity<T>);
+    bool hides = rows.begin[r] > panel.begin || rows.end[r] < panel.begin + panel.count || panel.count < kPanel<T>;
+    if (p.bias.data != nullptr) {
+        hides = true;
+        for (int64_t w = panel.count; w < kPanel<T>; ++w) extra[w] = 0;
+        with_storage<T>(p.bias.dtype, [&](auto s) HWY_ATTR {
+            copy_row<T, decltype(s)>(operand_at<decltype(s)>(p.bias, entry.b, rows.head, i, panel.begin), p.bias.stride[3], panel.count,
+                                     extra);
+        });
+    }
+    T slope = 0;
+    if (p.alibi_slopes.data != nullptr) {
+        slope = load_element<T>(p.alibi_slopes.data, p.alibi_slopes.dtype, offset_of(p.alibi_slopes, entry.b, rows.head));
+    }
+    const T distance = static_cast<T>(panel.begin - i - entry.alibi_shift);
+    const T from = static_cast<T>(most(0, least(rows.begin[r] - panel.begin, panel.count)));
+    const T to = static_cast<T>(most(0, least(rows.end[r] - panel.begin, panel.count)));
+    for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) {
+        const Vec<T> key = hn::Iota(d, static_cast<T>(w));
+        Vec<T> s = hn::Load(d, scores + w);
+        if (p.bias.data != nullptr) {
+            const Vec<T> bias = hn::Load(d, extra + w);
+            s = hn::IfThenElse(hn::Eq(bias, hidden), hidden, hn::Add(s, bias));
+        }
+        if (p.alibi_slopes.data != nullptr) {
+            s = hn::NegMulAdd(hn::Set(d, slope), hn::Abs(hn::Add(key, hn::Set(d, distance))), s);
+        }
+        if (hides) s = hn::IfThenElse(hn::And(hn::Ge(key, hn::Set(d, from)), hn::Lt(key, hn::Set(d, to))), s, hidden);
+        hn::Store(s, d, scores + w);
+    }
+    if (p.allowed.data != nullptr) {
+        hides = true;
+        const Byte *allowed = operand_at<Byte>(p.allowed, entry.b, rows.head, i, panel.begin);
+        for (int64_t w = 0; w < panel.count; ++w) {
+            if (allowed[w * p.allowed.stride[3]] == 0) scores[w] = kMinusInfinity<T>;
+        }
+    }
+    return hides;
+}
+
+// Probability and score gradient of a vector of pairs: p = exp(s - lse), p (dp - delta); hidden pairs give 0 whatever else is there.
+template <class T>
+struct PairGradient {
+    Vec<T> weight, gradient;
+};
+template <class T>
+HWY_INLINE PairGradient<T> pair_gradient(Vec<T> score, Vec<T> lse, Vec<T> change, Vec<T> delta) {
+    const Tag<T> d;
+    const auto hidden = hn::Eq(score, hn::Set(d, kMinusInfinity<T>));
+    // Beyond the range of numbers the exponential is infinite.
+    const Vec<T> power = at_most(d, hn::Set(d, ExpParts<T>::kHighest), hn::Sub(score, lse));
+    const Vec<T> weight = hn::IfThenElse(hidden, hn::Zero(d), exp_clamped(d, power));
+    return {weight, hn::IfThenElse(hidden, hn::Zero(d), hn::Mul(weight, hn::Sub(change, delta)))};
+}
+
+// The gradient of the score before softcap. A hidden pair's slope may be anything.
+template <class T>
+HWY_INLINE Vec<T> through_cap(Vec<T> score, Vec<T> gradient, Vec<T> slope) {
+    const Tag<T> d;
+    return hn::IfThenElse(hn::Eq(score, hn::Set(d, kMinusInfinity<T>)), hn::Zero(d), hn::Mul(gradient, slope));
+}
+
+// weights and gradients (before softcap's slope: of the capped score) for rows from .. from + count of the block and a panel of keys.
+template <class T>
+bool pair_tiles(const attile_attention_problem &p, const AttentionEntry &entry, const RowBlock<T> &rows, int64_t from, int64_t count,
+                const KeyPanel<T> &panel, const PairTiles<T> &tiles) {
+    const Tag<T> d;
+    compute_scores<T, 2>(p.head_dim, rows.queries + from * p.head_dim, p.head_dim, count, panel.keys, static_cast<T>(p.scale),
+                         tiles.weights);
+    if (p.softcap != 0) {
+        const Softcap<T> cap(p.softcap);
+        for (int64_t n = 0; n < count * kPanel<T>; n += kLanes<T>) {
+            Vec<T> t;
+            hn::Store(cap(hn::Load(d, tiles.weights + n), &t), d, tiles.weights + n);
+            hn::Store(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, tiles.slopes + n);
+        }
+    }
+    compute_scores<T, 2>(p.head_dim_v, rows.douts + from * p.head_dim_v, p.head_dim_v, count, panel.values, T{1}, tiles.gradients);
+    bool hides = false;
+    for (int64_t r = 0; r < count; ++r) {
+        T *scores = tiles.weights + r * kPanel<T>;
+        hides = finish_key_lanes<T>(p, entry, rows, from + r, panel, scores, tiles.lanes) || hides;
+        const Vec<T> lse = hn::Set(d, rows.lse[from + r]), delta = hn::Set(d, rows.delta[from + r]);
+        for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) {
+            T *change = tiles.gradients + r * kPanel<T> + w;
+            const Vec<T> score = hn::Load(d, scores + w);
+            hn::Store(score, d, tiles.marks + r * kPanel<T> + w);
+            const PairGradient<T> pair = pair_gradient<T>(score, lse, hn::Load(d, change), delta);
+            hn::Store(pair.weight, d, scores + w);
+            hn::Store(pair.gradient, d, change);
+        }
+    }
+    return hides;
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace attile::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

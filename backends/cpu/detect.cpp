@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the processor can do: instruction sets, caches, name.
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "state.h"
+
+namespace attile::cpu {
+namespace {
+
+constexpr Target kTargets[] = {Target::kAvx512, Target::kAvx2, Target::kSse4, Target::kNeon};
+// As ATTILE_CPU_TARGET names them.
+constexpr const char *kTargetVariables[] = {"avx512", "avx2", "sse4", "neon"};
+
+int64_t cache_bytes(int name, int64_t otherwise) {
+    const long bytes = sysconf(name);
+    return bytes > 0 ? bytes : otherwise;
+}
+
+// The last cache of the first processor as Linux counts it: glibc's number is that of a whole AMD package, whose cores share it in groups.
+int64_t shared_cache_bytes(int64_t otherwise) {
+#if defined(__linux__)
+    std::FILE *file = std::fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+    if (file != nullptr) {
+        char line[32] = "";
+        const bool read = std::fgets(line, sizeof line, file) != nullptr;
+        std::fclose(file);
+        const int64_t kibibytes = read ? std::strtoll(line, nullptr, 10) : 0;
+        if (kibibytes > 0 && std::strchr(line, 'K') != nullptr) return kibibytes << 10;
+    }
+#endif
+    return otherwise;
+}
+
+}  // namespace
+
+bool target_is_built(Target target) {
+#if defined(__x86_64__)
+#if defined(ATTILE_CPU_WITHOUT_AVX512)
+    if (target == Target::kAvx512) return false;
+#endif
+#if defined(ATTILE_CPU_WITHOUT_AVX2)
+    if (target == Target::kAvx2) return false;
+#endif
+#if defined(ATTILE_CPU_WITHOUT_SSE4)
+    if (target == Target::kSse4) return false;
+#endif
+    return target == Target::kAvx512 || target == Target::kAvx2 || target == Target::kSse4;
+#else
+    return target == Target::kNeon;
+#endif
+}
+
+#if defined(__x86_64__)
+// Clang's own test does not know this name before its version 15.
+static bool has_f16c() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
+bool target_runs_here(Target target) {
+    if (!target_is_built(target)) return false;
+#if defined(__x86_64__)
+    // The compiler's own test: the instructions, and the operating system saves their registers.
+    __builtin_cpu_init();
+    const bool sse4 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+    const bool avx2 = sse4 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                      __builtin_cpu_supports("bmi2") && has_f16c();
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd");
+    return (target == Target::kSse4 && sse4) || (target == Target::kAvx2 && avx2) || (target == Target::kAvx512 && avx512);
+#elif defined(__aarch64__)
+    return target == Target::kNeon;
+#else
+    static_cast<void>(target);
+    return false;
+#endif
+}
+
+const char *target_name(Target target) {
+    switch (target) {
+        case Target::kAvx512:
+            return "AVX-512";
+        case Target::kAvx2:
+            return "AVX2";
+        case Target::kSse4:
+            return "SSE4";
+        case Target::kNeon:
+            return "NEON";
+        case Target::kNone:
+            break;
+    }
+    return "none";
+}
+
+int target_lanes_f32(Target target) {
+    switch (target) {
+        case Target::kAvx512:
+            return 16;
+        case Target::kAvx2:
+            return 8;
+        default:
+            return 4;
+    }
+}
+
+Target best_target() {
+    for (const Target target : kTargets) {
+        if (target_runs_here(target)) return target;
+    }
+    return Target::kNone;
+}
+
+Target target_by_name(const char *name) {
+    for (int i = 0; i < 4; ++i) {
+        if (std::strcmp(name, kTargetVariables[i]) == 0) return kTargets[i];
+    }
+    return Target::kNone;
+}
+
+Target chosen_target() {
+    const Target best = best_target();
+    if (best == Target::kNone) {
+        char text[160] = "cpu: this processor has none of the instruction sets that this build knows:";
+        for (const Target target : kTargets) {
+            if (!target_is_built(target)) continue;
+            std::strcat(text, " ");
+            std::strcat(text, target_name(target));
+        }
+        fail(ATTILE_ERROR_BACKEND_REFUSED, text);
+        return best;
+    }
+    const char *wanted = g_host->environment != nullptr ? g_host->environment("ATTILE_CPU_TARGET") : nullptr;
+    if (wanted == nullptr || *wanted == 0) return best;
+    const Target target = target_by_name(wanted);
+    if (target == Target::kNone || !target_runs_here(target)) {
+        const char *why = target == Target::kNone    ? "is no instruction set"
+                          : !target_is_built(target) ? "is not in this build"
+                                                     : "is not what this processor can run";
+        char text[224];
+        std::snprintf(text, sizeof text, "cpu: ATTILE_CPU_TARGET is \"%.40s\", which %s: expected one of", wanted, why);
+        for (int i = 0; i < 4; ++i) {
+            if (!target_runs_here(kTargets[i])) continue;
+            std::strcat(text, " ");
+            std::strcat(text, kTargetVariables[i]);
+        }
+        fail(ATTILE_ERROR_BACKEND_REFUSED, text);
+        return Target::kNone;
+    }
+    return target;
+}
+
+CacheSizes cache_sizes() {
+    CacheSizes sizes;
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+    sizes.l1 = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, sizes.l1);
+    sizes.l2 = cache_bytes(_SC_LEVEL2_CACHE_SIZE, sizes.l2);
+    sizes.l3 = shared_cache_bytes(cache_bytes(_SC_LEVEL3_CACHE_SIZE, sizes.l2 * 2));
+#endif
+    return sizes;
+}
+
+void processor_name(char *buffer, int capacity) {
+    std::snprintf(buffer, static_cast<size_t>(capacity), "%s", target_name(best_target()));
+#if defined(__linux__)
+    std::FILE *file = std::fopen("/proc/cpuinfo", "re");
+    if (file == nullptr) return;
+    char line[256];
+    while (std::fgets(line, sizeof line, file) != nullptr) {
+        if (std::strncmp(line, "model name", 10) != 0) continue;
+        const char *value = std::strchr(line, ':');
+        if (value == nullptr) break;
+        value += value[1] == ' ' ? 2 : 1;
+        std::snprintf(buffer, static_cast<size_t>(capacity), "%.*s", static_cast<int>(std::strcspn(value, "\n")), value);
+        break;
+    }
+    std::fclose(file);
+#endif
+}
+
+}  // namespace attile::cpu

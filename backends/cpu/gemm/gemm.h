@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix multiplication inside the backend: what the planner (gemm/gemm.cpp), the loops (gemm/run.cpp) and the kernels of each target
+// (gemm/kernels.cpp) agree on.
+#ifndef ATTILE_CPU_GEMM_H
+#define ATTILE_CPU_GEMM_H
+
+#include <atomic>
+#include <cstdint>
+
+#include "state.h"
+#include "threads/threads.h"
+
+namespace attile::cpu {
+
+// One matrix of one batch entry; strides in elements along its rows and columns.
+struct MatrixView {
+    void *data = nullptr;
+    int32_t dtype = 0;
+    int64_t row = 0;
+    int64_t column = 0;
+};
+
+// One product, turned so that the columns of d are the better ones for vectors.
+struct GemmView {
+    int64_t m = 0, n = 0, k = 0;
+    MatrixView a, b, c, d, bias;  // a: m x k, b: k x n, the others m x n; c and bias may be absent
+    double alpha = 1, beta = 0;
+    int32_t activation = 0;
+};
+
+// A product of a piece of depth `depth` for a rectangle of d.
+template <class T>
+struct GemmBlock {
+    int64_t row0, rows, column0, columns, depth;
+    // Thin operand: panels of kernel rows, packed (panel_step = rows x depth, step = rows), or rows in place.
+    const T *thin;
+    int64_t thin_panel_step, thin_step;
+    bool thin_by_rows;
+    // Wide operand: packed panels of kernel columns.
+    const T *wide;
+    int64_t wide_panel_step;
+    bool first, last;  // of the pieces that the depth is cut into
+    // Sums over the pieces so far, where d cannot hold them; its origin is (row0, column0).
+    T *partial;
+    int64_t partial_step;
+};
+
+// A small product, operands of its own type read where they lie; of a team's product the rectangle of one thread.
+template <class T>
+struct SmallProduct {
+    int64_t m, n, k;
+    const T *a;
+    int64_t a_row, a_column;  // one of them 1
+    const T *b;
+    int64_t b_row;
+    T *d;
+    int64_t d_row;
+    const T *c;  // NULL: not read
+    int64_t c_row;
+    T alpha, beta;
+    const T *b_tail;       // the columns beyond whole tiles, copied as a panel, where the kernel does not mask them
+    const GemmView *view;  // not NULL: its end for every tile instead of alpha, beta, c and d, at row0 and column0 of it
+    int64_t row0, column0;
+};
+
+// Steps of k that are summed by themselves where rows are few.
+constexpr int64_t kFewRowsPiece = 2048;
+
+template <class T>
+struct GemmKernels {
+    int tile_rows, tile_columns;    // of packed products
+    int small_rows, small_columns;  // of products in place
+    bool small_masks;               // columns in place need fill no tile
+    // A block as panels of panel_width; see gemm/pack-inl.h.
+    void (*pack)(const void *source, int32_t dtype, int64_t offset, int64_t width_stride, int64_t depth_stride, int64_t width,
+                 int64_t depth, T *panels, int64_t panel_width);
+    void (*multiply)(const GemmView &view, const GemmBlock<T> &block);
+    void (*small)(const SmallProduct<T> &product);
+    // Few rows: a as few_rows reads it, m x k.
+    void (*few_rows_pack)(const GemmView &view, T *a_rows);
+    // sums[i * n_count + j] = sum over k of a(i, k) b(k, j) for columns j0 .. j0 + n_count, b read in place, once. Of more than
+    // kFewRowsPiece steps of k there is room behind them for as many again.
+    void (*few_rows)(const GemmView &view, const T *a_rows, int64_t j0, int64_t n_count, T *sums);
+    // d(i, j) = epilogue of sums, which are overwritten.
+    void (*finish)(const GemmView &view, T *sums, int64_t sums_step, int64_t i0, int64_t j0, int64_t rows, int64_t columns);
+};
+
+template <class T>
+const GemmKernels<T> &gemm_kernels(Target target);
+
+enum class GemmPath { kPacked, kInPlace, kFewRows };
+
+// Pieces that a thread's share of a product is cut into, so that nobody waits long for one who lost his processor with a piece in hand.
+constexpr int kPiecesOfThread = 4;
+
+// Of a packed product: each rectangle of the grid is a thread's home, where it begins and ends as long as there is something to do.
+struct alignas(64) GemmHome {
+    std::atomic<int64_t> taken{0};  // pieces of the rectangle, in all rounds
+    int64_t packed = -1;            // number of the block of b that lies in the thread's memory
+};
+
+struct GemmPlan {
+    GemmPath path = GemmPath::kPacked;
+    bool swapped = false;         // d is computed as its transpose
+    bool over_batch = false;      // threads take batch entries, not parts of one
+    int64_t m = 0, n = 0, k = 0;  // as turned
+    int64_t batch[2] = {1, 1};
+    int threads = 1;
+    int grid_m = 1, grid_n = 1;  // the rectangles of d that threads take
+    int64_t block_m = 0, block_n = 0, block_k = 0;
+    int64_t super_n = 0;      // columns of d between two packings of a; all of them unless partial sums need room
+    bool in_place_a = false;  // packed path: the rows of a are read where they lie
+    bool need_partial = false;
+    int64_t packed_a_bytes = 0;
+    int64_t shared_bytes = 0, private_bytes = 0, workspace_bytes = 0;
+};
+
+GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem);
+GemmView gemm_view(const attile_gemm_problem &problem, const GemmPlan &plan, int64_t x, int64_t y);
+
+// Operations that a thread must have for waking it to pay.
+constexpr double kWorkForThread = 1.0e6;
+
+// The smallest of plain products, for which a plan would be much of the work: false if these are none.
+template <class T>
+bool gemm_run_small(const State &state, const attile_gemm_problem &problem);
+
+template <class T>
+void gemm_run(const State &state, const GemmPlan &plan, const attile_gemm_problem &problem, char *workspace);
+
+}  // namespace attile::cpu
+
+#endif  // ATTILE_CPU_GEMM_H

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of the row-wise operations, compiled once per target. Rows are taken along their axis or, where another axis lies together in
+// memory, several rows side by side in the lanes of vectors.
+#include "targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "rows/kernels.cpp"
+#include <hwy/foreach_target.h>
+
+#include <limits>
+
+#include "math-inl.h"
+#include "rows/rows.h"
+#include "simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attile::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+// Up to a vector of elements `stride` apart; the others are `fill`.
+template <class T, class S>
+HWY_INLINE Vec<T> load_strided(const S *p, int64_t stride, int64_t count, T fill = 0) {
+    const Tag<T> d;
+    if (stride == 1 && count >= kLanes<T>) return load_as(d, p);
+    HWY_ALIGN T lanes[static_cast<size_t>(kLanes<T>)];
+    for (int i = 0; i < kLanes<T>; ++i) lanes[i] = i < count ? to_compute<T>(p[i * stride]) : fill;
+    return hn::Load(d, lanes);
+}
+
+template <class T, class S>
+HWY_INLINE void store_strided(Vec<T> v, S *p, int64_t stride, int64_t count) {
+    const Tag<T> d;
+    if constexpr (2 * sizeof(S) >= sizeof(T)) {
+        if (stride == 1 && count >= kLanes<T>) return store_as(d, v, p);
+    }
+    HWY_ALIGN T lanes[static_cast<size_t>(kLanes<T>)];
+    hn::Store(v, d, lanes);
+    for (int i = 0; i < kLanes<T> && i < count; ++i) p[i * stride] = to_storage<S>(lanes[i]);
+}
+
+template <class T>
+T neutral(int32_t op) {
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    return op == ATTILE_REDUCE_MAX ? -kInfinity : op == ATTILE_REDUCE_MIN ? kInfinity : T{0};
+}
+
+// NaN in either gives NaN.
+template <class T, int32_t kOp>
+HWY_INLINE Vec<T> combine_lanes(Vec<T> a, Vec<T> b) {
+    if constexpr (kOp == ATTILE_REDUCE_SUM) {
+        return hn::Add(a, b);
+    } else {
+        const Vec<T> best = kOp == ATTILE_REDUCE_MAX ? hn::Max(a, b) : hn::Min(a, b);
+        return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, best));
+    }
+}
+
+// Calls fn with the operation as a constant; the mean is a sum until its end.
+template <class Fn>
+HWY_INLINE auto with_op(int32_t op, Fn &&fn) {
+    if (op == ATTILE_REDUCE_MAX) return fn(std::integral_constant<int32_t, ATTILE_REDUCE_MAX>{});
+    if (op == ATTILE_REDUCE_MIN) return fn(std::integral_constant<int32_t, ATTILE_REDUCE_MIN>{});
+    return fn(std::integral_constant<int32_t, ATTILE_REDUCE_SUM>{});
+}
+
+// Elements or vectors that are summed by themselves before they join a sum: short chains, small errors.
+constexpr int64_t kRun = 128;
+
+// The whole of an operation: sums of runs, kept as long sums are, or the best.
+template <class T, int32_t kOp>
+class Whole {
+  public:
+    HWY_INLINE Whole() : sum_{hn::Set(Tag<T>(), neutral<T>(kOp)), hn::Zero(Tag<T>())} {}
+    HWY_INLINE void join(Vec<T> run) {
+        if constexpr (kOp == ATTILE_REDUCE_SUM) {
+            sum_.add(run);
+        } else {
+            sum_.total = combine_lanes<T, kOp>(sum_.total, run);
+        }
+    }
+    HWY_INLINE Vec<T> value() const {
+        if constexpr (kOp == ATTILE_REDUCE_SUM) return sum_.value();
+        return sum_.total;
+    }
+
+  private:
+    LongSum<Tag<T>> sum_;
+};
+
+template <class T>
+T reduce_strip(int32_t op, const Strip &x) {
+    const Tag<T> d;
+    constexpr int kWays = 4;
+    HWY_ALIGN T lanes[static_cast<size_t>(kLanes<T>)];
+    with_op(op, [&](auto which) HWY_ATTR {
+        constexpr int32_t kOp = decltype(which)::value;
+        with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
+            using S = decltype(s);
+            const S *p = static_cast<const S *>(x.data);
+            Whole<T, kOp> whole;
+            for (int64_t i = 0; i < x.count;) {
+                Vec<T> acc[kWays];
+                for (int w = 0; w < kWays; ++w) acc[w] = hn::Set(d, neutral<T>(op));
+                const int64_t end = least(x.count, i + kRun * kLanes<T>);
+                for (; i + kWays * kLanes<T> <= end; i += kWays * kLanes<T>) {
+                    for (int w = 0; w < kWays; ++w) {
+                        acc[w] = combine_lanes<T, kOp>(acc[w], load_strided<T, S>(p + (i + w * kLanes<T>)*x.stride, x.stride, kLanes<T>));
+                    }
+                }
+                for (; i < end; i += kLanes<T>) {
+                    acc[0] = combine_lanes<T, kOp>(acc[0], load_strided<T, S>(p + i * x.stride, x.stride, x.count - i, neutral<T>(op)));
+                }
+                whole.join(combine_lanes<T, kOp>(combine_lanes<T, kOp>(acc[0], acc[1]), combine_lanes<T, kOp>(acc[2], acc[3])));
+            }
+            hn::Store(whole.value(), d, lanes);
+        });
+    });
+    // Halves onto halves, so that a sum's error stays that of a tree.
+    for (int half = kLanes<T> / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; ++i) {
+            const T a = lanes[i], b = lanes[i + half];
+            if (op == ATTILE_REDUCE_MAX) {
+                lanes[i] = a != a || a > b ? a : b;
+            } else if (op == ATTILE_REDUCE_MIN) {
+                lanes[i] = a != a || a < b ? a : b;
+            } else {
+                lanes[i] = a + b;
+            }
+        }
+    }
+    return lanes[0];
+}
+
+template <class T>
+void reduce_columns(int32_t op, const Strip &columns, int64_t step, int64_t count, T *results) {
+    const Tag<T> d;
+    with_op(op, [&](auto which) HWY_ATTR {
+        constexpr int32_t kOp = decltype(which)::value;
+        with_storage<T>(columns.dtype, [&](auto s) HWY_ATTR {
+            using S = decltype(s);
+            for (int64_t c = 0; c < columns.count; c += kLanes<T>) {
+                const S *p = static_cast<const S *>(columns.data) + c * columns.stride;
+                const int64_t width = columns.count - c;
+                Whole<T, kOp> whole;
+                for (int64_t r0 = 0; r0 < count; r0 += kRun) {
+                    Vec<T> run = hn::Set(d, neutral<T>(op));
+                    const int64_t end = r0 + kRun < count ? r0 + kRun : count;
+                    for (int64_t r = r0; r < end; ++r) {
+                        run = combine_lanes<T, kOp>(run, load_strided<T, S>(p + r * step, columns.stride, width));
+                    }
+                    whole.join(run);
+                }
+                store_first(d, whole.value(), results + c, width);
+            }
+        });
+    });
+}
+
+// What exp takes off and multiplies by. A row of -inf alone gives zeros.
+template <class T>
+HWY_INLINE Vec<T> safe_base(Vec<T> top) {
+    const Tag<T> d;
+    return hn::IfThenElse(hn::Eq(top, hn::Set(d, -std::numeric_limits<T>::infinity())), hn::Zero(d), top);
+}
+
+// e^(x - base). Unlike attention's weights these are results, so that subnormal ones count.
+template <class T>
+HWY_INLINE Vec<T> soft_weight(Vec<T> x, Vec<T> base) {
+    return exp_whole(Tag<T>(), hn::Sub(x, base));
+}
+
+template <class T, class Sx, class Sy>
+void softmax_row(const Strip &x, const Strip &y) {
+    const Tag<T> d;
+    constexpr T kNone = -std::numeric_limits<T>::infinity();
+    const Sx *from = static_cast<const Sx *>(x.data);
+    Sy *to = static_cast<Sy *>(y.data);
+    Vec<T> top = hn::Set(d, kNone);
+    for (int64_t i = 0; i < x.count; i += kLanes<T>)
+        top = hn::Max(top, load_strided<T, Sx>(from + i * x.stride, x.stride, x.count - i, kNone));
+    const Vec<T> base = safe_base<T>(hn::MaxOfLanes(d, top));
+    // Weights are kept in y where it holds them exactly, else computed again.
+    constexpr bool kKeep = std::is_same_v<Sy, T>;
+    LongSum<Tag<T>> sum{hn::Zero(d), hn::Zero(d)};
+    for (int64_t i = 0; i < x.count;) {
+        Vec<T> run = hn::Zero(d);
+        for (const int64_t end = least(x.count, i + kRun * kLanes<T>); i < end; i += kLanes<T>) {
+            const Vec<T> weight = soft_weight<T>(load_strided<T, Sx>(from + i * x.stride, x.stride, x.count - i, kNone), base);
+            if constexpr (kKeep) store_strided<T, Sy>(weight, to + i * y.stride, y.stride, x.count - i);
+            run = hn::Add(run, weight);
+        }
+        sum.add(run);
+    }
+    const T total = hn::GetLane(hn::SumOfLanes(d, sum.value()));
+    const Vec<T> factor = hn::Set(d, total == 0 ? T{0} : 1 / total);
+    for (int64_t i = 0; i < x.count; i += kLanes<T>) {
+        Vec<T> weight;
+        if constexpr (kKeep) {
+            weight = load_strided<T, Sy>(to + i * y.stride, y.stride, x.count - i);
+        } else {
+            weight = soft_weight<T>(load_strided<T, Sx>(from + i * x.stride, x.stride, x.count - i, kNone), base);
+        }
+        store_strided<T, Sy>(hn::Mul(weight, factor), to + i * y.stride, y.stride, x.count - i);
+    }
+}
+
+template <class T, class Sx, class Sy>
+void softmax_side_by_side(const Strip &x, int64_t x_step, const Strip &y, int64_t y_step, int64_t count) {
+    const Tag<T> d;
+    for (int64_t c = 0; c < x.count; c += kLanes<T>) {
+        const Sx *from = static_cast<const Sx *>(x.data) + c * x.stride;
+        Sy *to = static_cast<Sy *>(y.data) + c * y.stride;
+        const int64_t width = x.count - c;
+        Vec<T> top = hn::Set(d, -std::numeric_limits<T>::infinity());
+        for (int64_t r = 0; r < count; ++r) top = hn::Max(top, load_strided<T, Sx>(from + r * x_step, x.stride, width));
+        const Vec<T> base = safe_base<T>(top);
+        LongSum<Tag<T>> whole{hn::Zero(d), hn::Zero(d)};
+        constexpr bool kKeep = std::is_same_v<Sy, T>;
+        for (int64_t r = 0; r < count;) {
+            Vec<T> run = hn::Zero(d);
+            for (const int64_t end = least(count, r + kRun); r < end; ++r) {
+                const Vec<T> weight = soft_weight<T>(load_strided<T, Sx>(from + r * x_step, x.stride, width), base);
+                if constexpr (kKeep) store_strided<T, Sy>(weight, to + r * y_step, y.stride, width);
+                run = hn::Add(run, weight);
+            }
+            whole.add(run);
+        }
+        const Vec<T> sum = whole.value();
+        const Vec<T> factor = hn::IfThenElse(hn::Eq(sum, hn::Zero(d)), hn::Zero(d), hn::Div(hn::Set(d, T{1}), sum));
+        for (int64_t r = 0; r < count; ++r) {
+            Vec<T> weight;
+            if constexpr (kKeep) {
+                weight = load_strided<T, Sy>(to + r * y_step, y.stride, width);
+            } else {
+                weight = soft_weight<T>(load_strided<T, Sx>(from + r * x_step, x.stride, width), base);
+            }
+            store_strided<T, Sy>(hn::Mul(weight, factor), to + r * y_step, y.stride, width);
+        }
+    }
+}
+
+// Calls fn(Sx{}, Sy{}); y has x's type or, where that is half as wide as T, T.
+template <class T, class Fn>
+HWY_INLINE void with_storages(int32_t x, int32_t y, Fn &&fn) {
+    with_storage<T>(x, [&](auto s) HWY_ATTR {
+        if (x == y) {
+            fn(s, s);
+        } else {
+            fn(s, T{});
+        }
+    });
+}
+
+template <class T>
+void softmax_strip(const Strip &x, const Strip &y) {
+    with_storages<T>(x.dtype, y.dtype, [&](auto sx, auto sy) HWY_ATTR { softmax_row<T, decltype(sx), decltype(sy)>(x, y); });
+}
+
+template <class T>
+void softmax_columns(const Strip &x, int64_t x_step, const Strip &y, int64_t y_step, int64_t count) {
+    with_storages<T>(x.dtype, y.dtype,
+                     [&](auto sx, auto sy) HWY_ATTR { softmax_side_by_side<T, decltype(sx), decltype(sy)>(x, x_step, y, y_step, count); });
+}
+
+template <class T>
+void weighted_sum(const Strip *x, const T *weights, const bool *used, int64_t parts, const Strip &y) {
+    const Tag<T> d;
+    with_storage<T>(x[0].dtype, [&](auto sx) HWY_ATTR {
+        using Sx = decltype(sx);
+        for (int64_t c = 0; c < y.count; c += kLanes<T>) {
+            Vec<T> sum = hn::Zero(d);
+            for (int64_t part = 0; part < parts; ++part) {
+                if (!used[part]) continue;
+                const Vec<T> v =
+                    load_strided<T, Sx>(static_cast<const Sx *>(x[part].data) + c * x[part].stride, x[part].stride, y.count - c);
+                sum = hn::MulAdd(hn::Set(d, weights[part]), v, sum);
+            }
+            with_any_storage<T>(y.dtype, [&](auto sy) HWY_ATTR {
+                using Sy = decltype(sy);
+                store_strided<T, Sy>(sum, static_cast<Sy *>(y.data) + c * y.stride, y.stride, y.count - c);
+            });
+        }
+    });
+}
+
+template <class T>
+const RowKernels<T> &kernels() {
+    static constexpr RowKernels<T> kTable = {kLanes<T>,         &reduce_strip<T>,    &reduce_columns<T>,
+                                             &softmax_strip<T>, &softmax_columns<T>, &weighted_sum<T>};
+    return kTable;
+}
+const RowKernels<float> &rows_f32() { return kernels<float>(); }
+const RowKernels<double> &rows_f64() { return kernels<double>(); }
+
+#endif  // HWY_TARGET != HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace attile::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "dispatch.h"
+namespace attile::cpu {
+ATTILE_CPU_DISPATCH(RowKernels<float>, rows_f32, row_kernels_f32)
+ATTILE_CPU_DISPATCH(RowKernels<double>, rows_f64, row_kernels_f64)
+template <>
+const RowKernels<float> &row_kernels<float>(Target target) {
+    return row_kernels_f32(target);
+}
+template <>
+const RowKernels<double> &row_kernels<double>(Target target) {
+    return row_kernels_f64(target);
+}
+}  // namespace attile::cpu
+#endif  // HWY_ONCE
