@@ -19,6 +19,7 @@ namespace attile::cuda {
 using simt::Dim3;
 using simt::Event;
 using simt::KernelResources;
+using simt::LaunchExtras;
 using simt::Stream;
 
 class CudaDevice final : public simt::Device {
@@ -33,14 +34,8 @@ class CudaDevice final : public simt::Device {
     void leave() override;
     int32_t launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) override;
     int32_t launch_early(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) override;
-    // What only Hopper's launches can ask for.
-    struct LaunchExtras {
-        uint32_t cluster = 1;   // Neighbouring blocks that share their shared memory; the grid is a multiple of it.
-        bool overlaps = false;  // Starts before the kernel ahead of it in the stream has ended; waits for its writes by itself.
-        bool together = false;  // All its blocks run at the same time, or none.
-    };
     int32_t launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,
-                        Stream stream);
+                        Stream stream) override;
     int32_t resources(const void *kernel, KernelResources *found) override;
     int32_t occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) override;
     int32_t alloc(int32_t kind, int64_t bytes, void **pointer) override;

@@ -69,6 +69,13 @@ struct KernelResources {
     int32_t source_version = 0;  // and the one that the kernel's source was compiled for.
 };
 
+// What only some devices' launches can ask for.
+struct LaunchExtras {
+    uint32_t cluster = 1;   // Neighbouring blocks that share their shared memory; the grid is a multiple of it.
+    bool overlaps = false;  // Starts before the kernel ahead of it in the stream has ended; waits for its writes by itself.
+    bool together = false;  // All its blocks run at the same time, or none.
+};
+
 // Every function that returns int32_t gives ATTILE_OK or a code, having set the error sentence by fail(). Thread-safe. The caller holds an
 // Entered around calls.
 class Device {
@@ -94,6 +101,9 @@ class Device {
     virtual int32_t launch_early(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) {
         return launch(kernel, grid, block, shared, arguments, stream);
     }
+    // For kernels that only devices which can do it are offered; the others fail.
+    virtual int32_t launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,
+                                Stream stream);
     virtual int32_t resources(const void *kernel, KernelResources *found) = 0;
     virtual int32_t occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) = 0;
 

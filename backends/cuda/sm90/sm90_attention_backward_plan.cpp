@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "cuda_device.h"
 #include "sm90_attention_backward_table.h"
 #include "tensor_attention_backward_plan.h"
 #include "tensor_attention_backward_sum.h"
@@ -160,14 +159,14 @@ class BackwardCall {
                       blocks = std::min<int64_t>(a_.tiles, units * choice_.plan.blocks_per_unit);
         if (first > 0) steps_.zero(a_.counter, 4 * choice_.turns);
         a_.gang = static_cast<int32_t>(gang(blocks / a_.chunk, group));
-        cuda::CudaDevice::LaunchExtras extras;
+        simt::LaunchExtras extras;
         extras.together = a_.gang > 1;
         extras.overlaps = !device_.capturing(stream_);  // Only drivers since 12.3 record it in a graph.
         steps_.launch_by([&] {
             void *arguments[] = {&a_, nullptr};
-            return static_cast<cuda::CudaDevice &>(device_).launch_with(
-                extras, choice_.kernels.kernel, simt::Dim3{static_cast<uint32_t>(blocks), 1, 1}, simt::Dim3{BackwardShape::threads(), 1, 1},
-                static_cast<std::size_t>(choice_.shared_bytes()), arguments, stream_);
+            return device_.launch_with(extras, choice_.kernels.kernel, simt::Dim3{static_cast<uint32_t>(blocks), 1, 1},
+                                       simt::Dim3{BackwardShape::threads(), 1, 1}, static_cast<std::size_t>(choice_.shared_bytes()),
+                                       arguments, stream_);
         });
         if (is_summed_) {
             steps_.launch_early(choice_.kernels.finish, &a_, tiles, BackwardShape::finish_threads());

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "cuda_device.h"
 #include "plan/gemm_plan.h"
 #include "simt_status.h"
 #include "sm90_gemm_few_rows.h"
@@ -176,13 +175,12 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
     bool outer_b = false;
     const void *const kernel = kernel_of(plan, dtype, &outer_b);
     void *arguments[] = {&g, nullptr};
-    cuda::CudaDevice::LaunchExtras extras;
+    simt::LaunchExtras extras;
     extras.cluster = static_cast<uint32_t>(std::max(choice.splits, choice.multicast));
     extras.overlaps = !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
-    return static_cast<cuda::CudaDevice &>(device).launch_with(
-        extras, kernel, simt::Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
-        simt::Dim3{static_cast<uint32_t>(gemm_threads(tile.rows)), 1, 1},
-        static_cast<std::size_t>(gemm_shared_bytes(tile.rows, tile.columns, outer_b)), arguments, stream);
+    return device.launch_with(extras, kernel, simt::Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
+                              simt::Dim3{static_cast<uint32_t>(gemm_threads(tile.rows)), 1, 1},
+                              static_cast<std::size_t>(gemm_shared_bytes(tile.rows, tile.columns, outer_b)), arguments, stream);
 }
 
 int32_t gemm_run(simt::Device &device, const TensorMaps &maps, const attile_gemm_problem &problem, simt::Workspace &workspace,

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "cuda_device.h"
-
 namespace attile::sm90 {
 namespace {
 
@@ -98,11 +96,11 @@ void few_rows_describe(const simt::DeviceProperties &device, const FewRowsPlan &
 int32_t few_rows_run(simt::Device &device, const FewRowsPlan &plan, simt::Stream stream) {
     simt::GemmParams p = plan.shape.params;
     void *arguments[] = {&p, nullptr};
-    cuda::CudaDevice::LaunchExtras extras;
+    simt::LaunchExtras extras;
     extras.cluster = p.splits;
     extras.overlaps = !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
-    return static_cast<cuda::CudaDevice &>(device).launch_with(extras, plan.kernel, simt::Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
-                                                               simt::Dim3{kFewRowsThreads, 1, 1}, 0, arguments, stream);
+    return device.launch_with(extras, plan.kernel, simt::Dim3{static_cast<uint32_t>(plan.blocks), 1, 1}, simt::Dim3{kFewRowsThreads, 1, 1},
+                              0, arguments, stream);
 }
 
 }  // namespace attile::sm90

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an accelerator does with an operation it does not know.
+// What an accelerator does with an operation it does not know, and a device with a launch it cannot make.
 #include "accelerator.h"
 
 #include "simt_status.h"
@@ -31,6 +31,10 @@ int32_t Accelerator::run(Device &, const attile_attention_problem &, Workspace &
 
 int32_t Accelerator::run(Device &, const attile_attention_backward_problem &, Workspace &, Stream) {
     return fail(ATTILE_ERROR_INTERNAL, "attention_backward: run on an accelerator that declines it");
+}
+
+int32_t Device::launch_with(const LaunchExtras &, const void *, Dim3, Dim3, std::size_t, void **, Stream) {
+    return fail(ATTILE_ERROR_INTERNAL, "this device launches no clusters, and no kernels that overlap with others");
 }
 
 }  // namespace attile::simt
