@@ -8,7 +8,7 @@
 #include <new>
 #include <string>
 
-#include "simt_status.h"
+#include "host/status.h"
 #if defined(ATTILE_CUDA_HAS_SM80)
 #include "sm80/sm80_accelerator.h"
 #endif

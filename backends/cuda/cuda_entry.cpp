@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cuda_device.h"
-#include "host/simt_context.h"
-#include "kernel/reduce.h"
+#include "host/context.h"
+#include "rows/reduce.h"
 
 namespace attile::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device's memory, workspace pool, streams and events.
 #include "cuda_device.h"
-#include "simt_status.h"
+#include "host/status.h"
 
 namespace attile::cuda {
 

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "hip_arch.h"
-#include "simt_status.h"
+#include "host/status.h"
 
 namespace attile::hip {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device's memory, workspace, streams and events.
 #include "hip_device.h"
-#include "simt_status.h"
+#include "host/status.h"
 
 namespace attile::hip {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Step: attention 11 library
 // Title: The library's own kernel
-// Changes: attile_attention() with device pointers; the kernel is backends/simt/kernel/attention_tile.cuh. A warp owns whole rows; each
+// Changes: attile_attention() with device pointers; the kernel is backends/gpu/attention/simt/tile.cuh. A warp owns whole rows; each
 //   lane keeps 8 rows by 4 or 8 keys of scores, and 8 rows by 8 columns of O, in registers for the whole loop. Weights pass through a
 //   strip of shared memory that only their warp uses. K and V stream in through two small buffers; O is written once.
 // Why: 16 multiply-adds a shared load in place of one to four make arithmetic the limit, and O no longer crosses global memory at every

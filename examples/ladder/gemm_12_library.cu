@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Step: gemm 12 library
 // Title: The library's own kernel
-// Changes: attile_gemm() with device pointers; the kernel is backends/simt/kernel/gemm_tile.cuh. The same 128 by 128 by 8 tile and 8 by
+// Changes: attile_gemm() with device pointers; the kernel is backends/gpu/gemm/simt/tile.cuh. The same 128 by 128 by 8 tile and 8 by
 //   8 outputs a thread, with a lane layout in which pairs of lanes share addresses, products walked to and fro so that registers are
 //   reused, and the remainder of the depth taken first, so that the loop has no test.
 // Why: A 128-bit load from shared memory takes 2 clocks in place of 4 if neighbouring lanes ask for the same words; a multiply-add

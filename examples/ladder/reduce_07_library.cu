@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Step: reduction 7 library
 // Title: The library's own kernel
-// Changes: attile_reduce() with device pointers; the kernel is backends/simt/kernel/reduce_kernels.cuh. 16-byte loads, four of them on
+// Changes: attile_reduce() with device pointers; the kernel is backends/gpu/rows/simt/reduce.cuh. 16-byte loads, four of them on
 //   their way a thread, and a long row cut into as many parts as fill the device.
 // Why: A quarter of the load instructions, and enough bytes under way to cover memory's latency: bandwidth is all there is to win.
 // Intensity: 1/4 FLOP/B.

@@ -10,12 +10,12 @@
 #include <random>
 #include <vector>
 
-#include "host/host_team.h"
 #include "host/staged_problems.h"
 #include "host/staging.h"
 #include "host/staging_plan.h"
 #include "host/stream_cache.h"
 #include "host/strided_copy.h"
+#include "host/team.h"
 #include "memory_device.h"
 
 namespace attile::test {

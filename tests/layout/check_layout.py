@@ -17,24 +17,28 @@ ARROWS = {
     "core": ["include"],
     "backends/reference": ["include"],
     "backends/cpu": ["include"],
-    "backends/simt": ["include"],
-    "backends/simt/tile": ["include", "backends/simt"],
-    "backends/simt/kernel": ["include", "backends/simt"],
-    "backends/simt/plan": ["include", "backends/simt"],
-    "backends/simt/host": ["include", "backends/simt"],
-    "backends/cuda": ["include", "backends/simt"],
-    "backends/hip": ["include", "backends/simt"],
+    "backends/gpu": ["include"],
+    "backends/cuda": ["include", "backends/gpu"],
+    "backends/hip": ["include", "backends/gpu"],
     "bindings": ["include"],
     "examples": ["include", "bindings/cpp"],
     "tools": ["include", "tests/support"],
     "tests": ["include", "core", "backends", "bindings", "tools"],
 }
-# Inside simt the ground floor knows none of the folders, and tiles know neither kernels nor plans nor the host's side.
-NEVER = {
-    "backends/simt/tile": ["backends/simt/kernel", "backends/simt/plan", "backends/simt/host"],
-}
+# Inside gpu: who may not include what. The ground floor knows none of the folders, kernels know neither plans nor the host's side, and what the
+# families of an operation share knows none of them but in its plan.
+NEVER = [
+    (r"backends/gpu/[^/]+$", r"backends/gpu/.+/"),
+    (r"backends/gpu/.+\.cuh$", r"backends/gpu/host/|backends/gpu/.+/(plan|run)\.h$"),
+    (r"backends/gpu/[^/]+/(?!plan\.|run\.|[^/]+\.cu$)[^/]+$", r"backends/gpu/[^/]+/(simt|mma|sm80|sm90)/"),
+    (r"backends/gpu/(.+/)?simt/", r"backends/gpu/(.+/)?(mma|sm80|sm90)/"),
+    (r"backends/gpu/(.+/)?mma/", r"backends/gpu/(.+/)?(sm80|sm90)/"),
+    (r"backends/gpu/(.+/)?sm80/", r"backends/gpu/(.+/)?sm90/"),
+    (r"backends/gpu/(.+/)?sm90/", r"backends/gpu/(.+/)?sm80/"),
+]
+NEVER = [(re.compile(path), re.compile(target)) for path, target in NEVER]
 VENDOR_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|nv|cooperative_groups|mma\.h|cub/|thrust/|hip/|hip_|rocblas|hipblas|sm_\d)")
-VENDOR_ALLOWED = ("backends/cuda/", "backends/hip/", "backends/simt/compiler.h", "examples/ladder/", "tests/", "tools/compare")
+VENDOR_ALLOWED = ("backends/cuda/", "backends/hip/", "backends/gpu/compiler.h", "examples/ladder/", "tests/", "tools/compare")
 SOURCE = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".hip", ".f90", ".rs", ".py", ".sh")
 C_FAMILY = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".hip")
 MADE = (".o", ".obj", ".a", ".so", ".cubin", ".fatbin", ".ptx", ".sass")  # What compilers leave behind.
@@ -144,13 +148,10 @@ class Tree:
                 continue
             other = part_of(target)
             allowed = other == part or any(target.startswith(p + "/") for p in ARROWS.get(part, []) + [part])
-            if part == "backends/simt" and os.path.dirname(target) != "backends/simt" and not target.startswith("include/"):
-                allowed = False
-            # The parameter structs of kernels are the words in which all layers speak.
-            if any(target.startswith(p + "/") for p in NEVER.get(part, [])) and not target.endswith("_params.h"):
-                allowed = False
             if not allowed:
                 self.breach(path, f"includes {target}, which {part or 'this folder'} must not know")
+            elif any(never.match(path) and never_target.match(target) for never, never_target in NEVER):
+                self.breach(path, f"includes {target}, which {os.path.dirname(path)} must not know")
 
     def check_calls(self, path, text):
         code = without_comments_and_strings(text)
@@ -185,12 +186,17 @@ SELF_TEST = [
     ("backends/reference/reference_x.h", "", None),
     ("backends/reference/reference_y.cpp", '#include "a.h"\n', "core/a.h, which backends/reference must not know"),
     ("backends/cpu/gemm/z.cpp", '#include "reference_x.h"\n', "which backends/cpu must not know"),
-    ("backends/simt/compiler.h", "#include <hip/hip_runtime.h>\n", None),
-    ("backends/simt/numeric.h", '#include "lane.h"\n#include "tile/mask.h"\n', "tile/mask.h, which backends/simt must not know"),
-    ("backends/simt/tile/mask.h", '#include "lane.h"\n', None),
-    ("backends/simt/tile/up.h", '#include "kernel/k.h"\n', "kernel/k.h, which backends/simt/tile must not know"),
-    ("backends/simt/kernel/k.h", '#include "tile/mask.h"\n', None),
-    ("backends/cuda/cuda_d.cpp", '#include <cuda.h>\n#include "kernel/k.h"\n', None),
+    ("backends/gpu/compiler.h", "#include <hip/hip_runtime.h>\n", None),
+    ("backends/gpu/numeric.h", '#include "lane.h"\n#include "attention/mask.h"\n', "attention/mask.h, which backends/gpu must not know"),
+    ("backends/gpu/attention/mask.h", '#include "lane.h"\n', None),
+    ("backends/gpu/attention/up.h", '#include "attention/simt/k.cuh"\n', "attention/simt/k.cuh, which backends/gpu/attention must not know"),
+    ("backends/gpu/attention/plan.h", '#include "attention/simt/k.cuh"\n', None),
+    ("backends/gpu/attention/simt/k.cuh", '#include "attention/mask.h"\n', None),
+    ("backends/gpu/attention/simt/p.cuh", '#include "attention/plan.h"\n', "attention/plan.h, which backends/gpu/attention/simt must not know"),
+    ("backends/gpu/gemm/sm80/k.cuh", '#include "sm90/p.cuh"\n', "sm90/p.cuh, which backends/gpu/gemm/sm80 must not know"),
+    ("backends/gpu/sm90/p.cuh", '#include "cuda_device.h"\n', "cuda_device.h, which backends/gpu must not know"),
+    ("backends/cuda/cuda_device.h", "", None),
+    ("backends/cuda/cuda_d.cpp", '#include <cuda.h>\n#include "attention/simt/k.cuh"\n', None),
     ("examples/c/ex.c", '#include "a.h"\n', "which examples must not know"),
     ("tools/attile/t.cpp", '#include <attile/attile_backend.h>\n#include "a.h"\n', "core/a.h, which tools must not know"),
     ("tests/unit/t_test.cpp", '#include "a.h"\n#include "reference_x.h"\nvoid f() { abort(); }\n', None),

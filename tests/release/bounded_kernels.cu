@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For every_architecture.sh: kernels whose launch bounds ask for many blocks of a multiprocessor, out of files that take a compiler long.
-#include "kernel/gemm_combine.cuh"
+#include "gemm/simt/combine.cuh"
 
 namespace attile::simt {
 

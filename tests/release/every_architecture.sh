@@ -8,8 +8,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 nvcc=$1
 shift
 export PATH="${nvcc%/*}:$PATH" # nvcc takes ptxas from there, which must be of the same toolkit
-here=$root/tests/release kernels=$root/backends/simt/kernel
-files=("$here/bounded_kernels" "$kernels"/{gemm_f64,attention_combine,attention_convert,attention_backward_cols32,merge})
+here=$root/tests/release kernels=$root/backends/gpu
+files=("$here/bounded_kernels" "$kernels"/{gemm/simt/f64,attention/simt/combine,attention/simt/convert,attention_backward/simt/cols32,rows/merge})
 # The host code picks all of these (backends/cuda/CMakeLists.txt).
 wanted=$(sed -n 's/^ *set(capabilities \(.*\))/\1/p; s/^ *list(APPEND capabilities \(.*\))/\1/p' "$root/backends/cuda/CMakeLists.txt" | tr '\n' ' ')
 known=$("$nvcc" --list-gpu-arch | sed -n 's/^compute_//p')
@@ -24,7 +24,7 @@ echo "SIMT kernels by $nvcc for ${names[*]}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 compile() {
-    "$nvcc" -std=c++17 --expt-relaxed-constexpr -Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -I"$root/include" -I"$root/backends/simt" \
+    "$nvcc" -std=c++17 --expt-relaxed-constexpr -Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -I"$root/include" -I"$root/backends/gpu" \
         -DATTILE_SIMT_HAS_GEMM -DATTILE_SIMT_HAS_ATTENTION "${options[@]}" "${codes[@]}" -fatbin -o "$work/${1##*/}.fatbin" "$1.cu" ||
         { echo "${1##*/}.cu does not compile for all of ${names[*]}"; return 1; }
 }

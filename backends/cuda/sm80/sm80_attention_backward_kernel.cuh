@@ -14,11 +14,11 @@
 // memory in the fragments' own order, and each then sums its columns.
 #pragma once
 
+#include "attention/score.h"
+#include "attention_backward/tiles.h"
 #include "sm80_attention_backward_shapes.h"
 #include "tensor_attention_backward_site.cuh"
 #include "tensor_shared_rows.cuh"
-#include "tile/attention_score.h"
-#include "tile/backward_tiles.h"
 
 namespace attile::sm80 {
 

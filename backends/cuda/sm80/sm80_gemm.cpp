@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "plan/gemm_run.h"
-#include "simt_status.h"
+#include "gemm/run.h"
+#include "host/status.h"
 #include "sm80_gemm_tiles.h"
 #include "tensor_gemm_operands.h"
 #include "tensor_gemm_small.h"

@@ -7,12 +7,12 @@
 // Tile sizes, shared memory, registers and rates stand in sm80_gemm_tiles.h.
 #pragma once
 
-#include "kernel/gemm_params.h"
+#include "gemm/epilogue.h"
+#include "gemm/params.h"
 #include "sm80_gemm_tiles.h"
 #include "tensor_shared_rows.cuh"
 #include "tensor_split.cuh"
 #include "tensor_store_row.cuh"
-#include "tile/gemm_epilogue.h"
 
 namespace attile::sm80 {
 

@@ -2,10 +2,10 @@
 // The kernel of attention's gradients: its shared memory, its barriers, and the tiles it walks.
 #pragma once
 
+#include "attention_backward/tiles.h"
 #include "sm90_attention_backward_arguments.h"
 #include "sm90_ptx.cuh"
 #include "tensor_attention_backward_site.cuh"
-#include "tile/backward_tiles.h"
 
 namespace attile::sm90 {
 

@@ -2,7 +2,7 @@
 // Softcap of a thread's scores.
 #pragma once
 
-#include "kernel/attention_params.h"
+#include "attention/params.h"
 #include "numeric.h"
 
 namespace attile::sm90 {

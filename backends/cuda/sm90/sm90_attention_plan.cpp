@@ -5,8 +5,8 @@
 #include <iterator>
 #include <numeric>
 
-#include "plan/attention_run.h"
-#include "simt_status.h"
+#include "attention/run.h"
+#include "host/status.h"
 #include "sm90_attention_table.h"
 
 namespace attile::sm90 {

@@ -8,11 +8,11 @@
 
 #include <climits>
 
+#include "attention/block.h"
+#include "attention/output.h"
 #include "sm90_attention_split_shared.cuh"
 #include "tensor_attention_softmax.cuh"
 #include "tensor_shared_rows.cuh"
-#include "tile/attention_block.h"
-#include "tile/attention_output.h"
 
 namespace attile::sm90 {
 

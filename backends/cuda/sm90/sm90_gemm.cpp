@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "plan/gemm_plan.h"
-#include "simt_status.h"
+#include "gemm/plan.h"
+#include "host/status.h"
 #include "sm90_gemm_few_rows.h"
 #include "sm90_gemm_plan.h"
 #include "tensor_gemm_small.h"

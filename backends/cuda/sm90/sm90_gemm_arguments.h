@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "divider.h"
-#include "kernel/gemm_params.h"
+#include "gemm/params.h"
 
 namespace attile::sm90 {
 

@@ -5,10 +5,10 @@
 // shared memory; each adds, in order of rank, and stores a share of the tile.
 #pragma once
 
+#include "gemm/epilogue.h"
 #include "sm90_cluster.cuh"
 #include "sm90_gemm_arguments.h"
 #include "sm90_ptx.cuh"
-#include "tile/gemm_epilogue.h"
 
 namespace attile::sm90 {
 

@@ -29,10 +29,10 @@
 
 #include <type_traits>
 
-#include "kernel/gemm_params.h"
+#include "gemm/epilogue.h"
+#include "gemm/params.h"
 #include "sm90_gemm_few_rows.h"
 #include "sm90_ptx.cuh"
-#include "tile/gemm_epilogue.h"
 
 namespace attile::sm90 {
 

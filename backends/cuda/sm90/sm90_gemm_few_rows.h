@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "device.h"
-#include "plan/gemm_shape.h"
+#include "gemm/problem.h"
 
 namespace attile::sm90 {
 

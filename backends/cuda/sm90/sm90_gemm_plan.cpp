@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "host/workspace.h"
 #include "sm90_tensor_map.h"
-#include "workspace.h"
 
 namespace attile::sm90 {
 namespace {

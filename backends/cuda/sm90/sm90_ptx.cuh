@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kernel/early.h"
+#include "early.h"
 #include "tensor_ptx.cuh"
 
 namespace attile::sm90 {

@@ -3,7 +3,7 @@
 
 #include <attile/attile_backend.h>
 
-#include "simt_status.h"
+#include "host/status.h"
 
 namespace attile::sm90 {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "plan/attention_backward_run.h"
+#include "attention_backward/run.h"
 #include "tensor_attention_backward_prepare.h"
 
 namespace attile::tensor_core {

@@ -3,7 +3,7 @@
 // and the launches before and after the kernels' own.
 #pragma once
 
-#include "plan/attention_backward_plan.h"
+#include "attention_backward/plan.h"
 #include "tensor_attention_backward_task.h"
 #include "tensor_attention_plan.h"
 

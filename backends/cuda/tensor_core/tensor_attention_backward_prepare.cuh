@@ -4,10 +4,10 @@
 // attention_backward_prepare does, for 16-bit rows at multiples of 16 bytes: bound by memory, 16 bytes a lane and load.
 #pragma once
 
-#include "kernel/early.h"
+#include "attention/block.h"
+#include "early.h"
 #include "tensor_attention_backward_task.h"
 #include "tensor_ptx.cuh"
-#include "tile/attention_block.h"
 
 namespace attile::tensor_core {
 

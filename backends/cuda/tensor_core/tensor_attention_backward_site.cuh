@@ -2,9 +2,9 @@
 // Where a block of the kernels of attention's gradients works, and rows of sums on their way to memory.
 #pragma once
 
+#include "attention/block.h"
 #include "tensor_attention_backward_task.h"
 #include "tensor_store_row.cuh"
-#include "tile/attention_block.h"
 
 namespace attile::tensor_core {
 

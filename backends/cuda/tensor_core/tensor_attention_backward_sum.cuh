@@ -4,10 +4,10 @@
 // rows, and are turned in registers. Bound by memory at 64 columns: 2 bytes for each pair of row and key.
 #pragma once
 
+#include "attention_backward/tiles.h"
 #include "tensor_attention_backward_site.cuh"
 #include "tensor_attention_backward_sum.h"
 #include "tensor_shared_rows.cuh"
-#include "tile/backward_tiles.h"
 
 namespace attile::tensor_core {
 

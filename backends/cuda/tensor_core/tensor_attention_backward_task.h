@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernel/attention_backward_params.h"
+#include "attention_backward/params.h"
 
 namespace attile::tensor_core {
 

@@ -2,8 +2,8 @@
 // What a tile of rows is to be computed against: one thread works it out and leaves it in shared memory for the others.
 #pragma once
 
+#include "attention/block.h"
 #include "tensor_attention_task.h"
-#include "tile/attention_block.h"
 
 namespace attile::tensor_core {
 

@@ -2,11 +2,11 @@
 // O and the log-sum-exp of a warp's 16 rows, from registers to memory: rows of the caller's, or partial results of a split.
 #pragma once
 
+#include "attention/output.h"
 #include "tensor_attention_note.cuh"
 #include "tensor_attention_repair.cuh"
 #include "tensor_attention_softmax.cuh"
 #include "tensor_store_row.cuh"
-#include "tile/attention_output.h"
 
 namespace attile::tensor_core {
 

@@ -6,8 +6,8 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "plan/attention_run.h"
-#include "simt_status.h"
+#include "attention/run.h"
+#include "host/status.h"
 #include "tensor_split_choice.h"
 
 namespace attile::tensor_core {

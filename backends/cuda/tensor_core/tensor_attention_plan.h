@@ -3,9 +3,9 @@
 // and what is put together after the launch. What only one kind of kernel limits or needs is its own.
 #pragma once
 
+#include "attention/plan.h"
 #include "host/accelerator.h"
-#include "plan/attention_plan.h"
-#include "simt_status.h"
+#include "host/status.h"
 #include "tensor_attention_task.h"
 
 namespace attile::tensor_core {

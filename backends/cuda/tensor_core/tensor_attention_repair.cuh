@@ -4,9 +4,9 @@
 // memory that a row must not look at does not matter then. Slow, and only for rows that meet such a V.
 #pragma once
 
+#include "attention/output.h"
 #include "tensor_attention_note.cuh"
 #include "tensor_ptx.cuh"
-#include "tile/attention_output.h"
 
 namespace attile::tensor_core {
 

@@ -3,8 +3,8 @@
 // there. Each step goes over all of a thread's scores of a row, so that many loads are on their way together.
 #pragma once
 
+#include "attention/score.h"
 #include "tensor_attention_note.cuh"
-#include "tile/attention_score.h"
 #include "vec.h"
 
 namespace attile::tensor_core {

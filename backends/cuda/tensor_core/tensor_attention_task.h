@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernel/attention_params.h"
+#include "attention/params.h"
 
 namespace attile::tensor_core {
 

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "plan/gemm_plan.h"
-#include "simt_status.h"
+#include "gemm/plan.h"
+#include "host/status.h"
 #include "tensor_gemm_pack.h"
 
 namespace attile::tensor_core {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "device.h"
+#include "gemm/problem.h"
 #include "host/accelerator.h"
-#include "plan/gemm_shape.h"
-#include "workspace.h"
+#include "host/workspace.h"
 
 namespace attile::tensor_core {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "plan/gemm_shape.h"
+#include "gemm/problem.h"
 
 namespace attile::tensor_core {
 namespace {

@@ -5,7 +5,7 @@
 // some fifty products under way: bound by memory.
 #include <cuda_runtime_api.h>
 
-#include "kernel/early.h"
+#include "early.h"
 #include "numeric.h"
 #include "tensor_gemm_small.h"
 #include "tensor_shared_rows.cuh"

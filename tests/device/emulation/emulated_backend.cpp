@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "attention/simt/kernels.h"
 #include "failures/failing_calls.h"
 #include "fibre.h"
-#include "host/simt_context.h"
-#include "kernel/attention_kernels.h"
+#include "host/context.h"
 #include "memory_device.h"
 
 namespace attile::test {

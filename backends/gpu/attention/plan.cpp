@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "attention/run.h"
+#include "attention/simt/decode_params.h"
+#include "host/status.h"
+
+namespace attile::simt {
+namespace {
+
+// Fastest first where several fit; of those that fit, the narrowest that hold the head are compared by estimated time.
+using TileKernelFn = AttentionTileKernel (*)();
+constexpr TileKernelFn kTileKernels[] = {
+    attention_cols32, attention_cols32_short, attention_cols40,  attention_cols48,  attention_cols64_dense, attention_cols64,
+    attention_cols80, attention_cols96,       attention_cols112, attention_cols128, attention_cols192,      attention_cols256,
+};
+
+constexpr double kLargestScale = 0x1p100;       // Of kernels that count scores in units of log2.
+constexpr int64_t kDecodeRows = 16;             // Rows of a key head up to which keys are streamed for them.
+constexpr int64_t kDecodeKeys = 128;            // Fewest keys of a split.
+constexpr int64_t kInvariantSplitKeys = 16384;  // With BATCH_INVARIANT splits depend on the length alone.
+constexpr int64_t kConvertBytes = 256ll << 20;  // What a slice of rewritten K and V may take, unless one head takes more.
+constexpr int64_t kMostSplits = 256;
+constexpr double kLaunchSeconds = 3e-6;
+constexpr double kPartBytesPerSecond = 1.5e12;
+// Where only the rows of the last wave are split: what a block's two ends take, in tiles; the share of the bandwidth that the way of
+// partial results to memory and back gets; the gain from which on it is done, and that where scores are modified: parts meet a bias in
+// another order than whole rows do, which took 2 % more of 2048 rows of 64 columns where 3 % less were expected.
+constexpr int64_t kMostTailSplits = 24;
+constexpr double kPartTiles = 0.5, kPartShare = 0.25, kTailGain = 0.99, kModifiedTailGain = 0.93;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+bool present(const attile_operand &x) { return x.dtype != 0; }
+
+void refuse(AttentionPlan &plan, int32_t status, const char *format, ...) ATTILE_SIMT_PRINTF(3, 4);
+void refuse(AttentionPlan &plan, int32_t status, const char *format, ...) {
+    plan.status = status;
+    va_list list;
+    va_start(list, format);
+    std::vsnprintf(plan.text, sizeof plan.text, format, list);
+    va_end(list);
+}
+
+// Could float rows of this operand be read as 16-byte vectors, whatever the address of the first?
+bool has_vector_rows(const attile_operand &x, int64_t cols) {
+    return x.dtype == ATTILE_F32 && (x.stride[3] == 1 || cols == 1) && cols % 4 == 0 && x.stride[0] % 4 == 0 && x.stride[1] % 4 == 0 &&
+           x.stride[2] % 4 == 0;
+}
+bool is_aligned_16(const attile_operand &x) { return reinterpret_cast<uintptr_t>(x.data) % 16 == 0; }
+bool has_short_stride(const attile_operand &x) { return std::llabs(x.stride[2]) < (int64_t{1} << 29); }
+bool has_plain_rows(const attile_operand &x, int64_t cols) { return x.dtype == ATTILE_F32 && (x.stride[3] == 1 || cols == 1); }
+
+// Share of a full device's speed at which `resident` of `full` blocks a unit run.
+double latency_share(double resident, double full) { return std::sqrt(std::min(1.0, resident / full)); }
+
+// Seconds for `blocks` equal blocks of `work` multiply-adds.
+double wave_seconds(const DeviceProperties &device, double blocks, double work, double occupancy, double share) {
+    const double units = std::max(device.compute_units, 1), per_unit = device.peak_flops_f32 / 2 / units * share;
+    if (per_unit <= 0) return blocks * work;
+    const double per_wave = units * occupancy, waves = std::floor(blocks / per_wave), rest = std::ceil((blocks - waves * per_wave) / units);
+    return (waves * occupancy * work + (rest > 0 ? rest * work / latency_share(rest, occupancy) : 0)) / per_unit;
+}
+
+}  // namespace
+
+double attention_visible_pairs(const attile_attention_problem &p) {
+    const double rows = static_cast<double>(p.len_q), keys = static_cast<double>(p.len_k);
+    const double shift = p.bottom_right != 0 ? keys - rows : 0;
+    const auto clamped_sum = [keys](double x) {
+        if (x <= 0) return 0.0;
+        return x <= keys ? x * (x + 1) / 2 : keys * (keys + 1) / 2 + (x - keys) * keys;
+    };
+    const auto up_to = [&](double c) { return clamped_sum(rows + c) - clamped_sum(c); };
+    const double right = p.window_right < 0 ? rows * keys : up_to(shift + static_cast<double>(p.window_right));
+    const double left = p.window_left < 0 ? 0 : up_to(shift - static_cast<double>(p.window_left) - 1);
+    return static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * std::max(0.0, right - left);
+}
+
+namespace {
+
+// Does every row see all keys, and are they whole tiles?
+bool sees_whole_tiles(const attile_attention_problem &p, int64_t tile_keys) {
+    return p.window_left < 0 && p.window_right < 0 && p.len_k % tile_keys == 0 && !present(p.key_lengths) && !present(p.cu_len_q) &&
+           !present(p.cu_len_k) && !present(p.block_table);
+}
+
+// The kernel of a problem whose scores one thing modifies and nothing else asks for the modified kind; null if there is none.
+const void *single_kernel(const attile_attention_problem &p, const AttentionPlan &plan, const AttentionSingleKernels &kernels) {
+    if (plan.pack != 1 || present(p.block_table) || (!plan.convert && (!is_aligned_16(p.k) || !is_aligned_16(p.v)))) return nullptr;
+    if (present(p.bias) + present(p.allowed) + present(p.alibi_slopes) + (attention_softcap(p) != 0) != 1) return nullptr;
+    if (present(p.alibi_slopes)) return kernels.alibi;
+    if (attention_softcap(p) != 0) return kernels.softcapped;
+    const attile_operand &x = present(p.bias) ? p.bias : p.allowed;
+    if (attention_operand(x, p.len_k).vector == 0 || !has_short_stride(x)) return nullptr;
+    return present(p.bias) ? p.bias.dtype == ATTILE_F32 ? kernels.biased : nullptr : kernels.allowed;
+}
+
+// `start` is what is known before a kernel is chosen; `best` becomes this kernel's plan if that is the first or the cheapest.
+void plan_tile(Device &device, const attile_attention_problem &p, const AttentionTileKernel &kernel, bool invariant,
+               const AttentionPlan &start, AttentionPlan &best) {
+    const int64_t group = p.heads_q / p.heads_kv;
+    AttentionPlan plan = start;
+    plan.path = AttentionPath::kTile;
+    plan.name = kernel.name;
+    plan.shared = 0;
+    plan.share = kernel.share;
+    plan.depth = static_cast<int32_t>(ceil_div(std::max<int64_t>(p.head_dim, 1), kernel.depth_step) * kernel.depth_step);
+    // The kernel reads whole chunks of K's columns; rewritten rows are padded with zeros.
+    if (plan.depth != p.head_dim) plan.convert = true;
+    // The masked kernel takes heads of a group as rows only where no window tells rows apart; the modified one always does.
+    const bool windowed = p.window_left >= 0 || p.window_right >= 0;
+    const auto packed_blocks = [&](const AttentionTile &tile) { return ceil_div(p.len_q * group, tile.rows); };
+    const auto single_blocks = [&](const AttentionTile &tile) { return group * ceil_div(p.len_q, tile.rows); };
+    if (windowed && !invariant && 2 * packed_blocks(kernel.plain) <= single_blocks(kernel.plain)) plan.modifiers = true;
+    const bool packs = !invariant && packed_blocks(kernel.plain) < single_blocks(kernel.plain);
+    const bool sees_all = !plan.modifiers && !packs && sees_whole_tiles(p, kernel.plain.keys);
+    const AttentionTile &tile = plan.modifiers ? kernel.modified : sees_all ? kernel.plain : kernel.masked;
+    if (tile.kernel == nullptr) return;
+    plan.kernel = tile.kernel;
+    plan.rows = tile.rows;
+    plan.keys = tile.keys;
+    plan.threads = tile.threads;
+    // Heads of a group are rows of one problem where that leaves fewer rows of padding.
+    plan.pack = (plan.modifiers || !windowed) && packs ? static_cast<int32_t>(group) : 1;
+    plan.rows_per_head = p.len_q * plan.pack;
+    plan.row_blocks = ceil_div(plan.rows_per_head, tile.rows);
+    const int64_t tiles = ceil_div(p.len_k, tile.keys);
+    const double pairs = static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.len_q) * static_cast<double>(p.len_k);
+    const double visible = pairs > 0 ? attention_visible_pairs(p) / pairs : 0;
+    plan.longest_first = windowed;
+    const int64_t few = plan.rows_per_head % tile.rows;
+    plan.shortest_last = !windowed && few != 0 && 2 * few <= tile.rows;
+    if (device.occupancy(plan.kernel, plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1)
+        plan.blocks_per_unit = 1;
+
+    const double heads = static_cast<double>(p.batch * p.heads_q / plan.pack);
+    const double work =
+        static_cast<double>(tile.rows) * static_cast<double>(tiles * tile.keys) * visible * static_cast<double>(plan.depth + kernel.cols);
+    plan.cost = -1;
+    const int64_t most = std::min<int64_t>(kMostSplits, std::max<int64_t>(1, tiles / 4));
+    AttentionPlan candidate = plan;
+    if (invariant) {
+        plan.split_tiles = kInvariantSplitKeys / tile.keys;
+        plan.splits = static_cast<int32_t>(std::max<int64_t>(ceil_div(tiles, plan.split_tiles), 1));
+        best = plan;
+        return;
+    }
+    for (int64_t splits = 1; splits <= most; splits += splits < 8 ? 1 : splits < 32 ? 4 : 16) {
+        candidate.split_tiles = std::max<int64_t>(ceil_div(tiles, splits), 1);
+        candidate.splits = static_cast<int32_t>(std::max<int64_t>(ceil_div(tiles, candidate.split_tiles), 1));
+        const double blocks = heads * static_cast<double>(plan.row_blocks * candidate.splits);
+        candidate.cost = wave_seconds(device.properties(), blocks, work / candidate.splits, plan.blocks_per_unit, kernel.share);
+        if (candidate.splits > 1) {
+            candidate.cost += kLaunchSeconds + 8.0 * static_cast<double>(p.batch * p.heads_q * p.len_q * p.head_dim_v) * candidate.splits /
+                                                   kPartBytesPerSecond;
+            if (candidate.longest_first) candidate.cost *= 1.05;  // Splits of rows of unequal length are of unequal length.
+        }
+        if (plan.cost < 0 || candidate.cost < plan.cost * 0.97) plan = candidate;
+    }
+    // Or the row blocks of whole waves take all keys, and those of the last one, which they do not fill, splits of them.
+    const int64_t row_blocks = p.batch * p.heads_q / plan.pack * plan.row_blocks, rows = p.batch * p.heads_q * p.len_q;
+    const int64_t slots = static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit;
+    const int64_t rest = row_blocks % slots, whole = row_blocks - rest;
+    const bool in_order = !plan.longest_first && !plan.shortest_last && plan.pack == 1 && !plan.convert && !present(p.cu_len_q) &&
+                          !present(p.cu_len_k) && rows < kMaxGridX / 2;
+    if (in_order && whole != 0 && rest != 0) {
+        candidate.whole_blocks = whole;
+        candidate.first_part = whole / plan.row_blocks * p.len_q + whole % plan.row_blocks * tile.rows;
+        const double bandwidth = device.properties().peak_bandwidth > 0 ? device.properties().peak_bandwidth : kPartBytesPerSecond;
+        const double part_seconds = 8.0 * static_cast<double>((rows - candidate.first_part) * p.head_dim_v) / (kPartShare * bandwidth);
+        const double whole_seconds =
+            wave_seconds(device.properties(), static_cast<double>(whole), work, plan.blocks_per_unit, kernel.share);
+        const double gain = plan.modifiers ? kModifiedTailGain : kTailGain;
+        for (int64_t splits = 2; splits <= std::min(most, kMostTailSplits); ++splits) {
+            candidate.split_tiles = ceil_div(tiles, splits);
+            candidate.splits = static_cast<int32_t>(ceil_div(tiles, candidate.split_tiles));
+            const double part_work = work * (static_cast<double>(candidate.split_tiles) + kPartTiles) / static_cast<double>(tiles);
+            candidate.cost = whole_seconds + kLaunchSeconds + part_seconds * candidate.splits +
+                             wave_seconds(device.properties(), static_cast<double>(rest * candidate.splits), part_work,
+                                          plan.blocks_per_unit, kernel.share);
+            if (candidate.cost < (plan.whole_blocks != 0 ? 1.0 : gain) * plan.cost) plan = candidate;
+        }
+    }
+    // As many rows, keys and blocks a unit: nothing else of the plan depends on it.
+    const void *const single = plan.modifiers ? single_kernel(p, plan, kernel.single) : nullptr;
+    if (single != nullptr) plan.kernel = single;
+    if (best.path == AttentionPath::kNothing || plan.cost < best.cost) best = plan;
+}
+
+void plan_decode(Device &device, const attile_attention_problem &p, const AttentionDecodeKernel &kernel, AttentionPlan &plan) {
+    plan.path = AttentionPath::kDecode;
+    plan.name = kernel.name;
+    plan.kernel = kernel.kernel;
+    plan.rows = kernel.rows;
+    plan.threads = kernel.threads;
+    plan.keys = kernel.step * kernel.threads / 32;
+    plan.depth = kernel.cols;
+    plan.pack = static_cast<int32_t>(p.heads_q / p.heads_kv);
+    plan.rows_per_head = p.len_q * plan.pack;
+    plan.row_blocks = ceil_div(plan.rows_per_head, kernel.rows);
+    if (device.occupancy(plan.kernel, plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1)
+        plan.blocks_per_unit = 1;
+    const int64_t tiles = ceil_div(p.len_k, plan.keys), base = p.batch * p.heads_kv * plan.row_blocks;
+    const int64_t slots = static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit;
+    const int64_t least = std::max<int64_t>(1, kDecodeKeys / plan.keys);
+    int64_t best_cost = -1;
+    for (int64_t splits = 1; splits <= kMostSplits; ++splits) {
+        const int64_t split_tiles = std::max(ceil_div(tiles, splits), least);
+        const int64_t count = std::max<int64_t>(ceil_div(tiles, split_tiles), 1);
+        // In tiles one after the other, with a fixed cost for each wave and for putting splits together.
+        const int64_t waves = ceil_div(base * count, slots), cost = waves * (split_tiles + 2) + (count > 1 ? 4 + count / 16 : 0);
+        if (best_cost < 0 || cost < best_cost || (cost == best_cost && waves == 1)) {  // More of one wave, more loads under way.
+            best_cost = cost;
+            plan.split_tiles = split_tiles;
+            plan.splits = static_cast<int32_t>(count);
+        }
+        if (split_tiles == least) break;
+    }
+    plan.share = 0.8;
+    // Splits, and with them the workspace, are the same for both: a query knows no addresses.
+    const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0 &&
+                            has_short_stride(p.k) && has_short_stride(p.v);
+    if (plan.splits > 1) plan.arrivals = base;
+    if (!in_vectors || plan.modifiers || present(p.block_table)) return;
+    plan.kernel = kernel.plain;
+    // Where a kernel behind this one is brought up early (early.h), it takes less time than the last block's merging, which such
+    // code lacks. A kernel behind is right for any code, so where nothing is known.
+    KernelResources resources;
+    const bool brings_up_early = device.resources(plan.kernel, &resources) != ATTILE_OK || resources.source_version >= 90;
+    plan.merges = plan.splits > 1 && !brings_up_early && decode_merges(kernel.storage == AttentionStorage::kF32, kernel.rows, kernel.cols);
+}
+
+}  // namespace
+
+int64_t AttentionPlan::blocks_of(int64_t heads) const { return whole_blocks + (row_blocks * heads - whole_blocks) * splits; }
+
+bool attention_modifies_scores(const attile_attention_problem &p) {
+    return present(p.bias) || present(p.allowed) || present(p.alibi_slopes) || attention_softcap(p) != 0;
+}
+
+int64_t attention_part_sums(const attile_attention_problem &p, const AttentionPlan &plan) { return present(p.bias) ? plan.part_rows : 0; }
+
+double attention_softcap(const attile_attention_problem &p) {
+    constexpr double kLeast = 0x1p-30, kMost = 0x1p125;
+    if (p.compute == ATTILE_F64 || p.softcap == 0) return p.softcap;
+    return p.softcap > kMost ? 0 : std::max(p.softcap, kLeast);
+}
+
+AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) {
+    AttentionPlan plan;
+    if (p.len_q > kAttentionMaxLength || p.len_k > kAttentionMaxLength ||
+        p.len_q * (p.heads_q / std::max<int64_t>(p.heads_kv, 1)) > kAttentionMaxLength) {
+        refuse(plan, ATTILE_ERROR_UNSUPPORTED_SHAPE, "len_q %lld, len_k %lld: more than %lld rows or keys", static_cast<long long>(p.len_q),
+               static_cast<long long>(p.len_k), static_cast<long long>(kAttentionMaxLength));
+        return plan;
+    }
+    if (p.batch < 1 || p.heads_q < 1 || p.len_q < 1 || (p.head_dim_v < 1 && !present(p.lse))) return plan;  // kNothing
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    const int64_t group = p.heads_q / p.heads_kv;
+    plan.modifiers = attention_modifies_scores(p);
+    const bool paged = present(p.block_table);
+    const bool wide = p.compute == ATTILE_F64;
+
+    // Kernels of tiles read four columns of V at least, which are not there where it has none; and count scores in units of log2, where the
+    // largest that float32 holds are infinite.
+    if (wide || std::fabs(p.scale) > kLargestScale || p.head_dim > 256 || p.head_dim_v > 256 || p.head_dim_v == 0) {
+        const AttentionAnyKernel kernel = wide ? attention_any_f64() : attention_any_f32();
+        plan.path = AttentionPath::kAny;
+        plan.name = kernel.name;
+        plan.kernel = kernel.kernel;
+        plan.rows = kernel.rows;
+        plan.keys = kernel.keys;
+        plan.threads = kernel.threads;
+        plan.depth = static_cast<int32_t>(std::min<int64_t>(p.head_dim, INT32_MAX));
+        plan.shared = static_cast<std::size_t>(kernel.rows) * static_cast<std::size_t>(std::max<int64_t>(p.head_dim, 1)) * kernel.element;
+        plan.rows_per_head = p.len_q;
+        plan.row_blocks = ceil_div(p.len_q, kernel.rows) * std::max<int64_t>(ceil_div(p.head_dim_v, kernel.cols), 1);
+        plan.share = 0.1;
+        if (plan.shared > static_cast<std::size_t>(device.properties().shared_per_block)) {
+            refuse(plan, ATTILE_ERROR_UNSUPPORTED_SHAPE,
+                   "head_dim %lld: %d rows of q take %zu bytes of shared memory, and a block has %lld", static_cast<long long>(p.head_dim),
+                   kernel.rows, plan.shared, static_cast<long long>(device.properties().shared_per_block));
+            return plan;
+        }
+        (void)device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit);
+    } else if ((p.len_q * group <= kDecodeRows && !invariant) || p.len_k == 0) {
+        const AttentionDecodeKernels kernels = p.k.dtype == ATTILE_F16    ? attention_decode_f16()
+                                               : p.k.dtype == ATTILE_BF16 ? attention_decode_bf16()
+                                                                          : attention_decode_f32();
+        const AttentionDecodeKernel *chosen = nullptr;
+        for (int32_t i = 0; i < kernels.count; ++i) {
+            const AttentionDecodeKernel &kernel = kernels.all[i];
+            if (kernel.cols < std::max(p.head_dim, p.head_dim_v)) continue;
+            const auto waste = [&](const AttentionDecodeKernel &k) { return ceil_div(p.len_q * group, k.rows) * 1000 + k.rows; };
+            if (chosen == nullptr || kernel.cols < chosen->cols || (kernel.cols == chosen->cols && waste(kernel) < waste(*chosen)))
+                chosen = &kernel;
+        }
+        plan_decode(device, p, *chosen, plan);
+    } else {
+        const bool plain = has_plain_rows(p.k, p.head_dim) && has_plain_rows(p.v, p.head_dim_v) && !paged;
+        const bool vector = plain && has_vector_rows(p.k, p.head_dim) && has_vector_rows(p.v, p.head_dim_v) && has_short_stride(p.k) &&
+                            has_short_stride(p.v);
+        plan.convert = !plain || !vector;
+        // Addresses alone do not ask for workspace: a query may not know them yet.
+        const bool unaligned = !plan.convert && (!is_aligned_16(p.k) || !is_aligned_16(p.v));
+        // The modified kernel moves a row's reference by that row's scores alone, whatever other rows of its tile do, and takes any
+        // address.
+        plan.modifiers = plan.modifiers || paged || unaligned || invariant;
+        const AttentionPlan start = plan;
+        int32_t narrowest = 0;
+        for (const TileKernelFn kernel : kTileKernels) {
+            const AttentionTileKernel tile = kernel();
+            if (tile.cols < p.head_dim_v || tile.depth < p.head_dim || (narrowest != 0 && tile.cols > narrowest)) continue;
+            narrowest = tile.cols;
+            plan_tile(device, p, tile, invariant, start, plan);
+            if (invariant && plan.path != AttentionPath::kNothing) break;
+        }
+        if (plan.path == AttentionPath::kNothing) {
+            refuse(plan, ATTILE_ERROR_INTERNAL, "attention: no kernel for head_dim %lld and %lld", static_cast<long long>(p.head_dim),
+                   static_cast<long long>(p.head_dim_v));
+            return plan;
+        }
+    }
+
+    // How much goes into a launch, and what has to be kept between launches.
+    const int64_t heads = p.heads_q / plan.pack;
+    int64_t pairs = p.batch * p.heads_kv;  // (entry, key head) pairs
+    plan.slice = pairs;
+    if (plan.convert) {
+        const int64_t entries = present(p.cu_len_k) ? 1 : p.batch, rows = present(p.cu_len_k) ? p.total_k : p.len_k;
+        const int64_t k_cols = plan.depth, v_cols = ceil_div(p.head_dim_v, 4) * 4;
+        const int64_t bytes = 4 * rows * (k_cols + v_cols);
+        int64_t slice = entries * p.heads_kv;
+        if (entries > 1 || p.batch == 1) {  // Packed sequences are rewritten as a whole: each launch needs all heads of an entry.
+            const int64_t fill = ceil_div(8ll * std::max(device.properties().compute_units, 1),
+                                          std::max<int64_t>(plan.row_blocks * plan.splits * (heads / p.heads_kv), 1));
+            slice = std::min(slice, std::max({fill, kConvertBytes / std::max<int64_t>(bytes, 1), int64_t{1}}));
+            plan.slice = slice;
+        }
+        plan.convert_k = slice * rows * k_cols;
+        plan.convert_v = slice * rows * v_cols;
+    }
+    plan.slices = ceil_div(pairs, plan.slice);
+    plan.slice = ceil_div(pairs, plan.slices);
+    plan.slice *= heads / p.heads_kv;  // In heads of the launch.
+    while (plan.blocks() > kMaxGridX) {
+        plan.slice = ceil_div(plan.slice, 2 * (heads / p.heads_kv)) * (heads / p.heads_kv);
+        if (plan.slice <= 1) break;
+    }
+    plan.slices = ceil_div(p.batch * heads, plan.slice);
+    if (plan.splits > 1) plan.part_rows = plan.splits * (p.batch * p.heads_q * p.len_q - plan.first_part);
+    const auto piece = [](int64_t floats) { return (floats * 4 + 255) / 256 * 256; };
+    plan.workspace = piece(plan.convert_k) + piece(plan.convert_v) + piece(plan.part_rows * p.head_dim_v) + piece(plan.part_rows) +
+                     piece(attention_part_sums(p, plan)) + piece(2 * plan.arrivals);
+    return plan;
+}
+
+void print_plan(const AttentionPlan &plan, char *text, std::size_t capacity) {
+    if (plan.path == AttentionPath::kNothing) {
+        std::snprintf(text, capacity, "nothing to compute");
+        return;
+    }
+    std::snprintf(text, capacity,
+                  "%s%s%s: %d rows x %d keys, %d threads, %d heads as rows, %lld row blocks x %d splits x %lld heads x %lld launches",
+                  plan.name, plan.modifiers ? ", modified scores" : "", plan.convert ? ", K and V rewritten" : "", plan.rows, plan.keys,
+                  plan.threads, plan.pack, static_cast<long long>(plan.row_blocks), plan.splits, static_cast<long long>(plan.slice),
+                  static_cast<long long>(plan.slices));
+    const std::size_t length = std::strlen(text);
+    if (plan.whole_blocks != 0)
+        std::snprintf(text + length, capacity - length, "; splits of the last %lld row blocks alone",
+                      static_cast<long long>(plan.row_blocks * plan.slice - plan.whole_blocks));
+}
+
+}  // namespace attile::simt

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention for whatever the fast kernels do not take: float64, and head dims above 256. Every option, any strides, any storage.
+//
+// Block: 16 rows of Q x 32 keys x 256 columns of V, 128 threads; a lane group owns 4 rows for the whole key loop. Shared memory: 16 rows of
+// Q, 16 head_dim numbers, dynamic. In S a lane owns a key, in PV it owns 8 columns; probabilities pass by shuffles. Head dims of V above
+// 256 take more blocks, each of which computes the scores anew.
+#include "attention/output.h"
+#include "attention/simt/kernels.h"
+
+namespace attile::simt {
+namespace {
+
+constexpr int kThreads = 128, kGroupRows = 4, kColumns = 8;
+constexpr int kBlockRows = kThreads / kLanes * kGroupRows;
+
+// Where a key lies: indices of axes 0 and 2 of K and V. False: its page does not exist.
+ATTILE_LANE_FN bool locate_key(const AttentionParams &p, const AttentionEntry &entry, int key, int64_t &outer, int64_t &row) {
+    outer = entry.batch;
+    row = entry.first_k + key;
+    if (!p.block_table) return true;
+    outer = p.block_table[entry.batch * p.block_table_stride[0] + quotient(key, p.page_size) * p.block_table_stride[1]];
+    row = remainder(key, p.page_size);
+    return outer >= 0 && outer < p.pages;
+}
+
+template <class T>
+__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionParams p) {
+    ATTILE_SIMT_DYNAMIC_SHARED(shared_bytes);
+    T *const queries = reinterpret_cast<T *>(shared_bytes);  // [kBlockRows][head_dim]
+    const AttentionPlace place(p, blockIdx.x);
+    const AttentionEntry entry(p, place.batch);
+    const int blocks_of_rows = (p.len_q + kBlockRows - 1) / kBlockRows;
+    const int first_row = place.row_block % blocks_of_rows * kBlockRows,
+              first_column = place.row_block / blocks_of_rows * kLanes * kColumns;
+    if (first_row >= entry.len_q) return;
+    const int64_t q_at = entry.batch * p.q.stride[0] + place.head * p.q.stride[1];
+    for (int f = static_cast<int>(threadIdx.x); f < kBlockRows * p.head_dim; f += kThreads) {
+        const int row = f / p.head_dim, col = f % p.head_dim;
+        const int64_t clamped = entry.first_q + min(first_row + row, entry.len_q - 1);
+        queries[f] = load_as<T>(p.q, q_at + clamped * p.q.stride[2] + col * p.q.stride[3]);
+    }
+    __syncthreads();
+
+    const int lane = lane_index(), group_row = lane_group_index() * kGroupRows;
+    const int64_t head_kv = quotient(place.head, p.group);
+    const T minus_infinity = lowest<T>();
+    const T slope = p.alibi_slopes.data
+                        ? load_as<T>(p.alibi_slopes, entry.batch * p.alibi_slopes.stride[0] + place.head * p.alibi_slopes.stride[1])
+                        : T(0);
+    const int alibi_shift = p.alibi_bottom_right ? entry.len_k - entry.len_q : 0;
+    T reference[kGroupRows], sum[kGroupRows], out[kGroupRows][kColumns];
+    int low = entry.len_k, high = 0;
+    for (int i = 0; i < kGroupRows; ++i) {
+        reference[i] = minus_infinity;
+        sum[i] = 0;
+        for (int x = 0; x < kColumns; ++x) out[i][x] = 0;
+        const KeyRange range(p, min(first_row + group_row + i, entry.len_q - 1), entry.shift, entry.len_k);
+        low = min(low, range.low);
+        high = max(high, range.high);
+    }
+
+    for (int first_key = low / kLanes * kLanes; first_key < high; first_key += kLanes) {
+        const int key = first_key + lane;
+        int64_t outer = 0, k_row = 0;
+        const bool exists = key < entry.len_k && locate_key(p, entry, key, outer, k_row);
+        const int64_t k_at = outer * p.k.stride[0] + head_kv * p.k.stride[1] + k_row * p.k.stride[2];
+        T score[kGroupRows] = {};
+        if (exists) {
+            for (int d = 0; d < p.head_dim; ++d) {
+                const T x = load_as<T>(p.k, k_at + d * p.k.stride[3]);
+#pragma unroll
+                for (int i = 0; i < kGroupRows; ++i) score[i] = fused_multiply_add(queries[(group_row + i) * p.head_dim + d], x, score[i]);
+            }
+        }
+        uint32_t seen[kGroupRows];
+#pragma unroll
+        for (int i = 0; i < kGroupRows; ++i) {
+            const int row = min(first_row + group_row + i, entry.len_q - 1);
+            bool sees = exists && KeyRange(p, row, entry.shift, entry.len_k).has(key);
+            T s = score[i] * static_cast<T>(p.scale);
+            if (p.softcap != 0) s = static_cast<T>(p.softcap) * tanh(s / static_cast<T>(p.softcap));
+            if (sees && p.bias.data) {
+                const T bias = load_as<T>(p.bias, entry.batch * p.bias.stride[0] + place.head * p.bias.stride[1] + row * p.bias.stride[2] +
+                                                      key * p.bias.stride[3]);
+                sees = bias != minus_infinity;
+                s += bias;
+            }
+            if (p.alibi_slopes.data) s -= slope * fabs(static_cast<T>(key - row - alibi_shift));
+            if (sees && p.allowed.data)
+                sees = static_cast<const uint8_t *>(p.allowed.data)[entry.batch * p.allowed.stride[0] + place.head * p.allowed.stride[1] +
+                                                                    row * p.allowed.stride[2] + key * p.allowed.stride[3]] != 0;
+            sees = sees && s != minus_infinity;  // Such a score takes no part.
+            score[i] = sees ? s : minus_infinity;
+            seen[i] = lane_ballot(sees);
+            if (seen[i] == 0) continue;
+            const T top = max_nan(reference[i], lane_fold(score[i], [](T x, T y) { return max_nan(x, y); }));
+            const T factor = reference[i] == minus_infinity ? T(0) : exp(reference[i] - top);
+            score[i] = sees ? exp(score[i] - top) : T(0);
+            reference[i] = top;
+            sum[i] = sum[i] * factor + lane_fold(score[i], [](T x, T y) { return x + y; });
+            if (factor != T(1)) {
+#pragma unroll
+                for (int x = 0; x < kColumns; ++x) out[i][x] = factor == T(0) ? T(0) : out[i][x] * factor;
+            }
+        }
+        // Keys that a row does not see are skipped, so that what V holds there cannot matter.
+        const int count = min(kLanes, high - first_key);
+        for (int j = 0; j < count; ++j) {
+            const int64_t v_outer = shuffle(outer, j), v_row = shuffle(k_row, j);
+            T probability[kGroupRows];
+            uint32_t any = 0;
+#pragma unroll
+            for (int i = 0; i < kGroupRows; ++i) {
+                probability[i] = shuffle(score[i], j);
+                any |= seen[i] >> j & 1;
+            }
+            if (any == 0) continue;
+            const int64_t v_at = v_outer * p.v.stride[0] + head_kv * p.v.stride[1] + v_row * p.v.stride[2];
+#pragma unroll
+            for (int x = 0; x < kColumns; ++x) {
+                const int column = first_column + x * kLanes + lane;
+                if (column >= p.head_dim_v) continue;
+                const T value = load_as<T>(p.v, v_at + column * p.v.stride[3]);
+#pragma unroll
+                for (int i = 0; i < kGroupRows; ++i)
+                    if (seen[i] >> j & 1) out[i][x] = fused_multiply_add(probability[i], value, out[i][x]);
+            }
+        }
+    }
+
+#pragma unroll
+    for (int i = 0; i < kGroupRows; ++i) {
+        const int row = first_row + group_row + i;
+        if (row >= entry.len_q) continue;
+        T total = sum[i], factor = 0, lse = minus_infinity, top = reference[i];
+        const T sink = p.sinks.data ? load_as<T>(p.sinks, place.head * p.sinks.stride[1]) : minus_infinity;
+        const bool saw_key = top != minus_infinity;
+        if (sink != minus_infinity) {
+            const T higher = max_nan(top, sink), scale = saw_key ? exp(top - higher) : T(0);
+            total = total * scale + exp(sink - higher);
+            factor = scale / total;
+            lse = higher + log(total);
+        } else if (saw_key) {
+            factor = T(1) / total;
+            lse = top + log(total);
+        }
+        const int64_t at = entry.batch * p.o.stride[0] + place.head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2];
+#pragma unroll
+        for (int x = 0; x < kColumns; ++x) {
+            const int column = first_column + x * kLanes + lane;
+            if (column < p.head_dim_v) store_as<T>(p.o, at + column * p.o.stride[3], saw_key ? out[i][x] * factor : T(0));
+        }
+        if (p.lse.data && lane == 0 && first_column == 0)
+            store_as<T>(p.lse, entry.batch * p.lse.stride[0] + place.head * p.lse.stride[1] + (entry.first_q + row) * p.lse.stride[2], lse);
+    }
+}
+
+template <class T>
+AttentionAnyKernel instance(const char *name) {
+    return {name,
+            reinterpret_cast<const void *>(&attention_any<T>),
+            kBlockRows,
+            kLanes,
+            kLanes * kColumns,
+            kThreads,
+            static_cast<int32_t>(sizeof(T))};
+}
+
+}  // namespace
+
+AttentionAnyKernel attention_any_f32() { return instance<float>("attention_any_f32"); }
+AttentionAnyKernel attention_any_f64() { return instance<double>("attention_any_f64"); }
+
+}  // namespace attile::simt

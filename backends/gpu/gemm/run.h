@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of gemm_query and gemm_run that kernels of a vendor's own go through too.
+#pragma once
+
+#include "gemm/plan.h"
+#include "host/workspace.h"
+
+namespace attile::simt {
+
+// Can the plan's blocks be launched? A grid has one dimension; what does not fit is launched in several pieces, along the batch.
+bool gemm_fits(const GemmPlan &plan);
+
+// The launches of a plan: the kernel, which takes GemmParams, and where the depth is split what adds the partial results.
+int32_t gemm_launch(Device &device, const GemmProduct &product, const GemmPlan &plan, Workspace &workspace, Stream stream);
+
+}  // namespace attile::simt

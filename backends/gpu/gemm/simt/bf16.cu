@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// GEMM kernels for A and B stored in bf16; sums in float32.
+#include "gemm/simt/instances.cuh"
+
+namespace attile::simt {
+
+const GemmKernels &gemm_kernels_bf16() {
+    constexpr auto kVector = GemmAccess::kVector, kUnaligned = GemmAccess::kUnaligned, kStrided = GemmAccess::kScalar;
+    static const GemmKernels kernels = {
+        {
+            {{}, gemm_tile<Gemm128x128, BF16, kVector>(), gemm_tile<Gemm128x128, BF16, kUnaligned>(), nullptr},
+            {},
+            {{},
+             gemm_tile<Gemm64x64, BF16, kVector>(),
+             gemm_tile<Gemm64x64, BF16, kUnaligned>(),
+             gemm_tile<Gemm64x64Strided, BF16, kStrided>()},
+            {{}, gemm_tile<Gemm32x32, BF16, kVector>(), gemm_tile<Gemm32x32, BF16, kUnaligned>(), nullptr},
+        },
+        {gemm_skinny<BF16, 1, false>(), gemm_skinny<BF16, 4, false>(), gemm_skinny<BF16, 16, true>()},
+    };
+    return kernels;
+}
+
+}  // namespace attile::simt

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cuts: gemm by batch, rows and columns; attention by batch and groups of heads; merge, reduce and softmax by rows.
+#include "host/staged_problems.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace attile::simt {
+namespace {
+
+// One axis of an operand: its extent, the dimension that moves it, and by how many elements a unit.
+struct Axis {
+    int64_t extent = 1;
+    int32_t dim = -1;
+    int64_t per_unit = 1;
+};
+
+// Nothing of an empty operand is sent, though others of the call are not empty.
+void add(StagedCall &call, attile_operand &operand, std::initializer_list<Axis> axes, bool is_output = false) {
+    if (operand.dtype == 0) return;
+    if (std::any_of(axes.begin(), axes.end(), [](const Axis &axis) { return axis.extent == 0; })) return;
+    StagedOperand staged;
+    staged.operand = &operand;
+    staged.is_output = is_output;
+    staged.element_bytes = (operand.dtype & 0xff) / 8;
+    std::copy(operand.stride, operand.stride + 4, staged.stride);
+    int i = 0;
+    for (const Axis &axis : axes) {
+        staged.extent[i] = axis.extent;
+        staged.dim[i] = axis.dim;
+        staged.per_unit[i] = axis.per_unit;
+        ++i;
+    }
+    call.operands.push_back(staged);
+}
+
+void set(int64_t (&values)[kStagedDims], int64_t a, int64_t b, int64_t c, int64_t d) {
+    values[0] = a;
+    values[1] = b;
+    values[2] = c;
+    values[3] = d;
+}
+
+// Chunks of rows should still fill whole tiles of the fastest kernels.
+constexpr int64_t kTileGranule = 256;
+// Rows of a column-wise reduction are neighbours in memory: keep whole cache lines together.
+constexpr int64_t kRowGranule = 64;
+
+}  // namespace
+
+// Dimensions x, y, n, m: with columns outside rows, B's chunk stays while A's pass by. Columns are cut only for memory's sake.
+StagedProblem<attile_gemm_problem>::StagedProblem(const attile_gemm_problem &from) : problem(from) {
+    const Axis x{from.batch[0], 0}, y{from.batch[1], 1}, n{from.n, 2}, m{from.m, 3}, k{from.k};
+    call.operands.reserve(5);
+    add(call, problem.a, {x, y, m, k});
+    add(call, problem.b, {x, y, k, n});
+    add(call, problem.c, {x, y, m, n});
+    add(call, problem.bias, {x, y, m, n});
+    add(call, problem.d, {x, y, m, n}, true);
+    set(call.units, from.batch[0], from.batch[1], from.n, from.m);
+    set(call.granule, 1, 1, kTileGranule, kTileGranule);
+    call.cut_order[2] = 3;
+    call.cut_order[3] = 2;
+    call.cut_for_overlap = 3;
+}
+
+void StagedProblem<attile_gemm_problem>::resize(const int64_t count[kStagedDims]) {
+    problem.batch[0] = count[0];
+    problem.batch[1] = count[1];
+    problem.n = count[2];
+    problem.m = count[3];
+}
+
+// Dimensions batch entries and key heads. Packed sequences lie one after another in the same axis, where only the lengths, which are data,
+// say how: they are cut by heads alone. Pages belong to no batch entry, so all of a head's pages are sent.
+StagedProblem<attile_attention_problem>::StagedProblem(const attile_attention_problem &from)
+    : problem(from), group(from.heads_kv > 0 ? from.heads_q / from.heads_kv : 1) {
+    const bool is_packed_q = from.cu_len_q.dtype != 0, is_packed_k = from.cu_len_k.dtype != 0, is_paged = from.block_table.dtype != 0;
+    const bool is_packed = is_packed_q || is_packed_k;
+    const int32_t entry = is_packed ? -1 : 0;
+    const Axis b{from.batch, entry}, hq{from.heads_q, 1, group}, hkv{from.heads_kv, 1};
+    const Axis bq = is_packed_q ? Axis{1} : b;
+    const Axis lq{is_packed_q ? from.total_q : from.len_q};
+    Axis bk = is_packed_k ? Axis{1} : b, lk{is_packed_k ? from.total_k : from.len_k};
+    if (is_paged) {
+        bk = Axis{from.pages};
+        lk = Axis{from.page_size};
+    }
+    const Axis rows{from.len_q}, keys{from.len_k};
+    call.operands.reserve(14);
+    add(call, problem.q, {bq, hq, lq, {from.head_dim}});
+    add(call, problem.k, {bk, hkv, lk, {from.head_dim}});
+    add(call, problem.v, {bk, hkv, lk, {from.head_dim_v}});
+    add(call, problem.bias, {b, hq, rows, keys});
+    add(call, problem.allowed, {b, hq, rows, keys});
+    add(call, problem.alibi_slopes, {b, hq});
+    add(call, problem.sinks, {{1}, hq});
+    add(call, problem.key_lengths, {b});
+    add(call, problem.cu_len_q, {{from.batch + 1}});
+    add(call, problem.cu_len_k, {{from.batch + 1}});
+    add(call, problem.block_table, {b, {is_paged ? from.len_k / from.page_size : 1}});
+    add(call, problem.o, {bq, hq, lq, {from.head_dim_v}}, true);
+    add(call, problem.lse, {bq, hq, lq}, true);
+    // Rows that belong to no sequence stay as they are.
+    for (StagedOperand &operand : call.operands) operand.is_partial = operand.is_output && is_packed_q;
+    set(call.units, is_packed ? 1 : from.batch, from.heads_kv, 1, 1);
+}
+
+void StagedProblem<attile_attention_problem>::resize(const int64_t count[kStagedDims]) {
+    if (problem.cu_len_q.dtype == 0 && problem.cu_len_k.dtype == 0) problem.batch = count[0];
+    problem.heads_kv = count[1];
+    problem.heads_q = count[1] * group;
+}
+
+// As forward, whose outputs are inputs here. What is summed over batch entries or heads keeps them together.
+StagedProblem<attile_attention_backward_problem>::StagedProblem(const attile_attention_backward_problem &from)
+    : problem(from), forward(*from.forward) {
+    attile_attention_problem &p = forward.problem;
+    problem.forward = &p;
+    call.operands = forward.call.operands;
+    std::copy(forward.call.units, forward.call.units + kStagedDims, call.units);
+    for (StagedOperand &operand : call.operands) operand.is_output = operand.is_partial = false;
+    const bool has_bias = from.dbias.dtype != 0, sums_batch = from.dsinks.dtype != 0 || (has_bias && from.bias_extent[0] == 1);
+    if (sums_batch) call.units[0] = 1;
+    if (has_bias && from.bias_extent[1] == 1) call.units[1] = 1;
+    if (call.units[0] == 1) {
+        for (StagedOperand &operand : call.operands)
+            for (int32_t &dim : operand.dim) dim = dim == 0 ? -1 : dim;
+    }
+    if (call.units[1] == 1) {
+        for (StagedOperand &operand : call.operands)
+            for (int32_t &dim : operand.dim) dim = dim == 1 ? -1 : dim;
+    }
+    const bool is_packed_q = p.cu_len_q.dtype != 0, is_packed_k = p.cu_len_k.dtype != 0;
+    const int32_t entry = call.units[0] == 1 ? -1 : 0, head = call.units[1] == 1 ? -1 : 1;
+    const Axis b{p.batch, entry}, hq{p.heads_q, head, forward.group}, hkv{p.heads_kv, head};
+    const Axis bq = is_packed_q ? Axis{1} : b, bk = is_packed_k ? Axis{1} : b, lq{p.total_q}, lk{p.total_k};
+    add(call, problem.dout, {bq, hq, lq, {p.head_dim_v}});
+    add(call, problem.dq, {bq, hq, lq, {p.head_dim}}, true);
+    add(call, problem.dk, {bk, hkv, lk, {p.head_dim}}, true);
+    add(call, problem.dv, {bk, hkv, lk, {p.head_dim_v}}, true);
+    const int64_t *const extent = from.bias_extent;
+    cuts_bias[0] = extent[0] != 1 && entry == 0;
+    cuts_bias[1] = extent[1] != 1 && head == 1;
+    add(call, problem.dbias, {cuts_bias[0] ? b : Axis{extent[0]}, cuts_bias[1] ? hq : Axis{extent[1]}, {extent[2]}, {extent[3]}}, true);
+    add(call, problem.dsinks, {{1}, hq}, true);
+}
+
+void StagedProblem<attile_attention_backward_problem>::resize(const int64_t count[kStagedDims]) {
+    const int64_t whole[2] = {forward.problem.batch, forward.problem.heads_kv};
+    const int64_t of_forward[kStagedDims] = {call.units[0] == 1 ? whole[0] : count[0], call.units[1] == 1 ? whole[1] : count[1], 1, 1};
+    forward.resize(of_forward);
+    if (cuts_bias[0]) problem.bias_extent[0] = forward.problem.batch;
+    if (cuts_bias[1]) problem.bias_extent[1] = forward.problem.heads_q;
+}
+
+StagedProblem<attile_attention_merge_problem>::StagedProblem(const attile_attention_merge_problem &from)
+    : problem(from), o_parts(from.o_parts, from.o_parts + from.parts), lse_parts(from.lse_parts, from.lse_parts + from.parts) {
+    problem.o_parts = o_parts.data();
+    problem.lse_parts = lse_parts.data();
+    const Axis b{from.batch, 0}, h{from.heads, 1}, l{from.len, 2}, d{from.head_dim_v};
+    call.operands.reserve(2 * o_parts.size() + 2);
+    for (attile_operand &part : o_parts) add(call, part, {b, h, l, d});
+    for (attile_operand &part : lse_parts) add(call, part, {b, h, l});
+    add(call, problem.o, {b, h, l, d}, true);
+    add(call, problem.lse, {b, h, l}, true);
+    set(call.units, from.batch, from.heads, from.len, 1);
+    set(call.granule, 1, 1, kRowGranule, 1);
+}
+
+void StagedProblem<attile_attention_merge_problem>::resize(const int64_t count[kStagedDims]) {
+    problem.batch = count[0];
+    problem.heads = count[1];
+    problem.len = count[2];
+}
+
+StagedProblem<attile_reduce_problem>::StagedProblem(const attile_reduce_problem &from) : problem(from) {
+    const Axis i{from.shape[0], 0}, j{from.shape[1], 1}, l{from.shape[2], 2};
+    call.operands.reserve(2);
+    add(call, problem.x, {i, j, l, {from.shape[3]}});
+    add(call, problem.y, {i, j, l}, true);
+    set(call.units, from.shape[0], from.shape[1], from.shape[2], 1);
+    set(call.granule, 1, 1, kRowGranule, 1);
+}
+
+void StagedProblem<attile_reduce_problem>::resize(const int64_t count[kStagedDims]) { std::copy(count, count + 3, problem.shape); }
+
+StagedProblem<attile_softmax_problem>::StagedProblem(const attile_softmax_problem &from) : problem(from) {
+    const Axis i{from.shape[0], 0}, j{from.shape[1], 1}, l{from.shape[2], 2}, r{from.shape[3]};
+    call.operands.reserve(2);
+    add(call, problem.x, {i, j, l, r});
+    add(call, problem.y, {i, j, l, r}, true);
+    set(call.units, from.shape[0], from.shape[1], from.shape[2], 1);
+    set(call.granule, 1, 1, kRowGranule, 1);
+}
+
+void StagedProblem<attile_softmax_problem>::resize(const int64_t count[kStagedDims]) { std::copy(count, count + 3, problem.shape); }
+
+}  // namespace attile::simt

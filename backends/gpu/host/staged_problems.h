@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// How each operation's problem is cut into chunks when operands lie in host memory: a copy of the problem whose operands the stager
+// rewrites, and which dimension moves which operand's axis.
+#pragma once
+
+#include <vector>
+
+#include "host/staging.h"
+
+namespace attile::simt {
+
+// Specialised for each problem: `problem` is the copy that chunks are computed from, `call` lists its operands (absent ones left out),
+// resize() sets the problem's extents to a chunk's.
+template <class Problem>
+struct StagedProblem;
+
+template <>
+struct StagedProblem<attile_gemm_problem> {
+    explicit StagedProblem(const attile_gemm_problem &from);
+    StagedProblem(const StagedProblem &) = delete;
+    StagedProblem &operator=(const StagedProblem &) = delete;
+    void resize(const int64_t count[kStagedDims]);
+    attile_gemm_problem problem;
+    StagedCall call;
+};
+
+template <>
+struct StagedProblem<attile_attention_problem> {
+    explicit StagedProblem(const attile_attention_problem &from);
+    StagedProblem(const StagedProblem &) = delete;
+    StagedProblem &operator=(const StagedProblem &) = delete;
+    void resize(const int64_t count[kStagedDims]);
+    attile_attention_problem problem;
+    StagedCall call;
+    int64_t group;  // Query heads a key head has.
+};
+
+template <>
+struct StagedProblem<attile_attention_backward_problem> {
+    explicit StagedProblem(const attile_attention_backward_problem &from);
+    StagedProblem(const StagedProblem &) = delete;
+    StagedProblem &operator=(const StagedProblem &) = delete;
+    void resize(const int64_t count[kStagedDims]);
+    attile_attention_backward_problem problem;
+    StagedProblem<attile_attention_problem> forward;  // Whose call stays unused: its operands are in `call`.
+    StagedCall call;
+    bool cuts_bias[2];  // Whether dbias has the batch entries and heads of the chunk alone.
+};
+
+template <>
+struct StagedProblem<attile_attention_merge_problem> {
+    explicit StagedProblem(const attile_attention_merge_problem &from);
+    StagedProblem(const StagedProblem &) = delete;
+    StagedProblem &operator=(const StagedProblem &) = delete;
+    void resize(const int64_t count[kStagedDims]);
+    attile_attention_merge_problem problem;
+    std::vector<attile_operand> o_parts, lse_parts;
+    StagedCall call;
+};
+
+template <>
+struct StagedProblem<attile_reduce_problem> {
+    explicit StagedProblem(const attile_reduce_problem &from);
+    StagedProblem(const StagedProblem &) = delete;
+    StagedProblem &operator=(const StagedProblem &) = delete;
+    void resize(const int64_t count[kStagedDims]);
+    attile_reduce_problem problem;
+    StagedCall call;
+};
+
+template <>
+struct StagedProblem<attile_softmax_problem> {
+    explicit StagedProblem(const attile_softmax_problem &from);
+    StagedProblem(const StagedProblem &) = delete;
+    StagedProblem &operator=(const StagedProblem &) = delete;
+    void resize(const int64_t count[kStagedDims]);
+    attile_softmax_problem problem;
+    StagedCall call;
+};
+
+}  // namespace attile::simt

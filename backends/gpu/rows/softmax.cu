@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// softmax: which kernel, how wide, how many splits; the launches. The kernels are in rows/simt/softmax.cuh.
+#include "rows/softmax.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "host/status.h"
+#include "rows/simt/softmax.cuh"
+#include "rows/simt/softmax_whole.cuh"
+
+namespace attile::simt {
+namespace {
+
+constexpr int64_t kBytesOfTask = 64 << 10;  // Softmax_stream: long beside a ticket, short beside a row,
+constexpr int64_t kShareOfL2 = 8;           // A group of rows takes this part of the cache, and a few groups are under way at once.
+constexpr int64_t kStreamBlocksPerUnit = 3;
+constexpr int64_t kMostSplits = 1024;  // whose states each of its tasks reads.
+constexpr int64_t kMostColumnSplits = 64;
+constexpr int64_t kBytesOfColumnSplit = 64 << 10;
+constexpr int64_t kBlocksPerUnit = 16;  // Two waves.
+
+int64_t bytes_of(int32_t dtype) { return (dtype & 0xff) / 8; }
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+enum class SoftmaxPath { kCached, kWhole, kStream, kColumns };
+
+struct SoftmaxPlan {
+    SoftmaxPath path = SoftmaxPath::kCached;
+    bool is_vector = false;
+    int32_t width = 0;  // Cached: threads that share a row,
+    int32_t rows = 1;   // and rows that they take at a time.
+    SoftmaxArguments arguments;
+    int64_t states = 0;
+    int64_t blocks = 1;
+};
+
+bool is_multiple(const SoftmaxArguments &arguments, int64_t step) {
+    for (int i = 0; i < 3; ++i) {
+        if (arguments.axes.extent[i] > 1 && (arguments.axes.x[i] % step != 0 || arguments.axes.y[i] % step != 0)) return false;
+    }
+    return true;
+}
+
+// Rows that fit registers: the narrowest instance that holds them.
+bool plan_cached(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t vec) {
+    const SoftmaxArguments &arguments = plan.arguments;
+    const int64_t held = softmax_held(static_cast<int>(size));
+    for (const int32_t width : {4, kLanes, kRowThreads, 512, 1024}) {
+        for (const int32_t rows : {kSoftmaxRows, 1}) {
+            if (width > kRowThreads && (rows > 1 || !plan.is_vector || arguments.length % vec != 0)) continue;
+            if (arguments.length > width * held / rows) continue;
+            plan.is_vector = plan.is_vector && arguments.length % vec == 0;  // A row's tail would need its own registers.
+            plan.width = width;
+            plan.rows = rows;
+            plan.blocks = row_grid(device, arguments.axes.count(), std::max(kRowThreads / width, 1) * rows);
+            return true;
+        }
+    }
+    return false;
+}
+
+// A block a row, if rows fill the units: in whole rounds but for a few.
+bool plan_whole(const Device &device, SoftmaxPlan &plan, const attile_softmax_problem &problem) {
+    constexpr double kFull = 0.85;
+    const int64_t rows = plan.arguments.axes.count(), units = std::max(device.properties().compute_units, 1);
+    if (kSparesRegisters || !plan.is_vector || plan.arguments.length % 4 != 0 || plan.arguments.length > kSoftmaxWholeFloats ||
+        problem.x.dtype != ATTILE_F32 || problem.y.dtype != ATTILE_F32 ||
+        static_cast<double>(rows) < kFull * static_cast<double>(ceil_div(rows, units) * units))
+        return false;
+    plan.path = SoftmaxPath::kWhole;
+    plan.blocks = std::min(rows, units);
+    return true;
+}
+
+void plan_stream(const Device &device, SoftmaxPlan &plan, int64_t size) {
+    SoftmaxArguments &arguments = plan.arguments;
+    plan.path = SoftmaxPath::kStream;
+    // Splits depend on the row's length alone, so results are the same in any batch.
+    const int64_t least = ceil_div(ceil_div(arguments.length, kMostSplits), 1024) * 1024;
+    arguments.split_length = std::max(kBytesOfTask / size, least);
+    arguments.splits = static_cast<int32_t>(ceil_div(arguments.length, arguments.split_length));
+    const int64_t rows = arguments.axes.count();
+    const int64_t l2 = std::max<int64_t>(device.properties().l2_bytes, 2 << 20);
+    arguments.group_rows = std::min(ceil_div(l2 / kShareOfL2, arguments.length * size), rows);
+    plan.states = rows * arguments.splits;
+    plan.blocks = std::min<int64_t>(2 * plan.states, kStreamBlocksPerUnit * std::max(device.properties().compute_units, 1));
+}
+
+void plan_columns(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t vec, bool is_invariant) {
+    SoftmaxArguments &arguments = plan.arguments;
+    plan.path = SoftmaxPath::kColumns;
+    const int64_t threads_needed = ceil_div(arguments.columns, plan.is_vector ? vec : 1);
+    while (arguments.lanes < kRowThreads && arguments.lanes < threads_needed) arguments.lanes *= 2;
+    if (is_invariant) arguments.lanes = kLanes;  // The order of additions must not depend on how many columns there are.
+    const int64_t tiles = ceil_div(threads_needed, arguments.lanes);
+    const int64_t parallel = arguments.axes.count() * tiles;
+    const int64_t units = std::max(device.properties().compute_units, 1);
+    const int64_t tile_row = is_invariant ? kLanes * 4 : std::min(arguments.columns * size, int64_t{arguments.lanes} * 16);
+    const int64_t possible = arguments.length * tile_row / kBytesOfColumnSplit;
+    const int64_t wanted = is_invariant ? possible : std::min(ceil_div(kBlocksPerUnit * units, parallel), possible);
+    const int64_t splits = std::clamp<int64_t>(wanted, 1, kMostColumnSplits);
+    arguments.split_length = ceil_div(arguments.length, splits);
+    arguments.splits = static_cast<int32_t>(ceil_div(arguments.length, arguments.split_length));
+    plan.states = arguments.axes.count() * arguments.columns * arguments.splits;
+    plan.blocks = row_grid(device, parallel * arguments.splits, 1);
+}
+
+SoftmaxPlan make_plan(const Device &device, const attile_softmax_problem &problem) {
+    SoftmaxPlan plan;
+    SoftmaxArguments &arguments = plan.arguments;
+    const int64_t *extent = problem.shape, *x = problem.x.stride, *y = problem.y.stride;
+    const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    const int64_t size = bytes_of(problem.x.dtype), vec = 16 / size;
+    const bool is_aligned_base = is_aligned(problem.x.data, 16) && is_aligned(problem.y.data, 16);
+    arguments.x = problem.x.data;
+    arguments.y = problem.y.data;
+    arguments.length = extent[3];
+    arguments.stride_x = x[3];
+    arguments.stride_y = y[3];
+    int column_axis = -1;
+    for (int axis = 0; axis < 3 && arguments.length > 1 && x[3] != 1; ++axis) {
+        if (extent[axis] > 1 && x[axis] == 1) column_axis = axis;
+    }
+    if (column_axis >= 0) {
+        int64_t outer_extent[2], outer_x[2], outer_y[2];
+        for (int axis = 0, i = 0; axis < 3; ++axis) {
+            if (axis == column_axis) continue;
+            outer_extent[i] = extent[axis];
+            outer_x[i] = x[axis];
+            outer_y[i] = y[axis];
+            ++i;
+        }
+        arguments.axes = merge_axes(outer_extent, outer_x, outer_y, 2);
+        arguments.columns = extent[column_axis];
+        arguments.column_y = y[column_axis];
+        plan.is_vector = is_aligned_base && arguments.column_y == 1 && arguments.columns % vec == 0 && x[3] % vec == 0 && y[3] % vec == 0 &&
+                         is_multiple(arguments, vec);
+        plan_columns(device, plan, size, vec, is_invariant);
+        return plan;
+    }
+    arguments.axes = merge_axes(extent, x, y, 3);
+    // Which elements a thread adds must not depend on the row's alignment if results are to be batch-invariant.
+    plan.is_vector = x[3] == 1 && y[3] == 1 && is_aligned_base && is_multiple(arguments, vec) && !is_invariant;
+    if (!plan_cached(device, plan, size, vec) && !plan_whole(device, plan, problem)) plan_stream(device, plan, size);
+    return plan;
+}
+
+using SoftmaxKernel = void (*)(SoftmaxArguments);
+
+template <class T, class Out, int kVec>
+SoftmaxKernel cached_kernel(const SoftmaxPlan &plan) {
+    const bool is_short = plan.rows > 1;
+    switch (plan.width) {
+        case 4:
+            return is_short ? softmax_cached<T, Out, 4, kSoftmaxRows, kVec> : softmax_cached<T, Out, 4, 1, kVec>;
+        case kLanes:
+            return is_short ? softmax_cached<T, Out, kLanes, kSoftmaxRows, kVec> : softmax_cached<T, Out, kLanes, 1, kVec>;
+        case 512:
+            return softmax_cached<T, Out, 512, 1, 16 / sizeof(T)>;
+        case 1024:
+            return softmax_cached<T, Out, 1024, 1, 16 / sizeof(T)>;
+        default:
+            return is_short ? softmax_cached<T, Out, kRowThreads, kSoftmaxRows, kVec> : softmax_cached<T, Out, kRowThreads, 1, kVec>;
+    }
+}
+
+SoftmaxKernel whole_kernel() {
+#if defined(ATTILE_SIMT_WAVES)
+    return nullptr;  // Too many registers for AMD's compilers.
+#else
+    return softmax_whole;
+#endif
+}
+
+// The plan's kernel for one pair of types, and the bytes of a state.
+struct SoftmaxChoice {
+    SoftmaxKernel kernel = nullptr;
+    int64_t state_bytes = 0;
+};
+
+template <class T, class Out>
+SoftmaxChoice choose(const SoftmaxPlan &plan) {
+    constexpr int kVec = 16 / static_cast<int>(sizeof(T));
+    constexpr int64_t kState = sizeof(SoftmaxState<Compute<T>>);
+    switch (plan.path) {
+        case SoftmaxPath::kCached:
+            return {plan.is_vector ? cached_kernel<T, Out, kVec>(plan) : cached_kernel<T, Out, 1>(plan), kState};
+        case SoftmaxPath::kWhole:
+            return {whole_kernel(), 0};
+        case SoftmaxPath::kStream:
+            return {plan.is_vector ? softmax_stream<T, Out, kVec> : softmax_stream<T, Out, 1>, kState};
+        default:
+            return {plan.is_vector ? softmax_columns<T, Out, kVec> : softmax_columns<T, Out, 1>, kState};
+    }
+}
+
+SoftmaxChoice choose_for(const attile_softmax_problem &problem, const SoftmaxPlan &plan) {
+    const int32_t from = problem.x.dtype, to = problem.y.dtype;
+    if (from == ATTILE_F32 && to == ATTILE_F32) return choose<float, float>(plan);
+    if (from == ATTILE_F64 && to == ATTILE_F64) return choose<double, double>(plan);
+    if (from == ATTILE_F16 && to == ATTILE_F16) return choose<F16, F16>(plan);
+    if (from == ATTILE_F16 && to == ATTILE_F32) return choose<F16, float>(plan);
+    if (from == ATTILE_BF16 && to == ATTILE_BF16) return choose<BF16, BF16>(plan);
+    if (from == ATTILE_BF16 && to == ATTILE_F32) return choose<BF16, float>(plan);
+    return {};
+}
+
+int32_t threads_of(const SoftmaxPlan &plan) { return std::max(plan.width, kRowThreads); }
+
+// Of tickets and softmax_stream's counters, which begin at zero. softmax_whole draws none where each row has a block.
+int64_t counter_bytes(const SoftmaxPlan &plan) {
+    const int64_t rows = plan.arguments.axes.count();
+    return plan.path == SoftmaxPath::kStream                        ? workspace_piece(8 + rows * static_cast<int64_t>(sizeof(int32_t)))
+           : plan.path == SoftmaxPath::kWhole && rows > plan.blocks ? workspace_piece(8)
+                                                                    : 0;
+}
+
+const char *name_of(SoftmaxPath path) {
+    return path == SoftmaxPath::kCached   ? "cached"
+           : path == SoftmaxPath::kWhole  ? "whole"
+           : path == SoftmaxPath::kStream ? "stream"
+                                          : "columns";
+}
+
+int64_t workspace_bytes(const SoftmaxPlan &plan, const SoftmaxChoice &choice) {
+    return workspace_piece(plan.states * choice.state_bytes) + counter_bytes(plan);
+}
+
+}  // namespace
+
+int32_t softmax_query(Device &device, const attile_softmax_problem &problem, attile_support &support) {
+    const SoftmaxPlan plan = make_plan(device, problem);
+    const SoftmaxChoice choice = choose_for(problem, plan);
+    if (choice.kernel == nullptr) {
+        return unsupported(&support, ATTILE_ERROR_UNSUPPORTED_DTYPE, "softmax: from data type 0x%04x to 0x%04x",
+                           static_cast<unsigned>(problem.x.dtype), static_cast<unsigned>(problem.y.dtype));
+    }
+    support.level = ATTILE_SUPPORT_NATIVE;
+    support.workspace_bytes = workspace_bytes(plan, choice);
+    if (problem.x.data == nullptr || problem.y.data == nullptr) {
+        // Where x and y will lie is not known yet: as much as they need where no vector begins.
+        attile_softmax_problem elsewhere = problem;
+        elsewhere.x.data = elsewhere.y.data = reinterpret_cast<void *>(bytes_of(problem.x.dtype));
+        const SoftmaxPlan other = make_plan(device, elsewhere);
+        support.workspace_bytes = std::max(support.workspace_bytes, workspace_bytes(other, choose_for(elsewhere, other)));
+    }
+    std::snprintf(support.kernel, sizeof support.kernel, "simt_softmax_%s_%s", name_of(plan.path), plan.is_vector ? "vector" : "scalar");
+    const double elements = static_cast<double>(problem.shape[0]) * static_cast<double>(problem.shape[1]) *
+                            static_cast<double>(problem.shape[2]) * static_cast<double>(problem.shape[3]);
+    support.flops = 5 * elements;  // Compare, subtract, exponential, add, multiply.
+    support.bytes = elements * static_cast<double>(bytes_of(problem.x.dtype) + bytes_of(problem.y.dtype));
+    support.tile_m = plan.path == SoftmaxPath::kColumns ? plan.arguments.lanes : std::max(kRowThreads / std::max(plan.width, 1), 1);
+    support.tile_n = static_cast<int32_t>(std::min<int64_t>(
+        plan.path == SoftmaxPath::kCached || plan.path == SoftmaxPath::kWhole ? plan.arguments.length : plan.arguments.split_length,
+        1 << 30));
+    support.splits = plan.arguments.splits;
+    support.blocks = plan.blocks;
+    return fill_resources(device, reinterpret_cast<const void *>(choice.kernel), threads_of(plan), support);
+}
+
+int32_t softmax_run(Device &device, const attile_softmax_problem &problem, Workspace &workspace, Stream stream) {
+    SoftmaxPlan plan = make_plan(device, problem);
+    const SoftmaxChoice choice = choose_for(problem, plan);
+    if (choice.kernel == nullptr) {
+        return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "softmax: from data type 0x%04x to 0x%04x", static_cast<unsigned>(problem.x.dtype),
+                    static_cast<unsigned>(problem.y.dtype));
+    }
+    if (plan.arguments.length == 0) return ATTILE_OK;
+    const int64_t counters_bytes = counter_bytes(plan);
+    char *counters = nullptr;
+    if (plan.states > 0) plan.arguments.states = workspace.take<char>(plan.states * choice.state_bytes);
+    if (counters_bytes > 0) counters = workspace.take<char>(counters_bytes);
+    if ((plan.states > 0 && plan.arguments.states == nullptr) || (counters_bytes > 0 && counters == nullptr))
+        return fail(ATTILE_ERROR_WORKSPACE_TOO_SMALL, "softmax: the workspace is smaller than the query said");
+    if (counters != nullptr) {
+        plan.arguments.ticket = reinterpret_cast<unsigned long long *>(counters);
+        if (plan.path == SoftmaxPath::kStream) plan.arguments.done = reinterpret_cast<int32_t *>(counters + 8);
+        const int32_t zeroed = device.fill_zero(counters, counters_bytes, stream);
+        if (zeroed != ATTILE_OK) return zeroed;
+    }
+    const Dim3 grid{static_cast<uint32_t>(plan.blocks)}, block{static_cast<uint32_t>(threads_of(plan))};
+    const int32_t status = launch(device, choice.kernel, grid, block, 0, stream, plan.arguments);
+    if (status != ATTILE_OK || plan.path != SoftmaxPath::kColumns) return status;
+    if (plan.arguments.splits > 1) {
+        const auto merge_kernel = problem.x.dtype == ATTILE_F64 ? softmax_merge_states<double> : softmax_merge_states<float>;
+        const Dim3 merge_grid{row_grid(device, plan.arguments.axes.count() * plan.arguments.columns, kRowThreads)};
+        const int32_t merged = launch(device, merge_kernel, merge_grid, Dim3{kRowThreads}, 0, stream, plan.arguments);
+        if (merged != ATTILE_OK) return merged;
+    }
+    plan.arguments.writes = 1;
+    return launch(device, choice.kernel, grid, block, 0, stream, plan.arguments);
+}
+
+}  // namespace attile::simt
