@@ -10,10 +10,10 @@
 
 #include "host/status.h"
 #if defined(ATTILE_CUDA_HAS_SM80)
-#include "sm80/sm80_accelerator.h"
+#include "sm80/accelerator.h"
 #endif
 #if defined(ATTILE_CUDA_HAS_SM90)
-#include "sm90/sm90_accelerator.h"
+#include "sm90/accelerator.h"
 #endif
 
 namespace attile::cuda {

@@ -1,4 +1,5 @@
-# Sources that cuda/ and hip/ compile, each with its own compilers. Not a target by itself: attile_simt_sources() hands out the lists.
+# Sources that cuda/ and hip/ compile, each with its own compilers. Not a target by itself: attile_simt_sources() hands out the lists that both
+# compile, attile_gpu_family_sources() those of a family of kernels for NVIDIA's tensor cores, which cuda/ compiles.
 
 # Kernels with the host code that picks and launches them, for the device compiler.
 set(ATTILE_SIMT_GEMM_SOURCES
@@ -70,4 +71,99 @@ function(attile_simt_sources kernels hosts)
   list(TRANSFORM ATTILE_SIMT_HOST_SOURCES PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
   set(${kernels} ${ATTILE_SIMT_KERNEL_SOURCES} PARENT_SCOPE)
   set(${hosts} ${ATTILE_SIMT_HOST_SOURCES} PARENT_SCOPE)
+endfunction()
+
+# What the kernels for tensor cores share.
+set(ATTILE_GPU_MMA_KERNELS
+  attention_backward/mma/prepare.cu
+  attention_backward/mma/sum.cu
+  gemm/mma/pack.cu
+  gemm/mma/small.cu
+)
+set(ATTILE_GPU_MMA_HOSTS
+  attention/mma/plan.cpp
+  attention_backward/mma/plan.cpp
+  gemm/mma/operands.cpp
+  gemm/mma/small.cpp
+)
+# Kernels for the tensor cores of capability 8.0 and later.
+set(ATTILE_GPU_SM80_KERNELS
+  attention/sm80/bf16_cols64.cu
+  attention/sm80/bf16_cols128.cu
+  attention/sm80/bf16_cols256.cu
+  attention/sm80/f16_cols64.cu
+  attention/sm80/f16_cols128.cu
+  attention/sm80/f16_cols256.cu
+  attention_backward/sm80/bf16_cols64.cu
+  attention_backward/sm80/bf16_cols128.cu
+  attention_backward/sm80/bf16_cols256.cu
+  attention_backward/sm80/f16_cols64.cu
+  attention_backward/sm80/f16_cols128.cu
+  attention_backward/sm80/f16_cols256.cu
+  attention/sm80/f32_cols64.cu
+  attention/sm80/f32_cols128.cu
+  attention/sm80/f32_cols256.cu
+  gemm/sm80/bf16.cu
+  gemm/sm80/f16.cu
+  gemm/sm80/f32.cu
+)
+set(ATTILE_GPU_SM80_HOSTS
+  sm80/accelerator.cpp
+  attention_backward/sm80/plan.cpp
+  attention/sm80/plan.cpp
+  gemm/sm80/plan.cpp
+)
+# Kernels for Hopper's tensor cores.
+set(ATTILE_GPU_SM90_KERNELS
+  attention/sm90/bf16_cols64.cu
+  attention/sm90/bf16_cols64_modified.cu
+  attention/sm90/bf16_cols96.cu
+  attention/sm90/bf16_cols96_modified.cu
+  attention/sm90/bf16_cols128.cu
+  attention/sm90/bf16_cols128_few.cu
+  attention/sm90/bf16_cols128_modified.cu
+  attention/sm90/bf16_cols192.cu
+  attention/sm90/bf16_cols192_modified.cu
+  attention/sm90/bf16_cols256.cu
+  attention/sm90/bf16_cols256_modified.cu
+  attention/sm90/f16_cols64.cu
+  attention/sm90/f16_cols64_modified.cu
+  attention/sm90/f16_cols96.cu
+  attention/sm90/f16_cols96_modified.cu
+  attention/sm90/f16_cols128.cu
+  attention/sm90/f16_cols128_few.cu
+  attention/sm90/f16_cols128_modified.cu
+  attention/sm90/f16_cols192.cu
+  attention/sm90/f16_cols192_modified.cu
+  attention/sm90/f16_cols256.cu
+  attention/sm90/f16_cols256_modified.cu
+  attention/sm90/f32_cols64.cu
+  attention/sm90/f32_cols128.cu
+  attention_backward/sm90/bf16_cols64.cu
+  attention_backward/sm90/bf16_cols128.cu
+  attention_backward/sm90/bf16_cols256.cu
+  attention_backward/sm90/f16_cols64.cu
+  attention_backward/sm90/f16_cols128.cu
+  attention_backward/sm90/f16_cols256.cu
+  gemm/sm90/bf16.cu
+  gemm/sm90/f16.cu
+  gemm/sm90/few_rows.cu
+)
+set(ATTILE_GPU_SM90_HOSTS
+  sm90/accelerator.cpp
+  attention/sm90/plan.cpp
+  attention/sm90/split_plan.cpp
+  attention_backward/sm90/plan.cpp
+  gemm/sm90/run.cpp
+  gemm/sm90/few_rows.cpp
+  gemm/sm90/plan.cpp
+  sm90/tensor_map.cpp
+)
+
+# attile_gpu_family_sources(<MMA, SM80 or SM90> <kernels> <hosts>): the same of a family; kernels are for nvcc, hosts for the C++ compiler.
+function(attile_gpu_family_sources family kernels hosts)
+  list(TRANSFORM ATTILE_GPU_${family}_KERNELS PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
+  list(TRANSFORM ATTILE_GPU_${family}_HOSTS PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
+  set(${kernels} ${ATTILE_GPU_${family}_KERNELS} PARENT_SCOPE)
+  set(${hosts} ${ATTILE_GPU_${family}_HOSTS} PARENT_SCOPE)
 endfunction()

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "sm80_gemm_table.cuh"
-
-namespace attile::sm80 {
-
-const void *gemm_kernel_bf16(GemmTile tile, int outer_a, int outer_b) { return gemm_kernel_of<simt::BF16>(tile, outer_a, outer_b); }
-
-}  // namespace attile::sm80

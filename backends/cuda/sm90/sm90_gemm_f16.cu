@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// The sm_90a GEMM kernels for f16.
-#include "sm90_gemm_table.cuh"
-
-namespace attile::sm90 {
-
-const void *gemm_kernel_f16(GemmTile tile, int outer_a, int outer_b) { return gemm_kernel_of<simt::F16>(tile, outer_a, outer_b); }
-
-}  // namespace attile::sm90

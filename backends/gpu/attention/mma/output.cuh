@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// O and the log-sum-exp of a warp's 16 rows, from registers to memory: rows of the caller's, or partial results of a split.
+#pragma once
+
+#include "attention/mma/note.cuh"
+#include "attention/mma/repair.cuh"
+#include "attention/mma/softmax.cuh"
+#include "attention/output.h"
+#include "mma/store_row.cuh"
+
+namespace attile::tensor_core {
+
+// Of a row's share of O: is something no number, or infinite?
+template <int kColumns>
+__device__ __forceinline__ bool has_faults(const float *o, float factor) {
+    float zero = 0;
+#pragma unroll
+    for (int j = 0; j < kColumns / 2; j += 4) zero = fmaf(o[j] * factor, 0.0f, fmaf(o[j + 1] * factor, 0.0f, zero));
+    return zero != 0;
+}
+
+// A row of O in float32, whose columns lie in registers as the products of elements left them.
+template <class Element, int kColumns>
+__device__ __forceinline__ void store_float(float *row, int columns, bool is_there, const float *o, float factor) {
+    if constexpr (std::is_same_v<Element, float>)
+        store_row_by_fours<kColumns>(row, columns, is_there, o, factor);
+    else
+        store_row_f32<kColumns>(row, columns, is_there, o, factor);
+}
+
+// Rows `row` and row + 8 of the packed head, side by side, since each is a chain of dependent instructions; total: their sums of
+// probabilities, relative to `reference` (units of log2); rounding: what the rounding of the largest of them adds. kRepairs: rows whose O
+// is no number are computed again; else that is the caller's. kModifies: scores may be far from 0 (numeric.h), in what `unit` makes units
+// of log2.
+template <class Element, int kColumns, int kKeys, bool kModifies, bool kRepairs = true>
+__device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const AttentionTileNote &note, int row, const float *o,
+                                           const float (&reference)[2], const float (&total)[2],
+                                           [[maybe_unused]] const float (&rounding)[2], [[maybe_unused]] float unit = 1) {
+    const bool is_split = p.splits.divisor > 1, has_sinks = p.sinks.data != nullptr && !is_split;
+    const bool is_there[2] = {row < note.rows, row + 8 < note.rows};
+    const int of_entry[2] = {simt::query_row(p, row), simt::query_row(p, row + 8)};
+    const int head[2] = {simt::query_head(p, note.head, row), simt::query_head(p, note.head, row + 8)};
+    const auto log_sum = [&](int r) {
+        const float sum = simt::add_log2_of(reference[r], total[r]);
+        return total[r] != 0 ? kModifies ? simt::from_score(sum, unit) : sum * static_cast<float>(simt::kLn2) : -INFINITY;
+    };
+    float factor[2], lse[2];
+    if (has_sinks) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const float sink = simt::load_number(p.sinks, head[r] * p.sinks.stride[1]);
+            const simt::RowResult result(std::bool_constant<kModifies>(), total[r] != 0, reference[r], total[r], true, sink, unit);
+            factor[r] = result.factor;
+            lse[r] = result.lse;
+        }
+    } else {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) factor[r] = total[r] != 0 ? simt::reciprocal_fast(total[r]) : 0.0f;
+    }
+    // O holds the largest probability rounded, and is divided by a sum that does too; not so the log-sum-exp.
+    if constexpr (SoftmaxRange<Element>::kCorrects) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) factor[r] *= simt::reciprocal_fast(1 + rounding[r] * factor[r]);
+    }
+    int64_t at[2];
+    if (is_split) {
+        const int64_t heads = static_cast<int64_t>(p.heads.divisor) * p.pack.divisor,
+                      first = (note.split * p.part_batch + note.batch) * heads;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            at[r] = (first + head[r]) * p.len_q + of_entry[r];
+            lse[r] = log_sum(r);
+            float of_part = lse[r];
+            if (kModifies && p.part_sum != nullptr && total[r] != 0) of_part = simt::from_score(reference[r], unit);
+            if (is_there[r] && (simt::lane_index() & 3) == 0) {
+                p.part_lse[at[r]] = of_part;
+                if (kModifies && p.part_sum != nullptr) p.part_sum[at[r]] = total[r];
+            }
+            at[r] *= p.head_dim_v;
+        }
+    } else {
+        const int64_t first = note.batch * p.o.stride[0] + note.first_q * p.o.stride[2];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) at[r] = first + head[r] * p.o.stride[1] + of_entry[r] * p.o.stride[2];
+    }
+    bool is_faulty[2];
+    if (std::is_same_v<Element, float> || is_split || p.o.storage == simt::AttentionStorage::kF32) {
+        float *const to = is_split ? p.part_o : static_cast<float *>(const_cast<void *>(p.o.data));
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            store_float<Element, kColumns>(to + at[r], p.head_dim_v, is_there[r], o + 2 * r, factor[r]);
+            is_faulty[r] = kRepairs && has_faults<kColumns>(o + 2 * r, factor[r]);
+        }
+    } else if constexpr (!std::is_same_v<Element, float>) {
+        Element *const to = static_cast<Element *>(const_cast<void *>(p.o.data));
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+            is_faulty[r] = !store_row<Element, kColumns>(to + at[r], p.head_dim_v, is_there[r], o + 2 * r, factor[r]);
+    }
+    if (!is_split && p.lse.data != nullptr) {
+        const int64_t first = note.batch * p.lse.stride[0] + note.first_q * p.lse.stride[2];
+        float *const to = static_cast<float *>(const_cast<void *>(p.lse.data));
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            if (!has_sinks) lse[r] = log_sum(r);
+            if (is_there[r] && (simt::lane_index() & 3) == 0)
+                to[first + head[r] * p.lse.stride[1] + of_entry[r] * p.lse.stride[2]] = lse[r];
+        }
+    }
+    if constexpr (kRepairs) {
+        // Where the sum is no number, that is the result.
+#pragma unroll
+        for (int r = 0; r < 2; ++r) is_faulty[r] = is_faulty[r] && is_there[r] && total[r] == total[r];
+        if (!__any_sync(~0u, is_faulty[0] || is_faulty[1])) return;
+#pragma unroll 1
+        for (int r = 0; r < 2; ++r) {
+            const float of_row = has_sinks ? (r == 0 ? lse[0] : lse[1]) : (r == 0 ? log_sum(0) : log_sum(1));
+            unsigned faulty = __ballot_sync(~0u, (r == 0 ? is_faulty[0] : is_faulty[1]) && of_row == of_row);
+            while (faulty != 0) {
+                const int lane = __ffs(static_cast<int>(faulty)) - 1;
+                faulty &= ~(0xfu << (lane & ~3));
+                __syncwarp();  // What was stored above is stored before what is stored below.
+                repair_row<kKeys, kModifies>(p, note, __shfl_sync(~0u, row + 8 * r, lane), __shfl_sync(~0u, of_row, lane));
+            }
+        }
+    }
+}
+
+}  // namespace attile::tensor_core

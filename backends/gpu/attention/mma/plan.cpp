@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/mma/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+
+#include "attention/run.h"
+#include "host/status.h"
+#include "mma/split_choice.h"
+
+namespace attile::tensor_core {
+namespace {
+
+constexpr int64_t kInvariantSplitKeys = 16384;  // With BATCH_INVARIANT splits depend on the length alone.
+constexpr int64_t kFewestSplitTiles = 2;
+constexpr int64_t kMostSplits = 128;
+constexpr int64_t kMostTiles = int64_t{1} << 30;
+constexpr int64_t kStreamedRows = 16;   // Of a key head: up to so many simt streams float32 keys for.
+constexpr int64_t kReach = 16;          // Bytes of a copy or a store.
+constexpr double kLargestScale = 8192;  // Scores of 2^10 before it are still exact to a unit of log2 after it.
+// What a block does besides its key tiles, and what putting splits together takes, in key tiles.
+constexpr int64_t kTileStart = 2, kCombineStart = 4;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
+
+// Splits of the keys where there are fewer row blocks than the device runs at once.
+void choose_splits(const attile_attention_problem &p, int64_t units, simt::AttentionPlan &plan) {
+    const int64_t key_tiles = ceil_div(p.len_k, plan.keys), base = p.batch * (p.heads_q / plan.pack) * plan.row_blocks;
+    plan.splits = 1;
+    plan.split_tiles = key_tiles;
+    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) {
+        plan.split_tiles = kInvariantSplitKeys / plan.keys;
+        plan.splits = static_cast<int32_t>(ceil_div(key_tiles, plan.split_tiles));
+        return;
+    }
+    int64_t best = -1;
+    for (int64_t splits = 1; splits <= kMostSplits; ++splits) {
+        const int64_t split_tiles = std::max(ceil_div(key_tiles, splits), kFewestSplitTiles), count = ceil_div(key_tiles, split_tiles);
+        const int64_t cost = ceil_div(base * count, units) * (split_tiles + kTileStart) + (count > 1 ? kCombineStart + count / 8 : 0);
+        // Partial results of rows that fill the device anyway would only be traffic.
+        if (count > 1 && base > 2 * units) break;
+        if (best < 0 || cost < best) {
+            best = cost;
+            plan.split_tiles = split_tiles;
+            plan.splits = static_cast<int32_t>(count);
+        }
+    }
+}
+
+}  // namespace
+
+AttentionChoice attention_declined(const char *format, ...) {
+    AttentionChoice choice;
+    va_list list;
+    va_start(list, format);
+    std::vsnprintf(choice.declined.text, sizeof choice.declined.text, format, list);
+    va_end(list);
+    return choice;
+}
+
+bool attention_modifies(const attile_attention_problem &p) {
+    return simt::attention_modifies_scores(p) || is_present(p.block_table) || !(p.scale > 0);
+}
+
+simt::Declined attention_scale_refused(const attile_attention_problem &p) {
+    if (!(std::fabs(p.scale) > kLargestScale)) return {};
+    return attention_declined("scale is %g, above %g", p.scale, kLargestScale).declined;
+}
+
+simt::Declined attention_unreached(const char *name, const attile_operand &x, int64_t columns) {
+    const auto is_reached = [](int64_t bytes) { return bytes % kReach == 0; };
+    const int64_t bytes = bytes_of(x), *const stride = x.stride;
+    simt::Declined declined;
+    if (stride[3] != 1 && columns > 1)
+        std::snprintf(declined.text, sizeof declined.text, "%s is not contiguous along the head's columns", name);
+    else if (!is_reached(static_cast<int64_t>(reinterpret_cast<uintptr_t>(x.data) % kReach)) || !is_reached(stride[0] * bytes) ||
+             !is_reached(stride[1] * bytes) || !is_reached(stride[2] * bytes))
+        std::snprintf(declined.text, sizeof declined.text, "%s is not aligned to 16 bytes, or a stride is no multiple of them", name);
+    return declined;
+}
+
+AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_f32) {
+    if (p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16 && !(takes_f32 && p.q.dtype == ATTILE_F32)) return {};
+    if (p.batch < 1 || p.heads_q < 1 || p.len_q < 1 || p.len_k < 1 || p.total_q < 1 || p.total_k < 1 || p.head_dim < 1 || p.head_dim_v < 1)
+        return {};
+    const int64_t stored = p.q.dtype == ATTILE_F32 ? 4 : 8;  // Columns at once.
+    if (p.head_dim_v % stored != 0)
+        return attention_declined("head_dim_v is %lld, no multiple of %lld", static_cast<long long>(p.head_dim_v),
+                                  static_cast<long long>(stored));
+    const int64_t longest = simt::kAttentionMaxLength;
+    if (is_present(p.block_table) && (p.pages < 1 || p.pages > longest)) return {};
+    if (p.len_q * (p.heads_q / p.heads_kv) > longest || p.len_k > longest || p.total_q > longest || p.total_k > longest) return {};
+    struct Named {
+        const char *name;
+        const attile_operand &operand;
+        int64_t columns;
+    };
+    for (const Named &x :
+         {Named{"q", p.q, p.head_dim}, Named{"k", p.k, p.head_dim}, Named{"v", p.v, p.head_dim_v}, Named{"o", p.o, p.head_dim_v}}) {
+        const simt::Declined declined = attention_unreached(x.name, x.operand, x.columns);
+        if (declined.text[0] != '\0') return attention_declined("%s", declined.text);
+    }
+    if (const simt::Declined refused = attention_scale_refused(p); refused.text[0] != '\0') return attention_declined("%s", refused.text);
+    AttentionChoice choice;
+    choice.taken = true;
+    return choice;
+}
+
+simt::Declined attention_split_refused(const simt::Device &device, const attile_attention_problem &p) {
+    if (const char *const why = why_no_split(device.properties().capability, p.launch.flags)) return attention_declined("%s", why).declined;
+    const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    if (!is_invariant && p.heads_kv > 0 && p.len_q * (p.heads_q / p.heads_kv) <= kStreamedRows)
+        return attention_declined("so few rows wait for memory, not for arithmetic").declined;
+    return {};
+}
+
+AttentionChoice attention_cut(simt::Device &device, const attile_attention_problem &p, const AttentionTile &tile) {
+    if (tile.kernel == nullptr)
+        return attention_declined("head_dim %lld or head_dim_v %lld is above 256", static_cast<long long>(p.head_dim),
+                                  static_cast<long long>(p.head_dim_v));
+    AttentionChoice choice;
+    simt::AttentionPlan &plan = choice.plan;
+    plan.path = simt::AttentionPath::kTile;
+    plan.name = tile.name;
+    plan.kernel = tile.kernel;
+    plan.rows = tile.rows;
+    plan.keys = tile.keys;
+    plan.depth = tile.depth;
+    plan.threads = tile.threads;
+    plan.shared = static_cast<std::size_t>(tile.shared);
+    plan.modifiers = attention_modifies(p);
+    if (device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1)
+        return attention_declined("the device does not take the kernel's %lld bytes of shared memory", static_cast<long long>(tile.shared));
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    const int64_t group = p.heads_q / p.heads_kv;
+    const bool packs =
+        group > 1 && !invariant && plan.rows % group == 0 && ceil_div(p.len_q * group, plan.rows) < group * ceil_div(p.len_q, plan.rows);
+    plan.pack = packs ? static_cast<int32_t>(group) : 1;
+    plan.rows_per_head = p.len_q * plan.pack;
+    plan.row_blocks = ceil_div(plan.rows_per_head, plan.rows);
+    choose_splits(p, static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit, plan);
+    plan.longest_first = (p.window_left >= 0 || p.window_right >= 0) && plan.splits == 1;
+    plan.slice = p.batch * (p.heads_q / plan.pack);
+    plan.slices = 1;
+    choice.tiles = plan.slice * plan.row_blocks * plan.splits;
+    if (choice.tiles > kMostTiles) return {};
+    if (plan.splits > 1) {
+        plan.part_rows = plan.splits * p.batch * p.heads_q * p.len_q;
+        plan.workspace += simt::workspace_piece(plan.part_rows * p.head_dim_v * 4) + simt::workspace_piece(plan.part_rows * 4) +
+                          simt::workspace_piece(simt::attention_part_sums(p, plan) * 4);
+    }
+    choice.taken = true;
+    return choice;
+}
+
+int32_t attention_task(const attile_attention_problem &p, const AttentionChoice &choice, int64_t l2_bytes, simt::Workspace &workspace,
+                       AttentionTask &task) {
+    const simt::AttentionPlan &plan = choice.plan;
+    task.p = simt::attention_params(p, plan);
+    task.tiles = static_cast<int32_t>(choice.tiles);
+    task.heads = static_cast<int32_t>(plan.slice);
+    const int64_t head_bytes = std::max<int64_t>(bytes_of(p.k) * p.len_k * (p.head_dim + p.head_dim_v), 1);
+    task.chunk = static_cast<int32_t>(std::clamp<int64_t>(l2_bytes / head_bytes * (p.heads_q / p.heads_kv / plan.pack), 1, plan.slice));
+    // A float output would show the rounding of the largest probability, where it is not 1.
+    task.exact_only = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 || p.o.dtype == ATTILE_F32;
+    if (plan.splits == 1) return ATTILE_OK;
+    task.p.part_o = workspace.take<float>(plan.part_rows * p.head_dim_v);
+    task.p.part_lse = workspace.take<float>(plan.part_rows);
+    const int64_t sums = simt::attention_part_sums(p, plan);
+    if (sums > 0) task.p.part_sum = workspace.take<float>(sums);
+    if (task.p.part_o == nullptr || task.p.part_lse == nullptr || (sums > 0 && task.p.part_sum == nullptr))
+        return simt::fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+    return ATTILE_OK;
+}
+
+int32_t attention_answer(simt::Device &device, const attile_attention_problem &problem, const AttentionChoice &choice,
+                         attile_support &support, bool &taken, simt::Declined &declined) {
+    taken = choice.taken;
+    declined = choice.declined;
+    if (taken) simt::attention_report(device, problem, choice.plan, support);
+    return ATTILE_OK;
+}
+
+int32_t attention_run_tiles(simt::Device &device, const attile_attention_problem &p, const AttentionChoice &choice,
+                            simt::Workspace &workspace, simt::Stream stream) {
+    if (!choice.taken) return simt::fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);
+    const simt::AttentionPlan &plan = choice.plan;
+    AttentionTask task = {};
+    int32_t status = attention_task(p, choice, device.properties().l2_bytes * 5 / 8, workspace, task);
+    if (status != ATTILE_OK) return status;
+    simt::Dim3 grid, block;
+    grid.x = static_cast<uint32_t>(choice.tiles);
+    block.x = static_cast<uint32_t>(plan.threads);
+    void *arguments[] = {&task};
+    status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
+    if (status != ATTILE_OK || plan.splits == 1) return status;
+    return simt::attention_combine(device, task.p, p, stream);
+}
+
+}  // namespace attile::tensor_core

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward by mma.sync, for capability 8.0 and later: o = softmax(scale q k^T) v for a tile of rows a block, 16 or 32 of them a
+// warp, keys walked from the last tile to the first. Tiles of K and V take turns in a ring of places in shared memory, filled by
+// asynchronous copies (attention/sm80/load.cuh); one barrier for each tells that it has come, and that the one before is done with. Scores,
+// probabilities and O stay in registers; the softmax is attention/mma/softmax.cuh's, with exact maxima.
+//
+// Shapes, shared memory, registers and rates stand in attention/sm80/shapes.h.
+#pragma once
+
+#include "attention/mma/output.cuh"
+#include "attention/mma/score.cuh"
+#include "attention/mma/softmax.cuh"
+#include "attention/sm80/load.cuh"
+#include "attention/sm80/shapes.h"
+#include "attention/sm80/split.cuh"
+
+namespace attile::sm80 {
+
+inline constexpr int kAttentionSharedLimit = 99 * 1024;
+
+template <class Element, class Config>
+class AttentionWarp {
+  public:
+    __device__ __forceinline__ AttentionWarp(const AttentionTask &task, const AttentionTileNote &note, const AttentionSources &sources,
+                                             uint32_t queries)
+        : a_(task), note_(note), sources_(sources), q_(queries), places_(queries + Config::kShape.q_bytes()) {}
+
+    __device__ __forceinline__ void run() {
+        begin();
+        if (note_.first_tile < note_.end_tile) {
+            load_queries<Config>(a_.p, note_, q_);
+#pragma unroll
+            for (int i = 0; i < kPlaces - 1; ++i) load_item(i);
+            find_range();
+            walk();
+        }
+        store();
+    }
+
+  private:
+    static constexpr int kKeys = Config::kShape.keys, kDepth = Config::kShape.depth, kColumns = Config::kShape.columns;
+    static constexpr int kRowTiles = Config::kShape.row_tiles, kPlaces = Config::kShape.places;
+    static constexpr bool kModifies = Config::kShape.modifies, kIsSplit = std::is_same_v<Element, float>;
+    using Split = AttentionSplit<Config>;
+    using Softmax = RowSoftmax<Element, kKeys / 2, ExactSoftmaxRange<Element>>;
+
+    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
+    static __device__ __forceinline__ int warp_row() { return static_cast<int>(threadIdx.x) / kWarpThreads * Config::kShape.warp_rows(); }
+    // The thread has this row and the one eight below.
+    __device__ __forceinline__ int row_of(int row_tile) const { return note_.first_row + warp_row() + 16 * row_tile + lane() / 4; }
+    __device__ __forceinline__ simt::KeyRange range(int row) const {
+        return simt::KeyRange(a_.p, simt::query_row(a_.p, min(row, note_.rows - 1)), note_.shift, note_.len_k);
+    }
+    // From scores to units of log2.
+    __device__ __forceinline__ float factor() const { return kModifies || kIsSplit ? 1.0f : a_.p.scale_log2; }
+
+    // Items are K of the last tile, V of it, K of the one before, and so on; each takes the next place of the ring.
+    __device__ __forceinline__ void load_item(int item) const {
+        const int tile = note_.end_tile - 1 - item / 2;
+        if (tile >= note_.first_tile) {
+            const uint32_t to = places_ + item % kPlaces * Config::kShape.tile_bytes();
+            if (item % 2 == 0)
+                load_keys<Config, kDepth, true>(a_.p, note_, sources_, to, tile);
+            else
+                load_keys<Config, kColumns, false>(a_.p, note_, sources_, to, tile);
+        }
+        copy_commit();  // Empty groups too, so that the count of them tells which item has come.
+    }
+    // The item has come, and everyone is done with the one before, whose place the next one takes that has none yet.
+    template <int kParity>
+    __device__ __forceinline__ void next_item(int item) const {
+        copy_wait<kPlaces - 2>();
+        __syncthreads();
+        // Told the parity, the compiler keeps one of the two loads.
+        constexpr int kAhead = kPlaces - 1;
+        const int ahead = item + kAhead, tile = note_.end_tile - 1 - (ahead >> 1);
+        if (tile >= note_.first_tile) {
+            const uint32_t to = place(ahead);
+            if ((kParity + kAhead) % 2 == 0)
+                load_keys<Config, kDepth, true>(a_.p, note_, sources_, to, tile);
+            else
+                load_keys<Config, kColumns, false>(a_.p, note_, sources_, to, tile);
+        }
+        copy_commit();
+    }
+    __device__ __forceinline__ uint32_t place(int item) const {
+        return places_ + static_cast<uint32_t>(item) % kPlaces * Config::kShape.tile_bytes();
+    }
+
+    // Key tiles of which a row of the warp sees keys, and of which every row sees all.
+    __device__ __forceinline__ void find_range() {
+        const int first_row = note_.first_row + warp_row();
+        const simt::KeyRange top = range(first_row), bottom = range(first_row + Config::kShape.warp_rows() - 1);
+        seen_first_ = top.low / kKeys;
+        seen_end_ = first_row < note_.rows ? (bottom.high + kKeys - 1) / kKeys : 0;
+        full_first_ = (bottom.low + kKeys - 1) / kKeys;
+        full_end_ = top.high / kKeys;
+    }
+
+    __device__ __forceinline__ void multiply_scores(uint32_t keys) {
+        if constexpr (kIsSplit) {
+            Split::scores(s_, q_, warp_row(), keys, a_.p.head_dim);
+            // Scaled here and not in the exponent: a reference rounded apart from its score would show where scores are huge.
+            if constexpr (!kModifies) {
+#pragma unroll
+                for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+                    for (float &x : s_[t]) x *= a_.p.scale_log2;
+                }
+            }
+            Split::repair_scores(s_, q_, warp_row(), keys, a_.p.head_dim, kModifies ? 1.0f : a_.p.scale_log2);
+        } else {
+            multiply_scores16(keys);
+        }
+    }
+    __device__ __forceinline__ void multiply_values(uint32_t values) {
+        if constexpr (kIsSplit)
+            Split::values(o_, s_, values, a_.p.head_dim_v);
+        else
+            multiply_values16(values);
+    }
+    __device__ __forceinline__ void multiply_scores16(uint32_t keys) {
+        const int of_eight = lane() & 7, eighth = lane() >> 3;
+        const uint32_t q = q_ + SharedRows<kDepth>::at(warp_row() + (lane() & 15), lane() >> 4);
+        const uint32_t k = keys + SharedRows<kDepth>::at(of_eight + (eighth >> 1) * 8, eighth & 1);
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+            for (float &x : s_[t]) x = 0;
+        }
+#pragma unroll
+        for (int i = 0; i < kDepth / 16; ++i) {
+            uint32_t queries[kRowTiles][4];
+#pragma unroll
+            for (int t = 0; t < kRowTiles; ++t)
+                load_matrices(queries[t], SharedRows<kDepth>::step(q, 2 * i) + t * 16 * SharedRows<kDepth>::kBytes);
+#pragma unroll
+            for (int j = 0; j < kKeys / 16; ++j) {
+                uint32_t b[4];
+                load_matrices(b, SharedRows<kDepth>::step(k, 2 * i) + j * 16 * SharedRows<kDepth>::kBytes);
+#pragma unroll
+                for (int t = 0; t < kRowTiles; ++t) {
+                    multiply<Element>(s_[t] + 8 * j, queries[t], b[0], b[1]);
+                    multiply<Element>(s_[t] + 8 * j + 4, queries[t], b[2], b[3]);
+                }
+            }
+        }
+    }
+    __device__ __forceinline__ void multiply_values16(uint32_t values) {
+        const uint32_t v = values + SharedRows<kColumns>::at(lane() & 15, lane() >> 4);
+#pragma unroll
+        for (int i = 0; i < kKeys / 16; ++i) {
+#pragma unroll
+            for (int j = 0; j < kColumns / 16; ++j) {
+                uint32_t b[4];
+                load_matrices_turned(b, SharedRows<kColumns>::step(v, 2 * j) + i * 16 * SharedRows<kColumns>::kBytes);
+#pragma unroll
+                for (int t = 0; t < kRowTiles; ++t) {
+                    multiply<Element>(o_[t] + 8 * j, p_[t] + 4 * i, b[0], b[1]);
+                    multiply<Element>(o_[t] + 8 * j + 4, p_[t] + 4 * i, b[2], b[3]);
+                }
+            }
+        }
+    }
+
+    // Hides scores of keys that the thread's rows do not see.
+    __device__ __forceinline__ void mask(int tile) {
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                const simt::KeyRange seen = range(row_of(t) + 8 * r);
+                const int first = tile * kKeys + (lane() & 3) * 2, below = seen.low - first, from = seen.high - first;
+#pragma unroll
+                for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+                    for (int e = 0; e < 2; ++e)
+                        if (8 * j + e >= from || 8 * j + e < below) s_[t][4 * j + 2 * r + e] = -INFINITY;
+                }
+            }
+        }
+    }
+    // From scores to P, which in float32 stays where they were.
+    __device__ __forceinline__ void softmax(int tile) {
+        if constexpr (kModifies) {
+#pragma unroll
+            for (int t = 0; t < kRowTiles; ++t) modify_scores<Element>(a_.p, note_, row_of(t), tile * kKeys + (lane() & 3) * 2, s_[t]);
+        }
+        if (tile < full_first_ || tile >= full_end_) mask(tile);
+        const float c = factor();
+        float top[kRowTiles][2];
+        bool is_passed = false;
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) Softmax::largest(s_[t], top[t]);
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) is_passed = is_passed || rows_[t].is_passed(top[t], c, false);
+        if (__any_sync(~0u, is_passed)) {
+#pragma unroll
+            for (int t = 0; t < kRowTiles; ++t) {
+                rows_[t].move_reference(top[t], c, false);
+#pragma unroll
+                for (int j = 0; j < kColumns / 2; ++j) o_[t][j] *= rows_[t].factor[j >> 1 & 1];
+            }
+        }
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) {
+            rows_[t].exact_exponentials(s_[t], c);
+            if constexpr (!kIsSplit) {
+#pragma unroll
+                for (int i = 0; i < kKeys / 4; ++i) p_[t][i] = narrow_pair<Element>(s_[t][2 * i], s_[t][2 * i + 1]);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void begin() {
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) {
+            rows_[t].begin();
+#pragma unroll
+            for (float &x : o_[t]) x = 0;
+        }
+    }
+    __device__ __forceinline__ void walk() {
+        int item = 0;
+#pragma unroll 1
+        for (int tile = note_.end_tile - 1; tile >= note_.first_tile; --tile) {
+            const bool is_seen = tile >= seen_first_ && tile < seen_end_;
+            next_item<0>(item);
+            if (is_seen) multiply_scores(place(item));
+            ++item;
+            next_item<1>(item);
+            if (is_seen) {
+                softmax(tile);
+                multiply_values(place(item));
+            }
+            ++item;
+        }
+    }
+    __device__ __forceinline__ void store() const {
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) {
+            float total[2];
+            rows_[t].total(total);
+            store_rows<Element, kColumns, kKeys, kModifies>(a_.p, note_, row_of(t), o_[t], rows_[t].reference, total, rows_[t].rounding);
+        }
+    }
+
+    const AttentionTask &a_;
+    const AttentionTileNote &note_;
+    const AttentionSources &sources_;
+    const uint32_t q_, places_;
+    int seen_first_, seen_end_, full_first_, full_end_;
+    Softmax rows_[kRowTiles];
+    float s_[kRowTiles][kKeys / 2], o_[kRowTiles][kColumns / 2];
+    uint32_t p_[kRowTiles][kKeys / 4];
+};
+
+template <class Element, class Config>
+__global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.blocks)
+    attention_forward(const __grid_constant__ AttentionTask a) {
+    static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
+    static_assert(sizeof(AttentionTileNote) + sizeof(AttentionSources) <= AttentionShape::kNoteBytes, "the note's place");
+    static_assert(Config::kShape.bytes == sizeof(Element), "the element's size");
+    static_assert(Config::kShape.places >= 2, "a tile at work and one on its way");
+    extern __shared__ __align__(1024) unsigned char memory[];
+    AttentionTileNote &note = *reinterpret_cast<AttentionTileNote *>(memory);
+    AttentionSources &sources = *reinterpret_cast<AttentionSources *>(memory + sizeof(AttentionTileNote));
+    if (threadIdx.x == 0) {
+        note = note_of<Config::kShape.rows(), Config::kShape.keys>(a, static_cast<int>(blockIdx.x));
+        const int64_t batch = a.p.block_table != nullptr ? 0 : note.batch;
+        const int64_t head = simt::quotient(static_cast<uint32_t>(note.head) * a.p.pack.divisor, a.p.group);
+        const auto source = [&](const simt::AttentionOperand &x) {
+            return static_cast<const char *>(x.data) +
+                   (batch * x.stride[0] + head * x.stride[1] + note.first_k * x.stride[2]) * Config::kShape.bytes;
+        };
+        sources.k = source(a.p.k);
+        sources.v = source(a.p.v);
+    }
+    __syncthreads();
+    if (note.first_row >= note.rows) return;  // Of a sequence shorter than the longest.
+    AttentionWarp<Element, Config>(a, note, sources, shared_address(memory) + AttentionShape::kNoteBytes).run();
+}
+
+}  // namespace attile::sm80

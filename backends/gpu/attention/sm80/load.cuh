@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// K and V on their way to shared memory. What lies outside an operand, and keys that nobody may read, become zeros.
+#pragma once
+
+#include "attention/mma/queries.cuh"
+#include "mma/shared_rows.cuh"
+
+namespace attile::sm80 {
+
+using namespace tensor_core;
+
+// Where a block's operands begin: left in shared memory beside the note.
+struct AttentionSources {
+    const char *k, *v;  // Of the entry and head, key 0; paged: of the head, page 0.
+};
+
+// A tile of K or V.
+template <class Config, int kColumns, bool kIsK>
+__device__ __forceinline__ void load_keys(const simt::AttentionParams &p, const AttentionTileNote &note, const AttentionSources &sources,
+                                          uint32_t to, int tile) {
+    constexpr int kKeys = Config::kShape.keys, kThreads = Config::kShape.threads(), kBytes = Config::kShape.bytes;
+    constexpr int kUnits = kBytes / 2;  // Rows are laid out by 16-bit elements.
+    const simt::AttentionOperand &x = kIsK ? p.k : p.v;
+    const int columns = (kIsK ? p.head_dim : p.head_dim_v) * kUnits, key = tile * kKeys;
+    const char *const from = kIsK ? sources.k : sources.v;
+    if (Config::kShape.modifies && p.block_table != nullptr) {
+        using Rows = SharedRows<kColumns * kUnits>;
+        constexpr int kAtOnce = kThreads / Rows::kChunks;
+        const int chunk = static_cast<int>(threadIdx.x) % Rows::kChunks, row = static_cast<int>(threadIdx.x) / Rows::kChunks;
+        const int bytes = chunk_bytes(columns, chunk);
+        const int32_t *const table = p.block_table + note.batch * p.block_table_stride[0];
+#pragma unroll 4
+        for (int i = 0; i < kKeys; i += kAtOnce) {
+            const int at = key + row + i;
+            const bool is_read = at >= note.read_first && at < note.read_end;
+            const uint32_t run = simt::quotient(static_cast<uint32_t>(at), p.page_size);
+            const int64_t page = is_read ? table[run * p.block_table_stride[1]] : -1,
+                          slot = at - static_cast<int>(run * p.page_size.divisor);
+            const bool is_there = page >= 0 && page < p.pages;
+            copy_async(to + Rows::at(row + i, chunk), from + (is_there ? page * x.stride[0] + slot * x.stride[2] : 0) * kBytes + 16 * chunk,
+                       is_there ? bytes : 0);
+        }
+        return;
+    }
+    const int64_t stride = x.stride[2] * kBytes;
+    load_rows<kColumns * kUnits, kKeys, kThreads, true>(to, from + key * stride, stride, columns, note.read_first - key,
+                                                        note.read_end - key);
+}
+
+}  // namespace attile::sm80

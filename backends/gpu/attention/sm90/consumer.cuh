@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+// A computing warpgroup of the attention kernel: 64 rows of each tile, keys from the last tile to the first.
+#pragma once
+
+#include "attention/mma/output.cuh"
+#include "attention/mma/softmax.cuh"
+#include "attention/sm90/modify.cuh"
+#include "attention/sm90/product.cuh"
+#include "attention/sm90/repeat.cuh"
+#include "attention/sm90/rings.cuh"
+#include "attention/sm90/stage.cuh"
+
+namespace attile::sm90 {
+
+template <class Element, class Config>
+class AttentionWarpgroup : AttentionRings<Config> {
+    using Rings = AttentionRings<Config>;
+    using Rings::group_, Rings::lane_, Rings::shared_, Rings::release, Rings::wait_turn, Rings::pass_turn, Rings::pass_turns;
+    using Rings::q_address, Rings::k_address, Rings::v_address, Rings::q_operand, Rings::k_operand, Rings::v_operand;
+    using Rings::wait_q, Rings::wait_k, Rings::wait_v, Rings::release_q, Rings::release_k, Rings::release_v;
+
+  public:
+    __device__ __forceinline__ AttentionWarpgroup(const AttentionArguments &arguments, const AttentionShared<Config> &places, int group)
+        : Rings(places, group), a_(arguments), modifiers_(arguments, strip_of(places)) {}
+
+    __device__ __forceinline__ void run() {
+        compute();
+        if (Config::kShape.stages_o() && lane_ == 0) tensor_store_wait_read<0>();
+    }
+
+  private:
+    __device__ __forceinline__ void compute() {
+        // The first turn is the first warpgroup's.
+        if (Config::kShape.ping_pong && group_ == Config::kShape.warpgroups - 1) pass_turn();
+        if constexpr (Config::kShape.run_on) {
+            if (!next_tile()) return;
+            begin_tile();
+            for (;;) {
+                walk();
+                const AttentionTileNote *const last = note_;
+                if (!next_tile()) {
+                    finish_tile(last);
+                    return;
+                }
+                const int hidden = hidden_tiles();
+                if (hidden >
+                    static_cast<int>(Rings::kStages) - 2) {  // A group without rows: V of the tiles passed needs the last one's stage.
+                    finish_tile(last);
+                    pass_turns(1);
+                    begin_tile();
+                    continue;
+                }
+                // The first scores of this tile with the last values of that one.
+                pass_hidden_keys(hidden);
+                wait_q();
+                issue_products();
+                release_k();
+                const float reference[2] = {rows_.reference[0], rows_.reference[1]}, rounding[2] = {rows_.rounding[0], rows_.rounding[1]};
+                float total[2];
+                rows_.total(total);
+                first_softmax();
+                product_wait<0>();
+                keep_in_registers(o_);
+                release_v();
+                pass_hidden_values(hidden);
+                store(*last, reference, total, rounding);
+                release_note(last);
+                begin_output();
+                finish_softmax(end_tile_ - 1);
+            }
+        } else {
+            while (next_tile()) {
+                begin_tile();
+                walk();
+                finish_tile(note_);
+            }
+        }
+    }
+
+    static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
+    // f16 at other widths: ptxas takes warps for scattered there, or spills.
+    static constexpr bool kUnlooked = Config::kShape.prediction && (std::is_same_v<Element, simt::BF16> || Config::kShape.depth == 64 ||
+                                                                    (Config::kShape.depth == 128 && Config::kShape.columns == 128));
+    // Two groups' rows see the same key tiles but for windows.
+    static constexpr bool kPasses = Config::kShape.warpgroups > 2;
+
+    static __device__ __forceinline__ uint32_t strip_of([[maybe_unused]] const AttentionShared<Config> &places) {
+        if constexpr (Config::kShape.strip_bytes() == 0) return 0;
+        constexpr int kOfWarp = Config::kShape.strip_bytes() / (kWarpsOfGroup * Config::kShape.warpgroups);
+        return places.strips + (warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup) * kOfWarp;
+    }
+    // The next tile, if there is one.
+    __device__ __forceinline__ bool next_tile() {
+        barrier_wait(shared_.note_full(note_ring_.place), note_ring_.parity);
+        note_ = shared_.notes + note_ring_.place;
+        note_ring_.advance();
+        if (warp_uniform(note_->batch) < 0) return false;
+        first_tile_ = warp_uniform(note_->first_tile);
+        end_tile_ = warp_uniform(kPasses ? note_->group_end[group_] : note_->end_tile);
+        full_first_ = warp_uniform(note_->full_first[group_]);
+        full_end_ = warp_uniform(note_->full_end[group_]);
+        __syncwarp();  // Else ptxas takes the warp for scattered after the wait, and nothing for uniform.
+        return true;
+    }
+    __device__ __forceinline__ simt::KeyRange range(int row) const {
+        return simt::KeyRange(a_.p, simt::query_row(a_.p, min(row, note_->rows - 1)), note_->shift, note_->len_k);
+    }
+    // The thread has this row and the one eight below.
+    __device__ __forceinline__ int row_of(const AttentionTileNote &note) const {
+        return note.first_row + group_ * 64 + static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup * 16 + lane_ / 4;
+    }
+    __device__ __forceinline__ void release_note(const AttentionTileNote *note) const {
+        __syncwarp();
+        release(shared_.note_empty(static_cast<int>(note - shared_.notes)));
+    }
+    // Key tiles at the end of the tile's that other groups' rows see, but none of this one's. Their stages are waited for before they are
+    // released, or the count of two phases would mix.
+    __device__ __forceinline__ int hidden_tiles() const { return kPasses ? warp_uniform(note_->end_tile) - end_tile_ : 0; }
+    __device__ __forceinline__ void pass_hidden_keys(int count) {
+        pass_turns(count);
+#pragma unroll 1
+        for (int i = 0; i < count; ++i) {
+            wait_k();
+            release_k();
+        }
+    }
+    __device__ __forceinline__ void pass_hidden_values(int count) {
+#pragma unroll 1
+        for (int i = 0; i < count; ++i) {
+            wait_v();
+            release_v();
+        }
+    }
+
+    __device__ __forceinline__ void multiply_scores(uint64_t q, uint64_t k) {
+        keep_in_registers(s_);
+        product_fence();
+#pragma unroll
+        for (int i = 0; i < (Config::kShape.depth + 15) / 16; ++i)
+            score_product<Element, kKeys>(s_, q + i / 4 * (Config::kShape.rows() * kPanelRow / 16) + i % 4 * 2,
+                                          k + i / 4 * (kKeys * kPanelRow / 16) + i % 4 * 2, i != 0);
+        product_commit();
+    }
+    __device__ __forceinline__ void multiply_values(uint64_t v) {
+        keep_in_registers(o_);
+        product_fence();
+#pragma unroll
+        for (int i = 0; i < kKeys / 16; ++i) value_product<Element, Config::kShape.columns>(o_, p_ + 4 * i, v + i * 128);
+        product_commit();
+    }
+    // Scores of the next key tile and values of the current one, in this warpgroup's turn; returns when the scores are there. `meanwhile`
+    // is done while they come.
+    template <class Step>
+    __device__ __forceinline__ void issue_products(const Step &meanwhile) {
+        const uint64_t q = q_operand(), k = k_operand(), v = v_operand();
+        wait_k();
+        if (Config::kShape.ping_pong) wait_turn();
+        multiply_scores(q, k);
+        if (Config::kShape.apart) {
+            product_wait<0>();
+            keep_in_registers(s_);
+            if (Config::kShape.ping_pong) pass_turn();
+            wait_v();
+            multiply_values(v);
+            return;
+        }
+        wait_v();
+        multiply_values(v);
+        if (Config::kShape.ping_pong) pass_turn();
+        meanwhile();
+        product_wait<1>();
+        keep_in_registers(s_);
+    }
+    __device__ __forceinline__ void issue_products() {
+        issue_products([] {});
+    }
+
+    // Hides scores of keys that the thread's two rows do not see.
+    __device__ __forceinline__ void mask(int tile) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const simt::KeyRange seen = range(row_of(*note_) + 8 * r);
+            const int first = tile * kKeys + (lane_ & 3) * 2, below = seen.low - first, from = seen.high - first;
+#pragma unroll
+            for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+                for (int e = 0; e < 2; ++e)
+                    if (8 * j + e >= from) s_[4 * j + 2 * r + e] = -INFINITY;
+            }
+            if (!__any_sync(~0u, below > 0)) continue;  // Windows alone have a left end.
+#pragma unroll
+            for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+                for (int e = 0; e < 2; ++e)
+                    if (8 * j + e < below) s_[4 * j + 2 * r + e] = -INFINITY;
+            }
+        }
+    }
+    // Rows of V that nobody may read become zero: a probability of zero would not stop a NaN.
+    __device__ __forceinline__ void clear_unread_values(int tile) {
+        const int first = tile * kKeys, below = note_->read_first - first, from = note_->read_end - first;
+        if (below <= 0 && from >= kKeys) return;
+        wait_v();
+        const uint32_t v = v_address();
+        constexpr int kPieces = AttentionShape::panels(Config::kShape.columns) * kKeys * (kPanelRow / 16);
+#pragma unroll 1
+        for (int i = static_cast<int>(threadIdx.x) % kWarpgroupThreads; i < kPieces; i += kWarpgroupThreads) {
+            const int key = i / (kPanelRow / 16) % kKeys;
+            if (key < below || key >= from) asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(v + 16 * i), "r"(0) : "memory");
+        }
+        async_proxy_fence();
+        named_sync(kGroupBarrier + group_, kWarpgroupThreads);
+    }
+    // Does every row see all keys?
+    __device__ __forceinline__ bool is_full(int tile) const { return tile >= full_first_ && tile < full_end_; }
+
+    // From scores to units of log2.
+    __device__ __forceinline__ float factor() const { return Config::kShape.modifies ? modifiers_.factor : a_.p.scale_log2; }
+    // From scores to P in registers; V's stage is one back from then on.
+    template <bool kDecides>
+    __device__ __forceinline__ void look(int tile, bool is_whole) {
+        if (!is_whole) mask(tile);
+        if (kUnlooked && kDecides && is_whole) decide_trust();
+        rows_.find_reference(s_, factor(), !a_.exact_only);
+        if (kUnlooked && kDecides && !is_whole && !any_of_group(!rows_.spread_is_narrow(s_, factor())) && !a_.exact_only) trust_ = kTrust;
+        rows_.exact_exponentials(s_, factor());
+    }
+    // The same for scores that are modified, in one piece, since what happens to them is long: each warp looks or does not, by its own
+    // rows.
+    template <int kChanges, bool is_first>
+    __device__ __forceinline__ void look_at_modified(int tile, bool is_whole) {
+        bool looks = is_first || (kChanges & kChangeDistance) != 0 || trust_ != kTrust;
+#pragma unroll 1
+        for (;;) {
+            modifiers_.template apply<kChanges>(tile, is_whole, s_);
+            if (!is_whole) mask(tile);
+            if (looks) {
+                float top[2];
+                modifiers_.largest(rows_, s_, top);
+                if (modifiers_.template mend_far<kChanges>(tile, top, s_)) {
+                    if (!is_whole) mask(tile);
+                    rows_.take_far(s_, factor(), !a_.exact_only);
+                    break;
+                }
+                rows_.follow(top, factor(), !a_.exact_only);
+                if (is_first)
+                    trust_ =
+                        __all_sync(~0u, rows_.spread_is_narrow(s_, factor())) && !a_.exact_only && modifiers_.may_trust() ? kTrust : kLook;
+                rows_.exact_exponentials(s_, factor());
+                break;
+            }
+            float share[2];
+            rows_.moved = false;
+            rows_.exponentials(s_, factor(), share);
+            if (!rows_.has_outgrown(share)) {
+                rows_.sum[0] += share[0];
+                rows_.sum[1] += share[1];
+                break;
+            }
+            if constexpr (!is_first) repeat_warp();
+            trust_ = kLook;  // There is likely to be more of it.
+            looks = true;
+        }
+        if (tile > first_tile_) modifiers_.stage(tile - 1);
+    }
+    template <int kChanges>
+    __device__ __forceinline__ void modified_step(int tile, bool is_whole) {
+        issue_products([&] { modifiers_.template prepare<kChanges>(tile > first_tile_ ? tile - 1 : -1); });
+        look_at_modified<kChanges, false>(tile, is_whole);
+        release_k();  // K had to stay until then.
+        end_step();
+        if (!is_whole) clear_unread_values(tile);
+    }
+    // All four warps alike, since they issue products together. By this tile's scores alone: which tiles a warpgroup gets is a matter of
+    // time, and results must not be.
+    __device__ __forceinline__ void decide_trust() {
+        trust_ = any_of_group(rows_.spread_is_wide(s_, factor())) || a_.exact_only ? kLook : kTrust;
+    }
+    __device__ __forceinline__ bool any_of_group(bool is_so) const {
+        int any;
+        asm volatile("{ .reg .pred p, q; setp.ne.b32 p, %1, 0; bar.red.or.pred q, %2, %3, p; selp.b32 %0, 1, 0, q; }"
+                     : "=r"(any)
+                     : "r"(static_cast<int>(is_so)), "r"(kGroupBarrier + group_), "n"(kWarpgroupThreads)
+                     : "memory");
+        return warp_uniform(any) != 0;
+    }
+    __device__ __forceinline__ void scale_output() {
+        if (!rows_.moved) return;
+#pragma unroll
+        for (int j = 0; j < Config::kShape.columns / 2; j += 4) {
+            o_[j] *= rows_.factor[0];
+            o_[j + 1] *= rows_.factor[0];
+            o_[j + 2] *= rows_.factor[1];
+            o_[j + 3] *= rows_.factor[1];
+        }
+    }
+    __device__ __forceinline__ void narrow() {
+#pragma unroll
+        for (int i = 0; i < kKeys / 4; ++i) p_[i] = narrow_pair<Element>(s_[2 * i], s_[2 * i + 1]);
+    }
+    // O has the tile before, V is done with, and this tile's probabilities are ready for theirs.
+    __device__ __forceinline__ void end_step() {
+        product_wait<0>();
+        keep_in_registers(o_);
+        release_v();
+        scale_output();
+        narrow();
+    }
+    __device__ __forceinline__ void finish_softmax(int tile) {
+        narrow();
+        if (!is_full(tile)) clear_unread_values(tile);
+    }
+
+    __device__ __forceinline__ void begin_output() {
+#pragma unroll
+        for (float &x : o_) x = 0;
+    }
+    __device__ __forceinline__ void first_softmax() {
+        rows_.begin();
+        trust_ = kUnknown;
+        if constexpr (Config::kShape.modifies)
+            look_at_modified<kChangeAny, true>(end_tile_ - 1, is_full(end_tile_ - 1));
+        else
+            look<true>(end_tile_ - 1, is_full(end_tile_ - 1));
+    }
+    // A tile's first scores, with nothing to go along.
+    __device__ __forceinline__ void begin_tile() {
+        if constexpr (kPasses) {
+            const int hidden = hidden_tiles();
+#pragma unroll 1
+            for (int i = 0; i < hidden; ++i) {  // In turn: there may be more than stages.
+                pass_hidden_keys(1);
+                pass_hidden_values(1);
+            }
+            __syncwarp();
+        }
+        if constexpr (Config::kShape.modifies) {
+            modifiers_.begin(note_, row_of(*note_));
+            modifiers_.stage(end_tile_ - 1);
+        }
+        wait_q();
+        wait_k();
+        multiply_scores(q_operand(), k_operand());
+        if constexpr (Config::kShape.modifies) modifiers_.template prepare<kChangeAny>(end_tile_ - 2 >= first_tile_ ? end_tile_ - 2 : -1);
+        product_wait<0>();
+        keep_in_registers(s_);
+        release_k();
+        first_softmax();
+        begin_output();
+        finish_softmax(end_tile_ - 1);
+    }
+    template <bool kDecides>
+    __device__ __forceinline__ void exact_step(int tile, bool is_whole) {
+        issue_products();
+        release_k();
+        look<kDecides>(tile, is_whole);
+        end_step();
+    }
+    __device__ __forceinline__ void repeat_warp() {
+        const int warp = static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup;
+        repeat_scores<Element, Config>(s_, q_address() + warp * 16 * kPanelRow, k_address());
+    }
+    __device__ __forceinline__ void unlooked_step() {
+        issue_products();
+        float share[2];
+        rows_.moved = false;
+        rows_.exponentials(s_, factor(), share);
+        if (rows_.has_outgrown(share)) {
+            repeat_warp();
+            rows_.find_reference(s_, factor(), !a_.exact_only);
+            rows_.exponentials(s_, factor(), share);
+        }
+        rows_.sum[0] += share[0];
+        rows_.sum[1] += share[1];
+        release_k();  // K had to stay until then.
+        end_step();
+    }
+    __device__ __forceinline__ void walk_plain(int tile) {
+#pragma unroll 1
+        while (tile >= first_tile_) {
+            if (!is_full(tile)) {
+                exact_step<false>(tile, false);
+                clear_unread_values(tile);
+                --tile;
+                continue;
+            }
+            const int first = max(first_tile_, full_first_);
+            if constexpr (kUnlooked) {
+                if (trust_ == kUnknown) {
+                    exact_step<true>(tile, true);
+                    --tile;
+                }
+                if (trust_ == kTrust) {
+#pragma unroll 1
+                    for (; tile >= first; --tile) unlooked_step();
+                }
+            }
+#pragma unroll 1
+            for (; tile >= first; --tile) exact_step<false>(tile, true);
+        }
+    }
+    // The tile's other key tiles. Those that mask or lengths cut come at either end.
+    __device__ __forceinline__ void walk() {
+        int tile = end_tile_ - 2;
+        if constexpr (Config::kShape.modifies) {
+            modifiers_.choose([&](auto changes) {  // A loop for each: one for all would not stay in the instruction cache.
+#pragma unroll 1
+                for (; tile >= first_tile_; --tile) modified_step<decltype(changes)::value>(tile, is_full(tile));
+            });
+        } else {
+            walk_plain(tile);
+        }
+        release_q();  // The last scores are done.
+    }
+    __device__ __forceinline__ void finish_tile(const AttentionTileNote *note) {
+        wait_v();
+        multiply_values(v_operand());
+        product_wait<0>();
+        keep_in_registers(o_);
+        release_v();
+        float total[2];
+        rows_.total(total);
+        store(*note, rows_.reference, total, rows_.rounding);
+        release_note(note);
+    }
+
+    __device__ __forceinline__ void store(const AttentionTileNote &note, const float (&reference)[2], const float (&total)[2],
+                                          const float (&rounding)[2]) const {
+        constexpr int kColumns = Config::kShape.columns;
+        if constexpr (Config::kShape.stages_o()) {
+            if (stage_rows<Element, kColumns, Config::kShape.modifies>(a_, shared_.o, note, o_, reference, total, rounding, factor()))
+                return;
+        }
+        store_rows<Element, kColumns, kKeys, Config::kShape.modifies>(a_.p, note, row_of(note), o_, reference, total, rounding, factor());
+    }
+
+    enum Trust { kUnknown, kLook, kTrust };
+
+    const AttentionArguments &a_;
+    Ring<kNotes<Config>> note_ring_;
+    const AttentionTileNote *note_ = nullptr;
+    int first_tile_, end_tile_, full_first_, full_end_;
+    WarpModifiers<Element, Config> modifiers_;
+    RowSoftmax<Element, kKeys / 2> rows_;
+    Trust trust_ = kUnknown;
+    float s_[kKeys / 2], o_[Config::kShape.columns / 2];
+    uint32_t p_[kKeys / 4];
+};
+
+}  // namespace attile::sm90

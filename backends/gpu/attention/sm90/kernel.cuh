@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward on Hopper's tensor cores: o = softmax(scale q k^T) v for a tile of 64 rows a computing warpgroup, keys walked from the
+// last to the first. Persistent blocks, one a multiprocessor, take tiles from a counter: one thread of the first warpgroup notes them, one
+// of another warp loads Q, K and V through the copy engine into rings of stages. The other warpgroups compute: S = Q K^T of the next key
+// tile is issued together with O += P V of the current one, and while the tensor cores work on the latter the softmax of the former is
+// computed in registers, where P stays (attention/mma/softmax.cuh, attention/sm90/product.cuh).
+//
+// Shapes, shared memory, registers and rates stand in attention/sm90/shapes.h.
+#pragma once
+
+#include "attention/sm90/consumer.cuh"
+#include "attention/sm90/producer.cuh"
+
+namespace attile::sm90 {
+
+// The compiler gives each thread its share of the registers of a multiprocessor: half of them are as many as one computing warpgroup,
+// grown, and the loading one, shrunk, need together.
+template <class Element, class Config>
+__global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.warpgroups > 1 ? 1 : 2)
+    attention_forward(const __grid_constant__ AttentionArguments a) {
+    static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
+    static_assert(Config::kShape.stages >= 2 && Config::kShape.stages <= 5, "barriers");
+    extern __shared__ __align__(16) unsigned char memory[];
+    const AttentionShared<Config> shared(memory);
+    if (threadIdx.x == 0) {
+        shared.init();
+        tensor_map_prefetch(&a.map_q);
+        tensor_map_prefetch(&a.map_k);
+        tensor_map_prefetch(&a.map_v);
+    }
+    __syncthreads();
+    await_kernel_ahead();
+    const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
+    if (warpgroup == 0) {
+        registers_shrink<Config::kShape.producer_registers>();
+        if (threadIdx.x == 0) load_tiles<Config>(a, shared);
+        if (threadIdx.x == kWarpThreads) note_tiles<Config>(a, shared);
+    } else {
+        registers_grow<Config::kShape.consumer_registers>();
+        AttentionWarpgroup<Element, Config>(a, shared, warpgroup - 1).run();
+    }
+}
+
+}  // namespace attile::sm90

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/sm90/plan.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include "attention/run.h"
+#include "attention/sm90/table.h"
+#include "host/status.h"
+
+namespace attile::sm90 {
+namespace {
+
+using KernelFn = AttentionKernel (*)();
+// Scores under a mask alone, and scores with more to them.
+constexpr KernelFn kKernelsBF16[] = {attention_bf16_cols64, attention_bf16_cols96, attention_bf16_cols128, attention_bf16_cols192,
+                                     attention_bf16_cols256};
+constexpr KernelFn kKernelsF16[] = {attention_f16_cols64, attention_f16_cols96, attention_f16_cols128, attention_f16_cols192,
+                                    attention_f16_cols256};
+
+constexpr KernelFn kModifiedBF16[] = {attention_bf16_cols64_modified, attention_bf16_cols96_modified, attention_bf16_cols128_modified,
+                                      attention_bf16_cols192_modified, attention_bf16_cols256_modified};
+constexpr KernelFn kModifiedF16[] = {attention_f16_cols64_modified, attention_f16_cols96_modified, attention_f16_cols128_modified,
+                                     attention_f16_cols192_modified, attention_f16_cols256_modified};
+// Of few rows, which one computing warpgroup holds.
+constexpr KernelFn kFewBF16[] = {attention_bf16_cols128_few};
+constexpr KernelFn kFewF16[] = {attention_f16_cols128_few};
+constexpr int64_t kFewDepth = 64;  // Narrower heads have a kernel of their own width.
+static_assert(std::size(kKernelsBF16) == std::size(kModifiedBF16) && std::size(kKernelsF16) == std::size(kModifiedF16));
+
+constexpr int64_t kL2Bytes = 32ll << 20;  // Of K and V that tiles walked together may touch.
+
+// Why the copy engine cannot reach an operand that ordinary loads reach; null: it can.
+const char *unreachable(const attile_operand &x, int64_t heads, int64_t rows, int64_t bytes) {
+    if (!is_reachable(x.data, x.stride, 3, bytes)) return "has a stride that is negative or too long for the copy engine";
+    if ((x.stride[1] == 0 && heads > 1) || (x.stride[2] == 0 && rows > 1)) return "is broadcast along its heads or rows";
+    return nullptr;
+}
+
+// Of the tensor cores' peak, or for few rows of the memory's, as measured on an H200 where there is much to do.
+double share_of(const attile_attention_problem &p, const AttentionTile &tile, bool modifies, bool is_few) {
+    if (is_few) return 0.8;
+    if (modifies) return tile.depth <= 64 ? 0.3 : 0.42;
+    return tile.depth <= 64 ? 0.55 : p.window_left >= 0 || p.window_right >= 0 ? 0.7 : 0.74;
+}
+
+}  // namespace
+
+Sm90AttentionChoice choose_attention(simt::Device &device, const attile_attention_problem &p) {
+    Sm90AttentionChoice choice = {attention_examine(p)};
+    if (!choice.taken) return choice;
+    const auto decline = [](const AttentionChoice &why) { return Sm90AttentionChoice{why}; };
+    const bool paged = is_present(p.block_table), modifies = attention_modifies(p), is_f16 = p.q.dtype == ATTILE_F16;
+    const int64_t keys = paged ? p.page_size : p.total_k;
+    struct Named {
+        const char *name;
+        const attile_operand &operand;
+        int64_t heads, rows;
+    };
+    for (const Named &x : {Named{"q", p.q, p.heads_q, p.total_q}, Named{"k", p.k, 1, keys}, Named{"v", p.v, 1, keys}}) {
+        if (const char *why = unreachable(x.operand, x.heads, x.rows, 2)) return decline(attention_declined("%s %s", x.name, why));
+    }
+    if (paged && p.pages > 1 && (p.k.stride[0] == 0 || p.v.stride[0] == 0))
+        return decline(attention_declined("K or V is broadcast along its pages"));
+    const KernelFn *const kernels = modifies ? (is_f16 ? kModifiedF16 : kModifiedBF16) : is_f16 ? kKernelsF16 : kKernelsBF16;
+    AttentionTile tile = narrowest_tile(kernels, std::size(kKernelsBF16), p);
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    bool is_few = false;
+    if (!modifies && !invariant && std::max(p.head_dim, p.head_dim_v) > kFewDepth) {
+        const AttentionTile few = narrowest_tile(is_f16 ? kFewF16 : kFewBF16, 1, p);
+        is_few = few.kernel != nullptr && p.len_q * (p.heads_q / p.heads_kv) <= few.rows;
+        if (is_few) tile = few;
+    }
+    if (paged && tile.kernel != nullptr) {
+        choice.page_rows = static_cast<int32_t>(std::gcd(p.page_size, int64_t{tile.keys}));
+        // Rows of the swizzle come in groups of eight.
+        if (choice.page_rows % 8 != 0)
+            return decline(attention_declined("page_size is %lld, no multiple of 8", static_cast<long long>(p.page_size)));
+    }
+    static_cast<AttentionChoice &>(choice) = attention_cut(device, p, tile);
+    if (!choice.taken) return choice;
+    choice.plan.share = share_of(p, tile, modifies, is_few);
+    choice.grid = static_cast<int32_t>(std::min<int64_t>(
+        choice.tiles, static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * choice.plan.blocks_per_unit));
+    // Tiles of few rows are alike where lengths and windows do not tell them apart: dealt out in turn they need no counter zeroed first.
+    const bool is_even = is_few && p.window_left < 0 && p.window_right < 0 && !is_present(p.key_lengths) && !is_present(p.cu_len_q) &&
+                         !is_present(p.cu_len_k);
+    choice.has_counter = choice.tiles > choice.grid && !is_even;
+    if (choice.has_counter) choice.plan.workspace += simt::workspace_piece(sizeof(int32_t));
+    return choice;
+}
+
+int32_t attention_query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
+                        simt::Declined &declined) {
+    return attention_answer(device, problem, choose_attention(device, problem), support, taken, declined);
+}
+
+int32_t attention_run(simt::Device &device, const TensorMaps &maps, const attile_attention_problem &p, simt::Workspace &workspace,
+                      simt::Stream stream) {
+    const Sm90AttentionChoice choice = choose_attention(device, p);
+    if (!choice.taken) return simt::fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);
+    const simt::AttentionPlan &plan = choice.plan;
+    AttentionArguments a = {};
+    int32_t status = attention_task(p, choice, kL2Bytes, workspace, a);
+    if (status != ATTILE_OK) return status;
+    const bool packed_q = is_present(p.cu_len_q), packed_k = is_present(p.cu_len_k), paged = is_present(p.block_table);
+    const int64_t pack = plan.pack;
+
+    TensorMapShape q;
+    q.axes = 5;
+    q.is_fetched_by_lines = true;
+    const int64_t q_extent[] = {p.head_dim, pack, p.total_q, p.heads_q / pack, packed_q || p.q.stride[0] == 0 ? 1 : p.batch};
+    const int64_t q_stride[] = {1, p.q.stride[1], p.q.stride[2], p.q.stride[1] * pack, p.q.stride[0]};
+    const int32_t q_box[] = {kAttentionPanel, plan.pack, plan.rows / plan.pack, 1, 1};
+    std::copy(q_extent, q_extent + 5, q.extent);
+    std::copy(q_stride, q_stride + 5, q.stride);
+    std::copy(q_box, q_box + 5, q.box);
+    a.q_batch = q_extent[4] > 1;
+    status = maps.make(p.q.data, p.q.dtype, q, &a.map_q);
+    const auto make_keys = [&](const attile_operand &x, int64_t columns, int32_t &head_moves, int32_t &batch_moves, CUtensorMap *map) {
+        if (status != ATTILE_OK) return;
+        TensorMapShape shape;
+        shape.axes = 4;
+        shape.is_fetched_by_lines = true;  // Decoding: 5 to 7 % more of the memory's rate; elsewhere level.
+        const int64_t entries = packed_k || x.stride[0] == 0 ? 1 : p.batch;
+        const int64_t extent[] = {columns, paged ? p.page_size : p.total_k, x.stride[1] == 0 ? 1 : p.heads_kv, paged ? p.pages : entries};
+        const int64_t stride[] = {1, x.stride[2], x.stride[1], x.stride[0]};
+        const int32_t box[] = {kAttentionPanel, paged ? choice.page_rows : plan.keys, 1, 1};
+        std::copy(extent, extent + 4, shape.extent);
+        std::copy(stride, stride + 4, shape.stride);
+        std::copy(box, box + 4, shape.box);
+        head_moves = extent[2] > 1;
+        batch_moves = extent[3] > 1;
+        status = maps.make(x.data, x.dtype, shape, map);
+    };
+    make_keys(p.k, p.head_dim, a.k_head, a.k_batch, &a.map_k);
+    make_keys(p.v, p.head_dim_v, a.v_head, a.v_batch, &a.map_v);
+    if (status != ATTILE_OK) return status;
+
+    const bool writes_tiles = pack == 1 && plan.splits == 1 && p.o.dtype == p.q.dtype && !is_present(p.sinks) &&
+                              unreachable(p.o, p.heads_q, p.total_q, 2) == nullptr;
+    if (writes_tiles) {
+        TensorMapShape o;
+        o.axes = 4;
+        const int64_t extent[] = {p.head_dim_v, p.total_q, p.heads_q, packed_q ? 1 : p.batch};
+        const int64_t stride[] = {1, p.o.stride[2], p.o.stride[1], p.o.stride[0]};
+        const int32_t box[] = {kAttentionPanel, kAttentionStagedRows, 1, 1};
+        std::copy(extent, extent + 4, o.extent);
+        std::copy(stride, stride + 4, o.stride);
+        std::copy(box, box + 4, o.box);
+        a.has_map_o = 1;
+        a.o_batch = extent[3] > 1;
+        status = maps.make(p.o.data, p.o.dtype, o, &a.map_o);
+        if (status != ATTILE_OK) return status;
+    }
+    a.page_rows = choice.page_rows;
+    if (choice.has_counter) {
+        a.counter = workspace.take<int32_t>(1);
+        if (a.counter == nullptr) return simt::fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+        status = device.fill_zero(a.counter, sizeof(int32_t), stream);
+        if (status != ATTILE_OK) return status;
+    }
+    simt::Dim3 grid, block;
+    grid.x = static_cast<uint32_t>(choice.grid);
+    block.x = static_cast<uint32_t>(plan.threads);
+    void *arguments[] = {&a};
+    // A launch of several rounds gains nothing by an early start.
+    status = choice.tiles > choice.grid ? device.launch(plan.kernel, grid, block, plan.shared, arguments, stream)
+                                        : device.launch_early(plan.kernel, grid, block, plan.shared, arguments, stream);
+    if (status != ATTILE_OK || plan.splits == 1) return status;
+    return simt::attention_combine(device, a.p, p, stream);
+}
+
+}  // namespace attile::sm90

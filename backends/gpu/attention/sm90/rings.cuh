@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A computing warpgroup's places in the rings of Q, K and V, and its turn at issuing products.
+#pragma once
+
+#include "attention/sm90/shared.cuh"
+
+namespace attile::sm90 {
+
+// Named barriers: a warpgroup's turn at issuing products, and its own four warps.
+inline constexpr int kTurnBarrier = 1, kGroupBarrier = 5;
+
+template <class Config>
+class AttentionRings {
+  protected:
+    static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
+
+    __device__ __forceinline__ AttentionRings(const AttentionShared<Config> &places, int group)
+        : shared_(places), group_(group), lane_(simt::lane_index()) {}
+
+    __device__ __forceinline__ void release(uint32_t empty) const {
+        if (lane_ == 0) barrier_arrive(empty);
+    }
+    // K's stage is that of the key tile whose scores are next, V's that of the one whose values are.
+    static constexpr uint32_t kStages = Config::kShape.stages, kPlacesOfQ = Config::kShape.q_places();
+    static_assert((kStages & (kStages - 1)) == 0, "so that places and parities are bits of a count");
+    __device__ __forceinline__ void wait_q() const { barrier_wait(shared_.q_full(tiles_ % kPlacesOfQ), tiles_ / kPlacesOfQ & 1); }
+    __device__ __forceinline__ void wait_k() const { barrier_wait(shared_.k_full(steps_ % kStages), steps_ / kStages & 1); }
+    __device__ __forceinline__ void wait_v() const { barrier_wait(shared_.v_full(values_ % kStages), values_ / kStages & 1); }
+    __device__ __forceinline__ void release_q() {
+        release(shared_.q_empty(tiles_ % kPlacesOfQ));
+        ++tiles_;
+    }
+    __device__ __forceinline__ void release_k() {
+        release(shared_.k_empty(steps_ % kStages));
+        ++steps_;
+    }
+    __device__ __forceinline__ void release_v() {
+        release(shared_.v_empty(values_ % kStages));
+        ++values_;
+    }
+    __device__ __forceinline__ uint32_t q_address() const {
+        return shared_.q + tiles_ % kPlacesOfQ * Config::kShape.q_bytes() + group_ * 64 * kPanelRow;
+    }
+    __device__ __forceinline__ uint32_t k_address() const { return shared_.k + steps_ % kStages * Config::kShape.k_bytes(); }
+    __device__ __forceinline__ uint32_t v_address() const { return shared_.v + values_ % kStages * Config::kShape.v_bytes(); }
+    __device__ __forceinline__ void wait_turn() const { named_sync(kTurnBarrier + group_, 2 * kWarpgroupThreads); }
+    __device__ __forceinline__ void pass_turn() const {
+        named_arrive(kTurnBarrier + (group_ + 1 == Config::kShape.warpgroups ? 0 : group_ + 1), 2 * kWarpgroupThreads);
+    }
+
+    __device__ __forceinline__ void pass_turns([[maybe_unused]] int count) const {
+        if constexpr (Config::kShape.ping_pong) {
+#pragma unroll 1
+            for (int i = 0; i < count; ++i) {
+                wait_turn();
+                pass_turn();
+            }
+        }
+    }
+
+    // Steps within an operand do not carry out of the address's bits.
+    __device__ __forceinline__ uint64_t q_operand() const { return product_operand(q_address(), 16); }
+    __device__ __forceinline__ uint64_t k_operand() const { return product_operand(k_address(), 16); }
+    __device__ __forceinline__ uint64_t v_operand() const { return product_operand(v_address(), kKeys * kPanelRow); }
+
+    const AttentionShared<Config> shared_;
+    const int group_, lane_;
+    uint32_t tiles_ = 0, steps_ = 0, values_ = 0;  // Tiles of rows, key tiles whose scores are done, and whose values are.
+};
+
+}  // namespace attile::sm90

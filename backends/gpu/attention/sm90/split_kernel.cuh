@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward in float32 by split TF32 (mma/split.cuh) on Hopper's warpgroup products: o = softmax(scale q k^T) v for a tile of
+// 128 rows a block. Two warpgroups split K and V, once for all rows, into pieces that fit one step of the two others, which have 64 rows
+// each: 32 columns of K or 32 keys of V, twelve products of 64x64x8, whose sums are added to the running ones by ordinary arithmetic. Q is
+// split in registers, again for every tile, since both its parts would not fit shared memory beside K's and V's.
+//
+// A row that meets an infinity, a NaN or a number too large to be split comes out as no number; it is computed again after the last key
+// (attention/sm90/split_repair.cuh).
+//
+// Shapes and rates: attention/sm90/split_shapes.h.
+#pragma once
+
+#include "attention/mma/output.cuh"
+#include "attention/mma/queries.cuh"
+#include "attention/mma/softmax.cuh"
+#include "attention/sm90/arguments.h"
+#include "attention/sm90/split_producer.cuh"
+#include "attention/sm90/split_product.cuh"
+#include "attention/sm90/split_repair.cuh"
+
+namespace attile::sm90 {
+
+template <class Config>
+class AttentionSplitWarpgroup {
+  public:
+    __device__ __forceinline__ AttentionSplitWarpgroup(const simt::AttentionParams &p, const AttentionTileNote &note,
+                                                       const AttentionSplitShared<Config> &shared, int group)
+        : p_(p), note_(note), shared_(shared), group_(group) {
+        first_tile_ = warp_uniform(note.first_tile);
+        end_tile_ = warp_uniform(note.end_tile);
+        group_end_ = warp_uniform(note.group_end[group]);
+        full_first_ = warp_uniform(note.full_first[group]);
+        full_end_ = warp_uniform(note.full_end[group]);
+    }
+
+    __device__ __forceinline__ void run() {
+        rows_.begin();
+#pragma unroll
+        for (float &x : o_) x = 0;
+        const int hidden = (end_tile_ - group_end_) * pieces_there();
+#pragma unroll 1
+        for (int i = 0; i < hidden; ++i) {
+            wait_piece();
+            release_piece();
+        }
+#pragma unroll 1
+        for (int tile = group_end_ - 1; tile >= first_tile_; --tile) {
+            multiply_scores();
+            softmax(tile);
+            multiply_values();
+        }
+        store();
+    }
+
+  private:
+    static constexpr int kKeys = Config::kShape.keys, kDepth = Config::kShape.depth, kColumns = Config::kShape.columns;
+    static constexpr int kSteps = 4;  // Of a product's depth, eight each.
+    static constexpr int kPart = Config::kShape.kPieceRows, kParts = kColumns / kPart, kPanels = kKeys / (8 * kSteps);
+    using Rows = SharedRows<2 * kDepth>;
+    using Softmax = RowSoftmax<float, kKeys / 2, ExactSoftmaxRange<float>>;
+
+    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
+    static __device__ __forceinline__ int warp_row() { return static_cast<int>(threadIdx.x) / kWarpThreads * 16; }  // Of the block.
+    // The thread has this row and the one eight below.
+    __device__ __forceinline__ int row() const { return note_.first_row + warp_row() + lane() / 4; }
+
+    __device__ __forceinline__ int pieces_there() const { return (p_.head_dim + 31) / 32 + (p_.head_dim_v + kPart - 1) / kPart * kPanels; }
+    __device__ __forceinline__ void wait_piece() const {
+        barrier_wait(shared_.full(ring_.place), ring_.parity);
+        __syncwarp();
+    }
+    __device__ __forceinline__ void release_piece() {
+        __syncwarp();
+        if (lane() == 0) barrier_arrive(shared_.empty(ring_.place));
+        ring_.advance();
+    }
+    __device__ __forceinline__ void issue(SplitRows<kSteps> &a) {
+        wait_piece();
+        multiply_piece(part_, a, shared_.piece(ring_.place), Config::kShape.kPieceBytes / 2);
+    }
+    __device__ __forceinline__ void await() {
+        product_wait<0>();
+        keep_in_registers(part_);
+        release_piece();
+    }
+
+    // Of the warp's rows of Q, 32 columns.
+    __device__ __forceinline__ void split_queries(SplitRows<kSteps> &a, int panel) const {
+        const uint32_t q = shared_.q + Rows::at(warp_row() + (lane() & 15), lane() >> 4);
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) {
+            uint32_t x[4];
+            load_matrices(x, Rows::step(q, 2 * (kSteps * panel + s)));
+            split_tf32(x, a.high[s], a.low[s]);
+        }
+        keep_in_registers(a);
+    }
+    // Of P, 32 keys.
+    __device__ __forceinline__ void split_probabilities(SplitRows<kSteps> &a, int panel) const {
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) {
+            const float *const x = s_ + 4 * (kSteps * panel + s);
+            const uint32_t fragment[4] = {__float_as_uint(x[0]), __float_as_uint(x[2]), __float_as_uint(x[1]), __float_as_uint(x[3])};
+            split_tf32(fragment, a.high[s], a.low[s]);
+        }
+        keep_in_registers(a);
+    }
+    // Scaled here and not in the exponent: a reference rounded apart from its score would show where scores are huge.
+    __device__ __forceinline__ void multiply_scores() {
+        SplitRows<kSteps> a;
+        split_queries(a, 0);
+#pragma unroll
+        for (int i = 0; i < kDepth / 32; ++i) {
+            if (32 * i >= p_.head_dim) break;
+            issue(a);
+            SplitRows<kSteps> next;
+            if (i + 1 < kDepth / 32) split_queries(next, i + 1);
+            await();
+#pragma unroll
+            for (int j = 0; j < kKeys / 2; ++j) s_[j] = i == 0 ? part_[j] * p_.scale_log2 : __builtin_fmaf(part_[j], p_.scale_log2, s_[j]);
+            a = next;
+        }
+    }
+    __device__ __forceinline__ void multiply_values() {
+        SplitRows<kSteps> a;
+        split_probabilities(a, 0);
+#pragma unroll
+        for (int panel = 0; panel < kPanels; ++panel) {
+            SplitRows<kSteps> next;
+#pragma unroll
+            for (int i = 0; i < kParts; ++i) {
+                if (kPart * i >= p_.head_dim_v) break;
+                issue(a);
+                if (i == 0 && panel + 1 < kPanels) split_probabilities(next, panel + 1);
+                await();
+#pragma unroll
+                for (int j = 0; j < kPart / 2; ++j) o_[kPart / 2 * i + j] += part_[j];
+            }
+            a = next;
+        }
+    }
+
+    __device__ __forceinline__ simt::KeyRange range(int packed) const {
+        return simt::KeyRange(p_, simt::query_row(p_, min(packed, note_.rows - 1)), note_.shift, note_.len_k);
+    }
+    // Hides scores of keys that the thread's rows do not see.
+    __device__ __forceinline__ void mask(int tile) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const simt::KeyRange seen = range(row() + 8 * r);
+            const int first = tile * kKeys + (lane() & 3) * 2, below = seen.low - first, from = seen.high - first;
+#pragma unroll
+            for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+                for (int e = 0; e < 2; ++e)
+                    if (8 * j + e >= from || 8 * j + e < below) s_[4 * j + 2 * r + e] = -INFINITY;
+            }
+        }
+    }
+    __device__ __forceinline__ void softmax(int tile) {
+        // Scores that are no numbers make their row's sum none. Infinite ones would not: tensor cores add to an infinite sum what was to
+        // bring it back.
+        float zero[4] = {};
+#pragma unroll
+        for (int j = 0; j < kKeys / 2; ++j) zero[j & 3] = __builtin_fmaf(s_[j], 0.0f, zero[j & 3]);
+        rows_.sum[0] += zero[0] + zero[1];
+        rows_.sum[1] += zero[2] + zero[3];
+        if (tile < full_first_ || tile >= full_end_) mask(tile);
+        float top[2];
+        Softmax::largest(s_, top);
+        if (__any_sync(~0u, rows_.is_passed(top, 1, false))) {
+            rows_.move_reference(top, 1, false);
+#pragma unroll
+            for (int j = 0; j < kColumns / 2; ++j) o_[j] *= rows_.factor[j >> 1 & 1];
+        }
+        rows_.exact_exponentials(s_, 1);
+    }
+
+    __device__ __forceinline__ void store() {
+        float total[2];
+        rows_.total(total);
+        unsigned faulty = 0;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            // No number, or nothing: where all is below float32's range, it is not with a scaled Q.
+            const bool is_faulty =
+                row() + 8 * r < note_.rows && (!(total[r] > 0) || has_faults<kColumns>(o_ + 2 * r, simt::reciprocal_fast(total[r])));
+            faulty |= rows_of_lanes(__ballot_sync(~0u, is_faulty)) << 8 * r;
+            const bool is_left = (faulty >> (8 * r + lane() / 4) & 1) != 0;
+            rows_.reference[r] = is_left ? 0 : rows_.reference[r];
+            total[r] = is_left ? 1 : total[r];
+#pragma unroll
+            for (int j = 0; j < kColumns / 2; j += 4) {
+                o_[j + 2 * r] = is_left ? 0 : o_[j + 2 * r];
+                o_[j + 2 * r + 1] = is_left ? 0 : o_[j + 2 * r + 1];
+            }
+        }
+        store_rows<float, kColumns, kKeys, false, false>(p_, note_, row(), o_, rows_.reference, total, rows_.rounding);
+        if (warp_uniform(faulty) == 0) return;
+        __syncwarp();  // What was stored above is stored before what is stored below.
+        SplitRepair<Config>(p_, note_, warp_uniform(note_.first_row + warp_row()), shared_.q + Rows::at(warp_row(), 0))
+            .run(warp_uniform(faulty));
+    }
+    // Four lanes share a row: of each row the bit, where any of its lanes has one.
+    static __device__ __forceinline__ unsigned rows_of_lanes(unsigned x) {
+        x |= x >> 2;
+        x = (x | x >> 1) & 0x11111111;
+        x = (x | x >> 3) & 0x03030303;
+        x = (x | x >> 6) & 0x000f000f;
+        return (x | x >> 12) & 0xff;
+    }
+
+    const simt::AttentionParams &p_;
+    const AttentionTileNote &note_;
+    const AttentionSplitShared<Config> &shared_;
+    const int group_;
+    int first_tile_, end_tile_, group_end_, full_first_, full_end_;
+    Ring<Config::kShape.pieces> ring_;
+    Softmax rows_;
+    float s_[kKeys / 2], part_[kPart / 2], o_[kColumns / 2];
+};
+
+template <class Config>
+__global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), 1) attention_split_forward(const __grid_constant__ AttentionTask a) {
+    static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
+    extern __shared__ __align__(1024) unsigned char memory[];
+    const AttentionSplitShared<Config> shared(memory);
+    if (threadIdx.x == 0) {
+        *shared.note = note_of<Config::kShape.rows(), Config::kShape.keys>(a, static_cast<int>(blockIdx.x));
+        shared.init();
+    }
+    __syncthreads();
+    const AttentionTileNote &note = *shared.note;
+    if (note.first_row >= note.rows) return;  // Of a sequence shorter than the longest.
+    load_queries<Config>(a.p, note, shared.q);
+    copy_commit();
+    copy_wait<0>();
+    __syncthreads();
+    const int group = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
+    if (group >= Config::kShape.warpgroups) {
+        registers_shrink<Config::kShape.producer_registers>();
+        AttentionSplitServer<Config>(a.p, note, shared, group - Config::kShape.warpgroups)
+            .run(warp_uniform(note.first_tile), warp_uniform(note.end_tile));
+    } else {
+        registers_grow<Config::kShape.consumer_registers>();
+        AttentionSplitWarpgroup<Config>(a.p, note, shared, group).run();
+    }
+}
+
+}  // namespace attile::sm90

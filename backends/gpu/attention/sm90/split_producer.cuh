@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The warpgroups that split K and V for those that multiply, every second piece each: from global memory by registers, a piece ahead, to
+// shared memory as the tensor cores want it, contiguous along the depth. K's depth is its columns; V's is the keys, so V is turned around
+// on the way. The order of keys within eight is that of P's fragments, 0, 2, 4, 6, 1, 3, 5, 7; the order of V's columns is that of
+// store_row_by_fours(): row 8 e + n of a piece's 32 is column 4 n + e.
+//
+// racecheck reports pairs of writes to one place of the ring, a round apart, by different threads of a warpgroup that splits; at 128
+// columns alone, where pieces of K and of V take turns in a place (of 64 columns' pieces each place has always the same kind, which the
+// same threads write). They are in order: a thread's writes, then its warp's arrival at `full` (__syncwarp(), and lane 0 releases), then
+// the wait for `full` of every lane that multiplies (acquires), then all eight of their warps' arrivals at `empty`, then the wait for
+// `empty` of whoever writes there next. The tool does not follow that order through threads of another kind.
+#pragma once
+
+#include "attention/sm90/split_shared.cuh"
+#include "mma/split.cuh"
+
+namespace attile::sm90 {
+
+template <class Config>
+class AttentionSplitServer {
+  public:
+    __device__ __forceinline__ AttentionSplitServer(const simt::AttentionParams &p, const AttentionTileNote &note,
+                                                    const AttentionSplitShared<Config> &shared, int server)
+        : shared_(shared),
+          server_(server),
+          head_dim_(p.head_dim),
+          head_dim_v_(p.head_dim_v),
+          read_first_(note.read_first),
+          read_end_(note.read_end) {
+        const int head = static_cast<int>(simt::quotient(static_cast<uint32_t>(note.head) * p.pack.divisor, p.group));
+        const auto begin = [&](const simt::AttentionOperand &x) {
+            return static_cast<const float *>(x.data) + note.batch * x.stride[0] + head * x.stride[1] + note.first_k * x.stride[2];
+        };
+        k_ = begin(p.k) + 4 * (lane() & 7);
+        v_ = begin(p.v) + 4 * (4 * warp() + (lane() >> 3));
+        k_stride_ = p.k.stride[2];
+        v_stride_ = p.v.stride[2];
+    }
+
+    __device__ __forceinline__ void run(int first_tile, int end_tile) {
+        // Pieces of a tile that are there: of K, then of V, key by key.
+        const int of_k = (head_dim_ + 31) / 32, parts = (head_dim_v_ + 63) / 64, of_tile = of_k + kKeys / 32 * parts;
+        float4 x[4];
+        int tile = end_tile - 1, piece = server_;
+        if (server_ != 0) ring_.advance();
+        const auto load_next = [&] {
+            const int of_v = piece - of_k;
+            const bool is_second = parts > 1 && (of_v & 1) != 0;
+            if (piece < of_k)
+                load_k(x, tile, piece);
+            else
+                load_v(x, tile, parts > 1 ? of_v >> 1 : of_v, is_second);
+        };
+        load_next();
+#pragma unroll 1
+        while (tile >= first_tile) {
+            barrier_wait(shared_.empty(ring_.place), ring_.parity ^ 1);
+            if (piece < of_k)
+                store_k(shared_.piece(ring_.place), x);
+            else
+                store_v(shared_.piece(ring_.place), x);
+            async_proxy_fence();
+            __syncwarp();
+            if (lane() == 0) barrier_arrive(shared_.full(ring_.place));
+            ring_.advance();
+            ring_.advance();
+            piece += kServers;
+            if (piece >= of_tile) {
+                piece -= of_tile;
+                --tile;
+            }
+            if (tile >= first_tile) load_next();
+        }
+    }
+
+  private:
+    static constexpr int kKeys = Config::kShape.keys, kServers = Config::kShape.servers;
+
+    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
+    static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / kWarpThreads % 4; }
+    // Rows of the operand, 16 bytes of each. What nobody may read becomes zeros.
+    __device__ __forceinline__ void load_k(float4 (&x)[4], int tile, int piece) const {
+        load<16>(x, k_ + 32 * piece, k_stride_, kKeys * tile + 4 * warp() + (lane() >> 3), 32 * piece + 4 * (lane() & 7) < head_dim_);
+    }
+    __device__ __forceinline__ void load_v(float4 (&x)[4], int tile, int part, bool is_second) const {
+        const int column = is_second ? 64 : 0;
+        load<2>(x, v_ + column, v_stride_, kKeys * tile + 32 * part + 8 * (lane() >> 1 & 3) + (lane() & 1),
+                column + 4 * (4 * warp() + (lane() >> 3)) < head_dim_v_);
+    }
+    template <int kStep>
+    __device__ __forceinline__ void load(float4 (&x)[4], const float *from, int64_t stride, int key, bool has_columns) const {
+        from += key * stride;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const int at = key + j * kStep;
+            x[j] = make_float4(0, 0, 0, 0);
+            if (has_columns && at >= read_first_ && at < read_end_)
+                x[j] = __ldg(reinterpret_cast<const float4 *>(from + j * kStep * stride));
+        }
+    }
+    static __device__ __forceinline__ void store_split(uint32_t to, float a, float b, float c, float d) {
+        const uint32_t x[4] = {__float_as_uint(a), __float_as_uint(b), __float_as_uint(c), __float_as_uint(d)};
+        uint32_t high[4], low[4];
+        split_tf32(x, high, low);
+        store_shared(to, high);
+        store_shared(to + Config::kShape.kPieceBytes / 2, low);
+    }
+    static __device__ __forceinline__ void store_k(uint32_t piece, const float4 (&x)[4]) {
+        const int key = 4 * warp() + (lane() >> 3), chunk = lane() & 7;
+#pragma unroll
+        for (int j = 0; j < 4; ++j)  // Sixteen keys on, so that the exchange of chunks is the same for all.
+            store_split(piece + (key + 16 * j) * 128 + ((chunk ^ (key & 7)) << 4), x[j].x, x[j].y, x[j].z, x[j].w);
+    }
+    static __device__ __forceinline__ void store_v(uint32_t piece, const float4 (&x)[4]) {
+        const int four = 4 * warp() + (lane() >> 3), chunk = lane() & 7, row = 32 * (four >> 3) + (four & 7);
+        const uint32_t to = piece + row * 128 + ((chunk ^ (row & 7)) << 4);
+        store_split(to, x[0].x, x[1].x, x[2].x, x[3].x);
+        store_split(to + 8 * 128, x[0].y, x[1].y, x[2].y, x[3].y);
+        store_split(to + 16 * 128, x[0].z, x[1].z, x[2].z, x[3].z);
+        store_split(to + 24 * 128, x[0].w, x[1].w, x[2].w, x[3].w);
+    }
+
+    const AttentionSplitShared<Config> &shared_;
+    const int server_;
+    const float *k_, *v_;
+    int64_t k_stride_, v_stride_;
+    const int head_dim_, head_dim_v_, read_first_, read_end_;
+    Ring<Config::kShape.pieces> ring_;
+};
+
+}  // namespace attile::sm90

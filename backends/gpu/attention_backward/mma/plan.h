@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the plans of all tensor-core kernels of attention's gradients have in common: which problems they take, how pairs and rows are cut,
+// and the launches before and after the kernels' own.
+#pragma once
+
+#include "attention/mma/plan.h"
+#include "attention_backward/mma/task.h"
+#include "attention_backward/plan.h"
+
+namespace attile::tensor_core {
+
+inline constexpr int64_t kMostBackwardBlocks = int64_t{1} << 30;  // Of any of the kernels.
+
+// A plan in simt's terms, or the reason why there is none.
+struct BackwardChoice {
+    bool taken = false;
+    simt::Declined declined;
+    simt::AttentionBackwardPlan plan;
+};
+
+// Declines, with the reason as one clause, or without one.
+BackwardChoice backward_declined(const char *why);
+BackwardChoice backward_declined(const simt::Declined &why);
+
+// Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
+BackwardChoice backward_examine(const attile_attention_backward_problem &problem);
+// Pairs and rows of a plan whose blocks have plan.keys keys, and the numbers of rows that all such kernels take.
+void backward_cut(const attile_attention_backward_problem &problem, simt::AttentionBackwardPlan &plan);
+// Bytes of those numbers, and of so many words of the caller's own.
+int64_t backward_workspace(const simt::AttentionBackwardPlan &plan, int64_t words = 0);
+// What a query says besides the kernel's text and shape.
+void backward_report(simt::Device &device, const attile_attention_backward_problem &problem, const simt::AttentionBackwardPlan &plan,
+                     const void *kernel, int32_t shared, attile_support &support);
+
+// A call on its way through its launches. Everything after a failure is left undone.
+class BackwardSteps {
+  public:
+    // `task` belongs to the caller, who fills in what is his own kernels'.
+    BackwardSteps(simt::Device &device, const attile_attention_backward_problem &problem, const simt::AttentionBackwardPlan &plan,
+                  simt::Stream stream, BackwardTask &task);
+
+    int32_t status() const { return status_; }
+    // The numbers of rows from the workspace, and so many words of the caller's own, which are zero after prepare(); null: it is too small.
+    uint32_t *take(simt::Workspace &workspace, int64_t words = 0);
+    void zero(void *memory, int64_t bytes);
+    // Fills in the numbers of rows. checks: and finds pairs that hold NaN or infinity, else the kernels do.
+    void prepare(bool checks);
+    // Blocks of `kept` of the `length` rows or keys of so many heads, while `streamed` bytes, which `sharers` heads have in common, stream
+    // by.
+    void deal(int64_t heads, int64_t length, int64_t kept, int64_t streamed, int64_t sharers);
+    // `arguments`: the kernel's one parameter.
+    void launch(const void *kernel, void *arguments, int64_t blocks, int32_t threads, int32_t shared);
+    // As launch, for a kernel that awaits the one ahead of it.
+    void launch_early(const void *kernel, void *arguments, int64_t blocks, int32_t threads);
+    // Unless something failed before: a launch of the caller's own, which returns a status.
+    template <class Launch>
+    void launch_by(const Launch &launch) {
+        if (status_ == ATTILE_OK) status_ = launch();
+    }
+    // Pairs that hold NaN or infinity.
+    void one_by_one(int64_t first, int64_t count);
+    // A kernel of simt's whose threads share out `tasks` among themselves, or on so many blocks.
+    void step(simt::AttentionBackwardKernel kernel, int64_t tasks);
+    void launch_step(simt::AttentionBackwardKernel kernel, int64_t blocks);
+    void sinks();
+
+    const simt::AttentionBackwardSteps steps = simt::attention_backward_steps_f32();
+
+  private:
+    int64_t step_blocks(int64_t tasks, int64_t of_unit) const;
+
+    simt::Device &device_;
+    const attile_attention_problem &p_;
+    const simt::AttentionBackwardPlan &plan_;
+    simt::Stream stream_;
+    BackwardTask &task_;
+    int64_t words_ = 0;
+    int32_t status_ = ATTILE_OK;
+};
+
+}  // namespace attile::tensor_core

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention_backward/sm80/plan.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "attention_backward/mma/plan.h"
+#include "attention_backward/mma/sum.h"
+#include "attention_backward/sm80/table.h"
+
+namespace attile::sm80 {
+namespace {
+
+using namespace tensor_core;
+
+using KernelsFn = BackwardKernels (*)();
+constexpr KernelsFn kKernelsBF16[] = {attention_backward_bf16_cols64, attention_backward_bf16_cols128, attention_backward_bf16_cols256};
+constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_backward_f16_cols128, attention_backward_f16_cols256};
+
+// Gradients of scores that one kernel leaves for the next: at most this share of the device's memory, and this much, as in simt's plan.
+constexpr int64_t kGradientsShare = 64, kMostGradients = 512ll << 20;
+constexpr int64_t kFragmentRows = 16, kFragmentBytes = 512;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Sm80BackwardChoice : BackwardChoice {
+    BackwardKernels kernels = {};
+    BackwardKernel keys = {}, rows = {};
+    BackwardSumKernel sum = {};                    // Null: `rows` makes dq.
+    int64_t row_fragments = 0, key_fragments = 0;  // Of a head.
+    int64_t gradients = 0;                         // Bytes of a launch.
+};
+
+Sm80BackwardChoice declined(const char *why) { return {backward_declined(why)}; }
+
+template <class Kernel>
+int32_t blocks_per_unit(simt::Device &device, const Kernel &kernel) {
+    int32_t blocks = 0;
+    if (kernel.kernel == nullptr || device.properties().shared_opt_in < kernel.shape->shared_bytes()) return 0;
+    const auto shared = static_cast<std::size_t>(kernel.shape->shared_bytes());
+    return device.occupancy(kernel.kernel, kernel.shape->threads(), shared, &blocks) == ATTILE_OK ? blocks : 0;
+}
+
+// Gradients of scores are kept for as many pairs as there is room for, if those fill the device; for dbias, in float, there is no other
+// way: false if not even a pair's find room.
+bool choose_gradients(simt::Device &device, const attile_attention_backward_problem &problem, Sm80BackwardChoice &choice) {
+    const attile_attention_problem &p = *problem.forward;
+    simt::AttentionBackwardPlan &plan = choice.plan;
+    const BackwardSumKernel sum = backward_sum(p.q.dtype, std::max(p.head_dim, p.head_dim_v));
+    const int64_t group = p.heads_q / p.heads_kv, budget = std::min(kMostGradients, device.properties().memory_total / kGradientsShare);
+    plan.bias = is_present(problem.dbias);
+    choice.row_fragments = plan.row_tiles * plan.rows / kFragmentRows;
+    choice.key_fragments = plan.key_blocks * plan.keys / kFragmentRows;
+    const int64_t pair_bytes = group * choice.row_fragments * choice.key_fragments * kFragmentBytes;
+    const int64_t pair_bias = plan.bias ? group * plan.row_tiles * plan.rows * p.len_k : 0;
+    const auto cut = [&](int64_t bytes_of_pair) {
+        const int64_t slice = std::min(plan.pairs, budget / bytes_of_pair);
+        if (slice > 0) plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, slice));
+        return slice > 0;
+    };
+    // Under a mask blocks differ in length, and one wave of them would last as long as its longest.
+    const int64_t wave = static_cast<int64_t>(device.properties().compute_units) * plan.blocks_per_unit;
+    const int64_t enough = p.window_left >= 0 || p.window_right >= 0 ? wave * 3 / 2 : wave * 7 / 8;
+    // With BATCH_INVARIANT what a batch entry gets must not depend on how many there are.
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    if (cut(pair_bytes + 4 * pair_bias) && (plan.bias || invariant || plan.slice == plan.pairs || plan.slice * plan.key_blocks >= enough) &&
+        blocks_per_unit(device, sum) > 0) {
+        choice.sum = sum;
+        choice.gradients = plan.slice * pair_bytes;
+    } else if (!plan.bias) {
+        plan.slice = plan.pairs;
+    } else if (!cut(4 * pair_bias)) {
+        return false;
+    }
+    if (plan.bias) {
+        plan.part_bias = plan.slice * pair_bias;
+        plan.sum_bias = 1;
+        for (const int64_t extent : problem.bias_extent) plan.sum_bias *= extent;
+    }
+    return true;
+}
+
+Sm80BackwardChoice choose(simt::Device &device, const attile_attention_backward_problem &problem) {
+    const attile_attention_problem &p = *problem.forward;
+    Sm80BackwardChoice choice = {backward_examine(problem)};
+    if (!choice.taken) return choice;
+    choice.taken = false;
+    if (const simt::Declined refused = attention_scale_refused(p); refused.text[0] != '\0') return declined(refused.text);
+    for (const KernelsFn kernels : p.q.dtype == ATTILE_F16 ? kKernelsF16 : kKernelsBF16) {
+        choice.kernels = kernels();
+        if (choice.kernels.keys.shape->depth >= std::max(p.head_dim, p.head_dim_v)) break;
+        choice.kernels = {};
+    }
+    if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 256");
+    simt::AttentionBackwardPlan &plan = choice.plan;
+    plan.modified = simt::attention_modifies_scores(p);
+    choice.keys = plan.modified ? choice.kernels.modified_keys : choice.kernels.keys;
+    choice.rows = plan.modified ? choice.kernels.modified_rows : choice.kernels.rows;
+    plan.blocks_per_unit = blocks_per_unit(device, choice.keys);
+    if (plan.blocks_per_unit < choice.keys.shape->blocks && !plan.modified) {
+        const int32_t blocks = blocks_per_unit(device, choice.kernels.small_keys);
+        if (blocks > 0) {
+            choice.keys = choice.kernels.small_keys;
+            plan.blocks_per_unit = blocks;
+        }
+    }
+    if (plan.blocks_per_unit < 1 || blocks_per_unit(device, choice.rows) < 1)
+        return declined("the device has less shared memory than the kernels take");
+    plan.name = choice.kernels.name;
+    plan.keys = choice.keys.shape->rows();
+    plan.depth = choice.keys.shape->depth;
+    plan.threads = choice.keys.shape->threads();
+    backward_cut(problem, plan);
+    if (!choose_gradients(device, problem, choice)) return declined("the gradients of one head's bias find no room");
+    plan.workspace = simt::workspace_piece(4 * plan.part_bias) + simt::workspace_piece(4 * plan.sum_bias) +
+                     simt::workspace_piece(choice.gradients) + backward_workspace(plan);
+    const int64_t rows = choice.rows.shape->rows();
+    if (plan.pairs * plan.key_blocks > kMostBackwardBlocks ||
+        p.batch * p.heads_q * ceil_div(p.len_q, rows) + plan.pairs * plan.key_blocks > kMostBackwardBlocks)
+        return {};
+    choice.taken = true;
+    return choice;
+}
+
+// One call on its way through its launches.
+class BackwardCall {
+  public:
+    BackwardCall(simt::Device &device, const attile_attention_backward_problem &problem, const Sm80BackwardChoice &choice,
+                 simt::Stream stream)
+        : p_(*problem.forward),
+          choice_(choice),
+          bias_sums_keys_(problem.bias_extent[3] == 1),
+          steps_(device, problem, choice.plan, stream, task_) {
+        task_.row_fragments = static_cast<int32_t>(choice.row_fragments);
+        task_.key_fragments = static_cast<int32_t>(choice.key_fragments);
+    }
+
+    int32_t run(simt::Workspace &workspace) {
+        const simt::AttentionBackwardPlan &plan = choice_.plan;
+        bool is_enough = steps_.take(workspace) != nullptr;
+        if (choice_.gradients > 0) task_.gradients = workspace.take<char>(choice_.gradients);
+        if (plan.bias) {
+            task_.p.part_bias = workspace.take<float>(plan.part_bias);
+            task_.p.sum_bias = workspace.take<float>(plan.sum_bias);
+            is_enough = is_enough && task_.p.part_bias != nullptr && task_.p.sum_bias != nullptr;
+        }
+        if (!is_enough || (choice_.gradients > 0) != (task_.gradients != nullptr))
+            return simt::fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
+        if (plan.bias) steps_.zero(task_.p.sum_bias, 4 * plan.sum_bias);
+        steps_.prepare(true);
+        for (int64_t first = 0; first < plan.pairs; first += plan.slice) slice(first, std::min(plan.slice, plan.pairs - first));
+        if (!plan.bias) steps_.one_by_one(0, plan.pairs);
+        if (plan.bias) steps_.step(steps_.steps.store_bias, plan.sum_bias);
+        steps_.sinks();
+        return steps_.status();
+    }
+
+  private:
+    // The pairs from `first` on.
+    void slice(int64_t first, int64_t count) {
+        const int64_t group = p_.heads_q / p_.heads_kv;
+        task_.p.first_pair = static_cast<uint32_t>(first);
+        task_.p.pairs = simt::Divider(count);
+        const BackwardShape &keys = *choice_.keys.shape, &rows = *choice_.rows.shape;
+        task_.p.block_keys = keys.rows();
+        task_.p.block_rows = keys.tile();
+        deal(choice_.keys.kernel, count, p_.len_k, keys.rows(), group * p_.len_q, 1, keys.threads(), keys.shared_bytes());
+        if (choice_.sum.kernel != nullptr) {
+            const BackwardSumShape &sum = *choice_.sum.shape;
+            task_.p.block_keys = sum.keys;
+            task_.p.block_rows = sum.rows();
+            deal(choice_.sum.kernel, count * group, p_.len_q, sum.rows(), p_.len_k, group, sum.threads(), sum.shared_bytes());
+        } else {
+            task_.p.block_keys = rows.tile();
+            task_.p.block_rows = rows.rows();
+            deal(choice_.rows.kernel, count * group, p_.len_q, rows.rows(), p_.len_k, group, rows.threads(), rows.shared_bytes());
+        }
+        if (choice_.plan.bias) {
+            steps_.one_by_one(first, count);
+            steps_.step(steps_.steps.add_bias, choice_.plan.sum_bias * (bias_sums_keys_ ? 32 : 1));
+        }
+    }
+    void deal(const void *kernel, int64_t heads, int64_t length, int64_t kept, int64_t streamed, int64_t sharers, int32_t threads,
+              int32_t shared) {
+        steps_.deal(heads, length, kept, 2 * streamed * (p_.head_dim + p_.head_dim_v), sharers);
+        steps_.launch(kernel, &task_, heads * task_.blocks, threads, shared);
+    }
+
+    const attile_attention_problem &p_;
+    const Sm80BackwardChoice &choice_;
+    const bool bias_sums_keys_;
+    BackwardTask task_ = {};
+    BackwardSteps steps_;
+};
+
+}  // namespace
+
+int32_t attention_backward_query(simt::Device &device, const attile_attention_backward_problem &problem, attile_support &support,
+                                 bool &taken, simt::Declined &declined) {
+    const Sm80BackwardChoice choice = choose(device, problem);
+    taken = choice.taken;
+    declined = choice.declined;
+    if (!taken) return ATTILE_OK;
+    const simt::AttentionBackwardPlan &plan = choice.plan;
+    const BackwardShape &keys = *choice.keys.shape;
+    backward_report(device, problem, plan, choice.keys.kernel, keys.shared_bytes(), support);
+    std::snprintf(support.text, sizeof support.text, "%s%s: dk and dv of %d keys from tiles of %d rows, dq %s, %lld launches", plan.name,
+                  plan.modified ? ", modified scores" : "", keys.rows(), keys.tile(),
+                  choice.sum.kernel != nullptr ? "from gradients of scores kept between them" : "from scores computed again",
+                  static_cast<long long>(ceil_div(plan.pairs, plan.slice)));
+    support.tile_m = keys.tile();
+    return ATTILE_OK;
+}
+
+int32_t attention_backward_run(simt::Device &device, const attile_attention_backward_problem &problem, simt::Workspace &workspace,
+                               simt::Stream stream) {
+    const Sm80BackwardChoice choice = choose(device, problem);
+    if (!choice.taken) return simt::fail(ATTILE_ERROR_INTERNAL, "attention_backward: %s", choice.declined.text);
+    return BackwardCall(device, problem, choice, stream).run(workspace);
+}
+
+}  // namespace attile::sm80

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the sm_90a kernels of attention's gradients are told, by value, and the tiles they exist in.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "attention_backward/mma/task.h"
+
+namespace attile::sm90 {
+
+using namespace tensor_core;
+
+inline constexpr int kBackwardPanel = 64;  // Columns of an operand in shared memory: 128 bytes, the width of the swizzle.
+inline constexpr int kBackwardSharedLimit = 227 * 1024;
+
+struct BackwardArguments : BackwardTask {
+    CUtensorMap map_q, map_dout, map_k, map_v;  // Innermost axis first: column, row, head, batch entry.
+    // 1 where a coordinate along the axis moves, 0 where the operand is broadcast along it or has one entry.
+    int32_t q_head, q_batch, dout_head, dout_batch, k_head, k_batch, v_head, v_batch;
+    int32_t tiles;      // Blocks of keys times pairs, some of which may turn out empty.
+    int32_t gang;       // Blocks of the same pair that begin with different rows: BackwardWalk. 1: all begin with the last.
+    float *sums;        // dQ: [query head of the launch][row tile][warpgroup][register / 4][thread][4]
+    uint32_t *turns;    // [query head of the launch][row tile]: how many blocks of keys have added theirs. Zero at launch.
+    uint32_t *counter;  // The next tile, zero at launch.
+};
+
+// A tile's shape; the kernel's shared memory follows from it.
+struct BackwardShape {
+    int depth;       // Most columns, of whole panels.
+    int keys;        // Of a block.
+    int rows;        // Of a tile that streams.
+    bool late_sums;  // dQ is issued after dS, not along with it, for want of registers.
+    int producer_registers, consumer_registers;
+
+    static constexpr int warpgroups() { return 2; }  // That compute, of 64 keys each; one more loads.
+    static constexpr int stages() { return 2; }      // Of Q, of dO, of dS and of dQ.
+    static constexpr int threads() { return 128 * (warpgroups() + 1); }
+    static constexpr int finish_threads() { return 128 * warpgroups(); }
+    constexpr int panels() const { return depth / kBackwardPanel; }
+    constexpr int keys_bytes() const { return keys * depth * 2; }  // Of K, of V.
+    constexpr int rows_bytes() const { return rows * depth * 2; }  // Of Q, of dO.
+    constexpr int scores_bytes() const { return rows * keys * 2; }
+    constexpr int sums_bytes() const { return rows * depth * 4; }
+    constexpr int wide_scores_bytes() const { return rows * keys * 4; }
+    constexpr int number_bytes() const { return rows * 8; }
+    // K, V, then stages of Q, dO, dS, dQ and numbers of rows, barriers and notes.
+    constexpr int shared_bytes() const {
+        return 2 * keys_bytes() + stages() * (2 * rows_bytes() + scores_bytes() + sums_bytes() + number_bytes()) + 256;
+    }
+    // K, V, then stages of Q, dO, P and numbers of rows, barriers and notes.
+    constexpr int wide_shared_bytes() const {
+        return 2 * keys_bytes() + stages() * (2 * rows_bytes() + wide_scores_bytes() + number_bytes()) + 256;
+    }
+};
+
+}  // namespace attile::sm90

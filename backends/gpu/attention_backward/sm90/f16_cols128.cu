@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention_backward/sm90/kernel.cuh"
+#include "attention_backward/sm90/table.h"
+
+namespace attile::sm90 {
+
+BackwardKernels attention_backward_f16_cols128() {
+    return {"attention_backward_f16_sm90_cols128", reinterpret_cast<const void *>(&attention_backward<simt::F16, BackwardCols128>),
+            reinterpret_cast<const void *>(&attention_backward_finish<simt::F16, BackwardCols128>), &BackwardCols128::kShape};
+}
+
+}  // namespace attile::sm90

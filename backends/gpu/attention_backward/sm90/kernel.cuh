@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention's gradients on Hopper's tensor cores, of scores that pass through no more than a mask. A block keeps K and V of 128 keys in
+// shared memory, 64 of them a computing warpgroup's, and sums dK and dV of them in registers, while tiles of Q and dO of all query heads of
+// the group stream by: S^T = K Q^T, P^T = exp(scale S^T - lse), dP^T = V dO^T and dS^T = P^T (dP^T - delta), transposed, so that P^T and
+// dS^T come out of the products as those of dV and dK want them on their left. dS goes to shared memory besides, for dQ = dS K, of which
+// each warpgroup makes 64 rows or 64 columns. Its parts are added up in memory, in float, by the copy engine and in the order of the keys,
+// so that results do not differ from run to run; another kernel narrows the sums.
+//
+// Persistent blocks, one a multiprocessor, take tiles from a counter, or in turn where they go in gangs. Three threads serve: one takes
+// tiles and loads, two add dQ (attention_backward/sm90/producer.cuh). Shapes, what was tried and what it gave:
+// attention_backward/sm90/shapes.h.
+#pragma once
+
+#include "attention_backward/sm90/consumer.cuh"
+#include "attention_backward/sm90/producer.cuh"
+
+namespace attile::sm90 {
+
+template <class Element, class Config>
+__global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape::threads(), 1) attention_backward(const __grid_constant__ BackwardArguments a) {
+    static_assert(Config::kShape.shared_bytes() <= kBackwardSharedLimit, "shared memory of a block");
+    extern __shared__ __align__(1024) unsigned char memory[];
+    const BackwardShared<Config> shared(memory);
+    if (threadIdx.x == 0) {
+        shared.init();
+        tensor_map_prefetch(&a.map_q);
+        tensor_map_prefetch(&a.map_dout);
+        tensor_map_prefetch(&a.map_k);
+        tensor_map_prefetch(&a.map_v);
+    }
+    simt::await_kernel_ahead_alone();
+    __syncthreads();
+    const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
+    if (warpgroup == 0) {
+        registers_shrink<Config::kShape.producer_registers>();
+        if (threadIdx.x == 0) load_backward(a, shared);
+        if (threadIdx.x % kWarpThreads == 0 && threadIdx.x >= kWarpThreads && threadIdx.x <= 2 * kWarpThreads)
+            add_sums<Config>(a, shared, threadIdx.x / kWarpThreads - 1);
+    } else {
+        registers_grow<Config::kShape.consumer_registers>();
+        BackwardWarpgroup<Element, Config>(a, shared, warpgroup - 1).run();
+    }
+}
+
+// dQ from its sums: a block has a tile of rows, a thread what products left in it.
+template <class Element, class Config>
+__global__ void __launch_bounds__(BackwardShape::finish_threads()) attention_backward_finish(const __grid_constant__ BackwardArguments a) {
+    await_kernel_ahead();
+    constexpr BackwardShape kShape = Config::kShape;
+    constexpr bool kPartOfRows = kShape.rows == 128;
+    const simt::AttentionParams &f = a.p.forward;
+    const int row_tiles = a.p.rows_allotted / kShape.rows, of_launch = static_cast<int>(blockIdx.x) / row_tiles,
+              tile = static_cast<int>(blockIdx.x) - of_launch * row_tiles,
+              head = static_cast<int>(a.p.first_pair * f.group.divisor) + of_launch, batch = head / static_cast<int>(f.heads.divisor);
+    const BackwardSite site = {head - batch * static_cast<int>(f.heads.divisor), 0, simt::AttentionEntry(f, batch)};
+    float sums[32] = {};
+    const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads, thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
+    if (a.turns[blockIdx.x] != 0) {  // Else nobody saw a key.
+        const float4 *const from =
+            reinterpret_cast<const float4 *>(a.sums + static_cast<int64_t>(blockIdx.x) * (kShape.rows * kShape.depth)) +
+            group * (8 * kWarpgroupThreads) + thread;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const float4 x = __ldcs(from + i * kWarpgroupThreads);
+            sums[4 * i] = x.x;
+            sums[4 * i + 1] = x.y;
+            sums[4 * i + 2] = x.z;
+            sums[4 * i + 3] = x.w;
+        }
+    }
+    if (!is_finite(sums)) note_irregular(a.p, batch, static_cast<int>(simt::quotient(static_cast<uint32_t>(site.head), f.group)));
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const int row = tile * kShape.rows + (kPartOfRows ? 64 * group : 0) + thread / kWarpThreads * 16 + simt::lane_index() / 4 + 8 * r;
+        store_gradient_row<Element, 64>(a.p.dq, site, site.entry.first_q + row, row < site.entry.len_q, f.head_dim,
+                                        kPartOfRows ? 0 : 64 * group, sums + 2 * r, a.p.scale);
+    }
+}
+
+}  // namespace attile::sm90

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention_backward/sm90/plan.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "attention_backward/mma/plan.h"
+#include "attention_backward/mma/sum.h"
+#include "attention_backward/sm90/table.h"
+
+namespace attile::sm90 {
+namespace {
+
+using KernelsFn = BackwardKernels (*)();
+constexpr KernelsFn kKernelsBF16[] = {attention_backward_bf16_cols64, attention_backward_bf16_cols128, attention_backward_bf16_cols256};
+constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_backward_f16_cols128, attention_backward_f16_cols256};
+
+constexpr int64_t kTogether = 4;  // Blocks of the same pair, as many as wait for each other's sums at the start alone.
+// Sums of dq in float, or gradients of scores: at most this share of the device's memory, and this much, as in simt's plan.
+constexpr int64_t kKeptShare = 64, kMostKept = 512ll << 20;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Sm90BackwardChoice : BackwardChoice {
+    BackwardKernels kernels = {};
+    BackwardSumKernel sum = {};   // Makes dq of gradients of scores; null: dq is summed at once.
+    int64_t kept = 0, turns = 0;  // Of a launch, in words: sums or gradients of scores; a counter of tiles and the turns at the sums.
+    int32_t shared_bytes() const { return sum.kernel != nullptr ? kernels.shape->wide_shared_bytes() : kernels.shape->shared_bytes(); }
+};
+
+Sm90BackwardChoice declined(const char *why) { return {backward_declined(why)}; }
+
+Sm90BackwardChoice choose(simt::Device &device, const attile_attention_backward_problem &problem) {
+    const attile_attention_problem &p = *problem.forward;
+    Sm90BackwardChoice choice = {backward_examine(problem)};
+    if (!choice.taken) return choice;
+    if (simt::attention_modifies_scores(p) || !(p.scale > 0)) return declined("scores pass through more than a mask");
+    struct Named {
+        const attile_operand &operand;
+        int64_t rows;
+    };
+    for (const Named &x : {Named{p.q, p.total_q}, Named{problem.dout, p.total_q}, Named{p.k, p.total_k}, Named{p.v, p.total_k}}) {
+        if (!is_reachable(x.operand.data, x.operand.stride, 3, 2) || (x.operand.stride[2] == 0 && x.rows > 1))
+            return declined("the copy engine does not reach an operand's rows");
+    }
+    for (const KernelsFn kernels : p.q.dtype == ATTILE_F16 ? kKernelsF16 : kKernelsBF16) {
+        choice.kernels = kernels();
+        if (choice.kernels.shape->depth >= std::max(p.head_dim, p.head_dim_v)) break;
+        choice.kernels = {};
+    }
+    if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 256");
+    if (choice.kernels.finish == nullptr) choice.sum = backward_sum(p.q.dtype, std::max(p.head_dim, p.head_dim_v));
+    const BackwardShape &shape = *choice.kernels.shape;
+    const int32_t shared = choice.shared_bytes();
+    simt::AttentionBackwardPlan &plan = choice.plan;
+    plan.name = choice.kernels.name;
+    plan.keys = shape.keys;
+    plan.depth = shape.depth;
+    plan.threads = BackwardShape::threads();
+    plan.share = 0.48;  // Of the tensor cores' peak, on an H200.
+    backward_cut(problem, plan);
+    if (device.properties().shared_opt_in < shared ||
+        device.occupancy(choice.kernels.kernel, plan.threads, static_cast<std::size_t>(shared), &plan.blocks_per_unit) != ATTILE_OK ||
+        plan.blocks_per_unit < 1)
+        return declined("the device has less shared memory than the kernels take");
+    // As many pairs at once as what is kept of them finds room for.
+    const int64_t rows = p.heads_q / p.heads_kv * plan.row_tiles * plan.rows;
+    const int64_t words = choice.sum.kernel != nullptr ? rows * plan.key_blocks * plan.keys / 2 : rows * shape.depth;
+    plan.slice = std::min(plan.pairs, std::min(kMostKept, device.properties().memory_total / kKeptShare) / (4 * words));
+    if (plan.slice < 1) return declined("what is kept of one head between kernels finds no room");
+    plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, plan.slice));
+    choice.kept = plan.slice * words;
+    choice.turns = 1 + (choice.sum.kernel != nullptr ? 0 : plan.slice * rows / shape.rows);
+    plan.workspace = simt::workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.turns);
+    if (plan.pairs * plan.key_blocks > kMostBackwardBlocks || choice.turns > kMostBackwardBlocks)
+        return declined("there are more blocks of keys than a grid holds");
+    return choice;
+}
+
+// One call on its way through its launches.
+class BackwardCall {
+  public:
+    BackwardCall(simt::Device &device, const attile_attention_backward_problem &problem, const Sm90BackwardChoice &choice,
+                 simt::Stream stream)
+        : device_(device),
+          problem_(problem),
+          p_(*problem.forward),
+          choice_(choice),
+          shape_(*choice.kernels.shape),
+          stream_(stream),
+          is_summed_(choice.sum.kernel == nullptr),
+          steps_(device, problem, choice.plan, stream, a_) {}
+
+    int32_t run(const TensorMaps &maps, simt::Workspace &workspace) {
+        const simt::AttentionBackwardPlan &plan = choice_.plan;
+        a_.counter = steps_.take(workspace, choice_.turns);
+        float *const kept = workspace.take<float>(choice_.kept);
+        if (kept == nullptr || a_.counter == nullptr)
+            return simt::fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
+        if (is_summed_) {
+            a_.sums = kept;
+            a_.turns = a_.counter + 1;
+        } else {
+            a_.gradients = kept;
+            a_.row_fragments = static_cast<int32_t>(plan.row_tiles * plan.rows / 16);
+            a_.key_fragments = static_cast<int32_t>(plan.key_blocks * plan.keys / 16);
+        }
+        const int32_t status = make_maps(maps);
+        if (status != ATTILE_OK) return status;
+        steps_.prepare(!is_summed_);
+        for (int64_t first = 0; first < plan.pairs; first += plan.slice) slice(first, std::min(plan.slice, plan.pairs - first));
+        steps_.one_by_one(0, plan.pairs);
+        steps_.sinks();
+        return steps_.status();
+    }
+
+  private:
+    int32_t make_maps(const TensorMaps &maps) {
+        int32_t status = ATTILE_OK;
+        const auto make = [&](const attile_operand &x, bool of_keys, int64_t columns, int32_t &head_moves, int32_t &batch_moves,
+                              CUtensorMap *map) {
+            if (status != ATTILE_OK) return;
+            TensorMapShape shape;
+            shape.axes = 4;
+            const int64_t heads = of_keys ? p_.heads_kv : p_.heads_q;
+            const int64_t extent[] = {columns, of_keys ? p_.total_k : p_.total_q, x.stride[1] == 0 ? 1 : heads,
+                                      is_present(of_keys ? p_.cu_len_k : p_.cu_len_q) || x.stride[0] == 0 ? 1 : p_.batch};
+            const int64_t stride[] = {1, x.stride[2], x.stride[1], x.stride[0]};
+            const int32_t box[] = {kBackwardPanel, of_keys ? shape_.keys : shape_.rows, 1, 1};
+            std::copy(extent, extent + 4, shape.extent);
+            std::copy(stride, stride + 4, shape.stride);
+            std::copy(box, box + 4, shape.box);
+            head_moves = extent[2] > 1;
+            batch_moves = extent[3] > 1;
+            status = maps.make(x.data, x.dtype, shape, map);
+        };
+        make(p_.q, false, p_.head_dim, a_.q_head, a_.q_batch, &a_.map_q);
+        make(problem_.dout, false, p_.head_dim_v, a_.dout_head, a_.dout_batch, &a_.map_dout);
+        make(p_.k, true, p_.head_dim, a_.k_head, a_.k_batch, &a_.map_k);
+        make(p_.v, true, p_.head_dim_v, a_.v_head, a_.v_batch, &a_.map_v);
+        return status;
+    }
+    // The pairs from `first` on.
+    void slice(int64_t first, int64_t count) {
+        const int64_t group = p_.heads_q / p_.heads_kv;
+        a_.p.first_pair = static_cast<uint32_t>(first);
+        a_.p.pairs = simt::Divider(count);
+        a_.p.block_keys = shape_.keys;
+        a_.p.block_rows = shape_.rows;
+        // A few blocks of the same pair at a time: they read the same rows at nearly the same time, and wait for each other's sums at most
+        // at the start.
+        const int64_t units = std::max(device_.properties().compute_units, 1),
+                      chunks = ceil_div(count, std::max<int64_t>(units / kTogether, 1));
+        a_.heads = static_cast<int32_t>(count);
+        a_.blocks = static_cast<int32_t>(choice_.plan.key_blocks);
+        a_.chunk = static_cast<int32_t>(ceil_div(count, chunks));
+        a_.tiles = static_cast<int32_t>(count * a_.blocks);
+        const int64_t tiles = count * group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows,
+                      blocks = std::min<int64_t>(a_.tiles, units * choice_.plan.blocks_per_unit);
+        if (first > 0) steps_.zero(a_.counter, 4 * choice_.turns);
+        a_.gang = static_cast<int32_t>(gang(blocks / a_.chunk, group));
+        simt::LaunchExtras extras;
+        extras.together = a_.gang > 1;
+        extras.overlaps = !device_.capturing(stream_);  // Only drivers since 12.3 record it in a graph.
+        steps_.launch_by([&] {
+            void *arguments[] = {&a_, nullptr};
+            return device_.launch_with(extras, choice_.kernels.kernel, simt::Dim3{static_cast<uint32_t>(blocks), 1, 1},
+                                       simt::Dim3{BackwardShape::threads(), 1, 1}, static_cast<std::size_t>(choice_.shared_bytes()),
+                                       arguments, stream_);
+        });
+        if (is_summed_) {
+            steps_.launch_early(choice_.kernels.finish, &a_, tiles, BackwardShape::finish_threads());
+            return;
+        }
+        const BackwardSumShape &sum = *choice_.sum.shape;
+        a_.p.block_keys = sum.keys;
+        a_.p.block_rows = sum.rows();
+        steps_.deal(count * group, p_.len_q, sum.rows(), 2 * p_.len_k * (p_.head_dim + p_.head_dim_v), group);
+        steps_.launch(choice_.sum.kernel, &a_, count * group * a_.blocks, sum.threads(), sum.shared_bytes());
+    }
+
+    // Of `together` blocks of a pair that run at the same time. Under a mask they see different rows, and the order of the keys lets the
+    // longest go first. Where the order may not depend on how many pairs there are, it is that of the keys, too.
+    int64_t gang(int64_t together, int64_t group) const {
+        const bool is_masked = p_.window_left >= 0 || p_.window_right >= 0;
+        if (!is_summed_ || is_masked || (p_.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return 1;
+        const int64_t steps = group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows;
+        const int64_t members = std::min<int64_t>(together, a_.blocks);
+        return members > kTogether && steps < kMostBackwardBlocks / members ? members : 1;
+    }
+
+    simt::Device &device_;
+    const attile_attention_backward_problem &problem_;
+    const attile_attention_problem &p_;
+    const Sm90BackwardChoice &choice_;
+    const BackwardShape &shape_;
+    const simt::Stream stream_;
+    const bool is_summed_;  // dq, by the first kernel; else a second one makes it.
+    BackwardArguments a_ = {};
+    BackwardSteps steps_;
+};
+
+}  // namespace
+
+int32_t attention_backward_query(simt::Device &device, const attile_attention_backward_problem &problem, attile_support &support,
+                                 bool &taken, simt::Declined &declined) {
+    const Sm90BackwardChoice choice = choose(device, problem);
+    taken = choice.taken;
+    declined = choice.declined;
+    if (!taken) return ATTILE_OK;
+    const simt::AttentionBackwardPlan &plan = choice.plan;
+    backward_report(device, problem, plan, choice.kernels.kernel, choice.shared_bytes(), support);
+    std::snprintf(support.text, sizeof support.text, "%s: %d keys a block, tiles of %d rows, dq %s, %lld launches", plan.name, plan.keys,
+                  choice.kernels.shape->rows,
+                  choice.sum.kernel != nullptr ? "from gradients of scores kept between them" : "summed in memory in a fixed order",
+                  static_cast<long long>(ceil_div(plan.pairs, plan.slice)));
+    support.tile_m = choice.kernels.shape->rows;
+    return ATTILE_OK;
+}
+
+int32_t attention_backward_run(simt::Device &device, const TensorMaps &maps, const attile_attention_backward_problem &problem,
+                               simt::Workspace &workspace, simt::Stream stream) {
+    const Sm90BackwardChoice choice = choose(device, problem);
+    if (!choice.taken) return simt::fail(ATTILE_ERROR_INTERNAL, "attention_backward: %s", choice.declined.text);
+    return BackwardCall(device, problem, choice, stream).run(maps, workspace);
+}
+
+}  // namespace attile::sm90

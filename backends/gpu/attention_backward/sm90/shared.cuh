@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of attention's gradients: its shared memory, its barriers, and the tiles it walks.
+#pragma once
+
+#include "attention_backward/tiles.h"
+#include "attention_backward/sm90/arguments.h"
+#include "sm90/ptx.cuh"
+#include "attention_backward/mma/site.cuh"
+
+namespace attile::sm90 {
+
+inline constexpr int kWarpgroups = BackwardShape::warpgroups();
+
+// Where things are in shared memory. Barriers come in pairs: `full` is for those who read, `empty` for those who write.
+template <class Config>
+struct BackwardShared {
+    static constexpr BackwardShape kShape = Config::kShape;
+    static constexpr int kStages = kShape.stages();
+    uint32_t k;
+
+    __device__ __forceinline__ explicit BackwardShared(void *memory) : k(shared_address(memory)) {}
+    __device__ __forceinline__ uint32_t v() const { return k + kShape.keys_bytes(); }
+    __device__ __forceinline__ uint32_t q(uint32_t stage) const { return v() + kShape.keys_bytes() + stage * kShape.rows_bytes(); }
+    __device__ __forceinline__ uint32_t dout(uint32_t stage) const { return q(kStages) + stage * kShape.rows_bytes(); }
+    __device__ __forceinline__ uint32_t scores(uint32_t stage) const { return dout(kStages) + stage * kShape.scores_bytes(); }
+    __device__ __forceinline__ uint32_t sums(uint32_t stage) const { return scores(kStages) + stage * kShape.sums_bytes(); }
+    __device__ __forceinline__ uint32_t numbers(uint32_t stage) const { return sums(kStages) + stage * kShape.number_bytes(); }
+    __device__ __forceinline__ uint32_t barrier(uint32_t number) const { return numbers(kStages) + 8 * number; }
+    __device__ __forceinline__ uint32_t q_full(uint32_t stage) const { return barrier(stage); }
+    __device__ __forceinline__ uint32_t dout_full(uint32_t stage) const { return barrier(kStages + stage); }
+    __device__ __forceinline__ uint32_t rows_empty(uint32_t stage) const { return barrier(2 * kStages + stage); }
+    __device__ __forceinline__ uint32_t note_full(uint32_t place) const { return barrier(3 * kStages + place); }
+    __device__ __forceinline__ uint32_t note_empty(uint32_t place) const { return barrier(3 * kStages + 2 + place); }
+    __device__ __forceinline__ uint32_t keys_full() const { return barrier(3 * kStages + 4); }
+    __device__ __forceinline__ uint32_t keys_empty() const { return barrier(3 * kStages + 5); }
+    __device__ __forceinline__ uint32_t sums_full(uint32_t stage) const { return barrier(3 * kStages + 6 + stage); }
+    __device__ __forceinline__ uint32_t sums_empty(uint32_t stage) const { return barrier(4 * kStages + 6 + stage); }
+    __device__ __forceinline__ uint32_t scores_full(uint32_t stage) const { return barrier(5 * kStages + 6 + stage); }
+    __device__ __forceinline__ uint32_t scores_empty(uint32_t stage) const { return barrier(6 * kStages + 6 + stage); }
+    __device__ __forceinline__ uint32_t note(uint32_t place) const { return barrier(7 * kStages + 6) + 4 * place; }
+
+    __device__ __forceinline__ void init() const {
+        constexpr uint32_t kComputing = kWarpgroups * kWarpgroupThreads / kWarpThreads;  // A lane of each warp says it.
+        for (uint32_t i = 0; i < kStages; ++i) {
+            barrier_init(q_full(i), 1);
+            barrier_init(dout_full(i), 1);
+            barrier_init(rows_empty(i), kComputing);
+            barrier_init(sums_full(i), kComputing);
+            barrier_init(sums_empty(i), 1);
+            barrier_init(scores_full(i), kComputing);
+            barrier_init(scores_empty(i), kComputing);
+        }
+        for (uint32_t i = 0; i < 2; ++i) {
+            barrier_init(note_full(i), 1);
+            barrier_init(note_empty(i), kComputing + kStages);
+        }
+        barrier_init(keys_full(), 1);
+        barrier_init(keys_empty(), kComputing);
+        barrier_init_fence();
+    }
+};
+
+// A block of keys and the tiles of rows that see any of them: those of each query head of the group, the last tile first.
+//
+// Blocks of a gang see the same rows and run at the same time: were all to begin with the same tile, each would wait for the sums of those
+// before it. So they begin at distances, go round, and the order of a tile's sums is that in which they come to it: the block whose way to
+// the tile is shorter comes first. Every wait is for a block that came there in fewer steps, so no two wait for each other as long as all
+// of them run.
+struct BackwardWalk {
+    BackwardSite site;
+    int first, end, first_head, heads;
+    int member, members;  // Of the gang.
+
+    __device__ __forceinline__ BackwardWalk(const BackwardArguments &a, int keys, int index)
+        : site(backward_site<true>(a, keys, index)), heads(static_cast<int>(a.p.forward.group.divisor)) {
+        const simt::Span tiles = simt::row_tiles_of(a.p, site.entry, site.first);
+        first = tiles.first;
+        end = tiles.end;
+        first_head = site.head * heads;
+        const int block = site.first / keys;
+        member = block % a.gang;
+        members = min(a.gang, (site.entry.len_k + keys - 1) / keys - (block - member));
+    }
+    __device__ __forceinline__ int steps() const { return (end - first) * heads; }
+    // Steps that the block leaves for the end.
+    __device__ __forceinline__ int start() const { return members > 1 ? member * steps() / members : 0; }
+    __device__ __forceinline__ int start_head() const { return first_head + start() / max(end - first, 1); }
+    __device__ __forceinline__ int start_tile() const { return end - 1 - start() % max(end - first, 1); }
+    __device__ __forceinline__ void advance(int &head, int &tile) const {
+        if (--tile >= first) return;
+        tile = end - 1;
+        if (++head == first_head + heads) head = first_head;
+    }
+    // How many blocks add theirs to a tile's sums before this one.
+    __device__ __forceinline__ int turn(const BackwardArguments &a, int head, int tile) const {
+        const int block = site.first / a.p.block_keys, ahead = block - simt::key_blocks_of(a.p, site.entry, tile * a.p.block_rows).first;
+        if (members <= 1) return ahead;
+        // Of the gang, so many begin at or before this step, the last of them the nearest; the others come round, again the last first.
+        const int step = (head - first_head) * (end - first) + end - 1 - tile, near = min(members, ((step + 1) * members - 1) / steps() + 1);
+        return ahead - member + (member < near ? near - 1 - member : near + members - 1 - member);
+    }
+    // Of the launch.
+    __device__ __forceinline__ int64_t head_of_launch(const BackwardArguments &a, int head) const {
+        return static_cast<int64_t>(site.entry.batch) * a.p.forward.heads.divisor + head - static_cast<int64_t>(a.p.first_pair) * heads;
+    }
+};
+
+// Hidden pairs have gradients of zero, which NaN and infinity in an operand would turn into NaN: sums that are not finite are made again,
+// pair by pair. Finite ones never met any.
+template <int kCount>
+__device__ __forceinline__ bool is_finite(const float (&x)[kCount]) {
+    float zero = 0;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) zero = fmaf(x[i], 0.0f, zero);
+    return zero == 0;
+}
+__device__ __forceinline__ void note_irregular(const simt::AttentionBackwardParams &p, int batch, int head_kv) {
+    p.irregular[batch * p.heads_kv.divisor + head_kv] = p.irregular[-1] = 1;  // Whoever finds out writes the same.
+}
+
+}  // namespace attile::sm90

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many small products of f16 or bf16, up to 32 rows and columns each: a warp makes one, by mma.sync, so that a block's latency is not paid
+// for each. Serves every capability from 8.0 on.
+#pragma once
+
+#include "device.h"
+#include "divider.h"
+#include "gemm/mma/operands.h"
+
+namespace attile::tensor_core {
+
+inline constexpr int kSmallExtent = 32;  // Most rows and columns.
+inline constexpr int kSmallDepth = 32;   // That a warp takes at a time.
+inline constexpr int kSmallWarps = 8;    // Of a block, at most.
+
+// Strides are in bytes, that of rows between whatever is not contiguous.
+struct SmallMatrix {
+    char *data;
+    int64_t batch_x, batch_y, row;
+};
+
+struct SmallGemmArguments {
+    SmallMatrix a, b, d;
+    simt::Divider batch_y;
+    uint32_t batches;
+    int32_t m, n, k;
+    float alpha;
+};
+
+struct SmallGemmPlan {
+    bool taken = false;
+    SmallGemmArguments arguments = {};
+    const void *kernel = nullptr;
+    int warps = 1;
+    int64_t blocks = 0;
+};
+
+SmallGemmPlan small_gemm_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem);
+// `generation`: the kernels' name, as "sm90".
+int32_t small_gemm_describe(simt::Device &device, const SmallGemmPlan &plan, const attile_gemm_problem &problem, const char *generation,
+                            attile_support &support);
+int32_t small_gemm_run(simt::Device &device, SmallGemmPlan &plan, simt::Stream stream);
+
+// The kernel for A and B contiguous along the depth (0) or along their other axis (1).
+const void *small_gemm_kernel(bool is_f16, int outer_a, int outer_b);
+
+}  // namespace attile::tensor_core

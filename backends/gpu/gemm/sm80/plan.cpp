@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gemm/sm80/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "gemm/mma/operands.h"
+#include "gemm/mma/small.h"
+#include "gemm/run.h"
+#include "gemm/sm80/tiles.h"
+#include "host/status.h"
+#include "mma/split_choice.h"
+
+namespace attile::sm80 {
+namespace {
+
+using namespace tensor_core;
+
+constexpr int64_t kMinSplitDepth = 256;             // Of a part of the depth.
+constexpr int kMostSplits = 16;                     // Of the depth.
+constexpr int64_t kMostPartialBytes = 256ll << 20;  // Of partial results.
+
+// The model, not yet fitted: 1024^3 on an H200 shows that a lone block of 128x128 is slower than it says. Clocks are a multiprocessor's.
+constexpr double kLaunchSeconds = 2.5e-6;
+constexpr double kCombineSeconds = 2.5e-6;  // One more kernel, and so is packing.
+constexpr double kMemoryShare = 0.85;       // Of the peak bandwidth.
+constexpr double kClockShare = 0.9;         // Of the highest clock, that the power limit leaves.
+
+struct TileModel {
+    int resident;         // Blocks a multiprocessor holds at most.
+    double rate;          // Share of the tensor cores' peak that so many reach;
+    double lone_rate;     // that one reaches.
+    double round_clocks;  // Of the start and end of a block that nothing hides.
+};
+constexpr TileModel kTileModels[kGemmTiles] = {{2, 0.85, 0.6, 3000}, {4, 0.6, 0.25, 2000}};
+constexpr TileModel kSplitModels[kGemmTiles] = {{2, 0.75, 0.5, 3000}, {2, 0.6, 0.35, 2000}};  // Of float32.
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Operations a clock of a multiprocessor's tensor cores by mma.sync with float32 sums. An operation of float32 is three of TF32, at half
+// the rate.
+double clock_flops(int32_t capability, int32_t dtype) {
+    const double rate = capability == 80 || (capability >= 90 && capability < 120) ? 2048 : 512;
+    return dtype == ATTILE_F32 ? rate / 6 : rate;
+}
+
+// Why a product of float32 is left to ordinary arithmetic; null: it is not. With BATCH_INVARIANT by the depth alone: a single product is
+// less precise split, and so are sums in one piece, which simt cuts. Else what measured no faster on an H200.
+const char *why_not_worth_splitting(const attile_gemm_problem &p) {
+    constexpr int64_t kFewestInvariant = 32, kMostInvariant = 1024, kFewestDepth = 192, kFewRows = 128;
+    constexpr double kFewProducts = 1 << 26;
+    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
+        return p.k < kFewestInvariant || p.k > kMostInvariant ? "batch-invariant products are split from k = 32 to 1024" : nullptr;
+    const double products =
+        static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(simt::gemm_shape(p).batches);
+    const bool is_small = p.k < kFewestDepth || std::min(p.m, p.n) <= kFewRows || products < kFewProducts;
+    return is_small ? "a product so small runs as fast without" : nullptr;
+}
+
+bool is_taken_type(int32_t dtype) { return dtype == ATTILE_F16 || dtype == ATTILE_BF16 || dtype == ATTILE_F32; }
+const void *kernel_of(int32_t dtype, GemmTile tile, bool outer_a, bool outer_b) {
+    return (dtype == ATTILE_F32 ? gemm_kernel_f32 : dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(tile, outer_a, outer_b);
+}
+
+// What run needs: the problem as the kernels take it, and the plan in simt's terms.
+struct Choice {
+    GemmOperands operands;
+    simt::GemmProduct product;
+    simt::GemmPlan plan;
+    int32_t dtype = 0;  // Of A and B.
+    GemmTile tile = kGemm128x128;
+    int64_t workspace_bytes = 0;  // Copies and partial results.
+
+    int64_t depth() const { return gemm_depth(static_cast<std::size_t>(operands.element_bytes)); }  // Of a stage.
+};
+
+double seconds_of(const simt::DeviceProperties &device, const Choice &choice, GemmTile tile, int splits) {
+    const simt::GemmParams &p = choice.operands.params;
+    const GemmTileShape &shape = kGemmTileShapes[tile];
+    const TileModel &model = (choice.dtype == ATTILE_F32 ? kSplitModels : kTileModels)[tile];
+    const double clock = kClockShare * (device.clock_hz > 0 ? device.clock_hz : 1.4e9);
+    const double bandwidth = kMemoryShare * (device.peak_bandwidth > 0 ? device.peak_bandwidth : 1.5e12);
+    const double units = std::max(1, device.compute_units);
+    const double blocks = static_cast<double>(ceil_div(p.m, shape.rows)) * static_cast<double>(ceil_div(p.n, shape.columns)) *
+                          static_cast<double>(choice.operands.batches) * splits;
+    const double busiest = std::ceil(blocks / units);  // Blocks of the multiprocessor that has the most.
+    const double resident = std::min<double>(model.resident, static_cast<double>(device.shared_per_unit) / (shape.shared_bytes() + 1024));
+    const double share = std::clamp((busiest - 1) / (model.resident - 1.0), 0.0, std::max(0.0, (resident - 1) / (model.resident - 1.0)));
+    const double rate = (model.lone_rate + (model.rate - model.lone_rate) * share) * clock_flops(device.capability, choice.dtype);
+    const double depth = static_cast<double>(ceil_div(ceil_div(p.k, splits), choice.depth()) * choice.depth());
+    const double rounds = std::ceil(busiest / std::max(1.0, std::floor(resident)));
+    const double busy = (busiest * 2 * shape.rows * shape.columns * depth / rate + rounds * model.round_clocks) / clock;
+    const double outputs = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(choice.operands.batches);
+    const double floor = (choice.operands.input_bytes + outputs * ((p.d.dtype & 0xff) / 8)) / bandwidth;
+    double seconds = kLaunchSeconds + std::max(busy, floor);
+    // Partial results mostly stay in the L2 cache.
+    if (splits > 1) seconds += kCombineSeconds + outputs * (splits + 1) * 4 / (2 * bandwidth);
+    if (choice.operands.packed_bytes > 0) seconds += kCombineSeconds + 2 * choice.operands.packed_bytes / bandwidth;
+    return seconds;
+}
+
+void choose_tile(const simt::DeviceProperties &device, bool is_invariant, Choice &choice) {
+    const simt::GemmParams &p = choice.operands.params;
+    simt::GemmPlan &plan = choice.plan;
+    plan.partial_row = ceil_div(p.n, 8) * 8;  // Stored as whole rows.
+    const int64_t outputs = choice.operands.batches * p.m * plan.partial_row;
+    int splits = 1;
+    plan.seconds = 1e300;
+    for (int tile = 0; tile < kGemmTiles; ++tile) {
+        for (int count = 1; count <= kMostSplits; ++count) {
+            if (count > 1 && (p.k < count * kMinSplitDepth || outputs > kMostPartialBytes / 4 / count)) break;
+            const double seconds = seconds_of(device, choice, static_cast<GemmTile>(tile), count);
+            if (seconds >= 0.99 * plan.seconds) continue;
+            plan.seconds = seconds;
+            choice.tile = static_cast<GemmTile>(tile);
+            splits = count;
+            // A row's bits must not depend on how many there are: one tile, no splits.
+            if (is_invariant) break;
+        }
+        if (is_invariant) break;
+    }
+    plan.split_depth = ceil_div(ceil_div(p.k, splits), choice.depth()) * choice.depth();
+    plan.splits = static_cast<int>(ceil_div(p.k, plan.split_depth));
+}
+
+Choice choose(const simt::DeviceProperties &device, const attile_gemm_problem &problem) {
+    Choice choice;
+    choice.operands = gemm_operands(problem);
+    choice.dtype = problem.a.dtype;
+    if (choice.operands.declined[0] != '\0') return choice;
+    choose_tile(device, (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, choice);
+    const simt::GemmParams &p = choice.operands.params;
+    const GemmTileShape &tile = kGemmTileShapes[choice.tile];
+    simt::GemmPlan &plan = choice.plan;
+    const bool outer_a = choice.operands.panel(true).outer_first, outer_b = choice.operands.panel(false).outer_first;
+    plan.kernel = kernel_of(choice.dtype, choice.tile, outer_a, outer_b);
+    plan.tile_m = tile.rows;
+    plan.tile_n = tile.columns;
+    plan.tile_k = static_cast<int>(choice.depth());
+    plan.threads = gemm_threads(static_cast<std::size_t>(choice.operands.element_bytes));
+    plan.shared = static_cast<std::size_t>(tile.shared_bytes());
+    plan.tiles_m = ceil_div(p.m, tile.rows);
+    plan.tiles_n = ceil_div(p.n, tile.columns);
+    plan.combine = plan.splits > 1;
+    if (plan.combine)
+        plan.workspace_bytes = simt::workspace_piece(choice.operands.batches * p.m * plan.partial_row * plan.splits * int64_t{4});
+    choice.workspace_bytes = choice.operands.workspace_bytes + plan.workspace_bytes;
+    choice.product = {p, ATTILE_F32, choice.operands.batches};
+    if (!simt::gemm_fits(plan))
+        std::snprintf(choice.operands.declined, sizeof choice.operands.declined, "D has more tiles than a grid holds");
+    return choice;
+}
+
+SmallGemmPlan small_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem) {
+    return problem.a.dtype == ATTILE_F32 ? SmallGemmPlan() : small_gemm_plan(device, problem);
+}
+
+// A or B where and how packing left it.
+void read_packed(simt::GemmInput &input, const GemmPanel &panel, const void *data) {
+    input.data = data;
+    input.outer = panel.outer_first ? 1 : panel.row;
+    input.depth = panel.outer_first ? panel.row : 1;
+    input.batch_x = panel.count_x > 1 ? panel.batch_x : 0;
+    input.batch_y = panel.count_y > 1 ? panel.batch_y : 0;
+}
+
+}  // namespace
+
+int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
+                   simt::Declined &declined) {
+    taken = false;
+    if (!is_taken_type(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
+    const simt::DeviceProperties &properties = device.properties();
+    if (problem.a.dtype == ATTILE_F32) {
+        if (const char *const why = why_no_split(properties.capability, problem.launch.flags)) {
+            std::snprintf(declined.text, sizeof declined.text, "%s", why);
+            return ATTILE_OK;
+        }
+        if (const char *const why = why_not_worth_splitting(problem)) {
+            std::snprintf(declined.text, sizeof declined.text, "%s", why);
+            return ATTILE_OK;
+        }
+    }
+    if (const SmallGemmPlan small = small_plan(properties, problem); small.taken) {
+        taken = true;
+        return small_gemm_describe(device, small, problem, "sm80", support);
+    }
+    const Choice choice = choose(properties, problem);
+    const GemmOperands &operands = choice.operands;
+    const simt::GemmPlan &plan = choice.plan;
+    if (operands.declined[0] != '\0') {
+        std::snprintf(declined.text, sizeof declined.text, "%s", operands.declined);
+        return ATTILE_OK;
+    }
+    const bool is_packed = operands.pack_a || operands.pack_b;
+    if (gemm_is_left_to_simt(properties, problem, operands, plan.seconds, declined)) return ATTILE_OK;
+    int32_t status = device.occupancy(plan.kernel, plan.threads, plan.shared, &support.blocks_per_unit);
+    simt::KernelResources resources;
+    if (status == ATTILE_OK) status = device.resources(plan.kernel, &resources);
+    if (status != ATTILE_OK) return status;
+    simt::gemm_work(problem, support);
+    support.level = ATTILE_SUPPORT_NATIVE;
+    support.status = ATTILE_OK;
+    support.workspace_bytes = choice.workspace_bytes;
+    support.tile_m = plan.tile_m;
+    support.tile_n = plan.tile_n;
+    support.tile_k = plan.tile_k;
+    support.threads = plan.threads;
+    support.splits = plan.splits;
+    support.blocks = plan.tiles_m * plan.tiles_n * plan.splits * operands.batches;
+    support.registers = resources.registers;
+    support.shared_bytes = resources.shared_static + static_cast<int32_t>(plan.shared);
+    if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
+        const double peak = problem.a.dtype == ATTILE_F32 ? properties.peak_flops_f32 : properties.peak_flops_f16;
+        support.predicted_share = std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
+    }
+    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm80_%s_%dx%dx%d%s",
+                  problem.a.dtype == ATTILE_F32   ? "split_tf32"
+                  : problem.a.dtype == ATTILE_F16 ? "f16"
+                                                  : "bf16",
+                  plan.tile_m, plan.tile_n, plan.tile_k, is_packed ? "_packed" : "");
+    std::snprintf(support.text, sizeof support.text, "%d splits of the depth; %lld blocks on %d units%s", plan.splits,
+                  static_cast<long long>(support.blocks), properties.compute_units,
+                  is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
+    taken = true;
+    return ATTILE_OK;
+}
+
+int32_t gemm_run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) {
+    if (SmallGemmPlan small = small_plan(device.properties(), problem); small.taken) return small_gemm_run(device, small, stream);
+    Choice choice = choose(device.properties(), problem);
+    const GemmOperands &operands = choice.operands;
+    if (operands.declined[0] != '\0') return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: %s", operands.declined);
+    if (operands.pack_a || operands.pack_b) {
+        const void *a = nullptr, *b = nullptr;
+        const int32_t status = gemm_pack(device, operands, workspace, stream, &a, &b);
+        if (status != ATTILE_OK) return status;
+        if (operands.pack_a) read_packed(choice.product.params.a, operands.panel(true), a);
+        if (operands.pack_b) read_packed(choice.product.params.b, operands.panel(false), b);
+    }
+    return simt::gemm_launch(device, choice.product, choice.plan, workspace, stream);
+}
+
+}  // namespace attile::sm80

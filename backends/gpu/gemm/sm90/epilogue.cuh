@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a warpgroup's sums to D, in one of three ways. Plain: scaled, narrowed, and through a strip of shared memory of each warp's own, so
+// that whole lines are stored. General: each warp passes 16 rows by up to 64 columns of sums through its strip, so that neighbouring lanes
+// hold neighbours of a row of D, and goes on with simt's epilogue. Split: the same, after all blocks of the cluster have left their sums in
+// shared memory; each adds, in order of rank, and stores a share of the tile.
+#pragma once
+
+#include "gemm/epilogue.h"
+#include "gemm/sm90/arguments.h"
+#include "sm90/cluster.cuh"
+#include "sm90/ptx.cuh"
+
+namespace attile::sm90 {
+
+template <class Config>
+class GemmStore {
+    static constexpr int kColumns = Config::kColumns;
+    static constexpr int kStripRows = 16;
+    static constexpr int kStripColumns = kColumns < 64 ? kColumns : 64;
+    static constexpr int kStrips = kColumns / kStripColumns;
+    static_assert(kStripRows * kStripColumns * 4 <= kGemmStripBytes, "a warp's strip");
+
+  public:
+    // Threads of the two multiplying warpgroups construct and call it, all together.
+    __device__ __forceinline__ GemmStore(const GemmArguments &p, uint32_t strips, uint32_t stages, uint32_t rank)
+        : p_(p), strips_(strips), stages_(stages), rank_(rank) {}
+
+    // row and col: the tile's first, in the tile's own orientation. What pending() says then is not stored yet.
+    __device__ __forceinline__ void tile(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
+        thread_ = simt::fresh_thread();
+        if constexpr (kColumns >= 64) {
+            if (p_.plain != 0) {
+                if (p_.wide != 0 && (col + kColumns <= p_.n || p_.n % 8 == 0)) {
+                    leave(sums, batch_x, batch_y, row, col);
+                } else {
+                    unaligned(sums, batch_x, batch_y, row, col);
+                }
+                return;
+            }
+        }
+        const float alpha = p_.alpha;
+        const int warp = warp_of_tile();
+        simt::GemmOrigin origin;
+        const int64_t d_row = p_.transposed != 0 ? col : row, d_col = p_.transposed != 0 ? row : col;
+        origin.set(p_, batch_x, batch_y, d_row, d_col, 0);
+        const simt::GemmEpilogue<float, GemmArguments> epilogue(p_, origin);
+        const int rows = static_cast<int>(min(p_.m - d_row, int64_t{Config::kRows + kColumns}));
+        const int cols = static_cast<int>(min(p_.n - d_col, int64_t{Config::kRows + kColumns}));
+        if (p_.splits == 1) {
+            const uint32_t strip = strips_ + warp * kGemmStripBytes;
+#pragma unroll
+            for (int i = 0; i < kStrips; ++i) {
+                __syncwarp();  // The strip has been read.
+                write_strip(strip, sums, i * kStripColumns);
+                __syncwarp();
+                emit(epilogue, origin, strip, warp * kStripRows, i * kStripColumns, rows, cols, alpha, 0);
+            }
+            return;
+        }
+        named_sync(1, Config::kRows * 2);  // All warpgroups' products are done, and the stages free.
+        const uint32_t mine = stages_ + warp * (kStripRows * kColumns * 4);
+#pragma unroll
+        for (int i = 0; i < kStrips; ++i) write_strip(mine + i * (kStripRows * kStripColumns * 4), sums, i * kStripColumns);
+        cluster_sync();
+#pragma unroll 1
+        for (int i = 0; i < kStrips; ++i) {
+            emit(epilogue, origin, mine + i * (kStripRows * kStripColumns * 4), warp * kStripRows, i * kStripColumns, rows, cols, alpha,
+                 warp * kStrips + i);
+        }
+        cluster_sync();
+    }
+
+    // Of two blocks of a cluster that share a tile's depth: each takes half of the columns. The other's sums of those come into its strips
+    // by themselves, and `met` counts their bytes. Both blocks must have made their barriers.
+    static constexpr int kHalf = kColumns / 4;  // Sums of a thread in half a tile.
+    static constexpr uint32_t kHalfBytes = kHalf * Config::kRows * 2 * 4;
+    __device__ __forceinline__ void halves(const float (&sums)[kColumns / 2], uint32_t met, uint32_t batch_x, uint32_t batch_y, int64_t row,
+                                           int64_t col) {
+        static_assert(kHalfBytes <= Config::kRows / 16 * kGemmStripBytes, "the strips hold the other's sums");
+        using Element = typename Config::Element;
+        thread_ = simt::fresh_thread();
+        const uint32_t strips = strips_ + (thread_ - kWarpgroupThreads) * 16;
+        float own[kHalf];
+#pragma unroll
+        for (int i = 0; i < kHalf; i += 4) {
+            float away[4];
+#pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                own[i + v] = rank_ != 0 ? sums[kHalf + i + v] : sums[i + v];
+                away[v] = rank_ != 0 ? sums[i + v] : sums[kHalf + i + v];
+            }
+            cluster_store_four(strips + i / 4 * (Config::kRows * 32), met, rank_ ^ 1, away);
+        }
+        const int first_row = warp_of_tile() * kStripRows + lane() / 4,
+                  first_col = static_cast<int>(rank_) * (kColumns / 2) + lane() % 4 * 2;
+        const float alpha = p_.alpha;
+        const bool turned = p_.transposed != 0;
+        const int64_t d_row = turned ? col + first_col : row + first_row, d_col = turned ? row + first_row : col + first_col;
+        uint16_t *const d = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y + d_row * p_.d.row + d_col;
+        const int rows = static_cast<int>(min(p_.m - d_row, int64_t{kColumns + Config::kRows}));
+        const int cols = static_cast<int>(min(p_.n - d_col, int64_t{kColumns + Config::kRows}));
+        barrier_wait(met, 0);
+#pragma unroll
+        for (int i = 0; i < kHalf; i += 4) {
+            const Four other = load_four(strips + i / 4 * (Config::kRows * 32));
+            const float theirs[4] = {__uint_as_float(other.x), __uint_as_float(other.y), __uint_as_float(other.z),
+                                     __uint_as_float(other.w)};
+            float sum[4];  // Of two addends: the order does not show.
+#pragma unroll
+            for (int v = 0; v < 4; ++v) sum[v] = alpha * (own[i + v] + theirs[v]);
+            const uint32_t upper = narrow_pair<Element>(sum[0], sum[1]), lower = narrow_pair<Element>(sum[2], sum[3]);
+            if (!turned) {
+                uint16_t *const to = d + i * 2;
+                if (i * 2 < cols && rows > 0) *reinterpret_cast<uint32_t *>(to) = upper;
+                if (i * 2 < cols && rows > 8) *reinterpret_cast<uint32_t *>(to + 8 * p_.d.row) = lower;
+            } else {
+                uint16_t *const to = d + i * 2 * p_.d.row;
+                if (i * 2 < rows && cols > 0) to[0] = static_cast<uint16_t>(upper);
+                if (i * 2 < rows && cols > 8) to[8] = static_cast<uint16_t>(lower);
+                if (i * 2 + 1 < rows && cols > 0) to[p_.d.row] = static_cast<uint16_t>(upper >> 16);
+                if (i * 2 + 1 < rows && cols > 8) to[p_.d.row + 8] = static_cast<uint16_t>(lower >> 16);
+            }
+        }
+    }
+
+    // Sums that tile() has left for later.
+    __device__ __forceinline__ bool pending() const { return kColumns >= 64 && pending_; }
+    // Stores them, by pieces, with a call of `between` before each: so much is on its way from all multiprocessors at the end of a tile
+    // that they would wait for the L2 cache, while the products of the next tile do not need it all.
+    template <class Between>
+    __device__ __forceinline__ void store_late(const Between &between) {
+        if constexpr (kColumns >= 64) {
+            between();
+            store_piece<0>();
+            if constexpr (kPieces > 1) {
+                between();
+                store_piece<1>();
+            }
+            if constexpr (kPieces > 2) {
+                static_assert(kPieces == 4, "these shapes");
+                between();
+                store_piece<2>();
+                between();
+                store_piece<3>();
+            }
+            pending_ = false;
+        }
+    }
+
+  private:
+    static constexpr int kPieces = kColumns / 64, kPlaces = 2;
+    static constexpr int kLate = kPieces > kPlaces ? (kPieces - kPlaces) * 16 : 1;
+    __device__ __forceinline__ uint32_t place(int piece) const {
+        return strips_ + warp_of_tile() * kGemmStripBytes + piece % kPlaces * (kStripRows * 128);
+    }
+
+    struct Four {
+        uint32_t x, y, z, w;
+    };
+    static __device__ __forceinline__ Four load_four(uint32_t from) {
+        Four v;
+        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(from) : "memory");
+        return v;
+    }
+    static __device__ __forceinline__ void store_four(uint16_t *to, const Four &v) {
+        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                     : "memory");
+    }
+    __device__ __forceinline__ int lane() const { return static_cast<int>(thread_ % kWarpThreads); }
+    __device__ __forceinline__ int warp_of_tile() const {
+        return static_cast<int>(thread_ / kWarpThreads) - kWarpgroupThreads / kWarpThreads;
+    }
+
+    // Where a strip holds a sum, in bytes. Four neighbours along a row of D stay together; groups are exchanged so that rows (columns) that
+    // are written at once lie in different banks.
+    __device__ __forceinline__ uint32_t strip_at(int row, int col) const {
+        if (p_.transposed != 0) return static_cast<uint32_t>(col * kStripRows + (((row >> 2) ^ (col >> 1 & 3)) << 2 | (row & 3))) * 4;
+        constexpr int kSwizzle = kStripColumns == 64 ? 7 : 0;
+        return static_cast<uint32_t>(row * kStripColumns + (((col >> 3) ^ (row & kSwizzle)) << 3 | (col & 7))) * 4;
+    }
+
+    __device__ __forceinline__ void write_strip(uint32_t strip, const float (&sums)[kColumns / 2], int first_col) const {
+        const int row = lane() / 4, col = lane() % 4 * 2;
+#pragma unroll
+        for (int i = 0; i < kStripColumns / 8; ++i) {
+            const float *const from = sums + (first_col / 8 + i) * 4;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const uint32_t to = strip + strip_at(row + 8 * half, 8 * i + col);
+                if (p_.transposed == 0) {
+                    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(from[2 * half]), "f"(from[2 * half + 1]) : "memory");
+                } else {  // The next column is a row of the strip further on.
+                    asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(from[2 * half]) : "memory");
+                    asm volatile("st.shared.f32 [%0], %1;" ::"r"(to + kStripRows * 4), "f"(from[2 * half + 1]) : "memory");
+                }
+            }
+        }
+    }
+
+    // The sum over the blocks of a cluster, in order of rank. All are asked before any has answered.
+    template <int kSplits>
+    static __device__ __forceinline__ void sum_of_splits(float (&sum)[4], uint32_t address) {
+        float4 part[kSplits];
+#pragma unroll
+        for (int block = 0; block < kSplits; ++block) part[block] = cluster_load(address, block);
+#pragma unroll
+        for (int block = 0; block < kSplits; ++block) {
+            const float four[4] = {part[block].x, part[block].y, part[block].z, part[block].w};
+#pragma unroll
+            for (int v = 0; v < 4; ++v) sum[v] = block == 0 ? four[v] : sum[v] + four[v];
+        }
+    }
+    __device__ __forceinline__ void sum_four(float (&sum)[4], uint32_t address) const {
+        if (p_.splits == 1) {
+            asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
+                         : "r"(address)
+                         : "memory");
+        } else if (p_.splits == 2) {
+            sum_of_splits<2>(sum, address);
+        } else if (p_.splits == 3) {
+            sum_of_splits<3>(sum, address);
+        } else if (p_.splits == 4) {
+            sum_of_splits<4>(sum, address);
+        } else {
+            static_assert(kGemmMaxSplits == 8, "the largest of these");
+            sum_of_splits<8>(sum, address);
+        }
+    }
+
+    // One strip to D. row and col: its first in the tile. rows and cols: what D has from the tile's origin on. Turns are dealt out among
+    // the blocks of a cluster.
+    template <class Epilogue>
+    __device__ __forceinline__ void emit(const Epilogue &epilogue, const simt::GemmOrigin &origin, uint32_t strip, int row, int col,
+                                         int rows, int cols, float alpha, int deal) const {
+        const int d_row = p_.transposed != 0 ? col : row, d_col = p_.transposed != 0 ? row : col;
+        const int width = p_.transposed != 0 ? kStripRows : kStripColumns;  // Of the strip's part of a row of D.
+        const int vector = p_.vectorised != 0 || p_.splits > 1 ? 4 : 1;
+        const int across = width / vector;
+        const int turns = kStripRows * kStripColumns / vector / kWarpThreads;
+        const int first = p_.splits > 1 ? (static_cast<int>(rank_) + deal * (p_.splits - 1) * turns) % p_.splits : 0;
+#pragma unroll 1
+        for (int turn = first; turn < turns; turn += p_.splits) {
+            const int index = turn * kWarpThreads + lane();
+            const int r = index / across, c = index % across * vector;
+            if (d_row + r >= rows || d_col + c >= cols) continue;
+            const uint32_t from = strip + (p_.transposed == 0 ? strip_at(r, c) : strip_at(c, r));
+            if (vector == 1) {
+                float value;
+                asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(from) : "memory");
+                epilogue.store(d_row + r, d_col + c, alpha * value);
+                continue;
+            }
+            float value[4];
+            sum_four(value, from);
+#pragma unroll
+            for (int v = 0; v < 4; ++v) value[v] *= alpha;
+            if (p_.vectorised != 0 && p_.simple != 0) {  // A few instructions beside the epilogue's many, which may not be cached yet.
+                simt::gemm_write_vector(origin.d, (d_row + r) * p_.d.row + d_col + c, p_.d.dtype, value);
+            } else if (p_.vectorised != 0) {
+                epilogue.store_vector(d_row + r, d_col + c, value);
+            } else {
+#pragma unroll
+                for (int v = 0; v < 4; ++v) {
+                    if (d_col + c + v < cols) epilogue.store(d_row + r, d_col + c + v, value[v]);
+                }
+            }
+        }
+    }
+
+    // Where a lane writes its row of a pair of 8-column groups, the first of which is j.
+    __device__ __forceinline__ uint32_t narrow_at(uint32_t row, int j) const { return row + (((j + (lane() >> 4)) ^ (lane() & 7)) << 4); }
+    // Of a pair of 8-column groups, from group j of piece i on: scaled, narrowed, and into a swizzled row of 128 bytes.
+    __device__ __forceinline__ void write_narrow(uint32_t row, const float *s, int j, float alpha) const {
+        using Element = typename Config::Element;
+        store_matrices(narrow_at(row, j), narrow_pair<Element>(alpha * s[0], alpha * s[1]),
+                       narrow_pair<Element>(alpha * s[2], alpha * s[3]), narrow_pair<Element>(alpha * s[4], alpha * s[5]),
+                       narrow_pair<Element>(alpha * s[6], alpha * s[7]));
+    }
+
+    // Of a warp's rows, 64 columns at a time: into the halves of its strip, and what finds no place there into registers.
+    __device__ __forceinline__ void leave(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
+        using Element = typename Config::Element;
+        const int warp = warp_of_tile(), r = lane() / 8, c = lane() % 8 * 8;
+        const float alpha = p_.alpha;
+        rows_ = static_cast<int>(min(p_.m - row - warp * kStripRows, int64_t{kStripRows})) - r;
+        cols_ = static_cast<int>(min(p_.n - col, int64_t{kColumns})) - c;
+        to_ = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y +
+              (row + warp * kStripRows + r) * p_.d.row + col + c;
+        pending_ = true;
+        __syncwarp();  // The strip has been read.
+#pragma unroll
+        for (int i = 0; i < kPieces; ++i) {
+            if (i < kPlaces) {
+#pragma unroll
+                for (int j = 0; j < 8; j += 2) write_narrow(place(i) + (lane() & 15) * 128, sums + i * 32 + j * 4, j, alpha);
+            } else {
+#pragma unroll
+                for (int j = 0; j < 16; ++j) {
+                    const float *const two = sums + i * 32 + j * 2;
+                    late_[(i - kPlaces) * 16 + j] = narrow_pair<Element>(alpha * two[0], alpha * two[1]);
+                }
+            }
+        }
+    }
+
+    // 64 columns to D: a lane takes 16 bytes, eight of them a whole line.
+    template <int kPiece>
+    __device__ __forceinline__ void store_piece() {
+        constexpr int kTurnRows = 4, kTurns = kStripRows / kTurnRows;
+        if constexpr (kPiece >= kPlaces) {
+            __syncwarp();  // The place has been read.
+#pragma unroll
+            for (int j = 0; j < 8; j += 2) {
+                const uint32_t *const four = late_ + (kPiece - kPlaces) * 16 + j * 2;
+                store_matrices(narrow_at(place(kPiece) + (lane() & 15) * 128, j), four[0], four[1], four[2], four[3]);
+            }
+        }
+        __syncwarp();
+        const int r = lane() / 8;
+        Four part[kTurns];
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn) {
+            const int from = turn * kTurnRows + r;
+            part[turn] = load_four(place(kPiece) + from * 128 + (((lane() % 8) ^ (from & 7)) << 4));
+        }
+        const int64_t next = kTurnRows * p_.d.row;
+        uint16_t *to = to_ + kPiece * 64;
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn) {
+            if (turn * kTurnRows < rows_ && kPiece * 64 < cols_) store_four(to, part[turn]);
+            to += next;
+        }
+    }
+
+    // The same where D is not aligned, or its last columns do not fill 16 bytes: one element a lane, neighbours to neighbours.
+    __device__ __forceinline__ void unaligned(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
+                                              int64_t col) const {
+        const int warp = warp_of_tile();
+        const float alpha = p_.alpha;
+        const int rows = static_cast<int>(min(p_.m - row - warp * kStripRows, int64_t{kStripRows}));
+        const int cols = static_cast<int>(min(p_.n - col, int64_t{kColumns}));
+        uint16_t *const d = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y +
+                            (row + warp * kStripRows) * p_.d.row + col;
+        const uint32_t strip = strips_ + warp * kGemmStripBytes;
+#pragma unroll
+        for (int i = 0; i < kColumns / 64; ++i) {
+            __syncwarp();  // The strip has been read.
+#pragma unroll
+            for (int j = 0; j < 8; j += 2) write_narrow(strip + (lane() & 15) * 128, sums + i * 32 + j * 4, j, alpha);
+            __syncwarp();
+#pragma unroll 4
+            for (int turn = 0; turn < 2 * kStripRows; ++turn) {
+                const int r = turn / 2, c = turn % 2 * 32 + lane();
+                uint16_t one;
+                asm volatile("ld.shared.u16 %0, [%1];"
+                             : "=h"(one)
+                             : "r"(strip + r * 128 + (((c >> 3) ^ (r & 7)) << 4) + (c & 7) * 2)
+                             : "memory");
+                if (r < rows && i * 64 + c < cols) d[r * p_.d.row + i * 64 + c] = one;
+            }
+        }
+    }
+
+    const GemmArguments &p_;
+    const uint32_t strips_, stages_, rank_;
+    // Afresh for every tile: addresses made of it would be computed for all ways of storing before the first product, whose instructions
+    // come from memory in a kernel's first microseconds.
+    unsigned thread_ = 0;
+    // What is left for later: pairs of narrowed sums, and where this lane stores, how many rows and columns from there on.
+    uint32_t late_[kLate];
+    uint16_t *to_ = nullptr;
+    int rows_ = 0, cols_ = 0;
+    bool pending_ = false;
+};
+
+}  // namespace attile::sm90

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// GEMM of few rows (or columns) by the kernel of gemm/sm90/few_rows.cuh: which problems it takes, and how their depth is shared out.
+#pragma once
+
+#include <cstdint>
+
+#include "device.h"
+#include "gemm/problem.h"
+
+namespace attile::sm90 {
+
+inline constexpr int kFewRowsMost = 16;     // Rows.
+inline constexpr int kFewRowsColumns = 32;  // Of a block.
+inline constexpr int kFewRowsDepth = 64;    // That a warp takes at a time.
+inline constexpr int kFewRowsWarps = 8, kFewRowsThreads = 32 * kFewRowsWarps;
+inline constexpr int kFewRowsBlocks = 2;  // Of a multiprocessor.
+
+struct FewRowsPlan {
+    bool taken = false;
+    simt::GemmShape shape;  // Its params with splits, a block's share of the depth, and tiles_n set.
+    const void *kernel = nullptr;
+    int64_t blocks = 0;
+    double seconds = 0;  // As a model predicts.
+};
+
+FewRowsPlan few_rows_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem);
+void few_rows_describe(const simt::DeviceProperties &device, const FewRowsPlan &plan, const simt::KernelResources &resources,
+                       attile_support &support);
+int32_t few_rows_run(simt::Device &device, const FewRowsPlan &plan, simt::Stream stream);
+
+// The kernel for so many rows (8 or 16) and a B contiguous along the depth or along columns.
+const void *few_rows_kernel_f16(int rows, bool along_depth);
+const void *few_rows_kernel_bf16(int rows, bool along_depth);
+
+}  // namespace attile::sm90

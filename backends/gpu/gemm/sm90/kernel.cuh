@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// GEMM on Hopper's tensor cores: D = activation(alpha A B + beta C + bias), A and B float16 or bfloat16 in any of the four layouts, sums in
+// float32, D of their type or float32, batched; edges are cut by the copy engine's bounds.
+//
+// Tiles: 128x256, 128x128, 128x64, 64x64, 64x32 or 64x16 by 64 of depth, of the product or of its transpose, so that 16 columns serve up
+// to 16 rows of D. A warpgroup loads, by the copy engine, as many stages ahead as there are; one for every 64 rows multiplies: 384 or 256
+// threads. Blocks stay and take tiles in turn; the loads of the next tile run during the epilogue of the last. With 256 columns, or
+// 64 by 64, two blocks of a cluster can share B's panel by multicast. Narrowed sums leave for D during the first products of the next tile.
+// Few tiles of much depth: 2, 3, 4 or 8 blocks of a cluster share a tile's depth and add their sums through each other's shared memory, in
+// order of rank, so that results repeat. Two blocks of a plain product up to 64 columns wide send each other half of their sums instead.
+//
+// Shared bytes: stages * (rows + columns) * 64 * 2, that is 4 * 49152 with 128x256, 6 * 32768 with 128x128, 8 * 24576 with 128x64, 12 *
+// 16384 with 64x64, 16 * 12288 with 64x32, 19 * 10240 with 64x16 (12 * 16384 with both if B is contiguous along columns, which come 64 at a
+// time); 4096 for each multiplying warp's strip; 1024 for alignment; 16 a stage and 16 for barriers: 230480 with 128x256. Registers: 168 at
+// launch with 128x256, then 40 for loading and 232 for multiplying threads; 140 with 128x128, 92 with 64 columns, 70 and 60 with fewer; no
+// spills (ptxas 13.0). One block a multiprocessor. Arithmetic intensity: 128x256 does 85
+// FLOP per byte from L2, 128x128 64, 128x64 43, 64x64 32, 64x32 21, 64x16 13.
+//
+// Measured (H200, interleaved with cuBLAS, whose rate is in brackets, TFLOP/s): single calls of bfloat16: 8192^3 797 (788), 4096^3 770
+// (758), 2048^3 615 (632), 1024^3 246 (247); 128x4096x4096 242 (236), 16x4096x4096 32.8 (30.3); 1000x1001x1003, packed first, 123 (66). To
+// measure again: tools/compare_peers.py --groups gemm16.
+//
+// What mattered: mbarrier arrivals on another block without .release.cluster, which compiles to a memory barrier a stage (527 to 745
+// TFLOP/s in the prototype); releasing a stage only after the next stage's products are queued; sums that wait in shared
+// memory and registers while the next tile has begun: at the end of a tile all multiprocessors would wait for the L2 cache to take them,
+// 2300 clocks through the copy engine, 2600 by stores of each warp, now 750; 64 rows instead of 128 where tiles are few (16x4096x4096 20.8
+// to 17.2 us); little straight code before the first product, since a kernel's instructions come from memory: no divisions, no addresses of
+// epilogues that are not taken, no loop over lanes around the copy engine's instructions (4096^3 alone 182.3 to 179.3 us, 170.8 instead of
+// 172.3 us in a row; 128x4096x4096 alone 21.3 to 20.3 us); barriers made by all warps (880 clocks to 500 until they are there) and stages
+// filled before the branch to the loading loop (512^3 alone 7.5 to 6.6 us); sums sent to another block rather than fetched from it, with
+// one barrier that counts them: after the last product 1000 clocks with 64x16 and 1500 with 64x64 instead of 3500 and 5700, most of which
+// were memory barriers and instructions (64x4096x4096 20.3 to 17.0 us alone, 11.9 to 9.7 in a row; 16x4096x4096 18.6 to 16.6, 9.9 to 8.6).
+// What lost: more than two blocks a cluster (of four only 30 fit on 132 multiprocessors, so that 32 take two rounds); the second warpgroup
+// a stage or two behind the first (4096^3 182.3 to 183.5 us); cache hints for the copy engine, even those that ask for nothing special
+// (128x4096x4096 20.2 to 24.4 us); its prefetches into the L2 cache 12 or 24 stages ahead (the same 19.5 to 23.6 alone, 12.7 to 17.1 in a
+// row: they pass through the engine as loads do); an empty tile before the first, which has its way out in the instruction cache (no
+// difference); filled stages where multiplying warps wait for registers (1024^3 in a row 5.96 to 6.62); halves of 128x128
+// (256x4096x4096 16.8 to 17.4).
+#pragma once
+
+#include "gemm/sm90/arguments.h"
+#include "gemm/sm90/epilogue.cuh"
+#include "gemm/sm90/producer.cuh"
+#include "gemm/sm90/product.cuh"
+#include "numeric.h"
+#include "sm90/cluster.cuh"
+#include "sm90/ptx.cuh"
+
+namespace attile::sm90 {
+
+template <class Element_, int kRows_, int kColumns_, int kOuterA_, int kOuterB_>
+struct GemmConfig {
+    using Element = Element_;
+    static constexpr int kRows = kRows_, kColumns = kColumns_, kOuterA = kOuterA_, kOuterB = kOuterB_;
+    static constexpr int kStages = gemm_stages(kRows, kColumns, kOuterB != 0);
+    static constexpr int kBytesA = kRows * kGemmDepth * 2;
+    static constexpr int kStageBytes = gemm_stage_bytes(kRows, kColumns, kOuterB != 0);
+    static constexpr int kPiecesB = (kColumns + kGemmPiece - 1) / kGemmPiece;
+    static constexpr int kPieceBytes = kGemmPiece * kGemmDepth * 2;
+    static constexpr bool kMovesRegisters = kColumns > 128;  // From the loading warpgroup to the others: all have enough for smaller tiles.
+    static_assert(gemm_shared_bytes(kRows, kColumns, kOuterB != 0) <= kGemmSharedLimit, "what a block can have");
+    static_assert(kStageBytes % 1024 == 0, "swizzled panels start at multiples of 1024");
+    static_assert(kRows * kColumns * 4 <= kStages * kStageBytes, "a split's sums take the stages' place");
+};
+
+template <class Config>
+__global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel(const __grid_constant__ GemmArguments p) {
+    constexpr int kColumns = Config::kColumns, kStages = Config::kStages;
+    extern __shared__ unsigned char dynamic_shared[];
+    const uint32_t stages = (shared_address(dynamic_shared) + 1023) & ~1023u;
+    const uint32_t strips = stages + kStages * Config::kStageBytes;
+    const uint32_t barriers = strips + Config::kRows / 16 * kGemmStripBytes;
+    const auto full = [&](int stage) { return barriers + 8 * stage; };
+    const auto empty = [&](int stage) { return barriers + 8 * (kStages + stage); };
+
+    const uint32_t cluster = static_cast<uint32_t>(max(p.multicast, p.splits));
+    const uint32_t rank = cluster > 1 ? warp_uniform(cluster_rank()) : 0;
+    const uint32_t first_unit = cluster > 1 ? cluster_index() : blockIdx.x, units = cluster > 1 ? cluster_count() : gridDim.x;
+    // Depth that this block sums.
+    const int split = p.splits > 1 ? static_cast<int>(rank) : 0;
+    const int depth_first = split * p.depth_each + min(split, p.depth_more);
+    const int depth_end = depth_first + p.depth_each + (split < p.depth_more ? 1 : 0);
+    const bool shares = p.multicast > 1;
+
+    const int warp = warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads);
+    const uint32_t met = barriers + 16 * kStages;  // For the other's sums, where two blocks share a depth.
+    const auto make_stage = [&](int stage) {
+        barrier_init(full(stage), 1);
+        barrier_init(empty(stage), Config::kRows / 16 * static_cast<uint32_t>(p.multicast));
+    };
+    int filled = 0;  // Stages whose first loads are on their way.
+    if constexpr (Config::kMovesRegisters) {
+        if (warp == 0 && elect_lane()) {
+            tensor_map_prefetch(&p.map_a);
+            tensor_map_prefetch(&p.map_b);
+#pragma unroll 1
+            for (int stage = 0; stage < kStages; ++stage) make_stage(stage);
+            barrier_init_fence();
+        }
+        if (cluster > 1) {
+            cluster_meet();
+        } else {
+            __syncthreads();
+        }
+        await_kernel_ahead();
+    } else {
+        // The first warp works out what it loads first, from constants that come from memory, while the others make barriers, 70 clocks a
+        // stage: a small product in a row takes 2 to 6 % less.
+        const bool fills = !shares && warp == 0 && first_unit < p.tiles;
+        GemmPanels<Config> panels;
+        if (warp == 0) {
+            if (elect_lane()) {
+                tensor_map_prefetch(&p.map_a);
+                tensor_map_prefetch(&p.map_b);
+            }
+            if (fills) {
+                panels = GemmPanels<Config>(p, first_unit, rank);
+                panels.hold();
+            }
+        } else if (elect_lane()) {
+            if (warp == 1) {
+                barrier_init(met, 1);
+                if (p.halves != 0) barrier_arrive_expect(met, GemmStore<Config>::kHalfBytes);
+            }
+#pragma unroll 1
+            for (int stage = warp - 1; stage < kStages; stage += gemm_threads(Config::kRows) / kWarpThreads - 1) make_stage(stage);
+            barrier_init_fence();
+        }
+        __syncwarp();
+        if (!shares) __syncthreads();
+        if (cluster > 1) cluster_arrive();
+        await_kernel_ahead();
+        // Ahead of the branch, since the instructions of the loop that goes on with them are far from here, and come from memory. Not where
+        // both blocks of a cluster must be there, nor above, where multiplying warpgroups wait for registers of the loading one.
+        if (fills && elect_lane()) {
+            filled = min(kStages, depth_end - depth_first);
+#pragma unroll 1
+            for (int stage = 0; stage < filled; ++stage) {
+                const uint32_t to = stages + stage * Config::kStageBytes;
+                const int depth = (depth_first + stage) * kGemmDepth;
+                barrier_arrive_expect(full(stage), Config::kStageBytes);
+                panels.load_a(p, to, full(stage), depth);
+                panels.load_b(p, to + Config::kBytesA, full(stage), depth);
+            }
+        }
+        __syncwarp();
+        if (cluster > 1 && p.halves == 0) cluster_wait();
+    }
+
+    const int warpgroup = warp / (kWarpgroupThreads / kWarpThreads);
+    if (__builtin_expect(warpgroup == 0, 1)) {
+        if constexpr (Config::kMovesRegisters) registers_shrink<40>();
+        if (warp == 0 && elect_lane()) {
+            int stage = filled == kStages ? 0 : filled;
+            uint32_t parity = filled == kStages ? 1 : 0;
+            int block = depth_first + filled;
+#pragma unroll 1
+            for (uint32_t unit = first_unit; unit < p.tiles; unit += units) {
+                const GemmPanels<Config> panels(p, unit, rank);
+#pragma unroll 1
+                for (; block < depth_end; ++block) {
+                    const uint32_t a = stages + stage * Config::kStageBytes, b = a + Config::kBytesA;
+                    const int depth = block * kGemmDepth;
+                    barrier_wait(empty(stage), parity ^ 1);
+                    barrier_arrive_expect(full(stage), Config::kStageBytes);
+                    panels.load_a(p, a, full(stage), depth);
+                    if (kColumns < kGemmPiece || !shares) {
+                        panels.load_b(p, b, full(stage), depth);
+                    } else {
+                        panels.load_share(p, b, full(stage), depth, rank);
+                    }
+                    if (++stage == kStages) {
+                        stage = 0;
+                        parity ^= 1;
+                    }
+                }
+                block = depth_first;
+            }
+        }
+        __syncwarp();
+        if (!Config::kMovesRegisters && p.halves != 0) {
+            cluster_wait();
+        } else if (p.splits > 1) {
+            cluster_sync();  // The sums are written.
+            cluster_sync();  // And read.
+        }
+    } else {
+        if constexpr (Config::kMovesRegisters) registers_grow<232>();
+        const int group = warpgroup - 1;
+        const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+        int stage = 0;
+        uint32_t parity = 0;
+        const uint64_t operand_a = product_operand(stages + group * Config::kPieceBytes, Config::kPieceBytes);
+        const uint64_t operand_b = product_operand(stages + Config::kBytesA, Config::kPieceBytes);
+        // From one depth of 16 to the next, in units of 16 bytes: 32 bytes along a row, or 16 rows.
+        constexpr int kNextA = Config::kOuterA != 0 ? 128 : 2, kNextB = Config::kOuterB != 0 ? 128 : 2;
+        const auto release = [&](int which) {
+            if (!shares) {
+                if (lane == 0) barrier_arrive(empty(which));
+            } else if (lane < kGemmMulticast) {
+                barrier_arrive_remote(empty(which), lane);
+            }
+        };
+        const int depth_blocks = warp_uniform(depth_end - depth_first);
+        GemmStore<Config> store(p, strips, stages, rank);
+        for (uint32_t unit = first_unit; unit < p.tiles; unit += units) {
+            const GemmPlace place(p, unit);
+            float sums[kColumns / 2];
+            const auto step = [&](int block) {
+                barrier_wait(full(stage), parity);
+                const uint64_t a = operand_a + stage * (Config::kStageBytes >> 4), b = operand_b + stage * (Config::kStageBytes >> 4);
+                keep_in_registers(sums);
+                product_fence();
+#pragma unroll
+                for (int i = 0; i < kGemmDepth / 16; ++i) {
+                    gemm_product<typename Config::Element, kColumns, Config::kOuterA, Config::kOuterB>(sums, a + i * kNextA, b + i * kNextB,
+                                                                                                       block | i);
+                }
+                product_commit();
+                keep_in_registers(sums);
+                if (block > 0) {
+                    product_wait<1>();
+                    keep_in_registers(sums);
+                    release(stage == 0 ? kStages - 1 : stage - 1);
+                }
+                if (++stage == kStages) {
+                    stage = 0;
+                    parity ^= 1;
+                }
+            };
+            int block = 0;
+            if (store.pending()) {
+                store.store_late([&] {
+                    if (block < depth_blocks) step(block++);
+                });
+            }
+#pragma unroll 1
+            for (; block < depth_blocks; ++block) step(block);
+            product_wait<0>();
+            keep_in_registers(sums);
+            release(stage == 0 ? kStages - 1 : stage - 1);
+            const uint32_t row_tile = shares ? place.a * kGemmMulticast + rank : place.a;
+            const int64_t row = static_cast<int64_t>(row_tile) * Config::kRows, col = static_cast<int64_t>(place.b) * kColumns;
+            if constexpr (kColumns <= kGemmMostHalved) {
+                if (p.halves != 0) {
+                    cluster_wait();  // The other block has made its barriers.
+                    store.halves(sums, met, place.batch_x, place.batch_y, row, col);
+                    break;  // There is one tile.
+                }
+            }
+            store.tile(sums, place.batch_x, place.batch_y, row, col);
+        }
+        if (store.pending()) store.store_late([] {});
+    }
+    if (shares) {  // The other block may still arrive on this one's barriers.
+        __syncwarp();
+        cluster_meet();
+    }
+}
+
+}  // namespace attile::sm90

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tile the sm_90a GEMM kernel uses, how a tile's depth is shared out, and whether operands are packed first: chosen by a model of the
+// time each candidate takes.
+#pragma once
+
+#include "gemm/mma/operands.h"
+#include "gemm/sm90/arguments.h"
+
+namespace attile::sm90 {
+
+using namespace tensor_core;
+
+struct GemmChoice {
+    GemmTile tile = kGemm128x128;
+    bool transposed = false;  // The tile's rows are columns of D.
+    int splits = 1;           // Blocks of a cluster that share a tile's depth.
+    int multicast = 1;        // Blocks of a cluster that share columns.
+};
+
+struct GemmPlan : tensor_core::GemmOperands {  // workspace_bytes is the whole plan's.
+    GemmChoice choice;
+    bool plain = false, wide = false, halves = false;  // As in GemmArguments.
+    int64_t tiles_a = 0, tiles_b = 0, tiles = 0;       // As in GemmArguments.
+    int64_t blocks = 0;
+    double seconds = 0;  // As the model predicts, packing included.
+    double pack_seconds = 0;
+};
+
+// `forced`, for tests and tuning, replaces the model's choice.
+GemmPlan gemm_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced = nullptr);
+
+}  // namespace attile::sm90

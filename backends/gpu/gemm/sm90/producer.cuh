@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tiles a block of GEMM makes, and their panels' way into shared memory.
+#pragma once
+
+#include "gemm/sm90/arguments.h"
+#include "numeric.h"
+#include "sm90/ptx.cuh"
+
+namespace attile::sm90 {
+
+// The tiles a block makes, one after another.
+struct GemmPlace {
+    uint32_t a, b;  // Units along the rows and columns.
+    uint32_t batch_x, batch_y;
+    __device__ __forceinline__ GemmPlace(const GemmArguments &p, uint32_t unit) {
+        const uint32_t batch = quotient(unit, p.entry), in_entry = unit - batch * p.entry.divisor;
+        const uint32_t band = quotient(in_entry, p.band), in_band = in_entry - band * p.band.divisor;
+        b = band < p.last_band ? quotient(in_band, p.rows) : quotient(in_band, p.last);
+        a = band * p.rows.divisor + in_band - b * (band < p.last_band ? p.rows.divisor : p.last.divisor);
+        batch_x = quotient(batch, p.batch_y);
+        batch_y = batch - batch_x * p.batch_y.divisor;
+    }
+};
+
+// A tile's panels in the coordinates of the tensor maps. One thread loads them, a stage at a time: into shared memory at `to`, and `full`
+// counts the bytes.
+template <class Config>
+struct GemmPanels {
+    int row, col, ax, ay, bx, by;
+
+    GemmPanels() = default;
+    // They are worked out here, not where they are used.
+    __device__ __forceinline__ void hold() const { asm volatile("" ::"r"(row), "r"(col), "r"(ax), "r"(ay), "r"(bx), "r"(by)); }
+    __device__ __forceinline__ GemmPanels(const GemmArguments &p, uint32_t unit, uint32_t rank) {
+        const GemmPlace place(p, unit);
+        row = static_cast<int>((p.multicast > 1 ? place.a * kGemmMulticast + rank : place.a) * Config::kRows);
+        col = static_cast<int>(place.b * Config::kColumns);
+        ax = static_cast<int>(place.batch_x) * p.a_batch_x;
+        ay = static_cast<int>(place.batch_y) * p.a_batch_y;
+        bx = static_cast<int>(place.batch_x) * p.b_batch_x;
+        by = static_cast<int>(place.batch_y) * p.b_batch_y;
+    }
+
+    __device__ __forceinline__ void load_a(const GemmArguments &p, uint32_t to, uint32_t full, int depth) const {
+#pragma unroll
+        for (int i = 0; i < Config::kRows / kGemmPiece; ++i) {
+            const int outer = row + i * kGemmPiece;
+            tensor_load_4d(to + i * Config::kPieceBytes, &p.map_a, full, Config::kOuterA != 0 ? outer : depth,
+                           Config::kOuterA != 0 ? depth : outer, ay, ax);
+        }
+    }
+    __device__ __forceinline__ void load_b(const GemmArguments &p, uint32_t to, uint32_t full, int depth) const {
+#pragma unroll
+        for (int i = 0; i < Config::kPiecesB; ++i) {
+            const int outer = col + i * kGemmPiece;
+            tensor_load_4d(to + i * Config::kPieceBytes, &p.map_b, full, Config::kOuterB != 0 ? outer : depth,
+                           Config::kOuterB != 0 ? depth : outer, by, bx);
+        }
+    }
+    // A share of B, for all blocks of the cluster.
+    __device__ __forceinline__ void load_share(const GemmArguments &p, uint32_t to, uint32_t full, int depth, uint32_t rank) const {
+        constexpr uint16_t kAll = (1 << kGemmMulticast) - 1;
+        if constexpr (Config::kPiecesB == 1) {  // Half a piece.
+            constexpr int kHalf = kGemmPiece / kGemmMulticast;
+            const int at = static_cast<int>(rank) * kHalf;
+            tensor_load_4d_multicast(to + at * 128, &p.map_b, full, Config::kOuterB != 0 ? col : depth,
+                                     Config::kOuterB != 0 ? depth + at : col + at, by, bx, kAll);
+        } else {
+#pragma unroll
+            for (int i = 0; i < Config::kPiecesB / kGemmMulticast; ++i) {
+                const int piece = static_cast<int>(rank) * (Config::kPiecesB / kGemmMulticast) + i;
+                const int outer = col + piece * kGemmPiece;
+                tensor_load_4d_multicast(to + piece * Config::kPieceBytes, &p.map_b, full, Config::kOuterB != 0 ? outer : depth,
+                                         Config::kOuterB != 0 ? depth : outer, by, bx, kAll);
+            }
+        }
+    }
+};
+
+}  // namespace attile::sm90

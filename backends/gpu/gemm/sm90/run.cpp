@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gemm/sm90/run.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "gemm/mma/small.h"
+#include "gemm/plan.h"
+#include "gemm/sm90/few_rows.h"
+#include "gemm/sm90/plan.h"
+#include "host/status.h"
+
+namespace attile::sm90 {
+namespace {
+
+constexpr int64_t kRasterRows = 2048;  // That are walked together.
+constexpr double kClockFlops = 4096;   // Of a multiprocessor: four tensor cores, 512 multiply-adds each.
+
+bool is_half(int32_t dtype) { return dtype == ATTILE_F16 || dtype == ATTILE_BF16; }
+
+// The kernel, and the contiguity of the operands along the tiles' rows and columns.
+const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
+    const bool turned = plan.choice.transposed;
+    const bool first = plan.panel(!turned).outer_first, second = plan.panel(turned).outer_first;
+    *outer_b = second;
+    return (dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(plan.choice.tile, first ? 1 : 0, second ? 1 : 0);
+}
+
+int32_t make_map(const TensorMaps &maps, const void *data, int32_t dtype, const GemmPanel &panel, int32_t rows, int32_t depths,
+                 CUtensorMap *map) {
+    TensorMapShape shape;
+    shape.axes = 4;
+    const int64_t extent[4] = {panel.outer_first ? panel.outer : panel.depth, panel.outer_first ? panel.depth : panel.outer, panel.count_y,
+                               panel.count_x};
+    // An axis of extent 1 may have any stride.
+    const int64_t stride[4] = {1, extent[1] > 1 ? panel.row : 0, extent[2] > 1 ? panel.batch_y : 0, extent[3] > 1 ? panel.batch_x : 0};
+    const int32_t box[4] = {panel.outer_first ? kGemmPiece : kGemmDepth, panel.outer_first ? depths : rows, 1, 1};
+    for (int i = 0; i < 4; ++i) {
+        shape.extent[i] = extent[i];
+        shape.stride[i] = stride[i];
+        shape.box[i] = box[i];
+    }
+    return maps.make(data, dtype, shape, map);
+}
+
+void describe(const GemmPlan &plan, int32_t dtype, const simt::DeviceProperties &properties, attile_support &support) {
+    const GemmChoice &choice = plan.choice;
+    const bool is_packed = plan.pack_a || plan.pack_b;
+    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s_%dx%dx%d%s", dtype == ATTILE_F16 ? "f16" : "bf16",
+                  kGemmTileShapes[choice.tile].rows, kGemmTileShapes[choice.tile].columns, kGemmDepth, is_packed ? "_packed" : "");
+    std::snprintf(support.text, sizeof support.text, "%lld blocks on %d units, clusters of %d%s%s", static_cast<long long>(plan.blocks),
+                  properties.compute_units, std::max(choice.splits, choice.multicast),
+                  choice.transposed ? "; computed as its transpose" : "",
+                  is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
+}
+
+// Up to 16 rows go to their own kernel, unless two blocks share every tile's depth by halves, which is as fast or faster but for very few
+// rows beside a B that is contiguous along the depth. `plan` is the tiles', complete where the few rows are not taken.
+FewRowsPlan few_plan(const simt::DeviceProperties &properties, const attile_gemm_problem &problem, GemmPlan &plan) {
+    constexpr int64_t kVeryFewRows = 4;
+    FewRowsPlan few = few_rows_plan(properties, problem);
+    const simt::GemmParams &p = few.shape.params;
+    if (few.taken && p.b.along_depth != 0 && p.m <= kVeryFewRows) return few;
+    plan = gemm_plan(properties, problem);
+    if (few.taken)
+        few.taken = plan.declined[0] != '\0' || plan.pack_a || plan.pack_b || !plan.halves || plan.blocks > properties.compute_units;
+    return few;
+}
+
+}  // namespace
+
+int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
+                   simt::Declined &declined) {
+    taken = false;
+    if (!is_half(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
+    const simt::DeviceProperties &properties = device.properties();
+    if (const SmallGemmPlan small = small_gemm_plan(properties, problem); small.taken) {
+        taken = true;
+        return small_gemm_describe(device, small, problem, "sm90", support);
+    }
+    simt::KernelResources resources;
+    GemmPlan plan;
+    if (const FewRowsPlan few = few_plan(properties, problem, plan); few.taken) {
+        const int32_t status = device.resources(few.kernel, &resources);
+        if (status != ATTILE_OK) return status;
+        simt::gemm_work(problem, support);
+        few_rows_describe(properties, few, resources, support);
+        taken = true;
+        return ATTILE_OK;
+    }
+    if (plan.declined[0] != '\0') {
+        std::snprintf(declined.text, sizeof declined.text, "%s", plan.declined);
+        return ATTILE_OK;
+    }
+    if (gemm_is_left_to_simt(properties, problem, plan, plan.seconds, declined)) return ATTILE_OK;
+    bool outer_b = false;
+    const void *const kernel = kernel_of(plan, problem.a.dtype, &outer_b);
+    const GemmTileShape tile = kGemmTileShapes[plan.choice.tile];
+    simt::gemm_work(problem, support);
+    support.level = ATTILE_SUPPORT_NATIVE;
+    support.status = ATTILE_OK;
+    support.workspace_bytes = plan.workspace_bytes;
+    support.tile_m = plan.choice.transposed ? tile.columns : tile.rows;
+    support.tile_n = plan.choice.transposed ? tile.rows : tile.columns;
+    support.tile_k = kGemmDepth;
+    support.threads = gemm_threads(tile.rows);
+    support.splits = plan.choice.splits;
+    support.blocks = plan.blocks;
+    support.blocks_per_unit = 1;
+    const int32_t status = device.resources(kernel, &resources);
+    if (status != ATTILE_OK) return status;
+    support.registers = resources.registers;
+    support.shared_bytes = gemm_shared_bytes(tile.rows, tile.columns, outer_b);
+    if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
+        const double peak = kClockFlops * properties.compute_units * properties.clock_hz;
+        support.predicted_share = std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
+    }
+    describe(plan, problem.a.dtype, properties, support);
+    taken = true;
+    return ATTILE_OK;
+}
+
+int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPlan &plan, int32_t dtype, simt::Workspace &workspace,
+                      simt::Stream stream) {
+    const simt::GemmParams &p = plan.params;
+    const GemmChoice &choice = plan.choice;
+    const void *a = p.a.data, *b = p.b.data;
+    int32_t status = ATTILE_OK;
+    if (plan.pack_a || plan.pack_b) status = gemm_pack(device, plan, workspace, stream, &a, &b);
+    if (status != ATTILE_OK) return status;
+
+    GemmArguments g = {};
+    const bool turned = choice.transposed;
+    const GemmTileShape tile = kGemmTileShapes[choice.tile];
+    const GemmPanel first = plan.panel(!turned), second = plan.panel(turned);
+    status = make_map(maps, turned ? b : a, dtype, first, kGemmPiece, kGemmDepth, &g.map_a);
+    // Blocks that share a single piece load a half each.
+    const int halves = choice.multicast > 1 && tile.columns == kGemmPiece ? kGemmMulticast : 1;
+    if (status == ATTILE_OK) {
+        status = make_map(maps, turned ? a : b, dtype, second, std::min(kGemmPiece, tile.columns) / halves, kGemmDepth / halves, &g.map_b);
+    }
+    if (status != ATTILE_OK) return status;
+    g.c = p.c;
+    g.d = p.d;
+    g.bias = p.bias;
+    g.m = p.m;
+    g.n = p.n;
+    g.alpha = static_cast<float>(p.alpha);
+    g.beta = static_cast<float>(p.beta);
+    const int64_t raster = std::min(kRasterRows / (tile.rows * choice.multicast), plan.tiles_a);
+    const int64_t bands = (plan.tiles_a + raster - 1) / raster;
+    g.tiles = static_cast<uint32_t>(plan.tiles);
+    g.entry = simt::Divider(plan.tiles_a * plan.tiles_b);
+    g.band = simt::Divider(raster * plan.tiles_b);
+    g.rows = simt::Divider(raster);
+    g.last = simt::Divider(plan.tiles_a - (bands - 1) * raster);
+    g.last_band = static_cast<uint32_t>(bands - 1);
+    g.batch_y = simt::Divider(p.batch_y);
+    g.a_batch_x = first.count_x > 1 ? 1 : 0;
+    g.a_batch_y = first.count_y > 1 ? 1 : 0;
+    g.b_batch_x = second.count_x > 1 ? 1 : 0;
+    g.b_batch_y = second.count_y > 1 ? 1 : 0;
+    const int64_t depth_blocks = (p.k + kGemmDepth - 1) / kGemmDepth;
+    g.depth_each = static_cast<int32_t>(depth_blocks / choice.splits);
+    g.depth_more = static_cast<int32_t>(depth_blocks % choice.splits);
+    g.splits = choice.splits;
+    g.multicast = choice.multicast;
+    g.transposed = turned ? 1 : 0;
+    g.plain = plan.plain ? 1 : 0;
+    g.wide = plan.plain && plan.wide ? 1 : 0;
+    g.halves = plan.halves ? 1 : 0;
+    g.simple = p.c.dtype == 0 && !simt::gemm_has_epilogue(p) ? 1 : 0;
+    g.vectorised = simt::gemm_vectorised(p) ? 1 : 0;
+    g.activation = p.activation;
+    bool outer_b = false;
+    const void *const kernel = kernel_of(plan, dtype, &outer_b);
+    void *arguments[] = {&g, nullptr};
+    simt::LaunchExtras extras;
+    extras.cluster = static_cast<uint32_t>(std::max(choice.splits, choice.multicast));
+    extras.overlaps = !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
+    return device.launch_with(extras, kernel, simt::Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
+                              simt::Dim3{static_cast<uint32_t>(gemm_threads(tile.rows)), 1, 1},
+                              static_cast<std::size_t>(gemm_shared_bytes(tile.rows, tile.columns, outer_b)), arguments, stream);
+}
+
+int32_t gemm_run(simt::Device &device, const TensorMaps &maps, const attile_gemm_problem &problem, simt::Workspace &workspace,
+                 simt::Stream stream) {
+    if (SmallGemmPlan small = small_gemm_plan(device.properties(), problem); small.taken) return small_gemm_run(device, small, stream);
+    GemmPlan plan;
+    if (const FewRowsPlan few = few_plan(device.properties(), problem, plan); few.taken) return few_rows_run(device, few, stream);
+    if (plan.declined[0] != '\0') return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: %s", plan.declined);
+    return gemm_run_plan(device, maps, plan, problem.a.dtype, workspace, stream);
+}
+
+}  // namespace attile::sm90

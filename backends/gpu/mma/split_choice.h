@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which calls may multiply float32 by split TF32 (mma/split.cuh).
+#pragma once
+
+#include <cstdint>
+
+#include "attile/attile.h"
+
+namespace attile::tensor_core {
+
+// Why float32 is not multiplied by split TF32; null: it is. Three products of TF32 are slower than one of float32 but on the devices whose
+// tensor cores are the widest.
+inline const char *why_no_split(int32_t capability, uint32_t flags) {
+    if ((flags & ATTILE_FLAG_ALLOW_SPLIT_TF32) == 0) return "ATTILE_FLAG_ALLOW_SPLIT_TF32 is not set";
+    if (capability != 80 && capability != 90) return "split TF32 is for capabilities 8.0 and 9.0, where it is faster";
+    return nullptr;
+}
+
+}  // namespace attile::tensor_core

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hopper's instructions that CUDA C++ has no name for: barriers in shared memory, the tensor copy engine, warpgroups' registers and
+// clusters. Addresses of shared memory are 32-bit, in the block's own window.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "early.h"
+#include "mma/ptx.cuh"
+
+namespace attile::sm90 {
+
+using namespace tensor_core;
+
+inline constexpr int kWarpgroupThreads = 128;
+
+// Transaction barriers (mbarrier): a phase ends when as many threads as `count` have arrived and all bytes that were expected have come.
+__device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+// Makes initialised barriers known to the copy engine and to the other blocks of the cluster; a block or cluster barrier must follow.
+__device__ __forceinline__ void barrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive_expect(uint32_t barrier, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+// On the barrier at the same place in another block of the cluster. No .release.cluster: it compiles to a full memory barrier, and what is
+// handed over here is shared memory that was read.
+__device__ __forceinline__ void barrier_arrive_remote(uint32_t barrier, uint32_t block) {
+    asm volatile(
+        "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [remote]; }" ::"r"(barrier),
+        "r"(block)
+        : "memory");
+}
+__device__ __forceinline__ bool barrier_try(uint32_t barrier, uint32_t parity) {
+    uint32_t done;
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return done != 0;
+}
+// Returns once the phase of this parity has ended; a fresh barrier counts as having ended a phase of parity 1. The loop is the compiler's
+// business nowhere: it would take the threads of a warp for scattered afterwards.
+__device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
+    asm volatile(
+        "{ .reg .pred done;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again; }" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+}
+// The same for a thread that may wait long and whose wait is not urgent: it must not take issue slots from the warps beside it.
+__device__ __forceinline__ void barrier_wait_idle(uint32_t barrier, uint32_t parity) {
+    while (!barrier_try(barrier, parity)) __nanosleep(64);
+}
+
+using simt::await_kernel_ahead;
+
+// Named barriers among some warps of a block; number 0 is __syncthreads().
+__device__ __forceinline__ void named_sync(int number, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void named_arrive(int number, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// One lane of the warp, all of which call it. The compiler knows that it is one, and gives instructions that take the warp's registers, as
+// the copy engine's do, no loop over lanes.
+__device__ __forceinline__ bool elect_lane() {
+    uint32_t elected;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
+    return elected != 0;
+}
+
+// The tensor copy engine. Coordinates run from the innermost axis out; what lies outside the tensor reads as 0 and is not written.
+__device__ __forceinline__ void tensor_map_prefetch(const CUtensorMap *map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+__device__ __forceinline__ void tensor_load_3d(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x0, int x1, int x2) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2)
+                 : "memory");
+}
+__device__ __forceinline__ void tensor_load_4d(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x0, int x1, int x2, int x3) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+        : "memory");
+}
+__device__ __forceinline__ void tensor_load_5d(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x0, int x1, int x2, int x3,
+                                               int x4) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+        : "memory");
+}
+// To the same place in every block of the cluster that `blocks` has a bit for, and to that block's barrier.
+__device__ __forceinline__ void tensor_load_4d_multicast(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x0, int x1, int x2,
+                                                         int x3, uint16_t blocks) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4, %5, %6}], "
+        "[%2], "
+        "%7;" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "h"(blocks)
+        : "memory");
+}
+__device__ __forceinline__ void tensor_store_4d(const CUtensorMap *map, uint32_t from, int x0, int x1, int x2, int x3) {
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map), "r"(from), "r"(x0),
+                 "r"(x1), "r"(x2), "r"(x3)
+                 : "memory");
+}
+// Plain copies between shared and global memory: addresses and bytes are multiples of 16.
+__device__ __forceinline__ void bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+__device__ __forceinline__ void bulk_store(float *to, uint32_t from, uint32_t bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)), "r"(from), "r"(bytes)
+                 : "memory");
+}
+// Adds to what is there.
+__device__ __forceinline__ void bulk_add(float *to, uint32_t from, uint32_t bytes) {
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(from), "r"(bytes)
+                 : "memory");
+}
+__device__ __forceinline__ void tensor_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until at most kPending of this thread's groups of stores still read shared memory.
+template <int kPending>
+__device__ __forceinline__ void tensor_store_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+// Until at most kPending of this thread's groups of stores are under way; what the others wrote is seen by this thread.
+template <int kPending>
+__device__ __forceinline__ void bulk_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+}
+// Between this thread's ordinary writes to shared memory and reads of them by the copy engine or the tensor cores; a barrier must follow.
+__device__ __forceinline__ void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// The same for all memory.
+__device__ __forceinline__ void async_proxy_fence_all() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+// A word by which blocks tell each other that what they wrote before may be read.
+__device__ __forceinline__ uint32_t load_acquire(const uint32_t *from) {
+    uint32_t word;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(__cvta_generic_to_global(from)) : "memory");
+    return word;
+}
+__device__ __forceinline__ void store_release(uint32_t *to, uint32_t word) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(word) : "memory");
+}
+
+// Four 8x8 matrices of 16-bit elements, as products leave them in a warp's registers, to shared memory.
+__device__ __forceinline__ void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+// Each one's transpose.
+__device__ __forceinline__ void store_matrices_turned(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+
+// Registers a thread of the calling warpgroup may use from here on. All warps of the group call it.
+template <int kRegisters>
+__device__ __forceinline__ void registers_grow() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void registers_shrink() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// Clusters.
+__device__ __forceinline__ uint32_t cluster_rank() {
+    uint32_t rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+// The cluster's number, and how many there are.
+__device__ __forceinline__ uint32_t cluster_index() {
+    uint32_t index;
+    asm volatile("mov.u32 %0, %%clusterid.x;" : "=r"(index));
+    return index;
+}
+__device__ __forceinline__ uint32_t cluster_count() {
+    uint32_t count;
+    asm volatile("mov.u32 %0, %%nclusterid.x;" : "=r"(count));
+    return count;
+}
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// The same for blocks that leave nothing to each other but barriers made known by barrier_init_fence(), or what only the copy engine wrote:
+// no memory barrier.
+__device__ __forceinline__ void cluster_meet() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+__device__ __forceinline__ float4 cluster_load(uint32_t from, uint32_t block) {
+    float4 v;
+    asm volatile("{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %4, %5; ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote]; }"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(from), "r"(block)
+                 : "memory");
+    return v;
+}
+__device__ __forceinline__ float cluster_load_one(uint32_t from, uint32_t block) {
+    float v;
+    asm volatile("{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %1, %2; ld.shared::cluster.f32 %0, [remote]; }"
+                 : "=f"(v)
+                 : "r"(from), "r"(block)
+                 : "memory");
+    return v;
+}
+
+// Warpgroup products (wgmma). The accumulators' registers are in flight from the first product until the wait: keep_in_registers() before
+// the fence and after the wait stops the compiler from moving them.
+__device__ __forceinline__ void product_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void product_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kPending>
+__device__ __forceinline__ void product_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+template <int kCount>
+__device__ __forceinline__ void keep_in_registers(float (&x)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(x[i])::"memory");
+}
+// Descriptor of an operand in shared memory whose rows of 128 bytes are swizzled in groups of eight, 1024 bytes aligned. Contiguous along
+// the depth, groups of eight rows follow each other; else a row is 64 elements of one depth, and `next_bytes` lead to the next 64.
+__device__ __forceinline__ uint64_t product_operand(uint32_t address, uint32_t next_bytes) {
+    constexpr uint64_t kGroup = 1024;
+    constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
+    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(next_bytes >> 4) << 16 | (kGroup >> 4) << 32 |
+           kSwizzle128;
+}
+
+}  // namespace attile::sm90
