@@ -18,7 +18,7 @@
 
 namespace attile::cuda {
 
-using simt::fail;
+using gpu::fail;
 
 namespace {
 
@@ -88,7 +88,7 @@ constexpr TensorRate kTensorRateOf[] = {{80, 2048}, {86, 1024}, {90, 4096}, {100
 
 }  // namespace
 
-int32_t CudaDevice::open(const Driver &driver, int ordinal, const void *probe_kernel, std::unique_ptr<simt::Device> *device) {
+int32_t CudaDevice::open(const Driver &driver, int ordinal, const void *probe_kernel, std::unique_ptr<gpu::Device> *device) {
     std::unique_ptr<CudaDevice> opened(new (std::nothrow) CudaDevice(driver, ordinal));
     if (opened == nullptr) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "no memory for the device's state");
     const int32_t status = opened->start(probe_kernel);
@@ -106,7 +106,7 @@ int32_t CudaDevice::start(const void *probe_kernel) {
         const int32_t code = result == CUDA_ERROR_OUT_OF_MEMORY ? ATTILE_ERROR_OUT_OF_DEVICE_MEMORY : ATTILE_ERROR_BACKEND_REFUSED;
         return fail(code, "CUDA device %d cannot be opened: %s", ordinal_, driver_.text(result).c_str());
     }
-    const simt::Entered entered(*this);
+    const gpu::Entered entered(*this);
     if (entered.status() != ATTILE_OK) return entered.status();
     cudaFuncAttributes attributes;
     const cudaError_t error = cudaFuncGetAttributes(&attributes, probe_kernel);
@@ -116,18 +116,18 @@ int32_t CudaDevice::start(const void *probe_kernel) {
                     cudaGetErrorString(error));
     }
     const int32_t status = read_properties();
-    properties_.gradients_by = simt::gradients_by_name(simt::environment("ATTILE_CUDA_GRADIENTS"));
+    properties_.gradients_by = gpu::gradients_by_name(gpu::environment("ATTILE_CUDA_GRADIENTS"));
     return status == ATTILE_OK ? add_accelerators() : status;
 }
 
 int32_t CudaDevice::add_accelerators() {
-    const char *const wanted = simt::environment("ATTILE_CUDA_TENSOR_CORES");
+    const char *const wanted = gpu::environment("ATTILE_CUDA_TENSOR_CORES");
     if (wanted != nullptr && std::strcmp(wanted, "0") == 0) return ATTILE_OK;
     [[maybe_unused]] int count = 0;
 #if defined(ATTILE_CUDA_HAS_SM90)
     const bool only_sm80 = wanted != nullptr && std::strcmp(wanted, "80") == 0;
     if (!only_sm80 && properties_.capability == 90 && driver_.tensor_map_encode != nullptr) {
-        accelerators_[count].reset(new (std::nothrow) sm90::Sm90Accelerator(driver_.tensor_map_encode));
+        accelerators_[count].reset(new (std::nothrow) gpu::sm90::Sm90Accelerator(driver_.tensor_map_encode));
         if (accelerators_[count] != nullptr) ++count;
     }
 #endif
@@ -135,9 +135,9 @@ int32_t CudaDevice::add_accelerators() {
     // Whether there is machine code or PTX for the device is the toolkit's and the build's affair: asked of a kernel.
     if (properties_.capability >= 80) {
         cudaFuncAttributes attributes;
-        const cudaError_t error = cudaFuncGetAttributes(&attributes, sm80::some_kernel());
+        const cudaError_t error = cudaFuncGetAttributes(&attributes, gpu::sm80::some_kernel());
         if (error == cudaSuccess) {
-            accelerators_[count].reset(new (std::nothrow) sm80::Sm80Accelerator(count > 0));
+            accelerators_[count].reset(new (std::nothrow) gpu::sm80::Sm80Accelerator(count > 0));
         } else if (const int32_t status = check(error, "looking for kernels for tensor cores"); status != ATTILE_ERROR_DEVICE_LAUNCH) {
             return status;  // Other than that there is no code for the device.
         }
@@ -210,7 +210,7 @@ int32_t CudaDevice::check_made(cudaError_t error, void **made, const char *what)
 }
 
 int32_t CudaDevice::read_properties() {
-    simt::DeviceProperties &p = properties_;
+    gpu::DeviceProperties &p = properties_;
     CUresult asked = driver_.device_name(p.name, static_cast<int>(sizeof p.name), handle_);
     const auto attribute = [&](CUdevice_attribute which) {
         int value = 0;
@@ -267,7 +267,7 @@ int32_t CudaDevice::read_properties() {
         pool_ = static_cast<cudaMemPool_t>(made);
         return created;
     }
-    cache_.reset(new (std::nothrow) simt::StreamCache(*this));
+    cache_.reset(new (std::nothrow) gpu::StreamCache(*this));
     if (cache_ == nullptr) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "no memory for the workspace cache");
     return ATTILE_OK;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// simt::Device on the CUDA runtime. Works on the device's primary context, the one that the runtime of the calling program uses too, so
+// gpu::Device on the CUDA runtime. Works on the device's primary context, the one that the runtime of the calling program uses too, so
 // pointers and streams are shared with it.
 #pragma once
 
@@ -16,20 +16,20 @@
 
 namespace attile::cuda {
 
-using simt::Dim3;
-using simt::Event;
-using simt::KernelResources;
-using simt::LaunchExtras;
-using simt::Stream;
+using gpu::Dim3;
+using gpu::Event;
+using gpu::KernelResources;
+using gpu::LaunchExtras;
+using gpu::Stream;
 
-class CudaDevice final : public simt::Device {
+class CudaDevice final : public gpu::Device {
   public:
     // Opens device `ordinal`; on failure returns a code and leaves `device` empty. `probe_kernel` is any kernel of the backend: whether
     // this build has code for the device is asked of it.
-    static int32_t open(const Driver &driver, int ordinal, const void *probe_kernel, std::unique_ptr<simt::Device> *device);
+    static int32_t open(const Driver &driver, int ordinal, const void *probe_kernel, std::unique_ptr<gpu::Device> *device);
     ~CudaDevice() override;
 
-    simt::Accelerator *accelerator(int index) override { return index < kMostAccelerators ? accelerators_[index].get() : nullptr; }
+    gpu::Accelerator *accelerator(int index) override { return index < kMostAccelerators ? accelerators_[index].get() : nullptr; }
     int32_t enter(bool is_cleaning_up) override;
     void leave() override;
     int32_t launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) override;
@@ -78,11 +78,11 @@ class CudaDevice final : public simt::Device {
     CUdevice handle_ = 0;
     CUcontext context_ = nullptr;
     cudaMemPool_t pool_ = nullptr;  // Or, where the driver has none:
-    std::unique_ptr<simt::StreamCache> cache_;
+    std::unique_ptr<gpu::StreamCache> cache_;
     static constexpr int kMostAccelerators = 2;
-    std::unique_ptr<simt::Accelerator> accelerators_[kMostAccelerators];  // The fastest first, without gaps.
-    std::atomic<int> fault_{0};                                           // The error that the device will not recover from.
-    simt::KernelNotes notes_;
+    std::unique_ptr<gpu::Accelerator> accelerators_[kMostAccelerators];  // The fastest first, without gaps.
+    std::atomic<int> fault_{0};                                          // The error that the device will not recover from.
+    gpu::KernelNotes notes_;
 };
 
 }  // namespace attile::cuda

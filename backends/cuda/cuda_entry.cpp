@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA backend's root: finds the driver, says which devices can be used, opens one. All else is simt's.
+// The CUDA backend's root: finds the driver, says which devices can be used, opens one. All else is in gpu.
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -11,7 +11,7 @@
 namespace attile::cuda {
 namespace {
 
-using simt::fail;
+using gpu::fail;
 
 // Refuses where the driver or the device cannot run this build; on success `driver` is set.
 int32_t examine(int32_t device, const Driver **found_driver, int *device_count, char *name, int name_bytes) {
@@ -70,10 +70,10 @@ int32_t context_create(const attile_backend_options *options, void **state) {
         char name[128];
         int32_t status = examine(options->device, &found_driver, &count, name, static_cast<int>(sizeof name));
         if (status != ATTILE_OK) return status;
-        std::unique_ptr<simt::Device> device;
-        status = CudaDevice::open(*found_driver, options->device, simt::some_kernel(), &device);
+        std::unique_ptr<gpu::Device> device;
+        status = CudaDevice::open(*found_driver, options->device, gpu::some_kernel(), &device);
         if (status != ATTILE_OK) return status;
-        return simt::context_make(std::move(device), *options, state);
+        return gpu::context_make(std::move(device), *options, state);
     } catch (const std::exception &) {
         return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "host memory is exhausted");
     }
@@ -81,13 +81,13 @@ int32_t context_create(const attile_backend_options *options, void **state) {
 
 const attile_backend_v1 kRoot = {
     sizeof(attile_backend_v1), ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, "cuda", "1.0.0", probe, context_create,
-    simt::context_destroy,     simt::query_interface};
+    gpu::context_destroy,      gpu::query_interface};
 
 }  // namespace
 }  // namespace attile::cuda
 
 extern "C" __attribute__((visibility("default"))) const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host);
 extern "C" const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host) {
-    attile::simt::set_host(host);
+    attile::gpu::set_host(host);
     return &attile::cuda::kRoot;
 }

@@ -5,7 +5,7 @@
 
 namespace attile::cuda {
 
-using simt::fail;
+using gpu::fail;
 
 namespace {
 

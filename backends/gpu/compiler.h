@@ -4,8 +4,8 @@
 #pragma once
 
 #if defined(__HIP__) || defined(__HIPCC__)
-#define ATTILE_SIMT_HIP 1
-#define ATTILE_SIMT_WAVES 1   // Lanes come in waves of 32 or 64, with AMD's instructions for them; tests/device/emulation has some, too.
+#define ATTILE_GPU_HIP 1
+#define ATTILE_GPU_WAVES 1   // Lanes come in waves of 32 or 64, with AMD's instructions for them; tests/device/emulation has some, too.
 #include <hip/hip_runtime.h>  // hipcc has no built-in threadIdx without it.
 #endif
 
@@ -18,17 +18,17 @@
 // Before a kernel's name: the threads of a block at most, and the blocks that a unit shall hold at least. AMD's compilers take the first
 // alone: there registers are plenty, and the second would mean waves of a SIMD. NVIDIA's are told no more blocks than the architecture holds:
 // ptxas warns of more, and takes none of it.
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
 #define ATTILE_LAUNCH_BOUNDS(threads, blocks) __attribute__((amdgpu_flat_work_group_size(1, threads)))
 #else
-#define ATTILE_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads, attile::simt::resident_blocks(threads, blocks))
+#define ATTILE_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads, attile::gpu::resident_blocks(threads, blocks))
 #endif
 // Declares the block's dynamic shared memory, an array of bytes aligned to 16. tests/device/emulation has its own.
-#if !defined(ATTILE_SIMT_DYNAMIC_SHARED)
-#define ATTILE_SIMT_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+#if !defined(ATTILE_GPU_DYNAMIC_SHARED)
+#define ATTILE_GPU_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 #endif
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Of `blocks` blocks of so many threads those that a multiprocessor of the architecture at hand can hold.
 constexpr int resident_blocks(int threads, int blocks) {
@@ -48,7 +48,7 @@ constexpr int resident_blocks(int threads, int blocks) {
 }
 
 // Kernels that come within a few registers of what a block's size leaves rather fetch less ahead: AMD's compilers would spill.
-#if defined(ATTILE_SIMT_WAVES)
+#if defined(ATTILE_GPU_WAVES)
 inline constexpr bool kSparesRegisters = true;
 #else
 inline constexpr bool kSparesRegisters = false;
@@ -58,7 +58,7 @@ inline constexpr bool kSparesRegisters = false;
 // before they multiply any, and then spill; ptxas does not, and is better left alone. An array counts with all its elements.
 template <class T>
 ATTILE_LANE_FN void schedule_fence(T &numbers) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     if constexpr (std::is_array<T>::value) {
 #pragma unroll
         for (auto &element : numbers) schedule_fence(element);
@@ -73,7 +73,7 @@ ATTILE_LANE_FN void schedule_fence(T &numbers) {
 // An index of shared memory that constants are to be added to. AMD's compilers would add them to the part that all lanes have in common,
 // and keep a register for each sum, where an instruction has room for the constant.
 ATTILE_LANE_FN int one_address(int index) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     asm("" : "+v"(index));
 #endif
     return index;
@@ -84,7 +84,7 @@ ATTILE_LANE_FN int one_address(int index) {
 template <class To, class From>
 ATTILE_LANE_FN void copy_bits(To &to, const From &from) {
     static_assert(sizeof(To) == sizeof(From), "as many bits");
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     __builtin_memcpy(&to, &from, sizeof to);
 #else
     memcpy(&to, &from, sizeof to);
@@ -100,7 +100,7 @@ ATTILE_LANE_FN T pick(bool first, T one, T other) {
 // A kernel's one parameter, where it lies. AMD's compilers copy a struct that is indexed at run time into scratch memory first.
 template <class Parameter>
 ATTILE_LANE_FN const Parameter &kernel_parameter(const Parameter &parameter) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     static_cast<void>(parameter);
     return *(const Parameter *)__builtin_amdgcn_kernarg_segment_ptr();
 #else
@@ -111,7 +111,7 @@ ATTILE_LANE_FN const Parameter &kernel_parameter(const Parameter &parameter) {
 // A value, the same in all of the block, of which the compiler knows nothing: what is computed from it is not shared between places of use,
 // so it need not be kept in registers from one to the next.
 ATTILE_LANE_FN uint32_t fresh(uint32_t value) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     asm volatile("" : "+s"(value));
 #else
     asm volatile("" : "+r"(value));
@@ -119,9 +119,9 @@ ATTILE_LANE_FN uint32_t fresh(uint32_t value) {
     return value;
 }
 ATTILE_LANE_FN float fresh(float value) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     asm volatile("" : "+v"(value));
-#elif !defined(ATTILE_SIMT_EMULATED)
+#elif !defined(ATTILE_GPU_EMULATED)
     asm volatile("" : "+f"(value));
 #endif
     return value;
@@ -129,7 +129,7 @@ ATTILE_LANE_FN float fresh(float value) {
 // A number of this thread's, computed here once and kept. In a loop, NVIDIA's compilers would rather compute it again and again, and keep
 // what it is computed from, in more registers than one.
 ATTILE_LANE_FN int kept(int value) {
-#if !defined(ATTILE_SIMT_HIP) && !defined(ATTILE_SIMT_EMULATED)
+#if !defined(ATTILE_GPU_HIP) && !defined(ATTILE_GPU_EMULATED)
     asm volatile("" : "+r"(value));
 #endif
     return value;
@@ -137,7 +137,7 @@ ATTILE_LANE_FN int kept(int value) {
 // The thread's number, likewise. Unsigned: a division of it by a power of two is then a shift, whatever the compiler knows.
 ATTILE_LANE_FN unsigned fresh_thread() {
     unsigned value = threadIdx.x;
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     asm volatile("" : "+v"(value));
 #else
     asm volatile("" : "+r"(value));
@@ -145,4 +145,4 @@ ATTILE_LANE_FN unsigned fresh_thread() {
     return value;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

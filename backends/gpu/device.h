@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the SIMT host code needs from a vendor's runtime: one pure interface, implemented once by cuda/ and once by hip/. No vendor header
-// is included here or by anything that includes this, save the implementation itself. C++17, since device compilers read it too.
+// What the host code of GPU backends needs from a vendor's runtime: one pure interface, implemented once by cuda/ and once by hip/. No
+// vendor header is included here or by anything that includes this, save the implementation itself. C++17, since device compilers read it
+// too.
 #pragma once
 
 #include <attile/attile_backend.h>
@@ -9,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace attile::simt {
+namespace attile::gpu {
 
 class Accelerator;  // host/accelerator.h
 
@@ -160,7 +161,7 @@ template <class... Parameters, class... Arguments>
 int32_t launch(Device &device, void (*kernel)(Parameters...), Dim3 grid, Dim3 block, std::size_t shared, Stream stream,
                const Arguments &...arguments) {
     static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as the kernel has parameters");
-#if defined(ATTILE_SIMT_EMULATED)
+#if defined(ATTILE_GPU_EMULATED)
     emulation::know(kernel);  // tests/device/emulation
 #endif
     return [&](Parameters... parameters) {
@@ -169,4 +170,4 @@ int32_t launch(Device &device, void (*kernel)(Parameters...), Dim3 grid, Dim3 bl
     }(arguments...);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Division by a number known before the launch, as a multiplication: in the inner loops a division would cost registers for reciprocals.
 // Exact for dividends below 2^31.
@@ -17,4 +17,4 @@ struct Divider {
     }
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -4,7 +4,7 @@
 
 #include "compiler.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Returns when the kernel ahead has ended and its writes are seen. The kernel behind does not start before this one's last block ends.
 ATTILE_LANE_FN void await_kernel_ahead_alone() {
@@ -21,4 +21,4 @@ ATTILE_LANE_FN void await_kernel_ahead() {
 #endif
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -5,7 +5,7 @@
 
 #include "compiler.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 inline constexpr int kLanes = 32;
 
@@ -15,7 +15,7 @@ ATTILE_LANE_FN int lane_group_index() { return static_cast<int>(threadIdx.x / kL
 
 // Orders the group's shared-memory accesses: what lanes wrote before is seen by all after. Costs no block barrier.
 ATTILE_LANE_FN void lane_sync() {
-#if defined(ATTILE_SIMT_WAVES)
+#if defined(ATTILE_GPU_WAVES)
     __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
     __builtin_amdgcn_wave_barrier();
 #else
@@ -29,7 +29,7 @@ ATTILE_LANE_FN void lane_sync() {
 // one where they have to.
 template <int kThreads, bool kTogether>
 ATTILE_LANE_FN void block_sync_counted() {
-#if defined(ATTILE_SIMT_WAVES) || defined(ATTILE_SIMT_EMULATED)
+#if defined(ATTILE_GPU_WAVES) || defined(ATTILE_GPU_EMULATED)
     __syncthreads();  // AMD's barrier counts waves.
 #else
     if (kTogether)
@@ -42,7 +42,7 @@ ATTILE_LANE_FN void block_sync_counted() {
 namespace lane_detail {
 
 ATTILE_LANE_FN uint32_t shuffle_word(uint32_t value, int source) {
-#if defined(ATTILE_SIMT_WAVES)
+#if defined(ATTILE_GPU_WAVES)
     return static_cast<uint32_t>(__shfl(static_cast<int>(value), source, kLanes));
 #else
     return __shfl_sync(0xffffffffu, value, source);
@@ -50,7 +50,7 @@ ATTILE_LANE_FN uint32_t shuffle_word(uint32_t value, int source) {
 }
 
 ATTILE_LANE_FN uint32_t shuffle_xor_word(uint32_t value, int mask) {
-#if defined(ATTILE_SIMT_WAVES)
+#if defined(ATTILE_GPU_WAVES)
     // One instruction, without the address that a shuffle by any index needs. The mask is a constant wherever loops are unrolled.
     const int word = static_cast<int>(value);
     switch (mask) {
@@ -98,7 +98,7 @@ ATTILE_LANE_FN T shuffle_xor(T value, int mask) {
 
 // Bit i is set if lane i says yes.
 ATTILE_LANE_FN uint32_t lane_ballot(bool yes) {
-#if defined(ATTILE_SIMT_WAVES)
+#if defined(ATTILE_GPU_WAVES)
     const uint64_t wave = __ballot(yes);
     return static_cast<uint32_t>(wave >> (threadIdx.x & (warpSize - kLanes)));
 #else
@@ -107,7 +107,7 @@ ATTILE_LANE_FN uint32_t lane_ballot(bool yes) {
 }
 
 ATTILE_LANE_FN bool lane_any(bool yes) {
-#if defined(ATTILE_SIMT_WAVES)
+#if defined(ATTILE_GPU_WAVES)
     return lane_ballot(yes) != 0;
 #else
     return __any_sync(0xffffffffu, yes) != 0;
@@ -119,7 +119,7 @@ ATTILE_LANE_FN bool lane_all(bool yes) { return !lane_any(!yes); }
 // The same of the hardware's wave: one lane group, or two on AMD's GPUs with waves of 64. `yes` is the same in all of a lane group, and all
 // of the wave calls, converged.
 ATTILE_LANE_FN bool wave_any(bool yes) {
-#if defined(ATTILE_SIMT_WAVES)
+#if defined(ATTILE_GPU_WAVES)
     return __any(yes) != 0;
 #else
     return yes;
@@ -137,7 +137,7 @@ ATTILE_LANE_FN T load_fresh(const T *address) {
 // waves, and it lives in a register of the wave. T has 4 or 8 bytes.
 template <class T>
 ATTILE_LANE_FN T same_in_block(T value) {
-#if defined(ATTILE_SIMT_WAVES)
+#if defined(ATTILE_GPU_WAVES)
     static_assert(sizeof(T) % 4 == 0, "whole words");
     int words[sizeof(T) / 4];
     copy_bits(words, value);
@@ -156,4 +156,4 @@ ATTILE_LANE_FN T lane_fold(T value, Combine combine) {
     return value;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -6,11 +6,11 @@
 #include "divider.h"
 #include "lane.h"
 
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
 extern "C" __device__ float __ocml_native_exp2_f32(float);  // The bare instruction; HIP's headers declare its neighbours only.
 #endif
 
-namespace attile::simt {
+namespace attile::gpu {
 
 ATTILE_LANE_FN uint32_t quotient(uint32_t dividend, const Divider &by) {
     return static_cast<uint32_t>((static_cast<uint64_t>(dividend) * by.multiplier >> 32) + dividend) >> by.shift;
@@ -46,9 +46,9 @@ ATTILE_LANE_FN float to_compute(float x) { return x; }
 ATTILE_LANE_FN double to_compute(double x) { return x; }
 ATTILE_LANE_FN float to_compute(BF16 x) { return __uint_as_float(static_cast<uint32_t>(x.bits) << 16); }
 ATTILE_LANE_FN float to_compute(F16 x) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     return static_cast<float>(__builtin_bit_cast(_Float16, x.bits));
-#elif defined(ATTILE_SIMT_EMULATED)
+#elif defined(ATTILE_GPU_EMULATED)
     return emulation::f16_to_float(x.bits);
 #else
     float wide;
@@ -70,9 +70,9 @@ ATTILE_LANE_FN double from_compute<double>(double x) {
 }
 template <>
 ATTILE_LANE_FN F16 from_compute<F16>(float x) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     return F16{__builtin_bit_cast(uint16_t, static_cast<_Float16>(x))};
-#elif defined(ATTILE_SIMT_EMULATED)
+#elif defined(ATTILE_GPU_EMULATED)
     return F16{emulation::f16_from_float(x)};
 #else
     F16 narrow;
@@ -89,9 +89,9 @@ ATTILE_LANE_FN BF16 from_compute<BF16>(float x) {
 
 // 2^x within 2 ulp; 0 for x below -126 (results that would be denormal), and for -inf. NaN stays NaN.
 ATTILE_LANE_FN float exp2_fast(float x) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     return __ocml_native_exp2_f32(x);
-#elif defined(ATTILE_SIMT_EMULATED)
+#elif defined(ATTILE_GPU_EMULATED)
     return x < -126 ? 0.0f : exp2f(x);
 #else
     float y;
@@ -114,9 +114,9 @@ ATTILE_LANE_FN double exp_difference(double x, double reference) { return exp(x 
 
 // 1/x within 1 ulp; 0 for infinity, infinity for 0.
 ATTILE_LANE_FN float reciprocal_fast(float x) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     return __builtin_amdgcn_rcpf(x);
-#elif defined(ATTILE_SIMT_EMULATED)
+#elif defined(ATTILE_GPU_EMULATED)
     return 1.0f / x;
 #else
     float y;
@@ -192,4 +192,4 @@ ATTILE_LANE_FN float from_score(float x, float unit = 1.0f) {
     return copysignf(fminf((size - kFarBase) * (1 / kFarShare), kLargest), x);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

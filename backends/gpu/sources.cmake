@@ -1,8 +1,8 @@
-# Sources that cuda/ and hip/ compile, each with its own compilers. Not a target by itself: attile_simt_sources() hands out the lists that both
+# Sources that cuda/ and hip/ compile, each with its own compilers. Not a target by itself: attile_gpu_sources() hands out the lists that both
 # compile, attile_gpu_family_sources() those of a family of kernels for NVIDIA's tensor cores, which cuda/ compiles.
 
 # Kernels with the host code that picks and launches them, for the device compiler.
-set(ATTILE_SIMT_GEMM_SOURCES
+set(ATTILE_GPU_GEMM_SOURCES
   gemm/simt/f32.cu
   gemm/simt/f64.cu
   gemm/simt/f16.cu
@@ -11,7 +11,7 @@ set(ATTILE_SIMT_GEMM_SOURCES
   gemm/run.cpp
   gemm/problem.cpp
 )
-set(ATTILE_SIMT_ATTENTION_SOURCES
+set(ATTILE_GPU_ATTENTION_SOURCES
   attention/simt/any.cu
   attention/simt/cols32.cu
   attention/simt/cols64.cu
@@ -35,15 +35,15 @@ set(ATTILE_SIMT_ATTENTION_SOURCES
   attention/plan.cpp
   attention/run.cpp
 )
-set(ATTILE_SIMT_KERNEL_SOURCES
+set(ATTILE_GPU_KERNEL_SOURCES
   rows/merge.cu
   rows/reduce.cu
   rows/softmax.cu
-  ${ATTILE_SIMT_GEMM_SOURCES}
-  ${ATTILE_SIMT_ATTENTION_SOURCES}
+  ${ATTILE_GPU_GEMM_SOURCES}
+  ${ATTILE_GPU_ATTENTION_SOURCES}
 )
 # Host code, for the C++ compiler.
-set(ATTILE_SIMT_HOST_SOURCES
+set(ATTILE_GPU_HOST_SOURCES
   host/accelerator.cpp
   host/team.cpp
   host/operations.cpp
@@ -57,20 +57,20 @@ set(ATTILE_SIMT_HOST_SOURCES
   host/strided_copy.cpp
 )
 
-set(ATTILE_SIMT_DEFINITIONS)
-if(ATTILE_SIMT_GEMM_SOURCES)
-  list(APPEND ATTILE_SIMT_DEFINITIONS ATTILE_SIMT_HAS_GEMM)
+set(ATTILE_GPU_DEFINITIONS)
+if(ATTILE_GPU_GEMM_SOURCES)
+  list(APPEND ATTILE_GPU_DEFINITIONS ATTILE_GPU_HAS_GEMM)
 endif()
-if(ATTILE_SIMT_ATTENTION_SOURCES)
-  list(APPEND ATTILE_SIMT_DEFINITIONS ATTILE_SIMT_HAS_ATTENTION)
+if(ATTILE_GPU_ATTENTION_SOURCES)
+  list(APPEND ATTILE_GPU_DEFINITIONS ATTILE_GPU_HAS_ATTENTION)
 endif()
 
-# attile_simt_sources(<kernels> <hosts>): absolute paths of the two lists.
-function(attile_simt_sources kernels hosts)
-  list(TRANSFORM ATTILE_SIMT_KERNEL_SOURCES PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
-  list(TRANSFORM ATTILE_SIMT_HOST_SOURCES PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
-  set(${kernels} ${ATTILE_SIMT_KERNEL_SOURCES} PARENT_SCOPE)
-  set(${hosts} ${ATTILE_SIMT_HOST_SOURCES} PARENT_SCOPE)
+# attile_gpu_sources(<kernels> <hosts>): absolute paths of the two lists.
+function(attile_gpu_sources kernels hosts)
+  list(TRANSFORM ATTILE_GPU_KERNEL_SOURCES PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
+  list(TRANSFORM ATTILE_GPU_HOST_SOURCES PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
+  set(${kernels} ${ATTILE_GPU_KERNEL_SOURCES} PARENT_SCOPE)
+  set(${hosts} ${ATTILE_GPU_HOST_SOURCES} PARENT_SCOPE)
 endfunction()
 
 # What the kernels for tensor cores share.

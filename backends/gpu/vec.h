@@ -4,7 +4,7 @@
 
 #include "lane.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount) Vec {
@@ -29,7 +29,7 @@ template <>
 struct Raw<4> {
     using type = uint32_t;
 };
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
 template <>
 struct Raw<8> {
     using type = uint64_t;
@@ -71,7 +71,7 @@ ATTILE_LANE_FN Vec<T, kCount> load_vec(const T *address) {
 
 // Memory is sent for that will be loaded soon; costs no register, and the address may be any.
 ATTILE_LANE_FN void prefetch(const void *address) {
-#if defined(ATTILE_SIMT_HIP) || defined(ATTILE_SIMT_EMULATED)
+#if defined(ATTILE_GPU_HIP) || defined(ATTILE_GPU_EMULATED)
     static_cast<void>(address);
 #else
     asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
@@ -82,7 +82,7 @@ ATTILE_LANE_FN void prefetch(const void *address) {
 template <int kCount, class T>
 ATTILE_LANE_FN Vec<T, kCount> load_vec_const(const T *address) {
     using Raw = typename vec_detail::RawOf<T, kCount>::type;
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     const Raw raw = *reinterpret_cast<const Raw *>(address);
 #else
     const Raw raw = __ldg(reinterpret_cast<const Raw *>(address));
@@ -103,7 +103,7 @@ ATTILE_LANE_FN void store_vec(T *address, const Vec<T, kCount> &value) {
 // As load_vec, of memory not to be read again: it need not stay in the caches.
 template <int kCount, class T>
 ATTILE_LANE_FN Vec<T, kCount> load_vec_last(const T *address) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     return load_vec<kCount>(address);
 #else
     using Raw = typename vec_detail::RawOf<T, kCount>::type;
@@ -117,7 +117,7 @@ ATTILE_LANE_FN Vec<T, kCount> load_vec_last(const T *address) {
 // As store_vec, of memory not to be read soon.
 template <int kCount, class T>
 ATTILE_LANE_FN void store_vec_last(T *address, const Vec<T, kCount> &value) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     store_vec(address, value);
 #else
     using Raw = typename vec_detail::RawOf<T, kCount>::type;
@@ -132,4 +132,4 @@ inline __host__ __device__ bool is_aligned(const void *address, int bytes) {
     return reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(bytes) == 0;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -11,7 +11,7 @@
 
 namespace attile::hip {
 
-using simt::fail;
+using gpu::fail;
 
 namespace {
 
@@ -58,7 +58,7 @@ int32_t status_of(hipError_t error) {
 
 }  // namespace
 
-int32_t HipDevice::open(const Runtime &runtime, int ordinal, const void *probe_kernel, std::unique_ptr<simt::Device> *device) {
+int32_t HipDevice::open(const Runtime &runtime, int ordinal, const void *probe_kernel, std::unique_ptr<gpu::Device> *device) {
     std::unique_ptr<HipDevice> opened(new (std::nothrow) HipDevice(runtime, ordinal));
     if (opened == nullptr) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "no memory for the device's state");
     const int32_t status = opened->start(probe_kernel);
@@ -68,11 +68,11 @@ int32_t HipDevice::open(const Runtime &runtime, int ordinal, const void *probe_k
 }
 
 int32_t HipDevice::start(const void *probe_kernel) {
-    const simt::Entered entered(*this);
+    const gpu::Entered entered(*this);
     if (entered.status() != ATTILE_OK) return entered.status();
     is_started_ = true;
     const int32_t status = read_properties();
-    properties_.gradients_by = simt::gradients_by_name(simt::environment("ATTILE_HIP_GRADIENTS"));
+    properties_.gradients_by = gpu::gradients_by_name(gpu::environment("ATTILE_HIP_GRADIENTS"));
     if (status != ATTILE_OK) return status;
     KernelResources resources;
     const hipError_t error = runtime_.kernel_resources(probe_kernel, &resources);
@@ -81,14 +81,14 @@ int32_t HipDevice::start(const void *probe_kernel) {
         return fail(ATTILE_ERROR_BACKEND_REFUSED, "HIP device %d, %s: this build has no code for it that the runtime takes: %s", ordinal_,
                     properties_.arch, runtime_.error_string(error));
     }
-    cache_.reset(new (std::nothrow) simt::StreamCache(*this));
+    cache_.reset(new (std::nothrow) gpu::StreamCache(*this));
     if (cache_ == nullptr) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "no memory for the workspace cache");
     return ATTILE_OK;
 }
 
 HipDevice::~HipDevice() {
     if (!is_started_) return;
-    const simt::Entered entered(*this, true);
+    const gpu::Entered entered(*this, true);
     cache_.reset();  // Though the device may not be current: what can be given back is.
     runtime_.clear_error();
 }
@@ -151,7 +151,7 @@ int32_t HipDevice::read_properties() {
     hipDeviceProp_t found;
     int32_t status = check(runtime_.device_properties(&found, ordinal_), "reading the device's properties");
     if (status != ATTILE_OK) return status;
-    simt::DeviceProperties &p = properties_;
+    gpu::DeviceProperties &p = properties_;
     std::snprintf(p.name, sizeof p.name, "%.*s", static_cast<int>(sizeof p.name) - 1, found.name);
     p.index = ordinal_;
     const Arch arch = arch_of(found.gcnArchName, found.major, found.minor);

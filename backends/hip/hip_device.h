@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// simt::Device on the HIP runtime. Uses the device's primary context, the one that the runtime of the calling program uses too, so pointers
+// gpu::Device on the HIP runtime. Uses the device's primary context, the one that the runtime of the calling program uses too, so pointers
 // and streams are shared with it.
 #pragma once
 
@@ -13,16 +13,16 @@
 
 namespace attile::hip {
 
-using simt::Dim3;
-using simt::Event;
-using simt::KernelResources;
-using simt::Stream;
+using gpu::Dim3;
+using gpu::Event;
+using gpu::KernelResources;
+using gpu::Stream;
 
-class HipDevice final : public simt::Device {
+class HipDevice final : public gpu::Device {
   public:
     // Opens device `ordinal`; on failure returns a code and leaves `device` empty. `probe_kernel` is any kernel of the backend: whether
     // this build has code for the device is asked of it.
-    static int32_t open(const Runtime &runtime, int ordinal, const void *probe_kernel, std::unique_ptr<simt::Device> *device);
+    static int32_t open(const Runtime &runtime, int ordinal, const void *probe_kernel, std::unique_ptr<gpu::Device> *device);
     ~HipDevice() override;
 
     int32_t enter(bool is_cleaning_up) override;
@@ -68,9 +68,9 @@ class HipDevice final : public simt::Device {
     int ordinal_;
     bool is_started_ = false;
     bool has_page_faults_ = false;
-    std::unique_ptr<simt::StreamCache> cache_;  // HIP's own pools are missing or slow in versions that old cards are left with.
-    std::atomic<int> fault_{0};                 // The error that the device will not recover from.
-    simt::KernelNotes notes_;
+    std::unique_ptr<gpu::StreamCache> cache_;  // HIP's own pools are missing or slow in versions that old cards are left with.
+    std::atomic<int> fault_{0};                // The error that the device will not recover from.
+    gpu::KernelNotes notes_;
 };
 
 }  // namespace attile::hip

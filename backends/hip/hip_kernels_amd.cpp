@@ -83,7 +83,7 @@ hipError_t launch(const void *kernel, dim3 grid, dim3 block, std::size_t shared,
                           nullptr);
 }
 
-hipError_t resources(const void *kernel, simt::KernelResources *found) {
+hipError_t resources(const void *kernel, gpu::KernelResources *found) {
     hipFunction_t function = nullptr;
     hipError_t error = find(kernel, &function);
     const auto read = [&](hipFunction_attribute which) {
@@ -146,7 +146,7 @@ void __hipRegisterVar(void **, void *, char *, char *, int, std::size_t, int, in
 void __hipUnregisterFatBinary(void **);
 void __hipUnregisterFatBinary(void **) {}
 
-// Behind the compiler's host stubs, which are never called: kernels are launched through simt::Device.
+// Behind the compiler's host stubs, which are never called: kernels are launched through gpu::Device.
 hipError_t __hipPopCallConfiguration(dim3 *, dim3 *, std::size_t *, hipStream_t *) { return hipErrorNotSupported; }
 hipError_t hipLaunchKernel(const void *, dim3, dim3, void **, std::size_t, hipStream_t) { return hipErrorNotSupported; }
 

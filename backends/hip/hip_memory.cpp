@@ -5,7 +5,7 @@
 
 namespace attile::hip {
 
-using simt::fail;
+using gpu::fail;
 
 namespace {
 

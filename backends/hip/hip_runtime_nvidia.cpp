@@ -37,7 +37,7 @@ hipError_t launch(const void *kernel, dim3 grid, dim3 block, std::size_t shared,
     return hipLaunchKernel(kernel, grid, block, arguments, shared, stream);
 }
 
-hipError_t resources(const void *kernel, simt::KernelResources *found) {
+hipError_t resources(const void *kernel, gpu::KernelResources *found) {
     hipFuncAttributes attributes;
     const hipError_t error = hipFuncGetAttributes(&attributes, kernel);
     if (error != hipSuccess) return error;

@@ -55,7 +55,7 @@ struct Runtime {
     hipError_t (*pointer_kind)(const void *pointer, int32_t *kind, int *device) = nullptr;  // `kind` is an ATTILE_MEMORY_ constant.
     hipError_t (*kernel_launch)(const void *kernel, dim3 grid, dim3 block, std::size_t shared, void **arguments,
                                 hipStream_t stream) = nullptr;
-    hipError_t (*kernel_resources)(const void *kernel, simt::KernelResources *found) = nullptr;
+    hipError_t (*kernel_resources)(const void *kernel, gpu::KernelResources *found) = nullptr;
     hipError_t (*kernel_occupancy)(const void *kernel, int threads, std::size_t shared, int *blocks_per_unit) = nullptr;
     hipError_t (*kernel_allow_shared)(const void *kernel, std::size_t shared) = nullptr;
 

@@ -52,7 +52,7 @@ def short(name):
             end = at
             break
     name = re.sub(r"^void ", "", name[:end])
-    return re.sub(r"\b(?:attile|simt)::", "", name)
+    return re.sub(r"\b(?:attile|gpu|simt)::", "", name)
 
 
 def measure(options):

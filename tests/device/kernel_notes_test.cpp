@@ -10,13 +10,13 @@ namespace {
 const char kFirst = 0, kSecond = 0;  // Kernels are addresses.
 
 TEST(KernelNotes, ResourcesAreReadOnceForEachKernel) {
-    simt::KernelNotes notes;
+    gpu::KernelNotes notes;
     int asked = 0;
-    const auto read = [&](simt::KernelResources *found) {
+    const auto read = [&](gpu::KernelResources *found) {
         found->registers = ++asked;
         return ATTILE_OK;
     };
-    simt::KernelResources found;
+    gpu::KernelResources found;
     for (int i = 0; i < 3; ++i) {
         EXPECT_EQ(notes.resources(&kFirst, &found, read), ATTILE_OK);
         EXPECT_EQ(found.registers, 1);
@@ -27,7 +27,7 @@ TEST(KernelNotes, ResourcesAreReadOnceForEachKernel) {
 }
 
 TEST(KernelNotes, OccupancyDependsOnThreadsAndSharedMemory) {
-    simt::KernelNotes notes;
+    gpu::KernelNotes notes;
     int asked = 0;
     const auto ask = [&](int *blocks) {
         *blocks = ++asked;
@@ -49,7 +49,7 @@ TEST(KernelNotes, OccupancyDependsOnThreadsAndSharedMemory) {
 }
 
 TEST(KernelNotes, OptsInOnlyToMoreThanBefore) {
-    simt::KernelNotes notes;
+    gpu::KernelNotes notes;
     int asked = 0;
     const auto opt_in = [&] { return ++asked, ATTILE_OK; };
     EXPECT_EQ(notes.allow_shared(&kFirst, 16384, opt_in), ATTILE_OK);
@@ -61,11 +61,11 @@ TEST(KernelNotes, OptsInOnlyToMoreThanBefore) {
 }
 
 TEST(KernelNotes, AFailureIsNotKept) {
-    simt::KernelNotes notes;
+    gpu::KernelNotes notes;
     bool fails = true;
     int asked = 0;
     const auto answer = [&](auto *...) { return ++asked, fails ? ATTILE_ERROR_DEVICE_RUNTIME : ATTILE_OK; };
-    simt::KernelResources found;
+    gpu::KernelResources found;
     int32_t blocks = -1;
     EXPECT_EQ(notes.resources(&kFirst, &found, answer), ATTILE_ERROR_DEVICE_RUNTIME);
     EXPECT_EQ(notes.occupancy(&kFirst, 128, 0, &blocks, answer), ATTILE_ERROR_DEVICE_RUNTIME);

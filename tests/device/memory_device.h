@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simt::Device made of ordinary memory, so that simt's host code is tested on machines without a GPU. Everything happens at once and in
+// A gpu::Device made of ordinary memory, so that gpu's host code is tested on machines without a GPU. Everything happens at once and in
 // order; what it allocates as device memory counts as such, all else as the host's. called() is where a test lets a call fail; what ends
 // something's life ends it all the same, as a vendor's runtime does that has an earlier call's error to tell.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace attile::test {
 
-class MemoryDevice : public simt::Device {
+class MemoryDevice : public gpu::Device {
   public:
     explicit MemoryDevice(int64_t capacity) : capacity_(capacity) {
         properties_.compute_units = 4;
@@ -29,8 +29,8 @@ class MemoryDevice : public simt::Device {
 
     int32_t enter(bool) override { return called("enter"); }
     void leave() override {}
-    int32_t launch(const void *, simt::Dim3, simt::Dim3, std::size_t, void **, simt::Stream) override { return called("launch"); }
-    int32_t resources(const void *, simt::KernelResources *) override { return called("resources"); }
+    int32_t launch(const void *, gpu::Dim3, gpu::Dim3, std::size_t, void **, gpu::Stream) override { return called("launch"); }
+    int32_t resources(const void *, gpu::KernelResources *) override { return called("resources"); }
     int32_t occupancy(const void *, int32_t, std::size_t, int32_t *) override { return called("occupancy"); }
 
     int32_t alloc(int32_t kind, int64_t bytes, void **pointer) override {
@@ -68,57 +68,57 @@ class MemoryDevice : public simt::Device {
         *bytes = capacity_ - used_;
         return called("memory_free");
     }
-    int32_t copy(void *destination, const void *source, int64_t bytes, simt::Stream) override {
+    int32_t copy(void *destination, const void *source, int64_t bytes, gpu::Stream) override {
         if (--failing_copy_ == 0) return ATTILE_ERROR_DEVICE_FAULT;
         if (const int32_t status = called("copy"); status != ATTILE_OK) return status;
         std::memcpy(destination, source, static_cast<std::size_t>(bytes));
         return ATTILE_OK;
     }
-    int32_t fill_zero(void *destination, int64_t bytes, simt::Stream) override {
+    int32_t fill_zero(void *destination, int64_t bytes, gpu::Stream) override {
         if (const int32_t status = called("fill_zero"); status != ATTILE_OK) return status;
         std::memset(destination, 0, static_cast<std::size_t>(bytes));
         return ATTILE_OK;
     }
-    int32_t prefetch(const void *, int64_t, int32_t, simt::Stream) override { return called("prefetch"); }
-    int32_t pool_alloc(int64_t bytes, simt::Stream, void **pointer) override { return alloc(ATTILE_MEMORY_DEVICE, bytes, pointer); }
-    int32_t pool_free(void *pointer, simt::Stream) override { return free(ATTILE_MEMORY_DEVICE, pointer); }
+    int32_t prefetch(const void *, int64_t, int32_t, gpu::Stream) override { return called("prefetch"); }
+    int32_t pool_alloc(int64_t bytes, gpu::Stream, void **pointer) override { return alloc(ATTILE_MEMORY_DEVICE, bytes, pointer); }
+    int32_t pool_free(void *pointer, gpu::Stream) override { return free(ATTILE_MEMORY_DEVICE, pointer); }
     int32_t pool_keep(int64_t) override { return called("pool_keep"); }
-    int32_t stream_create(simt::Stream *stream) override {
+    int32_t stream_create(gpu::Stream *stream) override {
         if (const int32_t status = called("stream_create"); status != ATTILE_OK) return status;
         *stream = this;
         lives(1);
         return ATTILE_OK;
     }
-    int32_t stream_destroy(simt::Stream) override {
+    int32_t stream_destroy(gpu::Stream) override {
         lives(-1);
         return called("stream_destroy");
     }
-    int32_t synchronize(simt::Stream) override { return called("synchronize"); }
+    int32_t synchronize(gpu::Stream) override { return called("synchronize"); }
     int32_t synchronize_all() override { return called("synchronize_all"); }
-    bool capturing(simt::Stream) override { return is_capturing; }
-    int32_t event_create(bool, simt::Event *event) override {
+    bool capturing(gpu::Stream) override { return is_capturing; }
+    int32_t event_create(bool, gpu::Event *event) override {
         if (const int32_t status = called("event_create"); status != ATTILE_OK) return status;
         *event = this;
         lives(1);
         ++events_;
         return ATTILE_OK;
     }
-    int32_t event_destroy(simt::Event) override {
+    int32_t event_destroy(gpu::Event) override {
         --events_;
         lives(-1);
         return called("event_destroy");
     }
-    int32_t event_record(simt::Event, simt::Stream) override { return called("event_record"); }
-    int32_t event_wait(simt::Stream, simt::Event) override {
+    int32_t event_record(gpu::Event, gpu::Stream) override { return called("event_record"); }
+    int32_t event_wait(gpu::Stream, gpu::Event) override {
         ++waits;
         return called("event_wait");
     }
-    int32_t event_synchronize(simt::Event) override { return called("event_synchronize"); }
-    int32_t event_done(simt::Event, bool *is_done) override {
+    int32_t event_synchronize(gpu::Event) override { return called("event_synchronize"); }
+    int32_t event_done(gpu::Event, bool *is_done) override {
         *is_done = ++asked_ % (1 + times_not_done) == 0;
         return called("event_done");
     }
-    int32_t event_elapsed(simt::Event, simt::Event, float *milliseconds) override {
+    int32_t event_elapsed(gpu::Event, gpu::Event, float *milliseconds) override {
         *milliseconds = 0;
         return called("event_elapsed");
     }

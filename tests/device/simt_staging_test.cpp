@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// simt's host layer without a GPU: strided copies, cuts into chunks, the stager, the stream-ordered cache, the team of threads.
+// gpu's host layer without a GPU: strided copies, cuts into chunks, the stager, the stream-ordered cache, the team of threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace attile::test {
 namespace {
 
-using simt::kStagedDims;
+using gpu::kStagedDims;
 
 TEST(StridedCopy, GathersAndScattersAnyRange) {
     struct Case {
@@ -41,12 +41,12 @@ TEST(StridedCopy, GathersAndScattersAnyRange) {
         std::vector<int32_t> memory(512);
         std::iota(memory.begin(), memory.end(), 0);
         int64_t dense_stride[4];
-        const simt::StridedBlock block = simt::strided_block(c.extent, c.stride, 4, dense_stride);
+        const gpu::StridedBlock block = gpu::strided_block(c.extent, c.stride, 4, dense_stride);
         const int64_t count = block.count();
         for (int64_t step : {int64_t{1}, int64_t{3}, int64_t{7}, count}) {
             std::vector<int32_t> dense(static_cast<std::size_t>(count), -1);
             for (int64_t first = 0; first < count; first += step) {
-                simt::gather(dense.data() + first, memory.data(), block, first, std::min(step, count - first));
+                gpu::gather(dense.data() + first, memory.data(), block, first, std::min(step, count - first));
             }
             for (int64_t i = 0; i < c.extent[0]; ++i)
                 for (int64_t j = 0; j < c.extent[1]; ++j)
@@ -58,7 +58,7 @@ TEST(StridedCopy, GathersAndScattersAnyRange) {
                         }
             std::vector<int32_t> again(512, -7);
             for (int64_t first = 0; first < count; first += step) {
-                simt::scatter(again.data(), dense.data() + first, block, first, std::min(step, count - first));
+                gpu::scatter(again.data(), dense.data() + first, block, first, std::min(step, count - first));
             }
             int64_t written = 0;
             for (std::size_t i = 0; i < again.size(); ++i) {
@@ -78,9 +78,9 @@ TEST(StridedCopy, NegativeStridesAndEveryElementSize) {
         std::iota(memory.begin(), memory.end(), static_cast<unsigned char>(0));
         unsigned char *base = memory.data() + (16 + 3) * bytes;
         int64_t dense_stride[4];
-        const simt::StridedBlock block = simt::strided_block(extent, stride, bytes, dense_stride);
+        const gpu::StridedBlock block = gpu::strided_block(extent, stride, bytes, dense_stride);
         std::vector<unsigned char> dense(memory.size());
-        simt::gather(dense.data(), base, block, 0, block.count());
+        gpu::gather(dense.data(), base, block, 0, block.count());
         for (int64_t i = 0; i < 3; ++i)
             for (int64_t k = 0; k < 2; ++k)
                 for (int64_t l = 0; l < 4; ++l) {
@@ -90,17 +90,17 @@ TEST(StridedCopy, NegativeStridesAndEveryElementSize) {
                               0);
                 }
         std::vector<unsigned char> again(memory.size());
-        simt::scatter(again.data() + (16 + 3) * bytes, dense.data(), block, 0, block.count());
+        gpu::scatter(again.data() + (16 + 3) * bytes, dense.data(), block, 0, block.count());
         EXPECT_EQ(again, memory);
     }
 }
 
 TEST(HostTeam, CoversEveryElementOnce) {
-    simt::HostTeam team(4);
+    gpu::HostTeam team(4);
     for (const int64_t count : {0, 1, 9, 1000, 100003}) {
         std::vector<std::atomic<int>> touched(static_cast<std::size_t>(count));
-        simt::HostTask tasks[3];
-        for (simt::HostTask &task : tasks) {
+        gpu::HostTask tasks[3];
+        for (gpu::HostTask &task : tasks) {
             task.total = count;
             task.grain = 100;
             task.work = [&](int64_t first, int64_t length) {
@@ -108,7 +108,7 @@ TEST(HostTeam, CoversEveryElementOnce) {
             };
             team.begin(task);
         }
-        for (simt::HostTask &task : tasks) {
+        for (gpu::HostTask &task : tasks) {
             team.finish(task);
             EXPECT_TRUE(team.is_done(task));
         }
@@ -193,9 +193,9 @@ TEST_P(StagedGemm, EqualsTheWhole) {
     MemoryDevice device(s.device_bytes);
     std::size_t chunks = 0;
     {
-        simt::Stager stager(device, 3);
-        simt::StagedProblem<attile_gemm_problem> staged(problem);
-        staged.call.run = [&](const int64_t count[kStagedDims], simt::Stream) {
+        gpu::Stager stager(device, 3);
+        gpu::StagedProblem<attile_gemm_problem> staged(problem);
+        staged.call.run = [&](const int64_t count[kStagedDims], gpu::Stream) {
             staged.resize(count);
             ++chunks;
             plain_gemm(staged.problem);
@@ -228,9 +228,9 @@ TEST(Stager, SaysWhenNotEvenOneChunkFits) {
     problem.x = operand_of(a, {0, 0, 0, 1});
     problem.y = operand_of(d, {0, 0, 0, 1});
     MemoryDevice device(4000);
-    simt::Stager stager(device, 1);
-    simt::StagedProblem<attile_softmax_problem> staged(problem);
-    staged.call.run = [](const int64_t *, simt::Stream) { return ATTILE_OK; };
+    gpu::Stager stager(device, 1);
+    gpu::StagedProblem<attile_softmax_problem> staged(problem);
+    staged.call.run = [](const int64_t *, gpu::Stream) { return ATTILE_OK; };
     EXPECT_EQ(stager.run(staged.call, nullptr), ATTILE_ERROR_OUT_OF_DEVICE_MEMORY);
     device.is_capturing = true;
     EXPECT_EQ(stager.run(staged.call, nullptr), ATTILE_ERROR_UNSUPPORTED_MEMORY);
@@ -241,10 +241,10 @@ TEST(Stager, LeaksNothingWhereverItFails) {
     for (int failing = 1; failing < 8; ++failing) {
         MemoryDevice device(20000);
         {
-            simt::Stager stager(device, 1);
+            gpu::Stager stager(device, 1);
             attile_softmax_problem problem = softmax_of_rows(64, x, y);
-            simt::StagedProblem<attile_softmax_problem> staged(problem);
-            staged.call.run = [](const int64_t *, simt::Stream) { return ATTILE_OK; };
+            gpu::StagedProblem<attile_softmax_problem> staged(problem);
+            staged.call.run = [](const int64_t *, gpu::Stream) { return ATTILE_OK; };
             device.fail_copies_from(failing);
             EXPECT_EQ(stager.run(staged.call, nullptr), ATTILE_ERROR_DEVICE_FAULT);
         }
@@ -258,11 +258,11 @@ TEST(Stager, MemoryThatRunsOutBetweenChunksIsAnErrorOfTheDevice) {
     for (const int failing : {1, 2, 3}) {
         std::vector<float> from = x, y(x.size(), std::numeric_limits<float>::quiet_NaN());
         MemoryDevice device(20000);
-        simt::Stager stager(device, 1);
+        gpu::Stager stager(device, 1);
         attile_softmax_problem problem = softmax_of_rows(64, from, y);
-        simt::StagedProblem<attile_softmax_problem> staged(problem);
+        gpu::StagedProblem<attile_softmax_problem> staged(problem);
         int chunk = 0;
-        staged.call.run = [&](const int64_t *, simt::Stream) { return ++chunk == failing ? ATTILE_ERROR_OUT_OF_DEVICE_MEMORY : ATTILE_OK; };
+        staged.call.run = [&](const int64_t *, gpu::Stream) { return ++chunk == failing ? ATTILE_ERROR_OUT_OF_DEVICE_MEMORY : ATTILE_OK; };
         EXPECT_EQ(stager.run(staged.call, nullptr), failing == 1 ? ATTILE_ERROR_OUT_OF_DEVICE_MEMORY : ATTILE_ERROR_DEVICE_RUNTIME);
         EXPECT_EQ(chunk, failing);
         const bool is_untouched = std::all_of(y.begin(), y.end(), [](float value) { return std::isnan(value); });
@@ -272,7 +272,7 @@ TEST(Stager, MemoryThatRunsOutBetweenChunksIsAnErrorOfTheDevice) {
 
 // A row that cannot be cut takes more pinned pieces than there are, in both directions, and copies are over late.
 TEST(Stager, ManyPiecesOfOneImage) {
-    const int64_t length = 6 * simt::PinnedPiece::kBytes / 4 + 1234567;
+    const int64_t length = 6 * gpu::PinnedPiece::kBytes / 4 + 1234567;
     std::vector<float> x = random_floats(length, 1), y(x.size());
     for (const int64_t step : {int64_t{1}, int64_t{2}}) {  // One run, and single elements.
         attile_softmax_problem problem = {};
@@ -284,9 +284,9 @@ TEST(Stager, ManyPiecesOfOneImage) {
         MemoryDevice device(1 << 30);
         device.times_not_done = 2;
         {
-            simt::Stager stager(device, 3);
-            simt::StagedProblem<attile_softmax_problem> staged(problem);
-            staged.call.run = [&](const int64_t count[kStagedDims], simt::Stream) {
+            gpu::Stager stager(device, 3);
+            gpu::StagedProblem<attile_softmax_problem> staged(problem);
+            staged.call.run = [&](const int64_t count[kStagedDims], gpu::Stream) {
                 staged.resize(count);
                 std::memcpy(staged.problem.y.data, staged.problem.x.data, static_cast<std::size_t>(length / step) * sizeof(float));
                 return ATTILE_OK;
@@ -308,10 +308,10 @@ TEST(Stager, LastChunksAreSmaller) {
     std::vector<float> x = random_floats(100 * 1000, 1), y(x.size());
     attile_softmax_problem problem = softmax_of_rows(1000, x, y);
     MemoryDevice device(400000);  // Half of both.
-    simt::Stager stager(device, 1);
-    simt::StagedProblem<attile_softmax_problem> staged(problem);
+    gpu::Stager stager(device, 1);
+    gpu::StagedProblem<attile_softmax_problem> staged(problem);
     std::vector<int64_t> counts;
-    staged.call.run = [&](const int64_t count[kStagedDims], simt::Stream) {
+    staged.call.run = [&](const int64_t count[kStagedDims], gpu::Stream) {
         counts.push_back(count[0]);
         return ATTILE_OK;
     };
@@ -342,9 +342,9 @@ TEST(Stager, RowsOfNoSequenceStayAsTheyAre) {
     problem.cu_len_q.dtype = ATTILE_I32;
     problem.cu_len_q.stride[0] = 1;
     MemoryDevice device(1 << 20);
-    simt::Stager stager(device, 1);
-    simt::StagedProblem<attile_attention_problem> staged(problem);
-    staged.call.run = [&](const int64_t count[kStagedDims], simt::Stream) {
+    gpu::Stager stager(device, 1);
+    gpu::StagedProblem<attile_attention_problem> staged(problem);
+    staged.call.run = [&](const int64_t count[kStagedDims], gpu::Stream) {
         staged.resize(count);
         const attile_operand &to = staged.problem.o;
         for (int64_t h = 0; h < staged.problem.heads_q; ++h)
@@ -373,9 +373,9 @@ TEST(StagingPlan, AttentionIsCutByGroupsOfHeads) {
     for (attile_operand *operand : {&problem.q, &problem.k, &problem.v, &problem.o}) {
         *operand = operand_of(dummy, {0, int64_t{1} << 22, 64, 1});
     }
-    simt::StagedProblem<attile_attention_problem> staged(problem);
-    simt::ChunkPlan plan;
-    ASSERT_TRUE(simt::plan_chunks(staged.call, std::vector<bool>(staged.call.operands.size(), true), int64_t{1} << 33, &plan));
+    gpu::StagedProblem<attile_attention_problem> staged(problem);
+    gpu::ChunkPlan plan;
+    ASSERT_TRUE(gpu::plan_chunks(staged.call, std::vector<bool>(staged.call.operands.size(), true), int64_t{1} << 33, &plan));
     EXPECT_EQ(plan.count[1], 1);
     staged.resize(plan.count);
     EXPECT_EQ(staged.problem.heads_kv, 1);
@@ -384,7 +384,7 @@ TEST(StagingPlan, AttentionIsCutByGroupsOfHeads) {
 
 TEST(StreamCache, ReusesInStreamOrderAndTrims) {
     MemoryDevice device(1 << 20);
-    simt::StreamCache cache(device);
+    gpu::StreamCache cache(device);
     cache.keep(4096);
     int one = 0, two = 0;
     void *first = nullptr, *second = nullptr;

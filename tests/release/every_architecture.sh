@@ -25,7 +25,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 compile() {
     "$nvcc" -std=c++17 --expt-relaxed-constexpr -Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -I"$root/include" -I"$root/backends/gpu" \
-        -DATTILE_SIMT_HAS_GEMM -DATTILE_SIMT_HAS_ATTENTION "${options[@]}" "${codes[@]}" -fatbin -o "$work/${1##*/}.fatbin" "$1.cu" ||
+        -DATTILE_GPU_HAS_GEMM -DATTILE_GPU_HAS_ATTENTION "${options[@]}" "${codes[@]}" -fatbin -o "$work/${1##*/}.fatbin" "$1.cu" ||
         { echo "${1##*/}.cu does not compile for all of ${names[*]}"; return 1; }
 }
 options=("$@")

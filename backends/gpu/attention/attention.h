@@ -6,9 +6,9 @@
 #include "device.h"
 #include "host/workspace.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 int32_t attention_query(Device &device, const attile_attention_problem &problem, attile_support &support);
 int32_t attention_run(Device &device, const attile_attention_problem &problem, Workspace &workspace, Stream stream);
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -8,7 +8,7 @@
 #include "lane.h"
 #include "numeric.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // The thread's number, afresh in configurations that have few registers left.
 template <class C>
@@ -156,4 +156,4 @@ struct TilePhases {
     }
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -12,7 +12,7 @@
 #include "numeric.h"
 #include "vec.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 template <int kLaneCols, int kRows>
 struct AttentionLanes {
@@ -75,4 +75,4 @@ struct OuterProduct {
     }
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -6,7 +6,7 @@
 #include "attention/score.h"
 #include "attention/stream.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Q of a block, scaled to units of log2 and stored depth-major. Neighbouring threads take neighbouring rows, so stores are free of
 // conflicts; or some of them a row's quads side by side, which makes a load fewer lines. All of a thread's loads are on their way before
@@ -412,4 +412,4 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -6,7 +6,7 @@
 
 #include "divider.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Rows and keys of a batch entry are counted in 32 bits; the sum of a row, a shift and a window must fit too.
 inline constexpr int64_t kAttentionMaxLength = int64_t{1} << 29;
@@ -65,4 +65,4 @@ struct AttentionParams {
     float *part_sum;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -12,14 +12,15 @@
 #include "attention/simt/decode_params.h"
 #include "host/status.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 // Fastest first where several fit; of those that fit, the narrowest that hold the head are compared by estimated time.
-using TileKernelFn = AttentionTileKernel (*)();
+using TileKernelFn = simt::AttentionTileKernel (*)();
 constexpr TileKernelFn kTileKernels[] = {
-    attention_cols32, attention_cols32_short, attention_cols40,  attention_cols48,  attention_cols64_dense, attention_cols64,
-    attention_cols80, attention_cols96,       attention_cols112, attention_cols128, attention_cols192,      attention_cols256,
+    simt::attention_cols32,       simt::attention_cols32_short, simt::attention_cols40,  simt::attention_cols48,
+    simt::attention_cols64_dense, simt::attention_cols64,       simt::attention_cols80,  simt::attention_cols96,
+    simt::attention_cols112,      simt::attention_cols128,      simt::attention_cols192, simt::attention_cols256,
 };
 
 constexpr double kLargestScale = 0x1p100;       // Of kernels that count scores in units of log2.
@@ -39,7 +40,7 @@ constexpr double kPartTiles = 0.5, kPartShare = 0.25, kTailGain = 0.99, kModifie
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool present(const attile_operand &x) { return x.dtype != 0; }
 
-void refuse(AttentionPlan &plan, int32_t status, const char *format, ...) ATTILE_SIMT_PRINTF(3, 4);
+void refuse(AttentionPlan &plan, int32_t status, const char *format, ...) ATTILE_GPU_PRINTF(3, 4);
 void refuse(AttentionPlan &plan, int32_t status, const char *format, ...) {
     plan.status = status;
     va_list list;
@@ -92,7 +93,7 @@ bool sees_whole_tiles(const attile_attention_problem &p, int64_t tile_keys) {
 }
 
 // The kernel of a problem whose scores one thing modifies and nothing else asks for the modified kind; null if there is none.
-const void *single_kernel(const attile_attention_problem &p, const AttentionPlan &plan, const AttentionSingleKernels &kernels) {
+const void *single_kernel(const attile_attention_problem &p, const AttentionPlan &plan, const simt::AttentionSingleKernels &kernels) {
     if (plan.pack != 1 || present(p.block_table) || (!plan.convert && (!is_aligned_16(p.k) || !is_aligned_16(p.v)))) return nullptr;
     if (present(p.bias) + present(p.allowed) + present(p.alibi_slopes) + (attention_softcap(p) != 0) != 1) return nullptr;
     if (present(p.alibi_slopes)) return kernels.alibi;
@@ -103,7 +104,7 @@ const void *single_kernel(const attile_attention_problem &p, const AttentionPlan
 }
 
 // `start` is what is known before a kernel is chosen; `best` becomes this kernel's plan if that is the first or the cheapest.
-void plan_tile(Device &device, const attile_attention_problem &p, const AttentionTileKernel &kernel, bool invariant,
+void plan_tile(Device &device, const attile_attention_problem &p, const simt::AttentionTileKernel &kernel, bool invariant,
                const AttentionPlan &start, AttentionPlan &best) {
     const int64_t group = p.heads_q / p.heads_kv;
     AttentionPlan plan = start;
@@ -116,12 +117,12 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
     if (plan.depth != p.head_dim) plan.convert = true;
     // The masked kernel takes heads of a group as rows only where no window tells rows apart; the modified one always does.
     const bool windowed = p.window_left >= 0 || p.window_right >= 0;
-    const auto packed_blocks = [&](const AttentionTile &tile) { return ceil_div(p.len_q * group, tile.rows); };
-    const auto single_blocks = [&](const AttentionTile &tile) { return group * ceil_div(p.len_q, tile.rows); };
+    const auto packed_blocks = [&](const simt::AttentionTile &tile) { return ceil_div(p.len_q * group, tile.rows); };
+    const auto single_blocks = [&](const simt::AttentionTile &tile) { return group * ceil_div(p.len_q, tile.rows); };
     if (windowed && !invariant && 2 * packed_blocks(kernel.plain) <= single_blocks(kernel.plain)) plan.modifiers = true;
     const bool packs = !invariant && packed_blocks(kernel.plain) < single_blocks(kernel.plain);
     const bool sees_all = !plan.modifiers && !packs && sees_whole_tiles(p, kernel.plain.keys);
-    const AttentionTile &tile = plan.modifiers ? kernel.modified : sees_all ? kernel.plain : kernel.masked;
+    const simt::AttentionTile &tile = plan.modifiers ? kernel.modified : sees_all ? kernel.plain : kernel.masked;
     if (tile.kernel == nullptr) return;
     plan.kernel = tile.kernel;
     plan.rows = tile.rows;
@@ -194,7 +195,7 @@ void plan_tile(Device &device, const attile_attention_problem &p, const Attentio
     if (best.path == AttentionPath::kNothing || plan.cost < best.cost) best = plan;
 }
 
-void plan_decode(Device &device, const attile_attention_problem &p, const AttentionDecodeKernel &kernel, AttentionPlan &plan) {
+void plan_decode(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel, AttentionPlan &plan) {
     plan.path = AttentionPath::kDecode;
     plan.name = kernel.name;
     plan.kernel = kernel.kernel;
@@ -234,7 +235,8 @@ void plan_decode(Device &device, const attile_attention_problem &p, const Attent
     // code lacks. A kernel behind is right for any code, so where nothing is known.
     KernelResources resources;
     const bool brings_up_early = device.resources(plan.kernel, &resources) != ATTILE_OK || resources.source_version >= 90;
-    plan.merges = plan.splits > 1 && !brings_up_early && decode_merges(kernel.storage == AttentionStorage::kF32, kernel.rows, kernel.cols);
+    plan.merges =
+        plan.splits > 1 && !brings_up_early && simt::decode_merges(kernel.storage == AttentionStorage::kF32, kernel.rows, kernel.cols);
 }
 
 }  // namespace
@@ -271,7 +273,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
     // Kernels of tiles read four columns of V at least, which are not there where it has none; and count scores in units of log2, where the
     // largest that float32 holds are infinite.
     if (wide || std::fabs(p.scale) > kLargestScale || p.head_dim > 256 || p.head_dim_v > 256 || p.head_dim_v == 0) {
-        const AttentionAnyKernel kernel = wide ? attention_any_f64() : attention_any_f32();
+        const simt::AttentionAnyKernel kernel = wide ? simt::attention_any_f64() : simt::attention_any_f32();
         plan.path = AttentionPath::kAny;
         plan.name = kernel.name;
         plan.kernel = kernel.kernel;
@@ -291,14 +293,14 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
         }
         (void)device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit);
     } else if ((p.len_q * group <= kDecodeRows && !invariant) || p.len_k == 0) {
-        const AttentionDecodeKernels kernels = p.k.dtype == ATTILE_F16    ? attention_decode_f16()
-                                               : p.k.dtype == ATTILE_BF16 ? attention_decode_bf16()
-                                                                          : attention_decode_f32();
-        const AttentionDecodeKernel *chosen = nullptr;
+        const simt::AttentionDecodeKernels kernels = p.k.dtype == ATTILE_F16    ? simt::attention_decode_f16()
+                                                     : p.k.dtype == ATTILE_BF16 ? simt::attention_decode_bf16()
+                                                                                : simt::attention_decode_f32();
+        const simt::AttentionDecodeKernel *chosen = nullptr;
         for (int32_t i = 0; i < kernels.count; ++i) {
-            const AttentionDecodeKernel &kernel = kernels.all[i];
+            const simt::AttentionDecodeKernel &kernel = kernels.all[i];
             if (kernel.cols < std::max(p.head_dim, p.head_dim_v)) continue;
-            const auto waste = [&](const AttentionDecodeKernel &k) { return ceil_div(p.len_q * group, k.rows) * 1000 + k.rows; };
+            const auto waste = [&](const simt::AttentionDecodeKernel &k) { return ceil_div(p.len_q * group, k.rows) * 1000 + k.rows; };
             if (chosen == nullptr || kernel.cols < chosen->cols || (kernel.cols == chosen->cols && waste(kernel) < waste(*chosen)))
                 chosen = &kernel;
         }
@@ -316,7 +318,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
         const AttentionPlan start = plan;
         int32_t narrowest = 0;
         for (const TileKernelFn kernel : kTileKernels) {
-            const AttentionTileKernel tile = kernel();
+            const simt::AttentionTileKernel tile = kernel();
             if (tile.cols < p.head_dim_v || tile.depth < p.head_dim || (narrowest != 0 && tile.cols > narrowest)) continue;
             narrowest = tile.cols;
             plan_tile(device, p, tile, invariant, start, plan);
@@ -378,4 +380,4 @@ void print_plan(const AttentionPlan &plan, char *text, std::size_t capacity) {
                       static_cast<long long>(plan.row_blocks * plan.slice - plan.whole_blocks));
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

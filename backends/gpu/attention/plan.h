@@ -7,7 +7,7 @@
 #include "attention/simt/kernels.h"
 #include "device.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 enum class AttentionPath { kNothing, kDecode, kTile, kAny };
 
@@ -64,4 +64,4 @@ double attention_visible_pairs(const attile_attention_problem &problem);
 // One line about the plan.
 void print_plan(const AttentionPlan &plan, char *text, std::size_t capacity);
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

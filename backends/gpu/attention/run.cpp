@@ -12,7 +12,7 @@
 #include "attention/simt/decode_params.h"
 #include "host/status.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 constexpr double kLog2E = 1.4426950408889634074;
@@ -115,7 +115,7 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
 
 int32_t attention_densify(Device &device, const attile_operand &from, const DenseCut &cut, float *copy, AttentionOperand &operand,
                           Stream stream) {
-    AttentionConvertParams params = {};
+    simt::AttentionConvertParams params = {};
     params.from = attention_operand(from, cut.cols);
     params.to = copy;
     if (cut.paged != nullptr) {
@@ -136,9 +136,9 @@ int32_t attention_densify(Device &device, const attile_operand &from, const Dens
     if (quads > 0) {
         void *arguments[] = {&params};
         Dim3 grid, block;
-        grid.x = static_cast<uint32_t>(std::min<int64_t>(ceil_div(quads, 4 * kAttentionConvertThreads), 1 << 20));
-        block.x = kAttentionConvertThreads;
-        const int32_t status = device.launch(attention_convert_kernel(), grid, block, 0, arguments, stream);
+        grid.x = static_cast<uint32_t>(std::min<int64_t>(ceil_div(quads, 4 * simt::kAttentionConvertThreads), 1 << 20));
+        block.x = simt::kAttentionConvertThreads;
+        const int32_t status = device.launch(simt::attention_convert_kernel(), grid, block, 0, arguments, stream);
         if (status != ATTILE_OK) return status;
     }
     const int64_t head = params.rows * params.padded_cols;
@@ -162,8 +162,8 @@ int32_t attention_combine(Device &device, const AttentionParams &params, const a
         return fail(ATTILE_ERROR_UNSUPPORTED_SHAPE, "attention: %lld rows, whose keys are split, are more than a grid holds",
                     static_cast<long long>(rows));
     grid.x = static_cast<uint32_t>(rows);
-    block.x = kAttentionCombineThreads;
-    return device.launch_early(attention_combine_kernel(p.head_dim_v, params.part_sum != nullptr), grid, block, 0, arguments, stream);
+    block.x = simt::kAttentionCombineThreads;
+    return device.launch_early(simt::attention_combine_kernel(p.head_dim_v, params.part_sum != nullptr), grid, block, 0, arguments, stream);
 }
 
 double attention_bytes(const attile_attention_problem &p) {
@@ -276,8 +276,8 @@ unsigned long long next_call() {
                                           0x9e3779b97f4a7c15 ^
                                       reinterpret_cast<uintptr_t>(&place) * 0xbf58476d1ce4e5b9};
     // Odd above the count's bits: all numbers come before the first again.
-    constexpr uint64_t kStep = uint64_t{0x2545f4914f6cdd1d} << DecodeParams::kCountBits;
-    constexpr uint64_t kCount = (uint64_t{1} << DecodeParams::kCountBits) - 1;
+    constexpr uint64_t kStep = uint64_t{0x2545f4914f6cdd1d} << simt::DecodeParams::kCountBits;
+    constexpr uint64_t kCount = (uint64_t{1} << simt::DecodeParams::kCountBits) - 1;
     uint64_t call = next.fetch_add(kStep, std::memory_order_relaxed) & ~kCount;
     if (call == 0) call = next.fetch_add(kStep, std::memory_order_relaxed) & ~kCount;
     return call;
@@ -285,7 +285,7 @@ unsigned long long next_call() {
 
 int32_t run_plan(Device &device, const attile_attention_problem &p, const AttentionPlan &plan, Workspace workspace, Stream stream) {
     if (plan.path == AttentionPath::kNothing) return ATTILE_OK;
-    DecodeParams params;  // Other kernels take what it begins with.
+    simt::DecodeParams params;  // Other kernels take what it begins with.
     static_cast<AttentionParams &>(params) = attention_params(p, plan);
     float *copy_k = nullptr, *copy_v = nullptr;
     if (plan.convert) {
@@ -340,4 +340,4 @@ int32_t run_plan(Device &device, const attile_attention_problem &p, const Attent
 
 }  // namespace
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

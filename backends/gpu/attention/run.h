@@ -4,7 +4,7 @@
 
 #include "attention/plan.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // An operand in the kernels' words; absent ones have no data.
 AttentionOperand attention_operand(const attile_operand &operand, int64_t cols);
@@ -32,4 +32,4 @@ void attention_report(Device &device, const attile_attention_problem &problem, c
 // The partial results of splits, put together: params.part_o and params.part_lse to params.o and params.lse.
 int32_t attention_combine(Device &device, const AttentionParams &params, const attile_attention_problem &problem, Stream stream);
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

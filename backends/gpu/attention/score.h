@@ -6,7 +6,7 @@
 #include "attention/lanes.h"
 #include "numeric.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 ATTILE_LANE_FN float load_number(const AttentionOperand &x, int64_t at) {
     if (x.storage == AttentionStorage::kF32) return static_cast<const float *>(x.data)[at];
@@ -176,7 +176,7 @@ class TileModifiers {
         for (int i = 0; i < Lanes::kGroupRows * kLines; i += kLanes) {
             const int line = i + static_cast<int>(thread % kLanes), row = min(group_row + line / kLines, place_.block.rows - 1);
             const int key = min(first_key + line % kLines * (kLine / kBytes), place_.block.entry.len_k - 1);
-            simt::prefetch(static_cast<const char *>(x.data) + (row_begin(x, row) + key) * kBytes);
+            gpu::prefetch(static_cast<const char *>(x.data) + (row_begin(x, row) + key) * kBytes);
         }
     }
     // A row of an operand. Where all keys are there and lie side by side, one address serves for all; else those past the last repeat it.
@@ -258,4 +258,4 @@ class TileModifiers {
     const TilePlace<C> place_;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

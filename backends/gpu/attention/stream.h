@@ -8,7 +8,7 @@
 #include "attention/block.h"
 #include "attention/lanes.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 using Quad = Vec<float, 4>;
 
@@ -249,4 +249,4 @@ struct LaneColumns {
     }
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

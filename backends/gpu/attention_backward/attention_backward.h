@@ -5,9 +5,9 @@
 #include "device.h"
 #include "host/workspace.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support);
 int32_t attention_backward_run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream);
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

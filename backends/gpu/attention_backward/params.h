@@ -4,7 +4,7 @@
 
 #include "attention/params.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Two numbers of a query row: its log-sum-exp, or infinity if the row has no part in anything, and delta = sum over d of dout o.
 template <class T>
@@ -53,4 +53,4 @@ struct AttentionBackwardParams {
     void *sum_bias;   // [bias_extent]
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -10,13 +10,13 @@
 #include "attention/run.h"
 #include "host/workspace.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 // The narrowest that holds the head is taken.
-using TileKernelFn = AttentionBackwardTileKernel (*)();
-constexpr TileKernelFn kTileKernels[] = {attention_backward_cols32, attention_backward_cols64, attention_backward_cols96,
-                                         attention_backward_cols128, attention_backward_cols256};
+using TileKernelFn = simt::AttentionBackwardTileKernel (*)();
+constexpr TileKernelFn kTileKernels[] = {simt::attention_backward_cols32, simt::attention_backward_cols64, simt::attention_backward_cols96,
+                                         simt::attention_backward_cols128, simt::attention_backward_cols256};
 
 constexpr int64_t kAnyRows = 64, kAnyKeys = 32;  // How the work is cut where pairs are taken one by one.
 // Parts of dq and whatever else a launch leaves for the next step: at most this share of the device's memory, and this much:
@@ -55,13 +55,13 @@ void choose_kernel(Device &device, const attile_attention_backward_problem &prob
     plan.wide = p.compute == ATTILE_F64;
     plan.rows = kAnyRows;
     plan.keys = kAnyKeys;
-    plan.threads = kBackwardThreads;
+    plan.threads = simt::kBackwardThreads;
     plan.depth = static_cast<int32_t>(std::min<int64_t>(std::max(p.head_dim, p.head_dim_v), INT32_MAX));
     plan.name = plan.wide ? "attention_backward_any_f64" : "attention_backward_any_f32";
     plan.share = 0.01;
     if (plan.wide) return;
     for (const TileKernelFn kernel : kTileKernels) {
-        const AttentionBackwardTileKernel tile = kernel();
+        const simt::AttentionBackwardTileKernel tile = kernel();
         if (tile.depth < std::max(p.head_dim, p.head_dim_v)) continue;
         plan.name = tile.name;
         plan.depth = tile.depth;
@@ -73,7 +73,7 @@ void choose_kernel(Device &device, const attile_attention_backward_problem &prob
         const bool unaligned = (!plan.copy_q && is_unaligned(p.q)) || (!plan.copy_k && is_unaligned(p.k)) ||
                                (!plan.copy_v && is_unaligned(p.v)) || (!plan.copy_dout && is_unaligned(problem.dout));
         plan.modified = unaligned || attention_modifies_scores(p);
-        const AttentionBackwardTile &chosen = plan.modified ? tile.modified : tile.plain;
+        const simt::AttentionBackwardTile &chosen = plan.modified ? tile.modified : tile.plain;
         plan.kernel = chosen.kernel;
         plan.rows = chosen.rows;
         plan.keys = chosen.keys;
@@ -183,7 +183,7 @@ class ProductsTime {
         return (whole * per_unit_ + rest / rate) * steps;
     }
 
-    const AttentionBackwardProducts &by_;
+    const simt::AttentionBackwardProducts &by_;
     double step_, byte_, pairs_, visible_;
     int64_t row_tiles_, key_blocks_;
     int32_t units_, per_unit_;
@@ -209,7 +209,7 @@ double tile_time(const DeviceProperties &device, const attile_attention_problem 
 bool cut_by_products(Device &device, const attile_attention_backward_problem &problem, double limit, AttentionBackwardPlan &plan) {
     const attile_attention_problem &p = *problem.forward;
     if (plan.kernel == nullptr || plan.modified || limit <= 0) return false;
-    const AttentionBackwardProducts products = attention_backward_products_of(plan.depth);
+    const simt::AttentionBackwardProducts products = simt::attention_backward_products_of(plan.depth);
     if (products.name == nullptr) return false;
     plan.name = products.name;
     plan.products = products;
@@ -348,4 +348,4 @@ void print_plan(const AttentionBackwardPlan &plan, char *text, std::size_t capac
                   chunks * of_keys);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -7,15 +7,15 @@
 #include "attention_backward/simt/kernels.h"
 #include "device.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 struct AttentionBackwardPlan {
     int32_t status = ATTILE_OK;  // Else why the problem cannot be run, with the reason in text.
     char text[256] = {};
 
     const char *name = "";
-    AttentionBackwardKernel kernel = nullptr;  // Null: pair by pair.
-    AttentionBackwardProducts products;        // By whole products instead: `kernel` is its first. Without name: not.
+    simt::AttentionBackwardKernel kernel = nullptr;  // Null: pair by pair.
+    simt::AttentionBackwardProducts products;        // By whole products instead: `kernel` is its first. Without name: not.
     int32_t rows = 0, keys = 0, depth = 0, threads = 0;
     double share = 0;
     int32_t blocks_per_unit = 0;
@@ -42,4 +42,4 @@ AttentionBackwardPlan plan_attention_backward(Device &device, const attile_atten
 
 void print_plan(const AttentionBackwardPlan &plan, char *text, std::size_t capacity);
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

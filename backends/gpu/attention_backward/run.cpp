@@ -10,7 +10,7 @@
 #include "attention_backward/run.h"
 #include "host/status.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -25,7 +25,7 @@ class BackwardRun {
           p_(*problem.forward),
           plan_(plan),
           stream_(stream),
-          steps_(plan.wide ? attention_backward_steps_f64() : attention_backward_steps_f32()),
+          steps_(plan.wide ? simt::attention_backward_steps_f64() : simt::attention_backward_steps_f32()),
           params_(attention_backward_params(problem, plan)) {}
 
     int32_t run(Workspace &workspace) {
@@ -36,9 +36,9 @@ class BackwardRun {
         if (plan_.sum_bias > 0) zero(params_.sum_bias, number * plan_.sum_bias);
         const bool has_gaps = present(p_.cu_len_q) || present(p_.cu_len_k);
         if (has_gaps || plan_.units == 0 || plan_.key_blocks == 0)
-            step(attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * p_.total_k * p_.head_dim_v);
-        const int64_t key_runs = tiled ? plan_.pairs * ceil_div(p_.len_k, kBackwardPrepareRun) : 0;
-        step(steps_.prepare, kLanesOfTask * (plan_.row_numbers / kBackwardPrepareRun + key_runs));
+            step(simt::attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * p_.total_k * p_.head_dim_v);
+        const int64_t key_runs = tiled ? plan_.pairs * ceil_div(p_.len_k, simt::kBackwardPrepareRun) : 0;
+        step(steps_.prepare, kLanesOfTask * (plan_.row_numbers / simt::kBackwardPrepareRun + key_runs));
         for (int64_t first = 0; first < plan_.pairs && plan_.slice > 0; first += plan_.slice)
             slice(first, std::min(plan_.slice, plan_.pairs - first));
         if (tiled && !plan_.bias && plan_.pairs > 0) {
@@ -47,10 +47,11 @@ class BackwardRun {
             params_.first_unit = 0;
             params_.end_unit = static_cast<int32_t>(plan_.units);
             params_.irregular_only = 1;
-            one_by_one(attention_backward_irregular_kernel(), std::max(plan_.pairs * plan_.units * plan_.rows, plan_.pairs * p_.len_k));
+            one_by_one(simt::attention_backward_irregular_kernel(),
+                       std::max(plan_.pairs * plan_.units * plan_.rows, plan_.pairs * p_.len_k));
         }
         if (plan_.sum_bias > 0) step(steps_.store_bias, plan_.sum_bias);
-        if (plan_.sinks) launch_blocks(steps_.sinks, p_.heads_q, kBackwardThreads);
+        if (plan_.sinks) launch_blocks(steps_.sinks, p_.heads_q, simt::kBackwardThreads);
         return status_;
     }
 
@@ -89,7 +90,7 @@ class BackwardRun {
     void zero(void *memory, int64_t bytes) {
         if (status_ == ATTILE_OK) status_ = device_.fill_zero(memory, bytes, stream_);
     }
-    void launch_blocks(AttentionBackwardKernel kernel, int64_t blocks, int32_t threads) {
+    void launch_blocks(simt::AttentionBackwardKernel kernel, int64_t blocks, int32_t threads) {
         if (status_ != ATTILE_OK || blocks < 1) return;
         Dim3 grid, block;
         grid.x = static_cast<uint32_t>(std::min(blocks, kMaxGridX));
@@ -97,13 +98,13 @@ class BackwardRun {
         status_ = launch(device_, kernel, grid, block, 0, stream_, params_);
     }
     // A kernel whose threads share out `tasks` among themselves.
-    void step(AttentionBackwardKernel kernel, int64_t tasks) {
-        launch_blocks(kernel, std::min<int64_t>(ceil_div(tasks, kBackwardThreads), 1 << 20), kBackwardThreads);
+    void step(simt::AttentionBackwardKernel kernel, int64_t tasks) {
+        launch_blocks(kernel, std::min<int64_t>(ceil_div(tasks, simt::kBackwardThreads), 1 << 20), simt::kBackwardThreads);
     }
     // A kernel that takes pairs of row and key one by one, a lane group a row or key: all there are, or, rarely, a few.
-    void one_by_one(AttentionBackwardKernel kernel, int64_t tasks) {
-        const int64_t blocks = ceil_div(kLanesOfTask * tasks, kBackwardThreads), device = 16ll * device_.properties().compute_units;
-        launch_blocks(kernel, std::min<int64_t>(blocks, params_.irregular_only ? device : 1 << 20), kBackwardThreads);
+    void one_by_one(simt::AttentionBackwardKernel kernel, int64_t tasks) {
+        const int64_t blocks = ceil_div(kLanesOfTask * tasks, simt::kBackwardThreads), device = 16ll * device_.properties().compute_units;
+        launch_blocks(kernel, std::min<int64_t>(blocks, params_.irregular_only ? device : 1 << 20), simt::kBackwardThreads);
     }
     void densify(const attile_operand &from, int64_t cols, bool of_keys, int64_t first, int64_t count, float *copy,
                  AttentionOperand &operand) {
@@ -124,7 +125,7 @@ class BackwardRun {
 
     // By whole products, some blocks of keys at a time.
     void multiply(int64_t count, int64_t units) {
-        const AttentionBackwardProducts &by = plan_.products;
+        const simt::AttentionBackwardProducts &by = plan_.products;
         params_.launch_units = Divider(units);
         params_.stores_keys = plan_.stores_keys && params_.end_unit == plan_.units;
         for (int64_t block = 0; block < plan_.key_blocks; block += plan_.key_chunk) {
@@ -157,11 +158,12 @@ class BackwardRun {
                 multiply(count, units);
             else if (tiled)
                 launch_blocks(plan_.kernel, plan_.key_blocks * plan_.splits * count, plan_.threads);
-            if (tiled && !plan_.stores_rows) step(attention_backward_gather_kernel(), count * units * plan_.rows * (plan_.depth / 4));
+            if (tiled && !plan_.stores_rows) step(simt::attention_backward_gather_kernel(), count * units * plan_.rows * (plan_.depth / 4));
             if (!tiled || plan_.bias) one_by_one(steps_.rows, count * units * plan_.rows);
             if (plan_.bias && plan_.sum_bias > 0) step(steps_.add_bias, plan_.sum_bias * (problem_.bias_extent[3] == 1 ? kLanesOfTask : 1));
         }
-        if (tiled && plan_.units > 0 && !plan_.stores_keys) step(attention_backward_finish_kernel(), count * p_.len_k * (plan_.depth / 4));
+        if (tiled && plan_.units > 0 && !plan_.stores_keys)
+            step(simt::attention_backward_finish_kernel(), count * p_.len_k * (plan_.depth / 4));
         if (!tiled || plan_.bias) one_by_one(steps_.keys, count * p_.len_k);
     }
 
@@ -170,7 +172,7 @@ class BackwardRun {
     const attile_attention_problem &p_;
     const AttentionBackwardPlan &plan_;
     Stream stream_;
-    AttentionBackwardSteps steps_;
+    simt::AttentionBackwardSteps steps_;
     AttentionBackwardParams params_;
     float *copy_q_ = nullptr, *copy_k_ = nullptr, *copy_v_ = nullptr, *copy_dout_ = nullptr;
     int32_t status_ = ATTILE_OK;
@@ -238,11 +240,11 @@ int32_t attention_backward_query(Device &device, const attile_attention_backward
     support.tile_k = plan.depth;
     support.threads = plan.threads;
     support.splits = static_cast<int32_t>(plan.splits);
-    const AttentionBackwardProducts &products = plan.products;
+    const simt::AttentionBackwardProducts &products = plan.products;
     support.blocks = plan.key_blocks * plan.splits * plan.pairs * (products.name != nullptr ? products.score_tiles * plan.units : 1);
     support.blocks_per_unit = plan.blocks_per_unit;
     support.predicted_share = plan.share;
-    const AttentionBackwardKernel kernel = plan.kernel != nullptr ? plan.kernel : attention_backward_steps_f64().keys;
+    const simt::AttentionBackwardKernel kernel = plan.kernel != nullptr ? plan.kernel : simt::attention_backward_steps_f64().keys;
     KernelResources resources;
     if (device.resources(reinterpret_cast<const void *>(kernel), &resources) == ATTILE_OK) {
         support.registers = resources.registers;
@@ -257,4 +259,4 @@ int32_t attention_backward_run(Device &device, const attile_attention_backward_p
     return BackwardRun(device, problem, plan, stream).run(workspace);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -4,7 +4,7 @@
 
 #include "attention_backward/plan.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // The problem in the kernels' words, cut as the plan says; places in the workspace and the launch's share of the work are left open.
 AttentionBackwardParams attention_backward_params(const attile_attention_backward_problem &problem, const AttentionBackwardPlan &plan);
@@ -12,4 +12,4 @@ AttentionBackwardParams attention_backward_params(const attile_attention_backwar
 // What a query says of the problem's arithmetic and memory.
 void attention_backward_count(const attile_attention_backward_problem &problem, attile_support &support);
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

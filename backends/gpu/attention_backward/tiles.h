@@ -5,7 +5,7 @@
 #include "attention/block.h"
 #include "attention_backward/params.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Numbers [first, end).
 struct Span {
@@ -131,4 +131,4 @@ ATTILE_LANE_FN int64_t sum_at(const AttentionBackwardParams &p, int split, int p
     return ((static_cast<int64_t>(split) * p.pairs.divisor + pair) * keys + key) * p.depth;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

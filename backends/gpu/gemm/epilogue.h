@@ -8,7 +8,7 @@
 #include "numeric.h"
 #include "vec.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Reads and writes whose type is known at run time only; every thread of a launch takes the same way.
 template <class T>
@@ -169,4 +169,4 @@ class GemmEpilogue {
     const GemmOrigin &origin_;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // A or B. Strides in elements.
 struct GemmInput {
@@ -58,4 +58,4 @@ struct GemmCombineParams {
     int32_t activation;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -7,25 +7,25 @@
 
 #include "host/workspace.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 constexpr GemmTileModel kModelsF32[] = {
-    {kGemmTile64x128, "gemm_f32_64x128x8", 64, 128, 128, 4, 0.770, 0.66, 1.0e-6, 1.5},
-    {kGemmTile128x128, "gemm_f32_128x128x8", 128, 128, 256, 2, 0.775, 0.66, 1.6e-6, 1.5},
-    {kGemmTile64x64, "gemm_f32_64x64x8", 64, 64, 64, 6, 0.72, 0.57, 1.0e-6, 1.5},
-    {kGemmTile32x32, "gemm_f32_32x32x8", 32, 32, 32, 16, 0.50, 0.45, 1.0e-6, 7},
+    {simt::kGemmTile64x128, "gemm_f32_64x128x8", 64, 128, 128, 4, 0.770, 0.66, 1.0e-6, 1.5},
+    {simt::kGemmTile128x128, "gemm_f32_128x128x8", 128, 128, 256, 2, 0.775, 0.66, 1.6e-6, 1.5},
+    {simt::kGemmTile64x64, "gemm_f32_64x64x8", 64, 64, 64, 6, 0.72, 0.57, 1.0e-6, 1.5},
+    {simt::kGemmTile32x32, "gemm_f32_32x32x8", 32, 32, 32, 16, 0.50, 0.45, 1.0e-6, 7},
     {},
 };
 constexpr GemmTileModel kModelsHalf[] = {
-    {kGemmTile128x128, "gemm_16bit_128x128x8", 128, 128, 256, 2, 0.75, 0.66, 1.6e-6, 1.5},
-    {kGemmTile64x64, "gemm_16bit_64x64x8", 64, 64, 64, 6, 0.69, 0.60, 1.0e-6, 1.5},
-    {kGemmTile32x32, "gemm_16bit_32x32x8", 32, 32, 32, 16, 0.45, 0.40, 1.0e-6, 7},
+    {simt::kGemmTile128x128, "gemm_16bit_128x128x8", 128, 128, 256, 2, 0.75, 0.66, 1.6e-6, 1.5},
+    {simt::kGemmTile64x64, "gemm_16bit_64x64x8", 64, 64, 64, 6, 0.69, 0.60, 1.0e-6, 1.5},
+    {simt::kGemmTile32x32, "gemm_16bit_32x32x8", 32, 32, 32, 16, 0.45, 0.40, 1.0e-6, 7},
     {},
 };
 constexpr GemmTileModel kModelsF64[] = {
-    {kGemmTile64x64, "gemm_f64_64x64x8", 64, 64, 128, 3, 0.68, 0.64, 1.2e-6, 1.5},
-    {kGemmTile32x32, "gemm_f64_32x32x8", 32, 32, 64, 6, 0.45, 0.40, 1.0e-6, 7},
+    {simt::kGemmTile64x64, "gemm_f64_64x64x8", 64, 64, 128, 3, 0.68, 0.64, 1.2e-6, 1.5},
+    {simt::kGemmTile32x32, "gemm_f64_32x32x8", 32, 32, 64, 6, 0.45, 0.40, 1.0e-6, 7},
     {},
 };
 
@@ -92,7 +92,7 @@ Split split_of(int64_t k, int count, int64_t granule) {
 
 double combine_seconds(const Rates &rates, double outputs, int splits, int bytes, bool plain) {
     if (plain) return kCombinePlainSeconds + outputs * (splits + 1) * bytes / (kCombinePlainShare * rates.bandwidth);
-    const double turns = splits < kGemmCombineWays ? splits : std::ceil(static_cast<double>(splits) / kGemmCombineWays);
+    const double turns = splits < simt::kGemmCombineWays ? splits : std::ceil(static_cast<double>(splits) / simt::kGemmCombineWays);
     return kCombineSeconds + outputs * (splits + 1) * bytes / (kCombineShare * rates.bandwidth) + turns * kTurnSeconds;
 }
 
@@ -126,21 +126,21 @@ double tile_seconds(const Rates &rates, const GemmTileModel &model, int64_t m, i
 
 struct Best {
     const GemmTileModel *model = nullptr;
-    const GemmSkinnyKernels *skinny = nullptr;
+    const simt::GemmSkinnyKernels *skinny = nullptr;
     Split split = {1, 0};
     double seconds = 1e300;
 };
 
-const GemmKernels &kernels_of(int32_t dtype) {
+const simt::GemmKernels &kernels_of(int32_t dtype) {
     switch (dtype) {
         case ATTILE_F64:
-            return gemm_kernels_f64();
+            return simt::gemm_kernels_f64();
         case ATTILE_F16:
-            return gemm_kernels_f16();
+            return simt::gemm_kernels_f16();
         case ATTILE_BF16:
-            return gemm_kernels_bf16();
+            return simt::gemm_kernels_bf16();
         default:
-            return gemm_kernels_f32();
+            return simt::gemm_kernels_f32();
     }
 }
 
@@ -149,7 +149,7 @@ int splits_of_columns(const Rates &rates, const GemmTileModel *models, const Gem
     const GemmParams &p = shape.params;
     const int64_t columns = shape.transposed ? p.m : p.n;
     const GemmTileModel *model = models;
-    while (model->id != kGemmTile64x64) ++model;
+    while (model->id != simt::kGemmTile64x64) ++model;
     int best = 1;
     double best_seconds = 1e300;
     for (int count = 1; count <= 8 && (count == 1 || p.k >= count * kMinSplitDepth); ++count) {
@@ -184,13 +184,13 @@ bool reads_unaligned_rows(const GemmPlan &plan, const GemmShape &shape) {
 // The kernel of a tile for the operands as they are. Where a tile has none, the nearest tile that has takes over: which bits come out does
 // not depend on the tile.
 void resolve_tile(GemmPlan &plan, const GemmShape &shape, const GemmTileModel *models, const GemmTileModel *wanted, bool batch_invariant) {
-    const GemmKernels &kernels = kernels_of(shape.dtype);
+    const simt::GemmKernels &kernels = kernels_of(shape.dtype);
     const bool aligned = shape.a_vectors && shape.b_vectors;
     const bool reads_c =
         shape.params.c.dtype != 0 && shape.params.a.along_depth != 0 && shape.params.b.along_depth != 0;  // No such kernel.
     const bool direct = plan.combine || (shape.direct && !reads_c);
     const auto kernel_of = [&](const GemmTileModel &model) -> const void * {
-        const GemmTileKernels &tile = kernels.tiles[model.id];
+        const simt::GemmTileKernels &tile = kernels.tiles[model.id];
         if (!shape.unit_strides) {
             plan.variant = "strided";
             return tile.strided;
@@ -228,7 +228,7 @@ const GemmTileModel *gemm_tile_models(int bytes) { return bytes == 8 ? kModelsF6
 bool gemm_combines_plainly(const GemmProduct &product, int splits) {
     const GemmParams &p = product.params;
     constexpr int64_t kMost = int64_t{1} << 31;
-    return product.batches == 1 && splits > 0 && splits <= kGemmCombineWays && p.c.dtype == 0 && !gemm_has_epilogue(p) &&
+    return product.batches == 1 && splits > 0 && splits <= simt::kGemmCombineWays && p.c.dtype == 0 && !gemm_has_epilogue(p) &&
            product.dtype != ATTILE_F64 && p.d.dtype == ATTILE_F32 && p.d.col == 1 && p.m < kMost && p.m * (p.n + 3) < kMost;
 }
 
@@ -241,7 +241,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
     plan.partial_row = ceil_div(p.n, 4) * 4;
     if (p.k == 0) {
         plan.name = "gemm_combine";
-        plan.threads = kGemmCombineThreads;
+        plan.threads = simt::kGemmCombineThreads;
         plan.splits = 0;
         plan.combine = true;
         return plan;
@@ -264,8 +264,8 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
         return count == 1 || (p.k >= count * kMinSplitDepth && real_outputs <= kMaxPartialBytes / sum_bytes / count);
     };
     for (const GemmTileModel *model = models; model->name != nullptr; ++model) {
-        if (model->id == kGemmTile64x128 && !suits_64x128(shape)) continue;
-        if (!shape.unit_strides && model->id != kGemmTile64x64) continue;
+        if (model->id == simt::kGemmTile64x128 && !suits_64x128(shape)) continue;
+        if (!shape.unit_strides && model->id != simt::kGemmTile64x64) continue;
         const double rate = model_rate(*model, shape);
         for (int count = batch_invariant ? invariant_splits : 1; count <= kMaxSplits && worth(count); count += count < 8 ? 1 : count / 4) {
             const Split split = split_of(p.k, count, 16);
@@ -277,16 +277,16 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
         }
     }
     if (!batch_invariant && shape.unit_strides && p.m <= 16) {
-        for (const GemmSkinnyKernels &skinny : kernels_of(shape.dtype).skinny) {
-            if (skinny.rows < p.m || (skinny.rows <= kGemmSkinnyRegisterRows && p.a.depth != 1)) continue;
-            const int64_t blocks = ceil_div(p.n, kGemmSkinnyColumns) * shape.batches;
+        for (const simt::GemmSkinnyKernels &skinny : kernels_of(shape.dtype).skinny) {
+            if (skinny.rows < p.m || (skinny.rows <= simt::kGemmSkinnyRegisterRows && p.a.depth != 1)) continue;
+            const int64_t blocks = ceil_div(p.n, simt::kGemmSkinnyColumns) * shape.batches;
             for (int count = 1; count <= kMaxSplits && worth(count); count *= 2) {
-                if (count > 1 && p.k < int64_t{count} * 2 * kGemmSkinnyStep) break;
-                const Split split = split_of(p.k, count, kGemmSkinnyStep);
+                if (count > 1 && p.k < int64_t{count} * 2 * simt::kGemmSkinnyStep) break;
+                const Split split = split_of(p.k, count, simt::kGemmSkinnyStep);
                 const double rounds = std::ceil(static_cast<double>(blocks * split.count) / rates.units);
-                const double steps = static_cast<double>(ceil_div(std::min(split.depth, p.k), kGemmSkinnyStep));
-                const double step_bytes = static_cast<double>(kGemmSkinnyColumns) * kGemmSkinnyStep * bytes;
-                const double step_flops = 2.0 * skinny.rows * kGemmSkinnyColumns * kGemmSkinnyStep;
+                const double steps = static_cast<double>(ceil_div(std::min(split.depth, p.k), simt::kGemmSkinnyStep));
+                const double step_bytes = static_cast<double>(simt::kGemmSkinnyColumns) * simt::kGemmSkinnyStep * bytes;
+                const double step_flops = 2.0 * skinny.rows * simt::kGemmSkinnyColumns * simt::kGemmSkinnyStep;
                 const double step =
                     std::max(step_bytes * rates.units / (kMemoryShare * rates.bandwidth), step_flops * rates.units / (0.5 * rates.flops));
                 double seconds = kLaunchSeconds + rounds * (kSkinnySeconds + steps * step);
@@ -304,7 +304,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
     plan.seconds = best.seconds;
     if (plan.combine) plan.workspace_bytes = workspace_piece(real_outputs * plan.splits * sum_bytes);
     if (best.skinny != nullptr) {
-        const GemmSkinnyKernels *skinny = best.skinny;
+        const simt::GemmSkinnyKernels *skinny = best.skinny;
         const bool is_large = device.l2_bytes > 0 && b_bytes > static_cast<double>(device.l2_bytes);
         plan.kernel = (is_large && skinny->once[0] != nullptr ? skinny->once : skinny->vectors)[p.b.along_depth];
         if (!shape.b_quads) {
@@ -314,15 +314,15 @@ GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool 
         plan.name = f64 ? "gemm_f64_skinny" : bytes == 2 ? "gemm_16bit_skinny" : "gemm_f32_skinny";
         plan.variant = shape.b_quads ? "aligned" : "unaligned";
         plan.tile_m = skinny->rows;
-        plan.tile_n = kGemmSkinnyColumns;
-        plan.tile_k = kGemmSkinnyStep;
-        plan.threads = kGemmSkinnyThreads;
+        plan.tile_n = simt::kGemmSkinnyColumns;
+        plan.tile_k = simt::kGemmSkinnyStep;
+        plan.threads = simt::kGemmSkinnyThreads;
         plan.tiles_m = 1;
-        plan.tiles_n = ceil_div(p.n, kGemmSkinnyColumns);
+        plan.tiles_n = ceil_div(p.n, simt::kGemmSkinnyColumns);
     } else {
         resolve_tile(plan, shape, models, best.model, batch_invariant);
     }
     return plan;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -8,11 +8,11 @@
 #include "gemm/problem.h"
 #include "gemm/simt/table.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // What the model knows of a configuration. The rates are shares of the device's peak measured on an H200 from compute_61 code.
 struct GemmTileModel {
-    GemmTileId id;
+    simt::GemmTileId id;
     const char *name;
     int m, n, threads;
     int resident;          // Blocks a unit holds by registers.
@@ -45,4 +45,4 @@ bool gemm_combines_plainly(const GemmProduct &product, int splits);
 
 GemmPlan gemm_plan(const DeviceProperties &device, const GemmShape &shape, bool batch_invariant);
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 int storage_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
@@ -160,4 +160,4 @@ void gemm_work(const attile_gemm_problem &problem, attile_support &support) {
                     distinct(problem.bias, {x, y, problem.m, problem.n});
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

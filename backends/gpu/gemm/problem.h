@@ -6,7 +6,7 @@
 
 #include "gemm/params.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // All that launching reads: what follows from it is asked of it (below), so that no kernel family can forget a copy.
 struct GemmProduct {
@@ -36,4 +36,4 @@ GemmShape gemm_shape(const attile_gemm_problem &problem);
 // Fills in the operations and the least memory traffic of a problem.
 void gemm_work(const attile_gemm_problem &problem, attile_support &support);
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -8,7 +8,7 @@
 #include "gemm/run.h"
 #include "host/status.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 constexpr uint32_t kRaster = 16;  // Rows of tiles walked together; 4 to 32 measured alike.
@@ -42,16 +42,18 @@ int32_t run_combine(Device &device, const GemmProduct &product, const GemmPlan &
     combine.activation = p.activation;
     const bool f64 = product.dtype == ATTILE_F64;
     if (gemm_combines_plainly(product, plan.splits)) {
-        constexpr int64_t kEach = int64_t{kGemmCombineThreads} * kGemmCombinePlainOutputs;
+        constexpr int64_t kEach = int64_t{simt::kGemmCombineThreads} * simt::kGemmCombinePlainOutputs;
         const int64_t blocks = (p.m * plan.partial_row + kEach - 1) / kEach;
-        return launch_kernel(device, gemm_combine_plain_f32(gemm_vectorised(p)), blocks, kGemmCombineThreads, 0, &combine, stream);
+        return launch_kernel(device, simt::gemm_combine_plain_f32(gemm_vectorised(p)), blocks, simt::kGemmCombineThreads, 0, &combine,
+                             stream);
     }
     // Many splits of few outputs would keep few threads busy for long.
-    combine.ways = plan.splits >= kGemmCombineWays ? kGemmCombineWays : 1;
+    combine.ways = plan.splits >= simt::kGemmCombineWays ? simt::kGemmCombineWays : 1;
     const int64_t vectors = product.batches * p.m * ((p.n + 1) / (f64 ? 2 : 4) + 1);
     const int64_t most = int64_t{32} * std::max(1, device.properties().compute_units);
-    const int64_t blocks = std::min(most, vectors * combine.ways / kGemmCombineThreads + 1);
-    return launch_kernel(device, f64 ? gemm_combine_f64() : gemm_combine_f32(), blocks, kGemmCombineThreads, 0, &combine, stream);
+    const int64_t blocks = std::min(most, vectors * combine.ways / simt::kGemmCombineThreads + 1);
+    return launch_kernel(device, f64 ? simt::gemm_combine_f64() : simt::gemm_combine_f32(), blocks, simt::kGemmCombineThreads, 0, &combine,
+                         stream);
 }
 
 }  // namespace
@@ -79,7 +81,7 @@ int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_su
     support.blocks = plan.tiles_m * plan.tiles_n * std::max(plan.splits, 1) * shape.batches;
     std::snprintf(support.kernel, sizeof support.kernel, "%s%s%s", plan.name, plan.variant[0] != '\0' ? "_" : "", plan.variant);
     const bool f64 = shape.dtype == ATTILE_F64;
-    const void *kernel = plan.kernel != nullptr ? plan.kernel : f64 ? gemm_combine_f64() : gemm_combine_f32();
+    const void *kernel = plan.kernel != nullptr ? plan.kernel : f64 ? simt::gemm_combine_f64() : simt::gemm_combine_f32();
     KernelResources resources;
     int32_t status = device.resources(kernel, &resources);
     if (status != ATTILE_OK) return status;
@@ -99,7 +101,7 @@ int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_su
         std::snprintf(text, size, "no depth: only the epilogue is computed");
     } else if (!shape.unit_strides) {
         std::snprintf(text, size, "A or B has unit stride along neither axis: elements are read one by one");
-    } else if (plan.tile_k == kGemmSkinnyStep) {
+    } else if (plan.tile_k == simt::kGemmSkinnyStep) {
         std::snprintf(text, size, "at most 16 rows or columns: the large operand is read once, at the rate of memory%s",
                       shape.b_quads ? "" : "; read one by one, since it is not aligned to 16 bytes or 4 elements");
     } else if (!shape.a_vectors || !shape.b_vectors) {
@@ -156,4 +158,4 @@ int32_t gemm_launch(Device &device, const GemmProduct &product, const GemmPlan &
     return plan.combine ? run_combine(device, product, plan, partial, stream) : ATTILE_OK;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

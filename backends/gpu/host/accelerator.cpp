@@ -4,7 +4,7 @@
 
 #include "host/status.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 int32_t Accelerator::query(Device &, const attile_gemm_problem &, attile_support &, bool &taken, Declined &) {
     taken = false;
@@ -37,4 +37,4 @@ int32_t Device::launch_with(const LaunchExtras &, const void *, Dim3, Dim3, std:
     return fail(ATTILE_ERROR_INTERNAL, "this device launches no clusters, and no kernels that overlap with others");
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that a vendor's backend adds to the SIMT ones because its chip has units that SIMT code cannot reach. The operations ask the
-// device's accelerators first, one after the other, and go on to SIMT where all decline, keeping the reason for the caller. simt/ knows no
-// accelerator by name.
+// device's accelerators first, one after the other, and go on to SIMT where all decline, keeping the reason for the caller. gpu/host knows
+// no accelerator by name.
 #pragma once
 
 #include "device.h"
 #include "host/workspace.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Why a problem was declined: one clause, without a full stop. Empty: nothing that a caller could change.
 struct Declined {
@@ -36,4 +36,4 @@ class Accelerator {
     virtual int32_t run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream);
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

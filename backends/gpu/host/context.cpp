@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 // More threads than this do not make copies to and from pinned memory faster than a PCIe link of 55 GB/s each way.
@@ -148,11 +148,11 @@ const void *query_interface(uint32_t id, uint32_t version) {
             return checked(kSoftmaxInterface, version);
         case ATTILE_INTERFACE_ATTENTION_MERGE:
             return checked(kMergeInterface, version);
-#if defined(ATTILE_SIMT_HAS_GEMM)
+#if defined(ATTILE_GPU_HAS_GEMM)
         case ATTILE_INTERFACE_GEMM:
             return checked(kGemmInterface, version);
 #endif
-#if defined(ATTILE_SIMT_HAS_ATTENTION)
+#if defined(ATTILE_GPU_HAS_ATTENTION)
         case ATTILE_INTERFACE_ATTENTION:
             return checked(kAttentionInterface, version);
         case ATTILE_INTERFACE_ATTENTION_BACKWARD:
@@ -163,4 +163,4 @@ const void *query_interface(uint32_t id, uint32_t version) {
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state behind an attile_context of a SIMT backend, and the tables that the backend's root hands out for it.
+// The state behind an attile_context of a GPU backend, and the tables that the backend's root hands out for it.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include "host/staging.h"
 #include "host/status.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 struct Context {
     std::unique_ptr<Device> device;
@@ -47,4 +47,4 @@ int32_t on_device(void *state, Body body, bool is_cleaning_up = false) noexcept 
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -13,7 +13,7 @@
 
 #include "device.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 class KernelNotes {
   public:
@@ -75,4 +75,4 @@ class KernelNotes {
     std::unordered_map<const void *, Notes> notes_;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -19,7 +19,7 @@
 #include "rows/reduce.h"
 #include "rows/softmax.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 template <class Problem>
@@ -80,7 +80,7 @@ const attile_launch &launch_of(const Problem &problem) {
 }
 [[maybe_unused]] const attile_launch &launch_of(const attile_attention_backward_problem &problem) { return problem.forward->launch; }
 
-// simt's kernels reckon with the peak of float32 arithmetic; where the device has matrix units for the type, theirs is the roof.
+// The SIMT kernels reckon with the peak of float32 arithmetic; where the device has matrix units for the type, theirs is the roof.
 template <class Problem>
 void reckon_with_matrix_units(const DeviceProperties &device, const Problem &problem, attile_support &support) {
     int32_t dtype = 0;
@@ -230,11 +230,11 @@ const attile_softmax_interface kSoftmaxInterface = {sizeof(attile_softmax_interf
 const attile_attention_merge_interface kMergeInterface = {sizeof(attile_attention_merge_interface), 1,
                                                           table_query<attile_attention_merge_problem, merge_query>,
                                                           table_run<attile_attention_merge_problem, merge_query, merge_run>};
-#if defined(ATTILE_SIMT_HAS_GEMM)
+#if defined(ATTILE_GPU_HAS_GEMM)
 const attile_gemm_interface kGemmInterface = {sizeof(attile_gemm_interface), 1, table_query<attile_gemm_problem, gemm_query>,
                                               table_run<attile_gemm_problem, gemm_query, gemm_run>};
 #endif
-#if defined(ATTILE_SIMT_HAS_ATTENTION)
+#if defined(ATTILE_GPU_HAS_ATTENTION)
 const attile_attention_interface kAttentionInterface = {sizeof(attile_attention_interface), 1,
                                                         table_query<attile_attention_problem, attention_query>,
                                                         table_run<attile_attention_problem, attention_query, attention_run>};
@@ -243,4 +243,4 @@ const attile_attention_backward_interface kAttentionBackwardInterface = {
     table_run<attile_attention_backward_problem, attention_backward_query, attention_backward_run>};
 #endif
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

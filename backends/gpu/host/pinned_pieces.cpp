@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 constexpr int64_t kTeamGrain = 512 << 10;  // Bytes a thread takes at a time.
@@ -154,4 +154,4 @@ void PinnedUploads::drop() {
     filling_ = nullptr;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

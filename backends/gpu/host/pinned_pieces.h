@@ -9,7 +9,7 @@
 #include "host/strided_copy.h"
 #include "host/team.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 struct PinnedPiece {
     static constexpr int64_t kBytes = 8 << 20;
@@ -85,4 +85,4 @@ class PinnedUploads : public PinnedPieces {
     int64_t filling_bytes_ = 0;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 // One axis of an operand: its extent, the dimension that moves it, and by how many elements a unit.
@@ -196,4 +196,4 @@ StagedProblem<attile_softmax_problem>::StagedProblem(const attile_softmax_proble
 
 void StagedProblem<attile_softmax_problem>::resize(const int64_t count[kStagedDims]) { std::copy(count, count + 3, problem.shape); }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

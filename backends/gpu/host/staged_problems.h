@@ -7,7 +7,7 @@
 
 #include "host/staging.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Specialised for each problem: `problem` is the copy that chunks are computed from, `call` lists its operands (absent ones left out),
 // resize() sets the problem's extents to a chunk's.
@@ -78,4 +78,4 @@ struct StagedProblem<attile_softmax_problem> {
     StagedCall call;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -11,7 +11,7 @@
 #include "host/staging_plan.h"
 #include "host/status.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 int32_t needs_staging(Device &device, const attile_operand &operand, bool *yes) {
     *yes = false;
@@ -324,4 +324,4 @@ int32_t Stager::run(StagedCall &call, Stream stream) {
     return staged.run(stream);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

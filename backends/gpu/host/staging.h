@@ -11,7 +11,7 @@
 #include "host/pinned_pieces.h"
 #include "host/team.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 inline constexpr int kStagedDims = 4;
 
@@ -67,4 +67,4 @@ class Stager {
     PinnedUploads uploads_;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 // A chunk of this size takes a millisecond or so to copy, long beside a launch, short beside a large call.
@@ -78,4 +78,4 @@ bool plan_chunks(const StagedCall &call, const std::vector<bool> &staged, int64_
     return plan->bytes <= budget;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

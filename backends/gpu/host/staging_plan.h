@@ -4,7 +4,7 @@
 
 #include "host/staging.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 struct ChunkPlan {
     int64_t count[kStagedDims] = {1, 1, 1, 1};  // Units of a chunk along each dimension; the last chunk may have fewer.
@@ -21,4 +21,4 @@ bool follows(const StagedOperand &operand, int32_t dim);
 // compute. `staged` tells which of the call's operands are in host memory. False if no chunk fits.
 bool plan_chunks(const StagedCall &call, const std::vector<bool> &staged, int64_t budget, ChunkPlan *plan);
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 std::atomic<const attile_host_v1 *> the_host{nullptr};
@@ -70,4 +70,4 @@ void log_line(int32_t level, const char *format, ...) {
     listener->log(level, line);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error sentences and log lines of the SIMT code: printf-like fronts of the host's callbacks.
+// Error sentences and log lines of GPU backends: printf-like fronts of the host's callbacks.
 #pragma once
 
 #include <attile/attile_backend.h>
@@ -7,12 +7,12 @@
 #include <cstdint>
 
 #if defined(__GNUC__)
-#define ATTILE_SIMT_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#define ATTILE_GPU_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
-#define ATTILE_SIMT_PRINTF(text, first)
+#define ATTILE_GPU_PRINTF(text, first)
 #endif
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Of a sentence or a log line.
 inline constexpr int kLineBytes = 1024;
@@ -24,7 +24,7 @@ const attile_host_v1 *host();
 const char *environment(const char *variable);
 
 // Sets the calling thread's error sentence and returns `code`.
-int32_t fail(int32_t code, const char *format, ...) ATTILE_SIMT_PRINTF(2, 3);
+int32_t fail(int32_t code, const char *format, ...) ATTILE_GPU_PRINTF(2, 3);
 
 // Plans ask a device questions, and go on without an answer where it fails: to another plan, perhaps, than the one whose workspace was
 // taken. While one of these lives, the thread's first failure is kept, for the call to fail with. Not one of ATTILE_ERROR_DEVICE_LAUNCH:
@@ -46,9 +46,9 @@ class FailureWatch {
 };
 
 // Fills a support answer with level NONE, `code` and the sentence; returns ATTILE_OK, as a query does.
-int32_t unsupported(attile_support *support, int32_t code, const char *format, ...) ATTILE_SIMT_PRINTF(3, 4);
+int32_t unsupported(attile_support *support, int32_t code, const char *format, ...) ATTILE_GPU_PRINTF(3, 4);
 
 // Writes a log line if anybody listens at `level`.
-void log_line(int32_t level, const char *format, ...) ATTILE_SIMT_PRINTF(2, 3);
+void log_line(int32_t level, const char *format, ...) ATTILE_GPU_PRINTF(2, 3);
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -5,7 +5,7 @@
 
 #include "host/status.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 StreamCache::~StreamCache() {
     for (const Block &block : blocks_) {
@@ -94,4 +94,4 @@ void StreamCache::trim_locked(int64_t limit) {
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

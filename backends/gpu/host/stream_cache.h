@@ -7,7 +7,7 @@
 
 #include "device.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 class StreamCache {
   public:
@@ -37,4 +37,4 @@ class StreamCache {
     int64_t keep_bytes_ = 0;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -12,7 +12,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace attile::simt {
+namespace attile::gpu {
 
 int64_t StridedBlock::count() const {
     int64_t product = 1;
@@ -154,4 +154,4 @@ void scatter(void *base, const void *dense, const StridedBlock &block, int64_t f
     copy_range<false>(const_cast<void *>(dense), base, block, first, count);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

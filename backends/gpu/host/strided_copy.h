@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // The axes of a strided block of memory that have more than one distinct element, outermost first in memory order.
 // The dense image has the same axes in the same order without gaps; broadcast axes (stride 0) do not occur in it.
@@ -28,4 +28,4 @@ void gather(void *dense, const void *base, const StridedBlock &block, int64_t fi
 // The reverse; writes the block's elements alone.
 void scatter(void *base, const void *dense, const StridedBlock &block, int64_t first, int64_t count);
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

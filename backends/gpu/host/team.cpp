@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <system_error>
 
-namespace attile::simt {
+namespace attile::gpu {
 
 HostTeam::HostTeam(int32_t threads) : threads_(threads) {}
 
@@ -76,4 +76,4 @@ void HostTeam::finish(HostTask &task) {
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Work on [0, total) that may be done in ranges, at any time and by any thread. It stays where it is until it is done.
 struct HostTask {
@@ -46,4 +46,4 @@ class HostTeam {
     bool is_closing_ = false;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace attile::simt {
+namespace attile::gpu {
 
 inline constexpr int64_t kWorkspaceAlignment = 256;
 
@@ -31,4 +31,4 @@ class Workspace {
     int64_t left_ = 0;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -9,7 +9,7 @@
 
 #include "numeric.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 inline constexpr int kWarpThreads = 32;
 
@@ -26,7 +26,7 @@ __device__ __forceinline__ T warp_uniform(T value) {
 template <class Element>
 __device__ __forceinline__ uint32_t narrow_pair(float low, float high) {
     uint32_t pair;
-    if constexpr (std::is_same_v<Element, simt::F16>)
+    if constexpr (std::is_same_v<Element, F16>)
         asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     else
         asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
@@ -36,7 +36,7 @@ __device__ __forceinline__ uint32_t narrow_pair(float low, float high) {
 // And back.
 template <class Element>
 __device__ __forceinline__ float2 widen_pair(uint32_t pair) {
-    if constexpr (std::is_same_v<Element, simt::F16>) {
+    if constexpr (std::is_same_v<Element, F16>) {
         float2 wide;
         asm("{.reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(wide.x), "=f"(wide.y) : "r"(pair));
         return wide;
@@ -95,7 +95,7 @@ __device__ __forceinline__ void load_matrices_turned(uint32_t (&to)[4], uint32_t
 // depths likewise for column lane / 4.
 template <class Element>
 __device__ __forceinline__ void multiply(float *sums, const uint32_t *a, uint32_t b0, uint32_t b1) {
-    if constexpr (std::is_same_v<Element, simt::F16>)
+    if constexpr (std::is_same_v<Element, F16>)
         asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
             : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -105,4 +105,4 @@ __device__ __forceinline__ void multiply(float *sums, const uint32_t *a, uint32_
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -6,7 +6,7 @@
 
 #include "mma/ptx.cuh"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // Rows of kColumns elements in shared memory, the first at a multiple of 128 bytes. kForWords: exchanged so that 32-bit words of four rows,
 // eight of each, lie in different banks instead.
@@ -71,4 +71,4 @@ __device__ __forceinline__ void load_operand_b(uint32_t (&to)[4], uint32_t from,
         load_matrices(to, from + Rows::at(outer + (lane & 7) + (lane >> 4) * 8, depth / kChunk + (lane >> 3 & 1)));
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -13,7 +13,7 @@
 
 #include "mma/ptx.cuh"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // The tensor core does not look at the bits below TF32's, so that high needs no mask of its own.
 __device__ __forceinline__ void split_tf32(uint32_t x, uint32_t &high, uint32_t &low) {
@@ -90,4 +90,4 @@ __device__ __forceinline__ bool has_no_numbers(const float (&x)[kCount]) {
 }
 __device__ __forceinline__ bool is_number(float x) { return x - x == 0; }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -6,7 +6,7 @@
 
 #include "attile/attile.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // Why float32 is not multiplied by split TF32; null: it is. Three products of TF32 are slower than one of float32 but on the devices whose
 // tensor cores are the widest.
@@ -16,4 +16,4 @@ inline const char *why_no_split(int32_t capability, uint32_t flags) {
     return nullptr;
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

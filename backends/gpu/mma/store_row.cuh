@@ -5,13 +5,13 @@
 #include "lane.h"
 #include "mma/ptx.cuh"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // Of both halves: 0 times x, NaN where x is infinite or no number, is added to `sum`.
 template <class Element>
 __device__ __forceinline__ uint32_t add_product_with_zero(uint32_t x, uint32_t sum) {
     uint32_t y;
-    if constexpr (std::is_same_v<Element, simt::F16>)
+    if constexpr (std::is_same_v<Element, F16>)
         asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0), "r"(sum));
     else
         asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0), "r"(sum));
@@ -21,7 +21,7 @@ __device__ __forceinline__ uint32_t add_product_with_zero(uint32_t x, uint32_t s
 // it came out finite.
 template <class Element, int kColumns>
 __device__ __forceinline__ bool store_row(Element *row, int columns, bool is_there, const float *o, float factor) {
-    const int quarter = simt::lane_index() & 3;
+    const int quarter = lane_index() & 3;
     uint32_t zeros = 0;
     static_assert(kColumns % 32 == 0, "four 8-column blocks at a time");
 #pragma unroll
@@ -60,7 +60,7 @@ __device__ __forceinline__ bool store_row(Element *row, int columns, bool is_the
 }
 template <int kColumns>
 __device__ __forceinline__ void store_row_f32(float *row, int columns, bool is_there, const float *o, float factor) {
-    const int first = 2 * (simt::lane_index() & 3);
+    const int first = 2 * (lane_index() & 3);
 #pragma unroll
     for (int j = 0; j < kColumns / 8; ++j) {
         if (is_there && 8 * j < columns)
@@ -74,7 +74,7 @@ __device__ __forceinline__ void store_row_by_fours(float *row, int columns, bool
     for (int g = 0; g < kColumns / 32; ++g) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int column = 32 * g + 8 * (simt::lane_index() & 3) + 4 * half;
+            const int column = 32 * g + 8 * (lane_index() & 3) + 4 * half;
             const float *const x = o + 16 * g + half;
             if (is_there && column < columns)
                 *reinterpret_cast<float4 *>(row + column) = make_float4(x[0] * factor, x[4] * factor, x[8] * factor, x[12] * factor);
@@ -82,4 +82,4 @@ __device__ __forceinline__ void store_row_by_fours(float *row, int columns, bool
     }
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -8,7 +8,7 @@
 #include "host/status.h"
 #include "rows/simt/merge.cuh"
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 int64_t bytes_of(int32_t dtype) { return (dtype & 0xff) / 8; }
@@ -35,7 +35,7 @@ MergePlan make_plan(const attile_attention_merge_problem &problem) {
     MergePlan plan;
     const int64_t size = bytes_of(problem.o_parts[0].dtype), vec = 16 / size;
     plan.rows = problem.batch * problem.heads * problem.len;
-    plan.rounds = static_cast<int32_t>((problem.parts + kMergeParts - 1) / kMergeParts);
+    plan.rounds = static_cast<int32_t>((problem.parts + simt::kMergeParts - 1) / simt::kMergeParts);
     plan.is_vector = problem.head_dim_v % vec == 0 &&
                      rows_aligned(problem.o, problem.head_dim_v, std::min<int64_t>(16, vec * bytes_of(problem.o.dtype)));
     for (int64_t p = 0; p < problem.parts; ++p) plan.is_vector = plan.is_vector && rows_aligned(problem.o_parts[p], problem.head_dim_v, 16);
@@ -48,11 +48,11 @@ MergePlan make_plan(const attile_attention_merge_problem &problem) {
     return plan;
 }
 
-using MergeKernel = void (*)(MergeArguments);
+using MergeKernel = void (*)(simt::MergeArguments);
 
 template <class T, class Out>
 MergeKernel kernel_of(bool is_vector) {
-    return is_vector ? merge_parts<T, Out, 16 / static_cast<int>(sizeof(T))> : merge_parts<T, Out, 1>;
+    return is_vector ? simt::merge_parts<T, Out, 16 / static_cast<int>(sizeof(T))> : simt::merge_parts<T, Out, 1>;
 }
 
 // nullptr: the pair of types is not one of the interface's.
@@ -99,16 +99,16 @@ int32_t run_rounds(Device &device, const attile_attention_merge_problem &problem
     const Dim3 lse_grid{row_grid(device, plan.rows, kRowThreads)};
     for (int32_t round = 0; round < plan.rounds; ++round) {
         const bool is_last = round == plan.rounds - 1;
-        MergeArguments arguments;
+        simt::MergeArguments arguments;
         arguments.heads = problem.heads;
         arguments.len = problem.len;
         arguments.rows = plan.rows;
         arguments.head_dim = problem.head_dim_v;
-        const int64_t first = int64_t{round} * kMergeParts;
-        arguments.parts = static_cast<int32_t>(std::min<int64_t>(problem.parts - first, kMergeParts));
+        const int64_t first = int64_t{round} * simt::kMergeParts;
+        arguments.parts = static_cast<int32_t>(std::min<int64_t>(problem.parts - first, simt::kMergeParts));
         for (int32_t p = 0; p < arguments.parts; ++p) {
             const attile_operand &o = problem.o_parts[first + p], &lse = problem.lse_parts[first + p];
-            MergePart &part = arguments.part[p];
+            simt::MergePart &part = arguments.part[p];
             part.o = o.data;
             part.lse = lse.data;
             std::copy(o.stride, o.stride + 4, part.stride);
@@ -137,7 +137,8 @@ int32_t run_rounds(Device &device, const attile_attention_merge_problem &problem
         }
         int32_t status = ATTILE_OK;
         if (problem.head_dim_v > 0) status = launch(device, kernel_for(from, to, plan.is_vector), grid, block, 0, stream, arguments);
-        if (status == ATTILE_OK && arguments.lse != nullptr) status = launch(device, &merge_lse<C>, lse_grid, block, 0, stream, arguments);
+        if (status == ATTILE_OK && arguments.lse != nullptr)
+            status = launch(device, &simt::merge_lse<C>, lse_grid, block, 0, stream, arguments);
         if (status != ATTILE_OK) return status;
     }
     return ATTILE_OK;
@@ -176,4 +177,4 @@ int32_t merge_run(Device &device, const attile_attention_merge_problem &problem,
                                          : run_rounds<float>(device, problem, plan, workspace, stream);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -9,7 +9,7 @@
 #include "host/status.h"
 #include "rows/simt/reduce.cuh"
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 constexpr int64_t kBytesOfSplit = 64 << 10;            // No split is shorter.
@@ -22,16 +22,16 @@ constexpr int64_t kBlocksPerUnit = 16;  // Two waves.
 int64_t bytes_of(int32_t dtype) { return (dtype & 0xff) / 8; }
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-ReduceOutput output_of(int32_t dtype) {
+simt::ReduceOutput output_of(int32_t dtype) {
     switch (dtype) {
         case ATTILE_F64:
-            return ReduceOutput::kF64;
+            return simt::ReduceOutput::kF64;
         case ATTILE_F16:
-            return ReduceOutput::kF16;
+            return simt::ReduceOutput::kF16;
         case ATTILE_BF16:
-            return ReduceOutput::kBF16;
+            return simt::ReduceOutput::kBF16;
         default:
-            return ReduceOutput::kF32;
+            return simt::ReduceOutput::kF32;
     }
 }
 
@@ -40,7 +40,7 @@ struct ReducePlan {
     bool is_vector = false;
     int32_t width = 0;  // Threads that share a row, of the rows kernel,
     int32_t rows = 1;   // and rows they take at a time.
-    ReduceArguments first;
+    simt::ReduceArguments first;
     int64_t partials = 0;   // Elements of the compute type between the passes; 0: one pass.
     int64_t items = 0;      // Work items of the first pass,
     int64_t per_block = 1;  // and how many a block takes at once.
@@ -62,7 +62,7 @@ void choose_width(ReducePlan &plan, int64_t row_bytes) {
 }
 
 // Splits and their length, for rows of which `parallel` blocks' worth exist.
-void split_rows(ReduceArguments &arguments, int64_t parallel, int64_t slot_bytes, int32_t units, bool is_invariant, int64_t unit) {
+void split_rows(simt::ReduceArguments &arguments, int64_t parallel, int64_t slot_bytes, int32_t units, bool is_invariant, int64_t unit) {
     const int64_t bytes = arguments.length * slot_bytes;
     int64_t splits = is_invariant ? bytes / kBytesOfInvariantSplit
                                   : std::min(ceil_div(kBlocksPerUnit * units, std::max<int64_t>(parallel, 1)), bytes / kBytesOfSplit);
@@ -73,7 +73,7 @@ void split_rows(ReduceArguments &arguments, int64_t parallel, int64_t slot_bytes
 
 ReducePlan make_plan(const Device &device, const attile_reduce_problem &problem) {
     ReducePlan plan;
-    ReduceArguments &first = plan.first;
+    simt::ReduceArguments &first = plan.first;
     const int64_t *extent = problem.shape, *x = problem.x.stride, *y = problem.y.stride;
     const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     const int32_t units = std::max(device.properties().compute_units, 1);
@@ -129,26 +129,28 @@ ReducePlan make_plan(const Device &device, const attile_reduce_problem &problem)
     return plan;
 }
 
-using ReduceKernel = void (*)(ReduceArguments);
+using ReduceKernel = void (*)(simt::ReduceArguments);
 
 template <class T, bool kIsSum>
 ReduceKernel kernel_of(const ReducePlan &plan) {
     constexpr int kVec = 16 / static_cast<int>(sizeof(T));
-    if (plan.by_columns) return plan.is_vector ? reduce_columns<T, kIsSum, kVec> : reduce_columns<T, kIsSum, 1>;
+    if (plan.by_columns) return plan.is_vector ? simt::reduce_columns<T, kIsSum, kVec> : simt::reduce_columns<T, kIsSum, 1>;
     if (plan.width == 4) {
         if (plan.rows > 1)
-            return plan.is_vector ? reduce_rows<T, kIsSum, 4, kRowsTogether, kVec> : reduce_rows<T, kIsSum, 4, kRowsTogether, 1>;
-        return plan.is_vector ? reduce_rows<T, kIsSum, 4, 1, kVec> : reduce_rows<T, kIsSum, 4, 1, 1>;
+            return plan.is_vector ? simt::reduce_rows<T, kIsSum, 4, kRowsTogether, kVec>
+                                  : simt::reduce_rows<T, kIsSum, 4, kRowsTogether, 1>;
+        return plan.is_vector ? simt::reduce_rows<T, kIsSum, 4, 1, kVec> : simt::reduce_rows<T, kIsSum, 4, 1, 1>;
     }
     if (plan.width == kRowThreads)
-        return plan.is_vector ? reduce_rows<T, kIsSum, kRowThreads, 1, kVec> : reduce_rows<T, kIsSum, kRowThreads, 1, 1>;
+        return plan.is_vector ? simt::reduce_rows<T, kIsSum, kRowThreads, 1, kVec> : simt::reduce_rows<T, kIsSum, kRowThreads, 1, 1>;
     if (plan.rows > 1)
-        return plan.is_vector ? reduce_rows<T, kIsSum, kLanes, kRowsTogether, kVec> : reduce_rows<T, kIsSum, kLanes, kRowsTogether, 1>;
-    return plan.is_vector ? reduce_rows<T, kIsSum, kLanes, 1, kVec> : reduce_rows<T, kIsSum, kLanes, 1, 1>;
+        return plan.is_vector ? simt::reduce_rows<T, kIsSum, kLanes, kRowsTogether, kVec>
+                              : simt::reduce_rows<T, kIsSum, kLanes, kRowsTogether, 1>;
+    return plan.is_vector ? simt::reduce_rows<T, kIsSum, kLanes, 1, kVec> : simt::reduce_rows<T, kIsSum, kLanes, 1, 1>;
 }
 
 template <class T, bool kIsSum>
-int32_t launch_pass(Device &device, const ReducePlan &plan, const ReduceArguments &arguments, Stream stream) {
+int32_t launch_pass(Device &device, const ReducePlan &plan, const simt::ReduceArguments &arguments, Stream stream) {
     const Dim3 grid{row_grid(device, plan.items, plan.per_block)}, block{kRowThreads};
     return launch(device, kernel_of<T, kIsSum>(plan), grid, block, 0, stream, arguments);
 }
@@ -160,9 +162,9 @@ int32_t run_plan(Device &device, const ReducePlan &plan, Workspace &workspace, S
     C *partials = workspace.take<C>(plan.partials);
     if (partials == nullptr) return fail(ATTILE_ERROR_WORKSPACE_TOO_SMALL, "reduce: the workspace is smaller than the query said");
     // First pass: partial results, neither divided nor negated back, densely by row and split.
-    ReduceArguments first = plan.first;
+    simt::ReduceArguments first = plan.first;
     first.y = partials;
-    first.output = ReduceOutput::kPartial;
+    first.output = simt::ReduceOutput::kPartial;
     first.divisor = 1;
     first.negate_out = 0;
     const int32_t status = launch_pass<T, kIsSum>(device, plan, first, stream);
@@ -170,7 +172,7 @@ int32_t run_plan(Device &device, const ReducePlan &plan, Workspace &workspace, S
     // Second pass: the same problem with the partial results as input.
     ReducePlan again;
     again.by_columns = plan.by_columns;
-    ReduceArguments second = plan.first;
+    simt::ReduceArguments second = plan.first;
     second.x = partials;
     second.negate_in = 0;
     second.length = plan.first.splits;
@@ -206,7 +208,7 @@ const void *kernel_address(const attile_reduce_problem &problem, const ReducePla
 
 }  // namespace
 
-const void *some_kernel() { return reinterpret_cast<const void *>(&reduce_columns<float, true, 1>); }
+const void *some_kernel() { return reinterpret_cast<const void *>(&simt::reduce_columns<float, true, 1>); }
 
 int32_t reduce_run(Device &device, const attile_reduce_problem &problem, Workspace &workspace, Stream stream) {
     const ReducePlan plan = make_plan(device, problem);
@@ -259,4 +261,4 @@ int32_t reduce_query(Device &device, const attile_reduce_problem &problem, attil
     return fill_resources(device, kernel, kRowThreads, support);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -6,7 +6,7 @@
 #include "device.h"
 #include "host/workspace.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 int32_t reduce_query(Device &device, const attile_reduce_problem &problem, attile_support &support);
 int32_t reduce_run(Device &device, const attile_reduce_problem &problem, Workspace &workspace, Stream stream);
@@ -14,4 +14,4 @@ int32_t reduce_run(Device &device, const attile_reduce_problem &problem, Workspa
 // The address of some kernel, to ask the runtime whether this build has code for a device.
 const void *some_kernel();
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

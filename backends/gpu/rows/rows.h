@@ -7,7 +7,7 @@
 #include "lane.h"
 #include "numeric.h"
 
-namespace attile::simt {
+namespace attile::gpu {
 
 // Axes of the rows, slowest first, for an input x and an output y. Unused leading axes have extent 1.
 struct RowAxes {
@@ -119,4 +119,4 @@ inline int32_t fill_resources(Device &device, const void *kernel, int32_t thread
     return status;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

@@ -9,7 +9,7 @@
 #include "rows/simt/softmax.cuh"
 #include "rows/simt/softmax_whole.cuh"
 
-namespace attile::simt {
+namespace attile::gpu {
 namespace {
 
 constexpr int64_t kBytesOfTask = 64 << 10;  // Softmax_stream: long beside a ticket, short beside a row,
@@ -30,12 +30,12 @@ struct SoftmaxPlan {
     bool is_vector = false;
     int32_t width = 0;  // Cached: threads that share a row,
     int32_t rows = 1;   // and rows that they take at a time.
-    SoftmaxArguments arguments;
+    simt::SoftmaxArguments arguments;
     int64_t states = 0;
     int64_t blocks = 1;
 };
 
-bool is_multiple(const SoftmaxArguments &arguments, int64_t step) {
+bool is_multiple(const simt::SoftmaxArguments &arguments, int64_t step) {
     for (int i = 0; i < 3; ++i) {
         if (arguments.axes.extent[i] > 1 && (arguments.axes.x[i] % step != 0 || arguments.axes.y[i] % step != 0)) return false;
     }
@@ -44,10 +44,10 @@ bool is_multiple(const SoftmaxArguments &arguments, int64_t step) {
 
 // Rows that fit registers: the narrowest instance that holds them.
 bool plan_cached(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t vec) {
-    const SoftmaxArguments &arguments = plan.arguments;
-    const int64_t held = softmax_held(static_cast<int>(size));
+    const simt::SoftmaxArguments &arguments = plan.arguments;
+    const int64_t held = simt::softmax_held(static_cast<int>(size));
     for (const int32_t width : {4, kLanes, kRowThreads, 512, 1024}) {
-        for (const int32_t rows : {kSoftmaxRows, 1}) {
+        for (const int32_t rows : {simt::kSoftmaxRows, 1}) {
             if (width > kRowThreads && (rows > 1 || !plan.is_vector || arguments.length % vec != 0)) continue;
             if (arguments.length > width * held / rows) continue;
             plan.is_vector = plan.is_vector && arguments.length % vec == 0;  // A row's tail would need its own registers.
@@ -64,7 +64,7 @@ bool plan_cached(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t 
 bool plan_whole(const Device &device, SoftmaxPlan &plan, const attile_softmax_problem &problem) {
     constexpr double kFull = 0.85;
     const int64_t rows = plan.arguments.axes.count(), units = std::max(device.properties().compute_units, 1);
-    if (kSparesRegisters || !plan.is_vector || plan.arguments.length % 4 != 0 || plan.arguments.length > kSoftmaxWholeFloats ||
+    if (kSparesRegisters || !plan.is_vector || plan.arguments.length % 4 != 0 || plan.arguments.length > simt::kSoftmaxWholeFloats ||
         problem.x.dtype != ATTILE_F32 || problem.y.dtype != ATTILE_F32 ||
         static_cast<double>(rows) < kFull * static_cast<double>(ceil_div(rows, units) * units))
         return false;
@@ -74,7 +74,7 @@ bool plan_whole(const Device &device, SoftmaxPlan &plan, const attile_softmax_pr
 }
 
 void plan_stream(const Device &device, SoftmaxPlan &plan, int64_t size) {
-    SoftmaxArguments &arguments = plan.arguments;
+    simt::SoftmaxArguments &arguments = plan.arguments;
     plan.path = SoftmaxPath::kStream;
     // Splits depend on the row's length alone, so results are the same in any batch.
     const int64_t least = ceil_div(ceil_div(arguments.length, kMostSplits), 1024) * 1024;
@@ -88,7 +88,7 @@ void plan_stream(const Device &device, SoftmaxPlan &plan, int64_t size) {
 }
 
 void plan_columns(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t vec, bool is_invariant) {
-    SoftmaxArguments &arguments = plan.arguments;
+    simt::SoftmaxArguments &arguments = plan.arguments;
     plan.path = SoftmaxPath::kColumns;
     const int64_t threads_needed = ceil_div(arguments.columns, plan.is_vector ? vec : 1);
     while (arguments.lanes < kRowThreads && arguments.lanes < threads_needed) arguments.lanes *= 2;
@@ -108,7 +108,7 @@ void plan_columns(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t
 
 SoftmaxPlan make_plan(const Device &device, const attile_softmax_problem &problem) {
     SoftmaxPlan plan;
-    SoftmaxArguments &arguments = plan.arguments;
+    simt::SoftmaxArguments &arguments = plan.arguments;
     const int64_t *extent = problem.shape, *x = problem.x.stride, *y = problem.y.stride;
     const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     const int64_t size = bytes_of(problem.x.dtype), vec = 16 / size;
@@ -146,30 +146,32 @@ SoftmaxPlan make_plan(const Device &device, const attile_softmax_problem &proble
     return plan;
 }
 
-using SoftmaxKernel = void (*)(SoftmaxArguments);
+using SoftmaxKernel = void (*)(simt::SoftmaxArguments);
 
 template <class T, class Out, int kVec>
 SoftmaxKernel cached_kernel(const SoftmaxPlan &plan) {
     const bool is_short = plan.rows > 1;
     switch (plan.width) {
         case 4:
-            return is_short ? softmax_cached<T, Out, 4, kSoftmaxRows, kVec> : softmax_cached<T, Out, 4, 1, kVec>;
+            return is_short ? simt::softmax_cached<T, Out, 4, simt::kSoftmaxRows, kVec> : simt::softmax_cached<T, Out, 4, 1, kVec>;
         case kLanes:
-            return is_short ? softmax_cached<T, Out, kLanes, kSoftmaxRows, kVec> : softmax_cached<T, Out, kLanes, 1, kVec>;
+            return is_short ? simt::softmax_cached<T, Out, kLanes, simt::kSoftmaxRows, kVec>
+                            : simt::softmax_cached<T, Out, kLanes, 1, kVec>;
         case 512:
-            return softmax_cached<T, Out, 512, 1, 16 / sizeof(T)>;
+            return simt::softmax_cached<T, Out, 512, 1, 16 / sizeof(T)>;
         case 1024:
-            return softmax_cached<T, Out, 1024, 1, 16 / sizeof(T)>;
+            return simt::softmax_cached<T, Out, 1024, 1, 16 / sizeof(T)>;
         default:
-            return is_short ? softmax_cached<T, Out, kRowThreads, kSoftmaxRows, kVec> : softmax_cached<T, Out, kRowThreads, 1, kVec>;
+            return is_short ? simt::softmax_cached<T, Out, kRowThreads, simt::kSoftmaxRows, kVec>
+                            : simt::softmax_cached<T, Out, kRowThreads, 1, kVec>;
     }
 }
 
 SoftmaxKernel whole_kernel() {
-#if defined(ATTILE_SIMT_WAVES)
+#if defined(ATTILE_GPU_WAVES)
     return nullptr;  // Too many registers for AMD's compilers.
 #else
-    return softmax_whole;
+    return simt::softmax_whole;
 #endif
 }
 
@@ -182,16 +184,16 @@ struct SoftmaxChoice {
 template <class T, class Out>
 SoftmaxChoice choose(const SoftmaxPlan &plan) {
     constexpr int kVec = 16 / static_cast<int>(sizeof(T));
-    constexpr int64_t kState = sizeof(SoftmaxState<Compute<T>>);
+    constexpr int64_t kState = sizeof(simt::SoftmaxState<Compute<T>>);
     switch (plan.path) {
         case SoftmaxPath::kCached:
             return {plan.is_vector ? cached_kernel<T, Out, kVec>(plan) : cached_kernel<T, Out, 1>(plan), kState};
         case SoftmaxPath::kWhole:
             return {whole_kernel(), 0};
         case SoftmaxPath::kStream:
-            return {plan.is_vector ? softmax_stream<T, Out, kVec> : softmax_stream<T, Out, 1>, kState};
+            return {plan.is_vector ? simt::softmax_stream<T, Out, kVec> : simt::softmax_stream<T, Out, 1>, kState};
         default:
-            return {plan.is_vector ? softmax_columns<T, Out, kVec> : softmax_columns<T, Out, 1>, kState};
+            return {plan.is_vector ? simt::softmax_columns<T, Out, kVec> : simt::softmax_columns<T, Out, 1>, kState};
     }
 }
 
@@ -283,7 +285,7 @@ int32_t softmax_run(Device &device, const attile_softmax_problem &problem, Works
     const int32_t status = launch(device, choice.kernel, grid, block, 0, stream, plan.arguments);
     if (status != ATTILE_OK || plan.path != SoftmaxPath::kColumns) return status;
     if (plan.arguments.splits > 1) {
-        const auto merge_kernel = problem.x.dtype == ATTILE_F64 ? softmax_merge_states<double> : softmax_merge_states<float>;
+        const auto merge_kernel = problem.x.dtype == ATTILE_F64 ? simt::softmax_merge_states<double> : simt::softmax_merge_states<float>;
         const Dim3 merge_grid{row_grid(device, plan.arguments.axes.count() * plan.arguments.columns, kRowThreads)};
         const int32_t merged = launch(device, merge_kernel, merge_grid, Dim3{kRowThreads}, 0, stream, plan.arguments);
         if (merged != ATTILE_OK) return merged;
@@ -292,4 +294,4 @@ int32_t softmax_run(Device &device, const attile_softmax_problem &problem, Works
     return launch(device, choice.kernel, grid, block, 0, stream, plan.arguments);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu

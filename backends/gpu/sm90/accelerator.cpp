@@ -7,37 +7,35 @@
 #include "attention_backward/sm90/plan.h"
 #include "gemm/sm90/run.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
-int32_t Sm90Accelerator::query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
-                               simt::Declined &declined) {
+int32_t Sm90Accelerator::query(Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
+                               Declined &declined) {
     return gemm_query(device, problem, support, taken, declined);
 }
 
-int32_t Sm90Accelerator::run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) {
+int32_t Sm90Accelerator::run(Device &device, const attile_gemm_problem &problem, Workspace &workspace, Stream stream) {
     return gemm_run(device, maps_, problem, workspace, stream);
 }
 
-int32_t Sm90Accelerator::query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
-                               simt::Declined &declined) {
+int32_t Sm90Accelerator::query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
+                               Declined &declined) {
     return problem.q.dtype == ATTILE_F32 ? attention_split_query(device, problem, support, taken, declined)
                                          : attention_query(device, problem, support, taken, declined);
 }
 
-int32_t Sm90Accelerator::run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace,
-                             simt::Stream stream) {
+int32_t Sm90Accelerator::run(Device &device, const attile_attention_problem &problem, Workspace &workspace, Stream stream) {
     return problem.q.dtype == ATTILE_F32 ? attention_split_run(device, problem, workspace, stream)
                                          : attention_run(device, maps_, problem, workspace, stream);
 }
 
-int32_t Sm90Accelerator::query(simt::Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
-                               simt::Declined &declined) {
+int32_t Sm90Accelerator::query(Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
+                               Declined &declined) {
     return attention_backward_query(device, problem, support, taken, declined);
 }
 
-int32_t Sm90Accelerator::run(simt::Device &device, const attile_attention_backward_problem &problem, simt::Workspace &workspace,
-                             simt::Stream stream) {
+int32_t Sm90Accelerator::run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream) {
     return attention_backward_run(device, maps_, problem, workspace, stream);
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -4,7 +4,7 @@
 
 #include "sm90/ptx.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // As cluster_meet(): nothing is handed over but barriers made known by barrier_init_fence().
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
@@ -19,4 +19,4 @@ __device__ __forceinline__ void cluster_store_four(uint32_t to, uint32_t barrier
         : "memory");
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -10,9 +10,9 @@
 #include "early.h"
 #include "mma/ptx.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
-using namespace tensor_core;
+using namespace mma;
 
 inline constexpr int kWarpgroupThreads = 128;
 
@@ -58,8 +58,6 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
 __device__ __forceinline__ void barrier_wait_idle(uint32_t barrier, uint32_t parity) {
     while (!barrier_try(barrier, parity)) __nanosleep(64);
 }
-
-using simt::await_kernel_ahead;
 
 // Named barriers among some warps of a block; number 0 is __syncthreads().
 __device__ __forceinline__ void named_sync(int number, int threads) {
@@ -241,4 +239,4 @@ __device__ __forceinline__ uint64_t product_operand(uint32_t address, uint32_t n
            kSwizzle128;
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

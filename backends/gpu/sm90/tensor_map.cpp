@@ -5,7 +5,7 @@
 
 #include "host/status.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 namespace {
 
 using EncodeFn = CUresult (*)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, const cuuint64_t *,
@@ -31,7 +31,7 @@ int32_t TensorMaps::make(const void *data, int32_t dtype, const TensorMapShape &
         shape.is_fetched_by_lines ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (made == CUDA_SUCCESS) return ATTILE_OK;
-    return simt::fail(ATTILE_ERROR_INTERNAL, "the driver makes no tensor map of the array at %p: error %d", data, static_cast<int>(made));
+    return fail(ATTILE_ERROR_INTERNAL, "the driver makes no tensor map of the array at %p: error %d", data, static_cast<int>(made));
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -8,9 +8,9 @@
 
 #include "gemm/mma/operands.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
-using namespace tensor_core;
+using namespace mma;
 
 inline constexpr int kMostAxes = 5;
 
@@ -35,4 +35,4 @@ class TensorMaps {
     void *encode_;
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -18,7 +18,7 @@
 namespace attile::test {
 namespace {
 
-using simt::fail;
+using gpu::fail;
 
 constexpr const char *kName = ATTILE_EMULATED_WAVE == 64 ? "emulated64" : "emulated";
 
@@ -36,7 +36,7 @@ class EmulatedDevice final : public MemoryDevice {
         properties_.device_type = ATTILE_DEVICE_CUDA;
         if (const char *memory = std::getenv("ATTILE_EMULATED_MEMORY")) properties_.memory_total = std::atoll(memory);
         const char *by = std::getenv("ATTILE_CUDA_GRADIENTS");
-        properties_.gradients_by = simt::gradients_by_name(by != nullptr ? by : "tiles");
+        properties_.gradients_by = gpu::gradients_by_name(by != nullptr ? by : "tiles");
         properties_.lane_width = ATTILE_EMULATED_WAVE;
         properties_.threads_per_unit = 2048;
         properties_.blocks_per_unit = 16;
@@ -52,12 +52,12 @@ class EmulatedDevice final : public MemoryDevice {
         if (has_failed_ && !is_cleaning_up) return fail(ATTILE_ERROR_DEVICE_FAULT, "the emulated device failed earlier in this context");
         return is_cleaning_up ? ATTILE_OK : called("enter");
     }
-    int32_t launch(const void *kernel, simt::Dim3 grid, simt::Dim3 block, std::size_t shared, void **arguments, simt::Stream) override {
+    int32_t launch(const void *kernel, gpu::Dim3 grid, gpu::Dim3 block, std::size_t shared, void **arguments, gpu::Stream) override {
         if (const int32_t status = called("launch"); status != ATTILE_OK) return status;
         emulation::Call call = emulation::call_of(kernel);
         if (call == nullptr) {  // The attention kernels are known by address alone.
-            call = kernel == simt::attention_convert_kernel() ? &emulation::Caller<const simt::AttentionConvertParams>::call
-                                                              : &emulation::Caller<const simt::AttentionParams>::call;
+            call = kernel == gpu::simt::attention_convert_kernel() ? &emulation::Caller<const gpu::simt::AttentionConvertParams>::call
+                                                                   : &emulation::Caller<const gpu::AttentionParams>::call;
         }
         const std::string fault =
             emulation::run_grid(kernel, call, arguments, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, order_wanted());
@@ -101,18 +101,18 @@ int32_t probe(int32_t device, attile_backend_probe *found) {
 }
 
 int32_t context_create(const attile_backend_options *options, void **state) {
-    return simt::context_make(std::make_unique<EmulatedDevice>(), *options, state);
+    return gpu::context_make(std::make_unique<EmulatedDevice>(), *options, state);
 }
 
 const attile_backend_v1 kRoot = {
     sizeof(attile_backend_v1), ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, kName, "1.0.0", probe, context_create,
-    simt::context_destroy,     simt::query_interface};
+    gpu::context_destroy,      gpu::query_interface};
 
 }  // namespace
 }  // namespace attile::test
 
 extern "C" __attribute__((visibility("default"))) const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host);
 extern "C" const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host) {
-    attile::simt::set_host(host);
+    attile::gpu::set_host(host);
     return &attile::test::kRoot;
 }

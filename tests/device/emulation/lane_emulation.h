@@ -16,10 +16,10 @@
 #define ATTILE_EMULATED_WAVE 32
 #endif
 
-#define ATTILE_SIMT_EMULATED 1
+#define ATTILE_GPU_EMULATED 1
 
 #if ATTILE_EMULATED_WAVE == 64
-#define ATTILE_SIMT_WAVES 1
+#define ATTILE_GPU_WAVES 1
 #endif
 
 #include <math.h>
@@ -34,7 +34,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __shared__ static
-#define ATTILE_SIMT_DYNAMIC_SHARED(name) unsigned char *const name = attile::emulation::dynamic_shared()
+#define ATTILE_GPU_DYNAMIC_SHARED(name) unsigned char *const name = attile::emulation::dynamic_shared()
 
 namespace attile::emulation {
 
@@ -84,7 +84,7 @@ extern attile::emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 // Inlined, so that each place of the program calls from an address of its own.
 __forceinline__ void __syncthreads() { attile::emulation::meet_block(); }
 inline void __threadfence() {}
-#if defined(ATTILE_SIMT_WAVES)
+#if defined(ATTILE_GPU_WAVES)
 constexpr int warpSize = ATTILE_EMULATED_WAVE;
 inline void __builtin_amdgcn_fence(int, const char *) {}
 __forceinline__ void __builtin_amdgcn_wave_barrier() { attile::emulation::meet_group(); }

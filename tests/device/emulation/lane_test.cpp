@@ -14,7 +14,7 @@
 namespace attile::test {
 namespace {
 
-using namespace simt;
+using namespace gpu;
 
 constexpr int kThreads = 160;  // Five lane groups: with waves of 64, the last is half a wave.
 constexpr bool kIsWide = ATTILE_EMULATED_WAVE == 64;

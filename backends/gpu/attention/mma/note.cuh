@@ -5,7 +5,7 @@
 #include "attention/block.h"
 #include "attention/mma/task.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 inline constexpr int kNoteRows = 64, kMostNoteGroups = 3;  // Rows whose full tiles are noted together, and how many such groups there are.
 
@@ -24,7 +24,7 @@ struct alignas(16) AttentionTileNote {
 // The note of tile number t.
 template <int kRows, int kKeys>
 __device__ __forceinline__ AttentionTileNote note_of(const AttentionTask &a, int t) {
-    const simt::AttentionParams &p = a.p;
+    const AttentionParams &p = a.p;
     const int blocks = static_cast<int>(p.row_blocks.divisor), splits = static_cast<int>(p.splits.divisor);
     AttentionTileNote note;
     int entry_head, block;
@@ -35,15 +35,15 @@ __device__ __forceinline__ AttentionTileNote note_of(const AttentionTask &a, int
         block = blocks - 1 - level;
         note.split = 0;
     } else {
-        const int of_all = static_cast<int>(simt::quotient(static_cast<uint32_t>(t), p.splits));
+        const int of_all = static_cast<int>(quotient(static_cast<uint32_t>(t), p.splits));
         note.split = t - of_all * splits;
-        entry_head = static_cast<int>(simt::quotient(static_cast<uint32_t>(of_all), p.row_blocks));
+        entry_head = static_cast<int>(quotient(static_cast<uint32_t>(of_all), p.row_blocks));
         block = of_all - entry_head * blocks;
     }
     const int heads = static_cast<int>(p.heads.divisor), pack = static_cast<int>(p.pack.divisor);
-    note.batch = static_cast<int>(simt::quotient(static_cast<uint32_t>(entry_head), p.heads));
+    note.batch = static_cast<int>(quotient(static_cast<uint32_t>(entry_head), p.heads));
     note.head = entry_head - note.batch * heads;
-    const simt::AttentionEntry entry(p, note.batch);
+    const AttentionEntry entry(p, note.batch);
     note.first_k = static_cast<int>(entry.first_k);
     note.first_q = static_cast<int>(entry.first_q);
     // The last rows, which see the most keys, should fill their tile: under a mask the first tile has fewer, if that takes no more tiles,
@@ -59,8 +59,8 @@ __device__ __forceinline__ AttentionTileNote note_of(const AttentionTask &a, int
     note.read_first = 0;
     note.read_end = entry.len_k;
     if (note.first_row >= note.rows) return note;
-    const auto range = [&](int row) { return simt::KeyRange(p, simt::query_row(p, min(row, note.rows - 1)), entry.shift, entry.len_k); };
-    const simt::KeyRange top = range(note.first_row), bottom = range(note.first_row + kRows - 1);
+    const auto range = [&](int row) { return KeyRange(p, query_row(p, min(row, note.rows - 1)), entry.shift, entry.len_k); };
+    const KeyRange top = range(note.first_row), bottom = range(note.first_row + kRows - 1);
     note.first_tile = max(top.low / kKeys, note.split * p.split_tiles);
     note.end_tile = min((bottom.high + kKeys - 1) / kKeys, (note.split + 1) * p.split_tiles);
     if (note.first_tile >= note.end_tile) {  // So that computing warps know one kind of tile.
@@ -69,20 +69,20 @@ __device__ __forceinline__ AttentionTileNote note_of(const AttentionTask &a, int
     }
 #pragma unroll
     for (int i = 0; i < kRows / kNoteRows; ++i) {
-        const simt::KeyRange first = range(note.first_row + kNoteRows * i), last = range(note.first_row + kNoteRows * i + kNoteRows - 1);
+        const KeyRange first = range(note.first_row + kNoteRows * i), last = range(note.first_row + kNoteRows * i + kNoteRows - 1);
         note.full_first[i] = (last.low + kKeys - 1) / kKeys;
         note.full_end[i] = first.high / kKeys;
         const int seen_end = note.first_row + kNoteRows * i < note.rows ? (last.high + kKeys - 1) / kKeys : 0;
         note.group_end[i] = min(max(seen_end, note.first_tile + 1), note.end_tile);
     }
     note.read_first = range(0).low;
-    note.read_end = simt::KeyRange(p, simt::query_row(p, all_rows - 1), entry.shift, entry.len_k).high;
+    note.read_end = KeyRange(p, query_row(p, all_rows - 1), entry.shift, entry.len_k).high;
     return note;
 }
 
 // ALiBi's diagonal is key = row + this.
-__device__ __forceinline__ int alibi_shift(const simt::AttentionParams &p, const AttentionTileNote &note) {
-    return p.alibi_bottom_right ? note.len_k - simt::AttentionEntry(p, note.batch).len_q : 0;
+__device__ __forceinline__ int alibi_shift(const AttentionParams &p, const AttentionTileNote &note) {
+    return p.alibi_bottom_right ? note.len_k - AttentionEntry(p, note.batch).len_q : 0;
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -8,7 +8,7 @@
 #include "attention/output.h"
 #include "mma/store_row.cuh"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // Of a row's share of O: is something no number, or infinite?
 template <int kColumns>
@@ -33,34 +33,34 @@ __device__ __forceinline__ void store_float(float *row, int columns, bool is_the
 // is no number are computed again; else that is the caller's. kModifies: scores may be far from 0 (numeric.h), in what `unit` makes units
 // of log2.
 template <class Element, int kColumns, int kKeys, bool kModifies, bool kRepairs = true>
-__device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const AttentionTileNote &note, int row, const float *o,
+__device__ __forceinline__ void store_rows(const AttentionParams &p, const AttentionTileNote &note, int row, const float *o,
                                            const float (&reference)[2], const float (&total)[2],
                                            [[maybe_unused]] const float (&rounding)[2], [[maybe_unused]] float unit = 1) {
     const bool is_split = p.splits.divisor > 1, has_sinks = p.sinks.data != nullptr && !is_split;
     const bool is_there[2] = {row < note.rows, row + 8 < note.rows};
-    const int of_entry[2] = {simt::query_row(p, row), simt::query_row(p, row + 8)};
-    const int head[2] = {simt::query_head(p, note.head, row), simt::query_head(p, note.head, row + 8)};
+    const int of_entry[2] = {query_row(p, row), query_row(p, row + 8)};
+    const int head[2] = {query_head(p, note.head, row), query_head(p, note.head, row + 8)};
     const auto log_sum = [&](int r) {
-        const float sum = simt::add_log2_of(reference[r], total[r]);
-        return total[r] != 0 ? kModifies ? simt::from_score(sum, unit) : sum * static_cast<float>(simt::kLn2) : -INFINITY;
+        const float sum = add_log2_of(reference[r], total[r]);
+        return total[r] != 0 ? kModifies ? from_score(sum, unit) : sum * static_cast<float>(kLn2) : -INFINITY;
     };
     float factor[2], lse[2];
     if (has_sinks) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            const float sink = simt::load_number(p.sinks, head[r] * p.sinks.stride[1]);
-            const simt::RowResult result(std::bool_constant<kModifies>(), total[r] != 0, reference[r], total[r], true, sink, unit);
+            const float sink = load_number(p.sinks, head[r] * p.sinks.stride[1]);
+            const RowResult result(std::bool_constant<kModifies>(), total[r] != 0, reference[r], total[r], true, sink, unit);
             factor[r] = result.factor;
             lse[r] = result.lse;
         }
     } else {
 #pragma unroll
-        for (int r = 0; r < 2; ++r) factor[r] = total[r] != 0 ? simt::reciprocal_fast(total[r]) : 0.0f;
+        for (int r = 0; r < 2; ++r) factor[r] = total[r] != 0 ? reciprocal_fast(total[r]) : 0.0f;
     }
     // O holds the largest probability rounded, and is divided by a sum that does too; not so the log-sum-exp.
     if constexpr (SoftmaxRange<Element>::kCorrects) {
 #pragma unroll
-        for (int r = 0; r < 2; ++r) factor[r] *= simt::reciprocal_fast(1 + rounding[r] * factor[r]);
+        for (int r = 0; r < 2; ++r) factor[r] *= reciprocal_fast(1 + rounding[r] * factor[r]);
     }
     int64_t at[2];
     if (is_split) {
@@ -71,8 +71,8 @@ __device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const
             at[r] = (first + head[r]) * p.len_q + of_entry[r];
             lse[r] = log_sum(r);
             float of_part = lse[r];
-            if (kModifies && p.part_sum != nullptr && total[r] != 0) of_part = simt::from_score(reference[r], unit);
-            if (is_there[r] && (simt::lane_index() & 3) == 0) {
+            if (kModifies && p.part_sum != nullptr && total[r] != 0) of_part = from_score(reference[r], unit);
+            if (is_there[r] && (lane_index() & 3) == 0) {
                 p.part_lse[at[r]] = of_part;
                 if (kModifies && p.part_sum != nullptr) p.part_sum[at[r]] = total[r];
             }
@@ -84,7 +84,7 @@ __device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const
         for (int r = 0; r < 2; ++r) at[r] = first + head[r] * p.o.stride[1] + of_entry[r] * p.o.stride[2];
     }
     bool is_faulty[2];
-    if (std::is_same_v<Element, float> || is_split || p.o.storage == simt::AttentionStorage::kF32) {
+    if (std::is_same_v<Element, float> || is_split || p.o.storage == AttentionStorage::kF32) {
         float *const to = is_split ? p.part_o : static_cast<float *>(const_cast<void *>(p.o.data));
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -103,8 +103,7 @@ __device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             if (!has_sinks) lse[r] = log_sum(r);
-            if (is_there[r] && (simt::lane_index() & 3) == 0)
-                to[first + head[r] * p.lse.stride[1] + of_entry[r] * p.lse.stride[2]] = lse[r];
+            if (is_there[r] && (lane_index() & 3) == 0) to[first + head[r] * p.lse.stride[1] + of_entry[r] * p.lse.stride[2]] = lse[r];
         }
     }
     if constexpr (kRepairs) {
@@ -126,4 +125,4 @@ __device__ __forceinline__ void store_rows(const simt::AttentionParams &p, const
     }
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

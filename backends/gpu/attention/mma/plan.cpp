@@ -10,14 +10,14 @@
 #include "host/status.h"
 #include "mma/split_choice.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 namespace {
 
 constexpr int64_t kInvariantSplitKeys = 16384;  // With BATCH_INVARIANT splits depend on the length alone.
 constexpr int64_t kFewestSplitTiles = 2;
 constexpr int64_t kMostSplits = 128;
 constexpr int64_t kMostTiles = int64_t{1} << 30;
-constexpr int64_t kStreamedRows = 16;   // Of a key head: up to so many simt streams float32 keys for.
+constexpr int64_t kStreamedRows = 16;   // Of a key head: up to so many SIMT streams float32 keys for.
 constexpr int64_t kReach = 16;          // Bytes of a copy or a store.
 constexpr double kLargestScale = 8192;  // Scores of 2^10 before it are still exact to a unit of log2 after it.
 // What a block does besides its key tiles, and what putting splits together takes, in key tiles.
@@ -27,7 +27,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
 
 // Splits of the keys where there are fewer row blocks than the device runs at once.
-void choose_splits(const attile_attention_problem &p, int64_t units, simt::AttentionPlan &plan) {
+void choose_splits(const attile_attention_problem &p, int64_t units, AttentionPlan &plan) {
     const int64_t key_tiles = ceil_div(p.len_k, plan.keys), base = p.batch * (p.heads_q / plan.pack) * plan.row_blocks;
     plan.splits = 1;
     plan.split_tiles = key_tiles;
@@ -62,18 +62,18 @@ AttentionChoice attention_declined(const char *format, ...) {
 }
 
 bool attention_modifies(const attile_attention_problem &p) {
-    return simt::attention_modifies_scores(p) || is_present(p.block_table) || !(p.scale > 0);
+    return attention_modifies_scores(p) || is_present(p.block_table) || !(p.scale > 0);
 }
 
-simt::Declined attention_scale_refused(const attile_attention_problem &p) {
+Declined attention_scale_refused(const attile_attention_problem &p) {
     if (!(std::fabs(p.scale) > kLargestScale)) return {};
     return attention_declined("scale is %g, above %g", p.scale, kLargestScale).declined;
 }
 
-simt::Declined attention_unreached(const char *name, const attile_operand &x, int64_t columns) {
+Declined attention_unreached(const char *name, const attile_operand &x, int64_t columns) {
     const auto is_reached = [](int64_t bytes) { return bytes % kReach == 0; };
     const int64_t bytes = bytes_of(x), *const stride = x.stride;
-    simt::Declined declined;
+    Declined declined;
     if (stride[3] != 1 && columns > 1)
         std::snprintf(declined.text, sizeof declined.text, "%s is not contiguous along the head's columns", name);
     else if (!is_reached(static_cast<int64_t>(reinterpret_cast<uintptr_t>(x.data) % kReach)) || !is_reached(stride[0] * bytes) ||
@@ -90,7 +90,7 @@ AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_
     if (p.head_dim_v % stored != 0)
         return attention_declined("head_dim_v is %lld, no multiple of %lld", static_cast<long long>(p.head_dim_v),
                                   static_cast<long long>(stored));
-    const int64_t longest = simt::kAttentionMaxLength;
+    const int64_t longest = kAttentionMaxLength;
     if (is_present(p.block_table) && (p.pages < 1 || p.pages > longest)) return {};
     if (p.len_q * (p.heads_q / p.heads_kv) > longest || p.len_k > longest || p.total_q > longest || p.total_k > longest) return {};
     struct Named {
@@ -100,16 +100,16 @@ AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_
     };
     for (const Named &x :
          {Named{"q", p.q, p.head_dim}, Named{"k", p.k, p.head_dim}, Named{"v", p.v, p.head_dim_v}, Named{"o", p.o, p.head_dim_v}}) {
-        const simt::Declined declined = attention_unreached(x.name, x.operand, x.columns);
+        const Declined declined = attention_unreached(x.name, x.operand, x.columns);
         if (declined.text[0] != '\0') return attention_declined("%s", declined.text);
     }
-    if (const simt::Declined refused = attention_scale_refused(p); refused.text[0] != '\0') return attention_declined("%s", refused.text);
+    if (const Declined refused = attention_scale_refused(p); refused.text[0] != '\0') return attention_declined("%s", refused.text);
     AttentionChoice choice;
     choice.taken = true;
     return choice;
 }
 
-simt::Declined attention_split_refused(const simt::Device &device, const attile_attention_problem &p) {
+Declined attention_split_refused(const Device &device, const attile_attention_problem &p) {
     if (const char *const why = why_no_split(device.properties().capability, p.launch.flags)) return attention_declined("%s", why).declined;
     const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     if (!is_invariant && p.heads_kv > 0 && p.len_q * (p.heads_q / p.heads_kv) <= kStreamedRows)
@@ -117,13 +117,13 @@ simt::Declined attention_split_refused(const simt::Device &device, const attile_
     return {};
 }
 
-AttentionChoice attention_cut(simt::Device &device, const attile_attention_problem &p, const AttentionTile &tile) {
+AttentionChoice attention_cut(Device &device, const attile_attention_problem &p, const AttentionTile &tile) {
     if (tile.kernel == nullptr)
         return attention_declined("head_dim %lld or head_dim_v %lld is above 256", static_cast<long long>(p.head_dim),
                                   static_cast<long long>(p.head_dim_v));
     AttentionChoice choice;
-    simt::AttentionPlan &plan = choice.plan;
-    plan.path = simt::AttentionPath::kTile;
+    AttentionPlan &plan = choice.plan;
+    plan.path = AttentionPath::kTile;
     plan.name = tile.name;
     plan.kernel = tile.kernel;
     plan.rows = tile.rows;
@@ -149,17 +149,17 @@ AttentionChoice attention_cut(simt::Device &device, const attile_attention_probl
     if (choice.tiles > kMostTiles) return {};
     if (plan.splits > 1) {
         plan.part_rows = plan.splits * p.batch * p.heads_q * p.len_q;
-        plan.workspace += simt::workspace_piece(plan.part_rows * p.head_dim_v * 4) + simt::workspace_piece(plan.part_rows * 4) +
-                          simt::workspace_piece(simt::attention_part_sums(p, plan) * 4);
+        plan.workspace += workspace_piece(plan.part_rows * p.head_dim_v * 4) + workspace_piece(plan.part_rows * 4) +
+                          workspace_piece(attention_part_sums(p, plan) * 4);
     }
     choice.taken = true;
     return choice;
 }
 
-int32_t attention_task(const attile_attention_problem &p, const AttentionChoice &choice, int64_t l2_bytes, simt::Workspace &workspace,
+int32_t attention_task(const attile_attention_problem &p, const AttentionChoice &choice, int64_t l2_bytes, Workspace &workspace,
                        AttentionTask &task) {
-    const simt::AttentionPlan &plan = choice.plan;
-    task.p = simt::attention_params(p, plan);
+    const AttentionPlan &plan = choice.plan;
+    task.p = attention_params(p, plan);
     task.tiles = static_cast<int32_t>(choice.tiles);
     task.heads = static_cast<int32_t>(plan.slice);
     const int64_t head_bytes = std::max<int64_t>(bytes_of(p.k) * p.len_k * (p.head_dim + p.head_dim_v), 1);
@@ -169,35 +169,35 @@ int32_t attention_task(const attile_attention_problem &p, const AttentionChoice 
     if (plan.splits == 1) return ATTILE_OK;
     task.p.part_o = workspace.take<float>(plan.part_rows * p.head_dim_v);
     task.p.part_lse = workspace.take<float>(plan.part_rows);
-    const int64_t sums = simt::attention_part_sums(p, plan);
+    const int64_t sums = attention_part_sums(p, plan);
     if (sums > 0) task.p.part_sum = workspace.take<float>(sums);
     if (task.p.part_o == nullptr || task.p.part_lse == nullptr || (sums > 0 && task.p.part_sum == nullptr))
-        return simt::fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+        return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
     return ATTILE_OK;
 }
 
-int32_t attention_answer(simt::Device &device, const attile_attention_problem &problem, const AttentionChoice &choice,
-                         attile_support &support, bool &taken, simt::Declined &declined) {
+int32_t attention_answer(Device &device, const attile_attention_problem &problem, const AttentionChoice &choice, attile_support &support,
+                         bool &taken, Declined &declined) {
     taken = choice.taken;
     declined = choice.declined;
-    if (taken) simt::attention_report(device, problem, choice.plan, support);
+    if (taken) attention_report(device, problem, choice.plan, support);
     return ATTILE_OK;
 }
 
-int32_t attention_run_tiles(simt::Device &device, const attile_attention_problem &p, const AttentionChoice &choice,
-                            simt::Workspace &workspace, simt::Stream stream) {
-    if (!choice.taken) return simt::fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);
-    const simt::AttentionPlan &plan = choice.plan;
+int32_t attention_run_tiles(Device &device, const attile_attention_problem &p, const AttentionChoice &choice, Workspace &workspace,
+                            Stream stream) {
+    if (!choice.taken) return fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);
+    const AttentionPlan &plan = choice.plan;
     AttentionTask task = {};
     int32_t status = attention_task(p, choice, device.properties().l2_bytes * 5 / 8, workspace, task);
     if (status != ATTILE_OK) return status;
-    simt::Dim3 grid, block;
+    Dim3 grid, block;
     grid.x = static_cast<uint32_t>(choice.tiles);
     block.x = static_cast<uint32_t>(plan.threads);
     void *arguments[] = {&task};
     status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
     if (status != ATTILE_OK || plan.splits == 1) return status;
-    return simt::attention_combine(device, task.p, p, stream);
+    return attention_combine(device, task.p, p, stream);
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

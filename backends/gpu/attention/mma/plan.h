@@ -8,13 +8,13 @@
 #include "host/accelerator.h"
 #include "host/status.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
-// A plan in simt's terms, or the reason why there is none.
+// A plan in the operation's terms, or the reason why there is none.
 struct AttentionChoice {
     bool taken = false;
-    simt::Declined declined;
-    simt::AttentionPlan plan;
+    Declined declined;
+    AttentionPlan plan;
     int64_t tiles = 0;  // Row blocks times splits times (batch entry, pack of heads) pairs.
 };
 
@@ -27,20 +27,20 @@ struct AttentionTile {
 };
 
 // A choice that declines, with the reason as one clause.
-AttentionChoice attention_declined(const char *format, ...) ATTILE_SIMT_PRINTF(1, 2);
+AttentionChoice attention_declined(const char *format, ...) ATTILE_GPU_PRINTF(1, 2);
 
 inline bool is_present(const attile_operand &x) { return x.dtype != 0; }
 // Do scores pass through more than a mask? Kernels of the plain kind take maxima before the scale, which must not turn them around.
 bool attention_modifies(const attile_attention_problem &problem);
 // Why the scale is not for kernels that multiply by it in the exponent: the product of a row's largest score with it, rounded, is what
 // exponents are taken from, and must be right to a few units however large scores are. Empty: it is.
-simt::Declined attention_scale_refused(const attile_attention_problem &problem);
+Declined attention_scale_refused(const attile_attention_problem &problem);
 // Why 16-byte copies and stores do not reach an operand's rows; empty: they do.
-simt::Declined attention_unreached(const char *name, const attile_operand &operand, int64_t columns);
+Declined attention_unreached(const char *name, const attile_operand &operand, int64_t columns);
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
 AttentionChoice attention_examine(const attile_attention_problem &problem, bool takes_f32 = false);
 // Why an attention of float32 is not for split TF32 on this device; empty: it is.
-simt::Declined attention_split_refused(const simt::Device &device, const attile_attention_problem &problem);
+Declined attention_split_refused(const Device &device, const attile_attention_problem &problem);
 
 // The first that holds the problem's heads, of functions that give kernels with their shapes, narrowest first; one without a kernel if none
 // does.
@@ -56,19 +56,19 @@ AttentionTile narrowest_tile(Kernel (*const *kernels)(), std::size_t count, cons
 }
 
 // The problem cut for this kernel, if there is one and the device takes it.
-AttentionChoice attention_cut(simt::Device &device, const attile_attention_problem &problem, const AttentionTile &tile);
+AttentionChoice attention_cut(Device &device, const attile_attention_problem &problem, const AttentionTile &tile);
 
 // The kernel's arguments, and the places of its splits' results in the workspace. l2_bytes: of K and V that tiles walked together may
 // touch.
-int32_t attention_task(const attile_attention_problem &problem, const AttentionChoice &choice, int64_t l2_bytes, simt::Workspace &workspace,
+int32_t attention_task(const attile_attention_problem &problem, const AttentionChoice &choice, int64_t l2_bytes, Workspace &workspace,
                        AttentionTask &task);
 
 // The choice as the answer to a query.
-int32_t attention_answer(simt::Device &device, const attile_attention_problem &problem, const AttentionChoice &choice,
-                         attile_support &support, bool &taken, simt::Declined &declined);
+int32_t attention_answer(Device &device, const attile_attention_problem &problem, const AttentionChoice &choice, attile_support &support,
+                         bool &taken, Declined &declined);
 
 // All of it, for a kernel that has a block for each tile and is told nothing but the task.
-int32_t attention_run_tiles(simt::Device &device, const attile_attention_problem &problem, const AttentionChoice &choice,
-                            simt::Workspace &workspace, simt::Stream stream);
+int32_t attention_run_tiles(Device &device, const attile_attention_problem &problem, const AttentionChoice &choice, Workspace &workspace,
+                            Stream stream);
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

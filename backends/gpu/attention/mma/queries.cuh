@@ -5,11 +5,11 @@
 #include "attention/mma/note.cuh"
 #include "mma/shared_rows.cuh"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // Rows of a packed head are (query row, head of the pack), the heads innermost.
 template <class Config>
-__device__ __forceinline__ void load_queries(const simt::AttentionParams &p, const AttentionTileNote &note, uint32_t to) {
+__device__ __forceinline__ void load_queries(const AttentionParams &p, const AttentionTileNote &note, uint32_t to) {
     constexpr int kBytes = Config::kShape.bytes, kUnits = kBytes / 2;
     using Rows = SharedRows<Config::kShape.depth * kUnits>;
     constexpr int kAtOnce = Config::kShape.threads() / Rows::kChunks;
@@ -20,9 +20,9 @@ __device__ __forceinline__ void load_queries(const simt::AttentionParams &p, con
 #pragma unroll 4
     for (int i = first; i < Config::kShape.rows(); i += kAtOnce) {
         const int packed = min(note.first_row + i, note.rows - 1);
-        const int64_t at = simt::query_head(p, note.head, packed) * p.q.stride[1] + simt::query_row(p, packed) * p.q.stride[2];
+        const int64_t at = query_head(p, note.head, packed) * p.q.stride[1] + query_row(p, packed) * p.q.stride[2];
         copy_async(to + Rows::at(i, chunk), from + at * kBytes, note.first_row + i < note.rows ? bytes : 0);
     }
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -8,30 +8,30 @@
 #include "attention/output.h"
 #include "mma/ptx.cuh"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // By a whole warp: row `packed` of the note's packed head, relative to its log-sum-exp, over the note's key tiles. No loop or branch around
 // a shuffle depends on what ptxas cannot see to be the same in all of the warp: it would give up uniform registers for the whole kernel.
 template <int kKeys, bool kModifies>
-__device__ __forceinline__ void repair_row(const simt::AttentionParams &p, const AttentionTileNote &note, int packed, float lse) {
-    const int lane = simt::lane_index(), row = simt::query_row(p, packed), head = simt::query_head(p, note.head, packed);
-    const int kv_head = static_cast<int>(simt::quotient(static_cast<uint32_t>(head), p.group));
-    const simt::AttentionEntry entry(p, note.batch);
-    const simt::ScoreModifiers modifiers(p, entry, head, row);
-    const simt::KeyRange range(p, row, note.shift, note.len_k);
+__device__ __forceinline__ void repair_row(const AttentionParams &p, const AttentionTileNote &note, int packed, float lse) {
+    const int lane = lane_index(), row = query_row(p, packed), head = query_head(p, note.head, packed);
+    const int kv_head = static_cast<int>(quotient(static_cast<uint32_t>(head), p.group));
+    const AttentionEntry entry(p, note.batch);
+    const ScoreModifiers modifiers(p, entry, head, row);
+    const KeyRange range(p, row, note.shift, note.len_k);
     const int first = max(range.low, note.first_tile * kKeys), end = min(range.high, note.end_tile * kKeys);
     const int64_t q_at = note.batch * p.q.stride[0] + head * p.q.stride[1] + (entry.first_q + row) * p.q.stride[2];
-    const auto place = [&](const simt::AttentionOperand &x, int key) {
+    const auto place = [&](const AttentionOperand &x, int key) {
         int64_t axis0 = note.batch, axis2 = entry.first_k + key;
         if (p.block_table != nullptr) {
-            const int64_t run = simt::quotient(static_cast<uint32_t>(key), p.page_size);
+            const int64_t run = quotient(static_cast<uint32_t>(key), p.page_size);
             axis0 = p.block_table[note.batch * p.block_table_stride[0] + run * p.block_table_stride[1]];
-            axis2 = simt::remainder(static_cast<uint32_t>(key), p.page_size);
+            axis2 = remainder(static_cast<uint32_t>(key), p.page_size);
         }
         return axis0 * x.stride[0] + kv_head * x.stride[1] + axis2 * x.stride[2];
     };
     const int first_key = warp_uniform(first), end_key = warp_uniform(end);
-    for (int first_col = 0; first_col < p.head_dim_v; first_col += simt::kLanes) {
+    for (int first_col = 0; first_col < p.head_dim_v; first_col += kLanes) {
         const int col = first_col + lane;
         const bool has_col = col < p.head_dim_v;
         float sum = 0;
@@ -39,22 +39,21 @@ __device__ __forceinline__ void repair_row(const simt::AttentionParams &p, const
             if (p.modifiers && !__any_sync(~0u, modifiers.shows(key))) continue;
             const int64_t k_at = place(p.k, key);
             float score = 0;
-            for (int i = 0; i < p.head_dim; i += simt::kLanes) {
-                if (i + lane < p.head_dim)
-                    score = fmaf(simt::load_number(p.q, q_at + i + lane), simt::load_number(p.k, k_at + i + lane), score);
+            for (int i = 0; i < p.head_dim; i += kLanes) {
+                if (i + lane < p.head_dim) score = fmaf(load_number(p.q, q_at + i + lane), load_number(p.k, k_at + i + lane), score);
             }
-            score = simt::lane_fold(score, [](float x, float y) { return x + y; }) * p.scale_log2;
+            score = lane_fold(score, [](float x, float y) { return x + y; }) * p.scale_log2;
             if (p.modifiers) score = modifiers.apply(score, key);
-            const float weight = simt::exp2_fast(score - (kModifies ? simt::to_score(lse) : simt::to_log2(lse)));
-            if (has_col && score != -INFINITY) sum = fmaf(weight, simt::load_number(p.v, place(p.v, key) + col), sum);
+            const float weight = exp2_fast(score - (kModifies ? to_score(lse) : to_log2(lse)));
+            if (has_col && score != -INFINITY) sum = fmaf(weight, load_number(p.v, place(p.v, key) + col), sum);
         }
         if (has_col && p.splits.divisor > 1) {
             const int64_t heads = static_cast<int64_t>(p.heads.divisor) * p.pack.divisor, part_rows = p.part_batch * heads * p.len_q;
             p.part_o[(note.split * part_rows + (note.batch * heads + head) * p.len_q + row) * p.head_dim_v + col] = sum;
         } else if (has_col) {
-            simt::store_number(p.o, note.batch * p.o.stride[0] + head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2] + col, sum);
+            store_number(p.o, note.batch * p.o.stride[0] + head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2] + col, sum);
         }
     }
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

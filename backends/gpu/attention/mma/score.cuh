@@ -7,18 +7,18 @@
 #include "attention/score.h"
 #include "vec.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // Where a packed row of an operand of scores begins.
-__device__ __forceinline__ int64_t score_row_at(const simt::AttentionParams &p, const AttentionTileNote &note, int packed,
-                                                const simt::AttentionOperand &x) {
-    return note.batch * x.stride[0] + simt::query_head(p, note.head, packed) * x.stride[1] + simt::query_row(p, packed) * x.stride[2];
+__device__ __forceinline__ int64_t score_row_at(const AttentionParams &p, const AttentionTileNote &note, int packed,
+                                                const AttentionOperand &x) {
+    return note.batch * x.stride[0] + query_head(p, note.head, packed) * x.stride[1] + query_row(p, packed) * x.stride[2];
 }
 
 // Calls step(j, e, number) for keys first_key + 8 j + e of a row of T, j < kPairs: two numbers in a load where rows and memory allow it,
 // else one by one, those of keys past the last being repeats of it.
 template <class T, int kPairs, class Step>
-__device__ __forceinline__ void read_score_row(const simt::AttentionOperand &x, int64_t at, int first_key, bool is_whole, int last_key,
+__device__ __forceinline__ void read_score_row(const AttentionOperand &x, int64_t at, int first_key, bool is_whole, int last_key,
                                                const Step &step) {
     const T *const from = static_cast<const T *>(x.data) + at;
     const bool in_pairs = is_whole && x.stride[3] == 1 && ((x.stride[0] | x.stride[1] | x.stride[2]) & 1) == 0 &&
@@ -26,7 +26,7 @@ __device__ __forceinline__ void read_score_row(const simt::AttentionOperand &x, 
     if (in_pairs) {
 #pragma unroll
         for (int j = 0; j < kPairs; ++j) {
-            const simt::Vec<T, 2> both = simt::load_vec_const<2>(from + first_key + 8 * j);
+            const Vec<T, 2> both = load_vec_const<2>(from + first_key + 8 * j);
             step(j, 0, both[0]);
             step(j, 1, both[1]);
         }
@@ -34,32 +34,31 @@ __device__ __forceinline__ void read_score_row(const simt::AttentionOperand &x, 
 #pragma unroll
         for (int j = 0; j < kPairs; ++j) {
 #pragma unroll
-            for (int e = 0; e < 2; ++e) step(j, e, simt::load_vec_const<1>(from + min(first_key + 8 * j + e, last_key) * x.stride[3])[0]);
+            for (int e = 0; e < 2; ++e) step(j, e, load_vec_const<1>(from + min(first_key + 8 * j + e, last_key) * x.stride[3])[0]);
         }
     }
 }
 
 // Sends for what modify_scores() will read of a warp's 16 rows from `first_row` on and kKeys keys, in lines of 128 bytes.
 template <int kKeys>
-__device__ __forceinline__ void prefetch_scores(const simt::AttentionParams &p, const AttentionTileNote &note, int first_row,
-                                                int first_key) {
-    const auto prefetch_rows = [&](const simt::AttentionOperand &x, int bytes) {
+__device__ __forceinline__ void prefetch_scores(const AttentionParams &p, const AttentionTileNote &note, int first_row, int first_key) {
+    const auto prefetch_rows = [&](const AttentionOperand &x, int bytes) {
         if (x.stride[3] != 1) return;
         const int lines = (kKeys * bytes + 127) / 128;
-        for (int line = simt::lane_index(); line < 16 * lines; line += simt::kLanes) {
+        for (int line = lane_index(); line < 16 * lines; line += kLanes) {
             const int key = min(first_key + line % lines * (128 / bytes), note.len_k - 1);
-            simt::prefetch(static_cast<const char *>(x.data) +
-                           (score_row_at(p, note, min(first_row + line / lines, note.rows - 1), x) + key) * bytes);
+            prefetch(static_cast<const char *>(x.data) +
+                     (score_row_at(p, note, min(first_row + line / lines, note.rows - 1), x) + key) * bytes);
         }
     };
-    if (p.bias.data != nullptr) prefetch_rows(p.bias, p.bias.storage == simt::AttentionStorage::kF32 ? 4 : 2);
+    if (p.bias.data != nullptr) prefetch_rows(p.bias, p.bias.storage == AttentionStorage::kF32 ? 4 : 2);
     if (p.allowed.data != nullptr) prefetch_rows(p.allowed, 1);
 }
 
 // x = sum(x, bias) for scores x of rows `row` and row + 8 of the packed head, keys first_key + 8 j + 0, 1.
 template <class Element, int kScores, class Sum>
-__device__ __forceinline__ void read_bias(const simt::AttentionParams &p, const AttentionTileNote &note, int row, int first_key,
-                                          const Sum &sum, float (&s)[kScores]) {
+__device__ __forceinline__ void read_bias(const AttentionParams &p, const AttentionTileNote &note, int row, int first_key, const Sum &sum,
+                                          float (&s)[kScores]) {
     constexpr int kPairs = kScores / 4;
     const int last_key = max(note.len_k - 1, 0);
     const bool is_whole = (first_key & ~7) + 8 * kPairs <= note.len_k;
@@ -67,11 +66,11 @@ __device__ __forceinline__ void read_bias(const simt::AttentionParams &p, const 
     for (int r = 0; r < 2; ++r) {
         const int64_t at = score_row_at(p, note, min(row + 8 * r, note.rows - 1), p.bias);
         const auto add = [&](int j, int e, auto number) {
-            const float bias = simt::to_compute(number);
+            const float bias = to_compute(number);
             float &x = s[4 * j + 2 * r + e];
             x = sum(x, bias);
         };
-        if (p.bias.storage == simt::AttentionStorage::kF32)
+        if (p.bias.storage == AttentionStorage::kF32)
             read_score_row<float, kPairs>(p.bias, at, first_key, is_whole, last_key, add);
         else
             read_score_row<Element, kPairs>(p.bias, at, first_key, is_whole, last_key, add);
@@ -80,7 +79,7 @@ __device__ __forceinline__ void read_bias(const simt::AttentionParams &p, const 
 
 // Hides of the same scores those that `allowed` does.
 template <int kScores>
-__device__ __forceinline__ void read_allowed(const simt::AttentionParams &p, const AttentionTileNote &note, int row, int first_key,
+__device__ __forceinline__ void read_allowed(const AttentionParams &p, const AttentionTileNote &note, int row, int first_key,
                                              float (&s)[kScores]) {
     constexpr int kPairs = kScores / 4;
     const int last_key = max(note.len_k - 1, 0);
@@ -97,7 +96,7 @@ __device__ __forceinline__ void read_allowed(const simt::AttentionParams &p, con
 // Scores of rows `row` and row + 8 of the packed head, keys first_key + 8 j + 0, 1: from products to units of log2, -inf where hidden. Keys
 // past the entry's and rows past its last are left to the mask.
 template <class Element, int kScores>
-__device__ __forceinline__ void modify_scores(const simt::AttentionParams &p, const AttentionTileNote &note, int row, int first_key,
+__device__ __forceinline__ void modify_scores(const AttentionParams &p, const AttentionTileNote &note, int row, int first_key,
                                               float (&s)[kScores]) {
     constexpr int kPairs = kScores / 4;
     const auto for_each = [&](int r, const auto &step) {
@@ -112,19 +111,18 @@ __device__ __forceinline__ void modify_scores(const simt::AttentionParams &p, co
         for_each(r, [&](float &x, int) { x *= p.scale_log2; });
         if (p.softcap_log2 != 0) {
             const float inverse = 1.0f / p.softcap_log2;
-            for_each(r, [&](float &x, int) { x = p.softcap_log2 * simt::tanh_fast(x * inverse); });
+            for_each(r, [&](float &x, int) { x = p.softcap_log2 * tanh_fast(x * inverse); });
         }
     }
     if (p.bias.data != nullptr)
         read_bias<Element>(
-            p, note, row, first_key, [](float x, float bias) { return simt::add_bias_log2(x, bias); }, s);
+            p, note, row, first_key, [](float x, float bias) { return add_bias_log2(x, bias); }, s);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         if (p.alibi_slopes.data == nullptr) break;
-        const int packed = min(row + 8 * r, note.rows - 1), head = simt::query_head(p, note.head, packed);
-        const simt::AlibiSlope slope(
-            simt::load_number(p.alibi_slopes, note.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
-        const float distance = static_cast<float>(first_key - (simt::query_row(p, packed) + alibi_shift(p, note)));  // Of the first key.
+        const int packed = min(row + 8 * r, note.rows - 1), head = query_head(p, note.head, packed);
+        const AlibiSlope slope(load_number(p.alibi_slopes, note.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
+        const float distance = static_cast<float>(first_key - (query_row(p, packed) + alibi_shift(p, note)));  // Of the first key.
         for_each(r, [&](float &x, int key) { x = slope.lower(x, fabsf(distance + static_cast<float>(key - first_key))); });
     }
     if (p.allowed.data != nullptr) read_allowed(p, note, row, first_key, s);
@@ -134,10 +132,10 @@ __device__ __forceinline__ void modify_scores(const simt::AttentionParams &p, co
         const int32_t *const table = p.block_table + note.batch * p.block_table_stride[0];
         for_each(r, [&](float &x, int key) {
             if (key >= note.len_k) return;
-            const int64_t page = table[simt::quotient(static_cast<uint32_t>(key), p.page_size) * p.block_table_stride[1]];
+            const int64_t page = table[quotient(static_cast<uint32_t>(key), p.page_size) * p.block_table_stride[1]];
             if (page < 0 || page >= p.pages) x = -INFINITY;
         });
     }
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -17,7 +17,7 @@
 
 #include "numeric.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // kMostSum: see above. Spreads of scores in units of log2, largest less smallest: below kNarrowSpread in a masked tile, and below
 // kWideSpread in a whole one, tiles are not looked at from then on.
@@ -29,7 +29,7 @@ struct SoftmaxRange {
     static constexpr bool kCorrects = false;
 };
 template <>
-struct SoftmaxRange<simt::F16> {
+struct SoftmaxRange<F16> {
     static constexpr float kTop = 5, kSlack = 13;  // f16 keeps its precision down to 2^-14 and ends below 2^16.
     static constexpr float kMostSum = 32768, kNarrowSpread = 14, kWideSpread = 22;
     static constexpr bool kCorrects = true;
@@ -85,7 +85,7 @@ class RowSoftmax {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             const float next = level[r] - reference[r] > slack ? level[r] - Range::kTop : reference[r];
-            factor[r] = simt::exp2_fast(reference[r] - next);
+            factor[r] = exp2_fast(reference[r] - next);
             reference[r] = next;
             sum[r] *= factor[r];
             if (Range::kCorrects) rounding[r] *= factor[r];
@@ -109,7 +109,7 @@ class RowSoftmax {
 #pragma unroll
         for (int j = 0; j < kScores; j += 4) {
 #pragma unroll
-            for (int e = 0; e < 4; ++e) s[j + e] = simt::exp2_fast(__builtin_fmaf(s[j + e], c, -reference[e / 2]));
+            for (int e = 0; e < 4; ++e) s[j + e] = exp2_fast(__builtin_fmaf(s[j + e], c, -reference[e / 2]));
             // By pairs: ptxas lets each sum wait for the exponential two before, less than it takes where warps compete for the unit. One
             // sum a pair waits half as often: 4 points of the tensor cores at 64 columns.
             share[0] += s[j] + s[j + 1];
@@ -194,9 +194,9 @@ class RowSoftmax {
 
   private:
     __device__ __forceinline__ void note_probability(int r, float score, float exponent) {
-        const float p = simt::exp2_fast(exponent);
+        const float p = exp2_fast(exponent);
         largest_[r] = score;
-        rounding[r] = simt::to_compute(simt::from_compute<Element>(p)) - p;
+        rounding[r] = to_compute(from_compute<Element>(p)) - p;
     }
     static __device__ __forceinline__ float slack_of(bool has_slack) { return has_slack ? Range::kSlack : Range::kTop; }
 
@@ -235,4 +235,4 @@ class RowSoftmax {
     }
 };
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

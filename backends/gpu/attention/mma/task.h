@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every attention kernel for tensor cores is told: the problem in the words of simt's kernels, and how its tiles are dealt out.
+// What every attention kernel for tensor cores is told: the problem in the operation's words, and how its tiles are dealt out.
 #pragma once
 
 #include <cstdint>
 
 #include "attention/params.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 struct AttentionTask {
-    simt::AttentionParams p;
+    AttentionParams p;
     int32_t tiles;       // Row blocks times splits times heads times batch entries, some of which may turn out empty.
     int32_t heads;       // (Batch entry, pack of heads) pairs.
     int32_t chunk;       // Of these as many as are walked together, so that their K and V stay in the L2 cache.
     int32_t exact_only;  // A row's bits must not depend on others, and no probability may be far from 1: no slack.
 };
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -7,7 +7,7 @@
 #include "attention/output.h"
 #include "attention/simt/kernels.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 namespace {
 
 constexpr int kThreads = 128, kGroupRows = 4, kColumns = 8;
@@ -25,7 +25,7 @@ ATTILE_LANE_FN bool locate_key(const AttentionParams &p, const AttentionEntry &e
 
 template <class T>
 __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionParams p) {
-    ATTILE_SIMT_DYNAMIC_SHARED(shared_bytes);
+    ATTILE_GPU_DYNAMIC_SHARED(shared_bytes);
     T *const queries = reinterpret_cast<T *>(shared_bytes);  // [kBlockRows][head_dim]
     const AttentionPlace place(p, blockIdx.x);
     const AttentionEntry entry(p, place.batch);
@@ -171,4 +171,4 @@ AttentionAnyKernel instance(const char *name) {
 AttentionAnyKernel attention_any_f32() { return instance<float>("attention_any_f32"); }
 AttentionAnyKernel attention_any_f64() { return instance<double>("attention_any_f64"); }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/simt/instances.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 AttentionTileKernel attention_cols40() { return attention_tile_instance<Attention40, Spared<Attention40>>("attention_cols40", 0.6); }
 AttentionTileKernel attention_cols48() { return attention_tile_instance<Attention48, Spared<Attention48>>("attention_cols48", 0.62); }
@@ -12,4 +12,4 @@ AttentionTileKernel attention_cols64() {
     return kernel;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -9,7 +9,7 @@
 #include "early.h"
 #include "rows/rows.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 namespace {
 
 constexpr int kMostSplits = 256, kAtOnce = 8;
@@ -114,4 +114,4 @@ const void *attention_combine_kernel(int64_t head_dim_v, bool has_sums) {
                                : reinterpret_cast<const void *>(&attention_combine<false, false>);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -46,7 +46,7 @@
 #include "attention/block.h"
 #include "attention/lanes.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 struct AttentionBase {
     static constexpr int kRows = 8;  // Of a lane; also kKeys of S and kCols of O.
@@ -147,4 +147,4 @@ struct AttentionOrder {
     static constexpr bool kQueriesFirst = kRowsFirst || kSquare, kProbabilitiesFirst = kRowsFirst;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -4,7 +4,7 @@
 #include "attention/simt/kernels.h"
 #include "attention/stream.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 namespace {
 
 __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionConvertThreads, 1) attention_convert(const AttentionConvertParams p) {
@@ -31,4 +31,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionConvertThreads, 1) attention_conv
 
 const void *attention_convert_kernel() { return reinterpret_cast<const void *>(&attention_convert); }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

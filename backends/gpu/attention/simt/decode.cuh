@@ -24,7 +24,7 @@
 #include "attention/simt/decode_merge.cuh"
 #include "attention/simt/kernels.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // What a decode instance is: kQuadLanes lanes x kQuads quads cover a row of K or V; a step is kLoads rows for each of the group's key
 // columns.
@@ -397,7 +397,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
     if constexpr (kMerges) {
         if (!p.counts) return;
         __shared__ bool is_last;
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
         __threadfence();  // A barrier need not wait for what other waves store.
 #endif
         __syncthreads();
@@ -409,7 +409,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
 
 template <class C>
 AttentionDecodeKernel decode_instance(const char *name, AttentionStorage storage) {
-#if defined(ATTILE_SIMT_EMULATED)
+#if defined(ATTILE_GPU_EMULATED)
     emulation::know(&decode_kernel<C, false>);
     emulation::know(&decode_kernel<C, true>);
 #endif
@@ -444,4 +444,4 @@ struct DecodeInstances {
             "decode_128x8_" suffix, "decode_256x1_" suffix, "decode_256x4_" suffix                                           \
     }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -10,7 +10,7 @@
 #include "attention/simt/decode_params.h"
 #include "attention/simt/splits.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // By one thread of a block, early: the word counts this call's blocks from now on.
 ATTILE_LANE_FN void open_decode_count(unsigned long long *count, unsigned long long call) {
@@ -111,4 +111,4 @@ ATTILE_LANE_FN void merge_decode_splits(const AttentionParams &p, const Attentio
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -4,7 +4,7 @@
 
 #include "attention/params.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // Besides, how the last block of a row block's splits finds that it is (attention/simt/decode_merge.cuh): a word for each row block of all
 // heads, and this call's number, in the bits from kCountBits on. `counts` is null where a kernel of its own puts splits together.
@@ -18,4 +18,4 @@ struct DecodeParams : AttentionParams {
 // three blocks a unit to the registers.
 constexpr bool decode_merges(bool is_float, int rows, int cols) { return is_float && (rows > 1 || cols > 64); }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

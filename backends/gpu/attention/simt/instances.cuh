@@ -5,7 +5,7 @@
 #include "attention/simt/configs.h"
 #include "attention/simt/tile.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 template <class C, AttentionKind kKind>
 AttentionTile attention_tile() {
@@ -47,4 +47,4 @@ AttentionTileKernel attention_tile_instance_plain(const char *name, double share
             C::kDepth, C::kChunkDepth * C::kChunksAtOnce,          share, {}};
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -6,7 +6,7 @@
 
 #include "attention/params.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 struct AttentionTile {
     const void *kernel;
@@ -92,4 +92,4 @@ inline constexpr int32_t kAttentionConvertThreads = 256;
 const void *attention_combine_kernel(int64_t head_dim_v, bool has_sums);
 inline constexpr int32_t kAttentionCombineThreads = 128;
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -5,7 +5,7 @@
 #include "attention/lanes.h"
 #include "attention/stream.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // Numbers that follow from a configuration.
 template <class C>
@@ -34,4 +34,4 @@ struct AttentionShape {
     static_assert(!kStripsInChunk || ValueChunk<C>::kFloats % (2 * kStrip) == 0, "those in a chunk, too");
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -2,8 +2,8 @@
 // Apart from the other kinds of 64 columns: what is compiled from PTX on the device is compiled a file at a time.
 #include "attention/simt/instances.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 AttentionSingleKernels attention_single64() { return attention_single_kernels<Attention64>(); }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

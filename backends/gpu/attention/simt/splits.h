@@ -5,14 +5,14 @@
 
 #include "attention/output.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 inline constexpr int kAttentionMostSplits = 256;
 
 // As load_vec, of what another block wrote, once it has been published: not what this unit's cache remembers.
 template <int kCount, class T>
 ATTILE_LANE_FN Vec<T, kCount> load_vec_fresh(const T *address) {
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     return load_vec<kCount>(address);  // The fence has emptied the cache.
 #else
     using Raw = typename vec_detail::RawOf<T, kCount>::type;
@@ -54,4 +54,4 @@ struct SplitWeights {
     }
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

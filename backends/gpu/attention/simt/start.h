@@ -10,7 +10,7 @@
 #include "attention/lanes.h"
 #include "attention/score.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // Scores this far (in powers of two) above a row's reference make the reference move; below, sums stay far from overflow.
 inline constexpr float kRescaleAbove = 16.0f;
@@ -72,7 +72,7 @@ class StartRows {
         const char *const from = reinterpret_cast<const char *>(from_) + static_cast<int64_t>(min(row, rows_after_)) * row_bytes;
 #pragma unroll
         for (int key = 0; key < C::kKeys * C::kLaneCols; key += static_cast<int>(128 / sizeof(T)))
-            simt::prefetch(reinterpret_cast<const T *>(from) + min(tile_key + key, last_run));
+            gpu::prefetch(reinterpret_cast<const T *>(from) + min(tile_key + key, last_run));
     }
     // The runs of row i and the keys of the tile that begins at `tile_key`; past the operand's end the last one again.
     template <class Take>
@@ -163,7 +163,7 @@ class ScoreStart<C, AttentionKind::kBiased> : public StartRows<C, float> {
                 for (int i = 0; i < C::kRows; ++i)
 #pragma unroll
                     for (int e = 0; e < 4; ++e)
-                        if (i == row && simt::is_far(run[e] * kLog2EHigh) && score[i][j + e] == score[i][j + e])
+                        if (i == row && gpu::is_far(run[e] * kLog2EHigh) && score[i][j + e] == score[i][j + e])
                             score[i][j + e] = far_score(run[e]) + minus[i];
             });
         }
@@ -359,4 +359,4 @@ ATTILE_LANE_FN void cap_scores(const AttentionParams &p, const float (&minus)[C:
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -11,7 +11,7 @@
 #include "attention/simt/start.h"
 #include "attention/stream.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 template <class C, AttentionKind kKind>
 __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) attention_tile_kernel(const AttentionParams p) {
@@ -447,4 +447,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     store_rows<C, kKind>(p, state, minus_reference, sum, out, shared);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -2,16 +2,16 @@
 #include "attention/sm80/kernel.cuh"
 #include "attention/sm80/table.h"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 AttentionKernel attention_bf16_cols256() {
-    return {"attention_bf16_sm80_cols256", reinterpret_cast<const void *>(&attention_forward<simt::BF16, AttentionCols256>),
+    return {"attention_bf16_sm80_cols256", reinterpret_cast<const void *>(&attention_forward<BF16, AttentionCols256>),
             &AttentionCols256::kShape};
 }
 
 AttentionKernel attention_bf16_cols256_modified() {
-    return {"attention_bf16_sm80_cols256_modified",
-            reinterpret_cast<const void *>(&attention_forward<simt::BF16, AttentionCols256Modified>), &AttentionCols256Modified::kShape};
+    return {"attention_bf16_sm80_cols256_modified", reinterpret_cast<const void *>(&attention_forward<BF16, AttentionCols256Modified>),
+            &AttentionCols256Modified::kShape};
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

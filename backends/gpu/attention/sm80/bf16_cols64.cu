@@ -2,16 +2,16 @@
 #include "attention/sm80/kernel.cuh"
 #include "attention/sm80/table.h"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 AttentionKernel attention_bf16_cols64() {
-    return {"attention_bf16_sm80_cols64", reinterpret_cast<const void *>(&attention_forward<simt::BF16, AttentionCols64>),
+    return {"attention_bf16_sm80_cols64", reinterpret_cast<const void *>(&attention_forward<BF16, AttentionCols64>),
             &AttentionCols64::kShape};
 }
 
 AttentionKernel attention_bf16_cols64_modified() {
-    return {"attention_bf16_sm80_cols64_modified", reinterpret_cast<const void *>(&attention_forward<simt::BF16, AttentionCols64Modified>),
+    return {"attention_bf16_sm80_cols64_modified", reinterpret_cast<const void *>(&attention_forward<BF16, AttentionCols64Modified>),
             &AttentionCols64Modified::kShape};
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

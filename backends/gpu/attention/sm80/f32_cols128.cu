@@ -2,7 +2,7 @@
 #include "attention/sm80/kernel.cuh"
 #include "attention/sm80/table.h"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 AttentionKernel attention_f32_cols128() {
     return {"attention_f32_sm80_split_tf32_cols128", reinterpret_cast<const void *>(&attention_forward<float, AttentionSplit128>),
@@ -14,4 +14,4 @@ AttentionKernel attention_f32_cols128_modified() {
             reinterpret_cast<const void *>(&attention_forward<float, AttentionSplit128Modified>), &AttentionSplit128Modified::kShape};
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

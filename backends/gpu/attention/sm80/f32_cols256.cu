@@ -2,7 +2,7 @@
 #include "attention/sm80/kernel.cuh"
 #include "attention/sm80/table.h"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 AttentionKernel attention_f32_cols256() {
     return {"attention_f32_sm80_split_tf32_cols256", reinterpret_cast<const void *>(&attention_forward<float, AttentionSplit256>),
@@ -14,4 +14,4 @@ AttentionKernel attention_f32_cols256_modified() {
             reinterpret_cast<const void *>(&attention_forward<float, AttentionSplit256Modified>), &AttentionSplit256Modified::kShape};
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

@@ -14,7 +14,7 @@
 #include "attention/sm80/shapes.h"
 #include "attention/sm80/split.cuh"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 inline constexpr int kAttentionSharedLimit = 99 * 1024;
 
@@ -48,8 +48,8 @@ class AttentionWarp {
     static __device__ __forceinline__ int warp_row() { return static_cast<int>(threadIdx.x) / kWarpThreads * Config::kShape.warp_rows(); }
     // The thread has this row and the one eight below.
     __device__ __forceinline__ int row_of(int row_tile) const { return note_.first_row + warp_row() + 16 * row_tile + lane() / 4; }
-    __device__ __forceinline__ simt::KeyRange range(int row) const {
-        return simt::KeyRange(a_.p, simt::query_row(a_.p, min(row, note_.rows - 1)), note_.shift, note_.len_k);
+    __device__ __forceinline__ KeyRange range(int row) const {
+        return KeyRange(a_.p, query_row(a_.p, min(row, note_.rows - 1)), note_.shift, note_.len_k);
     }
     // From scores to units of log2.
     __device__ __forceinline__ float factor() const { return kModifies || kIsSplit ? 1.0f : a_.p.scale_log2; }
@@ -90,7 +90,7 @@ class AttentionWarp {
     // Key tiles of which a row of the warp sees keys, and of which every row sees all.
     __device__ __forceinline__ void find_range() {
         const int first_row = note_.first_row + warp_row();
-        const simt::KeyRange top = range(first_row), bottom = range(first_row + Config::kShape.warp_rows() - 1);
+        const KeyRange top = range(first_row), bottom = range(first_row + Config::kShape.warp_rows() - 1);
         seen_first_ = top.low / kKeys;
         seen_end_ = first_row < note_.rows ? (bottom.high + kKeys - 1) / kKeys : 0;
         full_first_ = (bottom.low + kKeys - 1) / kKeys;
@@ -169,7 +169,7 @@ class AttentionWarp {
         for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                const simt::KeyRange seen = range(row_of(t) + 8 * r);
+                const KeyRange seen = range(row_of(t) + 8 * r);
                 const int first = tile * kKeys + (lane() & 3) * 2, below = seen.low - first, from = seen.high - first;
 #pragma unroll
                 for (int j = 0; j < kKeys / 8; ++j) {
@@ -268,8 +268,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.bl
     if (threadIdx.x == 0) {
         note = note_of<Config::kShape.rows(), Config::kShape.keys>(a, static_cast<int>(blockIdx.x));
         const int64_t batch = a.p.block_table != nullptr ? 0 : note.batch;
-        const int64_t head = simt::quotient(static_cast<uint32_t>(note.head) * a.p.pack.divisor, a.p.group);
-        const auto source = [&](const simt::AttentionOperand &x) {
+        const int64_t head = quotient(static_cast<uint32_t>(note.head) * a.p.pack.divisor, a.p.group);
+        const auto source = [&](const AttentionOperand &x) {
             return static_cast<const char *>(x.data) +
                    (batch * x.stride[0] + head * x.stride[1] + note.first_k * x.stride[2]) * Config::kShape.bytes;
         };
@@ -281,4 +281,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.bl
     AttentionWarp<Element, Config>(a, note, sources, shared_address(memory) + AttentionShape::kNoteBytes).run();
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

@@ -5,9 +5,9 @@
 #include "attention/mma/queries.cuh"
 #include "mma/shared_rows.cuh"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
-using namespace tensor_core;
+using namespace mma;
 
 // Where a block's operands begin: left in shared memory beside the note.
 struct AttentionSources {
@@ -16,11 +16,11 @@ struct AttentionSources {
 
 // A tile of K or V.
 template <class Config, int kColumns, bool kIsK>
-__device__ __forceinline__ void load_keys(const simt::AttentionParams &p, const AttentionTileNote &note, const AttentionSources &sources,
+__device__ __forceinline__ void load_keys(const AttentionParams &p, const AttentionTileNote &note, const AttentionSources &sources,
                                           uint32_t to, int tile) {
     constexpr int kKeys = Config::kShape.keys, kThreads = Config::kShape.threads(), kBytes = Config::kShape.bytes;
     constexpr int kUnits = kBytes / 2;  // Rows are laid out by 16-bit elements.
-    const simt::AttentionOperand &x = kIsK ? p.k : p.v;
+    const AttentionOperand &x = kIsK ? p.k : p.v;
     const int columns = (kIsK ? p.head_dim : p.head_dim_v) * kUnits, key = tile * kKeys;
     const char *const from = kIsK ? sources.k : sources.v;
     if (Config::kShape.modifies && p.block_table != nullptr) {
@@ -33,7 +33,7 @@ __device__ __forceinline__ void load_keys(const simt::AttentionParams &p, const 
         for (int i = 0; i < kKeys; i += kAtOnce) {
             const int at = key + row + i;
             const bool is_read = at >= note.read_first && at < note.read_end;
-            const uint32_t run = simt::quotient(static_cast<uint32_t>(at), p.page_size);
+            const uint32_t run = quotient(static_cast<uint32_t>(at), p.page_size);
             const int64_t page = is_read ? table[run * p.block_table_stride[1]] : -1,
                           slot = at - static_cast<int>(run * p.page_size.divisor);
             const bool is_there = page >= 0 && page < p.pages;
@@ -47,4 +47,4 @@ __device__ __forceinline__ void load_keys(const simt::AttentionParams &p, const 
                                                         note.read_end - key);
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

@@ -5,10 +5,10 @@
 
 #include "attention/sm80/table.h"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 namespace {
 
-using namespace tensor_core;
+using namespace mma;
 
 using KernelFn = AttentionKernel (*)();
 // Scores under a mask alone, and scores with more to them.
@@ -34,9 +34,9 @@ const KernelFn *kernels_of(int32_t dtype, bool modified) {
     }
 }
 
-AttentionChoice choose_attention(simt::Device &device, const attile_attention_problem &p) {
+AttentionChoice choose_attention(Device &device, const attile_attention_problem &p) {
     if (p.q.dtype == ATTILE_F32) {
-        const simt::Declined refused = attention_split_refused(device, p);
+        const Declined refused = attention_split_refused(device, p);
         if (refused.text[0] != '\0') return attention_declined("%s", refused.text);
     }
     const AttentionChoice choice = attention_examine(p, true);
@@ -52,13 +52,12 @@ AttentionChoice choose_attention(simt::Device &device, const attile_attention_pr
 
 }  // namespace
 
-int32_t attention_query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
-                        simt::Declined &declined) {
+int32_t attention_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken, Declined &declined) {
     return attention_answer(device, problem, choose_attention(device, problem), support, taken, declined);
 }
 
-int32_t attention_run(simt::Device &device, const attile_attention_problem &p, simt::Workspace &workspace, simt::Stream stream) {
+int32_t attention_run(Device &device, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
     return attention_run_tiles(device, p, choose_attention(device, p), workspace, stream);
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

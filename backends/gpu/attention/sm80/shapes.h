@@ -32,7 +32,7 @@
 // some 250 clocks before the products of each.
 #pragma once
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 struct AttentionShape {
     int depth;      // Most columns of Q and K.
@@ -93,4 +93,4 @@ struct AttentionSplit256Modified {
     static constexpr AttentionShape kShape = {256, 256, 16, 4, 1, 2, 2, 4, true};
 };
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

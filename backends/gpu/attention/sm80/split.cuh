@@ -11,9 +11,9 @@
 #include "mma/shared_rows.cuh"
 #include "mma/split.cuh"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
-using namespace tensor_core;
+using namespace mma;
 
 template <class Config>
 struct AttentionSplit {
@@ -152,4 +152,4 @@ struct AttentionSplit {
     }
 };
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

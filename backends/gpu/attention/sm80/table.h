@@ -4,7 +4,7 @@
 
 #include "attention/sm80/shapes.h"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 struct AttentionKernel {
     const char *name = nullptr;
@@ -32,4 +32,4 @@ AttentionKernel attention_f32_cols128_modified();
 AttentionKernel attention_f32_cols256();
 AttentionKernel attention_f32_cols256_modified();
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sm_90a attention kernel is told, by value, and the tiles it exists in. Everything that simt's kernels are told too is told in
-// their words (simt::AttentionParams).
+// What the sm_90a attention kernel is told, by value, and the tiles it exists in. Everything that other kernels are told too is told in
+// their words (AttentionParams).
 #pragma once
 
 #include <cuda.h>
@@ -9,9 +9,9 @@
 
 #include "attention/mma/task.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
-using namespace tensor_core;
+using namespace mma;
 
 inline constexpr int kAttentionPanel = 64;       // Columns of an operand in shared memory: 128 bytes, the width of the swizzle.
 inline constexpr int kAttentionStagedRows = 16;  // Of O that a warp hands to the copy engine at once.
@@ -62,4 +62,4 @@ struct AttentionShape {
     static constexpr int panels(int width) { return (width + kAttentionPanel - 1) / kAttentionPanel; }
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

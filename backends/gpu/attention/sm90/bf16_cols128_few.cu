@@ -2,11 +2,11 @@
 #include "attention/sm90/kernel.cuh"
 #include "attention/sm90/table.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 AttentionKernel attention_bf16_cols128_few() {
-    return {"attention_bf16_sm90_cols128_few", reinterpret_cast<const void *>(&attention_forward<simt::BF16, AttentionCols128Few>),
+    return {"attention_bf16_sm90_cols128_few", reinterpret_cast<const void *>(&attention_forward<BF16, AttentionCols128Few>),
             &AttentionCols128Few::kShape};
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

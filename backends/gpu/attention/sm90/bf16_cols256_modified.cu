@@ -2,11 +2,11 @@
 #include "attention/sm90/kernel.cuh"
 #include "attention/sm90/table.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 AttentionKernel attention_bf16_cols256_modified() {
-    return {"attention_bf16_sm90_cols256_modified",
-            reinterpret_cast<const void *>(&attention_forward<simt::BF16, AttentionCols256Modified>), &AttentionCols256Modified::kShape};
+    return {"attention_bf16_sm90_cols256_modified", reinterpret_cast<const void *>(&attention_forward<BF16, AttentionCols256Modified>),
+            &AttentionCols256Modified::kShape};
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

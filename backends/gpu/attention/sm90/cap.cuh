@@ -5,16 +5,16 @@
 #include "attention/params.h"
 #include "numeric.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // softcap tanh(scale s / softcap), in units of log2. Where no score of a thread's is large, an odd polynomial whose coefficients take
 // the scale along (least largest errors 4e-8 and 6e-8 of the result, the rounding of float32); where some is, an exponential each and
 // one reciprocal for two; and where that would pass float32's range or results must not depend on others, one by one. may_look: no key
 // is hidden, whose score may be anything.
 template <int kScores>
-__device__ __forceinline__ void cap_scores(const simt::AttentionParams &p, bool may_look, float (&s)[kScores]) {
+__device__ __forceinline__ void cap_scores(const AttentionParams &p, bool may_look, float (&s)[kScores]) {
     const float softcap = fminf(fmaxf(p.softcap_log2, 1e-37f), 1e37f);  // Whose reciprocal has all its digits.
-    const float scale = p.scale_log2, rough = simt::reciprocal_fast(softcap);
+    const float scale = p.scale_log2, rough = reciprocal_fast(softcap);
     const float per_cap = scale * __builtin_fmaf(rough, __builtin_fmaf(-softcap, rough, 1.0f), rough), size = fabsf(per_cap);
     const auto all_below = [&](float largest, float bound) { return __all_sync(~0u, largest * size < bound && largest < 1e15f); };
     if (may_look && size < 1e3f && fabsf(scale) < 1e15f) {
@@ -55,8 +55,8 @@ __device__ __forceinline__ void cap_scores(const simt::AttentionParams &p, bool 
             const float twice = per_cap * 2.88539008f;
 #pragma unroll
             for (int i = 0; i < kScores; i += 2) {
-                const float a = simt::exp2_fast(s[i] * twice) + 1.0f, b = simt::exp2_fast(s[i + 1] * twice) + 1.0f;
-                const float share = simt::reciprocal_fast(a * b) * (-2.0f * softcap);
+                const float a = exp2_fast(s[i] * twice) + 1.0f, b = exp2_fast(s[i + 1] * twice) + 1.0f;
+                const float share = reciprocal_fast(a * b) * (-2.0f * softcap);
                 s[i] = __builtin_fmaf(share, b, softcap);
                 s[i + 1] = __builtin_fmaf(share, a, softcap);
             }
@@ -64,7 +64,7 @@ __device__ __forceinline__ void cap_scores(const simt::AttentionParams &p, bool 
         }
     }
 #pragma unroll
-    for (float &x : s) x = softcap * simt::tanh_fast(x * per_cap);
+    for (float &x : s) x = softcap * tanh_fast(x * per_cap);
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

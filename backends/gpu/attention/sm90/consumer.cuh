@@ -10,7 +10,7 @@
 #include "attention/sm90/rings.cuh"
 #include "attention/sm90/stage.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 template <class Element, class Config>
 class AttentionWarpgroup : AttentionRings<Config> {
@@ -79,7 +79,7 @@ class AttentionWarpgroup : AttentionRings<Config> {
 
     static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
     // f16 at other widths: ptxas takes warps for scattered there, or spills.
-    static constexpr bool kUnlooked = Config::kShape.prediction && (std::is_same_v<Element, simt::BF16> || Config::kShape.depth == 64 ||
+    static constexpr bool kUnlooked = Config::kShape.prediction && (std::is_same_v<Element, BF16> || Config::kShape.depth == 64 ||
                                                                     (Config::kShape.depth == 128 && Config::kShape.columns == 128));
     // Two groups' rows see the same key tiles but for windows.
     static constexpr bool kPasses = Config::kShape.warpgroups > 2;
@@ -102,8 +102,8 @@ class AttentionWarpgroup : AttentionRings<Config> {
         __syncwarp();  // Else ptxas takes the warp for scattered after the wait, and nothing for uniform.
         return true;
     }
-    __device__ __forceinline__ simt::KeyRange range(int row) const {
-        return simt::KeyRange(a_.p, simt::query_row(a_.p, min(row, note_->rows - 1)), note_->shift, note_->len_k);
+    __device__ __forceinline__ KeyRange range(int row) const {
+        return KeyRange(a_.p, query_row(a_.p, min(row, note_->rows - 1)), note_->shift, note_->len_k);
     }
     // The thread has this row and the one eight below.
     __device__ __forceinline__ int row_of(const AttentionTileNote &note) const {
@@ -179,7 +179,7 @@ class AttentionWarpgroup : AttentionRings<Config> {
     __device__ __forceinline__ void mask(int tile) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            const simt::KeyRange seen = range(row_of(*note_) + 8 * r);
+            const KeyRange seen = range(row_of(*note_) + 8 * r);
             const int first = tile * kKeys + (lane_ & 3) * 2, below = seen.low - first, from = seen.high - first;
 #pragma unroll
             for (int j = 0; j < kKeys / 8; ++j) {
@@ -447,4 +447,4 @@ class AttentionWarpgroup : AttentionRings<Config> {
     uint32_t p_[kKeys / 4];
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -11,7 +11,7 @@
 #include "attention/sm90/consumer.cuh"
 #include "attention/sm90/producer.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // The compiler gives each thread its share of the registers of a multiprocessor: half of them are as many as one computing warpgroup,
 // grown, and the loading one, shrunk, need together.
@@ -41,4 +41,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.wa
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

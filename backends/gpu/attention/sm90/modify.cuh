@@ -10,7 +10,7 @@
 #include "attention/sm90/cap.cuh"
 #include "attention/sm90/shared.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // What may happen to scores. kChangeAny: whatever the problem says, asked for at run time.
 enum AttentionChange {
@@ -31,14 +31,14 @@ class WarpModifiers {
 
     // `strip`: the warp's. c: what scores are still to be multiplied by when all of this has happened to them.
     __device__ __forceinline__ WarpModifiers(const AttentionArguments &arguments, uint32_t strip)
-        : a_(arguments), strip_(strip), lane_(simt::lane_index()) {
-        const simt::AttentionParams &p = a_.p;
+        : a_(arguments), strip_(strip), lane_(lane_index()) {
+        const AttentionParams &p = a_.p;
         // A bias alone is brought to the scores' unit instead of them to its; but not where that could pass float32's range, or make far
         // scores (numeric.h), which keep fewer digits, of biases that are not.
         const bool scales = p.softcap_log2 != 0 || p.alibi_slopes.data != nullptr ||
                             (p.bias.data != nullptr ? !(p.scale_log2 > kLeastUnit && p.scale_log2 < kMostUnit) : !(p.scale_log2 > 0.0f));
         factor = scales ? 1.0f : p.scale_log2;
-        bias_unit_ = scales ? simt::kLog2EHigh : simt::kLog2EHigh / p.scale_log2;
+        bias_unit_ = scales ? kLog2EHigh : kLog2EHigh / p.scale_log2;
         if (p.softcap_log2 != 0) changes_ |= kChangeCap;
         if (p.bias.data != nullptr) changes_ |= kChangeBias;
         if (p.alibi_slopes.data != nullptr) changes_ |= kChangeDistance;
@@ -69,23 +69,22 @@ class WarpModifiers {
 
     // A new tile of rows, of which the thread has `row` and row + 8; `note` stays.
     __device__ __forceinline__ void begin(const AttentionTileNote *note, int row) {
-        const simt::AttentionParams &p = a_.p;
+        const AttentionParams &p = a_.p;
         note_ = note;
         row_ = row;
         if (p.alibi_slopes.data == nullptr) return;
         const int shift = alibi_shift(p, *note);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            const int packed = min(row + 8 * r, note->rows - 1), head = simt::query_head(p, note->head, packed);
-            slope_[r] = simt::AlibiSlope(
-                simt::load_number(p.alibi_slopes, note->batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
-            diagonal_[r] = simt::query_row(p, packed) + shift;
+            const int packed = min(row + 8 * r, note->rows - 1), head = query_head(p, note->head, packed);
+            slope_[r] = AlibiSlope(load_number(p.alibi_slopes, note->batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
+            diagonal_[r] = query_row(p, packed) + shift;
         }
     }
     // Sends for what apply() will read of a key tile. The tile before has been read.
     __device__ __forceinline__ void stage([[maybe_unused]] int tile) const {
         if constexpr (kStages) {
-            const simt::AttentionParams &p = a_.p;
+            const AttentionParams &p = a_.p;
             if (p.bias.data == nullptr && p.allowed.data == nullptr) return;
             __syncwarp();
             if (p.bias.data != nullptr) {
@@ -112,7 +111,7 @@ class WarpModifiers {
     // From products to scores. is_whole: every row sees all keys as far as the mask says.
     template <int kChanges>
     __device__ __forceinline__ void apply(int tile, bool is_whole, float (&s)[kScores]) const {
-        const simt::AttentionParams &p = a_.p;
+        const AttentionParams &p = a_.p;
         const int first_key = tile * kKeys + (lane_ & 3) * 2;
         float c = p.scale_log2;
         if (has<kChanges>(kChangeCap)) {
@@ -167,10 +166,10 @@ class WarpModifiers {
         if (!has<kChanges>(kChangeBias)) return false;
         constexpr float kMost = 0x1p24f;  // As exponents: beyond, a reference rounded apart from its score may pass float16's range.
         if (!__any_sync(~0u, !(fabsf(top[0] * factor) <= kMost && fabsf(top[1] * factor) <= kMost))) return false;
-        const simt::AttentionParams &p = a_.p;
+        const AttentionParams &p = a_.p;
         const int first_key = tile * kKeys + (lane_ & 3) * 2;
         const auto mend = [&](float &x, float bias) {
-            if (simt::is_far(bias * bias_unit_) && x == x) x = simt::far_score(bias);
+            if (is_far(bias * bias_unit_) && x == x) x = far_score(bias);
         };
         if constexpr (kStages) {
             for_each_staged(mend, s);
@@ -220,7 +219,7 @@ class WarpModifiers {
     __device__ __forceinline__ bool has(int change) const {
         return ((kChanges == kChangeAny ? changes_ : kChanges) & change) != 0;
     }
-    __device__ __forceinline__ bool is_wide() const { return a_.p.bias.storage == simt::AttentionStorage::kF32; }
+    __device__ __forceinline__ bool is_wide() const { return a_.p.bias.storage == AttentionStorage::kF32; }
     // Beside a float32 bias the strip has no room for it.
     __device__ __forceinline__ bool stages_allowed() const {
         return kStages && a_.p.allowed.data != nullptr && (a_.p.bias.data == nullptr || !is_wide());
@@ -265,10 +264,10 @@ class WarpModifiers {
 
     // The warp's 16 rows of an operand of kBytes a number. Keys past the last become zero.
     template <int kBytes>
-    __device__ __forceinline__ void stage_rows(const simt::AttentionOperand &x, uint32_t to, int tile) const {
+    __device__ __forceinline__ void stage_rows(const AttentionOperand &x, uint32_t to, int tile) const {
         constexpr int kOfChunk = 16 / kBytes, kChunks = kKeys / kOfChunk, kRowsAtOnce = kWarpThreads / kChunks;
         static_assert(kChunks <= kWarpThreads && kWarpThreads % kChunks == 0, "whole rows at once");
-        const simt::AttentionParams &p = a_.p;
+        const AttentionParams &p = a_.p;
         const int first_row = row_ - lane_ / 4, last_row = note_->rows - 1;
         const char *const data = static_cast<const char *>(x.data);
         const int len_k = warp_uniform(note_->len_k);
@@ -419,11 +418,11 @@ class WarpModifiers {
 
     // Pages come in multiples of eight keys.
     __device__ __forceinline__ void hide_missing_pages(int tile, float (&s)[kScores]) const {
-        const simt::AttentionParams &p = a_.p;
+        const AttentionParams &p = a_.p;
         const int32_t *const table = p.block_table + note_->batch * p.block_table_stride[0];
         const int key = tile * kKeys + 8 * lane_;
         const int there = max(min(key, note_->len_k - 1), 0);
-        const int64_t page = table[simt::quotient(static_cast<uint32_t>(there), p.page_size) * p.block_table_stride[1]];
+        const int64_t page = table[quotient(static_cast<uint32_t>(there), p.page_size) * p.block_table_stride[1]];
         const unsigned missing = __ballot_sync(~0u, page < 0 || page >= p.pages);
         if (missing == 0) return;
 #pragma unroll
@@ -440,8 +439,8 @@ class WarpModifiers {
     const AttentionTileNote *note_ = nullptr;
     int row_ = 0, changes_ = 0;
     float bias_unit_;  // From a bias to scores as they are when it is added.
-    simt::AlibiSlope slope_[2];
+    AlibiSlope slope_[2];
     int diagonal_[2] = {0, 0};
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -9,7 +9,7 @@
 #include "attention/sm90/table.h"
 #include "host/status.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 namespace {
 
 using KernelFn = AttentionKernel (*)();
@@ -47,7 +47,7 @@ double share_of(const attile_attention_problem &p, const AttentionTile &tile, bo
 
 }  // namespace
 
-Sm90AttentionChoice choose_attention(simt::Device &device, const attile_attention_problem &p) {
+Sm90AttentionChoice choose_attention(Device &device, const attile_attention_problem &p) {
     Sm90AttentionChoice choice = {attention_examine(p)};
     if (!choice.taken) return choice;
     const auto decline = [](const AttentionChoice &why) { return Sm90AttentionChoice{why}; };
@@ -87,20 +87,18 @@ Sm90AttentionChoice choose_attention(simt::Device &device, const attile_attentio
     const bool is_even = is_few && p.window_left < 0 && p.window_right < 0 && !is_present(p.key_lengths) && !is_present(p.cu_len_q) &&
                          !is_present(p.cu_len_k);
     choice.has_counter = choice.tiles > choice.grid && !is_even;
-    if (choice.has_counter) choice.plan.workspace += simt::workspace_piece(sizeof(int32_t));
+    if (choice.has_counter) choice.plan.workspace += workspace_piece(sizeof(int32_t));
     return choice;
 }
 
-int32_t attention_query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
-                        simt::Declined &declined) {
+int32_t attention_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken, Declined &declined) {
     return attention_answer(device, problem, choose_attention(device, problem), support, taken, declined);
 }
 
-int32_t attention_run(simt::Device &device, const TensorMaps &maps, const attile_attention_problem &p, simt::Workspace &workspace,
-                      simt::Stream stream) {
+int32_t attention_run(Device &device, const TensorMaps &maps, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
     const Sm90AttentionChoice choice = choose_attention(device, p);
-    if (!choice.taken) return simt::fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);
-    const simt::AttentionPlan &plan = choice.plan;
+    if (!choice.taken) return fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);
+    const AttentionPlan &plan = choice.plan;
     AttentionArguments a = {};
     int32_t status = attention_task(p, choice, kL2Bytes, workspace, a);
     if (status != ATTILE_OK) return status;
@@ -157,11 +155,11 @@ int32_t attention_run(simt::Device &device, const TensorMaps &maps, const attile
     a.page_rows = choice.page_rows;
     if (choice.has_counter) {
         a.counter = workspace.take<int32_t>(1);
-        if (a.counter == nullptr) return simt::fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+        if (a.counter == nullptr) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
         status = device.fill_zero(a.counter, sizeof(int32_t), stream);
         if (status != ATTILE_OK) return status;
     }
-    simt::Dim3 grid, block;
+    Dim3 grid, block;
     grid.x = static_cast<uint32_t>(choice.grid);
     block.x = static_cast<uint32_t>(plan.threads);
     void *arguments[] = {&a};
@@ -169,7 +167,7 @@ int32_t attention_run(simt::Device &device, const TensorMaps &maps, const attile
     status = choice.tiles > choice.grid ? device.launch(plan.kernel, grid, block, plan.shared, arguments, stream)
                                         : device.launch_early(plan.kernel, grid, block, plan.shared, arguments, stream);
     if (status != ATTILE_OK || plan.splits == 1) return status;
-    return simt::attention_combine(device, a.p, p, stream);
+    return attention_combine(device, a.p, p, stream);
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -4,7 +4,7 @@
 
 #include "attention/sm90/shared.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // A tile of K or V. Paged, it comes in runs of keys, each from a page; what a missing page should hold reads as zero.
 template <class Config, int kPanels>
@@ -106,4 +106,4 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

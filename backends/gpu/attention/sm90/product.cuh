@@ -11,7 +11,7 @@
 
 #include "numeric.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // clang-format off
 #define ATTILE_BIND_16_AT_0 "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), \
@@ -67,14 +67,14 @@ namespace attile::sm90 {
 // keeps 0: overwrites the sums.
 template <class Element, int kColumns>
 __device__ __forceinline__ void score_product(float (&sums)[kColumns / 2], uint64_t q, uint64_t k, int keeps) {
-    if constexpr (std::is_same_v<Element, simt::F16>)
+    if constexpr (std::is_same_v<Element, F16>)
         ATTILE_SCORES_OF("f16.f16");
     else
         ATTILE_SCORES_OF("bf16.bf16");
 }
 template <class Element, int kColumns>
 __device__ __forceinline__ void value_product(float (&sums)[kColumns / 2], const uint32_t *p, uint64_t v) {
-    if constexpr (std::is_same_v<Element, simt::F16>)
+    if constexpr (std::is_same_v<Element, F16>)
         ATTILE_VALUES_OF("f16.f16");
     else
         ATTILE_VALUES_OF("bf16.bf16");
@@ -104,4 +104,4 @@ __device__ __forceinline__ void value_product(float (&sums)[kColumns / 2], const
 #undef ATTILE_BIND_16_AT_96
 #undef ATTILE_BIND_16_AT_112
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

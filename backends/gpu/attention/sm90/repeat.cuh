@@ -7,7 +7,7 @@
 #include "attention/sm90/arguments.h"
 #include "sm90/ptx.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // `queries`: the warp's first row; `keys`: the tile's first. Both lie in panels of 128-byte rows, swizzled.
 template <class Element, class Config>
@@ -30,4 +30,4 @@ __device__ __forceinline__ void repeat_scores(float (&s)[Config::kShape.keys / 2
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

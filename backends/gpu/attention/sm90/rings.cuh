@@ -4,7 +4,7 @@
 
 #include "attention/sm90/shared.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // Named barriers: a warpgroup's turn at issuing products, and its own four warps.
 inline constexpr int kTurnBarrier = 1, kGroupBarrier = 5;
@@ -15,7 +15,7 @@ class AttentionRings {
     static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
 
     __device__ __forceinline__ AttentionRings(const AttentionShared<Config> &places, int group)
-        : shared_(places), group_(group), lane_(simt::lane_index()) {}
+        : shared_(places), group_(group), lane_(lane_index()) {}
 
     __device__ __forceinline__ void release(uint32_t empty) const {
         if (lane_ == 0) barrier_arrive(empty);
@@ -68,4 +68,4 @@ class AttentionRings {
     uint32_t tiles_ = 0, steps_ = 0, values_ = 0;  // Tiles of rows, key tiles whose scores are done, and whose values are.
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -73,7 +73,7 @@
 
 #include "attention/sm90/arguments.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 //  depth, columns, keys, warpgroups, stages, ping_pong, apart, run_on, prediction, modifies, registers of loading and computing warps
 struct AttentionCols64 {
@@ -110,4 +110,4 @@ struct AttentionCols256Modified {
     static constexpr AttentionShape kShape = {256, 256, 80, 2, 2, true, false, false, false, true, 40, 232};
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

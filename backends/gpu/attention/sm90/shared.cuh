@@ -5,7 +5,7 @@
 #include "attention/mma/note.cuh"
 #include "sm90/ptx.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 inline constexpr int kWarpsOfGroup = kWarpgroupThreads / kWarpThreads;
 // Places for notes: of the tile at work, of the next one, and of the one before whose rows are still being stored, if there is such. No
@@ -75,4 +75,4 @@ struct Ring {
     }
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -18,12 +18,12 @@
 #include "attention/sm90/split_product.cuh"
 #include "attention/sm90/split_repair.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 template <class Config>
 class AttentionSplitWarpgroup {
   public:
-    __device__ __forceinline__ AttentionSplitWarpgroup(const simt::AttentionParams &p, const AttentionTileNote &note,
+    __device__ __forceinline__ AttentionSplitWarpgroup(const AttentionParams &p, const AttentionTileNote &note,
                                                        const AttentionSplitShared<Config> &shared, int group)
         : p_(p), note_(note), shared_(shared), group_(group) {
         first_tile_ = warp_uniform(note.first_tile);
@@ -140,14 +140,14 @@ class AttentionSplitWarpgroup {
         }
     }
 
-    __device__ __forceinline__ simt::KeyRange range(int packed) const {
-        return simt::KeyRange(p_, simt::query_row(p_, min(packed, note_.rows - 1)), note_.shift, note_.len_k);
+    __device__ __forceinline__ KeyRange range(int packed) const {
+        return KeyRange(p_, query_row(p_, min(packed, note_.rows - 1)), note_.shift, note_.len_k);
     }
     // Hides scores of keys that the thread's rows do not see.
     __device__ __forceinline__ void mask(int tile) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            const simt::KeyRange seen = range(row() + 8 * r);
+            const KeyRange seen = range(row() + 8 * r);
             const int first = tile * kKeys + (lane() & 3) * 2, below = seen.low - first, from = seen.high - first;
 #pragma unroll
             for (int j = 0; j < kKeys / 8; ++j) {
@@ -184,7 +184,7 @@ class AttentionSplitWarpgroup {
         for (int r = 0; r < 2; ++r) {
             // No number, or nothing: where all is below float32's range, it is not with a scaled Q.
             const bool is_faulty =
-                row() + 8 * r < note_.rows && (!(total[r] > 0) || has_faults<kColumns>(o_ + 2 * r, simt::reciprocal_fast(total[r])));
+                row() + 8 * r < note_.rows && (!(total[r] > 0) || has_faults<kColumns>(o_ + 2 * r, reciprocal_fast(total[r])));
             faulty |= rows_of_lanes(__ballot_sync(~0u, is_faulty)) << 8 * r;
             const bool is_left = (faulty >> (8 * r + lane() / 4) & 1) != 0;
             rows_.reference[r] = is_left ? 0 : rows_.reference[r];
@@ -210,7 +210,7 @@ class AttentionSplitWarpgroup {
         return (x | x >> 12) & 0xff;
     }
 
-    const simt::AttentionParams &p_;
+    const AttentionParams &p_;
     const AttentionTileNote &note_;
     const AttentionSplitShared<Config> &shared_;
     const int group_;
@@ -247,4 +247,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), 1) attention_spli
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

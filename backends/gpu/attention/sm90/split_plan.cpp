@@ -5,7 +5,7 @@
 
 #include "attention/sm90/split_table.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 namespace {
 
 using KernelFn = AttentionSplitKernel (*)();
@@ -13,7 +13,7 @@ constexpr KernelFn kKernels[] = {attention_f32_cols64, attention_f32_cols128};
 constexpr int64_t kLoaded = 4;  // Columns that are loaded at once.
 
 // A choice that is not taken says nothing: sm80 is asked next, and says why.
-AttentionChoice choose(simt::Device &device, const attile_attention_problem &p) {
+AttentionChoice choose(Device &device, const attile_attention_problem &p) {
     if (attention_split_refused(device, p).text[0] != '\0') return {};
     const AttentionChoice choice = attention_examine(p, true);
     if (!choice.taken || attention_modifies(p) || p.head_dim % kLoaded != 0) return {};
@@ -23,13 +23,13 @@ AttentionChoice choose(simt::Device &device, const attile_attention_problem &p) 
 
 }  // namespace
 
-int32_t attention_split_query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
-                              simt::Declined &declined) {
+int32_t attention_split_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
+                              Declined &declined) {
     return attention_answer(device, problem, choose(device, problem), support, taken, declined);
 }
 
-int32_t attention_split_run(simt::Device &device, const attile_attention_problem &p, simt::Workspace &workspace, simt::Stream stream) {
+int32_t attention_split_run(Device &device, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
     return attention_run_tiles(device, p, choose(device, p), workspace, stream);
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

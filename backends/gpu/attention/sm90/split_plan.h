@@ -4,12 +4,12 @@
 
 #include "attention/mma/plan.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
-using namespace tensor_core;
+using namespace mma;
 
-int32_t attention_split_query(simt::Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
-                              simt::Declined &declined);
-int32_t attention_split_run(simt::Device &device, const attile_attention_problem &problem, simt::Workspace &workspace, simt::Stream stream);
+int32_t attention_split_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
+                              Declined &declined);
+int32_t attention_split_run(Device &device, const attile_attention_problem &problem, Workspace &workspace, Stream stream);
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -14,12 +14,12 @@
 #include "attention/sm90/split_shared.cuh"
 #include "mma/split.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 template <class Config>
 class AttentionSplitServer {
   public:
-    __device__ __forceinline__ AttentionSplitServer(const simt::AttentionParams &p, const AttentionTileNote &note,
+    __device__ __forceinline__ AttentionSplitServer(const AttentionParams &p, const AttentionTileNote &note,
                                                     const AttentionSplitShared<Config> &shared, int server)
         : shared_(shared),
           server_(server),
@@ -27,8 +27,8 @@ class AttentionSplitServer {
           head_dim_v_(p.head_dim_v),
           read_first_(note.read_first),
           read_end_(note.read_end) {
-        const int head = static_cast<int>(simt::quotient(static_cast<uint32_t>(note.head) * p.pack.divisor, p.group));
-        const auto begin = [&](const simt::AttentionOperand &x) {
+        const int head = static_cast<int>(quotient(static_cast<uint32_t>(note.head) * p.pack.divisor, p.group));
+        const auto begin = [&](const AttentionOperand &x) {
             return static_cast<const float *>(x.data) + note.batch * x.stride[0] + head * x.stride[1] + note.first_k * x.stride[2];
         };
         k_ = begin(p.k) + 4 * (lane() & 7);
@@ -128,4 +128,4 @@ class AttentionSplitServer {
     Ring<Config::kShape.pieces> ring_;
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -8,7 +8,7 @@
 #include "mma/split.cuh"
 #include "sm90/ptx.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 __device__ __forceinline__ void multiply_piece_step(float (&sums)[32], const uint32_t (&a)[4], uint64_t b, int keeps) {
     asm volatile(
@@ -50,4 +50,4 @@ __device__ __forceinline__ void multiply_piece(float (&sums)[32], SplitRows<kSte
     product_commit();
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -14,20 +14,19 @@
 #include "attention/sm90/split_shared.cuh"
 #include "mma/shared_rows.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 template <class Config>
 class SplitRepair {
   public:
     // first_row: the warp's in the packed head; queries: where its rows of Q lie.
-    __device__ __forceinline__ SplitRepair(const simt::AttentionParams &p, const AttentionTileNote &note, int first_row, uint32_t queries)
-        : p_(p), note_(note), first_row_(first_row), queries_(queries), lane_(simt::lane_index()) {}
+    __device__ __forceinline__ SplitRepair(const AttentionParams &p, const AttentionTileNote &note, int first_row, uint32_t queries)
+        : p_(p), note_(note), first_row_(first_row), queries_(queries), lane_(lane_index()) {}
 
     // By the whole warp; bit i of `faulty` is its row i. Q is scaled where it lies: nobody else reads it any more.
     __device__ __forceinline__ void run(unsigned faulty) {
         // Lane i has the range of row i.
-        const simt::KeyRange range(p_, simt::query_row(p_, min(first_row_ + (lane_ & (kRows - 1)), note_.rows - 1)), note_.shift,
-                                   note_.len_k);
+        const KeyRange range(p_, query_row(p_, min(first_row_ + (lane_ & (kRows - 1)), note_.rows - 1)), note_.shift, note_.len_k);
         const int low = max(range.low, note_.first_tile * kKeys), high = min(range.high, note_.end_tile * kKeys);
         const bool sees_any = lane_ < kRows && (faulty >> lane_ & 1) != 0 && low < high;
         const int first = warp_uniform(__reduce_min_sync(~0u, sees_any ? low : INT_MAX)),
@@ -39,15 +38,15 @@ class SplitRepair {
             sum_[r] = 0;
             o_[r] = make_float4(0, 0, 0, 0);
         }
-        const int64_t kv_head = simt::quotient(static_cast<uint32_t>(note_.head) * p_.pack.divisor, p_.group);
-        const auto begin = [&](const simt::AttentionOperand &x) {
+        const int64_t kv_head = quotient(static_cast<uint32_t>(note_.head) * p_.pack.divisor, p_.group);
+        const auto begin = [&](const AttentionOperand &x) {
             return static_cast<const float *>(x.data) + note_.batch * x.stride[0] + kv_head * x.stride[1] + note_.first_k * x.stride[2];
         };
         const float *const k = begin(p_.k), *const v = begin(p_.v) + 4 * lane_;
         unsigned left = faulty;  // Nothing makes a number of a sum again that is none.
         // By whole steps of keys, wherever a warp's rows begin, so that a row's sums do not depend on its neighbours.
 #pragma unroll 1
-        for (int base = first & ~(simt::kLanes - 1); base < end && left != 0; base += simt::kLanes) {
+        for (int base = first & ~(kLanes - 1); base < end && left != 0; base += kLanes) {
             multiply_scores(k + min(max(base + lane_, first), end - 1) * p_.k.stride[2]);
             unsigned seen_by_any = 0;
 #pragma unroll
@@ -57,10 +56,10 @@ class SplitRepair {
                 seen_[r] = __ballot_sync(~0u, sees);
                 seen_by_any |= seen_[r];
                 const float score = sees ? score_[r] : -INFINITY;
-                const float top = simt::lane_fold(score, [](float x, float y) { return simt::max_nan(x, y); });
-                const float higher = simt::max_nan(reference_[r], top), factor = simt::exp2_fast(reference_[r] - higher);
-                score_[r] = sees ? simt::exp2_fast(score - higher) : 0.0f;
-                sum_[r] = sum_[r] * factor + simt::lane_fold(score_[r], [](float x, float y) { return x + y; });
+                const float top = lane_fold(score, [](float x, float y) { return max_nan(x, y); });
+                const float higher = max_nan(reference_[r], top), factor = exp2_fast(reference_[r] - higher);
+                score_[r] = sees ? exp2_fast(score - higher) : 0.0f;
+                sum_[r] = sum_[r] * factor + lane_fold(score_[r], [](float x, float y) { return x + y; });
                 reference_[r] = higher;
                 left &= ~(static_cast<unsigned>(sum_[r] != sum_[r]) << r);
                 o_[r] = make_float4(o_[r].x * factor, o_[r].y * factor, o_[r].z * factor, o_[r].w * factor);
@@ -89,7 +88,7 @@ class SplitRepair {
     static constexpr int kRows = 16, kKeys = Config::kShape.keys, kChunks = Config::kShape.depth / 4;
     static constexpr int kAtOnce = 4;  // Loads under way, and what they are for.
     using Rows = SharedRows<2 * Config::kShape.depth>;
-    static_assert(Config::kShape.columns <= 4 * simt::kLanes, "four columns a lane");
+    static_assert(Config::kShape.columns <= 4 * kLanes, "four columns a lane");
 
     __device__ __forceinline__ float4 query(int row, int chunk) const {
         uint32_t x[4];
@@ -100,10 +99,10 @@ class SplitRepair {
     __device__ __forceinline__ void scale_queries() const {
         __syncwarp();
 #pragma unroll 1
-        for (int i = lane_; i < kRows * kChunks; i += simt::kLanes) {
+        for (int i = lane_; i < kRows * kChunks; i += kLanes) {
             const float4 q = query(i / kChunks, i % kChunks);
-            const uint32_t x[4] = {__float_as_uint(simt::scaled_query(p_, q.x)), __float_as_uint(simt::scaled_query(p_, q.y)),
-                                   __float_as_uint(simt::scaled_query(p_, q.z)), __float_as_uint(simt::scaled_query(p_, q.w))};
+            const uint32_t x[4] = {__float_as_uint(scaled_query(p_, q.x)), __float_as_uint(scaled_query(p_, q.y)),
+                                   __float_as_uint(scaled_query(p_, q.z)), __float_as_uint(scaled_query(p_, q.w))};
             store_shared(queries_ + Rows::at(i / kChunks, i % kChunks), x);
         }
         __syncwarp();
@@ -138,7 +137,7 @@ class SplitRepair {
     __device__ __forceinline__ void add_values(const float *v, unsigned seen_by_any) {
         const bool has_columns = 4 * lane_ < p_.head_dim_v;
 #pragma unroll 1
-        for (int first = 0; first < simt::kLanes; first += kAtOnce) {
+        for (int first = 0; first < kLanes; first += kAtOnce) {
             float4 x[kAtOnce];
 #pragma unroll
             for (int i = 0; i < kAtOnce; ++i) {
@@ -163,10 +162,10 @@ class SplitRepair {
         }
     }
     __device__ __forceinline__ void store(int packed, float reference, float sum, const float4 &o) const {
-        const int row = simt::query_row(p_, packed), head = simt::query_head(p_, note_.head, packed);
+        const int row = query_row(p_, packed), head = query_head(p_, note_.head, packed);
         const bool is_split = p_.splits.divisor > 1, has_sink = p_.sinks.data != nullptr && !is_split;
-        const float sink = has_sink ? simt::load_number(p_.sinks, head * p_.sinks.stride[1]) : 0.0f;
-        const simt::RowResult result(std::false_type(), sum != 0, reference, sum, has_sink, sink);
+        const float sink = has_sink ? load_number(p_.sinks, head * p_.sinks.stride[1]) : 0.0f;
+        const RowResult result(std::false_type(), sum != 0, reference, sum, has_sink, sink);
         const int64_t heads = static_cast<int64_t>(p_.heads.divisor) * p_.pack.divisor,
                       part_at = ((note_.split * p_.part_batch + note_.batch) * heads + head) * p_.len_q + row,
                       of_all = static_cast<int64_t>(note_.first_q) + row;
@@ -184,7 +183,7 @@ class SplitRepair {
                 p_.lse.data))[note_.batch * p_.lse.stride[0] + head * p_.lse.stride[1] + of_all * p_.lse.stride[2]] = result.lse;
     }
 
-    const simt::AttentionParams &p_;
+    const AttentionParams &p_;
     const AttentionTileNote &note_;
     const int first_row_;
     const uint32_t queries_;
@@ -194,4 +193,4 @@ class SplitRepair {
     float4 o_[kRows];
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

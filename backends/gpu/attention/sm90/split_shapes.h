@@ -20,9 +20,9 @@
 
 #include "attention/mma/task.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
-using namespace tensor_core;
+using namespace mma;
 
 struct AttentionSplitShape {
     int depth;    // Most columns of Q and K.
@@ -49,4 +49,4 @@ struct AttentionSplit128 {
     static constexpr AttentionSplitShape kShape = {128, 128, 10};
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

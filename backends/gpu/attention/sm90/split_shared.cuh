@@ -5,7 +5,7 @@
 #include "attention/sm90/shared.cuh"
 #include "attention/sm90/split_shapes.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 template <class Config>
 struct AttentionSplitShared {
@@ -35,4 +35,4 @@ struct AttentionSplitShared {
     }
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -4,7 +4,7 @@
 
 #include "attention/sm90/split_shapes.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 struct AttentionSplitKernel {
     const char *name = nullptr;
@@ -16,4 +16,4 @@ struct AttentionSplitKernel {
 AttentionSplitKernel attention_f32_cols64();
 AttentionSplitKernel attention_f32_cols128();
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

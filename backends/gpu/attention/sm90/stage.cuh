@@ -7,7 +7,7 @@
 #include "attention/sm90/shared.cuh"
 #include "mma/store_row.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // By a whole warp; staged: shared memory for O of all the tile's rows. Else what store_rows() takes. Returns whether the warp's rows are
 // stored, the same in all of it: if all of them are the tile's, and all of O are numbers.
@@ -17,15 +17,15 @@ __device__ __forceinline__ bool stage_rows(const AttentionArguments &a, uint32_t
                                            [[maybe_unused]] const float (&rounding)[2], [[maybe_unused]] float unit) {
     constexpr int kRows = kAttentionStagedRows, kPanels = AttentionShape::panels(kColumns), kPanelRow = kAttentionPanel * 2,
                   kPanelBytes = kRows * kPanelRow;
-    const int lane = simt::lane_index(), warp = warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup,
+    const int lane = lane_index(), warp = warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup,
               first_row = warp_uniform(note.first_row) + kRows * warp;
     if (a.has_map_o == 0 || first_row + kRows > warp_uniform(note.rows)) return false;
     const uint32_t panels = staged + warp * (kPanels * kPanelBytes);
     float factor[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        factor[r] = total[r] != 0 ? simt::reciprocal_fast(total[r]) : 0.0f;
-        if constexpr (SoftmaxRange<Element>::kCorrects) factor[r] *= simt::reciprocal_fast(1 + rounding[r] * factor[r]);
+        factor[r] = total[r] != 0 ? reciprocal_fast(total[r]) : 0.0f;
+        if constexpr (SoftmaxRange<Element>::kCorrects) factor[r] *= reciprocal_fast(1 + rounding[r] * factor[r]);
     }
     if (lane == 0) tensor_store_wait_read<0>();  // Of the tile before.
     __syncwarp();
@@ -57,12 +57,11 @@ __device__ __forceinline__ bool stage_rows(const AttentionArguments &a, uint32_t
                            note.head * a.p.lse.stride[1] + (static_cast<int64_t>(note.first_q) + first_row + lane / 4) * a.p.lse.stride[2];
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            const float sum = simt::add_log2_of(reference[r], total[r]);
-            lse[r * 8 * a.p.lse.stride[2]] =
-                total[r] != 0 ? kModifies ? simt::from_score(sum, unit) : sum * static_cast<float>(simt::kLn2) : -INFINITY;
+            const float sum = add_log2_of(reference[r], total[r]);
+            lse[r * 8 * a.p.lse.stride[2]] = total[r] != 0 ? kModifies ? from_score(sum, unit) : sum * static_cast<float>(kLn2) : -INFINITY;
         }
     }
     return true;
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -4,7 +4,7 @@
 
 #include "attention/sm90/shapes.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 struct AttentionKernel {
     const char *name = nullptr;
@@ -36,4 +36,4 @@ AttentionKernel attention_f16_cols192_modified();
 AttentionKernel attention_f16_cols256();
 AttentionKernel attention_f16_cols256_modified();
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

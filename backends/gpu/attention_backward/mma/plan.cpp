@@ -7,7 +7,7 @@
 #include "attention_backward/mma/prepare.h"
 #include "attention_backward/run.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 namespace {
 
 // Blocks of a step for each multiprocessor: of one that has work, and of one that mostly finds none.
@@ -22,7 +22,7 @@ int64_t prepare_row_blocks(const attile_attention_problem &p) {
 
 }  // namespace
 
-BackwardChoice backward_declined(const simt::Declined &why) {
+BackwardChoice backward_declined(const Declined &why) {
     BackwardChoice choice;
     choice.declined = why;
     return choice;
@@ -48,7 +48,7 @@ BackwardChoice backward_examine(const attile_attention_backward_problem &problem
     };
     for (const Named &x : {Named{"dout", problem.dout, p.head_dim_v}, Named{"dq", problem.dq, p.head_dim},
                            Named{"dk", problem.dk, p.head_dim}, Named{"dv", problem.dv, p.head_dim_v}}) {
-        const simt::Declined unreached = attention_unreached(x.name, x.operand, x.columns);
+        const Declined unreached = attention_unreached(x.name, x.operand, x.columns);
         if (unreached.text[0] != '\0') return backward_declined(unreached);
     }
     if (prepare_row_blocks(p) + p.batch * p.heads_kv * ceil_div(p.len_k, kBackwardPrepareRows) > kMostBackwardBlocks)
@@ -58,7 +58,7 @@ BackwardChoice backward_examine(const attile_attention_backward_problem &problem
     return choice;
 }
 
-void backward_cut(const attile_attention_backward_problem &problem, simt::AttentionBackwardPlan &plan) {
+void backward_cut(const attile_attention_backward_problem &problem, AttentionBackwardPlan &plan) {
     const attile_attention_problem &p = *problem.forward;
     plan.rows = kBackwardAllottedRows;
     plan.sinks = is_present(problem.dsinks);
@@ -70,17 +70,17 @@ void backward_cut(const attile_attention_backward_problem &problem, simt::Attent
     plan.irregular = plan.pairs + 1;
 }
 
-int64_t backward_workspace(const simt::AttentionBackwardPlan &plan, int64_t words) {
-    return simt::workspace_piece(8 * plan.row_numbers) + simt::workspace_piece(4 * (plan.irregular + words));
+int64_t backward_workspace(const AttentionBackwardPlan &plan, int64_t words) {
+    return workspace_piece(8 * plan.row_numbers) + workspace_piece(4 * (plan.irregular + words));
 }
 
-void backward_report(simt::Device &device, const attile_attention_backward_problem &problem, const simt::AttentionBackwardPlan &plan,
+void backward_report(Device &device, const attile_attention_backward_problem &problem, const AttentionBackwardPlan &plan,
                      const void *kernel, int32_t shared, attile_support &support) {
     support.level = ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
     support.workspace_bytes = plan.workspace;
     std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
-    simt::attention_backward_count(problem, support);
+    attention_backward_count(problem, support);
     support.tile_n = plan.keys;
     support.tile_k = plan.depth;
     support.threads = plan.threads;
@@ -88,22 +88,22 @@ void backward_report(simt::Device &device, const attile_attention_backward_probl
     support.blocks = plan.key_blocks * plan.pairs;
     support.blocks_per_unit = plan.blocks_per_unit;
     support.predicted_share = plan.share;
-    simt::KernelResources resources;
+    KernelResources resources;
     if (device.resources(kernel, &resources) == ATTILE_OK) {
         support.registers = resources.registers;
         support.shared_bytes = resources.shared_static + shared;
     }
 }
 
-BackwardSteps::BackwardSteps(simt::Device &device, const attile_attention_backward_problem &problem,
-                             const simt::AttentionBackwardPlan &plan, simt::Stream stream, BackwardTask &task)
+BackwardSteps::BackwardSteps(Device &device, const attile_attention_backward_problem &problem, const AttentionBackwardPlan &plan,
+                             Stream stream, BackwardTask &task)
     : device_(device), p_(*problem.forward), plan_(plan), stream_(stream), task_(task) {
-    task_.p = simt::attention_backward_params(problem, plan);
+    task_.p = attention_backward_params(problem, plan);
     task_.p.end_unit = static_cast<int32_t>(plan.units);
     task_.p.irregular_only = 1;
 }
 
-uint32_t *BackwardSteps::take(simt::Workspace &workspace, int64_t words) {
+uint32_t *BackwardSteps::take(Workspace &workspace, int64_t words) {
     words_ = words;
     task_.p.rows = workspace.take<char>(8 * plan_.row_numbers);
     task_.p.irregular = workspace.take<uint32_t>(plan_.irregular + words);
@@ -136,7 +136,7 @@ void BackwardSteps::deal(int64_t heads, int64_t length, int64_t kept, int64_t st
 
 void BackwardSteps::launch(const void *kernel, void *arguments, int64_t blocks, int32_t threads, int32_t shared) {
     if (status_ != ATTILE_OK) return;
-    simt::Dim3 grid, block;
+    Dim3 grid, block;
     grid.x = static_cast<uint32_t>(blocks);
     block.x = static_cast<uint32_t>(threads);
     void *pointers[] = {arguments};
@@ -146,14 +146,14 @@ void BackwardSteps::launch(const void *kernel, void *arguments, int64_t blocks, 
 void BackwardSteps::launch_early(const void *kernel, void *arguments, int64_t blocks, int32_t threads) {
     launch_by([&] {
         void *pointers[] = {arguments, nullptr};
-        return device_.launch_early(kernel, simt::Dim3{static_cast<uint32_t>(blocks), 1, 1},
-                                    simt::Dim3{static_cast<uint32_t>(threads), 1, 1}, 0, pointers, stream_);
+        return device_.launch_early(kernel, Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{static_cast<uint32_t>(threads), 1, 1}, 0,
+                                    pointers, stream_);
     });
 }
 
 void BackwardSteps::one_by_one(int64_t first, int64_t count) {
     task_.p.first_pair = static_cast<uint32_t>(first);
-    task_.p.pairs = simt::Divider(count);
+    task_.p.pairs = Divider(count);
     task_.p.block_rows = plan_.rows;
     launch_early(reinterpret_cast<const void *>(simt::attention_backward_irregular_kernel()), &task_.p,
                  step_blocks(32 * count * std::max(plan_.units * plan_.rows, p_.len_k), kIdleBlocks), simt::kBackwardThreads);
@@ -167,14 +167,14 @@ void BackwardSteps::step(simt::AttentionBackwardKernel kernel, int64_t tasks) { 
 
 void BackwardSteps::launch_step(simt::AttentionBackwardKernel kernel, int64_t blocks) {
     if (status_ != ATTILE_OK) return;
-    simt::Dim3 grid, block;
+    Dim3 grid, block;
     grid.x = static_cast<uint32_t>(blocks);
     block.x = simt::kBackwardThreads;
-    status_ = simt::launch(device_, kernel, grid, block, 0, stream_, task_.p);
+    status_ = gpu::launch(device_, kernel, grid, block, 0, stream_, task_.p);
 }
 
 void BackwardSteps::sinks() {
     if (plan_.sinks) launch_step(steps.sinks, p_.heads_q);
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

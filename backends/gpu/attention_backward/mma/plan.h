@@ -7,41 +7,41 @@
 #include "attention_backward/mma/task.h"
 #include "attention_backward/plan.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 inline constexpr int64_t kMostBackwardBlocks = int64_t{1} << 30;  // Of any of the kernels.
 
-// A plan in simt's terms, or the reason why there is none.
+// A plan in the operation's terms, or the reason why there is none.
 struct BackwardChoice {
     bool taken = false;
-    simt::Declined declined;
-    simt::AttentionBackwardPlan plan;
+    Declined declined;
+    AttentionBackwardPlan plan;
 };
 
 // Declines, with the reason as one clause, or without one.
 BackwardChoice backward_declined(const char *why);
-BackwardChoice backward_declined(const simt::Declined &why);
+BackwardChoice backward_declined(const Declined &why);
 
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
 BackwardChoice backward_examine(const attile_attention_backward_problem &problem);
 // Pairs and rows of a plan whose blocks have plan.keys keys, and the numbers of rows that all such kernels take.
-void backward_cut(const attile_attention_backward_problem &problem, simt::AttentionBackwardPlan &plan);
+void backward_cut(const attile_attention_backward_problem &problem, AttentionBackwardPlan &plan);
 // Bytes of those numbers, and of so many words of the caller's own.
-int64_t backward_workspace(const simt::AttentionBackwardPlan &plan, int64_t words = 0);
+int64_t backward_workspace(const AttentionBackwardPlan &plan, int64_t words = 0);
 // What a query says besides the kernel's text and shape.
-void backward_report(simt::Device &device, const attile_attention_backward_problem &problem, const simt::AttentionBackwardPlan &plan,
+void backward_report(Device &device, const attile_attention_backward_problem &problem, const AttentionBackwardPlan &plan,
                      const void *kernel, int32_t shared, attile_support &support);
 
 // A call on its way through its launches. Everything after a failure is left undone.
 class BackwardSteps {
   public:
     // `task` belongs to the caller, who fills in what is his own kernels'.
-    BackwardSteps(simt::Device &device, const attile_attention_backward_problem &problem, const simt::AttentionBackwardPlan &plan,
-                  simt::Stream stream, BackwardTask &task);
+    BackwardSteps(Device &device, const attile_attention_backward_problem &problem, const AttentionBackwardPlan &plan, Stream stream,
+                  BackwardTask &task);
 
     int32_t status() const { return status_; }
     // The numbers of rows from the workspace, and so many words of the caller's own, which are zero after prepare(); null: it is too small.
-    uint32_t *take(simt::Workspace &workspace, int64_t words = 0);
+    uint32_t *take(Workspace &workspace, int64_t words = 0);
     void zero(void *memory, int64_t bytes);
     // Fills in the numbers of rows. checks: and finds pairs that hold NaN or infinity, else the kernels do.
     void prepare(bool checks);
@@ -59,7 +59,7 @@ class BackwardSteps {
     }
     // Pairs that hold NaN or infinity.
     void one_by_one(int64_t first, int64_t count);
-    // A kernel of simt's whose threads share out `tasks` among themselves, or on so many blocks.
+    // A SIMT kernel whose threads share out `tasks` among themselves, or on so many blocks.
     void step(simt::AttentionBackwardKernel kernel, int64_t tasks);
     void launch_step(simt::AttentionBackwardKernel kernel, int64_t blocks);
     void sinks();
@@ -69,13 +69,13 @@ class BackwardSteps {
   private:
     int64_t step_blocks(int64_t tasks, int64_t of_unit) const;
 
-    simt::Device &device_;
+    Device &device_;
     const attile_attention_problem &p_;
-    const simt::AttentionBackwardPlan &plan_;
-    simt::Stream stream_;
+    const AttentionBackwardPlan &plan_;
+    Stream stream_;
     BackwardTask &task_;
     int64_t words_ = 0;
     int32_t status_ = ATTILE_OK;
 };
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -4,7 +4,7 @@
 #include "attention_backward/mma/prepare.cuh"
 #include "attention_backward/mma/prepare.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 namespace {
 
 template <class Element, bool kChecks>
@@ -17,8 +17,8 @@ const void *prepare_of(int64_t columns) {
 }  // namespace
 
 const void *backward_prepare(int32_t dtype, int64_t columns, bool checks) {
-    if (checks) return dtype == ATTILE_F16 ? prepare_of<simt::F16, true>(columns) : prepare_of<simt::BF16, true>(columns);
-    return dtype == ATTILE_F16 ? prepare_of<simt::F16, false>(columns) : prepare_of<simt::BF16, false>(columns);
+    if (checks) return dtype == ATTILE_F16 ? prepare_of<F16, true>(columns) : prepare_of<BF16, true>(columns);
+    return dtype == ATTILE_F16 ? prepare_of<F16, false>(columns) : prepare_of<BF16, false>(columns);
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

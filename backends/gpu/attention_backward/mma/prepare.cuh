@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernels of attention's gradients are told beforehand: of each query row its log-sum-exp and delta = sum over d of dO O, and of
-// each batch entry and key head whether q, k, v or dO hold NaN or infinity there, which products with zeros would spread. As simt's
-// attention_backward_prepare does, for 16-bit rows at multiples of 16 bytes: bound by memory, 16 bytes a lane and load.
+// each batch entry and key head whether q, k, v or dO hold NaN or infinity there, which products with zeros would spread. As the SIMT
+// kernel attention_backward_prepare does, for 16-bit rows at multiples of 16 bytes: bound by memory, 16 bytes a lane and load.
 #pragma once
 
 #include "attention/block.h"
@@ -9,12 +9,12 @@
 #include "early.h"
 #include "mma/ptx.cuh"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // Does a pair of numbers hold NaN or infinity? A carry out of the exponent tells.
 template <class Element>
 __device__ __forceinline__ uint32_t irregular_bits(uint32_t pair) {
-    constexpr uint32_t kOne = std::is_same_v<Element, simt::F16> ? 0x04000400u : 0x00800080u;
+    constexpr uint32_t kOne = std::is_same_v<Element, F16> ? 0x04000400u : 0x00800080u;
     return ((pair & 0x7fff7fffu) + kOne) & 0x80008000u;
 }
 template <class Element>
@@ -27,10 +27,10 @@ __device__ __forceinline__ uint32_t irregular_bits(const uint4 &x) {
 // blocks of rows alone, and they set to zero what is counted and noted later.
 template <class Element, int kLanes, bool kChecks>
 __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_prepare(const __grid_constant__ BackwardTask a) {
-    simt::await_kernel_ahead();
+    await_kernel_ahead();
     constexpr int kAtOnce = kBackwardPrepareThreads / kLanes;
-    const simt::AttentionBackwardParams &p = a.p;
-    const simt::AttentionParams &f = p.forward;
+    const AttentionBackwardParams &p = a.p;
+    const AttentionParams &f = p.forward;
     const int heads = static_cast<int>(f.heads.divisor), heads_kv = static_cast<int>(p.heads_kv.divisor);
     const int row_blocks = p.rows_allotted / kBackwardPrepareRows, of_rows = p.batch * heads * row_blocks,
               index = static_cast<int>(blockIdx.x);
@@ -38,9 +38,9 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
     const int blocks = takes_rows ? row_blocks : (f.len_k + kBackwardPrepareRows - 1) / kBackwardPrepareRows;
     const int entry_head = (takes_rows ? index : index - of_rows) / blocks, block = (takes_rows ? index : index - of_rows) % blocks;
     const int batch = entry_head / (takes_rows ? heads : heads_kv), head = entry_head % (takes_rows ? heads : heads_kv);
-    const simt::AttentionEntry entry(f, batch);
+    const AttentionEntry entry(f, batch);
     const int lane = static_cast<int>(threadIdx.x) % kLanes, first = block * kBackwardPrepareRows + static_cast<int>(threadIdx.x) / kLanes;
-    const auto load = [&](const simt::AttentionOperand &x, int64_t of_all, int columns) {
+    const auto load = [&](const AttentionOperand &x, int64_t of_all, int columns) {
         const uint4 *const from = reinterpret_cast<const uint4 *>(static_cast<const Element *>(x.data) + batch * x.stride[0] +
                                                                   head * x.stride[1] + of_all * x.stride[2] + 8 * lane);
         return 8 * lane < columns ? __ldg(from) : uint4{};
@@ -52,8 +52,7 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
     }
     uint32_t irregular = 0;
     if (takes_rows) {
-        simt::BackwardRow<float> *const rows =
-            static_cast<simt::BackwardRow<float> *>(p.rows) + static_cast<int64_t>(entry_head) * p.rows_allotted;
+        BackwardRow<float> *const rows = static_cast<BackwardRow<float> *>(p.rows) + static_cast<int64_t>(entry_head) * p.rows_allotted;
 #pragma unroll
         for (int i = 0; i < kBackwardPrepareRows; i += kAtOnce) {
             const int row = first + i;
@@ -65,7 +64,7 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
                 const uint32_t *const left = reinterpret_cast<const uint32_t *>(&dout);
                 if constexpr (kChecks) irregular |= irregular_bits<Element>(dout) | irregular_bits<Element>(load(f.q, at, f.head_dim));
                 float2 o[4] = {};
-                if (f.o.storage == simt::AttentionStorage::kF32) {
+                if (f.o.storage == AttentionStorage::kF32) {
                     const float *const from =
                         static_cast<const float *>(f.o.data) + batch * f.o.stride[0] + head * f.o.stride[1] + at * f.o.stride[2] + 8 * lane;
                     if (8 * lane < f.head_dim_v) {
@@ -104,8 +103,8 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
         }
     }
     if constexpr (!kChecks) return;
-    const int head_kv = takes_rows ? static_cast<int>(simt::quotient(static_cast<uint32_t>(head), f.group)) : head;
+    const int head_kv = takes_rows ? static_cast<int>(quotient(static_cast<uint32_t>(head), f.group)) : head;
     if (irregular != 0) p.irregular[batch * heads_kv + head_kv] = p.irregular[-1] = 1;  // Whoever finds out writes the same.
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

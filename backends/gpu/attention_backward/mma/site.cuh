@@ -6,12 +6,12 @@
 #include "attention_backward/mma/task.h"
 #include "mma/store_row.cuh"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // What a block works on: kept rows of a batch entry and head, from `first` on.
 struct BackwardSite {
     int head, first;
-    simt::AttentionEntry entry;
+    AttentionEntry entry;
 };
 
 // Keys: of a key head, the first first; else rows of a query head, the last first. Under a causal mask those see the most.
@@ -23,19 +23,19 @@ __device__ __forceinline__ BackwardSite backward_site(const BackwardTask &a, int
               heads = static_cast<int>(kOfKeys ? a.p.heads_kv.divisor : a.p.forward.heads.divisor);
     const int pair = static_cast<int>(a.p.first_pair) * (kOfKeys ? 1 : group) + chunk * a.chunk + rest - level * of_chunk,
               batch = pair / heads;
-    return {pair - batch * heads, (kOfKeys ? level : a.blocks - 1 - level) * rows, simt::AttentionEntry(a.p.forward, batch)};
+    return {pair - batch * heads, (kOfKeys ? level : a.blocks - 1 - level) * rows, AttentionEntry(a.p.forward, batch)};
 }
 
 // A row's sums from column `first` on, of `columns` in all; its number counts from the start of the operand.
 template <class Element, int kColumns>
-__device__ __forceinline__ void store_gradient_row(const simt::AttentionOperand &x, const BackwardSite &site, int64_t row, bool is_there,
+__device__ __forceinline__ void store_gradient_row(const AttentionOperand &x, const BackwardSite &site, int64_t row, bool is_there,
                                                    int columns, int first, const float *sums, float factor) {
     const int64_t at = site.entry.batch * x.stride[0] + site.head * x.stride[1] + row * x.stride[2] + first;
     void *const data = const_cast<void *>(x.data);
-    if (x.storage == simt::AttentionStorage::kF32)
+    if (x.storage == AttentionStorage::kF32)
         store_row_f32<kColumns>(static_cast<float *>(data) + at, columns - first, is_there, sums, factor);
     else
         store_row<Element, kColumns>(static_cast<Element *>(data) + at, columns - first, is_there, sums, factor);
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -3,7 +3,7 @@
 
 #include "attention_backward/mma/sum.cuh"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 namespace {
 
 template <class Element, class Config>
@@ -20,7 +20,7 @@ BackwardSumKernel sum_of(int64_t columns) {
 }  // namespace
 
 BackwardSumKernel backward_sum(int32_t dtype, int64_t columns) {
-    return dtype == ATTILE_F16 ? sum_of<simt::F16>(columns) : sum_of<simt::BF16>(columns);
+    return dtype == ATTILE_F16 ? sum_of<F16>(columns) : sum_of<BF16>(columns);
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -9,7 +9,7 @@
 #include "attention_backward/tiles.h"
 #include "mma/shared_rows.cuh"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 template <class Element, class Config>
 class BackwardSum {
@@ -23,7 +23,7 @@ class BackwardSum {
 #pragma unroll
             for (int i = 0; i < kColumns / 2; ++i) sums_[t][i] = 0;
         }
-        tiles_ = simt::key_blocks_of(p_, site_.entry, site_.first);
+        tiles_ = key_blocks_of(p_, site_.entry, site_.first);
 #pragma unroll
         for (int i = 0; i < kPlaces - 1; ++i) load(tiles_.first + i);
 #pragma unroll 1
@@ -53,7 +53,7 @@ class BackwardSum {
 
     // Is any pair of these 16 rows and 16 keys seen? If so its fragment has been written.
     __device__ __forceinline__ bool sees(int row, int key) const {
-        const simt::AttentionEntry &entry = site_.entry;
+        const AttentionEntry &entry = site_.entry;
         const int last_row = min(row + 16, entry.len_q) - 1, last_key = min(key + 16, entry.len_k) - 1;
         return row <= last_row && key <= last_key && key - last_row <= entry.shift + p_.forward.window_right &&
                last_key - row >= entry.shift - p_.forward.window_left;
@@ -61,9 +61,9 @@ class BackwardSum {
 
     __device__ __forceinline__ void load(int tile) const {
         if (tile < tiles_.end) {
-            const simt::AttentionOperand &k = p_.forward.k;
-            const simt::AttentionEntry &entry = site_.entry;
-            const int64_t stride = k.stride[2] * 2, head_kv = simt::quotient(static_cast<uint32_t>(site_.head), p_.forward.group);
+            const AttentionOperand &k = p_.forward.k;
+            const AttentionEntry &entry = site_.entry;
+            const int64_t stride = k.stride[2] * 2, head_kv = quotient(static_cast<uint32_t>(site_.head), p_.forward.group);
             const char *const from = static_cast<const char *>(k.data) + (entry.batch * k.stride[0] + head_kv * k.stride[1]) * 2 +
                                      (entry.first_k + tile * kKeys) * stride;
             const uint32_t to = place(tile);
@@ -126,10 +126,10 @@ class BackwardSum {
     }
 
     const BackwardTask &a_;
-    const simt::AttentionBackwardParams &p_;
+    const AttentionBackwardParams &p_;
     const BackwardSite &site_;
     const uint32_t places_;
-    simt::Span tiles_;
+    Span tiles_;
     float sums_[kRowTiles][kColumns / 2];
 };
 
@@ -139,9 +139,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.bl
     static_assert(Config::kShape.shared_bytes() <= 99 * 1024, "shared memory of a block");
     extern __shared__ __align__(1024) unsigned char memory[];
     const BackwardSite site = backward_site<false>(a, Config::kShape.rows(), static_cast<int>(blockIdx.x));
-    const int head_kv = static_cast<int>(simt::quotient(static_cast<uint32_t>(site.head), a.p.forward.group));
+    const int head_kv = static_cast<int>(quotient(static_cast<uint32_t>(site.head), a.p.forward.group));
     if (a.p.irregular[site.entry.batch * a.p.heads_kv.divisor + head_kv] != 0) return;  // Taken pair by pair afterwards.
     BackwardSum<Element, Config>(a, site, shared_address(memory)).run();
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

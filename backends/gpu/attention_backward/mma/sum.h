@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // A block sums dQ of `groups` times 32 rows from gradients that were left in memory.
 struct BackwardSumShape {
@@ -45,4 +45,4 @@ struct BackwardSumKernel {
 // For operands of a type and heads of up to so many columns, 256 at most.
 BackwardSumKernel backward_sum(int32_t dtype, int64_t columns);
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel of attention's gradients is told: the problem in the words of simt's kernels, and how its blocks are dealt out.
+// What a kernel of attention's gradients is told: the problem in the operation's words, and how its blocks are dealt out.
 #pragma once
 
 #include <cstdint>
 
 #include "attention_backward/params.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 inline constexpr int32_t kBackwardPrepareThreads = 256;
 inline constexpr int32_t kBackwardPrepareRows = 32;    // Of a block.
@@ -16,7 +16,7 @@ inline constexpr int32_t kBackwardAllottedRows = 128;  // Memory for rows' numbe
 // them: [pair of the launch][query head of the group][rows / 16][keys / 16][lane]. Those of blocks in which nothing is seen are not
 // written.
 struct BackwardTask {
-    simt::AttentionBackwardParams p;       // block_rows and block_keys as this kernel cuts; rows_allotted is a multiple of every tile.
+    AttentionBackwardParams p;             // block_rows and block_keys as this kernel cuts; rows_allotted is a multiple of every tile.
     int32_t heads;                         // (Batch entry, head) pairs: key heads where keys are kept, else query heads.
     int32_t blocks;                        // Of a pair, some of which may turn out empty.
     void *gradients;                       // Null: they are computed anew.
@@ -25,4 +25,4 @@ struct BackwardTask {
     int32_t words;                         // From irregular[-1] on, which the first kernel sets to zero; 0: they are.
 };
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

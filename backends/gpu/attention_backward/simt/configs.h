@@ -36,7 +36,7 @@
 
 #include "attention_backward/simt/shape.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 struct BackwardBase {
     static constexpr int kChunkDepth = 8;
@@ -137,4 +137,4 @@ struct Backward128Modified : Backward128Plain {
     static constexpr bool kAhead = false;
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -6,7 +6,7 @@
 #include "attention_backward/simt/kernels.h"
 #include "attention_backward/simt/tile.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 template <class C, bool kModified>
 AttentionBackwardTile attention_backward_tile_of() {
@@ -21,4 +21,4 @@ AttentionBackwardTileKernel attention_backward_instance(const char *name, double
     return {name, attention_backward_tile_of<C, false>(), attention_backward_tile_of<Modified, true>(), BackwardShape<C>::kDepth, share};
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

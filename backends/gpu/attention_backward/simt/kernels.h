@@ -4,7 +4,7 @@
 
 #include "attention_backward/params.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 using AttentionBackwardKernel = void (*)(AttentionBackwardParams);
 
@@ -58,4 +58,4 @@ inline constexpr int32_t kBackwardThreads = 128;  // Of all of these.
 // Rows or keys of a head that a lane group of `prepare` takes. Row tiles are whole multiples.
 inline constexpr int32_t kBackwardPrepareRun = 8;
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

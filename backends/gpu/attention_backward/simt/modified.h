@@ -6,7 +6,7 @@
 #include "attention_backward/simt/shape.h"
 #include "attention_backward/tiles.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // On entry a lane's scores are products of q and k, and its pairs in shared memory are dP - delta. On return the former are the gradients
 // of scale q.k, the latter probabilities. Row by row, in a loop: unrolled over all of the tile this would not fit the instruction cache.
@@ -66,4 +66,4 @@ ATTILE_LANE_FN void modified_gradients(const AttentionBackwardParams &p, const A
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -8,7 +8,7 @@
 
 #include "attention_backward/simt/tasks.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // Are rows of that many columns a quad a lane, or less?
 template <class T>
@@ -121,4 +121,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kBackwardThreads, sizeof(T) == 4 ? 8 : 1) a
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

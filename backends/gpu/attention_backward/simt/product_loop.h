@@ -6,7 +6,7 @@
 
 #include "attention_backward/simt/shape.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // Gradients of kCols columns; visibility is told in units of kUnitRows rows and 128 keys. The tile of a block of the second kernel: kM x
 // kN.
@@ -73,4 +73,4 @@ ATTILE_LANE_FN void multiply_chunks(float *shared, Sums &sums, const More &more,
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

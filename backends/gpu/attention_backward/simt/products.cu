@@ -3,7 +3,7 @@
 #include "attention_backward/simt/products.cuh"
 #include "attention_backward/simt/scores.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 namespace {
 
 template <int kCols>
@@ -31,4 +31,4 @@ AttentionBackwardProducts attention_backward_products_of(int32_t depth) {
     return {};
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -35,7 +35,7 @@
 #include "attention_backward/simt/product_loop.h"
 #include "attention_backward/simt/tasks.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // kOfKeys: dV and dK; else dQ.
 template <class C, bool kOfKeys>
@@ -237,4 +237,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

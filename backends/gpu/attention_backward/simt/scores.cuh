@@ -5,7 +5,7 @@
 #include "attention_backward/simt/product_loop.h"
 #include "attention_backward/simt/tasks.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 template <class C>
 __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_backward_scores(const AttentionBackwardParams parameter) {
@@ -137,4 +137,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -9,7 +9,7 @@
 #include "attention_backward/tiles.h"
 #include "gemm/simt/micro.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // A product's tile as GemmMicro wants it.
 template <int kRowsOfTile, int kColsOfTile, int kMicroRows, int kMicroCols, int kLaneRowsOfGroup>
@@ -64,4 +64,4 @@ struct BackwardShape {
     static_assert(kSharedFloats * sizeof(float) + sizeof(BackwardBlock) <= 49152, "48 KB");
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

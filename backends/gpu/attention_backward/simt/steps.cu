@@ -8,7 +8,7 @@
 #include "attention_backward/tiles.h"
 #include "early.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 namespace {
 
 constexpr int kThreads = kBackwardThreads;
@@ -371,4 +371,4 @@ AttentionBackwardKernel attention_backward_gather_kernel() { return &attention_b
 AttentionBackwardKernel attention_backward_finish_kernel() { return &attention_backward_finish; }
 AttentionBackwardKernel attention_backward_irregular_kernel() { return &attention_backward_irregular; }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

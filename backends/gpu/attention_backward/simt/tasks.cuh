@@ -6,7 +6,7 @@
 #include "attention/output.h"
 #include "attention_backward/simt/kernels.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 ATTILE_LANE_FN int64_t first_task() { return static_cast<int64_t>(blockIdx.x) * kBackwardThreads + threadIdx.x; }
 ATTILE_LANE_FN int64_t task_step() { return static_cast<int64_t>(gridDim.x) * kBackwardThreads; }
@@ -65,4 +65,4 @@ ATTILE_LANE_FN void for_columns(const AttentionOperand &x, int64_t x_at, const A
     for (int d = lane_index(); d < cols; d += kLanes) take(load_as<T>(x, x_at + d * x.stride[3]), load_as<T>(y, y_at + d * y.stride[3]));
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

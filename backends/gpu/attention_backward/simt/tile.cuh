@@ -7,7 +7,7 @@
 #include "attention_backward/simt/shape.h"
 #include "attention_backward/tiles.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // Rows of one operand as the panels take them: contiguous, of exactly kDepth columns. A row beyond the last is replaced by the last: it
 // meets an exact zero. kAnyAddress: not at whole vectors perhaps. Made anew for each product, so that no register keeps what others need.
@@ -394,4 +394,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
     keep(sum_v, p.sum_v);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

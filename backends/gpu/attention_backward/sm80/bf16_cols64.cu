@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention_backward/sm80/instances.cuh"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 BackwardKernels attention_backward_bf16_cols64() {
     return {"attention_backward_bf16_sm80_cols64",
-            backward_kernel_of<simt::BF16, BackwardKeys64>(),
-            backward_kernel_of<simt::BF16, BackwardRows64>(),
+            backward_kernel_of<BF16, BackwardKeys64>(),
+            backward_kernel_of<BF16, BackwardRows64>(),
             {},
-            backward_kernel_of<simt::BF16, BackwardKeys64Modified>(),
-            backward_kernel_of<simt::BF16, BackwardRows64Modified>()};
+            backward_kernel_of<BF16, BackwardKeys64Modified>(),
+            backward_kernel_of<BF16, BackwardRows64Modified>()};
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

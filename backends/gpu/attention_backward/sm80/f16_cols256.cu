@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention_backward/sm80/instances.cuh"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 BackwardKernels attention_backward_f16_cols256() {
     return {"attention_backward_f16_sm80_cols256",
-            backward_kernel_of<simt::F16, BackwardKeys256>(),
-            backward_kernel_of<simt::F16, BackwardRows256>(),
+            backward_kernel_of<F16, BackwardKeys256>(),
+            backward_kernel_of<F16, BackwardRows256>(),
             {},
-            backward_kernel_of<simt::F16, BackwardKeys256Modified>(),
-            backward_kernel_of<simt::F16, BackwardRows256Modified>()};
+            backward_kernel_of<F16, BackwardKeys256Modified>(),
+            backward_kernel_of<F16, BackwardRows256Modified>()};
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

@@ -5,7 +5,7 @@
 #include "attention_backward/sm80/kernel.cuh"
 #include "attention_backward/sm80/table.h"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 template <class Element, class Config>
 BackwardKernel backward_kernel_of() {
@@ -14,4 +14,4 @@ BackwardKernel backward_kernel_of() {
     return {reinterpret_cast<const void *>(&attention_backward<Element, Config>), &Config::kShape};
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

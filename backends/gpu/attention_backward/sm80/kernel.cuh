@@ -20,9 +20,9 @@
 #include "attention_backward/tiles.h"
 #include "mma/shared_rows.cuh"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
-using namespace tensor_core;
+using namespace mma;
 
 inline constexpr int kBackwardSharedLimit = 227 * 1024;
 
@@ -55,15 +55,15 @@ class BackwardWarp {
     static __device__ __forceinline__ int group_row() { return 32 * group(); }
 
     // What is kept, then what streams: its first operand makes scores and dK or dQ, its second dP and dV.
-    __device__ __forceinline__ const simt::AttentionOperand &kept(bool second) const {
+    __device__ __forceinline__ const AttentionOperand &kept(bool second) const {
         return kOfKeys ? (second ? p_.forward.v : p_.forward.k) : second ? p_.dout : p_.forward.q;
     }
-    __device__ __forceinline__ const simt::AttentionOperand &streamed(bool second) const {
+    __device__ __forceinline__ const AttentionOperand &streamed(bool second) const {
         return kOfKeys ? (second ? p_.dout : p_.forward.q) : second ? p_.forward.v : p_.forward.k;
     }
     __device__ __forceinline__ int columns(bool second) const { return second ? p_.forward.head_dim_v : p_.forward.head_dim; }
     template <int kCount, bool kHasShortcut>
-    __device__ __forceinline__ void load(const simt::AttentionOperand &x, bool second, bool of_keys, int head, int row, uint32_t to) const {
+    __device__ __forceinline__ void load(const AttentionOperand &x, bool second, bool of_keys, int head, int row, uint32_t to) const {
         const int64_t stride = x.stride[2] * 2, first = of_keys ? site_.entry.first_k : site_.entry.first_q;
         const char *const from =
             static_cast<const char *>(x.data) + (site_.entry.batch * x.stride[0] + head * x.stride[1]) * 2 + (first + row) * stride;
@@ -90,9 +90,9 @@ class BackwardWarp {
     }
     template <int kCount>
     __device__ __forceinline__ void load_numbers(int head, int row, uint32_t to) const {
-        static_assert(sizeof(simt::BackwardRow<float>) == 8 && kCount / 2 <= kShape.threads(), "two rows a thread");
-        const simt::BackwardRow<float> *const from =
-            static_cast<const simt::BackwardRow<float> *>(p_.rows) +
+        static_assert(sizeof(BackwardRow<float>) == 8 && kCount / 2 <= kShape.threads(), "two rows a thread");
+        const BackwardRow<float> *const from =
+            static_cast<const BackwardRow<float> *>(p_.rows) +
             (static_cast<int64_t>(site_.entry.batch) * p_.forward.heads.divisor + head) * p_.rows_allotted + row;
         const int i = static_cast<int>(threadIdx.x);
         if (i < kCount / 2) copy_async(to + 16 * i, from + 2 * i);
@@ -107,7 +107,7 @@ class BackwardWarp {
                 if constexpr (kOfKeys) values_[t][i] = 0;
             }
         }
-        tiles_ = kOfKeys ? simt::row_tiles_of(p_, site_.entry, site_.first) : simt::key_blocks_of(p_, site_.entry, site_.first);
+        tiles_ = kOfKeys ? row_tiles_of(p_, site_.entry, site_.first) : key_blocks_of(p_, site_.entry, site_.first);
         next_tile_ = tiles_.first;
         const int group = static_cast<int>(p_.forward.group.divisor);
         head_ = next_head_ = kOfKeys ? site_.head * group : site_.head / group;
@@ -233,7 +233,7 @@ class BackwardWarp {
     // A score, from the product on; not in units of log2, in which a bias may be infinite that is not. Multiplies `slope` by what the
     // softcap leaves of the gradient.
     __device__ __forceinline__ float modified(float x, int row, int key, float &slope) const {
-        const simt::AttentionParams &f = p_.forward;
+        const AttentionParams &f = p_.forward;
         if (x == -INFINITY || row >= site_.entry.len_q) return -INFINITY;
         x *= static_cast<float>(f.scale);
         if (f.softcap_log2 != 0) {
@@ -242,7 +242,7 @@ class BackwardWarp {
             slope *= 1.0f - t * t;
         }
         const int head = kOfKeys ? head_ : site_.head;
-        return simt::ScoreModifiers(f, site_.entry, head, row).template apply_to_capped<false>(x, key);
+        return ScoreModifiers(f, site_.entry, head, row).template apply_to_capped<false>(x, key);
     }
 
     __device__ __forceinline__ void gradients(uint32_t tile, int first, int offset, float (&s)[kRowTiles][kPart / 2],
@@ -251,7 +251,7 @@ class BackwardWarp {
         const auto element = [&](float &s, float &d, int kept, int other, float lse, float delta) {
             float slope = 1;
             if constexpr (kModifies) s = kOfKeys ? modified(s, other, kept, slope) : modified(s, kept, other, slope);
-            s = simt::exp2_fast(kModifies ? (s - lse) * simt::kLog2EHigh : fmaf(s, c, -lse * simt::kLog2EHigh));
+            s = exp2_fast(kModifies ? (s - lse) * kLog2EHigh : fmaf(s, c, -lse * kLog2EHigh));
             d = s * (d - delta);
             if constexpr (kModifies) {
                 if (kOfKeys && p_.part_bias != nullptr) leave_bias_gradient(other, kept, d);
@@ -381,7 +381,7 @@ class BackwardWarp {
     }
 
     __device__ __forceinline__ void store() const {
-        const simt::AttentionParams &f = p_.forward;
+        const AttentionParams &f = p_.forward;
         const bool is_packed = (kOfKeys ? f.cu_len_k : f.cu_len_q) != nullptr;
         // Keys past a key length get zeros, those past a packed sequence belong to the next.
         const int end = kOfKeys ? (is_packed ? site_.entry.len_k : f.len_k) : site_.entry.len_q;
@@ -401,10 +401,10 @@ class BackwardWarp {
     }
 
     const BackwardTask &a_;
-    const simt::AttentionBackwardParams &p_;
+    const AttentionBackwardParams &p_;
     const BackwardSite &site_;
     const uint32_t kept_, places_;
-    simt::Span tiles_;
+    Span tiles_;
     int next_head_, next_tile_;
     int head_;  // Of the rows at work, where scores are modified.
     float sums_[kRowTiles][kColumns / 2], values_[kOfKeys ? kRowTiles : 1][kOfKeys ? kColumns / 2 : 1];
@@ -418,9 +418,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.bl
     extern __shared__ __align__(1024) unsigned char memory[];
     constexpr bool kOfKeys = Config::kShape.of_keys;
     const BackwardSite site = backward_site<kOfKeys>(a, Config::kShape.rows(), static_cast<int>(blockIdx.x));
-    const int head_kv = kOfKeys ? site.head : static_cast<int>(simt::quotient(static_cast<uint32_t>(site.head), a.p.forward.group));
+    const int head_kv = kOfKeys ? site.head : static_cast<int>(quotient(static_cast<uint32_t>(site.head), a.p.forward.group));
     if (a.p.irregular[site.entry.batch * a.p.heads_kv.divisor + head_kv] != 0) return;  // Taken pair by pair afterwards.
     BackwardWarp<Element, Config>(a, site, shared_address(memory)).run();
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

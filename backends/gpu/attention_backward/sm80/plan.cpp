@@ -8,16 +8,17 @@
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/sm80/table.h"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 namespace {
 
-using namespace tensor_core;
+using namespace mma;
 
 using KernelsFn = BackwardKernels (*)();
 constexpr KernelsFn kKernelsBF16[] = {attention_backward_bf16_cols64, attention_backward_bf16_cols128, attention_backward_bf16_cols256};
 constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_backward_f16_cols128, attention_backward_f16_cols256};
 
-// Gradients of scores that one kernel leaves for the next: at most this share of the device's memory, and this much, as in simt's plan.
+// Gradients of scores that one kernel leaves for the next: at most this share of the device's memory, and this much, as in the operation's
+// plan.
 constexpr int64_t kGradientsShare = 64, kMostGradients = 512ll << 20;
 constexpr int64_t kFragmentRows = 16, kFragmentBytes = 512;
 
@@ -34,7 +35,7 @@ struct Sm80BackwardChoice : BackwardChoice {
 Sm80BackwardChoice declined(const char *why) { return {backward_declined(why)}; }
 
 template <class Kernel>
-int32_t blocks_per_unit(simt::Device &device, const Kernel &kernel) {
+int32_t blocks_per_unit(Device &device, const Kernel &kernel) {
     int32_t blocks = 0;
     if (kernel.kernel == nullptr || device.properties().shared_opt_in < kernel.shape->shared_bytes()) return 0;
     const auto shared = static_cast<std::size_t>(kernel.shape->shared_bytes());
@@ -43,9 +44,9 @@ int32_t blocks_per_unit(simt::Device &device, const Kernel &kernel) {
 
 // Gradients of scores are kept for as many pairs as there is room for, if those fill the device; for dbias, in float, there is no other
 // way: false if not even a pair's find room.
-bool choose_gradients(simt::Device &device, const attile_attention_backward_problem &problem, Sm80BackwardChoice &choice) {
+bool choose_gradients(Device &device, const attile_attention_backward_problem &problem, Sm80BackwardChoice &choice) {
     const attile_attention_problem &p = *problem.forward;
-    simt::AttentionBackwardPlan &plan = choice.plan;
+    AttentionBackwardPlan &plan = choice.plan;
     const BackwardSumKernel sum = backward_sum(p.q.dtype, std::max(p.head_dim, p.head_dim_v));
     const int64_t group = p.heads_q / p.heads_kv, budget = std::min(kMostGradients, device.properties().memory_total / kGradientsShare);
     plan.bias = is_present(problem.dbias);
@@ -80,20 +81,20 @@ bool choose_gradients(simt::Device &device, const attile_attention_backward_prob
     return true;
 }
 
-Sm80BackwardChoice choose(simt::Device &device, const attile_attention_backward_problem &problem) {
+Sm80BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
     Sm80BackwardChoice choice = {backward_examine(problem)};
     if (!choice.taken) return choice;
     choice.taken = false;
-    if (const simt::Declined refused = attention_scale_refused(p); refused.text[0] != '\0') return declined(refused.text);
+    if (const Declined refused = attention_scale_refused(p); refused.text[0] != '\0') return declined(refused.text);
     for (const KernelsFn kernels : p.q.dtype == ATTILE_F16 ? kKernelsF16 : kKernelsBF16) {
         choice.kernels = kernels();
         if (choice.kernels.keys.shape->depth >= std::max(p.head_dim, p.head_dim_v)) break;
         choice.kernels = {};
     }
     if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 256");
-    simt::AttentionBackwardPlan &plan = choice.plan;
-    plan.modified = simt::attention_modifies_scores(p);
+    AttentionBackwardPlan &plan = choice.plan;
+    plan.modified = attention_modifies_scores(p);
     choice.keys = plan.modified ? choice.kernels.modified_keys : choice.kernels.keys;
     choice.rows = plan.modified ? choice.kernels.modified_rows : choice.kernels.rows;
     plan.blocks_per_unit = blocks_per_unit(device, choice.keys);
@@ -112,8 +113,8 @@ Sm80BackwardChoice choose(simt::Device &device, const attile_attention_backward_
     plan.threads = choice.keys.shape->threads();
     backward_cut(problem, plan);
     if (!choose_gradients(device, problem, choice)) return declined("the gradients of one head's bias find no room");
-    plan.workspace = simt::workspace_piece(4 * plan.part_bias) + simt::workspace_piece(4 * plan.sum_bias) +
-                     simt::workspace_piece(choice.gradients) + backward_workspace(plan);
+    plan.workspace = workspace_piece(4 * plan.part_bias) + workspace_piece(4 * plan.sum_bias) + workspace_piece(choice.gradients) +
+                     backward_workspace(plan);
     const int64_t rows = choice.rows.shape->rows();
     if (plan.pairs * plan.key_blocks > kMostBackwardBlocks ||
         p.batch * p.heads_q * ceil_div(p.len_q, rows) + plan.pairs * plan.key_blocks > kMostBackwardBlocks)
@@ -125,8 +126,7 @@ Sm80BackwardChoice choose(simt::Device &device, const attile_attention_backward_
 // One call on its way through its launches.
 class BackwardCall {
   public:
-    BackwardCall(simt::Device &device, const attile_attention_backward_problem &problem, const Sm80BackwardChoice &choice,
-                 simt::Stream stream)
+    BackwardCall(Device &device, const attile_attention_backward_problem &problem, const Sm80BackwardChoice &choice, Stream stream)
         : p_(*problem.forward),
           choice_(choice),
           bias_sums_keys_(problem.bias_extent[3] == 1),
@@ -135,8 +135,8 @@ class BackwardCall {
         task_.key_fragments = static_cast<int32_t>(choice.key_fragments);
     }
 
-    int32_t run(simt::Workspace &workspace) {
-        const simt::AttentionBackwardPlan &plan = choice_.plan;
+    int32_t run(Workspace &workspace) {
+        const AttentionBackwardPlan &plan = choice_.plan;
         bool is_enough = steps_.take(workspace) != nullptr;
         if (choice_.gradients > 0) task_.gradients = workspace.take<char>(choice_.gradients);
         if (plan.bias) {
@@ -145,7 +145,7 @@ class BackwardCall {
             is_enough = is_enough && task_.p.part_bias != nullptr && task_.p.sum_bias != nullptr;
         }
         if (!is_enough || (choice_.gradients > 0) != (task_.gradients != nullptr))
-            return simt::fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
+            return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
         if (plan.bias) steps_.zero(task_.p.sum_bias, 4 * plan.sum_bias);
         steps_.prepare(true);
         for (int64_t first = 0; first < plan.pairs; first += plan.slice) slice(first, std::min(plan.slice, plan.pairs - first));
@@ -160,7 +160,7 @@ class BackwardCall {
     void slice(int64_t first, int64_t count) {
         const int64_t group = p_.heads_q / p_.heads_kv;
         task_.p.first_pair = static_cast<uint32_t>(first);
-        task_.p.pairs = simt::Divider(count);
+        task_.p.pairs = Divider(count);
         const BackwardShape &keys = *choice_.keys.shape, &rows = *choice_.rows.shape;
         task_.p.block_keys = keys.rows();
         task_.p.block_rows = keys.tile();
@@ -195,13 +195,13 @@ class BackwardCall {
 
 }  // namespace
 
-int32_t attention_backward_query(simt::Device &device, const attile_attention_backward_problem &problem, attile_support &support,
-                                 bool &taken, simt::Declined &declined) {
+int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
+                                 Declined &declined) {
     const Sm80BackwardChoice choice = choose(device, problem);
     taken = choice.taken;
     declined = choice.declined;
     if (!taken) return ATTILE_OK;
-    const simt::AttentionBackwardPlan &plan = choice.plan;
+    const AttentionBackwardPlan &plan = choice.plan;
     const BackwardShape &keys = *choice.keys.shape;
     backward_report(device, problem, plan, choice.keys.kernel, keys.shared_bytes(), support);
     std::snprintf(support.text, sizeof support.text, "%s%s: dk and dv of %d keys from tiles of %d rows, dq %s, %lld launches", plan.name,
@@ -212,11 +212,10 @@ int32_t attention_backward_query(simt::Device &device, const attile_attention_ba
     return ATTILE_OK;
 }
 
-int32_t attention_backward_run(simt::Device &device, const attile_attention_backward_problem &problem, simt::Workspace &workspace,
-                               simt::Stream stream) {
+int32_t attention_backward_run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream) {
     const Sm80BackwardChoice choice = choose(device, problem);
-    if (!choice.taken) return simt::fail(ATTILE_ERROR_INTERNAL, "attention_backward: %s", choice.declined.text);
+    if (!choice.taken) return fail(ATTILE_ERROR_INTERNAL, "attention_backward: %s", choice.declined.text);
     return BackwardCall(device, problem, choice, stream).run(workspace);
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

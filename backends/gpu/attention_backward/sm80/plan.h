@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which problems the sm_80 kernels of attention's gradients take, and their launches. As simt::Accelerator describes the functions.
+// Which problems the sm_80 kernels of attention's gradients take, and their launches. As gpu::Accelerator describes the functions.
 #pragma once
 
 #include "host/accelerator.h"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
-int32_t attention_backward_query(simt::Device &device, const attile_attention_backward_problem &problem, attile_support &support,
-                                 bool &taken, simt::Declined &declined);
-int32_t attention_backward_run(simt::Device &device, const attile_attention_backward_problem &problem, simt::Workspace &workspace,
-                               simt::Stream stream);
+int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
+                                 Declined &declined);
+int32_t attention_backward_run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream);
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

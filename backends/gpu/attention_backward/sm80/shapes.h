@@ -21,7 +21,7 @@
 // Products of scores and of dP by turns instead of one after the other: the same.
 #pragma once
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 // A block keeps `groups` times 32 rows of two operands in shared memory, K and V or Q and dO, and lets tiles of the other two stream by.
 struct BackwardShape {
@@ -87,4 +87,4 @@ struct BackwardRows256Modified {
     static constexpr BackwardShape kShape = {256, 4, 2, 16, 1, 1, true, false};
 };
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

@@ -6,7 +6,7 @@
 
 #include "attention_backward/sm80/shapes.h"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 struct BackwardKernel {
     const void *kernel = nullptr;
@@ -28,4 +28,4 @@ BackwardKernels attention_backward_f16_cols64();
 BackwardKernels attention_backward_f16_cols128();
 BackwardKernels attention_backward_f16_cols256();
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

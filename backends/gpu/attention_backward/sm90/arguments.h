@@ -8,9 +8,9 @@
 
 #include "attention_backward/mma/task.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
-using namespace tensor_core;
+using namespace mma;
 
 inline constexpr int kBackwardPanel = 64;  // Columns of an operand in shared memory: 128 bytes, the width of the swizzle.
 inline constexpr int kBackwardSharedLimit = 227 * 1024;
@@ -55,4 +55,4 @@ struct BackwardShape {
     }
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -2,11 +2,11 @@
 #include "attention_backward/sm90/kernel.cuh"
 #include "attention_backward/sm90/table.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 BackwardKernels attention_backward_bf16_cols128() {
-    return {"attention_backward_bf16_sm90_cols128", reinterpret_cast<const void *>(&attention_backward<simt::BF16, BackwardCols128>),
-            reinterpret_cast<const void *>(&attention_backward_finish<simt::BF16, BackwardCols128>), &BackwardCols128::kShape};
+    return {"attention_backward_bf16_sm90_cols128", reinterpret_cast<const void *>(&attention_backward<BF16, BackwardCols128>),
+            reinterpret_cast<const void *>(&attention_backward_finish<BF16, BackwardCols128>), &BackwardCols128::kShape};
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -4,7 +4,7 @@
 
 #include "attention_backward/sm90/group.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // Named barriers.
 inline constexpr int kScoresBarrier = 1;
@@ -56,9 +56,9 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
         for (int j = 0; j < kRows / 8; ++j) {
             float pair[4];
             load_four(pair, from + 64 * j);
-            const float less[2] = {-pair[0] * simt::kLog2EHigh, -pair[2] * simt::kLog2EHigh};
+            const float less[2] = {-pair[0] * kLog2EHigh, -pair[2] * kLog2EHigh};
 #pragma unroll
-            for (int i = 0; i < 4; ++i) s[4 * j + i] = simt::exp2_fast(fmaf(s[4 * j + i], c, less[i & 1]));
+            for (int i = 0; i < 4; ++i) s[4 * j + i] = exp2_fast(fmaf(s[4 * j + i], c, less[i & 1]));
         }
     }
     template <int kFirst>
@@ -185,7 +185,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
     }
 
     __device__ __forceinline__ void store(const BackwardSite &site) const {
-        const simt::AttentionParams &f = a_.p.forward;
+        const AttentionParams &f = a_.p.forward;
         if (!is_finite(dk_) || !is_finite(dv_)) note_irregular(a_.p, site.entry.batch, site.head);
         const int end = this->end_of_stored(site);
 #pragma unroll
@@ -200,4 +200,4 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
     float dk_[kSums], dv_[kSums];
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -7,7 +7,7 @@
 #include "attention_backward/sm90/shared.cuh"
 #include "gemm/sm90/product.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 __device__ __forceinline__ void load_four(float (&to)[4], uint32_t from) {
     asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "r"(from) : "memory");
@@ -25,7 +25,7 @@ class BackwardGroup {
 
     // group: which 64 of the block's keys the warpgroup has.
     __device__ __forceinline__ BackwardGroup(const BackwardArguments &arguments, const Shared &places, int group)
-        : a_(arguments), shared_(places), group_(group), lane_(simt::lane_index()) {}
+        : a_(arguments), shared_(places), group_(group), lane_(lane_index()) {}
 
     // tile(index) for each that the block takes.
     template <class Tile>
@@ -131,4 +131,4 @@ class BackwardGroup {
     int low_, width_, end_;
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -14,7 +14,7 @@
 #include "attention_backward/sm90/consumer.cuh"
 #include "attention_backward/sm90/producer.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 template <class Element, class Config>
 __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape::threads(), 1) attention_backward(const __grid_constant__ BackwardArguments a) {
@@ -28,7 +28,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape::threads(), 1) attention_back
         tensor_map_prefetch(&a.map_k);
         tensor_map_prefetch(&a.map_v);
     }
-    simt::await_kernel_ahead_alone();
+    await_kernel_ahead_alone();
     __syncthreads();
     const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (warpgroup == 0) {
@@ -48,11 +48,11 @@ __global__ void __launch_bounds__(BackwardShape::finish_threads()) attention_bac
     await_kernel_ahead();
     constexpr BackwardShape kShape = Config::kShape;
     constexpr bool kPartOfRows = kShape.rows == 128;
-    const simt::AttentionParams &f = a.p.forward;
+    const AttentionParams &f = a.p.forward;
     const int row_tiles = a.p.rows_allotted / kShape.rows, of_launch = static_cast<int>(blockIdx.x) / row_tiles,
               tile = static_cast<int>(blockIdx.x) - of_launch * row_tiles,
               head = static_cast<int>(a.p.first_pair * f.group.divisor) + of_launch, batch = head / static_cast<int>(f.heads.divisor);
-    const BackwardSite site = {head - batch * static_cast<int>(f.heads.divisor), 0, simt::AttentionEntry(f, batch)};
+    const BackwardSite site = {head - batch * static_cast<int>(f.heads.divisor), 0, AttentionEntry(f, batch)};
     float sums[32] = {};
     const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads, thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
     if (a.turns[blockIdx.x] != 0) {  // Else nobody saw a key.
@@ -68,13 +68,13 @@ __global__ void __launch_bounds__(BackwardShape::finish_threads()) attention_bac
             sums[4 * i + 3] = x.w;
         }
     }
-    if (!is_finite(sums)) note_irregular(a.p, batch, static_cast<int>(simt::quotient(static_cast<uint32_t>(site.head), f.group)));
+    if (!is_finite(sums)) note_irregular(a.p, batch, static_cast<int>(quotient(static_cast<uint32_t>(site.head), f.group)));
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        const int row = tile * kShape.rows + (kPartOfRows ? 64 * group : 0) + thread / kWarpThreads * 16 + simt::lane_index() / 4 + 8 * r;
+        const int row = tile * kShape.rows + (kPartOfRows ? 64 * group : 0) + thread / kWarpThreads * 16 + lane_index() / 4 + 8 * r;
         store_gradient_row<Element, 64>(a.p.dq, site, site.entry.first_q + row, row < site.entry.len_q, f.head_dim,
                                         kPartOfRows ? 0 : 64 * group, sums + 2 * r, a.p.scale);
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

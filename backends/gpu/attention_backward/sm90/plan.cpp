@@ -8,7 +8,7 @@
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/sm90/table.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 namespace {
 
 using KernelsFn = BackwardKernels (*)();
@@ -16,7 +16,7 @@ constexpr KernelsFn kKernelsBF16[] = {attention_backward_bf16_cols64, attention_
 constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_backward_f16_cols128, attention_backward_f16_cols256};
 
 constexpr int64_t kTogether = 4;  // Blocks of the same pair, as many as wait for each other's sums at the start alone.
-// Sums of dq in float, or gradients of scores: at most this share of the device's memory, and this much, as in simt's plan.
+// Sums of dq in float, or gradients of scores: at most this share of the device's memory, and this much, as in the operation's plan.
 constexpr int64_t kKeptShare = 64, kMostKept = 512ll << 20;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -30,11 +30,11 @@ struct Sm90BackwardChoice : BackwardChoice {
 
 Sm90BackwardChoice declined(const char *why) { return {backward_declined(why)}; }
 
-Sm90BackwardChoice choose(simt::Device &device, const attile_attention_backward_problem &problem) {
+Sm90BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
     Sm90BackwardChoice choice = {backward_examine(problem)};
     if (!choice.taken) return choice;
-    if (simt::attention_modifies_scores(p) || !(p.scale > 0)) return declined("scores pass through more than a mask");
+    if (attention_modifies_scores(p) || !(p.scale > 0)) return declined("scores pass through more than a mask");
     struct Named {
         const attile_operand &operand;
         int64_t rows;
@@ -52,7 +52,7 @@ Sm90BackwardChoice choose(simt::Device &device, const attile_attention_backward_
     if (choice.kernels.finish == nullptr) choice.sum = backward_sum(p.q.dtype, std::max(p.head_dim, p.head_dim_v));
     const BackwardShape &shape = *choice.kernels.shape;
     const int32_t shared = choice.shared_bytes();
-    simt::AttentionBackwardPlan &plan = choice.plan;
+    AttentionBackwardPlan &plan = choice.plan;
     plan.name = choice.kernels.name;
     plan.keys = shape.keys;
     plan.depth = shape.depth;
@@ -71,7 +71,7 @@ Sm90BackwardChoice choose(simt::Device &device, const attile_attention_backward_
     plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, plan.slice));
     choice.kept = plan.slice * words;
     choice.turns = 1 + (choice.sum.kernel != nullptr ? 0 : plan.slice * rows / shape.rows);
-    plan.workspace = simt::workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.turns);
+    plan.workspace = workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.turns);
     if (plan.pairs * plan.key_blocks > kMostBackwardBlocks || choice.turns > kMostBackwardBlocks)
         return declined("there are more blocks of keys than a grid holds");
     return choice;
@@ -80,8 +80,7 @@ Sm90BackwardChoice choose(simt::Device &device, const attile_attention_backward_
 // One call on its way through its launches.
 class BackwardCall {
   public:
-    BackwardCall(simt::Device &device, const attile_attention_backward_problem &problem, const Sm90BackwardChoice &choice,
-                 simt::Stream stream)
+    BackwardCall(Device &device, const attile_attention_backward_problem &problem, const Sm90BackwardChoice &choice, Stream stream)
         : device_(device),
           problem_(problem),
           p_(*problem.forward),
@@ -91,12 +90,12 @@ class BackwardCall {
           is_summed_(choice.sum.kernel == nullptr),
           steps_(device, problem, choice.plan, stream, a_) {}
 
-    int32_t run(const TensorMaps &maps, simt::Workspace &workspace) {
-        const simt::AttentionBackwardPlan &plan = choice_.plan;
+    int32_t run(const TensorMaps &maps, Workspace &workspace) {
+        const AttentionBackwardPlan &plan = choice_.plan;
         a_.counter = steps_.take(workspace, choice_.turns);
         float *const kept = workspace.take<float>(choice_.kept);
         if (kept == nullptr || a_.counter == nullptr)
-            return simt::fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
+            return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
         if (is_summed_) {
             a_.sums = kept;
             a_.turns = a_.counter + 1;
@@ -144,7 +143,7 @@ class BackwardCall {
     void slice(int64_t first, int64_t count) {
         const int64_t group = p_.heads_q / p_.heads_kv;
         a_.p.first_pair = static_cast<uint32_t>(first);
-        a_.p.pairs = simt::Divider(count);
+        a_.p.pairs = Divider(count);
         a_.p.block_keys = shape_.keys;
         a_.p.block_rows = shape_.rows;
         // A few blocks of the same pair at a time: they read the same rows at nearly the same time, and wait for each other's sums at most
@@ -159,14 +158,14 @@ class BackwardCall {
                       blocks = std::min<int64_t>(a_.tiles, units * choice_.plan.blocks_per_unit);
         if (first > 0) steps_.zero(a_.counter, 4 * choice_.turns);
         a_.gang = static_cast<int32_t>(gang(blocks / a_.chunk, group));
-        simt::LaunchExtras extras;
+        LaunchExtras extras;
         extras.together = a_.gang > 1;
         extras.overlaps = !device_.capturing(stream_);  // Only drivers since 12.3 record it in a graph.
         steps_.launch_by([&] {
             void *arguments[] = {&a_, nullptr};
-            return device_.launch_with(extras, choice_.kernels.kernel, simt::Dim3{static_cast<uint32_t>(blocks), 1, 1},
-                                       simt::Dim3{BackwardShape::threads(), 1, 1}, static_cast<std::size_t>(choice_.shared_bytes()),
-                                       arguments, stream_);
+            return device_.launch_with(extras, choice_.kernels.kernel, Dim3{static_cast<uint32_t>(blocks), 1, 1},
+                                       Dim3{BackwardShape::threads(), 1, 1}, static_cast<std::size_t>(choice_.shared_bytes()), arguments,
+                                       stream_);
         });
         if (is_summed_) {
             steps_.launch_early(choice_.kernels.finish, &a_, tiles, BackwardShape::finish_threads());
@@ -189,12 +188,12 @@ class BackwardCall {
         return members > kTogether && steps < kMostBackwardBlocks / members ? members : 1;
     }
 
-    simt::Device &device_;
+    Device &device_;
     const attile_attention_backward_problem &problem_;
     const attile_attention_problem &p_;
     const Sm90BackwardChoice &choice_;
     const BackwardShape &shape_;
-    const simt::Stream stream_;
+    const Stream stream_;
     const bool is_summed_;  // dq, by the first kernel; else a second one makes it.
     BackwardArguments a_ = {};
     BackwardSteps steps_;
@@ -202,13 +201,13 @@ class BackwardCall {
 
 }  // namespace
 
-int32_t attention_backward_query(simt::Device &device, const attile_attention_backward_problem &problem, attile_support &support,
-                                 bool &taken, simt::Declined &declined) {
+int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
+                                 Declined &declined) {
     const Sm90BackwardChoice choice = choose(device, problem);
     taken = choice.taken;
     declined = choice.declined;
     if (!taken) return ATTILE_OK;
-    const simt::AttentionBackwardPlan &plan = choice.plan;
+    const AttentionBackwardPlan &plan = choice.plan;
     backward_report(device, problem, plan, choice.kernels.kernel, choice.shared_bytes(), support);
     std::snprintf(support.text, sizeof support.text, "%s: %d keys a block, tiles of %d rows, dq %s, %lld launches", plan.name, plan.keys,
                   choice.kernels.shape->rows,
@@ -218,11 +217,11 @@ int32_t attention_backward_query(simt::Device &device, const attile_attention_ba
     return ATTILE_OK;
 }
 
-int32_t attention_backward_run(simt::Device &device, const TensorMaps &maps, const attile_attention_backward_problem &problem,
-                               simt::Workspace &workspace, simt::Stream stream) {
+int32_t attention_backward_run(Device &device, const TensorMaps &maps, const attile_attention_backward_problem &problem,
+                               Workspace &workspace, Stream stream) {
     const Sm90BackwardChoice choice = choose(device, problem);
-    if (!choice.taken) return simt::fail(ATTILE_ERROR_INTERNAL, "attention_backward: %s", choice.declined.text);
+    if (!choice.taken) return fail(ATTILE_ERROR_INTERNAL, "attention_backward: %s", choice.declined.text);
     return BackwardCall(device, problem, choice, stream).run(maps, workspace);
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -5,7 +5,7 @@
 
 #include "attention_backward/sm90/shared.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // K and V of a block have one place: the next block's are loaded while the sums of this one's are stored.
 template <class Shared>
@@ -23,7 +23,7 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
         ++notes;
         if (is_end) return;
         const BackwardWalk walk(a, kShape.keys, index);
-        const simt::AttentionEntry &entry = walk.site.entry;
+        const AttentionEntry &entry = walk.site.entry;
         const int count = walk.steps();
         if (count == 0) continue;
         const int batch = entry.batch, first_q = static_cast<int>(entry.first_q),
@@ -44,9 +44,9 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
             ++steps;
             barrier_arrive_expect(shared.q_full(stage), kShape.rows_bytes() + kShape.number_bytes());
             load(&a.map_q, shared.q(stage), shared.q_full(stage), kRows, first_q + tile * kRows, head * a.q_head, batch * a.q_batch);
-            const simt::BackwardRow<float> *const numbers =
-                static_cast<const simt::BackwardRow<float> *>(a.p.rows) +
-                (static_cast<int64_t>(batch) * a.p.forward.heads.divisor + head) * a.p.rows_allotted + tile * kRows;
+            const BackwardRow<float> *const numbers = static_cast<const BackwardRow<float> *>(a.p.rows) +
+                                                      (static_cast<int64_t>(batch) * a.p.forward.heads.divisor + head) * a.p.rows_allotted +
+                                                      tile * kRows;
             bulk_load(shared.numbers(stage), numbers, kShape.number_bytes(), shared.q_full(stage));
             if (i == 0) load(&a.map_v, shared.v(), shared.keys_full(), kKeys, first_k, walk.site.head * a.v_head, batch * a.v_batch);
             barrier_arrive_expect(shared.dout_full(stage), kShape.rows_bytes());
@@ -97,4 +97,4 @@ __device__ __forceinline__ void add_sums(const BackwardArguments &a, const Backw
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

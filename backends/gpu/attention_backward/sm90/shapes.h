@@ -35,7 +35,7 @@
 
 #include "attention_backward/sm90/arguments.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 //  depth, keys, rows, late_sums, registers of serving and computing warps
 struct BackwardCols64 {
@@ -48,4 +48,4 @@ struct BackwardCols256 {
     static constexpr BackwardShape kShape = {256, 64, 64, false, 24, 240};
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

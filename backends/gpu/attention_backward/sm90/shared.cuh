@@ -7,7 +7,7 @@
 #include "sm90/ptx.cuh"
 #include "attention_backward/mma/site.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 inline constexpr int kWarpgroups = BackwardShape::warpgroups();
 
@@ -73,7 +73,7 @@ struct BackwardWalk {
 
     __device__ __forceinline__ BackwardWalk(const BackwardArguments &a, int keys, int index)
         : site(backward_site<true>(a, keys, index)), heads(static_cast<int>(a.p.forward.group.divisor)) {
-        const simt::Span tiles = simt::row_tiles_of(a.p, site.entry, site.first);
+        const Span tiles = row_tiles_of(a.p, site.entry, site.first);
         first = tiles.first;
         end = tiles.end;
         first_head = site.head * heads;
@@ -93,7 +93,7 @@ struct BackwardWalk {
     }
     // How many blocks add theirs to a tile's sums before this one.
     __device__ __forceinline__ int turn(const BackwardArguments &a, int head, int tile) const {
-        const int block = site.first / a.p.block_keys, ahead = block - simt::key_blocks_of(a.p, site.entry, tile * a.p.block_rows).first;
+        const int block = site.first / a.p.block_keys, ahead = block - key_blocks_of(a.p, site.entry, tile * a.p.block_rows).first;
         if (members <= 1) return ahead;
         // Of the gang, so many begin at or before this step, the last of them the nearest; the others come round, again the last first.
         const int step = (head - first_head) * (end - first) + end - 1 - tile, near = min(members, ((step + 1) * members - 1) / steps() + 1);
@@ -114,8 +114,8 @@ __device__ __forceinline__ bool is_finite(const float (&x)[kCount]) {
     for (int i = 0; i < kCount; ++i) zero = fmaf(x[i], 0.0f, zero);
     return zero == 0;
 }
-__device__ __forceinline__ void note_irregular(const simt::AttentionBackwardParams &p, int batch, int head_kv) {
+__device__ __forceinline__ void note_irregular(const AttentionBackwardParams &p, int batch, int head_kv) {
     p.irregular[batch * p.heads_kv.divisor + head_kv] = p.irregular[-1] = 1;  // Whoever finds out writes the same.
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

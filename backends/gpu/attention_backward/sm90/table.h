@@ -4,7 +4,7 @@
 
 #include "attention_backward/sm90/shapes.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 struct BackwardKernels {
     const char *name = nullptr;
@@ -21,4 +21,4 @@ BackwardKernels attention_backward_f16_cols64();
 BackwardKernels attention_backward_f16_cols128();
 BackwardKernels attention_backward_f16_cols256();
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -10,7 +10,7 @@
 #include "attention_backward/sm90/group.cuh"
 #include "attention_backward/sm90/producer.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 template <class Config>
 struct BackwardWideShared {
@@ -107,10 +107,10 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
         for (int j = 0; j < kRows / 8; ++j) {
             float pair[4];
             load_numbers(pair, stage, j);
-            const float less[2] = {-pair[0] * simt::kLog2EHigh, -pair[2] * simt::kLog2EHigh};
+            const float less[2] = {-pair[0] * kLog2EHigh, -pair[2] * kLog2EHigh};
             float *const x = s + 4 * j;
 #pragma unroll
-            for (int i = 0; i < 4; ++i) x[i] = simt::exp2_fast(fmaf(x[i], c, less[i & 1]));
+            for (int i = 0; i < 4; ++i) x[i] = exp2_fast(fmaf(x[i], c, less[i & 1]));
             store_four(probabilities(stage) + j * (kWarpgroupThreads * 16), x);
             p[2 * j] = narrow_pair<Element>(x[0], x[1]);
             p[2 * j + 1] = narrow_pair<Element>(x[2], x[3]);
@@ -176,7 +176,7 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
             }
             release(shared_.keys_empty());
         }
-        const simt::AttentionParams &f = a_.p.forward;
+        const AttentionParams &f = a_.p.forward;
         const int end_of_stored = this->end_of_stored(walk.site);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -202,7 +202,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape::threads(), 1) attention_back
         tensor_map_prefetch(&a.map_k);
         tensor_map_prefetch(&a.map_v);
     }
-    simt::await_kernel_ahead_alone();
+    await_kernel_ahead_alone();
     __syncthreads();
     const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (warpgroup == 0) {
@@ -217,4 +217,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape::threads(), 1) attention_back
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -9,12 +9,8 @@
 #include "gemm/plan.h"
 #include "host/status.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 namespace {
-
-using simt::GemmInput;
-using simt::GemmOutput;
-using simt::GemmParams;
 
 constexpr int64_t kPackRow = 8;                         // Elements that packed rows are a multiple of.
 constexpr int64_t kMostExtent = 0x7fffffff - 512;       // Coordinates are 32-bit.
@@ -56,7 +52,7 @@ GemmPanel gemm_panel(const GemmInput &input, int64_t outer, int64_t depth, int64
 }
 
 PackMatrix pack_matrix(const GemmOperands &operands, bool is_a, void *to) {
-    const simt::GemmInput &input = is_a ? operands.params.a : operands.params.b;
+    const GemmInput &input = is_a ? operands.params.a : operands.params.b;
     const GemmPanel panel = operands.panel(is_a);
     PackMatrix m = {};
     m.from = input.data;
@@ -85,9 +81,7 @@ bool is_reachable(const void *data, const int64_t *stride, int count, int64_t by
     return true;
 }
 
-bool is_plain(const GemmParams &p, int32_t dtype) {
-    return p.c.dtype == 0 && !simt::gemm_has_epilogue(p) && p.d.dtype == dtype && p.d.col == 1;
-}
+bool is_plain(const GemmParams &p, int32_t dtype) { return p.c.dtype == 0 && !gemm_has_epilogue(p) && p.d.dtype == dtype && p.d.col == 1; }
 bool is_wide(const GemmParams &p, int64_t batch_x) {
     const int64_t stride[3] = {p.m > 1 ? p.d.row : kPackRow, p.batch_y > 1 ? p.d.batch_y : kPackRow, batch_x > 1 ? p.d.batch_x : kPackRow};
     return stride[0] > 0 && stride[1] > 0 && stride[2] > 0 && is_reachable(p.d.data, stride, 3, (p.d.dtype & 0xff) / 8);
@@ -103,7 +97,7 @@ GemmPanel GemmOperands::panel(bool is_a) const {
 }
 
 GemmOperands gemm_operands(const attile_gemm_problem &problem) {
-    const simt::GemmShape shape = simt::gemm_shape(problem);
+    const GemmShape shape = gemm_shape(problem);
     const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     GemmOperands operands;
     operands.params = shape.params;
@@ -126,7 +120,7 @@ GemmOperands gemm_operands(const attile_gemm_problem &problem) {
         const bool fits = has_unit && strides_reachable(as_is, operands.element_bytes);
         operands.input_bytes += bytes;
         // Workspace must not depend on addresses: where they alone stand in the way, packing is for batch-invariant products only.
-        if (!fits || is_invariant) operands.workspace_bytes += simt::workspace_piece(gemm_panel_bytes(packed, operands.element_bytes));
+        if (!fits || is_invariant) operands.workspace_bytes += workspace_piece(gemm_panel_bytes(packed, operands.element_bytes));
         const bool aligned = reinterpret_cast<uintptr_t>(input.data) % kReachBytes == 0;
         *pack = !fits || !aligned;
         if (*pack) operands.packed_bytes += bytes;
@@ -137,8 +131,7 @@ GemmOperands gemm_operands(const attile_gemm_problem &problem) {
     return operands;
 }
 
-int32_t gemm_pack(simt::Device &device, const GemmOperands &operands, simt::Workspace &workspace, simt::Stream stream, const void **a,
-                  const void **b) {
+int32_t gemm_pack(Device &device, const GemmOperands &operands, Workspace &workspace, Stream stream, const void **a, const void **b) {
     PackArguments arguments = {};
     const auto place = [&](bool is_a, PackMatrix *matrix, const void **data) {
         void *const to = workspace.take<char>(gemm_panel_bytes(operands.panel(is_a), operands.element_bytes));
@@ -148,25 +141,25 @@ int32_t gemm_pack(simt::Device &device, const GemmOperands &operands, simt::Work
         return true;
     };
     if ((operands.pack_a && !place(true, &arguments.a, a)) || (operands.pack_b && !place(false, &arguments.b, b))) {
-        return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: the workspace is smaller than the query asked for");
+        return fail(ATTILE_ERROR_INTERNAL, "gemm: the workspace is smaller than the query asked for");
     }
     const int64_t pieces = arguments.a.pieces + arguments.b.pieces;
     const int64_t most = int64_t{32} * std::max(1, device.properties().compute_units);
     const int64_t blocks = std::min(most, (pieces * 32 + kPackThreads - 1) / kPackThreads);
     void *pointers[] = {&arguments, nullptr};
-    return device.launch(pack_kernel(operands.element_bytes), simt::Dim3{static_cast<uint32_t>(blocks), 1, 1},
-                         simt::Dim3{kPackThreads, 1, 1}, 0, pointers, stream);
+    return device.launch(pack_kernel(operands.element_bytes), Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{kPackThreads, 1, 1}, 0,
+                         pointers, stream);
 }
 
-bool gemm_is_left_to_simt(const simt::DeviceProperties &properties, const attile_gemm_problem &problem, const GemmOperands &operands,
-                          double seconds, simt::Declined &declined) {
+bool gemm_is_left_to_simt(const DeviceProperties &properties, const attile_gemm_problem &problem, const GemmOperands &operands,
+                          double seconds, Declined &declined) {
     constexpr int64_t kFewRows = 64;
     // Of the time by the two models: of few rows they are that far apart from what is measured.
     const bool is_packed = operands.pack_a || operands.pack_b, is_f32 = problem.a.dtype == ATTILE_F32;
     const double clearly_faster = is_f32 ? 1.1 : 0.8;
     if ((problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return false;
     if (!is_packed && !is_f32 && std::min(problem.m, problem.n) > kFewRows) return false;
-    if (simt::gemm_plan(properties, simt::gemm_shape(problem), false).seconds > clearly_faster * seconds) return false;
+    if (gpu::gemm_plan(properties, gemm_shape(problem), false).seconds > clearly_faster * seconds) return false;
     std::snprintf(declined.text, sizeof declined.text, "%s",
                   is_f32      ? "this shape runs as fast without"
                   : is_packed ? "copying A or B to rows of a multiple of 16 bytes takes longer"
@@ -174,4 +167,4 @@ bool gemm_is_left_to_simt(const simt::DeviceProperties &properties, const attile
     return true;
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -7,7 +7,7 @@
 #include "host/accelerator.h"
 #include "host/workspace.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 // An operand as the kernels read it, or as packing leaves it: contiguous along `outer_first` ? its outer axis : the depth.
 struct GemmPanel {
@@ -20,7 +20,7 @@ struct GemmPanel {
 int64_t gemm_panel_bytes(const GemmPanel &panel, int64_t element_bytes);
 
 struct GemmOperands {
-    simt::GemmParams params = {};  // With a unit stride along the columns of D where it has one.
+    GemmParams params = {};  // With a unit stride along the columns of D where it has one.
     int64_t batches = 1;
     int64_t element_bytes = 2;            // Of A and B.
     bool pack_a = false, pack_b = false;  // Of params' A and B.
@@ -35,22 +35,21 @@ struct GemmOperands {
 GemmOperands gemm_operands(const attile_gemm_problem &problem);
 
 // Does nothing but scaling and narrowing lie between the sums and a D of `dtype`, whose columns are contiguous?
-bool is_plain(const simt::GemmParams &p, int32_t dtype);
+bool is_plain(const GemmParams &p, int32_t dtype);
 // Are D's rows, `batch_x` outer batch entries of them, at multiples of 16 bytes?
-bool is_wide(const simt::GemmParams &p, int64_t batch_x);
+bool is_wide(const GemmParams &p, int64_t batch_x);
 
 // Copies what is to be packed, and says where A and B are from then on.
-int32_t gemm_pack(simt::Device &device, const GemmOperands &operands, simt::Workspace &workspace, simt::Stream stream, const void **a,
-                  const void **b);
+int32_t gemm_pack(Device &device, const GemmOperands &operands, Workspace &workspace, Stream stream, const void **a, const void **b);
 
-// Is simt clearly faster than `seconds` on a problem that these kernels would have to copy operands for, that has few rows or columns, or
+// Is SIMT clearly faster than `seconds` on a problem that these kernels would have to copy operands for, that has few rows or columns, or
 // that is of float32?
 // Fills `declined` if so. Never with BATCH_INVARIANT, whose results must not depend on the number of rows.
-bool gemm_is_left_to_simt(const simt::DeviceProperties &properties, const attile_gemm_problem &problem, const GemmOperands &operands,
-                          double seconds, simt::Declined &declined);
+bool gemm_is_left_to_simt(const DeviceProperties &properties, const attile_gemm_problem &problem, const GemmOperands &operands,
+                          double seconds, Declined &declined);
 
 inline constexpr int64_t kReachBytes = 16;  // Alignment of an array's address and of every stride but the first, which is one element.
 // Can the copy engine reach elements of `bytes` bytes at this address with these strides (in elements, `count` of them)?
 bool is_reachable(const void *data, const int64_t *stride, int count, int64_t bytes);
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -6,7 +6,7 @@
 
 #include "gemm/mma/pack.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 namespace {
 
 // Division of 32 bits is several times cheaper.
@@ -67,4 +67,4 @@ const void *pack_kernel(int64_t element_bytes) {
     return reinterpret_cast<const void *>(element_bytes == 2 ? gemm_pack_kernel<uint16_t> : gemm_pack_kernel<uint32_t>);
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 inline constexpr int kPackThreads = 256;
 // A thread copies 16 bytes at a time, and a warp a piece of a row.
@@ -27,4 +27,4 @@ struct PackArguments {
 // For elements of 2 or 4 bytes.
 const void *pack_kernel(int64_t element_bytes);
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

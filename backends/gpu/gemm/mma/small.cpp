@@ -6,7 +6,7 @@
 
 #include "gemm/problem.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 namespace {
 
 constexpr int64_t kElementBytes = 2;
@@ -18,19 +18,19 @@ constexpr int64_t kVector = 8;  // Elements that D is stored by.
 SmallMatrix matrix_of(const void *data, int64_t batch_x, int64_t batch_y, int64_t row) {
     return {const_cast<char *>(static_cast<const char *>(data)), batch_x * kElementBytes, batch_y * kElementBytes, row * kElementBytes};
 }
-SmallMatrix matrix_of(const simt::GemmInput &input, const GemmPanel &panel) {
+SmallMatrix matrix_of(const GemmInput &input, const GemmPanel &panel) {
     return matrix_of(input.data, input.batch_x, input.batch_y, panel.row);
 }
 
 }  // namespace
 
-SmallGemmPlan small_gemm_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem) {
+SmallGemmPlan small_gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem) {
     SmallGemmPlan plan;
     if (std::max(problem.m, problem.n) > kSmallExtent || problem.k > kMostDepth || problem.k == 0 ||
         (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
         return plan;
     const GemmOperands operands = gemm_operands(problem);
-    const simt::GemmParams &p = operands.params;
+    const GemmParams &p = operands.params;
     if (operands.declined[0] != '\0' || operands.pack_a || operands.pack_b || operands.batches < kFewest || operands.batches > kMost ||
         p.n % kVector != 0 || !is_plain(p, problem.a.dtype) || !is_wide(p, operands.batches / p.batch_y))
         return plan;
@@ -39,7 +39,7 @@ SmallGemmPlan small_gemm_plan(const simt::DeviceProperties &device, const attile
     arguments.a = matrix_of(p.a, a);
     arguments.b = matrix_of(p.b, b);
     arguments.d = matrix_of(p.d.data, p.d.batch_x, p.d.batch_y, p.d.row);
-    arguments.batch_y = simt::Divider(p.batch_y);
+    arguments.batch_y = Divider(p.batch_y);
     arguments.batches = static_cast<uint32_t>(operands.batches);
     arguments.m = static_cast<int32_t>(p.m);
     arguments.n = static_cast<int32_t>(p.n);
@@ -53,12 +53,12 @@ SmallGemmPlan small_gemm_plan(const simt::DeviceProperties &device, const attile
     return plan;
 }
 
-int32_t small_gemm_describe(simt::Device &device, const SmallGemmPlan &plan, const attile_gemm_problem &problem, const char *generation,
+int32_t small_gemm_describe(Device &device, const SmallGemmPlan &plan, const attile_gemm_problem &problem, const char *generation,
                             attile_support &support) {
-    simt::KernelResources resources;
+    KernelResources resources;
     const int32_t status = device.resources(plan.kernel, &resources);
     if (status != ATTILE_OK) return status;
-    simt::gemm_work(problem, support);
+    gemm_work(problem, support);
     support.level = ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
     support.workspace_bytes = 0;
@@ -76,10 +76,10 @@ int32_t small_gemm_describe(simt::Device &device, const SmallGemmPlan &plan, con
     return device.occupancy(plan.kernel, support.threads, 0, &support.blocks_per_unit);
 }
 
-int32_t small_gemm_run(simt::Device &device, SmallGemmPlan &plan, simt::Stream stream) {
+int32_t small_gemm_run(Device &device, SmallGemmPlan &plan, Stream stream) {
     void *arguments[] = {&plan.arguments, nullptr};
-    return device.launch_early(plan.kernel, simt::Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
-                               simt::Dim3{static_cast<uint32_t>(plan.warps) * 32, 1, 1}, 0, arguments, stream);
+    return device.launch_early(plan.kernel, Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
+                               Dim3{static_cast<uint32_t>(plan.warps) * 32, 1, 1}, 0, arguments, stream);
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -10,7 +10,7 @@
 #include "mma/shared_rows.cuh"
 #include "numeric.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 namespace {
 
 using Rows = SharedRows<kSmallExtent>;
@@ -35,9 +35,9 @@ __global__ void __launch_bounds__(kSmallWarps *kWarpThreads) gemm_small(const __
     __shared__ __align__(128) unsigned char panels[kSmallWarps][2][kPanelBytes];
     const int lane = static_cast<int>(threadIdx.x) % kWarpThreads, warp = static_cast<int>(threadIdx.x) / kWarpThreads;
     const uint32_t entry = blockIdx.x * (blockDim.x / kWarpThreads) + static_cast<uint32_t>(warp);
-    simt::await_kernel_ahead();
+    await_kernel_ahead();
     if (entry >= p.batches) return;
-    const uint32_t x = simt::quotient(entry, p.batch_y), y = entry - x * p.batch_y.divisor;
+    const uint32_t x = quotient(entry, p.batch_y), y = entry - x * p.batch_y.divisor;
     const auto start = [&](const SmallMatrix &matrix) { return matrix.data + x * matrix.batch_x + y * matrix.batch_y; };
     const uint32_t panel_a = shared_address(panels[warp][0]), panel_b = panel_a + kPanelBytes;
     const char *a = start(p.a), *b = start(p.b);
@@ -106,7 +106,7 @@ const void *kernel_of(int outer_a, int outer_b) {
 }  // namespace
 
 const void *small_gemm_kernel(bool is_f16, int outer_a, int outer_b) {
-    return is_f16 ? kernel_of<simt::F16>(outer_a, outer_b) : kernel_of<simt::BF16>(outer_a, outer_b);
+    return is_f16 ? kernel_of<F16>(outer_a, outer_b) : kernel_of<BF16>(outer_a, outer_b);
 }
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -7,7 +7,7 @@
 #include "divider.h"
 #include "gemm/mma/operands.h"
 
-namespace attile::tensor_core {
+namespace attile::gpu::mma {
 
 inline constexpr int kSmallExtent = 32;  // Most rows and columns.
 inline constexpr int kSmallDepth = 32;   // That a warp takes at a time.
@@ -21,7 +21,7 @@ struct SmallMatrix {
 
 struct SmallGemmArguments {
     SmallMatrix a, b, d;
-    simt::Divider batch_y;
+    Divider batch_y;
     uint32_t batches;
     int32_t m, n, k;
     float alpha;
@@ -35,13 +35,13 @@ struct SmallGemmPlan {
     int64_t blocks = 0;
 };
 
-SmallGemmPlan small_gemm_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem);
+SmallGemmPlan small_gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem);
 // `generation`: the kernels' name, as "sm90".
-int32_t small_gemm_describe(simt::Device &device, const SmallGemmPlan &plan, const attile_gemm_problem &problem, const char *generation,
+int32_t small_gemm_describe(Device &device, const SmallGemmPlan &plan, const attile_gemm_problem &problem, const char *generation,
                             attile_support &support);
-int32_t small_gemm_run(simt::Device &device, SmallGemmPlan &plan, simt::Stream stream);
+int32_t small_gemm_run(Device &device, SmallGemmPlan &plan, Stream stream);
 
 // The kernel for A and B contiguous along the depth (0) or along their other axis (1).
 const void *small_gemm_kernel(bool is_f16, int outer_a, int outer_b);
 
-}  // namespace attile::tensor_core
+}  // namespace attile::gpu::mma

@@ -2,7 +2,7 @@
 // GEMM kernels for A and B stored in bf16; sums in float32.
 #include "gemm/simt/instances.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 const GemmKernels &gemm_kernels_bf16() {
     constexpr auto kVector = GemmAccess::kVector, kUnaligned = GemmAccess::kUnaligned, kStrided = GemmAccess::kScalar;
@@ -21,4 +21,4 @@ const GemmKernels &gemm_kernels_bf16() {
     return kernels;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

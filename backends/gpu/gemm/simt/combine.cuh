@@ -15,7 +15,7 @@
 #include "gemm/simt/load.h"
 #include "gemm/simt/table.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 template <class T>
 __global__ void ATTILE_LAUNCH_BOUNDS(kGemmCombineThreads, 1) gemm_combine_kernel(const GemmCombineParams p) {
@@ -117,4 +117,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kGemmCombineThreads, 8) gemm_combine_plain_
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

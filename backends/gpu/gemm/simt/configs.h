@@ -3,7 +3,7 @@
 // a thread, kLaneRows lanes of a lane group along M; registers are capped so that kBlocksPerUnit blocks fit a multiprocessor of 65536.
 #pragma once
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 struct Gemm128x128 {  // Large problems of 16-bit storage, and unaligned ones.
     static constexpr int kM = 128, kN = 128, kMicroM = 8, kMicroN = 8, kLaneRows = 4, kBlocksPerUnit = 2;
@@ -40,4 +40,4 @@ constexpr int gemm_threads() {
 // Names of the shapes, for the plan.
 enum GemmTileId { kGemmTile128x128, kGemmTile64x128, kGemmTile64x64, kGemmTile32x32, kGemmTiles };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -3,11 +3,11 @@
 #include "gemm/simt/combine.cuh"
 #include "gemm/simt/instances.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 const GemmKernels &gemm_kernels_f32() {
     constexpr auto kOuter = GemmAccess::kOuter, kDepth = GemmAccess::kDepth;
-#if defined(ATTILE_SIMT_HIP)
+#if defined(ATTILE_GPU_HIP)
     const void *const unaligned_rows = nullptr;  // Not tried.
 #else
     const void *const unaligned_rows = gemm_tile<Gemm128x128, float, GemmAccess::kDepthUnaligned, GemmAccess::kOuterUnaligned>();
@@ -44,4 +44,4 @@ const void *gemm_combine_plain_f32(bool vectors) {
                    : reinterpret_cast<const void *>(&gemm_combine_plain_kernel<float, true>);
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

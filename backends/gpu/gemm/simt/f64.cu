@@ -3,7 +3,7 @@
 #include "gemm/simt/combine.cuh"
 #include "gemm/simt/instances.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 const GemmKernels &gemm_kernels_f64() {
     constexpr auto kVector = GemmAccess::kVector, kUnaligned = GemmAccess::kUnaligned, kStrided = GemmAccess::kScalar;
@@ -24,4 +24,4 @@ const GemmKernels &gemm_kernels_f64() {
 
 const void *gemm_combine_f64() { return reinterpret_cast<const void *>(&gemm_combine_kernel<double>); }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

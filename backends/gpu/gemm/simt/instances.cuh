@@ -6,7 +6,7 @@
 #include "gemm/simt/skinny.cuh"
 #include "gemm/simt/tile.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 template <class Config, class Element, GemmAccess kA, GemmAccess kB, bool kDirect = false>
 const void *gemm_tile() {
@@ -37,4 +37,4 @@ GemmSkinnyKernels gemm_skinny() {
     return kernels;
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

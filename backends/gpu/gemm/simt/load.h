@@ -11,7 +11,7 @@
 #include "numeric.h"
 #include "vec.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // How a panel is read. All but kScalar need unit stride along outer or along depth; panels that are contiguous along depth are transposed
 // as they are stored. The aligned forms also need the contiguous extent, the other strides and the address in whole vectors.
@@ -149,4 +149,4 @@ class GemmPanel {
     Vec<Element, kVec> staged_[kCount] = {};
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

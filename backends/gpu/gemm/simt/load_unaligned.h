@@ -15,7 +15,7 @@
 
 #include "gemm/simt/load.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 template <int kOuter, int kThreads>
 class GemmPanel<float, kOuter, kThreads, GemmAccess::kDepthUnaligned> {
@@ -128,4 +128,4 @@ class GemmPanel<float, kOuter, kThreads, GemmAccess::kOuterUnaligned> {
     Vec<float, 4> staged_ = {};
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

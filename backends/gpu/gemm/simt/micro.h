@@ -10,7 +10,7 @@
 #include "numeric.h"
 #include "vec.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 template <class Config, class T>
 struct GemmMicro {
@@ -72,4 +72,4 @@ struct GemmMicro {
     }
 };
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -25,7 +25,7 @@
 #include "gemm/epilogue.h"
 #include "gemm/simt/skinny_rows.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // The sums with A, contiguous along depth, in registers.
 template <class Element, int kRows, bool kAlongDepth, bool kVectors, bool kOnce>
@@ -214,4 +214,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kGemmSkinnyThreads, 1) gemm_skinny_kernel(c
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -12,7 +12,7 @@
 #include "numeric.h"
 #include "vec.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 template <bool kAlongDepth>
 struct SkinnyPlace {
@@ -120,4 +120,4 @@ ATTILE_LANE_FN int share_out(T (&values)[kValues], int first = 0) {
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 struct GemmTileKernels {
     const void *direct[2][2];              // Aligned panels, the plain epilogue: [A contiguous along depth][B contiguous along depth].
@@ -45,4 +45,4 @@ const void *gemm_combine_f32();
 const void *gemm_combine_plain_f32(bool vectors);
 const void *gemm_combine_f64();
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

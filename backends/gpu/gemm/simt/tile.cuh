@@ -33,7 +33,7 @@
 #include "gemm/simt/load_unaligned.h"
 #include "gemm/simt/micro.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // The order of fragment loads and multiplications: whichever of the four gives ptxas the allocation with the fewest three-register fetches
 // and bank conflicts in the loop, counted in sm_90 code made from compute_61 PTX.
@@ -238,4 +238,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThre
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -14,9 +14,9 @@
 #include "mma/split.cuh"
 #include "mma/store_row.cuh"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
-using namespace tensor_core;
+using namespace mma;
 
 // A or B of a tile: kOuter of its rows or columns, contiguous along them or along the depth.
 template <class Element, int kOuter, bool kOuterFirst>
@@ -29,8 +29,8 @@ class GemmPanelOfTile {
   public:
     static constexpr int kBytes = kOuter * kDepth * static_cast<int>(sizeof(Element));
 
-    __device__ __forceinline__ GemmPanelOfTile(const simt::GemmInput &input, int64_t batch_x, int64_t batch_y, int64_t first,
-                                               int64_t extent, int64_t depth_first)
+    __device__ __forceinline__ GemmPanelOfTile(const GemmInput &input, int64_t batch_x, int64_t batch_y, int64_t first, int64_t extent,
+                                               int64_t depth_first)
         : from_(static_cast<const char *>(input.data) +
                 (batch_x * input.batch_x + batch_y * input.batch_y + first * input.outer + depth_first * input.depth) *
                     static_cast<int>(sizeof(Element))),
@@ -48,7 +48,7 @@ class GemmPanelOfTile {
         }
     }
 
-    // Fragments of 16 rows of A, from `outer` and `depth` on: as tensor_core::multiply or multiply_tf32 takes them.
+    // Fragments of 16 rows of A, from `outer` and `depth` on: as mma::multiply or multiply_tf32 takes them.
     static __device__ __forceinline__ void fragment_a(uint32_t (&to)[4], uint32_t stage, int outer, int depth) {
         if constexpr (kIsTurned)
             load_turned<1, 2>(to, stage, outer, depth);
@@ -98,9 +98,9 @@ struct GemmConfig {
 };
 
 // An element of A B by ordinary arithmetic, over a split's depth.
-__device__ inline float exact_sum(const simt::GemmParams &p, int64_t batch_x, int64_t batch_y, int64_t row, int64_t col,
-                                  int64_t depth_first, int64_t depth) {
-    const auto from = [&](const simt::GemmInput &x, int64_t outer) {
+__device__ inline float exact_sum(const GemmParams &p, int64_t batch_x, int64_t batch_y, int64_t row, int64_t col, int64_t depth_first,
+                                  int64_t depth) {
+    const auto from = [&](const GemmInput &x, int64_t outer) {
         return static_cast<const float *>(x.data) + batch_x * x.batch_x + batch_y * x.batch_y + outer * x.outer + depth_first * x.depth;
     };
     const float *a = from(p.a, row), *b = from(p.b, col);
@@ -116,12 +116,12 @@ __device__ inline float exact_sum(const simt::GemmParams &p, int64_t batch_x, in
 
 // A warp's sums to D, 16 rows at a time through a strip of shared memory of its own, so that neighbouring lanes hold neighbours of a row.
 template <class Config, class Repair>
-__device__ __forceinline__ void store_tile(const simt::GemmParams &p, const simt::GemmOrigin &origin, uint32_t strip,
+__device__ __forceinline__ void store_tile(const GemmParams &p, const GemmOrigin &origin, uint32_t strip,
                                            float (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], int row, int col, int rows,
                                            int cols, const Repair &repair) {
     constexpr int kColumns = Config::kWarpColumns, kVector = 4;
     const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
-    const simt::GemmEpilogue<float, simt::GemmParams> epilogue(p, origin);
+    const GemmEpilogue<float, GemmParams> epilogue(p, origin);
     const float alpha = static_cast<float>(p.alpha);
     // Groups of eight columns are exchanged, so that rows that are written at once lie in different banks.
     const auto strip_at = [&](int r, int c) {
@@ -164,8 +164,8 @@ __device__ __forceinline__ void store_tile(const simt::GemmParams &p, const simt
 
 // Does nothing but scaling and narrowing lie between the sums and D, whose rows are whole pieces of eight, 16 bytes aligned?
 template <class Element>
-__device__ __forceinline__ bool is_in_whole_rows(const simt::GemmParams &p) {
-    constexpr int32_t kType = std::is_same_v<Element, float> ? ATTILE_F32 : std::is_same_v<Element, simt::F16> ? ATTILE_F16 : ATTILE_BF16;
+__device__ __forceinline__ bool is_in_whole_rows(const GemmParams &p) {
+    constexpr int32_t kType = std::is_same_v<Element, float> ? ATTILE_F32 : std::is_same_v<Element, F16> ? ATTILE_F16 : ATTILE_BF16;
     return p.c.data == nullptr && p.bias.data == nullptr && p.activation == ATTILE_ACTIVATION_NONE &&
            (p.d.dtype == kType || p.d.dtype == ATTILE_F32) && p.d.col == 1 &&
            ((p.columns | p.d.row | p.d.batch_x | p.d.batch_y) & 7) == 0 && (reinterpret_cast<uintptr_t>(p.d.data) & 15) == 0;
@@ -173,7 +173,7 @@ __device__ __forceinline__ bool is_in_whole_rows(const simt::GemmParams &p) {
 
 // The same then: straight from the registers.
 template <class Config, class Element>
-__device__ __forceinline__ void store_sums(const simt::GemmParams &p, Element *d,
+__device__ __forceinline__ void store_sums(const GemmParams &p, Element *d,
                                            const float (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], int row, int col,
                                            int rows, int cols) {
     const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
@@ -243,7 +243,7 @@ __device__ __forceinline__ void multiply_split_stage(float (&sums)[Config::kWarp
 }
 
 template <class Config>
-__global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __grid_constant__ simt::GemmParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __grid_constant__ GemmParams p) {
     using Element = typename Config::Element;
     constexpr int kStages = Config::kStages, kDepth = Config::kDepth, kRowTiles = Config::kWarpRows / 16,
                   kColumnPairs = Config::kWarpColumns / 16;
@@ -322,7 +322,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
         }
     }
 
-    simt::GemmOrigin origin;
+    GemmOrigin origin;
     origin.set(p, batch_x, batch_y, row_first, col_first, split * p.d_split);
     const int rows = static_cast<int>(min(p.m - row_first, int64_t{Config::kRows}));
     const int cols = static_cast<int>(min(p.columns - col_first, int64_t{Config::kColumns}));
@@ -355,4 +355,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
                        repair);
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

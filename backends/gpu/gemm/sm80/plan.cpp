@@ -12,10 +12,10 @@
 #include "host/status.h"
 #include "mma/split_choice.h"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 namespace {
 
-using namespace tensor_core;
+using namespace mma;
 
 constexpr int64_t kMinSplitDepth = 256;             // Of a part of the depth.
 constexpr int kMostSplits = 16;                     // Of the depth.
@@ -46,14 +46,14 @@ double clock_flops(int32_t capability, int32_t dtype) {
 }
 
 // Why a product of float32 is left to ordinary arithmetic; null: it is not. With BATCH_INVARIANT by the depth alone: a single product is
-// less precise split, and so are sums in one piece, which simt cuts. Else what measured no faster on an H200.
+// less precise split, and so are sums in one piece, which SIMT cuts. Else what measured no faster on an H200.
 const char *why_not_worth_splitting(const attile_gemm_problem &p) {
     constexpr int64_t kFewestInvariant = 32, kMostInvariant = 1024, kFewestDepth = 192, kFewRows = 128;
     constexpr double kFewProducts = 1 << 26;
     if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
         return p.k < kFewestInvariant || p.k > kMostInvariant ? "batch-invariant products are split from k = 32 to 1024" : nullptr;
     const double products =
-        static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(simt::gemm_shape(p).batches);
+        static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(gemm_shape(p).batches);
     const bool is_small = p.k < kFewestDepth || std::min(p.m, p.n) <= kFewRows || products < kFewProducts;
     return is_small ? "a product so small runs as fast without" : nullptr;
 }
@@ -63,11 +63,11 @@ const void *kernel_of(int32_t dtype, GemmTile tile, bool outer_a, bool outer_b) 
     return (dtype == ATTILE_F32 ? gemm_kernel_f32 : dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(tile, outer_a, outer_b);
 }
 
-// What run needs: the problem as the kernels take it, and the plan in simt's terms.
+// What run needs: the problem as the kernels take it, and the plan in the operation's terms.
 struct Choice {
     GemmOperands operands;
-    simt::GemmProduct product;
-    simt::GemmPlan plan;
+    GemmProduct product;
+    gpu::GemmPlan plan;
     int32_t dtype = 0;  // Of A and B.
     GemmTile tile = kGemm128x128;
     int64_t workspace_bytes = 0;  // Copies and partial results.
@@ -75,8 +75,8 @@ struct Choice {
     int64_t depth() const { return gemm_depth(static_cast<std::size_t>(operands.element_bytes)); }  // Of a stage.
 };
 
-double seconds_of(const simt::DeviceProperties &device, const Choice &choice, GemmTile tile, int splits) {
-    const simt::GemmParams &p = choice.operands.params;
+double seconds_of(const DeviceProperties &device, const Choice &choice, GemmTile tile, int splits) {
+    const GemmParams &p = choice.operands.params;
     const GemmTileShape &shape = kGemmTileShapes[tile];
     const TileModel &model = (choice.dtype == ATTILE_F32 ? kSplitModels : kTileModels)[tile];
     const double clock = kClockShare * (device.clock_hz > 0 ? device.clock_hz : 1.4e9);
@@ -100,9 +100,9 @@ double seconds_of(const simt::DeviceProperties &device, const Choice &choice, Ge
     return seconds;
 }
 
-void choose_tile(const simt::DeviceProperties &device, bool is_invariant, Choice &choice) {
-    const simt::GemmParams &p = choice.operands.params;
-    simt::GemmPlan &plan = choice.plan;
+void choose_tile(const DeviceProperties &device, bool is_invariant, Choice &choice) {
+    const GemmParams &p = choice.operands.params;
+    gpu::GemmPlan &plan = choice.plan;
     plan.partial_row = ceil_div(p.n, 8) * 8;  // Stored as whole rows.
     const int64_t outputs = choice.operands.batches * p.m * plan.partial_row;
     int splits = 1;
@@ -124,15 +124,15 @@ void choose_tile(const simt::DeviceProperties &device, bool is_invariant, Choice
     plan.splits = static_cast<int>(ceil_div(p.k, plan.split_depth));
 }
 
-Choice choose(const simt::DeviceProperties &device, const attile_gemm_problem &problem) {
+Choice choose(const DeviceProperties &device, const attile_gemm_problem &problem) {
     Choice choice;
     choice.operands = gemm_operands(problem);
     choice.dtype = problem.a.dtype;
     if (choice.operands.declined[0] != '\0') return choice;
     choose_tile(device, (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, choice);
-    const simt::GemmParams &p = choice.operands.params;
+    const GemmParams &p = choice.operands.params;
     const GemmTileShape &tile = kGemmTileShapes[choice.tile];
-    simt::GemmPlan &plan = choice.plan;
+    gpu::GemmPlan &plan = choice.plan;
     const bool outer_a = choice.operands.panel(true).outer_first, outer_b = choice.operands.panel(false).outer_first;
     plan.kernel = kernel_of(choice.dtype, choice.tile, outer_a, outer_b);
     plan.tile_m = tile.rows;
@@ -143,21 +143,19 @@ Choice choose(const simt::DeviceProperties &device, const attile_gemm_problem &p
     plan.tiles_m = ceil_div(p.m, tile.rows);
     plan.tiles_n = ceil_div(p.n, tile.columns);
     plan.combine = plan.splits > 1;
-    if (plan.combine)
-        plan.workspace_bytes = simt::workspace_piece(choice.operands.batches * p.m * plan.partial_row * plan.splits * int64_t{4});
+    if (plan.combine) plan.workspace_bytes = workspace_piece(choice.operands.batches * p.m * plan.partial_row * plan.splits * int64_t{4});
     choice.workspace_bytes = choice.operands.workspace_bytes + plan.workspace_bytes;
     choice.product = {p, ATTILE_F32, choice.operands.batches};
-    if (!simt::gemm_fits(plan))
-        std::snprintf(choice.operands.declined, sizeof choice.operands.declined, "D has more tiles than a grid holds");
+    if (!gemm_fits(plan)) std::snprintf(choice.operands.declined, sizeof choice.operands.declined, "D has more tiles than a grid holds");
     return choice;
 }
 
-SmallGemmPlan small_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem) {
+SmallGemmPlan small_plan(const DeviceProperties &device, const attile_gemm_problem &problem) {
     return problem.a.dtype == ATTILE_F32 ? SmallGemmPlan() : small_gemm_plan(device, problem);
 }
 
 // A or B where and how packing left it.
-void read_packed(simt::GemmInput &input, const GemmPanel &panel, const void *data) {
+void read_packed(GemmInput &input, const GemmPanel &panel, const void *data) {
     input.data = data;
     input.outer = panel.outer_first ? 1 : panel.row;
     input.depth = panel.outer_first ? panel.row : 1;
@@ -167,11 +165,10 @@ void read_packed(simt::GemmInput &input, const GemmPanel &panel, const void *dat
 
 }  // namespace
 
-int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
-                   simt::Declined &declined) {
+int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken, Declined &declined) {
     taken = false;
     if (!is_taken_type(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
-    const simt::DeviceProperties &properties = device.properties();
+    const DeviceProperties &properties = device.properties();
     if (problem.a.dtype == ATTILE_F32) {
         if (const char *const why = why_no_split(properties.capability, problem.launch.flags)) {
             std::snprintf(declined.text, sizeof declined.text, "%s", why);
@@ -188,7 +185,7 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     }
     const Choice choice = choose(properties, problem);
     const GemmOperands &operands = choice.operands;
-    const simt::GemmPlan &plan = choice.plan;
+    const gpu::GemmPlan &plan = choice.plan;
     if (operands.declined[0] != '\0') {
         std::snprintf(declined.text, sizeof declined.text, "%s", operands.declined);
         return ATTILE_OK;
@@ -196,10 +193,10 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     const bool is_packed = operands.pack_a || operands.pack_b;
     if (gemm_is_left_to_simt(properties, problem, operands, plan.seconds, declined)) return ATTILE_OK;
     int32_t status = device.occupancy(plan.kernel, plan.threads, plan.shared, &support.blocks_per_unit);
-    simt::KernelResources resources;
+    KernelResources resources;
     if (status == ATTILE_OK) status = device.resources(plan.kernel, &resources);
     if (status != ATTILE_OK) return status;
-    simt::gemm_work(problem, support);
+    gemm_work(problem, support);
     support.level = ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
     support.workspace_bytes = choice.workspace_bytes;
@@ -227,11 +224,11 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     return ATTILE_OK;
 }
 
-int32_t gemm_run(simt::Device &device, const attile_gemm_problem &problem, simt::Workspace &workspace, simt::Stream stream) {
+int32_t gemm_run(Device &device, const attile_gemm_problem &problem, Workspace &workspace, Stream stream) {
     if (SmallGemmPlan small = small_plan(device.properties(), problem); small.taken) return small_gemm_run(device, small, stream);
     Choice choice = choose(device.properties(), problem);
     const GemmOperands &operands = choice.operands;
-    if (operands.declined[0] != '\0') return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: %s", operands.declined);
+    if (operands.declined[0] != '\0') return fail(ATTILE_ERROR_INTERNAL, "gemm: %s", operands.declined);
     if (operands.pack_a || operands.pack_b) {
         const void *a = nullptr, *b = nullptr;
         const int32_t status = gemm_pack(device, operands, workspace, stream, &a, &b);
@@ -239,7 +236,7 @@ int32_t gemm_run(simt::Device &device, const attile_gemm_problem &problem, simt:
         if (operands.pack_a) read_packed(choice.product.params.a, operands.panel(true), a);
         if (operands.pack_b) read_packed(choice.product.params.b, operands.panel(false), b);
     }
-    return simt::gemm_launch(device, choice.product, choice.plan, workspace, stream);
+    return gemm_launch(device, choice.product, choice.plan, workspace, stream);
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

@@ -4,7 +4,7 @@
 
 #include "gemm/sm80/kernel.cuh"
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 template <class Element, GemmTile kTile>
 const void *gemm_kernel_of_layouts(int outer_a, int outer_b) {
@@ -24,4 +24,4 @@ const void *gemm_kernel_of(GemmTile tile, int outer_a, int outer_b) {
                                 : gemm_kernel_of_layouts<Element, kGemm64x64>(outer_a, outer_b);
 }
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

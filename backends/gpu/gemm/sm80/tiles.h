@@ -20,7 +20,7 @@
 
 #include <cstddef>
 
-namespace attile::sm80 {
+namespace attile::gpu::sm80 {
 
 inline constexpr int kGemmStageBytes = 64;                                                         // Of a stage's depth.
 constexpr int gemm_depth(std::size_t bytes) { return kGemmStageBytes / static_cast<int>(bytes); }  // Of elements of so many bytes.
@@ -39,4 +39,4 @@ const void *gemm_kernel_f16(GemmTile tile, int outer_a, int outer_b);
 const void *gemm_kernel_bf16(GemmTile tile, int outer_a, int outer_b);
 const void *gemm_kernel_f32(GemmTile tile, int outer_a, int outer_b);
 
-}  // namespace attile::sm80
+}  // namespace attile::gpu::sm80

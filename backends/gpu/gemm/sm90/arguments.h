@@ -10,7 +10,7 @@
 #include "divider.h"
 #include "gemm/params.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 inline constexpr int kGemmDepth = 64;         // Of a stage: 128 bytes, the width of the swizzle.
 inline constexpr int kGemmPiece = 64;         // Rows or columns that are loaded at a time.
@@ -41,15 +41,15 @@ constexpr int gemm_shared_bytes(int rows, int columns, bool outer_b) {
 
 struct GemmArguments {
     CUtensorMap map_a, map_b;  // Innermost axis first: contiguous, other, inner batch, outer batch.
-    simt::GemmOutput c, d, bias;
+    GemmOutput c, d, bias;
     int64_t m, n;  // Extents of D, whose columns are contiguous.
     float alpha, beta;
-    uint32_t tiles;            // Units of work (a cluster's, if it shares columns), batch included.
-    simt::Divider entry;       // Units of a batch entry.
-    simt::Divider band;        // Of those, rows that are walked together, so that they share panels in the L2 cache: units,
-    simt::Divider rows, last;  // and units along the rows, in the last band maybe fewer,
-    uint32_t last_band;        // whose number this is.
-    simt::Divider batch_y;     // Extent of the inner batch axis.
+    uint32_t tiles;      // Units of work (a cluster's, if it shares columns), batch included.
+    Divider entry;       // Units of a batch entry.
+    Divider band;        // Of those, rows that are walked together, so that they share panels in the L2 cache: units,
+    Divider rows, last;  // and units along the rows, in the last band maybe fewer,
+    uint32_t last_band;  // whose number this is.
+    Divider batch_y;     // Extent of the inner batch axis.
     int32_t a_batch_x, a_batch_y, b_batch_x, b_batch_y;  // 0 where an operand is the same for all entries of the axis, else 1.
     int32_t depth_each, depth_more;                      // Blocks of kGemmDepth of each split, and how many splits have one more.
     int32_t splits;                                      // Blocks of a cluster that share the depth of a tile.
@@ -59,7 +59,7 @@ struct GemmArguments {
     int32_t plain;                                       // The same, and D is of A's type, its rows contiguous:
     int32_t wide;                                        // 16 bytes at a time.
     int32_t halves;                                      // The same of two splits, each of which stores half of a tile's columns.
-    int32_t vectorised;                                  // As in simt::GemmParams.
+    int32_t vectorised;                                  // As in GemmParams.
     int32_t activation;
 };
 
@@ -67,4 +67,4 @@ struct GemmArguments {
 const void *gemm_kernel_f16(GemmTile tile, int outer_a, int outer_b);
 const void *gemm_kernel_bf16(GemmTile tile, int outer_a, int outer_b);
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a warpgroup's sums to D, in one of three ways. Plain: scaled, narrowed, and through a strip of shared memory of each warp's own, so
 // that whole lines are stored. General: each warp passes 16 rows by up to 64 columns of sums through its strip, so that neighbouring lanes
-// hold neighbours of a row of D, and goes on with simt's epilogue. Split: the same, after all blocks of the cluster have left their sums in
-// shared memory; each adds, in order of rank, and stores a share of the tile.
+// hold neighbours of a row of D, and goes on with the operation's epilogue. Split: the same, after all blocks of the cluster have left
+// their sums in shared memory; each adds, in order of rank, and stores a share of the tile.
 #pragma once
 
 #include "gemm/epilogue.h"
@@ -10,7 +10,7 @@
 #include "sm90/cluster.cuh"
 #include "sm90/ptx.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 template <class Config>
 class GemmStore {
@@ -27,7 +27,7 @@ class GemmStore {
 
     // row and col: the tile's first, in the tile's own orientation. What pending() says then is not stored yet.
     __device__ __forceinline__ void tile(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
-        thread_ = simt::fresh_thread();
+        thread_ = fresh_thread();
         if constexpr (kColumns >= 64) {
             if (p_.plain != 0) {
                 if (p_.wide != 0 && (col + kColumns <= p_.n || p_.n % 8 == 0)) {
@@ -40,10 +40,10 @@ class GemmStore {
         }
         const float alpha = p_.alpha;
         const int warp = warp_of_tile();
-        simt::GemmOrigin origin;
+        GemmOrigin origin;
         const int64_t d_row = p_.transposed != 0 ? col : row, d_col = p_.transposed != 0 ? row : col;
         origin.set(p_, batch_x, batch_y, d_row, d_col, 0);
-        const simt::GemmEpilogue<float, GemmArguments> epilogue(p_, origin);
+        const GemmEpilogue<float, GemmArguments> epilogue(p_, origin);
         const int rows = static_cast<int>(min(p_.m - d_row, int64_t{Config::kRows + kColumns}));
         const int cols = static_cast<int>(min(p_.n - d_col, int64_t{Config::kRows + kColumns}));
         if (p_.splits == 1) {
@@ -78,7 +78,7 @@ class GemmStore {
                                            int64_t col) {
         static_assert(kHalfBytes <= Config::kRows / 16 * kGemmStripBytes, "the strips hold the other's sums");
         using Element = typename Config::Element;
-        thread_ = simt::fresh_thread();
+        thread_ = fresh_thread();
         const uint32_t strips = strips_ + (thread_ - kWarpgroupThreads) * 16;
         float own[kHalf];
 #pragma unroll
@@ -231,8 +231,8 @@ class GemmStore {
     // One strip to D. row and col: its first in the tile. rows and cols: what D has from the tile's origin on. Turns are dealt out among
     // the blocks of a cluster.
     template <class Epilogue>
-    __device__ __forceinline__ void emit(const Epilogue &epilogue, const simt::GemmOrigin &origin, uint32_t strip, int row, int col,
-                                         int rows, int cols, float alpha, int deal) const {
+    __device__ __forceinline__ void emit(const Epilogue &epilogue, const GemmOrigin &origin, uint32_t strip, int row, int col, int rows,
+                                         int cols, float alpha, int deal) const {
         const int d_row = p_.transposed != 0 ? col : row, d_col = p_.transposed != 0 ? row : col;
         const int width = p_.transposed != 0 ? kStripRows : kStripColumns;  // Of the strip's part of a row of D.
         const int vector = p_.vectorised != 0 || p_.splits > 1 ? 4 : 1;
@@ -256,7 +256,7 @@ class GemmStore {
 #pragma unroll
             for (int v = 0; v < 4; ++v) value[v] *= alpha;
             if (p_.vectorised != 0 && p_.simple != 0) {  // A few instructions beside the epilogue's many, which may not be cached yet.
-                simt::gemm_write_vector(origin.d, (d_row + r) * p_.d.row + d_col + c, p_.d.dtype, value);
+                gemm_write_vector(origin.d, (d_row + r) * p_.d.row + d_col + c, p_.d.dtype, value);
             } else if (p_.vectorised != 0) {
                 epilogue.store_vector(d_row + r, d_col + c, value);
             } else {
@@ -374,4 +374,4 @@ class GemmStore {
     bool pending_ = false;
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

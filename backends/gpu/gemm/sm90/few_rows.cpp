@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 namespace {
 
 constexpr int64_t kAccess = 16;           // Bytes of a load; of B along columns half as many.
@@ -25,7 +25,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool in_vectors(int64_t stride) { return stride % kVector == 0; }
 bool is_aligned(const void *data) { return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(kAccess) == 0; }
 
-bool is_readable(const simt::GemmParams &p) {
+bool is_readable(const GemmParams &p) {
     const int64_t b_stride = p.b.along_depth != 0 ? p.b.outer : p.b.depth;
     return p.a.depth == 1 && (p.m == 1 || in_vectors(p.a.outer)) && in_vectors(p.a.batch_x) && in_vectors(p.a.batch_y) &&
            in_vectors(b_stride) && in_vectors(p.b.batch_x) && in_vectors(p.b.batch_y) && in_vectors(p.k) && in_vectors(p.n) &&
@@ -34,11 +34,11 @@ bool is_readable(const simt::GemmParams &p) {
 
 }  // namespace
 
-FewRowsPlan few_rows_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem) {
+FewRowsPlan few_rows_plan(const DeviceProperties &device, const attile_gemm_problem &problem) {
     FewRowsPlan plan;
     if ((problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 || std::min(problem.m, problem.n) > kFewRowsMost) return plan;
-    plan.shape = simt::gemm_shape(problem);
-    simt::GemmParams &p = plan.shape.params;
+    plan.shape = gemm_shape(problem);
+    GemmParams &p = plan.shape.params;
     const double b_bytes = 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(plan.shape.batches);
     if (p.m > kFewRowsMost || p.k < kFewestDepth || std::max(p.n, p.k) > kMostExtent || b_bytes < kFewestBytes ||
         !plan.shape.unit_strides || !is_readable(p))
@@ -69,9 +69,8 @@ FewRowsPlan few_rows_plan(const simt::DeviceProperties &device, const attile_gem
     return plan;
 }
 
-void few_rows_describe(const simt::DeviceProperties &device, const FewRowsPlan &plan, const simt::KernelResources &resources,
-                       attile_support &support) {
-    const simt::GemmParams &p = plan.shape.params;
+void few_rows_describe(const DeviceProperties &device, const FewRowsPlan &plan, const KernelResources &resources, attile_support &support) {
+    const GemmParams &p = plan.shape.params;
     const int rows = p.m <= 8 ? 8 : kFewRowsMost;
     support.level = ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
@@ -93,14 +92,14 @@ void few_rows_describe(const simt::DeviceProperties &device, const FewRowsPlan &
                   static_cast<long long>(plan.blocks), p.splits);
 }
 
-int32_t few_rows_run(simt::Device &device, const FewRowsPlan &plan, simt::Stream stream) {
-    simt::GemmParams p = plan.shape.params;
+int32_t few_rows_run(Device &device, const FewRowsPlan &plan, Stream stream) {
+    GemmParams p = plan.shape.params;
     void *arguments[] = {&p, nullptr};
-    simt::LaunchExtras extras;
+    LaunchExtras extras;
     extras.cluster = p.splits;
     extras.overlaps = !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
-    return device.launch_with(extras, plan.kernel, simt::Dim3{static_cast<uint32_t>(plan.blocks), 1, 1}, simt::Dim3{kFewRowsThreads, 1, 1},
-                              0, arguments, stream);
+    return device.launch_with(extras, plan.kernel, Dim3{static_cast<uint32_t>(plan.blocks), 1, 1}, Dim3{kFewRowsThreads, 1, 1}, 0,
+                              arguments, stream);
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

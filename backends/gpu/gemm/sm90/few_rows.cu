@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/sm90/few_rows.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 namespace {
 
 template <class Element>
@@ -16,7 +16,7 @@ const void *kernel_of(int rows, bool along_depth) {
 
 }  // namespace
 
-const void *few_rows_kernel_f16(int rows, bool along_depth) { return kernel_of<simt::F16>(rows, along_depth); }
-const void *few_rows_kernel_bf16(int rows, bool along_depth) { return kernel_of<simt::BF16>(rows, along_depth); }
+const void *few_rows_kernel_f16(int rows, bool along_depth) { return kernel_of<F16>(rows, along_depth); }
+const void *few_rows_kernel_bf16(int rows, bool along_depth) { return kernel_of<BF16>(rows, along_depth); }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -34,7 +34,7 @@
 #include "gemm/sm90/few_rows.h"
 #include "sm90/ptx.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 template <class Element_, bool kAlongDepth_, int kRows_>
 struct FewRowsConfig {
@@ -80,7 +80,7 @@ __device__ __forceinline__ void cluster_store(uint32_t to, uint32_t block, float
 }
 
 template <class Config>
-__global__ void ATTILE_LAUNCH_BOUNDS(kFewRowsThreads, kFewRowsBlocks) gemm_few_rows(const __grid_constant__ simt::GemmParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(kFewRowsThreads, kFewRowsBlocks) gemm_few_rows(const __grid_constant__ GemmParams p) {
     using Element = typename Config::Element;
     constexpr int kRows = Config::kRows, kGroups = kRows / 8, kTiles = kFewRowsColumns / 16;
     __shared__ float parts[kFewRowsWarps][kRows][Config::kPitch];
@@ -193,9 +193,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kFewRowsThreads, kFewRowsBlocks) gemm_few_r
         for (int i = 1; i < kFewRowsWarps; ++i) sum += parts[i][r][column];
         return sum;
     };
-    simt::GemmOrigin origin;
+    GemmOrigin origin;
     origin.set(p, batch_x, batch_y, 0, col_first, 0);
-    const simt::GemmEpilogue<float, simt::GemmParams> epilogue(p, origin);
+    const GemmEpilogue<float, GemmParams> epilogue(p, origin);
     const float alpha = static_cast<float>(p.alpha);
     const int share = kFewRowsColumns / splits, share_size = rows * share;  // Columns of a block, and its sums.
     if (splits > 1) {
@@ -224,4 +224,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kFewRowsThreads, kFewRowsBlocks) gemm_few_r
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

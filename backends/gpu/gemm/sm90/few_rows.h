@@ -7,7 +7,7 @@
 #include "device.h"
 #include "gemm/problem.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 inline constexpr int kFewRowsMost = 16;     // Rows.
 inline constexpr int kFewRowsColumns = 32;  // Of a block.
@@ -17,19 +17,18 @@ inline constexpr int kFewRowsBlocks = 2;  // Of a multiprocessor.
 
 struct FewRowsPlan {
     bool taken = false;
-    simt::GemmShape shape;  // Its params with splits, a block's share of the depth, and tiles_n set.
+    GemmShape shape;  // Its params with splits, a block's share of the depth, and tiles_n set.
     const void *kernel = nullptr;
     int64_t blocks = 0;
     double seconds = 0;  // As a model predicts.
 };
 
-FewRowsPlan few_rows_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem);
-void few_rows_describe(const simt::DeviceProperties &device, const FewRowsPlan &plan, const simt::KernelResources &resources,
-                       attile_support &support);
-int32_t few_rows_run(simt::Device &device, const FewRowsPlan &plan, simt::Stream stream);
+FewRowsPlan few_rows_plan(const DeviceProperties &device, const attile_gemm_problem &problem);
+void few_rows_describe(const DeviceProperties &device, const FewRowsPlan &plan, const KernelResources &resources, attile_support &support);
+int32_t few_rows_run(Device &device, const FewRowsPlan &plan, Stream stream);
 
 // The kernel for so many rows (8 or 16) and a B contiguous along the depth or along columns.
 const void *few_rows_kernel_f16(int rows, bool along_depth);
 const void *few_rows_kernel_bf16(int rows, bool along_depth);
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -46,7 +46,7 @@
 #include "sm90/cluster.cuh"
 #include "sm90/ptx.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 template <class Element_, int kRows_, int kColumns_, int kOuterA_, int kOuterB_>
 struct GemmConfig {
@@ -258,4 +258,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -8,10 +8,8 @@
 #include "host/workspace.h"
 #include "sm90/tensor_map.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 namespace {
-
-using simt::GemmParams;
 
 constexpr int64_t kElementBytes = 2;
 constexpr int64_t kInvariantRows = 256;  // The row count that a batch-invariant plan is made for, whatever it is.
@@ -29,7 +27,7 @@ constexpr double kHalfClocks = 0.16;       // and for each of its sums.
 constexpr double kMulticastClocks = 1000;  // Blocks wait for each other.
 constexpr double kMulticastShare = 0.9;    // Of the time that a panel takes which two blocks share: all of it goes into both.
 constexpr double kPlainClocks = 8;         // A column of a tile on its way out: by the copy engine,
-constexpr double kGeneralClocks = 30;      // by simt's epilogue,
+constexpr double kGeneralClocks = 30;      // by the operation's epilogue,
 constexpr double kTransposedClocks = 60;   // and turned.
 
 constexpr int kSplits[] = {1, 2, 3, 4, 8};
@@ -82,7 +80,7 @@ struct Model {
     }
 };
 
-Model model_of(const simt::DeviceProperties &device, const GemmPlan &plan) {
+Model model_of(const DeviceProperties &device, const GemmPlan &plan) {
     Model model;
     model.units = std::max(1, device.compute_units);
     model.clock = kClockShare * (device.clock_hz > 0 ? device.clock_hz : 1.7e9);
@@ -160,7 +158,7 @@ int64_t even_clusters(const GemmPlan &plan, int64_t at_once) {
 
 }  // namespace
 
-GemmPlan gemm_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced) {
+GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced) {
     const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     GemmPlan plan;
     static_cast<GemmOperands &>(plan) = gemm_operands(problem);
@@ -199,4 +197,4 @@ GemmPlan gemm_plan(const simt::DeviceProperties &device, const attile_gemm_probl
     return plan;
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -6,9 +6,9 @@
 #include "gemm/mma/operands.h"
 #include "gemm/sm90/arguments.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
-using namespace tensor_core;
+using namespace mma;
 
 struct GemmChoice {
     GemmTile tile = kGemm128x128;
@@ -17,7 +17,7 @@ struct GemmChoice {
     int multicast = 1;        // Blocks of a cluster that share columns.
 };
 
-struct GemmPlan : tensor_core::GemmOperands {  // workspace_bytes is the whole plan's.
+struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     GemmChoice choice;
     bool plain = false, wide = false, halves = false;  // As in GemmArguments.
     int64_t tiles_a = 0, tiles_b = 0, tiles = 0;       // As in GemmArguments.
@@ -27,6 +27,6 @@ struct GemmPlan : tensor_core::GemmOperands {  // workspace_bytes is the whole p
 };
 
 // `forced`, for tests and tuning, replaces the model's choice.
-GemmPlan gemm_plan(const simt::DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced = nullptr);
+GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced = nullptr);
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

@@ -6,7 +6,7 @@
 #include "numeric.h"
 #include "sm90/ptx.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // The tiles a block makes, one after another.
 struct GemmPlace {
@@ -77,4 +77,4 @@ struct GemmPanels {
     }
 };
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

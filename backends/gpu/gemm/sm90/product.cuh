@@ -9,7 +9,7 @@
 
 #include "numeric.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 // clang-format off
 // Names of the sums' registers in the instruction, and the registers themselves.
@@ -57,7 +57,7 @@ namespace attile::sm90 {
 // columns. The panels are product_operand()s.
 template <class Element, int kColumns, int kOuterA, int kOuterB>
 __device__ __forceinline__ void gemm_product(float (&sums)[kColumns / 2], uint64_t a_panel, uint64_t b_panel, int keeps) {
-    if constexpr (std::is_same_v<Element, simt::F16>) {
+    if constexpr (std::is_same_v<Element, F16>) {
         ATTILE_PRODUCTS_OF("f16.f16")
     } else {
         ATTILE_PRODUCTS_OF("bf16.bf16")
@@ -78,4 +78,4 @@ __device__ __forceinline__ void gemm_product(float (&sums)[kColumns / 2], uint64
 #undef ATTILE_SUMS_16
 #undef ATTILE_SUMS_8
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

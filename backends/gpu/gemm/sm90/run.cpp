@@ -10,7 +10,7 @@
 #include "gemm/sm90/plan.h"
 #include "host/status.h"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 namespace {
 
 constexpr int64_t kRasterRows = 2048;  // That are walked together.
@@ -43,7 +43,7 @@ int32_t make_map(const TensorMaps &maps, const void *data, int32_t dtype, const 
     return maps.make(data, dtype, shape, map);
 }
 
-void describe(const GemmPlan &plan, int32_t dtype, const simt::DeviceProperties &properties, attile_support &support) {
+void describe(const GemmPlan &plan, int32_t dtype, const DeviceProperties &properties, attile_support &support) {
     const GemmChoice &choice = plan.choice;
     const bool is_packed = plan.pack_a || plan.pack_b;
     std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s_%dx%dx%d%s", dtype == ATTILE_F16 ? "f16" : "bf16",
@@ -56,10 +56,10 @@ void describe(const GemmPlan &plan, int32_t dtype, const simt::DeviceProperties 
 
 // Up to 16 rows go to their own kernel, unless two blocks share every tile's depth by halves, which is as fast or faster but for very few
 // rows beside a B that is contiguous along the depth. `plan` is the tiles', complete where the few rows are not taken.
-FewRowsPlan few_plan(const simt::DeviceProperties &properties, const attile_gemm_problem &problem, GemmPlan &plan) {
+FewRowsPlan few_plan(const DeviceProperties &properties, const attile_gemm_problem &problem, GemmPlan &plan) {
     constexpr int64_t kVeryFewRows = 4;
     FewRowsPlan few = few_rows_plan(properties, problem);
-    const simt::GemmParams &p = few.shape.params;
+    const GemmParams &p = few.shape.params;
     if (few.taken && p.b.along_depth != 0 && p.m <= kVeryFewRows) return few;
     plan = gemm_plan(properties, problem);
     if (few.taken)
@@ -69,21 +69,20 @@ FewRowsPlan few_plan(const simt::DeviceProperties &properties, const attile_gemm
 
 }  // namespace
 
-int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken,
-                   simt::Declined &declined) {
+int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken, Declined &declined) {
     taken = false;
     if (!is_half(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
-    const simt::DeviceProperties &properties = device.properties();
+    const DeviceProperties &properties = device.properties();
     if (const SmallGemmPlan small = small_gemm_plan(properties, problem); small.taken) {
         taken = true;
         return small_gemm_describe(device, small, problem, "sm90", support);
     }
-    simt::KernelResources resources;
+    KernelResources resources;
     GemmPlan plan;
     if (const FewRowsPlan few = few_plan(properties, problem, plan); few.taken) {
         const int32_t status = device.resources(few.kernel, &resources);
         if (status != ATTILE_OK) return status;
-        simt::gemm_work(problem, support);
+        gemm_work(problem, support);
         few_rows_describe(properties, few, resources, support);
         taken = true;
         return ATTILE_OK;
@@ -96,7 +95,7 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     bool outer_b = false;
     const void *const kernel = kernel_of(plan, problem.a.dtype, &outer_b);
     const GemmTileShape tile = kGemmTileShapes[plan.choice.tile];
-    simt::gemm_work(problem, support);
+    gemm_work(problem, support);
     support.level = ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
     support.workspace_bytes = plan.workspace_bytes;
@@ -120,9 +119,8 @@ int32_t gemm_query(simt::Device &device, const attile_gemm_problem &problem, att
     return ATTILE_OK;
 }
 
-int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPlan &plan, int32_t dtype, simt::Workspace &workspace,
-                      simt::Stream stream) {
-    const simt::GemmParams &p = plan.params;
+int32_t gemm_run_plan(Device &device, const TensorMaps &maps, const GemmPlan &plan, int32_t dtype, Workspace &workspace, Stream stream) {
+    const GemmParams &p = plan.params;
     const GemmChoice &choice = plan.choice;
     const void *a = p.a.data, *b = p.b.data;
     int32_t status = ATTILE_OK;
@@ -150,12 +148,12 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
     const int64_t raster = std::min(kRasterRows / (tile.rows * choice.multicast), plan.tiles_a);
     const int64_t bands = (plan.tiles_a + raster - 1) / raster;
     g.tiles = static_cast<uint32_t>(plan.tiles);
-    g.entry = simt::Divider(plan.tiles_a * plan.tiles_b);
-    g.band = simt::Divider(raster * plan.tiles_b);
-    g.rows = simt::Divider(raster);
-    g.last = simt::Divider(plan.tiles_a - (bands - 1) * raster);
+    g.entry = Divider(plan.tiles_a * plan.tiles_b);
+    g.band = Divider(raster * plan.tiles_b);
+    g.rows = Divider(raster);
+    g.last = Divider(plan.tiles_a - (bands - 1) * raster);
     g.last_band = static_cast<uint32_t>(bands - 1);
-    g.batch_y = simt::Divider(p.batch_y);
+    g.batch_y = Divider(p.batch_y);
     g.a_batch_x = first.count_x > 1 ? 1 : 0;
     g.a_batch_y = first.count_y > 1 ? 1 : 0;
     g.b_batch_x = second.count_x > 1 ? 1 : 0;
@@ -169,27 +167,26 @@ int32_t gemm_run_plan(simt::Device &device, const TensorMaps &maps, const GemmPl
     g.plain = plan.plain ? 1 : 0;
     g.wide = plan.plain && plan.wide ? 1 : 0;
     g.halves = plan.halves ? 1 : 0;
-    g.simple = p.c.dtype == 0 && !simt::gemm_has_epilogue(p) ? 1 : 0;
-    g.vectorised = simt::gemm_vectorised(p) ? 1 : 0;
+    g.simple = p.c.dtype == 0 && !gemm_has_epilogue(p) ? 1 : 0;
+    g.vectorised = gemm_vectorised(p) ? 1 : 0;
     g.activation = p.activation;
     bool outer_b = false;
     const void *const kernel = kernel_of(plan, dtype, &outer_b);
     void *arguments[] = {&g, nullptr};
-    simt::LaunchExtras extras;
+    LaunchExtras extras;
     extras.cluster = static_cast<uint32_t>(std::max(choice.splits, choice.multicast));
     extras.overlaps = !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
-    return device.launch_with(extras, kernel, simt::Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
-                              simt::Dim3{static_cast<uint32_t>(gemm_threads(tile.rows)), 1, 1},
+    return device.launch_with(extras, kernel, Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
+                              Dim3{static_cast<uint32_t>(gemm_threads(tile.rows)), 1, 1},
                               static_cast<std::size_t>(gemm_shared_bytes(tile.rows, tile.columns, outer_b)), arguments, stream);
 }
 
-int32_t gemm_run(simt::Device &device, const TensorMaps &maps, const attile_gemm_problem &problem, simt::Workspace &workspace,
-                 simt::Stream stream) {
+int32_t gemm_run(Device &device, const TensorMaps &maps, const attile_gemm_problem &problem, Workspace &workspace, Stream stream) {
     if (SmallGemmPlan small = small_gemm_plan(device.properties(), problem); small.taken) return small_gemm_run(device, small, stream);
     GemmPlan plan;
     if (const FewRowsPlan few = few_plan(device.properties(), problem, plan); few.taken) return few_rows_run(device, few, stream);
-    if (plan.declined[0] != '\0') return simt::fail(ATTILE_ERROR_INTERNAL, "gemm: %s", plan.declined);
+    if (plan.declined[0] != '\0') return fail(ATTILE_ERROR_INTERNAL, "gemm: %s", plan.declined);
     return gemm_run_plan(device, maps, plan, problem.a.dtype, workspace, stream);
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

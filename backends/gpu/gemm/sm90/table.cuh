@@ -4,7 +4,7 @@
 
 #include "gemm/sm90/kernel.cuh"
 
-namespace attile::sm90 {
+namespace attile::gpu::sm90 {
 
 template <class Element, int kRows, int kColumns>
 const void *gemm_kernel_of_layouts(int outer_a, int outer_b) {
@@ -35,4 +35,4 @@ const void *gemm_kernel_of(GemmTile tile, int outer_a, int outer_b) {
     }
 }
 
-}  // namespace attile::sm90
+}  // namespace attile::gpu::sm90

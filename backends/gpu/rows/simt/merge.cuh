@@ -11,7 +11,7 @@
 #include "rows/rows.h"
 #include "vec.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 inline constexpr int kMergeParts = 16;
 inline constexpr int kMergeAhead = 4;  // Parts whose loads are under way at once.
@@ -140,4 +140,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) merge_lse(const MergeArgume
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

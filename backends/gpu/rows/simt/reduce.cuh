@@ -20,7 +20,7 @@
 #include "rows/rows.h"
 #include "vec.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 // What results are stored as. Partial results are of the compute type and dense.
 enum class ReduceOutput : int32_t { kPartial, kF32, kF64, kF16, kBF16 };
@@ -232,4 +232,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 4) reduce_columns(const Reduce
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

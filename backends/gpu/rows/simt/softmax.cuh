@@ -25,7 +25,7 @@
 #include "rows/rows.h"
 #include "vec.h"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 struct SoftmaxArguments {
     const void *x = nullptr;
@@ -387,4 +387,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) softmax_merge_states(const 
     }
 }
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt

@@ -21,12 +21,12 @@
 
 #include "rows/simt/softmax.cuh"
 
-namespace attile::simt {
+namespace attile::gpu::simt {
 
 inline constexpr int kSoftmaxWholeHeld = 53, kSoftmaxWholeKept = 11, kSoftmaxWholeGroup = 9;  // Vectors of a thread.
 inline constexpr int64_t kSoftmaxWholeFloats = int64_t{kSoftmaxWholeHeld + kSoftmaxWholeKept} * kRowThreads * 4;
 
-#if !defined(ATTILE_SIMT_WAVES)
+#if !defined(ATTILE_GPU_WAVES)
 // Of float rows in whole vectors.
 __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) softmax_whole(const SoftmaxArguments arguments) {
     using State = SoftmaxState<float>;
@@ -112,4 +112,4 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 1) softmax_whole(const Softmax
 }
 #endif
 
-}  // namespace attile::simt
+}  // namespace attile::gpu::simt
