@@ -6,7 +6,7 @@ usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16
                         [--backend NAME] [--beside NAME] [--quick]
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
-float32 attention may still use tensor cores by split TF32; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
+float32 attention may still use tensor cores by tf32x3; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
 sides take turns, --rounds times each and in changing order, inputs larger than the L2 cache or a buffer between two turns evicting it. A turn is --burst calls, one after the
 other: 1 is a call by itself, on a card that has just rested; 8 and more is steady work, which on a card at its power limit is slower for everyone, but not by the
 same factor. With --beside the other side is another backend of Attile instead of the peers.

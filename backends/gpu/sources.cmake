@@ -152,7 +152,7 @@ set(ATTILE_GPU_SM90_KERNELS
 set(ATTILE_GPU_SM90_HOSTS
   sm90/accelerator.cpp
   attention/sm90/plan.cpp
-  attention/sm90/split_plan.cpp
+  attention/sm90/tf32x3_plan.cpp
   attention_backward/sm90/plan.cpp
   gemm/sm90/run.cpp
   gemm/sm90/few_rows.cpp

@@ -3,7 +3,7 @@
 #include "sm90/accelerator.h"
 
 #include "attention/sm90/plan.h"
-#include "attention/sm90/split_plan.h"
+#include "attention/sm90/tf32x3_plan.h"
 #include "attention_backward/sm90/plan.h"
 #include "gemm/sm90/run.h"
 
@@ -20,12 +20,12 @@ int32_t Sm90Accelerator::run(Device &device, const attile_gemm_problem &problem,
 
 int32_t Sm90Accelerator::query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
                                Declined &declined) {
-    return problem.q.dtype == ATTILE_F32 ? attention_split_query(device, problem, support, taken, declined)
+    return problem.q.dtype == ATTILE_F32 ? attention_tf32x3_query(device, problem, support, taken, declined)
                                          : attention_query(device, problem, support, taken, declined);
 }
 
 int32_t Sm90Accelerator::run(Device &device, const attile_attention_problem &problem, Workspace &workspace, Stream stream) {
-    return problem.q.dtype == ATTILE_F32 ? attention_split_run(device, problem, workspace, stream)
+    return problem.q.dtype == ATTILE_F32 ? attention_tf32x3_run(device, problem, workspace, stream)
                                          : attention_run(device, maps_, problem, workspace, stream);
 }
 

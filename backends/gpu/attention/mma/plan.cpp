@@ -8,7 +8,7 @@
 
 #include "attention/run.h"
 #include "host/status.h"
-#include "mma/split_choice.h"
+#include "mma/tf32x3_choice.h"
 
 namespace attile::gpu::mma {
 namespace {
@@ -109,8 +109,9 @@ AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_
     return choice;
 }
 
-Declined attention_split_refused(const Device &device, const attile_attention_problem &p) {
-    if (const char *const why = why_no_split(device.properties().capability, p.launch.flags)) return attention_declined("%s", why).declined;
+Declined attention_tf32x3_refused(const Device &device, const attile_attention_problem &p) {
+    if (const char *const why = why_no_tf32x3(device.properties().capability, p.launch.flags))
+        return attention_declined("%s", why).declined;
     const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     if (!is_invariant && p.heads_kv > 0 && p.len_q * (p.heads_q / p.heads_kv) <= kStreamedRows)
         return attention_declined("so few rows wait for memory, not for arithmetic").declined;

@@ -39,8 +39,8 @@ Declined attention_scale_refused(const attile_attention_problem &problem);
 Declined attention_unreached(const char *name, const attile_operand &operand, int64_t columns);
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
 AttentionChoice attention_examine(const attile_attention_problem &problem, bool takes_f32 = false);
-// Why an attention of float32 is not for split TF32 on this device; empty: it is.
-Declined attention_split_refused(const Device &device, const attile_attention_problem &problem);
+// Why an attention of float32 is not for tf32x3 on this device; empty: it is.
+Declined attention_tf32x3_refused(const Device &device, const attile_attention_problem &problem);
 
 // The first that holds the problem's heads, of functions that give kernels with their shapes, narrowest first; one without a kernel if none
 // does.

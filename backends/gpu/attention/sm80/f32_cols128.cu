@@ -5,13 +5,14 @@
 namespace attile::gpu::sm80 {
 
 AttentionKernel attention_f32_cols128() {
-    return {"attention_f32_sm80_split_tf32_cols128", reinterpret_cast<const void *>(&attention_forward<float, AttentionSplit128>),
-            &AttentionSplit128::kShape};
+    return {"attention_f32_sm80_split_tf32_cols128", reinterpret_cast<const void *>(&attention_forward<float, AttentionTf32x3Cols128>),
+            &AttentionTf32x3Cols128::kShape};
 }
 
 AttentionKernel attention_f32_cols128_modified() {
     return {"attention_f32_sm80_split_tf32_cols128_modified",
-            reinterpret_cast<const void *>(&attention_forward<float, AttentionSplit128Modified>), &AttentionSplit128Modified::kShape};
+            reinterpret_cast<const void *>(&attention_forward<float, AttentionTf32x3Cols128Modified>),
+            &AttentionTf32x3Cols128Modified::kShape};
 }
 
 }  // namespace attile::gpu::sm80

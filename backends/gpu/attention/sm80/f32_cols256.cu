@@ -5,13 +5,14 @@
 namespace attile::gpu::sm80 {
 
 AttentionKernel attention_f32_cols256() {
-    return {"attention_f32_sm80_split_tf32_cols256", reinterpret_cast<const void *>(&attention_forward<float, AttentionSplit256>),
-            &AttentionSplit256::kShape};
+    return {"attention_f32_sm80_split_tf32_cols256", reinterpret_cast<const void *>(&attention_forward<float, AttentionTf32x3Cols256>),
+            &AttentionTf32x3Cols256::kShape};
 }
 
 AttentionKernel attention_f32_cols256_modified() {
     return {"attention_f32_sm80_split_tf32_cols256_modified",
-            reinterpret_cast<const void *>(&attention_forward<float, AttentionSplit256Modified>), &AttentionSplit256Modified::kShape};
+            reinterpret_cast<const void *>(&attention_forward<float, AttentionTf32x3Cols256Modified>),
+            &AttentionTf32x3Cols256Modified::kShape};
 }
 
 }  // namespace attile::gpu::sm80

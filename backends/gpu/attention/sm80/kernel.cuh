@@ -12,7 +12,7 @@
 #include "attention/mma/softmax.cuh"
 #include "attention/sm80/load.cuh"
 #include "attention/sm80/shapes.h"
-#include "attention/sm80/split.cuh"
+#include "attention/sm80/tf32x3.cuh"
 
 namespace attile::gpu::sm80 {
 
@@ -40,8 +40,8 @@ class AttentionWarp {
   private:
     static constexpr int kKeys = Config::kShape.keys, kDepth = Config::kShape.depth, kColumns = Config::kShape.columns;
     static constexpr int kRowTiles = Config::kShape.row_tiles, kPlaces = Config::kShape.places;
-    static constexpr bool kModifies = Config::kShape.modifies, kIsSplit = std::is_same_v<Element, float>;
-    using Split = AttentionSplit<Config>;
+    static constexpr bool kModifies = Config::kShape.modifies, kIsTf32x3 = std::is_same_v<Element, float>;
+    using Tf32x3 = AttentionTf32x3<Config>;
     using Softmax = RowSoftmax<Element, kKeys / 2, ExactSoftmaxRange<Element>>;
 
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
@@ -52,7 +52,7 @@ class AttentionWarp {
         return KeyRange(a_.p, query_row(a_.p, min(row, note_.rows - 1)), note_.shift, note_.len_k);
     }
     // From scores to units of log2.
-    __device__ __forceinline__ float factor() const { return kModifies || kIsSplit ? 1.0f : a_.p.scale_log2; }
+    __device__ __forceinline__ float factor() const { return kModifies || kIsTf32x3 ? 1.0f : a_.p.scale_log2; }
 
     // Items are K of the last tile, V of it, K of the one before, and so on; each takes the next place of the ring.
     __device__ __forceinline__ void load_item(int item) const {
@@ -98,8 +98,8 @@ class AttentionWarp {
     }
 
     __device__ __forceinline__ void multiply_scores(uint32_t keys) {
-        if constexpr (kIsSplit) {
-            Split::scores(s_, q_, warp_row(), keys, a_.p.head_dim);
+        if constexpr (kIsTf32x3) {
+            Tf32x3::scores(s_, q_, warp_row(), keys, a_.p.head_dim);
             // Scaled here and not in the exponent: a reference rounded apart from its score would show where scores are huge.
             if constexpr (!kModifies) {
 #pragma unroll
@@ -108,14 +108,14 @@ class AttentionWarp {
                     for (float &x : s_[t]) x *= a_.p.scale_log2;
                 }
             }
-            Split::repair_scores(s_, q_, warp_row(), keys, a_.p.head_dim, kModifies ? 1.0f : a_.p.scale_log2);
+            Tf32x3::repair_scores(s_, q_, warp_row(), keys, a_.p.head_dim, kModifies ? 1.0f : a_.p.scale_log2);
         } else {
             multiply_scores16(keys);
         }
     }
     __device__ __forceinline__ void multiply_values(uint32_t values) {
-        if constexpr (kIsSplit)
-            Split::values(o_, s_, values, a_.p.head_dim_v);
+        if constexpr (kIsTf32x3)
+            Tf32x3::values(o_, s_, values, a_.p.head_dim_v);
         else
             multiply_values16(values);
     }
@@ -205,7 +205,7 @@ class AttentionWarp {
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) {
             rows_[t].exact_exponentials(s_[t], c);
-            if constexpr (!kIsSplit) {
+            if constexpr (!kIsTf32x3) {
 #pragma unroll
                 for (int i = 0; i < kKeys / 4; ++i) p_[t][i] = narrow_pair<Element>(s_[t][2 * i], s_[t][2 * i + 1]);
             }

@@ -16,7 +16,7 @@ constexpr KernelFn kKernelsBF16[] = {attention_bf16_cols64, attention_bf16_cols1
 constexpr KernelFn kKernelsF16[] = {attention_f16_cols64, attention_f16_cols128, attention_f16_cols256};
 constexpr KernelFn kModifiedBF16[] = {attention_bf16_cols64_modified, attention_bf16_cols128_modified, attention_bf16_cols256_modified};
 constexpr KernelFn kModifiedF16[] = {attention_f16_cols64_modified, attention_f16_cols128_modified, attention_f16_cols256_modified};
-// float32 by split TF32.
+// float32 by tf32x3.
 constexpr KernelFn kKernelsF32[] = {attention_f32_cols64, attention_f32_cols128, attention_f32_cols256};
 constexpr KernelFn kModifiedF32[] = {attention_f32_cols64_modified, attention_f32_cols128_modified, attention_f32_cols256_modified};
 static_assert(std::size(kKernelsBF16) == std::size(kModifiedBF16) && std::size(kKernelsF16) == std::size(kModifiedF16) &&
@@ -36,7 +36,7 @@ const KernelFn *kernels_of(int32_t dtype, bool modified) {
 
 AttentionChoice choose_attention(Device &device, const attile_attention_problem &p) {
     if (p.q.dtype == ATTILE_F32) {
-        const Declined refused = attention_split_refused(device, p);
+        const Declined refused = attention_tf32x3_refused(device, p);
         if (refused.text[0] != '\0') return attention_declined("%s", refused.text);
     }
     const AttentionChoice choice = attention_examine(p, true);

@@ -9,16 +9,16 @@
 //   Cols256            64 x  64    0.25 + 32 + 2 x 32     = 96.25 KB         250; 254
 //   Cols256Modified    64 x  32    0.25 + 32 + 4 x 16     = 96.25 KB         240; 244
 //
-//   Split64           128 x  64    0.25 + 32 + 3 x 16     = 80.25 KB         255; 255
-//   Split128          128 x  32    0.25 + 64 + 2 x 16     = 96.25 KB         255; 255
-//   Split256           64 x  16    0.25 + 64 + 2 x 16     = 96.25 KB         243; 244
+//   Tf32x3Cols64      128 x  64    0.25 + 32 + 3 x 16     = 80.25 KB         255; 255
+//   Tf32x3Cols128     128 x  32    0.25 + 64 + 2 x 16     = 96.25 KB         255; 255
+//   Tf32x3Cols256      64 x  16    0.25 + 64 + 2 x 16     = 96.25 KB         243; 244
 //
 // By registers a multiprocessor holds two blocks of each.
 //
-// No spills but for 8 bytes of Split128Modified; CUDA 11.8 spills 96 bytes of Cols128, 4 of Cols64 and up to 12 of Split128, none of them
-// between products.
+// No spills but for 8 bytes of Tf32x3Cols128Modified; CUDA 11.8 spills 96 bytes of Cols128, 4 of Cols64 and up to 12 of Tf32x3Cols128, none
+// of them between products.
 //
-// float32 by split TF32: what does not multiply adds to the time of what does, about 0.8 clocks an instruction and warp to mma's 6, so that
+// float32 by tf32x3: what does not multiply adds to the time of what does, about 0.8 clocks an instruction and warp to mma's 6, so that
 // 32 rows a warp, for which K and V are split once, make 56 TFLOP/s at d = 128 and 57 at d = 64 (B=2 H=16 S=8192, H200), 16 rows and
 // 8 warps 50 and 51. Three parts of bfloat16 instead of two of TF32, as many products and more to split, made 49 and 53.
 //
@@ -74,22 +74,22 @@ struct AttentionCols256Modified {
     static constexpr AttentionShape kShape = {256, 256, 32, 4, 1, 4, 2, 2, true};
 };
 // Of float32.
-struct AttentionSplit64 {
+struct AttentionTf32x3Cols64 {
     static constexpr AttentionShape kShape = {64, 64, 64, 4, 2, 3, 2, 4, false};
 };
-struct AttentionSplit64Modified {
+struct AttentionTf32x3Cols64Modified {
     static constexpr AttentionShape kShape = {64, 64, 64, 4, 2, 3, 2, 4, true};
 };
-struct AttentionSplit128 {
+struct AttentionTf32x3Cols128 {
     static constexpr AttentionShape kShape = {128, 128, 32, 4, 2, 2, 2, 4, false};
 };
-struct AttentionSplit128Modified {
+struct AttentionTf32x3Cols128Modified {
     static constexpr AttentionShape kShape = {128, 128, 32, 4, 2, 2, 2, 4, true};
 };
-struct AttentionSplit256 {
+struct AttentionTf32x3Cols256 {
     static constexpr AttentionShape kShape = {256, 256, 16, 4, 1, 2, 2, 4, false};
 };
-struct AttentionSplit256Modified {
+struct AttentionTf32x3Cols256Modified {
     static constexpr AttentionShape kShape = {256, 256, 16, 4, 1, 2, 2, 4, true};
 };
 

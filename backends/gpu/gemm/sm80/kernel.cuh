@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM by mma.sync, for capability 8.0 and later: D = activation(alpha A B + beta C + bias) of 16-bit A and B, sums in float32, for one
 // tile, one split of the depth and one batch entry a block. Four warps have a quarter of the tile each. Stages of 64 bytes of the depth
-// come by asynchronous copies, one barrier a stage; edges read as zeros. float32 A and B are split as mma/split.cuh describes when they
+// come by asynchronous copies, one barrier a stage; edges read as zeros. float32 A and B are split as mma/tf32x3.cuh describes when they
 // are multiplied, and each step's product is added to the sums by ordinary additions; sums that are no numbers are computed again.
 //
 // Tile sizes, shared memory, registers and rates stand in gemm/sm80/tiles.h.
@@ -11,8 +11,8 @@
 #include "gemm/params.h"
 #include "gemm/sm80/tiles.h"
 #include "mma/shared_rows.cuh"
-#include "mma/split.cuh"
 #include "mma/store_row.cuh"
+#include "mma/tf32x3.cuh"
 
 namespace attile::gpu::sm80 {
 
@@ -90,7 +90,7 @@ struct GemmConfig {
     using PanelA = GemmPanelOfTile<Element_, kRows_, kOuterA_>;
     using PanelB = GemmPanelOfTile<Element_, kColumns_, kOuterB_>;
     static constexpr int kDepth = gemm_depth(sizeof(Element_));  // Of a stage.
-    static constexpr bool kIsSplit = std::is_same_v<Element_, float>;
+    static constexpr bool kIsTf32x3 = std::is_same_v<Element_, float>;
     static constexpr int kRows = kRows_, kColumns = kColumns_, kStages = kStages_;
     static constexpr int kThreads = gemm_threads(sizeof(Element_));
     static constexpr int kWarpRows = kRows / (kThreads / 64), kWarpColumns = kColumns / 2;
@@ -206,19 +206,19 @@ __device__ __forceinline__ void multiply_step(float (&sums)[Config::kWarpRows / 
     }
 }
 
-// A stage's product of float32, split.
+// A stage's product of float32, by tf32x3.
 template <class Config>
-__device__ __forceinline__ void multiply_split_stage(float (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], uint32_t stage,
-                                                     int row, int col) {
+__device__ __forceinline__ void multiply_tf32x3_stage(float (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], uint32_t stage,
+                                                      int row, int col) {
     constexpr int kRowTiles = Config::kWarpRows / 16, kSteps = Config::kDepth / 8;
-    SplitRows<kSteps> a[kRowTiles];
+    Tf32x3Rows<kSteps> a[kRowTiles];
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i) {
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
             uint32_t x[4];
             Config::PanelA::fragment_a(x, stage, row + 16 * i, 8 * s);
-            split_tf32(x, a[i].high[s], a[i].low[s]);
+            tf32x3_parts(x, a[i].high[s], a[i].low[s]);
         }
     }
 #pragma unroll
@@ -228,16 +228,16 @@ __device__ __forceinline__ void multiply_split_stage(float (&sums)[Config::kWarp
         for (int s = 0; s < kSteps; ++s) Config::PanelB::fragment_b(x[s], stage + Config::PanelA::kBytes, col + 16 * j, 8 * s);
 #pragma unroll
         for (int n = 0; n < 2; ++n) {
-            SplitColumns<kSteps> b;
+            Tf32x3Columns<kSteps> b;
 #pragma unroll
             for (int s = 0; s < kSteps; ++s) {
 #pragma unroll
-                for (int r = 0; r < 2; ++r) split_tf32(x[s][2 * n + r], b.high[s][r], b.low[s][r]);
+                for (int r = 0; r < 2; ++r) tf32x3_parts(x[s][2 * n + r], b.high[s][r], b.low[s][r]);
             }
             float *to[kRowTiles];
 #pragma unroll
             for (int i = 0; i < kRowTiles; ++i) to[i] = sums[i] + 8 * j + 4 * n;
-            multiply_split<kRowTiles, kSteps>(to, a, b);
+            multiply_tf32x3<kRowTiles, kSteps>(to, a, b);
         }
     }
 }
@@ -273,7 +273,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
         copy_commit();
     };
 #pragma unroll
-    for (int i = 0; i < kStages - (Config::kIsSplit ? 1 : 0); ++i) load();
+    for (int i = 0; i < kStages - (Config::kIsTf32x3 ? 1 : 0); ++i) load();
 
     const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
     const int row = warp / 2 * Config::kWarpRows, col = warp % 2 * Config::kWarpColumns;
@@ -283,13 +283,13 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
         stage += Config::kStageBytes;
         if (stage == stages + kStages * Config::kStageBytes) stage = stages;
     };
-    if constexpr (Config::kIsSplit) {
+    if constexpr (Config::kIsTf32x3) {
 #pragma unroll 1
         for (int step = 0; step < steps; ++step) {
             copy_wait<kStages - 2>();
             __syncthreads();  // The stage has come for all, and the one before has been read: it is filled anew.
             load();
-            multiply_split_stage<Config>(sums, stage, row, col);
+            multiply_tf32x3_stage<Config>(sums, stage, row, col);
             advance();
         }
     } else {
@@ -327,16 +327,16 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
     const int rows = static_cast<int>(min(p.m - row_first, int64_t{Config::kRows}));
     const int cols = static_cast<int>(min(p.columns - col_first, int64_t{Config::kColumns}));
     bool is_plain = is_in_whole_rows<Element>(p);
-    if constexpr (Config::kIsSplit) {
+    if constexpr (Config::kIsTf32x3) {
         bool is_whole = true;
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) is_whole = is_whole && !has_no_numbers(sums[i]);
         is_plain = __syncthreads_and(is_whole) && is_plain;
     }
     if (is_plain) {
-        if (Config::kIsSplit || p.d.dtype == ATTILE_F32)
+        if (Config::kIsTf32x3 || p.d.dtype == ATTILE_F32)
             store_sums<Config>(p, reinterpret_cast<float *>(origin.d), sums, row, col, rows, cols);
-        else if constexpr (!Config::kIsSplit)
+        else if constexpr (!Config::kIsTf32x3)
             store_sums<Config>(p, reinterpret_cast<Element *>(origin.d), sums, row, col, rows, cols);
         return;
     }
@@ -345,7 +345,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
     static_assert(Config::kThreads / kWarpThreads * 16 * Config::kWarpColumns * 4 <= kStages * Config::kStageBytes,
                   "strips take the stages' place");
     const auto repair = [&](float sum, int tile_row, int tile_col) {
-        if constexpr (Config::kIsSplit) {
+        if constexpr (Config::kIsTf32x3) {
             if (!is_number(sum) && col_first + tile_col < p.n)
                 return exact_sum(p, batch_x, batch_y, row_first + tile_row, col_first + tile_col, depth_first, depth);
         }

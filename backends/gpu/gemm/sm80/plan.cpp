@@ -10,7 +10,7 @@
 #include "gemm/run.h"
 #include "gemm/sm80/tiles.h"
 #include "host/status.h"
-#include "mma/split_choice.h"
+#include "mma/tf32x3_choice.h"
 
 namespace attile::gpu::sm80 {
 namespace {
@@ -170,7 +170,7 @@ int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_su
     if (!is_taken_type(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
     const DeviceProperties &properties = device.properties();
     if (problem.a.dtype == ATTILE_F32) {
-        if (const char *const why = why_no_split(properties.capability, problem.launch.flags)) {
+        if (const char *const why = why_no_tf32x3(properties.capability, problem.launch.flags)) {
             std::snprintf(declined.text, sizeof declined.text, "%s", why);
             return ATTILE_OK;
         }

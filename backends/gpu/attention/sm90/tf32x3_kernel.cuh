@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention forward in float32 by split TF32 (mma/split.cuh) on Hopper's warpgroup products: o = softmax(scale q k^T) v for a tile of
+// Attention forward in float32 by tf32x3 (mma/tf32x3.cuh) on Hopper's warpgroup products: o = softmax(scale q k^T) v for a tile of
 // 128 rows a block. Two warpgroups split K and V, once for all rows, into pieces that fit one step of the two others, which have 64 rows
 // each: 32 columns of K or 32 keys of V, twelve products of 64x64x8, whose sums are added to the running ones by ordinary arithmetic. Q is
 // split in registers, again for every tile, since both its parts would not fit shared memory beside K's and V's.
 //
 // A row that meets an infinity, a NaN or a number too large to be split comes out as no number; it is computed again after the last key
-// (attention/sm90/split_repair.cuh).
+// (attention/sm90/tf32x3_repair.cuh).
 //
-// Shapes and rates: attention/sm90/split_shapes.h.
+// Shapes and rates: attention/sm90/tf32x3_shapes.h.
 #pragma once
 
 #include "attention/mma/output.cuh"
 #include "attention/mma/queries.cuh"
 #include "attention/mma/softmax.cuh"
 #include "attention/sm90/arguments.h"
-#include "attention/sm90/split_producer.cuh"
-#include "attention/sm90/split_product.cuh"
-#include "attention/sm90/split_repair.cuh"
+#include "attention/sm90/tf32x3_producer.cuh"
+#include "attention/sm90/tf32x3_product.cuh"
+#include "attention/sm90/tf32x3_repair.cuh"
 
 namespace attile::gpu::sm90 {
 
 template <class Config>
-class AttentionSplitWarpgroup {
+class AttentionTf32x3Warpgroup {
   public:
-    __device__ __forceinline__ AttentionSplitWarpgroup(const AttentionParams &p, const AttentionTileNote &note,
-                                                       const AttentionSplitShared<Config> &shared, int group)
+    __device__ __forceinline__ AttentionTf32x3Warpgroup(const AttentionParams &p, const AttentionTileNote &note,
+                                                        const AttentionTf32x3Shared<Config> &shared, int group)
         : p_(p), note_(note), shared_(shared), group_(group) {
         first_tile_ = warp_uniform(note.first_tile);
         end_tile_ = warp_uniform(note.end_tile);
@@ -74,7 +74,7 @@ class AttentionSplitWarpgroup {
         if (lane() == 0) barrier_arrive(shared_.empty(ring_.place));
         ring_.advance();
     }
-    __device__ __forceinline__ void issue(SplitRows<kSteps> &a) {
+    __device__ __forceinline__ void issue(Tf32x3Rows<kSteps> &a) {
         wait_piece();
         multiply_piece(part_, a, shared_.piece(ring_.place), Config::kShape.kPieceBytes / 2);
     }
@@ -85,36 +85,36 @@ class AttentionSplitWarpgroup {
     }
 
     // Of the warp's rows of Q, 32 columns.
-    __device__ __forceinline__ void split_queries(SplitRows<kSteps> &a, int panel) const {
+    __device__ __forceinline__ void query_parts(Tf32x3Rows<kSteps> &a, int panel) const {
         const uint32_t q = shared_.q + Rows::at(warp_row() + (lane() & 15), lane() >> 4);
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
             uint32_t x[4];
             load_matrices(x, Rows::step(q, 2 * (kSteps * panel + s)));
-            split_tf32(x, a.high[s], a.low[s]);
+            tf32x3_parts(x, a.high[s], a.low[s]);
         }
         keep_in_registers(a);
     }
     // Of P, 32 keys.
-    __device__ __forceinline__ void split_probabilities(SplitRows<kSteps> &a, int panel) const {
+    __device__ __forceinline__ void probability_parts(Tf32x3Rows<kSteps> &a, int panel) const {
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
             const float *const x = s_ + 4 * (kSteps * panel + s);
             const uint32_t fragment[4] = {__float_as_uint(x[0]), __float_as_uint(x[2]), __float_as_uint(x[1]), __float_as_uint(x[3])};
-            split_tf32(fragment, a.high[s], a.low[s]);
+            tf32x3_parts(fragment, a.high[s], a.low[s]);
         }
         keep_in_registers(a);
     }
     // Scaled here and not in the exponent: a reference rounded apart from its score would show where scores are huge.
     __device__ __forceinline__ void multiply_scores() {
-        SplitRows<kSteps> a;
-        split_queries(a, 0);
+        Tf32x3Rows<kSteps> a;
+        query_parts(a, 0);
 #pragma unroll
         for (int i = 0; i < kDepth / 32; ++i) {
             if (32 * i >= p_.head_dim) break;
             issue(a);
-            SplitRows<kSteps> next;
-            if (i + 1 < kDepth / 32) split_queries(next, i + 1);
+            Tf32x3Rows<kSteps> next;
+            if (i + 1 < kDepth / 32) query_parts(next, i + 1);
             await();
 #pragma unroll
             for (int j = 0; j < kKeys / 2; ++j) s_[j] = i == 0 ? part_[j] * p_.scale_log2 : __builtin_fmaf(part_[j], p_.scale_log2, s_[j]);
@@ -122,16 +122,16 @@ class AttentionSplitWarpgroup {
         }
     }
     __device__ __forceinline__ void multiply_values() {
-        SplitRows<kSteps> a;
-        split_probabilities(a, 0);
+        Tf32x3Rows<kSteps> a;
+        probability_parts(a, 0);
 #pragma unroll
         for (int panel = 0; panel < kPanels; ++panel) {
-            SplitRows<kSteps> next;
+            Tf32x3Rows<kSteps> next;
 #pragma unroll
             for (int i = 0; i < kParts; ++i) {
                 if (kPart * i >= p_.head_dim_v) break;
                 issue(a);
-                if (i == 0 && panel + 1 < kPanels) split_probabilities(next, panel + 1);
+                if (i == 0 && panel + 1 < kPanels) probability_parts(next, panel + 1);
                 await();
 #pragma unroll
                 for (int j = 0; j < kPart / 2; ++j) o_[kPart / 2 * i + j] += part_[j];
@@ -198,7 +198,7 @@ class AttentionSplitWarpgroup {
         store_rows<float, kColumns, kKeys, false, false>(p_, note_, row(), o_, rows_.reference, total, rows_.rounding);
         if (warp_uniform(faulty) == 0) return;
         __syncwarp();  // What was stored above is stored before what is stored below.
-        SplitRepair<Config>(p_, note_, warp_uniform(note_.first_row + warp_row()), shared_.q + Rows::at(warp_row(), 0))
+        Tf32x3Repair<Config>(p_, note_, warp_uniform(note_.first_row + warp_row()), shared_.q + Rows::at(warp_row(), 0))
             .run(warp_uniform(faulty));
     }
     // Four lanes share a row: of each row the bit, where any of its lanes has one.
@@ -212,7 +212,7 @@ class AttentionSplitWarpgroup {
 
     const AttentionParams &p_;
     const AttentionTileNote &note_;
-    const AttentionSplitShared<Config> &shared_;
+    const AttentionTf32x3Shared<Config> &shared_;
     const int group_;
     int first_tile_, end_tile_, group_end_, full_first_, full_end_;
     Ring<Config::kShape.pieces> ring_;
@@ -221,10 +221,10 @@ class AttentionSplitWarpgroup {
 };
 
 template <class Config>
-__global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), 1) attention_split_forward(const __grid_constant__ AttentionTask a) {
+__global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), 1) attention_tf32x3_forward(const __grid_constant__ AttentionTask a) {
     static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
     extern __shared__ __align__(1024) unsigned char memory[];
-    const AttentionSplitShared<Config> shared(memory);
+    const AttentionTf32x3Shared<Config> shared(memory);
     if (threadIdx.x == 0) {
         *shared.note = note_of<Config::kShape.rows(), Config::kShape.keys>(a, static_cast<int>(blockIdx.x));
         shared.init();
@@ -239,11 +239,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), 1) attention_spli
     const int group = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (group >= Config::kShape.warpgroups) {
         registers_shrink<Config::kShape.producer_registers>();
-        AttentionSplitServer<Config>(a.p, note, shared, group - Config::kShape.warpgroups)
+        AttentionTf32x3Producer<Config>(a.p, note, shared, group - Config::kShape.warpgroups)
             .run(warp_uniform(note.first_tile), warp_uniform(note.end_tile));
     } else {
         registers_grow<Config::kShape.consumer_registers>();
-        AttentionSplitWarpgroup<Config>(a.p, note, shared, group).run();
+        AttentionTf32x3Warpgroup<Config>(a.p, note, shared, group).run();
     }
 }
 

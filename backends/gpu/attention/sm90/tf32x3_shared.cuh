@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory of the split kernel: the tile's note, Q, a ring of pieces of K and V, and their barriers.
+// Shared memory of the tf32x3 kernel: the tile's note, Q, a ring of pieces of K and V, and their barriers.
 #pragma once
 
 #include "attention/sm90/shared.cuh"
-#include "attention/sm90/split_shapes.h"
+#include "attention/sm90/tf32x3_shapes.h"
 
 namespace attile::gpu::sm90 {
 
 template <class Config>
-struct AttentionSplitShared {
+struct AttentionTf32x3Shared {
     static constexpr int kPlaces = Config::kShape.pieces, kBarriers = 512;
     static_assert(sizeof(AttentionTileNote) <= kBarriers && kBarriers + 16 * kPlaces <= Config::kShape.kNoteBytes,
                   "the places of the note and the barriers");
@@ -16,7 +16,7 @@ struct AttentionSplitShared {
     AttentionTileNote *note;
     uint32_t start, pieces, q;
 
-    __device__ __forceinline__ explicit AttentionSplitShared(void *memory)
+    __device__ __forceinline__ explicit AttentionTf32x3Shared(void *memory)
         : note(static_cast<AttentionTileNote *>(memory)),
           start(shared_address(memory)),
           pieces(warp_uniform((start + Config::kShape.kNoteBytes + 1023) & ~1023u)),

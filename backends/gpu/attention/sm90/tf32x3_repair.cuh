@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that split products cannot give: what they meet is infinite, NaN or too large to be split, or their scores are all below float32's
+// Rows that tf32x3 cannot give: what they meet is infinite, NaN or too large to be split, or their scores are all below float32's
 // range. They are computed again by ordinary arithmetic, a warp's 16 rows together, so that each key is read once for all of them; what a
 // row does not see takes no part in it. One infinite key makes all rows of its head such rows: 2.2 ms more at 4096 keys of 128 columns on
 // an H200, where a row at a time took 65 to 95, or 345 for an infinite value. Four loads under way: 1.3 times as fast as one. Main loops
@@ -11,16 +11,16 @@
 #include "attention/block.h"
 #include "attention/mma/softmax.cuh"
 #include "attention/output.h"
-#include "attention/sm90/split_shared.cuh"
+#include "attention/sm90/tf32x3_shared.cuh"
 #include "mma/shared_rows.cuh"
 
 namespace attile::gpu::sm90 {
 
 template <class Config>
-class SplitRepair {
+class Tf32x3Repair {
   public:
     // first_row: the warp's in the packed head; queries: where its rows of Q lie.
-    __device__ __forceinline__ SplitRepair(const AttentionParams &p, const AttentionTileNote &note, int first_row, uint32_t queries)
+    __device__ __forceinline__ Tf32x3Repair(const AttentionParams &p, const AttentionTileNote &note, int first_row, uint32_t queries)
         : p_(p), note_(note), first_row_(first_row), queries_(queries), lane_(lane_index()) {}
 
     // By the whole warp; bit i of `faulty` is its row i. Q is scaled where it lies: nobody else reads it any more.

@@ -11,16 +11,16 @@
 // `empty` of whoever writes there next. The tool does not follow that order through threads of another kind.
 #pragma once
 
-#include "attention/sm90/split_shared.cuh"
-#include "mma/split.cuh"
+#include "attention/sm90/tf32x3_shared.cuh"
+#include "mma/tf32x3.cuh"
 
 namespace attile::gpu::sm90 {
 
 template <class Config>
-class AttentionSplitServer {
+class AttentionTf32x3Producer {
   public:
-    __device__ __forceinline__ AttentionSplitServer(const AttentionParams &p, const AttentionTileNote &note,
-                                                    const AttentionSplitShared<Config> &shared, int server)
+    __device__ __forceinline__ AttentionTf32x3Producer(const AttentionParams &p, const AttentionTileNote &note,
+                                                       const AttentionTf32x3Shared<Config> &shared, int server)
         : shared_(shared),
           server_(server),
           head_dim_(p.head_dim),
@@ -98,10 +98,10 @@ class AttentionSplitServer {
                 x[j] = __ldg(reinterpret_cast<const float4 *>(from + j * kStep * stride));
         }
     }
-    static __device__ __forceinline__ void store_split(uint32_t to, float a, float b, float c, float d) {
+    static __device__ __forceinline__ void store_parts(uint32_t to, float a, float b, float c, float d) {
         const uint32_t x[4] = {__float_as_uint(a), __float_as_uint(b), __float_as_uint(c), __float_as_uint(d)};
         uint32_t high[4], low[4];
-        split_tf32(x, high, low);
+        tf32x3_parts(x, high, low);
         store_shared(to, high);
         store_shared(to + Config::kShape.kPieceBytes / 2, low);
     }
@@ -109,18 +109,18 @@ class AttentionSplitServer {
         const int key = 4 * warp() + (lane() >> 3), chunk = lane() & 7;
 #pragma unroll
         for (int j = 0; j < 4; ++j)  // Sixteen keys on, so that the exchange of chunks is the same for all.
-            store_split(piece + (key + 16 * j) * 128 + ((chunk ^ (key & 7)) << 4), x[j].x, x[j].y, x[j].z, x[j].w);
+            store_parts(piece + (key + 16 * j) * 128 + ((chunk ^ (key & 7)) << 4), x[j].x, x[j].y, x[j].z, x[j].w);
     }
     static __device__ __forceinline__ void store_v(uint32_t piece, const float4 (&x)[4]) {
         const int four = 4 * warp() + (lane() >> 3), chunk = lane() & 7, row = 32 * (four >> 3) + (four & 7);
         const uint32_t to = piece + row * 128 + ((chunk ^ (row & 7)) << 4);
-        store_split(to, x[0].x, x[1].x, x[2].x, x[3].x);
-        store_split(to + 8 * 128, x[0].y, x[1].y, x[2].y, x[3].y);
-        store_split(to + 16 * 128, x[0].z, x[1].z, x[2].z, x[3].z);
-        store_split(to + 24 * 128, x[0].w, x[1].w, x[2].w, x[3].w);
+        store_parts(to, x[0].x, x[1].x, x[2].x, x[3].x);
+        store_parts(to + 8 * 128, x[0].y, x[1].y, x[2].y, x[3].y);
+        store_parts(to + 16 * 128, x[0].z, x[1].z, x[2].z, x[3].z);
+        store_parts(to + 24 * 128, x[0].w, x[1].w, x[2].w, x[3].w);
     }
 
-    const AttentionSplitShared<Config> &shared_;
+    const AttentionTf32x3Shared<Config> &shared_;
     const int server_;
     const float *k_, *v_;
     int64_t k_stride_, v_stride_;

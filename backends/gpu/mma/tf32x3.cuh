@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of float32 by tensor cores. TF32 keeps 11 of a number's 24 bits; so each operand is split, x = high + low, where high is x
-// rounded to TF32 and low is what is left, again 11 bits and a sign: all but the last bit of x. A product is high high + high low + low
-// high; low low is below the rounding of float32.
+// tf32x3: products of float32 by tensor cores, three of TF32 for each. TF32 keeps 11 of a number's 24 bits; so each operand is split, x =
+// high + low, where high is x rounded to TF32 and low is what is left, again 11 bits and a sign: all but the last bit of x. A product is
+// high high + high low + low high; low low is below the rounding of float32.
 //
 // Tensor cores cut sums off where float32 rounds them, which over many steps would shift every sum towards zero. Sums of a few steps, begun
 // at zero, small terms first, are therefore added to the running sum by ordinary additions.
@@ -16,15 +16,15 @@
 namespace attile::gpu::mma {
 
 // The tensor core does not look at the bits below TF32's, so that high needs no mask of its own.
-__device__ __forceinline__ void split_tf32(uint32_t x, uint32_t &high, uint32_t &low) {
+__device__ __forceinline__ void tf32x3_parts(uint32_t x, uint32_t &high, uint32_t &low) {
     constexpr uint32_t kHalfUnit = 0x1000, kKept = 0xffffe000;
     high = x + kHalfUnit;
     low = __float_as_uint(__uint_as_float(x) - __uint_as_float(high & kKept));
 }
 template <int kCount>
-__device__ __forceinline__ void split_tf32(const uint32_t (&x)[kCount], uint32_t (&high)[kCount], uint32_t (&low)[kCount]) {
+__device__ __forceinline__ void tf32x3_parts(const uint32_t (&x)[kCount], uint32_t (&high)[kCount], uint32_t (&low)[kCount]) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) split_tf32(x[i], high[i], low[i]);
+    for (int i = 0; i < kCount; ++i) tf32x3_parts(x[i], high[i], low[i]);
 }
 
 // sums += a b, 16 rows by 8 columns by 8 of depth. sums as those of multiply(); a: rows lane / 4 and the one eight below, of depth
@@ -43,18 +43,18 @@ __device__ __forceinline__ void multiply_first_tf32(float (&sums)[4], const uint
 
 // The operands of one row tile and eight columns over kSteps steps of depth, split.
 template <int kSteps>
-struct SplitRows {
+struct Tf32x3Rows {
     uint32_t high[kSteps][4], low[kSteps][4];
 };
 template <int kSteps>
-struct SplitColumns {
+struct Tf32x3Columns {
     uint32_t high[kSteps][2], low[kSteps][2];
 };
 
 // sums[t] += a[t] b for kTiles row tiles, whose products take turns, so that none waits for its own.
 template <int kTiles, int kSteps>
-__device__ __forceinline__ void multiply_split(float *const (&sums)[kTiles], const SplitRows<kSteps> (&a)[kTiles],
-                                               const SplitColumns<kSteps> &b) {
+__device__ __forceinline__ void multiply_tf32x3(float *const (&sums)[kTiles], const Tf32x3Rows<kSteps> (&a)[kTiles],
+                                                const Tf32x3Columns<kSteps> &b) {
     float part[kTiles][4];
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attention/sm90/split_plan.h"
+#include "attention/sm90/tf32x3_plan.h"
 
 #include <iterator>
 
-#include "attention/sm90/split_table.h"
+#include "attention/sm90/tf32x3_table.h"
 
 namespace attile::gpu::sm90 {
 namespace {
 
-using KernelFn = AttentionSplitKernel (*)();
+using KernelFn = AttentionTf32x3Kernel (*)();
 constexpr KernelFn kKernels[] = {attention_f32_cols64, attention_f32_cols128};
 constexpr int64_t kLoaded = 4;  // Columns that are loaded at once.
 
 // A choice that is not taken says nothing: sm80 is asked next, and says why.
 AttentionChoice choose(Device &device, const attile_attention_problem &p) {
-    if (attention_split_refused(device, p).text[0] != '\0') return {};
+    if (attention_tf32x3_refused(device, p).text[0] != '\0') return {};
     const AttentionChoice choice = attention_examine(p, true);
     if (!choice.taken || attention_modifies(p) || p.head_dim % kLoaded != 0) return {};
     const AttentionTile tile = narrowest_tile(kKernels, std::size(kKernels), p);
@@ -23,12 +23,12 @@ AttentionChoice choose(Device &device, const attile_attention_problem &p) {
 
 }  // namespace
 
-int32_t attention_split_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
-                              Declined &declined) {
+int32_t attention_tf32x3_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
+                               Declined &declined) {
     return attention_answer(device, problem, choose(device, problem), support, taken, declined);
 }
 
-int32_t attention_split_run(Device &device, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
+int32_t attention_tf32x3_run(Device &device, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
     return attention_run_tiles(device, p, choose(device, p), workspace, stream);
 }
 

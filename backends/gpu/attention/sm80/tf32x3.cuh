@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two products of attention in float32 by split TF32 (mma/split.cuh): operands come from shared memory whole and are split in
+// The two products of attention in float32 by tf32x3 (mma/tf32x3.cuh): operands come from shared memory whole and are split in
 // registers. Two steps of depth are summed in tensor cores before they are added to the running sums.
 //
 // Q K^T: a row of 16 bytes is four numbers of a fragment, so that the matrix loads of 16-bit elements serve. P V: the depth is keys, whose
@@ -9,14 +9,14 @@
 
 #include "attention/sm80/shapes.h"
 #include "mma/shared_rows.cuh"
-#include "mma/split.cuh"
+#include "mma/tf32x3.cuh"
 
 namespace attile::gpu::sm80 {
 
 using namespace mma;
 
 template <class Config>
-struct AttentionSplit {
+struct AttentionTf32x3 {
     static constexpr int kKeys = Config::kShape.keys, kDepth = Config::kShape.depth, kColumns = Config::kShape.columns;
     static constexpr int kRowTiles = Config::kShape.row_tiles;
     static constexpr int kSteps = 1;
@@ -45,14 +45,14 @@ struct AttentionSplit {
         for (int depth = 0; depth < head_dim; depth += 32) {
 #pragma unroll
             for (int chunk = 0; chunk < 8; chunk += 2 * kSteps) {
-                SplitRows<kSteps> a[kRowTiles];
+                Tf32x3Rows<kSteps> a[kRowTiles];
 #pragma unroll
                 for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
                     for (int i = 0; i < kSteps; ++i) {
                         uint32_t x[4];
                         load_matrices(x, DepthRows::step(q, chunk + 2 * i) + t * 16 * DepthRows::kBytes);
-                        split_tf32(x, a[t].high[i], a[t].low[i]);
+                        tf32x3_parts(x, a[t].high[i], a[t].low[i]);
                     }
                 }
 #pragma unroll
@@ -61,13 +61,13 @@ struct AttentionSplit {
                     load_matrices(x, DepthRows::step(k, chunk) + j * DepthRows::kBytes);
 #pragma unroll
                     for (int n = 0; n < kKeysAtOnce / 8; ++n) {
-                        SplitColumns<kSteps> b;
+                        Tf32x3Columns<kSteps> b;
 #pragma unroll
-                        for (int i = 0; i < 2 * kSteps; ++i) split_tf32(x[2 * n + i], b.high[i / 2][i % 2], b.low[i / 2][i % 2]);
+                        for (int i = 0; i < 2 * kSteps; ++i) tf32x3_parts(x[2 * n + i], b.high[i / 2][i % 2], b.low[i / 2][i % 2]);
                         float *sums[kRowTiles];
 #pragma unroll
                         for (int t = 0; t < kRowTiles; ++t) sums[t] = s[t] + (j + 8 * n) / 2;
-                        multiply_split<kRowTiles, kSteps>(sums, a, b);
+                        multiply_tf32x3<kRowTiles, kSteps>(sums, a, b);
                     }
                 }
             }
@@ -83,7 +83,7 @@ struct AttentionSplit {
         const uint32_t even = values + ColumnRows::at(2 * quarter, eighth), odd = values + ColumnRows::at(2 * quarter + 1, eighth);
 #pragma unroll
         for (int part = 0; part < kKeys / (8 * kSteps); ++part) {
-            SplitRows<kSteps> a[kRowTiles];
+            Tf32x3Rows<kSteps> a[kRowTiles];
 #pragma unroll
             for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
@@ -91,7 +91,7 @@ struct AttentionSplit {
                     const float *const x = p[t] + 4 * (kSteps * part + i);
                     const uint32_t fragment[4] = {__float_as_uint(x[0]), __float_as_uint(x[2]), __float_as_uint(x[1]),
                                                   __float_as_uint(x[3])};
-                    split_tf32(fragment, a[t].high[i], a[t].low[i]);
+                    tf32x3_parts(fragment, a[t].high[i], a[t].low[i]);
                 }
             }
 #pragma unroll
@@ -106,16 +106,16 @@ struct AttentionSplit {
                 }
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                    SplitColumns<kSteps> b;
+                    Tf32x3Columns<kSteps> b;
 #pragma unroll
                     for (int i = 0; i < kSteps; ++i) {
 #pragma unroll
-                        for (int r = 0; r < 2; ++r) split_tf32(x[i][r][e], b.high[i][r], b.low[i][r]);
+                        for (int r = 0; r < 2; ++r) tf32x3_parts(x[i][r][e], b.high[i][r], b.low[i][r]);
                     }
                     float *sums[kRowTiles];
 #pragma unroll
                     for (int t = 0; t < kRowTiles; ++t) sums[t] = o[t] + 16 * g + 4 * e;
-                    multiply_split<kRowTiles, kSteps>(sums, a, b);
+                    multiply_tf32x3<kRowTiles, kSteps>(sums, a, b);
                 }
             }
         }

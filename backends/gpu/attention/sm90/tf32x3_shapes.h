@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tiles of the sm_90a attention kernel for float32 by split TF32. One block a multiprocessor, by shared memory and registers: two
+// The tiles of the sm_90a attention kernel for float32 by tf32x3. One block a multiprocessor, by shared memory and registers: two
 // warpgroups multiply, two split.
 //
-//   shape       rows x keys  shared memory: note and barriers + Q + pieces of K and V   registers of a multiplying thread; spilled, bytes
-//   Split64     128 x 64     2 + 32 + 12 x 16 = 226 KB                                  208; none
-//   Split128    128 x 64     2 + 64 + 10 x 16 = 226 KB                                  208; 12, of addresses
+//   shape          rows x keys  shared memory: note and barriers + Q + pieces of K and V   registers of a multiplying thread; spilled, bytes
+//   Tf32x3Cols64   128 x 64     2 + 32 + 12 x 16 = 226 KB                                  208; none
+//   Tf32x3Cols128  128 x 64     2 + 64 + 10 x 16 = 226 KB                                  208; 12, of addresses
 //
 // Rates: docs/performance.md; to measure again, tools/compare_peers.py --groups split.
 //
@@ -24,7 +24,7 @@ namespace attile::gpu::sm90 {
 
 using namespace mma;
 
-struct AttentionSplitShape {
+struct AttentionTf32x3Shape {
     int depth;    // Most columns of Q and K.
     int columns;  // Most columns of V.
     int pieces;   // Places for them in shared memory.
@@ -42,11 +42,11 @@ struct AttentionSplitShape {
     constexpr int shared_bytes() const { return 1024 + kNoteBytes + q_bytes() + pieces * kPieceBytes; }
 };
 
-struct AttentionSplit64 {
-    static constexpr AttentionSplitShape kShape = {64, 64, 12};
+struct AttentionTf32x3Cols64 {
+    static constexpr AttentionTf32x3Shape kShape = {64, 64, 12};
 };
-struct AttentionSplit128 {
-    static constexpr AttentionSplitShape kShape = {128, 128, 10};
+struct AttentionTf32x3Cols128 {
+    static constexpr AttentionTf32x3Shape kShape = {128, 128, 10};
 };
 
 }  // namespace attile::gpu::sm90

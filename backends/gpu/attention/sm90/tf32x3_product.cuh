@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warpgroup's product of float32 by split TF32 (mma/split.cuh): 64 rows by 64 columns. a comes from registers, as the
+// A warpgroup's product of float32 by tf32x3 (mma/tf32x3.cuh): 64 rows by 64 columns. a comes from registers, as the
 // fragments of mma.sync's 16 by 8 for each warp; b from shared memory, contiguous along the depth, high parts before low ones. Thread t of
 // warp w gets sums of rows 16 w + t / 4 and that + 8: sums[4 j] and the next are columns 8 j + 2 (t % 4) and the next of the first row,
 // sums[4 j + 2] and the next those of the second.
 #pragma once
 
-#include "mma/split.cuh"
+#include "mma/tf32x3.cuh"
 #include "sm90/ptx.cuh"
 
 namespace attile::gpu::sm90 {
@@ -25,7 +25,7 @@ __device__ __forceinline__ void multiply_piece_step(float (&sums)[32], const uin
 
 // Fragments as they are when products are issued: what is computed between two of them makes the second wait for the first.
 template <int kSteps>
-__device__ __forceinline__ void keep_in_registers(SplitRows<kSteps> &a) {
+__device__ __forceinline__ void keep_in_registers(Tf32x3Rows<kSteps> &a) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
 #pragma unroll
@@ -35,7 +35,7 @@ __device__ __forceinline__ void keep_in_registers(SplitRows<kSteps> &a) {
 
 // Issues sums = a b for kSteps steps of eight of depth, the small terms first; product_wait() ends it.
 template <int kSteps>
-__device__ __forceinline__ void multiply_piece(float (&sums)[32], SplitRows<kSteps> &a, uint32_t piece, int low_bytes) {
+__device__ __forceinline__ void multiply_piece(float (&sums)[32], Tf32x3Rows<kSteps> &a, uint32_t piece, int low_bytes) {
     constexpr int kStep = 32 >> 4;  // Eight of depth, in units of a descriptor's address.
     const uint64_t high = product_operand(piece, 16), low = high + static_cast<uint64_t>(low_bytes >> 4);
     keep_in_registers(sums);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// float32 by split TF32 beside ordinary float32 arithmetic on the same device and data: errors against double precision on the host at most
+// float32 by tf32x3 beside ordinary float32 arithmetic on the same device and data: errors against double precision on the host at most
 // twice as large, infinities and NaN in the same places. Outputs start as NaN. Skipped where the device has no such kernels.
 #include <algorithm>
 #include <cmath>
@@ -54,7 +54,7 @@ struct AttentionProblem {
     }
 };
 
-class CudaSplitTf32 : public TensorCoreTest {
+class CudaTf32x3 : public TensorCoreTest {
   protected:
     void SetUp() override {
         open("");
@@ -226,7 +226,7 @@ class CudaSplitTf32 : public TensorCoreTest {
     }
 };
 
-TEST_F(CudaSplitTf32, AttentionErrsLittleMore) {
+TEST_F(CudaTf32x3, AttentionErrsLittleMore) {
     for (const int64_t dim : {32, 64, 96, 128, 256})
         for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_TOP_LEFT}) compare({.dim = dim, .dim_v = dim, .mask = mask});
     for (const int64_t dim : {64, 128, 256}) {
@@ -241,14 +241,14 @@ TEST_F(CudaSplitTf32, AttentionErrsLittleMore) {
     compare({.heads = 4, .heads_kv = 2, .len_q = 129, .len_k = 777, .softcap = 5});
 }
 
-TEST_F(CudaSplitTf32, GemmErrsLittleMore) {
+TEST_F(CudaTf32x3, GemmErrsLittleMore) {
     for (const Values kind : {Values::kNormal, Values::kPositive, Values::kMixed})
         for (const int64_t k : {32, 64, 512}) compare({256, 384, k}, kind);
     for (const bool turned_a : {false, true})
         for (const bool turned_b : {false, true}) compare({200, 136, 520, turned_a, turned_b}, Values::kNormal);
 }
 
-TEST_F(CudaSplitTf32, AttentionKeepsInfinitiesAndNan) {
+TEST_F(CudaTf32x3, AttentionKeepsInfinitiesAndNan) {
     struct Special {
         float q, k, v;
     };
@@ -286,7 +286,7 @@ TEST_F(CudaSplitTf32, AttentionKeepsInfinitiesAndNan) {
     }
 }
 
-TEST_F(CudaSplitTf32, GemmKeepsInfinitiesAndNan) {
+TEST_F(CudaTf32x3, GemmKeepsInfinitiesAndNan) {
     constexpr uint32_t kFlags = ATTILE_FLAG_BATCH_INVARIANT;
     for (const float x : {kInfinity, -kInfinity, NAN, kLargest, -kLargest, 3e38F}) {
         for (const bool turned : {false, true}) {
@@ -305,7 +305,7 @@ TEST_F(CudaSplitTf32, GemmKeepsInfinitiesAndNan) {
     }
 }
 
-TEST_F(CudaSplitTf32, SmallProblemsGoWithout) {
+TEST_F(CudaTf32x3, SmallProblemsGoWithout) {
     attile_gemm_args args;
     attile_gemm_init(&args, sizeof args);
     const int64_t shape[2] = {32, 32};

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward of float32 by tf32x3 on Hopper: which problems it takes. The rest is left to the kernels of sm80 and simt.
+#pragma once
+
+#include "attention/mma/plan.h"
+
+namespace attile::gpu::sm90 {
+
+using namespace mma;
+
+int32_t attention_tf32x3_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
+                               Declined &declined);
+int32_t attention_tf32x3_run(Device &device, const attile_attention_problem &problem, Workspace &workspace, Stream stream);
+
+}  // namespace attile::gpu::sm90
