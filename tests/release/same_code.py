@@ -83,7 +83,7 @@ def machine_code(path, options):
 
 
 def ptx(path):
-    """The same of a PTX file, and what it declares beside functions, each declaration under the name of its kind."""
+    """The same of a PTX file, and what it declares beside functions."""
     with open(path, encoding="utf-8") as file:
         text = re.sub(r"//[^\n]*", "", file.read())
     target = re.search(r"\.target\s+(\w+)", text)
@@ -101,7 +101,7 @@ def ptx(path):
         if name and letter == "}":
             yield arch, name.group(1), item
         elif item and item != ";":
-            yield arch, "declared beside functions", item
+            yield "declarations of " + arch, "declarations", item
 
 
 def kernels(path, options, names):
@@ -114,7 +114,7 @@ def kernels(path, options, names):
             code[arch, names.apply(name)].append(names.apply(text))
     if not code:
         sys.exit(f"{path} holds no code of kernels")
-    return {key: sorted(set(texts) if key[1].startswith("declared") else texts) for key, texts in code.items()}
+    return {key: sorted(set(texts) if key[1] == "declarations" else texts) for key, texts in code.items()}
 
 
 def main():
@@ -134,7 +134,7 @@ def main():
         if options.names or what != "equal":
             print(f"{what:14} {key[0]}  {key[1]}")
     for arch, count in sorted(counts.items()):
-        print(f"{arch}: {sum(count.values())} kernels, " + ", ".join(f"{count[what]} {what}" for what in ("equal", "differ", "missing after", "missing before")))
+        print(f"{arch}: {sum(count.values())}: " + ", ".join(f"{count[what]} {what}" for what in ("equal", "differ", "missing after", "missing before")))
     sys.exit(0 if all(count.keys() == {"equal"} for count in counts.values()) else 1)
 
 
