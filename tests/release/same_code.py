@@ -3,6 +3,7 @@
 """Shows that a change of names and places has not changed the code of any kernel. Needs no GPU.
 
 usage: same_code.py [--rename REGEX=TEXT]... [--cuobjdump PROGRAM] [--names] BEFORE AFTER
+       same_code.py --self-test     check on PTX that what is equal is found equal, and what is not is not
 
 BEFORE and AFTER are files, or folders of files: shared objects, object files and cubins, whose machine code and resources cuobjdump prints, or PTX
 (*.ptx), which is compared as text. Kernels are compared by architecture and demangled name; each --rename is a regular expression and its replacement
@@ -18,6 +19,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 MANGLED = re.compile(r"_Z\w+")
 # What the compiler appends to a mangled name: parameters, copies of a function.
@@ -117,22 +119,65 @@ def kernels(path, options, names):
     return {key: sorted(set(texts) if key[1] == "declarations" else texts) for key, texts in code.items()}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("before")
-    parser.add_argument("after")
-    parser.add_argument("--rename", action="append", default=[], metavar="REGEX=TEXT")
-    parser.add_argument("--cuobjdump", default="cuobjdump")
-    parser.add_argument("--names", action="store_true")
-    options = parser.parse_args()
-    names = Names(options.rename)
-    before, after = kernels(options.before, options, names), kernels(options.after, options, names)
-    counts = collections.defaultdict(collections.Counter)
+def compare(before, after):
+    """Of each architecture, how many are equal, differ and are missing; and the line of each kernel."""
+    counts, lines = collections.defaultdict(collections.Counter), []
     for key in sorted(before.keys() | after.keys()):
         what = "missing after" if key not in after else "missing before" if key not in before else "equal" if before[key] == after[key] else "differ"
         counts[key[0]][what] += 1
+        lines.append((what, f"{what:14} {key[0]}  {key[1]}"))
+    return counts, lines
+
+
+# Two kernels of attile::old, as mangled names and a body; what BEFORE and AFTER do to them; what must be found.
+SELF_TEST_PTX = ".version 8.0\n.target sm_80\n.visible .entry _ZN6attile3old{}{}Ev(.param .u64 _ZN6attile3old{}{}Ev_param_0)\n{{\n$L__BB0_1:\n{}\nret;\n}}\n"
+SELF_TEST = [
+    ("the same", lambda text: text, {"equal": 2}),
+    ("another namespace", lambda text: text.replace("attile3old", "attile3new"), {"equal": 2}),
+    ("another place in the file", lambda text: text.replace("BB0_", "BB7_"), {"equal": 2}),
+    ("another instruction", lambda text: text.replace("add.f32 %f1", "sub.f32 %f1"), {"equal": 1, "differ": 1}),
+    ("another register", lambda text: text.replace("%f2", "%f3"), {"differ": 2}),
+    ("another name", lambda text: text.replace("4scan", "4seek"), {"equal": 1, "missing after": 1, "missing before": 1}),
+]
+
+
+def self_test(options):
+    failures = 0
+    options.rename = ["attile::(old|new)::=attile::"]
+    text = "".join(SELF_TEST_PTX.format(len(name), name, len(name), name, f"add.f32 %f{i}, %f2, %f2;") for i, name in enumerate(("sort", "scan")))
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, name) for name in ("before.ptx", "after.ptx")]
+        for what, change, expected in SELF_TEST:
+            for path, content in zip(paths, (text, change(text))):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(content)
+            names = Names(options.rename)
+            counts, _ = compare(*(kernels(path, options, names) for path in paths))
+            if dict(counts["ptx of sm_80"]) != expected:
+                print(f"self-test: {what}: {dict(counts['ptx of sm_80'])}, expected {expected}")
+                failures += 1
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("before", nargs="?")
+    parser.add_argument("after", nargs="?")
+    parser.add_argument("--rename", action="append", default=[], metavar="REGEX=TEXT")
+    parser.add_argument("--cuobjdump", default="cuobjdump")
+    parser.add_argument("--names", action="store_true")
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    if options.self_test:
+        sys.exit(1 if self_test(options) else 0)
+    if options.after is None:
+        parser.error("two things to compare, or --self-test")
+    names = Names(options.rename)
+    before, after = kernels(options.before, options, names), kernels(options.after, options, names)
+    counts, lines = compare(before, after)
+    for what, line in lines:
         if options.names or what != "equal":
-            print(f"{what:14} {key[0]}  {key[1]}")
+            print(line)
     for arch, count in sorted(counts.items()):
         print(f"{arch}: {sum(count.values())}: " + ", ".join(f"{count[what]} {what}" for what in ("equal", "differ", "missing after", "missing before")))
     sys.exit(0 if all(count.keys() == {"equal"} for count in counts.values()) else 1)
