@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows that a change of names and places has not changed the code of any kernel. Needs no GPU.
 
-usage: same_code.py [--rename REGEX=TEXT]... [--cuobjdump PROGRAM] [--names] BEFORE AFTER
+usage: same_code.py [--rename REGEX=TEXT]... [--cuobjdump PROGRAM] [--names] BEFORE AFTER [--before MORE]... [--after MORE]...
        same_code.py --self-test     check on PTX that what is equal is found equal, and what is not is not
 
 BEFORE and AFTER are files, or folders of files: shared objects, object files and cubins, whose machine code and resources cuobjdump prints, or PTX
@@ -11,7 +11,8 @@ that both sides' names go through, e.g. --rename 'attile::simt::=attile::gpu::'.
 functions are left out. Prints how many kernels are equal, differ and are missing on a side, and the names of those that are not equal; --names prints all.
 Exit status 0: all are equal.
 
-nvcc before CUDA 12 orders code by addresses of its own: run it under `setarch -R` on both sides (tools/test does), or compare PTX.
+nvcc orders some code by addresses of its own, which vary from run to run and with the length of names: the same source built twice differs in some of
+its kernels. So more builds of either side may be given, by --before and --after: a kernel is equal where one build of each side agrees.
 """
 import argparse
 import collections
@@ -120,10 +121,11 @@ def kernels(path, options, names):
 
 
 def compare(before, after):
-    """Of each architecture, how many are equal, differ and are missing; and the line of each kernel."""
+    """`before` and `after`: the kernels of each build of that side. Of each architecture, how many are equal, differ and are missing; and the line of each kernel."""
     counts, lines = collections.defaultdict(collections.Counter), []
-    for key in sorted(before.keys() | after.keys()):
-        what = "missing after" if key not in after else "missing before" if key not in before else "equal" if before[key] == after[key] else "differ"
+    for key in sorted({key for build in before + after for key in build}):
+        old, new = ([build[key] for build in builds if key in build] for builds in (before, after))
+        what = "missing after" if not new else "missing before" if not old else "equal" if any(code in old for code in new) else "differ"
         counts[key[0]][what] += 1
         lines.append((what, f"{what:14} {key[0]}  {key[1]}"))
     return counts, lines
@@ -152,7 +154,7 @@ def self_test(options):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(content)
             names = Names(options.rename)
-            counts, _ = compare(*(kernels(path, options, names) for path in paths))
+            counts, _ = compare(*([kernels(path, options, names)] for path in paths))
             if dict(counts["ptx of sm_80"]) != expected:
                 print(f"self-test: {what}: {dict(counts['ptx of sm_80'])}, expected {expected}")
                 failures += 1
@@ -165,6 +167,8 @@ def main():
     parser.add_argument("after", nargs="?")
     parser.add_argument("--rename", action="append", default=[], metavar="REGEX=TEXT")
     parser.add_argument("--cuobjdump", default="cuobjdump")
+    parser.add_argument("--before", dest="more_before", action="append", default=[], metavar="MORE")
+    parser.add_argument("--after", dest="more_after", action="append", default=[], metavar="MORE")
     parser.add_argument("--names", action="store_true")
     parser.add_argument("--self-test", action="store_true")
     options = parser.parse_args()
@@ -173,7 +177,8 @@ def main():
     if options.after is None:
         parser.error("two things to compare, or --self-test")
     names = Names(options.rename)
-    before, after = kernels(options.before, options, names), kernels(options.after, options, names)
+    before, after = ([kernels(path, options, names) for path in paths]
+                     for paths in ([options.before] + options.more_before, [options.after] + options.more_after))
     counts, lines = compare(before, after)
     for what, line in lines:
         if options.names or what != "equal":
