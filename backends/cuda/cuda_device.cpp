@@ -356,6 +356,11 @@ int32_t CudaDevice::launch_with(const LaunchExtras &extras, const void *kernel, 
     }
     return check(cudaLaunchKernelExC(&config, kernel, arguments), "launching a kernel");
 }
+#else  // Only kernels for Hopper ask for it.
+int32_t CudaDevice::launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,
+                                Stream stream) {
+    return Device::launch_with(extras, kernel, grid, block, shared, arguments, stream);
+}
 #endif
 
 }  // namespace attile::cuda
