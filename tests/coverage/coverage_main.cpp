@@ -7,11 +7,11 @@
 // judged as those of the list are. So no device has a plan that was never run with an option, whatever plans were known when the list was
 // written.
 //
-// usage: attile_coverage [--queries] [--table] [--case ID] [--drop TEXT] [--seeds N] [OPERATION...]
+// usage: attile_coverage [--queries] [--table] [--case ID] [--drop OPTION] [--seeds N] [OPERATION...]
 //   --queries  finds the cells and the cases, and runs none
 //   --table    prints a line for each plan, and its cells that the list does not reach
 //   --case     runs that case alone
-//   --drop     without the cases of the list whose id contains TEXT
+//   --drop     without the cases of the list that have the option: the test of this test
 //   --seeds    how many problems are drawn at random for each operation (400)
 // Environment: ATTILE_TEST_BACKEND, ATTILE_TEST_TIER, as attile_conformance. Exit status 1 if a case fails or a cell stays empty.
 #include <algorithm>
@@ -88,6 +88,10 @@ class Table {
                     const std::optional<Case> made = with_options(sample, option.name);
                     if (made && option.has(*made) && plan_of(context_, placement_, *made) == name) note(plan.cells[option.name], *made);
                 }
+    }
+    bool has(const Case &c, const std::string &option) const {
+        const std::vector<std::string> on = options_on(c);
+        return !option.empty() && std::find(on.begin(), on.end(), option) != on.end();
     }
     // Cells, and those of them that the list does not reach.
     void count(int *cells, int *empty) const {
@@ -205,7 +209,7 @@ int check(const Backend &backend, attile_context *reference, const Words &words,
         if (!words.operations.empty() && words.operations.count(operation) == 0) continue;
         Table table(backend.context.get(), placement, operation);
         for (const Case &c : list)
-            if (operation_of(c.id) == operation && (words.drop.empty() || c.id.find(words.drop) == std::string::npos)) table.add_listed(c);
+            if (operation_of(c.id) == operation && !table.has(c, words.drop)) table.add_listed(c);
         for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + words.seeds; ++seed)
             table.add_drawn(*find_case(std::string(operation) + ".random." + std::to_string(seed)));
         table.put_options_on();
