@@ -81,7 +81,7 @@ Open open_context(FuzzInput &input, FuzzTarget *target) {
     options.backend = target->backend;
     options.threads = static_cast<int32_t>(input.below(4));
     if (input.rarely(4)) {
-        if (input.rarely(2)) options.struct_size = input.byte();
+        if (input.rarely(2)) options.struct_size = static_cast<uint32_t>(input.below(sizeof padded + 1));
         if (input.rarely(4)) options.flags = input.byte();
         if (input.rarely(4)) options.threads = -1 - input.byte();
         if (input.rarely(4)) options.reserved = input.byte();
@@ -173,8 +173,8 @@ int64_t count_calls() {
 }  // namespace attile_test
 
 // A sanitizer's allocator ends the process at a size that malloc() refuses, and such sizes are asked for here.
-extern "C" const char *__asan_default_options() { return "allocator_may_return_null=1"; }
-extern "C" const char *__tsan_default_options() { return "allocator_may_return_null=1"; }
+extern "C" ATTILE_API const char *__asan_default_options() { return "allocator_may_return_null=1"; }
+extern "C" ATTILE_API const char *__tsan_default_options() { return "allocator_may_return_null=1"; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     using namespace attile_test;
