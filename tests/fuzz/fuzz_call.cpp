@@ -252,9 +252,12 @@ void Call::check_writes(const std::vector<const attile_tensor *> &outputs, const
     std::vector<std::vector<unsigned char>> wanted;
     for (const Region &region : regions_) wanted.push_back(region.before);
     const auto accept = [&](const unsigned char *at, int64_t bytes) {
-        for (size_t r = 0; r < regions_.size(); ++r)
-            if (at >= regions_[r].first && at + bytes <= regions_[r].end)
-                std::copy(at, at + bytes, wanted[r].begin() + (at - regions_[r].first));
+        // A region about one tensor may end within an element of another that lies in the same slot.
+        for (size_t r = 0; r < regions_.size(); ++r) {
+            const unsigned char *const first = std::max<const unsigned char *>(at, regions_[r].first);
+            const unsigned char *const end = std::min<const unsigned char *>(at + bytes, regions_[r].end);
+            if (first < end) std::copy(first, end, wanted[r].begin() + (first - regions_[r].first));
+        }
     };
     for (const attile_tensor *tensor : outputs)
         if (place_of(*tensor) == Place::kInside && !is_empty(*tensor)) for_each_element(*tensor, accept);
