@@ -5,6 +5,7 @@
 
 #include "reference_backend.h"
 #include "reference_element.h"
+#include "reference_sum.h"
 
 namespace attile::reference {
 namespace {
@@ -32,12 +33,12 @@ std::int32_t run(void *, const attile_gemm_problem *p) {
         for (std::int64_t y = 0; y < p->batch[1]; ++y)
             for (std::int64_t m = 0; m < p->m; ++m)
                 for (std::int64_t n = 0; n < p->n; ++n) {
-                    double sum = 0;
-                    for (std::int64_t k = 0; k < p->k; ++k) sum += load(p->a, x, y, m, k) * load(p->b, x, y, k, n);
-                    double value = p->k > 0 ? p->alpha * sum : 0;
-                    if (p->beta != 0) value += p->beta * load(p->c, x, y, m, n);
-                    if (present(p->bias)) value += load(p->bias, x, y, m, n);
-                    store(p->d, activate(p->activation, value), x, y, m, n);
+                    Sum product, sum;
+                    for (std::int64_t k = 0; k < p->k; ++k) product.add_product(load(p->a, x, y, m, k), load(p->b, x, y, k, n));
+                    if (p->k > 0) sum.add_product(p->alpha, product);
+                    if (p->beta != 0) sum.add_product(p->beta, load(p->c, x, y, m, n));
+                    if (present(p->bias)) sum.add(load(p->bias, x, y, m, n));
+                    store(p->d, activate(p->activation, sum.value()), x, y, m, n);
                 }
     return ATTILE_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "reference_backend.h"
 #include "reference_element.h"
+#include "reference_sum.h"
 
 namespace attile::reference {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double reduce_row(const attile_reduce_problem *p, std::int64_t i, std::int64_t j, std::int64_t l) {
+    Sum sum;
     double result = p->op == ATTILE_REDUCE_MAX ? -kInfinity : p->op == ATTILE_REDUCE_MIN ? kInfinity : 0;
     for (std::int64_t r = 0; r < p->shape[3]; ++r) {
         const double x = load(p->x, i, j, l, r);
@@ -23,11 +25,13 @@ double reduce_row(const attile_reduce_problem *p, std::int64_t i, std::int64_t j
                 result = x < result || std::isnan(x) ? x : result;
                 break;
             default:
-                result += x;
+                sum.add(x);
                 break;
         }
     }
-    return p->op == ATTILE_REDUCE_MEAN ? result / static_cast<double>(p->shape[3]) : result;
+    if (p->op == ATTILE_REDUCE_SUM) result = sum.value();
+    if (p->op == ATTILE_REDUCE_MEAN) result = sum.value() / static_cast<double>(p->shape[3]);
+    return result;
 }
 
 std::int32_t run(void *, const attile_reduce_problem *p) {
