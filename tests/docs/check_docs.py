@@ -9,7 +9,7 @@ import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
-guides = sorted((root / "docs").glob("*.md"))
+guides = sorted((root / "docs").glob("*.md")) + sorted((root / "docs/kernels").glob("*.md"))
 readmes = [root / "README.md", *sorted((root / "bindings").glob("*/README.md"))]
 BUILT = [*(root / "examples").glob("*/CMakeLists.txt"), root / "bindings/rust/attile/Cargo.toml", root / "tests/rust/run_examples.sh", root / "tests/bindings/CMakeLists.txt"]
 built = "\n".join(path.read_text(encoding="utf-8") for path in BUILT)
