@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with few rows (M = 1 .. 16): b is far larger than everything else, so it is read once, in place, at the memory's speed.
 //
-// b with its columns together: one row takes four vectors of eight rows of b at a time; two to four rows (where registers are many) take
-// eight or six steps of k at a time over all columns, the sums in the first cache or the second; more rows take tiles of sums in registers
-// over sixteen steps, in runs of columns whose sums stay in the first cache (8 and 32 steps were 3 to 8 % and 10 to 15 % slower, half the
-// run up to 10 %; two rows in tiles 6 % slower on an Emerald Rapids, a quarter on a Zen 5). b with k together becomes dot products. In
-// either case a sum's order is fixed by the shape alone.
-// Eight rows or columns far apart, for one row, each a stream that goes on by itself, were 5 to 20 % faster in memory of large pages and 3
-// to 8 % slower in that of 4 KiB, which is what most callers have.
+// b with its columns contiguous: one row takes four vectors of eight rows of b at a time; two to four rows (where registers are many) take
+// eight or six steps of k at a time over all columns, the sums in the first- or second-level cache; more rows take tiles of sums in
+// registers over sixteen steps, in runs of columns whose sums stay in the first-level cache. b with k contiguous becomes dot products. In
+// either case a sum's order is fixed by the shape alone. Record: docs/kernels/cpu.md.
 #if defined(ATTILE_CPU_FEW_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_FEW_ROWS_INL_H
 #undef ATTILE_CPU_FEW_ROWS_INL_H

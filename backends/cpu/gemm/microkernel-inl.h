@@ -3,18 +3,9 @@
 //
 // The "thin" operand is read one element at a time and broadcast, the "wide" one in whole vectors. Per step and target:
 //   AVX-512 12 x 32 f32 (24 of 32 registers), AVX2 6 x 16 (12 of 16), SSE4 6 x 8 (12 of 16), NEON 12 x 8 (24 of 32); f64 half as wide.
-// Large products on AVX-512 take 9 x 48 (27 of 32): fewer loads for a multiply-add leave the first cache time to be filled, 145 instead of
-// 134 GFLOP/s of 152 with the wide operand coming from the second cache.
-// What lost, on a Sapphire Rapids core (FMA peak 210 GFLOP/s, second cache 2 MB), kernel alone with the wide operand in the second cache,
-// best rates: 12 x 32 179 to 189, 14 x 32 174 to 184, 9 x 48 176 to 193, 28 x 16 170; in the first cache 6 x 64 and 5 x 80 190, as 9 x 48.
-// Two or four steps unrolled: 9 x 48 falls from 193 to 154 and 168, since the compiler moves the loads. Asking for the wide operand ahead
-// is worth 0 to 3 %. Re-measure: attile_bench_cpu --only sgemm --threads 1.
-// Factors from memory, on an Emerald Rapids core of a virtual machine, kernel alone as a share of the FMA peak, depth 64, first the lower
-// tenth of the samples (somebody else on the core's other thread: instructions are short, chains of multiply-adds alone do not suffer),
-// then the median. 12 x 32: rows in place 0.72, 0.97; packed, no factor from memory 0.77, 0.98; half of them 0.83, 0.99; all 0.85, 0.99.
-// 9 x 48: 0.80, 0.99; a third 0.83, 0.99; all 0.84, 0.99. On Zen 5 half or a third change nothing, all cost 10 %.
-// Every element of the tile is one chain of multiply-adds in the order of k, whatever the tile's size: the bits of a result do not depend
-// on where in a tile it falls.
+// Large products on AVX-512 take 9 x 48 (27 of 32), which has fewer loads for a multiply-add. Bound: multiply-adds, then loads from the
+// first-level cache. Every element of the tile is one chain of multiply-adds in the order of k, whatever the tile's size: the bits of a
+// result do not depend on where in a tile it falls. Record: docs/kernels/cpu.md.
 #if defined(ATTILE_CPU_MICROKERNEL_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_MICROKERNEL_INL_H
 #undef ATTILE_CPU_MICROKERNEL_INL_H

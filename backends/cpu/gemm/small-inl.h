@@ -4,9 +4,7 @@
 //
 // Tiles of 12 rows by two vectors, on AVX-512 also 9 by three and 6 by four: fewer loads for a multiply-add. Rows are shared out evenly,
 // since a tile of few rows cannot keep the multipliers busy. Columns that do not fill a vector are masked on AVX-512; elsewhere a copy of
-// them stands in (SmallProduct::b_tail).
-// On an Emerald Rapids beside OpenBLAS, alternating: 64 cubed 0.88 with two vectors, 0.93 with four; 128 cubed 0.96 with three and two,
-// 0.92 with four. A third of the factors from memory lost 7 % at 128 cubed. On a Zen 5 all are level.
+// them stands in (SmallProduct::b_tail). Record: docs/kernels/cpu.md.
 #if defined(ATTILE_CPU_SMALL_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_SMALL_INL_H
 #undef ATTILE_CPU_SMALL_INL_H

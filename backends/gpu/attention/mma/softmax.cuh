@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The online softmax of a thread's two rows: scores become probabilities relative to a reference, 2^(c s - reference).
 //
-// Exact steps look at each tile's maximum. The rows of a warp decide together whether a reference has to move, and each row by its own
-// scores whether it does. In bf16 it always moves with the maximum, so that the largest probability is 1 and not rounded: rows that a few
-// keys dominate would show it. In f16, whose rounding is finer, it moves when a score passes it by more than some slack, so that the
-// rescaling of O is rare; and O's sum is corrected by the rounding of the largest probability that an exact step met.
+// Exact steps look at each tile's maximum, and move a row's reference where it has to be moved. In bf16 it always moves with the maximum,
+// so that the largest probability is 1 and is not rounded. In f16 it moves when a score passes it by more than some slack, and O is
+// corrected by the rounding of the largest probability.
 //
-// Steps without maxima: the reference stays, and tiles are not looked at. P may then grow to kMostSum with the same relative precision: to
-// 2^100 in bf16, whose range is that of float32, to 2^15 in f16. A row sum past that tells that scores grew by more; the warp then computes
-// its scores again and makes an exact step. Such growth is foreseen from the spread of scores: a narrow one in the first tile, though some
-// of its keys are hidden, is enough to go on without maxima; else the first whole tile tells, and spread_is_wide() sends rows of that kind
-// to exact steps from the start, since they would pay for it over and over. Scores of 128 keys drawn alike spread by some 5.3 times their
-// standard deviation; among 64 rows and thousands of keys some pass their first tile's largest by up to 3 times. Where V is so large that O
-// overflows for it, the row is repaired like any with an infinite V (attention/mma/repair.cuh).
+// Steps without maxima leave the reference. P may then grow to kMostSum with the same relative precision. A row sum above that shows that
+// scores grew by more: the warp computes its scores again and makes an exact step. The spread of scores in the first tile, or in the first
+// whole one, decides which steps a row takes. Where V is so large that O overflows because of it, the row is repaired like any with an
+// infinite V (attention/mma/repair.cuh). More: docs/kernels/attention-sm90.md, "Softmax without maxima".
 #pragma once
 
 #include "numeric.h"

@@ -1,35 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tiles that the sm_80 attention kernel exists in. Shared memory of a block is at most 99 KB, what capability 8.6 and 8.9 have.
 //
-//   shape             rows x keys  shared memory: notes + Q + K and V        registers, compiled for 8.0; 9.0 (CUDA 13.0)
+//   shape             rows x keys  shared memory: work tile + Q + K and V    registers, compiled for 8.0; 9.0 (CUDA 13.0)
 //   Cols64            128 x 128    0.25 + 16 + 3 x 16     = 64.25 KB         255; 254
 //   Cols64Modified    128 x  64    0.25 + 16 + 4 x  8     = 48.25 KB         214; 232
 //   Cols128           128 x  64    0.25 + 32 + 2 x 16     = 64.25 KB         254; 255
 //   Cols128Modified   128 x  32    0.25 + 32 + 4 x  8     = 64.25 KB         235; 254
 //   Cols256            64 x  64    0.25 + 32 + 2 x 32     = 96.25 KB         250; 254
 //   Cols256Modified    64 x  32    0.25 + 32 + 4 x 16     = 96.25 KB         240; 244
-//
 //   Tf32x3Cols64      128 x  64    0.25 + 32 + 3 x 16     = 80.25 KB         255; 255
 //   Tf32x3Cols128     128 x  32    0.25 + 64 + 2 x 16     = 96.25 KB         255; 255
 //   Tf32x3Cols256      64 x  16    0.25 + 64 + 2 x 16     = 96.25 KB         243; 244
-//
-// By registers a multiprocessor holds two blocks of each.
-//
-// No spills but for 8 bytes of Tf32x3Cols128Modified; CUDA 11.8 spills 96 bytes of Cols128, 4 of Cols64 and up to 12 of Tf32x3Cols128, none
-// of them between products.
-//
-// float32 by tf32x3: what does not multiply adds to the time of what does, about 0.8 clocks an instruction and warp to mma's 6, so that
-// 32 rows a warp, for which K and V are split once, make 56 TFLOP/s at d = 128 and 57 at d = 64 (B=2 H=16 S=8192, H200), 16 rows and
-// 8 warps 50 and 51. Three parts of bfloat16 instead of two of TF32, as many products and more to split, made 49 and 53.
-//
-// Of 16-bit elements: 32 rows a warp where O leaves the registers for it: K's and V's fragments, loaded once for both halves, are what
-// shared memory is busiest with. 16 rows a warp and 8 warps made 283 TFLOP/s at d = 128 where 32 rows make 389, 255 instead of 323 at d
-// = 64. Rates: docs/performance.md; to measure again, ATTILE_CUDA_TENSOR_CORES=80 tools/compare_peers.py --groups flash16.
-//
-// Ideas that lost, on an H200: more places for K and V (d = 128: 376 with three instead of two, 378 with four); 256 rows and 8 warps
-// a block (351); three blocks of 64 keys a multiprocessor at d = 64 (269; 64 keys and two blocks 281, 96 keys 304, 128 keys 323). By the
-// code alone, not measured side by side: addresses and the warp's key range kept in shared memory or computed anew for each tile, which put
-// some 250 clocks before the products of each.
+// Two blocks a multiprocessor, by registers. Bound: shared memory, for the fragments of K and V. Record: docs/kernels/attention-sm80.md.
 #pragma once
 
 namespace attile::gpu::sm80 {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention forward in float32 by tf32x3 (mma/tf32x3.cuh) on Hopper's warpgroup products: o = softmax(scale q k^T) v for a tile of
-// 128 rows a block. Two warpgroups split K and V, once for all rows, into pieces that fit one step of the two others, which have 64 rows
-// each: 32 columns of K or 32 keys of V, twelve products of 64x64x8, whose sums are added to the running ones by ordinary arithmetic. Q is
-// split in registers, again for every tile, since both its parts would not fit shared memory beside K's and V's.
+// Attention forward in float32 by tf32x3 (mma/tf32x3.cuh) with wgmma: o = softmax(scale q k^T) v for a tile of 128 rows a block. Two
+// producer warpgroups split K and V, once for all rows, into pieces: 32 columns of K or 32 keys of V. Two consumer warpgroups of 64 rows
+// each make twelve products of 64x64x8 of a piece, and add their sums to the running ones by ordinary arithmetic. Q is split in registers,
+// again for every tile, since both its parts would not fit shared memory beside K's and V's.
 //
-// A row that meets an infinity, a NaN or a number too large to be split comes out as no number; it is computed again after the last key
-// (attention/sm90/tf32x3_repair.cuh).
-//
-// Shapes and rates: attention/sm90/tf32x3_shapes.h.
+// A row that meets an infinity, a NaN or a number too large to be split comes out as NaN; it is computed again after the last key
+// (attention/sm90/tf32x3_repair.cuh). Tiles, budget and bound: attention/sm90/tf32x3_shapes.h.
 #pragma once
 
 #include "attention/mma/output.cuh"

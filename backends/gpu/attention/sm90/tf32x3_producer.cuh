@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warpgroups that split K and V for those that multiply, every second piece each: from global memory by registers, a piece ahead, to
-// shared memory as the tensor cores want it, contiguous along the depth. K's depth is its columns; V's is the keys, so V is turned around
-// on the way. The order of keys within eight is that of P's fragments, 0, 2, 4, 6, 1, 3, 5, 7; the order of V's columns is that of
+// The producer warpgroups, which split K and V for the consumers, every second piece each: from global memory to registers, a piece ahead,
+// then to shared memory as wgmma wants it, contiguous along the depth. K's depth is its columns. V's depth is the keys, so V is transposed
+// on the way. The order of keys within eight is that of P's fragments: 0, 2, 4, 6, 1, 3, 5, 7. The order of V's columns is that of
 // store_row_by_fours(): row 8 e + n of a piece's 32 is column 4 n + e.
 //
-// racecheck reports pairs of writes to one place of the ring, a round apart, by different threads of a warpgroup that splits; at 128
-// columns alone, where pieces of K and of V take turns in a place (of 64 columns' pieces each place has always the same kind, which the
-// same threads write). They are in order: a thread's writes, then its warp's arrival at `full` (__syncwarp(), and lane 0 releases), then
-// the wait for `full` of every lane that multiplies (acquires), then all eight of their warps' arrivals at `empty`, then the wait for
-// `empty` of whoever writes there next. The tool does not follow that order through threads of another kind.
+// racecheck reports writes to one stage by different threads, one round apart. They are in order, by way of the consumers: see
+// docs/kernels/attention-sm90.md, "Float32 by tf32x3".
 #pragma once
 
 #include "attention/sm90/tf32x3_shared.cuh"

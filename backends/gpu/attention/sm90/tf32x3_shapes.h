@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tiles of the sm_90a attention kernel for float32 by tf32x3. One block a multiprocessor, by shared memory and registers: two
-// warpgroups multiply, two split.
+// The tiles of the sm_90a attention kernel for float32 by tf32x3. One block a multiprocessor, by shared memory and registers: two consumer
+// warpgroups multiply, two producer warpgroups split K and V.
 //
-//   shape          rows x keys  shared memory: note and barriers + Q + pieces of K and V   registers of a multiplying thread; spilled, bytes
+//   shape          rows x keys  shared memory: work tile, barriers + Q + pieces of K and V  registers of a consumer thread; spilled, bytes
 //   Tf32x3Cols64   128 x 64     2 + 32 + 12 x 16 = 226 KB                                  208; none
 //   Tf32x3Cols128  128 x 64     2 + 64 + 10 x 16 = 226 KB                                  208; 12, of addresses
 //
-// Rates: docs/performance.md; to measure again, tools/compare_peers.py --groups split.
-//
-// Measured on an H200, B = 2, H = 16, S = 8192, no mask, TFLOP/s at d = 128 and 64:
-//   86, 98    one warpgroup splits, three pieces ahead in registers
-//   101, 97   two, one piece ahead each: what splits K and V had been waited for
-// What binds d = 128 now (ncu, H = 16): tensor cores are busy 65 % of the time, shared memory 77 %; a multiplying warp waits for its
-// products 40 % of its time and spends the rest on splitting Q and P, adding sums and exponentials, some 1350 instructions a tile. Without
-// loads of K and V, 124 and 113 (on zeros, which take less power). What lost: 16 columns of Q at a time and products issued before the sums
-// of those before are added (97 and 102; spills at d = 128, and ptxas serializes products where a loop over them ends early); warpgroups
-// that start apart (1 % slower).
+// Bound at d = 128: shared memory is busy 77 % of the time, the tensor cores 65 %. Record: docs/kernels/attention-sm90.md.
 #pragma once
 
 #include "attention/mma/task.h"

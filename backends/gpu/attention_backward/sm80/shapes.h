@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tiles that the sm_80 kernels of attention's gradients exist in. On capability 8.6 and 8.9 a block has at most 99 KB of shared memory.
 //
-//   shape              kept x streamed   shared memory: kept + 2 x streamed + exchange + numbers   blocks by registers
-//   Keys64             128 keys x 64 rows    32 + 2 x 16       + 1    =  65 KB                      2
-//   Rows64             128 rows x 64 keys    32 + 2 x 16       + 1    =  65 KB                      2
-//   Keys128             64 keys x 64 rows    32 + 2 x 32 + 16  + 1    = 113 KB, just two blocks on 9.0   2
-//   Keys128Small        64 keys x 32 rows    32 + 2 x 16 +  8  + 0.5  =  72.5 KB                    2
-//   Rows128            128 rows x 32 keys    64 + 2 x 16       + 1    =  97 KB                      2
-//   Keys256             64 keys x 64 rows    64 + 2 x 64 + 16  + 1    = 209 KB, 9.0 and 10.0         1
-//   Rows256            128 rows x 32 keys   128 + 2 x 32 +  8  + 1    = 201 KB, likewise            1
-//
-// Modified ones take what the plain do or, at 128 columns of keys, what Small does. Registers, compiled for 8.0 and 9.0 by CUDA 13.0: 235
-// to 255; spills of 12 bytes in Keys64 for 8.0, and for 9.0 of 40, 12 and 44 bytes in Keys64, Keys128 and Rows128, none of them
-// between products. CUDA 11.8 spills 20 bytes of Keys64, 8 of Rows128 and 12 to 36 of modified keys.
-//
-// Shared memory is what is busiest: for 1 MFLOP of scores and dP a warp of 32 kept and 32 streamed rows reads 64 KB, of the other products
-// 32 KB. Measured on an H200 at d = 128, B = 8, H = 16, S = 2048: the keys' kernel 1.74 ms with 128 keys and 8 warps in one block, as much
-// with two blocks of half, which leave dS besides; dQ 1.15 ms from scores computed anew, 0.46 ms from dS. A barrier of a group's warps
-// instead of the block's at the exchange: 1 % faster without a mask, but racecheck loses track of the block's.
-// Products of scores and of dP by turns instead of one after the other: the same.
+//   shape              kept x streamed   shared memory: kept + 2 x streamed + exchange + lse, delta   blocks by registers
+//   Keys64             128 keys x 64 rows    32 + 2 x 16       + 1    =  65 KB                         2
+//   Rows64             128 rows x 64 keys    32 + 2 x 16       + 1    =  65 KB                         2
+//   Keys128             64 keys x 64 rows    32 + 2 x 32 + 16  + 1    = 113 KB, just two blocks on 9.0 2
+//   Keys128Small        64 keys x 32 rows    32 + 2 x 16 +  8  + 0.5  =  72.5 KB                       2
+//   Rows128            128 rows x 32 keys    64 + 2 x 16       + 1    =  97 KB                         2
+//   Keys256             64 keys x 64 rows    64 + 2 x 64 + 16  + 1    = 209 KB, 9.0 and 10.0           1
+//   Rows256            128 rows x 32 keys   128 + 2 x 32 +  8  + 1    = 201 KB, likewise               1
+// Modified ones take what the plain do or, at 128 columns of keys, what Small does. Registers: 235 to 255.
+// Bound: shared memory. Record: docs/kernels/attention-backward-sm80.md.
 #pragma once
 
 namespace attile::gpu::sm80 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention's gradients on Hopper's tensor cores, of scores that pass through no more than a mask. A block keeps K and V of 128 keys in
-// shared memory, 64 of them a computing warpgroup's, and sums dK and dV of them in registers, while tiles of Q and dO of all query heads of
-// the group stream by: S^T = K Q^T, P^T = exp(scale S^T - lse), dP^T = V dO^T and dS^T = P^T (dP^T - delta), transposed, so that P^T and
-// dS^T come out of the products as those of dV and dK want them on their left. dS goes to shared memory besides, for dQ = dS K, of which
-// each warpgroup makes 64 rows or 64 columns. Its parts are added up in memory, in float, by the copy engine and in the order of the keys,
+// shared memory, 64 of them a consumer warpgroup's, and sums dK and dV of them in registers, while tiles of Q and dO of all query heads of
+// the group stream by: S^T = K Q^T, P^T = exp(scale S^T - lse), dP^T = V dO^T and dS^T = P^T (dP^T - delta). All are transposed: so P^T and
+// dS^T leave their products in the layout of a left operand, which the products of dV and dK want. dS goes to shared memory besides, for
+// dQ = dS K, of which each warpgroup makes 64 rows or 64 columns. TMA adds dQ's parts in memory, in float32 and in the order of the keys,
 // so that results do not differ from run to run; another kernel narrows the sums.
 //
-// Persistent blocks, one a multiprocessor, take tiles from a counter, or in turn where they go in gangs. Three threads serve: one takes
-// tiles and loads, two add dQ (attention_backward/sm90/producer.cuh). Shapes, what was tried and what it gave:
-// attention_backward/sm90/shapes.h.
+// Persistent blocks, one a multiprocessor, take tiles from a counter, or in a fixed order where they go in gangs. Three threads are
+// producers: one schedules tiles and loads, two add dQ (attention_backward/sm90/producer.cuh). Tiles, budget and bound:
+// attention_backward/sm90/shapes.h. Record: docs/kernels/attention-backward-sm90.md.
 #pragma once
 
 #include "attention_backward/sm90/consumer.cuh"

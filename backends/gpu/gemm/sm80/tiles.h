@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tiles that the sm_80 GEMM kernel exists in. Four warps a block, a quarter of the tile each, in 2 x 2; of float32 eight, in
-// 4 x 2.
+// The tiles that the sm_80 GEMM kernel exists in. Four warps a block, a quarter of the tile each, in 2 x 2; of float32 eight, in 4 x 2.
 //
 //   tile      shared memory: stages (rows + columns) 64 bytes   registers (CUDA 13.0)   blocks a multiprocessor, by registers
 //   128x128   4 (128 + 128) 64 = 64 KB                          251 to 255              2
 //   64x64     4 (64 + 64) 64   = 32 KB                          up to 142               3
 //   float32: the same bytes, half the depth                     128; up to 126          2
 //
-// No spills, but for 4 bytes of 128x128 with A and B contiguous along rows and columns, compiled for 9.0, and 44 to 80 of float32's
-// 128x128. Arithmetic intensity: 128x128 does 64 FLOP a byte of L2, 64x64 32; of float32 half of that. In shared memory a product of 16 of
-// depth costs a warp of 64x64 sums 8 loads of 512 bytes for 32 mma.
-//
-// Measured (H200, bfloat16, beside cuBLAS, which has wgmma, in brackets; mma.sync alone makes 617 TFLOP/s there): 8192^3 427 (780), 4096^3
-// 402 to 420 (750) TFLOP/s. To measure again: ATTILE_CUDA_TENSOR_CORES=80 tools/compare_peers.py --groups gemm16.
-//
-// What mattered: fragments one product ahead, across stages too, and no branch in a stage, so that copies go out among the products; plain
-// rows straight from the registers instead of through shared memory (4096x4096x64: 50 to 26 us). The three together: 4096^3 374 to 402.
+// Bound: the tensor cores by mma.sync. 128x128 does 64 FLOP a byte of L2, 64x64 32; of float32 half of that.
+// Record: docs/kernels/gemm-sm80.md.
 #pragma once
 
 #include <cstddef>

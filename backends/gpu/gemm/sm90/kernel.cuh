@@ -1,41 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM on Hopper's tensor cores: D = activation(alpha A B + beta C + bias), A and B float16 or bfloat16 in any of the four layouts, sums in
-// float32, D of their type or float32, batched; edges are cut by the copy engine's bounds.
+// float32, D of their type or float32, batched; TMA's bounds cut the edges. Record: docs/kernels/gemm-sm90.md.
 //
-// Tiles: 128x256, 128x128, 128x64, 64x64, 64x32 or 64x16 by 64 of depth, of the product or of its transpose, so that 16 columns serve up
-// to 16 rows of D. A warpgroup loads, by the copy engine, as many stages ahead as there are; one for every 64 rows multiplies: 384 or 256
-// threads. Blocks stay and take tiles in turn; the loads of the next tile run during the epilogue of the last. With 256 columns, or
-// 64 by 64, two blocks of a cluster can share B's panel by multicast. Narrowed sums leave for D during the first products of the next tile.
-// Few tiles of much depth: 2, 3, 4 or 8 blocks of a cluster share a tile's depth and add their sums through each other's shared memory, in
-// order of rank, so that results repeat. Two blocks of a plain product up to 64 columns wide send each other half of their sums instead.
+// Tiles: 128x256, 128x128, 128x64, 64x64, 64x32 or 64x16 by 64 of depth, of the product or of its transpose. One producer warpgroup, one
+// consumer warpgroup for every 64 rows. Blocks are persistent; the next tile's loads run during the last one's epilogue. Two blocks of a
+// cluster can share B's panel by multicast. Few tiles of much depth: blocks of a cluster share a tile's depth, and add their sums through
+// each other's shared memory in order of rank, so that results repeat.
 //
-// Shared bytes: stages * (rows + columns) * 64 * 2, that is 4 * 49152 with 128x256, 6 * 32768 with 128x128, 8 * 24576 with 128x64, 12 *
-// 16384 with 64x64, 16 * 12288 with 64x32, 19 * 10240 with 64x16 (12 * 16384 with both if B is contiguous along columns, which come 64 at a
-// time); 4096 for each multiplying warp's strip; 1024 for alignment; 16 a stage and 16 for barriers: 230480 with 128x256. Registers: 168 at
-// launch with 128x256, then 40 for loading and 232 for multiplying threads; 140 with 128x128, 92 with 64 columns, 70 and 60 with fewer; no
-// spills (ptxas 13.0). One block a multiprocessor. Arithmetic intensity: 128x256 does 85
-// FLOP per byte from L2, 128x128 64, 128x64 43, 64x64 32, 64x32 21, 64x16 13.
-//
-// Measured (H200, interleaved with cuBLAS, whose rate is in brackets, TFLOP/s): single calls of bfloat16: 8192^3 797 (788), 4096^3 770
-// (758), 2048^3 615 (632), 1024^3 246 (247); 128x4096x4096 242 (236), 16x4096x4096 32.8 (30.3); 1000x1001x1003, packed first, 123 (66). To
-// measure again: tools/compare_peers.py --groups gemm16.
-//
-// What mattered: mbarrier arrivals on another block without .release.cluster, which compiles to a memory barrier a stage (527 to 745
-// TFLOP/s in the prototype); releasing a stage only after the next stage's products are queued; sums that wait in shared
-// memory and registers while the next tile has begun: at the end of a tile all multiprocessors would wait for the L2 cache to take them,
-// 2300 clocks through the copy engine, 2600 by stores of each warp, now 750; 64 rows instead of 128 where tiles are few (16x4096x4096 20.8
-// to 17.2 us); little straight code before the first product, since a kernel's instructions come from memory: no divisions, no addresses of
-// epilogues that are not taken, no loop over lanes around the copy engine's instructions (4096^3 alone 182.3 to 179.3 us, 170.8 instead of
-// 172.3 us in a row; 128x4096x4096 alone 21.3 to 20.3 us); barriers made by all warps (880 clocks to 500 until they are there) and stages
-// filled before the branch to the loading loop (512^3 alone 7.5 to 6.6 us); sums sent to another block rather than fetched from it, with
-// one barrier that counts them: after the last product 1000 clocks with 64x16 and 1500 with 64x64 instead of 3500 and 5700, most of which
-// were memory barriers and instructions (64x4096x4096 20.3 to 17.0 us alone, 11.9 to 9.7 in a row; 16x4096x4096 18.6 to 16.6, 9.9 to 8.6).
-// What lost: more than two blocks a cluster (of four only 30 fit on 132 multiprocessors, so that 32 take two rounds); the second warpgroup
-// a stage or two behind the first (4096^3 182.3 to 183.5 us); cache hints for the copy engine, even those that ask for nothing special
-// (128x4096x4096 20.2 to 24.4 us); its prefetches into the L2 cache 12 or 24 stages ahead (the same 19.5 to 23.6 alone, 12.7 to 17.1 in a
-// row: they pass through the engine as loads do); an empty tile before the first, which has its way out in the instruction cache (no
-// difference); filled stages where multiplying warps wait for registers (1024^3 in a row 5.96 to 6.62); halves of 128x128
-// (256x4096x4096 16.8 to 17.4).
+// Shared bytes: stages * (rows + columns) * 64 * 2, 4096 for each consumer warp's strip, 1024 for alignment, 16 a stage and 16 for
+// barriers: 4 * 49152 + 8 * 4096 + 1024 + 80 = 230480 with 128x256. Registers: 168 at launch with 128x256, then 40 of a producer and 232
+// of a consumer thread; 140 with 128x128, fewer below; no spills. One block a multiprocessor. Bound: the tensor cores; 128x256 does 85
+// FLOP a byte of L2, 64x16 does 13.
 #pragma once
 
 #include "gemm/sm90/arguments.h"
