@@ -25,7 +25,7 @@ bool gradients_go_by(const char *what) {
     return set != nullptr && std::strcmp(set, what) == 0;
 }
 
-// The kernels that make whole products in the place of `kernel`, where there are such.
+// The unfused kernels in the place of `kernel`, where there are such.
 std::string by_products(const std::string &kernel, const AttentionCase &c) {
     const bool is_aligned = c.dtype != ATTILE_F32 || (c.q_layout.offset == 0 && c.k_layout.offset == 0 && c.v_layout.offset == 0);
     const bool is_plain = c.bias == BiasKind::kNone && c.allowed == MaskBytes::kNone && !c.alibi && c.softcap == 0;

@@ -29,7 +29,7 @@
 namespace attile::cpu {
 namespace {
 
-constexpr int kSlots = 16;  // calls that have workers at the same time; more are served by their callers alone
+constexpr int kSlots = 16;  // calls that have workers at the same time; further calls run on their callers alone
 constexpr int kMostWorkers = 1023;
 constexpr size_t kStackBytes = size_t{1} << 20;
 // How long somebody looks for work, or for the end of a phase, before he sleeps: about what sleeping and waking cost.

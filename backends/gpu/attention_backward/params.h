@@ -33,8 +33,8 @@ struct AttentionBackwardParams {
     int32_t batch;
     uint32_t first_pair;
     int32_t first_unit, end_unit, split_units;
-    int32_t first_block, end_block;    // The launch's blocks of keys; other than by whole products, all of them.
-    int32_t stores_rows, stores_keys;  // By whole products: dq, and dk and dv, are ready after this launch and stored where they belong.
+    int32_t first_block, end_block;    // The launch's blocks of keys; unless unfused, all of them.
+    int32_t stores_rows, stores_keys;  // Unfused: dq, or dk and dv, are complete after this launch and stored to the caller's arrays.
     int32_t continues;                 // The sums of keys go on from what an earlier launch left.
     int32_t keys_first;                // Blocks of the same keys are launched together, the first keys first; else blocks of the same pair.
     int32_t rows_allotted;             // row_tiles * block_rows
@@ -44,8 +44,8 @@ struct AttentionBackwardParams {
     int32_t irregular_only;
 
     float *part_q;                     // [pair of the launch][part][unit of the launch][block_rows][depth]
-    int32_t parts_q;                   // A part each block of keys; by whole products 1, which launches add to.
-    float *probabilities, *gradients;  // By whole products: P and dS, [pair of the launch][unit of the launch][block_rows][scores_pitch].
+    int32_t parts_q;                   // One part a block of keys; unfused 1, which launches add to.
+    float *probabilities, *gradients;  // Unfused: P and dS, [pair of the launch][unit of the launch][block_rows][scores_pitch].
     int32_t scores_pitch;              // (end_block - first_block) * block_keys, or more.
     float *sum_k;                      // [split][pair of the launch][key][depth], keys up to key_blocks * block_keys
     float *sum_v;                      // Likewise.

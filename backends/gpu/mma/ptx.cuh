@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions of compute capability 8.0 and later that CUDA C++ has no name for, or only in headers that are slow to compile: copies that
-// a thread does not wait for, fragments from shared memory, a warp's products. Addresses of shared memory are 32-bit, in the block's own
+// Instructions of compute capability 8.0 and later that CUDA C++ has no name for, or only in headers that are slow to compile: cp.async,
+// ldmatrix, mma.sync. Addresses of shared memory are 32-bit, in the block's own
 // window. Toolkits from 11.8 on compile it.
 #pragma once
 
@@ -15,8 +15,8 @@ inline constexpr int kWarpThreads = 32;
 
 __device__ __forceinline__ uint32_t shared_address(const void *pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
 
-// A value that all of the warp has alike, in a way that the compiler sees, too: loops and addresses that come of it live in the registers
-// of the warp, of which the tensor cores' descriptors are made.
+// A value that is the same in all of the warp, in a form that the compiler recognises: loops and addresses that depend on it live in
+// uniform registers, from which descriptors are made.
 template <class T>
 __device__ __forceinline__ T warp_uniform(T value) {
     return __shfl_sync(~0u, value, 0);
@@ -33,7 +33,7 @@ __device__ __forceinline__ uint32_t narrow_pair(float low, float high) {
     return pair;
 }
 
-// And back.
+// And widened again.
 template <class Element>
 __device__ __forceinline__ float2 widen_pair(uint32_t pair) {
     if constexpr (std::is_same_v<Element, F16>) {
@@ -54,13 +54,13 @@ __device__ __forceinline__ void copy_async(uint32_t to, const void *from, int by
 __device__ __forceinline__ void copy_async(uint32_t to, const void *from) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(__cvta_generic_to_global(from)) : "memory");
 }
-// For what a multiprocessor copies again soon: by way of its own cache.
+// For what a multiprocessor will copy again soon: through its L1 cache.
 __device__ __forceinline__ void copy_async_cached(uint32_t to, const void *from, int bytes) {
     asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes)
                  : "memory");
 }
 __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until at most kPending of this thread's groups of copies are under way.
+// Waits until at most kPending of this thread's groups of copies are in flight.
 template <int kPending>
 __device__ __forceinline__ void copy_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
@@ -76,7 +76,7 @@ __device__ __forceinline__ void store_shared(uint32_t to, const uint32_t (&from)
 }
 
 // Four 8x8 matrices of 16-bit elements from shared memory; lane 8 i + j gives the address of row j of matrix i. A lane gets elements
-// 2 (lane % 4) and the next of row lane / 4 of each; turned: of each one's transpose.
+// 2 (lane % 4) and the next of row lane / 4 of each; _turned: of each one's transpose.
 __device__ __forceinline__ void load_matrices(uint32_t (&to)[4], uint32_t from) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])

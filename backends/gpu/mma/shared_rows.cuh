@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of 16-bit elements in shared memory, and their way there: 16 bytes a thread and copy, straight from global memory without a stop in
-// registers. A row of shared memory is a row of the operand; its 16-byte chunks are exchanged by the row's number, so that eight rows of
-// one chunk, which is what a fragment is made of, lie in different banks. float32 counts as two elements.
+// Tiles of 16-bit elements in shared memory, loaded by cp.async, 16 bytes a thread and copy. A row of shared memory is a row of the
+// operand. Its 16-byte chunks are swizzled by the row's number, so that the same chunk of eight rows, of which a fragment is made, lies in
+// different banks. A float32 counts as two elements.
 #pragma once
 
 #include "mma/ptx.cuh"
 
 namespace attile::gpu::mma {
 
-// Rows of kColumns elements in shared memory, the first at a multiple of 128 bytes. kForWords: exchanged so that 32-bit words of four rows,
+// Rows of kColumns elements in shared memory, the first at a multiple of 128 bytes. kForWords: swizzled so that 32-bit words of four rows,
 // eight of each, lie in different banks instead.
 template <int kColumns, bool kForWords = false>
 struct SharedRows {
@@ -28,8 +28,8 @@ struct SharedRows {
 __device__ __forceinline__ int chunk_bytes(int columns, int chunk) { return min(max((columns - 8 * chunk) * 2, 0), 16); }
 
 // kRows rows from `from` on, each `stride` bytes after the one before; of them those within [first, end) are read, and `columns` elements
-// of each. The rest becomes zeros. kHasShortcut: a branch for where nothing is left out; without it, no branch stands between what comes
-// before and after.
+// of each. The rest becomes zeros. kHasShortcut: a branch for the case that nothing is left out; without it there is
+// no branch, so that the compiler can interleave the copies with other code.
 template <int kColumns, int kRows, int kThreads, bool kHasShortcut, class Rows = SharedRows<kColumns>>
 __device__ __forceinline__ void load_rows(uint32_t to, const char *from, int64_t stride, int columns, int first, int end) {
     constexpr int kAtOnce = kThreads / Rows::kChunks;

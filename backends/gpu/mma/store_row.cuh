@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row of sums, as products leave it in four lanes, from registers to memory: by 16 bytes a lane, without a stop in shared memory.
+// Stores a row of sums, which products leave in four lanes, from registers: 16 bytes a lane, without shared memory.
 #pragma once
 
 #include "lane.h"
@@ -7,7 +7,7 @@
 
 namespace attile::gpu::mma {
 
-// Of both halves: 0 times x, NaN where x is infinite or no number, is added to `sum`.
+// Adds 0 times x to `sum`, for both halves: NaN where x is infinite or NaN.
 template <class Element>
 __device__ __forceinline__ uint32_t add_product_with_zero(uint32_t x, uint32_t sum) {
     uint32_t y;
@@ -26,7 +26,7 @@ __device__ __forceinline__ bool store_row(Element *row, int columns, bool is_the
     static_assert(kColumns % 32 == 0, "four 8-column blocks at a time");
 #pragma unroll
     for (int g = 0; g < kColumns / 32; ++g) {
-        // The four lanes of a row turn their shares of four blocks around, so that each has one block, 16 bytes.
+        // The four lanes of a row exchange their shares of four blocks, so that each has one block of 16 bytes.
         uint32_t x[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) x[j] = narrow_pair<Element>(o[16 * g + 4 * j] * factor, o[16 * g + 4 * j + 1] * factor);

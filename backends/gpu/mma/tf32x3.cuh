@@ -6,16 +6,16 @@
 // Tensor cores cut sums off where float32 rounds them, which over many steps would shift every sum towards zero. Sums of a few steps, begun
 // at zero, small terms first, are therefore added to the running sum by ordinary additions.
 //
-// Infinities and NaN, and the numbers that rounding would make infinite, leave a low that is NaN or infinite: whatever they touch comes out
-// as NaN. Kernels look for sums that are no numbers and compute those again by ordinary arithmetic. Below 2^-113 low ends where TF32 does,
-// at 2^-136: an error of 2^-137 at most.
+// For infinities and NaN, and for numbers that rounding would make infinite, low is NaN or infinite, and every sum with them is NaN.
+// Kernels look for such sums and compute them again by ordinary arithmetic. Below 2^-113 low ends where TF32 does, at 2^-136: an error of
+// 2^-137 at most.
 #pragma once
 
 #include "mma/ptx.cuh"
 
 namespace attile::gpu::mma {
 
-// The tensor core does not look at the bits below TF32's, so that high needs no mask of its own.
+// The tensor core ignores the bits below TF32's, so high needs no mask.
 __device__ __forceinline__ void tf32x3_parts(uint32_t x, uint32_t &high, uint32_t &low) {
     constexpr uint32_t kHalfUnit = 0x1000, kKept = 0xffffe000;
     high = x + kHalfUnit;
@@ -51,7 +51,7 @@ struct Tf32x3Columns {
     uint32_t high[kSteps][2], low[kSteps][2];
 };
 
-// sums[t] += a[t] b for kTiles row tiles, whose products take turns, so that none waits for its own.
+// sums[t] += a[t] b for kTiles row tiles, whose products are interleaved, so that none waits for the one before of its own tile.
 template <int kTiles, int kSteps>
 __device__ __forceinline__ void multiply_tf32x3(float *const (&sums)[kTiles], const Tf32x3Rows<kSteps> (&a)[kTiles],
                                                 const Tf32x3Columns<kSteps> &b) {
@@ -80,7 +80,7 @@ __device__ __forceinline__ void multiply_tf32x3(float *const (&sums)[kTiles], co
     }
 }
 
-// Is one of them infinite or NaN?
+// Is any of them infinite or NaN?
 template <int kCount>
 __device__ __forceinline__ bool has_no_numbers(const float (&x)[kCount]) {
     float zero = 0;

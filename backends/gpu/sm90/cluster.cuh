@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of a cluster that meet in two steps, between which they do other things, and that leave each other data.
+// A cluster barrier in two steps, with other work between them, and stores to the shared memory of another block.
 #pragma once
 
 #include "sm90/ptx.cuh"
@@ -10,7 +10,7 @@ namespace attile::gpu::sm90 {
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// 16 bytes to the same place in another block, whose barrier at `barrier` counts them once they are there.
+// Stores 16 bytes to the same address in another block, whose mbarrier counts them once they are there.
 __device__ __forceinline__ void cluster_store_four(uint32_t to, uint32_t barrier, uint32_t block, const float (&x)[4]) {
     asm volatile(
         "{ .reg .b32 remote, counts; mapa.shared::cluster.u32 remote, %0, %2; mapa.shared::cluster.u32 counts, %1, %2;\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hopper's instructions that CUDA C++ has no name for: barriers in shared memory, the tensor copy engine, warpgroups' registers and
-// clusters. Addresses of shared memory are 32-bit, in the block's own window.
+// Hopper's instructions that CUDA C++ has no name for: mbarrier, TMA, wgmma's fences and descriptors, registers of warpgroups, clusters.
+// Addresses of shared memory are 32-bit, in the block's own window.
 #pragma once
 
 #include <cuda.h>
@@ -16,11 +16,11 @@ using namespace mma;
 
 inline constexpr int kWarpgroupThreads = 128;
 
-// Transaction barriers (mbarrier): a phase ends when as many threads as `count` have arrived and all bytes that were expected have come.
+// Mbarriers: a phase ends when `count` threads have arrived and all expected bytes have come.
 __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }
-// Makes initialised barriers known to the copy engine and to the other blocks of the cluster; a block or cluster barrier must follow.
+// Makes initialised barriers known to TMA and to the other blocks of the cluster; a block or cluster barrier must follow.
 __device__ __forceinline__ void barrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -28,8 +28,8 @@ __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
 __device__ __forceinline__ void barrier_arrive_expect(uint32_t barrier, uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
-// On the barrier at the same place in another block of the cluster. No .release.cluster: it compiles to a full memory barrier, and what is
-// handed over here is shared memory that was read.
+// Arrives on the barrier at the same address in another block of the cluster. Without .release.cluster, which compiles to a full memory
+// barrier: all that is handed over is shared memory that has been read.
 __device__ __forceinline__ void barrier_arrive_remote(uint32_t barrier, uint32_t block) {
     asm volatile(
         "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [remote]; }" ::"r"(barrier),
@@ -44,8 +44,8 @@ __device__ __forceinline__ bool barrier_try(uint32_t barrier, uint32_t parity) {
                  : "memory");
     return done != 0;
 }
-// Returns once the phase of this parity has ended; a fresh barrier counts as having ended a phase of parity 1. The loop is the compiler's
-// business nowhere: it would take the threads of a warp for scattered afterwards.
+// Returns once the phase of this parity has ended; a fresh barrier counts as having ended a phase of parity 1. The loop is inside the asm
+// statement: the compiler would take the threads of a warp for divergent after a loop that it sees.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
     asm volatile(
         "{ .reg .pred done;\n"
@@ -54,7 +54,7 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
         "r"(parity)
         : "memory");
 }
-// The same for a thread that may wait long and whose wait is not urgent: it must not take issue slots from the warps beside it.
+// The same for a thread that may wait long and is not urgent: it sleeps between tries, so as to take few issue slots.
 __device__ __forceinline__ void barrier_wait_idle(uint32_t barrier, uint32_t parity) {
     while (!barrier_try(barrier, parity)) __nanosleep(64);
 }
@@ -67,15 +67,15 @@ __device__ __forceinline__ void named_arrive(int number, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// One lane of the warp, all of which call it. The compiler knows that it is one, and gives instructions that take the warp's registers, as
-// the copy engine's do, no loop over lanes.
+// True in one lane of the warp; all lanes call it. The compiler knows that it is one lane, and so makes no loop over lanes around
+// instructions that take uniform registers, as TMA's do.
 __device__ __forceinline__ bool elect_lane() {
     uint32_t elected;
     asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
     return elected != 0;
 }
 
-// The tensor copy engine. Coordinates run from the innermost axis out; what lies outside the tensor reads as 0 and is not written.
+// TMA. Coordinates run from the innermost axis out; what lies outside the tensor reads as 0 and is not written.
 __device__ __forceinline__ void tensor_map_prefetch(const CUtensorMap *map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -97,7 +97,7 @@ __device__ __forceinline__ void tensor_load_5d(uint32_t to, const CUtensorMap *m
         "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
         : "memory");
 }
-// To the same place in every block of the cluster that `blocks` has a bit for, and to that block's barrier.
+// Multicast: to the same address in every block of the cluster that `blocks` has a bit for, and to that block's barrier.
 __device__ __forceinline__ void tensor_load_4d_multicast(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x0, int x1, int x2,
                                                          int x3, uint16_t blocks) {
     asm volatile(
@@ -112,7 +112,7 @@ __device__ __forceinline__ void tensor_store_4d(const CUtensorMap *map, uint32_t
                  "r"(x1), "r"(x2), "r"(x3)
                  : "memory");
 }
-// Plain copies between shared and global memory: addresses and bytes are multiples of 16.
+// TMA without a tensor map: plain copies between shared and global memory. Addresses and bytes are multiples of 16.
 __device__ __forceinline__ void bulk_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                  "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
@@ -129,23 +129,23 @@ __device__ __forceinline__ void bulk_add(float *to, uint32_t from, uint32_t byte
                  : "memory");
 }
 __device__ __forceinline__ void tensor_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Until at most kPending of this thread's groups of stores still read shared memory.
+// Waits until at most kPending of this thread's groups of stores still read shared memory.
 template <int kPending>
 __device__ __forceinline__ void tensor_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
-// Until at most kPending of this thread's groups of stores are under way; what the others wrote is seen by this thread.
+// Waits until at most kPending of this thread's groups of stores are in flight; this thread sees what the others wrote.
 template <int kPending>
 __device__ __forceinline__ void bulk_wait() {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
 }
-// Between this thread's ordinary writes to shared memory and reads of them by the copy engine or the tensor cores; a barrier must follow.
+// Proxy fence between this thread's ordinary writes to shared memory and reads of them by TMA or wgmma; a barrier must follow.
 __device__ __forceinline__ void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // The same for all memory.
 __device__ __forceinline__ void async_proxy_fence_all() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-// A word by which blocks tell each other that what they wrote before may be read.
+// A semaphore in global memory: blocks tell each other that what they wrote before may be read.
 __device__ __forceinline__ uint32_t load_acquire(const uint32_t *from) {
     uint32_t word;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(__cvta_generic_to_global(from)) : "memory");
@@ -155,17 +155,17 @@ __device__ __forceinline__ void store_release(uint32_t *to, uint32_t word) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(word) : "memory");
 }
 
-// Four 8x8 matrices of 16-bit elements, as products leave them in a warp's registers, to shared memory.
+// Stores four 8x8 matrices of 16-bit elements, as products leave them in a warp's registers, to shared memory (stmatrix).
 __device__ __forceinline__ void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
-// Each one's transpose.
+// The same, each matrix transposed.
 __device__ __forceinline__ void store_matrices_turned(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
                  : "memory");
 }
 
-// Registers a thread of the calling warpgroup may use from here on. All warps of the group call it.
+// Sets how many registers a thread of the calling warpgroup may use from here on. All warps of the group call it.
 template <int kRegisters>
 __device__ __forceinline__ void registers_grow() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -195,8 +195,8 @@ __device__ __forceinline__ uint32_t cluster_count() {
 __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// The same for blocks that leave nothing to each other but barriers made known by barrier_init_fence(), or what only the copy engine wrote:
-// no memory barrier.
+// The same without a memory barrier: for blocks that hand over nothing but barriers made known by barrier_init_fence(), or what only TMA
+// wrote.
 __device__ __forceinline__ void cluster_meet() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -230,8 +230,9 @@ __device__ __forceinline__ void keep_in_registers(float (&x)[kCount]) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(x[i])::"memory");
 }
-// Descriptor of an operand in shared memory whose rows of 128 bytes are swizzled in groups of eight, 1024 bytes aligned. Contiguous along
-// the depth, groups of eight rows follow each other; else a row is 64 elements of one depth, and `next_bytes` lead to the next 64.
+// Descriptor of an operand in shared memory, 1024 bytes aligned, whose rows of 128 bytes are swizzled in groups of eight. An operand
+// contiguous along the depth has one group of eight rows after the other. Otherwise a row is 64 elements of one depth, and the next 64 are
+// `next_bytes` further.
 __device__ __forceinline__ uint64_t product_operand(uint32_t address, uint32_t next_bytes) {
     constexpr uint64_t kGroup = 1024;
     constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;

@@ -22,7 +22,7 @@ int32_t TensorMaps::make(const void *data, int32_t dtype, const TensorMapShape &
         extent[i] = static_cast<cuuint64_t>(shape.extent[i]);
         box[i] = static_cast<cuuint32_t>(shape.box[i]);
         step[i] = 1;
-        // A broadcast axis never moves, so that its stride may be anything the engine takes.
+        // A broadcast axis never moves, so its stride may be anything that TMA takes.
         if (i > 0) stride[i - 1] = static_cast<cuuint64_t>(shape.stride[i] > 0 ? shape.stride[i] * kElementBytes : kReachBytes);
     }
     const CUresult made = reinterpret_cast<EncodeFn>(encode_)(

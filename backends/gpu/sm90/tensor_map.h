@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor maps: what Hopper's copy engine (TMA) is told of an array in memory. A map is a kernel's parameter, made anew for each call.
+// Tensor maps: what describes an array in memory to TMA. A map is a kernel's parameter, made for each call.
 #pragma once
 
 #include <cuda.h>

@@ -330,7 +330,7 @@ bool decode_async(const Opcode &opcode, Instruction *instruction) {
         const bool is_known = opcode.has("b32") || opcode.has("f32") || opcode.has("u32") || opcode.has("s32");
         if (is_known && count == 3 && words == (opcode.has("v4") ? 4u : opcode.has("v2") ? 2u : 1u)) run = store_async;
     } else if (opcode.is("cp")) {
-        if (opcode.has("bulk")) return decode_copy_engine(opcode, instruction);
+        if (opcode.has("bulk")) return decode_tma(opcode, instruction);
         const std::string_view third = parts.size() > 2 ? parts[2] : std::string_view();
         if (third == "commit_group") {
             run = lane_copy_commit;

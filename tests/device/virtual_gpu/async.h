@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What async.cpp and copy_engine.cpp share: operands, and copies that arrive at transaction barriers or are committed in groups.
+// What async.cpp and tma.cpp share: operands, and copies that arrive at transaction barriers or are committed in groups.
 #pragma once
 
 #include "ptx_machine.h"
@@ -24,7 +24,7 @@ struct Place {
 Place barrier_at(Block &own, uint64_t address);
 // Ends the barrier's phase if nothing is missing.
 void settle(TransactionBarrier &barrier);
-// The copy engine or tensor cores read bytes of the block's shared memory, which whoever wrote them has fenced, or the warp itself.
+// TMA or tensor cores read bytes of the block's shared memory, which whoever wrote them has fenced, or the warp itself.
 void need_fenced(const Warp &warp, uint32_t first, std::size_t bytes);
 // By threads, to be fenced.
 void note_written(Warp &warp, std::size_t first, std::size_t bytes);
@@ -46,7 +46,7 @@ using Groups = std::deque<std::vector<std::function<void()>>>;
 // Performs the oldest groups until so many are left.
 void finish_groups(Groups &groups, std::size_t pending);
 
-// The copy engine's part of decode_async().
-bool decode_copy_engine(const Opcode &opcode, Instruction *instruction);
+// TMA's part of decode_async().
+bool decode_tma(const Opcode &opcode, Instruction *instruction);
 
 }  // namespace attile::virtual_gpu

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GPU that is a program: it reads the PTX that the compiler made of a kernel and runs it, lane by lane, with the memory of the process as
-// the device's. Tensor cores, the copy engine and clusters are there, time is not. Copies come as late as they may and leave NaN in their
+// the device's. Tensor cores, TMA and clusters are there, time is not. Copies come as late as they may and leave NaN in their
 // place until then, memory begins as NaN, and every access is checked. Faults besides: threads that wait for what never comes, writing what
-// wgmma may still read, having the copy engine or tensor cores read what threads wrote to shared memory without a fence, and warps at one
+// wgmma may still read, having TMA or tensor cores read what threads wrote to shared memory without a fence, and warps at one
 // word of shared memory in no order. What it does not find: fences missing around global memory, sums of wgmma that are used before they
 // are waited for (products are done when they are issued, as registers tied by the compiler want), and lanes of one warp at one word, or
 // blocks at one of global memory, in no order.
@@ -10,7 +10,7 @@
 // ptx_module.cpp finds kernels in a module's text, ptx_read.cpp makes a Kernel of one, ptx_places.cpp gives its registers places,
 // machine.cpp runs it. What instructions do stands in plain.cpp (arithmetic), convert.cpp, load_store.cpp, together.cpp (lanes and warps
 // with each other), products.cpp, reading.cpp and matrix.cpp (tensor cores), async.cpp (copies, transaction barriers, clusters) and
-// copy_engine.cpp; races.cpp has the orders of warps. runtime.cpp is the CUDA runtime above it, driver.cpp the driver, dealt_memory.cpp the
+// tma.cpp; races.cpp has the orders of warps. runtime.cpp is the CUDA runtime above it, driver.cpp the driver, dealt_memory.cpp the
 // memory that they deal out.
 #pragma once
 
@@ -291,12 +291,12 @@ class Module {
 // Runs the grid to its end. Throws std::runtime_error with what went wrong. One at a time.
 void run_grid(Grid &grid);
 
-// When a lane ends: performs its committed groups of the copy engine's stores.
+// When a lane ends: performs its committed groups of TMA's stores.
 void finish_stores(Warp &warp, int lane);
 // When threads have ended, their lanes no longer in Warp::lanes: those that wait at the cluster's barrier may have waited for them only.
 void cluster_ended(Cluster &cluster);
 
-// A tensor map of the copy engine, as runtime.cpp's cuTensorMapEncodeTiled writes it into the 128 opaque bytes of a CUtensorMap.
+// A tensor map of TMA, as runtime.cpp's cuTensorMapEncodeTiled writes it into the 128 opaque bytes of a CUtensorMap.
 struct TensorMap {
     uint64_t base;
     uint64_t stride[4];  // Bytes, of axes 1...

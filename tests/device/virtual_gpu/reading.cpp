@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tensor cores and the copy engine read of shared memory. Products are done when they are issued; that their operands stay as they are
+// What tensor cores and TMA read of shared memory. Products are done when they are issued; that their operands stay as they are
 // until they are waited for is watched over instead, and that what threads wrote is fenced before others than threads read it.
 #include <cstring>
 

@@ -74,7 +74,7 @@ TEST(VirtualGpuTest, ProductsStillRead) {
     EXPECT_THAT(fault_of(product, array.data(), shape), HasSubstr("did not wait for"));
 }
 
-// What a thread wrote is fenced, by it or by who has it read, before tensor cores or the copy engine read it.
+// What a thread wrote is fenced, by it or by who has it read, before tensor cores or TMA read it.
 TEST(VirtualGpuTest, FencesBetweenProxies) {
     const Array<uint32_t> array(numbers(128));
     const std::string product = R"(
@@ -103,7 +103,7 @@ TEST(VirtualGpuTest, FencesBetweenProxies) {
     EXPECT_EQ(array.data()[0], 5u);
 }
 
-// The same of the copy engine and its barrier, into another block of the cluster; who looks before it waits is found.
+// The same of TMA and its barrier, into another block of the cluster; who looks before it waits is found.
 TEST(VirtualGpuTest, TransactionsOfACluster) {
     const Array<uint32_t> array(numbers(128));
     const std::string send = R"(

@@ -2,15 +2,15 @@
 // O and the log-sum-exp of a warp's 16 rows, from registers to memory: rows of the caller's, or partial results of a split.
 #pragma once
 
-#include "attention/mma/note.cuh"
 #include "attention/mma/repair.cuh"
 #include "attention/mma/softmax.cuh"
+#include "attention/mma/work_tile.cuh"
 #include "attention/output.h"
 #include "mma/store_row.cuh"
 
 namespace attile::gpu::mma {
 
-// Of a row's share of O: is something no number, or infinite?
+// Is anything in this thread's part of a row of O infinite or NaN?
 template <int kColumns>
 __device__ __forceinline__ bool has_faults(const float *o, float factor) {
     float zero = 0;
@@ -28,18 +28,18 @@ __device__ __forceinline__ void store_float(float *row, int columns, bool is_the
         store_row_f32<kColumns>(row, columns, is_there, o, factor);
 }
 
-// Rows `row` and row + 8 of the packed head, side by side, since each is a chain of dependent instructions; total: their sums of
-// probabilities, relative to `reference` (units of log2); rounding: what the rounding of the largest of them adds. kRepairs: rows whose O
-// is no number are computed again; else that is the caller's. kModifies: scores may be far from 0 (numeric.h), in what `unit` makes units
-// of log2.
+// Stores rows `row` and row + 8 of the packed head, interleaved, since each is a chain of dependent instructions. total: their row_sums,
+// relative to `reference` (in units of log2). rounding: what the rounding of the largest probability adds. kRepairs: rows whose O is not
+// finite are computed again; else the caller does that. kModifies: scores may be far from 0 (numeric.h); times `unit` they are in units of
+// log2.
 template <class Element, int kColumns, int kKeys, bool kModifies, bool kRepairs = true>
-__device__ __forceinline__ void store_rows(const AttentionParams &p, const AttentionTileNote &note, int row, const float *o,
+__device__ __forceinline__ void store_rows(const AttentionParams &p, const AttentionWorkTile &work, int row, const float *o,
                                            const float (&reference)[2], const float (&total)[2],
                                            [[maybe_unused]] const float (&rounding)[2], [[maybe_unused]] float unit = 1) {
     const bool is_split = p.splits.divisor > 1, has_sinks = p.sinks.data != nullptr && !is_split;
-    const bool is_there[2] = {row < note.rows, row + 8 < note.rows};
+    const bool is_there[2] = {row < work.rows, row + 8 < work.rows};
     const int of_entry[2] = {query_row(p, row), query_row(p, row + 8)};
-    const int head[2] = {query_head(p, note.head, row), query_head(p, note.head, row + 8)};
+    const int head[2] = {query_head(p, work.head, row), query_head(p, work.head, row + 8)};
     const auto log_sum = [&](int r) {
         const float sum = add_log2_of(reference[r], total[r]);
         return total[r] != 0 ? kModifies ? from_score(sum, unit) : sum * static_cast<float>(kLn2) : -INFINITY;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void store_rows(const AttentionParams &p, const Atten
 #pragma unroll
         for (int r = 0; r < 2; ++r) factor[r] = total[r] != 0 ? reciprocal_fast(total[r]) : 0.0f;
     }
-    // O holds the largest probability rounded, and is divided by a sum that does too; not so the log-sum-exp.
+    // O was made with the largest probability rounded, so it is divided by a sum with the same rounding. The log-sum-exp is not.
     if constexpr (SoftmaxRange<Element>::kCorrects) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) factor[r] *= reciprocal_fast(1 + rounding[r] * factor[r]);
@@ -65,7 +65,7 @@ __device__ __forceinline__ void store_rows(const AttentionParams &p, const Atten
     int64_t at[2];
     if (is_split) {
         const int64_t heads = static_cast<int64_t>(p.heads.divisor) * p.pack.divisor,
-                      first = (note.split * p.part_batch + note.batch) * heads;
+                      first = (work.split * p.part_batch + work.batch) * heads;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             at[r] = (first + head[r]) * p.len_q + of_entry[r];
@@ -79,7 +79,7 @@ __device__ __forceinline__ void store_rows(const AttentionParams &p, const Atten
             at[r] *= p.head_dim_v;
         }
     } else {
-        const int64_t first = note.batch * p.o.stride[0] + note.first_q * p.o.stride[2];
+        const int64_t first = work.batch * p.o.stride[0] + work.first_q * p.o.stride[2];
 #pragma unroll
         for (int r = 0; r < 2; ++r) at[r] = first + head[r] * p.o.stride[1] + of_entry[r] * p.o.stride[2];
     }
@@ -98,7 +98,7 @@ __device__ __forceinline__ void store_rows(const AttentionParams &p, const Atten
             is_faulty[r] = !store_row<Element, kColumns>(to + at[r], p.head_dim_v, is_there[r], o + 2 * r, factor[r]);
     }
     if (!is_split && p.lse.data != nullptr) {
-        const int64_t first = note.batch * p.lse.stride[0] + note.first_q * p.lse.stride[2];
+        const int64_t first = work.batch * p.lse.stride[0] + work.first_q * p.lse.stride[2];
         float *const to = static_cast<float *>(const_cast<void *>(p.lse.data));
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -107,7 +107,7 @@ __device__ __forceinline__ void store_rows(const AttentionParams &p, const Atten
         }
     }
     if constexpr (kRepairs) {
-        // Where the sum is no number, that is the result.
+        // Where the row_sum is NaN, NaN is the result, and there is nothing to repair.
 #pragma unroll
         for (int r = 0; r < 2; ++r) is_faulty[r] = is_faulty[r] && is_there[r] && total[r] == total[r];
         if (!__any_sync(~0u, is_faulty[0] || is_faulty[1])) return;
@@ -119,7 +119,7 @@ __device__ __forceinline__ void store_rows(const AttentionParams &p, const Atten
                 const int lane = __ffs(static_cast<int>(faulty)) - 1;
                 faulty &= ~(0xfu << (lane & ~3));
                 __syncwarp();  // What was stored above is stored before what is stored below.
-                repair_row<kKeys, kModifies>(p, note, __shfl_sync(~0u, row + 8 * r, lane), __shfl_sync(~0u, of_row, lane));
+                repair_row<kKeys, kModifies>(p, work, __shfl_sync(~0u, row + 8 * r, lane), __shfl_sync(~0u, of_row, lane));
             }
         }
     }

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows whose sums of probabilities are numbers while their outputs are not: some V is infinite or NaN, and a product cannot skip the keys a
-// row does not see, whose probability is zero. Such rows are computed again, one key after the other, hidden ones skipped: what lies in
-// memory that a row must not look at does not matter then. Slow, and only for rows that meet such a V.
+// Repairs rows whose row_sum is finite while their output is not. Some V is infinite or NaN then, and a product cannot skip the keys that a
+// row does not see: a probability of zero times infinity is NaN. Such rows are computed again, one key after the other, and hidden keys are
+// skipped. This is slow, and happens only to rows that meet such a V.
 #pragma once
 
-#include "attention/mma/note.cuh"
+#include "attention/mma/work_tile.cuh"
 #include "attention/output.h"
 #include "mma/ptx.cuh"
 
 namespace attile::gpu::mma {
 
-// By a whole warp: row `packed` of the note's packed head, relative to its log-sum-exp, over the note's key tiles. No loop or branch around
-// a shuffle depends on what ptxas cannot see to be the same in all of the warp: it would give up uniform registers for the whole kernel.
+// By a whole warp: row `packed` of the work tile's packed head, relative to its log-sum-exp, over the work tile's key tiles. Loops and
+// branches around a shuffle depend only on values that ptxas can see to be the same in all of the warp. Otherwise it would give up uniform
+// registers in the whole kernel.
 template <int kKeys, bool kModifies>
-__device__ __forceinline__ void repair_row(const AttentionParams &p, const AttentionTileNote &note, int packed, float lse) {
-    const int lane = lane_index(), row = query_row(p, packed), head = query_head(p, note.head, packed);
+__device__ __forceinline__ void repair_row(const AttentionParams &p, const AttentionWorkTile &work, int packed, float lse) {
+    const int lane = lane_index(), row = query_row(p, packed), head = query_head(p, work.head, packed);
     const int kv_head = static_cast<int>(quotient(static_cast<uint32_t>(head), p.group));
-    const AttentionEntry entry(p, note.batch);
+    const AttentionEntry entry(p, work.batch);
     const ScoreModifiers modifiers(p, entry, head, row);
-    const KeyRange range(p, row, note.shift, note.len_k);
-    const int first = max(range.low, note.first_tile * kKeys), end = min(range.high, note.end_tile * kKeys);
-    const int64_t q_at = note.batch * p.q.stride[0] + head * p.q.stride[1] + (entry.first_q + row) * p.q.stride[2];
+    const KeyRange range(p, row, work.shift, work.len_k);
+    const int first = max(range.low, work.first_tile * kKeys), end = min(range.high, work.end_tile * kKeys);
+    const int64_t q_at = work.batch * p.q.stride[0] + head * p.q.stride[1] + (entry.first_q + row) * p.q.stride[2];
     const auto place = [&](const AttentionOperand &x, int key) {
-        int64_t axis0 = note.batch, axis2 = entry.first_k + key;
+        int64_t axis0 = work.batch, axis2 = entry.first_k + key;
         if (p.block_table != nullptr) {
             const int64_t run = quotient(static_cast<uint32_t>(key), p.page_size);
-            axis0 = p.block_table[note.batch * p.block_table_stride[0] + run * p.block_table_stride[1]];
+            axis0 = p.block_table[work.batch * p.block_table_stride[0] + run * p.block_table_stride[1]];
             axis2 = remainder(static_cast<uint32_t>(key), p.page_size);
         }
         return axis0 * x.stride[0] + kv_head * x.stride[1] + axis2 * x.stride[2];
@@ -49,9 +50,9 @@ __device__ __forceinline__ void repair_row(const AttentionParams &p, const Atten
         }
         if (has_col && p.splits.divisor > 1) {
             const int64_t heads = static_cast<int64_t>(p.heads.divisor) * p.pack.divisor, part_rows = p.part_batch * heads * p.len_q;
-            p.part_o[(note.split * part_rows + (note.batch * heads + head) * p.len_q + row) * p.head_dim_v + col] = sum;
+            p.part_o[(work.split * part_rows + (work.batch * heads + head) * p.len_q + row) * p.head_dim_v + col] = sum;
         } else if (has_col) {
-            store_number(p.o, note.batch * p.o.stride[0] + head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2] + col, sum);
+            store_number(p.o, work.batch * p.o.stride[0] + head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2] + col, sum);
         }
     }
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to scores between Q K^T and the softmax where it is more than a mask: softcap, bias, ALiBi, `allowed`, pages that are not
-// there. Each step goes over all of a thread's scores of a row, so that many loads are on their way together.
+// What happens to scores between Q K^T and the softmax where it is more than a mask: softcap, bias, ALiBi, boolean mask (`allowed`),
+// missing pages. Each step goes over all of a thread's scores of a row, so that many loads are in flight together.
 #pragma once
 
-#include "attention/mma/note.cuh"
+#include "attention/mma/work_tile.cuh"
 #include "attention/score.h"
 #include "vec.h"
 
 namespace attile::gpu::mma {
 
 // Where a packed row of an operand of scores begins.
-__device__ __forceinline__ int64_t score_row_at(const AttentionParams &p, const AttentionTileNote &note, int packed,
+__device__ __forceinline__ int64_t score_row_at(const AttentionParams &p, const AttentionWorkTile &work, int packed,
                                                 const AttentionOperand &x) {
-    return note.batch * x.stride[0] + query_head(p, note.head, packed) * x.stride[1] + query_row(p, packed) * x.stride[2];
+    return work.batch * x.stride[0] + query_head(p, work.head, packed) * x.stride[1] + query_row(p, packed) * x.stride[2];
 }
 
 // Calls step(j, e, number) for keys first_key + 8 j + e of a row of T, j < kPairs: two numbers in a load where rows and memory allow it,
@@ -39,16 +39,16 @@ __device__ __forceinline__ void read_score_row(const AttentionOperand &x, int64_
     }
 }
 
-// Sends for what modify_scores() will read of a warp's 16 rows from `first_row` on and kKeys keys, in lines of 128 bytes.
+// Prefetches what modify_scores() will read of a warp's 16 rows from `first_row` on and kKeys keys, in lines of 128 bytes.
 template <int kKeys>
-__device__ __forceinline__ void prefetch_scores(const AttentionParams &p, const AttentionTileNote &note, int first_row, int first_key) {
+__device__ __forceinline__ void prefetch_scores(const AttentionParams &p, const AttentionWorkTile &work, int first_row, int first_key) {
     const auto prefetch_rows = [&](const AttentionOperand &x, int bytes) {
         if (x.stride[3] != 1) return;
         const int lines = (kKeys * bytes + 127) / 128;
         for (int line = lane_index(); line < 16 * lines; line += kLanes) {
-            const int key = min(first_key + line % lines * (128 / bytes), note.len_k - 1);
+            const int key = min(first_key + line % lines * (128 / bytes), work.len_k - 1);
             prefetch(static_cast<const char *>(x.data) +
-                     (score_row_at(p, note, min(first_row + line / lines, note.rows - 1), x) + key) * bytes);
+                     (score_row_at(p, work, min(first_row + line / lines, work.rows - 1), x) + key) * bytes);
         }
     };
     if (p.bias.data != nullptr) prefetch_rows(p.bias, p.bias.storage == AttentionStorage::kF32 ? 4 : 2);
@@ -57,14 +57,14 @@ __device__ __forceinline__ void prefetch_scores(const AttentionParams &p, const 
 
 // x = sum(x, bias) for scores x of rows `row` and row + 8 of the packed head, keys first_key + 8 j + 0, 1.
 template <class Element, int kScores, class Sum>
-__device__ __forceinline__ void read_bias(const AttentionParams &p, const AttentionTileNote &note, int row, int first_key, const Sum &sum,
+__device__ __forceinline__ void read_bias(const AttentionParams &p, const AttentionWorkTile &work, int row, int first_key, const Sum &sum,
                                           float (&s)[kScores]) {
     constexpr int kPairs = kScores / 4;
-    const int last_key = max(note.len_k - 1, 0);
-    const bool is_whole = (first_key & ~7) + 8 * kPairs <= note.len_k;
+    const int last_key = max(work.len_k - 1, 0);
+    const bool is_whole = (first_key & ~7) + 8 * kPairs <= work.len_k;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        const int64_t at = score_row_at(p, note, min(row + 8 * r, note.rows - 1), p.bias);
+        const int64_t at = score_row_at(p, work, min(row + 8 * r, work.rows - 1), p.bias);
         const auto add = [&](int j, int e, auto number) {
             const float bias = to_compute(number);
             float &x = s[4 * j + 2 * r + e];
@@ -77,16 +77,16 @@ __device__ __forceinline__ void read_bias(const AttentionParams &p, const Attent
     }
 }
 
-// Hides of the same scores those that `allowed` does.
+// Hides the scores that the boolean mask `allowed` hides.
 template <int kScores>
-__device__ __forceinline__ void read_allowed(const AttentionParams &p, const AttentionTileNote &note, int row, int first_key,
+__device__ __forceinline__ void read_allowed(const AttentionParams &p, const AttentionWorkTile &work, int row, int first_key,
                                              float (&s)[kScores]) {
     constexpr int kPairs = kScores / 4;
-    const int last_key = max(note.len_k - 1, 0);
-    const bool is_whole = (first_key & ~7) + 8 * kPairs <= note.len_k;
+    const int last_key = max(work.len_k - 1, 0);
+    const bool is_whole = (first_key & ~7) + 8 * kPairs <= work.len_k;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        read_score_row<uint8_t, kPairs>(p.allowed, score_row_at(p, note, min(row + 8 * r, note.rows - 1), p.allowed), first_key, is_whole,
+        read_score_row<uint8_t, kPairs>(p.allowed, score_row_at(p, work, min(row + 8 * r, work.rows - 1), p.allowed), first_key, is_whole,
                                         last_key, [&](int j, int e, uint8_t shows) {
                                             if (shows == 0) s[4 * j + 2 * r + e] = -INFINITY;
                                         });
@@ -96,7 +96,7 @@ __device__ __forceinline__ void read_allowed(const AttentionParams &p, const Att
 // Scores of rows `row` and row + 8 of the packed head, keys first_key + 8 j + 0, 1: from products to units of log2, -inf where hidden. Keys
 // past the entry's and rows past its last are left to the mask.
 template <class Element, int kScores>
-__device__ __forceinline__ void modify_scores(const AttentionParams &p, const AttentionTileNote &note, int row, int first_key,
+__device__ __forceinline__ void modify_scores(const AttentionParams &p, const AttentionWorkTile &work, int row, int first_key,
                                               float (&s)[kScores]) {
     constexpr int kPairs = kScores / 4;
     const auto for_each = [&](int r, const auto &step) {
@@ -116,22 +116,22 @@ __device__ __forceinline__ void modify_scores(const AttentionParams &p, const At
     }
     if (p.bias.data != nullptr)
         read_bias<Element>(
-            p, note, row, first_key, [](float x, float bias) { return add_bias_log2(x, bias); }, s);
+            p, work, row, first_key, [](float x, float bias) { return add_bias_log2(x, bias); }, s);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         if (p.alibi_slopes.data == nullptr) break;
-        const int packed = min(row + 8 * r, note.rows - 1), head = query_head(p, note.head, packed);
-        const AlibiSlope slope(load_number(p.alibi_slopes, note.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
-        const float distance = static_cast<float>(first_key - (query_row(p, packed) + alibi_shift(p, note)));  // Of the first key.
+        const int packed = min(row + 8 * r, work.rows - 1), head = query_head(p, work.head, packed);
+        const AlibiSlope slope(load_number(p.alibi_slopes, work.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
+        const float distance = static_cast<float>(first_key - (query_row(p, packed) + alibi_shift(p, work)));  // Of the first key.
         for_each(r, [&](float &x, int key) { x = slope.lower(x, fabsf(distance + static_cast<float>(key - first_key))); });
     }
-    if (p.allowed.data != nullptr) read_allowed(p, note, row, first_key, s);
+    if (p.allowed.data != nullptr) read_allowed(p, work, row, first_key, s);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         if (p.block_table == nullptr) break;
-        const int32_t *const table = p.block_table + note.batch * p.block_table_stride[0];
+        const int32_t *const table = p.block_table + work.batch * p.block_table_stride[0];
         for_each(r, [&](float &x, int key) {
-            if (key >= note.len_k) return;
+            if (key >= work.len_k) return;
             const int64_t page = table[quotient(static_cast<uint32_t>(key), p.page_size) * p.block_table_stride[1]];
             if (page < 0 || page >= p.pages) x = -INFINITY;
         });

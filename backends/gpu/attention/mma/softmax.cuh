@@ -15,12 +15,12 @@
 
 namespace attile::gpu::mma {
 
-// kMostSum: see above. Spreads of scores in units of log2, largest less smallest: below kNarrowSpread in a masked tile, and below
-// kWideSpread in a whole one, tiles are not looked at from then on.
+// kMostSum: see above. A spread is the largest score less the smallest, in units of log2. Below kNarrowSpread in a masked tile, or below
+// kWideSpread in a whole one, later steps go without maxima.
 template <class Element>
 struct SoftmaxRange {
     static constexpr float kTop = 0,
-                           kSlack = 0;  // Where a moved reference leaves the largest score, units of log2, and how far it may rise.
+                           kSlack = 0;  // In units of log2: where a moved reference leaves the largest score, and how far it may rise.
     static constexpr float kMostSum = 1.2676506e30f, kNarrowSpread = 64, kWideSpread = 330;
     static constexpr bool kCorrects = false;
 };
@@ -46,14 +46,14 @@ template <class Element, int kScores, class Range_ = SoftmaxRange<Element>>
 class RowSoftmax {
   public:
     using Range = Range_;
-    float reference[2], sum[2], factor[2];
+    float reference[2], row_sum[2], factor[2];
     bool moved;  // This step moved a reference: O is to be multiplied by factor.
 
     __device__ __forceinline__ void begin() {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             reference[r] = kNoReference;
-            sum[r] = 0;
+            row_sum[r] = 0;
             rounding[r] = 0;
             if (Range::kCorrects) largest_[r] = -INFINITY;
         }
@@ -62,52 +62,52 @@ class RowSoftmax {
 
     // c is scale * log2(e), positive. Without slack the largest probability is always 2^kTop.
     __device__ __forceinline__ void find_reference(const float (&s)[kScores], float c, bool has_slack) {
-        float top[2];
-        largest(s, top);
-        follow(top, c, has_slack);
+        float row_max[2];
+        find_row_max(s, row_max);
+        follow(row_max, c, has_slack);
     }
-    __device__ __forceinline__ void follow(const float (&top)[2], float c, bool has_slack) {
-        moved = __any_sync(~0u, is_passed(top, c, has_slack));
-        if (moved) move_reference(top, c, has_slack);
-        note_top(top);
+    __device__ __forceinline__ void follow(const float (&row_max)[2], float c, bool has_slack) {
+        moved = __any_sync(~0u, is_passed(row_max, c, has_slack));
+        if (moved) move_reference(row_max, c, has_slack);
+        record_row_max(row_max);
     }
-    // The same in steps. A thread's view of whether a score passes a row's reference:
-    __device__ __forceinline__ bool is_passed(const float (&top)[2], float c, bool has_slack) const {
+    // Does a score pass a row's reference by more than the slack, as far as this thread sees?
+    __device__ __forceinline__ bool is_passed(const float (&row_max)[2], float c, bool has_slack) const {
         const float slack = slack_of(has_slack);
-        return top[0] * c - reference[0] > slack || top[1] * c - reference[1] > slack;
+        return row_max[0] * c - reference[0] > slack || row_max[1] * c - reference[1] > slack;
     }
-    __device__ __forceinline__ void move_reference(const float (&top)[2], float c, bool has_slack) {
-        const float slack = slack_of(has_slack), level[2] = {top[0] * c, top[1] * c};
+    __device__ __forceinline__ void move_reference(const float (&row_max)[2], float c, bool has_slack) {
+        const float slack = slack_of(has_slack), level[2] = {row_max[0] * c, row_max[1] * c};
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             const float next = level[r] - reference[r] > slack ? level[r] - Range::kTop : reference[r];
             factor[r] = exp2_fast(reference[r] - next);
             reference[r] = next;
-            sum[r] *= factor[r];
+            row_sum[r] *= factor[r];
             if (Range::kCorrects) rounding[r] *= factor[r];
         }
     }
-    __device__ __forceinline__ void note_top(const float (&top)[2]) {
+    __device__ __forceinline__ void record_row_max(const float (&row_max)[2]) {
         if (Range::kCorrects) {
-            top_[0] = top[0];
-            top_[1] = top[1];
+            row_max_[0] = row_max[0];
+            row_max_[1] = row_max[1];
         }
     }
     // Of each whole row.
-    static __device__ __forceinline__ void largest(const float (&s)[kScores], float (&found)[2]) { fold<Pick::kLargest>(s, found); }
-    static __device__ __forceinline__ void largest_or_nan(const float (&s)[kScores], float (&found)[2]) {
+    static __device__ __forceinline__ void find_row_max(const float (&s)[kScores], float (&found)[2]) { fold<Pick::kLargest>(s, found); }
+    static __device__ __forceinline__ void find_row_max_or_nan(const float (&s)[kScores], float (&found)[2]) {
         fold<Pick::kLargestOrNan>(s, found);
     }
 
-    // s becomes the probabilities; `share` is this thread's part of the rows' sums over them.
+    // s becomes the probabilities; `share` is this thread's part of the row_sums.
     __device__ __forceinline__ void exponentials(float (&s)[kScores], float c, float (&share)[2]) const {
         share[0] = share[1] = 0;
 #pragma unroll
         for (int j = 0; j < kScores; j += 4) {
 #pragma unroll
             for (int e = 0; e < 4; ++e) s[j + e] = exp2_fast(__builtin_fmaf(s[j + e], c, -reference[e / 2]));
-            // By pairs: ptxas lets each sum wait for the exponential two before, less than it takes where warps compete for the unit. One
-            // sum a pair waits half as often: 4 points of the tensor cores at 64 columns.
+            // Summed by pairs. ptxas places a sum two exponentials behind its own, which is too close where warps compete for the unit. One
+            // sum a pair waits half as often.
             share[0] += s[j] + s[j + 1];
             share[1] += s[j + 2] + s[j + 3];
         }
@@ -115,52 +115,52 @@ class RowSoftmax {
     __device__ __forceinline__ void exact_exponentials(float (&s)[kScores], float c) {
         float share[2];
         exponentials(s, c, share);
-        sum[0] += share[0];
-        sum[1] += share[1];
-        if (Range::kCorrects) note_rounding(c);
+        row_sum[0] += share[0];
+        row_sum[1] += share[1];
+        if (Range::kCorrects) record_rounding(c);
     }
-    // An exact step where scores are far from 0 (numeric.h), or rows all hidden. They are multiplied by c first: a reference rounded apart
-    // from its score would show.
+    // An exact step where scores are far from 0 (numeric.h), or where all of a row is hidden. Scores are multiplied by c first: if
+    // reference and score were rounded separately, their difference would be wrong.
     __device__ __forceinline__ void take_far(float (&s)[kScores], float c, bool has_slack) {
-        float top[2], share[2];
-        largest(s, top);
+        float row_max[2], share[2];
+        find_row_max(s, row_max);
 #pragma unroll
         for (float &x : s) x *= c;
-        const float scaled[2] = {top[0] * c, top[1] * c};
+        const float scaled[2] = {row_max[0] * c, row_max[1] * c};
         follow(scaled, 1, has_slack);
         exponentials(s, 1, share);
-        sum[0] += share[0];
-        sum[1] += share[1];
+        row_sum[0] += share[0];
+        row_sum[1] += share[1];
 #pragma unroll
         for (int r = 0; r < 2 && Range::kCorrects; ++r) {
-            if (top[r] > largest_[r]) note_probability(r, top[r], scaled[r] - reference[r]);
+            if (row_max[r] > largest_[r]) record_probability(r, row_max[r], scaled[r] - reference[r]);
         }
     }
-    // Of the largest probability so far, by the score that find_reference met.
-    __device__ __forceinline__ void note_rounding(float c) {
-        if (!__any_sync(~0u, top_[0] > largest_[0] || top_[1] > largest_[1])) return;
+    // The rounding of the largest probability so far, from the score that find_reference() saw.
+    __device__ __forceinline__ void record_rounding(float c) {
+        if (!__any_sync(~0u, row_max_[0] > largest_[0] || row_max_[1] > largest_[1])) return;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            if (!(top_[r] > largest_[r])) continue;
-            note_probability(r, top_[r], __builtin_fmaf(top_[r], c, -reference[r]));
+            if (!(row_max_[r] > largest_[r])) continue;
+            record_probability(r, row_max_[r], __builtin_fmaf(row_max_[r], c, -reference[r]));
         }
     }
 
-    // After exponentials without a look: has a row of this warp outgrown the range, or is a sum not a number?
+    // After a step without maxima: has a row of this warp outgrown the range, or is a row_sum NaN?
     static __device__ __forceinline__ bool has_outgrown(const float (&share)[2]) {
         return __any_sync(~0u, !(share[0] < SoftmaxRange<Element>::kMostSum && share[1] < SoftmaxRange<Element>::kMostSum));
     }
 
-    // Of unmasked scores: do a row's lie so far apart that others, not yet seen, may lie beyond the headroom?
+    // Of unmasked scores: do they lie so far apart that a later score may lie beyond the headroom?
     static __device__ __forceinline__ bool spread_is_wide(const float (&s)[kScores], float c) {
-        float top[2], bottom[2];
-        fold<Pick::kLargest>(s, top);
+        float row_max[2], bottom[2];
+        fold<Pick::kLargest>(s, row_max);
         fold<Pick::kSmallest>(s, bottom);
         constexpr float kWide = SoftmaxRange<Element>::kWideSpread;
-        return !((top[0] - bottom[0]) * c < kWide && (top[1] - bottom[1]) * c < kWide);
+        return !((row_max[0] - bottom[0]) * c < kWide && (row_max[1] - bottom[1]) * c < kWide);
     }
-    // Of scores of which some are hidden, after find_reference, as far as this thread sees: is the spread, by the tile's first 32 keys, no
-    // reason to look any further? Not where a row has seen no key.
+    // After find_reference(), where some scores are hidden, and as far as this thread sees: is the spread of the tile's first 32 keys so
+    // narrow that later steps can go without maxima? Never where a row has seen no key.
     __device__ __forceinline__ bool spread_is_narrow(const float (&s)[kScores], float c) const {
         bool is_narrow = true;
 #pragma unroll
@@ -177,11 +177,11 @@ class RowSoftmax {
         return is_narrow;
     }
 
-    // Sums of whole rows, from the four threads that share them.
+    // The row_sums of whole rows, from the four threads that share them.
     __device__ __forceinline__ void total(float (&whole)[2]) const {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            whole[r] = sum[r] + __shfl_xor_sync(~0u, sum[r], 1);
+            whole[r] = row_sum[r] + __shfl_xor_sync(~0u, row_sum[r], 1);
             whole[r] += __shfl_xor_sync(~0u, whole[r], 2);
         }
     }
@@ -189,14 +189,14 @@ class RowSoftmax {
     float rounding[2];  // Of the largest probability.
 
   private:
-    __device__ __forceinline__ void note_probability(int r, float score, float exponent) {
+    __device__ __forceinline__ void record_probability(int r, float score, float exponent) {
         const float p = exp2_fast(exponent);
         largest_[r] = score;
         rounding[r] = to_compute(from_compute<Element>(p)) - p;
     }
     static __device__ __forceinline__ float slack_of(bool has_slack) { return has_slack ? Range::kSlack : Range::kTop; }
 
-    float top_[2];      // Of the latest exact step.
+    float row_max_[2];  // Of the latest exact step.
     float largest_[2];  // Score that an exact step met.
 
     enum class Pick { kLargest, kLargestOrNan, kSmallest };
@@ -209,7 +209,7 @@ class RowSoftmax {
         }
         return kPick == Pick::kLargest ? fmaxf(a, b) : fminf(a, b);
     }
-    // Largest or smallest score of each whole row, in two chains a row. Else NaN is passed over: exponentials carry it on.
+    // Largest or smallest score of each whole row, in two chains a row. NaN is skipped, except by kLargestOrNan: the exponentials keep it.
     template <Pick kPick>
     static __device__ __forceinline__ void fold(const float (&s)[kScores], float (&found)[2]) {
         float a[2] = {pick<kPick>(s[0], s[1]), pick<kPick>(s[2], s[3])}, b[2] = {pick<kPick>(s[4], s[5]), pick<kPick>(s[6], s[7])};

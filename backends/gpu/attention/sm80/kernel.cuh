@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward by mma.sync, for capability 8.0 and later: o = softmax(scale q k^T) v for a tile of rows a block, 16 or 32 of them a
-// warp, keys walked from the last tile to the first. Tiles of K and V take turns in a ring of places in shared memory, filled by
-// asynchronous copies (attention/sm80/load.cuh); one barrier for each tells that it has come, and that the one before is done with. Scores,
+// warp, keys walked from the last tile to the first. Tiles of K and V pass through pipeline stages in shared memory, which cp.async
+// fills (attention/sm80/load.cuh). One barrier a tile says that it has come, and that the one before is no longer used. Scores,
 // probabilities and O stay in registers; the softmax is attention/mma/softmax.cuh's, with exact maxima.
 //
-// Shapes, shared memory, registers and rates stand in attention/sm80/shapes.h.
+// Tiles, budget and bound: attention/sm80/shapes.h. Record: docs/kernels/attention-sm80.md.
 #pragma once
 
 #include "attention/mma/output.cuh"
@@ -21,16 +21,16 @@ inline constexpr int kAttentionSharedLimit = 99 * 1024;
 template <class Element, class Config>
 class AttentionWarp {
   public:
-    __device__ __forceinline__ AttentionWarp(const AttentionTask &task, const AttentionTileNote &note, const AttentionSources &sources,
+    __device__ __forceinline__ AttentionWarp(const AttentionTask &task, const AttentionWorkTile &work, const AttentionSources &sources,
                                              uint32_t queries)
-        : a_(task), note_(note), sources_(sources), q_(queries), places_(queries + Config::kShape.q_bytes()) {}
+        : a_(task), work_(work), sources_(sources), q_(queries), stages_(queries + Config::kShape.q_bytes()) {}
 
     __device__ __forceinline__ void run() {
         begin();
-        if (note_.first_tile < note_.end_tile) {
-            load_queries<Config>(a_.p, note_, q_);
+        if (work_.first_tile < work_.end_tile) {
+            load_queries<Config>(a_.p, work_, q_);
 #pragma unroll
-            for (int i = 0; i < kPlaces - 1; ++i) load_item(i);
+            for (int i = 0; i < kStages - 1; ++i) load_item(i);
             find_range();
             walk();
         }
@@ -39,7 +39,7 @@ class AttentionWarp {
 
   private:
     static constexpr int kKeys = Config::kShape.keys, kDepth = Config::kShape.depth, kColumns = Config::kShape.columns;
-    static constexpr int kRowTiles = Config::kShape.row_tiles, kPlaces = Config::kShape.places;
+    static constexpr int kRowTiles = Config::kShape.row_tiles, kStages = Config::kShape.stages;
     static constexpr bool kModifies = Config::kShape.modifies, kIsTf32x3 = std::is_same_v<Element, float>;
     using Tf32x3 = AttentionTf32x3<Config>;
     using Softmax = RowSoftmax<Element, kKeys / 2, ExactSoftmaxRange<Element>>;
@@ -47,52 +47,52 @@ class AttentionWarp {
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
     static __device__ __forceinline__ int warp_row() { return static_cast<int>(threadIdx.x) / kWarpThreads * Config::kShape.warp_rows(); }
     // The thread has this row and the one eight below.
-    __device__ __forceinline__ int row_of(int row_tile) const { return note_.first_row + warp_row() + 16 * row_tile + lane() / 4; }
+    __device__ __forceinline__ int row_of(int row_tile) const { return work_.first_row + warp_row() + 16 * row_tile + lane() / 4; }
     __device__ __forceinline__ KeyRange range(int row) const {
-        return KeyRange(a_.p, query_row(a_.p, min(row, note_.rows - 1)), note_.shift, note_.len_k);
+        return KeyRange(a_.p, query_row(a_.p, min(row, work_.rows - 1)), work_.shift, work_.len_k);
     }
     // From scores to units of log2.
     __device__ __forceinline__ float factor() const { return kModifies || kIsTf32x3 ? 1.0f : a_.p.scale_log2; }
 
-    // Items are K of the last tile, V of it, K of the one before, and so on; each takes the next place of the ring.
+    // Items are K of the last tile, V of it, K of the one before, and so on; each takes the next stage.
     __device__ __forceinline__ void load_item(int item) const {
-        const int tile = note_.end_tile - 1 - item / 2;
-        if (tile >= note_.first_tile) {
-            const uint32_t to = places_ + item % kPlaces * Config::kShape.tile_bytes();
+        const int tile = work_.end_tile - 1 - item / 2;
+        if (tile >= work_.first_tile) {
+            const uint32_t to = stages_ + item % kStages * Config::kShape.tile_bytes();
             if (item % 2 == 0)
-                load_keys<Config, kDepth, true>(a_.p, note_, sources_, to, tile);
+                load_keys<Config, kDepth, true>(a_.p, work_, sources_, to, tile);
             else
-                load_keys<Config, kColumns, false>(a_.p, note_, sources_, to, tile);
+                load_keys<Config, kColumns, false>(a_.p, work_, sources_, to, tile);
         }
-        copy_commit();  // Empty groups too, so that the count of them tells which item has come.
+        copy_commit();  // Empty groups too: their count says which item has come.
     }
-    // The item has come, and everyone is done with the one before, whose place the next one takes that has none yet.
+    // The item has come, and no warp uses the one before any more: its stage is filled with the next item that has none yet.
     template <int kParity>
     __device__ __forceinline__ void next_item(int item) const {
-        copy_wait<kPlaces - 2>();
+        copy_wait<kStages - 2>();
         __syncthreads();
-        // Told the parity, the compiler keeps one of the two loads.
-        constexpr int kAhead = kPlaces - 1;
-        const int ahead = item + kAhead, tile = note_.end_tile - 1 - (ahead >> 1);
-        if (tile >= note_.first_tile) {
-            const uint32_t to = place(ahead);
+        // With the parity known, the compiler keeps one of the two loads.
+        constexpr int kAhead = kStages - 1;
+        const int ahead = item + kAhead, tile = work_.end_tile - 1 - (ahead >> 1);
+        if (tile >= work_.first_tile) {
+            const uint32_t to = stage(ahead);
             if ((kParity + kAhead) % 2 == 0)
-                load_keys<Config, kDepth, true>(a_.p, note_, sources_, to, tile);
+                load_keys<Config, kDepth, true>(a_.p, work_, sources_, to, tile);
             else
-                load_keys<Config, kColumns, false>(a_.p, note_, sources_, to, tile);
+                load_keys<Config, kColumns, false>(a_.p, work_, sources_, to, tile);
         }
         copy_commit();
     }
-    __device__ __forceinline__ uint32_t place(int item) const {
-        return places_ + static_cast<uint32_t>(item) % kPlaces * Config::kShape.tile_bytes();
+    __device__ __forceinline__ uint32_t stage(int item) const {
+        return stages_ + static_cast<uint32_t>(item) % kStages * Config::kShape.tile_bytes();
     }
 
     // Key tiles of which a row of the warp sees keys, and of which every row sees all.
     __device__ __forceinline__ void find_range() {
-        const int first_row = note_.first_row + warp_row();
+        const int first_row = work_.first_row + warp_row();
         const KeyRange top = range(first_row), bottom = range(first_row + Config::kShape.warp_rows() - 1);
         seen_first_ = top.low / kKeys;
-        seen_end_ = first_row < note_.rows ? (bottom.high + kKeys - 1) / kKeys : 0;
+        seen_end_ = first_row < work_.rows ? (bottom.high + kKeys - 1) / kKeys : 0;
         full_first_ = (bottom.low + kKeys - 1) / kKeys;
         full_end_ = top.high / kKeys;
     }
@@ -100,7 +100,7 @@ class AttentionWarp {
     __device__ __forceinline__ void multiply_scores(uint32_t keys) {
         if constexpr (kIsTf32x3) {
             Tf32x3::scores(s_, q_, warp_row(), keys, a_.p.head_dim);
-            // Scaled here and not in the exponent: a reference rounded apart from its score would show where scores are huge.
+            // Scaled here and not in the exponent: if reference and score were rounded separately, huge scores would show it.
             if constexpr (!kModifies) {
 #pragma unroll
                 for (int t = 0; t < kRowTiles; ++t) {
@@ -184,20 +184,20 @@ class AttentionWarp {
     __device__ __forceinline__ void softmax(int tile) {
         if constexpr (kModifies) {
 #pragma unroll
-            for (int t = 0; t < kRowTiles; ++t) modify_scores<Element>(a_.p, note_, row_of(t), tile * kKeys + (lane() & 3) * 2, s_[t]);
+            for (int t = 0; t < kRowTiles; ++t) modify_scores<Element>(a_.p, work_, row_of(t), tile * kKeys + (lane() & 3) * 2, s_[t]);
         }
         if (tile < full_first_ || tile >= full_end_) mask(tile);
         const float c = factor();
-        float top[kRowTiles][2];
+        float row_max[kRowTiles][2];
         bool is_passed = false;
 #pragma unroll
-        for (int t = 0; t < kRowTiles; ++t) Softmax::largest(s_[t], top[t]);
+        for (int t = 0; t < kRowTiles; ++t) Softmax::find_row_max(s_[t], row_max[t]);
 #pragma unroll
-        for (int t = 0; t < kRowTiles; ++t) is_passed = is_passed || rows_[t].is_passed(top[t], c, false);
+        for (int t = 0; t < kRowTiles; ++t) is_passed = is_passed || rows_[t].is_passed(row_max[t], c, false);
         if (__any_sync(~0u, is_passed)) {
 #pragma unroll
             for (int t = 0; t < kRowTiles; ++t) {
-                rows_[t].move_reference(top[t], c, false);
+                rows_[t].move_reference(row_max[t], c, false);
 #pragma unroll
                 for (int j = 0; j < kColumns / 2; ++j) o_[t][j] *= rows_[t].factor[j >> 1 & 1];
             }
@@ -223,15 +223,15 @@ class AttentionWarp {
     __device__ __forceinline__ void walk() {
         int item = 0;
 #pragma unroll 1
-        for (int tile = note_.end_tile - 1; tile >= note_.first_tile; --tile) {
+        for (int tile = work_.end_tile - 1; tile >= work_.first_tile; --tile) {
             const bool is_seen = tile >= seen_first_ && tile < seen_end_;
             next_item<0>(item);
-            if (is_seen) multiply_scores(place(item));
+            if (is_seen) multiply_scores(stage(item));
             ++item;
             next_item<1>(item);
             if (is_seen) {
                 softmax(tile);
-                multiply_values(place(item));
+                multiply_values(stage(item));
             }
             ++item;
         }
@@ -241,14 +241,14 @@ class AttentionWarp {
         for (int t = 0; t < kRowTiles; ++t) {
             float total[2];
             rows_[t].total(total);
-            store_rows<Element, kColumns, kKeys, kModifies>(a_.p, note_, row_of(t), o_[t], rows_[t].reference, total, rows_[t].rounding);
+            store_rows<Element, kColumns, kKeys, kModifies>(a_.p, work_, row_of(t), o_[t], rows_[t].reference, total, rows_[t].rounding);
         }
     }
 
     const AttentionTask &a_;
-    const AttentionTileNote &note_;
+    const AttentionWorkTile &work_;
     const AttentionSources &sources_;
-    const uint32_t q_, places_;
+    const uint32_t q_, stages_;
     int seen_first_, seen_end_, full_first_, full_end_;
     Softmax rows_[kRowTiles];
     float s_[kRowTiles][kKeys / 2], o_[kRowTiles][kColumns / 2];
@@ -259,26 +259,26 @@ template <class Element, class Config>
 __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.blocks)
     attention_forward(const __grid_constant__ AttentionTask a) {
     static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
-    static_assert(sizeof(AttentionTileNote) + sizeof(AttentionSources) <= AttentionShape::kNoteBytes, "the note's place");
+    static_assert(sizeof(AttentionWorkTile) + sizeof(AttentionSources) <= AttentionShape::kWorkBytes, "the work tile's place");
     static_assert(Config::kShape.bytes == sizeof(Element), "the element's size");
-    static_assert(Config::kShape.places >= 2, "a tile at work and one on its way");
+    static_assert(Config::kShape.stages >= 2, "one tile in use and one being loaded");
     extern __shared__ __align__(1024) unsigned char memory[];
-    AttentionTileNote &note = *reinterpret_cast<AttentionTileNote *>(memory);
-    AttentionSources &sources = *reinterpret_cast<AttentionSources *>(memory + sizeof(AttentionTileNote));
+    AttentionWorkTile &work = *reinterpret_cast<AttentionWorkTile *>(memory);
+    AttentionSources &sources = *reinterpret_cast<AttentionSources *>(memory + sizeof(AttentionWorkTile));
     if (threadIdx.x == 0) {
-        note = note_of<Config::kShape.rows(), Config::kShape.keys>(a, static_cast<int>(blockIdx.x));
-        const int64_t batch = a.p.block_table != nullptr ? 0 : note.batch;
-        const int64_t head = quotient(static_cast<uint32_t>(note.head) * a.p.pack.divisor, a.p.group);
+        work = work_tile_of<Config::kShape.rows(), Config::kShape.keys>(a, static_cast<int>(blockIdx.x));
+        const int64_t batch = a.p.block_table != nullptr ? 0 : work.batch;
+        const int64_t head = quotient(static_cast<uint32_t>(work.head) * a.p.pack.divisor, a.p.group);
         const auto source = [&](const AttentionOperand &x) {
             return static_cast<const char *>(x.data) +
-                   (batch * x.stride[0] + head * x.stride[1] + note.first_k * x.stride[2]) * Config::kShape.bytes;
+                   (batch * x.stride[0] + head * x.stride[1] + work.first_k * x.stride[2]) * Config::kShape.bytes;
         };
         sources.k = source(a.p.k);
         sources.v = source(a.p.v);
     }
     __syncthreads();
-    if (note.first_row >= note.rows) return;  // Of a sequence shorter than the longest.
-    AttentionWarp<Element, Config>(a, note, sources, shared_address(memory) + AttentionShape::kNoteBytes).run();
+    if (work.first_row >= work.rows) return;  // Of a sequence shorter than the longest.
+    AttentionWarp<Element, Config>(a, work, sources, shared_address(memory) + AttentionShape::kWorkBytes).run();
 }
 
 }  // namespace attile::gpu::sm80

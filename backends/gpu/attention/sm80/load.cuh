@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// K and V on their way to shared memory. What lies outside an operand, and keys that nobody may read, become zeros.
+// Loads K and V into shared memory. What lies outside an operand, and keys that nobody may read, become zeros.
 #pragma once
 
 #include "attention/mma/queries.cuh"
@@ -9,14 +9,14 @@ namespace attile::gpu::sm80 {
 
 using namespace mma;
 
-// Where a block's operands begin: left in shared memory beside the note.
+// Where a block's operands begin: kept in shared memory beside the work tile.
 struct AttentionSources {
     const char *k, *v;  // Of the entry and head, key 0; paged: of the head, page 0.
 };
 
 // A tile of K or V.
 template <class Config, int kColumns, bool kIsK>
-__device__ __forceinline__ void load_keys(const AttentionParams &p, const AttentionTileNote &note, const AttentionSources &sources,
+__device__ __forceinline__ void load_keys(const AttentionParams &p, const AttentionWorkTile &work, const AttentionSources &sources,
                                           uint32_t to, int tile) {
     constexpr int kKeys = Config::kShape.keys, kThreads = Config::kShape.threads(), kBytes = Config::kShape.bytes;
     constexpr int kUnits = kBytes / 2;  // Rows are laid out by 16-bit elements.
@@ -28,11 +28,11 @@ __device__ __forceinline__ void load_keys(const AttentionParams &p, const Attent
         constexpr int kAtOnce = kThreads / Rows::kChunks;
         const int chunk = static_cast<int>(threadIdx.x) % Rows::kChunks, row = static_cast<int>(threadIdx.x) / Rows::kChunks;
         const int bytes = chunk_bytes(columns, chunk);
-        const int32_t *const table = p.block_table + note.batch * p.block_table_stride[0];
+        const int32_t *const table = p.block_table + work.batch * p.block_table_stride[0];
 #pragma unroll 4
         for (int i = 0; i < kKeys; i += kAtOnce) {
             const int at = key + row + i;
-            const bool is_read = at >= note.read_first && at < note.read_end;
+            const bool is_read = at >= work.read_first && at < work.read_end;
             const uint32_t run = quotient(static_cast<uint32_t>(at), p.page_size);
             const int64_t page = is_read ? table[run * p.block_table_stride[1]] : -1,
                           slot = at - static_cast<int>(run * p.page_size.divisor);
@@ -43,8 +43,8 @@ __device__ __forceinline__ void load_keys(const AttentionParams &p, const Attent
         return;
     }
     const int64_t stride = x.stride[2] * kBytes;
-    load_rows<kColumns * kUnits, kKeys, kThreads, true>(to, from + key * stride, stride, columns, note.read_first - key,
-                                                        note.read_end - key);
+    load_rows<kColumns * kUnits, kKeys, kThreads, true>(to, from + key * stride, stride, columns, work.read_first - key,
+                                                        work.read_end - key);
 }
 
 }  // namespace attile::gpu::sm80

@@ -22,7 +22,7 @@ struct AttentionShape {
     int keys;       // Of a tile.
     int warps;      // Of a block.
     int row_tiles;  // Of 16 rows each, that a warp has.
-    int places;     // For tiles of K and V in shared memory.
+    int stages;     // For tiles of K and V in shared memory.
     int blocks;     // That a multiprocessor holds by registers, at least.
     int bytes;      // Of an element.
     bool modifies;  // Scores pass through more than a mask.
@@ -32,11 +32,11 @@ struct AttentionShape {
     constexpr int threads() const { return 32 * warps; }
     constexpr int q_bytes() const { return rows() * depth * bytes; }
     constexpr int tile_bytes() const { return keys * (depth > columns ? depth : columns) * bytes; }
-    constexpr int shared_bytes() const { return kNoteBytes + q_bytes() + places * tile_bytes(); }
-    static constexpr int kNoteBytes = 256;
+    constexpr int shared_bytes() const { return kWorkBytes + q_bytes() + stages * tile_bytes(); }
+    static constexpr int kWorkBytes = 256;
 };
 
-//  depth, columns, keys, warps, row_tiles, places, blocks, bytes, modifies
+//  depth, columns, keys, warps, row_tiles, stages, blocks, bytes, modifies
 struct AttentionCols64 {
     static constexpr AttentionShape kShape = {64, 64, 128, 4, 2, 3, 2, 2, false};
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two products of attention in float32 by tf32x3 (mma/tf32x3.cuh): operands come from shared memory whole and are split in
-// registers. Two steps of depth are summed in tensor cores before they are added to the running sums.
+// The two products of attention in float32 by tf32x3 (mma/tf32x3.cuh). Operands are in shared memory as float32 and are split in registers.
+// The tensor cores sum kSteps steps of depth before the result is added to the running sums.
 //
-// Q K^T: a row of 16 bytes is four numbers of a fragment, so that the matrix loads of 16-bit elements serve. P V: the depth is keys, whose
-// order in a step is free as long as P and V agree: a thread's P of keys 2 i and 2 i + 1 is what it has as scores. So is the order of V's
-// columns: eight columns of a product are every fourth of 32, so that a thread loads four products' share by 16 bytes.
+// Q K^T: a row of 16 bytes is four numbers of a fragment, so the matrix loads of 16-bit elements (ldmatrix) can be used. P V: the depth is
+// keys, whose order in a step is free as long as P and V agree: a thread's P of keys 2 i and 2 i + 1 is what it has as scores. So is the
+// order of V's columns: eight columns of a product are every fourth of 32, so that a thread loads four products' share by 16 bytes.
 #pragma once
 
 #include "attention/sm80/shapes.h"
@@ -29,8 +29,8 @@ struct AttentionTf32x3 {
 
     // s = Q K^T: of the warp's rows of Q, from row `first_row` on, and a tile of K.
     static __device__ __forceinline__ void scores(Scores s, uint32_t queries, int first_row, uint32_t keys, int head_dim) {
-        // Matrices of K: with one step eight keys by four of depth, the next four, then the same of eight keys more; else four times four
-        // of depth of eight keys.
+        // The four matrices of K that one ldmatrix loads. With one step: eight keys by four of depth, the next four of depth, then both for
+        // the next eight keys. Otherwise: eight keys by four times four of depth.
         constexpr int kKeysAtOnce = 16 / kSteps;
         const int of_eight = lane() & 7, eighth = lane() >> 3;
         uint32_t q = queries + DepthRows::at(first_row + (lane() & 15), lane() >> 4);
@@ -40,7 +40,7 @@ struct AttentionTf32x3 {
 #pragma unroll
             for (float &x : s[t]) x = 0;
         }
-        // 128 bytes of depth at a time: within them, the exchange of chunks is a constant.
+        // 128 bytes of depth at a time: within them the swizzle is a constant.
 #pragma unroll 1
         for (int depth = 0; depth < head_dim; depth += 32) {
 #pragma unroll
@@ -121,7 +121,7 @@ struct AttentionTf32x3 {
         }
     }
 
-    // Scores that are no numbers, computed again by ordinary arithmetic, `factor` included.
+    // Computes scores that are not finite again by ordinary arithmetic, `factor` included.
     static __device__ __forceinline__ void repair_scores(Scores s, uint32_t queries, int first_row, uint32_t keys, int head_dim,
                                                          float factor) {
         bool is_whole = true;

@@ -7,13 +7,13 @@
 
 namespace attile::gpu::sm90 {
 
-// softcap tanh(scale s / softcap), in units of log2. Where no score of a thread's is large, an odd polynomial whose coefficients take
-// the scale along (least largest errors 4e-8 and 6e-8 of the result, the rounding of float32); where some is, an exponential each and
-// one reciprocal for two; and where that would pass float32's range or results must not depend on others, one by one. may_look: no key
-// is hidden, whose score may be anything.
+// softcap tanh(scale s / softcap), in units of log2. Where no score of a warp is large: an odd minimax polynomial, whose coefficients
+// contain the scale (largest errors 4e-8 and 6e-8 of the result, the rounding of float32). Where some score is: an exponential each and
+// one reciprocal for two scores. Where that would pass float32's range, or results must not depend on other rows: tanh_fast() for each.
+// may_look: no key is hidden; the score of a hidden key may be anything.
 template <int kScores>
 __device__ __forceinline__ void cap_scores(const AttentionParams &p, bool may_look, float (&s)[kScores]) {
-    const float softcap = fminf(fmaxf(p.softcap_log2, 1e-37f), 1e37f);  // Whose reciprocal has all its digits.
+    const float softcap = fminf(fmaxf(p.softcap_log2, 1e-37f), 1e37f);  // So that its reciprocal has full precision.
     const float scale = p.scale_log2, rough = reciprocal_fast(softcap);
     const float per_cap = scale * __builtin_fmaf(rough, __builtin_fmaf(-softcap, rough, 1.0f), rough), size = fabsf(per_cap);
     const auto all_below = [&](float largest, float bound) { return __all_sync(~0u, largest * size < bound && largest < 1e15f); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A computing warpgroup of the attention kernel: 64 rows of each tile, keys from the last tile to the first.
+// A consumer warpgroup of the attention kernel: 64 rows of each tile, keys from the last tile to the first.
 #pragma once
 
 #include "attention/mma/output.cuh"
@@ -15,13 +15,13 @@ namespace attile::gpu::sm90 {
 template <class Element, class Config>
 class AttentionWarpgroup : AttentionRings<Config> {
     using Rings = AttentionRings<Config>;
-    using Rings::group_, Rings::lane_, Rings::shared_, Rings::release, Rings::wait_turn, Rings::pass_turn, Rings::pass_turns;
+    using Rings::group_, Rings::lane_, Rings::shared_, Rings::release, Rings::ping_pong_wait, Rings::ping_pong_pass, Rings::ping_pong_skip;
     using Rings::q_address, Rings::k_address, Rings::v_address, Rings::q_operand, Rings::k_operand, Rings::v_operand;
     using Rings::wait_q, Rings::wait_k, Rings::wait_v, Rings::release_q, Rings::release_k, Rings::release_v;
 
   public:
-    __device__ __forceinline__ AttentionWarpgroup(const AttentionArguments &arguments, const AttentionShared<Config> &places, int group)
-        : Rings(places, group), a_(arguments), modifiers_(arguments, strip_of(places)) {}
+    __device__ __forceinline__ AttentionWarpgroup(const AttentionArguments &arguments, const AttentionShared<Config> &shared, int group)
+        : Rings(shared, group), a_(arguments), modifiers_(arguments, strip_of(shared)) {}
 
     __device__ __forceinline__ void run() {
         compute();
@@ -30,23 +30,23 @@ class AttentionWarpgroup : AttentionRings<Config> {
 
   private:
     __device__ __forceinline__ void compute() {
-        // The first turn is the first warpgroup's.
-        if (Config::kShape.ping_pong && group_ == Config::kShape.warpgroups - 1) pass_turn();
+        // The first warpgroup begins.
+        if (Config::kShape.ping_pong && group_ == Config::kShape.warpgroups - 1) ping_pong_pass();
         if constexpr (Config::kShape.run_on) {
             if (!next_tile()) return;
             begin_tile();
             for (;;) {
                 walk();
-                const AttentionTileNote *const last = note_;
+                const AttentionWorkTile *const last = work_;
                 if (!next_tile()) {
                     finish_tile(last);
                     return;
                 }
                 const int hidden = hidden_tiles();
-                if (hidden >
-                    static_cast<int>(Rings::kStages) - 2) {  // A group without rows: V of the tiles passed needs the last one's stage.
+                if (hidden > static_cast<int>(Rings::kStages) -
+                                 2) {  // A warpgroup without rows: V of the tiles that it skips needs the last one's stage.
                     finish_tile(last);
-                    pass_turns(1);
+                    ping_pong_skip(1);
                     begin_tile();
                     continue;
                 }
@@ -64,7 +64,7 @@ class AttentionWarpgroup : AttentionRings<Config> {
                 release_v();
                 pass_hidden_values(hidden);
                 store(*last, reference, total, rounding);
-                release_note(last);
+                release_work(last);
                 begin_output();
                 finish_softmax(end_tile_ - 1);
             }
@@ -72,52 +72,52 @@ class AttentionWarpgroup : AttentionRings<Config> {
             while (next_tile()) {
                 begin_tile();
                 walk();
-                finish_tile(note_);
+                finish_tile(work_);
             }
         }
     }
 
     static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
-    // f16 at other widths: ptxas takes warps for scattered there, or spills.
+    // Not f16 at other widths: ptxas takes warps for divergent there, or spills.
     static constexpr bool kUnlooked = Config::kShape.prediction && (std::is_same_v<Element, BF16> || Config::kShape.depth == 64 ||
                                                                     (Config::kShape.depth == 128 && Config::kShape.columns == 128));
-    // Two groups' rows see the same key tiles but for windows.
+    // The rows of two warpgroups see the same key tiles, except under a window.
     static constexpr bool kPasses = Config::kShape.warpgroups > 2;
 
-    static __device__ __forceinline__ uint32_t strip_of([[maybe_unused]] const AttentionShared<Config> &places) {
+    static __device__ __forceinline__ uint32_t strip_of([[maybe_unused]] const AttentionShared<Config> &shared) {
         if constexpr (Config::kShape.strip_bytes() == 0) return 0;
         constexpr int kOfWarp = Config::kShape.strip_bytes() / (kWarpsOfGroup * Config::kShape.warpgroups);
-        return places.strips + (warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup) * kOfWarp;
+        return shared.strips + (warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup) * kOfWarp;
     }
     // The next tile, if there is one.
     __device__ __forceinline__ bool next_tile() {
-        barrier_wait(shared_.note_full(note_ring_.place), note_ring_.parity);
-        note_ = shared_.notes + note_ring_.place;
-        note_ring_.advance();
-        if (warp_uniform(note_->batch) < 0) return false;
-        first_tile_ = warp_uniform(note_->first_tile);
-        end_tile_ = warp_uniform(kPasses ? note_->group_end[group_] : note_->end_tile);
-        full_first_ = warp_uniform(note_->full_first[group_]);
-        full_end_ = warp_uniform(note_->full_end[group_]);
-        __syncwarp();  // Else ptxas takes the warp for scattered after the wait, and nothing for uniform.
+        barrier_wait(shared_.work_full(work_ring_.stage), work_ring_.parity);
+        work_ = shared_.work_tiles + work_ring_.stage;
+        work_ring_.advance();
+        if (warp_uniform(work_->batch) < 0) return false;
+        first_tile_ = warp_uniform(work_->first_tile);
+        end_tile_ = warp_uniform(kPasses ? work_->group_end[group_] : work_->end_tile);
+        full_first_ = warp_uniform(work_->full_first[group_]);
+        full_end_ = warp_uniform(work_->full_end[group_]);
+        __syncwarp();  // Otherwise ptxas takes the warp for divergent after the wait, and no value for uniform.
         return true;
     }
     __device__ __forceinline__ KeyRange range(int row) const {
-        return KeyRange(a_.p, query_row(a_.p, min(row, note_->rows - 1)), note_->shift, note_->len_k);
+        return KeyRange(a_.p, query_row(a_.p, min(row, work_->rows - 1)), work_->shift, work_->len_k);
     }
     // The thread has this row and the one eight below.
-    __device__ __forceinline__ int row_of(const AttentionTileNote &note) const {
-        return note.first_row + group_ * 64 + static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup * 16 + lane_ / 4;
+    __device__ __forceinline__ int row_of(const AttentionWorkTile &work) const {
+        return work.first_row + group_ * 64 + static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup * 16 + lane_ / 4;
     }
-    __device__ __forceinline__ void release_note(const AttentionTileNote *note) const {
+    __device__ __forceinline__ void release_work(const AttentionWorkTile *work) const {
         __syncwarp();
-        release(shared_.note_empty(static_cast<int>(note - shared_.notes)));
+        release(shared_.work_empty(static_cast<int>(work - shared_.work_tiles)));
     }
-    // Key tiles at the end of the tile's that other groups' rows see, but none of this one's. Their stages are waited for before they are
-    // released, or the count of two phases would mix.
-    __device__ __forceinline__ int hidden_tiles() const { return kPasses ? warp_uniform(note_->end_tile) - end_tile_ : 0; }
+    // How many key tiles at the end only other warpgroups' rows see. Their stages are waited for before they are released: otherwise
+    // arrivals of two phases would mix.
+    __device__ __forceinline__ int hidden_tiles() const { return kPasses ? warp_uniform(work_->end_tile) - end_tile_ : 0; }
     __device__ __forceinline__ void pass_hidden_keys(int count) {
-        pass_turns(count);
+        ping_pong_skip(count);
 #pragma unroll 1
         for (int i = 0; i < count; ++i) {
             wait_k();
@@ -148,25 +148,25 @@ class AttentionWarpgroup : AttentionRings<Config> {
         for (int i = 0; i < kKeys / 16; ++i) value_product<Element, Config::kShape.columns>(o_, p_ + 4 * i, v + i * 128);
         product_commit();
     }
-    // Scores of the next key tile and values of the current one, in this warpgroup's turn; returns when the scores are there. `meanwhile`
-    // is done while they come.
+    // Issues the scores of the next key tile and the product with V of the current one, when this warpgroup is allowed to; returns when the
+    // scores are there. `meanwhile` runs before the wait for them.
     template <class Step>
     __device__ __forceinline__ void issue_products(const Step &meanwhile) {
         const uint64_t q = q_operand(), k = k_operand(), v = v_operand();
         wait_k();
-        if (Config::kShape.ping_pong) wait_turn();
+        if (Config::kShape.ping_pong) ping_pong_wait();
         multiply_scores(q, k);
         if (Config::kShape.apart) {
             product_wait<0>();
             keep_in_registers(s_);
-            if (Config::kShape.ping_pong) pass_turn();
+            if (Config::kShape.ping_pong) ping_pong_pass();
             wait_v();
             multiply_values(v);
             return;
         }
         wait_v();
         multiply_values(v);
-        if (Config::kShape.ping_pong) pass_turn();
+        if (Config::kShape.ping_pong) ping_pong_pass();
         meanwhile();
         product_wait<1>();
         keep_in_registers(s_);
@@ -179,7 +179,7 @@ class AttentionWarpgroup : AttentionRings<Config> {
     __device__ __forceinline__ void mask(int tile) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            const KeyRange seen = range(row_of(*note_) + 8 * r);
+            const KeyRange seen = range(row_of(*work_) + 8 * r);
             const int first = tile * kKeys + (lane_ & 3) * 2, below = seen.low - first, from = seen.high - first;
 #pragma unroll
             for (int j = 0; j < kKeys / 8; ++j) {
@@ -196,9 +196,9 @@ class AttentionWarpgroup : AttentionRings<Config> {
             }
         }
     }
-    // Rows of V that nobody may read become zero: a probability of zero would not stop a NaN.
+    // Rows of V that nobody may read become zero: a probability of zero times NaN would be NaN.
     __device__ __forceinline__ void clear_unread_values(int tile) {
-        const int first = tile * kKeys, below = note_->read_first - first, from = note_->read_end - first;
+        const int first = tile * kKeys, below = work_->read_first - first, from = work_->read_end - first;
         if (below <= 0 && from >= kKeys) return;
         wait_v();
         const uint32_t v = v_address();
@@ -214,9 +214,9 @@ class AttentionWarpgroup : AttentionRings<Config> {
     // Does every row see all keys?
     __device__ __forceinline__ bool is_full(int tile) const { return tile >= full_first_ && tile < full_end_; }
 
-    // From scores to units of log2.
+    // Times this, scores are in units of log2.
     __device__ __forceinline__ float factor() const { return Config::kShape.modifies ? modifiers_.factor : a_.p.scale_log2; }
-    // From scores to P in registers; V's stage is one back from then on.
+    // Scores become P in registers.
     template <bool kDecides>
     __device__ __forceinline__ void look(int tile, bool is_whole) {
         if (!is_whole) mask(tile);
@@ -225,8 +225,8 @@ class AttentionWarpgroup : AttentionRings<Config> {
         if (kUnlooked && kDecides && !is_whole && !any_of_group(!rows_.spread_is_narrow(s_, factor())) && !a_.exact_only) trust_ = kTrust;
         rows_.exact_exponentials(s_, factor());
     }
-    // The same for scores that are modified, in one piece, since what happens to them is long: each warp looks or does not, by its own
-    // rows.
+    // The same for modified scores. One function for steps with and without maxima, since the modification is long. Each warp decides by
+    // its own rows which of the two it takes.
     template <int kChanges, bool is_first>
     __device__ __forceinline__ void look_at_modified(int tile, bool is_whole) {
         bool looks = is_first || (kChanges & kChangeDistance) != 0 || trust_ != kTrust;
@@ -235,14 +235,14 @@ class AttentionWarpgroup : AttentionRings<Config> {
             modifiers_.template apply<kChanges>(tile, is_whole, s_);
             if (!is_whole) mask(tile);
             if (looks) {
-                float top[2];
-                modifiers_.largest(rows_, s_, top);
-                if (modifiers_.template mend_far<kChanges>(tile, top, s_)) {
+                float row_max[2];
+                modifiers_.find_row_max(rows_, s_, row_max);
+                if (modifiers_.template mend_far<kChanges>(tile, row_max, s_)) {
                     if (!is_whole) mask(tile);
                     rows_.take_far(s_, factor(), !a_.exact_only);
                     break;
                 }
-                rows_.follow(top, factor(), !a_.exact_only);
+                rows_.follow(row_max, factor(), !a_.exact_only);
                 if (is_first)
                     trust_ =
                         __all_sync(~0u, rows_.spread_is_narrow(s_, factor())) && !a_.exact_only && modifiers_.may_trust() ? kTrust : kLook;
@@ -253,12 +253,12 @@ class AttentionWarpgroup : AttentionRings<Config> {
             rows_.moved = false;
             rows_.exponentials(s_, factor(), share);
             if (!rows_.has_outgrown(share)) {
-                rows_.sum[0] += share[0];
-                rows_.sum[1] += share[1];
+                rows_.row_sum[0] += share[0];
+                rows_.row_sum[1] += share[1];
                 break;
             }
             if constexpr (!is_first) repeat_warp();
-            trust_ = kLook;  // There is likely to be more of it.
+            trust_ = kLook;  // It is likely to happen again.
             looks = true;
         }
         if (tile > first_tile_) modifiers_.stage(tile - 1);
@@ -271,8 +271,8 @@ class AttentionWarpgroup : AttentionRings<Config> {
         end_step();
         if (!is_whole) clear_unread_values(tile);
     }
-    // All four warps alike, since they issue products together. By this tile's scores alone: which tiles a warpgroup gets is a matter of
-    // time, and results must not be.
+    // The four warps decide together, since they issue products together. They decide by this tile's scores alone: which tiles a warpgroup
+    // gets depends on timing, and results must not.
     __device__ __forceinline__ void decide_trust() {
         trust_ = any_of_group(rows_.spread_is_wide(s_, factor())) || a_.exact_only ? kLook : kTrust;
     }
@@ -298,7 +298,7 @@ class AttentionWarpgroup : AttentionRings<Config> {
 #pragma unroll
         for (int i = 0; i < kKeys / 4; ++i) p_[i] = narrow_pair<Element>(s_[2 * i], s_[2 * i + 1]);
     }
-    // O has the tile before, V is done with, and this tile's probabilities are ready for theirs.
+    // O includes the tile before, V's stage is released, and this tile's probabilities are ready for the product with V.
     __device__ __forceinline__ void end_step() {
         product_wait<0>();
         keep_in_registers(o_);
@@ -323,19 +323,19 @@ class AttentionWarpgroup : AttentionRings<Config> {
         else
             look<true>(end_tile_ - 1, is_full(end_tile_ - 1));
     }
-    // A tile's first scores, with nothing to go along.
+    // A tile's first scores; no other product runs beside them.
     __device__ __forceinline__ void begin_tile() {
         if constexpr (kPasses) {
             const int hidden = hidden_tiles();
 #pragma unroll 1
-            for (int i = 0; i < hidden; ++i) {  // In turn: there may be more than stages.
+            for (int i = 0; i < hidden; ++i) {  // One after the other: there may be more of them than stages.
                 pass_hidden_keys(1);
                 pass_hidden_values(1);
             }
             __syncwarp();
         }
         if constexpr (Config::kShape.modifies) {
-            modifiers_.begin(note_, row_of(*note_));
+            modifiers_.begin(work_, row_of(*work_));
             modifiers_.stage(end_tile_ - 1);
         }
         wait_q();
@@ -370,8 +370,8 @@ class AttentionWarpgroup : AttentionRings<Config> {
             rows_.find_reference(s_, factor(), !a_.exact_only);
             rows_.exponentials(s_, factor(), share);
         }
-        rows_.sum[0] += share[0];
-        rows_.sum[1] += share[1];
+        rows_.row_sum[0] += share[0];
+        rows_.row_sum[1] += share[1];
         release_k();  // K had to stay until then.
         end_step();
     }
@@ -399,11 +399,11 @@ class AttentionWarpgroup : AttentionRings<Config> {
             for (; tile >= first; --tile) exact_step<false>(tile, true);
         }
     }
-    // The tile's other key tiles. Those that mask or lengths cut come at either end.
+    // The tile's other key tiles. Those that the mask or the length cuts are at either end.
     __device__ __forceinline__ void walk() {
         int tile = end_tile_ - 2;
         if constexpr (Config::kShape.modifies) {
-            modifiers_.choose([&](auto changes) {  // A loop for each: one for all would not stay in the instruction cache.
+            modifiers_.choose([&](auto changes) {  // A loop for each kind: one for all would not stay in the instruction cache.
 #pragma unroll 1
                 for (; tile >= first_tile_; --tile) modified_step<decltype(changes)::value>(tile, is_full(tile));
             });
@@ -412,7 +412,7 @@ class AttentionWarpgroup : AttentionRings<Config> {
         }
         release_q();  // The last scores are done.
     }
-    __device__ __forceinline__ void finish_tile(const AttentionTileNote *note) {
+    __device__ __forceinline__ void finish_tile(const AttentionWorkTile *work) {
         wait_v();
         multiply_values(v_operand());
         product_wait<0>();
@@ -420,25 +420,25 @@ class AttentionWarpgroup : AttentionRings<Config> {
         release_v();
         float total[2];
         rows_.total(total);
-        store(*note, rows_.reference, total, rows_.rounding);
-        release_note(note);
+        store(*work, rows_.reference, total, rows_.rounding);
+        release_work(work);
     }
 
-    __device__ __forceinline__ void store(const AttentionTileNote &note, const float (&reference)[2], const float (&total)[2],
+    __device__ __forceinline__ void store(const AttentionWorkTile &work, const float (&reference)[2], const float (&total)[2],
                                           const float (&rounding)[2]) const {
         constexpr int kColumns = Config::kShape.columns;
         if constexpr (Config::kShape.stages_o()) {
-            if (stage_rows<Element, kColumns, Config::kShape.modifies>(a_, shared_.o, note, o_, reference, total, rounding, factor()))
+            if (stage_rows<Element, kColumns, Config::kShape.modifies>(a_, shared_.o, work, o_, reference, total, rounding, factor()))
                 return;
         }
-        store_rows<Element, kColumns, kKeys, Config::kShape.modifies>(a_.p, note, row_of(note), o_, reference, total, rounding, factor());
+        store_rows<Element, kColumns, kKeys, Config::kShape.modifies>(a_.p, work, row_of(work), o_, reference, total, rounding, factor());
     }
 
     enum Trust { kUnknown, kLook, kTrust };
 
     const AttentionArguments &a_;
-    Ring<kNotes<Config>> note_ring_;
-    const AttentionTileNote *note_ = nullptr;
+    Ring<kWorkStages<Config>> work_ring_;
+    const AttentionWorkTile *work_ = nullptr;
     int first_tile_, end_tile_, full_first_, full_end_;
     WarpModifiers<Element, Config> modifiers_;
     RowSoftmax<Element, kKeys / 2> rows_;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention forward on Hopper's tensor cores: o = softmax(scale q k^T) v for a tile of 64 rows a computing warpgroup, keys walked from the
-// last to the first. Persistent blocks, one a multiprocessor, take tiles from a counter: one thread of the first warpgroup notes them, one
-// of another warp loads Q, K and V through the copy engine into rings of stages. The other warpgroups compute: S = Q K^T of the next key
-// tile is issued together with O += P V of the current one, and while the tensor cores work on the latter the softmax of the former is
-// computed in registers, where P stays (attention/mma/softmax.cuh, attention/sm90/product.cuh).
+// Attention forward on Hopper's tensor cores: o = softmax(scale q k^T) v for a tile of 64 rows a consumer warpgroup, keys walked from the
+// last to the first. Persistent blocks, one a multiprocessor, take tiles from a counter. The first warpgroup is the producer: one of its
+// threads is the tile scheduler, one of another warp loads Q, K and V by TMA into pipeline stages. The other warpgroups are consumers:
+// S = Q K^T of the next key tile is issued together with O += P V of the current one. While the tensor cores work on the latter, the
+// softmax of the former is computed in registers, where P stays (attention/mma/softmax.cuh, attention/sm90/product.cuh).
 //
-// Shapes, shared memory, registers and rates stand in attention/sm90/shapes.h.
+// Tiles, budget and bound: attention/sm90/shapes.h. Record: docs/kernels/attention-sm90.md.
 #pragma once
 
 #include "attention/sm90/consumer.cuh"
@@ -13,8 +13,8 @@
 
 namespace attile::gpu::sm90 {
 
-// The compiler gives each thread its share of the registers of a multiprocessor: half of them are as many as one computing warpgroup,
-// grown, and the loading one, shrunk, need together.
+// Launch bounds give each thread its share of a multiprocessor's registers. With one consumer warpgroup half of them are enough for the
+// consumer, grown, and the producer, shrunk, together.
 template <class Element, class Config>
 __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.warpgroups > 1 ? 1 : 2)
     attention_forward(const __grid_constant__ AttentionArguments a) {
@@ -34,7 +34,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.wa
     if (warpgroup == 0) {
         registers_shrink<Config::kShape.producer_registers>();
         if (threadIdx.x == 0) load_tiles<Config>(a, shared);
-        if (threadIdx.x == kWarpThreads) note_tiles<Config>(a, shared);
+        if (threadIdx.x == kWarpThreads) schedule_tiles<Config>(a, shared);
     } else {
         registers_grow<Config::kShape.consumer_registers>();
         AttentionWarpgroup<Element, Config>(a, shared, warpgroup - 1).run();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to a warp's scores between Q K^T and the softmax where it is more than a mask. Each change is one pass over a thread's
-// scores, in as few instructions an element as it takes: softcap five to seven and a maximum, by the scores' size; ALiBi two on either side
-// of the diagonal; bias a product, a sum and its widening; `allowed` a bit of a word. Bias and `allowed` are staged a key tile in advance,
-// by copies that nobody waits for, in a strip of shared memory that a warp has to itself.
+// scores. Instructions an element: softcap five to seven and a maximum, by the scores' size; ALiBi two on either side of the diagonal; bias
+// a multiply-add and its widening; boolean mask (`allowed`) one bit of a word. Bias and boolean mask are copied by cp.async, a key tile in
+// advance, into a strip of shared memory that belongs to one warp.
 #pragma once
 
 #include "attention/mma/score.cuh"
@@ -12,7 +12,7 @@
 
 namespace attile::gpu::sm90 {
 
-// What may happen to scores. kChangeAny: whatever the problem says, asked for at run time.
+// What may happen to scores. kChangeAny: what the problem says, decided at run time.
 enum AttentionChange {
     kChangeCap = 1,
     kChangeBias = 2,
@@ -29,12 +29,12 @@ class WarpModifiers {
     static constexpr int kKeys = Config::kShape.keys, kScores = kKeys / 2;
     static constexpr bool kStages = Config::kShape.strip_bytes() > 0;
 
-    // `strip`: the warp's. c: what scores are still to be multiplied by when all of this has happened to them.
+    // strip: the warp's own. c: the factor by which scores are multiplied after all changes.
     __device__ __forceinline__ WarpModifiers(const AttentionArguments &arguments, uint32_t strip)
         : a_(arguments), strip_(strip), lane_(lane_index()) {
         const AttentionParams &p = a_.p;
-        // A bias alone is brought to the scores' unit instead of them to its; but not where that could pass float32's range, or make far
-        // scores (numeric.h), which keep fewer digits, of biases that are not.
+        // A bias that is the only change is converted to the scores' unit, rather than the scores to the bias's. Not where that could pass
+        // float32's range, or make an ordinary bias a far score (numeric.h), which keeps fewer digits.
         const bool scales = p.softcap_log2 != 0 || p.alibi_slopes.data != nullptr ||
                             (p.bias.data != nullptr ? !(p.scale_log2 > kLeastUnit && p.scale_log2 < kMostUnit) : !(p.scale_log2 > 0.0f));
         factor = scales ? 1.0f : p.scale_log2;
@@ -64,24 +64,24 @@ class WarpModifiers {
                 return step(std::integral_constant<int, kChangeAny>());
         }
     }
-    // Scores that rise from key to key outgrow any headroom.
+    // With ALiBi scores rise from key to key, and outgrow any headroom.
     __device__ __forceinline__ bool may_trust() const { return (changes_ & kChangeDistance) == 0; }
 
-    // A new tile of rows, of which the thread has `row` and row + 8; `note` stays.
-    __device__ __forceinline__ void begin(const AttentionTileNote *note, int row) {
+    // A new tile of rows, of which the thread has `row` and row + 8; `work` stays valid.
+    __device__ __forceinline__ void begin(const AttentionWorkTile *work, int row) {
         const AttentionParams &p = a_.p;
-        note_ = note;
+        work_ = work;
         row_ = row;
         if (p.alibi_slopes.data == nullptr) return;
-        const int shift = alibi_shift(p, *note);
+        const int shift = alibi_shift(p, *work);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            const int packed = min(row + 8 * r, note->rows - 1), head = query_head(p, note->head, packed);
-            slope_[r] = AlibiSlope(load_number(p.alibi_slopes, note->batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
+            const int packed = min(row + 8 * r, work->rows - 1), head = query_head(p, work->head, packed);
+            slope_[r] = AlibiSlope(load_number(p.alibi_slopes, work->batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
             diagonal_[r] = query_row(p, packed) + shift;
         }
     }
-    // Sends for what apply() will read of a key tile. The tile before has been read.
+    // Starts the copies of what apply() will read of a key tile. The tile before has been read.
     __device__ __forceinline__ void stage([[maybe_unused]] int tile) const {
         if constexpr (kStages) {
             const AttentionParams &p = a_.p;
@@ -97,7 +97,7 @@ class WarpModifiers {
             copy_commit();
         }
     }
-    // Before apply(), while products are under way: what was sent for has come. Where nothing is staged, the caches are told of `next`.
+    // Before apply(), while products are under way: waits for the copies. Where nothing is staged, prefetches for tile `next` instead.
     template <int kChanges>
     __device__ __forceinline__ void prepare([[maybe_unused]] int next) const {
         if (!has<kChanges>(kChangeBias) && !has<kChanges>(kChangeAllowed)) return;
@@ -105,10 +105,10 @@ class WarpModifiers {
             copy_wait<0>();
             __syncwarp();
         } else {
-            if (next >= 0) prefetch_scores<kKeys>(a_.p, *note_, row_ - lane_ / 4, next * kKeys);
+            if (next >= 0) prefetch_scores<kKeys>(a_.p, *work_, row_ - lane_ / 4, next * kKeys);
         }
     }
-    // From products to scores. is_whole: every row sees all keys as far as the mask says.
+    // Makes scores of products. is_whole: by the mask every row sees all keys.
     template <int kChanges>
     __device__ __forceinline__ void apply(int tile, bool is_whole, float (&s)[kScores]) const {
         const AttentionParams &p = a_.p;
@@ -136,7 +136,7 @@ class WarpModifiers {
                     add_bias(s);
             } else {
                 read_bias<Element>(
-                    p, *note_, row_, first_key,
+                    p, *work_, row_, first_key,
                     [&](float x, float bias) { return bias == -INFINITY ? -INFINITY : __builtin_fmaf(bias, bias_unit_, x); }, s);
             }
         }
@@ -145,27 +145,26 @@ class WarpModifiers {
             if (stages_allowed())
                 hide_disallowed(s);
             else
-                read_allowed(p, *note_, row_, first_key, s);
+                read_allowed(p, *work_, row_, first_key, s);
         }
         if (has<kChanges>(kChangePages)) hide_missing_pages(tile, s);
     }
-    // Of each row. Where a score was no finite number and the bias -inf, their sum is no number either; but the bias hides the key.
+    // The row_max of each row. Where a score is not finite and the bias is -inf, their sum is NaN; but the bias hides the key.
     template <class Rows>
-    __device__ __forceinline__ void largest(const Rows &rows, float (&s)[kScores], float (&top)[2]) const {
-        rows.largest_or_nan(s, top);
-        if (!__any_sync(~0u, top[0] != top[0] || top[1] != top[1])) return;
+    __device__ __forceinline__ void find_row_max(const Rows &rows, float (&s)[kScores], float (&row_max)[2]) const {
+        rows.find_row_max_or_nan(s, row_max);
+        if (!__any_sync(~0u, row_max[0] != row_max[0] || row_max[1] != row_max[1])) return;
         if (kStages && a_.p.bias.data != nullptr)
             for_each_staged([](float &x, float bias) { x = x != x && bias == -INFINITY ? -INFINITY : x; }, s);
-        rows.largest(s, top);
+        rows.find_row_max(s, row_max);
     }
-    // Of rows whose largest scores are `top`: where one is far from 0 (numeric.h), or infinite, all far scores once more, after all that
-    // happens to scores but the mask, which is to follow: what was finite is again. Nothing shows of the product but that it is no number.
-    // Returns whether it was so, the same in all of the warp.
+    // Where a row_max is far from 0 (numeric.h) or infinite: sets scores with a far bias as numeric.h represents them. All changes but the
+    // mask, which is to follow, are made again. Returns whether it did, the same in all of the warp.
     template <int kChanges>
-    __device__ __forceinline__ bool mend_far(int tile, const float (&top)[2], float (&s)[kScores]) const {
+    __device__ __forceinline__ bool mend_far(int tile, const float (&row_max)[2], float (&s)[kScores]) const {
         if (!has<kChanges>(kChangeBias)) return false;
-        constexpr float kMost = 0x1p24f;  // As exponents: beyond, a reference rounded apart from its score may pass float16's range.
-        if (!__any_sync(~0u, !(fabsf(top[0] * factor) <= kMost && fabsf(top[1] * factor) <= kMost))) return false;
+        constexpr float kMost = 0x1p24f;  // In units of log2. Beyond it the rounding of a reference alone may pass float16's range.
+        if (!__any_sync(~0u, !(fabsf(row_max[0] * factor) <= kMost && fabsf(row_max[1] * factor) <= kMost))) return false;
         const AttentionParams &p = a_.p;
         const int first_key = tile * kKeys + (lane_ & 3) * 2;
         const auto mend = [&](float &x, float bias) {
@@ -175,7 +174,7 @@ class WarpModifiers {
             for_each_staged(mend, s);
         } else {
             read_bias<Element>(
-                p, *note_, row_, first_key,
+                p, *work_, row_, first_key,
                 [&](float x, float bias) {
                     mend(x, bias);
                     return x;
@@ -186,7 +185,7 @@ class WarpModifiers {
             if (stages_allowed())
                 hide_disallowed(s);
             else
-                read_allowed(p, *note_, row_, first_key, s);
+                read_allowed(p, *work_, row_, first_key, s);
         }
         if (p.block_table != nullptr) hide_missing_pages(tile, s);
         return true;
@@ -194,13 +193,13 @@ class WarpModifiers {
 
   private:
     static constexpr float kLeastUnit = 1.0f / 128;
-    static constexpr float kMostUnit = 32;  // Of scores; times this, far ones are below RowSoftmax's largest.
+    static constexpr float kMostUnit = 32;  // Of scores: times this, far scores stay below the largest that RowSoftmax allows.
 
     // Calls step(score, bias) for the thread's scores.
     template <class Step>
     __device__ __forceinline__ void for_each_staged(const Step &step, float (&s)[kScores]) const {
         const bool is_wide = this->is_wide();
-        const uint32_t wide = wide_pairs(), narrow = renewed(strip_ + place<2>(lane_ / 4, 0) + (lane_ & 3) * 4);
+        const uint32_t wide = wide_pairs(), narrow = renewed(strip_ + swizzled<2>(lane_ / 4, 0) + (lane_ & 3) * 4);
 #pragma unroll
         for (int j = 0; j < kKeys / 8; ++j) {
 #pragma unroll
@@ -220,36 +219,36 @@ class WarpModifiers {
         return ((kChanges == kChangeAny ? changes_ : kChanges) & change) != 0;
     }
     __device__ __forceinline__ bool is_wide() const { return a_.p.bias.storage == AttentionStorage::kF32; }
-    // Beside a float32 bias the strip has no room for it.
+    // Beside a float32 bias the strip has no room for the boolean mask.
     __device__ __forceinline__ bool stages_allowed() const {
         return kStages && a_.p.allowed.data != nullptr && (a_.p.bias.data == nullptr || !is_wide());
     }
     __device__ __forceinline__ uint32_t allowed_strip() const { return strip_ + 16 * kKeys * 2; }
 
-    // Where 16 bytes of a row of the strip are: rows lie behind each other, turned so that no two rows that are read together meet in a
-    // bank. From chunk to chunk and, kTurns rows on, from row to row a place changes by an exclusive or of constants: turn().
+    // Where a 16-byte chunk of a row of the strip is. Rows lie one behind the other, swizzled so that no two rows that are read together
+    // share a bank. The swizzle is an exclusive or with a value that repeats every kSwizzleRows rows.
     template <int kBytes>
-    static constexpr int kTurn = kBytes == 4 ? 2 : 1;
+    static constexpr int kSwizzleStep = kBytes == 4 ? 2 : 1;
     template <int kBytes>
-    static constexpr int kTurns = kBytes == 4   ? 4
-                                  : kBytes == 2 ? 8
-                                                : 2;
+    static constexpr int kSwizzleRows = kBytes == 4   ? 4
+                                        : kBytes == 2 ? 8
+                                                      : 2;
     template <int kBytes>
-    static __device__ __forceinline__ constexpr int turn(int row, int chunk) {
-        return (chunk ^ row % kTurns<kBytes> * kTurn<kBytes>) << 4;
+    static __device__ __forceinline__ constexpr int swizzle(int row, int chunk) {
+        return (chunk ^ row % kSwizzleRows<kBytes> * kSwizzleStep<kBytes>) << 4;
     }
     template <int kBytes>
-    static __device__ __forceinline__ constexpr int place(int row, int chunk) {
-        return row * (kKeys * kBytes) + turn<kBytes>(row, chunk);
+    static __device__ __forceinline__ constexpr int swizzled(int row, int chunk) {
+        return row * (kKeys * kBytes) + swizzle<kBytes>(row, chunk);
     }
-    // Keeps the compiler from working out all places ahead of the loop over key tiles, which would cost a register each.
+    // Keeps the compiler from computing all addresses ahead of the loop over key tiles, which would cost a register each.
     static __device__ __forceinline__ uint32_t renewed(uint32_t value) {
         asm volatile("" : "+r"(value));
         return value;
     }
-    // The thread's pair of float32 number `j` of row `lane / 4` lies at this exclusive or j times two chunks.
+    // The thread's pair j of float32 numbers, in row lane / 4, is at this address exclusive-or j times two chunks.
     __device__ __forceinline__ uint32_t wide_pairs() const {
-        return renewed(strip_ + place<4>(lane_ / 4, (lane_ >> 1) & 1) + (lane_ & 1) * 8);
+        return renewed(strip_ + swizzled<4>(lane_ / 4, (lane_ >> 1) & 1) + (lane_ & 1) * 8);
     }
     static __device__ __forceinline__ uint32_t load_word(uint32_t from) {
         uint32_t word;
@@ -262,29 +261,29 @@ class WarpModifiers {
         return pair;
     }
 
-    // The warp's 16 rows of an operand of kBytes a number. Keys past the last become zero.
+    // Copies the warp's 16 rows of an operand of kBytes a number to the strip. Keys past the last become zero.
     template <int kBytes>
     __device__ __forceinline__ void stage_rows(const AttentionOperand &x, uint32_t to, int tile) const {
         constexpr int kOfChunk = 16 / kBytes, kChunks = kKeys / kOfChunk, kRowsAtOnce = kWarpThreads / kChunks;
         static_assert(kChunks <= kWarpThreads && kWarpThreads % kChunks == 0, "whole rows at once");
         const AttentionParams &p = a_.p;
-        const int first_row = row_ - lane_ / 4, last_row = note_->rows - 1;
+        const int first_row = row_ - lane_ / 4, last_row = work_->rows - 1;
         const char *const data = static_cast<const char *>(x.data);
-        const int len_k = warp_uniform(note_->len_k);
-        // The same for all. No piece may reach past a row's end: the copy would not read there, but tools that watch it count it as if.
+        const int len_k = warp_uniform(work_->len_k);
+        // The same in all threads. No chunk may reach past a row's end: cp.async would not read there, but compute-sanitizer reports it.
         const bool in_chunks = x.stride[3] == 1 && ((x.stride[0] | x.stride[1] | x.stride[2]) % kOfChunk) == 0 &&
                                reinterpret_cast<uintptr_t>(data) % 16 == 0 && (tile * kKeys + kKeys <= len_k || len_k % kOfChunk == 0);
         const int lane_row = lane_ / kChunks, chunk = lane_ % kChunks;
         if (in_chunks) {
             const int key = tile * kKeys + chunk * kOfChunk, bytes = key < len_k ? 16 : 0;
-            const uint32_t into = renewed(to + place<kBytes>(lane_row, chunk));
+            const uint32_t into = renewed(to + swizzled<kBytes>(lane_row, chunk));
             const auto place_of = [&](int i) {
                 const int row = i * kRowsAtOnce;
-                return (into ^ turn<kBytes>(row, 0)) + row * kKeys * kBytes;
+                return (into ^ swizzle<kBytes>(row, 0)) + row * kKeys * kBytes;
             };
             if (p.pack.divisor == 1 && warp_uniform(first_row) + 15 <= warp_uniform(last_row)) {
                 const char *from =
-                    data + (note_->batch * x.stride[0] + note_->head * x.stride[1] + (first_row + lane_row) * x.stride[2] + key) * kBytes;
+                    data + (work_->batch * x.stride[0] + work_->head * x.stride[1] + (first_row + lane_row) * x.stride[2] + key) * kBytes;
                 if (x.stride[2] == 0) {
 #pragma unroll
                     for (int i = 0; i < 16 / kRowsAtOnce; ++i) copy_async_cached(place_of(i), from, bytes);
@@ -299,7 +298,7 @@ class WarpModifiers {
 #pragma unroll 1
                 for (int i = 0; i < 16 / kRowsAtOnce; ++i) {
                     const int packed = min(first_row + lane_row + i * kRowsAtOnce, last_row);
-                    copy_async(place_of(i), data + (score_row_at(p, *note_, packed, x) + key) * kBytes, bytes);
+                    copy_async(place_of(i), data + (score_row_at(p, *work_, packed, x) + key) * kBytes, bytes);
                 }
             }
             return;
@@ -309,8 +308,8 @@ class WarpModifiers {
         for (int i = 0; i < 16 * kKeys / kWarpThreads; ++i) {
             using Number = std::conditional_t<kBytes == 4, uint32_t, std::conditional_t<kBytes == 2, uint16_t, uint8_t>>;
             const int row = i * kWarpThreads / kKeys, of_row = i * kWarpThreads % kKeys + lane_, key = tile * kKeys + of_row;
-            const int64_t at = score_row_at(p, *note_, min(first_row + row, last_row), x) + max(min(key, last_key), 0) * x.stride[3];
-            const uint32_t into = to + place<kBytes>(row, of_row / kOfChunk) + of_row % kOfChunk * kBytes;
+            const int64_t at = score_row_at(p, *work_, min(first_row + row, last_row), x) + max(min(key, last_key), 0) * x.stride[3];
+            const uint32_t into = to + swizzled<kBytes>(row, of_row / kOfChunk) + of_row % kOfChunk * kBytes;
             const uint32_t there = reinterpret_cast<const Number *>(data)[at], number = key <= last_key ? there : 0;
             if constexpr (kBytes == 4) asm volatile("st.shared.b32 [%0], %1;" ::"r"(into), "r"(number) : "memory");
             if constexpr (kBytes == 2) asm volatile("st.shared.b16 [%0], %1;" ::"r"(into), "h"(static_cast<uint16_t>(number)) : "memory");
@@ -319,7 +318,7 @@ class WarpModifiers {
     }
 
     __device__ __forceinline__ void add_bias(float (&s)[kScores]) const {
-        const uint32_t from = renewed(strip_ + place<2>(lane_ & 15, lane_ >> 4));
+        const uint32_t from = renewed(strip_ + swizzled<2>(lane_ & 15, lane_ >> 4));
 #pragma unroll
         for (int i = 0; i < kKeys / 16; ++i) {
             uint32_t pairs[4];
@@ -346,7 +345,7 @@ class WarpModifiers {
         }
     }
 
-    // On one side of the diagonal what is subtracted grows by the slope from key to key.
+    // ALiBi: what is subtracted grows by the slope from key to key, on each side of the diagonal.
     __device__ __forceinline__ void lower_by_distance(int tile_key, float c, float (&s)[kScores]) const {
         const int nearest = min(diagonal_[0], diagonal_[1]), farthest = max(diagonal_[0], diagonal_[1]);
         const bool is_finite = slope_[0].high - slope_[0].high == 0 && slope_[1].high - slope_[1].high == 0;
@@ -378,10 +377,10 @@ class WarpModifiers {
         }
     }
 
-    // Bytes become bits: a thread those of a quarter of its rows' keys, the four that share rows tell each other.
+    // Bytes of the boolean mask become bits. Each of the four threads that share a row reads a quarter of the keys; they exchange the bits.
     __device__ __forceinline__ void hide_disallowed(float (&s)[kScores]) const {
         static_assert(!kStages || kKeys == 128, "32 keys a thread");
-        const uint32_t from = renewed(allowed_strip() + place<1>(lane_ / 4, (lane_ & 3) * 2));
+        const uint32_t from = renewed(allowed_strip() + swizzled<1>(lane_ / 4, (lane_ & 3) * 2));
         uint32_t bits[2];
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -391,7 +390,7 @@ class WarpModifiers {
                 load_shared(x[h], (from ^ h << 4) + 8 * r * kKeys);
                 beyond |= x[h][0] | x[h][1] | x[h][2] | x[h][3];
             }
-            if (__any_sync(~0u, (beyond & 0xfefefefeu) != 0)) {  // Any number but 0 shows.
+            if (__any_sync(~0u, (beyond & 0xfefefefeu) != 0)) {  // Any byte but 0 allows.
 #pragma unroll
                 for (int i = 0; i < 8; ++i) {
                     uint32_t &y = x[i / 4][i % 4];
@@ -419,9 +418,9 @@ class WarpModifiers {
     // Pages come in multiples of eight keys.
     __device__ __forceinline__ void hide_missing_pages(int tile, float (&s)[kScores]) const {
         const AttentionParams &p = a_.p;
-        const int32_t *const table = p.block_table + note_->batch * p.block_table_stride[0];
+        const int32_t *const table = p.block_table + work_->batch * p.block_table_stride[0];
         const int key = tile * kKeys + 8 * lane_;
-        const int there = max(min(key, note_->len_k - 1), 0);
+        const int there = max(min(key, work_->len_k - 1), 0);
         const int64_t page = table[quotient(static_cast<uint32_t>(there), p.page_size) * p.block_table_stride[1]];
         const unsigned missing = __ballot_sync(~0u, page < 0 || page >= p.pages);
         if (missing == 0) return;
@@ -436,9 +435,9 @@ class WarpModifiers {
     const AttentionArguments &a_;
     const uint32_t strip_;
     const int lane_;
-    const AttentionTileNote *note_ = nullptr;
+    const AttentionWorkTile *work_ = nullptr;
     int row_ = 0, changes_ = 0;
-    float bias_unit_;  // From a bias to scores as they are when it is added.
+    float bias_unit_;  // Times this, a bias has the unit of the scores that it is added to.
     AlibiSlope slope_[2];
     int diagonal_[2] = {0, 0};
 };

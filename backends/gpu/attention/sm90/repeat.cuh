@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp's scores once more: 16 rows by a tile of keys, from Q and K in shared memory by mma.sync, for the rare step without maxima whose
-// scores had to be looked at after all when they were gone. Unlike wgmma, a warp can do this alone. The sums are the same up to the order
-// of summation.
+// Makes a warp's scores again: 16 rows by a tile of keys, from Q and K in shared memory, by mma.sync. It is for the rare step without
+// maxima whose scores outgrew the range: they have been overwritten by then. Unlike wgmma, mma.sync needs one warp only. The sums are the
+// same up to the order of summation.
 #pragma once
 
 #include "attention/sm90/arguments.h"

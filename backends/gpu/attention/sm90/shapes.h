@@ -18,7 +18,7 @@
 
 namespace attile::gpu::sm90 {
 
-//  depth, columns, keys, warpgroups, stages, ping_pong, apart, run_on, prediction, modifies, registers of loading and computing warps
+//  depth, columns, keys, warpgroups, stages, ping_pong, apart, run_on, prediction, modifies, registers of producer and consumer threads
 struct AttentionCols64 {
     static constexpr AttentionShape kShape = {64, 64, 128, 3, 4, true, true, true, true, false, 32, 160};
 };
@@ -34,7 +34,7 @@ struct AttentionCols96Modified {
 struct AttentionCols128 {
     static constexpr AttentionShape kShape = {128, 128, 128, 2, 2, false, false, false, true, false, 40, 232};
 };
-struct AttentionCols128Few {  // Rows that one warpgroup holds, as in decoding: another would only take time from it.
+struct AttentionCols128Few {  // For rows that one warpgroup holds, as in decoding: another would only take its issue slots.
     static constexpr AttentionShape kShape = {128, 128, 128, 1, 2, false, false, false, true, false, 40, 216};
 };
 struct AttentionCols128Modified {

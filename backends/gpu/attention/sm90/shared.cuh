@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attention kernel's shared memory: Q, rings of K and V, their barriers, and the notes about tiles.
+// The attention kernel's shared memory: work tiles, pipeline stages of Q, K and V, and their mbarriers.
 #pragma once
 
-#include "attention/mma/note.cuh"
+#include "attention/mma/work_tile.cuh"
 #include "sm90/ptx.cuh"
 
 namespace attile::gpu::sm90 {
 
 inline constexpr int kWarpsOfGroup = kWarpgroupThreads / kWarpThreads;
-// Places for notes: of the tile at work, of the next one, and of the one before whose rows are still being stored, if there is such. No
-// more, since whoever notes a tile has taken it from others who may be free earlier.
+// Stages for work tiles: the current tile, the next one, and, with run_on, the one before, whose rows are still being stored. No more,
+// since a tile that this block has drawn cannot go to a block that is free earlier.
 template <class Config>
-inline constexpr int kNotes = Config::kShape.run_on ? 3 : 2;
-inline constexpr int kMostNotes = 3;
-inline constexpr int kNoteBytes = kMostNotes * static_cast<int>(sizeof(AttentionTileNote));
+inline constexpr int kWorkStages = Config::kShape.run_on ? 3 : 2;
+inline constexpr int kMostWorkStages = 3;
+inline constexpr int kWorkBytes = kMostWorkStages * static_cast<int>(sizeof(AttentionWorkTile));
 
-// Where things are in shared memory. Barriers come in pairs: `full` is for those who read, `empty` for the loading thread.
+// Addresses in shared memory. Mbarriers come in pairs: consumers wait for `full`, the producer for `empty`.
 template <class Config>
 struct AttentionShared {
-    AttentionTileNote *notes;
+    AttentionWorkTile *work_tiles;
     uint32_t q, k, v, o, strips, barriers;
 
     __device__ __forceinline__ explicit AttentionShared(void *memory)
-        : notes(static_cast<AttentionTileNote *>(memory)),
-          // Else the compiler works it out anew wherever it is needed, beginning with the block's number in its cluster.
-          q((shared_address(memory) + kNoteBytes + 1023) & ~1023u),
-          k(q + Config::kShape.q_places() * Config::kShape.q_bytes()),
+        : work_tiles(static_cast<AttentionWorkTile *>(memory)),
+          // Kept, since the compiler would otherwise compute it wherever it is needed, beginning with the block's rank in its cluster.
+          q((shared_address(memory) + kWorkBytes + 1023) & ~1023u),
+          k(q + Config::kShape.q_stages() * Config::kShape.q_bytes()),
           v(k + Config::kShape.stages * Config::kShape.k_bytes()),
           o(v + Config::kShape.stages * Config::kShape.v_bytes()),
           strips(o + Config::kShape.o_bytes()),
@@ -34,42 +34,42 @@ struct AttentionShared {
     __device__ __forceinline__ uint32_t k_empty(int stage) const { return barriers + 8 * (Config::kShape.stages + stage); }
     __device__ __forceinline__ uint32_t v_full(int stage) const { return barriers + 8 * (2 * Config::kShape.stages + stage); }
     __device__ __forceinline__ uint32_t v_empty(int stage) const { return barriers + 8 * (3 * Config::kShape.stages + stage); }
-    __device__ __forceinline__ uint32_t q_full(int place) const { return barriers + 8 * (4 * Config::kShape.stages + place); }
-    __device__ __forceinline__ uint32_t q_empty(int place) const { return barriers + 8 * (4 * Config::kShape.stages + 2 + place); }
-    __device__ __forceinline__ uint32_t note_full(int place) const { return barriers + 8 * (4 * Config::kShape.stages + 4 + place); }
-    __device__ __forceinline__ uint32_t note_empty(int place) const {
-        return barriers + 8 * (4 * Config::kShape.stages + 4 + kMostNotes + place);
+    __device__ __forceinline__ uint32_t q_full(int stage) const { return barriers + 8 * (4 * Config::kShape.stages + stage); }
+    __device__ __forceinline__ uint32_t q_empty(int stage) const { return barriers + 8 * (4 * Config::kShape.stages + 2 + stage); }
+    __device__ __forceinline__ uint32_t work_full(int stage) const { return barriers + 8 * (4 * Config::kShape.stages + 4 + stage); }
+    __device__ __forceinline__ uint32_t work_empty(int stage) const {
+        return barriers + 8 * (4 * Config::kShape.stages + 4 + kMostWorkStages + stage);
     }
 
     __device__ __forceinline__ void init() const {
-        constexpr uint32_t kReaders = kWarpsOfGroup * Config::kShape.warpgroups;  // One lane of each warp says that it has read.
+        constexpr uint32_t kReaders = kWarpsOfGroup * Config::kShape.warpgroups;  // One lane arrives for each warp.
         for (int stage = 0; stage < Config::kShape.stages; ++stage) {
             barrier_init(k_full(stage), 1);
             barrier_init(v_full(stage), 1);
             barrier_init(k_empty(stage), kReaders);
             barrier_init(v_empty(stage), kReaders);
         }
-        for (int place = 0; place < 2; ++place) {
-            barrier_init(q_full(place), 1);
-            barrier_init(q_empty(place), kReaders);
+        for (int stage = 0; stage < 2; ++stage) {
+            barrier_init(q_full(stage), 1);
+            barrier_init(q_empty(stage), kReaders);
         }
-        for (int place = 0; place < kMostNotes; ++place) {
-            barrier_init(note_full(place), 1);
-            barrier_init(note_empty(place), kReaders + 1);  // The loading thread reads them, too.
+        for (int stage = 0; stage < kMostWorkStages; ++stage) {
+            barrier_init(work_full(stage), 1);
+            barrier_init(work_empty(stage), kReaders + 1);  // The producer reads them, too.
         }
         barrier_init_fence();
     }
 };
-static_assert(8 * (4 * 5 + 4 + 2 * kMostNotes) <= 256 && kNoteBytes <= 512, "as AttentionShape::shared_bytes() has it");
+static_assert(8 * (4 * 5 + 4 + 2 * kMostWorkStages) <= 256 && kWorkBytes <= 512, "as AttentionShape::shared_bytes() has it");
 
-// A place in a ring and the parity of its phase.
-template <int kPlaces>
+// A stage of a ring and the parity of its phase.
+template <int kStages>
 struct Ring {
-    int place = 0;
+    int stage = 0;
     uint32_t parity = 0;
     __device__ __forceinline__ void advance() {
-        if (++place == kPlaces) {
-            place = 0;
+        if (++stage == kStages) {
+            stage = 0;
             parity ^= 1;
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// O on its way out through shared memory and the copy engine: a warp's 16 rows, 64 columns at a time. Beside storing from registers
-// (attention/mma/output.cuh) that spares the exchange between lanes, addresses and, where registers are few, spills.
+// Stores O through shared memory and TMA: a warp's 16 rows, 64 columns at a time. Unlike storing from registers (attention/mma/output.cuh)
+// that needs no exchange between lanes, no addresses and, where registers are few, no spills.
 #pragma once
 
 #include "attention/mma/softmax.cuh"
@@ -9,17 +9,17 @@
 
 namespace attile::gpu::sm90 {
 
-// By a whole warp; staged: shared memory for O of all the tile's rows. Else what store_rows() takes. Returns whether the warp's rows are
-// stored, the same in all of it: if all of them are the tile's, and all of O are numbers.
+// By a whole warp. staged: shared memory for O of all the tile's rows; the other arguments are those of store_rows(). Stores only if all 16
+// rows belong to the tile and all of O is finite; returns whether it did, the same in all of the warp.
 template <class Element, int kColumns, bool kModifies>
-__device__ __forceinline__ bool stage_rows(const AttentionArguments &a, uint32_t staged, const AttentionTileNote &note, const float *o,
+__device__ __forceinline__ bool stage_rows(const AttentionArguments &a, uint32_t staged, const AttentionWorkTile &work, const float *o,
                                            const float (&reference)[2], const float (&total)[2],
                                            [[maybe_unused]] const float (&rounding)[2], [[maybe_unused]] float unit) {
     constexpr int kRows = kAttentionStagedRows, kPanels = AttentionShape::panels(kColumns), kPanelRow = kAttentionPanel * 2,
                   kPanelBytes = kRows * kPanelRow;
     const int lane = lane_index(), warp = warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup,
-              first_row = warp_uniform(note.first_row) + kRows * warp;
-    if (a.has_map_o == 0 || first_row + kRows > warp_uniform(note.rows)) return false;
+              first_row = warp_uniform(work.first_row) + kRows * warp;
+    if (a.has_map_o == 0 || first_row + kRows > warp_uniform(work.rows)) return false;
     const uint32_t panels = staged + warp * (kPanels * kPanelBytes);
     float factor[2];
 #pragma unroll
@@ -48,13 +48,13 @@ __device__ __forceinline__ bool stage_rows(const AttentionArguments &a, uint32_t
     if (lane == 0) {
 #pragma unroll
         for (int j = 0; j < kPanels; ++j)
-            tensor_store_4d(&a.map_o, panels + j * kPanelBytes, kAttentionPanel * j, note.first_q + first_row, note.head,
-                            note.batch * a.o_batch);
+            tensor_store_4d(&a.map_o, panels + j * kPanelBytes, kAttentionPanel * j, work.first_q + first_row, work.head,
+                            work.batch * a.o_batch);
         tensor_store_commit();
     }
     if (a.p.lse.data != nullptr && (lane & 3) == 0) {
-        float *const lse = static_cast<float *>(const_cast<void *>(a.p.lse.data)) + note.batch * a.p.lse.stride[0] +
-                           note.head * a.p.lse.stride[1] + (static_cast<int64_t>(note.first_q) + first_row + lane / 4) * a.p.lse.stride[2];
+        float *const lse = static_cast<float *>(const_cast<void *>(a.p.lse.data)) + work.batch * a.p.lse.stride[0] +
+                           work.head * a.p.lse.stride[1] + (static_cast<int64_t>(work.first_q) + first_row + lane / 4) * a.p.lse.stride[2];
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             const float sum = add_log2_of(reference[r], total[r]);

@@ -21,14 +21,14 @@ namespace attile::gpu::sm90 {
 template <class Config>
 class AttentionTf32x3Warpgroup {
   public:
-    __device__ __forceinline__ AttentionTf32x3Warpgroup(const AttentionParams &p, const AttentionTileNote &note,
+    __device__ __forceinline__ AttentionTf32x3Warpgroup(const AttentionParams &p, const AttentionWorkTile &work,
                                                         const AttentionTf32x3Shared<Config> &shared, int group)
-        : p_(p), note_(note), shared_(shared), group_(group) {
-        first_tile_ = warp_uniform(note.first_tile);
-        end_tile_ = warp_uniform(note.end_tile);
-        group_end_ = warp_uniform(note.group_end[group]);
-        full_first_ = warp_uniform(note.full_first[group]);
-        full_end_ = warp_uniform(note.full_end[group]);
+        : p_(p), work_(work), shared_(shared), group_(group) {
+        first_tile_ = warp_uniform(work.first_tile);
+        end_tile_ = warp_uniform(work.end_tile);
+        group_end_ = warp_uniform(work.group_end[group]);
+        full_first_ = warp_uniform(work.full_first[group]);
+        full_end_ = warp_uniform(work.full_end[group]);
     }
 
     __device__ __forceinline__ void run() {
@@ -60,21 +60,21 @@ class AttentionTf32x3Warpgroup {
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
     static __device__ __forceinline__ int warp_row() { return static_cast<int>(threadIdx.x) / kWarpThreads * 16; }  // Of the block.
     // The thread has this row and the one eight below.
-    __device__ __forceinline__ int row() const { return note_.first_row + warp_row() + lane() / 4; }
+    __device__ __forceinline__ int row() const { return work_.first_row + warp_row() + lane() / 4; }
 
     __device__ __forceinline__ int pieces_there() const { return (p_.head_dim + 31) / 32 + (p_.head_dim_v + kPart - 1) / kPart * kPanels; }
     __device__ __forceinline__ void wait_piece() const {
-        barrier_wait(shared_.full(ring_.place), ring_.parity);
+        barrier_wait(shared_.full(ring_.stage), ring_.parity);
         __syncwarp();
     }
     __device__ __forceinline__ void release_piece() {
         __syncwarp();
-        if (lane() == 0) barrier_arrive(shared_.empty(ring_.place));
+        if (lane() == 0) barrier_arrive(shared_.empty(ring_.stage));
         ring_.advance();
     }
     __device__ __forceinline__ void issue(Tf32x3Rows<kSteps> &a) {
         wait_piece();
-        multiply_piece(part_, a, shared_.piece(ring_.place), Config::kShape.kPieceBytes / 2);
+        multiply_piece(part_, a, shared_.piece(ring_.stage), Config::kShape.kPieceBytes / 2);
     }
     __device__ __forceinline__ void await() {
         product_wait<0>();
@@ -82,7 +82,7 @@ class AttentionTf32x3Warpgroup {
         release_piece();
     }
 
-    // Of the warp's rows of Q, 32 columns.
+    // Splits 32 columns of the warp's rows of Q.
     __device__ __forceinline__ void query_parts(Tf32x3Rows<kSteps> &a, int panel) const {
         const uint32_t q = shared_.q + Rows::at(warp_row() + (lane() & 15), lane() >> 4);
 #pragma unroll
@@ -93,7 +93,7 @@ class AttentionTf32x3Warpgroup {
         }
         keep_in_registers(a);
     }
-    // Of P, 32 keys.
+    // Splits 32 keys of P.
     __device__ __forceinline__ void probability_parts(Tf32x3Rows<kSteps> &a, int panel) const {
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
@@ -103,7 +103,7 @@ class AttentionTf32x3Warpgroup {
         }
         keep_in_registers(a);
     }
-    // Scaled here and not in the exponent: a reference rounded apart from its score would show where scores are huge.
+    // Scaled here and not in the exponent: if reference and score were rounded separately, huge scores would show it.
     __device__ __forceinline__ void multiply_scores() {
         Tf32x3Rows<kSteps> a;
         query_parts(a, 0);
@@ -139,7 +139,7 @@ class AttentionTf32x3Warpgroup {
     }
 
     __device__ __forceinline__ KeyRange range(int packed) const {
-        return KeyRange(p_, query_row(p_, min(packed, note_.rows - 1)), note_.shift, note_.len_k);
+        return KeyRange(p_, query_row(p_, min(packed, work_.rows - 1)), work_.shift, work_.len_k);
     }
     // Hides scores of keys that the thread's rows do not see.
     __device__ __forceinline__ void mask(int tile) {
@@ -156,18 +156,18 @@ class AttentionTf32x3Warpgroup {
         }
     }
     __device__ __forceinline__ void softmax(int tile) {
-        // Scores that are no numbers make their row's sum none. Infinite ones would not: tensor cores add to an infinite sum what was to
-        // bring it back.
+        // A NaN score makes its row_sum NaN. An infinite one would not, though the true score may be finite: tensor cores can overflow in a
+        // partial sum. So infinite scores are turned into NaN by a product with zero.
         float zero[4] = {};
 #pragma unroll
         for (int j = 0; j < kKeys / 2; ++j) zero[j & 3] = __builtin_fmaf(s_[j], 0.0f, zero[j & 3]);
-        rows_.sum[0] += zero[0] + zero[1];
-        rows_.sum[1] += zero[2] + zero[3];
+        rows_.row_sum[0] += zero[0] + zero[1];
+        rows_.row_sum[1] += zero[2] + zero[3];
         if (tile < full_first_ || tile >= full_end_) mask(tile);
-        float top[2];
-        Softmax::largest(s_, top);
-        if (__any_sync(~0u, rows_.is_passed(top, 1, false))) {
-            rows_.move_reference(top, 1, false);
+        float row_max[2];
+        Softmax::find_row_max(s_, row_max);
+        if (__any_sync(~0u, rows_.is_passed(row_max, 1, false))) {
+            rows_.move_reference(row_max, 1, false);
 #pragma unroll
             for (int j = 0; j < kColumns / 2; ++j) o_[j] *= rows_.factor[j >> 1 & 1];
         }
@@ -180,9 +180,9 @@ class AttentionTf32x3Warpgroup {
         unsigned faulty = 0;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            // No number, or nothing: where all is below float32's range, it is not with a scaled Q.
+            // NaN, or zero: zero where all probabilities are below float32's range, which they are not once Q is scaled first.
             const bool is_faulty =
-                row() + 8 * r < note_.rows && (!(total[r] > 0) || has_faults<kColumns>(o_ + 2 * r, reciprocal_fast(total[r])));
+                row() + 8 * r < work_.rows && (!(total[r] > 0) || has_faults<kColumns>(o_ + 2 * r, reciprocal_fast(total[r])));
             faulty |= rows_of_lanes(__ballot_sync(~0u, is_faulty)) << 8 * r;
             const bool is_left = (faulty >> (8 * r + lane() / 4) & 1) != 0;
             rows_.reference[r] = is_left ? 0 : rows_.reference[r];
@@ -193,13 +193,13 @@ class AttentionTf32x3Warpgroup {
                 o_[j + 2 * r + 1] = is_left ? 0 : o_[j + 2 * r + 1];
             }
         }
-        store_rows<float, kColumns, kKeys, false, false>(p_, note_, row(), o_, rows_.reference, total, rows_.rounding);
+        store_rows<float, kColumns, kKeys, false, false>(p_, work_, row(), o_, rows_.reference, total, rows_.rounding);
         if (warp_uniform(faulty) == 0) return;
-        __syncwarp();  // What was stored above is stored before what is stored below.
-        Tf32x3Repair<Config>(p_, note_, warp_uniform(note_.first_row + warp_row()), shared_.q + Rows::at(warp_row(), 0))
+        __syncwarp();  // The stores above come before those below.
+        Tf32x3Repair<Config>(p_, work_, warp_uniform(work_.first_row + warp_row()), shared_.q + Rows::at(warp_row(), 0))
             .run(warp_uniform(faulty));
     }
-    // Four lanes share a row: of each row the bit, where any of its lanes has one.
+    // Four lanes share a row. One bit a row: does any of its lanes have one set?
     static __device__ __forceinline__ unsigned rows_of_lanes(unsigned x) {
         x |= x >> 2;
         x = (x | x >> 1) & 0x11111111;
@@ -209,7 +209,7 @@ class AttentionTf32x3Warpgroup {
     }
 
     const AttentionParams &p_;
-    const AttentionTileNote &note_;
+    const AttentionWorkTile &work_;
     const AttentionTf32x3Shared<Config> &shared_;
     const int group_;
     int first_tile_, end_tile_, group_end_, full_first_, full_end_;
@@ -224,24 +224,24 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), 1) attention_tf32
     extern __shared__ __align__(1024) unsigned char memory[];
     const AttentionTf32x3Shared<Config> shared(memory);
     if (threadIdx.x == 0) {
-        *shared.note = note_of<Config::kShape.rows(), Config::kShape.keys>(a, static_cast<int>(blockIdx.x));
+        *shared.work = work_tile_of<Config::kShape.rows(), Config::kShape.keys>(a, static_cast<int>(blockIdx.x));
         shared.init();
     }
     __syncthreads();
-    const AttentionTileNote &note = *shared.note;
-    if (note.first_row >= note.rows) return;  // Of a sequence shorter than the longest.
-    load_queries<Config>(a.p, note, shared.q);
+    const AttentionWorkTile &work = *shared.work;
+    if (work.first_row >= work.rows) return;  // Of a sequence shorter than the longest.
+    load_queries<Config>(a.p, work, shared.q);
     copy_commit();
     copy_wait<0>();
     __syncthreads();
     const int group = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (group >= Config::kShape.warpgroups) {
         registers_shrink<Config::kShape.producer_registers>();
-        AttentionTf32x3Producer<Config>(a.p, note, shared, group - Config::kShape.warpgroups)
-            .run(warp_uniform(note.first_tile), warp_uniform(note.end_tile));
+        AttentionTf32x3Producer<Config>(a.p, work, shared, group - Config::kShape.warpgroups)
+            .run(warp_uniform(work.first_tile), warp_uniform(work.end_tile));
     } else {
         registers_grow<Config::kShape.consumer_registers>();
-        AttentionTf32x3Warpgroup<Config>(a.p, note, shared, group).run();
+        AttentionTf32x3Warpgroup<Config>(a.p, work, shared, group).run();
     }
 }
 

@@ -16,17 +16,17 @@ namespace attile::gpu::sm90 {
 template <class Config>
 class AttentionTf32x3Producer {
   public:
-    __device__ __forceinline__ AttentionTf32x3Producer(const AttentionParams &p, const AttentionTileNote &note,
-                                                       const AttentionTf32x3Shared<Config> &shared, int server)
+    __device__ __forceinline__ AttentionTf32x3Producer(const AttentionParams &p, const AttentionWorkTile &work,
+                                                       const AttentionTf32x3Shared<Config> &shared, int producer)
         : shared_(shared),
-          server_(server),
+          producer_(producer),
           head_dim_(p.head_dim),
           head_dim_v_(p.head_dim_v),
-          read_first_(note.read_first),
-          read_end_(note.read_end) {
-        const int head = static_cast<int>(quotient(static_cast<uint32_t>(note.head) * p.pack.divisor, p.group));
+          read_first_(work.read_first),
+          read_end_(work.read_end) {
+        const int head = static_cast<int>(quotient(static_cast<uint32_t>(work.head) * p.pack.divisor, p.group));
         const auto begin = [&](const AttentionOperand &x) {
-            return static_cast<const float *>(x.data) + note.batch * x.stride[0] + head * x.stride[1] + note.first_k * x.stride[2];
+            return static_cast<const float *>(x.data) + work.batch * x.stride[0] + head * x.stride[1] + work.first_k * x.stride[2];
         };
         k_ = begin(p.k) + 4 * (lane() & 7);
         v_ = begin(p.v) + 4 * (4 * warp() + (lane() >> 3));
@@ -35,11 +35,11 @@ class AttentionTf32x3Producer {
     }
 
     __device__ __forceinline__ void run(int first_tile, int end_tile) {
-        // Pieces of a tile that are there: of K, then of V, key by key.
+        // The pieces of a tile: those of K, then those of V, key by key.
         const int of_k = (head_dim_ + 31) / 32, parts = (head_dim_v_ + 63) / 64, of_tile = of_k + kKeys / 32 * parts;
         float4 x[4];
-        int tile = end_tile - 1, piece = server_;
-        if (server_ != 0) ring_.advance();
+        int tile = end_tile - 1, piece = producer_;
+        if (producer_ != 0) ring_.advance();
         const auto load_next = [&] {
             const int of_v = piece - of_k;
             const bool is_second = parts > 1 && (of_v & 1) != 0;
@@ -51,17 +51,17 @@ class AttentionTf32x3Producer {
         load_next();
 #pragma unroll 1
         while (tile >= first_tile) {
-            barrier_wait(shared_.empty(ring_.place), ring_.parity ^ 1);
+            barrier_wait(shared_.empty(ring_.stage), ring_.parity ^ 1);
             if (piece < of_k)
-                store_k(shared_.piece(ring_.place), x);
+                store_k(shared_.piece(ring_.stage), x);
             else
-                store_v(shared_.piece(ring_.place), x);
+                store_v(shared_.piece(ring_.stage), x);
             async_proxy_fence();
             __syncwarp();
-            if (lane() == 0) barrier_arrive(shared_.full(ring_.place));
+            if (lane() == 0) barrier_arrive(shared_.full(ring_.stage));
             ring_.advance();
             ring_.advance();
-            piece += kServers;
+            piece += kProducers;
             if (piece >= of_tile) {
                 piece -= of_tile;
                 --tile;
@@ -71,11 +71,11 @@ class AttentionTf32x3Producer {
     }
 
   private:
-    static constexpr int kKeys = Config::kShape.keys, kServers = Config::kShape.servers;
+    static constexpr int kKeys = Config::kShape.keys, kProducers = Config::kShape.producers;
 
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
     static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / kWarpThreads % 4; }
-    // Rows of the operand, 16 bytes of each. What nobody may read becomes zeros.
+    // Loads 16 bytes of each row of the operand. What nobody may read becomes zeros.
     __device__ __forceinline__ void load_k(float4 (&x)[4], int tile, int piece) const {
         load<16>(x, k_ + 32 * piece, k_stride_, kKeys * tile + 4 * warp() + (lane() >> 3), 32 * piece + 4 * (lane() & 7) < head_dim_);
     }
@@ -105,7 +105,7 @@ class AttentionTf32x3Producer {
     static __device__ __forceinline__ void store_k(uint32_t piece, const float4 (&x)[4]) {
         const int key = 4 * warp() + (lane() >> 3), chunk = lane() & 7;
 #pragma unroll
-        for (int j = 0; j < 4; ++j)  // Sixteen keys on, so that the exchange of chunks is the same for all.
+        for (int j = 0; j < 4; ++j)  // Sixteen keys apart, so that the swizzle is the same for all.
             store_parts(piece + (key + 16 * j) * 128 + ((chunk ^ (key & 7)) << 4), x[j].x, x[j].y, x[j].z, x[j].w);
     }
     static __device__ __forceinline__ void store_v(uint32_t piece, const float4 (&x)[4]) {
@@ -118,7 +118,7 @@ class AttentionTf32x3Producer {
     }
 
     const AttentionTf32x3Shared<Config> &shared_;
-    const int server_;
+    const int producer_;
     const float *k_, *v_;
     int64_t k_stride_, v_stride_;
     const int head_dim_, head_dim_v_, read_first_, read_end_;

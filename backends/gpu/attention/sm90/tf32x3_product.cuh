@@ -23,7 +23,7 @@ __device__ __forceinline__ void multiply_piece_step(float (&sums)[32], const uin
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keeps));
 }
 
-// Fragments as they are when products are issued: what is computed between two of them makes the second wait for the first.
+// Pins the fragments before products are issued: computing one of them between two products would make the second wait for the first.
 template <int kSteps>
 __device__ __forceinline__ void keep_in_registers(Tf32x3Rows<kSteps> &a) {
 #pragma unroll

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that tf32x3 cannot give: what they meet is infinite, NaN or too large to be split, or their scores are all below float32's
-// range. They are computed again by ordinary arithmetic, a warp's 16 rows together, so that each key is read once for all of them; what a
-// row does not see takes no part in it. One infinite key makes all rows of its head such rows: 2.2 ms more at 4096 keys of 128 columns on
-// an H200, where a row at a time took 65 to 95, or 345 for an infinite value. Four loads under way: 1.3 times as fast as one. Main loops
-// run slower where this code is long: 2 % at twice the size, not as it is.
+// Repairs rows that tf32x3 cannot compute: they meet an operand that is infinite, NaN or too large to be split, or their scores are all
+// below float32's range. They are computed again by ordinary arithmetic, a warp's 16 rows together, so that each key is read once for all
+// of them. Keys that a row does not see take no part. Record: docs/kernels/attention-sm90.md.
 #pragma once
 
 #include <climits>
@@ -20,14 +18,14 @@ template <class Config>
 class Tf32x3Repair {
   public:
     // first_row: the warp's in the packed head; queries: where its rows of Q lie.
-    __device__ __forceinline__ Tf32x3Repair(const AttentionParams &p, const AttentionTileNote &note, int first_row, uint32_t queries)
-        : p_(p), note_(note), first_row_(first_row), queries_(queries), lane_(lane_index()) {}
+    __device__ __forceinline__ Tf32x3Repair(const AttentionParams &p, const AttentionWorkTile &work, int first_row, uint32_t queries)
+        : p_(p), work_(work), first_row_(first_row), queries_(queries), lane_(lane_index()) {}
 
     // By the whole warp; bit i of `faulty` is its row i. Q is scaled where it lies: nobody else reads it any more.
     __device__ __forceinline__ void run(unsigned faulty) {
         // Lane i has the range of row i.
-        const KeyRange range(p_, query_row(p_, min(first_row_ + (lane_ & (kRows - 1)), note_.rows - 1)), note_.shift, note_.len_k);
-        const int low = max(range.low, note_.first_tile * kKeys), high = min(range.high, note_.end_tile * kKeys);
+        const KeyRange range(p_, query_row(p_, min(first_row_ + (lane_ & (kRows - 1)), work_.rows - 1)), work_.shift, work_.len_k);
+        const int low = max(range.low, work_.first_tile * kKeys), high = min(range.high, work_.end_tile * kKeys);
         const bool sees_any = lane_ < kRows && (faulty >> lane_ & 1) != 0 && low < high;
         const int first = warp_uniform(__reduce_min_sync(~0u, sees_any ? low : INT_MAX)),
                   end = warp_uniform(__reduce_max_sync(~0u, sees_any ? high : 0));
@@ -38,13 +36,13 @@ class Tf32x3Repair {
             sum_[r] = 0;
             o_[r] = make_float4(0, 0, 0, 0);
         }
-        const int64_t kv_head = quotient(static_cast<uint32_t>(note_.head) * p_.pack.divisor, p_.group);
+        const int64_t kv_head = quotient(static_cast<uint32_t>(work_.head) * p_.pack.divisor, p_.group);
         const auto begin = [&](const AttentionOperand &x) {
-            return static_cast<const float *>(x.data) + note_.batch * x.stride[0] + kv_head * x.stride[1] + note_.first_k * x.stride[2];
+            return static_cast<const float *>(x.data) + work_.batch * x.stride[0] + kv_head * x.stride[1] + work_.first_k * x.stride[2];
         };
         const float *const k = begin(p_.k), *const v = begin(p_.v) + 4 * lane_;
-        unsigned left = faulty;  // Nothing makes a number of a sum again that is none.
-        // By whole steps of keys, wherever a warp's rows begin, so that a row's sums do not depend on its neighbours.
+        unsigned left = faulty;  // A sum that is NaN stays NaN, and such a row need not go on.
+        // In whole steps of keys, wherever the warp's rows begin, so that a row's sums do not depend on its neighbours.
 #pragma unroll 1
         for (int base = first & ~(kLanes - 1); base < end && left != 0; base += kLanes) {
             multiply_scores(k + min(max(base + lane_, first), end - 1) * p_.k.stride[2]);
@@ -67,7 +65,7 @@ class Tf32x3Repair {
             left = warp_uniform(left);
             add_values(v + base * p_.v.stride[2], warp_uniform(seen_by_any));
         }
-        // A loop, for the code's size: what hardly ever runs must not cost the rest of the kernel its place in the instruction cache.
+        // Not unrolled: code that hardly ever runs must not push the main loop out of the instruction cache.
 #pragma unroll 1
         for (; faulty != 0; faulty &= faulty - 1) {
             const int row = __ffs(static_cast<int>(faulty)) - 1;
@@ -86,7 +84,7 @@ class Tf32x3Repair {
 
   private:
     static constexpr int kRows = 16, kKeys = Config::kShape.keys, kChunks = Config::kShape.depth / 4;
-    static constexpr int kAtOnce = 4;  // Loads under way, and what they are for.
+    static constexpr int kAtOnce = 4;  // Loads in flight, and what they are for.
     using Rows = SharedRows<2 * Config::kShape.depth>;
     static_assert(Config::kShape.columns <= 4 * kLanes, "four columns a lane");
 
@@ -95,7 +93,7 @@ class Tf32x3Repair {
         load_shared(x, queries_ + Rows::at(row, chunk));
         return make_float4(__uint_as_float(x[0]), __uint_as_float(x[1]), __uint_as_float(x[2]), __uint_as_float(x[3]));
     }
-    // As everywhere in float32, before it is multiplied: the product may pass a range that this does not.
+    // Q is scaled before it is multiplied, as everywhere in float32: the unscaled product could pass float32's range.
     __device__ __forceinline__ void scale_queries() const {
         __syncwarp();
 #pragma unroll 1
@@ -147,7 +145,7 @@ class Tf32x3Repair {
             }
 #pragma unroll
             for (int i = 0; i < kAtOnce; ++i) {
-                // A weight of zero makes nothing of a number; of infinity and NaN it would.
+                // A weight of zero times a finite value is zero; times infinity or NaN it would be NaN.
                 const bool is_plain = __all_sync(~0u, x[i].x * 0 + x[i].y * 0 + x[i].z * 0 + x[i].w * 0 == 0);
 #pragma unroll
                 for (int r = 0; r < kRows; ++r) {
@@ -162,15 +160,15 @@ class Tf32x3Repair {
         }
     }
     __device__ __forceinline__ void store(int packed, float reference, float sum, const float4 &o) const {
-        const int row = query_row(p_, packed), head = query_head(p_, note_.head, packed);
+        const int row = query_row(p_, packed), head = query_head(p_, work_.head, packed);
         const bool is_split = p_.splits.divisor > 1, has_sink = p_.sinks.data != nullptr && !is_split;
         const float sink = has_sink ? load_number(p_.sinks, head * p_.sinks.stride[1]) : 0.0f;
         const RowResult result(std::false_type(), sum != 0, reference, sum, has_sink, sink);
         const int64_t heads = static_cast<int64_t>(p_.heads.divisor) * p_.pack.divisor,
-                      part_at = ((note_.split * p_.part_batch + note_.batch) * heads + head) * p_.len_q + row,
-                      of_all = static_cast<int64_t>(note_.first_q) + row;
+                      part_at = ((work_.split * p_.part_batch + work_.batch) * heads + head) * p_.len_q + row,
+                      of_all = static_cast<int64_t>(work_.first_q) + row;
         float *const to = is_split ? p_.part_o + part_at * p_.head_dim_v
-                                   : static_cast<float *>(const_cast<void *>(p_.o.data)) + note_.batch * p_.o.stride[0] +
+                                   : static_cast<float *>(const_cast<void *>(p_.o.data)) + work_.batch * p_.o.stride[0] +
                                          head * p_.o.stride[1] + of_all * p_.o.stride[2];
         if (4 * lane_ < p_.head_dim_v)
             reinterpret_cast<float4 *>(to)[lane_] =
@@ -180,11 +178,11 @@ class Tf32x3Repair {
             p_.part_lse[part_at] = result.lse;
         else if (p_.lse.data != nullptr)
             static_cast<float *>(const_cast<void *>(
-                p_.lse.data))[note_.batch * p_.lse.stride[0] + head * p_.lse.stride[1] + of_all * p_.lse.stride[2]] = result.lse;
+                p_.lse.data))[work_.batch * p_.lse.stride[0] + head * p_.lse.stride[1] + of_all * p_.lse.stride[2]] = result.lse;
     }
 
     const AttentionParams &p_;
-    const AttentionTileNote &note_;
+    const AttentionWorkTile &work_;
     const int first_row_;
     const uint32_t queries_;
     const int lane_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of attention's gradients are told beforehand: of each query row its log-sum-exp and delta = sum over d of dO O, and of
-// each batch entry and key head whether q, k, v or dO hold NaN or infinity there, which products with zeros would spread. As the SIMT
-// kernel attention_backward_prepare does, for 16-bit rows at multiples of 16 bytes: bound by memory, 16 bytes a lane and load.
+// Prepares the kernels of attention's gradients: for each query row its lse and delta = sum over d of dO O; for each batch entry and key
+// head whether q, k, v or dO hold NaN or infinity, which products with zeros would spread. It does what the SIMT kernel
+// attention_backward_prepare does, for 16-bit rows at multiples of 16 bytes. Bound: memory, 16 bytes a lane and load.
 #pragma once
 
 #include "attention/block.h"
@@ -22,9 +22,9 @@ __device__ __forceinline__ uint32_t irregular_bits(const uint4 &x) {
     return irregular_bits<Element>(x.x) | irregular_bits<Element>(x.y) | irregular_bits<Element>(x.z) | irregular_bits<Element>(x.w);
 }
 
-// A block takes kBackwardPrepareRows rows or keys of one head, kLanes lanes a row, 8 columns each. kChecks: operands are checked, else
-// whoever multiplies them looks at what comes of it (a row's numbers that are NaN or infinite make every score's gradient NaN), there are
-// blocks of rows alone, and they set to zero what is counted and noted later.
+// A block takes kBackwardPrepareRows rows or keys of one head, kLanes lanes a row, 8 columns each. kChecks: operands are checked. Otherwise
+// the kernels that multiply them check their results (an lse or delta that is NaN or infinite makes every gradient of a score NaN); blocks
+// are of rows alone then, and set the later kernels' counters and marks to zero.
 template <class Element, int kLanes, bool kChecks>
 __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_prepare(const __grid_constant__ BackwardTask a) {
     await_kernel_ahead();
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
             }
 #pragma unroll
             for (int step = 1; step < kLanes; step *= 2) delta += __shfl_xor_sync(~0u, delta, step);
-            // Rows that see nothing have no part in anything, and neither have those past the last.
+            // Rows that see no key take no part, and neither do those past the last.
             const bool counts = lse != -INFINITY;
             if constexpr (kChecks) irregular |= counts && !(fabsf(delta) < INFINITY && lse == lse);
             if (lane == 0) rows[row] = {counts ? lse : INFINITY, counts ? delta : 0.0f};
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
     }
     if constexpr (!kChecks) return;
     const int head_kv = takes_rows ? static_cast<int>(quotient(static_cast<uint32_t>(head), f.group)) : head;
-    if (irregular != 0) p.irregular[batch * heads_kv + head_kv] = p.irregular[-1] = 1;  // Whoever finds out writes the same.
+    if (irregular != 0) p.irregular[batch * heads_kv + head_kv] = p.irregular[-1] = 1;  // Every thread that finds one writes the same.
 }
 
 }  // namespace attile::gpu::mma

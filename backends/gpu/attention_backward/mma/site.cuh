@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a block of the kernels of attention's gradients works, and rows of sums on their way to memory.
+// Which rows or keys a block of the kernels of attention's gradients has, and how rows of sums are stored.
 #pragma once
 
 #include "attention/block.h"
@@ -14,7 +14,7 @@ struct BackwardSite {
     AttentionEntry entry;
 };
 
-// Keys: of a key head, the first first; else rows of a query head, the last first. Under a causal mask those see the most.
+// kOfKeys: keys of a key head, first block first; else rows of a query head, last block first. Under a causal mask these have most to do.
 template <bool kOfKeys>
 __device__ __forceinline__ BackwardSite backward_site(const BackwardTask &a, int rows, int index) {
     const int per_chunk = a.chunk * a.blocks, chunk = index / per_chunk, rest = index - chunk * per_chunk;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dQ = scale dS K, from gradients of scores that the kernel of dK and dV left in memory as fragments (BackwardTask). A warp has 32 rows and
-// the columns, or half of them; K and the fragments stream through shared memory in a ring of places. Fragments come transposed, keys as
-// rows, and are turned in registers. Bound by memory at 64 columns: 2 bytes for each pair of row and key.
+// the columns, or half of them; K and the fragments stream through shared memory in pipeline stages. Fragments come transposed, keys
+// as rows, and are transposed in registers. Bound by memory at 64 columns: 2 bytes for each pair of row and key.
 #pragma once
 
 #include "attention_backward/mma/site.cuh"
@@ -15,7 +15,7 @@ template <class Element, class Config>
 class BackwardSum {
   public:
     __device__ __forceinline__ BackwardSum(const BackwardTask &task, const BackwardSite &site, uint32_t memory)
-        : a_(task), p_(task.p), site_(site), places_(memory) {}
+        : a_(task), p_(task.p), site_(site), stages_(memory) {}
 
     __device__ __forceinline__ void run() {
 #pragma unroll
@@ -25,20 +25,20 @@ class BackwardSum {
         }
         tiles_ = key_blocks_of(p_, site_.entry, site_.first);
 #pragma unroll
-        for (int i = 0; i < kPlaces - 1; ++i) load(tiles_.first + i);
+        for (int i = 0; i < kStages - 1; ++i) load(tiles_.first + i);
 #pragma unroll 1
         for (int tile = tiles_.first; tile < tiles_.end; ++tile) {
-            copy_wait<kPlaces - 2>();
-            __syncthreads();  // The tile has come, and everyone is done with the one before, whose place the next one takes.
-            load(tile + kPlaces - 1);
-            add_product(place(tile));
+            copy_wait<kStages - 2>();
+            __syncthreads();  // The tile has come, and no warp uses the one before any more: the next one takes its stage.
+            load(tile + kStages - 1);
+            add_product(stage(tile));
         }
         store();
     }
 
   private:
     static constexpr BackwardSumShape kShape = Config::kShape;
-    static constexpr int kDepth = kShape.depth, kColumns = kShape.columns(), kKeys = kShape.keys, kPlaces = kShape.places;
+    static constexpr int kDepth = kShape.depth, kColumns = kShape.columns(), kKeys = kShape.keys, kStages = kShape.stages;
     static constexpr int kRowTiles = 2, kSteps = kKeys / 16;
     using Rows = SharedRows<kDepth>;
 
@@ -47,8 +47,8 @@ class BackwardSum {
     static __device__ __forceinline__ int group() { return warp() % kShape.groups; }
     static __device__ __forceinline__ int split() { return warp() / kShape.groups; }
 
-    __device__ __forceinline__ uint32_t place(int tile) const {
-        return places_ + static_cast<uint32_t>(tile) % kPlaces * kShape.place_bytes();
+    __device__ __forceinline__ uint32_t stage(int tile) const {
+        return stages_ + static_cast<uint32_t>(tile) % kStages * kShape.stage_bytes();
     }
 
     // Is any pair of these 16 rows and 16 keys seen? If so its fragment has been written.
@@ -66,7 +66,7 @@ class BackwardSum {
             const int64_t stride = k.stride[2] * 2, head_kv = quotient(static_cast<uint32_t>(site_.head), p_.forward.group);
             const char *const from = static_cast<const char *>(k.data) + (entry.batch * k.stride[0] + head_kv * k.stride[1]) * 2 +
                                      (entry.first_k + tile * kKeys) * stride;
-            const uint32_t to = place(tile);
+            const uint32_t to = stage(tile);
             load_rows<kDepth, kKeys, kShape.threads(), true>(to, from, stride, p_.forward.head_dim, 0, entry.len_k - tile * kKeys);
             // Fragments [rows / 16][keys / 16] of the tile.
             constexpr int kAtOnce = kShape.threads() / kWarpThreads;
@@ -82,7 +82,7 @@ class BackwardSum {
                            sees(site_.first + 16 * row, tile * kKeys + 16 * key) ? 16 : 0);
             }
         }
-        copy_commit();  // Empty groups too, so that the count of them tells which tile has come.
+        copy_commit();  // Empty groups too: their count says which tile has come.
     }
 
     __device__ __forceinline__ void add_product(uint32_t tile) {
@@ -128,7 +128,7 @@ class BackwardSum {
     const BackwardTask &a_;
     const AttentionBackwardParams &p_;
     const BackwardSite &site_;
-    const uint32_t places_;
+    const uint32_t stages_;
     Span tiles_;
     float sums_[kRowTiles][kColumns / 2];
 };
@@ -140,7 +140,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.bl
     extern __shared__ __align__(1024) unsigned char memory[];
     const BackwardSite site = backward_site<false>(a, Config::kShape.rows(), static_cast<int>(blockIdx.x));
     const int head_kv = static_cast<int>(quotient(static_cast<uint32_t>(site.head), a.p.forward.group));
-    if (a.p.irregular[site.entry.batch * a.p.heads_kv.divisor + head_kv] != 0) return;  // Taken pair by pair afterwards.
+    if (a.p.irregular[site.entry.batch * a.p.heads_kv.divisor + head_kv] != 0) return;  // Computed pair by pair afterwards.
     BackwardSum<Element, Config>(a, site, shared_address(memory)).run();
 }
 

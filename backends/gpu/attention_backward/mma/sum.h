@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels that make dQ from gradients of scores which others left in memory (BackwardTask).
 //
-//   shape              rows x keys          shared memory: places x (keys + fragments)              blocks by registers
+//   shape              rows x keys          shared memory: stages x (keys + fragments)              blocks by registers
 //   Sum64, 128, 256    128 rows x 64 keys   3 x 24, 3 x 32, 2 x 48    =  72, 96, 96 KB              3, 2, 1
 //
-// Sum64 takes 168 registers, of which CUDA 11.8 spills 12 bytes. Two places instead of three in Sum128: 238 us instead of 228 for half of
-// the heads of B = 8, H = 16, S = 2048 on an H200.
+// Sum64 takes 168 registers. Bound: memory at 64 columns. Record: docs/kernels/attention-backward-sm80.md.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +15,18 @@ namespace attile::gpu::mma {
 struct BackwardSumShape {
     int depth, groups, splits;
     int keys;    // Of a tile that streams.
-    int places;  // For tiles in shared memory.
+    int stages;  // For tiles in shared memory.
     int blocks;
 
     constexpr int rows() const { return 32 * groups; }
     constexpr int columns() const { return depth / splits; }
     constexpr int threads() const { return 32 * groups * splits; }
     constexpr int tile_bytes() const { return keys * depth * 2; }
-    constexpr int place_bytes() const { return tile_bytes() + rows() * keys * 2; }
-    constexpr int shared_bytes() const { return places * place_bytes(); }
+    constexpr int stage_bytes() const { return tile_bytes() + rows() * keys * 2; }
+    constexpr int shared_bytes() const { return stages * stage_bytes(); }
 };
 
-//  depth, groups, splits, keys, places, blocks
+//  depth, groups, splits, keys, stages, blocks
 struct BackwardSum64 {
     static constexpr BackwardSumShape kShape = {64, 4, 1, 64, 3, 3};
 };

@@ -19,11 +19,11 @@ struct BackwardArguments : BackwardTask {
     CUtensorMap map_q, map_dout, map_k, map_v;  // Innermost axis first: column, row, head, batch entry.
     // 1 where a coordinate along the axis moves, 0 where the operand is broadcast along it or has one entry.
     int32_t q_head, q_batch, dout_head, dout_batch, k_head, k_batch, v_head, v_batch;
-    int32_t tiles;      // Blocks of keys times pairs, some of which may turn out empty.
-    int32_t gang;       // Blocks of the same pair that begin with different rows: BackwardWalk. 1: all begin with the last.
-    float *sums;        // dQ: [query head of the launch][row tile][warpgroup][register / 4][thread][4]
-    uint32_t *turns;    // [query head of the launch][row tile]: how many blocks of keys have added theirs. Zero at launch.
-    uint32_t *counter;  // The next tile, zero at launch.
+    int32_t tiles;            // Blocks of keys times pairs; some may be empty.
+    int32_t gang;             // Blocks of the same pair that begin with different rows: BackwardWalk. 1: all begin with the last.
+    float *sums;              // dQ: [query head of the launch][row tile][warpgroup][register / 4][thread][4]
+    uint32_t *dq_semaphores;  // [query head of the launch][row tile]: how many blocks of keys have added their part of dQ. Zero at launch.
+    uint32_t *counter;        // The next tile, zero at launch.
 };
 
 // A tile's shape; the kernel's shared memory follows from it.
@@ -34,7 +34,7 @@ struct BackwardShape {
     bool late_sums;  // dQ is issued after dS, not along with it, for want of registers.
     int producer_registers, consumer_registers;
 
-    static constexpr int warpgroups() { return 2; }  // That compute, of 64 keys each; one more loads.
+    static constexpr int warpgroups() { return 2; }  // Consumers, of 64 keys each; one producer warpgroup besides.
     static constexpr int stages() { return 2; }      // Of Q, of dO, of dS and of dQ.
     static constexpr int threads() { return 128 * (warpgroups() + 1); }
     static constexpr int finish_threads() { return 128 * warpgroups(); }
@@ -45,11 +45,11 @@ struct BackwardShape {
     constexpr int sums_bytes() const { return rows * depth * 4; }
     constexpr int wide_scores_bytes() const { return rows * keys * 4; }
     constexpr int number_bytes() const { return rows * 8; }
-    // K, V, then stages of Q, dO, dS, dQ and numbers of rows, barriers and notes.
+    // K, V, then stages of Q, dO, dS, dQ, lse and delta; mbarriers and work tiles.
     constexpr int shared_bytes() const {
         return 2 * keys_bytes() + stages() * (2 * rows_bytes() + scores_bytes() + sums_bytes() + number_bytes()) + 256;
     }
-    // K, V, then stages of Q, dO, P and numbers of rows, barriers and notes.
+    // K, V, then stages of Q, dO, P, lse and delta; mbarriers and work tiles.
     constexpr int wide_shared_bytes() const {
         return 2 * keys_bytes() + stages() * (2 * rows_bytes() + wide_scores_bytes() + number_bytes()) + 256;
     }

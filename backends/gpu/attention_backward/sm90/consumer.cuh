@@ -17,8 +17,8 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
     using Base::operand, Base::operand_low, Base::release, Base::warp;
 
   public:
-    __device__ __forceinline__ BackwardWarpgroup(const BackwardArguments &arguments, const BackwardShared<Config> &places, int group)
-        : Base(arguments, places, group) {}
+    __device__ __forceinline__ BackwardWarpgroup(const BackwardArguments &arguments, const BackwardShared<Config> &shared, int group)
+        : Base(arguments, shared, group) {}
 
     __device__ __forceinline__ void run() {
         this->for_each_tile([&](int index) { tile(index); });
@@ -27,7 +27,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
   private:
     static constexpr int kHalf = kRows / 2;
 
-    // An address that the compiler takes for a new one, so that what is added to it costs no registers over the loop.
+    // An address that the compiler takes for a new value, so that sums with it are not kept in registers over the loop.
     static __device__ __forceinline__ uint32_t afresh(uint32_t address) {
         asm volatile("" : "+r"(address));
         return address;
@@ -47,7 +47,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
         product_commit();
     }
 
-    // Log-sum-exp and delta of two rows.
+    // The lse and delta of two rows.
     __device__ __forceinline__ uint32_t numbers(uint32_t stage) const { return afresh(shared_.numbers(stage) + (lane_ & 3) * 16); }
     __device__ __forceinline__ void exponentials(uint32_t stage, float (&s)[kScores]) const {
         const float c = a_.p.forward.scale_log2;
@@ -79,7 +79,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
                 narrow[i] = narrow_pair<Element>(p[2 * i] * (d[2 * i] - pair[1]), p[2 * i + 1] * (d[2 * i + 1] - pair[3]));
         }
     }
-    // dS to shared memory, [row][key], a panel of 64 keys for each warpgroup.
+    // Writes dS to shared memory, [row][key], a panel of 64 keys for each warpgroup.
     __device__ __forceinline__ void leave_gradients(uint32_t stage, const uint32_t (&narrow)[kScores / 2]) const {
         const int of_eight = lane_ & 7, matrix = lane_ >> 3;
         const uint32_t to = afresh(shared_.scores(stage) + (group_ * kRows + (matrix >> 1) * 8 + of_eight) * kPanelRow +
@@ -128,11 +128,11 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
             finish_sums<0>(dq, steps_ - 1);
             release(shared_.keys_empty());
         }
-        asm volatile("" : "+r"(index));  // Found anew, rather than kept in registers over the loop.
+        asm volatile("" : "+r"(index));  // Computed again, rather than kept in registers over the loop.
         store(backward_site<true>(a_, kKeys, index));
     }
-    // dQ of the step before, whose gradients of scores both warpgroups have left by now: they need not go in step. A step's own would wait
-    // for the slower one.
+    // dQ of the step before: by now both warpgroups have written its dS, so that neither waits. For this step's dQ each would wait for the
+    // slower one.
     __device__ __forceinline__ void issue_sums(float (&dq)[32], uint32_t step) {
         barrier_wait(shared_.scores_full(step % 2), step / 2 & 1);
         __syncwarp();
@@ -145,8 +145,8 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
         release(shared_.scores_empty(step % 2));
         leave_sums(dq, step);
     }
-    // What is computed goes along with products: exponentials with dP, gradients with dV and, where registers suffice, dQ, and what goes to
-    // shared memory with dK. A half of the tile's rows becomes gradients after the other, for want of registers.
+    // Arithmetic runs beside products: exponentials beside dP, gradients beside dV and, where registers suffice, dQ, and the stores to
+    // shared memory beside dK. The two halves of the tile's rows become gradients one after the other, for want of registers.
     template <bool kIsFirst>
     __device__ __forceinline__ void step(int row) {
         const uint32_t stage = steps_ % 2, parity = steps_ / 2 & 1;
@@ -186,7 +186,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
 
     __device__ __forceinline__ void store(const BackwardSite &site) const {
         const AttentionParams &f = a_.p.forward;
-        if (!is_finite(dk_) || !is_finite(dv_)) note_irregular(a_.p, site.entry.batch, site.head);
+        if (!is_finite(dk_) || !is_finite(dv_)) mark_irregular(a_.p, site.entry.batch, site.head);
         const int end = this->end_of_stored(site);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the computing warpgroups of both kernels of attention's gradients do: those that have 64 keys each, and those that share 64 and have
-// one of dK and dV each (attention_backward/sm90/wide.cuh).
+// What the consumer warpgroups of both kernels of attention's gradients share: those that have 64 keys each, and those that share 64 keys
+// and have one of dK and dV each (attention_backward/sm90/wide.cuh).
 #pragma once
 
 #include "attention/sm90/product.cuh"
@@ -24,19 +24,19 @@ class BackwardGroup {
     static constexpr int kScores = kRows / 2, kSums = kDepth / 2;
 
     // group: which 64 of the block's keys the warpgroup has.
-    __device__ __forceinline__ BackwardGroup(const BackwardArguments &arguments, const Shared &places, int group)
-        : a_(arguments), shared_(places), group_(group), lane_(lane_index()) {}
+    __device__ __forceinline__ BackwardGroup(const BackwardArguments &arguments, const Shared &shared, int group)
+        : a_(arguments), shared_(shared), group_(group), lane_(lane_index()) {}
 
-    // tile(index) for each that the block takes.
+    // Calls tile(index) for each tile that the block takes.
     template <class Tile>
     __device__ __forceinline__ void for_each_tile(const Tile &tile) const {
 #pragma unroll 1
-        for (uint32_t notes = 0;; ++notes) {
-            barrier_wait(shared_.note_full(notes % 2), notes / 2 & 1);
+        for (uint32_t scheduled = 0;; ++scheduled) {
+            barrier_wait(shared_.work_full(scheduled % 2), scheduled / 2 & 1);
             int index;
-            asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared_.note(notes % 2)) : "memory");
+            asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared_.work(scheduled % 2)) : "memory");
             index = warp_uniform(index);
-            release(shared_.note_empty(notes % 2));
+            release(shared_.work_empty(scheduled % 2));
             if (index < 0) return;
             tile(index);
         }
@@ -47,7 +47,7 @@ class BackwardGroup {
     __device__ __forceinline__ int first_key() const { return kKeys == 64 ? 0 : 64 * group_; }
     // The thread has this key of the block and the one eight further.
     __device__ __forceinline__ int key() const { return first_key() + 16 * warp() + lane_ / 4; }
-    // What the warp has read may be overwritten, what it has written may be read.
+    // Says that what the warp has read may be overwritten, and that what it has written may be read.
     __device__ __forceinline__ void release(uint32_t barrier) const {
         __syncwarp();
         if (lane_ == 0) barrier_arrive(barrier);
@@ -82,7 +82,7 @@ class BackwardGroup {
         product_commit();
     }
 
-    // What the warpgroup's keys see of the rows of a batch entry.
+    // Sets which rows of a batch entry see the warpgroup's keys.
     __device__ __forceinline__ void set_range(const BackwardSite &site) {
         low_ = warp_uniform(site.entry.shift - a_.p.forward.window_left - site.first);
         width_ = warp_uniform(a_.p.forward.window_left + a_.p.forward.window_right);
@@ -100,8 +100,8 @@ class BackwardGroup {
             if (static_cast<uint32_t>(at) > static_cast<uint32_t>(width_) || is_past[i >> 1 & 1]) s[i] = -INFINITY;
         }
     }
-    // Keys that nobody may read become zero: a gradient of zero would not stop a NaN. In K and V by both warpgroups, or in one of them by
-    // one.
+    // Keys that nobody may read become zero: a gradient of zero times NaN would be NaN. Both warpgroups clear K and V, or one of them one
+    // of the two.
     template <bool kOfK, bool kOfV>
     __device__ __forceinline__ void clear_unread(int barrier) const {
         if (end_ >= kKeys) return;
@@ -119,7 +119,7 @@ class BackwardGroup {
         named_sync(barrier, kThreads);
     }
 
-    // Keys past a key length get zeros, those past a packed sequence belong to the next.
+    // Gradients of keys past a key length are stored, as zeros. Keys past a packed sequence belong to the next one and are not stored.
     __device__ __forceinline__ int end_of_stored(const BackwardSite &site) const {
         return a_.p.forward.cu_len_k != nullptr ? site.entry.len_k : a_.p.forward.len_k;
     }

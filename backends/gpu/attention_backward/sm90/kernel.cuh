@@ -42,7 +42,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape::threads(), 1) attention_back
     }
 }
 
-// dQ from its sums: a block has a tile of rows, a thread what products left in it.
+// dQ from its sums: a block has a tile of rows, a thread the values that it had as a consumer's result.
 template <class Element, class Config>
 __global__ void __launch_bounds__(BackwardShape::finish_threads()) attention_backward_finish(const __grid_constant__ BackwardArguments a) {
     await_kernel_ahead();
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(BackwardShape::finish_threads()) attention_bac
     const BackwardSite site = {head - batch * static_cast<int>(f.heads.divisor), 0, AttentionEntry(f, batch)};
     float sums[32] = {};
     const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads, thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
-    if (a.turns[blockIdx.x] != 0) {  // Else nobody saw a key.
+    if (a.dq_semaphores[blockIdx.x] != 0) {  // Else no row of the tile saw a key.
         const float4 *const from =
             reinterpret_cast<const float4 *>(a.sums + static_cast<int64_t>(blockIdx.x) * (kShape.rows * kShape.depth)) +
             group * (8 * kWarpgroupThreads) + thread;
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(BackwardShape::finish_threads()) attention_bac
             sums[4 * i + 3] = x.w;
         }
     }
-    if (!is_finite(sums)) note_irregular(a.p, batch, static_cast<int>(quotient(static_cast<uint32_t>(site.head), f.group)));
+    if (!is_finite(sums)) mark_irregular(a.p, batch, static_cast<int>(quotient(static_cast<uint32_t>(site.head), f.group)));
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         const int row = tile * kShape.rows + (kPartOfRows ? 64 * group : 0) + thread / kWarpThreads * 16 + lane_index() / 4 + 8 * r;

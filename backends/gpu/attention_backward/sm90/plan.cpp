@@ -98,7 +98,7 @@ class BackwardCall {
             return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
         if (is_summed_) {
             a_.sums = kept;
-            a_.turns = a_.counter + 1;
+            a_.dq_semaphores = a_.counter + 1;
         } else {
             a_.gradients = kept;
             a_.row_fragments = static_cast<int32_t>(plan.row_tiles * plan.rows / 16);

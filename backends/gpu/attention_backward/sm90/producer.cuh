@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The serving threads of the kernel of attention's gradients: one takes tiles and loads what they need, two add parts of dQ to the sums in
+// The producer threads of the kernel of attention's gradients: one schedules tiles and loads by TMA, two add parts of dQ to the sums in
 // memory.
 #pragma once
 
@@ -7,20 +7,21 @@
 
 namespace attile::gpu::sm90 {
 
-// K and V of a block have one place: the next block's are loaded while the sums of this one's are stored.
+// K and V have one stage: the next tile's are loaded while this one's sums are stored.
 template <class Shared>
 __device__ __forceinline__ void load_backward(const BackwardArguments &a, const Shared &shared) {
     constexpr BackwardShape kShape = Shared::kShape;
     constexpr int kPanelRow = kBackwardPanel * 2, kKeys = kShape.keys, kRows = kShape.rows;
-    uint32_t notes = 0, tiles = 0, steps = 0;
+    uint32_t scheduled = 0, tiles = 0, steps = 0;
     for (;;) {
-        barrier_wait_idle(shared.note_empty(notes % 2), (notes / 2 & 1) ^ 1);
-        // A tile is taken while the one before is worked on: a block would hold two of a gang if they were not dealt out beforehand.
-        const int index = static_cast<int>(a.gang > 1 ? blockIdx.x + notes * gridDim.x : atomicAdd(a.counter, 1u));
+        barrier_wait_idle(shared.work_empty(scheduled % 2), (scheduled / 2 & 1) ^ 1);
+        // A tile is drawn while the one before is still in use. Gangs take a fixed order: with a counter a block could hold two tiles of a
+        // gang.
+        const int index = static_cast<int>(a.gang > 1 ? blockIdx.x + scheduled * gridDim.x : atomicAdd(a.counter, 1u));
         const bool is_end = index >= a.tiles;
-        asm volatile("st.shared.s32 [%0], %1;" ::"r"(shared.note(notes % 2)), "r"(is_end ? -1 : index) : "memory");
-        barrier_arrive(shared.note_full(notes % 2));
-        ++notes;
+        asm volatile("st.shared.s32 [%0], %1;" ::"r"(shared.work(scheduled % 2)), "r"(is_end ? -1 : index) : "memory");
+        barrier_arrive(shared.work_full(scheduled % 2));
+        ++scheduled;
         if (is_end) return;
         const BackwardWalk walk(a, kShape.keys, index);
         const AttentionEntry &entry = walk.site.entry;
@@ -56,19 +57,19 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
     }
 }
 
-// Sums get one part after the other, in the order of the keys, which is the order in which blocks take tiles, or in a gang's: so whoever
-// waits for his turn waits for a block that is at work. The first part is stored, not added. Two threads take turns, each with a stage of
-// its own, since the copy engine's being done with one part is waited for.
+// Adds a tile's part of dQ to the sums in memory, in the order of the keys or of the gang. That is also the order in which blocks take
+// tiles, so a block only waits for one that is running. The first part is stored, not added. Two threads alternate, each with a stage of
+// its own, since each waits until TMA has written its part.
 template <class Config>
 __device__ __forceinline__ void add_sums(const BackwardArguments &a, const BackwardShared<Config> &shared, uint32_t stage) {
     constexpr BackwardShape kShape = Config::kShape;
-    uint32_t notes = 0, steps = 0;
+    uint32_t scheduled = 0, steps = 0;
     for (;;) {
-        barrier_wait_idle(shared.note_full(notes % 2), notes / 2 & 1);
+        barrier_wait_idle(shared.work_full(scheduled % 2), scheduled / 2 & 1);
         int index;
-        asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared.note(notes % 2)) : "memory");
-        barrier_arrive(shared.note_empty(notes % 2));
-        ++notes;
+        asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared.work(scheduled % 2)) : "memory");
+        barrier_arrive(shared.work_empty(scheduled % 2));
+        ++scheduled;
         if (index < 0) return;
         const BackwardWalk walk(a, kShape.keys, index);
         const int count = walk.steps(), row_tiles = a.p.rows_allotted / kShape.rows;
@@ -76,14 +77,14 @@ __device__ __forceinline__ void add_sums(const BackwardArguments &a, const Backw
         for (int i = 0; i < count; ++i, ++steps, walk.advance(head, tile)) {
             if (steps % 2 != stage) continue;
             const int64_t place = walk.head_of_launch(a, head) * row_tiles + tile;
-            const uint32_t turn = static_cast<uint32_t>(walk.turn(a, head, tile));
+            const uint32_t order = static_cast<uint32_t>(walk.dq_order(a, head, tile));
             barrier_wait(shared.sums_full(stage), steps / 2 & 1);
-            uint32_t *const done = a.turns + place;
+            uint32_t *const done = a.dq_semaphores + place;
             float *const to = a.sums + place * (kShape.rows * kShape.depth);
-            if (turn == 0) {
+            if (order == 0) {
                 bulk_store(to, shared.sums(stage), kShape.sums_bytes());
             } else {
-                while (load_acquire(done) != turn) __nanosleep(32);
+                while (load_acquire(done) != order) __nanosleep(32);
                 async_proxy_fence_all();
                 bulk_add(to, shared.sums(stage), kShape.sums_bytes());
             }
@@ -92,7 +93,7 @@ __device__ __forceinline__ void add_sums(const BackwardArguments &a, const Backw
             barrier_arrive(shared.sums_empty(stage));
             bulk_wait<0>();
             async_proxy_fence_all();
-            store_release(done, turn + 1);
+            store_release(done, order + 1);
         }
     }
 }

@@ -14,7 +14,7 @@
 
 namespace attile::gpu::sm90 {
 
-//  depth, keys, rows, late_sums, registers of serving and computing warps
+//  depth, keys, rows, late_sums, registers of producer and consumer threads
 struct BackwardCols64 {
     static constexpr BackwardShape kShape = {64, 128, 128, false, 24, 240};
 };

@@ -2,16 +2,16 @@
 // The kernel of attention's gradients: its shared memory, its barriers, and the tiles it walks.
 #pragma once
 
-#include "attention_backward/tiles.h"
-#include "attention_backward/sm90/arguments.h"
-#include "sm90/ptx.cuh"
 #include "attention_backward/mma/site.cuh"
+#include "attention_backward/sm90/arguments.h"
+#include "attention_backward/tiles.h"
+#include "sm90/ptx.cuh"
 
 namespace attile::gpu::sm90 {
 
 inline constexpr int kWarpgroups = BackwardShape::warpgroups();
 
-// Where things are in shared memory. Barriers come in pairs: `full` is for those who read, `empty` for those who write.
+// Addresses in shared memory. Mbarriers come in pairs: readers wait for `full`, writers for `empty`.
 template <class Config>
 struct BackwardShared {
     static constexpr BackwardShape kShape = Config::kShape;
@@ -29,18 +29,18 @@ struct BackwardShared {
     __device__ __forceinline__ uint32_t q_full(uint32_t stage) const { return barrier(stage); }
     __device__ __forceinline__ uint32_t dout_full(uint32_t stage) const { return barrier(kStages + stage); }
     __device__ __forceinline__ uint32_t rows_empty(uint32_t stage) const { return barrier(2 * kStages + stage); }
-    __device__ __forceinline__ uint32_t note_full(uint32_t place) const { return barrier(3 * kStages + place); }
-    __device__ __forceinline__ uint32_t note_empty(uint32_t place) const { return barrier(3 * kStages + 2 + place); }
+    __device__ __forceinline__ uint32_t work_full(uint32_t stage) const { return barrier(3 * kStages + stage); }
+    __device__ __forceinline__ uint32_t work_empty(uint32_t stage) const { return barrier(3 * kStages + 2 + stage); }
     __device__ __forceinline__ uint32_t keys_full() const { return barrier(3 * kStages + 4); }
     __device__ __forceinline__ uint32_t keys_empty() const { return barrier(3 * kStages + 5); }
     __device__ __forceinline__ uint32_t sums_full(uint32_t stage) const { return barrier(3 * kStages + 6 + stage); }
     __device__ __forceinline__ uint32_t sums_empty(uint32_t stage) const { return barrier(4 * kStages + 6 + stage); }
     __device__ __forceinline__ uint32_t scores_full(uint32_t stage) const { return barrier(5 * kStages + 6 + stage); }
     __device__ __forceinline__ uint32_t scores_empty(uint32_t stage) const { return barrier(6 * kStages + 6 + stage); }
-    __device__ __forceinline__ uint32_t note(uint32_t place) const { return barrier(7 * kStages + 6) + 4 * place; }
+    __device__ __forceinline__ uint32_t work(uint32_t stage) const { return barrier(7 * kStages + 6) + 4 * stage; }
 
     __device__ __forceinline__ void init() const {
-        constexpr uint32_t kComputing = kWarpgroups * kWarpgroupThreads / kWarpThreads;  // A lane of each warp says it.
+        constexpr uint32_t kComputing = kWarpgroups * kWarpgroupThreads / kWarpThreads;  // One lane arrives for each warp.
         for (uint32_t i = 0; i < kStages; ++i) {
             barrier_init(q_full(i), 1);
             barrier_init(dout_full(i), 1);
@@ -51,8 +51,8 @@ struct BackwardShared {
             barrier_init(scores_empty(i), kComputing);
         }
         for (uint32_t i = 0; i < 2; ++i) {
-            barrier_init(note_full(i), 1);
-            barrier_init(note_empty(i), kComputing + kStages);
+            barrier_init(work_full(i), 1);
+            barrier_init(work_empty(i), kComputing + kStages);
         }
         barrier_init(keys_full(), 1);
         barrier_init(keys_empty(), kComputing);
@@ -62,10 +62,10 @@ struct BackwardShared {
 
 // A block of keys and the tiles of rows that see any of them: those of each query head of the group, the last tile first.
 //
-// Blocks of a gang see the same rows and run at the same time: were all to begin with the same tile, each would wait for the sums of those
-// before it. So they begin at distances, go round, and the order of a tile's sums is that in which they come to it: the block whose way to
-// the tile is shorter comes first. Every wait is for a block that came there in fewer steps, so no two wait for each other as long as all
-// of them run.
+// Blocks of a gang see the same rows and run at the same time. If all began with the same tile, each would wait for the sums of those
+// before it. So they begin with different tiles and wrap around, and a tile's sums are added in the order in which blocks come to it: the
+// block that needs fewer steps to the tile comes first. A block only ever waits for one that came there in fewer steps. So no two wait for
+// each other as long as all of them run.
 struct BackwardWalk {
     BackwardSite site;
     int first, end, first_head, heads;
@@ -82,7 +82,7 @@ struct BackwardWalk {
         members = min(a.gang, (site.entry.len_k + keys - 1) / keys - (block - member));
     }
     __device__ __forceinline__ int steps() const { return (end - first) * heads; }
-    // Steps that the block leaves for the end.
+    // How many steps the block skips at first and makes at the end.
     __device__ __forceinline__ int start() const { return members > 1 ? member * steps() / members : 0; }
     __device__ __forceinline__ int start_head() const { return first_head + start() / max(end - first, 1); }
     __device__ __forceinline__ int start_tile() const { return end - 1 - start() % max(end - first, 1); }
@@ -91,12 +91,14 @@ struct BackwardWalk {
         tile = end - 1;
         if (++head == first_head + heads) head = first_head;
     }
-    // How many blocks add theirs to a tile's sums before this one.
-    __device__ __forceinline__ int turn(const BackwardArguments &a, int head, int tile) const {
+    // How many blocks add their part to a tile's sums before this one.
+    __device__ __forceinline__ int dq_order(const BackwardArguments &a, int head, int tile) const {
         const int block = site.first / a.p.block_keys, ahead = block - key_blocks_of(a.p, site.entry, tile * a.p.block_rows).first;
         if (members <= 1) return ahead;
-        // Of the gang, so many begin at or before this step, the last of them the nearest; the others come round, again the last first.
-        const int step = (head - first_head) * (end - first) + end - 1 - tile, near = min(members, ((step + 1) * members - 1) / steps() + 1);
+        // `near` members of the gang begin at or before this step, the last of them nearest to it. The others wrap around, again the last
+        // first.
+        const int step = (head - first_head) * (end - first) + end - 1 - tile,
+                  near = min(members, ((step + 1) * members - 1) / steps() + 1);
         return ahead - member + (member < near ? near - 1 - member : near + members - 1 - member);
     }
     // Of the launch.
@@ -105,8 +107,8 @@ struct BackwardWalk {
     }
 };
 
-// Hidden pairs have gradients of zero, which NaN and infinity in an operand would turn into NaN: sums that are not finite are made again,
-// pair by pair. Finite ones never met any.
+// Hidden pairs have a gradient of zero, and zero times a NaN or infinity of an operand is NaN. So sums that are not finite are made again,
+// pair by pair. Sums that are finite never met one.
 template <int kCount>
 __device__ __forceinline__ bool is_finite(const float (&x)[kCount]) {
     float zero = 0;
@@ -114,8 +116,8 @@ __device__ __forceinline__ bool is_finite(const float (&x)[kCount]) {
     for (int i = 0; i < kCount; ++i) zero = fmaf(x[i], 0.0f, zero);
     return zero == 0;
 }
-__device__ __forceinline__ void note_irregular(const AttentionBackwardParams &p, int batch, int head_kv) {
-    p.irregular[batch * p.heads_kv.divisor + head_kv] = p.irregular[-1] = 1;  // Whoever finds out writes the same.
+__device__ __forceinline__ void mark_irregular(const AttentionBackwardParams &p, int batch, int head_kv) {
+    p.irregular[batch * p.heads_kv.divisor + head_kv] = p.irregular[-1] = 1;  // Every thread that finds one writes the same.
 }
 
 }  // namespace attile::gpu::sm90

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention's gradients on Hopper's tensor cores for heads of more than 128 columns, whose sums of dK and dV fill the registers of two
-// warpgroups with 64 keys. Each has one of them, and all its columns: the first makes S^T, P^T and dV, the second dP^T, dS^T and dK, for
-// which the first leaves P in shared memory, as float and in the order of its registers. dQ would be twice as much to add up in memory as
-// with 128 keys: dS is left there instead, and attention_backward/mma/sum.cuh multiplies it by K.
-// racecheck names the places of P, read by the second warpgroup and written anew by the first two steps later: it does not follow barriers
-// at which one lane arrives for its warp, after the warp's own barrier. The tests' virtual GPU does, and finds nothing.
+// Attention's gradients on Hopper's tensor cores for heads of more than 128 columns. Sums of dK and dV of 64 keys fill the registers of two
+// warpgroups, so each has one of the two, with all its columns. The first makes S^T, P^T and dV; the second dP^T, dS^T and dK, for which
+// the first leaves P in shared memory, as float32 and in the order of its registers. Parts of dQ would be twice as many bytes to add in
+// memory as with 128 keys. So dS is left there instead, and attention_backward/mma/sum.cuh multiplies it by K.
+//
+// racecheck reports the stages of P, which the second warpgroup reads and the first overwrites two steps later. It does not follow
+// mbarriers at which one lane arrives for its warp. The tests' virtual GPU does, and finds nothing. Tiles and budget:
+// attention_backward/sm90/shapes.h.
 #pragma once
 
 #include "attention_backward/sm90/group.cuh"
@@ -30,11 +32,11 @@ struct BackwardWideShared {
     __device__ __forceinline__ uint32_t rows_empty(uint32_t stage) const { return barrier(2 * kStages + stage); }
     __device__ __forceinline__ uint32_t scores_full(uint32_t stage) const { return barrier(3 * kStages + stage); }
     __device__ __forceinline__ uint32_t scores_empty(uint32_t stage) const { return barrier(4 * kStages + stage); }
-    __device__ __forceinline__ uint32_t note_full(uint32_t place) const { return barrier(5 * kStages + place); }
-    __device__ __forceinline__ uint32_t note_empty(uint32_t place) const { return barrier(5 * kStages + 2 + place); }
+    __device__ __forceinline__ uint32_t work_full(uint32_t stage) const { return barrier(5 * kStages + stage); }
+    __device__ __forceinline__ uint32_t work_empty(uint32_t stage) const { return barrier(5 * kStages + 2 + stage); }
     __device__ __forceinline__ uint32_t keys_full() const { return barrier(5 * kStages + 4); }
     __device__ __forceinline__ uint32_t keys_empty() const { return barrier(5 * kStages + 5); }
-    __device__ __forceinline__ uint32_t note(uint32_t place) const { return barrier(5 * kStages + 6) + 4 * place; }
+    __device__ __forceinline__ uint32_t work(uint32_t stage) const { return barrier(5 * kStages + 6) + 4 * stage; }
 
     __device__ __forceinline__ void init() const {
         constexpr uint32_t kOfGroup = kWarpgroupThreads / kWarpThreads, kComputing = kWarpgroups * kOfGroup;
@@ -46,8 +48,8 @@ struct BackwardWideShared {
             barrier_init(scores_empty(i), kOfGroup);
         }
         for (uint32_t i = 0; i < 2; ++i) {
-            barrier_init(note_full(i), 1);
-            barrier_init(note_empty(i), kComputing);
+            barrier_init(work_full(i), 1);
+            barrier_init(work_empty(i), kComputing);
         }
         barrier_init(keys_full(), 1);
         barrier_init(keys_empty(), kComputing);
@@ -64,8 +66,8 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
     using Base::release, Base::warp;
 
   public:
-    __device__ __forceinline__ BackwardWideWarpgroup(const BackwardArguments &arguments, const BackwardWideShared<Config> &places)
-        : Base(arguments, places, 0) {}
+    __device__ __forceinline__ BackwardWideWarpgroup(const BackwardArguments &arguments, const BackwardWideShared<Config> &shared)
+        : Base(arguments, shared, 0) {}
 
     __device__ __forceinline__ void run() {
         this->for_each_tile([&](int index) { tile(index); });
@@ -85,7 +87,7 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
         keep_in_registers(sums_);
     }
 
-    // Log-sum-exp and delta of two rows.
+    // The lse and delta of two rows.
     __device__ __forceinline__ void load_numbers(float (&to)[4], uint32_t stage, int j) const {
         load_four(to, shared_.numbers(stage) + (lane_ & 3) * 16 + 64 * j);
     }

@@ -21,7 +21,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool strides_reachable(const GemmPanel &panel, int64_t bytes) {
     const int64_t stride[3] = {panel.outer_first ? (panel.depth > 1 ? panel.row : kPackRow) : (panel.outer > 1 ? panel.row : kPackRow),
                                panel.count_y > 1 ? panel.batch_y : kPackRow, panel.count_x > 1 ? panel.batch_x : kPackRow};
-    // An axis that stands still is one of extent 1 to the copy engine; rows that do are packed.
+    // To TMA an axis with stride 0 has extent 1; operands whose rows have stride 0 are packed.
     return stride[0] > 0 && is_reachable(nullptr, stride, 3, bytes);
 }
 

@@ -31,7 +31,7 @@ struct GemmOperands {
     GemmPanel panel(bool is_a) const;
 };
 
-// What 16-byte copies reach, and the copy engine of capability 9.0: see is_reachable(). Extents beyond 2^31 are declined.
+// What 16-byte copies and the TMA of capability 9.0 reach: see is_reachable(). Extents beyond 2^31 are declined.
 GemmOperands gemm_operands(const attile_gemm_problem &problem);
 
 // Does nothing but scaling and narrowing lie between the sums and a D of `dtype`, whose columns are contiguous?
@@ -42,14 +42,13 @@ bool is_wide(const GemmParams &p, int64_t batch_x);
 // Copies what is to be packed, and says where A and B are from then on.
 int32_t gemm_pack(Device &device, const GemmOperands &operands, Workspace &workspace, Stream stream, const void **a, const void **b);
 
-// Is SIMT clearly faster than `seconds` on a problem that these kernels would have to copy operands for, that has few rows or columns, or
-// that is of float32?
-// Fills `declined` if so. Never with BATCH_INVARIANT, whose results must not depend on the number of rows.
+// Is SIMT clearly faster than `seconds`? Only asked of a problem whose operands these kernels would have to copy, that has few rows or
+// columns, or that is of float32. Fills `declined` if so. Never with BATCH_INVARIANT, whose results must not depend on the number of rows.
 bool gemm_is_left_to_simt(const DeviceProperties &properties, const attile_gemm_problem &problem, const GemmOperands &operands,
                           double seconds, Declined &declined);
 
 inline constexpr int64_t kReachBytes = 16;  // Alignment of an array's address and of every stride but the first, which is one element.
-// Can the copy engine reach elements of `bytes` bytes at this address with these strides (in elements, `count` of them)?
+// Can TMA reach elements of `bytes` bytes at this address with these strides (in elements, `count` of them)?
 bool is_reachable(const void *data, const int64_t *stride, int count, int64_t bytes);
 
 }  // namespace attile::gpu::mma

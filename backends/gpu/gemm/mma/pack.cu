@@ -9,7 +9,7 @@
 namespace attile::gpu::mma {
 namespace {
 
-// Division of 32 bits is several times cheaper.
+// A 32-bit division is several times cheaper.
 __device__ __forceinline__ int64_t divide(int64_t a, int64_t b) {
     return ((a | b) >> 32) == 0 ? static_cast<int64_t>(static_cast<uint32_t>(a) / static_cast<uint32_t>(b)) : a / b;
 }
@@ -48,7 +48,7 @@ __device__ __forceinline__ void pack_piece(const PackMatrix &m, int64_t piece) {
 template <class Element>
 __global__ void __launch_bounds__(kPackThreads) gemm_pack_kernel(const __grid_constant__ PackArguments p) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");  // The product's blocks may come; they wait for the end of this grid.
+    asm volatile("griddepcontrol.launch_dependents;");  // The product's blocks may start; they wait for the end of this grid.
 #endif
     const int64_t warps = static_cast<int64_t>(gridDim.x) * (kPackThreads / 32);
     const int64_t all = p.a.pieces + p.b.pieces;

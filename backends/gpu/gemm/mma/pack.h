@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing: operands that the copy engine cannot reach are copied into rows aligned to 16 bytes first.
+// Packing: operands that TMA cannot reach are copied into rows aligned to 16 bytes first.
 #pragma once
 
 #include <cstdint>

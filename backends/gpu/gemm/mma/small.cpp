@@ -10,8 +10,8 @@ namespace attile::gpu::mma {
 namespace {
 
 constexpr int64_t kElementBytes = 2;
-constexpr int64_t kMostDepth = 64;  // Beyond, a tile's stages ahead count for more.
-constexpr int64_t kFewest = 64;     // Products: below, each may have a multiprocessor to itself.
+constexpr int64_t kMostDepth = 64;  // Beyond it, a tile kernel's pipeline stages matter more.
+constexpr int64_t kFewest = 64;     // Products: below it, each may have a multiprocessor to itself.
 constexpr int64_t kMost = 1 << 24;
 constexpr int64_t kVector = 8;  // Elements that D is stored by.
 

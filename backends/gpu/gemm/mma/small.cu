@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// D = alpha A B for each of many products of at most 32 rows and columns, 16-bit, sums in float32. A warp makes one: asynchronous copies
-// of 16 bytes bring 32 of depth of A and B into 2 KB each of its own, mma.sync multiplies, and the narrowed sums leave for D through the
-// same place in 16 bytes a lane. No warp waits for another. 32 KB of shared memory a block of eight warps, so that a multiprocessor has
-// some fifty products under way: bound by memory.
+// D = alpha A B for each of many products of at most 32 rows and columns, 16-bit, sums in float32. A warp makes one: cp.async
+// brings 32 of depth of A and B into 2 KB each of the warp's own, mma.sync multiplies, and the narrowed sums pass through the same 2 KB on
+// their way to D, 16 bytes a lane. No warp waits for another. A block of eight warps has 8 x 2 x 2 KB = 32 KB of shared memory, so that a
+// multiprocessor has some fifty products in flight. Bound: memory.
 #include <cuda_runtime_api.h>
 
 #include "early.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sm_90a GEMM kernel is told, by value, and the numbers it shares with its host side. Its A is whichever operand lies along the
-// rows of the tiles: of a product with few rows that is the caller's B, and the tile is the transpose of a part of D.
+// The arguments of the sm_90a GEMM kernel, passed by value, and the constants it shares with its host side. Its A is the operand along the
+// rows of the tiles. For a product with few rows that is the caller's B, and the tile is the transpose of a part of D.
 #pragma once
 
 #include <cuda.h>
@@ -17,7 +17,7 @@ inline constexpr int kGemmPiece = 64;         // Rows or columns that are loaded
 inline constexpr int kGemmMaxSplits = 8;      // Blocks of a cluster that share a depth: 1, 2, 3, 4 or 8.
 inline constexpr int kGemmMostHalved = 64;    // Columns of tiles that two blocks can share by halves.
 inline constexpr int kGemmMulticast = 2;      // Blocks that share their columns' operand.
-inline constexpr int kGemmStripBytes = 4096;  // Of each multiplying warp: 16 rows of 64 sums.
+inline constexpr int kGemmStripBytes = 4096;  // Of each consumer warp: 16 rows of 64 sums.
 inline constexpr int kGemmSharedLimit = 227 * 1024;
 
 struct GemmTileShape {
@@ -26,7 +26,7 @@ struct GemmTileShape {
 enum GemmTile : int32_t { kGemm128x256, kGemm128x128, kGemm128x64, kGemm64x64, kGemm64x32, kGemm64x16, kGemmTiles };
 inline constexpr GemmTileShape kGemmTileShapes[kGemmTiles] = {{128, 256}, {128, 128}, {128, 64}, {64, 64}, {64, 32}, {64, 16}};
 
-// A warpgroup that loads, and one for every 64 rows.
+// A producer warpgroup, and a consumer warpgroup for every 64 rows.
 constexpr int gemm_threads(int rows) { return 128 + rows * 2; }
 constexpr int gemm_stage_bytes(int rows, int columns, bool outer_b) {
     const int loaded = outer_b && columns < kGemmPiece ? kGemmPiece : columns;
@@ -44,7 +44,7 @@ struct GemmArguments {
     GemmOutput c, d, bias;
     int64_t m, n;  // Extents of D, whose columns are contiguous.
     float alpha, beta;
-    uint32_t tiles;      // Units of work (a cluster's, if it shares columns), batch included.
+    uint32_t tiles;      // Work tiles (of a cluster, if it shares columns), batch included.
     Divider entry;       // Units of a batch entry.
     Divider band;        // Of those, rows that are walked together, so that they share panels in the L2 cache: units,
     Divider rows, last;  // and units along the rows, in the last band maybe fewer,

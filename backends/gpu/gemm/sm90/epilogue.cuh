@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a warpgroup's sums to D, in one of three ways. Plain: scaled, narrowed, and through a strip of shared memory of each warp's own, so
-// that whole lines are stored. General: each warp passes 16 rows by up to 64 columns of sums through its strip, so that neighbouring lanes
-// hold neighbours of a row of D, and goes on with the operation's epilogue. Split: the same, after all blocks of the cluster have left
-// their sums in shared memory; each adds, in order of rank, and stores a share of the tile.
+// The epilogue: from a warpgroup's sums to D, in one of three ways. Plain: sums are scaled, narrowed and pass through a strip of shared
+// memory that each warp has, so that whole lines are stored. General: each warp passes 16 rows by up to 64 columns of sums through its
+// strip, so that neighbouring lanes hold neighbours of a row of D, and applies bias, C and activation. Split: the same, after all blocks of
+// the cluster have left their sums in shared memory; each block adds in order of rank, and stores a share of the tile.
 #pragma once
 
 #include "gemm/epilogue.h"
@@ -21,11 +21,11 @@ class GemmStore {
     static_assert(kStripRows * kStripColumns * 4 <= kGemmStripBytes, "a warp's strip");
 
   public:
-    // Threads of the two multiplying warpgroups construct and call it, all together.
+    // All threads of the consumer warpgroups construct and call it together.
     __device__ __forceinline__ GemmStore(const GemmArguments &p, uint32_t strips, uint32_t stages, uint32_t rank)
         : p_(p), strips_(strips), stages_(stages), rank_(rank) {}
 
-    // row and col: the tile's first, in the tile's own orientation. What pending() says then is not stored yet.
+    // row and col: the tile's first, in the tile's own orientation. If pending() is true afterwards, the sums are not stored yet.
     __device__ __forceinline__ void tile(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
         thread_ = fresh_thread();
         if constexpr (kColumns >= 64) {
@@ -70,8 +70,8 @@ class GemmStore {
         cluster_sync();
     }
 
-    // Of two blocks of a cluster that share a tile's depth: each takes half of the columns. The other's sums of those come into its strips
-    // by themselves, and `met` counts their bytes. Both blocks must have made their barriers.
+    // For two blocks of a cluster that share a tile's depth: each takes half of the columns. The other block writes its sums of those into
+    // this block's strips, and the mbarrier `met` counts their bytes. Both blocks must have initialised their mbarriers.
     static constexpr int kHalf = kColumns / 4;  // Sums of a thread in half a tile.
     static constexpr uint32_t kHalfBytes = kHalf * Config::kRows * 2 * 4;
     __device__ __forceinline__ void halves(const float (&sums)[kColumns / 2], uint32_t met, uint32_t batch_x, uint32_t batch_y, int64_t row,
@@ -105,7 +105,7 @@ class GemmStore {
             const Four other = load_four(strips + i / 4 * (Config::kRows * 32));
             const float theirs[4] = {__uint_as_float(other.x), __uint_as_float(other.y), __uint_as_float(other.z),
                                      __uint_as_float(other.w)};
-            float sum[4];  // Of two addends: the order does not show.
+            float sum[4];  // Two addends: their order does not matter.
 #pragma unroll
             for (int v = 0; v < 4; ++v) sum[v] = alpha * (own[i + v] + theirs[v]);
             const uint32_t upper = narrow_pair<Element>(sum[0], sum[1]), lower = narrow_pair<Element>(sum[2], sum[3]);
@@ -123,10 +123,10 @@ class GemmStore {
         }
     }
 
-    // Sums that tile() has left for later.
+    // Are there sums that tile() has left for later?
     __device__ __forceinline__ bool pending() const { return kColumns >= 64 && pending_; }
-    // Stores them, by pieces, with a call of `between` before each: so much is on its way from all multiprocessors at the end of a tile
-    // that they would wait for the L2 cache, while the products of the next tile do not need it all.
+    // Stores them by pieces, with a call of `between` before each. At the end of a tile all multiprocessors store at once and would wait
+    // for the L2 cache; beside the next tile's products they do not.
     template <class Between>
     __device__ __forceinline__ void store_late(const Between &between) {
         if constexpr (kColumns >= 64) {
@@ -171,8 +171,8 @@ class GemmStore {
         return static_cast<int>(thread_ / kWarpThreads) - kWarpgroupThreads / kWarpThreads;
     }
 
-    // Where a strip holds a sum, in bytes. Four neighbours along a row of D stay together; groups are exchanged so that rows (columns) that
-    // are written at once lie in different banks.
+    // Where a strip holds a sum, in bytes. Four neighbours along a row of D stay together; groups of four are swizzled so that rows
+    // (columns) that are written at once lie in different banks.
     __device__ __forceinline__ uint32_t strip_at(int row, int col) const {
         if (p_.transposed != 0) return static_cast<uint32_t>(col * kStripRows + (((row >> 2) ^ (col >> 1 & 3)) << 2 | (row & 3))) * 4;
         constexpr int kSwizzle = kStripColumns == 64 ? 7 : 0;
@@ -189,7 +189,7 @@ class GemmStore {
                 const uint32_t to = strip + strip_at(row + 8 * half, 8 * i + col);
                 if (p_.transposed == 0) {
                     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(from[2 * half]), "f"(from[2 * half + 1]) : "memory");
-                } else {  // The next column is a row of the strip further on.
+                } else {  // The next column is the next row of the strip.
                     asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(from[2 * half]) : "memory");
                     asm volatile("st.shared.f32 [%0], %1;" ::"r"(to + kStripRows * 4), "f"(from[2 * half + 1]) : "memory");
                 }
@@ -197,7 +197,7 @@ class GemmStore {
         }
     }
 
-    // The sum over the blocks of a cluster, in order of rank. All are asked before any has answered.
+    // The sum over the blocks of a cluster, in order of rank. All loads are issued before the first is used.
     template <int kSplits>
     static __device__ __forceinline__ void sum_of_splits(float (&sum)[4], uint32_t address) {
         float4 part[kSplits];
@@ -228,8 +228,8 @@ class GemmStore {
         }
     }
 
-    // One strip to D. row and col: its first in the tile. rows and cols: what D has from the tile's origin on. Turns are dealt out among
-    // the blocks of a cluster.
+    // Stores one strip to D. row and col: its first in the tile. rows and cols: what D has from the tile's origin on. The blocks of a
+    // cluster share the rounds among them.
     template <class Epilogue>
     __device__ __forceinline__ void emit(const Epilogue &epilogue, const GemmOrigin &origin, uint32_t strip, int row, int col, int rows,
                                          int cols, float alpha, int deal) const {
@@ -237,11 +237,11 @@ class GemmStore {
         const int width = p_.transposed != 0 ? kStripRows : kStripColumns;  // Of the strip's part of a row of D.
         const int vector = p_.vectorised != 0 || p_.splits > 1 ? 4 : 1;
         const int across = width / vector;
-        const int turns = kStripRows * kStripColumns / vector / kWarpThreads;
-        const int first = p_.splits > 1 ? (static_cast<int>(rank_) + deal * (p_.splits - 1) * turns) % p_.splits : 0;
+        const int rounds = kStripRows * kStripColumns / vector / kWarpThreads;
+        const int first = p_.splits > 1 ? (static_cast<int>(rank_) + deal * (p_.splits - 1) * rounds) % p_.splits : 0;
 #pragma unroll 1
-        for (int turn = first; turn < turns; turn += p_.splits) {
-            const int index = turn * kWarpThreads + lane();
+        for (int round = first; round < rounds; round += p_.splits) {
+            const int index = round * kWarpThreads + lane();
             const int r = index / across, c = index % across * vector;
             if (d_row + r >= rows || d_col + c >= cols) continue;
             const uint32_t from = strip + (p_.transposed == 0 ? strip_at(r, c) : strip_at(c, r));
@@ -255,7 +255,7 @@ class GemmStore {
             sum_four(value, from);
 #pragma unroll
             for (int v = 0; v < 4; ++v) value[v] *= alpha;
-            if (p_.vectorised != 0 && p_.simple != 0) {  // A few instructions beside the epilogue's many, which may not be cached yet.
+            if (p_.vectorised != 0 && p_.simple != 0) {  // A few instructions; the general epilogue has many, which may not be cached yet.
                 gemm_write_vector(origin.d, (d_row + r) * p_.d.row + d_col + c, p_.d.dtype, value);
             } else if (p_.vectorised != 0) {
                 epilogue.store_vector(d_row + r, d_col + c, value);
@@ -270,7 +270,7 @@ class GemmStore {
 
     // Where a lane writes its row of a pair of 8-column groups, the first of which is j.
     __device__ __forceinline__ uint32_t narrow_at(uint32_t row, int j) const { return row + (((j + (lane() >> 4)) ^ (lane() & 7)) << 4); }
-    // Of a pair of 8-column groups, from group j of piece i on: scaled, narrowed, and into a swizzled row of 128 bytes.
+    // Scales and narrows a pair of 8-column groups, from group j on, and writes it to a swizzled row of 128 bytes.
     __device__ __forceinline__ void write_narrow(uint32_t row, const float *s, int j, float alpha) const {
         using Element = typename Config::Element;
         store_matrices(narrow_at(row, j), narrow_pair<Element>(alpha * s[0], alpha * s[1]),
@@ -278,7 +278,7 @@ class GemmStore {
                        narrow_pair<Element>(alpha * s[6], alpha * s[7]));
     }
 
-    // Of a warp's rows, 64 columns at a time: into the halves of its strip, and what finds no place there into registers.
+    // Keeps a warp's narrowed sums for later, 64 columns at a time: in the halves of its strip, and the rest in registers.
     __device__ __forceinline__ void leave(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
         using Element = typename Config::Element;
         const int warp = warp_of_tile(), r = lane() / 8, c = lane() % 8 * 8;
@@ -304,12 +304,12 @@ class GemmStore {
         }
     }
 
-    // 64 columns to D: a lane takes 16 bytes, eight of them a whole line.
+    // Stores 64 columns to D: a lane takes 16 bytes, eight lanes a whole line.
     template <int kPiece>
     __device__ __forceinline__ void store_piece() {
-        constexpr int kTurnRows = 4, kTurns = kStripRows / kTurnRows;
+        constexpr int kRoundRows = 4, kRounds = kStripRows / kRoundRows;
         if constexpr (kPiece >= kPlaces) {
-            __syncwarp();  // The place has been read.
+            __syncwarp();  // The half of the strip has been read.
 #pragma unroll
             for (int j = 0; j < 8; j += 2) {
                 const uint32_t *const four = late_ + (kPiece - kPlaces) * 16 + j * 2;
@@ -318,22 +318,23 @@ class GemmStore {
         }
         __syncwarp();
         const int r = lane() / 8;
-        Four part[kTurns];
+        Four part[kRounds];
 #pragma unroll
-        for (int turn = 0; turn < kTurns; ++turn) {
-            const int from = turn * kTurnRows + r;
-            part[turn] = load_four(place(kPiece) + from * 128 + (((lane() % 8) ^ (from & 7)) << 4));
+        for (int round = 0; round < kRounds; ++round) {
+            const int from = round * kRoundRows + r;
+            part[round] = load_four(place(kPiece) + from * 128 + (((lane() % 8) ^ (from & 7)) << 4));
         }
-        const int64_t next = kTurnRows * p_.d.row;
+        const int64_t next = kRoundRows * p_.d.row;
         uint16_t *to = to_ + kPiece * 64;
 #pragma unroll
-        for (int turn = 0; turn < kTurns; ++turn) {
-            if (turn * kTurnRows < rows_ && kPiece * 64 < cols_) store_four(to, part[turn]);
+        for (int round = 0; round < kRounds; ++round) {
+            if (round * kRoundRows < rows_ && kPiece * 64 < cols_) store_four(to, part[round]);
             to += next;
         }
     }
 
-    // The same where D is not aligned, or its last columns do not fill 16 bytes: one element a lane, neighbours to neighbours.
+    // The same where D is not aligned, or its last columns do not fill 16 bytes: one element a lane, neighbouring lanes neighbouring
+    // elements.
     __device__ __forceinline__ void unaligned(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
                                               int64_t col) const {
         const int warp = warp_of_tile();
@@ -350,8 +351,8 @@ class GemmStore {
             for (int j = 0; j < 8; j += 2) write_narrow(strip + (lane() & 15) * 128, sums + i * 32 + j * 4, j, alpha);
             __syncwarp();
 #pragma unroll 4
-            for (int turn = 0; turn < 2 * kStripRows; ++turn) {
-                const int r = turn / 2, c = turn % 2 * 32 + lane();
+            for (int round = 0; round < 2 * kStripRows; ++round) {
+                const int r = round / 2, c = round % 2 * 32 + lane();
                 uint16_t one;
                 asm volatile("ld.shared.u16 %0, [%1];"
                              : "=h"(one)
@@ -364,10 +365,10 @@ class GemmStore {
 
     const GemmArguments &p_;
     const uint32_t strips_, stages_, rank_;
-    // Afresh for every tile: addresses made of it would be computed for all ways of storing before the first product, whose instructions
-    // come from memory in a kernel's first microseconds.
+    // Set again for every tile. Otherwise the compiler would compute the addresses of all kinds of stores before the first product; in a
+    // kernel's first microseconds instructions come from memory, and each costs time.
     unsigned thread_ = 0;
-    // What is left for later: pairs of narrowed sums, and where this lane stores, how many rows and columns from there on.
+    // Left for later: pairs of narrowed sums, where this lane stores, and how many rows and columns there are from there on.
     uint32_t late_[kLate];
     uint16_t *to_ = nullptr;
     int rows_ = 0, cols_ = 0;

@@ -32,7 +32,7 @@ struct GemmConfig {
     static constexpr int kStageBytes = gemm_stage_bytes(kRows, kColumns, kOuterB != 0);
     static constexpr int kPiecesB = (kColumns + kGemmPiece - 1) / kGemmPiece;
     static constexpr int kPieceBytes = kGemmPiece * kGemmDepth * 2;
-    static constexpr bool kMovesRegisters = kColumns > 128;  // From the loading warpgroup to the others: all have enough for smaller tiles.
+    static constexpr bool kMovesRegisters = kColumns > 128;  // From the producer to the consumers; for smaller tiles all have enough.
     static_assert(gemm_shared_bytes(kRows, kColumns, kOuterB != 0) <= kGemmSharedLimit, "what a block can have");
     static_assert(kStageBytes % 1024 == 0, "swizzled panels start at multiples of 1024");
     static_assert(kRows * kColumns * 4 <= kStages * kStageBytes, "a split's sums take the stages' place");
@@ -58,12 +58,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel
     const bool shares = p.multicast > 1;
 
     const int warp = warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads);
-    const uint32_t met = barriers + 16 * kStages;  // For the other's sums, where two blocks share a depth.
+    const uint32_t met = barriers + 16 * kStages;  // Mbarrier for the other block's sums, where two blocks share a depth.
     const auto make_stage = [&](int stage) {
         barrier_init(full(stage), 1);
         barrier_init(empty(stage), Config::kRows / 16 * static_cast<uint32_t>(p.multicast));
     };
-    int filled = 0;  // Stages whose first loads are on their way.
+    int filled = 0;  // Stages whose first loads have been issued.
     if constexpr (Config::kMovesRegisters) {
         if (warp == 0 && elect_lane()) {
             tensor_map_prefetch(&p.map_a);
@@ -79,8 +79,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel
         }
         await_kernel_ahead();
     } else {
-        // The first warp works out what it loads first, from constants that come from memory, while the others make barriers, 70 clocks a
-        // stage: a small product in a row takes 2 to 6 % less.
+        // The first warp computes the coordinates of its first loads, from kernel parameters that come from memory, while the other warps
+        // initialise mbarriers, which takes 70 clocks a stage. Small products in a row take 2 to 6 % less time so.
         const bool fills = !shares && warp == 0 && first_unit < p.tiles;
         GemmPanels<Config> panels;
         if (warp == 0) {
@@ -105,8 +105,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel
         if (!shares) __syncthreads();
         if (cluster > 1) cluster_arrive();
         await_kernel_ahead();
-        // Ahead of the branch, since the instructions of the loop that goes on with them are far from here, and come from memory. Not where
-        // both blocks of a cluster must be there, nor above, where multiplying warpgroups wait for registers of the loading one.
+        // The first loads are issued ahead of the branch to the producer's loop, whose instructions have to come from memory. Not where
+        // both blocks of a cluster must have started, and not where consumers wait for the producer's registers.
         if (fills && elect_lane()) {
             filled = min(kStages, depth_end - depth_first);
 #pragma unroll 1
@@ -156,8 +156,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel
         if (!Config::kMovesRegisters && p.halves != 0) {
             cluster_wait();
         } else if (p.splits > 1) {
-            cluster_sync();  // The sums are written.
-            cluster_sync();  // And read.
+            cluster_sync();  // All blocks have written their sums.
+            cluster_sync();  // And have read them.
         }
     } else {
         if constexpr (Config::kMovesRegisters) registers_grow<232>();
@@ -218,16 +218,16 @@ __global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel
             const int64_t row = static_cast<int64_t>(row_tile) * Config::kRows, col = static_cast<int64_t>(place.b) * kColumns;
             if constexpr (kColumns <= kGemmMostHalved) {
                 if (p.halves != 0) {
-                    cluster_wait();  // The other block has made its barriers.
+                    cluster_wait();  // The other block has initialised its mbarriers.
                     store.halves(sums, met, place.batch_x, place.batch_y, row, col);
-                    break;  // There is one tile.
+                    break;  // There is only one tile.
                 }
             }
             store.tile(sums, place.batch_x, place.batch_y, row, col);
         }
         if (store.pending()) store.store_late([] {});
     }
-    if (shares) {  // The other block may still arrive on this one's barriers.
+    if (shares) {  // The other block may still arrive on this one's mbarriers.
         __syncwarp();
         cluster_meet();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tiles a block of GEMM makes, and their panels' way into shared memory.
+// The tile scheduler and the producer of GEMM: which tiles a block makes, and the loads of their panels into shared memory.
 #pragma once
 
 #include "gemm/sm90/arguments.h"
@@ -22,14 +22,14 @@ struct GemmPlace {
     }
 };
 
-// A tile's panels in the coordinates of the tensor maps. One thread loads them, a stage at a time: into shared memory at `to`, and `full`
-// counts the bytes.
+// A tile's panels in the coordinates of the tensor maps. One thread loads them by TMA, a stage at a time, into shared memory at `to`; the
+// mbarrier `full` counts the bytes.
 template <class Config>
 struct GemmPanels {
     int row, col, ax, ay, bx, by;
 
     GemmPanels() = default;
-    // They are worked out here, not where they are used.
+    // Makes the compiler compute them here, not where they are used.
     __device__ __forceinline__ void hold() const { asm volatile("" ::"r"(row), "r"(col), "r"(ax), "r"(ay), "r"(bx), "r"(by)); }
     __device__ __forceinline__ GemmPanels(const GemmArguments &p, uint32_t unit, uint32_t rank) {
         const GemmPlace place(p, unit);

@@ -12,7 +12,7 @@
 namespace attile::gpu::sm90 {
 
 // clang-format off
-// Names of the sums' registers in the instruction, and the registers themselves.
+// Operand numbers of the sums in the instruction, and the registers themselves.
 #define ATTILE_SUMS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define ATTILE_SUMS_16 ATTILE_SUMS_8 ", " "%8, %9, %10, %11, %12, %13, %14, %15"
 #define ATTILE_SUMS_32 ATTILE_SUMS_16 ", " "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"

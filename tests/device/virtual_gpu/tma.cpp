@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copy engine: boxes of tensors and plain runs of bytes between shared and global memory. Loads are done when somebody tries the
+// TMA: boxes of tensors and plain runs of bytes between shared and global memory. Loads are done when somebody tries the
 // barrier that they arrive at; stores read shared memory when that is waited for, and write when they are waited for themselves.
 #include <algorithm>
 #include <cstring>
@@ -208,7 +208,7 @@ void finish_stores(Warp &warp, int lane) {
     finish_groups(warp.store_groups[lane], 0);
 }
 
-bool decode_copy_engine(const Opcode &opcode, Instruction *instruction) {
+bool decode_tma(const Opcode &opcode, Instruction *instruction) {
     const std::vector<std::string_view> &parts = opcode.parts;
     const std::size_t count = instruction->arguments.size();
     const auto is = [&](std::size_t first, std::initializer_list<std::string_view> names) {
