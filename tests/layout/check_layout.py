@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the source tree to the house rules that no compiler checks: which part may include which, short files, licence lines, and
-calls that a library embedded in somebody's program must not make.
+"""Holds the source tree to the house rules that no compiler checks: which part may include which, short files and headers of kernels,
+licence lines, the words of docs/glossary.md, and calls that a library embedded in somebody's program must not make.
 
     check_layout.py ROOT          check the tree; exit status 1 and one line for each breach
     check_layout.py --self-test   check that the checker finds breaches
@@ -49,6 +49,52 @@ MAX_LINES = 450
 # The public interface is one header by design: a program needs one file. Generated files are as long as what they are made from.
 LONG_FILES = {"include/attile/attile.h", "bindings/rust/attile-sys/src/bindings.rs"}
 
+MAX_HEADER = 15  # Lines of comment that a kernel's file begins with; the rest is docs/kernels.
+KERNEL = re.compile(r"backends/gpu/.+\.(cuh?|h)$|backends/cpu/.+-inl\.h$")
+# Words that the field does not use, and those of docs/glossary.md that say the same.
+WORDS = [
+    (("backends/", "core/", "docs/"), r"(?i)copy engines?|copies' engine", "TMA"),
+    (("backends/", "core/", "docs/"), r"(?i)serving (thread|warp)s?", "producer"),
+    (("backends/", "core/", "docs/"), r"(?i)whole products", "unfused"),
+    (("backends/", "core/", "docs/"), r"(?i)\b(in|by|takes?|taking) turns\b|\b(a|its|his|whose|each) turn\b|(?<!in )\bk?[Tt]urns?_?(?=;|\s*[=<>])", "round, stage, order or ping-pong"),
+    (("backends/",), r"\bnotes?_?\b|\bnote_\w+|\w+_notes?\b|\w*Notes?\b", "work tile, row_max, row_sum or occupancy cache"),
+]
+WORDS = [(parts, re.compile(pattern), instead) for parts, pattern, instead in WORDS]
+DMA = ("docs/ladder.md", "docs/ladder/")  # Of the engines that copy between host and device, which are called so.
+# Files that are still to be put into these words, or whose headers are to be moved to docs/kernels. None is added.
+OLD_WORDS = {
+    "backends/cuda/cuda_device.cpp",
+    "backends/cuda/cuda_device.h",
+    "backends/gpu/attention/sm90/plan.cpp",
+    "backends/gpu/attention_backward/plan.cpp",
+    "backends/gpu/attention_backward/plan.h",
+    "backends/gpu/attention_backward/run.cpp",
+    "backends/gpu/attention_backward/simt/product_loop.h",
+    "backends/gpu/attention_backward/simt/scores.cuh",
+    "backends/gpu/attention_backward/simt/steps.cu",
+    "backends/gpu/attention_backward/sm90/plan.cpp",
+    "backends/gpu/gemm/plan.cpp",
+    "backends/gpu/gemm/simt/combine.cuh",
+    "backends/gpu/gemm/simt/skinny_rows.cuh",
+    "backends/gpu/gemm/simt/tile.cuh",
+    "backends/gpu/gemm/sm90/plan.cpp",
+    "backends/gpu/host/kernel_notes.h",
+    "backends/gpu/rows/simt/softmax.cuh",
+    "backends/hip/hip_device.cpp",
+    "backends/hip/hip_device.h",
+}
+LONG_HEADERS = {
+    "backends/gpu/attention/simt/configs.h",
+    "backends/gpu/attention/simt/decode.cuh",
+    "backends/gpu/attention_backward/simt/configs.h",
+    "backends/gpu/attention_backward/simt/products.cuh",
+    "backends/gpu/gemm/simt/skinny.cuh",
+    "backends/gpu/gemm/simt/tile.cuh",
+    "backends/gpu/gemm/sm90/few_rows.cuh",
+    "backends/gpu/rows/simt/softmax.cuh",
+    "backends/gpu/rows/simt/softmax_whole.cuh",
+}
+
 # Only whole words followed by a parenthesis; members and other namespaces' functions of the same name do not count.
 FATAL = "abort|exit|_exit|_Exit|quick_exit|terminate|assert|raise|kill|__trap|trap"
 PRINTING = "printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|fputc|perror|psignal"
@@ -87,8 +133,8 @@ def part_of(path):
 
 
 class Tree:
-    def __init__(self, root):
-        self.root = root
+    def __init__(self, root, old_words=(), long_headers=()):
+        self.root, self.old_words, self.long_headers = root, old_words, long_headers
         self.files = []
         for folder in FOLDERS:
             for where, folders, names in os.walk(os.path.join(root, folder)):
@@ -122,15 +168,42 @@ class Tree:
             if path.endswith(SOURCE):
                 text = self.read(path)
                 self.check_head_and_length(path, text)
+                if KERNEL.match(path):
+                    self.check_header(path, text)
                 if path.endswith(C_FAMILY):
                     self.check_includes(path, text)
                     if path.startswith(("core/", "backends/")):
                         self.check_calls(path, text)
+                self.check_words(path, text)
             elif path.endswith(MADE):
                 self.breach(path, "is compiled from other files and does not belong in the tree")
             elif path.endswith((".txt", ".cmake")) and FAST_MATH.search(re.sub(r"#.*", "", self.read(path))):
                 self.breach(path, "fast-math flags break NaN, and change the host program's MXCSR")
+        for where, _, names in os.walk(os.path.join(self.root, "docs")):
+            for name in sorted(n for n in names if n.endswith((".md", ".txt", ".in"))):
+                path = os.path.relpath(os.path.join(where, name), self.root)
+                self.check_words(path, self.read(path))
         return self.breaches
+
+    def check_words(self, path, text):
+        if path.startswith(DMA):
+            return
+        found = [(number, word.group(0), instead) for parts, pattern, instead in WORDS if path.startswith(parts)
+                 for number, line in enumerate(text.split("\n"), 1) for word in [pattern.search(line)] if word]
+        if path in self.old_words:
+            if not found:
+                self.breach(path, "has none of the old words any more; take it off OLD_WORDS in tests/layout/check_layout.py")
+            return
+        for number, word, instead in found:
+            self.breach(f"{path}:{number}", f"says '{word}'; the field's word is {instead} (docs/glossary.md)")
+
+    def check_header(self, path, text):
+        lines = next((n for n, line in enumerate(text.split("\n")) if not line.startswith("//")), 0)
+        if path in self.long_headers:
+            if lines <= MAX_HEADER:
+                self.breach(path, "has a short header now; take it off LONG_HEADERS in tests/layout/check_layout.py")
+        elif lines > MAX_HEADER:
+            self.breach(path, f"begins with {lines} lines of comment, at most {MAX_HEADER}; what was tried and measured belongs in docs/kernels")
 
     def check_head_and_length(self, path, text):
         lines = text.count("\n")
@@ -200,6 +273,14 @@ SELF_TEST = [
     ("backends/gpu/sm90/p.cuh", '#include "cuda_device.h"\n', "cuda_device.h, which backends/gpu must not know"),
     ("backends/cuda/cuda_device.h", "", None),
     ("backends/cuda/cuda_d.cpp", '#include <cuda.h>\n#include "attention/simt/k.cuh"\n', None),
+    ("backends/gpu/gemm/sm90/w.cuh", "// Loaded by the copy engine.\n", "sm90/w.cuh:2: says 'copy engine'"),
+    ("backends/gpu/gemm/sm90/n.cuh", "int note_of(int turn);\n", "sm90/n.cuh:2: says 'note_of'"),
+    ("backends/gpu/gemm/sm90/ok.cuh", "// Turns sums into D in turn; returns notably soon.\n" + "// Short.\n" * 13, None),
+    ("backends/gpu/gemm/sm90/h.cuh", "// Long.\n" * 15, "sm90/h.cuh: begins with 16 lines of comment"),
+    ("backends/cpu/gemm/h-inl.h", "// Long.\n" * 15, "gemm/h-inl.h: begins with 16 lines of comment"),
+    ("core/w.cpp", "// Notes what a backend said. Two threads take turns.\n", "core/w.cpp:2: says 'take turns'"),
+    ("docs/page.md", "The copy engine.\n", "docs/page.md:2: says 'copy engine'"),
+    ("docs/ladder.md", "The copy engine.\n", None),
     ("examples/c/ex.c", '#include "a.h"\n', "which examples must not know"),
     ("tools/attile/t.cpp", '#include <attile/attile_backend.h>\n#include "a.h"\n', "core/a.h, which tools must not know"),
     ("tests/unit/t_test.cpp", '#include "a.h"\n#include "reference_x.h"\nvoid f() { abort(); }\n', None),
@@ -237,7 +318,7 @@ def main():
         sys.exit(__doc__)
     if sys.argv[1] == "--self-test":
         sys.exit(1 if self_test() else 0)
-    breaches = Tree(sys.argv[1]).check()
+    breaches = Tree(sys.argv[1], OLD_WORDS, LONG_HEADERS).check()
     for line in breaches:
         print(line)
     print(f"{len(breaches)} breaches of the layout")

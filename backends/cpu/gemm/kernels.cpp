@@ -194,7 +194,7 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
     select_tiles<T, kRows, kVectors>(kRows, block.thin_by_rows, tile);
     select_tiles<T, kRows, kVectors>(last_rows == 0 ? kRows : last_rows, block.thin_by_rows, last_tile);
     // Panels of the thin operand outside: one stays in the first cache while the wide block passes from the second. The next is asked for a
-    // share with each tile, so that it is near when its turn comes.
+    // share with each tile, so that it is in the cache when it is used.
     for (int64_t i = 0; i < block.rows; i += kRows) {
         const int64_t rows = least(kRows, block.rows - i);
         const T *next = block.thin + (i / kRows + 1) * block.thin_panel_step;
