@@ -20,7 +20,7 @@ namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
-// What exponentials are made of: e^x = 2^n e^f with n the integer nearest to x log2 e, in the low bits of `shifted`, and |f| <= ln 2 / 2.
+// The parts of an exponential: e^x = 2^n e^f with n the integer nearest to x log2 e, in the low bits of `shifted`, and |f| <= ln 2 / 2.
 // The numbers stay in units of e: where they are scaled to those of 2, the largest overflow.
 template <class T>
 struct ExpParts {
@@ -32,7 +32,7 @@ struct ExpParts {
     static constexpr T kMagic = static_cast<T>(kFloat ? 12582912.0 : 6755399441055744.0);  // 1.5 x 2^23 or 2^52: then integers are 1 apart
     static constexpr T kBias = static_cast<T>(kFloat ? 127 : 1023);
     static constexpr int kMantissa = kFloat ? 23 : 52;
-    // Below, n is the exponent of nothing: 2^n is 0. Not further below: rounded down, n would be one less and no exponent at all.
+    // The lowest x whose n is still an exponent field: 2^n is 0 there. Any lower, n could round to one less, which is no exponent.
     static constexpr T kLowest = static_cast<T>(kFloat ? -88.0296 : -709.0895);
     // Above, 2^n is infinite.
     static constexpr T kHighest = static_cast<T>(kFloat ? 88.7229 : 709.79);
@@ -77,8 +77,8 @@ HWY_INLINE void exp_fraction(D d, const hn::Vec<D> (&f)[kCount], hn::Vec<D> (&p)
 }
 
 // e^x of several vectors, for x that keep it below 2^127 (double: 2^1023), and infinite from kHighest on; within 2 ulp where it counts
-// beside 1. Results below the normal range are 0; NaN stays NaN. Step by step side by side: one after the other, a processor's window holds
-// too few of the long chains to keep its multipliers busy.
+// beside 1. Results below the normal range are 0; NaN stays NaN. Vectors are interleaved step by
+// step: one after the other, an out-of-order window holds too few of the long chains to keep the multipliers busy.
 template <int kCount, class D>
 HWY_INLINE void exp_clamped_each(D d, hn::Vec<D> (&x)[kCount]) {
     using T = hn::TFromD<D>;
@@ -144,7 +144,7 @@ HWY_INLINE hn::Vec<D> exp_whole(D d, hn::Vec<D> x) {
     return hn::Mul(hn::Mul(p[0], first), second);
 }
 
-// A sum that goes on over many blocks: what each addition rounds off is kept beside it, so that the error is that of a block.
+// A compensated sum over many blocks: the rounding error of each addition is kept beside it, so that the error is that of one block.
 template <class D>
 struct LongSum {
     hn::Vec<D> total, rounded_off;

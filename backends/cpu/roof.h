@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processor can do at most, measured: no system says how many multiply-adds a core does at once, at which clock it does them, or
-// how fast its memory is. A context measures when it is first asked for its information and keeps what it found: some 50 ms.
+// The processor's peaks, measured, for the roofline: no system call says how many multiply-adds a core does at once, at which clock, or how
+// fast memory is. A context measures when it is first asked for its information and keeps what it found: some 50 ms.
 #ifndef ATTILE_CPU_ROOF_H
 #define ATTILE_CPU_ROOF_H
 

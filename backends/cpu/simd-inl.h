@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vectors of float and double with every storage type converted on the way in and out, whole or in part.
 //
-// Included once per target (no usual include guard). Partial loads and stores never touch memory beyond the elements asked for.
+// Included once per target (no usual include guard). Partial loads and stores never touch memory beyond their elements.
 #if defined(ATTILE_CPU_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_SIMD_INL_H
 #undef ATTILE_CPU_SIMD_INL_H

@@ -16,9 +16,9 @@
 namespace attile::cpu {
 
 struct CacheSizes {
-    int64_t l1 = 32 << 10;   // bytes of a core's first data cache
-    int64_t l2 = 512 << 10;  // bytes of a core's second cache
-    int64_t l3 = 4 << 20;    // bytes of the cache that cores share
+    int64_t l1 = 32 << 10;   // bytes of a core's L1 data cache
+    int64_t l2 = 512 << 10;  // bytes of a core's L2 cache
+    int64_t l3 = 4 << 20;    // bytes of the L3 cache that cores share
 };
 
 struct State {

@@ -30,7 +30,7 @@ AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
     plan.decode = rows <= plan.decode_rows;
     plan.threads = forward_flops(p) < kFlopsForThreads ? 1 : state.threads;
 
-    // As many panels as keep queries and sums in half the second cache, but enough tasks for all threads.
+    // As many panels as keep queries and sums in half the L2 cache, but enough tasks for all threads.
     const int64_t panel_bytes = bytes_for<T>(plan.panel_rows, Size(p.head_dim) + p.head_dim_v + 8).value();
     const int64_t fit = most(1, least(16, state.caches.l2 / 2 / panel_bytes));
     const int64_t panels = ceil_div(rows, plan.panel_rows);

@@ -53,8 +53,8 @@ inline constexpr int kDecodeTileRows = 4, kDecodeVectors = 4;
 inline constexpr int kDecodeTileRows = 4, kDecodeVectors = 2;
 #endif
 inline constexpr bool kQueriesInRegisters = HWY_TARGET == HWY_AVX3;
-// Whether lines are asked to the first cache, or to the second. On a Zen 5 the first is 1.18 times as fast on one thread; on an Emerald
-// Rapids, where fewer lines can be on their way to it, the second is 1.25 times.
+// Prefetch to the L1 cache, or to L2? A Zen 5 is faster with L1, an Emerald Rapids, which can have fewer lines in flight to it, with L2
+// (docs/kernels/cpu.md).
 HWY_INLINE bool asks_first_cache() {
 #if HWY_TARGET == HWY_AVX3
     return __builtin_cpu_is("amd");
@@ -63,9 +63,8 @@ HWY_INLINE bool asks_first_cache() {
 #endif
 }
 
-// Bytes of keys or values that pass in one go for all rows, for all but the first of these from the first cache. Meanwhile the next are
-// asked for, as many lines with each pass: where all came with the first, memory rested during the others. On a Zen 5 24.4 GB/s became 31.4
-// where the memory reads 36.6 (in a prototype half or twice as many bytes were 8 and 13 % slower, the second cache 11 %).
+// Bytes of a run: keys or values that all rows pass over before the next ones are read, the first row from memory, the others from the L1
+// cache. Each pass prefetches an equal part of the next run, so that memory never idles (docs/kernels/cpu.md).
 inline constexpr int64_t kRunBytes = 8192;
 template <class T>
 int64_t run_keys(int64_t width) {
@@ -190,14 +189,14 @@ HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const T *values, in
     asked = soon;
 }
 
-// Lines of each row that are asked for with each of the passes over a run. Without columns there is no pass.
+// Lines of each row that each of the passes over a run prefetches. Without columns there is no pass.
 template <class T>
 int64_t lines_of_pass(const Soon<T> &soon, int64_t passes) {
     return passes > 0 ? ceil_div(soon.lines(), passes) : 0;
 }
 
-// Calls pass(first, count, soon, lines) for runs of `count` rows; the run after each is asked for, after the last `after`, `lines` of it
-// with each row of each of the `passes` that there are over a run.
+// Calls pass(first, count, soon, lines) for runs of `count` rows; the next run is prefetched, after the last one `after`: `lines` of it
+// with each row of each of the `passes` over a run.
 template <class T, class Pass>
 HWY_INLINE void over_runs(const T *rows, int64_t step, int64_t width, int64_t count, const Soon<T> &after, int64_t passes, Pass &&pass) {
     const int64_t run = run_keys<T>(width);
@@ -208,7 +207,7 @@ HWY_INLINE void over_runs(const T *rows, int64_t step, int64_t width, int64_t co
     }
 }
 
-// searching: scores may be -inf by themselves, and so each block is looked through for values that are no numbers.
+// searching: scores may be -inf by themselves, so each block is searched for values that are not finite.
 template <class T>
 void decode_part_once(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, bool searching, T *result, char *memory) {
     Cutter cutter(memory);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward, compiled once per target: panels of query rows walk over blocks of keys.
 //
-// A task owns a few panels; each block of keys is brought into the second cache once for all of them. Blocks and tiles that no row of a
-// panel sees are skipped. The next block's rows are asked for a few with each tile of this one, which is worth 5 to 10 %; asking for the
-// first block while queries are loaded was worth nothing. What a row gets depends on its own keys alone, in blocks counted from key 0, so
-// neither the division into tasks nor the batch changes a bit of it.
+// A task owns a few panels; each block of keys is brought into the L2 cache once for all of them. Blocks and tiles that no row of a
+// panel sees are skipped. The next block's rows are prefetched, a few with each tile of this one. A row's result depends on its own keys
+// alone, in blocks counted from key 0, so neither the division into tasks nor the batch changes a bit of it. Record: docs/kernels/cpu.md.
 #include "targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "attention/kernels.cpp"
@@ -91,8 +90,8 @@ HWY_INLINE void panel_scores(int64_t head_dim, const KeySource<T> &source, const
     }
 }
 
-// searching: scores may be -inf by themselves, and so each block is looked through for values that are no numbers. False if some sum is no
-// number either, though nothing was written then.
+// searching: scores may be -inf by themselves, so each block is searched for values that are not finite. Returns false, having written
+// nothing, if some sum is not finite.
 template <class T>
 bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, bool searching, char *memory) {
     const int64_t panels = ceil_div(rows.end - rows.begin, kPanel<T>);
@@ -146,7 +145,7 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
             const bool hides =
                 finish_scores<T>(p, rows.entry, lanes[n], from, count, source.hidden(from), scratch.scores, scratch.offset, scratch.tile);
             if ((hides || searching) && !source.values_finite()) {
-                // Zero times what a hidden key holds must not reach a row: those weights are left out, not multiplied.
+                // A hidden key may hold NaN or infinity: its weight of zero is left out, not multiplied.
                 for (int64_t i = 0; i < count * kPanel<T>; ++i) scratch.tile[i] = scratch.scores[i];
                 soften<T, 2>(count, scratch.scores, state, scratch.correction);
                 add_seen_values<T>(p.head_dim_v, values, source.value_step(), count, scratch.scores, scratch.tile, scratch.correction,

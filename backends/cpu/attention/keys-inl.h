@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where attention's kernels read keys and values: in place if they lie well, else from a block that is filled as they come (other
+// Where attention's kernels read keys and values: in place if their layout allows it, else from a block into which they are copied (other
 // storage types, wide strides, pages).
 #if defined(ATTILE_CPU_ATTENTION_KEYS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_ATTENTION_KEYS_INL_H
@@ -30,7 +30,7 @@ HWY_INLINE void copy_row(const S *from, int64_t step, int64_t count, T *to) {
     }
 }
 
-// Whether every element of `count` rows is a number: their products with 0 sum to 0.
+// Is every element of `count` rows finite? Then their products with 0 sum to 0.
 template <class T>
 HWY_NOINLINE bool all_finite(const T *rows, int64_t step, int64_t count, int64_t width) {
     const Tag<T> d;
@@ -72,7 +72,7 @@ class KeySource {
     // Marks of keys whose page does not exist, from key j on; NULL if there are none.
     const uint8_t *hidden(int64_t j) const { return any_hidden_ ? key_hidden_ + (j - begin_) : nullptr; }
 
-    // Rows begin .. begin + count, to be asked for in `panels` equal parts, each over the tiles of a panel; none where rows are copied.
+    // Rows begin .. begin + count, to be prefetched in `panels` equal parts, each over the tiles of a panel; none where rows are copied.
     Coming keys_coming(int64_t begin, int64_t count, int64_t panels) const {
         return k_in_place_ ? coming(p_.k, p_.head_dim, begin, count, panels * tile_count(kBlockKeys)) : Coming{};
     }
@@ -94,7 +94,7 @@ class KeySource {
     int rows_finite(const T *rows, int64_t step, int64_t width) const { return all_finite(rows, step, count_, width) ? 1 : 0; }
     bool lies_well(const attile_operand &x, int64_t width) const {
         constexpr int32_t kOwnType = sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
-        // Rows far apart would fall on the same few lines of the first cache, and on a page each.
+        // Rows far apart would share a few sets of the L1 cache, and take a page each.
         constexpr int64_t kFarthest = 2048 / static_cast<int64_t>(sizeof(T));
         return p_.block_table.data == nullptr && x.dtype == kOwnType && (x.stride[3] == 1 || width <= 1) && x.stride[2] >= 0 &&
                x.stride[2] <= kFarthest;
@@ -168,7 +168,7 @@ struct SoftmaxEnd {
 template <class T>
 inline SoftmaxEnd<T> softmax_end(T maximum, T sum, T sink, bool want_lse) {
     constexpr T kHidden = -std::numeric_limits<T>::infinity();
-    // sink - sink is NaN if the sink is NaN or infinite, which no key mends.
+    // sink - sink is NaN if the sink is NaN or infinite: no key can change that.
     if (maximum == kHidden && sum == 0) return sink == kHidden ? SoftmaxEnd<T>{0, sink} : SoftmaxEnd<T>{sink - sink, sink + (sink - sink)};
     T factor = 1;
     if (!(sink == kHidden)) {

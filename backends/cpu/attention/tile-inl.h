@@ -98,12 +98,12 @@ ValueFn<T> value_fn(int64_t rows) {
 inline int64_t tile_count(int64_t extent) { return (extent + kTileRows - 1) / kTileRows; }
 inline int64_t tile_begin(int64_t extent, int64_t tiles, int64_t t) { return extent * t / tiles; }
 
-// Rows that will be needed later, asked for a few with each tile: a core waits less for the third cache and for memory if it always has
-// some lines under way, and all at once would hold the buffers through which the tiles' own lines come.
+// Rows that will be needed later, prefetched a few with each tile: a core waits less for L3 and for memory if it always has some lines in
+// flight. All at once would occupy the fill buffers through which the tiles' own lines come.
 struct Coming {
     const char *row = nullptr;
     int64_t step = 0, bytes = 0, rows = 0;
-    int64_t a_tile = 0;  // rows asked for with each tile
+    int64_t a_tile = 0;  // rows prefetched with each tile
 
     HWY_INLINE void ask() {
         const int64_t count = rows < a_tile ? rows : a_tile;
@@ -198,8 +198,8 @@ HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T 
         hn::Store(exp_clamped(d, hn::Sub(before, base[v])), d, correction + v * kLanes<T>);
         sum[v] = hn::Zero(d);
     }
-    // Several keys at a time; each lane's weights are added in the order of keys all the same, a few by themselves: beside one that is
-    // large, many small ones would each be rounded away.
+    // Several keys at a time. Each lane's weights are still added in the order of keys, a few of them first among themselves: many small
+    // weights, each added to a large sum, would be rounded away.
     constexpr int kTogether = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 2 : 1;
     constexpr int64_t kRunKeys = 24;
     for (int64_t j = 0; j < count;) {

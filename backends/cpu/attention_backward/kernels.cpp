@@ -68,8 +68,8 @@ void load_row_numbers(const BackwardProblem &problem, const AttentionRows &rows,
     }
 }
 
-// searching: scores may be -inf by themselves, and so each block is looked through for keys that are no numbers. False if some sum is no
-// number either, though nothing was written then.
+// searching: scores may be -inf by themselves, so each block is searched for keys that are not finite. Returns false, having written
+// nothing, if some sum is not finite.
 template <class T>
 bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &rows, bool searching, char *memory) {
     const attile_attention_problem &p = *problem.forward;
@@ -173,7 +173,7 @@ bool backward_keys_once(const BackwardProblem &problem, const AttentionEntry &en
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
         for (int64_t first = 0; first < entry.len_q; first += kBlockKeys) {
             const int64_t count = least(kBlockKeys, entry.len_q - first);
-            // What rows see moves up with them: a block is passed over if its ends show that it sees none of these keys.
+            // The keys that rows see move up from row to row: a block is skipped if its ends show that it sees none of these keys.
             if (visible_keys(p, entry, first + count - 1).end <= begin || visible_keys(p, entry, first).begin >= end) continue;
             rows.load(problem, entry, h, first, count);
             for (int64_t n = 0; n < panels; ++n) {
@@ -253,7 +253,7 @@ void backward_bias(const BackwardProblem &problem, const BiasPiece &piece, char 
                 for (int64_t key = piece.key_begin; key < key_end; key += kPanel<T>) {
                     panel.load(p, entry, h / group, key, least(key + kPanel<T>, key_end), offset);
                     pair_tiles<T>(p, entry, rows, 0, rows.count, panel, tiles);
-                    // A tile is summed by itself first: shorter chains, smaller errors.
+                    // A tile is summed on its own first: shorter chains of additions have smaller errors.
                     if (piece.sum_rows) {
                         for (int64_t r = 1; r < rows.count; ++r) {
                             for (int64_t w = 0; w < kPanel<T>; ++w) tiles.gradients[w] += tiles.gradients[r * kPanel<T> + w];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backward's view with keys as the lanes of a panel: blocks of query rows pass by, and a tile of probabilities and of score gradients comes
-// out.
+// The backward pass with keys as the lanes of a panel: for a block of query rows it makes a tile of probabilities and one of gradients of
+// scores.
 #if defined(ATTILE_CPU_BACKWARD_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_BACKWARD_ROWS_INL_H
 #undef ATTILE_CPU_BACKWARD_ROWS_INL_H
@@ -48,7 +48,7 @@ struct RowBlock {
     int64_t *begin, *end;  // keys that the mask leaves
     int64_t first, count;  // rows of the entry
     int64_t head;
-    int finite;  // whether queries and douts hold numbers only; -1: not looked yet
+    int finite;  // are all queries and douts finite? -1: not known yet
 
     RowBlock(Cutter &cutter, const attile_attention_problem &p) {
         queries = cutter.cut<T>(kBlockKeys, p.head_dim);
@@ -188,7 +188,7 @@ template <class T>
 HWY_INLINE PairGradient<T> pair_gradient(Vec<T> score, Vec<T> lse, Vec<T> change, Vec<T> delta) {
     const Tag<T> d;
     const auto hidden = hn::Eq(score, hn::Set(d, kMinusInfinity<T>));
-    // Beyond the range of numbers the exponential is infinite.
+    // Above the range of exp the result is infinite.
     const Vec<T> power = at_most(d, hn::Set(d, ExpParts<T>::kHighest), hn::Sub(score, lse));
     const Vec<T> weight = hn::IfThenElse(hidden, hn::Zero(d), exp_clamped(d, power));
     return {weight, hn::IfThenElse(hidden, hn::Zero(d), hn::Mul(weight, hn::Sub(change, delta)))};

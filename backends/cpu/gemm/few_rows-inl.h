@@ -22,11 +22,9 @@ namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
-// What will be read soon, asked for line after line as it lies in memory, whatever the order is in which it will be read: rows of `width`
-// elements, `step` apart. Short rows read side by side are a pattern that no processor guesses: without it decoding loses a quarter. Asked
-// for row beside row, decoding read 8 % less from memory on a Zen 5; into the first cache, it gains 8 % there and loses 10 % on an Emerald
-// Rapids. Long rows, a few at a time, come faster unasked: one row's product gained 31 % (b along) and 40 % (b across) on a Zen 5 and 4 to
-// 8 % on an Emerald Rapids, two rows across 9 % and up to 4 %; strips of four rows lost 6 % on the one, of two rows up to 9 % on the other.
+// A prefetcher for what will be read soon: rows of `width` elements, `step` apart, line after line in the order of memory, whatever the
+// order in which they will be read. No processor predicts short rows that are read side by side. Long rows, a few at a time, come faster
+// without it (docs/kernels/cpu.md).
 template <class S>
 class Soon {
   public:
@@ -40,7 +38,7 @@ class Soon {
     }
     // Lines of a row.
     HWY_INLINE int64_t lines() const { return (width_ + kLine - 1) / kLine; }
-    // The next line; kNear 3: into the first cache, 2: into the second.
+    // Prefetches the next line. kNear 3: into L1, 2: into L2.
     template <int kNear>
     HWY_INLINE void ask_line() {
         __builtin_prefetch(row_ + at_, 0, kNear);
@@ -97,7 +95,7 @@ HWY_INLINE void few_rows_strip(const T *a, int64_t a_row, int64_t a_next, const 
     }
 }
 
-// All of k in strips of runs of columns whose sums stay in the first or second cache; a's k outermost.
+// All of k, in strips of k and runs of columns whose sums stay in L1 or L2; a's k outermost.
 template <class T, class S, int kRows>
 HWY_NOINLINE void few_rows_strips(int64_t k, const T *a, const S *b, int64_t b_step, int64_t n, T *sums) {
     constexpr int kDepth = kRows == 4 ? 6 : 8;
@@ -116,8 +114,8 @@ HWY_NOINLINE void few_rows_strips(int64_t k, const T *a, const S *b, int64_t b_s
     }
 }
 
-// One row: of eight rows of b a few vectors each at a time, their sums in registers between; runs of columns as above. What lies together
-// is read together, so that processors follow by themselves: nothing is asked for.
+// One row: a few vectors of each of eight rows of b at a time, with their sums in registers; runs of columns as above. Contiguous memory is
+// read in order, so that hardware prefetching is enough.
 template <class T, class S>
 HWY_NOINLINE void one_row_along(int64_t k, const T *a, const S *b, int64_t b_step, int64_t n, T *sums) {
     constexpr int kDepth = 8, kVectors = 4;
@@ -221,7 +219,7 @@ FewTileFn<T, S> few_tile_fn(int64_t rows) {
     return kTable[static_cast<size_t>(rows - 1)];
 }
 
-// b's columns lie together, a's k outermost. Several steps of k for a run of columns whose sums and pieces of b stay in the first cache.
+// b's columns are contiguous, a's k outermost. Several steps of k for a run of columns whose sums and pieces of b stay in L1.
 template <class T, class S>
 HWY_NOINLINE void few_rows_along_piece(int64_t m, int64_t k, const T *a, const S *b, int64_t b_step, int64_t n, T *sums) {
     for (int64_t i = 0; i < m * n; ++i) sums[i] = 0;
@@ -255,7 +253,7 @@ HWY_NOINLINE void few_rows_along_piece(int64_t m, int64_t k, const T *a, const S
     }
 }
 
-// Pieces of k are summed by themselves, behind the whole sums: shorter chains, smaller errors.
+// Pieces of k are summed on their own, in a place behind the whole sums: shorter chains of additions have smaller errors.
 template <class T, class S>
 void few_rows_along(int64_t m, int64_t k, const T *a, const S *b, int64_t b_step, int64_t n, T *sums) {
     few_rows_along_piece<T, S>(m, least(k, kFewRowsPiece), a, b, b_step, n, sums);
@@ -270,7 +268,7 @@ void few_rows_along(int64_t m, int64_t k, const T *a, const S *b, int64_t b_step
     }
 }
 
-// The sums of four vectors' lanes, in one vector of four: a third of the instructions that four sums one by one take.
+// The sums of the lanes of four vectors, in one vector of four: a third of the instructions of four separate sums.
 template <class D>
 HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> halves_added([[maybe_unused]] D d, hn::Vec<D> v) {
     if constexpr (hn::MaxLanes(D()) <= 4) {
@@ -343,17 +341,16 @@ HWY_INLINE void dot_columns(int64_t m, const T *a, int64_t a_step, const S *b, i
     if (i < m) dot_tile<T, S, 1, kColumns>(a + i * a_step, a_step, b, b_step, depth, sums + i * sums_step, sums_step, soon);
 }
 
-// b's k lie together.
+// b's k are contiguous.
 template <class T, class S>
 HWY_NOINLINE void few_rows_across(int64_t m, int64_t k, const T *a, const S *b, int64_t b_step, int64_t n, T *sums) {
-    // With several groups of rows, pieces of k for which four columns of b stay in the first cache. Else so long that their ends take no
-    // time, and so short that a lane's sum is of no more elements than there are pieces in some millions.
+    // With several groups of rows: pieces of k for which four columns of b stay in L1. Otherwise pieces so long that their ends cost
+    // little, and so short that, for some millions of k, a lane sums about as many elements as there are pieces.
     const int64_t piece = m <= 4 ? 1024 * kLanes<T> : static_cast<int64_t>(4096 / sizeof(T));
     for (int64_t i = 0; i < m * n; ++i) sums[i] = 0;
     int64_t j = 0;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-    // Sixteen sums in registers, and a, which fills much of the first cache, is read half as often: 5 to 14 % faster on a Zen 5, level on
-    // an Emerald Rapids.
+    // Sixteen sums in registers: a, which fills much of L1, is read half as often.
     for (; m == 2 && j + 8 <= n; j += 8) {
         for (int64_t p = 0; p < k; p += piece) {
             dot_columns<T, S, 8>(m, a + p, k, b + j * b_step + p, b_step, least(k - p, piece), sums + j, n);

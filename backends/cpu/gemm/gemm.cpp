@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix multiplication: how a problem is turned, cut and shared out, and the interface.
+// Matrix multiplication: how a problem is transposed, cut and divided among threads, and the interface.
 //
 // The sum over k is cut by the shape and the target alone, and every element of d is one chain of multiply-adds within a piece; so the
 // number of threads and the grid below change no bit of the result.
@@ -14,11 +14,11 @@ namespace {
 // With few rows, reading an element of b from memory takes as long as this many operations.
 constexpr double kWorkForElement = 16;
 
-// Columns of a thread up to which the rows of a are read where they lie: packing them pays only where they are read often.
+// Columns of a thread up to which the rows of a are read in place: packing them pays only where they are read often.
 constexpr int64_t kColumnsInPlace = 1024;
 
-// Products of few rows: columns of b in a run, if there are enough for all threads. Runs of 512 took nearly twice as long as runs of 2048
-// where b lies row after row (1 x 4096 x 4096 on a Zen 4, pages of 4 KiB); columns that lie by themselves may be few.
+// Products of few rows: columns of b in a run, if there are enough for all threads. Short runs of a row-major b cost translations of pages
+// (docs/kernels/cpu.md); where each column is contiguous a run may have few.
 constexpr int64_t kColumnsOfRun = 2048, kColumnsAcross = 64;
 
 MatrixView matrix(const attile_operand &operand, bool swapped, int64_t x, int64_t y) {
@@ -86,7 +86,7 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     plan.batch[1] = problem.batch[1];
     const int64_t *d = problem.d.stride;
 
-    // A row of d must not depend on how many there are, if it is to be invariant: then the shape has no say in the turning.
+    // With BATCH_INVARIANT a row of d must not depend on how many rows there are: then the shape does not decide whether d is transposed.
     bool swapped = d[2] == 1 && d[3] != 1;
     if (!invariant && problem.n == 1) swapped = problem.m > 1;
     if (!invariant && problem.m == 1) swapped = false;
@@ -107,10 +107,9 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     const double flops = 2.0 * static_cast<double>(plan.m) * static_cast<double>(plan.n) * static_cast<double>(plan.k);
     const int64_t entries = (Size(plan.batch[0]) * plan.batch[1]).value();
 
-    // Depth: equal pieces, short enough for a thin panel to take about half the first cache. (Divisions are avoided where
+    // Depth: equal pieces, short enough for a thin panel to take about half of L1. (Divisions are avoided where
     // they can be: for the smallest products they would be most of the work.)
-    // And short enough for four tiles of the wide operand in the second cache. On a Zen 5 (1 MiB) 342 steps and nine tiles instead of 683
-    // and four were 5 % slower at 2048 cubed and 3 % at 4096, 1024 and three 1 to 2 %.
+    // And short enough for four tiles of the wide operand in L2 (docs/kernels/cpu.md).
     const int64_t of_first = round_up(state.caches.l1 * 15 / (f64 ? 2048 : 1024), 16);
     const int64_t of_second = state.caches.l2 * 3 / 5 / (4 * sizes.columns * element) / 16 * 16;
     const int64_t depth_limit = most(128, least(of_first, of_second));
@@ -151,7 +150,8 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             break;
         }
         case GemmPath::kInPlace: {
-            // By rows where there are some for each thread: two that write halves of the same rows pass the lines in between to and fro.
+            // By rows where there are some for each thread: two threads that write halves of the same rows exchange the lines between the
+            // halves.
             const Grid grid = plan.m >= team * int64_t{2} * sizes.small_rows
                                   ? Grid{team, 1}
                                   : choose_grid(team, plan.m, plan.n, sizes.small_rows, sizes.small_columns);
@@ -170,7 +170,7 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             const int64_t row_bytes = plan.block_k * element;
             plan.block_n = most(sizes.columns, state.caches.l2 * 3 / 5 / row_bytes / sizes.columns * sizes.columns);
             plan.block_m = most(sizes.rows, least(state.caches.l3 / 4, 16 << 20) / row_bytes / sizes.rows * sizes.rows);
-            // Equal blocks: b is packed once for each. At 4096 cubed two of 2052 rows were 1 % faster than 3069 and the rest, on a Zen 5.
+            // Equal blocks: b is packed once for each.
             plan.block_m = round_up(ceil_div(plan.m, most(1, ceil_div(plan.m, plan.block_m))), sizes.rows);
             plan.need_partial = pieces > 1 && problem.d.dtype != own;
             plan.super_n = plan.n;

@@ -20,7 +20,7 @@ struct MatrixView {
     int64_t column = 0;
 };
 
-// One product, turned so that the columns of d are the better ones for vectors.
+// One product, transposed if need be, so that the columns of d suit vectors better.
 struct GemmView {
     int64_t m = 0, n = 0, k = 0;
     MatrixView a, b, c, d, bias;  // a: m x k, b: k x n, the others m x n; c and bias may be absent
@@ -90,7 +90,7 @@ const GemmKernels<T> &gemm_kernels(Target target);
 
 enum class GemmPath { kPacked, kInPlace, kFewRows };
 
-// Pieces that a thread's share of a product is cut into, so that nobody waits long for one who lost his processor with a piece in hand.
+// Pieces that a thread's share of a product is cut into, so that no thread waits long for one that lost its processor while it had a piece.
 constexpr int kPiecesOfThread = 4;
 
 // Of a packed product: each rectangle of the grid is a thread's home, where it begins and ends as long as there is something to do.
@@ -103,7 +103,7 @@ struct GemmPlan {
     GemmPath path = GemmPath::kPacked;
     bool swapped = false;         // d is computed as its transpose
     bool over_batch = false;      // threads take batch entries, not parts of one
-    int64_t m = 0, n = 0, k = 0;  // as turned
+    int64_t m = 0, n = 0, k = 0;  // after transposition
     int64_t batch[2] = {1, 1};
     int threads = 1;
     int grid_m = 1, grid_n = 1;  // the rectangles of d that threads take

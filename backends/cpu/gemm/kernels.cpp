@@ -64,7 +64,7 @@ HWY_INLINE void scale(T factor, T *row, int64_t count) {
     }
 }
 
-// The end of a piece for a rectangle whose sums lie in `sums` (overwritten): everything that the micro-kernel's own end does not do.
+// The epilogue of a piece for a rectangle whose sums are in `sums` (overwritten): everything that the micro-kernel's own end does not do.
 template <class T>
 void finish_rectangle(const GemmView &view, T *sums, int64_t sums_step, int64_t i0, int64_t j0, int64_t rows, int64_t columns, bool first,
                       bool last, T *partial, int64_t partial_step) {
@@ -86,7 +86,7 @@ void finish_rectangle(const GemmView &view, T *sums, int64_t sums_step, int64_t 
                 for (int64_t c = 0; c < count; ++c) before[c] = row[c];
                 continue;
             }
-            // What is added to alpha times the product is summed first: one rounding of the whole.
+            // All that is added to alpha times the product is summed first, so that the result is rounded once.
             bool adds = false;
             const auto add = [&](T factor, bool first_term) HWY_ATTR {
                 if (first_term) {
@@ -140,7 +140,7 @@ HWY_INLINE void select_tiles(int64_t rows, bool by_rows, TileFn<T> *tile) {
     select(std::make_integer_sequence<int, kVectors>{});
 }
 
-// A block's tiles, in the order in which its operands lie well.
+// A block's tiles, in an order that suits its operands' layout.
 template <class T, int kRows, int kVectors>
 void multiply(const GemmView &view, const GemmBlock<T> &block) {
     constexpr int64_t kColumns = kVectors * kLanes<T>;
@@ -193,8 +193,8 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
     const int64_t last_rows = block.rows % kRows;
     select_tiles<T, kRows, kVectors>(kRows, block.thin_by_rows, tile);
     select_tiles<T, kRows, kVectors>(last_rows == 0 ? kRows : last_rows, block.thin_by_rows, last_tile);
-    // Panels of the thin operand outside: one stays in the first cache while the wide block passes from the second. The next is asked for a
-    // share with each tile, so that it is in the cache when it is used.
+    // The outer loop is over panels of the thin operand: one stays in L1 while the wide block streams from L2. Each tile prefetches a share
+    // of the next panel.
     for (int64_t i = 0; i < block.rows; i += kRows) {
         const int64_t rows = least(kRows, block.rows - i);
         const T *next = block.thin + (i / kRows + 1) * block.thin_panel_step;
@@ -207,7 +207,7 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
     }
 }
 
-// A small product; its tiles' order keeps the lines of the wide operand, scattered over memory, to one pass.
+// A small product. Its tiles are ordered so that each line of the wide operand, which is scattered over memory, is read in one pass.
 template <class T>
 void small(const SmallProduct<T> &p) {
     if (p.view == nullptr) {

@@ -52,9 +52,9 @@ inline constexpr int kGemmRows = kTileRows;
 inline constexpr int kGemmVectors = kTileVectors;
 #endif
 
-// A row of a tile takes its factor either through a register, one instruction more, or from memory with each multiply-add, kVectors - 1
-// loads more. Where two threads share a core, instructions are what is short, else loads may be: some rows the one way, some the other.
-// AVX-512 alone has such an operand, and compilers make one load of two.
+// A row of a tile takes its broadcast factor either through a register, which is one instruction more, or as a memory operand of each
+// multiply-add, which is kVectors - 1 loads more. Where two threads share a core, instructions are scarce, otherwise loads may be: some
+// rows do the one, some the other. Only AVX-512 has such an operand, and compilers turn two such loads into one.
 #if HWY_TARGET == HWY_AVX3
 HWY_INLINE Vec<float> multiply_add_from(const float *factor, Vec<float> x, Vec<float> sum) {
     asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(x.raw), "m"(*factor));
@@ -64,7 +64,7 @@ HWY_INLINE Vec<double> multiply_add_from(const double *factor, Vec<double> x, Ve
     asm("vfmadd231pd %2%{1to8%}, %1, %0" : "+v"(sum.raw) : "v"(x.raw), "m"(*factor));
     return sum;
 }
-// A multiply-add that compilers leave in the form which overwrites the sum; else some of two steps' copy sums to and fro.
+// A multiply-add that compilers keep in the form that overwrites the sum; otherwise some of two unrolled steps copy sums.
 HWY_INLINE Vec<float> multiply_add_in_place(Vec<float> t, Vec<float> x, Vec<float> sum) {
     asm("vfmadd231ps %2, %1, %0" : "+v"(sum.raw) : "v"(x.raw), "v"(t.raw));
     return sum;
@@ -102,7 +102,7 @@ HWY_INLINE void add_row(const T *factor, const Vec<T> (&wide)[kVectors], Vec<T> 
 }
 
 // acc[i][v] += sum over k of thin(i, k) wide(k, v). thin(i, k) lies at thin[k * thin_step + i]. kAhead: steps to prefetch thin ahead, where
-// its steps are too far apart for the processor to guess.
+// its steps are too far apart for hardware prefetching.
 template <class T, int kRows, int kVectors, int kAhead = 0, int kWideAhead = 0>
 HWY_INLINE void accumulate(int64_t depth, const T *HWY_RESTRICT thin, int64_t thin_step, const T *HWY_RESTRICT wide, int64_t wide_step,
                            Vec<T> (&acc)[kRows][kVectors]) {
@@ -158,7 +158,7 @@ HWY_INLINE void accumulate_rows(int64_t depth, const T *HWY_RESTRICT thin, int64
     }
 }
 
-// Where a tile goes: out = alpha acc + beta in, both row-major. in == nullptr: not read. `soon`: what will be read before long.
+// Where a tile goes: out = alpha acc + beta in, both row-major. in == nullptr: not read. `soon`: what is prefetched.
 template <class T>
 struct TileTarget {
     T *out;
@@ -167,10 +167,10 @@ struct TileTarget {
     int64_t in_step;
     T alpha, beta;
     const char *soon;
-    int64_t soon_step;   // from what one row of the tile asks for to what the next does
-    int64_t soon_lines;  // of 64 bytes that each row of the tile asks for
+    int64_t soon_step;   // from what one row of the tile prefetches to what the next one does
+    int64_t soon_lines;  // of 64 bytes that each row of the tile prefetches
 };
-// Steps that the wide operand of a packed product is asked for ahead: it comes from the second cache.
+// Steps that the wide operand of a packed product is prefetched ahead: it comes from L2.
 inline constexpr int kWideAhead = 8;
 
 template <class T>
@@ -195,8 +195,8 @@ HWY_NOINLINE void gemm_tile(int64_t depth, const T *thin, int64_t thin_step, con
             accumulate<T, kRows, kVectors, 0, kWideAhead>(steps, thin, thin_step, wide, wide_step, acc);
         }
     };
-    // Lines of the result are asked for one row at a time, spread over the depth: all at once they would hold the few buffers through which
-    // the wide operand comes.
+    // Lines of the result are prefetched one row at a time, spread over the depth: all at once they would occupy the few fill buffers
+    // through which the wide operand comes.
     const int64_t piece = depth >= 8 * kRows ? depth / kRows : 0;
     const T *row = out;
     const char *soon = target.soon;

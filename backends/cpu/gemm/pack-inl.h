@@ -17,7 +17,7 @@ namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
-// Neighbours along the width lie together in memory: copy.
+// Contiguous along the width: copy.
 template <class T, class S>
 HWY_INLINE void pack_along(const S *source, int64_t depth_stride, int64_t width, int64_t depth, T *panel, int64_t panel_width) {
     const Tag<T> d;
@@ -34,7 +34,7 @@ HWY_INLINE void pack_along(const S *source, int64_t depth_stride, int64_t width,
     }
 }
 
-// Neighbours along the depth lie together: transpose squares of 16 bytes on a side.
+// Contiguous along the depth: transpose squares of 16 bytes on a side.
 template <class T, class S>
 HWY_INLINE void pack_across(const S *source, int64_t width_stride, int64_t width, int64_t depth, T *panel, int64_t panel_width) {
     constexpr int kSide = static_cast<int>(16 / sizeof(T));
@@ -103,8 +103,7 @@ HWY_NOINLINE void pack_panel(const S *source, int64_t width_stride, int64_t dept
     }
 }
 
-// Rows of a block that lies row by row are asked for this many ahead: each begins on a page of its own, where no processor guesses it.
-// Worth 2 % of a product of 2048 cubed on a Zen 5, nothing on an Emerald Rapids.
+// Rows of a row-major block are prefetched this many ahead: each begins on a page of its own, where hardware prefetching ends.
 inline constexpr int64_t kRowsAhead = 4;
 
 // Panel after panel of `panel_width` each; the last may be narrower inside, its room is the same.
@@ -172,7 +171,7 @@ HWY_INLINE hn::Vec<D> blocks_of([[maybe_unused]] D d, int i, const Source &sourc
         return hn::Combine(d, blocks_of<T>(dh, kHigh + i, source), blocks_of<T>(dh, i, source));
     }
 }
-// The way back: sink(kSide * b + i, block b).
+// The inverse: sink(kSide * b + i, block b).
 template <class T, class D, class Sink>
 HWY_INLINE void each_block([[maybe_unused]] D d, int i, hn::Vec<D> v, const Sink &sink) {
     constexpr int kSide = static_cast<int>(16 / sizeof(T));
@@ -185,7 +184,7 @@ HWY_INLINE void each_block([[maybe_unused]] D d, int i, hn::Vec<D> v, const Sink
     }
 }
 
-// Rows beyond those at hand, asked for: where the next one lies no processor guesses.
+// Prefetches rows beyond the current ones: hardware prefetching does not find the next row.
 template <int kWrite, class S>
 HWY_INLINE void ask_rows(const S *rows, const int64_t *offset, int64_t from, int64_t to, int64_t count, int64_t depth) {
     for (int64_t i = from; i < to && i < count; ++i) {
@@ -221,7 +220,7 @@ HWY_NOINLINE void gather_rows(const S *rows, const int64_t *offset, int64_t step
     }
 }
 
-// rows[offset[w] + k * step] = columns[k * width + w]: the way back.
+// The inverse: rows[offset[w] + k * step] = columns[k * width + w].
 template <class T, class S>
 HWY_NOINLINE void scatter_rows(const T *columns, int64_t width, int64_t depth, S *rows, const int64_t *offset, int64_t step,
                                int64_t count) {

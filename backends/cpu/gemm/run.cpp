@@ -29,9 +29,8 @@ const T *at(const MatrixView &view, int64_t i, int64_t j) {
     return static_cast<const T *>(view.data) + i * view.row + j * view.column;
 }
 
-// A product of packed operands, for one piece of the depth after the other: its block of a is packed by all who are there; then each takes
-// pieces of the rectangle of d that is his, and of others' when there are none left. (Any piece for anybody took 30 % longer at 512 cubed:
-// rows of d, and blocks of b packed anew, went from one processor to the other.)
+// A product of packed operands, one piece of the depth after the other. All threads pack its block of a; then each takes pieces of its own
+// rectangle of d, and of others' when its own has none left. So rows of d and packed blocks of b mostly stay in one core's cache.
 template <class T>
 class Packed {
   public:
@@ -143,7 +142,7 @@ class Packed {
     const int64_t tile_m_, tile_n_, cells_, supers_, depths_, packs_, blocks_, row_pieces_;
 };
 
-// Rows that threads share out small products in: whole tiles would leave one of them a tile more.
+// Rows by which threads divide small products: whole tiles would leave one of them a tile more.
 constexpr int64_t kRowUnit = 4;
 
 // Small products: both operands are read where they lie; only columns that do not fill a tile are copied, if the kernel wants them so.
@@ -210,7 +209,7 @@ void run_product(const GemmKernels<T> &kernels, const GemmPlan &plan, const Gemm
                          [&](int64_t cell, int rank) { run_in_place(kernels, plan, view, cell, own + rank * plan.private_bytes); });
             return;
         case GemmPath::kFewRows:
-            // By the caller, before anybody is called: to wait for it would take others longer.
+            // By the caller, before other threads are called: waiting for it would take them longer.
             kernels.few_rows_pack(view, as<T>(shared));
             parallel_for(threads, plan.grid_n, [&](int64_t cell, int rank) {
                 run_few_rows(kernels, plan, view, cell, as<const T>(shared), own + rank * plan.private_bytes);
@@ -281,7 +280,7 @@ bool small_product(const State &state, const GemmKernels<T> &kernels, const atti
     product->c_row = problem.c.stride[row];
     product->alpha = static_cast<T>(problem.alpha);
     product->beta = static_cast<T>(problem.beta);
-    // One by one: clearing all fields at once becomes an instruction slower than all of this.
+    // One by one: clearing all fields at once compiles to a single instruction that is slower than all of this.
     product->b_tail = nullptr;
     product->view = nullptr;
     product->row0 = product->column0 = 0;

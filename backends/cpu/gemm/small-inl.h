@@ -36,7 +36,7 @@ constexpr uint32_t small_tile_count(uint32_t m, int vectors) {
     if (vectors <= 2) return (m + small_rows(2) - 1) / small_rows(2);
     return vectors == 3 ? (m + small_rows(3) - 1) / small_rows(3) : (m + small_rows(4) - 1) / small_rows(4);
 }
-// Of `left` vectors of columns, those that the next tiles take: four at once where they leave half of the first cache free.
+// Of `left` vectors of columns, those that the next tiles take: four at once where they leave half of L1 free.
 constexpr int small_vectors(int64_t left, int64_t depth) {
     if (kSmallVectors == 2 || left <= 2) return left == 1 ? 1 : 2;
     if (depth <= 96) return left == 4 || left > 6 ? 4 : 3;
@@ -56,7 +56,7 @@ struct SmallTile {
 template <class T>
 using SmallFn = void (*)(const SmallTile<T> &tile);
 
-// The `kVectors` vectors of a row, of the last one only what the mask lets through, unless it is whole: masks cost 2 to 3 % on an Emerald
+// The `kVectors` vectors of a row. Of the last one only what the mask selects, unless it is whole: masks cost 2 to 3 % on an Emerald
 // Rapids.
 template <class T, int kVectors, bool kWhole>
 struct SmallRow {

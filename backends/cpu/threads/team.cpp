@@ -32,9 +32,9 @@ namespace {
 constexpr int kSlots = 16;  // calls that have workers at the same time; further calls run on their callers alone
 constexpr int kMostWorkers = 1023;
 constexpr size_t kStackBytes = size_t{1} << 20;
-// How long somebody looks for work, or for the end of a phase, before he sleeps: about what sleeping and waking cost.
+// How long a thread looks for work, or for the end of a phase, before it sleeps: about what sleeping and waking cost.
 constexpr int64_t kSpinNanoseconds = 50000;
-// And a worker while calls are still going on: of two threads that work on a series of calls one is always a little early.
+// The same for a worker while calls go on: of two threads that work on a series of calls one is always a little early.
 constexpr int64_t kSpinBesideCalls = 500000;
 constexpr int64_t kNapNanoseconds = 1000000;
 constexpr uint64_t kMostTickets = uint64_t{1} << 31;
@@ -217,7 +217,7 @@ void take_pieces(Slot &slot, uint32_t job, int rank) {
         uint32_t begin = 0;
         const Piece piece = outline.at(count_of(next), rank, &begin);
         if (slot.done.load(std::memory_order_acquire) < begin) {
-            // Pieces of the phase before are in others' hands. Nothing is held meanwhile: who sleeps here keeps nobody waiting.
+            // Other threads still work on pieces of the phase before. This one holds none meanwhile, so no thread waits for it.
             wait_for(slot, begin, kNapNanoseconds);
             next = slot.next.load(std::memory_order_acquire);
             continue;
@@ -230,7 +230,7 @@ void take_pieces(Slot &slot, uint32_t job, int rank) {
     }
 }
 
-// Everybody wakes two, so that a large team is awake soon and nobody spends long on it.
+// Each thread wakes two, so that a large team is awake soon and no thread spends long on it.
 void wake_some(Team &team, int still_wanted) {
     if (still_wanted <= 0 || team.sleepers.load(std::memory_order_seq_cst) == 0) return;
     futex_wake(&team.signal, still_wanted < 2 ? still_wanted : 2);
