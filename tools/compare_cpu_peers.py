@@ -7,7 +7,7 @@ usage: compare_cpu_peers.py --bench build/cpu/bin/attile_bench_cpu --json FILE [
 
 attile_bench_cpu does what needs no Python, one piece at a time (--run puts a command in front of each, say one that keeps other programs off). PyTorch's
 scaled_dot_product_attention and ONNX Runtime's MultiHeadAttention are measured here where they can be imported, through the `attile` package and libattile
-(ATTILE_LIBRARY): same inputs, calls taking turns, medians, ratios over the turns. Rows already in FILE are kept unless measured again; each tells its date and commit.
+(ATTILE_LIBRARY): same inputs, calls alternating, medians, ratios over the rounds. Rows already in FILE are kept unless measured again; each tells its date and commit.
 """
 import argparse
 import datetime
@@ -48,11 +48,11 @@ def run_bench(options, only, threads):
 
 
 def race(calls, seconds):
-    """Times of each call in seconds, in turns as attile_bench_cpu has them: a side waits until the threads of the one before have come to rest, calls once
+    """Times of each call in seconds, in rounds as attile_bench_cpu has them: a side waits until the threads of the one before have come to rest, calls once
     unmeasured, since its own threads rest too, and then for 20 ms or 20 times; who begins changes."""
     for call in calls.values():
         call()
-    found, turns = {name: [] for name in calls}, {name: [] for name in calls}
+    found, rounds = {name: [] for name in calls}, {name: [] for name in calls}
     order = list(calls)
     start = time.perf_counter()
     while min(map(len, found.values())) < 5 or time.perf_counter() - start < seconds:
@@ -68,9 +68,9 @@ def race(calls, seconds):
                 count += 1
                 if now - begin > 0.02:
                     break
-            turns[name].append(statistics.median(found[name][-count:]))
+            rounds[name].append(statistics.median(found[name][-count:]))
         order.append(order.pop(0))
-    return found, turns
+    return found, rounds
 
 
 def spread(values):
@@ -124,15 +124,15 @@ def frameworks(options, threads, facts):
         if session is not None:
             flat = {n: x.transpose(1, 2).reshape(batch, length, heads * dim).contiguous().numpy() for n, x in zip("qkv", (q, k, v))}
             calls["onnxruntime"] = lambda: session.run(None, flat)
-        found, turns = race(calls, options.seconds)
+        found, rounds = race(calls, options.seconds)
         # They must have computed the same thing; NaN fails.
         worst = float((out - calls["pytorch"]()).abs().max())
         if not worst <= 1e-4:
             sys.exit(f"{name}: attile and PyTorch differ by {worst}")
         flops = 4.0 * batch * heads * dim * (length * (length + 1) / 2 if causal else length * length)
         medians = {who: statistics.median(values) for who, values in found.items()}
-        # As attile_bench_cpu: the median over the turns of each turn's own ratio.
-        value = min(statistics.median(theirs / ours for theirs, ours in zip(turns[who], turns["attile"])) for who in calls if who != "attile")
+        # As attile_bench_cpu: the median over the rounds of each round's own ratio.
+        value = min(statistics.median(theirs / ours for theirs, ours in zip(rounds[who], rounds["attile"])) for who in calls if who != "attile")
         row = dict(group="frameworks", case=name, threads=threads, unit="GFLOP/s", value=value, measure="x best framework", must=1.3, aim=2.0,
                    verdict="aim" if value >= 2 else "must" if value >= 1.3 else "MISSED", rates={who: flops / m * 1e-9 for who, m in medians.items()},
                    seconds={who: dict(median=medians[who], best=min(values), spread=spread(values), samples=len(values)) for who, values in found.items()})

@@ -7,7 +7,7 @@ usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
 float32 attention may still use tensor cores by tf32x3; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
-sides take turns, --rounds times each and in changing order, inputs larger than the L2 cache or a buffer between two turns evicting it. A turn is --burst calls, one after the
+sides alternate, --rounds times each and in changing order, inputs larger than the L2 cache or a buffer between two rounds evicting it. A round is --burst calls, one after the
 other: 1 is a call by itself, on a card that has just rested; 8 and more is steady work, which on a card at its power limit is slower for everyone, but not by the
 same factor. With --beside the other side is another backend of Attile instead of the peers.
 """
@@ -245,7 +245,7 @@ def split(bench, quick):
 
 
 def features(bench, group="features", dtype=torch.float32, batch=8, heads=16, heads_kv=4, length=2048, dim=64):
-    """Variations, each in turns with the plain case, since a card at its power limit slows as it warms up: the ratio is what a feature leaves of the plain rate."""
+    """Variations, each alternating with the plain case, since a card at its power limit slows as it warms up: the ratio is what a feature leaves of the plain rate."""
     q, k, v = (uniform(batch, heads, length, dim) if dtype == torch.float32 else normal(batch, heads, length, dim, dtype=dtype) for _ in range(3))
     flops, out, plain_out = 4.0 * batch * heads * length * length * dim, torch.empty_like(q), torch.empty_like(q)
     bias, shown = uniform(1, heads, length, length).to(dtype), torch.rand((1, 1, length, length), device=DEVICE) < 0.9

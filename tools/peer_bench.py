@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sides of a comparison that take turns on one GPU: their times, their errors, and the rows that tools/compare_peers.py prints and keeps."""
+"""Sides of a comparison that alternate on one GPU: their times, their errors, and the rows that tools/compare_peers.py prints and keeps."""
 import statistics
 import time
 
@@ -10,12 +10,12 @@ import attile
 DEVICE = "cuda"
 
 
-def in_turn(calls, turn):
-    """The calls in another order each turn: who follows a side that draws much power finds the card slower."""
+def in_order(calls, number):
+    """The calls in another order each round: who follows a side that draws much power finds the card slower."""
     order = list(calls.items())
-    if turn % 2:
+    if number % 2:
         order.reverse()
-    start = turn // 2 % len(order)
+    start = number // 2 % len(order)
     return order[start:] + order[:start]
 
 
@@ -27,13 +27,13 @@ class Bench:
         self.evict = torch.empty(64 << 20, dtype=torch.float32, device=DEVICE)  # 256 MiB: more than any L2
 
     def times(self, calls):
-        """Milliseconds of each call, the calls taking turns; the L2 cache is overwritten before each turn."""
+        """Milliseconds of each call, the calls alternating; the L2 cache is overwritten before each round."""
         for call in calls.values():
             call()
         torch.cuda.synchronize()
         found = {name: [] for name in calls}
-        for turn in range(self.rounds):
-            for name, call in in_turn(calls, turn):
+        for number in range(self.rounds):
+            for name, call in in_order(calls, number):
                 self.evict.zero_()
                 torch.cuda._sleep(500_000 * self.burst)  # the device waits, so that the host has queued everything before the clock starts
                 start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
@@ -50,8 +50,8 @@ class Bench:
         for call in calls.values():
             call()
         found = {name: [] for name in calls}
-        for turn in range(self.rounds):
-            for name, call in in_turn(calls, turn):
+        for number in range(self.rounds):
+            for name, call in in_order(calls, number):
                 torch.cuda.synchronize()
                 start = time.perf_counter()
                 for _ in range(self.burst):

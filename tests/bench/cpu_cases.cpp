@@ -4,8 +4,8 @@
 //
 // usage: attile_bench_cpu [--only REGEX] [--threads N] [--seconds S] [--json FILE]
 //
-// Everything runs in one process, turn by turn, so that a busy machine slows all alike; ratios are medians over the turns. With one thread
-// its processor time is taken, with more the wall's clock. Without --threads every case runs on one thread and on all.
+// Everything runs in one process, round by round, so that a busy machine slows all alike; ratios are medians over the rounds. With one
+// thread its processor time is taken, with more the wall's clock. Without --threads every case runs on one thread and on all.
 #include <attile/attile.h>
 #include <omp.h>
 

@@ -57,7 +57,7 @@ Timing Side::timing() const {
 
 double paired_ratio(const Side &one, const Side &other) {
     std::vector<double> ratios;
-    for (size_t i = 0; i < std::min(one.turns.size(), other.turns.size()); ++i) ratios.push_back(other.turns[i] / one.turns[i]);
+    for (size_t i = 0; i < std::min(one.rounds.size(), other.rounds.size()); ++i) ratios.push_back(other.rounds[i] / one.rounds[i]);
     return median(std::move(ratios));
 }
 
@@ -65,9 +65,9 @@ void race(std::vector<Side> &sides, int threads, double seconds) {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
     const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-    for (int turn = 0; turn < 3 || (spent() < seconds && turn < 200); ++turn) {
+    for (int round = 0; round < 3 || (spent() < seconds && round < 200); ++round) {
         // Who begins changes, so that nobody always follows the same neighbour.
-        std::rotate(sides.begin(), sides.begin() + (turn > 0 ? 1 : 0), sides.end());
+        std::rotate(sides.begin(), sides.begin() + (round > 0 ? 1 : 0), sides.end());
         for (Side &side : sides) {
             if (threads > 1) std::this_thread::sleep_for(kCalmDown);
             // A call so long that the first touch of its caches does not count is not run twice.
@@ -80,7 +80,7 @@ void race(std::vector<Side> &sides, int threads, double seconds) {
                 side.samples.push_back(seconds_now() - before);
                 burst += side.samples.back();
             }
-            side.turns.push_back(median({side.samples.begin() + first, side.samples.end()}));
+            side.rounds.push_back(median({side.samples.begin() + first, side.samples.end()}));
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sides that take turns at the same work, and rows of results with the goal each has to meet.
+// Sides that alternate at the same work, and rows of results with the goal each has to meet.
 #ifndef ATTILE_BENCH_CPU_RACE_H
 #define ATTILE_BENCH_CPU_RACE_H
 
@@ -21,17 +21,18 @@ struct Side {
     std::string name;
     std::function<void()> run;
     std::vector<double> samples = {};
-    std::vector<double> turns = {};  // each turn's median
+    std::vector<double> rounds = {};  // each round's median
 
     Timing timing() const;
 };
 
-// How many times as long `other` takes as `one`: the median over turns of each turn's own ratio, since a machine that changes its speed
-// changes it for both sides of a turn, but not for both halves of a run.
+// How many times as long `other` takes as `one`: the median over rounds of each round's own ratio, since a machine that changes its speed
+// changes it for both sides of a round, but not for both halves of a run.
 double paired_ratio(const Side &one, const Side &other);
 
-// Every side in turn, until `seconds` are spent, at least three turns. Before its own samples a side runs once unmeasured: the caches are
-// then its own. With several threads every side waits before its turn until the threads of the side before have stopped spinning.
+// Every side in each round, until `seconds` are spent, at least three rounds. Before its own samples a side runs once unmeasured: the
+// caches are then its own. With several threads every side waits before its samples until the threads of the side before have stopped
+// spinning.
 void race(std::vector<Side> &sides, int threads, double seconds);
 
 struct Row {

@@ -62,15 +62,15 @@ class Decoding {
         ASSERT_EQ(cudaMemsetAsync(lse_.data(), 0xff, static_cast<std::size_t>(lse_.bytes()), stream), cudaSuccess);
     }
     // Against double precision the first time, to the bit from then on.
-    void check(const char *when, int turn) {
+    void check(const char *when, int round) {
         const std::vector<float> o = o_.fetch(), lse = lse_.fetch();
         if (first_o_.empty()) {
             compare(o, lse);
             first_o_ = o;
             first_lse_ = lse;
         }
-        ASSERT_TRUE(o == first_o_) << when << ", turn " << turn << ", " << shape_.keys << " keys";
-        ASSERT_TRUE(lse == first_lse_) << when << ", turn " << turn << ", " << shape_.keys << " keys";
+        ASSERT_TRUE(o == first_o_) << when << ", round " << round << ", " << shape_.keys << " keys";
+        ASSERT_TRUE(lse == first_lse_) << when << ", round " << round << ", " << shape_.keys << " keys";
     }
 
     attile_attention_args args;
@@ -126,25 +126,25 @@ TEST_F(CudaTest, DecodeTakesAnyWorkspace) {
         call.args.workspace_bytes = call.workspace_bytes;
         call.args.flags = ATTILE_FLAG_NO_ALLOC;
         std::mt19937 engine(5);
-        for (int turn = 0; turn < 24; ++turn) {
+        for (int round = 0; round < 24; ++round) {
             // All of one byte, random ones, or what the call before left.
             std::vector<char> garbage(static_cast<std::size_t>(call.workspace_bytes));
             constexpr int kBytes[] = {0xff, 0x00, 0x7f, 0x80, 0x01};
-            for (char &byte : garbage) byte = static_cast<char>(turn % 8 < 5 ? kBytes[turn % 8] : static_cast<int>(engine() & 0xff));
-            if (turn % 8 != 7) {
+            for (char &byte : garbage) byte = static_cast<char>(round % 8 < 5 ? kBytes[round % 8] : static_cast<int>(engine() & 0xff));
+            if (round % 8 != 7) {
                 ASSERT_EQ(attile_copy(context, workspace.data(), garbage.data(), workspace.bytes(), nullptr), ATTILE_OK);
             }
             call.spoil(nullptr);
             ASSERT_EQ(attile_attention(context, &call.args), ATTILE_OK) << last_error();
             ASSERT_EQ(attile_synchronize(context, nullptr), ATTILE_OK) << last_error();
-            call.check("workspace", turn);
+            call.check("workspace", round);
             if (HasFatalFailure()) return;
         }
     }
 }
 
 TEST_F(CudaTest, DecodesOnStreamsAtOnce) {
-    constexpr int kStreams = 4, kTurns = 60;
+    constexpr int kStreams = 4, kRounds = 60;
     for (const bool with_workspace : {true, false}) {
         std::vector<std::unique_ptr<Stream>> streams;
         std::vector<std::unique_ptr<Decoding>> calls;
@@ -160,7 +160,7 @@ TEST_F(CudaTest, DecodesOnStreamsAtOnce) {
             call.args.workspace = workspaces.back()->data();
             call.args.workspace_bytes = call.workspace_bytes;
         }
-        for (int turn = 0; turn < kTurns; ++turn) {
+        for (int round = 0; round < kRounds; ++round) {
             for (int i = 0; i < kStreams; ++i) {
                 // Several in a row, so that calls of all streams run beside each other.
                 calls[static_cast<std::size_t>(i)]->spoil(streams[static_cast<std::size_t>(i)]->stream);
@@ -169,9 +169,9 @@ TEST_F(CudaTest, DecodesOnStreamsAtOnce) {
                         << last_error();
                 }
             }
-            if (turn % 6 != 0) continue;
+            if (round % 6 != 0) continue;
             ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-            for (auto &call : calls) call->check("streams", turn);
+            for (auto &call : calls) call->check("streams", round);
             if (HasFatalFailure()) return;
         }
         ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);

@@ -182,8 +182,8 @@ TEST_F(CudaTest, ThreadsShareAContext) {
         threads.emplace_back([&, t] {
             void *stream = nullptr;
             if (attile_stream_create(context, &stream) != ATTILE_OK) ++wrong[t];
-            for (int turn = 0; turn < 20; ++turn) {
-                const int32_t kind = kKinds[(t + static_cast<std::size_t>(turn)) % 4];
+            for (int round = 0; round < 20; ++round) {
+                const int32_t kind = kKinds[(t + static_cast<std::size_t>(round)) % 4];
                 Array<float> x(context, kind, values), y(context, kind, values.size());
                 attile_softmax_args args = softmax_args(x.data(), y.data(), 300, 700);
                 args.stream = stream;
