@@ -2,6 +2,7 @@
 // Attention forward: tasks, their order, and the interface.
 #include "attention/attention.h"
 
+#include <bit>
 #include <cstdio>
 
 #include "attention/sequences.h"
@@ -14,6 +15,30 @@ constexpr double kFlopsForThreads = 4.0e5;
 
 double forward_flops(const attile_attention_problem &p) {
     return 2 * visible_pairs(p) * (static_cast<double>(p.head_dim) + static_cast<double>(p.head_dim_v));
+}
+
+// A row without keys has one part, too, which is empty.
+int64_t parts_of(int64_t len_k) { return most(1, ceil_div(len_k, kDecodeKeys)); }
+// The most results of parts that wait at a time to be folded.
+int parts_waiting(int64_t parts) { return std::bit_width(static_cast<uint64_t>(parts)) + 1; }
+
+// Folds parts two and two, and their sums likewise, so that the error grows with the logarithm of their number. bring(part, n) gives the
+// result of a part while n others wait.
+template <class T, class Bring>
+T *fold_parts(const AttentionKernels<T> &kernels, int64_t rows, int64_t head_dim_v, int64_t parts, Bring &&bring) {
+    T *waiting[64 + 1];
+    int count = 0;
+    const auto fold_last = [&] {
+        --count;
+        kernels.decode_fold(rows, head_dim_v, waiting[count - 1], waiting[count]);
+    };
+    for (int64_t part = 0; part < parts; ++part) {
+        waiting[count] = bring(part, count);
+        ++count;
+        for (int64_t n = part + 1; n % 2 == 0; n /= 2) fold_last();
+    }
+    while (count > 1) fold_last();
+    return waiting[0];
 }
 
 template <class T>
@@ -41,12 +66,12 @@ AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
     if (plan.panels < 1) plan.panels = 1;
     plan.row_blocks = plan.decode ? 0 : ceil_div(panels, plan.panels);
 
-    plan.parts = most(1, ceil_div(p.len_k, kDecodeKeys));
+    plan.parts = parts_of(p.len_k);
     plan.split_keys = plan.decode_rows > 0 && plan.threads > 1 && plan.parts > 1 && heads < 4 * plan.threads;
     const Size result_size = Size(kDecodeRows) * (Size(p.head_dim_v) + kDecodeNumbers);
     plan.parts_bytes = plan.split_keys ? bytes_for<T>(heads, plan.parts, result_size).value() : 0;
     plan.result_bytes = bytes_for<T>(result_size).value();
-    const int64_t decode_bytes = (Size(2) * plan.result_bytes + kernels.decode_scratch_bytes(p)).value();
+    const int64_t decode_bytes = (Size(parts_waiting(plan.parts)) * plan.result_bytes + kernels.decode_scratch_bytes(p)).value();
     plan.scratch_bytes = plan.decode ? decode_bytes : most(decode_bytes, kernels.scratch_bytes(p, plan.panels));
     plan.workspace_bytes = (Size(plan.threads) * plan.scratch_bytes + plan.parts_bytes).value();
     return plan;
@@ -89,24 +114,20 @@ void run_tasks(const State &state, const AttentionPlan &plan, const attile_atten
             kernels.decode_part(p, rows, part, parts + (head * plan.parts + part) * result_size, scratch);
             return;
         }
-        T *const sums = reinterpret_cast<T *>(scratch);
-        T *const more = reinterpret_cast<T *>(scratch + plan.result_bytes);
-        char *const rest = scratch + 2 * plan.result_bytes;
-        kernels.decode_part(p, rows, 0, sums, rest);
-        for (int64_t part = 1; part < ceil_div(rows.entry.len_k, kDecodeKeys); ++part) {
-            kernels.decode_part(p, rows, part, more, rest);
-            kernels.decode_fold(rows.end, p.head_dim_v, sums, more);
-        }
+        char *const rest = scratch + parts_waiting(plan.parts) * plan.result_bytes;
+        T *const sums = fold_parts(kernels, rows.end, p.head_dim_v, parts_of(rows.entry.len_k), [&](int64_t part, int waiting) {
+            T *const result = reinterpret_cast<T *>(scratch + waiting * plan.result_bytes);
+            kernels.decode_part(p, rows, part, result, rest);
+            return result;
+        });
         kernels.decode_finish(p, rows, sums);
     };
     const auto fold = [&](int64_t head, int) {
         const AttentionRows rows = rows_of(p, plan, head / plan.groups, head % plan.groups);
         if (rows.end > plan.decode_rows || rows.end == 0) return;
-        T *const sums = parts + head * plan.parts * result_size;
-        for (int64_t part = 1; part < ceil_div(rows.entry.len_k, kDecodeKeys); ++part) {
-            kernels.decode_fold(rows.end, p.head_dim_v, sums, sums + part * result_size);
-        }
-        kernels.decode_finish(p, rows, sums);
+        T *const first = parts + head * plan.parts * result_size;
+        const auto bring = [&](int64_t part, int) { return first + part * result_size; };
+        kernels.decode_finish(p, rows, fold_parts(kernels, rows.end, p.head_dim_v, parts_of(rows.entry.len_k), bring));
     };
     const bool meet = sequences_meet(p);
     for (int64_t b = 0; meet && b < p.batch; ++b) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of few rows (decoding): bound by reading keys and values, so each is read once for all rows of a key head.
 //
-// Keys are taken in parts of kDecodeKeys; a part's result is sums, maximum and weight, and parts are folded in order, whoever computed
-// them.
+// Keys are taken in parts of kDecodeKeys; a part's result is sums, maximum and weight, and parts are folded two and two in one order,
+// whoever computed them.
 #if defined(ATTILE_CPU_DECODE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_DECODE_INL_H
 #undef ATTILE_CPU_DECODE_INL_H
@@ -23,7 +23,7 @@ namespace HWY_NAMESPACE {
 
 template <class T>
 struct DecodeScratch {
-    T *queries, *scores, *extra, *k_block, *v_block;
+    T *queries, *scores, *extra, *k_block, *v_block, *block_sums;
     uint8_t *key_hidden;
 
     DecodeScratch(Cutter &cutter, const attile_attention_problem &p) {
@@ -33,6 +33,7 @@ struct DecodeScratch {
         k_block = cutter.cut<T>(kBlockKeys, p.head_dim);
         v_block = cutter.cut<T>(kBlockKeys, p.head_dim_v);
         key_hidden = cutter.cut<uint8_t>(kBlockKeys);
+        block_sums = sums_in_runs(p) ? cutter.cut<T>(kDecodeRows, p.head_dim_v) : nullptr;
     }
 };
 
@@ -52,6 +53,8 @@ inline constexpr int kDecodeTileRows = 4, kDecodeVectors = 4;
 #else
 inline constexpr int kDecodeTileRows = 4, kDecodeVectors = 2;
 #endif
+// Keys of a run of values: as many as pass in one go on AVX-512, at 64 columns.
+inline constexpr int64_t kDecodeRun = HWY_TARGET == HWY_AVX3 ? 32 : 40;
 inline constexpr bool kQueriesInRegisters = HWY_TARGET == HWY_AVX3;
 // Prefetch to the L1 cache, or to L2? A Zen 5 is faster with L1, an Emerald Rapids, which can have fewer lines in flight to it, with L2
 // (docs/kernels/cpu.md).
@@ -152,41 +155,58 @@ HWY_NOINLINE void score_tile(int64_t keys, const T *queries, int64_t query_step,
     asked = soon;
 }
 
-// sums[r][c] += sum over keys of weights[r][key] values[key][c], summed by itself in registers first: shorter chains, smaller errors.
-template <class T, int kRows, int kVectors>
-HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const T *values, int64_t value_step, int64_t left, T *sums, int64_t sums_step,
-                             Soon<T> &asked, int64_t asks) {
+// sums[r][c] += sum over keys of weights[r][key] values[key][c], summed by itself in registers first: shorter chains, smaller errors. With
+// kRuns a run of keys at a time, and = instead of += for the first unless it `adds`.
+template <class T, int kRows, int kVectors, bool kRuns>
+HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const T *values, int64_t value_step, int64_t left, bool adds, T *sums,
+                             int64_t sums_step, Soon<T> &asked, int64_t asks) {
     constexpr int kWidth = kVectors == 0 ? 1 : kVectors;
     const Tag<T> d;
     const bool first_cache = asks_first_cache();
     Soon<T> soon = asked;  // in registers
-    Vec<T> acc[kRows][kWidth];
-    ATTILE_CPU_UNROLL
-    for (int r = 0; r < kRows; ++r) {
+    do {
+        const int64_t run = kRuns ? least(kDecodeRun, keys) : keys;
+        Vec<T> acc[kRows][kWidth];
         ATTILE_CPU_UNROLL
-        for (int v = 0; v < kWidth; ++v) acc[r][v] = hn::Zero(d);
-    }
-    for (int64_t key = 0; key < keys; ++key, values += value_step) {
-        for (int64_t n = 0; n < asks; ++n) soon.ask_line(first_cache);
-        Vec<T> w[kRows];
-        ATTILE_CPU_UNROLL
-        for (int r = 0; r < kRows; ++r) w[r] = hn::Set(d, weights[r * kScoreStep + key]);
-        ATTILE_CPU_UNROLL
-        for (int v = 0; v < kWidth; ++v) {
-            const Vec<T> x = load_column<T, kVectors>(values + v * kLanes<T>, left);
+        for (int r = 0; r < kRows; ++r) {
             ATTILE_CPU_UNROLL
-            for (int r = 0; r < kRows; ++r) acc[r][v] = multiply_add_in_place(w[r], x, acc[r][v]);
+            for (int v = 0; v < kWidth; ++v) acc[r][v] = hn::Zero(d);
         }
-    }
-    ATTILE_CPU_UNROLL
-    for (int r = 0; r < kRows; ++r) {
+        for (int64_t key = 0; key < run; ++key, values += value_step) {
+            for (int64_t n = 0; n < asks; ++n) soon.ask_line(first_cache);
+            Vec<T> w[kRows];
+            ATTILE_CPU_UNROLL
+            for (int r = 0; r < kRows; ++r) w[r] = hn::Set(d, weights[r * kScoreStep + key]);
+            ATTILE_CPU_UNROLL
+            for (int v = 0; v < kWidth; ++v) {
+                const Vec<T> x = load_column<T, kVectors>(values + v * kLanes<T>, left);
+                ATTILE_CPU_UNROLL
+                for (int r = 0; r < kRows; ++r) acc[r][v] = multiply_add_in_place(w[r], x, acc[r][v]);
+            }
+        }
         ATTILE_CPU_UNROLL
-        for (int v = 0; v < kWidth; ++v) {
-            T *const sum = sums + r * sums_step + v * kLanes<T>;
-            store_first(d, hn::Add(load_column<T, kVectors>(sum, left), acc[r][v]), sum, kVectors == 0 ? left : kLanes<T>);
+        for (int r = 0; r < kRows; ++r) {
+            ATTILE_CPU_UNROLL
+            for (int v = 0; v < kWidth; ++v) {
+                T *const sum = sums + r * sums_step + v * kLanes<T>;
+                const Vec<T> total = kRuns && !adds ? acc[r][v] : hn::Add(load_column<T, kVectors>(sum, left), acc[r][v]);
+                store_first(d, total, sum, kVectors == 0 ? left : kLanes<T>);
+            }
         }
-    }
+        adds = true;
+        weights += run;
+        keys -= run;
+    } while (kRuns && keys > 0);
     asked = soon;
+}
+
+template <class T>
+HWY_INLINE void add_block(int64_t head_dim_v, const T *block, T *sums) {
+    const Tag<T> d;
+    for (int64_t c = 0; c < head_dim_v; c += kLanes<T>) {
+        const int64_t count = head_dim_v - c;
+        store_first(d, hn::Add(load_first(d, sums + c, count), load_first(d, block + c, count)), sums + c, count);
+    }
 }
 
 // Lines of each row that each of the passes over a run prefetches. Without columns there is no pass.
@@ -215,6 +235,7 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
     const int64_t count_rows = rows.end - rows.begin, width = p.head_dim_v + kDecodeNumbers;
     int64_t first_key = rows.entry.len_k, last_key = 0;
     const Tag<T> d;
+    const bool by_block = sums_in_runs(p);
     for (int64_t r = 0; r < count_rows; ++r) {
         const int64_t i = (rows.begin + r) / rows.heads, h = rows.head0 + (rows.begin + r) % rows.heads;
         const KeyRange seen = visible_keys(p, rows.entry, i);
@@ -289,8 +310,14 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
         const auto weigh = [&](int64_t j, int64_t n, Soon<T> &soon, int64_t lines) {
             column_tiles<T>(p.head_dim_v, [&]<int kVectors>(int64_t c) {
                 row_tiles(count_rows, [&]<int kRows>(int64_t r) {
-                    weigh_tile<T, kRows, kVectors>(n, scratch.scores + r * kScoreStep + j, values + j * value_step + c, value_step,
-                                                   p.head_dim_v - c, result + r * width + c, width, soon, lines);
+                    const T *weights = scratch.scores + r * kScoreStep + j, *from_values = values + j * value_step + c;
+                    if (by_block) {
+                        weigh_tile<T, kRows, kVectors, true>(n, weights, from_values, value_step, p.head_dim_v - c, j > 0,
+                                                             scratch.block_sums + r * p.head_dim_v + c, p.head_dim_v, soon, lines);
+                    } else {
+                        weigh_tile<T, kRows, kVectors, false>(n, weights, from_values, value_step, p.head_dim_v - c, true,
+                                                              result + r * width + c, width, soon, lines);
+                    }
                 });
             });
         };
@@ -299,6 +326,9 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
         } else {
             Soon<T> soon = soon_keys;
             weigh(0, count, soon, lines_of_pass(soon, passes));
+        }
+        for (int64_t r = 0; by_block && r < count_rows; ++r) {
+            add_block<T>(p.head_dim_v, scratch.block_sums + r * p.head_dim_v, result + r * width);
         }
     }
 }

@@ -104,12 +104,16 @@ void soften_row(int64_t count, T *scores, int64_t head_dim_v, T *sums) {
     const T now = hn::GetLane(hn::Max(hn::Set(d, numbers.maximum), hn::MaxOfLanes(d, top)));
     const T base = now == kHidden ? T{0} : now;
     const T factor = hn::GetLane(exp_clamped(d, hn::Set(d, numbers.maximum - base)));
-    Vec<T> sum = hn::Zero(d);
+    // Where vectors are short two sums in turn, so that a chain is no longer than a run of weights.
+    constexpr bool kTwoSums = kBlockKeys > kWeightRun * kLanes<T>;
+    Vec<T> sum = hn::Zero(d), other = hn::Zero(d);
     for (int64_t j = 0; j < count; j += kLanes<T>) {
         const Vec<T> weight = exp_clamped(d, hn::Sub(hn::Load(d, scores + j), hn::Set(d, base)));
         hn::Store(weight, d, scores + j);
         sum = hn::Add(sum, weight);
+        if constexpr (kTwoSums) std::swap(sum, other);
     }
+    if constexpr (kTwoSums) sum = hn::Add(sum, other);
     numbers.go_on(factor, hn::GetLane(hn::SumOfLanes(d, sum)), 0);
     numbers.maximum = now;
     if (factor == 1) return;

@@ -3,7 +3,8 @@
 //
 // A task owns a few panels; each block of keys is brought into the L2 cache once for all of them. Blocks and tiles that no row of a
 // panel sees are skipped. The next block's rows are prefetched, a few with each tile of this one. A row's result depends on its own keys
-// alone, in blocks counted from key 0, so neither the division into tasks nor the batch changes a bit of it. Record: docs/kernels/cpu.md.
+// alone, in blocks counted from key 0, and on whether values are summed in runs, so neither the division into tasks nor, with
+// BATCH_INVARIANT, the batch changes a bit of it. Record: docs/kernels/cpu.md.
 #include "targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "attention/kernels.cpp"
@@ -26,12 +27,16 @@ namespace HWY_NAMESPACE {
 template <class T>
 struct ForwardScratch {
     T *queries, *sums, *maximum, *weight_sum, *rounded_off, *correction, *scores, *tile, *k_block, *v_block, *k_panels;
-    int64_t *lanes;  // four arrays a panel
+    T *total, *total_rounded_off, *total_maximum;  // where there are several spans of keys
+    int64_t *lanes;                                // four arrays a panel
     int64_t *offset;
     uint8_t *key_hidden;
 
     LaneState<T> state(int64_t panel) const {
         return {maximum + panel * kPanel<T>, weight_sum + panel * kPanel<T>, rounded_off + panel * kPanel<T>};
+    }
+    PanelTotal<T> total_of(int64_t panel, int64_t sum_size) const {
+        return {total + panel * sum_size, total_rounded_off + panel * sum_size, total_maximum + panel * kPanel<T>};
     }
 
     ForwardScratch(Cutter &cutter, const attile_attention_problem &p, int64_t panels) {
@@ -49,6 +54,10 @@ struct ForwardScratch {
         lanes = cutter.cut<int64_t>(panels, 4, kPanel<T>);
         offset = cutter.cut<int64_t>(kPanel<T>);
         key_hidden = cutter.cut<uint8_t>(kBlockKeys);
+        const int64_t totals = p.len_k > kSpanKeys ? panels : 0;
+        total = cutter.cut<T>(totals, p.head_dim_v, kPanel<T>);
+        total_rounded_off = cutter.cut<T>(totals, p.head_dim_v, kPanel<T>);
+        total_maximum = cutter.cut<T>(totals, kPanel<T>);
     }
 };
 
@@ -90,6 +99,16 @@ HWY_INLINE void panel_scores(int64_t head_dim, const KeySource<T> &source, const
     }
 }
 
+template <class T, int kVectors>
+HWY_INLINE void add_panel_values(bool in_runs, int64_t head_dim_v, const T *values, int64_t value_step, int64_t count, const T *weights,
+                                 const T *correction, T *sums, Coming &coming) {
+    if (in_runs) {
+        add_values<T, kVectors, true>(head_dim_v, values, value_step, count, weights, correction, sums, &coming);
+    } else {
+        add_values<T, kVectors>(head_dim_v, values, value_step, count, weights, correction, sums, &coming);
+    }
+}
+
 // searching: scores may be -inf by themselves, so each block is searched for values that are not finite. Returns false, having written
 // nothing, if some sum is not finite.
 template <class T>
@@ -112,10 +131,20 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
         last_key = most(last_key, lanes[n].end_max);
         load_lanes<T>(p.q, rows.entry, lanes[n], p.head_dim, scratch.offset, scratch.queries + n * query_size);
     }
+    const bool several_spans = last_key > (first_key / kSpanKeys + 1) * kSpanKeys;
+    if (several_spans) {
+        for (int64_t i = 0; i < panels * sum_size; ++i) scratch.total[i] = scratch.total_rounded_off[i] = 0;
+        for (int64_t i = 0; i < panels * kPanel<T>; ++i) scratch.total_maximum[i] = -std::numeric_limits<T>::infinity();
+    }
     constexpr int32_t kOwnType = sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
     const T scale = static_cast<T>(p.scale);
+    const bool in_runs = sums_in_runs(p);
     KeySource<T> source(p, rows.entry, rows.kv_head, scratch.k_block, scratch.v_block, scratch.key_hidden);
     for (int64_t block = first_key / kBlockKeys * kBlockKeys; block < last_key; block += kBlockKeys) {
+        for (int64_t n = 0; several_spans && block % kSpanKeys == 0 && n < panels; ++n) {
+            if (lanes[n].begin_min >= block || lanes[n].end_max <= block - kSpanKeys) continue;
+            end_span<T>(p.head_dim_v, scratch.maximum + n * kPanel<T>, scratch.total_of(n, sum_size), scratch.sums + n * sum_size);
+        }
         const int64_t block_begin = most(block, first_key), block_end = least(block + kBlockKeys, last_key);
         source.bring(block_begin, block_end - block_begin);
         const int64_t next_count = least(kBlockKeys, last_key - block_end);
@@ -152,14 +181,19 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
                                    sums);
             } else if (narrow) {
                 soften<T, 1>(count, scratch.scores, state, scratch.correction);
-                add_values<T, 1>(p.head_dim_v, values, source.value_step(), count, scratch.scores, scratch.correction, sums,
-                                 &values_coming);
+                add_panel_values<T, 1>(in_runs, p.head_dim_v, values, source.value_step(), count, scratch.scores, scratch.correction, sums,
+                                       values_coming);
             } else {
                 soften<T, 2>(count, scratch.scores, state, scratch.correction);
-                add_values<T, 2>(p.head_dim_v, values, source.value_step(), count, scratch.scores, scratch.correction, sums,
-                                 &values_coming);
+                add_panel_values<T, 2>(in_runs, p.head_dim_v, values, source.value_step(), count, scratch.scores, scratch.correction, sums,
+                                       values_coming);
             }
         }
+    }
+    for (int64_t n = 0; several_spans && n < panels; ++n) {
+        const PanelTotal<T> total = scratch.total_of(n, sum_size);
+        end_span<T>(p.head_dim_v, scratch.maximum + n * kPanel<T>, total, scratch.sums + n * sum_size);
+        add_rounded_off<T>(sum_size, total, scratch.sums + n * sum_size);
     }
     if (!searching && !all_finite(scratch.sums, kPanel<T>, panels * p.head_dim_v, kPanel<T>)) return false;
     for (int64_t n = 0; n < panels; ++n) {

@@ -49,9 +49,9 @@ HWY_NOINLINE void score_tile(int64_t head_dim, const T *keys, int64_t key_step, 
     }
 }
 
-// sums = sums x correction + values^T weights for kRows columns of values.
-template <class T, int kRows, int kVectors>
-HWY_NOINLINE void value_tile(int64_t keys, const T *values, int64_t value_step, const T *weights, const T *correction, T *sums) {
+// sums = sums x correction + values^T weights for kRows columns of values; later runs of a block are added.
+template <class T, int kRows, int kVectors, bool kFirst>
+HWY_INLINE void value_run(int64_t keys, const T *values, int64_t value_step, const T *weights, const T *correction, T *sums) {
     const Tag<T> d;
     Vec<T> acc[kRows][kVectors];
     ATTILE_CPU_UNROLL
@@ -62,12 +62,22 @@ HWY_NOINLINE void value_tile(int64_t keys, const T *values, int64_t value_step, 
     accumulate<T, kRows, kVectors, 4>(keys, values, value_step, weights, kPanel<T>, acc);
     ATTILE_CPU_UNROLL
     for (int v = 0; v < kVectors; ++v) {
-        const Vec<T> factor = hn::Load(d, correction + v * kLanes<T>);
+        const Vec<T> factor = kFirst ? hn::Load(d, correction + v * kLanes<T>) : hn::Set(d, T{1});
         ATTILE_CPU_UNROLL
         for (int i = 0; i < kRows; ++i) {
             T *sum = sums + i * kPanel<T> + v * kLanes<T>;
             hn::Store(hn::MulAdd(hn::Load(d, sum), factor, acc[i][v]), d, sum);
         }
+    }
+}
+
+template <class T, int kRows, int kVectors, bool kRuns>
+HWY_NOINLINE void value_tile(int64_t keys, const T *values, int64_t value_step, const T *weights, const T *correction, T *sums) {
+    const int64_t first = kRuns ? least(kPanelRun, keys) : keys;
+    value_run<T, kRows, kVectors, true>(first, values, value_step, weights, correction, sums);
+    for (int64_t j = first; kRuns && j < keys; j += kPanelRun) {
+        value_run<T, kRows, kVectors, false>(least(kPanelRun, keys - j), values + j * value_step, value_step, weights + j * kPanel<T>,
+                                             nullptr, sums);
     }
 }
 
@@ -85,10 +95,10 @@ ScoreFn<T> score_fn(int64_t rows) {
     return kTable[static_cast<size_t>(rows - 1)];
 }
 
-template <class T, int kVectors>
+template <class T, int kVectors, bool kRuns>
 ValueFn<T> value_fn(int64_t rows) {
     static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
-        return std::array<ValueFn<T>, sizeof...(kRow)>{&value_tile<T, kRow + 1, kVectors>...};
+        return std::array<ValueFn<T>, sizeof...(kRow)>{&value_tile<T, kRow + 1, kVectors, kRuns>...};
     }
     (std::make_integer_sequence<int, kTileRows>{});
     return kTable[static_cast<size_t>(rows - 1)];
@@ -140,15 +150,15 @@ void compute_packed_scores(int64_t head_dim, const T *panels, int64_t first, int
     }
 }
 
-template <class T, int kVectors>
+template <class T, int kVectors, bool kRuns = false>
 void add_values(int64_t head_dim_v, const T *values, int64_t value_step, int64_t count, const T *weights, const T *correction, T *sums,
                 Coming *coming = nullptr) {
     const int64_t tiles = tile_count(head_dim_v);
     for (int64_t t = 0; t < tiles; ++t) {
         if (coming != nullptr) coming->ask();
         const int64_t c = tile_begin(head_dim_v, tiles, t);
-        value_fn<T, kVectors>(tile_begin(head_dim_v, tiles, t + 1) - c)(count, values + c, value_step, weights, correction,
-                                                                        sums + c * kPanel<T>);
+        value_fn<T, kVectors, kRuns>(tile_begin(head_dim_v, tiles, t + 1) - c)(count, values + c, value_step, weights, correction,
+                                                                               sums + c * kPanel<T>);
     }
 }
 
@@ -176,6 +186,41 @@ HWY_INLINE void soften_keys(T *scores, const Vec<T> (&base)[kVectors], Vec<T> (&
     }
 }
 
+// A panel's sums over all spans of keys before: the total of each element, what it has rounded off, and per lane the maximum that they
+// count from.
+template <class T>
+struct PanelTotal {
+    T *total, *rounded_off, *maximum;
+};
+
+// The sums of a span, which count from `maximum`, join the total, and the next begin from zero.
+template <class T>
+HWY_NOINLINE void end_span(int64_t head_dim_v, const T *maximum, const PanelTotal<T> &to, T *sums) {
+    const Tag<T> d;
+    const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
+    for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) {
+        const Vec<T> now = hn::Load(d, maximum + w), base = hn::IfThenElse(hn::Eq(now, hidden), hn::Zero(d), now);
+        const Vec<T> keep = exp_clamped(d, hn::Sub(hn::Load(d, to.maximum + w), base));
+        hn::Store(now, d, to.maximum + w);
+        for (int64_t i = w; i < head_dim_v * kPanel<T>; i += kPanel<T>) {
+            LongSum<Tag<T>> sum{hn::Load(d, to.total + i), hn::Load(d, to.rounded_off + i)};
+            sum.scale(keep);
+            sum.add(hn::Load(d, sums + i));
+            hn::Store(sum.total, d, to.total + i);
+            hn::Store(sum.rounded_off, d, to.rounded_off + i);
+            hn::Store(hn::Zero(d), d, sums + i);
+        }
+    }
+}
+
+template <class T>
+void add_rounded_off(int64_t size, const PanelTotal<T> &of, T *sums) {
+    const Tag<T> d;
+    for (int64_t i = 0; i < size; i += kLanes<T>) {
+        hn::Store(LongSum<Tag<T>>{hn::Load(d, of.total + i), hn::Load(d, of.rounded_off + i)}.value(), d, sums + i);
+    }
+}
+
 // Scores become weights e^(score - maximum); state and `correction` (what earlier sums are to be multiplied by) follow.
 template <class T, int kVectors>
 HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T *correction) {
@@ -198,12 +243,10 @@ HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T 
         hn::Store(exp_clamped(d, hn::Sub(before, base[v])), d, correction + v * kLanes<T>);
         sum[v] = hn::Zero(d);
     }
-    // Several keys at a time. Each lane's weights are still added in the order of keys, a few of them first among themselves: many small
-    // weights, each added to a large sum, would be rounded away.
+    // Several keys at a time; each lane's weights are added in the order of keys all the same.
     constexpr int kTogether = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 2 : 1;
-    constexpr int64_t kRunKeys = 24;
     for (int64_t j = 0; j < count;) {
-        const int64_t end = least(count, j + kRunKeys);
+        const int64_t end = least(count, j + kWeightRun);
         Vec<T> run[kVectors];
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) run[v] = hn::Zero(d);
