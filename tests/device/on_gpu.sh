@@ -36,6 +36,7 @@ failed_of() { cat "$@" | { grep -hE '^\[ *FAILED *\] [^0-9]' || true; } | sed 's
 
 conformance() { # sharded over processes
   local kernels=$1 name=conformance-${1:-best} start=$SECONDS broken=0 shard running=()
+  rm -f "$logs/$name"-*.log  # of a run by more processes
   for ((shard = 0; shard < jobs; ++shard)); do
     GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard with_set "$kernels" "$build/bin/attile_conformance" >"$logs/$name-$shard.log" 2>&1 &
     running+=($!)

@@ -22,8 +22,8 @@ int64_t parts_of(int64_t len_k) { return most(1, ceil_div(len_k, kDecodeKeys)); 
 // The most results of parts that wait at a time to be folded.
 int parts_waiting(int64_t parts) { return std::bit_width(static_cast<uint64_t>(parts)) + 1; }
 
-// Folds parts two and two, and their sums likewise, so that the error grows with the logarithm of their number. bring(part, n) gives the
-// result of a part while n others wait.
+// Folds parts pairwise, so that the error grows with the logarithm of their number. bring(part, n) gives the result of a part while n
+// others wait.
 template <class T, class Bring>
 T *fold_parts(const AttentionKernels<T> &kernels, int64_t rows, int64_t head_dim_v, int64_t parts, Bring &&bring) {
     T *waiting[64 + 1];

@@ -42,8 +42,7 @@ int64_t page_of(const attile_attention_problem &p, int64_t b, int64_t j);
 inline constexpr int64_t kBlockKeys = 120;
 // Sums over very many keys, beside a large weight many small ones would each be rounded away, and the more the longer one chain of sums is.
 // So weights, and values by their weights, are summed in runs before they join those of their block; blocks of a span one after the
-// other; and spans join a total that keeps what it rounds off. All are counted from key 0. Runs of 24 values instead of 40 cost a panel
-// 1 % more of its time.
+// other; and spans join a total that keeps what it rounds off. All are counted from key 0 (docs/kernels/cpu.md).
 inline constexpr int64_t kWeightRun = 24, kPanelRun = 40;
 inline constexpr int64_t kSpanKeys = 16 * kBlockKeys;
 // Up to a span of keys a run of values is a block, since runs cost 1 to 2 %. With BATCH_INVARIANT there is one way for all lengths.

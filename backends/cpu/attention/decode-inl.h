@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of few rows (decoding): bound by reading keys and values, so each is read once for all rows of a key head.
 //
-// Keys are taken in parts of kDecodeKeys; a part's result is sums, maximum and weight, and parts are folded two and two in one order,
+// Keys are taken in parts of kDecodeKeys; a part's result is sums, maximum and weight, and parts are folded pairwise in one order,
 // whoever computed them.
 #if defined(ATTILE_CPU_DECODE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_DECODE_INL_H
