@@ -45,6 +45,10 @@ constexpr int64_t kMinSplitDepth = 32;     // Below it a split costs more than i
 constexpr int kMaxSplits = 256;
 constexpr int64_t kMaxPartialBytes = int64_t{1} << 30;
 constexpr int64_t kInvariantRows = 256;  // The row count that a batch-invariant plan is made for, whatever it is.
+// A batch-invariant product adds at most so many terms one after the other, as long as a row's partial results are at most so many: with
+// longer chains the rounding of a sum of one sign grows, and few rows do not have the splits that few outputs have otherwise.
+constexpr int64_t kInvariantChain = 2048;
+constexpr int64_t kMostInvariantPartials = 65536;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -164,7 +168,9 @@ int splits_of_columns(const Rates &rates, const GemmTileModel *models, const Gem
             best_seconds = seconds;
         }
     }
-    return best;
+    const int64_t accurate =
+        std::min({ceil_div(p.k, kInvariantChain), kMostInvariantPartials / std::max<int64_t>(columns, 1), int64_t{kMaxSplits}});
+    return std::max(best, static_cast<int>(accurate));
 }
 
 // Does all that the kernel of unaligned rows reads lie between an operand's first and last element? It reads B as far as its tile's columns
