@@ -25,15 +25,15 @@
 #endif
 
 #if defined(__x86_64__)
-#define ATTILE_CPU_DISPATCH(Type, function, name)             \
-    static const Type &name([[maybe_unused]] Target target) { \
-        ATTILE_CPU_CASE_AVX512(function)                      \
-        ATTILE_CPU_CASE_AVX2(function)                        \
-        return ATTILE_CPU_LAST::function();                   \
+#define ATTILE_CPU_DISPATCH(Declaration, function) \
+    Declaration([[maybe_unused]] Target target) {  \
+        ATTILE_CPU_CASE_AVX512(function)           \
+        ATTILE_CPU_CASE_AVX2(function)             \
+        return ATTILE_CPU_LAST::function();        \
     }
 #else
-#define ATTILE_CPU_DISPATCH(Type, function, name) \
-    static const Type &name(Target) { return N_NEON::function(); }
+#define ATTILE_CPU_DISPATCH(Declaration, function) \
+    Declaration(Target) { return N_NEON::function(); }
 #endif
 
 #endif  // ATTILE_CPU_DISPATCH_H

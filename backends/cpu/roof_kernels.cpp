@@ -68,7 +68,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "dispatch.h"
 namespace attile::cpu {
-ATTILE_CPU_DISPATCH(RoofKernels, roof, roof_of_target)
-const RoofKernels &roof_kernels(Target target) { return roof_of_target(target); }
+ATTILE_CPU_DISPATCH(const RoofKernels &roof_kernels, roof)
 }  // namespace attile::cpu
 #endif  // HWY_ONCE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix multiplication inside the backend: what the planner (gemm/gemm.cpp), the loops (gemm/run.cpp) and the kernels of each target
-// (gemm/kernels.cpp) agree on.
+// (gemm/kernels-inl.h) agree on.
 #ifndef ATTILE_CPU_GEMM_H
 #define ATTILE_CPU_GEMM_H
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix multiplication's kernels, compiled once per target.
-#include "targets.h"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "gemm/kernels.cpp"
-#include <hwy/foreach_target.h>
+// Matrix multiplication's kernels, for sums of type T.
+#if defined(ATTILE_CPU_GEMM_KERNELS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_GEMM_KERNELS_INL_H
+#undef ATTILE_CPU_GEMM_KERNELS_INL_H
+#else
+#define ATTILE_CPU_GEMM_KERNELS_INL_H
+#endif
 
 #include "gemm/few_rows-inl.h"
 #include "gemm/gemm.h"
@@ -234,26 +236,10 @@ const GemmKernels<T> &kernels() {
                                               &finish<T>};
     return kTable;
 }
-const GemmKernels<float> &kernels_f32() { return kernels<float>(); }
-const GemmKernels<double> &kernels_f64() { return kernels<double>(); }
 
 #endif  // HWY_TARGET != HWY_SCALAR
 }  // namespace HWY_NAMESPACE
 }  // namespace attile::cpu
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-#include "dispatch.h"
-namespace attile::cpu {
-ATTILE_CPU_DISPATCH(GemmKernels<float>, kernels_f32, gemm_kernels_f32)
-ATTILE_CPU_DISPATCH(GemmKernels<double>, kernels_f64, gemm_kernels_f64)
-template <>
-const GemmKernels<float> &gemm_kernels<float>(Target target) {
-    return gemm_kernels_f32(target);
-}
-template <>
-const GemmKernels<double> &gemm_kernels<double>(Target target) {
-    return gemm_kernels_f64(target);
-}
-}  // namespace attile::cpu
-#endif  // HWY_ONCE
+#endif  // include guard per target

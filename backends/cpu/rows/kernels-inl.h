@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of the row-wise operations, compiled once per target. Rows are taken along their axis or, where another axis lies together in
+// Kernels of the row-wise operations, for sums of type T. Rows are taken along their axis or, where another axis lies together in
 // memory, several rows side by side in the lanes of vectors.
-#include "targets.h"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "rows/kernels.cpp"
-#include <hwy/foreach_target.h>
+#if defined(ATTILE_CPU_ROWS_KERNELS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_ROWS_KERNELS_INL_H
+#undef ATTILE_CPU_ROWS_KERNELS_INL_H
+#else
+#define ATTILE_CPU_ROWS_KERNELS_INL_H
+#endif
 
 #include <limits>
 
@@ -289,26 +291,10 @@ const RowKernels<T> &kernels() {
                                              &softmax_strip<T>, &softmax_columns<T>, &weighted_sum<T>};
     return kTable;
 }
-const RowKernels<float> &rows_f32() { return kernels<float>(); }
-const RowKernels<double> &rows_f64() { return kernels<double>(); }
 
 #endif  // HWY_TARGET != HWY_SCALAR
 }  // namespace HWY_NAMESPACE
 }  // namespace attile::cpu
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-#include "dispatch.h"
-namespace attile::cpu {
-ATTILE_CPU_DISPATCH(RowKernels<float>, rows_f32, row_kernels_f32)
-ATTILE_CPU_DISPATCH(RowKernels<double>, rows_f64, row_kernels_f64)
-template <>
-const RowKernels<float> &row_kernels<float>(Target target) {
-    return row_kernels_f32(target);
-}
-template <>
-const RowKernels<double> &row_kernels<double>(Target target) {
-    return row_kernels_f64(target);
-}
-}  // namespace attile::cpu
-#endif  // HWY_ONCE
+#endif  // include guard per target

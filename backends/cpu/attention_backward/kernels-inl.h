@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention backward, compiled once per target.
-#include "targets.h"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "attention_backward/kernels.cpp"
-#include <hwy/foreach_target.h>
+// Attention backward, for sums of type T.
+#if defined(ATTILE_CPU_ATTENTION_BACKWARD_KERNELS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_ATTENTION_BACKWARD_KERNELS_INL_H
+#undef ATTILE_CPU_ATTENTION_BACKWARD_KERNELS_INL_H
+#else
+#define ATTILE_CPU_ATTENTION_BACKWARD_KERNELS_INL_H
+#endif
 
 #include "attention/keys-inl.h"
 #include "attention/lanes-inl.h"
@@ -320,26 +322,10 @@ const BackwardKernels<T> &kernels() {
                                                   &backward_keys<T>, &backward_bias<T>,          &backward_sink<T>};
     return kTable;
 }
-const BackwardKernels<float> &backward_f32() { return kernels<float>(); }
-const BackwardKernels<double> &backward_f64() { return kernels<double>(); }
 
 #endif  // HWY_TARGET != HWY_SCALAR
 }  // namespace HWY_NAMESPACE
 }  // namespace attile::cpu
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-#include "dispatch.h"
-namespace attile::cpu {
-ATTILE_CPU_DISPATCH(BackwardKernels<float>, backward_f32, backward_kernels_f32)
-ATTILE_CPU_DISPATCH(BackwardKernels<double>, backward_f64, backward_kernels_f64)
-template <>
-const BackwardKernels<float> &backward_kernels<float>(Target target) {
-    return backward_kernels_f32(target);
-}
-template <>
-const BackwardKernels<double> &backward_kernels<double>(Target target) {
-    return backward_kernels_f64(target);
-}
-}  // namespace attile::cpu
-#endif  // HWY_ONCE
+#endif  // include guard per target

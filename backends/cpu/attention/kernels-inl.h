@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention forward, compiled once per target: panels of query rows walk over blocks of keys.
+// Attention forward, for sums of type T: panels of query rows walk over blocks of keys.
 //
 // A task owns a few panels; each block of keys is brought into the L2 cache once for all of them. Blocks and tiles that no row of a
 // panel sees are skipped. The next block's rows are prefetched, a few with each tile of this one. A row's result depends on its own keys
 // alone, in blocks counted from key 0, and on whether values are summed in runs, so neither the division into tasks nor, with
 // BATCH_INVARIANT, the batch changes a bit of it. Record: docs/kernels/cpu.md.
-#include "targets.h"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "attention/kernels.cpp"
-#include <hwy/foreach_target.h>
+#if defined(ATTILE_CPU_ATTENTION_KERNELS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_ATTENTION_KERNELS_INL_H
+#undef ATTILE_CPU_ATTENTION_KERNELS_INL_H
+#else
+#define ATTILE_CPU_ATTENTION_KERNELS_INL_H
+#endif
 
 #include <limits>
 
@@ -214,26 +216,10 @@ const AttentionKernels<T> &kernels() {
         &decode_part<T>, &decode_fold<T>, &decode_finish<T>};
     return kTable;
 }
-const AttentionKernels<float> &attention_f32() { return kernels<float>(); }
-const AttentionKernels<double> &attention_f64() { return kernels<double>(); }
 
 #endif  // HWY_TARGET != HWY_SCALAR
 }  // namespace HWY_NAMESPACE
 }  // namespace attile::cpu
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-#include "dispatch.h"
-namespace attile::cpu {
-ATTILE_CPU_DISPATCH(AttentionKernels<float>, attention_f32, attention_kernels_f32)
-ATTILE_CPU_DISPATCH(AttentionKernels<double>, attention_f64, attention_kernels_f64)
-template <>
-const AttentionKernels<float> &attention_kernels<float>(Target target) {
-    return attention_kernels_f32(target);
-}
-template <>
-const AttentionKernels<double> &attention_kernels<double>(Target target) {
-    return attention_kernels_f64(target);
-}
-}  // namespace attile::cpu
-#endif  // HWY_ONCE
+#endif  // include guard per target
