@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensor-core kernels' names without their code, which only nvcc takes: the files of instances, compiled as C++, find these in place of
+// the headers that CMakeLists.txt names, and so make the very tables that plans go by.
+#pragma once
+
+#include "attention/sm80/shapes.h"
+#include "attention/sm90/shapes.h"
+#include "attention/sm90/tf32x3_shapes.h"
+#include "attention_backward/mma/prepare.h"
+#include "attention_backward/mma/sum.h"
+#include "attention_backward/mma/task.h"
+#include "attention_backward/sm80/shapes.h"
+#include "attention_backward/sm90/shapes.h"
+#include "gemm/sm80/tiles.h"
+#include "gemm/sm90/arguments.h"
+#include "gemm/sm90/few_rows.h"
+#include "numeric.h"
+
+namespace attile::gpu::mma {
+
+template <class Element, int kLanes, bool kChecks>
+void attention_backward_prepare() {}
+template <class Element, class Config>
+void attention_backward_sum() {}
+
+}  // namespace attile::gpu::mma
+
+namespace attile::gpu::sm80 {
+
+using namespace mma;
+
+template <class Element, int kRows, int kColumns, int kStages, bool kOuterA, bool kOuterB>
+struct GemmConfig;
+template <class Config>
+void gemm_kernel() {}
+template <class Element, class Config>
+void attention_forward() {}
+template <class Element, class Config>
+void attention_backward() {}
+
+}  // namespace attile::gpu::sm80
+
+namespace attile::gpu::sm90 {
+
+template <class Element, int kRows, int kColumns, int kOuterA, int kOuterB>
+struct GemmConfig;
+template <class Config>
+void gemm_kernel() {}
+template <class Element, bool kAlongDepth, int kRows>
+struct FewRowsConfig;
+template <class Config>
+void gemm_few_rows() {}
+template <class Element, class Config>
+void attention_forward() {}
+template <class Config>
+void attention_tf32x3_forward() {}
+template <class Element, class Config>
+void attention_backward() {}
+template <class Element, class Config>
+void attention_backward_finish() {}
+template <class Element, class Config>
+void attention_backward_wide() {}
+
+}  // namespace attile::gpu::sm90

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_problems.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <vector>
+
+namespace attile::test {
+namespace {
+
+using Extents = std::vector<int64_t>;
+
+const std::map<std::string, int32_t> kTypes = {{"f32", ATTILE_F32}, {"f64", ATTILE_F64}, {"f16", ATTILE_F16}, {"bf16", ATTILE_BF16}};
+const std::map<std::string, int32_t> kActivations = {{"relu", ATTILE_ACTIVATION_RELU}, {"gelu", ATTILE_ACTIVATION_GELU}};
+const std::map<std::string, uint32_t> kFlags = {{"invariant", ATTILE_FLAG_BATCH_INVARIANT}, {"tf32", ATTILE_FLAG_ALLOW_SPLIT_TF32}};
+
+// A line taken apart. What nobody asked for at the end is a mistake.
+class Line {
+  public:
+    explicit Line(const std::string &text) : text_(text) {
+        std::istringstream words(text);
+        std::string extents, word;
+        words >> operation >> type_ >> extents;
+        while (words >> word) options_.insert(word);
+        std::replace(extents.begin(), extents.end(), 'x', ' ');
+        std::istringstream numbers(extents);
+        while (numbers >> word) {
+            const std::size_t slash = word.find('/');
+            extent.push_back(std::atoll(word.c_str()));
+            second.push_back(slash == std::string::npos ? extent.back() : std::atoll(word.c_str() + slash + 1));
+        }
+        is_odd_ = has("odd");
+        has_addresses_ = has("aligned") || is_odd_;
+        for (const auto &[name, flag] : kFlags) flags |= has(name) ? flag : 0u;
+    }
+
+    int32_t dtype() const { return type_of(type_); }
+    static int32_t type_of(const std::string &name) {
+        const auto found = kTypes.find(name);
+        if (found == kTypes.end()) throw std::invalid_argument("no data type: " + name);
+        return found->second;
+    }
+    bool has(const std::string &option) {
+        used_.insert(option);
+        return options_.count(option) != 0;
+    }
+    // Of an option name=value; empty: absent.
+    std::string value(const std::string &name) {
+        for (const std::string &option : options_) {
+            if (option.compare(0, name.size() + 1, name + "=") != 0) continue;
+            used_.insert(option);
+            return option.substr(name.size() + 1);
+        }
+        return {};
+    }
+    int64_t number(const std::string &name) { return std::atoll(value(name).c_str()); }
+    void need(std::size_t extents) const {
+        if (extent.size() != extents) throw std::invalid_argument(text_ + ": " + std::to_string(extents) + " extents are wanted");
+    }
+    void done() const {
+        for (const std::string &option : options_) {
+            if (used_.count(option) == 0) throw std::invalid_argument(text_ + ": no option " + option);
+        }
+    }
+
+    // A dense tensor, far from all others.
+    attile_tensor tensor(int32_t type, const Extents &shape) {
+        constexpr uintptr_t kFirst = uintptr_t{1} << 40;
+        attile_tensor made = {};
+        const uintptr_t element = static_cast<uintptr_t>(type & 0xff) / 8, address = kFirst * ++tensors_ + (is_odd_ ? element : 0);
+        if (attile_tensor_init(&made, has_addresses_ ? reinterpret_cast<void *>(address) : nullptr, type,
+                               static_cast<int32_t>(shape.size()), shape.data()) != ATTILE_OK)
+            throw std::invalid_argument(text_ + ": no tensor");
+        return made;
+    }
+
+    std::string operation;
+    Extents extent, second;  // The second is what follows a slash.
+    uint32_t flags = 0;
+
+  private:
+    std::string text_, type_;
+    std::set<std::string> options_, used_;
+    bool is_odd_ = false, has_addresses_ = false;
+    uintptr_t tensors_ = 0;
+};
+
+// As if the last two axes had been stored the other way round.
+void transpose(attile_tensor &x) {
+    const int32_t row = x.rank - 2, col = x.rank - 1;
+    x.stride[row] = 1;
+    x.stride[col] = x.shape[row];
+}
+
+int32_t query_gemm(attile_context *context, Line &line, attile_support *support) {
+    Extents e = line.extent;
+    if (e.size() == 3) e.insert(e.begin(), 1);
+    if (e.size() != 4) line.need(4);
+    attile_gemm_args args;
+    attile_gemm_init(&args, sizeof args);
+    const int32_t type = line.dtype();
+    const std::string wide = line.value("d");
+    const int32_t out = wide.empty() ? type : Line::type_of(wide);
+    args.flags = line.flags;
+    args.a = line.tensor(type, {e[0], e[1], e[3]});
+    args.b = line.tensor(type, {e[0], e[3], e[2]});
+    args.d = line.tensor(out, {e[0], e[1], e[2]});
+    if (line.has("ta")) transpose(args.a);
+    if (line.has("tb")) transpose(args.b);
+    if (line.has("strided")) {
+        for (int64_t &stride : args.a.stride) stride *= 2;
+    }
+    if (line.has("c")) {
+        args.c = line.tensor(out, {e[0], e[1], e[2]});
+        args.beta = 1;
+    }
+    if (line.has("bias")) {
+        args.bias = line.tensor(out, {e[2]});
+        args.bias_axis = ATTILE_BIAS_COLUMNS;
+    }
+    for (const auto &[name, activation] : kActivations) {
+        if (line.has(name)) args.activation = activation;
+    }
+    line.done();
+    return attile_gemm_query(context, &args, support);
+}
+
+attile_attention_args attention_args(Line &line) {
+    line.need(5);
+    attile_attention_args args;
+    attile_attention_init(&args, sizeof args);
+    const int32_t type = line.dtype(), number = type == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
+    const int64_t batch = line.extent[0], heads = line.extent[1], heads_kv = line.second[1], rows = line.extent[2], keys = line.extent[3],
+                  dim = line.extent[4], dim_v = line.second[4], page = line.number("paged");
+    const bool packed = line.has("packed");
+    args.flags = line.flags;
+    const int64_t entries = packed ? 1 : batch, all_rows = packed ? batch * rows : rows, all_keys = packed ? batch * keys : keys;
+    args.q = line.tensor(type, {entries, heads, all_rows, dim});
+    const int64_t runs = page > 0 ? (keys + page - 1) / page : 0;
+    args.k = line.tensor(type, page > 0 ? Extents{batch * runs, heads_kv, page, dim} : Extents{entries, heads_kv, all_keys, dim});
+    args.v = line.tensor(type, page > 0 ? Extents{batch * runs, heads_kv, page, dim_v} : Extents{entries, heads_kv, all_keys, dim_v});
+    args.o = line.tensor(type, {entries, heads, all_rows, dim_v});
+    if (line.has("lse")) args.lse = line.tensor(number, {entries, heads, all_rows});
+    if (page > 0) args.block_table = line.tensor(ATTILE_I32, {batch, runs});
+    if (packed) {
+        args.cu_len_q = line.tensor(ATTILE_I32, {batch + 1});
+        args.cu_len_k = line.tensor(ATTILE_I32, {batch + 1});
+        args.max_len_q = rows;
+        args.max_len_k = keys;
+    }
+    if (line.has("causal")) args.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    if (const int64_t window = line.number("window"); window > 0) {
+        args.mask = ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+        args.window_left = window;
+    }
+    if (line.has("bias")) args.bias = line.tensor(number, {batch, heads, rows, keys});
+    if (line.has("alibi")) args.alibi_slopes = line.tensor(number, {heads});
+    if (line.has("softcap")) args.softcap = 30;
+    if (const std::string scale = line.value("scale"); !scale.empty()) args.scale = std::atof(scale.c_str());
+    return args;
+}
+
+int32_t query_attention(attile_context *context, Line &line, attile_support *support) {
+    const attile_attention_args args = attention_args(line);
+    line.done();
+    return attile_attention_query(context, &args, support);
+}
+
+int32_t query_backward(attile_context *context, Line &line, attile_support *support) {
+    attile_attention_args forward = attention_args(line);
+    attile_attention_backward_args args;
+    attile_attention_backward_init(&args, sizeof args);
+    const auto alike = [&](const attile_tensor &x) { return line.tensor(x.dtype, Extents(x.shape, x.shape + x.rank)); };
+    forward.lse =
+        line.tensor(forward.q.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32, {forward.o.shape[0], forward.o.shape[1], forward.o.shape[2]});
+    args.flags = line.flags;
+    args.forward = &forward;
+    args.dout = alike(forward.o);
+    args.dq = alike(forward.q);
+    args.dk = alike(forward.k);
+    args.dv = alike(forward.v);
+    if (line.has("dbias")) args.dbias = alike(forward.bias);
+    line.done();
+    return attile_attention_backward_query(context, &args, support);
+}
+
+// Extents: parts, then those of o.
+int32_t query_merge(attile_context *context, Line &line, attile_support *support) {
+    line.need(5);
+    attile_attention_merge_args args;
+    attile_attention_merge_init(&args, sizeof args);
+    const Extents o(line.extent.begin() + 1, line.extent.end());
+    std::vector<attile_tensor> o_parts, lse_parts;
+    for (int64_t i = 0; i < line.extent[0]; ++i) {
+        o_parts.push_back(line.tensor(line.dtype(), o));
+        lse_parts.push_back(line.tensor(ATTILE_F32, Extents(o.begin(), o.end() - 1)));
+    }
+    args.flags = line.flags;
+    args.o_parts = o_parts.data();
+    args.lse_parts = lse_parts.data();
+    args.parts = line.extent[0];
+    args.o = line.tensor(line.dtype(), o);
+    line.done();
+    return attile_attention_merge_query(context, &args, support);
+}
+
+int32_t query_reduce(attile_context *context, Line &line, attile_support *support) {
+    attile_reduce_args args;
+    attile_reduce_init(&args, sizeof args);
+    const std::string axis = line.value("axis");
+    args.flags = line.flags;
+    args.op = ATTILE_REDUCE_SUM;
+    args.axis = axis.empty() ? static_cast<int32_t>(line.extent.size()) - 1 : std::atoi(axis.c_str());
+    args.x = line.tensor(line.dtype(), line.extent);
+    Extents reduced = line.extent;
+    reduced.at(static_cast<std::size_t>(args.axis)) = 1;
+    args.y = line.tensor(line.dtype(), reduced);
+    line.done();
+    return attile_reduce_query(context, &args, support);
+}
+
+int32_t query_softmax(attile_context *context, Line &line, attile_support *support) {
+    attile_softmax_args args;
+    attile_softmax_init(&args, sizeof args);
+    const std::string axis = line.value("axis");
+    args.flags = line.flags;
+    args.axis = axis.empty() ? -1 : std::atoi(axis.c_str());
+    args.x = line.tensor(line.dtype(), line.extent);
+    args.y = line.tensor(line.dtype(), line.extent);
+    line.done();
+    return attile_softmax_query(context, &args, support);
+}
+
+}  // namespace
+
+int32_t query_problem(attile_context *context, const std::string &text, attile_support *support) {
+    static const std::map<std::string, int32_t (*)(attile_context *, Line &, attile_support *)> kQueries = {
+        {"gemm", query_gemm},     {"attention", query_attention}, {"attention_backward", query_backward}, {"attention_merge", query_merge},
+        {"reduce", query_reduce}, {"softmax", query_softmax}};
+    Line line(text);
+    const auto found = kQueries.find(line.operation);
+    if (found == kQueries.end()) throw std::invalid_argument("no operation: " + text);
+    return found->second(context, line, support);
+}
+
+}  // namespace attile::test
