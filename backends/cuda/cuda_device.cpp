@@ -127,7 +127,7 @@ int32_t CudaDevice::add_accelerators() {
 #if defined(ATTILE_CUDA_HAS_SM90)
     const bool only_sm80 = wanted != nullptr && std::strcmp(wanted, "80") == 0;
     if (!only_sm80 && properties_.capability == 90 && driver_.tensor_map_encode != nullptr) {
-        accelerators_[count].reset(new (std::nothrow) gpu::sm90::Sm90Accelerator(driver_.tensor_map_encode));
+        accelerators_[count].reset(new (std::nothrow) gpu::sm90::Sm90Accelerator());
         if (accelerators_[count] != nullptr) ++count;
     }
 #endif

@@ -36,6 +36,7 @@ class CudaDevice final : public gpu::Device {
     int32_t launch_early(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) override;
     int32_t launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,
                         Stream stream) override;
+    int32_t make_tensor_map(const void *data, int32_t dtype, const gpu::TensorMapShape &shape, gpu::TensorMap *map) override;
     int32_t resources(const void *kernel, KernelResources *found) override;
     int32_t occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) override;
     int32_t alloc(int32_t kind, int64_t bytes, void **pointer) override;

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tensor_map.h"
+
 namespace attile::gpu {
 
 class Accelerator;  // host/accelerator.h
@@ -105,6 +107,8 @@ class Device {
     // For kernels that only devices which can do it are offered; the others fail.
     virtual int32_t launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,
                                 Stream stream);
+    // Likewise: the map that a kernel reads or writes the array at `data` by.
+    virtual int32_t make_tensor_map(const void *data, int32_t dtype, const TensorMapShape &shape, TensorMap *map);
     virtual int32_t resources(const void *kernel, KernelResources *found) = 0;
     virtual int32_t occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) = 0;
 

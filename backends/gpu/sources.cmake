@@ -157,7 +157,6 @@ set(ATTILE_GPU_SM90_HOSTS
   gemm/sm90/run.cpp
   gemm/sm90/few_rows.cpp
   gemm/sm90/plan.cpp
-  sm90/tensor_map.cpp
 )
 
 # attile_gpu_family_sources(<MMA, SM80 or SM90> <kernels> <hosts>): the same of a family; kernels are for nvcc, hosts for the C++ compiler.

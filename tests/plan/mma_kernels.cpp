@@ -2,7 +2,6 @@
 // In place of gemm/mma's kernels, whose files hold code that only nvcc takes.
 #include "gemm/mma/pack.h"
 #include "gemm/mma/small.h"
-#include "sm90/tensor_map.h"
 
 namespace attile::gpu::mma {
 namespace {
@@ -20,9 +19,3 @@ const void *pack_kernel(int64_t element_bytes) { return element_bytes == 2 ? add
 const void *small_gemm_kernel(bool, int, int) { return address<2>(); }
 
 }  // namespace attile::gpu::mma
-
-namespace attile::gpu::sm90 {
-
-int32_t TensorMaps::make(const void *, int32_t, const TensorMapShape &, CUtensorMap *) const { return ATTILE_ERROR_INTERNAL; }
-
-}  // namespace attile::gpu::sm90

@@ -72,7 +72,7 @@ class PlannedDevice final : public MemoryDevice {
         p.peak_flops_f16 = 1.0 * row.f16_flops * row.units * p.clock_hz;
         p.peak_bandwidth = 1e9 * row.gigabytes_per_second;
 #if defined(ATTILE_PLAN_TENSOR_CORES)
-        if (row.capability == 90) accelerators_.push_back(std::make_unique<gpu::sm90::Sm90Accelerator>(nullptr));
+        if (row.capability == 90) accelerators_.push_back(std::make_unique<gpu::sm90::Sm90Accelerator>());
         if (row.capability >= 80) accelerators_.push_back(std::make_unique<gpu::sm80::Sm80Accelerator>(!accelerators_.empty()));
 #endif
     }

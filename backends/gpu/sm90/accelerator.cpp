@@ -15,7 +15,7 @@ int32_t Sm90Accelerator::query(Device &device, const attile_gemm_problem &proble
 }
 
 int32_t Sm90Accelerator::run(Device &device, const attile_gemm_problem &problem, Workspace &workspace, Stream stream) {
-    return gemm_run(device, maps_, problem, workspace, stream);
+    return gemm_run(device, problem, workspace, stream);
 }
 
 int32_t Sm90Accelerator::query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
@@ -26,7 +26,7 @@ int32_t Sm90Accelerator::query(Device &device, const attile_attention_problem &p
 
 int32_t Sm90Accelerator::run(Device &device, const attile_attention_problem &problem, Workspace &workspace, Stream stream) {
     return problem.q.dtype == ATTILE_F32 ? attention_tf32x3_run(device, problem, workspace, stream)
-                                         : attention_run(device, maps_, problem, workspace, stream);
+                                         : attention_run(device, problem, workspace, stream);
 }
 
 int32_t Sm90Accelerator::query(Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
@@ -35,7 +35,7 @@ int32_t Sm90Accelerator::query(Device &device, const attile_attention_backward_p
 }
 
 int32_t Sm90Accelerator::run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream) {
-    return attention_backward_run(device, maps_, problem, workspace, stream);
+    return attention_backward_run(device, problem, workspace, stream);
 }
 
 }  // namespace attile::gpu::sm90

@@ -3,15 +3,11 @@
 #pragma once
 
 #include "host/accelerator.h"
-#include "sm90/tensor_map.h"
 
 namespace attile::gpu::sm90 {
 
 class Sm90Accelerator final : public gpu::Accelerator {
   public:
-    // `encode`: the driver's cuTensorMapEncodeTiled.
-    explicit Sm90Accelerator(void *encode) : maps_(encode) {}
-
     const char *name() const override { return "sm_90a"; }
     int32_t query(Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken, Declined &declined) override;
     int32_t run(Device &device, const attile_gemm_problem &problem, Workspace &workspace, Stream stream) override;
@@ -21,9 +17,6 @@ class Sm90Accelerator final : public gpu::Accelerator {
     int32_t query(Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
                   Declined &declined) override;
     int32_t run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream) override;
-
-  private:
-    const TensorMaps maps_;
 };
 
 }  // namespace attile::gpu::sm90

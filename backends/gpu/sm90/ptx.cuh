@@ -3,12 +3,11 @@
 // Addresses of shared memory are 32-bit, in the block's own window.
 #pragma once
 
-#include <cuda.h>
-
 #include <cstdint>
 
 #include "early.h"
 #include "mma/ptx.cuh"
+#include "tensor_map.h"
 
 namespace attile::gpu::sm90 {
 
@@ -76,21 +75,21 @@ __device__ __forceinline__ bool elect_lane() {
 }
 
 // TMA. Coordinates run from the innermost axis out; what lies outside the tensor reads as 0 and is not written.
-__device__ __forceinline__ void tensor_map_prefetch(const CUtensorMap *map) {
+__device__ __forceinline__ void tensor_map_prefetch(const TensorMap *map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
-__device__ __forceinline__ void tensor_load_3d(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x0, int x1, int x2) {
+__device__ __forceinline__ void tensor_load_3d(uint32_t to, const TensorMap *map, uint32_t barrier, int x0, int x1, int x2) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
                  "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2)
                  : "memory");
 }
-__device__ __forceinline__ void tensor_load_4d(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x0, int x1, int x2, int x3) {
+__device__ __forceinline__ void tensor_load_4d(uint32_t to, const TensorMap *map, uint32_t barrier, int x0, int x1, int x2, int x3) {
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
         "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
         : "memory");
 }
-__device__ __forceinline__ void tensor_load_5d(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x0, int x1, int x2, int x3,
+__device__ __forceinline__ void tensor_load_5d(uint32_t to, const TensorMap *map, uint32_t barrier, int x0, int x1, int x2, int x3,
                                                int x4) {
     asm volatile(
         "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
@@ -98,7 +97,7 @@ __device__ __forceinline__ void tensor_load_5d(uint32_t to, const CUtensorMap *m
         : "memory");
 }
 // Multicast: to the same address in every block of the cluster that `blocks` has a bit for, and to that block's barrier.
-__device__ __forceinline__ void tensor_load_4d_multicast(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x0, int x1, int x2,
+__device__ __forceinline__ void tensor_load_4d_multicast(uint32_t to, const TensorMap *map, uint32_t barrier, int x0, int x1, int x2,
                                                          int x3, uint16_t blocks) {
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4, %5, %6}], "
@@ -107,7 +106,7 @@ __device__ __forceinline__ void tensor_load_4d_multicast(uint32_t to, const CUte
         "l"(map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "h"(blocks)
         : "memory");
 }
-__device__ __forceinline__ void tensor_store_4d(const CUtensorMap *map, uint32_t from, int x0, int x1, int x2, int x3) {
+__device__ __forceinline__ void tensor_store_4d(const TensorMap *map, uint32_t from, int x0, int x1, int x2, int x3) {
     asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map), "r"(from), "r"(x0),
                  "r"(x1), "r"(x2), "r"(x3)
                  : "memory");

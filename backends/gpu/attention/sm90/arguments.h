@@ -3,11 +3,10 @@
 // AttentionParams.
 #pragma once
 
-#include <cuda.h>
-
 #include <cstdint>
 
 #include "attention/mma/task.h"
+#include "tensor_map.h"
 
 namespace attile::gpu::sm90 {
 
@@ -18,10 +17,10 @@ inline constexpr int kAttentionStagedRows = 16;  // Of O that a warp stores by T
 inline constexpr int kAttentionSharedLimit = 227 * 1024;
 
 struct AttentionArguments : AttentionTask {
-    CUtensorMap map_q;  // Innermost axis first: column, head within the pack, row, pack of heads, batch entry.
-    CUtensorMap map_k;  // Column, key, head, batch entry.
-    CUtensorMap map_v;
-    CUtensorMap map_o;  // Column, row, head, batch entry; where has_map_o: rows of whole O, of Q's type, one head's side by side.
+    TensorMap map_q;  // Innermost axis first: column, head within the pack, row, pack of heads, batch entry.
+    TensorMap map_k;  // Column, key, head, batch entry.
+    TensorMap map_v;
+    TensorMap map_o;  // Column, row, head, batch entry; where has_map_o: rows of whole O, of Q's type, one head's side by side.
     // 1 where a coordinate along the axis moves, 0 where the operand is broadcast along it or has one entry.
     int32_t q_batch, k_head, k_batch, v_head, v_batch, o_batch;
     int32_t has_map_o;

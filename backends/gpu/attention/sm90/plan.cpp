@@ -8,6 +8,7 @@
 #include "attention/run.h"
 #include "attention/sm90/table.h"
 #include "host/status.h"
+#include "mma/reach.h"
 
 namespace attile::gpu::sm90 {
 namespace {
@@ -95,7 +96,7 @@ int32_t attention_query(Device &device, const attile_attention_problem &problem,
     return attention_answer(device, problem, choose_attention(device, problem), support, taken, declined);
 }
 
-int32_t attention_run(Device &device, const TensorMaps &maps, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
+int32_t attention_run(Device &device, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
     const Sm90AttentionChoice choice = choose_attention(device, p);
     if (!choice.taken) return fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);
     const AttentionPlan &plan = choice.plan;
@@ -115,8 +116,8 @@ int32_t attention_run(Device &device, const TensorMaps &maps, const attile_atten
     std::copy(q_stride, q_stride + 5, q.stride);
     std::copy(q_box, q_box + 5, q.box);
     a.q_batch = q_extent[4] > 1;
-    status = maps.make(p.q.data, p.q.dtype, q, &a.map_q);
-    const auto make_keys = [&](const attile_operand &x, int64_t columns, int32_t &head_moves, int32_t &batch_moves, CUtensorMap *map) {
+    status = device.make_tensor_map(p.q.data, p.q.dtype, q, &a.map_q);
+    const auto make_keys = [&](const attile_operand &x, int64_t columns, int32_t &head_moves, int32_t &batch_moves, TensorMap *map) {
         if (status != ATTILE_OK) return;
         TensorMapShape shape;
         shape.axes = 4;
@@ -130,7 +131,7 @@ int32_t attention_run(Device &device, const TensorMaps &maps, const attile_atten
         std::copy(box, box + 4, shape.box);
         head_moves = extent[2] > 1;
         batch_moves = extent[3] > 1;
-        status = maps.make(x.data, x.dtype, shape, map);
+        status = device.make_tensor_map(x.data, x.dtype, shape, map);
     };
     make_keys(p.k, p.head_dim, a.k_head, a.k_batch, &a.map_k);
     make_keys(p.v, p.head_dim_v, a.v_head, a.v_batch, &a.map_v);
@@ -149,7 +150,7 @@ int32_t attention_run(Device &device, const TensorMaps &maps, const attile_atten
         std::copy(box, box + 4, o.box);
         a.has_map_o = 1;
         a.o_batch = extent[3] > 1;
-        status = maps.make(p.o.data, p.o.dtype, o, &a.map_o);
+        status = device.make_tensor_map(p.o.data, p.o.dtype, o, &a.map_o);
         if (status != ATTILE_OK) return status;
     }
     a.page_rows = choice.page_rows;

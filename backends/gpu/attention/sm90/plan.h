@@ -3,7 +3,6 @@
 #pragma once
 
 #include "attention/mma/plan.h"
-#include "sm90/tensor_map.h"
 
 namespace attile::gpu::sm90 {
 
@@ -17,6 +16,6 @@ struct Sm90AttentionChoice : mma::AttentionChoice {
 Sm90AttentionChoice choose_attention(Device &device, const attile_attention_problem &problem);
 
 int32_t attention_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken, Declined &declined);
-int32_t attention_run(Device &device, const TensorMaps &maps, const attile_attention_problem &problem, Workspace &workspace, Stream stream);
+int32_t attention_run(Device &device, const attile_attention_problem &problem, Workspace &workspace, Stream stream);
 
 }  // namespace attile::gpu::sm90

@@ -8,7 +8,7 @@ namespace attile::gpu::sm90 {
 
 // Loads a tile of K or V. A paged one comes in runs of keys, each from one page; a missing page reads as zero.
 template <class Config, int kPanels>
-__device__ __forceinline__ void load_keys(const AttentionArguments &a, const AttentionWorkTile &work, const CUtensorMap *map, uint32_t to,
+__device__ __forceinline__ void load_keys(const AttentionArguments &a, const AttentionWorkTile &work, const TensorMap *map, uint32_t to,
                                           uint32_t full, int tile, int first_k, int head, int batch) {
     constexpr int kKeys = Config::kShape.keys, kPanelRow = kAttentionPanel * 2;
     if (Config::kShape.modifies && a.page_rows > 0) {

@@ -2,11 +2,10 @@
 // What the sm_90a kernels of attention's gradients are told, by value, and the tiles they exist in.
 #pragma once
 
-#include <cuda.h>
-
 #include <cstdint>
 
 #include "attention_backward/mma/task.h"
+#include "tensor_map.h"
 
 namespace attile::gpu::sm90 {
 
@@ -16,7 +15,7 @@ inline constexpr int kBackwardPanel = 64;  // Columns of an operand in shared me
 inline constexpr int kBackwardSharedLimit = 227 * 1024;
 
 struct BackwardArguments : BackwardTask {
-    CUtensorMap map_q, map_dout, map_k, map_v;  // Innermost axis first: column, row, head, batch entry.
+    TensorMap map_q, map_dout, map_k, map_v;  // Innermost axis first: column, row, head, batch entry.
     // 1 where a coordinate along the axis moves, 0 where the operand is broadcast along it or has one entry.
     int32_t q_head, q_batch, dout_head, dout_batch, k_head, k_batch, v_head, v_batch;
     int32_t tiles;            // Blocks of keys times pairs; some may be empty.

@@ -7,6 +7,7 @@
 #include "attention_backward/mma/plan.h"
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/sm90/table.h"
+#include "mma/reach.h"
 
 namespace attile::gpu::sm90 {
 namespace {
@@ -90,7 +91,7 @@ class BackwardCall {
           is_summed_(choice.sum.kernel == nullptr),
           steps_(device, problem, choice.plan, stream, a_) {}
 
-    int32_t run(const TensorMaps &maps, Workspace &workspace) {
+    int32_t run(Workspace &workspace) {
         const AttentionBackwardPlan &plan = choice_.plan;
         a_.counter = steps_.take(workspace, choice_.turns);
         float *const kept = workspace.take<float>(choice_.kept);
@@ -104,7 +105,7 @@ class BackwardCall {
             a_.row_fragments = static_cast<int32_t>(plan.row_tiles * plan.rows / 16);
             a_.key_fragments = static_cast<int32_t>(plan.key_blocks * plan.keys / 16);
         }
-        const int32_t status = make_maps(maps);
+        const int32_t status = make_maps();
         if (status != ATTILE_OK) return status;
         steps_.prepare(!is_summed_);
         for (int64_t first = 0; first < plan.pairs; first += plan.slice) slice(first, std::min(plan.slice, plan.pairs - first));
@@ -114,10 +115,10 @@ class BackwardCall {
     }
 
   private:
-    int32_t make_maps(const TensorMaps &maps) {
+    int32_t make_maps() {
         int32_t status = ATTILE_OK;
         const auto make = [&](const attile_operand &x, bool of_keys, int64_t columns, int32_t &head_moves, int32_t &batch_moves,
-                              CUtensorMap *map) {
+                              TensorMap *map) {
             if (status != ATTILE_OK) return;
             TensorMapShape shape;
             shape.axes = 4;
@@ -131,7 +132,7 @@ class BackwardCall {
             std::copy(box, box + 4, shape.box);
             head_moves = extent[2] > 1;
             batch_moves = extent[3] > 1;
-            status = maps.make(x.data, x.dtype, shape, map);
+            status = device_.make_tensor_map(x.data, x.dtype, shape, map);
         };
         make(p_.q, false, p_.head_dim, a_.q_head, a_.q_batch, &a_.map_q);
         make(problem_.dout, false, p_.head_dim_v, a_.dout_head, a_.dout_batch, &a_.map_dout);
@@ -217,11 +218,10 @@ int32_t attention_backward_query(Device &device, const attile_attention_backward
     return ATTILE_OK;
 }
 
-int32_t attention_backward_run(Device &device, const TensorMaps &maps, const attile_attention_backward_problem &problem,
-                               Workspace &workspace, Stream stream) {
+int32_t attention_backward_run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream) {
     const Sm90BackwardChoice choice = choose(device, problem);
     if (!choice.taken) return fail(ATTILE_ERROR_INTERNAL, "attention_backward: %s", choice.declined.text);
-    return BackwardCall(device, problem, choice, stream).run(maps, workspace);
+    return BackwardCall(device, problem, choice, stream).run(workspace);
 }
 
 }  // namespace attile::gpu::sm90

@@ -3,13 +3,11 @@
 #pragma once
 
 #include "host/accelerator.h"
-#include "sm90/tensor_map.h"
 
 namespace attile::gpu::sm90 {
 
 int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
                                  Declined &declined);
-int32_t attention_backward_run(Device &device, const TensorMaps &maps, const attile_attention_backward_problem &problem,
-                               Workspace &workspace, Stream stream);
+int32_t attention_backward_run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream);
 
 }  // namespace attile::gpu::sm90

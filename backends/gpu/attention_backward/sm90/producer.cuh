@@ -29,7 +29,7 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
         if (count == 0) continue;
         const int batch = entry.batch, first_q = static_cast<int>(entry.first_q),
                   first_k = static_cast<int>(entry.first_k) + walk.site.first;
-        const auto load = [&](const CUtensorMap *map, uint32_t to, uint32_t full, int rows, int row, int of_head, int of_batch) {
+        const auto load = [&](const TensorMap *map, uint32_t to, uint32_t full, int rows, int row, int of_head, int of_batch) {
 #pragma unroll
             for (int j = 0; j < kShape.panels(); ++j)
                 tensor_load_4d(to + j * rows * kPanelRow, map, full, kBackwardPanel * j, row, of_head, of_batch);

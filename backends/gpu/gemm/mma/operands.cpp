@@ -12,9 +12,8 @@
 namespace attile::gpu::mma {
 namespace {
 
-constexpr int64_t kPackRow = 8;                         // Elements that packed rows are a multiple of.
-constexpr int64_t kMostExtent = 0x7fffffff - 512;       // Coordinates are 32-bit.
-constexpr int64_t kMostStrideBytes = int64_t{1} << 40;  // Exclusive.
+constexpr int64_t kPackRow = 8;                    // Elements that packed rows are a multiple of.
+constexpr int64_t kMostExtent = 0x7fffffff - 512;  // Coordinates are 32-bit.
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -72,14 +71,6 @@ PackMatrix pack_matrix(const GemmOperands &operands, bool is_a, void *to) {
 }
 
 }  // namespace
-
-bool is_reachable(const void *data, const int64_t *stride, int count, int64_t bytes) {
-    if (reinterpret_cast<uintptr_t>(data) % kReachBytes != 0) return false;
-    for (int i = 0; i < count; ++i) {
-        if (stride[i] < 0 || stride[i] >= kMostStrideBytes / bytes || stride[i] * bytes % kReachBytes != 0) return false;
-    }
-    return true;
-}
 
 bool is_plain(const GemmParams &p, int32_t dtype) { return p.c.dtype == 0 && !gemm_has_epilogue(p) && p.d.dtype == dtype && p.d.col == 1; }
 bool is_wide(const GemmParams &p, int64_t batch_x) {

@@ -6,6 +6,7 @@
 #include "gemm/problem.h"
 #include "host/accelerator.h"
 #include "host/workspace.h"
+#include "mma/reach.h"
 
 namespace attile::gpu::mma {
 
@@ -46,9 +47,5 @@ int32_t gemm_pack(Device &device, const GemmOperands &operands, Workspace &works
 // columns, or that is of float32. Fills `declined` if so. Never with BATCH_INVARIANT, whose results must not depend on the number of rows.
 bool gemm_is_left_to_simt(const DeviceProperties &properties, const attile_gemm_problem &problem, const GemmOperands &operands,
                           double seconds, Declined &declined);
-
-inline constexpr int64_t kReachBytes = 16;  // Alignment of an array's address and of every stride but the first, which is one element.
-// Can TMA reach elements of `bytes` bytes at this address with these strides (in elements, `count` of them)?
-bool is_reachable(const void *data, const int64_t *stride, int count, int64_t bytes);
 
 }  // namespace attile::gpu::mma

@@ -3,12 +3,11 @@
 // rows of the tiles. For a product with few rows that is the caller's B, and the tile is the transpose of a part of D.
 #pragma once
 
-#include <cuda.h>
-
 #include <cstdint>
 
 #include "divider.h"
 #include "gemm/params.h"
+#include "tensor_map.h"
 
 namespace attile::gpu::sm90 {
 
@@ -40,7 +39,7 @@ constexpr int gemm_shared_bytes(int rows, int columns, bool outer_b) {
 }
 
 struct GemmArguments {
-    CUtensorMap map_a, map_b;  // Innermost axis first: contiguous, other, inner batch, outer batch.
+    TensorMap map_a, map_b;  // Innermost axis first: contiguous, other, inner batch, outer batch.
     GemmOutput c, d, bias;
     int64_t m, n;  // Extents of D, whose columns are contiguous.
     float alpha, beta;

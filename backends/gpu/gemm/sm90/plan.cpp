@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "host/workspace.h"
-#include "sm90/tensor_map.h"
 
 namespace attile::gpu::sm90 {
 namespace {

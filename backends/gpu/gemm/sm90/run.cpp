@@ -26,8 +26,7 @@ const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     return (dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(plan.choice.tile, first ? 1 : 0, second ? 1 : 0);
 }
 
-int32_t make_map(const TensorMaps &maps, const void *data, int32_t dtype, const GemmPanel &panel, int32_t rows, int32_t depths,
-                 CUtensorMap *map) {
+int32_t make_map(Device &device, const void *data, int32_t dtype, const GemmPanel &panel, int32_t rows, int32_t depths, TensorMap *map) {
     TensorMapShape shape;
     shape.axes = 4;
     const int64_t extent[4] = {panel.outer_first ? panel.outer : panel.depth, panel.outer_first ? panel.depth : panel.outer, panel.count_y,
@@ -40,7 +39,7 @@ int32_t make_map(const TensorMaps &maps, const void *data, int32_t dtype, const 
         shape.stride[i] = stride[i];
         shape.box[i] = box[i];
     }
-    return maps.make(data, dtype, shape, map);
+    return device.make_tensor_map(data, dtype, shape, map);
 }
 
 void describe(const GemmPlan &plan, int32_t dtype, const DeviceProperties &properties, attile_support &support) {
@@ -119,7 +118,7 @@ int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_su
     return ATTILE_OK;
 }
 
-int32_t gemm_run_plan(Device &device, const TensorMaps &maps, const GemmPlan &plan, int32_t dtype, Workspace &workspace, Stream stream) {
+int32_t gemm_run_plan(Device &device, const GemmPlan &plan, int32_t dtype, Workspace &workspace, Stream stream) {
     const GemmParams &p = plan.params;
     const GemmChoice &choice = plan.choice;
     const void *a = p.a.data, *b = p.b.data;
@@ -131,11 +130,12 @@ int32_t gemm_run_plan(Device &device, const TensorMaps &maps, const GemmPlan &pl
     const bool turned = choice.transposed;
     const GemmTileShape tile = kGemmTileShapes[choice.tile];
     const GemmPanel first = plan.panel(!turned), second = plan.panel(turned);
-    status = make_map(maps, turned ? b : a, dtype, first, kGemmPiece, kGemmDepth, &g.map_a);
+    status = make_map(device, turned ? b : a, dtype, first, kGemmPiece, kGemmDepth, &g.map_a);
     // Blocks that share a single piece load a half each.
     const int halves = choice.multicast > 1 && tile.columns == kGemmPiece ? kGemmMulticast : 1;
     if (status == ATTILE_OK) {
-        status = make_map(maps, turned ? a : b, dtype, second, std::min(kGemmPiece, tile.columns) / halves, kGemmDepth / halves, &g.map_b);
+        status =
+            make_map(device, turned ? a : b, dtype, second, std::min(kGemmPiece, tile.columns) / halves, kGemmDepth / halves, &g.map_b);
     }
     if (status != ATTILE_OK) return status;
     g.c = p.c;
@@ -181,12 +181,12 @@ int32_t gemm_run_plan(Device &device, const TensorMaps &maps, const GemmPlan &pl
                               static_cast<std::size_t>(gemm_shared_bytes(tile.rows, tile.columns, outer_b)), arguments, stream);
 }
 
-int32_t gemm_run(Device &device, const TensorMaps &maps, const attile_gemm_problem &problem, Workspace &workspace, Stream stream) {
+int32_t gemm_run(Device &device, const attile_gemm_problem &problem, Workspace &workspace, Stream stream) {
     if (SmallGemmPlan small = small_gemm_plan(device.properties(), problem); small.taken) return small_gemm_run(device, small, stream);
     GemmPlan plan;
     if (const FewRowsPlan few = few_plan(device.properties(), problem, plan); few.taken) return few_rows_run(device, few, stream);
     if (plan.declined[0] != '\0') return fail(ATTILE_ERROR_INTERNAL, "gemm: %s", plan.declined);
-    return gemm_run_plan(device, maps, plan, problem.a.dtype, workspace, stream);
+    return gemm_run_plan(device, plan, problem.a.dtype, workspace, stream);
 }
 
 }  // namespace attile::gpu::sm90
