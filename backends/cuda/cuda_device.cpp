@@ -9,11 +9,11 @@
 #include <string>
 
 #include "host/status.h"
-#if defined(ATTILE_CUDA_HAS_SM80)
-#include "sm80/accelerator.h"
+#if defined(ATTILE_GPU_HAS_SM80)
+#include "sm80/kernels.h"
 #endif
-#if defined(ATTILE_CUDA_HAS_SM90)
-#include "sm90/accelerator.h"
+#if defined(ATTILE_GPU_HAS_SM90)
+#include "sm90/kernels.h"
 #endif
 
 namespace attile::cuda {
@@ -117,34 +117,30 @@ int32_t CudaDevice::start(const void *probe_kernel) {
     }
     const int32_t status = read_properties();
     properties_.gradients_by = gpu::gradients_by_name(gpu::environment("ATTILE_CUDA_GRADIENTS"));
-    return status == ATTILE_OK ? add_accelerators() : status;
+    return status == ATTILE_OK ? find_kernels() : status;
 }
 
-int32_t CudaDevice::add_accelerators() {
+int32_t CudaDevice::find_kernels() {
     const char *const wanted = gpu::environment("ATTILE_CUDA_TENSOR_CORES");
     if (wanted != nullptr && std::strcmp(wanted, "0") == 0) return ATTILE_OK;
-    [[maybe_unused]] int count = 0;
-#if defined(ATTILE_CUDA_HAS_SM90)
+#if defined(ATTILE_GPU_HAS_SM90)
     const bool only_sm80 = wanted != nullptr && std::strcmp(wanted, "80") == 0;
-    if (!only_sm80 && properties_.capability == 90 && driver_.tensor_map_encode != nullptr) {
-        accelerators_[count].reset(new (std::nothrow) gpu::sm90::Sm90Accelerator());
-        if (accelerators_[count] != nullptr) ++count;
-    }
+    if (!only_sm80 && properties_.capability == 90 && driver_.tensor_map_encode != nullptr) sets_[0] = &gpu::sm90::kKernels;
 #endif
-#if defined(ATTILE_CUDA_HAS_SM80)
+#if defined(ATTILE_GPU_HAS_SM80)
     // Whether there is machine code or PTX for the device is the toolkit's and the build's affair: asked of a kernel.
     if (properties_.capability >= 80) {
         cudaFuncAttributes attributes;
         const cudaError_t error = cudaFuncGetAttributes(&attributes, gpu::sm80::some_kernel());
         if (error == cudaSuccess) {
-            accelerators_[count].reset(new (std::nothrow) gpu::sm80::Sm80Accelerator(count > 0));
+            sets_[1] = &gpu::sm80::kKernels;
         } else if (const int32_t status = check(error, "looking for kernels for tensor cores"); status != ATTILE_ERROR_DEVICE_LAUNCH) {
             return status;  // Other than that there is no code for the device.
         }
     }
 #endif
     for (const TensorRate &rate : kTensorRateOf) {
-        if (accelerators_[0] == nullptr || rate.capability > properties_.capability) break;
+        if ((sets_[0] == nullptr && sets_[1] == nullptr) || rate.capability > properties_.capability) break;
         properties_.peak_flops_f16 = rate.flops * properties_.compute_units * properties_.clock_hz;
     }
     return ATTILE_OK;
@@ -314,7 +310,7 @@ int32_t CudaDevice::launch(const void *kernel, Dim3 grid, Dim3 block, std::size_
 }
 
 int32_t CudaDevice::launch_early(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) {
-#if defined(ATTILE_CUDA_HAS_SM90)
+#if defined(ATTILE_GPU_HAS_SM90)
     // Code for older devices, though it runs here, does not wait. Only drivers since 12.3 record such launches in a graph.
     KernelResources found;
     const int32_t status = resources(kernel, &found);
@@ -326,7 +322,7 @@ int32_t CudaDevice::launch_early(const void *kernel, Dim3 grid, Dim3 block, std:
     return launch(kernel, grid, block, shared, arguments, stream);
 }
 
-#if defined(ATTILE_CUDA_HAS_SM90)
+#if defined(ATTILE_GPU_HAS_SM90)
 int32_t CudaDevice::launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,
                                 Stream stream) {
     const int32_t status = allow_shared(kernel, shared);

@@ -5,12 +5,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <memory>
 
 #include "cuda_driver.h"
 #include "device.h"
-#include "host/accelerator.h"
 #include "host/kernel_notes.h"
 #include "host/stream_cache.h"
 
@@ -29,7 +30,7 @@ class CudaDevice final : public gpu::Device {
     static int32_t open(const Driver &driver, int ordinal, const void *probe_kernel, std::unique_ptr<gpu::Device> *device);
     ~CudaDevice() override;
 
-    gpu::Accelerator *accelerator(int index) override { return index < kMostAccelerators ? accelerators_[index].get() : nullptr; }
+    bool runs(const gpu::KernelSet &set) const override { return std::find(std::begin(sets_), std::end(sets_), &set) != std::end(sets_); }
     int32_t enter(bool is_cleaning_up) override;
     void leave() override;
     int32_t launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) override;
@@ -66,7 +67,7 @@ class CudaDevice final : public gpu::Device {
     CudaDevice(const Driver &driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
     int32_t start(const void *probe_kernel);
     int32_t read_properties();
-    int32_t add_accelerators();  // The kernels for tensor cores that this build has for the device, if any.
+    int32_t find_kernels();  // The sets of kernels for tensor cores that this build has for the device, if any.
     // Turns a runtime error into a status and its sentence; remembers it if the device will not recover.
     int32_t check(cudaError_t error, const char *what);
     // The same of a call that makes something, which is null after a failure; such a call may also find no memory.
@@ -80,9 +81,8 @@ class CudaDevice final : public gpu::Device {
     CUcontext context_ = nullptr;
     cudaMemPool_t pool_ = nullptr;  // Or, where the driver has none:
     std::unique_ptr<gpu::StreamCache> cache_;
-    static constexpr int kMostAccelerators = 2;
-    std::unique_ptr<gpu::Accelerator> accelerators_[kMostAccelerators];  // The fastest first, without gaps.
-    std::atomic<int> fault_{0};                                          // The error that the device will not recover from.
+    const gpu::KernelSet *sets_[2] = {};  // That the device runs.
+    std::atomic<int> fault_{0};           // The error that the device will not recover from.
     gpu::KernelNotes notes_;
 };
 

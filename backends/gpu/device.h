@@ -14,8 +14,6 @@
 
 namespace attile::gpu {
 
-class Accelerator;  // host/accelerator.h
-
 using Stream = void *;  // The vendor's stream handle; nullptr is the default stream.
 using Event = void *;   // The vendor's event handle.
 
@@ -72,6 +70,12 @@ struct KernelResources {
     int32_t source_version = 0;  // and the one that the kernel's source was compiled for.
 };
 
+// Kernels whose code needs more of a device than every device has, for units that SIMT code cannot reach.
+struct KernelSet {
+    const char *name;   // As in "not for <name>: <why>".
+    const char *units;  // What they are for, as in "no <units>: <why>".
+};
+
 // What only some devices' launches can ask for.
 struct LaunchExtras {
     uint32_t cluster = 1;   // Neighbouring blocks that share their shared memory; the grid is a multiple of it.
@@ -85,10 +89,10 @@ class Device {
   public:
     virtual ~Device() = default;
     const DeviceProperties &properties() const { return properties_; }
-    // Faster kernels for some problems, the fastest first; null past the last. They live as long as the device.
-    virtual Accelerator *accelerator(int index) {
-        static_cast<void>(index);
-        return nullptr;
+    // Does it run those kernels? Settled when the device is opened.
+    virtual bool runs(const KernelSet &set) const {
+        static_cast<void>(set);
+        return false;
     }
 
     // Makes the device current on the calling thread, and puts back what was current before.

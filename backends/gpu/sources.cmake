@@ -44,7 +44,7 @@ set(ATTILE_GPU_KERNEL_SOURCES
 )
 # Host code, for the C++ compiler.
 set(ATTILE_GPU_HOST_SOURCES
-  host/accelerator.cpp
+  host/device.cpp
   host/team.cpp
   host/operations.cpp
   host/context.cpp
@@ -55,13 +55,16 @@ set(ATTILE_GPU_HOST_SOURCES
   host/staging_plan.cpp
   host/stream_cache.cpp
   host/strided_copy.cpp
+  rows/families.cpp
 )
 
 set(ATTILE_GPU_DEFINITIONS)
 if(ATTILE_GPU_GEMM_SOURCES)
+  list(APPEND ATTILE_GPU_HOST_SOURCES gemm/families.cpp)
   list(APPEND ATTILE_GPU_DEFINITIONS ATTILE_GPU_HAS_GEMM)
 endif()
 if(ATTILE_GPU_ATTENTION_SOURCES)
+  list(APPEND ATTILE_GPU_HOST_SOURCES attention/families.cpp attention_backward/families.cpp)
   list(APPEND ATTILE_GPU_DEFINITIONS ATTILE_GPU_HAS_ATTENTION)
 endif()
 
@@ -108,7 +111,7 @@ set(ATTILE_GPU_SM80_KERNELS
   gemm/sm80/f32.cu
 )
 set(ATTILE_GPU_SM80_HOSTS
-  sm80/accelerator.cpp
+  sm80/kernels.cpp
   attention_backward/sm80/plan.cpp
   attention/sm80/plan.cpp
   gemm/sm80/plan.cpp
@@ -150,7 +153,6 @@ set(ATTILE_GPU_SM90_KERNELS
   gemm/sm90/few_rows.cu
 )
 set(ATTILE_GPU_SM90_HOSTS
-  sm90/accelerator.cpp
   attention/sm90/plan.cpp
   attention/sm90/tf32x3_plan.cpp
   attention_backward/sm90/plan.cpp

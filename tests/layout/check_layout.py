@@ -30,7 +30,7 @@ ARROWS = {
 NEVER = [
     (r"backends/gpu/[^/]+$", r"backends/gpu/.+/"),
     (r"backends/gpu/.+\.cuh$", r"backends/gpu/host/|backends/gpu/.+/(plan|run)\.h$"),
-    (r"backends/gpu/(?!mma/|sm80/|sm90/)[^/]+/(?!plan\.|run\.|[^/]+\.cu$)[^/]+$", r"backends/gpu/[^/]+/(simt|mma|sm80|sm90)/"),
+    (r"backends/gpu/(?!mma/|sm80/|sm90/)[^/]+/(?!plan\.|run\.|families\.|[^/]+\.cu$)[^/]+$", r"backends/gpu/[^/]+/(simt|mma|sm80|sm90)/"),
     (r"backends/gpu/(.+/)?simt/", r"backends/gpu/(.+/)?(mma|sm80|sm90)/"),
     (r"backends/gpu/(.+/)?mma/", r"backends/gpu/(.+/)?(sm80|sm90)/"),
     (r"backends/gpu/(.+/)?sm80/", r"backends/gpu/(.+/)?sm90/"),

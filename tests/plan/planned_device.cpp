@@ -16,9 +16,9 @@
 #include <sstream>
 #include <stdexcept>
 
-#if defined(ATTILE_PLAN_TENSOR_CORES)
-#include "sm80/accelerator.h"
-#include "sm90/accelerator.h"
+#if defined(ATTILE_GPU_HAS_SM80)
+#include "sm80/kernels.h"
+#include "sm90/kernels.h"
 #endif
 
 namespace attile::test {
@@ -71,15 +71,12 @@ class PlannedDevice final : public MemoryDevice {
         p.peak_flops_f64 = 2.0 * row.lanes_f64 * row.units * p.clock_hz;
         p.peak_flops_f16 = 1.0 * row.f16_flops * row.units * p.clock_hz;
         p.peak_bandwidth = 1e9 * row.gigabytes_per_second;
-#if defined(ATTILE_PLAN_TENSOR_CORES)
-        if (row.capability == 90) accelerators_.push_back(std::make_unique<gpu::sm90::Sm90Accelerator>());
-        if (row.capability >= 80) accelerators_.push_back(std::make_unique<gpu::sm80::Sm80Accelerator>(!accelerators_.empty()));
-#endif
     }
 
-#if defined(ATTILE_PLAN_TENSOR_CORES)
-    gpu::Accelerator *accelerator(int index) override {
-        return static_cast<std::size_t>(index) < accelerators_.size() ? accelerators_[static_cast<std::size_t>(index)].get() : nullptr;
+#if defined(ATTILE_GPU_HAS_SM80)
+    bool runs(const gpu::KernelSet &set) const override {
+        return (&set == &gpu::sm90::kKernels && properties_.capability == 90) ||
+               (&set == &gpu::sm80::kKernels && properties_.capability >= 80);
     }
 #endif
     int32_t resources(const void *kernel, gpu::KernelResources *found) override {
@@ -106,16 +103,12 @@ class PlannedDevice final : public MemoryDevice {
 
   private:
     static bool is_amd(const DeviceRow &row) { return row.arch[0] == 'g'; }
-
-#if defined(ATTILE_PLAN_TENSOR_CORES)
-    std::vector<std::unique_ptr<gpu::Accelerator>> accelerators_;
-#endif
 };
 
 }  // namespace
 
 const std::vector<DeviceRow> &device_rows() {
-#if defined(ATTILE_PLAN_TENSOR_CORES)
+#if defined(ATTILE_GPU_HAS_SM80)
     static const std::vector<DeviceRow> kRows = {
         {"GTX 1080", "sm_61", 61, 20, 32, 1.7335, 128, 4, 0, 320, 8, 2048, 2048, 32, 65536, 96, 48},
         {"P100", "sm_60", 60, 56, 32, 1.3285, 64, 32, 0, 732, 16, 4096, 2048, 32, 65536, 64, 48},

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention: the host side of the kernel family. Operands are reachable by the device; query never looks at data pointers' targets, and a
-// null pointer in a query counts as aligned. The workspace asked for must not depend on alignment.
+// attention: its families. Operands are reachable by the device.
 #pragma once
 
-#include "device.h"
-#include "host/workspace.h"
+#include "host/family.h"
 
 namespace attile::gpu {
 
-int32_t attention_query(Device &device, const attile_attention_problem &problem, attile_support &support);
-int32_t attention_run(Device &device, const attile_attention_problem &problem, Workspace &workspace, Stream stream);
+extern const Families<attile_attention_problem> kAttentionFamilies;
 
 }  // namespace attile::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_query and attention_run: the plan, told to the caller or carried out.
+// Attention by SIMT: its plan described and launched; and what launches of other families' plans have in common with it.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "attention/attention.h"
 #include "attention/run.h"
 #include "attention/simt/decode_params.h"
+#include "attention/simt/plan.h"
 #include "host/status.h"
 
 namespace attile::gpu {
@@ -180,7 +180,6 @@ double attention_bytes(const attile_attention_problem &p) {
 void attention_report(Device &device, const attile_attention_problem &p, const AttentionPlan &plan, attile_support &support) {
     support.level = plan.convert || plan.path == AttentionPath::kAny ? ATTILE_SUPPORT_EMULATED : ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
-    support.workspace_bytes = plan.workspace;
     std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
     print_plan(plan, support.text, sizeof support.text);
     const double d = static_cast<double>(p.head_dim), dv = static_cast<double>(p.head_dim_v);
@@ -210,8 +209,9 @@ struct CutRows {
     attile_attention_problem problem[2];
     AttentionPlan plan[2];
     bool is_cut = false;
+    int64_t workspace = 0;  // Of the parts, or of the rows uncut.
 
-    CutRows(Device &device, const attile_attention_problem &p, const AttentionPlan &uncut) {
+    CutRows(Device &device, const attile_attention_problem &p, const AttentionPlan &uncut) : workspace(uncut.workspace) {
         const int64_t few = uncut.rows > 0 ? p.len_q % uncut.rows : 0;
         const bool sees_all = p.window_left < 0 && p.window_right < 0 && !present(p.alibi_slopes);  // Nothing counts rows from the first.
         if (uncut.path != AttentionPath::kTile || uncut.pack != 1 || uncut.convert || few == 0 || few == p.len_q || !sees_all ||
@@ -229,45 +229,9 @@ struct CutRows {
         const double rows = static_cast<double>(p.batch * p.heads_kv * p.len_k), bandwidth = device.properties().peak_bandwidth;
         const double bytes = rows * static_cast<double>(p.head_dim * bytes_of(p.k) + p.head_dim_v * bytes_of(p.v));
         is_cut = plan[0].cost + kDecodeSeconds + bytes / (kDecodeShare * (bandwidth > 0 ? bandwidth : 5e11)) < uncut.cost;
+        if (is_cut) workspace = std::max(plan[0].workspace, plan[1].workspace);
     }
 };
-
-int32_t run_plan(Device &device, const attile_attention_problem &p, const AttentionPlan &plan, Workspace workspace, Stream stream);
-
-}  // namespace
-
-int32_t attention_query(Device &device, const attile_attention_problem &p, attile_support &support) {
-    const AttentionPlan plan = plan_attention(device, p);
-    if (plan.status != ATTILE_OK) return unsupported(&support, plan.status, "%s", plan.text);
-    const CutRows cut(device, p, plan);
-    attention_report(device, p, cut.is_cut ? cut.plan[0] : plan, support);
-    if (cut.is_cut) {
-        support.workspace_bytes = std::max(cut.plan[0].workspace, cut.plan[1].workspace);
-        const std::size_t length = std::strlen(support.text);
-        std::snprintf(support.text + length, sizeof support.text - length, "; the last %lld rows by %s",
-                      static_cast<long long>(cut.problem[1].len_q), cut.plan[1].name);
-    }
-    if (p.k.data != nullptr && p.v.data != nullptr) return ATTILE_OK;
-    // Where K and V will lie is not known yet. Other kernels, of other splits, take them where no vector begins: workspace for those, too.
-    attile_attention_problem elsewhere = p;
-    elsewhere.k.data = elsewhere.v.data = reinterpret_cast<void *>(sizeof(float));
-    const AttentionPlan other = plan_attention(device, elsewhere);
-    const CutRows other_cut(device, elsewhere, other);
-    for (const AttentionPlan &each : {other_cut.is_cut ? other_cut.plan[0] : other, other_cut.is_cut ? other_cut.plan[1] : other})
-        support.workspace_bytes = std::max(support.workspace_bytes, each.workspace);
-    return ATTILE_OK;
-}
-
-int32_t attention_run(Device &device, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
-    const AttentionPlan plan = plan_attention(device, p);
-    if (plan.status != ATTILE_OK) return fail(plan.status, "%s", plan.text);
-    const CutRows cut(device, p, plan);
-    if (!cut.is_cut) return run_plan(device, p, plan, workspace, stream);
-    const int32_t status = run_plan(device, cut.problem[0], cut.plan[0], workspace, stream);
-    return status == ATTILE_OK ? run_plan(device, cut.problem[1], cut.plan[1], workspace, stream) : status;
-}
-
-namespace {
 
 // A number that no other call has and that chance does not leave in a workspace: one after the other from somewhere.
 unsigned long long next_call() {
@@ -338,6 +302,44 @@ int32_t run_plan(Device &device, const attile_attention_problem &p, const Attent
     return plan.splits > 1 && !plan.merges ? attention_combine(device, params, p, stream) : ATTILE_OK;
 }
 
+// By SIMT.
+struct SimtAttention {
+    const attile_attention_problem *problem;
+    AttentionPlan plan;
+    CutRows cut;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        attention_report(device, *problem, cut.is_cut ? cut.plan[0] : plan, support);
+        if (cut.is_cut) {
+            const std::size_t length = std::strlen(support.text);
+            std::snprintf(support.text + length, sizeof support.text - length, "; the last %lld rows by %s",
+                          static_cast<long long>(cut.problem[1].len_q), cut.plan[1].name);
+        }
+        count_matrix_units(device.properties(), problem->q.dtype, support);
+        return ATTILE_OK;
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        if (!cut.is_cut) return run_plan(device, *problem, plan, workspace, stream);
+        const int32_t status = run_plan(device, cut.problem[0], cut.plan[0], workspace, stream);
+        return status == ATTILE_OK ? run_plan(device, cut.problem[1], cut.plan[1], workspace, stream) : status;
+    }
+};
+
 }  // namespace
+
+Planned<attile_attention_problem> simt::plan_attention(Device &device, const attile_attention_problem &p) {
+    const AttentionPlan plan = gpu::plan_attention(device, p);
+    if (plan.status != ATTILE_OK) return Planned<attile_attention_problem>::refused(plan.status, "%s", plan.text);
+    const CutRows cut(device, p, plan);
+    int64_t workspace = cut.workspace;
+    if (p.k.data == nullptr || p.v.data == nullptr) {
+        // Where K and V will lie is not known yet. Other kernels, of other splits, take them where no vector begins: workspace for those,
+        // too.
+        attile_attention_problem elsewhere = p;
+        elsewhere.k.data = elsewhere.v.data = reinterpret_cast<void *>(sizeof(float));
+        workspace = std::max(workspace, CutRows(device, elsewhere, gpu::plan_attention(device, elsewhere)).workspace);
+    }
+    return Planned<attile_attention_problem>(SimtAttention{&p, plan, cut}, workspace);
+}
 
 }  // namespace attile::gpu

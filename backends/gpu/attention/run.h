@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of attention_query and attention_run that kernels of a vendor's own go through too.
+// What SIMT's plans and those of other families have in common.
 #pragma once
 
 #include "attention/plan.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_backward_query and attention_backward_run: the plan, told to the caller or carried out.
+// Attention's gradients by SIMT: their plan described and launched; and what launches of other families' plans have in common with it.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 #include "attention/plan.h"
 #include "attention/run.h"
-#include "attention_backward/attention_backward.h"
 #include "attention_backward/run.h"
+#include "attention_backward/simt/plan.h"
 #include "host/status.h"
 
 namespace attile::gpu {
@@ -225,38 +225,49 @@ void attention_backward_count(const attile_attention_backward_problem &problem, 
     support.bytes = 2 * attention_bytes(p);
 }
 
-int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support) {
-    const AttentionBackwardPlan plan = plan_attention_backward(device, problem);
-    if (plan.status != ATTILE_OK) return unsupported(&support, plan.status, "%s", plan.text);
-    const bool copies = plan.copy_q || plan.copy_k || plan.copy_v || plan.copy_dout;
-    support.level = plan.kernel == nullptr || copies ? ATTILE_SUPPORT_EMULATED : ATTILE_SUPPORT_NATIVE;
-    support.status = ATTILE_OK;
-    support.workspace_bytes = plan.workspace;
-    std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
-    print_plan(plan, support.text, sizeof support.text);
-    attention_backward_count(problem, support);
-    support.tile_m = plan.rows;
-    support.tile_n = plan.keys;
-    support.tile_k = plan.depth;
-    support.threads = plan.threads;
-    support.splits = static_cast<int32_t>(plan.splits);
-    const simt::AttentionBackwardProducts &products = plan.products;
-    support.blocks = plan.key_blocks * plan.splits * plan.pairs * (products.name != nullptr ? products.score_tiles * plan.units : 1);
-    support.blocks_per_unit = plan.blocks_per_unit;
-    support.predicted_share = plan.share;
-    const simt::AttentionBackwardKernel kernel = plan.kernel != nullptr ? plan.kernel : simt::attention_backward_steps_f64().keys;
-    KernelResources resources;
-    if (device.resources(reinterpret_cast<const void *>(kernel), &resources) == ATTILE_OK) {
-        support.registers = resources.registers;
-        support.shared_bytes = resources.shared_static;
-    }
-    return ATTILE_OK;
-}
+namespace {
 
-int32_t attention_backward_run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream) {
-    const AttentionBackwardPlan plan = plan_attention_backward(device, problem);
-    if (plan.status != ATTILE_OK) return fail(plan.status, "%s", plan.text);
-    return BackwardRun(device, problem, plan, stream).run(workspace);
+// By SIMT.
+struct SimtAttentionBackward {
+    const attile_attention_backward_problem *problem;
+    AttentionBackwardPlan plan;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        const bool copies = plan.copy_q || plan.copy_k || plan.copy_v || plan.copy_dout;
+        support.level = plan.kernel == nullptr || copies ? ATTILE_SUPPORT_EMULATED : ATTILE_SUPPORT_NATIVE;
+        support.status = ATTILE_OK;
+        std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
+        print_plan(plan, support.text, sizeof support.text);
+        attention_backward_count(*problem, support);
+        support.tile_m = plan.rows;
+        support.tile_n = plan.keys;
+        support.tile_k = plan.depth;
+        support.threads = plan.threads;
+        support.splits = static_cast<int32_t>(plan.splits);
+        const simt::AttentionBackwardProducts &products = plan.products;
+        support.blocks = plan.key_blocks * plan.splits * plan.pairs * (products.name != nullptr ? products.score_tiles * plan.units : 1);
+        support.blocks_per_unit = plan.blocks_per_unit;
+        support.predicted_share = plan.share;
+        const simt::AttentionBackwardKernel kernel = plan.kernel != nullptr ? plan.kernel : simt::attention_backward_steps_f64().keys;
+        KernelResources resources;
+        if (device.resources(reinterpret_cast<const void *>(kernel), &resources) == ATTILE_OK) {
+            support.registers = resources.registers;
+            support.shared_bytes = resources.shared_static;
+        }
+        count_matrix_units(device.properties(), problem->forward->q.dtype, support);
+        return ATTILE_OK;
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        return BackwardRun(device, *problem, plan, stream).run(workspace);
+    }
+};
+
+}  // namespace
+
+Planned<attile_attention_backward_problem> simt::plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
+    const AttentionBackwardPlan plan = gpu::plan_attention_backward(device, problem);
+    if (plan.status != ATTILE_OK) return Planned<attile_attention_backward_problem>::refused(plan.status, "%s", plan.text);
+    return Planned<attile_attention_backward_problem>(SimtAttentionBackward{&problem, plan}, plan.workspace);
 }
 
 }  // namespace attile::gpu

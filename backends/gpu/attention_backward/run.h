@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of attention_backward_query and attention_backward_run that kernels of a vendor's own go through too.
+// What SIMT's plans and those of other families have in common.
 #pragma once
 
 #include "attention_backward/plan.h"

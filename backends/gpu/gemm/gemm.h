@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm: the host side of the kernel family. Operands are reachable by the device; query never looks at data pointers' targets, and a null
-// pointer in a query counts as aligned. The workspace asked for must not depend on alignment.
+// gemm: its families. Operands are reachable by the device.
 #pragma once
 
-#include "device.h"
-#include "host/workspace.h"
+#include "host/family.h"
 
 namespace attile::gpu {
 
-int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_support &support);
-int32_t gemm_run(Device &device, const attile_gemm_problem &problem, Workspace &workspace, Stream stream);
+extern const Families<attile_gemm_problem> kGemmFamilies;
 
 }  // namespace attile::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of gemm_query and gemm_run that kernels of a vendor's own go through too.
+// What SIMT's plans and those of other families have in common: whether they can be launched, and the launches.
 #pragma once
 
 #include "gemm/plan.h"

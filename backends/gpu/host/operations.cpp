@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of the operations. Each operation is three functions: query and run of its kernel family, and stage_*()
-// (host/staged_problems.h), which says where its operands are and how they may be cut. Everything else is common to all. Where the device
-// has accelerators that know the operation, they are asked before the kernel family; query and run go through the same function, so they
-// cannot disagree.
-#include "host/context.h"
-
+// The tables of the operations. Each operation is its list of families (host/family.h) and stage_*() (host/staged_problems.h), which says
+// where its operands are and how they may be cut. Everything else is common to all.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -13,33 +9,23 @@
 #include "attention/attention.h"
 #include "attention_backward/attention_backward.h"
 #include "gemm/gemm.h"
-#include "host/accelerator.h"
+#include "host/context.h"
+#include "host/family.h"
 #include "host/staged_problems.h"
-#include "rows/merge.h"
-#include "rows/reduce.h"
-#include "rows/softmax.h"
+#include "rows/families.h"
 
 namespace attile::gpu {
 namespace {
 
-template <class Problem>
-using QueryFn = int32_t (*)(Device &, const Problem &, attile_support &);
-template <class Problem>
-using RunFn = int32_t (*)(Device &, const Problem &, Workspace &, Stream);
-
-template <class Problem>
-inline constexpr bool kCanAccelerate = std::is_same_v<Problem, attile_gemm_problem> || std::is_same_v<Problem, attile_attention_problem> ||
-                                       std::is_same_v<Problem, attile_attention_backward_problem>;
-
-// The operands whose alignment may decide between the paths.
+// The operands whose alignment may decide between the families. Rows' plans know what they need by themselves.
 template <class Problem, class Take>
-void for_operands(Problem &p, const Take &take) {
+void for_operands([[maybe_unused]] Problem &p, [[maybe_unused]] const Take &take) {
     using Kind = std::remove_const_t<Problem>;
     if constexpr (std::is_same_v<Kind, attile_gemm_problem>) {
         for (auto *x : {&p.a, &p.b, &p.c, &p.d, &p.bias}) take(*x);
     } else if constexpr (std::is_same_v<Kind, attile_attention_problem>) {
         for (auto *x : {&p.q, &p.k, &p.v, &p.o}) take(*x);
-    } else {
+    } else if constexpr (std::is_same_v<Kind, attile_attention_backward_problem>) {
         for (auto *x : {&p.dout, &p.dq, &p.dk, &p.dv}) take(*x);
     }
 }
@@ -57,19 +43,21 @@ void place_oddly(Problem &problem) {
         if (x.dtype != 0 && x.data == nullptr) x.data = reinterpret_cast<void *>(sizeof(double));  // Of whole elements, and of no vectors.
     });
 }
-// The workspace that the kernel family wants if what has no address lies at odd ones; 0 if it cannot take that.
-template <class Problem, QueryFn<Problem> query>
-int64_t workspace_at_odd_addresses(Device &device, Problem problem) {
-    attile_support support = {};
-    support.struct_size = sizeof support;
+template <class Problem>
+int64_t workspace_of(const Family<Problem> &family, Device &device, const Problem &problem) {
+    return family.plan(device, problem).workspace_bytes();
+}
+// The workspace that a family wants if what has no address lies at odd ones; 0 if it cannot take that.
+template <class Problem>
+int64_t workspace_at_odd_addresses(const Family<Problem> &family, Device &device, Problem problem) {
     place_oddly(problem);
     if constexpr (std::is_same_v<Problem, attile_attention_backward_problem>) {
         attile_attention_problem forward = *problem.forward;
         place_oddly(forward);
         problem.forward = &forward;
-        return query(device, problem, support) == ATTILE_OK ? support.workspace_bytes : 0;
+        return workspace_of(family, device, problem);
     } else {
-        return query(device, problem, support) == ATTILE_OK ? support.workspace_bytes : 0;
+        return workspace_of(family, device, problem);
     }
 }
 
@@ -80,127 +68,109 @@ const attile_launch &launch_of(const Problem &problem) {
 }
 [[maybe_unused]] const attile_launch &launch_of(const attile_attention_backward_problem &problem) { return problem.forward->launch; }
 
-// The SIMT kernels reckon with the peak of float32 arithmetic; where the device has matrix units for the type, theirs is the roof.
+// A call's plan, and what comes with it.
 template <class Problem>
-void reckon_with_matrix_units(const DeviceProperties &device, const Problem &problem, attile_support &support) {
-    int32_t dtype = 0;
-    if constexpr (std::is_same_v<Problem, attile_gemm_problem>) dtype = problem.a.dtype;
-    if constexpr (std::is_same_v<Problem, attile_attention_problem>) dtype = problem.q.dtype;
-    if constexpr (std::is_same_v<Problem, attile_attention_backward_problem>) dtype = problem.forward->q.dtype;
-    if ((dtype != ATTILE_F16 && dtype != ATTILE_BF16) || !(device.peak_flops_f16 > 0) || !(device.peak_bandwidth > 0)) return;
-    const double memory = support.bytes / device.peak_bandwidth, plain = std::max(support.flops / device.peak_flops_f32, memory);
-    if (plain > 0) support.predicted_share *= std::max(support.flops / device.peak_flops_f16, memory) / plain;
+struct Choice {
+    Planned<Problem> planned;
+    int64_t workspace_bytes = 0;
+    const KernelSet *set = nullptr;       // The plan's family's; null: every device's.
+    const KernelSet *decliner = nullptr;  // Of the family asked last before it that had a reason.
+    Declined declined;                    // And that.
+};
+
+// The plan of the first family that takes the problem. Addresses less aligned than was assumed, where they are not known, may take a later
+// one's: the workspace has to do for all.
+template <class Problem>
+Choice<Problem> choose(Device &device, const Problem &problem, const Families<Problem> &families) {
+    Choice<Problem> choice;
+    const bool is_unknown = has_unknown_addresses(problem);
+    const Family<Problem> *const last = families.end() - 1;
+    bool is_chosen = false;
+    for (const Family<Problem> &family : families) {
+        if (family.set != nullptr && !device.runs(*family.set)) continue;
+        if (family.unless != nullptr && device.runs(*family.unless)) continue;
+        const Planned<Problem> planned = family.plan(device, problem);
+        if (planned.failure() != ATTILE_OK) {
+            choice.planned = planned;
+            return choice;
+        }
+        if (!planned.is_declined() && !is_chosen) {
+            is_chosen = true;
+            choice.planned = planned;
+            choice.set = family.set;
+        } else if (!is_chosen && planned.declined().text[0] != '\0') {
+            choice.declined = planned.declined();
+            choice.decliner = family.set;
+        }
+        choice.workspace_bytes = std::max(choice.workspace_bytes, planned.workspace_bytes());
+        if (is_chosen && !is_unknown) return choice;
+    }
+    if (is_unknown && choice.planned.has_plan())
+        choice.workspace_bytes = std::max(choice.workspace_bytes, workspace_at_odd_addresses(*last, device, problem));
+    return choice;
 }
 
 // What comes before a plan's text; whatever does not fit of the plan is worth less.
-[[maybe_unused]] void say_first(attile_support &support, const char *format, const char *name, const char *reason) {
+void say_first(attile_support &support, const char *format, const char *name, const char *reason) {
     char plan[sizeof support.text], first[sizeof support.text];
     std::memcpy(plan, support.text, sizeof plan);
     std::snprintf(first, sizeof first, format, name, reason);
     std::snprintf(support.text, sizeof support.text, "%.180s; %.70s", first, plan);
 }
 
-// The support that both query and run go by, and whose it is: an accelerator's, or with null the kernel family's.
-template <class Problem, QueryFn<Problem> query>
-int32_t ask(Device &device, const Problem &problem, attile_support &support, Accelerator *&taker) {
-    taker = nullptr;
-    if constexpr (kCanAccelerate<Problem>) {
-        Declined declined;  // By the one asked last that had a reason.
-        const char *decliner = nullptr;
-        int64_t workspace = 0;
-        attile_support other = {};
-        for (int i = 0; Accelerator *const accelerator = device.accelerator(i); ++i) {
-            other.struct_size = sizeof other;
-            Declined reason;
-            bool is_taken = false;
-            const int32_t status = accelerator->query(device, problem, taker != nullptr ? other : support, is_taken, reason);
-            if (status != ATTILE_OK) return status;
-            if (is_taken && taker == nullptr) {
-                taker = accelerator;
-                if (decliner != nullptr) say_first(support, "not for %s: %.140s", decliner, declined.text);
-                if (!has_unknown_addresses(problem)) return ATTILE_OK;
-            } else if (is_taken) {
-                workspace = std::max(workspace, other.workspace_bytes);
-            } else if (taker == nullptr && reason.text[0] != '\0') {
-                declined = reason;
-                decliner = accelerator->name();
-            }
-        }
-        if (taker != nullptr) {
-            // Addresses less aligned than was assumed will take another path: the workspace has to do for all.
-            other = {};
-            other.struct_size = sizeof other;
-            const int32_t status = query(device, problem, other);
-            support.workspace_bytes = std::max(
-                {support.workspace_bytes, workspace, other.workspace_bytes, workspace_at_odd_addresses<Problem, query>(device, problem)});
-            return status;
-        }
-        const int32_t status = query(device, problem, support);
-        if (status == ATTILE_OK && support.level != ATTILE_SUPPORT_NONE && has_unknown_addresses(problem))
-            support.workspace_bytes = std::max(support.workspace_bytes, workspace_at_odd_addresses<Problem, query>(device, problem));
-        if (status == ATTILE_OK) reckon_with_matrix_units(device.properties(), problem, support);
-        if (status == ATTILE_OK && support.level != ATTILE_SUPPORT_NONE && decliner != nullptr)
-            say_first(support, "no %s: %.150s", "tensor cores", declined.text);
-        return status;
-    }
-    return query(device, problem, support);
-}
-
-template <class Problem, QueryFn<Problem> query>
-int32_t ask_and_watch(Device &device, const Problem &problem, attile_support &support, Accelerator *&taker) {
-    const FailureWatch watch;
-    return watch.status_of(ask<Problem, query>(device, problem, support, taker));
-}
-
-template <class Problem, RunFn<Problem> run>
-int32_t run_with(Device &device, const Problem &problem, Workspace &workspace, Stream stream, Accelerator *taker) {
-    const FailureWatch watch;
-    if constexpr (kCanAccelerate<Problem>) {
-        if (taker != nullptr) return watch.status_of(taker->run(device, problem, workspace, stream));
-    }
-    return watch.status_of(run(device, problem, workspace, stream));
+template <class Problem>
+int32_t describe(Device &device, const Choice<Problem> &choice, attile_support &support) {
+    const Planned<Problem> &planned = choice.planned;
+    if (planned.failure() != ATTILE_OK) return planned.failure();
+    if (planned.refusal() != ATTILE_OK) return unsupported(&support, planned.refusal(), "%s", planned.sentence());
+    const int32_t status = planned.describe(device, support);
+    support.workspace_bytes = choice.workspace_bytes;
+    if (status != ATTILE_OK || choice.decliner == nullptr) return status;
+    if (choice.set != nullptr)
+        say_first(support, "not for %s: %.140s", choice.decliner->name, choice.declined.text);
+    else
+        say_first(support, "no %s: %.150s", choice.decliner->units, choice.declined.text);
+    return status;
 }
 
 // All operands are the device's: plan, find workspace, launch.
-template <class Problem, QueryFn<Problem> query, RunFn<Problem> run>
-int32_t run_on_device(Device &device, const Problem &problem, Stream stream, bool with_callers_workspace) {
+template <class Problem>
+int32_t run_on_device(Device &device, const Problem &problem, const Families<Problem> &families, Stream stream,
+                      bool with_callers_workspace) {
     const attile_launch &launch = launch_of(problem);
-    attile_support support = {};
-    support.struct_size = sizeof support;
-    Accelerator *taker = nullptr;
-    int32_t status = ask_and_watch<Problem, query>(device, problem, support, taker);
+    const FailureWatch watch_of_plan;
+    const Choice<Problem> choice = choose(device, problem, families);
+    const Planned<Problem> &planned = choice.planned;
+    int32_t status = watch_of_plan.status_of(planned.failure());
     if (status != ATTILE_OK) return status;
-    if (support.level == ATTILE_SUPPORT_NONE) return fail(support.status, "%s", support.text);
-    if (with_callers_workspace && launch.workspace != nullptr) {
-        Workspace workspace(launch.workspace, launch.workspace_bytes);
-        return run_with<Problem, run>(device, problem, workspace, stream, taker);
-    }
-    if (support.workspace_bytes == 0) {
-        Workspace workspace;
-        return run_with<Problem, run>(device, problem, workspace, stream, taker);
-    }
+    if (planned.refusal() != ATTILE_OK) return fail(planned.refusal(), "%s", planned.sentence());
+    const auto launch_with = [&](Workspace workspace) {
+        const FailureWatch watch;
+        return watch.status_of(planned.launch(device, workspace, stream));
+    };
+    if (with_callers_workspace && launch.workspace != nullptr) return launch_with(Workspace(launch.workspace, launch.workspace_bytes));
+    if (choice.workspace_bytes == 0) return launch_with(Workspace());
     if (with_callers_workspace && (launch.flags & ATTILE_FLAG_NO_ALLOC) != 0) {
         return fail(ATTILE_ERROR_WORKSPACE_TOO_SMALL, "workspace of %lld bytes needed, and NO_ALLOC is set",
-                    static_cast<long long>(support.workspace_bytes));
+                    static_cast<long long>(choice.workspace_bytes));
     }
     void *memory = nullptr;
-    status = device.pool_alloc(support.workspace_bytes, stream, &memory);
+    status = device.pool_alloc(choice.workspace_bytes, stream, &memory);
     if (status != ATTILE_OK) return status;
-    Workspace workspace(memory, support.workspace_bytes);
-    status = run_with<Problem, run>(device, problem, workspace, stream, taker);
+    status = launch_with(Workspace(memory, choice.workspace_bytes));
     const int32_t freed = device.pool_free(memory, stream);
     return status != ATTILE_OK ? status : freed;
 }
 
-template <class Problem, QueryFn<Problem> query>
+template <class Problem, const Families<Problem> &families>
 int32_t table_query(void *state, const Problem *problem, attile_support *support) {
     return on_device(state, [&](Context &context) {
-        Accelerator *taker = nullptr;
-        return ask_and_watch<Problem, query>(*context.device, *problem, *support, taker);
+        const FailureWatch watch;
+        return watch.status_of(describe(*context.device, choose(*context.device, *problem, families), *support));
     });
 }
 
-template <class Problem, QueryFn<Problem> query, RunFn<Problem> run>
+template <class Problem, const Families<Problem> &families>
 int32_t table_run(void *state, const Problem *problem) {
     return on_device(state, [&](Context &context) {
         Device &device = *context.device;
@@ -212,10 +182,10 @@ int32_t table_run(void *state, const Problem *problem) {
             if (status != ATTILE_OK) return status;
             if (is_staged) break;
         }
-        if (!is_staged) return run_on_device<Problem, query, run>(device, *problem, stream, true);
+        if (!is_staged) return run_on_device(device, *problem, families, stream, true);
         staged.call.run = [&](const int64_t count[kStagedDims], Stream chunk_stream) {
             staged.resize(count);
-            return run_on_device<Problem, query, run>(device, staged.problem, chunk_stream, false);
+            return run_on_device(device, staged.problem, families, chunk_stream, false);
         };
         return context.stager->run(staged.call, stream);
     });
@@ -223,24 +193,25 @@ int32_t table_run(void *state, const Problem *problem) {
 
 }  // namespace
 
-const attile_reduce_interface kReduceInterface = {sizeof(attile_reduce_interface), 1, table_query<attile_reduce_problem, reduce_query>,
-                                                  table_run<attile_reduce_problem, reduce_query, reduce_run>};
-const attile_softmax_interface kSoftmaxInterface = {sizeof(attile_softmax_interface), 1, table_query<attile_softmax_problem, softmax_query>,
-                                                    table_run<attile_softmax_problem, softmax_query, softmax_run>};
+const attile_reduce_interface kReduceInterface = {sizeof(attile_reduce_interface), 1, table_query<attile_reduce_problem, kReduceFamilies>,
+                                                  table_run<attile_reduce_problem, kReduceFamilies>};
+const attile_softmax_interface kSoftmaxInterface = {sizeof(attile_softmax_interface), 1,
+                                                    table_query<attile_softmax_problem, kSoftmaxFamilies>,
+                                                    table_run<attile_softmax_problem, kSoftmaxFamilies>};
 const attile_attention_merge_interface kMergeInterface = {sizeof(attile_attention_merge_interface), 1,
-                                                          table_query<attile_attention_merge_problem, merge_query>,
-                                                          table_run<attile_attention_merge_problem, merge_query, merge_run>};
+                                                          table_query<attile_attention_merge_problem, kMergeFamilies>,
+                                                          table_run<attile_attention_merge_problem, kMergeFamilies>};
 #if defined(ATTILE_GPU_HAS_GEMM)
-const attile_gemm_interface kGemmInterface = {sizeof(attile_gemm_interface), 1, table_query<attile_gemm_problem, gemm_query>,
-                                              table_run<attile_gemm_problem, gemm_query, gemm_run>};
+const attile_gemm_interface kGemmInterface = {sizeof(attile_gemm_interface), 1, table_query<attile_gemm_problem, kGemmFamilies>,
+                                              table_run<attile_gemm_problem, kGemmFamilies>};
 #endif
 #if defined(ATTILE_GPU_HAS_ATTENTION)
 const attile_attention_interface kAttentionInterface = {sizeof(attile_attention_interface), 1,
-                                                        table_query<attile_attention_problem, attention_query>,
-                                                        table_run<attile_attention_problem, attention_query, attention_run>};
+                                                        table_query<attile_attention_problem, kAttentionFamilies>,
+                                                        table_run<attile_attention_problem, kAttentionFamilies>};
 const attile_attention_backward_interface kAttentionBackwardInterface = {
-    sizeof(attile_attention_backward_interface), 1, table_query<attile_attention_backward_problem, attention_backward_query>,
-    table_run<attile_attention_backward_problem, attention_backward_query, attention_backward_run>};
+    sizeof(attile_attention_backward_interface), 1, table_query<attile_attention_backward_problem, kAttentionBackwardFamilies>,
+    table_run<attile_attention_backward_problem, kAttentionBackwardFamilies>};
 #endif
 
 }  // namespace attile::gpu

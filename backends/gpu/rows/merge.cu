@@ -144,37 +144,41 @@ int32_t run_rounds(Device &device, const attile_attention_merge_problem &problem
     return ATTILE_OK;
 }
 
+struct MergeCall {
+    const attile_attention_merge_problem *problem;
+    MergePlan plan;
+    MergeKernel kernel;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        const int32_t from = problem->o_parts[0].dtype;
+        support.level = ATTILE_SUPPORT_NATIVE;
+        std::snprintf(support.kernel, sizeof support.kernel, "simt_merge_%s", plan.is_vector ? "vector" : "scalar");
+        const double elements = static_cast<double>(plan.rows) * static_cast<double>(problem->head_dim_v);
+        const double parts = static_cast<double>(problem->parts);
+        support.flops = 2 * parts * elements;
+        support.bytes = elements * (parts * static_cast<double>(bytes_of(from)) + static_cast<double>(bytes_of(problem->o.dtype)));
+        support.splits = plan.rounds;
+        const int64_t vec = plan.is_vector ? 16 / bytes_of(from) : 1;
+        support.blocks = row_grid(device, plan.rows * (problem->head_dim_v / vec), kRowThreads);
+        return fill_resources(device, reinterpret_cast<const void *>(kernel), kRowThreads, support);
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        return problem->compute == ATTILE_F64 ? run_rounds<double>(device, *problem, plan, workspace, stream)
+                                              : run_rounds<float>(device, *problem, plan, workspace, stream);
+    }
+};
+
 }  // namespace
 
-int32_t merge_query(Device &device, const attile_attention_merge_problem &problem, attile_support &support) {
+Planned<attile_attention_merge_problem> simt::plan_merge(Device &, const attile_attention_merge_problem &problem) {
     const MergePlan plan = make_plan(problem);
     const int32_t from = problem.o_parts[0].dtype;
     const MergeKernel kernel = kernel_for(from, problem.o.dtype, plan.is_vector);
-    if (kernel == nullptr) {
-        return unsupported(&support, ATTILE_ERROR_UNSUPPORTED_DTYPE, "attention_merge: from data type 0x%04x to 0x%04x",
-                           static_cast<unsigned>(from), static_cast<unsigned>(problem.o.dtype));
-    }
-    support.level = ATTILE_SUPPORT_NATIVE;
-    support.workspace_bytes = plan.workspace_bytes;
-    std::snprintf(support.kernel, sizeof support.kernel, "simt_merge_%s", plan.is_vector ? "vector" : "scalar");
-    const double elements = static_cast<double>(plan.rows) * static_cast<double>(problem.head_dim_v);
-    const double parts = static_cast<double>(problem.parts);
-    support.flops = 2 * parts * elements;
-    support.bytes = elements * (parts * static_cast<double>(bytes_of(from)) + static_cast<double>(bytes_of(problem.o.dtype)));
-    support.splits = plan.rounds;
-    const int64_t vec = plan.is_vector ? 16 / bytes_of(from) : 1;
-    support.blocks = row_grid(device, plan.rows * (problem.head_dim_v / vec), kRowThreads);
-    return fill_resources(device, reinterpret_cast<const void *>(kernel), kRowThreads, support);
-}
-
-int32_t merge_run(Device &device, const attile_attention_merge_problem &problem, Workspace &workspace, Stream stream) {
-    const MergePlan plan = make_plan(problem);
-    if (kernel_for(problem.o_parts[0].dtype, problem.o.dtype, plan.is_vector) == nullptr) {
-        return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "attention_merge: from data type 0x%04x to 0x%04x",
-                    static_cast<unsigned>(problem.o_parts[0].dtype), static_cast<unsigned>(problem.o.dtype));
-    }
-    return problem.compute == ATTILE_F64 ? run_rounds<double>(device, problem, plan, workspace, stream)
-                                         : run_rounds<float>(device, problem, plan, workspace, stream);
+    if (kernel == nullptr)
+        return Planned<attile_attention_merge_problem>::refused(ATTILE_ERROR_UNSUPPORTED_DTYPE,
+                                                                "attention_merge: from data type 0x%04x to 0x%04x",
+                                                                static_cast<unsigned>(from), static_cast<unsigned>(problem.o.dtype));
+    return Planned<attile_attention_merge_problem>(MergeCall{&problem, plan, kernel}, plan.workspace_bytes);
 }
 
 }  // namespace attile::gpu

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// merge: the host side of the kernel family. Operands are reachable by the device; query never looks at data pointers' targets, and a null
-// pointer in a query counts as aligned. The workspace asked for must not depend on alignment.
 #pragma once
 
-#include "device.h"
-#include "host/workspace.h"
+#include "host/family.h"
 
 namespace attile::gpu {
 
-int32_t merge_query(Device &device, const attile_attention_merge_problem &problem, attile_support &support);
-int32_t merge_run(Device &device, const attile_attention_merge_problem &problem, Workspace &workspace, Stream stream);
+namespace simt {
+Planned<attile_attention_merge_problem> plan_merge(Device &device, const attile_attention_merge_problem &problem);
+}
 
 }  // namespace attile::gpu

@@ -206,59 +206,66 @@ const void *kernel_address(const attile_reduce_problem &problem, const ReducePla
     return reinterpret_cast<const void *>(is_sum(problem) ? kernel_of<T, true>(plan) : kernel_of<T, false>(plan));
 }
 
+const void *address_of(const attile_reduce_problem &problem, const ReducePlan &plan) {
+    switch (problem.x.dtype) {
+        case ATTILE_F32:
+            return kernel_address<float>(problem, plan);
+        case ATTILE_F64:
+            return kernel_address<double>(problem, plan);
+        case ATTILE_F16:
+            return kernel_address<F16>(problem, plan);
+        case ATTILE_BF16:
+            return kernel_address<BF16>(problem, plan);
+        default:
+            return nullptr;
+    }
+}
+
+struct ReduceCall {
+    const attile_reduce_problem *problem;
+    ReducePlan plan;
+    const void *kernel;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        const attile_reduce_problem &p = *problem;
+        support.level = ATTILE_SUPPORT_NATIVE;
+        std::snprintf(support.kernel, sizeof support.kernel, "simt_reduce_%s_%s", plan.by_columns ? "columns" : "rows",
+                      plan.is_vector ? "vector" : "scalar");
+        const double rows = static_cast<double>(p.shape[0]) * static_cast<double>(p.shape[1]) * static_cast<double>(p.shape[2]);
+        support.flops = rows * static_cast<double>(p.shape[3]);
+        support.bytes = support.flops * static_cast<double>(bytes_of(p.x.dtype)) + rows * static_cast<double>(bytes_of(p.y.dtype));
+        support.tile_m = static_cast<int32_t>(plan.by_columns ? plan.first.lanes : plan.per_block);
+        support.tile_k = static_cast<int32_t>(std::min<int64_t>(plan.first.split_length, 1 << 30));
+        support.splits = plan.first.splits;
+        support.blocks = row_grid(device, plan.items, plan.per_block);
+        return fill_resources(device, kernel, kRowThreads, support);
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        switch (problem->x.dtype) {
+            case ATTILE_F32:
+                return run_type<float>(device, *problem, plan, workspace, stream);
+            case ATTILE_F64:
+                return run_type<double>(device, *problem, plan, workspace, stream);
+            case ATTILE_F16:
+                return run_type<F16>(device, *problem, plan, workspace, stream);
+            default:
+                return run_type<BF16>(device, *problem, plan, workspace, stream);
+        }
+    }
+};
+
 }  // namespace
 
 const void *some_kernel() { return reinterpret_cast<const void *>(&simt::reduce_columns<float, true, 1>); }
 
-int32_t reduce_run(Device &device, const attile_reduce_problem &problem, Workspace &workspace, Stream stream) {
+Planned<attile_reduce_problem> simt::plan_reduce(Device &device, const attile_reduce_problem &problem) {
     const ReducePlan plan = make_plan(device, problem);
-    switch (problem.x.dtype) {
-        case ATTILE_F32:
-            return run_type<float>(device, problem, plan, workspace, stream);
-        case ATTILE_F64:
-            return run_type<double>(device, problem, plan, workspace, stream);
-        case ATTILE_F16:
-            return run_type<F16>(device, problem, plan, workspace, stream);
-        case ATTILE_BF16:
-            return run_type<BF16>(device, problem, plan, workspace, stream);
-        default:
-            return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "reduce: data type 0x%04x", static_cast<unsigned>(problem.x.dtype));
-    }
-}
-
-int32_t reduce_query(Device &device, const attile_reduce_problem &problem, attile_support &support) {
-    const ReducePlan plan = make_plan(device, problem);
-    const void *kernel = nullptr;
-    switch (problem.x.dtype) {
-        case ATTILE_F32:
-            kernel = kernel_address<float>(problem, plan);
-            break;
-        case ATTILE_F64:
-            kernel = kernel_address<double>(problem, plan);
-            break;
-        case ATTILE_F16:
-            kernel = kernel_address<F16>(problem, plan);
-            break;
-        case ATTILE_BF16:
-            kernel = kernel_address<BF16>(problem, plan);
-            break;
-        default:
-            return unsupported(&support, ATTILE_ERROR_UNSUPPORTED_DTYPE, "reduce: data type 0x%04x",
-                               static_cast<unsigned>(problem.x.dtype));
-    }
-    support.level = ATTILE_SUPPORT_NATIVE;
-    support.workspace_bytes = plan.partials == 0 ? 0 : workspace_piece(plan.partials * (problem.x.dtype == ATTILE_F64 ? 8 : 4));
-    std::snprintf(support.kernel, sizeof support.kernel, "simt_reduce_%s_%s", plan.by_columns ? "columns" : "rows",
-                  plan.is_vector ? "vector" : "scalar");
-    const double rows =
-        static_cast<double>(problem.shape[0]) * static_cast<double>(problem.shape[1]) * static_cast<double>(problem.shape[2]);
-    support.flops = rows * static_cast<double>(problem.shape[3]);
-    support.bytes = support.flops * static_cast<double>(bytes_of(problem.x.dtype)) + rows * static_cast<double>(bytes_of(problem.y.dtype));
-    support.tile_m = static_cast<int32_t>(plan.by_columns ? plan.first.lanes : plan.per_block);
-    support.tile_k = static_cast<int32_t>(std::min<int64_t>(plan.first.split_length, 1 << 30));
-    support.splits = plan.first.splits;
-    support.blocks = row_grid(device, plan.items, plan.per_block);
-    return fill_resources(device, kernel, kRowThreads, support);
+    const void *const kernel = address_of(problem, plan);
+    if (kernel == nullptr)
+        return Planned<attile_reduce_problem>::refused(ATTILE_ERROR_UNSUPPORTED_DTYPE, "reduce: data type 0x%04x",
+                                                       static_cast<unsigned>(problem.x.dtype));
+    const int64_t workspace = plan.partials == 0 ? 0 : workspace_piece(plan.partials * (problem.x.dtype == ATTILE_F64 ? 8 : 4));
+    return Planned<attile_reduce_problem>(ReduceCall{&problem, plan, kernel}, workspace);
 }
 
 }  // namespace attile::gpu

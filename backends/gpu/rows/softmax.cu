@@ -229,45 +229,8 @@ int64_t workspace_bytes(const SoftmaxPlan &plan, const SoftmaxChoice &choice) {
     return workspace_piece(plan.states * choice.state_bytes) + counter_bytes(plan);
 }
 
-}  // namespace
-
-int32_t softmax_query(Device &device, const attile_softmax_problem &problem, attile_support &support) {
-    const SoftmaxPlan plan = make_plan(device, problem);
-    const SoftmaxChoice choice = choose_for(problem, plan);
-    if (choice.kernel == nullptr) {
-        return unsupported(&support, ATTILE_ERROR_UNSUPPORTED_DTYPE, "softmax: from data type 0x%04x to 0x%04x",
-                           static_cast<unsigned>(problem.x.dtype), static_cast<unsigned>(problem.y.dtype));
-    }
-    support.level = ATTILE_SUPPORT_NATIVE;
-    support.workspace_bytes = workspace_bytes(plan, choice);
-    if (problem.x.data == nullptr || problem.y.data == nullptr) {
-        // Where x and y will lie is not known yet: as much as they need where no vector begins.
-        attile_softmax_problem elsewhere = problem;
-        elsewhere.x.data = elsewhere.y.data = reinterpret_cast<void *>(bytes_of(problem.x.dtype));
-        const SoftmaxPlan other = make_plan(device, elsewhere);
-        support.workspace_bytes = std::max(support.workspace_bytes, workspace_bytes(other, choose_for(elsewhere, other)));
-    }
-    std::snprintf(support.kernel, sizeof support.kernel, "simt_softmax_%s_%s", name_of(plan.path), plan.is_vector ? "vector" : "scalar");
-    const double elements = static_cast<double>(problem.shape[0]) * static_cast<double>(problem.shape[1]) *
-                            static_cast<double>(problem.shape[2]) * static_cast<double>(problem.shape[3]);
-    support.flops = 5 * elements;  // Compare, subtract, exponential, add, multiply.
-    support.bytes = elements * static_cast<double>(bytes_of(problem.x.dtype) + bytes_of(problem.y.dtype));
-    support.tile_m = plan.path == SoftmaxPath::kColumns ? plan.arguments.lanes : std::max(kRowThreads / std::max(plan.width, 1), 1);
-    support.tile_n = static_cast<int32_t>(std::min<int64_t>(
-        plan.path == SoftmaxPath::kCached || plan.path == SoftmaxPath::kWhole ? plan.arguments.length : plan.arguments.split_length,
-        1 << 30));
-    support.splits = plan.arguments.splits;
-    support.blocks = plan.blocks;
-    return fill_resources(device, reinterpret_cast<const void *>(choice.kernel), threads_of(plan), support);
-}
-
-int32_t softmax_run(Device &device, const attile_softmax_problem &problem, Workspace &workspace, Stream stream) {
-    SoftmaxPlan plan = make_plan(device, problem);
-    const SoftmaxChoice choice = choose_for(problem, plan);
-    if (choice.kernel == nullptr) {
-        return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "softmax: from data type 0x%04x to 0x%04x", static_cast<unsigned>(problem.x.dtype),
-                    static_cast<unsigned>(problem.y.dtype));
-    }
+int32_t run_softmax(Device &device, const attile_softmax_problem &problem, SoftmaxPlan plan, const SoftmaxChoice &choice,
+                    Workspace &workspace, Stream stream) {
     if (plan.arguments.length == 0) return ATTILE_OK;
     const int64_t counters_bytes = counter_bytes(plan);
     char *counters = nullptr;
@@ -292,6 +255,51 @@ int32_t softmax_run(Device &device, const attile_softmax_problem &problem, Works
     }
     plan.arguments.writes = 1;
     return launch(device, choice.kernel, grid, block, 0, stream, plan.arguments);
+}
+
+struct SoftmaxCall {
+    const attile_softmax_problem *problem;
+    SoftmaxPlan plan;
+    SoftmaxChoice choice;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        support.level = ATTILE_SUPPORT_NATIVE;
+        std::snprintf(support.kernel, sizeof support.kernel, "simt_softmax_%s_%s", name_of(plan.path),
+                      plan.is_vector ? "vector" : "scalar");
+        const double elements = static_cast<double>(problem->shape[0]) * static_cast<double>(problem->shape[1]) *
+                                static_cast<double>(problem->shape[2]) * static_cast<double>(problem->shape[3]);
+        support.flops = 5 * elements;  // Compare, subtract, exponential, add, multiply.
+        support.bytes = elements * static_cast<double>(bytes_of(problem->x.dtype) + bytes_of(problem->y.dtype));
+        support.tile_m = plan.path == SoftmaxPath::kColumns ? plan.arguments.lanes : std::max(kRowThreads / std::max(plan.width, 1), 1);
+        support.tile_n = static_cast<int32_t>(std::min<int64_t>(
+            plan.path == SoftmaxPath::kCached || plan.path == SoftmaxPath::kWhole ? plan.arguments.length : plan.arguments.split_length,
+            1 << 30));
+        support.splits = plan.arguments.splits;
+        support.blocks = plan.blocks;
+        return fill_resources(device, reinterpret_cast<const void *>(choice.kernel), threads_of(plan), support);
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        return run_softmax(device, *problem, plan, choice, workspace, stream);
+    }
+};
+
+}  // namespace
+
+Planned<attile_softmax_problem> simt::plan_softmax(Device &device, const attile_softmax_problem &problem) {
+    const SoftmaxPlan plan = make_plan(device, problem);
+    const SoftmaxChoice choice = choose_for(problem, plan);
+    if (choice.kernel == nullptr)
+        return Planned<attile_softmax_problem>::refused(ATTILE_ERROR_UNSUPPORTED_DTYPE, "softmax: from data type 0x%04x to 0x%04x",
+                                                        static_cast<unsigned>(problem.x.dtype), static_cast<unsigned>(problem.y.dtype));
+    int64_t workspace = workspace_bytes(plan, choice);
+    if (problem.x.data == nullptr || problem.y.data == nullptr) {
+        // Where x and y will lie is not known yet: as much as they need where no vector begins.
+        attile_softmax_problem elsewhere = problem;
+        elsewhere.x.data = elsewhere.y.data = reinterpret_cast<void *>(bytes_of(problem.x.dtype));
+        const SoftmaxPlan other = make_plan(device, elsewhere);
+        workspace = std::max(workspace, workspace_bytes(other, choose_for(elsewhere, other)));
+    }
+    return Planned<attile_softmax_problem>(SoftmaxCall{&problem, plan, choice}, workspace);
 }
 
 }  // namespace attile::gpu

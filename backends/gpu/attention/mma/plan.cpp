@@ -177,17 +177,10 @@ int32_t attention_task(const attile_attention_problem &p, const AttentionChoice 
     return ATTILE_OK;
 }
 
-int32_t attention_answer(Device &device, const attile_attention_problem &problem, const AttentionChoice &choice, attile_support &support,
-                         bool &taken, Declined &declined) {
-    taken = choice.taken;
-    declined = choice.declined;
-    if (taken) attention_report(device, problem, choice.plan, support);
-    return ATTILE_OK;
-}
+namespace {
 
-int32_t attention_run_tiles(Device &device, const attile_attention_problem &p, const AttentionChoice &choice, Workspace &workspace,
-                            Stream stream) {
-    if (!choice.taken) return fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);
+int32_t launch_tiles(Device &device, const attile_attention_problem &p, const AttentionChoice &choice, Workspace &workspace,
+                     Stream stream) {
     const AttentionPlan &plan = choice.plan;
     AttentionTask task = {};
     int32_t status = attention_task(p, choice, device.properties().l2_bytes * 5 / 8, workspace, task);
@@ -199,6 +192,26 @@ int32_t attention_run_tiles(Device &device, const attile_attention_problem &p, c
     status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
     if (status != ATTILE_OK || plan.splits == 1) return status;
     return attention_combine(device, task.p, p, stream);
+}
+
+struct TiledAttention {
+    const attile_attention_problem *problem;
+    AttentionChoice choice;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        attention_report(device, *problem, choice.plan, support);
+        return ATTILE_OK;
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        return launch_tiles(device, *problem, choice, workspace, stream);
+    }
+};
+
+}  // namespace
+
+Planned<attile_attention_problem> attention_planned(const attile_attention_problem &problem, const AttentionChoice &choice) {
+    if (!choice.taken) return Planned<attile_attention_problem>(choice.declined);
+    return Planned<attile_attention_problem>(TiledAttention{&problem, choice}, choice.plan.workspace);
 }
 
 }  // namespace attile::gpu::mma

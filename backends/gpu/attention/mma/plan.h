@@ -5,7 +5,7 @@
 
 #include "attention/mma/task.h"
 #include "attention/plan.h"
-#include "host/accelerator.h"
+#include "host/family.h"
 #include "host/status.h"
 
 namespace attile::gpu::mma {
@@ -63,12 +63,7 @@ AttentionChoice attention_cut(Device &device, const attile_attention_problem &pr
 int32_t attention_task(const attile_attention_problem &problem, const AttentionChoice &choice, int64_t l2_bytes, Workspace &workspace,
                        AttentionTask &task);
 
-// The choice as the answer to a query.
-int32_t attention_answer(Device &device, const attile_attention_problem &problem, const AttentionChoice &choice, attile_support &support,
-                         bool &taken, Declined &declined);
-
-// All of it, for a kernel that has a block for each tile and is told nothing but the task.
-int32_t attention_run_tiles(Device &device, const attile_attention_problem &problem, const AttentionChoice &choice, Workspace &workspace,
-                            Stream stream);
+// Of a kernel that has a block for each tile and is told nothing but the task: the choice as the family's plan, if it is taken.
+Planned<attile_attention_problem> attention_planned(const attile_attention_problem &problem, const AttentionChoice &choice);
 
 }  // namespace attile::gpu::mma

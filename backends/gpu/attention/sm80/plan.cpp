@@ -52,12 +52,8 @@ AttentionChoice choose_attention(Device &device, const attile_attention_problem 
 
 }  // namespace
 
-int32_t attention_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken, Declined &declined) {
-    return attention_answer(device, problem, choose_attention(device, problem), support, taken, declined);
-}
-
-int32_t attention_run(Device &device, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
-    return attention_run_tiles(device, p, choose_attention(device, p), workspace, stream);
+Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &problem) {
+    return attention_planned(problem, choose_attention(device, problem));
 }
 
 }  // namespace attile::gpu::sm80

@@ -92,13 +92,10 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     return choice;
 }
 
-int32_t attention_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken, Declined &declined) {
-    return attention_answer(device, problem, choose_attention(device, problem), support, taken, declined);
-}
+namespace {
 
-int32_t attention_run(Device &device, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
-    const Sm90AttentionChoice choice = choose_attention(device, p);
-    if (!choice.taken) return fail(ATTILE_ERROR_INTERNAL, "attention: %s", choice.declined.text);
+int32_t launch_attention(Device &device, const attile_attention_problem &p, const Sm90AttentionChoice &choice, Workspace &workspace,
+                         Stream stream) {
     const AttentionPlan &plan = choice.plan;
     AttentionArguments a = {};
     int32_t status = attention_task(p, choice, kL2Bytes, workspace, a);
@@ -169,6 +166,27 @@ int32_t attention_run(Device &device, const attile_attention_problem &p, Workspa
                                         : device.launch_early(plan.kernel, grid, block, plan.shared, arguments, stream);
     if (status != ATTILE_OK || plan.splits == 1) return status;
     return attention_combine(device, a.p, p, stream);
+}
+
+struct HopperAttention {
+    const attile_attention_problem *problem;
+    Sm90AttentionChoice choice;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        attention_report(device, *problem, choice.plan, support);
+        return ATTILE_OK;
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        return launch_attention(device, *problem, choice, workspace, stream);
+    }
+};
+
+}  // namespace
+
+Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &problem) {
+    const Sm90AttentionChoice choice = choose_attention(device, problem);
+    if (!choice.taken) return Planned<attile_attention_problem>(choice.declined);
+    return Planned<attile_attention_problem>(HopperAttention{&problem, choice}, choice.plan.workspace);
 }
 
 }  // namespace attile::gpu::sm90

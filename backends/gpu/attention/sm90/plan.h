@@ -15,7 +15,6 @@ struct Sm90AttentionChoice : mma::AttentionChoice {
 
 Sm90AttentionChoice choose_attention(Device &device, const attile_attention_problem &problem);
 
-int32_t attention_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken, Declined &declined);
-int32_t attention_run(Device &device, const attile_attention_problem &problem, Workspace &workspace, Stream stream);
+Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &problem);  // Of f16 and bf16.
 
 }  // namespace attile::gpu::sm90

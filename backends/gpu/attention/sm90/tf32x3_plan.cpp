@@ -23,13 +23,9 @@ AttentionChoice choose(Device &device, const attile_attention_problem &p) {
 
 }  // namespace
 
-int32_t attention_tf32x3_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
-                               Declined &declined) {
-    return attention_answer(device, problem, choose(device, problem), support, taken, declined);
-}
-
-int32_t attention_tf32x3_run(Device &device, const attile_attention_problem &p, Workspace &workspace, Stream stream) {
-    return attention_run_tiles(device, p, choose(device, p), workspace, stream);
+Planned<attile_attention_problem> plan_attention_tf32x3(Device &device, const attile_attention_problem &problem) {
+    if (problem.q.dtype != ATTILE_F32) return {};
+    return attention_planned(problem, choose(device, problem));
 }
 
 }  // namespace attile::gpu::sm90

@@ -8,8 +8,6 @@ namespace attile::gpu::sm90 {
 
 using namespace mma;
 
-int32_t attention_tf32x3_query(Device &device, const attile_attention_problem &problem, attile_support &support, bool &taken,
-                               Declined &declined);
-int32_t attention_tf32x3_run(Device &device, const attile_attention_problem &problem, Workspace &workspace, Stream stream);
+Planned<attile_attention_problem> plan_attention_tf32x3(Device &device, const attile_attention_problem &problem);
 
 }  // namespace attile::gpu::sm90

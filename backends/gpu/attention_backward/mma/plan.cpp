@@ -78,7 +78,6 @@ void backward_report(Device &device, const attile_attention_backward_problem &pr
                      const void *kernel, int32_t shared, attile_support &support) {
     support.level = ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
-    support.workspace_bytes = plan.workspace;
     std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
     attention_backward_count(problem, support);
     support.tile_n = plan.keys;

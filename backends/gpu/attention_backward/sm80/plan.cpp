@@ -193,29 +193,32 @@ class BackwardCall {
     BackwardSteps steps_;
 };
 
+struct TiledAttentionBackward {
+    const attile_attention_backward_problem *problem;
+    Sm80BackwardChoice choice;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        const AttentionBackwardPlan &plan = choice.plan;
+        const BackwardShape &keys = *choice.keys.shape;
+        backward_report(device, *problem, plan, choice.keys.kernel, keys.shared_bytes(), support);
+        std::snprintf(support.text, sizeof support.text, "%s%s: dk and dv of %d keys from tiles of %d rows, dq %s, %lld launches",
+                      plan.name, plan.modified ? ", modified scores" : "", keys.rows(), keys.tile(),
+                      choice.sum.kernel != nullptr ? "from gradients of scores kept between them" : "from scores computed again",
+                      static_cast<long long>(ceil_div(plan.pairs, plan.slice)));
+        support.tile_m = keys.tile();
+        return ATTILE_OK;
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        return BackwardCall(device, *problem, choice, stream).run(workspace);
+    }
+};
+
 }  // namespace
 
-int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
-                                 Declined &declined) {
+Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
     const Sm80BackwardChoice choice = choose(device, problem);
-    taken = choice.taken;
-    declined = choice.declined;
-    if (!taken) return ATTILE_OK;
-    const AttentionBackwardPlan &plan = choice.plan;
-    const BackwardShape &keys = *choice.keys.shape;
-    backward_report(device, problem, plan, choice.keys.kernel, keys.shared_bytes(), support);
-    std::snprintf(support.text, sizeof support.text, "%s%s: dk and dv of %d keys from tiles of %d rows, dq %s, %lld launches", plan.name,
-                  plan.modified ? ", modified scores" : "", keys.rows(), keys.tile(),
-                  choice.sum.kernel != nullptr ? "from gradients of scores kept between them" : "from scores computed again",
-                  static_cast<long long>(ceil_div(plan.pairs, plan.slice)));
-    support.tile_m = keys.tile();
-    return ATTILE_OK;
-}
-
-int32_t attention_backward_run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream) {
-    const Sm80BackwardChoice choice = choose(device, problem);
-    if (!choice.taken) return fail(ATTILE_ERROR_INTERNAL, "attention_backward: %s", choice.declined.text);
-    return BackwardCall(device, problem, choice, stream).run(workspace);
+    if (!choice.taken) return Planned<attile_attention_backward_problem>(choice.declined);
+    return Planned<attile_attention_backward_problem>(TiledAttentionBackward{&problem, choice}, choice.plan.workspace);
 }
 
 }  // namespace attile::gpu::sm80

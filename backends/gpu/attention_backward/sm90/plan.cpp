@@ -200,28 +200,31 @@ class BackwardCall {
     BackwardSteps steps_;
 };
 
+struct HopperAttentionBackward {
+    const attile_attention_backward_problem *problem;
+    Sm90BackwardChoice choice;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        const AttentionBackwardPlan &plan = choice.plan;
+        backward_report(device, *problem, plan, choice.kernels.kernel, choice.shared_bytes(), support);
+        std::snprintf(support.text, sizeof support.text, "%s: %d keys a block, tiles of %d rows, dq %s, %lld launches", plan.name,
+                      plan.keys, choice.kernels.shape->rows,
+                      choice.sum.kernel != nullptr ? "from gradients of scores kept between them" : "summed in memory in a fixed order",
+                      static_cast<long long>(ceil_div(plan.pairs, plan.slice)));
+        support.tile_m = choice.kernels.shape->rows;
+        return ATTILE_OK;
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        return BackwardCall(device, *problem, choice, stream).run(workspace);
+    }
+};
+
 }  // namespace
 
-int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
-                                 Declined &declined) {
+Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
     const Sm90BackwardChoice choice = choose(device, problem);
-    taken = choice.taken;
-    declined = choice.declined;
-    if (!taken) return ATTILE_OK;
-    const AttentionBackwardPlan &plan = choice.plan;
-    backward_report(device, problem, plan, choice.kernels.kernel, choice.shared_bytes(), support);
-    std::snprintf(support.text, sizeof support.text, "%s: %d keys a block, tiles of %d rows, dq %s, %lld launches", plan.name, plan.keys,
-                  choice.kernels.shape->rows,
-                  choice.sum.kernel != nullptr ? "from gradients of scores kept between them" : "summed in memory in a fixed order",
-                  static_cast<long long>(ceil_div(plan.pairs, plan.slice)));
-    support.tile_m = choice.kernels.shape->rows;
-    return ATTILE_OK;
-}
-
-int32_t attention_backward_run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream) {
-    const Sm90BackwardChoice choice = choose(device, problem);
-    if (!choice.taken) return fail(ATTILE_ERROR_INTERNAL, "attention_backward: %s", choice.declined.text);
-    return BackwardCall(device, problem, choice, stream).run(workspace);
+    if (!choice.taken) return Planned<attile_attention_backward_problem>(choice.declined);
+    return Planned<attile_attention_backward_problem>(HopperAttentionBackward{&problem, choice}, choice.plan.workspace);
 }
 
 }  // namespace attile::gpu::sm90

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which problems the Hopper kernels of attention's gradients take, and their launches. As gpu::Accelerator describes the functions.
+// Which problems the sm_90a kernels of attention's gradients take, and in which tiles; and their launches.
 #pragma once
 
-#include "host/accelerator.h"
+#include "host/family.h"
 
 namespace attile::gpu::sm90 {
 
-int32_t attention_backward_query(Device &device, const attile_attention_backward_problem &problem, attile_support &support, bool &taken,
-                                 Declined &declined);
-int32_t attention_backward_run(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream);
+Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem);
 
 }  // namespace attile::gpu::sm90

@@ -4,7 +4,7 @@
 
 #include "device.h"
 #include "gemm/problem.h"
-#include "host/accelerator.h"
+#include "host/family.h"
 #include "host/workspace.h"
 #include "mma/reach.h"
 

@@ -53,15 +53,13 @@ SmallGemmPlan small_gemm_plan(const DeviceProperties &device, const attile_gemm_
     return plan;
 }
 
-int32_t small_gemm_describe(Device &device, const SmallGemmPlan &plan, const attile_gemm_problem &problem, const char *generation,
-                            attile_support &support) {
+int32_t SmallGemm::describe(Device &device, attile_support &support) const {
     KernelResources resources;
     const int32_t status = device.resources(plan.kernel, &resources);
     if (status != ATTILE_OK) return status;
-    gemm_work(problem, support);
+    gemm_work(*problem, support);
     support.level = ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
-    support.workspace_bytes = 0;
     support.tile_m = kSmallExtent;
     support.tile_n = kSmallExtent;
     support.tile_k = kSmallDepth;
@@ -71,13 +69,14 @@ int32_t small_gemm_describe(Device &device, const SmallGemmPlan &plan, const att
     support.registers = resources.registers;
     support.shared_bytes = resources.shared_static;
     std::snprintf(support.kernel, sizeof support.kernel, "gemm_%s_%s_small_%dx%dx%d", generation,
-                  problem.a.dtype == ATTILE_F16 ? "f16" : "bf16", kSmallExtent, kSmallExtent, kSmallDepth);
+                  problem->a.dtype == ATTILE_F16 ? "f16" : "bf16", kSmallExtent, kSmallExtent, kSmallDepth);
     std::snprintf(support.text, sizeof support.text, "a warp for each product; %lld blocks", static_cast<long long>(plan.blocks));
     return device.occupancy(plan.kernel, support.threads, 0, &support.blocks_per_unit);
 }
 
-int32_t small_gemm_run(Device &device, SmallGemmPlan &plan, Stream stream) {
-    void *arguments[] = {&plan.arguments, nullptr};
+int32_t SmallGemm::launch(Device &device, Workspace &, Stream stream) const {
+    SmallGemmArguments copy = plan.arguments;
+    void *arguments[] = {&copy, nullptr};
     return device.launch_early(plan.kernel, Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
                                Dim3{static_cast<uint32_t>(plan.warps) * 32, 1, 1}, 0, arguments, stream);
 }

@@ -35,11 +35,18 @@ struct SmallGemmPlan {
     int64_t blocks = 0;
 };
 
+// Not taken: it is for other kernels.
 SmallGemmPlan small_gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem);
-// `generation`: the kernels' name, as "sm90".
-int32_t small_gemm_describe(Device &device, const SmallGemmPlan &plan, const attile_gemm_problem &problem, const char *generation,
-                            attile_support &support);
-int32_t small_gemm_run(Device &device, SmallGemmPlan &plan, Stream stream);
+
+// As a family's plan.
+struct SmallGemm {
+    const attile_gemm_problem *problem;
+    const char *generation;  // The kernels' name, as "sm90".
+    SmallGemmPlan plan;
+
+    int32_t describe(Device &device, attile_support &support) const;
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const;
+};
 
 // The kernel for A and B contiguous along the depth (0) or along their other axis (1).
 const void *small_gemm_kernel(bool is_f16, int outer_a, int outer_b);

@@ -58,7 +58,6 @@ const char *why_not_worth_splitting(const attile_gemm_problem &p) {
     return is_small ? "a product so small runs as fast without" : nullptr;
 }
 
-bool is_taken_type(int32_t dtype) { return dtype == ATTILE_F16 || dtype == ATTILE_BF16 || dtype == ATTILE_F32; }
 const void *kernel_of(int32_t dtype, GemmTile tile, bool outer_a, bool outer_b) {
     return (dtype == ATTILE_F32 ? gemm_kernel_f32 : dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(tile, outer_a, outer_b);
 }
@@ -150,10 +149,6 @@ Choice choose(const DeviceProperties &device, const attile_gemm_problem &problem
     return choice;
 }
 
-SmallGemmPlan small_plan(const DeviceProperties &device, const attile_gemm_problem &problem) {
-    return problem.a.dtype == ATTILE_F32 ? SmallGemmPlan() : small_gemm_plan(device, problem);
-}
-
 // A or B where and how packing left it.
 void read_packed(GemmInput &input, const GemmPanel &panel, const void *data) {
     input.data = data;
@@ -163,80 +158,88 @@ void read_packed(GemmInput &input, const GemmPanel &panel, const void *data) {
     input.batch_y = panel.count_y > 1 ? panel.batch_y : 0;
 }
 
-}  // namespace
+struct TiledGemm {
+    const attile_gemm_problem *problem;
+    Choice choice;
 
-int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken, Declined &declined) {
-    taken = false;
-    if (!is_taken_type(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
-    const DeviceProperties &properties = device.properties();
-    if (problem.a.dtype == ATTILE_F32) {
-        if (const char *const why = why_no_tf32x3(properties.capability, problem.launch.flags)) {
-            std::snprintf(declined.text, sizeof declined.text, "%s", why);
-            return ATTILE_OK;
+    int32_t describe(Device &device, attile_support &support) const {
+        const DeviceProperties &properties = device.properties();
+        const GemmOperands &operands = choice.operands;
+        const gpu::GemmPlan &plan = choice.plan;
+        const bool is_packed = operands.pack_a || operands.pack_b;
+        int32_t status = device.occupancy(plan.kernel, plan.threads, plan.shared, &support.blocks_per_unit);
+        KernelResources resources;
+        if (status == ATTILE_OK) status = device.resources(plan.kernel, &resources);
+        if (status != ATTILE_OK) return status;
+        gemm_work(*problem, support);
+        support.level = ATTILE_SUPPORT_NATIVE;
+        support.status = ATTILE_OK;
+        support.tile_m = plan.tile_m;
+        support.tile_n = plan.tile_n;
+        support.tile_k = plan.tile_k;
+        support.threads = plan.threads;
+        support.splits = plan.splits;
+        support.blocks = plan.tiles_m * plan.tiles_n * plan.splits * operands.batches;
+        support.registers = resources.registers;
+        support.shared_bytes = resources.shared_static + static_cast<int32_t>(plan.shared);
+        if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
+            const double peak = problem->a.dtype == ATTILE_F32 ? properties.peak_flops_f32 : properties.peak_flops_f16;
+            support.predicted_share =
+                std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
         }
-        if (const char *const why = why_not_worth_splitting(problem)) {
-            std::snprintf(declined.text, sizeof declined.text, "%s", why);
-            return ATTILE_OK;
-        }
-    }
-    if (const SmallGemmPlan small = small_plan(properties, problem); small.taken) {
-        taken = true;
-        return small_gemm_describe(device, small, problem, "sm80", support);
-    }
-    const Choice choice = choose(properties, problem);
-    const GemmOperands &operands = choice.operands;
-    const gpu::GemmPlan &plan = choice.plan;
-    if (operands.declined[0] != '\0') {
-        std::snprintf(declined.text, sizeof declined.text, "%s", operands.declined);
+        std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm80_%s_%dx%dx%d%s",
+                      problem->a.dtype == ATTILE_F32   ? "split_tf32"
+                      : problem->a.dtype == ATTILE_F16 ? "f16"
+                                                       : "bf16",
+                      plan.tile_m, plan.tile_n, plan.tile_k, is_packed ? "_packed" : "");
+        std::snprintf(support.text, sizeof support.text, "%d splits of the depth; %lld blocks on %d units%s", plan.splits,
+                      static_cast<long long>(support.blocks), properties.compute_units,
+                      is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
         return ATTILE_OK;
     }
-    const bool is_packed = operands.pack_a || operands.pack_b;
-    if (gemm_is_left_to_simt(properties, problem, operands, plan.seconds, declined)) return ATTILE_OK;
-    int32_t status = device.occupancy(plan.kernel, plan.threads, plan.shared, &support.blocks_per_unit);
-    KernelResources resources;
-    if (status == ATTILE_OK) status = device.resources(plan.kernel, &resources);
-    if (status != ATTILE_OK) return status;
-    gemm_work(problem, support);
-    support.level = ATTILE_SUPPORT_NATIVE;
-    support.status = ATTILE_OK;
-    support.workspace_bytes = choice.workspace_bytes;
-    support.tile_m = plan.tile_m;
-    support.tile_n = plan.tile_n;
-    support.tile_k = plan.tile_k;
-    support.threads = plan.threads;
-    support.splits = plan.splits;
-    support.blocks = plan.tiles_m * plan.tiles_n * plan.splits * operands.batches;
-    support.registers = resources.registers;
-    support.shared_bytes = resources.shared_static + static_cast<int32_t>(plan.shared);
-    if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
-        const double peak = problem.a.dtype == ATTILE_F32 ? properties.peak_flops_f32 : properties.peak_flops_f16;
-        support.predicted_share = std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        const GemmOperands &operands = choice.operands;
+        GemmProduct product = choice.product;
+        if (operands.pack_a || operands.pack_b) {
+            const void *a = nullptr, *b = nullptr;
+            const int32_t status = gemm_pack(device, operands, workspace, stream, &a, &b);
+            if (status != ATTILE_OK) return status;
+            if (operands.pack_a) read_packed(product.params.a, operands.panel(true), a);
+            if (operands.pack_b) read_packed(product.params.b, operands.panel(false), b);
+        }
+        return gemm_launch(device, product, choice.plan, workspace, stream);
     }
-    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm80_%s_%dx%dx%d%s",
-                  problem.a.dtype == ATTILE_F32   ? "split_tf32"
-                  : problem.a.dtype == ATTILE_F16 ? "f16"
-                                                  : "bf16",
-                  plan.tile_m, plan.tile_n, plan.tile_k, is_packed ? "_packed" : "");
-    std::snprintf(support.text, sizeof support.text, "%d splits of the depth; %lld blocks on %d units%s", plan.splits,
-                  static_cast<long long>(support.blocks), properties.compute_units,
-                  is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
-    taken = true;
-    return ATTILE_OK;
+};
+
+Planned<attile_gemm_problem> declined(const char *why) {
+    Declined reason;
+    std::snprintf(reason.text, sizeof reason.text, "%s", why);
+    return Planned<attile_gemm_problem>(reason);
 }
 
-int32_t gemm_run(Device &device, const attile_gemm_problem &problem, Workspace &workspace, Stream stream) {
-    if (SmallGemmPlan small = small_plan(device.properties(), problem); small.taken) return small_gemm_run(device, small, stream);
-    Choice choice = choose(device.properties(), problem);
-    const GemmOperands &operands = choice.operands;
-    if (operands.declined[0] != '\0') return fail(ATTILE_ERROR_INTERNAL, "gemm: %s", operands.declined);
-    if (operands.pack_a || operands.pack_b) {
-        const void *a = nullptr, *b = nullptr;
-        const int32_t status = gemm_pack(device, operands, workspace, stream, &a, &b);
-        if (status != ATTILE_OK) return status;
-        if (operands.pack_a) read_packed(choice.product.params.a, operands.panel(true), a);
-        if (operands.pack_b) read_packed(choice.product.params.b, operands.panel(false), b);
-    }
-    return gemm_launch(device, choice.product, choice.plan, workspace, stream);
+Planned<attile_gemm_problem> plan_tiles(const DeviceProperties &properties, const attile_gemm_problem &problem) {
+    const Choice choice = choose(properties, problem);
+    if (choice.operands.declined[0] != '\0') return declined(choice.operands.declined);
+    Declined reason;
+    if (gemm_is_left_to_simt(properties, problem, choice.operands, choice.plan.seconds, reason))
+        return Planned<attile_gemm_problem>(reason);
+    return Planned<attile_gemm_problem>(TiledGemm{&problem, choice}, choice.workspace_bytes);
+}
+
+}  // namespace
+
+Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &problem) {
+    if ((problem.a.dtype != ATTILE_F16 && problem.a.dtype != ATTILE_BF16) || problem.k == 0) return {};
+    const SmallGemmPlan small = small_gemm_plan(device.properties(), problem);
+    if (small.taken) return Planned<attile_gemm_problem>(SmallGemm{&problem, "sm80", small}, 0);
+    return plan_tiles(device.properties(), problem);
+}
+
+Planned<attile_gemm_problem> plan_gemm_tf32x3(Device &device, const attile_gemm_problem &problem) {
+    if (problem.a.dtype != ATTILE_F32 || problem.k == 0) return {};
+    if (const char *const why = why_no_tf32x3(device.properties().capability, problem.launch.flags)) return declined(why);
+    if (const char *const why = why_not_worth_splitting(problem)) return declined(why);
+    return plan_tiles(device.properties(), problem);
 }
 
 }  // namespace attile::gpu::sm80

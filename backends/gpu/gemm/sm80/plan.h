@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm by mma.sync: which problems are taken, in which tiles, and the launches. As gpu::Accelerator describes the functions.
+// gemm by mma.sync: which problems are taken, in which tiles, and the launches.
 #pragma once
 
-#include "host/accelerator.h"
+#include "host/family.h"
 
 namespace attile::gpu::sm80 {
 
-int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken, Declined &declined);
-int32_t gemm_run(Device &device, const attile_gemm_problem &problem, Workspace &workspace, Stream stream);
+Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &problem);         // Of f16 and bf16.
+Planned<attile_gemm_problem> plan_gemm_tf32x3(Device &device, const attile_gemm_problem &problem);  // Of f32.
 
 }  // namespace attile::gpu::sm80

@@ -69,12 +69,15 @@ FewRowsPlan few_rows_plan(const DeviceProperties &device, const attile_gemm_prob
     return plan;
 }
 
-void few_rows_describe(const DeviceProperties &device, const FewRowsPlan &plan, const KernelResources &resources, attile_support &support) {
+int32_t FewRowsGemm::describe(Device &device, attile_support &support) const {
+    KernelResources resources;
+    const int32_t status = device.resources(plan.kernel, &resources);
+    if (status != ATTILE_OK) return status;
+    gemm_work(*problem, support);
     const GemmParams &p = plan.shape.params;
     const int rows = p.m <= 8 ? 8 : kFewRowsMost;
     support.level = ATTILE_SUPPORT_NATIVE;
     support.status = ATTILE_OK;
-    support.workspace_bytes = 0;
     support.tile_m = plan.shape.transposed ? kFewRowsColumns : rows;
     support.tile_n = plan.shape.transposed ? rows : kFewRowsColumns;
     support.tile_k = kFewRowsDepth * kFewRowsWarps;
@@ -84,15 +87,17 @@ void few_rows_describe(const DeviceProperties &device, const FewRowsPlan &plan, 
     support.blocks_per_unit = kFewRowsBlocks;
     support.registers = resources.registers;
     support.shared_bytes = resources.shared_static;
-    if (device.peak_bandwidth > 0) support.predicted_share = std::min(1.0, support.bytes / device.peak_bandwidth / plan.seconds);
+    const double bandwidth = device.properties().peak_bandwidth;
+    if (bandwidth > 0) support.predicted_share = std::min(1.0, support.bytes / bandwidth / plan.seconds);
     std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s_few_rows_%dx%d", plan.shape.dtype == ATTILE_F16 ? "f16" : "bf16",
                   rows, kFewRowsColumns);
     std::snprintf(support.text, sizeof support.text,
                   "at most 16 rows or columns: the large operand is read once; %lld blocks, clusters of %u",
                   static_cast<long long>(plan.blocks), p.splits);
+    return ATTILE_OK;
 }
 
-int32_t few_rows_run(Device &device, const FewRowsPlan &plan, Stream stream) {
+int32_t FewRowsGemm::launch(Device &device, Workspace &, Stream stream) const {
     GemmParams p = plan.shape.params;
     void *arguments[] = {&p, nullptr};
     LaunchExtras extras;

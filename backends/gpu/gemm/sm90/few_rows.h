@@ -6,6 +6,7 @@
 
 #include "device.h"
 #include "gemm/problem.h"
+#include "host/workspace.h"
 
 namespace attile::gpu::sm90 {
 
@@ -24,8 +25,15 @@ struct FewRowsPlan {
 };
 
 FewRowsPlan few_rows_plan(const DeviceProperties &device, const attile_gemm_problem &problem);
-void few_rows_describe(const DeviceProperties &device, const FewRowsPlan &plan, const KernelResources &resources, attile_support &support);
-int32_t few_rows_run(Device &device, const FewRowsPlan &plan, Stream stream);
+
+// As a family's plan.
+struct FewRowsGemm {
+    const attile_gemm_problem *problem;
+    FewRowsPlan plan;
+
+    int32_t describe(Device &device, attile_support &support) const;
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const;
+};
 
 // The kernel for so many rows (8 or 16) and a B contiguous along the depth or along columns.
 const void *few_rows_kernel_f16(int rows, bool along_depth);

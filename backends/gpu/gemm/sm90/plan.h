@@ -29,4 +29,7 @@ struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
 // `forced`, for tests and tuning, replaces the model's choice.
 GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced = nullptr);
 
+// By this kernel, or by those of small products or of few rows.
+Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &problem);
+
 }  // namespace attile::gpu::sm90

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gemm/sm90/run.h"
-
 #include <algorithm>
 #include <cstdio>
 
 #include "gemm/mma/small.h"
-#include "gemm/plan.h"
 #include "gemm/sm90/few_rows.h"
 #include "gemm/sm90/plan.h"
 #include "host/status.h"
@@ -42,7 +39,7 @@ int32_t make_map(Device &device, const void *data, int32_t dtype, const GemmPane
     return device.make_tensor_map(data, dtype, shape, map);
 }
 
-void describe(const GemmPlan &plan, int32_t dtype, const DeviceProperties &properties, attile_support &support) {
+void name_tiles(const GemmPlan &plan, int32_t dtype, const DeviceProperties &properties, attile_support &support) {
     const GemmChoice &choice = plan.choice;
     const bool is_packed = plan.pack_a || plan.pack_b;
     std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s_%dx%dx%d%s", dtype == ATTILE_F16 ? "f16" : "bf16",
@@ -66,59 +63,7 @@ FewRowsPlan few_plan(const DeviceProperties &properties, const attile_gemm_probl
     return few;
 }
 
-}  // namespace
-
-int32_t gemm_query(Device &device, const attile_gemm_problem &problem, attile_support &support, bool &taken, Declined &declined) {
-    taken = false;
-    if (!is_half(problem.a.dtype) || problem.k == 0) return ATTILE_OK;
-    const DeviceProperties &properties = device.properties();
-    if (const SmallGemmPlan small = small_gemm_plan(properties, problem); small.taken) {
-        taken = true;
-        return small_gemm_describe(device, small, problem, "sm90", support);
-    }
-    KernelResources resources;
-    GemmPlan plan;
-    if (const FewRowsPlan few = few_plan(properties, problem, plan); few.taken) {
-        const int32_t status = device.resources(few.kernel, &resources);
-        if (status != ATTILE_OK) return status;
-        gemm_work(problem, support);
-        few_rows_describe(properties, few, resources, support);
-        taken = true;
-        return ATTILE_OK;
-    }
-    if (plan.declined[0] != '\0') {
-        std::snprintf(declined.text, sizeof declined.text, "%s", plan.declined);
-        return ATTILE_OK;
-    }
-    if (gemm_is_left_to_simt(properties, problem, plan, plan.seconds, declined)) return ATTILE_OK;
-    bool outer_b = false;
-    const void *const kernel = kernel_of(plan, problem.a.dtype, &outer_b);
-    const GemmTileShape tile = kGemmTileShapes[plan.choice.tile];
-    gemm_work(problem, support);
-    support.level = ATTILE_SUPPORT_NATIVE;
-    support.status = ATTILE_OK;
-    support.workspace_bytes = plan.workspace_bytes;
-    support.tile_m = plan.choice.transposed ? tile.columns : tile.rows;
-    support.tile_n = plan.choice.transposed ? tile.rows : tile.columns;
-    support.tile_k = kGemmDepth;
-    support.threads = gemm_threads(tile.rows);
-    support.splits = plan.choice.splits;
-    support.blocks = plan.blocks;
-    support.blocks_per_unit = 1;
-    const int32_t status = device.resources(kernel, &resources);
-    if (status != ATTILE_OK) return status;
-    support.registers = resources.registers;
-    support.shared_bytes = gemm_shared_bytes(tile.rows, tile.columns, outer_b);
-    if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
-        const double peak = kClockFlops * properties.compute_units * properties.clock_hz;
-        support.predicted_share = std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
-    }
-    describe(plan, problem.a.dtype, properties, support);
-    taken = true;
-    return ATTILE_OK;
-}
-
-int32_t gemm_run_plan(Device &device, const GemmPlan &plan, int32_t dtype, Workspace &workspace, Stream stream) {
+int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, Workspace &workspace, Stream stream) {
     const GemmParams &p = plan.params;
     const GemmChoice &choice = plan.choice;
     const void *a = p.a.data, *b = p.b.data;
@@ -181,12 +126,60 @@ int32_t gemm_run_plan(Device &device, const GemmPlan &plan, int32_t dtype, Works
                               static_cast<std::size_t>(gemm_shared_bytes(tile.rows, tile.columns, outer_b)), arguments, stream);
 }
 
-int32_t gemm_run(Device &device, const attile_gemm_problem &problem, Workspace &workspace, Stream stream) {
-    if (SmallGemmPlan small = small_gemm_plan(device.properties(), problem); small.taken) return small_gemm_run(device, small, stream);
+struct TiledGemm {
+    const attile_gemm_problem *problem;
     GemmPlan plan;
-    if (const FewRowsPlan few = few_plan(device.properties(), problem, plan); few.taken) return few_rows_run(device, few, stream);
-    if (plan.declined[0] != '\0') return fail(ATTILE_ERROR_INTERNAL, "gemm: %s", plan.declined);
-    return gemm_run_plan(device, plan, problem.a.dtype, workspace, stream);
+
+    int32_t describe(Device &device, attile_support &support) const {
+        const DeviceProperties &properties = device.properties();
+        bool outer_b = false;
+        const void *const kernel = kernel_of(plan, problem->a.dtype, &outer_b);
+        const GemmTileShape tile = kGemmTileShapes[plan.choice.tile];
+        gemm_work(*problem, support);
+        support.level = ATTILE_SUPPORT_NATIVE;
+        support.status = ATTILE_OK;
+        support.tile_m = plan.choice.transposed ? tile.columns : tile.rows;
+        support.tile_n = plan.choice.transposed ? tile.rows : tile.columns;
+        support.tile_k = kGemmDepth;
+        support.threads = gemm_threads(tile.rows);
+        support.splits = plan.choice.splits;
+        support.blocks = plan.blocks;
+        support.blocks_per_unit = 1;
+        KernelResources resources;
+        const int32_t status = device.resources(kernel, &resources);
+        if (status != ATTILE_OK) return status;
+        support.registers = resources.registers;
+        support.shared_bytes = gemm_shared_bytes(tile.rows, tile.columns, outer_b);
+        if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
+            const double peak = kClockFlops * properties.compute_units * properties.clock_hz;
+            support.predicted_share =
+                std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
+        }
+        name_tiles(plan, problem->a.dtype, properties, support);
+        return ATTILE_OK;
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        return launch_tiles(device, plan, problem->a.dtype, workspace, stream);
+    }
+};
+
+}  // namespace
+
+Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &problem) {
+    if (!is_half(problem.a.dtype) || problem.k == 0) return {};
+    const DeviceProperties &properties = device.properties();
+    const SmallGemmPlan small = small_gemm_plan(properties, problem);
+    if (small.taken) return Planned<attile_gemm_problem>(SmallGemm{&problem, "sm90", small}, 0);
+    GemmPlan plan;
+    const FewRowsPlan few = few_plan(properties, problem, plan);
+    if (few.taken) return Planned<attile_gemm_problem>(FewRowsGemm{&problem, few}, 0);
+    Declined reason;
+    if (plan.declined[0] != '\0') {
+        std::snprintf(reason.text, sizeof reason.text, "%s", plan.declined);
+        return Planned<attile_gemm_problem>(reason);
+    }
+    if (gemm_is_left_to_simt(properties, problem, plan, plan.seconds, reason)) return Planned<attile_gemm_problem>(reason);
+    return Planned<attile_gemm_problem>(TiledGemm{&problem, plan}, plan.workspace_bytes);
 }
 
 }  // namespace attile::gpu::sm90

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The families whose kernels this build has; what the device runs of them it says itself.
+#include "attention/attention.h"
+
+#include "attention/simt/plan.h"
+#include "attention/sm80/plan.h"
+#include "attention/sm90/plan.h"
+#include "attention/sm90/tf32x3_plan.h"
+#include "sm80/kernels.h"
+#include "sm90/kernels.h"
+
+namespace attile::gpu {
+namespace {
+
+// Kernels that run, those they stand back for, plan.
+constexpr Family<attile_attention_problem> kList[] = {
+#if defined(ATTILE_GPU_HAS_SM90)
+    {&sm90::kKernels, nullptr, sm90::plan_attention},         // f16, bf16
+    {&sm90::kKernels, nullptr, sm90::plan_attention_tf32x3},  // f32
+#endif
+#if defined(ATTILE_GPU_HAS_SM80)
+    {&sm80::kKernels, nullptr, sm80::plan_attention},  // f16, bf16, f32
+#endif
+    {nullptr, nullptr, simt::plan_attention},
+};
+
+}  // namespace
+
+const Families<attile_attention_problem> kAttentionFamilies(kList);
+
+}  // namespace attile::gpu

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The families whose kernels this build has; what the device runs of them it says itself.
+#include "gemm/gemm.h"
+
+#include "gemm/simt/plan.h"
+#include "gemm/sm80/plan.h"
+#include "gemm/sm90/plan.h"
+#include "sm80/kernels.h"
+#include "sm90/kernels.h"
+
+namespace attile::gpu {
+namespace {
+
+// Kernels that run, those they stand back for, plan.
+constexpr Family<attile_gemm_problem> kList[] = {
+#if defined(ATTILE_GPU_HAS_SM90)
+    {&sm90::kKernels, nullptr, sm90::plan_gemm},  // f16, bf16
+#endif
+#if defined(ATTILE_GPU_HAS_SM80)
+    {&sm80::kKernels, &sm90::kKernels, sm80::plan_gemm},  // f16, bf16; what Hopper's leave would not be worth it here either
+    {&sm80::kKernels, nullptr, sm80::plan_gemm_tf32x3},   // f32
+#endif
+    {nullptr, nullptr, simt::plan_gemm},
+};
+
+}  // namespace
+
+const Families<attile_gemm_problem> kGemmFamilies(kList);
+
+}  // namespace attile::gpu

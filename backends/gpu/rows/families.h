@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// merge, reduce, softmax: their families. Operands are reachable by the device. The workspace that a plan asks for must not depend on
+// alignment, but where softmax knows no address, whose plan then asks for enough for any.
+#pragma once
+
+#include "host/family.h"
+
+namespace attile::gpu {
+
+extern const Families<attile_attention_merge_problem> kMergeFamilies;
+extern const Families<attile_reduce_problem> kReduceFamilies;
+extern const Families<attile_softmax_problem> kSoftmaxFamilies;
+
+}  // namespace attile::gpu
