@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor maps, made by the driver's cuTensorMapEncodeTiled.
+// Tensor maps, made by the driver's cuTensorMapEncodeTiled, which CUDA has since 12.0, as it has the kernels that want them.
 #include <cstring>
 
 #include "cuda_device.h"
 #include "host/status.h"
 
 namespace attile::cuda {
+
+#if CUDA_VERSION >= 12000
+
 namespace {
 
 using EncodeFn = CUresult (*)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, const cuuint64_t *,
@@ -39,5 +42,13 @@ int32_t CudaDevice::make_tensor_map(const void *data, int32_t dtype, const gpu::
     std::memcpy(map, &made, sizeof made);
     return ATTILE_OK;
 }
+
+#else
+
+int32_t CudaDevice::make_tensor_map(const void *data, int32_t dtype, const gpu::TensorMapShape &shape, gpu::TensorMap *map) {
+    return Device::make_tensor_map(data, dtype, shape, map);
+}
+
+#endif
 
 }  // namespace attile::cuda
