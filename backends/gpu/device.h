@@ -70,7 +70,7 @@ struct KernelResources {
     int32_t source_version = 0;  // and the one that the kernel's source was compiled for.
 };
 
-// Kernels whose code needs more of a device than every device has, for units that SIMT code cannot reach.
+// Kernels that not every device runs, for units that SIMT code cannot reach.
 struct KernelSet {
     const char *name;   // As in "not for <name>: <why>".
     const char *units;  // What they are for, as in "no <units>: <why>".

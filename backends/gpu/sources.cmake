@@ -9,6 +9,7 @@ set(ATTILE_GPU_GEMM_SOURCES
   gemm/simt/bf16.cu
   gemm/plan.cpp
   gemm/run.cpp
+  gemm/simt/plan.cpp
   gemm/problem.cpp
 )
 set(ATTILE_GPU_ATTENTION_SOURCES
@@ -32,8 +33,10 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention/simt/decode_f32.cu
   attention_backward/plan.cpp
   attention_backward/run.cpp
+  attention_backward/simt/plan.cpp
   attention/plan.cpp
   attention/run.cpp
+  attention/simt/plan.cpp
 )
 set(ATTILE_GPU_KERNEL_SOURCES
   rows/merge.cu

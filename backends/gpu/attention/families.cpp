@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The families whose kernels this build has; what the device runs of them it says itself.
-#include "attention/attention.h"
+#include "attention/families.h"
 
 #include "attention/simt/plan.h"
 #include "attention/sm80/plan.h"

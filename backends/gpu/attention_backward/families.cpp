@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The families whose kernels this build has; what the device runs of them it says itself.
-#include "attention_backward/attention_backward.h"
+#include "attention_backward/families.h"
 
 #include "attention_backward/simt/plan.h"
 #include "attention_backward/sm80/plan.h"

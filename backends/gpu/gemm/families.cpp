@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The families whose kernels this build has; what the device runs of them it says itself.
-#include "gemm/gemm.h"
+#include "gemm/families.h"
 
 #include "gemm/simt/plan.h"
 #include "gemm/sm80/plan.h"

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMM by SIMT: its plan described and launched; and the launches that other families' plans make too.
+// The launches of a plan: the kernel, and where the depth is split the one that adds the partial results.
 #include "gemm/run.h"
 
 #include <algorithm>
 #include <cstdio>
 
-#include "gemm/simt/plan.h"
 #include "host/status.h"
 
 namespace attile::gpu {
 namespace {
 
 constexpr uint32_t kRaster = 16;  // Rows of tiles walked together; 4 to 32 measured alike.
-
-bool invariant(const attile_gemm_problem &problem) { return (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0; }
 
 int32_t launch_kernel(Device &device, const void *kernel, int64_t blocks, int threads, std::size_t shared, void *params, Stream stream) {
     void *arguments[] = {params, nullptr};
@@ -60,76 +57,6 @@ int32_t run_combine(Device &device, const GemmProduct &product, const GemmPlan &
 
 bool gemm_fits(const GemmPlan &plan) {
     return plan.tiles_m <= kMaxGridX && plan.tiles_n <= kMaxGridX && plan.tiles_m * plan.tiles_n <= kMaxGridX / std::max(plan.splits, 1);
-}
-
-namespace {
-
-// By SIMT.
-struct SimtGemm {
-    const attile_gemm_problem *problem;
-    GemmShape shape;
-    GemmPlan plan;
-
-    int32_t describe(Device &device, attile_support &support) const {
-        gemm_work(*problem, support);
-        support.level = shape.unit_strides || problem->k == 0 ? ATTILE_SUPPORT_NATIVE : ATTILE_SUPPORT_EMULATED;
-        support.status = ATTILE_OK;
-        support.tile_m = shape.transposed ? plan.tile_n : plan.tile_m;
-        support.tile_n = shape.transposed ? plan.tile_m : plan.tile_n;
-        support.tile_k = plan.tile_k;
-        support.threads = plan.threads;
-        support.splits = plan.splits;
-        support.blocks = plan.tiles_m * plan.tiles_n * std::max(plan.splits, 1) * shape.batches;
-        std::snprintf(support.kernel, sizeof support.kernel, "%s%s%s", plan.name, plan.variant[0] != '\0' ? "_" : "", plan.variant);
-        const bool f64 = shape.dtype == ATTILE_F64;
-        const void *kernel = plan.kernel != nullptr ? plan.kernel : f64 ? simt::gemm_combine_f64() : simt::gemm_combine_f32();
-        KernelResources resources;
-        int32_t status = device.resources(kernel, &resources);
-        if (status != ATTILE_OK) return status;
-        status = device.occupancy(kernel, plan.threads, 0, &support.blocks_per_unit);
-        if (status != ATTILE_OK) return status;
-        support.registers = resources.registers;
-        support.shared_bytes = resources.shared_static;
-        const DeviceProperties &properties = device.properties();
-        const double peak = f64 ? properties.peak_flops_f64 : properties.peak_flops_f32;
-        if (plan.seconds > 0 && peak > 0 && properties.peak_bandwidth > 0) {
-            const double floor = std::max(support.flops / peak, support.bytes / properties.peak_bandwidth);
-            support.predicted_share = std::min(1.0, floor / plan.seconds);
-        }
-        char *const text = support.text;
-        const std::size_t size = sizeof support.text;
-        if (problem->k == 0) {
-            std::snprintf(text, size, "no depth: only the epilogue is computed");
-        } else if (!shape.unit_strides) {
-            std::snprintf(text, size, "A or B has unit stride along neither axis: elements are read one by one");
-        } else if (plan.tile_k == simt::kGemmSkinnyStep) {
-            std::snprintf(text, size, "at most 16 rows or columns: the large operand is read once, at the rate of memory%s",
-                          shape.b_quads ? "" : "; read one by one, since it is not aligned to 16 bytes or 4 elements");
-        } else if (!shape.a_vectors || !shape.b_vectors) {
-            std::snprintf(text, size, "A or B is not aligned to 16 bytes or its rows are no multiple of 4 elements: read one by one");
-        } else {
-            std::snprintf(text, size, "%d splits of the depth; %lld blocks on %d units%s", plan.splits,
-                          static_cast<long long>(support.blocks), properties.compute_units,
-                          shape.transposed ? "; computed as its transpose" : "");
-        }
-        count_matrix_units(properties, problem->a.dtype, support);
-        return ATTILE_OK;
-    }
-    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
-        return gemm_launch(device, shape, plan, workspace, stream);
-    }
-};
-
-}  // namespace
-
-Planned<attile_gemm_problem> simt::plan_gemm(Device &device, const attile_gemm_problem &problem) {
-    const GemmShape shape = gemm_shape(problem);
-    const GemmPlan plan = gemm_plan(device.properties(), shape, invariant(problem));
-    if (!gemm_fits(plan))
-        return Planned<attile_gemm_problem>::refused(ATTILE_ERROR_UNSUPPORTED_SHAPE,
-                                                     "gemm: %lld x %lld outputs are more blocks than a grid holds",
-                                                     static_cast<long long>(problem.m), static_cast<long long>(problem.n));
-    return Planned<attile_gemm_problem>(SimtGemm{&problem, shape, plan}, plan.workspace_bytes);
 }
 
 int32_t gemm_launch(Device &device, const GemmProduct &product, const GemmPlan &plan, Workspace &workspace, Stream stream) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families of kernels. Each operation has one list of them, best first (gemm/families.cpp and its like); a call gets the plan of the first
-// that takes it. A query describes the plan, a run launches it, so that they cannot disagree.
+// Families of kernels. Each operation has one list of them, best first (gemm/families.cpp and its like). A call gets one plan: that of the
+// first family that takes the problem. A query describes it and a run launches it, so they cannot disagree.
 #pragma once
 
 #include <cstdarg>
@@ -20,12 +20,12 @@ struct Declined {
     char text[160] = {};
 };
 
-// What a family makes of a problem: a plan; or why it declines, and the next one is asked; or why nobody can run it; or a failure. May be
-// copied, and allocates nothing. The problem outlives it.
+// What a family makes of a problem: a plan; or why it declines, and the next family is asked; or why no family can run it. Allocates
+// nothing. The problem outlives it.
 //
-// A plan is a plain struct with `int32_t describe(Device &, attile_support &) const`, which need not fill in workspace_bytes, and
-// `int32_t launch(Device &, Workspace &, Stream) const`, which gets at least the workspace that was asked for. It may go by the addresses
-// of data, a null pointer counting as aligned to 16 bytes, but never by what they point to.
+// A plan is a plain struct with `int32_t describe(Device &, attile_support &) const`, which leaves workspace_bytes alone, and
+// `int32_t launch(Device &, Workspace &, Stream) const`, which gets at least the workspace that was asked for. It may depend on the
+// addresses of data, a null pointer counting as aligned to 16 bytes, but never on what they point to.
 template <class Problem>
 class Planned {
   public:
@@ -37,13 +37,7 @@ class Planned {
                       "a plain struct");
         new (place_) Plan(plan);
     }
-    // The device failed, and the sentence is set.
-    static Planned failed(int32_t status) {
-        Planned planned;
-        planned.failure_ = status;
-        return planned;
-    }
-    // Nobody runs it: a code of block 2xxx and its sentence.
+    // No family runs it: a code of block 2xxx and its sentence.
     static Planned refused(int32_t code, const char *format, ...) ATTILE_GPU_PRINTF(2, 3) {
         Planned planned;
         planned.refusal_ = code;
@@ -55,16 +49,19 @@ class Planned {
     }
 
     bool has_plan() const { return steps_ != nullptr; }
-    bool is_declined() const { return !has_plan() && failure_ == ATTILE_OK && refusal_ == ATTILE_OK; }
+    bool is_declined() const { return !has_plan() && refusal_ == ATTILE_OK; }
     const Declined &declined() const { return reason_; }
-    int32_t failure() const { return failure_; }
     int32_t refusal() const { return refusal_; }
     const char *sentence() const { return sentence_; }
 
-    // Only of a plan.
-    int64_t workspace_bytes() const { return workspace_bytes_; }
-    int32_t describe(Device &device, attile_support &support) const { return steps_->describe(place_, device, support); }
-    int32_t launch(Device &device, Workspace &workspace, Stream stream) const { return steps_->launch(place_, device, workspace, stream); }
+    int64_t workspace_bytes() const { return workspace_bytes_; }  // 0 without a plan.
+    // Only of a plan; else they fail.
+    int32_t describe(Device &device, attile_support &support) const {
+        return has_plan() ? steps_->describe(place_, device, support) : fail(ATTILE_ERROR_INTERNAL, "no family takes the problem");
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        return has_plan() ? steps_->launch(place_, device, workspace, stream) : fail(ATTILE_ERROR_INTERNAL, "no family takes the problem");
+    }
 
   private:
     static constexpr std::size_t kMostBytes = 4096, kAlignment = 64;
@@ -85,7 +82,7 @@ class Planned {
 
     const Steps *steps_ = nullptr;
     int64_t workspace_bytes_ = 0;
-    int32_t failure_ = ATTILE_OK, refusal_ = ATTILE_OK;
+    int32_t refusal_ = ATTILE_OK;
     Declined reason_;
     char sentence_[256] = {};
     alignas(kAlignment) unsigned char place_[kMostBytes];
@@ -93,25 +90,26 @@ class Planned {
 
 template <class Problem>
 struct Family {
-    const KernelSet *set;     // What the device has to run; null: every device runs it.
-    const KernelSet *unless;  // Where the device runs these, the family is left out; null: nowhere.
+    const KernelSet *set;     // Its kernels, which the device has to run; null: every device runs them.
+    const KernelSet *unless;  // On a device that runs these the family is not asked; null: it always is.
     Planned<Problem> (*plan)(Device &device, const Problem &problem);
 };
 
-// An operation's, best first. The last takes what it does not refuse.
+// Those of an operation, best first. The last one declines nothing: it has a plan or refuses.
 template <class Problem>
 struct Families {
     template <std::size_t kCount>
     constexpr explicit Families(const Family<Problem> (&all)[kCount]) : first(all), count(kCount) {}
     const Family<Problem> *begin() const { return first; }
     const Family<Problem> *end() const { return first + count; }
+    const Family<Problem> &last() const { return first[count - 1]; }
 
     const Family<Problem> *first;
     std::size_t count;
 };
 
-// A share of the roof that counts the peak of float32 arithmetic, as one of the roof of the device's matrix units where it has them for the
-// type. `support` is filled in but for that.
+// SIMT's plans predict a share of the roofline of float32 arithmetic. Makes it one of the roofline of the device's matrix units, where it
+// has them for the type. The rest of `support` is filled in.
 inline void count_matrix_units(const DeviceProperties &device, int32_t dtype, attile_support &support) {
     if ((dtype != ATTILE_F16 && dtype != ATTILE_BF16) || !(device.peak_flops_f16 > 0) || !(device.peak_bandwidth > 0)) return;
     const auto roof = [&](double peak) {

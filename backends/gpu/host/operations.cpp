@@ -6,9 +6,9 @@
 #include <cstring>
 #include <type_traits>
 
-#include "attention/attention.h"
-#include "attention_backward/attention_backward.h"
-#include "gemm/gemm.h"
+#include "attention/families.h"
+#include "attention_backward/families.h"
+#include "gemm/families.h"
 #include "host/context.h"
 #include "host/family.h"
 #include "host/staged_problems.h"
@@ -43,10 +43,6 @@ void place_oddly(Problem &problem) {
         if (x.dtype != 0 && x.data == nullptr) x.data = reinterpret_cast<void *>(sizeof(double));  // Of whole elements, and of no vectors.
     });
 }
-template <class Problem>
-int64_t workspace_of(const Family<Problem> &family, Device &device, const Problem &problem) {
-    return family.plan(device, problem).workspace_bytes();
-}
 // The workspace that a family wants if what has no address lies at odd ones; 0 if it cannot take that.
 template <class Problem>
 int64_t workspace_at_odd_addresses(const Family<Problem> &family, Device &device, Problem problem) {
@@ -55,9 +51,9 @@ int64_t workspace_at_odd_addresses(const Family<Problem> &family, Device &device
         attile_attention_problem forward = *problem.forward;
         place_oddly(forward);
         problem.forward = &forward;
-        return workspace_of(family, device, problem);
+        return family.plan(device, problem).workspace_bytes();
     } else {
-        return workspace_of(family, device, problem);
+        return family.plan(device, problem).workspace_bytes();
     }
 }
 
@@ -73,41 +69,36 @@ template <class Problem>
 struct Choice {
     Planned<Problem> planned;
     int64_t workspace_bytes = 0;
-    const KernelSet *set = nullptr;       // The plan's family's; null: every device's.
-    const KernelSet *decliner = nullptr;  // Of the family asked last before it that had a reason.
-    Declined declined;                    // And that.
+    const KernelSet *set = nullptr;       // The kernels of the plan's family; null: every device's.
+    const KernelSet *decliner = nullptr;  // The kernels of the last family before it that gave a reason to decline; null: none did.
+    Declined declined;                    // That reason.
 };
 
-// The plan of the first family that takes the problem. Addresses less aligned than was assumed, where they are not known, may take a later
-// one's: the workspace has to do for all.
+// Makes the plan of the first family that takes the problem. Where addresses are not known, less aligned ones than assumed may later lead
+// to another family: the workspace is enough for all. The device's failures are left to the caller's FailureWatch: a family declines after
+// one.
 template <class Problem>
-Choice<Problem> choose(Device &device, const Problem &problem, const Families<Problem> &families) {
-    Choice<Problem> choice;
+void choose(Device &device, const Problem &problem, const Families<Problem> &families, Choice<Problem> &choice) {
     const bool is_unknown = has_unknown_addresses(problem);
-    const Family<Problem> *const last = families.end() - 1;
     bool is_chosen = false;
     for (const Family<Problem> &family : families) {
         if (family.set != nullptr && !device.runs(*family.set)) continue;
         if (family.unless != nullptr && device.runs(*family.unless)) continue;
         const Planned<Problem> planned = family.plan(device, problem);
-        if (planned.failure() != ATTILE_OK) {
-            choice.planned = planned;
-            return choice;
-        }
-        if (!planned.is_declined() && !is_chosen) {
+        choice.workspace_bytes = std::max(choice.workspace_bytes, planned.workspace_bytes());
+        if (is_chosen) continue;
+        if (!planned.is_declined()) {
             is_chosen = true;
             choice.planned = planned;
             choice.set = family.set;
-        } else if (!is_chosen && planned.declined().text[0] != '\0') {
+            if (!is_unknown) return;
+        } else if (planned.declined().text[0] != '\0') {
             choice.declined = planned.declined();
             choice.decliner = family.set;
         }
-        choice.workspace_bytes = std::max(choice.workspace_bytes, planned.workspace_bytes());
-        if (is_chosen && !is_unknown) return choice;
     }
     if (is_unknown && choice.planned.has_plan())
-        choice.workspace_bytes = std::max(choice.workspace_bytes, workspace_at_odd_addresses(*last, device, problem));
-    return choice;
+        choice.workspace_bytes = std::max(choice.workspace_bytes, workspace_at_odd_addresses(families.last(), device, problem));
 }
 
 // What comes before a plan's text; whatever does not fit of the plan is worth less.
@@ -121,7 +112,6 @@ void say_first(attile_support &support, const char *format, const char *name, co
 template <class Problem>
 int32_t describe(Device &device, const Choice<Problem> &choice, attile_support &support) {
     const Planned<Problem> &planned = choice.planned;
-    if (planned.failure() != ATTILE_OK) return planned.failure();
     if (planned.refusal() != ATTILE_OK) return unsupported(&support, planned.refusal(), "%s", planned.sentence());
     const int32_t status = planned.describe(device, support);
     support.workspace_bytes = choice.workspace_bytes;
@@ -130,7 +120,7 @@ int32_t describe(Device &device, const Choice<Problem> &choice, attile_support &
         say_first(support, "not for %s: %.140s", choice.decliner->name, choice.declined.text);
     else
         say_first(support, "no %s: %.150s", choice.decliner->units, choice.declined.text);
-    return status;
+    return ATTILE_OK;
 }
 
 // All operands are the device's: plan, find workspace, launch.
@@ -138,15 +128,17 @@ template <class Problem>
 int32_t run_on_device(Device &device, const Problem &problem, const Families<Problem> &families, Stream stream,
                       bool with_callers_workspace) {
     const attile_launch &launch = launch_of(problem);
-    const FailureWatch watch_of_plan;
-    const Choice<Problem> choice = choose(device, problem, families);
-    const Planned<Problem> &planned = choice.planned;
-    int32_t status = watch_of_plan.status_of(planned.failure());
-    if (status != ATTILE_OK) return status;
-    if (planned.refusal() != ATTILE_OK) return fail(planned.refusal(), "%s", planned.sentence());
+    Choice<Problem> choice;
+    {
+        const FailureWatch watch;
+        choose(device, problem, families, choice);
+        const int32_t failure = watch.status_of(ATTILE_OK);
+        if (failure != ATTILE_OK) return failure;
+    }
+    if (choice.planned.refusal() != ATTILE_OK) return fail(choice.planned.refusal(), "%s", choice.planned.sentence());
     const auto launch_with = [&](Workspace workspace) {
         const FailureWatch watch;
-        return watch.status_of(planned.launch(device, workspace, stream));
+        return watch.status_of(choice.planned.launch(device, workspace, stream));
     };
     if (with_callers_workspace && launch.workspace != nullptr) return launch_with(Workspace(launch.workspace, launch.workspace_bytes));
     if (choice.workspace_bytes == 0) return launch_with(Workspace());
@@ -155,7 +147,7 @@ int32_t run_on_device(Device &device, const Problem &problem, const Families<Pro
                     static_cast<long long>(choice.workspace_bytes));
     }
     void *memory = nullptr;
-    status = device.pool_alloc(choice.workspace_bytes, stream, &memory);
+    int32_t status = device.pool_alloc(choice.workspace_bytes, stream, &memory);
     if (status != ATTILE_OK) return status;
     status = launch_with(Workspace(memory, choice.workspace_bytes));
     const int32_t freed = device.pool_free(memory, stream);
@@ -166,7 +158,9 @@ template <class Problem, const Families<Problem> &families>
 int32_t table_query(void *state, const Problem *problem, attile_support *support) {
     return on_device(state, [&](Context &context) {
         const FailureWatch watch;
-        return watch.status_of(describe(*context.device, choose(*context.device, *problem, families), *support));
+        Choice<Problem> choice;
+        choose(*context.device, *problem, families, choice);
+        return watch.status_of(describe(*context.device, choice, *support));
     });
 }
 

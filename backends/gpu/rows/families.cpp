@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rows/families.h"
 
-#include "rows/merge.h"
-#include "rows/reduce.h"
-#include "rows/softmax.h"
+#include "rows/simt/plan.h"
 
 namespace attile::gpu {
 namespace {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// merge, reduce, softmax: their families. Operands are reachable by the device. The workspace that a plan asks for must not depend on
-// alignment, but where softmax knows no address, whose plan then asks for enough for any.
+// merge, reduce, softmax: their families. Operands are reachable by the device.
 #pragma once
 
 #include "host/family.h"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // merge: rounds of parts, vector width, launches. The kernels are in rows/simt/merge.cuh.
-#include "rows/merge.h"
-
 #include <algorithm>
 #include <cstdio>
 
 #include "host/status.h"
 #include "rows/simt/merge.cuh"
+#include "rows/simt/plan.h"
 
 namespace attile::gpu {
 namespace {

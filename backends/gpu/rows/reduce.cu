@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "host/status.h"
+#include "rows/simt/plan.h"
 #include "rows/simt/reduce.cuh"
 
 namespace attile::gpu {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax: which kernel, how wide, how many splits; the launches. The kernels are in rows/simt/softmax.cuh.
-#include "rows/softmax.h"
-
 #include <algorithm>
 #include <cstdio>
 
 #include "host/status.h"
+#include "rows/simt/plan.h"
 #include "rows/simt/softmax.cuh"
 #include "rows/simt/softmax_whole.cuh"
 

@@ -32,9 +32,9 @@ static_assert(std::size(kKernelsBF16) == std::size(kModifiedBF16) && std::size(k
 
 constexpr int64_t kL2Bytes = 32ll << 20;  // Of K and V that tiles walked together may touch.
 
-// Why the copy engine cannot reach an operand that ordinary loads reach; null: it can.
+// Why TMA cannot reach an operand that ordinary loads reach; null: it can.
 const char *unreachable(const attile_operand &x, int64_t heads, int64_t rows, int64_t bytes) {
-    if (!is_reachable(x.data, x.stride, 3, bytes)) return "has a stride that is negative or too long for the copy engine";
+    if (!is_reachable(x.data, x.stride, 3, bytes)) return "has a stride that is negative or too long for TMA";
     if ((x.stride[1] == 0 && heads > 1) || (x.stride[2] == 0 && rows > 1)) return "is broadcast along its heads or rows";
     return nullptr;
 }
@@ -84,7 +84,7 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     choice.plan.share = share_of(p, tile, modifies, is_few);
     choice.grid = static_cast<int32_t>(std::min<int64_t>(
         choice.tiles, static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * choice.plan.blocks_per_unit));
-    // Tiles of few rows are alike where lengths and windows do not tell them apart: dealt out in turn they need no counter zeroed first.
+    // Tiles of few rows are alike where lengths and windows do not tell them apart: dealt out in order they need no counter zeroed first.
     const bool is_even = is_few && p.window_left < 0 && p.window_right < 0 && !is_present(p.key_lengths) && !is_present(p.cu_len_q) &&
                          !is_present(p.cu_len_k);
     choice.has_counter = choice.tiles > choice.grid && !is_even;

@@ -24,8 +24,8 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Sm90BackwardChoice : BackwardChoice {
     BackwardKernels kernels = {};
-    BackwardSumKernel sum = {};   // Makes dq of gradients of scores; null: dq is summed at once.
-    int64_t kept = 0, turns = 0;  // Of a launch, in words: sums or gradients of scores; a counter of tiles and the turns at the sums.
+    BackwardSumKernel sum = {};      // Makes dq of gradients of scores; null: dq is summed at once.
+    int64_t kept = 0, counters = 0;  // Words of a launch: sums or gradients of scores; a counter of tiles and the semaphores of the sums.
     int32_t shared_bytes() const { return sum.kernel != nullptr ? kernels.shape->wide_shared_bytes() : kernels.shape->shared_bytes(); }
 };
 
@@ -42,7 +42,7 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
     };
     for (const Named &x : {Named{p.q, p.total_q}, Named{problem.dout, p.total_q}, Named{p.k, p.total_k}, Named{p.v, p.total_k}}) {
         if (!is_reachable(x.operand.data, x.operand.stride, 3, 2) || (x.operand.stride[2] == 0 && x.rows > 1))
-            return declined("the copy engine does not reach an operand's rows");
+            return declined("TMA does not reach an operand's rows");
     }
     for (const KernelsFn kernels : p.q.dtype == ATTILE_F16 ? kKernelsF16 : kKernelsBF16) {
         choice.kernels = kernels();
@@ -71,9 +71,9 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
     if (plan.slice < 1) return declined("what is kept of one head between kernels finds no room");
     plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, plan.slice));
     choice.kept = plan.slice * words;
-    choice.turns = 1 + (choice.sum.kernel != nullptr ? 0 : plan.slice * rows / shape.rows);
-    plan.workspace = workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.turns);
-    if (plan.pairs * plan.key_blocks > kMostBackwardBlocks || choice.turns > kMostBackwardBlocks)
+    choice.counters = 1 + (choice.sum.kernel != nullptr ? 0 : plan.slice * rows / shape.rows);
+    plan.workspace = workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.counters);
+    if (plan.pairs * plan.key_blocks > kMostBackwardBlocks || choice.counters > kMostBackwardBlocks)
         return declined("there are more blocks of keys than a grid holds");
     return choice;
 }
@@ -93,7 +93,7 @@ class BackwardCall {
 
     int32_t run(Workspace &workspace) {
         const AttentionBackwardPlan &plan = choice_.plan;
-        a_.counter = steps_.take(workspace, choice_.turns);
+        a_.counter = steps_.take(workspace, choice_.counters);
         float *const kept = workspace.take<float>(choice_.kept);
         if (kept == nullptr || a_.counter == nullptr)
             return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
@@ -157,7 +157,7 @@ class BackwardCall {
         a_.tiles = static_cast<int32_t>(count * a_.blocks);
         const int64_t tiles = count * group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows,
                       blocks = std::min<int64_t>(a_.tiles, units * choice_.plan.blocks_per_unit);
-        if (first > 0) steps_.zero(a_.counter, 4 * choice_.turns);
+        if (first > 0) steps_.zero(a_.counter, 4 * choice_.counters);
         a_.gang = static_cast<int32_t>(gang(blocks / a_.chunk, group));
         LaunchExtras extras;
         extras.together = a_.gang > 1;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "gemm/problem.h"
+#include "gemm/mma/operands.h"
 
 namespace attile::gpu::mma {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "device.h"
 #include "divider.h"
-#include "gemm/mma/operands.h"
+#include "host/workspace.h"
 
 namespace attile::gpu::mma {
 

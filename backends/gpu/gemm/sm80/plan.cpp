@@ -62,10 +62,9 @@ const void *kernel_of(int32_t dtype, GemmTile tile, bool outer_a, bool outer_b) 
     return (dtype == ATTILE_F32 ? gemm_kernel_f32 : dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(tile, outer_a, outer_b);
 }
 
-// What run needs: the problem as the kernels take it, and the plan in the operation's terms.
+// The problem as the kernels take it, and the plan in the operation's terms.
 struct Choice {
     GemmOperands operands;
-    GemmProduct product;
     gpu::GemmPlan plan;
     int32_t dtype = 0;  // Of A and B.
     GemmTile tile = kGemm128x128;
@@ -144,7 +143,6 @@ Choice choose(const DeviceProperties &device, const attile_gemm_problem &problem
     plan.combine = plan.splits > 1;
     if (plan.combine) plan.workspace_bytes = workspace_piece(choice.operands.batches * p.m * plan.partial_row * plan.splits * int64_t{4});
     choice.workspace_bytes = choice.operands.workspace_bytes + plan.workspace_bytes;
-    choice.product = {p, ATTILE_F32, choice.operands.batches};
     if (!gemm_fits(plan)) std::snprintf(choice.operands.declined, sizeof choice.operands.declined, "D has more tiles than a grid holds");
     return choice;
 }
@@ -199,7 +197,7 @@ struct TiledGemm {
     }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         const GemmOperands &operands = choice.operands;
-        GemmProduct product = choice.product;
+        GemmProduct product = {operands.params, ATTILE_F32, operands.batches};
         if (operands.pack_a || operands.pack_b) {
             const void *a = nullptr, *b = nullptr;
             const int32_t status = gemm_pack(device, operands, workspace, stream, &a, &b);

@@ -25,7 +25,7 @@ constexpr double kHalvesClocks = 900;      // The same where two take half a til
 constexpr double kHalfClocks = 0.16;       // and for each of its sums.
 constexpr double kMulticastClocks = 1000;  // Blocks wait for each other.
 constexpr double kMulticastShare = 0.9;    // Of the time that a panel takes which two blocks share: all of it goes into both.
-constexpr double kPlainClocks = 8;         // A column of a tile on its way out: by the copy engine,
+constexpr double kPlainClocks = 8;         // A column of a tile on its way out: by TMA,
 constexpr double kGeneralClocks = 30;      // by the operation's epilogue,
 constexpr double kTransposedClocks = 60;   // and turned.
 
@@ -178,10 +178,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     plan.seconds = model.seconds(choice, plan);
     plan.halves = can_halve(plan, choice);
     plan.plain = is_plain_way(plan, choice);
-    if (plan.packed_bytes > 0) {
-        plan.pack_seconds = kPackSeconds + 2 * plan.packed_bytes / (kMemoryShare * model.bandwidth);
-        plan.seconds += plan.pack_seconds;
-    }
+    if (plan.packed_bytes > 0) plan.seconds += kPackSeconds + 2 * plan.packed_bytes / (kMemoryShare * model.bandwidth);
     plan.tiles_a = ceil_div(choice.transposed ? p.n : p.m, int64_t{kGemmTileShapes[choice.tile].rows} * choice.multicast);
     plan.tiles_b = ceil_div(choice.transposed ? p.m : p.n, kGemmTileShapes[choice.tile].columns);
     const double tiles = static_cast<double>(plan.tiles_a) * static_cast<double>(plan.tiles_b) * static_cast<double>(plan.batches);

@@ -23,13 +23,12 @@ struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     int64_t tiles_a = 0, tiles_b = 0, tiles = 0;       // As in GemmArguments.
     int64_t blocks = 0;
     double seconds = 0;  // As the model predicts, packing included.
-    double pack_seconds = 0;
 };
 
 // `forced`, for tests and tuning, replaces the model's choice.
 GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced = nullptr);
 
-// By this kernel, or by those of small products or of few rows.
+// Of f16 and bf16: by this kernel, or by those of small products or of few rows.
 Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &problem);
 
 }  // namespace attile::gpu::sm90

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// gemm by wgmma: which of the kernels takes a problem, and how the plan for tiles is described and launched.
 #include <algorithm>
 #include <cstdio>
 

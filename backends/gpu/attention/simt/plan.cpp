@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/simt/plan.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#include "attention/run.h"
+#include "attention/simt/decode_params.h"
+#include "host/status.h"
+
+namespace attile::gpu::simt {
+namespace {
+
+// What a few rows by the decode kernel take: its launches, and this share of the memory's rate.
+constexpr double kDecodeSeconds = 1e-5, kDecodeShare = 0.7;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+bool present(const attile_operand &x) { return x.dtype != 0; }
+int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
+
+// Rows that are whole blocks but for a few, cut in two. A block of few rows takes most of the time of a full one, and often a wave of its
+// own; the decode kernel takes what reading K and V does.
+struct CutRows {
+    attile_attention_problem problem[2];
+    AttentionPlan plan[2];
+    bool is_cut = false;
+    int64_t workspace = 0;  // Of the parts, or of the rows uncut.
+
+    CutRows(Device &device, const attile_attention_problem &p, const AttentionPlan &uncut) : workspace(uncut.workspace) {
+        const int64_t few = uncut.rows > 0 ? p.len_q % uncut.rows : 0;
+        const bool sees_all = p.window_left < 0 && p.window_right < 0 && !present(p.alibi_slopes);  // Nothing counts rows from the first.
+        if (uncut.path != AttentionPath::kTile || uncut.pack != 1 || uncut.convert || few == 0 || few == p.len_q || !sees_all ||
+            present(p.cu_len_q) || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
+            return;
+        for (attile_attention_problem &part : problem) part = p;
+        problem[0].len_q = problem[0].total_q = p.len_q - few;
+        problem[1].len_q = problem[1].total_q = few;
+        for (attile_operand *x : {&problem[1].q, &problem[1].o, &problem[1].lse, &problem[1].bias, &problem[1].allowed})
+            if (present(*x))
+                x->data = reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(x->data) +
+                                                   static_cast<uintptr_t>((p.len_q - few) * x->stride[2] * bytes_of(*x)));
+        for (int i = 0; i < 2; ++i) plan[i] = gpu::plan_attention(device, problem[i]);
+        if (plan[0].path != AttentionPath::kTile || plan[1].path != AttentionPath::kDecode) return;
+        const double rows = static_cast<double>(p.batch * p.heads_kv * p.len_k), bandwidth = device.properties().peak_bandwidth;
+        const double bytes = rows * static_cast<double>(p.head_dim * bytes_of(p.k) + p.head_dim_v * bytes_of(p.v));
+        is_cut = plan[0].cost + kDecodeSeconds + bytes / (kDecodeShare * (bandwidth > 0 ? bandwidth : 5e11)) < uncut.cost;
+        if (is_cut) workspace = std::max(plan[0].workspace, plan[1].workspace);
+    }
+};
+
+// A number that no other call has and that chance does not leave in a workspace: one after the other from somewhere.
+unsigned long long next_call() {
+    static const char place = 0;
+    static std::atomic<uint64_t> next{static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) *
+                                          0x9e3779b97f4a7c15 ^
+                                      reinterpret_cast<uintptr_t>(&place) * 0xbf58476d1ce4e5b9};
+    // Odd above the count's bits: all numbers come before the first again.
+    constexpr uint64_t kStep = uint64_t{0x2545f4914f6cdd1d} << DecodeParams::kCountBits;
+    constexpr uint64_t kCount = (uint64_t{1} << DecodeParams::kCountBits) - 1;
+    uint64_t call = next.fetch_add(kStep, std::memory_order_relaxed) & ~kCount;
+    if (call == 0) call = next.fetch_add(kStep, std::memory_order_relaxed) & ~kCount;
+    return call;
+}
+
+int32_t run_plan(Device &device, const attile_attention_problem &p, const AttentionPlan &plan, Workspace workspace, Stream stream) {
+    if (plan.path == AttentionPath::kNothing) return ATTILE_OK;
+    DecodeParams params;  // Other kernels take what it begins with.
+    static_cast<AttentionParams &>(params) = attention_params(p, plan);
+    float *copy_k = nullptr, *copy_v = nullptr;
+    if (plan.convert) {
+        copy_k = workspace.take<float>(plan.convert_k);
+        copy_v = workspace.take<float>(plan.convert_v);
+        if (copy_k == nullptr || copy_v == nullptr) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+    }
+    if (plan.splits > 1) {
+        params.part_o = workspace.take<float>(plan.part_rows * p.head_dim_v);
+        params.part_lse = workspace.take<float>(plan.part_rows);
+        const int64_t sums = attention_part_sums(p, plan);
+        if (sums > 0) params.part_sum = workspace.take<float>(sums);
+        if (params.part_o == nullptr || params.part_lse == nullptr || (sums > 0 && params.part_sum == nullptr))
+            return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+        const auto move_back = [](float *x, int64_t floats) {
+            return reinterpret_cast<float *>(reinterpret_cast<uintptr_t>(x) - 4 * floats);
+        };
+        params.part_o = move_back(params.part_o, plan.first_part * p.head_dim_v);
+        params.part_lse = move_back(params.part_lse, plan.first_part);
+        if (sums > 0) params.part_sum = move_back(params.part_sum, plan.first_part);
+    }
+    if (plan.merges) {
+        params.counts = workspace.take<unsigned long long>(plan.arrivals);
+        params.call = next_call();
+        if (params.counts == nullptr) return fail(ATTILE_ERROR_INTERNAL, "attention: the workspace is smaller than planned");
+    }
+    const int64_t heads = p.batch * p.heads_q / plan.pack, per_kv = p.heads_q / plan.pack / p.heads_kv;
+    for (int64_t first = 0; first < heads; first += plan.slice) {
+        const int64_t count = std::min(plan.slice, heads - first);
+        if (plan.convert && (first == 0 || !present(p.cu_len_k))) {
+            const bool packed = present(p.cu_len_k);
+            DenseCut cut = {p.heads_kv, packed ? p.total_k : p.len_k,         p.head_dim, plan.depth, first / per_kv, count / per_kv,
+                            packed,     present(p.block_table) ? &p : nullptr};
+            int32_t status = attention_densify(device, p.k, cut, copy_k, params.k, stream);
+            cut.cols = p.head_dim_v;
+            cut.padded_cols = ceil_div(p.head_dim_v, 4) * 4;
+            if (status == ATTILE_OK) status = attention_densify(device, p.v, cut, copy_v, params.v, stream);
+            if (status != ATTILE_OK) return status;
+        }
+        params.first_head = static_cast<uint32_t>(first);
+        params.head_count = Divider(count);
+        params.split_blocks = Divider(plan.row_blocks * count - plan.whole_blocks);
+        Dim3 grid, block;
+        grid.x = static_cast<uint32_t>(plan.blocks_of(count));
+        block.x = static_cast<uint32_t>(plan.threads);
+        void *arguments[] = {static_cast<AttentionParams *>(&params)};
+        const int32_t status = device.launch(plan.kernel, grid, block, plan.shared, arguments, stream);
+        if (status != ATTILE_OK) return status;
+    }
+    return plan.splits > 1 && !plan.merges ? attention_combine(device, params, p, stream) : ATTILE_OK;
+}
+
+struct SimtAttention {
+    const attile_attention_problem *problem;
+    AttentionPlan plan;
+    CutRows cut;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        attention_report(device, *problem, cut.is_cut ? cut.plan[0] : plan, support);
+        if (cut.is_cut) {
+            const std::size_t length = std::strlen(support.text);
+            std::snprintf(support.text + length, sizeof support.text - length, "; the last %lld rows by %s",
+                          static_cast<long long>(cut.problem[1].len_q), cut.plan[1].name);
+        }
+        count_matrix_units(device.properties(), problem->q.dtype, support);
+        return ATTILE_OK;
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        if (!cut.is_cut) return run_plan(device, *problem, plan, workspace, stream);
+        const int32_t status = run_plan(device, cut.problem[0], cut.plan[0], workspace, stream);
+        return status == ATTILE_OK ? run_plan(device, cut.problem[1], cut.plan[1], workspace, stream) : status;
+    }
+};
+
+}  // namespace
+
+Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &p) {
+    const AttentionPlan plan = gpu::plan_attention(device, p);
+    if (plan.status != ATTILE_OK) return Planned<attile_attention_problem>::refused(plan.status, "%s", plan.text);
+    const CutRows cut(device, p, plan);
+    int64_t workspace = cut.workspace;
+    if (p.k.data == nullptr || p.v.data == nullptr) {
+        // Where K and V will lie is not known yet. Other kernels, of other splits, take them where no vector begins: workspace for those,
+        // too.
+        attile_attention_problem elsewhere = p;
+        elsewhere.k.data = elsewhere.v.data = reinterpret_cast<void *>(sizeof(float));
+        workspace = std::max(workspace, CutRows(device, elsewhere, gpu::plan_attention(device, elsewhere)).workspace);
+    }
+    return Planned<attile_attention_problem>(SimtAttention{&p, plan, cut}, workspace);
+}
+
+}  // namespace attile::gpu::simt
