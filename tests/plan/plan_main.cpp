@@ -67,7 +67,7 @@ std::string plan_of(const Context &context, const std::string &problem) {
     attile_support s;
     attile_support_init(&s, sizeof s);
     const int32_t status = query_problem(context.handle, problem, &s);
-    if (status != ATTILE_OK) return std::string(attile_status_name(status)) + ": " + Context::error();
+    if (status != ATTILE_OK) throw std::runtime_error(problem + ": " + Context::error());
     if (s.level == ATTILE_SUPPORT_NONE) return std::string("none, ") + attile_status_name(s.status) + ": " + s.text;
     char line[1024];
     std::snprintf(

@@ -15,7 +15,10 @@ namespace {
 using Extents = std::vector<int64_t>;
 
 const std::map<std::string, int32_t> kTypes = {{"f32", ATTILE_F32}, {"f64", ATTILE_F64}, {"f16", ATTILE_F16}, {"bf16", ATTILE_BF16}};
-const std::map<std::string, int32_t> kActivations = {{"relu", ATTILE_ACTIVATION_RELU}, {"gelu", ATTILE_ACTIVATION_GELU}};
+const std::map<std::string, int32_t> kActivations = {
+    {"relu", ATTILE_ACTIVATION_RELU}, {"gelu", ATTILE_ACTIVATION_GELU}, {"silu", ATTILE_ACTIVATION_SILU}};
+const std::map<std::string, int32_t> kReductions = {{"max", ATTILE_REDUCE_MAX}, {"min", ATTILE_REDUCE_MIN}, {"mean", ATTILE_REDUCE_MEAN}};
+const std::map<std::string, int32_t> kMasks = {{"causal", ATTILE_MASK_CAUSAL_TOP_LEFT}, {"bottom", ATTILE_MASK_CAUSAL_BOTTOM_RIGHT}};
 const std::map<std::string, uint32_t> kFlags = {{"invariant", ATTILE_FLAG_BATCH_INVARIANT}, {"tf32", ATTILE_FLAG_ALLOW_SPLIT_TF32}};
 
 // A line taken apart. What nobody asked for at the end is a mistake.
@@ -67,6 +70,12 @@ class Line {
         }
     }
 
+    // The type of results: that of operands, or the option out=type.
+    int32_t out_dtype() {
+        const std::string name = value("out");
+        return name.empty() ? dtype() : type_of(name);
+    }
+
     // A dense tensor, far from all others.
     attile_tensor tensor(int32_t type, const Extents &shape) {
         constexpr uintptr_t kFirst = uintptr_t{1} << 40;
@@ -95,6 +104,11 @@ void transpose(attile_tensor &x) {
     x.stride[row] = 1;
     x.stride[col] = x.shape[row];
 }
+// As if heads had been stored within rows.
+void interleave(attile_tensor &x) {
+    x.stride[1] = x.shape[3];
+    x.stride[2] = x.shape[1] * x.shape[3];
+}
 
 int32_t query_gemm(attile_context *context, Line &line, attile_support *support) {
     Extents e = line.extent;
@@ -103,14 +117,15 @@ int32_t query_gemm(attile_context *context, Line &line, attile_support *support)
     attile_gemm_args args;
     attile_gemm_init(&args, sizeof args);
     const int32_t type = line.dtype();
-    const std::string wide = line.value("d");
-    const int32_t out = wide.empty() ? type : Line::type_of(wide);
+    const int32_t out = line.out_dtype();
     args.flags = line.flags;
     args.a = line.tensor(type, {e[0], e[1], e[3]});
     args.b = line.tensor(type, {e[0], e[3], e[2]});
     args.d = line.tensor(out, {e[0], e[1], e[2]});
     if (line.has("ta")) transpose(args.a);
     if (line.has("tb")) transpose(args.b);
+    if (line.has("td")) transpose(args.d);
+    if (line.has("shared")) args.b.stride[0] = 0;
     if (line.has("strided")) {
         for (int64_t &stride : args.a.stride) stride *= 2;
     }
@@ -121,6 +136,10 @@ int32_t query_gemm(attile_context *context, Line &line, attile_support *support)
     if (line.has("bias")) {
         args.bias = line.tensor(out, {e[2]});
         args.bias_axis = ATTILE_BIAS_COLUMNS;
+    }
+    if (line.has("row_bias")) {
+        args.bias = line.tensor(out, {e[1]});
+        args.bias_axis = ATTILE_BIAS_ROWS;
     }
     for (const auto &[name, activation] : kActivations) {
         if (line.has(name)) args.activation = activation;
@@ -143,7 +162,11 @@ attile_attention_args attention_args(Line &line) {
     const int64_t runs = page > 0 ? (keys + page - 1) / page : 0;
     args.k = line.tensor(type, page > 0 ? Extents{batch * runs, heads_kv, page, dim} : Extents{entries, heads_kv, all_keys, dim});
     args.v = line.tensor(type, page > 0 ? Extents{batch * runs, heads_kv, page, dim_v} : Extents{entries, heads_kv, all_keys, dim_v});
-    args.o = line.tensor(type, {entries, heads, all_rows, dim_v});
+    args.o = line.tensor(line.out_dtype(), {entries, heads, all_rows, dim_v});
+    if (line.has("blhd")) {
+        for (attile_tensor *x : {&args.q, &args.k, &args.v, &args.o}) interleave(*x);
+    }
+    if (line.has("shared")) args.k.stride[0] = args.v.stride[0] = 0;
     if (line.has("lse")) args.lse = line.tensor(number, {entries, heads, all_rows});
     if (page > 0) args.block_table = line.tensor(ATTILE_I32, {batch, runs});
     if (packed) {
@@ -152,12 +175,17 @@ attile_attention_args attention_args(Line &line) {
         args.max_len_q = rows;
         args.max_len_k = keys;
     }
-    if (line.has("causal")) args.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    for (const auto &[name, mask] : kMasks) {
+        if (line.has(name)) args.mask = mask;
+    }
     if (const int64_t window = line.number("window"); window > 0) {
         args.mask = ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
         args.window_left = window;
     }
     if (line.has("bias")) args.bias = line.tensor(number, {batch, heads, rows, keys});
+    if (line.has("allowed")) args.allowed = line.tensor(ATTILE_BOOL, {batch, 1, rows, keys});
+    if (line.has("sinks")) args.sinks = line.tensor(number, {heads});
+    if (line.has("lengths") || page > 0) args.key_lengths = line.tensor(ATTILE_I32, {batch});
     if (line.has("alibi")) args.alibi_slopes = line.tensor(number, {heads});
     if (line.has("softcap")) args.softcap = 30;
     if (const std::string scale = line.value("scale"); !scale.empty()) args.scale = std::atof(scale.c_str());
@@ -184,6 +212,7 @@ int32_t query_backward(attile_context *context, Line &line, attile_support *supp
     args.dk = alike(forward.k);
     args.dv = alike(forward.v);
     if (line.has("dbias")) args.dbias = alike(forward.bias);
+    if (line.has("dsinks")) args.dsinks = alike(forward.sinks);
     line.done();
     return attile_attention_backward_query(context, &args, support);
 }
@@ -193,17 +222,18 @@ int32_t query_merge(attile_context *context, Line &line, attile_support *support
     line.need(5);
     attile_attention_merge_args args;
     attile_attention_merge_init(&args, sizeof args);
+    const int32_t number = line.dtype() == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
     const Extents o(line.extent.begin() + 1, line.extent.end());
     std::vector<attile_tensor> o_parts, lse_parts;
     for (int64_t i = 0; i < line.extent[0]; ++i) {
         o_parts.push_back(line.tensor(line.dtype(), o));
-        lse_parts.push_back(line.tensor(ATTILE_F32, Extents(o.begin(), o.end() - 1)));
+        lse_parts.push_back(line.tensor(number, Extents(o.begin(), o.end() - 1)));
     }
     args.flags = line.flags;
     args.o_parts = o_parts.data();
     args.lse_parts = lse_parts.data();
     args.parts = line.extent[0];
-    args.o = line.tensor(line.dtype(), o);
+    args.o = line.tensor(line.out_dtype(), o);
     line.done();
     return attile_attention_merge_query(context, &args, support);
 }
@@ -214,11 +244,14 @@ int32_t query_reduce(attile_context *context, Line &line, attile_support *suppor
     const std::string axis = line.value("axis");
     args.flags = line.flags;
     args.op = ATTILE_REDUCE_SUM;
+    for (const auto &[name, op] : kReductions) {
+        if (line.has(name)) args.op = op;
+    }
     args.axis = axis.empty() ? static_cast<int32_t>(line.extent.size()) - 1 : std::atoi(axis.c_str());
     args.x = line.tensor(line.dtype(), line.extent);
     Extents reduced = line.extent;
     reduced.at(static_cast<std::size_t>(args.axis)) = 1;
-    args.y = line.tensor(line.dtype(), reduced);
+    args.y = line.tensor(line.out_dtype(), reduced);
     line.done();
     return attile_reduce_query(context, &args, support);
 }
@@ -230,7 +263,7 @@ int32_t query_softmax(attile_context *context, Line &line, attile_support *suppo
     args.flags = line.flags;
     args.axis = axis.empty() ? -1 : std::atoi(axis.c_str());
     args.x = line.tensor(line.dtype(), line.extent);
-    args.y = line.tensor(line.dtype(), line.extent);
+    args.y = line.tensor(line.out_dtype(), line.extent);
     line.done();
     return attile_softmax_query(context, &args, support);
 }

@@ -6,11 +6,14 @@
 
 #include <cxxabi.h>
 #include <dlfcn.h>
+#include <elf.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -28,7 +31,8 @@ std::map<std::string, gpu::KernelResources> kernels;
 
 // `void attile::gpu::simt::kernel<(int)64, float>(params)` as `kernel<64, float>`, as tests/budget/check_budget.py writes it.
 std::string short_name(const std::string &demangled) {
-    static const std::regex kCasts(R"(\((int|unsigned int|bool|long|short)\))"), kSpaces(R"(\b(attile|gpu|simt)::)");
+    static const std::regex kCasts(R"(\((int|unsigned int|bool|long|short)\)|\(anonymous namespace\)::)"),
+        kSpaces(R"(\b(attile|gpu|simt)::)");
     std::string name = std::regex_replace(demangled, kCasts, "");
     int depth = 0;
     for (std::size_t at = 0; at < name.size(); ++at) {
@@ -39,13 +43,39 @@ std::string short_name(const std::string &demangled) {
     return std::regex_replace(name, kSpaces, "");
 }
 
+// The functions of this program, which is loaded at `loaded`. Its table of symbols is read, since many kernels are local to a file.
+std::map<uintptr_t, std::string> read_symbols(uintptr_t loaded) {
+    std::ifstream file("/proc/self/exe", std::ios::binary);
+    const std::string image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const auto at = [&](auto &header, std::size_t offset) { std::memcpy(&header, image.data() + offset, sizeof header); };
+    std::map<uintptr_t, std::string> found;
+    Elf64_Ehdr program;
+    at(program, 0);
+    const uintptr_t base = program.e_type == ET_DYN ? loaded : 0;
+    for (std::size_t i = 0; i < program.e_shnum; ++i) {
+        Elf64_Shdr table, strings;
+        at(table, program.e_shoff + i * sizeof table);
+        if (table.sh_type != SHT_SYMTAB) continue;
+        at(strings, program.e_shoff + table.sh_link * sizeof strings);
+        for (std::size_t offset = 0; offset < table.sh_size; offset += sizeof(Elf64_Sym)) {
+            Elf64_Sym symbol;
+            at(symbol, table.sh_offset + offset);
+            if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC)
+                found[base + symbol.st_value] = image.data() + strings.sh_offset + symbol.st_name;
+        }
+    }
+    return found;
+}
+
 std::string name_of(const void *kernel) {
-    Dl_info found;
-    if (dladdr(kernel, &found) == 0 || found.dli_sname == nullptr || found.dli_saddr != kernel)
-        throw std::runtime_error("a kernel without a name");
+    Dl_info program;
+    if (dladdr(kernel, &program) == 0) throw std::runtime_error("a kernel that is not of this program");
+    static const std::map<uintptr_t, std::string> kSymbols = read_symbols(reinterpret_cast<uintptr_t>(program.dli_fbase));
+    const auto found = kSymbols.find(reinterpret_cast<uintptr_t>(kernel));
+    if (found == kSymbols.end()) throw std::runtime_error("a kernel without a name");
     int status = 0;
-    const std::unique_ptr<char, void (*)(void *)> text(abi::__cxa_demangle(found.dli_sname, nullptr, nullptr, &status), std::free);
-    return short_name(status == 0 ? text.get() : found.dli_sname);
+    const std::unique_ptr<char, void (*)(void *)> text(abi::__cxa_demangle(found->second.c_str(), nullptr, nullptr, &status), std::free);
+    return short_name(status == 0 ? text.get() : found->second);
 }
 
 class PlannedDevice final : public MemoryDevice {
