@@ -23,59 +23,65 @@ ATTILE_LANE_FN bool locate_key(const AttentionParams &p, const AttentionEntry &e
     return outer >= 0 && outer < p.pages;
 }
 
+// What a lane group is about: its rows of Q, its columns of V, and the online softmax of its rows.
 template <class T>
-__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionParams p) {
-    ATTILE_GPU_DYNAMIC_SHARED(shared_bytes);
-    T *const queries = reinterpret_cast<T *>(shared_bytes);  // [kBlockRows][head_dim]
-    const AttentionPlace place(p, blockIdx.x);
-    const AttentionEntry entry(p, place.batch);
-    const int blocks_of_rows = (p.len_q + kBlockRows - 1) / kBlockRows;
-    const int first_row = place.row_block % blocks_of_rows * kBlockRows,
-              first_column = place.row_block / blocks_of_rows * kLanes * kColumns;
-    if (first_row >= entry.len_q) return;
-    const int64_t q_at = entry.batch * p.q.stride[0] + place.head * p.q.stride[1];
-    for (int f = static_cast<int>(threadIdx.x); f < kBlockRows * p.head_dim; f += kThreads) {
-        const int row = f / p.head_dim, col = f % p.head_dim;
-        const int64_t clamped = entry.first_q + min(first_row + row, entry.len_q - 1);
-        queries[f] = load_as<T>(p.q, q_at + clamped * p.q.stride[2] + col * p.q.stride[3]);
-    }
-    __syncthreads();
-
-    const int lane = lane_index(), group_row = lane_group_index() * kGroupRows;
-    const int64_t head_kv = quotient(place.head, p.group);
+struct AnyRows {
+    const AttentionParams &p;
+    const AttentionPlace &place;
+    const AttentionEntry &entry;
+    const T *const queries;  // [kBlockRows][head_dim]
+    const int first_row, first_column, lane, group_row;
+    const int64_t head_kv;
     const T minus_infinity = lowest<T>();
-    const T slope = p.alibi_slopes.data
-                        ? load_as<T>(p.alibi_slopes, entry.batch * p.alibi_slopes.stride[0] + place.head * p.alibi_slopes.stride[1])
-                        : T(0);
-    const int alibi_shift = p.alibi_bottom_right ? entry.len_k - entry.len_q : 0;
-    T reference[kGroupRows], sum[kGroupRows], out[kGroupRows][kColumns];
-    int low = entry.len_k, high = 0;
-    for (int i = 0; i < kGroupRows; ++i) {
-        reference[i] = minus_infinity;
-        sum[i] = 0;
-        for (int x = 0; x < kColumns; ++x) out[i][x] = 0;
-        const KeyRange range(p, min(first_row + group_row + i, entry.len_q - 1), entry.shift, entry.len_k);
-        low = min(low, range.low);
-        high = max(high, range.high);
+    int low, high;  // The keys that any of the rows sees.
+    // The kernel's arrays. As members they would keep all of this in memory until loops are unrolled.
+    T (&row_max)[kGroupRows], (&row_sum)[kGroupRows], (&out)[kGroupRows][kColumns];
+    using Scores = T[kGroupRows];
+    using Seen = uint32_t[kGroupRows];
+
+    ATTILE_LANE_FN AnyRows(const AttentionParams &params, const AttentionPlace &of_block, const AttentionEntry &of_batch, const T *shared,
+                           int row, int column, T (&row_maxima)[kGroupRows], T (&row_sums)[kGroupRows], T (&outs)[kGroupRows][kColumns])
+        : p(params),
+          place(of_block),
+          entry(of_batch),
+          queries(shared),
+          first_row(row),
+          first_column(column),
+          lane(lane_index()),
+          group_row(lane_group_index() * kGroupRows),
+          head_kv(quotient(place.head, p.group)),
+          low(entry.len_k),
+          high(0),
+          row_max(row_maxima),
+          row_sum(row_sums),
+          out(outs) {
+        for (int i = 0; i < kGroupRows; ++i) {
+            row_max[i] = lowest<T>();
+            row_sum[i] = 0;
+            for (int x = 0; x < kColumns; ++x) out[i][x] = 0;
+            const KeyRange range(p, row_of(i), entry.shift, entry.len_k);
+            low = min(low, range.low);
+            high = max(high, range.high);
+        }
+    }
+    ATTILE_LANE_FN int row_of(int i) const { return min(first_row + group_row + i, entry.len_q - 1); }
+
+    // ---- S = Q K^T, of a lane's key.
+    ATTILE_LANE_FN void multiply_keys(bool exists, int64_t outer, int64_t k_row, Scores &score) const {
+        const int64_t k_at = outer * p.k.stride[0] + head_kv * p.k.stride[1] + k_row * p.k.stride[2];
+        if (!exists) return;
+        for (int d = 0; d < p.head_dim; ++d) {
+            const T x = load_as<T>(p.k, k_at + d * p.k.stride[3]);
+#pragma unroll
+            for (int i = 0; i < kGroupRows; ++i) score[i] = fused_multiply_add(queries[(group_row + i) * p.head_dim + d], x, score[i]);
+        }
     }
 
-    for (int first_key = low / kLanes * kLanes; first_key < high; first_key += kLanes) {
-        const int key = first_key + lane;
-        int64_t outer = 0, k_row = 0;
-        const bool exists = key < entry.len_k && locate_key(p, entry, key, outer, k_row);
-        const int64_t k_at = outer * p.k.stride[0] + head_kv * p.k.stride[1] + k_row * p.k.stride[2];
-        T score[kGroupRows] = {};
-        if (exists) {
-            for (int d = 0; d < p.head_dim; ++d) {
-                const T x = load_as<T>(p.k, k_at + d * p.k.stride[3]);
-#pragma unroll
-                for (int i = 0; i < kGroupRows; ++i) score[i] = fused_multiply_add(queries[(group_row + i) * p.head_dim + d], x, score[i]);
-            }
-        }
-        uint32_t seen[kGroupRows];
+    // ---- Scale, softcap, bias, ALiBi and masks; then probabilities, which row_max, row_sum and O follow.
+    ATTILE_LANE_FN void softmax(T slope, int alibi_shift, int key, bool exists, Scores &score, Seen &seen) {
 #pragma unroll
         for (int i = 0; i < kGroupRows; ++i) {
-            const int row = min(first_row + group_row + i, entry.len_q - 1);
+            const int row = row_of(i);
             bool sees = exists && KeyRange(p, row, entry.shift, entry.len_k).has(key);
             T s = score[i] * static_cast<T>(p.scale);
             if (p.softcap != 0) s = static_cast<T>(p.softcap) * tanh(s / static_cast<T>(p.softcap));
@@ -93,17 +99,20 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionP
             score[i] = sees ? s : minus_infinity;
             seen[i] = lane_ballot(sees);
             if (seen[i] == 0) continue;
-            const T top = max_nan(reference[i], lane_fold(score[i], [](T x, T y) { return max_nan(x, y); }));
-            const T factor = reference[i] == minus_infinity ? T(0) : exp(reference[i] - top);
+            const T top = max_nan(row_max[i], lane_fold(score[i], [](T x, T y) { return max_nan(x, y); }));
+            const T factor = row_max[i] == minus_infinity ? T(0) : exp(row_max[i] - top);
             score[i] = sees ? exp(score[i] - top) : T(0);
-            reference[i] = top;
-            sum[i] = sum[i] * factor + lane_fold(score[i], [](T x, T y) { return x + y; });
+            row_max[i] = top;
+            row_sum[i] = row_sum[i] * factor + lane_fold(score[i], [](T x, T y) { return x + y; });
             if (factor != T(1)) {
 #pragma unroll
                 for (int x = 0; x < kColumns; ++x) out[i][x] = factor == T(0) ? T(0) : out[i][x] * factor;
             }
         }
-        // Keys that a row does not see are skipped, so that what V holds there cannot matter.
+    }
+
+    // ---- O += P V. Keys that a row does not see are skipped, so that what V holds there cannot matter.
+    ATTILE_LANE_FN void multiply_values(int first_key, int64_t outer, int64_t k_row, const Scores &score, const Seen &seen) {
         const int count = min(kLanes, high - first_key);
         for (int j = 0; j < count; ++j) {
             const int64_t v_outer = shuffle(outer, j), v_row = shuffle(k_row, j);
@@ -128,31 +137,79 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionP
         }
     }
 
+    // ---- O and lse.
+    ATTILE_LANE_FN void store() const {
 #pragma unroll
-    for (int i = 0; i < kGroupRows; ++i) {
-        const int row = first_row + group_row + i;
-        if (row >= entry.len_q) continue;
-        T total = sum[i], factor = 0, lse = minus_infinity, top = reference[i];
-        const T sink = p.sinks.data ? load_as<T>(p.sinks, place.head * p.sinks.stride[1]) : minus_infinity;
-        const bool saw_key = top != minus_infinity;
-        if (sink != minus_infinity) {
-            const T higher = max_nan(top, sink), scale = saw_key ? exp(top - higher) : T(0);
-            total = total * scale + exp(sink - higher);
-            factor = scale / total;
-            lse = higher + log(total);
-        } else if (saw_key) {
-            factor = T(1) / total;
-            lse = top + log(total);
-        }
-        const int64_t at = entry.batch * p.o.stride[0] + place.head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2];
+        for (int i = 0; i < kGroupRows; ++i) {
+            const int row = first_row + group_row + i;
+            if (row >= entry.len_q) continue;
+            T total = row_sum[i], factor = 0, lse = minus_infinity, top = row_max[i];
+            const T sink = p.sinks.data ? load_as<T>(p.sinks, place.head * p.sinks.stride[1]) : minus_infinity;
+            const bool saw_key = top != minus_infinity;
+            if (sink != minus_infinity) {
+                const T higher = max_nan(top, sink), scale = saw_key ? exp(top - higher) : T(0);
+                total = total * scale + exp(sink - higher);
+                factor = scale / total;
+                lse = higher + log(total);
+            } else if (saw_key) {
+                factor = T(1) / total;
+                lse = top + log(total);
+            }
+            const int64_t at = entry.batch * p.o.stride[0] + place.head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2];
 #pragma unroll
-        for (int x = 0; x < kColumns; ++x) {
-            const int column = first_column + x * kLanes + lane;
-            if (column < p.head_dim_v) store_as<T>(p.o, at + column * p.o.stride[3], saw_key ? out[i][x] * factor : T(0));
+            for (int x = 0; x < kColumns; ++x) {
+                const int column = first_column + x * kLanes + lane;
+                if (column < p.head_dim_v) store_as<T>(p.o, at + column * p.o.stride[3], saw_key ? out[i][x] * factor : T(0));
+            }
+            if (p.lse.data && lane == 0 && first_column == 0)
+                store_as<T>(p.lse, entry.batch * p.lse.stride[0] + place.head * p.lse.stride[1] + (entry.first_q + row) * p.lse.stride[2],
+                            lse);
         }
-        if (p.lse.data && lane == 0 && first_column == 0)
-            store_as<T>(p.lse, entry.batch * p.lse.stride[0] + place.head * p.lse.stride[1] + (entry.first_q + row) * p.lse.stride[2], lse);
     }
+};
+
+// A block's rows of Q, those past the last as copies of it.
+template <class T>
+ATTILE_LANE_FN void load_queries(const AttentionParams &p, const AttentionPlace &place, const AttentionEntry &entry, int first_row,
+                                 T *queries) {
+    const int64_t q_at = entry.batch * p.q.stride[0] + place.head * p.q.stride[1];
+    for (int f = static_cast<int>(threadIdx.x); f < kBlockRows * p.head_dim; f += kThreads) {
+        const int row = f / p.head_dim, col = f % p.head_dim;
+        const int64_t clamped = entry.first_q + min(first_row + row, entry.len_q - 1);
+        queries[f] = load_as<T>(p.q, q_at + clamped * p.q.stride[2] + col * p.q.stride[3]);
+    }
+}
+
+template <class T>
+__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionParams p) {
+    ATTILE_GPU_DYNAMIC_SHARED(shared_bytes);
+    T *const queries = reinterpret_cast<T *>(shared_bytes);
+    const AttentionPlace place(p, blockIdx.x);
+    const AttentionEntry entry(p, place.batch);
+    const int blocks_of_rows = (p.len_q + kBlockRows - 1) / kBlockRows;
+    const int first_row = place.row_block % blocks_of_rows * kBlockRows,
+              first_column = place.row_block / blocks_of_rows * kLanes * kColumns;
+    if (first_row >= entry.len_q) return;
+    load_queries(p, place, entry, first_row, queries);
+    __syncthreads();
+
+    const T slope = p.alibi_slopes.data
+                        ? load_as<T>(p.alibi_slopes, entry.batch * p.alibi_slopes.stride[0] + place.head * p.alibi_slopes.stride[1])
+                        : T(0);
+    const int alibi_shift = p.alibi_bottom_right ? entry.len_k - entry.len_q : 0;
+    T row_max[kGroupRows], row_sum[kGroupRows], out[kGroupRows][kColumns];
+    AnyRows<T> rows(p, place, entry, queries, first_row, first_column, row_max, row_sum, out);
+    for (int first_key = rows.low / kLanes * kLanes; first_key < rows.high; first_key += kLanes) {
+        const int key = first_key + rows.lane;  // This lane's.
+        int64_t outer = 0, k_row = 0;
+        const bool exists = key < entry.len_k && locate_key(p, entry, key, outer, k_row);
+        T score[kGroupRows] = {};
+        rows.multiply_keys(exists, outer, k_row, score);
+        uint32_t seen[kGroupRows];
+        rows.softmax(slope, alibi_shift, key, exists, score, seen);
+        rows.multiply_values(first_key, outer, k_row, score, seen);
+    }
+    rows.store();
 }
 
 template <class T>
