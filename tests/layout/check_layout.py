@@ -86,7 +86,6 @@ LONG_HEADERS = {
     "backends/gpu/attention_backward/simt/products.cuh",
     "backends/gpu/gemm/simt/skinny.cuh",
     "backends/gpu/gemm/simt/tile.cuh",
-    "backends/gpu/gemm/sm90/few_rows.cuh",
     "backends/gpu/rows/simt/softmax.cuh",
     "backends/gpu/rows/simt/softmax_whole.cuh",
 }

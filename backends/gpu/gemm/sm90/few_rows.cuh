@@ -4,27 +4,10 @@
 // operand, so that 8 rows of A fill the second. Which of the depth a product's slots hold does not matter as long as A and B agree: a lane
 // takes whole 8 or 16 bytes of B, and the same depths of A.
 //
-// Tile: 8 or 16 rows by 32 columns; eight warps share the depth, 64 of it at a time, and up to eight blocks of a cluster do. Sums are added
-// in shared memory in order of warps, then, by each block for its share of the columns, in order of blocks: results repeat. Of the loads of
-// B half, or three quarters where it is contiguous along the depth, are ordinary, the others take no place in the L1 cache
-// (L1::no_allocate) and by what was measured leave the L2 cache sooner, too: with the ordinary kind alone a matrix that stays in the cache
-// from call to call is read at 1.5 times the rate, and one that does not takes longer, since other data must be written back for it.
-//
-// Shared bytes: 8 warps * rows * 36 * 4 = 18432 (with 16 rows) and rows * 32 * 4 = 2048. Registers: 82 to 108 (ptxas 13.0), no spills; two
-// blocks a multiprocessor, 64 KB of loads under way there. Arithmetic intensity: 1 FLOP a byte for each row.
-//
-// Tiles of gemm/sm90/kernel.cuh that two blocks share by halves take up to 16 rows instead (gemm/sm90/run.cpp) where nothing but scaling
-// lies between the sums and D: 16 rows alone 16.6 us where this kernel takes 18.2, in a row 8.6 to 8.7 where it takes 11.1 / 9.9. Up to 4
-// rows beside a B along the depth are this kernel's (1 row 8.9 where halves take 9.1), and all products with an epilogue.
-//
-// Measured (H200, N = K = 4096, bfloat16, us; interleaved with cuBLAS, in brackets), B along columns / along the depth: alone with a cold
-// L2 cache 1 row 18.0 to 19.2 (18.0) / 16.6 (18.1), 16 rows 17.9 to 18.3 (17.7) / 17.3 (18.4); 8 calls in a row 1 row 10.3 (11.3) / 8.8
-// (11.4), 16 rows 11.2 (10.9) / 10.1 (11.2). An empty kernel takes 2.8 and 0.9, reading B and nothing else 13 to 14.5 and 6.6 to 10. To
-// measure again: tools/compare_peers.py --groups gemm16, with and without --burst 8.
-//
-// Lost: 64 columns a block (as fast with B along columns, 11.9 with it along the depth, 16 rows); 128 columns and four blocks a cluster
-// (16 to 19: so many clusters do not fit at once); 16 warps a block (16 rows 11.5); all loads without a place in L1 (12.5 to 14.5 in a
-// row); none (18.5 to 20 alone); prefetches into the L2 cache while the kernel ahead ends (no difference).
+// Tile: 8 or 16 rows by 32 columns; eight warps share the depth, 64 of it at a time, and up to eight blocks of a cluster do (split-K). Sums
+// are added in shared memory in order of warps, then, by each block for its share of the columns, in order of blocks: results repeat.
+// Shared bytes: 8 warps * rows * 36 * 4 = 18432 (with 16 rows) and rows * 32 * 4 = 2048. Registers: 82 to 108, no spills; two blocks a
+// multiprocessor, 64 KB of loads under way there. Bound: memory, 1 FLOP a byte for each row. Record: docs/kernels/gemm-sm90.md.
 #pragma once
 
 #include <type_traits>
@@ -79,48 +62,72 @@ __device__ __forceinline__ void cluster_store(uint32_t to, uint32_t block, float
                  : "memory");
 }
 
-template <class Config>
-__global__ void ATTILE_LAUNCH_BOUNDS(kFewRowsThreads, kFewRowsBlocks) gemm_few_rows(const __grid_constant__ GemmParams p) {
-    using Element = typename Config::Element;
-    constexpr int kRows = Config::kRows, kGroups = kRows / 8, kTiles = kFewRowsColumns / 16;
-    __shared__ float parts[kFewRowsWarps][kRows][Config::kPitch];
-    __shared__ float shares[kRows * kFewRowsColumns];  // [block][row][column of the share]
-    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads, warp = static_cast<int>(threadIdx.x) / kWarpThreads;
-    const int outer = lane / 4, inner = lane % 4;
-    const int splits = static_cast<int>(p.splits), rank = static_cast<int>(blockIdx.x % p.splits);
-    const uint32_t unit = blockIdx.x / p.splits, batch = unit / p.tiles_n;
-    const int64_t col_first = static_cast<int64_t>(unit - batch * p.tiles_n) * kFewRowsColumns;
-    const int64_t batch_x = batch / p.batch_y, batch_y = batch - batch_x * p.batch_y;
-    if (splits > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+// What a block multiplies: a tile's columns, a batch entry, a part of the depth.
+struct FewRowsPlace {
+    int lane, warp, outer, inner;  // A lane's place in the fragments that mma.sync takes.
+    int splits, rank;              // Blocks of the cluster, and this one's number.
+    int64_t col_first, batch_x, batch_y;
 
-    const int pieces = static_cast<int>((p.k + kFewRowsDepth - 1) / kFewRowsDepth);
-    const int piece_end = (rank + 1) * pieces / splits;
-    int piece = rank * pieces / splits + warp;
-    const int64_t first_depth = static_cast<int64_t>(piece) * kFewRowsDepth + inner * 8;
-    int depth_left = static_cast<int>(p.k - first_depth);
-
-    // Columns come in eights; where they end a lane reads others again, whose sums nobody stores.
-    const int columns = static_cast<int>(min(p.n - col_first, int64_t{kFewRowsColumns}));
-    const Element *b = static_cast<const Element *>(p.b.data) + batch_x * p.b.batch_x + batch_y * p.b.batch_y;
-    if (Config::kAlongDepth) {
-        b += (col_first + outer) * p.b.outer + first_depth;
-    } else {
-        b += col_first + min(outer * 4, columns - 4) + first_depth * p.b.depth;
+    __device__ __forceinline__ explicit FewRowsPlace(const GemmParams &p)
+        : lane(static_cast<int>(threadIdx.x) % kWarpThreads),
+          warp(static_cast<int>(threadIdx.x) / kWarpThreads),
+          outer(lane / 4),
+          inner(lane % 4),
+          splits(static_cast<int>(p.splits)),
+          rank(static_cast<int>(blockIdx.x % p.splits)) {
+        const uint32_t unit = blockIdx.x / p.splits, batch = unit / p.tiles_n;
+        col_first = static_cast<int64_t>(unit - batch * p.tiles_n) * kFewRowsColumns;
+        batch_x = batch / p.batch_y;
+        batch_y = batch - batch_x * p.batch_y;
     }
-    const int64_t step = Config::kAlongDepth ? 8 * p.b.outer : p.b.depth;
-    const int rows = static_cast<int>(p.m), row = min(outer, rows - 1);
-    const int64_t next_rows = static_cast<int64_t>(min(outer + 8, rows - 1) - row) * p.a.outer;
-    const Element *a =
-        static_cast<const Element *>(p.a.data) + batch_x * p.a.batch_x + batch_y * p.a.batch_y + row * p.a.outer + first_depth;
+};
 
-    uint32_t of_a[2][kGroups][4], of_b[2][Config::kLoads][Config::kWords];
-    const auto load = [&](auto half) {  // Of a piece, 32 of the depth.
-        constexpr int kHalf = decltype(half)::value;
+// A lane's way through A and B: pieces of the depth, in halves of 32.
+template <class Config>
+struct FewRowsLoader {
+    using Element = typename Config::Element;
+    static constexpr int kGroups = Config::kRows / 8;
+    using OfA = uint32_t[2][kGroups][4];
+    using OfB = uint32_t[2][Config::kLoads][Config::kWords];
+    const Element *a, *b;
+    int64_t step, next_rows;
+    int piece, piece_end, depth_left, columns;
+
+    __device__ __forceinline__ FewRowsLoader(const GemmParams &p, const FewRowsPlace &at) {
+        const int pieces = static_cast<int>((p.k + kFewRowsDepth - 1) / kFewRowsDepth);
+        piece_end = (at.rank + 1) * pieces / at.splits;
+        piece = at.rank * pieces / at.splits + at.warp;
+        const int64_t first_depth = static_cast<int64_t>(piece) * kFewRowsDepth + at.inner * 8;
+        depth_left = static_cast<int>(p.k - first_depth);
+        // Columns come in eights; where they end a lane reads others again, whose sums nobody stores.
+        columns = static_cast<int>(min(p.n - at.col_first, int64_t{kFewRowsColumns}));
+        b = static_cast<const Element *>(p.b.data) + at.batch_x * p.b.batch_x + at.batch_y * p.b.batch_y;
+        if (Config::kAlongDepth) {
+            b += (at.col_first + at.outer) * p.b.outer + first_depth;
+        } else {
+            b += at.col_first + min(at.outer * 4, columns - 4) + first_depth * p.b.depth;
+        }
+        step = Config::kAlongDepth ? 8 * p.b.outer : p.b.depth;
+        const int rows = static_cast<int>(p.m), row = min(at.outer, rows - 1);
+        next_rows = static_cast<int64_t>(min(at.outer + 8, rows - 1) - row) * p.a.outer;
+        a = static_cast<const Element *>(p.a.data) + at.batch_x * p.a.batch_x + at.batch_y * p.a.batch_y + row * p.a.outer + first_depth;
+    }
+    __device__ __forceinline__ bool has_piece() const { return piece < piece_end; }
+    __device__ __forceinline__ void advance() {
+        piece += kFewRowsWarps;
+        a += kFewRowsWarps * kFewRowsDepth;
+        b += kFewRowsWarps * kFewRowsDepth * (Config::kAlongDepth ? 1 : step);
+        depth_left -= kFewRowsWarps * kFewRowsDepth;
+    }
+    // Half of the loads of B, a quarter where it is contiguous along the depth, take no place in the L1 cache (L1::no_allocate) and, as
+    // measured, leave the L2 cache sooner too. By ordinary loads alone a matrix that stays in the cache from call to call is read at 1.5
+    // times the rate, and one that does not takes longer, since other data must be written back for it.
+    template <int kHalf>
+    __device__ __forceinline__ void load(OfA &of_a, OfB &of_b) const {
         const bool exists = depth_left > kHalf * 32;
         const Element *from = b + (Config::kAlongDepth ? kHalf * 32 : kHalf * 32 * step);
 #pragma unroll
         for (int i = 0; i < Config::kLoads; ++i) {
-            // Of B along the depth a quarter takes no place in the L1 cache, else half.
             if (kHalf == 0 || (Config::kAlongDepth && i % 2 == 0))
                 load_once<true>(of_b[kHalf][i], from, exists);
             else
@@ -129,72 +136,99 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kFewRowsThreads, kFewRowsBlocks) gemm_few_r
         }
 #pragma unroll
         for (int g = 0; g < kGroups; ++g) load_once<true>(of_a[kHalf][g], a + g * next_rows + kHalf * 32, exists);
-    };
-    float sums[kGroups][kTiles][4] = {};
-    const auto multiply_half = [&](int half) {
-        const auto &w = of_b[half];
-#pragma unroll
-        for (int u = 0; u < 2; ++u) {
-#pragma unroll
-            for (int t = 0; t < kTiles; ++t) {
-                uint32_t f[4];
-                if constexpr (Config::kAlongDepth) {
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) f[i] = w[2 * t + i % 2][2 * u + i / 2];
-                } else {  // Pairs along the depth are made of two rows.
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        const int pair = 4 * u + 2 * (i / 2);
-                        f[i] = __byte_perm(w[pair][t], w[pair + 1][t], i % 2 == 0 ? 0x5410 : 0x7632);
-                    }
-                }
-#pragma unroll
-                for (int g = 0; g < kGroups; ++g) multiply<Element>(sums[g][t], f, of_a[half][g][2 * u], of_a[half][g][2 * u + 1]);
-            }
-        }
-    };
-    constexpr std::integral_constant<int, 0> kFirst{};
-    constexpr std::integral_constant<int, 1> kSecond{};
-    await_kernel_ahead();
-    if (piece < piece_end) {
-        load(kFirst);
-        load(kSecond);
     }
-#pragma unroll 1
-    while (piece < piece_end) {
-        piece += kFewRowsWarps;
-        const bool more = piece < piece_end;
-        a += kFewRowsWarps * kFewRowsDepth;
-        b += kFewRowsWarps * kFewRowsDepth * (Config::kAlongDepth ? 1 : step);
-        depth_left -= kFewRowsWarps * kFewRowsDepth;
-        multiply_half(0);
-        if (more) load(kFirst);
-        multiply_half(1);
-        if (more) load(kSecond);
-    }
+};
 
-    // sums[g][t] holds rows 8 g + 2 inner and the next, of two columns.
+constexpr int kFewRowsTiles = kFewRowsColumns / 16;
+template <class Config>
+using FewRowsSums = float[Config::kRows / 8][kFewRowsTiles][4];
+template <class Config>
+using FewRowsParts = float[kFewRowsWarps][Config::kRows][Config::kPitch];
+
+// The product of 32 of the depth.
+template <class Config>
+__device__ __forceinline__ void multiply_half(FewRowsSums<Config> &sums, const uint32_t (&a)[Config::kRows / 8][4],
+                                              const uint32_t (&w)[Config::kLoads][Config::kWords]) {
 #pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
+    for (int u = 0; u < 2; ++u) {
 #pragma unroll
-        for (int t = 0; t < kTiles; ++t) {
+        for (int t = 0; t < kFewRowsTiles; ++t) {
+            uint32_t f[4];
+            if constexpr (Config::kAlongDepth) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) f[i] = w[2 * t + i % 2][2 * u + i / 2];
+            } else {  // Pairs along the depth are made of two rows.
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const int pair = 4 * u + 2 * (i / 2);
+                    f[i] = __byte_perm(w[pair][t], w[pair + 1][t], i % 2 == 0 ? 0x5410 : 0x7632);
+                }
+            }
+#pragma unroll
+            for (int g = 0; g < Config::kRows / 8; ++g) multiply<typename Config::Element>(sums[g][t], f, a[g][2 * u], a[g][2 * u + 1]);
+        }
+    }
+}
+
+// A warp's sums to shared memory: sums[g][t] holds rows 8 g + 2 inner and the next, of two columns.
+template <class Config>
+__device__ __forceinline__ void store_parts(FewRowsParts<Config> &parts, const FewRowsSums<Config> &sums, const FewRowsPlace &at,
+                                            int rows) {
+#pragma unroll
+    for (int g = 0; g < Config::kRows / 8; ++g) {
+#pragma unroll
+        for (int t = 0; t < kFewRowsTiles; ++t) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const int to = 8 * g + 2 * inner + i % 2;
-                const int column = Config::kAlongDepth ? 16 * t + 8 * (i / 2) + outer : 4 * outer + 2 * t + i / 2;
-                if (to < rows) parts[warp][to][column] = sums[g][t][i];
+                const int to = 8 * g + 2 * at.inner + i % 2;
+                const int column = Config::kAlongDepth ? 16 * t + 8 * (i / 2) + at.outer : 4 * at.outer + 2 * t + i / 2;
+                if (to < rows) parts[at.warp][to][column] = sums[g][t][i];
             }
         }
     }
-    __syncthreads();
-    const auto sum_of_warps = [&](int r, int column) {
-        float sum = parts[0][r][column];
+}
+
+template <class Config>
+__device__ __forceinline__ float sum_of_warps(const FewRowsParts<Config> &parts, int row, int column) {
+    float sum = parts[0][row][column];
 #pragma unroll
-        for (int i = 1; i < kFewRowsWarps; ++i) sum += parts[i][r][column];
-        return sum;
-    };
+    for (int i = 1; i < kFewRowsWarps; ++i) sum += parts[i][row][column];
+    return sum;
+}
+
+template <class Config>
+__global__ void ATTILE_LAUNCH_BOUNDS(kFewRowsThreads, kFewRowsBlocks) gemm_few_rows(const __grid_constant__ GemmParams p) {
+    __shared__ FewRowsParts<Config> parts;
+    __shared__ float shares[Config::kRows * kFewRowsColumns];  // [block][row][column of the share]
+    const FewRowsPlace at(p);
+    if (at.splits > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+
+    // ---- A B, each warp its pieces of the depth.
+    FewRowsLoader<Config> loader(p, at);
+    typename FewRowsLoader<Config>::OfA of_a;
+    typename FewRowsLoader<Config>::OfB of_b;
+    FewRowsSums<Config> sums = {};
+    await_kernel_ahead();
+    if (loader.has_piece()) {
+        loader.template load<0>(of_a, of_b);
+        loader.template load<1>(of_a, of_b);
+    }
+#pragma unroll 1
+    while (loader.has_piece()) {
+        loader.advance();
+        const bool more = loader.has_piece();
+        multiply_half<Config>(sums, of_a[0], of_b[0]);
+        if (more) loader.template load<0>(of_a, of_b);
+        multiply_half<Config>(sums, of_a[1], of_b[1]);
+        if (more) loader.template load<1>(of_a, of_b);
+    }
+
+    // ---- Sums of the warps, then of the blocks.
+    const int rows = static_cast<int>(p.m), columns = loader.columns, splits = at.splits;
+    store_parts<Config>(parts, sums, at, rows);
+    __syncthreads();
     GemmOrigin origin;
-    origin.set(p, batch_x, batch_y, 0, col_first, 0);
+    origin.set(p, at.batch_x, at.batch_y, 0, at.col_first, 0);
     const GemmEpilogue<float, GemmParams> epilogue(p, origin);
     const float alpha = static_cast<float>(p.alpha);
     const int share = kFewRowsColumns / splits, share_size = rows * share;  // Columns of a block, and its sums.
@@ -203,14 +237,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kFewRowsThreads, kFewRowsBlocks) gemm_few_r
 #pragma unroll 1
         for (int index = static_cast<int>(threadIdx.x); index < rows * kFewRowsColumns; index += kFewRowsThreads) {
             const int r = index / kFewRowsColumns, column = index % kFewRowsColumns, owner = column / share;
-            const uint32_t to = shared_address(&shares[rank * share_size + r * share + column - owner * share]);
-            cluster_store(to, static_cast<uint32_t>(owner), sum_of_warps(r, column));
+            const uint32_t to = shared_address(&shares[at.rank * share_size + r * share + column - owner * share]);
+            cluster_store(to, static_cast<uint32_t>(owner), sum_of_warps<Config>(parts, r, column));
         }
         cluster_sync();
     }
 #pragma unroll 1
     for (int index = static_cast<int>(threadIdx.x); index < share_size; index += kFewRowsThreads) {
-        const int r = index / share, column = rank * share + index - r * share;
+        const int r = index / share, column = at.rank * share + index - r * share;
         if (column >= columns) continue;
         float sum;
         if (splits > 1) {
@@ -218,7 +252,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kFewRowsThreads, kFewRowsBlocks) gemm_few_r
 #pragma unroll 1
             for (int i = 1; i < splits; ++i) sum += shares[i * share_size + index];
         } else {
-            sum = sum_of_warps(r, column);
+            sum = sum_of_warps<Config>(parts, r, column);
         }
         epilogue.store(r, column, alpha * sum);
     }
