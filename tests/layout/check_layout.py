@@ -73,7 +73,6 @@ OLD_WORDS = {
     "backends/gpu/gemm/plan.cpp",
     "backends/gpu/gemm/simt/combine.cuh",
     "backends/gpu/gemm/simt/skinny_rows.cuh",
-    "backends/gpu/gemm/simt/tile.cuh",
     "backends/gpu/host/kernel_notes.h",
     "backends/gpu/rows/simt/softmax.cuh",
     "backends/hip/hip_device.cpp",
@@ -85,7 +84,6 @@ LONG_HEADERS = {
     "backends/gpu/attention_backward/simt/configs.h",
     "backends/gpu/attention_backward/simt/products.cuh",
     "backends/gpu/gemm/simt/skinny.cuh",
-    "backends/gpu/gemm/simt/tile.cuh",
     "backends/gpu/rows/simt/softmax.cuh",
     "backends/gpu/rows/simt/softmax_whole.cuh",
 }

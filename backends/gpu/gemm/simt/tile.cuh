@@ -1,32 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // GEMM by tiles: D = activation(alpha A B + beta C + bias), for one tile, one split of the depth and one batch entry a block.
 //
-// Tile sizes, threads, blocks an SM (registers allow): 128x128x8, 256, 2; 64x128x8, 128, 4; 64x64x8, 64, 6; 32x32x8, 32, 16
+// Tile sizes, threads, blocks a multiprocessor (registers allow): 128x128x8, 256, 2; 64x128x8, 128, 4; 64x64x8, 64, 6; 32x32x8, 32, 16
 // (gemm/simt/configs.h). A thread makes 8x8 outputs (32x32: 8x4; float64: 8x4 and 4x4). Shared bytes: two stages of 8 * (row of A + row of
 // B) * 4, a row being 128, 64 or 32 with a pad of 4 where it is stored transposed and of 8 where any strides are read: 128x128x8 both
 // padded 2 * 8 * (132 + 132) * 4 = 16896. The general epilogue's strips want, of a 128x128x8 block, 8 lane groups * 8 rows * (64 + 8) * 4 =
-// 18432, in the same place. float64 64x64x8: 2 * 8 * (66 + 66) * 8 = 16896. Registers (sm_61): at most 128 for the two large tiles and
-// 32x32x8, 168 for 64x64x8 and float64, 255 for its strided forms; no spills. Arithmetic intensity: 128x128x8 does 2 * 128 * 128 / ((128 +
-// 128) * 4) = 32 FLOP per byte read from L2, 64x128x8 21, 64x64x8 16. In shared memory a depth costs a thread 4 loads of 16 bytes for 64
-// multiply-adds: 0.5 to 1 clock of loads per clock of arithmetic.
-//
-// Best measured (H200, compute_61 PTX, float32, cuBLAS beside it): 8192^3 51.7 NN, 52.9 TN, 49.7 NT TFLOP/s (cuBLAS 51.3, 53.5, 51.2);
-// 4096^3 51.1 NN, 51.8 TN, 49.3 NT, 51.2 TT (51.4, 51.9, 50.5, 49.3); 4096x4096x64 36.1 (30.4); 512 times 128^3 39.1 (32.5); 4096 times
-// 32^3 13.1 (11.7); unaligned 4000x4001x4003 46.4 (45.0); 16-bit storage 4096^3 50.0; float64 4096^3 22.8 (a third of the tensor cores'
-// 63). To measure again: attile bench --filter gemm, or tools/compare_peers.py for the peers.
-//
-// What mattered: walking the 8x8 product to and fro, and which of the walks (GemmOrder), 47.9 -> 51.2 at 4096^3: in the loop FFMAs that
-// fetch three registers fell from 145 to 91 of 1024, and bank conflicts among them from 36 to none. Scaling the sums before they go through
-// shared memory, since storing them as they are forces them into aligned quadruples of registers. Keeping the general epilogue out of the
-// kernels for the plain one: its registers cost the loop 3 %, wherever it stands. The first chunk taking the remainder of the depth: no
-// tests in the loop. What lost: 16x8 and 8x16 a thread (48 to 50); 8x4 (43); a barrier every 16 depths (50.7); loops not unrolled by two
-// (41); reading A and B by any strides in the large tiles (45, with spills);
-// unaligned panels one by one by lanes along depth, each line once (44.0 to 43.1 at 4000x4001x4003), or 64x128 tiles of them (43.2);
-// copying unaligned A and B to aligned rows first (1000x1001x1003 65 to 76 us); asking for a block's share of the panels in L2 at its start
-// (2048^3 349 to 358 us), or for all, shared out over the blocks that read them (64 times 256^3 52.7 to 58.1, 1024^3 58.9 to 60.0); the
-// last chunks in the loop's own code, a third less of it (no gain: code that is not in the L2 cache yet costs 0.3 us at most); loads or
-// stores that ask for no place in the L2 cache (1024^3 56.4 to 57.6 and 60.3); the plain epilogue for partial results whose rows begin at
-// odd multiples of 16 bytes (1000x1001x1003 60.4 to 67.7); the scalar epilogue straight from registers.
+// 18432, in the same place. Registers (sm_61): at most 128 for the two large tiles and 32x32x8, 168 for 64x64x8 and float64, 255 for its
+// strided forms; no spills. Bound: arithmetic; 128x128x8 does 32 FLOP a byte from L2, and 4 loads of 16 bytes from shared memory for 64
+// multiply-adds a thread. Record: docs/kernels/gemm-simt.md.
 #pragma once
 
 #include "gemm/epilogue.h"
@@ -46,49 +27,39 @@ struct GemmOrder {
     static constexpr bool kBFirst = !kVectors && !kBothOuter;
 };
 
-template <class Config, class Element, GemmAccess kAccessA, GemmAccess kAccessB, bool kDirect>
-__global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThreads), Config::kBlocksPerUnit)
-    gemm_tile_kernel(const GemmParams p) {
-    using T = Compute<Element>;
+// Which tile, split and batch entry a block makes.
+template <class Config>
+struct GemmPlace {
+    int64_t row_first, col_first, split, batch_x, batch_y, depth_first, depth;
+
+    ATTILE_LANE_FN explicit GemmPlace(const GemmParams &p) {
+        const uint32_t tiles = p.tiles_m * p.tiles_n;
+        const uint32_t entry = blockIdx.x / tiles;
+        const uint32_t tile = blockIdx.x % tiles;
+        const uint32_t band = tile / (p.raster * p.tiles_n);
+        const uint32_t in_band = tile - band * p.raster * p.tiles_n;
+        const uint32_t band_rows = min(p.raster, p.tiles_m - band * p.raster);
+        row_first = static_cast<int64_t>(band * p.raster + in_band % band_rows) * Config::kM;
+        col_first = static_cast<int64_t>(in_band / band_rows) * Config::kN;
+        split = entry % p.splits;
+        const int64_t batch = p.first_batch + entry / p.splits;
+        batch_x = batch / p.batch_y;
+        batch_y = batch % p.batch_y;
+        depth_first = split * p.split_depth;
+        depth = min(p.k - depth_first, p.split_depth);
+    }
+};
+
+// Sums of a tile's depth. Panels pass through two stages of shared memory.
+template <class Config, class T, class Order, class PanelA, class PanelB>
+ATTILE_LANE_FN void multiply_tile(PanelA &panel_a, PanelB &panel_b, int64_t depth, T *shared, T (&sum)[Config::kMicroM][Config::kMicroN]) {
     using Micro = GemmMicro<Config, T>;
-    using PanelA = GemmPanel<Element, Config::kM, Micro::kThreads, kAccessA>;
-    using PanelB = GemmPanel<Element, Config::kN, Micro::kThreads, kAccessB>;
-    using Order = GemmOrder<Config, kAccessA, kAccessB>;
     constexpr int kPanelA = kGemmChunk * PanelA::kRow;
     constexpr int kStage = kPanelA + kGemmChunk * PanelB::kRow;
-    // The strip of a lane group in the epilogue; the pad keeps its rows in different banks.
-    constexpr int kPassRows = 2;
-    constexpr int kStripRow = Micro::kGroupN + 2 * Micro::kVec;
-    constexpr int kStrip = kPassRows * Micro::kLaneRows * kStripRow;
-    constexpr int kStrips = kDirect ? 0 : Micro::kThreads / kLanes * kStrip;
-    constexpr int kShared = kStrips > 2 * kStage ? kStrips : 2 * kStage;
-    static_assert(kShared * sizeof(T) <= 49152 - sizeof(GemmOrigin), "48 KB");
-    alignas(16) __shared__ T shared[kShared];
-
-    // Which tile, split and batch entry.
-    const uint32_t tiles = p.tiles_m * p.tiles_n;
-    const uint32_t entry = blockIdx.x / tiles;
-    const uint32_t tile = blockIdx.x % tiles;
-    const uint32_t band = tile / (p.raster * p.tiles_n);
-    const uint32_t in_band = tile - band * p.raster * p.tiles_n;
-    const uint32_t band_rows = min(p.raster, p.tiles_m - band * p.raster);
-    const int64_t row_first = static_cast<int64_t>(band * p.raster + in_band % band_rows) * Config::kM;
-    const int64_t col_first = static_cast<int64_t>(in_band / band_rows) * Config::kN;
-    const int64_t split = entry % p.splits;
-    const int64_t batch = p.first_batch + entry / p.splits;
-    const int64_t batch_x = batch / p.batch_y;
-    const int64_t batch_y = batch % p.batch_y;
-    const int64_t depth_first = split * p.split_depth;
-    const int64_t depth = min(p.k - depth_first, p.split_depth);
-
-    PanelA panel_a(p.a, batch_x, batch_y, row_first, p.m, depth_first);
-    PanelB panel_b(p.b, batch_x, batch_y, col_first, p.n, depth_first);
     T *const to_a = shared;
     T *const to_b = shared + kPanelA;
     const T *const from_a = shared + Micro::first_row();
     const T *const from_b = shared + kPanelA + Micro::first_col();
-
-    T sum[Config::kMicroM][Config::kMicroN] = {};
     T a[2][Config::kMicroM], b[2][Config::kMicroN];
 
     // The first chunk takes what is left over when whole ones are cut from the depth.
@@ -137,7 +108,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThre
             schedule_fence(sum);
         }
     };
-    // Two chunks a turn, so that the addresses of both stages are constants.
+    // Two chunks a round, so that the addresses of both stages are constants.
 #pragma unroll 1
     for (; chunks > 2; chunks -= 2) {
         step(0, true);
@@ -145,69 +116,83 @@ __global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThre
     }
     step(0, chunks > 1);
     if (chunks > 1) step(kStage, false);
+}
 
-    if constexpr (kDirect) {
-        const int64_t row_mine = row_first + Micro::first_row(), col_mine = col_first + Micro::first_col();
-        const int rows = static_cast<int>(min(p.m - row_mine, int64_t{Config::kM}));
-        const int cols = static_cast<int>(min(p.columns - col_mine, int64_t{Config::kN}));
-        T *const d =
-            static_cast<T *>(p.d.data) + batch_x * p.d.batch_x + batch_y * p.d.batch_y + split * p.d_split + row_mine * p.d.row + col_mine;
-        const T alpha = static_cast<T>(p.alpha), beta = static_cast<T>(p.beta);
-        // `plus` makes what is stored of four scaled sums.
-        const auto store = [&](auto plus) {
-#pragma unroll
-            for (int i = 0; i < Config::kMicroM; ++i) {
-#pragma unroll
-                for (int j = 0; j < Config::kMicroN; j += Micro::kVec) {
-                    const int row = Micro::row(i), col = Micro::col(j);
-                    if (row >= rows || col >= cols) continue;
-                    Vec<T, Micro::kVec> part;
-#pragma unroll
-                    for (int v = 0; v < Micro::kVec; ++v) part[v] = alpha * sum[i][j + v];
-                    plus(part, row, col);
-                    store_vec(d + row * p.d.row + col, part);
-                }
-            }
-        };
-        // With both panels along depth this would cost a spill on sm_61: the host sends C elsewhere.
-        constexpr bool kReadsC = Config::kReadsC && (kAccessA == GemmAccess::kOuter || kAccessB == GemmAccess::kOuter);
-        if constexpr (kReadsC) {
-            if (p.c.data != nullptr) {
-                const T *const c =
-                    static_cast<const T *>(p.c.data) + batch_x * p.c.batch_x + batch_y * p.c.batch_y + row_mine * p.c.row + col_mine;
-                store([&](Vec<T, Micro::kVec> &part, int row, int col) {
-                    const auto old = load_vec<Micro::kVec>(c + row * p.c.row + col);
-#pragma unroll
-                    for (int v = 0; v < Micro::kVec; ++v) part[v] = fused_multiply_add(beta, old[v], part[v]);
-                });
-                return;
-            }
-        }
-        store([](Vec<T, Micro::kVec> &, int, int) {});
-        return;
-    }
-
-    // Through shared memory, two of each lane's rows at a time: the lanes then hold neighbours of one row, so any alignment is stored in
-    // whole lines, and the code of the epilogue exists once instead of once an output.
-    __shared__ GemmOrigin origin;
-    if (threadIdx.x == 0) origin.set(p, batch_x, batch_y, row_first, col_first, split * p.d_split);
-    const GemmEpilogue<T, GemmParams> epilogue(p, origin);
-    const int rows = static_cast<int>(min(p.m - row_first, int64_t{Config::kM}));
-    const int cols = static_cast<int>(min(p.columns - col_first, int64_t{Config::kN}));
-    T *const strip = shared + lane_group_index() * kStrip;
-    __syncthreads();
-#pragma unroll 1
-    for (int pass = 0; pass < Config::kMicroM; pass += kPassRows) {
+// Plain sums, from the registers where they are to rows of whole vectors.
+template <class Config, class T, bool kMayReadC>
+ATTILE_LANE_FN void store_directly(const GemmParams &p, const GemmPlace<Config> &at, const T (&sum)[Config::kMicroM][Config::kMicroN]) {
+    using Micro = GemmMicro<Config, T>;
+    const int64_t row_mine = at.row_first + Micro::first_row(), col_mine = at.col_first + Micro::first_col();
+    const int rows = static_cast<int>(min(p.m - row_mine, int64_t{Config::kM}));
+    const int cols = static_cast<int>(min(p.columns - col_mine, int64_t{Config::kN}));
+    T *const d = static_cast<T *>(p.d.data) + at.batch_x * p.d.batch_x + at.batch_y * p.d.batch_y + at.split * p.d_split +
+                 row_mine * p.d.row + col_mine;
+    const T alpha = static_cast<T>(p.alpha), beta = static_cast<T>(p.beta);
+    // `plus` makes what is stored of four scaled sums.
+    const auto store = [&](auto plus) {
 #pragma unroll
         for (int i = 0; i < Config::kMicroM; ++i) {
-            if (i / kPassRows * kPassRows != pass) continue;  // Registers cannot be indexed; this is a jump.
+#pragma unroll
+            for (int j = 0; j < Config::kMicroN; j += Micro::kVec) {
+                const int row = Micro::row(i), col = Micro::col(j);
+                if (row >= rows || col >= cols) continue;
+                Vec<T, Micro::kVec> part;
+#pragma unroll
+                for (int v = 0; v < Micro::kVec; ++v) part[v] = alpha * sum[i][j + v];
+                plus(part, row, col);
+                store_vec(d + row * p.d.row + col, part);
+            }
+        }
+    };
+    if constexpr (kMayReadC) {
+        if (p.c.data != nullptr) {
+            const T *const c =
+                static_cast<const T *>(p.c.data) + at.batch_x * p.c.batch_x + at.batch_y * p.c.batch_y + row_mine * p.c.row + col_mine;
+            store([&](Vec<T, Micro::kVec> &part, int row, int col) {
+                const auto old = load_vec<Micro::kVec>(c + row * p.c.row + col);
+#pragma unroll
+                for (int v = 0; v < Micro::kVec; ++v) part[v] = fused_multiply_add(beta, old[v], part[v]);
+            });
+            return;
+        }
+    }
+    store([](Vec<T, Micro::kVec> &, int, int) {});
+}
+
+// The strip of shared memory of a lane group in the general epilogue; the pad keeps its rows in different banks.
+template <class Micro>
+struct GemmStrip {
+    static constexpr int kPassRows = 2;
+    static constexpr int kRow = Micro::kGroupN + 2 * Micro::kVec;
+    static constexpr int kFloats = kPassRows * Micro::kLaneRows * kRow;
+};
+
+// By the general epilogue through shared memory, two of each lane's rows at a time: the lanes then hold neighbours of one row, so any
+// alignment is stored in whole lines, and the code of the epilogue exists once instead of once an output.
+template <class Config, class T>
+ATTILE_LANE_FN void store_by_strips(const GemmParams &p, const GemmPlace<Config> &at, T *shared,
+                                    const T (&sum)[Config::kMicroM][Config::kMicroN]) {
+    using Micro = GemmMicro<Config, T>;
+    using Strip = GemmStrip<Micro>;
+    __shared__ GemmOrigin origin;
+    if (threadIdx.x == 0) origin.set(p, at.batch_x, at.batch_y, at.row_first, at.col_first, at.split * p.d_split);
+    const GemmEpilogue<T, GemmParams> epilogue(p, origin);
+    const int rows = static_cast<int>(min(p.m - at.row_first, int64_t{Config::kM}));
+    const int cols = static_cast<int>(min(p.columns - at.col_first, int64_t{Config::kN}));
+    T *const strip = shared + lane_group_index() * Strip::kFloats;
+    __syncthreads();
+#pragma unroll 1
+    for (int pass = 0; pass < Config::kMicroM; pass += Strip::kPassRows) {
+#pragma unroll
+        for (int i = 0; i < Config::kMicroM; ++i) {
+            if (i / Strip::kPassRows * Strip::kPassRows != pass) continue;  // Registers cannot be indexed; this is a jump.
 #pragma unroll
             for (int j = 0; j < Config::kMicroN; j += Micro::kVec) {
                 Vec<T, Micro::kVec> part;
 #pragma unroll
                 for (int v = 0; v < Micro::kVec; ++v) part[v] = static_cast<T>(p.alpha) * sum[i][j + v];
-                const int row = i % kPassRows * Micro::kLaneRows + Micro::lane_row();
-                store_vec(strip + row * kStripRow + Micro::lane_col() * Micro::kVec + Micro::col(j), part);
+                const int row = i % Strip::kPassRows * Micro::kLaneRows + Micro::lane_row();
+                store_vec(strip + row * Strip::kRow + Micro::lane_col() * Micro::kVec + Micro::col(j), part);
             }
         }
         lane_sync();
@@ -218,23 +203,51 @@ __global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThre
             constexpr int kVec = kGemmVector<T>;
             constexpr int kAcross = Micro::kGroupN / kVec;
 #pragma unroll 1
-            for (int index = lane_index(); index < kPassRows * Micro::kLaneRows * kAcross; index += kLanes) {
+            for (int index = lane_index(); index < Strip::kPassRows * Micro::kLaneRows * kAcross; index += kLanes) {
                 const int row = row_of(index / kAcross);
                 const int col = index % kAcross * kVec;
                 if (row >= rows || Micro::group_col() + col >= cols) continue;
-                Vec<T, kVec> part = load_vec<kVec>(strip + index / kAcross * kStripRow + col);
+                Vec<T, kVec> part = load_vec<kVec>(strip + index / kAcross * Strip::kRow + col);
                 epilogue.store_vector(row, Micro::group_col() + col, part.at);
             }
         } else {
 #pragma unroll 1
-            for (int index = lane_index(); index < kPassRows * Micro::kLaneRows * Micro::kGroupN; index += kLanes) {
+            for (int index = lane_index(); index < Strip::kPassRows * Micro::kLaneRows * Micro::kGroupN; index += kLanes) {
                 const int row = row_of(index / Micro::kGroupN);
                 const int col = index % Micro::kGroupN;
                 if (row >= rows || Micro::group_col() + col >= cols) continue;
-                epilogue.store(row, Micro::group_col() + col, strip[index / Micro::kGroupN * kStripRow + col]);
+                epilogue.store(row, Micro::group_col() + col, strip[index / Micro::kGroupN * Strip::kRow + col]);
             }
         }
         lane_sync();
+    }
+}
+
+template <class Config, class Element, GemmAccess kAccessA, GemmAccess kAccessB, bool kDirect>
+__global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThreads), Config::kBlocksPerUnit)
+    gemm_tile_kernel(const GemmParams p) {
+    using T = Compute<Element>;
+    using Micro = GemmMicro<Config, T>;
+    using PanelA = GemmPanel<Element, Config::kM, Micro::kThreads, kAccessA>;
+    using PanelB = GemmPanel<Element, Config::kN, Micro::kThreads, kAccessB>;
+    constexpr int kStages = 2 * kGemmChunk * (PanelA::kRow + PanelB::kRow);
+    constexpr int kStrips = kDirect ? 0 : Micro::kThreads / kLanes * GemmStrip<Micro>::kFloats;
+    constexpr int kShared = kStrips > kStages ? kStrips : kStages;
+    static_assert(kShared * sizeof(T) <= 49152 - sizeof(GemmOrigin), "48 KB");
+    alignas(16) __shared__ T shared[kShared];
+
+    const GemmPlace<Config> at(p);
+    PanelA panel_a(p.a, at.batch_x, at.batch_y, at.row_first, p.m, at.depth_first);
+    PanelB panel_b(p.b, at.batch_x, at.batch_y, at.col_first, p.n, at.depth_first);
+    T sum[Config::kMicroM][Config::kMicroN] = {};
+    multiply_tile<Config, T, GemmOrder<Config, kAccessA, kAccessB>>(panel_a, panel_b, at.depth, shared, sum);
+
+    if constexpr (kDirect) {
+        // With both panels along depth reading C would cost a spill on sm_61: the host sends C elsewhere.
+        constexpr bool kMayReadC = Config::kReadsC && (kAccessA == GemmAccess::kOuter || kAccessB == GemmAccess::kOuter);
+        store_directly<Config, T, kMayReadC>(p, at, sum);
+    } else {
+        store_by_strips<Config>(p, at, shared, sum);
     }
 }
 
