@@ -68,7 +68,6 @@ OLD_WORDS = {
     "backends/gpu/attention_backward/plan.cpp",
     "backends/gpu/attention_backward/plan.h",
     "backends/gpu/attention_backward/simt/product_loop.h",
-    "backends/gpu/attention_backward/simt/scores.cuh",
     "backends/gpu/attention_backward/simt/steps.cu",
     "backends/gpu/gemm/plan.cpp",
     "backends/gpu/gemm/simt/combine.cuh",

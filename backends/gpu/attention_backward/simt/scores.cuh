@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first kernel of gradients by whole products: P and dS (attention_backward/simt/products.cuh, where the figures are).
+// The first of the unfused kernels of gradients: P and dS (attention_backward/simt/products.cuh, where the figures are).
 #pragma once
 
 #include "attention_backward/simt/product_loop.h"
@@ -7,121 +7,136 @@
 
 namespace attile::gpu::simt {
 
+// Sizes of a block and its panels: chunks of rows and of keys, depth-major.
 template <class C>
-__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_backward_scores(const AttentionBackwardParams parameter) {
-    const AttentionBackwardParams &p = kernel_parameter(parameter);
+struct ScoresShape {
     using Tile = typename C::ScoreTile;
     using Micro = GemmMicro<Tile, float>;
-    constexpr int kPitchA = Tile::kM + 4, kPitchB = Tile::kN + 4, kPanelA = C::kChunk * kPitchA, kStage = kPanelA + C::kChunk * kPitchB;
-    constexpr int kLines = C::kThreads / 2, kKeyLoads = Tile::kN / kLines, kParts = C::kUnitRows / Tile::kM;
+    static constexpr int kPitchA = Tile::kM + 4, kPitchB = Tile::kN + 4, kPanelA = C::kChunk * kPitchA,
+                         kStage = kPanelA + C::kChunk * kPitchB;
+    static constexpr int kLines = C::kThreads / 2, kKeyLoads = Tile::kN / kLines, kParts = C::kUnitRows / Tile::kM;
     static_assert(kLines == Tile::kM && C::kBlockKeys == Tile::kN, "a quad of rows a thread");
-    alignas(16) __shared__ float shared[2 * kStage];
-    __shared__ BackwardRow<float> row_numbers[Tile::kM];
-    __shared__ ProductsTask task;
+    using Addresses = const float *[kKeyLoads];
+    using Stage = Quad[1 + kKeyLoads];
+};
 
-    const AttentionParams &f = p.forward;
-    {
-        const uint32_t tile = blockIdx.x / kParts, of_keys = quotient(tile, p.launch_blocks);
-        const int pair = static_cast<int>(quotient(of_keys, p.launch_units));
-        if (is_irregular(p, pair)) return;
-        const BackwardPlace place(p, pair, p.first_block + static_cast<int>(remainder(tile, p.launch_blocks)));
-        const AttentionEntry entry(f, place.batch);
-        const int unit = p.first_unit + static_cast<int>(remainder(of_keys, p.launch_units)), first_row = unit_row(p, unit);
-        if (!key_blocks_of(p, entry, first_row).has(place.key_block)) return;  // Nobody reads it.
-        if (threadIdx.x == 0) {
-            task.fill(p, place, entry);
-            task.unit = unit;
-            task.part = static_cast<int>(blockIdx.x % kParts) * Tile::kM;
-        }
-        __syncthreads();
+// What the block works on, if anybody reads what it makes.
+template <class C>
+ATTILE_LANE_FN bool fill_task(const AttentionBackwardParams &p, ProductsTask &task) {
+    using Shape = ScoresShape<C>;
+    const uint32_t tile = blockIdx.x / Shape::kParts, of_keys = quotient(tile, p.launch_blocks);
+    const int pair = static_cast<int>(quotient(of_keys, p.launch_units));
+    if (is_irregular(p, pair)) return false;
+    const BackwardPlace place(p, pair, p.first_block + static_cast<int>(remainder(tile, p.launch_blocks)));
+    const AttentionEntry entry(p.forward, place.batch);
+    const int unit = p.first_unit + static_cast<int>(remainder(of_keys, p.launch_units)), first_row = unit_row(p, unit);
+    if (!key_blocks_of(p, entry, first_row).has(place.key_block)) return false;
+    if (threadIdx.x == 0) {
+        task.fill(p, place, entry);
+        task.unit = unit;
+        task.part = static_cast<int>(blockIdx.x % Shape::kParts) * Shape::Tile::kM;
     }
-    if (threadIdx.x < Tile::kM) {
-        const int64_t head = static_cast<int64_t>(task.batch) * f.heads.divisor + unit_head(p, task.head_kv, task.unit);
-        row_numbers[threadIdx.x] =
-            static_cast<const BackwardRow<float> *>(p.rows)[head * p.rows_allotted + unit_row(p, task.unit) + task.part + threadIdx.x];
-    }
+    return true;
+}
 
-    const float *row_at, *key_at[kKeyLoads];
-    Quad stage[1 + kKeyLoads];
-    const auto seek = [&](const AttentionOperand &rows, const float *first_row, const AttentionOperand &keys, const float *first_key) {
+// The loader of a product's panels: a thread's quad of rows and its quads of keys. Arrays are the kernel's.
+template <class C>
+struct ScoresLoader {
+    using Shape = ScoresShape<C>;
+    const AttentionBackwardParams &p;
+    const ProductsTask &task;
+    const float *&row_at;
+    typename Shape::Addresses &key_at;
+    typename Shape::Stage &stage;
+
+    ATTILE_LANE_FN void seek(const AttentionOperand &rows, const float *first_row, const AttentionOperand &keys,
+                             const float *first_key) const {
         const int thread = static_cast<int>(fresh_thread()), line = thread / 2, quad = thread % 2 * 4;
         const int row = min(unit_row(p, task.unit) + task.part + line, task.len_q - 1);
         row_at = task.row_of(rows, first_row, unit_head(p, task.head_kv, task.unit), row) + quad;
 #pragma unroll
-        for (int i = 0; i < kKeyLoads; ++i) {
-            const int key = min(task.key_block * C::kBlockKeys + line + i * kLines, task.len_k - 1);
+        for (int i = 0; i < Shape::kKeyLoads; ++i) {
+            const int key = min(task.key_block * C::kBlockKeys + line + i * Shape::kLines, task.len_k - 1);
             key_at[i] = task.row_of(keys, first_key, 0, key) + quad;
         }
-    };
-    const auto fetch = [&] {
+    }
+    ATTILE_LANE_FN void fetch() const {
         stage[0] = load_vec_const<4>(row_at);
         row_at += C::kChunk;
 #pragma unroll
-        for (int i = 0; i < kKeyLoads; ++i) {
+        for (int i = 0; i < Shape::kKeyLoads; ++i) {
             stage[1 + i] = load_vec_const<4>(key_at[i]);
             key_at[i] += C::kChunk;
         }
-    };
-    const auto store = [&](float *to) {
+    }
+    ATTILE_LANE_FN void store(float *to) const {
         const int thread = static_cast<int>(fresh_thread()), line = thread / 2, quad = thread % 2 * 4;
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-            to[(quad + e) * kPitchA + line] = stage[0][e];
+            to[(quad + e) * Shape::kPitchA + line] = stage[0][e];
 #pragma unroll
-            for (int i = 0; i < kKeyLoads; ++i) to[kPanelA + (quad + e) * kPitchB + line + i * kLines] = stage[1 + i][e];
+            for (int i = 0; i < Shape::kKeyLoads; ++i)
+                to[Shape::kPanelA + (quad + e) * Shape::kPitchB + line + i * Shape::kLines] = stage[1 + i][e];
         }
-    };
-    const auto multiply = [&](float(&score)[8][8]) {
+    }
+    ATTILE_LANE_FN void multiply(float *shared, float (&score)[8][8]) const {
         __syncthreads();  // The product before has read its fragments.
         store(shared);
         __syncthreads();
         int chunks = C::kDepth / C::kChunk / 2;
-        multiply_chunks<Micro, kPitchA, kPitchB>(
-            shared, score, [&] { return --chunks > 0; }, fetch, store);
-    };
-    // The thread's own pairs in a matrix of them.
-    const auto mine = [&](float *pairs) {
-        return pairs + scores_at(p, task.pair, task.unit) + static_cast<int64_t>(task.part + Micro::first_row()) * p.scores_pitch +
-               (task.key_block - p.first_block) * C::kBlockKeys + Micro::first_col();
-    };
+        multiply_chunks<typename Shape::Micro, Shape::kPitchA, Shape::kPitchB>(
+            shared, score, [&] { return --chunks > 0; }, [&] { fetch(); }, [&](float *to) { store(to); });
+    }
+};
 
-    seek(f.q, task.query, f.k, task.key);
-    fetch();
-    {
-        float score[8][8] = {};
-        multiply(score);
-        seek(p.dout, task.dout, f.v, task.value);
-        fetch();
-        float *const to = mine(p.probabilities);
-        const int my_row = unit_row(p, task.unit) + task.part + Micro::first_row() + task.shift;
-        const int my_key = task.key_block * C::kBlockKeys + Micro::first_col();
-        const Span seen = {my_row - f.window_left, my_row + f.window_right + 1};
-        const uint32_t width = static_cast<uint32_t>(seen.end - seen.first), from = static_cast<uint32_t>(my_key - seen.first);
-        const int left = task.len_k - my_key;
+// The thread's own pairs in a matrix of them.
+template <class C>
+ATTILE_LANE_FN float *pairs_of_thread(const AttentionBackwardParams &p, const ProductsTask &task, float *pairs) {
+    using Micro = typename ScoresShape<C>::Micro;
+    return pairs + scores_at(p, task.pair, task.unit) + static_cast<int64_t>(task.part + Micro::first_row()) * p.scores_pitch +
+           (task.key_block - p.first_block) * C::kBlockKeys + Micro::first_col();
+}
+
+// P = exp(S - lse).
+template <class C>
+ATTILE_LANE_FN void store_probabilities(const AttentionBackwardParams &p, const ProductsTask &task, const BackwardRow<float> *row_numbers,
+                                        const float (&score)[8][8]) {
+    using Micro = typename ScoresShape<C>::Micro;
+    const AttentionParams &f = p.forward;
+    float *const to = pairs_of_thread<C>(p, task, p.probabilities);
+    const int my_row = unit_row(p, task.unit) + task.part + Micro::first_row() + task.shift;
+    const int my_key = task.key_block * C::kBlockKeys + Micro::first_col();
+    const Span seen = {my_row - f.window_left, my_row + f.window_right + 1};
+    const uint32_t width = static_cast<uint32_t>(seen.end - seen.first), from = static_cast<uint32_t>(my_key - seen.first);
+    const int left = task.len_k - my_key;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            const float minus_lse = -row_numbers[Micro::first_row() + Micro::row(i)].lse;
-            // Rows past the last are copies of it and see nothing, as those that have no key do: a log-sum-exp of infinity says so.
-            const uint32_t sees = minus_lse == -INFINITY ? 0 : width;
+    for (int i = 0; i < 8; ++i) {
+        const float minus_lse = -row_numbers[Micro::first_row() + Micro::row(i)].lse;
+        // Rows past the last are copies of it and see nothing, as those that have no key do: a log-sum-exp of infinity says so.
+        const uint32_t sees = minus_lse == -INFINITY ? 0 : width;
 #pragma unroll
-            for (int j = 0; j < 8; j += 4) {
-                Quad quad;
+        for (int j = 0; j < 8; j += 4) {
+            Quad quad;
 #pragma unroll
-                for (int e = 0; e < 4; ++e) {
-                    const float s = score[i][j + e];
-                    const float above = fused_multiply_add(s, p.scale_low, fused_multiply_add(s, p.scale, minus_lse));
-                    const int col = Micro::col(j + e);
-                    const bool hidden = from + (col - Micro::row(i)) >= sees || col >= left;
-                    quad[e] = pick(hidden, 0.0f, exp2_fast(above * kLog2EHigh));
-                }
-                store_vec(to + static_cast<int64_t>(Micro::row(i)) * p.scores_pitch + Micro::col(j), quad);
+            for (int e = 0; e < 4; ++e) {
+                const float s = score[i][j + e];
+                const float above = fused_multiply_add(s, p.scale_low, fused_multiply_add(s, p.scale, minus_lse));
+                const int col = Micro::col(j + e);
+                const bool hidden = from + (col - Micro::row(i)) >= sees || col >= left;
+                quad[e] = pick(hidden, 0.0f, exp2_fast(above * kLog2EHigh));
             }
+            store_vec(to + static_cast<int64_t>(Micro::row(i)) * p.scores_pitch + Micro::col(j), quad);
         }
     }
-    float score[8][8] = {};
-    multiply(score);
-    const float *const from = mine(p.probabilities);
-    float *const to = mine(p.gradients);
+}
+
+// dS = P (dP - delta).
+template <class C>
+ATTILE_LANE_FN void store_gradients(const AttentionBackwardParams &p, const ProductsTask &task, const BackwardRow<float> *row_numbers,
+                                    const float (&score)[8][8]) {
+    using Micro = typename ScoresShape<C>::Micro;
+    const float *const from = pairs_of_thread<C>(p, task, p.probabilities);
+    float *const to = pairs_of_thread<C>(p, task, p.gradients);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
         const float delta = row_numbers[Micro::first_row() + Micro::row(i)].delta;
@@ -135,6 +150,43 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
             store_vec(to + at, quad);
         }
     }
+}
+
+template <class C>
+__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_backward_scores(const AttentionBackwardParams parameter) {
+    const AttentionBackwardParams &p = kernel_parameter(parameter);
+    using Shape = ScoresShape<C>;
+    alignas(16) __shared__ float shared[2 * Shape::kStage];
+    __shared__ BackwardRow<float> row_numbers[Shape::Tile::kM];
+    __shared__ ProductsTask task;
+
+    const AttentionParams &f = p.forward;
+    if (!fill_task<C>(p, task)) return;
+    __syncthreads();
+    if (threadIdx.x < Shape::Tile::kM) {
+        const int64_t head = static_cast<int64_t>(task.batch) * f.heads.divisor + unit_head(p, task.head_kv, task.unit);
+        row_numbers[threadIdx.x] =
+            static_cast<const BackwardRow<float> *>(p.rows)[head * p.rows_allotted + unit_row(p, task.unit) + task.part + threadIdx.x];
+    }
+
+    const float *row_at;
+    typename Shape::Addresses key_at;
+    typename Shape::Stage stage;
+    const ScoresLoader<C> loader = {p, task, row_at, key_at, stage};
+    // ---- S = Q K^T, and P.
+    loader.seek(f.q, task.query, f.k, task.key);
+    loader.fetch();
+    {
+        float score[8][8] = {};
+        loader.multiply(shared, score);
+        loader.seek(p.dout, task.dout, f.v, task.value);
+        loader.fetch();
+        store_probabilities<C>(p, task, row_numbers, score);
+    }
+    // ---- dP = dO V^T, and dS.
+    float score[8][8] = {};
+    loader.multiply(shared, score);
+    store_gradients<C>(p, task, row_numbers, score);
 }
 
 }  // namespace attile::gpu::simt
