@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of whole products of attention's gradients share: sizes, what a block works on, and the loop over chunks of a product.
+// What the unfused kernels of attention's gradients share: sizes, what a block works on, and the loop over chunks of a product.
 #pragma once
 
 #include <type_traits>
@@ -37,7 +37,7 @@ struct ProductsTask : BackwardBlock {
     }
 };
 
-// Two chunks a turn, so that the addresses of both stages are constants, of which the first is in shared memory: while one is multiplied
+// Two chunks a round, so that the addresses of both stages are constants, of which the first is in shared memory: while one is multiplied
 // the next is fetched into registers, and published before the chunk's last depth. `fetch` and `store` move a chunk, the latter to the
 // floats it is given; `more` says after the second whether there is a third. The last step reads fragments of the first stage again, for
 // nothing: without a test in between, fewer multiply-adds fetch three registers.
