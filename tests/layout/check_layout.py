@@ -78,7 +78,6 @@ OLD_WORDS = {
 }
 LONG_HEADERS = {
     "backends/gpu/attention/simt/configs.h",
-    "backends/gpu/attention/simt/decode.cuh",
     "backends/gpu/attention_backward/simt/configs.h",
     "backends/gpu/gemm/simt/skinny.cuh",
     "backends/gpu/rows/simt/softmax.cuh",

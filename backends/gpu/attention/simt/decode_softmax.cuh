@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step of the decode kernel: scores, online softmax and O of a lane group's rows.
+#pragma once
+
+#include "attention/simt/decode_loader.cuh"
+
+namespace attile::gpu::simt {
+
+// The online softmax of a lane group's rows, and its O. A lane's arrays are the kernel's: as members, or by reference in members, they
+// would come into registers later than what is around them, and in more.
+template <class C, bool kPlain>
+struct DecodeSoftmax {
+    static constexpr int kRows = C::kRows, kLoads = C::kLoads, kQuads = C::kQuads, kScores = C::kScores, kHeld = C::kHeld;
+    // Lanes whose numbers differ in these bits hold the same row's scores of other keys.
+    static constexpr int kRowStep = (kRows > kHeld ? kRows / kHeld : 1) * C::kCopies;
+    using Step = typename DecodeLoader<C, kPlain>::Step;
+    using Output = float[kRows][kQuads * 4];
+    using Held = float[kHeld];  // Of the scores that a lane holds.
+    using Flags = bool[kHeld];
+    const DecodeRows<C> &at;
+    const int first_score;  // A lane holds scores number first_score + h, kRows to a key.
+
+    // ---- S = Q K^T: a lane's part of each score, over its columns.
+    static ATTILE_LANE_FN void multiply_keys(const Output &q, const Step &keys, float (&score)[kScores]) {
+#pragma unroll
+        for (int t = 0; t < kLoads; ++t)
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) {
+                float dot = 0;
+#pragma unroll
+                for (int x = 0; x < kQuads * 4; ++x) dot = fused_multiply_add(q[r][x], to_compute(keys[t][x / 4][x % 4]), dot);
+                score[t * kRows + r] = dot;
+            }
+    }
+    // Sums over the lanes of a row by halves: each exchange halves what a lane is left with.
+    ATTILE_LANE_FN void add_lanes(float (&score)[kScores]) const {
+        int left = kScores;
+#pragma unroll
+        for (int step = C::kQuadLanes / 2; step > 0; step /= 2) {
+            if (left > 1) {
+                left /= 2;
+                const bool upper = (at.lane & step) != 0;
+#pragma unroll
+                for (int s = 0; s < kScores / 2; ++s) {
+                    if (s >= left) continue;
+                    score[s] = pick(upper, score[s + left], score[s]) + shuffle_xor(pick(upper, score[s], score[s + left]), step);
+                }
+            } else {
+                score[0] += shuffle_xor(score[0], step);
+            }
+        }
+    }
+    // Masks and modifiers; `missing`: keys whose page does not exist.
+    ATTILE_LANE_FN void modify(bool masked, int first_key, uint32_t missing, float (&score)[kScores], bool (&hidden)[kHeld]) const {
+        const DecodeParams &p = at.p;
+#pragma unroll
+        for (int h = 0; h < kHeld; ++h) {
+            hidden[h] = false;
+            if (masked) {
+                const int t = (first_score + h) / kRows, row = min(at.first_row + (first_score + h) % kRows, at.rows - 1);
+                const int key = first_key + t * C::kKeyCols + at.key_col;
+                hidden[h] = !at.range_of(row).has(key) || (!kPlain && (missing >> t & 1) != 0);
+                if (!kPlain && !hidden[h] && p.modifiers) {
+                    const ScoreModifiers modifiers(p, at.entry, query_head(p, at.place.head, row), query_row(p, row));
+                    hidden[h] = !modifiers.shows(key);
+                    score[h] = modifiers.apply(score[h], key);
+                }
+                if (hidden[h]) score[h] = -INFINITY;
+            }
+        }
+    }
+    // Does a score need a higher reference, and does one vanish? Those of -inf take no part.
+    ATTILE_LANE_FN void look(const float (&score)[kScores], const Held &minus_reference, const Flags &unset, Flags &hidden, bool &needs,
+                             bool &vanishes) const {
+#pragma unroll
+        for (int h = 0; h < kHeld; ++h) {
+            vanishes = vanishes || score[h] == -INFINITY;
+            hidden[h] = hidden[h] || score[h] == -INFINITY;
+            needs = needs || (unset[h] && score[h] != -INFINITY) || score[h] + minus_reference[h] > 16.0f;
+        }
+    }
+    // References: of each row, the same in all lanes that hold its scores. Sums and O follow.
+    ATTILE_LANE_FN void raise_references(const float (&score)[kScores], Held &minus_reference, Held &sum, Flags &unset, Output &out) const {
+#pragma unroll
+        for (int h = 0; h < kHeld; ++h) {
+            float top = score[h];
+            if (kHeld > kRows) {
+#pragma unroll
+                for (int other = 0; other < kHeld; ++other)
+                    if (other % kRows == h % kRows) top = fmaxf(top, score[other]);
+            }
+#pragma unroll
+            for (int step = kRowStep; step < kLanes; step *= 2) top = fmaxf(top, shuffle_xor(top, step));
+            const float before = -minus_reference[h];
+            const float higher = top == -INFINITY ? before : unset[h] ? top : fmaxf(top, before);
+            const float factor = unset[h] ? 1.0f : exp2_fast(before - higher);
+            if (top != -INFINITY) unset[h] = false;
+            minus_reference[h] = -higher;
+            sum[h] *= factor;
+            // Every lane needs the factors of all rows.
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) {
+                if (kHeld < kRows ? (r % kHeld != h) : (h != r)) continue;
+                const float row_factor = shuffle(factor, r / kHeld * C::kCopies);
+#pragma unroll
+                for (int x = 0; x < kQuads * 4; ++x) out[r][x] *= row_factor;
+            }
+        }
+    }
+    // Probabilities, to the strip. A negative one marks a key that the row does not see: zero times what V holds there might be NaN.
+    ATTILE_LANE_FN void exponentiate(const float (&score)[kScores], const Flags &hidden, const Held &minus_reference, Held &sum,
+                                     float *strip) const {
+#pragma unroll
+        for (int h = 0; h < kHeld; ++h) {
+            const float probability = exp2_fast(score[h] + minus_reference[h]);
+            sum[h] += probability;
+            strip[at.key_col * kScores + first_score + h] = hidden[h] ? -1.0f : probability;
+        }
+    }
+    // ---- O += P V, a lane's columns and keys.
+    template <bool kSkipsHidden>
+    ATTILE_LANE_FN void multiply_values(const float *strip, const Step &values, Output &out) const {
+#pragma unroll
+        for (int t = 0; t < kLoads; ++t) {
+            float probability[kRows];
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) probability[r] = strip[at.key_col * kScores + t * kRows + r];
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) {
+                if (kSkipsHidden && probability[r] < 0) continue;
+#pragma unroll
+                for (int x = 0; x < kQuads * 4; ++x)
+                    out[r][x] = fused_multiply_add(probability[r], to_compute(values[t][x / 4][x % 4]), out[r][x]);
+            }
+        }
+    }
+    // ---- The group's result: sums over lanes, O over key columns.
+    ATTILE_LANE_FN void total(const Held &minus_reference, const Held &sum, const Flags &unset, Output &out, float (&row_sum)[kRows],
+                              float (&row_reference)[kRows]) const {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+            // The lanes that hold row r differ in the bits above kRowStep; all get the total, and the first of them passes it on.
+            const int h = kHeld < kRows ? r % kHeld : r;
+            float total = 0;
+#pragma unroll
+            for (int other = 0; other < kHeld; ++other)
+                if (other % kRows == h % kRows) total += sum[other];
+#pragma unroll
+            for (int step = kRowStep; step < kLanes; step *= 2) total += shuffle_xor(total, step);
+            const int holder = (kHeld < kRows ? r / kHeld : 0) * C::kCopies;
+            row_sum[r] = shuffle(total, holder);
+            // A row whose scores are NaN, and hidden besides, has no reference either, but its sum tells that it saw keys.
+            row_reference[r] = shuffle(unset[h] && total == 0 ? -INFINITY : -minus_reference[h], holder);
+#pragma unroll
+            for (int x = 0; x < kQuads * 4; ++x)
+#pragma unroll
+                for (int step = C::kQuadLanes; step < kLanes; step *= 2) out[r][x] += shuffle_xor(out[r][x], step);
+        }
+    }
+};
+
+}  // namespace attile::gpu::simt
