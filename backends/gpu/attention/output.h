@@ -276,6 +276,88 @@ ATTILE_LANE_FN void store_rows_directly(const AttentionParams &p, int my_row, in
     }
 }
 
+// Where a row's part of a split lies, counted in rows.
+ATTILE_LANE_FN int64_t part_row_of(const AttentionParams &p, const AttentionBlock &block, int head, int index) {
+    const int64_t of_entry = static_cast<int64_t>(block.entry.batch) * p.heads.divisor * p.pack.divisor + head;
+    return block.place.split * p.part_rows + of_entry * p.len_q + index;
+}
+
+// What becomes of the rows of a lane group in shared memory: `results` holds minus a row's reference, or infinity if it saw no key, and its
+// sum; then whether it saw a key, and the factor of O. lse goes to memory.
+template <AttentionKind kKind, int kGroupRows>
+ATTILE_LANE_FN void finish_rows(const AttentionParams &p, const AttentionBlock &block, int first_row, int lane, float *results) {
+    const bool partial = block.place.is_part;
+#pragma unroll 1
+    for (int row = lane; row < kGroupRows; row += kLanes) {
+        const int packed_row = first_row + row;
+        if (packed_row >= block.rows) break;
+        const int head = query_head(p, block.place.head, packed_row), index = query_row(p, packed_row);
+        const bool has_sink = !partial && p.sinks.data != nullptr;
+        const bool saw_key = results[row] != INFINITY;  // True also of NaN.
+        const float reference = -results[row], total_of_row = results[kGroupRows + row];
+        const RowResult result(std::bool_constant<has_bias(kKind)>(), saw_key, reference, total_of_row, has_sink,
+                               has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) : 0.0f);
+        // Zero means that the row is zero whatever was summed: NaN must not get through there, and must everywhere else.
+        results[row] = saw_key ? 1.0f : 0.0f;
+        results[kGroupRows + row] = result.factor;
+        if (partial)
+            store_part<has_bias(kKind)>(p, part_row_of(p, block, head, index), result, reference, total_of_row);
+        else if (p.lse.data)
+            store_number(p.lse,
+                         block.entry.batch * p.lse.stride[0] + head * p.lse.stride[1] + (block.entry.first_q + index) * p.lse.stride[2],
+                         result.lse);
+    }
+}
+
+// O of a lane group's rows from shared memory to where it belongs, neighbouring lanes along a row.
+template <class C, int kGroupRows, int kRow>
+ATTILE_LANE_FN void copy_rows_out(const AttentionParams &p, const AttentionBlock &block, int first_row, int lane, const float *outs,
+                                  const float *results) {
+    constexpr int kCols = C::kCols * C::kLaneCols;
+    const bool partial = block.place.is_part;
+    const int rows = min(kGroupRows, block.rows - first_row);
+    const auto row_at = [&](int row) -> int64_t {
+        const int head = query_head(p, block.place.head, first_row + row), index = query_row(p, first_row + row);
+        if (partial) return part_row_of(p, block, head, index) * p.head_dim_v;
+        return block.entry.batch * p.o.stride[0] + head * p.o.stride[1] + (block.entry.first_q + index) * p.o.stride[2];
+    };
+    if (partial ? p.head_dim_v % 4 == 0 : p.o.vector && p.o.storage == AttentionStorage::kF32) {
+        constexpr int kRowQuads = ValueChunk<C>::kRowQuads < kLanes ? ValueChunk<C>::kRowQuads : kLanes;  // Lanes of a row.
+        constexpr int kRowsAtOnce = kLanes / kRowQuads;
+        float *const to = partial ? p.part_o : static_cast<float *>(const_cast<void *>(p.o.data));
+        const int col = lane % kRowQuads * 4;
+        int64_t at = row_at(lane / kRowQuads) + col;
+        const int64_t step = kRowsAtOnce * (partial ? p.head_dim_v : p.o.stride[2]);
+#pragma unroll 4
+        for (int row = lane / kRowQuads; row < rows; row += kRowsAtOnce) {
+            const float seen = results[row], factor = results[kGroupRows + row];
+            if (p.pack.divisor != 1) at = row_at(row) + col;
+#pragma unroll
+            for (int x = 0; x < kCols; x += kRowQuads * 4) {
+                if (col + x >= p.head_dim_v) continue;
+                Quad quad = load_vec<4>(outs + row * kRow + col + x);
+#pragma unroll
+                for (int e = 0; e < 4; ++e) quad[e] = seen != 0 ? quad[e] * factor : 0.0f;
+                store_vec(to + at + x, quad);
+            }
+            at += step;
+        }
+    } else {
+#pragma unroll 1
+        for (int row = 0; row < rows; ++row) {
+            const int64_t at = row_at(row);
+#pragma unroll 1
+            for (int col = lane; col < p.head_dim_v; col += kLanes) {
+                const float x = results[row] != 0 ? outs[row * kRow + col] * results[kGroupRows + row] : 0.0f;
+                if (partial)
+                    p.part_o[at + col] = x;
+                else
+                    store_number(p.o, at + col * p.o.stride[3], x);
+            }
+        }
+    }
+}
+
 // Writes the rows of each lane group, if they cannot be written directly, by way of its share of the shared memory of Q, which nobody needs
 // any more: so the lanes can be dealt out anew, neighbours along a row.
 template <class C, AttentionKind kKind>
@@ -343,73 +425,9 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
         }
         lane_sync();
     }
-    const bool partial = block.place.is_part;
-    const auto part_row = [&](int head, int index) {
-        const int64_t of_entry = static_cast<int64_t>(block.entry.batch) * p.heads.divisor * p.pack.divisor + head;
-        return block.place.split * p.part_rows + of_entry * p.len_q + index;
-    };
-#pragma unroll 1
-    for (int row = lane; row < kGroupRows; row += kLanes) {
-        const int packed_row = first_row + row;
-        if (packed_row >= block.rows) break;
-        const int head = query_head(p, block.place.head, packed_row), index = query_row(p, packed_row);
-        const bool has_sink = !partial && p.sinks.data != nullptr;
-        const bool saw_key = results[row] != INFINITY;  // True also of NaN.
-        const float reference = -results[row], total_of_row = results[kGroupRows + row];
-        const RowResult result(std::bool_constant<has_bias(kKind)>(), saw_key, reference, total_of_row, has_sink,
-                               has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) : 0.0f);
-        // Zero means that the row is zero whatever was summed: NaN must not get through there, and must everywhere else.
-        results[row] = saw_key ? 1.0f : 0.0f;
-        results[kGroupRows + row] = result.factor;
-        if (partial)
-            store_part<has_bias(kKind)>(p, part_row(head, index), result, reference, total_of_row);
-        else if (p.lse.data)
-            store_number(p.lse,
-                         block.entry.batch * p.lse.stride[0] + head * p.lse.stride[1] + (block.entry.first_q + index) * p.lse.stride[2],
-                         result.lse);
-    }
+    finish_rows<kKind, kGroupRows>(p, block, first_row, lane, results);
     lane_sync();
-    const int rows = min(kGroupRows, block.rows - first_row);
-    const auto row_at = [&](int row) -> int64_t {
-        const int head = query_head(p, block.place.head, first_row + row), index = query_row(p, first_row + row);
-        if (partial) return part_row(head, index) * p.head_dim_v;
-        return block.entry.batch * p.o.stride[0] + head * p.o.stride[1] + (block.entry.first_q + index) * p.o.stride[2];
-    };
-    if (partial ? p.head_dim_v % 4 == 0 : p.o.vector && p.o.storage == AttentionStorage::kF32) {
-        constexpr int kRowQuads = ValueChunk<C>::kRowQuads < kLanes ? ValueChunk<C>::kRowQuads : kLanes;  // Lanes of a row.
-        constexpr int kRowsAtOnce = kLanes / kRowQuads;
-        float *const to = partial ? p.part_o : static_cast<float *>(const_cast<void *>(p.o.data));
-        const int col = lane % kRowQuads * 4;
-        int64_t at = row_at(lane / kRowQuads) + col;
-        const int64_t step = kRowsAtOnce * (partial ? p.head_dim_v : p.o.stride[2]);
-#pragma unroll 4
-        for (int row = lane / kRowQuads; row < rows; row += kRowsAtOnce) {
-            const float seen = results[row], factor = results[kGroupRows + row];
-            if (p.pack.divisor != 1) at = row_at(row) + col;
-#pragma unroll
-            for (int x = 0; x < kCols; x += kRowQuads * 4) {
-                if (col + x >= p.head_dim_v) continue;
-                Quad quad = load_vec<4>(outs + row * kRow + col + x);
-#pragma unroll
-                for (int e = 0; e < 4; ++e) quad[e] = seen != 0 ? quad[e] * factor : 0.0f;
-                store_vec(to + at + x, quad);
-            }
-            at += step;
-        }
-    } else {
-#pragma unroll 1
-        for (int row = 0; row < rows; ++row) {
-            const int64_t at = row_at(row);
-#pragma unroll 1
-            for (int col = lane; col < p.head_dim_v; col += kLanes) {
-                const float x = results[row] != 0 ? outs[row * kRow + col] * results[kGroupRows + row] : 0.0f;
-                if (partial)
-                    p.part_o[at + col] = x;
-                else
-                    store_number(p.o, at + col * p.o.stride[3], x);
-            }
-        }
-    }
+    copy_rows_out<C, kGroupRows, kRow>(p, block, first_row, lane, outs, results);
 }
 
 }  // namespace attile::gpu
