@@ -77,7 +77,6 @@ OLD_WORDS = {
     "backends/hip/hip_device.h",
 }
 LONG_HEADERS = {
-    "backends/gpu/attention_backward/simt/configs.h",
     "backends/gpu/gemm/simt/skinny.cuh",
     "backends/gpu/rows/simt/softmax.cuh",
     "backends/gpu/rows/simt/softmax_whole.cuh",
