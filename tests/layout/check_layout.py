@@ -67,19 +67,13 @@ OLD_WORDS = {
     "backends/cuda/cuda_device.h",
     "backends/gpu/attention_backward/plan.cpp",
     "backends/gpu/attention_backward/plan.h",
-    "backends/gpu/attention_backward/simt/steps.cu",
     "backends/gpu/gemm/plan.cpp",
-    "backends/gpu/gemm/simt/combine.cuh",
-    "backends/gpu/gemm/simt/skinny_rows.cuh",
     "backends/gpu/host/kernel_notes.h",
-    "backends/gpu/rows/simt/softmax.cuh",
     "backends/hip/hip_device.cpp",
     "backends/hip/hip_device.h",
 }
 LONG_HEADERS = {
-    "backends/gpu/gemm/simt/skinny.cuh",
-    "backends/gpu/rows/simt/softmax.cuh",
-    "backends/gpu/rows/simt/softmax_whole.cuh",
+
 }
 
 # Only whole words followed by a parenthesis; members and other namespaces' functions of the same name do not count.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes before and after the tile kernel of attention's gradients and those of whole products: row numbers, sums of parts in a fixed
+// What comes before and after the tile kernel of attention's gradients and the unfused kernels: row numbers, sums of parts in a fixed
 // order, dbias, dsinks, bound by memory and small beside them; and the kernels that take rows and keys one by one, for any head dim and for
 // whatever holds NaN or infinity. 128 threads, no shared memory but for one number a lane group in `sinks`.
 #include "attention_backward/simt/kernels.h"

@@ -109,8 +109,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kGemmCombineThreads, 8) gemm_combine_plain_
         lane_sync();
         const T *const strip = &strips[threadIdx.x - lane][0];
 #pragma unroll
-        for (int turn = 0; turn < kVec; ++turn) {
-            const uint32_t element = turn * kLanes + lane, index = first - lane + element / kVec, row = index / across;
+        for (int round = 0; round < kVec; ++round) {
+            const uint32_t element = round * kLanes + lane, index = first - lane + element / kVec, row = index / across;
             const uint32_t col = (index - row * across) * kVec + element % kVec;
             if (index < total && col < p.n) d[static_cast<int64_t>(row) * p.d.row + col] = strip[element];
         }

@@ -6,20 +6,9 @@
 // passes through shared memory, where every thread reads it by fours. At the end lanes halve their sums among each other until each holds a
 // share, and the block adds the shares in a fixed order.
 //
-// Tile: kRows (1, 4, 8, 16) x 32, 256 depths a step; 512 threads; one block an SM. Shared bytes (float32): the shares, 16 or 2 lane groups
-// * kRows * 32 * 4 = 32768 at most; from 8 rows on, in the same place, A's two stages 2 * kRows * 256 * 4 = 32768 at most. Registers
-// (sm_61): at most 128, no spills. Arithmetic intensity: kRows / 2 FLOP per byte of B.
-//
-// Best measured (H200, compute_61 PTX, N = K = 4096, B row-major / column-major, in us; cuBLAS beside it): 1 row 20.0 / 20.4 (20.7 / 24.2),
-// 4 rows 24.3 / 25.0 (66.8 / 30.1), 8 rows 26.1 / 24.9 (45.7 / 47.7), 16 rows 35.3 / 36.7 (79.1 / 52.7); 1 x 8192 x 8192 67.2 (90.7), which
-// is 4.0 TB/s. To measure again: attile bench --filter gemm
-//
-// What mattered: B's form of access fixed when compiled. With a branch between vectors and scalars each load was copied behind it, so a
-// thread had one under way instead of four: 36 -> 20 us at one row. A whole step between fetching A and storing it: 69 -> 35 us at 16 rows.
-// Asking a B larger than the L2 cache not to stay there, where the
-// cache is full of lines that have to be written back first: 25.6 -> 22.8 us at one row (cuBLAS 22.9), and no loss in calls in a row
-// (20.4). What lost: splitting the depth over blocks as well (20 -> 26 us, a second kernel); two blocks an SM at 64 registers (spills);
-// asking it for half of B only (24.9 us alone, but 15.9 in a row).
+// Tile: kRows (1, 4, 8, 16) x 32, 256 depths a step; 512 threads; one block a multiprocessor. Shared bytes (float32): the shares, 16 or 2
+// lane groups * kRows * 32 * 4 = 32768 at most; from 8 rows on, in the same place, A's two stages 2 * kRows * 256 * 4 = 32768 at most.
+// Registers (sm_61): at most 128, no spills. Bound: memory, kRows / 2 FLOP a byte of B. Record: docs/kernels/gemm-simt.md.
 #pragma once
 
 #include "gemm/epilogue.h"

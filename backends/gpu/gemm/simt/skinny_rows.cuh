@@ -97,7 +97,7 @@ ATTILE_LANE_FN void skinny_multiply(T *sum, const T (&a)[4], const T (&b)[4][4])
 }
 
 // Adds values over the lanes that differ in the bits of kMask, kMask / 2, .. kLast. While a lane has more than one it hands half of them
-// over and keeps the other half, so that the work halves at each turn. Returns the index of the first value that it ends up with.
+// over and keeps the other half, so that the work halves at each step. Returns the index of the first value that it ends up with.
 template <int kMask, int kLast, int kValues, class T>
 ATTILE_LANE_FN int share_out(T (&values)[kValues], int first = 0) {
     if constexpr (kMask < kLast) {

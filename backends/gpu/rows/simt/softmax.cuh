@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax over one axis at the speed of memory. Three kernels here; many rows of up to 65536 floats have one in
-// rows/simt/softmax_whole.cuh:
+// Softmax over one axis at the speed of memory; many rows of up to 65536 floats have a kernel in rows/simt/softmax_whole.cuh:
 //
-// softmax_cached   rows of up to 32768 floats, held in registers: read once, written once, 8 bytes an element, the least there is.
-//                  kWidth threads (4, 32, 256; whole vectors also 512, 1024) share a row and hold 32 elements each; short rows are
-//                  taken four at a time, 8 elements of each.
-// softmax_stream   longer rows, cut into splits: tasks to find a split's maximum and sum, and tasks to write its result. Blocks take
-//                  tasks by ticket, in an order in which a row's second visit follows its first while it is still in the L2 cache. A
-//                  task waits only for tasks of earlier tickets, which running blocks hold, so it never waits for a block that has not
-//                  started.
-// softmax_columns  an axis that stays is contiguous: neighbouring threads take neighbouring columns. Two launches, one for the states
-//                  of splits, one to write: 12 bytes an element; between them softmax_merge_states.
+// softmax_cached   rows of up to 32768 floats in registers: read once, written once. kWidth threads (4, 32, 256; whole vectors also 512,
+//                  1024) share a row and hold 32 elements each; short rows are taken four at a time, 8 elements of each.
+// softmax_stream   longer rows, cut into splits: tasks that find a split's maximum and sum, and tasks that write its result. Blocks draw
+//                  tasks by ticket, in an order in which a row's second visit finds it in the L2 cache; a task waits only for tasks of
+//                  earlier tickets, which running blocks hold.
+// softmax_columns  an axis that stays is contiguous: neighbouring threads take neighbouring columns, in two launches, 12 bytes an element.
 //
 // A state is (maximum, sum of exponentials relative to it); the maximum ignores NaN, the sum does not. A maximum of -inf is an empty sum,
-// for which 0 stands in as reference, so that -inf gives 0 and NaN gives NaN without a branch.
-// Block 256 threads, or kWidth. Shared: at most 32 values or 8 states; columns: 256 x kVec states, 16384 bytes. Intensity: some 4
-// operations and an exponential for 8 bytes, so memory is the bound on every device since Pascal.
-// Measured on an H200 from compute_61 code, 1 GiB of floats, share of a copy's speed: rows of 16 to 16384 elements 0.90-0.96, 24576 0.86,
-// 32768 0.95, unaligned 1001 0.95, 131072 0.74; columns 0.60. Again: attile bench, cases softmax/*.
-// Lost: expf in place of exp2 of a scaled difference (8 more instructions an element); one row at a time (a thread of a short row waits for
-// its one load); states and results of long rows in two launches (0.62); tickets without loads ahead of waits (0.57).
+// for which 0 stands in as reference, so that -inf gives 0 and NaN gives NaN without a branch. Block 256 threads, or kWidth. Shared: at
+// most 32 values or 8 states; columns: 256 x kVec states, 16384 bytes. Bound: memory. Record: docs/kernels/rows.md.
 #pragma once
 
 #include "rows/rows.h"
@@ -202,11 +193,11 @@ struct SoftmaxTask {
 };
 
 // Turns of a group's tasks each: states of group 0, states of 1, results of 0, states of 2, results of 1, ... results of the last.
-ATTILE_LANE_FN SoftmaxTask softmax_task(const SoftmaxArguments &arguments, const Division &turn, int64_t groups) {
-    const bool is_last = turn.quotient == 2 * groups - 1;
-    const bool is_state = turn.quotient == 0 || (turn.quotient % 2 == 1 && !is_last);
-    const int64_t group = is_last ? groups - 1 : is_state ? (turn.quotient + 1) / 2 : turn.quotient / 2 - 1;
-    const Division task = divide(turn.remainder, arguments.splits);
+ATTILE_LANE_FN SoftmaxTask softmax_task(const SoftmaxArguments &arguments, const Division &order, int64_t groups) {
+    const bool is_last = order.quotient == 2 * groups - 1;
+    const bool is_state = order.quotient == 0 || (order.quotient % 2 == 1 && !is_last);
+    const int64_t group = is_last ? groups - 1 : is_state ? (order.quotient + 1) / 2 : order.quotient / 2 - 1;
+    const Division task = divide(order.remainder, arguments.splits);
     return {group * arguments.group_rows + task.quotient, task.remainder, is_state};
 }
 
@@ -226,11 +217,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, sizeof(T) == 2 ? 2 : 3) softma
     if (thread == 0) tickets[0] = atomicAdd(arguments.ticket, 1ULL);
     for (int parity = 0;; parity ^= 1) {
         __syncthreads();
-        const Division turn = divide(static_cast<int64_t>(tickets[parity]), group_tasks);
-        if (turn.quotient >= 2 * groups) return;
+        const Division order = divide(static_cast<int64_t>(tickets[parity]), group_tasks);
+        if (order.quotient >= 2 * groups) return;
         // The next ticket is drawn now and used after this task. A task waits for earlier tickets alone, and so does one that is held back.
         if (thread == kLanes) tickets[parity ^ 1] = atomicAdd(arguments.ticket, 1ULL);
-        const SoftmaxTask task = softmax_task(arguments, turn, groups);
+        const SoftmaxTask task = softmax_task(arguments, order, groups);
         if (task.row >= rows) continue;
         const RowOffset offset = row_offset(arguments.axes, task.row);
         const int64_t start = task.split * arguments.split_length;

@@ -3,20 +3,11 @@
 // is read once and written once, 8 bytes, the least there is.
 //
 // While a row's later loads arrive, the elements of earlier ones become exponentials relative to the maximum of their group of nine
-// vectors; at the end each group needs but one more factor. Stores ask for no place in the L2 cache, loads do: with loads that do not, half
-// of the next row prefetched, 3620 GB/s; with the prefetch and loads that do, 3760.
+// vectors; at the end each group needs but one more factor. Stores ask for no place in the L2 cache, loads do. Blocks take rows by ticket:
+// multiprocessors do not run alike, and with as many rows for each the last one is waited for.
 //
-// Blocks take rows by ticket: units do not run alike, and with as many rows for each the last one is waited for.
-//
-// Block 256 threads, one a unit. Shared: 11 * 256 * 16 + 8 * 8 + 2 * 8 = 45136 bytes. Registers (sm_61): 254, no spills.
-// Measured on an H200 from compute_61 code, 8192 rows of 65536: 4018 GB/s, 0.94 of a copy (as many rows for each block: 3820; a ticket
-// drawn before a row's loads: 3926; softmax_stream: 3256). A kernel that only copies rows by the same blocks, all of a row loaded before
-// any of it is stored, comes to 0.92; one with small blocks to 0.95. To measure again: tools/compare_peers.py --groups memory. Lost: 1024
-// threads with 8 to 12 vectors in registers and 2 in shared memory, the rest read again from the L2 cache (0.79, and spills from 10 on);
-// 512 threads with 27 and 5 (0.82); exponentials only after the maximum of the whole row (0.82); the next row's loads between this one's
-// stores (0.74); blocks that begin at different times (no difference) or at different places of their rows (a copy: 0.86 to 0.81); loads
-// past the first cache (0.84); the block's maximum found before its sum, each by fewer instructions (3 % less); a shorter last group (no
-// difference); a block for each row, one after the other (no gain where tickets gain 3 %).
+// Block 256 threads, one a multiprocessor. Shared: 11 * 256 * 16 + 8 * 8 + 2 * 8 = 45136 bytes. Registers (sm_61): 254, no spills. Bound:
+// memory. Record: docs/kernels/rows.md.
 #pragma once
 
 #include "rows/simt/softmax.cuh"
