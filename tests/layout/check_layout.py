@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the source tree to the house rules that no compiler checks: which part may include which, short files and headers of kernels,
-licence lines, the words of docs/glossary.md, and calls that a library embedded in somebody's program must not make.
+"""Holds the source tree to the house rules that no compiler checks: which part may include which, short files, functions and headers of
+kernels, licence lines, the words of docs/glossary.md, and calls that a library embedded in somebody's program must not make.
 
     check_layout.py ROOT          check the tree; exit status 1 and one line for each breach
     check_layout.py --self-test   check that the checker finds breaches
@@ -10,6 +10,8 @@ import os
 import re
 import sys
 import tempfile
+
+import function_lengths
 
 # A part of the tree and what it may include besides itself. The longest matching prefix of a file's path decides. Arrows only point down.
 ARROWS = {
@@ -48,6 +50,14 @@ FOLDERS = ("backends", "bindings", "core", "examples", "include", "tests", "tool
 MAX_LINES = 450
 # The public interface is one header by design: a program needs one file. Generated files are as long as what they are made from.
 LONG_FILES = {"include/attile/attile.h", "bindings/rust/attile-sys/src/bindings.rs"}
+
+MAX_FUNCTION = 120
+SHORT_FUNCTIONS = ("backends/", "core/", "tools/")
+# Functions that are longer still, with the lines that they have. The list only shrinks: it gets no new line, and no number grows.
+LONG_FUNCTIONS = {
+    # Its consumers' accumulators must stay in registers through wgmma; a cut is to be checked against the machine code on Hopper.
+    ("backends/gpu/gemm/sm90/kernel.cuh", "gemm_kernel"): 193,
+}
 
 MAX_HEADER = 15  # Lines of comment that a kernel's file begins with; the rest is docs/kernels.
 KERNEL = re.compile(r"backends/gpu/.+\.(cuh?|h)$|backends/cpu/.+-inl\.h$")
@@ -114,8 +124,8 @@ def part_of(path):
 
 
 class Tree:
-    def __init__(self, root, old_words=(), long_headers=()):
-        self.root, self.old_words, self.long_headers = root, old_words, long_headers
+    def __init__(self, root, old_words=(), long_headers=(), long_functions=()):
+        self.root, self.old_words, self.long_headers, self.long_functions = root, old_words, long_headers, dict(long_functions)
         self.files = []
         for folder in FOLDERS:
             for where, folders, names in os.walk(os.path.join(root, folder)):
@@ -151,6 +161,8 @@ class Tree:
                 self.check_head_and_length(path, text)
                 if KERNEL.match(path):
                     self.check_header(path, text)
+                if path.startswith(SHORT_FUNCTIONS):
+                    self.check_functions(path, text)
                 if path.endswith(C_FAMILY):
                     self.check_includes(path, text)
                     if path.startswith(("core/", "backends/")):
@@ -164,6 +176,8 @@ class Tree:
             for name in sorted(n for n in names if n.endswith((".md", ".txt", ".in"))):
                 path = os.path.relpath(os.path.join(where, name), self.root)
                 self.check_words(path, self.read(path))
+        for (path, name), lines in self.long_functions.items():
+            self.breach(path, f"has no function {name} of {lines} lines any more; take it off LONG_FUNCTIONS in tests/layout/check_layout.py")
         return self.breaches
 
     def check_words(self, path, text):
@@ -192,6 +206,26 @@ class Tree:
             self.breach(path, f"has {lines} lines, at most {MAX_LINES}")
         if lines and "SPDX-License-Identifier: Apache-2.0" not in "\n".join(text.split("\n", 3)[:3]):
             self.breach(path, "does not begin with its licence: SPDX-License-Identifier: Apache-2.0")
+
+    def check_functions(self, path, text):
+        try:
+            if path.endswith(C_FAMILY):
+                found = function_lengths.functions(without_comments_and_strings(text))
+            elif path.endswith(".py"):
+                found = function_lengths.python_functions(text)
+            else:
+                return
+        except (function_lengths.CannotCount, SyntaxError) as error:
+            self.breach(path, f"its functions cannot be counted: {error}")
+            return
+        for name, first, lines in found:
+            if lines <= MAX_FUNCTION:
+                continue
+            listed = self.long_functions.pop((path, name), None)
+            if listed is None or lines > listed:
+                self.breach(f"{path}:{first}", f"{name} has {lines} lines, at most {listed or MAX_FUNCTION}")
+            elif lines < listed:
+                self.breach(f"{path}:{first}", f"{name} has {lines} lines now; lower its {listed} in LONG_FUNCTIONS of tests/layout/check_layout.py")
 
     def check_includes(self, path, text):
         part = part_of(path)
@@ -264,25 +298,66 @@ SELF_TEST = [
     ("docs/ladder.md", "The copy engine.\n", None),
     ("examples/c/ex.c", '#include "a.h"\n', "which examples must not know"),
     ("tools/attile/t.cpp", '#include <attile/attile_backend.h>\n#include "a.h"\n', "core/a.h, which tools must not know"),
+    ("core/whole.cpp", "void f() {\n" + "    g();\n" * 118 + "}\n", None),
+    ("core/more.cpp", "void f() {\n" + "    g();\n" * 119 + "}\n", "core/more.cpp:2: f has 121 lines, at most 120"),
+    ("backends/gpu/gemm/simt/listed.cuh", "void f() {\n" + "    g();\n" * 128 + "}\n", None),
+    ("backends/gpu/gemm/simt/grown.cuh", "void f() {\n" + "    g();\n" * 129 + "}\n", "simt/grown.cuh:2: f has 131 lines, at most 130"),
+    ("backends/gpu/gemm/simt/shrunk.cuh", "void f() {\n" + "    g();\n" * 127 + "}\n", "simt/shrunk.cuh:2: f has 129 lines now"),
+    ("tools/long.py", "def f():\n" + "    g()\n" * 120, "tools/long.py:2: f has 121 lines"),
+    ("core/open.cpp", "void f() {\n", "core/open.cpp: its functions cannot be counted"),
+    ("tests/unit/long_test.cpp", "void f() {\n" + "    g();\n" * 128 + "}\n", None),
     ("tests/unit/t_test.cpp", '#include "a.h"\n#include "reference_x.h"\nvoid f() { abort(); }\n', None),
 ]
 
 
-def self_test():
+LONG_IN_SELF_TEST = {(f"backends/gpu/gemm/simt/{name}.cuh", "f"): 130 for name in ("listed", "grown", "shrunk")} | {("core/gone.cpp", "gone"): 130}
+BODY = "    f();\n"  # A line of a function.
+# What stands before, between and after the lines of a function; what it is called; how many lines it has besides.
+FUNCTIONS = [
+    ("int x;\nint g(int a) {\n", "}\n", "g", 2),
+    ("template <class C, bool kIs = (1 > 0)>\n__global__ void ATTILE_LAUNCH_BOUNDS((C::kThreads), 2)\n    kernel(const P<C> p) {\n", "}\n", "kernel", 3),
+    ("struct S : B {\n    S(int a, int b)\n        : a_{a}, b_(b),\n          c_{} {\n", "    }\n    int a_{}, b_ = 0, c_;\n};\n", "S", 4),
+    ("class S final {\n  public:\n    template <int kI>\n    auto operator()(int i) const noexcept -> int {\n", "    }\n};\n", "operator()", 2),
+    ("bool operator==(const S &a, const S &b) {\n", "}\n", "operator==", 2),
+    ('extern "C" {\nnamespace n {\nstatic const char *f() {\n    return "}" /* } */;  // }\n', "}\n}\n}\n", "f", 3),
+    ("#define M(x) {\\\n  x\n#if A\nint f() {\n#else\nint f(int) {\n#endif\n", "}\n", "f", 5),
+    ("int f() {\n    const auto g = [&](int i) {\n", "    };\n    struct L { int h() { return 0; } };\n    return g(int{1});\n}\n", "f", 6),
+    ("void d(int a = g(h(1)), S b = {}, bool c = x <= 2) const {\n", "}\n", "d", 2),
+    ("const auto kF = [](int i) {\n", "};\n", "kF", 2),
+    ("constexpr int kTable[] = {f(1), {2}};\nenum class E { kA, kB };\nunion U { int a; };\nstruct T *t(void) {\n", "}\n", "t", 2),
+]
+
+
+def self_test_functions():
     failures = 0
+    for before, after, name, others in FUNCTIONS:
+        for lines in (MAX_FUNCTION, MAX_FUNCTION + 1):
+            code = without_comments_and_strings(before + BODY * (lines - others) + after)
+            try:
+                found = [(other, count) for other, _, count in function_lengths.functions(code)]
+            except function_lengths.CannotCount as error:
+                found = str(error)
+            if (name, lines) not in found or len(found) != 1:
+                print(f"self-test: expected {name} of {lines} lines alone, found {found} in {before!r}")
+                failures += 1
+    return failures
+
+
+def self_test():
+    failures = self_test_functions()
     with tempfile.TemporaryDirectory() as root:
         for path, text, _ in SELF_TEST:
             os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
             with open(os.path.join(root, path), "w", encoding="utf-8") as file:
-                file.write(LICENCE + text)
+                file.write((LICENCE.replace("//", "#") if path.endswith(".py") else LICENCE) + text)
         with open(os.path.join(root, "core/bare.cpp"), "w", encoding="utf-8") as file:
             file.write("int x;\n")
         with open(os.path.join(root, "core/CMakeLists.txt"), "w", encoding="utf-8") as file:
             file.write("# no -ffast-math\nadd_compile_options(-ffast-math)\n")
         with open(os.path.join(root, "core/kernel.cubin"), "wb") as file:
             file.write(b"\x7fELF\xff")
-        breaches = Tree(root).check()
-        expected = SELF_TEST + [("core/kernel.cubin", "", "is compiled"), ("core/bare.cpp", "", "does not begin with its licence"), ("core/CMakeLists.txt", "", "fast-math")]
+        breaches = Tree(root, long_functions=LONG_IN_SELF_TEST).check()
+        expected = SELF_TEST + [("core/gone.cpp", "", "core/gone.cpp: has no function gone"), ("core/kernel.cubin", "", "is compiled"), ("core/bare.cpp", "", "does not begin with its licence"), ("core/CMakeLists.txt", "", "fast-math")]
         for path, _, piece in expected:
             mine = [b for b in breaches if b.startswith(path)]
             if piece is None and mine:
@@ -299,7 +374,7 @@ def main():
         sys.exit(__doc__)
     if sys.argv[1] == "--self-test":
         sys.exit(1 if self_test() else 0)
-    breaches = Tree(sys.argv[1], OLD_WORDS, LONG_HEADERS).check()
+    breaches = Tree(sys.argv[1], OLD_WORDS, LONG_HEADERS, LONG_FUNCTIONS).check()
     for line in breaches:
         print(line)
     print(f"{len(breaches)} breaches of the layout")
