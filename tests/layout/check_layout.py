@@ -71,7 +71,7 @@ WORDS = [
 ]
 WORDS = [(parts, re.compile(pattern), instead) for parts, pattern, instead in WORDS]
 DMA = ("docs/ladder.md", "docs/ladder/")  # Of the engines that copy between host and device, which are called so.
-# Files that are still to be put into these words, or whose headers are to be moved to docs/kernels. None is added.
+# Files that are still to be put into these words. None is added.
 OLD_WORDS = {
     "backends/cuda/cuda_device.cpp",
     "backends/cuda/cuda_device.h",
@@ -81,9 +81,6 @@ OLD_WORDS = {
     "backends/gpu/host/kernel_notes.h",
     "backends/hip/hip_device.cpp",
     "backends/hip/hip_device.h",
-}
-LONG_HEADERS = {
-
 }
 
 # Only whole words followed by a parenthesis; members and other namespaces' functions of the same name do not count.
@@ -124,8 +121,8 @@ def part_of(path):
 
 
 class Tree:
-    def __init__(self, root, old_words=(), long_headers=(), long_functions=()):
-        self.root, self.old_words, self.long_headers, self.long_functions = root, old_words, long_headers, dict(long_functions)
+    def __init__(self, root, old_words=(), long_functions=()):
+        self.root, self.old_words, self.long_functions = root, old_words, dict(long_functions)
         self.files = []
         for folder in FOLDERS:
             for where, folders, names in os.walk(os.path.join(root, folder)):
@@ -194,10 +191,7 @@ class Tree:
 
     def check_header(self, path, text):
         lines = next((n for n, line in enumerate(text.split("\n")) if not line.startswith("//")), 0)
-        if path in self.long_headers:
-            if lines <= MAX_HEADER:
-                self.breach(path, "has a short header now; take it off LONG_HEADERS in tests/layout/check_layout.py")
-        elif lines > MAX_HEADER:
+        if lines > MAX_HEADER:
             self.breach(path, f"begins with {lines} lines of comment, at most {MAX_HEADER}; what was tried and measured belongs in docs/kernels")
 
     def check_head_and_length(self, path, text):
@@ -374,7 +368,7 @@ def main():
         sys.exit(__doc__)
     if sys.argv[1] == "--self-test":
         sys.exit(1 if self_test() else 0)
-    breaches = Tree(sys.argv[1], OLD_WORDS, LONG_HEADERS, LONG_FUNCTIONS).check()
+    breaches = Tree(sys.argv[1], OLD_WORDS, LONG_FUNCTIONS).check()
     for line in breaches:
         print(line)
     print(f"{len(breaches)} breaches of the layout")
