@@ -277,8 +277,8 @@ struct TileSteps : TileTraits<C, kKind> {
         if constexpr (Shape::kStripsInChunk)
             strip = (buffer ^ Shape::kChunk) + ValueChunk<C>::kFloats + static_cast<int>(thread_of<C>() / kLanes) * 2 * Shape::kStrip;
         const int lane_row = fragments.lane_row;
-        every(kValuePieces,
-              [&](int piece) { fragments.take_value(0, piece, 0); });  // Not earlier: masks and references want the registers.
+        // Not earlier: masks and references want the registers.
+        every(kValuePieces, [&](int piece) { fragments.take_value(0, piece, 0); });
         exponentiate(0, 0, kRows, true);
         store_strip(0, strip);
         lane_sync();

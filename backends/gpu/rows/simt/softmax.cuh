@@ -192,12 +192,12 @@ struct SoftmaxTask {
     bool is_state;  // Else: write results.
 };
 
-// Turns of a group's tasks each: states of group 0, states of 1, results of 0, states of 2, results of 1, ... results of the last.
-ATTILE_LANE_FN SoftmaxTask softmax_task(const SoftmaxArguments &arguments, const Division &order, int64_t groups) {
-    const bool is_last = order.quotient == 2 * groups - 1;
-    const bool is_state = order.quotient == 0 || (order.quotient % 2 == 1 && !is_last);
-    const int64_t group = is_last ? groups - 1 : is_state ? (order.quotient + 1) / 2 : order.quotient / 2 - 1;
-    const Division task = divide(order.remainder, arguments.splits);
+// Rounds of a group's tasks each: states of group 0, states of 1, results of 0, states of 2, results of 1, ... results of the last.
+ATTILE_LANE_FN SoftmaxTask softmax_task(const SoftmaxArguments &arguments, const Division &round, int64_t groups) {
+    const bool is_last = round.quotient == 2 * groups - 1;
+    const bool is_state = round.quotient == 0 || (round.quotient % 2 == 1 && !is_last);
+    const int64_t group = is_last ? groups - 1 : is_state ? (round.quotient + 1) / 2 : round.quotient / 2 - 1;
+    const Division task = divide(round.remainder, arguments.splits);
     return {group * arguments.group_rows + task.quotient, task.remainder, is_state};
 }
 
@@ -217,11 +217,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, sizeof(T) == 2 ? 2 : 3) softma
     if (thread == 0) tickets[0] = atomicAdd(arguments.ticket, 1ULL);
     for (int parity = 0;; parity ^= 1) {
         __syncthreads();
-        const Division order = divide(static_cast<int64_t>(tickets[parity]), group_tasks);
-        if (order.quotient >= 2 * groups) return;
+        const Division round = divide(static_cast<int64_t>(tickets[parity]), group_tasks);
+        if (round.quotient >= 2 * groups) return;
         // The next ticket is drawn now and used after this task. A task waits for earlier tickets alone, and so does one that is held back.
         if (thread == kLanes) tickets[parity ^ 1] = atomicAdd(arguments.ticket, 1ULL);
-        const SoftmaxTask task = softmax_task(arguments, order, groups);
+        const SoftmaxTask task = softmax_task(arguments, round, groups);
         if (task.row >= rows) continue;
         const RowOffset offset = row_offset(arguments.axes, task.row);
         const int64_t start = task.split * arguments.split_length;
