@@ -6,7 +6,7 @@
 # usage: tests/device/on_gpu.sh BUILD [STEP...]     BUILD: a build folder with the backend; STEP: conformance coverage tests sanitizers
 #   conformance  the full list of cases, by each set of kernels that ATTILE_CUDA_TENSOR_CORES can choose
 #   coverage     every plan with every option, by each set of kernels
-#   tests        the device tests, one program after the other: some take all memory, or break the device on purpose
+#   tests        the device tests; those that take all memory, or break the device on purpose, one after the other
 #   sanitizers   the four tools of compute-sanitizer (sanitize.sh)
 # ATTILE_TEST_BACKEND: the backend (cuda); ATTILE_JOBS: processes at once (a processor each); logs are left in BUILD/on_gpu.
 set -euo pipefail
@@ -58,16 +58,24 @@ coverage() {
       "$([ $result = 0 ] || echo "exit status $result")" $((SECONDS - start))
   done
 }
-device_tests() {
-  local program kernels log start result
-  for program in cuda_device_test attention_backward_test far_scores_test cuda_limits_test cuda_fault_test; do
+device_test() { # the program, the set of kernels
+  local program=$1 kernels=$2 log start=$SECONDS result=0
+  log=$logs/$program-${kernels:-best}.log
+  with_set "$kernels" "$build/bin/$program" >"$log" 2>&1 || result=$?
+  say "$program-${kernels:-best}" "$(passed_of "$log")" "$([ $result = 0 ] || echo "$(failed_of "$log") tests failed, exit status $result")" \
+    $((SECONDS - start))
+  return $failed
+}
+device_tests() { # most time is the reference's, on one processor: programs and sets at once, but for those that take all memory or break the device
+  local program kernels running=()
+  for program in cuda_device_test attention_backward_test far_scores_test; do
     [ -x "$build/bin/$program" ] || continue
-    for kernels in "${sets[@]}"; do
-      log=$logs/$program-${kernels:-best}.log start=$SECONDS result=0
-      with_set "$kernels" "$build/bin/$program" >"$log" 2>&1 || result=$?
-      say "$program-${kernels:-best}" "$(passed_of "$log")" "$([ $result = 0 ] || echo "$(failed_of "$log") tests failed, exit status $result")" \
-        $((SECONDS - start))
-    done
+    for kernels in "${sets[@]}"; do device_test "$program" "$kernels" & running+=($!); done
+  done
+  for program in "${running[@]}"; do wait "$program" || failed=1; done
+  for program in cuda_limits_test cuda_fault_test; do
+    [ -x "$build/bin/$program" ] || continue
+    for kernels in "${sets[@]}"; do device_test "$program" "$kernels" || failed=1; done
   done
 }
 

@@ -34,16 +34,26 @@ options_of() {
   esac
 }
 failed=0
+run_of() { # the tool, the set of kernels, the program, its filter
+  # shellcheck disable=SC2046  # several words
+  env ATTILE_TEST_BACKEND=cuda ${2:+ATTILE_CUDA_TENSOR_CORES=$2} timeout "$seconds" \
+    "$sanitizer" --tool "$1" $(options_of "$1") --error-exitcode 99 --print-limit 20 "$build/bin/$3" --gtest_filter="$4"
+}
+# The sets of kernels and the programs at once: a tool's work is mostly the processor's.
 for tool in "$@"; do
-  errors=0 tests=0 broken=() start=$SECONDS
+  errors=0 tests=0 broken=() running=() start=$SECONDS
   for kernels in "" 80 0; do # ATTILE_CUDA_TENSOR_CORES: the best there are, those for 8.0, none.
     for entry in "${programs[@]}"; do
-      program=${entry%% *} filter=${entry#* }
+      run_of "$tool" "$kernels" "${entry%% *}" "${entry#* }" >"$logs/$tool-${kernels:-best}-${entry%% *}.log" 2>&1 &
+      running+=($!)
+    done
+  done
+  at=0
+  for kernels in "" 80 0; do
+    for entry in "${programs[@]}"; do
+      program=${entry%% *}
       log=$logs/$tool-${kernels:-best}-$program.log
-      # shellcheck disable=SC2046  # several words
-      env ATTILE_TEST_BACKEND=cuda ${kernels:+ATTILE_CUDA_TENSOR_CORES=$kernels} timeout "$seconds" \
-        "$sanitizer" --tool "$tool" $(options_of "$tool") --error-exitcode 99 --print-limit 20 \
-        "$build/bin/$program" --gtest_filter="$filter" >"$log" 2>&1 || broken+=("$program(${kernels:-best}): $?")
+      wait "${running[at++]}" || broken+=("$program(${kernels:-best}): $?")
       found=$(sed -n 's/.*ERROR SUMMARY: \([0-9]*\) error.*/\1/p; s/.*RACECHECK SUMMARY: \([0-9]*\) hazard.*/\1/p' "$log" | tail -1)
       ran=$(sed -n 's/^\[ *PASSED *\] \([0-9]*\) test.*/\1/p' "$log" | tail -1)
       [ -n "$found" ] || broken+=("$program(${kernels:-best}): no summary")
