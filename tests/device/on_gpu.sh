@@ -8,7 +8,7 @@
 #   coverage     every plan with every option, by each set of kernels
 #   tests        the device tests; those that take all memory, or break the device on purpose, one after the other
 #   sanitizers   the four tools of compute-sanitizer (sanitize.sh)
-# ATTILE_TEST_BACKEND: the backend (cuda); ATTILE_JOBS: processes at once (a processor each); logs are left in BUILD/on_gpu.
+# ATTILE_TEST_BACKEND: the backend (cuda); ATTILE_TEST_BEST_ONLY=1: one set of kernels, for a build that has no other; ATTILE_JOBS: processes at once (a processor each); logs are left in BUILD/on_gpu.
 set -euo pipefail
 [ $# -ge 1 ] && [ -d "$1" ] || { sed -n '3,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,6 +21,7 @@ logs=$build/on_gpu
 mkdir -p "$logs"
 sets=("") # of kernels: the best there are, and, on CUDA, those for 8.0 and none for tensor cores
 [ "$ATTILE_TEST_BACKEND" != cuda ] || sets=("" 80 0)
+[ -z "${ATTILE_TEST_BEST_ONLY-}" ] || sets=("")
 failed=0
 
 say() { # name, tests that passed, tests that did not or what is wrong, seconds
