@@ -34,6 +34,15 @@ options_of() {
   esac
 }
 failed=0
+# initcheck does not see what bulk copies write (cp.async.bulk), and Hopper's gradients sum dq by them: gradients are checked with the other sets.
+filter_of() { # the tool, the set of kernels, the filter; nothing where no test is left
+  [ "$1-$2" = initcheck- ] || { echo "$3"; return; }
+  case $3 in
+    *FewOfEachKernel*) ;;
+    *:-*) echo "$3:*attention_backward*" ;;
+    *) echo "$3:-*attention_backward*" ;;
+  esac
+}
 run_of() { # the tool, the set of kernels, the program, its filter
   # shellcheck disable=SC2046  # several words
   env ATTILE_TEST_BACKEND=cuda ${2:+ATTILE_CUDA_TENSOR_CORES=$2} timeout "$seconds" \
@@ -44,13 +53,16 @@ for tool in "$@"; do
   errors=0 tests=0 broken=() running=() start=$SECONDS
   for kernels in "" 80 0; do # ATTILE_CUDA_TENSOR_CORES: the best there are, those for 8.0, none.
     for entry in "${programs[@]}"; do
-      run_of "$tool" "$kernels" "${entry%% *}" "${entry#* }" >"$logs/$tool-${kernels:-best}-${entry%% *}.log" 2>&1 &
+      filter=$(filter_of "$tool" "$kernels" "${entry#* }")
+      [ -n "$filter" ] || continue
+      run_of "$tool" "$kernels" "${entry%% *}" "$filter" >"$logs/$tool-${kernels:-best}-${entry%% *}.log" 2>&1 &
       running+=($!)
     done
   done
   at=0
   for kernels in "" 80 0; do
     for entry in "${programs[@]}"; do
+      [ -n "$(filter_of "$tool" "$kernels" "${entry#* }")" ] || continue
       program=${entry%% *}
       log=$logs/$tool-${kernels:-best}-$program.log
       wait "${running[at++]}" || broken+=("$program(${kernels:-best}): $?")
