@@ -8,7 +8,12 @@
 #   tools            attile                     the command-line program
 #   python           python3-attile             the Python package
 include_guard(GLOBAL)
-set(ATTILE_PACKAGE_CONTACT "Attile maintainers <root@localhost>" CACHE STRING "Maintainer field of the packages")
+# Who packs, as Debian's own tools know them.
+set(contact "Attile maintainers <root@localhost>")
+if(DEFINED ENV{DEBEMAIL})
+  set(contact "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+endif()
+set(ATTILE_PACKAGE_CONTACT "${contact}" CACHE STRING "Maintainer field of the packages; by default of DEBFULLNAME and DEBEMAIL")
 set(ATTILE_RUNTIME_PACKAGE libattile${PROJECT_VERSION_MAJOR})
 
 set(ATTILE_PACKAGE_runtime ${ATTILE_RUNTIME_PACKAGE})

@@ -1,5 +1,5 @@
 # Run by cpack on each tree before it becomes packages. Debian wants a changelog of the program and one of the package beside every package's
-# licence, and these and the manual compressed, without names and times.
+# licence, and these and the manual compressed, without names and times; lintian reads from a file what is meant to be so.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
@@ -15,7 +15,24 @@ foreach(licence IN LISTS licences)
 
  -- ${CPACK_PACKAGE_CONTACT}  ${now}
 ")
-  file(CHMOD ${folder}/changelog ${folder}/changelog.Debian PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  get_filename_component(package ${folder} NAME)
+  get_filename_component(share ${folder}/../.. ABSOLUTE)
+  set(overrides ${share}/lintian/overrides/${package})
+  file(WRITE ${overrides} "# No upload to Debian's archive, where a first one closes a bug.
+${package}: initial-upload-closes-no-bugs
+")
+  if(package STREQUAL "libattile-dev")
+    file(APPEND ${overrides} "# Programs in C and C++ are built without gfortran, which the package suggests.
+${package}: missing-prerequisite-for-gfortran-module *
+")
+  elseif(package MATCHES "^libattile[0-9]")
+    file(APPEND ${overrides} "# CPack writes these scripts.
+${package}: maintscript-calls-ldconfig *
+")
+  endif()
+  file(CHMOD ${folder}/changelog ${folder}/changelog.Debian ${overrides} PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  file(CHMOD ${share}/lintian ${share}/lintian/overrides DIRECTORY_PERMISSIONS
+    OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 endforeach()
 file(GLOB plain ${CPACK_TEMPORARY_DIRECTORY}/usr/share/doc/*/changelog* ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/doc/*/changelog*
   ${CPACK_TEMPORARY_DIRECTORY}/usr/share/man/man*/*.[1-9] ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/man/man*/*.[1-9])

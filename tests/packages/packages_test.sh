@@ -23,6 +23,16 @@ lib=$work/root/usr/$libdir
 [ ! -e "$lib/attile-1/libattile_backend_cpu.so" ] || [ -n "${deb[libattile1-backend-cpu]-}" ] || fail "the cpu backend is not in a package of its own"
 check_no_leak "$work" "$build" "$source"
 
+echo "== what lintian says of them"
+# Who packs for others gives an address and configures for /usr; this build has neither.
+if command -v lintian >/dev/null; then
+    lintian --no-cfg --allow-root --fail-on warning --tag-display-limit 0 "${deb[@]}" \
+        --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog,root-in-contact,pkg-config-unavailable-for-cross-compilation ||
+        fail "lintian has found something"
+else
+    echo "no lintian here: left out"
+fi
+
 echo "== one runtime package alone: the reference backend runs, a plugin that is not installed is refused by name"
 dpkg-deb -x "${deb[libattile1]}" "$work/bare"
 dpkg-deb -x "${deb[attile]}" "$work/bare"
