@@ -10,6 +10,7 @@
 
 #include "attention/run.h"
 #include "attention/simt/decode_params.h"
+#include "host/sizes.h"
 #include "host/status.h"
 
 namespace attile::gpu {
@@ -36,9 +37,6 @@ constexpr double kPartBytesPerSecond = 1.5e12;
 // another order than whole rows do, which took 2 % more of 2048 rows of 64 columns where 3 % less were expected.
 constexpr int64_t kMostTailSplits = 24;
 constexpr double kPartTiles = 0.5, kPartShare = 0.25, kTailGain = 0.99, kModifiedTailGain = 0.93;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-bool present(const attile_operand &x) { return x.dtype != 0; }
 
 void refuse(AttentionPlan &plan, int32_t status, const char *format, ...) ATTILE_GPU_PRINTF(3, 4);
 void refuse(AttentionPlan &plan, int32_t status, const char *format, ...) {
@@ -88,19 +86,19 @@ namespace {
 
 // Does every row see all keys, and are they whole tiles?
 bool sees_whole_tiles(const attile_attention_problem &p, int64_t tile_keys) {
-    return p.window_left < 0 && p.window_right < 0 && p.len_k % tile_keys == 0 && !present(p.key_lengths) && !present(p.cu_len_q) &&
-           !present(p.cu_len_k) && !present(p.block_table);
+    return p.window_left < 0 && p.window_right < 0 && p.len_k % tile_keys == 0 && !is_present(p.key_lengths) && !is_present(p.cu_len_q) &&
+           !is_present(p.cu_len_k) && !is_present(p.block_table);
 }
 
 // The kernel of a problem whose scores one thing modifies and nothing else asks for the modified kind; null if there is none.
 const void *single_kernel(const attile_attention_problem &p, const AttentionPlan &plan, const simt::AttentionSingleKernels &kernels) {
-    if (plan.pack != 1 || present(p.block_table) || (!plan.convert && (!is_aligned_16(p.k) || !is_aligned_16(p.v)))) return nullptr;
-    if (present(p.bias) + present(p.allowed) + present(p.alibi_slopes) + (attention_softcap(p) != 0) != 1) return nullptr;
-    if (present(p.alibi_slopes)) return kernels.alibi;
+    if (plan.pack != 1 || is_present(p.block_table) || (!plan.convert && (!is_aligned_16(p.k) || !is_aligned_16(p.v)))) return nullptr;
+    if (is_present(p.bias) + is_present(p.allowed) + is_present(p.alibi_slopes) + (attention_softcap(p) != 0) != 1) return nullptr;
+    if (is_present(p.alibi_slopes)) return kernels.alibi;
     if (attention_softcap(p) != 0) return kernels.softcapped;
-    const attile_operand &x = present(p.bias) ? p.bias : p.allowed;
+    const attile_operand &x = is_present(p.bias) ? p.bias : p.allowed;
     if (attention_operand(x, p.len_k).vector == 0 || !has_short_stride(x)) return nullptr;
-    return present(p.bias) ? p.bias.dtype == ATTILE_F32 ? kernels.biased : nullptr : kernels.allowed;
+    return is_present(p.bias) ? p.bias.dtype == ATTILE_F32 ? kernels.biased : nullptr : kernels.allowed;
 }
 
 // `start` is what is known before a kernel is chosen; `best` becomes this kernel's plan if that is the first or the cheapest.
@@ -169,8 +167,8 @@ void plan_tile(Device &device, const attile_attention_problem &p, const simt::At
     const int64_t row_blocks = p.batch * p.heads_q / plan.pack * plan.row_blocks, rows = p.batch * p.heads_q * p.len_q;
     const int64_t slots = static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit;
     const int64_t rest = row_blocks % slots, whole = row_blocks - rest;
-    const bool in_order = !plan.longest_first && !plan.shortest_last && plan.pack == 1 && !plan.convert && !present(p.cu_len_q) &&
-                          !present(p.cu_len_k) && rows < kMaxGridX / 2;
+    const bool in_order = !plan.longest_first && !plan.shortest_last && plan.pack == 1 && !plan.convert && !is_present(p.cu_len_q) &&
+                          !is_present(p.cu_len_k) && rows < kMaxGridX / 2;
     if (in_order && whole != 0 && rest != 0) {
         candidate.whole_blocks = whole;
         candidate.first_part = whole / plan.row_blocks * p.len_q + whole % plan.row_blocks * tile.rows;
@@ -229,7 +227,7 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
     const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0 &&
                             has_short_stride(p.k) && has_short_stride(p.v);
     if (plan.splits > 1) plan.arrivals = base;
-    if (!in_vectors || plan.modifiers || present(p.block_table)) return;
+    if (!in_vectors || plan.modifiers || is_present(p.block_table)) return;
     plan.kernel = kernel.plain;
     // Where a kernel behind this one is brought up early (early.h), it takes less time than the last block's merging, which such
     // code lacks. A kernel behind is right for any code, so where nothing is known.
@@ -244,10 +242,12 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
 int64_t AttentionPlan::blocks_of(int64_t heads) const { return whole_blocks + (row_blocks * heads - whole_blocks) * splits; }
 
 bool attention_modifies_scores(const attile_attention_problem &p) {
-    return present(p.bias) || present(p.allowed) || present(p.alibi_slopes) || attention_softcap(p) != 0;
+    return is_present(p.bias) || is_present(p.allowed) || is_present(p.alibi_slopes) || attention_softcap(p) != 0;
 }
 
-int64_t attention_part_sums(const attile_attention_problem &p, const AttentionPlan &plan) { return present(p.bias) ? plan.part_rows : 0; }
+int64_t attention_part_sums(const attile_attention_problem &p, const AttentionPlan &plan) {
+    return is_present(p.bias) ? plan.part_rows : 0;
+}
 
 double attention_softcap(const attile_attention_problem &p) {
     constexpr double kLeast = 0x1p-30, kMost = 0x1p125;
@@ -263,11 +263,11 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
                static_cast<long long>(p.len_k), static_cast<long long>(kAttentionMaxLength));
         return plan;
     }
-    if (p.batch < 1 || p.heads_q < 1 || p.len_q < 1 || (p.head_dim_v < 1 && !present(p.lse))) return plan;  // kNothing
+    if (p.batch < 1 || p.heads_q < 1 || p.len_q < 1 || (p.head_dim_v < 1 && !is_present(p.lse))) return plan;  // kNothing
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     const int64_t group = p.heads_q / p.heads_kv;
     plan.modifiers = attention_modifies_scores(p);
-    const bool paged = present(p.block_table);
+    const bool paged = is_present(p.block_table);
     const bool wide = p.compute == ATTILE_F64;
 
     // Kernels of tiles read four columns of V at least, which are not there where it has none; and count scores in units of log2, where the
@@ -336,7 +336,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
     int64_t pairs = p.batch * p.heads_kv;  // (entry, key head) pairs
     plan.slice = pairs;
     if (plan.convert) {
-        const int64_t entries = present(p.cu_len_k) ? 1 : p.batch, rows = present(p.cu_len_k) ? p.total_k : p.len_k;
+        const int64_t entries = is_present(p.cu_len_k) ? 1 : p.batch, rows = is_present(p.cu_len_k) ? p.total_k : p.len_k;
         const int64_t k_cols = plan.depth, v_cols = ceil_div(p.head_dim_v, 4) * 4;
         const int64_t bytes = 4 * rows * (k_cols + v_cols);
         int64_t slice = entries * p.heads_kv;

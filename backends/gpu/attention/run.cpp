@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "attention/run.h"
+#include "host/sizes.h"
 #include "host/status.h"
 
 namespace attile::gpu {
@@ -12,8 +13,6 @@ namespace {
 
 constexpr double kLog2E = 1.4426950408889634074;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-bool present(const attile_operand &x) { return x.dtype != 0; }
 int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
 
 AttentionStorage storage_of(int32_t dtype) {
@@ -57,10 +56,10 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.allowed = attention_operand(p.allowed, 1);
     to.alibi_slopes = attention_operand(p.alibi_slopes, 1);
     to.sinks = attention_operand(p.sinks, 1);
-    to.key_lengths = present(p.key_lengths) ? static_cast<const int32_t *>(p.key_lengths.data) : nullptr;
-    to.cu_len_q = present(p.cu_len_q) ? static_cast<const int32_t *>(p.cu_len_q.data) : nullptr;
-    to.cu_len_k = present(p.cu_len_k) ? static_cast<const int32_t *>(p.cu_len_k.data) : nullptr;
-    to.block_table = present(p.block_table) ? static_cast<const int32_t *>(p.block_table.data) : nullptr;
+    to.key_lengths = is_present(p.key_lengths) ? static_cast<const int32_t *>(p.key_lengths.data) : nullptr;
+    to.cu_len_q = is_present(p.cu_len_q) ? static_cast<const int32_t *>(p.cu_len_q.data) : nullptr;
+    to.cu_len_k = is_present(p.cu_len_k) ? static_cast<const int32_t *>(p.cu_len_k.data) : nullptr;
+    to.block_table = is_present(p.block_table) ? static_cast<const int32_t *>(p.block_table.data) : nullptr;
     to.key_lengths_stride = p.key_lengths.stride[0];
     to.cu_len_q_stride = p.cu_len_q.stride[0];
     to.cu_len_k_stride = p.cu_len_k.stride[0];
@@ -71,7 +70,7 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.pages = p.pages;
     to.page_size = Divider(std::max<int64_t>(std::min<int64_t>(p.page_size, kAttentionMaxLength), 1));
     to.len_q = static_cast<int32_t>(p.len_q);
-    to.len_k = static_cast<int32_t>(present(p.block_table) && p.pages < 1 ? 0 : p.len_k);
+    to.len_k = static_cast<int32_t>(is_present(p.block_table) && p.pages < 1 ? 0 : p.len_k);
     to.head_dim = static_cast<int32_t>(p.head_dim);
     to.head_dim_v = static_cast<int32_t>(p.head_dim_v);
     // Without heads there is nothing to divide; a gradient of a bias that is broadcast over them is still to be set to zero.
@@ -92,7 +91,7 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     if (std::fabs(static_cast<double>(to.query_scale)) >= std::fabs(scale_log2)) to.query_scale = std::nextafterf(to.query_scale, 0.0f);
     to.query_scale_low = static_cast<float>(scale_log2 - static_cast<double>(to.query_scale));
     to.softcap_log2 = static_cast<float>(to.softcap * kLog2E);
-    to.modifiers = attention_modifies_scores(p) || present(p.block_table);
+    to.modifiers = attention_modifies_scores(p) || is_present(p.block_table);
     to.row_blocks = Divider(plan.row_blocks);
     to.splits = Divider(plan.splits);
     to.split_tiles = static_cast<int32_t>(std::min<int64_t>(plan.split_tiles, kAttentionMaxLength));
@@ -162,9 +161,9 @@ int32_t attention_combine(Device &device, const AttentionParams &params, const a
 double attention_bytes(const attile_attention_problem &p) {
     const double d = static_cast<double>(p.head_dim), dv = static_cast<double>(p.head_dim_v);
     const double rows =
-        static_cast<double>(p.heads_q) * static_cast<double>(p.total_q) * (present(p.cu_len_q) ? 1 : static_cast<double>(p.batch));
+        static_cast<double>(p.heads_q) * static_cast<double>(p.total_q) * (is_present(p.cu_len_q) ? 1 : static_cast<double>(p.batch));
     const double keys =
-        static_cast<double>(p.heads_kv) * static_cast<double>(p.total_k) * (present(p.cu_len_k) ? 1 : static_cast<double>(p.batch));
+        static_cast<double>(p.heads_kv) * static_cast<double>(p.total_k) * (is_present(p.cu_len_k) ? 1 : static_cast<double>(p.batch));
     return rows *
                (d * static_cast<double>(bytes_of(p.q)) + dv * static_cast<double>(bytes_of(p.o)) + static_cast<double>(bytes_of(p.lse))) +
            keys * (d * static_cast<double>(bytes_of(p.k)) + dv * static_cast<double>(bytes_of(p.v)));

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "attention/run.h"
+#include "host/sizes.h"
 #include "host/workspace.h"
 
 namespace attile::gpu {
@@ -29,9 +30,7 @@ constexpr int64_t kMostSplits = 16;
 // Products are taken where they are expected to need no more than this of the tile kernel's time: expectations err.
 constexpr double kGain = 0.95;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-bool present(const attile_operand &x) { return x.dtype != 0; }
-bool is_packed(const attile_attention_problem &p) { return present(p.cu_len_q) || present(p.cu_len_k); }
+bool is_packed(const attile_attention_problem &p) { return is_present(p.cu_len_q) || is_present(p.cu_len_k); }
 
 // Float rows of exactly `depth` columns that begin at whole vectors, the first row's address aside.
 bool has_panel_rows(const attile_operand &x, int64_t cols, int64_t depth) {
@@ -291,7 +290,7 @@ double products_limit(Device &device, const attile_attention_backward_problem &p
 AttentionBackwardPlan plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
     AttentionBackwardPlan plan;
-    if (present(p.block_table)) {
+    if (is_present(p.block_table)) {
         plan.status = ATTILE_ERROR_UNSUPPORTED_FEATURE;
         std::snprintf(plan.text, sizeof plan.text, "gradients of paged keys and values are not defined");
         return plan;
@@ -304,8 +303,8 @@ AttentionBackwardPlan plan_attention_backward(Device &device, const attile_atten
         return plan;
     }
     choose_kernel(device, problem, plan);
-    plan.bias = present(problem.dbias);
-    plan.sinks = present(problem.dsinks);
+    plan.bias = is_present(problem.dbias);
+    plan.sinks = is_present(problem.dsinks);
     plan.keys_first = p.window_left >= 0 || p.window_right >= 0;
     count_units(p, plan);
     const int64_t budget = std::min(kMostParts, device.properties().memory_total / kPartsShare);
@@ -320,8 +319,8 @@ AttentionBackwardPlan plan_attention_backward(Device &device, const attile_atten
     plan.row_numbers = p.batch * p.heads_q * plan.row_tiles * plan.rows;
     plan.irregular = tiled ? plan.pairs + 1 : 0;
     plan.copied_rows =
-        plan.depth * (is_packed(p) ? p.heads_q * p.total_q * (present(p.cu_len_q) ? 1 : p.batch) : plan.slice * group * p.len_q);
-    plan.copied_keys = plan.depth * (is_packed(p) ? p.heads_kv * p.total_k * (present(p.cu_len_k) ? 1 : p.batch) : plan.slice * p.len_k);
+        plan.depth * (is_packed(p) ? p.heads_q * p.total_q * (is_present(p.cu_len_q) ? 1 : p.batch) : plan.slice * group * p.len_q);
+    plan.copied_keys = plan.depth * (is_packed(p) ? p.heads_kv * p.total_k * (is_present(p.cu_len_k) ? 1 : p.batch) : plan.slice * p.len_k);
     const bool has_sums =
         tiled && !(plan.stores_keys && plan.chunk == plan.units && problem.dk.data != nullptr && problem.dv.data != nullptr);
     plan.sums = has_sums ? plan.splits * plan.slice * plan.key_blocks * plan.keys * plan.depth : 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "host/sizes.h"
 #include "host/workspace.h"
 
 namespace attile::gpu {
@@ -49,8 +50,6 @@ constexpr int64_t kInvariantRows = 256;  // The row count that a batch-invariant
 // longer chains the rounding of a sum of one sign grows, and few rows do not have the splits that few outputs have otherwise.
 constexpr int64_t kInvariantChain = 2048;
 constexpr int64_t kMostInvariantPartials = 65536;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The device in the units of the model; a property the device does not tell is set to something sober.
 struct Rates {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "host/sizes.h"
 #include "host/status.h"
 #include "rows/simt/plan.h"
 #include "rows/simt/reduce.cuh"
@@ -21,7 +22,6 @@ constexpr int kRowsTogether = 4;
 constexpr int64_t kBlocksPerUnit = 16;  // Two waves.
 
 int64_t bytes_of(int32_t dtype) { return (dtype & 0xff) / 8; }
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 simt::ReduceOutput output_of(int32_t dtype) {
     switch (dtype) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "host/sizes.h"
 #include "host/status.h"
 #include "rows/simt/plan.h"
 #include "rows/simt/softmax.cuh"
@@ -20,7 +21,6 @@ constexpr int64_t kBytesOfColumnSplit = 64 << 10;
 constexpr int64_t kBlocksPerUnit = 16;  // Two waves.
 
 int64_t bytes_of(int32_t dtype) { return (dtype & 0xff) / 8; }
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 enum class SoftmaxPath { kCached, kWhole, kStream, kColumns };
 

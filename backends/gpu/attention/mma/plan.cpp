@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "attention/run.h"
+#include "host/sizes.h"
 #include "host/status.h"
 #include "mma/tf32x3_choice.h"
 
@@ -23,7 +24,6 @@ constexpr double kLargestScale = 8192;  // Scores of 2^10 before it are still ex
 // What a block does besides its key tiles, and what putting splits together takes, in key tiles.
 constexpr int64_t kTileStart = 2, kCombineStart = 4;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
 
 // Splits of the keys where there are fewer row blocks than the device runs at once.

@@ -29,7 +29,6 @@ struct AttentionTile {
 // A choice that declines, with the reason as one clause.
 AttentionChoice attention_declined(const char *format, ...) ATTILE_GPU_PRINTF(1, 2);
 
-inline bool is_present(const attile_operand &x) { return x.dtype != 0; }
 // Do scores pass through more than a mask? Kernels of the plain kind take maxima before the scale, which must not turn them around.
 bool attention_modifies(const attile_attention_problem &problem);
 // Why the scale is not for kernels that multiply by it in the exponent: the product of a row's largest score with it, rounded, is what

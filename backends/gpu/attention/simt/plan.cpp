@@ -9,6 +9,7 @@
 
 #include "attention/run.h"
 #include "attention/simt/decode_params.h"
+#include "host/sizes.h"
 #include "host/status.h"
 
 namespace attile::gpu::simt {
@@ -17,8 +18,6 @@ namespace {
 // What a few rows by the decode kernel take: its launches, and this share of the memory's rate.
 constexpr double kDecodeSeconds = 1e-5, kDecodeShare = 0.7;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-bool present(const attile_operand &x) { return x.dtype != 0; }
 int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
 
 // Rows that are whole blocks but for a few, cut in two. A block of few rows takes most of the time of a full one, and often a wave of its
@@ -31,15 +30,16 @@ struct CutRows {
 
     CutRows(Device &device, const attile_attention_problem &p, const AttentionPlan &uncut) : workspace(uncut.workspace) {
         const int64_t few = uncut.rows > 0 ? p.len_q % uncut.rows : 0;
-        const bool sees_all = p.window_left < 0 && p.window_right < 0 && !present(p.alibi_slopes);  // Nothing counts rows from the first.
+        const bool sees_all =
+            p.window_left < 0 && p.window_right < 0 && !is_present(p.alibi_slopes);  // Nothing counts rows from the first.
         if (uncut.path != AttentionPath::kTile || uncut.pack != 1 || uncut.convert || few == 0 || few == p.len_q || !sees_all ||
-            present(p.cu_len_q) || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
+            is_present(p.cu_len_q) || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
             return;
         for (attile_attention_problem &part : problem) part = p;
         problem[0].len_q = problem[0].total_q = p.len_q - few;
         problem[1].len_q = problem[1].total_q = few;
         for (attile_operand *x : {&problem[1].q, &problem[1].o, &problem[1].lse, &problem[1].bias, &problem[1].allowed})
-            if (present(*x))
+            if (is_present(*x))
                 x->data = reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(x->data) +
                                                    static_cast<uintptr_t>((p.len_q - few) * x->stride[2] * bytes_of(*x)));
         for (int i = 0; i < 2; ++i) plan[i] = gpu::plan_attention(device, problem[i]);
@@ -97,10 +97,12 @@ int32_t run_plan(Device &device, const attile_attention_problem &p, const Attent
     const int64_t heads = p.batch * p.heads_q / plan.pack, per_kv = p.heads_q / plan.pack / p.heads_kv;
     for (int64_t first = 0; first < heads; first += plan.slice) {
         const int64_t count = std::min(plan.slice, heads - first);
-        if (plan.convert && (first == 0 || !present(p.cu_len_k))) {
-            const bool packed = present(p.cu_len_k);
-            DenseCut cut = {p.heads_kv, packed ? p.total_k : p.len_k,         p.head_dim, plan.depth, first / per_kv, count / per_kv,
-                            packed,     present(p.block_table) ? &p : nullptr};
+        if (plan.convert && (first == 0 || !is_present(p.cu_len_k))) {
+            const bool packed = is_present(p.cu_len_k);
+            DenseCut cut = {p.heads_kv,     packed ? p.total_k : p.len_k,
+                            p.head_dim,     plan.depth,
+                            first / per_kv, count / per_kv,
+                            packed,         is_present(p.block_table) ? &p : nullptr};
             int32_t status = attention_densify(device, p.k, cut, copy_k, params.k, stream);
             cut.cols = p.head_dim_v;
             cut.padded_cols = ceil_div(p.head_dim_v, 4) * 4;

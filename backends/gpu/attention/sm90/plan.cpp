@@ -7,6 +7,7 @@
 
 #include "attention/run.h"
 #include "attention/sm90/table.h"
+#include "host/sizes.h"
 #include "host/status.h"
 #include "mma/reach.h"
 

@@ -6,14 +6,13 @@
 
 #include "attention_backward/mma/prepare.h"
 #include "attention_backward/run.h"
+#include "host/sizes.h"
 
 namespace attile::gpu::mma {
 namespace {
 
 // Blocks of a step for each multiprocessor: of one that has work, and of one that mostly finds none.
 constexpr int64_t kStepBlocks = 16, kIdleBlocks = 8;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // All allotted rows get their numbers, those past the last too.
 int64_t prepare_row_blocks(const attile_attention_problem &p) {

@@ -6,13 +6,11 @@
 
 #include "attention/run.h"
 #include "attention_backward/run.h"
+#include "host/sizes.h"
 #include "host/status.h"
 
 namespace attile::gpu::simt {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-bool present(const attile_operand &x) { return x.dtype != 0; }
 
 // One call on its way through its launches.
 class BackwardRun {
@@ -32,7 +30,7 @@ class BackwardRun {
         const int64_t number = plan_.wide ? 8 : 4;
         if (plan_.irregular > 0) zero(params_.irregular++, 4 * plan_.irregular);  // One for all comes before the pairs'.
         if (plan_.sum_bias > 0) zero(params_.sum_bias, number * plan_.sum_bias);
-        const bool has_gaps = present(p_.cu_len_q) || present(p_.cu_len_k);
+        const bool has_gaps = is_present(p_.cu_len_q) || is_present(p_.cu_len_k);
         if (has_gaps || plan_.units == 0 || plan_.key_blocks == 0)
             step(attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * p_.total_k * p_.head_dim_v);
         const int64_t key_runs = tiled ? plan_.pairs * ceil_div(p_.len_k, kBackwardPrepareRun) : 0;
@@ -106,7 +104,7 @@ class BackwardRun {
     void densify(const attile_operand &from, int64_t cols, bool of_keys, int64_t first, int64_t count, float *copy,
                  AttentionOperand &operand) {
         if (status_ != ATTILE_OK || copy == nullptr) return;
-        const bool has_gaps = present(p_.cu_len_q) || present(p_.cu_len_k);
+        const bool has_gaps = is_present(p_.cu_len_q) || is_present(p_.cu_len_k);
         if (has_gaps && first != 0) return;  // There is one slice.
         const int64_t group = of_keys ? 1 : p_.heads_q / p_.heads_kv;
         const DenseCut cut = {of_keys ? p_.heads_kv : p_.heads_q,
@@ -115,7 +113,7 @@ class BackwardRun {
                               plan_.depth,
                               first * group,
                               count * group,
-                              present(of_keys ? p_.cu_len_k : p_.cu_len_q),
+                              is_present(of_keys ? p_.cu_len_k : p_.cu_len_q),
                               nullptr};
         status_ = attention_densify(device_, from, cut, copy, operand, stream_);
     }

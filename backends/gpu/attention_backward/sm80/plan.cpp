@@ -7,6 +7,7 @@
 #include "attention_backward/mma/plan.h"
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/sm80/table.h"
+#include "host/sizes.h"
 
 namespace attile::gpu::sm80 {
 namespace {
@@ -21,8 +22,6 @@ constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_ba
 // plan.
 constexpr int64_t kGradientsShare = 64, kMostGradients = 512ll << 20;
 constexpr int64_t kFragmentRows = 16, kFragmentBytes = 512;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Sm80BackwardChoice : BackwardChoice {
     BackwardKernels kernels = {};

@@ -7,6 +7,7 @@
 #include "attention_backward/mma/plan.h"
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/sm90/table.h"
+#include "host/sizes.h"
 #include "mma/reach.h"
 
 namespace attile::gpu::sm90 {
@@ -19,8 +20,6 @@ constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_ba
 constexpr int64_t kTogether = 4;  // Blocks of the same pair, as many as wait for each other's sums at the start alone.
 // Sums of dq in float, or gradients of scores: at most this share of the device's memory, and this much, as in the operation's plan.
 constexpr int64_t kKeptShare = 64, kMostKept = 512ll << 20;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Sm90BackwardChoice : BackwardChoice {
     BackwardKernels kernels = {};

@@ -7,6 +7,7 @@
 
 #include "gemm/mma/pack.h"
 #include "gemm/plan.h"
+#include "host/sizes.h"
 #include "host/status.h"
 
 namespace attile::gpu::mma {
@@ -14,8 +15,6 @@ namespace {
 
 constexpr int64_t kPackRow = 8;                    // Elements that packed rows are a multiple of.
 constexpr int64_t kMostExtent = 0x7fffffff - 512;  // Coordinates are 32-bit.
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool strides_reachable(const GemmPanel &panel, int64_t bytes) {
     const int64_t stride[3] = {panel.outer_first ? (panel.depth > 1 ? panel.row : kPackRow) : (panel.outer > 1 ? panel.row : kPackRow),

@@ -9,6 +9,7 @@
 #include "gemm/mma/small.h"
 #include "gemm/run.h"
 #include "gemm/sm80/tiles.h"
+#include "host/sizes.h"
 #include "host/status.h"
 #include "mma/tf32x3_choice.h"
 
@@ -35,8 +36,6 @@ struct TileModel {
 };
 constexpr TileModel kTileModels[kGemmTiles] = {{2, 0.85, 0.6, 3000}, {4, 0.6, 0.25, 2000}};
 constexpr TileModel kSplitModels[kGemmTiles] = {{2, 0.75, 0.5, 3000}, {2, 0.6, 0.35, 2000}};  // Of float32.
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Operations a clock of a multiprocessor's tensor cores by mma.sync with float32 sums. An operation of float32 is three of TF32, at half
 // the rate.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/sm90/few_rows.h"
+#include "host/sizes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +22,6 @@ constexpr double kBlockSeconds = 2.5e-6;  // Of the start and end of a block.
 constexpr double kMemoryShare = 0.8;      // Of the peak bandwidth.
 constexpr double kClusterShare = 0.88;    // Of the multiprocessors: clusters lie within a part of the chip, and leave some over.
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool in_vectors(int64_t stride) { return stride % kVector == 0; }
 bool is_aligned(const void *data) { return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(kAccess) == 0; }
 

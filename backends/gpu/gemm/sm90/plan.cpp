@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "host/sizes.h"
 #include "host/workspace.h"
 
 namespace attile::gpu::sm90 {
@@ -31,7 +32,6 @@ constexpr double kTransposedClocks = 60;   // and turned.
 
 constexpr int kSplits[] = {1, 2, 3, 4, 8};
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int storage_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
 
 // Of a plan whose `plain` and `wide` speak of the operands alone.

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every plan asks of sizes and operands.
+#pragma once
+
+#include <cstdint>
+
+#include <attile/attile_backend.h>
+
+namespace attile::gpu {
+
+// The least number of pieces of b that hold a; both positive, a up to 2^63 - b.
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Was the operand given? One that was left out has no type.
+inline bool is_present(const attile_operand &operand) { return operand.dtype != 0; }
+
+}  // namespace attile::gpu
