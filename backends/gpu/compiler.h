@@ -5,7 +5,7 @@
 
 #if defined(__HIP__) || defined(__HIPCC__)
 #define ATTILE_GPU_HIP 1
-#define ATTILE_GPU_WAVES 1   // Lanes come in waves of 32 or 64, with AMD's instructions for them; tests/device/emulation has some, too.
+#define ATTILE_GPU_WAVES 1    // Lanes come in waves of 32 or 64, with AMD's instructions for them; tests/device/emulation has some, too.
 #include <hip/hip_runtime.h>  // hipcc has no built-in threadIdx without it.
 #endif
 
@@ -16,8 +16,8 @@
 #define ATTILE_LANE_FN __device__ __forceinline__
 
 // Before a kernel's name: the threads of a block at most, and the blocks that a unit shall hold at least. AMD's compilers take the first
-// alone: there registers are plenty, and the second would mean waves of a SIMD. NVIDIA's are told no more blocks than the architecture holds:
-// ptxas warns of more, and takes none of it.
+// alone: there registers are plenty, and the second would mean waves of a SIMD. NVIDIA's are told no more blocks than the architecture
+// holds: ptxas warns of more, and takes none of it.
 #if defined(ATTILE_GPU_HIP)
 #define ATTILE_LAUNCH_BOUNDS(threads, blocks) __attribute__((amdgpu_flat_work_group_size(1, threads)))
 #else

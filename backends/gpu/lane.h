@@ -25,8 +25,8 @@ ATTILE_LANE_FN void lane_sync() {
 
 // The barrier of a block of kThreads threads, counted: lane groups may stand at different barriers of the program, as long as every group
 // passes as many. (__syncthreads() promises less: there all threads must have come to the same one.) Waves of 64 pass a barrier whole: a
-// branch around one asks wave_all() or wave_any(). kTogether: all come to the same one after all; else compute-sanitizer must not take it for
-// one where they have to.
+// branch around one asks wave_all() or wave_any(). kTogether: all come to the same one after all; else compute-sanitizer must not take it
+// for one where they have to.
 template <int kThreads, bool kTogether>
 ATTILE_LANE_FN void block_sync_counted() {
 #if defined(ATTILE_GPU_WAVES) || defined(ATTILE_GPU_EMULATED)

@@ -11,9 +11,7 @@
 namespace attile::reference {
 namespace {
 
-std::int64_t scratch_bytes(const attile_attention_problem *p) {
-    return bytes_of_doubles(p->len_k, p->head_dim_v);
-}
+std::int64_t scratch_bytes(const attile_attention_problem *p) { return bytes_of_doubles(p->len_k, p->head_dim_v); }
 
 void attend_row(const attile_attention_problem *p, const Entry &entry, std::int64_t h, std::int64_t i, double *weight, double *out) {
     const double sink = present(p->sinks) ? load(p->sinks, entry.b, h) : kHidden;

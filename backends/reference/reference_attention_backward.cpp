@@ -125,9 +125,7 @@ void gradient_sinks(const Problem *p) {
     }
 }
 
-std::int64_t scratch_bytes(const attile_attention_problem *forward) {
-    return bytes_of_doubles(forward->head_dim, forward->head_dim_v);
-}
+std::int64_t scratch_bytes(const attile_attention_problem *forward) { return bytes_of_doubles(forward->head_dim, forward->head_dim_v); }
 
 constexpr char kNoPages[] = "attention_backward: gradients of paged keys and values are not defined";
 

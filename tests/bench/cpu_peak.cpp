@@ -23,6 +23,8 @@ struct Vector {
 };
 
 #if defined(__x86_64__)
+// clang-format breaks these lines otherwise each time.
+// clang-format off
 #define ATTILE_BENCH_CHAIN(register_prefix, n) "vfmadd231ps %%" register_prefix "14, %%" register_prefix "15, %%" register_prefix n "\n"
 #define ATTILE_BENCH_CHAINS(r)                                                                                                             \
     ATTILE_BENCH_CHAIN(r, "0")                                                                                                             \
@@ -41,6 +43,7 @@ struct Vector {
     ATTILE_BENCH_ONE(r, "3")                                                                                                     \
     ATTILE_BENCH_ONE(r, "4") ATTILE_BENCH_ONE(r, "5") ATTILE_BENCH_ONE(r, "6") ATTILE_BENCH_ONE(r, "7") ATTILE_BENCH_ONE(r, "8") \
         ATTILE_BENCH_ONE(r, "9") ATTILE_BENCH_ONE(r, "10") ATTILE_BENCH_ONE(r, "11") ATTILE_BENCH_ONE(r, "14") ATTILE_BENCH_ONE(r, "15")
+// clang-format on
 #define ATTILE_BENCH_LOOP(r)                                                                                                           \
     asm volatile(ATTILE_BENCH_ONES(r) "1:\n" ATTILE_BENCH_CHAINS(r) "dec %0\n jnz 1b\n"                                                \
                  : "+r"(rounds)                                                                                                        \
