@@ -170,11 +170,10 @@ struct GemmStrip {
 // By the general epilogue through shared memory, two of each lane's rows at a time: the lanes then hold neighbours of one row, so any
 // alignment is stored in whole lines, and the code of the epilogue exists once instead of once an output.
 template <class Config, class T>
-ATTILE_LANE_FN void store_by_strips(const GemmParams &p, const GemmPlace<Config> &at, T *shared,
+ATTILE_LANE_FN void store_by_strips(const GemmParams &p, const GemmPlace<Config> &at, T *shared, GemmOrigin &origin,
                                     const T (&sum)[Config::kMicroM][Config::kMicroN]) {
     using Micro = GemmMicro<Config, T>;
     using Strip = GemmStrip<Micro>;
-    __shared__ GemmOrigin origin;
     if (threadIdx.x == 0) origin.set(p, at.batch_x, at.batch_y, at.row_first, at.col_first, at.split * p.d_split);
     const GemmEpilogue<T, GemmParams> epilogue(p, origin);
     const int rows = static_cast<int>(min(p.m - at.row_first, int64_t{Config::kM}));
@@ -247,7 +246,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS((GemmMicro<Config, Compute<Element>>::kThre
         constexpr bool kMayReadC = Config::kReadsC && (kAccessA == GemmAccess::kOuter || kAccessB == GemmAccess::kOuter);
         store_directly<Config, T, kMayReadC>(p, at, sum);
     } else {
-        store_by_strips<Config>(p, at, shared, sum);
+        __shared__ GemmOrigin origin;
+        store_by_strips<Config>(p, at, shared, origin, sum);
     }
 }
 
