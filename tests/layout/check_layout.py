@@ -56,7 +56,7 @@ SHORT_FUNCTIONS = ("backends/", "core/", "tools/")
 # Functions that are longer still, with the lines that they have. The list only shrinks: it gets no new line, and no number grows.
 LONG_FUNCTIONS = {
     # Cut into loader, fragments and steps it spilled on gfx900, gfx906 and gfx1030, though not on NVIDIA's GPUs.
-    ("backends/gpu/attention/simt/tile.cuh", "attention_tile_kernel"): 432,
+    ("backends/gpu/attention/simt/tile.cuh", "attention_tile_kernel"): 431,
     # Its consumers' accumulators must stay in registers through wgmma; a cut is to be checked against the machine code on Hopper.
     ("backends/gpu/gemm/sm90/kernel.cuh", "gemm_kernel"): 193,
 }

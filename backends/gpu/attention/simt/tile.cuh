@@ -32,7 +32,6 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     constexpr int kBlockRows = Shape::kBlockRows, kBlockKeys = Shape::kBlockKeys, kGroupRows = Lanes::kGroupRows;
     alignas(16) __shared__ float shared[Shape::kSharedFloats];
 
-    // ---- What this block does.
     const AttentionBlock block(p, kBlockRows, AttentionKindTag<kKind>{});
     if (block.first_row >= block.rows) return;
     // ---- Where things lie in shared memory, in floats.
