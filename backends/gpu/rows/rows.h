@@ -74,7 +74,8 @@ ATTILE_LANE_FN void row_fold(Value (&values)[kCount], Value *shared, Combine com
 #pragma unroll
     for (int i = 0; i < kCount; ++i) values[i] = lane_fold < kWidth < kLanes ? kWidth : kLanes > (values[i], combine);
     if constexpr (kWidth > kLanes) {
-        constexpr int kGroups = kWidth / kLanes, kUnroll = kGroups > 8 ? 1 : kGroups;
+        constexpr int kGroups = kWidth / kLanes;
+        [[maybe_unused]] constexpr int kUnroll = kGroups > 8 ? 1 : kGroups;
         __syncthreads();  // The last round's readers are done.
         if (lane_index() == 0) {
 #pragma unroll
