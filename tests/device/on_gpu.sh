@@ -22,6 +22,7 @@ mkdir -p "$logs"
 sets=("") # of kernels: the best there are, and, on CUDA, those for 8.0 and none for tensor cores
 [ "$ATTILE_TEST_BACKEND" != cuda ] || sets=("" 80 0)
 [ -z "${ATTILE_TEST_BEST_ONLY-}" ] || sets=("")
+. "$here/gpus.sh"
 failed=0
 
 say() { # name, tests that passed, tests that did not or what is wrong, seconds
@@ -39,7 +40,7 @@ conformance() { # sharded over processes
   local kernels=$1 name=conformance-${1:-best} start=$SECONDS broken=0 shard running=()
   rm -f "$logs/$name"-*.log  # of a run by more processes
   for ((shard = 0; shard < jobs; ++shard)); do
-    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard with_set "$kernels" "$build/bin/attile_conformance" >"$logs/$name-$shard.log" 2>&1 &
+    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard on_gpu_of "$shard" env ${kernels:+ATTILE_CUDA_TENSOR_CORES=$kernels} "$build/bin/attile_conformance" >"$logs/$name-$shard.log" 2>&1 &
     running+=($!)
   done
   for shard in "${running[@]}"; do wait "$shard" || broken=$((broken + 1)); done
@@ -49,7 +50,7 @@ conformance() { # sharded over processes
 coverage() {
   local start=$SECONDS kernels running=() index=0 result
   for kernels in "${sets[@]}"; do
-    with_set "$kernels" "$build/bin/attile_coverage" >"$logs/coverage-${kernels:-best}.log" 2>&1 &
+    on_gpu_of ${#running[@]} env ${kernels:+ATTILE_CUDA_TENSOR_CORES=$kernels} "$build/bin/attile_coverage" >"$logs/coverage-${kernels:-best}.log" 2>&1 &
     running+=($!)
   done
   for kernels in "${sets[@]}"; do

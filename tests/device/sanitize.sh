@@ -4,9 +4,10 @@
 # set of kernels that the device can run. One line a tool; fails on any error, and where a tool or a test did not run. Needs a GPU.
 #
 # usage: tests/device/sanitize.sh BUILD [TOOL...]     BUILD: a build folder with the CUDA backend; TOOL: memcheck racecheck synccheck initcheck
-# ATTILE_SANITIZER: the program; ATTILE_SANITIZER_SECONDS: the most that one run of a test may take (600); logs are left in BUILD/sanitizer.
+# ATTILE_SANITIZER: the program; ATTILE_SANITIZER_SECONDS: the most that one run of a test may take (600); ATTILE_JOBS: processors (all); logs are
+# left in BUILD/sanitizer. Every GPU is used.
 set -euo pipefail
-[ $# -ge 1 ] && [ -d "$1" ] || { sed -n '3,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] && [ -d "$1" ] || { sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- memcheck racecheck synccheck initcheck
@@ -43,35 +44,38 @@ filter_of() { # the tool, the set of kernels, the filter; nothing where no test 
     *) echo "$3:-*attention_backward*" ;;
   esac
 }
-run_of() { # the tool, the set of kernels, the program, its filter
+. "$(dirname "${BASH_SOURCE[0]}")/gpus.sh"
+# A tool's work is mostly the processor's: the conformance cases are cut into shards, so that there is a process for each processor.
+shards=$(($(nproc) / 4))
+[ "${ATTILE_JOBS:-}" = "" ] || shards=$((ATTILE_JOBS / 4))
+[ "$shards" -gt 0 ] || shards=1
+shards_of() { case $1 in attile_conformance) echo "$shards" ;; *) echo 1 ;; esac; }
+run_of() { # the tool, the set of kernels, the program, its filter, the shard
   # shellcheck disable=SC2046  # several words
-  env ATTILE_TEST_BACKEND=cuda ${2:+ATTILE_CUDA_TENSOR_CORES=$2} timeout "$seconds" \
-    "$sanitizer" --tool "$1" $(options_of "$1") --error-exitcode 99 --print-limit 20 "$build/bin/$3" --gtest_filter="$4"
+  on_gpu_of ${#running[@]} env ATTILE_TEST_BACKEND=cuda ${2:+ATTILE_CUDA_TENSOR_CORES=$2} "GTEST_TOTAL_SHARDS=$(shards_of "$3")" "GTEST_SHARD_INDEX=$5" \
+    timeout "$seconds" "$sanitizer" --tool "$1" $(options_of "$1") --error-exitcode 99 --print-limit 20 "$build/bin/$3" --gtest_filter="$4"
 }
-# The sets of kernels and the programs at once: a tool's work is mostly the processor's.
 for tool in "$@"; do
-  errors=0 tests=0 broken=() running=() start=$SECONDS
+  errors=0 tests=0 broken=() running=() names=() start=$SECONDS
   for kernels in "" 80 0; do # ATTILE_CUDA_TENSOR_CORES: the best there are, those for 8.0, none.
     for entry in "${programs[@]}"; do
-      filter=$(filter_of "$tool" "$kernels" "${entry#* }")
+      program=${entry%% *} filter=$(filter_of "$tool" "$kernels" "${entry#* }")
       [ -n "$filter" ] || continue
-      run_of "$tool" "$kernels" "${entry%% *}" "$filter" >"$logs/$tool-${kernels:-best}-${entry%% *}.log" 2>&1 &
-      running+=($!)
+      for ((shard = 0; shard < $(shards_of "$program"); ++shard)); do
+        name=${kernels:-best}-$program-$shard
+        run_of "$tool" "$kernels" "$program" "$filter" "$shard" >"$logs/$tool-$name.log" 2>&1 &
+        running+=($!) names+=("$name")
+      done
     done
   done
-  at=0
-  for kernels in "" 80 0; do
-    for entry in "${programs[@]}"; do
-      [ -n "$(filter_of "$tool" "$kernels" "${entry#* }")" ] || continue
-      program=${entry%% *}
-      log=$logs/$tool-${kernels:-best}-$program.log
-      wait "${running[at++]}" || broken+=("$program(${kernels:-best}): $?")
-      found=$(sed -n 's/.*ERROR SUMMARY: \([0-9]*\) error.*/\1/p; s/.*RACECHECK SUMMARY: \([0-9]*\) hazard.*/\1/p' "$log" | tail -1)
-      ran=$(sed -n 's/^\[ *PASSED *\] \([0-9]*\) test.*/\1/p' "$log" | tail -1)
-      [ -n "$found" ] || broken+=("$program(${kernels:-best}): no summary")
-      [ "${ran:-0}" -gt 0 ] || broken+=("$program(${kernels:-best}): no test passed")
-      errors=$((errors + ${found:-0})) tests=$((tests + ${ran:-0}))
-    done
+  for at in "${!running[@]}"; do
+    name=${names[at]} log=$logs/$tool-${names[at]}.log
+    wait "${running[at]}" || broken+=("$name: $?")
+    found=$(sed -n 's/.*ERROR SUMMARY: \([0-9]*\) error.*/\1/p; s/.*RACECHECK SUMMARY: \([0-9]*\) hazard.*/\1/p' "$log" | tail -1)
+    ran=$(sed -n 's/^\[ *PASSED *\] \([0-9]*\) test.*/\1/p' "$log" | tail -1)
+    [ -n "$found" ] || broken+=("$name: no summary")
+    [ "${ran:-0}" -gt 0 ] || broken+=("$name: no test passed")
+    errors=$((errors + ${found:-0})) tests=$((tests + ${ran:-0}))
   done
   printf '%-10s %d errors, %d tests, %d s%s\n' "$tool" "$errors" "$tests" $((SECONDS - start)) "${broken[*]:+; ${broken[*]}}"
   [ "$errors" = 0 ] && [ ${#broken[@]} = 0 ] || failed=1
