@@ -57,8 +57,6 @@ SHORT_FUNCTIONS = ("backends/", "core/", "tools/")
 LONG_FUNCTIONS = {
     # Cut into loader, fragments and steps it spilled on gfx900, gfx906 and gfx1030, though not on NVIDIA's GPUs.
     ("backends/gpu/attention/simt/tile.cuh", "attention_tile_kernel"): 431,
-    # Its consumers' accumulators must stay in registers through wgmma; a cut is to be checked against the machine code on Hopper.
-    ("backends/gpu/gemm/sm90/kernel.cuh", "gemm_kernel"): 193,
 }
 
 MAX_HEADER = 15  # Lines of comment that a kernel's file begins with; the rest is docs/kernels.

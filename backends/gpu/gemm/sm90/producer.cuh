@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gemm/sm90/arguments.h"
+#include "gemm/sm90/block.cuh"
 #include "numeric.h"
 #include "sm90/ptx.cuh"
 
@@ -76,5 +77,48 @@ struct GemmPanels {
         }
     }
 };
+
+// The first loads of a block's first tile, into all stages or as many as the depth fills; returns how many.
+template <class Config>
+__device__ __forceinline__ int gemm_fill(const GemmArguments &p, const GemmBlock<Config> &block, const GemmPanels<Config> &panels) {
+    const int filled = min(Config::kStages, block.depth_end - block.depth_first);
+#pragma unroll 1
+    for (int stage = 0; stage < filled; ++stage) {
+        const int depth = (block.depth_first + stage) * kGemmDepth;
+        barrier_arrive_expect(block.full(stage), Config::kStageBytes);
+        panels.load_a(p, block.a(stage), block.full(stage), depth);
+        panels.load_b(p, block.b(stage), block.full(stage), depth);
+    }
+    return filled;
+}
+
+// The producer's one thread: all loads of the block but the `filled` first ones.
+template <class Config>
+__device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmBlock<Config> &block, int filled) {
+    int stage = filled == Config::kStages ? 0 : filled;
+    uint32_t parity = filled == Config::kStages ? 1 : 0;
+    int depth_block = block.depth_first + filled;
+#pragma unroll 1
+    for (uint32_t unit = block.first_unit; unit < p.tiles; unit += block.units) {
+        const GemmPanels<Config> panels(p, unit, block.rank);
+#pragma unroll 1
+        for (; depth_block < block.depth_end; ++depth_block) {
+            const int depth = depth_block * kGemmDepth;
+            barrier_wait(block.empty(stage), parity ^ 1);
+            barrier_arrive_expect(block.full(stage), Config::kStageBytes);
+            panels.load_a(p, block.a(stage), block.full(stage), depth);
+            if (Config::kColumns < kGemmPiece || !block.shares) {
+                panels.load_b(p, block.b(stage), block.full(stage), depth);
+            } else {
+                panels.load_share(p, block.b(stage), block.full(stage), depth, block.rank);
+            }
+            if (++stage == Config::kStages) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+        depth_block = block.depth_first;
+    }
+}
 
 }  // namespace attile::gpu::sm90

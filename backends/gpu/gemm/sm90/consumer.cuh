@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The consumers of GEMM: a warpgroup multiplies 64 rows of a tile's panels, stage by stage, and hands the sums to the epilogue.
+#pragma once
+
+#include "gemm/sm90/arguments.h"
+#include "gemm/sm90/block.cuh"
+#include "gemm/sm90/epilogue.cuh"
+#include "gemm/sm90/producer.cuh"
+#include "gemm/sm90/product.cuh"
+#include "numeric.h"
+#include "sm90/cluster.cuh"
+#include "sm90/ptx.cuh"
+
+namespace attile::gpu::sm90 {
+
+// A consumer warpgroup's place in the ring of stages, and its products of one stage after another.
+template <class Config>
+struct GemmProducts {
+    static constexpr int kColumns = Config::kColumns, kStages = Config::kStages;
+    const GemmBlock<Config> &block;
+    const int lane;
+    const uint64_t operand_a, operand_b;  // Of stage 0.
+    int stage = 0;
+    uint32_t parity = 0;
+
+    __device__ __forceinline__ GemmProducts(const GemmBlock<Config> &of, int group)
+        : block(of),
+          lane(static_cast<int>(threadIdx.x) % kWarpThreads),
+          operand_a(product_operand(of.stages + group * Config::kPieceBytes, Config::kPieceBytes)),
+          operand_b(product_operand(of.stages + Config::kBytesA, Config::kPieceBytes)) {}
+
+    // Starts the products of the next stage, the tile's `depth_block`th, and gives back the stage before.
+    __device__ __forceinline__ void step(float (&sums)[kColumns / 2], int depth_block) {
+        // From one depth of 16 to the next, in units of 16 bytes: 32 bytes along a row, or 16 rows.
+        constexpr int kNextA = Config::kOuterA != 0 ? 128 : 2, kNextB = Config::kOuterB != 0 ? 128 : 2;
+        barrier_wait(block.full(stage), parity);
+        const uint64_t a = operand_a + stage * (Config::kStageBytes >> 4), b = operand_b + stage * (Config::kStageBytes >> 4);
+        keep_in_registers(sums);
+        product_fence();
+#pragma unroll
+        for (int i = 0; i < kGemmDepth / 16; ++i) {
+            gemm_product<typename Config::Element, kColumns, Config::kOuterA, Config::kOuterB>(sums, a + i * kNextA, b + i * kNextB,
+                                                                                               depth_block | i);
+        }
+        product_commit();
+        keep_in_registers(sums);
+        if (depth_block > 0) {
+            product_wait<1>();
+            keep_in_registers(sums);
+            release_last();
+        }
+        if (++stage == kStages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    // Waits for the products of the tile's last stage.
+    __device__ __forceinline__ void finish(float (&sums)[kColumns / 2]) const {
+        product_wait<0>();
+        keep_in_registers(sums);
+        release_last();
+    }
+
+  private:
+    // Gives the stage before this one back to the producer, or those of both blocks.
+    __device__ __forceinline__ void release_last() const {
+        const int last = stage == 0 ? kStages - 1 : stage - 1;
+        if (!block.shares) {
+            if (lane == 0) barrier_arrive(block.empty(last));
+        } else if (lane < kGemmMulticast) {
+            barrier_arrive_remote(block.empty(last), lane);
+        }
+    }
+};
+
+// All tiles of the block. The epilogue may leave a tile's sums to be stored between the first products of the next.
+template <class Config>
+__device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmBlock<Config> &block, int group) {
+    constexpr int kColumns = Config::kColumns;
+    GemmProducts<Config> products(block, group);
+    const int depth_blocks = warp_uniform(block.depth_end - block.depth_first);
+    GemmStore<Config> store(p, block.strips, block.stages, block.rank);
+    for (uint32_t unit = block.first_unit; unit < p.tiles; unit += block.units) {
+        const GemmPlace place(p, unit);
+        float sums[kColumns / 2];
+        int depth_block = 0;
+        if (store.pending()) {
+            store.store_late([&] {
+                if (depth_block < depth_blocks) products.step(sums, depth_block++);
+            });
+        }
+#pragma unroll 1
+        for (; depth_block < depth_blocks; ++depth_block) products.step(sums, depth_block);
+        products.finish(sums);
+
+        const uint32_t row_tile = block.shares ? place.a * kGemmMulticast + block.rank : place.a;
+        const int64_t row = static_cast<int64_t>(row_tile) * Config::kRows, col = static_cast<int64_t>(place.b) * kColumns;
+        if constexpr (kColumns <= kGemmMostHalved) {
+            if (p.halves != 0) {
+                cluster_wait();  // The other block has initialised its mbarriers.
+                store.halves(sums, block.met(), place.batch_x, place.batch_y, row, col);
+                break;  // There is only one tile.
+            }
+        }
+        store.tile(sums, place.batch_x, place.batch_y, row, col);
+    }
+    if (store.pending()) store.store_late([] {});
+}
+
+}  // namespace attile::gpu::sm90
