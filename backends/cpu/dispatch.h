@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a Target to the functions compiled for it: used at the end of a kernel file, inside HWY_ONCE.
+// From a Target to the functions compiled for it: used at the end of every_target.h and of other kernel files, inside HWY_ONCE.
 #ifndef ATTILE_CPU_DISPATCH_H
 #define ATTILE_CPU_DISPATCH_H
 

@@ -1,25 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The row-wise operations with sums in float32, compiled once per target.
-#include "targets.h"
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "rows/kernels_f32.cpp"
-#include <hwy/foreach_target.h>
-
-#include "rows/kernels-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace attile::cpu {
-namespace HWY_NAMESPACE {
-#if HWY_TARGET != HWY_SCALAR
-const RowKernels<float> &rows_f32() { return kernels<float>(); }
-#endif  // HWY_TARGET != HWY_SCALAR
-}  // namespace HWY_NAMESPACE
-}  // namespace attile::cpu
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-#include "dispatch.h"
-namespace attile::cpu {
-ATTILE_CPU_DISPATCH(template <> const RowKernels<float> &row_kernels<float>, rows_f32)
-}  // namespace attile::cpu
-#endif  // HWY_ONCE
+#define ATTILE_CPU_KERNELS_INL "rows/kernels-inl.h"
+#define ATTILE_CPU_TABLE RowKernels
+#define ATTILE_CPU_PICK row_kernels
+#define ATTILE_CPU_SUMS float
+#include "every_target.h"
