@@ -24,7 +24,7 @@ ARROWS = {
     "backends/hip": ["include", "backends/gpu"],
     "bindings": ["include"],
     "examples": ["include", "bindings/cpp"],
-    "tools": ["include", "tests/support"],
+    "tools": ["include"],
     "tests": ["include", "core", "backends", "bindings", "tools"],
 }
 # Inside gpu: who may not include what. The ground floor knows none of the folders, kernels know neither plans nor the host's side, and what the
