@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How kernels are declared for each compiler, and what a compiler has to be told so that what a kernel holds stays in registers. Where it
-// says AMD's compilers, Debian's clang 15 was seen to want it (tests/budget).
+// says AMD's compilers, Debian's clang 15 was seen to want it (tests/budget). A vendor's own declarations come from its compiler: nvcc has
+// them built in, and backends/hip has hipcc include its header before each file.
 #pragma once
 
 #if defined(__HIP__) || defined(__HIPCC__)
 #define ATTILE_GPU_HIP 1
-#define ATTILE_GPU_WAVES 1    // Lanes come in waves of 32 or 64, with AMD's instructions for them; tests/device/emulation has some, too.
-#include <hip/hip_runtime.h>  // hipcc has no built-in threadIdx without it.
+#define ATTILE_GPU_WAVES 1  // Lanes come in waves of 32 or 64, with AMD's instructions for them; tests/device/emulation has some, too.
 #endif
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-# Sources that cuda/ and hip/ compile, each with its own compilers. Not a target by itself: attile_gpu_sources() hands out the lists that both
+# What GPU backends share, in CUDA C++ that HIP compiles too: at the root the device interface, lanes, vectors and numbers; in `host` contexts, staging of host arrays, pools and the operations' one path; a folder for each operation; in `mma`, `sm80` and `sm90` what a family shares across operations.
+# Not a backend and not a target by itself: cuda/ and hip/ compile it, each with its own compilers. attile_gpu_sources() hands out the lists that both
 # compile, attile_gpu_family_sources() those of a family of kernels for NVIDIA's tensor cores, which cuda/ compiles.
 
 # Kernels with the host code that picks and launches them, for the device compiler.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the source tree to the house rules that no compiler checks: which part may include which, short files, functions and headers of
-kernels, licence lines, the words of docs/glossary.md, and calls that a library embedded in somebody's program must not make.
+"""Holds the source tree to the house rules that no compiler checks: what docs/architecture.md claims (claims.py), that page's tables (rooms.py),
+short files, functions and headers of kernels, licence lines, and the words of docs/glossary.md.
 
     check_layout.py ROOT          check the tree; exit status 1 and one line for each breach
     check_layout.py --self-test   check that the checker finds breaches
@@ -11,39 +11,13 @@ import re
 import sys
 import tempfile
 
+import claims
 import function_lengths
+import rooms
+from claims import ARROWS, C_FAMILY, part_of
+from claims import without_comments as without_comments_and_strings
 
-# A part of the tree and what it may include besides itself. The longest matching prefix of a file's path decides. Arrows only point down.
-ARROWS = {
-    "include": [],
-    "core": ["include"],
-    "backends/reference": ["include"],
-    "backends/cpu": ["include"],
-    "backends/gpu": ["include"],
-    "backends/cuda": ["include", "backends/gpu"],
-    "backends/hip": ["include", "backends/gpu"],
-    "bindings": ["include"],
-    "examples": ["include", "bindings/cpp"],
-    "tools": ["include"],
-    "tests": ["include", "core", "backends", "bindings", "tools"],
-}
-# Inside gpu: who may not include what. The ground floor knows none of the folders, kernels know neither plans nor the host's side, and what the
-# families of an operation share knows none of them but in its plan.
-NEVER = [
-    (r"backends/gpu/[^/]+$", r"backends/gpu/.+/"),
-    (r"backends/gpu/.+\.cuh$", r"backends/gpu/host/|backends/gpu/.+/(plan|run)\.h$"),
-    (r"backends/gpu/(?!mma/|sm80/|sm90/)[^/]+/(?!plan\.|run\.|families\.|[^/]+\.cu$)[^/]+$", r"backends/gpu/[^/]+/(simt|mma|sm80|sm90)/"),
-    (r"backends/gpu/(.+/)?simt/", r"backends/gpu/(.+/)?(mma|sm80|sm90)/"),
-    (r"backends/gpu/(.+/)?mma/", r"backends/gpu/(.+/)?(sm80|sm90)/"),
-    (r"backends/gpu/(.+/)?sm80/", r"backends/gpu/(.+/)?sm90/"),
-    (r"backends/gpu/(.+/)?sm90/", r"backends/gpu/(.+/)?sm80/"),
-]
-NEVER = [(re.compile(path), re.compile(target)) for path, target in NEVER]
-VENDOR_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|nv|cooperative_groups|mma\.h|cub/|thrust/|hip/|hip_|rocblas|hipblas|sm_\d)")
-VENDOR_ALLOWED = ("backends/cuda/", "backends/hip/", "backends/gpu/compiler.h", "examples/ladder/", "tests/", "tools/compare")
-VENDOR_FAMILY = re.compile(r"backends/gpu/(.+/)?(mma|sm80|sm90)/")  # Kernels that only one vendor's devices run.
 SOURCE = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".hip", ".f90", ".rs", ".py", ".sh")
-C_FAMILY = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".hip")
 MADE = (".o", ".obj", ".a", ".so", ".cubin", ".fatbin", ".ptx", ".sass")  # What compilers leave behind.
 FOLDERS = ("backends", "bindings", "core", "examples", "include", "tests", "tools")
 
@@ -83,41 +57,7 @@ OLD_WORDS = {
     "backends/hip/hip_device.h",
 }
 
-# Only whole words followed by a parenthesis; members and other namespaces' functions of the same name do not count.
-FATAL = "abort|exit|_exit|_Exit|quick_exit|terminate|assert|raise|kill|__trap|trap"
-PRINTING = "printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|fputc|perror|psignal"
-HOOKS = "atexit|at_quick_exit|on_exit|set_terminate|signal|sigaction"
-FORBIDDEN_CALL = re.compile(r"(?<![\w.>])(?:std::)?(" + "|".join([FATAL, PRINTING, HOOKS]) + r")\s*\(")
-FORBIDDEN_WORD = re.compile(r"\bstd::(cout|cerr|clog)\b|\bRTLD_(GLOBAL|DEEPBIND)\b|#\s*include\s*<(iostream|cassert|assert\.h)>")
-UNLOADING = re.compile(r"\bdlclose\s*\(")  # of the core: what backends load for themselves is theirs
-ENVIRONMENT = re.compile(r"(?<![\w.>])(?:std::)?(secure_getenv|getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
-ENVIRONMENT_READER = "core/environment.cpp"
-FORK_HANDLING = re.compile(r"(?<![\w.>])pthread_atfork\s*\(")
-FORK_HANDLER = "core/fork.cpp"
-INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.M)
 FAST_MATH = re.compile(r"-ffast-math|-Ofast|-funsafe-math|--?use_fast_math")
-
-
-def without_comments_and_strings(text):
-    """The same text, line for line, with comments and the contents of literals blanked out."""
-    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.*?)\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
-
-    def blank(match):
-        found = match.group(0)
-        if found.startswith(("//", "/*")):
-            return re.sub(r"[^\n]", " ", found)
-        return found[0] + re.sub(r"[^\n]", " ", found[1:-1]) + found[-1]
-
-    # Digit separators (48'000) are not character literals.
-    return pattern.sub(blank, re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F])", "_", text))
-
-
-def part_of(path):
-    best = ""
-    for part in ARROWS:
-        if path.startswith(part + "/") and len(part) > len(best):
-            best = part
-    return best
 
 
 class Tree:
@@ -129,11 +69,14 @@ class Tree:
                 folders[:] = [f for f in folders if not f.startswith((".", "build", "__pycache__", "target", "node_modules"))]
                 self.files += [os.path.relpath(os.path.join(where, n), root) for n in names]
         self.files.sort()
+        self.known, self.texts = set(self.files), {}
         self.breaches = []
 
     def read(self, path):
-        with open(os.path.join(self.root, path), encoding="utf-8") as file:
-            return file.read()
+        if path not in self.texts:
+            with open(os.path.join(self.root, path), encoding="utf-8") as file:
+                self.texts[path] = file.read()
+        return self.texts[path]
 
     def breach(self, path, text):
         self.breaches.append(f"{path}: {text}")
@@ -151,7 +94,9 @@ class Tree:
         return found[0] if found else None
 
     def check(self):
-        self.known = set(self.files)
+        for _, check in claims.CLAIMS:
+            for path, text in check(self):
+                self.breach(path, text)
         for path in self.files:
             if path.endswith(SOURCE):
                 text = self.read(path)
@@ -160,10 +105,6 @@ class Tree:
                     self.check_header(path, text)
                 if path.startswith(SHORT_FUNCTIONS):
                     self.check_functions(path, text)
-                if path.endswith(C_FAMILY):
-                    self.check_includes(path, text)
-                    if path.startswith(("core/", "backends/")):
-                        self.check_calls(path, text)
                 self.check_words(path, text)
             elif path.endswith(MADE):
                 self.breach(path, "is compiled from other files and does not belong in the tree")
@@ -221,33 +162,6 @@ class Tree:
             elif lines < listed:
                 self.breach(f"{path}:{first}", f"{name} has {lines} lines now; lower its {listed} in LONG_FUNCTIONS of tests/layout/check_layout.py")
 
-    def check_includes(self, path, text):
-        part = part_of(path)
-        for name in INCLUDE.findall(text):
-            target = self.resolve(path, name)
-            if target is None:
-                if VENDOR_HEADER.match(name) and not path.startswith(VENDOR_ALLOWED) and not VENDOR_FAMILY.match(path):
-                    self.breach(path, f"includes the vendor header {name}")
-                continue
-            other = part_of(target)
-            allowed = other == part or any(target.startswith(p + "/") for p in ARROWS.get(part, []) + [part])
-            if not allowed:
-                self.breach(path, f"includes {target}, which {part or 'this folder'} must not know")
-            elif any(never.match(path) and never_target.match(target) for never, never_target in NEVER):
-                self.breach(path, f"includes {target}, which {os.path.dirname(path)} must not know")
-
-    def check_calls(self, path, text):
-        code = without_comments_and_strings(text)
-        for number, line in enumerate(code.split("\n"), 1):
-            for match in list(FORBIDDEN_CALL.finditer(line)) + list(FORBIDDEN_WORD.finditer(line)):
-                self.breach(f"{path}:{number}", f"'{match.group(0).strip()}' has no place in a library that lives in another program")
-            if path.startswith("core/") and UNLOADING.search(line):
-                self.breach(f"{path}:{number}", "unloads a library; backends are never closed")
-            if path != ENVIRONMENT_READER and ENVIRONMENT.search(line):
-                self.breach(f"{path}:{number}", f"reads the environment; only {ENVIRONMENT_READER} may")
-            if path != FORK_HANDLER and FORK_HANDLING.search(line):
-                self.breach(f"{path}:{number}", f"handles forks; only {FORK_HANDLER} may")
-
 
 LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 # Path, contents after the licence, and a piece of the breach that must be found; None: none may be.
@@ -269,7 +183,8 @@ SELF_TEST = [
     ("backends/reference/reference_x.h", "", None),
     ("backends/reference/reference_y.cpp", '#include "a.h"\n', "core/a.h, which backends/reference must not know"),
     ("backends/cpu/gemm/z.cpp", '#include "reference_x.h"\n', "which backends/cpu must not know"),
-    ("backends/gpu/compiler.h", "#include <hip/hip_runtime.h>\n", None),
+    ("backends/gpu/compiler.h", "#include <hip/hip_runtime.h>\n", "compiler.h: includes the vendor header hip/hip_runtime.h"),
+    ("backends/gpu/lane.h", "", None),
     ("backends/gpu/numeric.h", '#include "lane.h"\n#include "attention/mask.h"\n', "attention/mask.h, which backends/gpu must not know"),
     ("backends/gpu/attention/mask.h", '#include "lane.h"\n', None),
     ("backends/gpu/attention/up.h", '#include "attention/simt/k.cuh"\n', "attention/simt/k.cuh, which backends/gpu/attention must not know"),
@@ -278,7 +193,21 @@ SELF_TEST = [
     ("backends/gpu/attention/simt/p.cuh", '#include "attention/plan.h"\n', "attention/plan.h, which backends/gpu/attention/simt must not know"),
     ("backends/gpu/gemm/sm80/k.cuh", '#include "sm90/p.cuh"\n', "sm90/p.cuh, which backends/gpu/gemm/sm80 must not know"),
     ("backends/gpu/gemm/simt/v.cuh", "#include <cuda.h>\n", "includes the vendor header cuda.h"),
-    ("backends/gpu/gemm/sm90/v.cuh", "#include <cuda.h>\n", None),
+    ("backends/gpu/gemm/sm90/v.cuh", "#include <cuda.h>\n", "sm90/v.cuh: includes the vendor header cuda.h"),
+    ("tests/unit/v.cpp", "#include <cuda.h>\n", "v.cpp: includes the vendor header cuda.h"),
+    ("tests/device/v.cpp", "#include <cuda.h>\n", None),
+    ("tools/attile/u.cpp", '#include "t_test.h"\n', "tests/unit/t_test.h, which tools must not know"),
+    ("tests/unit/t_test.h", "", None),
+    ("include/attile/attile.h", "#include <stddef.h>\n", "attile.h: includes <stddef.h>"),
+    ("core/names.cpp", 'const char *a = "gcc";  // cuda\nconst char *b = "cuda";\n', "core/names.cpp:3: names the backend 'cuda'"),
+    ("backends/gpu/gemm/sm90/s.cuh", '#include "attention/simt/k.cuh"\n', "simt/k.cuh, which backends/gpu/gemm/sm90 must not know"),
+    ("backends/gpu/gemm/families.cpp", "constexpr Family<P> kList[] = {\n    {nullptr, nullptr, sm80::plan_gemm},\n};\n", "last family is not simt's"),
+    ("backends/gpu/rows/families.cpp", "constexpr Family<P> kList[] = {{nullptr, nullptr, simt::plan_reduce}};\n", None),
+    ("backends/gpu/sm80/kernels.h", "", None),
+    ("backends/hip/hip_s.cpp", '#include "sm80/kernels.h"\n', "hip runs no kernels for tensor cores"),
+    ("backends/gpu/gemm/sm90/space.h", "namespace attile::gpu::sm80 {\n}\n", "its folder's is attile::gpu::sm90"),
+    ("backends/gpu/gemm/sm90/beside.h", '#include "space.h"\n', "not written from the root of backends/gpu"),
+    ("backends/gpu/exports.cpp", '__attribute__((visibility("default"))) int f();\n', "exports something besides"),
     ("backends/gpu/sm90/p.cuh", '#include "cuda_device.h"\n', "cuda_device.h, which backends/gpu must not know"),
     ("backends/cuda/cuda_device.h", "", None),
     ("backends/cuda/cuda_d.cpp", '#include <cuda.h>\n#include "attention/simt/k.cuh"\n', None),
@@ -351,7 +280,9 @@ def self_test():
         with open(os.path.join(root, "core/kernel.cubin"), "wb") as file:
             file.write(b"\x7fELF\xff")
         breaches = Tree(root, long_functions=LONG_IN_SELF_TEST).check()
-        expected = SELF_TEST + [("core/gone.cpp", "", "core/gone.cpp: has no function gone"), ("core/kernel.cubin", "", "is compiled"), ("core/bare.cpp", "", "does not begin with its licence"), ("core/CMakeLists.txt", "", "fast-math")]
+        expected = SELF_TEST + [
+            ("core/gone.cpp", "", "core/gone.cpp: has no function gone"), ("core/kernel.cubin", "", "is compiled"), ("core/bare.cpp", "", "does not begin with its licence"), ("core/CMakeLists.txt", "", "fast-math"), ("core/CMakeLists.txt", "", "-z nodelete"),
+                                ("backends/gpu/attention/families.cpp", "", "families.cpp: is not there"), ("backends/cuda/cuda_device.cpp", "", "it runs this set")]
         for path, _, piece in expected:
             mine = [b for b in breaches if b.startswith(path)]
             if piece is None and mine:
@@ -363,12 +294,26 @@ def self_test():
     return failures
 
 
+def check_page(tree):
+    page = tree.read(rooms.PAGE)
+    for name in sorted(set(re.findall(r"`([\w.-]+/[\w./-]+|[\w-]+\.(?:cpp|cuh?|h|txt|py))`", page))):
+        if not any(("/" + path).endswith("/" + name) or f"/{name.rstrip('/')}/" in "/" + path for path in tree.files + rooms.docs(tree)):
+            tree.breach(rooms.PAGE, f"names {name}, which is not there")
+    try:
+        if rooms.made(tree, page) != page:
+            tree.breach(rooms.PAGE, "is not what the tree makes of it: python3 tests/layout/rooms.py .")
+    except rooms.NotDescribed as reason:
+        tree.breaches.append(str(reason))
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     if sys.argv[1] == "--self-test":
         sys.exit(1 if self_test() else 0)
-    breaches = Tree(sys.argv[1], OLD_WORDS, LONG_FUNCTIONS).check()
+    tree = Tree(sys.argv[1], OLD_WORDS, LONG_FUNCTIONS)
+    breaches = tree.check()
+    check_page(tree)
     for line in breaches:
         print(line)
     print(f"{len(breaches)} breaches of the layout")

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "attile/attile.h"
+#include <attile/attile.h>
 
 namespace attile::gpu::mma {
 

@@ -2,8 +2,6 @@
 // Copies matrices of 16-bit or 32-bit elements with any strides into rows aligned to 16 bytes, padded with zeros: 16 bytes a thread, read
 // element by element, since their addresses may be odd, and written at once. Both operands of a product in one launch. No shared memory;
 // bound by memory.
-#include <cuda_runtime_api.h>
-
 #include "gemm/mma/pack.h"
 
 namespace attile::gpu::mma {

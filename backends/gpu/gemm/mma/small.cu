@@ -3,8 +3,6 @@
 // brings 32 of depth of A and B into 2 KB each of the warp's own, mma.sync multiplies, and the narrowed sums pass through the same 2 KB on
 // their way to D, 16 bytes a lane. No warp waits for another. A block of eight warps has 8 x 2 x 2 KB = 32 KB of shared memory, so that a
 // multiprocessor has some fifty products in flight. Bound: memory.
-#include <cuda_runtime_api.h>
-
 #include "early.h"
 #include "gemm/mma/small.h"
 #include "mma/shared_rows.cuh"
