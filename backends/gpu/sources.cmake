@@ -2,6 +2,10 @@
 # Not a backend and not a target by itself: cuda/ and hip/ compile it, each with its own compilers. attile_gpu_sources() hands out the lists that both
 # compile, attile_gpu_family_sources() those of a family of kernels for NVIDIA's tensor cores, which cuda/ compiles.
 
+include(${CMAKE_CURRENT_LIST_DIR}/instances.cmake)
+# Where includes begin, for whoever compiles these.
+set(ATTILE_GPU_INCLUDE_DIRECTORIES ${CMAKE_CURRENT_LIST_DIR} ${ATTILE_GPU_GENERATED_DIR})
+
 # Kernels with the host code that picks and launches them, for the device compiler.
 set(ATTILE_GPU_GEMM_SOURCES
   gemm/simt/f32.cu
@@ -93,23 +97,9 @@ set(ATTILE_GPU_MMA_HOSTS
   gemm/mma/operands.cpp
   gemm/mma/small.cpp
 )
-# Kernels for the tensor cores of capability 8.0 and later.
+# Kernels for the tensor cores of capability 8.0 and later, besides their instances.
+set(ATTILE_GPU_SM80_FAMILIES attention/sm80 attention_backward/sm80)
 set(ATTILE_GPU_SM80_KERNELS
-  attention/sm80/bf16_cols64.cu
-  attention/sm80/bf16_cols128.cu
-  attention/sm80/bf16_cols256.cu
-  attention/sm80/f16_cols64.cu
-  attention/sm80/f16_cols128.cu
-  attention/sm80/f16_cols256.cu
-  attention_backward/sm80/bf16_cols64.cu
-  attention_backward/sm80/bf16_cols128.cu
-  attention_backward/sm80/bf16_cols256.cu
-  attention_backward/sm80/f16_cols64.cu
-  attention_backward/sm80/f16_cols128.cu
-  attention_backward/sm80/f16_cols256.cu
-  attention/sm80/f32_cols64.cu
-  attention/sm80/f32_cols128.cu
-  attention/sm80/f32_cols256.cu
   gemm/sm80/bf16.cu
   gemm/sm80/f16.cu
   gemm/sm80/f32.cu
@@ -120,38 +110,9 @@ set(ATTILE_GPU_SM80_HOSTS
   attention/sm80/plan.cpp
   gemm/sm80/plan.cpp
 )
-# Kernels for Hopper's tensor cores.
+# Kernels for Hopper's tensor cores, besides their instances.
+set(ATTILE_GPU_SM90_FAMILIES attention/sm90 attention_backward/sm90)
 set(ATTILE_GPU_SM90_KERNELS
-  attention/sm90/bf16_cols64.cu
-  attention/sm90/bf16_cols64_modified.cu
-  attention/sm90/bf16_cols96.cu
-  attention/sm90/bf16_cols96_modified.cu
-  attention/sm90/bf16_cols128.cu
-  attention/sm90/bf16_cols128_few.cu
-  attention/sm90/bf16_cols128_modified.cu
-  attention/sm90/bf16_cols192.cu
-  attention/sm90/bf16_cols192_modified.cu
-  attention/sm90/bf16_cols256.cu
-  attention/sm90/bf16_cols256_modified.cu
-  attention/sm90/f16_cols64.cu
-  attention/sm90/f16_cols64_modified.cu
-  attention/sm90/f16_cols96.cu
-  attention/sm90/f16_cols96_modified.cu
-  attention/sm90/f16_cols128.cu
-  attention/sm90/f16_cols128_few.cu
-  attention/sm90/f16_cols128_modified.cu
-  attention/sm90/f16_cols192.cu
-  attention/sm90/f16_cols192_modified.cu
-  attention/sm90/f16_cols256.cu
-  attention/sm90/f16_cols256_modified.cu
-  attention/sm90/f32_cols64.cu
-  attention/sm90/f32_cols128.cu
-  attention_backward/sm90/bf16_cols64.cu
-  attention_backward/sm90/bf16_cols128.cu
-  attention_backward/sm90/bf16_cols256.cu
-  attention_backward/sm90/f16_cols64.cu
-  attention_backward/sm90/f16_cols128.cu
-  attention_backward/sm90/f16_cols256.cu
   gemm/sm90/bf16.cu
   gemm/sm90/f16.cu
   gemm/sm90/few_rows.cu
@@ -169,6 +130,7 @@ set(ATTILE_GPU_SM90_HOSTS
 function(attile_gpu_family_sources family kernels hosts)
   list(TRANSFORM ATTILE_GPU_${family}_KERNELS PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
   list(TRANSFORM ATTILE_GPU_${family}_HOSTS PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
-  set(${kernels} ${ATTILE_GPU_${family}_KERNELS} PARENT_SCOPE)
+  attile_gpu_instances(instances ${ATTILE_GPU_${family}_FAMILIES})
+  set(${kernels} ${ATTILE_GPU_${family}_KERNELS} ${instances} PARENT_SCOPE)
   set(${hosts} ${ATTILE_GPU_${family}_HOSTS} PARENT_SCOPE)
 endfunction()

@@ -4,13 +4,13 @@
 #pragma once
 
 #include "attention/sm80/shapes.h"
-#include "attention/sm90/shapes.h"
+#include "attention/sm90/arguments.h"
 #include "attention/sm90/tf32x3_shapes.h"
 #include "attention_backward/mma/prepare.h"
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/mma/task.h"
 #include "attention_backward/sm80/shapes.h"
-#include "attention_backward/sm90/shapes.h"
+#include "attention_backward/sm90/arguments.h"
 #include "gemm/sm80/tiles.h"
 #include "gemm/sm90/arguments.h"
 #include "gemm/sm90/few_rows.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sm80/kernels.h"
 
-#include "attention/sm80/table.h"
+#include "attention/sm80/instances.h"
 
 namespace attile::gpu::sm80 {
 

@@ -4,7 +4,7 @@
 // fills (attention/sm80/load.cuh). One barrier a tile says that it has come, and that the one before is no longer used. Scores,
 // probabilities and O stay in registers; the softmax is attention/mma/softmax.cuh's, with exact maxima.
 //
-// Tiles, budget and bound: attention/sm80/shapes.h. Record: docs/kernels/attention-sm80.md.
+// Tiles, budget and bound: attention/sm80/instances.cmake. Record: docs/kernels/attention-sm80.md.
 #pragma once
 
 #include "attention/mma/output.cuh"

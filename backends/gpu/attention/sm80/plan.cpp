@@ -1,36 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/sm80/plan.h"
 
+#include <cstddef>
 #include <iterator>
 
-#include "attention/sm80/table.h"
+#include "attention/sm80/instances.h"
+#include "attention/sm80/tf32x3_instances.h"
 
 namespace attile::gpu::sm80 {
 namespace {
 
 using namespace mma;
 
-using KernelFn = AttentionKernel (*)();
-// Scores under a mask alone, and scores with more to them.
-constexpr KernelFn kKernelsBF16[] = {attention_bf16_cols64, attention_bf16_cols128, attention_bf16_cols256};
-constexpr KernelFn kKernelsF16[] = {attention_f16_cols64, attention_f16_cols128, attention_f16_cols256};
-constexpr KernelFn kModifiedBF16[] = {attention_bf16_cols64_modified, attention_bf16_cols128_modified, attention_bf16_cols256_modified};
-constexpr KernelFn kModifiedF16[] = {attention_f16_cols64_modified, attention_f16_cols128_modified, attention_f16_cols256_modified};
-// float32 by tf32x3.
-constexpr KernelFn kKernelsF32[] = {attention_f32_cols64, attention_f32_cols128, attention_f32_cols256};
-constexpr KernelFn kModifiedF32[] = {attention_f32_cols64_modified, attention_f32_cols128_modified, attention_f32_cols256_modified};
-static_assert(std::size(kKernelsBF16) == std::size(kModifiedBF16) && std::size(kKernelsF16) == std::size(kModifiedF16) &&
-              std::size(kKernelsBF16) == std::size(kKernelsF16) && std::size(kKernelsBF16) == std::size(kKernelsF32) &&
-              std::size(kKernelsBF16) == std::size(kModifiedF32));
+constexpr std::size_t kTiles = std::size(kAttentionPlainBF16);
+static_assert(std::size(kAttentionModifiedBF16) == kTiles && std::size(kAttentionTf32x3PlainF32) == kTiles &&
+              std::size(kAttentionTf32x3ModifiedF32) == kTiles);
 
-const KernelFn *kernels_of(int32_t dtype, bool modified) {
+const AttentionFn *kernels_of(int32_t dtype, bool modified) {
     switch (dtype) {
         case ATTILE_BF16:
-            return modified ? kModifiedBF16 : kKernelsBF16;
+            return modified ? kAttentionModifiedBF16 : kAttentionPlainBF16;
         case ATTILE_F16:
-            return modified ? kModifiedF16 : kKernelsF16;
+            return modified ? kAttentionModifiedF16 : kAttentionPlainF16;
         default:
-            return modified ? kModifiedF32 : kKernelsF32;
+            return modified ? kAttentionTf32x3ModifiedF32 : kAttentionTf32x3PlainF32;
     }
 }
 
@@ -41,8 +34,8 @@ AttentionChoice choose_attention(Device &device, const attile_attention_problem 
     }
     const AttentionChoice choice = attention_examine(p, true);
     if (!choice.taken) return choice;
-    const KernelFn *const kernels = kernels_of(p.q.dtype, attention_modifies(p));
-    AttentionChoice cut = attention_cut(device, p, narrowest_tile(kernels, std::size(kKernelsBF16), p));
+    const AttentionFn *const kernels = kernels_of(p.q.dtype, attention_modifies(p));
+    AttentionChoice cut = attention_cut(device, p, narrowest_tile(kernels, kTiles, p));
     // Known of Hopper alone, whose tensor cores do twice as much by instructions of their own: of their peak, or for few rows of the
     // memory's.
     if (p.q.dtype != ATTILE_F32 && !attention_modifies(p) && device.properties().capability == 90)

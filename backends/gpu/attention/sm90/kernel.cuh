@@ -5,7 +5,7 @@
 // S = Q K^T of the next key tile is issued together with O += P V of the current one. While the tensor cores work on the latter, the
 // softmax of the former is computed in registers, where P stays (attention/mma/softmax.cuh, attention/sm90/product.cuh).
 //
-// Tiles, budget and bound: attention/sm90/shapes.h. Record: docs/kernels/attention-sm90.md.
+// Tiles, budget and bound: attention/sm90/instances.cmake. Record: docs/kernels/attention-sm90.md.
 #pragma once
 
 #include "attention/sm90/consumer.cuh"

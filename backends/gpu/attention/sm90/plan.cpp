@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "attention/run.h"
-#include "attention/sm90/table.h"
+#include "attention/sm90/instances.h"
 #include "host/sizes.h"
 #include "host/status.h"
 #include "mma/reach.h"
@@ -14,22 +14,8 @@
 namespace attile::gpu::sm90 {
 namespace {
 
-using KernelFn = AttentionKernel (*)();
-// Scores under a mask alone, and scores with more to them.
-constexpr KernelFn kKernelsBF16[] = {attention_bf16_cols64, attention_bf16_cols96, attention_bf16_cols128, attention_bf16_cols192,
-                                     attention_bf16_cols256};
-constexpr KernelFn kKernelsF16[] = {attention_f16_cols64, attention_f16_cols96, attention_f16_cols128, attention_f16_cols192,
-                                    attention_f16_cols256};
-
-constexpr KernelFn kModifiedBF16[] = {attention_bf16_cols64_modified, attention_bf16_cols96_modified, attention_bf16_cols128_modified,
-                                      attention_bf16_cols192_modified, attention_bf16_cols256_modified};
-constexpr KernelFn kModifiedF16[] = {attention_f16_cols64_modified, attention_f16_cols96_modified, attention_f16_cols128_modified,
-                                     attention_f16_cols192_modified, attention_f16_cols256_modified};
-// Of few rows, which one computing warpgroup holds.
-constexpr KernelFn kFewBF16[] = {attention_bf16_cols128_few};
-constexpr KernelFn kFewF16[] = {attention_f16_cols128_few};
-constexpr int64_t kFewDepth = 64;  // Narrower heads have a kernel of their own width.
-static_assert(std::size(kKernelsBF16) == std::size(kModifiedBF16) && std::size(kKernelsF16) == std::size(kModifiedF16));
+constexpr int64_t kFewDepth = 64;  // Narrower heads have a plain kernel of their own width.
+static_assert(std::size(kAttentionPlainBF16) == std::size(kAttentionModifiedBF16));
 
 constexpr int64_t kL2Bytes = 32ll << 20;  // Of K and V that tiles walked together may touch.
 
@@ -65,12 +51,13 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     }
     if (paged && p.pages > 1 && (p.k.stride[0] == 0 || p.v.stride[0] == 0))
         return decline(attention_declined("K or V is broadcast along its pages"));
-    const KernelFn *const kernels = modifies ? (is_f16 ? kModifiedF16 : kModifiedBF16) : is_f16 ? kKernelsF16 : kKernelsBF16;
-    AttentionTile tile = narrowest_tile(kernels, std::size(kKernelsBF16), p);
+    const AttentionFn *const plain = is_f16 ? kAttentionPlainF16 : kAttentionPlainBF16;
+    const AttentionFn *const modified = is_f16 ? kAttentionModifiedF16 : kAttentionModifiedBF16;
+    AttentionTile tile = narrowest_tile(modifies ? modified : plain, std::size(kAttentionPlainBF16), p);
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     bool is_few = false;
     if (!modifies && !invariant && std::max(p.head_dim, p.head_dim_v) > kFewDepth) {
-        const AttentionTile few = narrowest_tile(is_f16 ? kFewF16 : kFewBF16, 1, p);
+        const AttentionTile few = narrowest_tile(is_f16 ? kAttentionFewF16 : kAttentionFewBF16, std::size(kAttentionFewBF16), p);
         is_few = few.kernel != nullptr && p.len_q * (p.heads_q / p.heads_kv) <= few.rows;
         if (is_few) tile = few;
     }

@@ -5,7 +5,7 @@
 // again for every tile, since both its parts would not fit shared memory beside K's and V's.
 //
 // A row that meets an infinity, a NaN or a number too large to be split comes out as NaN; it is computed again after the last key
-// (attention/sm90/tf32x3_repair.cuh). Tiles, budget and bound: attention/sm90/tf32x3_shapes.h.
+// (attention/sm90/tf32x3_repair.cuh). Tiles, budget and bound: attention/sm90/instances.cmake.
 #pragma once
 
 #include "attention/mma/output.cuh"

@@ -3,13 +3,11 @@
 
 #include <iterator>
 
-#include "attention/sm90/tf32x3_table.h"
+#include "attention/sm90/tf32x3_instances.h"
 
 namespace attile::gpu::sm90 {
 namespace {
 
-using KernelFn = AttentionTf32x3Kernel (*)();
-constexpr KernelFn kKernels[] = {attention_f32_cols64, attention_f32_cols128};
 constexpr int64_t kLoaded = 4;  // Columns that are loaded at once.
 
 // A choice that is not taken says nothing: sm80 is asked next, and says why.
@@ -17,7 +15,7 @@ AttentionChoice choose(Device &device, const attile_attention_problem &p) {
     if (attention_tf32x3_refused(device, p).text[0] != '\0') return {};
     const AttentionChoice choice = attention_examine(p, true);
     if (!choice.taken || attention_modifies(p) || p.head_dim % kLoaded != 0) return {};
-    const AttentionTile tile = narrowest_tile(kKernels, std::size(kKernels), p);
+    const AttentionTile tile = narrowest_tile(kAttentionTf32x3PlainF32, std::size(kAttentionTf32x3PlainF32), p);
     return tile.kernel != nullptr ? attention_cut(device, p, tile) : AttentionChoice();
 }
 

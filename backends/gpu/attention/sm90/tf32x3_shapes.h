@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tiles of the sm_90a attention kernel for float32 by tf32x3. One block a multiprocessor, by shared memory and registers: two consumer
-// warpgroups multiply, two producer warpgroups split K and V.
-//
-//   shape          rows x keys  shared memory: work tile, barriers + Q + pieces of K and V  registers of a consumer thread; spilled, bytes
-//   Tf32x3Cols64   128 x 64     2 + 32 + 12 x 16 = 226 KB                                  208; none
-//   Tf32x3Cols128  128 x 64     2 + 64 + 10 x 16 = 226 KB                                  208; 12, of addresses
-//
-// Bound at d = 128: shared memory is busy 77 % of the time, the tensor cores 65 %. Record: docs/kernels/attention-sm90.md.
+// The shape of a tile of the sm_90a attention kernel for float32 by tf32x3. Which there are, with their budget:
+// attention/sm90/instances.cmake.
 #pragma once
 
 #include "attention/mma/task.h"
@@ -32,13 +26,6 @@ struct AttentionTf32x3Shape {
     constexpr int q_bytes() const { return rows() * depth * bytes; }
     // And what aligning the pieces to 1024 bytes may take.
     constexpr int shared_bytes() const { return 1024 + kWorkBytes + q_bytes() + pieces * kPieceBytes; }
-};
-
-struct AttentionTf32x3Cols64 {
-    static constexpr AttentionTf32x3Shape kShape = {64, 64, 12};
-};
-struct AttentionTf32x3Cols128 {
-    static constexpr AttentionTf32x3Shape kShape = {128, 128, 10};
 };
 
 }  // namespace attile::gpu::sm90

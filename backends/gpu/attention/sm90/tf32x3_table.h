@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instances of the Hopper attention kernel for float32 by tf32x3 as the host sees them.
+// An instance of the Hopper attention kernel for float32 by tf32x3 as the host sees it. Which there are: attention/sm90/instances.cmake.
 #pragma once
 
 #include "attention/sm90/tf32x3_shapes.h"
@@ -11,9 +11,5 @@ struct AttentionTf32x3Kernel {
     const void *kernel = nullptr;
     const AttentionTf32x3Shape *shape = nullptr;
 };
-
-// Narrowest first: the first that holds a head is taken.
-AttentionTf32x3Kernel attention_f32_cols64();
-AttentionTf32x3Kernel attention_f32_cols128();
 
 }  // namespace attile::gpu::sm90

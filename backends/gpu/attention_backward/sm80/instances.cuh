@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short names for instances of the kernels of attention's gradients.
+// What the files of instances make of the settings in attention_backward/sm80/instances.cmake.
 #pragma once
 
+#include <type_traits>
+
+#include "attention_backward/sm80/instances.h"
 #include "attention_backward/sm80/kernel.cuh"
-#include "attention_backward/sm80/table.h"
 
 namespace attile::gpu::sm80 {
 
+// Void: there is no such kernel.
 template <class Element, class Config>
 BackwardKernel backward_kernel_of() {
-    static_assert(kBackwardAllottedRows % Config::kShape.rows() == 0 && kBackwardAllottedRows % Config::kShape.tile() == 0,
-                  "rows are allotted for every tile");
-    return {reinterpret_cast<const void *>(&attention_backward<Element, Config>), &Config::kShape};
+    if constexpr (std::is_void<Config>::value) {
+        return {};
+    } else {
+        static_assert(kBackwardAllottedRows % Config::kShape.rows() == 0 && kBackwardAllottedRows % Config::kShape.tile() == 0,
+                      "rows are allotted for every tile");
+        return {reinterpret_cast<const void *>(&attention_backward<Element, Config>), &Config::kShape};
+    }
+}
+
+template <class Element, class Config>
+BackwardKernels backward_instance(const char *name) {
+    return {name,
+            backward_kernel_of<Element, typename Config::Keys>(),
+            backward_kernel_of<Element, typename Config::Rows>(),
+            backward_kernel_of<Element, typename Config::SmallKeys>(),
+            backward_kernel_of<Element, typename Config::ModifiedKeys>(),
+            backward_kernel_of<Element, typename Config::ModifiedRows>()};
 }
 
 }  // namespace attile::gpu::sm80

@@ -6,17 +6,13 @@
 
 #include "attention_backward/mma/plan.h"
 #include "attention_backward/mma/sum.h"
-#include "attention_backward/sm80/table.h"
+#include "attention_backward/sm80/instances.h"
 #include "host/sizes.h"
 
 namespace attile::gpu::sm80 {
 namespace {
 
 using namespace mma;
-
-using KernelsFn = BackwardKernels (*)();
-constexpr KernelsFn kKernelsBF16[] = {attention_backward_bf16_cols64, attention_backward_bf16_cols128, attention_backward_bf16_cols256};
-constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_backward_f16_cols128, attention_backward_f16_cols256};
 
 // Gradients of scores that one kernel leaves for the next: at most this share of the device's memory, and this much, as in the operation's
 // plan.
@@ -86,7 +82,7 @@ Sm80BackwardChoice choose(Device &device, const attile_attention_backward_proble
     if (!choice.taken) return choice;
     choice.taken = false;
     if (const Declined refused = attention_scale_refused(p); refused.text[0] != '\0') return declined(refused.text);
-    for (const KernelsFn kernels : p.q.dtype == ATTILE_F16 ? kKernelsF16 : kKernelsBF16) {
+    for (const BackwardFn kernels : p.q.dtype == ATTILE_F16 ? kBackwardPlainF16 : kBackwardPlainBF16) {
         choice.kernels = kernels();
         if (choice.kernels.keys.shape->depth >= std::max(p.head_dim, p.head_dim_v)) break;
         choice.kernels = {};

@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tiles that the sm_80 kernels of attention's gradients exist in. On capability 8.6 and 8.9 a block has at most 99 KB of shared memory.
-//
-//   shape              kept x streamed   shared memory: kept + 2 x streamed + exchange + lse, delta   blocks by registers
-//   Keys64             128 keys x 64 rows    32 + 2 x 16       + 1    =  65 KB                         2
-//   Rows64             128 rows x 64 keys    32 + 2 x 16       + 1    =  65 KB                         2
-//   Keys128             64 keys x 64 rows    32 + 2 x 32 + 16  + 1    = 113 KB, just two blocks on 9.0 2
-//   Keys128Small        64 keys x 32 rows    32 + 2 x 16 +  8  + 0.5  =  72.5 KB                       2
-//   Rows128            128 rows x 32 keys    64 + 2 x 16       + 1    =  97 KB                         2
-//   Keys256             64 keys x 64 rows    64 + 2 x 64 + 16  + 1    = 209 KB, 9.0 and 10.0           1
-//   Rows256            128 rows x 32 keys   128 + 2 x 32 +  8  + 1    = 201 KB, likewise               1
-// Modified ones take what the plain do or, at 128 columns of keys, what Small does. Registers: 235 to 255.
-// Bound: shared memory. Record: docs/kernels/attention-backward-sm80.md.
+// The shape of a tile of the sm_80 kernels of attention's gradients. Which there are, with their budget:
+// attention_backward/sm80/instances.cmake.
 #pragma once
 
 namespace attile::gpu::sm80 {
@@ -36,47 +26,6 @@ struct BackwardShape {
     constexpr int place_bytes() const { return 2 * tile_bytes() + (of_keys ? number_bytes() : 0); }
     constexpr int exchange_bytes() const { return splits > 1 ? rows() * tile() * (of_keys ? 4 : 2) : 0; }
     constexpr int shared_bytes() const { return 2 * kept_bytes() + 2 * place_bytes() + exchange_bytes() + (of_keys ? 0 : number_bytes()); }
-};
-
-//  depth, groups, splits, part, parts, blocks, modifies, of_keys
-struct BackwardKeys64 {
-    static constexpr BackwardShape kShape = {64, 4, 1, 32, 2, 2, false, true};
-};
-struct BackwardKeys64Modified {
-    static constexpr BackwardShape kShape = {64, 4, 1, 16, 4, 2, true, true};
-};
-struct BackwardRows64 {
-    static constexpr BackwardShape kShape = {64, 4, 1, 64, 1, 2, false, false};
-};
-struct BackwardRows64Modified {
-    static constexpr BackwardShape kShape = {64, 4, 1, 32, 2, 2, true, false};
-};
-struct BackwardKeys128 {
-    static constexpr BackwardShape kShape = {128, 2, 2, 32, 1, 2, false, true};
-};
-struct BackwardKeys128Small {
-    static constexpr BackwardShape kShape = {128, 2, 2, 16, 1, 2, false, true};
-};
-struct BackwardKeys128Modified {
-    static constexpr BackwardShape kShape = {128, 2, 2, 16, 1, 2, true, true};
-};
-struct BackwardRows128 {
-    static constexpr BackwardShape kShape = {128, 4, 1, 32, 1, 2, false, false};
-};
-struct BackwardRows128Modified {
-    static constexpr BackwardShape kShape = {128, 4, 1, 16, 2, 2, true, false};
-};
-struct BackwardKeys256 {
-    static constexpr BackwardShape kShape = {256, 2, 4, 16, 1, 1, false, true};
-};
-struct BackwardKeys256Modified {
-    static constexpr BackwardShape kShape = {256, 2, 4, 16, 1, 1, true, true};
-};
-struct BackwardRows256 {
-    static constexpr BackwardShape kShape = {256, 4, 2, 16, 1, 1, false, false};
-};
-struct BackwardRows256Modified {
-    static constexpr BackwardShape kShape = {256, 4, 2, 16, 1, 1, true, false};
 };
 
 }  // namespace attile::gpu::sm80

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instances of the sm_80 kernels of attention's gradients as the host sees them.
+// An instance of the sm_80 kernels of attention's gradients as the host sees it. Which there are:
+// attention_backward/sm80/instances.cmake.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +21,5 @@ struct BackwardKernels {
     BackwardKernel small_keys;                    // Where the device lacks the shared memory for `keys`; may be absent.
     BackwardKernel modified_keys, modified_rows;  // Where scores pass through more than a mask.
 };
-
-BackwardKernels attention_backward_bf16_cols64();
-BackwardKernels attention_backward_bf16_cols128();
-BackwardKernels attention_backward_bf16_cols256();
-BackwardKernels attention_backward_f16_cols64();
-BackwardKernels attention_backward_f16_cols128();
-BackwardKernels attention_backward_f16_cols256();
 
 }  // namespace attile::gpu::sm80

@@ -8,7 +8,7 @@
 //
 // Persistent blocks, one a multiprocessor, take tiles from a counter, or in a fixed order where they go in gangs. Three threads are
 // producers: one schedules tiles and loads, two add dQ (attention_backward/sm90/producer.cuh). Tiles, budget and bound:
-// attention_backward/sm90/shapes.h. Record: docs/kernels/attention-backward-sm90.md.
+// attention_backward/sm90/instances.cmake. Record: docs/kernels/attention-backward-sm90.md.
 #pragma once
 
 #include "attention_backward/sm90/consumer.cuh"

@@ -6,16 +6,12 @@
 
 #include "attention_backward/mma/plan.h"
 #include "attention_backward/mma/sum.h"
-#include "attention_backward/sm90/table.h"
+#include "attention_backward/sm90/instances.h"
 #include "host/sizes.h"
 #include "mma/reach.h"
 
 namespace attile::gpu::sm90 {
 namespace {
-
-using KernelsFn = BackwardKernels (*)();
-constexpr KernelsFn kKernelsBF16[] = {attention_backward_bf16_cols64, attention_backward_bf16_cols128, attention_backward_bf16_cols256};
-constexpr KernelsFn kKernelsF16[] = {attention_backward_f16_cols64, attention_backward_f16_cols128, attention_backward_f16_cols256};
 
 constexpr int64_t kTogether = 4;  // Blocks of the same pair, as many as wait for each other's sums at the start alone.
 // Sums of dq in float, or gradients of scores: at most this share of the device's memory, and this much, as in the operation's plan.
@@ -43,7 +39,7 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
         if (!is_reachable(x.operand.data, x.operand.stride, 3, 2) || (x.operand.stride[2] == 0 && x.rows > 1))
             return declined("TMA does not reach an operand's rows");
     }
-    for (const KernelsFn kernels : p.q.dtype == ATTILE_F16 ? kKernelsF16 : kKernelsBF16) {
+    for (const BackwardFn kernels : p.q.dtype == ATTILE_F16 ? kBackwardPlainF16 : kBackwardPlainBF16) {
         choice.kernels = kernels();
         if (choice.kernels.shape->depth >= std::max(p.head_dim, p.head_dim_v)) break;
         choice.kernels = {};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instances of the Hopper kernels of attention's gradients as the host sees them.
+// An instance of the Hopper kernels of attention's gradients as the host sees it. Which there are:
+// attention_backward/sm90/instances.cmake.
 #pragma once
 
-#include "attention_backward/sm90/shapes.h"
+#include "attention_backward/sm90/arguments.h"
 
 namespace attile::gpu::sm90 {
 
@@ -12,13 +13,5 @@ struct BackwardKernels {
     const void *finish = nullptr;  // Null: gradients of scores are left for backward_sum().
     const BackwardShape *shape = nullptr;
 };
-
-// Narrowest first: the first of a type that holds a head is taken.
-BackwardKernels attention_backward_bf16_cols64();
-BackwardKernels attention_backward_bf16_cols128();
-BackwardKernels attention_backward_bf16_cols256();
-BackwardKernels attention_backward_f16_cols64();
-BackwardKernels attention_backward_f16_cols128();
-BackwardKernels attention_backward_f16_cols256();
 
 }  // namespace attile::gpu::sm90

@@ -6,7 +6,7 @@
 //
 // racecheck reports the stages of P, which the second warpgroup reads and the first overwrites two steps later. It does not follow
 // mbarriers at which one lane arrives for its warp. The tests' virtual GPU does, and finds nothing. Tiles and budget:
-// attention_backward/sm90/shapes.h.
+// attention_backward/sm90/instances.cmake.
 #pragma once
 
 #include "attention_backward/sm90/group.cuh"

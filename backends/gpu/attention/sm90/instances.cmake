@@ -1,0 +1,78 @@
+# The tiles of the sm_90a attention kernel and its instances. One block a multiprocessor, by shared memory and registers.
+#
+#   shape      rows x keys  shared memory: Q + stages (K + V) + O + 1.75 KB  registers at launch; of a consumer thread; spilled, bytes
+#   cols64     192 x 128    2 24 + 4 (16 + 16) + 24 = 200 KB + 1.75      128; 160; bf16 44, f16 256, outside of the common loop
+#   cols96     128 x 128    32 + 2 (32 + 32)   = 160 KB + 1.75           168; 232; none
+#   cols128    128 x 128    32 + 2 (32 + 32) + 32 = 192 KB + 1.75        168; 232; none
+#   few         64 x 128    16 + 2 (32 + 32)   = 144 KB + 1.75           128; 216; none
+#   cols192    128 x 128    48 + 2 (48 + 32)   = 208 KB + 1.75           168; 232; none
+#   cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 68
+# Modified: 128 rows at 64 columns; 64 KB more for strips of bias or mask at 64 to 128 columns; 5 to 20 words spilled.
+#
+# Bound: the tensor cores, 4096 FLOP a cycle, and the exponentials, 16 a cycle. They take equally long at d = 64; at 128 the tensor cores
+# take twice as long. Record: docs/kernels/attention-sm90.md. What the settings mean: attention/sm90/arguments.h.
+attile_gpu_family(attention/sm90/instances.h
+  INCLUDE attention/sm90/table.h
+  FROM attention/sm90/instances.cuh
+  KERNEL AttentionKernel SHAPE AttentionShape BY attention_instance
+  FUNCTION attention_@type@_@name@ NAME attention_@type@_sm90_@name@
+  STRUCT Attention TABLE kAttention
+  TYPES bf16 f16)
+
+# Narrowest first: the first of a table that holds a head is taken.
+attile_gpu_instance(cols64
+  depth=64 columns=64 keys=128 warpgroups=3 stages=4 producer_registers=32 consumer_registers=160
+  ping_pong apart run_on prediction)
+attile_gpu_instance(cols96
+  depth=96 columns=96 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong prediction)
+attile_gpu_instance(cols128
+  depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  prediction)
+attile_gpu_instance(cols192
+  depth=192 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong prediction)
+attile_gpu_instance(cols256
+  depth=256 columns=256 keys=80 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong prediction)
+
+# For rows that one warpgroup holds, as in decoding: another would only take its issue slots.
+attile_gpu_instance(cols128_few TABLE Few
+  depth=128 columns=128 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
+  prediction)
+
+# Scores pass through more than a mask. Of 64 columns, three warpgroups would leave too few registers for the addresses of bias and the like.
+attile_gpu_instance(cols64_modified TABLE Modified
+  depth=64 columns=64 keys=128 warpgroups=2 stages=4 producer_registers=40 consumer_registers=232
+  ping_pong modifies)
+attile_gpu_instance(cols96_modified TABLE Modified
+  depth=96 columns=96 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong modifies)
+attile_gpu_instance(cols128_modified TABLE Modified
+  depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong modifies)
+attile_gpu_instance(cols192_modified TABLE Modified
+  depth=192 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong modifies)
+attile_gpu_instance(cols256_modified TABLE Modified
+  depth=256 columns=256 keys=80 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong modifies)
+
+# float32 by tf32x3. One block a multiprocessor, by shared memory and registers: two consumer warpgroups multiply, two producer warpgroups
+# split K and V.
+#
+#   shape    rows x keys  shared memory: work tile, barriers + Q + pieces of K and V  registers of a consumer thread; spilled, bytes
+#   cols64   128 x 64     2 + 32 + 12 x 16 = 226 KB                                  208; none
+#   cols128  128 x 64     2 + 64 + 10 x 16 = 226 KB                                  208; 12, of addresses
+#
+# Bound at d = 128: shared memory is busy 77 % of the time, the tensor cores 65 %. What the settings mean: attention/sm90/tf32x3_table.h.
+attile_gpu_family(attention/sm90/tf32x3_instances.h
+  INCLUDE attention/sm90/tf32x3_table.h
+  FROM attention/sm90/tf32x3_instances.cuh
+  KERNEL AttentionTf32x3Kernel SHAPE AttentionTf32x3Shape BY attention_tf32x3_instance
+  FUNCTION attention_@type@_@name@ NAME attention_@type@_sm90_split_tf32_@name@
+  STRUCT AttentionTf32x3 TABLE kAttentionTf32x3
+  TYPES f32)
+
+attile_gpu_instance(cols64 depth=64 columns=64 pieces=12)
+attile_gpu_instance(cols128 depth=128 columns=128 pieces=10)
