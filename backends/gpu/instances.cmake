@@ -1,12 +1,13 @@
 # Writes the instances of kernels into the build tree: files for the device compiler, and headers with their shapes and tables. What instances
 # there are stands in one list a family, <operation>/<family>/instances.cmake, with an entry for each; another instance is another entry.
 #
-# attile_gpu_family(<header> INCLUDE <file> FROM <file> KERNEL <type> BY <template> FUNCTION <name> NAME <name> STRUCT <prefix> TABLE <prefix>
-#                   [TYPES <type>...] [SHAPE <type>] [ENUM <type>]) begins a list. The header and the files of instances go into one folder.
+# attile_gpu_family(<header> INCLUDE <file> FROM <file> KERNEL <type> BY <template> FUNCTION <name> STRUCT <prefix> TABLE <prefix>
+#                   [NAME <name>] [TYPES <type>...] [SHAPE <type>] [ENUM <type>]) begins a list. The header and the files of instances go into one folder.
 #   INCLUDE, FROM   what the header includes, for SHAPE and KERNEL, and what the files of instances include, for BY
 #   FUNCTION, NAME  of an instance in C++, and in what queries say, with @type@ and @name@ for the element's type and the entry's name
 #   STRUCT, TABLE   how names of the entries' structs and of the tables begin
 #   ENUM            entries are enumerators of this type, too, and their shapes an array
+#   without SHAPE   entries' structs may name what the device's compiler alone takes: they are in the files of instances
 # attile_gpu_shape(<struct> <setting>...): a struct of these settings, for entries to refer to.
 # attile_gpu_instance(<name> [FILE <name>] [TABLE <name>] [BY <template>] <setting>...): an entry. It makes a struct of its settings, and for each
 #   type a function that returns BY<Element, struct>(NAME). Entries of one FILE are compiled together; TABLE (default: Plain) has the functions of
@@ -92,8 +93,13 @@ function(attile_gpu_instance name)
   attile_gpu_camel(${name} camel)
   set(struct ${family_STRUCT}${camel})
   attile_gpu_shape(${struct} ${entry_UNPARSED_ARGUMENTS})
+  set(own_struct)
+  if(NOT family_SHAPE)
+    set(own_struct "${family_structs}")
+    set(family_structs)
+  endif()
   if(family_ENUM)
-    list(APPEND family_enumerators "kGemm${name}")
+    list(APPEND family_enumerators "${family_TABLE}${name}")
     list(APPEND family_shapes "${struct}::kShape")
   endif()
   set(types ${family_TYPES})
@@ -117,7 +123,10 @@ function(attile_gpu_instance name)
     list(APPEND family_tables ${table})
     list(APPEND table_${table} ${FUNCTION})
     list(APPEND family_files ${file})
-    string(APPEND file_${file} "${family_KERNEL} ${FUNCTION}() {\n    return ${entry_BY}<${elements_${type}}${struct}>(\"${NAME}\");\n}\n")
+    if(NAME)
+      set(NAME "\"${NAME}\"")
+    endif()
+    string(APPEND file_${file} "${own_struct}${family_KERNEL} ${FUNCTION}() {\n    return ${entry_BY}<${elements_${type}}${struct}>(${NAME});\n}\n")
     set(table_${table} "${table_${table}}" PARENT_SCOPE)
     set(file_${file} "${file_${file}}" PARENT_SCOPE)
   endforeach()
@@ -134,6 +143,9 @@ macro(attile_gpu_finish_family)
     set(head "// SPDX-License-Identifier: Apache-2.0\n// Made by CMake from backends/gpu/${list}.\n")
     set(open "namespace attile::gpu::${namespace} {\n\n")
     set(close "\n}  // namespace attile::gpu::${namespace}\n")
+    if(family_structs)
+      string(APPEND family_structs "\n")
+    endif()
     list(REMOVE_DUPLICATES family_tables)
     list(REMOVE_DUPLICATES family_files)
     set(tables "using ${family_TABLE}Fn = ${family_KERNEL} (*)();\n")
@@ -147,11 +159,11 @@ macro(attile_gpu_finish_family)
     if(family_ENUM)
       list(JOIN family_enumerators ", " enumerators)
       list(JOIN family_shapes ", " shapes)
-      string(APPEND tables "enum ${family_ENUM} : int { ${enumerators}, kGemmTiles };\n"
-        "inline constexpr ${family_SHAPE} kGemmTileShapes[kGemmTiles] = {${shapes}};\n")
+      string(APPEND tables "enum ${family_ENUM} : int { ${enumerators}, k${family_ENUM}s };\n"
+        "inline constexpr ${family_SHAPE} k${family_ENUM}Shapes[k${family_ENUM}s] = {${shapes}};\n")
     endif()
     file(CONFIGURE OUTPUT ${ATTILE_GPU_GENERATED_DIR}/${family_header} @ONLY
-      CONTENT "${head}#pragma once\n\n#include \"${family_INCLUDE}\"\n\n${open}${family_structs}\n${family_functions}\n${tables}${close}")
+      CONTENT "${head}#pragma once\n\n#include \"${family_INCLUDE}\"\n\n${open}${family_structs}${family_functions}\n${tables}${close}")
     foreach(file IN LISTS family_files)
       file(CONFIGURE OUTPUT ${ATTILE_GPU_GENERATED_DIR}/${folder}/${file}.cu @ONLY
         CONTENT "${head}#include \"${family_FROM}\"\n\n${open}${file_${file}}${close}")

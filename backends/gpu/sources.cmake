@@ -98,12 +98,7 @@ set(ATTILE_GPU_MMA_HOSTS
   gemm/mma/small.cpp
 )
 # Kernels for the tensor cores of capability 8.0 and later, besides their instances.
-set(ATTILE_GPU_SM80_FAMILIES attention/sm80 attention_backward/sm80)
-set(ATTILE_GPU_SM80_KERNELS
-  gemm/sm80/bf16.cu
-  gemm/sm80/f16.cu
-  gemm/sm80/f32.cu
-)
+set(ATTILE_GPU_SM80_FAMILIES attention/sm80 attention_backward/sm80 gemm/sm80)
 set(ATTILE_GPU_SM80_HOSTS
   sm80/kernels.cpp
   attention_backward/sm80/plan.cpp
@@ -111,10 +106,8 @@ set(ATTILE_GPU_SM80_HOSTS
   gemm/sm80/plan.cpp
 )
 # Kernels for Hopper's tensor cores, besides their instances.
-set(ATTILE_GPU_SM90_FAMILIES attention/sm90 attention_backward/sm90)
+set(ATTILE_GPU_SM90_FAMILIES attention/sm90 attention_backward/sm90 gemm/sm90)
 set(ATTILE_GPU_SM90_KERNELS
-  gemm/sm90/bf16.cu
-  gemm/sm90/f16.cu
   gemm/sm90/few_rows.cu
 )
 set(ATTILE_GPU_SM90_HOSTS

@@ -4,7 +4,7 @@
 // come by asynchronous copies, one barrier a stage; edges read as zeros. float32 A and B are split as mma/tf32x3.cuh describes when they
 // are multiplied, and each step's product is added to the sums by ordinary additions; sums that are no numbers are computed again.
 //
-// Tile sizes, shared memory, registers and rates stand in gemm/sm80/tiles.h.
+// Tile sizes, shared memory, registers and bound stand in gemm/sm80/instances.cmake.
 #pragma once
 
 #include "gemm/epilogue.h"

@@ -8,7 +8,7 @@
 #include "gemm/mma/operands.h"
 #include "gemm/mma/small.h"
 #include "gemm/run.h"
-#include "gemm/sm80/tiles.h"
+#include "gemm/sm80/instances.h"
 #include "host/sizes.h"
 #include "host/status.h"
 #include "mma/tf32x3_choice.h"
@@ -58,7 +58,8 @@ const char *why_not_worth_splitting(const attile_gemm_problem &p) {
 }
 
 const void *kernel_of(int32_t dtype, GemmTile tile, bool outer_a, bool outer_b) {
-    return (dtype == ATTILE_F32 ? gemm_kernel_f32 : dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(tile, outer_a, outer_b);
+    const GemmFn *const kernels = dtype == ATTILE_F32 ? kGemmPlainF32 : dtype == ATTILE_F16 ? kGemmPlainF16 : kGemmPlainBF16;
+    return kernels[tile]().of_layouts[outer_a][outer_b];
 }
 
 // The problem as the kernels take it, and the plan in the operation's terms.

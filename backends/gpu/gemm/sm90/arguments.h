@@ -22,8 +22,10 @@ inline constexpr int kGemmSharedLimit = 227 * 1024;
 struct GemmTileShape {
     int rows, columns;
 };
-enum GemmTile : int32_t { kGemm128x256, kGemm128x128, kGemm128x64, kGemm64x64, kGemm64x32, kGemm64x16, kGemmTiles };
-inline constexpr GemmTileShape kGemmTileShapes[kGemmTiles] = {{128, 256}, {128, 128}, {128, 64}, {64, 64}, {64, 32}, {64, 16}};
+// A tile's kernels for operands contiguous along the depth (0) or along their other axis (1): of A, of B.
+struct GemmKernels {
+    const void *of_layouts[2][2];
+};
 
 // A producer warpgroup, and a consumer warpgroup for every 64 rows.
 constexpr int gemm_threads(int rows) { return 128 + rows * 2; }
@@ -61,9 +63,5 @@ struct GemmArguments {
     int32_t vectorised;                                  // As in GemmParams.
     int32_t activation;
 };
-
-// The kernel of a tile for operands contiguous along the depth (0) or along their other axis (1).
-const void *gemm_kernel_f16(GemmTile tile, int outer_a, int outer_b);
-const void *gemm_kernel_bf16(GemmTile tile, int outer_a, int outer_b);
 
 }  // namespace attile::gpu::sm90

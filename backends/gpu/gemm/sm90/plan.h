@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gemm/mma/operands.h"
-#include "gemm/sm90/arguments.h"
+#include "gemm/sm90/instances.h"
 
 namespace attile::gpu::sm90 {
 

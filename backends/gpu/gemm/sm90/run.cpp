@@ -21,7 +21,7 @@ const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     const bool turned = plan.choice.transposed;
     const bool first = plan.panel(!turned).outer_first, second = plan.panel(turned).outer_first;
     *outer_b = second;
-    return (dtype == ATTILE_F16 ? gemm_kernel_f16 : gemm_kernel_bf16)(plan.choice.tile, first ? 1 : 0, second ? 1 : 0);
+    return (dtype == ATTILE_F16 ? kGemmPlainF16 : kGemmPlainBF16)[plan.choice.tile]().of_layouts[first ? 1 : 0][second ? 1 : 0];
 }
 
 int32_t make_map(Device &device, const void *data, int32_t dtype, const GemmPanel &panel, int32_t rows, int32_t depths, TensorMap *map) {

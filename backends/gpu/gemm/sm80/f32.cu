@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "gemm/sm80/table.cuh"
-
-namespace attile::gpu::sm80 {
-
-const void *gemm_kernel_f32(GemmTile tile, int outer_a, int outer_b) { return gemm_kernel_of<float>(tile, outer_a, outer_b); }
-
-}  // namespace attile::gpu::sm80

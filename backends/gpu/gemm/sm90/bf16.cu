@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// The sm_90a GEMM kernels for bf16.
-#include "gemm/sm90/table.cuh"
-
-namespace attile::gpu::sm90 {
-
-const void *gemm_kernel_bf16(GemmTile tile, int outer_a, int outer_b) { return gemm_kernel_of<BF16>(tile, outer_a, outer_b); }
-
-}  // namespace attile::gpu::sm90

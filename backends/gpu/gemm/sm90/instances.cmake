@@ -1,0 +1,15 @@
+# The tiles that the sm_90a GEMM kernel exists in. Budget and bound: gemm/sm90/kernel.cuh. Which one a problem takes: gemm/sm90/plan.cpp.
+attile_gpu_family(gemm/sm90/instances.h
+  INCLUDE gemm/sm90/arguments.h
+  FROM gemm/sm90/instances.cuh
+  KERNEL GemmKernels SHAPE GemmTileShape BY gemm_instance
+  FUNCTION gemm_@type@_@name@
+  STRUCT GemmTile TABLE kGemm ENUM GemmTile
+  TYPES bf16 f16)
+
+attile_gpu_instance(128x256 FILE tiles rows=128 columns=256)
+attile_gpu_instance(128x128 FILE tiles rows=128 columns=128)
+attile_gpu_instance(128x64 FILE tiles rows=128 columns=64)
+attile_gpu_instance(64x64 FILE tiles rows=64 columns=64)
+attile_gpu_instance(64x32 FILE tiles rows=64 columns=32)
+attile_gpu_instance(64x16 FILE tiles rows=64 columns=16)
