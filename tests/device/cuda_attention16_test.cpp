@@ -5,40 +5,21 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <random>
 
 #include "cuda_test_context.h"
+#include "row_reference.h"
+#include "test_element.h"
 
 namespace attile::test {
 namespace {
 
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
-
 uint16_t narrow(double value, bool is_bf16) {
-    const float x = static_cast<float>(value);
-    if (!is_bf16) {
-        const _Float16 half = static_cast<_Float16>(x);
-        uint16_t bits;
-        std::memcpy(&bits, &half, sizeof bits);
-        return bits;
-    }
-    uint32_t bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    if (x != x) return 0x7fc0;
-    return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+    uint16_t bits;
+    encode(is_bf16 ? ATTILE_BF16 : ATTILE_F16, value, &bits);
+    return bits;
 }
-double widen(uint16_t bits, bool is_bf16) {
-    if (!is_bf16) {
-        _Float16 half;
-        std::memcpy(&half, &bits, sizeof half);
-        return static_cast<double>(half);
-    }
-    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-    float x;
-    std::memcpy(&x, &wide, sizeof x);
-    return x;
-}
+double widen(uint16_t bits, bool is_bf16) { return decode(is_bf16 ? ATTILE_BF16 : ATTILE_F16, &bits); }
 
 struct Problem16 {
     bool bf16 = true;
@@ -105,20 +86,15 @@ void CudaAttention16::check(const Problem16 &p, unsigned seed) {
     std::vector<uint16_t> bias = drawn(p.bias ? hq * p.len_q * p.len_k : 1, 1);
     if (p.hiding_bias)
         for (std::size_t i = 0; i < bias.size(); ++i)
-            if (static_cast<int64_t>(i) % p.len_k % 3 == 1) bias[i] = narrow(kHidden, p.bf16);
+            if (static_cast<int64_t>(i) % p.len_k % 3 == 1) bias[i] = narrow(kHiddenScore, p.bf16);
     std::vector<float> wide_bias(bias.size());
     std::transform(bias.begin(), bias.end(), wide_bias.begin(), [&](uint16_t x) { return static_cast<float>(widen(x, p.bf16)); });
     std::vector<uint8_t> allowed(static_cast<std::size_t>(p.allowed ? p.len_q * p.len_k : 1));
     for (uint8_t &x : allowed) x = engine() % 3 != 0;
 
-    const bool bottom = p.mask == ATTILE_MASK_CAUSAL_BOTTOM_RIGHT || p.mask == ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
-    const bool causal = p.mask == ATTILE_MASK_CAUSAL_TOP_LEFT || p.mask == ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
-    const bool window = p.mask == ATTILE_MASK_WINDOW_TOP_LEFT || p.mask == ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+    const RowMask mask{p.mask, p.left, p.right};
     const auto sees = [&](int64_t b, int64_t i, int64_t j) {
-        const int64_t len = lengths[static_cast<std::size_t>(b)], row = i + (bottom ? len - p.len_q : 0);
-        if (j >= len || (causal && j > row)) return false;
-        if (window && ((p.left >= 0 && j < row - p.left) || (p.right >= 0 && j > row + p.right))) return false;
-        if (p.hiding_bias && j % 3 == 1) return false;
+        if (!mask.sees(i, j, p.len_q, lengths[static_cast<std::size_t>(b)]) || (p.hiding_bias && j % 3 == 1)) return false;
         return !p.allowed || allowed[static_cast<std::size_t>(i * p.len_k + j)] != 0;
     };
     for (int64_t b = 0; b < p.batch; ++b) {
@@ -203,50 +179,39 @@ void CudaAttention16::check(const Problem16 &p, unsigned seed) {
         return to;
     };
     const std::vector<float> wide_q = widened(q), wide_k = widened(k), wide_v = widened(v);
-    std::vector<double> weight(static_cast<std::size_t>(p.len_k)), sums(static_cast<std::size_t>(p.dim_v));
+    AttentionRow row_of;
+    row_of.keys = p.len_k;
+    row_of.dim = p.dim;
+    row_of.dim_v = p.dim_v;
+    row_of.scale = scale;
+    row_of.softcap = p.softcap;
     const int64_t step = p.len_q < 100 ? 1 : 37;  // Rows looked at: of long problems some.
     for (int64_t row = 0; row < p.batch * hq * p.len_q; row += step) {
         const int64_t b = row / (hq * p.len_q), h = row / p.len_q % hq, i = row % p.len_q, g = h / p.group;
-        double top = p.sinks ? sinks[static_cast<std::size_t>(h)] : kHidden;
-        for (int64_t j = 0; j < p.len_k; ++j) {
-            double &w = weight[static_cast<std::size_t>(j)];
-            w = kHidden;
-            if (!sees(b, i, j)) continue;
-            w = 0;
-            const float *const row_q = &wide_q[q_at.at(b, h, i, 0)], *const row_k = &wide_k[k_at.at(b, g, j, 0)];
-            for (int64_t d = 0; d < p.dim; ++d) w += static_cast<double>(row_q[d]) * static_cast<double>(row_k[d]);
-            w *= scale;
-            if (p.softcap != 0) w = p.softcap * std::tanh(w / p.softcap);
-            if (p.bias) w += widen(bias[static_cast<std::size_t>((h * p.len_q + i) * p.len_k + j)], p.bf16);
-            if (p.slopes)
-                w -= slopes[static_cast<std::size_t>(h)] *
-                     std::abs(static_cast<double>(j - i - (lengths[static_cast<std::size_t>(b)] - p.len_q) * 1));
-            top = std::max(top, w);
-        }
-        double sum = p.sinks ? std::exp(sinks[static_cast<std::size_t>(h)] - top) : 0;
-        for (double &w : weight) {
-            w = w == kHidden ? 0 : std::exp(w - top);
-            sum += w;
-        }
-        std::fill(sums.begin(), sums.end(), 0.0);
-        for (int64_t j = 0; j < p.len_k; ++j) {
-            const double w = weight[static_cast<std::size_t>(j)];
-            if (w == 0) continue;
-            const float *const row_v = &wide_v[v_at.at(b, g, j, 0)];
-            for (std::size_t d = 0; d < sums.size(); ++d) sums[d] += w * static_cast<double>(row_v[d]);
-        }
+        const auto head = static_cast<std::size_t>(h);
+        const int64_t distance = i + lengths[static_cast<std::size_t>(b)] - p.len_q;  // To key 0.
+        row_of.sink = p.sinks ? static_cast<double>(sinks[head]) : kHiddenScore;
+        row_of.q = &wide_q[q_at.at(b, h, i, 0)];
+        row_of.k = [&](int64_t j) { return &wide_k[k_at.at(b, g, j, 0)]; };
+        row_of.v = [&](int64_t j) { return &wide_v[v_at.at(b, g, j, 0)]; };
+        row_of.sees = [&](int64_t j) { return sees(b, i, j); };
+        row_of.added = [&](int64_t j) {
+            const double add = p.bias ? widen(bias[static_cast<std::size_t>((h * p.len_q + i) * p.len_k + j)], p.bf16) : 0;
+            return p.slopes ? add - static_cast<double>(slopes[head]) * std::abs(static_cast<double>(j - distance)) : add;
+        };
+        const AttentionRowResult wanted = attention_row(row_of);
         double error = 0, norm = 0;
         for (int64_t d = 0; d < p.dim_v; ++d) {
-            const double expected = sum > 0 ? sums[static_cast<std::size_t>(d)] / sum : 0;
+            const double expected = wanted.o[static_cast<std::size_t>(d)];
             const double found = widen(o[o_at.at(b, h, i, d)], p.bf16);
             error += (found - expected) * (found - expected);
             norm += expected * expected;
         }
         // Probabilities and outputs are rounded to the type, each to half a unit; sums of many smaller probabilities err less.
         ASSERT_LE(std::sqrt(error), 3 * unit * (std::sqrt(norm) + 1e-3)) << "row " << i << " of head " << h << " of entry " << b;
-        const double expected = sum > 0 ? top + std::log(sum) : kHidden, found = lse[static_cast<std::size_t>(row)];
-        if (expected == kHidden)
-            ASSERT_EQ(found, kHidden) << "lse of row " << i;
+        const double expected = wanted.lse, found = lse[static_cast<std::size_t>(row)];
+        if (expected == kHiddenScore)
+            ASSERT_EQ(found, kHiddenScore) << "lse of row " << i;
         else
             ASSERT_LE(std::abs(found - expected), 1e-5 * (10 + std::abs(expected))) << "lse of row " << i << " of head " << h;
     }

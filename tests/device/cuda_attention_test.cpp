@@ -7,12 +7,12 @@
 #include <random>
 
 #include "cuda_test_context.h"
+#include "row_reference.h"
 
 namespace attile::test {
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
 constexpr std::size_t kGuard = 64;
 constexpr float kGuardValue = 1234.5F;
 
@@ -145,66 +145,43 @@ void CudaAttention::check(const Problem &p, unsigned seed, int64_t rows_checked)
         ASSERT_TRUE(std::isnan(got[kGuard + lo.at(0, 0, 0, p.dim_v)])) << "the padding of o was written";
     }
 
-    const bool bottom = p.mask == ATTILE_MASK_CAUSAL_BOTTOM_RIGHT || p.mask == ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
-    const bool causal = p.mask == ATTILE_MASK_CAUSAL_TOP_LEFT || p.mask == ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
-    std::vector<double> weight(static_cast<std::size_t>(p.len_k));
+    const RowMask mask{p.mask, p.left, p.right};
+    AttentionRow row;
+    row.dim = p.dim;
+    row.dim_v = p.dim_v;
+    row.scale = scale;
+    row.softcap = p.softcap;
     const int64_t rows = p.batch * hq * p.len_q, step = std::max<int64_t>(1, rows / rows_checked);
     for (int64_t r = 0; r < rows; r += step) {
         const int64_t b = r / (hq * p.len_q), h = r / p.len_q % hq, i = r % p.len_q, g = h / p.group;
-        const int64_t keys = p.key_lengths ? std::clamp<int64_t>(lengths[static_cast<std::size_t>(b)], 0, p.len_k) : p.len_k;
-        const int64_t diagonal = i + (bottom ? keys - p.len_q : 0), alibi = i + (bottom || p.mask == ATTILE_MASK_NONE ? keys - p.len_q : 0);
-        double top = p.sinks ? double{sinks[static_cast<std::size_t>(h)]} : kHidden, key_top = kHidden, spread = 1;
-        for (int64_t j = 0; j < keys; ++j) {
-            double s = kHidden;
-            const bool window = p.mask >= ATTILE_MASK_WINDOW_TOP_LEFT;
-            const bool sees = !(causal && j > diagonal) && !(window && p.left >= 0 && j < diagonal - p.left) &&
-                              !(window && p.right >= 0 && j > diagonal + p.right) &&
-                              !(p.allowed && allowed[static_cast<std::size_t>(i * p.len_k + j)] == 0);
-            if (sees) {
-                double dot = 0, size = 0;
-                for (int64_t d = 0; d < p.dim; ++d) {
-                    const double x = double{q[lq.at(b, h, i, d)]} * k[lk.at(b, g, j, d)];
-                    dot += x;
-                    size += std::fabs(x);
-                }
-                s = scale * dot;
-                if (p.softcap != 0) s = p.softcap * std::tanh(s / p.softcap);
-                if (p.bias == 1) s += bias[static_cast<std::size_t>((h * p.len_q + i) * p.len_k + j)];
-                if (p.bias == 2) s += bias[static_cast<std::size_t>(j)];
-                if (p.alibi) s -= double{slopes[static_cast<std::size_t>(h)]} * static_cast<double>(std::abs(j - alibi));
-                top = std::max(top, s);
-                if (s > key_top) {  // Sums of terms of this size are rounded on the way to the score.
-                    key_top = s;
-                    spread = 1 + std::fabs(s) + scale * size;
-                }
-            }
-            weight[static_cast<std::size_t>(j)] = s;
-        }
-        double sum = p.sinks ? std::exp(sinks[static_cast<std::size_t>(h)] - top) : 0;
-        if (top != kHidden) spread += std::fabs(top);
-        for (int64_t j = 0; j < keys; ++j) {
-            double &w = weight[static_cast<std::size_t>(j)];
-            w = w == kHidden ? 0 : std::exp(w - top);
-            sum += w;
-        }
-        const double want_lse = top == kHidden ? kHidden : top + std::log(sum), have_lse = got_lse[kGuard + static_cast<std::size_t>(r)];
-        if (want_lse == kHidden) {
-            ASSERT_EQ(have_lse, kHidden) << "lse of row " << r;
+        const auto head = static_cast<std::size_t>(h);
+        row.keys = p.key_lengths ? std::clamp<int64_t>(lengths[static_cast<std::size_t>(b)], 0, p.len_k) : p.len_k;
+        const int64_t alibi = i + (mask.is_bottom() || p.mask == ATTILE_MASK_NONE ? row.keys - p.len_q : 0);
+        row.sink = p.sinks ? double{sinks[head]} : kHiddenScore;
+        row.q = q.data() + lq.at(b, h, i, 0);
+        row.k = [&](int64_t j) { return k.data() + lk.at(b, g, j, 0); };
+        row.v = [&](int64_t j) { return v.data() + lv.at(b, g, j, 0); };
+        row.sees = [&](int64_t j) {
+            return mask.sees(i, j, p.len_q, row.keys) && !(p.allowed && allowed[static_cast<std::size_t>(i * p.len_k + j)] == 0);
+        };
+        row.added = [&](int64_t j) {
+            double add = 0;
+            if (p.bias == 1) add = bias[static_cast<std::size_t>((h * p.len_q + i) * p.len_k + j)];
+            if (p.bias == 2) add = bias[static_cast<std::size_t>(j)];
+            return p.alibi ? add - double{slopes[head]} * static_cast<double>(std::abs(j - alibi)) : add;
+        };
+        const AttentionRowResult wanted = attention_row(row);
+        const double have_lse = got_lse[kGuard + static_cast<std::size_t>(r)];
+        if (wanted.lse == kHiddenScore) {
+            ASSERT_EQ(have_lse, kHiddenScore) << "lse of row " << r;
         } else {
-            ASSERT_TRUE(std::fabs(have_lse - want_lse) <= 2e-6 * (spread + std::fabs(want_lse)))
-                << "lse of row " << r << ": " << have_lse << ", not " << want_lse;
+            ASSERT_TRUE(std::fabs(have_lse - wanted.lse) <= 2e-6 * (wanted.spread + std::fabs(wanted.lse)))
+                << "lse of row " << r << ": " << have_lse << ", not " << wanted.lse;
         }
         for (int64_t d = 0; d < p.dim_v; ++d) {
-            double want = 0, size = 0;
-            for (int64_t j = 0; j < keys; ++j) {
-                const double w = weight[static_cast<std::size_t>(j)];
-                if (w == 0) continue;
-                want += w * v[lv.at(b, g, j, d)];
-                size += w * std::fabs(v[lv.at(b, g, j, d)]);
-            }
-            if (sum > 0) want /= sum, size /= sum;
+            const double want = wanted.o[static_cast<std::size_t>(d)], size = wanted.magnitude[static_cast<std::size_t>(d)];
             const double have = got[kGuard + lo.at(b, h, i, d)];
-            ASSERT_TRUE(std::fabs(have - want) <= 2e-6 * spread * size + 1e-30)
+            ASSERT_TRUE(std::fabs(have - want) <= 2e-6 * wanted.spread * size + 1e-30)
                 << "row " << r << " column " << d << ": " << have << ", not " << want;
         }
     }

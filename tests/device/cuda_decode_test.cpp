@@ -4,11 +4,11 @@
 #include <cuda_runtime_api.h>
 
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <random>
 
 #include "cuda_test_context.h"
+#include "row_reference.h"
 
 namespace attile::test {
 namespace {
@@ -79,27 +79,20 @@ class Decoding {
   private:
     void compare(const std::vector<float> &o, const std::vector<float> &lse) const {
         const DecodeShape &s = shape_;
-        std::vector<double> score(static_cast<std::size_t>(s.keys));
+        AttentionRow row_of;
+        row_of.keys = s.keys;
+        row_of.dim = s.dim;
+        row_of.dim_v = s.dim_v;
+        row_of.scale = 1 / std::sqrt(static_cast<double>(s.dim));
         for (int64_t row = 0; row < s.batch * s.heads_q * s.len_q; ++row) {
             const int64_t head = row / s.len_q, kv = head / s.heads_q * s.heads_kv + head % s.heads_q / (s.heads_q / s.heads_kv);
-            double most = -std::numeric_limits<double>::infinity(), sum = 0;
-            for (int64_t key = 0; key < s.keys; ++key) {
-                double dot = 0;
-                for (int64_t d = 0; d < s.dim; ++d)
-                    dot += static_cast<double>(at(hq_, row * s.dim + d)) * static_cast<double>(at(hk_, (kv * s.keys + key) * s.dim + d));
-                score[static_cast<std::size_t>(key)] = dot / std::sqrt(static_cast<double>(s.dim));
-                most = std::max(most, score[static_cast<std::size_t>(key)]);
-            }
-            std::vector<double> want(static_cast<std::size_t>(s.dim_v));
-            for (int64_t key = 0; key < s.keys; ++key) {
-                const double weight = std::exp(score[static_cast<std::size_t>(key)] - most);
-                sum += weight;
-                for (int64_t d = 0; d < s.dim_v; ++d)
-                    want[static_cast<std::size_t>(d)] += weight * static_cast<double>(at(hv_, (kv * s.keys + key) * s.dim_v + d));
-            }
-            ASSERT_NEAR(at(lse, row), most + std::log(sum), 2e-5) << "row " << row;
+            row_of.q = hq_.data() + row * s.dim;
+            row_of.k = [&](int64_t key) { return hk_.data() + (kv * s.keys + key) * s.dim; };
+            row_of.v = [&](int64_t key) { return hv_.data() + (kv * s.keys + key) * s.dim_v; };
+            const AttentionRowResult wanted = attention_row(row_of);
+            ASSERT_NEAR(at(lse, row), wanted.lse, 2e-5) << "row " << row;
             for (int64_t d = 0; d < s.dim_v; ++d)
-                ASSERT_NEAR(at(o, row * s.dim_v + d), want[static_cast<std::size_t>(d)] / sum, 2e-5) << "row " << row << ", column " << d;
+                ASSERT_NEAR(at(o, row * s.dim_v + d), wanted.o[static_cast<std::size_t>(d)], 2e-5) << "row " << row << ", column " << d;
         }
     }
     static float at(const std::vector<float> &x, int64_t i) { return x[static_cast<std::size_t>(i)]; }

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "cuda_test_context.h"
+#include "row_reference.h"
 #include "test_element.h"
 
 namespace attile::test {
@@ -80,21 +81,6 @@ struct Stack {
     }
 };
 
-double activate(double x, int32_t activation) {
-    switch (activation) {
-        case ATTILE_ACTIVATION_RELU:
-            return x < 0 ? 0 : x;
-        case ATTILE_ACTIVATION_GELU:
-            return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-        case ATTILE_ACTIVATION_GELU_TANH:
-            return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
-        case ATTILE_ACTIVATION_SILU:
-            return x / (1 + std::exp(-x));
-        default:
-            return x;
-    }
-}
-
 class CudaGemm16 : public TensorCoreTest {
   protected:
     void open(const std::string &kernels) {
@@ -154,14 +140,9 @@ class CudaGemm16 : public TensorCoreTest {
             const double *const ea = a.values.data() + e * c.m * c.k, *const eb = b.values.data() + (c.shared_b ? 0 : e * c.k * c.n);
             for (int64_t i = 0; i < c.m; ++i) {
                 for (int64_t j = 0; j < c.n; ++j) {
-                    double sum = 0, size = 0;
-                    for (int64_t l = 0; l < c.k; ++l) {
-                        const double product = ea[i * c.k + l] * eb[l * c.n + j];
-                        sum += product;
-                        size += std::abs(product);
-                    }
-                    sum *= c.alpha;
-                    size *= std::abs(c.alpha);
+                    const ProductElement element = product_element(
+                        c.k, [&](int64_t l) { return ea[i * c.k + l]; }, [&](int64_t l) { return eb[l * c.n + j]; });
+                    double sum = c.alpha * element.sum, size = std::abs(c.alpha) * element.magnitude;
                     if (c.beta != 0) {
                         const double add = c.beta * old.values[static_cast<std::size_t>((e * c.m + i) * c.n + j)];
                         sum += add;
@@ -169,7 +150,7 @@ class CudaGemm16 : public TensorCoreTest {
                     }
                     if (c.bias_axis != ATTILE_BIAS_NONE)
                         sum += bias.values[static_cast<std::size_t>(c.bias_axis == ATTILE_BIAS_ROWS ? i : j)];
-                    const double expected = activate(sum, c.activation);
+                    const double expected = activated(sum, c.activation);
                     const std::ptrdiff_t at = d.at(e, i, j) - d.bytes.data();
                     const double found = decode(c.dtype_d, got.data() + at);
                     const double limit = 1.01 * unit * std::abs(expected) + std::ldexp(size + std::abs(sum), -20) + 1e-7;

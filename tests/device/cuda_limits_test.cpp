@@ -11,6 +11,7 @@
 #include <random>
 
 #include "cuda_test_context.h"
+#include "row_reference.h"
 #include "test_element.h"
 
 namespace attile::test {
@@ -243,13 +244,12 @@ TEST_P(CudaLimits, MoreThan2To31Results) {
             continue;
         }
         for (int64_t j = 0; j < n; ++j) {
-            double sum = 0, most = 1;
-            for (int64_t l = 0; l < k; ++l) {
-                sum += at(last, l) * at(from, l * n + j);
-                most += std::fabs(at(last, l) * at(from, l * n + j));
-            }
+            const ProductElement wanted = product_element(
+                k, [&](int64_t l) { return at(last, l); }, [&](int64_t l) { return at(from, l * n + j); });
             // As many roundings as products in float32, one on the way out.
-            ASSERT_LE(std::fabs(at(row, j) - sum), (8 * std::ldexp(1.0, -24) + 2 * precision_of(dtype()).unit) * most) << j;
+            ASSERT_LE(std::fabs(at(row, j) - wanted.sum),
+                      (8 * std::ldexp(1.0, -24) + 2 * precision_of(dtype()).unit) * (1 + wanted.magnitude))
+                << j;
         }
     }
 }

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "cuda_test_context.h"
+#include "row_reference.h"
 
 namespace attile::test {
 namespace {
@@ -85,18 +86,11 @@ TEST_P(CudaRows, Reduce) {
             const std::vector<float> got = y.fetch();
             for (int64_t o = 0; o < s.outer; ++o)
                 for (int64_t i = 0; i < s.inner; ++i) {
-                    double sum = 0, absolute = 0, most = -kInfinity, least = kInfinity;
-                    for (int64_t r = 0; r < s.length; ++r) {
-                        const double v = buffers.x[static_cast<std::size_t>(s.offset + o * buffers.outer_stride + r * s.inner + i)];
-                        sum += v;
-                        absolute += std::fabs(v);
-                        most = std::max(most, v);
-                        least = std::min(least, v);
-                    }
-                    if (op == ATTILE_REDUCE_MEAN) sum /= static_cast<double>(s.length), absolute /= static_cast<double>(s.length);
-                    const double want = op == ATTILE_REDUCE_MAX ? most : op == ATTILE_REDUCE_MIN ? least : sum;
-                    const double allowed = op == ATTILE_REDUCE_MAX || op == ATTILE_REDUCE_MIN ? 0 : 1e-6 * absolute;
-                    const double error = std::fabs(got[static_cast<std::size_t>(o * s.inner + i)] - want);
+                    const ReducedRow want = reduced_row(s.length, op, [&](int64_t r) {
+                        return buffers.x[static_cast<std::size_t>(s.offset + o * buffers.outer_stride + r * s.inner + i)];
+                    });
+                    const double allowed = 1e-6 * want.magnitude;
+                    const double error = std::fabs(got[static_cast<std::size_t>(o * s.inner + i)] - want.value);
                     ASSERT_TRUE(error <= allowed) << "op " << op << " flags " << flags << " at " << o << "," << i << " error " << error;
                 }
         }
@@ -121,14 +115,11 @@ TEST_P(CudaRows, Softmax) {
         const std::vector<float> got = y.fetch();
         for (int64_t o = 0; o < s.outer; ++o)
             for (int64_t i = 0; i < s.inner; ++i) {
-                const auto at = [&](int64_t r) -> double {
+                const std::vector<double> wanted = softmax_row(s.length, [&](int64_t r) {
                     return buffers.x[static_cast<std::size_t>(s.offset + o * buffers.outer_stride + r * s.inner + i)];
-                };
-                double most = -kInfinity, sum = 0;
-                for (int64_t r = 0; r < s.length; ++r) most = std::max(most, at(r));
-                for (int64_t r = 0; r < s.length && most != -kInfinity; ++r) sum += std::exp(at(r) - most);
+                });
                 for (int64_t r = 0; r < s.length; ++r) {
-                    const double want = most == -kInfinity ? 0 : std::exp(at(r) - most) / sum;
+                    const double want = wanted[static_cast<std::size_t>(r)];
                     const double error = std::fabs(got[static_cast<std::size_t>((o * s.length + r) * s.inner + i)] - want);
                     ASSERT_TRUE(error <= 2e-6 * want) << "flags " << flags << " at " << o << "," << r << "," << i << " error " << error;
                 }
@@ -213,22 +204,21 @@ TEST_F(CudaTest, MergesMorePartsThanOneRoundTakes) {
         ASSERT_EQ(attile_attention_merge(context, &args), ATTILE_OK) << last_error();
         const std::vector<float> got = held[static_cast<std::size_t>(2 * (parts / 2))]->fetch(), got_lse = merged_lse.fetch();
         for (int64_t r = 0; r < rows; ++r) {
-            double most = -kInfinity, sum = 0;
-            for (const auto &part : lse) most = std::max(most, double{part[static_cast<std::size_t>(r)]});
-            for (const auto &part : lse) sum += most == -kInfinity ? 0 : std::exp(part[static_cast<std::size_t>(r)] - most);
-            const double whole = most + std::log(sum);
-            if (sum == 0) {
+            // A row of attention over the parts, whose scores are their log-sum-exps.
+            AttentionRow row;
+            row.keys = parts;
+            row.dim_v = dim;
+            row.added = [&](int64_t p) { return double{lse[static_cast<std::size_t>(p)][static_cast<std::size_t>(r)]}; };
+            row.v = [&](int64_t p) { return o[static_cast<std::size_t>(p)].data() + r * dim; };
+            const AttentionRowResult wanted = attention_row(row);
+            if (wanted.lse == kHiddenScore) {
                 ASSERT_EQ(got_lse[static_cast<std::size_t>(r)], -kInfinity);
             } else {
-                ASSERT_NEAR(got_lse[static_cast<std::size_t>(r)], whole, 1e-6 * std::max(1.0, std::fabs(whole)));
+                ASSERT_NEAR(got_lse[static_cast<std::size_t>(r)], wanted.lse, 1e-6 * std::max(1.0, std::fabs(wanted.lse)));
             }
             for (int64_t d = 0; d < dim; ++d) {
-                double want = 0;
-                for (std::size_t p = 0; p < o.size(); ++p) {
-                    if (lse[p][static_cast<std::size_t>(r)] == -kInfinity) continue;
-                    want += std::exp(lse[p][static_cast<std::size_t>(r)] - whole) * o[p][static_cast<std::size_t>(r * dim + d)];
-                }
-                ASSERT_NEAR(got[static_cast<std::size_t>(r * dim + d)], want, 3e-6) << parts << " parts, row " << r;
+                ASSERT_NEAR(got[static_cast<std::size_t>(r * dim + d)], wanted.o[static_cast<std::size_t>(d)], 3e-6)
+                    << parts << " parts, row " << r;
             }
         }
     }

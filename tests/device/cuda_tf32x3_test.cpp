@@ -8,6 +8,7 @@
 #include <random>
 
 #include "cuda_test_context.h"
+#include "row_reference.h"
 
 namespace attile::test {
 namespace {
@@ -102,35 +103,24 @@ class CudaTf32x3 : public TensorCoreTest {
     // Errors of o and lse against double, in units of float32's rounding of the row's largest output, and of 1.
     static void errors(const AttentionProblem &p, const std::vector<float> &q, const std::vector<float> &k, const std::vector<float> &v,
                        const Result &found, Errors &of_o, Errors &of_lse) {
-        const double scale = 1 / std::sqrt(static_cast<double>(p.dim)), unit = std::ldexp(1.0, -24);
-        std::vector<double> weight(static_cast<std::size_t>(p.len_k)), sums(static_cast<std::size_t>(p.dim_v));
+        const double unit = std::ldexp(1.0, -24);
+        AttentionRow row_of;
+        row_of.dim = p.dim;
+        row_of.dim_v = p.dim_v;
+        row_of.scale = 1 / std::sqrt(static_cast<double>(p.dim));
+        row_of.softcap = p.softcap;
         for (int64_t row = 0; row < p.heads * p.len_q; row += 7) {
             const int64_t h = row / p.len_q, i = row % p.len_q, g = h * p.heads_kv / p.heads;
-            const int64_t end = p.mask == ATTILE_MASK_CAUSAL_TOP_LEFT ? std::min(p.len_k, i + 1) : p.len_k;
-            double top = -INFINITY;
-            for (int64_t j = 0; j < end; ++j) {
-                double s = 0;
-                for (int64_t d = 0; d < p.dim; ++d)
-                    s += static_cast<double>(q[static_cast<std::size_t>(row * p.dim + d)]) *
-                         static_cast<double>(k[static_cast<std::size_t>((g * p.len_k + j) * p.dim + d)]);
-                s *= scale;
-                if (p.softcap != 0) s = p.softcap * std::tanh(s / p.softcap);
-                weight[static_cast<std::size_t>(j)] = s;
-                top = std::max(top, s);
-            }
-            double total = 0, largest = 0;
-            std::fill(sums.begin(), sums.end(), 0.0);
-            for (int64_t j = 0; j < end; ++j) {
-                const double w = std::exp(weight[static_cast<std::size_t>(j)] - top);
-                total += w;
-                for (int64_t d = 0; d < p.dim_v; ++d)
-                    sums[static_cast<std::size_t>(d)] +=
-                        w * static_cast<double>(v[static_cast<std::size_t>((g * p.len_k + j) * p.dim_v + d)]);
-            }
-            for (double &x : sums) largest = std::max(largest, std::abs(x /= total));
+            row_of.keys = p.mask == ATTILE_MASK_CAUSAL_TOP_LEFT ? std::min(p.len_k, i + 1) : p.len_k;
+            row_of.q = q.data() + row * p.dim;
+            row_of.k = [&](int64_t j) { return k.data() + (g * p.len_k + j) * p.dim; };
+            row_of.v = [&](int64_t j) { return v.data() + (g * p.len_k + j) * p.dim_v; };
+            const AttentionRowResult wanted = attention_row(row_of);
+            double largest = 0;
+            for (const double x : wanted.o) largest = std::max(largest, std::abs(x));
             for (int64_t d = 0; d < p.dim_v; ++d)
-                of_o.add(found.o[static_cast<std::size_t>(row * p.dim_v + d)], sums[static_cast<std::size_t>(d)], largest * unit);
-            of_lse.add(found.lse[static_cast<std::size_t>(row)], top + std::log(total), unit);
+                of_o.add(found.o[static_cast<std::size_t>(row * p.dim_v + d)], wanted.o[static_cast<std::size_t>(d)], largest * unit);
+            of_lse.add(found.lse[static_cast<std::size_t>(row)], wanted.lse, unit);
         }
     }
 
@@ -187,16 +177,12 @@ class CudaTf32x3 : public TensorCoreTest {
         Errors of_plain, of_split;
         for (int64_t i = 0; i < p.m; i += 1 + p.m / 24) {
             for (int64_t j = 0; j < p.n; ++j) {
-                double sum = 0, size = 0;
-                for (int64_t l = 0; l < p.k; ++l) {
-                    const double product = static_cast<double>(a[static_cast<std::size_t>(p.turned_a ? l * p.m + i : i * p.k + l)]) *
-                                           static_cast<double>(b[static_cast<std::size_t>(p.turned_b ? j * p.k + l : l * p.n + j)]);
-                    sum += product;
-                    size += product * product;
-                }
-                const double unit = std::ldexp(std::sqrt(size), -24);
-                of_plain.add(plain[static_cast<std::size_t>(i * p.n + j)], sum, unit);
-                of_split.add(split[static_cast<std::size_t>(i * p.n + j)], sum, unit);
+                const ProductElement wanted = product_element(
+                    p.k, [&](int64_t l) { return a[static_cast<std::size_t>(p.turned_a ? l * p.m + i : i * p.k + l)]; },
+                    [&](int64_t l) { return b[static_cast<std::size_t>(p.turned_b ? j * p.k + l : l * p.n + j)]; });
+                const double unit = std::ldexp(std::sqrt(wanted.squares), -24);
+                of_plain.add(plain[static_cast<std::size_t>(i * p.n + j)], wanted.sum, unit);
+                of_split.add(split[static_cast<std::size_t>(i * p.n + j)], wanted.sum, unit);
             }
         }
         expect_similar("d of " + text, of_plain, of_split);
