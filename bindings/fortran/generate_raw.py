@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make the raw Fortran layer from attile.h, and what its tests compare.
+"""Make the raw Fortran layer and the typed operations from attile.h, and what their tests compare.
 
-    generate_raw.py HEADER write DIR     attile_constants.f90, attile_types.f90, attile_raw.f90 in DIR
+    generate_raw.py HEADER write DIR     attile_constants.f90, attile_types.f90, attile_raw.f90, attile_operations.f90 in DIR
     generate_raw.py HEADER check DIR     exit status 1 if those in DIR are not what would be written
     generate_raw.py HEADER layout DIR    layout_of_c.c and layout_of_fortran.f90: size, offsets and constants as either language sees them
     generate_raw.py HEADER names         the exported functions, one a line
@@ -251,7 +251,79 @@ def raw_file(header):
 
 
 def raw_files(header):
-    return {"attile_constants.f90": constants_file(header), "attile_types.f90": types_file(header), "attile_raw.f90": raw_file(header)}
+    return {"attile_constants.f90": constants_file(header), "attile_types.f90": types_file(header), "attile_raw.f90": raw_file(header),
+            "attile_operations.f90": operations_file(header)}
+
+
+SHORT = {"attention_backward": "backward", "attention_merge": "merge"}  # Of an operation's procedures; others are called as they are.
+OPERATIONS_HEAD = """! The operations on argument structs, and their queries: for what arrays cannot say (device memory, float16, paged
+! keys) and for asking first. Each comes as `call attile_OP_init(args)`, then components of args, then `call
+! attile_OP(ctx, args)` or `call attile_OP_query(ctx, args, support)`. Tensors in args are in C's order of axes;
+! attile_tensor_of and attile_matrix_of make them.
+"""
+OPERATION_INTERFACES = """  !> Zero the arguments,{also} and stamp their size.
+  interface attile_{name}_init
+    module procedure {short}_init
+  end interface attile_{name}_init
+  !> Run with these arguments.
+  interface attile_{name}
+    module procedure {short}
+  end interface attile_{name}
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_{name}_query
+    module procedure {short}_query
+  end interface attile_{name}_query
+"""
+OPERATION_PROCEDURES = """
+  subroutine {short}_init(args)
+    type(attile_{name}_args), intent(out) :: args
+    call raw_{short}_init(args, c_sizeof(args))
+  end subroutine {short}_init
+
+  subroutine {short}(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_{name}_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_{short}(ctx%handle(), args), stat, errmsg)
+  end subroutine {short}
+
+  subroutine {short}_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_{name}_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_{short}_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine {short}_query
+"""
+
+
+def operations_file(header):
+    """The typed layer's operations: the same three procedures for each struct of arguments that has an init, a call and a query."""
+    functions = {name for name, *_ in header.functions}
+    operations = [name for name in (struct[len("attile_"):-len("_args")] for struct, _ in header.structs if struct.endswith("_args"))
+                  if {f"attile_{name}_init", f"attile_{name}", f"attile_{name}_query"} <= functions]
+    operations = [{"name": name, "short": SHORT.get(name, name), "also": " alpha 1," if name == "gemm" else ""} for name in operations]
+    uses = ["raw_support_init => attile_support_init, &\n"]
+    for operation in operations:
+        lines = ["   "]
+        for piece in ("raw_{short}_init => attile_{name}_init,", "raw_{short} => attile_{name},", "raw_{short}_query => attile_{name}_query,"):
+            piece = " " + piece.format(**operation)
+            if len(lines[-1] + piece) > 130:
+                lines.append("   ")
+            lines[-1] += piece
+        uses += [line + " &\n" for line in lines]
+    uses[-1] = uses[-1].replace(", &", "")
+    text = [SPDX, OPERATIONS_HEAD, MADE, "module attile_operations\n", "  use, intrinsic :: iso_c_binding\n", "  use attile_contexts, only: attile_context\n",
+            "  use attile_errors, only: conclude\n", "  use attile_raw, only: ", *uses, "  use attile_types\n", "  implicit none (type, external)\n",
+            "  private\n"]
+    text += ["  public :: attile_{name}_init, attile_{name}, attile_{name}_query\n".format(**operation) for operation in operations]
+    text += ["\n"] + [OPERATION_INTERFACES.format(**operation) for operation in operations] + ["contains\n"]
+    text += [OPERATION_PROCEDURES.format(**operation) for operation in operations] + ["end module attile_operations\n"]
+    return "".join(text)
 
 
 def layout_files(header):
