@@ -269,7 +269,7 @@ int32_t CudaDevice::read_properties() {
 }
 
 int32_t CudaDevice::resources(const void *kernel, KernelResources *found) {
-    return notes_.resources(kernel, found, [&](KernelResources *read) {
+    return kernels_.resources(kernel, found, [&](KernelResources *read) {
         cudaFuncAttributes attributes;
         const int32_t status = check(cudaFuncGetAttributes(&attributes, kernel), "reading a kernel's resources");
         if (status != ATTILE_OK) return status;
@@ -284,7 +284,7 @@ int32_t CudaDevice::resources(const void *kernel, KernelResources *found) {
 }
 
 int32_t CudaDevice::allow_shared(const void *kernel, std::size_t shared) {
-    return notes_.allow_shared(kernel, shared, [&] {
+    return kernels_.allow_shared(kernel, shared, [&] {
         const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
         if (error != cudaErrorInvalidValue) return check(error, "opting in to shared memory");
         cudaGetLastError();
@@ -296,7 +296,7 @@ int32_t CudaDevice::allow_shared(const void *kernel, std::size_t shared) {
 int32_t CudaDevice::occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) {
     const int32_t status = allow_shared(kernel, shared);
     if (status != ATTILE_OK) return status;
-    return notes_.occupancy(kernel, threads, shared, blocks_per_unit, [&](int *blocks) {
+    return kernels_.occupancy(kernel, threads, shared, blocks_per_unit, [&](int *blocks) {
         return check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared), "asking for a kernel's occupancy");
     });
 }

@@ -12,7 +12,7 @@
 
 #include "cuda_driver.h"
 #include "device.h"
-#include "host/kernel_notes.h"
+#include "host/kernel_cache.h"
 #include "host/stream_cache.h"
 
 namespace attile::cuda {
@@ -83,7 +83,7 @@ class CudaDevice final : public gpu::Device {
     std::unique_ptr<gpu::StreamCache> cache_;
     const gpu::KernelSet *sets_[2] = {};  // That the device runs.
     std::atomic<int> fault_{0};           // The error that the device will not recover from.
-    gpu::KernelNotes notes_;
+    gpu::KernelCache kernels_;
 };
 
 }  // namespace attile::cuda

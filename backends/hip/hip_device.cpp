@@ -179,20 +179,20 @@ int32_t HipDevice::read_properties() {
 }
 
 int32_t HipDevice::resources(const void *kernel, KernelResources *found) {
-    return notes_.resources(kernel, found, [&](KernelResources *read) {
+    return kernels_.resources(kernel, found, [&](KernelResources *read) {
         return check(runtime_.kernel_resources(kernel, read), "reading a kernel's resources");
     });
 }
 
 int32_t HipDevice::allow_shared(const void *kernel, std::size_t shared) {
-    return notes_.allow_shared(kernel, shared,
-                               [&] { return check(runtime_.kernel_allow_shared(kernel, shared), "opting in to shared memory"); });
+    return kernels_.allow_shared(kernel, shared,
+                                 [&] { return check(runtime_.kernel_allow_shared(kernel, shared), "opting in to shared memory"); });
 }
 
 int32_t HipDevice::occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) {
     const int32_t status = allow_shared(kernel, shared);
     if (status != ATTILE_OK) return status;
-    return notes_.occupancy(kernel, threads, shared, blocks_per_unit, [&](int *blocks) {
+    return kernels_.occupancy(kernel, threads, shared, blocks_per_unit, [&](int *blocks) {
         return check(runtime_.kernel_occupancy(kernel, threads, shared, blocks), "asking for a kernel's occupancy");
     });
 }

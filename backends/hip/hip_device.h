@@ -8,7 +8,7 @@
 
 #include "device.h"
 #include "hip_runtime_table.h"
-#include "host/kernel_notes.h"
+#include "host/kernel_cache.h"
 #include "host/stream_cache.h"
 
 namespace attile::hip {
@@ -70,7 +70,7 @@ class HipDevice final : public gpu::Device {
     bool has_page_faults_ = false;
     std::unique_ptr<gpu::StreamCache> cache_;  // HIP's own pools are missing or slow in versions that old cards are left with.
     std::atomic<int> fault_{0};                // The error that the device will not recover from.
-    gpu::KernelNotes notes_;
+    gpu::KernelCache kernels_;
 };
 
 }  // namespace attile::hip

@@ -45,24 +45,13 @@ WORDS = [
 ]
 WORDS = [(parts, re.compile(pattern), instead) for parts, pattern, instead in WORDS]
 DMA = ("docs/ladder.md", "docs/ladder/")  # Of the engines that copy between host and device, which are called so.
-# Files that are still to be put into these words. None is added.
-OLD_WORDS = {
-    "backends/cuda/cuda_device.cpp",
-    "backends/cuda/cuda_device.h",
-    "backends/gpu/attention_backward/plan.cpp",
-    "backends/gpu/attention_backward/plan.h",
-    "backends/gpu/gemm/plan.cpp",
-    "backends/gpu/host/kernel_notes.h",
-    "backends/hip/hip_device.cpp",
-    "backends/hip/hip_device.h",
-}
 
 FAST_MATH = re.compile(r"-ffast-math|-Ofast|-funsafe-math|--?use_fast_math")
 
 
 class Tree:
-    def __init__(self, root, old_words=(), long_functions=()):
-        self.root, self.old_words, self.long_functions = root, old_words, dict(long_functions)
+    def __init__(self, root, long_functions=()):
+        self.root, self.long_functions = root, dict(long_functions)
         self.files = []
         for folder in FOLDERS:
             for where, folders, names in os.walk(os.path.join(root, folder)):
@@ -123,10 +112,6 @@ class Tree:
             return
         found = [(number, word.group(0), instead) for parts, pattern, instead in WORDS if path.startswith(parts)
                  for number, line in enumerate(text.split("\n"), 1) for word in [pattern.search(line)] if word]
-        if path in self.old_words:
-            if not found:
-                self.breach(path, "has none of the old words any more; take it off OLD_WORDS in tests/layout/check_layout.py")
-            return
         for number, word, instead in found:
             self.breach(f"{path}:{number}", f"says '{word}'; the field's word is {instead} (docs/glossary.md)")
 
@@ -311,7 +296,7 @@ def main():
         sys.exit(__doc__)
     if sys.argv[1] == "--self-test":
         sys.exit(1 if self_test() else 0)
-    tree = Tree(sys.argv[1], OLD_WORDS, LONG_FUNCTIONS)
+    tree = Tree(sys.argv[1], LONG_FUNCTIONS)
     breaches = tree.check()
     check_page(tree)
     for line in breaches:

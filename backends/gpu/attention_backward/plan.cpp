@@ -201,7 +201,7 @@ double tile_time(const DeviceProperties &device, const attile_attention_problem 
     return 10 * plan.depth * std::max(computed_pairs(p, plan) * idle, kAlone * longest * slots) / roof;
 }
 
-// The same plan by whole products, where they can take it in less than `limit` seconds: launches of some pairs, units and blocks of keys,
+// The same plan unfused, where they can take it in less than `limit` seconds: launches of some pairs, units and blocks of keys,
 // whose P and dS fit the budget. Sums go on from launch to launch in the order that one launch would add them in, so that
 // the cut shows in no result. The fewer rows and keys a launch has of a pair the more pairs it has, and the more blocks make its sums; the
 // more, the fewer sums are handed on.
@@ -259,8 +259,8 @@ bool cut_by_products(Device &device, const attile_attention_backward_problem &pr
     return true;
 }
 
-// In how many seconds whole products would have to be done to be taken: those of the plan by tiles, but where the environment decides, and
-// but for bits that are to be the same in any batch, which are made as would be best for kUsualPairs pairs. `uncut`: before it was cut.
+// In how many seconds unfused products would have to be done to be taken: those of the plan by tiles, but where the environment decides,
+// and but for bits that are to be the same in any batch, which are made as would be best for kUsualPairs pairs. `uncut`: before it was cut.
 double products_limit(Device &device, const attile_attention_backward_problem &problem, int64_t budget, const AttentionBackwardPlan &uncut,
                       const AttentionBackwardPlan &by_tiles) {
     constexpr double kAnyTime = std::numeric_limits<double>::infinity(), kNever = 0;

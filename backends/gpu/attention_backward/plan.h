@@ -15,7 +15,7 @@ struct AttentionBackwardPlan {
 
     const char *name = "";
     simt::AttentionBackwardKernel kernel = nullptr;  // Null: pair by pair.
-    simt::AttentionBackwardProducts products;        // By whole products instead: `kernel` is its first. Without name: not.
+    simt::AttentionBackwardProducts products;        // Unfused instead: `kernel` is its first. Without name: not.
     int32_t rows = 0, keys = 0, depth = 0, threads = 0;
     double share = 0;
     int32_t blocks_per_unit = 0;
@@ -23,7 +23,7 @@ struct AttentionBackwardPlan {
     bool modified = false;
     bool copy_q = false, copy_k = false, copy_v = false, copy_dout = false;  // Rewritten as dense float rows first.
     bool bias = false, sinks = false;                                        // Their gradients are wanted.
-    bool stores_rows = false, stores_keys = false;  // By whole products: the products store dq, and dk and dv, where the caller wants them.
+    bool stores_rows = false, stores_keys = false;  // Unfused: the products store dq, and dk and dv, where the caller wants them.
 
     int64_t pairs = 0, slice = 0;           // (batch entry, key head) pairs in all and of a launch.
     int64_t row_tiles = 0, units = 0;       // Of a head; of a pair.

@@ -37,7 +37,7 @@ constexpr double kCombineSeconds = 3.0e-6;
 constexpr double kCombineShare = 0.4;  // Of the peak bandwidth; short, and each thread waits for few loads.
 constexpr double kCombinePlainSeconds = 1.5e-6;
 constexpr double kCombinePlainShare = 0.9;
-constexpr double kTurnSeconds = 0.1e-6;    // One more partial result in a combining thread.
+constexpr double kRoundSeconds = 0.1e-6;   // One more partial result in a combining thread.
 constexpr double kMemoryShare = 0.85;      // Of the peak bandwidth that streaming kernels reach.
 constexpr double kUnalignedIdleWarps = 2;  // More that idle where elements are read one by one.
 constexpr double kPays = 0.997;            // What is tried later is taken if it takes less than this part of the time.
@@ -95,8 +95,8 @@ Split split_of(int64_t k, int count, int64_t granule) {
 
 double combine_seconds(const Rates &rates, double outputs, int splits, int bytes, bool plain) {
     if (plain) return kCombinePlainSeconds + outputs * (splits + 1) * bytes / (kCombinePlainShare * rates.bandwidth);
-    const double turns = splits < simt::kGemmCombineWays ? splits : std::ceil(static_cast<double>(splits) / simt::kGemmCombineWays);
-    return kCombineSeconds + outputs * (splits + 1) * bytes / (kCombineShare * rates.bandwidth) + turns * kTurnSeconds;
+    const double rounds = splits < simt::kGemmCombineWays ? splits : std::ceil(static_cast<double>(splits) / simt::kGemmCombineWays);
+    return kCombineSeconds + outputs * (splits + 1) * bytes / (kCombineShare * rates.bandwidth) + rounds * kRoundSeconds;
 }
 
 double tile_seconds(const Rates &rates, const GemmTileModel &model, int64_t m, int64_t n, int64_t k, int64_t batches, double rate,

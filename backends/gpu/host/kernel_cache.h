@@ -15,19 +15,19 @@
 
 namespace attile::gpu {
 
-class KernelNotes {
+class KernelCache {
   public:
     // `read(KernelResources *)` fills what the compiler made of the kernel.
     template <class Read>
     int32_t resources(const void *kernel, KernelResources *found, Read read) {
         const std::lock_guard<std::mutex> lock(lock_);
-        Notes &notes = notes_[kernel];
-        if (!notes.has_resources) {
-            const int32_t status = read(&notes.resources);
+        Known &known = kernels_[kernel];
+        if (!known.has_resources) {
+            const int32_t status = read(&known.resources);
             if (status != ATTILE_OK) return status;
-            notes.has_resources = true;
+            known.has_resources = true;
         }
-        *found = notes.resources;
+        *found = known.resources;
         return ATTILE_OK;
     }
 
@@ -38,10 +38,10 @@ class KernelNotes {
         constexpr std::size_t kNoOptIn = 40 * 1024;
         if (shared <= kNoOptIn) return ATTILE_OK;
         const std::lock_guard<std::mutex> lock(lock_);
-        Notes &notes = notes_[kernel];
-        if (notes.shared_allowed >= shared) return ATTILE_OK;
+        Known &known = kernels_[kernel];
+        if (known.shared_allowed >= shared) return ATTILE_OK;
         const int32_t status = opt_in();
-        if (status == ATTILE_OK) notes.shared_allowed = shared;
+        if (status == ATTILE_OK) known.shared_allowed = shared;
         return status;
     }
 
@@ -49,7 +49,7 @@ class KernelNotes {
     template <class Ask>
     int32_t occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit, Ask ask) {
         const std::lock_guard<std::mutex> lock(lock_);
-        auto &known = notes_[kernel].occupancy_of;
+        auto &known = kernels_[kernel].occupancy_of;
         const auto place = known.find({threads, shared});
         if (place != known.end()) {
             *blocks_per_unit = place->second;
@@ -64,7 +64,7 @@ class KernelNotes {
     }
 
   private:
-    struct Notes {
+    struct Known {
         KernelResources resources;
         bool has_resources = false;
         std::size_t shared_allowed = 0;                               // Dynamic shared memory opted in to so far.
@@ -72,7 +72,7 @@ class KernelNotes {
     };
 
     std::mutex lock_;
-    std::unordered_map<const void *, Notes> notes_;
+    std::unordered_map<const void *, Known> kernels_;
 };
 
 }  // namespace attile::gpu

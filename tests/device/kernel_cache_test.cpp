@@ -2,15 +2,15 @@
 // What a device keeps of its kernels: each question reaches the vendor's runtime once, kernel by kernel, and again if it failed.
 #include <gtest/gtest.h>
 
-#include "host/kernel_notes.h"
+#include "host/kernel_cache.h"
 
 namespace attile::test {
 namespace {
 
 const char kFirst = 0, kSecond = 0;  // Kernels are addresses.
 
-TEST(KernelNotes, ResourcesAreReadOnceForEachKernel) {
-    gpu::KernelNotes notes;
+TEST(KernelCache, ResourcesAreReadOnceForEachKernel) {
+    gpu::KernelCache known;
     int asked = 0;
     const auto read = [&](gpu::KernelResources *found) {
         found->registers = ++asked;
@@ -18,16 +18,16 @@ TEST(KernelNotes, ResourcesAreReadOnceForEachKernel) {
     };
     gpu::KernelResources found;
     for (int i = 0; i < 3; ++i) {
-        EXPECT_EQ(notes.resources(&kFirst, &found, read), ATTILE_OK);
+        EXPECT_EQ(known.resources(&kFirst, &found, read), ATTILE_OK);
         EXPECT_EQ(found.registers, 1);
     }
-    EXPECT_EQ(notes.resources(&kSecond, &found, read), ATTILE_OK);
+    EXPECT_EQ(known.resources(&kSecond, &found, read), ATTILE_OK);
     EXPECT_EQ(found.registers, 2);
     EXPECT_EQ(asked, 2);
 }
 
-TEST(KernelNotes, OccupancyDependsOnThreadsAndSharedMemory) {
-    gpu::KernelNotes notes;
+TEST(KernelCache, OccupancyDependsOnThreadsAndSharedMemory) {
+    gpu::KernelCache known;
     int asked = 0;
     const auto ask = [&](int *blocks) {
         *blocks = ++asked;
@@ -36,45 +36,45 @@ TEST(KernelNotes, OccupancyDependsOnThreadsAndSharedMemory) {
     const std::size_t large = std::size_t{1} << 33;  // Beyond 32 bits: no part of the question is lost.
     int32_t blocks = 0;
     for (int round = 0; round < 2; ++round) {
-        EXPECT_EQ(notes.occupancy(&kFirst, 128, 0, &blocks, ask), ATTILE_OK);
+        EXPECT_EQ(known.occupancy(&kFirst, 128, 0, &blocks, ask), ATTILE_OK);
         EXPECT_EQ(blocks, 1);
-        EXPECT_EQ(notes.occupancy(&kFirst, 256, 0, &blocks, ask), ATTILE_OK);
+        EXPECT_EQ(known.occupancy(&kFirst, 256, 0, &blocks, ask), ATTILE_OK);
         EXPECT_EQ(blocks, 2);
-        EXPECT_EQ(notes.occupancy(&kFirst, 128, large, &blocks, ask), ATTILE_OK);
+        EXPECT_EQ(known.occupancy(&kFirst, 128, large, &blocks, ask), ATTILE_OK);
         EXPECT_EQ(blocks, 3);
-        EXPECT_EQ(notes.occupancy(&kSecond, 128, 0, &blocks, ask), ATTILE_OK);
+        EXPECT_EQ(known.occupancy(&kSecond, 128, 0, &blocks, ask), ATTILE_OK);
         EXPECT_EQ(blocks, 4);
     }
     EXPECT_EQ(asked, 4);
 }
 
-TEST(KernelNotes, OptsInOnlyToMoreThanBefore) {
-    gpu::KernelNotes notes;
+TEST(KernelCache, OptsInOnlyToMoreThanBefore) {
+    gpu::KernelCache known;
     int asked = 0;
     const auto opt_in = [&] { return ++asked, ATTILE_OK; };
-    EXPECT_EQ(notes.allow_shared(&kFirst, 16384, opt_in), ATTILE_OK);
+    EXPECT_EQ(known.allow_shared(&kFirst, 16384, opt_in), ATTILE_OK);
     EXPECT_EQ(asked, 0) << "what every kernel may have needs no leave";
-    for (const std::size_t shared : {49152, 65536, 49152, 65536}) EXPECT_EQ(notes.allow_shared(&kFirst, shared, opt_in), ATTILE_OK);
+    for (const std::size_t shared : {49152, 65536, 49152, 65536}) EXPECT_EQ(known.allow_shared(&kFirst, shared, opt_in), ATTILE_OK);
     EXPECT_EQ(asked, 2);
-    EXPECT_EQ(notes.allow_shared(&kSecond, 49152, opt_in), ATTILE_OK);
+    EXPECT_EQ(known.allow_shared(&kSecond, 49152, opt_in), ATTILE_OK);
     EXPECT_EQ(asked, 3);
 }
 
-TEST(KernelNotes, AFailureIsNotKept) {
-    gpu::KernelNotes notes;
+TEST(KernelCache, AFailureIsNotKept) {
+    gpu::KernelCache known;
     bool fails = true;
     int asked = 0;
     const auto answer = [&](auto *...) { return ++asked, fails ? ATTILE_ERROR_DEVICE_RUNTIME : ATTILE_OK; };
     gpu::KernelResources found;
     int32_t blocks = -1;
-    EXPECT_EQ(notes.resources(&kFirst, &found, answer), ATTILE_ERROR_DEVICE_RUNTIME);
-    EXPECT_EQ(notes.occupancy(&kFirst, 128, 0, &blocks, answer), ATTILE_ERROR_DEVICE_RUNTIME);
+    EXPECT_EQ(known.resources(&kFirst, &found, answer), ATTILE_ERROR_DEVICE_RUNTIME);
+    EXPECT_EQ(known.occupancy(&kFirst, 128, 0, &blocks, answer), ATTILE_ERROR_DEVICE_RUNTIME);
     EXPECT_EQ(blocks, -1);
-    EXPECT_EQ(notes.allow_shared(&kFirst, 65536, answer), ATTILE_ERROR_DEVICE_RUNTIME);
+    EXPECT_EQ(known.allow_shared(&kFirst, 65536, answer), ATTILE_ERROR_DEVICE_RUNTIME);
     fails = false;
-    EXPECT_EQ(notes.resources(&kFirst, &found, answer), ATTILE_OK);
-    EXPECT_EQ(notes.occupancy(&kFirst, 128, 0, &blocks, answer), ATTILE_OK);
-    EXPECT_EQ(notes.allow_shared(&kFirst, 65536, answer), ATTILE_OK);
+    EXPECT_EQ(known.resources(&kFirst, &found, answer), ATTILE_OK);
+    EXPECT_EQ(known.occupancy(&kFirst, 128, 0, &blocks, answer), ATTILE_OK);
+    EXPECT_EQ(known.allow_shared(&kFirst, 65536, answer), ATTILE_OK);
     EXPECT_EQ(asked, 6);
 }
 
