@@ -34,7 +34,7 @@ int32_t check_size(const StructKind &kind, const void *pointer, StructHead *head
 }  // namespace
 
 int32_t read_struct(const StructKind &kind, const void *source, void *target) {
-    StructHead head;
+    StructHead head{};
     const int32_t status = check_size(kind, source, &head);
     if (status != ATTILE_OK) return status;
     if (head.struct_size > kind.known_size) {

@@ -157,7 +157,8 @@ int32_t create(const attile_context_options *given, attile_context **context) {
         }
         const std::string label = label_of(choice);
         log(choice.automatic ? ATTILE_LOG_INFO : ATTILE_LOG_WARN, "backend '%s' not used: %s", label.c_str(), why.c_str());
-        reasons += (reasons.empty() ? "" : "; ") + label + ": " + why;
+        if (!reasons.empty()) reasons += "; ";
+        reasons.append(label).append(": ").append(why);
     }
     log(ATTILE_LOG_ERROR, "no backend can be used: %s", reasons.c_str());
     return fail(status, "context_create: no backend can be used: %s", reasons.c_str());

@@ -115,7 +115,7 @@ int32_t Loader::load(const std::string &name, const std::string &label, std::uni
     std::string first_why;
     std::string searched;
     for (const std::string &directory : directories()) {
-        const std::string path = directory + "/" + file;
+        const std::string path = std::string(directory).append("/").append(file);
         searched += (searched.empty() ? "" : ", ") + directory;
         if (!present(path)) continue;
         const int32_t status = load_file(path, name, backend, why);
