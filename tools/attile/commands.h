@@ -50,8 +50,17 @@ struct BenchOptions {
     int threads = 0;
     bool list = false;
     bool peers = true;  // Compare with other libraries as well, where that program is.
+
+    // Drawn problems instead of the cases: seconds an operation; 0: none. Or problems by their ids.
+    double random = 0;
+    uint64_t seed = 1;
+    std::string operation;  // Empty: each.
+    int64_t count = 0;      // Most problems of an operation; 0: as many as the seconds allow.
+    std::vector<std::string> problems;
+    std::vector<std::string> peaks;  // "bf16=800e12"
 };
 int run_bench(const BenchOptions &options);
+int run_random(const BenchOptions &options);
 
 struct ExplainOptions {
     std::string operation;

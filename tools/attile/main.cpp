@@ -10,6 +10,8 @@
 
 #include "cli.h"
 #include "commands.h"
+#include "random_clock.h"
+#include "random_problem.h"
 
 namespace attile::cli {
 namespace {
@@ -88,6 +90,57 @@ void add_verify(CLI::App &app, Command &chosen) {
     command->callback([options, &chosen] { chosen = [options] { return run_verify(*options); }; });
 }
 
+// The parser takes -1 for the largest number without a sign.
+const CLI::Validator kNoSign(
+    [](const std::string &word) { return word[0] == '-' ? "'" + word + "' is not a number from 0 on" : std::string(); }, "");
+
+const CLI::Validator kProblem(
+    [](const std::string &word) {
+        Problem problem;
+        return parse_problem(word, problem);
+    },
+    "");
+
+const CLI::Validator kPeak(
+    [](const std::string &word) {
+        std::string type;
+        double rate = 0;
+        return parse_peak(word, type, rate);
+    },
+    "");
+
+// Drawn and named problems instead of the bench cases.
+void add_bench_random(CLI::App *command, BenchOptions &options) {
+    CLI::Option *random =
+        command->add_option("--random", options.random,
+                            "Draw problems for so many seconds an operation, and print which share of the roofline they reach by option, "
+                            "type, head dimension and rows, and the thirty worst");
+    random->check(kPositive)->type_name("S");
+    command->add_option("--seed", options.seed, "Draw the problems of this seed; default 1")->check(kNoSign)->needs(random)->type_name("N");
+    command
+        ->add_option("--operation", options.operation,
+                     "Draw problems of this operation only: gemm, attention, attention_backward, attention_merge, reduce or softmax")
+        ->check(CLI::IsMember({"gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"}).description(""))
+        ->needs(random)
+        ->type_name("OP");
+    command->add_option("--count", options.count, "Draw no more problems of an operation than this; with --list, so many ids, default 1000")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 30).description(""))
+        ->needs(random)
+        ->type_name("N");
+    command->add_option("--problem", options.problems, "Run the problem of this id, which --random printed; more than once for several")
+        ->check(kProblem)
+        ->excludes(random)
+        ->allow_extra_args(false)
+        ->type_name("ID");
+    command
+        ->add_option("--peak", options.peaks,
+                     "A peak for the roofline, e.g. bf16=800e12 or memory=4.2e12, in FLOP/s and B/s; default: the device's, or measured")
+        ->check(kPeak)
+        ->allow_extra_args(false)
+        ->type_name("TYPE=RATE");
+    for (const char *other : {"--filter", "--size"}) random->excludes(command->get_option(other));
+}
+
 void add_bench(CLI::App &app, Command &chosen) {
     auto options = std::make_shared<BenchOptions>();
     CLI::App *command = app.add_subcommand("bench", "How fast the operations are here: median time and rate");
@@ -104,7 +157,11 @@ void add_bench(CLI::App &app, Command &chosen) {
     command->add_option("--json", options->json, "Write the results to a file as well")->type_name("FILE");
     command->add_flag("--list", options->list, "Print the ids and run nothing");
     command->add_flag("!--no-peers", options->peers, "Leave out the comparison with other libraries, which follows where it was built");
-    command->callback([options, &chosen] { chosen = [options] { return run_bench(*options); }; });
+    add_bench_random(command, *options);
+    command->callback([options, &chosen] {
+        const bool random = options->random > 0 || !options->problems.empty();
+        chosen = [options, random] { return random ? run_random(*options) : run_bench(*options); };
+    });
 }
 
 const CLI::Validator kExtent = CLI::Range(int64_t{1}, int64_t{1} << 30).description("");

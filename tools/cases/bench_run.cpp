@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A bench case made ready: its arguments, its memory, its random inputs.
 #include <algorithm>
-#include <cstring>
 #include <initializer_list>
 
 #include "bench_cases.h"
+#include "random_elements.h"
 
 namespace attile::bench {
 namespace {
@@ -16,50 +16,6 @@ int64_t element_count(const attile_tensor &tensor) {
     for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
     return count;
 }
-
-// Random values of magnitude 1/8 to 2 and either sign, made as bit patterns: no conversion between types is needed.
-class RandomElements {
-  public:
-    explicit RandomElements(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 1) {}
-
-    void fill(int32_t dtype, int64_t count, unsigned char *to) {
-        for (int64_t i = 0; i < count; ++i, to += element_bytes(dtype)) {
-            const uint64_t bits = next();
-            const uint64_t octave = bits >> 8 & 3;  // Exponents -3 to 0.
-            switch (dtype) {
-                case ATTILE_F64:
-                    put(to, (bits & 1) << 63 | (1020 + octave) << 52 | bits >> 12);
-                    break;
-                case ATTILE_F32:
-                    put(to, static_cast<uint32_t>((bits & 1) << 31 | (124 + octave) << 23 | bits >> 41));
-                    break;
-                case ATTILE_F16:
-                    put(to, static_cast<uint16_t>((bits & 1) << 15 | (12 + octave) << 10 | bits >> 54));
-                    break;
-                case ATTILE_BF16:
-                    put(to, static_cast<uint16_t>((bits & 1) << 15 | (124 + octave) << 7 | bits >> 57));
-                    break;
-                default:
-                    std::memset(to, 0, static_cast<size_t>(element_bytes(dtype)));
-            }
-        }
-    }
-
-  private:
-    template <typename T>
-    static void put(unsigned char *to, T value) {
-        std::memcpy(to, &value, sizeof value);
-    }
-
-    uint64_t next() {  // xorshift64*
-        state_ ^= state_ >> 12;
-        state_ ^= state_ << 25;
-        state_ ^= state_ >> 27;
-        return state_ * 0x2545F4914F6CDD1Du;
-    }
-
-    uint64_t state_;
-};
 
 }  // namespace
 
