@@ -111,7 +111,8 @@ void print_head(const Context &context, const Roof &roof) {
     std::printf("roofline  the longer of arithmetic and memory traffic, and %s for the call; peaks (%s): %smemory %s\n",
                 seconds_text(roof.launch).c_str(), roof.from.c_str(), peaks.c_str(), byte_rate_text(roof.bandwidth).c_str());
     if (context.info().device_type == ATTILE_DEVICE_CPU)
-        std::printf("clock     medians of repeated calls; a short call finds its operands outside the last cache\n\n");
+        std::printf(
+            "clock     the fastest of repeated samples of 1 ms or one call; a short call finds its operands outside the last cache\n\n");
     else
         std::printf(
             "clock     medians of calls that the host queued while the device was still copying, the copies' time taken off; a short call\n"

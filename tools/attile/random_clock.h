@@ -30,7 +30,7 @@ Roof roof_of(const Context &context, OperandMemory &memory, const std::vector<st
 std::string parse_peak(const std::string &given, std::string &type, double &rate);
 
 struct Clocked {
-    double seconds = 0;  // A call, the median.
+    double seconds = 0;  // A call: the median of a device's samples, the fastest of a processor's.
     double spread = 0;   // Of the middle half, as a share of the median.
     int64_t calls = 0;   // That were timed.
     bool ahead = true;   // On a device: the host had queued every call before the first began.
