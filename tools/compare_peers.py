@@ -4,6 +4,7 @@
 
 usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16,flash16,features16,decode,decode16,host,memory,split] [--json FILE] [--rounds N] [--burst N]
                         [--backend NAME] [--beside NAME] [--quick]
+       compare_peers.py --random SECONDS ...       problems that `attile bench --random` draws, on GPUs and processors: peer_random.py
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
 float32 attention may still use tensor cores by tf32x3; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
@@ -18,6 +19,11 @@ import math
 import subprocess
 import sys
 import threading
+
+if any(word.split("=")[0] == "--random" for word in sys.argv[1:]):  # needs no PyTorch on a processor
+    import peer_random
+
+    sys.exit(peer_random.main())
 
 import torch
 import torch.nn.functional as F

@@ -127,18 +127,18 @@ void add_bench_random(CLI::App *command, BenchOptions &options) {
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 30).description(""))
         ->needs(random)
         ->type_name("N");
-    command->add_option("--problem", options.problems, "Run the problem of this id, which --random printed; more than once for several")
-        ->check(kProblem)
-        ->excludes(random)
-        ->allow_extra_args(false)
-        ->type_name("ID");
+    CLI::Option *problem = command->add_option("--problem", options.problems,
+                                               "Run the problem of this id, which --random printed; more than once for several");
+    problem->check(kProblem)->excludes(random)->allow_extra_args(false)->type_name("ID");
     command
         ->add_option("--peak", options.peaks,
                      "A peak for the roofline, e.g. bf16=800e12 or memory=4.2e12, in FLOP/s and B/s; default: the device's, or measured")
         ->check(kPeak)
         ->allow_extra_args(false)
         ->type_name("TYPE=RATE");
-    for (const char *other : {"--filter", "--size"}) random->excludes(command->get_option(other));
+    for (const char *other : {"--filter", "--size"})
+        for (CLI::Option *one : {random, problem}) one->excludes(command->get_option(other));
+    problem->excludes(command->get_option("--list"));
 }
 
 void add_bench(CLI::App &app, Command &chosen) {
@@ -160,6 +160,7 @@ void add_bench(CLI::App &app, Command &chosen) {
     add_bench_random(command, *options);
     command->callback([options, &chosen] {
         const bool random = options->random > 0 || !options->problems.empty();
+        if (!random && !options->peaks.empty()) throw CLI::RequiredError("--random or --problem");
         chosen = [options, random] { return random ? run_random(*options) : run_bench(*options); };
     });
 }

@@ -57,6 +57,12 @@ def entries(listed):
         if name.startswith("-h,"):
             continue
         name = re.sub(r"\{false\}| REQUIRED$", "", name)
+        name, *relations = re.split(r" (?=Needs: |Excludes: )", name)
+        if name.startswith("--"):
+            name = re.sub(r" \.\.\.$", "", name)
+        for relation in relations:  # the parser names them in no fixed order
+            kind, *others = relation.split()
+            what += "; " + {"Needs:": "only", "Excludes:": "not"}[kind] + " with " + ", ".join(sorted(others))
         words = name.split(" ", 1)
         label = "\\fB" + roff(words[0]).replace(",", "\\fR, \\fB") + "\\fR" + (" \\fI" + roff(words[1]) + "\\fR" if len(words) > 1 else "")
         lines += [".TP", label, roff(what)]
