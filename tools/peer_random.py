@@ -66,7 +66,7 @@ class Torch:
 
     def seconds(self, call, burst):
         if self.device == "cuda":
-            torch.cuda._sleep(300_000 * burst)  # the device waits, so that the host has queued everything before the clock starts
+            torch.cuda._sleep(100_000 * burst)  # the device waits, so that the host has queued everything before the clock starts
             start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
             start.record()
             for _ in range(burst):
