@@ -19,16 +19,7 @@ set(ATTILE_GPU_GEMM_SOURCES
 )
 set(ATTILE_GPU_ATTENTION_SOURCES
   attention/simt/any.cu
-  attention/simt/cols32.cu
-  attention/simt/cols64.cu
   attention/simt/single64.cu
-  attention/simt/cols128.cu
-  attention/simt/cols256.cu
-  attention_backward/simt/cols32.cu
-  attention_backward/simt/cols64.cu
-  attention_backward/simt/cols96.cu
-  attention_backward/simt/cols128.cu
-  attention_backward/simt/cols256.cu
   attention_backward/simt/products.cu
   attention_backward/simt/steps.cu
   attention/simt/combine.cu
@@ -43,6 +34,8 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention/run.cpp
   attention/simt/plan.cpp
 )
+# These, besides their instances.
+set(ATTILE_GPU_SIMT_FAMILIES attention/simt attention_backward/simt)
 set(ATTILE_GPU_KERNEL_SOURCES
   rows/merge.cu
   rows/reduce.cu
@@ -78,9 +71,10 @@ endif()
 
 # attile_gpu_sources(<kernels> <hosts>): absolute paths of the two lists.
 function(attile_gpu_sources kernels hosts)
+  attile_gpu_instances(instances ${ATTILE_GPU_SIMT_FAMILIES})
   list(TRANSFORM ATTILE_GPU_KERNEL_SOURCES PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
   list(TRANSFORM ATTILE_GPU_HOST_SOURCES PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/)
-  set(${kernels} ${ATTILE_GPU_KERNEL_SOURCES} PARENT_SCOPE)
+  set(${kernels} ${instances} ${ATTILE_GPU_KERNEL_SOURCES} PARENT_SCOPE)
   set(${hosts} ${ATTILE_GPU_HOST_SOURCES} PARENT_SCOPE)
 endfunction()
 

@@ -9,7 +9,10 @@ nvcc=$1
 shift
 export PATH="${nvcc%/*}:$PATH" # nvcc takes ptxas from there, which must be of the same toolkit
 here=$root/tests/release kernels=$root/backends/gpu
-files=("$here/bounded_kernels" "$kernels"/{gemm/simt/f64,attention/simt/combine,attention/simt/convert,attention_backward/simt/cols32,rows/merge})
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cmake -D "INTO=$work" -D "FAMILIES=attention/simt;attention_backward/simt" -P "$kernels/instances.cmake"
+files=("$here/bounded_kernels" "$kernels"/{gemm/simt/f64,attention/simt/combine,attention/simt/convert,rows/merge} "$work/attention_backward/simt/cols32")
 # The host code picks all of these (backends/cuda/CMakeLists.txt).
 wanted=$(sed -n 's/^ *set(capabilities \(.*\))/\1/p; s/^ *list(APPEND capabilities \(.*\))/\1/p' "$root/backends/cuda/CMakeLists.txt" | tr '\n' ' ')
 known=$("$nvcc" --list-gpu-arch | sed -n 's/^compute_//p')
@@ -21,10 +24,8 @@ for capability in $wanted; do
 done
 [ ${#codes[@]} -gt 0 ] || { echo "$nvcc compiles for none of $wanted" >&2; exit 1; }
 echo "SIMT kernels by $nvcc for ${names[*]}"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 compile() {
-    "$nvcc" -std=c++17 --expt-relaxed-constexpr -Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -I"$root/include" -I"$root/backends/gpu" \
+    "$nvcc" -std=c++17 --expt-relaxed-constexpr -Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -I"$root/include" -I"$root/backends/gpu" -I"$work" \
         -DATTILE_GPU_HAS_GEMM -DATTILE_GPU_HAS_ATTENTION "${options[@]}" "${codes[@]}" -fatbin -o "$work/${1##*/}.fatbin" "$1.cu" ||
         { echo "${1##*/}.cu does not compile for all of ${names[*]}"; return 1; }
 }

@@ -10,19 +10,12 @@
 
 #include "attention/run.h"
 #include "attention/simt/decode_params.h"
+#include "attention/simt/instances.h"
 #include "host/sizes.h"
 #include "host/status.h"
 
 namespace attile::gpu {
 namespace {
-
-// Fastest first where several fit; of those that fit, the narrowest that hold the head are compared by estimated time.
-using TileKernelFn = simt::AttentionTileKernel (*)();
-constexpr TileKernelFn kTileKernels[] = {
-    simt::attention_cols32,       simt::attention_cols32_short, simt::attention_cols40,  simt::attention_cols48,
-    simt::attention_cols64_dense, simt::attention_cols64,       simt::attention_cols80,  simt::attention_cols96,
-    simt::attention_cols112,      simt::attention_cols128,      simt::attention_cols192, simt::attention_cols256,
-};
 
 constexpr double kLargestScale = 0x1p100;       // Of kernels that count scores in units of log2.
 constexpr int64_t kDecodeRows = 16;             // Rows of a key head up to which keys are streamed for them.
@@ -317,7 +310,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
         plan.modifiers = plan.modifiers || paged || unaligned || invariant;
         const AttentionPlan start = plan;
         int32_t narrowest = 0;
-        for (const TileKernelFn kernel : kTileKernels) {
+        for (const simt::AttentionTileFn kernel : simt::kAttentionTilePlain) {
             const simt::AttentionTileKernel tile = kernel();
             if (tile.cols < p.head_dim_v || tile.depth < p.head_dim || (narrowest != 0 && tile.cols > narrowest)) continue;
             narrowest = tile.cols;

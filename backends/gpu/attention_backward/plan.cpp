@@ -8,16 +8,12 @@
 #include <limits>
 
 #include "attention/run.h"
+#include "attention_backward/simt/instances.h"
 #include "host/sizes.h"
 #include "host/workspace.h"
 
 namespace attile::gpu {
 namespace {
-
-// The narrowest that holds the head is taken.
-using TileKernelFn = simt::AttentionBackwardTileKernel (*)();
-constexpr TileKernelFn kTileKernels[] = {simt::attention_backward_cols32, simt::attention_backward_cols64, simt::attention_backward_cols96,
-                                         simt::attention_backward_cols128, simt::attention_backward_cols256};
 
 constexpr int64_t kAnyRows = 64, kAnyKeys = 32;  // How the work is cut where pairs are taken one by one.
 // Parts of dq and whatever else a launch leaves for the next step: at most this share of the device's memory, and this much:
@@ -59,7 +55,7 @@ void choose_kernel(Device &device, const attile_attention_backward_problem &prob
     plan.name = plan.wide ? "attention_backward_any_f64" : "attention_backward_any_f32";
     plan.share = 0.01;
     if (plan.wide) return;
-    for (const TileKernelFn kernel : kTileKernels) {
+    for (const simt::AttentionBackwardFn kernel : simt::kAttentionBackwardPlain) {
         const simt::AttentionBackwardTileKernel tile = kernel();
         if (tile.depth < std::max(p.head_dim, p.head_dim_v)) continue;
         plan.name = tile.name;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short names for instances of the attention tile kernel, for the tables of attention_cols<n>.cu.
+// What the files of instances make of the settings in attention/simt/instances.cmake.
 #pragma once
 
 #include "attention/simt/configs.h"
+#include "attention/simt/instances.h"
 #include "attention/simt/tile.cuh"
 
 namespace attile::gpu::simt {
@@ -15,8 +16,11 @@ AttentionTile attention_tile() {
 
 // An instance of each kind. Modified: the configuration where scores are modified; of AMD's compilers masks, too, want its registers.
 // Plain: that of the plain kind, but on AMD.
-template <class C, class Modified = C, class Plain = C>
-AttentionTileKernel attention_tile_instance(const char *name, double share) {
+template <class Instance>
+AttentionTileKernel attention_tile_instance(const char *name) {
+    using C = typename Instance::Masked;
+    using Plain = typename Instance::Plain;
+    using Modified = typename Instance::Modified;
     static_assert(C::kChunkDepth * C::kChunksAtOnce == Plain::kChunkDepth * Plain::kChunksAtOnce, "one step of depth");
     static_assert(C::kDepth == Modified::kDepth && C::kCols == Modified::kCols && C::kChunkDepth == Modified::kChunkDepth, "one name");
     return {name,
@@ -26,8 +30,17 @@ AttentionTileKernel attention_tile_instance(const char *name, double share) {
             C::kCols * C::kLaneCols,
             C::kDepth,
             C::kChunkDepth * C::kChunksAtOnce,
-            share,
+            Instance::kShare,
             {}};
+}
+
+// And instances of one modifier each, which are compiled apart.
+template <class Instance>
+AttentionTileKernel attention_tile_single_instance(const char *name) {
+    static_assert(std::is_same<typename Instance::Masked, Attention64>::value, "those there are");
+    AttentionTileKernel kernel = attention_tile_instance<Instance>(name);
+    kernel.single = attention_single64();
+    return kernel;
 }
 
 // Those of one modifier. AMD's compilers lack the registers.
@@ -41,10 +54,18 @@ AttentionSingleKernels attention_single_kernels() {
 }
 
 // The plain kind alone: another configuration of as many columns serves for the rest.
-template <class C>
-AttentionTileKernel attention_tile_instance_plain(const char *name, double share) {
-    return {name,      attention_tile<C, AttentionKind::kPlain>(), {},    {}, C::kCols * C::kLaneCols,
-            C::kDepth, C::kChunkDepth * C::kChunksAtOnce,          share, {}};
+template <class Instance>
+AttentionTileKernel attention_tile_plain_instance(const char *name) {
+    using C = typename Instance::Plain;
+    return {name,
+            attention_tile<C, AttentionKind::kPlain>(),
+            {},
+            {},
+            C::kCols * C::kLaneCols,
+            C::kDepth,
+            C::kChunkDepth * C::kChunksAtOnce,
+            Instance::kShare,
+            {}};
 }
 
 }  // namespace attile::gpu::simt

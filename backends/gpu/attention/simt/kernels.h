@@ -32,18 +32,6 @@ struct AttentionTileKernel {
 };
 
 AttentionSingleKernels attention_single64();
-AttentionTileKernel attention_cols32();
-AttentionTileKernel attention_cols32_short();
-AttentionTileKernel attention_cols40();
-AttentionTileKernel attention_cols48();
-AttentionTileKernel attention_cols64_dense();
-AttentionTileKernel attention_cols64();
-AttentionTileKernel attention_cols80();
-AttentionTileKernel attention_cols96();
-AttentionTileKernel attention_cols112();
-AttentionTileKernel attention_cols128();
-AttentionTileKernel attention_cols192();
-AttentionTileKernel attention_cols256();
 
 // An instance of the decode kernel: few rows, keys streamed once. Reads any storage that computes in float.
 struct AttentionDecodeKernel {

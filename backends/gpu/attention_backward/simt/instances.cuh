@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short names for instances of the backward tile kernel, for the tables of attention_backward_cols<n>.cu.
+// What the files of instances make of the settings in attention_backward/simt/instances.cmake.
 #pragma once
 
 #include "attention_backward/simt/configs.h"
-#include "attention_backward/simt/kernels.h"
+#include "attention_backward/simt/instances.h"
 #include "attention_backward/simt/tile.cuh"
 
 namespace attile::gpu::simt {
@@ -14,11 +14,13 @@ AttentionBackwardTile attention_backward_tile_of() {
     return {&attention_backward_tile<C, kModified>, Shape::kBlockRows, Shape::kBlockKeys, Shape::kThreads};
 }
 
-// Modified: the configuration where scores are modified.
-template <class C, class Modified>
-AttentionBackwardTileKernel attention_backward_instance(const char *name, double share) {
-    static_assert(BackwardShape<C>::kDepth == BackwardShape<Modified>::kDepth, "one name");
-    return {name, attention_backward_tile_of<C, false>(), attention_backward_tile_of<Modified, true>(), BackwardShape<C>::kDepth, share};
+template <class Instance>
+AttentionBackwardTileKernel attention_backward_instance(const char *name) {
+    using Plain = typename Instance::Plain;
+    using Modified = typename Instance::Modified;
+    static_assert(BackwardShape<Plain>::kDepth == BackwardShape<Modified>::kDepth, "one name");
+    return {name, attention_backward_tile_of<Plain, false>(), attention_backward_tile_of<Modified, true>(), BackwardShape<Plain>::kDepth,
+            Instance::kShare};
 }
 
 }  // namespace attile::gpu::simt

@@ -21,11 +21,6 @@ struct AttentionBackwardTileKernel {
     int32_t depth;
     double share;  // Of the multiply-add roof, by the five products there are.
 };
-AttentionBackwardTileKernel attention_backward_cols32();
-AttentionBackwardTileKernel attention_backward_cols64();
-AttentionBackwardTileKernel attention_backward_cols96();
-AttentionBackwardTileKernel attention_backward_cols128();
-AttentionBackwardTileKernel attention_backward_cols256();
 
 // Kernels that take the tile kernel's place by writing P and dS to memory (attention_backward/simt/products.cuh), launched in this order.
 // Plain alone. Blocks: of `scores`, score_tiles a unit and block of keys; of `of_keys`, twice key_tiles * col_tiles a block of keys and
