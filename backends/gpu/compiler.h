@@ -70,15 +70,6 @@ ATTILE_LANE_FN void schedule_fence(T &numbers) {
 #endif
 }
 
-// An index of shared memory that constants are to be added to. AMD's compilers would add them to the part that all lanes have in common,
-// and keep a register for each sum, where an instruction has room for the constant.
-ATTILE_LANE_FN int one_address(int index) {
-#if defined(ATTILE_GPU_HIP)
-    asm("" : "+v"(index));
-#endif
-    return index;
-}
-
 // The bits of one object as another of the same size. HIP's memcpy on the device is a loop over bytes, and what it touches ends up in
 // scratch memory.
 template <class To, class From>
@@ -126,6 +117,47 @@ ATTILE_LANE_FN float fresh(float value) {
 #endif
     return value;
 }
+
+// A pointer into shared memory, for members of structs. Of a plain one AMD's compilers would learn too late where it points, and keep two
+// registers for each address that they compute from it.
+template <class T>
+class SharedPointer {
+  public:
+#if defined(ATTILE_GPU_HIP)
+    ATTILE_LANE_FN SharedPointer(T *pointer) : pointer_((Pointer)pointer) {}
+    ATTILE_LANE_FN operator T *() const { return (T *)pointer_; }
+    // The address of an element, which constants are to be added to. AMD's compilers would add them to the part that all lanes have in
+    // common, and keep a register for each sum, where an instruction has room for the constant.
+    ATTILE_LANE_FN T *at(int index) const {
+        Pointer pointer = pointer_ + index;
+        asm("" : "+v"(pointer));
+        return (T *)pointer;
+    }
+
+  private:
+    using Pointer = __attribute__((address_space(3))) T *;
+#else
+    ATTILE_LANE_FN SharedPointer(T *pointer) : pointer_(pointer) {}
+    ATTILE_LANE_FN operator T *() const { return pointer_; }
+    ATTILE_LANE_FN T *at(int index) const { return pointer_ + index; }
+
+  private:
+    using Pointer = T *;
+#endif
+    Pointer pointer_;
+};
+
+// A condition, the same in all of the block, of which AMD's compilers know nothing: they make no copy of the code behind it for its value.
+ATTILE_LANE_FN bool unknown(bool value) {
+#if defined(ATTILE_GPU_HIP)
+    uint32_t bits = value ? 1 : 0;
+    asm volatile("" : "+s"(bits));
+    return bits != 0;
+#else
+    return value;
+#endif
+}
+
 // A number of this thread's, computed here once and kept. In a loop, NVIDIA's compilers would rather compute it again and again, and keep
 // what it is computed from, in more registers than one.
 ATTILE_LANE_FN int kept(int value) {
