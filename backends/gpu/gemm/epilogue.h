@@ -117,9 +117,16 @@ struct GemmOrigin {
     }
 };
 
+struct GemmActivation {
+    template <class T>
+    static ATTILE_LANE_FN T apply(T x, int32_t activation, int32_t /*dtype of D*/) {
+        return gemm_activate(x, activation);
+    }
+};
+
 // The epilogue from an origin on. float64's activations take so many registers that only the combining kernel has them; the host sees to
 // it.
-template <class T, class Params, bool kActivates = sizeof(T) == 4>
+template <class T, class Params, bool kActivates = sizeof(T) == 4, class Activation = GemmActivation>
 class GemmEpilogue {
   public:
     ATTILE_LANE_FN GemmEpilogue(const Params &params, const GemmOrigin &origin) : p_(params), origin_(origin) {}
@@ -130,7 +137,7 @@ class GemmEpilogue {
             value = fused_multiply_add(static_cast<T>(p_.beta), old, value);
         }
         if (p_.bias.data != nullptr) value += gemm_read<T>(origin_.bias, row * p_.bias.row + col * p_.bias.col, p_.bias.dtype);
-        if constexpr (kActivates) value = gemm_activate(value, p_.activation);
+        if constexpr (kActivates) value = Activation::apply(value, p_.activation, p_.d.dtype);
         gemm_write<T>(origin_.d, row * p_.d.row + col * p_.d.col, p_.d.dtype, value);
     }
 
@@ -151,7 +158,7 @@ class GemmEpilogue {
         }
         if (kActivates && p_.activation != ATTILE_ACTIVATION_NONE) {
 #pragma unroll 1
-            for (int i = 0; i < kCount; ++i) rotate(value, gemm_activate(value[0], p_.activation));
+            for (int i = 0; i < kCount; ++i) rotate(value, Activation::apply(value[0], p_.activation, p_.d.dtype));
         }
         gemm_write_vector(origin_.d, row * p_.d.row + col, p_.d.dtype, value);
     }

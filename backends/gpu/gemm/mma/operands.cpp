@@ -72,9 +72,10 @@ PackMatrix pack_matrix(const GemmOperands &operands, bool is_a, void *to) {
 }  // namespace
 
 bool is_plain(const GemmParams &p, int32_t dtype) { return p.c.dtype == 0 && !gemm_has_epilogue(p) && p.d.dtype == dtype && p.d.col == 1; }
-bool is_wide(const GemmParams &p, int64_t batch_x) {
-    const int64_t stride[3] = {p.m > 1 ? p.d.row : kPackRow, p.batch_y > 1 ? p.d.batch_y : kPackRow, batch_x > 1 ? p.d.batch_x : kPackRow};
-    return stride[0] > 0 && stride[1] > 0 && stride[2] > 0 && is_reachable(p.d.data, stride, 3, (p.d.dtype & 0xff) / 8);
+bool is_wide(const GemmOutput &output, int64_t rows, int64_t batch_y, int64_t batch_x) {
+    const int64_t bytes = (output.dtype & 0xff) / 8, whole = kReachBytes / bytes;  // An axis of extent 1 may have any stride.
+    const int64_t stride[3] = {rows > 1 ? output.row : whole, batch_y > 1 ? output.batch_y : whole, batch_x > 1 ? output.batch_x : whole};
+    return stride[0] > 0 && stride[1] > 0 && stride[2] > 0 && is_reachable(output.data, stride, 3, bytes);
 }
 
 int64_t gemm_panel_bytes(const GemmPanel &panel, int64_t element_bytes) {

@@ -37,8 +37,8 @@ GemmOperands gemm_operands(const attile_gemm_problem &problem);
 
 // Does nothing but scaling and narrowing lie between the sums and a D of `dtype`, whose columns are contiguous?
 bool is_plain(const GemmParams &p, int32_t dtype);
-// Are D's rows, `batch_x` outer batch entries of them, at multiples of 16 bytes?
-bool is_wide(const GemmParams &p, int64_t batch_x);
+// Are the rows of C or D at multiples of 16 bytes: `rows` of them, in batch_y inner and batch_x outer batch entries?
+bool is_wide(const GemmOutput &output, int64_t rows, int64_t batch_y, int64_t batch_x);
 
 // Copies what is to be packed, and says where A and B are from then on.
 int32_t gemm_pack(Device &device, const GemmOperands &operands, Workspace &workspace, Stream stream, const void **a, const void **b);

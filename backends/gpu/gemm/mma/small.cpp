@@ -32,7 +32,7 @@ SmallGemmPlan small_gemm_plan(const DeviceProperties &device, const attile_gemm_
     const GemmOperands operands = gemm_operands(problem);
     const GemmParams &p = operands.params;
     if (operands.declined[0] != '\0' || operands.pack_a || operands.pack_b || operands.batches < kFewest || operands.batches > kMost ||
-        p.n % kVector != 0 || !is_plain(p, problem.a.dtype) || !is_wide(p, operands.batches / p.batch_y))
+        p.n % kVector != 0 || !is_plain(p, problem.a.dtype) || !is_wide(p.d, p.m, p.batch_y, operands.batches / p.batch_y))
         return plan;
     const GemmPanel a = operands.panel(true), b = operands.panel(false);
     SmallGemmArguments &arguments = plan.arguments;

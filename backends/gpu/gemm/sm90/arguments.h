@@ -19,6 +19,11 @@ inline constexpr int kGemmMulticast = 2;      // Blocks that share their columns
 inline constexpr int kGemmStripBytes = 4096;  // Of each consumer warp: 16 rows of 64 sums.
 inline constexpr int kGemmSharedLimit = 227 * 1024;
 
+// How sums leave for D. General: by the operation's epilogue, element by element or in vectors of four.
+enum GemmWay : int32_t { kGemmGeneral, kGemmNarrow, kGemmFloats };
+// What is done to sums in registers; a bias has a value a column or a row of D.
+enum GemmFused : int32_t { kFusedC = 1, kFusedBiasColumns = 2, kFusedBiasRows = 4, kFusedActivation = 8 };
+
 struct GemmTileShape {
     int rows, columns;
 };
@@ -34,10 +39,10 @@ constexpr int gemm_stage_bytes(int rows, int columns, bool outer_b) {
     return (rows + loaded) * kGemmDepth * 2;
 }
 constexpr int gemm_stages(int rows, int columns, bool outer_b) { return 196608 / gemm_stage_bytes(rows, columns, outer_b); }
-// Stages, strips, two barriers a stage and one more, and what aligning the first stage to 1024 bytes may take.
+// Stages, strips, the bias of a tile's columns, two barriers a stage and one more, and what aligning the first stage to 1024 bytes may take.
 constexpr int gemm_shared_bytes(int rows, int columns, bool outer_b) {
     const int stages = gemm_stages(rows, columns, outer_b);
-    return 1024 + stages * gemm_stage_bytes(rows, columns, outer_b) + rows / 16 * kGemmStripBytes + 16 * stages + 16;
+    return 1024 + stages * gemm_stage_bytes(rows, columns, outer_b) + rows / 16 * kGemmStripBytes + columns * 4 + 16 * stages + 16;
 }
 
 struct GemmArguments {
@@ -57,9 +62,10 @@ struct GemmArguments {
     int32_t multicast;                                   // Blocks of a cluster that share columns.
     int32_t transposed;                                  // The tile's rows are columns of D.
     int32_t simple;                                      // No C, no bias, no activation.
-    int32_t plain;                                       // The same, and D is of A's type, its rows contiguous:
+    int32_t way;                                         // A GemmWay; of a narrow one
     int32_t wide;                                        // 16 bytes at a time.
-    int32_t halves;                                      // The same of two splits, each of which stores half of a tile's columns.
+    int32_t fused;                                       // GemmFused of a way that is not general.
+    int32_t halves;                                      // Two splits, each of which stores half of a tile's columns.
     int32_t vectorised;                                  // As in GemmParams.
     int32_t activation;
 };

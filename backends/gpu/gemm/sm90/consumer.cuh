@@ -82,6 +82,9 @@ __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmB
     GemmStore<Config> store(p, block.strips, block.stages, block.rank);
     for (uint32_t unit = block.first_unit; unit < p.tiles; unit += block.units) {
         const GemmPlace place(p, unit);
+        const uint32_t row_tile = block.shares ? place.a * kGemmMulticast + block.rank : place.a;
+        const int64_t row = static_cast<int64_t>(row_tile) * Config::kRows, col = static_cast<int64_t>(place.b) * kColumns;
+        store.begin(place.batch_x, place.batch_y, row, col);
         float sums[kColumns / 2];
         int depth_block = 0;
         if (store.pending()) {
@@ -92,9 +95,6 @@ __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmB
 #pragma unroll 1
         for (; depth_block < depth_blocks; ++depth_block) products.step(sums, depth_block);
         products.finish(sums);
-
-        const uint32_t row_tile = block.shares ? place.a * kGemmMulticast + block.rank : place.a;
-        const int64_t row = static_cast<int64_t>(row_tile) * Config::kRows, col = static_cast<int64_t>(place.b) * kColumns;
         if constexpr (kColumns <= kGemmMostHalved) {
             if (p.halves != 0) {
                 cluster_wait();  // The other block has initialised its mbarriers.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The epilogue: from a warpgroup's sums to D, in one of three ways. Plain: sums are scaled, narrowed and pass through a strip of shared
-// memory that each warp has, so that whole lines are stored. General: each warp passes 16 rows by up to 64 columns of sums through its
+// The epilogue: from a warpgroup's sums to D, in one of four ways. Narrow: what is done to the sums is done in registers (fuse.cuh), then they
+// are narrowed and pass through a strip of shared memory that each warp has, so that whole lines are stored. Floats: the same, stored from
+// registers as float32. General: each warp passes 16 rows by up to 64 columns of sums through its
 // strip, so that neighbouring lanes hold neighbours of a row of D, and applies bias, C and activation. Split: the same, after all blocks of
 // the cluster have left their sums in shared memory; each block adds in order of rank, and stores a share of the tile.
 #pragma once
 
 #include "gemm/epilogue.h"
 #include "gemm/sm90/arguments.h"
+#include "gemm/sm90/fuse.cuh"
 #include "sm90/cluster.cuh"
 #include "sm90/ptx.cuh"
 
@@ -23,18 +25,29 @@ class GemmStore {
   public:
     // All threads of the consumer warpgroups construct and call it together.
     __device__ __forceinline__ GemmStore(const GemmArguments &p, uint32_t strips, uint32_t stages, uint32_t rank)
-        : p_(p), strips_(strips), stages_(stages), rank_(rank) {}
+        : p_(p), fusion_(p, strips + Config::kRows / 16 * kGemmStripBytes), strips_(strips), stages_(stages), rank_(rank) {}
 
-    // row and col: the tile's first, in the tile's own orientation. If pending() is true afterwards, the sums are not stored yet.
+    // Before a tile's first product. row and col: the tile's first, in the tile's own orientation.
+    __device__ __forceinline__ void begin(uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
+        if constexpr (kColumns >= 64) fusion_.begin(batch_x, batch_y, row, col);
+    }
+
+    // After its last. If pending() is true afterwards, the sums are not stored yet.
     __device__ __forceinline__ void tile(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
         thread_ = fresh_thread();
         if constexpr (kColumns >= 64) {
-            if (p_.plain != 0) {
+            if (p_.way == kGemmNarrow) {
+                const float alpha = fusion_.template finish<true>(sums, batch_x, batch_y, row, col) ? 1.0f : p_.alpha;
                 if (p_.wide != 0 && (col + kColumns <= p_.n || p_.n % 8 == 0)) {
-                    leave(sums, batch_x, batch_y, row, col);
+                    leave(sums, alpha, batch_x, batch_y, row, col);
                 } else {
-                    unaligned(sums, batch_x, batch_y, row, col);
+                    unaligned(sums, alpha, batch_x, batch_y, row, col);
                 }
+                return;
+            }
+            if (p_.way == kGemmFloats) {
+                const float alpha = fusion_.template finish<false>(sums, batch_x, batch_y, row, col) ? 1.0f : p_.alpha;
+                fusion_.store_wide(sums, alpha, batch_x, batch_y, row, col);
                 return;
             }
         }
@@ -43,7 +56,7 @@ class GemmStore {
         GemmOrigin origin;
         const int64_t d_row = p_.transposed != 0 ? col : row, d_col = p_.transposed != 0 ? row : col;
         origin.set(p_, batch_x, batch_y, d_row, d_col, 0);
-        const GemmEpilogue<float, GemmArguments> epilogue(p_, origin);
+        const GemmEpilogue<float, GemmArguments, true, FastActivation> epilogue(p_, origin);
         const int rows = static_cast<int>(min(p_.m - d_row, int64_t{Config::kRows + kColumns}));
         const int cols = static_cast<int>(min(p_.n - d_col, int64_t{Config::kRows + kColumns}));
         if (p_.splits == 1) {
@@ -279,10 +292,9 @@ class GemmStore {
     }
 
     // Keeps a warp's narrowed sums for later, 64 columns at a time: in the halves of its strip, and the rest in registers.
-    __device__ __forceinline__ void leave(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
+    __device__ __forceinline__ void leave(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
         using Element = typename Config::Element;
         const int warp = warp_of_tile(), r = lane() / 8, c = lane() % 8 * 8;
-        const float alpha = p_.alpha;
         rows_ = static_cast<int>(min(p_.m - row - warp * kStripRows, int64_t{kStripRows})) - r;
         cols_ = static_cast<int>(min(p_.n - col, int64_t{kColumns})) - c;
         to_ = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y +
@@ -335,10 +347,9 @@ class GemmStore {
 
     // The same where D is not aligned, or its last columns do not fill 16 bytes: one element a lane, neighbouring lanes neighbouring
     // elements.
-    __device__ __forceinline__ void unaligned(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
-                                              int64_t col) const {
+    __device__ __forceinline__ void unaligned(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y,
+                                              int64_t row, int64_t col) const {
         const int warp = warp_of_tile();
-        const float alpha = p_.alpha;
         const int rows = static_cast<int>(min(p_.m - row - warp * kStripRows, int64_t{kStripRows}));
         const int cols = static_cast<int>(min(p_.n - col, int64_t{kColumns}));
         uint16_t *const d = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y +
@@ -364,6 +375,7 @@ class GemmStore {
     }
 
     const GemmArguments &p_;
+    GemmFusion<Config> fusion_;
     const uint32_t strips_, stages_, rank_;
     // Set again for every tile. Otherwise the compiler would compute the addresses of all kinds of stores before the first product; in a
     // kernel's first microseconds instructions come from memory, and each costs time.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "host/sizes.h"
 #include "host/workspace.h"
@@ -26,7 +27,8 @@ constexpr double kHalvesClocks = 900;      // The same where two take half a til
 constexpr double kHalfClocks = 0.16;       // and for each of its sums.
 constexpr double kMulticastClocks = 1000;  // Blocks wait for each other.
 constexpr double kMulticastShare = 0.9;    // Of the time that a panel takes which two blocks share: all of it goes into both.
-constexpr double kPlainClocks = 8;         // A column of a tile on its way out: by TMA,
+constexpr double kPlainClocks = 8;         // A column of a tile on its way out: from registers,
+constexpr double kFusedClocks = 8;         // with bias and the like,
 constexpr double kGeneralClocks = 30;      // by the operation's epilogue,
 constexpr double kTransposedClocks = 60;   // and turned.
 
@@ -34,13 +36,40 @@ constexpr int kSplits[] = {1, 2, 3, 4, 8};
 
 int storage_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
 
-// Of a plan whose `plain` and `wide` speak of the operands alone.
-bool can_halve(const GemmPlan &plan, const GemmChoice &choice) {
-    return plan.plain && plan.wide && choice.splits == 2 && kGemmTileShapes[choice.tile].columns <= kGemmMostHalved &&
-           plan.params.n % 2 == 0;
+// What there is to do to the sums, as GemmFused; no value if it cannot be done in registers.
+std::optional<int32_t> fused_of(const GemmParams &p, int64_t batch_x) {
+    int32_t fused = 0;
+    if (p.c.dtype != 0) {  // In pairs.
+        if (p.c.col != 1 || p.n % 2 != 0 || !is_wide(p.c, p.m, p.batch_y, batch_x)) return std::nullopt;
+        fused |= kFusedC;
+    }
+    if (p.bias.dtype != 0) {
+        if (p.bias.row != 0 && p.bias.col != 0) return std::nullopt;
+        fused |= p.bias.row != 0 ? kFusedBiasRows : kFusedBiasColumns;
+    }
+    if (p.activation != ATTILE_ACTIVATION_NONE) {
+        if (p.d.dtype == ATTILE_F32 && p.activation != ATTILE_ACTIVATION_RELU) return std::nullopt;  // In full float32.
+        fused |= kFusedActivation;
+    }
+    return fused;
 }
-bool is_plain_way(const GemmPlan &plan, const GemmChoice &choice) {
-    return plan.plain && !choice.transposed && choice.splits == 1 && kGemmTileShapes[choice.tile].columns >= kGemmPiece;
+
+// The way of a tile that is neither turned nor split.
+GemmWay direct_way(const GemmPlan &plan, int32_t dtype) {
+    const GemmParams &p = plan.params;
+    if (p.d.col != 1) return kGemmGeneral;
+    if (p.d.dtype == dtype) return kGemmNarrow;
+    return p.d.dtype == ATTILE_F32 && plan.wide && p.n % 2 == 0 ? kGemmFloats : kGemmGeneral;
+}
+
+// Of a plan whose `way` and `wide` speak of the operands alone.
+bool can_halve(const GemmPlan &plan, const GemmChoice &choice) {
+    return plan.way == kGemmNarrow && plan.fused == 0 && plan.wide && choice.splits == 2 &&
+           kGemmTileShapes[choice.tile].columns <= kGemmMostHalved && plan.params.n % 2 == 0;
+}
+GemmWay way_of(const GemmPlan &plan, const GemmChoice &choice) {
+    const bool is_direct = !choice.transposed && choice.splits == 1 && kGemmTileShapes[choice.tile].columns >= kGemmPiece;
+    return is_direct ? plan.way : kGemmGeneral;
 }
 
 struct Model {
@@ -67,9 +96,9 @@ struct Model {
         if (can_halve(plan, choice)) {
             epilogue += kHalvesClocks + kHalfClocks * rows * columns;
         } else {
-            epilogue += (is_plain_way(plan, choice) ? kPlainClocks
-                         : choice.transposed        ? kTransposedClocks
-                                                    : kGeneralClocks) *
+            epilogue += (way_of(plan, choice) != kGemmGeneral ? kPlainClocks + (plan.fused != 0 ? kFusedClocks : 0)
+                         : choice.transposed                  ? kTransposedClocks
+                                                              : kGeneralClocks) *
                             columns +
                         (choice.splits > 1 ? kSplitClocks : 0);
         }
@@ -96,7 +125,7 @@ GemmChoice invariant_choice(Model model, const GemmPlan &plan, const attile_gemm
     fixed.batches = 1;
     fixed.params.m = kInvariantRows;
     fixed.params.n = problem.n;
-    fixed.plain = false;  // How results leave must not matter.
+    fixed.way = kGemmGeneral;  // How results leave must not matter.
     model.bytes = 0;
     GemmChoice best;
     double best_seconds = 1e300;
@@ -164,8 +193,10 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     if (plan.declined[0] != '\0') return plan;
     const GemmParams &p = plan.params;
     const int64_t batch_x = plan.batches / p.batch_y;
-    plan.plain = is_plain(p, problem.a.dtype);
-    plan.wide = is_wide(p, batch_x);
+    plan.wide = is_wide(p.d, p.m, p.batch_y, batch_x);
+    const std::optional<int32_t> fused = fused_of(p, batch_x);
+    plan.fused = fused.value_or(0);
+    plan.way = fused.has_value() ? direct_way(plan, problem.a.dtype) : kGemmGeneral;
     const Model model = model_of(device, plan);
     if (forced != nullptr) {
         plan.choice = *forced;
@@ -177,7 +208,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     const GemmChoice &choice = plan.choice;
     plan.seconds = model.seconds(choice, plan);
     plan.halves = can_halve(plan, choice);
-    plan.plain = is_plain_way(plan, choice);
+    plan.way = way_of(plan, choice);
     if (plan.packed_bytes > 0) plan.seconds += kPackSeconds + 2 * plan.packed_bytes / (kMemoryShare * model.bandwidth);
     plan.tiles_a = ceil_div(choice.transposed ? p.n : p.m, int64_t{kGemmTileShapes[choice.tile].rows} * choice.multicast);
     plan.tiles_b = ceil_div(choice.transposed ? p.m : p.n, kGemmTileShapes[choice.tile].columns);

@@ -2,6 +2,7 @@
 // The tile scheduler and the producer of GEMM: which tiles a block makes, and the loads of their panels into shared memory.
 #pragma once
 
+#include "gemm/epilogue.h"
 #include "gemm/sm90/arguments.h"
 #include "gemm/sm90/block.cuh"
 #include "numeric.h"
@@ -92,6 +93,38 @@ __device__ __forceinline__ int gemm_fill(const GemmArguments &p, const GemmBlock
     return filled;
 }
 
+// C of a tile, asked for into the L2 cache while the tile is made: all blocks end a tile at about the same time, and would wait for memory
+// together.
+template <class Config>
+class GemmPrefetch {
+  public:
+    __device__ __forceinline__ GemmPrefetch(const GemmArguments &p, const GemmPanels<Config> &panels, uint32_t unit) {
+        if ((p.fused & kFusedC) == 0) return;
+        const GemmPlace place(p, unit);
+        const int bytes = gemm_storage_bytes(p.c.dtype);
+        left_ = static_cast<int>(min(p.m - panels.row, int64_t{Config::kRows}));
+        from_ = static_cast<const char *>(p.c.data) + (place.batch_x * p.c.batch_x + place.batch_y * p.c.batch_y + panels.row * p.c.row + panels.col) * bytes;
+        bytes_ = static_cast<uint32_t>(min(p.n - panels.col, int64_t{Config::kColumns})) * bytes & ~15u;
+        if (bytes_ == 0) left_ = 0;
+        each_ = (left_ + p.depth_each - 1) / p.depth_each;
+    }
+    // Some rows for each block of the depth.
+    __device__ __forceinline__ void advance(const GemmArguments &p) {
+        if (left_ <= 0) return;
+#pragma unroll 1
+        for (int i = min(each_, left_); i > 0; --i) {
+            bulk_prefetch(from_, bytes_);
+            from_ += p.c.row * gemm_storage_bytes(p.c.dtype);
+        }
+        left_ -= each_;
+    }
+
+  private:
+    int left_ = 0, each_ = 0;  // Rows.
+    const char *from_ = nullptr;
+    uint32_t bytes_ = 0;
+};
+
 // The producer's one thread: all loads of the block but the `filled` first ones.
 template <class Config>
 __device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmBlock<Config> &block, int filled) {
@@ -101,6 +134,7 @@ __device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmB
 #pragma unroll 1
     for (uint32_t unit = block.first_unit; unit < p.tiles; unit += block.units) {
         const GemmPanels<Config> panels(p, unit, block.rank);
+        GemmPrefetch<Config> of_c(p, panels, unit);
 #pragma unroll 1
         for (; depth_block < block.depth_end; ++depth_block) {
             const int depth = depth_block * kGemmDepth;
@@ -112,6 +146,7 @@ __device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmB
             } else {
                 panels.load_share(p, block.b(stage), block.full(stage), depth, block.rank);
             }
+            of_c.advance(p);
             if (++stage == Config::kStages) {
                 stage = 0;
                 parity ^= 1;

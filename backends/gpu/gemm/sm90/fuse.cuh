@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is done to a warpgroup's sums while they are still in registers: activation(alpha sum + beta C + bias), in this order and with these
+// roundings, as GemmEpilogue does it. Bias is one value a column (or a row) of the tile, asked for at the tile's start and shared through
+// shared memory; C is read in pairs, after the producer has asked the L2 cache for it.
+#pragma once
+
+#include "gemm/sm90/activate.cuh"
+#include "gemm/sm90/arguments.h"
+#include "mma/ptx.cuh"
+#include "sm90/ptx.cuh"
+
+namespace attile::gpu::sm90 {
+
+template <class Config>
+class GemmFusion {
+    static constexpr int kColumns = Config::kColumns, kPairs = kColumns / 8;  // A thread has pairs of columns 8 i + 2 (lane % 4).
+    static constexpr int kBarrier = 2, kThreads = Config::kRows * 2;
+
+  public:
+    __device__ __forceinline__ GemmFusion(const GemmArguments &p, uint32_t columns) : p_(p), columns_(columns) {}
+
+    // At a tile's start, before its first product: asks for the bias. row and col: the tile's first.
+    __device__ __forceinline__ void begin(uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
+        if ((p_.fused & (kFusedBiasColumns | kFusedBiasRows)) == 0) return;
+        const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads;
+        const int64_t first = batch_x * p_.bias.batch_x + batch_y * p_.bias.batch_y;
+        const char *const data = static_cast<const char *>(p_.bias.data);
+        if ((p_.fused & kFusedBiasColumns) != 0) {
+            if (thread < kColumns && col + thread < p_.n) {
+                bias_[0] = gemm_read<float>(data, first + (col + thread) * p_.bias.col, p_.bias.dtype);
+            }
+        } else {
+            const int64_t mine = row + thread / kWarpThreads * 16 + thread % kWarpThreads / 4;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                if (mine + 8 * half < p_.m) bias_[half] = gemm_read<float>(data, first + (mine + 8 * half) * p_.bias.row, p_.bias.dtype);
+            }
+        }
+        asm volatile("" : "+f"(bias_[0]), "+f"(bias_[1])::"memory");  // Asked for here, not where they are used.
+    }
+
+    // After the last product; all consumer threads call it. kNarrow: D is of 16 bits. True if the sums are final: alpha is in them.
+    template <bool kNarrow>
+    __device__ __forceinline__ bool finish(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) const {
+        if (p_.fused == 0) return false;
+        const float alpha = p_.alpha;
+#pragma unroll
+        for (float &sum : sums) sum *= alpha;
+        const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads, lane = thread % kWarpThreads;
+        if ((p_.fused & kFusedC) != 0) {
+            const int64_t mine = row + thread / kWarpThreads * 16 + lane / 4;
+            add_c(sums, batch_x * p_.c.batch_x + batch_y * p_.c.batch_y, mine, col + lane % 4 * 2);
+        }
+        if ((p_.fused & kFusedBiasColumns) != 0) {
+            named_sync(kBarrier, kThreads);  // The last tile's have been read.
+            if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns_ + thread * 4), "f"(bias_[0]) : "memory");
+            named_sync(kBarrier, kThreads);
+#pragma unroll
+            for (int i = 0; i < kPairs; ++i) {
+                float first, second;
+                asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(first), "=f"(second) : "r"(columns_ + (8 * i + lane % 4 * 2) * 4));
+                sums[4 * i] += first, sums[4 * i + 2] += first;
+                sums[4 * i + 1] += second, sums[4 * i + 3] += second;
+            }
+        } else if ((p_.fused & kFusedBiasRows) != 0) {
+#pragma unroll
+            for (int i = 0; i < kColumns / 2; ++i) sums[i] += bias_[i / 2 % 2];
+        }
+        if constexpr (kNarrow) {
+            with_activation(p_.activation, [&](auto kind) {
+#pragma unroll
+                for (float &sum : sums) sum = fast_activate<decltype(kind)::value>(sum);
+            });
+        } else if (p_.activation == ATTILE_ACTIVATION_RELU) {
+#pragma unroll
+            for (float &sum : sums) sum = fast_activate<ATTILE_ACTIVATION_RELU>(sum);
+        }
+        return true;
+    }
+
+    // Stores float32 from the registers: four lanes fill a sector of 32 bytes.
+    __device__ __forceinline__ void store_wide(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y, int64_t row,
+                                               int64_t col) const {
+        const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads, lane = thread % kWarpThreads;
+        const int64_t mine = row + thread / kWarpThreads * 16 + lane / 4, first = col + lane % 4 * 2;
+        float *const to = static_cast<float *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y + mine * p_.d.row + first;
+        const int columns = static_cast<int>(min(p_.n - first, int64_t{kColumns}));
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            if (mine + 8 * half >= p_.m) break;
+            float *const line = to + 8 * half * p_.d.row;
+#pragma unroll
+            for (int i = 0; i < kPairs; ++i) {
+                if (8 * i < columns) {
+                    asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(line + 8 * i)),
+                                 "f"(alpha * sums[4 * i + 2 * half]), "f"(alpha * sums[4 * i + 2 * half + 1])
+                                 : "memory");
+                }
+            }
+        }
+    }
+
+  private:
+    // first: of the batch entry, in elements.
+    __device__ __forceinline__ void add_c(float (&sums)[kColumns / 2], int64_t first, int64_t row, int64_t col) const {
+        const float beta = p_.beta;
+        const int columns = static_cast<int>(min(p_.n - col, int64_t{kColumns}));
+        constexpr int kAtOnce = kPairs < 8 ? kPairs : 8;  // Pairs that are on their way together.
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int64_t mine = min(row + 8 * half, p_.m - 1);  // Rows beyond the last are not stored.
+            const int64_t at = first + mine * p_.c.row + col;
+            if (p_.c.dtype == ATTILE_F32) {
+                add_pairs<float2, kAtOnce>(sums, half, static_cast<const char *>(p_.c.data) + at * 4, columns, beta,
+                                           [](float2 pair) { return pair; });
+            } else {
+                const char *const from = static_cast<const char *>(p_.c.data) + at * 2;
+                if (p_.c.dtype == ATTILE_F16) {
+                    add_pairs<uint32_t, kAtOnce>(sums, half, from, columns, beta, [](uint32_t pair) { return widen_pair<F16>(pair); });
+                } else {
+                    add_pairs<uint32_t, kAtOnce>(sums, half, from, columns, beta, [](uint32_t pair) { return widen_pair<BF16>(pair); });
+                }
+            }
+        }
+    }
+    template <class Pair, int kAtOnce, class Widen>
+    static __device__ __forceinline__ void add_pairs(float (&sums)[kColumns / 2], int half, const char *from, int columns, float beta,
+                                                     const Widen &widen) {
+#pragma unroll
+        for (int group = 0; group < kPairs; group += kAtOnce) {
+            Pair pairs[kAtOnce] = {};
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                if (8 * (group + i) < columns) pairs[i] = *reinterpret_cast<const Pair *>(from + (group + i) * 4 * sizeof(Pair));
+            }
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                const float2 c = widen(pairs[i]);
+                float *const two = sums + 4 * (group + i) + 2 * half;
+                two[0] = fused_multiply_add(beta, c.x, two[0]);
+                two[1] = fused_multiply_add(beta, c.y, two[1]);
+            }
+        }
+    }
+
+    const GemmArguments &p_;
+    const uint32_t columns_;  // Shared memory, a float for each column of the tile.
+    float bias_[2] = {0, 0};  // Of column `thread`, or of the thread's two rows.
+};
+
+}  // namespace attile::gpu::sm90
