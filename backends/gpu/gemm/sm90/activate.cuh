@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations of results that are stored in 16 bits, by two instructions of the special function units each. Relative errors, beside the 2e-3
-// (bfloat16) and 2.4e-4 (float16) of the store's own rounding: gelu 6e-6 down to x = -13, where float32 ends, the others 6e-6. Infinities and NaN give what the
-// formulas give. Record: docs/kernels/gemm-sm90.md.
+// Activations of results that are stored in 16 bits, by two instructions of the special function units each. Relative errors, beside the
+// 2e-3 (bfloat16) and 2.4e-4 (float16) of the store's own rounding: gelu 6e-6 down to x = -13, where float32 ends, the others 6e-6.
+// Infinities and NaN give what the formulas give. Record: docs/kernels/gemm-sm90.md.
 #pragma once
 
 #include "gemm/epilogue.h"

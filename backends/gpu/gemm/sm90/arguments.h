@@ -39,7 +39,8 @@ constexpr int gemm_stage_bytes(int rows, int columns, bool outer_b) {
     return (rows + loaded) * kGemmDepth * 2;
 }
 constexpr int gemm_stages(int rows, int columns, bool outer_b) { return 196608 / gemm_stage_bytes(rows, columns, outer_b); }
-// Stages, strips, the bias of a tile's columns, two barriers a stage and one more, and what aligning the first stage to 1024 bytes may take.
+// Stages, strips, the bias of a tile's columns, two barriers a stage and one more, and what aligning the first stage to 1024 bytes may
+// take.
 constexpr int gemm_shared_bytes(int rows, int columns, bool outer_b) {
     const int stages = gemm_stages(rows, columns, outer_b);
     return 1024 + stages * gemm_stage_bytes(rows, columns, outer_b) + rows / 16 * kGemmStripBytes + columns * 4 + 16 * stages + 16;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The epilogue: from a warpgroup's sums to D, in one of four ways. Narrow: what is done to the sums is done in registers (fuse.cuh), then they
-// are narrowed and pass through a strip of shared memory that each warp has, so that whole lines are stored. Floats: the same, stored from
-// registers as float32. General: each warp passes 16 rows by up to 64 columns of sums through its
-// strip, so that neighbouring lanes hold neighbours of a row of D, and applies bias, C and activation. Split: the same, after all blocks of
-// the cluster have left their sums in shared memory; each block adds in order of rank, and stores a share of the tile.
+// The epilogue: from a warpgroup's sums to D, in one of four ways. Narrow: what is done to the sums is done in registers (fuse.cuh), then
+// they are narrowed and pass through a strip of shared memory that each warp has, so that whole lines are stored. Floats: the same, stored
+// from registers as float32. General: each warp passes 16 rows by up to 64 columns of sums through its strip, so that neighbouring lanes
+// hold neighbours of a row of D, and applies bias, C and activation. Split: the same, after all blocks of the cluster have left their sums
+// in shared memory; each block adds in order of rank, and stores a share of the tile.
 #pragma once
 
 #include "gemm/epilogue.h"
@@ -292,7 +292,8 @@ class GemmStore {
     }
 
     // Keeps a warp's narrowed sums for later, 64 columns at a time: in the halves of its strip, and the rest in registers.
-    __device__ __forceinline__ void leave(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
+    __device__ __forceinline__ void leave(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y, int64_t row,
+                                          int64_t col) {
         using Element = typename Config::Element;
         const int warp = warp_of_tile(), r = lane() / 8, c = lane() % 8 * 8;
         rows_ = static_cast<int>(min(p_.m - row - warp * kStripRows, int64_t{kStripRows})) - r;

@@ -41,7 +41,8 @@ class GemmFusion {
 
     // After the last product; all consumer threads call it. kNarrow: D is of 16 bits. True if the sums are final: alpha is in them.
     template <bool kNarrow>
-    __device__ __forceinline__ bool finish(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) const {
+    __device__ __forceinline__ bool finish(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
+                                           int64_t col) const {
         if (p_.fused == 0) return false;
         const float alpha = p_.alpha;
 #pragma unroll
@@ -79,8 +80,8 @@ class GemmFusion {
     }
 
     // Stores float32 from the registers: four lanes fill a sector of 32 bytes.
-    __device__ __forceinline__ void store_wide(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y, int64_t row,
-                                               int64_t col) const {
+    __device__ __forceinline__ void store_wide(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y,
+                                               int64_t row, int64_t col) const {
         const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads, lane = thread % kWarpThreads;
         const int64_t mine = row + thread / kWarpThreads * 16 + lane / 4, first = col + lane % 4 * 2;
         float *const to = static_cast<float *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y + mine * p_.d.row + first;

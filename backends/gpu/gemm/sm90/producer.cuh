@@ -103,7 +103,8 @@ class GemmPrefetch {
         const GemmPlace place(p, unit);
         const int bytes = gemm_storage_bytes(p.c.dtype);
         left_ = static_cast<int>(min(p.m - panels.row, int64_t{Config::kRows}));
-        from_ = static_cast<const char *>(p.c.data) + (place.batch_x * p.c.batch_x + place.batch_y * p.c.batch_y + panels.row * p.c.row + panels.col) * bytes;
+        from_ = static_cast<const char *>(p.c.data) +
+                (place.batch_x * p.c.batch_x + place.batch_y * p.c.batch_y + panels.row * p.c.row + panels.col) * bytes;
         bytes_ = static_cast<uint32_t>(min(p.n - panels.col, int64_t{Config::kColumns})) * bytes & ~15u;
         if (bytes_ == 0) left_ = 0;
         each_ = (left_ + p.depth_each - 1) / p.depth_each;
