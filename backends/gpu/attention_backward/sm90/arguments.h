@@ -31,6 +31,7 @@ struct BackwardShape {
     int keys;        // Of a block.
     int rows;        // Of a tile that streams.
     bool late_sums;  // dQ is issued after dS, not along with it, for want of registers.
+    bool modifies;   // Scores pass through more than a mask.
     int producer_registers, consumer_registers;
 
     static constexpr int warpgroups() { return 2; }  // Consumers, of 64 keys each; one producer warpgroup besides.

@@ -2,7 +2,10 @@
 // A computing warpgroup of the kernel of attention's gradients: 64 keys of the block's 128.
 #pragma once
 
+#include <type_traits>
+
 #include "attention_backward/sm90/group.cuh"
+#include "attention_backward/sm90/modify.cuh"
 
 namespace attile::gpu::sm90 {
 
@@ -18,7 +21,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
 
   public:
     __device__ __forceinline__ BackwardWarpgroup(const BackwardArguments &arguments, const BackwardShared<Config> &shared, int group)
-        : Base(arguments, shared, group) {}
+        : Base(arguments, shared, group), modifiers_(arguments.p.forward) {}
 
     __device__ __forceinline__ void run() {
         this->for_each_tile([&](int index) { tile(index); });
@@ -26,6 +29,8 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
 
   private:
     static constexpr int kHalf = kRows / 2;
+    static constexpr bool kModifies = kShape.modifies;
+    using Modifiers = std::conditional_t<kModifies, BackwardModifiers<Element, Config>, NoBackwardModifiers>;
 
     // An address that the compiler takes for a new value, so that sums with it are not kept in registers over the loop.
     static __device__ __forceinline__ uint32_t afresh(uint32_t address) {
@@ -50,7 +55,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
     // The lse and delta of two rows.
     __device__ __forceinline__ uint32_t numbers(uint32_t stage) const { return afresh(shared_.numbers(stage) + (lane_ & 3) * 16); }
     __device__ __forceinline__ void exponentials(uint32_t stage, float (&s)[kScores]) const {
-        const float c = a_.p.forward.scale_log2;
+        const float c = kModifies ? 1.0f : a_.p.forward.scale_log2;  // What is modified is in units of log2.
         const uint32_t from = numbers(stage);
 #pragma unroll
         for (int j = 0; j < kRows / 8; ++j) {
@@ -70,6 +75,23 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
     __device__ __forceinline__ void gradients(uint32_t stage, const float (&p)[kScores], const float (&d)[kScores],
                                               uint32_t (&narrow)[kScores / 2]) const {
         const uint32_t from = numbers(stage);
+        if constexpr (kModifies) {
+            if (modifiers_.caps()) {
+                const float inverse = modifiers_.inverse_cap();
+#pragma unroll
+                for (int j = kFirst / 8; j < (kFirst + kHalf) / 8; ++j) {
+                    float pair[4];
+                    load_four(pair, from + 64 * j);
+#pragma unroll
+                    for (int i = 2 * j; i < 2 * j + 2; ++i) {
+                        const float first = p[2 * i] * (d[2 * i] - pair[1]), second = p[2 * i + 1] * (d[2 * i + 1] - pair[3]);
+                        narrow[i] = narrow_pair<Element>(first * modifiers_.slope_of_cap(p[2 * i], pair[0], inverse),
+                                                         second * modifiers_.slope_of_cap(p[2 * i + 1], pair[2], inverse));
+                    }
+                }
+                return;
+            }
+        }
 #pragma unroll
         for (int j = kFirst / 8; j < (kFirst + kHalf) / 8; ++j) {
             float pair[4];
@@ -103,7 +125,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
     __device__ __forceinline__ void tile(int index) {
 #pragma unroll
         for (int i = 0; i < kSums; ++i) dk_[i] = dv_[i] = 0;
-        int first, end, count, tile;
+        int first, end, count, tile, head = 0, end_head = 0;
         {
             const BackwardWalk walk(a_, kKeys, index);
             count = warp_uniform(walk.steps());
@@ -111,17 +133,25 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
             end = warp_uniform(walk.end);
             tile = warp_uniform(walk.start_tile());
             this->set_range(walk.site);
+            if constexpr (kModifies) {
+                modifiers_.begin(walk.site);
+                head = warp_uniform(walk.start_head());
+                end_head = warp_uniform(walk.first_head + walk.heads);
+            }
         }
         if (count > 0) {
             barrier_wait(shared_.keys_full(), tiles_ & 1);
             ++tiles_;
             __syncwarp();
             this->template clear_unread<true, true>(kScoresBarrier);
-            step<true>(tile * kRows);
+            step<true>(tile * kRows, head);
 #pragma unroll 1
             for (int i = 1; i < count; ++i) {
-                if (--tile < first) tile = end - 1;
-                step<false>(tile * kRows);
+                if (--tile < first) {
+                    tile = end - 1;
+                    if (kModifies && ++head == end_head) head -= static_cast<int>(a_.p.forward.group.divisor);
+                }
+                step<false>(tile * kRows, head);
             }
             float dq[32];
             issue_sums(dq, steps_ - 1);
@@ -148,18 +178,22 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
     // Arithmetic runs beside products: exponentials beside dP, gradients beside dV and, where registers suffice, dQ, and the stores to
     // shared memory beside dK. The two halves of the tile's rows become gradients one after the other, for want of registers.
     template <bool kIsFirst>
-    __device__ __forceinline__ void step(int row) {
+    __device__ __forceinline__ void step(int row, int head) {
         const uint32_t stage = steps_ % 2, parity = steps_ / 2 & 1;
         float s[kScores], d[kScores], dq[32];
         uint32_t p[kScores / 2], ds[kScores / 2];
         barrier_wait(shared_.q_full(stage), parity);
         __syncwarp();
         this->multiply_scores(s, shared_.k + group_ * 64 * kPanelRow, shared_.q(stage));
+        [[maybe_unused]] typename Modifiers::Fetched fetched;
+        [[maybe_unused]] const int row_of_thread = row + (lane_ & 3) * 2;
+        if constexpr (kModifies) modifiers_.fetch(head, this->key(), row_of_thread, fetched);
         barrier_wait(shared_.dout_full(stage), parity);
         __syncwarp();
         this->multiply_scores(d, shared_.v() + group_ * 64 * kPanelRow, shared_.dout(stage));
         product_wait<1>();
         keep_in_registers(s);
+        if constexpr (kModifies) modifiers_.apply(head, this->key(), row_of_thread, fetched, s);
         this->mask(row, s);
         exponentials(stage, s);
         narrow_half<0>(s, p);
@@ -197,6 +231,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
         }
     }
 
+    Modifiers modifiers_;
     float dk_[kSums], dv_[kSums];
 };
 

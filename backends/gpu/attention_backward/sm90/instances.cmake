@@ -19,3 +19,6 @@ attile_gpu_family(attention_backward/sm90/instances.h
 attile_gpu_instance(cols64 depth=64 keys=128 rows=128 producer_registers=24 consumer_registers=240)
 attile_gpu_instance(cols128 depth=128 keys=128 rows=64 producer_registers=24 consumer_registers=240 late_sums)
 attile_gpu_instance(cols256 BY backward_wide_instance depth=256 keys=64 rows=64 producer_registers=24 consumer_registers=240)
+
+# Of scores that pass through more than a mask. Heads of up to 64 columns take it, too: tiles of 128 rows leave no register for a bias.
+attile_gpu_instance(cols128_modified TABLE Modified depth=128 keys=128 rows=64 producer_registers=24 consumer_registers=240 late_sums modifies)

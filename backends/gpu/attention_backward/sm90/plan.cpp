@@ -30,7 +30,11 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
     const attile_attention_problem &p = *problem.forward;
     Sm90BackwardChoice choice = {backward_examine(problem)};
     if (!choice.taken) return choice;
-    if (attention_modifies_scores(p) || !(p.scale > 0)) return declined("scores pass through more than a mask");
+    if (!(p.scale > 0)) return declined("the scale is not positive");
+    const bool modifies = attention_modifies_scores(p);
+    if (is_present(problem.dbias)) return declined("the gradient of the bias is asked for");
+    if (attention_softcap(p) != 0 && (is_present(p.bias) || is_present(p.alibi_slopes)))
+        return declined("scores pass through softcap and bias or ALiBi");
     struct Named {
         const attile_operand &operand;
         int64_t rows;
@@ -39,10 +43,18 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
         if (!is_reachable(x.operand.data, x.operand.stride, 3, 2) || (x.operand.stride[2] == 0 && x.rows > 1))
             return declined("TMA does not reach an operand's rows");
     }
-    for (const BackwardFn kernels : p.q.dtype == ATTILE_F16 ? kBackwardPlainF16 : kBackwardPlainBF16) {
-        choice.kernels = kernels();
-        if (choice.kernels.shape->depth >= std::max(p.head_dim, p.head_dim_v)) break;
-        choice.kernels = {};
+    const bool is_f16 = p.q.dtype == ATTILE_F16;
+    const auto first_that_holds = [&](const auto &table) {
+        for (const BackwardFn kernels : table) {
+            if (kernels().shape->depth >= std::max(p.head_dim, p.head_dim_v)) return kernels();
+        }
+        return BackwardKernels();
+    };
+    if (modifies) {
+        choice.kernels = is_f16 ? first_that_holds(kBackwardModifiedF16) : first_that_holds(kBackwardModifiedBF16);
+        if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 128 and scores pass through more than a mask");
+    } else {
+        choice.kernels = is_f16 ? first_that_holds(kBackwardPlainF16) : first_that_holds(kBackwardPlainBF16);
     }
     if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 256");
     if (choice.kernels.finish == nullptr) choice.sum = backward_sum(p.q.dtype, std::max(p.head_dim, p.head_dim_v));
@@ -50,6 +62,7 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
     const int32_t shared = choice.shared_bytes();
     AttentionBackwardPlan &plan = choice.plan;
     plan.name = choice.kernels.name;
+    plan.modified = modifies;
     plan.keys = shape.keys;
     plan.depth = shape.depth;
     plan.threads = BackwardShape::threads();
