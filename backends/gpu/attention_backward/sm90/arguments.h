@@ -38,6 +38,9 @@ struct BackwardShape {
     static constexpr int stages() { return 2; }      // Of Q, of dO, of dS and of dQ.
     static constexpr int threads() { return 128 * (warpgroups() + 1); }
     static constexpr int finish_threads() { return 128 * warpgroups(); }
+    // Of a tile's dQ each warpgroup makes half of the rows, or of the columns.
+    constexpr bool halves_rows() const { return rows == 128; }
+    constexpr int part_columns() const { return halves_rows() ? depth : depth / 2; }
     constexpr int panels() const { return depth / kBackwardPanel; }
     constexpr int keys_bytes() const { return keys * depth * 2; }  // Of K, of V.
     constexpr int rows_bytes() const { return rows * depth * 2; }  // Of Q, of dO.

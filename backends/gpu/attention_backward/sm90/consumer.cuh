@@ -38,17 +38,19 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
         return address;
     }
 
-    // The warpgroup's part of dQ = dS K: all rows and 64 columns, or 64 rows and all columns.
-    static constexpr bool kPartOfRows = kRows == 128;
-    static_assert(kPartOfRows ? kDepth == 64 : kRows == 64 && kDepth == 128, "64 rows and 64 columns for each");
-    __device__ __forceinline__ void multiply_keys(float (&sums)[32], uint32_t scores) {
+    // The warpgroup's part of dQ = dS K: all rows and half of the columns, or 64 rows and all columns.
+    static constexpr bool kPartOfRows = kShape.halves_rows();
+    static constexpr int kPartColumns = kShape.part_columns(), kPartSums = kPartColumns / 2;
+    static_assert(kPartOfRows ? kDepth == 64 && kRows == 128 : kRows == 64, "64 rows for each");
+    __device__ __forceinline__ void multiply_keys(float (&sums)[kPartSums], uint32_t scores) {
         const uint32_t left = operand_low(scores + (kPartOfRows ? group_ * 64 * kPanelRow : 0), 16),
-                       right = operand_low(shared_.k + (kPartOfRows ? 0 : group_ * kKeys * kPanelRow), 16);
+                       right =
+                           operand_low(shared_.k + (kPartOfRows ? 0 : group_ * (kDepth == 128 ? kKeys * kPanelRow : kPanelRow / 2)), 16);
         product_fence();
 #pragma unroll
         for (int i = 0; i < kKeys / 16; ++i)
-            gemm_product<Element, 64, 0, 1>(sums, operand(left + i / 4 * (kRows * kPanelRow / 16) + i % 4 * 2), operand(right + i * 128),
-                                            i != 0);
+            gemm_product<Element, kPartColumns, 0, 1>(sums, operand(left + i / 4 * (kRows * kPanelRow / 16) + i % 4 * 2),
+                                                      operand(right + i * 128), i != 0);
         product_commit();
     }
 
@@ -112,12 +114,12 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
         async_proxy_fence();
     }
 
-    __device__ __forceinline__ void leave_sums(const float (&sums)[32], uint32_t step) const {
+    __device__ __forceinline__ void leave_sums(const float (&sums)[kPartSums], uint32_t step) const {
         const uint32_t to =
-            afresh(shared_.sums(step % 2) + group_ * (64 * 64 * 4) + static_cast<int>(threadIdx.x) % kWarpgroupThreads * 16);
+            afresh(shared_.sums(step % 2) + group_ * (64 * kPartColumns * 4) + static_cast<int>(threadIdx.x) % kWarpgroupThreads * 16);
         barrier_wait(shared_.sums_empty(step % 2), (step / 2 & 1) ^ 1);
 #pragma unroll
-        for (int i = 0; i < 8; ++i) store_four(to + i * (kWarpgroupThreads * 16), sums + 4 * i);
+        for (int i = 0; i < kPartSums / 4; ++i) store_four(to + i * (kWarpgroupThreads * 16), sums + 4 * i);
         async_proxy_fence();
         release(shared_.sums_full(step % 2));
     }
@@ -153,7 +155,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
                 }
                 step<false>(tile * kRows, head);
             }
-            float dq[32];
+            float dq[kPartSums];
             issue_sums(dq, steps_ - 1);
             finish_sums<0>(dq, steps_ - 1);
             release(shared_.keys_empty());
@@ -163,13 +165,13 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
     }
     // dQ of the step before: by now both warpgroups have written its dS, so that neither waits. For this step's dQ each would wait for the
     // slower one.
-    __device__ __forceinline__ void issue_sums(float (&dq)[32], uint32_t step) {
+    __device__ __forceinline__ void issue_sums(float (&dq)[kPartSums], uint32_t step) {
         barrier_wait(shared_.scores_full(step % 2), step / 2 & 1);
         __syncwarp();
         multiply_keys(dq, shared_.scores(step % 2));
     }
     template <int kPending>
-    __device__ __forceinline__ void finish_sums(float (&dq)[32], uint32_t step) {
+    __device__ __forceinline__ void finish_sums(float (&dq)[kPartSums], uint32_t step) {
         product_wait<kPending>();
         keep_in_registers(dq);
         release(shared_.scores_empty(step % 2));
@@ -180,20 +182,19 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
     template <bool kIsFirst>
     __device__ __forceinline__ void step(int row, int head) {
         const uint32_t stage = steps_ % 2, parity = steps_ / 2 & 1;
-        float s[kScores], d[kScores], dq[32];
+        float s[kScores], d[kScores], dq[kPartSums];
         uint32_t p[kScores / 2], ds[kScores / 2];
         barrier_wait(shared_.q_full(stage), parity);
         __syncwarp();
         this->multiply_scores(s, shared_.k + group_ * 64 * kPanelRow, shared_.q(stage));
         [[maybe_unused]] typename Modifiers::Fetched fetched;
-        [[maybe_unused]] const int row_of_thread = row + (lane_ & 3) * 2;
-        if constexpr (kModifies) modifiers_.fetch(head, this->key(), row_of_thread, fetched);
+        if constexpr (kModifies) modifiers_.fetch(head, this->first_key() + 16 * warp(), row, fetched);
         barrier_wait(shared_.dout_full(stage), parity);
         __syncwarp();
         this->multiply_scores(d, shared_.v() + group_ * 64 * kPanelRow, shared_.dout(stage));
         product_wait<1>();
         keep_in_registers(s);
-        if constexpr (kModifies) modifiers_.apply(head, this->key(), row_of_thread, fetched, s);
+        if constexpr (kModifies) modifiers_.apply(head, this->first_key() + 16 * warp(), row, fetched, s);
         this->mask(row, s);
         exponentials(stage, s);
         narrow_half<0>(s, p);

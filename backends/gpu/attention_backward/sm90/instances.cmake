@@ -3,6 +3,7 @@
 #   shape      keys x rows   shared memory: K, V + 2 (Q, dO, dS, dQ, lse and delta), KB   registers of a consumer thread; spilled
 #   cols64     128 x 128     32 + 2 (32 + 32 + 32 + 1)   = 226                            240; none
 #   cols128    128 x  64     64 + 2 (32 + 16 + 32 + 0.5) = 225                            240; words that all threads have in common
+#   cols64_modified   128 x 64   32 + 2 (16 + 16 + 16 + 0.5) = 129                       240; none
 #   cols256     64 x  64     64 + 2 (64 + 16, P + 0.5)   = 225                            240; none
 #
 # At launch 168 registers. Bound: a step of 64 rows at 128 columns takes 2560 cycles of the tensor cores and 2800 of shared memory.
@@ -20,5 +21,6 @@ attile_gpu_instance(cols64 depth=64 keys=128 rows=128 producer_registers=24 cons
 attile_gpu_instance(cols128 depth=128 keys=128 rows=64 producer_registers=24 consumer_registers=240 late_sums)
 attile_gpu_instance(cols256 BY backward_wide_instance depth=256 keys=64 rows=64 producer_registers=24 consumer_registers=240)
 
-# Of scores that pass through more than a mask. Heads of up to 64 columns take it, too: tiles of 128 rows leave no register for a bias.
+# Of scores that pass through more than a mask. Tiles of 128 rows would leave no register for a bias.
+attile_gpu_instance(cols64_modified TABLE Modified depth=64 keys=128 rows=64 producer_registers=24 consumer_registers=240 modifies)
 attile_gpu_instance(cols128_modified TABLE Modified depth=128 keys=128 rows=64 producer_registers=24 consumer_registers=240 late_sums modifies)

@@ -47,20 +47,21 @@ template <class Element, class Config>
 __global__ void __launch_bounds__(BackwardShape::finish_threads()) attention_backward_finish(const __grid_constant__ BackwardArguments a) {
     await_kernel_ahead();
     constexpr BackwardShape kShape = Config::kShape;
-    constexpr bool kPartOfRows = kShape.rows == 128;
+    constexpr bool kPartOfRows = kShape.halves_rows();
+    constexpr int kPartColumns = kShape.part_columns(), kPartSums = kPartColumns / 2;
     const AttentionParams &f = a.p.forward;
     const int row_tiles = a.p.rows_allotted / kShape.rows, of_launch = static_cast<int>(blockIdx.x) / row_tiles,
               tile = static_cast<int>(blockIdx.x) - of_launch * row_tiles,
               head = static_cast<int>(a.p.first_pair * f.group.divisor) + of_launch, batch = head / static_cast<int>(f.heads.divisor);
     const BackwardSite site = {head - batch * static_cast<int>(f.heads.divisor), 0, AttentionEntry(f, batch)};
-    float sums[32] = {};
+    float sums[kPartSums] = {};
     const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads, thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
     if (a.dq_semaphores[blockIdx.x] != 0) {  // Else no row of the tile saw a key.
         const float4 *const from =
             reinterpret_cast<const float4 *>(a.sums + static_cast<int64_t>(blockIdx.x) * (kShape.rows * kShape.depth)) +
-            group * (8 * kWarpgroupThreads) + thread;
+            group * (kPartSums / 4 * kWarpgroupThreads) + thread;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
+        for (int i = 0; i < kPartSums / 4; ++i) {
             const float4 x = __ldcs(from + i * kWarpgroupThreads);
             sums[4 * i] = x.x;
             sums[4 * i + 1] = x.y;
@@ -72,8 +73,8 @@ __global__ void __launch_bounds__(BackwardShape::finish_threads()) attention_bac
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         const int row = tile * kShape.rows + (kPartOfRows ? 64 * group : 0) + thread / kWarpThreads * 16 + lane_index() / 4 + 8 * r;
-        store_gradient_row<Element, 64>(a.p.dq, site, site.entry.first_q + row, row < site.entry.len_q, f.head_dim,
-                                        kPartOfRows ? 0 : 64 * group, sums + 2 * r, a.p.scale);
+        store_gradient_row<Element, kPartColumns>(a.p.dq, site, site.entry.first_q + row, row < site.entry.len_q, f.head_dim,
+                                                  kPartOfRows ? 0 : kPartColumns * group, sums + 2 * r, a.p.scale);
     }
 }
 

@@ -14,8 +14,9 @@ template <class Element, class Config>
 class BackwardModifiers {
   public:
     static constexpr int kRows = Config::kShape.rows, kScores = kRows / 2;
+    // Pairs of rows of a key, 16 bits each: 2 (8 j) + h for rows 8 j + 2 (lane % 4) and the next of key h.
     struct Fetched {
-        uint32_t bits[kScores];  // Of bias, as stored.
+        uint32_t pairs[kScores / 2];
     };
 
     __device__ __forceinline__ explicit BackwardModifiers(const AttentionParams &p) : p_(p) {}
@@ -27,44 +28,49 @@ class BackwardModifiers {
         len_q_ = warp_uniform(site.entry.len_q);
         len_k_ = warp_uniform(site.entry.len_k);
     }
-    // Asks for the bias of the thread's pairs: keys key and key + 8 of the tile, rows row + 8 j and the next.
-    __device__ __forceinline__ void fetch(int head, int key, int row, Fetched &fetched) const {
-        if (p_.bias.data == nullptr) return;
-        if (p_.bias.storage == AttentionStorage::kF32) {
-            read<4>(p_.bias, head, key, row, fetched.bits);
-        } else {
-            read<2>(p_.bias, head, key, row, fetched.bits);
+    // Asks for what is read of the tile's rows from `row` on; first: the warp's first key of the tile.
+    __device__ __forceinline__ void fetch(int head, int first, int row, Fetched &fetched) const {
+        if (fetches_bias(first)) {
+            read_pairs<2>(p_.bias, head, first, row, fetched);
+        } else if (fetches_allowed(first)) {
+            read_pairs<1>(p_.allowed, head, first, row, fetched);
         }
     }
     // From products to scores in units of log2.
-    __device__ __forceinline__ void apply(int head, int key, int row, const Fetched &fetched, float (&s)[kScores]) const {
+    __device__ __forceinline__ void apply(int head, int first, int row, const Fetched &fetched, float (&s)[kScores]) const {
         if (p_.softcap_log2 != 0) {
             cap_scores(p_, false, s);
         } else {
 #pragma unroll
             for (float &x : s) x *= p_.scale_log2;
         }
-        if (p_.bias.data != nullptr) {
-            const bool is_wide = p_.bias.storage == AttentionStorage::kF32;
-#pragma unroll
-            for (int i = 0; i < kScores; ++i) {
-                const float bias = is_wide ? __uint_as_float(fetched.bits[i]) : widen_pair<Element>(fetched.bits[i]).x;
-                s[i] = add_bias_log2(s[i], bias);
-            }
+        if (fetches_bias(first)) {
+            for_each_pair<2>(fetched, s, [](float &x, float &next, uint32_t pair) {
+                const float2 bias = widen_pair<Element>(pair);
+                x = add_bias_log2(x, bias.x);
+                next = add_bias_log2(next, bias.y);
+            });
+        } else if (p_.bias.data != nullptr && p_.bias.storage == AttentionStorage::kF32) {
+            for_each_apart<4>(p_.bias, head, first, row, s, [](float &x, uint32_t bits) { x = add_bias_log2(x, __uint_as_float(bits)); });
+        } else if (p_.bias.data != nullptr) {
+            for_each_apart<2>(p_.bias, head, first, row, s,
+                              [](float &x, uint32_t bits) { x = add_bias_log2(x, widen_pair<Element>(bits).x); });
         }
         if (p_.alibi_slopes.data != nullptr) {
             const AlibiSlope slope(load_number(p_.alibi_slopes, batch_ * p_.alibi_slopes.stride[0] + head * p_.alibi_slopes.stride[1]));
             const int shift = p_.alibi_bottom_right ? len_k_ - len_q_ : 0;
-            const float distance = static_cast<float>(first_ + key - row - shift);
+            const float distance = static_cast<float>(first_ + first + lane_index() / 4 - (row + lane_index() % 4 * 2) - shift);
 #pragma unroll
             for (int i = 0; i < kScores; ++i)
                 s[i] = slope.lower(s[i], fabsf(distance + static_cast<float>((i & 2) * 4 - (i >> 2) * 8 - (i & 1))));
         }
-        if (p_.allowed.data != nullptr) {
-            uint32_t shows[kScores];
-            read<1>(p_.allowed, head, key, row, shows);
-#pragma unroll
-            for (int i = 0; i < kScores; ++i) s[i] = shows[i] != 0 ? s[i] : -INFINITY;
+        if (fetches_allowed(first)) {
+            for_each_pair<1>(fetched, s, [](float &x, float &next, uint32_t pair) {
+                if ((pair & 0xffff) == 0) x = -INFINITY;
+                if (pair >> 16 == 0) next = -INFINITY;
+            });
+        } else if (p_.allowed.data != nullptr) {
+            for_each_apart<1>(p_.allowed, head, first, row, s, [](float &x, uint32_t bits) { x = bits != 0 ? x : -INFINITY; });
         }
     }
     __device__ __forceinline__ bool caps() const { return p_.softcap_log2 != 0; }
@@ -81,6 +87,29 @@ class BackwardModifiers {
         asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
         return y;
     }
+    // One of the two is fetched, where it can be.
+    __device__ __forceinline__ bool fetches_bias(int first) const {
+        return p_.bias.data != nullptr && p_.bias.storage != AttentionStorage::kF32 && in_pairs<2>(p_.bias, first);
+    }
+    __device__ __forceinline__ bool fetches_allowed(int first) const {
+        return p_.bias.data == nullptr && p_.allowed.data != nullptr && in_pairs<1>(p_.allowed, first);
+    }
+    // Can two keys be read at once, of all of the warp's? The same for all lanes.
+    template <int kBytes>
+    __device__ __forceinline__ bool in_pairs(const AttentionOperand &x, int first) const {
+        return x.stride[3] == 1 && ((x.stride[0] | x.stride[1] | x.stride[2]) & 1) == 0 &&
+               reinterpret_cast<uintptr_t>(x.data) % (2 * kBytes) == 0 && first_ + first + 16 <= len_k_;
+    }
+    template <int kBytes>
+    __device__ __forceinline__ const char *start(const AttentionOperand &x, int head, int key) const {
+        return static_cast<const char *>(x.data) + (batch_ * x.stride[0] + head * x.stride[1] + key * x.stride[3]) * kBytes;
+    }
+    static __device__ __forceinline__ uint32_t transpose(uint32_t pair) {
+        uint32_t turned;
+        asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(pair));
+        return turned;
+    }
+    // Elements as stored, bytes in 16 bits each.
     template <int kBytes>
     static __device__ __forceinline__ uint32_t load(const char *from) {
         uint32_t bits;
@@ -97,21 +126,47 @@ class BackwardModifiers {
         }
         return bits;
     }
-    // Keys and rows past the entry's last are repeats of it: the mask hides them.
+    // Two keys of a row each, for transpose(). Rows past the last are repeats of it, which the mask hides.
     template <int kBytes>
-    __device__ __forceinline__ void read(const AttentionOperand &x, int head, int key, int row, uint32_t (&bits)[kScores]) const {
-        const int mine = first_ + key, last = len_k_ - 1;
-        const char *const from =
-            static_cast<const char *>(x.data) + (batch_ * x.stride[0] + head * x.stride[1] + min(mine, last) * x.stride[3]) * kBytes;
-        const int64_t next_key = (min(mine + 8, last) - min(mine, last)) * x.stride[3] * kBytes, next_row = x.stride[2] * kBytes;
+    __device__ __forceinline__ void read_pairs(const AttentionOperand &x, int head, int first, int row, Fetched &fetched) const {
+        const int lane = lane_index();
+        const char *const from = start<kBytes>(x, head, first_ + first + lane % 4 * 2);
+        const int64_t next_row = x.stride[2] * kBytes;
 #pragma unroll
-        for (int i = 0; i < kScores; i += 4) {
+        for (int j = 0; j < kRows / 8; ++j) {
+            const char *const at = from + min(row + 8 * j + lane / 4, len_q_ - 1) * next_row;
+            fetched.pairs[2 * j] = load<2 * kBytes>(at);
+            fetched.pairs[2 * j + 1] = load<2 * kBytes>(at + 8 * kBytes);
+        }
+    }
+    // Calls step(score, score of the next row, pair) with what read_pairs() read.
+    template <int kBytes, class Step>
+    static __device__ __forceinline__ void for_each_pair(const Fetched &fetched, float (&s)[kScores], const Step &step) {
 #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                const char *const at = from + min(row + 2 * i + e, len_q_ - 1) * next_row;
-                bits[i + e] = load<kBytes>(at);
-                bits[i + 2 + e] = load<kBytes>(at + next_key);
+        for (int i = 0; i < kScores / 2; ++i) {
+            const uint32_t pair = fetched.pairs[i];
+            step(s[2 * i], s[2 * i + 1], transpose(kBytes == 1 ? (pair & 0xff) | (pair & 0xff00) << 8 : pair));
+        }
+    }
+    // Calls step(score, element as stored), element by element, few at a time for want of registers. Keys and rows past the last are
+    // repeats of it.
+    template <int kBytes, class Step>
+    __device__ __forceinline__ void for_each_apart(const AttentionOperand &x, int head, int first, int row, float (&s)[kScores],
+                                                   const Step &step) const {
+        const int lane = lane_index(), key = first_ + first + lane / 4;
+        const int64_t next_row = x.stride[2] * kBytes;
+        const char *const from = start<kBytes>(x, head, min(key, len_k_ - 1)), *const next =
+                                                                                   start<kBytes>(x, head, min(key + 8, len_k_ - 1));
+#pragma unroll
+        for (int i = 0; i < kScores; i += 8) {
+            uint32_t bits[8];
+#pragma unroll
+            for (int k = 0; k < 8; ++k) {
+                const int mine = min(row + lane % 4 * 2 + 2 * i + (k >> 2) * 8 + (k & 1), len_q_ - 1);
+                bits[k] = load<kBytes>(((k & 2) == 0 ? from : next) + mine * next_row);
             }
+#pragma unroll
+            for (int k = 0; k < 8; ++k) step(s[i + k], bits[k]);
         }
     }
 

@@ -27,16 +27,15 @@ class GemmFusion {
         const char *const data = static_cast<const char *>(p_.bias.data);
         if ((p_.fused & kFusedBiasColumns) != 0) {
             if (thread < kColumns && col + thread < p_.n) {
-                bias_[0] = gemm_read<float>(data, first + (col + thread) * p_.bias.col, p_.bias.dtype);
+                bias_[0] = ask(data, first + (col + thread) * p_.bias.col);
             }
         } else {
             const int64_t mine = row + thread / kWarpThreads * 16 + thread % kWarpThreads / 4;
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                if (mine + 8 * half < p_.m) bias_[half] = gemm_read<float>(data, first + (mine + 8 * half) * p_.bias.row, p_.bias.dtype);
+                if (mine + 8 * half < p_.m) bias_[half] = ask(data, first + (mine + 8 * half) * p_.bias.row);
             }
         }
-        asm volatile("" : "+f"(bias_[0]), "+f"(bias_[1])::"memory");  // Asked for here, not where they are used.
     }
 
     // After the last product; all consumer threads call it. kNarrow: D is of 16 bits. True if the sums are final: alpha is in them.
@@ -58,7 +57,7 @@ class GemmFusion {
         }
         if ((p_.fused & kFusedBiasColumns) != 0) {
             named_sync(kBarrier, kThreads);  // The last tile's have been read.
-            if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns_ + thread * 4), "f"(bias_[0]) : "memory");
+            if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns_ + thread * 4), "f"(bias(0)) : "memory");
             named_sync(kBarrier, kThreads);
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) {
@@ -68,8 +67,9 @@ class GemmFusion {
                 sums[4 * i + 1] += second, sums[4 * i + 3] += second;
             }
         } else if ((p_.fused & kFusedBiasRows) != 0) {
+            const float of_row[2] = {bias(0), bias(1)};
 #pragma unroll
-            for (int i = 0; i < kColumns / 2; ++i) sums[i] += bias_[i / 2 % 2];
+            for (int i = 0; i < kColumns / 2; ++i) sums[i] += of_row[i / 2 % 2];
         }
         if constexpr (kNarrow) {
             with_activation(p_.activation, [&](auto kind) {
@@ -98,6 +98,22 @@ class GemmFusion {
     }
 
   private:
+    // An element of the bias as it is stored. The load is issued here and waited for where it is used.
+    __device__ __forceinline__ uint32_t ask(const char *data, int64_t at) const {
+        uint32_t bits;
+        if (p_.bias.dtype == ATTILE_F32) {
+            asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(bits) : "l"(__cvta_generic_to_global(data + at * 4)));
+        } else {
+            asm volatile("{.reg .u16 half; ld.global.nc.u16 half, [%1]; cvt.u32.u16 %0, half;}"
+                         : "=r"(bits)
+                         : "l"(__cvta_generic_to_global(data + at * 2)));
+        }
+        return bits;
+    }
+    __device__ __forceinline__ float bias(int which) const {
+        if (p_.bias.dtype == ATTILE_F32) return __uint_as_float(bias_[which]);
+        return p_.bias.dtype == ATTILE_F16 ? widen_pair<F16>(bias_[which]).x : widen_pair<BF16>(bias_[which]).x;
+    }
     template <bool kCuts>
     __device__ __forceinline__ void store_rows(const float (&sums)[kColumns / 2], float alpha, float *to, int columns, int rows) const {
 #pragma unroll
@@ -167,8 +183,8 @@ class GemmFusion {
     }
 
     const GemmArguments &p_;
-    const uint32_t columns_;  // Shared memory, a float for each column of the tile.
-    float bias_[2] = {0, 0};  // Of column `thread`, or of the thread's two rows.
+    const uint32_t columns_;     // Shared memory, a float for each column of the tile.
+    uint32_t bias_[2] = {0, 0};  // Of column `thread`, or of the thread's two rows.
 };
 
 }  // namespace attile::gpu::sm90
