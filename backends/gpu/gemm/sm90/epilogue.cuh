@@ -38,7 +38,7 @@ class GemmStore {
         if constexpr (kColumns >= 64) {
             if (p_.way == kGemmNarrow) {
                 const float alpha = fusion_.template finish<true>(sums, batch_x, batch_y, row, col) ? 1.0f : p_.alpha;
-                if (p_.wide != 0 && (col + kColumns <= p_.n || p_.n % 8 == 0)) {
+                if (p_.store_bytes == 16 && (col + kColumns <= p_.n || p_.n % 8 == 0)) {
                     leave(sums, alpha, batch_x, batch_y, row, col);
                 } else {
                     unaligned(sums, alpha, batch_x, batch_y, row, col);
@@ -346,8 +346,8 @@ class GemmStore {
         }
     }
 
-    // The same where D is not aligned, or its last columns do not fill 16 bytes: one element a lane, neighbouring lanes neighbouring
-    // elements.
+    // The same where D is not aligned, or its last columns do not fill 16 bytes: two elements a lane where rows begin at multiples of four
+    // bytes, else one; neighbouring lanes neighbouring elements.
     __device__ __forceinline__ void unaligned(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y,
                                               int64_t row, int64_t col) const {
         const int warp = warp_of_tile();
@@ -362,17 +362,33 @@ class GemmStore {
 #pragma unroll
             for (int j = 0; j < 8; j += 2) write_narrow(strip + (lane() & 15) * 128, sums + i * 32 + j * 4, j, alpha);
             __syncwarp();
+            if (p_.store_bytes >= 4) {
+                const int c = 2 * lane();
+#pragma unroll 4
+                for (int r = 0; r < kStripRows; ++r) {
+                    uint32_t two;
+                    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(two) : "r"(narrow_from(strip, r, c)) : "memory");
+                    uint16_t *const to = d + r * p_.d.row + i * 64 + c;
+                    if (r < rows && i * 64 + c + 1 < cols) {
+                        *reinterpret_cast<uint32_t *>(to) = two;
+                    } else if (r < rows && i * 64 + c < cols) {
+                        *to = static_cast<uint16_t>(two);
+                    }
+                }
+                continue;
+            }
 #pragma unroll 4
             for (int round = 0; round < 2 * kStripRows; ++round) {
                 const int r = round / 2, c = round % 2 * 32 + lane();
                 uint16_t one;
-                asm volatile("ld.shared.u16 %0, [%1];"
-                             : "=h"(one)
-                             : "r"(strip + r * 128 + (((c >> 3) ^ (r & 7)) << 4) + (c & 7) * 2)
-                             : "memory");
+                asm volatile("ld.shared.u16 %0, [%1];" : "=h"(one) : "r"(narrow_from(strip, r, c)) : "memory");
                 if (r < rows && i * 64 + c < cols) d[r * p_.d.row + i * 64 + c] = one;
             }
         }
+    }
+    // Where the swizzled strip holds an element.
+    static __device__ __forceinline__ uint32_t narrow_from(uint32_t strip, int row, int col) {
+        return strip + row * 128 + (((col >> 3) ^ (row & 7)) << 4) + (col & 7) * 2;
     }
 
     const GemmArguments &p_;

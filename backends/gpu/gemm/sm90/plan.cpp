@@ -194,6 +194,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     const GemmParams &p = plan.params;
     const int64_t batch_x = plan.batches / p.batch_y;
     plan.wide = is_wide(p.d, p.m, p.batch_y, batch_x);
+    plan.paired = reinterpret_cast<uintptr_t>(p.d.data) % 4 == 0 && ((p.d.row | p.d.batch_y | p.d.batch_x) & 1) == 0;
     const std::optional<int32_t> fused = fused_of(p, batch_x);
     plan.fused = fused.value_or(0);
     plan.way = fused.has_value() ? direct_way(plan, problem.a.dtype) : kGemmGeneral;
