@@ -65,13 +65,17 @@ class AttentionBackward : public CudaTest {
         else
             EXPECT_EQ(report.kernel, kernel) << report.description;
     }
-    // The kernel for rows of 16 bits at multiples of 16 bytes: of tensor cores, where device and build have them. Hopper's own take scores
-    // that pass through no more than a mask.
-    std::string kernel16_of(int32_t dtype, int64_t dim, bool is_plain = true) {
+    // What scores pass through: a mask at most; bias, boolean mask, ALiBi or softcap; softcap and others of these, or a bias whose gradient
+    // is asked for.
+    enum class Scores { kMasked, kModified, kMixed };
+    // The kernel for rows of 16 bits at multiples of 16 bytes: of tensor cores, where device and build have them. Hopper's own take what is
+    // modified up to 128 columns, and nothing mixed.
+    std::string kernel16_of(int32_t dtype, int64_t dim, Scores scores = Scores::kMasked) {
         if (!has_tensor_cores()) return kernel_of(dim);
         const std::string width = std::to_string(dim <= 64 ? 64 : dim <= 128 ? 128 : 256);
-        return std::string("attention_backward_") + (dtype == ATTILE_F16 ? "f16" : "bf16") +
-               (is_plain && has_hopper_kernels() ? "_sm90_cols" : "_sm80_cols") + width;
+        const bool is_hoppers = has_hopper_kernels() && (scores == Scores::kMasked || (scores == Scores::kModified && dim <= 128));
+        return std::string("attention_backward_") + (dtype == ATTILE_F16 ? "f16" : "bf16") + (is_hoppers ? "_sm90_cols" : "_sm80_cols") +
+               width + (is_hoppers && scores == Scores::kModified ? "_modified" : "");
     }
     int capability() {
         attile_context_info info;
@@ -225,23 +229,64 @@ TEST_F(AttentionBackward, TensorModified) {
             c.softcap = 3;
             c.alibi = 1;
             c.sinks = true;
-            check(c, kernel16_of(dtype, dim, false));
+            check(c, kernel16_of(dtype, dim, Scores::kMixed));
             c.bias = BiasKind::kNormal;
             c.bias_axes = 14;
-            check(c, kernel16_of(dtype, dim, false), false);
-            check(c, kernel16_of(dtype, dim, false));
+            check(c, kernel16_of(dtype, dim, Scores::kMixed), false);
+            check(c, kernel16_of(dtype, dim, Scores::kMixed));
             c.bias_axes = 4;
             c.batch = 2;
-            check(c, kernel16_of(dtype, dim, false));
+            check(c, kernel16_of(dtype, dim, Scores::kMixed));
             c.bias_axes = 15;
             c.packed_q = c.packed_k = true;
-            check(c, kernel16_of(dtype, dim, false));
+            check(c, kernel16_of(dtype, dim, Scores::kMixed));
             c = sized(140, 75, dim);
             c.dtype = dtype;
             c.allowed = MaskBytes::kRandom;
             c.batch = 2;
-            check(c, kernel16_of(dtype, dim, false));
+            check(c, kernel16_of(dtype, dim, Scores::kModified));
         }
+}
+
+// The same of one kind at a time, as Hopper's own kernels take them, of whole tiles and of what is left of them.
+TEST_F(AttentionBackward, TensorModifiedAlone) {
+    if (!has_tensor_cores()) GTEST_SKIP() << "no tensor cores";
+    for (const int32_t dtype : {ATTILE_BF16, ATTILE_F16})
+        for (const int64_t dim : {32, 64, 96, 128})
+            for (const int64_t len_k : {256, 201}) {
+                AttentionCase plain = sized(190, len_k, dim);
+                plain.dtype = dtype;
+                plain.batch = 2;
+                plain.heads_q = 4;
+                plain.heads_kv = 2;
+                const std::string kernel = kernel16_of(dtype, dim, Scores::kModified);
+                AttentionCase c = plain;
+                c.softcap = 3;
+                check(c, kernel);
+                c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+                check(c, kernel);
+                c.allowed = MaskBytes::kRandom;
+                check(c, kernel);
+                for (const int axes : {12, 14, 15}) {
+                    c = plain;
+                    c.bias = BiasKind::kNormal;
+                    c.bias_axes = axes;
+                    check(c, kernel, false);
+                    c.alibi = 1;
+                    c.allowed = MaskBytes::kRandom;
+                    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+                    check(c, kernel, false);
+                }
+                c = plain;
+                c.alibi = 1;
+                c.sinks = true;
+                check(c, kernel);
+                c.packed_q = c.packed_k = true;
+                check(c, kernel);
+                c = plain;
+                c.bias = BiasKind::kLowest;
+                check(c, kernel, false);
+            }
 }
 
 // More rows than a launch takes, where the device says it has little memory; sums then go on from launch to launch.
@@ -403,7 +448,7 @@ TEST_F(AttentionBackward, UnequalWidths) {
             narrow.dtype = dtype;
             check(narrow, kernel16_of(dtype, wide));
             narrow.softcap = 3;
-            check(narrow, kernel16_of(dtype, wide, false));
+            check(narrow, kernel16_of(dtype, wide, Scores::kModified));
         }
     }
 }
@@ -435,7 +480,7 @@ TEST_F(AttentionBackward, HiddenNaN) {
     c.bias_poisoned = true;
     check(c, kernel_of(128));
     c.dtype = ATTILE_BF16;
-    check(c, kernel16_of(ATTILE_BF16, 128, false));
+    check(c, kernel16_of(ATTILE_BF16, 128, Scores::kMixed));
 }
 
 }  // namespace

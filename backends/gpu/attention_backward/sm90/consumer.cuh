@@ -194,7 +194,8 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
         this->multiply_scores(d, shared_.v() + group_ * 64 * kPanelRow, shared_.dout(stage));
         product_wait<1>();
         keep_in_registers(s);
-        if constexpr (kModifies) modifiers_.apply(head, this->first_key() + 16 * warp(), row, fetched, s);
+        if constexpr (kModifies)
+            modifiers_.apply(a_.exact_only == 0 && this->is_whole(row), head, this->first_key() + 16 * warp(), row, fetched, s);
         this->mask(row, s);
         exponentials(stage, s);
         narrow_half<0>(s, p);

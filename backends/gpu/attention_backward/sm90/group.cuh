@@ -88,10 +88,15 @@ class BackwardGroup {
         width_ = warp_uniform(a_.p.forward.window_left + a_.p.forward.window_right);
         end_ = warp_uniform(site.entry.len_k - site.first);
     }
+    // Does every row of the tile see all of the warpgroup's keys?
+    __device__ __forceinline__ bool is_whole(int row) const {
+        const int low = low_ + row, keys = first_key();
+        return keys - (kRows - 1) >= low && keys + 63 <= low + width_ && keys + 64 <= end_;
+    }
     // Key minus query row of what is seen lies in [low_, low_ + width_]; keys end at end_. All counted from the block's first key.
     __device__ __forceinline__ void mask(int row, float (&s)[kScores]) const {
-        const int low = low_ + row, keys = first_key();
-        if (keys - (kRows - 1) >= low && keys + 63 <= low + width_ && keys + 64 <= end_) return;
+        if (is_whole(row)) return;
+        const int low = low_ + row;
         const int first = key(), distance = first - (lane_ & 3) * 2 - low;  // Of the thread's first score.
         const bool is_past[2] = {first >= end_, first + 8 >= end_};
 #pragma unroll

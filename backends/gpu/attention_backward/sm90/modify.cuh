@@ -36,10 +36,10 @@ class BackwardModifiers {
             read_pairs<1>(p_.allowed, head, first, row, fetched);
         }
     }
-    // From products to scores in units of log2.
-    __device__ __forceinline__ void apply(int head, int first, int row, const Fetched &fetched, float (&s)[kScores]) const {
+    // From products to scores in units of log2. may_look: every row sees all keys, and how a row's scores come about may depend on others.
+    __device__ __forceinline__ void apply(bool may_look, int head, int first, int row, const Fetched &fetched, float (&s)[kScores]) const {
         if (p_.softcap_log2 != 0) {
-            cap_scores(p_, false, s);
+            cap_scores(p_, may_look, s);
         } else {
 #pragma unroll
             for (float &x : s) x *= p_.scale_log2;

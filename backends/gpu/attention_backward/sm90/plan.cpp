@@ -166,6 +166,7 @@ class BackwardCall {
         const int64_t tiles = count * group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows,
                       blocks = std::min<int64_t>(a_.tiles, units * choice_.plan.blocks_per_unit);
         if (first > 0) steps_.zero(a_.counter, 4 * choice_.counters);
+        a_.exact_only = (p_.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 ? 1 : 0;
         a_.gang = static_cast<int32_t>(gang(blocks / a_.chunk, group));
         LaunchExtras extras;
         extras.together = a_.gang > 1;

@@ -21,8 +21,9 @@ inline constexpr int kGemmSharedLimit = 227 * 1024;
 
 // How sums leave for D. General: by the operation's epilogue, element by element or in vectors of four.
 enum GemmWay : int32_t { kGemmGeneral, kGemmNarrow, kGemmFloats };
-// What is done to sums in registers; a bias has a value a column or a row of D.
-enum GemmFused : int32_t { kFusedC = 1, kFusedBiasColumns = 2, kFusedBiasRows = 4, kFusedActivation = 8 };
+// What is done to sums in registers; a bias has a value a column or a row of D. C is asked for ahead where its rows
+// begin at multiples of 16 bytes.
+enum GemmFused : int32_t { kFusedC = 1, kFusedBiasColumns = 2, kFusedBiasRows = 4, kFusedActivation = 8, kPrefetchedC = 16 };
 
 struct GemmTileShape {
     int rows, columns;

@@ -36,12 +36,18 @@ constexpr int kSplits[] = {1, 2, 3, 4, 8};
 
 int storage_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
 
+// Can C or D be read or written two elements of a row at a time?
+bool is_paired(const GemmOutput &output) {
+    return output.col == 1 && reinterpret_cast<uintptr_t>(output.data) % static_cast<uintptr_t>(2 * storage_bytes(output.dtype)) == 0 &&
+           ((output.row | output.batch_y | output.batch_x) & 1) == 0;
+}
+
 // What there is to do to the sums, as GemmFused; no value if it cannot be done in registers.
 std::optional<int32_t> fused_of(const GemmParams &p, int64_t batch_x) {
     int32_t fused = 0;
-    if (p.c.dtype != 0) {  // In pairs.
-        if (p.c.col != 1 || p.n % 2 != 0 || !is_wide(p.c, p.m, p.batch_y, batch_x)) return std::nullopt;
-        fused |= kFusedC;
+    if (p.c.dtype != 0) {
+        if (!is_paired(p.c) || p.n % 2 != 0) return std::nullopt;
+        fused |= kFusedC | (is_wide(p.c, p.m, p.batch_y, batch_x) ? kPrefetchedC : 0);
     }
     if (p.bias.dtype != 0) {
         if (p.bias.row != 0 && p.bias.col != 0) return std::nullopt;
@@ -59,7 +65,7 @@ GemmWay direct_way(const GemmPlan &plan, int32_t dtype) {
     const GemmParams &p = plan.params;
     if (p.d.col != 1) return kGemmGeneral;
     if (p.d.dtype == dtype) return kGemmNarrow;
-    return p.d.dtype == ATTILE_F32 && plan.wide && p.n % 2 == 0 ? kGemmFloats : kGemmGeneral;
+    return p.d.dtype == ATTILE_F32 && plan.paired && p.n % 2 == 0 ? kGemmFloats : kGemmGeneral;
 }
 
 // Of a plan whose `way` and `wide` speak of the operands alone.
@@ -194,7 +200,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     const GemmParams &p = plan.params;
     const int64_t batch_x = plan.batches / p.batch_y;
     plan.wide = is_wide(p.d, p.m, p.batch_y, batch_x);
-    plan.paired = reinterpret_cast<uintptr_t>(p.d.data) % 4 == 0 && ((p.d.row | p.d.batch_y | p.d.batch_x) & 1) == 0;
+    plan.paired = is_paired(p.d);
     const std::optional<int32_t> fused = fused_of(p, batch_x);
     plan.fused = fused.value_or(0);
     plan.way = fused.has_value() ? direct_way(plan, problem.a.dtype) : kGemmGeneral;

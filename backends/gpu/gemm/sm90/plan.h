@@ -20,7 +20,7 @@ struct GemmChoice {
 struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     GemmChoice choice;
     GemmWay way = kGemmGeneral;         // As in GemmArguments, as are the next.
-    bool wide = false, paired = false;  // Rows of D begin at multiples of 16 bytes; of 4 bytes.
+    bool wide = false, paired = false;  // Rows of D begin at multiples of 16 bytes; of two elements.
     bool halves = false;
     int32_t fused = 0;                            // What there is to fuse, also where the way is general.
     int64_t tiles_a = 0, tiles_b = 0, tiles = 0;  // As in GemmArguments.

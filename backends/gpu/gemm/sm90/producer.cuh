@@ -99,7 +99,7 @@ template <class Config>
 class GemmPrefetch {
   public:
     __device__ __forceinline__ GemmPrefetch(const GemmArguments &p, const GemmPanels<Config> &panels, uint32_t unit) {
-        if ((p.fused & kFusedC) == 0) return;
+        if ((p.fused & kPrefetchedC) == 0) return;
         const GemmPlace place(p, unit);
         const int bytes = gemm_storage_bytes(p.c.dtype);
         left_ = static_cast<int>(min(p.m - panels.row, int64_t{Config::kRows}));
