@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention's gradients on Hopper's tensor cores, of scores that pass through no more than a mask. A block keeps K and V of 128 keys in
+// Attention's gradients on Hopper's tensor cores. A block keeps K and V of 128 keys in
 // shared memory, 64 of them a consumer warpgroup's, and sums dK and dV of them in registers, while tiles of Q and dO of all query heads of
 // the group stream by: S^T = K Q^T, P^T = exp(scale S^T - lse), dP^T = V dO^T and dS^T = P^T (dP^T - delta). All are transposed: so P^T and
 // dS^T leave their products in the layout of a left operand, which the products of dV and dK want. dS goes to shared memory besides, for
