@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies matrices of 16-bit or 32-bit elements with any strides into rows aligned to 16 bytes, padded with zeros: 16 bytes a thread, read
-// element by element, since their addresses may be odd, and written at once. Both operands of a product in one launch. No shared memory;
-// bound by memory.
+// Copies matrices of 16-bit or 32-bit elements with any strides into rows aligned to 16 bytes, padded with zeros: 16 bytes a thread,
+// written at once. Where neighbours of a row are neighbours in memory they are read as the two aligned 16 bytes that they lie in, and
+// shifted; else, and at a row's ends, element by element. Both operands of a product in one launch. No shared memory; bound by memory.
 #include "gemm/mma/pack.h"
 
 namespace attile::gpu::mma {
@@ -10,6 +10,24 @@ namespace {
 // A 32-bit division is several times cheaper.
 __device__ __forceinline__ int64_t divide(int64_t a, int64_t b) {
     return ((a | b) >> 32) == 0 ? static_cast<int64_t>(static_cast<uint32_t>(a) / static_cast<uint32_t>(b)) : a / b;
+}
+
+// The 16 bytes at an address that need not be aligned; what lies beside them in the 32 bytes from `base` on, a multiple of 16, is read,
+// too.
+__device__ __forceinline__ uint4 load_shifted(const char *base, uint32_t shift) {
+    const uint4 low = __ldg(reinterpret_cast<const uint4 *>(base));
+    if (shift == 0) return low;
+    const uint4 high = __ldg(reinterpret_cast<const uint4 *>(base) + 1);
+    uint32_t word[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (int words = 2; words > 0; --words) {
+        if ((shift & 4u * static_cast<uint32_t>(words)) == 0) continue;  // The same for all of a warp.
+#pragma unroll
+        for (int i = 0; i + words < 8; ++i) word[i] = word[i + words];
+    }
+    const uint32_t bits = shift % 4 * 8;
+    return make_uint4(__funnelshift_r(word[0], word[1], bits), __funnelshift_r(word[1], word[2], bits),
+                      __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
 }
 
 template <class Element>
@@ -23,6 +41,15 @@ __device__ __forceinline__ void pack_piece(const PackMatrix &m, int64_t piece) {
     const int64_t batch_x = divide(batch, m.count_y);
     const Element *from =
         static_cast<const Element *>(m.from) + batch_x * m.batch_x + (batch - batch_x * m.count_y) * m.batch_y + row * m.row + col * m.col;
+    uint4 *const to = reinterpret_cast<uint4 *>(static_cast<Element *>(m.to) + line * m.to_row + col);
+    if (m.col == 1) {
+        const uint32_t shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % 16);
+        const int64_t first = col - shift / static_cast<int64_t>(sizeof(Element));  // Of what is read, which stays within the row.
+        if (first >= 0 && first + (shift == 0 ? 1 : 2) * kPackVector <= m.cols) {
+            *to = load_shifted(reinterpret_cast<const char *>(from) - shift, shift);
+            return;
+        }
+    }
     Element element[kPackVector];
     if (col + kPackVector <= m.cols) {
 #pragma unroll
@@ -39,8 +66,7 @@ __device__ __forceinline__ void pack_piece(const PackMatrix &m, int64_t piece) {
         else
             packed[i] = element[i];
     }
-    *reinterpret_cast<uint4 *>(static_cast<Element *>(m.to) + line * m.to_row + col) =
-        make_uint4(packed[0], packed[1], packed[2], packed[3]);
+    *to = make_uint4(packed[0], packed[1], packed[2], packed[3]);
 }
 
 template <class Element>

@@ -65,7 +65,7 @@ struct GemmArguments {
     int32_t transposed;                                  // The tile's rows are columns of D.
     int32_t simple;                                      // No C, no bias, no activation.
     int32_t way;                                         // A GemmWay; of a narrow one
-    int32_t store_bytes;                                 // as many at a time: 16, 4 or 2.
+    int32_t wide;                                        // 16 bytes at a time.
     int32_t fused;                                       // GemmFused of a way that is not general.
     int32_t halves;                                      // Two splits, each of which stores half of a tile's columns.
     int32_t vectorised;                                  // As in GemmParams.

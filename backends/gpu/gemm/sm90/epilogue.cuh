@@ -38,7 +38,7 @@ class GemmStore {
         if constexpr (kColumns >= 64) {
             if (p_.way == kGemmNarrow) {
                 const float alpha = fusion_.template finish<true>(sums, batch_x, batch_y, row, col) ? 1.0f : p_.alpha;
-                if (p_.store_bytes == 16 && (col + kColumns <= p_.n || p_.n % 8 == 0)) {
+                if (p_.wide != 0 && (col + kColumns <= p_.n || p_.n % 8 == 0)) {
                     leave(sums, alpha, batch_x, batch_y, row, col);
                 } else {
                     unaligned(sums, alpha, batch_x, batch_y, row, col);
@@ -346,8 +346,8 @@ class GemmStore {
         }
     }
 
-    // The same where D is not aligned, or its last columns do not fill 16 bytes: two elements a lane where rows begin at multiples of four
-    // bytes, else one; neighbouring lanes neighbouring elements.
+    // The same where D is not aligned, or its last columns do not fill 16 bytes: a word of four bytes a lane, neighbouring lanes
+    // neighbouring words.
     __device__ __forceinline__ void unaligned(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y,
                                               int64_t row, int64_t col) const {
         const int warp = warp_of_tile();
@@ -362,33 +362,29 @@ class GemmStore {
 #pragma unroll
             for (int j = 0; j < 8; j += 2) write_narrow(strip + (lane() & 15) * 128, sums + i * 32 + j * 4, j, alpha);
             __syncwarp();
-            if (p_.store_bytes >= 4) {
-                const int c = 2 * lane();
+            const int columns = min(cols - i * 64, 64), there = columns > 0 ? min(rows, kStripRows) : 0;
 #pragma unroll 4
-                for (int r = 0; r < kStripRows; ++r) {
-                    uint32_t two;
-                    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(two) : "r"(narrow_from(strip, r, c)) : "memory");
-                    uint16_t *const to = d + r * p_.d.row + i * 64 + c;
-                    if (r < rows && i * 64 + c + 1 < cols) {
-                        *reinterpret_cast<uint32_t *>(to) = two;
-                    } else if (r < rows && i * 64 + c < cols) {
-                        *to = static_cast<uint16_t>(two);
-                    }
+            for (int r = 0; r < there; ++r) {
+                uint16_t *const to = d + r * p_.d.row + i * 64;
+                const int odd = static_cast<int>(reinterpret_cast<uintptr_t>(to) >> 1 & 1), c = 2 * lane() + odd;
+                const uint32_t first = load_narrow(strip, r, c), second = load_narrow(strip, r, (c + 1) % 64);
+                if (c + 1 < columns) {
+                    *reinterpret_cast<uint32_t *>(to + c) = second << 16 | first;
+                } else if (c < columns) {
+                    to[c] = static_cast<uint16_t>(first);
                 }
-                continue;
-            }
-#pragma unroll 4
-            for (int round = 0; round < 2 * kStripRows; ++round) {
-                const int r = round / 2, c = round % 2 * 32 + lane();
-                uint16_t one;
-                asm volatile("ld.shared.u16 %0, [%1];" : "=h"(one) : "r"(narrow_from(strip, r, c)) : "memory");
-                if (r < rows && i * 64 + c < cols) d[r * p_.d.row + i * 64 + c] = one;
+                if (c == 63) to[0] = static_cast<uint16_t>(second);  // A row that begins between two words.
             }
         }
     }
-    // Where the swizzled strip holds an element.
-    static __device__ __forceinline__ uint32_t narrow_from(uint32_t strip, int row, int col) {
-        return strip + row * 128 + (((col >> 3) ^ (row & 7)) << 4) + (col & 7) * 2;
+    // An element of the swizzled strip.
+    static __device__ __forceinline__ uint32_t load_narrow(uint32_t strip, int row, int col) {
+        uint32_t element;
+        asm volatile("{.reg .u16 half; ld.shared.u16 half, [%1]; cvt.u32.u16 %0, half;}"
+                     : "=r"(element)
+                     : "r"(strip + row * 128 + (((col >> 3) ^ (row & 7)) << 4) + (col & 7) * 2)
+                     : "memory");
+        return element;
     }
 
     const GemmArguments &p_;
