@@ -8,35 +8,15 @@
 #include <type_traits>
 
 #include "numeric.h"
+#include "sm90/wgmma.cuh"
 
 namespace attile::gpu::sm90 {
-
-// clang-format off
-// Operand numbers of the sums in the instruction, and the registers themselves.
-#define ATTILE_SUMS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define ATTILE_SUMS_16 ATTILE_SUMS_8 ", " "%8, %9, %10, %11, %12, %13, %14, %15"
-#define ATTILE_SUMS_32 ATTILE_SUMS_16 ", " "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define ATTILE_SUMS_64 ATTILE_SUMS_32 ", " \
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define ATTILE_SUMS_128 ATTILE_SUMS_64 ", " \
-    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
-    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
-    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
-    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define ATTILE_BIND_4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
-#define ATTILE_BIND_8(i) ATTILE_BIND_4(i), ATTILE_BIND_4(i + 4)
-#define ATTILE_BIND_16(i) ATTILE_BIND_8(i), ATTILE_BIND_8(i + 8)
-#define ATTILE_BIND_32(i) ATTILE_BIND_16(i), ATTILE_BIND_16(i + 16)
-#define ATTILE_BIND_64(i) ATTILE_BIND_32(i), ATTILE_BIND_32(i + 32)
-#define ATTILE_BIND_128(i) ATTILE_BIND_64(i), ATTILE_BIND_64(i + 64)
-// clang-format on
 
 // `types` of A and B; a, b, keep, ta and tb are the numbers of the operands after the sums.
 #define ATTILE_PRODUCT(columns, count, types, a, b, keep, ta, tb)                                                          \
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %" keep ", 0; wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." types \
-                 " {" ATTILE_SUMS_##count "}, %" a ", %" b ", p, 1, 1, %" ta ", %" tb "; }"                                \
-                 : ATTILE_BIND_##count(0)                                                                                  \
+                 " {" ATTILE_WGMMA_SUMS_##count "}, %" a ", %" b ", p, 1, 1, %" ta ", %" tb "; }"                          \
+                 : ATTILE_WGMMA_BIND_##count(0)                                                                            \
                  : "l"(a_panel), "l"(b_panel), "r"(keeps), "n"(kOuterA), "n"(kOuterB))
 
 #define ATTILE_PRODUCTS_OF(types)                                             \
@@ -66,16 +46,5 @@ __device__ __forceinline__ void gemm_product(float (&sums)[kColumns / 2], uint64
 
 #undef ATTILE_PRODUCTS_OF
 #undef ATTILE_PRODUCT
-#undef ATTILE_BIND_128
-#undef ATTILE_BIND_64
-#undef ATTILE_BIND_32
-#undef ATTILE_BIND_16
-#undef ATTILE_BIND_8
-#undef ATTILE_BIND_4
-#undef ATTILE_SUMS_128
-#undef ATTILE_SUMS_64
-#undef ATTILE_SUMS_32
-#undef ATTILE_SUMS_16
-#undef ATTILE_SUMS_8
 
 }  // namespace attile::gpu::sm90
