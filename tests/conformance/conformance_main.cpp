@@ -19,16 +19,17 @@ namespace {
 struct Session {
     ContextHandle reference;
     std::vector<Backend> backends;
+    KnownAnswers known{std::size_t{512} << 20};
 };
 
 class ConformanceTest : public testing::Test {
   public:
-    ConformanceTest(attile_context *context, attile_context *reference, const Case &test_case, Placement placement)
-        : context_(context), reference_(reference), case_(test_case), placement_(placement) {}
+    ConformanceTest(attile_context *context, Session &session, const Case &test_case, Placement placement)
+        : context_(context), session_(session), case_(test_case), placement_(placement) {}
 
     void TestBody() override {
         Report report;
-        run_case(context_, reference_, case_, {.placement = placement_}, report);
+        run_case(context_, session_.reference.get(), case_, {.placement = placement_, .known = &session_.known}, report);
         if (report.outcome == Outcome::kUnsupported) GTEST_SKIP() << report.message;
         RecordProperty("worst", std::to_string(report.worst));
         EXPECT_TRUE(report.outcome == Outcome::kPassed)
@@ -37,16 +38,17 @@ class ConformanceTest : public testing::Test {
     }
 
   private:
-    attile_context *context_, *reference_;
+    attile_context *context_;
+    Session &session_;
     const Case case_;
     Placement placement_;
 };
 
-void add_tests(const Session &session, const Backend &backend, const std::vector<Case> &cases, Placement placement) {
+void add_tests(Session &session, const Backend &backend, const std::vector<Case> &cases, Placement placement) {
     for (const Case &test_case : cases)
         testing::RegisterTest((backend.name + "_" + placement_name(placement)).c_str(), test_case.id.c_str(), nullptr, nullptr, __FILE__,
-                              __LINE__, [context = backend.context.get(), reference = session.reference.get(), test_case, placement] {
-                                  return new ConformanceTest(context, reference, test_case, placement);
+                              __LINE__, [context = backend.context.get(), &session, test_case, placement] {
+                                  return new ConformanceTest(context, session, test_case, placement);
                               });
 }
 

@@ -13,6 +13,17 @@
 #include "problem.h"
 
 namespace attile::test {
+
+struct Answer {
+    struct Output {
+        std::string name;
+        Values values;
+        std::vector<bool> untouched;
+        Honest honest;
+    };
+    std::vector<Output> outputs;
+};
+
 namespace {
 
 std::string last_error() {
@@ -44,24 +55,38 @@ void finish(attile_context *context, std::int32_t status, const char *what) {
     if (status != ATTILE_OK) throw std::runtime_error(std::string(what) + ": synchronizing returned " + status_text(status));
 }
 
-// Judges every output against the same call in float64 on the reference backend.
-void judge(attile_context *reference, const Problem &problem, const Call &call, Report &report) {
+// The same call in float64 on the reference backend.
+std::shared_ptr<const Answer> answer_of(attile_context *reference, const Problem &problem) {
     const std::unique_ptr<Call> exact = problem.bind(reference, Placement::kHost, true);
     finish(reference, exact->run(), "the reference");
     exact->fetch();
-    const std::vector<Honest> honest = problem.honest();
-    // In-place calls list their outputs in the order of their operands, so partners are found by name.
+    std::vector<Honest> honest = problem.honest();
+    auto answer = std::make_shared<Answer>();
     for (std::size_t i = 0; i < exact->outputs().size(); ++i) {
         const Call::Output &want = exact->outputs()[i];
+        honest.at(i).exact = {};  // which judges nobody
+        answer->outputs.push_back({want.name, want.tensor->values(), want.tensor->untouched(), std::move(honest[i])});
+    }
+    return answer;
+}
+
+void judge(attile_context *reference, const Problem &problem, const Call &call, KnownAnswers *known, Report &report) {
+    std::shared_ptr<const Answer> answer = known != nullptr ? known->find(report.id) : nullptr;
+    if (answer == nullptr) {
+        answer = answer_of(reference, problem);
+        if (known != nullptr) known->keep(report.id, answer);
+    }
+    // In-place calls list their outputs in the order of their operands, so partners are found by name.
+    for (const Answer::Output &want : answer->outputs) {
         const Call::Output *got = nullptr;
         for (const Call::Output &candidate : call.outputs())
             if (candidate.name == want.name) got = &candidate;
         if (got == nullptr) throw std::runtime_error("no output " + want.name);
         const Verdict verdict =
-            check_values(got->tensor->values(), want.tensor->values(), honest.at(i), got->tensor->view().dtype, problem.compute_dtype());
+            check_values(got->tensor->values(), want.values, want.honest, got->tensor->view().dtype, problem.compute_dtype());
         report.worst = std::max(report.worst, verdict.worst);
         if (!verdict.passed) throw std::runtime_error(want.name + verdict.message);
-        if (got->tensor->untouched() != want.tensor->untouched())
+        if (got->tensor->untouched() != want.untouched)
             throw std::runtime_error(want.name + ": elements that belong to the result were not written, or others were");
     }
 }
@@ -79,7 +104,26 @@ void check_rerun(attile_context *context, const attile_support &support, const R
     if (std::string damage = workspace.damage(); !damage.empty()) throw std::runtime_error(damage);
 }
 
+std::size_t bytes_of(const Answer &answer) {
+    std::size_t doubles = 0;
+    for (const Answer::Output &one : answer.outputs)
+        doubles += one.values.at.size() + one.honest.first.at.size() + one.honest.second.at.size() + one.honest.magnitude.at.size();
+    return doubles * sizeof(double);
+}
+
 }  // namespace
+
+std::shared_ptr<const Answer> KnownAnswers::find(const std::string &id) const {
+    const auto found = answers_.find(id);
+    return found == answers_.end() ? nullptr : found->second;
+}
+
+void KnownAnswers::keep(const std::string &id, const std::shared_ptr<const Answer> &answer) {
+    const std::size_t bytes = bytes_of(*answer);
+    if (bytes > left_) return;
+    left_ -= bytes;
+    answers_[id] = answer;
+}
 
 void run_case(attile_context *context, attile_context *reference, const Case &test_case, const RunOptions &options, Report &report) {
     report = {};
@@ -106,7 +150,7 @@ void run_case(attile_context *context, attile_context *reference, const Case &te
         report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         call->fetch();
         if (std::string damage = call->damage(); !damage.empty()) throw std::runtime_error(damage);
-        judge(reference, *problem, *call, report);
+        judge(reference, *problem, *call, options.known, report);
         if (options.rerun) check_rerun(context, support, options, *call);
         report.outcome = Outcome::kPassed;
     } catch (const std::exception &error) {

@@ -4,7 +4,10 @@
 
 #include <attile/attile.h>
 
+#include <cstddef>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,9 +31,25 @@ struct Report {
     double seconds = 0;   ///< The first run alone.
 };
 
+struct Answer;  ///< What every output of a case should be, and how far off it may be.
+
+/// Answers by the ids of their cases, for whoever runs a case on several backends or in several kinds of memory. What comes when `bytes`
+/// are taken is not kept.
+class KnownAnswers {
+  public:
+    explicit KnownAnswers(std::size_t bytes) : left_(bytes) {}
+    std::shared_ptr<const Answer> find(const std::string &id) const;
+    void keep(const std::string &id, const std::shared_ptr<const Answer> &answer);
+
+  private:
+    std::map<std::string, std::shared_ptr<const Answer>> answers_;
+    std::size_t left_;
+};
+
 struct RunOptions {
     Placement placement = Placement::kHost;
-    bool rerun = true;  ///< Run again with a caller's workspace and want the same bits.
+    bool rerun = true;              ///< Run again with a caller's workspace and want the same bits.
+    KnownAnswers *known = nullptr;  ///< Looked into and added to.
 };
 
 /// Checks on `context`: query and call agree; results, judged against `reference`, a context of the reference backend; NaN and infinities
