@@ -2,8 +2,6 @@
 // attile bench --random and --problem: what is drawn, that an id is the problem again, what is refused, and what is written.
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "random_problem.h"
 #include "run_program.h"
 
@@ -14,13 +12,6 @@ using cli::Draw;
 using cli::Operation;
 using cli::Problem;
 using testing::IsSubstring;
-
-std::vector<std::string> lines_of(const std::string &text) {
-    std::vector<std::string> result;
-    std::istringstream stream(text);
-    for (std::string line; std::getline(stream, line);) result.push_back(line);
-    return result;
-}
 
 // Enough of JSON to see that brackets and quotes match and that nothing follows.
 bool is_balanced(const std::string &json) {
