@@ -6,8 +6,8 @@
 namespace attile::core {
 namespace {
 
-constexpr uint32_t kFirstSize = ATTILE_SIZE_UP_TO(attile_attention_backward_args, dsinks);
-constexpr uint32_t kFlags = kAttentionFlags | ATTILE_FLAG_ALLOW_NONDETERMINISTIC;
+constexpr uint32_t kFirstBackwardSize = ATTILE_SIZE_UP_TO(attile_attention_backward_args, dsinks);
+constexpr uint32_t kBackwardFlags = kAttentionFlags | ATTILE_FLAG_ALLOW_NONDETERMINISTIC;
 
 struct BackwardProblem {
     attile_attention_problem forward;
@@ -97,7 +97,7 @@ int32_t check_aliasing(const Call &call, const AttentionViews &forward, const Gr
 
 int32_t prepare(const Call &call, const attile_attention_backward_args *args, BackwardProblem *backward) {
     attile_attention_backward_args full;
-    ATTILE_TRY(read_args(call.operation, "args", kFirstSize, kFlags, args, &full));
+    ATTILE_TRY(read_args(call.operation, "args", kFirstBackwardSize, kBackwardFlags, args, &full));
     attile_attention_args forward;
     ATTILE_TRY(read_args(call.operation, "args->forward", kAttentionFirstSize, kAttentionFlags, full.forward, &forward));
     attile_launch launch;

@@ -8,8 +8,8 @@
 namespace attile::core {
 namespace {
 
-constexpr uint32_t kFirstSize = ATTILE_SIZE_UP_TO(attile_attention_merge_args, lse);
-constexpr uint32_t kFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC;
+constexpr uint32_t kFirstMergeSize = ATTILE_SIZE_UP_TO(attile_attention_merge_args, lse);
+constexpr uint32_t kMergeFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC;
 
 // As many parts as are common need no allocation.
 constexpr int64_t kInlineParts = 16;
@@ -65,7 +65,7 @@ int32_t check_part(const Call &call, const View &o_part, const View &lse_part, c
 
 int32_t prepare(const Call &call, const attile_attention_merge_args *args, MergeProblem *merge) {
     attile_attention_merge_args full;
-    ATTILE_TRY(read_args(call.operation, "args", kFirstSize, kFlags, args, &full));
+    ATTILE_TRY(read_args(call.operation, "args", kFirstMergeSize, kMergeFlags, args, &full));
     attile_attention_merge_problem &problem = merge->problem;
     problem = {};
     problem.struct_size = sizeof problem;

@@ -11,8 +11,8 @@
 namespace attile::core {
 namespace {
 
-constexpr uint32_t kFirstSize = ATTILE_SIZE_UP_TO(attile_gemm_args, activation);
-constexpr uint32_t kFlags =
+constexpr uint32_t kFirstGemmSize = ATTILE_SIZE_UP_TO(attile_gemm_args, activation);
+constexpr uint32_t kGemmFlags =
     ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC | ATTILE_FLAG_ALLOW_SPLIT_TF32 | ATTILE_FLAG_ALLOW_NONDETERMINISTIC;
 
 struct GemmViews {
@@ -132,7 +132,7 @@ int32_t check_aliasing(const Call &call, const GemmViews &views, const attile_la
 // Reads, validates and normalises.
 int32_t prepare(const Call &call, const attile_gemm_args *args, GemmProblem *gemm) {
     attile_gemm_args full;
-    ATTILE_TRY(read_args(call.operation, "args", kFirstSize, kFlags, args, &full));
+    ATTILE_TRY(read_args(call.operation, "args", kFirstGemmSize, kGemmFlags, args, &full));
     return normalise_gemm(call, full, "d", gemm);
 }
 

@@ -7,12 +7,12 @@
 namespace attile::core {
 namespace {
 
-constexpr uint32_t kFirstSize = ATTILE_SIZE_UP_TO(attile_softmax_args, reserved);
-constexpr uint32_t kFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC;
+constexpr uint32_t kFirstSoftmaxSize = ATTILE_SIZE_UP_TO(attile_softmax_args, reserved);
+constexpr uint32_t kSoftmaxFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC;
 
 int32_t prepare(const Call &call, const attile_softmax_args *args, attile_softmax_problem *problem, bool *nothing_to_do) {
     attile_softmax_args full;
-    ATTILE_TRY(read_args(call.operation, "args", kFirstSize, kFlags, args, &full));
+    ATTILE_TRY(read_args(call.operation, "args", kFirstSoftmaxSize, kSoftmaxFlags, args, &full));
     *problem = {};
     problem->struct_size = sizeof *problem;
     ATTILE_TRY(make_launch(call, full.stream, full.workspace, full.workspace_bytes, full.flags, &problem->launch));
