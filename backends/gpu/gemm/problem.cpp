@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "host/operands.h"
+
 namespace attile::gpu {
 namespace {
 
@@ -84,6 +86,18 @@ bool outputs_in_vectors(const GemmParams &p, int count) {
 int vector_elements(int32_t dtype) { return storage_bytes(dtype) == 8 ? 2 : 4; }
 
 }  // namespace
+
+const void *gemm_address(const attile_gemm_problem &problem, const void *standing_in) {
+    if (standing_in == nullptr) return nullptr;
+    const attile_operand *const operands[] = {&problem.a, &problem.b, &problem.c, &problem.d,
+                                              &problem.bias};  // As for_operands() has them.
+    return operands[operand_of(standing_in)]->data;
+}
+
+void gemm_move(GemmParams &params, const attile_gemm_problem &problem) {
+    for (GemmInput *x : {&params.a, &params.b}) x->data = gemm_address(problem, x->data);
+    for (GemmOutput *x : {&params.c, &params.d, &params.bias}) x->data = const_cast<void *>(gemm_address(problem, x->data));
+}
 
 bool gemm_has_epilogue(const GemmParams &p) { return p.bias.dtype != 0 || p.activation != ATTILE_ACTIVATION_NONE; }
 

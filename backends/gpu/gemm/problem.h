@@ -15,6 +15,10 @@ struct GemmProduct {
     int64_t batches = 1;
 };
 
+// A plan's operands, whose addresses stand for the problem's (host/operands.h), to where the problem has them.
+const void *gemm_address(const attile_gemm_problem &problem, const void *standing_in);
+void gemm_move(GemmParams &params, const attile_gemm_problem &problem);
+
 // Does more than scaling and C lie between the sums and D: bias, or an activation?
 bool gemm_has_epilogue(const GemmParams &p);
 // Can C, if there is one, and D be read and written in vectors, all of their rows?

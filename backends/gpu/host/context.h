@@ -6,6 +6,7 @@
 #include <new>
 
 #include "device.h"
+#include "host/plan_cache.h"
 #include "host/staging.h"
 #include "host/status.h"
 
@@ -14,6 +15,7 @@ namespace attile::gpu {
 struct Context {
     std::unique_ptr<Device> device;
     std::unique_ptr<Stager> stager;
+    PlanCaches plans;
 };
 
 // For the root of a vendor's backend, once it has opened a device.

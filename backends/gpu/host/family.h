@@ -6,8 +6,10 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #include "device.h"
 #include "host/status.h"
@@ -24,13 +26,30 @@ struct Declined {
 // nothing. The problem outlives it.
 //
 // A plan is a plain struct with `int32_t describe(Device &, attile_support &) const`, which leaves workspace_bytes alone, and
-// `int32_t launch(Device &, Workspace &, Stream) const`, which gets at least the workspace that was asked for. It may depend on the
-// addresses of data, a null pointer counting as aligned to 16 bytes, but never on what they point to.
+// `int32_t launch(Device &, Workspace &, Stream) const`, which gets at least the workspace that was asked for. It may depend on how
+// the addresses of data are aligned, up to kSeenAlignment, a null pointer counting as aligned to 16 bytes, but never on what they point to.
+// Those of operations that keep plans also have `void move_to(const Problem &)`: the problem is from then on the one given, which differs
+// in the addresses of its operands alone. The plan was made for addresses that stand for them (host/operands.h).
 template <class Problem>
 class Planned {
   public:
     Planned() = default;  // Declined without a word.
     explicit Planned(const Declined &why) : reason_(why) {}
+    Planned(const Planned &from) { *this = from; }
+    // Of much that is mostly unused, what is used.
+    Planned &operator=(const Planned &from) {
+        if (this == &from) return *this;
+        steps_ = from.steps_;
+        workspace_bytes_ = from.workspace_bytes_;
+        refusal_ = from.refusal_;
+        if (has_plan()) {
+            std::memcpy(place_, from.place_, steps_->bytes);
+        } else {
+            reason_ = from.reason_;
+            std::memcpy(sentence_, from.sentence_, sizeof sentence_);
+        }
+        return *this;
+    }
     template <class Plan>
     Planned(const Plan &plan, int64_t workspace_bytes) : steps_(&kStepsOf<Plan>), workspace_bytes_(workspace_bytes) {
         static_assert(std::is_trivially_copyable<Plan>::value && sizeof(Plan) <= kMostBytes && alignof(Plan) <= kAlignment,
@@ -59,13 +78,30 @@ class Planned {
     int32_t describe(Device &device, attile_support &support) const {
         return has_plan() ? steps_->describe(place_, device, support) : fail(ATTILE_ERROR_INTERNAL, "no family takes the problem");
     }
+    void move_to(const Problem &problem) {
+        if (has_plan() && steps_->move_to != nullptr) steps_->move_to(place_, problem);
+    }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         return has_plan() ? steps_->launch(place_, device, workspace, stream) : fail(ATTILE_ERROR_INTERNAL, "no family takes the problem");
     }
 
   private:
     static constexpr std::size_t kMostBytes = 4096, kAlignment = 64;
+    template <class Plan, class = void>
+    struct Mover {
+        static_assert(!std::is_same_v<Problem, attile_gemm_problem> && !std::is_same_v<Problem, attile_attention_problem> &&
+                          !std::is_same_v<Problem, attile_attention_backward_problem>,
+                      "plans that are kept can be moved");
+        static constexpr void (*kMoveTo)(void *, const Problem &) = nullptr;
+    };
+    template <class Plan>
+    struct Mover<Plan, std::void_t<decltype(std::declval<Plan &>().move_to(std::declval<const Problem &>()))>> {
+        static void move(void *plan, const Problem &problem) { std::launder(static_cast<Plan *>(plan))->move_to(problem); }
+        static constexpr void (*kMoveTo)(void *, const Problem &) = move;
+    };
     struct Steps {
+        std::size_t bytes;
+        void (*move_to)(void *plan, const Problem &problem);  // Null: such plans are not kept.
         int32_t (*describe)(const void *plan, Device &device, attile_support &support);
         int32_t (*launch)(const void *plan, Device &device, Workspace &workspace, Stream stream);
     };
@@ -75,6 +111,7 @@ class Planned {
     }
     template <class Plan>
     static constexpr Steps kStepsOf = {
+        sizeof(Plan), Mover<Plan>::kMoveTo,
         [](const void *plan, Device &device, attile_support &support) { return plan_at<Plan>(plan).describe(device, support); },
         [](const void *plan, Device &device, Workspace &workspace, Stream stream) {
             return plan_at<Plan>(plan).launch(device, workspace, stream);
@@ -84,7 +121,7 @@ class Planned {
     int64_t workspace_bytes_ = 0;
     int32_t refusal_ = ATTILE_OK;
     Declined reason_;
-    char sentence_[256] = {};
+    char sentence_[256] = "";
     alignas(kAlignment) unsigned char place_[kMostBytes];
 };
 

@@ -11,6 +11,9 @@
 #include "gemm/families.h"
 #include "host/context.h"
 #include "host/family.h"
+#include "host/operands.h"
+#include "host/plan_cache.h"
+#include "host/sizes.h"
 #include "host/staged_problems.h"
 #include "rows/families.h"
 
@@ -19,7 +22,7 @@ namespace {
 
 // The operands whose alignment may decide between the families. Rows' plans know what they need by themselves.
 template <class Problem, class Take>
-void for_operands([[maybe_unused]] Problem &p, [[maybe_unused]] const Take &take) {
+void for_aligned_operands([[maybe_unused]] Problem &p, [[maybe_unused]] const Take &take) {
     using Kind = std::remove_const_t<Problem>;
     if constexpr (std::is_same_v<Kind, attile_gemm_problem>) {
         for (auto *x : {&p.a, &p.b, &p.c, &p.d, &p.bias}) take(*x);
@@ -34,12 +37,12 @@ template <class Problem>
 bool has_unknown_addresses(const Problem &problem) {
     bool is_unknown = false;
     if constexpr (std::is_same_v<Problem, attile_attention_backward_problem>) is_unknown = has_unknown_addresses(*problem.forward);
-    for_operands(problem, [&](const attile_operand &x) { is_unknown = is_unknown || (x.dtype != 0 && x.data == nullptr); });
+    for_aligned_operands(problem, [&](const attile_operand &x) { is_unknown = is_unknown || (x.dtype != 0 && x.data == nullptr); });
     return is_unknown;
 }
 template <class Problem>
 void place_oddly(Problem &problem) {
-    for_operands(problem, [](attile_operand &x) {
+    for_aligned_operands(problem, [](attile_operand &x) {
         if (x.dtype != 0 && x.data == nullptr) x.data = reinterpret_cast<void *>(sizeof(double));  // Of whole elements, and of no vectors.
     });
 }
@@ -123,18 +126,42 @@ int32_t describe(Device &device, const Choice<Problem> &choice, attile_support &
     return ATTILE_OK;
 }
 
+// The plan and the workspace of a call, of the plans that are kept or a new one, which is then kept. Where an operand has no address, which
+// one without elements may, more than one plan counts, and none is kept.
+template <class Problem>
+int32_t plan_call(Context &context, const Problem &problem, const Families<Problem> &families, Choice<Problem> &choice) {
+    const auto plan = [&](const Problem &asked) {
+        const FailureWatch watch;
+        choose(*context.device, asked, families, choice);
+        return watch.status_of(ATTILE_OK);
+    };
+    if constexpr (!kKeepsPlans<Problem>) {
+        return plan(problem);
+    } else {
+        PlanCache<Problem> &cache = plan_cache<Problem>(context.plans);
+        if (has_unknown_addresses(problem)) return plan(problem);
+        PlanKey<Problem> key(problem);
+        const uint64_t hash = hash_of_key(key);
+        if (!cache.find(key, hash, choice.planned)) {
+            const int32_t status = plan(key.asked());
+            if (status != ATTILE_OK) return status;
+            if (choice.planned.has_plan()) cache.keep(key, hash, choice.planned);
+        }
+        choice.workspace_bytes = choice.planned.workspace_bytes();
+        choice.planned.move_to(problem);
+        return ATTILE_OK;
+    }
+}
+
 // All operands are the device's: plan, find workspace, launch.
 template <class Problem>
-int32_t run_on_device(Device &device, const Problem &problem, const Families<Problem> &families, Stream stream,
+int32_t run_on_device(Context &context, const Problem &problem, const Families<Problem> &families, Stream stream,
                       bool with_callers_workspace) {
+    Device &device = *context.device;
     const attile_launch &launch = launch_of(problem);
     Choice<Problem> choice;
-    {
-        const FailureWatch watch;
-        choose(device, problem, families, choice);
-        const int32_t failure = watch.status_of(ATTILE_OK);
-        if (failure != ATTILE_OK) return failure;
-    }
+    const int32_t planned = plan_call(context, problem, families, choice);
+    if (planned != ATTILE_OK) return planned;
     if (choice.planned.refusal() != ATTILE_OK) return fail(choice.planned.refusal(), "%s", choice.planned.sentence());
     const auto launch_with = [&](Workspace workspace) {
         const FailureWatch watch;
@@ -164,22 +191,32 @@ int32_t table_query(void *state, const Problem *problem, attile_support *support
     });
 }
 
+// Whether an operand is the host's, and the call is for the stager.
+template <class Problem>
+int32_t find_host_operand(Device &device, const Problem &problem, bool *is_found) {
+    int32_t status = ATTILE_OK;
+    *is_found = false;
+    const auto ask = [&](const attile_operand &operand) {
+        if (status == ATTILE_OK && !*is_found && is_present(operand)) status = needs_staging(device, operand, is_found);
+    };
+    if constexpr (std::is_same_v<Problem, attile_attention_backward_problem>) for_operands(*problem.forward, ask);
+    for_operands(problem, ask);
+    return status;
+}
+
 template <class Problem, const Families<Problem> &families>
 int32_t table_run(void *state, const Problem *problem) {
     return on_device(state, [&](Context &context) {
-        Device &device = *context.device;
         const Stream stream = launch_of(*problem).stream;
-        StagedProblem<Problem> staged(*problem);
         bool is_staged = false;
-        for (const StagedOperand &operand : staged.call.operands) {
-            const int32_t status = needs_staging(device, *operand.operand, &is_staged);
-            if (status != ATTILE_OK) return status;
-            if (is_staged) break;
-        }
-        if (!is_staged) return run_on_device(device, *problem, families, stream, true);
+        const int32_t found = find_host_operand(*context.device, *problem, &is_staged);
+        if (found != ATTILE_OK) return found;
+        if (!is_staged) return run_on_device(context, *problem, families, stream, true);
+        StagedProblem<Problem> staged(*problem);
+        if (staged.call.operands.empty()) return run_on_device(context, *problem, families, stream, true);
         staged.call.run = [&](const int64_t count[kStagedDims], Stream chunk_stream) {
             staged.resize(count);
-            return run_on_device(device, staged.problem, families, chunk_stream, false);
+            return run_on_device(context, staged.problem, families, chunk_stream, false);
         };
         return context.stager->run(staged.call, stream);
     });

@@ -42,7 +42,7 @@ class FailureWatch {
     friend int32_t fail(int32_t code, const char *format, ...);
     FailureWatch *outer_;
     int32_t code_ = ATTILE_OK;
-    char sentence_[kLineBytes] = {};
+    char sentence_[kLineBytes];  // Of a failure: not cleared for calls, of which nearly all succeed.
 };
 
 // Fills a support answer with level NONE, `code` and the sentence; returns ATTILE_OK, as a query does.

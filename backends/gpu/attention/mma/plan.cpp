@@ -202,6 +202,7 @@ struct TiledAttention {
         attention_report(device, *problem, choice.plan, support);
         return ATTILE_OK;
     }
+    void move_to(const attile_attention_problem &to) { problem = &to; }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         return launch_tiles(device, *problem, choice, workspace, stream);
     }

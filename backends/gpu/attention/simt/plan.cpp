@@ -35,6 +35,16 @@ struct CutRows {
         if (uncut.path != AttentionPath::kTile || uncut.pack != 1 || uncut.convert || few == 0 || few == p.len_q || !sees_all ||
             is_present(p.cu_len_q) || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
             return;
+        set_problems(p, few);
+        for (int i = 0; i < 2; ++i) plan[i] = gpu::plan_attention(device, problem[i]);
+        if (plan[0].path != AttentionPath::kTile || plan[1].path != AttentionPath::kDecode) return;
+        const double rows = static_cast<double>(p.batch * p.heads_kv * p.len_k), bandwidth = device.properties().peak_bandwidth;
+        const double bytes = rows * static_cast<double>(p.head_dim * bytes_of(p.k) + p.head_dim_v * bytes_of(p.v));
+        is_cut = plan[0].cost + kDecodeSeconds + bytes / (kDecodeShare * (bandwidth > 0 ? bandwidth : 5e11)) < uncut.cost;
+        if (is_cut) workspace = std::max(plan[0].workspace, plan[1].workspace);
+    }
+    // The parts of a problem whose last `few` rows are cut off.
+    void set_problems(const attile_attention_problem &p, int64_t few) {
         for (attile_attention_problem &part : problem) part = p;
         problem[0].len_q = problem[0].total_q = p.len_q - few;
         problem[1].len_q = problem[1].total_q = few;
@@ -42,12 +52,6 @@ struct CutRows {
             if (is_present(*x))
                 x->data = reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(x->data) +
                                                    static_cast<uintptr_t>((p.len_q - few) * x->stride[2] * bytes_of(*x)));
-        for (int i = 0; i < 2; ++i) plan[i] = gpu::plan_attention(device, problem[i]);
-        if (plan[0].path != AttentionPath::kTile || plan[1].path != AttentionPath::kDecode) return;
-        const double rows = static_cast<double>(p.batch * p.heads_kv * p.len_k), bandwidth = device.properties().peak_bandwidth;
-        const double bytes = rows * static_cast<double>(p.head_dim * bytes_of(p.k) + p.head_dim_v * bytes_of(p.v));
-        is_cut = plan[0].cost + kDecodeSeconds + bytes / (kDecodeShare * (bandwidth > 0 ? bandwidth : 5e11)) < uncut.cost;
-        if (is_cut) workspace = std::max(plan[0].workspace, plan[1].workspace);
     }
 };
 
@@ -136,6 +140,10 @@ struct SimtAttention {
         }
         count_matrix_units(device.properties(), problem->q.dtype, support);
         return ATTILE_OK;
+    }
+    void move_to(const attile_attention_problem &to) {
+        problem = &to;
+        if (cut.is_cut) cut.set_problems(to, cut.problem[1].len_q);
     }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         if (!cut.is_cut) return run_plan(device, *problem, plan, workspace, stream);

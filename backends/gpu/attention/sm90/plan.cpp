@@ -164,6 +164,7 @@ struct HopperAttention {
         attention_report(device, *problem, choice.plan, support);
         return ATTILE_OK;
     }
+    void move_to(const attile_attention_problem &to) { problem = &to; }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         return launch_attention(device, *problem, choice, workspace, stream);
     }

@@ -201,6 +201,7 @@ struct SimtAttentionBackward {
         count_matrix_units(device.properties(), problem->forward->q.dtype, support);
         return ATTILE_OK;
     }
+    void move_to(const attile_attention_backward_problem &to) { problem = &to; }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         return BackwardRun(device, *problem, plan, stream).run(workspace);
     }

@@ -203,6 +203,7 @@ struct TiledAttentionBackward {
         support.tile_m = keys.tile();
         return ATTILE_OK;
     }
+    void move_to(const attile_attention_backward_problem &to) { problem = &to; }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         return BackwardCall(device, *problem, choice, stream).run(workspace);
     }

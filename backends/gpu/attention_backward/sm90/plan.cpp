@@ -223,6 +223,7 @@ struct HopperAttentionBackward {
         support.tile_m = choice.kernels.shape->rows;
         return ATTILE_OK;
     }
+    void move_to(const attile_attention_backward_problem &to) { problem = &to; }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         return BackwardCall(device, *problem, choice, stream).run(workspace);
     }

@@ -74,6 +74,13 @@ int32_t SmallGemm::describe(Device &device, attile_support &support) const {
     return device.occupancy(plan.kernel, support.threads, 0, &support.blocks_per_unit);
 }
 
+void SmallGemm::move_to(const attile_gemm_problem &to) {
+    problem = &to;
+    SmallGemmArguments &arguments = plan.arguments;
+    for (SmallMatrix *x : {&arguments.a, &arguments.b, &arguments.d})
+        x->data = const_cast<char *>(static_cast<const char *>(gemm_address(to, x->data)));
+}
+
 int32_t SmallGemm::launch(Device &device, Workspace &, Stream stream) const {
     SmallGemmArguments copy = plan.arguments;
     void *arguments[] = {&copy, nullptr};

@@ -45,6 +45,7 @@ struct SmallGemm {
     SmallGemmPlan plan;
 
     int32_t describe(Device &device, attile_support &support) const;
+    void move_to(const attile_gemm_problem &to);
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const;
 };
 

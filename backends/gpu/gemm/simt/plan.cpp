@@ -61,6 +61,10 @@ struct SimtGemm {
         count_matrix_units(properties, problem->a.dtype, support);
         return ATTILE_OK;
     }
+    void move_to(const attile_gemm_problem &to) {
+        problem = &to;
+        gemm_move(shape.params, to);
+    }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         return gemm_launch(device, shape, plan, workspace, stream);
     }

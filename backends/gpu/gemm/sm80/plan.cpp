@@ -195,6 +195,10 @@ struct TiledGemm {
                       is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
         return ATTILE_OK;
     }
+    void move_to(const attile_gemm_problem &to) {
+        problem = &to;
+        gemm_move(choice.operands.params, to);
+    }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         const GemmOperands &operands = choice.operands;
         GemmProduct product = {operands.params, ATTILE_F32, operands.batches};

@@ -32,6 +32,10 @@ struct FewRowsGemm {
     FewRowsPlan plan;
 
     int32_t describe(Device &device, attile_support &support) const;
+    void move_to(const attile_gemm_problem &to) {
+        problem = &to;
+        gemm_move(plan.shape.params, to);
+    }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const;
 };
 

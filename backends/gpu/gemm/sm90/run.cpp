@@ -160,6 +160,10 @@ struct TiledGemm {
         name_tiles(plan, problem->a.dtype, properties, support);
         return ATTILE_OK;
     }
+    void move_to(const attile_gemm_problem &to) {
+        problem = &to;
+        gemm_move(plan.params, to);
+    }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         return launch_tiles(device, plan, problem->a.dtype, workspace, stream);
     }
