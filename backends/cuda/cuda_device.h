@@ -72,6 +72,7 @@ class CudaDevice final : public gpu::Device {
     int32_t check(cudaError_t error, const char *what);
     // The same of a call that makes something, which is null after a failure; such a call may also find no memory.
     int32_t check_made(cudaError_t error, void **made, const char *what);
+    int32_t reach_memory_of(int device, const void *pointer);
     int32_t out_of_memory(int64_t bytes, const char *what_for);
     int32_t allow_shared(const void *kernel, std::size_t shared);
 

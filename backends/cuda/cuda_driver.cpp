@@ -50,7 +50,8 @@ const Driver *driver(std::string *reason) {
         !find(library, "cuDevicePrimaryCtxRetain", found.primary_retain, reason) ||
         !find(library, "cuDevicePrimaryCtxRelease_v2", found.primary_release, reason) ||
         !find(library, "cuCtxGetCurrent", found.current_get, reason) || !find(library, "cuCtxPushCurrent_v2", found.current_push, reason) ||
-        !find(library, "cuCtxPopCurrent_v2", found.current_pop, reason)) {
+        !find(library, "cuCtxPopCurrent_v2", found.current_pop, reason) ||
+        !find(library, "cuPointerGetAttributes", found.pointer_attributes, reason)) {
         dlclose(library);
         return nullptr;
     }

@@ -21,6 +21,7 @@ struct Driver {
     CUresult (*current_get)(CUcontext *context) = nullptr;
     CUresult (*current_push)(CUcontext context) = nullptr;
     CUresult (*current_pop)(CUcontext *context) = nullptr;
+    CUresult (*pointer_attributes)(unsigned int count, CUpointer_attribute *attributes, void **values, CUdeviceptr pointer) = nullptr;
     void *tensor_map_encode = nullptr;  // cuTensorMapEncodeTiled, for sm90/; drivers before 12.0 have none.
 
     // The driver's words for an error.

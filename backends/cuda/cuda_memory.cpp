@@ -54,42 +54,37 @@ int32_t CudaDevice::free(int32_t kind, void *pointer) {
     return check(kind == ATTILE_MEMORY_PINNED ? cudaFreeHost(pointer) : cudaFree(pointer), "freeing memory");
 }
 
+// Asked of the driver, of which the runtime asks more than is wanted here, and every call asks of every operand.
 int32_t CudaDevice::memory_kind(const void *pointer, int32_t *kind) {
-    cudaPointerAttributes attributes;
-    const cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
-    if (error == cudaErrorInvalidValue) {  // What drivers before 11.0 say of ordinary memory.
-        cudaGetLastError();
-        *kind = ATTILE_MEMORY_HOST;
-        return ATTILE_OK;
-    }
-    const int32_t status = check(error, "asking what a pointer points to");
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    unsigned int type = 0, is_managed = 0;  // As they stay for ordinary memory.
+    int device = 0;
+    void *values[] = {&type, &is_managed, &device};
+    const CUresult result = driver_.pointer_attributes(3, asked, values, reinterpret_cast<CUdeviceptr>(pointer));
+    const int32_t status = check(static_cast<cudaError_t>(result), "asking what a pointer points to");
     if (status != ATTILE_OK) return status;
-    switch (attributes.type) {
-        case cudaMemoryTypeDevice:
-            *kind = ATTILE_MEMORY_DEVICE;
-            // Another device's memory can be reached by kernels here only if peer access is on.
-            if (attributes.device != ordinal_) {
-                int reachable = 0;
-                if (cudaDeviceCanAccessPeer(&reachable, ordinal_, attributes.device) != cudaSuccess) cudaGetLastError();
-                if (reachable != 0) {
-                    const cudaError_t enabled = cudaDeviceEnablePeerAccess(attributes.device, 0);
-                    if (enabled != cudaSuccess) cudaGetLastError();
-                    if (enabled == cudaSuccess || enabled == cudaErrorPeerAccessAlreadyEnabled) return ATTILE_OK;
-                }
-                return fail(ATTILE_ERROR_UNSUPPORTED_MEMORY, "pointer %p is memory of CUDA device %d, which device %d cannot reach",
-                            pointer, attributes.device, ordinal_);
-            }
-            return ATTILE_OK;
-        case cudaMemoryTypeManaged:
-            *kind = ATTILE_MEMORY_MANAGED;
-            return ATTILE_OK;
-        case cudaMemoryTypeHost:
-            *kind = ATTILE_MEMORY_PINNED;
-            return ATTILE_OK;
-        default:
-            *kind = ATTILE_MEMORY_HOST;
-            return ATTILE_OK;
+    if (is_managed != 0) {
+        *kind = ATTILE_MEMORY_MANAGED;
+    } else if (type == CU_MEMORYTYPE_DEVICE) {
+        *kind = ATTILE_MEMORY_DEVICE;
+        if (device != ordinal_) return reach_memory_of(device, pointer);
+    } else {
+        *kind = type == CU_MEMORYTYPE_HOST ? ATTILE_MEMORY_PINNED : ATTILE_MEMORY_HOST;
     }
+    return ATTILE_OK;
+}
+
+// Another device's memory can be reached by kernels here only if peer access is on.
+int32_t CudaDevice::reach_memory_of(int device, const void *pointer) {
+    int reachable = 0;
+    if (cudaDeviceCanAccessPeer(&reachable, ordinal_, device) != cudaSuccess) cudaGetLastError();
+    if (reachable != 0) {
+        const cudaError_t enabled = cudaDeviceEnablePeerAccess(device, 0);
+        if (enabled != cudaSuccess) cudaGetLastError();
+        if (enabled == cudaSuccess || enabled == cudaErrorPeerAccessAlreadyEnabled) return ATTILE_OK;
+    }
+    return fail(ATTILE_ERROR_UNSUPPORTED_MEMORY, "pointer %p is memory of CUDA device %d, which device %d cannot reach", pointer, device,
+                ordinal_);
 }
 
 int32_t CudaDevice::memory_free(int64_t *bytes) {

@@ -190,6 +190,28 @@ ATTILE_EXPORT CUresult cuCtxGetCurrent(CUcontext *context) {
     *context = contexts.empty() ? nullptr : contexts.back();
     return CUDA_SUCCESS;
 }
+ATTILE_EXPORT CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **values, CUdeviceptr pointer) {
+    FAILS;
+    const int kind = kind_of(reinterpret_cast<const void *>(pointer));
+    for (unsigned int i = 0; i < count; ++i) {
+        switch (attributes[i]) {
+            case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+                *static_cast<unsigned int *>(values[i]) = kind == cudaMemoryTypeUnregistered ? 0
+                                                          : kind == cudaMemoryTypeHost       ? CU_MEMORYTYPE_HOST
+                                                                                             : CU_MEMORYTYPE_DEVICE;
+                break;
+            case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+                *static_cast<unsigned int *>(values[i]) = kind == cudaMemoryTypeManaged ? 1 : 0;
+                break;
+            case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+                *static_cast<int *>(values[i]) = kind == cudaMemoryTypeUnregistered ? -2 : 0;
+                break;
+            default:
+                return CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    return CUDA_SUCCESS;
+}
 ATTILE_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
     FAILS;
     if (device_of(context) < 0) return CUDA_ERROR_INVALID_CONTEXT;

@@ -73,6 +73,7 @@ cudaError_t recording_of(cudaStream_t stream, std::shared_ptr<Recording> *record
 // Kernels are for streams of the device that is current.
 cudaError_t need_own_stream(cudaStream_t stream);
 
+int kind_of(const void *pointer);         // As cudaMemoryType numbers them.
 bool take_back(void *pointer, int kind);  // As cudaMemoryType numbers them; -1: any.
 
 }  // namespace attile::virtual_gpu

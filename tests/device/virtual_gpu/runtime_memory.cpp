@@ -77,6 +77,13 @@ cudaError_t fill(void *to, int value, std::size_t bytes, cudaStream_t stream) {
 
 }  // namespace
 
+int kind_of(const void *pointer) {
+    const std::lock_guard<std::mutex> guard(pieces().lock);
+    const unsigned char *begin = nullptr;
+    const Piece *const piece = pieces().find(pointer, &begin);
+    return piece != nullptr ? piece->kind : cudaMemoryTypeUnregistered;
+}
+
 bool take_back(void *pointer, int kind) {
     const std::lock_guard<std::mutex> guard(pieces().lock);
     const auto found = pieces().by_begin.find(static_cast<const unsigned char *>(pointer));
