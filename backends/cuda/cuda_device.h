@@ -14,6 +14,7 @@
 #include "device.h"
 #include "host/kernel_cache.h"
 #include "host/stream_cache.h"
+#include "tensor_map_cache.h"
 
 namespace attile::cuda {
 
@@ -85,6 +86,7 @@ class CudaDevice final : public gpu::Device {
     const gpu::KernelSet *sets_[2] = {};  // That the device runs.
     std::atomic<int> fault_{0};           // The error that the device will not recover from.
     gpu::KernelCache kernels_;
+    TensorMapCache maps_;
 };
 
 }  // namespace attile::cuda

@@ -20,6 +20,8 @@ constexpr cuuint64_t kAnyStride = 16;  // Bytes, that the driver takes.
 }  // namespace
 
 int32_t CudaDevice::make_tensor_map(const void *data, int32_t dtype, const gpu::TensorMapShape &shape, gpu::TensorMap *map) {
+    const TensorMapCache::Key key(data, dtype, shape);
+    if (maps_.find(key, map)) return ATTILE_OK;
     cuuint64_t extent[gpu::kMostAxes], stride[gpu::kMostAxes];
     cuuint32_t box[gpu::kMostAxes], step[gpu::kMostAxes];
     for (int i = 0; i < shape.axes; ++i) {
@@ -40,6 +42,7 @@ int32_t CudaDevice::make_tensor_map(const void *data, int32_t dtype, const gpu::
         return gpu::fail(ATTILE_ERROR_INTERNAL, "the driver makes no tensor map of the array at %p: error %d", data,
                          static_cast<int>(result));
     std::memcpy(map, &made, sizeof made);
+    maps_.keep(key, *map);
     return ATTILE_OK;
 }
 
