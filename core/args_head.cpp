@@ -93,6 +93,10 @@ void attile_gemm_init(attile_gemm_args *args, uint64_t size) {
 
 void attile_attention_init(attile_attention_args *args, uint64_t size) { init_struct(args, size); }
 
+void attile_gemm_pointers_init(attile_gemm_pointers *pointers, uint64_t size) { init_struct(pointers, size); }
+
+void attile_attention_pointers_init(attile_attention_pointers *pointers, uint64_t size) { init_struct(pointers, size); }
+
 void attile_attention_backward_init(attile_attention_backward_args *args, uint64_t size) { init_struct(args, size); }
 
 void attile_attention_merge_init(attile_attention_merge_args *args, uint64_t size) { init_struct(args, size); }

@@ -21,18 +21,24 @@ int32_t check_aliasing(const Call &call, const AttentionViews &views, const atti
 
 int32_t prepare(const Call &call, const attile_attention_args *args, attile_attention_problem *problem, bool *nothing_to_do) {
     attile_attention_args full;
-    ATTILE_TRY(read_args(call.operation, "args", kAttentionFirstSize, kAttentionFlags, args, &full));
+    return read_attention(call, args, &full, problem, nothing_to_do);
+}
+
+}  // namespace
+
+int32_t read_attention(const Call &call, const attile_attention_args *args, attile_attention_args *full, attile_attention_problem *problem,
+                       bool *nothing_to_do) {
+    ATTILE_TRY(read_args(call.operation, "args", kAttentionFirstSize, kAttentionFlags, args, full));
     attile_launch launch;
-    ATTILE_TRY(make_launch(call, full.stream, full.workspace, full.workspace_bytes, full.flags, &launch));
+    ATTILE_TRY(make_launch(call, full->stream, full->workspace, full->workspace_bytes, full->flags, &launch));
     AttentionViews views;
-    ATTILE_TRY(normalise_attention(call, full, AttentionPass::kForward, &views, problem));
+    ATTILE_TRY(normalise_attention(call, *full, AttentionPass::kForward, &views, problem));
     problem->launch = launch;
     // No sequences: the rows of o belong to none of them.
     *nothing_to_do = (views.o.empty && views.lse.empty) || problem->batch == 0;
     return check_aliasing(call, views, launch);
 }
 
-}  // namespace
 }  // namespace attile::core
 
 using namespace attile::core;

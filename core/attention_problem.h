@@ -26,6 +26,11 @@ enum class AttentionPass { kForward, kBackward };
 int32_t normalise_attention(const Call &call, const attile_attention_args &args, AttentionPass pass, AttentionViews *views,
                             attile_attention_problem *problem);
 
+// Reads, validates and normalises a forward call; `full` becomes the arguments as this version has them. `nothing_to_do`: no output has an
+// element.
+int32_t read_attention(const Call &call, const attile_attention_args *args, attile_attention_args *full, attile_attention_problem *problem,
+                       bool *nothing_to_do);
+
 // What is only read by a forward call: all but o and lse.
 inline constexpr int32_t kAttentionInputs = 11;
 inline void list_attention_inputs(const AttentionViews &views, const View *inputs[kAttentionInputs]) {

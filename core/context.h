@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A context: one backend on one device, and what the core keeps beside the backend's own state.
 //
-// What a program holds is no address but a number: the place of the context in a table, and its generation, which no other context at that
-// place ever has. So a handle that was destroyed stays dead for good, whatever was made since, and nothing is read behind a handle that is
-// none.
+// What a program holds is no address but a number, see handle_table.h.
 #ifndef ATTILE_CORE_CONTEXT_H
 #define ATTILE_CORE_CONTEXT_H
 
@@ -15,6 +13,7 @@
 #include <unordered_set>
 
 #include "guard.h"
+#include "handle_table.h"
 #include "status.h"
 
 namespace attile::core {
@@ -34,9 +33,8 @@ struct Interfaces {
 
 struct Backend;
 
-struct Context {
-    std::atomic<uint64_t> handle{0};  // the live one's; 0 before creation and after destruction
-    void *state = nullptr;            // the backend's
+struct Context : Handled<Context> {
+    void *state = nullptr;  // the backend's
     Interfaces interfaces{};
     char backend_name[32] = {};
     const Backend *backend = nullptr;
@@ -46,10 +44,6 @@ struct Context {
     std::mutex owned;                                 // guards the two tables below
     std::unordered_map<void *, int32_t> allocations;  // pointer to ATTILE_MEMORY_ kind
     std::unordered_set<void *> streams;
-
-    uint64_t place = 0;                   // in the table
-    std::atomic<uint64_t> generation{0};  // of the handle given out last
-    Context *next_free = nullptr;         // while destroyed
 };
 
 // ATTILE_OK and the context, or the failure to return, its sentence set: NULL, destroyed, no context at all, or one of the process that

@@ -129,11 +129,9 @@ int32_t check_aliasing(const Call &call, const GemmViews &views, const attile_la
     return check_workspace_apart(call, launch, all, 5);
 }
 
-// Reads, validates and normalises.
 int32_t prepare(const Call &call, const attile_gemm_args *args, GemmProblem *gemm) {
     attile_gemm_args full;
-    ATTILE_TRY(read_args(call.operation, "args", kFirstGemmSize, kGemmFlags, args, &full));
-    return normalise_gemm(call, full, "d", gemm);
+    return read_gemm(call, args, &full, gemm);
 }
 
 // Products without anything beside a, b and d; their batch axes are those of d.
@@ -166,6 +164,11 @@ bool plain_problem(const attile_gemm_args *args, attile_gemm_problem *problem) {
 }
 
 }  // namespace
+
+int32_t read_gemm(const Call &call, const attile_gemm_args *args, attile_gemm_args *full, GemmProblem *gemm) {
+    ATTILE_TRY(read_args(call.operation, "args", kFirstGemmSize, kGemmFlags, args, full));
+    return normalise_gemm(call, *full, "d", gemm);
+}
 
 int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const char *output_name, GemmProblem *gemm) {
     attile_gemm_problem &problem = gemm->problem;

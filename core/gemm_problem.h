@@ -17,6 +17,9 @@ struct GemmProblem {
     bool nothing_to_do;
 };
 
+// Reads, validates and normalises; `full` becomes the arguments as this version has them.
+int32_t read_gemm(const Call &call, const attile_gemm_args *args, attile_gemm_args *full, GemmProblem *gemm);
+
 // Validates arguments that were read to full size. `output_name` is what the caller calls d: "c" for the BLAS names.
 int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const char *output_name, GemmProblem *gemm);
 

@@ -145,8 +145,49 @@ using GemmArgs = detail::Initialised<attile_gemm_args, attile_gemm_init>;       
 using AttentionArgs = detail::Initialised<attile_attention_args, attile_attention_init>;         /**< Zeroed and stamped. */
 using AttentionBackwardArgs = detail::Initialised<attile_attention_backward_args, attile_attention_backward_init>; /**< Likewise. */
 using AttentionMergeArgs = detail::Initialised<attile_attention_merge_args, attile_attention_merge_init>;          /**< Likewise. */
-using ReduceArgs = detail::Initialised<attile_reduce_args, attile_reduce_init>;    /**< Zeroed and stamped. */
-using SoftmaxArgs = detail::Initialised<attile_softmax_args, attile_softmax_init>; /**< Zeroed and stamped. */
+using ReduceArgs = detail::Initialised<attile_reduce_args, attile_reduce_init>;                           /**< Zeroed and stamped. */
+using SoftmaxArgs = detail::Initialised<attile_softmax_args, attile_softmax_init>;                        /**< Zeroed and stamped. */
+using GemmPointers = detail::Initialised<attile_gemm_pointers, attile_gemm_pointers_init>;                /**< Zeroed and stamped. */
+using AttentionPointers = detail::Initialised<attile_attention_pointers, attile_attention_pointers_init>; /**< Zeroed and stamped. */
+
+/** Owns an attile_prepared: a call that is launched many times with other memory. May be launched from many threads at once. */
+class Prepared {
+  public:
+    /** Owns nothing; every launch of it fails with ATTILE_ERROR_NULL_ARGUMENT. */
+    Prepared() noexcept = default;
+    /** Takes over what attile_gemm_prepare() or attile_attention_prepare() made. */
+    explicit Prepared(attile_prepared *prepared) noexcept : prepared_(prepared) {}
+    /** Takes over what `other` owns. */
+    Prepared(Prepared &&other) noexcept : prepared_(std::exchange(other.prepared_, nullptr)) {}
+    /** Takes over what `other` owns. */
+    Prepared &operator=(Prepared &&other) noexcept {
+        if (this != &other) {
+            attile_prepared_destroy(prepared_);
+            prepared_ = std::exchange(other.prepared_, nullptr);
+        }
+        return *this;
+    }
+    Prepared(const Prepared &) = delete;
+    Prepared &operator=(const Prepared &) = delete;
+    ~Prepared() { attile_prepared_destroy(prepared_); }
+
+    attile_prepared *get() const noexcept { return prepared_; } /**< The C handle, still owned. */
+
+    Status try_run(const attile_gemm_pointers &at) const noexcept { return Status(attile_gemm_run(prepared_, &at)); }
+    /**< attile_gemm_run() */
+    Status try_run(const attile_attention_pointers &at) const noexcept { return Status(attile_attention_run(prepared_, &at)); }
+    /**< attile_attention_run() */
+#ifndef ATTILE_NO_EXCEPTIONS
+    /** attile_gemm_run() or attile_attention_run(), throwing. */
+    template <class Pointers>
+    void run(const Pointers &at) const {
+        try_run(at).or_throw();
+    }
+#endif
+
+  private:
+    attile_prepared *prepared_ = nullptr;
+};
 
 /** Owns an attile_context. Safe to use from many threads at once; destroy it from one. */
 class Context {
@@ -185,6 +226,20 @@ class Context {
     Status try_attention(const attile_attention_args &args) const noexcept {
         return Status(attile_attention(context_, &args));
     } /**< attile_attention() */
+    /** attile_gemm_prepare() */
+    Status try_prepare(const attile_gemm_args &args, Prepared &prepared) const noexcept {
+        attile_prepared *made = nullptr;
+        const Status status(attile_gemm_prepare(context_, &args, &made));
+        prepared = Prepared(made);
+        return status;
+    }
+    /** attile_attention_prepare() */
+    Status try_prepare(const attile_attention_args &args, Prepared &prepared) const noexcept {
+        attile_prepared *made = nullptr;
+        const Status status(attile_attention_prepare(context_, &args, &made));
+        prepared = Prepared(made);
+        return status;
+    }
     Status try_attention_backward(const attile_attention_backward_args &args) const noexcept {
         return Status(attile_attention_backward(context_, &args));
     } /**< attile_attention_backward() */
@@ -242,6 +297,13 @@ class Context {
     }
     void gemm(const attile_gemm_args &args) const { try_gemm(args).or_throw(); }                /**< attile_gemm(), throwing. */
     void attention(const attile_attention_args &args) const { try_attention(args).or_throw(); } /**< attile_attention(), throwing. */
+    /** attile_gemm_prepare() or attile_attention_prepare(), throwing. */
+    template <class Args>
+    Prepared prepare(const Args &args) const {
+        Prepared prepared;
+        try_prepare(args, prepared).or_throw();
+        return prepared;
+    }
     void attention_backward(const attile_attention_backward_args &args) const {
         try_attention_backward(args).or_throw();
     } /**< attile_attention_backward(), throwing. */

@@ -27,8 +27,8 @@
  *   repeatable from run to run on one machine and build. Memory that a result does not depend on (masked keys, padding, C when
  *   beta is 0) is never allowed to influence it, even if it holds NaN.
  *
- * Section order: version, status codes, types, contexts, tensors, gemm, attention, other operations, BLAS names, memory and
- * streams, errors and report, extension.
+ * Section order: version, status codes, types, contexts, tensors, gemm, attention, prepared calls, other operations, BLAS names,
+ * memory and streams, errors and report, extension.
  */
 #ifndef ATTILE_ATTILE_H
 #define ATTILE_ATTILE_H
@@ -600,6 +600,125 @@ ATTILE_API int32_t attile_attention_merge(attile_context *context, const attile_
  * @return As attile_attention_query(). Since 1.0.
  */
 ATTILE_API int32_t attile_attention_merge_query(attile_context *context, const attile_attention_merge_args *args, attile_support *support);
+/** @} */
+
+/**
+ * @defgroup prepared Prepared calls
+ *
+ * A call that is launched many times with other memory, such as a step of decoding, is validated and planned once.
+ * @{
+ */
+/** A call of attile_gemm() or attile_attention() that was validated and planned. Opaque, and no address: never given out a second time. */
+typedef struct attile_prepared attile_prepared;
+
+/** Where the operands of a prepared attile_gemm() are in one launch. NULL: where they were when it was prepared. */
+typedef struct attile_gemm_pointers {
+    uint32_t struct_size;    /**< sizeof(attile_gemm_pointers); attile_gemm_pointers_init() sets it. */
+    uint32_t flags;          /**< Must be 0; those of the operation are as they were prepared. */
+    const void *next;        /**< Must be NULL. */
+    void *stream;            /**< Stream to run on; NULL: the default stream. */
+    void *workspace;         /**< As for attile_gemm(). */
+    int64_t workspace_bytes; /**< Its size. */
+    void *a;                 /**< First element of a, */
+    void *b;                 /**< of b, */
+    void *c;                 /**< of c, */
+    void *d;                 /**< of d, */
+    void *bias;              /**< of bias. */
+} attile_gemm_pointers;
+
+/** Where the operands of a prepared attile_attention() are in one launch. NULL: where they were when it was prepared. */
+typedef struct attile_attention_pointers {
+    uint32_t struct_size;    /**< sizeof(attile_attention_pointers); attile_attention_pointers_init() sets it. */
+    uint32_t flags;          /**< Must be 0; those of the operation are as they were prepared. */
+    const void *next;        /**< Must be NULL. */
+    void *stream;            /**< Stream to run on; NULL: the default stream. */
+    void *workspace;         /**< As for attile_attention(). */
+    int64_t workspace_bytes; /**< Its size. */
+    void *q;                 /**< First element of q, */
+    void *k;                 /**< of k, */
+    void *v;                 /**< of v, */
+    void *o;                 /**< of o, */
+    void *lse;               /**< and so on. */
+    void *bias;              /**< See attile_attention_args. */
+    void *allowed;           /**< Likewise. */
+    void *alibi_slopes;      /**< Likewise. */
+    void *sinks;             /**< Likewise. */
+    void *key_lengths;       /**< Likewise. */
+    void *cu_len_q;          /**< Likewise. */
+    void *cu_len_k;          /**< Likewise. */
+    void *block_table;       /**< Likewise. */
+} attile_attention_pointers;
+
+/** @brief Zero the pointers and stamp their size. @param pointers What to initialise; NULL does nothing. @param size sizeof *pointers.
+ * Since 1.0. */
+ATTILE_API void attile_gemm_pointers_init(attile_gemm_pointers *pointers, uint64_t size);
+
+/** @brief Zero the pointers and stamp their size. @param pointers What to initialise; NULL does nothing. @param size sizeof *pointers.
+ * Since 1.0. */
+ATTILE_API void attile_attention_pointers_init(attile_attention_pointers *pointers, uint64_t size);
+
+/**
+ * @brief Validate and plan a call of attile_gemm(), for attile_gemm_run(). Nothing is computed.
+ *
+ * The arguments are copied: args may change or end afterwards. Memory that they point to need not live on either, if every launch
+ * names other memory.
+ * @param context The context that it will run on.
+ * @param args The arguments of the call, data pointers included.
+ * @param[out] prepared The prepared call, to be destroyed by attile_prepared_destroy(); set to NULL on failure.
+ * @return As attile_gemm(), whose failures come here; ATTILE_ERROR_NULL_ARGUMENT: `prepared`; ATTILE_ERROR_OUT_OF_HOST_MEMORY: also if
+ *   65536 prepared calls are alive. Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_gemm_prepare(attile_context *context, const attile_gemm_args *args, attile_prepared **prepared);
+
+/**
+ * @brief Validate and plan a call of attile_attention(), for attile_attention_run(). Nothing is computed.
+ * @param context The context that it will run on.
+ * @param args The arguments of the call, data pointers included; copied.
+ * @param[out] prepared The prepared call, to be destroyed by attile_prepared_destroy(); set to NULL on failure.
+ * @return As attile_attention() and attile_gemm_prepare(). Thread safety: safe. Since 1.0.
+ */
+ATTILE_API int32_t attile_attention_prepare(attile_context *context, const attile_attention_args *args, attile_prepared **prepared);
+
+/**
+ * @brief Launch a prepared attile_gemm(): the same call with operands elsewhere.
+ *
+ * Shapes, strides, types, factors and flags are as prepared. Results, memory, stream and asynchrony are those of attile_gemm() with
+ * such arguments. A pointer must be a multiple of the power of two, up to 16, that the prepared one was a multiple of.
+ *
+ * **Thread safety** Safe: any number of threads may launch one prepared call at once; none may while it or its context is destroyed.
+ * @param prepared What attile_gemm_prepare() gave.
+ * @param pointers Where the operands are; NULL: all of it, stream and workspace too, as prepared.
+ * @return
+ * - ATTILE_OK
+ * - ATTILE_ERROR_NULL_ARGUMENT: `prepared`
+ * - ATTILE_ERROR_INVALID_VALUE: `prepared` was destroyed, is no prepared call, or one of another operation; a pointer for an operand
+ *   that the prepared call does not have; negative workspace_bytes
+ * - ATTILE_ERROR_INVALID_CONTEXT: its context was destroyed
+ * - ATTILE_ERROR_STRUCT_SIZE, ATTILE_ERROR_STRUCT_TOO_NEW, ATTILE_ERROR_INVALID_FLAGS: the struct's head
+ * - ATTILE_ERROR_MISALIGNED: a pointer is less aligned than the prepared one
+ * - ATTILE_ERROR_ALIASING, ATTILE_ERROR_OVERFLOW, ATTILE_ERROR_WORKSPACE_TOO_SMALL: as attile_gemm()
+ * - a code of block 2xxx, 4xxx or 5xxx: as attile_gemm()
+ *
+ * Since 1.0.
+ */
+ATTILE_API int32_t attile_gemm_run(attile_prepared *prepared, const attile_gemm_pointers *pointers);
+
+/**
+ * @brief Launch a prepared attile_attention(): the same call with operands elsewhere. All else as attile_gemm_run().
+ *
+ * What lengths, offsets and page tables hold may differ from launch to launch; max_len_q and max_len_k are as prepared.
+ * @param prepared What attile_attention_prepare() gave.
+ * @param pointers Where the operands are; NULL: all of it, stream and workspace too, as prepared.
+ * @return As attile_gemm_run(). Since 1.0.
+ */
+ATTILE_API int32_t attile_attention_run(attile_prepared *prepared, const attile_attention_pointers *pointers);
+
+/**
+ * @brief Destroy a prepared call. Work that it has queued goes on.
+ * @param prepared A prepared call that no other thread is using, its context alive or not; NULL, and one that was destroyed before, does
+ *   nothing. Since 1.0.
+ */
+ATTILE_API void attile_prepared_destroy(attile_prepared *prepared);
 /** @} */
 
 /**

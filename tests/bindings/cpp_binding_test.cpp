@@ -61,6 +61,28 @@ TEST(Call, ComputesAndQueries) {
     EXPECT_STREQ(context.info().backend, "reference");
 }
 
+TEST(Call, IsPreparedAndRunElsewhere) {
+    const attile::Context context("reference");
+    const std::vector<float> a = {1, 2, 3, 4}, b = {1, 1, 1, 1};
+    std::vector<float> d(4, kNaN), other(4, kNaN);
+    attile::GemmArgs args;
+    args.a = attile::view(a, {2, 2});
+    args.b = attile::view(b, {2, 2});
+    args.d = attile::view(d, {2, 2});
+    attile::Prepared prepared = context.prepare(args);
+    attile::GemmPointers at;
+    at.d = other.data();
+    prepared.run(at);
+    EXPECT_EQ(other, (std::vector<float>{3, 3, 7, 7}));
+    EXPECT_TRUE(std::isnan(d[0]));
+    EXPECT_EQ(prepared.try_run(attile::AttentionPointers()).code(), ATTILE_ERROR_INVALID_VALUE);
+    const attile::Prepared moved = std::move(prepared);
+    EXPECT_EQ(prepared.try_run(at).code(), ATTILE_ERROR_NULL_ARGUMENT);
+    EXPECT_TRUE(moved.try_run(attile::GemmPointers()).ok());
+    args.b.shape[0] = 3;
+    EXPECT_THROW((void)context.prepare(args), attile::Error);
+}
+
 TEST(Call, ThrowsTheLibrarysSentence) {
     const attile::Context context("reference");
     std::vector<float> data(6);

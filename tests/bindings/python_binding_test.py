@@ -37,7 +37,8 @@ def oracle(q, k, v, hidden=None):
 class Layout(unittest.TestCase):
     def test_sizes_and_offsets_are_those_of_the_header(self):
         structs = {"attile_tensor": _structs.Tensor, "attile_context_options": _structs.ContextOptions, "attile_context_info": _structs.ContextInfo,
-                   "attile_support": _structs.Support, **{f"attile_{name}_args": args for name, args in _structs.OPERATIONS.items()}}
+                   "attile_support": _structs.Support, **{f"attile_{name}_args": args for name, args in _structs.OPERATIONS.items()},
+                   **{f"attile_{name}_pointers": pointers for name, pointers in _structs.PREPARED.items()}}
         lines, expected = [], []
         for name, struct in structs.items():
             lines.append(f'printf("%zu\\n", sizeof({name}));')

@@ -13,12 +13,14 @@ module attile_raw
   public :: attile_tensor_init, attile_support_init, attile_gemm_init, attile_gemm
   public :: attile_gemm_query, attile_attention_init, attile_attention, attile_attention_query
   public :: attile_attention_backward_init, attile_attention_backward, attile_attention_backward_query, attile_attention_merge_init
-  public :: attile_attention_merge, attile_attention_merge_query, attile_reduce_init, attile_reduce
-  public :: attile_reduce_query, attile_softmax_init, attile_softmax, attile_softmax_query
-  public :: attile_sgemm, attile_dgemm, attile_alloc, attile_free
-  public :: attile_copy, attile_prefetch, attile_memory_kind, attile_stream_create
-  public :: attile_stream_destroy, attile_synchronize, attile_last_error, attile_backend_report
-  public :: attile_set_log, attile_add_backend_directory, attile_register_backend
+  public :: attile_attention_merge, attile_attention_merge_query, attile_gemm_pointers_init, attile_attention_pointers_init
+  public :: attile_gemm_prepare, attile_attention_prepare, attile_gemm_run, attile_attention_run
+  public :: attile_prepared_destroy, attile_reduce_init, attile_reduce, attile_reduce_query
+  public :: attile_softmax_init, attile_softmax, attile_softmax_query, attile_sgemm
+  public :: attile_dgemm, attile_alloc, attile_free, attile_copy
+  public :: attile_prefetch, attile_memory_kind, attile_stream_create, attile_stream_destroy
+  public :: attile_synchronize, attile_last_error, attile_backend_report, attile_set_log
+  public :: attile_add_backend_directory, attile_register_backend
 
   abstract interface
     ! typedef void (*attile_log_fn)(void *user, int32_t level, const char *message);
@@ -201,6 +203,62 @@ module attile_raw
       type(attile_support), intent(inout), optional :: support
       integer(c_int32_t) :: answer
     end function attile_attention_merge_query
+    ! void attile_gemm_pointers_init(attile_gemm_pointers *pointers, uint64_t size);
+    subroutine attile_gemm_pointers_init(pointers, size) bind(c, name="attile_gemm_pointers_init")
+      import :: c_int64_t, attile_gemm_pointers
+      implicit none
+      type(attile_gemm_pointers), intent(inout), optional :: pointers
+      integer(c_int64_t), value :: size
+    end subroutine attile_gemm_pointers_init
+    ! void attile_attention_pointers_init(attile_attention_pointers *pointers, uint64_t size);
+    subroutine attile_attention_pointers_init(pointers, size) bind(c, name="attile_attention_pointers_init")
+      import :: c_int64_t, attile_attention_pointers
+      implicit none
+      type(attile_attention_pointers), intent(inout), optional :: pointers
+      integer(c_int64_t), value :: size
+    end subroutine attile_attention_pointers_init
+    ! int32_t attile_gemm_prepare(attile_context *context, const attile_gemm_args *args, attile_prepared **prepared);
+    function attile_gemm_prepare(context, args, prepared) result(answer) bind(c, name="attile_gemm_prepare")
+      import :: c_int32_t, c_ptr, attile_gemm_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_gemm_args), intent(in), optional :: args
+      type(c_ptr), intent(inout), optional :: prepared
+      integer(c_int32_t) :: answer
+    end function attile_gemm_prepare
+    ! int32_t attile_attention_prepare(attile_context *context, const attile_attention_args *args, attile_prepared
+    !   **prepared);
+    function attile_attention_prepare(context, args, &
+        prepared) result(answer) bind(c, name="attile_attention_prepare")
+      import :: c_int32_t, c_ptr, attile_attention_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_attention_args), intent(in), optional :: args
+      type(c_ptr), intent(inout), optional :: prepared
+      integer(c_int32_t) :: answer
+    end function attile_attention_prepare
+    ! int32_t attile_gemm_run(attile_prepared *prepared, const attile_gemm_pointers *pointers);
+    function attile_gemm_run(prepared, pointers) result(answer) bind(c, name="attile_gemm_run")
+      import :: c_int32_t, c_ptr, attile_gemm_pointers
+      implicit none
+      type(c_ptr), value :: prepared
+      type(attile_gemm_pointers), intent(in), optional :: pointers
+      integer(c_int32_t) :: answer
+    end function attile_gemm_run
+    ! int32_t attile_attention_run(attile_prepared *prepared, const attile_attention_pointers *pointers);
+    function attile_attention_run(prepared, pointers) result(answer) bind(c, name="attile_attention_run")
+      import :: c_int32_t, c_ptr, attile_attention_pointers
+      implicit none
+      type(c_ptr), value :: prepared
+      type(attile_attention_pointers), intent(in), optional :: pointers
+      integer(c_int32_t) :: answer
+    end function attile_attention_run
+    ! void attile_prepared_destroy(attile_prepared *prepared);
+    subroutine attile_prepared_destroy(prepared) bind(c, name="attile_prepared_destroy")
+      import :: c_ptr
+      implicit none
+      type(c_ptr), value :: prepared
+    end subroutine attile_prepared_destroy
     ! void attile_reduce_init(attile_reduce_args *args, uint64_t size);
     subroutine attile_reduce_init(args, size) bind(c, name="attile_reduce_init")
       import :: c_int64_t, attile_reduce_args

@@ -162,6 +162,44 @@ module attile_types
     type(attile_tensor) :: lse
   end type attile_attention_merge_args
 
+  ! struct attile_gemm_pointers
+  type, bind(c), public :: attile_gemm_pointers
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(c_ptr) :: a = c_null_ptr  ! void *
+    type(c_ptr) :: b = c_null_ptr  ! void *
+    type(c_ptr) :: c = c_null_ptr  ! void *
+    type(c_ptr) :: d = c_null_ptr  ! void *
+    type(c_ptr) :: bias = c_null_ptr  ! void *
+  end type attile_gemm_pointers
+
+  ! struct attile_attention_pointers
+  type, bind(c), public :: attile_attention_pointers
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(c_ptr) :: q = c_null_ptr  ! void *
+    type(c_ptr) :: k = c_null_ptr  ! void *
+    type(c_ptr) :: v = c_null_ptr  ! void *
+    type(c_ptr) :: o = c_null_ptr  ! void *
+    type(c_ptr) :: lse = c_null_ptr  ! void *
+    type(c_ptr) :: bias = c_null_ptr  ! void *
+    type(c_ptr) :: allowed = c_null_ptr  ! void *
+    type(c_ptr) :: alibi_slopes = c_null_ptr  ! void *
+    type(c_ptr) :: sinks = c_null_ptr  ! void *
+    type(c_ptr) :: key_lengths = c_null_ptr  ! void *
+    type(c_ptr) :: cu_len_q = c_null_ptr  ! void *
+    type(c_ptr) :: cu_len_k = c_null_ptr  ! void *
+    type(c_ptr) :: block_table = c_null_ptr  ! void *
+  end type attile_attention_pointers
+
   ! struct attile_reduce_args
   type, bind(c), public :: attile_reduce_args
     integer(c_int32_t) :: struct_size = 0_c_int32_t

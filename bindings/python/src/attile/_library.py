@@ -76,7 +76,12 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
         "attile_stream_create": (i32, [void, to(void)]),
         "attile_stream_destroy": (i32, [void, void]),
         "attile_synchronize": (i32, [void, void]),
+        "attile_prepared_destroy": (None, [void]),
     }
+    for name, pointers in s.PREPARED.items():
+        functions[f"attile_{name}_pointers_init"] = (None, [to(pointers), ctypes.c_uint64])
+        functions[f"attile_{name}_prepare"] = (i32, [void, to(s.OPERATIONS[name]), to(void)])
+        functions[f"attile_{name}_run"] = (i32, [void, to(pointers)])
     for name, args in s.OPERATIONS.items():
         functions[f"attile_{name}"] = (i32, [void, to(args)])
         functions[f"attile_{name}_query"] = (i32, [void, to(args), to(s.Support)])

@@ -74,6 +74,15 @@ class AttentionArgs(_Sized):
     )
 
 
+class GemmPointers(_Sized):
+    _fields_ = _LAUNCH + [(name, c_void_p) for name in ("a", "b", "c", "d", "bias")]
+
+
+class AttentionPointers(_Sized):
+    _fields_ = _LAUNCH + [(name, c_void_p) for name in ("q", "k", "v", "o", "lse", "bias", "allowed", "alibi_slopes", "sinks", "key_lengths",
+                                                        "cu_len_q", "cu_len_k", "block_table")]
+
+
 class AttentionBackwardArgs(_Sized):
     _fields_ = _LAUNCH + [("forward", ctypes.POINTER(AttentionArgs))] + [(name, Tensor) for name in ("dout", "dq", "dk", "dv", "dbias", "dsinks")]
 
@@ -98,3 +107,5 @@ OPERATIONS = {
     "reduce": ReduceArgs,
     "softmax": SoftmaxArgs,
 }
+
+PREPARED = {"gemm": GemmPointers, "attention": AttentionPointers}

@@ -150,13 +150,19 @@ extern "C" {
     pub fn attile_context_info_init(info: *mut attile_context_info, size: u64);
 }
 extern "C" {
-    pub fn attile_context_create(options: *const attile_context_options, context: *mut *mut attile_context) -> i32;
+    pub fn attile_context_create(
+        options: *const attile_context_options,
+        context: *mut *mut attile_context,
+    ) -> i32;
 }
 extern "C" {
     pub fn attile_context_destroy(context: *mut attile_context);
 }
 extern "C" {
-    pub fn attile_context_get_info(context: *mut attile_context, info: *mut attile_context_info) -> i32;
+    pub fn attile_context_get_info(
+        context: *mut attile_context,
+        info: *mut attile_context_info,
+    ) -> i32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -168,7 +174,13 @@ pub struct attile_tensor {
     pub stride: [i64; 4usize],
 }
 extern "C" {
-    pub fn attile_tensor_init(tensor: *mut attile_tensor, data: *mut ::core::ffi::c_void, dtype: i32, rank: i32, shape: *const i64) -> i32;
+    pub fn attile_tensor_init(
+        tensor: *mut attile_tensor,
+        data: *mut ::core::ffi::c_void,
+        dtype: i32,
+        rank: i32,
+        shape: *const i64,
+    ) -> i32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -223,7 +235,11 @@ extern "C" {
     pub fn attile_gemm(context: *mut attile_context, args: *const attile_gemm_args) -> i32;
 }
 extern "C" {
-    pub fn attile_gemm_query(context: *mut attile_context, args: *const attile_gemm_args, support: *mut attile_support) -> i32;
+    pub fn attile_gemm_query(
+        context: *mut attile_context,
+        args: *const attile_gemm_args,
+        support: *mut attile_support,
+    ) -> i32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -260,10 +276,17 @@ extern "C" {
     pub fn attile_attention_init(args: *mut attile_attention_args, size: u64);
 }
 extern "C" {
-    pub fn attile_attention(context: *mut attile_context, args: *const attile_attention_args) -> i32;
+    pub fn attile_attention(
+        context: *mut attile_context,
+        args: *const attile_attention_args,
+    ) -> i32;
 }
 extern "C" {
-    pub fn attile_attention_query(context: *mut attile_context, args: *const attile_attention_args, support: *mut attile_support) -> i32;
+    pub fn attile_attention_query(
+        context: *mut attile_context,
+        args: *const attile_attention_args,
+        support: *mut attile_support,
+    ) -> i32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -286,7 +309,10 @@ extern "C" {
     pub fn attile_attention_backward_init(args: *mut attile_attention_backward_args, size: u64);
 }
 extern "C" {
-    pub fn attile_attention_backward(context: *mut attile_context, args: *const attile_attention_backward_args) -> i32;
+    pub fn attile_attention_backward(
+        context: *mut attile_context,
+        args: *const attile_attention_backward_args,
+    ) -> i32;
 }
 extern "C" {
     pub fn attile_attention_backward_query(
@@ -314,7 +340,10 @@ extern "C" {
     pub fn attile_attention_merge_init(args: *mut attile_attention_merge_args, size: u64);
 }
 extern "C" {
-    pub fn attile_attention_merge(context: *mut attile_context, args: *const attile_attention_merge_args) -> i32;
+    pub fn attile_attention_merge(
+        context: *mut attile_context,
+        args: *const attile_attention_merge_args,
+    ) -> i32;
 }
 extern "C" {
     pub fn attile_attention_merge_query(
@@ -322,6 +351,84 @@ extern "C" {
         args: *const attile_attention_merge_args,
         support: *mut attile_support,
     ) -> i32;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_prepared {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_gemm_pointers {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub stream: *mut ::core::ffi::c_void,
+    pub workspace: *mut ::core::ffi::c_void,
+    pub workspace_bytes: i64,
+    pub a: *mut ::core::ffi::c_void,
+    pub b: *mut ::core::ffi::c_void,
+    pub c: *mut ::core::ffi::c_void,
+    pub d: *mut ::core::ffi::c_void,
+    pub bias: *mut ::core::ffi::c_void,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_attention_pointers {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub stream: *mut ::core::ffi::c_void,
+    pub workspace: *mut ::core::ffi::c_void,
+    pub workspace_bytes: i64,
+    pub q: *mut ::core::ffi::c_void,
+    pub k: *mut ::core::ffi::c_void,
+    pub v: *mut ::core::ffi::c_void,
+    pub o: *mut ::core::ffi::c_void,
+    pub lse: *mut ::core::ffi::c_void,
+    pub bias: *mut ::core::ffi::c_void,
+    pub allowed: *mut ::core::ffi::c_void,
+    pub alibi_slopes: *mut ::core::ffi::c_void,
+    pub sinks: *mut ::core::ffi::c_void,
+    pub key_lengths: *mut ::core::ffi::c_void,
+    pub cu_len_q: *mut ::core::ffi::c_void,
+    pub cu_len_k: *mut ::core::ffi::c_void,
+    pub block_table: *mut ::core::ffi::c_void,
+}
+extern "C" {
+    pub fn attile_gemm_pointers_init(pointers: *mut attile_gemm_pointers, size: u64);
+}
+extern "C" {
+    pub fn attile_attention_pointers_init(pointers: *mut attile_attention_pointers, size: u64);
+}
+extern "C" {
+    pub fn attile_gemm_prepare(
+        context: *mut attile_context,
+        args: *const attile_gemm_args,
+        prepared: *mut *mut attile_prepared,
+    ) -> i32;
+}
+extern "C" {
+    pub fn attile_attention_prepare(
+        context: *mut attile_context,
+        args: *const attile_attention_args,
+        prepared: *mut *mut attile_prepared,
+    ) -> i32;
+}
+extern "C" {
+    pub fn attile_gemm_run(
+        prepared: *mut attile_prepared,
+        pointers: *const attile_gemm_pointers,
+    ) -> i32;
+}
+extern "C" {
+    pub fn attile_attention_run(
+        prepared: *mut attile_prepared,
+        pointers: *const attile_attention_pointers,
+    ) -> i32;
+}
+extern "C" {
+    pub fn attile_prepared_destroy(prepared: *mut attile_prepared);
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -344,7 +451,11 @@ extern "C" {
     pub fn attile_reduce(context: *mut attile_context, args: *const attile_reduce_args) -> i32;
 }
 extern "C" {
-    pub fn attile_reduce_query(context: *mut attile_context, args: *const attile_reduce_args, support: *mut attile_support) -> i32;
+    pub fn attile_reduce_query(
+        context: *mut attile_context,
+        args: *const attile_reduce_args,
+        support: *mut attile_support,
+    ) -> i32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -367,7 +478,11 @@ extern "C" {
     pub fn attile_softmax(context: *mut attile_context, args: *const attile_softmax_args) -> i32;
 }
 extern "C" {
-    pub fn attile_softmax_query(context: *mut attile_context, args: *const attile_softmax_args, support: *mut attile_support) -> i32;
+    pub fn attile_softmax_query(
+        context: *mut attile_context,
+        args: *const attile_softmax_args,
+        support: *mut attile_support,
+    ) -> i32;
 }
 extern "C" {
     pub fn attile_sgemm(
@@ -408,7 +523,12 @@ extern "C" {
     ) -> i32;
 }
 extern "C" {
-    pub fn attile_alloc(context: *mut attile_context, kind: i32, bytes: i64, pointer: *mut *mut ::core::ffi::c_void) -> i32;
+    pub fn attile_alloc(
+        context: *mut attile_context,
+        kind: i32,
+        bytes: i64,
+        pointer: *mut *mut ::core::ffi::c_void,
+    ) -> i32;
 }
 extern "C" {
     pub fn attile_free(context: *mut attile_context, pointer: *mut ::core::ffi::c_void) -> i32;
@@ -432,16 +552,29 @@ extern "C" {
     ) -> i32;
 }
 extern "C" {
-    pub fn attile_memory_kind(context: *mut attile_context, pointer: *const ::core::ffi::c_void, kind: *mut i32) -> i32;
+    pub fn attile_memory_kind(
+        context: *mut attile_context,
+        pointer: *const ::core::ffi::c_void,
+        kind: *mut i32,
+    ) -> i32;
 }
 extern "C" {
-    pub fn attile_stream_create(context: *mut attile_context, stream: *mut *mut ::core::ffi::c_void) -> i32;
+    pub fn attile_stream_create(
+        context: *mut attile_context,
+        stream: *mut *mut ::core::ffi::c_void,
+    ) -> i32;
 }
 extern "C" {
-    pub fn attile_stream_destroy(context: *mut attile_context, stream: *mut ::core::ffi::c_void) -> i32;
+    pub fn attile_stream_destroy(
+        context: *mut attile_context,
+        stream: *mut ::core::ffi::c_void,
+    ) -> i32;
 }
 extern "C" {
-    pub fn attile_synchronize(context: *mut attile_context, stream: *mut ::core::ffi::c_void) -> i32;
+    pub fn attile_synchronize(
+        context: *mut attile_context,
+        stream: *mut ::core::ffi::c_void,
+    ) -> i32;
 }
 extern "C" {
     pub fn attile_last_error(buffer: *mut ::std::os::raw::c_char, capacity: i64) -> i64;
@@ -449,8 +582,13 @@ extern "C" {
 extern "C" {
     pub fn attile_backend_report(buffer: *mut ::std::os::raw::c_char, capacity: i64) -> i64;
 }
-pub type attile_log_fn =
-    ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void, level: i32, message: *const ::std::os::raw::c_char)>;
+pub type attile_log_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        user: *mut ::core::ffi::c_void,
+        level: i32,
+        message: *const ::std::os::raw::c_char,
+    ),
+>;
 extern "C" {
     pub fn attile_set_log(fn_: attile_log_fn, user: *mut ::core::ffi::c_void, level: i32) -> i32;
 }
@@ -459,6 +597,8 @@ extern "C" {
 }
 extern "C" {
     pub fn attile_register_backend(
-        entry: ::core::option::Option<unsafe extern "C" fn(host: *const ::core::ffi::c_void) -> *const ::core::ffi::c_void>,
+        entry: ::core::option::Option<
+            unsafe extern "C" fn(host: *const ::core::ffi::c_void) -> *const ::core::ffi::c_void,
+        >,
     ) -> i32;
 }
