@@ -80,7 +80,7 @@ class Bench {
     void time(const std::string &name, const attile_support &support, const std::function<int32_t()> &call) {
         if (name.find(of_.only) == std::string::npos) return;
         if (support.level == ATTILE_SUPPORT_NONE) {
-            std::printf("%-44s %s\n", name.c_str(), support.text);
+            std::printf("%-48s %s\n", name.c_str(), support.text);
             return;
         }
         for (int i = 0; i < kCalls; ++i) expect_ok(call(), name.c_str());
@@ -100,7 +100,7 @@ class Bench {
         const int64_t allocations = attile_fault_disarm();
         expect_ok(attile_synchronize(context_, stream_), "waiting failed");
         has_failed_ = has_failed_ || (of_.checks && allocations != 0);
-        std::printf("%-44s %8.0f %8.0f %7.1f  %s\n", name.c_str(), samples[samples.size() / 2], samples.front(),
+        std::printf("%-48s %8.0f %8.0f %7.1f  %s\n", name.c_str(), samples[samples.size() / 2], samples.front(),
                     static_cast<double>(allocations) / kCalls, support.kernel);
         std::fflush(stdout);
     }
@@ -128,6 +128,16 @@ void time_gemm(Bench &bench, const char *name, int32_t dtype, int64_t m, int64_t
     attile_support support = new_support();
     expect_ok(attile_gemm_query(bench.context(), &args, &support), name);
     bench.time(name, support, [&] { return attile_gemm(bench.context(), &args); });
+    attile_prepared *prepared = nullptr;
+    expect_ok(attile_gemm_prepare(bench.context(), &args, &prepared), name);
+    attile_gemm_pointers at;
+    attile_gemm_pointers_init(&at, sizeof at);
+    at.stream = bench.stream();
+    at.a = args.a.data;
+    at.b = args.b.data;
+    at.d = args.d.data;
+    bench.time(std::string(name) + ", prepared", support, [&] { return attile_gemm_run(prepared, &at); });
+    attile_prepared_destroy(prepared);
 }
 
 struct Heads {
@@ -151,6 +161,17 @@ void time_attention(Bench &bench, const char *name, int32_t dtype, const Heads &
     attile_support support = new_support();
     expect_ok(attile_attention_query(bench.context(), &args, &support), name);
     bench.time(name, support, [&] { return attile_attention(bench.context(), &args); });
+    attile_prepared *prepared = nullptr;
+    expect_ok(attile_attention_prepare(bench.context(), &args, &prepared), name);
+    attile_attention_pointers at;
+    attile_attention_pointers_init(&at, sizeof at);
+    at.stream = bench.stream();
+    at.q = args.q.data;
+    at.k = args.k.data;
+    at.v = args.v.data;
+    at.o = args.o.data;
+    bench.time(std::string(name) + ", prepared", support, [&] { return attile_attention_run(prepared, &at); });
+    attile_prepared_destroy(prepared);
 }
 
 void time_backward(Bench &bench, const char *name, int32_t dtype, const Heads &of) {
@@ -220,8 +241,8 @@ int main(int argc, char **argv) {
         }
     }
     Bench bench(options);
-    std::printf("%-44s %8s %8s %7s  kernel\n", "host time of a call", "median", "fastest", "allocs");
-    std::printf("%-44s %8s %8s %7s\n", "", "ns", "ns", "a call");
+    std::printf("%-48s %8s %8s %7s  kernel\n", "host time of a call", "median", "fastest", "allocs");
+    std::printf("%-48s %8s %8s %7s\n", "", "ns", "ns", "a call");
     time_gemm(bench, "gemm f32 128^3", ATTILE_F32, 128, 128, 128);
     time_gemm(bench, "gemm f32 512^3", ATTILE_F32, 512, 512, 512);
     time_gemm(bench, "gemm bf16 512^3", ATTILE_BF16, 512, 512, 512);

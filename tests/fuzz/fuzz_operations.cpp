@@ -96,6 +96,53 @@ std::vector<const attile_tensor *> attention_inputs(const attile_attention_args 
             &args.sinks, &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table};
 }
 
+// The call in two steps, which must come to the same. Handles that are none are refused before and after.
+template <typename Pointers>
+int32_t run_prepared(attile_prepared *prepared, int32_t (*run)(attile_prepared *, const Pointers *), const Pointers &pointers) {
+    const int32_t status = run(prepared, &pointers);
+    attile_prepared_destroy(prepared);
+    attile_prepared_destroy(prepared);
+    if (status == ATTILE_OK) ATTILE_FUZZ_CHECK(run(prepared, &pointers) == ATTILE_ERROR_INVALID_VALUE);
+    return status;
+}
+
+int32_t gemm_in_two_steps(attile_context *context, const attile_gemm_args *args) {
+    attile_prepared *prepared = nullptr;
+    const int32_t status = attile_gemm_prepare(context, args, &prepared);
+    ATTILE_FUZZ_CHECK((status == ATTILE_OK) == (prepared != nullptr));
+    if (status != ATTILE_OK) return status;
+    attile_gemm_pointers at;
+    attile_gemm_pointers_init(&at, sizeof at);
+    at.stream = args->stream;
+    at.workspace = args->workspace;
+    at.workspace_bytes = args->workspace_bytes;
+    at.a = args->a.data;
+    at.b = args->b.data;
+    at.c = args->c.data;
+    at.d = args->d.data;
+    at.bias = args->bias.data;
+    return run_prepared(prepared, attile_gemm_run, at);
+}
+
+int32_t attention_in_two_steps(attile_context *context, const attile_attention_args *args) {
+    attile_prepared *prepared = nullptr;
+    const int32_t status = attile_attention_prepare(context, args, &prepared);
+    ATTILE_FUZZ_CHECK((status == ATTILE_OK) == (prepared != nullptr));
+    if (status != ATTILE_OK) return status;
+    attile_attention_pointers at;
+    attile_attention_pointers_init(&at, sizeof at);
+    at.stream = args->stream;
+    at.workspace = args->workspace;
+    at.workspace_bytes = args->workspace_bytes;
+    at.q = args->q.data;
+    at.k = args->k.data;
+    at.v = args->v.data;
+    at.o = args->o.data;
+    at.lse = args->lse.data;
+    at.block_table = args->block_table.data;  // The others stay as prepared.
+    return run_prepared(prepared, attile_attention_run, at);
+}
+
 }  // namespace
 
 void fuzz_gemm(Call *call) {
@@ -136,13 +183,15 @@ void fuzz_gemm(Call *call) {
     if (args.bias_axis != ATTILE_BIAS_NONE) args.bias = call->tensor({args.bias_axis == ATTILE_BIAS_ROWS ? m : n});
     args.activation = call->choice(5);
     const double depth = static_cast<double>(std::max<int64_t>(args.a.shape[std::clamp(args.a.rank, 1, 4) - 1], 1));
-    call->check(args, attile_gemm_query, attile_gemm, {&args.a, &args.b, &args.c, &args.bias}, {&args.d}, product({x, y, m, n}) * depth);
+    const auto run = call->input.rarely(3) ? gemm_in_two_steps : attile_gemm;
+    call->check(args, attile_gemm_query, run, {&args.a, &args.b, &args.c, &args.bias}, {&args.d}, product({x, y, m, n}) * depth);
 }
 
 void fuzz_attention(Call *call) {
     attile_attention_args args;
     const double work = make_attention(call, &args);
-    call->check(args, attile_attention_query, attile_attention, attention_inputs(args), {&args.o, &args.lse}, work);
+    const auto run = call->input.rarely(3) ? attention_in_two_steps : attile_attention;
+    call->check(args, attile_attention_query, run, attention_inputs(args), {&args.o, &args.lse}, work);
 }
 
 void fuzz_backward(Call *call) {

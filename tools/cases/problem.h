@@ -27,6 +27,8 @@ class Call {
     virtual ~Call() = default;
     virtual std::int32_t query(attile_support *support) const = 0;
     virtual std::int32_t run() const = 0;
+    /// As a prepared call that was prepared for operands elsewhere, where the operation can be prepared; else as run().
+    virtual std::int32_t run_prepared() const { return run(); }
     virtual void set_workspace(void *workspace, std::int64_t bytes, std::uint32_t flags) = 0;  ///< Flags are added.
     virtual void set_stream(void *stream) = 0;
 
@@ -40,6 +42,12 @@ class Call {
     Call(attile_context *context, Placement placement, bool widened) : context_(context), placement_(placement), widened_(widened) {}
     Call(const Call &) = delete;
     Call &operator=(const Call &) = delete;
+
+    /// A tensor as far from where it is as all others of the call are, and aligned alike: to prepare a call with, which reads no data.
+    static attile_tensor elsewhere(attile_tensor tensor) {
+        if (tensor.data != nullptr) tensor.data = static_cast<char *>(tensor.data) + (std::int64_t{1} << 20);
+        return tensor;
+    }
 
     attile_tensor input(std::int32_t dtype, const Values &values, const Layout &layout = {});
     attile_tensor output(const char *name, std::int32_t dtype, const std::vector<std::int64_t> &shape, const Layout &layout = {});

@@ -20,6 +20,37 @@ class AttentionCall : public Call {
     }
     std::int32_t query(attile_support *support) const override { return attile_attention_query(context_, &args_, support); }
     std::int32_t run() const override { return attile_attention(context_, &args_); }
+    std::int32_t run_prepared() const override {
+        attile_attention_args args = args_;
+        args.workspace = nullptr;
+        for (attile_tensor *x : {&args.q, &args.k, &args.v, &args.o, &args.lse, &args.bias, &args.allowed, &args.alibi_slopes, &args.sinks,
+                                 &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table})
+            *x = elsewhere(*x);
+        attile_prepared *prepared = nullptr;
+        std::int32_t status = attile_attention_prepare(context_, &args, &prepared);
+        if (status != ATTILE_OK) return status;
+        attile_attention_pointers at;
+        attile_attention_pointers_init(&at, sizeof at);
+        at.stream = args_.stream;
+        at.workspace = args_.workspace;
+        at.workspace_bytes = args_.workspace_bytes;
+        at.q = args_.q.data;
+        at.k = args_.k.data;
+        at.v = args_.v.data;
+        at.o = args_.o.data;
+        at.lse = args_.lse.data;
+        at.bias = args_.bias.data;
+        at.allowed = args_.allowed.data;
+        at.alibi_slopes = args_.alibi_slopes.data;
+        at.sinks = args_.sinks.data;
+        at.key_lengths = args_.key_lengths.data;
+        at.cu_len_q = args_.cu_len_q.data;
+        at.cu_len_k = args_.cu_len_k.data;
+        at.block_table = args_.block_table.data;
+        status = attile_attention_run(prepared, &at);
+        attile_prepared_destroy(prepared);
+        return status;
+    }
     void set_workspace(void *workspace, std::int64_t bytes, std::uint32_t flags) override {
         args_.workspace = workspace;
         args_.workspace_bytes = bytes;
@@ -96,6 +127,7 @@ class BackwardCall final : public AttentionCall {
     }
     std::int32_t query(attile_support *support) const override { return attile_attention_backward_query(context_, &backward_, support); }
     std::int32_t run() const override { return attile_attention_backward(context_, &backward_); }
+    std::int32_t run_prepared() const override { return run(); }
     void set_workspace(void *workspace, std::int64_t bytes, std::uint32_t flags) override {
         backward_.workspace = workspace;
         backward_.workspace_bytes = bytes;

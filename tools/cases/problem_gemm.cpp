@@ -65,6 +65,27 @@ class GemmCall final : public Call {
     }
     std::int32_t query(attile_support *support) const override { return attile_gemm_query(context_, &args_, support); }
     std::int32_t run() const override { return attile_gemm(context_, &args_); }
+    std::int32_t run_prepared() const override {
+        attile_gemm_args args = args_;
+        args.workspace = nullptr;
+        for (attile_tensor *x : {&args.a, &args.b, &args.c, &args.d, &args.bias}) *x = elsewhere(*x);
+        attile_prepared *prepared = nullptr;
+        std::int32_t status = attile_gemm_prepare(context_, &args, &prepared);
+        if (status != ATTILE_OK) return status;
+        attile_gemm_pointers at;
+        attile_gemm_pointers_init(&at, sizeof at);
+        at.stream = args_.stream;
+        at.workspace = args_.workspace;
+        at.workspace_bytes = args_.workspace_bytes;
+        at.a = args_.a.data;
+        at.b = args_.b.data;
+        at.c = args_.c.data;
+        at.d = args_.d.data;
+        at.bias = args_.bias.data;
+        status = attile_gemm_run(prepared, &at);
+        attile_prepared_destroy(prepared);
+        return status;
+    }
     void set_workspace(void *workspace, std::int64_t bytes, std::uint32_t flags) override {
         args_.workspace = workspace;
         args_.workspace_bytes = bytes;

@@ -91,16 +91,20 @@ void judge(attile_context *reference, const Problem &problem, const Call &call, 
     }
 }
 
+// The same bits again, in the caller's workspace, by an ordinary call and by a prepared one.
 void check_rerun(attile_context *context, const attile_support &support, const RunOptions &options, Call &call) {
     const auto before = output_bytes(call);
     TestWorkspace workspace(context, options.placement == Placement::kHost ? Placement::kHost : Placement::kDevice,
                             support.workspace_bytes);
     call.set_workspace(workspace.data(), workspace.bytes(), workspace.bytes() > 0 ? ATTILE_FLAG_NO_ALLOC : 0u);
-    call.reset();
-    finish(context, call.run(), "the second run, in the caller's workspace,");
-    call.fetch();
-    if (output_bytes(call) != before) throw std::runtime_error("a second run gives other bits");
-    if (std::string damage = call.damage(); !damage.empty()) throw std::runtime_error("second run: " + damage);
+    for (const bool is_prepared : {false, true}) {
+        const std::string what = is_prepared ? "the run of the prepared call" : "the second run";
+        call.reset();
+        finish(context, is_prepared ? call.run_prepared() : call.run(), (what + ", in the caller's workspace,").c_str());
+        call.fetch();
+        if (output_bytes(call) != before) throw std::runtime_error(what + " gives other bits");
+        if (std::string damage = call.damage(); !damage.empty()) throw std::runtime_error(what + ": " + damage);
+    }
     if (std::string damage = workspace.damage(); !damage.empty()) throw std::runtime_error(damage);
 }
 
