@@ -109,17 +109,25 @@ std::vector<Case> listed_cases() {
     return list;
 }
 
-// With their data, drawn once for all tests.
+template <class Operation>
+uint64_t &seed_of(Operation &of) {
+    return of.seed;
+}
+uint64_t &seed_of(BackwardCase &of) { return of.forward.seed; }
+
+// With their data, drawn once for all tests, and with other data.
 struct Drawn {
     Case of;
-    std::unique_ptr<Problem> problem;
+    std::unique_ptr<Problem> problem, other;
 };
 const std::vector<Drawn> &cases() {
     static const std::vector<Drawn> drawn = [] {
         std::vector<Drawn> all;
         for (Case &each : listed_cases()) {
             std::unique_ptr<Problem> problem = make_problem(each);
-            all.push_back({std::move(each), std::move(problem)});
+            Case changed = each;
+            std::visit([](auto &of) { ++seed_of(of); }, changed.problem);
+            all.push_back({std::move(each), std::move(problem), make_problem(changed)});
         }
         return all;
     }();
@@ -143,7 +151,8 @@ class CudaStreams : public TensorCoreTest, public testing::WithParamInterface<co
     void SetUp() override { open(GetParam()); }
 };
 
-// Captured before it is run anywhere else: what is looked up or loaded for the first time must not break the capture.
+// Captured before it is run anywhere else: what is looked up or loaded for the first time must not break the capture. Replayed with the
+// data that it was captured with, with other data in the same places, and with the first again.
 TEST_P(CudaStreams, EveryOperationIsCaptured) {
     if (backend_under_test() == "hip") GTEST_SKIP() << "streams of the HIP runtime";
     attile_context *const direct = context;
@@ -155,6 +164,7 @@ TEST_P(CudaStreams, EveryOperationIsCaptured) {
     for (const Drawn &each : cases()) {
         SCOPED_TRACE(each.of.id + " " + describe(each.of));
         const std::unique_ptr<Call> expected = each.problem->bind(direct, Placement::kDevice, false),
+                                    changed = each.other->bind(direct, Placement::kDevice, false),
                                     captured = each.problem->bind(context, Placement::kDevice, false);
         attile_support support;
         attile_support_init(&support, sizeof support);
@@ -171,10 +181,11 @@ TEST_P(CudaStreams, EveryOperationIsCaptured) {
         ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess) << support.kernel;
         ASSERT_EQ(status, ATTILE_OK) << support.kernel << ": " << reason;
         ASSERT_EQ(cudaGraphInstantiateWithFlags(&runnable, graph, 0), cudaSuccess) << support.kernel;
-        ASSERT_EQ(expected->run(), ATTILE_OK) << last_error();
+        for (Call *const call : {expected.get(), changed.get()}) ASSERT_EQ(call->run(), ATTILE_OK) << last_error();
         ASSERT_EQ(attile_synchronize(direct, nullptr), ATTILE_OK) << last_error();
-        const auto want = results(*expected);
-        for (int replay = 0; replay < 2; ++replay) {  // Whatever the outputs and the workspace hold.
+        const auto want = results(*expected), want_changed = results(*changed);
+        for (const bool is_changed : {false, true, false}) {  // Whatever the outputs and the workspace hold.
+            captured->begin_as(is_changed ? *changed : *expected);
             captured->reset();
             if (workspace_bytes > 0) {
                 ASSERT_EQ(cudaMemset(workspace.data(), 0xff, workspace_bytes), cudaSuccess);
@@ -182,7 +193,8 @@ TEST_P(CudaStreams, EveryOperationIsCaptured) {
             }
             ASSERT_EQ(cudaGraphLaunch(runnable, stream), cudaSuccess);
             ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-            EXPECT_TRUE(results(*captured) == want) << support.kernel << " replayed gives other bits";
+            EXPECT_TRUE(results(*captured) == (is_changed ? want_changed : want))
+                << support.kernel << " replayed" << (is_changed ? " with other data" : "") << " gives other bits";
         }
         cudaGraphExecDestroy(runnable);
         cudaGraphDestroy(graph);

@@ -13,6 +13,11 @@ void Call::reset() {
     for (TestTensor &tensor : tensors_) tensor.reset();
 }
 
+void Call::begin_as(const Call &other) {
+    auto next = other.tensors_.begin();
+    for (TestTensor &tensor : tensors_) tensor.begin_as(*next++);
+}
+
 void Call::fetch() {
     for (TestTensor &tensor : tensors_) tensor.fetch();
 }

@@ -32,9 +32,10 @@ class Call {
     virtual void set_workspace(void *workspace, std::int64_t bytes, std::uint32_t flags) = 0;  ///< Flags are added.
     virtual void set_stream(void *stream) = 0;
 
-    void reset();                ///< Every tensor's first contents again.
-    void fetch();                ///< Contents back to where values() reads them.
-    std::string damage() const;  ///< Of any tensor; empty if none.
+    void reset();                 ///< Every tensor's first contents again.
+    void begin_as(const Call &);  ///< The first contents are from now on those of a call of the same case with other data.
+    void fetch();                 ///< Contents back to where values() reads them.
+    std::string damage() const;   ///< Of any tensor; empty if none.
     const std::vector<Output> &outputs() const { return outputs_; }
 
   protected:

@@ -88,6 +88,8 @@ class TestTensor {
     bool present() const { return view_.dtype != 0; }
     const attile_tensor &view() const { return view_; }
     void reset();  ///< Puts the first contents back.
+    /// The first contents are from now on those of a tensor of the same type, shape and layout; reset() puts them there.
+    void begin_as(const TestTensor &other) { initial_ = other.initial_; }
     void fetch();  ///< Brings the contents here, for the functions below.
     /// Empty, or what was written where nobody may write.
     std::string damage() const;
