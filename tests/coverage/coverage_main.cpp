@@ -42,7 +42,7 @@ constexpr std::uint64_t kFirstSeed = 100'001;  // beyond those of the list
 // Empty if the call would not work.
 std::string plan_of(attile_context *context, Placement placement, const Case &c) {
     try {
-        const std::unique_ptr<Call> call = make_problem(c)->bind(context, placement, false);
+        const std::unique_ptr<Call> call = make_problem(c, Contents::kNone)->bind(context, placement, false);
         attile_support support;
         attile_support_init(&support, sizeof support);
         if (call->query(&support) != ATTILE_OK || support.level == ATTILE_SUPPORT_NONE) return {};

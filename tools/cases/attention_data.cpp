@@ -62,13 +62,13 @@ void make_constant(Values &values, unsigned axes) {
     for_each_pair(values, axes, [&](std::size_t at, std::size_t first) { values.at[at] = values.at[first]; });
 }
 
-AttentionData::AttentionData(const AttentionCase &attention_case) : c(attention_case) {
+AttentionData::AttentionData(const AttentionCase &attention_case, bool with_contents) : c(attention_case), with_contents_(with_contents) {
     Random random(c.seed * 0x1234567ull + 99);
     random_ = &random;
     draw_lengths();
     draw_pages();
     draw_values();
-    apply_pattern();
+    if (with_contents) apply_pattern();
     draw_bias();
     draw_allowed();
     if (c.alibi != 0) {
@@ -77,17 +77,19 @@ AttentionData::AttentionData(const AttentionCase &attention_case) : c(attention_
         for (double &x : slopes.at) x = round_to(type, std::ldexp(1.0, -static_cast<int>(random.between(0, 8))) * (0.5 + random.uniform()));
     }
     if (c.sinks) sinks = drawn({c.heads_q}, c.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32);
+    random_ = nullptr;
+    if (!with_contents) return;
     make_constant(q, c.q_layout.broadcast);
     make_constant(k, c.k_layout.broadcast);
     make_constant(v, c.v_layout.broadcast);
     make_constant(bias, c.bias_layout.broadcast);
     make_constant(allowed, c.allowed_layout.broadcast);
     poison();
-    random_ = nullptr;
 }
 
 Values AttentionData::drawn(std::vector<std::int64_t> shape, std::int32_t dtype, double factor) {
     Values values(std::move(shape));
+    if (!with_contents_) return values;
     for (double &x : values.at) x = round_to(dtype, factor * random_->normal());
     return values;
 }
@@ -246,6 +248,7 @@ void AttentionData::apply_pattern() {
 void AttentionData::draw_bias() {
     if (c.bias == BiasKind::kNone) return;
     bias = drawn(score_shape(*this, c.bias_axes, c.bias_rank), c.bias_dtype);
+    if (!with_contents_) return;
     const std::int64_t keys = bias.length(), rows = bias.shape.size() >= 2 ? bias.shape[bias.shape.size() - 2] : 1;
     for (std::size_t at = 0; c.bias == BiasKind::kLowest && at < bias.at.size(); ++at) {
         const std::int64_t row = keys > 0 ? static_cast<std::int64_t>(at) / keys % std::max<std::int64_t>(rows, 1) : 0;
@@ -261,6 +264,7 @@ void AttentionData::draw_bias() {
 void AttentionData::draw_allowed() {
     if (c.allowed == MaskBytes::kNone) return;
     allowed = Values(score_shape(*this, c.allowed_axes, c.allowed_rank));
+    if (!with_contents_) return;
     const std::int64_t keys = allowed.length();
     for (std::size_t at = 0; at < allowed.at.size(); ++at) {
         const std::int64_t j = static_cast<std::int64_t>(at) % std::max<std::int64_t>(keys, 1);
@@ -361,7 +365,12 @@ void AttentionData::poison() {
     poison_unused(bias, bias_used, c.bias_layout.broadcast);
 }
 
-BackwardData::BackwardData(const BackwardCase &backward_case) : c(backward_case), forward(c.forward) {
+BackwardData::BackwardData(const BackwardCase &backward_case, bool with_contents) : c(backward_case), forward(c.forward, with_contents) {
+    if (!with_contents) {
+        dout = o = Values(forward.q_shape(c.forward.head_dim_v));
+        lse = Values({o.shape[0], o.shape[1], o.shape[2]});
+        return;
+    }
     const std::vector<Honest> exact = honest_attention(forward);
     o = exact[0].exact;
     lse = exact[1].exact;

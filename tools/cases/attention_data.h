@@ -16,7 +16,8 @@ struct AttentionEntry {
 };
 
 struct AttentionData {
-    explicit AttentionData(const AttentionCase &attention_case);
+    /// Without contents the elements are 0; shapes and lengths are the same.
+    explicit AttentionData(const AttentionCase &attention_case, bool with_contents = true);
 
     AttentionEntry entry(std::int64_t b) const;
     std::int64_t kv_head(std::int64_t h) const { return h / (c.heads_q / c.heads_kv); }
@@ -50,6 +51,7 @@ struct AttentionData {
     Values drawn(std::vector<std::int64_t> shape, std::int32_t dtype, double factor = 1);
 
     class Random *random_ = nullptr;  // while the constructor runs
+    bool with_contents_;
 };
 
 /// Copies index 0 along the axes whose bit is set: contents that a stride of 0 can carry.
@@ -57,7 +59,7 @@ void make_constant(Values &values, unsigned axes);
 
 /// A gradient case: the forward data, o and lse as a correct forward pass would have stored them, and dout.
 struct BackwardData {
-    explicit BackwardData(const BackwardCase &backward_case);
+    explicit BackwardData(const BackwardCase &backward_case, bool with_contents = true);
     BackwardCase c;
     AttentionData forward;
     Values o, lse, dout;

@@ -54,13 +54,13 @@ attile_tensor Call::in_place(const char *name, std::int32_t dtype, const Values 
     return keep(TestTensor::in_place(context_, placement_, dtype, values, layout), name);
 }
 
-std::unique_ptr<Problem> make_problem(const Case &test_case) {
+std::unique_ptr<Problem> make_problem(const Case &test_case, Contents contents) {
     return std::visit(
-        [](const auto &c) {
+        [contents](const auto &c) {
             using T = std::decay_t<decltype(c)>;
             if constexpr (std::is_same_v<T, GemmCase>) return make_gemm_problem(c);
-            if constexpr (std::is_same_v<T, AttentionCase>) return make_attention_problem(c);
-            if constexpr (std::is_same_v<T, BackwardCase>) return make_backward_problem(c);
+            if constexpr (std::is_same_v<T, AttentionCase>) return make_attention_problem(c, contents);
+            if constexpr (std::is_same_v<T, BackwardCase>) return make_backward_problem(c, contents);
             if constexpr (std::is_same_v<T, MergeCase>) return make_merge_problem(c);
             if constexpr (std::is_same_v<T, ReduceCase>) return make_reduce_problem(c);
             if constexpr (std::is_same_v<T, SoftmaxCase>) return make_softmax_problem(c);

@@ -90,7 +90,7 @@ class AttentionCall : public Call {
 
 class AttentionProblem final : public Problem {
   public:
-    explicit AttentionProblem(const AttentionCase &c) : data_(c) {}
+    AttentionProblem(const AttentionCase &c, Contents contents) : data_(c, contents == Contents::kDrawn) {}
     std::unique_ptr<Call> bind(attile_context *context, Placement placement, bool widened) const override {
         return std::make_unique<AttentionCall>(context, placement, widened, data_);
     }
@@ -141,7 +141,7 @@ class BackwardCall final : public AttentionCall {
 
 class BackwardProblem final : public Problem {
   public:
-    explicit BackwardProblem(const BackwardCase &c) : data_(c) {}
+    BackwardProblem(const BackwardCase &c, Contents contents) : data_(c, contents == Contents::kDrawn) {}
     std::unique_ptr<Call> bind(attile_context *context, Placement placement, bool widened) const override {
         return std::make_unique<BackwardCall>(context, placement, widened, data_);
     }
@@ -154,12 +154,14 @@ class BackwardProblem final : public Problem {
 
 }  // namespace
 
-std::unique_ptr<Problem> make_attention_problem(const AttentionCase &c) { return std::make_unique<AttentionProblem>(c); }
+std::unique_ptr<Problem> make_attention_problem(const AttentionCase &c, Contents contents) {
+    return std::make_unique<AttentionProblem>(c, contents);
+}
 
-std::unique_ptr<Problem> make_backward_problem(const BackwardCase &c) {
+std::unique_ptr<Problem> make_backward_problem(const BackwardCase &c, Contents contents) {
     BackwardCase own = c;
     own.forward.bias_layout.broadcast = 0;  // an axis of stride 0 but full extent has no gradient of its own
-    return std::make_unique<BackwardProblem>(own);
+    return std::make_unique<BackwardProblem>(own, contents);
 }
 
 }  // namespace attile::test
