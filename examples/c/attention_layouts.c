@@ -12,7 +12,8 @@
 #include <string.h>
 
 enum { kBatch = 2, kHeadsQ = 8, kHeadsKv = 2, kLen = 5, kDim = 4 };
-static float q[kBatch * kHeadsQ * kLen * kDim], k[kBatch * kHeadsKv * kLen * kDim], o[kBatch * kHeadsQ * kLen * kDim];
+static float q[kBatch * kHeadsQ * kLen * kDim], o[kBatch * kHeadsQ * kLen * kDim];
+static float k[kBatch * kHeadsKv * kLen * kDim], v[kBatch * kHeadsKv * kLen * kDim];
 static float q_blhd[sizeof q / sizeof *q], o_blhd[sizeof o / sizeof *o], lse[kBatch * kHeadsQ * kLen];
 
 static int32_t dense(attile_context *context) {
@@ -21,7 +22,7 @@ static int32_t dense(attile_context *context) {
     attile_attention_init(&args, sizeof args);
     attile_tensor_init(&args.q, q, ATTILE_F32, 4, (const int64_t[]){kBatch, kHeadsQ, kLen, kDim});
     attile_tensor_init(&args.k, k, ATTILE_F32, 4, (const int64_t[]){kBatch, kHeadsKv, kLen, kDim});
-    attile_tensor_init(&args.v, k, ATTILE_F32, 4, (const int64_t[]){kBatch, kHeadsKv, kLen, kDim});
+    attile_tensor_init(&args.v, v, ATTILE_F32, 4, (const int64_t[]){kBatch, kHeadsKv, kLen, kDim});
     attile_tensor_init(&args.o, o, ATTILE_F32, 4, (const int64_t[]){kBatch, kHeadsQ, kLen, kDim});
     attile_tensor_init(&args.lse, lse, ATTILE_F32, 3, (const int64_t[]){kBatch, kHeadsQ, kLen});
     args.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
@@ -50,6 +51,7 @@ int main(void) {
     const int64_t count = sizeof q / sizeof *q;
     for (int64_t i = 0; i < count; ++i) q[i] = q_blhd[blhd(i)] = (float)(i * 37 % 101 - 50) / 64;
     for (int64_t i = 0; i < (int64_t)(sizeof k / sizeof *k); ++i) k[i] = (float)(i * 61 % 97 - 48) / 64;
+    for (int64_t i = 0; i < (int64_t)(sizeof v / sizeof *v); ++i) v[i] = (float)(i * 53 % 89 - 44) / 64;
 
     attile_context *context = NULL;
     int32_t status = attile_context_create(NULL, &context);

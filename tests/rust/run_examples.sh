@@ -12,6 +12,8 @@ grep -qx '4.5 0' "$folder/gemm" && grep -qx '10.5 0' "$folder/gemm"
 example choose_backend -- reference
 if example choose_backend -- nosuch 2>"$folder/why"; then echo "a backend that is not there was opened" >&2; exit 1; fi
 grep -q 'nosuch' "$folder/why"
+example decode | tee "$folder/decode"
+grep -q '^24 steps' "$folder/decode"
 example service | tee "$folder/service"
 grep -q '^28 answered, 4 refused' "$folder/service"
 example attention_file -- "$data/attention_small.bin" "$folder/rust.bin"
