@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the guides to the sources: code in them is pulled from programs that the tests build and run, and their links lead somewhere.
+"""Holds the guides to the sources: code in them is that of programs that the tests build and run, links lead somewhere, and each part of tools/test has a job.
 
 usage: check_docs.py ROOT
 """
@@ -10,7 +10,7 @@ import sys
 
 root = pathlib.Path(sys.argv[1])
 guides = sorted((root / "docs").glob("*.md")) + sorted((root / "docs/kernels").glob("*.md"))
-readmes = [root / "README.md", *sorted((root / "bindings").glob("*/README.md"))]
+readmes = [root / "README.md", root / "SECURITY.md", *sorted((root / "bindings").glob("*/README.md"))]
 BUILT = [*(root / "examples").glob("*/CMakeLists.txt"), root / "bindings/rust/attile/Cargo.toml", root / "tests/rust/run_examples.sh", root / "tests/bindings/CMakeLists.txt"]
 built = "\n".join(path.read_text(encoding="utf-8") for path in BUILT)
 faults, pulled = [], 0
@@ -18,19 +18,17 @@ faults, pulled = [], 0
 for guide in guides:
     text, name = guide.read_text(encoding="utf-8"), guide.name
     if "Do not edit" not in text[:400]:  # a generated page takes its code from files by itself
-        for language in re.findall(r"^```([A-Za-z+]+)\n", text, re.M):
+        for language in re.findall(r"^```([A-Za-z+]+)\n", re.sub(r"<!-- code .*?<!-- end of code -->", "", text, flags=re.S), re.M):
             if language not in ("sh", "cmake", "toml", "text", "console"):
-                faults.append(f"{name}: code in {language} is typed by hand; pull it from a file in examples/ with \\snippet")
-    for kind, path, tag in re.findall(r"^\\(snippet|include) (\S+)(?: (\S+))?", text, re.M):
+                faults.append(f"{name}: code in {language} is typed by hand; put it in a file in examples/ and take it from there (tools/embed_code.py)")
+    if re.search(r"^\\(snippet|include) ", text, re.M):
+        faults.append(f"{name}: \\snippet shows no code on a forge; use <!-- code PATH MARK --> (tools/embed_code.py)")
+    for path in re.findall(r"^<!-- code (\S+)(?: \S+)? -->$", text, re.M):
         source = root / "examples" / path
         pulled += 1
         if not source.is_file():
             faults.append(f"{name}: examples/{path} is not there")
-            continue
-        found = source.read_text(encoding="utf-8").count(f"[{tag}]") if kind == "snippet" else 2
-        if found != 2:
-            faults.append(f"{name}: examples/{path} has the mark [{tag}] {found} times, expected 2")
-        if not re.search(rf"\b{re.escape(source.stem)}\b", built):
+        elif not re.search(rf"\b{re.escape(source.stem)}\b", built):
             faults.append(f"{name}: no test builds examples/{path}")
 
 for page in guides + readmes:
@@ -40,6 +38,12 @@ for page in guides + readmes:
             continue
         if not any((place / link).exists() for place in (page.parent, root / "docs/figures")):
             faults.append(f"{page.relative_to(root)}: the link {link} leads nowhere")
+
+parts = re.search(r"^all=\((.*)\)", (root / "tools/test").read_text(encoding="utf-8"), re.M)[1].split()
+workflow = (root / ".github/workflows/tests.yml").read_text(encoding="utf-8")
+jobs = [part for listed in re.findall(r"part: \[(.*)\]", workflow) for part in listed.split(", ")]
+if jobs != parts:
+    faults.append(f".github/workflows/tests.yml: has jobs for {' '.join(jobs)}; the parts of tools/test are {' '.join(parts)}")
 
 print("\n".join(faults) or f"{len(guides)} guides, {pulled} pieces of code pulled from programs")
 sys.exit(bool(faults) or pulled < 30)
