@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables and the roofline of docs/performance.md from the measurements in docs/measurements.
+"""Writes the tables and the roofline of docs/performance-tables.md from the measurements in docs/measurements.
 
 usage: measurement_tables.py [--check]
 
 A table stands between <!-- table FILE.json GROUP --> and <!-- end of table -->; FILE.json is what compare_peers.py or compare_cpu_peers.py wrote, GROUP one of
-its groups. The first page's rows stand between <!-- summary --> and <!-- end of summary -->: SUMMARY names them.
+its groups. The ten rows of docs/performance.md are made by front_page.py.
 The roofline, docs/figures/roofline_h200.svg, needs Matplotlib (tools/setup plots).
 --check writes nothing and fails if a table is not what its file says, or the roofline is of other files.
 """
@@ -21,20 +21,6 @@ import compare_cpu_peers  # beside this file
 import measurement_plot
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
-SUMMARY = [  # What a user calls it, file, group, case, threads of a CPU.
-    ("prefill, bf16", "h200-cuda-attention16-steady.json", "attention16", "bf16 B=8 H=16 S=2048 D=128 causal", 0),
-    ("long prefill, bf16", "h200-cuda-attention16-steady.json", "attention16", "bf16 B=2 H=16 S=8192 D=128", 0),
-    ("decoding, bf16", "h200-cuda-decode16-steady.json", "decode16", "bf16 B=16 heads 32/8 keys 4096 D=128", 0),
-    ("training, gradients, bf16", "h200-cuda-backward16-steady.json", "backward16", "bf16 B=8 H=16 S=2048 D=128 causal", 0),
-    ("GEMM, bf16", "h200-cuda-gemm16-steady.json", "gemm16", "4096x4096x4096 nn bfloat16", 0),
-    ("attention, float32, the code that a GTX 1080 runs", "h200-cuda-attention.json", "attention", "B=8 H=16 S=2048 D=128 causal", 0),
-    ("GEMM, float32, the code that a GTX 1080 runs", "h200-cuda-gemm-memory.json", "gemm f32", "4096x4096x4096", 0),
-    ("attention, float32 by tf32x3", "h200-cuda-split.json", "split", "attention B=2 H=16 S=8192 D=128", 0),
-    ("attention on a CPU", "epyc-cpu.json", "frameworks", "B=1 H=8 S=2048 d=64", 2),
-    ("GEMM on a CPU", "epyc-cpu.json", "sgemm", "sgemm 2048x2048x2048", 2),
-]
-WHO = {"cudnn": "cuDNN", "cublas": "cuBLAS", "flash2": "FlashAttention-2", "pytorch": "PyTorch", "onnxruntime": "ONNX Runtime", "openblas": "OpenBLAS", "blis": "BLIS", "onednn": "oneDNN"}
-SUMMARY_BLOCK = re.compile(r"(<!-- summary -->\n).*?(<!-- end of summary -->)", re.S)
 TABLE = re.compile(r"(<!-- table (\S+) (.+?) -->\n).*?(<!-- end of table -->)", re.S)
 
 
@@ -77,31 +63,13 @@ def table(name, group):
     return "\n".join(lines) + "\n"
 
 
-def summary():
-    lines = ["| what | case | device | Attile | fastest other | ratio |", "|---" * 6 + "|"]
-    for words, name, group, case, threads in SUMMARY:
-        run = json.loads((DOCS / "measurements" / name).read_text(encoding="utf-8"))
-        rows = [row for row in run["rows"] if row["group"] == group and row["case"] == case and row.get("threads", 0) == threads]
-        if not rows:
-            sys.exit(f"{name} has no case '{case}' in '{group}'")
-        rates = rows[0].get("rates") or {row["who"]: row["rate"] for row in rows if row.get("rate")}
-        unit = next(row["unit"] for row in rows if row.get("unit"))
-        others = {who: rate for who, rate in rates.items() if who in WHO}
-        best = max(others, key=others.get)
-        ratio = rows[0]["value"] if "rates" in rows[0] else rates["attile"] / rates[best]
-        device = run["facts"]["device"].replace("NVIDIA ", "").replace("AMD ", "") + (f", {threads} threads" if threads else "")
-        lines.append(f"| {words} | {case} | {device} | {rates['attile']:.4g} {unit} | {WHO[best]} {others[best]:.4g} | {ratio:.2f}x |")
-    return "\n".join(lines) + "\n"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    page = DOCS / "performance.md"
+    page = DOCS / "performance-tables.md"
     text = page.read_text(encoding="utf-8")
     made = TABLE.sub(lambda found: found[1] + "\n" + table(found[2], found[3]) + "\n" + found[4], text)
-    made = SUMMARY_BLOCK.sub(lambda found: found[1] + "\n" + summary() + "\n" + found[2], made)
     if options.check:
         if made != text:
             sys.exit(f"{page.name}: a table is not what its measurements say; run tools/measurement_tables.py")

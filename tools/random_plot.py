@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of docs/performance.md of what `attile bench --random` found, beside the chosen shapes of `attile bench`.
+"""The pictures of docs/performance-tables.md of what `attile bench --random` found, beside the chosen shapes of `attile bench`.
 
 usage: random_plot.py --add RANDOM.json CHOSEN.json NAME --date DATE --commit COMMIT [--machine WORDS]
        random_plot.py [--check]
