@@ -62,7 +62,7 @@ class Row:
         self.unit = next(row["unit"] for row in self.run["rows"] if row["group"] == group and row.get("unit"))
         cases = dict.fromkeys(row["case"] for row in self.run["rows"] if row["group"] == group and row.get("threads", 0) == threads)
         ratios = [ratio for ratio in (rates_of(self.run, group, each, threads)[2] for each in cases) if ratio]
-        self.range = f"{min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f} ({len(ratios)} cases)"
+        self.range = f"{min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}, {len(ratios)} cases"
 
 
 def panels():
@@ -94,7 +94,7 @@ def sources():
 
 
 def table():
-    lines = ["| | size | Attile | the fastest others | ratio | ratio over all cases measured |", "|---" * 6 + "|"]
+    lines = ["| operation | size | Attile | fastest others | ratio | ratio of all cases |", "|---" * 6 + "|"]
     for title, _, rows in panels():
         lines.append(f"| **{title}** | | | | | |")
         for row in rows:

@@ -13,6 +13,7 @@ guides = sorted((root / "docs").glob("*.md")) + sorted((root / "docs/kernels").g
 readmes = [root / "README.md", root / "SECURITY.md", *sorted((root / "bindings").glob("*/README.md"))]
 BUILT = [*(root / "examples").glob("*/CMakeLists.txt"), root / "bindings/rust/attile/Cargo.toml", root / "tests/rust/run_examples.sh", root / "tests/bindings/CMakeLists.txt"]
 built = "\n".join(path.read_text(encoding="utf-8") for path in BUILT)
+site = (root / "docs/Doxyfile.in").read_text(encoding="utf-8")
 faults, pulled = [], 0
 
 for guide in guides:
@@ -23,6 +24,10 @@ for guide in guides:
                 faults.append(f"{name}: code in {language} is typed by hand; put it in a file in examples/ and take it from there (tools/embed_code.py)")
     if re.search(r"^\\(snippet|include) ", text, re.M):
         faults.append(f"{name}: \\snippet shows no code on a forge; use <!-- code PATH MARK --> (tools/embed_code.py)")
+    if re.search(r"\\(sub)?(ref|page) ", text) and guide.parent.name == "docs" and "Do not edit" not in text[:400]:
+        faults.append(f"{name}: \\ref is no link on a forge; use [words](page.md)")
+    if guide.parent.name == "docs" and f"/docs/{name}" not in site:
+        faults.append(f"{name}: is not in INPUT of docs/Doxyfile.in, which gives the sidebar its order")
     for path in re.findall(r"^<!-- code (\S+)(?: \S+)? -->$", text, re.M):
         source = root / "examples" / path
         pulled += 1
