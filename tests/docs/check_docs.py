@@ -26,6 +26,8 @@ for guide in guides:
         faults.append(f"{name}: \\snippet shows no code on a forge; use <!-- code PATH MARK --> (tools/embed_code.py)")
     if re.search(r"\\(sub)?(ref|page) ", text) and guide.parent.name == "docs" and "Do not edit" not in text[:400]:
         faults.append(f"{name}: \\ref is no link on a forge; use [words](page.md)")
+    if re.search(r"^(#.*\{#.*\}|\[TOC\])$", text, re.M) and "Do not edit" not in text[:400]:
+        faults.append(f"{name}: a forge shows {{#anchor}} and [TOC] as text; write <!-- anchor --> and <!-- contents --> (docs/site/markdown.sed)")
     if guide.parent.name == "docs" and f"/docs/{name}" not in site:
         faults.append(f"{name}: is not in INPUT of docs/Doxyfile.in, which gives the sidebar its order")
     for path in re.findall(r"^<!-- code (\S+)(?: \S+)? -->$", text, re.M):
@@ -41,7 +43,7 @@ for page in guides + readmes:
     for link in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text):
         if "://" in link:
             continue
-        if not any((place / link).exists() for place in (page.parent, root / "docs/figures")):
+        if not (page.parent / link).exists():
             faults.append(f"{page.relative_to(root)}: the link {link} leads nowhere")
 
 parts = re.search(r"^all=\((.*)\)", (root / "tools/test").read_text(encoding="utf-8"), re.M)[1].split()
