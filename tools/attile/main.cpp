@@ -29,35 +29,34 @@ const CLI::Validator kPositive(
     "");
 
 void add_backend(CLI::App *command, std::string &backend) {
-    command->add_option("--backend", backend, "Backend or list of them, as in ATTILE_BACKEND, e.g. cuda:1 or cuda,cpu")->type_name("NAME");
+    command->add_option("--backend", backend, "Backend, or list of backends, as in ATTILE_BACKEND, e.g. cuda:1 or cuda,cpu")
+        ->type_name("NAME");
 }
 
 void add_threads(CLI::App *command, int &threads) {
-    command->add_option("--threads", threads, "Threads a call may use on a CPU; 0: the library's choice")
+    command->add_option("--threads", threads, "Threads that a call may use on a CPU; 0: the library chooses")
         ->type_name("N")
         ->check(CLI::Range(0, 1 << 20).description(""));
 }
 
 void add_info(CLI::App &app, Command &chosen) {
     auto options = std::make_shared<InfoOptions>();
-    CLI::App *command = app.add_subcommand("info", "The library, every backend tried and why, and the device chosen");
+    CLI::App *command = app.add_subcommand("info", "Print the library, every backend that was tried, and the device");
     add_backend(command, options->backend);
     command->callback([options, &chosen] { chosen = [options] { return run_info(*options); }; });
 }
 
 void add_attention(CLI::App &app, Command &chosen) {
     auto options = std::make_shared<AttentionOptions>();
-    CLI::App *command = app.add_subcommand("attention", "Attention of a file: softmax(Q K^T / sqrt(d)) V for each batch");
+    CLI::App *command = app.add_subcommand("attention", "Compute attention of a file: softmax(Q K^T / sqrt(d)) V for each batch");
     command->add_option("IN", options->input, "Input: int32 B, N, d, then for each batch Q, K, V of N*d float32, all little-endian")
         ->required()
         ->type_name("FILE");
     command->add_option("OUT", options->output, "Output: B*N*d float32; appears only when it is complete")->required()->type_name("FILE");
-    command->add_flag("--causal", options->causal, "Row i sees keys 0 to i only");
+    command->add_flag("--causal", options->causal, "Row i sees only keys 0 to i");
     add_backend(command, options->backend);
     add_threads(command, options->threads);
-    command
-        ->add_option("--memory", options->memory,
-                     "Most bytes of batches held at a time (at least one batch is), e.g. 512MB or 4GB; default 1GB")
+    command->add_option("--memory", options->memory, "Memory for batches, e.g. 512MB or 4GB; always enough for one batch; default 1GB")
         ->type_name("SIZE")
         ->transform(CLI::AsSizeValue(false).description(""));
     command->callback([options, &chosen] { chosen = [options] { return run_attention(*options); }; });
@@ -65,7 +64,7 @@ void add_attention(CLI::App &app, Command &chosen) {
 
 void add_generate(CLI::App &app, Command &chosen) {
     auto options = std::make_shared<GenerateOptions>();
-    CLI::App *command = app.add_subcommand("generate", "An input for `attile attention`, uniform in [-3, 3]");
+    CLI::App *command = app.add_subcommand("generate", "Write an input for `attile attention`, with values uniform in [-3, 3]");
     command->add_option("OUT", options->output, "File to write")->required()->type_name("FILE");
     command->add_option("--batch,-B", options->batch, "Batches B")->required()->type_name("B");
     command->add_option("--length,-N", options->len, "Rows N of each matrix")->required()->type_name("N");
@@ -79,12 +78,12 @@ void add_verify(CLI::App &app, Command &chosen) {
     CLI::App *command = app.add_subcommand("verify", "Compare a backend with the reference backend, case by case");
     add_backend(command, options->backend);
     add_threads(command, options->threads);
-    command->add_option("--memory", options->memory, "Where the operands lie: host, pinned, managed or device; default host")
+    command->add_option("--memory", options->memory, "Memory of the operands: host, pinned, managed or device; default host")
         ->check(CLI::IsMember({"host", "pinned", "managed", "device"}).description(""))
         ->type_name("KIND");
-    command->add_flag("--full", options->full, "Every case, not only the quick ones");
-    command->add_option("--case", options->case_id, "Only the case of this id")->type_name("ID");
-    command->add_option("--filter", options->filter, "Only cases whose id matches this regular expression")->type_name("RE");
+    command->add_flag("--full", options->full, "Run every case, not only the quick ones");
+    command->add_option("--case", options->case_id, "Run only the case with this id")->type_name("ID");
+    command->add_option("--filter", options->filter, "Run only cases whose id matches this regular expression")->type_name("RE");
     command->add_flag("--fail-fast", options->fail_fast, "Stop at the first case that fails");
     command->add_flag("--list", options->list, "Print the ids and run nothing");
     command->callback([options, &chosen] { chosen = [options] { return run_verify(*options); }; });
@@ -111,24 +110,26 @@ const CLI::Validator kPeak(
 
 // Drawn and named problems instead of the bench cases.
 void add_bench_random(CLI::App *command, BenchOptions &options) {
-    CLI::Option *random =
-        command->add_option("--random", options.random,
-                            "Draw problems for so many seconds an operation, and print which share of the roofline they reach by option, "
-                            "type, head dimension and rows, and the thirty worst");
+    CLI::Option *random = command->add_option(
+        "--random", options.random,
+        "Run random problems for this many seconds per operation. Print the share of the roofline that they reach, by option, "
+        "type, head dimension and rows, and the thirty slowest");
     random->check(kPositive)->type_name("S");
-    command->add_option("--seed", options.seed, "Draw the problems of this seed; default 1")->check(kNoSign)->needs(random)->type_name("N");
+    command->add_option("--seed", options.seed, "Seed of the random problems; default 1")->check(kNoSign)->needs(random)->type_name("N");
     command
         ->add_option("--operation", options.operation,
-                     "Draw problems of this operation only: gemm, attention, attention_backward, attention_merge, reduce or softmax")
+                     "Run random problems of this operation only: gemm, attention, attention_backward, attention_merge, reduce or softmax")
         ->check(CLI::IsMember({"gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"}).description(""))
         ->needs(random)
         ->type_name("OP");
-    command->add_option("--count", options.count, "Draw no more problems of an operation than this; with --list, so many ids, default 1000")
+    command
+        ->add_option("--count", options.count,
+                     "Run at most this many problems per operation; with --list, print this many ids, default 1000")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 30).description(""))
         ->needs(random)
         ->type_name("N");
-    CLI::Option *problem = command->add_option("--problem", options.problems,
-                                               "Run the problem of this id, which --random printed; more than once for several");
+    CLI::Option *problem =
+        command->add_option("--problem", options.problems, "Run the problem with this id, as --random prints it; may be repeated");
     problem->check(kProblem)->excludes(random)->allow_extra_args(false)->type_name("ID");
     command
         ->add_option("--peak", options.peaks,
@@ -143,20 +144,21 @@ void add_bench_random(CLI::App *command, BenchOptions &options) {
 
 void add_bench(CLI::App &app, Command &chosen) {
     auto options = std::make_shared<BenchOptions>();
-    CLI::App *command = app.add_subcommand("bench", "How fast the operations are here: median time and rate");
+    CLI::App *command = app.add_subcommand("bench", "Measure the operations on this machine: median time and rate");
     add_backend(command, options->backend);
     add_threads(command, options->threads);
-    command->add_option("--filter", options->filter, "Only cases whose id matches this regular expression")->type_name("RE");
-    command->add_option("--size", options->size, "Cases of this size: tiny, medium or large; default: what suits the device")
+    command->add_option("--filter", options->filter, "Run only cases whose id matches this regular expression")->type_name("RE");
+    command->add_option("--size", options->size, "Run cases of this size: tiny, medium or large; default: the size that suits the device")
         ->check(CLI::IsMember({"tiny", "medium", "large"}).description(""))
         ->type_name("SIZE");
     command
-        ->add_option("--seconds", options->seconds, "Most seconds a case may take; cases expected to take longer are left out; default 1")
+        ->add_option("--seconds", options->seconds,
+                     "Time limit for a case, in seconds; cases expected to take longer are left out; default 1")
         ->check(kPositive)
         ->type_name("S");
-    command->add_option("--json", options->json, "Write the results to a file as well")->type_name("FILE");
+    command->add_option("--json", options->json, "Also write the results to a file")->type_name("FILE");
     command->add_flag("--list", options->list, "Print the ids and run nothing");
-    command->add_flag("!--no-peers", options->peers, "Leave out the comparison with other libraries, which follows where it was built");
+    command->add_flag("!--no-peers", options->peers, "Do not compare with other libraries; the comparison is only there if it was built");
     add_bench_random(command, *options);
     command->callback([options, &chosen] {
         const bool random = options->random > 0 || !options->problems.empty();
@@ -181,23 +183,23 @@ void add_occupancy(CLI::App *explain, Command &chosen) {
     auto options = std::make_shared<OccupancyOptions>();
     CLI::App *command = explain->add_subcommand("occupancy", "How many blocks a multiprocessor holds, and what limits them");
     const auto size = CLI::AsSizeValue(false).description("");
-    command->add_option("--threads", options->threads, "Threads a block")->required()->check(kExtent)->type_name("N");
-    command->add_option("--registers", options->registers, "Registers a thread")->check(kExtent)->type_name("N");
-    command->add_option("--shared", options->shared, "Shared memory a block, e.g. 4096 or 4KB")
+    command->add_option("--threads", options->threads, "Threads per block")->required()->check(kExtent)->type_name("N");
+    command->add_option("--registers", options->registers, "Registers per thread")->check(kExtent)->type_name("N");
+    command->add_option("--shared", options->shared, "Shared memory per block, e.g. 4096 or 4KB")
         ->transform(size)
         ->check(CLI::Range(0, 1 << 30).description(""))
         ->type_name("SIZE");
     command
         ->add_option("--capability", options->capability,
-                     "Compute capability, e.g. 6.1: what its multiprocessor holds, and in what units it allocates")
+                     "Compute capability, e.g. 6.1; it sets the limits of a multiprocessor and its allocation units")
         ->type_name("C");
-    command->add_option("--sm-threads", options->unit_threads, "Threads a multiprocessor holds")->check(kExtent)->type_name("N");
-    command->add_option("--sm-blocks", options->unit_blocks, "Blocks it holds")->check(kExtent)->type_name("N");
-    command->add_option("--sm-registers", options->unit_registers, "Registers it has, e.g. 65536 or 64K")
+    command->add_option("--sm-threads", options->unit_threads, "Threads that a multiprocessor holds")->check(kExtent)->type_name("N");
+    command->add_option("--sm-blocks", options->unit_blocks, "Blocks that a multiprocessor holds")->check(kExtent)->type_name("N");
+    command->add_option("--sm-registers", options->unit_registers, "Registers of a multiprocessor, e.g. 65536 or 64K")
         ->transform(size)
         ->check(kExtent)
         ->type_name("N");
-    command->add_option("--sm-shared", options->unit_shared, "Shared memory it has, e.g. 98304 or 96KB")
+    command->add_option("--sm-shared", options->unit_shared, "Shared memory of a multiprocessor, e.g. 98304 or 96KB")
         ->transform(size)
         ->check(kExtent)
         ->type_name("SIZE");
@@ -206,12 +208,15 @@ void add_occupancy(CLI::App *explain, Command &chosen) {
 
 void add_roofline(CLI::App *explain, Command &chosen) {
     auto options = std::make_shared<RooflineOptions>();
-    CLI::App *command = explain->add_subcommand("roofline", "Whether arithmetic or memory binds so much work");
-    command->add_option("--flop", options->flops, "Operations, of a thread or of all of them")
+    CLI::App *command = explain->add_subcommand("roofline", "Whether arithmetic or memory limits a given amount of work");
+    command->add_option("--flop", options->flops, "Operations, of one thread or of all threads")
         ->required()
         ->check(kPositive)
         ->type_name("N");
-    command->add_option("--bytes", options->bytes, "Bytes of memory traffic for them")->required()->check(kPositive)->type_name("N");
+    command->add_option("--bytes", options->bytes, "Bytes of memory traffic of the same threads")
+        ->required()
+        ->check(kPositive)
+        ->type_name("N");
     add_roofs(command, "--flops", options->peak_flops, "--bandwidth", options->bandwidth, "default: the backend's");
     add_backend(command, options->backend);
     command->callback([options, &chosen] { chosen = [options] { return run_roofline(*options); }; });
@@ -219,11 +224,11 @@ void add_roofline(CLI::App *explain, Command &chosen) {
 
 void add_tiling(CLI::App *explain, Command &chosen) {
     auto options = std::make_shared<TilingOptions>();
-    CLI::App *command = explain->add_subcommand("tiling", "What a matrix product reads of global memory with and without tiles");
+    CLI::App *command = explain->add_subcommand("tiling", "How much global memory a matrix product reads, with and without tiles");
     command->add_option("--n", options->n, "Columns of the product")->required()->check(kExtent)->type_name("N");
     command->add_option("--m", options->m, "Rows of the product; default N")->check(kExtent)->type_name("M");
     command->add_option("--k", options->k, "Depth of the product; default N")->check(kExtent)->type_name("K");
-    command->add_option("--tile", options->tile, "Rows and columns that a block makes; one number for a square")
+    command->add_option("--tile", options->tile, "Rows and columns that a block computes; one number for a square")
         ->required()
         ->expected(1, 2)
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 20).description(""))
@@ -231,13 +236,13 @@ void add_tiling(CLI::App *explain, Command &chosen) {
     command->add_option("--element-bytes", options->element_bytes, "Bytes of an element; default 4")
         ->check(CLI::Range(1, 16).description(""))
         ->type_name("B");
-    add_roofs(command, "--flops", options->peak_flops, "--bandwidth", options->bandwidth, "default: not reckoned with");
+    add_roofs(command, "--flops", options->peak_flops, "--bandwidth", options->bandwidth, "default: not used");
     command->callback([options, &chosen] { chosen = [options] { return run_tiling(*options); }; });
 }
 
 void add_explain(CLI::App &app, Command &chosen) {
     auto options = std::make_shared<ExplainOptions>();
-    CLI::App *command = app.add_subcommand("explain", "What bounds an operation on the device, and the kernel chosen for it");
+    CLI::App *command = app.add_subcommand("explain", "Explain what bounds an operation on the device, and which kernel runs it");
     add_occupancy(command, chosen);
     add_roofline(command, chosen);
     add_tiling(command, chosen);
@@ -252,10 +257,10 @@ void add_explain(CLI::App &app, Command &chosen) {
     command->add_option("--dtype", options->dtype, "f32, f64, f16 or bf16; default f32")
         ->check(CLI::IsMember({"f32", "f64", "f16", "bf16"}).description(""))
         ->type_name("TYPE");
-    command->add_option("--batch", options->batch, "gemm: that many products")->check(kPositive)->type_name("N");
-    command->add_option("--heads-kv", options->heads_kv, "attention: key heads, where they are fewer than query heads")->type_name("N");
-    command->add_option("--len-k", options->len_k, "attention: keys, where they are not as many as rows")->type_name("N");
-    command->add_flag("--causal", options->causal, "attention: the last row sees every key, each one above one less");
+    command->add_option("--batch", options->batch, "gemm: number of products")->check(kPositive)->type_name("N");
+    command->add_option("--heads-kv", options->heads_kv, "attention: key heads, if fewer than query heads")->type_name("N");
+    command->add_option("--len-k", options->len_k, "attention: keys, if not as many as rows")->type_name("N");
+    command->add_flag("--causal", options->causal, "attention: the last row sees every key, each row above it one key less");
     add_backend(command, options->backend);
     add_threads(command, options->threads);
     add_roofs(command, "--device-peak-flops", options->peak_flops, "--device-bandwidth", options->bandwidth, "default: the backend's");
@@ -268,12 +273,12 @@ void add_explain(CLI::App &app, Command &chosen) {
 }
 
 int run(int argc, char **argv) {
-    CLI::App app("Attention and matrix multiplication on whatever device is there.", "attile");
+    CLI::App app("Attention and matrix multiplication on CPUs and GPUs.", "attile");
     app.set_version_flag("--version", [] { return "attile " + version_text(attile_version()); });
     app.require_subcommand(1);
     app.footer(
-        "Environment: ATTILE_BACKEND chooses the backend, ATTILE_BACKEND_PATH adds directories of them, ATTILE_LOG=info tells what "
-        "happens.");
+        "Environment: ATTILE_BACKEND selects the backend, ATTILE_BACKEND_PATH adds directories with backends, ATTILE_LOG=info logs "
+        "what happens.");
     Command chosen;
     add_info(app, chosen);
     add_generate(app, chosen);

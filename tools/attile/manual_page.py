@@ -12,10 +12,10 @@ import sys
 
 EXIT = "0: done. 1: failed, with a sentence on standard error. 2: the command line is wrong."
 VARIABLES = [
-    ("ATTILE_BACKEND", "the backend, a list of them, or one device of a backend: cuda, cpu,reference, cuda:1; unset: the best that can run here"),
-    ("ATTILE_BACKEND_PATH", "directories searched for backends first, separated by colons"),
-    ("ATTILE_LOG", "off, error, warn, info, debug or trace: how much is told of what happens, on standard error; unset: off"),
-    ("ATTILE_LOG_FILE", "absolute path of a file that is told instead"),
+    ("ATTILE_BACKEND", "a backend, a list of backends, or one device of a backend, e.g. cuda, or cpu,reference, or cuda:1; unset: the best that can run here"),
+    ("ATTILE_BACKEND_PATH", "directories to search first for backends, separated by colons"),
+    ("ATTILE_LOG", "off, error, warn, info, debug or trace: how much is logged to standard error; unset: off"),
+    ("ATTILE_LOG_FILE", "absolute path of a file to log to instead"),
 ]
 EXAMPLES = ["attile info", "attile generate in.bin --batch 8 --length 2048 --dim 64", "attile attention in.bin out.bin",
             "attile verify --backend cpu", "attile bench --filter gemm", "attile explain attention 8 16 2048 64"]
