@@ -9,15 +9,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "state.h"
 
 namespace attile::cpu {
 namespace {
 
-constexpr Target kTargets[] = {Target::kAvx512, Target::kAvx2, Target::kSse4, Target::kNeon};
+constexpr Target kTargets[] = {Target::kAvx512Bf16, Target::kAvx512, Target::kAvx2, Target::kSse4, Target::kNeon};
 // As ATTILE_CPU_TARGET names them.
-constexpr const char *kTargetVariables[] = {"avx512", "avx2", "sse4", "neon"};
+constexpr const char *kTargetVariables[] = {"avx512bf16", "avx512", "avx2", "sse4", "neon"};
+constexpr int kTargetCount = static_cast<int>(std::size(kTargets));
 
 int64_t cache_bytes(int name, int64_t otherwise) {
     const long bytes = sysconf(name);
@@ -44,7 +46,7 @@ int64_t shared_cache_bytes(int64_t otherwise) {
 bool target_is_built(Target target) {
 #if defined(__x86_64__)
 #if defined(ATTILE_CPU_WITHOUT_AVX512)
-    if (target == Target::kAvx512) return false;
+    if (target == Target::kAvx512 || target == Target::kAvx512Bf16) return false;
 #endif
 #if defined(ATTILE_CPU_WITHOUT_AVX2)
     if (target == Target::kAvx2) return false;
@@ -52,7 +54,7 @@ bool target_is_built(Target target) {
 #if defined(ATTILE_CPU_WITHOUT_SSE4)
     if (target == Target::kSse4) return false;
 #endif
-    return target == Target::kAvx512 || target == Target::kAvx2 || target == Target::kSse4;
+    return target == Target::kAvx512Bf16 || target == Target::kAvx512 || target == Target::kAvx2 || target == Target::kSse4;
 #else
     return target == Target::kNeon;
 #endif
@@ -63,6 +65,12 @@ bool target_is_built(Target target) {
 static bool has_f16c() {
     unsigned a = 0, b = 0, c = 0, d = 0;
     return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+// Nor this one.
+static bool has_avx512_bf16() {
+    constexpr unsigned kBit = 1u << 5;
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kBit) != 0;
 }
 #endif
 
@@ -76,7 +84,8 @@ bool target_runs_here(Target target) {
                       __builtin_cpu_supports("bmi2") && has_f16c();
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd");
-    return (target == Target::kSse4 && sse4) || (target == Target::kAvx2 && avx2) || (target == Target::kAvx512 && avx512);
+    return (target == Target::kSse4 && sse4) || (target == Target::kAvx2 && avx2) || (target == Target::kAvx512 && avx512) ||
+           (target == Target::kAvx512Bf16 && avx512 && has_avx512_bf16());
 #elif defined(__aarch64__)
     return target == Target::kNeon;
 #else
@@ -87,6 +96,8 @@ bool target_runs_here(Target target) {
 
 const char *target_name(Target target) {
     switch (target) {
+        case Target::kAvx512Bf16:
+            return "AVX-512-BF16";
         case Target::kAvx512:
             return "AVX-512";
         case Target::kAvx2:
@@ -101,8 +112,11 @@ const char *target_name(Target target) {
     return "none";
 }
 
+const char *kernel_target_name(Target target) { return target_name(target == Target::kAvx512Bf16 ? Target::kAvx512 : target); }
+
 int target_lanes_f32(Target target) {
     switch (target) {
+        case Target::kAvx512Bf16:
         case Target::kAvx512:
             return 16;
         case Target::kAvx2:
@@ -120,7 +134,7 @@ Target best_target() {
 }
 
 Target target_by_name(const char *name) {
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kTargetCount; ++i) {
         if (std::strcmp(name, kTargetVariables[i]) == 0) return kTargets[i];
     }
     return Target::kNone;
@@ -147,7 +161,7 @@ Target chosen_target() {
                                                      : "is not what this processor can run";
         char text[224];
         std::snprintf(text, sizeof text, "cpu: ATTILE_CPU_TARGET is \"%.40s\", which %s: expected one of", wanted, why);
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < kTargetCount; ++i) {
             if (!target_runs_here(kTargets[i])) continue;
             std::strcat(text, " ");
             std::strcat(text, kTargetVariables[i]);

@@ -39,6 +39,8 @@ inline constexpr int kLanes = static_cast<int>(HWY_MAX_BYTES / sizeof(T));
 #else
 #define ATTILE_CPU_MASKED_MEMORY 0
 #endif
+// The least bytes of an element that they take.
+inline constexpr size_t kMaskedBytes = HWY_TARGET == HWY_AVX3 ? 2 : 4;
 
 // The first `count` lanes (0 .. lanes), the others 0.
 template <class D, class T = hn::TFromD<D>>
@@ -46,7 +48,7 @@ HWY_INLINE hn::Vec<D> load_first(D d, const T *p, int64_t count) {
     if (count >= static_cast<int64_t>(hn::Lanes(d))) return hn::LoadU(d, p);
     if (count <= 0) return hn::Zero(d);
 #if ATTILE_CPU_MASKED_MEMORY
-    if constexpr (sizeof(T) >= 4) return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, p);
+    if constexpr (sizeof(T) >= kMaskedBytes) return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, p);
 #endif
     HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)] = {};
     std::memcpy(lanes, p, static_cast<size_t>(count) * sizeof(T));
@@ -61,7 +63,7 @@ HWY_INLINE void store_first(D d, hn::Vec<D> v, T *p, int64_t count) {
     }
     if (count <= 0) return;
 #if ATTILE_CPU_MASKED_MEMORY
-    if constexpr (sizeof(T) >= 4) {
+    if constexpr (sizeof(T) >= kMaskedBytes) {
         hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, p);
         return;
     }

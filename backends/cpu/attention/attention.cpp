@@ -149,7 +149,7 @@ int32_t query(void *opaque, const attile_attention_problem *problem, attile_supp
     support->status = ATTILE_OK;
     support->workspace_bytes = plan.workspace_bytes;
     std::snprintf(support->kernel, sizeof support->kernel, "cpu_attention_%s_%s_%s", plan.decode ? "decode" : "panel", f64 ? "f64" : "f32",
-                  target_name(state.target));
+                  kernel_target_name(state.target));
     support->flops = forward_flops(p);
     support->bytes = attention_bytes(p);
     support->tile_m = reported(plan.decode ? kDecodeRows : plan.panels * plan.panel_rows);

@@ -158,7 +158,7 @@ int32_t query(void *opaque, const BackwardProblem *problem, attile_support *supp
     support->status = ATTILE_OK;
     support->workspace_bytes = plan.workspace_bytes;
     std::snprintf(support->kernel, sizeof support->kernel, "cpu_attention_backward_%s_%s", p.compute == ATTILE_F64 ? "f64" : "f32",
-                  target_name(state.target));
+                  kernel_target_name(state.target));
     support->flops = backward_flops(p);
     support->bytes = 2 * attention_bytes(p);
     support->tile_m = reported(plan.query_rows);

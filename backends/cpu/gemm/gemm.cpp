@@ -67,11 +67,16 @@ namespace {
 struct TileSizes {
     int rows, columns, small_rows, small_columns;
     bool small_masks;
+    int step_numbers, panel_rest;
 };
 template <class T>
-TileSizes tile_sizes(const State &state) {
-    const GemmKernels<T> &kernels = gemm_kernels<T>(state.target);
-    return {kernels.tile_rows, kernels.tile_columns, kernels.small_rows, kernels.small_columns, kernels.small_masks};
+TileSizes tile_sizes(const State &state, const attile_gemm_problem &problem) {
+    const GemmKernels<T> &kernels = gemm_kernels_for<T>(state.target, problem);
+    return {kernels.tile_rows,   kernels.tile_columns, kernels.small_rows, kernels.small_columns,
+            kernels.small_masks, kernels.step_numbers, kernels.panel_rest};
+}
+TileSizes tile_sizes_of(const State &state, const attile_gemm_problem &problem) {
+    return problem.compute == ATTILE_F64 ? tile_sizes<double>(state, problem) : tile_sizes<float>(state, problem);
 }
 
 }  // namespace
@@ -103,7 +108,7 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     const int64_t a_column = a.stride[swapped ? 2 : 3];
     const int32_t own = f64 ? ATTILE_F64 : ATTILE_F32;
 
-    const TileSizes sizes = f64 ? tile_sizes<double>(state) : tile_sizes<float>(state);
+    const TileSizes sizes = tile_sizes_of(state, problem);
     const double flops = 2.0 * static_cast<double>(plan.m) * static_cast<double>(plan.n) * static_cast<double>(plan.k);
     const int64_t entries = (Size(plan.batch[0]) * plan.batch[1]).value();
 
@@ -112,9 +117,9 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     // And short enough for four tiles of the wide operand in L2 (docs/kernels/cpu.md).
     const int64_t of_first = round_up(state.caches.l1 * 15 / (f64 ? 2048 : 1024), 16);
     const int64_t of_second = state.caches.l2 * 3 / 5 / (4 * sizes.columns * element) / 16 * 16;
-    const int64_t depth_limit = most(128, least(of_first, of_second));
+    const int64_t depth_limit = most(128, least(of_first, of_second)) * sizes.step_numbers;
     const int64_t pieces = plan.k <= depth_limit ? 1 : ceil_div(plan.k, depth_limit);
-    plan.block_k = pieces == 1 ? most(1, plan.k) : ceil_div(plan.k, pieces);
+    plan.block_k = pieces == 1 ? most(1, plan.k) : round_up(ceil_div(plan.k, pieces), sizes.step_numbers);
 
     const bool along = b_column == 1 || plan.n == 1;
     const bool across = b_row == 1;
@@ -167,7 +172,7 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             const Grid grid = choose_grid(team, plan.m, plan.n, sizes.rows, sizes.columns);
             plan.grid_m = grid.m;
             plan.grid_n = grid.n;
-            const int64_t row_bytes = plan.block_k * element;
+            const int64_t row_bytes = ceil_div(plan.block_k, sizes.step_numbers) * element, rest_bytes = sizes.panel_rest * element;
             plan.block_n = most(sizes.columns, state.caches.l2 * 3 / 5 / row_bytes / sizes.columns * sizes.columns);
             plan.block_m = most(sizes.rows, least(state.caches.l3 / 4, 16 << 20) / row_bytes / sizes.rows * sizes.rows);
             // Equal blocks: b is packed once for each.
@@ -180,13 +185,13 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             }
             plan.block_n = least(plan.block_n, round_up(ceil_div(plan.super_n, grid.n), sizes.columns));
             plan.in_place_a = a.dtype == own && a_column == 1 && plan.k > 0 && ceil_div(plan.n, grid.n) <= kColumnsInPlace;
-            plan.packed_a_bytes = plan.in_place_a ? 0 : bytes_for<char>(plan.block_m, row_bytes).value();
+            plan.packed_a_bytes = plan.in_place_a ? 0 : bytes_for<char>(plan.block_m / sizes.rows, sizes.rows * row_bytes + rest_bytes).value();
             plan.shared_bytes = plan.packed_a_bytes;
             if (plan.need_partial) {
                 plan.shared_bytes = (Size(plan.shared_bytes) + bytes_for<char>(plan.block_m, plan.super_n, element)).value();
             }
             plan.shared_bytes = (Size(plan.shared_bytes) + bytes_for<GemmHome>(team)).value();
-            plan.private_bytes = bytes_for<char>(plan.block_n, row_bytes).value();
+            plan.private_bytes = bytes_for<char>(plan.block_n / sizes.columns, sizes.columns * row_bytes + rest_bytes).value();
             break;
         }
     }
@@ -222,12 +227,15 @@ int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *
     support->level = ATTILE_SUPPORT_NATIVE;
     support->status = ATTILE_OK;
     support->workspace_bytes = plan.workspace_bytes;
-    const TileSizes sizes = f64 ? tile_sizes<double>(state) : tile_sizes<float>(state);
-    const bool packed = plan.path == GemmPath::kPacked;
+    const TileSizes sizes = tile_sizes_of(state, *problem);
+    const bool packed = plan.path == GemmPath::kPacked, brain = packed && sizes.step_numbers > 1;
     static constexpr const char *kPaths[] = {"packed", "in_place", "few_rows"};
     std::snprintf(support->kernel, sizeof support->kernel, "cpu_gemm_%s_%s_%dx%d_%s", kPaths[static_cast<int>(plan.path)],
-                  f64 ? "f64" : "f32", packed ? sizes.rows : sizes.small_rows, packed ? sizes.columns : sizes.small_columns,
-                  target_name(state.target));
+                  f64     ? "f64"
+                  : brain ? "bf16"
+                          : "f32",
+                  packed ? sizes.rows : sizes.small_rows, packed ? sizes.columns : sizes.small_columns,
+                  brain ? target_name(state.target) : kernel_target_name(state.target));
     const double entries = static_cast<double>(problem->batch[0]) * static_cast<double>(problem->batch[1]);
     const double m = static_cast<double>(problem->m), n = static_cast<double>(problem->n), k = static_cast<double>(problem->k);
     support->flops = 2 * entries * m * n * k;

@@ -31,7 +31,8 @@ struct GemmView {
 // A product of a piece of depth `depth` for a rectangle of d.
 template <class T>
 struct GemmBlock {
-    int64_t row0, rows, column0, columns, depth;
+    int64_t row0, rows, column0, columns;
+    int64_t depth;  // in steps
     // Thin operand: panels of kernel rows, packed (panel_step = rows x depth, step = rows), or rows in place.
     const T *thin;
     int64_t thin_panel_step, thin_step;
@@ -69,6 +70,8 @@ constexpr int64_t kFewRowsPiece = 2048;
 template <class T>
 struct GemmKernels {
     int tile_rows, tile_columns;    // of packed products
+    int step_numbers;               // of each operand that a step of the depth multiplies
+    int panel_rest;                 // elements behind a packed panel's steps
     int small_rows, small_columns;  // of products in place
     bool small_masks;               // columns in place need fill no tile
     // A block as panels of panel_width; see gemm/pack-inl.h.
@@ -83,10 +86,22 @@ struct GemmKernels {
     void (*few_rows)(const GemmView &view, const T *a_rows, int64_t j0, int64_t n_count, T *sums);
     // d(i, j) = epilogue of sums, which are overwritten.
     void (*finish)(const GemmView &view, T *sums, int64_t sums_step, int64_t i0, int64_t j0, int64_t rows, int64_t columns);
+    // The same for products of bfloat16, two numbers a step: Target::kAvx512Bf16. NULL: none.
+    const GemmKernels *brain;
+
+    // Elements of a packed panel.
+    int64_t panel_size(int64_t width, int64_t depth) const { return width * ceil_div(depth, step_numbers) + panel_rest; }
 };
 
 template <class T>
 const GemmKernels<T> &gemm_kernels(Target target);
+// Those of a problem: others for bfloat16 where the target has them.
+template <class T>
+const GemmKernels<T> &gemm_kernels_for(Target target, const attile_gemm_problem &problem) {
+    const GemmKernels<T> &kernels = gemm_kernels<T>(target);
+    const bool brain = target == Target::kAvx512Bf16 && problem.a.dtype == ATTILE_BF16 && problem.b.dtype == ATTILE_BF16;
+    return brain && kernels.brain != nullptr ? *kernels.brain : kernels;
+}
 
 enum class GemmPath { kPacked, kInPlace, kFewRows };
 

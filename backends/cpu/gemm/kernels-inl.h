@@ -7,6 +7,7 @@
 #define ATTILE_CPU_GEMM_KERNELS_INL_H
 #endif
 
+#include "gemm/brain-inl.h"
 #include "gemm/few_rows-inl.h"
 #include "gemm/gemm.h"
 #include "gemm/microkernel-inl.h"
@@ -130,20 +131,49 @@ void finish(const GemmView &view, T *sums, int64_t sums_step, int64_t i0, int64_
 }
 
 // tile[v]: the kernel for v + 1 vectors of columns.
-template <class T, int kRows, int kVectors>
+template <class T, int kRows, int kVectors, class Step>
 HWY_INLINE void select_tiles(int64_t rows, bool by_rows, TileFn<T> *tile) {
     const auto select = [&]<int... kVector>(std::integer_sequence<int, kVector...>) HWY_ATTR {
-        if (by_rows) {
-            ((tile[kVector] = tile_fn<T, kRows, kVector + 1, true>(rows)), ...);
-        } else {
-            ((tile[kVector] = tile_fn<T, kRows, kVector + 1, false>(rows)), ...);
+        if constexpr (std::is_same_v<Step, OneNumber>) {
+            if (by_rows) {
+                ((tile[kVector] = tile_fn<T, kRows, kVector + 1, true>(rows)), ...);
+                return;
+            }
         }
+        ((tile[kVector] = tile_fn<T, kRows, kVector + 1, false, Step>(rows)), ...);
     };
     select(std::make_integer_sequence<int, kVectors>{});
 }
 
+#if ATTILE_CPU_BRAIN_PAIRS
+// A tile with a marked panel of pairs, whose tiny numbers are kept: the sums of whole vectors of its columns.
+inline void kept_tile(int64_t depth, const float *thin, int64_t thin_step, const float *wide, int64_t rows, int64_t columns, float *sums,
+                      int64_t sums_step) {
+    const TileFn<float> fn = tile_fn<float, kGemmRows, 1, false, KeptBrainPair>(rows);
+    for (int64_t j = 0; j < columns; j += kLanes<float>) {
+        const TileTarget<float> target{sums + j, sums_step, nullptr, 0, 1.0f, 0.0f, nullptr, 0, 0};
+        fn(depth, thin, thin_step, wide + j, sums_step, target);
+    }
+}
+#endif
+
+// d = alpha times the sums of a tile, in a type of 16 bits and side by side along the row.
+template <class T>
+HWY_NOINLINE void store_short(const GemmView &view, const T *sums, int64_t sums_step, int64_t i0, int64_t j0, int64_t rows,
+                              int64_t columns) {
+    with_storage<T>(view.d.dtype, [&](auto s) HWY_ATTR {
+        using S = decltype(s);
+        const Tag<T> d;
+        const Vec<T> alpha = hn::Set(d, static_cast<T>(view.alpha));
+        S *out = static_cast<S *>(view.d.data) + i0 * view.d.row + j0;
+        for (int64_t i = 0; i < rows; ++i, sums += sums_step, out += view.d.row) {
+            for (int64_t j = 0; j < columns; j += kLanes<T>) store_as(d, hn::Mul(alpha, hn::Load(d, sums + j)), out + j, columns - j);
+        }
+    });
+}
+
 // A block's tiles, in an order that suits its operands' layout.
-template <class T, int kRows, int kVectors>
+template <class T, int kRows, int kVectors, class Step = OneNumber>
 void multiply(const GemmView &view, const GemmBlock<T> &block) {
     constexpr int64_t kColumns = kVectors * kLanes<T>;
     HWY_ALIGN T scratch[static_cast<size_t>(kRows * kColumns)];
@@ -152,6 +182,8 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
     const bool epilogue = block.last && (view.bias.data != nullptr || view.activation != ATTILE_ACTIVATION_NONE);
     const bool plain_d = view.d.dtype == kOwnType && view.d.column == 1 && !epilogue;
     const bool plain = plain_d && block.partial == nullptr && (!reads_c || view.c.column == 1);
+    const bool short_d = sizeof(T) == 4 && dtype_bytes(view.d.dtype) == 2 && view.d.column == 1 && !epilogue && !reads_c && block.first &&
+                         block.last && block.partial == nullptr;
     T *const d = static_cast<T *>(view.d.data);
     const T *const c = static_cast<const T *>(view.c.data);
     // The next panel of the thin operand, shared out over the rows of this one's tiles.
@@ -174,7 +206,14 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
         const T *thin = block.thin + i / kRows * block.thin_panel_step;
         const T *wide = block.wide + j / kColumns * block.wide_panel_step;
         const int64_t row = block.row0 + i, column = block.column0 + j;
-        if (plain && columns % kLanes<T> == 0) {
+        bool marked = false;
+#if ATTILE_CPU_BRAIN_PAIRS
+        if constexpr (!std::is_same_v<Step, OneNumber>) {
+            marked = block.depth > 0 && (is_marked(thin + block.depth * kRows) || is_marked(wide + block.depth * kColumns));
+            if (marked) kept_tile(block.depth, thin, block.thin_step, wide, rows, columns, scratch, kColumns);
+        }
+#endif
+        if (!marked && plain && columns % kLanes<T> == 0) {
             TileTarget<T> target = plain_target(row, column);
             target.soon = soon;
             target.soon_step = soon_step;
@@ -183,9 +222,13 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
             return;
         }
         const TileTarget<T> target{scratch, kColumns, nullptr, 0, T{1}, T{0}, nullptr, 0, 0};
-        fn(block.depth, thin, block.thin_step, wide, kColumns, target);
+        if (!marked) fn(block.depth, thin, block.thin_step, wide, kColumns, target);
         if (plain) {
             store_narrow(scratch, kColumns, plain_target(row, column), rows, columns);
+            return;
+        }
+        if (short_d) {
+            store_short(view, scratch, kColumns, row, column, rows, columns);
             return;
         }
         T *partial = block.partial == nullptr ? nullptr : block.partial + i * block.partial_step + j;
@@ -193,8 +236,8 @@ void multiply(const GemmView &view, const GemmBlock<T> &block) {
     };
     TileFn<T> tile[kVectors], last_tile[kVectors];
     const int64_t last_rows = block.rows % kRows;
-    select_tiles<T, kRows, kVectors>(kRows, block.thin_by_rows, tile);
-    select_tiles<T, kRows, kVectors>(last_rows == 0 ? kRows : last_rows, block.thin_by_rows, last_tile);
+    select_tiles<T, kRows, kVectors, Step>(kRows, block.thin_by_rows, tile);
+    select_tiles<T, kRows, kVectors, Step>(last_rows == 0 ? kRows : last_rows, block.thin_by_rows, last_tile);
     // The outer loop is over panels of the thin operand: one stays in L1 while the wide block streams from L2. Each tile prefetches a share
     // of the next panel.
     for (int64_t i = 0; i < block.rows; i += kRows) {
@@ -221,10 +264,34 @@ void small(const SmallProduct<T> &p) {
     });
 }
 
+// NULL where sums are no floats, or a processor of the target cannot have the instruction.
+template <class T>
+inline constexpr const GemmKernels<T> *kBrainKernels = nullptr;
+#if ATTILE_CPU_BRAIN_PAIRS
+constexpr GemmKernels<float> kBrainTable = {kGemmRows,
+                                                   kGemmVectors *kLanes<float>,
+                                                   2,
+                                                   kMarkFloats,
+                                                   kTileRows,
+                                                   kTileColumns<float>,
+                                                   ATTILE_CPU_SMALL_MASKS != 0,
+                                                   &pack_pair_panels,
+                                                   &multiply<float, kGemmRows, kGemmVectors, BrainPair>,
+                                                   &small<float>,
+                                                   &few_rows_pack<float>,
+                                                   &few_rows<float>,
+                                                   &finish<float>,
+                                                   nullptr};
+template <>
+inline constexpr const GemmKernels<float> *kBrainKernels<float> = &kBrainTable;
+#endif
+
 template <class T>
 const GemmKernels<T> &kernels() {
     static constexpr GemmKernels<T> kTable = {kGemmRows,
                                               kGemmVectors * kLanes<T>,
+                                              1,
+                                              0,
                                               kTileRows,
                                               kTileColumns<T>,
                                               ATTILE_CPU_SMALL_MASKS != 0,
@@ -233,7 +300,8 @@ const GemmKernels<T> &kernels() {
                                               &small<T>,
                                               &few_rows_pack<T>,
                                               &few_rows<T>,
-                                              &finish<T>};
+                                              &finish<T>,
+                                              kBrainKernels<T>};
     return kTable;
 }
 

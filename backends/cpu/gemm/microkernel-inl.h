@@ -82,6 +82,30 @@ HWY_INLINE V multiply_add_in_place(V t, V x, V sum) {
     return hn::MulAdd(t, x, sum);
 }
 #endif
+// What a step of the depth multiplies: one number of each operand, or two of bfloat16, whose bits lie in the place of one float
+// (gemm/brain-inl.h): by VDPBF16PS, or by multiply-adds, which keep numbers below the smallest normal one and else give the same bits.
+struct OneNumber {};
+struct BrainPair {};
+struct KeptBrainPair {};
+#if HWY_TARGET == HWY_AVX3
+// The high halves' product is added first.
+HWY_INLINE Vec<float> add_pairs(Vec<float> t, Vec<float> x, Vec<float> sum) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(x.raw), "v"(t.raw));
+    return sum;
+}
+HWY_INLINE Vec<float> add_pairs_from(const float *factor, Vec<float> x, Vec<float> sum) {
+    asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(x.raw), "m"(*factor));
+    return sum;
+}
+HWY_INLINE Vec<float> add_kept_pairs(Vec<float> t, Vec<float> x, Vec<float> sum) {
+    const Tag<float> d;
+    const Tag<uint32_t> du;
+    const auto high = hn::Set(du, 0xffff0000u);
+    const auto upper = [&](Vec<float> v) HWY_ATTR { return hn::BitCast(d, hn::And(hn::BitCast(du, v), high)); };
+    const auto lower = [&](Vec<float> v) HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<16>(hn::BitCast(du, v))); };
+    return hn::MulAdd(lower(t), lower(x), hn::MulAdd(upper(t), upper(x), sum));
+}
+#endif
 constexpr bool factor_from_memory([[maybe_unused]] int row, [[maybe_unused]] int rows, [[maybe_unused]] int vectors) {
 #if HWY_TARGET == HWY_AVX3
     return row * rows / vectors / rows != (row + 1) * rows / vectors / rows;
@@ -90,8 +114,22 @@ constexpr bool factor_from_memory([[maybe_unused]] int row, [[maybe_unused]] int
 #endif
 }
 
-template <class T, int kRow, int kRows, int kVectors>
+template <class T, int kRow, int kRows, int kVectors, class Step = OneNumber>
 HWY_INLINE void add_row(const T *factor, const Vec<T> (&wide)[kVectors], Vec<T> (&acc)[kVectors]) {
+#if HWY_TARGET == HWY_AVX3
+    if constexpr (!std::is_same_v<Step, OneNumber>) {
+        constexpr bool kKept = std::is_same_v<Step, KeptBrainPair>;
+        if constexpr (!kKept && factor_from_memory(kRow, kRows, kVectors)) {
+            ATTILE_CPU_UNROLL
+            for (int v = 0; v < kVectors; ++v) acc[v] = add_pairs_from(factor, wide[v], acc[v]);
+        } else {
+            const Vec<T> t = hn::Set(Tag<T>(), *factor);
+            ATTILE_CPU_UNROLL
+            for (int v = 0; v < kVectors; ++v) acc[v] = kKept ? add_kept_pairs(t, wide[v], acc[v]) : add_pairs(t, wide[v], acc[v]);
+        }
+        return;
+    }
+#endif
     if constexpr (factor_from_memory(kRow, kRows, kVectors)) {
 #if HWY_TARGET == HWY_AVX3
         ATTILE_CPU_UNROLL
@@ -106,7 +144,7 @@ HWY_INLINE void add_row(const T *factor, const Vec<T> (&wide)[kVectors], Vec<T> 
 
 // acc[i][v] += sum over k of thin(i, k) wide(k, v). thin(i, k) lies at thin[k * thin_step + i]. kAhead: steps to prefetch thin ahead, where
 // its steps are too far apart for hardware prefetching.
-template <class T, int kRows, int kVectors, int kAhead = 0, int kWideAhead = 0>
+template <class T, int kRows, int kVectors, int kAhead = 0, int kWideAhead = 0, class Step = OneNumber>
 HWY_INLINE void accumulate(int64_t depth, const T *HWY_RESTRICT thin, int64_t thin_step, const T *HWY_RESTRICT wide, int64_t wide_step,
                            Vec<T> (&acc)[kRows][kVectors]) {
     const Tag<T> d;
@@ -120,7 +158,7 @@ HWY_INLINE void accumulate(int64_t depth, const T *HWY_RESTRICT thin, int64_t th
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) w[v] = hn::LoadU(d, wide + v * kLanes<T>);
         [&]<int... kRow>(std::integer_sequence<int, kRow...>) ATTILE_CPU_INLINE {
-            (add_row<T, kRow, kRows, kVectors>(thin + kRow, w, acc[kRow]), ...);
+            (add_row<T, kRow, kRows, kVectors, Step>(thin + kRow, w, acc[kRow]), ...);
         }
         (std::make_integer_sequence<int, kRows>{});
         thin += thin_step;
@@ -180,7 +218,7 @@ template <class T>
 using TileFn = void (*)(int64_t depth, const T *thin, int64_t thin_step, const T *wide, int64_t wide_step, const TileTarget<T> &target);
 
 // The wide operand is packed; the thin one too, or kByRows: by rows where it lies.
-template <class T, int kRows, int kVectors, bool kByRows>
+template <class T, int kRows, int kVectors, bool kByRows, class Step = OneNumber>
 HWY_NOINLINE void gemm_tile(int64_t depth, const T *thin, int64_t thin_step, const T *wide, int64_t wide_step,
                             const TileTarget<T> &target) {
     const Tag<T> d;
@@ -195,7 +233,7 @@ HWY_NOINLINE void gemm_tile(int64_t depth, const T *thin, int64_t thin_step, con
         if constexpr (kByRows) {
             accumulate_rows<T, kRows, kVectors, kWideAhead>(steps, thin, thin_step, wide, wide_step, acc);
         } else {
-            accumulate<T, kRows, kVectors, 0, kWideAhead>(steps, thin, thin_step, wide, wide_step, acc);
+            accumulate<T, kRows, kVectors, 0, kWideAhead, Step>(steps, thin, thin_step, wide, wide_step, acc);
         }
     };
     // Lines of the result are prefetched one row at a time, spread over the depth: all at once they would occupy the few fill buffers
@@ -261,10 +299,10 @@ HWY_NOINLINE void store_narrow(const T *sums, int64_t sums_step, const TileTarge
 }
 
 // The kernel for a tile of 1 .. kRows rows.
-template <class T, int kRows, int kVectors, bool kByRows>
+template <class T, int kRows, int kVectors, bool kByRows, class Step = OneNumber>
 TileFn<T> tile_fn(int64_t rows) {
     static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
-        return std::array<TileFn<T>, sizeof...(kRow)>{&gemm_tile<T, kRow + 1, kVectors, kByRows>...};
+        return std::array<TileFn<T>, sizeof...(kRow)>{&gemm_tile<T, kRow + 1, kVectors, kByRows, Step>...};
     }
     (std::make_integer_sequence<int, kRows>{});
     return kTable[static_cast<size_t>(rows - 1)];

@@ -70,9 +70,9 @@ class Packed {
         if (ticket.phase == 1) return multiply(view, ticket, i0, rows, s0, p0, depth);
         const Range mine = piece(ceil_div(rows, tile_m_), 1, ticket.index, packs_);
         if (depth <= 0 || mine.end <= mine.begin) return;
-        const int64_t first = mine.begin * tile_m_;
+        const int64_t first = mine.begin * tile_m_, step = kernels_.panel_size(tile_m_, depth);
         kernels_.pack(view.a.data, view.a.dtype, (i0 + first) * view.a.row + p0 * view.a.column, view.a.row, view.a.column,
-                      least(rows, mine.end * tile_m_) - first, depth, packed_a_ + first * depth, tile_m_);
+                      least(rows, mine.end * tile_m_) - first, depth, packed_a_ + mine.begin * step, tile_m_);
     }
 
   private:
@@ -100,7 +100,7 @@ class Packed {
         if (some_rows.begin == some_rows.end || part.begin == part.end) return;
         const int64_t first = cell_rows.begin + some_rows.begin, j0 = cell_columns.begin + part.begin;
         GemmBlock<T> block{};
-        block.depth = depth;
+        block.depth = ceil_div(depth, kernels_.step_numbers);
         block.row0 = i0 + first;
         block.rows = some_rows.end - some_rows.begin;
         block.column0 = s0 + j0;
@@ -111,8 +111,8 @@ class Packed {
             block.thin_panel_step = tile_m_ * view.a.row;
             block.thin_step = view.a.row;
         } else {
-            block.thin = packed_a_ + first * depth;
-            block.thin_panel_step = tile_m_ * depth;
+            block.thin_panel_step = kernels_.panel_size(tile_m_, depth);
+            block.thin = packed_a_ + first / tile_m_ * block.thin_panel_step;
             block.thin_step = tile_m_;
         }
         T *const packed_b = as<T>(own_ + ticket.rank * plan_.private_bytes);
@@ -124,7 +124,7 @@ class Packed {
             packed = number;
         }
         block.wide = packed_b;
-        block.wide_panel_step = tile_n_ * depth;
+        block.wide_panel_step = kernels_.panel_size(tile_n_, depth);
         block.first = p0 == 0;
         block.last = p0 + depth >= view.k;
         if (partial_ != nullptr) {
@@ -231,7 +231,7 @@ GemmView view_of_entry(const attile_gemm_problem &problem, const GemmPlan &plan,
 
 template <class T>
 void gemm_run(const State &state, const GemmPlan &plan, const attile_gemm_problem &problem, char *workspace) {
-    const GemmKernels<T> &kernels = gemm_kernels<T>(state.target);
+    const GemmKernels<T> &kernels = gemm_kernels_for<T>(state.target, problem);
     const int64_t entries = plan.batch[0] * plan.batch[1];
     if (plan.m == 0 || plan.n == 0) return;
     if (plan.over_batch) {

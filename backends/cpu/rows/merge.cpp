@@ -80,7 +80,7 @@ int32_t query(void *opaque, const attile_attention_merge_problem *problem, attil
     support->status = ATTILE_OK;
     support->workspace_bytes = plan.workspace_bytes;
     std::snprintf(support->kernel, sizeof support->kernel, "cpu_attention_merge_%s_%s", p.compute == ATTILE_F64 ? "f64" : "f32",
-                  target_name(state.target));
+                  kernel_target_name(state.target));
     const double rows = static_cast<double>(plan.rows), parts = static_cast<double>(p.parts), dv = static_cast<double>(p.head_dim_v);
     support->flops = 2 * rows * parts * dv;
     const double lse = p.lse.dtype == 0 ? 0 : dtype_bytes(p.lse.dtype);

@@ -138,7 +138,7 @@ int32_t query(void *opaque, const attile_reduce_problem *problem, attile_support
     support->status = ATTILE_OK;
     support->workspace_bytes = plan.workspace_bytes;
     std::snprintf(support->kernel, sizeof support->kernel, "cpu_reduce_%s_%s_%s", plan.column_axis < 0 ? "rows" : "columns",
-                  p.compute == ATTILE_F64 ? "f64" : "f32", target_name(state.target));
+                  p.compute == ATTILE_F64 ? "f64" : "f32", kernel_target_name(state.target));
     const double rows = static_cast<double>(plan.results), count = static_cast<double>(p.shape[3]);
     support->flops = rows * count;
     support->bytes = rows * (count * dtype_bytes(p.x.dtype) + dtype_bytes(p.y.dtype));

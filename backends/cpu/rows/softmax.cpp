@@ -79,7 +79,7 @@ int32_t query(void *opaque, const attile_softmax_problem *problem, attile_suppor
     support->level = ATTILE_SUPPORT_NATIVE;
     support->status = ATTILE_OK;
     std::snprintf(support->kernel, sizeof support->kernel, "cpu_softmax_%s_%s_%s", plan.column_axis < 0 ? "rows" : "columns",
-                  p.compute == ATTILE_F64 ? "f64" : "f32", target_name(state.target));
+                  p.compute == ATTILE_F64 ? "f64" : "f32", kernel_target_name(state.target));
     double count = 1;
     for (const int64_t extent : p.shape) count *= static_cast<double>(extent);
     // A subtraction and an exponential, an addition, a multiplication per element.
