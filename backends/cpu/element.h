@@ -59,6 +59,13 @@ inline T to_compute(S element) {
     }
 }
 
+// What a storage type is called in a problem.
+template <class S>
+inline constexpr int32_t kDtype = std::is_same_v<S, Half>    ? ATTILE_F16
+                                  : std::is_same_v<S, Brain> ? ATTILE_BF16
+                                  : sizeof(S) == 4           ? ATTILE_F32
+                                                             : ATTILE_F64;
+
 // A number on its way to 16 bits. Of a double that is no float the last bit is set (rounding to odd), so that it is rounded once, not
 // twice.
 inline float before_sixteen_bits(float value) { return value; }

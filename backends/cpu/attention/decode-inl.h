@@ -102,23 +102,23 @@ HWY_INLINE void row_tiles(int64_t rows, Fn &&fn) {
     for (; r < rows; ++r) fn.template operator()<1>(r);
 }
 
-template <class T, int kVectors>
-HWY_INLINE Vec<T> load_column(const T *p, int64_t left) {
+template <class T, int kVectors, class S>
+HWY_INLINE Vec<T> load_column(const S *p, int64_t left) {
     if constexpr (kVectors == 0) {
-        return load_first(Tag<T>(), p, left);
+        return load_as(Tag<T>(), p, left);
     } else {
-        return hn::LoadU(Tag<T>(), p);
+        return load_as(Tag<T>(), p);
     }
 }
 
 // scores[r][key] = queries[r] . keys[key], or += where a tile of columns came before; `keys` of them, written up to a multiple of four.
-template <class T, int kRows, int kVectors>
-HWY_NOINLINE void score_tile(int64_t keys, const T *queries, int64_t query_step, const T *key, int64_t key_step, int64_t left, bool adds,
-                             T *scores, Soon<T> &asked, int64_t asks) {
+template <class T, class S, int kRows, int kVectors>
+HWY_NOINLINE void score_few(int64_t keys, const T *queries, int64_t query_step, const S *key, int64_t key_step, int64_t left, bool adds,
+                            T *scores, Soon<S> &asked, int64_t asks) {
     constexpr int kWidth = kVectors == 0 ? 1 : kVectors;
     const Tag<T> d;
     const bool first_cache = asks_first_cache();
-    Soon<T> soon = asked;  // in registers
+    Soon<S> soon = asked;  // in registers
     Vec<T> query[kRows][kWidth];
     ATTILE_CPU_UNROLL
     for (int r = 0; r < kRows; ++r) {
@@ -157,13 +157,13 @@ HWY_NOINLINE void score_tile(int64_t keys, const T *queries, int64_t query_step,
 
 // sums[r][c] += sum over keys of weights[r][key] values[key][c], summed by itself in registers first: shorter chains, smaller errors. With
 // kRuns a run of keys at a time, and = instead of += for the first unless it `adds`.
-template <class T, int kRows, int kVectors, bool kRuns>
-HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const T *values, int64_t value_step, int64_t left, bool adds, T *sums,
-                             int64_t sums_step, Soon<T> &asked, int64_t asks) {
+template <class T, class S, int kRows, int kVectors, bool kRuns>
+HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const S *values, int64_t value_step, int64_t left, bool adds, T *sums,
+                             int64_t sums_step, Soon<S> &asked, int64_t asks) {
     constexpr int kWidth = kVectors == 0 ? 1 : kVectors;
     const Tag<T> d;
     const bool first_cache = asks_first_cache();
-    Soon<T> soon = asked;  // in registers
+    Soon<S> soon = asked;  // in registers
     do {
         const int64_t run = kRuns ? least(kDecodeRun, keys) : keys;
         Vec<T> acc[kRows][kWidth];
@@ -210,25 +210,25 @@ HWY_INLINE void add_block(int64_t head_dim_v, const T *block, T *sums) {
 }
 
 // Lines of each row that each of the passes over a run prefetches. Without columns there is no pass.
-template <class T>
-int64_t lines_of_pass(const Soon<T> &soon, int64_t passes) {
+template <class S>
+int64_t lines_of_pass(const Soon<S> &soon, int64_t passes) {
     return passes > 0 ? ceil_div(soon.lines(), passes) : 0;
 }
 
 // Calls pass(first, count, soon, lines) for runs of `count` rows; the next run is prefetched, after the last one `after`: `lines` of it
 // with each row of each of the `passes` over a run.
-template <class T, class Pass>
-HWY_INLINE void over_runs(const T *rows, int64_t step, int64_t width, int64_t count, const Soon<T> &after, int64_t passes, Pass &&pass) {
-    const int64_t run = run_keys<T>(width);
+template <class S, class Pass>
+HWY_INLINE void over_runs(const S *rows, int64_t step, int64_t width, int64_t count, const Soon<S> &after, int64_t passes, Pass &&pass) {
+    const int64_t run = run_keys<S>(width);
     for (int64_t first = 0; first < count; first += run) {
         const int64_t next = first + run;
-        Soon<T> soon = next < count ? Soon<T>(rows + next * step, step, width) : after;
+        Soon<S> soon = next < count ? Soon<S>(rows + next * step, step, width) : after;
         pass(first, least(run, count - first), soon, lines_of_pass(soon, passes));
     }
 }
 
-// searching: scores may be -inf by themselves, so each block is searched for values that are not finite.
-template <class T>
+// searching: scores may be -inf by themselves, so each block is searched for values that are not finite. S: what keys and values are read as.
+template <class T, class S>
 void decode_part_once(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, bool searching, T *result, char *memory) {
     Cutter cutter(memory);
     const DecodeScratch<T> scratch(cutter, p);
@@ -251,26 +251,26 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
         numbers_behind(sums, p.head_dim_v) = {-std::numeric_limits<T>::infinity(), 0, 0};
     }
     const int64_t begin = most(first_key, part * kDecodeKeys), end = least(last_key, (part + 1) * kDecodeKeys);
-    KeySource<T> source(p, rows.entry, rows.kv_head, scratch.k_block, scratch.v_block, scratch.key_hidden);
+    KeySource<T, S> source(p, rows.entry, rows.kv_head, scratch.k_block, scratch.v_block, scratch.key_hidden);
     // Blocks are counted from the part's start, not from the first key seen, which belongs to all rows.
     for (int64_t block = part * kDecodeKeys; block < end; block += kBlockKeys) {
         const int64_t from = most(block, begin), to = least(block + kBlockKeys, end), count = to - from;
         if (count <= 0) continue;
         source.bring(from, count);
-        const T *keys = source.key(from), *values = source.value(from);
+        const S *keys = source.key(from), *values = source.value(from);
         const int64_t key_step = source.key_step(), value_step = source.value_step();
-        const Soon<T> soon_values(values, value_step, p.head_dim_v), soon_keys(keys + count * key_step, key_step, p.head_dim);
+        const Soon<S> soon_values(values, value_step, p.head_dim_v), soon_keys(keys + count * key_step, key_step, p.head_dim);
         const int64_t row_passes = ceil_div(count_rows, kDecodeTileRows);
         if (!kQueriesInRegisters || p.head_dim == 0) {
             for (int64_t i = 0; i < count_rows * kScoreStep; i += kLanes<T>) hn::Store(hn::Zero(d), d, scratch.scores + i);
         }
         if constexpr (kQueriesInRegisters) {
             const int64_t passes = row_passes * column_tile_count<T>(p.head_dim);
-            over_runs(keys, key_step, p.head_dim, count, soon_values, passes, [&](int64_t j, int64_t n, Soon<T> &soon, int64_t lines) {
+            over_runs(keys, key_step, p.head_dim, count, soon_values, passes, [&](int64_t j, int64_t n, Soon<S> &soon, int64_t lines) {
                 column_tiles<T>(p.head_dim, [&]<int kVectors>(int64_t c) {
                     row_tiles(count_rows, [&]<int kRows>(int64_t r) {
-                        score_tile<T, kRows, kVectors>(n, scratch.queries + r * p.head_dim + c, p.head_dim, keys + j * key_step + c,
-                                                       key_step, p.head_dim - c, c > 0, scratch.scores + r * kScoreStep + j, soon, lines);
+                        score_few<T, S, kRows, kVectors>(n, scratch.queries + r * p.head_dim + c, p.head_dim, keys + j * key_step + c,
+                                                         key_step, p.head_dim - c, c > 0, scratch.scores + r * kScoreStep + j, soon, lines);
                     });
                 });
             });
@@ -278,11 +278,11 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
             int64_t j = 0;
             for (; j + 4 <= count; j += 4) {
                 // The values that the keys belong to come while the keys pass by, the next block's keys while the values do.
-                dot_columns<T, T, 4>(count_rows, scratch.queries, p.head_dim, keys + j * key_step, key_step, p.head_dim, scratch.scores + j,
-                                     kScoreStep, Soon<T>(values + j * value_step, value_step, p.head_dim_v));
+                dot_columns<T, S, 4>(count_rows, scratch.queries, p.head_dim, keys + j * key_step, key_step, p.head_dim, scratch.scores + j,
+                                     kScoreStep, Soon<S>(values + j * value_step, value_step, p.head_dim_v));
             }
             for (; j < count; ++j) {
-                dot_columns<T, T, 1>(count_rows, scratch.queries, p.head_dim, keys + j * key_step, key_step, p.head_dim, scratch.scores + j,
+                dot_columns<T, S, 1>(count_rows, scratch.queries, p.head_dim, keys + j * key_step, key_step, p.head_dim, scratch.scores + j,
                                      kScoreStep);
             }
         }
@@ -302,21 +302,22 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
             if (!leave_out) continue;
             for (int64_t n = 0; n < count; ++n) {
                 if (scratch.extra[n] == -std::numeric_limits<T>::infinity()) continue;
-                few_rows_strip<T, T, 1, 1>(scores + n, 0, 0, values + n * value_step, value_step, p.head_dim_v, sums, width);
+                few_rows_strip<T, S, 1, 1>(scores + n, 0, 0, values + n * value_step, value_step, p.head_dim_v, sums, width);
             }
         }
         if (leave_out) continue;
         const int64_t passes = row_passes * column_tile_count<T>(p.head_dim_v);
-        const auto weigh = [&](int64_t j, int64_t n, Soon<T> &soon, int64_t lines) {
+        const auto weigh = [&](int64_t j, int64_t n, Soon<S> &soon, int64_t lines) {
             column_tiles<T>(p.head_dim_v, [&]<int kVectors>(int64_t c) {
                 row_tiles(count_rows, [&]<int kRows>(int64_t r) {
-                    const T *weights = scratch.scores + r * kScoreStep + j, *from_values = values + j * value_step + c;
+                    const T *weights = scratch.scores + r * kScoreStep + j;
+                    const S *from_values = values + j * value_step + c;
                     if (by_block) {
-                        weigh_tile<T, kRows, kVectors, true>(n, weights, from_values, value_step, p.head_dim_v - c, j > 0,
-                                                             scratch.block_sums + r * p.head_dim_v + c, p.head_dim_v, soon, lines);
+                        weigh_tile<T, S, kRows, kVectors, true>(n, weights, from_values, value_step, p.head_dim_v - c, j > 0,
+                                                                scratch.block_sums + r * p.head_dim_v + c, p.head_dim_v, soon, lines);
                     } else {
-                        weigh_tile<T, kRows, kVectors, false>(n, weights, from_values, value_step, p.head_dim_v - c, true,
-                                                              result + r * width + c, width, soon, lines);
+                        weigh_tile<T, S, kRows, kVectors, false>(n, weights, from_values, value_step, p.head_dim_v - c, true,
+                                                                 result + r * width + c, width, soon, lines);
                     }
                 });
             });
@@ -324,7 +325,7 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
         if constexpr (kQueriesInRegisters) {
             over_runs(values, value_step, p.head_dim_v, count, soon_keys, passes, weigh);
         } else {
-            Soon<T> soon = soon_keys;
+            Soon<S> soon = soon_keys;
             weigh(0, count, soon, lines_of_pass(soon, passes));
         }
         for (int64_t r = 0; by_block && r < count_rows; ++r) {
@@ -335,9 +336,17 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
 
 template <class T>
 void decode_part(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, T *result, char *memory) {
-    decode_part_once<T>(p, rows, part, false, result, memory);
-    const int64_t width = p.head_dim_v + kDecodeNumbers;
-    if (!all_finite(result, width, rows.end - rows.begin, p.head_dim_v)) decode_part_once<T>(p, rows, part, true, result, memory);
+    const auto read_as = [&](auto s) {
+        using S = decltype(s);
+        decode_part_once<T, S>(p, rows, part, false, result, memory);
+        const int64_t width = p.head_dim_v + kDecodeNumbers;
+        if (!all_finite(result, width, rows.end - rows.begin, p.head_dim_v)) decode_part_once<T, S>(p, rows, part, true, result, memory);
+    };
+    if constexpr (sizeof(T) == 4) {
+        if (p.k.dtype == ATTILE_F16 && p.v.dtype == ATTILE_F16) return read_as(Half{});
+        if (p.k.dtype == ATTILE_BF16 && p.v.dtype == ATTILE_BF16) return read_as(Brain{});
+    }
+    read_as(T{});
 }
 
 template <class T>

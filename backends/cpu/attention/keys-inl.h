@@ -22,7 +22,13 @@ namespace HWY_NAMESPACE {
 
 template <class T, class S>
 HWY_INLINE void copy_row(const S *from, int64_t step, int64_t count, T *to) {
-    if (step == 1) {
+    if constexpr (std::is_same_v<T, S> && sizeof(S) == 2) {
+        if (step == 1) {
+            std::memcpy(to, from, static_cast<size_t>(count) * sizeof(S));
+        } else {
+            for (int64_t c = 0; c < count; ++c) to[c] = from[c * step];
+        }
+    } else if (step == 1) {
         const Tag<T> d;
         for (int64_t c = 0; c < count; c += kLanes<T>) store_first(d, load_as(d, from + c, count - c), to + c, count - c);
     } else {
@@ -31,26 +37,32 @@ HWY_INLINE void copy_row(const S *from, int64_t step, int64_t count, T *to) {
 }
 
 // Is every element of `count` rows finite? Then their products with 0 sum to 0.
-template <class T>
-HWY_NOINLINE bool all_finite(const T *rows, int64_t step, int64_t count, int64_t width) {
+template <class S, class T = std::conditional_t<sizeof(S) == 8, double, float>>
+HWY_NOINLINE bool all_finite(const S *rows, int64_t step, int64_t count, int64_t width) {
     const Tag<T> d;
     Vec<T> even = hn::Zero(d), odd = hn::Zero(d);
     for (int64_t j = 0; j < count; ++j, rows += step) {
         int64_t c = 0;
         for (; c + 2 * kLanes<T> <= width; c += 2 * kLanes<T>) {
-            even = hn::MulAdd(hn::LoadU(d, rows + c), hn::Zero(d), even);
-            odd = hn::MulAdd(hn::LoadU(d, rows + c + kLanes<T>), hn::Zero(d), odd);
+            even = hn::MulAdd(load_as(d, rows + c), hn::Zero(d), even);
+            odd = hn::MulAdd(load_as(d, rows + c + kLanes<T>), hn::Zero(d), odd);
         }
-        for (; c < width; c += kLanes<T>) even = hn::MulAdd(load_first(d, rows + c, width - c), hn::Zero(d), even);
+        for (; c < width; c += kLanes<T>) even = hn::MulAdd(load_as(d, rows + c, width - c), hn::Zero(d), even);
     }
     return hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd))) == 0;
 }
 
-template <class T>
+// S: what they are read as, T or their own type of 16 bits. Blocks have room for elements of T.
+template <class T, class S = T>
 class KeySource {
   public:
     KeySource(const attile_attention_problem &p, const AttentionEntry &entry, int64_t kv_head, T *k_block, T *v_block, uint8_t *key_hidden)
-        : p_(p), entry_(entry), kv_head_(kv_head), k_block_(k_block), v_block_(v_block), key_hidden_(key_hidden) {
+        : p_(p),
+          entry_(entry),
+          kv_head_(kv_head),
+          k_block_(reinterpret_cast<S *>(k_block)),
+          v_block_(reinterpret_cast<S *>(v_block)),
+          key_hidden_(key_hidden) {
         k_in_place_ = lies_well(p.k, p.head_dim);
         v_in_place_ = lies_well(p.v, p.head_dim_v);
     }
@@ -65,8 +77,8 @@ class KeySource {
         if (!v_in_place_) fill(p_.v, p_.head_dim_v, v_block_);
     }
 
-    const T *key(int64_t j) const { return k_in_place_ ? place(p_.k, j) : k_block_ + (j - begin_) * p_.head_dim; }
-    const T *value(int64_t j) const { return v_in_place_ ? place(p_.v, j) : v_block_ + (j - begin_) * p_.head_dim_v; }
+    const S *key(int64_t j) const { return k_in_place_ ? place(p_.k, j) : k_block_ + (j - begin_) * p_.head_dim; }
+    const S *value(int64_t j) const { return v_in_place_ ? place(p_.v, j) : v_block_ + (j - begin_) * p_.head_dim_v; }
     int64_t key_step() const { return k_in_place_ ? p_.k.stride[2] : p_.head_dim; }
     int64_t value_step() const { return v_in_place_ ? p_.v.stride[2] : p_.head_dim_v; }
     // Marks of keys whose page does not exist, from key j on; NULL if there are none.
@@ -91,40 +103,40 @@ class KeySource {
 
   private:
     static constexpr int kUnknown = -1;
-    int rows_finite(const T *rows, int64_t step, int64_t width) const { return all_finite(rows, step, count_, width) ? 1 : 0; }
+    int rows_finite(const S *rows, int64_t step, int64_t width) const { return all_finite(rows, step, count_, width) ? 1 : 0; }
     bool lies_well(const attile_operand &x, int64_t width) const {
-        constexpr int32_t kOwnType = sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
         // Rows far apart would share a few sets of the L1 cache, and take a page each.
-        constexpr int64_t kFarthest = 2048 / static_cast<int64_t>(sizeof(T));
-        return p_.block_table.data == nullptr && x.dtype == kOwnType && (x.stride[3] == 1 || width <= 1) && x.stride[2] >= 0 &&
+        constexpr int64_t kFarthest = 2048 / static_cast<int64_t>(sizeof(S));
+        return p_.block_table.data == nullptr && x.dtype == kDtype<S> && (x.stride[3] == 1 || width <= 1) && x.stride[2] >= 0 &&
                x.stride[2] <= kFarthest;
     }
     Coming coming(const attile_operand &x, int64_t width, int64_t begin, int64_t count, int64_t tiles) const {
         if (count <= 0 || tiles <= 0) return {};
-        constexpr int64_t kSize = static_cast<int64_t>(sizeof(T));
+        constexpr int64_t kSize = static_cast<int64_t>(sizeof(S));
         return {reinterpret_cast<const char *>(place(x, begin)), x.stride[2] * kSize, width * kSize, count, ceil_div(count, tiles)};
     }
-    const T *place(const attile_operand &x, int64_t j) const { return operand_at<T>(x, entry_.b, kv_head_, entry_.k_start + j); }
+    const S *place(const attile_operand &x, int64_t j) const { return operand_at<S>(x, entry_.b, kv_head_, entry_.k_start + j); }
 
-    void fill(const attile_operand &x, int64_t width, T *block) {
+    void fill(const attile_operand &x, int64_t width, S *block) {
         with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
-            using S = decltype(s);
+            using From = decltype(s);
+            if constexpr (sizeof(S) < sizeof(T) && !std::is_same_v<S, From>) return;  // read as what it is
             for (int64_t j = 0; j < count_; ++j) {
-                T *row = block + j * width;
-                const S *from;
+                S *row = block + j * width;
+                const From *from;
                 if (p_.block_table.data != nullptr) {
                     const int64_t page = page_of(p_, entry_.b, begin_ + j);
                     key_hidden_[j] = page < 0;
                     if (page < 0) {
                         any_hidden_ = true;
-                        for (int64_t c = 0; c < width; ++c) row[c] = 0;
+                        for (int64_t c = 0; c < width; ++c) row[c] = S{0};
                         continue;
                     }
-                    from = operand_at<S>(x, page, kv_head_, (begin_ + j) % p_.page_size);
+                    from = operand_at<From>(x, page, kv_head_, (begin_ + j) % p_.page_size);
                 } else {
-                    from = operand_at<S>(x, entry_.b, kv_head_, entry_.k_start + begin_ + j);
+                    from = operand_at<From>(x, entry_.b, kv_head_, entry_.k_start + begin_ + j);
                 }
-                copy_row<T, S>(from, x.stride[3], width, row);
+                if constexpr (sizeof(S) == sizeof(T) || std::is_same_v<S, From>) copy_row<S, From>(from, x.stride[3], width, row);
             }
         });
     }
@@ -132,7 +144,7 @@ class KeySource {
     const attile_attention_problem &p_;
     const AttentionEntry &entry_;
     int64_t kv_head_;
-    T *k_block_, *v_block_;
+    S *k_block_, *v_block_;
     uint8_t *key_hidden_;
     int64_t begin_ = 0, count_ = 0;
     bool k_in_place_, v_in_place_, any_hidden_ = false;

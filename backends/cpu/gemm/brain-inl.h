@@ -130,6 +130,11 @@ HWY_INLINE bool is_marked(const float *panel_end) {
     return mark != 0;
 }
 
+HWY_INLINE void write_mark(const TinySearch &search, float *panel_end) {
+    const uint32_t mark = search.found() ? 1 : 0;
+    std::memcpy(panel_end, &mark, sizeof mark);
+}
+
 inline HWY_NOINLINE void pack_pair_panel(const Brain *source, int64_t width_stride, int64_t depth_stride, int64_t width, int64_t depth,
                                   float *panel, int64_t panel_width) {
     TinySearch search;
@@ -140,8 +145,32 @@ inline HWY_NOINLINE void pack_pair_panel(const Brain *source, int64_t width_stri
     } else {
         pair_panel_anyhow(source, width_stride, depth_stride, width, depth, panel, panel_width, search);
     }
-    const uint32_t mark = search.found() ? 1 : 0;
-    std::memcpy(panel + panel_width * ceil_div(depth, 2), &mark, sizeof mark);
+    write_mark(search, panel + panel_width * ceil_div(depth, 2));
+}
+
+// Whole panels at most kPanelsAtOnce, row after row of the source over all of them: memory is read in long runs.
+inline constexpr int64_t kPanelsAtOnce = 16;
+inline HWY_NOINLINE void zip_panels(const Brain *rows, int64_t depth_stride, int64_t count, int64_t depth, float *panels,
+                                    int64_t panel_width, int64_t panel_step) {
+    const Tag<float> d;
+    TinySearch search[kPanelsAtOnce];
+    for (int64_t k = 0; k < depth; k += 2, rows += 2 * depth_stride) {
+        const Brain *const high = k + 1 < depth ? rows + depth_stride : nullptr;
+        for (int64_t ahead = kRowsAhead; ahead < kRowsAhead + 2 && k + ahead < depth; ++ahead) {
+            const Brain *soon = rows + ahead * depth_stride;
+            for (int64_t w = 0; w < count * panel_width; w += 32) __builtin_prefetch(soon + w);
+        }
+        for (int64_t n = 0; n < count; ++n) {
+            float *const pairs = panels + n * panel_step + k / 2 * panel_width;
+            for (int64_t w = 0; w < panel_width; w += kLanes<float>) {
+                const int64_t at = n * panel_width + w;
+                const Vec<uint32_t> x = zip_rows(rows + at, high == nullptr ? nullptr : high + at, kLanes<float>);
+                search[n].look_at_pairs(x);
+                hn::StoreU(hn::BitCast(d, x), d, pairs + w);
+            }
+        }
+    }
+    for (int64_t n = 0; n < count; ++n) write_mark(search[n], panels + (n + 1) * panel_step - kMarkFloats);
 }
 
 // As pack_panels, of bfloat16.
@@ -149,7 +178,14 @@ inline void pack_pair_panels(const void *source, int32_t /*dtype*/, int64_t offs
                              int64_t width, int64_t depth, float *panels, int64_t panel_width) {
     const Brain *first = static_cast<const Brain *>(source) + offset;
     const int64_t panel_step = panel_width * ceil_div(depth, 2) + kMarkFloats;
-    for (int64_t w = 0; w < width; w += panel_width, panels += panel_step) {
+    int64_t w = 0;
+    while (width_stride == 1 && panel_width % kLanes<float> == 0 && w + panel_width <= width) {
+        const int64_t count = least(kPanelsAtOnce, (width - w) / panel_width);
+        zip_panels(first + w, depth_stride, count, depth, panels, panel_width, panel_step);
+        panels += count * panel_step;
+        w += count * panel_width;
+    }
+    for (; w < width; w += panel_width, panels += panel_step) {
         pack_pair_panel(first + w * width_stride, width_stride, depth_stride, least(width - w, panel_width), depth, panels, panel_width);
     }
 }
