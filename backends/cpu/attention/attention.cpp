@@ -53,6 +53,9 @@ AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
     // Which kernel a row takes must not depend on how many rows there are, if its bits must not.
     if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) plan.decode_rows = 0;
     plan.decode = rows <= plan.decode_rows;
+    // Flushed products of a weight and a value could make a row's last bits depend on the rows beside it.
+    plan.pairs = state.target == Target::kAvx512Bf16 && kernels.forward_of_pairs != nullptr && p.q.dtype == ATTILE_BF16 &&
+                 p.k.dtype == ATTILE_BF16 && p.v.dtype == ATTILE_BF16 && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0;
     plan.threads = forward_flops(p) < kFlopsForThreads ? 1 : state.threads;
 
     // As many panels as keep queries and sums in half the L2 cache, but enough tasks for all threads.
@@ -102,7 +105,7 @@ void run_tasks(const State &state, const AttentionPlan &plan, const attile_atten
             const int64_t block = plan.panels * plan.panel_rows;
             rows.begin = (plan.row_blocks - 1 - task / heads) * block;
             rows.end = least(rows.end, rows.begin + block);
-            if (rows.begin < rows.end) kernels.forward(p, rows, scratch);
+            if (rows.begin < rows.end) (plan.pairs ? kernels.forward_of_pairs : kernels.forward)(p, rows, scratch);
             return;
         }
         task -= panel_tasks;
@@ -144,12 +147,15 @@ int32_t query(void *opaque, const attile_attention_problem *problem, attile_supp
     const State &state = *static_cast<State *>(opaque);
     const attile_attention_problem &p = *problem;
     const AttentionPlan plan = attention_plan(state, p);
-    const bool f64 = p.compute == ATTILE_F64;
+    const bool f64 = p.compute == ATTILE_F64, pairs = plan.pairs && !plan.decode;
     support->level = ATTILE_SUPPORT_NATIVE;
     support->status = ATTILE_OK;
     support->workspace_bytes = plan.workspace_bytes;
-    std::snprintf(support->kernel, sizeof support->kernel, "cpu_attention_%s_%s_%s", plan.decode ? "decode" : "panel", f64 ? "f64" : "f32",
-                  kernel_target_name(state.target));
+    std::snprintf(support->kernel, sizeof support->kernel, "cpu_attention_%s_%s_%s", plan.decode ? "decode" : "panel",
+                  f64     ? "f64"
+                  : pairs ? "bf16"
+                          : "f32",
+                  pairs ? target_name(state.target) : kernel_target_name(state.target));
     support->flops = forward_flops(p);
     support->bytes = attention_bytes(p);
     support->tile_m = reported(plan.decode ? kDecodeRows : plan.panels * plan.panel_rows);

@@ -72,6 +72,7 @@ struct AttentionPlan {
     int64_t groups = 0;                 // heads_q / heads_packed
     int64_t decode_rows = kDecodeRows;  // rows (of one key head) up to which an entry takes the decode kernel
     bool decode = false;                // every entry takes it
+    bool pairs = false;                 // panels multiply bfloat16 in pairs
     bool split_keys = false;            // decode: parts of a row's keys are tasks of their own
     int64_t parts = 1;
     int threads = 1;
@@ -96,6 +97,8 @@ struct AttentionKernels {
     void (*decode_fold)(int64_t rows, int64_t head_dim_v, T *into, T *from);
     // Writes o and lse.
     void (*decode_finish)(const attile_attention_problem &p, const AttentionRows &rows, T *result);
+    // As forward, of bfloat16 whose products go in pairs: Target::kAvx512Bf16. NULL: none.
+    void (*forward_of_pairs)(const attile_attention_problem &p, const AttentionRows &rows, char *scratch);
 };
 
 template <class T>

@@ -51,13 +51,20 @@ inline bool pair_keys(const Brain *keys, int64_t key_step, int64_t count, int64_
     return marked;
 }
 
-// Values in pairs of keys, [pairs][head_dim_v]; a mark for each pair of keys.
+// Values in pairs of keys, [pairs][head_dim_v]; a mark for each key.
 inline HWY_NOINLINE void pair_values(const Brain *values, int64_t value_step, int64_t count, int64_t head_dim_v, float *pairs,
                                      uint8_t *marks) {
-    for (int64_t j = 0; j < count; j += 2, values += 2 * value_step, pairs += head_dim_v) {
+    const Tag<float> d;
+    for (int64_t j = 0; j < count; ++j) {
         TinySearch search;
-        zip_panel(values, value_step, head_dim_v, least(2, count - j), pairs, head_dim_v, search);
-        marks[j / 2] = search.found() ? 1 : 0;
+        search.look_at_row(values + j * value_step, head_dim_v);
+        marks[j] = search.found() ? 1 : 0;
+    }
+    for (int64_t j = 0; j < count; j += 2, values += 2 * value_step, pairs += head_dim_v) {
+        for (int64_t c = 0; c < head_dim_v; c += kLanes<float>) {
+            const Vec<uint32_t> x = zip_rows(values + c, j + 1 < count ? values + value_step + c : nullptr, head_dim_v - c);
+            store_first(d, hn::BitCast(d, x), pairs + c, head_dim_v - c);
+        }
     }
 }
 inline bool any_mark(const uint8_t *marks, int64_t begin, int64_t end) {

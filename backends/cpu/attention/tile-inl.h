@@ -27,7 +27,7 @@ inline constexpr int kPanel = kTileColumns<T>;
 inline constexpr bool kPackKeys = HWY_TARGET == HWY_AVX3;
 inline constexpr int64_t kPanelsToPack = 8;
 
-template <class T, int kRows, int kVectors, bool kPacked>
+template <class T, int kRows, int kVectors, bool kPacked, class Step>
 HWY_NOINLINE void score_tile(int64_t head_dim, const T *keys, int64_t key_step, const T *queries, T scale, T *scores) {
     const Tag<T> d;
     Vec<T> acc[kRows][kVectors];
@@ -37,7 +37,7 @@ HWY_NOINLINE void score_tile(int64_t head_dim, const T *keys, int64_t key_step, 
         for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
     }
     if constexpr (kPacked) {
-        accumulate<T, kRows, kVectors>(head_dim, keys, kTileRows, queries, kPanel<T>, acc);
+        accumulate<T, kRows, kVectors, 0, 0, Step>(head_dim, keys, kTileRows, queries, kPanel<T>, acc);
     } else {
         accumulate_rows<T, kRows, kVectors>(head_dim, keys, key_step, queries, kPanel<T>, acc);
     }
@@ -50,7 +50,7 @@ HWY_NOINLINE void score_tile(int64_t head_dim, const T *keys, int64_t key_step, 
 }
 
 // sums = sums x correction + values^T weights for kRows columns of values; later runs of a block are added.
-template <class T, int kRows, int kVectors, bool kFirst>
+template <class T, int kRows, int kVectors, bool kFirst, class Step>
 HWY_INLINE void value_run(int64_t keys, const T *values, int64_t value_step, const T *weights, const T *correction, T *sums) {
     const Tag<T> d;
     Vec<T> acc[kRows][kVectors];
@@ -59,7 +59,7 @@ HWY_INLINE void value_run(int64_t keys, const T *values, int64_t value_step, con
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) acc[i][v] = hn::Zero(d);
     }
-    accumulate<T, kRows, kVectors, 4>(keys, values, value_step, weights, kPanel<T>, acc);
+    accumulate<T, kRows, kVectors, 4, 0, Step>(keys, values, value_step, weights, kPanel<T>, acc);
     ATTILE_CPU_UNROLL
     for (int v = 0; v < kVectors; ++v) {
         const Vec<T> factor = kFirst ? hn::Load(d, correction + v * kLanes<T>) : hn::Set(d, T{1});
@@ -71,13 +71,15 @@ HWY_INLINE void value_run(int64_t keys, const T *values, int64_t value_step, con
     }
 }
 
-template <class T, int kRows, int kVectors, bool kRuns>
+// keys: steps, of a key each or a pair of them.
+template <class T, int kRows, int kVectors, bool kRuns, class Step>
 HWY_NOINLINE void value_tile(int64_t keys, const T *values, int64_t value_step, const T *weights, const T *correction, T *sums) {
-    const int64_t first = kRuns ? least(kPanelRun, keys) : keys;
-    value_run<T, kRows, kVectors, true>(first, values, value_step, weights, correction, sums);
-    for (int64_t j = first; kRuns && j < keys; j += kPanelRun) {
-        value_run<T, kRows, kVectors, false>(least(kPanelRun, keys - j), values + j * value_step, value_step, weights + j * kPanel<T>,
-                                             nullptr, sums);
+    constexpr int64_t kRun = std::is_same_v<Step, OneNumber> ? kPanelRun : kPanelRun / 2;
+    const int64_t first = kRuns ? least(kRun, keys) : keys;
+    value_run<T, kRows, kVectors, true, Step>(first, values, value_step, weights, correction, sums);
+    for (int64_t j = first; kRuns && j < keys; j += kRun) {
+        value_run<T, kRows, kVectors, false, Step>(least(kRun, keys - j), values + j * value_step, value_step, weights + j * kPanel<T>,
+                                                   nullptr, sums);
     }
 }
 
@@ -86,19 +88,19 @@ using ScoreFn = void (*)(int64_t, const T *, int64_t, const T *, T, T *);
 template <class T>
 using ValueFn = void (*)(int64_t, const T *, int64_t, const T *, const T *, T *);
 
-template <class T, int kVectors, bool kPacked = false>
+template <class T, int kVectors, bool kPacked = false, class Step = OneNumber>
 ScoreFn<T> score_fn(int64_t rows) {
     static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
-        return std::array<ScoreFn<T>, sizeof...(kRow)>{&score_tile<T, kRow + 1, kVectors, kPacked>...};
+        return std::array<ScoreFn<T>, sizeof...(kRow)>{&score_tile<T, kRow + 1, kVectors, kPacked, Step>...};
     }
     (std::make_integer_sequence<int, kTileRows>{});
     return kTable[static_cast<size_t>(rows - 1)];
 }
 
-template <class T, int kVectors, bool kRuns>
+template <class T, int kVectors, bool kRuns, class Step>
 ValueFn<T> value_fn(int64_t rows) {
     static constexpr auto kTable = []<int... kRow>(std::integer_sequence<int, kRow...>) {
-        return std::array<ValueFn<T>, sizeof...(kRow)>{&value_tile<T, kRow + 1, kVectors, kRuns>...};
+        return std::array<ValueFn<T>, sizeof...(kRow)>{&value_tile<T, kRow + 1, kVectors, kRuns, Step>...};
     }
     (std::make_integer_sequence<int, kTileRows>{});
     return kTable[static_cast<size_t>(rows - 1)];
@@ -136,29 +138,29 @@ void compute_scores(int64_t head_dim, const T *keys, int64_t key_step, int64_t c
     }
 }
 
-// The same from panels of packed keys, `first` being the place of the first key in them.
-template <class T, int kVectors>
-void compute_packed_scores(int64_t head_dim, const T *panels, int64_t first, int64_t count, const T *queries, T scale, T *scores,
-                           Coming *coming) {
+// The same from panels of packed keys, `first` being the place of the first key in them; head_dim in steps.
+template <class T, int kVectors, class Step = OneNumber>
+void compute_packed_scores(int64_t head_dim, const T *panels, int64_t panel_step, int64_t first, int64_t count, const T *queries, T scale,
+                           T *scores, Coming *coming) {
     for (int64_t j = first; j < first + count;) {
         const int64_t inside = j % kTileRows;
         const int64_t rows = least(kTileRows - inside, first + count - j);
         coming->ask();
-        score_fn<T, kVectors, true>(rows)(head_dim, panels + (j - inside) * head_dim + inside, 0, queries, scale,
-                                          scores + (j - first) * kPanel<T>);
+        score_fn<T, kVectors, true, Step>(rows)(head_dim, panels + j / kTileRows * panel_step + inside, 0, queries, scale,
+                                                scores + (j - first) * kPanel<T>);
         j += rows;
     }
 }
 
-template <class T, int kVectors, bool kRuns = false>
+template <class T, int kVectors, bool kRuns = false, class Step = OneNumber>
 void add_values(int64_t head_dim_v, const T *values, int64_t value_step, int64_t count, const T *weights, const T *correction, T *sums,
                 Coming *coming = nullptr) {
     const int64_t tiles = tile_count(head_dim_v);
     for (int64_t t = 0; t < tiles; ++t) {
         if (coming != nullptr) coming->ask();
         const int64_t c = tile_begin(head_dim_v, tiles, t);
-        value_fn<T, kVectors, kRuns>(tile_begin(head_dim_v, tiles, t + 1) - c)(count, values + c, value_step, weights, correction,
-                                                                               sums + c * kPanel<T>);
+        value_fn<T, kVectors, kRuns, Step>(tile_begin(head_dim_v, tiles, t + 1) - c)(count, values + c, value_step, weights, correction,
+                                                                                     sums + c * kPanel<T>);
     }
 }
 
@@ -170,8 +172,23 @@ struct LaneState {
     T *rounded_off;  // by the sum so far
 };
 
-template <class T, int kVectors, int kKeys>
-HWY_INLINE void soften_keys(T *scores, const Vec<T> (&base)[kVectors], Vec<T> (&sum)[kVectors]) {
+#if HWY_TARGET == HWY_AVX3
+// Two keys' weights rounded to bfloat16, the first in low halves. They are 0 or normal numbers: what the instruction flushes is not there.
+HWY_INLINE Vec<float> narrow_pair(Vec<float> first, Vec<float> second) {
+    const Tag<uint16_t> d16;
+    HWY_ALIGN static constexpr uint16_t kZip[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    Vec<float> both;
+    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both.raw) : "v"(second.raw), "v"(first.raw));
+    // Highway looks up no lanes of 16 bits.
+    const Vec<uint16_t> zipped{_mm512_permutexvar_epi16(hn::Load(d16, kZip).raw, hn::BitCast(d16, both).raw)};
+    return hn::BitCast(Tag<float>(), zipped);
+}
+#endif
+
+// kPairs: weights become pairs of bfloat16 at `to`, which lies before what is read later.
+template <class T, int kVectors, int kKeys, bool kPairs>
+HWY_INLINE void soften_keys(T *scores, [[maybe_unused]] T *to, const Vec<T> (&base)[kVectors], Vec<T> (&sum)[kVectors]) {
     const Tag<T> d;
     Vec<T> x[kKeys * kVectors];
     ATTILE_CPU_UNROLL
@@ -181,9 +198,18 @@ HWY_INLINE void soften_keys(T *scores, const Vec<T> (&base)[kVectors], Vec<T> (&
     exp_clamped_each<kKeys * kVectors>(d, x);
     ATTILE_CPU_UNROLL
     for (int i = 0; i < kKeys * kVectors; ++i) {
-        hn::Store(x[i], d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>);
+        if constexpr (!kPairs) hn::Store(x[i], d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>);
         sum[i % kVectors] = hn::Add(sum[i % kVectors], x[i]);
     }
+#if HWY_TARGET == HWY_AVX3
+    if constexpr (kPairs) {
+        static_assert(kKeys <= 2);
+        ATTILE_CPU_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+            hn::Store(narrow_pair(x[v], kKeys == 2 ? x[(kKeys - 1) * kVectors + v] : hn::Zero(d)), d, to + v * kLanes<T>);
+        }
+    }
+#endif
 }
 
 // A panel's sums over all spans of keys before: the total of each element, what it has rounded off, and per lane the maximum that they
@@ -221,8 +247,9 @@ void add_rounded_off(int64_t size, const PanelTotal<T> &of, T *sums) {
     }
 }
 
-// Scores become weights e^(score - maximum); state and `correction` (what earlier sums are to be multiplied by) follow.
-template <class T, int kVectors>
+// Scores become weights e^(score - maximum); state and `correction` (what earlier sums are to be multiplied by) follow. kPairs: of
+// bfloat16, two keys in a row.
+template <class T, int kVectors, bool kPairs = false>
 HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T *correction) {
     const Tag<T> d;
     const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
@@ -250,8 +277,10 @@ HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T 
         Vec<T> run[kVectors];
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) run[v] = hn::Zero(d);
-        for (; j + kTogether <= end; j += kTogether) soften_keys<T, kVectors, kTogether>(scores + j * kPanel<T>, base, run);
-        for (; j < end; ++j) soften_keys<T, kVectors, 1>(scores + j * kPanel<T>, base, run);
+        for (; j + kTogether <= end; j += kTogether) {
+            soften_keys<T, kVectors, kTogether, kPairs>(scores + j * kPanel<T>, scores + j / 2 * kPanel<T>, base, run);
+        }
+        for (; j < end; ++j) soften_keys<T, kVectors, 1, kPairs>(scores + j * kPanel<T>, scores + j / 2 * kPanel<T>, base, run);
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) sum[v] = hn::Add(sum[v], run[v]);
     }
