@@ -6,24 +6,42 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "element.h"
 
 namespace attile::test {
 namespace {
 
-// Uniform in [-3, 3); the same numbers everywhere.
+// Uniform in [-3, 3), uint16_t as bfloat16; the same numbers everywhere.
 template <class T>
 std::vector<T> numbers(int64_t count, uint64_t seed) {
     std::vector<T> result(static_cast<size_t>(count));
     uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
     for (T &x : result) {
         state = state * 6364136223846793005u + 1442695040888963407u;
-        x = static_cast<T>(static_cast<double>(state >> 11) * 0x1p-53 * 6 - 3);
+        const double value = static_cast<double>(state >> 11) * 0x1p-53 * 6 - 3;
+        if constexpr (std::is_same_v<T, uint16_t>) {
+            x = cpu::float_to_brain(static_cast<float>(value));
+        } else {
+            x = static_cast<T>(value);
+        }
     }
     return result;
 }
 
 template <class T>
-constexpr int32_t kType = sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
+constexpr int32_t kType = sizeof(T) == 2 ? ATTILE_BF16 : sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
+
+// What nothing was written to: NaN.
+template <class T>
+inline const T kUnwritten = std::is_same_v<T, uint16_t> ? static_cast<T>(0x7fc0) : std::numeric_limits<T>::quiet_NaN();
+template <class T>
+bool is_nan(T x) {
+    if constexpr (std::is_same_v<T, uint16_t>) return (x & 0x7fff) > 0x7f80;
+    return x != x;
+}
 
 template <class T>
 void describe(attile_tensor *tensor, std::vector<T> &data, std::vector<int64_t> shape) {
@@ -35,7 +53,7 @@ template <class T>
 std::vector<unsigned char> bytes_of(const std::vector<std::vector<T>> &outputs) {
     std::vector<unsigned char> result;
     for (const std::vector<T> &output : outputs) {
-        for (const T x : output) EXPECT_FALSE(std::isnan(x));
+        for (const T x : output) EXPECT_FALSE(is_nan(x));
         const auto *first = reinterpret_cast<const unsigned char *>(output.data());
         result.insert(result.end(), first, first + output.size() * sizeof(T));
     }
@@ -48,7 +66,7 @@ BitProblem gemm(int64_t batch, int64_t m, int64_t n, int64_t k, bool transposed_
                              std::to_string(n) + "_" + std::to_string(k) + (transposed_b ? "_t" : "");
     return {name, [=](attile_context *context) {
                 std::vector<T> a = numbers<T>(batch * m * k, 1), b = numbers<T>(batch * k * n, 2);
-                std::vector<T> d(static_cast<size_t>(batch * m * n), NAN);
+                std::vector<T> d(static_cast<size_t>(batch * m * n), kUnwritten<T>);
                 attile_gemm_args args;
                 attile_gemm_init(&args, sizeof args);
                 describe(&args.a, a, {batch, m, k});
@@ -69,13 +87,14 @@ struct Heads {
 
 template <class T>
 struct AttentionOperands {
-    std::vector<T> q, k, v, o, lse;
+    std::vector<T> q, k, v, o;
+    std::vector<std::conditional_t<sizeof(T) == 2, float, T>> lse;
     attile_attention_args args;
     AttentionOperands(const Heads &s, int32_t mask)
         : q(numbers<T>(s.batch * s.heads_q * s.len_q * s.head_dim, 3)),
           k(numbers<T>(s.batch * s.heads_kv * s.len_k * s.head_dim, 4)),
           v(numbers<T>(s.batch * s.heads_kv * s.len_k * s.head_dim, 5)),
-          o(q.size(), NAN),
+          o(q.size(), kUnwritten<T>),
           lse(static_cast<size_t>(s.batch * s.heads_q * s.len_q), NAN) {
         attile_attention_init(&args, sizeof args);
         describe(&args.q, q, {s.batch, s.heads_q, s.len_q, s.head_dim});
@@ -95,10 +114,13 @@ std::string heads_name(const char *operation, const Heads &s, int32_t mask) {
 
 template <class T>
 BitProblem attention(const Heads &s, int32_t mask) {
-    return {heads_name(sizeof(T) == 4 ? "attention" : "attention_f64", s, mask), [=](attile_context *context) {
+    const char *const name = sizeof(T) == 2 ? "attention_bf16" : sizeof(T) == 4 ? "attention" : "attention_f64";
+    return {heads_name(name, s, mask), [=](attile_context *context) {
                 AttentionOperands<T> x(s, mask);
                 EXPECT_EQ(attile_attention(context, &x.args), ATTILE_OK) << last_error();
-                return bytes_of<T>({x.o, x.lse});
+                std::vector<unsigned char> bytes = bytes_of<T>({x.o}), more = bytes_of<typename decltype(x.lse)::value_type>({x.lse});
+                bytes.insert(bytes.end(), more.begin(), more.end());
+                return bytes;
             }};
 }
 
@@ -171,7 +193,7 @@ CpuContext open_cpu(const std::string &target, int threads, std::string *why) {
 
 std::vector<std::string> targets_here() {
     std::vector<std::string> result;
-    for (const char *target : {"avx512", "avx2", "sse4", "neon"}) {
+    for (const char *target : {"avx512bf16", "avx512", "avx2", "sse4", "neon"}) {
         if (open_cpu(target, 1) != nullptr) result.emplace_back(target);
     }
     return result;
@@ -194,6 +216,11 @@ std::vector<BitProblem> bit_problems() {
         attention<double>({1, 2, 2, 97, 131, 33}, kCausal),
         attention<float>({1, 8, 2, 1, 5000, 64}, ATTILE_MASK_NONE),  // decoding, keys split
         attention<float>({3, 8, 2, 2, 2100, 32}, kCausal),
+        gemm<uint16_t>(1, 200, 210, 1700, false),  // of bfloat16: packed, several pieces of the depth
+        gemm<uint16_t>(3, 97, 225, 65, true),
+        attention<uint16_t>({2, 3, 3, 130, 251, 64}, ATTILE_MASK_NONE),
+        attention<uint16_t>({1, 4, 2, 257, 257, 33}, kCausal),
+        attention<uint16_t>({1, 8, 2, 1, 5000, 80}, ATTILE_MASK_NONE),
         backward({1, 4, 2, 130, 150, 64}, kCausal),
         softmax(37, 3001),
         sum(37, 30001, 1),

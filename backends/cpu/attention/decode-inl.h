@@ -74,13 +74,19 @@ int64_t run_keys(int64_t width) {
     return most(4, kRunBytes / static_cast<int64_t>(sizeof(T)) / most(width, 1) / 4 * 4);
 }
 
-// Tiles over `columns`: fn.operator()<kVectors>(first column), kVectors 0 for a last vector that is not whole.
+// Tiles over `columns`: fn.operator()<kVectors>(first column), kVectors 0 for a last vector that is not whole. Where vectors are masked, a
+// last tile takes whatever is left: -kVectors, of which those in the second half (of two, both) may have no columns or some.
 template <class T, class Fn>
 HWY_INLINE void column_tiles(int64_t columns, Fn &&fn) {
     int64_t c = 0;
     for (; c + kDecodeVectors * kLanes<T> <= columns; c += kDecodeVectors * kLanes<T>) fn.template operator()<kDecodeVectors>(c);
-    if constexpr (kDecodeVectors > 4) {
-        for (; c + 4 * kLanes<T> <= columns; c += 4 * kLanes<T>) fn.template operator()<4>(c);
+    if constexpr (kQueriesInRegisters) {
+        const int64_t left = columns - c;
+        if (left > 4 * kLanes<T>) return fn.template operator()<-8>(c);
+        if (left == 4 * kLanes<T>) return fn.template operator()<4>(c);
+        if (left > 2 * kLanes<T>) return fn.template operator()<-4>(c);
+        if (left > 0) fn.template operator()<-2>(c);
+        return;
     }
     for (; c + kLanes<T> <= columns; c += kLanes<T>) fn.template operator()<1>(c);
     if (c < columns) fn.template operator()<0>(c);
@@ -102,20 +108,27 @@ HWY_INLINE void row_tiles(int64_t rows, Fn &&fn) {
     for (; r < rows; ++r) fn.template operator()<1>(r);
 }
 
+// The vectors of a tile of column_tiles.
+constexpr int tile_width(int vectors) { return vectors == 0 ? 1 : vectors < 0 ? -vectors : vectors; }
+constexpr bool is_whole(int vectors, int v) { return vectors > 0 || (vectors < -2 && v < -vectors / 2); }
+
+// Vector v of a row of a tile: `left` columns begin at p.
 template <class T, int kVectors, class S>
-HWY_INLINE Vec<T> load_column(const S *p, int64_t left) {
-    if constexpr (kVectors == 0) {
-        return load_as(Tag<T>(), p, left);
-    } else {
-        return load_as(Tag<T>(), p);
-    }
+HWY_INLINE Vec<T> load_column(const S *p, int v, int64_t left) {
+    const Tag<T> d;
+    if (is_whole(kVectors, v)) return load_as(d, p + v * kLanes<T>);
+#if HWY_TARGET == HWY_AVX3
+    return load_masked(d, p + v * kLanes<T>, most(0, least(left - v * kLanes<T>, kLanes<T>)));
+#else
+    return load_as(d, p, left);
+#endif
 }
 
 // scores[r][key] = queries[r] . keys[key], or += where a tile of columns came before; `keys` of them, written up to a multiple of four.
 template <class T, class S, int kRows, int kVectors>
 HWY_NOINLINE void score_few(int64_t keys, const T *queries, int64_t query_step, const S *key, int64_t key_step, int64_t left, bool adds,
                             T *scores, Soon<S> &asked, int64_t asks) {
-    constexpr int kWidth = kVectors == 0 ? 1 : kVectors;
+    constexpr int kWidth = tile_width(kVectors);
     const Tag<T> d;
     const bool first_cache = asks_first_cache();
     Soon<S> soon = asked;  // in registers
@@ -123,7 +136,7 @@ HWY_NOINLINE void score_few(int64_t keys, const T *queries, int64_t query_step, 
     ATTILE_CPU_UNROLL
     for (int r = 0; r < kRows; ++r) {
         ATTILE_CPU_UNROLL
-        for (int v = 0; v < kWidth; ++v) query[r][v] = load_column<T, kVectors>(queries + r * query_step + v * kLanes<T>, left);
+        for (int v = 0; v < kWidth; ++v) query[r][v] = load_column<T, kVectors>(queries + r * query_step, v, left);
     }
     for (int64_t j = 0; j < keys; j += 4) {
         Vec<T> sum[kRows][4];
@@ -132,7 +145,7 @@ HWY_NOINLINE void score_few(int64_t keys, const T *queries, int64_t query_step, 
             for (int64_t n = 0; n < asks; ++n) soon.ask_line(first_cache);
             ATTILE_CPU_UNROLL
             for (int v = 0; v < kWidth; ++v) {
-                const Vec<T> x = load_column<T, kVectors>(key + v * kLanes<T>, left);
+                const Vec<T> x = load_column<T, kVectors>(key, v, left);
                 ATTILE_CPU_UNROLL
                 for (int r = 0; r < kRows; ++r) {
                     sum[r][i] = v == 0 ? hn::Mul(query[r][v], x) : multiply_add_in_place(query[r][v], x, sum[r][i]);
@@ -160,7 +173,7 @@ HWY_NOINLINE void score_few(int64_t keys, const T *queries, int64_t query_step, 
 template <class T, class S, int kRows, int kVectors, bool kRuns>
 HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const S *values, int64_t value_step, int64_t left, bool adds, T *sums,
                              int64_t sums_step, Soon<S> &asked, int64_t asks) {
-    constexpr int kWidth = kVectors == 0 ? 1 : kVectors;
+    constexpr int kWidth = tile_width(kVectors);
     const Tag<T> d;
     const bool first_cache = asks_first_cache();
     Soon<S> soon = asked;  // in registers
@@ -179,7 +192,7 @@ HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const S *values, in
             for (int r = 0; r < kRows; ++r) w[r] = hn::Set(d, weights[r * kScoreStep + key]);
             ATTILE_CPU_UNROLL
             for (int v = 0; v < kWidth; ++v) {
-                const Vec<T> x = load_column<T, kVectors>(values + v * kLanes<T>, left);
+                const Vec<T> x = load_column<T, kVectors>(values, v, left);
                 ATTILE_CPU_UNROLL
                 for (int r = 0; r < kRows; ++r) acc[r][v] = multiply_add_in_place(w[r], x, acc[r][v]);
             }
@@ -188,9 +201,9 @@ HWY_NOINLINE void weigh_tile(int64_t keys, const T *weights, const S *values, in
         for (int r = 0; r < kRows; ++r) {
             ATTILE_CPU_UNROLL
             for (int v = 0; v < kWidth; ++v) {
-                T *const sum = sums + r * sums_step + v * kLanes<T>;
-                const Vec<T> total = kRuns && !adds ? acc[r][v] : hn::Add(load_column<T, kVectors>(sum, left), acc[r][v]);
-                store_first(d, total, sum, kVectors == 0 ? left : kLanes<T>);
+                T *const row = sums + r * sums_step;
+                const Vec<T> total = kRuns && !adds ? acc[r][v] : hn::Add(load_column<T, kVectors>(row, v, left), acc[r][v]);
+                store_first(d, total, row + v * kLanes<T>, is_whole(kVectors, v) ? kLanes<T> : left - v * kLanes<T>);
             }
         }
         adds = true;
