@@ -31,8 +31,8 @@
 
 namespace attile::cpu {
 
-// Best first; the numbers index tables. kAvx512Bf16 is kAvx512 on a processor that also multiplies pairs of bfloat16 (AVX512-BF16): the same
-// kernels, and others beside them for products of bfloat16.
+// Best first; the numbers index tables. kAvx512Bf16 is kAvx512 on a processor that also multiplies pairs of bfloat16 (AVX512-BF16): the
+// same kernels, and others beside them for products of bfloat16.
 enum class Target : int { kAvx512Bf16, kAvx512, kAvx2, kSse4, kNeon, kNone };
 
 }  // namespace attile::cpu

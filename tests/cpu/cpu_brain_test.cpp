@@ -107,7 +107,8 @@ TEST(CpuBrain, ProductsAreTheBitsOfMultiplyAdds) {
 
 // One head; o(i, c) where q, k and v are what the functions say.
 template <class Q, class K, class V>
-std::vector<float> attention(attile_context *context, int64_t rows, int64_t keys, int64_t width, float scale, Q &&q_of, K &&k_of, V &&v_of) {
+std::vector<float> attention(attile_context *context, int64_t rows, int64_t keys, int64_t width, float scale, Q &&q_of, K &&k_of,
+                             V &&v_of) {
     std::vector<uint16_t> q, k, v, o(static_cast<size_t>(rows * width), 0x7fc0);
     for (int64_t i = 0; i < rows * width; ++i) q.push_back(float_to_brain(q_of(i / width, i % width)));
     for (int64_t i = 0; i < keys * width; ++i) k.push_back(float_to_brain(k_of(i / width, i % width)));

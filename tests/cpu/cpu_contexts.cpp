@@ -32,7 +32,9 @@ std::vector<T> numbers(int64_t count, uint64_t seed) {
 }
 
 template <class T>
-constexpr int32_t kType = sizeof(T) == 2 ? ATTILE_BF16 : sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
+constexpr int32_t kType = sizeof(T) == 2   ? ATTILE_BF16
+                          : sizeof(T) == 4 ? ATTILE_F32
+                                           : ATTILE_F64;
 
 // What nothing was written to: NaN.
 template <class T>

@@ -75,14 +75,15 @@ int64_t run_keys(int64_t width) {
 }
 
 // Tiles over `columns`: fn.operator()<kVectors>(first column), kVectors 0 for a last vector that is not whole. Where vectors are masked, a
-// last tile takes whatever is left: -kVectors, of which those in the second half (of two, both) may have no columns or some.
+// last tile takes whatever is left: -kVectors, the last two of which may have some columns or none.
 template <class T, class Fn>
 HWY_INLINE void column_tiles(int64_t columns, Fn &&fn) {
     int64_t c = 0;
     for (; c + kDecodeVectors * kLanes<T> <= columns; c += kDecodeVectors * kLanes<T>) fn.template operator()<kDecodeVectors>(c);
     if constexpr (kQueriesInRegisters) {
         const int64_t left = columns - c;
-        if (left > 4 * kLanes<T>) return fn.template operator()<-8>(c);
+        if (left > 6 * kLanes<T>) return fn.template operator()<-8>(c);
+        if (left > 4 * kLanes<T>) return fn.template operator()<-6>(c);
         if (left == 4 * kLanes<T>) return fn.template operator()<4>(c);
         if (left > 2 * kLanes<T>) return fn.template operator()<-4>(c);
         if (left > 0) fn.template operator()<-2>(c);
@@ -110,7 +111,7 @@ HWY_INLINE void row_tiles(int64_t rows, Fn &&fn) {
 
 // The vectors of a tile of column_tiles.
 constexpr int tile_width(int vectors) { return vectors == 0 ? 1 : vectors < 0 ? -vectors : vectors; }
-constexpr bool is_whole(int vectors, int v) { return vectors > 0 || (vectors < -2 && v < -vectors / 2); }
+constexpr bool is_whole(int vectors, int v) { return vectors > 0 || v < -vectors - 2; }
 
 // Vector v of a row of a tile: `left` columns begin at p.
 template <class T, int kVectors, class S>
@@ -240,7 +241,8 @@ HWY_INLINE void over_runs(const S *rows, int64_t step, int64_t width, int64_t co
     }
 }
 
-// searching: scores may be -inf by themselves, so each block is searched for values that are not finite. S: what keys and values are read as.
+// searching: scores may be -inf by themselves, so each block is searched for values that are not finite. S: what keys and values are read
+// as.
 template <class T, class S>
 void decode_part_once(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, bool searching, T *result, char *memory) {
     Cutter cutter(memory);

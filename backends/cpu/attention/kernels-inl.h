@@ -30,7 +30,7 @@ namespace HWY_NAMESPACE {
 template <class T>
 struct ForwardScratch {
     T *queries, *sums, *maximum, *weight_sum, *rounded_off, *correction, *scores, *tile, *k_block, *v_block, *k_panels;
-    T *k_pairs = nullptr;                          // of bfloat16, as are values behind the half of v_block
+    T *k_pairs = nullptr;  // of bfloat16, as are values behind the half of v_block
     uint8_t *v_marks = nullptr, *q_marks = nullptr;
     T *total, *total_rounded_off, *total_maximum;  // where there are several spans of keys
     int64_t *lanes;                                // four arrays a panel
@@ -316,8 +316,8 @@ inline constexpr auto kForwardOfPairs<float> = &forward_of_pairs;
 template <class T>
 const AttentionKernels<T> &kernels() {
     static constexpr AttentionKernels<T> kTable = {
-        kPanel<T>,       kTileRows,       &forward_scratch_bytes<T>, &forward<T>, &decode_scratch_bytes<T>,
-        &decode_part<T>, &decode_fold<T>, &decode_finish<T>,        kForwardOfPairs<T>};
+        kPanel<T>,       kTileRows,       &forward_scratch_bytes<T>, &forward<T>,       &decode_scratch_bytes<T>,
+        &decode_part<T>, &decode_fold<T>, &decode_finish<T>,         kForwardOfPairs<T>};
     return kTable;
 }
 

@@ -177,7 +177,7 @@ struct LaneState {
 HWY_INLINE Vec<float> narrow_pair(Vec<float> first, Vec<float> second) {
     const Tag<uint16_t> d16;
     HWY_ALIGN static constexpr uint16_t kZip[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                                      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+                                                    8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     Vec<float> both;
     asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both.raw) : "v"(second.raw), "v"(first.raw));
     // Highway looks up no lanes of 16 bits.

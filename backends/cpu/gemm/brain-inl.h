@@ -70,8 +70,7 @@ HWY_INLINE void zip_panel(const Brain *rows, int64_t depth_stride, int64_t width
     for (int64_t k = 0; k < depth; k += 2, rows += 2 * depth_stride, pairs += step) {
         const Brain *high = k + 1 < depth ? rows + depth_stride : nullptr;
         for (int64_t w = 0; w < step; w += kLanes<float>) {
-            const Vec<uint32_t> x =
-                w < width ? zip_rows(rows + w, high == nullptr ? nullptr : high + w, width - w) : hn::Zero(d);
+            const Vec<uint32_t> x = w < width ? zip_rows(rows + w, high == nullptr ? nullptr : high + w, width - w) : hn::Zero(d);
             search.look_at_pairs(x);
             store_first(df, hn::BitCast(df, x), pairs + w, step - w);
         }
@@ -136,7 +135,7 @@ HWY_INLINE void write_mark(const TinySearch &search, float *panel_end) {
 }
 
 inline HWY_NOINLINE void pack_pair_panel(const Brain *source, int64_t width_stride, int64_t depth_stride, int64_t width, int64_t depth,
-                                  float *panel, int64_t panel_width) {
+                                         float *panel, int64_t panel_width) {
     TinySearch search;
     if (width_stride == 1) {
         zip_panel(source, depth_stride, width, depth, panel, panel_width, search);

@@ -185,7 +185,8 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             }
             plan.block_n = least(plan.block_n, round_up(ceil_div(plan.super_n, grid.n), sizes.columns));
             plan.in_place_a = a.dtype == own && a_column == 1 && plan.k > 0 && ceil_div(plan.n, grid.n) <= kColumnsInPlace;
-            plan.packed_a_bytes = plan.in_place_a ? 0 : bytes_for<char>(plan.block_m / sizes.rows, sizes.rows * row_bytes + rest_bytes).value();
+            plan.packed_a_bytes =
+                plan.in_place_a ? 0 : bytes_for<char>(plan.block_m / sizes.rows, sizes.rows * row_bytes + rest_bytes).value();
             plan.shared_bytes = plan.packed_a_bytes;
             if (plan.need_partial) {
                 plan.shared_bytes = (Size(plan.shared_bytes) + bytes_for<char>(plan.block_m, plan.super_n, element)).value();

@@ -269,19 +269,19 @@ template <class T>
 inline constexpr const GemmKernels<T> *kBrainKernels = nullptr;
 #if ATTILE_CPU_BRAIN_PAIRS
 constexpr GemmKernels<float> kBrainTable = {kGemmRows,
-                                                   kGemmVectors *kLanes<float>,
-                                                   2,
-                                                   kMarkFloats,
-                                                   kTileRows,
-                                                   kTileColumns<float>,
-                                                   ATTILE_CPU_SMALL_MASKS != 0,
-                                                   &pack_pair_panels,
-                                                   &multiply<float, kGemmRows, kGemmVectors, BrainPair>,
-                                                   &small<float>,
-                                                   &few_rows_pack<float>,
-                                                   &few_rows<float>,
-                                                   &finish<float>,
-                                                   nullptr};
+                                            kGemmVectors *kLanes<float>,
+                                            2,
+                                            kMarkFloats,
+                                            kTileRows,
+                                            kTileColumns<float>,
+                                            ATTILE_CPU_SMALL_MASKS != 0,
+                                            &pack_pair_panels,
+                                            &multiply<float, kGemmRows, kGemmVectors, BrainPair>,
+                                            &small<float>,
+                                            &few_rows_pack<float>,
+                                            &few_rows<float>,
+                                            &finish<float>,
+                                            nullptr};
 template <>
 inline constexpr const GemmKernels<float> *kBrainKernels<float> = &kBrainTable;
 #endif
