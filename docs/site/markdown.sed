@@ -4,3 +4,4 @@ s/^(#+ .*[^ ]) +<!-- ([A-Za-z0-9_-]+) -->$/\1 {#\2}/
 s/^<!-- contents -->$/[TOC]/
 s/^( *)<!-- site: (.*) -->$/\1\\htmlonly \2 \\endhtmlonly/
 / <!-- forge -->$/d
+s/^- .* <!-- subpage ([A-Za-z0-9_-]+) -->$/- \\subpage \1/

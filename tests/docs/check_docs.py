@@ -24,7 +24,7 @@ for guide in guides:
                 faults.append(f"{name}: code in {language} is typed by hand; put it in a file in examples/ and take it from there (tools/embed_code.py)")
     if re.search(r"^\\(snippet|include) ", text, re.M):
         faults.append(f"{name}: \\snippet shows no code on a forge; use <!-- code PATH MARK --> (tools/embed_code.py)")
-    if re.search(r"\\(sub)?(ref|page) ", text) and guide.parent.name == "docs" and "Do not edit" not in text[:400]:
+    if re.search(r"\\(sub)?(ref|page) ", text) and "Do not edit" not in text[:400]:
         faults.append(f"{name}: \\ref is no link on a forge; use [words](page.md)")
     if re.search(r"^(#.*\{#.*\}|\[TOC\])$", text, re.M) and "Do not edit" not in text[:400]:
         faults.append(f"{name}: a forge shows {{#anchor}} and [TOC] as text; write <!-- anchor --> and <!-- contents --> (docs/site/markdown.sed)")
