@@ -3,6 +3,7 @@
 // goes the way of an ordinary call, which finds out what is wrong with it, if anything is.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "attention_problem.h"
 #include "fork.h"
@@ -76,7 +77,7 @@ struct Attention {
 };
 
 template <typename Operation>
-inline constexpr std::size_t kOperands = sizeof Operation::kRows / sizeof *Operation::kRows;
+inline constexpr std::size_t kOperands = std::size(Operation::kRows);
 
 // The bytes of an operand around its first element, and what its address must be a multiple of. Without bytes: it is not looked at.
 struct Span {
@@ -100,7 +101,7 @@ struct Prepared : Handled<Prepared> {
     PreparedCall<Attention> attention = {};
 };
 
-constinit HandleTable<Prepared, 0x6170> table;
+constinit HandleTable<Prepared, 0x6170> prepared_table;
 
 template <typename Operation>
 PreparedCall<Operation> &call_of(Prepared &prepared) {
@@ -115,22 +116,21 @@ uint64_t number_of(const attile_prepared *handle) { return reinterpret_cast<uint
 
 [[gnu::noinline, gnu::cold]] int32_t refuse_handle(const char *operation, attile_prepared *handle) {
     if (handle == nullptr) return fail(ATTILE_ERROR_NULL_ARGUMENT, "%s: prepared is NULL", operation);
-    return fail(ATTILE_ERROR_INVALID_VALUE,
-                table.was_live(number_of(handle)) ? "%s: the prepared call %p was destroyed" : "%s: prepared is no prepared call: %p",
-                operation, static_cast<void *>(handle));
+    return fail(
+        ATTILE_ERROR_INVALID_VALUE,
+        prepared_table.was_live(number_of(handle)) ? "%s: the prepared call %p was destroyed" : "%s: prepared is no prepared call: %p",
+        operation, static_cast<void *>(handle));
 }
 
 // Of a tensor that passed its checks.
 Span span_of(const attile_tensor &tensor) {
     constexpr uintptr_t kMostAlignment = 16;
     Span span;
-    const int64_t bytes = element_bytes(tensor.dtype);
-    span.above = static_cast<uintptr_t>(bytes);
-    for (int32_t i = 0; i < tensor.rank; ++i) {
-        const int64_t reach = tensor.stride[i] * bytes * (tensor.shape[i] - 1);
-        if (tensor.shape[i] == 0) return {};
-        (reach < 0 ? span.below : span.above) += static_cast<uintptr_t>(reach < 0 ? -reach : reach);
-    }
+    const bool is_empty = std::find(tensor.shape, tensor.shape + tensor.rank, 0) != tensor.shape + tensor.rank;
+    int64_t below = 0, above = 0;
+    if (is_empty || !measure_tensor(tensor, &below, &above)) return {};
+    span.below = static_cast<uintptr_t>(below);
+    span.above = static_cast<uintptr_t>(above);
     const uintptr_t address = reinterpret_cast<uintptr_t>(tensor.data);
     span.alignment = std::min(address & (0 - address), kMostAlignment);
     return span;
@@ -157,13 +157,13 @@ int32_t prepare(const Call &call, Context *context, attile_context *handle, cons
         const auto &row = Operation::kRows[i];
         made.span[i] = (made.problem.*row.operand).dtype != 0 ? span_of(made.args.*row.tensor) : Span();
     }
-    Prepared *const entry = table.take(locks.contexts);
+    Prepared *const entry = prepared_table.take(locks.contexts);
     if (entry == nullptr) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "%s: 65536 prepared calls are alive", call.operation);
     entry->context = handle;
     entry->process = process_generation();
     entry->is_gemm = std::is_same_v<Operation, Gemm>;
     call_of<Operation>(*entry) = made;
-    *prepared = reinterpret_cast<attile_prepared *>(table.publish(entry));
+    *prepared = reinterpret_cast<attile_prepared *>(prepared_table.publish(entry));
     return ATTILE_OK;
 }
 
@@ -251,7 +251,7 @@ template <typename Operation>
 int32_t run_call(attile_prepared *handle, const typename Operation::Pointers *pointers) {
     return guarded([&]() -> int32_t {
         const Call call = {Operation::kRun};
-        Prepared *const prepared = table.live(number_of(handle));
+        Prepared *const prepared = prepared_table.live(number_of(handle));
         if (prepared == nullptr) return refuse_handle(call.operation, handle);
         Context *context = nullptr;
         ATTILE_TRY(find_context(prepared->context, &context));
@@ -286,9 +286,9 @@ int32_t attile_attention_run(attile_prepared *prepared, const attile_attention_p
 
 void attile_prepared_destroy(attile_prepared *handle) {
     (void)guarded([&]() -> int32_t {
-        Prepared *const prepared = table.withdraw(number_of(handle));
+        Prepared *const prepared = prepared_table.withdraw(number_of(handle));
         // A forked child leaves it alone, as it does contexts.
-        if (prepared != nullptr && prepared->process == process_generation()) table.give(prepared, locks.contexts);
+        if (prepared != nullptr && prepared->process == process_generation()) prepared_table.give(prepared, locks.contexts);
         return ATTILE_OK;
     });
 }

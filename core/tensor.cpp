@@ -57,8 +57,9 @@ bool strides_are_injective(const attile_tensor &tensor) {
     return axes[1].stride / divisor >= axes[0].extent || axes[0].stride / divisor >= axes[1].extent;
 }
 
-// Strides and extents within 63 bits, counted in bytes; fills the span.
-bool measure(const attile_tensor &tensor, int64_t *below, int64_t *above) {
+}  // namespace
+
+bool measure_tensor(const attile_tensor &tensor, int64_t *below, int64_t *above) {
     const int64_t bytes = element_bytes(tensor.dtype);
     int64_t elements = 1;
     int64_t up = bytes, down = 0;
@@ -81,8 +82,6 @@ bool measure(const attile_tensor &tensor, int64_t *below, int64_t *above) {
     *above = up;
     return !overflow;
 }
-
-}  // namespace
 
 int32_t check_tensor(const Call &call, ArgName name, const attile_tensor &tensor, const TensorRule &rule, View *view) {
     if ((dtype_bit(tensor.dtype) & rule.dtypes) == 0) {
@@ -113,7 +112,7 @@ int32_t check_tensor(const Call &call, ArgName name, const attile_tensor &tensor
     if (empty) return ATTILE_OK;  // neither pointer nor strides mean anything
 
     int64_t below = 0, above = 0;
-    if (!measure(tensor, &below, &above)) {
+    if (!measure_tensor(tensor, &below, &above)) {
         return fail(ATTILE_ERROR_OVERFLOW, "%s: the extents times the strides of %s exceed 63 bits of bytes", call.operation,
                     NameText(call, name).text);
     }

@@ -47,6 +47,10 @@ inline const char *finite_in_text(int32_t dtype) { return dtype == ATTILE_F64 ? 
 // An optional tensor that was not given.
 inline bool is_absent(const attile_tensor &tensor) { return tensor.dtype == 0 && tensor.rank == 0 && tensor.data == nullptr; }
 
+// The bytes that a tensor with elements spans: those before its first element, and those from there on. False where extents times strides
+// exceed 63 bits. The stride of an extent of 1 is not looked at: nothing is stepped over.
+bool measure_tensor(const attile_tensor &tensor, int64_t *below, int64_t *above);
+
 // Checks data type, rank, extents, strides, data pointer and, for outputs, that no two elements share memory; fills `view`. A tensor
 // that is absent is a failure: ATTILE_ERROR_NULL_ARGUMENT.
 int32_t check_tensor(const Call &call, ArgName name, const attile_tensor &tensor, const TensorRule &rule, View *view);

@@ -60,6 +60,21 @@ TEST_F(PreparedTest, OperandsGoWhereTheLaunchHasThem) {
     EXPECT_EQ(recording().gemm.launch.stream, nullptr);
 }
 
+TEST_F(PreparedTest, AStrideThatStepsOverNothingMayBeAnyNumber) {
+    gemm.a = dense(ATTILE_F32, {1, 3, 5});
+    gemm.b = dense(ATTILE_F32, {1, 5, 4});
+    gemm.d = dense(ATTILE_F32, {1, 3, 4});
+    gemm.a.stride[0] = INT64_MAX;
+    gemm.b.stride[0] = INT64_MIN;
+    gemm.d.stride[0] = INT64_MAX / 2;
+    ASSERT_EQ(prepare(), ATTILE_OK) << last_error();
+    pointers.a = moved(gemm.a, 4096);
+    ASSERT_EQ(run(), ATTILE_OK) << last_error();
+    EXPECT_EQ(recording().runs, 1);
+    EXPECT_EQ(recording().queries, 1);
+    EXPECT_EQ(recording().gemm.a.data, pointers.a);
+}
+
 TEST_F(PreparedTest, AttentionHasAllItsOperands) {
     attention.lse = dense(ATTILE_F32, {2, 4, 3});
     attention.bias = dense(ATTILE_F32, {3, 7});
