@@ -70,6 +70,9 @@ struct Block {
     std::vector<unsigned char> dynamic;
     void *scheduler = nullptr;
     int current = 0, count = 0;
+    const std::vector<int> *lanes = nullptr;  // in the order in which those of a wave get their turn,
+    std::size_t turn = 0;                     // whose turn it is,
+    int first = 0, last = 0;                  // and the threads of the wave
     const void *kernel = nullptr;
     Call call = nullptr;
     void **arguments = nullptr;
@@ -82,10 +85,25 @@ std::map<const void *, Call> &calls() {
     return known;
 }
 
+// The stack of whoever runs now: the next thread of the wave that is ready, from where block.turn says on, or else the scheduler.
+void *next_stack() {
+    for (; block.turn < block.lanes->size(); ++block.turn) {
+        const int t = block.first + (*block.lanes)[block.turn];
+        if (t >= block.last || block.fibres[static_cast<std::size_t>(t)].state != State::kReady) continue;
+        block.current = t;
+        threadIdx.x = static_cast<uint32_t>(t);
+        return block.fibres[static_cast<std::size_t>(t)].at;
+    }
+    return block.scheduler;
+}
+
+// From thread to thread, not by way of the scheduler: half as many switches, and the processor foretells where they lead, as one waits
+// where the next one goes on.
 void leave(State state) {
     Fibre &fibre = block.fibres[static_cast<std::size_t>(block.current)];
     fibre.state = state;
-    attile_fibre_switch(&fibre.at, block.scheduler);
+    ++block.turn;
+    attile_fibre_switch(&fibre.at, next_stack());
 }
 
 void fibre_main() {
@@ -157,23 +175,24 @@ bool release_block() {
     return true;
 }
 
-void turn(int thread) {
-    block.current = thread;
-    threadIdx.x = static_cast<uint32_t>(thread);
-    attile_fibre_switch(&block.scheduler, block.fibres[static_cast<std::size_t>(thread)].at);
+// A turn for each thread of [first, last) that is ready.
+void run_wave(int first, int last) {
+    block.turn = 0;
+    block.first = first;
+    block.last = last;
+    void *const stack = next_stack();
+    if (block.turn < block.lanes->size()) attile_fibre_switch(&block.scheduler, stack);
 }
 
 // Every wave goes as far as it can before the next one gets a turn.
 bool run_block(const std::vector<int> &wave_order, const std::vector<int> &lane_order) {
+    block.lanes = &lane_order;
     for (int t = 0; t < block.count; ++t) start(block.fibres[static_cast<std::size_t>(t)]);
     for (;;) {
         for (const int wave : wave_order) {
             const int first = wave * kWave, last = std::min(first + kWave, block.count);
             do {
-                for (const int lane : lane_order) {
-                    const int t = first + lane;
-                    if (t < last && block.fibres[static_cast<std::size_t>(t)].state == State::kReady) turn(t);
-                }
+                run_wave(first, last);
             } while (release_wave(first, last));
         }
         const auto is_done = [](const Fibre &fibre) { return fibre.state == State::kDone; };
