@@ -13,7 +13,9 @@ attile::emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 namespace attile::emulation {
 namespace {
 
-constexpr std::size_t kStackBytes = 256 * 1024;
+// Stacks lie whole pages apart. Would threads that wait for each other stand at the same place of a page, too, they would drive each other
+// out of the cache, which goes by that.
+constexpr std::size_t kStackBytes = 256 * 1024, kStackShift = 192, kPage = 4096;
 constexpr int kLanes = 32, kWave = ATTILE_EMULATED_WAVE;
 static_assert(kWave == 32 || kWave == 64, "waves of one lane group or of two");
 
@@ -113,7 +115,8 @@ void fibre_main() {
 
 void start(Fibre &fibre) {
     if (fibre.stack == nullptr) fibre.stack.reset(new char[kStackBytes]);
-    const uintptr_t top = reinterpret_cast<uintptr_t>(fibre.stack.get() + kStackBytes) / 16 * 16;
+    const std::size_t shift = static_cast<std::size_t>(&fibre - block.fibres.data()) * kStackShift % kPage;
+    const uintptr_t top = reinterpret_cast<uintptr_t>(fibre.stack.get() + kStackBytes - shift) / 16 * 16;
     void **at = reinterpret_cast<void **>(top) - 2;  // The entry finds the stack as after a call.
     *at = reinterpret_cast<void *>(&fibre_main);
     at -= 6;
