@@ -3,8 +3,9 @@
 # The gate that no change of the binary interface passes unseen. What it compares is compiled from the headers alone, so compilers and their
 # options do not show.
 #   abi_gate.sh update ...    write the baseline anew: after an addition, with the change that makes it, in one commit
-#   abi_gate.sh check ...     exit status 1 if the headers differ from the baseline
-#   abi_gate.sh mutants ...   exit status 1 if one of several incompatible changes would pass the gate
+#   abi_gate.sh release ...   writes what every later header keeps of these, as released/VERSION.inc: when a version is released
+#   abi_gate.sh check ...     exit status 1 if the headers differ from the baseline, or do not keep what was released
+#   abi_gate.sh mutants ...   exit status 1 if one of several incompatible changes would pass, or an addition would not
 set -euo pipefail
 what=$1 here=$2 include=$3 work=$4 cc=$5 python=$6 abidw=$7 abidiff=$8
 mkdir -p "$work"
@@ -18,6 +19,15 @@ surface() {
 }
 
 compare() { "$abidiff" "$here/attile_abi.xml" "$1.so" >"$1.txt" 2>&1; }
+
+# Whether the headers in $1 keep what was released.
+keeps_releases() {
+    local failed=0 released
+    for released in "$here"/released/*.c; do
+        "$cc" -std=gnu11 -fsyntax-only -I"$1" -x c "$released" || failed=1
+    done
+    return $failed
+}
 
 case $what in
 update)
@@ -36,11 +46,28 @@ check)
         echo "The headers differ from the baseline in tests/abi. A change to what was released must be undone. An addition is made with"
         echo "its new baseline, in one commit: cmake --build BUILD --target abi_baseline"
     fi
+    if ! keeps_releases "$include"; then
+        echo "A program compiled with a released header would not run any longer. Undo it: docs/versioning.md says how the interface grows."
+        failed=1
+    fi
     exit $failed
+    ;;
+release)
+    version=$(sed -nE 's/^#define ATTILE_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+).*/\2/p' "$include/attile/attile.h" | paste -sd.)
+    [ ! -e "$here/released/$version.inc" ] || { echo "$version was released already" >&2; exit 1; }
+    mkdir -p "$here/released"
+    reader release "$include" "$cc" >"$here/released/$version.inc"
     ;;
 mutants)
     failed=0
     number=0
+    rm -rf "$work/added"
+    mkdir "$work/added"
+    cp -r "$include/attile" "$work/added/"
+    sed -i -E 's/^\} attile_gemm_args;/    attile_tensor later;\n&/; s/^ATTILE_API void attile_gemm_init/ATTILE_API int32_t attile_later(void);\n&/' "$work/added/attile/attile.h"
+    surface "$work/added" "$work/addition"
+    if compare "$work/addition"; then echo "an addition passes the baseline"; failed=1; fi
+    keeps_releases "$work/added" || { echo "an addition breaks with a release"; failed=1; }
     while IFS='|' read -r header change; do
         number=$((number + 1))
         rm -rf "$work/mutant"
@@ -55,6 +82,10 @@ mutants)
         surface "$work/mutant" "$work/mutant$number"
         if compare "$work/mutant$number" && reader layout "$work/mutant" "$cc" | cmp -s "$here/struct_layout.inc" -; then
             echo "mutant $number passes the gate: $change"
+            failed=1
+        fi
+        if keeps_releases "$work/mutant" >/dev/null 2>&1; then
+            echo "mutant $number keeps what was released: $change"
             failed=1
         fi
     done <<'MUTANTS'

@@ -6,6 +6,7 @@
     public_interface.py map MAP_FILE                   the names that a version script exports, sorted
     public_interface.py surface INCLUDE_DIR            a C file that defines every function, with an empty body, and uses every type
     public_interface.py layout INCLUDE_DIR COMPILER    every struct's size, every field's offset, every constant's value (struct_layout.inc)
+    public_interface.py release INCLUDE_DIR COMPILER   a C file that compiles with those later headers alone which keep all of the interface
 """
 import os
 import re
@@ -86,6 +87,36 @@ def surface(include_dir):
     return "\n".join(lines)
 
 
+def release(include_dir, compiler):
+    texts = {header: read(include_dir, header) for header in HEADERS}
+    version = ".".join(re.findall(r"#define ATTILE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", texts["attile.h"]))
+    measured = re.findall(r"ATTILE_(SIZE|OFFSET|CONSTANT)\((\w+), (?:(\w+), )?(-?\d+)\)", layout(include_dir, compiler))
+    lines = ["/* SPDX-License-Identifier: Apache-2.0 */",
+             f"/* The interface of {version}, which every later header of the same major version keeps: written once, by public_interface.py release. That this",
+             " * file compiles is the test. Structs may grow at their ends, and the version may; nothing else changes. */",
+             "#include <attile/attile_backend.h>", "#include <stddef.h>", "",
+             "#define ATTILE_SIZE(type, relation, bytes) _Static_assert(sizeof(type) relation (bytes), #type);",
+             "#define ATTILE_FIELD(type, field, bytes) \\",
+             "    _Static_assert(offsetof(type, field) == (bytes), #type \".\" #field); \\",
+             "    _Static_assert(__builtin_types_compatible_p(__typeof__(((type *)0)->field), __typeof__(((released_##type *)0)->field)), #type \".\" #field);",
+             "#define ATTILE_CONSTANT(name, value) _Static_assert((name) == (value), #name);",
+             "#define ATTILE_FUNCTION(name) typedef __typeof__(&name) released_##name;", ""]
+    for header in HEADERS:
+        lines += [" ".join(found.split()) for found in re.findall(r"^typedef [^{};]*\(\*\w+\)\([^{};]*\);", texts[header], re.M)]
+    for header in HEADERS:
+        for name, body in re.findall(r"typedef struct (\w+) \{(.*?)\n\} \1;", texts[header], re.S):
+            lines += ["", "typedef struct {", *(f"    {' '.join(field.split())};" for field in body.split(";") if field.strip()), f"}} released_{name};"]
+            # attile_tensor has no size of its own to tell versions apart by: it stays as it is.
+            lines += [f"ATTILE_SIZE({name}, {'==' if name == 'attile_tensor' else '>='}, {number})"
+                      for kind, of, _, number in measured if (kind, of) == ("SIZE", name)]
+            lines += [f"ATTILE_FIELD({name}, {field}, {number})" for kind, of, field, number in measured if (kind, of) == ("OFFSET", name)]
+    lines += ["", *(f"ATTILE_CONSTANT({name}, {number})" for kind, name, _, number in measured
+                    if kind == "CONSTANT" and name not in ("ATTILE_VERSION_MINOR", "ATTILE_VERSION_PATCH"))]
+    for result, name, parameters in functions(include_dir):
+        lines += ["", f"ATTILE_FUNCTION({name})", f"{result} {name}({parameters});"]
+    return "\n".join(lines) + "\n"
+
+
 def map_names(path):
     with open(path, encoding="utf-8") as file:
         return re.findall(r"^\s*(attile_\w+);", file.read(), re.M)
@@ -101,6 +132,8 @@ def main():
         sys.stdout.write(surface(where))
     elif what == "layout":
         sys.stdout.write(layout(where, rest[0]))
+    elif what == "release":
+        sys.stdout.write(release(where, rest[0]))
     else:
         sys.exit(__doc__)
 
