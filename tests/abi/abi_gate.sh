@@ -23,7 +23,7 @@ compare() { "$abidiff" "$here/attile_abi.xml" "$1.so" >"$1.txt" 2>&1; }
 # Whether the headers in $1 keep what was released.
 keeps_releases() {
     local failed=0 released
-    for released in "$here"/released/*.c; do
+    for released in "$here"/released/*.inc; do
         "$cc" -std=gnu11 -fsyntax-only -I"$1" -x c "$released" || failed=1
     done
     return $failed
