@@ -112,6 +112,16 @@ Outcome bulk_load(Warp &warp, const Instruction &instruction, Mask lanes) {
     return Outcome::kNext;
 }
 
+// Nothing is kept closer here; what is asked for must be memory that could be read.
+Outcome bulk_prefetch(Warp &warp, const Instruction &instruction, Mask lanes) {
+    for_lanes(lanes, [&](int lane) {
+        const uint64_t bytes = value(warp, instruction.arguments[1].value, lane);
+        check_bulk(bytes);
+        global_at(warp.address(instruction.arguments[0], lane), bytes, 16, false);
+    });
+    return Outcome::kNext;
+}
+
 // Called, it writes what was read.
 struct Store {
     Box box;  // Of a tensor; else only its place in shared memory counts.
@@ -249,6 +259,9 @@ bool decode_tma(const Opcode &opcode, Instruction *instruction) {
                is(3, {"shared::cta", "global", "mbarrier::complete_tx::bytes"})) {
         if (parts.size() != 6 || count != 4) return false;
         run = bulk_load;
+    } else if (is(3, {"prefetch", "L2", "global"})) {
+        if (parts.size() != 6 || count != 2) return false;
+        run = bulk_prefetch;
     } else if (is(3, {"global", "shared::cta", "bulk_group"})) {
         if (parts.size() != 6 || count != 3) return false;
         instruction->number[1] = kBulk;

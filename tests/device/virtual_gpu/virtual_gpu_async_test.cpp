@@ -185,6 +185,14 @@ TEST(VirtualGpuTest, CopiesLeftBehind) {
     EXPECT_EQ(array.data()[0], 5u);
 }
 
+TEST(VirtualGpuTest, PrefetchesOfMemoryThatIsThere) {
+    const Array<uint32_t> array(numbers(32));
+    EXPECT_EQ(fault_of("cp.async.bulk.prefetch.L2.global [%rd1], 128;", array.data()), "");
+    EXPECT_THAT(fault_of("cp.async.bulk.prefetch.L2.global [%rd1], 8;", array.data()), HasSubstr("multiple of 16"));
+    EXPECT_NE(fault_of("cp.async.bulk.prefetch.L2.global [%rd1+4], 16;", array.data()), "");
+    EXPECT_NE(fault_of("cp.async.bulk.prefetch.L2.global [%rd1], 1048576;", array.data()), "");
+}
+
 TEST(VirtualGpuTest, BarriersMisused) {
     const Array<uint32_t> array(numbers(32));
     const std::string wait = "mov.u32 %r3, memory; again: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0; @!%p1 bra again;";
