@@ -64,6 +64,7 @@ struct AnyRows {
             high = max(high, range.high);
         }
     }
+    ATTILE_LANE_FN bool is_row(int i) const { return first_row + group_row + i < entry.len_q; }
     ATTILE_LANE_FN int row_of(int i) const { return min(first_row + group_row + i, entry.len_q - 1); }
 
     // ---- S = Q K^T, of a lane's key.
@@ -82,7 +83,7 @@ struct AnyRows {
 #pragma unroll
         for (int i = 0; i < kGroupRows; ++i) {
             const int row = row_of(i);
-            bool sees = exists && KeyRange(p, row, entry.shift, entry.len_k).has(key);
+            bool sees = exists && is_row(i) && KeyRange(p, row, entry.shift, entry.len_k).has(key);
             T s = score[i] * static_cast<T>(p.scale);
             if (p.softcap != 0) s = static_cast<T>(p.softcap) * tanh(s / static_cast<T>(p.softcap));
             if (sees && p.bias.data) {
@@ -114,22 +115,22 @@ struct AnyRows {
     // ---- O += P V. Keys that a row does not see are skipped, so that what V holds there cannot matter.
     ATTILE_LANE_FN void multiply_values(int first_key, int64_t outer, int64_t k_row, const Scores &score, const Seen &seen) {
         const int count = min(kLanes, high - first_key);
+        const int64_t v_at = outer * p.v.stride[0] + head_kv * p.v.stride[1] + k_row * p.v.stride[2];
         for (int j = 0; j < count; ++j) {
-            const int64_t v_outer = shuffle(outer, j), v_row = shuffle(k_row, j);
-            T probability[kGroupRows];
             uint32_t any = 0;
 #pragma unroll
-            for (int i = 0; i < kGroupRows; ++i) {
-                probability[i] = shuffle(score[i], j);
-                any |= seen[i] >> j & 1;
-            }
+            for (int i = 0; i < kGroupRows; ++i) any |= seen[i] >> j & 1;
             if (any == 0) continue;
-            const int64_t v_at = v_outer * p.v.stride[0] + head_kv * p.v.stride[1] + v_row * p.v.stride[2];
+            const int64_t v_of_key = shuffle(v_at, j);
+            T probability[kGroupRows] = {};
+#pragma unroll
+            for (int i = 0; i < kGroupRows; ++i)
+                if (seen[i] >> j & 1) probability[i] = shuffle(score[i], j);
 #pragma unroll
             for (int x = 0; x < kColumns; ++x) {
                 const int column = first_column + x * kLanes + lane;
                 if (column >= p.head_dim_v) continue;
-                const T value = load_as<T>(p.v, v_at + column * p.v.stride[3]);
+                const T value = load_as<T>(p.v, v_of_key + column * p.v.stride[3]);
 #pragma unroll
                 for (int i = 0; i < kGroupRows; ++i)
                     if (seen[i] >> j & 1) out[i][x] = fused_multiply_add(probability[i], value, out[i][x]);
@@ -141,8 +142,8 @@ struct AnyRows {
     ATTILE_LANE_FN void store() const {
 #pragma unroll
         for (int i = 0; i < kGroupRows; ++i) {
-            const int row = first_row + group_row + i;
-            if (row >= entry.len_q) continue;
+            if (!is_row(i)) continue;
+            const int row = row_of(i);
             T total = row_sum[i], factor = 0, lse = minus_infinity, top = row_max[i];
             const T sink = p.sinks.data ? load_as<T>(p.sinks, place.head * p.sinks.stride[1]) : minus_infinity;
             const bool saw_key = top != minus_infinity;
@@ -199,6 +200,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionP
     const int alibi_shift = p.alibi_bottom_right ? entry.len_k - entry.len_q : 0;
     T row_max[kGroupRows], row_sum[kGroupRows], out[kGroupRows][kColumns];
     AnyRows<T> rows(p, place, entry, queries, first_row, first_column, row_max, row_sum, out);
+    if (!rows.is_row(0)) return;  // Lane groups do not meet again.
     for (int first_key = rows.low / kLanes * kLanes; first_key < rows.high; first_key += kLanes) {
         const int key = first_key + rows.lane;  // This lane's.
         int64_t outer = 0, k_row = 0;
