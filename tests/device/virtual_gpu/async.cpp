@@ -248,7 +248,7 @@ unsigned char *shared_at(Block &own, uint64_t address, std::size_t bytes, std::s
     if (offset + bytes > block.shared_size || offset + bytes < bytes)
         fault("shared memory: " + std::to_string(bytes) + " bytes at address " + std::to_string(offset) + ", of which the block has " +
               std::to_string(block.shared_size));
-    if (alignment > 1 && offset % alignment != 0)
+    if ((offset & (alignment - 1)) != 0)
         fault("shared memory: " + std::to_string(bytes) + " bytes at address " + std::to_string(offset) + ", which is no multiple of " +
               std::to_string(alignment));
     return block.shared_base() + offset;

@@ -31,7 +31,7 @@ unsigned char *memory_at(Warp &warp, int64_t space, uint64_t address, std::size_
     }
 }
 
-// Values of a register or of all in braces: number[0] is the space, [1] bytes of a value, [2] whether a sign is kept.
+// Values of a register or of all in braces: number[0] is the space.
 const Operand *values_of(const Argument &argument, std::size_t *count) {
     *count = argument.braces.empty() ? 1 : argument.braces.size();
     return argument.braces.empty() ? &argument.value : argument.braces.data();
@@ -40,59 +40,83 @@ const Operand *values_of(const Argument &argument, std::size_t *count) {
 // Not another block's of the cluster.
 bool is_own(Block &block, const unsigned char *at) { return at >= block.shared_base() && at < block.shared_base() + block.shared_size; }
 
+// T is the type in memory; its sign is kept.
+template <class T>
+void set_register(Warp &warp, const Operand &to, int lane, const unsigned char *from) {
+    T value;
+    std::memcpy(&value, from, sizeof value);
+    if (to.kind == Kind::kWide)
+        warp.row<uint64_t>(to)[lane] = static_cast<uint64_t>(value);
+    else if (to.kind == Kind::kNarrow)
+        warp.row<uint32_t>(to)[lane] = static_cast<uint32_t>(value);
+}
+
+template <class T>
 Outcome load(Warp &warp, const Instruction &i, Mask lanes) {
     std::size_t count;
     const Operand *const to = values_of(i.arguments[0], &count);
     const Argument &from = i.arguments[1];
-    const std::size_t bytes = static_cast<std::size_t>(i.number[1]);
-    const bool is_parameter = i.number[0] == kParameters && from.value.kind == Kind::kNone;
+    const std::size_t bytes = sizeof(T) * count;
+    if (i.number[0] == kParameters && from.value.kind == Kind::kNone) {
+        const std::vector<unsigned char> &parameters = warp.grid->parameters;
+        if (static_cast<std::size_t>(from.offset) + bytes > parameters.size()) fault("a parameter that is not there");
+        for (std::size_t k = 0; k < count; ++k)
+            for_lanes(lanes, [&](int lane) { set_register<T>(warp, to[k], lane, parameters.data() + from.offset + k * sizeof(T)); });
+        return Outcome::kNext;
+    }
     for_lanes(lanes, [&](int lane) {
-        const unsigned char *at;
-        if (is_parameter) {
-            if (static_cast<std::size_t>(from.offset) + bytes * count > warp.grid->parameters.size())
-                fault("a parameter that is not there");
-            at = warp.grid->parameters.data() + from.offset;
-        } else {
-            at = memory_at(warp, i.number[0], warp.address(from, lane), bytes * count, false);
-            if (i.number[0] == kShared && is_own(*warp.block, at))
-                read_words(warp, static_cast<std::size_t>(at - warp.block->shared_base()), bytes * count);
-        }
-        for (std::size_t k = 0; k < count; ++k) {
-            uint64_t value = 0;
-            std::memcpy(&value, at + k * bytes, bytes);
-            if (i.number[2] != 0) value = static_cast<uint64_t>(static_cast<int64_t>(value << (64 - 8 * bytes)) >> (64 - 8 * bytes));
-            if (to[k].kind == Kind::kWide)
-                warp.row<uint64_t>(to[k])[lane] = value;
-            else if (to[k].kind == Kind::kNarrow)
-                warp.row<uint32_t>(to[k])[lane] = static_cast<uint32_t>(value);
-        }
+        const unsigned char *const at = memory_at(warp, i.number[0], warp.address(from, lane), bytes, false);
+        if (i.number[0] == kShared && is_own(*warp.block, at))
+            read_words(warp, static_cast<std::size_t>(at - warp.block->shared_base()), bytes);
+        for (std::size_t k = 0; k < count; ++k) set_register<T>(warp, to[k], lane, at + k * sizeof(T));
     });
     return Outcome::kNext;
 }
 
 // What other blocks may be about to write is waited for in a loop.
+template <class T>
 Outcome load_in_turn(Warp &warp, const Instruction &i, Mask lanes) {
-    load(warp, i, lanes);
+    load<T>(warp, i, lanes);
     return Outcome::kYield;
 }
 
+template <class T>
 Outcome store(Warp &warp, const Instruction &i, Mask lanes) {
     std::size_t count;
     const Operand *const from = values_of(i.arguments[1], &count);
-    const std::size_t bytes = static_cast<std::size_t>(i.number[1]);
+    const std::size_t bytes = sizeof(T) * count;
     for_lanes(lanes, [&](int lane) {
-        unsigned char *const at = memory_at(warp, i.number[0], warp.address(i.arguments[0], lane), bytes * count, true);
+        unsigned char *const at = memory_at(warp, i.number[0], warp.address(i.arguments[0], lane), bytes, true);
         unsigned char values[32];
         for (std::size_t k = 0; k < count; ++k) {
-            const uint64_t value = from[k].kind == Kind::kWide ? warp.row<uint64_t>(from[k])[lane] : warp.row<uint32_t>(from[k])[lane];
-            std::memcpy(values + k * bytes, &value, bytes);
+            const T value =
+                static_cast<T>(from[k].kind == Kind::kWide ? warp.row<uint64_t>(from[k])[lane] : warp.row<uint32_t>(from[k])[lane]);
+            std::memcpy(values + k * sizeof(T), &value, sizeof value);
         }
         if (i.number[0] == kShared && is_own(*warp.block, at))
-            write_shared(warp, at, values, bytes * count);
+            write_shared(warp, at, values, bytes);
         else
-            std::memcpy(at, values, bytes * count);
+            std::memcpy(at, values, bytes);
     });
     return Outcome::kNext;
+}
+
+enum class Access { kLoad, kLoadInTurn, kStore };
+template <class T>
+Run typed(Access access) {
+    return access == Access::kStore ? store<T> : access == Access::kLoadInTurn ? load_in_turn<T> : load<T>;
+}
+Run access_of(Access access, int64_t bits, bool is_signed) {
+    switch (bits) {
+        case 8:
+            return is_signed ? typed<int8_t>(access) : typed<uint8_t>(access);
+        case 16:
+            return is_signed ? typed<int16_t>(access) : typed<uint16_t>(access);
+        case 32:
+            return is_signed ? typed<int32_t>(access) : typed<uint32_t>(access);
+        default:
+            return typed<uint64_t>(access);
+    }
 }
 
 enum Atomic : int64_t { kAdd, kMin, kMax, kAnd, kOr, kExchange, kCompareAndSwap };
@@ -164,10 +188,11 @@ bool decode_memory(const Opcode &opcode, Instruction *instruction) {
         if (name == "st" && instruction->arguments.size() > 1 &&
             instruction->arguments[1].braces.size() * static_cast<std::size_t>(bits) > 256)
             return false;
-        number[1] = bits / 8;
-        number[2] = type[0] == 's';
         const bool waits = opcode.has("acquire") || opcode.has("relaxed") || opcode.has("volatile");
-        instruction->run = name == "st" ? store : waits && (number[0] == kGlobal || number[0] == kGeneric) ? load_in_turn : load;
+        const Access access = name == "st"                                               ? Access::kStore
+                              : waits && (number[0] == kGlobal || number[0] == kGeneric) ? Access::kLoadInTurn
+                                                                                         : Access::kLoad;
+        instruction->run = access_of(access, bits, type[0] == 's');
     } else if (name == "atom" || name == "red") {
         constexpr std::string_view kNames[] = {"add", "min", "max", "and", "or", "exch", "cas"};
         number[1] = -1;
