@@ -72,7 +72,7 @@ const void *query_interface(uint32_t id, uint32_t version) {
 }
 
 constexpr attile_backend_v1 kRoot = {
-    sizeof(attile_backend_v1), ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, "cpu", "1.0.0", probe, context_create,
+    sizeof(attile_backend_v1), ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, "cpu", ATTILE_BACKEND_VERSION, probe, context_create,
     context_destroy,           query_interface};
 
 }  // namespace

@@ -52,8 +52,16 @@ const void *query_interface(std::uint32_t id, std::uint32_t version) {
 }
 
 const attile_backend_v1 root = {
-    sizeof(attile_backend_v1), ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, "reference", "1.0.0", probe, context_create,
-    context_destroy,           query_interface,
+    sizeof(attile_backend_v1),
+    ATTILE_BACKEND_ABI_MAJOR,
+    ATTILE_BACKEND_ABI_MINOR,
+    0,
+    "reference",
+    ATTILE_BACKEND_VERSION,
+    probe,
+    context_create,
+    context_destroy,
+    query_interface,
 };
 
 }  // namespace

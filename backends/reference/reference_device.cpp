@@ -14,7 +14,7 @@ namespace {
 
 std::int32_t info(void *, attile_context_info *out) {
     std::snprintf(out->backend, sizeof out->backend, "reference");
-    std::snprintf(out->backend_version, sizeof out->backend_version, "1.0.0");
+    std::snprintf(out->backend_version, sizeof out->backend_version, ATTILE_BACKEND_VERSION);
     std::snprintf(out->device_name, sizeof out->device_name, "reference (plain loops in double)");
     std::snprintf(out->arch, sizeof out->arch, "portable");
     out->device_type = ATTILE_DEVICE_CPU;

@@ -57,7 +57,7 @@ extern "C" {
  * @{
  */
 #define ATTILE_VERSION_MAJOR 1 /**< Changes when a program must be recompiled; also the number in libattile.so.1. */
-#define ATTILE_VERSION_MINOR 0 /**< Changes when something was added. */
+#define ATTILE_VERSION_MINOR 1 /**< Changes when something was added. */
 #define ATTILE_VERSION_PATCH 0 /**< Changes when something was mended. */
 
 /**

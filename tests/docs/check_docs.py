@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the guides to the sources: code in them is that of programs that the tests build and run, links lead somewhere, and each part of tools/test has a job.
+"""Holds the guides to the sources: code in them is that of programs that the tests build and run, links lead somewhere, all name one version, and each part of tools/test has a job.
 
 usage: check_docs.py ROOT
 """
@@ -45,6 +45,16 @@ for page in guides + readmes:
             continue
         if not (page.parent / link).exists():
             faults.append(f"{page.relative_to(root)}: the link {link} leads nowhere")
+
+header = (root / "include/attile/attile.h").read_text(encoding="utf-8")
+version = ".".join(re.findall(r"^#define ATTILE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header, re.M))
+COPIES = {"bindings/rust/attile-sys/Cargo.toml": r'^version = "(.*)"', "bindings/rust/attile/Cargo.toml": r'^version = "(.*)"',
+          "bindings/fortran/fpm.toml": r'^version = "(.*)"', "bindings/python/pyproject.toml": r'^version = "(.*)"',
+          "docs/CHANGELOG.md": r"^## (\S+),"}
+for path, pattern in COPIES.items():
+    said = re.search(pattern, (root / path).read_text(encoding="utf-8"), re.M)[1]
+    if said != version:
+        faults.append(f"{path}: is of version {said}; attile.h is of {version}")
 
 parts = re.search(r"^all=\((.*)\)", (root / "tools/test").read_text(encoding="utf-8"), re.M)[1].split()
 workflow = (root / ".github/workflows/tests.yml").read_text(encoding="utf-8")

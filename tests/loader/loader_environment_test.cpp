@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // No value of the environment makes the library crash, print or trust what it should not; a privileged process has no environment.
+#include <attile/attile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,7 +69,9 @@ TEST(Environment, LogGoesToStandardErrorOrToAFile) {
     child.command = {LOADER_PROBE, "create", "reference", "create", "nosuch"};
     child.environment = {{"ATTILE_LOG", "info"}};
     const Outcome outcome = run_child(child);
-    EXPECT_TRUE(has(outcome.err, "attile info: backend 'reference' 1.0.0 chosen, device 0 (built in)\n"));
+    const std::string version =
+        std::to_string(ATTILE_VERSION_MAJOR) + '.' + std::to_string(ATTILE_VERSION_MINOR) + '.' + std::to_string(ATTILE_VERSION_PATCH);
+    EXPECT_TRUE(has(outcome.err, "attile info: backend 'reference' " + version + " chosen, device 0 (built in)\n"));
     EXPECT_TRUE(has(outcome.err, "attile error: no backend can be used: nosuch"));
 
     const ScratchDirectory scratch;

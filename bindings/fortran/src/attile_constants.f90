@@ -9,7 +9,7 @@ module attile_constants
   !> Changes when a program must be recompiled; also the number in libattile.so.1.
   integer(c_int32_t), parameter, public :: ATTILE_VERSION_MAJOR = 1_c_int32_t
   !> Changes when something was added.
-  integer(c_int32_t), parameter, public :: ATTILE_VERSION_MINOR = 0_c_int32_t
+  integer(c_int32_t), parameter, public :: ATTILE_VERSION_MINOR = 1_c_int32_t
   !> Changes when something was mended.
   integer(c_int32_t), parameter, public :: ATTILE_VERSION_PATCH = 0_c_int32_t
   !> Success.

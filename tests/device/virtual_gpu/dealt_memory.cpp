@@ -86,7 +86,8 @@ std::string pointer(uint64_t address) {
 unsigned char *within(unsigned char *begin, std::size_t size, uint64_t address, std::size_t bytes, std::size_t alignment,
                       const char *what) {
     const uint64_t offset = address - reinterpret_cast<uint64_t>(begin);
-    if ((offset & (alignment - 1)) != 0) fault(std::string(what) + ": address " + number(offset) + " is no multiple of " + number(alignment));
+    if ((offset & (alignment - 1)) != 0)
+        fault(std::string(what) + ": address " + number(offset) + " is no multiple of " + number(alignment));
     if (size - offset < bytes) fault(std::string(what) + ": " + number(bytes) + " bytes at " + number(offset) + " of " + number(size));
     return begin + offset;
 }

@@ -22,7 +22,7 @@ __all__ = ["Array", "AttileArgumentError", "AttileError", "AttileMemoryError", "
 
 
 def version() -> str:
-    """The library's version, "1.0.0"."""
+    """The library's version, "1.1.0"."""
     number = library().attile_version()
     return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attile.h as bindgen sees it. Written by generate.sh; a test checks that writing it again changes nothing.
 pub const ATTILE_VERSION_MAJOR: i32 = 1;
-pub const ATTILE_VERSION_MINOR: i32 = 0;
+pub const ATTILE_VERSION_MINOR: i32 = 1;
 pub const ATTILE_VERSION_PATCH: i32 = 0;
 pub const ATTILE_OK: i32 = 0;
 pub const ATTILE_ERROR_NULL_ARGUMENT: i32 = 1001;
