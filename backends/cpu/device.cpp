@@ -6,12 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "block.h"
 #include "state.h"
 
 namespace attile::cpu {
 namespace {
-
-constexpr int64_t kAlignment = 256;
 
 double clock_from_system() {
     std::FILE *file = std::fopen("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "re");
@@ -59,9 +58,7 @@ int32_t stream_destroy(void *, void *stream) {
 int32_t synchronize(void *, void *) { return ATTILE_OK; }
 
 int32_t allocate(void *, int32_t, int64_t bytes, void **pointer) {
-    // aligned_alloc wants a multiple of the alignment; beyond this the sum would wrap.
-    if (bytes > INT64_MAX - kAlignment) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "cpu: more bytes than an address can count");
-    *pointer = std::aligned_alloc(kAlignment, static_cast<size_t>(round_up(bytes, kAlignment)));
+    *pointer = allocate_block(bytes);
     if (*pointer != nullptr) return ATTILE_OK;
     char text[96];
     std::snprintf(text, sizeof text, "cpu: no memory for %lld bytes", static_cast<long long>(bytes));

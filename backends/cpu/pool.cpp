@@ -2,15 +2,15 @@
 // The pool: a few blocks, the smallest that fits is handed out. A block's size lies in front of it.
 #include "pool.h"
 
-#include <sys/mman.h>
-
 #include <cstdlib>
+
+#include "block.h"
+#include "size.h"
 
 namespace attile::cpu {
 namespace {
 
-constexpr int64_t kHeader = 256;
-constexpr int64_t kHugePage = int64_t{2} << 20;
+constexpr int64_t kHeader = kBlockAlignment;
 
 int64_t &size_of(void *pointer) { return *reinterpret_cast<int64_t *>(static_cast<char *>(pointer) - kHeader); }
 void release(void *pointer) { std::free(static_cast<char *>(pointer) - kHeader); }
@@ -40,17 +40,8 @@ void *Pool::take(int64_t bytes) {
     }
     // Rounded up generously: calls of nearly the same shape share a block.
     int64_t rounded = (bytes + bytes / 8 + 0xffff) & ~int64_t{0xffff};
-    void *block = nullptr;
-    if (rounded >= kHugePage) {
-        // Packed blocks are walked through again and again: large pages spare their translation.
-        rounded = (rounded + kHeader + kHugePage - 1) / kHugePage * kHugePage - kHeader;
-        block = std::aligned_alloc(kHugePage, static_cast<size_t>(rounded + kHeader));
-#if defined(MADV_HUGEPAGE)
-        if (block != nullptr) madvise(block, static_cast<size_t>(rounded + kHeader), MADV_HUGEPAGE);
-#endif
-    } else {
-        block = std::aligned_alloc(kHeader, static_cast<size_t>(rounded + kHeader));
-    }
+    if (rounded >= kHugePage) rounded = round_up(rounded + kHeader, kHugePage) - kHeader;
+    void *block = allocate_block(rounded + kHeader);
     if (block == nullptr) return nullptr;
     void *pointer = static_cast<char *>(block) + kHeader;
     size_of(pointer) = rounded;

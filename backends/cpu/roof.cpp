@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "block.h"
 #include "state.h"
 #include "threads/threads.h"
 
@@ -53,7 +54,7 @@ double on_all(int threads, Rate &&rate) {
 }
 
 double read_rate(const RoofKernels &kernels, int threads) {
-    char *memory = static_cast<char *>(std::aligned_alloc(kPage, static_cast<size_t>(kMemory)));
+    char *memory = static_cast<char *>(allocate_block(kMemory));
     if (memory == nullptr) return 0;
     std::atomic<uint64_t> keep{0};
     const double rate = on_all(threads, [&](int rank, int size) {

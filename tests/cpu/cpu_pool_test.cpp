@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pool that workspaces come from.
+// The pool that workspaces come from, and the blocks that it is made of.
 #include "pool.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <vector>
+
+#include "block.h"
 
 namespace attile::cpu {
 namespace {
@@ -35,6 +38,18 @@ TEST(CpuPool, LargeBlocksAreAlignedToo) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 256, 0u);
     std::memset(block, 3, size_t{5} << 20);
     pool.give(block);
+}
+
+TEST(CpuBlock, LargeOnesBeginWithAHugePage) {
+    for (const int64_t bytes : {int64_t{1}, kHugePage - 1, kHugePage, 2 * kHugePage + 1}) {
+        void *block = allocate_block(bytes);
+        ASSERT_NE(block, nullptr);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % static_cast<uintptr_t>(bytes < kHugePage ? kBlockAlignment : kHugePage), 0u)
+            << bytes;
+        std::memset(block, 5, static_cast<size_t>(bytes));
+        std::free(block);
+    }
+    for (const int64_t bytes : {int64_t{1} << 60, INT64_MAX - kHugePage + 1, INT64_MAX}) EXPECT_EQ(allocate_block(bytes), nullptr) << bytes;
 }
 
 TEST(CpuPool, WhatCannotBeHadIsNull) {
