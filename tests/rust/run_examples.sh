@@ -4,7 +4,7 @@
 # usage: run_examples.sh CARGO DATA C_EXAMPLES PYTHON
 set -euo pipefail
 cargo=$1 data=$2 c_examples=$3 python=$4
-folder=$(mktemp -d)
+here=$(cd "$(dirname "$0")" && pwd) folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 example() { "$cargo" run --quiet --offline --example "$@"; }
 example gemm | tee "$folder/gemm"
@@ -19,4 +19,7 @@ grep -q '^28 answered, 4 refused' "$folder/service"
 example attention_file -- "$data/attention_small.bin" "$folder/rust.bin"
 "$c_examples/example_attention_file" "$data/attention_small.bin" "$folder/c.bin"
 cmp "$folder/rust.bin" "$folder/c.bin"
-"$python" "$(dirname "$0")/../bindings/same_bits.py" "$c_examples/example_first_attention" -- "$cargo" run --quiet --offline --example first_attention --
+"$python" "$here/../bindings/same_bits.py" "$c_examples/example_first_attention" -- "$cargo" run --quiet --offline --example first_attention --
+llm=("$here/../../examples/llm/make_model.py" "$cargo" run --quiet --offline --example llm --)
+"$python" -B "$here/../llm/tokens_test.py" "${llm[@]}"
+"$python" -B "$here/../llm/bad_files_test.py" "${llm[@]}"

@@ -4,7 +4,7 @@ use crate::tensor::describe;
 use crate::{Context, Element, Error, Result, TensorMut, TensorRef};
 use attile_sys as sys;
 use std::marker::PhantomData;
-use std::mem::size_of;
+use std::mem::{size_of, size_of_val};
 use std::ptr;
 
 /// A kind of memory.
@@ -113,9 +113,23 @@ impl<T: Element> DeviceBuffer<'_, T> {
 
     /// Copies a slice of the same length in.
     pub fn write(&mut self, data: &[T]) -> Result<()> {
-        let bytes = self.same_len(data.len())?;
-        // SAFETY: both hold that many bytes.
-        check(unsafe { sys::attile_copy(self.context.raw, self.data.cast(), data.as_ptr().cast(), bytes, ptr::null_mut()) })?;
+        self.same_len(data.len())?;
+        self.write_at(0, data)
+    }
+
+    /// Copies a slice in, to the elements from `first` on.
+    pub fn write_at(&mut self, first: usize, data: &[T]) -> Result<()> {
+        if first > self.len || data.len() > self.len - first {
+            return Err(Error::new(
+                sys::ATTILE_ERROR_SHAPE_MISMATCH,
+                format!("{} elements from {} on, and a buffer of {}", data.len(), first, self.len),
+            ));
+        }
+        let bytes = size_of_val(data) as i64;
+        // SAFETY: the buffer holds that many bytes behind `first`, and the slice does.
+        check(unsafe {
+            sys::attile_copy(self.context.raw, self.data.add(first * size_of::<T>()).cast(), data.as_ptr().cast(), bytes, ptr::null_mut())
+        })?;
         self.context.synchronize()
     }
 

@@ -171,6 +171,16 @@ fn device_memory_and_query() {
     d.read(&mut found).unwrap();
     assert!(found.iter().all(|x| x.is_finite() && *x != 0.0));
     assert!(d.read(&mut [0.0; 3]).is_err());
+    d.write(&[1.0, 2.0, 3.0, 4.0]).unwrap();
+    d.write_at(1, &[5.0, 6.0]).unwrap();
+    d.write_at(4, &[]).unwrap();
+    for (first, count) in [(3, 2), (5, 0), (usize::MAX, 1)] {
+        let error = d.write_at(first, &[7.0; 2][..count]).unwrap_err();
+        assert!(error.to_string().contains(&format!("{} elements from {} on, and a buffer of 4", count, first)), "{}", error);
+    }
+    assert!(d.write(&[0.0; 3]).is_err());
+    d.read(&mut found).unwrap();
+    assert_eq!(found, [1.0, 5.0, 6.0, 4.0]);
 }
 
 #[test]
