@@ -98,7 +98,28 @@ def split():
     return svg(760, 212, parts)
 
 
-FIGURES = {"masks.svg": masks, "layouts.svg": layouts, "overview.svg": split}
+def nonlocal_filter():
+    """Columns of nonlocal.txt, which examples/fortran/fortran_nonlocal.f90 writes: a plain average above, the learned filter below."""
+    lines = (pathlib.Path(__file__).parent / "nonlocal.txt").read_text(encoding="utf-8").split("\n")
+    names, rows = lines[0].split(), [[float(x) for x in line.split()] for line in lines[1:] if line]
+    column = {name: [row[n] for row in rows] for n, name in enumerate(names)}
+    left, width, height, parts = 16, 730, 150, []
+    low, high = min(column["noisy"]) - 0.02, max(column["noisy"]) + 0.02
+
+    def line(name, y, colour, thickness):
+        points = " ".join(f"{left + (x - 1) * width / (len(rows) - 1):.1f},{y + height * (high - u) / (high - low):.1f}" for x, u in zip(column["point"], column[name]))
+        return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{thickness}" stroke-linejoin="round"/>'
+
+    for n, (name, words, colour) in enumerate([("averaged", "the best plain average, 7 points", "#c47a3b"), ("filtered", "attention in a window of 25 points, learned", SEEN)]):
+        y = 34 + n * (height + 42)
+        parts += [text(left, y - 12, words, weight="bold", colour=colour)]
+        parts += [f'<circle cx="{left + (x - 1) * width / (len(rows) - 1):.1f}" cy="{y + height * (high - u) / (high - low):.1f}" r="2.4" fill="{EDGE}"/>' for x, u in zip(column["point"], column["noisy"])]
+        parts += [line("exact", y, INK, 1.2), line(name, y, colour, 2.6)]
+    parts.append(text(left, 34 + 2 * height + 42 + 24, "Density along a shock tube that the filter has not seen: dots with noise, the thin line exact."))
+    return svg(left * 2 + width, 34 + 2 * height + 42 + 40, parts)
+
+
+FIGURES = {"masks.svg": masks, "layouts.svg": layouts, "overview.svg": split, "nonlocal.svg": nonlocal_filter}
 
 if __name__ == "__main__":
     check = sys.argv[1] == "--check"
