@@ -5,6 +5,7 @@ import inspect
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -165,6 +166,17 @@ class Operations(unittest.TestCase):
         [t.start() for t in threads]
         [t.join() for t in threads]
         self.assertEqual(failures, [])
+
+
+class Paths(unittest.TestCase):
+    def test_the_path_that_is_tested_is_the_one_meant(self):
+        self.assertEqual(attile.compiled, os.environ.get("ATTILE_TEST_PATH") == "native")
+
+    def test_the_environment_chooses_the_path_without_the_extension(self):
+        for value, expected in (("1", False), ("0", attile.compiled), ("", attile.compiled)):
+            found = subprocess.run([sys.executable, "-c", "import attile; print(attile.compiled)"], env={**os.environ, "ATTILE_PYTHON_PURE": value}, check=True,
+                                   capture_output=True, text=True).stdout.strip()
+            self.assertEqual(found, str(expected), value)
 
 
 class Signatures(unittest.TestCase):

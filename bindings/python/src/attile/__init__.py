@@ -12,13 +12,19 @@ import functools
 import inspect
 from typing import TYPE_CHECKING
 
-from ._context import Array, Context, Info, Support, default_context
+from ._arrays import Array
+from ._context import Context, Info, Support, default_context
+from ._extension import native as _native_extension
 from ._library import AttileArgumentError, AttileError, AttileMemoryError, AttileUnsupportedError, library, text_of
+from ._prepared import Prepared
 from ._structs import FLAG_ALLOW_NONDETERMINISTIC, FLAG_ALLOW_SPLIT_TF32, FLAG_BATCH_INVARIANT, FLAG_NO_ALLOC
 
 __all__ = ["Array", "AttileArgumentError", "AttileError", "AttileMemoryError", "AttileUnsupportedError", "Context", "FLAG_ALLOW_NONDETERMINISTIC", "FLAG_ALLOW_SPLIT_TF32",
-           "FLAG_BATCH_INVARIANT", "FLAG_NO_ALLOC", "Info", "Support", "attention", "attention_backward", "attention_merge", "backend_report", "default_context", "gemm",
-           "reduce", "softmax", "version"]
+           "FLAG_BATCH_INVARIANT", "FLAG_NO_ALLOC", "Info", "Prepared", "Support", "attention", "attention_backward", "attention_merge", "backend_report", "compiled",
+           "default_context", "gemm", "prepare_attention", "prepare_gemm", "reduce", "softmax", "version"]
+
+compiled: bool = _native_extension is not None
+"""Whether calls go through the compiled extension; without it, or with ATTILE_PYTHON_PURE=1, they go through ctypes, to the same results."""
 
 
 def version() -> str:
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
     _default = Context()
     gemm, attention, attention_backward = _default.gemm, _default.attention, _default.attention_backward
     attention_merge, reduce, softmax = _default.attention_merge, _default.reduce, _default.softmax
+    prepare_gemm, prepare_attention = _default.prepare_gemm, _default.prepare_attention
 else:
 
     def _of_default_context(name):
@@ -51,5 +58,11 @@ else:
         call.__qualname__, call.__module__ = name, __name__
         return call
 
-    gemm, attention, attention_backward, attention_merge, reduce, softmax = map(
-        _of_default_context, ("gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"))
+    def _module_function(name):
+        """That function, compiled where the extension has it."""
+        if compiled and not name.startswith("prepare_"):
+            return _native_extension.function(name, __name__)
+        return _of_default_context(name)
+
+    gemm, attention, attention_backward, attention_merge, reduce, softmax, prepare_gemm, prepare_attention = map(
+        _module_function, ("gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax", "prepare_gemm", "prepare_attention"))

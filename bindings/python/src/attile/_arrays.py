@@ -11,6 +11,10 @@ import numpy as np
 from . import _structs as s
 
 
+Array = Any
+"""A NumPy array, or an object with ``__dlpack__`` or ``__cuda_array_interface__``."""
+
+
 class View(NamedTuple):
     """A tensor, what must stay alive while it is used, why it may not be written (empty if it may), and the stream its owner works on."""
 
@@ -75,7 +79,7 @@ def _from_cuda_interface(array: Any, streams: dict[Any, int]) -> View:
     item = int(interface["typestr"][2:])
     data, read_only = interface["data"]
     tensor = _tensor(data, dtype, tuple(interface["shape"]), _elements(interface.get("strides"), item))
-    return View(tensor, array, _READ_ONLY if read_only else "", _cuda_stream(array, interface.get("stream"), streams), s.DEVICE_CUDA)
+    return View(tensor, array, _READ_ONLY if read_only else "", cuda_stream(array, interface.get("stream"), streams), s.DEVICE_CUDA)
 
 
 class _DLTensor(ctypes.Structure):
@@ -108,7 +112,7 @@ def _dlpack_capsule(array: Any, options: dict[str, Any]) -> Any:
 def _from_dlpack(array: Any, streams: dict[Any, int]) -> View:
     device_type, _ = array.__dlpack_device__()
     on_gpu = device_type in (s.DEVICE_CUDA, s.DEVICE_ROCM)
-    stream = _cuda_stream(array, None, streams) if on_gpu else 0
+    stream = cuda_stream(array, None, streams) if on_gpu else 0
     # The consumer names the stream it will work on, and the owner orders its pending work before it; 1 is the legacy default stream.
     capsule = _dlpack_capsule(array, {"stream": stream or 1} if on_gpu else {})
     # The capsule stays as it is ("dltensor", not "used_dltensor"), so that its own destructor gives the memory back when View.keep goes.
@@ -173,10 +177,10 @@ def _from_torch(torch: Any, array: Any, streams: dict[Any, int]) -> Union[View, 
     if dtype is None or not (array.is_cuda or array.is_cpu):
         return None
     tensor = _tensor(array.data_ptr(), dtype, array.shape, array.stride())
-    return View(tensor, array, "", _cuda_stream(array, None, streams) if array.is_cuda else 0, s.DEVICE_CUDA if array.is_cuda else s.DEVICE_CPU)
+    return View(tensor, array, "", cuda_stream(array, None, streams) if array.is_cuda else 0, s.DEVICE_CUDA if array.is_cuda else s.DEVICE_CPU)
 
 
-def _cuda_stream(array: Any, from_interface: int | None, streams: dict[Any, int]) -> int:
+def cuda_stream(array: Any, from_interface: int | None, streams: dict[Any, int]) -> int:
     """The caller's current stream in the library that owns the array: work goes where the caller's own work goes. Asked once for all arrays of a call, which `streams` keeps."""
     owner = type(array).__module__.partition(".")[0]
     if owner not in ("torch", "cupy"):

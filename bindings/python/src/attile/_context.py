@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import inspect
+import sys
 import threading
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Callable, Optional, Sequence, Union
+
+import numpy as np
 
 from . import _structs as s
-from ._arrays import View, dense_bytes, empty_like, mark_written, view
+from ._arrays import Array, cuda_stream, empty_like, mark_written, view
+from ._call import Call, choose
+from ._extension import ContextBase, PreparedBase, native
 from ._library import check, library
-
-Array = Any
-"""A NumPy array, or an object with ``__dlpack__`` or ``__cuda_array_interface__``."""
+from ._prepared import Prepared
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,59 +50,10 @@ class Support:
     bytes: float
 
 
-def _choose(table: dict, what: str, value: Optional[str]) -> int:
-    try:
-        return table[value]
-    except (KeyError, TypeError):
-        names = ", ".join(repr(name) for name in table if name)
-        raise ValueError(f"{what} is {value!r}; expected one of {names}") from None
+_LEVELS = ("none", "emulated", "native")  # by ATTILE_SUPPORT_ constant
 
 
-_CALLED = {"d": "out", "o": "out", "y": "out"}  # An argument whose field in the struct has another name.
-
-
-class _Call:
-    """Collects the arrays of one call: fills the struct, keeps the memory alive, finds the stream."""
-
-    def __init__(self, args: Any):
-        self.args = args
-        self.views: list[View] = []
-        self.stream = 0
-        self.written: list[Array] = []
-        self.streams: dict[Any, int] = {}  # of each device, as its arrays' library says
-
-    def look(self, name: str, array: Array, output: bool = False) -> View:
-        """An array of the call, as the caller names it."""
-        found = view(array, self.streams, name)
-        if output:
-            if found.refusal:
-                raise ValueError(f"{name} {found.refusal}")
-            self.written.append(array)
-        self.views.append(found)
-        return found
-
-    def put(self, name: str, array: Optional[Array], output: bool = False) -> None:
-        if array is None:
-            return
-        found = self.look(_CALLED.get(name, name), array, output)
-        setattr(self.args, name, found.tensor)
-        self.stream = self.stream or found.stream
-
-    def finish(self, stream: Optional[int], flags: int, workspace: Optional[Array]) -> None:
-        self.args.stream = self.stream if stream is None else stream
-        self.args.flags = flags
-        if workspace is not None:
-            found = self.look("workspace", workspace, output=True)
-            self.args.workspace, self.args.workspace_bytes = found.tensor.data, dense_bytes(found.tensor)
-
-    def wrote(self, status: int) -> None:
-        """After a call: what it has written, which is nothing where it refused its arguments, could not do them or had no memory."""
-        if status // 1000 not in (1, 2, 4):
-            for array in self.written:
-                mark_written(array)
-
-
-class Context:
+class Context(ContextBase):
     """One backend on one device. Use it from any number of threads; the GIL is released while the library works.
 
     ``backend`` is a name ("cuda", "cuda:1", "cpu"), a list "cuda,cpu" or "auto"; None takes the variable ATTILE_BACKEND.
@@ -111,14 +66,13 @@ class Context:
     def __init__(self, backend: Optional[str] = None, threads: int = 0):
         options = s.ContextOptions(backend=None if backend is None else backend.encode(), threads=threads)
         handle = ctypes.c_void_p()
-        self._handle: Optional[ctypes.c_void_p] = None
         check(library().attile_context_create(ctypes.byref(options), ctypes.byref(handle)))
-        self._handle = handle
+        self._handle: int = handle.value or 0
 
     def close(self) -> None:
         """Waits for the context's work and releases it. Later calls on it fail."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
+        handle, self._handle = self._handle, 0
+        if handle:
             library().attile_context_destroy(handle)
 
     def __enter__(self) -> "Context":
@@ -128,8 +82,7 @@ class Context:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None:
-            self.close()
+        self.close()
 
     @property
     def info(self) -> Info:
@@ -146,18 +99,17 @@ class Context:
         """Wait until everything queued on a stream is done; 0 is the default stream."""
         check(library().attile_synchronize(self._handle, stream))
 
-    def _run(self, operation: str, call: _Call) -> None:
+    def _run(self, operation: str, call: Call) -> None:
         status = getattr(library(), f"attile_{operation}")(self._handle, ctypes.byref(call.args))
         try:
             check(status)
         finally:
             call.wrote(status)
 
-    def _query(self, operation: str, call: _Call) -> Support:
+    def _query(self, operation: str, call: Call) -> Support:
         found = s.Support()
         check(getattr(library(), f"attile_{operation}_query")(self._handle, ctypes.byref(call.args), ctypes.byref(found)))
-        level = {s.SUPPORT_NONE: "none", s.SUPPORT_EMULATED: "emulated", s.SUPPORT_NATIVE: "native"}[found.level]
-        return Support(level, found.status, found.kernel.decode(), found.text.decode(), found.workspace_bytes, found.flops, found.bytes)
+        return Support(_LEVELS[found.level], found.status, found.kernel.decode(), found.text.decode(), found.workspace_bytes, found.flops, found.bytes)
 
     def gemm(self, a: Array, b: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
              bias_axis: Optional[str] = None, activation: Optional[str] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None,
@@ -167,18 +119,32 @@ class Context:
         ``bias_axis`` "columns" (length N, the default with a bias) or "rows" (length M); ``activation`` None, "relu", "gelu", "gelu_tanh", "silu".
         ``query=True`` returns a Support instead of computing.
         """
-        call = _Call(s.GemmArgs(alpha=alpha, beta=beta, activation=_choose(s.ACTIVATIONS, "activation", activation)))
-        call.args.bias_axis = _choose(s.BIAS_AXES, "bias_axis", bias_axis or ("columns" if bias is not None else None))
-        for name, array in (("a", a), ("b", b), ("c", c), ("bias", bias)):
-            call.put(name, array)
-        if out is None:
-            out = empty_like(a, _gemm_shape(call.args.a, call.args.b))
-        call.put("d", out, output=True)
+        call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation)
         call.finish(stream, flags, workspace)
         if query:
             return self._query("gemm", call)
         self._run("gemm", call)
         return out
+
+    def _product(self, a: Array, b: Array, c: Optional[Array], out: Optional[Array], alpha: float, beta: float, bias: Optional[Array], bias_axis: Optional[str],
+                 activation: Optional[str]) -> tuple[Call, Array]:
+        """A call of gemm() and its result, which is made if it was not given."""
+        call = Call(s.GemmArgs(alpha=alpha, beta=beta, activation=choose(s.ACTIVATIONS, "activation", activation)))
+        call.args.bias_axis = choose(s.BIAS_AXES, "bias_axis", bias_axis or ("columns" if bias is not None else None))
+        for name, array in (("a", a), ("b", b), ("c", c), ("bias", bias)):
+            call.put(name, array)
+        if out is None:
+            out = empty_like(a, _gemm_shape(call.args.a, call.args.b))
+        call.put("d", out, output=True)
+        return call, out
+
+    def prepare_gemm(self, a: Array, b: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
+                     bias_axis: Optional[str] = None, activation: Optional[str] = None, flags: int = 0, stream: Optional[int] = None,
+                     workspace: Optional[Array] = None) -> Prepared:
+        """gemm() with these arguments, validated and planned once for many launches; nothing is computed."""
+        call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation)
+        call.finish(stream, flags, workspace)
+        return Prepared(self, "gemm", call, out)
 
     def attention(self, q: Array, k: Array, v: Array, *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, scale: float = 0.0, softcap: float = 0.0,
                   mask: Optional[str] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
@@ -192,6 +158,15 @@ class Context:
         """
         call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
                              key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table)
+        out, lse = self._results(call, q, out, lse)
+        call.finish(stream, flags, workspace)
+        if query:
+            return self._query("attention", call)
+        self._run("attention", call)
+        return out if lse is None else (out, lse)
+
+    def _results(self, call: Call, q: Array, out: Optional[Array], lse: Union[None, bool, Array]) -> tuple[Array, Optional[Array]]:
+        """Results of a call of attention(), made if they were not given and are asked for."""
         if out is None:
             batch, heads, rows, _ = call.args.q.shape
             out = empty_like(q, (batch, heads, rows, call.args.v.shape[3]))
@@ -201,17 +176,25 @@ class Context:
             lse = None
         call.put("o", out, output=True)
         call.put("lse", lse, output=True)
+        return out, lse
+
+    def prepare_attention(self, q: Array, k: Array, v: Array, *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, scale: float = 0.0,
+                          softcap: float = 0.0, mask: Optional[str] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
+                          alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
+                          cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, flags: int = 0,
+                          stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
+        """attention() with these arguments, validated and planned once for many launches; nothing is computed."""
+        call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
+                             key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table)
+        out, lse = self._results(call, q, out, lse)
         call.finish(stream, flags, workspace)
-        if query:
-            return self._query("attention", call)
-        self._run("attention", call)
-        return out if lse is None else (out, lse)
+        return Prepared(self, "attention", call, out, lse)
 
     def _forward(self, q: Array, k: Array, v: Array, *, scale: float, softcap: float, mask: Optional[str], window: Sequence[int], max_len_q: int, max_len_k: int,
-                 **optional: Optional[Array]) -> _Call:
+                 **optional: Optional[Array]) -> Call:
         """What the forward and the backward call share: everything but o and lse."""
         left, right = window
-        call = _Call(s.AttentionArgs(scale=scale, softcap=softcap, mask=_choose(s.MASKS, "mask", mask), window_left=left, window_right=right,
+        call = Call(s.AttentionArgs(scale=scale, softcap=softcap, mask=choose(s.MASKS, "mask", mask), window_left=left, window_right=right,
                                      max_len_q=max_len_q, max_len_k=max_len_k))
         for name, array in {"q": q, "k": k, "v": v, **optional}.items():
             call.put(name, array)
@@ -228,7 +211,7 @@ class Context:
                                 key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k)
         forward.put("o", out)  # inputs here: a missing one is the library's to report
         forward.put("lse", lse)
-        call = _Call(s.AttentionBackwardArgs(forward=ctypes.pointer(forward.args)))
+        call = Call(s.AttentionBackwardArgs(forward=ctypes.pointer(forward.args)))
         call.views, call.stream = list(forward.views), forward.stream
         made = tuple(given if given is not None else empty_like(source, tuple(view(source).tensor.shape[:4])) for given, source in ((dq, q), (dk, k), (dv, v)))
         call.put("dout", dout)
@@ -246,7 +229,7 @@ class Context:
         if len(o_parts) != len(lse_parts):
             raise ValueError(f"{len(o_parts)} o_parts and {len(lse_parts)} lse_parts; as many of each are expected")
         parts = len(o_parts)
-        call = _Call(s.AttentionMergeArgs(parts=parts))
+        call = Call(s.AttentionMergeArgs(parts=parts))
         tables = {}
         for name, arrays in (("o_parts", o_parts), ("lse_parts", lse_parts)):
             tables[name] = (s.Tensor * max(parts, 1))()
@@ -270,7 +253,7 @@ class Context:
     def reduce(self, x: Array, op: str, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None,
                workspace: Optional[Array] = None, query: bool = False) -> Any:
         """"sum", "max", "min" or "mean" over one axis, which stays with extent 1; returns ``out``. ``query=True`` returns a Support."""
-        call = _Call(s.ReduceArgs(op=_choose(s.REDUCTIONS, "op", op), axis=axis))
+        call = Call(s.ReduceArgs(op=choose(s.REDUCTIONS, "op", op), axis=axis))
         call.put("x", x)
         if out is None:
             rank = call.args.x.rank
@@ -285,7 +268,7 @@ class Context:
     def softmax(self, x: Array, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None,
                 workspace: Optional[Array] = None, query: bool = False) -> Any:
         """Softmax over one axis; ``out`` may be ``x``. Returns ``out``. ``query=True`` returns a Support."""
-        call = _Call(s.SoftmaxArgs(axis=axis))
+        call = Call(s.SoftmaxArgs(axis=axis))
         call.put("x", x)
         if out is None:
             out = empty_like(x, tuple(call.args.x.shape[: call.args.x.rank]))
@@ -319,3 +302,27 @@ def default_context() -> Context:
         if _default is None:
             _default = Context()
         return _default
+
+
+def _text_signature(name: str, function: Callable[..., Any]) -> str:
+    """How CPython writes a signature before the documentation of a compiled function."""
+    parameters = inspect.signature(function).parameters.values()
+    plain = inspect.Signature([parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters])
+    return f"{name}{plain}".replace("(self", "($self", 1) + f"\n--\n\n{inspect.getdoc(function)}"
+
+
+def _install(extension: Any) -> None:
+    """Let the extension make the calls whose arrays are plain; it hands all others to the methods above, which stay the one definition of what is an error."""
+    extension.setup({"ndarray": np.ndarray, "empty": np.empty, "float32": np.dtype(np.float32), "float64": np.dtype(np.float64), "modules": sys.modules,
+                     "check": check, "mark_written": mark_written, "cuda_stream": lambda array: cuda_stream(array, None, {}),
+                     "support": Support, "levels": _LEVELS, "default_context": default_context, "activations": s.ACTIVATIONS, "bias_axes": s.BIAS_AXES,
+                     "masks": s.MASKS, "reductions": s.REDUCTIONS})
+    for owner, names in ((Context, s.OPERATIONS), (Prepared, ("run",))):
+        for name in names:
+            pure = getattr(owner, name)
+            parameters = tuple(parameter for parameter in inspect.signature(pure).parameters if parameter != "self")
+            setattr(owner, name, extension.method(owner, name, pure, _text_signature(name, pure), parameters))
+
+
+if native is not None:
+    _install(native)

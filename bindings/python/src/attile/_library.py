@@ -9,6 +9,7 @@ import os
 import pathlib
 
 from . import _structs as s
+from ._extension import native
 
 SONAME = "libattile.so.1"
 
@@ -49,10 +50,17 @@ def library() -> ctypes.CDLL:
     failures = []
     for path in _candidates():
         try:
-            return _declare(ctypes.CDLL(path))
+            found = _declare(ctypes.CDLL(path))
         except OSError as error:
             failures.append(f"{path}: {error}")
+            continue
+        if native is not None:
+            native.connect({name: ctypes.cast(getattr(found, name), ctypes.c_void_p).value for name in _FAST})
+        return found
     raise ImportError("libattile was not found; set ATTILE_LIBRARY to the path of libattile.so.1. Tried:\n  " + "\n  ".join(failures))
+
+
+_FAST = [f"attile_{name}{suffix}" for names, suffix in ((s.OPERATIONS, ""), (s.OPERATIONS, "_query"), (s.PREPARED, "_run")) for name in names]
 
 
 def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The compiled half of the Python package, by the stable ABI of CPython 3.11. It takes calls whose arrays are plain (NumPy's, PyTorch's)
+   and hands every other call, and every mistake, to the methods in Python, so what is an error is said in one place. */
+#ifndef ATTILE_PYTHON_NATIVE_H
+#define ATTILE_PYTHON_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030B0000
+#endif
+#include <Python.h>
+#include <attile/attile.h>
+
+#include "exchange.h"
+
+/* The library's functions, found by Python: the extension is not linked to libattile. */
+#define NATIVE_OPERATIONS(X) X(gemm) X(attention) X(attention_backward) X(attention_merge) X(reduce) X(softmax)
+
+typedef struct {
+#define X(operation)                                                           \
+    int32_t (*operation)(attile_context *, const attile_##operation##_args *); \
+    int32_t (*operation##_query)(attile_context *, const attile_##operation##_args *, attile_support *);
+    NATIVE_OPERATIONS(X)
+#undef X
+    int32_t (*gemm_run)(attile_prepared *, const attile_gemm_pointers *);
+    int32_t (*attention_run)(attile_prepared *, const attile_attention_pointers *);
+} native_functions;
+
+enum {
+    NATIVE_gemm,
+    NATIVE_attention,
+    NATIVE_attention_backward,
+    NATIVE_attention_merge,
+    NATIVE_reduce,
+    NATIVE_softmax,
+    NATIVE_run,
+    NATIVE_METHODS
+};
+enum { NATIVE_MOST_PARAMETERS = 40 };
+
+/* What Python gave at its start, and what is known of PyTorch once a tensor was seen. Of one interpreter: the module refuses a second. */
+#define NATIVE_GIVEN(X) \
+    X(ndarray)          \
+    X(empty)            \
+    X(float32)          \
+    X(float64)          \
+    X(modules)          \
+    X(check) X(mark_written) X(cuda_stream) X(support) X(levels) X(default_context) X(activations) X(bias_axes) X(masks) X(reductions)
+#define NATIVE_NAMES(X) \
+    X(__array_struct__) \
+    X(dtype)            \
+    X(name)             \
+    X(requires_grad) X(is_neg) X(_current_level) X(new_empty) X(is_cuda) X(is_cpu) X(layout) X(shape) X(stride) X(data_ptr) X(_out) X(_lse)
+#define NATIVE_TORCH(X) \
+    X(tensor)           \
+    X(parameter) X(empty_like) X(is_grad_enabled) X(forward_ad) X(strided) X(float32) X(float64) X(dtypes) X(make_float32) X(make_float64)
+
+#define NATIVE_FIELD(name) PyObject *name;
+typedef struct {
+    struct {
+        NATIVE_GIVEN(NATIVE_FIELD)
+    } given;
+    struct {
+        NATIVE_NAMES(NATIVE_FIELD)
+    } names;
+    struct {
+        NATIVE_TORCH(NATIVE_FIELD)
+    } torch;
+    const native_exchange_api *exchange; /* PyTorch's; NULL before 2.10, whose tensors are read by their attributes. */
+    PyObject *bfloat16;                  /* The dtype of ml_dtypes, once one was seen. */
+    PyObject *context;                   /* The one of the module's functions, once it is open. */
+    PyObject *pure[NATIVE_METHODS];      /* The methods in Python. */
+    PyObject *parameters[NATIVE_METHODS][NATIVE_MOST_PARAMETERS]; /* Their names, interned; NULL behind the last. */
+    native_functions functions;
+} native_state;
+extern native_state native;
+
+/* Base of Context and Prepared. */
+typedef struct {
+    PyObject_HEAD unsigned long long handle;
+    unsigned long long args;
+    int is_attention;
+} native_object;
+
+/* The arrays of one call. */
+typedef struct {
+    void *stream;
+    int32_t asked;    /* The device whose stream was asked for, plus one. */
+    int given_stream; /* Whether the caller named one. */
+    int looked_at_ad; /* Whether forward differentiation was asked about. */
+    int written_count;
+    PyObject *written[6]; /* Borrowed: tensors that the caller gave and PyTorch must be told about. */
+} native_call;
+
+/* In all that follows -1 means: not plain, let Python see. No exception is set then. */
+
+/* arrays.c */
+int native_find_view(native_call *call, PyObject *array, attile_tensor *tensor, int *writable);
+int native_view(native_call *call, PyObject *array, attile_tensor *tensor);
+/* An output: the caller's, or a new one as empty_like() in Python makes it. `type` 0 is that of `like`. `result` is a new reference. */
+int native_output(native_call *call, PyObject *given, PyObject *like, const attile_tensor *like_tensor, int32_t type, int32_t rank,
+                  const int64_t *shape, attile_tensor *tensor, PyObject **result);
+/* After a call: tells PyTorch, raises the error. 0: all is well; -1: an exception is set. */
+int native_settle(const native_call *call, int32_t status);
+
+/* torch.c */
+int native_is_torch(PyObject *array);
+int native_view_torch(native_call *call, PyObject *array, attile_tensor *tensor);
+PyObject *native_empty_torch(PyObject *array, const attile_tensor *like, int32_t type, int32_t rank, const int64_t *shape);
+
+/* options.c */
+/* Sort arguments by name into `values`, which starts as NULLs. */
+int native_sort(int method, int positional, int required, PyObject *const *args, Py_ssize_t given, PyObject *keywords, PyObject **values);
+int native_number(PyObject *value, double *into);
+int native_integer(PyObject *value, int64_t *into);
+int native_small_integer(PyObject *value, int32_t *into);
+int native_choice(PyObject *value, PyObject *table, int32_t *into);
+int native_finish(native_call *call, PyObject *stream, PyObject *flags, PyObject *workspace, uint32_t *flags_into, void **stream_into,
+                  void **workspace_into, int64_t *bytes_into);
+PyObject *native_shape(int32_t rank, const int64_t *shape);
+PyObject *native_support(int32_t status, const attile_support *support);
+PyObject *native_pure(int method, PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *keywords);
+
+/* operations.c, attention.c, prepared.c */
+typedef PyObject *native_method(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *keywords);
+native_method native_gemm, native_attention, native_attention_backward, native_attention_merge, native_reduce, native_softmax, native_run;
+/* The parameters that a method sorts by, NULL behind the last: those of the method in Python, which setup compares. */
+const char *const *native_parameters(int method);
+extern const char *const *const native_attention_names, *const *const native_attention_backward_names, *const *const native_run_names;
+
+#define NATIVE_IS_GIVEN(value) ((value) != NULL && (value) != Py_None)
+#define NATIVE_CONTEXT(self) ((attile_context *)(uintptr_t)((native_object *)(self))->handle)
+
+#endif

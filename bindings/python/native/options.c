@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "native.h"
+
+static int place(PyObject *const *names, PyObject *keyword) {
+    for (int i = 0; names[i] != NULL; i++)
+        if (keyword == names[i]) return i;
+    for (int i = 0; names[i] != NULL; i++) /* A name that is not interned, of a dictionary made at run time. */
+        if (PyUnicode_Compare(keyword, names[i]) == 0) return i;
+    return -1;
+}
+
+int native_sort(int method, int positional, int required, PyObject *const *args, Py_ssize_t given, PyObject *keywords, PyObject **values) {
+    if (given > positional) return -1;
+    for (Py_ssize_t i = 0; i < given; i++) values[i] = args[i];
+    const Py_ssize_t named = keywords == NULL ? 0 : PyTuple_Size(keywords);
+    for (Py_ssize_t i = 0; i < named; i++) {
+        const int at = place(native.parameters[method], PyTuple_GetItem(keywords, i));
+        if (at < 0 || values[at] != NULL) return -1;
+        values[at] = args[given + i];
+    }
+    for (int i = 0; i < required; i++)
+        if (values[i] == NULL) return -1;
+    return 0;
+}
+
+/* An error of a conversion is found again, and said, in Python. */
+static int refuse(void) {
+    PyErr_Clear();
+    return -1;
+}
+
+int native_number(PyObject *value, double *into) {
+    if (value == NULL) return 0;
+    *into = PyFloat_AsDouble(value);
+    return *into == -1.0 && PyErr_Occurred() ? refuse() : 0;
+}
+
+int native_integer(PyObject *value, int64_t *into) {
+    if (value == NULL) return 0;
+    if (!PyLong_Check(value)) return -1;
+    *into = PyLong_AsLongLong(value);
+    return *into == -1 && PyErr_Occurred() ? refuse() : 0;
+}
+
+int native_small_integer(PyObject *value, int32_t *into) {
+    int64_t wide = *into;
+    if (native_integer(value, &wide) < 0 || wide != (int32_t)wide) return -1;
+    *into = (int32_t)wide;
+    return 0;
+}
+
+int native_choice(PyObject *value, PyObject *table, int32_t *into) {
+    if (!NATIVE_IS_GIVEN(value)) return 0; /* None is 0 in every table. */
+    PyObject *found = PyDict_GetItemWithError(table, value);
+    return found == NULL ? refuse() : native_small_integer(found, into);
+}
+
+/* Bytes of a workspace; -1 where it is not dense. */
+static int64_t dense_bytes(const attile_tensor *tensor) {
+    int64_t step = 1;
+    for (int axis = tensor->rank - 1; axis >= 0; axis--) {
+        if (tensor->shape[axis] > 1 && tensor->stride[axis] != step) return -1;
+        step *= tensor->shape[axis];
+    }
+    return step * ((tensor->dtype & 0xff) / 8);
+}
+
+int native_finish(native_call *call, PyObject *stream, PyObject *flags, PyObject *workspace, uint32_t *flags_into, void **stream_into,
+                  void **workspace_into, int64_t *bytes_into) {
+    if (NATIVE_IS_GIVEN(workspace)) {
+        attile_tensor tensor;
+        PyObject *same = NULL;
+        if (native_output(call, workspace, NULL, NULL, 0, 0, NULL, &tensor, &same) < 0) return -1;
+        Py_DECREF(same);
+        *workspace_into = tensor.data;
+        *bytes_into = dense_bytes(&tensor);
+        if (*bytes_into < 0) return -1;
+    }
+    *stream_into = call->stream;
+    if (NATIVE_IS_GIVEN(stream)) {
+        if (!PyLong_Check(stream)) return -1;
+        *stream_into = PyLong_AsVoidPtr(stream);
+        if (PyErr_Occurred()) return refuse();
+    }
+    int64_t number = 0;
+    if (native_integer(flags, &number) < 0) return -1;
+    *flags_into = (uint32_t)number;
+    return 0;
+}
+
+PyObject *native_shape(int32_t rank, const int64_t *shape) {
+    PyObject *tuple = PyTuple_New(rank);
+    for (int32_t i = 0; tuple != NULL && i < rank; i++) {
+        PyObject *extent = PyLong_FromLongLong(shape[i]);
+        if (extent == NULL || PyTuple_SetItem(tuple, i, extent) < 0) Py_CLEAR(tuple); /* SetItem takes the extent. */
+    }
+    return tuple;
+}
+
+PyObject *native_support(int32_t status, const attile_support *support) {
+    const native_call nothing = {0};
+    if (native_settle(&nothing, status) < 0) return NULL;
+    PyObject *level = PyTuple_GetItem(native.given.levels, support->level);
+    if (level == NULL) return NULL;
+    return PyObject_CallFunction(native.given.support, "OissLdd", level, (int)support->status, support->kernel, support->text,
+                                 (long long)support->workspace_bytes, support->flops, support->bytes);
+}
+
+PyObject *native_pure(int method, PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *keywords) {
+    if (PyErr_Occurred()) return NULL; /* Of Python code that ran in between, such as an interrupt. */
+    PyObject *result = NULL, *tuple = PyTuple_New(given + 1), *options = PyDict_New();
+    if (tuple == NULL || options == NULL) goto done;
+    PyTuple_SetItem(tuple, 0, Py_NewRef(self));
+    for (Py_ssize_t i = 0; i < given; i++) PyTuple_SetItem(tuple, i + 1, Py_NewRef(args[i]));
+    const Py_ssize_t named = keywords == NULL ? 0 : PyTuple_Size(keywords);
+    for (Py_ssize_t i = 0; i < named; i++)
+        if (PyDict_SetItem(options, PyTuple_GetItem(keywords, i), args[given + i]) < 0) goto done;
+    result = PyObject_Call(native.pure[method], tuple, options);
+done:
+    Py_XDECREF(tuple);
+    Py_XDECREF(options);
+    return result;
+}

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operations share: names of choices, and the arrays of one call."""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from ._arrays import Array, View, dense_bytes, mark_written, view
+
+
+def choose(table: dict, what: str, value: Optional[str]) -> int:
+    try:
+        return table[value]
+    except (KeyError, TypeError):
+        names = ", ".join(repr(name) for name in table if name)
+        raise ValueError(f"{what} is {value!r}; expected one of {names}") from None
+
+
+CALLED = {"d": "out", "o": "out", "y": "out"}  # An argument whose field in the struct has another name.
+
+
+class Call:
+    """Collects the arrays of one call: fills the struct, keeps the memory alive, finds the stream."""
+
+    def __init__(self, args: Any):
+        self.args = args
+        self.views: list[View] = []
+        self.stream = 0
+        self.written: list[Array] = []
+        self.streams: dict[Any, int] = {}  # of each device, as its arrays' library says
+
+    def look(self, name: str, array: Array, output: bool = False) -> View:
+        """An array of the call, as the caller names it."""
+        found = view(array, self.streams, name)
+        if output:
+            if found.refusal:
+                raise ValueError(f"{name} {found.refusal}")
+            self.written.append(array)
+        self.views.append(found)
+        return found
+
+    def put(self, name: str, array: Optional[Array], output: bool = False) -> None:
+        if array is None:
+            return
+        found = self.look(CALLED.get(name, name), array, output)
+        setattr(self.args, name, found.tensor)
+        self.stream = self.stream or found.stream
+
+    def finish(self, stream: Optional[int], flags: int, workspace: Optional[Array]) -> None:
+        self.args.stream = self.stream if stream is None else stream
+        self.args.flags = flags
+        if workspace is not None:
+            found = self.look("workspace", workspace, output=True)
+            self.args.workspace, self.args.workspace_bytes = found.tensor.data, dense_bytes(found.tensor)
+
+    def wrote(self, status: int) -> None:
+        """After a call: what it has written, which is nothing where it refused its arguments, could not do them or had no memory."""
+        if status // 1000 not in (1, 2, 4):
+            for array in self.written:
+                mark_written(array)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepared calls of the Python package: the results of the plain calls, with other arrays in each launch, and the mistakes that a launch can hold."""
+import threading
+import unittest
+
+import numpy as np
+
+import attile
+
+RNG = np.random.default_rng(3)
+
+
+def random(*shape, dtype=np.float32):
+    return RNG.uniform(-1, 1, shape).astype(dtype)
+
+
+def empty(*shape):
+    return np.full(shape, np.nan, np.float32)
+
+
+class Launches(unittest.TestCase):
+    def test_gemm_with_other_arrays(self):
+        options = {"alpha": 2.0, "activation": "relu"}
+        a, b, bias, out = random(3, 5, 4), random(4, 6), random(6), empty(3, 5, 6)
+        call = attile.prepare_gemm(a, b, bias=bias, out=out, **options)
+        self.assertTrue(np.isnan(out).all())  # nothing was computed
+        self.assertIs(call.run(), out)
+        np.testing.assert_array_equal(out, attile.gemm(a, b, bias=bias, **options))
+        for _ in range(3):
+            others = {"a": random(3, 5, 4), "b": random(4, 6), "bias": random(6)}
+            into = empty(3, 5, 6)
+            self.assertIs(call.run(out=into, **others), into)
+            np.testing.assert_array_equal(into, attile.gemm(others["a"], others["b"], bias=others["bias"], **options))
+
+    def test_a_result_that_preparing_made(self):
+        a = random(4, 4)
+        first = attile.prepare_gemm(a, a).run()
+        np.testing.assert_array_equal(first, attile.gemm(a, a))
+
+    def test_attention_by_every_operand(self):
+        q, k, v = random(2, 4, 3, 8), random(2, 2, 5, 8), random(2, 2, 5, 6)
+        operands = {"bias": random(2, 1, 3, 5), "allowed": RNG.uniform(size=(2, 1, 3, 5)) < 0.7, "alibi_slopes": random(4), "sinks": random(4),
+                    "key_lengths": np.array([5, 3], np.int32)}
+        with attile.default_context().prepare_attention(q, k, v, lse=True, **operands) as call:
+            for found, expected in zip(call.run(), attile.attention(q, k, v, lse=True, **operands)):
+                np.testing.assert_array_equal(found, expected)
+            others = {"q": random(*q.shape), "k": random(*k.shape), "v": random(*v.shape), "bias": random(2, 1, 3, 5), "allowed": RNG.uniform(size=(2, 1, 3, 5)) < 0.7,
+                      "alibi_slopes": random(4), "sinks": random(4), "key_lengths": np.array([2, 4], np.int32)}
+            out, lse = empty(2, 4, 3, 6), empty(2, 4, 3)
+            returned = call.run(**others, out=out, lse=lse)
+            self.assertIs(returned[0], out)
+            self.assertIs(returned[1], lse)
+            for found, expected in zip((out, lse), attile.attention(lse=True, **others)):
+                np.testing.assert_array_equal(found, expected)
+
+    def test_packed_and_paged_operands(self):
+        q, pages = random(1, 2, 5, 4), random(6, 2, 4, 4)
+        packed = {"cu_len_q": np.array([0, 2, 5], np.int32), "block_table": np.array([[0, 3], [5, 1]], np.int32), "key_lengths": np.array([7, 5], np.int32)}
+        call = attile.prepare_attention(q, pages, pages, **packed)
+        np.testing.assert_array_equal(call.run(), attile.attention(q, pages, pages, **packed))
+        other = {**packed, "cu_len_q": np.array([0, 4, 5], np.int32), "block_table": np.array([[2, 4], [3, 0]], np.int32)}
+        np.testing.assert_array_equal(call.run(cu_len_q=other["cu_len_q"], block_table=other["block_table"]), attile.attention(q, pages, pages, **other))
+        keys = {"cu_len_q": packed["cu_len_q"], "cu_len_k": np.array([0, 3, 5], np.int32)}
+        call = attile.prepare_attention(q, q, q, **keys)
+        moved = np.array([0, 1, 5], np.int32)
+        np.testing.assert_array_equal(call.run(cu_len_k=moved), attile.attention(q, q, q, cu_len_q=keys["cu_len_q"], cu_len_k=moved))
+
+    def test_workspace_and_stream(self):
+        memory = np.empty(1 << 12, np.uint8)
+        memory = memory[-memory.ctypes.data % 256:]
+        a = random(3, 3)
+        np.testing.assert_array_equal(attile.prepare_gemm(a, a, flags=attile.FLAG_NO_ALLOC, workspace=memory).run(workspace=memory, stream=0), attile.gemm(a, a))
+
+    def test_threads_share_one(self):
+        a = random(16, 16)
+        call, expected, wrong = attile.prepare_gemm(a, a), attile.gemm(a, a), []
+
+        def work():
+            for _ in range(50):
+                if not np.array_equal(call.run(out=empty(16, 16)), expected):
+                    wrong.append(1)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        self.assertEqual(wrong, [])
+
+
+class Mistakes(unittest.TestCase):
+    def setUp(self):
+        self.a, self.out = random(3, 3), np.full((3, 3), 7, np.float32)
+        self.call = attile.prepare_gemm(self.a, self.a, out=self.out)
+
+    def refused(self, error, sentence, **arrays):
+        with self.assertRaisesRegex(error, sentence):
+            self.call.run(**arrays)
+        self.assertTrue((self.out == 7).all())
+
+    def test_of_another_layout(self):
+        for other in (random(3, 4), random(3, 3, dtype=np.float64), random(3, 3).T, random(1, 3, 3)):
+            self.refused(ValueError, r"^b has type 0x\w+, shape .*the call was prepared for type 0x0220, shape \(3, 3\) and strides \(3, 1\)", b=other)
+
+    def test_operands_that_are_not_there(self):
+        self.refused(ValueError, "^bias is given, and the call was prepared without it", bias=random(3))
+        self.refused(TypeError, "unexpected keyword argument 'q'; a prepared gemm has a, b, c, out, bias", q=random(3))
+        self.refused(TypeError, "is no array", a=None)
+
+    def test_outputs_that_cannot_be_written(self):
+        other = np.zeros((3, 3), np.float32)
+        other.flags.writeable = False
+        self.refused(ValueError, "^out is read-only", out=other)
+
+    def test_what_the_library_finds(self):
+        self.refused(attile.AttileArgumentError, "shares memory", b=self.out)
+        memory = np.empty(4 * 9 + 1, np.uint8)[1:].view(np.float32).reshape(3, 3)
+        self.refused(attile.AttileArgumentError, "MISALIGNED", a=memory)
+
+    def test_a_call_that_cannot_be_prepared(self):
+        with self.assertRaisesRegex(attile.AttileArgumentError, "SHAPE_MISMATCH"):
+            attile.prepare_gemm(random(2, 3), random(2, 3))
+
+    def test_closed(self):
+        self.call.close()
+        self.call.close()
+        self.refused(attile.AttileArgumentError, "NULL_ARGUMENT")
+        context = attile.Context("reference")
+        call = context.prepare_gemm(self.a, self.a)
+        context.close()
+        with self.assertRaisesRegex(attile.AttileArgumentError, "INVALID_CONTEXT"):
+            call.run()
+
+
+if __name__ == "__main__":
+    unittest.main()
