@@ -2,6 +2,7 @@
 """The compiled extension itself: that calls with plain arrays go through it, to the bits of the path without, and that nothing leaks."""
 import gc
 import importlib.util
+import os
 import subprocess
 import sys
 import threading
@@ -224,6 +225,17 @@ interpreters.destroy(other)
 
 @unittest.skipUnless(attile.compiled and importlib.util.find_spec("torch"), "the extension or PyTorch is not there")
 class Torch(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        import torch
+
+        if os.environ.get("ATTILE_TEST_EXCHANGE") == "off":  # as PyTorch before 2.10 is
+            del torch.Tensor.__dlpack_c_exchange_api__
+
+    @unittest.skipIf(os.environ.get("ATTILE_TEST_EXCHANGE") == "off", "this is that test")
+    def test_without_exchange_in_c(self):
+        subprocess.run([sys.executable, "-W", "ignore", "-m", "unittest", "python_native_test.Torch"], env={**os.environ, "ATTILE_TEST_EXCHANGE": "off"}, check=True)
+
     def tensors(self, value):
         import torch
 

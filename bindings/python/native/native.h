@@ -50,10 +50,14 @@ enum { NATIVE_MOST_PARAMETERS = 40 };
     X(__array_struct__) \
     X(dtype)            \
     X(name)             \
-    X(requires_grad) X(is_neg) X(_current_level) X(new_empty) X(is_cuda) X(is_cpu) X(layout) X(shape) X(stride) X(data_ptr) X(_out) X(_lse)
-#define NATIVE_TORCH(X) \
-    X(tensor)           \
-    X(parameter) X(empty_like) X(is_grad_enabled) X(forward_ad) X(strided) X(float32) X(float64) X(dtypes) X(make_float32) X(make_float64)
+    X(requires_grad) X(_current_level) X(new_empty) X(is_cuda) X(is_cpu) X(layout) X(shape) X(stride) X(data_ptr) X(_out) X(_lse)
+#define NATIVE_TORCH(X)                                                                                                     \
+    X(tensor)                                                                                                               \
+    X(parameter)                                                                                                            \
+    X(empty_like)                                                                                                           \
+    X(is_grad_enabled)                                                                                                      \
+    X(forward_ad) X(increment_version) X(is_neg) X(is_inference) X(strided) X(float32) X(float64) X(dtypes) X(make_float32) \
+        X(make_float64)
 
 #define NATIVE_FIELD(name) PyObject *name;
 typedef struct {
@@ -95,7 +99,7 @@ typedef struct {
 /* In all that follows -1 means: not plain, let Python see. No exception is set then. */
 
 /* arrays.c */
-int native_find_view(native_call *call, PyObject *array, attile_tensor *tensor, int *writable);
+int native_find_view(native_call *call, PyObject *array, int is_new, attile_tensor *tensor, int *writable);
 int native_view(native_call *call, PyObject *array, attile_tensor *tensor);
 /* An output: the caller's, or a new one as empty_like() in Python makes it. `type` 0 is that of `like`. `result` is a new reference. */
 int native_output(native_call *call, PyObject *given, PyObject *like, const attile_tensor *like_tensor, int32_t type, int32_t rank,
@@ -105,7 +109,9 @@ int native_settle(const native_call *call, int32_t status);
 
 /* torch.c */
 int native_is_torch(PyObject *array);
-int native_view_torch(native_call *call, PyObject *array, attile_tensor *tensor);
+int native_view_torch(native_call *call, PyObject *array, int is_new, attile_tensor *tensor);
+/* Tell PyTorch that a tensor was written. 0, or -1 with an exception. */
+int native_mark_torch(PyObject *array);
 PyObject *native_empty_torch(PyObject *array, const attile_tensor *like, int32_t type, int32_t rank, const int64_t *shape);
 
 /* options.c */

@@ -67,6 +67,10 @@ static int learn(void) {
         native.torch.empty_like = find(torch, "empty_like");
         native.torch.is_grad_enabled = find(torch, "is_grad_enabled");
         native.torch.forward_ad = find(torch, "autograd.forward_ad");
+        native.torch.increment_version = find(torch, "autograd.graph.increment_version"); /* Since 2.1; NULL before. */
+        PyErr_Clear();
+        native.torch.is_neg = find(tensor, "is_neg");
+        native.torch.is_inference = find(tensor, "is_inference");
         native.torch.strided = find(torch, "strided");
         native.torch.float32 = find(torch, "float32");
         native.torch.float64 = find(torch, "float64");
@@ -116,7 +120,7 @@ static int is_plain(native_call *call, PyObject *array) {
         Py_XDECREF(enabled);
         if (enabled != Py_False) return 0;
     }
-    PyObject *negated = PyObject_CallMethodObjArgs(array, native.names.is_neg, NULL);
+    PyObject *negated = PyObject_CallFunctionObjArgs(native.torch.is_neg, array, NULL);
     Py_XDECREF(negated);
     return negated == Py_False;
 }
@@ -124,7 +128,7 @@ static int is_plain(native_call *call, PyObject *array) {
 static int view_exchanged(native_call *call, PyObject *array, attile_tensor *tensor) {
     native_dl_tensor found;
     if (native.exchange->describe(array, &found) != 0) return refuse();
-    if (found.rank > 4 || found.type_lanes != 1) return -1;
+    if (found.rank > 4 || found.type_lanes != 1 || found.data == NULL) return -1; /* No memory: empty, or a tensor of a transform. */
     memset(tensor, 0, sizeof *tensor);
     tensor->data = (char *)found.data + found.byte_offset;
     tensor->dtype = found.type_code * 256 + found.type_bits;
@@ -176,8 +180,8 @@ static int view_by_attributes(native_call *call, PyObject *array, attile_tensor 
     return 0;
 }
 
-int native_view_torch(native_call *call, PyObject *array, attile_tensor *tensor) {
-    if (!is_plain(call, array)) return refuse();
+int native_view_torch(native_call *call, PyObject *array, int is_new, attile_tensor *tensor) {
+    if (!is_new && !is_plain(call, array)) return refuse();
     return native.exchange != NULL ? view_exchanged(call, array, tensor) : view_by_attributes(call, array, tensor);
 }
 
@@ -207,4 +211,18 @@ PyObject *native_empty_torch(PyObject *array, const attile_tensor *like, int32_t
     }
     Py_DECREF(extents);
     return made;
+}
+
+int native_mark_torch(PyObject *array) {
+    PyObject *none;
+    if (native.torch.increment_version == NULL) {
+        none = PyObject_CallFunctionObjArgs(native.given.mark_written, array, NULL);
+    } else {
+        PyObject *inference = PyObject_CallFunctionObjArgs(native.torch.is_inference, array, NULL);
+        Py_XDECREF(inference);
+        if (inference == Py_True) return 0; /* It has no version. */
+        none = inference == NULL ? NULL : PyObject_CallFunctionObjArgs(native.torch.increment_version, array, NULL);
+    }
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
 }

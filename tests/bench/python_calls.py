@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Host time of a call from Python beside the same call from C, and beside PyTorch's and NumPy's own, all in one process.
+
+usage: python_calls.py --repeat FILE [--json FILE] [--device cpu|cuda] [--rounds N] [--calls N] [--check]
+
+FILE is librepeat_call.so of the build. Each round takes every way of a call in turn; printed are medians of the rounds, in microseconds, and what each way takes
+beyond the call from C with the same memory. On a GPU a round is a few calls on an idle stream, so that none waits for the device.
+--check fails if a call by the extension takes more than --limit microseconds (3) beyond C: the least of the rounds, since the machine may be busy.
+"""
+import argparse
+import ctypes
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import attile
+from attile import _structs as s
+from attile._arrays import view
+from attile._library import library
+
+MODEL = "model name"
+
+
+def pure_package():
+    """The package without its extension, beside the one that has it."""
+    kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "attile"}
+    os.environ["ATTILE_PYTHON_PURE"] = "1"
+    try:
+        import attile as pure
+        return pure
+    finally:
+        del os.environ["ATTILE_PYTHON_PURE"]
+        sys.modules.update(kept)
+
+
+def filled(kind, **fields):
+    args = kind()
+    for name, value in fields.items():
+        setattr(args, name, view(value).tensor if hasattr(value, "shape") else value)
+    return args
+
+
+def cases(make, empty):
+    """Name, operation, positional arguments, options, output, fields of the struct, and what NumPy and PyTorch do instead."""
+    x, y, q, k, v = make(64, 64), make(64, 64), make(1, 8, 16, 64), make(1, 8, 32, 64), make(1, 8, 32, 64)
+    yield ("gemm 64x64x64", "gemm", (x, y), {}, empty(64, 64), {"a": x, "b": y, "alpha": 1.0}, "d")
+    yield ("gemm 4x4x4", "gemm", (x[:4, :4], y[:4, :4]), {}, empty(4, 4), {"a": x[:4, :4], "b": y[:4, :4], "alpha": 1.0}, "d")
+    yield ("attention H=8 16x32x64", "attention", (q, k, v), {}, empty(1, 8, 16, 64), {"q": q, "k": k, "v": v}, "o")
+    yield ("attention H=1 1x4x8", "attention", (q[:, :1, :1, :8], k[:, :1, :4, :8], v[:, :1, :4, :8]), {"mask": "causal_bottom_right", "scale": 0.5}, empty(1, 1, 1, 8),
+           {"q": q[:, :1, :1, :8], "k": k[:, :1, :4, :8], "v": v[:, :1, :4, :8], "mask": 2, "scale": 0.5}, "o")
+    yield ("softmax 64x64", "softmax", (x,), {}, empty(64, 64), {"x": x, "axis": -1}, "y")
+    yield ("softmax 4x4", "softmax", (x[:4, :4],), {}, empty(4, 4), {"x": x[:4, :4], "axis": -1}, "y")
+    yield ("reduce 4x4", "reduce", (x[:4, :4], "sum"), {}, empty(4, 1), {"x": x[:4, :4], "axis": -1, "op": 1}, "y")
+
+
+def native_call(torch, operation, arrays, options, out):
+    """The same by the library that owns the arrays; None where it has no such call, or another one."""
+    if torch is None:
+        return {"gemm": lambda: np.matmul(*arrays, out=out), "reduce": lambda: np.add.reduce(arrays[0], -1, None, out, True)}.get(operation)
+    if operation == "attention" and options:
+        return None
+    return {"gemm": lambda: torch.mm(*arrays, out=out), "softmax": lambda: torch.softmax(arrays[0], -1), "reduce": lambda: torch.sum(arrays[0], -1, True),
+            "attention": lambda: torch.nn.functional.scaled_dot_product_attention(*arrays)}[operation]
+
+
+def seconds(call, count):
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - start) / count
+
+
+def measure(torch, device, pure, repeat, rounds, count):
+    context, plain = (package.Context(device, threads=1) for package in (attile, pure))
+    if torch is None:
+        rng = np.random.default_rng(1)
+        make, empty, settle = (lambda *shape: rng.uniform(-1, 1, shape).astype(np.float32)), (lambda *shape: np.empty(shape, np.float32)), lambda: None
+    else:
+        where = torch.device(device)
+        make, empty = (lambda *shape: torch.rand(shape, device=where) * 2 - 1), (lambda *shape: torch.empty(shape, device=where))
+        settle = torch.cuda.synchronize if device == "cuda" else lambda: None
+    for name, operation, arrays, options, out, fields, output in cases(make, empty):
+        args = filled(s.OPERATIONS[operation], **fields, **{output: out})
+        address = ctypes.cast(getattr(library(), f"attile_{operation}"), ctypes.c_void_p)
+        ways = {"c": lambda: repeat(address, context._handle, ctypes.byref(args), count) / count}
+        by_python = {"attile out": lambda: getattr(context, operation)(*arrays, **options, out=out), "attile": lambda: getattr(context, operation)(*arrays, **options),
+                     "ctypes out": lambda: getattr(plain, operation)(*arrays, **options, out=out)}
+        if operation in ("gemm", "attention"):
+            by_python["prepared"] = getattr(context, f"prepare_{operation}")(*arrays, **options, out=out).run
+        own = native_call(torch, operation, arrays, options, out)
+        if own is not None:
+            by_python["own"] = own
+        for way, call in by_python.items():
+            ways[way] = lambda call=call: seconds(call, count)
+        found = {way: [] for way in ways}
+        for index in range(rounds + 1):
+            for way, sample in ways.items():
+                settle()
+                value = sample()
+                if index:  # the first warms up
+                    found[way].append(value * 1e6)
+        if min(found["c"]) < 0:
+            sys.exit(f"python_calls.py: {name}: the call from C failed")
+        yield {"group": f"{'numpy' if torch is None else 'torch'} {device}", "case": name, "us": {way: round(statistics.median(values), 3) for way, values in found.items()},
+               "us_min": {way: round(min(values), 3) for way, values in found.items()},
+               # Rounds are interleaved, so a difference within one leaves out what the machine did meanwhile.
+               "beyond_c": {way: round(statistics.median(value - c for value, c in zip(values, found["c"])), 3) for way, values in found.items() if way != "c"}}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", required=True)
+    parser.add_argument("--json")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--calls", type=int, default=50)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--limit", type=float, default=3.0)
+    of = parser.parse_args()
+    if not attile.compiled:
+        sys.exit("python_calls.py: the extension is not there; PYTHONPATH must name the build's folder python")
+    repeat = ctypes.CDLL(of.repeat).repeat_call
+    repeat.argtypes, repeat.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], ctypes.c_double
+    try:
+        import torch
+        torch.set_num_threads(1)
+    except ImportError:
+        torch = None
+    pure = pure_package()
+    rows = []
+    for library_of_arrays in ([None] if of.device == "cpu" else []) + ([torch] if torch else []):
+        for row in measure(library_of_arrays, of.device, pure, repeat, of.rounds, of.calls):
+            rows.append(row)
+            print(f"{row['group']:10} {row['case']:24} C {row['us']['c']:8.2f} us; beyond it " +
+                  ", ".join(f"{way} {value:+.2f}" for way, value in row["beyond_c"].items() if way != "own") + (f"; own {row['us']['own']:.2f}" if "own" in row["us"] else ""))
+    if of.json:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            model = next((line.partition(":")[2].strip() for line in lines if line.startswith(MODEL)), platform.processor())
+        device = attile.Context(of.device).info
+        facts = {"device": model if of.device == "cpu" else f"{device.device_name}, host {model}", "arch": device.arch, "processors": len(os.sched_getaffinity(0)),
+                 "python": platform.python_version(), "numpy": np.__version__, "torch": torch.__version__ if torch else None, "attile": attile.version(), "rounds": of.rounds,
+                 "calls": of.calls, "date": datetime.date.today().isoformat(),
+                 "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()}
+        with open(of.json, "w", encoding="utf-8") as file:
+            json.dump({"facts": facts, "rows": rows}, file, indent=1)
+            file.write("\n")
+    slow = [row for row in rows if min(row["us_min"][way] for way in ("attile",)) - row["us_min"]["c"] > of.limit]
+    if of.check and slow:
+        sys.exit(f"python_calls.py: more than {of.limit} us beyond C: {', '.join(row['group'] + ' ' + row['case'] for row in slow)}")
+
+
+if __name__ == "__main__":
+    main()
