@@ -25,7 +25,10 @@ endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/examples/data/attention_small.bin DESTINATION ${ATTILE_SHARE_DIR}/examples/data COMPONENT dev)
 # Where Debian's Python looks; elsewhere pip installs bindings/python.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bindings/python/src/attile DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL
-  FILES_MATCHING PATTERN "*.py" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
+  FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
+if(TARGET python_native)
+  install(TARGETS python_native LIBRARY DESTINATION lib/python3/dist-packages/attile COMPONENT python EXCLUDE_FROM_ALL)
+endif()
 
 set(ATTILE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/attile)
 install(EXPORT attileTargets NAMESPACE attile:: DESTINATION ${ATTILE_CMAKE_DIR} COMPONENT dev)

@@ -108,9 +108,11 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
 attile_describe(tools "command-line program" "This package holds the program attile, which shows, checks and measures the
 backends of a machine.")
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
-set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
-set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS OFF)
-# Not the same build: the package is the same for every architecture, and ctypes wants the soname alone.
+if(NOT TARGET python_native)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS OFF)
+endif()
+# Not the same build: the extension is not linked to the library, and ctypes wants the soname alone.
 set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.9), python3-numpy, ${ATTILE_RUNTIME_PACKAGE} (>= ${PROJECT_VERSION})")
 attile_describe(python "Python package" "This package lets Python call it with NumPy arrays and with those of other
 libraries, without a copy.")

@@ -116,9 +116,22 @@ fi
 if "$python" -m pip --version >/dev/null 2>&1 && "$python" -c "import setuptools" 2>/dev/null; then
     echo "== Python by pip, from the sources"
     cp -r "$source/bindings/python" "$work/python-source" # pip builds in place
+    # attile.h comes from the package of headers. Without a compiler the same package comes out, but for the extension.
+    export ATTILE_INCLUDE=$prefix/include
     "$python" -m pip install --quiet --no-index --no-deps --no-build-isolation --target "$work/python-pip" "$work/python-source" >"$work/pip.log" 2>&1 ||
         { cat "$work/pip.log"; fail "pip"; }
-    diff -r -x __pycache__ "$work/python-pip/attile" "$prefix/lib/python3/dist-packages/attile" || fail "pip installs other files than the package"
+    diff -r -x __pycache__ -x '_native*.so' "$work/python-pip/attile" "$prefix/lib/python3/dist-packages/attile" || fail "pip installs other files than the package"
+    if [ -e "$prefix/lib/python3/dist-packages/attile/_native.abi3.so" ]; then
+        for package in "$prefix/lib/python3/dist-packages" "$work/python-pip"; do
+            PYTHONPATH=$package "$python" -c "import attile, sys; sys.exit(not attile.compiled)" || fail "the extension in $package is not taken"
+        done
+    fi
+    rm -rf "$work/python-source" "$work/python-without"
+    cp -r "$source/bindings/python" "$work/python-source"
+    CC=/nonexistent/cc "$python" -m pip install --quiet --no-index --no-deps --no-build-isolation --target "$work/python-without" "$work/python-source" >"$work/pip.log" 2>&1 ||
+        { cat "$work/pip.log"; fail "pip without a compiler"; }
+    PYTHONPATH=$work/python-without "$python" -c "import attile, sys; sys.exit(attile.compiled)" || fail "without a compiler there is an extension"
+    (cd / && PYTHONPATH=$work/python-without "$python" "$examples/python/first_attention.py") >/dev/null || fail "the package without the extension"
 fi
 
 for backend in reference default; do

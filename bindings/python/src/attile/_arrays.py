@@ -67,7 +67,7 @@ def _elements(byte_strides: tuple[int, ...] | None, item: int) -> tuple[int, ...
     return tuple(step // item for step in byte_strides)
 
 
-def _from_numpy(array: np.ndarray) -> View:
+def _from_numpy(array: np.ndarray[Any, Any]) -> View:
     dtype = _numpy_dtype(array.dtype.str, array.dtype.name)
     tensor = _tensor(array.ctypes.data, dtype, array.shape, _elements(array.strides, array.itemsize))
     return View(tensor, array, "" if array.flags.writeable else _READ_ONLY, 0, s.DEVICE_CPU)
@@ -189,7 +189,7 @@ def cuda_stream(array: Any, from_interface: int | None, streams: dict[Any, int])
     if key not in streams:
         cuda = sys.modules[owner].cuda
         streams[key] = cuda.current_stream(array.device).cuda_stream if owner == "torch" else cuda.get_current_stream().ptr
-    return streams[key]
+    return int(streams[key])
 
 
 def view(array: Any, streams: dict[Any, int] | None = None, name: str = "an array") -> View:
@@ -214,12 +214,12 @@ def view(array: Any, streams: dict[Any, int] | None = None, name: str = "an arra
 
 def dense_bytes(tensor: s.Tensor) -> int:
     """Bytes of a dense row-major tensor, as a workspace has to be."""
-    step = 1
+    step: int = 1
     for axis in reversed(range(tensor.rank)):
         if tensor.shape[axis] > 1 and tensor.stride[axis] != step:
             raise ValueError("workspace is not contiguous")
         step *= tensor.shape[axis]
-    return step * ((tensor.dtype & 0xFF) // 8)
+    return step * int((tensor.dtype & 0xFF) // 8)
 
 
 def empty_like(array: Any, shape: tuple[int, ...], dtype: int | None = None) -> Any:

@@ -2,12 +2,12 @@
 """What the operations share: names of choices, and the arrays of one call."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 from ._arrays import Array, View, dense_bytes, mark_written, view
 
 
-def choose(table: dict, what: str, value: Optional[str]) -> int:
+def choose(table: Mapping[Any, int], what: str, value: Optional[str]) -> int:
     try:
         return table[value]
     except (KeyError, TypeError):

@@ -14,7 +14,7 @@ import numpy as np
 from . import _structs as s
 from ._arrays import Array, cuda_stream, empty_like, mark_written, view
 from ._call import Call, choose
-from ._extension import ContextBase, PreparedBase, native
+from ._extension import ContextBase, native
 from ._library import check, library
 from ._prepared import Prepared
 
@@ -112,7 +112,7 @@ class Context(ContextBase):
         return Support(_LEVELS[found.level], found.status, found.kernel.decode(), found.text.decode(), found.workspace_bytes, found.flops, found.bytes)
 
     def gemm(self, a: Array, b: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
-             bias_axis: Optional[str] = None, activation: Optional[str] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None,
+             bias_axis: Optional[s.BiasAxis] = None, activation: Optional[s.Activation] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None,
              query: bool = False) -> Any:
         """activation(alpha a b + beta c + bias) for a [..., M, K] and b [..., K, N], batch axes broadcast; returns ``out``.
 
@@ -126,8 +126,8 @@ class Context(ContextBase):
         self._run("gemm", call)
         return out
 
-    def _product(self, a: Array, b: Array, c: Optional[Array], out: Optional[Array], alpha: float, beta: float, bias: Optional[Array], bias_axis: Optional[str],
-                 activation: Optional[str]) -> tuple[Call, Array]:
+    def _product(self, a: Array, b: Array, c: Optional[Array], out: Optional[Array], alpha: float, beta: float, bias: Optional[Array], bias_axis: Optional[s.BiasAxis],
+                 activation: Optional[s.Activation]) -> tuple[Call, Array]:
         """A call of gemm() and its result, which is made if it was not given."""
         call = Call(s.GemmArgs(alpha=alpha, beta=beta, activation=choose(s.ACTIVATIONS, "activation", activation)))
         call.args.bias_axis = choose(s.BIAS_AXES, "bias_axis", bias_axis or ("columns" if bias is not None else None))
@@ -139,7 +139,7 @@ class Context(ContextBase):
         return call, out
 
     def prepare_gemm(self, a: Array, b: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
-                     bias_axis: Optional[str] = None, activation: Optional[str] = None, flags: int = 0, stream: Optional[int] = None,
+                     bias_axis: Optional[s.BiasAxis] = None, activation: Optional[s.Activation] = None, flags: int = 0, stream: Optional[int] = None,
                      workspace: Optional[Array] = None) -> Prepared:
         """gemm() with these arguments, validated and planned once for many launches; nothing is computed."""
         call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation)
@@ -147,7 +147,7 @@ class Context(ContextBase):
         return Prepared(self, "gemm", call, out)
 
     def attention(self, q: Array, k: Array, v: Array, *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, scale: float = 0.0, softcap: float = 0.0,
-                  mask: Optional[str] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
+                  mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                   alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                   cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, flags: int = 0,
                   stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
@@ -179,7 +179,7 @@ class Context(ContextBase):
         return out, lse
 
     def prepare_attention(self, q: Array, k: Array, v: Array, *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, scale: float = 0.0,
-                          softcap: float = 0.0, mask: Optional[str] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
+                          softcap: float = 0.0, mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                           alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                           cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, flags: int = 0,
                           stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
@@ -190,7 +190,7 @@ class Context(ContextBase):
         call.finish(stream, flags, workspace)
         return Prepared(self, "attention", call, out, lse)
 
-    def _forward(self, q: Array, k: Array, v: Array, *, scale: float, softcap: float, mask: Optional[str], window: Sequence[int], max_len_q: int, max_len_k: int,
+    def _forward(self, q: Array, k: Array, v: Array, *, scale: float, softcap: float, mask: Optional[s.Mask], window: Sequence[int], max_len_q: int, max_len_k: int,
                  **optional: Optional[Array]) -> Call:
         """What the forward and the backward call share: everything but o and lse."""
         left, right = window
@@ -202,7 +202,7 @@ class Context(ContextBase):
 
     def attention_backward(self, dout: Array, q: Array, k: Array, v: Array, out: Array, lse: Array, *, dq: Optional[Array] = None, dk: Optional[Array] = None,
                            dv: Optional[Array] = None, dbias: Optional[Array] = None, dsinks: Optional[Array] = None, scale: float = 0.0, softcap: float = 0.0,
-                           mask: Optional[str] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
+                           mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                            alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                            cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, flags: int = 0, stream: Optional[int] = None,
                            workspace: Optional[Array] = None, query: bool = False) -> Any:
@@ -250,7 +250,7 @@ class Context(ContextBase):
         self._run("attention_merge", call)
         return (out, lse) if lse is not None and lse is not False else out
 
-    def reduce(self, x: Array, op: str, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None,
+    def reduce(self, x: Array, op: s.Reduction, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None,
                workspace: Optional[Array] = None, query: bool = False) -> Any:
         """"sum", "max", "min" or "mean" over one axis, which stays with extent 1; returns ``out``. ``query=True`` returns a Support."""
         call = Call(s.ReduceArgs(op=choose(s.REDUCTIONS, "op", op), axis=axis))

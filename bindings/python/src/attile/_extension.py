@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 def _load() -> Any:
@@ -20,15 +20,15 @@ native = _load()
 
 
 class _Plain:
-    """What the extension's base of Context and Prepared holds."""
+    """What the extension's bases of Context and Prepared hold."""
 
     _handle = 0  # of attile_context or attile_prepared; 0 once it is closed
-
-
-class _PlainPrepared(_Plain):
-    _is_attention = 0
+    _is_attention = 0  # of a prepared call
     _args = 0  # address of the argument struct that was prepared
 
 
-ContextBase: Any = _Plain if native is None else native.ContextBase
-PreparedBase: Any = _PlainPrepared if native is None else native.PreparedBase
+if TYPE_CHECKING:
+    from ._native import ContextBase as ContextBase, PreparedBase as PreparedBase
+else:
+    ContextBase = _Plain if native is None else native.ContextBase
+    PreparedBase = _Plain if native is None else native.PreparedBase

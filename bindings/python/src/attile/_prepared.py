@@ -38,7 +38,7 @@ class Prepared(PreparedBase):
         self._is_attention = int(operation == "attention")
         self._args: int = ctypes.addressof(call.args)
         self._context, self._operation, self._call, self._out, self._lse = context, operation, call, out, lse
-        self._fields = {CALLED.get(name, name): name for name, _ in s.PREPARED[operation]._fields_[6:]}  # behind the head that all structs have
+        self._fields = {CALLED.get(name, name): name for name, *_ in s.PREPARED[operation]._fields_[6:]}  # behind the head that all structs have
 
     def close(self) -> None:
         """Releases the plan; work that was launched goes on. Later launches fail."""
@@ -60,7 +60,7 @@ class Prepared(PreparedBase):
 
         Types, shapes and strides must be those that were prepared. ``stream`` is the current stream unless it is given. Returns what the call returns.
         """
-        pointers = s.PREPARED[self._operation]()
+        pointers: Any = s.PREPARED[self._operation]()
         call = Call(pointers)
         for name, array in arrays.items():
             if name not in self._fields:

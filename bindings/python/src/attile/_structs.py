@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import c_char, c_double, c_int32, c_int64, c_uint32, c_void_p
-from typing import Any
+from typing import Any, Literal, Optional
 
 F32, F64, F16, BF16, I32, U8, BOOL = 0x0220, 0x0240, 0x0210, 0x0410, 0x0020, 0x0108, 0x0608
 DEVICE_CPU, DEVICE_CUDA, DEVICE_ROCM = 1, 2, 10
@@ -12,10 +12,15 @@ MEMORY_HOST, MEMORY_PINNED, MEMORY_MANAGED, MEMORY_DEVICE = 0, 1, 2, 3
 FLAG_BATCH_INVARIANT, FLAG_NO_ALLOC, FLAG_ALLOW_SPLIT_TF32, FLAG_ALLOW_NONDETERMINISTIC = 1, 2, 4, 8
 SUPPORT_NONE, SUPPORT_EMULATED, SUPPORT_NATIVE = 0, 1, 2
 
-ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}
-BIAS_AXES = {None: 0, "columns": 1, "rows": 2}
-MASKS = {None: 0, "none": 0, "causal_top_left": 1, "causal_bottom_right": 2, "window_top_left": 3, "window_bottom_right": 4}
-REDUCTIONS = {"sum": 1, "max": 2, "min": 3, "mean": 4}
+Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu"]
+BiasAxis = Literal["columns", "rows"]
+Mask = Literal["none", "causal_top_left", "causal_bottom_right", "window_top_left", "window_bottom_right"]
+Reduction = Literal["sum", "max", "min", "mean"]
+
+ACTIVATIONS: dict[Optional[Activation], int] = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}
+BIAS_AXES: dict[Optional[BiasAxis], int] = {None: 0, "columns": 1, "rows": 2}
+MASKS: dict[Optional[Mask], int] = {None: 0, "none": 0, "causal_top_left": 1, "causal_bottom_right": 2, "window_top_left": 3, "window_bottom_right": 4}
+REDUCTIONS: dict[Reduction, int] = {"sum": 1, "max": 2, "min": 3, "mean": 4}
 
 
 class Tensor(ctypes.Structure):
@@ -29,7 +34,7 @@ _LAUNCH: Any = _HEAD + [("stream", c_void_p), ("workspace", c_void_p), ("workspa
 class _Sized(ctypes.Structure):
     """Stamps its size when made; everything else starts as zero."""
 
-    def __init__(self, **fields):
+    def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         self.struct_size = ctypes.sizeof(self)
 
