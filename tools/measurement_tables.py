@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables and the roofline of docs/performance-tables.md from the measurements in docs/measurements.
+"""Writes the tables of docs/performance-tables.md and docs/guide-python.md and the roofline from the measurements in docs/measurements.
 
 usage: measurement_tables.py [--check]
 
-A table stands between <!-- table FILE.json GROUP --> and <!-- end of table -->; FILE.json is what compare_peers.py or compare_cpu_peers.py wrote, GROUP one of
-its groups. The ten rows of docs/performance.md are made by front_page.py.
+A table stands between <!-- table FILE.json GROUP --> and <!-- end of table -->; FILE.json is what compare_peers.py, compare_cpu_peers.py or tests/bench/python_calls.py
+wrote, GROUP one of its groups. The ten rows of docs/performance.md are made by front_page.py.
 The roofline, docs/figures/roofline_h200.svg, needs Matplotlib (tools/setup plots).
 --check writes nothing and fails if a table is not what its file says, or the roofline is of other files.
 """
@@ -20,6 +20,7 @@ import sys
 import compare_cpu_peers  # beside this file
 import measurement_plot
 
+PAGES = ("performance-tables.md", "guide-python.md")
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 TABLE = re.compile(r"(<!-- table (\S+) (.+?) -->\n).*?(<!-- end of table -->)", re.S)
 
@@ -29,9 +30,26 @@ def facts_text(facts):
             f"rounds {'of ' + str(facts['burst']) + ' calls ' if facts.get('burst', 1) > 1 else ''}in one process; {facts['date']}, commit {facts['commit']}.")
 
 
+def host_time_table(run, group):
+    """What a call takes from Python: python_calls.py's."""
+    facts = run["facts"]
+    ways = (("attile", "extension"), ("attile out", "with `out=`"), ("prepared", "prepared"), ("ctypes out", "ctypes, with `out=`"))
+    of_torch = group.startswith("torch")
+    own = f"PyTorch {facts['torch']}" if of_torch else f"NumPy {facts['numpy']}"
+    lines = [f"{facts['device']}, {facts['processors']} processors, one thread, Python {facts['python']}, {own}; medians of {facts['rounds']} interleaved rounds of {facts['calls']} calls in one "
+             f"process; {facts['date']}, commit {facts['commit']}.", "", "| call | C, µs | " + " | ".join(f"{title}, + µs" for _, title in ways) + f" | {own.split('+')[0]}'s own, µs |",
+             "|---" * (len(ways) + 3) + "|"]
+    for row in (row for row in run["rows"] if row["group"] == group):
+        lines.append(f"| {row['case']} | {row['us']['c']:.2f} | " + " | ".join(f"{row['beyond_c'][way]:.2f}" if way in row["beyond_c"] else "" for way, _ in ways) +
+                     (f" | {row['us']['own']:.2f} |" if "own" in row["us"] else " | |"))
+    return "\n".join(lines) + "\n"
+
+
 def table(name, group):
     path = DOCS / "measurements" / name
     run = json.loads(path.read_text(encoding="utf-8"))
+    if "us" in run["rows"][0]:
+        return host_time_table(run, group)
     if "rates" in run["rows"][0]:  # The other script's, which has a table of its own.
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
@@ -67,16 +85,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    page = DOCS / "performance-tables.md"
-    text = page.read_text(encoding="utf-8")
-    made = TABLE.sub(lambda found: found[1] + "\n" + table(found[2], found[3]) + "\n" + found[4], text)
+    pages = [DOCS / name for name in PAGES]
+    texts = {page: page.read_text(encoding="utf-8") for page in pages}
+    made = {page: TABLE.sub(lambda found: found[1] + "\n" + table(found[2], found[3]) + "\n" + found[4], text) for page, text in texts.items()}
     if options.check:
-        if made != text:
-            sys.exit(f"{page.name}: a table is not what its measurements say; run tools/measurement_tables.py")
+        for page in pages:
+            if made[page] != texts[page]:
+                sys.exit(f"{page.name}: a table is not what its measurements say; run tools/measurement_tables.py")
         if measurement_plot.description(DOCS) not in (DOCS / measurement_plot.PICTURE).read_text(encoding="utf-8"):
             sys.exit(f"{measurement_plot.PICTURE} is not of today's measurements; run tools/measurement_tables.py")
         return
-    page.write_text(made, encoding="utf-8")
+    for page in pages:
+        page.write_text(made[page], encoding="utf-8")
     measurement_plot.draw(DOCS)
 
 
