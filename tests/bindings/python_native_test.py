@@ -197,6 +197,19 @@ class Fast(unittest.TestCase):
         thread.join()
         self.assertGreater(counted[0], 1000)
 
+    def test_a_context_that_was_never_opened(self):
+        code = """
+import numpy as np, attile
+x = np.zeros((2, 2), np.float32)
+for call in (lambda: attile.Context.__new__(attile.Context).gemm(x, x), lambda: attile.Prepared.__new__(attile.Prepared).run(), lambda: attile.Context.gemm(x, x, x)):
+    try:
+        call()
+    except (attile.AttileArgumentError, AttributeError, TypeError):
+        continue
+    raise SystemExit("not refused")
+"""
+        subprocess.run([sys.executable, "-c", code], check=True)  # before the library is there
+
     def test_parameters_that_differ_are_found(self):
         pure_method = lambda self, x, out: None
         with self.assertRaisesRegex(ImportError, "parameter 1 of softmax is axis in the extension and 'out' in Python"):

@@ -10,7 +10,7 @@ static int place(PyObject *const *names, PyObject *keyword) {
 }
 
 int native_sort(int method, int positional, int required, PyObject *const *args, Py_ssize_t given, PyObject *keywords, PyObject **values) {
-    if (given > positional) return -1;
+    if (given > positional || native.functions.gemm == NULL) return -1; /* Python opens the library. */
     for (Py_ssize_t i = 0; i < given; i++) values[i] = args[i];
     const Py_ssize_t named = keywords == NULL ? 0 : PyTuple_Size(keywords);
     for (Py_ssize_t i = 0; i < named; i++) {
