@@ -83,13 +83,18 @@ def main():
     config = json.loads((o.folder / "config.json").read_text(encoding="utf-8"))
     write_llama2c(o.folder, model)
     write_llama2c_tokenizer(config["vocab_size"], tokenizer)
-    ours, theirs = [], []
+    attile = {"ATTILE_BACKEND": "cpu", "ATTILE_NUM_THREADS": "1"}
+    runs = {"llama2.c": lambda: rate([o.llama2c, model, "-z", tokenizer, "-t", "0", "-n", str(o.tokens)], rb"tok/s: ([\d.]+)", {"OMP_NUM_THREADS": "1"}),
+            "attile": lambda: rate([o.llm, o.folder, "", "-v", "-i", "-n", str(o.tokens)], rb"then ([\d.]+) tokens/s", attile),
+            "attile -b": lambda: rate([o.llm, o.folder, "", "-v", "-i", "-b", "-n", str(o.tokens)], rb"then ([\d.]+) tokens/s", attile)}
+    rates = {name: [] for name in runs}
     for _ in range(o.rounds):
-        theirs.append(rate([o.llama2c, model, "-z", tokenizer, "-t", "0", "-n", str(o.tokens)], rb"tok/s: ([\d.]+)", {"OMP_NUM_THREADS": "1"}))
-        ours.append(rate([o.llm, o.folder, "", "-v", "-n", str(o.tokens)], rb"then ([\d.]+) tokens/s", {"ATTILE_BACKEND": "cpu", "ATTILE_NUM_THREADS": "1"}))
-        print(f"llama2.c {theirs[-1]:7.2f}   attile {ours[-1]:7.2f}   ratio {ours[-1] / theirs[-1]:.2f}", flush=True)
-    print(f"medians: llama2.c {statistics.median(theirs):.2f}, attile {statistics.median(ours):.2f} tokens/s, "
-          f"ratio {statistics.median(a / b for a, b in zip(ours, theirs)):.2f}")
+        for name, run in runs.items():
+            rates[name].append(run())
+        print("   ".join(f"{name} {found[-1]:6.2f}" for name, found in rates.items()), flush=True)
+    for name, found in rates.items():
+        ratio = statistics.median(a / b for a, b in zip(found, rates["llama2.c"]))
+        print(f"{name}: median {statistics.median(found):.1f}, best {max(found):.1f} tokens/s; {ratio:.2f} of llama2.c beside it, {max(found) / max(rates['llama2.c']):.2f} by the best")
 
 
 if __name__ == "__main__":

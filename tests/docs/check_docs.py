@@ -10,7 +10,7 @@ import sys
 
 root = pathlib.Path(sys.argv[1])
 guides = sorted((root / "docs").glob("*.md")) + sorted((root / "docs/kernels").glob("*.md"))
-readmes = [root / "README.md", root / "SECURITY.md", *sorted((root / "bindings").glob("*/README.md"))]
+readmes = [root / "README.md", root / "SECURITY.md", *sorted((root / "bindings").glob("*/README.md")), *sorted((root / "examples").glob("*/README.md"))]
 BUILT = [*(root / "examples").glob("*/CMakeLists.txt"), root / "bindings/rust/attile/Cargo.toml", root / "tests/rust/run_examples.sh", root / "tests/bindings/CMakeLists.txt"]
 built = "\n".join(path.read_text(encoding="utf-8") for path in BUILT)
 site = (root / "docs/Doxyfile.in").read_text(encoding="utf-8")
