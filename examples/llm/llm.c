@@ -165,6 +165,7 @@ static int generate(llm_model *model, const llm_tokenizer *tokenizer, const llm_
         if (++made < most) failed = llm_model_forward(model, &token, 1, &logits);
     }
     if (!failed && !o->ids) putchar('\n');
+    if (!failed && (fflush(stdout) || ferror(stdout))) failed = llm_failed("the text cannot be written");
     if (!failed && o->verbose)
         fprintf(stderr, "%lld tokens of the prompt in %.3f s, then %.2f tokens/s\n", (long long)count, decoding - start,
                 made > 1 ? (double)(made - 1) / (seconds() - decoding) : 0.0);

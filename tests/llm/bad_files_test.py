@@ -133,6 +133,12 @@ def check_cases(whole, work, command):
             wrong = f"said {done.stderr.decode()!r}, expected {sentence!r}"
         if wrong:
             faults.append(f"{name}: {wrong}")
+    if pathlib.Path("/dev/full").exists():
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([*command, whole, "abc", "-n", "3"], stdout=full, stderr=subprocess.PIPE, timeout=120)
+        wrong = fault(done)
+        if wrong:
+            faults.append(f"full disk: {wrong}")
     print("\n".join(faults) or f"{len(CASES)} cases")
     return bool(faults)
 

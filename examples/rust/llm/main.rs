@@ -168,7 +168,7 @@ fn run() -> Result<()> {
         }
     }
     if !o.ids {
-        println!();
+        writeln!(std::io::stdout())?;
     }
     if o.verbose {
         let rate = made.saturating_sub(1) as f64 / decoding.elapsed().as_secs_f64();
