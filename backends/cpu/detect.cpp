@@ -11,14 +11,15 @@
 #include <cstring>
 #include <iterator>
 
+#include "amx/amx.h"
 #include "state.h"
 
 namespace attile::cpu {
 namespace {
 
-constexpr Target kTargets[] = {Target::kAvx512Bf16, Target::kAvx512, Target::kAvx2, Target::kSse4, Target::kNeon};
+constexpr Target kTargets[] = {Target::kAmxBf16, Target::kAvx512Bf16, Target::kAvx512, Target::kAvx2, Target::kSse4, Target::kNeon};
 // As ATTILE_CPU_TARGET names them.
-constexpr const char *kTargetVariables[] = {"avx512bf16", "avx512", "avx2", "sse4", "neon"};
+constexpr const char *kTargetVariables[] = {"amxbf16", "avx512bf16", "avx512", "avx2", "sse4", "neon"};
 constexpr int kTargetCount = static_cast<int>(std::size(kTargets));
 
 int64_t cache_bytes(int name, int64_t otherwise) {
@@ -46,7 +47,7 @@ int64_t shared_cache_bytes(int64_t otherwise) {
 bool target_is_built(Target target) {
 #if defined(__x86_64__)
 #if defined(ATTILE_CPU_WITHOUT_AVX512)
-    if (target == Target::kAvx512 || target == Target::kAvx512Bf16) return false;
+    if (target == Target::kAvx512 || has_pairs(target)) return false;
 #endif
 #if defined(ATTILE_CPU_WITHOUT_AVX2)
     if (target == Target::kAvx2) return false;
@@ -54,6 +55,7 @@ bool target_is_built(Target target) {
 #if defined(ATTILE_CPU_WITHOUT_SSE4)
     if (target == Target::kSse4) return false;
 #endif
+    if (target == Target::kAmxBf16) return amx_is_built();
     return target == Target::kAvx512Bf16 || target == Target::kAvx512 || target == Target::kAvx2 || target == Target::kSse4;
 #else
     return target == Target::kNeon;
@@ -84,8 +86,9 @@ bool target_runs_here(Target target) {
                       __builtin_cpu_supports("bmi2") && has_f16c();
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd");
+    const bool pairs = avx512 && has_avx512_bf16();
     return (target == Target::kSse4 && sse4) || (target == Target::kAvx2 && avx2) || (target == Target::kAvx512 && avx512) ||
-           (target == Target::kAvx512Bf16 && avx512 && has_avx512_bf16());
+           (target == Target::kAvx512Bf16 && pairs) || (target == Target::kAmxBf16 && pairs && processor_has_amx());
 #elif defined(__aarch64__)
     return target == Target::kNeon;
 #else
@@ -96,6 +99,8 @@ bool target_runs_here(Target target) {
 
 const char *target_name(Target target) {
     switch (target) {
+        case Target::kAmxBf16:
+            return "AMX-BF16";
         case Target::kAvx512Bf16:
             return "AVX-512-BF16";
         case Target::kAvx512:
@@ -112,10 +117,11 @@ const char *target_name(Target target) {
     return "none";
 }
 
-const char *kernel_target_name(Target target) { return target_name(target == Target::kAvx512Bf16 ? Target::kAvx512 : target); }
+const char *kernel_target_name(Target target) { return target_name(has_pairs(target) ? Target::kAvx512 : target); }
 
 int target_lanes_f32(Target target) {
     switch (target) {
+        case Target::kAmxBf16:
         case Target::kAvx512Bf16:
         case Target::kAvx512:
             return 16;
@@ -126,11 +132,26 @@ int target_lanes_f32(Target target) {
     }
 }
 
-Target best_target() {
+namespace {
+
+Target best_below(Target limit) {
     for (const Target target : kTargets) {
-        if (target_runs_here(target)) return target;
+        if (target > limit && target_runs_here(target)) return target;
     }
     return Target::kNone;
+}
+
+// A variable's text, NULL if it is unset or empty.
+const char *variable(const char *name) {
+    const char *text = g_host->environment != nullptr ? g_host->environment(name) : nullptr;
+    return text == nullptr || *text == 0 ? nullptr : text;
+}
+
+}  // namespace
+
+Target best_target() {
+    const Target amx = Target::kAmxBf16;
+    return target_runs_here(amx) ? amx : best_below(amx);
 }
 
 Target target_by_name(const char *name) {
@@ -141,7 +162,9 @@ Target target_by_name(const char *name) {
 }
 
 Target chosen_target() {
-    const Target best = best_target();
+    const char *amx = variable("ATTILE_CPU_AMX");
+    const bool forbidden = amx != nullptr && std::strcmp(amx, "0") == 0;
+    const Target best = forbidden ? best_below(Target::kAmxBf16) : best_target();
     if (best == Target::kNone) {
         char text[160] = "cpu: this processor has none of the instruction sets that this build knows:";
         for (const Target target : kTargets) {
@@ -152,17 +175,19 @@ Target chosen_target() {
         fail(ATTILE_ERROR_BACKEND_REFUSED, text);
         return best;
     }
-    const char *wanted = g_host->environment != nullptr ? g_host->environment("ATTILE_CPU_TARGET") : nullptr;
-    if (wanted == nullptr || *wanted == 0) return best;
+    const char *wanted = variable("ATTILE_CPU_TARGET");
+    if (wanted == nullptr) return best;
     const Target target = target_by_name(wanted);
-    if (target == Target::kNone || !target_runs_here(target)) {
-        const char *why = target == Target::kNone    ? "is no instruction set"
-                          : !target_is_built(target) ? "is not in this build"
-                                                     : "is not what this processor can run";
+    const auto usable = [&](Target one) { return target_runs_here(one) && !(forbidden && one == Target::kAmxBf16); };
+    if (target == Target::kNone || !usable(target)) {
+        const char *why = target == Target::kNone     ? "is no instruction set"
+                          : !target_is_built(target)  ? "is not in this build"
+                          : !target_runs_here(target) ? "is not what this processor can run"
+                                                      : "is forbidden by ATTILE_CPU_AMX";
         char text[224];
         std::snprintf(text, sizeof text, "cpu: ATTILE_CPU_TARGET is \"%.40s\", which %s: expected one of", wanted, why);
         for (int i = 0; i < kTargetCount; ++i) {
-            if (!target_runs_here(kTargets[i])) continue;
+            if (!usable(kTargets[i])) continue;
             std::strcat(text, " ");
             std::strcat(text, kTargetVariables[i]);
         }

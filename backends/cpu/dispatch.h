@@ -8,7 +8,7 @@
 #define ATTILE_CPU_CASE_AVX512(function)
 #else
 #define ATTILE_CPU_CASE_AVX512(function) \
-    if (target == Target::kAvx512Bf16 || target == Target::kAvx512) return N_AVX3::function();
+    if (has_pairs(target) || target == Target::kAvx512) return N_AVX3::function();
 #endif
 #if defined(ATTILE_CPU_WITHOUT_AVX2)
 #define ATTILE_CPU_CASE_AVX2(function)

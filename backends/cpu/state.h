@@ -40,7 +40,7 @@ Target target_by_name(const char *name);
 bool target_is_built(Target target);   // ATTILE_CPU_TARGETS of the build
 bool target_runs_here(Target target);  // built, and the processor has it
 const char *target_name(Target target);
-const char *kernel_target_name(Target target);  // of kernels that multiply no pairs of bfloat16
+const char *kernel_target_name(Target target);  // of kernels that multiply neither pairs nor tiles of bfloat16
 int target_lanes_f32(Target target);
 CacheSizes cache_sizes();
 void processor_name(char *buffer, int capacity);

@@ -31,9 +31,11 @@
 
 namespace attile::cpu {
 
-// Best first; the numbers index tables. kAvx512Bf16 is kAvx512 on a processor that also multiplies pairs of bfloat16 (AVX512-BF16): the
-// same kernels, and others beside them for products of bfloat16.
-enum class Target : int { kAvx512Bf16, kAvx512, kAvx2, kSse4, kNeon, kNone };
+// Best first. kAvx512Bf16 is kAvx512 on a processor that also multiplies pairs of bfloat16 (AVX512-BF16): the same kernels, and others
+// beside them for products of bfloat16. kAmxBf16 is kAvx512Bf16 on one that has tiles of bfloat16, too (AMX).
+enum class Target : int { kAmxBf16, kAvx512Bf16, kAvx512, kAvx2, kSse4, kNeon, kNone };
+
+constexpr bool has_pairs(Target target) { return target == Target::kAmxBf16 || target == Target::kAvx512Bf16; }
 
 }  // namespace attile::cpu
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of bfloat16 by VDPBF16PS: the bits of multiply-adds in its order, tiny numbers included, which the instruction itself flushes.
+// Products of bfloat16 by VDPBF16PS and by tiles: the bits of multiply-adds in their order, tiny numbers included, which the instructions
+// themselves flush.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -64,7 +65,7 @@ std::vector<float> product(attile_context *context, Matrix &a, Matrix &b, uint32
 }
 
 // In pairs along the depth, the second of each first.
-float chain(Matrix &a, Matrix &b, int64_t i, int64_t j) {
+float chain_of_pairs(Matrix &a, Matrix &b, int64_t i, int64_t j) {
     float sum = 0;
     for (int64_t k = 0; k < a.columns; k += 2) {
         if (k + 1 < a.columns) sum = std::fma(widened(a(i, k + 1)), widened(b(k + 1, j)), sum);
@@ -73,8 +74,21 @@ float chain(Matrix &a, Matrix &b, int64_t i, int64_t j) {
     return sum;
 }
 
-TEST(CpuBrain, ProductsAreTheBitsOfMultiplyAdds) {
-    const CpuContext context = open_cpu("avx512bf16", 1);
+// In steps of 32 along the depth, of each the numbers at even and those at odd places.
+float chain_of_tiles(Matrix &a, Matrix &b, int64_t i, int64_t j) {
+    float sum = 0;
+    for (int64_t first = 0; first < a.columns; first += 32) {
+        float part[2] = {0, 0};
+        for (int64_t k = first; k < first + 32 && k < a.columns; ++k)
+            part[k % 2] = std::fma(widened(a(i, k)), widened(b(k, j)), part[k % 2]);
+        sum += part[0] + part[1];
+    }
+    return sum;
+}
+
+using Chain = float (*)(Matrix &, Matrix &, int64_t, int64_t);
+void expect_chains(const std::string &target, const std::string &kernel_part, Chain chain) {
+    const CpuContext context = open_cpu(target, 1);
     if (context == nullptr) GTEST_SKIP() << "which is not what this processor can run";
     const int64_t shapes[][3] = {{37, 100, 64}, {20, 49, 255}, {100, 97, 19}, {18, 801, 34}, {33, 144, 1}};
     for (const auto &[m, n, k] : shapes) {
@@ -90,7 +104,7 @@ TEST(CpuBrain, ProductsAreTheBitsOfMultiplyAdds) {
                     for (int64_t j = 0; j < n; ++j) b(p, j) = draw.number(!(tiny / 2 == 1 && j % 61 == 7));
                 std::string kernel;
                 const std::vector<float> d = product(context.get(), a, b, ATTILE_FLAG_BATCH_INVARIANT, &kernel);
-                EXPECT_NE(kernel.find("bf16"), std::string::npos) << kernel;
+                EXPECT_NE(kernel.find(kernel_part), std::string::npos) << kernel;
                 int wrong = 0;
                 for (int64_t i = 0; i < m; ++i) {
                     for (int64_t j = 0; j < n; ++j) {
@@ -104,6 +118,10 @@ TEST(CpuBrain, ProductsAreTheBitsOfMultiplyAdds) {
         }
     }
 }
+
+TEST(CpuBrain, ProductsOfPairsAreTheBitsOfMultiplyAdds) { expect_chains("avx512bf16", "bf16_9x48_AVX-512-BF16", chain_of_pairs); }
+
+TEST(CpuBrain, ProductsOfTilesAreTheBitsOfMultiplyAdds) { expect_chains("amxbf16", "bf16_32x32_AMX-BF16", chain_of_tiles); }
 
 // One head; o(i, c) where q, k and v are what the functions say.
 template <class Q, class K, class V>

@@ -54,7 +54,7 @@ AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
     if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) plan.decode_rows = 0;
     plan.decode = rows <= plan.decode_rows;
     // Flushed products of a weight and a value could make a row's last bits depend on the rows beside it.
-    plan.pairs = state.target == Target::kAvx512Bf16 && kernels.forward_of_pairs != nullptr && p.q.dtype == ATTILE_BF16 &&
+    plan.pairs = has_pairs(state.target) && kernels.forward_of_pairs != nullptr && p.q.dtype == ATTILE_BF16 &&
                  p.k.dtype == ATTILE_BF16 && p.v.dtype == ATTILE_BF16 && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0;
     plan.threads = forward_flops(p) < kFlopsForThreads ? 1 : state.threads;
 
@@ -155,7 +155,7 @@ int32_t query(void *opaque, const attile_attention_problem *problem, attile_supp
                   f64     ? "f64"
                   : pairs ? "bf16"
                           : "f32",
-                  pairs ? target_name(state.target) : kernel_target_name(state.target));
+                  pairs ? target_name(Target::kAvx512Bf16) : kernel_target_name(state.target));
     support->flops = forward_flops(p);
     support->bytes = attention_bytes(p);
     support->tile_m = reported(plan.decode ? kDecodeRows : plan.panels * plan.panel_rows);

@@ -67,19 +67,70 @@ namespace {
 struct TileSizes {
     int rows, columns, small_rows, small_columns;
     bool small_masks;
-    int step_numbers, panel_rest;
+    int step_numbers, step_places, panel_rest;
+    int64_t most_depth, chunk_depth;
+    bool tiled_partial;
 };
 template <class T>
 TileSizes tile_sizes(const State &state, const attile_gemm_problem &problem) {
     const GemmKernels<T> &kernels = gemm_kernels_for<T>(state.target, problem);
-    return {kernels.tile_rows,   kernels.tile_columns, kernels.small_rows, kernels.small_columns,
-            kernels.small_masks, kernels.step_numbers, kernels.panel_rest};
+    return {kernels.tile_rows,   kernels.tile_columns, kernels.small_rows,   kernels.small_columns,
+            kernels.small_masks, kernels.step_numbers, kernels.step_places,  kernels.panel_rest,
+            kernels.most_depth,  kernels.chunk_depth,  kernels.tiled_partial};
 }
 TileSizes tile_sizes_of(const State &state, const attile_gemm_problem &problem) {
     return problem.compute == ATTILE_F64 ? tile_sizes<double>(state, problem) : tile_sizes<float>(state, problem);
 }
 
 }  // namespace
+
+namespace {
+
+// The rest of the plan of a packed product by a team of so many threads.
+void plan_packed(const State &state, const attile_gemm_problem &problem, const TileSizes &sizes, int team, GemmPlan *plan) {
+    const bool f64 = problem.compute == ATTILE_F64, cut = plan->block_k < plan->k;
+    const int element = f64 ? 8 : 4;
+    const int32_t own = f64 ? ATTILE_F64 : ATTILE_F32;
+    const attile_operand &a = plan->swapped ? problem.b : problem.a;
+    const int64_t a_column = a.stride[plan->swapped ? 2 : 3];
+    const Grid grid = choose_grid(team, plan->m, plan->n, sizes.rows, sizes.columns);
+    plan->grid_m = grid.m;
+    plan->grid_n = grid.n;
+    const int64_t row_bytes = ceil_div(plan->block_k, sizes.step_numbers) * sizes.step_places * element,
+                  rest_bytes = sizes.panel_rest * element;
+    plan->block_n = most(sizes.columns, state.caches.l2 * 3 / 5 / row_bytes / sizes.columns * sizes.columns);
+    plan->block_m = most(sizes.rows, least(state.caches.l3 / 4, 16 << 20) / row_bytes / sizes.rows * sizes.rows);
+    // Where all columns of b lie packed: rows of a are packed when they are needed, or as few at a time as stay in L2.
+    const bool b_fits = sizes.tiled_partial && plan->k > 0 && ceil_div(plan->n, grid.n) <= plan->block_n;
+    const bool on_demand = b_fits && a_column == 1;
+    if (b_fits && !cut && !on_demand) plan->block_m = most(sizes.rows * team, state.caches.l2 / 4 / row_bytes / sizes.rows * sizes.rows);
+    // Equal blocks: b is packed once for each.
+    plan->block_m = round_up(ceil_div(plan->m, most(1, ceil_div(plan->m, plan->block_m))), sizes.rows);
+    plan->need_partial = cut && (problem.d.dtype != own || sizes.tiled_partial);
+    plan->super_n = sizes.tiled_partial ? round_up(plan->n, sizes.columns) : plan->n;
+    if (plan->need_partial) {
+        plan->super_n = least(plan->super_n, 4 * plan->block_n * grid.n);
+        plan->block_m = least(plan->block_m, 64 * sizes.rows);
+    }
+    plan->block_n = least(plan->block_n, round_up(ceil_div(plan->super_n, grid.n), sizes.columns));
+    plan->in_place_a = on_demand || (a.dtype == own && a_column == 1 && plan->k > 0 && ceil_div(plan->n, grid.n) <= kColumnsInPlace);
+    if (on_demand) plan->panel_bytes = bytes_for<char>(sizes.rows * row_bytes + rest_bytes).value();
+    plan->packed_a_bytes = plan->in_place_a ? 0 : bytes_for<char>(plan->block_m / sizes.rows, sizes.rows * row_bytes + rest_bytes).value();
+    plan->shared_bytes = plan->packed_a_bytes;
+    if (plan->need_partial) {
+        plan->shared_bytes = (Size(plan->shared_bytes) + bytes_for<char>(plan->block_m, plan->super_n, element)).value();
+    }
+    plan->shared_bytes = (Size(plan->shared_bytes) + bytes_for<GemmHome>(team)).value();
+    if (!plan->need_partial && sizes.chunk_depth > 0 && plan->block_k > sizes.chunk_depth) {
+        plan->partial_row_bytes = bytes_for<char>(sizes.rows, plan->block_n, element).value();
+    }
+    plan->private_bytes = bytes_for<char>(plan->block_n / sizes.columns, sizes.columns * row_bytes + rest_bytes).value();
+    plan->private_bytes = (Size(plan->private_bytes) + plan->partial_row_bytes + plan->panel_bytes).value();
+}
+
+}  // namespace
+
+bool gemm_suits_tiles(const attile_gemm_problem & /*problem*/) { return true; }
 
 GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     GemmPlan plan;
@@ -117,7 +168,7 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     // And short enough for four tiles of the wide operand in L2 (docs/kernels/cpu.md).
     const int64_t of_first = round_up(state.caches.l1 * 15 / (f64 ? 2048 : 1024), 16);
     const int64_t of_second = state.caches.l2 * 3 / 5 / (4 * sizes.columns * element) / 16 * 16;
-    const int64_t depth_limit = most(128, least(of_first, of_second)) * sizes.step_numbers;
+    const int64_t depth_limit = sizes.most_depth > 0 ? sizes.most_depth : most(128, least(of_first, of_second)) * sizes.step_numbers;
     const int64_t pieces = plan.k <= depth_limit ? 1 : ceil_div(plan.k, depth_limit);
     plan.block_k = pieces == 1 ? most(1, plan.k) : round_up(ceil_div(plan.k, pieces), sizes.step_numbers);
 
@@ -168,33 +219,9 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             plan.private_bytes = copies ? bytes_for<char>(sizes.small_columns, plan.k, element).value() : 0;
             break;
         }
-        case GemmPath::kPacked: {
-            const Grid grid = choose_grid(team, plan.m, plan.n, sizes.rows, sizes.columns);
-            plan.grid_m = grid.m;
-            plan.grid_n = grid.n;
-            const int64_t row_bytes = ceil_div(plan.block_k, sizes.step_numbers) * element, rest_bytes = sizes.panel_rest * element;
-            plan.block_n = most(sizes.columns, state.caches.l2 * 3 / 5 / row_bytes / sizes.columns * sizes.columns);
-            plan.block_m = most(sizes.rows, least(state.caches.l3 / 4, 16 << 20) / row_bytes / sizes.rows * sizes.rows);
-            // Equal blocks: b is packed once for each.
-            plan.block_m = round_up(ceil_div(plan.m, most(1, ceil_div(plan.m, plan.block_m))), sizes.rows);
-            plan.need_partial = pieces > 1 && problem.d.dtype != own;
-            plan.super_n = plan.n;
-            if (plan.need_partial) {
-                plan.super_n = least(plan.n, 4 * plan.block_n * grid.n);
-                plan.block_m = least(plan.block_m, 64 * sizes.rows);
-            }
-            plan.block_n = least(plan.block_n, round_up(ceil_div(plan.super_n, grid.n), sizes.columns));
-            plan.in_place_a = a.dtype == own && a_column == 1 && plan.k > 0 && ceil_div(plan.n, grid.n) <= kColumnsInPlace;
-            plan.packed_a_bytes =
-                plan.in_place_a ? 0 : bytes_for<char>(plan.block_m / sizes.rows, sizes.rows * row_bytes + rest_bytes).value();
-            plan.shared_bytes = plan.packed_a_bytes;
-            if (plan.need_partial) {
-                plan.shared_bytes = (Size(plan.shared_bytes) + bytes_for<char>(plan.block_m, plan.super_n, element)).value();
-            }
-            plan.shared_bytes = (Size(plan.shared_bytes) + bytes_for<GemmHome>(team)).value();
-            plan.private_bytes = bytes_for<char>(plan.block_n / sizes.columns, sizes.columns * row_bytes + rest_bytes).value();
+        case GemmPath::kPacked:
+            plan_packed(state, problem, sizes, team, &plan);
             break;
-        }
     }
     // A shared part for each team and a private one for each thread.
     plan.workspace_bytes = (Size(plan.over_batch ? threads : 1) * plan.shared_bytes + Size(threads) * plan.private_bytes).value();
@@ -229,14 +256,17 @@ int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *
     support->status = ATTILE_OK;
     support->workspace_bytes = plan.workspace_bytes;
     const TileSizes sizes = tile_sizes_of(state, *problem);
-    const bool packed = plan.path == GemmPath::kPacked, brain = packed && sizes.step_numbers > 1;
+    const bool packed = plan.path == GemmPath::kPacked, brain = packed && sizes.step_numbers > 1, by_tiles = sizes.tiled_partial;
     static constexpr const char *kPaths[] = {"packed", "in_place", "few_rows"};
     std::snprintf(support->kernel, sizeof support->kernel, "cpu_gemm_%s_%s_%dx%d_%s", kPaths[static_cast<int>(plan.path)],
                   f64     ? "f64"
                   : brain ? "bf16"
                           : "f32",
                   packed ? sizes.rows : sizes.small_rows, packed ? sizes.columns : sizes.small_columns,
-                  brain ? target_name(state.target) : kernel_target_name(state.target));
+                  brain ? target_name(by_tiles ? Target::kAmxBf16 : Target::kAvx512Bf16) : kernel_target_name(state.target));
+    if (brain && !by_tiles && state.target == Target::kAmxBf16 && gemm_suits_tiles(*problem)) {
+        std::snprintf(support->text, sizeof support->text, "%s", amx_refusal());
+    }
     const double entries = static_cast<double>(problem->batch[0]) * static_cast<double>(problem->batch[1]);
     const double m = static_cast<double>(problem->m), n = static_cast<double>(problem->n), k = static_cast<double>(problem->k);
     support->flops = 2 * entries * m * n * k;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "amx/amx.h"
 #include "state.h"
 #include "threads/threads.h"
 
@@ -32,11 +33,13 @@ struct GemmView {
 template <class T>
 struct GemmBlock {
     int64_t row0, rows, column0, columns;
-    int64_t depth;  // in steps
+    int64_t depth;    // in steps
+    int64_t numbers;  // and in numbers
     // Thin operand: panels of kernel rows, packed (panel_step = rows x depth, step = rows), or rows in place.
     const T *thin;
     int64_t thin_panel_step, thin_step;
     bool thin_by_rows;
+    const void *rows_in_place;  // of kernels whose places are no numbers of the operand's own type: then thin is room for a panel
     // Wide operand: packed panels of kernel columns.
     const T *wide;
     int64_t wide_panel_step;
@@ -71,10 +74,16 @@ template <class T>
 struct GemmKernels {
     int tile_rows, tile_columns;    // of packed products
     int step_numbers;               // of each operand that a step of the depth multiplies
+    int step_places;                // of a row or column in a packed panel that they take
     int panel_rest;                 // elements behind a packed panel's steps
+    int64_t most_depth;             // numbers of a piece of the depth; 0: what suits the caches
+    int64_t chunk_depth;            // of those that are summed at a time, others in partial sums; 0: all of a piece
+    bool tiled_partial;             // sums of pieces lie tile after tile, in d's stead
     int small_rows, small_columns;  // of products in place
     bool small_masks;               // columns in place need fill no tile
-    // A block as panels of panel_width; see gemm/pack-inl.h.
+    // A block of the thin and of the wide operand as panels of panel_width; see gemm/pack-inl.h.
+    void (*pack_thin)(const void *source, int32_t dtype, int64_t offset, int64_t width_stride, int64_t depth_stride, int64_t width,
+                      int64_t depth, T *panels, int64_t panel_width);
     void (*pack)(const void *source, int32_t dtype, int64_t offset, int64_t width_stride, int64_t depth_stride, int64_t width,
                  int64_t depth, T *panels, int64_t panel_width);
     void (*multiply)(const GemmView &view, const GemmBlock<T> &block);
@@ -86,21 +95,27 @@ struct GemmKernels {
     void (*few_rows)(const GemmView &view, const T *a_rows, int64_t j0, int64_t n_count, T *sums);
     // d(i, j) = epilogue of sums, which are overwritten.
     void (*finish)(const GemmView &view, T *sums, int64_t sums_step, int64_t i0, int64_t j0, int64_t rows, int64_t columns);
-    // The same for products of bfloat16, two numbers a step: Target::kAvx512Bf16. NULL: none.
+    // The same for products of bfloat16, two numbers a step: targets that have_pairs. NULL: none.
     const GemmKernels *brain;
+    // And by tiles: Target::kAmxBf16. NULL: none.
+    const GemmKernels *tiles;
 
     // Elements of a packed panel.
-    int64_t panel_size(int64_t width, int64_t depth) const { return width * ceil_div(depth, step_numbers) + panel_rest; }
+    int64_t panel_size(int64_t width, int64_t depth) const { return width * step_places * ceil_div(depth, step_numbers) + panel_rest; }
 };
 
 template <class T>
 const GemmKernels<T> &gemm_kernels(Target target);
+// Whether tiles suit a problem. With BATCH_INVARIANT its rows do not decide.
+bool gemm_suits_tiles(const attile_gemm_problem &problem);
 // Those of a problem: others for bfloat16 where the target has them.
 template <class T>
 const GemmKernels<T> &gemm_kernels_for(Target target, const attile_gemm_problem &problem) {
     const GemmKernels<T> &kernels = gemm_kernels<T>(target);
-    const bool brain = target == Target::kAvx512Bf16 && problem.a.dtype == ATTILE_BF16 && problem.b.dtype == ATTILE_BF16;
-    return brain && kernels.brain != nullptr ? *kernels.brain : kernels;
+    const bool brain = has_pairs(target) && problem.a.dtype == ATTILE_BF16 && problem.b.dtype == ATTILE_BF16;
+    if (!brain || kernels.brain == nullptr) return kernels;
+    const bool tiles = target == Target::kAmxBf16 && kernels.tiles != nullptr && gemm_suits_tiles(problem) && amx_refusal() == nullptr;
+    return tiles ? *kernels.tiles : *kernels.brain;
 }
 
 enum class GemmPath { kPacked, kInPlace, kFewRows };
@@ -123,9 +138,11 @@ struct GemmPlan {
     int threads = 1;
     int grid_m = 1, grid_n = 1;  // the rectangles of d that threads take
     int64_t block_m = 0, block_n = 0, block_k = 0;
-    int64_t super_n = 0;      // columns of d between two packings of a; all of them unless partial sums need room
-    bool in_place_a = false;  // packed path: the rows of a are read where they lie
-    bool need_partial = false;
+    int64_t super_n = 0;            // columns of d between two packings of a; all of them unless partial sums need room
+    bool in_place_a = false;        // packed path: the rows of a are read where they lie
+    bool need_partial = false;      // of all of a block: the depth is cut into pieces
+    int64_t partial_row_bytes = 0;  // of a row of panels, in each thread's memory: pieces are cut into chunks
+    int64_t panel_bytes = 0;        // of one of a, likewise: rows are packed when they are needed
     int64_t packed_a_bytes = 0;
     int64_t shared_bytes = 0, private_bytes = 0, workspace_bytes = 0;
 };

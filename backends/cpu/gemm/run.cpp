@@ -71,8 +71,8 @@ class Packed {
         const Range mine = piece(ceil_div(rows, tile_m_), 1, ticket.index, packs_);
         if (depth <= 0 || mine.end <= mine.begin) return;
         const int64_t first = mine.begin * tile_m_, step = kernels_.panel_size(tile_m_, depth);
-        kernels_.pack(view.a.data, view.a.dtype, (i0 + first) * view.a.row + p0 * view.a.column, view.a.row, view.a.column,
-                      least(rows, mine.end * tile_m_) - first, depth, packed_a_ + mine.begin * step, tile_m_);
+        kernels_.pack_thin(view.a.data, view.a.dtype, (i0 + first) * view.a.row + p0 * view.a.column, view.a.row, view.a.column,
+                           least(rows, mine.end * tile_m_) - first, depth, packed_a_ + mine.begin * step, tile_m_);
     }
 
   private:
@@ -101,15 +101,22 @@ class Packed {
         const int64_t first = cell_rows.begin + some_rows.begin, j0 = cell_columns.begin + part.begin;
         GemmBlock<T> block{};
         block.depth = ceil_div(depth, kernels_.step_numbers);
+        block.numbers = depth;
         block.row0 = i0 + first;
         block.rows = some_rows.end - some_rows.begin;
         block.column0 = s0 + j0;
         block.columns = part.end - part.begin;
+        char *const end_of_own = own_ + (ticket.rank + 1) * plan_.private_bytes;
         if (plan_.in_place_a) {
-            block.thin = at<T>(view.a, i0 + first, p0);
             block.thin_by_rows = true;
-            block.thin_panel_step = tile_m_ * view.a.row;
             block.thin_step = view.a.row;
+            if (plan_.panel_bytes > 0) {
+                block.rows_in_place = static_cast<const char *>(view.a.data) + ((i0 + first) * view.a.row + p0) * dtype_bytes(view.a.dtype);
+                block.thin = as<T>(end_of_own - plan_.partial_row_bytes - plan_.panel_bytes);
+            } else {
+                block.thin = at<T>(view.a, i0 + first, p0);
+                block.thin_panel_step = tile_m_ * view.a.row;
+            }
         } else {
             block.thin_panel_step = kernels_.panel_size(tile_m_, depth);
             block.thin = packed_a_ + first / tile_m_ * block.thin_panel_step;
@@ -117,7 +124,8 @@ class Packed {
         }
         T *const packed_b = as<T>(own_ + ticket.rank * plan_.private_bytes);
         int64_t &packed = homes_[ticket.rank].packed;
-        const int64_t number = (ticket.round * cells_ + cell) * blocks_ + block_index;
+        // The same block of b for all blocks of rows.
+        const int64_t number = (ticket.round % (supers_ * depths_) * cells_ + cell) * blocks_ + block_index;
         if (depth > 0 && packed != number) {
             kernels_.pack(view.b.data, view.b.dtype, p0 * view.b.row + block.column0 * view.b.column, view.b.column, view.b.row,
                           block.columns, depth, packed_b, tile_n_);
@@ -128,8 +136,10 @@ class Packed {
         block.first = p0 == 0;
         block.last = p0 + depth >= view.k;
         if (partial_ != nullptr) {
-            block.partial = partial_ + first * plan_.super_n + j0;
+            block.partial = partial_ + first * plan_.super_n + j0 * (kernels_.tiled_partial ? tile_m_ : 1);
             block.partial_step = plan_.super_n;
+        } else if (plan_.partial_row_bytes > 0) {
+            block.partial = as<T>(end_of_own - plan_.partial_row_bytes);
         }
         kernels_.multiply(view, block);
     }
