@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdio>
 
+#include "amx/amx.h"
 #include "attention/sequences.h"
 #include "threads/threads.h"
 
@@ -41,6 +42,9 @@ T *fold_parts(const AttentionKernels<T> &kernels, int64_t rows, int64_t head_dim
     return waiting[0];
 }
 
+// Whether tiles pay for panels of a problem of bfloat16.
+bool suits_tiles(const attile_attention_problem & /*p*/) { return true; }
+
 template <class T>
 AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
     const AttentionKernels<T> &kernels = attention_kernels<T>(state.target);
@@ -54,8 +58,10 @@ AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
     if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) plan.decode_rows = 0;
     plan.decode = rows <= plan.decode_rows;
     // Flushed products of a weight and a value could make a row's last bits depend on the rows beside it.
-    plan.pairs = has_pairs(state.target) && kernels.forward_of_pairs != nullptr && p.q.dtype == ATTILE_BF16 &&
-                 p.k.dtype == ATTILE_BF16 && p.v.dtype == ATTILE_BF16 && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0;
+    plan.pairs = has_pairs(state.target) && kernels.forward_of_pairs != nullptr && p.q.dtype == ATTILE_BF16 && p.k.dtype == ATTILE_BF16 &&
+                 p.v.dtype == ATTILE_BF16 && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0;
+    plan.tiles = plan.pairs && !plan.decode && state.target == Target::kAmxBf16 && kernels.forward_of_tiles != nullptr && suits_tiles(p) &&
+                 amx_refusal() == nullptr;
     plan.threads = forward_flops(p) < kFlopsForThreads ? 1 : state.threads;
 
     // As many panels as keep queries and sums in half the L2 cache, but enough tasks for all threads.
@@ -75,7 +81,7 @@ AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
     plan.parts_bytes = plan.split_keys ? bytes_for<T>(heads, plan.parts, result_size).value() : 0;
     plan.result_bytes = bytes_for<T>(result_size).value();
     const int64_t decode_bytes = (Size(parts_waiting(plan.parts)) * plan.result_bytes + kernels.decode_scratch_bytes(p)).value();
-    plan.scratch_bytes = plan.decode ? decode_bytes : most(decode_bytes, kernels.scratch_bytes(p, plan.panels));
+    plan.scratch_bytes = plan.decode ? decode_bytes : most(decode_bytes, kernels.scratch_bytes(p, plan.panels, plan.tiles));
     plan.workspace_bytes = (Size(plan.threads) * plan.scratch_bytes + plan.parts_bytes).value();
     return plan;
 }
@@ -105,7 +111,8 @@ void run_tasks(const State &state, const AttentionPlan &plan, const attile_atten
             const int64_t block = plan.panels * plan.panel_rows;
             rows.begin = (plan.row_blocks - 1 - task / heads) * block;
             rows.end = least(rows.end, rows.begin + block);
-            if (rows.begin < rows.end) (plan.pairs ? kernels.forward_of_pairs : kernels.forward)(p, rows, scratch);
+            const auto forward = plan.tiles ? kernels.forward_of_tiles : plan.pairs ? kernels.forward_of_pairs : kernels.forward;
+            if (rows.begin < rows.end) forward(p, rows, scratch);
             return;
         }
         task -= panel_tasks;
@@ -155,11 +162,14 @@ int32_t query(void *opaque, const attile_attention_problem *problem, attile_supp
                   f64     ? "f64"
                   : pairs ? "bf16"
                           : "f32",
-                  pairs ? target_name(Target::kAvx512Bf16) : kernel_target_name(state.target));
+                  pairs ? target_name(plan.tiles ? Target::kAmxBf16 : Target::kAvx512Bf16) : kernel_target_name(state.target));
+    if (pairs && !plan.tiles && state.target == Target::kAmxBf16 && suits_tiles(p)) {
+        std::snprintf(support->text, sizeof support->text, "%s", amx_refusal());
+    }
     support->flops = forward_flops(p);
     support->bytes = attention_bytes(p);
     support->tile_m = reported(plan.decode ? kDecodeRows : plan.panels * plan.panel_rows);
-    support->tile_n = reported(kBlockKeys);
+    support->tile_n = reported(plan.tiles ? kTileKeys : kBlockKeys);
     support->tile_k = reported(p.head_dim);
     support->threads = 1;
     support->splits = reported(plan.decode ? plan.parts : 1);

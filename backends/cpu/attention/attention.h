@@ -40,6 +40,8 @@ int64_t page_of(const attile_attention_problem &p, int64_t b, int64_t j);
 
 // Keys that a tile of scores takes.
 inline constexpr int64_t kBlockKeys = 120;
+// And one that goes by tiles of bfloat16: groups of 32.
+inline constexpr int64_t kTileKeys = 384;
 // Sums over very many keys, beside a large weight many small ones would each be rounded away, and the more the longer one chain of sums is.
 // So weights, and values by their weights, are summed in runs before they join those of their block; blocks of a span one after the
 // other; and spans join a total that keeps what it rounds off. All are counted from key 0 (docs/kernels/cpu.md).
@@ -73,6 +75,7 @@ struct AttentionPlan {
     int64_t decode_rows = kDecodeRows;  // rows (of one key head) up to which an entry takes the decode kernel
     bool decode = false;                // every entry takes it
     bool pairs = false;                 // panels multiply bfloat16 in pairs
+    bool tiles = false;                 // or by tiles
     bool split_keys = false;            // decode: parts of a row's keys are tasks of their own
     int64_t parts = 1;
     int threads = 1;
@@ -87,7 +90,7 @@ template <class T>
 struct AttentionKernels {
     int panel_rows;
     int tile_rows;
-    int64_t (*scratch_bytes)(const attile_attention_problem &p, int64_t panels);
+    int64_t (*scratch_bytes)(const attile_attention_problem &p, int64_t panels, bool by_tiles);
     // Whole attention of some rows.
     void (*forward)(const attile_attention_problem &p, const AttentionRows &rows, char *scratch);
     int64_t (*decode_scratch_bytes)(const attile_attention_problem &p);
@@ -97,8 +100,10 @@ struct AttentionKernels {
     void (*decode_fold)(int64_t rows, int64_t head_dim_v, T *into, T *from);
     // Writes o and lse.
     void (*decode_finish)(const attile_attention_problem &p, const AttentionRows &rows, T *result);
-    // As forward, of bfloat16 whose products go in pairs: Target::kAvx512Bf16. NULL: none.
+    // As forward, of bfloat16 whose products go in pairs: targets that have_pairs. NULL: none.
     void (*forward_of_pairs)(const attile_attention_problem &p, const AttentionRows &rows, char *scratch);
+    // And by tiles: Target::kAmxBf16. NULL: none.
+    void (*forward_of_tiles)(const attile_attention_problem &p, const AttentionRows &rows, char *scratch);
 };
 
 template <class T>

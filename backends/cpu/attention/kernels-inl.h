@@ -18,67 +18,14 @@
 #include "attention/decode-inl.h"
 #include "attention/keys-inl.h"
 #include "attention/lanes-inl.h"
-#include "attention/mask-inl.h"
-#include "attention/pairs-inl.h"
+#include "attention/panel-inl.h"
+#include "attention/scratch-inl.h"
+#include "attention/tile_block-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
-
-// A task's scratch memory, cut up.
-template <class T>
-struct ForwardScratch {
-    T *queries, *sums, *maximum, *weight_sum, *rounded_off, *correction, *scores, *tile, *k_block, *v_block, *k_panels;
-    T *k_pairs = nullptr;  // of bfloat16, as are values behind the half of v_block
-    uint8_t *v_marks = nullptr, *q_marks = nullptr;
-    T *total, *total_rounded_off, *total_maximum;  // where there are several spans of keys
-    int64_t *lanes;                                // four arrays a panel
-    int64_t *offset;
-    uint8_t *key_hidden;
-
-    LaneState<T> state(int64_t panel) const {
-        return {maximum + panel * kPanel<T>, weight_sum + panel * kPanel<T>, rounded_off + panel * kPanel<T>};
-    }
-    PanelTotal<T> total_of(int64_t panel, int64_t sum_size) const {
-        return {total + panel * sum_size, total_rounded_off + panel * sum_size, total_maximum + panel * kPanel<T>};
-    }
-
-    ForwardScratch(Cutter &cutter, const attile_attention_problem &p, int64_t panels) {
-        queries = cutter.cut<T>(panels, p.head_dim, kPanel<T>);
-        sums = cutter.cut<T>(panels, p.head_dim_v, kPanel<T>);
-        maximum = cutter.cut<T>(panels, kPanel<T>);
-        weight_sum = cutter.cut<T>(panels, kPanel<T>);
-        rounded_off = cutter.cut<T>(panels, kPanel<T>);
-        correction = cutter.cut<T>(kPanel<T>);
-        scores = cutter.cut<T>(kBlockKeys, kPanel<T>);
-        tile = cutter.cut<T>(kBlockKeys, kPanel<T>);
-        k_block = cutter.cut<T>(kBlockKeys, p.head_dim);
-        v_block = cutter.cut<T>(kBlockKeys, p.head_dim_v);
-        k_panels = kPackKeys && panels >= kPanelsToPack ? cutter.cut<T>(kBlockKeys, p.head_dim) : nullptr;
-        lanes = cutter.cut<int64_t>(panels, 4, kPanel<T>);
-        offset = cutter.cut<int64_t>(kPanel<T>);
-        key_hidden = cutter.cut<uint8_t>(kBlockKeys);
-        const int64_t totals = p.len_k > kSpanKeys ? panels : 0;
-        total = cutter.cut<T>(totals, p.head_dim_v, kPanel<T>);
-        total_rounded_off = cutter.cut<T>(totals, p.head_dim_v, kPanel<T>);
-        total_maximum = cutter.cut<T>(totals, kPanel<T>);
-#if ATTILE_CPU_BRAIN_PAIRS
-        if (sizeof(T) == 4 && p.k.dtype == ATTILE_BF16) {
-            k_pairs = cutter.cut<T>(kBlockKeys / kTileRows, Size(kTileRows) * ceil_div(p.head_dim, 2) + kMarkFloats);
-            v_marks = cutter.cut<uint8_t>(kBlockKeys);
-            q_marks = cutter.cut<uint8_t>(panels);
-        }
-#endif
-    }
-};
-
-template <class T>
-int64_t forward_scratch_bytes(const attile_attention_problem &p, int64_t panels) {
-    Cutter cutter(nullptr);
-    static_cast<void>(ForwardScratch<T>(cutter, p, panels));
-    return cutter.used();
-}
 
 // o = sums / weights and lse, with the sink if there is one.
 template <class T>
@@ -101,107 +48,16 @@ HWY_NOINLINE void write_panel(const attile_attention_problem &p, const Attention
     store_lanes<T>(p.o, rows.entry, lanes, p.head_dim_v, offset, sums);
 }
 
-template <class T, int kVectors>
-HWY_INLINE void panel_scores(int64_t head_dim, const KeySource<T> &source, const T *k_panels, int64_t block, int64_t from, int64_t count,
-                             const T *queries, T scale, T *scores, Coming &coming) {
-    if (kPackKeys && k_panels != nullptr) {
-        compute_packed_scores<T, kVectors>(head_dim, k_panels, kTileRows * head_dim, from - block, count, queries, scale, scores, &coming);
-    } else {
-        compute_scores<T, kVectors>(head_dim, source.key(from), source.key_step(), count, queries, scale, scores, &coming);
-    }
-}
-
-template <class T, int kVectors>
-HWY_INLINE void add_panel_values(bool in_runs, int64_t head_dim_v, const T *values, int64_t value_step, int64_t count, const T *weights,
-                                 const T *correction, T *sums, Coming &coming) {
-    if (in_runs) {
-        add_values<T, kVectors, true>(head_dim_v, values, value_step, count, weights, correction, sums, &coming);
-    } else {
-        add_values<T, kVectors>(head_dim_v, values, value_step, count, weights, correction, sums, &coming);
-    }
-}
-
-// A block of keys, and one panel's part of it.
-template <class T>
-struct PanelBlock {
-    const attile_attention_problem &p;
-    const AttentionEntry &entry;
-    const Lanes &lanes;
-    int64_t from, count;
-    const T *queries;
-    T *sums;
-    LaneState<T> state;
-    bool searching, in_runs;
-};
-
-template <class T, int kVectors>
-void panel_block(const ForwardScratch<T> &scratch, KeySource<T> &source, const T *k_panels, int64_t block_begin, const PanelBlock<T> &x,
-                 Coming &keys_coming, Coming &values_coming) {
-    const attile_attention_problem &p = x.p;
-    panel_scores<T, kVectors>(p.head_dim, source, k_panels, block_begin, x.from, x.count, x.queries, static_cast<T>(p.scale),
-                              scratch.scores, keys_coming);
-    const bool hides =
-        finish_scores<T>(p, x.entry, x.lanes, x.from, x.count, source.hidden(x.from), scratch.scores, scratch.offset, scratch.tile);
-    if ((hides || x.searching) && !source.values_finite()) {
-        // A hidden key may hold NaN or infinity: its weight of zero is left out, not multiplied.
-        for (int64_t i = 0; i < x.count * kPanel<T>; ++i) scratch.tile[i] = scratch.scores[i];
-        soften<T, 2>(x.count, scratch.scores, x.state, scratch.correction);
-        add_seen_values<T>(p.head_dim_v, source.value(x.from), source.value_step(), x.count, scratch.scores, scratch.tile,
-                           scratch.correction, x.sums);
-        return;
-    }
-    soften<T, kVectors>(x.count, scratch.scores, x.state, scratch.correction);
-    add_panel_values<T, kVectors>(x.in_runs, p.head_dim_v, source.value(x.from), source.value_step(), x.count, scratch.scores,
-                                  scratch.correction, x.sums, values_coming);
-}
-
-#if ATTILE_CPU_BRAIN_PAIRS
-// The same from pairs of bfloat16: the block's keys are in scratch.k_pairs, its values in v_pairs.
-template <int kVectors, class Scores, class Values>
-void panel_block_of_pairs(const ForwardScratch<float> &scratch, KeySource<float, Brain> &source, const float *v_pairs, int64_t block_begin,
-                          const PanelBlock<float> &x, Coming &keys_coming, Coming &values_coming) {
-    const attile_attention_problem &p = x.p;
-    const float *const values = v_pairs + (x.from - block_begin) / 2 * p.head_dim_v;
-    const int64_t pairs = ceil_div(x.count, 2);
-    compute_packed_scores<float, kVectors, Scores>(ceil_div(p.head_dim, 2), scratch.k_pairs, key_pairs_step(p.head_dim),
-                                                   x.from - block_begin, x.count, x.queries, static_cast<float>(p.scale), scratch.scores,
-                                                   &keys_coming);
-    const bool hides =
-        finish_scores<float>(p, x.entry, x.lanes, x.from, x.count, source.hidden(x.from), scratch.scores, scratch.offset, scratch.tile);
-    if ((hides || x.searching) && !source.values_finite()) {
-        for (int64_t i = 0; i < x.count * kPanel<float>; ++i) scratch.tile[i] = scratch.scores[i];
-        soften<float, 2, true>(x.count, scratch.scores, x.state, scratch.correction);
-        add_seen_pairs(p.head_dim_v, values, x.count, scratch.scores, scratch.tile, scratch.correction, x.sums);
-        return;
-    }
-    soften<float, kVectors, true>(x.count, scratch.scores, x.state, scratch.correction);
-    if (x.in_runs) {
-        add_values<float, kVectors, true, Values>(p.head_dim_v, values, p.head_dim_v, pairs, scratch.scores, scratch.correction, x.sums,
-                                                  &values_coming);
-    } else {
-        add_values<float, kVectors, false, Values>(p.head_dim_v, values, p.head_dim_v, pairs, scratch.scores, scratch.correction, x.sums,
-                                                   &values_coming);
-    }
-}
-#endif
-
-// searching: scores may be -inf by themselves, so each block is searched for values that are not finite. Returns false, having written
-// nothing, if some sum is not finite. S: what keys and values are read as, Brain for products of pairs.
-template <class T, class S>
-bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, bool searching, char *memory) {
-    constexpr bool kPairs = !std::is_same_v<S, T>;
-    const int64_t panels = ceil_div(rows.end - rows.begin, kPanel<T>);
-    Cutter cutter(memory);
-    const ForwardScratch<T> scratch(cutter, p, panels);
-    const int64_t query_size = p.head_dim * kPanel<T>, sum_size = p.head_dim_v * kPanel<T>;
+// A task's panels begin; returns the keys that some of their rows see.
+template <class T, bool kPairs, bool kTiles>
+KeyRange begin_panels(const attile_attention_problem &p, const AttentionRows &rows, const ForwardScratch<T> &scratch, int64_t panels,
+                      int64_t query_size, int64_t sum_size, Lanes *lanes) {
     for (int64_t i = 0; i < panels * sum_size; ++i) scratch.sums[i] = 0;
     for (int64_t i = 0; i < panels * kPanel<T>; ++i) {
         scratch.maximum[i] = -std::numeric_limits<T>::infinity();
         scratch.weight_sum[i] = scratch.rounded_off[i] = 0;
     }
     int64_t first_key = std::numeric_limits<int64_t>::max(), last_key = 0;
-    constexpr int64_t kMostPanels = 32;
-    Lanes lanes[kMostPanels];
     for (int64_t n = 0; n < panels; ++n) {
         lanes[n] = make_lanes<T>(p, rows, rows.begin + n * kPanel<T>, scratch.lanes + n * 4 * kPanel<T>);
         first_key = least(first_key, lanes[n].begin_min);
@@ -209,8 +65,30 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
         load_lanes<T>(p.q, rows.entry, lanes[n], p.head_dim, scratch.offset, scratch.queries + n * query_size);
 #if ATTILE_CPU_BRAIN_PAIRS
         if constexpr (kPairs) scratch.q_marks[n] = pair_queries(p.head_dim, scratch.queries + n * query_size) ? 1 : 0;
+#if ATTILE_CPU_TILES
+        if constexpr (kTiles) fill_queries(p.head_dim, scratch.queries + n * query_size);
+#endif
 #endif
     }
+    return {first_key, last_key};
+}
+
+// searching: scores may be -inf by themselves, so each block is searched for values that are not finite. Returns false, having written
+// nothing, if some sum is not finite. S: what keys and values are read as, Brain for products of pairs.
+template <class T, class S, bool kTiles = false>
+bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, bool searching, char *memory) {
+    constexpr bool kPairs = !std::is_same_v<S, T>;
+    using Scratch = ForwardScratch<T>;
+    constexpr int64_t kKeys = Scratch::block_keys(kTiles);
+    const int64_t panels = ceil_div(rows.end - rows.begin, kPanel<T>);
+    Cutter cutter(memory);
+    const Scratch scratch(cutter, p, panels, kTiles);
+    const int64_t sum_rows = Scratch::sum_rows(p, kTiles);
+    const int64_t query_size = Scratch::query_rows(p, kTiles) * kPanel<T>, sum_size = sum_rows * kPanel<T>;
+    constexpr int64_t kMostPanels = 32;
+    Lanes lanes[kMostPanels];
+    const KeyRange keys = begin_panels<T, kPairs, kTiles>(p, rows, scratch, panels, query_size, sum_size, lanes);
+    const int64_t first_key = keys.begin, last_key = keys.end;
     const bool several_spans = last_key > (first_key / kSpanKeys + 1) * kSpanKeys;
     if (several_spans) {
         for (int64_t i = 0; i < panels * sum_size; ++i) scratch.total[i] = scratch.total_rounded_off[i] = 0;
@@ -218,14 +96,43 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
     }
     const bool in_runs = sums_in_runs(p);
     KeySource<T, S> source(p, rows.entry, rows.kv_head, scratch.k_block, scratch.v_block, scratch.key_hidden);
-    for (int64_t block = first_key / kBlockKeys * kBlockKeys; block < last_key; block += kBlockKeys) {
+    for (int64_t block = first_key / kKeys * kKeys; block < last_key; block += kKeys) {
         for (int64_t n = 0; several_spans && block % kSpanKeys == 0 && n < panels; ++n) {
             if (lanes[n].begin_min >= block || lanes[n].end_max <= block - kSpanKeys) continue;
             end_span<T>(p.head_dim_v, scratch.maximum + n * kPanel<T>, scratch.total_of(n, sum_size), scratch.sums + n * sum_size);
         }
-        const int64_t block_begin = most(block, kPairs ? first_key / 2 * 2 : first_key), block_end = least(block + kBlockKeys, last_key);
+        const int64_t block_begin = kTiles ? block : most(block, kPairs ? first_key / 2 * 2 : first_key);
+        const int64_t block_end = least(block + kKeys, last_key);
         source.bring(block_begin, block_end - block_begin);
-        const int64_t next_count = least(kBlockKeys, last_key - block_end);
+        const auto panel_part = [&](int64_t n, int64_t from, int64_t to) {
+            return PanelBlock<T>{p,
+                                 rows.entry,
+                                 lanes[n],
+                                 from,
+                                 to - from,
+                                 scratch.queries + n * query_size,
+                                 scratch.sums + n * sum_size,
+                                 scratch.state(n),
+                                 searching,
+                                 in_runs};
+        };
+        if constexpr (kTiles) {
+#if ATTILE_CPU_TILES
+            TileBlock tiles(scratch, source, p, block, block_end - block);
+            for (int64_t n = 0; n < panels; ++n) {
+                const int64_t from = most(block, lanes[n].begin_min), to = least(block_end, lanes[n].end_max);
+                if (from >= to) continue;
+                const PanelBlock<T> x = panel_part(n, from / kTilePanel * kTilePanel, least(block_end, round_up(to, kTilePanel)));
+                if (lanes[n].count <= kLanes<T>) {
+                    tiles.template take<1>(x, scratch.q_marks[n] != 0);
+                } else {
+                    tiles.template take<2>(x, scratch.q_marks[n] != 0);
+                }
+            }
+#endif
+            continue;
+        }
+        const int64_t next_count = least(kKeys, last_key - block_end);
         int64_t seeing = 0;
         for (int64_t n = 0; n < panels; ++n) seeing += lanes[n].begin_min < block_end && lanes[n].end_max > block_begin ? 1 : 0;
         [[maybe_unused]] T *const k_panels = seeing >= kPanelsToPack ? scratch.k_panels : nullptr;
@@ -258,16 +165,7 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
                 from = from / 2 * 2;
                 to = least(block_end, round_up(to, 2));
             }
-            const PanelBlock<T> x = {p,
-                                     rows.entry,
-                                     lanes[n],
-                                     from,
-                                     to - from,
-                                     scratch.queries + n * query_size,
-                                     scratch.sums + n * sum_size,
-                                     scratch.state(n),
-                                     searching,
-                                     in_runs};
+            const PanelBlock<T> x = panel_part(n, from, to);
             const bool narrow = lanes[n].count <= kLanes<T>;
             if constexpr (!kPairs) {
                 (narrow ? panel_block<T, 1> : panel_block<T, 2>)(scratch, source, k_panels, block_begin, x, keys_coming, values_coming);
@@ -288,7 +186,7 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
         end_span<T>(p.head_dim_v, scratch.maximum + n * kPanel<T>, total, scratch.sums + n * sum_size);
         add_rounded_off<T>(sum_size, total, scratch.sums + n * sum_size);
     }
-    if (!searching && !all_finite(scratch.sums, kPanel<T>, panels * p.head_dim_v, kPanel<T>)) return false;
+    if (!searching && !all_finite(scratch.sums, kPanel<T>, panels * sum_rows, kPanel<T>)) return false;
     for (int64_t n = 0; n < panels; ++n) {
         write_panel<T>(p, rows, lanes[n], scratch.state(n), scratch.offset, scratch.sums + n * sum_size);
     }
@@ -305,7 +203,19 @@ inline void forward_of_pairs(const attile_attention_problem &p, const AttentionR
     if (!forward_once<float, Brain>(p, rows, false, memory)) forward_once<float, Brain>(p, rows, true, memory);
 }
 #endif
+#if ATTILE_CPU_TILES
+inline void forward_of_tiles(const attile_attention_problem &p, const AttentionRows &rows, char *memory) {
+    const TilesInUse tiles;
+    if (!forward_once<float, Brain, true>(p, rows, false, memory)) forward_once<float, Brain, true>(p, rows, true, memory);
+}
+#endif
 // NULL where sums are no floats, or a processor of the target cannot have the instruction.
+template <class T>
+inline constexpr auto kForwardOfTiles = static_cast<void (*)(const attile_attention_problem &, const AttentionRows &, char *)>(nullptr);
+#if ATTILE_CPU_TILES
+template <>
+inline constexpr auto kForwardOfTiles<float> = &forward_of_tiles;
+#endif
 template <class T>
 inline constexpr auto kForwardOfPairs = static_cast<void (*)(const attile_attention_problem &, const AttentionRows &, char *)>(nullptr);
 #if ATTILE_CPU_BRAIN_PAIRS
@@ -316,8 +226,8 @@ inline constexpr auto kForwardOfPairs<float> = &forward_of_pairs;
 template <class T>
 const AttentionKernels<T> &kernels() {
     static constexpr AttentionKernels<T> kTable = {
-        kPanel<T>,       kTileRows,       &forward_scratch_bytes<T>, &forward<T>,       &decode_scratch_bytes<T>,
-        &decode_part<T>, &decode_fold<T>, &decode_finish<T>,         kForwardOfPairs<T>};
+        kPanel<T>,       kTileRows,       &forward_scratch_bytes<T>, &forward<T>,        &decode_scratch_bytes<T>,
+        &decode_part<T>, &decode_fold<T>, &decode_finish<T>,         kForwardOfPairs<T>, kForwardOfTiles<T>};
     return kTable;
 }
 

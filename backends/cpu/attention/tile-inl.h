@@ -186,14 +186,16 @@ HWY_INLINE Vec<float> narrow_pair(Vec<float> first, Vec<float> second) {
 }
 #endif
 
-// kPairs: weights become pairs of bfloat16 at `to`, which lies before what is read later.
-template <class T, int kVectors, int kKeys, bool kPairs>
-HWY_INLINE void soften_keys(T *scores, [[maybe_unused]] T *to, const Vec<T> (&base)[kVectors], Vec<T> (&sum)[kVectors]) {
+// kPairs: weights become pairs of bfloat16 at `to`, which lies before what is read later. kScaled: scores are multiplied by `scale` first.
+template <class T, int kVectors, int kKeys, bool kPairs, bool kScaled>
+HWY_INLINE void soften_keys(T *scores, [[maybe_unused]] T *to, [[maybe_unused]] Vec<T> scale, const Vec<T> (&base)[kVectors],
+                            Vec<T> (&sum)[kVectors]) {
     const Tag<T> d;
     Vec<T> x[kKeys * kVectors];
     ATTILE_CPU_UNROLL
     for (int i = 0; i < kKeys * kVectors; ++i) {
-        x[i] = hn::Sub(hn::Load(d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>), base[i % kVectors]);
+        const Vec<T> score = hn::Load(d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>);
+        x[i] = kScaled ? hn::MulSub(score, scale, base[i % kVectors]) : hn::Sub(score, base[i % kVectors]);
     }
     exp_clamped_each<kKeys * kVectors>(d, x);
     ATTILE_CPU_UNROLL
@@ -248,10 +250,11 @@ void add_rounded_off(int64_t size, const PanelTotal<T> &of, T *sums) {
 }
 
 // Scores become weights e^(score - maximum); state and `correction` (what earlier sums are to be multiplied by) follow. kPairs: of
-// bfloat16, two keys in a row.
-template <class T, int kVectors, bool kPairs = false>
-HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T *correction) {
+// bfloat16, two keys in a row. kScaled: scores are `factor`, which is positive, times what is there.
+template <class T, int kVectors, bool kPairs = false, bool kScaled = false>
+HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T *correction, [[maybe_unused]] T factor = 1) {
     const Tag<T> d;
+    Vec<T> scale = hn::Set(d, factor);
     const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
     Vec<T> top[kVectors];
     for (int v = 0; v < kVectors; ++v) top[v] = hidden;
@@ -263,12 +266,21 @@ HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T 
     ATTILE_CPU_UNROLL
     for (int v = 0; v < kVectors; ++v) {
         const Vec<T> before = hn::Load(d, state.maximum + v * kLanes<T>);
+        if constexpr (kScaled) top[v] = hn::Mul(top[v], scale);
         const Vec<T> now = hn::Max(before, top[v]);
         // Lanes that have seen no key keep -inf, and subtract 0 instead of it.
         base[v] = hn::IfThenElse(hn::Eq(now, hidden), hn::Zero(d), now);
         hn::Store(now, d, state.maximum + v * kLanes<T>);
         hn::Store(exp_clamped(d, hn::Sub(before, base[v])), d, correction + v * kLanes<T>);
         sum[v] = hn::Zero(d);
+    }
+    if constexpr (kScaled) {
+        // Product and difference are one rounding, so a maximum is off 0 by that of its product, which must not be much.
+        const Vec<T> most_off = hn::Set(d, static_cast<T>(1 << 20));
+        bool far = false;
+        for (int v = 0; v < kVectors; ++v) far |= !hn::AllFalse(d, hn::Gt(hn::Abs(base[v]), most_off));
+        for (int64_t i = 0; far && i < count * kPanel<T>; i += kLanes<T>) hn::Store(hn::Mul(hn::Load(d, scores + i), scale), d, scores + i);
+        if (far) scale = hn::Set(d, T{1});
     }
     // Several keys at a time; each lane's weights are added in the order of keys all the same.
     constexpr int kTogether = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 2 : 1;
@@ -278,9 +290,10 @@ HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T 
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) run[v] = hn::Zero(d);
         for (; j + kTogether <= end; j += kTogether) {
-            soften_keys<T, kVectors, kTogether, kPairs>(scores + j * kPanel<T>, scores + j / 2 * kPanel<T>, base, run);
+            soften_keys<T, kVectors, kTogether, kPairs, kScaled>(scores + j * kPanel<T>, scores + j / 2 * kPanel<T>, scale, base, run);
         }
-        for (; j < end; ++j) soften_keys<T, kVectors, 1, kPairs>(scores + j * kPanel<T>, scores + j / 2 * kPanel<T>, base, run);
+        for (; j < end; ++j)
+            soften_keys<T, kVectors, 1, kPairs, kScaled>(scores + j * kPanel<T>, scores + j / 2 * kPanel<T>, scale, base, run);
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) sum[v] = hn::Add(sum[v], run[v]);
     }
