@@ -61,11 +61,35 @@ inline void tile_multiply() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "n"(kSum), "n"(kThin), "n"(kWide));
 }
 
+// The thin operand: a panel, or rows where they lie.
+struct ThinRows {
+    const float *at;
+    int64_t row_bytes = 64;             // from row to row
+    int64_t step = kTileStepFloats;     // from step to step
+    int64_t low = kTileStepFloats / 2;  // from the first 16 rows to the others
+
+    ThinRows(const float *panel) : at(panel) {}
+    static ThinRows in_place(const void *rows, int64_t row_bytes) {
+        ThinRows thin(static_cast<const float *>(rows));
+        thin.row_bytes = row_bytes;
+        thin.step = 16;
+        thin.low = 4 * row_bytes;
+        return thin;
+    }
+    ThinRows from_step(int64_t steps) const {
+        ThinRows rest = *this;
+        rest.at += steps * step;
+        return rest;
+    }
+};
+
 // out = in + thin x wide, rows of 32 floats; in == NULL: 0. Of kThinTiles x kWideTiles tiles.
 template <int kThinTiles, int kWideTiles>
-inline void tile_product(int64_t steps, const float *thin, const float *wide, const float *in, int64_t in_step, float *out,
+inline void tile_product(int64_t steps, const ThinRows &rows, const float *wide, const float *in, int64_t in_step, float *out,
                          int64_t out_step) {
-    constexpr int64_t kThinBytes = 64, kWideBytes = 4 * kTilePanel;
+    constexpr int64_t kWideBytes = 4 * kTilePanel;
+    const float *thin = rows.at;
+    const int64_t thin_bytes = rows.row_bytes, thin_step = rows.step, thin_low = rows.low;
     constexpr bool kLow = kThinTiles == 2, kRight = kWideTiles == 2;
     if (in == nullptr) {
         tile_zero<0>();
@@ -78,12 +102,12 @@ inline void tile_product(int64_t steps, const float *thin, const float *wide, co
         if constexpr (kLow) tile_load<2>(in + 16 * in_step, 4 * in_step);
         if constexpr (kLow && kRight) tile_load<3>(in + 16 * in_step + 16, 4 * in_step);
     }
-    for (; steps > 0; --steps, thin += kTileStepFloats, wide += kTileStepFloats) {
+    for (; steps > 0; --steps, thin += thin_step, wide += kTileStepFloats) {
         tile_load_once<6>(wide, kWideBytes);
-        tile_load<4>(thin, kThinBytes);
+        tile_load<4>(thin, thin_bytes);
         if constexpr (kRight) tile_load_once<7>(wide + 16, kWideBytes);
         tile_multiply<0, 4, 6>();
-        if constexpr (kLow) tile_load<5>(thin + kTileStepFloats / 2, kThinBytes);
+        if constexpr (kLow) tile_load<5>(thin + thin_low, thin_bytes);
         if constexpr (kRight) tile_multiply<1, 4, 7>();
         if constexpr (kLow) tile_multiply<2, 5, 6>();
         if constexpr (kLow && kRight) tile_multiply<3, 5, 7>();

@@ -35,6 +35,10 @@ MatrixView matrix(const attile_operand &operand, bool swapped, int64_t x, int64_
 // Few rows of one side: the side with the fewer becomes the rows of d.
 bool few(int64_t rows, int64_t columns) { return rows <= 16 && columns > 4 * rows; }
 
+// Products of bfloat16 by tiles (docs/kernels/cpu.md): so few rows or columns go without; and so many rows, unless their other operand
+// has no more elements than these.
+constexpr int64_t kTooFewForTiles = 4, kRowsInPlace = 10, kElementsToPack = 256 << 10;
+
 struct Grid {
     int m, n;
 };
@@ -130,7 +134,14 @@ void plan_packed(const State &state, const attile_gemm_problem &problem, const T
 
 }  // namespace
 
-bool gemm_suits_tiles(const attile_gemm_problem & /*problem*/) { return true; }
+bool gemm_suits_tiles(const attile_gemm_problem &problem) {
+    if ((problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return true;
+    if (problem.m <= kTooFewForTiles || problem.n <= kTooFewForTiles) return false;
+    // A few rows of a matrix that comes from memory are bound by reading it, and packing it would be more of that.
+    const bool swapped = problem.d.stride[2] == 1 && problem.d.stride[3] != 1;
+    const int64_t rows = swapped ? problem.n : problem.m, columns = swapped ? problem.m : problem.n;
+    return rows > kRowsInPlace || (Size(columns) * problem.k).value() <= kElementsToPack;
+}
 
 GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     GemmPlan plan;
@@ -146,8 +157,10 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     bool swapped = d[2] == 1 && d[3] != 1;
     if (!invariant && problem.n == 1) swapped = problem.m > 1;
     if (!invariant && problem.m == 1) swapped = false;
-    if (!invariant && few(problem.n, problem.m)) swapped = true;
-    if (!invariant && few(problem.m, problem.n)) swapped = false;
+    const TileSizes sizes = tile_sizes_of(state, problem);
+    // Tiles take few columns as well as few rows.
+    if (!invariant && !sizes.tiled_partial && few(problem.n, problem.m)) swapped = true;
+    if (!invariant && !sizes.tiled_partial && few(problem.m, problem.n)) swapped = false;
     plan.swapped = swapped;
     plan.m = swapped ? problem.n : problem.m;
     plan.n = swapped ? problem.m : problem.n;
@@ -159,7 +172,6 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
     const int64_t a_column = a.stride[swapped ? 2 : 3];
     const int32_t own = f64 ? ATTILE_F64 : ATTILE_F32;
 
-    const TileSizes sizes = tile_sizes_of(state, problem);
     const double flops = 2.0 * static_cast<double>(plan.m) * static_cast<double>(plan.n) * static_cast<double>(plan.k);
     const int64_t entries = (Size(plan.batch[0]) * plan.batch[1]).value();
 
@@ -174,8 +186,8 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
 
     const bool along = b_column == 1 || plan.n == 1;
     const bool across = b_row == 1;
-    if (!invariant && plan.m <= 16 && plan.k > 0 && plan.n >= 1 && (along || across) && (plan.m <= 2 || few(plan.m, plan.n)) &&
-        flops > 4096) {
+    if (!invariant && !sizes.tiled_partial && plan.m <= 16 && plan.k > 0 && plan.n >= 1 && (along || across) &&
+        (plan.m <= 2 || few(plan.m, plan.n)) && flops > 4096) {
         plan.path = GemmPath::kFewRows;
     } else if (pieces == 1 && a.dtype == own && b.dtype == own && along && plan.k > 0 && (a_row == 1 || a_column == 1) &&
                flops <= 2.0 * 160 * 160 * 160) {

@@ -66,7 +66,8 @@ inline HWY_NOINLINE void store_brain(bool whole, const float *sums, float alpha,
     const auto factor = hn::Set(d, alpha);
     const auto mask = hn::FirstN(d16, static_cast<size_t>(columns));
     for (int64_t i = 0; i < rows; ++i, sums += kTilePanel, out += out_step) {
-        const Vec<float> left = hn::Mul(factor, hn::Load(d, sums)), right = hn::Mul(factor, hn::Load(d, sums + 16));
+        const Vec<float> left = hn::Mul(factor, hn::Load(d, sums));
+        const Vec<float> right = columns > 16 ? hn::Mul(factor, hn::Load(d, sums + 16)) : hn::Zero(d);
         constexpr int kSubnormal = 0x20;
         if ((_mm512_fpclass_ps_mask(left.raw, kSubnormal) | _mm512_fpclass_ps_mask(right.raw, kSubnormal)) != 0) {
             store_as(d, left, out, columns);
@@ -77,17 +78,55 @@ inline HWY_NOINLINE void store_brain(bool whole, const float *sums, float alpha,
     }
 }
 
-// Sums of a tile over some steps of the depth: out = in + thin x wide.
-HWY_INLINE void sum_tile(bool marked, int64_t steps, const float *thin, const float *wide, const float *in, float *out, int64_t out_step,
-                         int64_t rows, int64_t columns) {
-    if (marked) {
-        kept_tile_product(steps, thin, wide, in, kTilePanel, out, out_step);
-        return;
+// A panel of the thin operand: packed beforehand, or rows that are read where they lie, or packed when they are needed.
+class ThinPanel {
+  public:
+    ThinPanel(const GemmBlock<float> &block, int64_t i)
+        : block_(block), rows_(least(kTilePanel, block.rows - i)), panel_(block.thin), thin_(block.thin) {
+        if (block.rows_in_place == nullptr) {
+            panel_ += i / kTilePanel * block.thin_panel_step;
+            thin_ = ThinRows(panel_);
+            marked_ = block.depth > 0 && is_marked(panel_ + block.depth * kTileStepFloats);
+            return;
+        }
+        from_ = static_cast<const Brain *>(block.rows_in_place) + i * block.thin_step;
+        if (lies_well()) {
+            TinySearch search;
+            for (int64_t r = 0; r < kTilePanel; ++r) search.look_at_row(from_ + r * block.thin_step, block.numbers);
+            marked_ = search.found();
+            thin_ = ThinRows::in_place(from_, row_bytes());
+            packed_ = false;
+        } else {
+            pack();
+            marked_ = is_marked(panel_ + block.depth * kTileStepFloats);
+        }
     }
-    const auto fn =
-        rows > 16 ? (columns > 16 ? tile_product<2, 2> : tile_product<2, 1>) : (columns > 16 ? tile_product<1, 2> : tile_product<1, 1>);
-    fn(steps, thin, wide, in, kTilePanel, out, out_step);
-}
+    int64_t rows() const { return rows_; }
+    bool marked() const { return marked_; }
+    const ThinRows &tiles() const { return thin_; }
+    // For multiply-adds.
+    const float *panel() {
+        if (!packed_) pack();
+        packed_ = true;
+        return panel_;
+    }
+
+  private:
+    int64_t row_bytes() const { return block_.thin_step * static_cast<int64_t>(sizeof(Brain)); }
+    // Whole tiles of whole lines, and not so far apart that rows share a few sets of the L1 cache.
+    bool lies_well() const {
+        return rows_ == kTilePanel && block_.numbers % kTileStep == 0 && row_bytes() % 64 == 0 && row_bytes() % 2048 != 0 &&
+               reinterpret_cast<uintptr_t>(from_) % 64 == 0;
+    }
+    void pack() { pack_tile_panels_in_turn<false>(from_, block_.thin_step, 1, rows_, block_.numbers, const_cast<float *>(panel_)); }
+
+    const GemmBlock<float> &block_;
+    int64_t rows_;
+    const float *panel_;
+    ThinRows thin_;
+    const Brain *from_ = nullptr;
+    bool marked_ = false, packed_ = true;
+};
 
 // A block's tiles. The depth goes in chunks, so that a thin panel's stays in L1 while wide ones stream from L2; sums of chunks, and of
 // pieces before the last, lie in block.partial, tile after tile.
@@ -115,34 +154,32 @@ inline void multiply_tiles(const GemmView &view, const GemmBlock<float> &block) 
             finish_rectangle<float>(view, scratch, kTilePanel, row, column, rows, columns, true, true, nullptr, 0);
         }
     };
-    float *const room = const_cast<float *>(block.thin);
     const TilesInUse tiles;
     const int64_t chunks = most(1, ceil_div(block.depth, kTileChunk)), mark = block.depth * kTileStepFloats;
     for (int64_t i = 0; i < block.rows; i += kTilePanel) {
-        const int64_t rows = least(kTilePanel, block.rows - i);
-        const float *thin = block.thin;
-        if (block.rows_in_place == nullptr) {
-            thin += i / kTilePanel * block.thin_panel_step;
-        } else {
-            const Brain *const from = static_cast<const Brain *>(block.rows_in_place) + i * block.thin_step;
-            pack_tile_panels_in_turn<false>(from, block.thin_step, 1, rows, block.numbers, room);
-        }
-        const bool thin_marked = block.depth > 0 && is_marked(thin + mark);
+        ThinPanel thin(block, i);
+        const int64_t rows = thin.rows();
         for (int64_t chunk = 0; chunk < chunks; ++chunk) {
             const int64_t begin = block.depth * chunk / chunks, steps = block.depth * (chunk + 1) / chunks - begin;
             const bool first = block.first && chunk == 0, last = block.last && chunk == chunks - 1;
+            const ThinRows thin_tiles = thin.tiles().from_step(begin);
             for (int64_t j = 0; j < block.columns; j += kTilePanel) {
                 const float *const wide = block.wide + j / kTilePanel * block.wide_panel_step;
-                const bool marked = thin_marked || (block.depth > 0 && is_marked(wide + mark));
+                const bool marked = thin.marked() || (block.depth > 0 && is_marked(wide + mark));
                 const int64_t columns = least(kTilePanel, block.columns - j), row = block.row0 + i, column = block.column0 + j;
                 float *const partial = block.partial == nullptr ? nullptr : block.partial + i * block.partial_step + j * kTilePanel;
+                const float *const in = first ? nullptr : partial;
                 const bool direct = last && plain && !reads_c && alpha == 1 && rows == kTilePanel && columns == kTilePanel;
-                float *const d = direct ? static_cast<float *>(view.d.data) + row * view.d.row + column : nullptr;
-                sum_tile(marked, steps, thin + begin * kTileStepFloats, wide + begin * kTileStepFloats, first ? nullptr : partial,
-                         direct ? d
-                         : last ? scratch
-                                : partial,
-                         direct ? view.d.row : kTilePanel, rows, columns);
+                float *const out = direct ? static_cast<float *>(view.d.data) + row * view.d.row + column : last ? scratch : partial;
+                const int64_t out_step = direct ? view.d.row : kTilePanel;
+                if (marked) {
+                    kept_tile_product(steps, thin.panel() + begin * kTileStepFloats, wide + begin * kTileStepFloats, in, kTilePanel, out,
+                                      out_step);
+                } else {
+                    const auto fn = rows > 16 ? (columns > 16 ? tile_product<2, 2> : tile_product<2, 1>)
+                                              : (columns > 16 ? tile_product<1, 2> : tile_product<1, 1>);
+                    fn(steps, thin_tiles, wide + begin * kTileStepFloats, in, kTilePanel, out, out_step);
+                }
                 if (last && !direct) end_tile(marked, row, rows, column, columns);
             }
         }

@@ -207,6 +207,9 @@ inline HWY_NOINLINE void pack_thin_across(const Brain *source, int64_t depth_str
     }
 }
 
+// Rows that are prefetched ahead, into L2: to L1 too few lines can be on their way.
+inline constexpr int64_t kWideRowsAhead = 8;
+
 // Whole wide panels of rows that lie side by side, two rows at a time over kPanelsAtOnce of them: memory is read in long runs.
 inline HWY_NOINLINE void zip_wide_panels(const Brain *rows, int64_t depth_stride, int64_t count, int64_t depth, float *panels) {
     const Tag<float> d;
@@ -217,9 +220,9 @@ inline HWY_NOINLINE void zip_wide_panels(const Brain *rows, int64_t depth_stride
     const int64_t panel_step = tile_panel_size(depth), all = round_up(depth, kTileStep);
     TinySearch search[kPanelsAtOnce];
     for (int64_t k = 0; k < all; k += 2, rows += 2 * depth_stride) {
-        for (int64_t ahead = kRowsAhead; ahead < kRowsAhead + 2 && k + ahead < depth; ++ahead) {
+        for (int64_t ahead = kWideRowsAhead; ahead < kWideRowsAhead + 2 && k + ahead < depth; ++ahead) {
             const Brain *soon = rows + ahead * depth_stride;
-            for (int64_t w = 0; w < count * kTilePanel; w += 32) __builtin_prefetch(soon + w);
+            for (int64_t w = 0; w < count * kTilePanel; w += 32) __builtin_prefetch(soon + w, 0, 2);
         }
         for (int64_t n = 0; n < count; ++n) {
             const Brain *const row = rows + n * kTilePanel;
