@@ -10,6 +10,7 @@
 #define ATTILE_CPU_PACK_INL_H
 #endif
 
+#include "gemm/microkernel-inl.h"
 #include "simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -159,6 +160,43 @@ HWY_INLINE void transpose_square(D d, V (&r)[16 / sizeof(T)]) {
     }
 }
 
+#if HWY_TARGET == HWY_AVX3
+// A square of 16 numbers of 32 bits on a side, transposed.
+HWY_INLINE void transpose_16(Vec<uint32_t> (&r)[16]) {
+    const Tag<uint32_t> d;
+    const hn::Repartition<uint64_t, decltype(d)> d2;
+    Vec<uint32_t> t[16];
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = hn::InterleaveLower(d, r[i], r[i + 1]);
+        t[i + 1] = hn::InterleaveUpper(d, r[i], r[i + 1]);
+    }
+    // Now block b of r[4 g + q] is column 4 b + q of rows 4 g and the three after it.
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < 16; i += 4) {
+        ATTILE_CPU_UNROLL
+        for (int q = 0; q < 2; ++q) {
+            const auto low = hn::BitCast(d2, t[i + q]), high = hn::BitCast(d2, t[i + 2 + q]);
+            r[i + 2 * q] = hn::BitCast(d, hn::InterleaveLower(d2, low, high));
+            r[i + 2 * q + 1] = hn::BitCast(d, hn::InterleaveUpper(d2, low, high));
+        }
+    }
+    ATTILE_CPU_UNROLL
+    for (int q = 0; q < 4; ++q) {
+        const auto even0 = _mm512_shuffle_i32x4(r[q].raw, r[4 + q].raw, 0x88),
+                   even1 = _mm512_shuffle_i32x4(r[8 + q].raw, r[12 + q].raw, 0x88);
+        const auto odd0 = _mm512_shuffle_i32x4(r[q].raw, r[4 + q].raw, 0xdd),
+                   odd1 = _mm512_shuffle_i32x4(r[8 + q].raw, r[12 + q].raw, 0xdd);
+        t[q] = Vec<uint32_t>{_mm512_shuffle_i32x4(even0, even1, 0x88)};
+        t[4 + q] = Vec<uint32_t>{_mm512_shuffle_i32x4(odd0, odd1, 0x88)};
+        t[8 + q] = Vec<uint32_t>{_mm512_shuffle_i32x4(even0, even1, 0xdd)};
+        t[12 + q] = Vec<uint32_t>{_mm512_shuffle_i32x4(odd0, odd1, 0xdd)};
+    }
+    ATTILE_CPU_UNROLL
+    for (int i = 0; i < 16; ++i) r[i] = t[i];
+}
+#endif
+
 // Squares side by side: a vector of as many blocks of 16 bytes as a target has, block b of row i from source(kSide * b + i).
 template <class T, class D, class Source>
 HWY_INLINE hn::Vec<D> blocks_of([[maybe_unused]] D d, int i, const Source &source) {
@@ -203,6 +241,19 @@ HWY_NOINLINE void gather_rows(const S *rows, const int64_t *offset, int64_t step
         int64_t k = 0;
         if (step == 1 && w < count) {
             ask_rows<0>(rows, offset, w, w + kLanes<T>, count, depth);
+#if HWY_TARGET == HWY_AVX3
+            if constexpr (sizeof(T) == 4) {
+                const Tag<uint32_t> du;
+                for (; k + 16 <= depth; k += 16) {
+                    Vec<uint32_t> square[16];
+                    for (int64_t i = 0; i < 16; ++i) {
+                        square[i] = i < count - w ? hn::BitCast(du, load_as(d, rows + offset[w + i] + k)) : hn::Zero(du);
+                    }
+                    transpose_16(square);
+                    for (int64_t i = 0; i < 16; ++i) hn::StoreU(hn::BitCast(d, square[i]), d, columns + (k + i) * width + w);
+                }
+            }
+#endif
             const auto there = hn::FirstN(d, static_cast<size_t>(least(count - w, kLanes<T>)));
             for (; k + kSide <= depth; k += kSide) {
                 Vec<T> square[kSide];
@@ -232,6 +283,18 @@ HWY_NOINLINE void scatter_rows(const T *columns, int64_t width, int64_t depth, S
         if (step == 1) {
             const int64_t there = count - w;
             ask_rows<1>(rows, offset, w, w + kLanes<T>, count, depth);
+#if HWY_TARGET == HWY_AVX3
+            if constexpr (sizeof(T) == 4) {
+                const Tag<T> whole;
+                const Tag<uint32_t> du;
+                for (; k + 16 <= depth; k += 16) {
+                    Vec<uint32_t> square[16];
+                    for (int64_t i = 0; i < 16; ++i) square[i] = hn::BitCast(du, hn::LoadU(whole, columns + (k + i) * width + w));
+                    transpose_16(square);
+                    for (int64_t i = 0; i < 16 && i < there; ++i) store_as(whole, hn::BitCast(whole, square[i]), rows + offset[w + i] + k);
+                }
+            }
+#endif
             for (; k + kSide <= depth; k += kSide) {
                 Vec<T> square[kSide];
                 for (int i = 0; i < kSide; ++i) square[i] = hn::LoadU(d, columns + (k + i) * width + w);

@@ -28,41 +28,6 @@ namespace HWY_NAMESPACE {
 // Elements of a packed panel.
 constexpr int64_t tile_panel_size(int64_t depth) { return ceil_div(depth, kTileStep) * kTileStepFloats + kMarkFloats; }
 
-// A square of 16 numbers of 32 bits on a side, transposed.
-HWY_INLINE void transpose_16(Vec<uint32_t> (&r)[16]) {
-    const Tag<uint32_t> d;
-    const hn::Repartition<uint64_t, decltype(d)> d2;
-    Vec<uint32_t> t[16];
-    ATTILE_CPU_UNROLL
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = hn::InterleaveLower(d, r[i], r[i + 1]);
-        t[i + 1] = hn::InterleaveUpper(d, r[i], r[i + 1]);
-    }
-    // Now block b of r[4 g + q] is column 4 b + q of rows 4 g and the three after it.
-    ATTILE_CPU_UNROLL
-    for (int i = 0; i < 16; i += 4) {
-        ATTILE_CPU_UNROLL
-        for (int q = 0; q < 2; ++q) {
-            const auto low = hn::BitCast(d2, t[i + q]), high = hn::BitCast(d2, t[i + 2 + q]);
-            r[i + 2 * q] = hn::BitCast(d, hn::InterleaveLower(d2, low, high));
-            r[i + 2 * q + 1] = hn::BitCast(d, hn::InterleaveUpper(d2, low, high));
-        }
-    }
-    ATTILE_CPU_UNROLL
-    for (int q = 0; q < 4; ++q) {
-        const auto even0 = _mm512_shuffle_i32x4(r[q].raw, r[4 + q].raw, 0x88),
-                   even1 = _mm512_shuffle_i32x4(r[8 + q].raw, r[12 + q].raw, 0x88);
-        const auto odd0 = _mm512_shuffle_i32x4(r[q].raw, r[4 + q].raw, 0xdd),
-                   odd1 = _mm512_shuffle_i32x4(r[8 + q].raw, r[12 + q].raw, 0xdd);
-        t[q] = Vec<uint32_t>{_mm512_shuffle_i32x4(even0, even1, 0x88)};
-        t[4 + q] = Vec<uint32_t>{_mm512_shuffle_i32x4(odd0, odd1, 0x88)};
-        t[8 + q] = Vec<uint32_t>{_mm512_shuffle_i32x4(even0, even1, 0xdd)};
-        t[12 + q] = Vec<uint32_t>{_mm512_shuffle_i32x4(odd0, odd1, 0xdd)};
-    }
-    ATTILE_CPU_UNROLL
-    for (int i = 0; i < 16; ++i) r[i] = t[i];
-}
-
 // Up to a vector of numbers of 16 bits, as pairs.
 HWY_INLINE Vec<uint32_t> load_pairs(const Brain *row, int64_t count) {
     const Tag<uint16_t> d;
@@ -209,8 +174,11 @@ inline HWY_NOINLINE void pack_thin_across(const Brain *source, int64_t depth_str
 
 // Rows that are prefetched ahead, into L2: to L1 too few lines can be on their way.
 inline constexpr int64_t kWideRowsAhead = 8;
+// So few numbers are likely in L2.
+inline constexpr int64_t kFewToAsk = 128 << 10;
 
-// Whole wide panels of rows that lie side by side, two rows at a time over kPanelsAtOnce of them: memory is read in long runs.
+// Whole wide panels of rows that lie side by side, two rows at a time over kPanelsAtOnce of them: memory is read in long runs. A tiny
+// number marks them all.
 inline HWY_NOINLINE void zip_wide_panels(const Brain *rows, int64_t depth_stride, int64_t count, int64_t depth, float *panels) {
     const Tag<float> d;
     const Tag<uint16_t> d16;
@@ -218,9 +186,10 @@ inline HWY_NOINLINE void zip_wide_panels(const Brain *rows, int64_t depth_stride
     HWY_ALIGN static constexpr uint64_t kLeft[8] = {0, 1, 8, 9, 2, 3, 10, 11}, kRight[8] = {4, 5, 12, 13, 6, 7, 14, 15};
     const auto left = hn::Load(d64, kLeft), right = hn::Load(d64, kRight);
     const int64_t panel_step = tile_panel_size(depth), all = round_up(depth, kTileStep);
-    TinySearch search[kPanelsAtOnce];
+    const int64_t asked = count * kTilePanel * depth > kFewToAsk ? depth : 0;
+    TinySearch search;
     for (int64_t k = 0; k < all; k += 2, rows += 2 * depth_stride) {
-        for (int64_t ahead = kWideRowsAhead; ahead < kWideRowsAhead + 2 && k + ahead < depth; ++ahead) {
+        for (int64_t ahead = kWideRowsAhead; ahead < kWideRowsAhead + 2 && k + ahead < asked; ++ahead) {
             const Brain *soon = rows + ahead * depth_stride;
             for (int64_t w = 0; w < count * kTilePanel; w += 32) __builtin_prefetch(soon + w, 0, 2);
         }
@@ -228,15 +197,15 @@ inline HWY_NOINLINE void zip_wide_panels(const Brain *rows, int64_t depth_stride
             const Brain *const row = rows + n * kTilePanel;
             const auto low = k < depth ? hn::LoadU(d16, &row->bits) : hn::Zero(d16);
             const auto high = k + 1 < depth ? hn::LoadU(d16, &(row + depth_stride)->bits) : hn::Zero(d16);
-            search[n].look(low);
-            search[n].look(high);
+            search.look(low);
+            search.look(high);
             const auto a = hn::BitCast(d64, hn::InterleaveLower(d16, low, high)), b = hn::BitCast(d64, hn::InterleaveUpper(d16, low, high));
             float *const pairs = panels + n * panel_step + k / 2 * kTilePanel;
             hn::StoreU(hn::BitCast(d, Vec<uint64_t>{_mm512_permutex2var_epi64(a.raw, left.raw, b.raw)}), d, pairs);
             hn::StoreU(hn::BitCast(d, Vec<uint64_t>{_mm512_permutex2var_epi64(a.raw, right.raw, b.raw)}), d, pairs + 16);
         }
     }
-    for (int64_t n = 0; n < count; ++n) write_mark(search[n], panels + (n + 1) * panel_step - kMarkFloats);
+    for (int64_t n = 0; n < count; ++n) write_mark(search, panels + (n + 1) * panel_step - kMarkFloats);
 }
 
 // As pack_panels, into panels of tiles.
