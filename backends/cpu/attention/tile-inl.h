@@ -186,8 +186,19 @@ HWY_INLINE Vec<float> narrow_pair(Vec<float> first, Vec<float> second) {
 }
 #endif
 
+// Distances of ALiBi make weights of any size. A product of one near the smallest normal number and a value is subnormal, which takes
+// processors a hundred times as long (docs/kernels/cpu.md); beside weights that sum to 1 at least, such weights count for nothing.
+template <class T>
+HWY_INLINE Vec<T> drop_far(Vec<T> x) {
+    const Tag<T> d;
+    constexpr double kLog2 = 0.693147180559945309417;
+    const Vec<T> least = hn::Set(d, static_cast<T>(-(sizeof(T) == 4 ? 100 : 960) * kLog2));
+    return hn::IfThenElse(hn::Lt(x, least), hn::Set(d, -std::numeric_limits<T>::infinity()), x);
+}
+
 // kPairs: weights become pairs of bfloat16 at `to`, which lies before what is read later. kScaled: scores are multiplied by `scale` first.
-template <class T, int kVectors, int kKeys, bool kPairs, bool kScaled>
+// kFar: weights below 2^-100 (double: 2^-960) are 0.
+template <class T, int kVectors, int kKeys, bool kPairs, bool kScaled, bool kFar>
 HWY_INLINE void soften_keys(T *scores, [[maybe_unused]] T *to, [[maybe_unused]] Vec<T> scale, const Vec<T> (&base)[kVectors],
                             Vec<T> (&sum)[kVectors]) {
     const Tag<T> d;
@@ -196,6 +207,7 @@ HWY_INLINE void soften_keys(T *scores, [[maybe_unused]] T *to, [[maybe_unused]] 
     for (int i = 0; i < kKeys * kVectors; ++i) {
         const Vec<T> score = hn::Load(d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>);
         x[i] = kScaled ? hn::MulSub(score, scale, base[i % kVectors]) : hn::Sub(score, base[i % kVectors]);
+        if constexpr (kFar) x[i] = drop_far<T>(x[i]);
     }
     exp_clamped_each<kKeys * kVectors>(d, x);
     ATTILE_CPU_UNROLL
@@ -251,7 +263,7 @@ void add_rounded_off(int64_t size, const PanelTotal<T> &of, T *sums) {
 
 // Scores become weights e^(score - maximum); state and `correction` (what earlier sums are to be multiplied by) follow. kPairs: of
 // bfloat16, two keys in a row. kScaled: scores are `factor`, which is positive, times what is there.
-template <class T, int kVectors, bool kPairs = false, bool kScaled = false>
+template <class T, int kVectors, bool kPairs = false, bool kScaled = false, bool kFar = false>
 HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T *correction, [[maybe_unused]] T factor = 1) {
     const Tag<T> d;
     Vec<T> scale = hn::Set(d, factor);
@@ -271,7 +283,8 @@ HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T 
         // Lanes that have seen no key keep -inf, and subtract 0 instead of it.
         base[v] = hn::IfThenElse(hn::Eq(now, hidden), hn::Zero(d), now);
         hn::Store(now, d, state.maximum + v * kLanes<T>);
-        hn::Store(exp_clamped(d, hn::Sub(before, base[v])), d, correction + v * kLanes<T>);
+        const Vec<T> fallen = hn::Sub(before, base[v]);
+        hn::Store(exp_clamped(d, kFar ? drop_far<T>(fallen) : fallen), d, correction + v * kLanes<T>);
         sum[v] = hn::Zero(d);
     }
     if constexpr (kScaled) {
@@ -290,10 +303,11 @@ HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T 
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) run[v] = hn::Zero(d);
         for (; j + kTogether <= end; j += kTogether) {
-            soften_keys<T, kVectors, kTogether, kPairs, kScaled>(scores + j * kPanel<T>, scores + j / 2 * kPanel<T>, scale, base, run);
+            soften_keys<T, kVectors, kTogether, kPairs, kScaled, kFar>(scores + j * kPanel<T>, scores + j / 2 * kPanel<T>, scale, base,
+                                                                       run);
         }
         for (; j < end; ++j)
-            soften_keys<T, kVectors, 1, kPairs, kScaled>(scores + j * kPanel<T>, scores + j / 2 * kPanel<T>, scale, base, run);
+            soften_keys<T, kVectors, 1, kPairs, kScaled, kFar>(scores + j * kPanel<T>, scores + j / 2 * kPanel<T>, scale, base, run);
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) sum[v] = hn::Add(sum[v], run[v]);
     }

@@ -55,7 +55,9 @@ class TileBlock {
         if (late) {
             soften<float, kVectors, true, true>(x.count, scores, x.state, scratch_.correction, scale);
         } else {
-            soften<float, kVectors, true>(x.count, scores, x.state, scratch_.correction);
+            const auto soften_scores =
+                p_.alibi_slopes.data == nullptr ? soften<float, kVectors, true> : soften<float, kVectors, true, false, true>;
+            soften_scores(x.count, scores, x.state, scratch_.correction, 1);
         }
         if (searches) {
             make_pairs();
