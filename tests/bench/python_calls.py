@@ -49,24 +49,37 @@ def filled(kind, **fields):
 
 
 def cases(make, empty):
-    """Name, operation, positional arguments, options, output, fields of the struct, and what NumPy and PyTorch do instead."""
+    """Name, operation, arrays, options, results by their names in Python, and the struct of the same call."""
+    def case(name, operation, arrays, options, out, output, **fields):
+        return name, operation, arrays, options, {"out": out}, filled(s.OPERATIONS[operation], **{output: out}, **fields)
+
     x, y, q, k, v = make(64, 64), make(64, 64), make(1, 8, 16, 64), make(1, 8, 32, 64), make(1, 8, 32, 64)
-    yield ("gemm 64x64x64", "gemm", (x, y), {}, empty(64, 64), {"a": x, "b": y, "alpha": 1.0}, "d")
-    yield ("gemm 4x4x4", "gemm", (x[:4, :4], y[:4, :4]), {}, empty(4, 4), {"a": x[:4, :4], "b": y[:4, :4], "alpha": 1.0}, "d")
-    yield ("attention H=8 16x32x64", "attention", (q, k, v), {}, empty(1, 8, 16, 64), {"q": q, "k": k, "v": v}, "o")
-    yield ("attention H=1 1x4x8", "attention", (q[:, :1, :1, :8], k[:, :1, :4, :8], v[:, :1, :4, :8]), {"mask": "causal_bottom_right", "scale": 0.5}, empty(1, 1, 1, 8),
-           {"q": q[:, :1, :1, :8], "k": k[:, :1, :4, :8], "v": v[:, :1, :4, :8], "mask": 2, "scale": 0.5}, "o")
-    yield ("softmax 64x64", "softmax", (x,), {}, empty(64, 64), {"x": x, "axis": -1}, "y")
-    yield ("softmax 4x4", "softmax", (x[:4, :4],), {}, empty(4, 4), {"x": x[:4, :4], "axis": -1}, "y")
-    yield ("reduce 4x4", "reduce", (x[:4, :4], "sum"), {}, empty(4, 1), {"x": x[:4, :4], "axis": -1, "op": 1}, "y")
+    a, b, row, keys, values = x[:4, :4], y[:4, :4], q[:, :1, :1, :8], k[:, :1, :4, :8], v[:, :1, :4, :8]
+    yield case("gemm 64x64x64", "gemm", (x, y), {}, empty(64, 64), "d", a=x, b=y, alpha=1.0)
+    yield case("gemm 4x4x4", "gemm", (a, b), {}, empty(4, 4), "d", a=a, b=b, alpha=1.0)
+    yield case("attention H=8 16x32x64", "attention", (q, k, v), {}, empty(1, 8, 16, 64), "o", q=q, k=k, v=v)
+    yield case("attention H=1 1x4x8", "attention", (row, keys, values), {"mask": "causal_bottom_right", "scale": 0.5}, empty(1, 1, 1, 8), "o", q=row, k=keys, v=values, mask=2, scale=0.5)
+    lse, results = empty(1, 1, 1), {name: empty(*like.shape) for name, like in (("dq", row), ("dk", keys), ("dv", values))}
+    lse[...] = 1.0
+    forward = filled(s.AttentionArgs, q=row, k=keys, v=values, o=row, lse=lse)
+    backward = filled(s.AttentionBackwardArgs, dout=row, **results)
+    backward.forward = ctypes.pointer(forward)
+    yield "attention_backward H=1 1x4x8", "attention_backward", (row, row, keys, values, row, lse), {}, results, backward
+    out = empty(1, 1, 1, 8)
+    merge = filled(s.AttentionMergeArgs, parts=2, o=out)
+    merge.o_parts, merge.lse_parts = ((s.Tensor * 2)(*[view(part).tensor] * 2) for part in (row, lse))
+    yield "attention_merge 2 parts 1x1x8", "attention_merge", ([row, row], [lse, lse]), {}, {"out": out}, merge
+    yield case("softmax 64x64", "softmax", (x,), {}, empty(64, 64), "y", x=x, axis=-1)
+    yield case("softmax 4x4", "softmax", (a,), {}, empty(4, 4), "y", x=a, axis=-1)
+    yield case("reduce 4x4", "reduce", (a, "sum"), {}, empty(4, 1), "y", x=a, axis=-1, op=1)
 
 
 def native_call(torch, operation, arrays, options, out):
     """The same by the library that owns the arrays; None where it has no such call, or another one."""
+    if operation in ("attention_backward", "attention_merge") or (operation == "attention" and options):
+        return None
     if torch is None:
         return {"gemm": lambda: np.matmul(*arrays, out=out), "reduce": lambda: np.add.reduce(arrays[0], -1, None, out, True)}.get(operation)
-    if operation == "attention" and options:
-        return None
     return {"gemm": lambda: torch.mm(*arrays, out=out), "softmax": lambda: torch.softmax(arrays[0], -1), "reduce": lambda: torch.sum(arrays[0], -1, True),
             "attention": lambda: torch.nn.functional.scaled_dot_product_attention(*arrays)}[operation]
 
@@ -87,15 +100,15 @@ def measure(torch, device, pure, repeat, rounds, count):
         where = torch.device(device)
         make, empty = (lambda *shape: torch.rand(shape, device=where) * 2 - 1), (lambda *shape: torch.empty(shape, device=where))
         settle = torch.cuda.synchronize if device == "cuda" else lambda: None
-    for name, operation, arrays, options, out, fields, output in cases(make, empty):
-        args = filled(s.OPERATIONS[operation], **fields, **{output: out})
+    for name, operation, arrays, options, results, args in cases(make, empty):
         address = ctypes.cast(getattr(library(), f"attile_{operation}"), ctypes.c_void_p)
         ways = {"c": lambda: repeat(address, context._handle, ctypes.byref(args), count) / count}
-        by_python = {"attile out": lambda: getattr(context, operation)(*arrays, **options, out=out), "attile": lambda: getattr(context, operation)(*arrays, **options),
-                     "ctypes out": lambda: getattr(plain, operation)(*arrays, **options, out=out)}
+        by_python = {"attile out": lambda: getattr(context, operation)(*arrays, **options, **results), "attile": lambda: getattr(context, operation)(*arrays, **options),
+                     "ctypes out": lambda: getattr(plain, operation)(*arrays, **options, **results),
+                     "query": lambda: getattr(context, operation)(*arrays, **options, **results, query=True)}
         if operation in ("gemm", "attention"):
-            by_python["prepared"] = getattr(context, f"prepare_{operation}")(*arrays, **options, out=out).run
-        own = native_call(torch, operation, arrays, options, out)
+            by_python["prepared"] = getattr(context, f"prepare_{operation}")(*arrays, **options, **results).run
+        own = native_call(torch, operation, arrays, options, results.get("out"))
         if own is not None:
             by_python["own"] = own
         for way, call in by_python.items():

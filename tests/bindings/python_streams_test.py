@@ -61,16 +61,16 @@ class Tensor:
     def is_inference(self):
         return False
 
-    def new_empty(self, shape, dtype=None):
+    def new_empty(self, *shape, dtype=None):
         return Tensor(np.empty(shape, np.float32), self.device, self.device_type)
 
 
 def stand_in_for_torch():
     torch = types.ModuleType("torch")
     forward_ad = types.SimpleNamespace(_current_level=-1)
-    names = {name: name for name in ("float32", "float64", "float16", "bfloat16", "int32", "uint8", "bool", "strided")}
+    names = {name: name for name in ("float32", "float64", "float16", "bfloat16", "int32", "uint8", "bool", "strided", "contiguous_format")}
     vars(torch).update(names, Tensor=Tensor, nn=types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {})), version=types.SimpleNamespace(hip=None),
-                       is_grad_enabled=lambda: True, empty_like=lambda tensor: tensor.new_empty(tensor.array.shape),
+                       is_grad_enabled=lambda: True, empty_like=lambda tensor: tensor.new_empty(*tensor.array.shape),
                        autograd=types.SimpleNamespace(forward_ad=forward_ad, graph=types.SimpleNamespace(increment_version=WRITTEN.append)))
     return torch
 

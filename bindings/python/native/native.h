@@ -50,13 +50,15 @@ enum { NATIVE_MOST_PARAMETERS = 40 };
     X(__array_struct__) \
     X(dtype)            \
     X(name)             \
-    X(requires_grad) X(_current_level) X(new_empty) X(is_cuda) X(is_cpu) X(layout) X(shape) X(stride) X(data_ptr) X(_out) X(_lse)
-#define NATIVE_TORCH(X) \
-    X(tensor)           \
-    X(parameter)        \
-    X(empty_like)       \
-    X(is_grad_enabled)  \
-    X(forward_ad) X(increment_version) X(is_neg) X(is_inference) X(strided) X(float32) X(float64) X(dtypes) X(make_float32) X(make_float64)
+    X(requires_grad) X(_current_level) X(is_cuda) X(is_cpu) X(layout) X(shape) X(stride) X(data_ptr) X(_out) X(_lse)
+#define NATIVE_TORCH(X)  \
+    X(tensor)            \
+    X(parameter)         \
+    X(empty_like)        \
+    X(is_grad_enabled)   \
+    X(forward_ad)        \
+    X(increment_version) \
+    X(is_neg) X(is_inference) X(strided) X(float32) X(float64) X(dtypes) X(make_float32) X(make_float64) X(make_dense) X(new_empty)
 
 #define NATIVE_FIELD(name) PyObject *name;
 typedef struct {

@@ -32,7 +32,8 @@ static PyObject *find(PyObject *from, const char *dotted) {
     return found;
 }
 
-static PyObject *keyword_type(PyObject *type) { return type == NULL ? NULL : Py_BuildValue("{s:O}", "dtype", type); }
+/* Options of a call: the one named. */
+static PyObject *option(const char *name, PyObject *value) { return value == NULL ? NULL : Py_BuildValue("{s:O}", name, value); }
 
 static const native_exchange_api *find_exchange(PyObject *tensor_type) {
     PyObject *capsule = PyObject_GetAttrString(tensor_type, "__dlpack_c_exchange_api__");
@@ -74,13 +75,18 @@ static int learn(void) {
         native.torch.strided = find(torch, "strided");
         native.torch.float32 = find(torch, "float32");
         native.torch.float64 = find(torch, "float64");
-        native.torch.make_float32 = keyword_type(native.torch.float32);
-        native.torch.make_float64 = keyword_type(native.torch.float64);
+        native.torch.make_float32 = option("dtype", native.torch.float32);
+        native.torch.make_float64 = option("dtype", native.torch.float64);
+        native.torch.new_empty = find(tensor, "new_empty");
+        PyObject *dense = find(torch, "contiguous_format");
+        native.torch.make_dense = option("memory_format", dense);
+        Py_XDECREF(dense);
         native.torch.dtypes = find_types(torch);
         native.exchange = find_exchange(tensor);
         PyErr_Clear();
         if (native.torch.parameter && native.torch.empty_like && native.torch.is_grad_enabled && native.torch.forward_ad &&
-            native.torch.strided && native.torch.make_float32 && native.torch.make_float64 && native.torch.dtypes) {
+            native.torch.strided && native.torch.make_float32 && native.torch.make_float64 && native.torch.make_dense &&
+            native.torch.new_empty && native.torch.dtypes) {
             native.torch.tensor = tensor;
             return 1;
         }
@@ -185,32 +191,40 @@ int native_view_torch(native_call *call, PyObject *array, int is_new, attile_ten
     return native.exchange != NULL ? view_exchanged(call, array, tensor) : view_by_attributes(call, array, tensor);
 }
 
-/* Whether a tensor is dense and of that shape, so that one like it is what a new one would be. */
-static int is_alike(const attile_tensor *like, int32_t rank, const int64_t *shape) {
+/* Whether a tensor is of that shape, and dense besides. */
+static int is_alike(const attile_tensor *like, int32_t rank, const int64_t *shape, int *is_dense) {
     int64_t step = 1;
+    *is_dense = 1;
     for (int axis = rank - 1; axis >= 0 && rank == like->rank; axis--) {
-        if (like->shape[axis] != shape[axis] || like->stride[axis] != step) return 0;
+        if (like->shape[axis] != shape[axis]) return 0;
+        if (like->stride[axis] != step) *is_dense = 0;
         step *= shape[axis];
     }
-    return rank == like->rank && step > 0;
+    return rank == like->rank;
+}
+
+/* A call of a method with the array and the extents one by one, which PyTorch parses faster than a tuple of them. */
+static PyObject *call_with_extents(PyObject *function, PyObject *array, int32_t rank, const int64_t *shape, PyObject *options) {
+    PyObject *arguments = PyTuple_New(rank + 1), *made = NULL;
+    if (arguments == NULL) return NULL;
+    int failed = PyTuple_SetItem(arguments, 0, Py_NewRef(array)) < 0;
+    for (int32_t i = 0; i < rank && !failed; i++) {
+        PyObject *extent = PyLong_FromLongLong(shape[i]);
+        failed = extent == NULL || PyTuple_SetItem(arguments, i + 1, extent) < 0; /* Takes the extent. */
+    }
+    if (!failed) made = PyObject_Call(function, arguments, options);
+    Py_DECREF(arguments);
+    return made;
 }
 
 PyObject *native_empty_torch(PyObject *array, const attile_tensor *like, int32_t type, int32_t rank, const int64_t *shape) {
-    const int other_type = type != 0 && type != like->dtype;
-    if (!other_type && is_alike(like, rank, shape)) return PyObject_CallFunctionObjArgs(native.torch.empty_like, array, NULL);
-    PyObject *extents = native_shape(rank, shape), *made = NULL;
-    if (extents == NULL) return NULL;
-    if (!other_type) {
-        made = PyObject_CallMethodObjArgs(array, native.names.new_empty, extents, NULL);
-    } else {
-        PyObject *method = PyObject_GetAttr(array, native.names.new_empty), *arguments = PyTuple_Pack(1, extents);
-        if (method != NULL && arguments != NULL)
-            made = PyObject_Call(method, arguments, type == ATTILE_F64 ? native.torch.make_float64 : native.torch.make_float32);
-        Py_XDECREF(method);
-        Py_XDECREF(arguments);
-    }
-    Py_DECREF(extents);
-    return made;
+    int is_dense;
+    if (type != 0 && type != like->dtype)
+        return call_with_extents(native.torch.new_empty, array, rank, shape,
+                                 type == ATTILE_F64 ? native.torch.make_float64 : native.torch.make_float32);
+    if (!is_alike(like, rank, shape, &is_dense)) return call_with_extents(native.torch.new_empty, array, rank, shape, NULL);
+    if (is_dense) return PyObject_CallFunctionObjArgs(native.torch.empty_like, array, NULL);
+    return call_with_extents(native.torch.empty_like, array, 0, NULL, native.torch.make_dense);
 }
 
 int native_mark_torch(PyObject *array) {
