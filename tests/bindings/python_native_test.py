@@ -304,6 +304,15 @@ class Torch(unittest.TestCase):
             attile.softmax(torch.rand(3), out=out)
         with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
             loss.backward()
+        q, lse = torch.rand(*Q), torch.rand(*LSE)
+        gradients = {name: torch.rand(*Q) for name in ("dq", "dk", "dv")}
+        with torch.inference_mode():
+            gradients["dk"] = torch.rand(*Q)  # has no version
+        versions = {name: gradients[name]._version for name in ("dq", "dv")}
+        with in_python():
+            attile.attention_backward(q, q, q, q, q, lse, **gradients)
+        for name, version in versions.items():
+            self.assertGreater(gradients[name]._version, version)
 
     def test_transforms_are_left_to_python(self):
         import torch

@@ -71,11 +71,15 @@ def stand_in_for_torch():
     names = {name: name for name in ("float32", "float64", "float16", "bfloat16", "int32", "uint8", "bool", "strided", "contiguous_format")}
     vars(torch).update(names, Tensor=Tensor, nn=types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {})), version=types.SimpleNamespace(hip=None),
                        is_grad_enabled=lambda: True, empty_like=lambda tensor: tensor.new_empty(*tensor.array.shape),
-                       autograd=types.SimpleNamespace(forward_ad=forward_ad, graph=types.SimpleNamespace(increment_version=WRITTEN.append)))
+                       autograd=types.SimpleNamespace(forward_ad=forward_ad, graph=types.SimpleNamespace(increment_version=mark)))
     return torch
 
 
 WRITTEN, CALLS = [], []
+
+
+def mark(tensors):
+    WRITTEN.extend(tensors if isinstance(tensors, tuple) else [tensors])
 
 
 def stand_in_for_the_library():
@@ -144,6 +148,9 @@ class Streams(unittest.TestCase):
         self.assertEqual(WRITTEN, [])
         self.context.softmax(x, out=out)
         self.assertEqual(WRITTEN, [out])
+        q, lse = self.tensor(1, 1, 3, 3), self.tensor(1, 1, 3)
+        self.context.attention(q, q, q, out=out, lse=lse)
+        self.assertEqual(WRITTEN, [out, out, lse])
 
     def test_a_prepared_call_goes_to_the_current_stream_of_its_launch(self):
         a, out = self.tensor(2, 2), self.tensor(2, 2)

@@ -132,10 +132,7 @@ int native_output(native_call *call, PyObject *given, PyObject *like, const atti
 static int wrote_nothing(int32_t status) { return status / 1000 == 1 || status / 1000 == 2 || status / 1000 == 4; }
 
 int native_settle(const native_call *call, int32_t status) {
-    if (!wrote_nothing(status)) {
-        for (int i = 0; i < call->written_count; i++)
-            if (native_mark_torch(call->written[i]) < 0) return -1;
-    }
+    if (call->written_count > 0 && !wrote_nothing(status) && native_mark_torch(call->written, call->written_count) < 0) return -1;
     if (status == ATTILE_OK) return 0;
     PyObject *none = PyObject_CallFunction(native.given.check, "i", (int)status);
     if (none != NULL) { /* It always raises. */

@@ -36,7 +36,7 @@ enum {
     NATIVE_run,
     NATIVE_METHODS
 };
-enum { NATIVE_MOST_PARAMETERS = 40 };
+enum { NATIVE_MOST_PARAMETERS = 40, NATIVE_MOST_WRITTEN = 6 };
 
 /* What Python gave at its start, and what is known of PyTorch once a tensor was seen. Of one interpreter: the module refuses a second. */
 #define NATIVE_GIVEN(X) \
@@ -71,6 +71,7 @@ typedef struct {
     struct {
         NATIVE_TORCH(NATIVE_FIELD)
     } torch;
+    int marks_many;                      /* Whether PyTorch is told of several tensors at once. */
     const native_exchange_api *exchange; /* PyTorch's; NULL before 2.10, whose tensors are read by their attributes. */
     PyObject *bfloat16;                  /* The dtype of ml_dtypes, once one was seen. */
     PyObject *context;                   /* The one of the module's functions, once it is open. */
@@ -94,7 +95,7 @@ typedef struct {
     int given_stream; /* Whether the caller named one. */
     int looked_at_ad; /* Whether forward differentiation was asked about. */
     int written_count;
-    PyObject *written[6]; /* Borrowed: tensors that the caller gave and PyTorch must be told about. */
+    PyObject *written[NATIVE_MOST_WRITTEN]; /* Borrowed: tensors that the caller gave and PyTorch must be told about. */
 } native_call;
 
 /* In all that follows -1 means: not plain, let Python see. No exception is set then. */
@@ -111,8 +112,8 @@ int native_settle(const native_call *call, int32_t status);
 /* torch.c */
 int native_is_torch(PyObject *array);
 int native_view_torch(native_call *call, PyObject *array, int is_new, attile_tensor *tensor);
-/* Tell PyTorch that a tensor was written. 0, or -1 with an exception. */
-int native_mark_torch(PyObject *array);
+/* Tell PyTorch that tensors were written. 0, or -1 with an exception. */
+int native_mark_torch(PyObject *const *arrays, int count);
 PyObject *native_empty_torch(PyObject *array, const attile_tensor *like, int32_t type, int32_t rank, const int64_t *shape);
 
 /* options.c */

@@ -55,6 +55,16 @@ static PyObject *find_types(PyObject *torch) {
     return found;
 }
 
+/* Whether versions of several tensors can be incremented at once, as newer versions of PyTorch can. */
+static int takes_many(PyObject *increment_version) {
+    PyObject *nothing = PyTuple_New(0), *none = NULL;
+    if (increment_version != NULL && nothing != NULL) none = PyObject_CallFunctionObjArgs(increment_version, nothing, NULL);
+    Py_XDECREF(nothing);
+    Py_XDECREF(none);
+    PyErr_Clear();
+    return none != NULL;
+}
+
 /* Once PyTorch was imported by somebody. A module that is PyTorch in part, or PyTorch for AMD, is left to Python. */
 static int learn(void) {
     PyObject *torch = PyDict_GetItemString(native.given.modules, "torch");
@@ -70,6 +80,7 @@ static int learn(void) {
         native.torch.forward_ad = find(torch, "autograd.forward_ad");
         native.torch.increment_version = find(torch, "autograd.graph.increment_version"); /* Since 2.1; NULL before. */
         PyErr_Clear();
+        native.marks_many = takes_many(native.torch.increment_version);
         native.torch.is_neg = find(tensor, "is_neg");
         native.torch.is_inference = find(tensor, "is_inference");
         native.torch.strided = find(torch, "strided");
@@ -227,16 +238,41 @@ PyObject *native_empty_torch(PyObject *array, const attile_tensor *like, int32_t
     return call_with_extents(native.torch.empty_like, array, 0, NULL, native.torch.make_dense);
 }
 
-int native_mark_torch(PyObject *array) {
-    PyObject *none;
-    if (native.torch.increment_version == NULL) {
-        none = PyObject_CallFunctionObjArgs(native.given.mark_written, array, NULL);
-    } else {
-        PyObject *inference = PyObject_CallFunctionObjArgs(native.torch.is_inference, array, NULL);
-        Py_XDECREF(inference);
-        if (inference == Py_True) return 0; /* It has no version. */
-        none = inference == NULL ? NULL : PyObject_CallFunctionObjArgs(native.torch.increment_version, array, NULL);
-    }
+/* The version of a tensor, or of each of a tuple. */
+static int increment(PyObject *tensors) {
+    PyObject *none = PyObject_CallFunctionObjArgs(native.torch.increment_version, tensors, NULL);
     Py_XDECREF(none);
     return none == NULL ? -1 : 0;
+}
+
+/* Tell PyTorch of one tensor as mark_written() in Python does. */
+static int mark_in_python(PyObject *array) {
+    PyObject *none = PyObject_CallFunctionObjArgs(native.given.mark_written, array, NULL);
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
+}
+
+int native_mark_torch(PyObject *const *arrays, int count) {
+    PyObject *versioned[NATIVE_MOST_WRITTEN];
+    int many = 0;
+    for (int i = 0; i < count; i++) {
+        if (native.torch.increment_version == NULL) {
+            if (mark_in_python(arrays[i]) < 0) return -1;
+            continue;
+        }
+        PyObject *inference = PyObject_CallFunctionObjArgs(native.torch.is_inference, arrays[i], NULL);
+        if (inference == NULL) return -1;
+        Py_DECREF(inference);
+        if (inference == Py_False) versioned[many++] = arrays[i]; /* The others have no version. */
+    }
+    if (many > 1 && native.marks_many) {
+        PyObject *all = PyTuple_New(many);
+        for (int i = 0; all != NULL && i < many; i++) PyTuple_SetItem(all, i, Py_NewRef(versioned[i]));
+        const int marked = all == NULL ? -1 : increment(all);
+        Py_XDECREF(all);
+        return marked;
+    }
+    for (int i = 0; i < many; i++)
+        if (increment(versioned[i]) < 0) return -1;
+    return 0;
 }
