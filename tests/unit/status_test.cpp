@@ -37,7 +37,7 @@ TEST(Status, HasANameForEveryCodeOfTheHeader) {
     EXPECT_GE(found, 36);
     for (const int32_t code : {-1, 1, 1000, 1016, 9999, INT32_MAX, INT32_MIN})
         EXPECT_STREQ(attile_status_name(code), "ATTILE_ERROR_UNKNOWN");
-    EXPECT_EQ(attile_version(), 1000000);
+    EXPECT_EQ(attile_version(), ATTILE_VERSION_MAJOR * 1000000 + ATTILE_VERSION_MINOR * 1000 + ATTILE_VERSION_PATCH);
 }
 
 TEST(LastError, IsCutToTheBufferAndTellsTheWhole) {
