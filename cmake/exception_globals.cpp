@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C++ runtime's memory of the exceptions that a thread is handling, in place of the static libstdc++'s own. That one is reached through
+// The C++ runtime's memory of the exceptions that a thread is handling, in place of the static libstdc++'s or libc++abi's own. That one is reached through
 // __tls_get_addr(), which takes memory at a thread's first use and ends the process where there is none. This one lies where every thread
 // has it from its start (initial-exec). The Itanium C++ ABI fixes names and layout. Not with ATTILE_DYNAMIC_TLS: one such variable would
 // have all thread-local variables of the library lie there.

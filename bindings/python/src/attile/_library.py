@@ -9,9 +9,11 @@ import os
 import pathlib
 
 from . import _structs as s
+from ._backends import add_backend_directories
 from ._extension import native
 
 SONAME = "libattile.so.1"
+VERSION = "1.1.0"  # of this package, and of the library that its wheel carries
 
 
 class AttileError(RuntimeError):
@@ -35,13 +37,15 @@ class AttileMemoryError(AttileError, MemoryError):
 
 
 def _candidates() -> list[str]:
-    """Where the library may be, best first: ATTILE_LIBRARY, a copy in the package, then the system's loader."""
+    """Where the library may be, best first: ATTILE_LIBRARY; the copy that a wheel carries in the package; the system's loader."""
     explicit = os.environ.get("ATTILE_LIBRARY")
     if explicit:
         return [explicit]
     beside = pathlib.Path(__file__).resolve().parent / "lib" / SONAME
+    if beside.exists():
+        return [str(beside)]  # the only one: with another library the package would run on what nobody installed with it
     found = ctypes.util.find_library("attile")
-    return ([str(beside)] if beside.exists() else []) + [SONAME] + ([found] if found else [])
+    return [SONAME] + ([found] if found else [])
 
 
 @functools.lru_cache(maxsize=None)
@@ -50,14 +54,32 @@ def library() -> ctypes.CDLL:
     failures = []
     for path in _candidates():
         try:
-            found = _declare(ctypes.CDLL(path))
+            opened = ctypes.CDLL(path)
         except OSError as error:
             failures.append(f"{path}: {error}")
             continue
+        _check_version(opened, path)
+        found = _declare(opened)
         if native is not None:
             native.connect({name: ctypes.cast(getattr(found, name), ctypes.c_void_p).value for name in _FAST})
+        add_backend_directories(found)
         return found
     raise ImportError("libattile was not found; set ATTILE_LIBRARY to the path of libattile.so.1. Tried:\n  " + "\n  ".join(failures))
+
+
+def _check_version(opened: ctypes.CDLL, path: str) -> None:
+    """A library older than the package lacks functions. The package's own copy is of its very version, unless two installations share a folder."""
+    try:
+        number = opened.attile_version()
+    except AttributeError:
+        raise ImportError(f"{path} is no libattile: it has no function attile_version") from None
+    major, minor, patch = number // 1000000, number // 1000 % 1000, number % 1000
+    wanted = tuple(int(part) for part in VERSION.split("."))
+    is_own = pathlib.Path(path).parent == pathlib.Path(__file__).resolve().parent / "lib"
+    if is_own and (major, minor, patch) != wanted:
+        raise ImportError(f"{path} is Attile {major}.{minor}.{patch}, and the Python package around it is {VERSION}: two versions share one folder; remove it and install attile again")
+    if major != wanted[0] or minor < wanted[1]:
+        raise ImportError(f"{path} is Attile {major}.{minor}.{patch}, expected {VERSION} or a later {wanted[0]}.x, which this Python package needs")
 
 
 _FAST = [f"attile_{name}{suffix}" for names, suffix in ((s.OPERATIONS, ""), (s.OPERATIONS, "_query"), (s.PREPARED, "_run")) for name in names]
