@@ -6,6 +6,7 @@
 #include <cpuid.h>
 #endif
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -63,12 +64,19 @@ bool target_is_built(Target target) {
 }
 
 #if defined(__x86_64__)
-// Clang's own test does not know this name before its version 15.
-static bool has_f16c() {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+// Asked of the processor itself: __builtin_cpu_supports() knows other names in each compiler, and no processor at all in Zig's runtime.
+enum Register { kEbx = 1, kEcx = 2 };
+static bool has(unsigned leaf, Register of, unsigned bits) {
+    unsigned found[4] = {};
+    return __get_cpuid_count(leaf, 0, &found[0], &found[1], &found[2], &found[3]) != 0 && (found[of] & bits) == bits;
 }
-// Nor this one.
+// Whether the operating system saves all these registers; the bits are those of XCR0.
+static bool system_saves(unsigned registers) {
+    if (!has(1, kEcx, bit_OSXSAVE)) return false;
+    unsigned low = 0, high = 0;
+    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & registers) == registers;
+}
 static bool has_avx512_bf16() {
     constexpr unsigned kBit = 1u << 5;
     unsigned a = 0, b = 0, c = 0, d = 0;
@@ -79,13 +87,11 @@ static bool has_avx512_bf16() {
 bool target_runs_here(Target target) {
     if (!target_is_built(target)) return false;
 #if defined(__x86_64__)
-    // The compiler's own test: the instructions, and the operating system saves their registers.
-    __builtin_cpu_init();
-    const bool sse4 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-    const bool avx2 = sse4 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                      __builtin_cpu_supports("bmi2") && has_f16c();
-    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd");
+    constexpr unsigned kYmm = 0x6, kZmm = 0xe6;  // each with the smaller ones, and those of masks
+    const bool sse4 = has(1, kEcx, bit_SSE4_2 | bit_POPCNT);
+    const bool avx2 =
+        sse4 && system_saves(kYmm) && has(1, kEcx, bit_AVX | bit_FMA | bit_F16C) && has(7, kEbx, bit_AVX2 | bit_BMI | bit_BMI2);
+    const bool avx512 = avx2 && system_saves(kZmm) && has(7, kEbx, bit_AVX512F | bit_AVX512VL | bit_AVX512DQ | bit_AVX512BW | bit_AVX512CD);
     const bool pairs = avx512 && has_avx512_bf16();
     return (target == Target::kSse4 && sse4) || (target == Target::kAvx2 && avx2) || (target == Target::kAvx512 && avx512) ||
            (target == Target::kAvx512Bf16 && pairs) || (target == Target::kAmxBf16 && pairs && processor_has_amx());
@@ -93,6 +99,20 @@ bool target_runs_here(Target target) {
     return target == Target::kNeon;
 #else
     static_cast<void>(target);
+    return false;
+#endif
+}
+
+bool processor_is_amd() {
+#if defined(__x86_64__)
+    constinit static std::atomic<int> answer{-1};  // cpuid takes microseconds in a virtual machine
+    if (answer.load(std::memory_order_relaxed) < 0) {
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        const bool is = __get_cpuid(0, &a, &b, &c, &d) != 0 && b == signature_AMD_ebx && c == signature_AMD_ecx && d == signature_AMD_edx;
+        answer.store(is ? 1 : 0, std::memory_order_relaxed);
+    }
+    return answer.load(std::memory_order_relaxed) == 1;
+#else
     return false;
 #endif
 }

@@ -39,6 +39,7 @@ Target best_target();  // of the processor, before ATTILE_CPU_TARGET
 Target target_by_name(const char *name);
 bool target_is_built(Target target);   // ATTILE_CPU_TARGETS of the build
 bool target_runs_here(Target target);  // built, and the processor has it
+bool processor_is_amd();               // asked once
 const char *target_name(Target target);
 const char *kernel_target_name(Target target);  // of kernels that multiply neither pairs nor tiles of bfloat16
 int target_lanes_f32(Target target);

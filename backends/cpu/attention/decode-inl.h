@@ -60,7 +60,7 @@ inline constexpr bool kQueriesInRegisters = HWY_TARGET == HWY_AVX3;
 // (docs/kernels/cpu.md).
 HWY_INLINE bool asks_first_cache() {
 #if HWY_TARGET == HWY_AVX3
-    return __builtin_cpu_is("amd");
+    return processor_is_amd();
 #else
     return false;
 #endif
