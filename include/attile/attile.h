@@ -35,7 +35,8 @@
 
 #include <stdint.h>
 
-/* ATTILE_API marks what the library exports. */
+/* ATTILE_API marks what the library exports. It may be defined before, as nothing for a static library or for a tool. */
+#ifndef ATTILE_API
 #if defined(_WIN32)
 #if defined(ATTILE_BUILDING_LIBRARY)
 #define ATTILE_API __declspec(dllexport)
@@ -46,6 +47,7 @@
 #define ATTILE_API __attribute__((visibility("default")))
 #else
 #define ATTILE_API
+#endif
 #endif
 
 #ifdef __cplusplus
