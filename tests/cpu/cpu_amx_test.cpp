@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AMX's leave: asked when a plan first wants tiles, refused beside a small signal stack, forbidden by ATTILE_CPU_AMX. It is the process's
-// for good, so each test is a child of one that never asks.
+// AMX's permission: asked when a plan first wants tiles, refused beside a small signal stack, forbidden by ATTILE_CPU_AMX. It is the
+// process's for good, so each test is a child of one that never asks.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/syscall.h>
