@@ -65,7 +65,7 @@ bool target_is_built(Target target) {
 
 #if defined(__x86_64__)
 // Asked of the processor itself: __builtin_cpu_supports() knows other names in each compiler, and no processor at all in Zig's runtime.
-enum Register { kEbx = 1, kEcx = 2 };
+enum Register { kEbx = 1, kEcx = 2, kEdx = 3 };
 static bool has(unsigned leaf, Register of, unsigned bits) {
     unsigned found[4] = {};
     return __get_cpuid_count(leaf, 0, &found[0], &found[1], &found[2], &found[3]) != 0 && (found[of] & bits) == bits;
@@ -87,14 +87,16 @@ static bool has_avx512_bf16() {
 bool target_runs_here(Target target) {
     if (!target_is_built(target)) return false;
 #if defined(__x86_64__)
-    constexpr unsigned kYmm = 0x6, kZmm = 0xe6;  // each with the smaller ones, and those of masks
+    constexpr unsigned kYmm = 0x6, kZmm = 0xe6, kTiles = 3u << 17;  // of vectors each with the smaller ones, and those of masks
     const bool sse4 = has(1, kEcx, bit_SSE4_2 | bit_POPCNT);
     const bool avx2 =
         sse4 && system_saves(kYmm) && has(1, kEcx, bit_AVX | bit_FMA | bit_F16C) && has(7, kEbx, bit_AVX2 | bit_BMI | bit_BMI2);
     const bool avx512 = avx2 && system_saves(kZmm) && has(7, kEbx, bit_AVX512F | bit_AVX512VL | bit_AVX512DQ | bit_AVX512BW | bit_AVX512CD);
     const bool pairs = avx512 && has_avx512_bf16();
+    constexpr unsigned kAmxTile = 1u << 24, kAmxBf16 = 1u << 22;
+    const bool tiles = pairs && system_saves(kTiles) && has(7, kEdx, kAmxTile | kAmxBf16);
     return (target == Target::kSse4 && sse4) || (target == Target::kAvx2 && avx2) || (target == Target::kAvx512 && avx512) ||
-           (target == Target::kAvx512Bf16 && pairs) || (target == Target::kAmxBf16 && pairs && processor_has_amx());
+           (target == Target::kAvx512Bf16 && pairs) || (target == Target::kAmxBf16 && tiles);
 #elif defined(__aarch64__)
     return target == Target::kNeon;
 #else

@@ -101,7 +101,7 @@ Answer attention(attile_context *context) {
 
 bool names(const Answer &answer, const char *target) { return answer.kernel.find(std::string("_") + target) != std::string::npos; }
 
-TEST(CpuAmx, LeaveIsAskedWhenAPlanFirstWantsTiles) {
+TEST(CpuAmx, PermissionIsAskedWhenAPlanFirstWantsTiles) {
     in_child([] {
         const CpuContext context = open_cpu("", 2), pairs = open_cpu("avx512bf16", 2);
         EXPECT_TRUE(names(product(pairs.get()), "AVX-512-BF16"));

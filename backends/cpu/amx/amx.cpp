@@ -2,7 +2,6 @@
 #include "amx/amx.h"
 
 #if defined(ATTILE_CPU_HAS_AMX)
-#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,16 +14,6 @@ namespace attile::cpu {
 #if defined(ATTILE_CPU_HAS_AMX)
 
 bool amx_is_built() { return true; }
-
-bool processor_has_amx() {
-    constexpr unsigned kXsaveBySystem = 1u << 27, kTiles = 1u << 24, kBfloat16 = 1u << 22, kTileState = 3u << 17;
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kXsaveBySystem) == 0) return false;
-    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTiles) == 0 || (d & kBfloat16) == 0) return false;
-    unsigned low = 0, high = 0;
-    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (low & kTileState) == kTileState;
-}
 
 namespace {
 
@@ -58,7 +47,6 @@ const char *amx_refusal() {
 #else
 
 bool amx_is_built() { return false; }
-bool processor_has_amx() { return false; }
 const char *amx_refusal() { return "no AMX: not in this build"; }
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AMX: whether the processor has it, and the system's permission to use it.
+// AMX: the system's permission to use it.
 //
 // Tiles make a signal's frame 8 KiB larger, so Linux gives them only to a process that asks. From then on a small alternate signal stack
 // is refused. That changes the host's process: it is done when a plan first wants tiles, never when the library is loaded.
@@ -10,8 +10,6 @@ namespace attile::cpu {
 
 // In this build: x86-64, Linux, a compiler whose assembler knows the instructions.
 bool amx_is_built();
-// The processor multiplies tiles of bfloat16, and the system saves their registers.
-bool processor_has_amx();
 // Asks for this process's permission, once. NULL: granted. Else why not, in a sentence's words; it stays at that.
 const char *amx_refusal();
 

@@ -42,9 +42,6 @@ T *fold_parts(const AttentionKernels<T> &kernels, int64_t rows, int64_t head_dim
     return waiting[0];
 }
 
-// Whether tiles pay for panels of a problem of bfloat16.
-bool suits_tiles(const attile_attention_problem & /*p*/) { return true; }
-
 template <class T>
 AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
     const AttentionKernels<T> &kernels = attention_kernels<T>(state.target);
@@ -60,8 +57,8 @@ AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
     // Flushed products of a weight and a value could make a row's last bits depend on the rows beside it.
     plan.pairs = has_pairs(state.target) && kernels.forward_of_pairs != nullptr && p.q.dtype == ATTILE_BF16 && p.k.dtype == ATTILE_BF16 &&
                  p.v.dtype == ATTILE_BF16 && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0;
-    plan.tiles = plan.pairs && !plan.decode && state.target == Target::kAmxBf16 && kernels.forward_of_tiles != nullptr && suits_tiles(p) &&
-                 amx_refusal() == nullptr;
+    plan.tiles =
+        plan.pairs && !plan.decode && state.target == Target::kAmxBf16 && kernels.forward_of_tiles != nullptr && amx_refusal() == nullptr;
     plan.threads = forward_flops(p) < kFlopsForThreads ? 1 : state.threads;
 
     // As many panels as keep queries and sums in half the L2 cache, but enough tasks for all threads.
@@ -163,7 +160,7 @@ int32_t query(void *opaque, const attile_attention_problem *problem, attile_supp
                   : pairs ? "bf16"
                           : "f32",
                   pairs ? target_name(plan.tiles ? Target::kAmxBf16 : Target::kAvx512Bf16) : kernel_target_name(state.target));
-    if (pairs && !plan.tiles && state.target == Target::kAmxBf16 && suits_tiles(p)) {
+    if (pairs && !plan.tiles && state.target == Target::kAmxBf16) {
         std::snprintf(support->text, sizeof support->text, "%s", amx_refusal());
     }
     support->flops = forward_flops(p);

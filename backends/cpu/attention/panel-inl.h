@@ -67,8 +67,7 @@ void panel_block(const ForwardScratch<T> &scratch, KeySource<T> &source, const T
                            scratch.correction, x.sums);
         return;
     }
-    const auto soften_scores = p.alibi_slopes.data == nullptr ? soften<T, kVectors> : soften<T, kVectors, false, false, true>;
-    soften_scores(x.count, scratch.scores, x.state, scratch.correction, 1);
+    soften_finished<T, kVectors>(p, x.count, scratch.scores, x.state, scratch.correction);
     add_panel_values<T, kVectors>(x.in_runs, p.head_dim_v, source.value(x.from), source.value_step(), x.count, scratch.scores,
                                   scratch.correction, x.sums, values_coming);
 }
@@ -92,8 +91,7 @@ void panel_block_of_pairs(const ForwardScratch<float> &scratch, KeySource<float,
         add_seen_pairs(p.head_dim_v, values, x.count, scratch.scores, scratch.tile, scratch.correction, x.sums);
         return;
     }
-    const auto soften_scores = p.alibi_slopes.data == nullptr ? soften<float, kVectors, true> : soften<float, kVectors, true, false, true>;
-    soften_scores(x.count, scratch.scores, x.state, scratch.correction, 1);
+    soften_finished<float, kVectors, true>(p, x.count, scratch.scores, x.state, scratch.correction);
     if (x.in_runs) {
         add_values<float, kVectors, true, Values>(p.head_dim_v, values, p.head_dim_v, pairs, scratch.scores, scratch.correction, x.sums,
                                                   &values_coming);

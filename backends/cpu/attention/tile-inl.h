@@ -321,6 +321,13 @@ HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T 
     }
 }
 
+// The same of scores that are finished, as the problem's distances want it.
+template <class T, int kVectors, bool kPairs = false>
+void soften_finished(const attile_attention_problem &p, int64_t count, T *scores, const LaneState<T> &state, T *correction) {
+    const auto soften_scores = p.alibi_slopes.data == nullptr ? soften<T, kVectors, kPairs> : soften<T, kVectors, kPairs, false, true>;
+    soften_scores(count, scores, state, correction, 1);
+}
+
 #endif  // HWY_TARGET != HWY_SCALAR
 }  // namespace HWY_NAMESPACE
 }  // namespace attile::cpu

@@ -55,9 +55,7 @@ class TileBlock {
         if (late) {
             soften<float, kVectors, true, true>(x.count, scores, x.state, scratch_.correction, scale);
         } else {
-            const auto soften_scores =
-                p_.alibi_slopes.data == nullptr ? soften<float, kVectors, true> : soften<float, kVectors, true, false, true>;
-            soften_scores(x.count, scores, x.state, scratch_.correction, 1);
+            soften_finished<float, kVectors, true>(p_, x.count, scores, x.state, scratch_.correction);
         }
         if (searches) {
             make_pairs();
