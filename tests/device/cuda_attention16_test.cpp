@@ -3,6 +3,7 @@
 // one huge key among the last to be looked at, NaN wherever nobody may look. Where the build has kernels for the device's tensor cores,
 // they must be the ones that ran. Outputs start as NaN.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -28,8 +29,10 @@ struct Problem16 {
     int64_t left = 0, right = 0;
     double spread = 1;
     bool huge_key = false, lengths = false, sinks = false, inside = false, bias = false, allowed = false, slopes = false;
-    bool wide_bias = false;    // In float32.
-    bool hiding_bias = false;  // Every third key's is -inf, and that of K and V is NaN.
+    bool wide_bias = false;       // In float32.
+    bool hiding_bias = false;     // Every third key's is -inf, and that of K and V is NaN.
+    bool falling_scores = false;  // The last keys' are higher than all others' by some 58 units of log2 at 64 columns.
+    double steepness = 0.05;      // Of slopes.
     double softcap = 0, scale = 0;
     uint32_t flags = 0;
     int64_t page = 0;
@@ -43,7 +46,8 @@ struct Problem16 {
                std::to_string(sinks) + " inside" + std::to_string(inside) + " bias" + std::to_string(bias) + " allowed" +
                std::to_string(allowed) + " slopes" + std::to_string(slopes) + " softcap" + std::to_string(softcap) + " scale" +
                std::to_string(scale) + " page" + std::to_string(page) + " flags" + std::to_string(flags) + " wide" +
-               std::to_string(wide_bias) + " hiding" + std::to_string(hiding_bias);
+               std::to_string(wide_bias) + " hiding" + std::to_string(hiding_bias) + " falling" + std::to_string(falling_scores) +
+               " steepness" + std::to_string(steepness);
     }
 };
 
@@ -82,7 +86,7 @@ void CudaAttention16::check(const Problem16 &p, unsigned seed) {
             lengths[static_cast<std::size_t>(b)] = b == 0 ? 0 : static_cast<int32_t>(engine() % (p.len_k + 1));
     std::vector<float> sinks(static_cast<std::size_t>(hq)), slopes(static_cast<std::size_t>(hq));
     for (float &x : sinks) x = 2 * draw(engine);
-    for (float &x : slopes) x = 0.05F * std::abs(draw(engine));
+    for (float &x : slopes) x = static_cast<float>(p.steepness) * std::abs(draw(engine));
     std::vector<uint16_t> bias = drawn(p.bias ? hq * p.len_q * p.len_k : 1, 1);
     if (p.hiding_bias)
         for (std::size_t i = 0; i < bias.size(); ++i)
@@ -91,6 +95,14 @@ void CudaAttention16::check(const Problem16 &p, unsigned seed) {
     std::transform(bias.begin(), bias.end(), wide_bias.begin(), [&](uint16_t x) { return static_cast<float>(widen(x, p.bf16)); });
     std::vector<uint8_t> allowed(static_cast<std::size_t>(p.allowed ? p.len_q * p.len_k : 1));
     for (uint8_t &x : allowed) x = engine() % 3 != 0;
+
+    if (p.falling_scores) {
+        for (std::size_t i = 0; i < q.size(); i += static_cast<std::size_t>(p.dim)) q[i] = narrow(16, p.bf16);
+        for (std::size_t i = 0; i < k.size(); i += static_cast<std::size_t>(p.dim)) {
+            const int64_t key = static_cast<int64_t>(i) / p.dim % slots;
+            k[i] = narrow(key >= p.len_k - 128 ? 20 : 0, p.bf16);
+        }
+    }
 
     const RowMask mask{p.mask, p.left, p.right};
     const auto sees = [&](int64_t b, int64_t i, int64_t j) {
@@ -351,6 +363,51 @@ TEST_P(CudaAttention16, ModifiedScores) {
             p.page = 128;
             p.bias = p.slopes = p.sinks = true;
             check(p, 14);
+        }
+    }
+}
+
+// One change of scores, in tiles that TMA reaches and in whole and masked ones; ALiBi on both sides of the diagonal.
+TEST_P(CudaAttention16, OneChange) {
+    for (const bool bf16 : {true, false}) {
+        for (const auto &dim : {std::array<int64_t, 2>{64, 64}, {128, 128}, {72, 104}}) {
+            for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_BOTTOM_RIGHT}) {
+                const Problem16 plain = {
+                    .bf16 = bf16, .batch = 2, .group = 2, .len_q = 330, .len_k = 720, .dim = dim[0], .dim_v = dim[1], .mask = mask};
+                Problem16 p = plain;
+                p.bias = true;
+                check(p, 1);
+                p.hiding_bias = true;
+                check(p, 2);
+                p.flags = ATTILE_FLAG_BATCH_INVARIANT;
+                check(p, 3);
+                p = plain;
+                p.allowed = true;
+                check(p, 4);
+                p.lengths = true;
+                check(p, 5);
+                p.spread = 30;
+                check(p, 6);
+                p = plain;
+                p.len_k = 1400;
+                for (const double steepness : {0.01, 0.1, 1.0, 30.0, -0.1}) {
+                    p.slopes = true;
+                    p.steepness = steepness;
+                    check(p, 7);
+                    p.falling_scores = !p.falling_scores;
+                    check(p, 8);
+                }
+                p.sinks = true;
+                check(p, 9);
+                p = plain;
+                for (const double softcap : {50.0, 5.0, 1.0}) {
+                    p.softcap = softcap;
+                    check(p, 10);
+                    p.spread = 20;
+                    check(p, 11);
+                    p.spread = 1;
+                }
+            }
         }
     }
 }

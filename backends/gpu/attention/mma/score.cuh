@@ -77,6 +77,22 @@ __device__ __forceinline__ void read_bias(const AttentionParams &p, const Attent
     }
 }
 
+// A bit for each of 32 bytes of a boolean mask: any byte but 0 allows.
+__device__ __forceinline__ uint32_t mask_bits(uint32_t (&x)[2][4]) {
+    const uint32_t all = x[0][0] | x[0][1] | x[0][2] | x[0][3] | x[1][0] | x[1][1] | x[1][2] | x[1][3];
+    if (__any_sync(~0u, (all & 0xfefefefeu) != 0)) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            uint32_t &y = x[i / 4][i % 4];
+            y = ((((y & 0x7f7f7f7fu) + 0x7f7f7f7fu) | y) >> 7) & 0x01010101u;
+        }
+    }
+    uint32_t bits = 0;
+#pragma unroll
+    for (int i = 6; i >= 0; i -= 2) bits = bits * 256 + __dp4a(x[i / 4][i % 4 + 1], 0x80402010u, __dp4a(x[i / 4][i % 4], 0x08040201u, 0u));
+    return bits;
+}
+
 // Hides the scores that the boolean mask `allowed` hides.
 template <int kScores>
 __device__ __forceinline__ void read_allowed(const AttentionParams &p, const AttentionWorkTile &work, int row, int first_key,

@@ -15,19 +15,20 @@
 
 namespace attile::gpu::mma {
 
-// kMostSum: see above. A spread is the largest score less the smallest, in units of log2. Below kNarrowSpread in a masked tile, or below
-// kWideSpread in a whole one, later steps go without maxima.
+// kMostSum: see above; kLeastSum: of a thread's keys, where the reference followed something else than the scores. A spread is the largest
+// score less the smallest, in units of log2. Below kNarrowSpread in a masked tile, or below kWideSpread in a whole one, later steps go
+// without maxima.
 template <class Element>
 struct SoftmaxRange {
     static constexpr float kTop = 0,
                            kSlack = 0;  // In units of log2: where a moved reference leaves the largest score, and how far it may rise.
-    static constexpr float kMostSum = 1.2676506e30f, kNarrowSpread = 64, kWideSpread = 330;
+    static constexpr float kMostSum = 1.2676506e30f, kLeastSum = 0x1p-40f, kNarrowSpread = 64, kWideSpread = 330;
     static constexpr bool kCorrects = false;
 };
 template <>
 struct SoftmaxRange<F16> {
     static constexpr float kTop = 5, kSlack = 13;  // f16 keeps its precision down to 2^-14 and ends below 2^16.
-    static constexpr float kMostSum = 32768, kNarrowSpread = 14, kWideSpread = 22;
+    static constexpr float kMostSum = 32768, kLeastSum = 1, kNarrowSpread = 14, kWideSpread = 22;
     static constexpr bool kCorrects = true;
 };
 
@@ -87,6 +88,16 @@ class RowSoftmax {
             if (Range::kCorrects) rounding[r] *= factor[r];
         }
     }
+    // References rise by this much, which is not below 0, whatever the scores are.
+    __device__ __forceinline__ void raise_reference(const float (&by)[2]) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            factor[r] = exp2_fast(-by[r]);
+            reference[r] += by[r];
+            row_sum[r] *= factor[r];
+            if (Range::kCorrects) rounding[r] *= factor[r];
+        }
+    }
     __device__ __forceinline__ void record_row_max(const float (&row_max)[2]) {
         if (Range::kCorrects) {
             row_max_[0] = row_max[0];
@@ -99,13 +110,14 @@ class RowSoftmax {
         fold<Pick::kLargestOrNan>(s, found);
     }
 
-    // s becomes the probabilities; `share` is this thread's part of the row_sums.
+    // s becomes the probabilities; `share` is this thread's part of the row_sums. is_relative: s are exponents, less the reference already.
+    template <bool is_relative = false>
     __device__ __forceinline__ void exponentials(float (&s)[kScores], float c, float (&share)[2]) const {
         share[0] = share[1] = 0;
 #pragma unroll
         for (int j = 0; j < kScores; j += 4) {
 #pragma unroll
-            for (int e = 0; e < 4; ++e) s[j + e] = exp2_fast(__builtin_fmaf(s[j + e], c, -reference[e / 2]));
+            for (int e = 0; e < 4; ++e) s[j + e] = exp2_fast(is_relative ? s[j + e] : __builtin_fmaf(s[j + e], c, -reference[e / 2]));
             // Summed by pairs. ptxas places a sum two exponentials behind its own, which is too close where warps compete for the unit. One
             // sum a pair waits half as often.
             share[0] += s[j] + s[j + 1];
@@ -149,6 +161,11 @@ class RowSoftmax {
     // After a step without maxima: has a row of this warp outgrown the range, or is a row_sum NaN?
     static __device__ __forceinline__ bool has_outgrown(const float (&share)[2]) {
         return __any_sync(~0u, !(share[0] < SoftmaxRange<Element>::kMostSum && share[1] < SoftmaxRange<Element>::kMostSum));
+    }
+
+    // After a step without maxima whose references rose: are a thread's probabilities so small that the type may not hold them?
+    static __device__ __forceinline__ bool has_sunk(const float (&share)[2]) {
+        return __any_sync(~0u, !(share[0] > SoftmaxRange<Element>::kLeastSum && share[1] > SoftmaxRange<Element>::kLeastSum));
     }
 
     // Of unmasked scores: do they lie so far apart that a later score may lie beyond the headroom?

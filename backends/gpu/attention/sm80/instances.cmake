@@ -31,6 +31,24 @@ attile_gpu_instance(cols256 FILE cols256
 attile_gpu_instance(cols256_modified FILE cols256 TABLE Modified
   depth=256 columns=256 keys=32 warps=4 row_tiles=1 stages=4 blocks=2 bytes=2 modifies)
 
+# One change alone, known to the kernel.
+attile_gpu_instance(cols64_alibi FILE cols64_alibi TABLE Alibi
+  depth=64 columns=64 keys=128 warps=4 row_tiles=2 stages=3 blocks=2 bytes=2 modifies alibi_only)
+attile_gpu_instance(cols128_alibi FILE cols128_alibi TABLE Alibi
+  depth=128 columns=128 keys=64 warps=4 row_tiles=2 stages=2 blocks=2 bytes=2 modifies alibi_only)
+attile_gpu_instance(cols64_bias FILE cols64_bias TABLE Bias
+  depth=64 columns=64 keys=64 warps=4 row_tiles=2 stages=3 blocks=2 bytes=2 modifies bias_only)
+attile_gpu_instance(cols128_bias FILE cols128_bias TABLE Bias
+  depth=128 columns=128 keys=64 warps=4 row_tiles=2 stages=2 blocks=2 bytes=2 modifies bias_only)
+attile_gpu_instance(cols64_allowed FILE cols64_allowed TABLE Allowed
+  depth=64 columns=64 keys=64 warps=4 row_tiles=2 stages=4 blocks=2 bytes=2 modifies allowed_only)
+attile_gpu_instance(cols128_allowed FILE cols128_allowed TABLE Allowed
+  depth=128 columns=128 keys=64 warps=4 row_tiles=2 stages=2 blocks=2 bytes=2 modifies allowed_only)
+attile_gpu_instance(cols64_softcap FILE cols64_softcap TABLE Softcap
+  depth=64 columns=64 keys=128 warps=4 row_tiles=2 stages=3 blocks=2 bytes=2 modifies softcap_only)
+attile_gpu_instance(cols128_softcap FILE cols128_softcap TABLE Softcap
+  depth=128 columns=128 keys=64 warps=4 row_tiles=2 stages=2 blocks=2 bytes=2 modifies softcap_only)
+
 # float32 by tf32x3.
 #
 #   shape     rows x keys  shared memory: work tile + Q + K and V    registers, compiled for 8.0; 9.0 (CUDA 13.0)

@@ -7,6 +7,9 @@
 // Tiles, budget and bound: attention/sm80/instances.cmake. Record: docs/kernels/attention-sm80.md.
 #pragma once
 
+#include "attention/mma/alibi.cuh"
+#include "attention/mma/bias.cuh"
+#include "attention/mma/cap.cuh"
 #include "attention/mma/output.cuh"
 #include "attention/mma/score.cuh"
 #include "attention/mma/softmax.cuh"
@@ -41,6 +44,7 @@ class AttentionWarp {
     static constexpr int kKeys = Config::kShape.keys, kDepth = Config::kShape.depth, kColumns = Config::kShape.columns;
     static constexpr int kRowTiles = Config::kShape.row_tiles, kStages = Config::kShape.stages;
     static constexpr bool kModifies = Config::kShape.modifies, kIsTf32x3 = std::is_same_v<Element, float>;
+    using Strip = StripRows<Config>;
     using Tf32x3 = AttentionTf32x3<Config>;
     using Softmax = RowSoftmax<Element, kKeys / 2, ExactSoftmaxRange<Element>>;
 
@@ -52,17 +56,23 @@ class AttentionWarp {
         return KeyRange(a_.p, query_row(a_.p, min(row, work_.rows - 1)), work_.shift, work_.len_k);
     }
     // From scores to units of log2.
-    __device__ __forceinline__ float factor() const { return kModifies || kIsTf32x3 ? 1.0f : a_.p.scale_log2; }
+    __device__ __forceinline__ float factor() const {
+        return (kModifies && !Config::kShape.allowed_only) || kIsTf32x3 ? 1.0f : a_.p.scale_log2;
+    }
 
+    // The strip comes with V: it is used when V is there, since the next tile takes K's stage by then.
+    __device__ __forceinline__ void load_v(uint32_t to, int tile) const {
+        load_keys<Config, kColumns, false>(a_.p, work_, sources_, to, tile);
+        if constexpr (Config::kShape.strip_bytes() > 0) load_strip<Config>(a_.p, work_, to + Config::kShape.tile_bytes(), tile);
+    }
     // Items are K of the last tile, V of it, K of the one before, and so on; each takes the next stage.
     __device__ __forceinline__ void load_item(int item) const {
         const int tile = work_.end_tile - 1 - item / 2;
         if (tile >= work_.first_tile) {
-            const uint32_t to = stages_ + item % kStages * Config::kShape.tile_bytes();
             if (item % 2 == 0)
-                load_keys<Config, kDepth, true>(a_.p, work_, sources_, to, tile);
+                load_keys<Config, kDepth, true>(a_.p, work_, sources_, stage(item), tile);
             else
-                load_keys<Config, kColumns, false>(a_.p, work_, sources_, to, tile);
+                load_v(stage(item), tile);
         }
         copy_commit();  // Empty groups too: their count says which item has come.
     }
@@ -79,12 +89,12 @@ class AttentionWarp {
             if ((kParity + kAhead) % 2 == 0)
                 load_keys<Config, kDepth, true>(a_.p, work_, sources_, to, tile);
             else
-                load_keys<Config, kColumns, false>(a_.p, work_, sources_, to, tile);
+                load_v(to, tile);
         }
         copy_commit();
     }
     __device__ __forceinline__ uint32_t stage(int item) const {
-        return stages_ + static_cast<uint32_t>(item) % kStages * Config::kShape.tile_bytes();
+        return stages_ + static_cast<uint32_t>(item) % kStages * Config::kShape.stage_bytes();
     }
 
     // Key tiles of which a row of the warp sees keys, and of which every row sees all.
@@ -180,9 +190,65 @@ class AttentionWarp {
             }
         }
     }
+    // What is far from 0 or NaN is rare.
+    __device__ __forceinline__ void find_row_max_beside_bias(int tile, int t, uint32_t strip, float (&row_max)[2]) {
+        Softmax::find_row_max_or_nan(s_[t], row_max);
+        if (!__any_sync(~0u, is_far_row(row_max))) return;  // Nor NaN.
+        const auto at = [&](int j, int r) { return strip + Strip::at(warp_row() + 16 * t + lane() / 4 + 8 * r, j) + (lane() & 3) * 4; };
+        for_each_bias<Element>(s_[t], at, hide_by_bias);
+        for_each_bias<Element>(s_[t], at, set_far_score);
+        if (tile < full_first_ || tile >= full_end_) mask(tile);
+        Softmax::find_row_max(s_[t], row_max);
+    }
+    __device__ __forceinline__ void hide_disallowed(uint32_t strip) {
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+            for (int i = 0; i < kKeys / 4; ++i) {
+                const int j = i / 2, r = i % 2;
+                uint16_t pair;
+                asm volatile("ld.shared.u16 %0, [%1];"
+                             : "=h"(pair)
+                             : "r"(strip + Strip::at(warp_row() + 16 * t + lane() / 4 + 8 * r, j / 2) + j % 2 * 8 + (lane() & 3) * 2)
+                             : "memory");
+                if ((pair & 0xff) == 0) s_[t][4 * j + 2 * r] = -INFINITY;
+                if ((pair >> 8) == 0) s_[t][4 * j + 2 * r + 1] = -INFINITY;
+            }
+        }
+    }
+    // All rows have one head's slope.
+    __device__ __forceinline__ void lower_by_alibi(int tile_key) {
+        const AttentionParams &p = a_.p;
+        const AlibiSlope slope(load_number(p.alibi_slopes, work_.batch * p.alibi_slopes.stride[0] + work_.head * p.alibi_slopes.stride[1]));
+        const int shift = alibi_shift(p, work_), top = work_.first_row + warp_row() + shift, bottom = top + Config::kShape.warp_rows() - 1;
+        const bool is_finite = slope.high - slope.high == 0;
+        if (is_finite && (tile_key + kKeys - 1 <= top || tile_key >= bottom)) {
+#pragma unroll
+            for (int i = 0; i < 2 * kRowTiles; ++i)
+                lower_on_one_side(slope, i % 2, tile_key + (lane() & 3) * 2, row_of(i / 2) + i % 2 * 8 + shift, p.scale_log2, 0, s_[i / 2]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 2 * kRowTiles; ++i)
+                lower_by_distance(slope, i % 2, tile_key + (lane() & 3) * 2, row_of(i / 2) + i % 2 * 8 + shift, p.scale_log2, 0, s_[i / 2]);
+        }
+    }
     // From scores to P, which in float32 stays where they were.
-    __device__ __forceinline__ void softmax(int tile) {
-        if constexpr (kModifies) {
+    __device__ __forceinline__ void softmax(int tile, [[maybe_unused]] uint32_t strip) {
+        if constexpr (Config::kShape.softcap_only) {
+            const bool may_look = tile >= full_first_ && tile < full_end_ && !a_.exact_only;
+#pragma unroll
+            for (int t = 0; t < kRowTiles; ++t) cap_scores(a_.p, may_look, {0, 0}, s_[t], [] {});
+        } else if constexpr (Config::kShape.alibi_only) {
+            lower_by_alibi(tile * kKeys);
+        } else if constexpr (Config::kShape.bias_only) {
+#pragma unroll
+            for (int t = 0; t < kRowTiles; ++t) {
+                const uint32_t from = strip + Strip::at(warp_row() + 16 * t + (lane() & 15), lane() >> 4);
+                add_bias<Element>(a_.p.scale_log2, {0, 0}, s_[t], [&](int i) { return Strip::step(from, 2 * i); });
+            }
+        } else if constexpr (Config::kShape.allowed_only) {
+            hide_disallowed(strip);
+        } else if constexpr (kModifies) {
 #pragma unroll
             for (int t = 0; t < kRowTiles; ++t) modify_scores<Element>(a_.p, work_, row_of(t), tile * kKeys + (lane() & 3) * 2, s_[t]);
         }
@@ -191,7 +257,12 @@ class AttentionWarp {
         float row_max[kRowTiles][2];
         bool is_passed = false;
 #pragma unroll
-        for (int t = 0; t < kRowTiles; ++t) Softmax::find_row_max(s_[t], row_max[t]);
+        for (int t = 0; t < kRowTiles; ++t) {
+            if constexpr (Config::kShape.bias_only)
+                find_row_max_beside_bias(tile, t, strip, row_max[t]);
+            else
+                Softmax::find_row_max(s_[t], row_max[t]);
+        }
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) is_passed = is_passed || rows_[t].is_passed(row_max[t], c, false);
         if (__any_sync(~0u, is_passed)) {
@@ -230,7 +301,7 @@ class AttentionWarp {
             ++item;
             next_item<1>(item);
             if (is_seen) {
-                softmax(tile);
+                softmax(tile, stage(item) + Config::kShape.tile_bytes());
                 multiply_values(stage(item));
             }
             ++item;

@@ -47,4 +47,19 @@ __device__ __forceinline__ void load_keys(const AttentionParams &p, const Attent
                                                         work.read_end - key);
 }
 
+// What a bias or a mask of bytes has for a tile of keys, as rows of 16-bit elements.
+template <class Config>
+using StripRows = SharedRows<Config::kShape.allowed_only ? Config::kShape.keys / 2 : 64>;
+
+template <class Config>
+__device__ __forceinline__ void load_strip(const AttentionParams &p, const AttentionWorkTile &work, uint32_t to, int tile) {
+    constexpr int kKeys = Config::kShape.keys, kBytes = Config::kShape.bias_only ? 2 : 1;
+    const AttentionOperand &x = Config::kShape.bias_only ? p.bias : p.allowed;
+    const int64_t at = work.batch * x.stride[0] + work.head * x.stride[1] + work.first_row * x.stride[2] + tile * kKeys;
+    static_assert(kKeys == 64, "rows as StripRows has them");
+    load_rows<kKeys * kBytes / 2, Config::kShape.rows(), Config::kShape.threads(), true>(
+        to, static_cast<const char *>(x.data) + at * kBytes, x.stride[2] * kBytes, (p.len_k - tile * kKeys) * kBytes / 2, 0,
+        work.rows - work.first_row);
+}
+
 }  // namespace attile::gpu::sm80

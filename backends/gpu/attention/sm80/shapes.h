@@ -13,14 +13,19 @@ struct AttentionShape {
     int stages;     // For tiles of K and V in shared memory.
     int blocks;     // That a multiprocessor holds by registers, at least.
     int bytes;      // Of an element.
-    bool modifies;  // Scores pass through more than a mask.
+    bool modifies;  // Scores pass through more than a mask: through all that the problem says, or through one of these alone.
+    bool alibi_only, softcap_only, bias_only, allowed_only;
 
+    constexpr bool is_fused() const { return alibi_only || softcap_only || bias_only || allowed_only; }
+    // Of bias or mask, beside a tile of K.
+    constexpr int strip_bytes() const { return bias_only ? rows() * keys * 2 : allowed_only ? rows() * keys : 0; }
+    constexpr int stage_bytes() const { return tile_bytes() + strip_bytes(); }
     constexpr int warp_rows() const { return 16 * row_tiles; }
     constexpr int rows() const { return warps * warp_rows(); }
     constexpr int threads() const { return 32 * warps; }
     constexpr int q_bytes() const { return rows() * depth * bytes; }
     constexpr int tile_bytes() const { return keys * (depth > columns ? depth : columns) * bytes; }
-    constexpr int shared_bytes() const { return kWorkBytes + q_bytes() + stages * tile_bytes(); }
+    constexpr int shared_bytes() const { return kWorkBytes + q_bytes() + stages * stage_bytes(); }
     static constexpr int kWorkBytes = 256;
 };
 

@@ -3,25 +3,30 @@
 #pragma once
 
 #include "attention/mma/output.cuh"
-#include "attention/mma/softmax.cuh"
-#include "attention/sm90/modify.cuh"
 #include "attention/sm90/product.cuh"
-#include "attention/sm90/repeat.cuh"
-#include "attention/sm90/rings.cuh"
+#include "attention/sm90/scores.cuh"
 #include "attention/sm90/stage.cuh"
 
 namespace attile::gpu::sm90 {
 
 template <class Element, class Config>
-class AttentionWarpgroup : AttentionRings<Config> {
+class AttentionWarpgroup : AttentionScores<Element, Config> {
+    using Scores = AttentionScores<Element, Config>;
     using Rings = AttentionRings<Config>;
-    using Rings::group_, Rings::lane_, Rings::shared_, Rings::release, Rings::ping_pong_wait, Rings::ping_pong_pass, Rings::ping_pong_skip;
-    using Rings::q_address, Rings::k_address, Rings::v_address, Rings::q_operand, Rings::k_operand, Rings::v_operand;
+    using Rings::q_operand, Rings::k_operand, Rings::v_operand, Rings::v_address;
+    using Rings::release, Rings::ping_pong_wait, Rings::ping_pong_pass, Rings::ping_pong_skip;
     using Rings::wait_q, Rings::wait_k, Rings::wait_v, Rings::release_q, Rings::release_k, Rings::release_v;
+    using Scores::a_, Scores::work_, Scores::first_tile_, Scores::end_tile_, Scores::full_first_, Scores::full_end_, Scores::modifiers_;
+    using Scores::group_, Scores::lane_, Scores::shared_;
+    using Scores::kPanelRow, Scores::kKeys, Scores::kUnlooked, Scores::kPasses, Scores::kIsFused, Scores::kModifiesAny;
+    using Scores::kTrust, Scores::kUnknown;
+    using Scores::look_at_fused, Scores::begin_change, Scores::prepare_change, Scores::first_softmax, Scores::repeat_warp;
+    using Scores::range, Scores::row_of, Scores::mask, Scores::is_full, Scores::factor, Scores::look, Scores::look_at_modified;
+    using Scores::rows_, Scores::trust_, Scores::s_;
 
   public:
     __device__ __forceinline__ AttentionWarpgroup(const AttentionArguments &arguments, const AttentionShared<Config> &shared, int group)
-        : Rings(shared, group), a_(arguments), modifiers_(arguments, strip_of(shared)) {}
+        : Scores(arguments, shared, group) {}
 
     __device__ __forceinline__ void run() {
         compute();
@@ -55,6 +60,8 @@ class AttentionWarpgroup : AttentionRings<Config> {
                 wait_q();
                 issue_products();
                 release_k();
+                begin_change();
+                prepare_change(end_tile_ - 1);
                 const float reference[2] = {rows_.reference[0], rows_.reference[1]}, rounding[2] = {rows_.rounding[0], rows_.rounding[1]};
                 float total[2];
                 rows_.total(total);
@@ -77,18 +84,6 @@ class AttentionWarpgroup : AttentionRings<Config> {
         }
     }
 
-    static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
-    // Not f16 at other widths: ptxas takes warps for divergent there, or spills.
-    static constexpr bool kUnlooked = Config::kShape.prediction && (std::is_same_v<Element, BF16> || Config::kShape.depth == 64 ||
-                                                                    (Config::kShape.depth == 128 && Config::kShape.columns == 128));
-    // The rows of two warpgroups see the same key tiles, except under a window.
-    static constexpr bool kPasses = Config::kShape.warpgroups > 2;
-
-    static __device__ __forceinline__ uint32_t strip_of([[maybe_unused]] const AttentionShared<Config> &shared) {
-        if constexpr (Config::kShape.strip_bytes() == 0) return 0;
-        constexpr int kOfWarp = Config::kShape.strip_bytes() / (kWarpsOfGroup * Config::kShape.warpgroups);
-        return shared.strips + (warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup) * kOfWarp;
-    }
     // The next tile, if there is one.
     __device__ __forceinline__ bool next_tile() {
         barrier_wait(shared_.work_full(work_ring_.stage), work_ring_.parity);
@@ -101,13 +96,6 @@ class AttentionWarpgroup : AttentionRings<Config> {
         full_end_ = warp_uniform(work_->full_end[group_]);
         __syncwarp();  // Otherwise ptxas takes the warp for divergent after the wait, and no value for uniform.
         return true;
-    }
-    __device__ __forceinline__ KeyRange range(int row) const {
-        return KeyRange(a_.p, query_row(a_.p, min(row, work_->rows - 1)), work_->shift, work_->len_k);
-    }
-    // The thread has this row and the one eight below.
-    __device__ __forceinline__ int row_of(const AttentionWorkTile &work) const {
-        return work.first_row + group_ * 64 + static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup * 16 + lane_ / 4;
     }
     __device__ __forceinline__ void release_work(const AttentionWorkTile *work) const {
         __syncwarp();
@@ -175,27 +163,6 @@ class AttentionWarpgroup : AttentionRings<Config> {
         issue_products([] {});
     }
 
-    // Hides scores of keys that the thread's two rows do not see.
-    __device__ __forceinline__ void mask(int tile) {
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            const KeyRange seen = range(row_of(*work_) + 8 * r);
-            const int first = tile * kKeys + (lane_ & 3) * 2, below = seen.low - first, from = seen.high - first;
-#pragma unroll
-            for (int j = 0; j < kKeys / 8; ++j) {
-#pragma unroll
-                for (int e = 0; e < 2; ++e)
-                    if (8 * j + e >= from) s_[4 * j + 2 * r + e] = -INFINITY;
-            }
-            if (!__any_sync(~0u, below > 0)) continue;  // Windows alone have a left end.
-#pragma unroll
-            for (int j = 0; j < kKeys / 8; ++j) {
-#pragma unroll
-                for (int e = 0; e < 2; ++e)
-                    if (8 * j + e < below) s_[4 * j + 2 * r + e] = -INFINITY;
-            }
-        }
-    }
     // Rows of V that nobody may read become zero: a probability of zero times NaN would be NaN.
     __device__ __forceinline__ void clear_unread_values(int tile) {
         const int first = tile * kKeys, below = work_->read_first - first, from = work_->read_end - first;
@@ -211,78 +178,34 @@ class AttentionWarpgroup : AttentionRings<Config> {
         async_proxy_fence();
         named_sync(kGroupBarrier + group_, kWarpgroupThreads);
     }
-    // Does every row see all keys?
-    __device__ __forceinline__ bool is_full(int tile) const { return tile >= full_first_ && tile < full_end_; }
-
-    // Times this, scores are in units of log2.
-    __device__ __forceinline__ float factor() const { return Config::kShape.modifies ? modifiers_.factor : a_.p.scale_log2; }
-    // Scores become P in registers.
-    template <bool kDecides>
-    __device__ __forceinline__ void look(int tile, bool is_whole) {
-        if (!is_whole) mask(tile);
-        if (kUnlooked && kDecides && is_whole) decide_trust();
-        rows_.find_reference(s_, factor(), !a_.exact_only);
-        if (kUnlooked && kDecides && !is_whole && !any_of_group(!rows_.spread_is_narrow(s_, factor())) && !a_.exact_only) trust_ = kTrust;
-        rows_.exact_exponentials(s_, factor());
+    template <bool is_whole>
+    __device__ __forceinline__ void fused_step(int tile) {
+        issue_products([&] { prepare_change(tile); });
+        this->template look_at_fused<false>(tile, is_whole);
+        release_k();  // K had to stay until then.
+        end_step();
     }
-    // The same for modified scores. One function for steps with and without maxima, since the modification is long. Each warp decides by
-    // its own rows which of the two it takes.
-    template <int kChanges, bool is_first>
-    __device__ __forceinline__ void look_at_modified(int tile, bool is_whole) {
-        bool looks = is_first || (kChanges & kChangeDistance) != 0 || trust_ != kTrust;
+    __device__ __forceinline__ void walk_fused(int tile) {
 #pragma unroll 1
-        for (;;) {
-            modifiers_.template apply<kChanges>(tile, is_whole, s_);
-            if (!is_whole) mask(tile);
-            if (looks) {
-                float row_max[2];
-                modifiers_.find_row_max(rows_, s_, row_max);
-                if (modifiers_.template mend_far<kChanges>(tile, row_max, s_)) {
-                    if (!is_whole) mask(tile);
-                    rows_.take_far(s_, factor(), !a_.exact_only);
-                    break;
-                }
-                rows_.follow(row_max, factor(), !a_.exact_only);
-                if (is_first)
-                    trust_ =
-                        __all_sync(~0u, rows_.spread_is_narrow(s_, factor())) && !a_.exact_only && modifiers_.may_trust() ? kTrust : kLook;
-                rows_.exact_exponentials(s_, factor());
-                break;
+        while (tile >= first_tile_) {
+            if (!is_full(tile)) {
+                fused_step<false>(tile);
+                clear_unread_values(tile);
+                --tile;
+                continue;
             }
-            float share[2];
-            rows_.moved = false;
-            rows_.exponentials(s_, factor(), share);
-            if (!rows_.has_outgrown(share)) {
-                rows_.row_sum[0] += share[0];
-                rows_.row_sum[1] += share[1];
-                break;
-            }
-            if constexpr (!is_first) repeat_warp();
-            trust_ = kLook;  // It is likely to happen again.
-            looks = true;
+            const int first = max(first_tile_, full_first_);
+#pragma unroll 1
+            for (; tile >= first; --tile) fused_step<true>(tile);
         }
-        if (tile > first_tile_) modifiers_.stage(tile - 1);
     }
     template <int kChanges>
     __device__ __forceinline__ void modified_step(int tile, bool is_whole) {
         issue_products([&] { modifiers_.template prepare<kChanges>(tile > first_tile_ ? tile - 1 : -1); });
-        look_at_modified<kChanges, false>(tile, is_whole);
+        this->template look_at_modified<kChanges, false>(tile, is_whole);
         release_k();  // K had to stay until then.
         end_step();
         if (!is_whole) clear_unread_values(tile);
-    }
-    // The four warps decide together, since they issue products together. They decide by this tile's scores alone: which tiles a warpgroup
-    // gets depends on timing, and results must not.
-    __device__ __forceinline__ void decide_trust() {
-        trust_ = any_of_group(rows_.spread_is_wide(s_, factor())) || a_.exact_only ? kLook : kTrust;
-    }
-    __device__ __forceinline__ bool any_of_group(bool is_so) const {
-        int any;
-        asm volatile("{ .reg .pred p, q; setp.ne.b32 p, %1, 0; bar.red.or.pred q, %2, %3, p; selp.b32 %0, 1, 0, q; }"
-                     : "=r"(any)
-                     : "r"(static_cast<int>(is_so)), "r"(kGroupBarrier + group_), "n"(kWarpgroupThreads)
-                     : "memory");
-        return warp_uniform(any) != 0;
     }
     __device__ __forceinline__ void scale_output() {
         if (!rows_.moved) return;
@@ -315,14 +238,6 @@ class AttentionWarpgroup : AttentionRings<Config> {
 #pragma unroll
         for (float &x : o_) x = 0;
     }
-    __device__ __forceinline__ void first_softmax() {
-        rows_.begin();
-        trust_ = kUnknown;
-        if constexpr (Config::kShape.modifies)
-            look_at_modified<kChangeAny, true>(end_tile_ - 1, is_full(end_tile_ - 1));
-        else
-            look<true>(end_tile_ - 1, is_full(end_tile_ - 1));
-    }
     // A tile's first scores; no other product runs beside them.
     __device__ __forceinline__ void begin_tile() {
         if constexpr (kPasses) {
@@ -334,14 +249,16 @@ class AttentionWarpgroup : AttentionRings<Config> {
             }
             __syncwarp();
         }
-        if constexpr (Config::kShape.modifies) {
+        begin_change();
+        if constexpr (kModifiesAny) {
             modifiers_.begin(work_, row_of(*work_));
             modifiers_.stage(end_tile_ - 1);
         }
         wait_q();
         wait_k();
         multiply_scores(q_operand(), k_operand());
-        if constexpr (Config::kShape.modifies) modifiers_.template prepare<kChangeAny>(end_tile_ - 2 >= first_tile_ ? end_tile_ - 2 : -1);
+        if constexpr (kModifiesAny) modifiers_.template prepare<kChangeAny>(end_tile_ - 2 >= first_tile_ ? end_tile_ - 2 : -1);
+        prepare_change(end_tile_ - 1);
         product_wait<0>();
         keep_in_registers(s_);
         release_k();
@@ -353,12 +270,8 @@ class AttentionWarpgroup : AttentionRings<Config> {
     __device__ __forceinline__ void exact_step(int tile, bool is_whole) {
         issue_products();
         release_k();
-        look<kDecides>(tile, is_whole);
+        this->template look<kDecides>(tile, is_whole);
         end_step();
-    }
-    __device__ __forceinline__ void repeat_warp() {
-        const int warp = static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup;
-        repeat_scores<Element, Config>(s_, q_address() + warp * 16 * kPanelRow, k_address());
     }
     __device__ __forceinline__ void unlooked_step() {
         issue_products();
@@ -402,7 +315,9 @@ class AttentionWarpgroup : AttentionRings<Config> {
     // The tile's other key tiles. Those that the mask or the length cuts are at either end.
     __device__ __forceinline__ void walk() {
         int tile = end_tile_ - 2;
-        if constexpr (Config::kShape.modifies) {
+        if constexpr (kIsFused) {
+            walk_fused(tile);
+        } else if constexpr (Config::kShape.modifies) {
             modifiers_.choose([&](auto changes) {  // A loop for each kind: one for all would not stay in the instruction cache.
 #pragma unroll 1
                 for (; tile >= first_tile_; --tile) modified_step<decltype(changes)::value>(tile, is_full(tile));
@@ -434,16 +349,8 @@ class AttentionWarpgroup : AttentionRings<Config> {
         store_rows<Element, kColumns, kKeys, Config::kShape.modifies>(a_.p, work, row_of(work), o_, reference, total, rounding, factor());
     }
 
-    enum Trust { kUnknown, kLook, kTrust };
-
-    const AttentionArguments &a_;
     Ring<kWorkStages<Config>> work_ring_;
-    const AttentionWorkTile *work_ = nullptr;
-    int first_tile_, end_tile_, full_first_, full_end_;
-    WarpModifiers<Element, Config> modifiers_;
-    RowSoftmax<Element, kKeys / 2> rows_;
-    Trust trust_ = kUnknown;
-    float s_[kKeys / 2], o_[Config::kShape.columns / 2];
+    float o_[Config::kShape.columns / 2];
     uint32_t p_[kKeys / 4];
 };
 

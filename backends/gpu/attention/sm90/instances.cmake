@@ -7,7 +7,8 @@
 #   few         64 x 128    16 + 2 (32 + 32)   = 144 KB + 1.75           128; 216; none
 #   cols192    128 x 128    48 + 2 (48 + 32)   = 208 KB + 1.75           168; 232; none
 #   cols256    128 x  80    64 + 2 (40 + 40)   = 224 KB + 1.75           168; 232; bf16 68
-# Modified: 128 rows at 64 columns; 64 KB more for strips of bias or mask at 64 to 128 columns; 5 to 20 words spilled.
+# Modified: 128 rows at 64 columns; 64 KB more for strips of bias or mask at 64 to 128 columns; 5 to 20 words spilled. One change alone:
+# 128 rows; 64 KB more for a bias, 32 for a mask; no spills but a word of softcap's.
 #
 # Bound: the tensor cores, 4096 FLOP a cycle, and the exponentials, 16 a cycle. They take equally long at d = 64; at 128 the tensor cores
 # take twice as long. Record: docs/kernels/attention-sm90.md. What the settings mean: attention/sm90/arguments.h.
@@ -57,6 +58,32 @@ attile_gpu_instance(cols192_modified TABLE Modified
 attile_gpu_instance(cols256_modified TABLE Modified
   depth=256 columns=256 keys=80 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
   ping_pong modifies)
+
+# One change alone, known to the kernel (attention/sm90/fused.cuh).
+attile_gpu_instance(cols64_bias TABLE Bias
+  depth=64 columns=64 keys=128 warpgroups=2 stages=4 producer_registers=40 consumer_registers=232
+  ping_pong modifies bias_only)
+attile_gpu_instance(cols64_allowed TABLE Allowed
+  depth=64 columns=64 keys=128 warpgroups=2 stages=4 producer_registers=40 consumer_registers=232
+  ping_pong modifies allowed_only)
+attile_gpu_instance(cols64_alibi TABLE Alibi
+  depth=64 columns=64 keys=128 warpgroups=2 stages=4 producer_registers=40 consumer_registers=232
+  ping_pong modifies alibi_only)
+attile_gpu_instance(cols64_softcap TABLE Softcap
+  depth=64 columns=64 keys=128 warpgroups=2 stages=4 producer_registers=40 consumer_registers=232
+  ping_pong modifies softcap_only)
+attile_gpu_instance(cols128_bias TABLE Bias
+  depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  modifies bias_only)
+attile_gpu_instance(cols128_allowed TABLE Allowed
+  depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  modifies allowed_only)
+attile_gpu_instance(cols128_alibi TABLE Alibi
+  depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  modifies alibi_only)
+attile_gpu_instance(cols128_softcap TABLE Softcap
+  depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  modifies softcap_only)
 
 # float32 by tf32x3. One block a multiprocessor, by shared memory and registers: two consumer warpgroups multiply, two producer warpgroups
 # split K and V.

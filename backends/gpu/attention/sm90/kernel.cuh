@@ -19,7 +19,7 @@ template <class Element, class Config>
 __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.warpgroups > 1 ? 1 : 2)
     attention_forward(const __grid_constant__ AttentionArguments a) {
     static_assert(Config::kShape.shared_bytes() <= kAttentionSharedLimit, "shared memory of a block");
-    static_assert(Config::kShape.stages >= 2 && Config::kShape.stages <= 5, "barriers");
+    static_assert(Config::kShape.stages >= 2 && Config::kShape.stages <= kMostStages, "barriers");
     extern __shared__ __align__(16) unsigned char memory[];
     const AttentionShared<Config> shared(memory);
     if (threadIdx.x == 0) {
@@ -27,6 +27,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.wa
         tensor_map_prefetch(&a.map_q);
         tensor_map_prefetch(&a.map_k);
         tensor_map_prefetch(&a.map_v);
+        if constexpr (Config::kShape.loads_strips()) tensor_map_prefetch(&a.map_scores);
     }
     __syncthreads();
     await_kernel_ahead();

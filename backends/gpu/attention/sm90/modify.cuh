@@ -5,9 +5,9 @@
 // advance, into a strip of shared memory that belongs to one warp.
 #pragma once
 
+#include "attention/mma/cap.cuh"
 #include "attention/mma/score.cuh"
 #include "attention/sm90/arguments.h"
-#include "attention/sm90/cap.cuh"
 #include "attention/sm90/shared.cuh"
 
 namespace attile::gpu::sm90 {
@@ -51,18 +51,13 @@ class WarpModifiers {
     // Calls step(std::integral_constant<int, changes>).
     template <class Step>
     __device__ __forceinline__ void choose(const Step &step) const {
-        switch (changes_) {
-            case kChangeCap:
-                return step(std::integral_constant<int, kChangeCap>());
-            case kChangeBias:
-                return step(std::integral_constant<int, kChangeBias>());
-            case kChangeDistance:
-                return step(std::integral_constant<int, kChangeDistance>());
-            case kChangeAllowed:
-                return step(std::integral_constant<int, kChangeAllowed>());
-            default:
-                return step(std::integral_constant<int, kChangeAny>());
-        }
+        // Up to 128 columns softcap and ALiBi alone have kernels of their own, and a bias or mask that TMA reaches.
+        constexpr bool kIsWide = Config::kShape.depth > 128;
+        if (kIsWide && changes_ == kChangeCap) return step(std::integral_constant < int, kIsWide ? kChangeCap : kChangeAny > ());
+        if (kIsWide && changes_ == kChangeDistance) return step(std::integral_constant < int, kIsWide ? kChangeDistance : kChangeAny > ());
+        if (changes_ == kChangeBias) return step(std::integral_constant<int, kChangeBias>());
+        if (changes_ == kChangeAllowed) return step(std::integral_constant<int, kChangeAllowed>());
+        step(std::integral_constant<int, kChangeAny>());
     }
     // With ALiBi scores rise from key to key, and outgrow any headroom.
     __device__ __forceinline__ bool may_trust() const { return (changes_ & kChangeDistance) == 0; }
@@ -115,7 +110,7 @@ class WarpModifiers {
         const int first_key = tile * kKeys + (lane_ & 3) * 2;
         float c = p.scale_log2;
         if (has<kChanges>(kChangeCap)) {
-            cap_scores(p, is_whole && !a_.exact_only, s);
+            cap_scores(p, is_whole && !a_.exact_only, {0, 0}, s, [] {});
             c = 1;
         }
         if (has<kChanges>(kChangeScale)) {
@@ -384,23 +379,10 @@ class WarpModifiers {
         uint32_t bits[2];
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            uint32_t x[2][4], beyond = 0;
+            uint32_t x[2][4];
 #pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                load_shared(x[h], (from ^ h << 4) + 8 * r * kKeys);
-                beyond |= x[h][0] | x[h][1] | x[h][2] | x[h][3];
-            }
-            if (__any_sync(~0u, (beyond & 0xfefefefeu) != 0)) {  // Any byte but 0 allows.
-#pragma unroll
-                for (int i = 0; i < 8; ++i) {
-                    uint32_t &y = x[i / 4][i % 4];
-                    y = ((((y & 0x7f7f7f7fu) + 0x7f7f7f7fu) | y) >> 7) & 0x01010101u;
-                }
-            }
-            bits[r] = 0;
-#pragma unroll
-            for (int i = 6; i >= 0; i -= 2)
-                bits[r] = bits[r] * 256 + __dp4a(x[i / 4][i % 4 + 1], 0x80402010u, __dp4a(x[i / 4][i % 4], 0x08040201u, 0u));
+            for (int h = 0; h < 2; ++h) load_shared(x[h], (from ^ h << 4) + 8 * r * kKeys);
+            bits[r] = mask_bits(x);
         }
         if (__all_sync(~0u, (bits[0] & bits[1]) == ~0u)) return;
 #pragma unroll

@@ -33,6 +33,33 @@ double share_of(const attile_attention_problem &p, const AttentionTile &tile, bo
     return tile.depth <= 64 ? 0.55 : p.window_left >= 0 || p.window_right >= 0 ? 0.7 : 0.74;
 }
 
+// What the producer loads beside K and V.
+const attile_operand &strips_of(const attile_attention_problem &p) { return is_present(p.bias) ? p.bias : p.allowed; }
+
+// TMA's elements have two bytes.
+int64_t keys_of_element(const attile_operand &x, const attile_attention_problem &p) { return x.dtype == p.q.dtype ? 1 : 2; }
+
+// The kernel whose tile of rows goes through the problem's one change of scores; none if there is more than one, or TMA does not reach
+// a bias or mask, which kernels of any change read themselves.
+AttentionTile fused_tile(const attile_attention_problem &p) {
+    const bool has_bias = is_present(p.bias), has_mask = is_present(p.allowed), has_alibi = is_present(p.alibi_slopes),
+               has_softcap = attention_softcap(p) != 0;
+    if (has_bias + has_mask + has_alibi + has_softcap != 1 || is_present(p.block_table) || !(p.scale > 0)) return {};
+    if (has_bias || has_mask) {
+        const attile_operand &x = strips_of(p);
+        if (x.stride[3] != 1 || unreachable(x, 1, p.len_q, has_bias ? 2 : 1) != nullptr) return {};
+        if (has_bias ? p.bias.dtype != p.q.dtype : p.len_k % 2 != 0) return {};
+    }
+    const bool is_f16 = p.q.dtype == ATTILE_F16;
+    const AttentionFn *const kernels = has_bias    ? is_f16 ? kAttentionBiasF16 : kAttentionBiasBF16
+                                       : has_mask  ? is_f16 ? kAttentionAllowedF16 : kAttentionAllowedBF16
+                                       : has_alibi ? is_f16 ? kAttentionAlibiF16 : kAttentionAlibiBF16
+                                       : is_f16    ? kAttentionSoftcapF16
+                                                   : kAttentionSoftcapBF16;
+    static_assert(std::size(kAttentionBiasBF16) == std::size(kAttentionSoftcapBF16));
+    return narrowest_tile(kernels, std::size(kAttentionBiasBF16), p);
+}
+
 }  // namespace
 
 Sm90AttentionChoice choose_attention(Device &device, const attile_attention_problem &p) {
@@ -53,7 +80,9 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
         return decline(attention_declined("K or V is broadcast along its pages"));
     const AttentionFn *const plain = is_f16 ? kAttentionPlainF16 : kAttentionPlainBF16;
     const AttentionFn *const modified = is_f16 ? kAttentionModifiedF16 : kAttentionModifiedBF16;
-    AttentionTile tile = narrowest_tile(modifies ? modified : plain, std::size(kAttentionPlainBF16), p);
+    AttentionTile tile = modifies ? fused_tile(p) : AttentionTile();
+    choice.has_strips = tile.kernel != nullptr && (is_present(p.bias) || is_present(p.allowed));
+    if (tile.kernel == nullptr) tile = narrowest_tile(modifies ? modified : plain, std::size(kAttentionPlainBF16), p);
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     bool is_few = false;
     if (!modifies && !invariant && std::max(p.head_dim, p.head_dim_v) > kFewDepth) {
@@ -68,6 +97,10 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
             return decline(attention_declined("page_size is %lld, no multiple of 8", static_cast<long long>(p.page_size)));
     }
     static_cast<AttentionChoice &>(choice) = attention_cut(device, p, tile);
+    if (choice.taken && choice.plan.pack > 1 && choice.has_strips) {  // The rows of a tile are those of several heads.
+        choice.has_strips = false;
+        static_cast<AttentionChoice &>(choice) = attention_cut(device, p, narrowest_tile(modified, std::size(kAttentionModifiedBF16), p));
+    }
     if (!choice.taken) return choice;
     choice.plan.share = share_of(p, tile, modifies, is_few);
     choice.grid = static_cast<int32_t>(std::min<int64_t>(
@@ -136,6 +169,22 @@ int32_t launch_attention(Device &device, const attile_attention_problem &p, cons
         a.has_map_o = 1;
         a.o_batch = extent[3] > 1;
         status = device.make_tensor_map(p.o.data, p.o.dtype, o, &a.map_o);
+        if (status != ATTILE_OK) return status;
+    }
+    if (choice.has_strips) {
+        const attile_operand &x = strips_of(p);
+        const int64_t of_element = keys_of_element(x, p);
+        TensorMapShape shape;
+        shape.axes = 4;
+        const int64_t extent[] = {p.len_k / of_element, p.len_q, x.stride[1] == 0 ? 1 : p.heads_q, x.stride[0] == 0 ? 1 : p.batch};
+        const int64_t stride[] = {1, x.stride[2] / of_element, x.stride[1] / of_element, x.stride[0] / of_element};
+        const int32_t box[] = {kAttentionPanel, plan.rows, 1, 1};
+        std::copy(extent, extent + 4, shape.extent);
+        std::copy(stride, stride + 4, shape.stride);
+        std::copy(box, box + 4, shape.box);
+        a.scores_head = extent[2] > 1;
+        a.scores_batch = extent[3] > 1;
+        status = device.make_tensor_map(x.data, p.q.dtype, shape, &a.map_scores);
         if (status != ATTILE_OK) return status;
     }
     a.page_rows = choice.page_rows;

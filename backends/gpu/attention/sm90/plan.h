@@ -11,6 +11,7 @@ struct Sm90AttentionChoice : mma::AttentionChoice {
     int32_t grid = 0;
     int32_t page_rows = 0;  // Paged: keys that are copied at a time.
     bool has_counter = false;
+    bool has_strips = false;  // The producer loads a bias or a mask, too.
 };
 
 Sm90AttentionChoice choose_attention(Device &device, const attile_attention_problem &problem);

@@ -11,7 +11,7 @@ template <class Config, int kPanels>
 __device__ __forceinline__ void load_keys(const AttentionArguments &a, const AttentionWorkTile &work, const TensorMap *map, uint32_t to,
                                           uint32_t full, int tile, int first_k, int head, int batch) {
     constexpr int kKeys = Config::kShape.keys, kPanelRow = kAttentionPanel * 2;
-    if (Config::kShape.modifies && a.page_rows > 0) {
+    if (Config::kShape.modifies && !Config::kShape.is_fused() && a.page_rows > 0) {
         const int page_size = static_cast<int>(a.p.page_size.divisor), pages = static_cast<int>(a.p.pages);
         const int32_t *const table = a.p.block_table + work.batch * a.p.block_table_stride[0];
         for (int row = 0; row < kKeys; row += a.page_rows) {
@@ -27,6 +27,17 @@ __device__ __forceinline__ void load_keys(const AttentionArguments &a, const Att
 #pragma unroll
     for (int j = 0; j < kPanels; ++j)
         tensor_load_4d(to + j * kKeys * kPanelRow, map, full, kAttentionPanel * j, first_k + tile * kKeys, head, batch);
+}
+
+// Loads what is added to a tile's scores, or hides some: rows of 128 bytes, of all the tile's rows.
+template <class Config>
+__device__ __forceinline__ void load_strip(const AttentionArguments &a, const AttentionWorkTile &work, uint32_t to, uint32_t full,
+                                           int tile) {
+    constexpr int kKeys = Config::kShape.keys, kKeysOfElement = Config::kShape.bias_only ? 1 : 2, kElements = kKeys / kKeysOfElement;
+#pragma unroll
+    for (int j = 0; j < kElements / kAttentionPanel; ++j)
+        tensor_load_4d(to + j * Config::kShape.rows() * kAttentionPanel * 2, &a.map_scores, full, tile * kElements + j * kAttentionPanel,
+                       work.first_row, work.head * a.scores_head, work.batch * a.scores_batch);
 }
 
 // The tile scheduler: draws the next tile and works out what it needs, while the producer thread still loads the tile before. It draws a
@@ -54,13 +65,22 @@ __device__ __forceinline__ void schedule_tiles(const AttentionArguments &a, cons
     }
 }
 
-// The producer thread. It loads in the order of use: K of the first key tile, Q, K of the next, V of the first, and so on.
+// The producer thread. It loads in the order of use: K of the first key tile, Q, K of the next, V of the first, and so on; each key tile's
+// strip of bias or mask after its K and before other V.
 template <class Config>
 __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const AttentionShared<Config> &shared) {
     constexpr int kRows = Config::kShape.rows(), kKeys = Config::kShape.keys, kPanelRow = kAttentionPanel * 2;
     Ring<kWorkStages<Config>> work_ring;
     Ring<Config::kShape.q_stages()> queries;
     Ring<Config::kShape.stages> k_ring, v_ring;
+    Ring<kAttentionStripStages> strip_ring;
+    const auto load_next_strip = [&](const AttentionWorkTile &work, int tile) {
+        barrier_wait(shared.strip_empty(strip_ring.stage), strip_ring.parity ^ 1);
+        const uint32_t full = shared.strip_full(strip_ring.stage);
+        barrier_arrive_expect(full, Config::kShape.fused_strip_bytes());
+        load_strip<Config>(a, work, shared.strips + strip_ring.stage * Config::kShape.fused_strip_bytes(), full, tile);
+        strip_ring.advance();
+    };
     const int pack = static_cast<int>(a.p.pack.divisor), group = static_cast<int>(a.p.group.divisor);
     for (;;) {
         barrier_wait_idle(shared.work_full(work_ring.stage), work_ring.parity);
@@ -93,7 +113,10 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
                     tensor_load_5d(shared.q + queries.stage * Config::kShape.q_bytes() + j * kRows * kPanelRow, &a.map_q, full,
                                    kAttentionPanel * j, 0, work.first_q + work.first_row / pack, work.head, batch);
                 queries.advance();
+                if constexpr (Config::kShape.loads_strips()) load_next_strip(work, work.end_tile - 1);
             } else {
+                if constexpr (Config::kShape.loads_strips())
+                    if (i < count) load_next_strip(work, work.end_tile - 1 - i);
                 barrier_wait(shared.v_empty(v_ring.stage), v_ring.parity ^ 1);
                 const uint32_t full = shared.v_full(v_ring.stage);
                 barrier_arrive_expect(full, Config::kShape.v_bytes());

@@ -38,6 +38,17 @@ class AttentionRings {
         release(shared_.v_empty(values_ % kStages));
         ++values_;
     }
+    __device__ __forceinline__ void wait_strip() const {
+        barrier_wait(shared_.strip_full(strips_ % kAttentionStripStages), strips_ / kAttentionStripStages & 1);
+    }
+    __device__ __forceinline__ void release_strip() {
+        __syncwarp();
+        release(shared_.strip_empty(strips_ % kAttentionStripStages));
+        ++strips_;
+    }
+    __device__ __forceinline__ uint32_t strip_address() const {
+        return shared_.strips + strips_ % kAttentionStripStages * Config::kShape.fused_strip_bytes();
+    }
     __device__ __forceinline__ uint32_t q_address() const {
         return shared_.q + tiles_ % kStagesOfQ * Config::kShape.q_bytes() + group_ * 64 * kPanelRow;
     }
@@ -65,7 +76,8 @@ class AttentionRings {
 
     const AttentionShared<Config> shared_;
     const int group_, lane_;
-    uint32_t tiles_ = 0, steps_ = 0, values_ = 0;  // Tiles of rows, key tiles whose scores are done, and whose values are.
+    uint32_t tiles_ = 0, steps_ = 0, values_ = 0,
+             strips_ = 0;  // Tiles of rows, key tiles whose scores are done, whose values are, and whose bias or mask is.
 };
 
 }  // namespace attile::gpu::sm90

@@ -41,6 +41,11 @@ struct AttentionShared {
         return barriers + 8 * (4 * Config::kShape.stages + 4 + kMostWorkStages + stage);
     }
 
+    __device__ __forceinline__ uint32_t strip_full(int stage) const {
+        return barriers + 8 * (4 * Config::kShape.stages + 4 + 2 * kMostWorkStages + stage);
+    }
+    __device__ __forceinline__ uint32_t strip_empty(int stage) const { return strip_full(kAttentionStripStages + stage); }
+
     __device__ __forceinline__ void init() const {
         constexpr uint32_t kReaders = kWarpsOfGroup * Config::kShape.warpgroups;  // One lane arrives for each warp.
         for (int stage = 0; stage < Config::kShape.stages; ++stage) {
@@ -57,10 +62,16 @@ struct AttentionShared {
             barrier_init(work_full(stage), 1);
             barrier_init(work_empty(stage), kReaders + 1);  // The producer reads them, too.
         }
+        for (int stage = 0; Config::kShape.loads_strips() && stage < kAttentionStripStages; ++stage) {
+            barrier_init(strip_full(stage), 1);
+            barrier_init(strip_empty(stage), kReaders);
+        }
         barrier_init_fence();
     }
 };
-static_assert(8 * (4 * 5 + 4 + 2 * kMostWorkStages) <= 256 && kWorkBytes <= 512, "as AttentionShape::shared_bytes() has it");
+inline constexpr int kMostStages = 4;
+static_assert(8 * (4 * kMostStages + 4 + 2 * kMostWorkStages + 2 * kAttentionStripStages) <= 256 && kWorkBytes <= 512,
+              "as AttentionShape::shared_bytes() has it");
 
 // A stage of a ring and the parity of its phase.
 template <int kStages>

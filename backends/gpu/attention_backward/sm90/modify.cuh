@@ -4,8 +4,8 @@
 // from the probability and lse, so that no register keeps it.
 #pragma once
 
+#include "attention/mma/cap.cuh"
 #include "attention/score.h"
-#include "attention/sm90/cap.cuh"
 #include "attention_backward/sm90/shared.cuh"
 
 namespace attile::gpu::sm90 {
@@ -39,7 +39,7 @@ class BackwardModifiers {
     // From products to scores in units of log2. may_look: every row sees all keys, and how a row's scores come about may depend on others.
     __device__ __forceinline__ void apply(bool may_look, int head, int first, int row, const Fetched &fetched, float (&s)[kScores]) const {
         if (p_.softcap_log2 != 0) {
-            cap_scores(p_, may_look, s);
+            cap_scores(p_, may_look, {0, 0}, s, [] {});
         } else {
 #pragma unroll
             for (float &x : s) x *= p_.scale_log2;

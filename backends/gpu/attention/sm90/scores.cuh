@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a consumer warpgroup of the attention kernel does to its scores: masks, changes, maxima, exponentials.
+#pragma once
+
+#include "attention/mma/softmax.cuh"
+#include "attention/sm90/fused.cuh"
+#include "attention/sm90/modify.cuh"
+#include "attention/sm90/repeat.cuh"
+#include "attention/sm90/rings.cuh"
+
+namespace attile::gpu::sm90 {
+
+template <class Element, class Config>
+class AttentionScores : protected AttentionRings<Config> {
+  protected:
+    using Rings = AttentionRings<Config>;
+    using Rings::group_, Rings::lane_, Rings::shared_, Rings::q_address, Rings::k_address;
+    using Rings::wait_strip, Rings::release_strip, Rings::strip_address;
+
+    __device__ __forceinline__ AttentionScores(const AttentionArguments &arguments, const AttentionShared<Config> &shared, int group)
+        : Rings(shared, group), a_(arguments), modifiers_(arguments, change_place(shared, group)) {}
+
+    static constexpr int kPanelRow = kAttentionPanel * 2, kKeys = Config::kShape.keys;
+    static constexpr bool kIsFused = Config::kShape.is_fused(), kModifiesAny = Config::kShape.modifies && !kIsFused;
+    using Change = std::conditional_t<kIsFused, FusedChange<Element, Config>, WarpModifiers<Element, Config>>;
+    // Not f16 at other widths: ptxas takes warps for divergent there, or spills.
+    static constexpr bool kUnlooked = Config::kShape.prediction && (std::is_same_v<Element, BF16> || Config::kShape.depth == 64 ||
+                                                                    (Config::kShape.depth == 128 && Config::kShape.columns == 128));
+    // The rows of two warpgroups see the same key tiles, except under a window.
+    static constexpr bool kPasses = Config::kShape.warpgroups > 2;
+
+    // What the change is told of the warp: its own strip, or, of a fused one, its place among the consumer warps.
+    static __device__ __forceinline__ uint32_t change_place([[maybe_unused]] const AttentionShared<Config> &shared,
+                                                            [[maybe_unused]] int group) {
+        if constexpr (kIsFused) return warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup;
+        if constexpr (Config::kShape.strip_bytes() == 0) return 0;
+        constexpr int kOfWarp = Config::kShape.strip_bytes() / (kWarpsOfGroup * Config::kShape.warpgroups);
+        return shared.strips + (warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup) * kOfWarp;
+    }
+    __device__ __forceinline__ KeyRange range(int row) const {
+        return KeyRange(a_.p, query_row(a_.p, min(row, work_->rows - 1)), work_->shift, work_->len_k);
+    }
+    // The thread has this row and the one eight below.
+    __device__ __forceinline__ int row_of(const AttentionWorkTile &work) const {
+        return work.first_row + group_ * 64 + static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup * 16 + lane_ / 4;
+    }
+
+    // Hides scores of keys that the thread's two rows do not see.
+    __device__ __forceinline__ void mask(int tile) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const KeyRange seen = range(row_of(*work_) + 8 * r);
+            const int first = tile * kKeys + (lane_ & 3) * 2, below = seen.low - first, from = seen.high - first;
+#pragma unroll
+            for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+                for (int e = 0; e < 2; ++e)
+                    if (8 * j + e >= from) s_[4 * j + 2 * r + e] = -INFINITY;
+            }
+            if (!__any_sync(~0u, below > 0)) continue;  // Windows alone have a left end.
+#pragma unroll
+            for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+                for (int e = 0; e < 2; ++e)
+                    if (8 * j + e < below) s_[4 * j + 2 * r + e] = -INFINITY;
+            }
+        }
+    }
+    // Does every row see all keys?
+    __device__ __forceinline__ bool is_full(int tile) const { return tile >= full_first_ && tile < full_end_; }
+
+    // Times this, scores are in units of log2.
+    __device__ __forceinline__ float factor() const {
+        if constexpr (kIsFused)
+            return modifiers_.factor();
+        else if constexpr (Config::kShape.modifies)
+            return modifiers_.factor;
+        else
+            return a_.p.scale_log2;
+    }
+    // Scores become P in registers.
+    template <bool kDecides>
+    __device__ __forceinline__ void look(int tile, bool is_whole) {
+        if (!is_whole) mask(tile);
+        if (kUnlooked && kDecides && is_whole) decide_trust();
+        rows_.find_reference(s_, factor(), !a_.exact_only);
+        if (kUnlooked && kDecides && !is_whole && !any_of_group(!rows_.spread_is_narrow(s_, factor())) && !a_.exact_only) trust_ = kTrust;
+        rows_.exact_exponentials(s_, factor());
+    }
+    // The same for modified scores. One function for steps with and without maxima, since the modification is long. Each warp decides by
+    // its own rows which of the two it takes.
+    template <int kChanges, bool is_first>
+    __device__ __forceinline__ void look_at_modified(int tile, bool is_whole) {
+        bool looks = is_first || (kChanges & kChangeDistance) != 0 || trust_ != kTrust;
+#pragma unroll 1
+        for (;;) {
+            modifiers_.template apply<kChanges>(tile, is_whole, s_);
+            if (!is_whole) mask(tile);
+            if (looks) {
+                float row_max[2];
+                modifiers_.find_row_max(rows_, s_, row_max);
+                if (modifiers_.template mend_far<kChanges>(tile, row_max, s_)) {
+                    if (!is_whole) mask(tile);
+                    rows_.take_far(s_, factor(), !a_.exact_only);
+                    break;
+                }
+                rows_.follow(row_max, factor(), !a_.exact_only);
+                if (is_first)
+                    trust_ =
+                        __all_sync(~0u, rows_.spread_is_narrow(s_, factor())) && !a_.exact_only && modifiers_.may_trust() ? kTrust : kLook;
+                rows_.exact_exponentials(s_, factor());
+                break;
+            }
+            float share[2];
+            rows_.moved = false;
+            rows_.exponentials(s_, factor(), share);
+            if (!rows_.has_outgrown(share)) {
+                rows_.row_sum[0] += share[0];
+                rows_.row_sum[1] += share[1];
+                break;
+            }
+            if constexpr (!is_first) repeat_warp();
+            trust_ = kLook;  // It is likely to happen again.
+            looks = true;
+        }
+        if (tile > first_tile_) modifiers_.stage(tile - 1);
+    }
+    // The same where there is one change, known to the kernel.
+    template <bool is_first>
+    __device__ __forceinline__ void look_at_fused(int tile, bool is_whole) {
+        const uint32_t strip = strip_address();
+        const bool rises = modifiers_.has_risen();
+        bool looks = is_first || trust_ != kTrust || modifiers_.must_look() || (rises && !is_whole);
+        if (!is_first && !looks) {
+            float share[2], reference[2] = {rows_.reference[0], rows_.reference[1]};
+            if (rises) {
+                reference[0] += modifiers_.rise()[0];
+                reference[1] += modifiers_.rise()[1];
+            }
+            modifiers_.template apply<true>(tile, is_whole, strip, reference, s_, [&] {
+                if (!is_whole) mask(tile);
+                rows_.template exponentials<Change::kIsRelative>(s_, factor(), share);
+            });
+            looks = rows_.has_outgrown(share) || (rises && rows_.has_sunk(share));
+            if (looks) {
+                repeat_warp();
+                trust_ = kLook;  // It is likely to happen again.
+            } else {
+                rows_.moved = rises;
+                if (rises) {
+                    rows_.raise_reference(modifiers_.rise());
+                    modifiers_.follow_rise();
+                }
+                rows_.row_sum[0] += share[0];
+                rows_.row_sum[1] += share[1];
+            }
+        }
+        if (looks) {
+            modifiers_.template apply<false>(tile, is_whole, strip, {0, 0}, s_, [] {});
+            if (!is_whole) mask(tile);
+            float row_max[2];
+            modifiers_.find_row_max(rows_, strip, s_, row_max);
+            if (modifiers_.mend_far(strip, row_max, s_)) {
+                if (!is_whole) mask(tile);
+                rows_.take_far(s_, factor(), !a_.exact_only);
+            } else {
+                rows_.follow(row_max, factor(), !a_.exact_only);
+                if (is_first) trust_ = __all_sync(~0u, rows_.spread_is_narrow(s_, factor())) && !a_.exact_only ? kTrust : kLook;
+                rows_.exact_exponentials(s_, factor());
+            }
+            modifiers_.see(tile);
+        }
+        if (Config::kShape.loads_strips()) release_strip();
+    }
+    // Of the work tile that begins, and of the key tile whose scores come.
+    __device__ __forceinline__ void begin_change() {
+        if constexpr (kIsFused) modifiers_.begin(*work_, row_of(*work_));
+    }
+    __device__ __forceinline__ void prepare_change([[maybe_unused]] int tile) {
+        if constexpr (Config::kShape.loads_strips()) wait_strip();
+        if constexpr (kIsFused) modifiers_.prepare(tile, strip_address());
+    }
+    // The four warps decide together, since they issue products together. They decide by this tile's scores alone: which tiles a warpgroup
+    // gets depends on timing, and results must not.
+    __device__ __forceinline__ void decide_trust() {
+        trust_ = any_of_group(rows_.spread_is_wide(s_, factor())) || a_.exact_only ? kLook : kTrust;
+    }
+    __device__ __forceinline__ bool any_of_group(bool is_so) const {
+        int any;
+        asm volatile("{ .reg .pred p, q; setp.ne.b32 p, %1, 0; bar.red.or.pred q, %2, %3, p; selp.b32 %0, 1, 0, q; }"
+                     : "=r"(any)
+                     : "r"(static_cast<int>(is_so)), "r"(kGroupBarrier + group_), "n"(kWarpgroupThreads)
+                     : "memory");
+        return warp_uniform(any) != 0;
+    }
+    __device__ __forceinline__ void first_softmax() {
+        rows_.begin();
+        trust_ = kUnknown;
+        if constexpr (kIsFused)
+            look_at_fused<true>(end_tile_ - 1, is_full(end_tile_ - 1));
+        else if constexpr (Config::kShape.modifies)
+            look_at_modified<kChangeAny, true>(end_tile_ - 1, is_full(end_tile_ - 1));
+        else
+            look<true>(end_tile_ - 1, is_full(end_tile_ - 1));
+    }
+    __device__ __forceinline__ void repeat_warp() {
+        const int warp = static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup;
+        repeat_scores<Element, Config>(s_, q_address() + warp * 16 * kPanelRow, k_address());
+    }
+
+    enum Trust { kUnknown, kLook, kTrust };
+
+    const AttentionArguments &a_;
+    const AttentionWorkTile *work_ = nullptr;
+    int first_tile_, end_tile_, full_first_, full_end_;
+    Change modifiers_;
+    RowSoftmax<Element, kKeys / 2> rows_;
+    Trust trust_ = kUnknown;
+    float s_[kKeys / 2];
+};
+
+}  // namespace attile::gpu::sm90
