@@ -56,4 +56,12 @@ std::vector<Backend> backends_under_test() {
     return backends;
 }
 
+int rerun_each() {
+    const char *text = std::getenv("ATTILE_TEST_RERUNS");
+    if (text == nullptr) return 1;
+    const int each = std::atoi(text);
+    if (each < 1) throw std::runtime_error("ATTILE_TEST_RERUNS is '" + std::string(text) + "'; it is a number from 1 on");
+    return each;
+}
+
 }  // namespace attile::test

@@ -27,4 +27,8 @@ ContextHandle open_backend(const std::string &selection, std::string *why = null
 /// if one that is named, there or in ATTILE_TEST_REQUIRED, does not open.
 std::vector<Backend> backends_under_test();
 
+/// One case in so many is run again, in a caller's workspace and prepared: ATTILE_TEST_RERUNS, for backends that take long; by default 1.
+/// A prime above the number of types: cases of one feature follow each other by type.
+int rerun_each();
+
 }  // namespace attile::test

@@ -2,7 +2,7 @@
 // The whole case list as GoogleTest tests, "<backend>_<placement>.<case id>".
 //
 // Environment: ATTILE_TEST_BACKEND, names of backends; ATTILE_TEST_TIER=quick|full (quick); ATTILE_TEST_SEEDS=first-last adds random cases
-// of those seeds for every operation.
+// of those seeds for every operation; ATTILE_TEST_RERUNS=n runs one case in n again instead of each.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -20,16 +20,17 @@ struct Session {
     ContextHandle reference;
     std::vector<Backend> backends;
     KnownAnswers known{std::size_t{512} << 20};
+    int rerun_each = 1;
 };
 
 class ConformanceTest : public testing::Test {
   public:
-    ConformanceTest(attile_context *context, Session &session, const Case &test_case, Placement placement)
-        : context_(context), session_(session), case_(test_case), placement_(placement) {}
+    ConformanceTest(attile_context *context, Session &session, const Case &test_case, const RunOptions &options)
+        : context_(context), session_(session), case_(test_case), options_(options) {}
 
     void TestBody() override {
         Report report;
-        run_case(context_, session_.reference.get(), case_, {.placement = placement_, .known = &session_.known}, report);
+        run_case(context_, session_.reference.get(), case_, options_, report);
         if (report.outcome == Outcome::kUnsupported) GTEST_SKIP() << report.message;
         RecordProperty("worst", std::to_string(report.worst));
         EXPECT_TRUE(report.outcome == Outcome::kPassed)
@@ -41,15 +42,18 @@ class ConformanceTest : public testing::Test {
     attile_context *context_;
     Session &session_;
     const Case case_;
-    Placement placement_;
+    const RunOptions options_;
 };
 
 void add_tests(Session &session, const Backend &backend, const std::vector<Case> &cases, Placement placement) {
-    for (const Case &test_case : cases)
+    int number = 0;
+    for (const Case &test_case : cases) {
+        const RunOptions options = {.placement = placement, .rerun = number++ % session.rerun_each == 0, .known = &session.known};
         testing::RegisterTest((backend.name + "_" + placement_name(placement)).c_str(), test_case.id.c_str(), nullptr, nullptr, __FILE__,
-                              __LINE__, [context = backend.context.get(), &session, test_case, placement] {
-                                  return new ConformanceTest(context, session, test_case, placement);
+                              __LINE__, [context = backend.context.get(), &session, test_case, options] {
+                                  return new ConformanceTest(context, session, test_case, options);
                               });
+    }
 }
 
 void add_seeds(std::vector<Case> &cases) {
@@ -71,6 +75,7 @@ int main(int argc, char **argv) {
         Session session;
         session.reference = open_backend("reference");
         session.backends = backends_under_test();
+        session.rerun_each = rerun_each();
         const char *tier_name = std::getenv("ATTILE_TEST_TIER");
         const Tier tier = tier_name != nullptr && std::string_view(tier_name) == "full" ? Tier::kFull : Tier::kQuick;
         std::vector<Case> cases = list_cases(tier);

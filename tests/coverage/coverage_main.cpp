@@ -13,7 +13,8 @@
 //   --case     runs that case alone
 //   --drop     without the cases of the list that have the option: the test of this test
 //   --seeds    how many problems are drawn at random for each operation (400)
-// Environment: ATTILE_TEST_BACKEND, ATTILE_TEST_TIER, as attile_conformance. Exit status 1 if a case fails or a cell stays empty.
+// Environment: ATTILE_TEST_BACKEND, ATTILE_TEST_TIER, ATTILE_TEST_RERUNS, as attile_conformance. Exit status 1 if a case fails or a cell
+// stays empty.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -182,9 +183,9 @@ struct Words {
 };
 
 // True if it failed.
-bool run(const Backend &backend, attile_context *reference, Placement placement, const Case &c) {
+bool run(const Backend &backend, attile_context *reference, const Case &c, const RunOptions &options) {
     Report report;
-    run_case(backend.context.get(), reference, c, {.placement = placement}, report);
+    run_case(backend.context.get(), reference, c, options, report);
     if (report.outcome != Outcome::kFailed) return false;
     std::printf("FAILED %s: %s\n  case:   %s\n  kernel: %s\n  again:  attile_coverage --case '%s'\n", backend.name.c_str(),
                 report.message.c_str(), report.description.c_str(), report.kernel.c_str(), c.id.c_str());
@@ -200,10 +201,11 @@ int check(const Backend &backend, attile_context *reference, const Words &words,
     if (!words.alone.empty()) {
         const std::optional<Case> alone = find_with_options(words.alone);
         if (!alone) throw std::runtime_error("no case of the id " + words.alone);
-        return run(backend, reference, placement, *alone) ? 1 : 0;
+        return run(backend, reference, *alone, {.placement = placement}) ? 1 : 0;
     }
     int cells = 0, empty = 0, left = 0, failed = 0;
     std::size_t cases = 0;
+    const int each = rerun_each();
     const std::vector<Case> list = list_cases(tier);
     for (const char *operation : kOperations) {
         if (!words.operations.empty() && words.operations.count(operation) == 0) continue;
@@ -215,10 +217,10 @@ int check(const Backend &backend, attile_context *reference, const Words &words,
         table.put_options_on();
         table.count(&cells, &empty);
         if (words.table) table.print();
-        const std::vector<Case> fill = table.fill(&left);
-        cases += fill.size();
-        if (!words.queries)
-            for (const Case &c : fill) failed += run(backend, reference, placement, c) ? 1 : 0;
+        for (const Case &c : table.fill(&left)) {
+            const bool rerun = cases++ % static_cast<std::size_t>(each) == 0;
+            if (!words.queries) failed += run(backend, reference, c, {.placement = placement, .rerun = rerun}) ? 1 : 0;
+        }
     }
     std::printf("%s, %s %s: %d cells, %d of them not in the list; %zu cases more%s, %d failed; %d cells empty\n", backend.name.c_str(),
                 info.device_name, info.arch, cells, empty, cases, words.queries ? ", not run" : "", failed, left);

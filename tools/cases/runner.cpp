@@ -183,7 +183,9 @@ VerifySummary verify_backend(attile_context *context, Tier tier, const std::stri
     int number = 0;
     for (const Case &test_case : cases) {
         Report report;
-        run_case(context, reference.get(), test_case, options, report);
+        RunOptions of_this = options;
+        of_this.rerun = options.rerun && number % options.rerun_each == 0;
+        run_case(context, reference.get(), test_case, of_this, report);
         (report.outcome == Outcome::kPassed   ? summary.passed
          : report.outcome == Outcome::kFailed ? summary.failed
                                               : summary.unsupported) += 1;
@@ -191,7 +193,8 @@ VerifySummary verify_backend(attile_context *context, Tier tier, const std::stri
             summary.worst = report.worst;
             summary.worst_id = report.id;
         }
-        if (progress) progress(report, ++number, static_cast<int>(cases.size()));
+        ++number;
+        if (progress) progress(report, number, static_cast<int>(cases.size()));
     }
     return summary;
 }

@@ -48,7 +48,8 @@ class KnownAnswers {
 
 struct RunOptions {
     Placement placement = Placement::kHost;
-    bool rerun = true;              ///< Run again with a caller's workspace and want the same bits.
+    bool rerun = true;              ///< Run again with a caller's workspace, then prepared, and want the same bits.
+    int rerun_each = 1;             ///< verify_backend: one case in so many is run again.
     KnownAnswers *known = nullptr;  ///< Looked into and added to.
 };
 
