@@ -34,8 +34,9 @@ std::int32_t attile_attention_merge(attile_context *, const attile_attention_mer
 std::int32_t attile_reduce(attile_context *, const attile_reduce_args *args) { return pass(attile_test::Operation::kReduce, args); }
 std::int32_t attile_softmax(attile_context *, const attile_softmax_args *args) { return pass(attile_test::Operation::kSoftmax, args); }
 
-// Runs every quick case whose id contains `filter` on the reference backend, one in seven again in a workspace; says on stderr what failed.
-// Returns how many did, -1 if none ran.
+// Runs the quick cases whose id contains `filter` on the reference backend, one in seven again in a workspace, but those of more than a
+// million multiply-adds: sizes are for kernels, and every option is in smaller cases. Says on stderr what failed. Returns how many did, -1
+// if none ran.
 std::int32_t binding_conformance(BindingCall call, const char *filter, std::int32_t *passed) {
     binding_call = call;
     attile_context_options options;
@@ -49,7 +50,7 @@ std::int32_t binding_conformance(BindingCall call, const char *filter, std::int3
     std::int32_t failed = -1;
     try {
         const attile::test::VerifySummary summary =
-            attile::test::verify_backend(context, attile::test::Tier::kQuick, filter, {.rerun_each = 7}, show);
+            attile::test::verify_backend(context, attile::test::Tier::kQuick, filter, {.rerun_each = 7, .most_work = 1e6}, show);
         *passed = summary.passed;
         // The reference backend supports everything, so a case that it refuses has been asked in the wrong way.
         failed = summary.failed + summary.unsupported;

@@ -237,8 +237,9 @@ int main(int argc, char **argv) {
     const auto show = [](const attile::test::Report &report, int, int) {
         if (report.outcome == attile::test::Outcome::kFailed) std::printf("%s: %s\n", report.id.c_str(), report.message.c_str());
     };
-    const attile::test::VerifySummary summary =
-        attile::test::verify_backend(context, attile::test::Tier::kQuick, argc > 1 ? argv[1] : "", {.rerun_each = 7}, show);
+    // As other languages have it: tests/bindings/binding_cases.cpp.
+    const attile::test::VerifySummary summary = attile::test::verify_backend(context, attile::test::Tier::kQuick, argc > 1 ? argv[1] : "",
+                                                                             {.rerun_each = 7, .most_work = 1e6}, show);
     attile_context_destroy(context);
     std::printf("%d passed, %d failed, %d unsupported; %d calls by arrays, %d by argument structs\n", summary.passed, summary.failed,
                 summary.unsupported, by_arrays, by_structs);

@@ -41,6 +41,28 @@ std::optional<Case> find_case(std::string_view id) {
     return std::nullopt;
 }
 
+namespace {
+
+double multiply_adds(const GemmCase &c) {
+    double count = static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
+    for (const std::int64_t extent : c.batch) count *= static_cast<double>(extent);
+    return count;
+}
+double multiply_adds(const AttentionCase &c) {
+    return static_cast<double>(c.batch * c.heads_q) * static_cast<double>(c.len_q * c.len_k) *
+           static_cast<double>(c.head_dim + c.head_dim_v);
+}
+double multiply_adds(const BackwardCase &c) { return multiply_adds(c.forward); }
+double multiply_adds(const MergeCase &) { return 0; }
+double multiply_adds(const ReduceCase &) { return 0; }
+double multiply_adds(const SoftmaxCase &) { return 0; }
+
+}  // namespace
+
+double multiply_adds(const Case &test_case) {
+    return std::visit([](const auto &problem) { return multiply_adds(problem); }, test_case.problem);
+}
+
 std::string describe(const Case &test_case) {
     return std::visit([](const auto &problem) { return describe(problem); }, test_case.problem);
 }

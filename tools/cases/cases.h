@@ -35,6 +35,9 @@ std::optional<Case> find_case(std::string_view id);
 /// Everything about a case in one line, for a person.
 std::string describe(const Case &test_case);
 
+/// Of the products of a case: what its plain loops take their time for. 0 of operations that have none.
+double multiply_adds(const Case &test_case);
+
 /// "gemm" of "gemm.bias.f32".
 std::string operation_of(std::string_view id);
 

@@ -175,7 +175,8 @@ VerifySummary verify_backend(attile_context *context, Tier tier, const std::stri
 
     std::vector<Case> cases;
     for (Case &candidate : list_cases(tier))
-        if (candidate.id.find(filter) != std::string::npos) cases.push_back(std::move(candidate));
+        if (candidate.id.find(filter) != std::string::npos && (options.most_work == 0 || multiply_adds(candidate) <= options.most_work))
+            cases.push_back(std::move(candidate));
     if (cases.empty())
         if (std::optional<Case> one = find_case(filter)) cases.push_back(std::move(*one));
 

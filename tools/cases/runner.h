@@ -50,6 +50,7 @@ struct RunOptions {
     Placement placement = Placement::kHost;
     bool rerun = true;              ///< Run again with a caller's workspace, then prepared, and want the same bits.
     int rerun_each = 1;             ///< verify_backend: one case in so many is run again.
+    double most_work = 0;           ///< verify_backend: cases of more multiply-adds are left out; 0: none is.
     KnownAnswers *known = nullptr;  ///< Looked into and added to.
 };
 
