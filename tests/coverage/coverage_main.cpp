@@ -7,8 +7,9 @@
 // judged as those of the list are. So no device has a plan that was never run with an option, whatever plans were known when the list was
 // written.
 //
-// usage: attile_coverage [--queries] [--table] [--case ID] [--drop OPTION] [--seeds N] [OPERATION...]
+// usage: attile_coverage [--queries] [--listed TEXT]... [--table] [--case ID] [--drop OPTION] [--seeds N] [OPERATION...]
 //   --queries  finds the cells and the cases, and runs none
+//   --listed   runs, even so, cases of the list: of those whose id contains one of these, a few that reach each cell that all of them reach
 //   --table    prints a line for each plan, and its cells that the list does not reach
 //   --case     runs that case alone
 //   --drop     without the cases of the list that have the option: the test of this test
@@ -25,6 +26,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "case_options.h"
@@ -63,6 +65,13 @@ struct Plan {
     std::map<std::string, Cell> cells;  // by option; "" is the plan itself
 };
 
+// A case of the list, and what it reaches.
+struct Listed {
+    using Cell = std::pair<std::string, std::string>;  // plan and option
+    Case test_case;
+    std::set<Cell> cells;
+};
+
 class Table {
   public:
     Table(attile_context *context, Placement placement, std::string operation)
@@ -71,7 +80,11 @@ class Table {
     void add_listed(const Case &c) {
         const std::string plan = plan_of(context_, placement_, c);
         if (plan.empty()) return;
-        for (const std::string &option : options_on(c)) ++plans_[plan].cells[option].reached;
+        listed_.push_back({c, {}});
+        for (const std::string &option : options_on(c)) {
+            ++plans_[plan].cells[option].reached;
+            listed_.back().cells.insert({plan, option});
+        }
         keep_sample(plans_[plan], c);
     }
     void add_drawn(const Case &c) {
@@ -115,6 +128,30 @@ class Table {
             std::printf("  %-18s %-50s %3d of %2zu cells in the list%s\n", operation_.c_str(), name.c_str(), reached, plan.cells.size(),
                         missing.c_str());
         }
+    }
+    // Of the listed cases whose id contains one of `texts`, a few that reach what these reach together: the one with the most that is new
+    // comes next.
+    std::vector<Case> few_listed(const std::vector<std::string> &texts) const {
+        std::set<Listed::Cell> missing;
+        std::vector<const Listed *> candidates;
+        for (const Listed &each : listed_) {
+            if (std::none_of(texts.begin(), texts.end(),
+                             [&](const std::string &text) { return each.test_case.id.find(text) != std::string::npos; }))
+                continue;
+            candidates.push_back(&each);
+            missing.insert(each.cells.begin(), each.cells.end());
+        }
+        const auto missing_in = [&](const Listed *each) {
+            return std::count_if(each->cells.begin(), each->cells.end(), [&](const auto &cell) { return missing.count(cell) != 0; });
+        };
+        std::vector<Case> few;
+        while (!missing.empty()) {
+            const Listed *best = *std::max_element(candidates.begin(), candidates.end(),
+                                                   [&](const Listed *a, const Listed *b) { return missing_in(a) < missing_in(b); });
+            few.push_back(best->test_case);
+            for (const auto &cell : best->cells) missing.erase(cell);
+        }
+        return few;
     }
     // Cases for the empty cells; *left: cells for which there is none.
     std::vector<Case> fill(int *left) const {
@@ -173,11 +210,13 @@ class Table {
     Placement placement_;
     std::string operation_;
     std::map<std::string, Plan> plans_;
+    std::vector<Listed> listed_;
 };
 
 struct Words {
     bool queries = false, table = false;
     std::string alone, drop;
+    std::vector<std::string> listed;
     std::uint64_t seeds = 400;
     std::set<std::string> operations;
 };
@@ -204,7 +243,7 @@ int check(const Backend &backend, attile_context *reference, const Words &words,
         return run(backend, reference, *alone, {.placement = placement}) ? 1 : 0;
     }
     int cells = 0, empty = 0, left = 0, failed = 0;
-    std::size_t cases = 0;
+    std::size_t cases = 0, listed = 0;
     const int each = rerun_each();
     const std::vector<Case> list = list_cases(tier);
     for (const char *operation : kOperations) {
@@ -217,13 +256,19 @@ int check(const Backend &backend, attile_context *reference, const Words &words,
         table.put_options_on();
         table.count(&cells, &empty);
         if (words.table) table.print();
-        for (const Case &c : table.fill(&left)) {
-            const bool rerun = cases++ % static_cast<std::size_t>(each) == 0;
-            if (!words.queries) failed += run(backend, reference, c, {.placement = placement, .rerun = rerun}) ? 1 : 0;
-        }
+        const auto run_next = [&, number = 0](const Case &c) mutable {
+            failed += run(backend, reference, c, {.placement = placement, .rerun = number++ % each == 0}) ? 1 : 0;
+        };
+        const std::vector<Case> few = table.few_listed(words.listed);
+        std::for_each(few.begin(), few.end(), run_next);
+        listed += few.size();
+        const std::vector<Case> fill = table.fill(&left);
+        if (!words.queries) std::for_each(fill.begin(), fill.end(), run_next);
+        cases += fill.size();
     }
-    std::printf("%s, %s %s: %d cells, %d of them not in the list; %zu cases more%s, %d failed; %d cells empty\n", backend.name.c_str(),
-                info.device_name, info.arch, cells, empty, cases, words.queries ? ", not run" : "", failed, left);
+    std::printf("%s, %s %s: %d cells, %d of them not in the list; %zu cases of the list run, %zu more%s, %d failed; %d cells empty\n",
+                backend.name.c_str(), info.device_name, info.arch, cells, empty, listed, cases, words.queries ? " not run" : "", failed,
+                left);
     return failed + left;
 }
 
@@ -235,7 +280,7 @@ int main(int argc, char **argv) {
     Words words;
     for (int i = 1; i < argc; ++i) {
         const std::string word = argv[i];
-        const bool takes_value = word == "--case" || word == "--drop" || word == "--seeds";
+        const bool takes_value = word == "--case" || word == "--drop" || word == "--seeds" || word == "--listed";
         if (takes_value && i + 1 == argc) return std::fprintf(stderr, "coverage: %s wants a value\n", argv[i]), 2;
         if (word == "--queries")
             words.queries = true;
@@ -243,6 +288,8 @@ int main(int argc, char **argv) {
             words.table = true;
         else if (takes_value && word == "--case")
             words.alone = argv[++i];
+        else if (takes_value && word == "--listed")
+            words.listed.emplace_back(argv[++i]);
         else if (takes_value && word == "--drop")
             words.drop = argv[++i];
         else if (takes_value)

@@ -74,12 +74,12 @@ class Problem {
     virtual std::int32_t compute_dtype() const = 0;
 };
 
-/// Of a problem that is only asked about; queries look at no element. Attention's are left at 0 then, which saves most of the time.
+/// Of a problem that is only asked about; queries look at no element. Products' and attention's are left at 0 then, which saves most of the time.
 enum class Contents : std::uint8_t { kDrawn, kNone };
 
 std::unique_ptr<Problem> make_problem(const Case &test_case, Contents contents = Contents::kDrawn);
 
-std::unique_ptr<Problem> make_gemm_problem(const GemmCase &c);
+std::unique_ptr<Problem> make_gemm_problem(const GemmCase &c, Contents contents);
 std::unique_ptr<Problem> make_attention_problem(const AttentionCase &c, Contents contents);
 std::unique_ptr<Problem> make_backward_problem(const BackwardCase &c, Contents contents);
 std::unique_ptr<Problem> make_merge_problem(const MergeCase &c);

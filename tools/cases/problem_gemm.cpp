@@ -99,7 +99,7 @@ class GemmCall final : public Call {
 
 class GemmProblem final : public Problem {
   public:
-    explicit GemmProblem(const GemmCase &c) : c_(c), random_(c.seed * 0xabcdefull + 7) {
+    GemmProblem(const GemmCase &c, Contents contents) : c_(c), contents_(contents), random_(c.seed * 0xabcdefull + 7) {
         double factor = 1;
         if (c.pattern == GemmPattern::kSubnormal) factor = c.dtype == ATTILE_F64 ? 1e-154 : c.dtype == ATTILE_F16 ? 1e-3 : 1e-19;
         a_ = drawn(with_batch(c, c.a_form, {c.m, c.k}), c.dtype, factor);
@@ -154,6 +154,7 @@ class GemmProblem final : public Problem {
   private:
     Values drawn(Shape shape, std::int32_t dtype, double factor) {
         Values values(std::move(shape));
+        if (contents_ == Contents::kNone) return values;
         for (double &x : values.at) x = round_to(dtype, factor * random_.normal());
         return values;
     }
@@ -229,12 +230,13 @@ class GemmProblem final : public Problem {
     }
 
     GemmCase c_;
+    Contents contents_;
     Random random_;
     Values a_, b_, c_values_, bias_;
 };
 
 }  // namespace
 
-std::unique_ptr<Problem> make_gemm_problem(const GemmCase &c) { return std::make_unique<GemmProblem>(c); }
+std::unique_ptr<Problem> make_gemm_problem(const GemmCase &c, Contents contents) { return std::make_unique<GemmProblem>(c, contents); }
 
 }  // namespace attile::test
