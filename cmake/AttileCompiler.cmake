@@ -1,5 +1,9 @@
 # Flags every target of the project is compiled with, and what some are linked with. No -ffast-math, ever: it changes the MXCSR of the host program and breaks NaN.
 add_library(attile_compiler INTERFACE)
+if(ATTILE_STATIC)
+  # The linker joins machine code (AttileStatic.cmake), and can make no name local that GCC has marked as one for the whole process.
+  target_compile_options(attile_compiler INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fno-lto> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>)
+endif()
 if(ATTILE_WARNINGS_AS_ERRORS)
   target_compile_options(attile_compiler INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -Wpointer-arith -Wcast-qual -Wundef -Werror>

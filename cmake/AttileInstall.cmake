@@ -4,7 +4,8 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS attile EXPORT attileTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev)
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/include/attile/attile.h ${PROJECT_SOURCE_DIR}/include/attile/attile_backend.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attile COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/bindings/cpp/attile.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
@@ -55,6 +56,6 @@ if(ATTILE_FORTRAN)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/attile-fortran.pc.in ${PROJECT_BINARY_DIR}/attile-fortran.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/attile-fortran.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 endif()
-if(PROJECT_IS_TOP_LEVEL)
+if(PROJECT_IS_TOP_LEVEL AND NOT ATTILE_STATIC)
   include(AttilePackaging)
 endif()

@@ -63,7 +63,7 @@ void append_from_environment(std::vector<std::string> *list) {
 std::vector<std::string> Loader::directories() const {
     std::vector<std::string> list = added_;
     append_from_environment(&list);
-    if (!privileged_process()) {
+    if (backend_subdirectory != nullptr && !privileged_process()) {
         std::string error;
         const std::string own = own_directory(&error);
         if (own.empty()) {
