@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finds libattile: in `ATTILE_DIR` (a prefix, or the folder that holds the library), else by pkg-config. No crate is needed for either.
+//! Finds libattile: in `ATTILE_DIR` (a prefix, or the folder that holds the library), else by pkg-config. With the feature `vendored` it builds a static one by CMake instead (vendored.rs). No crate
+//! is needed for any of them.
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+mod vendored;
 
 fn main() {
     println!("cargo:rerun-if-env-changed=ATTILE_DIR");
     println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
+    if std::env::var_os("CARGO_FEATURE_VENDORED").is_some() {
+        if let Err(why) = vendored::build() {
+            eprintln!("attile-sys: {}", why);
+            std::process::exit(1);
+        }
+        return;
+    }
     println!("cargo:rustc-link-lib=dylib=attile");
     let folder = match std::env::var_os("ATTILE_DIR") {
         Some(given) => in_prefix(Path::new(&given))
