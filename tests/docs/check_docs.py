@@ -10,7 +10,7 @@ import sys
 
 root = pathlib.Path(sys.argv[1])
 guides = sorted((root / "docs").glob("*.md")) + sorted((root / "docs/kernels").glob("*.md"))
-readmes = [root / "README.md", root / "SECURITY.md", *sorted((root / "bindings").glob("*/README.md")), *sorted((root / "examples").glob("*/README.md"))]
+readmes = [root / "README.md", root / "SECURITY.md", root / "cmake/packaging/README.md", *sorted((root / "bindings").glob("*/README.md")), *sorted((root / "examples").glob("*/README.md"))]
 BUILT = [*(root / "examples").glob("*/CMakeLists.txt"), root / "bindings/rust/attile/Cargo.toml", root / "tests/rust/run_examples.sh", root / "tests/bindings/CMakeLists.txt"]
 built = "\n".join(path.read_text(encoding="utf-8") for path in BUILT)
 site = (root / "docs/Doxyfile.in").read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ header = (root / "include/attile/attile.h").read_text(encoding="utf-8")
 version = ".".join(re.findall(r"^#define ATTILE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header, re.M))
 COPIES = {"bindings/rust/attile-sys/Cargo.toml": r'^version = "(.*)"', "bindings/rust/attile/Cargo.toml": r'^version = "(.*)"',
           "bindings/fortran/fpm.toml": r'^version = "(.*)"', "bindings/python/pyproject.toml": r'^version = "(.*)"', "bindings/python/src/attile/_library.py": r'^VERSION = "(.*?)"',
-          "docs/CHANGELOG.md": r"^## (\S+),"}
+          "docs/CHANGELOG.md": r"^## (\S+),", "cmake/packaging/conda/meta.yaml": r'^{% set version = "(.*)" %}', "cmake/packaging/vcpkg/attile/vcpkg.json": r'^  "version": "(.*)"'}
 for path, pattern in COPIES.items():
     said = re.search(pattern, (root / path).read_text(encoding="utf-8"), re.M)[1]
     if said != version:
