@@ -7,9 +7,17 @@ foreach(name IN LISTS ATTILE_BUILTIN_BACKENDS)
     message(FATAL_ERROR "ATTILE_BUILTIN_BACKENDS names '${name}'; a static libattile holds reference and cpu, and loads the others as plugins")
   endif()
 endforeach()
-execute_process(COMMAND ${CMAKE_LINKER} --help OUTPUT_VARIABLE linker_options ERROR_QUIET)
-if(NOT linker_options MATCHES "--force-group-allocation" OR NOT CMAKE_OBJCOPY)
-  message(FATAL_ERROR "a static libattile is made by ld (2.29 or later) and objcopy of GNU binutils; CMAKE_LINKER is '${CMAKE_LINKER}', CMAKE_OBJCOPY '${CMAKE_OBJCOPY}'")
+# With clang CMake finds lld, which has no such switch before LLVM 19.
+set(linker "")
+foreach(candidate IN ITEMS ${CMAKE_LINKER} ld.bfd ld)
+  execute_process(COMMAND ${candidate} --help OUTPUT_VARIABLE switches ERROR_QUIET RESULT_VARIABLE result)
+  if(result EQUAL 0 AND switches MATCHES "--force-group-allocation")
+    set(linker ${candidate})
+    break()
+  endif()
+endforeach()
+if(NOT linker OR NOT CMAKE_OBJCOPY)
+  message(FATAL_ERROR "a static libattile is made by a linker that knows --force-group-allocation (GNU ld 2.29 or later) and by objcopy; CMAKE_LINKER is '${CMAKE_LINKER}', CMAKE_OBJCOPY '${CMAKE_OBJCOPY}'")
 endif()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS attile.map)
 file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/attile.map names REGEX "^ +attile_")
@@ -24,7 +32,7 @@ endforeach()
 set(joined ${CMAKE_CURRENT_BINARY_DIR}/attile.o)
 # Groups are dissolved: the linker would drop one that another file of the program has, too, and with it what is local here.
 add_custom_command(OUTPUT ${joined}
-  COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${joined} ${objects}
+  COMMAND ${linker} -r --force-group-allocation -o ${joined} ${objects}
   COMMAND ${CMAKE_OBJCOPY} --keep-global-symbols=${CMAKE_CURRENT_BINARY_DIR}/attile.names ${joined}
   DEPENDS attile_core ${builtin_targets} ${objects} ${CMAKE_CURRENT_BINARY_DIR}/attile.names
   COMMENT "Joining the objects of libattile" COMMAND_EXPAND_LISTS VERBATIM)
