@@ -17,9 +17,11 @@ namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
-// A T for every key and lane from an operand with axes b, h, i, j (bias, allowed), by the operand's own strides.
-template <class T, class S>
-void gather_tile(const attile_operand &x, int64_t b, const Lanes &lanes, int64_t from, int64_t count, int64_t *offset, T *tile) {
+// Calls sink(vector, key, lane) for every key and each vector of lanes of an operand with axes b, h, i, j (bias, allowed), by the operand's
+// own strides.
+template <class T, class S, class Sink>
+HWY_INLINE void each_of_operand(const attile_operand &x, int64_t b, const Lanes &lanes, int64_t from, int64_t count, int64_t *offset,
+                                const Sink &sink) {
     bool equal = true;
     for (int64_t w = 0; w < kPanel<T>; ++w) {
         offset[w] = offset_of(x, b, lanes.head[w], lanes.row[w], from);
@@ -27,13 +29,13 @@ void gather_tile(const attile_operand &x, int64_t b, const Lanes &lanes, int64_t
     }
     const S *data = static_cast<const S *>(x.data);
     if (!equal) {
-        gather_rows<T, S>(data, offset, x.stride[3], lanes.count, count, tile, kPanel<T>);
+        each_gathered<T, S>(data, offset, x.stride[3], lanes.count, count, kPanel<T>, sink);
         return;
     }
     const Tag<T> d;
     for (int64_t j = 0; j < count; ++j) {
         const Vec<T> v = hn::Set(d, to_compute<T>(data[offset[0] + j * x.stride[3]]));
-        for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) hn::Store(v, d, tile + j * kPanel<T> + w);
+        for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) sink(v, j, w);
     }
 }
 
@@ -70,14 +72,15 @@ HWY_NOINLINE void cap_scores(double softcap, int64_t count, T *scores) {
 
 template <class T>
 HWY_NOINLINE void add_bias(const attile_attention_problem &p, int64_t b, const Lanes &lanes, int64_t from, int64_t count, T *scores,
-                           int64_t *offset, T *tile) {
+                           int64_t *offset) {
     const Tag<T> d;
-    with_storage<T>(p.bias.dtype, [&](auto s) HWY_ATTR { gather_tile<T, decltype(s)>(p.bias, b, lanes, from, count, offset, tile); });
     const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
-    each_score<T>(count, scores, [&](Vec<T> s, int64_t j, int64_t w) HWY_ATTR {
-        const Vec<T> bias = hn::Load(d, tile + j * kPanel<T> + w);
-        // A bias of -inf hides, whatever the score is.
-        return hn::IfThenElse(hn::Eq(bias, hidden), hidden, hn::Add(s, bias));
+    with_storage<T>(p.bias.dtype, [&](auto s) HWY_ATTR {
+        each_of_operand<T, decltype(s)>(p.bias, b, lanes, from, count, offset, [&](Vec<T> bias, int64_t j, int64_t w) HWY_ATTR {
+            T *const score = scores + j * kPanel<T> + w;
+            // A bias of -inf hides, whatever the score is.
+            hn::Store(hn::IfThenElse(hn::Eq(bias, hidden), hidden, hn::Add(hn::Load(d, score), bias)), d, score);
+        });
     });
 }
 
@@ -112,14 +115,62 @@ HWY_NOINLINE void hide_by_range(const Lanes &lanes, int64_t from, int64_t count,
     });
 }
 
+// Bytes of a boolean mask, 16 keys of 16 rows at a time: turned from rows to lanes as bytes, not as numbers four times as long. Lanes from
+// count on are those of some row.
+inline void hide_by_bytes(const Byte *rows, const int64_t *offset, int64_t count, float *scores) {
+    const Tag<float> d;
+    const hn::FixedTag<uint8_t, 16> bytes;
+    const hn::Rebind<uint8_t, Tag<float>> of_lanes;
+    const Tag<uint32_t> wide;
+    const auto hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
+    for (int64_t w = 0; w < kPanel<float>; w += 16) {
+        for (int64_t j = 0; j < count; j += 16) {
+            hn::Vec<decltype(bytes)> square[16], most = hn::Zero(bytes);
+            for (int i = 0; i < 16; ++i) {
+                square[i] = hn::LoadU(bytes, reinterpret_cast<const uint8_t *>(rows) + offset[w + i] + j);
+                const auto is_zero = hn::VecFromMask(bytes, hn::Eq(square[i], hn::Zero(bytes)));
+                most = hn::Or(most, is_zero);
+            }
+            if (hn::AllTrue(bytes, hn::Eq(most, hn::Zero(bytes)))) continue;
+            // Each round interleaves the first half of the vectors with the second: after four, rows have become columns.
+            for (int round = 0; round < 4; ++round) {
+                hn::Vec<decltype(bytes)> next[16];
+                for (int i = 0; i < 8; ++i) {
+                    next[2 * i] = hn::InterleaveLower(bytes, square[i], square[i + 8]);
+                    next[2 * i + 1] = hn::InterleaveUpper(bytes, square[i], square[i + 8]);
+                }
+                for (int i = 0; i < 16; ++i) square[i] = next[i];
+            }
+            HWY_ALIGN uint8_t lanes[16 * 16];
+            for (int i = 0; i < 16; ++i) hn::Store(square[i], bytes, lanes + 16 * i);
+            for (int64_t i = 0; i < 16; ++i) {
+                for (int64_t v = 0; v < 16; v += kLanes<float>) {
+                    const auto shows = hn::PromoteTo(wide, hn::LoadU(of_lanes, lanes + 16 * i + v));
+                    hn::BlendedStore(hidden, hn::RebindMask(d, hn::Eq(shows, hn::Zero(wide))), d, scores + (j + i) * kPanel<float> + w + v);
+                }
+            }
+        }
+    }
+}
+
 template <class T>
 HWY_NOINLINE void hide_by_allowed(const attile_attention_problem &p, int64_t b, const Lanes &lanes, int64_t from, int64_t count, T *scores,
-                                  int64_t *offset, T *tile) {
+                                  int64_t *offset) {
     const Tag<T> d;
-    gather_tile<T, Byte>(p.allowed, b, lanes, from, count, offset, tile);
     const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
-    each_score<T>(count, scores, [&](Vec<T> s, int64_t j, int64_t w) HWY_ATTR {
-        return hn::IfThenElse(hn::Eq(hn::Load(d, tile + j * kPanel<T> + w), hn::Zero(d)), hidden, s);
+    if constexpr (sizeof(T) == 4 && kPanel<T> % 16 == 0 && 16 % kLanes<T> == 0) {
+        if (p.allowed.stride[3] == 1) {
+            for (int64_t w = 0; w < kPanel<T>; ++w) offset[w] = offset_of(p.allowed, b, lanes.head[w], lanes.row[w], from);
+            const int64_t whole = count / 16 * 16;
+            hide_by_bytes(static_cast<const Byte *>(p.allowed.data), offset, whole, scores);
+            from += whole;
+            count -= whole;
+            scores += whole * kPanel<T>;
+        }
+    }
+    each_of_operand<T, Byte>(p.allowed, b, lanes, from, count, offset, [&](Vec<T> shows, int64_t j, int64_t w) HWY_ATTR {
+        T *const score = scores + j * kPanel<T> + w;
+        hn::Store(hn::IfThenElse(hn::Eq(shows, hn::Zero(d)), hidden, hn::Load(d, score)), d, score);
     });
 }
 
@@ -137,7 +188,7 @@ HWY_NOINLINE void hide_keys(const uint8_t *key_hidden, int64_t count, T *scores)
 // slopes: for backward, what softcap leaves of a change, 1 - tanh^2; or NULL. Returns whether some pair of the tile may be hidden.
 template <class T>
 bool finish_scores(const attile_attention_problem &p, const AttentionEntry &entry, const Lanes &lanes, int64_t from, int64_t count,
-                   const uint8_t *key_hidden, T *scores, int64_t *offset, T *tile, T *slopes = nullptr) {
+                   const uint8_t *key_hidden, T *scores, int64_t *offset, T *slopes = nullptr) {
     if (p.softcap != 0) {
         if (slopes != nullptr) {
             cap_scores_and_slopes<T>(p.softcap, count, scores, slopes);
@@ -145,11 +196,11 @@ bool finish_scores(const attile_attention_problem &p, const AttentionEntry &entr
             cap_scores<T>(p.softcap, count, scores);
         }
     }
-    if (p.bias.data != nullptr) add_bias<T>(p, entry.b, lanes, from, count, scores, offset, tile);
+    if (p.bias.data != nullptr) add_bias<T>(p, entry.b, lanes, from, count, scores, offset);
     if (p.alibi_slopes.data != nullptr) add_alibi<T>(p, entry, lanes, from, count, scores);
     const bool ragged = !lanes.whole(from, from + count);
     if (ragged) hide_by_range<T>(lanes, from, count, scores);
-    if (p.allowed.data != nullptr) hide_by_allowed<T>(p, entry.b, lanes, from, count, scores, offset, tile);
+    if (p.allowed.data != nullptr) hide_by_allowed<T>(p, entry.b, lanes, from, count, scores, offset);
     if (key_hidden != nullptr) hide_keys<T>(key_hidden, count, scores);
     return ragged || p.bias.data != nullptr || p.allowed.data != nullptr || key_hidden != nullptr;
 }

@@ -48,8 +48,7 @@ class TileBlock {
         if (!late)
             each_score<float>(x.count, scores,
                               [&](Vec<float> s, int64_t, int64_t) HWY_ATTR { return hn::Mul(s, hn::Set(Tag<float>(), scale)); });
-        const bool hides =
-            finish_scores<float>(p_, x.entry, x.lanes, x.from, x.count, source_.hidden(x.from), scores, scratch_.offset, scratch_.tile);
+        const bool hides = finish_scores<float>(p_, x.entry, x.lanes, x.from, x.count, source_.hidden(x.from), scores, scratch_.offset);
         const bool searches = (hides || x.searching) && !source_.values_finite();
         if (searches) std::memcpy(scratch_.tile, scores, static_cast<size_t>(x.count * kPanel<float>) * sizeof(float));
         if (late) {

@@ -230,10 +230,11 @@ HWY_INLINE void ask_rows(const S *rows, const int64_t *offset, int64_t from, int
     }
 }
 
-// columns[k * width + w] = rows[offset[w] + k * step] for w < count, 0 up to width: rows anywhere become lanes. Width: whole vectors;
-// offsets from count on are those of some row.
-template <class T, class S>
-HWY_NOINLINE void gather_rows(const S *rows, const int64_t *offset, int64_t step, int64_t count, int64_t depth, T *columns, int64_t width) {
+// Calls sink(vector of rows[offset[w] + k * step], k, w) for k < depth and each vector of lanes up to width, 0 from count on: rows anywhere
+// become lanes. Width: whole vectors; offsets from count on are those of some row.
+template <class T, class S, class Sink>
+HWY_INLINE void each_gathered(const S *rows, const int64_t *offset, int64_t step, int64_t count, int64_t depth, int64_t width,
+                              const Sink &sink) {
     constexpr int kSide = static_cast<int>(16 / sizeof(T));
     const hn::FixedTag<T, static_cast<size_t>(kSide)> block;
     const Tag<T> d;
@@ -250,7 +251,7 @@ HWY_NOINLINE void gather_rows(const S *rows, const int64_t *offset, int64_t step
                         square[i] = i < count - w ? hn::BitCast(du, load_as(d, rows + offset[w + i] + k)) : hn::Zero(du);
                     }
                     transpose_16(square);
-                    for (int64_t i = 0; i < 16; ++i) hn::StoreU(hn::BitCast(d, square[i]), d, columns + (k + i) * width + w);
+                    for (int64_t i = 0; i < 16; ++i) sink(hn::BitCast(d, square[i]), k + i, w);
                 }
             }
 #endif
@@ -261,14 +262,23 @@ HWY_NOINLINE void gather_rows(const S *rows, const int64_t *offset, int64_t step
                     square[i] = blocks_of<T>(d, i, [&](int row) HWY_ATTR { return load_as(block, rows + offset[w + row] + k); });
                 }
                 transpose_square<T>(d, square);
-                for (int i = 0; i < kSide; ++i) hn::StoreU(hn::IfThenElseZero(there, square[i]), d, columns + (k + i) * width + w);
+                for (int i = 0; i < kSide; ++i) sink(hn::IfThenElseZero(there, square[i]), k + i, w);
             }
         }
         for (; k < depth; ++k) {
-            for (int64_t i = w; i < w + kLanes<T>; ++i)
-                columns[k * width + i] = i < count ? to_compute<T>(rows[offset[i] + k * step]) : T{0};
+            HWY_ALIGN T lanes[kLanes<T>];
+            for (int64_t i = 0; i < kLanes<T>; ++i) lanes[i] = w + i < count ? to_compute<T>(rows[offset[w + i] + k * step]) : T{0};
+            sink(hn::Load(d, lanes), k, w);
         }
     }
+}
+
+// columns[k * width + w] = rows[offset[w] + k * step] for w < count, 0 up to width.
+template <class T, class S>
+HWY_NOINLINE void gather_rows(const S *rows, const int64_t *offset, int64_t step, int64_t count, int64_t depth, T *columns, int64_t width) {
+    const Tag<T> d;
+    each_gathered<T, S>(rows, offset, step, count, depth, width,
+                        [&](Vec<T> x, int64_t k, int64_t w) HWY_ATTR { hn::StoreU(x, d, columns + k * width + w); });
 }
 
 // The inverse: rows[offset[w] + k * step] = columns[k * width + w].
