@@ -114,8 +114,9 @@ void add_features(Adder add) {
 }
 
 // One modifier of scores, several tiles of rows and keys, everything in quads: kernels may have ways of their own for these.
-void add_single_modifiers(Adder add) {
-    C plain = lengths(140, 196, 64);
+void add_single_modifiers(Adder add, std::int64_t dim) {
+    const std::string alone = dim == 64 ? "alone_" : "alone_d" + std::to_string(dim) + "_";
+    C plain = lengths(140, 196, dim);
     plain.batch = plain.heads_q = plain.heads_kv = 1;
     for (const std::int32_t mask :
          {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_TOP_LEFT, ATTILE_MASK_CAUSAL_BOTTOM_RIGHT, ATTILE_MASK_WINDOW_TOP_LEFT}) {
@@ -123,7 +124,7 @@ void add_single_modifiers(Adder add) {
             c.mask = mask;
             c.window_left = mask == ATTILE_MASK_WINDOW_TOP_LEFT ? 40 : 0;
             c.window_right = mask == ATTILE_MASK_WINDOW_TOP_LEFT ? 30 : 0;
-            add(std::string("alone_") + what + "_mask_" + std::to_string(mask), c);
+            add(alone + what + "_mask_" + std::to_string(mask), c);
         };
         C c = plain;
         for (const auto &[what, kind] : {std::pair<const char *, BiasKind>{"bias", BiasKind::kNormal},
@@ -166,18 +167,39 @@ void add_single_modifiers(Adder add) {
         C c = plain;
         c.pattern = pattern;
         c.bias = BiasKind::kNormal;
-        add(std::string("alone_bias_") + name, c);
+        add(alone + "bias_" + name, c);
         c.bias = BiasKind::kNone;
         c.allowed = MaskBytes::kRandom;
-        add(std::string("alone_allowed_") + name, c);
+        add(alone + "allowed_" + name, c);
         c.allowed = MaskBytes::kNone;
         c.alibi = 1;
-        add(std::string("alone_alibi_") + name, c);
+        add(alone + "alibi_" + name, c);
         c.alibi = 0;
         c.softcap = 1000;
-        add(std::string("alone_softcap_1000_") + name, c);
+        add(alone + "softcap_1000_" + name, c);
         c.softcap = 20;
-        add(std::string("alone_softcap_20_") + name, c);
+        add(alone + "softcap_20_" + name, c);
+    }
+}
+
+// A bias of 16 bits alone, as above.
+void add_half_bias(Adder add, std::int64_t dim) {
+    C c = lengths(140, 196, dim);
+    c.batch = c.heads_q = c.heads_kv = 1;
+    const std::string name = "alone_d" + std::to_string(dim) + "_bias";
+    for (const std::int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_BOTTOM_RIGHT}) {
+        c.mask = mask;
+        for (const auto &[what, kind] : {std::pair<const char *, BiasKind>{"_mask_", BiasKind::kNormal},
+                                         {"_hides_some_mask_", BiasKind::kSomeHidden},
+                                         {"_hides_rows_mask_", BiasKind::kRowsHidden}}) {
+            c.bias = kind;
+            add(name + what + std::to_string(mask), c);
+        }
+    }
+    c.bias = BiasKind::kNormal;
+    for (const auto &[what, pattern] : {std::pair{"_x36", P::kTimes36}, std::pair{"_rising", P::kRising}}) {
+        c.pattern = pattern;
+        add(name + what, c);
     }
 }
 
@@ -328,7 +350,10 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
             add_masks(add);
             add_shapes(add, tier);
         }
-        if (types.in == ATTILE_F32) add_single_modifiers(add);
+        for (const std::int64_t dim : {64, 128}) {
+            if (types.in == ATTILE_F32) add_single_modifiers(add, dim);
+            if (types.in == types.out && (types.in == ATTILE_F16 || types.in == ATTILE_BF16)) add_half_bias(add, dim);
+        }
         add_extreme_attention_cases(add);  // Last: they take longest.
     }
     C c = lengths(19, 45, 16);
