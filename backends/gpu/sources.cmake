@@ -19,6 +19,7 @@ set(ATTILE_GPU_GEMM_SOURCES
 )
 set(ATTILE_GPU_ATTENTION_SOURCES
   attention/simt/any.cu
+  attention/simt/single128.cu
   attention/simt/single64.cu
   attention_backward/simt/products.cu
   attention_backward/simt/steps.cu

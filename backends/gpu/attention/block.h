@@ -26,15 +26,19 @@ enum class AttentionKind {
     kPlain,     // Every row sees all keys, which are whole tiles of equally long entries.
     kMasked,    // Mask, window, lengths.
     kModified,  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and K and V at any address.
-    // Masked, and one of what modifies scores: a float bias or bytes of `allowed` in quads along keys, ALiBi, softcap.
+    // Masked, and one of what modifies scores: a float bias or bytes of `allowed` in quads along keys, ALiBi, softcap, a bias of 16 bits in
+    // quads.
     kBiased,
     kAllowed,
     kAlibi,
-    kSoftcapped
+    kSoftcapped,
+    kBiasedHalf
 };
 constexpr bool modifies_scores(AttentionKind kind) { return kind != AttentionKind::kPlain && kind != AttentionKind::kMasked; }
 // May scores be far from 0 (numeric.h)?
-constexpr bool has_bias(AttentionKind kind) { return kind == AttentionKind::kBiased || kind == AttentionKind::kModified; }
+constexpr bool is_single(AttentionKind kind) { return modifies_scores(kind) && kind != AttentionKind::kModified; }
+constexpr bool is_biased(AttentionKind kind) { return kind == AttentionKind::kBiased || kind == AttentionKind::kBiasedHalf; }
+constexpr bool has_bias(AttentionKind kind) { return is_biased(kind) || kind == AttentionKind::kModified; }
 template <AttentionKind kKind>
 using AttentionKindTag = std::integral_constant<AttentionKind, kKind>;
 

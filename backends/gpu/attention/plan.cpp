@@ -91,7 +91,9 @@ const void *single_kernel(const attile_attention_problem &p, const AttentionPlan
     if (attention_softcap(p) != 0) return kernels.softcapped;
     const attile_operand &x = is_present(p.bias) ? p.bias : p.allowed;
     if (attention_operand(x, p.len_k).vector == 0 || !has_short_stride(x)) return nullptr;
-    return is_present(p.bias) ? p.bias.dtype == ATTILE_F32 ? kernels.biased : nullptr : kernels.allowed;
+    if (!is_present(p.bias)) return kernels.allowed;
+    if (p.bias.dtype == ATTILE_F32) return kernels.biased;
+    return p.bias.dtype == ATTILE_F16 || p.bias.dtype == ATTILE_BF16 ? kernels.biased_half : nullptr;
 }
 
 // `start` is what is known before a kernel is chosen; `best` becomes this kernel's plan if that is the first or the cheapest.
@@ -126,6 +128,9 @@ void plan_tile(Device &device, const attile_attention_problem &p, const simt::At
     const int64_t tiles = ceil_div(p.len_k, tile.keys);
     const double pairs = static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.len_q) * static_cast<double>(p.len_k);
     const double visible = pairs > 0 ? attention_visible_pairs(p) / pairs : 0;
+    // As many rows, keys and threads as the modified kernel. It moves references by all rows of a tile.
+    const void *const single = plan.modifiers && !invariant ? single_kernel(p, plan, kernel.single) : nullptr;
+    if (single != nullptr) plan.kernel = single;
     plan.longest_first = windowed;
     const int64_t few = plan.rows_per_head % tile.rows;
     plan.shortest_last = !windowed && few != 0 && 2 * few <= tile.rows;
@@ -180,9 +185,6 @@ void plan_tile(Device &device, const attile_attention_problem &p, const simt::At
             if (candidate.cost < (plan.whole_blocks != 0 ? 1.0 : gain) * plan.cost) plan = candidate;
         }
     }
-    // As many rows, keys and blocks a unit: nothing else of the plan depends on it.
-    const void *const single = plan.modifiers ? single_kernel(p, plan, kernel.single) : nullptr;
-    if (single != nullptr) plan.kernel = single;
     if (best.path == AttentionPath::kNothing || plan.cost < best.cost) best = plan;
 }
 

@@ -109,6 +109,36 @@ struct KeyChunk {
 template <AttentionKind kKind>
 inline constexpr bool kMovesOn = kKind == AttentionKind::kPlain && !kSparesRegisters;
 
+// What a lane wants once a tile, 4, 8 or 16 bytes: in registers or, if kShared, in shared memory.
+template <class C, class T, bool kShared>
+class LaneNote {
+  public:
+    static constexpr int kFloats = sizeof(T) / sizeof(float), kSharedFloats = kShared ? kFloats * C::kThreads : 0;
+    ATTILE_LANE_FN explicit LaneNote(float *shared) : shared_(shared) {}
+    ATTILE_LANE_FN void set(const T &value) {
+        if constexpr (kShared) {
+            Vec<float, kFloats> words;
+            copy_bits(words, value);
+            store_vec(shared_ + threadIdx.x * kFloats, words);
+        } else {
+            value_ = value;
+        }
+    }
+    ATTILE_LANE_FN T get() const {
+        if constexpr (kShared) {
+            T value;
+            copy_bits(value, load_vec<kFloats>(shared_ + fresh_thread() * kFloats));
+            return value;
+        } else {
+            return value_;
+        }
+    }
+
+  private:
+    const SharedPointer<float> shared_;
+    T value_;
+};
+
 // The plain kind keeps one address; the others follow from it.
 template <class C, AttentionKind kKind>
 class KeyStream {
@@ -116,11 +146,14 @@ class KeyStream {
     using Chunk = KeyChunk<C>;
     static constexpr bool kOneAddress = kKind == AttentionKind::kPlain;
     // Modified scores of 64 columns: 8 bytes of it, on sm_61, where offsets are worked out anew.
-    static constexpr bool kSpills =
-        (kKind == AttentionKind::kModified || kKind == AttentionKind::kBiased) && !kSparesRegisters && C::kLaneCols == 8 && C::kCols == 8;
-    ATTILE_LANE_FN explicit KeyStream(const KeyRows<kKind> &rows) : rows_(rows) {
+    static constexpr bool kSpills = has_bias(kKind) && !kSparesRegisters && C::kLaneCols == 8 && C::kCols == 8;
+    static constexpr bool kNotes = C::kFewRegisters && is_single(kKind);
+    using Note = LaneNote<C, const float *, kNotes>;
+    // note: Note::kSharedFloats of shared memory.
+    ATTILE_LANE_FN KeyStream(const KeyRows<kKind> &rows, float *note) : rows_(rows), first_(note) {
         static_assert(!kOneAddress || Chunk::is_regular(), "one address serves for all");
         rows_.first += Chunk::col_quad(threadIdx.x) * 4;
+        first_.set(rows_.first);
 #pragma unroll
         for (int i = 0; i < Chunk::kLoads; ++i) {
             to_[i] = place(threadIdx.x + i * C::kThreads);
@@ -130,8 +163,10 @@ class KeyStream {
     // Goes to the tile of keys that begins at `first_key`.
     ATTILE_LANE_FN void seek(int first_key) {
         const unsigned thread = thread_of<C>();
+        KeyRows<kKind> rows = rows_;
+        if constexpr (kNotes) rows.first = first_.get();
 #pragma unroll
-        for (int i = 0; i < kAddresses; ++i) from_[i] = rows_.row(first_key + Chunk::key(thread + i * C::kThreads));
+        for (int i = 0; i < kAddresses; ++i) from_[i] = rows.row(first_key + Chunk::key(thread + i * C::kThreads));
     }
     // Where addresses move on, a step after a tile's last chunk: to the tile after it or, if there is none, to the same tile again.
     ATTILE_LANE_FN void next_tile(bool is_there, int depth) { from_[0] = rows_.after(from_[0], is_there ? Chunk::kBlockKeys : 0) - depth; }
@@ -145,7 +180,11 @@ class KeyStream {
     }
     ATTILE_LANE_FN const float *at(int part) const { return rows_.after(from_[0], Chunk::key(part * C::kThreads)); }
     // A key's row, from its first column on.
-    ATTILE_LANE_FN const float *row(int key) const { return rows_.row(key) - Chunk::col_quad(fresh_thread()) * 4; }
+    ATTILE_LANE_FN const float *row(int key) const {
+        KeyRows<kKind> rows = rows_;
+        if constexpr (kNotes) rows.first = first_.get();
+        return rows.row(key) - Chunk::col_quad(fresh_thread()) * 4;
+    }
     ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
         const int to = kSparesRegisters ? place(fresh_thread() + part * C::kThreads) : to_[part];
 #pragma unroll
@@ -157,6 +196,7 @@ class KeyStream {
 
     static constexpr int kAddresses = kOneAddress ? 1 : Chunk::kLoads;
     KeyRows<kKind> rows_;
+    Note first_;  // rows_.first
     const float *from_[kAddresses];
     int to_[Chunk::kLoads];
 };
@@ -189,10 +229,11 @@ class ValueStream {
         const int key = first_key + static_cast<int>(thread_of<C>() / Chunk::kRowQuads);
         if constexpr (C::kKeyRuns) {
             // A strip's keys in the order of the lane columns that own them.
-            static_assert(Chunk::kKeysAtOnce == C::kLaneCols, "a part is a strip");
+            static_assert(C::kLaneCols % Chunk::kKeysAtOnce == 0, "a part lies in a strip");
             constexpr int kTile = C::kKeys * C::kLaneCols;
-            const int in_tile = first_key & (kTile - 1), own = (key - first_key) & (C::kLaneCols - 1);
-            return rows_.load(rows_.row(first_key - in_tile + LaneKeys<C>::first(own) + LaneKeys<C>::after(in_tile / C::kLaneCols + part)));
+            const int in_tile = first_key & (kTile - 1), at = in_tile + part * Chunk::kKeysAtOnce;
+            const int own = (at & (C::kLaneCols - 1)) + (key - first_key);
+            return rows_.load(rows_.row(first_key - in_tile + LaneKeys<C>::first(own) + LaneKeys<C>::after(at / C::kLaneCols)));
         }
         if (kKind == AttentionKind::kPlain) return rows_.load(rows_.after(rows_.row(key), part * Chunk::kKeysAtOnce));
         return rows_.load(rows_.row(key + part * Chunk::kKeysAtOnce));

@@ -19,6 +19,7 @@ attile_gpu_instance(cols64 FILE cols64 BY attention_tile_single_instance
 attile_gpu_instance(cols80 FILE cols128 Masked=Attention80 Plain=Attention80 Modified=Attention80 kShare=0.55)
 attile_gpu_instance(cols96 FILE cols128 Masked=Attention96 Plain=Attention96 Modified=Attention96 kShare=0.58)
 attile_gpu_instance(cols112 FILE cols128 Masked=Attention112 Plain=Attention112 Modified=Attention112 kShare=0.6)
-attile_gpu_instance(cols128 FILE cols128 Masked=Attention128 Plain=Attention128 Modified=Attention128 kShare=0.63)
+attile_gpu_instance(cols128 FILE cols128 BY attention_tile_single_instance
+  Masked=Attention128 Plain=Attention128 Modified=Attention128 kShare=0.63)
 attile_gpu_instance(cols192 FILE cols256 Masked=Attention192 Plain=Attention192 Modified=Attention192 kShare=0.55)
 attile_gpu_instance(cols256 FILE cols256 Masked=Attention256 Plain=Attention256Plain Modified=Attention256 kShare=0.58)

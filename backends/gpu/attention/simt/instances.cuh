@@ -37,9 +37,11 @@ AttentionTileKernel attention_tile_instance(const char *name) {
 // And instances of one modifier each, which are compiled apart.
 template <class Instance>
 AttentionTileKernel attention_tile_single_instance(const char *name) {
-    static_assert(std::is_same<typename Instance::Masked, Attention64>::value, "those there are");
+    using C = typename Instance::Masked;
+    constexpr bool kIs64 = std::is_same<C, Attention64>::value;
+    static_assert(kIs64 || std::is_same<C, Attention128>::value, "those there are");
     AttentionTileKernel kernel = attention_tile_instance<Instance>(name);
-    kernel.single = attention_single64();
+    kernel.single = kIs64 ? attention_single64() : attention_single128();
     return kernel;
 }
 
@@ -49,8 +51,10 @@ AttentionSingleKernels attention_single_kernels() {
     if constexpr (kSparesRegisters)
         return {};
     else
-        return {attention_tile<KeyRuns<C>, AttentionKind::kBiased>().kernel, attention_tile<KeyRuns<C>, AttentionKind::kAllowed>().kernel,
-                attention_tile<C, AttentionKind::kAlibi>().kernel, attention_tile<C, AttentionKind::kSoftcapped>().kernel};
+        return {attention_tile<KeyRuns<C>, AttentionKind::kBiased>().kernel,
+                attention_tile<KeyRuns<C>, AttentionKind::kBiasedHalf>().kernel,
+                attention_tile<KeyRuns<C>, AttentionKind::kAllowed>().kernel, attention_tile<C, AttentionKind::kAlibi>().kernel,
+                attention_tile<C, AttentionKind::kSoftcapped>().kernel};
 }
 
 // The plain kind alone: another configuration of as many columns serves for the rest.

@@ -14,9 +14,10 @@ struct AttentionTile {
 };
 
 // Instances of the tile kernel with the modified kind's tile, for scores that one thing modifies; null where the modified kind serves. They
-// want K and V as the masked kind does, rows of one head, and bias or `allowed` in whole aligned quads along keys.
+// want K and V as the masked kind does, rows of one head, and bias or `allowed` in whole aligned quads along keys. biased: of float;
+// biased_half: of float16 or bfloat16.
 struct AttentionSingleKernels {
-    const void *biased, *allowed, *alibi, *softcapped;
+    const void *biased, *biased_half, *allowed, *alibi, *softcapped;
 };
 
 // Instances of the tile kernel, one of each AttentionKind; null where another configuration serves. Plain and masked ones want K and V as
@@ -32,6 +33,7 @@ struct AttentionTileKernel {
 };
 
 AttentionSingleKernels attention_single64();
+AttentionSingleKernels attention_single128();
 
 // An instance of the decode kernel: few rows, keys streamed once. Reads any storage that computes in float.
 struct AttentionDecodeKernel {

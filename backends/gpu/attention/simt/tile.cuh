@@ -17,7 +17,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     using Loader = TileLoader<C, kKind>;
     constexpr bool kPlain = Steps::kPlain, kModifiers = Steps::kModifiers;
     constexpr int kBlockRows = Shape::kBlockRows, kBlockKeys = Shape::kBlockKeys, kGroupRows = Lanes::kGroupRows;
-    alignas(16) __shared__ float shared[Shape::kSharedFloats];
+    constexpr int kKeyNote = Shape::kSharedFloats + Start::kSharedFloats;
+    constexpr int kEndNote = kKeyNote + KeyStream<C, kKind>::Note::kSharedFloats;
+    using EndNote = LaneNote<C, int, C::kFewRegisters && is_single(kKind)>;
+    constexpr int kSharedFloats = kEndNote + EndNote::kSharedFloats;
+    static_assert(kSharedFloats * sizeof(float) <= 49152 && Shape::kSharedFloats % 4 == 0, "48 KB, and aligned notes");
+    alignas(16) __shared__ float shared[kSharedFloats];
 
     // ---- What this block does, and where things lie in shared memory, in floats.
     const AttentionBlock block(p, kBlockRows, AttentionKindTag<kKind>{});
@@ -27,7 +32,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     int buffer = Shape::kQueries, strip = Shape::kQueries + 2 * Shape::kChunk + lane_group_index() * 2 * Shape::kStrip;
 
     // ---- A lane's numbers.
-    KeyStream<C, kKind> keys(KeyRows<kKind>(p, block, p.k, p.head_dim));
+    KeyStream<C, kKind> keys(KeyRows<kKind>(p, block, p.k, p.head_dim), shared + kKeyNote);
     ValueStream<C, kKind> values(KeyRows<kKind>(p, block, p.v, p.head_dim_v), block.place.first_tile(p) * kBlockKeys);
     typename Loader::Stage stage;
     const Loader loader = {shared, keys, values, stage};
@@ -36,7 +41,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     typename Steps::Output out;
     typename Steps::Rows kept_reference, sum, tile_sum;
     const TilePhases walk(p, block, kBlockRows, kBlockKeys);
-    const Start scores_start(p, block, walk.first, walk.end);
+    const Start scores_start(p, block, shared + Shape::kSharedFloats);
     const TileReferences<C> references = {shared, query_at, kept_reference};
     typename TileFragments<C>::A a;
     typename TileFragments<C>::B b;
@@ -44,9 +49,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     const Steps steps(p, shared, scores_start, loader, fragments, references, buffer, strip, state, score, out, kept_reference, sum,
                       tile_sum);
 
-    steps.begin();
-    int tile = block.place.first_tile(p), phase_end = min(block.entry.len_k / kBlockKeys, block.place.end_tile(p));
-    if (!kPlain) phase_end = tile = walk.first;
+    steps.begin(block, walk);
+    int tile = kPlain ? block.place.first_tile(p) : walk.first;
+    EndNote phase_end(shared + kEndNote);
+    phase_end.set(kPlain ? min(block.entry.len_k / kBlockKeys, block.place.end_tile(p)) : tile);
     loader.fetch(tile * kBlockKeys);
     scores_start.load_first(p, tile * kBlockKeys, score);
     load_queries<C>(p, block, shared);  // Scaled, depth-major, for as long as the block lives.
@@ -55,14 +61,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     const int depth_chunks = p.depth / C::kChunkDepth;
 #pragma unroll 1
     for (;; ++tile) {
-        bool is_end = kPlain && tile == phase_end;
-        if (!kPlain && tile == phase_end) {
+        bool is_end = kPlain && tile == phase_end.get();
+        if (!kPlain && tile == phase_end.get()) {
             // A new phase: as many tiles as every row sees all of, or the others before or after them.
             const TilePhases phases(p, AttentionBlock(p, kBlockRows), kBlockRows, kBlockKeys);
             is_end = tile >= phases.end;
             if (!kSparesRegisters && is_end) break;  // Left from here, AMD's compilers keep two copies of O over the loop.
             state = !phases.is_full(tile) ? state | Steps::kMasked : state & ~Steps::kMasked;
-            phase_end = phases.phase_end(tile);
+            phase_end.set(phases.phase_end(tile));
         }
         if (is_end) break;
         const int first_key = tile * kBlockKeys;
@@ -87,7 +93,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
         else if (kModifiers)
             steps.add_references(minus_reference);
 
-        steps.multiply_values(first_key, tile, phase_end);
+        steps.multiply_values(first_key, tile, phase_end.get());
     }
 
     // ---- O and lse.

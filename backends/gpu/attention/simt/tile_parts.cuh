@@ -20,8 +20,9 @@ struct TileTraits {
     static constexpr bool kPlain = kKind == AttentionKind::kPlain, kModifiers = kKind == AttentionKind::kModified;
     // Does the product start from the rows' references, or are they subtracted from what it gives?
     static constexpr bool kCaps = kKind == AttentionKind::kSoftcapped;
-    static constexpr bool kSubtracts = !kModifiers && (C::kFewRegisters || kCaps), kStartsFromReference = !kModifiers && !kSubtracts;
     using Start = ScoreStart<C, kKind>;
+    static constexpr bool kStartsFromReference = Start::kLoads || Start::kLifts || (!kModifiers && !kCaps && !C::kFewRegisters);
+    static constexpr bool kSubtracts = !kModifiers && !kStartsFromReference;
     static_assert((!Start::kLoads && !Start::kLifts) || kStartsFromReference, "a start of more than references");
     // Yes-or-no state in one register. The low bits are rows that have not seen a key yet: their reference means nothing.
     static constexpr uint32_t kUnset = (1u << C::kRows) - 1, kMasked = 1u << 8, kNoRows = 1u << 9, kFirst = 1u << 10;

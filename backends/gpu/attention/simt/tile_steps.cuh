@@ -58,16 +58,16 @@ struct TileSteps : TileTraits<C, kKind> {
           sum(sums),
           tile_sum(tile_sums) {}
 
-    ATTILE_LANE_FN void begin() const {
-        Rows zero = {};
+    ATTILE_LANE_FN void begin(const AttentionBlock &block, const TilePhases &walk) const {
+        Rows minus_reference = {};
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
             sum[i] = 0;
 #pragma unroll
             for (int x = 0; x < kCols; ++x) out[i][x] = 0;
         }
-        references.set(zero);
-        if constexpr (Start::kLifts) scores_start.first_references(kept_reference);
+        if constexpr (Start::kLifts) scores_start.first_references(p, block, walk.first, walk.end, minus_reference);
+        references.set(minus_reference);
         state |= Start::kLate ? kUnset | kFirst : kUnset;
     }
     // The first chunk of K, which is on its way, in place.
@@ -108,9 +108,10 @@ struct TileSteps : TileTraits<C, kKind> {
 
     // ---- S = Q K^T, above the rows' references.
     ATTILE_LANE_FN void multiply_keys(int first_key, int depth_chunks, bool late) const {
-        Rows zero = {};
-        scores_start.begin(first_key, late, kStartsFromReference ? kept_reference : zero, score);
-        if constexpr (kKind == AttentionKind::kBiased) scores_start.prefetch(p, first_key + kBlockKeys);
+        Rows minus_reference = {};
+        if (kStartsFromReference) references.get(minus_reference);
+        scores_start.begin(p, first_key, late, minus_reference, score);
+        if constexpr (is_biased(kKind)) scores_start.prefetch(p, first_key + kBlockKeys);
         int query = query_at, chunk = 0;
 #pragma unroll 1
         do {  // At least once: else the compiler copies the scores for the case that there is no depth.
@@ -201,7 +202,7 @@ struct TileSteps : TileTraits<C, kKind> {
     // Those of rows that have to move; their scores, sums and O follow.
     ATTILE_LANE_FN void raise_references(int first_key, bool needs, bool late, float top, Rows &minus_reference) const {
         if (kStartsFromReference) references.get(minus_reference);
-        if (late) scores_start.add(p, first_key, score), state &= ~kFirst;
+        if (late) scores_start.add(p, first_key, minus_reference, score), state &= ~kFirst;
         bool is_precise = unknown(true);  // Else AMD's compilers would enter the loop behind its head, and hold 64 numbers twice for it.
         bool is_raw = kModifiers;         // Not counted from references: a bias of -1e9 in an earlier tile would round modified scores.
         if (kSubtracts) {
