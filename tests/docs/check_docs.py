@@ -50,7 +50,8 @@ header = (root / "include/attile/attile.h").read_text(encoding="utf-8")
 version = ".".join(re.findall(r"^#define ATTILE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header, re.M))
 COPIES = {"bindings/rust/attile-sys/Cargo.toml": r'^version = "(.*)"', "bindings/rust/attile/Cargo.toml": r'^version = "(.*)"',
           "bindings/fortran/fpm.toml": r'^version = "(.*)"', "bindings/python/pyproject.toml": r'^version = "(.*)"', "bindings/python/src/attile/_library.py": r'^VERSION = "(.*?)"',
-          "docs/CHANGELOG.md": r"^## (\S+),", "cmake/packaging/conda/meta.yaml": r'^{% set version = "(.*)" %}', "cmake/packaging/vcpkg/attile/vcpkg.json": r'^  "version": "(.*)"'}
+          "docs/CHANGELOG.md": r"^## (\S+),", "cmake/packaging/conda/meta.yaml": r'^{% set version = "(.*)" %}', "cmake/packaging/vcpkg/attile/vcpkg.json": r'^  "version": "(.*)"',
+          "cmake/packaging/debian/changelog": r"^attile \((.*)-\d+\)"}
 for path, pattern in COPIES.items():
     said = re.search(pattern, (root / path).read_text(encoding="utf-8"), re.M)[1]
     if said != version:
