@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds a static libattile that holds reference and cpu, and installs it. What it exports is attile.map's; programs in C find it by find_package and by
 # pkg-config and multiply on each backend without a folder of plugins, and on a plugin; a shared library that holds it exports none of it and stays loaded.
+# Then a shared libattile with cpu linked in, for one set of instructions: a program multiplies on it without a folder of plugins.
 # usage: static_library.sh CMAKE SOURCE WORK [CC]
 set -euo pipefail
 cmake=$1 source=$2 work=$3 cc=${4-cc}
@@ -20,7 +21,7 @@ refused() { # sentence, then arguments of the configuration
     rm -rf "$work/refused"
 }
 
-rm -rf "$work/prefix" "$work/consumer" "$work/plugins" && mkdir -p "$work/plugins"
+rm -rf "$work/prefix" "$work/consumer" "$work/plugins" "$work/single_prefix" && mkdir -p "$work/plugins"
 refused "the tests are of the shared library" -DATTILE_BUILD_TESTS=ON
 refused "ATTILE_BUILTIN_BACKENDS names 'cuda'" "-DATTILE_BUILTIN_BACKENDS=reference;cuda"
 
@@ -57,3 +58,11 @@ readelf -d "$work/consumer/libholder.so" | grep -q NODELETE || fail "a shared li
 exported=$(nm -D --defined-only "$work/consumer/libholder.so" | awk '{print $3}' | grep attile || true)
 [ -z "$exported" ] || fail "a shared library that holds it exports $(tr '\n' ' ' <<<"$exported")"
 echo "static library: $(stat -c %s "$archive") bytes, $(nm -g --defined-only "$archive" | grep -c attile_) names; programs passed"
+
+single=(-DBUILD_SHARED_LIBS=ON "-DATTILE_BUILTIN_BACKENDS=reference;cpu" -DATTILE_CPU_TARGETS=avx2 "-DCMAKE_INSTALL_PREFIX=$work/single_prefix")
+configure single "${single[@]}" && "$cmake" --build "$work/single" >"$work/single.log" 2>&1 && "$cmake" --install "$work/single" >>"$work/single.log" || { tail -20 "$work/single.log"; fail "a single shared library is not built"; }
+[ "$(find "$work/single_prefix" -name '*.so*' -type f | wc -l)" = 1 ] || fail "a single shared library has others beside it"
+eval "libraries=($(PKG_CONFIG_LIBDIR="$work/single_prefix/lib/pkgconfig" pkg-config --cflags --libs attile))"
+"$cc" -std=c99 "$source/tests/install/consumer/consumer.c" -o "$work/consumer/single" "${libraries[@]}"
+said=$(cd / && LD_LIBRARY_PATH=$work/single_prefix/lib "$work/consumer/single") && [[ $said == "backend cpu,"* ]] || fail "a single shared library: $said"
+echo "single shared library: passed"
