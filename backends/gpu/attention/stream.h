@@ -111,10 +111,10 @@ inline constexpr bool kMovesOn = kKind == AttentionKind::kPlain && !kSparesRegis
 
 // What a lane wants once a tile, 4, 8 or 16 bytes: in registers or, if kShared, in shared memory.
 template <class C, class T, bool kShared>
-class LaneNote {
+class LaneStore {
   public:
     static constexpr int kFloats = sizeof(T) / sizeof(float), kSharedFloats = kShared ? kFloats * C::kThreads : 0;
-    ATTILE_LANE_FN explicit LaneNote(float *shared) : shared_(shared) {}
+    ATTILE_LANE_FN explicit LaneStore(float *shared) : shared_(shared) {}
     ATTILE_LANE_FN void set(const T &value) {
         if constexpr (kShared) {
             Vec<float, kFloats> words;
@@ -147,10 +147,10 @@ class KeyStream {
     static constexpr bool kOneAddress = kKind == AttentionKind::kPlain;
     // Modified scores of 64 columns: 8 bytes of it, on sm_61, where offsets are worked out anew.
     static constexpr bool kSpills = has_bias(kKind) && !kSparesRegisters && C::kLaneCols == 8 && C::kCols == 8;
-    static constexpr bool kNotes = C::kFewRegisters && is_single(kKind);
-    using Note = LaneNote<C, const float *, kNotes>;
-    // note: Note::kSharedFloats of shared memory.
-    ATTILE_LANE_FN KeyStream(const KeyRows<kKind> &rows, float *note) : rows_(rows), first_(note) {
+    static constexpr bool kStoresFirst = C::kFewRegisters && is_single(kKind);
+    using FirstStore = LaneStore<C, const float *, kStoresFirst>;
+    // memory: FirstStore::kSharedFloats of shared memory.
+    ATTILE_LANE_FN KeyStream(const KeyRows<kKind> &rows, float *memory) : rows_(rows), first_(memory) {
         static_assert(!kOneAddress || Chunk::is_regular(), "one address serves for all");
         rows_.first += Chunk::col_quad(threadIdx.x) * 4;
         first_.set(rows_.first);
@@ -164,7 +164,7 @@ class KeyStream {
     ATTILE_LANE_FN void seek(int first_key) {
         const unsigned thread = thread_of<C>();
         KeyRows<kKind> rows = rows_;
-        if constexpr (kNotes) rows.first = first_.get();
+        if constexpr (kStoresFirst) rows.first = first_.get();
 #pragma unroll
         for (int i = 0; i < kAddresses; ++i) from_[i] = rows.row(first_key + Chunk::key(thread + i * C::kThreads));
     }
@@ -182,7 +182,7 @@ class KeyStream {
     // A key's row, from its first column on.
     ATTILE_LANE_FN const float *row(int key) const {
         KeyRows<kKind> rows = rows_;
-        if constexpr (kNotes) rows.first = first_.get();
+        if constexpr (kStoresFirst) rows.first = first_.get();
         return rows.row(key) - Chunk::col_quad(fresh_thread()) * 4;
     }
     ATTILE_LANE_FN void store(int part, float *buffer, const Quad &quad) const {
@@ -196,7 +196,7 @@ class KeyStream {
 
     static constexpr int kAddresses = kOneAddress ? 1 : Chunk::kLoads;
     KeyRows<kKind> rows_;
-    Note first_;  // rows_.first
+    FirstStore first_;  // rows_.first
     const float *from_[kAddresses];
     int to_[Chunk::kLoads];
 };

@@ -105,7 +105,7 @@ class StartRows {
         for (int j = 0; j < C::kKeys; j += 4)
             take(i, j, load_vec_const<4>(reinterpret_cast<const T *>(row) + min(first_key + LaneKeys<C>::after(j), last_run)));
     }
-    LaneNote<C, FirstRow, C::kFewRegisters> rows_;
+    LaneStore<C, FirstRow, C::kFewRegisters> rows_;
 
   public:
     static constexpr int kSharedFloats = decltype(rows_)::kSharedFloats;
@@ -388,7 +388,7 @@ class ScoreStart<C, AttentionKind::kAlibi> {
                 score[i][j] = line.lower(score[i][j], fabsf(first + static_cast<float>(LaneKeys<C>::after(j) - Lanes::row(i))));
     }
 
-    LaneNote<C, Line, C::kFewRegisters> line_;
+    LaneStore<C, Line, C::kFewRegisters> line_;
 
   public:
     static constexpr int kSharedFloats = decltype(line_)::kSharedFloats;

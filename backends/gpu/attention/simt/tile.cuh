@@ -17,11 +17,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     using Loader = TileLoader<C, kKind>;
     constexpr bool kPlain = Steps::kPlain, kModifiers = Steps::kModifiers;
     constexpr int kBlockRows = Shape::kBlockRows, kBlockKeys = Shape::kBlockKeys, kGroupRows = Lanes::kGroupRows;
-    constexpr int kKeyNote = Shape::kSharedFloats + Start::kSharedFloats;
-    constexpr int kEndNote = kKeyNote + KeyStream<C, kKind>::Note::kSharedFloats;
-    using EndNote = LaneNote<C, int, C::kFewRegisters && is_single(kKind)>;
-    constexpr int kSharedFloats = kEndNote + EndNote::kSharedFloats;
-    static_assert(kSharedFloats * sizeof(float) <= 49152 && Shape::kSharedFloats % 4 == 0, "48 KB, and aligned notes");
+    constexpr int kKeyStore = Shape::kSharedFloats + Start::kSharedFloats;
+    constexpr int kEndStore = kKeyStore + KeyStream<C, kKind>::FirstStore::kSharedFloats;
+    using EndStore = LaneStore<C, int, C::kFewRegisters && is_single(kKind)>;
+    constexpr int kSharedFloats = kEndStore + EndStore::kSharedFloats;
+    static_assert(kSharedFloats * sizeof(float) <= 49152 && Shape::kSharedFloats % 4 == 0, "48 KB, and aligned stores");
     alignas(16) __shared__ float shared[kSharedFloats];
 
     // ---- What this block does, and where things lie in shared memory, in floats.
@@ -32,7 +32,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     int buffer = Shape::kQueries, strip = Shape::kQueries + 2 * Shape::kChunk + lane_group_index() * 2 * Shape::kStrip;
 
     // ---- A lane's numbers.
-    KeyStream<C, kKind> keys(KeyRows<kKind>(p, block, p.k, p.head_dim), shared + kKeyNote);
+    KeyStream<C, kKind> keys(KeyRows<kKind>(p, block, p.k, p.head_dim), shared + kKeyStore);
     ValueStream<C, kKind> values(KeyRows<kKind>(p, block, p.v, p.head_dim_v), block.place.first_tile(p) * kBlockKeys);
     typename Loader::Stage stage;
     const Loader loader = {shared, keys, values, stage};
@@ -51,7 +51,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
 
     steps.begin(block, walk);
     int tile = kPlain ? block.place.first_tile(p) : walk.first;
-    EndNote phase_end(shared + kEndNote);
+    EndStore phase_end(shared + kEndStore);
     phase_end.set(kPlain ? min(block.entry.len_k / kBlockKeys, block.place.end_tile(p)) : tile);
     loader.fetch(tile * kBlockKeys);
     scores_start.load_first(p, tile * kBlockKeys, score);
