@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensor-core kernels' names without their code, which only nvcc takes: the files of instances, compiled as C++, find these in place of
+// The tensor-core kernels' names without their code, which only nvcc takes, and those of SIMT's attention, which takes long: the files of instances, compiled as C++, find these in place of
 // the headers that CMakeLists.txt names, and so make the very tables that plans go by.
 #pragma once
 
+#include "attention/params.h"
+#include "attention/simt/shape.h"
 #include "attention/sm80/shapes.h"
 #include "attention/sm90/arguments.h"
 #include "attention/sm90/tf32x3_shapes.h"
@@ -15,6 +17,13 @@
 #include "gemm/sm90/arguments.h"
 #include "gemm/sm90/few_rows.h"
 #include "numeric.h"
+
+namespace attile::gpu::simt {
+
+template <class C, AttentionKind kKind>
+void attention_tile_kernel(AttentionParams) {}
+
+}  // namespace attile::gpu::simt
 
 namespace attile::gpu::mma {
 
