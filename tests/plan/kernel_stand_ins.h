@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensor-core kernels' names without their code, which only nvcc takes, and those of SIMT's attention, which takes long: the files of instances, compiled as C++, find these in place of
-// the headers that CMakeLists.txt names, and so make the very tables that plans go by.
+// The tensor-core kernels' names without their code, which only nvcc takes, and those of SIMT's attention, which takes long: the files of
+// instances, compiled as C++, find these in place of the headers that CMakeLists.txt names, and so make the very tables that plans go by.
 #pragma once
 
 #include "attention/params.h"
