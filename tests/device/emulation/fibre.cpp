@@ -248,13 +248,19 @@ uint32_t first_lane(uint32_t value) {
     return first;
 }
 
+#if defined(__clang__)
+using Half = __fp16;  // Clang knows _Float16 on x86-64 from 15 on.
+#else
+using Half = _Float16;
+#endif
+
 float f16_to_float(uint16_t bits) {
-    _Float16 x;
+    Half x;
     memcpy(&x, &bits, sizeof x);
     return static_cast<float>(x);
 }
 uint16_t f16_from_float(float x) {
-    const _Float16 narrow = static_cast<_Float16>(x);
+    const Half narrow = static_cast<Half>(x);
     uint16_t bits;
     memcpy(&bits, &narrow, sizeof bits);
     return bits;

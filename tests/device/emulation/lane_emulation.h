@@ -46,15 +46,21 @@ struct Index {
 enum class Meeting { kBlock, kWave, kGroup, kShuffle, kShuffleXor, kBallot };
 
 unsigned char *dynamic_shared();
-// Each notes the place of the program that it is called from: lanes are together where they are at one place.
-void meet_block();
-void meet_group();
+// Each notes the place of the program that it is called from: lanes are together where they are at one place. Clang is told here that a
+// place is one; GCC by the options that these files are compiled with.
+#if defined(__clang__)
+#define ATTILE_ONE_PLACE __attribute__((convergent, noduplicate, nomerge))
+#else
+#define ATTILE_ONE_PLACE
+#endif
+ATTILE_ONE_PLACE void meet_block();
+ATTILE_ONE_PLACE void meet_group();
 // Gives `value` to the group and takes what lane `source` of it gave.
-uint32_t exchange(Meeting what, uint32_t value, int source);
+ATTILE_ONE_PLACE uint32_t exchange(Meeting what, uint32_t value, int source);
 // Who says yes: bit 0 is the wave's first lane. Of kBallot lanes elsewhere say no; for kWave there must be none.
-uint64_t ballot(Meeting what, bool yes);
+ATTILE_ONE_PLACE uint64_t ballot(Meeting what, bool yes);
 // A value that must be the same in all lanes that ask.
-uint32_t first_lane(uint32_t value);
+ATTILE_ONE_PLACE uint32_t first_lane(uint32_t value);
 int lane();  // Within its group.
 
 float f16_to_float(uint16_t bits);
