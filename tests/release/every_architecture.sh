@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compiles the smallest file of each operation's SIMT kernels for every NVIDIA GPU that a toolkit and this project know, warnings being errors:
 # what a kernel asks for depends on what a multiprocessor holds, and only the compiler for that one says that it does not.
+# Then the lists of families, as a build has them whose kernels are for no tensor cores.
 # usage: every_architecture.sh NVCC [OPTION...]     NVCC with its folder; options are those of nvcc
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -39,4 +40,9 @@ for file in "${files[@]}"; do
     pids+=($!)
 done
 for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+# The lists of families, for a build without kernels for tensor cores: those for Pascal, and for AMD.
+for file in "$kernels"/*/families.cpp; do
+    "${CXX:-c++}" -std=c++20 -fsyntax-only -I"$root/include" -I"$kernels" -I"$work" -DATTILE_GPU_HAS_GEMM -DATTILE_GPU_HAS_ATTENTION "$file" ||
+        { echo "$file does not compile without kernels for tensor cores"; failed=1; }
+done
 exit $failed

@@ -4,7 +4,9 @@
 
 #include "gemm/simt/plan.h"
 #include "gemm/sm80/plan.h"
-#include "gemm/sm90/plan.h"
+#if defined(ATTILE_GPU_HAS_SM90)
+#include "gemm/sm90/plan.h"  // Names its instances, which other builds do not make.
+#endif
 #include "sm80/kernels.h"
 #include "sm90/kernels.h"
 
