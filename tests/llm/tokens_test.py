@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tokens and the text of examples/llm are those of the oracle.
 
-usage: tokens_test.py MAKE_MODEL COMMAND...      COMMAND... FOLDER PROMPT OPTIONS runs the program
+usage: tokens_test.py MAKE_MODEL COMMAND... [--narrow] [--few]      COMMAND... FOLDER PROMPT OPTIONS runs the program
+--narrow: bfloat16 arithmetic, too; --few: eight tokens at most, none drawn, and no text, where a device is slow
 """
 import pathlib
 import subprocess
@@ -42,7 +43,7 @@ def run(command, *arguments):
     return done.stdout
 
 
-def check(command, folder, prompt, count, options, meaning, margin_wanted, model):
+def check(command, folder, prompt, count, options, meaning, margin_wanted, model, writes_text=True):
     tokenizer = oracle.Tokenizer(folder)
     expected, margin = oracle.generate(model, tokenizer, prompt, count, **meaning)
     if not margin > margin_wanted:
@@ -50,7 +51,7 @@ def check(command, folder, prompt, count, options, meaning, margin_wanted, model
     tokens = [int(line) for line in run(command, folder, prompt, "-n", str(count), "-i", *options).split()]
     if tokens != expected:
         sys.exit(f"{folder.name} {prompt!r} {options}: the tokens are\n{tokens}, the oracle's are\n{expected}")
-    text = run(command, folder, prompt, "-n", str(count), *options)
+    text = run(command, folder, prompt, "-n", str(count), *options) if writes_text else tokenizer.decode(expected) + b"\n"
     if text != tokenizer.decode(expected) + b"\n":
         sys.exit(f"{folder.name} {prompt!r} {options}: the text is\n{text}, the oracle's is\n{tokenizer.decode(expected)}")
     return len(tokens), margin
@@ -58,12 +59,13 @@ def check(command, folder, prompt, count, options, meaning, margin_wanted, model
 
 def main():
     make_model, command = sys.argv[1], sys.argv[2:]
-    start, narrow = time.monotonic(), "--narrow" in command
-    command = [word for word in command if word != "--narrow"]
+    start, narrow, few = time.monotonic(), "--narrow" in command, "--few" in command
+    command = [word for word in command if word not in ("--narrow", "--few")]
+    cases = [(shape, prompt, min(count, 8), *rest) for shape, prompt, count, *rest in CASES if not rest[0]] if few else CASES
     with tempfile.TemporaryDirectory() as work:
         for shape, options in SHAPES.items():
             subprocess.run([sys.executable, make_model, pathlib.Path(work) / shape, *options], check=True)
-        done = [check(command, pathlib.Path(work) / shape, *case, 1e-5 if case[2] else 1e-4, oracle.Model(pathlib.Path(work) / shape)) for shape, *case in CASES]
+        done = [check(command, pathlib.Path(work) / shape, *case, 1e-5 if case[2] else 1e-4, oracle.Model(pathlib.Path(work) / shape), not few) for shape, *case in cases]
         if narrow:
             done += [check(command, pathlib.Path(work) / shape, *case, 3e-2, oracle.Model(pathlib.Path(work) / shape, oracle.brain)) for shape, *case in NARROW]
     print(f"{len(done)} runs, {sum(n for n, _ in done)} tokens, closest decision {min(m for _, m in done):.1e}, {time.monotonic() - start:.1f} s")

@@ -4,6 +4,7 @@
 # what a kernel asks for depends on what a multiprocessor holds, and only the compiler for that one says that it does not.
 # Then the lists of families, as a build has them whose kernels are for no tensor cores.
 # usage: every_architecture.sh NVCC [OPTION...]     NVCC with its folder; options are those of nvcc
+# ATTILE_OTHER_NVCC: a compiler that runs as well; what it knows is left to it.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 nvcc=$1
@@ -18,8 +19,10 @@ files=("$here/bounded_kernels" "$kernels"/{gemm/simt/f64,attention/simt/combine,
 wanted=$(sed -n 's/^ *set(capabilities \(.*\))/\1/p; s/^ *list(APPEND capabilities \(.*\))/\1/p' "$root/backends/cuda/CMakeLists.txt" | tr '\n' ' ')
 known=$("$nvcc" --list-gpu-arch | sed -n 's/^compute_//p')
 codes=() names=()
+others=$([ -z "${ATTILE_OTHER_NVCC-}" ] || "$ATTILE_OTHER_NVCC" --list-gpu-arch | sed -n 's/^compute_//p')
 for capability in $wanted; do
     grep -qx "$capability" <<<"$known" || continue
+    ! grep -qx "$capability" <<<"$others" || continue
     codes+=("-gencode=arch=compute_$capability,code=sm_$capability")
     names+=("${capability%?}.${capability: -1}")
 done
