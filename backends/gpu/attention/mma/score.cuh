@@ -93,6 +93,21 @@ __device__ __forceinline__ uint32_t mask_bits(uint32_t (&x)[2][4]) {
     return bits;
 }
 
+// Hides scores of 128 keys by bits of them, of which each of the four threads that share a row has a quarter: they exchange them. quarter:
+// the thread's.
+template <int kScores>
+__device__ __forceinline__ void hide_by_bits(const uint32_t (&bits)[2], int quarter, float (&s)[kScores]) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+#pragma unroll
+        for (int k = 0; k < kScores / 16; ++k) {
+            const uint32_t word = __shfl_sync(~0u, bits[r], k, 4) >> (quarter * 2);
+#pragma unroll
+            for (int i = 0; i < 8; ++i)
+                if ((word & (1u << (8 * (i / 2) + i % 2))) == 0) s[16 * k + 4 * (i / 2) + 2 * r + i % 2] = -INFINITY;
+        }
+    }
+}
 // Hides the scores that the boolean mask `allowed` hides.
 template <int kScores>
 __device__ __forceinline__ void read_allowed(const AttentionParams &p, const AttentionWorkTile &work, int row, int first_key,

@@ -160,18 +160,7 @@ class FusedChange {
             bits_[r] = mask_bits(x);
         }
     }
-    __device__ __forceinline__ void hide_disallowed(float (&s)[kScores]) const {
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const uint32_t word = __shfl_sync(~0u, bits_[r], k, 4) >> ((lane_ & 3) * 2);
-#pragma unroll
-                for (int i = 0; i < 8; ++i)
-                    if ((word & (1u << (8 * (i / 2) + i % 2))) == 0) s[16 * k + 4 * (i / 2) + 2 * r + i % 2] = -INFINITY;
-            }
-        }
-    }
+    __device__ __forceinline__ void hide_disallowed(float (&s)[kScores]) const { hide_by_bits(bits_, lane_ & 3, s); }
 
     const AttentionArguments &a_;
     const int lane_, rows_before_;

@@ -385,16 +385,7 @@ class WarpModifiers {
             bits[r] = mask_bits(x);
         }
         if (__all_sync(~0u, (bits[0] & bits[1]) == ~0u)) return;
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const uint32_t word = __shfl_sync(~0u, bits[r], k, 4) >> ((lane_ & 3) * 2);
-#pragma unroll
-                for (int i = 0; i < 8; ++i)
-                    if ((word & (1u << (8 * (i / 2) + i % 2))) == 0) s[16 * k + 4 * (i / 2) + 2 * r + i % 2] = -INFINITY;
-            }
-        }
+        hide_by_bits(bits, lane_ & 3, s);
     }
 
     // Pages come in multiples of eight keys.
