@@ -3,14 +3,15 @@
 """Attile beside cuBLAS and PyTorch on one GPU, in one process: same tensors, alternating calls, medians of event-timed runs, errors against float64.
 
 usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16,flash16,features16,decode,decode16,host,memory,split] [--json FILE] [--rounds N] [--burst N]
-                        [--backend NAME] [--beside NAME] [--quick]
+                        [--backend NAME] [--beside NAME [--beside-library FILE [--beside-package FOLDER]]] [--quick]
        compare_peers.py --random SECONDS ...       problems that `attile bench --random` draws, on GPUs and processors: peer_random.py
 
 Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
 float32 attention may still use tensor cores by tf32x3; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
 sides alternate, --rounds times each and in changing order, inputs larger than the L2 cache or a buffer between two rounds evicting it. A round is --burst calls, one after the
 other: 1 is a call by itself, on a card that has just rested; 8 and more is steady work, which on a card at its power limit is slower for everyone, but not by the
-same factor. With --beside the other side is another backend of Attile instead of the peers.
+same factor. With --beside the other side is another backend of Attile instead of the peers; with --beside-library the backend of that name of another build, e.g. of the
+release before: its lib/libattile.so.1, and its bindings/python/src/attile if this tree's package cannot drive it.
 """
 import argparse
 import datetime
@@ -31,7 +32,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attile
 
-from peer_bench import DEVICE, Bench
+from peer_bench import DEVICE, Bench, other_build
 
 
 def command(*words):
@@ -348,6 +349,8 @@ def main():
     parser.add_argument("--burst", type=int, default=1)
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--beside", help="another backend of Attile to race against, instead of the peers")
+    parser.add_argument("--beside-library", metavar="FILE", help="the libattile of another build, whose backend --beside names")
+    parser.add_argument("--beside-package", metavar="FOLDER", help="the Python package that belongs to it; by default this one's")
     parser.add_argument("--commit", default=command("git", "rev-parse", "--short", "HEAD"), help="the commit measured, where git cannot tell")
     parser.add_argument("--build", default="", help="how libattile was built, e.g. 'CUDA 11.8, compute_61 PTX'")
     parser.add_argument("--quick", action="store_true")
@@ -356,7 +359,10 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
 
-    bench = Bench(options.rounds, options.burst, options.backend, options.beside)
+    if options.beside_library and not options.beside:
+        parser.error("--beside-library needs --beside, the backend's name")
+    other = other_build(options.beside_library, options.beside_package) if options.beside_library else attile
+    bench = Bench(options.rounds, options.burst, options.backend, options.beside, other)
     smi = command("nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.max.sm,power.limit", "--format=csv,noheader").split("\n")[0].split(", ")
     facts = dict(zip(("device", "driver", "clock_sm", "clock_sm_max", "power_limit"), smi), torch=torch.__version__, cuda=torch.version.cuda,
                  commit=options.commit, build=options.build, date=datetime.date.today().isoformat(), rounds=options.rounds, burst=options.burst, attile=attile.version())

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sides of a comparison that alternate on one GPU: their times, their errors, and the rows that tools/compare_peers.py prints and keeps."""
+import importlib.util
+import os
+import pathlib
 import statistics
+import sys
 import time
 
 import torch
@@ -8,6 +12,25 @@ import torch
 import attile
 
 DEVICE = "cuda"
+
+
+def other_build(library, package=None):
+    """The attile package once more, on another libattile: both builds in one process. package: the folder of the package that belongs to
+    the library; none: this one's."""
+    folder = pathlib.Path(package or attile.__path__[0]).resolve()
+    spec = importlib.util.spec_from_file_location("attile_beside", folder / "__init__.py", submodule_search_locations=[str(folder)])
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    # The compiled extension is one a process, and bound to the first library.
+    changed = {"ATTILE_LIBRARY": str(pathlib.Path(library).resolve()), "ATTILE_PYTHON_PURE": "1"}
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
+    try:
+        spec.loader.exec_module(module)
+        module.version()  # Loads the library.
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+    return module
 
 
 def in_order(calls, number):
@@ -20,10 +43,10 @@ def in_order(calls, number):
 
 
 class Bench:
-    def __init__(self, rounds, burst, backend, beside=None):
+    def __init__(self, rounds, burst, backend, beside=None, build=attile):
         self.rounds, self.burst, self.rows, self.beside = rounds, burst, [], beside
         self.context = attile.Context(backend)
-        self.other = attile.Context(beside) if beside else None
+        self.other = build.Context(beside) if beside else None
         self.evict = torch.empty(64 << 20, dtype=torch.float32, device=DEVICE)  # 256 MiB: more than any L2
 
     def times(self, calls):
