@@ -6,7 +6,7 @@
 #   INCLUDE, FROM   what the header includes, for SHAPE and KERNEL, and what the files of instances include, for BY
 #   FUNCTION, NAME  of an instance in C++, and in what queries say, with @type@ and @name@ for the element's type and the entry's name
 #   STRUCT, TABLE   how names of the entries' structs and of the tables begin
-#   ENUM            entries are enumerators of this type, too, and their shapes an array
+#   ENUM            entries of the table Plain are enumerators of this type, too, and their shapes an array
 #   without SHAPE   entries' structs may name what the device's compiler alone takes: they are in the files of instances
 # attile_gpu_shape(<struct> <setting>...): a struct of these settings, for entries to refer to.
 # attile_gpu_instance(<name> [FILE <name>] [TABLE <name>] [BY <template>] <setting>...): an entry. It makes a struct of its settings, and for each
@@ -98,7 +98,7 @@ function(attile_gpu_instance name)
     set(own_struct "${family_structs}")
     set(family_structs)
   endif()
-  if(family_ENUM)
+  if(family_ENUM AND entry_TABLE STREQUAL "Plain")
     list(APPEND family_enumerators "${family_TABLE}${name}")
     list(APPEND family_shapes "${struct}::kShape")
   endif()

@@ -51,7 +51,8 @@ void attention_backward() {}
 
 namespace attile::gpu::sm90 {
 
-template <class Element, int kRows, int kColumns, int kOuterA, int kOuterB>
+enum class GemmEnd;
+template <class Element, int kRows, int kColumns, int kOuterA, int kOuterB, GemmEnd kEnd>
 struct GemmConfig;
 template <class Config>
 void gemm_kernel() {}

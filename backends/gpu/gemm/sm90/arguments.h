@@ -19,6 +19,10 @@ inline constexpr int kGemmMulticast = 2;      // Blocks that share their columns
 inline constexpr int kGemmStripBytes = 4096;  // Of each consumer warp: 16 rows of 64 sums.
 inline constexpr int kGemmSharedLimit = 227 * 1024;
 
+// What a kernel does with its sums, each a kernel by itself: code that is there and not taken would make short products up to 16 % slower,
+// since a block's first instructions come from memory. Plain: narrowed, in whole pieces of 16 bytes; or two blocks share a depth by
+// halves. Fused: what is done to sums in registers, any narrow D and one in float32. General: the operation's epilogue, and split depths.
+enum class GemmEnd { kPlain, kFused, kGeneral };
 // How sums leave for D. General: by the operation's epilogue, element by element or in vectors of four.
 enum GemmWay : int32_t { kGemmGeneral, kGemmNarrow, kGemmFloats };
 // What is done to sums in registers; a bias has a value a column or a row of D. C is asked for ahead where its rows
@@ -66,7 +70,7 @@ struct GemmArguments {
     int32_t simple;                                      // No C, no bias, no activation.
     int32_t way;                                         // A GemmWay; of a narrow one
     int32_t wide;                                        // 16 bytes at a time.
-    int32_t fused;                                       // GemmFused of a way that is not general.
+    int32_t fused;                                       // GemmFused, of a kernel that fuses.
     int32_t halves;                                      // Two splits, each of which stores half of a tile's columns.
     int32_t vectorised;                                  // As in GemmParams.
     int32_t activation;

@@ -16,6 +16,7 @@ struct GemmBlock {
     uint32_t first_unit, units;         // The block's tiles are first_unit, first_unit + units, and so on.
     int depth_first, depth_end;         // Depth that this block sums, in blocks of kGemmDepth.
     bool shares;                        // B's panel with the other block of the cluster.
+    bool halves;                        // Two blocks share the depth of a tile, and store half of its columns each.
 
     __device__ __forceinline__ GemmBlock(const GemmArguments &p, const void *memory) {
         stages = (shared_address(memory) + 1023) & ~1023u;
@@ -25,10 +26,11 @@ struct GemmBlock {
         rank = cluster > 1 ? warp_uniform(cluster_rank()) : 0;
         first_unit = cluster > 1 ? cluster_index() : blockIdx.x;
         units = cluster > 1 ? cluster_count() : gridDim.x;
-        const int split = p.splits > 1 ? static_cast<int>(rank) : 0;
+        const int split = Config::kSplits && p.splits > 1 ? static_cast<int>(rank) : 0;
         depth_first = split * p.depth_each + min(split, p.depth_more);
         depth_end = depth_first + p.depth_each + (split < p.depth_more ? 1 : 0);
         shares = p.multicast > 1;
+        halves = Config::kHalves && p.halves != 0;
     }
 
     // A stage's mbarriers: consumers wait for `full`, the producer for `empty`.

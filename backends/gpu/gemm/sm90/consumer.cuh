@@ -95,8 +95,8 @@ __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmB
 #pragma unroll 1
         for (; depth_block < depth_blocks; ++depth_block) products.step(sums, depth_block);
         products.finish(sums);
-        if constexpr (kColumns <= kGemmMostHalved) {
-            if (p.halves != 0) {
+        if constexpr (Config::kHalves) {
+            if (block.halves) {
                 cluster_wait();  // The other block has initialised its mbarriers.
                 store.halves(sums, block.met(), place.batch_x, place.batch_y, row, col);
                 break;  // There is only one tile.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The epilogue: from a warpgroup's sums to D, in one of four ways. Narrow: what is done to the sums is done in registers (fuse.cuh), then
-// they are narrowed and pass through a strip of shared memory that each warp has, so that whole lines are stored. Floats: the same, stored
-// from registers as float32. General: each warp passes 16 rows by up to 64 columns of sums through its strip, so that neighbouring lanes
-// hold neighbours of a row of D, and applies bias, C and activation. Split: the same, after all blocks of the cluster have left their sums
-// in shared memory; each block adds in order of rank, and stores a share of the tile.
+// The epilogue: from a warpgroup's sums to D, in one of four ways. Narrow: the sums are narrowed and pass through a strip of shared memory
+// that each warp has, so that whole lines are stored. Floats: stored from registers as float32. General: each warp passes 16 rows by up to
+// 64 columns of sums through its strip, so that neighbouring lanes hold neighbours of a row of D, and applies bias, C and activation.
+// Split: the same, after all blocks of the cluster have left their sums in shared memory; each block adds in order of rank, and stores a
+// share of the tile. Kernels that fuse (GemmEnd) have the first two, after what is done to the sums in registers (fuse.cuh).
 #pragma once
 
 #include "gemm/epilogue.h"
@@ -29,58 +29,19 @@ class GemmStore {
 
     // Before a tile's first product. row and col: the tile's first, in the tile's own orientation.
     __device__ __forceinline__ void begin(uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
-        if constexpr (kColumns >= 64) fusion_.begin(batch_x, batch_y, row, col);
+        if constexpr (Config::kEnd == GemmEnd::kFused) fusion_.begin(batch_x, batch_y, row, col);
     }
 
     // After its last. If pending() is true afterwards, the sums are not stored yet.
     __device__ __forceinline__ void tile(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
         thread_ = fresh_thread();
-        if constexpr (kColumns >= 64) {
-            if (p_.way == kGemmNarrow) {
-                const float alpha = fusion_.template finish<true>(sums, batch_x, batch_y, row, col) ? 1.0f : p_.alpha;
-                if (p_.wide != 0 && (col + kColumns <= p_.n || p_.n % 8 == 0)) {
-                    leave(sums, alpha, batch_x, batch_y, row, col);
-                } else {
-                    unaligned(sums, alpha, batch_x, batch_y, row, col);
-                }
-                return;
-            }
-            if (p_.way == kGemmFloats) {
-                const float alpha = fusion_.template finish<false>(sums, batch_x, batch_y, row, col) ? 1.0f : p_.alpha;
-                fusion_.store_wide(sums, alpha, batch_x, batch_y, row, col);
-                return;
-            }
+        if constexpr (Config::kEnd == GemmEnd::kGeneral) {
+            general(sums, batch_x, batch_y, row, col);
+        } else if constexpr (Config::kEnd == GemmEnd::kFused) {
+            fused(sums, batch_x, batch_y, row, col);
+        } else if constexpr (kColumns >= 64) {  // Narrower ones leave by halves.
+            leave(sums, p_.alpha, batch_x, batch_y, row, col);
         }
-        const float alpha = p_.alpha;
-        const int warp = warp_of_tile();
-        GemmOrigin origin;
-        const int64_t d_row = p_.transposed != 0 ? col : row, d_col = p_.transposed != 0 ? row : col;
-        origin.set(p_, batch_x, batch_y, d_row, d_col, 0);
-        const GemmEpilogue<float, GemmArguments, true, FastActivation> epilogue(p_, origin);
-        const int rows = static_cast<int>(min(p_.m - d_row, int64_t{Config::kRows + kColumns}));
-        const int cols = static_cast<int>(min(p_.n - d_col, int64_t{Config::kRows + kColumns}));
-        if (p_.splits == 1) {
-            const uint32_t strip = strips_ + warp * kGemmStripBytes;
-#pragma unroll
-            for (int i = 0; i < kStrips; ++i) {
-                __syncwarp();  // The strip has been read.
-                write_strip(strip, sums, i * kStripColumns);
-                __syncwarp();
-                emit(epilogue, origin, strip, warp * kStripRows, i * kStripColumns, rows, cols, alpha, 0);
-            }
-            return;
-        }
-        named_sync(1, Config::kRows * 2);  // All warpgroups' products are done, and the stages free.
-        const uint32_t mine = stages_ + warp * (kStripRows * kColumns * 4);
-#pragma unroll
-        for (int i = 0; i < kStrips; ++i) write_strip(mine + i * (kStripRows * kStripColumns * 4), sums, i * kStripColumns);
-        cluster_sync();
-#pragma unroll 1
-        for (int i = 0; i < kStrips; ++i) {
-            emit(epilogue, origin, mine + i * (kStripRows * kStripColumns * 4), warp * kStripRows, i * kStripColumns, rows, cols, alpha,
-                 warp * kStrips + i);
-        }
-        cluster_sync();
     }
 
     // For two blocks of a cluster that share a tile's depth: each takes half of the columns. The other block writes its sums of those into
@@ -137,12 +98,12 @@ class GemmStore {
     }
 
     // Are there sums that tile() has left for later?
-    __device__ __forceinline__ bool pending() const { return kColumns >= 64 && pending_; }
+    __device__ __forceinline__ bool pending() const { return Config::kEnd != GemmEnd::kGeneral && kColumns >= 64 && pending_; }
     // Stores them by pieces, with a call of `between` before each. At the end of a tile all multiprocessors store at once and would wait
     // for the L2 cache; beside the next tile's products they do not.
     template <class Between>
     __device__ __forceinline__ void store_late(const Between &between) {
-        if constexpr (kColumns >= 64) {
+        if constexpr (Config::kEnd != GemmEnd::kGeneral && kColumns >= 64) {
             between();
             store_piece<0>();
             if constexpr (kPieces > 1) {
@@ -165,6 +126,57 @@ class GemmStore {
     static constexpr int kLate = kPieces > kPlaces ? (kPieces - kPlaces) * 16 : 1;
     __device__ __forceinline__ uint32_t place(int piece) const {
         return strips_ + warp_of_tile() * kGemmStripBytes + piece % kPlaces * (kStripRows * 128);
+    }
+
+    // What is fused, then D narrow or in float32.
+    __device__ __forceinline__ void fused(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
+        static_assert(Config::kEnd != GemmEnd::kFused || kColumns >= 64, "narrower tiles leave by the general way");
+        if (p_.way == kGemmNarrow) {
+            const float alpha = fusion_.template finish<true>(sums, batch_x, batch_y, row, col) ? 1.0f : p_.alpha;
+            if (p_.wide != 0 && (col + kColumns <= p_.n || p_.n % 8 == 0)) {
+                leave(sums, alpha, batch_x, batch_y, row, col);
+            } else {
+                unaligned(sums, alpha, batch_x, batch_y, row, col);
+            }
+        } else {
+            const float alpha = fusion_.template finish<false>(sums, batch_x, batch_y, row, col) ? 1.0f : p_.alpha;
+            fusion_.store_wide(sums, alpha, batch_x, batch_y, row, col);
+        }
+    }
+
+    // By the operation's epilogue, through strips of shared memory; the blocks of a cluster that share a depth add their sums there.
+    __device__ __forceinline__ void general(const float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
+                                            int64_t col) const {
+        const float alpha = p_.alpha;
+        const int warp = warp_of_tile();
+        GemmOrigin origin;
+        const int64_t d_row = p_.transposed != 0 ? col : row, d_col = p_.transposed != 0 ? row : col;
+        origin.set(p_, batch_x, batch_y, d_row, d_col, 0);
+        const GemmEpilogue<float, GemmArguments, true, FastActivation> epilogue(p_, origin);
+        const int rows = static_cast<int>(min(p_.m - d_row, int64_t{Config::kRows + kColumns}));
+        const int cols = static_cast<int>(min(p_.n - d_col, int64_t{Config::kRows + kColumns}));
+        if (p_.splits == 1) {
+            const uint32_t strip = strips_ + warp * kGemmStripBytes;
+#pragma unroll
+            for (int i = 0; i < kStrips; ++i) {
+                __syncwarp();  // The strip has been read.
+                write_strip(strip, sums, i * kStripColumns);
+                __syncwarp();
+                emit(epilogue, origin, strip, warp * kStripRows, i * kStripColumns, rows, cols, alpha, 0);
+            }
+            return;
+        }
+        named_sync(1, Config::kRows * 2);  // All warpgroups' products are done, and the stages free.
+        const uint32_t mine = stages_ + warp * (kStripRows * kColumns * 4);
+#pragma unroll
+        for (int i = 0; i < kStrips; ++i) write_strip(mine + i * (kStripRows * kStripColumns * 4), sums, i * kStripColumns);
+        cluster_sync();
+#pragma unroll 1
+        for (int i = 0; i < kStrips; ++i) {
+            emit(epilogue, origin, mine + i * (kStripRows * kStripColumns * 4), warp * kStripRows, i * kStripColumns, rows, cols, alpha,
+                 warp * kStrips + i);
+        }
+        cluster_sync();
     }
 
     struct Four {

@@ -7,16 +7,24 @@
 
 namespace attile::gpu::sm90 {
 
-template <class Element, class Config, int kOuterA, int kOuterB>
+template <class Element, class Config, int kOuterA, int kOuterB, GemmEnd kEnd>
 const void *gemm_kernel_of() {
     constexpr GemmTileShape kShape = Config::kShape;
-    return reinterpret_cast<const void *>(gemm_kernel<GemmConfig<Element, kShape.rows, kShape.columns, kOuterA, kOuterB>>);
+    return reinterpret_cast<const void *>(gemm_kernel<GemmConfig<Element, kShape.rows, kShape.columns, kOuterA, kOuterB, kEnd>>);
 }
 
-template <class Element, class Config>
+template <class Element, class Config, GemmEnd kEnd = GemmEnd::kPlain>
 GemmKernels gemm_instance() {
-    return {{{gemm_kernel_of<Element, Config, 0, 0>(), gemm_kernel_of<Element, Config, 0, 1>()},
-             {gemm_kernel_of<Element, Config, 1, 0>(), gemm_kernel_of<Element, Config, 1, 1>()}}};
+    return {{{gemm_kernel_of<Element, Config, 0, 0, kEnd>(), gemm_kernel_of<Element, Config, 0, 1, kEnd>()},
+             {gemm_kernel_of<Element, Config, 1, 0, kEnd>(), gemm_kernel_of<Element, Config, 1, 1, kEnd>()}}};
+}
+template <class Element, class Config>
+GemmKernels gemm_fused_instance() {
+    return gemm_instance<Element, Config, GemmEnd::kFused>();
+}
+template <class Element, class Config>
+GemmKernels gemm_general_instance() {
+    return gemm_instance<Element, Config, GemmEnd::kGeneral>();
 }
 
 }  // namespace attile::gpu::sm90

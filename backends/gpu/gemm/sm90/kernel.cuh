@@ -24,9 +24,12 @@
 
 namespace attile::gpu::sm90 {
 
-template <class Element_, int kRows_, int kColumns_, int kOuterA_, int kOuterB_>
+template <class Element_, int kRows_, int kColumns_, int kOuterA_, int kOuterB_, GemmEnd kEnd_>
 struct GemmConfig {
     using Element = Element_;
+    static constexpr GemmEnd kEnd = kEnd_;
+    static constexpr bool kHalves = kEnd == GemmEnd::kPlain && kColumns_ <= kGemmMostHalved;  // If the arguments say so.
+    static constexpr bool kSplits = kEnd == GemmEnd::kGeneral || kHalves;
     static constexpr int kRows = kRows_, kColumns = kColumns_, kOuterA = kOuterA_, kOuterB = kOuterB_;
     static constexpr int kStages = gemm_stages(kRows, kColumns, kOuterB != 0);
     static constexpr int kBytesA = kRows * kGemmDepth * 2;
@@ -74,7 +77,7 @@ __device__ __forceinline__ int gemm_start(const GemmArguments &p, const GemmBloc
         } else if (elect_lane()) {
             if (warp == 1) {
                 barrier_init(block.met(), 1);
-                if (p.halves != 0) barrier_arrive_expect(block.met(), GemmStore<Config>::kHalfBytes);
+                if (block.halves) barrier_arrive_expect(block.met(), GemmStore<Config>::kHalfBytes);
             }
             constexpr int kWarps = gemm_threads(Config::kRows) / kWarpThreads - 1;
 #pragma unroll 1
@@ -90,7 +93,7 @@ __device__ __forceinline__ int gemm_start(const GemmArguments &p, const GemmBloc
         int filled = 0;
         if (fills && elect_lane()) filled = gemm_fill(p, block, panels);
         __syncwarp();
-        if (block.cluster > 1 && p.halves == 0) cluster_wait();
+        if (block.cluster > 1 && !block.halves) cluster_wait();
         return filled;
     }
 }
@@ -107,9 +110,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel
         if constexpr (Config::kMovesRegisters) registers_shrink<40>();
         if (warp == 0 && elect_lane()) gemm_produce(p, block, filled);
         __syncwarp();
-        if (!Config::kMovesRegisters && p.halves != 0) {
+        if (block.halves) {
             cluster_wait();
-        } else if (p.splits > 1) {
+        } else if (Config::kSplits && p.splits > 1) {
             cluster_sync();  // All blocks have written their sums.
             cluster_sync();  // And have read them.
         }

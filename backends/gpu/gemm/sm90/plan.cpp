@@ -179,17 +179,6 @@ GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
     return best;
 }
 
-// Of `at_once` clusters those that share `tiles` evenly in as many rounds. Where that leaves few idle they are worth more as power than as
-// multiprocessors: 4096^3, 512 tiles on 128 instead of 132, 179.7 to 177.6 us alone, 174.5 to 173.6 in a row; 8192x4096x1024, of eight
-// rounds, 100.1 to 98.9 and 93.9 to 93.6. Of sixteen, 8192^3, it loses 1.5 %.
-int64_t even_clusters(const GemmPlan &plan, int64_t at_once) {
-    constexpr int64_t kMostRounds = 8, kLeastDepth = 1024;  // A short depth is bound by memory.
-    constexpr double kLeastShare = 0.95;
-    const int64_t rounds = ceil_div(plan.tiles, at_once), even = ceil_div(plan.tiles, rounds);
-    const bool gains = plan.choice.tile == kGemm128x256 && rounds > 1 && rounds <= kMostRounds && plan.params.k >= kLeastDepth;
-    return gains && static_cast<double>(even) >= kLeastShare * static_cast<double>(at_once) ? even : at_once;
-}
-
 }  // namespace
 
 GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced) {
@@ -227,7 +216,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     plan.tiles = plan.tiles_a * plan.tiles_b * plan.batches;
     const int64_t units = std::max(1, device.compute_units);
     const int64_t at_once = std::max<int64_t>(1, units / choice.multicast);
-    plan.blocks = choice.splits > 1 ? plan.tiles * choice.splits : std::min(plan.tiles, even_clusters(plan, at_once)) * choice.multicast;
+    plan.blocks = choice.splits > 1 ? plan.tiles * choice.splits : std::min(plan.tiles, at_once) * choice.multicast;
     return plan;
 }
 

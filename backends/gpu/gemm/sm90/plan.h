@@ -26,6 +26,11 @@ struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     int64_t tiles_a = 0, tiles_b = 0, tiles = 0;  // As in GemmArguments.
     int64_t blocks = 0;
     double seconds = 0;  // As the model predicts, packing included.
+
+    GemmEnd end() const {
+        if (halves || (way == kGemmNarrow && fused == 0 && wide && params.n % 8 == 0)) return GemmEnd::kPlain;
+        return way == kGemmGeneral ? GemmEnd::kGeneral : GemmEnd::kFused;
+    }
 };
 
 // `forced`, for tests and tuning, replaces the model's choice.

@@ -99,7 +99,7 @@ template <class Config>
 class GemmPrefetch {
   public:
     __device__ __forceinline__ GemmPrefetch(const GemmArguments &p, const GemmPanels<Config> &panels, uint32_t unit) {
-        if ((p.fused & kPrefetchedC) == 0) return;
+        if (Config::kEnd != GemmEnd::kFused || (p.fused & kPrefetchedC) == 0) return;
         const GemmPlace place(p, unit);
         const int bytes = gemm_storage_bytes(p.c.dtype);
         left_ = static_cast<int>(min(p.m - panels.row, int64_t{Config::kRows}));
@@ -111,13 +111,15 @@ class GemmPrefetch {
     }
     // Some rows for each block of the depth.
     __device__ __forceinline__ void advance(const GemmArguments &p) {
-        if (left_ <= 0) return;
+        if constexpr (Config::kEnd == GemmEnd::kFused) {
+            if (left_ <= 0) return;
 #pragma unroll 1
-        for (int i = min(each_, left_); i > 0; --i) {
-            bulk_prefetch(from_, bytes_);
-            from_ += p.c.row * gemm_storage_bytes(p.c.dtype);
+            for (int i = min(each_, left_); i > 0; --i) {
+                bulk_prefetch(from_, bytes_);
+                from_ += p.c.row * gemm_storage_bytes(p.c.dtype);
+            }
+            left_ -= each_;
         }
-        left_ -= each_;
     }
 
   private:

@@ -2,6 +2,7 @@
 // gemm by wgmma: which of the kernels takes a problem, and how the plan for tiles is described and launched.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "gemm/mma/small.h"
 #include "gemm/sm90/few_rows.h"
@@ -21,8 +22,15 @@ const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     const bool turned = plan.choice.transposed;
     const bool first = plan.panel(!turned).outer_first, second = plan.panel(turned).outer_first;
     *outer_b = second;
-    return (dtype == ATTILE_F16 ? kGemmPlainF16 : kGemmPlainBF16)[plan.choice.tile]().of_layouts[first ? 1 : 0][second ? 1 : 0];
+    const bool f16 = dtype == ATTILE_F16;
+    const GemmFn *tiles = f16 ? kGemmPlainF16 : kGemmPlainBF16;
+    if (plan.end() == GemmEnd::kFused) tiles = f16 ? kGemmFusedF16 : kGemmFusedBF16;
+    if (plan.end() == GemmEnd::kGeneral) tiles = f16 ? kGemmGeneralF16 : kGemmGeneralBF16;
+    return tiles[plan.choice.tile]().of_layouts[first ? 1 : 0][second ? 1 : 0];
 }
+// All tiles that have a way to fuse (way_of) stand before those that have not, and have a kernel that does.
+static_assert(kGemmTileShapes[std::size(kGemmFusedF16) - 1].columns >= kGemmPiece &&
+              kGemmTileShapes[std::size(kGemmFusedF16)].columns < kGemmPiece);
 
 int32_t make_map(Device &device, const void *data, int32_t dtype, const GemmPanel &panel, int32_t rows, int32_t depths, TensorMap *map) {
     TensorMapShape shape;
