@@ -187,12 +187,27 @@ void CudaDevice::leave() {
     driver_.current_pop(&popped);
 }
 
+int32_t CudaDevice::check_stream(Stream stream) {
+    CUcontext found = nullptr;
+    if (stream == nullptr || driver_.stream_context == nullptr) return ATTILE_OK;
+    if (driver_.stream_context(static_cast<CUstream>(stream), &found) != CUDA_SUCCESS || found == context_) return ATTILE_OK;
+    // A green context, or one that the caller made, maybe on this device.
+    CUdevice device = handle_;
+    if (driver_.current_push(found) == CUDA_SUCCESS) {
+        driver_.current_device(&device);
+        driver_.current_pop(&found);
+    }
+    return device == handle_ ? ATTILE_OK : refuse_stream("the call");
+}
+
+int32_t CudaDevice::refuse_stream(const char *what) const {
+    return fail(ATTILE_ERROR_INVALID_VALUE, "%s: the stream does not belong to CUDA device %d", what, ordinal_);
+}
+
 int32_t CudaDevice::check(cudaError_t error, const char *what) {
     if (error == cudaSuccess) return ATTILE_OK;
     cudaGetLastError();
-    if (error == cudaErrorInvalidResourceHandle || error == cudaErrorInvalidDevice) {
-        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: the stream does not belong to CUDA device %d", what, ordinal_);
-    }
+    if (error == cudaErrorInvalidResourceHandle || error == cudaErrorInvalidDevice) return refuse_stream(what);
     if (is_lasting(error)) fault_.store(static_cast<int>(error), std::memory_order_relaxed);
     return fail(status_of(error), "%s on CUDA device %d: %s (%s)", what, ordinal_, cudaGetErrorString(error), cudaGetErrorName(error));
 }

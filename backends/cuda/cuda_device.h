@@ -53,6 +53,7 @@ class CudaDevice final : public gpu::Device {
     int32_t pool_keep(int64_t bytes) override;
     int32_t stream_create(Stream *stream) override;
     int32_t stream_destroy(Stream stream) override;
+    int32_t check_stream(Stream stream) override;
     int32_t synchronize(Stream stream) override;
     int32_t synchronize_all() override;
     bool capturing(Stream stream) override;
@@ -71,6 +72,7 @@ class CudaDevice final : public gpu::Device {
     int32_t find_kernels();  // The sets of kernels for tensor cores that this build has for the device, if any.
     // Turns a runtime error into a status and its sentence; remembers it if the device will not recover.
     int32_t check(cudaError_t error, const char *what);
+    int32_t refuse_stream(const char *what) const;
     // The same of a call that makes something, which is null after a failure; such a call may also find no memory.
     int32_t check_made(cudaError_t error, void **made, const char *what);
     int32_t reach_memory_of(int device, const void *pointer);

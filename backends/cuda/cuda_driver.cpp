@@ -50,11 +50,12 @@ const Driver *driver(std::string *reason) {
         !find(library, "cuDevicePrimaryCtxRetain", found.primary_retain, reason) ||
         !find(library, "cuDevicePrimaryCtxRelease_v2", found.primary_release, reason) ||
         !find(library, "cuCtxGetCurrent", found.current_get, reason) || !find(library, "cuCtxPushCurrent_v2", found.current_push, reason) ||
-        !find(library, "cuCtxPopCurrent_v2", found.current_pop, reason) ||
+        !find(library, "cuCtxPopCurrent_v2", found.current_pop, reason) || !find(library, "cuCtxGetDevice", found.current_device, reason) ||
         !find(library, "cuPointerGetAttributes", found.pointer_attributes, reason)) {
         dlclose(library);
         return nullptr;
     }
+    found.stream_context = reinterpret_cast<decltype(found.stream_context)>(dlsym(library, "cuStreamGetCtx"));
     found.tensor_map_encode = dlsym(library, "cuTensorMapEncodeTiled");
     const CUresult started = found.init(0);
     if (started != CUDA_SUCCESS) {

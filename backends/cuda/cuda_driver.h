@@ -19,9 +19,11 @@ struct Driver {
     CUresult (*primary_retain)(CUcontext *context, CUdevice device) = nullptr;
     CUresult (*primary_release)(CUdevice device) = nullptr;
     CUresult (*current_get)(CUcontext *context) = nullptr;
+    CUresult (*current_device)(CUdevice *device) = nullptr;
     CUresult (*current_push)(CUcontext context) = nullptr;
     CUresult (*current_pop)(CUcontext *context) = nullptr;
     CUresult (*pointer_attributes)(unsigned int count, CUpointer_attribute *attributes, void **values, CUdeviceptr pointer) = nullptr;
+    CUresult (*stream_context)(CUstream stream, CUcontext *context) = nullptr;  // Drivers before 9.2 have none.
     void *tensor_map_encode = nullptr;  // cuTensorMapEncodeTiled, for sm90/; drivers before 12.0 have none.
 
     // The driver's words for an error.

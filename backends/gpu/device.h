@@ -136,6 +136,9 @@ class Device {
     virtual int32_t synchronize(Stream stream) = 0;
     virtual int32_t synchronize_all() = 0;
     virtual bool capturing(Stream stream) = 0;
+    // Refuses a caller's stream that is another device's. To be asked before the stream is used: a runtime may take a launch with such a
+    // stream, and what then runs on the other device cannot reach this one's memory, a fault that no call of the process survives.
+    virtual int32_t check_stream(Stream) { return ATTILE_OK; }
     virtual int32_t event_create(bool timed, Event *event) = 0;
     virtual int32_t event_destroy(Event event) = 0;
     virtual int32_t event_record(Event event, Stream stream) = 0;

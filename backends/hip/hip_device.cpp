@@ -129,12 +129,23 @@ bool HipDevice::exchange_capture_mode(hipStreamCaptureMode *mode) {
     return false;
 }
 
+int32_t HipDevice::check_stream(Stream stream) {
+    int found = ordinal_;
+    if (stream == nullptr || runtime_.stream_device == nullptr) return ATTILE_OK;
+    if (runtime_.stream_device(static_cast<hipStream_t>(stream), &found) == hipSuccess)
+        return found == ordinal_ ? ATTILE_OK : refuse_stream("the call");
+    runtime_.clear_error();
+    return ATTILE_OK;  // Its use will tell.
+}
+
+int32_t HipDevice::refuse_stream(const char *what) const {
+    return fail(ATTILE_ERROR_INVALID_VALUE, "%s: the stream does not belong to HIP device %d", what, ordinal_);
+}
+
 int32_t HipDevice::check(hipError_t error, const char *what) {
     if (error == hipSuccess) return ATTILE_OK;
     runtime_.clear_error();
-    if (error == hipErrorInvalidHandle || error == hipErrorInvalidDevice) {
-        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: the stream does not belong to HIP device %d", what, ordinal_);
-    }
+    if (error == hipErrorInvalidHandle || error == hipErrorInvalidDevice) return refuse_stream(what);
     if (is_lasting(error)) fault_.store(static_cast<int>(error), std::memory_order_relaxed);
     return fail(status_of(error), "%s on HIP device %d: %s (%s)", what, ordinal_, runtime_.error_string(error), runtime_.error_name(error));
 }

@@ -42,6 +42,7 @@ class HipDevice final : public gpu::Device {
     int32_t pool_keep(int64_t bytes) override;
     int32_t stream_create(Stream *stream) override;
     int32_t stream_destroy(Stream stream) override;
+    int32_t check_stream(Stream stream) override;
     int32_t synchronize(Stream stream) override;
     int32_t synchronize_all() override;
     bool capturing(Stream stream) override;
@@ -60,6 +61,7 @@ class HipDevice final : public gpu::Device {
     int32_t read_properties();
     // Turns a runtime error into a status and its sentence; remembers it if the device will not recover.
     int32_t check(hipError_t error, const char *what);
+    int32_t refuse_stream(const char *what) const;
     // The same of a call that makes something, which is null after a failure; such a call may also find no memory.
     int32_t check_made(hipError_t error, void **made, const char *what);
     int32_t allow_shared(const void *kernel, std::size_t shared);

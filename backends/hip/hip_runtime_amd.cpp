@@ -88,6 +88,7 @@ const char *find_all(void *library, Runtime *found, ModuleFunctions *modules) {
     ATTILE_HIP_FIND(hipStreamWaitEvent, found->stream_wait_event);
     finder.find(ATTILE_HIP_TEXT(hipStreamIsCapturing), &found->stream_is_capturing, false);
     finder.find(ATTILE_HIP_TEXT(hipThreadExchangeStreamCaptureMode), &found->exchange_capture_mode, false);
+    finder.find("hipStreamGetDevice", &found->stream_device, false);
     ATTILE_HIP_FIND(hipEventCreateWithFlags, found->event_create);
     ATTILE_HIP_FIND(hipEventDestroy, found->event_destroy);
     ATTILE_HIP_FIND(hipEventRecord, found->event_record);

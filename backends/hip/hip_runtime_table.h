@@ -44,6 +44,7 @@ struct Runtime {
     hipError_t (*stream_wait_event)(hipStream_t stream, hipEvent_t event, unsigned int flags) = nullptr;
     hipError_t (*stream_is_capturing)(hipStream_t stream, hipStreamCaptureStatus *state) = nullptr;  // nullptr before HIP 4.5.
     hipError_t (*exchange_capture_mode)(hipStreamCaptureMode *mode) = nullptr;                       // nullptr before HIP 5.0.
+    hipError_t (*stream_device)(hipStream_t stream, int *device) = nullptr;                          // nullptr in older ones.
     hipError_t (*event_create)(hipEvent_t *event, unsigned int flags) = nullptr;
     hipError_t (*event_destroy)(hipEvent_t event) = nullptr;
     hipError_t (*event_record)(hipEvent_t event, hipStream_t stream) = nullptr;

@@ -224,6 +224,11 @@ hipError_t hipStreamSynchronize(hipStream_t) {
     FAILS;
     return hipSuccess;
 }
+// Later than the header: of a stream of another device where the test says so.
+__attribute__((visibility("default"))) hipError_t hipStreamGetDevice(hipStream_t, int *device) {
+    *device = fault_is("foreign-stream") ? 1 : 0;
+    return hipSuccess;
+}
 hipError_t hipStreamWaitEvent(hipStream_t, hipEvent_t, unsigned int) {
     FAILS;
     return hipSuccess;

@@ -149,6 +149,21 @@ TEST_F(HipRuntime, AStreamThatWasNotMadeIsNotDestroyed) {
     EXPECT_EQ(fake<int (*)()>("fake_leaks")(), 0);
 }
 
+TEST_F(HipRuntime, AStreamOfAnotherDeviceIsRefused) {
+    attile_context *context = nullptr;
+    ASSERT_EQ(create(&context), ATTILE_OK) << last_error();
+    void *stream = nullptr;
+    ASSERT_EQ(attile_stream_create(context, &stream), ATTILE_OK) << last_error();
+    EXPECT_EQ(attile_synchronize(context, stream), ATTILE_OK) << last_error();
+    with("foreign-stream");
+    EXPECT_EQ(attile_synchronize(context, stream), ATTILE_ERROR_INVALID_VALUE);
+    EXPECT_NE(last_error().find("the stream does not belong to HIP device 0"), std::string::npos) << last_error();
+    with("");
+    EXPECT_EQ(attile_stream_destroy(context, stream), ATTILE_OK) << last_error();
+    attile_context_destroy(context);
+    EXPECT_EQ(fake<int (*)()>("fake_leaks")(), 0);
+}
+
 TEST_F(HipRuntime, ExhaustedMemoryIsSaidInNumbers) {
     attile_context *context = nullptr;
     ASSERT_EQ(create(&context), ATTILE_OK) << last_error();

@@ -53,7 +53,10 @@ int32_t stream_destroy(void *state, void *stream) {
 }
 
 int32_t synchronize(void *state, void *stream) {
-    return on_device(state, [&](Context &context) { return context.device->synchronize(stream); });
+    return on_device(state, [&](Context &context) {
+        const int32_t status = context.device->check_stream(stream);
+        return status == ATTILE_OK ? context.device->synchronize(stream) : status;
+    });
 }
 
 int32_t memory_alloc(void *state, int32_t kind, int64_t bytes, void **pointer) {
@@ -78,7 +81,8 @@ int32_t memory_copy(void *state, void *destination, const void *source, int64_t 
     return on_device(state, [&](Context &context) {
         Device &device = *context.device;
         int32_t to = 0, from = 0;
-        int32_t status = device.memory_kind(destination, &to);
+        int32_t status = device.check_stream(stream);
+        if (status == ATTILE_OK) status = device.memory_kind(destination, &to);
         if (status == ATTILE_OK) status = device.memory_kind(source, &from);
         if (status == ATTILE_OK) status = device.copy(destination, source, bytes, stream);
         // The runtime may still be reading ordinary memory when it returns; the contract says the caller may reuse it then.
@@ -90,7 +94,8 @@ int32_t memory_copy(void *state, void *destination, const void *source, int64_t 
 int32_t memory_prefetch(void *state, const void *pointer, int64_t bytes, int32_t kind, void *stream) {
     return on_device(state, [&](Context &context) {
         int32_t found = 0;
-        const int32_t status = context.device->memory_kind(pointer, &found);
+        int32_t status = context.device->check_stream(stream);
+        if (status == ATTILE_OK) status = context.device->memory_kind(pointer, &found);
         if (status != ATTILE_OK || found != ATTILE_MEMORY_MANAGED) return status;
         return context.device->prefetch(pointer, bytes, kind, stream);
     });

@@ -209,8 +209,9 @@ int32_t table_run(void *state, const Problem *problem) {
     return on_device(state, [&](Context &context) {
         const Stream stream = launch_of(*problem).stream;
         bool is_staged = false;
-        const int32_t found = find_host_operand(*context.device, *problem, &is_staged);
-        if (found != ATTILE_OK) return found;
+        int32_t status = context.device->check_stream(stream);
+        if (status == ATTILE_OK) status = find_host_operand(*context.device, *problem, &is_staged);
+        if (status != ATTILE_OK) return status;
         if (!is_staged) return run_on_device(context, *problem, families, stream, true);
         StagedProblem<Problem> staged(*problem);
         if (staged.call.operands.empty()) return run_on_device(context, *problem, families, stream, true);

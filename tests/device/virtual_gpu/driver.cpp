@@ -218,6 +218,17 @@ ATTILE_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
     contexts.push_back(context);
     return CUDA_SUCCESS;
 }
+ATTILE_EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
+    if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+    *device = device_of(contexts.back());
+    return CUDA_SUCCESS;
+}
+ATTILE_EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
+    const int device = stream_device(stream);
+    if (device < 0) return CUDA_ERROR_INVALID_HANDLE;
+    *context = reinterpret_cast<CUcontext>(primary_contexts + device);
+    return CUDA_SUCCESS;
+}
 ATTILE_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context) {
     if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
     if (context != nullptr) *context = contexts.back();

@@ -127,10 +127,16 @@ cudaError_t recording_of(cudaStream_t stream, std::shared_ptr<Recording> *record
     return cudaSuccess;
 }
 
-cudaError_t need_own_stream(cudaStream_t stream) {
+int stream_device(cudaStream_t stream) {
     const std::lock_guard<std::recursive_mutex> guard(streams().lock);
-    if (is_default(stream)) return cudaSuccess;
-    return streams().live.count(stream) != 0 && stream->device == current_device() ? cudaSuccess : cudaErrorInvalidResourceHandle;
+    if (is_default(stream)) return current_device();
+    return streams().live.count(stream) != 0 ? stream->device : -1;
+}
+
+cudaError_t need_own_stream(cudaStream_t stream) {
+    const int device = stream_device(stream);
+    if (device < 0) return cudaErrorInvalidResourceHandle;
+    return device == current_device() ? cudaSuccess : cudaErrorLaunchFailure;
 }
 
 cudaError_t submit(cudaStream_t stream, std::function<void()> work) {

@@ -70,7 +70,9 @@ struct Recording {
 // Does the work, or records it where the stream is captured. An error where there is no such stream.
 cudaError_t submit(cudaStream_t stream, std::function<void()> work);
 cudaError_t recording_of(cudaStream_t stream, std::shared_ptr<Recording> *recording);
-// Kernels are for streams of the device that is current.
+// The device that a stream is of; -1 where there is no such stream.
+int stream_device(cudaStream_t stream);
+// Kernels are for streams of the device that is current; in another's they fault, as a kernel by CUDA 13 was seen to on two H100s.
 cudaError_t need_own_stream(cudaStream_t stream);
 
 int kind_of(const void *pointer);         // As cudaMemoryType numbers them.
