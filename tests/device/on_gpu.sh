@@ -34,6 +34,7 @@ with_set() { # the set of kernels, then a command
   env ${kernels:+ATTILE_CUDA_TENSOR_CORES=$kernels} "$@"
 }
 passed_of() { cat "$@" | sed -n 's/^\[ *PASSED *\] \([0-9]*\) test.*/\1/p' | awk '{n += $1} END {print n + 0}'; }
+failures_of() { cat "$@" | { grep -hE '^\[ *FAILED *\] [^0-9]|: Failure$' || true; } | sort | uniq -c | head -12 | cut -c1-240; }
 failed_of() { cat "$@" | { grep -hE '^\[ *FAILED *\] [^0-9]' || true; } | sed 's/,.*//; s/ (.*//' | sort -u | wc -l; }
 
 conformance() { # sharded over processes
@@ -46,6 +47,7 @@ conformance() { # sharded over processes
   for shard in "${running[@]}"; do wait "$shard" || broken=$((broken + 1)); done
   local wrong; wrong=$(failed_of "$logs/$name"-*.log)
   say "$name" "$(passed_of "$logs/$name"-*.log)" "$([ $broken = 0 ] || echo "$wrong tests failed, $broken of $jobs processes")" $((SECONDS - start))
+  [ $broken = 0 ] || failures_of "$logs/$name"-*.log
 }
 coverage() {
   local start=$SECONDS kernels running=() index=0 result
@@ -66,6 +68,7 @@ device_test() { # the program, the set of kernels
   with_set "$kernels" "$build/bin/$program" >"$log" 2>&1 || result=$?
   say "$program-${kernels:-best}" "$(passed_of "$log")" "$([ $result = 0 ] || echo "$(failed_of "$log") tests failed, exit status $result")" \
     $((SECONDS - start))
+  [ $result = 0 ] || failures_of "$log" # the log may stay on the machine
   return $failed
 }
 device_tests() { # most time is the reference's, on one processor: programs and sets at once, but for those that take all memory or break the device
