@@ -47,7 +47,7 @@ def filled(kind, **fields):
     return args
 
 
-def cases(make, empty):
+def cases(make, empty, empty_lse):
     """Name, operation, arrays, options, results by their names in Python, and the struct of the same call."""
     def case(name, operation, arrays, options, out, output, **fields):
         return name, operation, arrays, options, {"out": out}, filled(s.OPERATIONS[operation], **{output: out}, **fields)
@@ -58,7 +58,7 @@ def cases(make, empty):
     yield case("gemm 4x4x4", "gemm", (a, b), {}, empty(4, 4), "d", a=a, b=b, alpha=1.0)
     yield case("attention H=8 16x32x64", "attention", (q, k, v), {}, empty(1, 8, 16, 64), "o", q=q, k=k, v=v)
     yield case("attention H=1 1x4x8", "attention", (row, keys, values), {"mask": "causal_bottom_right", "scale": 0.5}, empty(1, 1, 1, 8), "o", q=row, k=keys, v=values, mask=2, scale=0.5)
-    lse, results = empty(1, 1, 1), {name: empty(*like.shape) for name, like in (("dq", row), ("dk", keys), ("dv", values))}
+    lse, results = empty_lse(1, 1, 1), {name: empty(*like.shape) for name, like in (("dq", row), ("dk", keys), ("dv", values))}
     lse[...] = 1.0
     forward = filled(s.AttentionArgs, q=row, k=keys, v=values, o=row, lse=lse)
     backward = filled(s.AttentionBackwardArgs, dout=row, **results)
@@ -90,16 +90,31 @@ def seconds(call, count):
     return (time.perf_counter() - start) / count
 
 
-def measure(torch, device, pure, repeat, rounds, count):
+def load_repeat(file):
+    """repeat_call() of repeat_call.c."""
+    repeat = ctypes.CDLL(file).repeat_call
+    repeat.argtypes, repeat.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], ctypes.c_double
+    return repeat
+
+
+def line(row):
+    return (f"{row['group']:10} {row['case']:24} C {row['us']['c']:8.2f} us; beyond it " + ", ".join(f"{way} {value:+.2f}" for way, value in row["beyond_c"].items() if way != "own") +
+            (f"; own {row['us']['own']:.2f}" if "own" in row["us"] else ""))
+
+
+def measure(torch, device, pure, repeat, rounds, count, dtype=None):
+    """Rows of one library of arrays, NumPy's where `torch` is None; `dtype` is PyTorch's float32 unless it is given."""
     context, plain = (package.Context(device, threads=1) for package in (attile, pure))
     if torch is None:
         rng = np.random.default_rng(1)
         make, empty, settle = (lambda *shape: rng.uniform(-1, 1, shape).astype(np.float32)), (lambda *shape: np.empty(shape, np.float32)), lambda: None
+        empty_lse = empty
     else:
         where = torch.device(device)
-        make, empty = (lambda *shape: torch.rand(shape, device=where) * 2 - 1), (lambda *shape: torch.empty(shape, device=where))
+        make, empty = (lambda *shape: (torch.rand(shape, device=where) * 2 - 1).to(dtype)), (lambda *shape: torch.empty(shape, device=where, dtype=dtype))
+        empty_lse = lambda *shape: torch.empty(shape, device=where)
         settle = torch.cuda.synchronize if device == "cuda" else lambda: None
-    for name, operation, arrays, options, results, args in cases(make, empty):
+    for name, operation, arrays, options, results, args in cases(make, empty, empty_lse):
         address = ctypes.cast(getattr(library(), f"attile_{operation}"), ctypes.c_void_p)
         ways = {"c": lambda: repeat(address, context._handle, ctypes.byref(args), count) / count}
         by_python = {"attile out": lambda: getattr(context, operation)(*arrays, **options, **results), "attile": lambda: getattr(context, operation)(*arrays, **options),
@@ -121,7 +136,7 @@ def measure(torch, device, pure, repeat, rounds, count):
                     found[way].append(value * 1e6)
         if min(found["c"]) < 0:
             sys.exit(f"python_calls.py: {name}: the call from C failed")
-        yield {"group": f"{'numpy' if torch is None else 'torch'} {device}", "case": name, "us": {way: round(statistics.median(values), 3) for way, values in found.items()},
+        yield {"group": f"{'numpy' if torch is None else 'torch'} {device}" + (f" {str(dtype)[6:]}" if dtype else ""), "case": name, "us": {way: round(statistics.median(values), 3) for way, values in found.items()},
                "us_min": {way: round(min(values), 3) for way, values in found.items()},
                # Rounds are interleaved, so a difference within one leaves out what the machine did meanwhile.
                "beyond_c": {way: round(statistics.median(value - c for value, c in zip(values, found["c"])), 3) for way, values in found.items() if way != "c"}}
@@ -137,8 +152,7 @@ def main():
     of = parser.parse_args()
     if not attile.compiled:
         sys.exit("python_calls.py: the extension is not there; PYTHONPATH must name the build's folder python")
-    repeat = ctypes.CDLL(of.repeat).repeat_call
-    repeat.argtypes, repeat.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], ctypes.c_double
+    repeat = load_repeat(of.repeat)
     try:
         import torch
         torch.set_num_threads(1)
@@ -149,8 +163,7 @@ def main():
     for library_of_arrays in ([None] if of.device == "cpu" else []) + ([torch] if torch else []):
         for row in measure(library_of_arrays, of.device, pure, repeat, of.rounds, of.calls):
             rows.append(row)
-            print(f"{row['group']:10} {row['case']:24} C {row['us']['c']:8.2f} us; beyond it " +
-                  ", ".join(f"{way} {value:+.2f}" for way, value in row["beyond_c"].items() if way != "own") + (f"; own {row['us']['own']:.2f}" if "own" in row["us"] else ""))
+            print(line(row))
     if of.json:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             model = next((line.partition(":")[2].strip() for line in lines if line.startswith(MODEL)), platform.processor())
