@@ -9,6 +9,7 @@ Arrays may be NumPy's, or anything with ``__dlpack__`` or ``__cuda_array_interfa
 caller's current stream. No gradient passes through a call, so a tensor that requires one is refused unless gradients are off. ``attile.Context("cuda:1")`` opens a backend by name; the functions here use one opened by ATTILE_BACKEND.
 """
 import functools
+import importlib
 import inspect
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,12 @@ if TYPE_CHECKING:
     attention_merge, reduce, softmax = _default.attention_merge, _default.reduce, _default.softmax
     prepare_gemm, prepare_attention = _default.prepare_gemm, _default.prepare_attention
 else:
+
+    def __getattr__(name):
+        """attile.torch at its first use: its import needs PyTorch."""
+        if name == "torch":
+            return importlib.import_module(".torch", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def _of_default_context(name):
         """The method of that name of the default context, with its signature and documentation."""

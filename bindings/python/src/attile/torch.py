@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators for PyTorch 2.4 and later: torch.compile keeps them in its graph, and gradients come through them.
+
+    import attile.torch
+    o = attile.torch.attention(q, k, v, mask="causal_bottom_right")
+
+They are torch.ops.attile.gemm, .attention and .attention_backward, for tensors on CPU and CUDA, on the default context (ATTILE_BACKEND). Results are new contiguous tensors. PyTorch's dispatcher takes some 20 us of host time
+a call; where neither torch.compile nor a gradient is wanted, attile.gemm() and attile.attention() do the same without it.
+"""
+# mypy: disable-error-code="import"
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence, Union, cast
+
+import torch
+from torch import Tensor
+
+import attile
+
+from . import _structs as s
+
+__all__ = ["attention", "gemm"]
+
+if not hasattr(torch.library, "register_autograd"):
+    raise ImportError(f"attile.torch needs PyTorch 2.4 or later; this is {torch.__version__}")
+
+_untyped: Any = torch  # For functions of PyTorch that have no types.
+
+# Options of both calls of attention. Tensors come first: PyTorch has no gradient of one that is given by name alone.
+_TENSORS = ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q", "cu_len_k")
+_NUMBERS = "float scale=0.0, float softcap=0.0, str? mask=None, SymInt[] window=[0, 0], SymInt max_len_q=0, SymInt max_len_k=0, int flags=0"
+_SHARED = ", ".join(f"Tensor? {name}=None" for name in _TENSORS)
+_SCHEMAS = (
+    "gemm(Tensor a, Tensor b, Tensor? c=None, Tensor? bias=None, *, float alpha=1.0, float beta=0.0, str? bias_axis=None, str? activation=None, int flags=0) -> Tensor",
+    f"attention(Tensor q, Tensor k, Tensor v, {_SHARED}, Tensor? block_table=None, *, {_NUMBERS}) -> (Tensor, Tensor)",
+    f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_SHARED}, *, bool with_dbias=False, bool with_dsinks=False, {_NUMBERS})"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
+
+
+def _call(name: str, *arrays: Tensor, flags: int = 0, **options: Any) -> Any:
+    """The package's call. What is captured into a CUDA graph has a workspace of PyTorch's, which the graph keeps, and not one of the pool that other calls use meanwhile."""
+    operation = getattr(attile, name)
+    if arrays[0].is_cuda and torch.cuda.is_current_stream_capturing():
+        flags |= attile.FLAG_NO_ALLOC
+        size = operation(*arrays, flags=flags, **options, query=True).workspace_bytes
+        if size:
+            options["workspace"] = arrays[0].new_empty(size, dtype=torch.uint8)
+    return operation(*arrays, flags=flags, **options)
+
+
+def _gemm(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[Tensor] = None, **options: Any) -> Tensor:
+    return cast(Tensor, _call("gemm", a, b, **options, c=c, bias=bias))
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], **options: Any) -> tuple[Tensor, Tensor]:
+    named: dict[str, Any] = dict(zip((*_TENSORS, "block_table"), tensors))
+    return cast("tuple[Tensor, Tensor]", _call("attention", q, k, v, lse=True, **options, **named))
+
+
+def _attention_backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *tensors: Optional[Tensor], with_dbias: bool = False,
+                        with_dsinks: bool = False, **options: Any) -> tuple[Tensor, ...]:
+    named: dict[str, Any] = dict(zip(_TENSORS, tensors))
+    more: dict[str, Any] = {name: _empty(named[name[1:]]) for name, wanted in (("dbias", with_dbias), ("dsinks", with_dsinks)) if wanted}
+    made = _call("attention_backward", dout, q, k, v, out, lse, **options, **named, **more)
+    return *made, more.get("dbias", q.new_empty(0)), more.get("dsinks", q.new_empty(0))
+
+
+def _empty(like: Optional[Tensor]) -> Tensor:
+    return cast(Tensor, like).new_empty(cast(Tensor, like).shape)
+
+
+def _gemm_fake(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[Tensor] = None, **options: Any) -> Tensor:
+    torch._check(a.dim() >= 2 and b.dim() >= 2, lambda: f"a and b have {a.dim()} and {b.dim()} dimensions; at least 2 are expected")
+    torch._check(a.shape[-1] == b.shape[-2], lambda: f"a has {a.shape[-1]} columns and b {b.shape[-2]} rows; as many are expected")
+    return a.new_empty((*_untyped.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+
+
+def _attention_fake(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], **options: Any) -> tuple[Tensor, Tensor]:
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        torch._check(x.dim() == 4, lambda: f"{name} has {x.dim()} dimensions; 4 are expected")
+    return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(q.shape[:3], dtype=torch.float64 if q.dtype == torch.float64 else torch.float32)
+
+
+def _attention_backward_fake(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *tensors: Optional[Tensor], with_dbias: bool = False,
+                             with_dsinks: bool = False, **options: Any) -> tuple[Tensor, ...]:
+    named = dict(zip(_TENSORS, tensors))
+    return *map(_empty, (q, k, v)), _empty(named["bias"]) if with_dbias else q.new_empty(0), _empty(named["sinks"]) if with_dsinks else q.new_empty(0)
+
+
+def _wanted(ctx: Any, count: int) -> list[bool]:
+    """Which inputs ask for a gradient; PyTorch leaves out those at the end that were not given."""
+    return [*ctx.needs_input_grad, *[False] * count][:count]
+
+
+def _gemm_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: Tensor) -> None:
+    a, b, c, bias = inputs
+    ctx.options = keyword_only_inputs
+    activation = ctx.options["activation"]
+    if activation not in (None, "none", "relu"):
+        raise RuntimeError(f"no gradient comes through activation={activation!r}: apply it to the result by PyTorch, or call under torch.no_grad()")
+    ctx.save_for_backward(a, b, output if activation == "relu" else None)
+    ctx.others = [None if x is None else (x.shape, x.dtype) for x in (c, bias)]
+
+
+def _gemm_backward(ctx: Any, dout: Tensor) -> tuple[Optional[Tensor], ...]:
+    a, b, out = ctx.saved_tensors
+    options, (c, bias), wanted = ctx.options, ctx.others, _wanted(ctx, 4)
+    if out is not None:
+        dout = torch.where(out > 0, dout, 0)
+    product, alpha, flags = torch.ops.attile.gemm, options["alpha"], options["flags"]
+    da = product(dout, b.mT, alpha=alpha, flags=flags).sum_to_size(a.shape) if wanted[0] else None
+    db = product(a.mT, dout, alpha=alpha, flags=flags).sum_to_size(b.shape) if wanted[1] else None
+    dc = (options["beta"] * dout).sum_to_size(c[0]).to(c[1]) if wanted[2] else None
+    if not wanted[3]:
+        return da, db, dc, None
+    kept = dout.dim() - (2 if options["bias_axis"] == "rows" else 1)
+    summed = [axis for axis in range(dout.dim()) if axis != kept]
+    return da, db, dc, dout.sum(summed, dtype=bias[1])
+
+
+def _attention_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: tuple[Tensor, Tensor]) -> None:
+    q, k, v, *tensors, block_table = inputs
+    if block_table is not None:
+        raise RuntimeError("no gradient comes through attention with a block_table: call under torch.no_grad()")
+    slopes = tensors[_TENSORS.index("alibi_slopes")]
+    if slopes is not None and slopes.requires_grad:
+        raise RuntimeError("alibi_slopes requires a gradient, and none comes through attention: give alibi_slopes.detach()")
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(q, k, v, *output, *tensors)
+    ctx.options = keyword_only_inputs
+
+
+def _with_lse(dout: Tensor, dlse: Tensor, v: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """dout, v and out with columns that carry the gradient of lse: a row's gradient of scores is p (dout v - sum(dout out)), and of its lse it is p dlse.
+
+    So dout gets a column dlse where out has -1 and v has 0. Eight columns keep rows aligned.
+    """
+    pad = torch.nn.functional.pad
+    return torch.cat((dout, pad(dlse[..., None].to(dout.dtype), (0, 7))), -1), pad(v, (0, 8)), pad(out, (0, 8), value=-1.0)
+
+
+def _attention_gradients(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
+    q, k, v, out, lse, *tensors = ctx.saved_tensors
+    found: list[Optional[Tensor]] = [None] * (4 + len(_TENSORS))
+    if dout is None and dlse is None:
+        return tuple(found)
+    bias, sinks = (3 + _TENSORS.index(name) for name in ("bias", "sinks"))
+    wanted, columns = _wanted(ctx, len(found)), v.shape[3]
+    dout = torch.zeros_like(out) if dout is None else dout
+    if dlse is not None:
+        dout, v, out = _with_lse(dout, dlse, v, out)
+    *found[:3], dbias, dsinks = torch.ops.attile.attention_backward(dout, q, k, v, out, lse, *tensors, with_dbias=wanted[bias], with_dsinks=wanted[sinks], **ctx.options)
+    if dlse is not None:
+        found[2] = cast(Tensor, found[2])[..., :columns]
+    if wanted[bias]:
+        found[bias] = dbias
+    if wanted[sinks]:
+        found[sinks] = dsinks
+    return tuple(found)
+
+
+def _second_setup(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    pass
+
+
+def _second_backward(ctx: Any, *gradients: Any) -> Any:
+    raise RuntimeError("attention has no second derivatives here")
+
+
+def _define() -> Any:
+    library = _untyped.library.Library("attile", "DEF")
+    for schema in _SCHEMAS:
+        library.define(schema)
+    for name, run, fake, setup, backward in (("gemm", _gemm, _gemm_fake, _gemm_setup, _gemm_backward),
+                                             ("attention", _attention, _attention_fake, _attention_setup, _attention_gradients),
+                                             ("attention_backward", _attention_backward, _attention_backward_fake, _second_setup, _second_backward)):
+        for device in ("CPU", "CUDA"):
+            library.impl(name, run, device)
+        torch.library.register_fake(f"attile::{name}", fake, lib=library)
+        torch.library.register_autograd(f"attile::{name}", backward, setup_context=setup, lib=library)
+    return library
+
+
+_library = _define()  # Its operators are there as long as it is.
+
+
+def gemm(a: Tensor, b: Tensor, c: Optional[Tensor] = None, *, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Tensor] = None, bias_axis: Optional[s.BiasAxis] = None,
+         activation: Optional[s.Activation] = None, flags: int = 0) -> Tensor:
+    """activation(alpha a b + beta c + bias) as attile.gemm(), in a new tensor.
+
+    Gradients come to a, b, c and bias, without an activation or with "relu".
+    """
+    return cast(Tensor, torch.ops.attile.gemm(a, b, c, bias, alpha=alpha, beta=beta, bias_axis=bias_axis, activation=activation, flags=flags))
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, *, lse: bool = False, scale: float = 0.0, softcap: float = 0.0, mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0),
+              bias: Optional[Tensor] = None, allowed: Optional[Tensor] = None, alibi_slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None,
+              key_lengths: Optional[Tensor] = None, cu_len_q: Optional[Tensor] = None, cu_len_k: Optional[Tensor] = None, max_len_q: int = 0, max_len_k: int = 0,
+              block_table: Optional[Tensor] = None, flags: int = 0) -> Union[Tensor, tuple[Tensor, Tensor]]:
+    """Attention as attile.attention(), in a new tensor; with ``lse`` (out, lse).
+
+    Gradients come from both to q, k, v, bias and sinks by attile.attention_backward(); that of alibi_slopes and of paged keys is refused.
+    """
+    out, found = torch.ops.attile.attention(q, k, v, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, block_table, scale=scale, softcap=softcap, mask=mask,
+                                            window=list(window), max_len_q=max_len_q, max_len_k=max_len_k, flags=flags)
+    return (out, found) if lse else out

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of attile.torch: PyTorch's own checks of operators and gradients, graphs without a break, and the values of calls without them."""
+import importlib.util
+import inspect
+import shutil
+import subprocess
+import sys
+import unittest
+import warnings
+
+import attile
+
+if importlib.util.find_spec("torch") is None:
+    raise unittest.SkipTest("PyTorch is not installed")
+
+import torch  # noqa: E402
+
+torch.manual_seed(3)
+HEADS = (2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6)  # q, k, v
+
+
+def random(*shape, dtype=torch.float64, requires_grad=True):
+    return (torch.rand(shape, dtype=dtype) * 2 - 1).requires_grad_(requires_grad)
+
+
+def attention_cases():
+    """Options of attention; arrays among them that ask for a gradient get one."""
+    packed = torch.tensor([0, 2, 5], dtype=torch.int32), torch.tensor([0, 3, 7], dtype=torch.int32)
+    yield {}
+    yield {"mask": "causal_bottom_right", "softcap": 2.0, "scale": 0.7}
+    yield {"mask": "window_top_left", "window": (3, 2), "allowed": torch.rand(5, 7) < 0.8, "sinks": random(4)}
+    yield {"bias": random(1, 4, 5, 7), "sinks": random(4), "alibi_slopes": random(4, requires_grad=False)}
+    yield {"bias": random(1, 4, 5, 7, requires_grad=False), "key_lengths": torch.tensor([7, 4], dtype=torch.int32)}
+    yield {"cu_len_q": packed[0], "cu_len_k": packed[1], "max_len_q": 3, "max_len_k": 4}
+
+
+def operands(options, **kind):
+    """q, k and v; packed sequences have no batch."""
+    return [random(*((1, *shape[1:]) if "cu_len_q" in options else shape), **kind) for shape in HEADS]
+
+
+def gemm_cases():
+    """Operands and options of gemm."""
+    yield (random(4, 5), random(5, 6)), {}
+    yield (random(3, 4, 5), random(5, 6)), {"alpha": 2.0, "bias": random(6)}
+    yield (random(4, 5), random(2, 3, 5, 6)), {"activation": "relu", "bias": random(4), "bias_axis": "rows"}
+    yield (random(2, 1, 4, 5), random(3, 5, 6), random(2, 3, 4, 6)), {"beta": 0.5, "activation": "relu"}
+
+
+class Operators(unittest.TestCase):
+    def test_signatures_are_those_of_the_package(self):
+        for name, missing in (("gemm", {"out", "stream", "workspace", "query"}), ("attention", {"out", "stream", "workspace", "query"})):
+            of_package, here = (inspect.signature(getattr(owner, name)).parameters for owner in (attile, attile.torch))
+            self.assertEqual(set(of_package) - set(here), missing)
+            self.assertEqual(set(here) - set(of_package), set())
+
+    def test_values_are_those_of_the_package(self):
+        for options in attention_cases():
+            for dtype in (torch.float64, torch.float32, torch.bfloat16):
+                arrays = operands(options, dtype=dtype, requires_grad=False)
+                types = {"bias": dtype, **dict.fromkeys(("sinks", "alibi_slopes"), torch.float64 if dtype == torch.float64 else torch.float32)}
+                given = {name: value.to(types[name]) if name in types else value for name, value in options.items()}
+                with torch.no_grad(), self.subTest(options=list(options), dtype=dtype):
+                    for found, expected in zip(attile.torch.attention(*arrays, lse=True, **given), attile.attention(*arrays, lse=True, **given)):
+                        self.assertTrue(torch.equal(found, expected))
+                    self.assertTrue(torch.equal(attile.torch.attention(*arrays, **given), attile.attention(*arrays, **given)))
+        for arrays, options in gemm_cases():
+            with torch.no_grad(), self.subTest(options=list(options)):
+                self.assertTrue(torch.equal(attile.torch.gemm(*arrays, **options, flags=attile.FLAG_BATCH_INVARIANT),
+                                            attile.gemm(*arrays, **options, flags=attile.FLAG_BATCH_INVARIANT)))
+
+    def test_gradients_by_differences(self):
+        for options in attention_cases():
+            follow = {name: value for name, value in options.items() if getattr(value, "requires_grad", False)}
+            for results in (slice(0, 1), slice(1, 2), slice(0, 2)):  # of out, of lse, of both
+                def call(*arrays, options=options, names=tuple(follow), results=results):
+                    return attile.torch.attention(*arrays[:3], lse=True, **{**options, **dict(zip(names, arrays[3:]))})[results]
+
+                with self.subTest(options=list(options), results=results):
+                    self.assertTrue(torch.autograd.gradcheck(call, (*operands(options), *follow.values())))
+        for arrays, options in gemm_cases():
+            follow = {name: value for name, value in options.items() if getattr(value, "requires_grad", False)}
+
+            def product(*given, options=options, names=tuple(follow), count=len(arrays)):
+                return attile.torch.gemm(*given[:count], **{**options, **dict(zip(names, given[count:]))})
+
+            with self.subTest(options=list(options)):
+                self.assertTrue(torch.autograd.gradcheck(product, (*arrays, *follow.values())))
+                if "activation" not in options:
+                    self.assertTrue(torch.autograd.gradgradcheck(product, (*arrays, *follow.values())))
+
+    def test_gradients_of_half_precision(self):
+        for dtype in (torch.float16, torch.bfloat16):
+            arrays = operands({}, dtype=dtype)
+            exact = [x.detach().double().requires_grad_() for x in arrays]
+            weight = torch.rand(2, 4, 5, 6, dtype=torch.float64)
+            found = torch.autograd.grad((attile.torch.attention(*arrays) * weight).sum(), arrays)
+            for one, other in zip(found, torch.autograd.grad((attile.torch.attention(*exact) * weight).sum(), exact)):
+                self.assertEqual(one.dtype, dtype)
+                self.assertTrue(float((one - other).abs().max()) <= 8 * torch.finfo(dtype).eps * float(other.abs().max()))
+
+    def test_opcheck(self):
+        for options in attention_cases():
+            with self.subTest(options=list(options)):
+                torch.library.opcheck(torch.ops.attile.attention, tuple(operands(options)), {**options, **({"window": list(options["window"])} if "window" in options else {})})
+        for arrays, options in gemm_cases():
+            with self.subTest(options=list(options)):
+                torch.library.opcheck(torch.ops.attile.gemm, arrays, options)
+        q = operands({}, requires_grad=False)
+        out, lse = attile.torch.attention(*q, lse=True)
+        for more in ({}, {"bias": random(1, 4, 5, 7, requires_grad=False), "with_dbias": True}):
+            torch.library.opcheck(torch.ops.attile.attention_backward, (torch.rand_like(out), *q, out, lse), more)
+
+    def test_wrong_calls(self):
+        a, q, options = random(4, 5), random(2, 2, 4, 8), {"key_lengths": torch.tensor([3, 2], dtype=torch.int32)}
+        with self.assertRaisesRegex(attile.AttileArgumentError, "gemm"):
+            attile.torch.gemm(a, a)
+        with self.assertRaisesRegex(RuntimeError, "a has 5 columns and b 4 rows"):
+            torch.compile(attile.torch.gemm, fullgraph=True, backend="eager")(a, a)
+        with self.assertRaisesRegex(RuntimeError, "no gradient comes through activation='gelu'"):
+            attile.torch.gemm(a, a.T, activation="gelu")
+        with torch.no_grad():
+            attile.torch.gemm(a, a.T, activation="gelu")
+        with self.assertRaisesRegex(RuntimeError, "alibi_slopes requires a gradient"):
+            attile.torch.attention(q, q, q, alibi_slopes=random(2))
+        with self.assertRaisesRegex(RuntimeError, "block_table"):
+            attile.torch.attention(q, random(2, 2, 4, 8), random(2, 2, 4, 8), block_table=torch.tensor([[0], [1]], dtype=torch.int32), **options)
+        with self.assertRaisesRegex(ValueError, "mask is 'diagonal'"):
+            attile.torch.attention(q, q, q, mask="diagonal")
+        gradient, = torch.autograd.grad(attile.torch.attention(q, q, q).sum(), q, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "no second derivatives"):
+            gradient.sum().backward()
+        with self.assertRaisesRegex(AttributeError, "has no attribute 'jax'"):
+            attile.jax
+
+    def test_the_package_does_not_import_pytorch(self):
+        subprocess.run([sys.executable, "-c", "import sys, attile; assert 'torch' not in sys.modules; attile.torch.gemm; assert 'torch' in sys.modules"], check=True)
+
+
+class Compiled(unittest.TestCase):
+    @staticmethod
+    def block(x, w, k, v):
+        q = attile.torch.gemm(x, w).unflatten(-1, (4, 8)).transpose(1, 2)
+        return attile.torch.attention(q * 0.5, k, v, mask="causal_bottom_right") * 2
+
+    def compare(self, backend):
+        """Forward and backward of graphs without a break, of several lengths."""
+        torch._dynamo.reset()
+        fast = torch.compile(self.block, fullgraph=True, backend=backend)
+        for length in (5, 6, 9):
+            arrays = [random(*shape, dtype=torch.float32) for shape in ((2, length, 3), (3, 32), (2, 2, 11, 8), (2, 2, 11, 8))]
+            found, expected = fast(*arrays), self.block(*arrays)
+            self.assertTrue(float((found - expected).abs().max()) <= 1e-6)
+            for one, other in zip(*(torch.autograd.grad(result, arrays, torch.ones_like(result)) for result in (found, expected))):
+                self.assertTrue(float((one - other).abs().max()) <= 1e-5)
+
+    def test_without_a_graph_break(self):
+        self.compare("aot_eager")
+        torch._dynamo.reset()
+        arrays = [random(*shape, dtype=torch.float32, requires_grad=False) for shape in ((2, 5, 3), (3, 32), (2, 2, 11, 8), (2, 2, 11, 8))]
+        found = torch._dynamo.explain(self.block)(*arrays)
+        self.assertEqual((found.graph_count, found.graph_break_count), (1, 0))
+
+    @unittest.skipUnless(shutil.which("g++"), "there is no g++, with which PyTorch compiles")
+    def test_inductor(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.compare("inductor")
+
+
+if __name__ == "__main__":
+    unittest.main()
