@@ -83,6 +83,13 @@ def native_call(torch, operation, arrays, options, out):
             "attention": lambda: torch.nn.functional.scaled_dot_product_attention(*arrays)}[operation]
 
 
+def written_out(function, arrays, options):
+    """The call as a program writes it: each argument in its place, with no sequence or dictionary to take apart."""
+    names = {f"_{index}": array for index, array in enumerate(arrays)}
+    given = ", ".join([*names, *(f"{name}={name}" for name in options)])
+    return eval(f"lambda: function({given})", {"function": function, **names, **options})
+
+
 def seconds(call, count):
     start = time.perf_counter()
     for _ in range(count):
@@ -117,9 +124,9 @@ def measure(torch, device, pure, repeat, rounds, count, dtype=None):
     for name, operation, arrays, options, results, args in cases(make, empty, empty_lse):
         address = ctypes.cast(getattr(library(), f"attile_{operation}"), ctypes.c_void_p)
         ways = {"c": lambda: repeat(address, context._handle, ctypes.byref(args), count) / count}
-        by_python = {"attile out": lambda: getattr(context, operation)(*arrays, **options, **results), "attile": lambda: getattr(context, operation)(*arrays, **options),
-                     "ctypes out": lambda: getattr(plain, operation)(*arrays, **options, **results),
-                     "query": lambda: getattr(context, operation)(*arrays, **options, **results, query=True)}
+        call, by_ctypes = getattr(context, operation), getattr(plain, operation)
+        by_python = {"attile out": written_out(call, arrays, {**options, **results}), "attile": written_out(call, arrays, options),
+                     "ctypes out": written_out(by_ctypes, arrays, {**options, **results}), "query": written_out(call, arrays, {**options, **results, "query": True})}
         if operation in ("gemm", "attention"):
             by_python["prepared"] = getattr(context, f"prepare_{operation}")(*arrays, **options, **results).run
         own = native_call(torch, operation, arrays, options, results.get("out"))

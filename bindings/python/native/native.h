@@ -45,20 +45,22 @@ enum { NATIVE_MOST_PARAMETERS = 40, NATIVE_MOST_WRITTEN = 6 };
     X(float32)          \
     X(float64)          \
     X(modules)          \
-    X(check) X(mark_written) X(cuda_stream) X(support) X(levels) X(default_context) X(activations) X(bias_axes) X(masks) X(reductions)
+    X(check)            \
+    X(mark_written)     \
+    X(increment_versions) X(cuda_stream) X(support) X(levels) X(default_context) X(activations) X(bias_axes) X(masks) X(reductions)
 #define NATIVE_NAMES(X) \
     X(__array_struct__) \
     X(dtype)            \
     X(name)             \
     X(requires_grad) X(_current_level) X(is_cuda) X(is_cpu) X(layout) X(shape) X(stride) X(data_ptr) X(_out) X(_lse)
-#define NATIVE_TORCH(X)  \
-    X(tensor)            \
-    X(parameter)         \
-    X(empty_like)        \
-    X(is_grad_enabled)   \
-    X(forward_ad)        \
-    X(increment_version) \
-    X(is_neg) X(is_inference) X(strided) X(float32) X(float64) X(dtypes) X(make_float32) X(make_float64) X(make_dense) X(new_empty)
+#define NATIVE_TORCH(X)   \
+    X(tensor)             \
+    X(parameter)          \
+    X(empty_like)         \
+    X(is_grad_enabled)    \
+    X(forward_ad)         \
+    X(increment_versions) \
+    X(is_neg) X(strided) X(float32) X(float64) X(dtypes) X(make_float32) X(make_float64) X(new_empty)
 
 #define NATIVE_FIELD(name) PyObject *name;
 typedef struct {
@@ -71,7 +73,6 @@ typedef struct {
     struct {
         NATIVE_TORCH(NATIVE_FIELD)
     } torch;
-    int marks_many;                      /* Whether PyTorch is told of several tensors at once. */
     const native_exchange_api *exchange; /* PyTorch's; NULL before 2.10, whose tensors are read by their attributes. */
     PyObject *bfloat16;                  /* The dtype of ml_dtypes, once one was seen. */
     PyObject *context;                   /* The one of the module's functions, once it is open. */

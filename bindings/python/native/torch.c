@@ -55,16 +55,6 @@ static PyObject *find_types(PyObject *torch) {
     return found;
 }
 
-/* Whether versions of several tensors can be incremented at once, as newer versions of PyTorch can. */
-static int takes_many(PyObject *increment_version) {
-    PyObject *nothing = PyTuple_New(0), *none = NULL;
-    if (increment_version != NULL && nothing != NULL) none = PyObject_CallFunctionObjArgs(increment_version, nothing, NULL);
-    Py_XDECREF(nothing);
-    Py_XDECREF(none);
-    PyErr_Clear();
-    return none != NULL;
-}
-
 /* Once PyTorch was imported by somebody. A module that is PyTorch in part, or PyTorch for AMD, is left to Python. */
 static int learn(void) {
     PyObject *torch = PyDict_GetItemString(native.given.modules, "torch");
@@ -77,27 +67,21 @@ static int learn(void) {
         native.torch.parameter = find(torch, "nn.Parameter");
         native.torch.empty_like = find(torch, "empty_like");
         native.torch.is_grad_enabled = find(torch, "is_grad_enabled");
-        native.torch.forward_ad = find(torch, "autograd.forward_ad");
-        native.torch.increment_version = find(torch, "autograd.graph.increment_version"); /* Since 2.1; NULL before. */
-        PyErr_Clear();
-        native.marks_many = takes_many(native.torch.increment_version);
+        native.torch.forward_ad = find(torch, "autograd.forward_ad.__dict__");
+        native.torch.increment_versions = PyObject_CallFunctionObjArgs(native.given.increment_versions, torch, NULL);
         native.torch.is_neg = find(tensor, "is_neg");
-        native.torch.is_inference = find(tensor, "is_inference");
         native.torch.strided = find(torch, "strided");
         native.torch.float32 = find(torch, "float32");
         native.torch.float64 = find(torch, "float64");
         native.torch.make_float32 = option("dtype", native.torch.float32);
         native.torch.make_float64 = option("dtype", native.torch.float64);
         native.torch.new_empty = find(tensor, "new_empty");
-        PyObject *dense = find(torch, "contiguous_format");
-        native.torch.make_dense = option("memory_format", dense);
-        Py_XDECREF(dense);
         native.torch.dtypes = find_types(torch);
         native.exchange = find_exchange(tensor);
         PyErr_Clear();
         if (native.torch.parameter && native.torch.empty_like && native.torch.is_grad_enabled && native.torch.forward_ad &&
-            native.torch.strided && native.torch.make_float32 && native.torch.make_float64 && native.torch.make_dense &&
-            native.torch.new_empty && native.torch.dtypes) {
+            native.torch.strided && native.torch.make_float32 && native.torch.make_float64 && native.torch.new_empty &&
+            native.torch.dtypes && native.torch.increment_versions) {
             native.torch.tensor = tensor;
             return 1;
         }
@@ -126,9 +110,8 @@ static int is(PyObject *object, PyObject *name, PyObject *expected) {
 /* Whether values alone are enough: no gradient or tangent is lost, and no bit beside the memory says that they are negated. */
 static int is_plain(native_call *call, PyObject *array) {
     if (!call->looked_at_ad) { /* A tangent exists within a level of forward differentiation only. */
-        PyObject *level = PyObject_GetAttr(native.torch.forward_ad, native.names._current_level);
+        PyObject *level = PyDict_GetItemWithError(native.torch.forward_ad, native.names._current_level); /* Borrowed. */
         const long number = level == NULL ? 0 : PyLong_AsLong(level);
-        Py_XDECREF(level);
         if (number >= 0 || PyErr_Occurred()) return 0;
         call->looked_at_ad = 1;
     }
@@ -202,20 +185,19 @@ int native_view_torch(native_call *call, PyObject *array, int is_new, attile_ten
     return native.exchange != NULL ? view_exchanged(call, array, tensor) : view_by_attributes(call, array, tensor);
 }
 
-/* Whether a tensor is of that shape, and dense besides. */
-static int is_alike(const attile_tensor *like, int32_t rank, const int64_t *shape, int *is_dense) {
+/* Whether a tensor is of that shape and dense. */
+static int is_dense_of(const attile_tensor *like, int32_t rank, const int64_t *shape) {
     int64_t step = 1;
-    *is_dense = 1;
-    for (int axis = rank - 1; axis >= 0 && rank == like->rank; axis--) {
-        if (like->shape[axis] != shape[axis]) return 0;
-        if (like->stride[axis] != step) *is_dense = 0;
+    if (rank != like->rank) return 0;
+    for (int axis = rank - 1; axis >= 0; axis--) {
+        if (like->shape[axis] != shape[axis] || like->stride[axis] != step) return 0;
         step *= shape[axis];
     }
-    return rank == like->rank;
+    return 1;
 }
 
-/* A call of a method with the array and the extents one by one, which PyTorch parses faster than a tuple of them. */
-static PyObject *call_with_extents(PyObject *function, PyObject *array, int32_t rank, const int64_t *shape, PyObject *options) {
+/* A call of the method with the extents one by one, which PyTorch parses faster than a tuple of them. */
+static PyObject *new_empty(PyObject *array, int32_t rank, const int64_t *shape, PyObject *options) {
     PyObject *arguments = PyTuple_New(rank + 1), *made = NULL;
     if (arguments == NULL) return NULL;
     int failed = PyTuple_SetItem(arguments, 0, Py_NewRef(array)) < 0;
@@ -223,26 +205,16 @@ static PyObject *call_with_extents(PyObject *function, PyObject *array, int32_t 
         PyObject *extent = PyLong_FromLongLong(shape[i]);
         failed = extent == NULL || PyTuple_SetItem(arguments, i + 1, extent) < 0; /* Takes the extent. */
     }
-    if (!failed) made = PyObject_Call(function, arguments, options);
+    if (!failed) made = PyObject_Call(native.torch.new_empty, arguments, options);
     Py_DECREF(arguments);
     return made;
 }
 
 PyObject *native_empty_torch(PyObject *array, const attile_tensor *like, int32_t type, int32_t rank, const int64_t *shape) {
-    int is_dense;
     if (type != 0 && type != like->dtype)
-        return call_with_extents(native.torch.new_empty, array, rank, shape,
-                                 type == ATTILE_F64 ? native.torch.make_float64 : native.torch.make_float32);
-    if (!is_alike(like, rank, shape, &is_dense)) return call_with_extents(native.torch.new_empty, array, rank, shape, NULL);
-    if (is_dense) return PyObject_CallFunctionObjArgs(native.torch.empty_like, array, NULL);
-    return call_with_extents(native.torch.empty_like, array, 0, NULL, native.torch.make_dense);
-}
-
-/* The version of a tensor, or of each of a tuple. */
-static int increment(PyObject *tensors) {
-    PyObject *none = PyObject_CallFunctionObjArgs(native.torch.increment_version, tensors, NULL);
-    Py_XDECREF(none);
-    return none == NULL ? -1 : 0;
+        return new_empty(array, rank, shape, type == ATTILE_F64 ? native.torch.make_float64 : native.torch.make_float32);
+    if (is_dense_of(like, rank, shape)) return PyObject_CallFunctionObjArgs(native.torch.empty_like, array, NULL);
+    return new_empty(array, rank, shape, NULL);
 }
 
 /* Tell PyTorch of one tensor as mark_written() in Python does. */
@@ -253,26 +225,15 @@ static int mark_in_python(PyObject *array) {
 }
 
 int native_mark_torch(PyObject *const *arrays, int count) {
-    PyObject *versioned[NATIVE_MOST_WRITTEN];
-    int many = 0;
-    for (int i = 0; i < count; i++) {
-        if (native.torch.increment_version == NULL) {
+    if (native.torch.increment_versions == Py_None) {
+        for (int i = 0; i < count; i++)
             if (mark_in_python(arrays[i]) < 0) return -1;
-            continue;
-        }
-        PyObject *inference = PyObject_CallFunctionObjArgs(native.torch.is_inference, arrays[i], NULL);
-        if (inference == NULL) return -1;
-        Py_DECREF(inference);
-        if (inference == Py_False) versioned[many++] = arrays[i]; /* The others have no version. */
+        return 0;
     }
-    if (many > 1 && native.marks_many) {
-        PyObject *all = PyTuple_New(many);
-        for (int i = 0; all != NULL && i < many; i++) PyTuple_SetItem(all, i, Py_NewRef(versioned[i]));
-        const int marked = all == NULL ? -1 : increment(all);
-        Py_XDECREF(all);
-        return marked;
-    }
-    for (int i = 0; i < many; i++)
-        if (increment(versioned[i]) < 0) return -1;
-    return 0;
+    PyObject *all = PyTuple_New(count), *none = NULL;
+    for (int i = 0; all != NULL && i < count; i++) PyTuple_SetItem(all, i, Py_NewRef(arrays[i]));
+    if (all != NULL) none = PyObject_CallFunctionObjArgs(native.torch.increment_versions, all, NULL);
+    Py_XDECREF(all);
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
 }
