@@ -98,9 +98,10 @@ def seconds(call, count):
 
 
 def load_repeat(file):
-    """repeat_call() of repeat_call.c."""
-    repeat = ctypes.CDLL(file).repeat_call
-    repeat.argtypes, repeat.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], ctypes.c_double
+    """repeat_call.c's functions."""
+    repeat = ctypes.CDLL(file)
+    for function in (repeat.repeat_call, repeat.repeat_query):
+        function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], ctypes.c_double
     return repeat
 
 
@@ -122,8 +123,9 @@ def measure(torch, device, pure, repeat, rounds, count, dtype=None):
         empty_lse = lambda *shape: torch.empty(shape, device=where)
         settle = torch.cuda.synchronize if device == "cuda" else lambda: None
     for name, operation, arrays, options, results, args in cases(make, empty, empty_lse):
-        address = ctypes.cast(getattr(library(), f"attile_{operation}"), ctypes.c_void_p)
-        ways = {"c": lambda: repeat(address, context._handle, ctypes.byref(args), count) / count}
+        address, of_query = (ctypes.cast(getattr(library(), f"attile_{operation}{suffix}"), ctypes.c_void_p) for suffix in ("", "_query"))
+        ways = {"c": lambda: repeat.repeat_call(address, context._handle, ctypes.byref(args), count) / count,
+                "c query": lambda: repeat.repeat_query(of_query, context._handle, ctypes.byref(args), count) / count}
         call, by_ctypes = getattr(context, operation), getattr(plain, operation)
         by_python = {"attile out": written_out(call, arrays, {**options, **results}), "attile": written_out(call, arrays, options),
                      "ctypes out": written_out(by_ctypes, arrays, {**options, **results}), "query": written_out(call, arrays, {**options, **results, "query": True})}
@@ -141,12 +143,13 @@ def measure(torch, device, pure, repeat, rounds, count, dtype=None):
                 value = sample()
                 if index:  # the first warms up
                     found[way].append(value * 1e6)
-        if min(found["c"]) < 0:
+        if min(*found["c"], *found["c query"]) < 0:
             sys.exit(f"python_calls.py: {name}: the call from C failed")
         yield {"group": f"{'numpy' if torch is None else 'torch'} {device}" + (f" {str(dtype)[6:]}" if dtype else ""), "case": name, "us": {way: round(statistics.median(values), 3) for way, values in found.items()},
                "us_min": {way: round(min(values), 3) for way, values in found.items()},
                # Rounds are interleaved, so a difference within one leaves out what the machine did meanwhile.
-               "beyond_c": {way: round(statistics.median(value - c for value, c in zip(values, found["c"])), 3) for way, values in found.items() if way != "c"}}
+               "beyond_c": {way: round(statistics.median(value - c for value, c in zip(values, found["c query" if way == "query" else "c"])), 3)
+                            for way, values in found.items() if way not in ("c", "c query")}}
 
 
 def main():

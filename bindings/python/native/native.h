@@ -52,7 +52,11 @@ enum { NATIVE_MOST_PARAMETERS = 40, NATIVE_MOST_WRITTEN = 6 };
     X(__array_struct__) \
     X(dtype)            \
     X(name)             \
-    X(requires_grad) X(_current_level) X(is_cuda) X(is_cpu) X(layout) X(shape) X(stride) X(data_ptr) X(_out) X(_lse)
+    X(requires_grad)    \
+    X(_current_level)   \
+    X(is_cuda)          \
+    X(is_cpu)           \
+    X(layout) X(shape) X(stride) X(data_ptr) X(_out) X(_lse) X(level) X(status) X(kernel) X(text) X(workspace_bytes) X(flops) X(bytes)
 #define NATIVE_TORCH(X)   \
     X(tensor)             \
     X(parameter)          \
