@@ -33,14 +33,15 @@ def facts_text(facts):
 def host_time_table(run, group):
     """What a call takes from Python: python_calls.py's."""
     facts = run["facts"]
-    ways = (("attile", "extension"), ("attile out", "with `out=`"), ("prepared", "prepared"), ("query", "`query=True`, in all"), ("ctypes out", "ctypes, with `out=`"))
+    ways = (("attile", "extension"), ("out and empty_like", "`out=` and `empty_like`"), ("attile out", "with `out=`"), ("prepared", "prepared"), ("query", "`query=True`"),
+            ("ctypes out", "ctypes, with `out=`"))
     of_torch = group.startswith("torch")
     own = f"PyTorch {facts['torch']}" if of_torch else f"NumPy {facts['numpy']}"
     lines = [f"{facts['device']}, {facts['processors']} processors, one thread, Python {facts['python']}, {own}; medians of {facts['rounds']} interleaved rounds of {facts['calls']} calls in one "
-             f"process; {facts['date']}, commit {facts['commit']}.", "", "| call | C, µs | " + " | ".join(f"{title}, µs" if way == "query" else f"{title}, + µs" for way, title in ways) + f" | {own.split('+')[0]}'s own, µs |",
+             f"process; {facts['date']}, commit {facts['commit']}.", "", "| call | C, µs | " + " | ".join(f"{title}, + µs" for _, title in ways) + f" | {own.split('+')[0]}'s own, µs |",
              "|---" * (len(ways) + 3) + "|"]
     for row in (row for row in run["rows"] if row["group"] == group):
-        lines.append(f"| {row['case']} | {row['us']['c']:.2f} | " + " | ".join(f"{row['us'][way]:.2f}" if way == "query" else f"{row['beyond_c'][way]:.2f}" if way in row["beyond_c"] else "" for way, _ in ways) +
+        lines.append(f"| {row['case']} | {row['us']['c']:.2f} | " + " | ".join(f"{row['beyond_c'][way]:.2f}" if way in row["beyond_c"] else "" for way, _ in ways) +
                      (f" | {row['us']['own']:.2f} |" if "own" in row["us"] else " | |"))
     return "\n".join(lines) + "\n"
 

@@ -129,6 +129,9 @@ def measure(torch, device, pure, repeat, rounds, count, dtype=None):
         call, by_ctypes = getattr(context, operation), getattr(plain, operation)
         by_python = {"attile out": written_out(call, arrays, {**options, **results}), "attile": written_out(call, arrays, options),
                      "ctypes out": written_out(by_ctypes, arrays, {**options, **results}), "query": written_out(call, arrays, {**options, **results, "query": True})}
+        like, into = (np if torch is None else torch).empty_like, by_python["attile out"]
+        # As many new results as the call makes, by their library's own function: what they take cannot be less.
+        by_python["out and empty_like"] = lambda like=like, into=into, made=tuple(results.values()): (into(), [like(result) for result in made])
         if operation in ("gemm", "attention"):
             by_python["prepared"] = getattr(context, f"prepare_{operation}")(*arrays, **options, **results).run
         own = native_call(torch, operation, arrays, options, results.get("out"))
