@@ -5,8 +5,10 @@ import inspect
 import shutil
 import subprocess
 import sys
+import types
 import unittest
 import warnings
+from unittest import mock
 
 import attile
 
@@ -132,6 +134,18 @@ class Operators(unittest.TestCase):
             gradient.sum().backward()
         with self.assertRaisesRegex(AttributeError, "has no attribute 'jax'"):
             attile.jax
+
+    def test_a_captured_call_has_a_workspace_of_pytorch(self):
+        def gemm(*arrays, query=False, **options):
+            return types.SimpleNamespace(workspace_bytes=512) if query else options
+
+        on_gpu = types.SimpleNamespace(is_cuda=True, new_empty=torch.empty)
+        with mock.patch.object(attile, "gemm", gemm), mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=True):
+            options = attile.torch._call("gemm", on_gpu, on_gpu, flags=attile.FLAG_BATCH_INVARIANT, alpha=2.0)
+        self.assertEqual((options["flags"], options["alpha"]), (attile.FLAG_BATCH_INVARIANT | attile.FLAG_NO_ALLOC, 2.0))
+        self.assertEqual((options["workspace"].shape, options["workspace"].dtype), ((512,), torch.uint8))
+        with mock.patch.object(attile, "gemm", gemm), mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=False):
+            self.assertEqual(attile.torch._call("gemm", on_gpu, on_gpu), {"flags": 0})
 
     def test_the_package_does_not_import_pytorch(self):
         subprocess.run([sys.executable, "-c", "import sys, attile; assert 'torch' not in sys.modules; attile.torch.gemm; assert 'torch' in sys.modules"], check=True)
