@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package on a GPU, beside PyTorch: every operation on CUDA tensors, on a stream of its own, in CUDA graphs, prepared, and under torch.compile.
 
-usage: python_on_gpu.py [--json FILE] [--device cuda|cpu] [--repeat FILE] [--rounds N] [--calls N] [--skip-times] [--skip-compile]
+usage: python_on_gpu.py [--json FILE] [--device cuda|cpu] [--repeat FILE] [--rounds N] [--calls N] [--only TEXT] [--skip-times] [--skip-compile]
 
 Needs PyTorch, the package with its extension (PYTHONPATH=build/cuda/python) and libattile with the backend (ATTILE_LIBRARY). One line a check: ok, FAILED or skipped.
 A failure ends its check alone. Then come host microseconds a call in Python, C and PyTorch, which tests/bench/python_calls.py measures, and all of it as JSON.
---repeat is librepeat_call.so of the build; without it the script compiles repeat_call.c if there is a C compiler. --device cpu leaves out what needs a GPU.
+--repeat is librepeat_call.so of the build; without it the script compiles repeat_call.c if there is a C compiler. --device cpu leaves out what needs a GPU,
+--only takes the checks whose name holds TEXT, and the times if it is "times".
 """
 import argparse
 import contextlib
@@ -42,11 +43,13 @@ def in_extension():
 class Checks:
     """The checks, and what came of each."""
 
-    def __init__(self, device, compiles):
-        self.device, self.compiles, self.results = device, compiles, []
+    def __init__(self, device, compiles, only=""):
+        self.device, self.compiles, self.only, self.results = device, compiles, only, []
         self.context = attile.Context(device)
 
     def run(self, name, check, *args):
+        if self.only not in name:
+            return
         start, text = time.perf_counter(), ""
         try:
             text, result = check(*args) or "", "ok"
@@ -289,6 +292,7 @@ def main():
     parser.add_argument("--repeat")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--calls", type=int, default=40)
+    parser.add_argument("--only", default="")
     parser.add_argument("--skip-times", action="store_true")
     parser.add_argument("--skip-compile", action="store_true")
     of = parser.parse_args()
@@ -300,7 +304,7 @@ def main():
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
-    checks = Checks(of.device, not of.skip_compile)
+    checks = Checks(of.device, not of.skip_compile, of.only)
     info = checks.context.info
     print(f"{info.backend} {info.backend_version} on {info.device_name} {info.arch}; PyTorch {torch.__version__}, Python {platform.python_version()}", flush=True)
     checks.all()
