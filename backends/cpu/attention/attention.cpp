@@ -63,7 +63,10 @@ AttentionPlan plan_for(const State &state, const attile_attention_problem &p) {
 
     // As many panels as keep queries and sums in half the L2 cache, but enough tasks for all threads.
     const int64_t panel_bytes = bytes_for<T>(plan.panel_rows, Size(p.head_dim) + p.head_dim_v + 8).value();
-    const int64_t fit = most(1, least(16, state.caches.l2 / 2 / panel_bytes));
+    int64_t fit = most(1, least(16, state.caches.l2 / 2 / panel_bytes));
+    // Rows of a bias that heads share are to be in the L2 cache when the next head's task comes. Making tiles of keys and values more often
+    // would cost more.
+    if (!plan.tiles && p.bias.data != nullptr && p.bias.stride[1] == 0) fit = least(fit, kPanelsOfBias);
     const int64_t panels = ceil_div(rows, plan.panel_rows);
     const int64_t wanted_tasks = plan.threads == 1 ? 1 : 4 * plan.threads;
     const int64_t heads = (Size(p.batch) * plan.groups).value();

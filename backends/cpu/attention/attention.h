@@ -51,6 +51,8 @@ inline constexpr int64_t kSpanKeys = 16 * kBlockKeys;
 inline bool sums_in_runs(const attile_attention_problem &p) {
     return p.len_k > kSpanKeys || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
 }
+// The most panels of a task whose bias is that of other heads, too: as many as keys are packed for.
+inline constexpr int64_t kPanelsOfBias = 8;
 // Keys of a part of a decode row; parts are merged in order, so that any number of threads may share them.
 inline constexpr int64_t kDecodeKeys = 1024;
 // Rows (of one key head) up to which attention is bound by reading keys.

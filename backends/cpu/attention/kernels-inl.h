@@ -59,7 +59,7 @@ KeyRange begin_panels(const attile_attention_problem &p, const AttentionRows &ro
     }
     int64_t first_key = std::numeric_limits<int64_t>::max(), last_key = 0;
     for (int64_t n = 0; n < panels; ++n) {
-        lanes[n] = make_lanes<T>(p, rows, rows.begin + n * kPanel<T>, scratch.lanes + n * 4 * kPanel<T>);
+        lanes[n] = make_lanes<T>(p, rows, rows.begin + n * kPanel<T>, scratch.lanes + n * kLaneArrays * kPanel<T>);
         first_key = least(first_key, lanes[n].begin_min);
         last_key = most(last_key, lanes[n].end_max);
         load_lanes<T>(p.q, rows.entry, lanes[n], p.head_dim, scratch.offset, scratch.queries + n * query_size);

@@ -25,13 +25,21 @@ struct Lanes {
     int64_t *head;   // h
     int64_t *begin;  // keys that the mask leaves
     int64_t *end;
+    int64_t *bias;  // where rows of bias and allowed begin, if there are such
+    int64_t *allowed;
+    double *slope;  // of ALiBi
     int64_t begin_min, begin_max, end_min, end_max;
     bool whole(int64_t from, int64_t to) const { return from >= begin_max && to <= end_min; }
 };
 
+// Arrays of a panel's lanes.
+inline constexpr int64_t kLaneArrays = 7;
+
 template <class T>
 Lanes make_lanes(const attile_attention_problem &p, const AttentionRows &rows, int64_t first, int64_t *memory) {
-    Lanes lanes{least(kPanel<T>, rows.end - first), memory, memory + kPanel<T>, memory + 2 * kPanel<T>, memory + 3 * kPanel<T>, 0, 0, 0, 0};
+    const auto array = [&](int64_t n) { return memory + n * kPanel<T>; };
+    double *const slopes = reinterpret_cast<double *>(array(6));
+    Lanes lanes{least(kPanel<T>, rows.end - first), array(0), array(1), array(2), array(3), array(4), array(5), slopes, 0, 0, 0, 0};
     lanes.begin_min = lanes.end_min = std::numeric_limits<int64_t>::max();
     // Counted up rather than divided for each lane: divisions would cost as much as a tile.
     int64_t row = first / rows.heads, head = first % rows.heads;
@@ -45,6 +53,12 @@ Lanes make_lanes(const attile_attention_problem &p, const AttentionRows &rows, i
         lanes.head[w] = rows.head0 + head;
         lanes.begin[w] = keys.begin;
         lanes.end[w] = keys.end;
+        if (p.bias.data != nullptr) lanes.bias[w] = offset_of(p.bias, rows.entry.b, lanes.head[w], row);
+        if (p.allowed.data != nullptr) lanes.allowed[w] = offset_of(p.allowed, rows.entry.b, lanes.head[w], row);
+        if (p.alibi_slopes.data != nullptr) {
+            lanes.slope[w] = static_cast<double>(
+                load_element<T>(p.alibi_slopes.data, p.alibi_slopes.dtype, offset_of(p.alibi_slopes, rows.entry.b, lanes.head[w])));
+        }
         lanes.begin_min = least(lanes.begin_min, keys.begin);
         lanes.begin_max = most(lanes.begin_max, keys.begin);
         lanes.end_min = least(lanes.end_min, keys.end);

@@ -17,19 +17,16 @@ namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
-// Calls sink(vector, key, lane) for every key and each vector of lanes of an operand with axes b, h, i, j (bias, allowed), by the operand's
-// own strides.
+// Calls sink(vector, key, lane) for every key and each vector of lanes of an operand with axes b, h, i, j (bias, allowed), whose rows begin
+// at `offset`, by the operand's own step from key to key.
 template <class T, class S, class Sink>
-HWY_INLINE void each_of_operand(const attile_operand &x, int64_t b, const Lanes &lanes, int64_t from, int64_t count, int64_t *offset,
+HWY_INLINE void each_of_operand(const attile_operand &x, const int64_t *offset, int64_t lanes, int64_t from, int64_t count,
                                 const Sink &sink) {
     bool equal = true;
-    for (int64_t w = 0; w < kPanel<T>; ++w) {
-        offset[w] = offset_of(x, b, lanes.head[w], lanes.row[w], from);
-        equal = equal && offset[w] == offset[0];
-    }
-    const S *data = static_cast<const S *>(x.data);
+    for (int64_t w = 0; w < kPanel<T>; ++w) equal = equal && offset[w] == offset[0];
+    const S *data = static_cast<const S *>(x.data) + from * x.stride[3];
     if (!equal) {
-        each_gathered<T, S>(data, offset, x.stride[3], lanes.count, count, kPanel<T>, sink);
+        each_gathered<T, S>(data, offset, x.stride[3], lanes, count, kPanel<T>, sink);
         return;
     }
     const Tag<T> d;
@@ -66,36 +63,54 @@ HWY_NOINLINE void cap_scores_and_slopes(double softcap, int64_t count, T *scores
 
 template <class T>
 HWY_NOINLINE void cap_scores(double softcap, int64_t count, T *scores) {
+    const Tag<T> d;
     const Softcap<T> cap(softcap);
-    each_score<T>(count, scores, [&](Vec<T> s, int64_t, int64_t) HWY_ATTR { return cap(s); });
+    constexpr int kTogether = kPanel<T> / kLanes<T>;
+    for (int64_t j = 0; j < count; ++j, scores += kPanel<T>) {
+        Vec<T> s[kTogether];
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kTogether; ++i) s[i] = hn::Load(d, scores + i * kLanes<T>);
+        cap.template each<kTogether>(s);
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kTogether; ++i) hn::Store(s[i], d, scores + i * kLanes<T>);
+    }
 }
 
-template <class T>
-HWY_NOINLINE void add_bias(const attile_attention_problem &p, int64_t b, const Lanes &lanes, int64_t from, int64_t count, T *scores,
-                           int64_t *offset) {
+// scores = scale x scores + bias. exact: a bias of -inf hides, whatever the score is; else a score that is not finite makes NaN of it.
+template <class T, bool kExact>
+HWY_NOINLINE void add_bias_to(const attile_operand &x, const Lanes &lanes, int64_t from, int64_t count, T scale, T *scores) {
     const Tag<T> d;
     const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
-    with_storage<T>(p.bias.dtype, [&](auto s) HWY_ATTR {
-        each_of_operand<T, decltype(s)>(p.bias, b, lanes, from, count, offset, [&](Vec<T> bias, int64_t j, int64_t w) HWY_ATTR {
-            T *const score = scores + j * kPanel<T> + w;
-            // A bias of -inf hides, whatever the score is.
-            hn::Store(hn::IfThenElse(hn::Eq(bias, hidden), hidden, hn::Add(hn::Load(d, score), bias)), d, score);
+    with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
+        // By value: in registers, since a store to scores could change what is named by address.
+        const Vec<T> factor = hn::Set(d, scale);
+        T *const first = scores;
+        each_of_operand<T, decltype(s)>(x, lanes.bias, lanes.count, from, count, [=](Vec<T> bias, int64_t j, int64_t w) HWY_ATTR {
+            T *const score = first + j * kPanel<T> + w;
+            const Vec<T> sum = hn::MulAdd(hn::Load(d, score), factor, bias);
+            hn::Store(kExact ? hn::IfThenElse(hn::Eq(bias, hidden), hidden, sum) : sum, d, score);
         });
     });
 }
 
 template <class T>
-HWY_NOINLINE void add_alibi(const attile_attention_problem &p, const AttentionEntry &entry, const Lanes &lanes, int64_t from, int64_t count,
-                            T *scores) {
+void add_bias(const attile_operand &x, bool exact, const Lanes &lanes, int64_t from, int64_t count, T scale, T *scores) {
+    (exact ? add_bias_to<T, true> : add_bias_to<T, false>)(x, lanes, from, count, scale, scores);
+}
+
+// scores = scale x scores - slope |distance|.
+template <class T>
+HWY_NOINLINE void add_alibi(const AttentionEntry &entry, const Lanes &lanes, int64_t from, int64_t count, T scale, T *scores) {
     const Tag<T> d;
     HWY_ALIGN T slope[kPanel<T>], distance[kPanel<T>];
     for (int64_t w = 0; w < kPanel<T>; ++w) {
-        slope[w] = load_element<T>(p.alibi_slopes.data, p.alibi_slopes.dtype, offset_of(p.alibi_slopes, entry.b, lanes.head[w]));
+        slope[w] = static_cast<T>(lanes.slope[w]);
         distance[w] = static_cast<T>(from - lanes.row[w] - entry.alibi_shift);
     }
+    const Vec<T> factor = hn::Set(d, scale);
     each_score<T>(count, scores, [&](Vec<T> s, int64_t j, int64_t w) HWY_ATTR {
         const Vec<T> away = hn::Abs(hn::Add(hn::Load(d, distance + w), hn::Set(d, static_cast<T>(j))));
-        return hn::NegMulAdd(hn::Load(d, slope + w), away, s);
+        return hn::NegMulAdd(hn::Load(d, slope + w), away, hn::Mul(s, factor));
     });
 }
 
@@ -119,6 +134,45 @@ HWY_NOINLINE void hide_by_range(const Lanes &lanes, int64_t from, int64_t count,
 // count on are those of some row.
 inline void hide_by_bytes(const Byte *rows, const int64_t *offset, int64_t count, float *scores) {
     const Tag<float> d;
+#if HWY_TARGET == HWY_AVX3
+    // 64 keys: each block of 16 bytes of a vector is a square of its own, and bits say which of its numbers are 0.
+    const Tag<uint8_t> d8;
+    for (int64_t w = 0; w < kPanel<float>; w += 16) {
+        ask_rows<0>(rows, offset, w, w + 16, kPanel<float>, count);
+        for (int64_t j = 0; j < count; j += 64) {
+            const int64_t keys = least(count - j, 64);
+            const auto there = hn::FirstN(d8, static_cast<size_t>(keys));
+            Vec<uint8_t> square[16];
+            auto shown = hn::Set(d8, 0xff);
+            ATTILE_CPU_UNROLL
+            for (int i = 0; i < 16; ++i) {
+                square[i] = hn::MaskedLoad(there, d8, reinterpret_cast<const uint8_t *>(rows) + offset[w + i] + j);
+                shown = hn::Min(shown, square[i]);
+            }
+            if (hn::AllFalse(d8, hn::And(there, hn::Eq(shown, hn::Zero(d8))))) continue;
+            ATTILE_CPU_UNROLL
+            for (int round = 0; round < 4; ++round) {
+                Vec<uint8_t> next[16];
+                ATTILE_CPU_UNROLL
+                for (int i = 0; i < 8; ++i) {
+                    next[2 * i] = hn::InterleaveLower(d8, square[i], square[i + 8]);
+                    next[2 * i + 1] = hn::InterleaveUpper(d8, square[i], square[i + 8]);
+                }
+                ATTILE_CPU_UNROLL
+                for (int i = 0; i < 16; ++i) square[i] = next[i];
+            }
+            HWY_ALIGN uint16_t bits[16 * 4];
+            ATTILE_CPU_UNROLL
+            for (int i = 0; i < 16; ++i) hn::StoreMaskBits(d8, hn::Eq(square[i], hn::Zero(d8)), reinterpret_cast<uint8_t *>(bits + 4 * i));
+            const auto hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
+            for (int64_t i = 0; i < keys; ++i) {
+                const auto hides = hn::LoadMaskBits(d, reinterpret_cast<const uint8_t *>(bits + i % 16 * 4 + i / 16));
+                hn::BlendedStore(hidden, hides, d, scores + (j + i) * kPanel<float> + w);
+            }
+        }
+    }
+    return;
+#endif
     const hn::FixedTag<uint8_t, 16> bytes;
     const hn::Rebind<uint8_t, Tag<float>> of_lanes;
     const Tag<uint32_t> wide;
@@ -154,21 +208,19 @@ inline void hide_by_bytes(const Byte *rows, const int64_t *offset, int64_t count
 }
 
 template <class T>
-HWY_NOINLINE void hide_by_allowed(const attile_attention_problem &p, int64_t b, const Lanes &lanes, int64_t from, int64_t count, T *scores,
-                                  int64_t *offset) {
+HWY_NOINLINE void hide_by_allowed(const attile_operand &allowed, const Lanes &lanes, int64_t from, int64_t count, T *scores) {
     const Tag<T> d;
     const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
     if constexpr (sizeof(T) == 4 && kPanel<T> % 16 == 0 && 16 % kLanes<T> == 0) {
-        if (p.allowed.stride[3] == 1) {
-            for (int64_t w = 0; w < kPanel<T>; ++w) offset[w] = offset_of(p.allowed, b, lanes.head[w], lanes.row[w], from);
+        if (allowed.stride[3] == 1) {
             const int64_t whole = count / 16 * 16;
-            hide_by_bytes(static_cast<const Byte *>(p.allowed.data), offset, whole, scores);
+            hide_by_bytes(static_cast<const Byte *>(allowed.data) + from, lanes.allowed, whole, scores);
             from += whole;
             count -= whole;
             scores += whole * kPanel<T>;
         }
     }
-    each_of_operand<T, Byte>(p.allowed, b, lanes, from, count, offset, [&](Vec<T> shows, int64_t j, int64_t w) HWY_ATTR {
+    each_of_operand<T, Byte>(allowed, lanes.allowed, lanes.count, from, count, [&](Vec<T> shows, int64_t j, int64_t w) HWY_ATTR {
         T *const score = scores + j * kPanel<T> + w;
         hn::Store(hn::IfThenElse(hn::Eq(shows, hn::Zero(d)), hidden, hn::Load(d, score)), d, score);
     });
@@ -184,23 +236,48 @@ HWY_NOINLINE void hide_keys(const uint8_t *key_hidden, int64_t count, T *scores)
     }
 }
 
+// Prefetches what finish_scores will read of bias and allowed.
+inline void ask_options(const attile_attention_problem &p, const Lanes &lanes, int64_t from, int64_t count) {
+    if (p.bias.data != nullptr && p.bias.stride[3] == 1) {
+        with_storage<float>(p.bias.dtype, [&](auto s) {
+            ask_rows<0>(static_cast<const decltype(s) *>(p.bias.data) + from, lanes.bias, 0, lanes.count, lanes.count, count);
+        });
+    }
+    if (p.allowed.data != nullptr && p.allowed.stride[3] == 1) {
+        ask_rows<0>(static_cast<const Byte *>(p.allowed.data) + from, lanes.allowed, 0, lanes.count, lanes.count, count);
+    }
+}
+
+// How scores are finished. exact: as searching, below; else a score that is not finite may become NaN where it should be hidden, which
+// some sum of values shows. scale: what scores are still to be multiplied by, where the problem adds to them (scales_late).
+template <class T>
+struct Finish {
+    bool exact;
+    T scale;
+};
+
 // Everything between the product and the softmax, for keys from .. from + count. key_hidden: keys without a page, or NULL.
 // slopes: for backward, what softcap leaves of a change, 1 - tanh^2; or NULL. Returns whether some pair of the tile may be hidden.
 template <class T>
 bool finish_scores(const attile_attention_problem &p, const AttentionEntry &entry, const Lanes &lanes, int64_t from, int64_t count,
-                   const uint8_t *key_hidden, T *scores, int64_t *offset, T *slopes = nullptr) {
+                   const uint8_t *key_hidden, Finish<T> how, T *scores, T *slopes = nullptr) {
     if (p.softcap != 0) {
+        // What is still to be scaled has a cap that is, too.
+        const double cap = p.softcap / static_cast<double>(how.scale);
         if (slopes != nullptr) {
-            cap_scores_and_slopes<T>(p.softcap, count, scores, slopes);
+            cap_scores_and_slopes<T>(cap, count, scores, slopes);
         } else {
-            cap_scores<T>(p.softcap, count, scores);
+            cap_scores<T>(cap, count, scores);
         }
     }
-    if (p.bias.data != nullptr) add_bias<T>(p, entry.b, lanes, from, count, scores, offset);
-    if (p.alibi_slopes.data != nullptr) add_alibi<T>(p, entry, lanes, from, count, scores);
+    if (p.bias.data != nullptr) {
+        add_bias<T>(p.bias, how.exact, lanes, from, count, how.scale, scores);
+        how.scale = 1;
+    }
+    if (p.alibi_slopes.data != nullptr) add_alibi<T>(entry, lanes, from, count, how.scale, scores);
     const bool ragged = !lanes.whole(from, from + count);
     if (ragged) hide_by_range<T>(lanes, from, count, scores);
-    if (p.allowed.data != nullptr) hide_by_allowed<T>(p, entry.b, lanes, from, count, scores, offset);
+    if (p.allowed.data != nullptr) hide_by_allowed<T>(p.allowed, lanes, from, count, scores);
     if (key_hidden != nullptr) hide_keys<T>(key_hidden, count, scores);
     return ragged || p.bias.data != nullptr || p.allowed.data != nullptr || key_hidden != nullptr;
 }

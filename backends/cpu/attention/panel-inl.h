@@ -49,6 +49,9 @@ struct PanelBlock {
     T *sums;
     LaneState<T> state;
     bool searching, in_runs;
+
+    // Without columns of values no sum shows what is not finite.
+    Finish<T> finish(T scale) const { return {searching || p.head_dim_v == 0, scale}; }
 };
 
 template <class T, int kVectors>
@@ -57,7 +60,7 @@ void panel_block(const ForwardScratch<T> &scratch, KeySource<T> &source, const T
     const attile_attention_problem &p = x.p;
     panel_scores<T, kVectors>(p.head_dim, source, k_panels, block_begin, x.from, x.count, x.queries, static_cast<T>(p.scale),
                               scratch.scores, keys_coming);
-    const bool hides = finish_scores<T>(p, x.entry, x.lanes, x.from, x.count, source.hidden(x.from), scratch.scores, scratch.offset);
+    const bool hides = finish_scores<T>(p, x.entry, x.lanes, x.from, x.count, source.hidden(x.from), x.finish(T{1}), scratch.scores);
     if ((hides || x.searching) && !source.values_finite()) {
         // A hidden key may hold NaN or infinity: its weight of zero is left out, not multiplied.
         for (int64_t i = 0; i < x.count * kPanel<T>; ++i) scratch.tile[i] = scratch.scores[i];
@@ -82,7 +85,7 @@ void panel_block_of_pairs(const ForwardScratch<float> &scratch, KeySource<float,
     compute_packed_scores<float, kVectors, Scores>(ceil_div(p.head_dim, 2), scratch.k_pairs, key_pairs_step(p.head_dim),
                                                    x.from - block_begin, x.count, x.queries, static_cast<float>(p.scale), scratch.scores,
                                                    &keys_coming);
-    const bool hides = finish_scores<float>(p, x.entry, x.lanes, x.from, x.count, source.hidden(x.from), scratch.scores, scratch.offset);
+    const bool hides = finish_scores<float>(p, x.entry, x.lanes, x.from, x.count, source.hidden(x.from), x.finish(1), scratch.scores);
     if ((hides || x.searching) && !source.values_finite()) {
         for (int64_t i = 0; i < x.count * kPanel<float>; ++i) scratch.tile[i] = scratch.scores[i];
         soften<float, 2, true>(x.count, scratch.scores, x.state, scratch.correction);

@@ -9,6 +9,7 @@
 
 #include "attention/attention.h"
 #include "attention/keys-inl.h"
+#include "attention/lanes-inl.h"
 #include "attention/pairs-inl.h"
 #include "attention/tiles-inl.h"
 
@@ -26,7 +27,7 @@ struct ForwardScratch {
     T *k_tiles = nullptr, *v_tiles = nullptr;
     uint8_t *k_group_marks = nullptr, *v_group_marks = nullptr;
     T *total, *total_rounded_off, *total_maximum;  // where there are several spans of keys
-    int64_t *lanes;                                // four arrays a panel
+    int64_t *lanes;                                // kLaneArrays a panel
     int64_t *offset;
     uint8_t *key_hidden;
 
@@ -60,7 +61,7 @@ struct ForwardScratch {
         k_block = cutter.cut<T>(keys, p.head_dim);
         v_block = cutter.cut<T>(keys, p.head_dim_v);
         k_panels = kPackKeys && panels >= kPanelsToPack ? cutter.cut<T>(kBlockKeys, p.head_dim) : nullptr;
-        lanes = cutter.cut<int64_t>(panels, 4, kPanel<T>);
+        lanes = cutter.cut<int64_t>(panels, kLaneArrays, kPanel<T>);
         offset = cutter.cut<int64_t>(kPanel<T>);
         key_hidden = cutter.cut<uint8_t>(keys);
         const int64_t totals = p.len_k > kSpanKeys ? panels : 0;

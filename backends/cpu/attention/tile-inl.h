@@ -189,11 +189,20 @@ HWY_INLINE Vec<float> narrow_pair(Vec<float> first, Vec<float> second) {
 // Distances of ALiBi make weights of any size. A product of one near the smallest normal number and a value is subnormal, which takes
 // processors a hundred times as long (docs/kernels/cpu.md); beside weights that sum to 1 at least, such weights count for nothing.
 template <class T>
-HWY_INLINE Vec<T> drop_far(Vec<T> x) {
+HWY_INLINE hn::Mask<Tag<T>> is_not_far(Vec<T> x) {
     const Tag<T> d;
     constexpr double kLog2 = 0.693147180559945309417;
     const Vec<T> least = hn::Set(d, static_cast<T>(-(sizeof(T) == 4 ? 100 : 960) * kLog2));
-    return hn::IfThenElse(hn::Lt(x, least), hn::Set(d, -std::numeric_limits<T>::infinity()), x);
+#if HWY_TARGET == HWY_AVX3
+    // One instruction; Highway has no comparison that is true of NaN.
+    if constexpr (sizeof(T) == 4) {
+        return hn::Mask<Tag<T>>{_mm512_cmp_ps_mask(x.raw, least.raw, _CMP_NLT_UQ)};
+    } else {
+        return hn::Mask<Tag<T>>{_mm512_cmp_pd_mask(x.raw, least.raw, _CMP_NLT_UQ)};
+    }
+#else
+    return hn::Not(hn::Lt(x, least));
+#endif
 }
 
 // kPairs: weights become pairs of bfloat16 at `to`, which lies before what is read later. kScaled: scores are multiplied by `scale` first.
@@ -203,13 +212,18 @@ HWY_INLINE void soften_keys(T *scores, [[maybe_unused]] T *to, [[maybe_unused]] 
                             Vec<T> (&sum)[kVectors]) {
     const Tag<T> d;
     Vec<T> x[kKeys * kVectors];
+    [[maybe_unused]] hn::Mask<Tag<T>> counts[kKeys * kVectors];
     ATTILE_CPU_UNROLL
     for (int i = 0; i < kKeys * kVectors; ++i) {
         const Vec<T> score = hn::Load(d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>);
         x[i] = kScaled ? hn::MulSub(score, scale, base[i % kVectors]) : hn::Sub(score, base[i % kVectors]);
-        if constexpr (kFar) x[i] = drop_far<T>(x[i]);
+        if constexpr (kFar) counts[i] = is_not_far<T>(x[i]);
     }
     exp_clamped_each<kKeys * kVectors>(d, x);
+    if constexpr (kFar) {
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kKeys * kVectors; ++i) x[i] = hn::IfThenElseZero(counts[i], x[i]);
+    }
     ATTILE_CPU_UNROLL
     for (int i = 0; i < kKeys * kVectors; ++i) {
         if constexpr (!kPairs) hn::Store(x[i], d, scores + i / kVectors * kPanel<T> + i % kVectors * kLanes<T>);
@@ -284,7 +298,8 @@ HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T 
         base[v] = hn::IfThenElse(hn::Eq(now, hidden), hn::Zero(d), now);
         hn::Store(now, d, state.maximum + v * kLanes<T>);
         const Vec<T> fallen = hn::Sub(before, base[v]);
-        hn::Store(exp_clamped(d, kFar ? drop_far<T>(fallen) : fallen), d, correction + v * kLanes<T>);
+        const Vec<T> keep = exp_clamped(d, fallen);
+        hn::Store(kFar ? hn::IfThenElseZero(is_not_far<T>(fallen), keep) : keep, d, correction + v * kLanes<T>);
         sum[v] = hn::Zero(d);
     }
     if constexpr (kScaled) {

@@ -42,16 +42,23 @@ class TileBlock {
         }
         float *const scores = scratch_.scores;
         const float scale = static_cast<float>(p_.scale);
-        const bool late = scales_late(p_);
-        score_tiles<kVectors>(p_.head_dim, scratch_.k_tiles + first * ceil_div(p_.head_dim, kTileStep) * kTileStepFloats, x.count,
-                              x.queries, scores);
-        if (!late)
-            each_score<float>(x.count, scores,
-                              [&](Vec<float> s, int64_t, int64_t) HWY_ATTR { return hn::Mul(s, hn::Set(Tag<float>(), scale)); });
-        const bool hides = finish_scores<float>(p_, x.entry, x.lanes, x.from, x.count, source_.hidden(x.from), scores, scratch_.offset);
+        const bool late = scales_late(scale);
+        const int64_t group_floats = ceil_div(p_.head_dim, kTileStep) * kTileStepFloats;
+        bool hides = false;
+        for (int64_t j = 0; j < x.count; j += kFinishedKeys) {
+            const int64_t from = x.from + j, count = least(x.count - j, kFinishedKeys);
+            float *const part = scores + j * kPanel<float>;
+            // While tiles are multiplied.
+            ask_options(p_, x.lanes, from, count);
+            score_tiles<kVectors>(p_.head_dim, scratch_.k_tiles + (first + j / kTilePanel) * group_floats, count, x.queries, part);
+            if (!late)
+                each_score<float>(count, part,
+                                  [&](Vec<float> s, int64_t, int64_t) HWY_ATTR { return hn::Mul(s, hn::Set(Tag<float>(), scale)); });
+            hides |= finish_scores<float>(p_, x.entry, x.lanes, from, count, source_.hidden(from), x.finish(late ? scale : 1), part);
+        }
         const bool searches = (hides || x.searching) && !source_.values_finite();
         if (searches) std::memcpy(scratch_.tile, scores, static_cast<size_t>(x.count * kPanel<float>) * sizeof(float));
-        if (late) {
+        if (late && p_.bias.data == nullptr && p_.alibi_slopes.data == nullptr) {
             soften<float, kVectors, true, true>(x.count, scores, x.state, scratch_.correction, scale);
         } else {
             soften_finished<float, kVectors, true>(p_, x.count, scores, x.state, scratch_.correction);

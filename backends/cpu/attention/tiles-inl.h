@@ -89,12 +89,11 @@ HWY_NOINLINE void add_value_tiles(int64_t head_dim_v, const float *tiles, int64_
     }
 }
 
-// Whether scores may wait for their scale until the softmax: nothing but hiding happens between.
-inline bool scales_late(const attile_attention_problem &p) {
-    const float scale = static_cast<float>(p.scale);
-    return p.softcap == 0 && p.bias.data == nullptr && p.alibi_slopes.data == nullptr && scale >= std::numeric_limits<float>::min() &&
-           scale <= std::numeric_limits<float>::max();
-}
+// Whether scores may wait for their scale until something is added to them or the softmax begins.
+inline bool scales_late(float scale) { return scale >= std::numeric_limits<float>::min() && scale <= std::numeric_limits<float>::max(); }
+
+// Keys whose scores are made and finished before the next: they stay in the L1 cache in between.
+inline constexpr int64_t kFinishedKeys = 4 * kTilePanel;
 
 #endif  // ATTILE_CPU_TILES
 #endif  // HWY_TARGET != HWY_SCALAR

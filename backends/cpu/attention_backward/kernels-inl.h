@@ -44,7 +44,7 @@ struct QueryScratch {
         slopes = cutter.cut<T>(kBlockKeys, kPanel<T>);
         k_block = cutter.cut<T>(kBlockKeys, p.head_dim);
         v_block = cutter.cut<T>(kBlockKeys, p.head_dim_v);
-        lanes = cutter.cut<int64_t>(kBackwardPanels, 4, kPanel<T>);
+        lanes = cutter.cut<int64_t>(kBackwardPanels, kLaneArrays, kPanel<T>);
         offset = cutter.cut<int64_t>(kPanel<T>);
         key_hidden = cutter.cut<uint8_t>(kBlockKeys);
     }
@@ -78,6 +78,7 @@ bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &
     Cutter cutter(memory);
     const QueryScratch<T> scratch(cutter, p);
     const Tag<T> d;
+    const bool far = p.alibi_slopes.data != nullptr;
     const int64_t panels = ceil_div(rows.end - rows.begin, kPanel<T>);
     const int64_t query_size = p.head_dim * kPanel<T>, dout_size = p.head_dim_v * kPanel<T>;
     Lanes lanes[kBackwardPanels];
@@ -85,7 +86,7 @@ bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &
     fill<T>(scratch.sums, panels * query_size, 0);
     fill<T>(scratch.ones, kPanel<T>, 1);
     for (int64_t n = 0; n < panels; ++n) {
-        lanes[n] = make_lanes<T>(p, rows, rows.begin + n * kPanel<T>, scratch.lanes + n * 4 * kPanel<T>);
+        lanes[n] = make_lanes<T>(p, rows, rows.begin + n * kPanel<T>, scratch.lanes + n * kLaneArrays * kPanel<T>);
         first_key = least(first_key, lanes[n].begin_min);
         last_key = most(last_key, lanes[n].end_max);
         load_lanes<T>(p.q, rows.entry, lanes[n], p.head_dim, scratch.offset, scratch.queries + n * query_size);
@@ -104,7 +105,7 @@ bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &
             compute_scores<T, 2>(p.head_dim, source.key(from), source.key_step(), count, scratch.queries + n * query_size,
                                  static_cast<T>(p.scale), scores);
             const bool hides =
-                finish_scores<T>(p, rows.entry, lanes[n], from, count, source.hidden(from), scores, scratch.offset, scratch.slopes);
+                finish_scores<T>(p, rows.entry, lanes[n], from, count, source.hidden(from), {searching, T{1}}, scores, scratch.slopes);
             compute_scores<T, 2>(p.head_dim_v, source.value(from), source.value_step(), count, scratch.douts + n * dout_size, T{1},
                                  gradients);
             for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) {
@@ -112,7 +113,7 @@ bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &
                 for (int64_t j = 0; j < count; ++j) {
                     T *gradient = gradients + j * kPanel<T> + w;
                     const Vec<T> score = hn::Load(d, scores + j * kPanel<T> + w);
-                    Vec<T> ds = pair_gradient<T>(score, lse, hn::Load(d, gradient), delta).gradient;
+                    Vec<T> ds = pair_gradient<T>(score, lse, hn::Load(d, gradient), delta, far).gradient;
                     if (p.softcap != 0) ds = through_cap<T>(score, ds, hn::Load(d, scratch.slopes + j * kPanel<T> + w));
                     hn::Store(ds, d, gradient);
                 }

@@ -143,10 +143,14 @@ bool finish_key_lanes(const attile_attention_problem &p, const AttentionEntry &e
     bool hides = rows.begin[r] > panel.begin || rows.end[r] < panel.begin + panel.count || panel.count < kPanel<T>;
     if (p.bias.data != nullptr) {
         hides = true;
-        for (int64_t w = panel.count; w < kPanel<T>; ++w) extra[w] = 0;
         with_storage<T>(p.bias.dtype, [&](auto s) HWY_ATTR {
-            copy_row<T, decltype(s)>(operand_at<decltype(s)>(p.bias, entry.b, rows.head, i, panel.begin), p.bias.stride[3], panel.count,
-                                     extra);
+            const auto *bias = operand_at<decltype(s)>(p.bias, entry.b, rows.head, i, panel.begin);
+            if (p.bias.stride[3] == 1) {
+                for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) hn::Store(load_as(d, bias + w, panel.count - w), d, extra + w);
+                return;
+            }
+            for (int64_t w = panel.count; w < kPanel<T>; ++w) extra[w] = 0;
+            copy_row<T, decltype(s)>(bias, p.bias.stride[3], panel.count, extra);
         });
     }
     T slope = 0;
@@ -172,25 +176,37 @@ bool finish_key_lanes(const attile_attention_problem &p, const AttentionEntry &e
     if (p.allowed.data != nullptr) {
         hides = true;
         const Byte *allowed = operand_at<Byte>(p.allowed, entry.b, rows.head, i, panel.begin);
-        for (int64_t w = 0; w < panel.count; ++w) {
+        int64_t first = 0;
+        if constexpr (sizeof(T) == 4) {
+            const Tag<uint32_t> wide;
+            const hn::Rebind<uint8_t, Tag<T>> bytes;
+            for (; p.allowed.stride[3] == 1 && first + kLanes<T> <= panel.count; first += kLanes<T>) {
+                const auto shows = hn::PromoteTo(wide, hn::LoadU(bytes, reinterpret_cast<const uint8_t *>(allowed) + first));
+                const Vec<T> score = hn::Load(d, scores + first);
+                hn::Store(hn::IfThenElse(hn::RebindMask(d, hn::Eq(shows, hn::Zero(wide))), hidden, score), d, scores + first);
+            }
+        }
+        for (int64_t w = first; w < panel.count; ++w) {
             if (allowed[w * p.allowed.stride[3]] == 0) scores[w] = kMinusInfinity<T>;
         }
     }
     return hides;
 }
 
-// Probability and score gradient of a vector of pairs: p = exp(s - lse), p (dp - delta); hidden pairs give 0 whatever else is there.
+// Probability and score gradient of a vector of pairs: p = exp(s - lse), p (dp - delta); hidden pairs give 0 whatever else is there. far:
+// scores are at distances, and probabilities below 2^-100 (double: 2^-960) are 0 (is_not_far).
 template <class T>
 struct PairGradient {
     Vec<T> weight, gradient;
 };
 template <class T>
-HWY_INLINE PairGradient<T> pair_gradient(Vec<T> score, Vec<T> lse, Vec<T> change, Vec<T> delta) {
+HWY_INLINE PairGradient<T> pair_gradient(Vec<T> score, Vec<T> lse, Vec<T> change, Vec<T> delta, bool far) {
     const Tag<T> d;
     const auto hidden = hn::Eq(score, hn::Set(d, kMinusInfinity<T>));
     // Above the range of exp the result is infinite.
     const Vec<T> power = at_most(d, hn::Set(d, ExpParts<T>::kHighest), hn::Sub(score, lse));
-    const Vec<T> weight = hn::IfThenElse(hidden, hn::Zero(d), exp_clamped(d, power));
+    Vec<T> weight = hn::IfThenElse(hidden, hn::Zero(d), exp_clamped(d, power));
+    if (far) weight = hn::IfThenElseZero(is_not_far<T>(power), weight);
     return {weight, hn::IfThenElse(hidden, hn::Zero(d), hn::Mul(weight, hn::Sub(change, delta)))};
 }
 
@@ -217,6 +233,7 @@ bool pair_tiles(const attile_attention_problem &p, const AttentionEntry &entry, 
         }
     }
     compute_scores<T, 2>(p.head_dim_v, rows.douts + from * p.head_dim_v, p.head_dim_v, count, panel.values, T{1}, tiles.gradients);
+    const bool far = p.alibi_slopes.data != nullptr;
     bool hides = false;
     for (int64_t r = 0; r < count; ++r) {
         T *scores = tiles.weights + r * kPanel<T>;
@@ -226,7 +243,7 @@ bool pair_tiles(const attile_attention_problem &p, const AttentionEntry &entry, 
             T *change = tiles.gradients + r * kPanel<T> + w;
             const Vec<T> score = hn::Load(d, scores + w);
             hn::Store(score, d, tiles.marks + r * kPanel<T> + w);
-            const PairGradient<T> pair = pair_gradient<T>(score, lse, hn::Load(d, change), delta);
+            const PairGradient<T> pair = pair_gradient<T>(score, lse, hn::Load(d, change), delta, far);
             hn::Store(pair.weight, d, scores + w);
             hn::Store(pair.gradient, d, change);
         }

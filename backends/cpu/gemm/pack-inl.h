@@ -245,13 +245,29 @@ HWY_INLINE void each_gathered(const S *rows, const int64_t *offset, int64_t step
 #if HWY_TARGET == HWY_AVX3
             if constexpr (sizeof(T) == 4) {
                 const Tag<uint32_t> du;
-                for (; k + 16 <= depth; k += 16) {
+                const auto rows_there = hn::FirstN(du, static_cast<size_t>(least(count - w, kLanes<T>)));
+                // Two numbers of bfloat16 are turned as one of 32 bits.
+                for (; std::is_same_v<S, Brain> && k + 32 <= depth; k += 32) {
                     Vec<uint32_t> square[16];
-                    for (int64_t i = 0; i < 16; ++i) {
-                        square[i] = i < count - w ? hn::BitCast(du, load_as(d, rows + offset[w + i] + k)) : hn::Zero(du);
+                    ATTILE_CPU_UNROLL
+                    for (int i = 0; i < 16; ++i) {
+                        square[i] = hn::LoadU(du, reinterpret_cast<const uint32_t *>(rows + offset[w + i] + k));
                     }
                     transpose_16(square);
-                    for (int64_t i = 0; i < 16; ++i) sink(hn::BitCast(d, square[i]), k + i, w);
+                    ATTILE_CPU_UNROLL
+                    for (int i = 0; i < 16; ++i) {
+                        const Vec<uint32_t> pair = hn::IfThenElseZero(rows_there, square[i]);
+                        sink(hn::BitCast(d, hn::ShiftLeft<16>(pair)), k + 2 * i, w);
+                        sink(hn::BitCast(d, hn::And(pair, hn::Set(du, 0xffff0000u))), k + 2 * i + 1, w);
+                    }
+                }
+                for (; k + 16 <= depth; k += 16) {
+                    Vec<uint32_t> square[16];
+                    ATTILE_CPU_UNROLL
+                    for (int i = 0; i < 16; ++i) square[i] = hn::BitCast(du, load_as(d, rows + offset[w + i] + k));
+                    transpose_16(square);
+                    ATTILE_CPU_UNROLL
+                    for (int i = 0; i < 16; ++i) sink(hn::BitCast(d, hn::IfThenElseZero(rows_there, square[i])), k + i, w);
                 }
             }
 #endif
