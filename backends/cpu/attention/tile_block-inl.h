@@ -48,8 +48,9 @@ class TileBlock {
         for (int64_t j = 0; j < x.count; j += kFinishedKeys) {
             const int64_t from = x.from + j, count = least(x.count - j, kFinishedKeys);
             float *const part = scores + j * kPanel<float>;
-            // While tiles are multiplied.
-            ask_options(p_, x.lanes, from, count);
+            // What comes after this part, so that it comes beside this part's work.
+            if (j == 0) ask_options(p_, x.lanes, from, count);
+            ask_options(p_, x.lanes, from + count, least(x.count - j - count, kFinishedKeys));
             score_tiles<kVectors>(p_.head_dim, scratch_.k_tiles + (first + j / kTilePanel) * group_floats, count, x.queries, part);
             if (!late)
                 each_score<float>(count, part,

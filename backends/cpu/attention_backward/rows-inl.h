@@ -133,6 +133,9 @@ struct PairTiles {
     }
 };
 
+// Rows of a bias that are on their way while one is added.
+inline constexpr int64_t kRowsToCome = 8;
+
 // Bias, ALiBi and hiding for one row of scores; lanes are keys. Returns whether some pair may be hidden.
 template <class T>
 bool finish_key_lanes(const attile_attention_problem &p, const AttentionEntry &entry, const RowBlock<T> &rows, int64_t r,
@@ -146,6 +149,11 @@ bool finish_key_lanes(const attile_attention_problem &p, const AttentionEntry &e
         with_storage<T>(p.bias.dtype, [&](auto s) HWY_ATTR {
             const auto *bias = operand_at<decltype(s)>(p.bias, entry.b, rows.head, i, panel.begin);
             if (p.bias.stride[3] == 1) {
+                // A row a page: no processor predicts where the next one lies.
+                if (r + kRowsToCome < rows.count) {
+                    const auto *soon = bias + kRowsToCome * p.bias.stride[2];
+                    for (int64_t w = 0; w < panel.count; w += kLanes<T>) __builtin_prefetch(soon + w);
+                }
                 for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) hn::Store(load_as(d, bias + w, panel.count - w), d, extra + w);
                 return;
             }
