@@ -123,10 +123,13 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
                 const int64_t from = most(block, lanes[n].begin_min), to = least(block_end, lanes[n].end_max);
                 if (from >= to) continue;
                 const PanelBlock<T> x = panel_part(n, from / kTilePanel * kTilePanel, least(block_end, round_up(to, kTilePanel)));
+                const Lanes &after = lanes[n + 1 < panels ? n + 1 : 0];
+                const int64_t next_block = n + 1 < panels ? block : block + kKeys, next_from = most(next_block, after.begin_min);
+                const TileBlock::Next next{&after, next_from, least(least(next_block + kKeys, last_key), after.end_max) - next_from};
                 if (lanes[n].count <= kLanes<T>) {
-                    tiles.template take<1>(x, scratch.q_marks[n] != 0);
+                    tiles.template take<1>(x, scratch.q_marks[n] != 0, next);
                 } else {
-                    tiles.template take<2>(x, scratch.q_marks[n] != 0);
+                    tiles.template take<2>(x, scratch.q_marks[n] != 0, next);
                 }
             }
 #endif

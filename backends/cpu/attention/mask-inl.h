@@ -17,22 +17,22 @@ namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
-// Calls sink(vector, key, lane) for every key and each vector of lanes of an operand with axes b, h, i, j (bias, allowed), whose rows begin
-// at `offset`, by the operand's own step from key to key.
+// Calls sink(vector, key, lane) for every key and each vector of `width` lanes, `lanes` of which are there, of an operand with axes b, h,
+// i, j (bias, allowed), whose rows begin at `offset`, by the operand's own step from key to key.
 template <class T, class S, class Sink>
-HWY_INLINE void each_of_operand(const attile_operand &x, const int64_t *offset, int64_t lanes, int64_t from, int64_t count,
+HWY_INLINE void each_of_operand(const attile_operand &x, const int64_t *offset, int64_t lanes, int64_t width, int64_t from, int64_t count,
                                 const Sink &sink) {
     bool equal = true;
-    for (int64_t w = 0; w < kPanel<T>; ++w) equal = equal && offset[w] == offset[0];
+    for (int64_t w = 0; w < width; ++w) equal = equal && offset[w] == offset[0];
     const S *data = static_cast<const S *>(x.data) + from * x.stride[3];
     if (!equal) {
-        each_gathered<T, S>(data, offset, x.stride[3], lanes, count, kPanel<T>, sink);
+        each_gathered<T, S>(data, offset, x.stride[3], lanes, count, width, sink);
         return;
     }
     const Tag<T> d;
     for (int64_t j = 0; j < count; ++j) {
         const Vec<T> v = hn::Set(d, to_compute<T>(data[offset[0] + j * x.stride[3]]));
-        for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) sink(v, j, w);
+        for (int64_t w = 0; w < width; w += kLanes<T>) sink(v, j, w);
     }
 }
 
@@ -41,6 +41,7 @@ template <class T, class Fn>
 HWY_INLINE void each_score(int64_t count, T *scores, Fn &&fn) {
     const Tag<T> d;
     for (int64_t j = 0; j < count; ++j) {
+        ATTILE_CPU_UNROLL
         for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) {
             T *score = scores + j * kPanel<T> + w;
             hn::Store(fn(hn::Load(d, score), j, w), d, score);
@@ -77,30 +78,38 @@ HWY_NOINLINE void cap_scores(double softcap, int64_t count, T *scores) {
 }
 
 // scores = scale x scores + bias. exact: a bias of -inf hides, whatever the score is; else a score that is not finite makes NaN of it.
+// `top` takes in each lane's largest.
 template <class T, bool kExact>
-HWY_NOINLINE void add_bias_to(const attile_operand &x, const Lanes &lanes, int64_t from, int64_t count, T scale, T *scores) {
+HWY_NOINLINE void add_bias_to(const attile_operand &x, const Lanes &lanes, int64_t from, int64_t count, T scale, T *scores, T *top) {
     const Tag<T> d;
     const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
     with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
         // By value: in registers, since a store to scores could change what is named by address.
         const Vec<T> factor = hn::Set(d, scale);
-        T *const first = scores;
-        each_of_operand<T, decltype(s)>(x, lanes.bias, lanes.count, from, count, [=](Vec<T> bias, int64_t j, int64_t w) HWY_ATTR {
-            T *const score = first + j * kPanel<T> + w;
-            const Vec<T> sum = hn::MulAdd(hn::Load(d, score), factor, bias);
-            hn::Store(kExact ? hn::IfThenElse(hn::Eq(bias, hidden), hidden, sum) : sum, d, score);
-        });
+        for (int64_t w = 0; w < lanes.count; w += kLanes<T>) {
+            T *const first = scores + w;
+            Vec<T> largest = hn::Load(d, top + w);
+            each_of_operand<T, decltype(s)>(x, lanes.bias + w, least(lanes.count - w, kLanes<T>), kLanes<T>, from, count,
+                                            [=, &largest](Vec<T> bias, int64_t j, int64_t) HWY_ATTR {
+                                                T *const score = first + j * kPanel<T>;
+                                                Vec<T> sum = hn::MulAdd(hn::Load(d, score), factor, bias);
+                                                if (kExact) sum = hn::IfThenElse(hn::Eq(bias, hidden), hidden, sum);
+                                                hn::Store(sum, d, score);
+                                                largest = hn::Max(largest, sum);
+                                            });
+            hn::Store(largest, d, top + w);
+        }
     });
 }
 
 template <class T>
-void add_bias(const attile_operand &x, bool exact, const Lanes &lanes, int64_t from, int64_t count, T scale, T *scores) {
-    (exact ? add_bias_to<T, true> : add_bias_to<T, false>)(x, lanes, from, count, scale, scores);
+void add_bias(const attile_operand &x, bool exact, const Lanes &lanes, int64_t from, int64_t count, T scale, T *scores, T *top) {
+    (exact ? add_bias_to<T, true> : add_bias_to<T, false>)(x, lanes, from, count, scale, scores, top);
 }
 
-// scores = scale x scores - slope |distance|.
+// scores = scale x scores - slope |distance|. `top` takes in each lane's largest.
 template <class T>
-HWY_NOINLINE void add_alibi(const AttentionEntry &entry, const Lanes &lanes, int64_t from, int64_t count, T scale, T *scores) {
+HWY_NOINLINE void add_alibi(const AttentionEntry &entry, const Lanes &lanes, int64_t from, int64_t count, T scale, T *scores, T *top) {
     const Tag<T> d;
     HWY_ALIGN T slope[kPanel<T>], distance[kPanel<T>];
     for (int64_t w = 0; w < kPanel<T>; ++w) {
@@ -108,10 +117,17 @@ HWY_NOINLINE void add_alibi(const AttentionEntry &entry, const Lanes &lanes, int
         distance[w] = static_cast<T>(from - lanes.row[w] - entry.alibi_shift);
     }
     const Vec<T> factor = hn::Set(d, scale);
+    Vec<T> largest[kPanel<T> / kLanes<T>];
+    ATTILE_CPU_UNROLL
+    for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) largest[w / kLanes<T>] = hn::Load(d, top + w);
     each_score<T>(count, scores, [&](Vec<T> s, int64_t j, int64_t w) HWY_ATTR {
         const Vec<T> away = hn::Abs(hn::Add(hn::Load(d, distance + w), hn::Set(d, static_cast<T>(j))));
-        return hn::NegMulAdd(hn::Load(d, slope + w), away, hn::Mul(s, factor));
+        const Vec<T> sum = hn::NegMulAdd(hn::Load(d, slope + w), away, hn::Mul(s, factor));
+        largest[w / kLanes<T>] = hn::Max(largest[w / kLanes<T>], sum);
+        return sum;
     });
+    ATTILE_CPU_UNROLL
+    for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) hn::Store(largest[w / kLanes<T>], d, top + w);
 }
 
 template <class T>
@@ -130,15 +146,16 @@ HWY_NOINLINE void hide_by_range(const Lanes &lanes, int64_t from, int64_t count,
     });
 }
 
-// Bytes of a boolean mask, 16 keys of 16 rows at a time: turned from rows to lanes as bytes, not as numbers four times as long. Lanes from
-// count on are those of some row.
-inline void hide_by_bytes(const Byte *rows, const int64_t *offset, int64_t count, float *scores) {
+// Bytes of a boolean mask, 16 rows at a time: turned from rows to lanes as bytes, not as numbers four times as long. Lanes from count on
+// are those of some row. `top` takes in each lane's largest score, on AVX-512 alone. Returns how many keys are done.
+inline int64_t hide_by_bytes(const Byte *rows, const int64_t *offset, int64_t count, float *scores, [[maybe_unused]] float *top) {
     const Tag<float> d;
 #if HWY_TARGET == HWY_AVX3
     // 64 keys: each block of 16 bytes of a vector is a square of its own, and bits say which of its numbers are 0.
     const Tag<uint8_t> d8;
     for (int64_t w = 0; w < kPanel<float>; w += 16) {
         ask_rows<0>(rows, offset, w, w + 16, kPanel<float>, count);
+        Vec<float> largest = hn::Load(d, top + w);
         for (int64_t j = 0; j < count; j += 64) {
             const int64_t keys = least(count - j, 64);
             const auto there = hn::FirstN(d8, static_cast<size_t>(keys));
@@ -149,7 +166,11 @@ inline void hide_by_bytes(const Byte *rows, const int64_t *offset, int64_t count
                 square[i] = hn::MaskedLoad(there, d8, reinterpret_cast<const uint8_t *>(rows) + offset[w + i] + j);
                 shown = hn::Min(shown, square[i]);
             }
-            if (hn::AllFalse(d8, hn::And(there, hn::Eq(shown, hn::Zero(d8))))) continue;
+            float *const first = scores + j * kPanel<float> + w;
+            if (hn::AllFalse(d8, hn::And(there, hn::Eq(shown, hn::Zero(d8))))) {
+                for (int64_t i = 0; i < keys; ++i) largest = hn::Max(largest, hn::Load(d, first + i * kPanel<float>));
+                continue;
+            }
             ATTILE_CPU_UNROLL
             for (int round = 0; round < 4; ++round) {
                 Vec<uint8_t> next[16];
@@ -167,12 +188,17 @@ inline void hide_by_bytes(const Byte *rows, const int64_t *offset, int64_t count
             const auto hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
             for (int64_t i = 0; i < keys; ++i) {
                 const auto hides = hn::LoadMaskBits(d, reinterpret_cast<const uint8_t *>(bits + i % 16 * 4 + i / 16));
-                hn::BlendedStore(hidden, hides, d, scores + (j + i) * kPanel<float> + w);
+                const Vec<float> score = hn::IfThenElse(hides, hidden, hn::Load(d, first + i * kPanel<float>));
+                hn::Store(score, d, first + i * kPanel<float>);
+                largest = hn::Max(largest, score);
             }
         }
+        hn::Store(largest, d, top + w);
     }
-    return;
-#endif
+    return count;
+#else
+    // 16 keys.
+    count = count / 16 * 16;
     const hn::FixedTag<uint8_t, 16> bytes;
     const hn::Rebind<uint8_t, Tag<float>> of_lanes;
     const Tag<uint32_t> wide;
@@ -205,25 +231,29 @@ inline void hide_by_bytes(const Byte *rows, const int64_t *offset, int64_t count
             }
         }
     }
+    return count;
+#endif
 }
 
+// Returns whether `top` has taken in each lane's largest score.
 template <class T>
-HWY_NOINLINE void hide_by_allowed(const attile_operand &allowed, const Lanes &lanes, int64_t from, int64_t count, T *scores) {
+HWY_NOINLINE bool hide_by_allowed(const attile_operand &allowed, const Lanes &lanes, int64_t from, int64_t count, T *scores, T *top) {
     const Tag<T> d;
     const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
     if constexpr (sizeof(T) == 4 && kPanel<T> % 16 == 0 && 16 % kLanes<T> == 0) {
         if (allowed.stride[3] == 1) {
-            const int64_t whole = count / 16 * 16;
-            hide_by_bytes(static_cast<const Byte *>(allowed.data) + from, lanes.allowed, whole, scores);
-            from += whole;
-            count -= whole;
-            scores += whole * kPanel<T>;
+            const int64_t done = hide_by_bytes(static_cast<const Byte *>(allowed.data) + from, lanes.allowed, count, scores, top);
+            if (done == count && HWY_TARGET == HWY_AVX3) return true;
+            from += done;
+            count -= done;
+            scores += done * kPanel<T>;
         }
     }
-    each_of_operand<T, Byte>(allowed, lanes.allowed, lanes.count, from, count, [&](Vec<T> shows, int64_t j, int64_t w) HWY_ATTR {
+    each_of_operand<T, Byte>(allowed, lanes.allowed, lanes.count, kPanel<T>, from, count, [&](Vec<T> shows, int64_t j, int64_t w) HWY_ATTR {
         T *const score = scores + j * kPanel<T> + w;
         hn::Store(hn::IfThenElse(hn::Eq(shows, hn::Zero(d)), hidden, hn::Load(d, score)), d, score);
     });
+    return false;
 }
 
 template <class T>
@@ -237,9 +267,10 @@ HWY_NOINLINE void hide_keys(const uint8_t *key_hidden, int64_t count, T *scores)
 }
 
 // Prefetches what finish_scores will read of bias and allowed.
-inline void ask_options(const attile_attention_problem &p, const Lanes &lanes, int64_t from, int64_t count) {
+template <class T>
+HWY_NOINLINE void ask_options(const attile_attention_problem &p, const Lanes &lanes, int64_t from, int64_t count) {
     if (p.bias.data != nullptr && p.bias.stride[3] == 1) {
-        with_storage<float>(p.bias.dtype, [&](auto s) {
+        with_storage<T>(p.bias.dtype, [&](auto s) {
             ask_rows<0>(static_cast<const decltype(s) *>(p.bias.data) + from, lanes.bias, 0, lanes.count, lanes.count, count);
         });
     }
@@ -250,17 +281,23 @@ inline void ask_options(const attile_attention_problem &p, const Lanes &lanes, i
 
 // How scores are finished. exact: as searching, below; else a score that is not finite may become NaN where it should be hidden, which
 // some sum of values shows. scale: what scores are still to be multiplied by, where the problem adds to them (scales_late).
+// top: takes in each lane's largest score; NULL: not asked for.
 template <class T>
 struct Finish {
     bool exact;
     T scale;
+    T *top = nullptr;
+};
+// hides: whether some pair of the tile may be hidden. has_top: whether the largest scores were found on the way.
+struct Finished {
+    bool hides, has_top;
 };
 
 // Everything between the product and the softmax, for keys from .. from + count. key_hidden: keys without a page, or NULL.
-// slopes: for backward, what softcap leaves of a change, 1 - tanh^2; or NULL. Returns whether some pair of the tile may be hidden.
+// slopes: for backward, what softcap leaves of a change, 1 - tanh^2; or NULL.
 template <class T>
-bool finish_scores(const attile_attention_problem &p, const AttentionEntry &entry, const Lanes &lanes, int64_t from, int64_t count,
-                   const uint8_t *key_hidden, Finish<T> how, T *scores, T *slopes = nullptr) {
+Finished finish_scores(const attile_attention_problem &p, const AttentionEntry &entry, const Lanes &lanes, int64_t from, int64_t count,
+                       const uint8_t *key_hidden, Finish<T> how, T *scores, T *slopes = nullptr) {
     if (p.softcap != 0) {
         // What is still to be scaled has a cap that is, too.
         const double cap = p.softcap / static_cast<double>(how.scale);
@@ -270,16 +307,29 @@ bool finish_scores(const attile_attention_problem &p, const AttentionEntry &entr
             cap_scores<T>(cap, count, scores);
         }
     }
+    // The largest are those that the last change leaves: what an earlier one finds goes nowhere.
+    HWY_ALIGN T unasked[kPanel<T>] = {};
     if (p.bias.data != nullptr) {
-        add_bias<T>(p.bias, how.exact, lanes, from, count, how.scale, scores);
+        T *const top = how.top != nullptr && p.alibi_slopes.data == nullptr && p.allowed.data == nullptr ? how.top : unasked;
+        add_bias<T>(p.bias, how.exact, lanes, from, count, how.scale, scores, top);
         how.scale = 1;
     }
-    if (p.alibi_slopes.data != nullptr) add_alibi<T>(entry, lanes, from, count, how.scale, scores);
+    if (p.alibi_slopes.data != nullptr) {
+        T *const top = how.top != nullptr && p.allowed.data == nullptr ? how.top : unasked;
+        add_alibi<T>(entry, lanes, from, count, how.scale, scores, top);
+    }
     const bool ragged = !lanes.whole(from, from + count);
     if (ragged) hide_by_range<T>(lanes, from, count, scores);
-    if (p.allowed.data != nullptr) hide_by_allowed<T>(p.allowed, lanes, from, count, scores);
-    if (key_hidden != nullptr) hide_keys<T>(key_hidden, count, scores);
-    return ragged || p.bias.data != nullptr || p.allowed.data != nullptr || key_hidden != nullptr;
+    bool has_top = !ragged && (p.bias.data != nullptr || p.alibi_slopes.data != nullptr);
+    if (p.allowed.data != nullptr) {
+        has_top = hide_by_allowed<T>(p.allowed, lanes, from, count, scores, how.top != nullptr ? how.top : unasked);
+    }
+    if (key_hidden != nullptr) {
+        hide_keys<T>(key_hidden, count, scores);
+        has_top = false;
+    }
+    const bool hides = ragged || p.bias.data != nullptr || p.allowed.data != nullptr || key_hidden != nullptr;
+    return {hides, has_top && how.top != nullptr};
 }
 
 #endif  // HWY_TARGET != HWY_SCALAR

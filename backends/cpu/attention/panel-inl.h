@@ -51,17 +51,22 @@ struct PanelBlock {
     bool searching, in_runs;
 
     // Without columns of values no sum shows what is not finite.
-    Finish<T> finish(T scale) const { return {searching || p.head_dim_v == 0, scale}; }
+    Finish<T> finish(T scale) const { return {searching || p.head_dim_v == 0, scale, nullptr}; }
 };
 
 template <class T, int kVectors>
 void panel_block(const ForwardScratch<T> &scratch, KeySource<T> &source, const T *k_panels, int64_t block_begin, const PanelBlock<T> &x,
                  Coming &keys_coming, Coming &values_coming) {
     const attile_attention_problem &p = x.p;
+    ask_options<T>(p, x.lanes, x.from, x.count);
     panel_scores<T, kVectors>(p.head_dim, source, k_panels, block_begin, x.from, x.count, x.queries, static_cast<T>(p.scale),
                               scratch.scores, keys_coming);
-    const bool hides = finish_scores<T>(p, x.entry, x.lanes, x.from, x.count, source.hidden(x.from), x.finish(T{1}), scratch.scores);
-    if ((hides || x.searching) && !source.values_finite()) {
+    Finish<T> how = x.finish(1);
+    HWY_ALIGN T top[kPanel<T>];
+    how.top = top;
+    for (T &lane : top) lane = -std::numeric_limits<T>::infinity();
+    const Finished done = finish_scores<T>(p, x.entry, x.lanes, x.from, x.count, source.hidden(x.from), how, scratch.scores);
+    if ((done.hides || x.searching) && !source.values_finite()) {
         // A hidden key may hold NaN or infinity: its weight of zero is left out, not multiplied.
         for (int64_t i = 0; i < x.count * kPanel<T>; ++i) scratch.tile[i] = scratch.scores[i];
         soften<T, 2>(x.count, scratch.scores, x.state, scratch.correction);
@@ -69,7 +74,7 @@ void panel_block(const ForwardScratch<T> &scratch, KeySource<T> &source, const T
                            scratch.correction, x.sums);
         return;
     }
-    soften_finished<T, kVectors>(p, x.count, scratch.scores, x.state, scratch.correction);
+    soften_finished<T, kVectors>(p, x.count, scratch.scores, x.state, scratch.correction, done.has_top ? top : nullptr);
     add_panel_values<T, kVectors>(x.in_runs, p.head_dim_v, source.value(x.from), source.value_step(), x.count, scratch.scores,
                                   scratch.correction, x.sums, values_coming);
 }
@@ -85,7 +90,7 @@ void panel_block_of_pairs(const ForwardScratch<float> &scratch, KeySource<float,
     compute_packed_scores<float, kVectors, Scores>(ceil_div(p.head_dim, 2), scratch.k_pairs, key_pairs_step(p.head_dim),
                                                    x.from - block_begin, x.count, x.queries, static_cast<float>(p.scale), scratch.scores,
                                                    &keys_coming);
-    const bool hides = finish_scores<float>(p, x.entry, x.lanes, x.from, x.count, source.hidden(x.from), x.finish(1), scratch.scores);
+    const bool hides = finish_scores<float>(p, x.entry, x.lanes, x.from, x.count, source.hidden(x.from), x.finish(1), scratch.scores).hides;
     if ((hides || x.searching) && !source.values_finite()) {
         for (int64_t i = 0; i < x.count * kPanel<float>; ++i) scratch.tile[i] = scratch.scores[i];
         soften<float, 2, true>(x.count, scratch.scores, x.state, scratch.correction);

@@ -276,15 +276,18 @@ void add_rounded_off(int64_t size, const PanelTotal<T> &of, T *sums) {
 }
 
 // Scores become weights e^(score - maximum); state and `correction` (what earlier sums are to be multiplied by) follow. kPairs: of
-// bfloat16, two keys in a row. kScaled: scores are `factor`, which is positive, times what is there.
+// bfloat16, two keys in a row. kScaled: scores are `factor`, which is positive, times what is there. known_top: each lane's largest score,
+// where it was found before.
 template <class T, int kVectors, bool kPairs = false, bool kScaled = false, bool kFar = false>
-HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T *correction, [[maybe_unused]] T factor = 1) {
+HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T *correction, [[maybe_unused]] T factor = 1,
+                         const T *known_top = nullptr) {
     const Tag<T> d;
     Vec<T> scale = hn::Set(d, factor);
     const Vec<T> hidden = hn::Set(d, -std::numeric_limits<T>::infinity());
     Vec<T> top[kVectors];
     for (int v = 0; v < kVectors; ++v) top[v] = hidden;
-    for (int64_t j = 0; j < count; ++j) {
+    for (int v = 0; known_top != nullptr && v < kVectors; ++v) top[v] = hn::Load(d, known_top + v * kLanes<T>);
+    for (int64_t j = 0; known_top == nullptr && j < count; ++j) {
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kVectors; ++v) top[v] = hn::Max(top[v], hn::Load(d, scores + j * kPanel<T> + v * kLanes<T>));
     }
@@ -338,9 +341,10 @@ HWY_NOINLINE void soften(int64_t count, T *scores, const LaneState<T> &state, T 
 
 // The same of scores that are finished, as the problem's distances want it.
 template <class T, int kVectors, bool kPairs = false>
-void soften_finished(const attile_attention_problem &p, int64_t count, T *scores, const LaneState<T> &state, T *correction) {
+void soften_finished(const attile_attention_problem &p, int64_t count, T *scores, const LaneState<T> &state, T *correction,
+                     const T *known_top = nullptr) {
     const auto soften_scores = p.alibi_slopes.data == nullptr ? soften<T, kVectors, kPairs> : soften<T, kVectors, kPairs, false, true>;
-    soften_scores(count, scores, state, correction, 1);
+    soften_scores(count, scores, state, correction, 1, known_top);
 }
 
 #endif  // HWY_TARGET != HWY_SCALAR

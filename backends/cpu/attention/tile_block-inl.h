@@ -7,6 +7,9 @@
 #define ATTILE_CPU_ATTENTION_TILE_BLOCK_INL_H
 #endif
 
+#include <algorithm>
+#include <limits>
+
 #include "attention/panel-inl.h"
 #include "attention/tiles-inl.h"
 
@@ -30,9 +33,15 @@ class TileBlock {
         tile_values(source.value(begin), source.value_step(), count, p.head_dim_v, scratch.v_tiles, scratch.v_group_marks);
     }
 
+    // What the next panel will look at, of this block or the one after it.
+    struct Next {
+        const Lanes *lanes;
+        int64_t from, count;
+    };
+
     // One panel's part, from a group's first key; query_marked: its queries have tiny numbers.
     template <int kVectors>
-    void take(const PanelBlock<float> &x, bool query_marked) {
+    void take(const PanelBlock<float> &x, bool query_marked, const Next &next) {
         const int64_t first = (x.from - begin_) / kTilePanel, last = ceil_div(x.from - begin_ + x.count, kTilePanel);
         const bool keeps_scores = query_marked || any_mark(scratch_.k_group_marks, first, last);
         const bool keeps_values = any_mark(scratch_.v_group_marks, first, last);
@@ -44,25 +53,35 @@ class TileBlock {
         const float scale = static_cast<float>(p_.scale);
         const bool late = scales_late(scale);
         const int64_t group_floats = ceil_div(p_.head_dim, kTileStep) * kTileStepFloats;
-        bool hides = false;
+        bool hides = false, has_top = true;
+        HWY_ALIGN float top[kPanel<float>];
+        std::fill_n(top, kPanel<float>, -std::numeric_limits<float>::infinity());
         for (int64_t j = 0; j < x.count; j += kFinishedKeys) {
             const int64_t from = x.from + j, count = least(x.count - j, kFinishedKeys);
             float *const part = scores + j * kPanel<float>;
             // What comes after this part, so that it comes beside this part's work.
-            if (j == 0) ask_options(p_, x.lanes, from, count);
-            ask_options(p_, x.lanes, from + count, least(x.count - j - count, kFinishedKeys));
+            if (j == 0) ask_options<float>(p_, x.lanes, from, count);
+            if (j + count < x.count) {
+                ask_options<float>(p_, x.lanes, from + count, least(x.count - j - count, kFinishedKeys));
+            } else if (next.count > 0) {
+                ask_options<float>(p_, *next.lanes, next.from, least(next.count, kFinishedKeys));
+            }
             score_tiles<kVectors>(p_.head_dim, scratch_.k_tiles + (first + j / kTilePanel) * group_floats, count, x.queries, part);
             if (!late)
                 each_score<float>(count, part,
                                   [&](Vec<float> s, int64_t, int64_t) HWY_ATTR { return hn::Mul(s, hn::Set(Tag<float>(), scale)); });
-            hides |= finish_scores<float>(p_, x.entry, x.lanes, from, count, source_.hidden(from), x.finish(late ? scale : 1), part);
+            Finish<float> how = x.finish(late ? scale : 1);
+            how.top = top;
+            const Finished done = finish_scores<float>(p_, x.entry, x.lanes, from, count, source_.hidden(from), how, part);
+            hides |= done.hides;
+            has_top &= done.has_top;
         }
         const bool searches = (hides || x.searching) && !source_.values_finite();
         if (searches) std::memcpy(scratch_.tile, scores, static_cast<size_t>(x.count * kPanel<float>) * sizeof(float));
         if (late && p_.bias.data == nullptr && p_.alibi_slopes.data == nullptr) {
-            soften<float, kVectors, true, true>(x.count, scores, x.state, scratch_.correction, scale);
+            soften<float, kVectors, true, true>(x.count, scores, x.state, scratch_.correction, scale, has_top ? top : nullptr);
         } else {
-            soften_finished<float, kVectors, true>(p_, x.count, scores, x.state, scratch_.correction);
+            soften_finished<float, kVectors, true>(p_, x.count, scores, x.state, scratch_.correction, has_top ? top : nullptr);
         }
         if (searches) {
             make_pairs();

@@ -104,8 +104,9 @@ bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &
             T *scores = scratch.scores, *gradients = scratch.gradients;
             compute_scores<T, 2>(p.head_dim, source.key(from), source.key_step(), count, scratch.queries + n * query_size,
                                  static_cast<T>(p.scale), scores);
-            const bool hides =
-                finish_scores<T>(p, rows.entry, lanes[n], from, count, source.hidden(from), {searching, T{1}}, scores, scratch.slopes);
+            const bool hides = finish_scores<T>(p, rows.entry, lanes[n], from, count, source.hidden(from), {searching, T{1}, nullptr},
+                                                scores, scratch.slopes)
+                                   .hides;
             compute_scores<T, 2>(p.head_dim_v, source.value(from), source.value_step(), count, scratch.douts + n * dout_size, T{1},
                                  gradients);
             for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) {
