@@ -5,3 +5,7 @@ s/^<!-- contents -->$/[TOC]/
 s/^( *)<!-- site: (.*) -->$/\1\\htmlonly \2 \\endhtmlonly/
 / <!-- forge -->$/d
 s/^- .* <!-- subpage ([A-Za-z0-9_-]+) -->$/- \\subpage \1/
+# A page is called as its file is: a link by the file's path would not work where that has spaces.
+s/\]\(([A-Za-z0-9_.-]+\/)*CHANGELOG\.md\)/](@ref changes)/g
+s/\]\(([A-Za-z0-9_.-]+\/)*CONTRIBUTING\.md\)/](@ref contributing)/g
+s/\]\(([A-Za-z0-9_.-]+\/)*([a-z0-9-]+)\.md\)/](@ref \2)/g
