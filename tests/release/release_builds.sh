@@ -62,7 +62,7 @@ for version in "${!toolkits[@]}"; do
         headers=$out/headers-$version
         rm -rf "$headers" && mkdir -p "$headers"
         for path in $(dpkg -L nvidia-cuda-dev nvidia-cuda-toolkit libcub-dev libthrust-dev 2>/dev/null | grep -E '^/usr/include/[^/]+$'); do ln -sf "$path" "$headers/"; done
-        toolkit+=(-DCMAKE_CUDA_HOST_COMPILER=/usr/bin/g++-11 -DCUDAToolkit_ROOT=/usr "-DCMAKE_CUDA_FLAGS=-I$headers" "-DCMAKE_CXX_FLAGS=-isystem $headers")
+        toolkit+=(-DCMAKE_CUDA_HOST_COMPILER=/usr/bin/g++-11 -DCUDAToolkit_ROOT=/usr "-DCMAKE_CUDA_FLAGS=-I\"$headers\"" "-DCMAKE_CXX_FLAGS=-isystem \"$headers\"")
     else
         toolkit+=("-DCUDAToolkit_ROOT=${nvcc%/bin/nvcc}")
     fi
