@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles the smallest file of each operation's SIMT kernels for every NVIDIA GPU that a toolkit and this project know, warnings being errors:
+# Compiles kernels that ask for much of a multiprocessor for every NVIDIA GPU that a toolkit and this project know, and the smallest file of each
+# operation's SIMT kernels for those whose multiprocessors differ, warnings being errors:
 # what a kernel asks for depends on what a multiprocessor holds, and only the compiler for that one says that it does not.
 # Then the lists of families, as a build has them whose kernels are for no tensor cores.
 # usage: every_architecture.sh NVCC [OPTION...]     NVCC with its folder; options are those of nvcc
-# ATTILE_OTHER_NVCC: a compiler that runs as well; what it knows is left to it.
+# ATTILE_OTHER_NVCC: a compiler that runs as well; what it knows is left to it. ATTILE_BUILT: a capability, as 61, that all files were compiled for already.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 nvcc=$1
@@ -18,20 +19,24 @@ files=("$here/bounded_kernels" "$kernels"/{gemm/simt/f64,attention/simt/combine,
 # The host code picks all of these (backends/cuda/CMakeLists.txt).
 wanted=$(sed -n 's/^ *set(capabilities \(.*\))/\1/p; s/^ *list(APPEND capabilities \(.*\))/\1/p' "$root/backends/cuda/CMakeLists.txt" | tr '\n' ' ')
 known=$("$nvcc" --list-gpu-arch | sed -n 's/^compute_//p')
-codes=() names=()
+codes=() distinct=() names=()
 others=$([ -z "${ATTILE_OTHER_NVCC-}" ] || "$ATTILE_OTHER_NVCC" --list-gpu-arch | sed -n 's/^compute_//p')
 for capability in $wanted; do
     grep -qx "$capability" <<<"$known" || continue
     ! grep -qx "$capability" <<<"$others" || continue
-    codes+=("-gencode=arch=compute_$capability,code=sm_$capability")
+    [ "$capability" != "${ATTILE_BUILT-}" ] || continue
+    code="-gencode=arch=compute_$capability,code=sm_$capability"
+    codes+=("$code")
+    # A multiprocessor of 7.0 holds what one of 6.0 does, of 8.0 what one of 9.0, and of 8.9 no less than one of 8.6.
+    case $capability in 70 | 80 | 89) ;; *) distinct+=("$code") ;; esac
     names+=("${capability%?}.${capability: -1}")
 done
 [ ${#codes[@]} -gt 0 ] || { echo "$nvcc compiles for none of $wanted" >&2; exit 1; }
 echo "SIMT kernels by $nvcc for ${names[*]}"
-compile() {
+compile() { # file, codes
     "$nvcc" -std=c++17 --expt-relaxed-constexpr -Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror -I"$root/include" -I"$root/backends/gpu" -I"$work" \
-        -DATTILE_GPU_HAS_GEMM -DATTILE_GPU_HAS_ATTENTION "${options[@]}" "${codes[@]}" -fatbin -o "$work/${1##*/}.fatbin" "$1.cu" ||
-        { echo "${1##*/}.cu does not compile for all of ${names[*]}"; return 1; }
+        -DATTILE_GPU_HAS_GEMM -DATTILE_GPU_HAS_ATTENTION "${options[@]}" "${@:2}" -fatbin -o "$work/${1##*/}.fatbin" "$1.cu" ||
+        { echo "${1##*/}.cu does not compile for all of ${*:2}"; return 1; }
 }
 options=("$@")
 failed=0
@@ -39,7 +44,7 @@ jobs=${ATTILE_JOBS:-$(nproc)}
 pids=()
 for file in "${files[@]}"; do
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do sleep 0.2; done
-    compile "$file" &
+    if [ "${file##*/}" = bounded_kernels ]; then compile "$file" "${codes[@]}" & else compile "$file" "${distinct[@]}" & fi
     pids+=($!)
 done
 for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
