@@ -206,11 +206,12 @@ impl Tensors {
             .collect();
         if extents.as_deref() != Some(shape) {
             let asked: Vec<String> = shape.iter().map(ToString::to_string).collect();
+            let found = has.to_string(); // A string is cut to 200 characters, as what only displays is not.
             return Err(format!(
                 "{}: {} has the shape {:.200}, config.json asks for [{}]",
                 path,
                 name,
-                has.to_string(),
+                found,
                 asked.join(",")
             )
             .into());
