@@ -109,8 +109,13 @@ inline __attribute__((always_inline)) uint64_t sum_of(const uint64_t *p, size_t 
 }
 
 #if defined(__x86_64__)
-// Fewer, wider loads let a core have more lines under way.
-__attribute__((target("avx512f,prefer-vector-width=512"))) uint64_t sum_avx512(const uint64_t *p, size_t count) { return sum_of(p, count); }
+// Fewer, wider loads let a core have more lines under way. (Clang knows this only as an option for a whole file.)
+#if defined(__clang__)
+#define PREFER_512
+#else
+#define PREFER_512 ",prefer-vector-width=512"
+#endif
+__attribute__((target("avx512f" PREFER_512))) uint64_t sum_avx512(const uint64_t *p, size_t count) { return sum_of(p, count); }
 __attribute__((target("avx2"))) uint64_t sum_avx2(const uint64_t *p, size_t count) { return sum_of(p, count); }
 #endif
 

@@ -144,7 +144,8 @@ GemmShape gemm_shape(const attile_gemm_problem &problem) {
 
     const int bytes = storage_bytes(shape.dtype);
     const int count = vector_elements(shape.dtype);
-    shape.unit_strides = find_unit_stride(p.a, p.m, p.k) & find_unit_stride(p.b, p.n, p.k);
+    const bool a_unit = find_unit_stride(p.a, p.m, p.k), b_unit = find_unit_stride(p.b, p.n, p.k);  // Each sets its operand's axes.
+    shape.unit_strides = a_unit && b_unit;
     const bool a_strides = shape.unit_strides && strides_in_vectors(p.a, p.m, p.k, count);
     const bool b_strides = shape.unit_strides && strides_in_vectors(p.b, p.n, p.k, count);
     const int64_t access = int64_t{count} * bytes;  // 16 bytes, or 8 of 16-bit storage.

@@ -48,7 +48,9 @@ void put(void *row, int lane, T value) {
 template <class Act>
 inline __attribute__((always_inline)) void each(Mask lanes, const Act &act) {
     if (lanes == ~Mask{0}) {
+#if !defined(__clang__)  // Which has no pragma that only allows it: its own warns where it does not do so.
 #pragma GCC ivdep
+#endif
         for (int lane = 0; lane < kLanes; ++lane) act(lane);
     } else {
         for (Mask rest = lanes; rest != 0; rest &= rest - 1) act(__builtin_ctz(rest));
