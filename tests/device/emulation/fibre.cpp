@@ -249,17 +249,19 @@ uint32_t first_lane(uint32_t value) {
 }
 
 #if defined(__clang__)
-using Half = __fp16;  // Clang knows _Float16 on x86-64 from 15 on.
+using Half = __fp16;                                         // Clang knows _Float16 on x86-64 from 15 on.
+#define CONVERTS_HALVES __attribute__((target("avx,f16c")))  // Without the instructions its __fp16 calls what libgcc lacks.
 #else
 using Half = _Float16;
+#define CONVERTS_HALVES
 #endif
 
-float f16_to_float(uint16_t bits) {
+CONVERTS_HALVES float f16_to_float(uint16_t bits) {
     Half x;
     memcpy(&x, &bits, sizeof x);
     return static_cast<float>(x);
 }
-uint16_t f16_from_float(float x) {
+CONVERTS_HALVES uint16_t f16_from_float(float x) {
     const Half narrow = static_cast<Half>(x);
     uint16_t bits;
     memcpy(&bits, &narrow, sizeof bits);
