@@ -22,7 +22,7 @@ template <class Element>
 struct SoftmaxRange {
     static constexpr float kTop = 0,
                            kSlack = 0;  // In units of log2: where a moved reference leaves the largest score, and how far it may rise.
-    static constexpr float kMostSum = 1.2676506e30f, kLeastSum = 0x1p-40f, kNarrowSpread = 64, kWideSpread = 330;
+    static constexpr float kMostSum = 1.2676506e30f, kLeastSum = 0x1p-80f, kNarrowSpread = 64, kWideSpread = 330;
     static constexpr bool kCorrects = false;
 };
 template <>
@@ -113,11 +113,16 @@ class RowSoftmax {
     // s becomes the probabilities; `share` is this thread's part of the row_sums. is_relative: s are exponents, less the reference already.
     template <bool is_relative = false>
     __device__ __forceinline__ void exponentials(float (&s)[kScores], float c, float (&share)[2]) const {
+        exponentials_less<is_relative>(s, c, reference, share);
+    }
+    // The same with `less` for the references.
+    template <bool is_relative = false>
+    static __device__ __forceinline__ void exponentials_less(float (&s)[kScores], float c, const float (&less)[2], float (&share)[2]) {
         share[0] = share[1] = 0;
 #pragma unroll
         for (int j = 0; j < kScores; j += 4) {
 #pragma unroll
-            for (int e = 0; e < 4; ++e) s[j + e] = exp2_fast(is_relative ? s[j + e] : __builtin_fmaf(s[j + e], c, -reference[e / 2]));
+            for (int e = 0; e < 4; ++e) s[j + e] = exp2_fast(is_relative ? s[j + e] : __builtin_fmaf(s[j + e], c, -less[e / 2]));
             // Summed by pairs. ptxas places a sum two exponentials behind its own, which is too close where warps compete for the unit. One
             // sum a pair waits half as often.
             share[0] += s[j] + s[j + 1];

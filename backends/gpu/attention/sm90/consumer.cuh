@@ -127,6 +127,8 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
         for (int i = 0; i < (Config::kShape.depth + 15) / 16; ++i)
             score_product<Element, kKeys>(s_, q + i / 4 * (Config::kShape.rows() * kPanelRow / 16) + i % 4 * 2,
                                           k + i / 4 * (kKeys * kPanelRow / 16) + i % 4 * 2, i != 0);
+        if constexpr (Config::kShape.alibi_only)
+            number_product<Element>(s_, modifiers_.key_factors(), product_operand(shared_.numbers, 16));
         product_commit();
     }
     __device__ __forceinline__ void multiply_values(uint64_t v) {
@@ -180,6 +182,7 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
     }
     template <bool is_whole>
     __device__ __forceinline__ void fused_step(int tile) {
+        modifiers_.choose_factors(tile);
         issue_products([&] { prepare_change(tile); });
         this->template look_at_fused<false>(tile, is_whole);
         release_k();  // K had to stay until then.
@@ -256,6 +259,7 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
         }
         wait_q();
         wait_k();
+        if constexpr (kIsFused) modifiers_.choose_factors(end_tile_ - 1);
         multiply_scores(q_operand(), k_operand());
         if constexpr (kModifiesAny) modifiers_.template prepare<kChangeAny>(end_tile_ - 2 >= first_tile_ ? end_tile_ - 2 : -1);
         prepare_change(end_tile_ - 1);

@@ -4,7 +4,12 @@
 //
 // Where the softmax takes no maxima, what is subtracted from a score in the exponent is subtracted here, in the multiply-add that makes the
 // change. Instructions an element, beside a multiply-add, the exponential and their sum that every kernel has: bias a multiply-add and its
-// widening; mask a selection by a bit, and the bits; ALiBi a multiply-add; softcap five or seven and a maximum.
+// widening; mask a selection by a bit, and the bits; softcap five or seven and a maximum.
+//
+// ALiBi is a further step of the scores' product: in a tile of keys on one side of the diagonal its term is a row's constant, and plus or
+// minus slope / c times the number of the key in the tile. The numbers are an operand in shared memory, exact; the factor is in three
+// parts of 16 bits, which hold 2^-22 of it and less. For |slope| log2(e) <= 2 a score is then off by 256 x 2^-22 at most, in units of log2.
+// A larger slope, and the tile of the diagonal, add the term to scores by themselves.
 #pragma once
 
 #include "attention/mma/alibi.cuh"
@@ -15,6 +20,20 @@
 #include "attention/sm90/shared.cuh"
 
 namespace attile::gpu::sm90 {
+
+// ALiBi's operand: row `key` of a panel has the number of the key, in depth 0, 1 and 2. All of a block's threads call it.
+template <class Element, int kKeys>
+__device__ __forceinline__ void write_key_numbers(uint32_t panel) {
+    const int key = static_cast<int>(threadIdx.x);
+    if (key >= kKeys) return;
+    const float number = static_cast<float>(key);
+    const uint32_t row = panel + key * (kAttentionPanel * 2),
+                   numbers[4] = {narrow_pair<Element>(number, number * 0x1p-11f), narrow_pair<Element>(number * 0x1p-14f, 0), 0, 0},
+                   rest[4] = {0, 0, 0, 0};
+    store_shared(row + ((key & 7) << 4), numbers);
+    store_shared(row + ((1 ^ (key & 7)) << 4), rest);
+    async_proxy_fence();
+}
 
 template <class Element, class Config>
 class FusedChange {
@@ -41,24 +60,51 @@ class FusedChange {
                 slope_[r] =
                     AlibiSlope(load_number(p.alibi_slopes, work.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
                 diagonal_[r] = query_row(p, packed) + shift;
+                set_key_factors(r);
             }
         }
+    }
+    // Before the product that makes a tile's scores: whether it adds ALiBi, and on which side of the diagonal.
+    __device__ __forceinline__ void choose_factors([[maybe_unused]] int tile) {
+        if constexpr (kShape.alibi_only) {
+            bool is_beside = has_factors_;
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                const int offset = tile * kKeys - diagonal_[r];
+                is_beside = is_beside && (offset >= 0 || offset <= 1 - kKeys);
+                offset_[r] = static_cast<float>(offset);
+            }
+            is_added_ = __all_sync(~0u, is_beside);
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                constexpr uint32_t kSigns = 0x80008000;
+                used_[r] = is_added_ ? factors_[r] ^ (offset_[r] < 0 ? 0 : kSigns) : 0;
+            }
+        }
+    }
+    __device__ __forceinline__ const uint32_t (&key_factors() const)[4] { return used_; }
+    // Scores were made without it.
+    __device__ __forceinline__ void forget_product() { is_added_ = false; }
+    // What is to be subtracted in the exponent of a row whose product has ALiBi: `less`, and the term of the tile's first key.
+    __device__ __forceinline__ void take_level(float (&less)[2]) const {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) less[r] = -slope_[r].lower(-less[r], fabsf(offset_[r]));
     }
     // What needs no scores, while products are under way. strip: the tile's, which has come.
     __device__ __forceinline__ void prepare([[maybe_unused]] int tile, [[maybe_unused]] uint32_t strip) {
         if constexpr (kShape.alibi_only) {
-            constexpr float kMostRise = std::is_same_v<Element, F16> ? 2 : 24;
+            // As far below the tile's level as P's range bears, a reference stays; then it rises beyond the level, so as not to rise soon.
+            constexpr float kMostRise = std::is_same_v<Element, F16> ? 2 : 40, kBeyond = std::is_same_v<Element, F16> ? 0 : 40;
 #pragma unroll
-            for (int r = 0; r < 2; ++r) rise_[r] = fmaxf(level(r, tile) - level_[r], 0.0f);
+            for (int r = 0; r < 2; ++r) rise_[r] = level(r) - level_[r];
             has_risen_ = __any_sync(~0u, !(rise_[0] <= kMostRise && rise_[1] <= kMostRise));
-            const int first = tile * kKeys, nearest = min(diagonal_[0], diagonal_[1]), farthest = max(diagonal_[0], diagonal_[1]);
-            const bool is_finite = slope_[0].high - slope_[0].high == 0 && slope_[1].high - slope_[1].high == 0;
-            is_linear_ = __all_sync(~0u, is_finite && (first + kKeys - 1 <= nearest || first >= farthest));
+#pragma unroll
+            for (float &rise : rise_) rise = rise > 0 ? rise + kBeyond : 0;
         }
         if constexpr (kShape.allowed_only) read_bits(strip);
     }
-    // A tile of ALiBi's diagonal, which steps without maxima are not made for?
-    __device__ __forceinline__ bool must_look() const { return kShape.alibi_only && !is_linear_; }
+    // Steps without maxima are for products that have ALiBi.
+    __device__ __forceinline__ bool must_look() const { return kShape.alibi_only && !is_added_; }
     // May ALiBi have let scores rise, from the tile whose maxima were looked at to this one, by more than steps without maxima bear? Their
     // references rise as far then, by rise().
     __device__ __forceinline__ bool has_risen() const { return kShape.alibi_only && has_risen_; }
@@ -70,8 +116,8 @@ class FusedChange {
     // This tile's maxima are looked at.
     __device__ __forceinline__ void see([[maybe_unused]] int tile) {
         if constexpr (kShape.alibi_only) {
-            level_[0] = level(0, tile);
-            level_[1] = level(1, tile);
+            level_[0] = level(0);
+            level_[1] = level(1);
         }
     }
 
@@ -85,10 +131,16 @@ class FusedChange {
             const int first_key = tile * kKeys + (lane_ & 3) * 2;
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                if (is_relative || is_linear_)
-                    lower_on_one_side(slope_[r], r, first_key, diagonal_[r], a_.p.scale_log2, less[r], s);
-                else
+                if (is_added_) {
+                    const float level = slope_[r].lower(-less[r], fabsf(offset_[r]));
+#pragma unroll
+                    for (int j = 2 * r; j < kScores; j += 4) {
+                        s[j] = __builtin_fmaf(s[j], a_.p.scale_log2, level);
+                        s[j + 1] = __builtin_fmaf(s[j + 1], a_.p.scale_log2, level);
+                    }
+                } else {
                     lower_by_distance(slope_[r], r, first_key, diagonal_[r], a_.p.scale_log2, less[r], s);
+                }
             }
             finish();
         }
@@ -141,12 +193,22 @@ class FusedChange {
         };
     }
 
-    // What ALiBi adds at most to the scores of row r in a tile.
-    __device__ __forceinline__ float level(int r, int tile) const {
-        const int first = tile * kKeys - diagonal_[r], last = first + kKeys - 1;
-        const int nearest = max(max(first, -last), 0), farthest = max(last, -first);
-        const float high = slope_[r].high;
-        return -high * static_cast<float>(high >= 0 ? nearest : farthest);
+    // This thread's part of wgmma's operand for row r. Its columns 0, 1 and 2, of which the first thread of four has two, meet a key's
+    // number times 1, 2^-11 and 2^-14 (write_key_numbers()), so that f16 holds what is left of the factor.
+    __device__ __forceinline__ void set_key_factors(int r) {
+        const float factor = slope_[r].high / a_.p.scale_log2, high = rounded(factor), rest = (factor - high) * 2048,
+                    middle = rounded(rest), low = (rest - middle) * 8;
+        const int place = lane_ & 3;
+        factors_[r] = place == 0 ? narrow_pair<Element>(high, middle) : place == 1 ? narrow_pair<Element>(low, 0) : 0;
+        const bool fits = fabsf(slope_[r].high) <= 2 && fabsf(factor) <= 16384;
+        has_factors_ = r == 0 ? fits : has_factors_ && fits;
+    }
+    static __device__ __forceinline__ float rounded(float x) { return to_compute(from_compute<Element>(x)); }
+    // What ALiBi adds at most to the scores of row r in the tile.
+    __device__ __forceinline__ float level(int r) const {
+        const float high = slope_[r].high, last = offset_[r] + (kKeys - 1), nearest = fmaxf(fmaxf(offset_[r], -last), 0.0f),
+                    farthest = fmaxf(last, -offset_[r]);
+        return -high * (high >= 0 ? nearest : farthest);
     }
     // Bytes of the boolean mask become bits. Each of the four threads that share a row reads a quarter of the keys.
     __device__ __forceinline__ void read_bits(uint32_t strip) {
@@ -166,8 +228,10 @@ class FusedChange {
     const int lane_, rows_before_;
     AlibiSlope slope_[2];
     int diagonal_[2] = {0, 0};
+    float offset_[2] = {0, 0};                    // From the diagonal to the tile's first key.
     float level_[2] = {0, 0}, rise_[2] = {0, 0};  // Of ALiBi: what the references were set for, and how much higher the tile is.
-    bool has_risen_ = false, is_linear_ = false;
+    bool has_risen_ = false, has_factors_ = false, is_added_ = false;
+    uint32_t factors_[2] = {0, 0}, used_[4] = {0, 0, 0, 0};
     uint32_t bits_[2] = {0, 0};
 };
 

@@ -137,13 +137,20 @@ class AttentionScores : protected AttentionRings<Config> {
                 reference[0] += modifiers_.rise()[0];
                 reference[1] += modifiers_.rise()[1];
             }
-            modifiers_.template apply<true>(tile, is_whole, strip, reference, s_, [&] {
+            if constexpr (Config::kShape.alibi_only) {
                 if (!is_whole) mask(tile);
-                rows_.template exponentials<Change::kIsRelative>(s_, factor(), share);
-            });
+                modifiers_.take_level(reference);
+                rows_.exponentials_less(s_, a_.p.scale_log2, reference, share);
+            } else {
+                modifiers_.template apply<true>(tile, is_whole, strip, reference, s_, [&] {
+                    if (!is_whole) mask(tile);
+                    rows_.template exponentials<Change::kIsRelative>(s_, factor(), share);
+                });
+            }
             looks = rows_.has_outgrown(share) || (rises && rows_.has_sunk(share));
             if (looks) {
                 repeat_warp();
+                modifiers_.forget_product();
                 trust_ = kLook;  // It is likely to happen again.
             } else {
                 rows_.moved = rises;
