@@ -62,7 +62,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
 #pragma unroll 1
     for (;; ++tile) {
         bool is_end = kPlain && tile == phase_end.get();
-        if (!kPlain && tile == phase_end.get()) {
+        if (!kPlain && same_in_wave(tile == phase_end.get())) {
             // A new phase: as many tiles as every row sees all of, or the others before or after them.
             const TilePhases phases(p, AttentionBlock(p, kBlockRows), kBlockRows, kBlockKeys);
             is_end = tile >= phases.end;
@@ -72,8 +72,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
         }
         if (is_end) break;
         const int first_key = tile * kBlockKeys;
-        if (!kPlain && wave_any((state & (Steps::kMasked | Steps::kNoRows)) != 0)) {
-            if (steps.sees_none(first_key)) {
+        if (!kPlain && same_in_wave(wave_any((state & (Steps::kMasked | Steps::kNoRows)) != 0))) {
+            if (same_in_wave(steps.sees_none(first_key))) {
                 steps.pass_tile(first_key, depth_chunks);
                 continue;
             }
