@@ -23,7 +23,7 @@ __device__ __forceinline__ void load_keys(const AttentionParams &p, const Attent
     const AttentionOperand &x = kIsK ? p.k : p.v;
     const int columns = (kIsK ? p.head_dim : p.head_dim_v) * kUnits, key = tile * kKeys;
     const char *const from = kIsK ? sources.k : sources.v;
-    if (Config::kShape.modifies && p.block_table != nullptr) {
+    if (Config::kShape.may_have_pages() && p.block_table != nullptr) {
         using Rows = SharedRows<kColumns * kUnits>;
         constexpr int kAtOnce = kThreads / Rows::kChunks;
         const int chunk = static_cast<int>(threadIdx.x) % Rows::kChunks, row = static_cast<int>(threadIdx.x) / Rows::kChunks;

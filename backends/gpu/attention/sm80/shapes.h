@@ -17,6 +17,7 @@ struct AttentionShape {
     bool alibi_only, softcap_only, bias_only, allowed_only;
 
     constexpr bool is_fused() const { return alibi_only || softcap_only || bias_only || allowed_only; }
+    constexpr bool may_have_pages() const { return modifies && !is_fused(); }
     // Of bias or mask, beside a tile of K.
     constexpr int strip_bytes() const { return bias_only ? rows() * keys * 2 : allowed_only ? rows() * keys : 0; }
     constexpr int stage_bytes() const { return tile_bytes() + strip_bytes(); }
