@@ -111,36 +111,36 @@ void multiply(const Left &left, const Right &right, float *const (&sums)[4], boo
     (is_wide ? multiply_wide<kDepth> : multiply_narrow<kDepth>)(left, right, sums, keeps);
 }
 
-// A warp's left operand, 16 rows, from four registers.
+// A warp's left operand, 16 rows, from four registers, or two if its depth is half.
 void left_of_registers(const Warp &warp, const std::vector<Operand> &from, Type type, Left *to) {
-    for (int i = 0; i < 4; ++i) {
-        const uint32_t *bits = warp.row<uint32_t>(from[static_cast<std::size_t>(i)]);
-        const int h = i % 2;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+        const uint32_t *bits = warp.row<uint32_t>(from[i]);
+        const std::size_t h = i % 2;
         for (int row = 0; row < 8; ++row) {
             alignas(16) float x[8];
             const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i *>(bits + 4 * row));
             if (type == kTf32) {
                 _mm_store_ps(x, _mm_castsi128_ps(_mm_and_si128(four, _mm_set1_epi32(static_cast<int>(kTf32Mask)))));
-                for (int k = 0; k < 4; ++k) _mm_store_ps(to->at[i / 2 * 4 + k][h] + 4 * row, _mm_set1_ps(x[k]));
+                for (std::size_t k = 0; k < 4; ++k) _mm_store_ps(to->at[i / 2 * 4 + k][h] + 4 * row, _mm_set1_ps(x[k]));
             } else {
                 __m128 low, high;
                 convert(four, type == kBf16, &low, &high);
                 _mm_store_ps(x, low);
                 _mm_store_ps(x + 4, high);
-                for (int k = 0; k < 8; ++k) _mm_store_ps(to->at[i / 2 * 8 + k][h] + 4 * row, _mm_set1_ps(x[k]));
+                for (std::size_t k = 0; k < 8; ++k) _mm_store_ps(to->at[i / 2 * 8 + k][h] + 4 * row, _mm_set1_ps(x[k]));
             }
         }
     }
 }
 
-// mma's right operand, eight columns, from two registers.
+// mma's right operand, eight columns, from two registers, or one.
 void right_of_registers(const Warp &warp, const std::vector<Operand> &from, Type type, Right *to) {
-    for (int i = 0; i < 2; ++i) {
-        const uint32_t *bits = warp.row<uint32_t>(from[static_cast<std::size_t>(i)]);
+    for (std::size_t i = 0; i < from.size(); ++i) {
+        const uint32_t *bits = warp.row<uint32_t>(from[i]);
         for (int column = 0; column < 8; ++column) {
             alignas(16) float x[8];
             const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i *>(bits + 4 * column));
-            const int depth = type == kTf32 ? 4 : 8;
+            const std::size_t depth = type == kTf32 ? 4 : 8;
             if (type == kTf32) {
                 _mm_store_ps(x, _mm_castsi128_ps(_mm_and_si128(four, _mm_set1_epi32(static_cast<int>(kTf32Mask)))));
             } else {
@@ -149,7 +149,7 @@ void right_of_registers(const Warp &warp, const std::vector<Operand> &from, Type
                 _mm_store_ps(x, low);
                 _mm_store_ps(x + 4, high);
             }
-            for (int k = 0; k < depth; ++k) {
+            for (std::size_t k = 0; k < depth; ++k) {
                 float(&at)[8] = to->at[i * depth + k][column % 2];
                 at[column / 2] = at[column / 2 + 4] = x[k];
             }
@@ -169,7 +169,7 @@ Outcome mma(Warp &warp, const Instruction &instruction, Mask lanes) {
     alignas(32) float sum[4][kLanes];
     for (std::size_t i = 0; i < 4; ++i) std::memcpy(sum[i], warp.row<float>(arguments[3].braces[i]), sizeof sum[i]);
     float *const sums[4] = {sum[0], sum[1], sum[2], sum[3]};
-    if (type == kTf32)
+    if (type == kTf32 || arguments[2].braces.size() == 1)
         multiply<8>(left, right, sums, true);
     else
         multiply<16>(left, right, sums, true);
@@ -366,10 +366,12 @@ bool decode_mma(const Opcode &opcode, Instruction *instruction) {
     Type type;
     const std::vector<std::string_view> &parts = opcode.parts;
     if (parts.size() != 10 || parts[4] != "row" || parts[5] != "col" || parts[6] != "f32" || parts[9] != "f32") return false;
-    if (!find_type(opcode, 7, &type) || parts[3] != (type == kTf32 ? "m16n8k8" : "m16n8k16")) return false;
+    if (!find_type(opcode, 7, &type)) return false;
+    const bool is_half = type != kTf32 && parts[3] == "m16n8k8";
+    if (!is_half && parts[3] != (type == kTf32 ? "m16n8k8" : "m16n8k16")) return false;
     const std::vector<Argument> &arguments = instruction->arguments;
-    if (arguments.size() != 4 || arguments[0].braces.size() != 4 || arguments[1].braces.size() != 4 || arguments[2].braces.size() != 2 ||
-        arguments[3].braces.size() != 4)
+    if (arguments.size() != 4 || arguments[0].braces.size() != 4 || arguments[1].braces.size() != (is_half ? 2 : 4) ||
+        arguments[2].braces.size() != (is_half ? 1 : 2) || arguments[3].braces.size() != 4)
         return false;
     instruction->number[0] = type;
     instruction->run = mma;

@@ -79,7 +79,7 @@ TEST(VirtualGpuTest, HalfPrecision) {
     EXPECT_TRUE(std::isnan(from_bf16(to_bf16(NAN))));
 }
 
-// A product of a warp, its operands loaded as the instruction's table in the manual has them.
+// A product of a warp, its operands loaded as the instruction's table in the manual has them; with half the depth, those of its first half.
 TEST(VirtualGpuTest, ProductOfAWarp) {
     std::mt19937 engine(3);
     std::uniform_int_distribution<int> quarter(-8, 8);
@@ -98,26 +98,30 @@ TEST(VirtualGpuTest, ProductOfAWarp) {
         for (const int depth : {0, 8}) pair(b[at + depth][row], b[at + depth + 1][row]);
         words.insert(words.end(), 2, 0);
     }
-    const Array<uint32_t> array(words);
-    run(R"(
+    const auto check = [&](int depth, const char *product) {
+        const Array<uint32_t> array(words);
+        const std::string text = std::string(R"(
         mul.wide.u32 %rd3, %r1, 32;
         add.s64 %rd3, %rd1, %rd3;
         ld.global.v4.u32 {%r3, %r4, %r5, %r6}, [%rd3];
         ld.global.v2.u32 {%r7, %r8}, [%rd3+16];
         mov.f32 %f1, 0f3F800000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1;
-        mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1, %f2, %f3, %f4}, {%r3, %r4, %r5, %r6}, {%r7, %r8}, {%f1, %f2, %f3, %f4};
-        st.global.v4.f32 [%rd3], {%f1, %f2, %f3, %f4};
-        )",
-        array.data());
-    for (int lane = 0; lane < 32; ++lane) {
-        for (int i = 0; i < 4; ++i) {
-            const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-            float sum = 1, got;
-            for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k][column];
-            std::memcpy(&got, &array.data()[8 * lane + i], 4);
-            EXPECT_EQ(got, sum) << row << ", " << column;
+        )") + product + "\nst.global.v4.f32 [%rd3], {%f1, %f2, %f3, %f4};";
+        run(text, array.data());
+        for (int lane = 0; lane < 32; ++lane) {
+            for (int i = 0; i < 4; ++i) {
+                const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+                float sum = 1, got;
+                for (int k = 0; k < depth; ++k) sum += a[row][k] * b[k][column];
+                std::memcpy(&got, &array.data()[8 * lane + i], 4);
+                EXPECT_EQ(got, sum) << row << ", " << column;
+            }
         }
-    }
+    };
+    check(16,
+          "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1, %f2, %f3, %f4}, {%r3, %r4, %r5, %r6}, {%r7, %r8}, {%f1, %f2, %f3, "
+          "%f4};");
+    check(8, "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%f1, %f2, %f3, %f4}, {%r3, %r4}, {%r7}, {%f1, %f2, %f3, %f4};");
 }
 
 TEST(VirtualGpuTest, LocalMemoryIsALanesOwn) {
