@@ -22,6 +22,12 @@ __device__ __forceinline__ T warp_uniform(T value) {
     return __shfl_sync(~0u, value, 0);
 }
 
+// Keeps the compiler from computing all addresses that depend on this one ahead of a loop, which would cost a register each.
+__device__ __forceinline__ uint32_t renewed(uint32_t value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
 // Two numbers narrowed to one register, the first in the low half.
 template <class Element>
 __device__ __forceinline__ uint32_t narrow_pair(float low, float high) {
@@ -103,6 +109,19 @@ __device__ __forceinline__ void multiply(float *sums, const uint32_t *a, uint32_
         asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
             : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// The same with a depth of 8: a has one register for each row, b one.
+template <class Element>
+__device__ __forceinline__ void multiply_half(float *sums, uint32_t a0, uint32_t a1, uint32_t b) {
+    if constexpr (std::is_same_v<Element, F16>)
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+            : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+            : "r"(a0), "r"(a1), "r"(b));
+    else
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+            : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+            : "r"(a0), "r"(a1), "r"(b));
 }
 
 }  // namespace attile::gpu::mma

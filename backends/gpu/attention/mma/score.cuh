@@ -77,16 +77,21 @@ __device__ __forceinline__ void read_bias(const AttentionParams &p, const Attent
     }
 }
 
-// A bit for each of 32 bytes of a boolean mask: any byte but 0 allows.
-__device__ __forceinline__ uint32_t mask_bits(uint32_t (&x)[2][4]) {
-    const uint32_t all = x[0][0] | x[0][1] | x[0][2] | x[0][3] | x[1][0] | x[1][1] | x[1][2] | x[1][3];
-    if (__any_sync(~0u, (all & 0xfefefefeu) != 0)) {
+// Bytes of a boolean mask, of which any but 0 allows, become 0 or 1, if some may be neither.
+__device__ __forceinline__ void make_zeros_and_ones(uint32_t (&x)[2][4]) {
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            uint32_t &y = x[i / 4][i % 4];
-            y = ((((y & 0x7f7f7f7fu) + 0x7f7f7f7fu) | y) >> 7) & 0x01010101u;
-        }
+    for (int i = 0; i < 8; ++i) {
+        uint32_t &y = x[i / 4][i % 4];
+        y = ((((y & 0x7f7f7f7fu) + 0x7f7f7f7fu) | y) >> 7) & 0x01010101u;
     }
+}
+// Not 0 if one of the bytes is neither 0 nor 1.
+__device__ __forceinline__ uint32_t beyond_one(const uint32_t (&x)[2][4]) {
+    return (x[0][0] | x[0][1] | x[0][2] | x[0][3] | x[1][0] | x[1][1] | x[1][2] | x[1][3]) & 0xfefefefeu;
+}
+// A bit for each of 32 bytes of a boolean mask.
+__device__ __forceinline__ uint32_t mask_bits(uint32_t (&x)[2][4]) {
+    if (__any_sync(~0u, beyond_one(x) != 0)) make_zeros_and_ones(x);
     uint32_t bits = 0;
 #pragma unroll
     for (int i = 6; i >= 0; i -= 2) bits = bits * 256 + __dp4a(x[i / 4][i % 4 + 1], 0x80402010u, __dp4a(x[i / 4][i % 4], 0x08040201u, 0u));

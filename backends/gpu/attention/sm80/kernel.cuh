@@ -7,12 +7,11 @@
 // Tiles, budget and bound: attention/sm80/instances.cmake. Record: docs/kernels/attention-sm80.md.
 #pragma once
 
-#include "attention/mma/alibi.cuh"
-#include "attention/mma/bias.cuh"
 #include "attention/mma/cap.cuh"
 #include "attention/mma/output.cuh"
 #include "attention/mma/score.cuh"
 #include "attention/mma/softmax.cuh"
+#include "attention/sm80/fused.cuh"
 #include "attention/sm80/load.cuh"
 #include "attention/sm80/shapes.h"
 #include "attention/sm80/tf32x3.cuh"
@@ -44,35 +43,37 @@ class AttentionWarp {
     static constexpr int kKeys = Config::kShape.keys, kDepth = Config::kShape.depth, kColumns = Config::kShape.columns;
     static constexpr int kRowTiles = Config::kShape.row_tiles, kStages = Config::kShape.stages;
     static constexpr bool kModifies = Config::kShape.modifies, kIsTf32x3 = std::is_same_v<Element, float>;
-    using Strip = StripRows<Config>;
+    using Rows = WarpRows<Config>;
+    using Change = FusedChange<Element, Config>;
     using Tf32x3 = AttentionTf32x3<Config>;
     using Softmax = RowSoftmax<Element, kKeys / 2, ExactSoftmaxRange<Element>>;
 
-    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
-    static __device__ __forceinline__ int warp_row() { return static_cast<int>(threadIdx.x) / kWarpThreads * Config::kShape.warp_rows(); }
-    // The thread has this row and the one eight below.
-    __device__ __forceinline__ int row_of(int row_tile) const { return work_.first_row + warp_row() + 16 * row_tile + lane() / 4; }
-    __device__ __forceinline__ KeyRange range(int row) const {
-        return KeyRange(a_.p, query_row(a_.p, min(row, work_.rows - 1)), work_.shift, work_.len_k);
-    }
+    static __device__ __forceinline__ int lane() { return Rows::lane(); }
+    static __device__ __forceinline__ int warp_row() { return Rows::first(); }
+    __device__ __forceinline__ KeyRange range(int row) const { return Rows::seen(a_.p, work_, row); }
     // From scores to units of log2.
     __device__ __forceinline__ float factor() const {
+        if constexpr (Config::kShape.bias_only) return kLog2EHigh;
         return (kModifies && !Config::kShape.allowed_only) || kIsTf32x3 ? 1.0f : a_.p.scale_log2;
     }
 
-    // The strip comes with V: it is used when V is there, since the next tile takes K's stage by then.
-    __device__ __forceinline__ void load_v(uint32_t to, int tile) const {
-        load_keys<Config, kColumns, false>(a_.p, work_, sources_, to, tile);
-        if constexpr (Config::kShape.strip_bytes() > 0) load_strip<Config>(a_.p, work_, to + Config::kShape.tile_bytes(), tile);
+    // Where a strip of bias or mask lies: a mask's beside K, since bits are made of it while products run; a bias's beside V, for it is
+    // used when V is there, and the next tile takes K's stage by then.
+    static constexpr bool kStripBesideK = Config::kShape.allowed_only;
+    template <bool kIsK>
+    __device__ __forceinline__ void load_tile(uint32_t to, int tile) const {
+        load_keys<Config, kIsK ? kDepth : kColumns, kIsK>(a_.p, work_, sources_, to, tile);
+        if constexpr (Config::kShape.strip_bytes() > 0 && kIsK == kStripBesideK)
+            load_strip<Config>(a_.p, work_, sources_, to + Config::kShape.tile_bytes(), tile);
     }
     // Items are K of the last tile, V of it, K of the one before, and so on; each takes the next stage.
     __device__ __forceinline__ void load_item(int item) const {
         const int tile = work_.end_tile - 1 - item / 2;
         if (tile >= work_.first_tile) {
             if (item % 2 == 0)
-                load_keys<Config, kDepth, true>(a_.p, work_, sources_, stage(item), tile);
+                load_tile<true>(stage(item), tile);
             else
-                load_v(stage(item), tile);
+                load_tile<false>(stage(item), tile);
         }
         copy_commit();  // Empty groups too: their count says which item has come.
     }
@@ -81,16 +82,9 @@ class AttentionWarp {
     __device__ __forceinline__ void next_item(int item) const {
         copy_wait<kStages - 2>();
         __syncthreads();
-        // With the parity known, the compiler keeps one of the two loads.
         constexpr int kAhead = kStages - 1;
         const int ahead = item + kAhead, tile = work_.end_tile - 1 - (ahead >> 1);
-        if (tile >= work_.first_tile) {
-            const uint32_t to = stage(ahead);
-            if ((kParity + kAhead) % 2 == 0)
-                load_keys<Config, kDepth, true>(a_.p, work_, sources_, to, tile);
-            else
-                load_v(to, tile);
-        }
+        if (tile >= work_.first_tile) load_tile<(kParity + kAhead) % 2 == 0>(stage(ahead), tile);
         copy_commit();
     }
     __device__ __forceinline__ uint32_t stage(int item) const {
@@ -99,10 +93,9 @@ class AttentionWarp {
 
     // Key tiles of which a row of the warp sees keys, and of which every row sees all.
     __device__ __forceinline__ void find_range() {
-        const int first_row = work_.first_row + warp_row();
-        const KeyRange top = range(first_row), bottom = range(first_row + Config::kShape.warp_rows() - 1);
+        const KeyRange top = range(warp_row()), bottom = range(warp_row() + Config::kShape.warp_rows() - 1);
         seen_first_ = top.low / kKeys;
-        seen_end_ = first_row < work_.rows ? (bottom.high + kKeys - 1) / kKeys : 0;
+        seen_end_ = work_.first_row + warp_row() < work_.rows ? (bottom.high + kKeys - 1) / kKeys : 0;
         full_first_ = (bottom.low + kKeys - 1) / kKeys;
         full_end_ = top.high / kKeys;
     }
@@ -179,7 +172,7 @@ class AttentionWarp {
         for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                const KeyRange seen = range(row_of(t) + 8 * r);
+                const KeyRange seen = range(Rows::row(t) + 8 * r);
                 const int first = tile * kKeys + (lane() & 3) * 2, below = seen.low - first, from = seen.high - first;
 #pragma unroll
                 for (int j = 0; j < kKeys / 8; ++j) {
@@ -190,47 +183,23 @@ class AttentionWarp {
             }
         }
     }
-    // What is far from 0 or NaN is rare.
-    __device__ __forceinline__ void find_row_max_beside_bias(int tile, int t, uint32_t strip, float (&row_max)[2]) {
-        Softmax::find_row_max_or_nan(s_[t], row_max);
-        if (!__any_sync(~0u, is_far_row(row_max))) return;  // Nor NaN.
-        const auto at = [&](int j, int r) { return strip + Strip::at(warp_row() + 16 * t + lane() / 4 + 8 * r, j) + (lane() & 3) * 4; };
-        for_each_bias<Element>(s_[t], at, hide_by_bias);
-        for_each_bias<Element>(s_[t], at, set_far_score);
-        if (tile < full_first_ || tile >= full_end_) mask(tile);
-        Softmax::find_row_max(s_[t], row_max);
-    }
-    __device__ __forceinline__ void hide_disallowed(uint32_t strip) {
+    // Scores are in units of log2 divided by c. What is far from 0 or NaN is rare, but for rows that the bias hides; it is looked for
+    // before the mask hides keys.
+    __device__ __forceinline__ void find_row_max_beside_bias(int tile, uint32_t strip, float (&row_max)[kRowTiles][2], float &c) {
 #pragma unroll
-        for (int t = 0; t < kRowTiles; ++t) {
+        for (int t = 0; t < kRowTiles; ++t) Softmax::find_row_max_or_nan(s_[t], row_max[t]);
+        bool is_far = false;
 #pragma unroll
-            for (int i = 0; i < kKeys / 4; ++i) {
-                const int j = i / 2, r = i % 2;
-                uint16_t pair;
-                asm volatile("ld.shared.u16 %0, [%1];"
-                             : "=h"(pair)
-                             : "r"(strip + Strip::at(warp_row() + 16 * t + lane() / 4 + 8 * r, j / 2) + j % 2 * 8 + (lane() & 3) * 2)
-                             : "memory");
-                if ((pair & 0xff) == 0) s_[t][4 * j + 2 * r] = -INFINITY;
-                if ((pair >> 8) == 0) s_[t][4 * j + 2 * r + 1] = -INFINITY;
-            }
-        }
-    }
-    // All rows have one head's slope.
-    __device__ __forceinline__ void lower_by_alibi(int tile_key) {
-        const AttentionParams &p = a_.p;
-        const AlibiSlope slope(load_number(p.alibi_slopes, work_.batch * p.alibi_slopes.stride[0] + work_.head * p.alibi_slopes.stride[1]));
-        const int shift = alibi_shift(p, work_), top = work_.first_row + warp_row() + shift, bottom = top + Config::kShape.warp_rows() - 1;
-        const bool is_finite = slope.high - slope.high == 0;
-        if (is_finite && (tile_key + kKeys - 1 <= top || tile_key >= bottom)) {
-#pragma unroll
-            for (int i = 0; i < 2 * kRowTiles; ++i)
-                lower_on_one_side(slope, i % 2, tile_key + (lane() & 3) * 2, row_of(i / 2) + i % 2 * 8 + shift, p.scale_log2, 0, s_[i / 2]);
+        for (int t = 0; t < kRowTiles; ++t) is_far = is_far || is_far_row(row_max[t]);
+        if (__any_sync(~0u, is_far) && Change::has_far_scores(strip, row_max)) {
+            Change::mend_far_scores(a_.p, work_, tile, strip, c, s_);
+            c = 1;
         } else {
-#pragma unroll
-            for (int i = 0; i < 2 * kRowTiles; ++i)
-                lower_by_distance(slope, i % 2, tile_key + (lane() & 3) * 2, row_of(i / 2) + i % 2 * 8 + shift, p.scale_log2, 0, s_[i / 2]);
+            if (tile >= full_first_ && tile < full_end_) return;
+            mask(tile);
         }
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) Softmax::find_row_max(s_[t], row_max[t]);
     }
     // From scores to P, which in float32 stays where they were.
     __device__ __forceinline__ void softmax(int tile, [[maybe_unused]] uint32_t strip) {
@@ -239,40 +208,70 @@ class AttentionWarp {
 #pragma unroll
             for (int t = 0; t < kRowTiles; ++t) cap_scores(a_.p, may_look, {0, 0}, s_[t], [] {});
         } else if constexpr (Config::kShape.alibi_only) {
-            lower_by_alibi(tile * kKeys);
+            softmax_beside_alibi(tile);
+            return;
         } else if constexpr (Config::kShape.bias_only) {
-#pragma unroll
-            for (int t = 0; t < kRowTiles; ++t) {
-                const uint32_t from = strip + Strip::at(warp_row() + 16 * t + (lane() & 15), lane() >> 4);
-                add_bias<Element>(a_.p.scale_log2, {0, 0}, s_[t], [&](int i) { return Strip::step(from, 2 * i); });
-            }
+            Change::add_bias(static_cast<float>(a_.p.scale), strip, s_);
         } else if constexpr (Config::kShape.allowed_only) {
-            hide_disallowed(strip);
+            change_.hide_disallowed(s_);
         } else if constexpr (kModifies) {
 #pragma unroll
-            for (int t = 0; t < kRowTiles; ++t) modify_scores<Element>(a_.p, work_, row_of(t), tile * kKeys + (lane() & 3) * 2, s_[t]);
+            for (int t = 0; t < kRowTiles; ++t)
+                modify_scores<Element>(a_.p, work_, work_.first_row + Rows::row(t), tile * kKeys + (lane() & 3) * 2, s_[t]);
         }
+        float row_max[kRowTiles][2], c = factor();
+        if constexpr (Config::kShape.bias_only) {
+            find_row_max_beside_bias(tile, strip, row_max, c);
+        } else {
+            if (tile < full_first_ || tile >= full_end_) mask(tile);
+#pragma unroll
+            for (int t = 0; t < kRowTiles; ++t) Softmax::find_row_max(s_[t], row_max[t]);
+        }
+        move_references(row_max, c, [] {});
+        make_probabilities(c);
+    }
+    // What all of a row's scores have in common is in its reference for as long as this takes.
+    __device__ __forceinline__ void softmax_beside_alibi(int tile) {
+        const typename Change::AlibiTile alibi(sources_, tile);
+        const float c = alibi.is_product() ? a_.p.scale_log2 : 1.0f;
+        if (!alibi.is_product()) alibi.lower_scores(a_.p.scale_log2, s_);
         if (tile < full_first_ || tile >= full_end_) mask(tile);
-        const float c = factor();
-        float row_max[kRowTiles][2];
+        float row_max[kRowTiles][2], reference[2 * kRowTiles];
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) Softmax::find_row_max(s_[t], row_max[t]);
+#pragma unroll
+        for (int i = 0; i < 2 * kRowTiles; ++i) {
+            float &x = rows_[i / 2].reference[i % 2];
+            reference[i] = x;
+            if (alibi.is_product()) x = alibi.raise_reference(i, x);
+        }
+        move_references(row_max, c, [&] {
+#pragma unroll
+            for (int i = 0; i < 2 * kRowTiles; ++i) {
+                const float x = rows_[i / 2].reference[i % 2];
+                if (rows_[i / 2].factor[i % 2] != 1) reference[i] = alibi.is_product() ? alibi.lower_reference(i, x) : x;
+            }
+        });
+        make_probabilities(c);
+#pragma unroll
+        for (int i = 0; i < 2 * kRowTiles; ++i) rows_[i / 2].reference[i % 2] = reference[i];
+    }
+    // Calls moved() if any did.
+    template <class Moved>
+    __device__ __forceinline__ void move_references(const float (&row_max)[kRowTiles][2], float c, const Moved &moved) {
         bool is_passed = false;
 #pragma unroll
-        for (int t = 0; t < kRowTiles; ++t) {
-            if constexpr (Config::kShape.bias_only)
-                find_row_max_beside_bias(tile, t, strip, row_max[t]);
-            else
-                Softmax::find_row_max(s_[t], row_max[t]);
-        }
-#pragma unroll
         for (int t = 0; t < kRowTiles; ++t) is_passed = is_passed || rows_[t].is_passed(row_max[t], c, false);
-        if (__any_sync(~0u, is_passed)) {
+        if (!__any_sync(~0u, is_passed)) return;
 #pragma unroll
-            for (int t = 0; t < kRowTiles; ++t) {
-                rows_[t].move_reference(row_max[t], c, false);
+        for (int t = 0; t < kRowTiles; ++t) {
+            rows_[t].move_reference(row_max[t], c, false);
 #pragma unroll
-                for (int j = 0; j < kColumns / 2; ++j) o_[t][j] *= rows_[t].factor[j >> 1 & 1];
-            }
+            for (int j = 0; j < kColumns / 2; ++j) o_[t][j] *= rows_[t].factor[j >> 1 & 1];
         }
+        moved();
+    }
+    __device__ __forceinline__ void make_probabilities(float c) {
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) {
             rows_[t].exact_exponentials(s_[t], c);
@@ -297,7 +296,16 @@ class AttentionWarp {
         for (int tile = work_.end_tile - 1; tile >= work_.first_tile; --tile) {
             const bool is_seen = tile >= seen_first_ && tile < seen_end_;
             next_item<0>(item);
-            if (is_seen) multiply_scores(stage(item));
+            if (is_seen) {
+                if constexpr (Config::kShape.allowed_only) {
+                    const uint32_t strip = stage(item) + Config::kShape.tile_bytes(), beyond = change_.make_bits(strip);
+                    multiply_scores(stage(item));
+                    if (__any_sync(~0u, beyond != 0)) change_.make_bits_again(strip);
+                } else {
+                    multiply_scores(stage(item));
+                    if constexpr (Config::kShape.alibi_only) typename Change::AlibiTile(sources_, tile).multiply(s_);
+                }
+            }
             ++item;
             next_item<1>(item);
             if (is_seen) {
@@ -312,7 +320,8 @@ class AttentionWarp {
         for (int t = 0; t < kRowTiles; ++t) {
             float total[2];
             rows_[t].total(total);
-            store_rows<Element, kColumns, kKeys, kModifies>(a_.p, work_, row_of(t), o_[t], rows_[t].reference, total, rows_[t].rounding);
+            store_rows<Element, kColumns, kKeys, kModifies>(a_.p, work_, work_.first_row + Rows::row(t), o_[t], rows_[t].reference, total,
+                                                            rows_[t].rounding);
         }
     }
 
@@ -324,6 +333,7 @@ class AttentionWarp {
     Softmax rows_[kRowTiles];
     float s_[kRowTiles][kKeys / 2], o_[kRowTiles][kColumns / 2];
     uint32_t p_[kRowTiles][kKeys / 4];
+    Change change_;
 };
 
 template <class Element, class Config>
@@ -346,6 +356,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.bl
         };
         sources.k = source(a.p.k);
         sources.v = source(a.p.v);
+        if constexpr (Config::kShape.is_fused()) FusedChange<Element, Config>::describe(a.p, work, sources);
     }
     __syncthreads();
     if (work.first_row >= work.rows) return;  // Of a sequence shorter than the longest.

@@ -11,7 +11,13 @@ using namespace mma;
 
 // Where a block's operands begin: kept in shared memory beside the work tile.
 struct AttentionSources {
-    const char *k, *v;  // Of the entry and head, key 0; paged: of the head, page 0.
+    const char *k, *v;   // Of the entry and head, key 0; paged: of the head, page 0.
+    const char *strips;  // Of bias or mask, if a kernel is for one: of the tile's first row, key 0.
+    // Of ALiBi, if a kernel is for it.
+    uint32_t alibi_pairs[4];      // AlibiProduct's.
+    float alibi_high, alibi_low;  // The slope, as AlibiSlope has it.
+    int alibi_diagonal;           // Of the tile's first row: a key.
+    int alibi_is_product;         // Does AlibiProduct take slope and scale?
 };
 
 // A tile of K or V.
@@ -49,17 +55,16 @@ __device__ __forceinline__ void load_keys(const AttentionParams &p, const Attent
 
 // What a bias or a mask of bytes has for a tile of keys, as rows of 16-bit elements.
 template <class Config>
-using StripRows = SharedRows<Config::kShape.allowed_only ? Config::kShape.keys / 2 : 64>;
+using StripRows = SharedRows<Config::kShape.strip_row_bytes() / 2>;
 
 template <class Config>
-__device__ __forceinline__ void load_strip(const AttentionParams &p, const AttentionWorkTile &work, uint32_t to, int tile) {
-    constexpr int kKeys = Config::kShape.keys, kBytes = Config::kShape.bias_only ? 2 : 1;
-    const AttentionOperand &x = Config::kShape.bias_only ? p.bias : p.allowed;
-    const int64_t at = work.batch * x.stride[0] + work.head * x.stride[1] + work.first_row * x.stride[2] + tile * kKeys;
-    static_assert(kKeys == 64, "rows as StripRows has them");
-    load_rows<kKeys * kBytes / 2, Config::kShape.rows(), Config::kShape.threads(), true>(
-        to, static_cast<const char *>(x.data) + at * kBytes, x.stride[2] * kBytes, (p.len_k - tile * kKeys) * kBytes / 2, 0,
-        work.rows - work.first_row);
+__device__ __forceinline__ void load_strip(const AttentionParams &p, const AttentionWorkTile &work, const AttentionSources &sources,
+                                           uint32_t to, int tile) {
+    constexpr int kColumns = Config::kShape.strip_row_bytes() / 2, kBytes = Config::kShape.bias_only ? 2 : 1;
+    const int64_t stride = (Config::kShape.bias_only ? p.bias : p.allowed).stride[2] * kBytes;
+    const int key = tile * Config::kShape.keys;
+    load_rows<kColumns, Config::kShape.rows(), Config::kShape.threads(), true>(to, sources.strips + key * kBytes, stride,
+                                                                               (p.len_k - key) * kBytes / 2, 0, work.rows - work.first_row);
 }
 
 }  // namespace attile::gpu::sm80

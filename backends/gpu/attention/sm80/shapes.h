@@ -18,8 +18,9 @@ struct AttentionShape {
 
     constexpr bool is_fused() const { return alibi_only || softcap_only || bias_only || allowed_only; }
     constexpr bool may_have_pages() const { return modifies && !is_fused(); }
-    // Of bias or mask, beside a tile of K.
-    constexpr int strip_bytes() const { return bias_only ? rows() * keys * 2 : allowed_only ? rows() * keys : 0; }
+    // Of bias or mask, for a tile of keys.
+    constexpr int strip_row_bytes() const { return bias_only ? keys * 2 : allowed_only ? keys : 0; }
+    constexpr int strip_bytes() const { return rows() * strip_row_bytes(); }
     constexpr int stage_bytes() const { return tile_bytes() + strip_bytes(); }
     constexpr int warp_rows() const { return 16 * row_tiles; }
     constexpr int rows() const { return warps * warp_rows(); }

@@ -177,11 +177,6 @@ class FusedChange {
     }
 
   private:
-    // Keeps the compiler from computing all addresses ahead of the loop over key tiles, which would cost a register each.
-    static __device__ __forceinline__ uint32_t renewed(uint32_t value) {
-        asm volatile("" : "+r"(value));
-        return value;
-    }
     // Where in the strip a 16-byte chunk of one of the warp's rows is, in the first panel.
     __device__ __forceinline__ uint32_t place(uint32_t strip, int row, int chunk) const {
         return renewed(strip + (rows_before_ + row) * kRow + ((chunk ^ (row & 7)) << 4));

@@ -236,11 +236,6 @@ class WarpModifiers {
     static __device__ __forceinline__ constexpr int swizzled(int row, int chunk) {
         return row * (kKeys * kBytes) + swizzle<kBytes>(row, chunk);
     }
-    // Keeps the compiler from computing all addresses ahead of the loop over key tiles, which would cost a register each.
-    static __device__ __forceinline__ uint32_t renewed(uint32_t value) {
-        asm volatile("" : "+r"(value));
-        return value;
-    }
     // The thread's pair j of float32 numbers, in row lane / 4, is at this address exclusive-or j times two chunks.
     __device__ __forceinline__ uint32_t wide_pairs() const {
         return renewed(strip_ + swizzled<4>(lane_ / 4, (lane_ >> 1) & 1) + (lane_ & 1) * 8);
