@@ -41,7 +41,7 @@ attile_gpu_instance(cols64_bias FILE cols64_bias TABLE Bias
 attile_gpu_instance(cols128_bias FILE cols128_bias TABLE Bias
   depth=128 columns=128 keys=64 warps=4 row_tiles=2 stages=2 blocks=2 bytes=2 modifies bias_only)
 attile_gpu_instance(cols64_allowed FILE cols64_allowed TABLE Allowed
-  depth=64 columns=64 keys=64 warps=4 row_tiles=2 stages=4 blocks=2 bytes=2 modifies allowed_only)
+  depth=64 columns=64 keys=128 warps=4 row_tiles=2 stages=2 blocks=2 bytes=2 modifies allowed_only)
 attile_gpu_instance(cols128_allowed FILE cols128_allowed TABLE Allowed
   depth=128 columns=128 keys=64 warps=4 row_tiles=2 stages=2 blocks=2 bytes=2 modifies allowed_only)
 attile_gpu_instance(cols64_softcap FILE cols64_softcap TABLE Softcap
