@@ -82,24 +82,54 @@ void add_single_modifiers(AttentionAdder add, std::int64_t dim) {
     }
 }
 
-// A bias of 16 bits alone, as above.
-void add_half_bias(AttentionAdder add, std::int64_t dim) {
-    C c = attention_of(140, 196, dim);
-    c.batch = c.heads_q = c.heads_kv = 1;
-    const std::string name = "alone_d" + std::to_string(dim) + "_bias";
+// The same of 16-bit numbers, for kernels on tensor cores, which have 64 or 128 keys a tile.
+void add_half_singles(AttentionAdder add, std::int64_t dim) {
+    C plain = attention_of(140, 196, dim);
+    plain.batch = plain.heads_q = plain.heads_kv = 1;
+    const std::string alone = "alone_d" + std::to_string(dim) + "_";
     for (const std::int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_BOTTOM_RIGHT}) {
-        c.mask = mask;
-        for (const auto &[what, kind] : {std::pair<const char *, BiasKind>{"_mask_", BiasKind::kNormal},
-                                         {"_hides_some_mask_", BiasKind::kSomeHidden},
-                                         {"_hides_rows_mask_", BiasKind::kRowsHidden}}) {
+        const auto with = [&](const char *what, C c) {
+            c.mask = mask;
+            add(alone + what + "_mask_" + std::to_string(mask), c);
+        };
+        C c = plain;
+        for (const auto &[what, kind] : {std::pair<const char *, BiasKind>{"bias", BiasKind::kNormal},
+                                         {"bias_hides_some", BiasKind::kSomeHidden},
+                                         {"bias_hides_rows", BiasKind::kRowsHidden}}) {
             c.bias = kind;
-            add(name + what + std::to_string(mask), c);
+            with(what, c);
         }
+        c = plain;
+        c.len_k = 400;
+        for (const auto &[what, kind] : {std::pair<const char *, MaskBytes>{"allowed", MaskBytes::kRandom},
+                                         {"allowed_nothing", MaskBytes::kNothing},
+                                         {"allowed_late_keys", MaskBytes::kLeadingHidden}}) {
+            c.allowed = kind;
+            with(what, c);
+        }
+        c = plain;
+        c.heads_q = c.heads_kv = 3;  // A slope each.
+        c.alibi = 2, c.len_k = 516;
+        with("alibi", c);
+        c.scale = 0x1p-16;  // Slopes that float16 does not hold in units of products.
+        with("alibi_small_scale", c);
+        c.scale = 8;
+        with("alibi_large_scale", c);
+        c.scale = 0;
+        c.len_q = 516, c.len_k = 140;
+        with("alibi_far", c);
     }
-    c.bias = BiasKind::kNormal;
     for (const auto &[what, pattern] : {std::pair{"_x36", P::kTimes36}, std::pair{"_rising", P::kRising}}) {
+        C c = plain;
         c.pattern = pattern;
-        add(name + what, c);
+        c.bias = BiasKind::kNormal;
+        add(alone + "bias" + what, c);
+        c.bias = BiasKind::kNone;
+        c.allowed = MaskBytes::kRandom;
+        add(alone + "allowed" + what, c);
+        c.allowed = MaskBytes::kNone;
+        c.alibi = 1;
+        add(alone + "alibi" + what, c);
     }
 }
 
@@ -109,7 +139,7 @@ void add_single_modifier_cases(AttentionAdder add) {
     const TypePair types = add.types();
     for (const std::int64_t dim : {64, 128}) {
         if (types.in == ATTILE_F32) add_single_modifiers(add, dim);
-        if (types.in == types.out && (types.in == ATTILE_F16 || types.in == ATTILE_BF16)) add_half_bias(add, dim);
+        if (types.in == types.out && (types.in == ATTILE_F16 || types.in == ATTILE_BF16)) add_half_singles(add, dim);
     }
 }
 

@@ -101,8 +101,7 @@ class FusedChange {
     // A boolean mask, of which bytes become bits: a word has those of 16 keys in two rows, which lie in its halves. Of the four threads
     // that share the rows each reads a quarter of the keys.
 
-    // Returns what is not 0 if a byte is neither 0 nor 1: then make_bits_again() is to follow.
-    __device__ __forceinline__ uint32_t make_bits(uint32_t strip) {
+    __device__ __forceinline__ void make_bits(uint32_t strip) {
         uint32_t beyond = 0;
 #pragma unroll
         for (int i = 0; i < kRowTiles * kWords; ++i) {
@@ -111,9 +110,7 @@ class FusedChange {
             beyond |= beyond_one(x);
             bits_[i] = bits_of(x);
         }
-        return beyond;
-    }
-    __device__ __forceinline__ void make_bits_again(uint32_t strip) {
+        if (!__any_sync(~0u, beyond != 0)) return;
 #pragma unroll
         for (int i = 0; i < kRowTiles * kWords; ++i) {
             uint32_t x[2][4];

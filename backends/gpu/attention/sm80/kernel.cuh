@@ -57,7 +57,7 @@ class AttentionWarp {
         return (kModifies && !Config::kShape.allowed_only) || kIsTf32x3 ? 1.0f : a_.p.scale_log2;
     }
 
-    // Where a strip of bias or mask lies: a mask's beside K, since bits are made of it while products run; a bias's beside V, for it is
+    // Where a strip of bias or mask lies: a mask's beside K, for bits are made of it before V is there; a bias's beside V, for it is
     // used when V is there, and the next tile takes K's stage by then.
     static constexpr bool kStripBesideK = Config::kShape.allowed_only;
     template <bool kIsK>
@@ -297,14 +297,9 @@ class AttentionWarp {
             const bool is_seen = tile >= seen_first_ && tile < seen_end_;
             next_item<0>(item);
             if (is_seen) {
-                if constexpr (Config::kShape.allowed_only) {
-                    const uint32_t strip = stage(item) + Config::kShape.tile_bytes(), beyond = change_.make_bits(strip);
-                    multiply_scores(stage(item));
-                    if (__any_sync(~0u, beyond != 0)) change_.make_bits_again(strip);
-                } else {
-                    multiply_scores(stage(item));
-                    if constexpr (Config::kShape.alibi_only) typename Change::AlibiTile(sources_, tile).multiply(s_);
-                }
+                multiply_scores(stage(item));
+                if constexpr (Config::kShape.alibi_only) typename Change::AlibiTile(sources_, tile).multiply(s_);
+                if constexpr (Config::kShape.allowed_only) change_.make_bits(stage(item) + Config::kShape.tile_bytes());
             }
             ++item;
             next_item<1>(item);
