@@ -101,10 +101,55 @@ Outcome store(Warp &warp, const Instruction &i, Mask lanes) {
     return Outcome::kNext;
 }
 
-enum class Access { kLoad, kLoadInTurn, kStore };
+// Local memory, which a lane has for itself. What is not in it has generic_at say so.
+inline unsigned char *local_at(Warp &warp, uint64_t address, std::size_t bytes, bool writes) {
+    const uint64_t place = address - reinterpret_cast<uint64_t>(warp.local.data());
+    if (place >= warp.local.size() || bytes > warp.local.size() - place || (place & (bytes - 1)) != 0)
+        return generic_at(warp, address, bytes, bytes, writes);
+    return warp.local.data() + place;
+}
+
+template <class T>
+Outcome load_local(Warp &warp, const Instruction &i, Mask lanes) {
+    std::size_t count;
+    const Operand *const to = values_of(i.arguments[0], &count);
+    for_lanes(lanes, [&](int lane) {
+        const unsigned char *const at = local_at(warp, warp.address(i.arguments[1], lane), sizeof(T) * count, false);
+        for (std::size_t k = 0; k < count; ++k) set_register<T>(warp, to[k], lane, at + k * sizeof(T));
+    });
+    return Outcome::kNext;
+}
+
+template <class T>
+Outcome store_local(Warp &warp, const Instruction &i, Mask lanes) {
+    std::size_t count;
+    const Operand *const from = values_of(i.arguments[1], &count);
+    for_lanes(lanes, [&](int lane) {
+        unsigned char *const at = local_at(warp, warp.address(i.arguments[0], lane), sizeof(T) * count, true);
+        for (std::size_t k = 0; k < count; ++k) {
+            const T value =
+                static_cast<T>(from[k].kind == Kind::kWide ? warp.row<uint64_t>(from[k])[lane] : warp.row<uint32_t>(from[k])[lane]);
+            std::memcpy(at + k * sizeof(T), &value, sizeof value);
+        }
+    });
+    return Outcome::kNext;
+}
+
+enum class Access { kLoad, kLoadInTurn, kLoadLocal, kStore, kStoreLocal };
 template <class T>
 Run typed(Access access) {
-    return access == Access::kStore ? store<T> : access == Access::kLoadInTurn ? load_in_turn<T> : load<T>;
+    switch (access) {
+        case Access::kLoadInTurn:
+            return load_in_turn<T>;
+        case Access::kLoadLocal:
+            return load_local<T>;
+        case Access::kStore:
+            return store<T>;
+        case Access::kStoreLocal:
+            return store_local<T>;
+        default:
+            return load<T>;
+    }
 }
 Run access_of(Access access, int64_t bits, bool is_signed) {
     switch (bits) {
@@ -189,7 +234,9 @@ bool decode_memory(const Opcode &opcode, Instruction *instruction) {
             instruction->arguments[1].braces.size() * static_cast<std::size_t>(bits) > 256)
             return false;
         const bool waits = opcode.has("acquire") || opcode.has("relaxed") || opcode.has("volatile");
-        const Access access = name == "st"                                               ? Access::kStore
+        const bool is_local = number[0] == kLocal;
+        const Access access = name == "st"                                               ? is_local ? Access::kStoreLocal : Access::kStore
+                              : is_local                                                 ? Access::kLoadLocal
                               : waits && (number[0] == kGlobal || number[0] == kGeneric) ? Access::kLoadInTurn
                                                                                          : Access::kLoad;
         instruction->run = access_of(access, bits, type[0] == 's');

@@ -118,8 +118,10 @@ class Runner {
 
     uint64_t wide_special(const std::string &name, const Warp &warp, int lane) const {
         if (name == "parameters") return reinterpret_cast<uint64_t>(grid_.parameters.data());
+        const std::size_t plus = name.find('+');
+        const std::size_t place = plus == std::string::npos ? 0 : std::stoul(name.substr(plus + 1));
         return reinterpret_cast<uint64_t>(warp.local.data() +
-                                          static_cast<std::size_t>(lane) * static_cast<std::size_t>(grid_.kernel->local_bytes));
+                                          static_cast<std::size_t>(lane) * static_cast<std::size_t>(grid_.kernel->local_bytes) + place);
     }
 
     uint32_t special(const std::string &name, const Warp &warp, int lane) const {

@@ -122,6 +122,26 @@ std::string without_comments(const std::string &text) {
     return plain;
 }
 
+// Where the body that opens at `open` has closed.
+std::size_t end_of_body(Text text, std::size_t open) {
+    std::size_t end = open + 1;
+    for (int depth = 1; depth > 0; ++end) {
+        if (text[end] == '{') ++depth;
+        if (text[end] == '}') --depth;
+    }
+    return end;
+}
+
+// Takes what stands in parentheses at the text's beginning, if something does.
+Text next_parentheses(Text *text) {
+    *text = trimmed(*text);
+    if (text->empty() || text->front() != '(') return {};
+    const std::size_t close = text->find(')');
+    const Text inside = text->substr(1, close - 1);
+    text->remove_prefix(close + 1);
+    return inside;
+}
+
 }  // namespace
 
 struct Module::Parts {
@@ -144,16 +164,26 @@ Module::Module(std::string text) : parts_(std::make_unique<Parts>()) {
         if (piece.find(".entry") != Text::npos) {
             const std::size_t name_at = all.find(".entry", at) + 6, open = all.find('(', name_at), close = all.find(')', open),
                               body = all.find('{', close);
-            std::size_t last = body + 1;
-            for (int depth = 1; depth > 0; ++last) {
-                if (all[last] == '{') ++depth;
-                if (all[last] == '}') --depth;
-            }
+            const std::size_t last = end_of_body(all, body);
             Parts::Entry &entry = parts_->entries[std::string(trimmed(all.substr(name_at, open - name_at)))];
             entry.parameters = all.substr(open + 1, close - open - 1);
             entry.directives = all.substr(close + 1, body - close - 1);
             entry.body = all.substr(body + 1, last - body - 2);
             at = last;
+        } else if (const std::size_t function = piece.find(".func"); function != Text::npos) {
+            const std::size_t head = at + function + 5, body = all.find_first_of("{;", head);
+            at = body + 1;
+            if (all[body] == ';') continue;  // It is declared before it is there.
+            at = end_of_body(all, body);
+            Function read;
+            Text rest = all.substr(head, body - head);
+            read.results = next_parentheses(&rest);
+            const std::size_t open = std::min(rest.find('('), rest.size());
+            const std::string name(trimmed(rest.substr(0, open)));
+            rest.remove_prefix(open);
+            read.parameters = next_parentheses(&rest);
+            read.body = all.substr(body + 1, at - body - 2);
+            parts_->declared.functions[name] = read;
         } else if (piece.find(".shared") != Text::npos || piece.find(".global") != Text::npos || piece.find(".const") != Text::npos) {
             const std::size_t stop = all.find(';', at);
             Text whole = trimmed(all.substr(at, stop - at));

@@ -4,11 +4,15 @@
 #include <cctype>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "ptx_text.h"
 
 namespace attile::virtual_gpu {
 namespace {
+
+constexpr int kMostCalls = 16;             // Within each other.
+constexpr const char kReturn[] = "(ret)";  // A label where a function has ended.
 
 // What a kernel's text is turned into, statement by statement.
 class Reader {
@@ -38,7 +42,33 @@ class Reader {
     }
 
     void read_body(Text text) {
-        scopes_.emplace_back();
+        body_ = text.data();
+        open_scope();
+        read_statements(text);
+        while (!scopes_.empty()) close_scope();
+        Instruction last;
+        last.is_end = true;
+        kernel_.code.push_back(last);
+        kernel_.shared_bytes = static_cast<int32_t>(shared_);
+        std::size_t alignment = 16;
+        for (const Variable &variable : declared_.open_shared) alignment = std::max(alignment, variable.alignment);
+        kernel_.dynamic_shared_at = static_cast<int32_t>(aligned(shared_, alignment));
+        kernel_.local_bytes = static_cast<int32_t>(aligned(most_local_, 16));
+        for (const auto &[value, alignment_wanted] : late_shared_) put_constant(value, static_cast<uint64_t>(kernel_.dynamic_shared_at));
+    }
+
+  private:
+    struct Scope {
+        std::map<std::string, int32_t, std::less<>> registers, labels;
+        std::map<std::string, std::size_t, std::less<>> parameters;  // Of calls: places in local memory.
+        std::vector<std::pair<std::size_t, std::string>> branches;   // Instructions whose targets are not known yet.
+        std::size_t local = 0;                                       // What was taken of local memory before.
+    };
+    struct Family {  // "%r<100>"
+        int32_t first, count;
+    };
+
+    void read_statements(Text text) {
         std::size_t at = 0;
         while (at < text.size()) {
             const char c = text[at];
@@ -48,7 +78,7 @@ class Reader {
             } else if (text.substr(at, 5) == ".loc\t" || text.substr(at, 5) == ".loc " || text.substr(at, 5) == ".file") {
                 at = std::min(text.find('\n', at), text.size());  // These end with their line.
             } else if (c == '{') {
-                scopes_.emplace_back();
+                open_scope();
                 ++at;
             } else if (c == '}') {
                 close_scope();
@@ -65,26 +95,7 @@ class Reader {
                 at = end + 1;
             }
         }
-        while (!scopes_.empty()) close_scope();
-        Instruction last;
-        last.is_end = true;
-        kernel_.code.push_back(last);
-        kernel_.shared_bytes = static_cast<int32_t>(shared_);
-        std::size_t alignment = 16;
-        for (const Variable &variable : declared_.open_shared) alignment = std::max(alignment, variable.alignment);
-        kernel_.dynamic_shared_at = static_cast<int32_t>(aligned(shared_, alignment));
-        kernel_.local_bytes = static_cast<int32_t>(aligned(local_, 16));
-        for (const auto &[value, alignment_wanted] : late_shared_) put_constant(value, static_cast<uint64_t>(kernel_.dynamic_shared_at));
     }
-
-  private:
-    struct Scope {
-        std::map<std::string, int32_t, std::less<>> registers, labels;
-        std::vector<std::pair<std::size_t, std::string>> branches;  // Instructions whose targets are not known yet.
-    };
-    struct Family {  // "%r<100>"
-        int32_t first, count;
-    };
 
     static std::size_t label_end(Text text, std::size_t at) {
         std::size_t end = at;
@@ -93,9 +104,15 @@ class Reader {
         return end > at && end < text.size() && text[end] == ':' && text[end + 1] != ':' ? end : 0;
     }
 
+    void open_scope() {
+        scopes_.emplace_back();
+        scopes_.back().local = local_;
+    }
+
     void close_scope() {
         Scope closed = std::move(scopes_.back());
         scopes_.pop_back();
+        local_ = closed.local;
         for (auto &[instruction, name] : closed.branches) {
             const auto found = closed.labels.find(name);
             if (found != closed.labels.end())
@@ -124,9 +141,13 @@ class Reader {
             opcode.parts.push_back(name.substr(from, dot - from));
             from = dot + 1;
         }
-        if (opcode.is("bra")) {
+        if (opcode.is("call")) {
+            if (instruction.guard.kind != Kind::kNone) fault("a call for some lanes is not known");
+            return read_call(text);
+        }
+        if (opcode.is("bra") || (opcode.is("ret") && depth_ > 0)) {
             instruction.is_branch = true;
-            scopes_.back().branches.emplace_back(kernel_.code.size(), std::string(trimmed(text)));
+            scopes_.back().branches.emplace_back(kernel_.code.size(), opcode.is("ret") ? kReturn : std::string(trimmed(text)));
         } else if (opcode.is("ret") || opcode.is("exit")) {
             instruction.is_end = true;
         } else {
@@ -139,7 +160,7 @@ class Reader {
                     opcode.is("mad") && opcode.has("wide") && (last == "s32" || last == "u32") && instruction.arguments.size() == 3;
                 Kind kind = (is_wide && !is_amount) || is_sum ? Kind::kWide : Kind::kNarrow;
                 if (last == "pred" && !opcode.is("bar") && !opcode.is("vote")) kind = Kind::kPredicate;  // Of numbers in their place.
-                instruction.arguments.push_back(read_argument(part, kind, opcode.is("ld") && opcode.has("param")));
+                instruction.arguments.push_back(read_argument(part, kind, opcode.has("param")));
             }
             if (!decode_plain(opcode, &instruction) && !decode_together(opcode, &instruction) && !decode_tensor(opcode, &instruction) &&
                 !decode_async(opcode, &instruction))
@@ -149,6 +170,65 @@ class Reader {
             if (opcode.is("wgmma") || (opcode.is("cp") && opcode.has("bulk"))) kernel_.has_async_proxy = true;
         }
         kernel_.code.push_back(std::move(instruction));
+    }
+
+    // "(result), function, (arguments)": the function's instructions stand here as if the compiler had put them here.
+    void read_call(Text text) {
+        std::vector<Text> parts = split(text, ',');
+        Text results, arguments;
+        const auto inside = [](Text part) { return part.substr(1, part.size() - 2); };
+        if (parts.size() > 1 && parts.front().front() == '(') {
+            results = inside(parts.front());
+            parts.erase(parts.begin());
+        }
+        if (parts.size() > 1) arguments = inside(parts[1]);
+        const auto found = parts.empty() ? declared_.functions.end() : declared_.functions.find(parts[0]);
+        if (found == declared_.functions.end()) fault("the function of 'call " + std::string(text) + "' is not known");
+        const Function &function = found->second;
+        if (depth_ == kMostCalls) fault("functions call each other without an end");
+        std::map<std::string, std::size_t, std::less<>> bound;
+        for (const auto &[formal, actual] : {std::pair{function.results, results}, std::pair{function.parameters, arguments}}) {
+            const std::vector<Text> names = split(formal, ','), given = split(actual, ',');
+            if (names.size() != given.size()) fault("a call of " + found->first + " with other arguments than it has");
+            for (std::size_t i = 0; i < names.size(); ++i) {
+                Text name = names[i];
+                next_word(&name);  // ".param"
+                const std::size_t *const place = parameter_of(given[i]);
+                if (place == nullptr) fault("what is '" + std::string(given[i]) + "'?");
+                bound[read_variable(name).name] = *place;
+            }
+        }
+        const auto families = std::exchange(families_, {});
+        const int line = std::exchange(line_, line_of(function.body.data()));
+        open_scope();
+        scopes_.back().parameters = std::move(bound);
+        ++depth_;
+        read_statements(function.body);
+        --depth_;
+        scopes_.back().labels[kReturn] = static_cast<int32_t>(kernel_.code.size());
+        close_scope();
+        line_ = line;
+        families_ = families;
+    }
+
+    // Of the kernel's body, on as the module's text goes.
+    int line_of(const char *place) const {
+        const int lines = static_cast<int>(std::count(std::min(body_, place), std::max(body_, place), '\n'));
+        return place < body_ ? -lines : lines;
+    }
+
+    // A variable of the calls' parameters.
+    const std::size_t *parameter_of(Text name) const {
+        for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
+            if (const auto found = scope->parameters.find(name); found != scope->parameters.end()) return &found->second;
+        return nullptr;
+    }
+
+    std::size_t local_place(const Variable &variable) {
+        const std::size_t place = aligned(local_, variable.alignment);
+        local_ = place + variable.bytes;
+        most_local_ = std::max(most_local_, local_);
+        return place;
     }
 
     static bool writes_first(const Opcode &opcode, const Instruction &instruction) {
@@ -182,9 +262,10 @@ class Reader {
             shared_ += variable.bytes;
         } else if (word == ".local") {
             const Variable variable = read_variable(text);
-            local_ = aligned(local_, variable.alignment);
-            local_names_[variable.name] = local_;
-            local_ += variable.bytes;
+            local_names_[variable.name] = local_place(variable);
+        } else if (word == ".param") {
+            const Variable variable = read_variable(text);
+            scopes_.back().parameters[variable.name] = local_place(variable);
         } else if (word != ".pragma") {
             fault("the directive " + std::string(word) + " is not known");
         }
@@ -274,10 +355,8 @@ class Reader {
             late_shared_.emplace_back(operand, variable.alignment);
             return operand;
         }
-        if (const auto found = local_names_.find(name); found != local_names_.end()) {
-            if (found->second != 0) fault("more than one variable in local memory");
-            return special("local", Kind::kWide);
-        }
+        if (const std::size_t *const place = parameter_of(name)) return local_at(*place);
+        if (const auto found = local_names_.find(name); found != local_names_.end()) return local_at(found->second);
         if (const auto found = parameters_.find(name); found != parameters_.end()) {
             if (found->second != 0) fault("the address of a parameter after the first");
             return special("parameters", Kind::kWide);
@@ -285,6 +364,8 @@ class Reader {
         if (const auto found = declared_.globals.find(name); found != declared_.globals.end()) return constant(Kind::kWide, found->second);
         fault("what is '" + name + "'?");
     }
+
+    Operand local_at(std::size_t place) { return special(place == 0 ? "local" : "local+" + std::to_string(place), Kind::kWide); }
 
     Argument read_argument(Text text, Kind wanted, bool is_parameter) {
         Argument argument;
@@ -299,7 +380,11 @@ class Reader {
                 base = trimmed(base.substr(0, plus));
             }
             const auto parameter = parameters_.find(base);
-            if (is_parameter && parameter != parameters_.end())
+            const std::size_t *const of_call = is_parameter ? parameter_of(base) : nullptr;
+            if (of_call != nullptr) {
+                argument.value = local_at(0);
+                argument.offset += static_cast<int64_t>(*of_call);
+            } else if (is_parameter && parameter != parameters_.end())
                 argument.offset += static_cast<int64_t>(parameter->second);
             else
                 argument.value = read_operand(base, Kind::kWide);
@@ -322,8 +407,9 @@ class Reader {
     std::map<std::string, std::size_t, std::less<>> parameters_, shared_names_, local_names_;
     std::map<std::pair<Kind, uint64_t>, Operand> constants_;
     std::vector<std::pair<Operand, std::size_t>> late_shared_;
-    std::size_t shared_ = 0, local_ = 0;
-    int line_ = 0;
+    std::size_t shared_ = 0, local_ = 0, most_local_ = 0;
+    const char *body_ = nullptr;  // The kernel's.
+    int line_ = 0, depth_ = 0;    // Of calls.
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Words, numbers and variables of PTX.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,10 +35,15 @@ Variable read_variable(Text text);
 
 inline std::size_t aligned(std::size_t at, std::size_t alignment) { return (at + alignment - 1) / alignment * alignment; }
 
+// What kernels may call: what stands in parentheses before and after its name, and its body.
+struct Function {
+    Text results, parameters, body;
+};
 // What a module declares for all its kernels.
 struct Declared {
     std::unordered_map<std::string, uint64_t> globals;
     std::vector<Variable> open_shared;
+    std::map<std::string, Function, std::less<>> functions;
 };
 // Makes a kernel of its text: what stands in parentheses, between them and the body, and the body.
 void read_kernel(Kernel *kernel, const Declared &declared, Text parameters, Text directives, Text body);

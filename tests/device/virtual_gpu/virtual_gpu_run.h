@@ -36,8 +36,8 @@ struct Shape {
     uint32_t blocks = 1, threads = 32, cluster = 1;
 };
 
-// Runs a kernel with this body; %rd1 is the array's address, %r1 the thread, %r2 the block.
-inline void run(const std::string &body, const void *array, Shape shape = {}) {
+// Runs a kernel with this body; %rd1 is the array's address, %r1 the thread, %r2 the block. `functions` come after it.
+inline void run(const std::string &body, const void *array, Shape shape = {}, const std::string &functions = "") {
     Module module(R"(
         .version 8.0
         .target sm_90a
@@ -53,7 +53,7 @@ inline void run(const std::string &body, const void *array, Shape shape = {}) {
         mul.wide.u32 %rd2, %r1, 4;
         add.s64 %rd2, %rd1, %rd2;  // The thread's word.
         )" + body +
-                  "\n ret; }\n");
+                  "\n ret; }\n" + functions);
     Grid grid;
     grid.kernel = module.find("kernel");
     grid.blocks[0] = shape.blocks;

@@ -79,6 +79,77 @@ TEST(VirtualGpuTest, HalfPrecision) {
     EXPECT_TRUE(std::isnan(from_bf16(to_bf16(NAN))));
 }
 
+// Of a function: its registers and labels are its own, its local memory too, and it returns from two places. One calls another.
+TEST(VirtualGpuTest, Calls) {
+    const std::string functions = R"(
+        .func (.param .b32 func_retval0) halved(.param .b32 halved_param_0)
+        ;
+        .func (.param .b32 func_retval0) step(
+            .param .b32 step_param_0,
+            .param .align 8 .b8 step_param_1[16]
+        )
+        {
+        .local .align 8 .b8 depot[8];
+        .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %rd<4>;
+        mov.u64 %rd1, depot;
+        ld.param.u32 %r1, [step_param_0];
+        ld.param.u32 %r4, [step_param_1+4];
+        st.local.u32 [%rd1+4], %r4;
+        and.b32 %r2, %r1, 1;
+        setp.eq.s32 %p1, %r2, 1;
+        @%p1 bra odd;
+        {
+        .param .b32 param0;
+        st.param.b32 [param0+0], %r1;
+        .param .b32 retval0;
+        call.uni (retval0), halved, (param0);
+        ld.param.b32 %r3, [retval0+0];
+        }
+        st.param.b32 [func_retval0], %r3;
+        ret;
+        odd:
+        ld.local.u32 %r4, [%rd1+4];
+        mad.lo.s32 %r3, %r1, 3, %r4;
+        st.param.b32 [func_retval0], %r3;
+        ret;
+        }
+        .func (.param .b32 func_retval0) halved(.param .b32 halved_param_0)
+        {
+        .local .align 8 .b8 depot[8];
+        .reg .b32 %r<3>; .reg .b64 %rd<2>;
+        mov.u64 %rd1, depot;
+        ld.param.u32 %r1, [halved_param_0];
+        shr.u32 %r2, %r1, 1;
+        st.local.u32 [%rd1+4], %r2;
+        st.param.b32 [func_retval0], %r2;
+        ret;
+        }
+        )";
+    const std::string call = R"(
+        {
+        .param .b32 param0;
+        st.param.b32 [param0], %r3;
+        .param .align 8 .b8 param1[16];
+        st.param.b32 [param1+4], %r5;
+        .param .b32 retval0;
+        call.uni (retval0),
+        step,
+        (
+        param0,
+        param1
+        );
+        ld.param.b32 %r3, [retval0];
+        }
+        )";
+    const Array<uint32_t> array(numbers(32));
+    run("mov.u32 %r3, %r1; mov.u32 %r5, 1;" + call + "mov.u32 %r5, 2;" + call + "st.global.u32 [%rd2], %r3;", array.data(), {}, functions);
+    const auto step = [](uint32_t x, uint32_t plus) { return x % 2 == 1 ? 3 * x + plus : x / 2; };
+    for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(array.data()[i], step(step(i, 1), 2)) << i;
+    EXPECT_THAT(fault_of("call.uni nobody;", array.data()), HasSubstr("'call nobody'"));
+    EXPECT_THAT(fault_of("call.uni again; ret; } .func again() { call.uni again; ret;", array.data()), HasSubstr("without an end"));
+    EXPECT_THAT(fault_of("call.uni none, (a); ret; } .func none() { ret;", array.data()), HasSubstr("other arguments"));
+}
+
 // A product of a warp, its operands loaded as the instruction's table in the manual has them; with half the depth, those of its first half.
 TEST(VirtualGpuTest, ProductOfAWarp) {
     std::mt19937 engine(3);
