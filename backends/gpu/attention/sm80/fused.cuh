@@ -14,16 +14,16 @@
 
 namespace attile::gpu::sm80 {
 
-// A warp's place in the tile of rows.
+// A warp's place in the block's tile of rows.
 template <class Config>
 struct WarpRows {
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
     static __device__ __forceinline__ int first() { return static_cast<int>(threadIdx.x) / kWarpThreads * Config::kShape.warp_rows(); }
-    // The thread has this row and the one eight below.
-    static __device__ __forceinline__ int row(int row_tile) { return first() + 16 * row_tile + lane() / 4; }
+    // The thread has this row and the one eight below, in a tile that begins with first_row.
+    static __device__ __forceinline__ int row(int first_row, int row_tile) { return first_row + first() + 16 * row_tile + lane() / 4; }
     // Keys that the mask shows to a row.
     static __device__ __forceinline__ KeyRange seen(const AttentionParams &p, const AttentionWorkTile &work, int row) {
-        return KeyRange(p, query_row(p, min(work.first_row + row, work.rows - 1)), work.shift, work.len_k);
+        return KeyRange(p, query_row(p, min(row, work.rows - 1)), work.shift, work.len_k);
     }
 };
 
@@ -81,9 +81,9 @@ class FusedChange {
         for (int i = 0; i < kRowTiles * kScores; ++i) scores[i] = s[i / kScores][i % kScores];
 #pragma unroll 1
         for (int i = 0; i < kRowTiles * kPairs; ++i) {
-            const int t = i / kPairs, j = i % kPairs / 2, row = Rows::row(t) + i % 2 * 8;
+            const int t = i / kPairs, j = i % kPairs / 2, row = Rows::row(0, t) + i % 2 * 8;
             const int first_key = tile * kKeys + 8 * j + (Rows::lane() & 3) * 2;
-            const KeyRange seen = Rows::seen(p, work, row);
+            const KeyRange seen = Rows::seen(p, work, work.first_row + row);
             const float2 bias = load_bias<Element>(strip + Strip::at(row, j) + (Rows::lane() & 3) * 4);
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
@@ -183,7 +183,7 @@ class FusedChange {
         return [from](int i) { return Strip::step(from, 2 * i); };
     }
     static __device__ __forceinline__ void read_bytes(uint32_t strip, int i, uint32_t (&x)[2][4]) {
-        const uint32_t from = renewed(strip + Strip::at(Rows::row(0), (Rows::lane() & 3) * kWords)) ^ i % kWords << 4;
+        const uint32_t from = renewed(strip + Strip::at(Rows::row(0, 0), (Rows::lane() & 3) * kWords)) ^ i % kWords << 4;
 #pragma unroll
         for (int r = 0; r < 2; ++r) load_shared(x[r], from + (16 * (i / kWords) + 8 * r) * Strip::kBytes);
     }

@@ -50,6 +50,7 @@ class AttentionWarp {
 
     static __device__ __forceinline__ int lane() { return Rows::lane(); }
     static __device__ __forceinline__ int warp_row() { return Rows::first(); }
+    __device__ __forceinline__ int row_of(int row_tile) const { return Rows::row(work_.first_row, row_tile); }
     __device__ __forceinline__ KeyRange range(int row) const { return Rows::seen(a_.p, work_, row); }
     // From scores to units of log2.
     __device__ __forceinline__ float factor() const {
@@ -93,9 +94,10 @@ class AttentionWarp {
 
     // Key tiles of which a row of the warp sees keys, and of which every row sees all.
     __device__ __forceinline__ void find_range() {
-        const KeyRange top = range(warp_row()), bottom = range(warp_row() + Config::kShape.warp_rows() - 1);
+        const int first_row = work_.first_row + warp_row();
+        const KeyRange top = range(first_row), bottom = range(first_row + Config::kShape.warp_rows() - 1);
         seen_first_ = top.low / kKeys;
-        seen_end_ = work_.first_row + warp_row() < work_.rows ? (bottom.high + kKeys - 1) / kKeys : 0;
+        seen_end_ = first_row < work_.rows ? (bottom.high + kKeys - 1) / kKeys : 0;
         full_first_ = (bottom.low + kKeys - 1) / kKeys;
         full_end_ = top.high / kKeys;
     }
@@ -172,7 +174,7 @@ class AttentionWarp {
         for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                const KeyRange seen = range(Rows::row(t) + 8 * r);
+                const KeyRange seen = range(row_of(t) + 8 * r);
                 const int first = tile * kKeys + (lane() & 3) * 2, below = seen.low - first, from = seen.high - first;
 #pragma unroll
                 for (int j = 0; j < kKeys / 8; ++j) {
@@ -216,8 +218,7 @@ class AttentionWarp {
             change_.hide_disallowed(s_);
         } else if constexpr (kModifies) {
 #pragma unroll
-            for (int t = 0; t < kRowTiles; ++t)
-                modify_scores<Element>(a_.p, work_, work_.first_row + Rows::row(t), tile * kKeys + (lane() & 3) * 2, s_[t]);
+            for (int t = 0; t < kRowTiles; ++t) modify_scores<Element>(a_.p, work_, row_of(t), tile * kKeys + (lane() & 3) * 2, s_[t]);
         }
         float row_max[kRowTiles][2], c = factor();
         if constexpr (Config::kShape.bias_only) {
@@ -315,8 +316,7 @@ class AttentionWarp {
         for (int t = 0; t < kRowTiles; ++t) {
             float total[2];
             rows_[t].total(total);
-            store_rows<Element, kColumns, kKeys, kModifies>(a_.p, work_, work_.first_row + Rows::row(t), o_[t], rows_[t].reference, total,
-                                                            rows_[t].rounding);
+            store_rows<Element, kColumns, kKeys, kModifies>(a_.p, work_, row_of(t), o_[t], rows_[t].reference, total, rows_[t].rounding);
         }
     }
 
