@@ -177,25 +177,6 @@ HWY_INLINE hn::Vec<D> load_as(D d, const S *p, int64_t count = int64_t{1} << 30)
     }
 }
 
-#if HWY_TARGET == HWY_AVX3
-// As load_as, count 0 .. lanes, without a branch: what is masked off is not touched.
-template <class S, class D>
-HWY_INLINE hn::Vec<D> load_masked(D d, const S *p, int64_t count) {
-    const auto lanes = static_cast<size_t>(count);
-    if constexpr (sizeof(S) == 2) {
-        const hn::Rebind<uint16_t, D> d16;
-        const auto raw = hn::MaskedLoad(hn::FirstN(d16, lanes), d16, &p->bits);
-        if constexpr (std::is_same_v<S, Brain>) {
-            return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D>(), raw)));
-        } else {
-            return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), raw));
-        }
-    } else {
-        return hn::MaskedLoad(hn::FirstN(d, lanes), d, p);
-    }
-}
-#endif
-
 // Up to a vector of T to elements of S.
 template <class S, class D>
 HWY_INLINE void store_as(D d, hn::Vec<D> v, S *p, int64_t count = int64_t{1} << 30) {

@@ -16,6 +16,18 @@ namespace attile::cpu {
 namespace HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
+// `count` rows of `width` elements side by side.
+template <class S>
+struct RowSpan {
+    const S *rows = nullptr;
+    int64_t step = 0, width = 0, count = 0;
+};
+// A block of keys and values as they pass, and the keys to be prefetched for the next.
+template <class S>
+struct DecodeBlock {
+    RowSpan<S> keys, values, next_keys;
+};
+
 // Scores of one row lie this far from the next's: whole vectors.
 inline constexpr int64_t kScoreStep = (kBlockKeys + 15) / 16 * 16;
 
@@ -107,12 +119,23 @@ void soften_row(int64_t count, T *scores, int64_t head_dim_v, T *sums) {
     // Where vectors are short two sums in turn, so that a chain is no longer than a run of weights.
     constexpr bool kTwoSums = kBlockKeys > kWeightRun * kLanes<T>;
     Vec<T> sum = hn::Zero(d), other = hn::Zero(d);
-    for (int64_t j = 0; j < count; j += kLanes<T>) {
-        const Vec<T> weight = exp_clamped(d, hn::Sub(hn::Load(d, scores + j), hn::Set(d, base)));
-        hn::Store(weight, d, scores + j);
-        sum = hn::Add(sum, weight);
-        if constexpr (kTwoSums) std::swap(sum, other);
-    }
+    const auto soften = [&]<int kTogether>(int64_t j, std::integral_constant<int, kTogether>) HWY_ATTR {
+        Vec<T> weight[kTogether];
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kTogether; ++i) weight[i] = hn::Sub(hn::Load(d, scores + j + i * kLanes<T>), hn::Set(d, base));
+        exp_clamped_each<kTogether>(d, weight);
+        ATTILE_CPU_UNROLL
+        for (int i = 0; i < kTogether; ++i) {
+            hn::Store(weight[i], d, scores + j + i * kLanes<T>);
+            sum = hn::Add(sum, weight[i]);
+            if constexpr (kTwoSums) std::swap(sum, other);
+        }
+    };
+    // Several vectors at a time, where registers hold them: one alone waits for each of its steps.
+    constexpr int kTogether = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 4 : 2;
+    int64_t j = 0;
+    for (; j + (kTogether - 1) * kLanes<T> < count; j += kTogether * kLanes<T>) soften(j, std::integral_constant<int, kTogether>());
+    for (; j < count; j += kLanes<T>) soften(j, std::integral_constant<int, 1>());
     if constexpr (kTwoSums) sum = hn::Add(sum, other);
     numbers.go_on(factor, hn::GetLane(hn::SumOfLanes(d, sum)), 0);
     numbers.maximum = now;
