@@ -70,9 +70,9 @@ struct AttentionShape {
         if (is_fused()) return kAttentionStripStages * fused_strip_bytes();
         return modifies && plain_bytes() + rows() * keys * 4 <= kAttentionSharedLimit ? rows() * keys * 4 : 0;
     }
-    // ALiBi's operand, which has the numbers of a tile's keys (fused.cuh).
-    constexpr int numbers_bytes() const { return alibi_only ? keys * kAttentionPanel * 2 : 0; }
-    constexpr int shared_bytes() const { return plain_bytes() + strip_bytes() + numbers_bytes(); }
+    // ALiBi's operand, which has distances within a tile (fused.cuh).
+    constexpr int distances_bytes() const { return alibi_only ? keys * kAttentionPanel * 2 : 0; }
+    constexpr int shared_bytes() const { return plain_bytes() + strip_bytes() + distances_bytes(); }
     static constexpr int panels(int width) { return (width + kAttentionPanel - 1) / kAttentionPanel; }
 };
 

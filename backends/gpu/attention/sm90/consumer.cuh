@@ -128,7 +128,7 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
             score_product<Element, kKeys>(s_, q + i / 4 * (Config::kShape.rows() * kPanelRow / 16) + i % 4 * 2,
                                           k + i / 4 * (kKeys * kPanelRow / 16) + i % 4 * 2, i != 0);
         if constexpr (Config::kShape.alibi_only)
-            number_product<Element>(s_, modifiers_.key_factors(), product_operand(shared_.numbers, 16));
+            distance_product<Element>(s_, modifiers_.key_factors(), product_operand(shared_.distances, 16));
         product_commit();
     }
     __device__ __forceinline__ void multiply_values(uint64_t v) {

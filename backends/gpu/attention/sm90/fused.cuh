@@ -6,10 +6,8 @@
 // change. Instructions an element, beside a multiply-add, the exponential and their sum that every kernel has: bias a multiply-add and its
 // widening; mask a selection by a bit, and the bits; softcap five or seven and a maximum.
 //
-// ALiBi is a further step of the scores' product: in a tile of keys on one side of the diagonal its term is a row's constant, and plus or
-// minus slope / c times the number of the key in the tile. The numbers are an operand in shared memory, exact; the factor is in three
-// parts of 16 bits, which hold 2^-22 of it and less. For |slope| log2(e) <= 2 a score is then off by 256 x 2^-22 at most, in units of log2.
-// A larger slope, and the tile of the diagonal, add the term to scores by themselves.
+// ALiBi is a further step of the scores' product where AlibiProduct takes it: its factor is a wgmma's operand in registers, its distances
+// are one in shared memory.
 #pragma once
 
 #include "attention/mma/alibi.cuh"
@@ -21,17 +19,19 @@
 
 namespace attile::gpu::sm90 {
 
-// ALiBi's operand: row `key` of a panel has the number of the key, in depth 0, 1 and 2. All of a block's threads call it.
+// ALiBi's distances: row `key` of a panel has the key's from the tile's first in depths 0 to 2, from its last in 8 to 10. All of a block's
+// threads call it.
 template <class Element, int kKeys>
-__device__ __forceinline__ void write_key_numbers(uint32_t panel) {
+__device__ __forceinline__ void write_key_distances(uint32_t panel) {
     const int key = static_cast<int>(threadIdx.x);
     if (key >= kKeys) return;
-    const float number = static_cast<float>(key);
-    const uint32_t row = panel + key * (kAttentionPanel * 2),
-                   numbers[4] = {narrow_pair<Element>(number, number * 0x1p-11f), narrow_pair<Element>(number * 0x1p-14f, 0), 0, 0},
-                   rest[4] = {0, 0, 0, 0};
-    store_shared(row + ((key & 7) << 4), numbers);
-    store_shared(row + ((1 ^ (key & 7)) << 4), rest);
+    const uint32_t row = panel + key * (kAttentionPanel * 2);
+#pragma unroll
+    for (int chunk = 0; chunk < 2; ++chunk) {
+        const float distance = static_cast<float>(chunk == 0 ? key : kKeys - 1 - key);
+        const uint32_t thrice[4] = {narrow_pair<Element>(distance, distance), narrow_pair<Element>(distance, 0), 0, 0};
+        store_shared(row + ((chunk ^ (key & 7)) << 4), thrice);
+    }
     async_proxy_fence();
 }
 
@@ -77,18 +77,18 @@ class FusedChange {
             is_added_ = __all_sync(~0u, is_beside);
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                constexpr uint32_t kSigns = 0x80008000;
-                used_[r] = is_added_ ? factors_[r] ^ (offset_[r] < 0 ? 0 : kSigns) : 0;
+                used_[r] = is_added_ && offset_[r] >= 0 ? factors_[r] : 0;
+                used_[2 + r] = is_added_ && offset_[r] < 0 ? factors_[r] : 0;
             }
         }
     }
     __device__ __forceinline__ const uint32_t (&key_factors() const)[4] { return used_; }
     // Scores were made without it.
     __device__ __forceinline__ void forget_product() { is_added_ = false; }
-    // What is to be subtracted in the exponent of a row whose product has ALiBi: `less`, and the term of the tile's first key.
+    // What is to be subtracted in the exponent of a row whose product has ALiBi: `less`, and the term of the tile's nearest key.
     __device__ __forceinline__ void take_level(float (&less)[2]) const {
 #pragma unroll
-        for (int r = 0; r < 2; ++r) less[r] = -slope_[r].lower(-less[r], fabsf(offset_[r]));
+        for (int r = 0; r < 2; ++r) less[r] = -slope_[r].lower(-less[r], nearest(r));
     }
     // What needs no scores, while products are under way. strip: the tile's, which has come.
     __device__ __forceinline__ void prepare([[maybe_unused]] int tile, [[maybe_unused]] uint32_t strip) {
@@ -132,7 +132,7 @@ class FusedChange {
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
                 if (is_added_) {
-                    const float level = slope_[r].lower(-less[r], fabsf(offset_[r]));
+                    const float level = slope_[r].lower(-less[r], nearest(r));
 #pragma unroll
                     for (int j = 2 * r; j < kScores; j += 4) {
                         s[j] = __builtin_fmaf(s[j], a_.p.scale_log2, level);
@@ -188,22 +188,21 @@ class FusedChange {
         };
     }
 
-    // This thread's part of wgmma's operand for row r. Its columns 0, 1 and 2, of which the first thread of four has two, meet a key's
-    // number times 1, 2^-11 and 2^-14 (write_key_numbers()), so that f16 holds what is left of the factor.
+    // This thread's part of the factor for row r.
     __device__ __forceinline__ void set_key_factors(int r) {
-        const float factor = slope_[r].high / a_.p.scale_log2, high = rounded(factor), rest = (factor - high) * 2048,
-                    middle = rounded(rest), low = (rest - middle) * 8;
+        uint32_t pairs[4];
+        AlibiProduct<Element>::split(slope_[r].high, a_.p.scale_log2, pairs);
         const int place = lane_ & 3;
-        factors_[r] = place == 0 ? narrow_pair<Element>(high, middle) : place == 1 ? narrow_pair<Element>(low, 0) : 0;
-        const bool fits = fabsf(slope_[r].high) <= 2 && fabsf(factor) <= 16384;
-        has_factors_ = r == 0 ? fits : has_factors_ && fits;
+        factors_[r] = place == 0 ? pairs[0] : place == 1 ? pairs[1] : 0;  // Not by index: they would lie in local memory.
+        const bool takes = AlibiProduct<Element>::takes(slope_[r].high, a_.p.scale_log2);
+        has_factors_ = r == 0 ? takes : has_factors_ && takes;
     }
-    static __device__ __forceinline__ float rounded(float x) { return to_compute(from_compute<Element>(x)); }
+    // From row r's diagonal to the tile's nearest key, where the tile does not hold it.
+    __device__ __forceinline__ float nearest(int r) const { return fmaxf(offset_[r], -(offset_[r] + (kKeys - 1))); }
     // What ALiBi adds at most to the scores of row r in the tile.
     __device__ __forceinline__ float level(int r) const {
-        const float high = slope_[r].high, last = offset_[r] + (kKeys - 1), nearest = fmaxf(fmaxf(offset_[r], -last), 0.0f),
-                    farthest = fmaxf(last, -offset_[r]);
-        return -high * (high >= 0 ? nearest : farthest);
+        const float high = slope_[r].high, farthest = fmaxf(offset_[r] + (kKeys - 1), -offset_[r]);
+        return -high * (high >= 0 ? fmaxf(nearest(r), 0.0f) : farthest);
     }
     // Bytes of the boolean mask become bits. Each of the four threads that share a row reads a quarter of the keys.
     __device__ __forceinline__ void read_bits(uint32_t strip) {

@@ -29,7 +29,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.wa
         tensor_map_prefetch(&a.map_v);
         if constexpr (Config::kShape.loads_strips()) tensor_map_prefetch(&a.map_scores);
     }
-    if constexpr (Config::kShape.alibi_only) write_key_numbers<Element, Config::kShape.keys>(shared.numbers);
+    if constexpr (Config::kShape.alibi_only) write_key_distances<Element, Config::kShape.keys>(shared.distances);
     __syncthreads();
     await_kernel_ahead();
     const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);

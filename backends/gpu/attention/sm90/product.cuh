@@ -2,7 +2,7 @@
 // Attention's two products on a warpgroup, 64 rows by kColumns columns by 16 of depth, sums in float32:
 //   score_product   S += Q K^T  both in shared memory, contiguous along the depth
 //   value_product   O += P V    P in registers, V in shared memory, contiguous along the columns
-//   number_product  S += A N^T  A in registers, N in shared memory, contiguous along the depth; for 128 columns
+//   distance_product  S += A D^T  A in registers, D in shared memory, contiguous along the depth; for 128 columns
 // Thread t of warp w holds rows 16 w + t / 4 and that + 8: sums[4 j] and the next are columns 8 j + 2 (t % 4) and the next of the first
 // row, sums[4 j + 2] and the next those of the second. Two such 8-column pieces, narrowed, are P's fragment for 16 of depth.
 #pragma once
@@ -25,7 +25,7 @@ namespace attile::gpu::sm90 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." types                                               \
                  " {" ATTILE_WGMMA_SUMS_##count "}, {%" a0 ", %" a1 ", %" a2 ", %" a3 "}, %" b ", 1, 1, 1, 1;"                    \
                  : ATTILE_WGMMA_BIND_##count(0) : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v))
-#define ATTILE_NUMBERS(types)                                                                                                \
+#define ATTILE_DISTANCES(types)                                                                                                \
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." types                                                       \
                  " {" ATTILE_WGMMA_SUMS_64 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 0;"                                          \
                  : ATTILE_WGMMA_BIND_64(0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(n))
@@ -58,14 +58,14 @@ __device__ __forceinline__ void value_product(float (&sums)[kColumns / 2], const
 }
 
 template <class Element>
-__device__ __forceinline__ void number_product(float (&sums)[64], const uint32_t (&a)[4], uint64_t n) {
+__device__ __forceinline__ void distance_product(float (&sums)[64], const uint32_t (&a)[4], uint64_t n) {
     if constexpr (std::is_same_v<Element, F16>)
-        ATTILE_NUMBERS("f16.f16");
+        ATTILE_DISTANCES("f16.f16");
     else
-        ATTILE_NUMBERS("bf16.bf16");
+        ATTILE_DISTANCES("bf16.bf16");
 }
 
-#undef ATTILE_NUMBERS
+#undef ATTILE_DISTANCES
 #undef ATTILE_VALUES_OF
 #undef ATTILE_SCORES_OF
 #undef ATTILE_VALUES

@@ -19,7 +19,7 @@ inline constexpr int kWorkBytes = kMostWorkStages * static_cast<int>(sizeof(Atte
 template <class Config>
 struct AttentionShared {
     AttentionWorkTile *work_tiles;
-    uint32_t q, k, v, o, strips, numbers, barriers;
+    uint32_t q, k, v, o, strips, distances, barriers;
 
     __device__ __forceinline__ explicit AttentionShared(void *memory)
         : work_tiles(static_cast<AttentionWorkTile *>(memory)),
@@ -29,8 +29,8 @@ struct AttentionShared {
           v(k + Config::kShape.stages * Config::kShape.k_bytes()),
           o(v + Config::kShape.stages * Config::kShape.v_bytes()),
           strips(o + Config::kShape.o_bytes()),
-          numbers(strips + Config::kShape.strip_bytes()),
-          barriers(numbers + Config::kShape.numbers_bytes()) {}
+          distances(strips + Config::kShape.strip_bytes()),
+          barriers(distances + Config::kShape.distances_bytes()) {}
     __device__ __forceinline__ uint32_t k_full(int stage) const { return barriers + 8 * stage; }
     __device__ __forceinline__ uint32_t k_empty(int stage) const { return barriers + 8 * (Config::kShape.stages + stage); }
     __device__ __forceinline__ uint32_t v_full(int stage) const { return barriers + 8 * (2 * Config::kShape.stages + stage); }
