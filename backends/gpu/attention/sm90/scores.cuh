@@ -26,6 +26,8 @@ class AttentionScores : protected AttentionRings<Config> {
     // Not f16 at other widths: ptxas takes warps for divergent there, or spills.
     static constexpr bool kUnlooked = Config::kShape.prediction && (std::is_same_v<Element, BF16> || Config::kShape.depth == 64 ||
                                                                     (Config::kShape.depth == 128 && Config::kShape.columns == 128));
+    // Not with ALiBi, whose tiles of the diagonal have a row's largest probability often, and are looked at: it is not rounded then.
+    static constexpr bool kHasSlack = !Config::kShape.alibi_only;
     // The rows of two warpgroups see the same key tiles, except under a window.
     static constexpr bool kPasses = Config::kShape.warpgroups > 2;
 
@@ -171,7 +173,7 @@ class AttentionScores : protected AttentionRings<Config> {
                 if (!is_whole) mask(tile);
                 rows_.take_far(s_, factor(), !a_.exact_only);
             } else {
-                rows_.follow(row_max, factor(), !a_.exact_only);
+                rows_.follow(row_max, factor(), kHasSlack && !a_.exact_only);
                 if (is_first) trust_ = __all_sync(~0u, rows_.spread_is_narrow(s_, factor())) && !a_.exact_only ? kTrust : kLook;
                 rows_.exact_exponentials(s_, factor());
             }
