@@ -13,6 +13,19 @@ namespace {
 using C = AttentionCase;
 using P = AttentionPattern;
 
+// A case with a bias alone, one with a boolean mask, and one with ALiBi.
+void add_each_operand(AttentionAdder add, const std::string &alone, const std::string &what, const C &plain) {
+    C c = plain;
+    c.bias = BiasKind::kNormal;
+    add(alone + "bias" + what, c);
+    c = plain;
+    c.allowed = MaskBytes::kRandom;
+    add(alone + "allowed" + what, c);
+    c = plain;
+    c.alibi = 1;
+    add(alone + "alibi" + what, c);
+}
+
 // One modifier of scores, several tiles of rows and keys, everything in quads: kernels may have ways of their own for these.
 void add_single_modifiers(AttentionAdder add, std::int64_t dim) {
     const std::string alone = dim == 64 ? "alone_" : "alone_d" + std::to_string(dim) + "_";
@@ -66,15 +79,7 @@ void add_single_modifiers(AttentionAdder add, std::int64_t dim) {
           std::pair{"far_below", P::kFarBelow}, std::pair{"nan_in_query", P::kNanInQuery}}) {
         C c = plain;
         c.pattern = pattern;
-        c.bias = BiasKind::kNormal;
-        add(alone + "bias_" + name, c);
-        c.bias = BiasKind::kNone;
-        c.allowed = MaskBytes::kRandom;
-        add(alone + "allowed_" + name, c);
-        c.allowed = MaskBytes::kNone;
-        c.alibi = 1;
-        add(alone + "alibi_" + name, c);
-        c.alibi = 0;
+        add_each_operand(add, alone, std::string("_") + name, c);
         c.softcap = 1000;
         add(alone + "softcap_1000_" + name, c);
         c.softcap = 20;
@@ -122,14 +127,7 @@ void add_half_singles(AttentionAdder add, std::int64_t dim) {
     for (const auto &[what, pattern] : {std::pair{"_x36", P::kTimes36}, std::pair{"_rising", P::kRising}}) {
         C c = plain;
         c.pattern = pattern;
-        c.bias = BiasKind::kNormal;
-        add(alone + "bias" + what, c);
-        c.bias = BiasKind::kNone;
-        c.allowed = MaskBytes::kRandom;
-        add(alone + "allowed" + what, c);
-        c.allowed = MaskBytes::kNone;
-        c.alibi = 1;
-        add(alone + "alibi" + what, c);
+        add_each_operand(add, alone, what, c);
     }
 }
 
