@@ -65,9 +65,9 @@ void choose_kernel(Device &device, const attile_attention_backward_problem &prob
         plan.copy_k = !has_panel_rows(p.k, p.head_dim, tile.depth);
         plan.copy_v = !has_panel_rows(p.v, p.head_dim_v, tile.depth);
         plan.copy_dout = !has_panel_rows(problem.dout, p.head_dim_v, tile.depth);
-        const bool unaligned = (!plan.copy_q && is_unaligned(p.q)) || (!plan.copy_k && is_unaligned(p.k)) ||
-                               (!plan.copy_v && is_unaligned(p.v)) || (!plan.copy_dout && is_unaligned(problem.dout));
-        plan.modified = unaligned || attention_modifies_scores(p);
+        plan.unaligned = (!plan.copy_q && is_unaligned(p.q)) || (!plan.copy_k && is_unaligned(p.k)) ||
+                         (!plan.copy_v && is_unaligned(p.v)) || (!plan.copy_dout && is_unaligned(problem.dout));
+        plan.modified = plan.unaligned || attention_modifies_scores(p);
         const simt::AttentionBackwardTile &chosen = plan.modified ? tile.modified : tile.plain;
         plan.kernel = chosen.kernel;
         plan.rows = chosen.rows;
@@ -146,13 +146,14 @@ class ProductsTime {
         pairs_ = static_cast<double>(plan.pairs);
         row_tiles_ = plan.units;
         key_blocks_ = plan.key_blocks;
+        score_steps_ = plan.modified ? kModifiedScoreSteps : kScoreSteps;
         visible_ = computed_pairs(p, plan) / (pairs_ * row_tiles_ * plan.rows * key_blocks_ * plan.keys);
     }
     double of(int64_t slice, int64_t chunk, int64_t key_chunk) const {
         const double launches = std::ceil(pairs_ / slice) * ceil_div(row_tiles_, chunk) * ceil_div(key_blocks_, key_chunk);
         const double tiles = static_cast<double>(slice) * chunk * key_chunk, pairs = tiles * by_.rows * by_.keys;
         const double of_keys = chunk * by_.rows / 8.0, of_rows = key_chunk * by_.keys / 8.0;
-        const double scores = std::max(step_ * waves(tiles * by_.score_tiles, 2.0 * by_.depth / 8 + kScoreSteps), byte_ * 8 * pairs);
+        const double scores = std::max(step_ * waves(tiles * by_.score_tiles, 2.0 * by_.depth / 8 + score_steps_), byte_ * 8 * pairs);
         const double keys = std::max(step_ * waves(2.0 * by_.key_tiles * by_.col_tiles * slice * key_chunk, of_keys + kEndSteps),
                                      byte_ * 8 * by_.col_tiles * pairs);
         const double row_blocks = static_cast<double>(by_.col_tiles) * slice * chunk, slots = static_cast<double>(units_) * per_unit_;
@@ -168,7 +169,8 @@ class ProductsTime {
   private:
     // Of the multiply-add roof and of memory's; steps that a block's ends and its exponentials take, and the ends of sums; seconds of three
     // launches.
-    static constexpr double kStepRate = 0.75, kMemoryRate = 0.8, kScoreSteps = 8, kEndSteps = 16, kLaunches = 9e-6;
+    static constexpr double kStepRate = 0.75, kMemoryRate = 0.8, kScoreSteps = 8, kModifiedScoreSteps = 12, kEndSteps = 16,
+                            kLaunches = 9e-6;
     static constexpr double kUnevenKeys = 0.2, kUnevenRows = 0.7;
 
     // Steps of a multiprocessor for that many blocks of `steps` each, as many at a time as fit. One alone makes half of what several make.
@@ -179,7 +181,7 @@ class ProductsTime {
     }
 
     const simt::AttentionBackwardProducts &by_;
-    double step_, byte_, pairs_, visible_;
+    double step_, byte_, pairs_, visible_, score_steps_;
     int64_t row_tiles_, key_blocks_;
     int32_t units_, per_unit_;
     bool masked_;
@@ -191,7 +193,8 @@ double tile_time(const DeviceProperties &device, const attile_attention_problem 
     const double slots = static_cast<double>(std::max(device.compute_units, 1)) * plan.blocks_per_unit;
     constexpr double kAlone = 0.83;
     const double idle = std::ceil(blocks / slots) * slots / std::max(blocks, 1.0);
-    const double roof = plan.share * peak_of(device);
+    constexpr double kModifiedShare = 0.7;  // Of the plain kernel's.
+    const double roof = plan.share * peak_of(device) * (plan.modified ? kModifiedShare : 1);
     // A block alone is faster than it is beside others, but the longest one has to end, too.
     const double longest = static_cast<double>(plan.split_units * plan.rows) * plan.keys;
     return 10 * plan.depth * std::max(computed_pairs(p, plan) * idle, kAlone * longest * slots) / roof;
@@ -203,12 +206,12 @@ double tile_time(const DeviceProperties &device, const attile_attention_problem 
 // more, the fewer sums are handed on.
 bool cut_by_products(Device &device, const attile_attention_backward_problem &problem, double limit, AttentionBackwardPlan &plan) {
     const attile_attention_problem &p = *problem.forward;
-    if (plan.kernel == nullptr || plan.modified || limit <= 0) return false;
+    if (plan.kernel == nullptr || plan.unaligned || plan.bias || limit <= 0) return false;
     const simt::AttentionBackwardProducts products = simt::attention_backward_products_of(plan.depth);
     if (products.name == nullptr) return false;
     plan.name = products.name;
     plan.products = products;
-    plan.kernel = products.scores;
+    plan.kernel = attention_softcap(p) != 0 ? products.capped_scores : plan.modified ? products.modified_scores : products.scores;
     plan.rows = products.rows;
     plan.keys = products.keys;
     plan.threads = products.threads;
@@ -264,7 +267,7 @@ double products_limit(Device &device, const attile_attention_backward_problem &p
     const DeviceProperties &properties = device.properties();
     const attile_attention_problem &p = *problem.forward;
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    if (properties.gradients_by == GradientsBy::kTiles || by_tiles.kernel == nullptr || by_tiles.modified) return kNever;
+    if (properties.gradients_by == GradientsBy::kTiles || by_tiles.kernel == nullptr || by_tiles.unaligned || by_tiles.bias) return kNever;
     if (invariant && is_packed(p)) return kNever;  // Products could not take any number of sequences.
     if (properties.gradients_by == GradientsBy::kProducts) return kAnyTime;
     if (!invariant) return kGain * tile_time(properties, p, by_tiles);

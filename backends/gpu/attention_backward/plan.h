@@ -19,8 +19,9 @@ struct AttentionBackwardPlan {
     int32_t rows = 0, keys = 0, depth = 0, threads = 0;
     double share = 0;
     int32_t blocks_per_unit = 0;
-    bool wide = false;  // In double.
-    bool modified = false;
+    bool wide = false;       // In double.
+    bool unaligned = false;  // Operands that are not rewritten begin at no whole vector.
+    bool modified = false;   // The kernel is the one for scores that pass through more than a mask, or for unaligned operands.
     bool copy_q = false, copy_k = false, copy_v = false, copy_dout = false;  // Rewritten as dense float rows first.
     bool bias = false, sinks = false;                                        // Their gradients are wanted.
     bool stores_rows = false, stores_keys = false;  // Unfused: the products store dq, and dk and dv, where the caller wants them.

@@ -2,21 +2,19 @@
 // Softcap of a thread's scores.
 #pragma once
 
-#include "attention/params.h"
 #include "numeric.h"
 
 namespace attile::gpu::mma {
 
-// softcap tanh(scale s / softcap), in units of log2, less `less` of the thread's two rows. Where no score of a warp is large: an odd
+// cap tanh(scale s / cap), in the units of both, less `less` of the thread's two rows. Where no score of a warp is large: an odd
 // minimax polynomial, whose coefficients contain the scale (largest errors 4e-8 and 6e-8 of the result, the rounding of float32). Where
 // some score is: an exponential each and one reciprocal for two scores. Where that would pass float32's range, or results must not depend
 // on other rows: tanh_fast() for each. may_look: no key is hidden; the score of a hidden key may be anything. finish() follows on each way,
 // so that the compiler interleaves the two.
 template <int kScores, class Finish>
-__device__ __forceinline__ void cap_scores(const AttentionParams &p, bool may_look, const float (&less)[2], float (&s)[kScores],
+__device__ __forceinline__ void cap_scores(float cap, float scale, bool may_look, const float (&less)[2], float (&s)[kScores],
                                            const Finish &finish) {
-    const float softcap = fminf(fmaxf(p.softcap_log2, 1e-37f), 1e37f);  // So that its reciprocal has full precision.
-    const float scale = p.scale_log2, rough = reciprocal_fast(softcap);
+    const float softcap = fminf(fmaxf(cap, 1e-37f), 1e37f), rough = reciprocal_fast(softcap);  // The reciprocal has full precision.
     const float per_cap = scale * __builtin_fmaf(rough, __builtin_fmaf(-softcap, rough, 1.0f), rough), size = fabsf(per_cap);
     const auto all_below = [&](float largest, float bound) { return __all_sync(~0u, largest * size < bound && largest < 1e15f); };
     if (may_look && size < 1e3f && fabsf(scale) < 1e15f) {

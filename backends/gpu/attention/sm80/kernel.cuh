@@ -208,7 +208,7 @@ class AttentionWarp {
         if constexpr (Config::kShape.softcap_only) {
             const bool may_look = tile >= full_first_ && tile < full_end_ && !a_.exact_only;
 #pragma unroll
-            for (int t = 0; t < kRowTiles; ++t) cap_scores(a_.p, may_look, {0, 0}, s_[t], [] {});
+            for (int t = 0; t < kRowTiles; ++t) cap_scores(a_.p.softcap_log2, a_.p.scale_log2, may_look, {0, 0}, s_[t], [] {});
         } else if constexpr (Config::kShape.alibi_only) {
             softmax_beside_alibi(tile);
             return;

@@ -126,7 +126,7 @@ class FusedChange {
     template <bool is_relative, class Finish>
     __device__ __forceinline__ void apply([[maybe_unused]] int tile, [[maybe_unused]] bool is_whole, [[maybe_unused]] uint32_t strip,
                                           [[maybe_unused]] const float (&less)[2], float (&s)[kScores], const Finish &finish) const {
-        if constexpr (kShape.softcap_only) cap_scores(a_.p, is_whole && !a_.exact_only, less, s, finish);
+        if constexpr (kShape.softcap_only) cap_scores(a_.p.softcap_log2, a_.p.scale_log2, is_whole && !a_.exact_only, less, s, finish);
         if constexpr (kShape.alibi_only) {
             const int first_key = tile * kKeys + (lane_ & 3) * 2;
 #pragma unroll

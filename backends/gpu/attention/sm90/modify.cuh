@@ -110,7 +110,7 @@ class WarpModifiers {
         const int first_key = tile * kKeys + (lane_ & 3) * 2;
         float c = p.scale_log2;
         if (has<kChanges>(kChangeCap)) {
-            cap_scores(p, is_whole && !a_.exact_only, {0, 0}, s, [] {});
+            cap_scores(p.softcap_log2, p.scale_log2, is_whole && !a_.exact_only, {0, 0}, s, [] {});
             c = 1;
         }
         if (has<kChanges>(kChangeScale)) {

@@ -57,6 +57,19 @@ BackwardChoice backward_examine(const attile_attention_backward_problem &problem
     return choice;
 }
 
+BackwardOption backward_option(const attile_attention_problem &problem) {
+    const bool bias = is_present(problem.bias), allowed = is_present(problem.allowed), alibi = is_present(problem.alibi_slopes),
+               softcap = attention_softcap(problem) != 0;
+    if (bias + allowed + alibi + softcap != 1) return BackwardOption::kSeveral;
+    if (alibi) return BackwardOption::kAlibi;
+    if (softcap) return BackwardOption::kSoftcap;
+    const attile_operand &x = bias ? problem.bias : problem.allowed;
+    const std::uintptr_t bytes = bias ? 2 : 1;
+    const bool in_pairs = x.stride[3] == 1 && ((x.stride[0] | x.stride[1] | x.stride[2] | problem.len_k) & 1) == 0 &&
+                          reinterpret_cast<std::uintptr_t>(x.data) % (2 * bytes) == 0 && (allowed || x.dtype == problem.q.dtype);
+    return !in_pairs ? BackwardOption::kSeveral : bias ? BackwardOption::kBias : BackwardOption::kAllowed;
+}
+
 void backward_cut(const attile_attention_backward_problem &problem, AttentionBackwardPlan &plan) {
     const attile_attention_problem &p = *problem.forward;
     plan.rows = kBackwardAllottedRows;
@@ -99,6 +112,7 @@ BackwardSteps::BackwardSteps(Device &device, const attile_attention_backward_pro
     task_.p = attention_backward_params(problem, plan);
     task_.p.end_unit = static_cast<int32_t>(plan.units);
     task_.p.irregular_only = 1;
+    task_.exact_only = (p_.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 ? 1 : 0;
 }
 
 uint32_t *BackwardSteps::take(Workspace &workspace, int64_t words) {

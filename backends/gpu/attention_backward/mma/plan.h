@@ -24,6 +24,9 @@ BackwardChoice backward_declined(const Declined &why);
 
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
 BackwardChoice backward_examine(const attile_attention_backward_problem &problem);
+// The option that scores pass through, if it is one alone and a kernel for it alone can read it: bias and `allowed` two keys at a time.
+enum class BackwardOption { kBias, kAllowed, kAlibi, kSoftcap, kSeveral };
+BackwardOption backward_option(const attile_attention_problem &problem);
 // Pairs and rows of a plan whose blocks have plan.keys keys, and the numbers of rows that all such kernels take.
 void backward_cut(const attile_attention_backward_problem &problem, AttentionBackwardPlan &plan);
 // Bytes of those numbers, and of so many words of the caller's own.

@@ -23,11 +23,11 @@ struct AttentionBackwardTileKernel {
 };
 
 // Kernels that take the tile kernel's place by writing P and dS to memory (attention_backward/simt/products.cuh), launched in this order.
-// Plain alone. Blocks: of `scores`, score_tiles a unit and block of keys; of `of_keys`, twice key_tiles * col_tiles a block of keys and
-// pair; of `of_rows`, col_tiles a unit.
+// They want whole vectors. Blocks: of `scores`, or of one of the others where scores pass through more than a mask, score_tiles a unit and
+// block of keys; of `of_keys`, twice key_tiles * col_tiles a block of keys and pair; of `of_rows`, col_tiles a unit.
 struct AttentionBackwardProducts {
     const char *name = nullptr;
-    AttentionBackwardKernel scores = nullptr, of_keys = nullptr, of_rows = nullptr;
+    AttentionBackwardKernel scores = nullptr, modified_scores = nullptr, capped_scores = nullptr, of_keys = nullptr, of_rows = nullptr;
     int32_t rows = 0, keys = 0, threads = 0, depth = 0;
     int32_t score_tiles = 0, col_tiles = 0, key_tiles = 0;
 };

@@ -129,7 +129,7 @@ class BackwardRun {
             params_.first_block = static_cast<int32_t>(block);
             params_.end_block = static_cast<int32_t>(block + blocks);
             params_.stores_rows = plan_.stores_rows && params_.end_block == plan_.key_blocks;
-            launch_blocks(by.scores, by.score_tiles * count * units * blocks, by.threads);
+            launch_blocks(plan_.kernel, by.score_tiles * count * units * blocks, by.threads);
             launch_blocks(by.of_keys, 2 * by.key_tiles * by.col_tiles * count * blocks, by.threads);
             launch_blocks(by.of_rows, by.col_tiles * count * units, by.threads);
         }

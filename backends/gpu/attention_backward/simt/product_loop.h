@@ -8,6 +8,9 @@
 
 namespace attile::gpu::simt {
 
+// What scores pass through: a mask alone; bias, ALiBi or a mask of bytes; softcap, whatever else.
+enum class BackwardScores { kMasked, kModified, kCapped };
+
 // Gradients of kCols columns; visibility is told in units of kUnitRows rows and 128 keys. The tile of a block of the second kernel: kM x
 // kN.
 inline constexpr int kProductsChunk = 8;  // Of depth.

@@ -10,7 +10,9 @@ template <int kCols>
 AttentionBackwardProducts products(const char *name) {
     using C = BackwardProducts<kCols>;
     return {name,
-            &attention_backward_scores<C>,
+            &attention_backward_scores<C, BackwardScores::kMasked>,
+            &attention_backward_scores<C, BackwardScores::kModified>,
+            &attention_backward_scores<C, BackwardScores::kCapped>,
             &attention_backward_products<C, true>,
             &attention_backward_products<C, false>,
             C::kUnitRows,

@@ -2,6 +2,7 @@
 // The first of the unfused kernels of gradients: P and dS (attention_backward/simt/products.cuh, where the figures are).
 #pragma once
 
+#include "attention/score.h"
 #include "attention_backward/simt/product_loop.h"
 #include "attention_backward/simt/tasks.cuh"
 
@@ -152,7 +153,126 @@ ATTILE_LANE_FN void store_gradients(const AttentionBackwardParams &p, const Prod
     }
 }
 
+// ---- Scores that pass through more than a mask. Where softcap is among it dP comes first, so that a score, its probability and what the
+// softcap leaves of its gradient are at hand together.
+
+// dP - delta, where dS will be.
 template <class C>
+ATTILE_LANE_FN void store_differences(const AttentionBackwardParams &p, const ProductsTask &task, const BackwardRow<float> *row_numbers,
+                                      const float (&score)[8][8]) {
+    using Micro = typename ScoresShape<C>::Micro;
+    float *const to = pairs_of_thread<C>(p, task, p.gradients);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const float delta = row_numbers[Micro::first_row() + Micro::row(i)].delta;
+#pragma unroll
+        for (int j = 0; j < 8; j += 4)
+            store_vec(to + static_cast<int64_t>(Micro::row(i)) * p.scores_pitch + Micro::col(j),
+                      Quad{{score[i][j] - delta, score[i][j + 1] - delta, score[i][j + 2] - delta, score[i][j + 3] - delta}});
+    }
+}
+
+// What is read of a row of bias or `allowed`: of the thread's eight keys, four side by side where the operand allows it and all are there.
+template <class T>
+ATTILE_LANE_FN void read_keys(const AttentionOperand &x, bool in_vectors, int64_t row_at, const int (&keys)[8], T (&to)[8]) {
+    const T *const from = static_cast<const T *>(x.data) + row_at;
+    if (in_vectors) {
+#pragma unroll
+        for (int j = 0; j < 8; j += 4) {
+            const Vec<T, 4> quad = load_vec_const<4>(from + keys[j]);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) to[j + e] = quad[e];
+        }
+    } else {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) to[j] = load_vec_const<1>(from + keys[j] * x.stride[3])[0];
+    }
+}
+
+// P = exp(score - lse), row by row; kCaps: and dS = P (dP - delta) times what the softcap leaves of it, which is before bias and ALiBi.
+template <class C, bool kCaps>
+ATTILE_LANE_FN void store_modified(const AttentionBackwardParams &p, const ProductsTask &task, const BackwardRow<float> *row_numbers,
+                                   const float (&score)[8][8]) {
+    using Micro = typename ScoresShape<C>::Micro;
+    const AttentionParams &f = p.forward;
+    float *const probabilities = pairs_of_thread<C>(p, task, p.probabilities), *const gradients = pairs_of_thread<C>(p, task, p.gradients);
+    const int head = unit_head(p, task.head_kv, task.unit);
+    const int my_row = unit_row(p, task.unit) + task.part + Micro::first_row(),
+              my_key = task.key_block * C::kBlockKeys + Micro::first_col();
+    // Rows and keys past the last are copies of it, which are hidden.
+    const bool all_keys = (task.key_block + 1) * C::kBlockKeys <= task.len_k;
+    int keys[8];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) keys[j] = min(my_key + Micro::col(j), task.len_k - 1);
+    float slope = 0;
+    int diagonal = 0;
+    if (f.alibi_slopes.data) {
+        slope = load_number(f.alibi_slopes, task.batch * f.alibi_slopes.stride[0] + head * f.alibi_slopes.stride[1]);
+        diagonal = my_row + (f.alibi_bottom_right ? task.len_k - task.len_q : 0);
+    }
+    const int64_t bias_at = task.batch * f.bias.stride[0] + head * f.bias.stride[1],
+                  allowed_at = task.batch * f.allowed.stride[0] + head * f.allowed.stride[1];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int row = my_row + Micro::row(i), there = min(row, task.len_q - 1);
+        float x[8];
+        [[maybe_unused]] float left[8];
+#pragma unroll
+        for (int j = 0; j < 8; ++j) x[j] = fused_multiply_add(score[i][j], p.scale, score[i][j] * p.scale_low);
+        if constexpr (kCaps) {
+#pragma unroll
+            for (int j = 0; j < 8; ++j) {
+                const float t = tanh_fast(x[j] * p.inverse_softcap);
+                x[j] = p.softcap * t;
+                left[j] = fused_multiply_add(-t, t, 1.0f);
+            }
+        }
+        if (f.bias.data) {
+            float bias[8];
+            if (f.bias.storage == AttentionStorage::kF32) {
+                read_keys(f.bias, all_keys && f.bias.vector, bias_at + there * f.bias.stride[2], keys, bias);
+            } else {
+#pragma unroll
+                for (int j = 0; j < 8; ++j) bias[j] = load_number(f.bias, bias_at + there * f.bias.stride[2] + keys[j] * f.bias.stride[3]);
+            }
+#pragma unroll
+            for (int j = 0; j < 8; ++j) x[j] = pick(bias[j] == -INFINITY, -INFINITY, x[j] + bias[j]);
+        }
+        if (f.alibi_slopes.data) {
+#pragma unroll
+            for (int j = 0; j < 8; ++j)
+                x[j] = fused_multiply_add(-slope, fabsf(static_cast<float>(my_key + Micro::col(j) - diagonal - Micro::row(i))), x[j]);
+        }
+        if (f.allowed.data) {
+            uint8_t shows[8];
+            read_keys(f.allowed, all_keys && f.allowed.vector, allowed_at + there * f.allowed.stride[2], keys, shows);
+#pragma unroll
+            for (int j = 0; j < 8; ++j) x[j] = pick(shows[j] == 0, -INFINITY, x[j]);
+        }
+        const float lse = row_numbers[Micro::first_row() + Micro::row(i)].lse;
+        const uint32_t sees = lse == INFINITY ? 0 : static_cast<uint32_t>(f.window_left + f.window_right + 1);
+        const uint32_t from = static_cast<uint32_t>(my_key - (row + task.shift - f.window_left));
+        const int64_t at = static_cast<int64_t>(Micro::row(i)) * p.scores_pitch;
+#pragma unroll
+        for (int j = 0; j < 8; j += 4) {
+            Quad probability, gradient;
+            if constexpr (kCaps) gradient = load_vec<4>(gradients + at + Micro::col(j));
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                const int col = Micro::col(j + e);
+                const bool hidden = from + col >= sees || my_key + col >= task.len_k || x[j + e] == -INFINITY;
+                const float value = exp2_fast((x[j + e] - lse) * kLog2EHigh);
+                probability[e] = pick(hidden, 0.0f, value);
+                // What is hidden takes no part, however large dP is there.
+                if constexpr (kCaps) gradient[e] = pick(hidden, 0.0f, value * gradient[e] * left[j + e]);
+            }
+            store_vec(probabilities + at + Micro::col(j), probability);
+            if constexpr (kCaps) store_vec(gradients + at + Micro::col(j), gradient);
+        }
+    }
+}
+
+template <class C, BackwardScores kScores>
 __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_backward_scores(const AttentionBackwardParams parameter) {
     const AttentionBackwardParams &p = kernel_parameter(parameter);
     using Shape = ScoresShape<C>;
@@ -173,15 +293,32 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) attention_b
     typename Shape::Addresses key_at;
     typename Shape::Stage stage;
     const ScoresLoader<C> loader = {p, task, row_at, key_at, stage};
+    if constexpr (kScores == BackwardScores::kCapped) {
+        loader.seek(p.dout, task.dout, f.v, task.value);
+        loader.fetch();
+        {
+            float score[8][8] = {};
+            loader.multiply(shared, score);
+            loader.seek(f.q, task.query, f.k, task.key);
+            loader.fetch();
+            store_differences<C>(p, task, row_numbers, score);
+        }
+        float score[8][8] = {};
+        loader.multiply(shared, score);
+        store_modified<C, true>(p, task, row_numbers, score);
+        return;
+    }
     // ---- S = Q K^T, and P.
     loader.seek(f.q, task.query, f.k, task.key);
     loader.fetch();
     {
         float score[8][8] = {};
         loader.multiply(shared, score);
+        // What modifies scores leaves no registers for what is fetched.
+        if constexpr (kScores == BackwardScores::kModified) store_modified<C, false>(p, task, row_numbers, score);
         loader.seek(p.dout, task.dout, f.v, task.value);
         loader.fetch();
-        store_probabilities<C>(p, task, row_numbers, score);
+        if constexpr (kScores != BackwardScores::kModified) store_probabilities<C>(p, task, row_numbers, score);
     }
     // ---- dP = dO V^T, and dS.
     float score[8][8] = {};

@@ -19,26 +19,43 @@ attile_gpu_family(attention_backward/sm80/instances.h
   TYPES bf16 f16)
 
 attile_gpu_shape(BackwardKeys64 depth=64 groups=4 splits=1 part=32 parts=2 blocks=2 of_keys)
-attile_gpu_shape(BackwardKeys64Modified depth=64 groups=4 splits=1 part=16 parts=4 blocks=2 of_keys modifies)
+attile_gpu_shape(BackwardKeys64Modified depth=64 groups=4 splits=1 part=16 parts=4 blocks=2 of_keys bias allowed alibi softcap)
+attile_gpu_shape(BackwardKeys64ByElement depth=64 groups=4 splits=1 part=16 parts=4 blocks=2 of_keys by_element)
 attile_gpu_shape(BackwardRows64 depth=64 groups=4 splits=1 part=64 parts=1 blocks=2)
-attile_gpu_shape(BackwardRows64Modified depth=64 groups=4 splits=1 part=32 parts=2 blocks=2 modifies)
+attile_gpu_shape(BackwardRows64ByElement depth=64 groups=4 splits=1 part=32 parts=2 blocks=2 by_element)
 attile_gpu_shape(BackwardKeys128 depth=128 groups=2 splits=2 part=32 parts=1 blocks=2 of_keys)
 attile_gpu_shape(BackwardKeys128Small depth=128 groups=2 splits=2 part=16 parts=1 blocks=2 of_keys)
-attile_gpu_shape(BackwardKeys128Modified depth=128 groups=2 splits=2 part=16 parts=1 blocks=2 of_keys modifies)
+attile_gpu_shape(BackwardKeys128Modified depth=128 groups=2 splits=2 part=32 parts=1 blocks=2 of_keys bias allowed alibi softcap)
+attile_gpu_shape(BackwardKeys128SmallModified depth=128 groups=2 splits=2 part=16 parts=1 blocks=2 of_keys bias allowed alibi softcap)
+attile_gpu_shape(BackwardKeys128ByElement depth=128 groups=2 splits=2 part=16 parts=1 blocks=2 of_keys by_element)
 attile_gpu_shape(BackwardRows128 depth=128 groups=4 splits=1 part=32 parts=1 blocks=2)
-attile_gpu_shape(BackwardRows128Modified depth=128 groups=4 splits=1 part=16 parts=2 blocks=2 modifies)
+attile_gpu_shape(BackwardRows128ByElement depth=128 groups=4 splits=1 part=16 parts=2 blocks=2 by_element)
 attile_gpu_shape(BackwardKeys256 depth=256 groups=2 splits=4 part=16 parts=1 blocks=1 of_keys)
-attile_gpu_shape(BackwardKeys256Modified depth=256 groups=2 splits=4 part=16 parts=1 blocks=1 of_keys modifies)
+attile_gpu_shape(BackwardKeys256Modified depth=256 groups=2 splits=4 part=16 parts=1 blocks=1 of_keys bias allowed alibi softcap)
+attile_gpu_shape(BackwardKeys256ByElement depth=256 groups=2 splits=4 part=16 parts=1 blocks=1 of_keys by_element)
 attile_gpu_shape(BackwardRows256 depth=256 groups=4 splits=2 part=16 parts=1 blocks=1)
-attile_gpu_shape(BackwardRows256Modified depth=256 groups=4 splits=2 part=16 parts=1 blocks=1 modifies)
+attile_gpu_shape(BackwardRows256ByElement depth=256 groups=4 splits=2 part=16 parts=1 blocks=1 by_element)
+
+# Of one option.
+foreach(option Bias Allowed Alibi Softcap)
+  string(TOLOWER ${option} flag)
+  attile_gpu_shape(BackwardKeys64${option} depth=64 groups=4 splits=1 part=32 parts=2 blocks=2 of_keys ${flag})
+  attile_gpu_shape(BackwardKeys128${option} depth=128 groups=2 splits=2 part=16 parts=1 blocks=2 of_keys ${flag})
+endforeach()
 
 # Narrowest first: the first of a type that holds a head is taken.
 attile_gpu_instance(cols64
-  Keys=BackwardKeys64 Rows=BackwardRows64 SmallKeys=void
-  ModifiedKeys=BackwardKeys64Modified ModifiedRows=BackwardRows64Modified)
+  Keys=BackwardKeys64 SmallKeys=void Rows=BackwardRows64
+  BiasKeys=BackwardKeys64Bias AllowedKeys=BackwardKeys64Allowed AlibiKeys=BackwardKeys64Alibi SoftcapKeys=BackwardKeys64Softcap
+  ModifiedKeys=BackwardKeys64Modified SmallModifiedKeys=void
+  ByElementKeys=BackwardKeys64ByElement ByElementRows=BackwardRows64ByElement)
 attile_gpu_instance(cols128
-  Keys=BackwardKeys128 Rows=BackwardRows128 SmallKeys=BackwardKeys128Small
-  ModifiedKeys=BackwardKeys128Modified ModifiedRows=BackwardRows128Modified)
+  Keys=BackwardKeys128 SmallKeys=BackwardKeys128Small Rows=BackwardRows128
+  BiasKeys=BackwardKeys128Bias AllowedKeys=BackwardKeys128Allowed AlibiKeys=BackwardKeys128Alibi SoftcapKeys=BackwardKeys128Softcap
+  ModifiedKeys=BackwardKeys128Modified SmallModifiedKeys=BackwardKeys128SmallModified
+  ByElementKeys=BackwardKeys128ByElement ByElementRows=BackwardRows128ByElement)
 attile_gpu_instance(cols256
-  Keys=BackwardKeys256 Rows=BackwardRows256 SmallKeys=void
-  ModifiedKeys=BackwardKeys256Modified ModifiedRows=BackwardRows256Modified)
+  Keys=BackwardKeys256 SmallKeys=void Rows=BackwardRows256
+  BiasKeys=void AllowedKeys=void AlibiKeys=void SoftcapKeys=void
+  ModifiedKeys=BackwardKeys256Modified SmallModifiedKeys=void
+  ByElementKeys=BackwardKeys256ByElement ByElementRows=BackwardRows256ByElement)

@@ -23,12 +23,17 @@ BackwardKernel backward_kernel_of() {
 
 template <class Element, class Config>
 BackwardKernels backward_instance(const char *name) {
+    const BackwardKernel small_modified = backward_kernel_of<Element, typename Config::SmallModifiedKeys>(),
+                         rows = backward_kernel_of<Element, typename Config::ByElementRows>();
     return {name,
-            backward_kernel_of<Element, typename Config::Keys>(),
-            backward_kernel_of<Element, typename Config::Rows>(),
-            backward_kernel_of<Element, typename Config::SmallKeys>(),
-            backward_kernel_of<Element, typename Config::ModifiedKeys>(),
-            backward_kernel_of<Element, typename Config::ModifiedRows>()};
+            {backward_kernel_of<Element, typename Config::Keys>(), backward_kernel_of<Element, typename Config::SmallKeys>(),
+             backward_kernel_of<Element, typename Config::Rows>()},
+            {backward_kernel_of<Element, typename Config::BiasKeys>(), small_modified, rows},
+            {backward_kernel_of<Element, typename Config::AllowedKeys>(), small_modified, rows},
+            {backward_kernel_of<Element, typename Config::AlibiKeys>(), small_modified, rows},
+            {backward_kernel_of<Element, typename Config::SoftcapKeys>(), small_modified, rows},
+            {backward_kernel_of<Element, typename Config::ModifiedKeys>(), small_modified, rows},
+            {backward_kernel_of<Element, typename Config::ByElementKeys>(), {}, rows}};
 }
 
 }  // namespace attile::gpu::sm80

@@ -15,10 +15,8 @@
 #pragma once
 
 #include "attention/score.h"
-#include "attention_backward/mma/site.cuh"
-#include "attention_backward/sm80/shapes.h"
-#include "attention_backward/tiles.h"
-#include "mma/shared_rows.cuh"
+#include "attention_backward/mma/modify.cuh"
+#include "attention_backward/sm80/loader.cuh"
 
 namespace attile::gpu::sm80 {
 
@@ -27,10 +25,10 @@ using namespace mma;
 inline constexpr int kBackwardSharedLimit = 227 * 1024;
 
 template <class Element, class Config>
-class BackwardWarp {
+class BackwardWarp : BackwardLoader<Config> {
   public:
     __device__ __forceinline__ BackwardWarp(const BackwardTask &task, const BackwardSite &site, uint32_t memory)
-        : a_(task), p_(task.p), site_(site), kept_(memory), places_(memory + 2 * kShape.kept_bytes()) {}
+        : Base(task, site, memory), modifiers_(task, Base::record(memory)), head_(next_head_) {}
 
     __device__ __forceinline__ void run() {
         begin();
@@ -39,64 +37,19 @@ class BackwardWarp {
     }
 
   private:
-    static constexpr BackwardShape kShape = Config::kShape;
-    static constexpr bool kOfKeys = kShape.of_keys, kModifies = kShape.modifies;
-    static constexpr int kDepth = kShape.depth, kColumns = kShape.columns(), kPart = kShape.part, kTile = kShape.tile();
-    static constexpr int kRowTiles = 2, kKeptBytes = kShape.kept_bytes(), kTileBytes = kShape.tile_bytes();
+    using Base = BackwardLoader<Config>;
+    using Base::a_, Base::p_, Base::site_, Base::kept_, Base::places_, Base::tiles_, Base::next_head_;
+    using Base::kKeptBytes, Base::kTileBytes;
+    using Base::kShape, Base::kOfKeys, Base::kByElement, Base::kDepth, Base::kColumns, Base::kPart, Base::kTile, Base::kRowTiles;
+    using Base::lane, Base::warp, Base::group, Base::split, Base::group_row, Base::kept, Base::place, Base::exchange, Base::kept_numbers;
+    using Base::load_next;
+    using typename Base::Rows;
+    static constexpr bool kModifies = kShape.modifies() || kByElement;
     static constexpr int kSteps = kPart / 16;  // Of 16 streamed rows.
     static_assert(kShape.splits == 1 || kShape.parts == 1, "parts are exchanged once a tile");
     static_assert(kColumns % 64 == 0 && kPart % 16 == 0);
-    using Rows = SharedRows<kDepth>;
-
-    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
-    static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / kWarpThreads; }
-    static __device__ __forceinline__ int group() { return warp() % kShape.groups; }
-    static __device__ __forceinline__ int split() { return kShape.splits == 1 ? 0 : warp() / kShape.groups; }
-    static __device__ __forceinline__ int group_row() { return 32 * group(); }
-
-    // What is kept, then what streams: its first operand makes scores and dK or dQ, its second dP and dV.
-    __device__ __forceinline__ const AttentionOperand &kept(bool second) const {
-        return kOfKeys ? (second ? p_.forward.v : p_.forward.k) : second ? p_.dout : p_.forward.q;
-    }
-    __device__ __forceinline__ const AttentionOperand &streamed(bool second) const {
-        return kOfKeys ? (second ? p_.dout : p_.forward.q) : second ? p_.forward.v : p_.forward.k;
-    }
-    __device__ __forceinline__ int columns(bool second) const { return second ? p_.forward.head_dim_v : p_.forward.head_dim; }
-    template <int kCount, bool kHasShortcut>
-    __device__ __forceinline__ void load(const AttentionOperand &x, bool second, bool of_keys, int head, int row, uint32_t to) const {
-        const int64_t stride = x.stride[2] * 2, first = of_keys ? site_.entry.first_k : site_.entry.first_q;
-        const char *const from =
-            static_cast<const char *>(x.data) + (site_.entry.batch * x.stride[0] + head * x.stride[1]) * 2 + (first + row) * stride;
-        const int end = of_keys ? site_.entry.len_k : site_.entry.len_q;
-        load_rows<kDepth, kCount, kShape.threads(), kHasShortcut>(to, from, stride, columns(second), 0, end - row);
-    }
-
-    __device__ __forceinline__ uint32_t place(int number) const { return places_ + (number & 1) * kShape.place_bytes(); }
-    __device__ __forceinline__ uint32_t exchange() const { return places_ + 2 * kShape.place_bytes(); }
-
-    __device__ __forceinline__ uint32_t kept_numbers() const { return exchange() + kShape.exchange_bytes(); }
-
-    // The next tile that streams, of the next head where this one's are done.
-    __device__ __forceinline__ void load_next(int number) {
-        const uint32_t to = place(number);
-        load<kTile, true>(streamed(false), false, !kOfKeys, next_head_, next_tile_ * kTile, to);
-        load<kTile, true>(streamed(true), true, !kOfKeys, next_head_, next_tile_ * kTile, to + kTileBytes);
-        if constexpr (kOfKeys) load_numbers<kTile>(next_head_, next_tile_ * kTile, to + 2 * kTileBytes);
-        copy_commit();
-        if (++next_tile_ == tiles_.end) {
-            next_tile_ = tiles_.first;
-            ++next_head_;
-        }
-    }
-    template <int kCount>
-    __device__ __forceinline__ void load_numbers(int head, int row, uint32_t to) const {
-        static_assert(sizeof(BackwardRow<float>) == 8 && kCount / 2 <= kShape.threads(), "two rows a thread");
-        const BackwardRow<float> *const from =
-            static_cast<const BackwardRow<float> *>(p_.rows) +
-            (static_cast<int64_t>(site_.entry.batch) * p_.forward.heads.divisor + head) * p_.rows_allotted + row;
-        const int i = static_cast<int>(threadIdx.x);
-        if (i < kCount / 2) copy_async(to + 16 * i, from + 2 * i);
-    }
+    using Modifiers = std::conditional_t<kShape.modifies(), BackwardModifiers<Element, Config, kPart, true>, NoBackwardModifiers>;
+    static_assert(kOfKeys || !kShape.modifies(), "a thread has pairs of query rows where keys are kept");
 
     __device__ __forceinline__ void begin() {
 #pragma unroll
@@ -107,17 +60,14 @@ class BackwardWarp {
                 if constexpr (kOfKeys) values_[t][i] = 0;
             }
         }
-        tiles_ = kOfKeys ? row_tiles_of(p_, site_.entry, site_.first) : key_blocks_of(p_, site_.entry, site_.first);
-        next_tile_ = tiles_.first;
-        const int group = static_cast<int>(p_.forward.group.divisor);
-        head_ = next_head_ = kOfKeys ? site_.head * group : site_.head / group;
+        if constexpr (kShape.modifies()) modifiers_.begin(site_, head_);
     }
 
     __device__ __forceinline__ void walk() {
         const int tiles = tiles_.end - tiles_.first, count = tiles * (kOfKeys ? static_cast<int>(p_.forward.group.divisor) : 1);
-        load<kShape.rows(), false>(kept(false), false, kOfKeys, site_.head, site_.first, kept_);
-        load<kShape.rows(), false>(kept(true), true, kOfKeys, site_.head, site_.first, kept_ + kKeptBytes);
-        if constexpr (!kOfKeys) load_numbers<kShape.rows()>(site_.head, site_.first, kept_numbers());
+        Base::template load<kShape.rows(), false>(kept(false), false, kOfKeys, site_.head, site_.first, kept_);
+        Base::template load<kShape.rows(), false>(kept(true), true, kOfKeys, site_.head, site_.first, kept_ + kKeptBytes);
+        if constexpr (!kOfKeys) Base::template load_numbers<kShape.rows()>(site_.head, site_.first, kept_numbers());
         load_next(0);
         int tile = tiles_.first;
 #pragma unroll 1
@@ -129,6 +79,9 @@ class BackwardWarp {
             if (++tile == tiles_.end) {
                 tile = tiles_.first;
                 ++head_;
+                if constexpr (kShape.modifies()) {
+                    if (number + 1 < count) modifiers_.set_head(head_);
+                }
             }
         }
     }
@@ -195,12 +148,30 @@ class BackwardWarp {
                 }
             }
         };
+        [[maybe_unused]] typename Modifiers::Fetched fetched[kRowTiles];
+        if constexpr (kShape.modifies()) {
+#pragma unroll
+            for (int t = 0; t < kRowTiles; ++t) modifiers_.fetch(head_, group_row() + 16 * t, first + offset, fetched[t]);
+        }
 #pragma unroll
         for (int i = 0; i < kDepth / 16; ++i) product(s, a, b, i);
+        const bool sees_all = sees(first + offset, kPart, true);
 #pragma unroll
         for (int i = 0; i < kDepth / 16; ++i) product(d, a + kKeptBytes, b + kTileBytes, i);
-        if (!sees(first + offset, kPart, true)) mask(first + offset, s);
-        gradients(tile, first, offset, s, d);
+        if constexpr (kShape.modifies()) {
+#pragma unroll
+            for (int t = 0; t < kRowTiles; ++t)
+                modifiers_.apply(sees_all && a_.exact_only == 0, head_, group_row() + 16 * t, first + offset, fetched[t], s[t]);
+            if (!sees_all) mask(first + offset, s);
+            exponentials(tile + 2 * kTileBytes + offset * 8, first + offset, fetched, s);
+        }
+        if constexpr (kShape.modifies()) {
+            gradients_of_modified(tile + 2 * kTileBytes + offset * 8, first + offset, s, d);
+        } else {
+            if (!sees_all) mask(first + offset, s);
+            gradients(tile, first, offset, s, d);
+        }
+        narrow(s, d);
         if (kOfKeys && a_.gradients != nullptr) leave_gradients(first + offset);
     }
 
@@ -230,6 +201,46 @@ class BackwardWarp {
             asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(from) : "memory");
     }
 
+    // From scores to probabilities, before the products of dP, whose results need the registers of what scores pass through. numbers: where
+    // lse and delta of the streamed rows lie, of which `first` is the first.
+    template <class Fetched>
+    __device__ __forceinline__ void exponentials(uint32_t numbers, int first, const Fetched &fetched,
+                                                 float (&s)[kRowTiles][kPart / 2]) const {
+#pragma unroll
+        for (int j = 0; j < kPart / 8; ++j) {
+            float rows[4];
+            load_words<4>(rows, numbers + (8 * j + (lane() & 3) * 2) * 8);
+#pragma unroll
+            for (int t = 0; t < kRowTiles; ++t)
+                modifiers_.exponentials(group_row() + 16 * t, first, j, {rows[0], rows[2]}, fetched[t], s[t] + 4 * j);
+        }
+    }
+    // d = P (dP - delta), times what the softcap leaves of it.
+    __device__ __forceinline__ void gradients_of_modified(uint32_t numbers, int first, const float (&s)[kRowTiles][kPart / 2],
+                                                          float (&d)[kRowTiles][kPart / 2]) const {
+        const bool caps = modifiers_.caps();
+        const float inverse = caps ? modifiers_.inverse_cap() : 0.0f;
+#pragma unroll
+        for (int j = 0; j < kPart / 8; ++j) {
+            float rows[4];
+            load_words<4>(rows, numbers + (8 * j + (lane() & 3) * 2) * 8);
+#pragma unroll
+            for (int i = 0; i < 4 * kRowTiles; ++i) {
+                const float p = s[i / 4][4 * j + i % 4];
+                float &x = d[i / 4][4 * j + i % 4];
+                x = p * (x - rows[i % 2 * 2 + 1]);
+                if (caps) x *= modifiers_.slope_of_cap(p, rows[i % 2 * 2], inverse);
+            }
+        }
+        if (p_.part_bias == nullptr) return;
+        const int kept = site_.first + group_row() + lane() / 4, other = first + (lane() & 3) * 2;
+#pragma unroll
+        for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+            for (int i = 0; i < kPart / 2; ++i) leave_bias_gradient(other + (i >> 2) * 8 + (i & 1), kept + 16 * t + (i & 2) * 4, d[t][i]);
+        }
+    }
+
     // A score, from the product on; not in units of log2, in which a bias may be infinite that is not. Multiplies `slope` by what the
     // softcap leaves of the gradient.
     __device__ __forceinline__ float modified(float x, int row, int key, float &slope) const {
@@ -247,13 +258,13 @@ class BackwardWarp {
 
     __device__ __forceinline__ void gradients(uint32_t tile, int first, int offset, float (&s)[kRowTiles][kPart / 2],
                                               float (&d)[kRowTiles][kPart / 2]) {
-        const float c = kModifies ? 1.0f : p_.forward.scale_log2;
+        const float c = p_.forward.scale_log2;
         const auto element = [&](float &s, float &d, int kept, int other, float lse, float delta) {
             float slope = 1;
-            if constexpr (kModifies) s = kOfKeys ? modified(s, other, kept, slope) : modified(s, kept, other, slope);
-            s = exp2_fast(kModifies ? (s - lse) * kLog2EHigh : fmaf(s, c, -lse * kLog2EHigh));
+            if constexpr (kByElement) s = kOfKeys ? modified(s, other, kept, slope) : modified(s, kept, other, slope);
+            s = exp2_fast(kByElement ? (s - lse) * kLog2EHigh : fmaf(s, c, -lse * kLog2EHigh));
             d = s * (d - delta);
-            if constexpr (kModifies) {
+            if constexpr (kByElement) {
                 if (kOfKeys && p_.part_bias != nullptr) leave_bias_gradient(other, kept, d);
                 d *= slope;
             }
@@ -283,6 +294,8 @@ class BackwardWarp {
                             other + j / 2 * 8 + j % 2, row[0], row[1]);
             }
         }
+    }
+    __device__ __forceinline__ void narrow(const float (&s)[kRowTiles][kPart / 2], const float (&d)[kRowTiles][kPart / 2]) {
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
@@ -400,12 +413,7 @@ class BackwardWarp {
         }
     }
 
-    const BackwardTask &a_;
-    const AttentionBackwardParams &p_;
-    const BackwardSite &site_;
-    const uint32_t kept_, places_;
-    Span tiles_;
-    int next_head_, next_tile_;
+    Modifiers modifiers_;
     int head_;  // Of the rows at work, where scores are modified.
     float sums_[kRowTiles][kColumns / 2], values_[kOfKeys ? kRowTiles : 1][kOfKeys ? kColumns / 2 : 1];
     uint32_t gradients_[kRowTiles][kPart / 4], probabilities_[kOfKeys ? kRowTiles : 1][kOfKeys ? kPart / 4 : 1];

@@ -76,6 +76,26 @@ bool choose_gradients(Device &device, const attile_attention_backward_problem &p
     return true;
 }
 
+const BackwardKernelSet &kernels_for(const attile_attention_problem &p, bool modified, const BackwardKernels &kernels) {
+    if (!modified) return kernels.plain;
+    if (attention_softcap(p) != 0 && (is_present(p.bias) || is_present(p.alibi_slopes))) return kernels.by_element;
+    const auto or_modified = [&](const BackwardKernelSet &set) -> const BackwardKernelSet & {
+        return set.keys.kernel != nullptr ? set : kernels.modified;
+    };
+    switch (backward_option(p)) {
+        case BackwardOption::kBias:
+            return or_modified(kernels.bias);
+        case BackwardOption::kAllowed:
+            return or_modified(kernels.allowed);
+        case BackwardOption::kAlibi:
+            return or_modified(kernels.alibi);
+        case BackwardOption::kSoftcap:
+            return or_modified(kernels.softcap);
+        default:
+            return kernels.modified;
+    }
+}
+
 Sm80BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
     Sm80BackwardChoice choice = {backward_examine(problem)};
@@ -84,19 +104,20 @@ Sm80BackwardChoice choose(Device &device, const attile_attention_backward_proble
     if (const Declined refused = attention_scale_refused(p); refused.text[0] != '\0') return declined(refused.text);
     for (const BackwardFn kernels : p.q.dtype == ATTILE_F16 ? kBackwardPlainF16 : kBackwardPlainBF16) {
         choice.kernels = kernels();
-        if (choice.kernels.keys.shape->depth >= std::max(p.head_dim, p.head_dim_v)) break;
+        if (choice.kernels.plain.keys.shape->depth >= std::max(p.head_dim, p.head_dim_v)) break;
         choice.kernels = {};
     }
     if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 256");
     AttentionBackwardPlan &plan = choice.plan;
     plan.modified = attention_modifies_scores(p);
-    choice.keys = plan.modified ? choice.kernels.modified_keys : choice.kernels.keys;
-    choice.rows = plan.modified ? choice.kernels.modified_rows : choice.kernels.rows;
+    const BackwardKernelSet &kernels = kernels_for(p, plan.modified, choice.kernels);
+    choice.keys = kernels.keys;
+    choice.rows = kernels.rows;
     plan.blocks_per_unit = blocks_per_unit(device, choice.keys);
-    if (plan.blocks_per_unit < choice.keys.shape->blocks && !plan.modified) {
-        const int32_t blocks = blocks_per_unit(device, choice.kernels.small_keys);
+    if (plan.blocks_per_unit < choice.keys.shape->blocks) {
+        const int32_t blocks = blocks_per_unit(device, kernels.small_keys);
         if (blocks > 0) {
-            choice.keys = choice.kernels.small_keys;
+            choice.keys = kernels.small_keys;
             plan.blocks_per_unit = blocks;
         }
     }

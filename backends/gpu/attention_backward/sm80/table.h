@@ -14,12 +14,19 @@ struct BackwardKernel {
     const BackwardShape *shape = nullptr;
 };
 
+struct BackwardKernelSet {
+    BackwardKernel keys;
+    BackwardKernel small_keys;  // Where the device lacks the shared memory for `keys`; may be absent.
+    BackwardKernel rows;
+};
+
 // What heads of up to `depth` columns take.
 struct BackwardKernels {
     const char *name = nullptr;
-    BackwardKernel keys, rows;
-    BackwardKernel small_keys;                    // Where the device lacks the shared memory for `keys`; may be absent.
-    BackwardKernel modified_keys, modified_rows;  // Where scores pass through more than a mask.
+    BackwardKernelSet plain;
+    BackwardKernelSet bias, allowed, alibi, softcap;  // Where scores pass through that one option; `keys` may be absent.
+    BackwardKernelSet modified;                       // Through several.
+    BackwardKernelSet by_element;                     // Through bias or ALiBi after softcap.
 };
 
 }  // namespace attile::gpu::sm80

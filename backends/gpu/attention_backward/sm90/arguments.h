@@ -20,7 +20,6 @@ struct BackwardArguments : BackwardTask {
     int32_t q_head, q_batch, dout_head, dout_batch, k_head, k_batch, v_head, v_batch;
     int32_t tiles;            // Blocks of keys times pairs; some may be empty.
     int32_t gang;             // Blocks of the same pair that begin with different rows: BackwardWalk. 1: all begin with the last.
-    int32_t exact_only;       // Results must not depend on other rows of a tile: softcap by one formula.
     float *sums;              // dQ: [query head of the launch][row tile][warpgroup][register / 4][thread][4]
     uint32_t *dq_semaphores;  // [query head of the launch][row tile]: how many blocks of keys have added their part of dQ. Zero at launch.
     uint32_t *counter;        // The next tile, zero at launch.
@@ -28,11 +27,11 @@ struct BackwardArguments : BackwardTask {
 
 // A tile's shape; the kernel's shared memory follows from it.
 struct BackwardShape {
-    int depth;       // Most columns, of whole panels.
-    int keys;        // Of a block.
-    int rows;        // Of a tile that streams.
-    bool late_sums;  // dQ is issued after dS, not along with it, for want of registers.
-    bool modifies;   // Scores pass through more than a mask.
+    int depth;                           // Most columns, of whole panels.
+    int keys;                            // Of a block.
+    int rows;                            // Of a tile that streams.
+    bool late_sums;                      // dQ is issued after dS, not along with it, for want of registers.
+    bool bias, allowed, alibi, softcap;  // What scores may pass through besides a mask.
     int producer_registers, consumer_registers;
 
     static constexpr int warpgroups() { return 2; }  // Consumers, of 64 keys each; one producer warpgroup besides.
@@ -42,6 +41,8 @@ struct BackwardShape {
     // Of a tile's dQ each warpgroup makes half of the rows, or of the columns.
     constexpr bool halves_rows() const { return rows == 128; }
     constexpr int part_columns() const { return halves_rows() ? depth : depth / 2; }
+    constexpr int options() const { return bias + allowed + alibi + softcap; }
+    constexpr bool modifies() const { return options() > 0; }
     constexpr int panels() const { return depth / kBackwardPanel; }
     constexpr int keys_bytes() const { return keys * depth * 2; }  // Of K, of V.
     constexpr int rows_bytes() const { return rows * depth * 2; }  // Of Q, of dO.
@@ -49,9 +50,10 @@ struct BackwardShape {
     constexpr int sums_bytes() const { return rows * depth * 4; }
     constexpr int wide_scores_bytes() const { return rows * keys * 4; }
     constexpr int number_bytes() const { return rows * 8; }
-    // K, V, then stages of Q, dO, dS, dQ, lse and delta; mbarriers and work tiles.
+    // K, V, then stages of Q, dO, dS, dQ, lse and delta; mbarriers and work tiles; what modifies scores.
     constexpr int shared_bytes() const {
-        return 2 * keys_bytes() + stages() * (2 * rows_bytes() + scores_bytes() + sums_bytes() + number_bytes()) + 256;
+        return 2 * keys_bytes() + stages() * (2 * rows_bytes() + scores_bytes() + sums_bytes() + number_bytes()) + 256 +
+               (modifies() ? kModifierRecord * 4 * warpgroups() : 0);
     }
     // K, V, then stages of Q, dO, P, lse and delta; mbarriers and work tiles.
     constexpr int wide_shared_bytes() const {

@@ -4,8 +4,8 @@
 
 #include <type_traits>
 
+#include "attention_backward/mma/modify.cuh"
 #include "attention_backward/sm90/group.cuh"
-#include "attention_backward/sm90/modify.cuh"
 
 namespace attile::gpu::sm90 {
 
@@ -21,7 +21,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
 
   public:
     __device__ __forceinline__ BackwardWarpgroup(const BackwardArguments &arguments, const BackwardShared<Config> &shared, int group)
-        : Base(arguments, shared, group), modifiers_(arguments.p.forward) {}
+        : Base(arguments, shared, group), modifiers_(arguments, shared.record(static_cast<int>(threadIdx.x) / kWarpThreads - 4)) {}
 
     __device__ __forceinline__ void run() {
         this->for_each_tile([&](int index) { tile(index); });
@@ -29,8 +29,8 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
 
   private:
     static constexpr int kHalf = kRows / 2;
-    static constexpr bool kModifies = kShape.modifies;
-    using Modifiers = std::conditional_t<kModifies, BackwardModifiers<Element, Config>, NoBackwardModifiers>;
+    static constexpr bool kModifies = kShape.modifies();
+    using Modifiers = std::conditional_t<kModifies, BackwardModifiers<Element, Config, kRows, false>, NoBackwardModifiers>;
 
     // An address that the compiler takes for a new value, so that sums with it are not kept in registers over the loop.
     static __device__ __forceinline__ uint32_t afresh(uint32_t address) {
@@ -56,16 +56,20 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
 
     // The lse and delta of two rows.
     __device__ __forceinline__ uint32_t numbers(uint32_t stage) const { return afresh(shared_.numbers(stage) + (lane_ & 3) * 16); }
-    __device__ __forceinline__ void exponentials(uint32_t stage, float (&s)[kScores]) const {
-        const float c = kModifies ? 1.0f : a_.p.forward.scale_log2;  // What is modified is in units of log2.
+    __device__ __forceinline__ void exponentials(uint32_t stage, [[maybe_unused]] int row,
+                                                 [[maybe_unused]] const typename Modifiers::Fetched &fetched, float (&s)[kScores]) const {
         const uint32_t from = numbers(stage);
 #pragma unroll
         for (int j = 0; j < kRows / 8; ++j) {
             float pair[4];
             load_four(pair, from + 64 * j);
-            const float less[2] = {-pair[0] * kLog2EHigh, -pair[2] * kLog2EHigh};
+            if constexpr (kModifies) {
+                modifiers_.exponentials(this->first_key() + 16 * warp(), row, j, {pair[0], pair[2]}, fetched, s + 4 * j);
+            } else {
+                const float less[2] = {-pair[0] * kLog2EHigh, -pair[2] * kLog2EHigh};
 #pragma unroll
-            for (int i = 0; i < 4; ++i) s[4 * j + i] = exp2_fast(fmaf(s[4 * j + i], c, less[i & 1]));
+                for (int i = 0; i < 4; ++i) s[4 * j + i] = exp2_fast(fmaf(s[4 * j + i], a_.p.forward.scale_log2, less[i & 1]));
+            }
         }
     }
     template <int kFirst>
@@ -136,8 +140,8 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
             tile = warp_uniform(walk.start_tile());
             this->set_range(walk.site);
             if constexpr (kModifies) {
-                modifiers_.begin(walk.site);
                 head = warp_uniform(walk.start_head());
+                modifiers_.begin(walk.site, head);
                 end_head = warp_uniform(walk.first_head + walk.heads);
             }
         }
@@ -151,7 +155,10 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
             for (int i = 1; i < count; ++i) {
                 if (--tile < first) {
                     tile = end - 1;
-                    if (kModifies && ++head == end_head) head -= static_cast<int>(a_.p.forward.group.divisor);
+                    if constexpr (kModifies) {
+                        if (++head == end_head) head -= static_cast<int>(a_.p.forward.group.divisor);
+                        modifiers_.set_head(head);
+                    }
                 }
                 step<false>(tile * kRows, head);
             }
@@ -197,7 +204,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
         if constexpr (kModifies)
             modifiers_.apply(a_.exact_only == 0 && this->is_whole(row), head, this->first_key() + 16 * warp(), row, fetched, s);
         this->mask(row, s);
-        exponentials(stage, s);
+        exponentials(stage, row, fetched, s);
         narrow_half<0>(s, p);
         this->template multiply_rows<0, kHalf>(dv_, p, shared_.dout(stage));
         product_wait<1>();

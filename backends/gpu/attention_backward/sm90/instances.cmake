@@ -21,6 +21,13 @@ attile_gpu_instance(cols64 depth=64 keys=128 rows=128 producer_registers=24 cons
 attile_gpu_instance(cols128 depth=128 keys=128 rows=64 producer_registers=24 consumer_registers=240 late_sums)
 attile_gpu_instance(cols256 BY backward_wide_instance depth=256 keys=64 rows=64 producer_registers=24 consumer_registers=240)
 
-# Of scores that pass through more than a mask. Tiles of 128 rows would leave no register for a bias.
-attile_gpu_instance(cols64_modified TABLE Modified depth=64 keys=128 rows=64 producer_registers=24 consumer_registers=240 modifies)
-attile_gpu_instance(cols128_modified TABLE Modified depth=128 keys=128 rows=64 producer_registers=24 consumer_registers=240 late_sums modifies)
+# Of scores that pass through more than a mask, those of one option first. For any of them together tiles of 128 rows would leave too few
+# registers.
+foreach(option bias allowed alibi softcap)
+  attile_gpu_instance(cols64_${option} TABLE Modified depth=64 keys=128 rows=128 producer_registers=24 consumer_registers=240 ${option})
+endforeach()
+attile_gpu_instance(cols64_modified TABLE Modified depth=64 keys=128 rows=64 producer_registers=24 consumer_registers=240 bias allowed alibi softcap)
+foreach(option bias allowed alibi softcap)
+  attile_gpu_instance(cols128_${option} TABLE Modified depth=128 keys=128 rows=64 producer_registers=24 consumer_registers=240 late_sums ${option})
+endforeach()
+attile_gpu_instance(cols128_modified TABLE Modified depth=128 keys=128 rows=64 producer_registers=24 consumer_registers=240 late_sums bias allowed alibi softcap)

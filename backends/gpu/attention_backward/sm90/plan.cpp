@@ -26,6 +26,22 @@ struct Sm90BackwardChoice : BackwardChoice {
 
 Sm90BackwardChoice declined(const char *why) { return {backward_declined(why)}; }
 
+// Has the kernel all options of the problem?
+bool serves(const BackwardShape &shape, const attile_attention_problem &p) {
+    switch (backward_option(p)) {
+        case BackwardOption::kBias:
+            return shape.bias;
+        case BackwardOption::kAllowed:
+            return shape.allowed;
+        case BackwardOption::kAlibi:
+            return shape.alibi;
+        case BackwardOption::kSoftcap:
+            return shape.softcap;
+        default:
+            return shape.options() > 1;
+    }
+}
+
 Sm90BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
     Sm90BackwardChoice choice = {backward_examine(problem)};
@@ -46,7 +62,8 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
     const bool is_f16 = p.q.dtype == ATTILE_F16;
     const auto first_that_holds = [&](const auto &table) {
         for (const BackwardFn kernels : table) {
-            if (kernels().shape->depth >= std::max(p.head_dim, p.head_dim_v)) return kernels();
+            const BackwardShape &shape = *kernels().shape;
+            if (shape.depth >= std::max(p.head_dim, p.head_dim_v) && (!modifies || serves(shape, p))) return kernels();
         }
         return BackwardKernels();
     };
@@ -166,7 +183,6 @@ class BackwardCall {
         const int64_t tiles = count * group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows,
                       blocks = std::min<int64_t>(a_.tiles, units * choice_.plan.blocks_per_unit);
         if (first > 0) steps_.zero(a_.counter, 4 * choice_.counters);
-        a_.exact_only = (p_.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 ? 1 : 0;
         a_.gang = static_cast<int32_t>(gang(blocks / a_.chunk, group));
         LaunchExtras extras;
         extras.together = a_.gang > 1;

@@ -2,6 +2,7 @@
 // The kernel of attention's gradients: its shared memory, its barriers, and the tiles it walks.
 #pragma once
 
+#include "attention_backward/mma/modify.cuh"
 #include "attention_backward/mma/site.cuh"
 #include "attention_backward/sm90/arguments.h"
 #include "attention_backward/tiles.h"
@@ -38,6 +39,9 @@ struct BackwardShared {
     __device__ __forceinline__ uint32_t scores_full(uint32_t stage) const { return barrier(5 * kStages + 6 + stage); }
     __device__ __forceinline__ uint32_t scores_empty(uint32_t stage) const { return barrier(6 * kStages + 6 + stage); }
     __device__ __forceinline__ uint32_t work(uint32_t stage) const { return barrier(7 * kStages + 6) + 4 * stage; }
+
+    // Of a consumer warp, counted from the first one.
+    __device__ __forceinline__ uint32_t record(int warp) const { return barrier(32) + kModifierRecord * warp; }
 
     __device__ __forceinline__ void init() const {
         constexpr uint32_t kComputing = kWarpgroups * kWarpgroupThreads / kWarpThreads;  // One lane arrives for each warp.
