@@ -8,7 +8,7 @@
 #   Rows128            128 rows x 32 keys    64 + 2 x 16       + 1    =  97 KB                         2
 #   Keys256             64 keys x 64 rows    64 + 2 x 64 + 16  + 1    = 209 KB, 9.0 and 10.0           1
 #   Rows256            128 rows x 32 keys   128 + 2 x 32 +  8  + 1    = 201 KB, likewise               1
-# Modified ones take what the plain do or, at 128 columns of keys, what Small does. Registers: 235 to 255.
+# Those of one option take what Keys64 and Keys128Small do and 32 bytes a warp, those of several what the plain do. Registers: 234 to 255.
 # Bound: shared memory. Record: docs/kernels/attention-backward-sm80.md. What the settings mean: attention_backward/sm80/shapes.h.
 attile_gpu_family(attention_backward/sm80/instances.h
   INCLUDE attention_backward/sm80/table.h

@@ -3,7 +3,8 @@
 #   shape      keys x rows   shared memory: K, V + 2 (Q, dO, dS, dQ, lse and delta), KB   registers of a consumer thread; spilled
 #   cols64     128 x 128     32 + 2 (32 + 32 + 32 + 1)   = 226                            240; none
 #   cols128    128 x  64     64 + 2 (32 + 16 + 32 + 0.5) = 225                            240; words that all threads have in common
-#   cols64_modified   128 x 64   32 + 2 (16 + 16 + 16 + 0.5) = 129                       240; 65 words
+#   of one option      as the plain ones, and 256 bytes                                    240; as the plain ones, softcap at 64 columns 20 words
+#   cols64_modified   128 x 64   32 + 2 (16 + 16 + 16 + 0.5) = 129                       240; 70 words
 #   cols256     64 x  64     64 + 2 (64 + 16, P + 0.5)   = 225                            240; none
 #
 # At launch 168 registers. Bound: a step of 64 rows at 128 columns takes 2560 cycles of the tensor cores and 2800 of shared memory.
