@@ -14,9 +14,10 @@ namespace {
 class Adder {
   public:
     Adder(std::vector<Case> &list, TypePair types) : list_(list), types_(types) {}
-    void operator()(const std::string &name, const AttentionCase &forward) {
+    void operator()(const std::string &name, const AttentionCase &forward, bool dbias = true) {
         BackwardCase c;
         c.forward = forward;
+        c.dbias = dbias;
         c.forward.dtype = c.forward.out_dtype = c.forward.bias_dtype = types_.in;
         c.dout_dtype = types_.in;
         c.grad_dtype = c.dbias_dtype = types_.out;
@@ -144,6 +145,37 @@ void add_shapes(Adder add) {
     }
 }
 
+// One option of scores and no gradient of a bias, several tiles of rows and keys, an even number of keys side by side: kernels may have
+// ways of their own for these. Where a mask or a length hides keys, what nobody may read of the bias is NaN.
+void add_single_options(Adder add, Tier tier) {
+    for (const std::int64_t dim : {64, 128})
+        for (const bool masked : {false, true}) {
+            if (dim > 64 && tier == Tier::kQuick) continue;
+            AttentionCase plain = sized(70, 134, dim);
+            plain.batch = masked ? 2 : 1;
+            plain.heads_q = 2;
+            plain.heads_kv = 1;
+            plain.key_lengths = masked;
+            plain.mask = masked ? ATTILE_MASK_CAUSAL_BOTTOM_RIGHT : ATTILE_MASK_NONE;
+            const std::string suffix = (dim == 64 ? "" : "_d" + std::to_string(dim)) + (masked ? "_masked" : "");
+            AttentionCase c = plain;
+            for (const auto &[name, kind] :
+                 {std::pair<const char *, BiasKind>{"bias", BiasKind::kNormal}, {"bias_hides_some", BiasKind::kSomeHidden}}) {
+                c.bias = kind;
+                add(std::string("alone_") + name + suffix, c, false);
+            }
+            c = plain;
+            c.allowed = MaskBytes::kRandom;
+            add("alone_allowed" + suffix, c);
+            c = plain;
+            c.alibi = 1;
+            add("alone_alibi" + suffix, c);
+            c = plain;
+            c.softcap = 1.5;
+            add("alone_softcap" + suffix, c);
+        }
+}
+
 // As the forward list has them (cases_attention_operands.cpp).
 void add_operands(Adder add) {
     AttentionCase c = sized();
@@ -206,6 +238,7 @@ void append_backward_cases(std::vector<Case> &list, Tier tier) {
         const Adder add(list, types);
         add_features(add);
         add_shapes(add);
+        add_single_options(add, tier);
         add_operands(add);
         add_extremes(add, types.in == ATTILE_F64);
     }

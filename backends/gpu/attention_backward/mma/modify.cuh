@@ -12,8 +12,8 @@
 namespace attile::gpu::mma {
 
 // Config::kShape: which options there may be. kTileRows: of the scores at hand. kGuards: a bias of -inf hides a score that is not finite,
-// too; else whoever calls finds what is not finite in the sums. Where a bias or a mask is the only option, the plan has seen to it that it
-// can be read two keys at a time.
+// too, and where a score is hidden the bias may be anything; else whoever calls finds what is not finite in the sums. Where a bias or a
+// mask is the only option, the plan has seen to it that it can be read two keys at a time.
 template <class Element, class Config, int kTileRows, bool kGuards>
 class BackwardModifiers {
     static constexpr bool kBias = Config::kShape.bias, kAllowed = Config::kShape.allowed, kAlibi = Config::kShape.alibi,
@@ -130,25 +130,28 @@ class BackwardModifiers {
             for_each_apart<1>(p_.allowed, head, first, row, s, [](float &x, uint32_t bits) { x = bits != 0 ? x : -INFINITY; });
         }
     }
-    // Probabilities of the scores of rows 8 j on, which have passed apply(). lse: of the thread's two rows.
-    __device__ __forceinline__ void exponentials(int first, int row, int j, const float (&lse)[2], const Fetched &fetched, float *s) const {
+    // Probabilities of the scores of rows 8 j on, which have passed apply() and the mask. end: of the tile's keys that there are; a bias
+    // behind them may be NaN. lse: of the thread's two rows.
+    __device__ __forceinline__ void exponentials(int end, int first, int row, int j, const float (&lse)[2], const Fetched &fetched,
+                                                 float *s) const {
         if constexpr (kIsLate) {
             [[maybe_unused]] const float at = kAlibi ? distance(fetched.diagonal + first, row, j) : 0.0f;
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
                 [[maybe_unused]] const uint32_t read = kReads ? fetched.pairs[2 * j + h] : 0u;
-                [[maybe_unused]] const uint32_t pair = kBias ? transpose(read) : kAllowed ? bytes_apart(read) : 0u;
+                [[maybe_unused]] const uint32_t pair = kBias ? there(end, first, h, transpose(read)) : kAllowed ? bytes_apart(read) : 0u;
                 [[maybe_unused]] const float2 bias = kBias ? widen_pair<Element>(pair) : float2{};
 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     float &x = s[2 * h + r];
+                    [[maybe_unused]] const bool hidden = kGuards && kBias && fminf(x, r == 0 ? bias.x : bias.y) == -INFINITY;
                     if constexpr (kBias)  // lse first: near it a far bias leaves a difference.
                         x = (fmaf(x, scale_, -lse[r]) + (r == 0 ? bias.x : bias.y)) * kLog2EHigh;
                     else if constexpr (kAlibi)
                         x = fmaf(x, p_.scale_log2, fmaf(-fetched.slope, far(at, 2 * h + r), -lse[r]) * kLog2EHigh);
                     else
                         x = fmaf(x, p_.scale_log2, -lse[r] * kLog2EHigh);
-                    if (kGuards && kBias && (r == 0 ? bias.x : bias.y) == -INFINITY) x = -INFINITY;
+                    if (hidden) x = -INFINITY;
                     if (kAllowed && (r == 0 ? pair & 0xffff : pair >> 16) == 0) x = -INFINITY;
                     x = exp2_fast(x);
                 }
@@ -171,6 +174,10 @@ class BackwardModifiers {
     __device__ __forceinline__ bool has_allowed() const { return kAllowed && (kIsAlone || p_.allowed.data != nullptr); }
     __device__ __forceinline__ bool has_alibi() const { return kAlibi && (kIsAlone || p_.alibi_slopes.data != nullptr); }
     static __device__ __forceinline__ float sum(float x, float bias) { return kGuards && bias == -INFINITY ? -INFINITY : x + bias; }
+    // What was read of the thread's key h, if it is one.
+    static __device__ __forceinline__ uint32_t there(int end, int first, int h, uint32_t pair) {
+        return kGuards || first + lane_index() / 4 + 8 * h < end ? pair : 0;
+    }
     // From the diagonal to the thread's first key, of the first of its rows 8 j on. first: the warp's first key, less the key that row 0 is
     // at distance 0 from.
     static __device__ __forceinline__ float distance(int first, int row, int j) {

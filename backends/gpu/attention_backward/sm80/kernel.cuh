@@ -212,7 +212,7 @@ class BackwardWarp : BackwardLoader<Config> {
             load_words<4>(rows, numbers + (8 * j + (lane() & 3) * 2) * 8);
 #pragma unroll
             for (int t = 0; t < kRowTiles; ++t)
-                modifiers_.exponentials(group_row() + 16 * t, first, j, {rows[0], rows[2]}, fetched[t], s[t] + 4 * j);
+                modifiers_.exponentials(0, group_row() + 16 * t, first, j, {rows[0], rows[2]}, fetched[t], s[t] + 4 * j);
         }
     }
     // d = P (dP - delta), times what the softcap leaves of it.

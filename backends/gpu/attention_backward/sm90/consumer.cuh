@@ -64,7 +64,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
             float pair[4];
             load_four(pair, from + 64 * j);
             if constexpr (kModifies) {
-                modifiers_.exponentials(this->first_key() + 16 * warp(), row, j, {pair[0], pair[2]}, fetched, s + 4 * j);
+                modifiers_.exponentials(this->end_, this->first_key() + 16 * warp(), row, j, {pair[0], pair[2]}, fetched, s + 4 * j);
             } else {
                 const float less[2] = {-pair[0] * kLog2EHigh, -pair[2] * kLog2EHigh};
 #pragma unroll
