@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Configures and builds every preset with each compiler that is here, and the GPU backends for each GPU by itself that a preset or a document
 # names, with each toolkit, warnings being errors. A line for each; the log of what failed is kept. Hours, so not a part of tools/test by default.
-# usage: release_builds.sh [PATTERN...]     only what a pattern (of the shell) names, e.g. 'cuda-11.8-*'; --list prints all names
+# usage: release_builds.sh [PATTERN...]     only what a pattern (of the shell) names, e.g. 'cuda-11.8-*'; --list prints all names. On a machine of
+# many processors several may run at once, each with names of its own.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 jobs=${ATTILE_JOBS:-$(nproc)} out=$PWD/build/release-builds failed=0 list=
@@ -60,7 +61,7 @@ for version in "${!toolkits[@]}"; do
     toolkit=(-DATTILE_BACKEND_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" "${gpu_alone[@]}")
     if [ "$nvcc" = /usr/bin/nvcc ]; then # the distribution's: see tools/test
         headers=$out/headers-$version
-        rm -rf "$headers" && mkdir -p "$headers"
+        mkdir -p "$headers"
         for path in $(dpkg -L nvidia-cuda-dev nvidia-cuda-toolkit libcub-dev libthrust-dev 2>/dev/null | grep -E '^/usr/include/[^/]+$'); do ln -sf "$path" "$headers/"; done
         toolkit+=(-DCMAKE_CUDA_HOST_COMPILER=/usr/bin/g++-11 -DCUDAToolkit_ROOT=/usr "-DCMAKE_CUDA_FLAGS=-I\"$headers\"" "-DCMAKE_CXX_FLAGS=-isystem \"$headers\"")
     else
