@@ -125,7 +125,7 @@ TEST_F(AttentionBackward, ManyUnits) {
 // What a query without addresses asks for is enough wherever operands and gradients begin, each by itself.
 TEST_F(AttentionBackward, AWorkspaceAskedForWithoutAddressesDoesForAny) {
     constexpr int kTensors = 9;
-    const auto workspace = [&](std::int64_t dim, float *data, unsigned shifted) {
+    const auto workspace = [&](std::int64_t dim, double softcap, float *data, unsigned shifted) {
         int count = 0;
         const auto tensor = [&](std::vector<std::int64_t> shape) {
             attile_tensor t;
@@ -148,6 +148,7 @@ TEST_F(AttentionBackward, AWorkspaceAskedForWithoutAddressesDoesForAny) {
         args.dk = tensor({2, 4, 400, dim});
         args.dv = tensor({2, 4, 400, dim});
         forward.lse = tensor({2, 4, 300});
+        forward.softcap = softcap;
         EXPECT_EQ(count, kTensors);
         attile_support support;
         attile_support_init(&support, sizeof support);
@@ -155,12 +156,40 @@ TEST_F(AttentionBackward, AWorkspaceAskedForWithoutAddressesDoesForAny) {
         EXPECT_GT(support.workspace_bytes, 0) << support.text;
         return support.workspace_bytes;
     };
-    for (const std::int64_t dim : {64, 128, 256}) {
-        const Array<float> memory(context, ATTILE_MEMORY_DEVICE, kTensors * (8 * 400 * dim + 4));
-        const int64_t anywhere = workspace(dim, nullptr, 0);
-        for (unsigned shifted = 0; shifted < 1u << kTensors; ++shifted)
-            ASSERT_GE(anywhere, workspace(dim, memory.data(), shifted)) << dim << ", shifted " << shifted;
-    }
+    for (const double softcap : {0.0, 3.0})
+        for (const std::int64_t dim : {64, 128, 256}) {
+            const Array<float> memory(context, ATTILE_MEMORY_DEVICE, kTensors * (8 * 400 * dim + 4));
+            const int64_t anywhere = workspace(dim, softcap, nullptr, 0);
+            for (unsigned shifted = 0; shifted < 1u << kTensors; ++shifted)
+                ASSERT_GE(anywhere, workspace(dim, softcap, memory.data(), shifted)) << dim << ", shifted " << shifted;
+        }
+}
+
+// Likewise of a bias, which some kernels read two keys at a time.
+TEST_F(AttentionBackward, AWorkspaceAskedForWithoutAddressesDoesForAnyBias) {
+    const auto workspace = [&](std::int64_t dim, std::int64_t bias_at) {
+        const auto tensor = [&](std::vector<std::int64_t> shape, std::int64_t at = 0) {
+            attile_tensor t;
+            void *const data = reinterpret_cast<void *>(static_cast<std::intptr_t>(at));  // Nobody reads there.
+            EXPECT_EQ(attile_tensor_init(&t, data, ATTILE_BF16, static_cast<std::int32_t>(shape.size()), shape.data()), ATTILE_OK);
+            return t;
+        };
+        attile_attention_args forward;
+        attile_attention_init(&forward, sizeof forward);
+        forward.q = forward.k = forward.v = forward.o = tensor({8, 16, 4096, dim});
+        forward.bias = tensor({4096, 4096}, bias_at);
+        const std::int64_t rows[] = {8, 16, 4096};
+        EXPECT_EQ(attile_tensor_init(&forward.lse, nullptr, ATTILE_F32, 3, rows), ATTILE_OK);
+        attile_attention_backward_args args;
+        attile_attention_backward_init(&args, sizeof args);
+        args.forward = &forward;
+        args.dout = args.dq = args.dk = args.dv = forward.q;
+        attile_support support;
+        attile_support_init(&support, sizeof support);
+        EXPECT_EQ(attile_attention_backward_query(context, &args, &support), ATTILE_OK) << last_error();
+        return support.workspace_bytes;
+    };
+    for (const std::int64_t dim : {64, 128}) EXPECT_GE(workspace(dim, 0), workspace(dim, 4098)) << dim;
 }
 
 // Bits that are to be the same in any batch come from the same kernel, also where a call is cut into pieces of some heads.
