@@ -26,9 +26,9 @@ struct Sm90BackwardChoice : BackwardChoice {
 
 Sm90BackwardChoice declined(const char *why) { return {backward_declined(why)}; }
 
-// Has the kernel all options of the problem?
-bool serves(const BackwardShape &shape, const attile_attention_problem &p) {
-    switch (backward_option(p)) {
+// Has the kernel what scores pass through?
+bool serves(const BackwardShape &shape, BackwardOption option) {
+    switch (option) {
         case BackwardOption::kBias:
             return shape.bias;
         case BackwardOption::kAllowed:
@@ -60,10 +60,11 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
             return declined("TMA does not reach an operand's rows");
     }
     const bool is_f16 = p.q.dtype == ATTILE_F16;
+    const BackwardOption option = backward_option(p);
     const auto first_that_holds = [&](const auto &table) {
         for (const BackwardFn kernels : table) {
             const BackwardShape &shape = *kernels().shape;
-            if (shape.depth >= std::max(p.head_dim, p.head_dim_v) && (!modifies || serves(shape, p))) return kernels();
+            if (shape.depth >= std::max(p.head_dim, p.head_dim_v) && (!modifies || serves(shape, option))) return kernels();
         }
         return BackwardKernels();
     };
