@@ -83,14 +83,17 @@ endfunction()
 set(ATTILE_GPU_MMA_KERNELS
   attention_backward/mma/prepare.cu
   attention_backward/mma/sum.cu
-  gemm/mma/pack.cu
   gemm/mma/small.cu
+  mma/pack.cu
 )
 set(ATTILE_GPU_MMA_HOSTS
+  attention/mma/copies.cpp
   attention/mma/plan.cpp
+  attention_backward/mma/copies.cpp
   attention_backward/mma/plan.cpp
   gemm/mma/operands.cpp
   gemm/mma/small.cpp
+  mma/aligned_copy.cpp
 )
 # Kernels for the tensor cores of capability 8.0 and later, besides their instances.
 set(ATTILE_GPU_SM80_FAMILIES attention/sm80 attention_backward/sm80 gemm/sm80)

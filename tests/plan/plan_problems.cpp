@@ -110,6 +110,14 @@ void interleave(attile_tensor &x) {
     x.stride[2] = x.shape[1] * x.shape[3];
 }
 
+// As if a row had one element more.
+void space_out(attile_tensor &x) {
+    for (int32_t axis = x.rank - 2, rows = 1; axis >= 0; --axis) {
+        x.stride[axis] = (x.shape[x.rank - 1] + 1) * rows;
+        rows *= static_cast<int32_t>(x.shape[axis]);
+    }
+}
+
 int32_t query_gemm(attile_context *context, Line &line, attile_support *support) {
     Extents e = line.extent;
     if (e.size() == 3) e.insert(e.begin(), 1);
@@ -167,6 +175,9 @@ attile_attention_args attention_args(Line &line) {
         for (attile_tensor *x : {&args.q, &args.k, &args.v, &args.o}) interleave(*x);
     }
     if (line.has("shared")) args.k.stride[0] = args.v.stride[0] = 0;
+    if (line.has("strided")) {
+        for (attile_tensor *x : {&args.q, &args.k, &args.v, &args.o}) space_out(*x);
+    }
     if (line.has("lse")) args.lse = line.tensor(number, {entries, heads, all_rows});
     if (page > 0) args.block_table = line.tensor(ATTILE_I32, {batch, runs});
     if (packed) {

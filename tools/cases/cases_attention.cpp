@@ -261,12 +261,17 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
             add_shapes(add, tier);
         }
         add_single_modifier_cases(add);
+        add_unreached_attention_cases(add, tier);
         add_extreme_attention_cases(add);  // Last: they take longest.
     }
     C c = lengths(19, 45, 16);
     c.bias = BiasKind::kNormal;
     for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16}) {
         Adder(list, {type, type})("bias_in_f32", c);
+        std::get<C>(list.back().problem).bias_dtype = ATTILE_F32;
+        C odd = lengths(67, 133, 64);
+        odd.bias = BiasKind::kSomeHidden;
+        Adder(list, {type, type})("unreached_bias_in_f32", odd);
         std::get<C>(list.back().problem).bias_dtype = ATTILE_F32;
     }
     c.flags = ATTILE_FLAG_BATCH_INVARIANT;

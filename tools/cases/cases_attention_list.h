@@ -41,6 +41,9 @@ void add_extreme_attention_cases(AttentionAdder add);
 /// Strides of what has one number a head or an entry, sequences cut short, heads wider than kernels are made for, batches of many.
 void add_operand_attention_cases(AttentionAdder add);
 
+/// Rows in 16 bits that TMA cannot reach, and groups of heads that do not divide a tile's rows.
+void add_unreached_attention_cases(AttentionAdder add, Tier tier);
+
 /// One thing done to scores, at the widths that kernels may have ways of their own for.
 void add_single_modifier_cases(AttentionAdder add);
 

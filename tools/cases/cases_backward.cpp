@@ -207,6 +207,37 @@ void add_operands(Adder add) {
     add("softcap_and_dbias", c);
 }
 
+// In 16 bits, rows that TMA cannot reach, and columns that 8 does not divide: kernels for tensor cores read and write copies.
+void add_unreached(Adder add) {
+    constexpr Layout kOdd = {.pad = 1};
+    for (const auto &[dim, dim_v] : {std::pair{64, 64}, {36, 36}, {72, 21}, {160, 130}}) {
+        const std::string suffix = "_d" + std::to_string(dim) + "_" + std::to_string(dim_v);
+        AttentionCase plain = sized(67, 133, dim);
+        plain.head_dim_v = dim_v;
+        AttentionCase c = plain;
+        c.q_layout = {.pad = 3, .offset = 1};
+        add("unreached_q" + suffix, c);
+        c = plain;
+        c.v_layout = {.pad = 1, .broadcast = 2};
+        c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+        add("unreached_v" + suffix, c);
+        c = plain;
+        c.q_layout = c.k_layout = c.v_layout = c.o_layout = kOdd;
+        add("unreached" + suffix, c);
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        c.sinks = true;
+        add("unreached_causal_sinks" + suffix, c);
+        c.bias = BiasKind::kSomeHidden;
+        add("unreached_bias" + suffix, c, false);
+        add("unreached_dbias" + suffix, c);
+        c.bias = BiasKind::kNone;
+        c.packed_q = c.packed_k = true;
+        add("unreached_packed" + suffix, c);
+        c.pattern = AttentionPattern::kInfiniteKeys;
+        add("unreached_infinite_keys" + suffix, c);
+    }
+}
+
 // As the forward list has them (cases_attention_extreme.cpp); 35 keys and more than a block.
 void add_extremes(Adder add, bool f64) {
     for (const std::int64_t len_k : {35, 150}) {
@@ -240,6 +271,7 @@ void append_backward_cases(std::vector<Case> &list, Tier tier) {
         add_shapes(add);
         add_single_options(add, tier);
         add_operands(add);
+        if (types.in == ATTILE_F16 || types.in == ATTILE_BF16) add_unreached(add);
         add_extremes(add, types.in == ATTILE_F64);
     }
     const std::uint64_t count = tier == Tier::kQuick ? 20 : 150;

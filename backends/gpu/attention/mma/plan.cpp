@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <numeric>
 
 #include "attention/run.h"
 #include "host/sizes.h"
@@ -23,6 +24,8 @@ constexpr int64_t kReach = 16;          // Bytes of a copy or a store.
 constexpr double kLargestScale = 8192;  // Scores of 2^10 before it are still exact to a unit of log2 after it.
 // What a block does besides its key tiles, and what putting splits together takes, in key tiles.
 constexpr int64_t kTileStart = 2, kCombineStart = 4;
+// Time of a tile of the general kernel, which reads a bias or mask element by element, over that of a fused one: 5 to 15 on an H100.
+constexpr int64_t kGeneralCost = 6;
 
 int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
 
@@ -118,7 +121,7 @@ Declined attention_tf32x3_refused(const Device &device, const attile_attention_p
     return {};
 }
 
-AttentionChoice attention_cut(Device &device, const attile_attention_problem &p, const AttentionTile &tile) {
+AttentionChoice attention_cut(Device &device, const attile_attention_problem &p, const AttentionTile &tile, bool packs) {
     if (tile.kernel == nullptr)
         return attention_declined("head_dim %lld or head_dim_v %lld is above 256", static_cast<long long>(p.head_dim),
                                   static_cast<long long>(p.head_dim_v));
@@ -136,10 +139,10 @@ AttentionChoice attention_cut(Device &device, const attile_attention_problem &p,
     if (device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1)
         return attention_declined("the device does not take the kernel's %lld bytes of shared memory", static_cast<long long>(tile.shared));
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    const int64_t group = p.heads_q / p.heads_kv;
-    const bool packs =
-        group > 1 && !invariant && plan.rows % group == 0 && ceil_div(p.len_q * group, plan.rows) < group * ceil_div(p.len_q, plan.rows);
-    plan.pack = packs ? static_cast<int32_t>(group) : 1;
+    // As many heads of a group as divide a tile's rows.
+    const int64_t group = p.heads_q / p.heads_kv, together = std::gcd(group, int64_t{plan.rows});
+    packs = packs && !invariant && ceil_div(p.len_q * together, plan.rows) < together * ceil_div(p.len_q, plan.rows);
+    plan.pack = packs ? static_cast<int32_t>(together) : 1;
     plan.rows_per_head = p.len_q * plan.pack;
     plan.row_blocks = ceil_div(plan.rows_per_head, plan.rows);
     choose_splits(p, static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit, plan);
@@ -155,6 +158,15 @@ AttentionChoice attention_cut(Device &device, const attile_attention_problem &p,
     }
     choice.taken = true;
     return choice;
+}
+
+AttentionChoice attention_cut_fused(Device &device, const attile_attention_problem &p, const AttentionTile &fused,
+                                    const AttentionTile &general) {
+    const AttentionChoice choice = attention_cut(device, p, fused, false);
+    if (!choice.taken || p.heads_q == p.heads_kv) return choice;
+    AttentionChoice packed = attention_cut(device, p, general);
+    const auto tiles = [](const AttentionPlan &plan) { return plan.slice * plan.row_blocks; };
+    return packed.taken && packed.plan.pack > 1 && kGeneralCost * tiles(packed.plan) <= tiles(choice.plan) ? packed : choice;
 }
 
 int32_t attention_task(const attile_attention_problem &p, const AttentionChoice &choice, int64_t l2_bytes, Workspace &workspace,
@@ -177,10 +189,13 @@ int32_t attention_task(const attile_attention_problem &p, const AttentionChoice 
     return ATTILE_OK;
 }
 
-namespace {
+int32_t TiledAttention::describe(Device &device, attile_support &support) const {
+    attention_report(device, *problem, choice.plan, support);
+    return ATTILE_OK;
+}
 
-int32_t launch_tiles(Device &device, const attile_attention_problem &p, const AttentionChoice &choice, Workspace &workspace,
-                     Stream stream) {
+int32_t TiledAttention::launch(Device &device, Workspace &workspace, Stream stream) const {
+    const attile_attention_problem &p = *problem;
     const AttentionPlan &plan = choice.plan;
     AttentionTask task = {};
     int32_t status = attention_task(p, choice, device.properties().l2_bytes * 5 / 8, workspace, task);
@@ -193,22 +208,6 @@ int32_t launch_tiles(Device &device, const attile_attention_problem &p, const At
     if (status != ATTILE_OK || plan.splits == 1) return status;
     return attention_combine(device, task.p, p, stream);
 }
-
-struct TiledAttention {
-    const attile_attention_problem *problem;
-    AttentionChoice choice;
-
-    int32_t describe(Device &device, attile_support &support) const {
-        attention_report(device, *problem, choice.plan, support);
-        return ATTILE_OK;
-    }
-    void move_to(const attile_attention_problem &to) { problem = &to; }
-    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
-        return launch_tiles(device, *problem, choice, workspace, stream);
-    }
-};
-
-}  // namespace
 
 Planned<attile_attention_problem> attention_planned(const attile_attention_problem &problem, const AttentionChoice &choice) {
     if (!choice.taken) return Planned<attile_attention_problem>(choice.declined);

@@ -54,15 +54,27 @@ AttentionTile narrowest_tile(Kernel (*const *kernels)(), std::size_t count, cons
     return {};
 }
 
-// The problem cut for this kernel, if there is one and the device takes it.
-AttentionChoice attention_cut(Device &device, const attile_attention_problem &problem, const AttentionTile &tile);
+// The problem cut for this kernel, if there is one and the device takes it. packs: query heads of a key head may be rows of one tile.
+AttentionChoice attention_cut(Device &device, const attile_attention_problem &problem, const AttentionTile &tile, bool packs = true);
+// The same for a kernel whose tiles have rows of one head, or, where packing heads saves more than it is faster, for the general one.
+AttentionChoice attention_cut_fused(Device &device, const attile_attention_problem &problem, const AttentionTile &fused,
+                                    const AttentionTile &general);
 
 // The kernel's arguments, and the places of its splits' results in the workspace. l2_bytes: of K and V that tiles walked together may
 // touch.
 int32_t attention_task(const attile_attention_problem &problem, const AttentionChoice &choice, int64_t l2_bytes, Workspace &workspace,
                        AttentionTask &task);
 
-// Of a kernel that has a block for each tile and is told nothing but the task: the choice as the family's plan, if it is taken.
+// The plan of a kernel that has a block for each tile and is told nothing but the task.
+struct TiledAttention {
+    const attile_attention_problem *problem;
+    AttentionChoice choice;
+
+    int32_t describe(Device &device, attile_support &support) const;
+    void move_to(const attile_attention_problem &to) { problem = &to; }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const;
+};
+// The choice as such a plan, if it is taken.
 Planned<attile_attention_problem> attention_planned(const attile_attention_problem &problem, const AttentionChoice &choice);
 
 }  // namespace attile::gpu::mma

@@ -62,9 +62,9 @@ __device__ __forceinline__ void load_strip(const AttentionParams &p, const Atten
                                            uint32_t to, int tile) {
     constexpr int kColumns = Config::kShape.strip_row_bytes() / 2, kBytes = Config::kShape.bias_only ? 2 : 1;
     const int64_t stride = (Config::kShape.bias_only ? p.bias : p.allowed).stride[2] * kBytes;
-    const int key = tile * Config::kShape.keys;
-    load_rows<kColumns, Config::kShape.rows(), Config::kShape.threads(), true>(to, sources.strips + key * kBytes, stride,
-                                                                               (p.len_k - key) * kBytes / 2, 0, work.rows - work.first_row);
+    const int key = tile * Config::kShape.keys, columns = ((p.len_k - key) * kBytes + 1) / 2;  // A mask of an odd number is padded.
+    load_rows<kColumns, Config::kShape.rows(), Config::kShape.threads(), true>(to, sources.strips + key * kBytes, stride, columns, 0,
+                                                                               work.rows - work.first_row);
 }
 
 }  // namespace attile::gpu::sm80

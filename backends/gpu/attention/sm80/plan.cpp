@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <iterator>
 
+#include "attention/mma/copies.h"
 #include "attention/sm80/instances.h"
 #include "attention/sm80/tf32x3_instances.h"
 #include "host/sizes.h"
@@ -29,13 +30,13 @@ const AttentionFn *kernels_of(int32_t dtype, bool modified) {
 }
 
 // The kernel for the problem's one change of scores; none if there is more than one, or 16-byte copies do not reach a bias or mask.
-AttentionTile fused_tile(const attile_attention_problem &p) {
+AttentionTile fused_tile(const attile_attention_problem &p, bool padded) {
     const bool has_bias = is_present(p.bias), has_mask = is_present(p.allowed), has_alibi = is_present(p.alibi_slopes),
                has_softcap = attention_softcap(p) != 0, is_f16 = p.q.dtype == ATTILE_F16;
     if (has_bias + has_mask + has_alibi + has_softcap != 1 || is_present(p.block_table) || !(p.scale > 0) || p.q.dtype == ATTILE_F32)
         return {};
     if (has_bias && (p.bias.dtype != p.q.dtype || attention_unreached("bias", p.bias, p.len_k).text[0] != '\0')) return {};
-    if (has_mask && (p.len_k % 2 != 0 || attention_unreached("allowed", p.allowed, p.len_k).text[0] != '\0')) return {};
+    if (has_mask && ((p.len_k % 2 != 0 && !padded) || attention_unreached("allowed", p.allowed, p.len_k).text[0] != '\0')) return {};
     const AttentionFn *const kernels = has_bias    ? is_f16 ? kAttentionBiasF16 : kAttentionBiasBF16
                                        : has_mask  ? is_f16 ? kAttentionAllowedF16 : kAttentionAllowedBF16
                                        : has_alibi ? is_f16 ? kAttentionAlibiF16 : kAttentionAlibiBF16
@@ -45,17 +46,18 @@ AttentionTile fused_tile(const attile_attention_problem &p) {
     return narrowest_tile(kernels, std::size(kAttentionAlibiBF16), p);
 }
 
-AttentionChoice choose_attention(Device &device, const attile_attention_problem &p) {
+AttentionChoice choose_attention(Device &device, const attile_attention_problem &p, bool padded) {
     if (p.q.dtype == ATTILE_F32) {
         const Declined refused = attention_tf32x3_refused(device, p);
         if (refused.text[0] != '\0') return attention_declined("%s", refused.text);
     }
     const AttentionChoice choice = attention_examine(p, true);
     if (!choice.taken) return choice;
-    const AttentionTile general = narrowest_tile(kernels_of(p.q.dtype, attention_modifies(p)), kTiles, p), fused = fused_tile(p);
-    AttentionChoice cut = attention_cut(device, p, fused.kernel != nullptr ? fused : general);
+    const AttentionTile general = narrowest_tile(kernels_of(p.q.dtype, attention_modifies(p)), kTiles, p), fused = fused_tile(p, padded);
     // Of kernels for one change all rows of a tile are one head's, but for softcap's.
-    if (cut.taken && cut.plan.pack > 1 && fused.kernel != nullptr && attention_softcap(p) == 0) cut = attention_cut(device, p, general);
+    AttentionChoice cut = fused.kernel == nullptr     ? attention_cut(device, p, general)
+                          : attention_softcap(p) != 0 ? attention_cut(device, p, fused)
+                                                      : attention_cut_fused(device, p, fused, general);
     // Known of Hopper alone, whose tensor cores do twice as much by instructions of their own: of their peak, or for few rows of the
     // memory's.
     if (p.q.dtype != ATTILE_F32 && !attention_modifies(p) && device.properties().capability == 90)
@@ -66,7 +68,7 @@ AttentionChoice choose_attention(Device &device, const attile_attention_problem 
 }  // namespace
 
 Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &problem) {
-    return attention_planned(problem, choose_attention(device, problem));
+    return attention_with_copies<TiledAttention>(device, problem, choose_attention);
 }
 
 }  // namespace attile::gpu::sm80

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "attention/mma/copies.h"
 #include "attention/run.h"
 #include "attention/sm90/instances.h"
 #include "host/sizes.h"
@@ -41,14 +42,14 @@ int64_t keys_of_element(const attile_operand &x, const attile_attention_problem 
 
 // The kernel whose tile of rows goes through the problem's one change of scores; none if there is more than one, or TMA does not reach
 // a bias or mask, which kernels of any change read themselves.
-AttentionTile fused_tile(const attile_attention_problem &p) {
+AttentionTile fused_tile(const attile_attention_problem &p, bool padded) {
     const bool has_bias = is_present(p.bias), has_mask = is_present(p.allowed), has_alibi = is_present(p.alibi_slopes),
                has_softcap = attention_softcap(p) != 0;
     if (has_bias + has_mask + has_alibi + has_softcap != 1 || is_present(p.block_table) || !(p.scale > 0)) return {};
     if (has_bias || has_mask) {
         const attile_operand &x = strips_of(p);
         if (x.stride[3] != 1 || unreachable(x, 1, p.len_q, has_bias ? 2 : 1) != nullptr) return {};
-        if (has_bias ? p.bias.dtype != p.q.dtype : p.len_k % 2 != 0) return {};
+        if (has_bias ? p.bias.dtype != p.q.dtype : p.len_k % 2 != 0 && !padded) return {};
     }
     const bool is_f16 = p.q.dtype == ATTILE_F16;
     const AttentionFn *const kernels = has_bias    ? is_f16 ? kAttentionBiasF16 : kAttentionBiasBF16
@@ -62,7 +63,7 @@ AttentionTile fused_tile(const attile_attention_problem &p) {
 
 }  // namespace
 
-Sm90AttentionChoice choose_attention(Device &device, const attile_attention_problem &p) {
+Sm90AttentionChoice choose_attention(Device &device, const attile_attention_problem &p, bool padded) {
     Sm90AttentionChoice choice = {attention_examine(p)};
     if (!choice.taken) return choice;
     const auto decline = [](const AttentionChoice &why) { return Sm90AttentionChoice{why}; };
@@ -80,7 +81,7 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
         return decline(attention_declined("K or V is broadcast along its pages"));
     const AttentionFn *const plain = is_f16 ? kAttentionPlainF16 : kAttentionPlainBF16;
     const AttentionFn *const modified = is_f16 ? kAttentionModifiedF16 : kAttentionModifiedBF16;
-    AttentionTile tile = modifies ? fused_tile(p) : AttentionTile();
+    AttentionTile tile = modifies ? fused_tile(p, padded) : AttentionTile();
     choice.has_strips = tile.kernel != nullptr && (is_present(p.bias) || is_present(p.allowed));
     if (tile.kernel == nullptr) tile = narrowest_tile(modifies ? modified : plain, std::size(kAttentionPlainBF16), p);
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
@@ -96,11 +97,10 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
         if (choice.page_rows % 8 != 0)
             return decline(attention_declined("page_size is %lld, no multiple of 8", static_cast<long long>(p.page_size)));
     }
-    static_cast<AttentionChoice &>(choice) = attention_cut(device, p, tile);
-    if (choice.taken && choice.plan.pack > 1 && choice.has_strips) {  // The rows of a tile are those of several heads.
-        choice.has_strips = false;
-        static_cast<AttentionChoice &>(choice) = attention_cut(device, p, narrowest_tile(modified, std::size(kAttentionModifiedBF16), p));
-    }
+    static_cast<AttentionChoice &>(choice) =
+        choice.has_strips ? attention_cut_fused(device, p, tile, narrowest_tile(modified, std::size(kAttentionModifiedBF16), p))
+                          : attention_cut(device, p, tile);
+    choice.has_strips = choice.has_strips && choice.plan.kernel == tile.kernel;
     if (!choice.taken) return choice;
     choice.plan.share = share_of(p, tile, modifies, is_few);
     choice.grid = static_cast<int32_t>(std::min<int64_t>(
@@ -176,7 +176,7 @@ int32_t launch_attention(Device &device, const attile_attention_problem &p, cons
         const int64_t of_element = keys_of_element(x, p);
         TensorMapShape shape;
         shape.axes = 4;
-        const int64_t extent[] = {p.len_k / of_element, p.len_q, x.stride[1] == 0 ? 1 : p.heads_q, x.stride[0] == 0 ? 1 : p.batch};
+        const int64_t extent[] = {ceil_div(p.len_k, of_element), p.len_q, x.stride[1] == 0 ? 1 : p.heads_q, x.stride[0] == 0 ? 1 : p.batch};
         const int64_t stride[] = {1, x.stride[2] / of_element, x.stride[1] / of_element, x.stride[0] / of_element};
         const int32_t box[] = {kAttentionPanel, plan.rows, 1, 1};
         std::copy(extent, extent + 4, shape.extent);
@@ -222,9 +222,7 @@ struct HopperAttention {
 }  // namespace
 
 Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &problem) {
-    const Sm90AttentionChoice choice = choose_attention(device, problem);
-    if (!choice.taken) return Planned<attile_attention_problem>(choice.declined);
-    return Planned<attile_attention_problem>(HopperAttention{&problem, choice}, choice.plan.workspace);
+    return attention_with_copies<HopperAttention>(device, problem, choose_attention);
 }
 
 }  // namespace attile::gpu::sm90

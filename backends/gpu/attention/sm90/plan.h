@@ -14,7 +14,8 @@ struct Sm90AttentionChoice : mma::AttentionChoice {
     bool has_strips = false;  // The producer loads a bias or a mask, too.
 };
 
-Sm90AttentionChoice choose_attention(Device &device, const attile_attention_problem &problem);
+// padded: rows of a bias or mask may be read up to a multiple of 16 bytes.
+Sm90AttentionChoice choose_attention(Device &device, const attile_attention_problem &problem, bool padded = false);
 
 Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &problem);  // Of f16 and bf16.
 

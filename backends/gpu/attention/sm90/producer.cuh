@@ -12,15 +12,33 @@ __device__ __forceinline__ void load_keys(const AttentionArguments &a, const Att
                                           uint32_t full, int tile, int first_k, int head, int batch) {
     constexpr int kKeys = Config::kShape.keys, kPanelRow = kAttentionPanel * 2;
     if (Config::kShape.modifies && !Config::kShape.is_fused() && a.page_rows > 0) {
-        const int page_size = static_cast<int>(a.p.page_size.divisor), pages = static_cast<int>(a.p.pages);
+        // Some pages are looked up before the first is needed: one after the other took several times what a tile's products take.
+        constexpr int kLookedUp = 4;
+        const int page_size = static_cast<int>(a.p.page_size.divisor), pages = static_cast<int>(a.p.pages), first = tile * kKeys;
+        int entry = static_cast<int>(quotient(static_cast<uint32_t>(first), a.p.page_size)), slot = first - entry * page_size;
         const int32_t *const table = a.p.block_table + work.batch * a.p.block_table_stride[0];
-        for (int row = 0; row < kKeys; row += a.page_rows) {
-            const int key = tile * kKeys + row;
-            int page = key < a.p.len_k ? table[key / page_size * a.p.block_table_stride[1]] : -1;
-            if (page < 0 || page > pages) page = pages;
+        for (int row = 0; row < kKeys; row += kLookedUp * a.page_rows) {
+            int page[kLookedUp], at = slot;
 #pragma unroll
-            for (int j = 0; j < kPanels; ++j)
-                tensor_load_4d(to + (j * kKeys + row) * kPanelRow, map, full, kAttentionPanel * j, key % page_size, head, page);
+            for (int i = 0; i < kLookedUp; ++i) {
+                page[i] = first + row + i * a.page_rows < a.p.len_k ? table[entry * a.p.block_table_stride[1]] : -1;
+                at += a.page_rows;
+                if (at == page_size) {
+                    at = 0;
+                    ++entry;
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < kLookedUp; ++i) {
+                const int into = row + i * a.page_rows;
+                if (into >= kKeys) break;
+                const int held = page[i] < 0 || page[i] > pages ? pages : page[i];
+#pragma unroll
+                for (int j = 0; j < kPanels; ++j)
+                    tensor_load_4d(to + (j * kKeys + into) * kPanelRow, map, full, kAttentionPanel * j, slot, head, held);
+                slot += a.page_rows;
+                if (slot == page_size) slot = 0;
+            }
         }
         return;
     }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "attention_backward/mma/plan.h"
+#include "attention_backward/mma/copies.h"
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/sm80/instances.h"
 #include "host/sizes.h"
@@ -233,9 +233,7 @@ struct TiledAttentionBackward {
 }  // namespace
 
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
-    const Sm80BackwardChoice choice = choose(device, problem);
-    if (!choice.taken) return Planned<attile_attention_backward_problem>(choice.declined);
-    return Planned<attile_attention_backward_problem>(TiledAttentionBackward{&problem, choice}, choice.plan.workspace);
+    return backward_with_copies<TiledAttentionBackward>(device, problem, choose);
 }
 
 }  // namespace attile::gpu::sm80

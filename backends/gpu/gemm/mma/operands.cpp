@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <utility>
 
-#include "gemm/mma/pack.h"
 #include "gemm/plan.h"
 #include "host/sizes.h"
 #include "host/status.h"
+#include "mma/pack.h"
 
 namespace attile::gpu::mma {
 namespace {
@@ -63,9 +63,7 @@ PackMatrix pack_matrix(const GemmOperands &operands, bool is_a, void *to) {
     m.rows = panel.outer_first ? panel.depth : panel.outer;
     m.cols = panel.outer_first ? panel.outer : panel.depth;
     m.count_y = panel.count_y;
-    const int64_t piece = pack_piece_elements(operands.element_bytes);
-    m.across = (m.to_row + piece - 1) / piece;
-    m.pieces = m.across * m.rows * panel.count_x * panel.count_y;
+    pack_deal(m, panel.count_x * panel.count_y, operands.element_bytes);
     return m;
 }
 
@@ -123,7 +121,7 @@ GemmOperands gemm_operands(const attile_gemm_problem &problem) {
 }
 
 int32_t gemm_pack(Device &device, const GemmOperands &operands, Workspace &workspace, Stream stream, const void **a, const void **b) {
-    PackArguments arguments = {};
+    PackArguments<2> arguments = {};
     const auto place = [&](bool is_a, PackMatrix *matrix, const void **data) {
         void *const to = workspace.take<char>(gemm_panel_bytes(operands.panel(is_a), operands.element_bytes));
         if (to == nullptr) return false;
@@ -131,10 +129,10 @@ int32_t gemm_pack(Device &device, const GemmOperands &operands, Workspace &works
         *data = to;
         return true;
     };
-    if ((operands.pack_a && !place(true, &arguments.a, a)) || (operands.pack_b && !place(false, &arguments.b, b))) {
+    if ((operands.pack_a && !place(true, &arguments.matrix[0], a)) || (operands.pack_b && !place(false, &arguments.matrix[1], b))) {
         return fail(ATTILE_ERROR_INTERNAL, "gemm: the workspace is smaller than the query asked for");
     }
-    const int64_t pieces = arguments.a.pieces + arguments.b.pieces;
+    const int64_t pieces = arguments.matrix[0].pieces + arguments.matrix[1].pieces;
     const int64_t most = int64_t{32} * std::max(1, device.properties().compute_units);
     const int64_t blocks = std::min(most, (pieces * 32 + kPackThreads - 1) / kPackThreads);
     void *pointers[] = {&arguments, nullptr};

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/mma/copies.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <initializer_list>
+
+#include "host/sizes.h"
+
+namespace attile::gpu::mma {
+namespace {
+
+constexpr double kFewestProducts = 0x1p20;                            // Multiplications and additions: below, launches take longest.
+constexpr int64_t kMostCopied = int64_t{1} << 30, kCopiedShare = 16;  // Bytes, and of the device's memory.
+constexpr int64_t kStored = 8;                                        // Columns at once.
+
+// Whether 16-byte accesses reach the rows is asked of strides alone: the workspace must not depend on addresses.
+bool is_unreached(const attile_operand &x, int64_t columns) {
+    attile_operand anywhere = x;
+    anywhere.data = nullptr;
+    return attention_unreached("", anywhere, columns).text[0] != '\0';
+}
+
+// Is a bias or mask all that is done to scores, so that a kernel for it alone may take it? That reads it in whole tiles of rows.
+bool is_lone(const attile_attention_problem &p) {
+    return is_present(p.bias) != is_present(p.allowed) && !is_present(p.alibi_slopes) && attention_softcap(p) == 0 &&
+           !is_present(p.block_table) && p.scale > 0 && (!is_present(p.bias) || p.bias.dtype == p.q.dtype);
+}
+
+}  // namespace
+
+bool attention_copies_pay(const attile_attention_problem &p) {
+    return attention_visible_pairs(p) * static_cast<double>(p.head_dim + p.head_dim_v) >= kFewestProducts;
+}
+bool attention_copies_fit(const Device &device, int64_t bytes) {
+    return bytes <= std::min(kMostCopied, device.properties().memory_total / kCopiedShare);
+}
+
+AttentionCopies attention_copies(const Device &device, const attile_attention_problem &p) {
+    AttentionCopies copies;
+    copies.columns_v = p.head_dim_v;
+    // What an entry gets must not depend on how many there are.
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || invariant || p.head_dim_v < 1 || !attention_copies_pay(p)) return copies;
+    const bool paged = is_present(p.block_table), packed_q = is_present(p.cu_len_q);
+    const int64_t keys = p.total_k, entries_q = packed_q ? 1 : p.batch, entries_k = is_present(p.cu_len_k) ? 1 : p.batch;
+    const bool widens = p.head_dim_v % kStored != 0;
+    if (is_unreached(p.q, p.head_dim)) copies.q = aligned_copy(p.q, entries_q, p.heads_q, p.total_q, p.head_dim);
+    if (is_unreached(p.k, p.head_dim)) copies.k = aligned_copy(p.k, entries_k, p.heads_kv, keys, p.head_dim);
+    if (widens || is_unreached(p.v, p.head_dim_v)) copies.v = aligned_copy(p.v, entries_k, p.heads_kv, keys, p.head_dim_v);
+    if (widens || is_unreached(p.o, p.head_dim_v)) copies.o = aligned_copy(p.o, entries_q, p.heads_q, p.total_q, p.head_dim_v);
+    copies.columns_v = ceil_div(p.head_dim_v, kStored) * kStored;
+    // Pages would all be copied, used or not; rows of the output that no sequence has must stay as they are.
+    if ((paged && (copies.k.is_made() || copies.v.is_made())) || (packed_q && copies.o.is_made())) return AttentionCopies();
+    const bool lone = is_lone(p);
+    const auto copy_scores = [&](const attile_operand &x, AlignedCopy &copy) {
+        const bool is_odd = x.dtype != p.q.dtype && p.len_k % 2 != 0;  // Bytes are read two keys at a time.
+        if (is_present(x) && (is_unreached(x, p.len_k) || (lone && (is_odd || (x.stride[2] == 0 && p.len_q > 1)))))
+            copy = aligned_copy(x, p.batch, p.heads_q, p.len_q, p.len_k);
+    };
+    copy_scores(p.bias, copies.bias);
+    copy_scores(p.allowed, copies.allowed);
+    if (!attention_copies_fit(device, copies.workspace())) copies.bias = copies.allowed = {};
+    return attention_copies_fit(device, copies.workspace()) ? copies : AttentionCopies();
+}
+
+int64_t AttentionCopies::workspace() const {
+    int64_t bytes = 0;
+    for (const AlignedCopy *copy : {&q, &k, &v, &o, &bias, &allowed}) bytes += copy->is_made() ? workspace_piece(copy->bytes()) : 0;
+    return bytes;
+}
+
+attile_attention_problem AttentionCopies::plan_for(const attile_attention_problem &problem) const {
+    attile_attention_problem p = problem;
+    const auto stand_for = [](const AlignedCopy &copy, attile_operand &operand) {
+        if (!copy.is_made()) return;
+        operand.data = nullptr;
+        std::copy(copy.stride, copy.stride + 4, operand.stride);
+    };
+    stand_for(q, p.q);
+    stand_for(k, p.k);
+    stand_for(v, p.v);
+    stand_for(o, p.o);
+    stand_for(bias, p.bias);
+    stand_for(allowed, p.allowed);
+    p.head_dim_v = columns_v;
+    return p;
+}
+
+bool AttentionCopies::place(attile_attention_problem &p, Workspace &workspace, AlignedCopies &copies) const {
+    p.head_dim_v = columns_v;
+    return copies.place(q, p.q, workspace, false) && copies.place(k, p.k, workspace, false) && copies.place(v, p.v, workspace, false) &&
+           copies.place(o, p.o, workspace, true) && copies.place(bias, p.bias, workspace, false) &&
+           copies.place(allowed, p.allowed, workspace, false);
+}
+
+void AttentionCopies::name(char *text, std::size_t capacity) const {
+    std::snprintf(text, capacity, "%s%s%s%s%s%s", q.is_made() ? "q " : "", k.is_made() ? "k " : "", v.is_made() ? "v " : "",
+                  o.is_made() ? "o " : "", bias.is_made() ? "bias " : "", allowed.is_made() ? "mask " : "");
+    const std::size_t length = std::strlen(text);
+    if (length > 0) text[length - 1] = '\0';
+}
+
+}  // namespace attile::gpu::mma

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention_backward/mma/copies.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "host/sizes.h"
+
+namespace attile::gpu::mma {
+namespace {
+
+constexpr int64_t kStored = 8;  // Columns at once.
+
+bool is_unreached(const attile_operand &x, int64_t columns) {
+    attile_operand anywhere = x;
+    anywhere.data = nullptr;
+    return attention_unreached("", anywhere, columns).text[0] != '\0';
+}
+
+// Calls take(copy, operand, is a result) for each.
+template <class Copies, class Take>
+void for_copies(Copies &copies, BackwardProblems &p, const Take &take) {
+    take(copies.q, p.forward.q, false);
+    take(copies.k, p.forward.k, false);
+    take(copies.v, p.forward.v, false);
+    take(copies.o, p.forward.o, false);
+    take(copies.dout, p.backward.dout, false);
+    take(copies.dq, p.backward.dq, true);
+    take(copies.dk, p.backward.dk, true);
+    take(copies.dv, p.backward.dv, true);
+}
+
+void start(const BackwardCopies &copies, const attile_attention_backward_problem &problem, BackwardProblems &to) {
+    to.forward = *problem.forward;
+    to.backward = problem;
+    to.backward.forward = &to.forward;
+    to.forward.head_dim = copies.columns;
+    to.forward.head_dim_v = copies.columns_v;
+}
+
+}  // namespace
+
+BackwardCopies backward_copies(const Device &device, const attile_attention_backward_problem &problem) {
+    const attile_attention_problem &p = *problem.forward;
+    BackwardCopies copies;
+    // What an entry gets must not depend on how many there are.
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, paged = is_present(p.block_table);
+    if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || invariant || paged || p.head_dim < 1 || p.head_dim_v < 1 ||
+        !attention_copies_pay(p))
+        return copies;
+    const int64_t entries_q = is_present(p.cu_len_q) ? 1 : p.batch, entries_k = is_present(p.cu_len_k) ? 1 : p.batch;
+    copies.columns = ceil_div(p.head_dim, kStored) * kStored;
+    copies.columns_v = ceil_div(p.head_dim_v, kStored) * kStored;
+    const auto copy = [&](const attile_operand &x, bool of_keys, int64_t columns, int64_t whole) {
+        if (columns == whole && !is_unreached(x, columns)) return AlignedCopy();
+        return aligned_copy(x, of_keys ? entries_k : entries_q, of_keys ? p.heads_kv : p.heads_q, of_keys ? p.total_k : p.total_q, columns);
+    };
+    copies.q = copy(p.q, false, p.head_dim, copies.columns);
+    copies.k = copy(p.k, true, p.head_dim, copies.columns);
+    copies.v = copy(p.v, true, p.head_dim_v, copies.columns_v);
+    copies.o = copy(p.o, false, p.head_dim_v, copies.columns_v);
+    copies.dout = copy(problem.dout, false, p.head_dim_v, copies.columns_v);
+    copies.dq = copy(problem.dq, false, p.head_dim, copies.columns);
+    copies.dk = copy(problem.dk, true, p.head_dim, copies.columns);
+    copies.dv = copy(problem.dv, true, p.head_dim_v, copies.columns_v);
+    return attention_copies_fit(device, copies.workspace()) ? copies : BackwardCopies();
+}
+
+int64_t BackwardCopies::workspace() const {
+    int64_t bytes = 0;
+    for (const AlignedCopy *copy : {&q, &k, &v, &o, &dout, &dq, &dk, &dv}) bytes += copy->is_made() ? workspace_piece(copy->bytes()) : 0;
+    return bytes;
+}
+
+void BackwardCopies::plan_for(const attile_attention_backward_problem &problem, BackwardProblems &to) const {
+    start(*this, problem, to);
+    for_copies(*this, to, [](const AlignedCopy &copy, attile_operand &operand, bool) {
+        if (!copy.is_made()) return;
+        operand.data = nullptr;
+        std::copy(copy.stride, copy.stride + 4, operand.stride);
+    });
+}
+
+bool BackwardCopies::place(const attile_attention_backward_problem &problem, BackwardProblems &to, Workspace &workspace,
+                           AlignedCopies &copies) const {
+    start(*this, problem, to);
+    bool is_placed = true;
+    for_copies(*this, to, [&](const AlignedCopy &copy, attile_operand &operand, bool is_result) {
+        is_placed = is_placed && copies.place(copy, operand, workspace, is_result);
+    });
+    return is_placed;
+}
+
+}  // namespace attile::gpu::mma

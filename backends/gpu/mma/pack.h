@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packing: operands that TMA or 16-byte accesses cannot reach are copied into rows aligned to 16 bytes first, and results back from there.
+#pragma once
+
+#include <cstdint>
+
+namespace attile::gpu::mma {
+
+inline constexpr int kPackThreads = 256;
+// A thread copies 16 bytes at a time, and a warp a piece of a row, or several short rows.
+constexpr int64_t pack_piece_elements(int64_t element_bytes) { return 32 * 16 / element_bytes; }
+
+struct PackMatrix {
+    const void *from;
+    void *to;                            // Dense but for the padding of rows; 16-byte aligned.
+    int64_t batch_x, batch_y, row, col;  // Strides of `from` in elements.
+    int64_t to_row;                      // Stride of `to`: a multiple of 16 bytes.
+    int64_t rows, cols, count_y;         // Extents; the outer batch axis has as many entries as `pieces` makes.
+    int64_t lines;                       // Rows of all batch entries.
+    int64_t across;                      // Pieces of a row: a warp's work.
+    int64_t pieces;                      // All; 0 if there is nothing to copy.
+    int32_t lane_bits;                   // A row has 2^lane_bits lanes, so a warp 2^(5 - lane_bits) rows.
+};
+// Fills in what follows from the extents: `batches` entries of rows x cols elements of `element_bytes` bytes, to_row apart in the copy.
+void pack_deal(PackMatrix &matrix, int64_t batches, int64_t element_bytes);
+
+template <int kMatrices>
+struct PackArguments {
+    PackMatrix matrix[kMatrices];
+};
+inline constexpr int kMostPacked = 5;
+
+// For elements of 2 or 4 bytes: takes a PackArguments<2>.
+const void *pack_kernel(int64_t element_bytes);
+// For elements of 1, 2 or 4 bytes: takes a PackArguments<kMostPacked>.
+const void *pack_several_kernel(int64_t element_bytes);
+// The other way: from the aligned rows at `to` to the elements at `from`, and no further. As pack_several_kernel.
+const void *unpack_several_kernel(int64_t element_bytes);
+
+}  // namespace attile::gpu::mma
