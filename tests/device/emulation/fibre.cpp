@@ -7,6 +7,9 @@
 #include <mutex>
 #include <random>
 #include <vector>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 attile::emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 
@@ -248,25 +251,23 @@ uint32_t first_lane(uint32_t value) {
     return first;
 }
 
-#if defined(__clang__)
-using Half = __fp16;                                         // Clang knows _Float16 on x86-64 from 15 on.
-#define CONVERTS_HALVES __attribute__((target("avx,f16c")))  // Without the instructions its __fp16 calls what libgcc lacks.
+#if defined(__x86_64__)
+// By instruction: GCC knows _Float16 in C++ from 12 on, Clang from 15 on.
+__attribute__((target("avx,f16c"))) float f16_to_float(uint16_t bits) { return _cvtsh_ss(bits); }
+__attribute__((target("avx,f16c"))) uint16_t f16_from_float(float x) { return _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT); }
 #else
-using Half = _Float16;
-#define CONVERTS_HALVES
-#endif
-
-CONVERTS_HALVES float f16_to_float(uint16_t bits) {
-    Half x;
+float f16_to_float(uint16_t bits) {
+    _Float16 x;
     memcpy(&x, &bits, sizeof x);
     return static_cast<float>(x);
 }
-CONVERTS_HALVES uint16_t f16_from_float(float x) {
-    const Half narrow = static_cast<Half>(x);
+uint16_t f16_from_float(float x) {
+    const _Float16 narrow = static_cast<_Float16>(x);
     uint16_t bits;
     memcpy(&bits, &narrow, sizeof bits);
     return bits;
 }
+#endif
 
 void know(const void *kernel, Call call) {
     const std::lock_guard<std::mutex> guard(lock);
