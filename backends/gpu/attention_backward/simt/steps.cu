@@ -120,9 +120,22 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_add_bias(co
             const int batch = static_cast<int>(quotient(batch_head, p.heads_kv));
             if (extent[0] != 1 && batch != at_batch) continue;
             const AttentionEntry entry = entry_of_thread(f, batch);
-            for (int unit = p.first_unit; unit < p.end_unit; ++unit) {
-                const int head = unit_head(p, static_cast<int>(remainder(batch_head, p.heads_kv)), unit);
-                if (extent[1] != 1 && head != at_head) continue;
+            // Of the units, which are tiles of rows of one head after the other: those of the element's head, and its row's tile of each.
+            const int tiles = static_cast<int>(p.row_tiles.divisor), group = static_cast<int>(f.group.divisor);
+            int first_unit = p.first_unit, end_unit = p.end_unit, unit_step = 1;
+            if (extent[1] != 1) {
+                const int head = static_cast<int>(at_head) - static_cast<int>(remainder(batch_head, p.heads_kv)) * group;
+                if (head < 0 || head >= group) continue;
+                first_unit = max(first_unit, head * tiles);
+                end_unit = min(end_unit, head * tiles + tiles);
+            }
+            if (extent[2] != 1) {
+                const int tile = static_cast<int>(at_row) / p.block_rows;
+                const int before = tile - static_cast<int>(remainder(static_cast<uint32_t>(first_unit), p.row_tiles));
+                first_unit += before < 0 ? before + tiles : before;
+                unit_step = tiles;
+            }
+            for (int unit = first_unit; unit < end_unit; unit += unit_step) {
                 const int first_row = unit_row(p, unit), end_row = min(first_row + p.block_rows, entry.len_q);
                 const int first = extent[2] == 1 ? first_row : max(first_row, static_cast<int>(at_row));
                 const int end = extent[2] == 1 ? end_row : min(end_row, static_cast<int>(at_row) + 1);
