@@ -97,10 +97,11 @@ void add_scores(AttentionAdder add, const C &plain, const std::string &suffix) {
     add("unreached_bias_and_allowed" + suffix, c);
 }
 
-// 12, 20 and 40 heads of a group: 4 or 8 of them are rows of a tile.
-void add_groups(AttentionAdder add) {
+// 6, 12 and 40 heads of a group: 2, 4 or 8 of them are rows of a tile.
+void add_groups(AttentionAdder add, Tier tier) {
     for (const std::int64_t group : {6, 12, 40})
         for (const std::int64_t rows : {1, 3, 21}) {
+            if (tier != Tier::kFull && (group == 6 || (group == 40) != (rows == 3))) continue;
             C plain = attention_of(rows, 301, 64);
             plain.batch = 1;
             plain.heads_q = 2 * group;
@@ -144,7 +145,7 @@ void add_unreached_attention_cases(AttentionAdder add, Tier tier) {
         narrow.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
         add("unreached_all_narrow_v" + suffix, all_odd(narrow));
     }
-    add_groups(add);
+    add_groups(add, tier);
 }
 
 }  // namespace attile::test
