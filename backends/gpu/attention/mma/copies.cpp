@@ -13,14 +13,6 @@ namespace {
 
 constexpr double kFewestProducts = 0x1p20;                            // Multiplications and additions: below, launches take longest.
 constexpr int64_t kMostCopied = int64_t{1} << 30, kCopiedShare = 16;  // Bytes, and of the device's memory.
-constexpr int64_t kStored = 8;                                        // Columns at once.
-
-// Whether 16-byte accesses reach the rows is asked of strides alone: the workspace must not depend on addresses.
-bool is_unreached(const attile_operand &x, int64_t columns) {
-    attile_operand anywhere = x;
-    anywhere.data = nullptr;
-    return attention_unreached("", anywhere, columns).text[0] != '\0';
-}
 
 // Is a bias or mask all that is done to scores, so that a kernel for it alone may take it? That reads it in whole tiles of rows.
 bool is_lone(const attile_attention_problem &p) {
@@ -30,6 +22,11 @@ bool is_lone(const attile_attention_problem &p) {
 
 }  // namespace
 
+bool attention_strides_unreached(const attile_operand &x, int64_t columns) {
+    attile_operand anywhere = x;
+    anywhere.data = nullptr;
+    return attention_unreached("", anywhere, columns).text[0] != '\0';
+}
 bool attention_copies_pay(const attile_attention_problem &p) {
     return attention_visible_pairs(p) * static_cast<double>(p.head_dim + p.head_dim_v) >= kFewestProducts;
 }
@@ -45,18 +42,19 @@ AttentionCopies attention_copies(const Device &device, const attile_attention_pr
     if ((p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16) || invariant || p.head_dim_v < 1 || !attention_copies_pay(p)) return copies;
     const bool paged = is_present(p.block_table), packed_q = is_present(p.cu_len_q);
     const int64_t keys = p.total_k, entries_q = packed_q ? 1 : p.batch, entries_k = is_present(p.cu_len_k) ? 1 : p.batch;
-    const bool widens = p.head_dim_v % kStored != 0;
-    if (is_unreached(p.q, p.head_dim)) copies.q = aligned_copy(p.q, entries_q, p.heads_q, p.total_q, p.head_dim);
-    if (is_unreached(p.k, p.head_dim)) copies.k = aligned_copy(p.k, entries_k, p.heads_kv, keys, p.head_dim);
-    if (widens || is_unreached(p.v, p.head_dim_v)) copies.v = aligned_copy(p.v, entries_k, p.heads_kv, keys, p.head_dim_v);
-    if (widens || is_unreached(p.o, p.head_dim_v)) copies.o = aligned_copy(p.o, entries_q, p.heads_q, p.total_q, p.head_dim_v);
-    copies.columns_v = ceil_div(p.head_dim_v, kStored) * kStored;
+    const bool widens = p.head_dim_v % kCopiedColumns != 0;
+    if (attention_strides_unreached(p.q, p.head_dim)) copies.q = aligned_copy(p.q, entries_q, p.heads_q, p.total_q, p.head_dim);
+    if (attention_strides_unreached(p.k, p.head_dim)) copies.k = aligned_copy(p.k, entries_k, p.heads_kv, keys, p.head_dim);
+    if (widens || attention_strides_unreached(p.v, p.head_dim_v)) copies.v = aligned_copy(p.v, entries_k, p.heads_kv, keys, p.head_dim_v);
+    if (widens || attention_strides_unreached(p.o, p.head_dim_v))
+        copies.o = aligned_copy(p.o, entries_q, p.heads_q, p.total_q, p.head_dim_v);
+    copies.columns_v = ceil_div(p.head_dim_v, kCopiedColumns) * kCopiedColumns;
     // Pages would all be copied, used or not; rows of the output that no sequence has must stay as they are.
     if ((paged && (copies.k.is_made() || copies.v.is_made())) || (packed_q && copies.o.is_made())) return AttentionCopies();
     const bool lone = is_lone(p);
     const auto copy_scores = [&](const attile_operand &x, AlignedCopy &copy) {
         const bool is_odd = x.dtype != p.q.dtype && p.len_k % 2 != 0;  // Bytes are read two keys at a time.
-        if (is_present(x) && (is_unreached(x, p.len_k) || (lone && (is_odd || (x.stride[2] == 0 && p.len_q > 1)))))
+        if (is_present(x) && (attention_strides_unreached(x, p.len_k) || (lone && (is_odd || (x.stride[2] == 0 && p.len_q > 1)))))
             copy = aligned_copy(x, p.batch, p.heads_q, p.len_q, p.len_k);
     };
     copy_scores(p.bias, copies.bias);

@@ -24,6 +24,10 @@ struct AttentionCopies {
     void name(char *text, std::size_t capacity) const;
 };
 
+inline constexpr int64_t kCopiedColumns = 8;  // Copies of V, and of gradients, have a multiple of them.
+
+// Do 16-byte accesses miss an operand's rows, wherever it lies? The workspace must not depend on addresses, so they are not asked.
+bool attention_strides_unreached(const attile_operand &operand, int64_t columns);
 // Is the problem large enough that copies pay, whatever kernel reads them?
 bool attention_copies_pay(const attile_attention_problem &problem);
 // Do copies of so many bytes find room?

@@ -9,14 +9,6 @@
 namespace attile::gpu::mma {
 namespace {
 
-constexpr int64_t kStored = 8;  // Columns at once.
-
-bool is_unreached(const attile_operand &x, int64_t columns) {
-    attile_operand anywhere = x;
-    anywhere.data = nullptr;
-    return attention_unreached("", anywhere, columns).text[0] != '\0';
-}
-
 // Calls take(copy, operand, is a result) for each.
 template <class Copies, class Take>
 void for_copies(Copies &copies, BackwardProblems &p, const Take &take) {
@@ -49,10 +41,10 @@ BackwardCopies backward_copies(const Device &device, const attile_attention_back
         !attention_copies_pay(p))
         return copies;
     const int64_t entries_q = is_present(p.cu_len_q) ? 1 : p.batch, entries_k = is_present(p.cu_len_k) ? 1 : p.batch;
-    copies.columns = ceil_div(p.head_dim, kStored) * kStored;
-    copies.columns_v = ceil_div(p.head_dim_v, kStored) * kStored;
+    copies.columns = ceil_div(p.head_dim, kCopiedColumns) * kCopiedColumns;
+    copies.columns_v = ceil_div(p.head_dim_v, kCopiedColumns) * kCopiedColumns;
     const auto copy = [&](const attile_operand &x, bool of_keys, int64_t columns, int64_t whole) {
-        if (columns == whole && !is_unreached(x, columns)) return AlignedCopy();
+        if (columns == whole && !attention_strides_unreached(x, columns)) return AlignedCopy();
         return aligned_copy(x, of_keys ? entries_k : entries_q, of_keys ? p.heads_kv : p.heads_q, of_keys ? p.total_k : p.total_q, columns);
     };
     copies.q = copy(p.q, false, p.head_dim, copies.columns);
