@@ -146,24 +146,33 @@ void add_shapes(Adder add) {
 }
 
 // One option of scores and no gradient of a bias, several tiles of rows and keys, an even number of keys side by side: kernels may have
-// ways of their own for these. Where a mask or a length hides keys, what nobody may read of the bias is NaN.
+// ways of their own for these. Where a mask or a length hides keys, what nobody may read of the bias is NaN; from the top left the last row
+// does not see the last keys.
 void add_single_options(Adder add, Tier tier) {
+    struct Mask {
+        const char *suffix;
+        std::int32_t mask;
+        bool key_lengths;
+    };
     for (const std::int64_t dim : {64, 128})
-        for (const bool masked : {false, true}) {
+        for (const Mask &mask : {Mask{"", ATTILE_MASK_NONE, false}, Mask{"_masked", ATTILE_MASK_CAUSAL_BOTTOM_RIGHT, true},
+                                 Mask{"_top_left", ATTILE_MASK_CAUSAL_TOP_LEFT, false}}) {
             if (dim > 64 && tier == Tier::kQuick) continue;
             AttentionCase plain = sized(70, 134, dim);
-            plain.batch = masked ? 2 : 1;
+            plain.batch = mask.key_lengths ? 2 : 1;
             plain.heads_q = 2;
             plain.heads_kv = 1;
-            plain.key_lengths = masked;
-            plain.mask = masked ? ATTILE_MASK_CAUSAL_BOTTOM_RIGHT : ATTILE_MASK_NONE;
-            const std::string suffix = (dim == 64 ? "" : "_d" + std::to_string(dim)) + (masked ? "_masked" : "");
+            plain.key_lengths = mask.key_lengths;
+            plain.mask = mask.mask;
+            const std::string suffix = (dim == 64 ? "" : "_d" + std::to_string(dim)) + mask.suffix;
             AttentionCase c = plain;
             for (const auto &[name, kind] :
                  {std::pair<const char *, BiasKind>{"bias", BiasKind::kNormal}, {"bias_hides_some", BiasKind::kSomeHidden}}) {
                 c.bias = kind;
                 add(std::string("alone_") + name + suffix, c, false);
             }
+            c.alibi = 1;
+            add("bias_and_alibi" + suffix, c, false);
             c = plain;
             c.allowed = MaskBytes::kRandom;
             add("alone_allowed" + suffix, c);

@@ -45,6 +45,8 @@ class BackwardWarp : BackwardLoader<Config> {
     using Base::load_next;
     using typename Base::Rows;
     static constexpr bool kModifies = kShape.modifies() || kByElement;
+    // Rows past the last repeat its bias, which may be anything where the last sees nothing.
+    static constexpr bool kMasksRows = kOfKeys && kShape.bias;
     static constexpr int kSteps = kPart / 16;  // Of 16 streamed rows.
     static_assert(kShape.splits == 1 || kShape.parts == 1, "parts are exchanged once a tile");
     static_assert(kColumns % 64 == 0 && kPart % 16 == 0);
@@ -94,7 +96,7 @@ class BackwardWarp : BackwardLoader<Config> {
         const int kept = site_.first + group_row();
         const int key = kOfKeys ? kept : first, keys = kOfKeys ? 32 : count, row = kOfKeys ? first : kept, rows = kOfKeys ? count : 32;
         const int least = key - (row + rows - 1), most = key + keys - 1 - row;
-        return all ? least >= low() && most <= high() && key + keys <= site_.entry.len_k
+        return all ? least >= low() && most <= high() && key + keys <= site_.entry.len_k && (!kMasksRows || row + rows <= site_.entry.len_q)
                    : least <= high() && most >= low() && key < site_.entry.len_k;
     }
 
@@ -185,7 +187,9 @@ class BackwardWarp : BackwardLoader<Config> {
                 const int kept = site_.first + group_row() + 16 * t + lane() / 4 + (i & 2) * 4,
                           other = first + (i >> 2) * 8 + (lane() & 3) * 2 + (i & 1);
                 const int key = kOfKeys ? kept : other, row = kOfKeys ? other : kept;
-                if (static_cast<uint32_t>(key - row - low()) > width || key >= site_.entry.len_k) s[t][i] = hidden;
+                if (static_cast<uint32_t>(key - row - low()) > width || key >= site_.entry.len_k ||
+                    (kMasksRows && row >= site_.entry.len_q))
+                    s[t][i] = hidden;
             }
         }
     }
