@@ -27,6 +27,7 @@ except ImportError:
 OPERATIONS = ("gemm", "attention", "attention_backward", "softmax", "reduce")
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_tanh", "silu": "silu"}
 WORST = 30
+CYCLES = 2e9  # of a GPU in a second, at most
 
 
 class Passed(Exception):
@@ -64,9 +65,10 @@ class Torch:
 
         return call
 
-    def seconds(self, call, burst):
+    def seconds(self, call, burst, host_seconds):
         if self.device == "cuda":
-            torch.cuda._sleep(100_000 * burst)  # the device waits, so that the host has queued everything before the clock starts
+            # The device waits, so that the host has queued everything before the clock starts.
+            torch.cuda._sleep(int(CYCLES * (1e-4 + 2 * burst * host_seconds)))
             start, stop = torch.cuda.Event(True), torch.cuda.Event(True)
             start.record()
             for _ in range(burst):
@@ -118,7 +120,7 @@ class NumPy:
 
         return call
 
-    def seconds(self, call, burst):
+    def seconds(self, call, burst, _):
         return wall_seconds(call, burst)
 
     def finish(self):
@@ -215,16 +217,17 @@ def race(side, calls, rounds=5):
     for call in calls.values():
         call()
     side.finish()
-    bursts = {}
+    bursts, host = {}, {}
     for who, call in calls.items():
         start = time.perf_counter()
         call()
+        host[who] = time.perf_counter() - start
         side.finish()
         bursts[who] = max(1, min(64, int(1e-3 / max(time.perf_counter() - start, 1e-7))))
     found = {who: [] for who in calls}
     for number in range(rounds):
         for who in list(calls) if number % 2 else list(calls)[::-1]:
-            found[who].append(side.seconds(calls[who], bursts[who]))
+            found[who].append(side.seconds(calls[who], bursts[who], host[who]))
     return {who: statistics.median(times) if getattr(side, "device", "") == "cuda" else min(times) for who, times in found.items()}
 
 
