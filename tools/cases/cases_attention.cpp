@@ -196,6 +196,21 @@ void add_shapes(Adder add, Tier tier) {
         c = lengths(1, 4099, 128);
         c.batch = 1;
         add("long_decode", c);
+        // Splits of more rows than are put together one by one, on 132 multiprocessors and on 8.
+        c = lengths(280, 1300, 32);
+        c.batch = 1;
+        c.heads_q = c.heads_kv = 8;
+        add("rows_of_splits", c);
+        for (const std::int64_t d : {64, 50}) {
+            c = lengths(150, 1024, d);
+            c.batch = 1;
+            c.heads_q = c.heads_kv = 2;
+            c.sinks = true;
+            add("few_rows_of_splits_d" + std::to_string(d), c);
+            c.o_layout = {.pad = 1};
+            c.packed_q = c.packed_k = true;
+            add("few_rows_of_splits_packed_d" + std::to_string(d), c);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "attention/block.h"
+#include "attention/numbers.h"
 #include "attention/score.h"
 #include "attention/stream.h"
 
@@ -66,29 +67,6 @@ ATTILE_LANE_FN void load_queries(const AttentionParams &p, const AttentionBlock 
             for (int col = first_col; col < p.depth; col += kQuadsAtOnce * 4)
                 store(r, col - first_col, load_quad_any(p.q, at[r], col, p.head_dim));
     }
-}
-
-ATTILE_LANE_FN void store_number(const AttentionOperand &x, int64_t at, float value) {
-    if (x.storage == AttentionStorage::kF32)
-        static_cast<float *>(const_cast<void *>(x.data))[at] = value;
-    else if (x.storage == AttentionStorage::kF16)
-        static_cast<F16 *>(const_cast<void *>(x.data))[at] = from_compute<F16>(value);
-    else
-        static_cast<BF16 *>(const_cast<void *>(x.data))[at] = from_compute<BF16>(value);
-}
-
-// An element in the type that is computed in.
-template <class T>
-ATTILE_LANE_FN T load_as(const AttentionOperand &x, int64_t at) {
-    return x.storage == AttentionStorage::kF64 ? static_cast<T>(static_cast<const double *>(x.data)[at])
-                                               : static_cast<T>(load_number(x, at));
-}
-template <class T>
-ATTILE_LANE_FN void store_as(const AttentionOperand &x, int64_t at, T value) {
-    if (x.storage == AttentionStorage::kF64)
-        static_cast<double *>(const_cast<void *>(x.data))[at] = static_cast<double>(value);
-    else
-        store_number(x, at, static_cast<float>(value));
 }
 
 // 2^x for x <= 0, results that are denormal too.

@@ -12,6 +12,7 @@ namespace attile::gpu {
 namespace {
 
 constexpr double kLog2E = 1.4426950408889634074;
+constexpr int64_t kFewCombinedRows = 16;  // Of splits, for each multiprocessor: that many blocks of a row it runs at once.
 
 int64_t bytes_of(const attile_operand &x) { return (x.dtype & 0xff) / 8; }
 
@@ -148,14 +149,20 @@ int32_t attention_densify(Device &device, const attile_operand &from, const Dens
 int32_t attention_combine(Device &device, const AttentionParams &params, const attile_attention_problem &p, Stream stream) {
     AttentionParams copy = params;
     void *arguments[] = {&copy};
-    const int64_t rows = params.part_rows;
+    // Rows enough that their number counts, not the way to memory and back. With BATCH_INVARIANT nothing that the other entries decide may
+    // choose a kernel, since each has its order of summation.
+    const int64_t rows = params.part_rows, few = kFewCombinedRows * std::max(device.properties().compute_units, 1);
+    const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    const bool many_rows = p.head_dim_v > 0 && (invariant ? !is_present(p.cu_len_q) && p.len_q > kFewCombinedRows : rows > few);
+    const int64_t block_rows = many_rows ? simt::kAttentionCombineThreads / ceil_div(p.head_dim_v, 4) : 1;
     Dim3 grid, block;
     if (rows > kMaxGridX)
         return fail(ATTILE_ERROR_UNSUPPORTED_SHAPE, "attention: %lld rows, whose keys are split, are more than a grid holds",
                     static_cast<long long>(rows));
-    grid.x = static_cast<uint32_t>(rows);
+    grid.x = static_cast<uint32_t>(ceil_div(rows, block_rows));
     block.x = simt::kAttentionCombineThreads;
-    return device.launch_early(simt::attention_combine_kernel(p.head_dim_v, params.part_sum != nullptr), grid, block, 0, arguments, stream);
+    return device.launch_early(simt::attention_combine_kernel(p.head_dim_v, params.part_sum != nullptr, many_rows), grid, block, 0,
+                               arguments, stream);
 }
 
 double attention_bytes(const attile_attention_problem &p) {

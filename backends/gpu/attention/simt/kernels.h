@@ -78,8 +78,8 @@ struct AttentionConvertParams {
 const void *attention_convert_kernel();
 inline constexpr int32_t kAttentionConvertThreads = 256;
 
-// Combines partial results of splits.
-const void *attention_combine_kernel(int64_t head_dim_v, bool has_sums);
+// Combines partial results of splits: a row a block, or, of many rows, as many as there are threads for, each four columns.
+const void *attention_combine_kernel(int64_t head_dim_v, bool has_sums, bool many_rows);
 inline constexpr int32_t kAttentionCombineThreads = 128;
 
 }  // namespace attile::gpu::simt

@@ -13,18 +13,6 @@ namespace {
 
 constexpr int kThreads = kBackwardThreads;
 
-// Four columns of an output row, scaled.
-ATTILE_LANE_FN void store_quad(const AttentionOperand &x, int64_t row, int col, int cols, const Quad &quad, float scale) {
-    if (x.vector && x.storage == AttentionStorage::kF32 && col + 4 <= cols) {
-        float *const to = static_cast<float *>(const_cast<void *>(x.data)) + row + col;
-        store_vec(to, Quad{{quad[0] * scale, quad[1] * scale, quad[2] * scale, quad[3] * scale}});
-        return;
-    }
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-        if (col + e < cols) store_number(x, row + (col + e) * x.stride[3], quad[e] * scale);
-}
-
 __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_gather(const AttentionBackwardParams p) {
     const AttentionParams &f = p.forward;
     const int quads = p.depth / 4, units = p.end_unit - p.first_unit;
