@@ -167,7 +167,7 @@ TEST_F(AttentionBackward, AWorkspaceAskedForWithoutAddressesDoesForAny) {
 
 // Likewise of a bias, which some kernels read two keys at a time.
 TEST_F(AttentionBackward, AWorkspaceAskedForWithoutAddressesDoesForAnyBias) {
-    const auto workspace = [&](std::int64_t dim, std::int64_t bias_at) {
+    const auto workspace = [&](std::int64_t batch, std::int64_t heads_kv, std::int64_t len, std::int64_t dim, std::int64_t bias_at) {
         const auto tensor = [&](std::vector<std::int64_t> shape, std::int64_t at = 0) {
             attile_tensor t;
             void *const data = reinterpret_cast<void *>(static_cast<std::intptr_t>(at));  // Nobody reads there.
@@ -176,20 +176,28 @@ TEST_F(AttentionBackward, AWorkspaceAskedForWithoutAddressesDoesForAnyBias) {
         };
         attile_attention_args forward;
         attile_attention_init(&forward, sizeof forward);
-        forward.q = forward.k = forward.v = forward.o = tensor({8, 16, 4096, dim});
-        forward.bias = tensor({4096, 4096}, bias_at);
-        const std::int64_t rows[] = {8, 16, 4096};
+        forward.q = forward.o = tensor({batch, 16, len, dim});
+        forward.k = forward.v = tensor({batch, heads_kv, len, dim});
+        forward.bias = tensor({len, len}, bias_at);
+        const std::int64_t rows[] = {batch, 16, len};
         EXPECT_EQ(attile_tensor_init(&forward.lse, nullptr, ATTILE_F32, 3, rows), ATTILE_OK);
         attile_attention_backward_args args;
         attile_attention_backward_init(&args, sizeof args);
         args.forward = &forward;
-        args.dout = args.dq = args.dk = args.dv = forward.q;
+        args.dout = args.dq = forward.q;
+        args.dk = args.dv = forward.k;
         attile_support support;
         attile_support_init(&support, sizeof support);
         EXPECT_EQ(attile_attention_backward_query(context, &args, &support), ATTILE_OK) << last_error();
         return support.workspace_bytes;
     };
-    for (const std::int64_t dim : {64, 128}) EXPECT_GE(workspace(dim, 0), workspace(dim, 4098)) << dim;
+    for (const std::int64_t dim : {64, 128, 256}) {
+        EXPECT_GE(workspace(8, 16, 4096, dim, 0), workspace(8, 16, 4096, dim, 4098)) << dim;
+        for (const std::int64_t len : {200, 1000, 2048})  // Groups of heads in parts.
+            for (const std::int64_t heads_kv : {1, 2, 8})
+                EXPECT_GE(workspace(1, heads_kv, len, dim, 0), workspace(1, heads_kv, len, dim, 4098))
+                    << dim << ", " << len << ", " << heads_kv;
+    }
 }
 
 // Bits that are to be the same in any batch come from the same kernel, also where a call is cut into pieces of some heads.

@@ -8,6 +8,7 @@
 #include "attention/sm80/shapes.h"
 #include "attention/sm90/arguments.h"
 #include "attention/sm90/tf32x3_shapes.h"
+#include "attention_backward/mma/add_parts.h"
 #include "attention_backward/mma/prepare.h"
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/mma/task.h"
@@ -27,6 +28,8 @@ void attention_tile_kernel(AttentionParams) {}
 
 namespace attile::gpu::mma {
 
+template <class Element>
+void attention_backward_add_parts() {}
 template <class Element, int kLanes, bool kChecks>
 void attention_backward_prepare() {}
 template <class Element, class Config>

@@ -185,6 +185,75 @@ void add_single_options(Adder add, Tier tier) {
         }
 }
 
+// Few key heads for many query heads: kernels may compute dk and dv of parts of a group and add them up, of whole tiles and of what is
+// left.
+void add_groups(Adder add, bool is_16_bit) {
+    for (const std::int64_t dim : {64, 128, 256}) {
+        const std::string suffix = dim == 64 ? "" : "_d" + std::to_string(dim);
+        AttentionCase plain = sized(70, 134, dim);
+        plain.batch = 1;
+        plain.heads_q = 6;
+        plain.heads_kv = 1;
+        add("split_groups" + suffix, plain);
+        AttentionCase c = plain;
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        c.sinks = c.key_lengths = true;
+        c.batch = 2;
+        add("split_groups_causal" + suffix, c);
+        c = plain;
+        c.heads_q = 12;
+        c.heads_kv = 2;
+        c.batch = 2;
+        c.len_q = 35;
+        c.q_layout = c.k_layout = c.v_layout = c.o_layout = {.order = Order::kHeadsInside};
+        add("split_groups_of_two_heads" + suffix, c);
+        c.bias = BiasKind::kSomeHidden;
+        add("split_groups_of_two_heads_dbias" + suffix, c);
+        c = plain;
+        c.pattern = AttentionPattern::kNanInQuery;
+        add("split_groups_nan" + suffix, c);
+        c = plain;
+        c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        add("split_groups_batch_invariant" + suffix, c);
+        if (dim == 256) continue;
+        c = plain;
+        c.mask = ATTILE_MASK_WINDOW_TOP_LEFT;
+        c.window_left = 20;
+        c.window_right = 3;
+        c.len_q = 200;
+        add("split_groups_window" + suffix, c);
+        c = plain;
+        c.bias = BiasKind::kNormal;
+        add("split_groups_bias" + suffix, c, false);
+        c = plain;
+        c.allowed = MaskBytes::kLeadingHidden;
+        add("split_groups_allowed" + suffix, c);
+        c = plain;
+        c.alibi = 2;
+        c.batch = 2;
+        add("split_groups_alibi" + suffix, c);
+        c.softcap = 1.5;
+        add("split_groups_alibi_softcap" + suffix, c);
+        c.alibi = 0;
+        add("split_groups_softcap" + suffix, c);
+        if (dim == 128) continue;
+        c = plain;
+        c.pattern = AttentionPattern::kInfiniteKeys;
+        c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+        add("split_groups_infinite_keys", c);
+        c = plain;
+        c.batch = 3;
+        c.packed_q = c.packed_k = true;
+        add("split_groups_packed", c);
+        c = plain;
+        c.len_q = 0;
+        add("split_groups_empty", c);
+        c = plain;
+        c.q_layout = c.k_layout = c.v_layout = c.o_layout = {.pad = 1};
+        if (is_16_bit) add("split_groups_unreached", c);
+    }
+}
+
 // As the forward list has them (cases_attention_operands.cpp).
 void add_operands(Adder add) {
     AttentionCase c = sized();
@@ -279,8 +348,10 @@ void append_backward_cases(std::vector<Case> &list, Tier tier) {
         add_features(add);
         add_shapes(add);
         add_single_options(add, tier);
+        const bool is_16_bit = types.in == ATTILE_F16 || types.in == ATTILE_BF16;
+        if (types.in != ATTILE_F64) add_groups(add, is_16_bit);
         add_operands(add);
-        if (types.in == ATTILE_F16 || types.in == ATTILE_BF16) add_unreached(add);
+        if (is_16_bit) add_unreached(add);
         add_extremes(add, types.in == ATTILE_F64);
     }
     const std::uint64_t count = tier == Tier::kQuick ? 20 : 150;

@@ -12,8 +12,10 @@ struct BackwardRow {
     T lse, delta;
 };
 
-// A pair is a batch entry and a key head. The rows of its group's query heads are cut into tiles, head by head: a unit is a tile of one
-// head, number (head in the group) * row_tiles + tile. A launch takes `pairs` pairs and the units from first_unit to end_unit.
+// A pair is a batch entry and a key head, or, where few of them would leave the device idle, a part of that head's group of query heads
+// (attention_backward/mma/group_parts.h), which is a group of its own from then on. The rows of its group's query heads are cut into tiles,
+// head by head: a unit is a tile of one head, number (head in the group) * row_tiles + tile. A launch takes `pairs` pairs and the units
+// from first_unit to end_unit.
 struct AttentionBackwardParams {
     AttentionParams forward;  // q, k and v may be rewritten copies. Of the cut, only `heads` is set: query heads.
     AttentionOperand dout;    // Likewise.
@@ -23,10 +25,11 @@ struct AttentionBackwardParams {
     float scale, scale_low;  // The scale, and what its rounding left out.
     float softcap, inverse_softcap;
 
-    Divider heads_kv;
-    Divider row_tiles;   // Of a head, by the longest entry.
-    Divider key_blocks;  // Likewise.
-    Divider pairs;       // Of this launch.
+    Divider heads_kv;     // Heads of dk and dv.
+    Divider group_parts;  // So many of them in a row share a head of K and V, whose gradients are their sum. 1: dk and dv are the caller's.
+    Divider row_tiles;    // Of a head, by the longest entry.
+    Divider key_blocks;   // Likewise.
+    Divider pairs;        // Of this launch.
     Divider splits;
     Divider launch_units, launch_blocks;  // end_unit - first_unit, end_block - first_block
     int32_t block_rows, block_keys, depth;

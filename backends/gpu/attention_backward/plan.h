@@ -31,6 +31,7 @@ struct AttentionBackwardPlan {
     int64_t chunk = 0;                      // Units of a launch.
     int64_t key_blocks = 0, key_chunk = 0;  // In all and of a launch.
     int64_t splits = 1, split_units = 0;
+    int64_t group_parts = 1;  // Pairs of the same key head, whose dk and dv are added up afterwards.
     bool keys_first = false;
 
     // Elements of the workspace's pieces.

@@ -30,6 +30,7 @@ AttentionBackwardParams attention_backward_params(const attile_attention_backwar
     to.softcap = static_cast<float>(to.forward.softcap);
     to.inverse_softcap = to.softcap != 0 ? 1 / to.softcap : 0.0f;
     to.heads_kv = Divider(std::max<int64_t>(p.heads_kv, 1));
+    to.group_parts = Divider(plan.group_parts);
     to.row_tiles = Divider(std::max<int64_t>(plan.row_tiles, 1));
     to.key_blocks = Divider(std::max<int64_t>(plan.key_blocks, 1));
     to.splits = Divider(plan.splits);

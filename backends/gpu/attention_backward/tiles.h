@@ -31,6 +31,11 @@ ATTILE_LANE_FN Span key_blocks_of(const AttentionBackwardParams &p, const Attent
     return {first / p.block_keys, (end + p.block_keys - 1) / p.block_keys};
 }
 
+// The head of K and V that a head of dk and dv is of.
+ATTILE_LANE_FN int head_of_keys(const AttentionBackwardParams &p, int head_kv) {
+    return static_cast<int>(quotient(static_cast<uint32_t>(head_kv), p.group_parts));
+}
+
 // Does a pair of the launch hold NaN or infinity?
 ATTILE_LANE_FN bool is_irregular(const AttentionBackwardParams &p, int pair) { return p.irregular[p.first_pair + pair] != 0; }
 

@@ -23,9 +23,7 @@ void for_copies(Copies &copies, BackwardProblems &p, const Take &take) {
 }
 
 void start(const BackwardCopies &copies, const attile_attention_backward_problem &problem, BackwardProblems &to) {
-    to.forward = *problem.forward;
-    to.backward = problem;
-    to.backward.forward = &to.forward;
+    to.copy(problem);
     to.forward.head_dim = copies.columns;
     to.forward.head_dim_v = copies.columns_v;
 }

@@ -8,12 +8,6 @@
 
 namespace attile::gpu::mma {
 
-// Gradients and the problem they are of, which points from the one to the other.
-struct BackwardProblems {
-    attile_attention_problem forward;
-    attile_attention_backward_problem backward;
-};
-
 struct BackwardCopies {
     AlignedCopy q, k, v, o, dout, dq, dk, dv;
     int64_t columns = 0, columns_v = 0;  // head_dim and head_dim_v, or as many columns as copies have.

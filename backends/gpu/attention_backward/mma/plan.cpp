@@ -95,7 +95,7 @@ void backward_report(Device &device, const attile_attention_backward_problem &pr
     support.tile_n = plan.keys;
     support.tile_k = plan.depth;
     support.threads = plan.threads;
-    support.splits = 1;
+    support.splits = static_cast<int32_t>(plan.group_parts);
     support.blocks = plan.key_blocks * plan.pairs;
     support.blocks_per_unit = plan.blocks_per_unit;
     support.predicted_share = plan.share;

@@ -11,11 +11,24 @@ namespace attile::gpu::mma {
 
 inline constexpr int64_t kMostBackwardBlocks = int64_t{1} << 30;  // Of any of the kernels.
 
+// Gradients and the problem that they are of, to which they point.
+struct BackwardProblems {
+    attile_attention_problem forward;
+    attile_attention_backward_problem backward;
+
+    void copy(const attile_attention_backward_problem &problem) {
+        forward = *problem.forward;
+        backward = problem;
+        backward.forward = &forward;
+    }
+};
+
 // A plan in the operation's terms, or the reason why there is none.
 struct BackwardChoice {
     bool taken = false;
     Declined declined;
     AttentionBackwardPlan plan;
+    int32_t usual_blocks = 1;  // Blocks a multiprocessor holds, wherever operands lie: the workspace goes by it.
 };
 
 // Declines, with the reason as one clause, or without one.

@@ -6,6 +6,7 @@
 
 #include "attention/block.h"
 #include "attention_backward/mma/task.h"
+#include "attention_backward/tiles.h"
 #include "early.h"
 #include "mma/ptx.cuh"
 
@@ -38,11 +39,12 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
     const int blocks = takes_rows ? row_blocks : (f.len_k + kBackwardPrepareRows - 1) / kBackwardPrepareRows;
     const int entry_head = (takes_rows ? index : index - of_rows) / blocks, block = (takes_rows ? index : index - of_rows) % blocks;
     const int batch = entry_head / (takes_rows ? heads : heads_kv), head = entry_head % (takes_rows ? heads : heads_kv);
+    const int read_head = takes_rows ? head : head_of_keys(p, head);
     const AttentionEntry entry(f, batch);
     const int lane = static_cast<int>(threadIdx.x) % kLanes, first = block * kBackwardPrepareRows + static_cast<int>(threadIdx.x) / kLanes;
     const auto load = [&](const AttentionOperand &x, int64_t of_all, int columns) {
         const uint4 *const from = reinterpret_cast<const uint4 *>(static_cast<const Element *>(x.data) + batch * x.stride[0] +
-                                                                  head * x.stride[1] + of_all * x.stride[2] + 8 * lane);
+                                                                  read_head * x.stride[1] + of_all * x.stride[2] + 8 * lane);
         return 8 * lane < columns ? __ldg(from) : uint4{};
     };
     if constexpr (!kChecks) {

@@ -63,7 +63,8 @@ class BackwardSum {
         if (tile < tiles_.end) {
             const AttentionOperand &k = p_.forward.k;
             const AttentionEntry &entry = site_.entry;
-            const int64_t stride = k.stride[2] * 2, head_kv = quotient(static_cast<uint32_t>(site_.head), p_.forward.group);
+            const int64_t stride = k.stride[2] * 2,
+                          head_kv = head_of_keys(p_, static_cast<int>(quotient(static_cast<uint32_t>(site_.head), p_.forward.group)));
             const char *const from = static_cast<const char *>(k.data) + (entry.batch * k.stride[0] + head_kv * k.stride[1]) * 2 +
                                      (entry.first_k + tile * kKeys) * stride;
             const uint32_t to = stage(tile);

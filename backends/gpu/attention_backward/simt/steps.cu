@@ -198,7 +198,7 @@ ATTILE_LANE_FN bool score_pair(const AttentionBackwardParams &p, const Attention
     if (f.allowed.data && static_cast<const uint8_t *>(f.allowed.data)[at_score(f.allowed)] == 0) return false;
     const T bias = f.bias.data ? load_as<T>(f.bias, at_score(f.bias)) : T(0);
     if (bias == lowest<T>()) return false;
-    const int64_t head_kv = quotient(static_cast<uint32_t>(head), f.group);
+    const int64_t head_kv = head_of_keys(p, static_cast<int>(quotient(static_cast<uint32_t>(head), f.group)));
     const auto at_row = [&](const AttentionOperand &x) {
         return entry.batch * x.stride[0] + head * x.stride[1] + (entry.first_q + row) * x.stride[2];
     };
@@ -271,7 +271,7 @@ ATTILE_LANE_FN void take_rows(const AttentionBackwardParams &p) {
             p.rows)[(static_cast<int64_t>(entry.batch) * f.heads.divisor + head) * p.rows_allotted + row];
         T *const gradients = p.part_bias ? static_cast<T *>(p.part_bias) + task * f.len_k : nullptr;
         const AttentionOperand &k = p.original_k;
-        const int64_t k_at = entry.batch * k.stride[0] + head_kv * k.stride[1] + entry.first_k * k.stride[2];
+        const int64_t k_at = entry.batch * k.stride[0] + head_of_keys(p, head_kv) * k.stride[1] + entry.first_k * k.stride[2];
         int first_col = 0;
         do {
             T sums[kColumns] = {};

@@ -67,8 +67,9 @@ class BackwardWarp : BackwardLoader<Config> {
 
     __device__ __forceinline__ void walk() {
         const int tiles = tiles_.end - tiles_.first, count = tiles * (kOfKeys ? static_cast<int>(p_.forward.group.divisor) : 1);
-        Base::template load<kShape.rows(), false>(kept(false), false, kOfKeys, site_.head, site_.first, kept_);
-        Base::template load<kShape.rows(), false>(kept(true), true, kOfKeys, site_.head, site_.first, kept_ + kKeptBytes);
+        const int kept_head = kOfKeys ? head_of_keys(p_, site_.head) : site_.head;
+        Base::template load<kShape.rows(), false>(kept(false), false, kOfKeys, kept_head, site_.first, kept_);
+        Base::template load<kShape.rows(), false>(kept(true), true, kOfKeys, kept_head, site_.first, kept_ + kKeptBytes);
         if constexpr (!kOfKeys) Base::template load_numbers<kShape.rows()>(site_.head, site_.first, kept_numbers());
         load_next(0);
         int tile = tiles_.first;

@@ -82,7 +82,7 @@ class BackwardLoader {
           places_(memory + 2 * kShape.kept_bytes()),
           tiles_(kOfKeys ? row_tiles_of(p_, site.entry, site.first) : key_blocks_of(p_, site.entry, site.first)),
           next_head_(kOfKeys ? site.head * static_cast<int>(p_.forward.group.divisor)
-                             : site.head / static_cast<int>(p_.forward.group.divisor)),
+                             : head_of_keys(p_, site.head / static_cast<int>(p_.forward.group.divisor))),
           next_tile_(tiles_.first) {}
 
     const BackwardTask &a_;

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "attention_backward/mma/copies.h"
+#include "attention_backward/mma/group_parts.h"
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/sm80/instances.h"
 #include "host/sizes.h"
@@ -96,6 +97,15 @@ const BackwardKernelSet &kernels_for(const attile_attention_problem &p, bool mod
     }
 }
 
+// Sets how many blocks a multiprocessor holds.
+BackwardKernel keys_that_fit(Device &device, const BackwardKernelSet &kernels, int32_t &blocks) {
+    blocks = blocks_per_unit(device, kernels.keys);
+    const int32_t small = blocks < kernels.keys.shape->blocks ? blocks_per_unit(device, kernels.small_keys) : 0;
+    if (small < 1) return kernels.keys;
+    blocks = small;
+    return kernels.small_keys;
+}
+
 Sm80BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
     Sm80BackwardChoice choice = {backward_examine(problem)};
@@ -111,16 +121,9 @@ Sm80BackwardChoice choose(Device &device, const attile_attention_backward_proble
     AttentionBackwardPlan &plan = choice.plan;
     plan.modified = attention_modifies_scores(p);
     const BackwardKernelSet &kernels = kernels_for(p, plan.modified, choice.kernels);
-    choice.keys = kernels.keys;
+    choice.keys = keys_that_fit(device, kernels, plan.blocks_per_unit);
     choice.rows = kernels.rows;
-    plan.blocks_per_unit = blocks_per_unit(device, choice.keys);
-    if (plan.blocks_per_unit < choice.keys.shape->blocks) {
-        const int32_t blocks = blocks_per_unit(device, kernels.small_keys);
-        if (blocks > 0) {
-            choice.keys = kernels.small_keys;
-            plan.blocks_per_unit = blocks;
-        }
-    }
+    keys_that_fit(device, choice.kernels.plain, choice.usual_blocks);
     if (plan.blocks_per_unit < 1 || blocks_per_unit(device, choice.rows) < 1)
         return declined("the device has less shared memory than the kernels take");
     plan.name = choice.kernels.name;
@@ -210,6 +213,7 @@ class BackwardCall {
 };
 
 struct TiledAttentionBackward {
+    using Choice = Sm80BackwardChoice;
     const attile_attention_backward_problem *problem;
     Sm80BackwardChoice choice;
 
@@ -224,7 +228,6 @@ struct TiledAttentionBackward {
         support.tile_m = keys.tile();
         return ATTILE_OK;
     }
-    void move_to(const attile_attention_backward_problem &to) { problem = &to; }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         return BackwardCall(device, *problem, choice, stream).run(workspace);
     }
@@ -233,7 +236,8 @@ struct TiledAttentionBackward {
 }  // namespace
 
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
-    return backward_with_copies<TiledAttentionBackward>(device, problem, choose);
+    return backward_with_copies<PartedBackward<TiledAttentionBackward>>(
+        device, problem, [](Device &of, const attile_attention_backward_problem &p) { return backward_with_parts(of, p, choose); });
 }
 
 }  // namespace attile::gpu::sm80

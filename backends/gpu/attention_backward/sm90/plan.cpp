@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "attention_backward/mma/copies.h"
+#include "attention_backward/mma/group_parts.h"
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/sm90/instances.h"
 #include "host/sizes.h"
@@ -148,7 +149,7 @@ class BackwardCall {
             if (status != ATTILE_OK) return;
             TensorMapShape shape;
             shape.axes = 4;
-            const int64_t heads = of_keys ? p_.heads_kv : p_.heads_q;
+            const int64_t heads = of_keys ? p_.heads_kv / choice_.plan.group_parts : p_.heads_q;
             const int64_t extent[] = {columns, of_keys ? p_.total_k : p_.total_q, x.stride[1] == 0 ? 1 : heads,
                                       is_present(of_keys ? p_.cu_len_k : p_.cu_len_q) || x.stride[0] == 0 ? 1 : p_.batch};
             const int64_t stride[] = {1, x.stride[2], x.stride[1], x.stride[0]};
@@ -227,6 +228,7 @@ class BackwardCall {
 };
 
 struct HopperAttentionBackward {
+    using Choice = Sm90BackwardChoice;
     const attile_attention_backward_problem *problem;
     Sm90BackwardChoice choice;
 
@@ -240,7 +242,6 @@ struct HopperAttentionBackward {
         support.tile_m = choice.kernels.shape->rows;
         return ATTILE_OK;
     }
-    void move_to(const attile_attention_backward_problem &to) { problem = &to; }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         return BackwardCall(device, *problem, choice, stream).run(workspace);
     }
@@ -249,7 +250,8 @@ struct HopperAttentionBackward {
 }  // namespace
 
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
-    return backward_with_copies<HopperAttentionBackward>(device, problem, choose);
+    return backward_with_copies<PartedBackward<HopperAttentionBackward>>(
+        device, problem, [](Device &of, const attile_attention_backward_problem &p) { return backward_with_parts(of, p, choose); });
 }
 
 }  // namespace attile::gpu::sm90

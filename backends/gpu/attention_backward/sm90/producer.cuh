@@ -37,7 +37,7 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
         barrier_wait_idle(shared.keys_empty(), (tiles & 1) ^ 1);
         ++tiles;
         barrier_arrive_expect(shared.keys_full(), 2 * kShape.keys_bytes());
-        load(&a.map_k, shared.k, shared.keys_full(), kKeys, first_k, walk.site.head * a.k_head, batch * a.k_batch);
+        load(&a.map_k, shared.k, shared.keys_full(), kKeys, first_k, head_of_keys(a.p, walk.site.head) * a.k_head, batch * a.k_batch);
         int head = walk.start_head(), tile = walk.start_tile();
         for (int i = 0; i < count; ++i, walk.advance(head, tile)) {
             const uint32_t stage = steps % 2;
@@ -49,7 +49,9 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
                                                       (static_cast<int64_t>(batch) * a.p.forward.heads.divisor + head) * a.p.rows_allotted +
                                                       tile * kRows;
             bulk_load(shared.numbers(stage), numbers, kShape.number_bytes(), shared.q_full(stage));
-            if (i == 0) load(&a.map_v, shared.v(), shared.keys_full(), kKeys, first_k, walk.site.head * a.v_head, batch * a.v_batch);
+            if (i == 0)
+                load(&a.map_v, shared.v(), shared.keys_full(), kKeys, first_k, head_of_keys(a.p, walk.site.head) * a.v_head,
+                     batch * a.v_batch);
             barrier_arrive_expect(shared.dout_full(stage), kShape.rows_bytes());
             load(&a.map_dout, shared.dout(stage), shared.dout_full(stage), kRows, first_q + tile * kRows, head * a.dout_head,
                  batch * a.dout_batch);
