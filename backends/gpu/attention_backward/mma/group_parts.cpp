@@ -78,8 +78,7 @@ BackwardParts backward_parts(Device &device, const attile_attention_backward_pro
 
 void backward_name_parts(attile_support &support, const BackwardParts &parts) {
     const std::size_t used = std::strlen(support.text);
-    std::snprintf(support.text + used, sizeof support.text - used, "; dk and dv in %lld parts of each group of heads",
-                  static_cast<long long>(parts.count));
+    std::snprintf(support.text + used, sizeof support.text - used, "; groups of heads in %lld parts", static_cast<long long>(parts.count));
 }
 
 void BackwardParts::plan_for(const attile_attention_backward_problem &problem, BackwardProblems &to) const {

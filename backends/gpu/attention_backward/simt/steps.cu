@@ -188,7 +188,7 @@ struct ScorePair {
 
 // False: hidden, and then neither key nor value counts.
 template <class T>
-ATTILE_LANE_FN bool score_pair(const AttentionBackwardParams &p, const AttentionEntry &entry, int head, int row, int key,
+ATTILE_LANE_FN bool score_pair(const AttentionBackwardParams &p, const AttentionEntry &entry, int head, int head_k, int row, int key,
                                const BackwardRow<T> &numbers, ScorePair<T> &pair) {
     const AttentionParams &f = p.forward;
     pair = {0, 0, 0};
@@ -198,12 +198,11 @@ ATTILE_LANE_FN bool score_pair(const AttentionBackwardParams &p, const Attention
     if (f.allowed.data && static_cast<const uint8_t *>(f.allowed.data)[at_score(f.allowed)] == 0) return false;
     const T bias = f.bias.data ? load_as<T>(f.bias, at_score(f.bias)) : T(0);
     if (bias == lowest<T>()) return false;
-    const int64_t head_kv = head_of_keys(p, static_cast<int>(quotient(static_cast<uint32_t>(head), f.group)));
     const auto at_row = [&](const AttentionOperand &x) {
         return entry.batch * x.stride[0] + head * x.stride[1] + (entry.first_q + row) * x.stride[2];
     };
     const auto at_key = [&](const AttentionOperand &x) {
-        return entry.batch * x.stride[0] + head_kv * x.stride[1] + (entry.first_k + key) * x.stride[2];
+        return entry.batch * x.stride[0] + head_k * x.stride[1] + (entry.first_k + key) * x.stride[2];
     };
     const auto dot = [](const AttentionOperand &x, int64_t x_at, const AttentionOperand &y, int64_t y_at, int cols) {
         T sum = 0;
@@ -265,20 +264,21 @@ ATTILE_LANE_FN void take_rows(const AttentionBackwardParams &p) {
         const AttentionEntry entry = entry_of_thread(f, quotient(batch_head, p.heads_kv));
         const int row = unit_row(p, unit) + of_rows.rest;
         if (row >= entry.len_q) continue;
-        const int head_kv = static_cast<int>(remainder(batch_head, p.heads_kv)), head = unit_head(p, head_kv, unit);
+        const int head_kv = static_cast<int>(remainder(batch_head, p.heads_kv)), head = unit_head(p, head_kv, unit),
+                  head_k = head_of_keys(p, head_kv);
         const KeyRange range(f, row, entry.shift, entry.len_k);
         const BackwardRow<T> numbers = static_cast<const BackwardRow<T> *>(
             p.rows)[(static_cast<int64_t>(entry.batch) * f.heads.divisor + head) * p.rows_allotted + row];
         T *const gradients = p.part_bias ? static_cast<T *>(p.part_bias) + task * f.len_k : nullptr;
         const AttentionOperand &k = p.original_k;
-        const int64_t k_at = entry.batch * k.stride[0] + head_of_keys(p, head_kv) * k.stride[1] + entry.first_k * k.stride[2];
+        const int64_t k_at = entry.batch * k.stride[0] + head_k * k.stride[1] + entry.first_k * k.stride[2];
         int first_col = 0;
         do {
             T sums[kColumns] = {};
             for (int base = range.low; base < range.high; base += kLanes) {
                 const int key = base + lane_index();
                 ScorePair<T> mine = {0, 0, 0};
-                const bool sees = key < range.high && score_pair(p, entry, head, row, key, numbers, mine);
+                const bool sees = key < range.high && score_pair(p, entry, head, head_k, row, key, numbers, mine);
                 if (gradients && key < range.high) gradients[key] = mine.gradient;
                 const uint32_t seen = lane_ballot(sees);
                 for (int j = 0; j < kLanes; ++j) {
@@ -304,7 +304,8 @@ ATTILE_LANE_FN void take_keys(const AttentionBackwardParams &p) {
         const uint32_t batch_head = p.first_pair + pair;
         const AttentionEntry entry = entry_of_thread(f, quotient(batch_head, p.heads_kv));
         if (f.cu_len_k && key >= entry.len_k) continue;
-        const int head_kv = static_cast<int>(remainder(batch_head, p.heads_kv)), group = static_cast<int>(f.group.divisor);
+        const int head_kv = static_cast<int>(remainder(batch_head, p.heads_kv)), group = static_cast<int>(f.group.divisor),
+                  head_k = head_of_keys(p, head_kv);
         const int first_row = max(key - entry.shift - f.window_right, 0);
         const int end_row = key < entry.len_k ? min(key - entry.shift + f.window_left + 1, entry.len_q) : 0;
         const AttentionOperand &q = p.original_q, &dout = p.original_dout;
@@ -319,7 +320,7 @@ ATTILE_LANE_FN void take_keys(const AttentionBackwardParams &p) {
                 for (int base = first_row; base < end_row; base += kLanes) {
                     const int row = base + lane_index();
                     ScorePair<T> mine = {0, 0, 0};
-                    const bool sees = row < end_row && score_pair(p, entry, head, row, key, rows[row], mine);
+                    const bool sees = row < end_row && score_pair(p, entry, head, head_k, row, key, rows[row], mine);
                     const uint32_t seen = lane_ballot(sees);
                     for (int i = 0; i < kLanes; ++i) {
                         const T through = shuffle(mine.through, i), probability = shuffle(mine.probability, i);
