@@ -143,6 +143,12 @@ void add_lengths_of_data(Adder add) {
         c.packed_q = true;
         c.page_size = 8;
         add("paged_packed_rows" + suffix, c);
+        c = lengths(400, 40, 16);  // Whole tiles of rows that end before the first key.
+        c.batch = 3;
+        c.heads_q = c.heads_kv = 1;
+        c.mask = mask;
+        c.page_size = 16;
+        add("paged_far_before_the_keys" + suffix, c);
     }
 }
 

@@ -64,8 +64,8 @@ __device__ __forceinline__ AttentionWorkTile work_tile_of(const AttentionTask &a
     const KeyRange top = range(work.first_row), bottom = range(work.first_row + kRows - 1);
     work.first_tile = max(top.low / kKeys, work.split * p.split_tiles);
     work.end_tile = min((bottom.high + kKeys - 1) / kKeys, (work.split + 1) * p.split_tiles);
-    if (work.first_tile >= work.end_tile) {  // So that consumers need to know one kind of tile only.
-        work.first_tile = (bottom.high + kKeys - 1) / kKeys;
+    if (work.first_tile >= work.end_tile) {                           // So that consumers need to know one kind of tile only.
+        work.first_tile = (max(bottom.high, 0) + kKeys - 1) / kKeys;  // There are tables of pages that are read there.
         work.end_tile = work.first_tile + 1;
     }
 #pragma unroll
