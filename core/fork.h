@@ -17,7 +17,7 @@ namespace attile::core {
 // In the order in which they may be taken, one inside another.
 struct Locks {
     std::mutex registry;  // through RegistryHold
-    std::mutex contexts;  // and prepared calls
+    std::mutex contexts;  // and prepared calls, communicators, groups of ranks that form
     std::mutex report;
     std::mutex log;
 };

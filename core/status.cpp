@@ -2,6 +2,8 @@
 // Status names, the version, and each thread's last error sentence.
 #include "status.h"
 
+#include <attile/attile_distributed.h>
+
 #include <pthread.h>
 
 #include <cstdarg>
@@ -158,6 +160,12 @@ const char *attile_status_name(int32_t status) {
         ATTILE_NAME_CASE(ATTILE_ERROR_DEVICE_LAUNCH);
         ATTILE_NAME_CASE(ATTILE_ERROR_DEVICE_RUNTIME);
         ATTILE_NAME_CASE(ATTILE_ERROR_AFTER_FORK);
+        ATTILE_NAME_CASE(ATTILE_ERROR_INVALID_COMM);
+        ATTILE_NAME_CASE(ATTILE_ERROR_RANKS_DISAGREE);
+        ATTILE_NAME_CASE(ATTILE_ERROR_RANK_FAILED);
+        ATTILE_NAME_CASE(ATTILE_ERROR_RANK_LATE);
+        ATTILE_NAME_CASE(ATTILE_ERROR_TRANSPORT);
+        ATTILE_NAME_CASE(ATTILE_ERROR_COMM_BROKEN);
         ATTILE_NAME_CASE(ATTILE_ERROR_INTERNAL);
         default:
             return "ATTILE_ERROR_UNKNOWN";

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicators: joining a group, leaving it, what they are.
+#include "distributed/comm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "args_head.h"
+#include "context.h"
+#include "distributed/agreement.h"
+#include "environment.h"
+#include "fork.h"
+#include "log.h"
+#include "message.h"
+#include "operation.h"
+#include "process.h"
+
+namespace attile::core {
+namespace {
+
+constexpr const char *kCreate = "comm_create";
+constexpr uint32_t kOptionsFirstSize = ATTILE_SIZE_UP_TO(attile_comm_options, callbacks);
+constexpr uint32_t kInfoFirstSize = ATTILE_SIZE_UP_TO(attile_comm_info, text);
+constexpr const char *kKindVariable = "ATTILE_COMM";
+constexpr const char *kTimeoutVariable = "ATTILE_COMM_TIMEOUT";
+constexpr double kDefaultTimeout = 600.0;
+constexpr double kLongest = 1e8;  // seconds, three years: more would not fit the clock
+constexpr int32_t kMostRanks = 65536;
+constexpr int32_t kProcessor = 1;  // DLPack's number of the device whose memory is the process's own
+
+constinit HandleTable<Comm, 0x636f> comm_table;
+
+uint64_t number_of(const attile_comm *handle) { return reinterpret_cast<uint64_t>(handle); }
+
+int32_t read_timeout(double given, double *timeout) {
+    if (given != 0.0) {
+        if (!(given > 0.0)) {
+            return fail(ATTILE_ERROR_INVALID_VALUE, "%s: options->timeout_seconds is %g; expected 0 or a positive number", kCreate, given);
+        }
+        *timeout = std::min(given, kLongest);
+        return ATTILE_OK;
+    }
+    const char *text = environment(kTimeoutVariable);
+    if (text == nullptr || text[0] == '\0') {
+        *timeout = kDefaultTimeout;
+        return ATTILE_OK;
+    }
+    char *end = nullptr;
+    const double seconds = std::strtod(text, &end);
+    if (*end != '\0' || !(seconds > 0.0)) {
+        char shown[64];
+        std::snprintf(shown, sizeof shown, "%s", text);
+        make_printable(shown);
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s is '%s'; expected a positive number of seconds", kCreate, kTimeoutVariable, shown);
+    }
+    *timeout = std::min(seconds, kLongest);
+    return ATTILE_OK;
+}
+
+int32_t read_options(const attile_comm_options *given, attile_comm_options *options, TransportSetup *setup, const TransportKind **kind) {
+    *options = {};
+    if (given != nullptr) ATTILE_TRY(read_args(kCreate, "options", kOptionsFirstSize, ATTILE_COMM_ALLOW_MIXED_BACKENDS, given, options));
+    if (options->ranks < 0 || options->ranks > kMostRanks) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: options->ranks is %d; expected 0 to %d", kCreate, options->ranks, kMostRanks);
+    }
+    setup->ranks = options->ranks == 0 ? 1 : options->ranks;
+    if (options->rank < 0 || options->rank >= setup->ranks) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: options->rank is %d; expected 0 to %d, since options->ranks is %d", kCreate,
+                    options->rank, setup->ranks - 1, options->ranks);
+    }
+    setup->rank = options->rank;
+    setup->group = options->group;
+    setup->callbacks = options->callbacks;
+    ATTILE_TRY(read_timeout(options->timeout_seconds, &setup->timeout));
+    const char *name = options->kind;
+    if (name == nullptr) {
+        name = environment(kKindVariable);
+        if (name == nullptr || name[0] == '\0') name = options->callbacks != nullptr ? "callbacks" : "threads";
+    }
+    return find_transport(name, kind);
+}
+
+// Whether all ranks are of one library, and of one backend unless that was allowed.
+int32_t greet(CommState *state) {
+    if (state->link.ranks() == 1) return ATTILE_OK;
+    Announcement announcement;
+    const bool mixed = (state->flags & ATTILE_COMM_ALLOW_MIXED_BACKENDS) != 0;
+    announcement.backend = mixed ? "" : state->backend;
+    announcement.matters = {{"options->ranks", Shown::kNumber, state->link.ranks()},
+                            {"ATTILE_COMM_ALLOW_MIXED_BACKENDS", Shown::kPresence, mixed ? 1 : 0}};
+    ShardLengths ignored;
+    Fallout fallout = Fallout::kUntold;
+    return agree(state->link, kCreate, announcement, &ignored, &fallout);
+}
+
+int32_t create(attile_context *context, const attile_comm_options *given, attile_comm **comm) {
+    if (comm == nullptr) return fail(ATTILE_ERROR_NULL_ARGUMENT, "%s: comm is NULL", kCreate);
+    *comm = nullptr;
+    attile_context_info info{};
+    info.struct_size = sizeof info;
+    ATTILE_TRY(attile_context_get_info(context, &info));
+    attile_comm_options options;
+    TransportSetup setup{};
+    const TransportKind *kind = nullptr;
+    ATTILE_TRY(read_options(given, &options, &setup, &kind));
+
+    const auto give = [](Comm *place) { comm_table.give(place, locks.contexts); };
+    std::unique_ptr<Comm, decltype(give)> made(comm_table.take(locks.contexts), give);
+    if (made == nullptr) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "%s: 65536 communicators are alive", kCreate);
+    Transport transport;
+    ATTILE_TRY(kind->open(setup, &transport));
+    std::shared_ptr<CommState> state;
+    try {
+        state = std::make_shared<CommState>(transport, kind->name, setup);
+    } catch (...) {
+        if (transport.close != nullptr) transport.close(transport.call.user);
+        throw;
+    }
+    state->link.serve(kCreate);
+    state->context = context;
+    state->flags = options.flags;
+    std::memcpy(state->backend, info.backend, sizeof state->backend);
+    state->host_memory = info.device_type == kProcessor;
+    ATTILE_TRY(greet(state.get()));
+    log(ATTILE_LOG_INFO, "communicator '%s': rank %d of %d", kind->name, setup.rank, setup.ranks);
+    {
+        const std::lock_guard<std::mutex> hold(made->lock);
+        made->state = std::move(state);
+    }
+    made->process.store(process_generation());
+    *comm = reinterpret_cast<attile_comm *>(comm_table.publish(made.release()));
+    return ATTILE_OK;
+}
+
+int32_t get_info(attile_comm *handle, attile_comm_info *info) {
+    constexpr const char *kName = "comm_get_info";
+    std::shared_ptr<CommState> state;
+    ATTILE_TRY(find_comm(kName, handle, &state));
+    ATTILE_TRY(check_output(kName, "info", kInfoFirstSize, info));
+    attile_comm_info full{};
+    full.struct_size = sizeof full;
+    std::snprintf(full.kind, sizeof full.kind, "%s", state->link.kind());
+    full.rank = state->link.rank();
+    full.ranks = state->link.ranks();
+    full.timeout_seconds = state->link.timeout();
+    full.calls = state->calls.load();
+    full.status = state->broken(full.text, sizeof full.text);
+    make_printable(full.text);
+    write_output(full, info);
+    return ATTILE_OK;
+}
+
+}  // namespace
+
+void CommState::break_off(int32_t status, const char *why) {
+    const std::lock_guard<std::mutex> hold(lock_);
+    if (status_ != ATTILE_OK) return;
+    status_ = status;
+    std::snprintf(why_, sizeof why_, "%s", why);
+}
+
+int32_t CommState::broken(char *why, size_t capacity) {
+    const std::lock_guard<std::mutex> hold(lock_);
+    const size_t copied = std::min(std::strlen(why_), capacity - 1);
+    std::memcpy(why, why_, copied);
+    why[copied] = '\0';
+    return status_;
+}
+
+int32_t find_comm(const char *operation, attile_comm *handle, std::shared_ptr<CommState> *state) {
+    Comm *comm = comm_table.live(number_of(handle));
+    if (comm != nullptr && comm->process.load() != process_generation()) {
+        return fail(ATTILE_ERROR_AFTER_FORK, "%s: the communicator belongs to the process this one was forked from; make a new one",
+                    operation);
+    }
+    if (comm != nullptr) {
+        const std::lock_guard<std::mutex> hold(comm->lock);
+        // It may have been destroyed since, and its place taken by another.
+        if (comm_table.live(number_of(handle)) == comm) *state = comm->state;
+    }
+    if (*state != nullptr) return ATTILE_OK;
+    if (handle == nullptr) return fail(ATTILE_ERROR_INVALID_COMM, "%s: the communicator is NULL", operation);
+    return fail(ATTILE_ERROR_INVALID_COMM, "%s: the communicator %s: %p", operation,
+                comm_table.was_live(number_of(handle)) ? "was destroyed" : "is no communicator", static_cast<void *>(handle));
+}
+
+}  // namespace attile::core
+
+using namespace attile::core;
+
+extern "C" {
+
+void attile_comm_options_init(attile_comm_options *options, uint64_t size) { init_struct(options, size); }
+
+void attile_comm_callbacks_init(attile_comm_callbacks *callbacks, uint64_t size) { init_struct(callbacks, size); }
+
+void attile_comm_info_init(attile_comm_info *info, uint64_t size) { init_struct(info, size); }
+
+int32_t attile_comm_create(attile_context *context, const attile_comm_options *options, attile_comm **comm) {
+    return guarded([&] { return create(context, options, comm); });
+}
+
+void attile_comm_destroy(attile_comm *handle) {
+    (void)guarded([&]() -> int32_t {
+        Comm *comm = comm_table.withdraw(number_of(handle));
+        // In a forked child the threads that held its locks are gone: it is left alone.
+        if (comm == nullptr || comm->process.load() != process_generation()) return ATTILE_OK;
+        std::shared_ptr<CommState> state;
+        {
+            const std::lock_guard<std::mutex> hold(comm->lock);
+            state = std::move(comm->state);
+        }
+        comm_table.give(comm, locks.contexts);
+        // A call on another thread keeps the state; it learns from the link that this rank leaves.
+        if (state->busy.load()) state->link.give_up(ATTILE_ERROR_INVALID_COMM, "its communicator was destroyed during a call");
+        return ATTILE_OK;
+    });
+}
+
+int32_t attile_comm_get_info(attile_comm *comm, attile_comm_info *info) {
+    return guarded([&] { return get_info(comm, info); });
+}
+
+}  // extern "C"

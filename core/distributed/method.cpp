@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which method a call uses. The rule looks at what all ranks know alike, never at a shard, so that all come to the same.
+#include <cstdio>
+
+#include "distributed/attention.h"
+#include "message.h"
+#include "tensor.h"
+
+namespace attile::core {
+namespace {
+
+// Keys and values that together are no larger than this are gathered: the time of a message counts, not its bytes.
+constexpr double kSmall = 4.0 * 1024 * 1024;
+
+struct Traffic {
+    double all_keys;    // bytes of all keys and values
+    double ring;        // bytes that a rank sends
+    double all_to_all;  // likewise
+};
+
+Traffic measure(const DistributedAttention &p) {
+    const double bytes = element_bytes(p.local.q.dtype), out = element_bytes(p.local.o.dtype), wide = element_bytes(p.wide());
+    const double batch = static_cast<double>(p.batch()), ranks = p.ranks, others = p.ranks - 1;
+    const double d = static_cast<double>(p.head_dim()), dv = static_cast<double>(p.head_dim_v());
+    Traffic traffic{};
+    traffic.all_keys = batch * static_cast<double>(p.heads_kv()) * static_cast<double>(p.len_k) * (d + dv) * bytes;
+    traffic.ring = traffic.all_keys / ranks * others;
+    const double rows = batch * static_cast<double>(p.heads_q()) * static_cast<double>(p.len_q) * (d * bytes + dv * out + wide);
+    traffic.all_to_all = (rows + traffic.all_keys) / ranks / ranks * others;
+    return traffic;
+}
+
+}  // namespace
+
+const char *method_name(int32_t method) {
+    switch (method) {
+        case ATTILE_METHOD_RING:
+            return "ring";
+        case ATTILE_METHOD_ALL_GATHER:
+            return "all-gather";
+        case ATTILE_METHOD_ALL_TO_ALL:
+            return "all-to-all over heads";
+        case ATTILE_METHOD_LOCAL:
+            return "local";
+        default:
+            return "auto";
+    }
+}
+
+int32_t choose_method(const DistributedAttention &problem, std::string *why, int64_t *bytes_sent) {
+    const Traffic traffic = measure(problem);
+    const auto answer = [&](int32_t method, const char *reason) {
+        *why = std::string(method_name(method)) + ": " + reason;
+        *bytes_sent = static_cast<int64_t>(method == ATTILE_METHOD_ALL_TO_ALL ? traffic.all_to_all : traffic.ring);
+        return method;
+    };
+    if (problem.ranks == 1) return answer(ATTILE_METHOD_LOCAL, "there is one rank");
+    if (problem.method != ATTILE_METHOD_AUTO) return answer(problem.method, "asked for");
+    char reason[200];
+    constexpr double kMiB = 1024 * 1024;
+    if (traffic.all_keys <= kSmall) {
+        std::snprintf(reason, sizeof reason, "all keys and values are %.3g MiB, no more than %g", traffic.all_keys / kMiB, kSmall / kMiB);
+        return answer(ATTILE_METHOD_ALL_GATHER, reason);
+    }
+    const int64_t ranks = problem.ranks;
+    if (!is_absent(problem.local.bias) || !is_absent(problem.local.allowed)) {
+        return answer(ATTILE_METHOD_RING, "rows of a bias or mask need not travel with it");
+    }
+    if (problem.heads_q() % ranks != 0 || problem.heads_kv() % ranks != 0) {
+        std::snprintf(reason, sizeof reason, "%d ranks do not divide %lld query heads and %lld key heads", problem.ranks,
+                      static_cast<long long>(problem.heads_q()), static_cast<long long>(problem.heads_kv()));
+        return answer(ATTILE_METHOD_RING, reason);
+    }
+    const bool fewer = traffic.all_to_all < traffic.ring;
+    std::snprintf(reason, sizeof reason, "a rank sends %.3g MiB, and %.3g with the %s", (fewer ? traffic.all_to_all : traffic.ring) / kMiB,
+                  (fewer ? traffic.ring : traffic.all_to_all) / kMiB, method_name(fewer ? ATTILE_METHOD_RING : ATTILE_METHOD_ALL_TO_ALL));
+    return answer(fewer ? ATTILE_METHOD_ALL_TO_ALL : ATTILE_METHOD_RING, reason);
+}
+
+}  // namespace attile::core

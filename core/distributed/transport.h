@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What carries bytes between ranks: a table of functions, those of attile_comm_callbacks and one that ends it. A kind of transport is a row
+// in transports.cpp; one that comes as a plugin fills the same table.
+#ifndef ATTILE_CORE_DISTRIBUTED_TRANSPORT_H
+#define ATTILE_CORE_DISTRIBUTED_TRANSPORT_H
+
+#include <attile/attile_distributed.h>
+
+namespace attile::core {
+
+// The functions are those of a caller's, with the same promises. One that fails may say why through set_backend_words().
+struct Transport {
+    attile_comm_callbacks call{};
+    void (*close)(void *user) = nullptr;  // this rank leaves
+    bool tells_why = false;               // what give_up() is told comes to the others as the words of what then fails
+};
+
+// Checked options.
+struct TransportSetup {
+    int32_t rank, ranks;
+    int64_t group;
+    double timeout;
+    const attile_comm_callbacks *callbacks;  // NULL: not given
+};
+
+struct TransportKind {
+    const char *name;
+    // Returns when all ranks have come, as far as the kind can tell. Its failures have their sentence.
+    int32_t (*open)(const TransportSetup &setup, Transport *transport);
+};
+
+// The kind of that name, or the failure to return.
+int32_t find_transport(const char *name, const TransportKind **kind);
+
+int32_t open_threads(const TransportSetup &setup, Transport *transport);
+int32_t open_callbacks(const TransportSetup &setup, Transport *transport);
+
+}  // namespace attile::core
+
+#endif

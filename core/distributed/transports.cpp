@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of transports, and the one that is the caller's own functions.
+#include <cstring>
+#include <string>
+
+#include "args_head.h"
+#include "distributed/transport.h"
+#include "message.h"
+#include "operation.h"
+#include "status.h"
+
+namespace attile::core {
+namespace {
+
+constexpr TransportKind kKinds[] = {{"threads", open_threads}, {"callbacks", open_callbacks}};
+// Known names that this version has no transport for.
+constexpr const char *kLater[] = {"mpi", "nccl"};
+constexpr size_t kMostName = 31;
+
+constexpr uint32_t kCallbacksFirstSize = ATTILE_SIZE_UP_TO(attile_comm_callbacks, give_up);
+
+}  // namespace
+
+int32_t find_transport(const char *name, const TransportKind **kind) {
+    std::string known;
+    for (const TransportKind &candidate : kKinds) {
+        if (std::strcmp(name, candidate.name) == 0) {
+            *kind = &candidate;
+            return ATTILE_OK;
+        }
+        known.append(known.empty() ? "" : ", ").append(candidate.name);
+    }
+    for (const char *later : kLater) {
+        if (std::strcmp(name, later) != 0) continue;
+        return fail(ATTILE_ERROR_BACKEND_NOT_FOUND, "comm_create: kind is '%s', for which this version has no transport yet; here are: %s",
+                    later, known.c_str());
+    }
+    std::string shown(name, strnlen(name, kMostName + 1));
+    make_printable(shown.data());
+    return fail(ATTILE_ERROR_BACKEND_NOT_FOUND, "comm_create: kind is '%s'; expected one of: %s", shown.c_str(), known.c_str());
+}
+
+int32_t open_callbacks(const TransportSetup &setup, Transport *transport) {
+    if (setup.callbacks == nullptr) {
+        return fail(ATTILE_ERROR_NULL_ARGUMENT, "comm_create: options->callbacks is NULL; the kind 'callbacks' needs it");
+    }
+    ATTILE_TRY(read_args("comm_create", "options->callbacks", kCallbacksFirstSize, 0, setup.callbacks, &transport->call));
+    const attile_comm_callbacks &call = transport->call;
+    const struct {
+        const char *name;
+        bool missing;
+    } required[] = {{"send", call.send == nullptr}, {"receive", call.receive == nullptr}, {"wait", call.wait == nullptr}};
+    for (const auto &function : required) {
+        if (!function.missing) continue;
+        return fail(ATTILE_ERROR_NULL_ARGUMENT, "comm_create: options->callbacks->%s is NULL; it is required", function.name);
+    }
+    return ATTILE_OK;
+}
+
+}  // namespace attile::core

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file attile_distributed.h
+ * @brief Communicators, and attention whose sequences are spread over ranks.
+ *
+ * C99, needs attile.h alone; the functions are in the same library. The conventions of attile.h hold, and these:
+ * - *Ranks* are threads of one process or whatever the caller's functions connect. Each has a context and a communicator of its own, and
+ *   all of them make the same calls in the same order. Whoever comes first waits for the others.
+ * - *Before any data travels* the ranks compare what they were called with. Where they disagree each gets a status that names a rank and
+ *   what differs.
+ * - *A rank that fails, is late or leaves* is a status on all the others, within the communicator's time limit. The communicator then
+ *   refuses work, and says why; destroy it and make another on every rank.
+ * - *After a code of block 6xxx* the outputs of that call are undefined.
+ *
+ * docs/distributed.md has the methods, what they send and when they pay.
+ */
+#ifndef ATTILE_ATTILE_DISTRIBUTED_H
+#define ATTILE_ATTILE_DISTRIBUTED_H
+
+#include <attile/attile.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * @defgroup distributed_status Status codes of ranks
+ * Block 6xxx. attile_status_name() knows them.
+ * @{
+ */
+#define ATTILE_ERROR_INVALID_COMM 6001   /**< The communicator is NULL, destroyed, or no communicator; or another call is using it. */
+#define ATTILE_ERROR_RANKS_DISAGREE 6002 /**< Ranks were called with arguments that must be the same and are not. */
+#define ATTILE_ERROR_RANK_FAILED 6003    /**< Another rank failed; the sentence says which and why. */
+#define ATTILE_ERROR_RANK_LATE 6004      /**< Another rank did not come within the time limit. */
+#define ATTILE_ERROR_TRANSPORT 6005      /**< What carries the messages failed. */
+#define ATTILE_ERROR_COMM_BROKEN 6006    /**< The communicator refuses work because an earlier call on it failed. */
+/** @} */
+
+/**
+ * @defgroup comm Communicators
+ * @{
+ */
+/** One rank's end of a group of ranks. Opaque, and no address: made by attile_comm_create(), never given out a second time. */
+typedef struct attile_comm attile_comm;
+
+/**
+ * What carries bytes between ranks, for the kind "callbacks". A function returns 0, or any other number if it failed; it may be called from
+ * any thread that makes a call on the communicator, by one at a time, and must not call Attile. Fill with attile_comm_callbacks_init()
+ * first.
+ *
+ * send, receive and wait are required. Messages between two ranks arrive in the order in which they were sent, and are received in it: the
+ * n-th receive from a rank takes the n-th send of that rank to this one, and both have the same size. The order of completion is free.
+ */
+typedef struct attile_comm_callbacks {
+    uint32_t struct_size; /**< sizeof(attile_comm_callbacks). */
+    uint32_t flags;       /**< Must be 0. */
+    const void *next;     /**< Must be NULL. */
+    void *user;           /**< Handed to every function. */
+    /** Start to send `bytes` bytes (1 or more) to rank `to`, and return without waiting for it to receive them. `data` stays as it is until
+        the request was waited for. */
+    int32_t (*send)(void *user, const void *data, int64_t bytes, int32_t to, void **request);
+    /** Start to receive from rank `from`, and return without waiting. */
+    int32_t (*receive)(void *user, void *data, int64_t bytes, int32_t from, void **request);
+    /** Wait for a request, at most so many seconds; 0: end it now. ATTILE_ERROR_RANK_LATE where the time is over. Whatever it returns, the
+        request is over then, and nobody looks at or writes to its memory any more. Called once for each request. */
+    int32_t (*wait)(void *user, void *request, double seconds);
+    /** Optional: gather `bytes` bytes of each rank into `receive`, in the order of ranks, the own ones too. NULL: made of send and
+        receive. */
+    int32_t (*all_gather)(void *user, const void *send, void *receive, int64_t bytes, double seconds);
+    /** Optional: from each rank to each. send_bytes[r] bytes at send + send_offsets[r] go to rank r, and so on; the own part is copied,
+       too. Sizes may be 0. NULL: made of send and receive. */
+    int32_t (*all_to_all)(void *user, const void *send, const int64_t *send_bytes, const int64_t *send_offsets, void *receive,
+                          const int64_t *receive_bytes, const int64_t *receive_offsets, double seconds);
+    /** Optional: the transport failed this rank, which cannot go on, for the reason that `why` tells. Waits of all ranks should end as soon
+       as they can. May be called while another of these functions waits. NULL: the others find out when their time is over. (A rank whose
+       own work fails goes on sending, so that the others learn of it, and why, at the end of the call.) */
+    void (*give_up)(void *user, int32_t status, const char *why);
+} attile_comm_callbacks;
+
+#define ATTILE_COMM_ALLOW_MIXED_BACKENDS 0x1u /**< Ranks' contexts may be of different backends; else that is a disagreement. */
+
+/** Options of attile_comm_create(); NULL or all zero: one rank. Fill with attile_comm_options_init() first. */
+typedef struct attile_comm_options {
+    uint32_t struct_size; /**< sizeof(attile_comm_options). */
+    uint32_t flags;       /**< Any of ATTILE_COMM_ALLOW_MIXED_BACKENDS. */
+    const void *next;     /**< Must be NULL. */
+    /** "threads" or "callbacks". NULL: the environment variable ATTILE_COMM; where that is unset or empty "callbacks" if `callbacks` is
+        given, else "threads". */
+    const char *kind;
+    int32_t rank;                           /**< This rank, 0 to ranks - 1. */
+    int32_t ranks;                          /**< How many there are; 0: 1. */
+    int64_t group;                          /**< "threads": ranks that name the same number find each other. */
+    double timeout_seconds;                 /**< Longest wait for another rank; 0: what ATTILE_COMM_TIMEOUT says, else 600. */
+    const attile_comm_callbacks *callbacks; /**< "callbacks": the functions, copied; else NULL. */
+} attile_comm_options;
+
+/** What a communicator is. Filled by attile_comm_get_info(). */
+typedef struct attile_comm_info {
+    uint32_t struct_size;   /**< sizeof(attile_comm_info), set by the caller. */
+    uint32_t flags;         /**< 0. */
+    const void *next;       /**< NULL. */
+    char kind[32];          /**< "threads", "callbacks". */
+    int32_t rank;           /**< This rank. */
+    int32_t ranks;          /**< How many there are. */
+    double timeout_seconds; /**< Longest wait for another rank. */
+    int64_t calls;          /**< Calls that all ranks began together. */
+    int32_t status;         /**< ATTILE_OK, or why the communicator refuses work. */
+    int32_t reserved;       /**< 0. */
+    char text[256];         /**< That as a sentence. */
+} attile_comm_info;
+
+/** @brief Zero the options and stamp their size. @param options What to initialise; NULL does nothing. @param size sizeof *options. Since
+ * 1.1. */
+ATTILE_API void attile_comm_options_init(attile_comm_options *options, uint64_t size);
+
+/** @brief Zero the functions and stamp their size. @param callbacks What to initialise; NULL does nothing. @param size sizeof *callbacks.
+ * Since 1.1. */
+ATTILE_API void attile_comm_callbacks_init(attile_comm_callbacks *callbacks, uint64_t size);
+
+/** @brief Zero an info struct and stamp its size. @param info What to initialise; NULL does nothing. @param size sizeof *info. Since 1.1.
+ */
+ATTILE_API void attile_comm_info_init(attile_comm_info *info, uint64_t size);
+
+/**
+ * @brief Join a group of ranks. Returns when all of them have come.
+ *
+ * With "threads" each rank is a thread that calls with the same `group` and `ranks`; the number may be used again once a group is complete.
+ * Several communicators may exist at once, and one thread may use several, if all ranks use them in the same order.
+ *
+ * **Thread safety** Safe: ranks of "threads" must call at the same time.
+ *
+ * @param context The context that this rank computes on; it must outlive the communicator.
+ * @param options NULL, or which group and which rank.
+ * @param[out] comm The new communicator; set to NULL on failure.
+ * @return
+ * - ATTILE_OK
+ * - ATTILE_ERROR_NULL_ARGUMENT: `comm` is NULL; "callbacks" without `callbacks`, or without one of the required functions
+ * - ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_STRUCT_SIZE, ATTILE_ERROR_STRUCT_TOO_NEW, ATTILE_ERROR_INVALID_FLAGS: the structs' heads
+ * - ATTILE_ERROR_INVALID_VALUE: rank or ranks out of range, a time limit that is no positive number, a rank that is taken already
+ * - ATTILE_ERROR_BACKEND_NOT_FOUND: no transport of that kind
+ * - ATTILE_ERROR_RANKS_DISAGREE: another number of ranks, another version of the library, another backend
+ * - ATTILE_ERROR_RANK_LATE: not all ranks came in time; ATTILE_ERROR_RANK_FAILED; ATTILE_ERROR_TRANSPORT
+ * - ATTILE_ERROR_OUT_OF_HOST_MEMORY: also if 65536 communicators are alive
+ *
+ * Since 1.1.
+ */
+ATTILE_API int32_t attile_comm_create(attile_context *context, const attile_comm_options *options, attile_comm **comm);
+
+/**
+ * @brief Leave the group. Ranks of "threads" that wait for this one get ATTILE_ERROR_RANK_FAILED; those of "callbacks" find out in time.
+ *
+ * The callbacks are not called after it returned, unless a call is under way on another thread; that call then ends by itself.
+ * @param comm A communicator; NULL, and one that was destroyed before, does nothing. Since 1.1.
+ */
+ATTILE_API void attile_comm_destroy(attile_comm *comm);
+
+/**
+ * @brief What a communicator is, and whether it still works. Asks no other rank.
+ *
+ * **Thread safety** Safe.
+ * @param comm A communicator.
+ * @param[in,out] info Initialised by attile_comm_info_init(); filled as far as its struct_size reaches.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_COMM; ATTILE_ERROR_AFTER_FORK; ATTILE_ERROR_NULL_ARGUMENT; ATTILE_ERROR_STRUCT_SIZE. Since 1.1.
+ */
+ATTILE_API int32_t attile_comm_get_info(attile_comm *comm, attile_comm_info *info);
+/** @} */
+
+/**
+ * @defgroup distributed Attention over ranks
+ * @{
+ */
+/* How the rows of a sequence of L positions are spread over P ranks. */
+#define ATTILE_SHARDS_CONTIGUOUS 0 /**< Rank after rank, each as many as it has; evenly cut, rank r begins at floor(r L / P). */
+#define ATTILE_SHARDS_ZIGZAG 1     /**< 2 P chunks, chunk c from floor(c L / 2P): rank r has chunk r and behind it chunk 2P - 1 - r. */
+#define ATTILE_SHARDS_STRIPED 2    /**< Rank r has the positions r, r + P, r + 2P, ... */
+
+#define ATTILE_METHOD_AUTO 0       /**< The library chooses; the query says which and why. */
+#define ATTILE_METHOD_RING 1       /**< Keys and values go from rank to rank, each computes with what it holds. */
+#define ATTILE_METHOD_ALL_GATHER 2 /**< Each rank gets all keys and values that it needs at once. */
+#define ATTILE_METHOD_ALL_TO_ALL 3 /**< Each rank gets all rows of some heads, computes them, and sends the results back (Ulysses). */
+#define ATTILE_METHOD_LOCAL 4      /**< Only in answers: there is one rank. */
+
+/**
+ * @brief Which positions a rank has.
+ *
+ * Row i of that part is position `first` + i `stride`; the parts follow each other in the shard.
+ * **Thread safety** Safe; asks no other rank.
+ * @param layout ATTILE_SHARDS_ constant; CONTIGUOUS: as it is cut evenly.
+ * @param length Positions of the whole sequence, 0 to 2^48.
+ * @param rank The rank.
+ * @param ranks How many there are.
+ * @param part 0, and for ZIGZAG also 1.
+ * @param[out] first Position of the part's first row; may be NULL.
+ * @param[out] count Rows of the part; may be NULL.
+ * @param[out] stride Distance between its rows' positions; may be NULL.
+ * @return ATTILE_OK; ATTILE_ERROR_INVALID_VALUE: unknown layout, `length`, `rank`, `ranks` or `part` out of range. Since 1.1.
+ */
+ATTILE_API int32_t attile_shard_part(int32_t layout, int64_t length, int32_t rank, int32_t ranks, int32_t part, int64_t *first,
+                                     int64_t *count, int64_t *stride);
+
+/** Arguments of attile_attention_distributed(). */
+typedef struct attile_attention_distributed_args {
+    uint32_t struct_size;               /**< sizeof(attile_attention_distributed_args). */
+    uint32_t flags;                     /**< Must be 0; those of `local` are used. */
+    const void *next;                   /**< Must be NULL. */
+    const attile_attention_args *local; /**< The call as it is, with this rank's rows of q, o, lse and its keys of k and v. */
+    int32_t layout;                     /**< ATTILE_SHARDS_ constant, of rows and of keys. */
+    int32_t method;                     /**< ATTILE_METHOD_ constant. */
+    int64_t len_q;                      /**< Rows of all ranks together; 0: every rank has as many as this one. */
+    int64_t len_k;                      /**< Keys of all ranks together; 0: every rank has as many as this one. */
+} attile_attention_distributed_args;
+
+/** Answer of attile_attention_distributed_query(). */
+typedef struct attile_distributed_support {
+    uint32_t struct_size; /**< sizeof(attile_distributed_support), set by the caller. */
+    uint32_t flags;       /**< 0. */
+    const void *next;     /**< NULL. */
+    int32_t level;        /**< ATTILE_SUPPORT_ constant of the local calls. */
+    int32_t status;       /**< The code a call would return: ATTILE_OK, or 2xxx when `level` is NONE. */
+    int32_t method;       /**< ATTILE_METHOD_ constant: the one that would be used. */
+    int32_t reserved;     /**< 0. */
+    char kernel[96];      /**< The kernel of a local call. */
+    char text[256];       /**< Why this method; or why NONE. */
+    int64_t bytes_sent;   /**< What a rank sends if all shards are of one size and nothing is hidden. */
+    double flops;         /**< Floating-point operations of all ranks together if nothing is hidden. */
+} attile_distributed_support;
+
+/** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.1.
+ */
+ATTILE_API void attile_attention_distributed_init(attile_attention_distributed_args *args, uint64_t size);
+
+/** @brief Zero a support struct and stamp its size. @param support What to initialise; NULL does nothing. @param size sizeof *support.
+ * Since 1.1. */
+ATTILE_API void attile_distributed_support_init(attile_distributed_support *support, uint64_t size);
+
+/**
+ * @brief attile_attention() over sequences that are spread over ranks: each rank gets the rows of o and lse that belong to its rows of q.
+ *
+ * **Formula** that of attile_attention(), where i and j are positions in the whole sequences and len_q and len_k their lengths: masks,
+ * windows and ALiBi go by these. A sink counts once in each row. Results are those of one rank within rounding, and the same bits in
+ * every run with the same shards, method and backend. Results of f16 and bf16 are rounded once, at the end.
+ *
+ * **Shapes and strides** those of attile_attention(), with the shard's rows in q, o and lse and the shard's keys in k and v, in the order
+ * of attile_shard_part(); either may have none. `bias` and `allowed` have the shard's rows and all keys, in the order of positions.
+ * key_lengths count keys of the whole sequence. key_lengths, alibi_slopes and sinks hold the same on every rank. Not yet here, and refused
+ * with ATTILE_ERROR_UNSUPPORTED_FEATURE: packed sequences, paged K/V, a workspace of the caller's and ATTILE_FLAG_NO_ALLOC.
+ *
+ * **Memory** Any kind. What travels, and partial results, lie in host memory that the call allocates; tensors of a device are copied there.
+ *
+ * **Stream** Local calls run on local->stream. The call returns when the result is in place.
+ *
+ * **Thread safety** One call at a time on a communicator. Every rank has to make the same calls on it, in the same order.
+ *
+ * @param comm The communicator.
+ * @param args What to compute.
+ * @return
+ * - as attile_attention(), for what is wrong with this rank's own arguments; all the other ranks get ATTILE_ERROR_RANK_FAILED
+ * - ATTILE_ERROR_INVALID_VALUE: an unknown layout or method, negative lengths or lengths above 2^48
+ * - ATTILE_ERROR_SHAPE_MISMATCH: the shard has not the rows that its layout says
+ * - ATTILE_ERROR_INVALID_COMM; ATTILE_ERROR_AFTER_FORK; ATTILE_ERROR_COMM_BROKEN; ATTILE_ERROR_RANKS_DISAGREE; ATTILE_ERROR_RANK_FAILED;
+ *   ATTILE_ERROR_RANK_LATE; ATTILE_ERROR_TRANSPORT
+ *
+ * Since 1.1.
+ */
+ATTILE_API int32_t attile_attention_distributed(attile_comm *comm, const attile_attention_distributed_args *args);
+
+/**
+ * @brief How attile_attention_distributed() would run with these arguments. Asks no other rank and reads no tensor data; data pointers may
+ * be NULL.
+ *
+ * **Thread safety** Safe.
+ * @param comm The communicator.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_distributed_support_init().
+ * @return ATTILE_OK, also when the answer is ATTILE_SUPPORT_NONE; else the argument code that attile_attention_distributed() would return.
+ * Since 1.1.
+ */
+ATTILE_API int32_t attile_attention_distributed_query(attile_comm *comm, const attile_attention_distributed_args *args,
+                                                      attile_distributed_support *support);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ATTILE_ATTILE_DISTRIBUTED_H */

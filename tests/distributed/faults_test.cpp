@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that disagree, fail, are late, leave or run out of memory: a status on every rank within the time limit, and no work afterwards.
+#include <fault_injection.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ranks.h"
+
+namespace attile::test {
+namespace {
+
+// A small call: 3 rows and 5 keys a rank.
+struct Problem {
+    explicit Problem(int ranks) {
+        const std::int64_t q[4] = {1, 4, 3, 8}, k[4] = {1, 2, 5, 8};
+        attile_attention_init(&local, sizeof local);
+        const auto bind = [&](attile_tensor *tensor, std::vector<float> &memory, const std::int64_t *shape) {
+            memory.assign(static_cast<std::size_t>(shape[0] * shape[1] * shape[2] * shape[3]), 0.5F);
+            attile_tensor_init(tensor, memory.data(), ATTILE_F32, 4, shape);
+        };
+        bind(&local.q, q_, q);
+        bind(&local.k, k_, k);
+        bind(&local.v, v_, k);
+        bind(&local.o, o_, q);
+        attile_attention_distributed_init(&args, sizeof args);
+        args.local = &local;
+        args.method = ATTILE_METHOD_RING;
+        args.len_q = 3 * ranks;
+        args.len_k = 5 * ranks;
+    }
+    Problem(const Problem &) = delete;
+    Problem &operator=(const Problem &) = delete;
+
+    attile_attention_args local;
+    attile_attention_distributed_args args;
+
+  private:
+    std::vector<float> q_, k_, v_, o_;
+};
+
+struct Result {
+    std::int32_t status = -1;
+    std::string why;
+    std::int32_t afterwards = -1;
+    std::string why_afterwards;
+};
+
+// Every rank makes one call and another; `prepare` changes what a rank does before the first.
+std::vector<Result> call_twice(const RanksOptions &options, const std::function<void(Rank &, Problem &)> &prepare) {
+    std::vector<Result> results(static_cast<std::size_t>(options.ranks));
+    run_ranks(options, [&](Rank &rank) {
+        Result &result = results[static_cast<std::size_t>(rank.rank)];
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        Problem problem(options.ranks);
+        prepare(rank, problem);
+        result.status = attile_attention_distributed(rank.comm, &problem.args);
+        if (result.status != ATTILE_OK) result.why = last_error();
+        Problem right(options.ranks);
+        result.afterwards = attile_attention_distributed(rank.comm, &right.args);
+        if (result.afterwards != ATTILE_OK) result.why_afterwards = last_error();
+    });
+    return results;
+}
+
+// The transports whose ranks hear of a failure at once, and the one that has to go on until the end.
+enum class Kind { kThreads, kCallbacks, kBareCallbacks };
+
+class Faults : public testing::TestWithParam<Kind> {
+  protected:
+    // `options` live as long as the test.
+    RanksOptions ranks(int count, double timeout = 60, MailOptions mail = {}) {
+        RanksOptions options;
+        options.ranks = count;
+        options.timeout = timeout;
+        if (GetParam() != Kind::kThreads) {
+            mail.give_up = mail.collectives = GetParam() == Kind::kCallbacks;
+            mail_ = std::make_unique<Mail>(count, mail);
+            options.mail = mail_.get();
+        }
+        return options;
+    }
+
+  private:
+    std::unique_ptr<Mail> mail_;
+};
+
+struct Change {
+    const char *name;  ///< in the sentence
+    std::function<void(Problem &)> make;
+};
+
+TEST_P(Faults, DisagreementNamesARankAndWhatDiffers) {
+    static float two[2] = {0.5F, 0.25F};
+    const Change changes[] = {
+        {"layout", [](Problem &p) { p.args.layout = ATTILE_SHARDS_STRIPED; }},
+        {"method", [](Problem &p) { p.args.method = ATTILE_METHOD_ALL_GATHER; }},
+        {"heads_q", [](Problem &p) { p.local.q.shape[1] = p.local.o.shape[1] = 2; }},
+        {"head_dim ", [](Problem &p) { p.local.q.shape[3] = p.local.k.shape[3] = 4; }},
+        {"head_dim_v", [](Problem &p) { p.local.o.shape[3] = p.local.v.shape[3] = 4; }},
+        {"len_k", [](Problem &p) { p.args.len_k = 16; }},
+        {"local->scale", [](Problem &p) { p.local.scale = 0.25; }},
+        {"local->softcap", [](Problem &p) { p.local.softcap = 3; }},
+        {"local->mask", [](Problem &p) { p.local.mask = ATTILE_MASK_CAUSAL_TOP_LEFT; }},
+        {"local->flags", [](Problem &p) { p.local.flags = ATTILE_FLAG_BATCH_INVARIANT; }},
+        {"local->sinks",
+         [](Problem &p) {
+             const std::int64_t four = 4;
+             attile_tensor_init(&p.local.sinks, two, ATTILE_F32, 1, &four);
+             p.local.sinks.stride[0] = 0;
+         }},
+        {"their shards have", [](Problem &p) { p.local.k.shape[2] = p.local.v.shape[2] = 4; }},
+    };
+    for (const Change &change : changes) {
+        const auto results = call_twice(ranks(3), [&](Rank &rank, Problem &problem) {
+            if (rank.rank == 2) change.make(problem);
+        });
+        for (const Result &result : results) {
+            EXPECT_EQ(result.status, ATTILE_ERROR_RANKS_DISAGREE) << change.name << ": " << result.why;
+            EXPECT_NE(result.why.find(change.name), std::string::npos) << result.why;
+            if (std::string(change.name) != "their shards have") {
+                EXPECT_NE(result.why.find("on rank 2 and"), std::string::npos) << result.why;
+            }
+            EXPECT_EQ(result.afterwards, ATTILE_ERROR_COMM_BROKEN);
+            EXPECT_NE(result.why_afterwards.find(change.name), std::string::npos) << result.why_afterwards;
+        }
+    }
+}
+
+TEST_P(Faults, ContentsThatMustBeTheSameAreCompared) {
+    static float slopes[2][4] = {{1, 2, 3, 4}, {1, 2, 3, 5}};
+    const auto results = call_twice(ranks(2), [&](Rank &rank, Problem &problem) {
+        const std::int64_t four = 4;
+        attile_tensor_init(&problem.local.alibi_slopes, slopes[rank.rank], ATTILE_F32, 1, &four);
+    });
+    for (const Result &result : results) {
+        EXPECT_EQ(result.status, ATTILE_ERROR_RANKS_DISAGREE);
+        EXPECT_NE(result.why.find("local->alibi_slopes is contents with hash"), std::string::npos) << result.why;
+    }
+}
+
+TEST_P(Faults, ARankWithWrongArgumentsIsHeardOf) {
+    const auto results = call_twice(ranks(4), [](Rank &rank, Problem &problem) {
+        if (rank.rank == 1) problem.local.mask = 99;
+    });
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+        EXPECT_EQ(results[rank].status, rank == 1 ? ATTILE_ERROR_INVALID_VALUE : ATTILE_ERROR_RANK_FAILED);
+        EXPECT_NE(results[rank].why.find("mask is 99"), std::string::npos) << results[rank].why;
+        if (rank != 1) {
+            EXPECT_NE(results[rank].why.find("rank 1 failed with ATTILE_ERROR_INVALID_VALUE"), std::string::npos);
+        }
+        EXPECT_EQ(results[rank].afterwards, ATTILE_ERROR_COMM_BROKEN);
+    }
+}
+
+TEST_P(Faults, WhatNoRankCanDoBreaksNothing) {
+    const auto results = call_twice(ranks(3), [](Rank &rank, Problem &problem) { problem.local.mask = 90 + rank.rank; });
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+        EXPECT_EQ(results[rank].status, ATTILE_ERROR_INVALID_VALUE);
+        EXPECT_NE(results[rank].why.find("mask is 9" + std::to_string(rank)), std::string::npos) << results[rank].why;
+        EXPECT_EQ(results[rank].afterwards, ATTILE_OK) << results[rank].why_afterwards;
+    }
+}
+
+// The context of one rank is gone: its local call fails after all ranks have agreed.
+TEST_P(Faults, ALocalFailureIsHeardOf) {
+    for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
+        const auto results = call_twice(ranks(4), [&](Rank &rank, Problem &problem) {
+            problem.args.method = method;
+            if (rank.rank == 2) attile_context_destroy(rank.context);
+        });
+        for (std::size_t rank = 0; rank < 4; ++rank) {
+            EXPECT_EQ(results[rank].status, rank == 2 ? ATTILE_ERROR_INVALID_CONTEXT : ATTILE_ERROR_RANK_FAILED) << results[rank].why;
+            EXPECT_NE(results[rank].why.find("was destroyed"), std::string::npos) << results[rank].why;
+            if (rank != 2) {
+                EXPECT_NE(results[rank].why.find("rank 2 failed"), std::string::npos) << results[rank].why;
+            }
+            EXPECT_EQ(results[rank].afterwards, ATTILE_ERROR_COMM_BROKEN);
+        }
+    }
+}
+
+TEST_P(Faults, ALateRankIsNamed) {
+    std::atomic<int> given_up{0};
+    const auto begin = std::chrono::steady_clock::now();
+    const auto results = call_twice(ranks(3, 0.3), [&](Rank &rank, Problem &) {
+        if (rank.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+        ++given_up;
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+    int late = 0;
+    for (const std::size_t rank : {0U, 2U}) {
+        // Of two that wait, one is the first whose time is over; the other may hear of it.
+        const Result &result = results[rank];
+        EXPECT_TRUE(result.status == ATTILE_ERROR_RANK_LATE || result.status == ATTILE_ERROR_RANK_FAILED ||
+                    result.status == ATTILE_ERROR_TRANSPORT)
+            << result.status << result.why;
+        late += result.status == ATTILE_ERROR_RANK_LATE ? 1 : 0;
+        if (result.status == ATTILE_ERROR_RANK_LATE && GetParam() != Kind::kCallbacks) {
+            EXPECT_NE(result.why.find("rank 1 did not come within 0.3 s"), std::string::npos) << result.why;
+        }
+        EXPECT_EQ(result.afterwards, ATTILE_ERROR_COMM_BROKEN);
+        EXPECT_FALSE(result.why_afterwards.empty());
+    }
+    EXPECT_GE(late, 1);
+    EXPECT_NE(results[1].status, ATTILE_OK);
+    EXPECT_EQ(results[1].afterwards, ATTILE_ERROR_COMM_BROKEN);
+}
+
+TEST_P(Faults, ARankThatLeavesDoesNotHangTheOthers) {
+    std::vector<std::int32_t> statuses(3, -1);
+    std::vector<std::string> why(3);
+    run_ranks(ranks(3, GetParam() == Kind::kThreads ? 60 : 0.5), [&](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        if (rank.rank == 2) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the others wait by now
+            attile_comm_destroy(rank.comm);
+            return;
+        }
+        Problem problem(3);
+        const std::size_t at = static_cast<std::size_t>(rank.rank);
+        statuses[at] = attile_attention_distributed(rank.comm, &problem.args);
+        why[at] = last_error();
+    });
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+        EXPECT_TRUE(statuses[rank] == ATTILE_ERROR_RANK_FAILED || GetParam() != Kind::kThreads) << statuses[rank] << why[rank];
+        EXPECT_EQ(statuses[rank] / 1000, 6) << why[rank];
+        if (GetParam() == Kind::kThreads) {
+            EXPECT_NE(why[rank].find("rank 2 destroyed its communicator"), std::string::npos) << why[rank];
+        }
+    }
+}
+
+// Every allocation of one rank fails in its own run. Whatever comes of it, all ranks end with a status, and memory is as it was.
+TEST_P(Faults, NoMemoryOnOneRank) {
+    int failed = 0, runs = 0;
+    for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
+        for (std::int64_t n = 1; n < 400; n += n < 60 ? 1 : 17) {
+            bool reached = false;
+            std::vector<std::int32_t> statuses(3, -1);
+            std::barrier created(3);  // the failure is that of the call
+            run_ranks(ranks(3, 0.5), [&](Rank &rank) {
+                EXPECT_EQ(rank.created, ATTILE_OK) << rank.why;
+                Problem problem(3);
+                problem.args.method = method;
+                created.arrive_and_wait();
+                if (rank.rank == 1) attile_fault_arm(ATTILE_FAULT_MEMORY | ATTILE_FAULT_THIS_THREAD, n, n);
+                const std::int32_t status = attile_attention_distributed(rank.comm, &problem.args);
+                if (rank.rank == 1) reached = attile_fault_disarm() >= n;
+                statuses[static_cast<std::size_t>(rank.rank)] = status;
+            });
+            ++runs;
+            const bool all_well = statuses[0] == ATTILE_OK && statuses[1] == ATTILE_OK && statuses[2] == ATTILE_OK;
+            const bool all_failed = statuses[0] != ATTILE_OK && statuses[1] != ATTILE_OK && statuses[2] != ATTILE_OK;
+            EXPECT_TRUE(all_well || all_failed)
+                << "method " << method << ", allocation " << n << ": " << statuses[0] << " " << statuses[1] << " " << statuses[2];
+            failed += all_failed ? 1 : 0;
+            if (!reached) break;
+        }
+    }
+    EXPECT_GT(failed, 10);
+    EXPECT_GT(runs, failed);
+}
+
+std::string name_of(const testing::TestParamInfo<Kind> &given) {
+    constexpr const char *kNames[] = {"threads", "callbacks", "bare_callbacks"};
+    return kNames[static_cast<int>(given.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Faults, testing::Values(Kind::kThreads, Kind::kCallbacks, Kind::kBareCallbacks), name_of);
+
+TEST(Callbacks, ThatFailOrThrowAreAStatus) {
+    for (const bool throws : {false, true}) {
+        for (int from = 0; from < 14; from += 3) {
+            MailOptions options;
+            options.collectives = false;
+            options.broken_rank = 1;
+            options.broken_from = from + 4;  // after the greeting
+            options.throws = throws;
+            Mail mail(3, options);
+            RanksOptions ranks;
+            ranks.ranks = 3;
+            ranks.timeout = 5;
+            ranks.mail = &mail;
+            std::vector<std::int32_t> statuses(3, -1);
+            std::vector<std::string> why(3);
+            run_ranks(ranks, [&](Rank &rank) {
+                ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+                Problem problem(3);
+                const std::size_t at = static_cast<std::size_t>(rank.rank);
+                statuses[at] = attile_attention_distributed(rank.comm, &problem.args);
+                why[at] = last_error();
+            });
+            EXPECT_EQ(statuses[1], ATTILE_ERROR_TRANSPORT) << why[1];
+            EXPECT_NE(why[1].find(throws ? "it threw an exception" : "it returned 5"), std::string::npos) << why[1];
+            EXPECT_EQ(statuses[0] / 1000, 6) << why[0];
+            EXPECT_EQ(statuses[2] / 1000, 6) << why[2];
+        }
+    }
+}
+
+TEST(Callbacks, MessagesThatNeverArriveAreLate) {
+    MailOptions options;
+    options.lost_rank = 0;
+    options.collectives = options.give_up = false;
+    Mail mail(2, options);
+    RanksOptions ranks;
+    ranks.timeout = 0.2;
+    ranks.mail = &mail;
+    run_ranks(ranks, [](Rank &rank) {
+        EXPECT_EQ(rank.created, ATTILE_ERROR_RANK_LATE);
+        EXPECT_NE(rank.why.find(rank.rank == 0 ? "rank 1" : "rank 0"), std::string::npos) << rank.why;
+        EXPECT_EQ(rank.comm, nullptr);
+    });
+}
+
+TEST(MixedBackends, AreRefusedUnlessAllowed) {
+    RanksOptions ranks;
+    ranks.backends = {"reference", "cpu"};
+    run_ranks(ranks, [](Rank &rank) {
+        EXPECT_EQ(rank.created, ATTILE_ERROR_RANKS_DISAGREE);
+        EXPECT_NE(rank.why.find("the backend"), std::string::npos) << rank.why;
+    });
+    ranks.flags = ATTILE_COMM_ALLOW_MIXED_BACKENDS;
+    run_ranks(ranks, [](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        Problem problem(2);
+        EXPECT_EQ(attile_attention_distributed(rank.comm, &problem.args), ATTILE_OK) << last_error();
+    });
+}
+
+}  // namespace
+}  // namespace attile::test

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace attile::test {
+
+std::string last_error() {
+    char text[1024];
+    attile_last_error(text, sizeof text);
+    return text;
+}
+
+attile_context *open_context(const std::string &backend) {
+    attile_context_options options;
+    attile_context_options_init(&options, sizeof options);
+    options.backend = backend.c_str();
+    options.threads = 1;
+    attile_context *context = nullptr;
+    EXPECT_EQ(attile_context_create(&options, &context), ATTILE_OK) << last_error();
+    return context;
+}
+
+void run_ranks(const RanksOptions &options, const std::function<void(Rank &)> &body) {
+    static std::atomic<std::int64_t> next_group{1000};
+    const std::int64_t group = next_group.fetch_add(1);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < options.ranks; ++rank) {
+        threads.emplace_back([&, rank] {
+            Rank own;
+            own.rank = rank;
+            own.context = open_context(options.backends.empty() ? options.backend : options.backends[static_cast<std::size_t>(rank)]);
+            attile_comm_options comm;
+            attile_comm_options_init(&comm, sizeof comm);
+            comm.flags = options.flags;
+            comm.kind = options.mail != nullptr ? "callbacks" : "threads";
+            comm.rank = rank;
+            comm.ranks = options.ranks;
+            comm.group = group;
+            comm.timeout_seconds = options.timeout;
+            attile_comm_callbacks callbacks;
+            if (options.mail != nullptr) {
+                callbacks = options.mail->callbacks(rank);
+                comm.callbacks = &callbacks;
+            }
+            own.created = attile_comm_create(own.context, &comm, &own.comm);
+            if (own.created != ATTILE_OK) own.why = last_error();
+            body(own);
+            attile_comm_destroy(own.comm);
+            attile_context_destroy(own.context);
+        });
+    }
+    for (std::thread &thread : threads) thread.join();
+}
+
+}  // namespace attile::test

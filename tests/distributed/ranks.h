@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A group of ranks that are threads, each with a context and a communicator.
+#pragma once
+
+#include <attile/attile_distributed.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mail_transport.h"
+
+namespace attile::test {
+
+struct Rank {
+    int rank = 0;
+    attile_context *context = nullptr;
+    attile_comm *comm = nullptr;
+    std::int32_t created = ATTILE_OK;
+    std::string why;  ///< of a failed creation
+};
+
+struct RanksOptions {
+    int ranks = 2;
+    std::string backend = "reference";
+    Mail *mail = nullptr;  ///< callbacks; else threads
+    double timeout = 60;   ///< so long that a test that hangs is seen, and a slow machine is not
+    std::uint32_t flags = 0;
+    std::vector<std::string> backends;  ///< of each rank, where they differ
+};
+
+std::string last_error();
+attile_context *open_context(const std::string &backend);
+
+/// Runs `body` on every rank at once; all are done when it returns.
+void run_ranks(const RanksOptions &options, const std::function<void(Rank &)> &body);
+
+}  // namespace attile::test
