@@ -21,7 +21,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/bindings/rust/Cargo.toml ${PROJECT_SOURCE_DI
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/bindings/fortran/src DESTINATION ${ATTILE_SHARE_DIR}/bindings/fortran COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/bindings/fortran/fpm.toml DESTINATION ${ATTILE_SHARE_DIR}/bindings/fortran COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/include/attile/attile.h DESTINATION ${ATTILE_SHARE_DIR}/include/attile COMPONENT dev)
-foreach(language backend c cpp fortran llm rust python)
+foreach(language backend c cpp distributed fortran llm rust python)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/${language} DESTINATION ${ATTILE_SHARE_DIR}/examples COMPONENT dev PATTERN CMakeLists.txt EXCLUDE)
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/examples/data/attention_small.bin DESTINATION ${ATTILE_SHARE_DIR}/examples/data COMPONENT dev)
