@@ -10,7 +10,8 @@
  *   what differs.
  * - *A rank that fails, is late or leaves* is a status on all the others, within the communicator's time limit. The communicator then
  *   refuses work, and says why; destroy it and make another on every rank.
- * - *After a code of block 6xxx* the outputs of that call are undefined.
+ * - *After a code of block 6xxx* the outputs of that call are undefined. A rank that failed when all had told each other that they were
+ *   well may be heard of at the next call only.
  *
  * docs/distributed.md has the methods, what they send and when they pay.
  */

@@ -238,30 +238,34 @@ TEST_P(Faults, ARankThatLeavesDoesNotHangTheOthers) {
     }
 }
 
-// Every allocation of one rank fails in its own run. Whatever comes of it, all ranks end with a status, and memory is as it was.
+// Every allocation of one rank fails in its own run. Whatever comes of it, all ranks end with a status. One that failed when all had told
+// each other that they were well may be heard of at the next call only.
 TEST_P(Faults, NoMemoryOnOneRank) {
     int failed = 0, runs = 0;
     for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
         for (std::int64_t n = 1; n < 400; n += n < 60 ? 1 : 17) {
             bool reached = false;
-            std::vector<std::int32_t> statuses(3, -1);
+            std::vector<std::int32_t> first(3, -1), second(3, -1);
             std::barrier created(3);  // the failure is that of the call
             run_ranks(ranks(3, 0.5), [&](Rank &rank) {
                 EXPECT_EQ(rank.created, ATTILE_OK) << rank.why;
                 Problem problem(3);
                 problem.args.method = method;
                 created.arrive_and_wait();
+                const std::size_t at = static_cast<std::size_t>(rank.rank);
                 if (rank.rank == 1) attile_fault_arm(ATTILE_FAULT_MEMORY | ATTILE_FAULT_THIS_THREAD, n, n);
                 const std::int32_t status = attile_attention_distributed(rank.comm, &problem.args);
                 if (rank.rank == 1) reached = attile_fault_disarm() >= n;
-                statuses[static_cast<std::size_t>(rank.rank)] = status;
+                first[at] = status;
+                second[at] = attile_attention_distributed(rank.comm, &problem.args);
             });
             ++runs;
-            const bool all_well = statuses[0] == ATTILE_OK && statuses[1] == ATTILE_OK && statuses[2] == ATTILE_OK;
-            const bool all_failed = statuses[0] != ATTILE_OK && statuses[1] != ATTILE_OK && statuses[2] != ATTILE_OK;
-            EXPECT_TRUE(all_well || all_failed)
-                << "method " << method << ", allocation " << n << ": " << statuses[0] << " " << statuses[1] << " " << statuses[2];
-            failed += all_failed ? 1 : 0;
+            const bool well = first == std::vector<std::int32_t>(3, ATTILE_OK);
+            failed += well ? 0 : 1;
+            for (std::size_t rank = 0; rank < 3; ++rank) {
+                EXPECT_EQ(second[rank] == ATTILE_OK, well) << "method " << method << ", allocation " << n << ", rank " << rank << ": "
+                                                           << first[rank] << " and then " << second[rank];
+            }
             if (!reached) break;
         }
     }
@@ -322,6 +326,7 @@ TEST(Callbacks, MessagesThatNeverArriveAreLate) {
 }
 
 TEST(MixedBackends, AreRefusedUnlessAllowed) {
+    if (!opens("cpu")) GTEST_SKIP() << "there is no second backend";
     RanksOptions ranks;
     ranks.backends = {"reference", "cpu"};
     run_ranks(ranks, [](Rank &rank) {

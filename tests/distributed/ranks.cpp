@@ -14,6 +14,16 @@ std::string last_error() {
     return text;
 }
 
+bool opens(const std::string &backend) {
+    attile_context_options options;
+    attile_context_options_init(&options, sizeof options);
+    options.backend = backend.c_str();
+    attile_context *context = nullptr;
+    const bool done = attile_context_create(&options, &context) == ATTILE_OK;
+    attile_context_destroy(context);
+    return done;
+}
+
 attile_context *open_context(const std::string &backend) {
     attile_context_options options;
     attile_context_options_init(&options, sizeof options);

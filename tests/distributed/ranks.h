@@ -31,6 +31,7 @@ struct RanksOptions {
 };
 
 std::string last_error();
+bool opens(const std::string &backend);  ///< whether it is built and can run here
 attile_context *open_context(const std::string &backend);
 
 /// Runs `body` on every rank at once; all are done when it returns.
