@@ -22,7 +22,7 @@ namespace attile::core {
 namespace {
 
 constexpr const char *kCreate = "comm_create";
-constexpr uint32_t kOptionsFirstSize = ATTILE_SIZE_UP_TO(attile_comm_options, callbacks);
+constexpr uint32_t kOptionsFirstSize = ATTILE_SIZE_UP_TO(attile_comm_options, timeout_seconds);
 constexpr uint32_t kInfoFirstSize = ATTILE_SIZE_UP_TO(attile_comm_info, text);
 constexpr const char *kKindVariable = "ATTILE_COMM";
 constexpr const char *kTimeoutVariable = "ATTILE_COMM_TIMEOUT";

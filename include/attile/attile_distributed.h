@@ -91,8 +91,8 @@ typedef struct attile_comm_options {
     int32_t rank;                           /**< This rank, 0 to ranks - 1. */
     int32_t ranks;                          /**< How many there are; 0: 1. */
     int64_t group;                          /**< "threads": ranks that name the same number find each other. */
-    double timeout_seconds;                 /**< Longest wait for another rank; 0: what ATTILE_COMM_TIMEOUT says, else 600. */
     const attile_comm_callbacks *callbacks; /**< "callbacks": the functions, copied; else NULL. */
+    double timeout_seconds;                 /**< Longest wait for another rank; 0: what ATTILE_COMM_TIMEOUT says, else 600. */
 } attile_comm_options;
 
 /** What a communicator is. Filled by attile_comm_get_info(). */

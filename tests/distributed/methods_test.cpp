@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ const std::vector<std::string> &backends() {
         return found;
     }();
     return list;
+}
+
+// Builds that take long look at fewer.
+std::uint64_t number(const char *variable, std::uint64_t otherwise) {
+    const char *text = std::getenv(variable);
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
 struct Option {
@@ -94,7 +101,8 @@ TEST_P(Methods, EveryLayoutMethodAndOption) {
     constexpr std::int32_t kTypes[] = {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16};
     for (const std::string &backend : backends()) {
         int round = ranks;
-        for (const Option &option : kOptions) {
+        for (std::size_t at = 0; at < std::size(kOptions); at += number("ATTILE_DISTRIBUTED_STEP", 1)) {
+            const Option &option = kOptions[at];
             std::vector<ShardedCase> cases;
             for (const std::int32_t dtype : kTypes) cases.emplace_back(case_of(option, dtype));
             std::vector<Job> jobs;
@@ -141,7 +149,8 @@ TEST(Types, EachByEachMethod) {
 // Threads, and callbacks with and without collectives, whatever the order in which messages arrive.
 TEST(Transports, GiveTheSameBits) {
     std::vector<ShardedCase> cases;
-    for (const Option &option : kOptions) cases.emplace_back(case_of(option, ATTILE_F32));
+    for (std::size_t at = 0; at < std::size(kOptions); at += number("ATTILE_DISTRIBUTED_STEP", 1))
+        cases.emplace_back(case_of(kOptions[at], ATTILE_F32));
     const auto run_all = [&](Mail *mail) {
         std::vector<Job> jobs;
         for (const ShardedCase &one : cases) {
@@ -174,8 +183,7 @@ TEST(Transports, GiveTheSameBits) {
 }
 
 TEST(Random, Problems) {
-    const char *few = std::getenv("ATTILE_DISTRIBUTED_PROBLEMS");
-    const std::uint64_t problems = few != nullptr ? std::strtoull(few, nullptr, 10) : 60;
+    const std::uint64_t problems = number("ATTILE_DISTRIBUTED_PROBLEMS", 60 / number("ATTILE_DISTRIBUTED_STEP", 1));
     for (std::uint64_t seed = 1; seed <= problems; ++seed) {
         AttentionCase c = random_attention(seed);
         c.packed_q = c.packed_k = false;
