@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "distributed/link.h"
+#include "status.h"
 
 namespace attile::core {
 
@@ -41,16 +42,61 @@ struct Announcement {
     std::vector<Matter> matters;
 };
 
-struct ShardLengths {
-    std::vector<int64_t> q, k;
+// This rank's own failure, kept while other steps follow. Takes no memory.
+class OwnStatus {
+  public:
+    bool sound() const { return status_ == ATTILE_OK; }
+    int32_t status() const { return status_; }
+    const char *why() const { return why_; }
+    // What a step came to, with the thread's sentence. The first failure stays.
+    void take(int32_t status);
+    // Makes the sentence the thread's again.
+    int32_t fail_again() const;
+
+  private:
+    int32_t status_ = ATTILE_OK;
+    char why_[kErrorCapacity] = "";
 };
 
-// Exchanges what was announced. Where every rank failed by itself the status is this rank's own, and the fallout none. `fallout` stays as
-// it is where the exchange itself failed.
-int32_t agree(Link &link, const char *operation, const Announcement &own, ShardLengths *lengths, Fallout *fallout);
+// The exchanges of one communicator. Their memory is taken when it is made: a rank that has none left can still say so.
+class Agreement {
+  public:
+    explicit Agreement(int32_t ranks) : announced_(static_cast<size_t>(ranks)), outcomes_(static_cast<size_t>(ranks)) {}
 
-// Exchanges how something went, this rank's own failure with its sentence. All ranks fail if one did.
-int32_t conclude(Link &link, const char *operation, int32_t status, const char *why, Fallout *fallout);
+    // Exchanges what was announced. Where every rank failed by itself the status is this rank's own, and the fallout none. `fallout` stays
+    // as it is where the exchange itself failed.
+    int32_t agree(Link &link, const char *operation, const Announcement &own, Fallout *fallout);
+    // Of what a rank announced last.
+    int64_t len_q(int32_t rank) const { return announced_[static_cast<size_t>(rank)].len_q; }
+    int64_t len_k(int32_t rank) const { return announced_[static_cast<size_t>(rank)].len_k; }
+
+    // Exchanges how something went. All ranks fail if one did.
+    int32_t conclude(Link &link, const char *operation, const OwnStatus &own, Fallout *fallout);
+
+  private:
+    // As they travel: fixed-size, without padding, the same on every rank of one version and byte order.
+    struct Announced {
+        int64_t mark;
+        int64_t version;
+        int64_t call;
+        int64_t status;
+        int64_t len_q, len_k;
+        int64_t values[Announcement::kMostMatters];
+        char operation[32];
+        char backend[32];
+        char why[256];
+    };
+    struct Outcome {
+        int64_t mark;
+        int64_t status;
+        char why[256];
+    };
+
+    int32_t compare(const char *operation, const Announcement &own, int32_t rank) const;
+
+    std::vector<Announced> announced_;
+    std::vector<Outcome> outcomes_;
+};
 
 }  // namespace attile::core
 

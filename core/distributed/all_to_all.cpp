@@ -27,7 +27,7 @@ struct Gathered {
 
 class AllToAll final : public Method {
   public:
-    explicit AllToAll(const DistributedAttention &problem) : problem_(problem) {}
+    explicit AllToAll(const DistributedAttention &problem) : problem_(problem), out_(problem.ranks), in_(problem.ranks) {}
 
     int32_t prepare() override {
         const DistributedAttention &p = problem_;
@@ -40,12 +40,12 @@ class AllToAll final : public Method {
             ATTILE_TRY(prepare_input(i));
         }
         const Range heads = heads_q_of(p.rank);
-        const int64_t lines = p.len_q * p.batch() * heads.count();
+        const int64_t lines = product({p.len_q, p.batch(), heads.count()});
         ATTILE_TRY(o_.memory.take(kDistributed, lines, p.head_dim_v() * element_bytes(o_dtype())));
         ATTILE_TRY(lse_.memory.take(kDistributed, lines, element_bytes(p.wide())));
         o_.view = packed_view(o_.memory.at(), o_dtype(), p.len_q, p.batch(), heads.count(), p.head_dim_v());
         lse_.view = packed_view(lse_.memory.at(), p.wide(), p.len_q, p.batch(), heads.count(), 1);
-        const int64_t rows = p.rows() * p.batch() * p.heads_q();
+        const int64_t rows = product({p.rows(), p.batch(), p.heads_q()});
         ATTILE_TRY(back_o_.take(kDistributed, rows, p.head_dim_v() * element_bytes(o_dtype())));
         ATTILE_TRY(back_lse_.take(kDistributed, rows, element_bytes(p.wide())));
         ATTILE_TRY(blocks_o_.take(kDistributed, lines, p.head_dim_v() * element_bytes(o_dtype())));
@@ -129,36 +129,36 @@ class AllToAll final : public Method {
         const std::vector<Shard> &shards = shards_of(input);
         const int64_t own = shards[static_cast<size_t>(problem_.rank)].length(), line = image.shape[0] * line_bytes(image);
         const int64_t heads = heads_of(input, problem_.rank).count();
-        Sizes out(problem_.ranks), in(problem_.ranks);
-        for (int32_t rank = 0; rank < problem_.ranks; ++rank) {
-            const Range theirs = heads_of(input, rank);
-            out.set(rank, own * theirs.count() * line);
-            in.set(rank, shards[static_cast<size_t>(rank)].length() * heads * line);
-            if (out.bytes[static_cast<size_t>(rank)] == 0) continue;
-            pack_rows(image, 0, own, theirs.begin, theirs.count(), outgoing_[input].at(out.offsets[static_cast<size_t>(rank)]));
-        }
-        ATTILE_TRY(link.all_to_all(outgoing_[input].at(), out.bytes.data(), out.offsets.data(), incoming_[input].at(), in.bytes.data(),
-                                   in.offsets.data()));
+        out_.end = in_.end = 0;
         for (int32_t rank = 0; rank < problem_.ranks; ++rank) {
             const size_t at = static_cast<size_t>(rank);
-            if (in.bytes[at] == 0) continue;
-            place(shards[at], heads * line, gathered_[input].memory.at(), incoming_[input].at(in.offsets[at]), true);
+            const Range theirs = heads_of(input, rank);
+            out_.set(rank, own * theirs.count() * line);
+            in_.set(rank, shards[at].length() * heads * line);
+            if (out_.bytes[at] != 0) pack_rows(image, 0, own, theirs.begin, theirs.count(), outgoing_[input].at(out_.offsets[at]));
+        }
+        ATTILE_TRY(link.all_to_all(outgoing_[input].at(), out_.bytes.data(), out_.offsets.data(), incoming_[input].at(), in_.bytes.data(),
+                                   in_.offsets.data()));
+        for (int32_t rank = 0; rank < problem_.ranks; ++rank) {
+            const size_t at = static_cast<size_t>(rank);
+            if (in_.bytes[at] == 0) continue;
+            place(shards[at], heads * line, gathered_[input].memory.at(), incoming_[input].at(in_.offsets[at]), true);
         }
         return ATTILE_OK;
     }
 
     // The rows of each rank go home; they come from each rank as a block of its heads.
-    int32_t give_back(Link &link, const attile_tensor &whole, const Buffer &blocks, const Buffer &back) const {
+    int32_t give_back(Link &link, const attile_tensor &whole, const Buffer &blocks, const Buffer &back) {
         const int64_t line = problem_.batch() * line_bytes(whole), row = whole.shape[1] * line;
-        Sizes out(problem_.ranks), in(problem_.ranks);
+        out_.end = in_.end = 0;
         for (int32_t rank = 0; rank < problem_.ranks; ++rank) {
             const size_t at = static_cast<size_t>(rank);
             const Shard &shard = problem_.q_shards[at];
-            out.set(rank, shard.length() * row);
-            in.set(rank, problem_.rows() * heads_q_of(rank).count() * line);
-            if (out.bytes[at] != 0) place(shard, row, static_cast<unsigned char *>(whole.data), blocks.at(out.offsets[at]), false);
+            out_.set(rank, shard.length() * row);
+            in_.set(rank, problem_.rows() * heads_q_of(rank).count() * line);
+            if (out_.bytes[at] != 0) place(shard, row, static_cast<unsigned char *>(whole.data), blocks.at(out_.offsets[at]), false);
         }
-        return link.all_to_all(blocks.at(), out.bytes.data(), out.offsets.data(), back.at(), in.bytes.data(), in.offsets.data());
+        return link.all_to_all(blocks.at(), out_.bytes.data(), out_.offsets.data(), back.at(), in_.bytes.data(), in_.offsets.data());
     }
 
     // Runs of this rank's heads in which every key head serves as many query heads as in any other: the call takes no other.
@@ -234,6 +234,7 @@ class AllToAll final : public Method {
     Gathered gathered_[kInputs];
     Gathered o_, lse_;
     Buffer blocks_o_, blocks_lse_, back_o_, back_lse_;
+    Sizes out_, in_;  // of the exchange that is under way
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/agreement.h"
 #include "distributed/link.h"
 #include "distributed/rows.h"
 #include "distributed/shards.h"
@@ -80,16 +81,14 @@ class Session {
   public:
     explicit Session(Link &link) : link_(link) {}
     Link &link() { return link_; }
-    bool sound() const { return status_ == ATTILE_OK; }
-    int32_t status() const { return status_; }
-    const char *why() const { return why_.c_str(); }
+    const OwnStatus &own() const { return own_; }
+    bool sound() const { return own_.sound(); }
     // What a step of this rank's own work came to. A failure is returned only if the call is to end at once.
     int32_t take(int32_t status);
 
   private:
     Link &link_;
-    int32_t status_ = ATTILE_OK;
-    std::string why_;
+    OwnStatus own_;
 };
 
 class Method {
@@ -100,7 +99,7 @@ class Method {
     Method &operator=(const Method &) = delete;
     // Memory, and whatever else can fail before data travels.
     virtual int32_t prepare() = 0;
-    // Returns what the link failed with, and what the session says ends the call.
+    // Returns what the link failed with, and what the session says ends the call. What else can fail is given to the session.
     virtual int32_t run(Session &session) = 0;
 };
 

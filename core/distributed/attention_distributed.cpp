@@ -138,6 +138,7 @@ void group_entries(const std::vector<double> &key_lengths, DistributedAttention 
         EntryGroup group;
         group.begin = b;
         group.band = make_band(p->local, p->len_q, length(b), p->len_k);
+        if (key_lengths.empty()) b = p->batch();
         while (b < p->batch() && std::clamp<int64_t>(length(b), 0, p->len_k) == group.band.keys) ++b;
         group.end = b;
         p->groups.push_back(group);
@@ -207,12 +208,17 @@ int32_t check_sum(const char *name, const std::vector<int64_t> &lengths, int64_t
                 static_cast<long long>(sum), name, static_cast<long long>(length));
 }
 
-int32_t spread(const ShardLengths &lengths, DistributedAttention *p) {
+int32_t spread(const Agreement &agreement, DistributedAttention *p) {
     if (p->layout == ATTILE_SHARDS_CONTIGUOUS) {
-        ATTILE_TRY(check_sum("len_q", lengths.q, p->len_q));
-        ATTILE_TRY(check_sum("len_k", lengths.k, p->len_k));
-        p->q_shards = contiguous_shards(lengths.q);
-        p->k_shards = contiguous_shards(lengths.k);
+        std::vector<int64_t> q, k;
+        for (int32_t rank = 0; rank < p->ranks; ++rank) {
+            q.push_back(agreement.len_q(rank));
+            k.push_back(agreement.len_k(rank));
+        }
+        ATTILE_TRY(check_sum("len_q", q, p->len_q));
+        ATTILE_TRY(check_sum("len_k", k, p->len_k));
+        p->q_shards = contiguous_shards(q);
+        p->k_shards = contiguous_shards(k);
         return ATTILE_OK;
     }
     for (int32_t rank = 0; rank < p->ranks; ++rank) {
@@ -231,37 +237,37 @@ int32_t run(CommState &comm, const attile_attention_distributed_args *args, Fall
     DistributedAttention problem;
     Announcement announcement;
     bool unsupported = false;
-    int32_t status = guarded([&] { return read_problem(comm, args, false, &problem, &unsupported); });
+    OwnStatus own;
+    own.take(guarded([&] { return read_problem(comm, args, false, &problem, &unsupported); }));
     Link &link = comm.link;
+    announcement.call = ++comm.calls;
     if (link.ranks() == 1) {
         *fallout = Fallout::kNone;
-        ATTILE_TRY(status);
-        return attile_attention(comm.context, &problem.local);
+        return own.sound() ? attile_attention(comm.context, &problem.local) : own.status();
     }
-    if (status == ATTILE_OK) status = guarded([&] { return describe(&problem, &announcement); });
-    const std::string own_why = status != ATTILE_OK ? error_text() : "";
-    announcement.status = status;
-    announcement.why = own_why.c_str();
-    announcement.call = ++comm.calls;
+    if (own.sound()) own.take(guarded([&] { return describe(&problem, &announcement); }));
+    announcement.status = own.status();
+    announcement.why = own.why();
     announcement.backend = (comm.flags & ATTILE_COMM_ALLOW_MIXED_BACKENDS) != 0 ? "" : comm.backend;
-    ShardLengths lengths;
-    ATTILE_TRY(agree(link, kDistributed, announcement, &lengths, fallout));
+    ATTILE_TRY(comm.agreement.agree(link, kDistributed, announcement, fallout));
     *fallout = Fallout::kUntold;
 
-    std::string reason;
-    int64_t bytes = 0;
+    // From here on every failure of this rank's own reaches the others through conclude(), at the latest.
     std::unique_ptr<Method> method;
-    status = guarded([&] {
-        ATTILE_TRY(spread(lengths, &problem));
-        method = make_method(choose_method(problem, &reason, &bytes), problem);
-        return method->prepare();
-    });
-    log(ATTILE_LOG_DEBUG, "%s: rank %d of %d, %s", kDistributed, link.rank(), link.ranks(), reason.c_str());
-    ATTILE_TRY(conclude(link, kDistributed, status, status != ATTILE_OK ? error_text() : "", fallout));
-    *fallout = Fallout::kUntold;
     Session session(link);
+    own.take(guarded([&] {
+        ATTILE_TRY(spread(comm.agreement, &problem));
+        std::string reason;
+        int64_t bytes = 0;
+        method = make_method(choose_method(problem, &reason, &bytes), problem);
+        log(ATTILE_LOG_DEBUG, "%s: rank %d of %d, %s", kDistributed, link.rank(), link.ranks(), reason.c_str());
+        return method->prepare();
+    }));
+    ATTILE_TRY(comm.agreement.conclude(link, kDistributed, own, fallout));
+    *fallout = Fallout::kUntold;
+    const Link::Ending ending(link);
     ATTILE_TRY(method->run(session));
-    return conclude(link, kDistributed, session.status(), session.why(), fallout);
+    return comm.agreement.conclude(link, kDistributed, session.own(), fallout);
 }
 
 // The local call that a method makes most of, for its query.
@@ -328,6 +334,14 @@ int32_t query(const CommState &comm, const attile_attention_distributed_args *ar
 }
 
 }  // namespace
+
+int32_t Session::take(int32_t status) {
+    own_.take(status);
+    if (status == ATTILE_OK || !link_.tells_why()) return ATTILE_OK;
+    link_.give_up(status, own_.why());
+    return status;
+}
+
 }  // namespace attile::core
 
 using namespace attile::core;

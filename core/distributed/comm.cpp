@@ -84,16 +84,22 @@ int32_t read_options(const attile_comm_options *given, attile_comm_options *opti
 }
 
 // Whether all ranks are of one library, and of one backend unless that was allowed.
-int32_t greet(CommState *state) {
+int32_t greet(CommState *state, Fallout *fallout) {
     if (state->link.ranks() == 1) return ATTILE_OK;
     Announcement announcement;
     const bool mixed = (state->flags & ATTILE_COMM_ALLOW_MIXED_BACKENDS) != 0;
     announcement.backend = mixed ? "" : state->backend;
     announcement.matters = {{"options->ranks", Shown::kNumber, state->link.ranks()},
                             {"ATTILE_COMM_ALLOW_MIXED_BACKENDS", Shown::kPresence, mixed ? 1 : 0}};
-    ShardLengths ignored;
+    return state->agreement.agree(state->link, kCreate, announcement, fallout);
+}
+
+// The others are told of a failure that they cannot come to by themselves.
+int32_t join(CommState *state) {
     Fallout fallout = Fallout::kUntold;
-    return agree(state->link, kCreate, announcement, &ignored, &fallout);
+    const int32_t status = guarded([&] { return greet(state, &fallout); });
+    if (status != ATTILE_OK && fallout == Fallout::kUntold) state->link.give_up(status, error_text());
+    return status;
 }
 
 int32_t create(attile_context *context, const attile_comm_options *given, attile_comm **comm) {
@@ -124,7 +130,7 @@ int32_t create(attile_context *context, const attile_comm_options *given, attile
     state->flags = options.flags;
     std::memcpy(state->backend, info.backend, sizeof state->backend);
     state->host_memory = info.device_type == kProcessor;
-    ATTILE_TRY(greet(state.get()));
+    ATTILE_TRY(join(state.get()));
     log(ATTILE_LOG_INFO, "communicator '%s': rank %d of %d", kind->name, setup.rank, setup.ranks);
     {
         const std::lock_guard<std::mutex> hold(made->lock);

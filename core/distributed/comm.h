@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "distributed/agreement.h"
 #include "distributed/link.h"
 #include "guard.h"
 #include "handle_table.h"
@@ -16,12 +17,13 @@ namespace attile::core {
 
 struct CommState {
     CommState(const Transport &transport, const char *kind, const TransportSetup &setup)
-        : link(transport, kind, setup.rank, setup.ranks, setup.timeout) {}
+        : agreement(setup.ranks), link(transport, kind, setup.rank, setup.ranks, setup.timeout) {}
 
     attile_context *context = nullptr;
     uint32_t flags = 0;
     char backend[32] = "";
     bool host_memory = true;  // whether this thread can read whatever the context's tensors point to
+    Agreement agreement;
     Link link;
     std::atomic<bool> busy{false};
     std::atomic<int64_t> calls{0};
@@ -45,20 +47,29 @@ struct Comm : Handled<Comm> {
 // ATTILE_OK and what stands behind the handle, or the failure to return.
 int32_t find_comm(const char *operation, attile_comm *handle, std::shared_ptr<CommState> *state);
 
-// While it lives this call, and no other, uses the communicator.
+// While it lives this call, and no other, uses the communicator. A call that does not get to its end, because a function of the program's
+// ended its thread, is a failure of this rank.
 class CommUse {
   public:
     explicit CommUse(CommState &state) : state_(state), first_(!state.busy.exchange(true)) {}
     ~CommUse() {
-        if (first_) state_.busy.store(false);
+        if (!first_) return;
+        if (!over_) {
+            constexpr const char *kEnded = "its thread was ended during a call";
+            state_.link.give_up(ATTILE_ERROR_INTERNAL, kEnded);
+            state_.break_off(ATTILE_ERROR_INTERNAL, kEnded);
+        }
+        state_.busy.store(false);
     }
     CommUse(const CommUse &) = delete;
     CommUse &operator=(const CommUse &) = delete;
     bool first() const { return first_; }
+    void end() { over_ = true; }
 
   private:
     CommState &state_;
     const bool first_;
+    bool over_ = false;
 };
 
 // The body of a public function that works with the other ranks. Whatever it fails with ends the communicator's work, unless it has no
@@ -68,10 +79,11 @@ int32_t on_comm(const char *operation, attile_comm *handle, Body &&body) {
     return guarded([&]() -> int32_t {
         std::shared_ptr<CommState> state;
         ATTILE_TRY(find_comm(operation, handle, &state));
-        const CommUse use(*state);
+        CommUse use(*state);
         if (!use.first()) return fail(ATTILE_ERROR_INVALID_COMM, "%s: another call is using this communicator", operation);
         char why[512];
         if (state->broken(why, sizeof why) != ATTILE_OK) {
+            use.end();
             return fail(ATTILE_ERROR_COMM_BROKEN, "%s: the communicator refuses work since an earlier call failed: %s", operation, why);
         }
         state->link.serve(operation);
@@ -82,6 +94,7 @@ int32_t on_comm(const char *operation, attile_comm *handle, Body &&body) {
             if (fallout == Fallout::kUntold) state->link.give_up(status, error_text());
             state->break_off(status, error_text());
         }
+        use.end();
         return status;
     });
 }

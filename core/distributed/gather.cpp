@@ -17,9 +17,9 @@ class Gather final : public Method {
 
     int32_t prepare() override {
         const DistributedAttention &p = problem_;
-        const int64_t bytes = element_bytes(p.local.q.dtype), lines = p.batch() * p.heads_kv();
-        k_row_ = lines * p.head_dim() * bytes;
-        v_row_ = lines * p.head_dim_v() * bytes;
+        const int64_t bytes = element_bytes(p.local.q.dtype), lines = product({p.batch(), p.heads_kv()});
+        k_row_ = product({lines, p.head_dim(), bytes});
+        v_row_ = product({lines, p.head_dim_v(), bytes});
         ATTILE_TRY(partials_.take());
         list_pieces();
         int64_t seen = 0;

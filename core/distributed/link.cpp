@@ -88,6 +88,7 @@ int32_t Link::receive(void *data, int64_t bytes, int32_t from) {
 }
 
 int32_t Link::finish() {
+    const Ending ending(*this);
     int32_t status = ATTILE_OK;
     for (size_t i = 0; i < started_.size() && status == ATTILE_OK; ++i) {
         Started &one = started_[i];
@@ -96,7 +97,6 @@ int32_t Link::finish() {
         const int32_t answer = invoke([&](const attile_comm_callbacks &call) { return call.wait(call.user, waited.request, timeout_); });
         if (answer != ATTILE_OK) status = fail_link(waited.sending ? "send to" : "receive from", waited.peer, answer);
     }
-    end_started();
     return status;
 }
 
@@ -115,6 +115,7 @@ int32_t Link::all_gather(const void *own, void *all, int64_t bytes) {
             invoke([&](const attile_comm_callbacks &call) { return call.all_gather(call.user, own, all, bytes, timeout_); });
         return answer == ATTILE_OK ? ATTILE_OK : fail_link("gather from all ranks", -1, answer);
     }
+    const Ending ending(*this);
     char *target = static_cast<char *>(all);
     std::memcpy(target + rank_ * bytes, own, static_cast<size_t>(bytes));
     for (int32_t step = 1; step < ranks_; ++step) {
@@ -133,6 +134,7 @@ int32_t Link::all_to_all(const void *send_data, const int64_t *send_bytes, const
         });
         return answer == ATTILE_OK ? ATTILE_OK : fail_link("exchange with all ranks", -1, answer);
     }
+    const Ending ending(*this);
     const char *source = static_cast<const char *>(send_data);
     char *target = static_cast<char *>(receive_data);
     if (send_bytes[rank_] != 0) {

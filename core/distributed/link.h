@@ -35,11 +35,22 @@ class Link {
 
     // Start a message. One without bytes does not travel. The memory is in use until finish(), or until one of these functions fails, which
     // ends all of them. At most kMostMessages for each rank may be under way.
-    static constexpr int32_t kMostMessages = 16;
     int32_t send(const void *data, int64_t bytes, int32_t to);
     int32_t receive(void *data, int64_t bytes, int32_t from);
     // Waits for everything that was started. On failure the rest is ended too: afterwards nobody uses the memory.
     int32_t finish();
+
+    // Ends what is under way where a scope is left by an exception, a thread's own end included: goes behind the memory of messages.
+    class Ending {
+      public:
+        explicit Ending(Link &link) : link_(link) {}
+        ~Ending() { link_.end_started(); }
+        Ending(const Ending &) = delete;
+        Ending &operator=(const Ending &) = delete;
+
+      private:
+        Link &link_;
+    };
 
     int32_t all_gather(const void *own, void *all, int64_t bytes);
     // Sizes and offsets in bytes, one of each for each rank.

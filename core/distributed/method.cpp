@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which method a call uses. The rule looks at what all ranks know alike, never at a shard, so that all come to the same.
+#include <algorithm>
 #include <cstdio>
 
 #include "distributed/attention.h"
@@ -51,7 +52,8 @@ int32_t choose_method(const DistributedAttention &problem, std::string *why, int
     const Traffic traffic = measure(problem);
     const auto answer = [&](int32_t method, const char *reason) {
         *why = std::string(method_name(method)) + ": " + reason;
-        *bytes_sent = static_cast<int64_t>(method == ATTILE_METHOD_ALL_TO_ALL ? traffic.all_to_all : traffic.ring);
+        constexpr double kMost = 9e18;  // what the answer can hold
+        *bytes_sent = static_cast<int64_t>(std::min(method == ATTILE_METHOD_ALL_TO_ALL ? traffic.all_to_all : traffic.ring, kMost));
         return method;
     };
     if (problem.ranks == 1) return answer(ATTILE_METHOD_LOCAL, "there is one rank");

@@ -75,7 +75,7 @@ attile_tensor Partials::lse_view(const Buffer &buffer) const {
 int32_t Partials::take() {
     const DistributedAttention &p = problem_;
     const int64_t bytes = element_bytes(p.wide());
-    const int64_t rows = p.batch() * p.heads_q() * p.rows();
+    const int64_t rows = product({p.batch(), p.heads_q(), p.rows()});
     for (Buffer *buffer : {&o_, &next_o_}) ATTILE_TRY(buffer->take(kDistributed, rows, bytes * p.head_dim_v()));
     for (Buffer *buffer : {&lse_, &next_lse_}) ATTILE_TRY(buffer->take(kDistributed, rows, bytes));
     begun_.assign(p.q_shard().pieces.size() * p.groups.size(), 0);

@@ -18,9 +18,9 @@ class Ring final : public Method {
 
     int32_t prepare() override {
         const DistributedAttention &p = problem_;
-        const int64_t bytes = element_bytes(p.local.q.dtype), lines = p.batch() * p.heads_kv();
-        k_row_ = lines * p.head_dim() * bytes;
-        v_row_ = lines * p.head_dim_v() * bytes;
+        const int64_t bytes = element_bytes(p.local.q.dtype), lines = product({p.batch(), p.heads_kv()});
+        k_row_ = product({lines, p.head_dim(), bytes});
+        v_row_ = product({lines, p.head_dim_v(), bytes});
         int64_t longest = 0;
         for (const Shard &shard : p.k_shards) longest = std::max(longest, shard.length());
         ATTILE_TRY(partials_.take());
@@ -48,14 +48,11 @@ class Ring final : public Method {
             // What this rank's own work fails with is first told to the others, by going on if need be.
             const int32_t ended = session.sound() ? session.take(guarded([&] { return compute(owner, step == 0); })) : ATTILE_OK;
             const int32_t moved = session.link().finish();
-            if (ended != ATTILE_OK) {
-                set_error_text(session.why());  // not what the link says since
-                return ended;
-            }
+            if (ended != ATTILE_OK) return session.own().fail_again();  // not what the link says since
             ATTILE_TRY(moved);
             std::swap(now_, next_);
         }
-        return session.sound() ? session.take(partials_.finish()) : ATTILE_OK;
+        return session.sound() ? session.take(guarded([&] { return partials_.finish(); })) : ATTILE_OK;
     }
 
   private:
@@ -110,14 +107,5 @@ class Ring final : public Method {
 }  // namespace
 
 std::unique_ptr<Method> make_ring(const DistributedAttention &problem) { return std::make_unique<Ring>(problem); }
-
-int32_t Session::take(int32_t status) {
-    if (status == ATTILE_OK) return ATTILE_OK;
-    status_ = status;
-    why_ = error_text();
-    if (!link_.tells_why()) return ATTILE_OK;
-    link_.give_up(status, why_.c_str());
-    return status;
-}
 
 }  // namespace attile::core

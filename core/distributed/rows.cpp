@@ -2,6 +2,7 @@
 #include "distributed/rows.h"
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <new>
 
@@ -34,6 +35,16 @@ double half_to_double(uint16_t bits) {
 }
 
 }  // namespace
+
+int64_t product(std::initializer_list<int64_t> extents) {
+    int64_t whole = 1;
+    bool overflow = false;
+    for (const int64_t extent : extents) {
+        if (extent == 0) return 0;
+        overflow |= __builtin_mul_overflow(whole, extent, &whole);
+    }
+    return overflow ? INT64_MAX : whole;
+}
 
 void Buffer::Free::operator()(unsigned char *memory) const { ::operator delete(memory, kAlignment); }
 

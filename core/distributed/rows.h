@@ -6,9 +6,13 @@
 #include <attile/attile.h>
 
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 
 namespace attile::core {
+
+// Of extents; the largest number where it has more than 63 bits.
+int64_t product(std::initializer_list<int64_t> extents);
 
 // Host memory of one call, not initialised.
 class Buffer {

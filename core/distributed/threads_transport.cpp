@@ -5,10 +5,8 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include "distributed/transport.h"
@@ -30,7 +28,24 @@ struct Message {
     int64_t bytes;
     int32_t peer;
     bool sending;
-    State state = State::kPosted;
+    State state;
+    Message *next;  // in its line
+};
+
+// Messages of one side that the other side has not met yet.
+struct Line {
+    Message *first, *last;
+
+    void append(Message *message) {
+        (first == nullptr ? first : last->next) = message;
+        last = message;
+    }
+    void remove(const Message *message) {
+        Message *before = nullptr;
+        for (Message *at = first; at != message; at = at->next) before = at;
+        (before == nullptr ? first : before->next) = message->next;
+        if (last == message) last = before;
+    }
 };
 
 struct Group : std::enable_shared_from_this<Group> {
@@ -55,8 +70,8 @@ struct Group : std::enable_shared_from_this<Group> {
     std::mutex lock;
     std::condition_variable changed;
     bool complete = false;
-    std::vector<bool> left;                     // ranks that destroyed their communicator
-    std::vector<std::deque<Message *>> posted;  // from * ranks + to: those of one side, which the other side has not met yet
+    std::vector<bool> left;    // ranks that destroyed their communicator
+    std::vector<Line> posted;  // from * ranks + to
     int32_t failed_rank = -1;
     int32_t failure = ATTILE_ERROR_RANK_FAILED;  // of all the others
     char why[512] = "";
@@ -71,21 +86,41 @@ struct Group : std::enable_shared_from_this<Group> {
     }
 };
 
+// Messages are made when a rank joins, as many as may be under way: none fails later for want of memory.
 struct Seat {
     std::shared_ptr<Group> group;
     int32_t rank;
+    std::unique_ptr<Message[]> messages;
+    int64_t used = 0, alive = 0;
+
+    // All messages that were started are over before others are.
+    Message *take() {
+        ++alive;
+        return &messages[static_cast<size_t>(used++)];
+    }
+    void give() {
+        if (--alive == 0) used = 0;
+    }
 };
 
 // Groups that are not complete. Each is kept alive by those who wait for it, and leaves the list before they do.
 constinit Group *forming = nullptr;
 
-std::string missing_ranks(const Group &group) {
-    std::string list;
-    for (int32_t rank = 0; rank < group.ranks; ++rank) {
-        if (!group.taken[rank]) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+// The ranks that have not come, as far as there is room.
+struct MissingText {
+    explicit MissingText(const Group &group) {
+        size_t length = 0;
+        for (int32_t rank = 0; rank < group.ranks; ++rank) {
+            if (group.taken[rank]) continue;
+            if (length + 16 > sizeof text) {
+                std::snprintf(text + length, sizeof text - length, ", ...");
+                return;
+            }
+            length += static_cast<size_t>(std::snprintf(text + length, sizeof text - length, "%s%d", length == 0 ? "" : ", ", rank));
+        }
     }
-    return list;
-}
+    char text[200] = "";
+};
 
 void unlist(const Group *group) {
     for (Group **at = &forming; *at != nullptr; at = &(*at)->next_forming) {
@@ -103,19 +138,28 @@ int32_t refuse_seat(const TransportSetup &setup, Group *group, int32_t status, c
     return fail(status, "comm_create: %s", why);
 }
 
-int32_t take_seat(const TransportSetup &setup, std::shared_ptr<Group> *taken, bool *complete) {
-    // Made before the lock is taken, under which only the C library is called.
-    std::shared_ptr<Group> fresh = std::make_shared<Group>(setup.group, setup.ranks);
-    const std::lock_guard<std::mutex> hold(locks.contexts);
-    Group *group = forming;
-    while (group != nullptr && (group->key != setup.group || group->process != process_generation())) group = group->next_forming;
-    if (group == nullptr) {
-        fresh->next_forming = forming;
-        group = forming = fresh.get();
-        *taken = std::move(fresh);
-    } else {
-        *taken = group->shared_from_this();
+// False if there is no such group, and none to begin.
+bool find_group(int64_t key, std::shared_ptr<Group> *fresh) {
+    for (Group *group = forming; group != nullptr; group = group->next_forming) {
+        if (group->key != key || group->process != process_generation()) continue;
+        *fresh = group->shared_from_this();
+        return true;
     }
+    if (*fresh == nullptr) return false;
+    (*fresh)->next_forming = forming;
+    forming = fresh->get();
+    return true;
+}
+
+int32_t take_seat(const TransportSetup &setup, std::shared_ptr<Group> *taken, bool *complete) {
+    std::unique_lock<std::mutex> hold(locks.contexts);
+    if (!find_group(setup.group, taken)) {
+        hold.unlock();  // under it only the C library is called
+        *taken = std::make_shared<Group>(setup.group, setup.ranks);
+        hold.lock();
+        (void)find_group(setup.group, taken);
+    }
+    Group *group = taken->get();
     char why[160];
     if (group->ranks != setup.ranks) {
         std::snprintf(why, sizeof why, "options->ranks is %d on rank %d of group %lld, and another rank says %d", setup.ranks, setup.rank,
@@ -132,6 +176,13 @@ int32_t take_seat(const TransportSetup &setup, std::shared_ptr<Group> *taken, bo
     return ATTILE_OK;
 }
 
+MissingText give_up_waiting(const Group *group) {
+    const std::lock_guard<std::mutex> hold(locks.contexts);
+    const MissingText missing(*group);
+    if (missing.text[0] != '\0') unlist(group);
+    return missing;
+}
+
 // Waits for the other ranks. The first whose time is over ends it for all.
 int32_t wait_for_ranks(const TransportSetup &setup, Group &group) {
     const auto latest = Clock::now() + std::chrono::duration<double>(setup.timeout);
@@ -141,25 +192,18 @@ int32_t wait_for_ranks(const TransportSetup &setup, Group &group) {
         if (group.complete) return ATTILE_OK;
         if (group.failed_rank >= 0) return fail(group.failure, "comm_create: %s", group.why);
     }
-    std::string missing;
-    {
-        const std::lock_guard<std::mutex> hold(locks.contexts);
-        if (group.seats < group.ranks) {
-            missing = missing_ranks(group);
-            unlist(&group);
-        }
-    }
+    const MissingText missing = give_up_waiting(&group);
     std::unique_lock<std::mutex> hold(group.lock);
-    if (missing.empty()) {  // the last one came just now, and is about to say so
+    if (missing.text[0] == '\0') {  // the last one came just now, and is about to say so
         group.changed.wait(hold, [&] { return group.complete; });
         return ATTILE_OK;
     }
     char why[sizeof group.why];
     std::snprintf(why, sizeof why, "rank %d waited %g s for ranks of group %lld that did not come: %s", setup.rank, setup.timeout,
-                  static_cast<long long>(group.key), missing.c_str());
+                  static_cast<long long>(group.key), missing.text);
     group.fail_all(setup.rank, ATTILE_ERROR_RANK_FAILED, why);
     return fail(ATTILE_ERROR_RANK_LATE, "comm_create: within %g s these ranks of group %lld did not come: %s", setup.timeout,
-                static_cast<long long>(group.key), missing.c_str());
+                static_cast<long long>(group.key), missing.text);
 }
 
 // Under the group's lock: whether a message can no longer come about. The reason becomes the transport's words.
@@ -175,51 +219,53 @@ bool is_hopeless(const Group &group, const Message &message) {
     return true;
 }
 
-std::deque<Message *> &line_of(const Seat &seat, const Message &message) {
+Line &line_of(const Seat &seat, const Message &message) {
     const int32_t from = message.sending ? seat.rank : message.peer, to = message.sending ? message.peer : seat.rank;
     return seat.group->posted[static_cast<size_t>(from) * seat.group->ranks + to];
 }
 
-int32_t start(const Seat &seat, std::unique_ptr<Message> message, void **request) {
+int32_t start(Seat &seat, const Message &wanted, void **request) {
     Group &group = *seat.group;
     std::unique_lock<std::mutex> hold(group.lock);
-    std::deque<Message *> &line = line_of(seat, *message);
-    Message *other = line.empty() ? nullptr : line.front();
-    if (other == nullptr || other->sending == message->sending) {
-        if (is_hopeless(group, *message)) return ATTILE_ERROR_RANK_FAILED;
-        line.push_back(message.get());
-        *request = message.release();
+    Line &line = line_of(seat, wanted);
+    Message *other = line.first;
+    if (other == nullptr || other->sending == wanted.sending) {
+        if (is_hopeless(group, wanted)) return ATTILE_ERROR_RANK_FAILED;
+        Message *message = seat.take();
+        *message = wanted;
+        line.append(message);
+        *request = message;
         return ATTILE_OK;
     }
-    if (other->bytes != message->bytes) {
+    if (other->bytes != wanted.bytes) {
         set_backend_words("the two ranks name different sizes of one message");
         return ATTILE_ERROR_INTERNAL;
     }
-    line.pop_front();
+    line.remove(other);
     other->state = State::kCopying;
     hold.unlock();
-    const Message &source = message->sending ? *message : *other, &target = message->sending ? *other : *message;
+    const Message &source = wanted.sending ? wanted : *other, &target = wanted.sending ? *other : wanted;
     std::memcpy(target.data, source.data, static_cast<size_t>(source.bytes));
     hold.lock();
+    Message *message = seat.take();
+    *message = wanted;
     other->state = message->state = State::kDone;
-    *request = message.release();
+    *request = message;
     group.changed.notify_all();
     return ATTILE_OK;
 }
 
 int32_t start_send(void *user, const void *data, int64_t bytes, int32_t to, void **request) {
     // The table has one kind of pointer; a send's memory is only read.
-    return start(*static_cast<Seat *>(user), std::make_unique<Message>(Message{const_cast<void *>(data), bytes, to, true}), request);
+    return start(*static_cast<Seat *>(user), {const_cast<void *>(data), bytes, to, true, State::kPosted, nullptr}, request);
 }
 
 int32_t start_receive(void *user, void *data, int64_t bytes, int32_t from, void **request) {
-    return start(*static_cast<Seat *>(user), std::make_unique<Message>(Message{data, bytes, from, false}), request);
+    return start(*static_cast<Seat *>(user), {data, bytes, from, false, State::kPosted, nullptr}, request);
 }
 
-int32_t wait(void *user, void *request, double seconds) {
-    const Seat &seat = *static_cast<Seat *>(user);
+int32_t wait_for(const Seat &seat, const Message *message, double seconds) {
     Group &group = *seat.group;
-    const std::unique_ptr<Message> message(static_cast<Message *>(request));
     const auto latest = Clock::now() + std::chrono::duration<double>(seconds);
     std::unique_lock<std::mutex> hold(group.lock);
     int32_t answer = ATTILE_OK;
@@ -232,12 +278,19 @@ int32_t wait(void *user, void *request, double seconds) {
             group.changed.wait_until(hold, latest);
             continue;
         }
-        std::erase(line_of(seat, *message), message.get());
+        line_of(seat, *message).remove(message);
         return answer;
     }
     // The other rank copies: it ends soon, and uses this memory until then.
     group.changed.wait(hold, [&] { return message->state == State::kDone; });
     return ATTILE_OK;
+}
+
+int32_t wait(void *user, void *request, double seconds) {
+    Seat &seat = *static_cast<Seat *>(user);
+    const int32_t answer = wait_for(seat, static_cast<const Message *>(request), seconds);
+    seat.give();
+    return answer;
 }
 
 void give_up(void *user, int32_t status, const char *why) {
@@ -267,6 +320,7 @@ int32_t open_threads(const TransportSetup &setup, Transport *transport) {
                     kMostRanks);
     }
     auto seat = std::make_unique<Seat>();
+    seat->messages = std::make_unique_for_overwrite<Message[]>(static_cast<size_t>(kMostMessages) * static_cast<size_t>(setup.ranks));
     bool complete = false;
     ATTILE_TRY(take_seat(setup, &seat->group, &complete));
     if (complete) {

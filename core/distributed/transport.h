@@ -8,6 +8,9 @@
 
 namespace attile::core {
 
+// Messages with one rank that may be under way at once.
+inline constexpr int32_t kMostMessages = 8;
+
 // The functions are those of a caller's, with the same promises. One that fails may say why through set_backend_words().
 struct Transport {
     attile_comm_callbacks call{};

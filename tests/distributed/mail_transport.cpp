@@ -8,18 +8,33 @@
 
 namespace attile::test {
 
-struct Mail::Post {
-    int from, to;
-    bool sending;
-    void *data;
-    const void *source;
-    std::int64_t bytes;
-    bool done = false;
-};
+namespace {
+
+constexpr std::size_t kMostPosts = 16;  // for each pair of ranks
+
+}  // namespace
+
+Mail::Box::Box(Mail *owner, int own_rank, int ranks) : mail(owner), rank(own_rank), posts(kMostPosts * static_cast<std::size_t>(ranks)) {
+    for (Post &post : posts) unused.push_back(&post);
+    requests.reserve(2 * static_cast<std::size_t>(ranks));
+    sizes.resize(static_cast<std::size_t>(ranks));
+    own.resize(sizes.size());
+    places.resize(sizes.size());
+}
+
+Mail::Post *Mail::Box::take(const Post &wanted) {
+    Post *post = unused.at(unused.size() - 1);
+    unused.pop_back();
+    *post = wanted;
+    return post;
+}
 
 Mail::Mail(int ranks, const MailOptions &options)
     : ranks_(ranks), options_(options), sends_(line(ranks, 0)), receives_(line(ranks, 0)), bytes_(line(ranks, 0)), random_(options.seed) {
-    for (int rank = 0; rank < ranks; ++rank) boxes_.push_back(std::make_unique<Box>(Box{this, rank}));
+    for (int rank = 0; rank < ranks; ++rank) boxes_.push_back(std::make_unique<Box>(this, rank, ranks));
+    for (auto *all : {&sends_, &receives_})
+        for (std::vector<Post *> &posts : *all) posts.reserve(kMostPosts);
+    ready_.reserve(sends_.size());
     courier_ = std::thread([this] { carry(); });
 }
 
@@ -56,23 +71,22 @@ std::int64_t Mail::bytes(int from, int to) {
 void Mail::carry() {
     std::unique_lock<std::mutex> hold(lock_);
     while (!over_) {
-        std::vector<std::size_t> ready;
+        ready_.clear();
         for (std::size_t i = 0; i < sends_.size(); ++i) {
-            if (!sends_[i].empty() && !receives_[i].empty()) ready.push_back(i);
+            if (!sends_[i].empty() && !receives_[i].empty()) ready_.push_back(i);
         }
-        if (ready.empty()) {
+        if (ready_.empty()) {
             changed_.wait(hold);
             continue;
         }
-        const std::size_t at = ready[static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(ready.size()) - 1))];
+        const std::size_t at = ready_[static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(ready_.size()) - 1))];
         Post &from = *sends_[at].front(), &to = *receives_[at].front();
         if (from.bytes == to.bytes) {
             std::memcpy(to.data, from.source, static_cast<std::size_t>(to.bytes));
             bytes_[at] += to.bytes;
             from.done = to.done = true;
         }
-        sends_[at].pop_front();
-        receives_[at].pop_front();
+        for (auto *all : {&sends_, &receives_}) (*all)[at].erase((*all)[at].begin());
         changed_.notify_all();
         if (random_.chance(0.3)) {
             hold.unlock();
@@ -98,45 +112,48 @@ void Mail::post(Post *post) {
 std::int32_t Mail::send(void *user, const void *data, std::int64_t bytes, std::int32_t to, void **request) {
     Box &box = *static_cast<Box *>(user);
     if (const std::int32_t status = box.mail->enter(box); status != 0) return status;
-    auto made = std::make_unique<Post>(Post{box.rank, to, true, nullptr, data, bytes});
-    box.mail->post(made.get());
-    *request = made.release();
+    Post *made = box.take({box.rank, to, true, nullptr, data, bytes, false});
+    box.mail->post(made);
+    *request = made;
     return 0;
 }
 
 std::int32_t Mail::receive(void *user, void *data, std::int64_t bytes, std::int32_t from, void **request) {
     Box &box = *static_cast<Box *>(user);
     if (const std::int32_t status = box.mail->enter(box); status != 0) return status;
-    auto made = std::make_unique<Post>(Post{from, box.rank, false, data, nullptr, bytes});
-    box.mail->post(made.get());
-    *request = made.release();
+    Post *made = box.take({from, box.rank, false, data, nullptr, bytes, false});
+    box.mail->post(made);
+    *request = made;
     return 0;
 }
 
 std::int32_t Mail::wait(void *user, void *request, double seconds) {
-    Mail &mail = *static_cast<Box *>(user)->mail;
-    const std::unique_ptr<Post> post(static_cast<Post *>(request));
+    Box &box = *static_cast<Box *>(user);
+    Mail &mail = *box.mail;
+    Post *post = static_cast<Post *>(request);
     std::unique_lock<std::mutex> hold(mail.lock_);
+    box.unused.push_back(post);  // not taken before this returns
     mail.changed_.wait_for(hold, std::chrono::duration<double>(seconds), [&] { return post->done || mail.given_up_; });
     if (post->done) return 0;
-    for (auto *all : {&mail.sends_, &mail.receives_}) std::erase((*all)[mail.line(post->from, post->to)], post.get());
+    for (auto *all : {&mail.sends_, &mail.receives_}) std::erase((*all)[mail.line(post->from, post->to)], post);
     return mail.given_up_ ? 77 : ATTILE_ERROR_RANK_LATE;
 }
 
 std::int32_t Mail::all_gather(void *user, const void *send_data, void *receive_data, std::int64_t bytes, double seconds) {
     Box &box = *static_cast<Box *>(user);
-    std::vector<std::int64_t> sizes(static_cast<std::size_t>(box.mail->ranks_), bytes), from(sizes.size(), 0), to(sizes.size());
-    for (std::size_t rank = 0; rank < to.size(); ++rank) to[rank] = static_cast<std::int64_t>(rank) * bytes;
-    return all_to_all(user, send_data, sizes.data(), from.data(), receive_data, sizes.data(), to.data(), seconds);
+    for (std::size_t rank = 0; rank < box.sizes.size(); ++rank) {
+        box.sizes[rank] = bytes;
+        box.places[rank] = static_cast<std::int64_t>(rank) * bytes;
+    }
+    return all_to_all(user, send_data, box.sizes.data(), box.own.data(), receive_data, box.sizes.data(), box.places.data(), seconds);
 }
 
 std::int32_t Mail::all_to_all(void *user, const void *send_data, const std::int64_t *send_bytes, const std::int64_t *send_offsets,
                               void *receive_data, const std::int64_t *receive_bytes, const std::int64_t *receive_offsets, double seconds) {
     Box &box = *static_cast<Box *>(user);
-    std::vector<void *> requests;
-    requests.reserve(2 * static_cast<std::size_t>(box.mail->ranks_));  // none may be lost for want of memory
+    box.requests.clear();
     std::int32_t status = 0;
-    // Nor may anything be thrown past what is under way.
+    // Nothing may be thrown past what is under way.
     const auto start = [&](auto &&function) {
         void *request = nullptr;
         try {
@@ -144,7 +161,7 @@ std::int32_t Mail::all_to_all(void *user, const void *send_data, const std::int6
         } catch (...) {
             status = 12;
         }
-        if (status == 0) requests.push_back(request);
+        if (status == 0) box.requests.push_back(request);
     };
     for (int other = 0; other < box.mail->ranks_ && status == 0; ++other) {
         const char *source = static_cast<const char *>(send_data) + send_offsets[other];
@@ -158,7 +175,7 @@ std::int32_t Mail::all_to_all(void *user, const void *send_data, const std::int6
             start([&](void **request) { return send(user, source, send_bytes[other], other, request); });
         }
     }
-    for (void *request : requests) {
+    for (void *request : box.requests) {
         const std::int32_t waited = wait(user, request, status == 0 ? seconds : 0);
         if (status == 0) status = waited;
     }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Callbacks over threads, as a program could write them: a courier carries messages in an order of its own, now and then late, and on
-// demand loses some, fails or throws.
+// demand loses some, fails or throws. Once it is made it takes no memory, so that what fails for want of it is a rank's own work.
 #pragma once
 
 #include <attile/attile_distributed.h>
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -37,13 +36,28 @@ class Mail {
     attile_comm_callbacks callbacks(int rank);
     std::int64_t bytes(int from, int to);  ///< carried so far
 
-    struct Post;  ///< one side of a message
-
   private:
+    /// One side of a message.
+    struct Post {
+        int from, to;
+        bool sending;
+        void *data;
+        const void *source;
+        std::int64_t bytes;
+        bool done;
+    };
+    /// What a rank has, and uses alone.
     struct Box {
+        Box(Mail *owner, int own_rank, int ranks);
+        Post *take(const Post &wanted);
+
         Mail *mail;
         int rank;
         int calls = 0;
+        std::vector<Post> posts;
+        std::vector<Post *> unused;
+        std::vector<void *> requests;
+        std::vector<std::int64_t> sizes, own, places;  ///< of all_gather
     };
 
     static std::int32_t send(void *user, const void *data, std::int64_t bytes, std::int32_t to, void **request);
@@ -64,7 +78,8 @@ class Mail {
     std::vector<std::unique_ptr<Box>> boxes_;
     std::mutex lock_;
     std::condition_variable changed_;
-    std::vector<std::deque<Post *>> sends_, receives_;
+    std::vector<std::vector<Post *>> sends_, receives_;
+    std::vector<std::size_t> ready_;
     std::vector<std::int64_t> bytes_;
     Random random_;
     bool given_up_ = false, over_ = false;
