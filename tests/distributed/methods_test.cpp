@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every layout, method and option against one rank: rows within the rule of the local call, and the same bits in every run.
+// Environment: ATTILE_TEST_BACKEND, one backend; ATTILE_TEST_TIER=full, every type and more problems (2 minutes);
+// ATTILE_DISTRIBUTED_STEP=n, every n-th option; ATTILE_DISTRIBUTED_PROBLEMS=n, so many problems at random.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sharded_attention.h"
@@ -22,6 +26,11 @@ const std::vector<std::string> &backends() {
         return found;
     }();
     return list;
+}
+
+bool full_list() {
+    const char *tier = std::getenv("ATTILE_TEST_TIER");
+    return tier != nullptr && std::string(tier) == "full";
 }
 
 // Builds that take long look at fewer.
@@ -64,6 +73,9 @@ const Option kOptions[] = {
     {"allowed_broadcast", [](AttentionCase &c) { c.allowed = MaskBytes::kRandom, c.allowed_axes = 12; }},
     {"key_lengths", [](AttentionCase &c) { c.key_lengths = true, c.batch = 3; }},
     {"key_lengths_causal", [](AttentionCase &c) { c.key_lengths = true, c.batch = 3, c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT; }},
+    {"nan_in_query", [](AttentionCase &c) { c.pattern = AttentionPattern::kNanInQuery; }},
+    {"infinite_keys", [](AttentionCase &c) { c.pattern = AttentionPattern::kInfiniteKeys, c.sinks = true; }},
+    {"bias_poisoned", [](AttentionCase &c) { c.bias = BiasKind::kSomeHidden, c.bias_poisoned = true; }},
     {"few_rows", [](AttentionCase &c) { c.len_q = 2, c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT; }},
     {"one_row", [](AttentionCase &c) { c.len_q = 1; }},
     {"few_keys", [](AttentionCase &c) { c.len_k = 3; }},
@@ -93,19 +105,17 @@ AttentionCase case_of(const Option &option, std::int32_t dtype) {
     return c;
 }
 
+constexpr std::int32_t kTypes[] = {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16};
+
 class Methods : public testing::TestWithParam<int> {};
 
-// Types take it in turn over layouts and methods, so that each meets all.
+// Types take it in turn over layouts and methods, but in the long list.
 TEST_P(Methods, EveryLayoutMethodAndOption) {
     const int ranks = GetParam();
-    constexpr std::int32_t kTypes[] = {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16};
+    std::map<std::pair<std::size_t, std::int32_t>, ShardedCase> cases;
     for (const std::string &backend : backends()) {
-        int round = ranks;
+        std::vector<Job> jobs;
         for (std::size_t at = 0; at < std::size(kOptions); at += number("ATTILE_DISTRIBUTED_STEP", 1)) {
-            const Option &option = kOptions[at];
-            std::vector<ShardedCase> cases;
-            for (const std::int32_t dtype : kTypes) cases.emplace_back(case_of(option, dtype));
-            std::vector<Job> jobs;
             for (int layout = 0; layout < 3; ++layout) {
                 for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
                     RunOfCase run;
@@ -113,36 +123,45 @@ TEST_P(Methods, EveryLayoutMethodAndOption) {
                     run.backend = backend;
                     run.layout = layout;
                     run.method = method;
-                    jobs.push_back({&cases[static_cast<std::size_t>(round++) % 4], run, {}, {}});
+                    const std::size_t turn = static_cast<std::size_t>(3 * layout + method + ranks) + at;
+                    for (std::size_t type = 0; type < std::size(kTypes); ++type) {
+                        if (!full_list() && type != turn % std::size(kTypes)) continue;
+                        const auto one = cases.try_emplace({at, kTypes[type]}, case_of(kOptions[at], kTypes[type])).first;
+                        jobs.push_back({&one->second, run, {}, {}});
+                    }
                 }
             }
-            run_jobs(jobs);
-            for (const Job &job : jobs) {
-                EXPECT_EQ(job.wrong, "") << option.name << ": " << describe(job.run) << ": " << describe(job.test_case->data().c);
-            }
         }
+        run_jobs(jobs);
+        for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << describe(job.test_case->data().c);
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Methods, testing::Values(1, 2, 3, 4, 6, 8), [](const auto &given) { return std::to_string(given.param); });
 
 TEST(Types, EachByEachMethod) {
-    for (const std::int32_t dtype : {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16}) {
+    std::vector<ShardedCase> cases;
+    for (const std::int32_t dtype : kTypes) {
         AttentionCase c = case_of({"", [](AttentionCase &x) { x.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT, x.sinks = true; }}, dtype);
         for (const std::int32_t out : {dtype, std::int32_t{ATTILE_F32}}) {
             c.out_dtype = out;
-            const ShardedCase one(c);
+            cases.emplace_back(c);
+        }
+    }
+    for (const std::string &backend : backends()) {
+        std::vector<Job> jobs;
+        for (const ShardedCase &one : cases) {
             for (int method = ATTILE_METHOD_AUTO; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
-                for (const std::string &backend : backends()) {
-                    RunOfCase run;
-                    run.ranks = 3;
-                    run.backend = backend;
-                    run.layout = ATTILE_SHARDS_ZIGZAG;
-                    run.method = method;
-                    EXPECT_EQ(run_case(one, run), "") << describe(run) << ": " << describe(c);
-                }
+                RunOfCase run;
+                run.ranks = 3;
+                run.backend = backend;
+                run.layout = ATTILE_SHARDS_ZIGZAG;
+                run.method = method;
+                jobs.push_back({&one, run, {}, {}});
             }
         }
+        run_jobs(jobs);
+        for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << describe(job.test_case->data().c);
     }
 }
 
@@ -183,7 +202,7 @@ TEST(Transports, GiveTheSameBits) {
 }
 
 TEST(Random, Problems) {
-    const std::uint64_t problems = number("ATTILE_DISTRIBUTED_PROBLEMS", 60 / number("ATTILE_DISTRIBUTED_STEP", 1));
+    const std::uint64_t problems = number("ATTILE_DISTRIBUTED_PROBLEMS", (full_list() ? 200 : 16) / number("ATTILE_DISTRIBUTED_STEP", 1));
     for (std::uint64_t seed = 1; seed <= problems; ++seed) {
         AttentionCase c = random_attention(seed);
         c.packed_q = c.packed_k = false;
