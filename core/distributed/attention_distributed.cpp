@@ -243,7 +243,9 @@ int32_t run(CommState &comm, const attile_attention_distributed_args *args, Fall
     announcement.call = ++comm.calls;
     if (link.ranks() == 1) {
         *fallout = Fallout::kNone;
-        return own.sound() ? attile_attention(comm.context, &problem.local) : own.status();
+        if (!own.sound()) return own.status();
+        ATTILE_TRY(attile_attention(comm.context, &problem.local));
+        return problem.host_memory ? ATTILE_OK : attile_synchronize(comm.context, problem.local.stream);
     }
     if (own.sound()) own.take(guarded([&] { return describe(&problem, &announcement); }));
     announcement.status = own.status();

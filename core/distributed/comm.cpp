@@ -3,9 +3,7 @@
 #include "distributed/comm.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "args_head.h"
@@ -35,6 +33,23 @@ constinit HandleTable<Comm, 0x636f> comm_table;
 
 uint64_t number_of(const attile_comm *handle) { return reinterpret_cast<uint64_t>(handle); }
 
+// Digits with a point among them or not, whatever the locale; -1 for anything else.
+double decimal_number(const char *text) {
+    double number = 0.0, place = 0.0;  // of the next digit behind the point
+    bool digits = false;
+    for (; *text != '\0'; ++text) {
+        if (*text == '.' && place == 0.0) {
+            place = 0.1;
+            continue;
+        }
+        if (*text < '0' || *text > '9') return -1.0;
+        digits = true;
+        number = place == 0.0 ? number * 10 + (*text - '0') : number + place * (*text - '0');
+        place /= 10;
+    }
+    return digits ? number : -1.0;
+}
+
 int32_t read_timeout(double given, double *timeout) {
     if (given != 0.0) {
         if (!(given > 0.0)) {
@@ -48,9 +63,8 @@ int32_t read_timeout(double given, double *timeout) {
         *timeout = kDefaultTimeout;
         return ATTILE_OK;
     }
-    char *end = nullptr;
-    const double seconds = std::strtod(text, &end);
-    if (*end != '\0' || !(seconds > 0.0)) {
+    const double seconds = decimal_number(text);
+    if (!(seconds > 0.0)) {
         char shown[64];
         std::snprintf(shown, sizeof shown, "%s", text);
         make_printable(shown);
@@ -75,12 +89,10 @@ int32_t read_options(const attile_comm_options *given, attile_comm_options *opti
     setup->group = options->group;
     setup->callbacks = options->callbacks;
     ATTILE_TRY(read_timeout(options->timeout_seconds, &setup->timeout));
-    const char *name = options->kind;
-    if (name == nullptr) {
-        name = environment(kKindVariable);
-        if (name == nullptr || name[0] == '\0') name = options->callbacks != nullptr ? "callbacks" : "threads";
-    }
-    return find_transport(name, kind);
+    if (options->kind != nullptr) return find_transport("options->kind", options->kind, kind);
+    const char *name = environment(kKindVariable);
+    if (name == nullptr || name[0] == '\0') name = options->callbacks != nullptr ? "callbacks" : "threads";
+    return find_transport(kKindVariable, name, kind);
 }
 
 // Whether all ranks are of one library, and of one backend unless that was allowed.

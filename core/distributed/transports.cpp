@@ -21,7 +21,7 @@ constexpr uint32_t kCallbacksFirstSize = ATTILE_SIZE_UP_TO(attile_comm_callbacks
 
 }  // namespace
 
-int32_t find_transport(const char *name, const TransportKind **kind) {
+int32_t find_transport(const char *source, const char *name, const TransportKind **kind) {
     std::string known;
     for (const TransportKind &candidate : kKinds) {
         if (std::strcmp(name, candidate.name) == 0) {
@@ -32,12 +32,12 @@ int32_t find_transport(const char *name, const TransportKind **kind) {
     }
     for (const char *later : kLater) {
         if (std::strcmp(name, later) != 0) continue;
-        return fail(ATTILE_ERROR_BACKEND_NOT_FOUND, "comm_create: kind is '%s', for which this version has no transport yet; here are: %s",
-                    later, known.c_str());
+        return fail(ATTILE_ERROR_BACKEND_NOT_FOUND, "comm_create: %s is '%s', for which this version has no transport yet; here are: %s",
+                    source, later, known.c_str());
     }
     std::string shown(name, strnlen(name, kMostName + 1));
     make_printable(shown.data());
-    return fail(ATTILE_ERROR_BACKEND_NOT_FOUND, "comm_create: kind is '%s'; expected one of: %s", shown.c_str(), known.c_str());
+    return fail(ATTILE_ERROR_BACKEND_NOT_FOUND, "comm_create: %s is '%s'; expected one of: %s", source, shown.c_str(), known.c_str());
 }
 
 int32_t open_callbacks(const TransportSetup &setup, Transport *transport) {

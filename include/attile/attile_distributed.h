@@ -10,8 +10,10 @@
  *   what differs.
  * - *A rank that fails, is late or leaves* is a status on all the others, within the communicator's time limit. The communicator then
  *   refuses work, and says why; destroy it and make another on every rank.
- * - *After a code of block 6xxx* the outputs of that call are undefined. A rank that failed when all had told each other that they were
- *   well may be heard of at the next call only.
+ * - *A call ends with an exchange of how it went*, so what a rank's own work fails with is a status of that call on every rank. Only where
+ *   the transport fails in that exchange, a rank that has heard of all the others by then returns ATTILE_OK: its result is whole, and it
+ *   learns of the fault at its next call.
+ * - *After a code of block 6xxx* the outputs of that call are undefined.
  *
  * docs/distributed.md has the methods, what they send and when they pay.
  */
@@ -126,6 +128,7 @@ ATTILE_API void attile_comm_info_init(attile_comm_info *info, uint64_t size);
  * @brief Join a group of ranks. Returns when all of them have come.
  *
  * With "threads" each rank is a thread that calls with the same `group` and `ranks`; the number may be used again once a group is complete.
+ * A rank whose own arguments are refused has not come: the others wait for it.
  * Several communicators may exist at once, and one thread may use several, if all ranks use them in the same order.
  *
  * **Thread safety** Safe: ranks of "threads" must call at the same time.
