@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Communicators: joining, leaving, hostile arguments, several at once, a fork; and what a query says.
+#include <fault_injection.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -97,10 +98,13 @@ TEST_F(Comm, RefusesWhatIsWrong) {
 
 TEST_F(Comm, ReadsTheEnvironment) {
     setenv("ATTILE_COMM", "nccl", 1);
-    expect_refused(ATTILE_ERROR_BACKEND_NOT_FOUND, "kind is 'nccl'");
+    expect_refused(ATTILE_ERROR_BACKEND_NOT_FOUND, "ATTILE_COMM is 'nccl'");
     setenv("ATTILE_COMM", "", 1);
-    setenv("ATTILE_COMM_TIMEOUT", "soon", 1);
-    expect_refused(ATTILE_ERROR_INVALID_VALUE, "ATTILE_COMM_TIMEOUT is 'soon'; expected a positive number of seconds");
+    for (const char *wrong : {"soon", "-1", "0", "0.0", ".", "1.2.3", "2,5", "1 ", "nan", "0x10"}) {
+        setenv("ATTILE_COMM_TIMEOUT", wrong, 1);
+        expect_refused(ATTILE_ERROR_INVALID_VALUE,
+                       ("ATTILE_COMM_TIMEOUT is '" + std::string(wrong) + "'; expected a positive number of seconds").c_str());
+    }
     setenv("ATTILE_COMM_TIMEOUT", "2.5", 1);
     attile_comm *comm = nullptr;
     ASSERT_EQ(attile_comm_create(context_, &options_, &comm), ATTILE_OK) << last_error();
@@ -120,6 +124,43 @@ TEST_F(Comm, ARankThatDoesNotComeIsNamed) {
     options_.timeout_seconds = 0.1;
     expect_refused(ATTILE_ERROR_RANK_LATE, "within 0.1 s these ranks of group 1 did not come: 0, 1, 3");
     expect_refused(ATTILE_ERROR_RANK_LATE, "0, 1, 3");  // the group of before is gone
+}
+
+// Every allocation of one rank fails in its own run, before and after it has come.
+TEST(CommFaults, NoMemoryOnOneRankThatJoins) {
+    int joined = 0, failed = 0;
+    for (std::int64_t n = 1; n < 200; ++n) {
+        std::vector<std::int32_t> created(3, -1);
+        bool reached = true;
+        std::vector<std::thread> threads;
+        for (int rank = 0; rank < 3; ++rank) {
+            threads.emplace_back([&, rank] {
+                attile_context *context = open_context("reference");
+                attile_comm_options options;
+                attile_comm_options_init(&options, sizeof options);
+                options.kind = "threads";
+                options.rank = rank;
+                options.ranks = 3;
+                options.group = 500 + n;
+                options.timeout_seconds = 0.2;
+                attile_comm *comm = nullptr;
+                if (rank == 1) attile_fault_arm(ATTILE_FAULT_MEMORY | ATTILE_FAULT_THIS_THREAD, n, n);
+                const std::int32_t status = attile_comm_create(context, &options, &comm);
+                if (rank == 1) reached = attile_fault_disarm() >= n;
+                created[static_cast<std::size_t>(rank)] = status;
+                EXPECT_EQ(comm == nullptr, status != ATTILE_OK);
+                attile_comm_destroy(comm);
+                attile_context_destroy(context);
+            });
+        }
+        for (std::thread &thread : threads) thread.join();
+        const bool well = created[1] == ATTILE_OK;
+        (well ? joined : failed) += 1;
+        for (const std::int32_t status : created) EXPECT_EQ(status == ATTILE_OK, well) << "allocation " << n << ": " << status;
+        if (!reached) break;
+    }
+    EXPECT_GT(joined, 0);
+    EXPECT_GT(failed, 5);
 }
 
 // Several threads join one group at once, with what `options_of` gives them.
@@ -260,6 +301,31 @@ TEST_F(Comm, IsNotForAForkedChild) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
     attile_comm_destroy(comm);
+}
+
+// Extents that nothing has to be computed or looked at for.
+TEST(Extents, WithoutElementsMayBeHuge) {
+    run_ranks({}, [](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        const std::int64_t huge = std::int64_t{1} << 50;
+        const std::int64_t q[4] = {huge, 4, 0, 8}, k[4] = {huge, 2, 0, 8};
+        attile_attention_args local;
+        attile_attention_init(&local, sizeof local);
+        for (attile_tensor *tensor : {&local.q, &local.o}) attile_tensor_init(tensor, nullptr, ATTILE_F32, 4, q);
+        for (attile_tensor *tensor : {&local.k, &local.v}) attile_tensor_init(tensor, nullptr, ATTILE_F32, 4, k);
+        attile_attention_distributed_args args;
+        attile_attention_distributed_init(&args, sizeof args);
+        args.local = &local;
+        for (args.method = ATTILE_METHOD_AUTO; args.method <= ATTILE_METHOD_ALL_TO_ALL; ++args.method)
+            EXPECT_EQ(attile_attention_distributed(rank.comm, &args), ATTILE_OK) << last_error();
+        attile_distributed_support support;
+        attile_distributed_support_init(&support, sizeof support);
+        args.method = ATTILE_METHOD_RING;
+        for (attile_tensor *tensor : {&local.q, &local.k, &local.v, &local.o}) tensor->shape[2] = 512;
+        local.q.shape[1] = local.k.shape[1] = local.v.shape[1] = local.o.shape[1] = 1;
+        const std::int32_t status = attile_attention_distributed_query(rank.comm, &args, &support);
+        EXPECT_TRUE(status != ATTILE_OK || support.bytes_sent > 0) << support.bytes_sent;
+    });
 }
 
 TEST(ShardPart, CutsAndRefuses) {

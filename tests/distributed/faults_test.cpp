@@ -12,66 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "ranks.h"
+#include "two_calls.h"
 
 namespace attile::test {
 namespace {
-
-// A small call: 3 rows and 5 keys a rank.
-struct Problem {
-    explicit Problem(int ranks) {
-        const std::int64_t q[4] = {1, 4, 3, 8}, k[4] = {1, 2, 5, 8};
-        attile_attention_init(&local, sizeof local);
-        const auto bind = [&](attile_tensor *tensor, std::vector<float> &memory, const std::int64_t *shape) {
-            memory.assign(static_cast<std::size_t>(shape[0] * shape[1] * shape[2] * shape[3]), 0.5F);
-            attile_tensor_init(tensor, memory.data(), ATTILE_F32, 4, shape);
-        };
-        bind(&local.q, q_, q);
-        bind(&local.k, k_, k);
-        bind(&local.v, v_, k);
-        bind(&local.o, o_, q);
-        attile_attention_distributed_init(&args, sizeof args);
-        args.local = &local;
-        args.method = ATTILE_METHOD_RING;
-        args.len_q = 3 * ranks;
-        args.len_k = 5 * ranks;
-    }
-    Problem(const Problem &) = delete;
-    Problem &operator=(const Problem &) = delete;
-
-    attile_attention_args local;
-    attile_attention_distributed_args args;
-
-  private:
-    std::vector<float> q_, k_, v_, o_;
-};
-
-struct Result {
-    std::int32_t status = -1;
-    std::string why;
-    std::int32_t afterwards = -1;
-    std::string why_afterwards;
-};
-
-// Every rank makes one call and another; `prepare` changes what a rank does before the first.
-std::vector<Result> call_twice(const RanksOptions &options, const std::function<void(Rank &, Problem &)> &prepare) {
-    std::vector<Result> results(static_cast<std::size_t>(options.ranks));
-    run_ranks(options, [&](Rank &rank) {
-        Result &result = results[static_cast<std::size_t>(rank.rank)];
-        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
-        Problem problem(options.ranks);
-        prepare(rank, problem);
-        result.status = attile_attention_distributed(rank.comm, &problem.args);
-        if (result.status != ATTILE_OK) result.why = last_error();
-        Problem right(options.ranks);
-        result.afterwards = attile_attention_distributed(rank.comm, &right.args);
-        if (result.afterwards != ATTILE_OK) result.why_afterwards = last_error();
-    });
-    return results;
-}
-
-// The transports whose ranks hear of a failure at once, and the one that has to go on until the end.
-enum class Kind { kThreads, kCallbacks, kBareCallbacks };
 
 class Faults : public testing::TestWithParam<Kind> {
   protected:
@@ -191,7 +135,7 @@ TEST_P(Faults, ALateRankIsNamed) {
     std::atomic<int> given_up{0};
     const auto begin = std::chrono::steady_clock::now();
     const auto results = call_twice(ranks(3, 0.3), [&](Rank &rank, Problem &) {
-        if (rank.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+        if (rank.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(900));
         ++given_up;
     });
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
@@ -278,57 +222,7 @@ TEST_P(Faults, NoMemoryOnOneRank) {
     EXPECT_GT(runs, failed);
 }
 
-std::string name_of(const testing::TestParamInfo<Kind> &given) {
-    constexpr const char *kNames[] = {"threads", "callbacks", "bare_callbacks"};
-    return kNames[static_cast<int>(given.param)];
-}
-
 INSTANTIATE_TEST_SUITE_P(Transports, Faults, testing::Values(Kind::kThreads, Kind::kCallbacks, Kind::kBareCallbacks), name_of);
-
-TEST(Callbacks, ThatFailOrThrowAreAStatus) {
-    for (const bool throws : {false, true}) {
-        for (int from = 0; from < 14; from += 3) {
-            MailOptions options;
-            options.collectives = false;
-            options.broken_rank = 1;
-            options.broken_from = from + 4;  // after the greeting
-            options.throws = throws;
-            Mail mail(3, options);
-            RanksOptions ranks;
-            ranks.ranks = 3;
-            ranks.timeout = 5;
-            ranks.mail = &mail;
-            std::vector<std::int32_t> statuses(3, -1);
-            std::vector<std::string> why(3);
-            run_ranks(ranks, [&](Rank &rank) {
-                ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
-                Problem problem(3);
-                const std::size_t at = static_cast<std::size_t>(rank.rank);
-                statuses[at] = attile_attention_distributed(rank.comm, &problem.args);
-                why[at] = last_error();
-            });
-            EXPECT_EQ(statuses[1], ATTILE_ERROR_TRANSPORT) << why[1];
-            EXPECT_NE(why[1].find(throws ? "it threw an exception" : "it returned 5"), std::string::npos) << why[1];
-            EXPECT_EQ(statuses[0] / 1000, 6) << why[0];
-            EXPECT_EQ(statuses[2] / 1000, 6) << why[2];
-        }
-    }
-}
-
-TEST(Callbacks, MessagesThatNeverArriveAreLate) {
-    MailOptions options;
-    options.lost_rank = 0;
-    options.collectives = options.give_up = false;
-    Mail mail(2, options);
-    RanksOptions ranks;
-    ranks.timeout = 0.2;
-    ranks.mail = &mail;
-    run_ranks(ranks, [](Rank &rank) {
-        EXPECT_EQ(rank.created, ATTILE_ERROR_RANK_LATE);
-        EXPECT_NE(rank.why.find(rank.rank == 0 ? "rank 1" : "rank 0"), std::string::npos) << rank.why;
-        EXPECT_EQ(rank.comm, nullptr);
-    });
-}
 
 TEST(MixedBackends, AreRefusedUnlessAllowed) {
     if (!opens("cpu")) GTEST_SKIP() << "there is no second backend";

@@ -54,6 +54,7 @@ void run_ranks(const RanksOptions &options, const std::function<void(Rank &)> &b
             attile_comm_callbacks callbacks;
             if (options.mail != nullptr) {
                 callbacks = options.mail->callbacks(rank);
+                if (options.change) options.change(&callbacks);
                 comm.callbacks = &callbacks;
             }
             own.created = attile_comm_create(own.context, &comm, &own.comm);

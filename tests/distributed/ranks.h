@@ -25,7 +25,8 @@ struct RanksOptions {
     int ranks = 2;
     std::string backend = "reference";
     Mail *mail = nullptr;  ///< callbacks; else threads
-    double timeout = 60;   ///< so long that a test that hangs is seen, and a slow machine is not
+    std::function<void(attile_comm_callbacks *)> change = nullptr;
+    double timeout = 60;  ///< so long that a test that hangs is seen, and a slow machine is not
     std::uint32_t flags = 0;
     std::vector<std::string> backends;  ///< of each rank, where they differ
 };
