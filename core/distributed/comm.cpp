@@ -20,8 +20,8 @@ namespace attile::core {
 namespace {
 
 constexpr const char *kCreate = "comm_create";
-constexpr uint32_t kOptionsFirstSize = ATTILE_SIZE_UP_TO(attile_comm_options, timeout_seconds);
-constexpr uint32_t kInfoFirstSize = ATTILE_SIZE_UP_TO(attile_comm_info, text);
+constexpr uint32_t kCommOptionsFirstSize = ATTILE_SIZE_UP_TO(attile_comm_options, timeout_seconds);
+constexpr uint32_t kCommInfoFirstSize = ATTILE_SIZE_UP_TO(attile_comm_info, text);
 constexpr const char *kKindVariable = "ATTILE_COMM";
 constexpr const char *kTimeoutVariable = "ATTILE_COMM_TIMEOUT";
 constexpr double kDefaultTimeout = 600.0;
@@ -74,9 +74,18 @@ int32_t read_timeout(double given, double *timeout) {
     return ATTILE_OK;
 }
 
-int32_t read_options(const attile_comm_options *given, attile_comm_options *options, TransportSetup *setup, const TransportKind **kind) {
+// NULL if there is none, its sentence set.
+const TransportKind *choose_kind(const attile_comm_options &options) {
+    if (options.kind != nullptr) return find_transport("options->kind", options.kind);
+    const char *name = environment(kKindVariable);
+    if (name == nullptr || name[0] == '\0') name = options.callbacks != nullptr ? "callbacks" : "threads";
+    return find_transport(kKindVariable, name);
+}
+
+int32_t read_options(const attile_comm_options *given, attile_comm_options *options, TransportSetup *setup) {
     *options = {};
-    if (given != nullptr) ATTILE_TRY(read_args(kCreate, "options", kOptionsFirstSize, ATTILE_COMM_ALLOW_MIXED_BACKENDS, given, options));
+    if (given != nullptr)
+        ATTILE_TRY(read_args(kCreate, "options", kCommOptionsFirstSize, ATTILE_COMM_ALLOW_MIXED_BACKENDS, given, options));
     if (options->ranks < 0 || options->ranks > kMostRanks) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: options->ranks is %d; expected 0 to %d", kCreate, options->ranks, kMostRanks);
     }
@@ -88,11 +97,7 @@ int32_t read_options(const attile_comm_options *given, attile_comm_options *opti
     setup->rank = options->rank;
     setup->group = options->group;
     setup->callbacks = options->callbacks;
-    ATTILE_TRY(read_timeout(options->timeout_seconds, &setup->timeout));
-    if (options->kind != nullptr) return find_transport("options->kind", options->kind, kind);
-    const char *name = environment(kKindVariable);
-    if (name == nullptr || name[0] == '\0') name = options->callbacks != nullptr ? "callbacks" : "threads";
-    return find_transport(kKindVariable, name, kind);
+    return read_timeout(options->timeout_seconds, &setup->timeout);
 }
 
 // Whether all ranks are of one library, and of one backend unless that was allowed.
@@ -122,8 +127,9 @@ int32_t create(attile_context *context, const attile_comm_options *given, attile
     ATTILE_TRY(attile_context_get_info(context, &info));
     attile_comm_options options;
     TransportSetup setup{};
-    const TransportKind *kind = nullptr;
-    ATTILE_TRY(read_options(given, &options, &setup, &kind));
+    ATTILE_TRY(read_options(given, &options, &setup));
+    const TransportKind *kind = choose_kind(options);
+    if (kind == nullptr) return ATTILE_ERROR_BACKEND_NOT_FOUND;
 
     const auto give = [](Comm *place) { comm_table.give(place, locks.contexts); };
     std::unique_ptr<Comm, decltype(give)> made(comm_table.take(locks.contexts), give);
@@ -157,7 +163,7 @@ int32_t get_info(attile_comm *handle, attile_comm_info *info) {
     constexpr const char *kName = "comm_get_info";
     std::shared_ptr<CommState> state;
     ATTILE_TRY(find_comm(kName, handle, &state));
-    ATTILE_TRY(check_output(kName, "info", kInfoFirstSize, info));
+    ATTILE_TRY(check_output(kName, "info", kCommInfoFirstSize, info));
     attile_comm_info full{};
     full.struct_size = sizeof full;
     std::snprintf(full.kind, sizeof full.kind, "%s", state->link.kind());

@@ -13,7 +13,7 @@
 namespace attile::core {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+constexpr std::align_val_t kBufferAlignment{64};
 
 const unsigned char *address(const attile_tensor &image, int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
     const int64_t index[4] = {i0, i1, i2, i3};
@@ -46,14 +46,14 @@ int64_t product(std::initializer_list<int64_t> extents) {
     return overflow ? INT64_MAX : whole;
 }
 
-void Buffer::Free::operator()(unsigned char *memory) const { ::operator delete(memory, kAlignment); }
+void Buffer::Free::operator()(unsigned char *memory) const { ::operator delete(memory, kBufferAlignment); }
 
 int32_t Buffer::take(const char *operation, int64_t count, int64_t bytes) {
     memory_.reset();
     int64_t whole = 0;
     void *memory = nullptr;
     if (!__builtin_mul_overflow(count, bytes, &whole) && whole < INT64_MAX / 2) {
-        memory = ::operator new(static_cast<size_t>(whole) + 1, kAlignment, std::nothrow);
+        memory = ::operator new(static_cast<size_t>(whole) + 1, kBufferAlignment, std::nothrow);
     }
     if (memory == nullptr) {
         return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "%s: no host memory for %lld elements of %lld bytes", operation,

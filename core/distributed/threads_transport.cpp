@@ -17,7 +17,7 @@
 namespace attile::core {
 namespace {
 
-constexpr int32_t kMostRanks = 1024;
+constexpr int32_t kMostThreads = 1024;
 
 using Clock = std::chrono::steady_clock;
 
@@ -33,7 +33,7 @@ struct Message {
 };
 
 // Messages of one side that the other side has not met yet.
-struct Line {
+struct MessageLine {
     Message *first, *last;
 
     void append(Message *message) {
@@ -70,8 +70,8 @@ struct Group : std::enable_shared_from_this<Group> {
     std::mutex lock;
     std::condition_variable changed;
     bool complete = false;
-    std::vector<bool> left;    // ranks that destroyed their communicator
-    std::vector<Line> posted;  // from * ranks + to
+    std::vector<bool> left;           // ranks that destroyed their communicator
+    std::vector<MessageLine> posted;  // from * ranks + to
     int32_t failed_rank = -1;
     int32_t failure = ATTILE_ERROR_RANK_FAILED;  // of all the others
     char why[512] = "";
@@ -219,7 +219,7 @@ bool is_hopeless(const Group &group, const Message &message) {
     return true;
 }
 
-Line &line_of(const Seat &seat, const Message &message) {
+MessageLine &line_of(const Seat &seat, const Message &message) {
     const int32_t from = message.sending ? seat.rank : message.peer, to = message.sending ? message.peer : seat.rank;
     return seat.group->posted[static_cast<size_t>(from) * seat.group->ranks + to];
 }
@@ -227,7 +227,7 @@ Line &line_of(const Seat &seat, const Message &message) {
 int32_t start(Seat &seat, const Message &wanted, void **request) {
     Group &group = *seat.group;
     std::unique_lock<std::mutex> hold(group.lock);
-    Line &line = line_of(seat, wanted);
+    MessageLine &line = line_of(seat, wanted);
     Message *other = line.first;
     if (other == nullptr || other->sending == wanted.sending) {
         if (is_hopeless(group, wanted)) return ATTILE_ERROR_RANK_FAILED;
@@ -302,7 +302,7 @@ void give_up(void *user, int32_t status, const char *why) {
     group.fail_all(seat.rank, ATTILE_ERROR_RANK_FAILED, text);
 }
 
-void close(void *user) {
+void leave(void *user) {
     const std::unique_ptr<Seat> seat(static_cast<Seat *>(user));
     const std::lock_guard<std::mutex> hold(seat->group->lock);
     seat->group->left[seat->rank] = true;
@@ -315,9 +315,9 @@ int32_t open_threads(const TransportSetup &setup, Transport *transport) {
     if (setup.callbacks != nullptr) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "comm_create: options->callbacks is given, but kind is 'threads'; expected NULL");
     }
-    if (setup.ranks > kMostRanks) {
+    if (setup.ranks > kMostThreads) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "comm_create: options->ranks is %d; expected at most %d with kind 'threads'", setup.ranks,
-                    kMostRanks);
+                    kMostThreads);
     }
     auto seat = std::make_unique<Seat>();
     seat->messages = std::make_unique_for_overwrite<Message[]>(static_cast<size_t>(kMostMessages) * static_cast<size_t>(setup.ranks));
@@ -336,7 +336,7 @@ int32_t open_threads(const TransportSetup &setup, Transport *transport) {
     transport->call.wait = wait;
     transport->call.give_up = give_up;
     transport->call.user = seat.release();
-    transport->close = close;
+    transport->close = leave;
     transport->tells_why = true;
     return ATTILE_OK;
 }

@@ -32,8 +32,8 @@ struct TransportKind {
     int32_t (*open)(const TransportSetup &setup, Transport *transport);
 };
 
-// The kind of that name, which `source` gave, or the failure to return.
-int32_t find_transport(const char *source, const char *name, const TransportKind **kind);
+// The kind of that name, which `source` gave. NULL: ATTILE_ERROR_BACKEND_NOT_FOUND, its sentence set.
+const TransportKind *find_transport(const char *source, const char *name);
 
 int32_t open_threads(const TransportSetup &setup, Transport *transport);
 int32_t open_callbacks(const TransportSetup &setup, Transport *transport);

@@ -21,23 +21,22 @@ constexpr uint32_t kCallbacksFirstSize = ATTILE_SIZE_UP_TO(attile_comm_callbacks
 
 }  // namespace
 
-int32_t find_transport(const char *source, const char *name, const TransportKind **kind) {
+const TransportKind *find_transport(const char *source, const char *name) {
     std::string known;
     for (const TransportKind &candidate : kKinds) {
-        if (std::strcmp(name, candidate.name) == 0) {
-            *kind = &candidate;
-            return ATTILE_OK;
-        }
+        if (std::strcmp(name, candidate.name) == 0) return &candidate;
         known.append(known.empty() ? "" : ", ").append(candidate.name);
     }
     for (const char *later : kLater) {
         if (std::strcmp(name, later) != 0) continue;
-        return fail(ATTILE_ERROR_BACKEND_NOT_FOUND, "comm_create: %s is '%s', for which this version has no transport yet; here are: %s",
-                    source, later, known.c_str());
+        (void)fail(ATTILE_ERROR_BACKEND_NOT_FOUND, "comm_create: %s is '%s', for which this version has no transport yet; here are: %s",
+                   source, later, known.c_str());
+        return nullptr;
     }
     std::string shown(name, strnlen(name, kMostName + 1));
     make_printable(shown.data());
-    return fail(ATTILE_ERROR_BACKEND_NOT_FOUND, "comm_create: %s is '%s'; expected one of: %s", source, shown.c_str(), known.c_str());
+    (void)fail(ATTILE_ERROR_BACKEND_NOT_FOUND, "comm_create: %s is '%s'; expected one of: %s", source, shown.c_str(), known.c_str());
+    return nullptr;
 }
 
 int32_t open_callbacks(const TransportSetup &setup, Transport *transport) {
