@@ -174,6 +174,7 @@ int32_t describe(DistributedAttention *problem, Announcement *announcement) {
     announcement->matters.push_back({"local->q.dtype", Shown::kDtype, local.q.dtype});
     announcement->matters.push_back({"local->o.dtype", Shown::kDtype, local.o.dtype});
     announcement->matters.push_back({"local->bias.dtype", Shown::kDtype, local.bias.dtype});
+    announcement->matters.push_back({"local->allowed.dtype", Shown::kDtype, local.allowed.dtype});
     number("batch", p.batch());
     number("heads_q", p.heads_q());
     number("heads_kv", p.heads_kv());
@@ -187,8 +188,6 @@ int32_t describe(DistributedAttention *problem, Announcement *announcement) {
     number("local->mask", local.mask);
     number("local->window_left", local.window_left);
     number("local->window_right", local.window_right);
-    given("local->bias", local.bias);
-    given("local->allowed", local.allowed);
     number("the set of axes that local->bias broadcasts", broadcast_axes(local.bias));
     number("the set of axes that local->allowed broadcasts", broadcast_axes(local.allowed));
     given("local->alibi_slopes", local.alibi_slopes);
