@@ -95,6 +95,9 @@ thread_local int EndedThread::calls_left = 0;
 std::int32_t (*EndedThread::wait_of_mail)(void *, void *, double) = nullptr;
 
 TEST_P(EndedThread, IsHeardOf) {
+#ifdef ATTILE_SANITIZES_UNDEFINED
+    GTEST_SKIP() << "what ends a thread has no address, which the sanitizer takes for a fault of whoever catches it";
+#endif
     int ended = 0;
     for (int n = 1; n < 100; ++n) {
         RanksOptions ranks;
@@ -104,8 +107,8 @@ TEST_P(EndedThread, IsHeardOf) {
             attile_set_log([](void *, std::int32_t, const char *) { count(); }, nullptr, ATTILE_LOG_TRACE);
         } else {
             ranks.mail = &mail;
+            wait_of_mail = mail.callbacks(0).wait;
             ranks.change = [](attile_comm_callbacks *callbacks) {
-                wait_of_mail = callbacks->wait;
                 callbacks->wait = wait;
                 callbacks->all_gather = nullptr;
             };

@@ -35,7 +35,7 @@ std::string last_error();
 bool opens(const std::string &backend);  ///< whether it is built and can run here
 attile_context *open_context(const std::string &backend);
 
-/// Runs `body` on every rank at once; all are done when it returns.
+/// Runs `body` on every rank at once, when all have joined or failed to; all are done when it returns.
 void run_ranks(const RanksOptions &options, const std::function<void(Rank &)> &body);
 
 }  // namespace attile::test

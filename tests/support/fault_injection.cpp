@@ -206,20 +206,24 @@ void *operator new(size_t bytes) {
     if (made == nullptr) throw std::bad_alloc();
     return made;
 }
+void *operator new[](size_t bytes) { return operator new(bytes); }
+void *operator new(size_t bytes, const std::nothrow_t &) noexcept { return malloc(bytes); }
+void *operator new[](size_t bytes, const std::nothrow_t &) noexcept { return malloc(bytes); }
+void *operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t &) noexcept {
+    return aligned_alloc(static_cast<size_t>(alignment),
+                         (bytes + static_cast<size_t>(alignment) - 1) & ~(static_cast<size_t>(alignment) - 1));
+}
 void *operator new(size_t bytes, std::align_val_t alignment) {
-    void *made =
-        aligned_alloc(static_cast<size_t>(alignment), (bytes + static_cast<size_t>(alignment) - 1) & ~(static_cast<size_t>(alignment) - 1));
+    void *made = operator new(bytes, alignment, std::nothrow);
     if (made == nullptr) throw std::bad_alloc();
     return made;
 }
-void *operator new[](size_t bytes) { return operator new(bytes); }
 void *operator new[](size_t bytes, std::align_val_t alignment) { return operator new(bytes, alignment); }
-void *operator new(size_t bytes, const std::nothrow_t &) noexcept { return malloc(bytes); }
-void *operator new[](size_t bytes, const std::nothrow_t &) noexcept { return malloc(bytes); }
 void operator delete(void *memory, const std::nothrow_t &) noexcept { free(memory); }
 void operator delete[](void *memory, const std::nothrow_t &) noexcept { free(memory); }
 void operator delete(void *memory) noexcept { free(memory); }
 void operator delete(void *memory, size_t) noexcept { free(memory); }
+void operator delete(void *memory, std::align_val_t, const std::nothrow_t &) noexcept { free(memory); }
 void operator delete(void *memory, std::align_val_t) noexcept { free(memory); }
 void operator delete(void *memory, size_t, std::align_val_t) noexcept { free(memory); }
 void operator delete[](void *memory) noexcept { free(memory); }
