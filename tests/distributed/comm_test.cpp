@@ -45,6 +45,10 @@ TEST_F(Comm, OfOneRankNeedsNoOptions) {
     EXPECT_EQ(info.status, ATTILE_OK);
     EXPECT_STREQ(info.text, "");
     EXPECT_EQ(info.timeout_seconds, 600);
+    EXPECT_EQ(attile_attention_distributed(comm, nullptr), ATTILE_ERROR_NULL_ARGUMENT);
+    ASSERT_EQ(attile_comm_get_info(comm, &info), ATTILE_OK);
+    EXPECT_EQ(info.calls, 1);
+    EXPECT_EQ(info.status, ATTILE_OK);  // nothing has gone wrong between ranks
     attile_comm_destroy(comm);
     EXPECT_EQ(attile_comm_get_info(comm, &info), ATTILE_ERROR_INVALID_COMM);
     EXPECT_NE(last_error().find("was destroyed"), std::string::npos);

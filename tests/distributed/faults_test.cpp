@@ -59,6 +59,12 @@ TEST_P(Faults, DisagreementNamesARankAndWhatDiffers) {
              attile_tensor_init(&p.local.sinks, two, ATTILE_F32, 1, &four);
              p.local.sinks.stride[0] = 0;
          }},
+        {"local->allowed.dtype",
+         [](Problem &p) {
+             static std::uint8_t yes = 1;
+             const std::int64_t one = 1;
+             attile_tensor_init(&p.local.allowed, &yes, ATTILE_BOOL, 1, &one);
+         }},
         {"their shards have", [](Problem &p) { p.local.k.shape[2] = p.local.v.shape[2] = 4; }},
     };
     for (const Change &change : changes) {
