@@ -147,6 +147,31 @@ void add_split_epilogues(std::vector<Case> &list) {
     add(list, "split_bias_columns", kTypePairs[0], c);
 }
 
+// Some more than 128 rows beside many columns, which fill 132 multiprocessors or 16: kernels may have tiles of their own for these.
+void add_some_rows(std::vector<Case> &list) {
+    for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16})
+        for (const std::int64_t n : {8504, 1032}) {
+            const std::string name = "some_rows_" + std::to_string(n);
+            GemmCase c = sized(190, n, 520);
+            add(list, name.c_str(), {type, type}, c);
+            add(list, name.c_str(), {type, ATTILE_F32}, c);
+            c.a_layout = fortran();
+            add(list, (name + "_a_turned").c_str(), {type, type}, c);
+            c.b_layout = fortran();
+            add(list, (name + "_both_turned").c_str(), {type, type}, c);
+            c.a_layout = {};
+            c.bias_axis = ATTILE_BIAS_COLUMNS;
+            c.activation = ATTILE_ACTIVATION_GELU;
+            add(list, (name + "_b_turned_bias_gelu").c_str(), {type, type}, c);
+            c.bias_axis = ATTILE_BIAS_ROWS;
+            c.beta = -0.75;
+            c.n -= 3;
+            add(list, (name + "_odd_bias_gelu_beta").c_str(), {type, type}, c);
+            c = sized(190, n / 8, 2000);
+            add(list, (name + "_deep").c_str(), {type, type}, c);
+        }
+}
+
 void add_batches(std::vector<Case> &list, TypePair types) {
     add(list, "batch", types, batched({3}, 9, 10, 11));
     add(list, "batch_of_two_axes", types, batched({2, 3}, 9, 10, 11));
@@ -245,6 +270,7 @@ void append_gemm_cases(std::vector<Case> &list, Tier tier) {
         add_numbers(list, types);
     }
     add_split_epilogues(list);
+    if (tier == Tier::kFull) add_some_rows(list);
     GemmCase c = sized(33, 17, 40);
     c.flags = ATTILE_FLAG_BATCH_INVARIANT;
     add(list, "batch_invariant", kTypePairs[0], c);

@@ -8,6 +8,7 @@ attile_gpu_family(gemm/sm90/instances.h
   TYPES bf16 f16)
 
 attile_gpu_instance(128x256 FILE tiles rows=128 columns=256)
+attile_gpu_instance(192x128 FILE tiles rows=192 columns=128)
 attile_gpu_instance(128x128 FILE tiles rows=128 columns=128)
 attile_gpu_instance(128x64 FILE tiles rows=128 columns=64)
 attile_gpu_instance(64x64 FILE tiles rows=64 columns=64)
@@ -16,11 +17,13 @@ attile_gpu_instance(64x16 FILE tiles rows=64 columns=16)
 # The same tiles, in the same order, for results that something is done to in registers; narrower ones have no such way. Then those of the
 # general epilogue and of depths that are split.
 attile_gpu_instance(128x256_fused FILE fused TABLE Fused BY gemm_fused_instance rows=128 columns=256)
+attile_gpu_instance(192x128_fused FILE fused TABLE Fused BY gemm_fused_instance rows=192 columns=128)
 attile_gpu_instance(128x128_fused FILE fused TABLE Fused BY gemm_fused_instance rows=128 columns=128)
 attile_gpu_instance(128x64_fused FILE fused TABLE Fused BY gemm_fused_instance rows=128 columns=64)
 attile_gpu_instance(64x64_fused FILE fused TABLE Fused BY gemm_fused_instance rows=64 columns=64)
 
 attile_gpu_instance(128x256_general FILE general TABLE General BY gemm_general_instance rows=128 columns=256)
+attile_gpu_instance(192x128_general FILE general TABLE General BY gemm_general_instance rows=192 columns=128)
 attile_gpu_instance(128x128_general FILE general TABLE General BY gemm_general_instance rows=128 columns=128)
 attile_gpu_instance(128x64_general FILE general TABLE General BY gemm_general_instance rows=128 columns=64)
 attile_gpu_instance(64x64_general FILE general TABLE General BY gemm_general_instance rows=64 columns=64)

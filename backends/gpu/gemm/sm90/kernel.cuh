@@ -2,10 +2,10 @@
 // GEMM on Hopper's tensor cores: D = activation(alpha A B + beta C + bias), A and B float16 or bfloat16 in any of the four layouts, sums in
 // float32, D of their type or float32, batched; TMA's bounds cut the edges. Record: docs/kernels/gemm-sm90.md.
 //
-// Tiles: 128x256, 128x128, 128x64, 64x64, 64x32 or 64x16 by 64 of depth, of the product or of its transpose. One producer warpgroup, one
-// consumer warpgroup for every 64 rows. Blocks are persistent; the next tile's loads run during the last one's epilogue. Two blocks of a
-// cluster can share B's panel by multicast. Few tiles of much depth: blocks of a cluster share a tile's depth, and add their sums through
-// each other's shared memory in order of rank, so that results repeat.
+// Tiles: 128x256, 192x128, 128x128, 128x64, 64x64, 64x32 or 64x16 by 64 of depth, of the product or of its transpose. One producer
+// warpgroup, one consumer warpgroup for every 64 rows. Blocks are persistent; the next tile's loads run during the last one's epilogue. Two
+// blocks of a cluster can share B's panel by multicast. Few tiles of much depth: blocks of a cluster share a tile's depth, and add their
+// sums through each other's shared memory in order of rank, so that results repeat.
 //
 // Shared bytes: stages * (rows + columns) * 64 * 2, 4096 for each consumer warp's strip, 4 a column for bias, 1024 for alignment, 16 a
 // stage and 16 for barriers: 4 * 49152 + 8 * 4096 + 1024 + 1024 + 80 = 231504 with 128x256. Registers: 168 at launch with 128x256, then 40
@@ -36,7 +36,8 @@ struct GemmConfig {
     static constexpr int kStageBytes = gemm_stage_bytes(kRows, kColumns, kOuterB != 0);
     static constexpr int kPiecesB = (kColumns + kGemmPiece - 1) / kGemmPiece;
     static constexpr int kPieceBytes = kGemmPiece * kGemmDepth * 2;
-    static constexpr bool kMovesRegisters = kColumns > 128;  // From the producer to the consumers; for smaller tiles all have enough.
+    static constexpr bool kMovesRegisters = kColumns > 128 || kRows > 128;  // From the producer to the consumers; else all have enough.
+    static constexpr int kConsumerRegisters = kRows > 128 ? 152 : 232;
     static_assert(gemm_shared_bytes(kRows, kColumns, kOuterB != 0) <= kGemmSharedLimit, "what a block can have");
     static_assert(kStageBytes % 1024 == 0, "swizzled panels start at multiples of 1024");
     static_assert(kRows * kColumns * 4 <= kStages * kStageBytes, "a split's sums take the stages' place");
@@ -117,7 +118,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel
             cluster_sync();  // And have read them.
         }
     } else {
-        if constexpr (Config::kMovesRegisters) registers_grow<232>();
+        if constexpr (Config::kMovesRegisters) registers_grow<Config::kConsumerRegisters>();
         gemm_consume(p, block, warpgroup - 1);
     }
     if (block.shares) {  // The other block may still arrive on this one's mbarriers.

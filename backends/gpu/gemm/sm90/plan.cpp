@@ -17,20 +17,24 @@ constexpr int64_t kInvariantRows = 256;  // The row count that a batch-invariant
 
 // The model. Clocks are a multiprocessor's.
 constexpr double kLaunchSeconds = 2.5e-6;
-constexpr double kPackSeconds = 3e-6;      // One more kernel.
-constexpr double kMemoryShare = 0.85;      // Of the peak bandwidth.
-constexpr double kClockShare = 0.85;       // Of the highest clock, that the power limit leaves.
-constexpr double kBytesPerClock = 60;      // That a multiprocessor takes from the L2 cache.
-constexpr double kFillClocks = 3500;       // From the start of a block to its first product.
-constexpr double kSplitClocks = 6500;      // Two barriers of a cluster, and the others' sums.
-constexpr double kHalvesClocks = 900;      // The same where two take half a tile each,
-constexpr double kHalfClocks = 0.16;       // and for each of its sums.
-constexpr double kMulticastClocks = 1000;  // Blocks wait for each other.
-constexpr double kMulticastShare = 0.9;    // Of the time that a panel takes which two blocks share: all of it goes into both.
-constexpr double kPlainClocks = 8;         // A column of a tile on its way out: from registers,
-constexpr double kFusedClocks = 8;         // with bias and the like,
-constexpr double kGeneralClocks = 30;      // by the operation's epilogue,
-constexpr double kTransposedClocks = 60;   // and turned.
+constexpr double kPackSeconds = 3e-6;        // One more kernel.
+constexpr double kMemoryShare = 0.85;        // Of the peak bandwidth.
+constexpr double kClockShare = 0.85;         // Of the highest clock, that the power limit leaves.
+constexpr double kBytesPerClock = 60;        // That a multiprocessor takes from the L2 cache,
+constexpr double kSharedBytesPerClock = 54;  // and each of them where all do.
+constexpr double kFillClocks = 3500;         // From the start of a block to its first product.
+constexpr double kSplitClocks = 6500;        // Two barriers of a cluster, and the others' sums.
+constexpr double kHalvesClocks = 900;        // The same where two take half a tile each,
+constexpr double kHalfClocks = 0.16;         // and for each of its sums.
+constexpr double kThreeShare = 1.15;         // Of the time of their products that a step of three warpgroups takes.
+constexpr double kThreeEnds = 2.2;           // A column of their tile on its way out, to one of two warpgroups': from registers,
+constexpr double kThreeGeneralEnds = 1.6;    // by the operation's epilogue.
+constexpr double kMulticastClocks = 1000;    // Blocks wait for each other.
+constexpr double kMulticastShare = 0.9;      // Of the time that a panel takes which two blocks share: all of it goes into both.
+constexpr double kPlainClocks = 8;           // A column of a tile on its way out: from registers,
+constexpr double kFusedClocks = 8;           // with bias and the like,
+constexpr double kGeneralClocks = 35;        // by the operation's epilogue,
+constexpr double kTransposedClocks = 60;     // and turned.
 
 constexpr int kSplits[] = {1, 2, 3, 4, 8};
 
@@ -97,15 +101,21 @@ struct Model {
         // Of a B that is contiguous along its columns whole pieces come.
         const int least = plan.panel(choice.transposed).outer_first ? kGemmPiece : kGemmPiece / 4;
         const double loaded = rows + (choice.multicast > 1 ? kMulticastShare : 1.0) * std::max(columns, least);
-        const double step = std::max(4.0 * columns * rows / 128, loaded * kGemmDepth * kElementBytes / kBytesPerClock);
+        const double from_cache = rows + static_cast<double>(std::max(columns, least)) / choice.multicast;
+        const double busy_units = std::min(tiles, at_once) * cluster / units;
+        const double step =
+            std::max({4.0 * columns * rows / 128 * (rows > 128 ? kThreeShare : 1.0), loaded * kGemmDepth * kElementBytes / kBytesPerClock,
+                      from_cache * kGemmDepth * kElementBytes * busy_units / kSharedBytesPerClock});
         double epilogue = choice.multicast > 1 ? kMulticastClocks : 0;
         if (can_halve(plan, choice)) {
             epilogue += kHalvesClocks + kHalfClocks * rows * columns;
         } else {
-            epilogue += (way_of(plan, choice) != kGemmGeneral ? kPlainClocks + (plan.fused != 0 ? kFusedClocks : 0)
-                         : choice.transposed                  ? kTransposedClocks
-                                                              : kGeneralClocks) *
-                            columns +
+            const bool is_general = way_of(plan, choice) == kGemmGeneral;
+            const double of_rows = rows <= 128 ? 1.0 : is_general ? kThreeGeneralEnds : kThreeEnds;
+            epilogue += (!is_general         ? kPlainClocks + (plan.fused != 0 ? kFusedClocks : 0)
+                         : choice.transposed ? kTransposedClocks
+                                             : kGeneralClocks) *
+                            columns * of_rows +
                         (choice.splits > 1 ? kSplitClocks : 0);
         }
         const double busy = (kFillClocks + rounds * (steps * step + epilogue)) / clock;
