@@ -89,58 +89,69 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_clear(const
     clear(p.dv, f.cu_len_k != nullptr, p.heads_kv.divisor, f.total_k, f.head_dim_v);
 }
 
-// One element of sum_bias at a time, by a thread, or by a lane group where keys are summed: over the launch's pairs, heads, rows and keys
-// in that order.
+// Elements of sum_bias: over the launch's pairs, heads, rows and keys in that order. A thread takes some keys of a row, apart so that
+// threads side by side read keys side by side, and finds out once for all of them which tiles count; or one key of all rows; or a lane
+// group takes one element where keys are summed.
 template <class T>
 __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_add_bias(const AttentionBackwardParams p) {
+    constexpr int kKeys = 8;
     const AttentionParams &f = p.forward;
     const int64_t *const extent = p.bias_extent;
-    const int64_t total = extent[0] * extent[1] * extent[2] * extent[3];
-    const bool sums_keys = extent[3] == 1;
+    const int rows = static_cast<int>(extent[2]), keys = static_cast<int>(extent[3]), heads = static_cast<int>(extent[1]);
+    const bool sums_keys = keys == 1;
+    // No fewer threads than there are, for want of elements; and from a thread's key to its next.
+    const int64_t each = sums_keys || rows == 1 ? 1 : min(extent[0] * heads * rows * keys / task_step(), int64_t{kKeys});
+    const int apart = each > 1 ? (keys + static_cast<int>(each) - 1) / static_cast<int>(each) : keys;
+    const int64_t total = extent[0] * heads * rows * apart;
     const int lane = sums_keys ? lane_index() : 0, lanes = sums_keys ? kLanes : 1;
     const int64_t step = sums_keys ? group_step() : task_step();
-    for (int64_t element = sums_keys ? first_group() : first_task(); element < total; element += step) {
-        const int64_t at_key = element % extent[3], at_row = element / extent[3] % extent[2];
-        const int64_t at_head = element / extent[3] / extent[2] % extent[1], at_batch = element / extent[3] / extent[2] / extent[1];
-        T sum = 0;
+    for (int64_t task = sums_keys ? first_group() : first_task(); task < total; task += step) {
+        const Parts of_keys(task, apart), of_rows(of_keys.quotient, rows), of_heads(of_rows.quotient, heads);
+        const int at_key = of_keys.rest, at_row = of_rows.rest, at_head = of_heads.rest;
+        T sums[kKeys] = {};
         for (int pair = 0; pair < static_cast<int>(p.pairs.divisor); ++pair) {
             const uint32_t batch_head = p.first_pair + pair;
             const int batch = static_cast<int>(quotient(batch_head, p.heads_kv));
-            if (extent[0] != 1 && batch != at_batch) continue;
+            if (extent[0] != 1 && batch != of_heads.quotient) continue;
             const AttentionEntry entry = entry_of_thread(f, batch);
             // Of the units, which are tiles of rows of one head after the other: those of the element's head, and its row's tile of each.
             const int tiles = static_cast<int>(p.row_tiles.divisor), group = static_cast<int>(f.group.divisor);
             int first_unit = p.first_unit, end_unit = p.end_unit, unit_step = 1;
-            if (extent[1] != 1) {
-                const int head = static_cast<int>(at_head) - static_cast<int>(remainder(batch_head, p.heads_kv)) * group;
+            if (heads != 1) {
+                const int head = at_head - static_cast<int>(remainder(batch_head, p.heads_kv)) * group;
                 if (head < 0 || head >= group) continue;
                 first_unit = max(first_unit, head * tiles);
                 end_unit = min(end_unit, head * tiles + tiles);
             }
-            if (extent[2] != 1) {
-                const int tile = static_cast<int>(at_row) / p.block_rows;
-                const int before = tile - static_cast<int>(remainder(static_cast<uint32_t>(first_unit), p.row_tiles));
+            if (rows != 1) {
+                const int before = at_row / p.block_rows - static_cast<int>(remainder(static_cast<uint32_t>(first_unit), p.row_tiles));
                 first_unit += before < 0 ? before + tiles : before;
                 unit_step = tiles;
             }
             for (int unit = first_unit; unit < end_unit; unit += unit_step) {
                 const int first_row = unit_row(p, unit), end_row = min(first_row + p.block_rows, entry.len_q);
-                const int first = extent[2] == 1 ? first_row : max(first_row, static_cast<int>(at_row));
-                const int end = extent[2] == 1 ? end_row : min(end_row, static_cast<int>(at_row) + 1);
+                const int first = rows == 1 ? first_row : max(first_row, at_row), end = rows == 1 ? end_row : min(end_row, at_row + 1);
                 for (int row = first; row < end; ++row) {
                     const KeyRange range(f, row, entry.shift, entry.len_k);
                     const T *const gradients =
                         static_cast<const T *>(p.part_bias) + (part_of_unit(p, pair, unit) * p.block_rows + row - first_row) * f.len_k;
                     if (sums_keys) {
-                        for (int key = range.low + lane; key < range.high; key += lanes) sum += gradients[key];
-                    } else if (range.has(static_cast<int>(at_key))) {
-                        sum += gradients[at_key];
+                        for (int key = range.low + lane; key < range.high; key += lanes) sums[0] += gradients[key];
+                        continue;
+                    }
+#pragma unroll
+                    for (int j = 0; j < kKeys; ++j) {
+                        const int key = at_key + j * apart;
+                        if (key < keys && range.has(key)) sums[j] += gradients[key];
                     }
                 }
             }
         }
-        if (sums_keys) sum = lane_fold(sum, [](T x, T y) { return x + y; });
-        if (lane == 0) static_cast<T *>(p.sum_bias)[element] += sum;
+        if (sums_keys) sums[0] = lane_fold(sums[0], [](T x, T y) { return x + y; });
+        T *const to = static_cast<T *>(p.sum_bias) + of_keys.quotient * keys + at_key;
+#pragma unroll
+        for (int j = 0; j < kKeys; ++j)
+            if (at_key + j * apart < keys && lane == 0) to[j * apart] += sums[j];
     }
 }
 
@@ -151,8 +162,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_store_bias(
     for (int64_t element = first_task(); element < total; element += task_step()) {
         int64_t at = 0, rest = element;
         for (int axis = 3; axis >= 0; --axis) {
-            at += rest % extent[axis] * p.dbias.stride[axis];
-            rest /= extent[axis];
+            const Parts of_axis(rest, static_cast<int>(extent[axis]));
+            at += of_axis.rest * p.dbias.stride[axis];
+            rest = of_axis.quotient;
         }
         store_as<T>(p.dbias, at, static_cast<const T *>(p.sum_bias)[element]);
     }
