@@ -71,6 +71,22 @@ struct AttentionEntry {
     }
 };
 
+// An entry of this thread's own: the threads of a block work on several here, while AttentionEntry takes its lengths as the block's.
+ATTILE_LANE_FN AttentionEntry entry_of_thread(const AttentionParams &p, int64_t batch) {
+    AttentionEntry entry(p, static_cast<int>(batch), AttentionKindTag<AttentionKind::kPlain>());
+    const auto clamp = [batch](const int32_t *starts, int64_t stride, int64_t total, int64_t &first, int &len) {
+        const int64_t begin = starts[batch * stride], end = starts[(batch + 1) * stride];
+        first = begin < 0 ? 0 : begin > total ? total : begin;
+        const int64_t there = (end < first ? first : end > total ? total : end) - first;
+        len = there < len ? static_cast<int>(there) : len;
+    };
+    if (p.cu_len_q) clamp(p.cu_len_q, p.cu_len_q_stride, p.total_q, entry.first_q, entry.len_q);
+    if (p.cu_len_k) clamp(p.cu_len_k, p.cu_len_k_stride, p.total_k, entry.first_k, entry.len_k);
+    if (p.key_lengths) entry.len_k = min(max(p.key_lengths[batch * p.key_lengths_stride], 0), entry.len_k);
+    entry.shift = p.bottom_right ? entry.len_k - entry.len_q : 0;
+    return entry;
+}
+
 // Keys [low, high) that a row sees as far as mask and lengths say.
 struct KeyRange {
     int low, high;

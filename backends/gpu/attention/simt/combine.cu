@@ -141,7 +141,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
     const uint32_t index = blockIdx.x * static_cast<uint32_t>(rows) + static_cast<uint32_t>(own_row), part = p.first_part + index;
     if (own_row >= rows || index >= p.part_rows) return;
     const auto [batch, head, row] = PartRow(p, part);
-    const AttentionEntry entry(p, batch);
+    const AttentionEntry entry = entry_of_thread(p, batch);
     if (row >= entry.len_q) return;  // No part of such a row was written.
     const float *const lse = p.part_lse + part;
     float top = -INFINITY;
