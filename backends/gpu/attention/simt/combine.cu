@@ -145,7 +145,6 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
     if (row >= entry.len_q) return;  // No part of such a row was written.
     const float *const lse = p.part_lse + part;
     float top = -INFINITY;
-#pragma unroll 4
     for (int s = 0; s < splits; ++s) top = max_nan(top, lse[s * p.part_rows]);
     float total = 0;
     Quad sum = {};
@@ -161,8 +160,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
         }
 #pragma unroll
         for (int i = 0; i < kPartsAtOnce; ++i) {
-            if (first + i >= splits) break;
-            const float w = weight_of_part<kSums>(weight[i], top, p.part_sum + ((first + i) * p.part_rows + part));
+            const int split = first + i;
+            const float w = split < splits ? weight_of_part<kSums>(weight[i], top, p.part_sum + (split * p.part_rows + part)) : 0.0f;
             if (w == 0) continue;
             total += w;
 #pragma unroll
