@@ -45,6 +45,21 @@ void set_window(const Pair &pair, attile_attention_args *args) {
     }
 }
 
+// Parts put together by the rank's own call.
+int32_t merge_parts(const DistributedAttention &p, const attile_tensor *o_parts, const attile_tensor *lse_parts, int64_t parts,
+                    const attile_tensor &o, const attile_tensor &lse) {
+    attile_attention_merge_args merge;
+    attile_attention_merge_init(&merge, sizeof merge);
+    merge.flags = p.local.flags & ATTILE_FLAG_BATCH_INVARIANT;
+    merge.stream = p.local.stream;
+    merge.o_parts = o_parts;
+    merge.lse_parts = lse_parts;
+    merge.parts = parts;
+    merge.o = o;
+    merge.lse = lse;
+    return attile_attention_merge(p.context, &merge);
+}
+
 }  // namespace
 
 bool sees(const DistributedAttention &problem, int32_t rank, const Piece &keys) {
@@ -123,16 +138,7 @@ int32_t Partials::add_pair(size_t part, size_t group_number, const Piece &keys, 
     const attile_tensor next_lse = slice(entries(lse_view(next_lse_), group), 2, first, pair.rows);
     ATTILE_TRY(attend(group, rows, keys, pair, k, v, next_o, next_lse));
     const attile_tensor o_parts[2] = {o, next_o}, lse_parts[2] = {lse, next_lse};
-    attile_attention_merge_args merge;
-    attile_attention_merge_init(&merge, sizeof merge);
-    merge.flags = problem_.local.flags & ATTILE_FLAG_BATCH_INVARIANT;
-    merge.stream = problem_.local.stream;
-    merge.o_parts = o_parts;
-    merge.lse_parts = lse_parts;
-    merge.parts = 2;
-    merge.o = o;
-    merge.lse = lse;
-    return attile_attention_merge(problem_.context, &merge);
+    return merge_parts(problem_, o_parts, lse_parts, 2, o, lse);
 }
 
 int32_t Partials::attend(const EntryGroup &group, const Piece &rows, const Piece &keys, const Pair &pair, const attile_tensor &k,
@@ -229,15 +235,7 @@ int32_t Partials::finish() {
         }
     }
     attile_tensor o_parts[2] = {o_view(o_), {}}, lse_parts[2] = {lse_view(lse_), {}};
-    attile_attention_merge_args merge;
-    attile_attention_merge_init(&merge, sizeof merge);
-    merge.flags = p.local.flags & ATTILE_FLAG_BATCH_INVARIANT;
-    merge.stream = p.local.stream;
-    merge.o_parts = o_parts;
-    merge.lse_parts = lse_parts;
-    merge.parts = 1;
-    merge.o = p.local.o;
-    merge.lse = p.local.lse;
+    int64_t parts = 1;
     // A sink is one more part, of no key: its o is 0 and its lse the sink.
     double zero = 0;
     Buffer sinks, copy;
@@ -253,9 +251,9 @@ int32_t Partials::finish() {
         lse_parts[1].data = sinks.at();
         lse_parts[1].stride[0] = lse_parts[1].stride[2] = 0;
         lse_parts[1].stride[1] = 1;
-        merge.parts = 2;
+        parts = 2;
     }
-    ATTILE_TRY(attile_attention_merge(p.context, &merge));
+    ATTILE_TRY(merge_parts(p, o_parts, lse_parts, parts, p.local.o, p.local.lse));
     return p.host_memory ? ATTILE_OK : attile_synchronize(p.context, p.local.stream);
 }
 

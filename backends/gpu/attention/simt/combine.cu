@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // o = sum over splits of exp(lse_s - lse) o_s, lse = log sum exp(lse_s) (and the sink's share): the last step of attention whose keys were
 // split over blocks. Two kernels, each with a fixed order of summation.
-//   Few rows, as of decoding: a block of 128 threads takes one row, a thread four columns of some of the splits: groups of threads share
-//   the
+// Few rows, as of decoding: a block of 128 threads takes one row, a thread four columns of some of the splits: groups of threads share the
 // splits out, so that all of a row's loads are on their way at once, and the first of them before the weights are known. 3 KB of shared
 // memory. What binds it is the way to memory and back, three times a row, not its rate, and the fetching of its instructions: few, with
 // 32-bit divisions, no loop over rows and one store of one column a thread, take a microsecond less than many.
-//   Many rows: a thread takes four columns of a row through all splits, a block as many rows as it has threads for. No thread waits for
+// Many rows: a thread takes four columns of a row through all splits, a block as many rows as it has threads for. No thread waits for
 // another, and the rate of memory binds.
 #include "attention/output.h"
 #include "attention/simt/kernels.h"
@@ -42,12 +41,12 @@ ATTILE_LANE_FN Quad load_part(const float *from, int col, int cols) {
     }
 }
 
-// exp(lse - top); `sum` is read where sums come by themselves. A split that saw nothing must not take part at all: its weight of zero
-// tells.
+// exp(lse - top) of part row `at`, times its sum where sums come by themselves. A split that saw nothing must not take part at all: its
+// weight of zero tells.
 template <bool kSums>
-ATTILE_LANE_FN float weight_of_part(float lse, float top, const float *sum) {
+ATTILE_LANE_FN float weight_of_part(const AttentionParams &p, float lse, float top, int64_t at) {
     const float weight = lse == -INFINITY ? 0.0f : expf(lse - top);
-    return kSums && weight != 0 ? weight * *sum : weight;
+    return kSums && weight != 0 ? weight * p.part_sum[at] : weight;
 }
 
 ATTILE_LANE_FN RowResult result_of_parts(const AttentionParams &p, int head, float top, float total) {
@@ -92,7 +91,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
         float total = 0;
 #pragma unroll 1
         for (int s = thread; s < splits; s += kLanes) {
-            weight[s] = weight_of_part<kSums>(weight[s], top, p.part_sum + (s * p.part_rows + part));
+            weight[s] = weight_of_part<kSums>(p, weight[s], top, s * p.part_rows + part);
             total += weight[s];
         }
         total = lane_fold(total, [](float a, float b) { return a + b; });
@@ -161,7 +160,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionCombineThreads, 1) attention_comb
 #pragma unroll
         for (int i = 0; i < kPartsAtOnce; ++i) {
             const int split = first + i;
-            const float w = split < splits ? weight_of_part<kSums>(weight[i], top, p.part_sum + (split * p.part_rows + part)) : 0.0f;
+            const float w = split < splits ? weight_of_part<kSums>(p, weight[i], top, split * p.part_rows + part) : 0.0f;
             if (w == 0) continue;
             total += w;
 #pragma unroll
