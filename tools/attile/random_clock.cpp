@@ -200,7 +200,8 @@ Clocked Clock::time_device(const Calls &calls, double seconds, double once) {
     Clocked result;
     std::vector<double> alone, together;
     const double begin = now();
-    for (int attempt = 0; attempt < 3; ++attempt, host *= 2) {
+    for (int attempt = 0; attempt < 3; ++attempt) {
+        if (attempt > 0) host *= 2;
         // No more than a queue holds: a host that has to wait for room is ahead in any case.
         const int copies = std::clamp(static_cast<int>(1.3 * host / copy_seconds_) + 1, 1, 400);
         alone.clear();

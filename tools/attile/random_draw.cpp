@@ -47,7 +47,7 @@ int32_t Draw::dtype() {
 Problem Draw::next() {
     const Most &most = on_device_ ? kDevice : kProcessor;
     for (;;) {
-        const Problem problem = attempt();
+        Problem problem = attempt();
         if (!why_not(problem).empty()) continue;
         const Work work = work_of(problem);
         if (work.flops <= (element_bytes(problem.dtype) == 2 ? most.flops : most.flops_wide) && work.bytes <= most.bytes) return problem;

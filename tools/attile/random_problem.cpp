@@ -240,7 +240,8 @@ std::string parse_problem(const std::string &id, Problem &problem) {
         if (!read_option(words[at], p, name))
             return where + "'" + words[at] + "' is none of its options " + listed(option_names(p.operation)) +
                    " (window255 and paged16 with a number)";
-        if (std::find(given.begin(), given.end(), name) != given.end()) return where + "it has '" + name + "' twice";
+        if (std::find(given.begin(), given.end(), name) != given.end())
+            return std::string(where).append("it has '").append(name).append("' twice");
         given.push_back(name);
     }
     for (const std::string &name : option_names(p.operation))
