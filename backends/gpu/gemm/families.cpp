@@ -21,6 +21,7 @@ constexpr Family<attile_gemm_problem> kList[] = {
 #if defined(ATTILE_GPU_HAS_SM80)
     {&sm80::kKernels, &sm90::kKernels, sm80::plan_gemm},  // f16, bf16; what Hopper's leave would not be worth it here either
     {&sm80::kKernels, nullptr, sm80::plan_gemm_tf32x3},   // f32
+    {&sm80::kKernels, nullptr, sm80::plan_gemm_f64},      // f64
 #endif
     {nullptr, nullptr, simt::plan_gemm},
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies matrices of elements of 1, 2 or 4 bytes with any strides into rows aligned to 16 bytes, padded with zeros: 16 bytes a thread,
+// Copies matrices of elements of 1, 2, 4 or 8 bytes with any strides into rows aligned to 16 bytes, padded with zeros: 16 bytes a thread,
 // written at once. Where neighbours of a row are neighbours in memory they are read as the two aligned 16 bytes that they lie in, and
 // shifted; else, and at a row's ends, element by element. All operands of a call in one launch. No shared memory; bound by memory.
 #include "mma/pack.h"
@@ -74,8 +74,10 @@ __device__ __forceinline__ void pack_piece(const PackMatrix &m, int64_t piece) {
                    static_cast<uint32_t>(element[4 * i + 1]) << 8 | element[4 * i];
         else if constexpr (sizeof(Element) == 2)
             word = static_cast<uint32_t>(element[2 * i + 1]) << 16 | element[2 * i];
-        else
+        else if constexpr (sizeof(Element) == 4)
             word = element[i];
+        else
+            word = static_cast<uint32_t>(element[i / 2] >> (i % 2 * 32));
         packed[i] = in_vectors ? wholes[i] : word;
     }
     // The compiler would make four stores of some of these.
@@ -145,7 +147,9 @@ const void *address_of(Kernel *kernel) {
 }  // namespace
 
 const void *pack_kernel(int64_t element_bytes) {
-    return element_bytes == 2 ? address_of(pack_matrices_kernel<uint16_t, 2>) : address_of(pack_matrices_kernel<uint32_t, 2>);
+    return element_bytes == 2   ? address_of(pack_matrices_kernel<uint16_t, 2>)
+           : element_bytes == 4 ? address_of(pack_matrices_kernel<uint32_t, 2>)
+                                : address_of(pack_matrices_kernel<uint64_t, 2>);
 }
 const void *pack_several_kernel(int64_t element_bytes) {
     return element_bytes == 1   ? address_of(pack_matrices_kernel<uint8_t, kMostPacked>)

@@ -30,7 +30,7 @@ struct PackArguments {
 };
 inline constexpr int kMostPacked = 5;
 
-// For elements of 2 or 4 bytes: takes a PackArguments<2>.
+// For elements of 2, 4 or 8 bytes: takes a PackArguments<2>.
 const void *pack_kernel(int64_t element_bytes);
 // For elements of 1, 2 or 4 bytes: takes a PackArguments<kMostPacked>.
 const void *pack_several_kernel(int64_t element_bytes);

@@ -144,13 +144,14 @@ bool gemm_is_left_to_simt(const DeviceProperties &properties, const attile_gemm_
                           double seconds, Declined &declined) {
     constexpr int64_t kFewRows = 64;
     // Of the time by the two models: of few rows they are that far apart from what is measured.
-    const bool is_packed = operands.pack_a || operands.pack_b, is_f32 = problem.a.dtype == ATTILE_F32;
-    const double clearly_faster = is_f32 ? 1.1 : 0.8;
+    const bool is_packed = operands.pack_a || operands.pack_b, is_f64 = problem.a.dtype == ATTILE_F64;
+    const bool is_wide = is_f64 || problem.a.dtype == ATTILE_F32;
+    const double clearly_faster = is_f64 ? 1.0 : is_wide ? 1.1 : 0.8;
     if ((problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return false;
-    if (!is_packed && !is_f32 && std::min(problem.m, problem.n) > kFewRows) return false;
+    if (!is_packed && !is_wide && std::min(problem.m, problem.n) > kFewRows) return false;
     if (gpu::gemm_plan(properties, gemm_shape(problem), false).seconds > clearly_faster * seconds) return false;
     std::snprintf(declined.text, sizeof declined.text, "%s",
-                  is_f32      ? "this shape runs as fast without"
+                  is_wide     ? "this shape runs as fast without"
                   : is_packed ? "copying A or B to rows of a multiple of 16 bytes takes longer"
                               : "matrices so small run as fast without");
     return true;

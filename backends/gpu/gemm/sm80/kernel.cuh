@@ -3,12 +3,14 @@
 // tile, one split of the depth and one batch entry a block. Four warps have a quarter of the tile each. Stages of 64 bytes of the depth
 // come by asynchronous copies, one barrier a stage; edges read as zeros. float32 A and B are split as mma/tf32x3.cuh describes when they
 // are multiplied, and each step's product is added to the sums by ordinary additions; sums that are no numbers are computed again.
+// float64 is multiplied and summed in float64, by fused multiply-adds.
 //
 // Tile sizes, shared memory, registers and bound stand in gemm/sm80/instances.cmake.
 #pragma once
 
 #include "gemm/epilogue.h"
 #include "gemm/params.h"
+#include "gemm/sm80/product_f64.cuh"
 #include "gemm/sm80/tiles.h"
 #include "mma/shared_rows.cuh"
 #include "mma/store_row.cuh"
@@ -45,6 +47,19 @@ class GemmPanelOfTile {
         } else {
             load_rows<kDepth * kUnits, kOuter, gemm_threads(sizeof(Element)), false, Rows>(to, from_, stride_, depth * kUnits, 0, outer_);
             from_ += kGemmStageBytes;
+        }
+    }
+
+    // Of float64, a stage's whole depth of eight outer elements, as multiply_f64() takes them: two of lane / 4's, neighbours along the
+    // depth.
+    static __device__ __forceinline__ void fragment_f64(double (&to)[2], uint32_t stage, int outer) {
+        const int lane = static_cast<int>(threadIdx.x) % kWarpThreads, depth = lane % 4 * 2;
+        outer += lane / 4;
+        if constexpr (kOuterFirst) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) to[i] = load_shared_f64(stage + Rows::at(depth + i, outer / 2) + outer % 2 * 8);
+        } else {
+            load_shared_pair_f64(to, stage + Rows::at(outer, depth / 2));
         }
     }
 
@@ -90,7 +105,8 @@ struct GemmConfig {
     using PanelA = GemmPanelOfTile<Element_, kRows_, kOuterA_>;
     using PanelB = GemmPanelOfTile<Element_, kColumns_, kOuterB_>;
     static constexpr int kDepth = gemm_depth(sizeof(Element_));  // Of a stage.
-    static constexpr bool kIsTf32x3 = std::is_same_v<Element_, float>;
+    static constexpr bool kIsTf32x3 = std::is_same_v<Element_, float>, kIsF64 = std::is_same_v<Element_, double>;
+    using Sum = std::conditional_t<kIsF64, double, float>;
     static constexpr int kRows = kRows_, kColumns = kColumns_, kStages = kStages_;
     static constexpr int kThreads = gemm_threads(sizeof(Element_));
     static constexpr int kWarpRows = kRows / (kThreads / 64), kWarpColumns = kColumns / 2;
@@ -117,15 +133,16 @@ __device__ inline float exact_sum(const GemmParams &p, int64_t batch_x, int64_t 
 // A warp's sums to D, 16 rows at a time through a strip of shared memory of its own, so that neighbouring lanes hold neighbours of a row.
 template <class Config, class Repair>
 __device__ __forceinline__ void store_tile(const GemmParams &p, const GemmOrigin &origin, uint32_t strip,
-                                           float (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], int row, int col, int rows,
-                                           int cols, const Repair &repair) {
-    constexpr int kColumns = Config::kWarpColumns, kVector = 4;
+                                           typename Config::Sum (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], int row, int col,
+                                           int rows, int cols, const Repair &repair) {
+    using Sum = typename Config::Sum;
+    constexpr int kColumns = Config::kWarpColumns, kVector = 16 / sizeof(Sum);
     const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
-    const GemmEpilogue<float, GemmParams> epilogue(p, origin);
-    const float alpha = static_cast<float>(p.alpha);
+    const GemmEpilogue<Sum, GemmParams> epilogue(p, origin);
+    const Sum alpha = static_cast<Sum>(p.alpha);
     // Groups of eight columns are exchanged, so that rows that are written at once lie in different banks.
     const auto strip_at = [&](int r, int c) {
-        return strip + static_cast<uint32_t>(r * kColumns + (((c >> 3) ^ (r & (kColumns / 8 - 1))) << 3 | (c & 7))) * 4;
+        return strip + static_cast<uint32_t>(r * kColumns + (((c >> 3) ^ (r & (kColumns / 8 - 1))) << 3 | (c & 7))) * sizeof(Sum);
     };
 #pragma unroll
     for (int i = 0; i < Config::kWarpRows / 16; ++i) {
@@ -134,9 +151,8 @@ __device__ __forceinline__ void store_tile(const GemmParams &p, const GemmOrigin
         for (int j = 0; j < kColumns / 8; ++j) {
 #pragma unroll
             for (int half = 0; half < 2; ++half)
-                asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(strip_at(lane / 4 + 8 * half, 8 * j + lane % 4 * 2)),
-                             "f"(sums[i][4 * j + 2 * half]), "f"(sums[i][4 * j + 2 * half + 1])
-                             : "memory");
+                store_shared_pair(strip_at(lane / 4 + 8 * half, 8 * j + lane % 4 * 2), sums[i][4 * j + 2 * half],
+                                  sums[i][4 * j + 2 * half + 1]);
         }
         __syncwarp();
         const int vector = p.vectorised != 0 ? kVector : 1, across = kColumns / vector;
@@ -145,16 +161,13 @@ __device__ __forceinline__ void store_tile(const GemmParams &p, const GemmOrigin
             const int r = index / across, c = index % across * vector, d_row = row + 16 * i + r, d_col = col + c;
             if (d_row >= rows || d_col >= cols) continue;
             if (p.vectorised == 0) {
-                float value;
-                asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(strip_at(r, c)) : "memory");
-                epilogue.store(d_row, d_col, alpha * repair(value, d_row, d_col));
+                Sum value[1];
+                load_shared_sums(value, strip_at(r, c));
+                epilogue.store(d_row, d_col, alpha * repair(value[0], d_row, d_col));
                 continue;
             }
-            float value[kVector];
-            asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                         : "=f"(value[0]), "=f"(value[1]), "=f"(value[2]), "=f"(value[3])
-                         : "r"(strip_at(r, c))
-                         : "memory");
+            Sum value[kVector];
+            load_shared_sums(value, strip_at(r, c));
 #pragma unroll
             for (int i = 0; i < kVector; ++i) value[i] = alpha * repair(value[i], d_row, d_col + i);
             epilogue.store_vector(d_row, d_col, value);
@@ -242,6 +255,27 @@ __device__ __forceinline__ void multiply_tf32x3_stage(float (&sums)[Config::kWar
     }
 }
 
+// A stage's product of float64.
+template <class Config>
+__device__ __forceinline__ void multiply_f64_stage(double (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], uint32_t stage,
+                                                   int row, int col) {
+    constexpr int kRowTiles = Config::kWarpRows / 16;
+    static_assert(Config::kDepth == 8, "one product a stage");
+    double a[kRowTiles][2][2];
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) Config::PanelA::fragment_f64(a[i][half], stage, row + 16 * i + 8 * half);
+    }
+#pragma unroll
+    for (int j = 0; j < Config::kWarpColumns / 8; ++j) {
+        double b[2];
+        Config::PanelB::fragment_f64(b, stage + Config::PanelA::kBytes, col + 8 * j);
+#pragma unroll
+        for (int i = 0; i < kRowTiles; ++i) multiply_f64(sums[i] + 4 * j, a[i], b);
+    }
+}
+
 template <class Config>
 __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __grid_constant__ GemmParams p) {
     using Element = typename Config::Element;
@@ -273,23 +307,26 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
         copy_commit();
     };
 #pragma unroll
-    for (int i = 0; i < kStages - (Config::kIsTf32x3 ? 1 : 0); ++i) load();
+    for (int i = 0; i < kStages - (Config::kIsTf32x3 || Config::kIsF64 ? 1 : 0); ++i) load();
 
     const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
     const int row = warp / 2 * Config::kWarpRows, col = warp % 2 * Config::kWarpColumns;
-    float sums[kRowTiles][Config::kWarpColumns / 2] = {};
+    typename Config::Sum sums[kRowTiles][Config::kWarpColumns / 2] = {};
     uint32_t stage = stages;
     const auto advance = [&] {
         stage += Config::kStageBytes;
         if (stage == stages + kStages * Config::kStageBytes) stage = stages;
     };
-    if constexpr (Config::kIsTf32x3) {
+    if constexpr (Config::kIsTf32x3 || Config::kIsF64) {
 #pragma unroll 1
         for (int step = 0; step < steps; ++step) {
             copy_wait<kStages - 2>();
             __syncthreads();  // The stage has come for all, and the one before has been read: it is filled anew.
             load();
-            multiply_tf32x3_stage<Config>(sums, stage, row, col);
+            if constexpr (Config::kIsF64)
+                multiply_f64_stage<Config>(sums, stage, row, col);
+            else
+                multiply_tf32x3_stage<Config>(sums, stage, row, col);
             advance();
         }
     } else {
@@ -326,33 +363,34 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
     origin.set(p, batch_x, batch_y, row_first, col_first, split * p.d_split);
     const int rows = static_cast<int>(min(p.m - row_first, int64_t{Config::kRows}));
     const int cols = static_cast<int>(min(p.columns - col_first, int64_t{Config::kColumns}));
-    bool is_plain = is_in_whole_rows<Element>(p);
-    if constexpr (Config::kIsTf32x3) {
-        bool is_whole = true;
+    if constexpr (!Config::kIsF64) {
+        bool is_plain = is_in_whole_rows<Element>(p);
+        if constexpr (Config::kIsTf32x3) {
+            bool is_whole = true;
 #pragma unroll
-        for (int i = 0; i < kRowTiles; ++i) is_whole = is_whole && !has_no_numbers(sums[i]);
-        is_plain = __syncthreads_and(is_whole) && is_plain;
-    }
-    if (is_plain) {
-        if (Config::kIsTf32x3 || p.d.dtype == ATTILE_F32)
-            store_sums<Config>(p, reinterpret_cast<float *>(origin.d), sums, row, col, rows, cols);
-        else if constexpr (!Config::kIsTf32x3)
-            store_sums<Config>(p, reinterpret_cast<Element *>(origin.d), sums, row, col, rows, cols);
-        return;
+            for (int i = 0; i < kRowTiles; ++i) is_whole = is_whole && !has_no_numbers(sums[i]);
+            is_plain = __syncthreads_and(is_whole) && is_plain;
+        }
+        if (is_plain) {
+            if (Config::kIsTf32x3 || p.d.dtype == ATTILE_F32)
+                store_sums<Config>(p, reinterpret_cast<float *>(origin.d), sums, row, col, rows, cols);
+            else if constexpr (!Config::kIsTf32x3)
+                store_sums<Config>(p, reinterpret_cast<Element *>(origin.d), sums, row, col, rows, cols);
+            return;
+        }
     }
     copy_wait<0>();
     __syncthreads();  // The stages are free for the strips.
-    static_assert(Config::kThreads / kWarpThreads * 16 * Config::kWarpColumns * 4 <= kStages * Config::kStageBytes,
-                  "strips take the stages' place");
-    const auto repair = [&](float sum, int tile_row, int tile_col) {
+    constexpr uint32_t kStripBytes = 16 * Config::kWarpColumns * sizeof(typename Config::Sum);
+    static_assert(Config::kThreads / kWarpThreads * kStripBytes <= kStages * Config::kStageBytes, "strips take the stages' place");
+    const auto repair = [&](auto sum, int tile_row, int tile_col) {
         if constexpr (Config::kIsTf32x3) {
             if (!is_number(sum) && col_first + tile_col < p.n)
                 return exact_sum(p, batch_x, batch_y, row_first + tile_row, col_first + tile_col, depth_first, depth);
         }
         return sum;
     };
-    store_tile<Config>(p, origin, stages + static_cast<uint32_t>(warp) * (16 * Config::kWarpColumns * 4), sums, row, col, rows, cols,
-                       repair);
+    store_tile<Config>(p, origin, stages + static_cast<uint32_t>(warp) * kStripBytes, sums, row, col, rows, cols, repair);
 }
 
 }  // namespace attile::gpu::sm80

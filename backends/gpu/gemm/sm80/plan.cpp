@@ -9,6 +9,7 @@
 #include "gemm/mma/small.h"
 #include "gemm/run.h"
 #include "gemm/sm80/instances.h"
+#include "gemm/sm80/instances_f64.h"
 #include "host/sizes.h"
 #include "host/status.h"
 #include "mma/tf32x3_choice.h"
@@ -36,12 +37,27 @@ struct TileModel {
 };
 constexpr TileModel kTileModels[kGemmTiles] = {{2, 0.85, 0.6, 3000}, {4, 0.6, 0.25, 2000}};
 constexpr TileModel kSplitModels[kGemmTiles] = {{2, 0.75, 0.5, 3000}, {2, 0.6, 0.35, 2000}};  // Of float32.
+constexpr TileModel kF64Models[kGemmF64Tiles] = {{2, 0.85, 0.6, 3000}, {3, 0.8, 0.4, 2000}};
 
-// Operations a clock of a multiprocessor's tensor cores by mma.sync with float32 sums. An operation of float32 is three of TF32, at half
-// the rate.
+// Operations a clock of a multiprocessor's tensor cores by mma.sync with float32 sums, or of float64. An operation of float32 is three of
+// TF32, at half the rate.
 double clock_flops(int32_t capability, int32_t dtype) {
+    if (dtype == ATTILE_F64) return capability == 90 ? 256 : 128;
     const double rate = capability == 80 || (capability >= 90 && capability < 120) ? 2048 : 512;
     return dtype == ATTILE_F32 ? rate / 6 : rate;
+}
+
+// The tiles of a type's kernels.
+struct Tiles {
+    const GemmTileShape *shapes;
+    const TileModel *models;
+    const GemmFn *kernels;
+    int count;
+};
+Tiles tiles_of(int32_t dtype) {
+    if (dtype == ATTILE_F64) return {kGemmF64TileShapes, kF64Models, kGemmF64PlainF64, kGemmF64Tiles};
+    if (dtype == ATTILE_F32) return {kGemmTileShapes, kSplitModels, kGemmPlainF32, kGemmTiles};
+    return {kGemmTileShapes, kTileModels, dtype == ATTILE_F16 ? kGemmPlainF16 : kGemmPlainBF16, kGemmTiles};
 }
 
 // Why a product of float32 is left to ordinary arithmetic; null: it is not. With BATCH_INVARIANT by the depth alone: a single product is
@@ -57,26 +73,35 @@ const char *why_not_worth_splitting(const attile_gemm_problem &p) {
     return is_small ? "a product so small runs as fast without" : nullptr;
 }
 
-const void *kernel_of(int32_t dtype, GemmTile tile, bool outer_a, bool outer_b) {
-    const GemmFn *const kernels = dtype == ATTILE_F32 ? kGemmPlainF32 : dtype == ATTILE_F16 ? kGemmPlainF16 : kGemmPlainBF16;
-    return kernels[tile]().of_layouts[outer_a][outer_b];
+// Why a product of float64 is left to ordinary arithmetic; null: it is not.
+const char *why_not_f64(int32_t capability, uint32_t flags) {
+    if (capability != 80 && capability != 90 && capability != 100) return "tensor cores multiply float64 no faster on this device";
+    // Whose sums are cut into chains that do not grow with the depth.
+    return (flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 ? "batch-invariant products of float64 are summed in short chains" : nullptr;
 }
 
 // The problem as the kernels take it, and the plan in the operation's terms.
 struct Choice {
     GemmOperands operands;
     gpu::GemmPlan plan;
-    int32_t dtype = 0;  // Of A and B.
-    GemmTile tile = kGemm128x128;
+    int32_t dtype = 0;            // Of A and B.
+    int tile = 0;                 // Of its type's.
     int64_t workspace_bytes = 0;  // Copies and partial results.
+
+    int64_t sum_bytes() const { return dtype == ATTILE_F64 ? 8 : 4; }
 
     int64_t depth() const { return gemm_depth(static_cast<std::size_t>(operands.element_bytes)); }  // Of a stage.
 };
 
-double seconds_of(const DeviceProperties &device, const Choice &choice, GemmTile tile, int splits) {
+// Activations of float64 take so many registers that only the kernel has them that adds partial results.
+bool combines_always(const Choice &choice) {
+    return choice.dtype == ATTILE_F64 && choice.operands.params.activation != ATTILE_ACTIVATION_NONE;
+}
+
+double seconds_of(const DeviceProperties &device, const Choice &choice, int tile, int splits) {
     const GemmParams &p = choice.operands.params;
-    const GemmTileShape &shape = kGemmTileShapes[tile];
-    const TileModel &model = (choice.dtype == ATTILE_F32 ? kSplitModels : kTileModels)[tile];
+    const GemmTileShape &shape = tiles_of(choice.dtype).shapes[tile];
+    const TileModel &model = tiles_of(choice.dtype).models[tile];
     const double clock = kClockShare * (device.clock_hz > 0 ? device.clock_hz : 1.4e9);
     const double bandwidth = kMemoryShare * (device.peak_bandwidth > 0 ? device.peak_bandwidth : 1.5e12);
     const double units = std::max(1, device.compute_units);
@@ -93,7 +118,8 @@ double seconds_of(const DeviceProperties &device, const Choice &choice, GemmTile
     const double floor = (choice.operands.input_bytes + outputs * ((p.d.dtype & 0xff) / 8)) / bandwidth;
     double seconds = kLaunchSeconds + std::max(busy, floor);
     // Partial results mostly stay in the L2 cache.
-    if (splits > 1) seconds += kCombineSeconds + outputs * (splits + 1) * 4 / (2 * bandwidth);
+    if (splits > 1 || combines_always(choice))
+        seconds += kCombineSeconds + outputs * (splits + 1) * static_cast<double>(choice.sum_bytes()) / (2 * bandwidth);
     if (choice.operands.packed_bytes > 0) seconds += kCombineSeconds + 2 * choice.operands.packed_bytes / bandwidth;
     return seconds;
 }
@@ -105,13 +131,13 @@ void choose_tile(const DeviceProperties &device, bool is_invariant, Choice &choi
     const int64_t outputs = choice.operands.batches * p.m * plan.partial_row;
     int splits = 1;
     plan.seconds = 1e300;
-    for (int tile = 0; tile < kGemmTiles; ++tile) {
+    for (int tile = 0; tile < tiles_of(choice.dtype).count; ++tile) {
         for (int count = 1; count <= kMostSplits; ++count) {
-            if (count > 1 && (p.k < count * kMinSplitDepth || outputs > kMostPartialBytes / 4 / count)) break;
-            const double seconds = seconds_of(device, choice, static_cast<GemmTile>(tile), count);
+            if (count > 1 && (p.k < count * kMinSplitDepth || outputs > kMostPartialBytes / choice.sum_bytes() / count)) break;
+            const double seconds = seconds_of(device, choice, tile, count);
             if (seconds >= 0.99 * plan.seconds) continue;
             plan.seconds = seconds;
-            choice.tile = static_cast<GemmTile>(tile);
+            choice.tile = tile;
             splits = count;
             // A row's bits must not depend on how many there are: one tile, no splits.
             if (is_invariant) break;
@@ -129,10 +155,10 @@ Choice choose(const DeviceProperties &device, const attile_gemm_problem &problem
     if (choice.operands.declined[0] != '\0') return choice;
     choose_tile(device, (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0, choice);
     const GemmParams &p = choice.operands.params;
-    const GemmTileShape &tile = kGemmTileShapes[choice.tile];
+    const GemmTileShape &tile = tiles_of(choice.dtype).shapes[choice.tile];
     gpu::GemmPlan &plan = choice.plan;
     const bool outer_a = choice.operands.panel(true).outer_first, outer_b = choice.operands.panel(false).outer_first;
-    plan.kernel = kernel_of(choice.dtype, choice.tile, outer_a, outer_b);
+    plan.kernel = tiles_of(choice.dtype).kernels[choice.tile]().of_layouts[outer_a][outer_b];
     plan.tile_m = tile.rows;
     plan.tile_n = tile.columns;
     plan.tile_k = static_cast<int>(choice.depth());
@@ -140,8 +166,9 @@ Choice choose(const DeviceProperties &device, const attile_gemm_problem &problem
     plan.shared = static_cast<std::size_t>(tile.shared_bytes());
     plan.tiles_m = ceil_div(p.m, tile.rows);
     plan.tiles_n = ceil_div(p.n, tile.columns);
-    plan.combine = plan.splits > 1;
-    if (plan.combine) plan.workspace_bytes = workspace_piece(choice.operands.batches * p.m * plan.partial_row * plan.splits * int64_t{4});
+    plan.combine = plan.splits > 1 || combines_always(choice);
+    if (plan.combine)
+        plan.workspace_bytes = workspace_piece(choice.operands.batches * p.m * plan.partial_row * plan.splits * choice.sum_bytes());
     choice.workspace_bytes = choice.operands.workspace_bytes + plan.workspace_bytes;
     if (!gemm_fits(plan)) std::snprintf(choice.operands.declined, sizeof choice.operands.declined, "D has more tiles than a grid holds");
     return choice;
@@ -181,12 +208,15 @@ struct TiledGemm {
         support.registers = resources.registers;
         support.shared_bytes = resources.shared_static + static_cast<int32_t>(plan.shared);
         if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
-            const double peak = problem->a.dtype == ATTILE_F32 ? properties.peak_flops_f32 : properties.peak_flops_f16;
+            const double peak = problem->a.dtype == ATTILE_F64   ? properties.peak_flops_f64
+                                : problem->a.dtype == ATTILE_F32 ? properties.peak_flops_f32
+                                                                 : properties.peak_flops_f16;
             support.predicted_share =
                 std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
         }
         std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm80_%s_%dx%dx%d%s",
-                      problem->a.dtype == ATTILE_F32   ? "split_tf32"
+                      problem->a.dtype == ATTILE_F64   ? "f64"
+                      : problem->a.dtype == ATTILE_F32 ? "split_tf32"
                       : problem->a.dtype == ATTILE_F16 ? "f16"
                                                        : "bf16",
                       plan.tile_m, plan.tile_n, plan.tile_k, is_packed ? "_packed" : "");
@@ -201,7 +231,7 @@ struct TiledGemm {
     }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         const GemmOperands &operands = choice.operands;
-        GemmProduct product = {operands.params, ATTILE_F32, operands.batches};
+        GemmProduct product = {operands.params, choice.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32, operands.batches};
         if (operands.pack_a || operands.pack_b) {
             const void *a = nullptr, *b = nullptr;
             const int32_t status = gemm_pack(device, operands, workspace, stream, &a, &b);
@@ -241,6 +271,12 @@ Planned<attile_gemm_problem> plan_gemm_tf32x3(Device &device, const attile_gemm_
     if (problem.a.dtype != ATTILE_F32 || problem.k == 0) return {};
     if (const char *const why = why_no_tf32x3(device.properties().capability, problem.launch.flags)) return declined(why);
     if (const char *const why = why_not_worth_splitting(problem)) return declined(why);
+    return plan_tiles(device.properties(), problem);
+}
+
+Planned<attile_gemm_problem> plan_gemm_f64(Device &device, const attile_gemm_problem &problem) {
+    if (problem.a.dtype != ATTILE_F64 || problem.k == 0) return {};
+    if (const char *const why = why_not_f64(device.properties().capability, problem.launch.flags)) return declined(why);
     return plan_tiles(device.properties(), problem);
 }
 
