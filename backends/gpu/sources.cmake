@@ -108,6 +108,7 @@ set(ATTILE_GPU_SM80_HOSTS
 # Kernels for Hopper's tensor cores, besides their instances.
 set(ATTILE_GPU_SM90_FAMILIES attention/sm90 attention_backward/sm90 gemm/sm90)
 set(ATTILE_GPU_SM90_KERNELS
+  gemm/sm90/add_parts.cu
   gemm/sm90/few_rows.cu
 )
 set(ATTILE_GPU_SM90_HOSTS

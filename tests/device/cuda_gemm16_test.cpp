@@ -289,6 +289,28 @@ TEST_P(CudaGemm16FewRows, HaveAKernelOfTheirOwn) {
     EXPECT_TRUE(first == again);
 }
 
+// Tiles that do not fill the device, of much depth: they are cut along it.
+class CudaGemm16Parts : public CudaGemm16, public testing::WithParamInterface<GemmCase> {
+  protected:
+    void SetUp() override {
+        open("");
+        if (context != nullptr && !IsSkipped() && generation != "sm90") GTEST_SKIP() << "a kernel for capability 9.0";
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaGemm16Parts,
+                         testing::Values(GemmCase{1, 130, 5120, 5120, "nnn", kB, kB}, GemmCase{1, 130, 5120, 5120, "tnn", kH, kS},
+                                         GemmCase{1, 130, 5112, 5120, "ntn", kB, kB, 8, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_GELU, 0.25, -2},
+                                         GemmCase{1, 130, 5117, 5120, "nnn", kB, kB, 3, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_SILU, 1,
+                                                  1}));
+
+TEST_P(CudaGemm16Parts, AreAddedInOrder) {
+    std::vector<unsigned char> first, again;
+    const std::string kernel = run(GetParam(), &first);
+    EXPECT_NE(kernel.find("_parts"), std::string::npos) << kernel;
+    run(GetParam(), &again);
+    EXPECT_TRUE(first == again);
+}
+
 class CudaGemm16Any : public CudaGemm16, public testing::WithParamInterface<const char *> {
   protected:
     void SetUp() override { open(GetParam()); }

@@ -63,6 +63,7 @@ template <class Element, bool kAlongDepth, int kRows>
 struct FewRowsConfig;
 template <class Config>
 void gemm_few_rows() {}
+inline void gemm_add_parts() {}
 template <class Element, class Config>
 void attention_forward() {}
 template <class Config>

@@ -149,6 +149,7 @@ void add_split_epilogues(std::vector<Case> &list) {
 
 // Some more than 128 rows beside many columns, which fill 132 multiprocessors or 16: kernels may have tiles of their own for these.
 void add_some_rows(std::vector<Case> &list) {
+    add(list, "some_tiles", {ATTILE_F64, ATTILE_F64}, sized(1030, 1090, 40));
     for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16})
         for (const std::int64_t n : {8504, 1032}) {
             const std::string name = "some_rows_" + std::to_string(n);
@@ -167,9 +168,41 @@ void add_some_rows(std::vector<Case> &list) {
             c.beta = -0.75;
             c.n -= 3;
             add(list, (name + "_odd_bias_gelu_beta").c_str(), {type, type}, c);
+            c.in_place = true;
+            add(list, (name + "_odd_bias_gelu_in_place").c_str(), {type, type}, c);
+            c.activation = ATTILE_ACTIVATION_RELU;
+            add(list, (name + "_odd_bias_relu_in_place").c_str(), {type, ATTILE_F32}, c);
+            c = sized(190, n, 520);
+            c.beta = 2;
+            c.c_layout = {.pad = 1, .offset = 1};
+            add(list, (name + "_c_at_odd_places").c_str(), {type, type}, c);
+            add(list, (name + "_c_at_odd_places").c_str(), {type, ATTILE_F32}, c);
             c = sized(190, n / 8, 2000);
             add(list, (name + "_deep").c_str(), {type, type}, c);
         }
+}
+
+// Some tiles of much depth, more than a device of 16 multiprocessors makes at a time or fewer: kernels may cut the last of them along the
+// depth.
+void add_some_tiles(std::vector<Case> &list) {
+    for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16}) {
+        GemmCase c = sized(190, 520, 3304);
+        add(list, "some_tiles", {type, type}, c);
+        add(list, "some_tiles", {type, ATTILE_F32}, c);
+        c.b_layout = fortran();
+        c.bias_axis = ATTILE_BIAS_COLUMNS;
+        c.activation = ATTILE_ACTIVATION_GELU;
+        c.beta = 0.5;
+        add(list, "some_tiles_bias_gelu_beta", {type, type}, c);
+        c.n -= 3;
+        c.bias_axis = ATTILE_BIAS_ROWS;
+        add(list, "some_tiles_odd_bias_gelu_beta", {type, type}, c);
+        add(list, "some_tiles_a_shared", {type, type}, sized(260, 200, 4200));
+        add(list, "some_tiles_more", {type, type}, sized(130, 2056, 2104));
+        c = sized(130, 2056, 2104);
+        c.d_layout = fortran();
+        add(list, "some_tiles_d_by_columns", {type, type}, c);
+    }
 }
 
 void add_batches(std::vector<Case> &list, TypePair types) {
@@ -271,6 +304,7 @@ void append_gemm_cases(std::vector<Case> &list, Tier tier) {
     }
     add_split_epilogues(list);
     if (tier == Tier::kFull) add_some_rows(list);
+    if (tier == Tier::kFull) add_some_tiles(list);
     GemmCase c = sized(33, 17, 40);
     c.flags = ATTILE_FLAG_BATCH_INVARIANT;
     add(list, "batch_invariant", kTypePairs[0], c);

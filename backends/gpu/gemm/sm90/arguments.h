@@ -15,7 +15,7 @@ inline constexpr int kGemmDepth = 64;         // Of a stage: 128 bytes, the widt
 inline constexpr int kGemmPiece = 64;         // Rows or columns that are loaded at a time.
 inline constexpr int kGemmMaxSplits = 8;      // Blocks of a cluster that share a depth: 1, 2, 3, 4 or 8.
 inline constexpr int kGemmMostHalved = 64;    // Columns of tiles that two blocks can share by halves.
-inline constexpr int kGemmMulticast = 2;      // Blocks that share their columns' operand.
+inline constexpr int kGemmMulticast = 2;      // Blocks that share a panel: B's of the same columns, or A's of the same rows.
 inline constexpr int kGemmStripBytes = 4096;  // Of each consumer warp: 16 rows of 64 sums.
 inline constexpr int kGemmSharedLimit = 227 * 1024;
 
@@ -26,8 +26,15 @@ enum class GemmEnd { kPlain, kFused, kGeneral };
 // How sums leave for D. General: by the operation's epilogue, element by element or in vectors of four.
 enum GemmWay : int32_t { kGemmGeneral, kGemmNarrow, kGemmFloats };
 // What is done to sums in registers; a bias has a value a column or a row of D. C is asked for ahead where its rows
-// begin at multiples of 16 bytes.
-enum GemmFused : int32_t { kFusedC = 1, kFusedBiasColumns = 2, kFusedBiasRows = 4, kFusedActivation = 8, kPrefetchedC = 16 };
+// begin at multiples of 16 bytes, and read an element at a time where they do not begin at pairs.
+enum GemmFused : int32_t {
+    kFusedC = 1,
+    kFusedBiasColumns = 2,
+    kFusedBiasRows = 4,
+    kFusedActivation = 8,
+    kPrefetchedC = 16,
+    kFusedUnpairedC = 32,
+};
 
 struct GemmTileShape {
     int rows, columns;
@@ -56,24 +63,36 @@ struct GemmArguments {
     GemmOutput c, d, bias;
     int64_t m, n;  // Extents of D, whose columns are contiguous.
     float alpha, beta;
-    uint32_t tiles;      // Work tiles (of a cluster, if it shares columns), batch included.
-    Divider entry;       // Units of a batch entry.
-    Divider band;        // Of those, rows that are walked together, so that they share panels in the L2 cache: units,
-    Divider rows, last;  // and units along the rows, in the last band maybe fewer,
+    uint32_t units;      // Of work: tiles or parts of one (of a cluster, if it shares a panel), batch included.
+    Divider entry;       // Tiles of a batch entry.
+    Divider band;        // Of those, rows that are walked together, so that they share panels in the L2 cache: tiles,
+    Divider rows, last;  // and tiles along the rows, in the last band maybe fewer,
     uint32_t last_band;  // whose number this is.
     Divider batch_y;     // Extent of the inner batch axis.
     int32_t a_batch_x, a_batch_y, b_batch_x, b_batch_y;  // 0 where an operand is the same for all entries of the axis, else 1.
     int32_t depth_each, depth_more;                      // Blocks of kGemmDepth of each split, and how many splits have one more.
+    uint32_t whole;                                      // Tiles from this one on are cut along the depth, each into
+    Divider parts;                                       // so many units of work, whose sums another kernel adds (add_parts.cuh);
+    float *partial;                                      // they are left here, as gemm_partial() says.
+    int32_t part_each, part_more;                        // Blocks of kGemmDepth of each part, and how many parts have one more.
     int32_t splits;                                      // Blocks of a cluster that share the depth of a tile.
-    int32_t multicast;                                   // Blocks of a cluster that share columns.
+    int32_t multicast;                                   // Blocks of a cluster that share a panel:
+    int32_t shares_a;                                    // A's, of the same rows; else B's, of the same columns.
     int32_t transposed;                                  // The tile's rows are columns of D.
     int32_t simple;                                      // No C, no bias, no activation.
     int32_t way;                                         // A GemmWay; of a narrow one
-    int32_t wide;                                        // 16 bytes at a time.
+    int32_t wide;                                        // 16 bytes at a time,
+    int32_t paired;                                      // two elements at a time.
     int32_t fused;                                       // GemmFused, of a kernel that fuses.
     int32_t halves;                                      // Two splits, each of which stores half of a tile's columns.
     int32_t vectorised;                                  // As in GemmParams.
     int32_t activation;
 };
+
+// Where a part's sums begin in `partial`, of a tile of so many elements: the parts of a tile one after the other, and of each what the
+// blocks of the cluster left. A thread's sums lie there four at a time, those of all threads of the tile together.
+constexpr int64_t gemm_partial(int64_t unit_of_parts, int blocks, int block, int elements) {
+    return (unit_of_parts * blocks + block) * elements;
+}
 
 }  // namespace attile::gpu::sm90

@@ -13,9 +13,10 @@ template <class Config>
 struct GemmBlock {
     uint32_t stages, strips, barriers;  // Addresses in shared memory.
     uint32_t cluster, rank;             // Blocks of the cluster, and which of them this is.
-    uint32_t first_unit, units;         // The block's tiles are first_unit, first_unit + units, and so on.
-    int depth_first, depth_end;         // Depth that this block sums, in blocks of kGemmDepth.
-    bool shares;                        // B's panel with the other block of the cluster.
+    uint32_t first_unit, units;         // The block's work is first_unit, first_unit + units, and so on.
+    int depth_first, depth_end;         // Depth of a whole tile that this block sums, in blocks of kGemmDepth.
+    bool shares;                        // A panel with the other block of the cluster,
+    bool shares_a;                      // and that is A's.
     bool halves;                        // Two blocks share the depth of a tile, and store half of its columns each.
 
     __device__ __forceinline__ GemmBlock(const GemmArguments &p, const void *memory) {
@@ -30,6 +31,7 @@ struct GemmBlock {
         depth_first = split * p.depth_each + min(split, p.depth_more);
         depth_end = depth_first + p.depth_each + (split < p.depth_more ? 1 : 0);
         shares = p.multicast > 1;
+        shares_a = p.shares_a != 0;
         halves = Config::kHalves && p.halves != 0;
     }
 

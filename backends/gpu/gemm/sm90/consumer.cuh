@@ -78,13 +78,13 @@ template <class Config>
 __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmBlock<Config> &block, int group) {
     constexpr int kColumns = Config::kColumns;
     GemmProducts<Config> products(block, group);
-    const int depth_blocks = warp_uniform(block.depth_end - block.depth_first);
     GemmStore<Config> store(p, block.strips, block.stages, block.rank);
-    for (uint32_t unit = block.first_unit; unit < p.tiles; unit += block.units) {
-        const GemmPlace place(p, unit);
-        const uint32_t row_tile = block.shares ? place.a * kGemmMulticast + block.rank : place.a;
-        const int64_t row = static_cast<int64_t>(row_tile) * Config::kRows, col = static_cast<int64_t>(place.b) * kColumns;
-        store.begin(place.batch_x, place.batch_y, row, col);
+    for (uint32_t unit = block.first_unit; unit < p.units; unit += block.units) {
+        const GemmWork work(p, block, unit);
+        const int depth_blocks = warp_uniform(work.depth_end - work.depth_first);
+        const GemmPlace place(p, work.tile, block.rank);
+        const int64_t row = static_cast<int64_t>(place.a) * Config::kRows, col = static_cast<int64_t>(place.b) * kColumns;
+        if (!work.is_part) store.begin(place.batch_x, place.batch_y, row, col);
         float sums[kColumns / 2];
         int depth_block = 0;
         if (store.pending()) {
@@ -101,6 +101,10 @@ __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmB
                 store.halves(sums, block.met(), place.batch_x, place.batch_y, row, col);
                 break;  // There is only one tile.
             }
+        }
+        if (work.is_part) {
+            store.part(sums, p.partial + gemm_partial(unit - p.whole, p.multicast, static_cast<int>(block.rank), Config::kRows * kColumns));
+            continue;
         }
         store.tile(sums, place.batch_x, place.batch_y, row, col);
     }

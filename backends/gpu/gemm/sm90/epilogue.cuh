@@ -44,6 +44,17 @@ class GemmStore {
         }
     }
 
+    // After the last product of a part of the depth.
+    __device__ __forceinline__ void part(const float (&sums)[kColumns / 2], float *to) const {
+        float *const mine = to + (fresh_thread() - kWarpgroupThreads) * 4;
+#pragma unroll
+        for (int i = 0; i < kColumns / 8; ++i) {
+            asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(mine + i * Config::kRows * 8)),
+                         "f"(sums[4 * i]), "f"(sums[4 * i + 1]), "f"(sums[4 * i + 2]), "f"(sums[4 * i + 3])
+                         : "memory");
+        }
+    }
+
     // For two blocks of a cluster that share a tile's depth: each takes half of the columns. The other block writes its sums of those into
     // this block's strips, and the mbarrier `met` counts their bytes. Both blocks must have initialised their mbarriers.
     static constexpr int kHalf = kColumns / 4;  // Sums of a thread in half a tile.

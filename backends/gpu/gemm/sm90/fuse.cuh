@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is done to a warpgroup's sums while they are still in registers: activation(alpha sum + beta C + bias), in this order and with these
 // roundings, as GemmEpilogue does it. Bias is one value a column (or a row) of the tile, asked for at the tile's start and shared through
-// shared memory; C is read in pairs, after the producer has asked the L2 cache for it.
+// shared memory; C is read in pairs where its rows allow it, and where they begin at multiples of 16 bytes the producer has asked the L2
+// cache for it.
 #pragma once
 
 #include "gemm/sm90/activate.cuh"
@@ -83,17 +84,21 @@ class GemmFusion {
         return true;
     }
 
-    // Stores float32 from the registers: four lanes fill a sector of 32 bytes.
+    // Stores float32 from the registers: four lanes fill a sector of 32 bytes. In pairs where rows of D are made of them.
     __device__ __forceinline__ void store_wide(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y,
                                                int64_t row, int64_t col) const {
         const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads, lane = thread % kWarpThreads;
         const int64_t mine = row + thread / kWarpThreads * 16 + lane / 4, first = col + lane % 4 * 2;
         float *const to = static_cast<float *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y + mine * p_.d.row + first;
         const int columns = static_cast<int>(min(p_.n - first, int64_t{kColumns}));
-        if (mine + 8 < p_.m && columns > kColumns - 8) {
-            store_rows<false>(sums, alpha, to, columns, 2);
-        } else if (mine < p_.m) {
-            store_rows<true>(sums, alpha, to, columns, mine + 8 < p_.m ? 2 : 1);
+        if (mine >= p_.m) return;
+        const int rows = mine + 8 < p_.m ? 2 : 1;
+        if (p_.paired == 0) {
+            store_rows<true, false>(sums, alpha, to, columns, rows);
+        } else if (rows == 2 && columns > kColumns - 8) {
+            store_rows<false, true>(sums, alpha, to, columns, rows);
+        } else {
+            store_rows<true, true>(sums, alpha, to, columns, rows);
         }
     }
 
@@ -114,7 +119,7 @@ class GemmFusion {
         if (p_.bias.dtype == ATTILE_F32) return __uint_as_float(bias_[which]);
         return p_.bias.dtype == ATTILE_F16 ? widen_pair<F16>(bias_[which]).x : widen_pair<BF16>(bias_[which]).x;
     }
-    template <bool kCuts>
+    template <bool kCuts, bool kPaired>
     __device__ __forceinline__ void store_rows(const float (&sums)[kColumns / 2], float alpha, float *to, int columns, int rows) const {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -123,9 +128,15 @@ class GemmFusion {
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) {
                 if (kCuts && 8 * i >= columns) break;
-                asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(line + 8 * i)),
-                             "f"(alpha * sums[4 * i + 2 * half]), "f"(alpha * sums[4 * i + 2 * half + 1])
-                             : "memory");
+                const float value[2] = {alpha * sums[4 * i + 2 * half], alpha * sums[4 * i + 2 * half + 1]};
+                if constexpr (kPaired) {
+                    asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(line + 8 * i)), "f"(value[0]),
+                                 "f"(value[1])
+                                 : "memory");
+                } else {
+                    line[8 * i] = value[0];
+                    if (8 * i + 1 < columns) line[8 * i + 1] = value[1];
+                }
             }
         }
     }
@@ -138,38 +149,48 @@ class GemmFusion {
             const int64_t mine = min(row + 8 * half, p_.m - 1);  // Rows beyond the last are not stored.
             const int64_t at = first + mine * p_.c.row + col;
             if (p_.c.dtype == ATTILE_F32) {
-                add_pairs<float2>(sums, half, static_cast<const char *>(p_.c.data) + at * 4, columns, beta,
-                                  [](float2 pair) { return pair; });
+                add_pairs<float>(sums, half, static_cast<const char *>(p_.c.data) + at * 4, columns, beta,
+                                 [](float2 pair) { return pair; });
             } else {
                 const char *const from = static_cast<const char *>(p_.c.data) + at * 2;
                 if (p_.c.dtype == ATTILE_F16) {
-                    add_pairs<uint32_t>(sums, half, from, columns, beta, [](uint32_t pair) { return widen_pair<F16>(pair); });
+                    add_pairs<uint16_t>(sums, half, from, columns, beta, [](uint32_t pair) { return widen_pair<F16>(pair); });
                 } else {
-                    add_pairs<uint32_t>(sums, half, from, columns, beta, [](uint32_t pair) { return widen_pair<BF16>(pair); });
+                    add_pairs<uint16_t>(sums, half, from, columns, beta, [](uint32_t pair) { return widen_pair<BF16>(pair); });
                 }
             }
         }
     }
-    template <class Pair, class Widen>
-    static __device__ __forceinline__ void add_pairs(float (&sums)[kColumns / 2], int half, const char *from, int columns, float beta,
-                                                     const Widen &widen) {
-        if (columns > kColumns - 8) {
-            add_some<Pair, false>(sums, half, from, columns, beta, widen);
+    template <class Stored, class Widen>
+    __device__ __forceinline__ void add_pairs(float (&sums)[kColumns / 2], int half, const char *from, int columns, float beta,
+                                              const Widen &widen) const {
+        if ((p_.fused & kFusedUnpairedC) != 0) {
+            add_some<Stored, true, false>(sums, half, from, columns, beta, widen);
+        } else if (columns > kColumns - 8) {
+            add_some<Stored, false, true>(sums, half, from, columns, beta, widen);
         } else {
-            add_some<Pair, true>(sums, half, from, columns, beta, widen);
+            add_some<Stored, true, true>(sums, half, from, columns, beta, widen);
         }
     }
-    template <class Pair, bool kCuts, class Widen>
+    static __device__ __forceinline__ float2 paired(float first, float second) { return make_float2(first, second); }
+    static __device__ __forceinline__ uint32_t paired(uint16_t first, uint16_t second) { return uint32_t{second} << 16 | first; }
+    template <class Stored, bool kCuts, bool kPaired, class Widen>
     static __device__ __forceinline__ void add_some(float (&sums)[kColumns / 2], int half, const char *from, int columns, float beta,
                                                     const Widen &widen) {
+        using Pair = decltype(paired(Stored(), Stored()));
         constexpr int kAtOnce = kPairs < 8 ? kPairs : 8;  // Pairs that are on their way together.
 #pragma unroll
         for (int group = 0; group < kPairs; group += kAtOnce) {
             Pair pairs[kAtOnce] = {};
 #pragma unroll
             for (int i = 0; i < kAtOnce; ++i) {
-                if (!kCuts || 8 * (group + i) < columns) {
-                    pairs[i] = *reinterpret_cast<const Pair *>(from + (group + i) * 4 * sizeof(Pair));
+                const int col = 8 * (group + i);
+                if (kCuts && col >= columns) continue;
+                if constexpr (kPaired) {
+                    pairs[i] = *reinterpret_cast<const Pair *>(from + col * sizeof(Stored));
+                } else {
+                    const Stored *const two = reinterpret_cast<const Stored *>(from) + col;
+                    pairs[i] = paired(two[0], col + 1 < columns ? two[1] : Stored());
                 }
             }
 #pragma unroll

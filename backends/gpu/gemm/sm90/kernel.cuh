@@ -4,8 +4,9 @@
 //
 // Tiles: 128x256, 192x128, 128x128, 128x64, 64x64, 64x32 or 64x16 by 64 of depth, of the product or of its transpose. One producer
 // warpgroup, one consumer warpgroup for every 64 rows. Blocks are persistent; the next tile's loads run during the last one's epilogue. Two
-// blocks of a cluster can share B's panel by multicast. Few tiles of much depth: blocks of a cluster share a tile's depth, and add their
-// sums through each other's shared memory in order of rank, so that results repeat.
+// blocks of a cluster can share B's panel or A's by multicast. Few tiles of much depth: blocks of a cluster share a tile's depth, and add
+// their sums through each other's shared memory in order of rank, so that results repeat. Tiles that would fill a part of the
+// device's last round are cut along the depth, and another kernel adds the parts.
 //
 // Shared bytes: stages * (rows + columns) * 64 * 2, 4096 for each consumer warp's strip, 4 a column for bias, 1024 for alignment, 16 a
 // stage and 16 for barriers: 4 * 49152 + 8 * 4096 + 1024 + 1024 + 80 = 231504 with 128x256. Registers: 168 at launch with 128x256, then 40
@@ -64,7 +65,7 @@ __device__ __forceinline__ int gemm_start(const GemmArguments &p, const GemmBloc
     } else {
         // The first warp computes the coordinates of its first loads, from kernel parameters that come from memory, while the other warps
         // initialise mbarriers, which takes 70 clocks a stage. Small products in a row take 2 to 6 % less time so.
-        const bool fills = !block.shares && warp == 0 && block.first_unit < p.tiles;
+        const bool fills = !block.shares && warp == 0 && block.first_unit < p.units;
         GemmPanels<Config> panels;
         if (warp == 0) {
             if (elect_lane()) {
@@ -72,7 +73,7 @@ __device__ __forceinline__ int gemm_start(const GemmArguments &p, const GemmBloc
                 tensor_map_prefetch(&p.map_b);
             }
             if (fills) {
-                panels = GemmPanels<Config>(p, block.first_unit, block.rank);
+                panels = GemmPanels<Config>(p, GemmWork(p, block, block.first_unit).tile, block.rank);
                 panels.hold();
             }
         } else if (elect_lane()) {

@@ -20,23 +20,31 @@ constexpr double kLaunchSeconds = 2.5e-6;
 constexpr double kPackSeconds = 3e-6;        // One more kernel.
 constexpr double kMemoryShare = 0.85;        // Of the peak bandwidth.
 constexpr double kClockShare = 0.85;         // Of the highest clock, that the power limit leaves.
-constexpr double kBytesPerClock = 60;        // That a multiprocessor takes from the L2 cache,
-constexpr double kSharedBytesPerClock = 54;  // and each of them where all do.
+constexpr double kBytesPerClock = 46;        // That a multiprocessor takes from the L2 cache,
+constexpr double kSharedBytesPerClock = 58;  // and each of them where all do.
 constexpr double kFillClocks = 3500;         // From the start of a block to its first product.
 constexpr double kSplitClocks = 6500;        // Two barriers of a cluster, and the others' sums.
-constexpr double kHalvesClocks = 900;        // The same where two take half a tile each,
+constexpr double kHalvesClocks = 1300;       // The same where two take half a tile each,
 constexpr double kHalfClocks = 0.16;         // and for each of its sums.
-constexpr double kThreeShare = 1.15;         // Of the time of their products that a step of three warpgroups takes.
+constexpr double kThreeShare = 1.05;         // Of the time of their products that a step of three warpgroups takes.
 constexpr double kThreeEnds = 2.2;           // A column of their tile on its way out, to one of two warpgroups': from registers,
-constexpr double kThreeGeneralEnds = 1.6;    // by the operation's epilogue.
-constexpr double kMulticastClocks = 1000;    // Blocks wait for each other.
-constexpr double kMulticastShare = 0.9;      // Of the time that a panel takes which two blocks share: all of it goes into both.
+constexpr double kThreeGeneralEnds = 1.3;    // by the operation's epilogue.
+constexpr double kMulticastClocks = 300;     // Blocks wait for each other.
+constexpr double kMulticastShare = 0.81;     // Of the time that B's panel takes where two blocks share it: all of it goes into both.
+constexpr double kShareOfA = 0.88;           // Likewise A's,
+constexpr double kShareOfAClocks = 700;      // whose blocks wait longer for each other.
 constexpr double kPlainClocks = 8;           // A column of a tile on its way out: from registers,
 constexpr double kFusedClocks = 8;           // with bias and the like,
 constexpr double kGeneralClocks = 35;        // by the operation's epilogue,
 constexpr double kTransposedClocks = 60;     // and turned.
 
+constexpr double kPartClocks = 0.35;    // An element of a part's tile on its way to memory.
+constexpr double kAddSeconds = 3.5e-6;  // The kernel that adds the parts,
+constexpr double kAddBandwidth = 5e12;  // and the bytes a second of its loads.
+
 constexpr int kSplits[] = {1, 2, 3, 4, 8};
+constexpr int64_t kMostParts = 16;
+constexpr int64_t kLeastPartSteps = 16;  // Shorter ones are not worth a kernel more.
 
 int storage_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
 
@@ -50,8 +58,9 @@ bool is_paired(const GemmOutput &output) {
 std::optional<int32_t> fused_of(const GemmParams &p, int64_t batch_x) {
     int32_t fused = 0;
     if (p.c.dtype != 0) {
-        if (!is_paired(p.c) || p.n % 2 != 0) return std::nullopt;
-        fused |= kFusedC | (is_wide(p.c, p.m, p.batch_y, batch_x) ? kPrefetchedC : 0);
+        if (p.c.col != 1) return std::nullopt;
+        fused |=
+            kFusedC | (is_paired(p.c) && p.n % 2 == 0 ? 0 : kFusedUnpairedC) | (is_wide(p.c, p.m, p.batch_y, batch_x) ? kPrefetchedC : 0);
     }
     if (p.bias.dtype != 0) {
         if (p.bias.row != 0 && p.bias.col != 0) return std::nullopt;
@@ -69,7 +78,7 @@ GemmWay direct_way(const GemmPlan &plan, int32_t dtype) {
     const GemmParams &p = plan.params;
     if (p.d.col != 1) return kGemmGeneral;
     if (p.d.dtype == dtype) return kGemmNarrow;
-    return p.d.dtype == ATTILE_F32 && plan.paired && p.n % 2 == 0 ? kGemmFloats : kGemmGeneral;
+    return p.d.dtype == ATTILE_F32 ? kGemmFloats : kGemmGeneral;
 }
 
 // Of a plan whose `way` and `wide` speak of the operands alone.
@@ -82,6 +91,25 @@ GemmWay way_of(const GemmPlan &plan, const GemmChoice &choice) {
     return is_direct ? plan.way : kGemmGeneral;
 }
 
+// Tiles of a cluster that a choice makes, along the rows of the tiles, the columns, and in all; and those of whole rounds of the device.
+struct TileCounts {
+    int64_t a, b;
+    double all;
+    TileCounts(const GemmChoice &choice, const GemmPlan &plan) {
+        const GemmParams &p = plan.params;
+        const GemmTileShape &tile = kGemmTileShapes[choice.tile];
+        a = ceil_div(choice.transposed ? p.n : p.m, int64_t{tile.rows} * choice.along_rows());
+        b = ceil_div(choice.transposed ? p.m : p.n, int64_t{tile.columns} * choice.along_columns());
+        all = static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(plan.batches);
+    }
+    static double at_once(const GemmChoice &choice, double units) {
+        const int cluster = std::max(choice.splits, choice.multicast);
+        // Clusters lie within a part of the chip of at most 18 multiprocessors, not all of which are there.
+        return std::max(1.0, std::floor((cluster <= 2 ? 1.0 : 0.88) * units / cluster));
+    }
+    double beyond_rounds(double at_once) const { return all - std::floor(all / at_once) * at_once; }
+};
+
 struct Model {
     double units, clock, bandwidth;
     double bytes;  // That must move at least.
@@ -89,24 +117,24 @@ struct Model {
     double seconds(const GemmChoice &choice, const GemmPlan &plan) const {
         const GemmParams &p = plan.params;
         const int rows = kGemmTileShapes[choice.tile].rows, columns = kGemmTileShapes[choice.tile].columns;
-        const int64_t along_a = choice.transposed ? p.n : p.m, along_b = choice.transposed ? p.m : p.n;
         const int64_t blocks_k = ceil_div(p.k, kGemmDepth);
-        const double tiles = static_cast<double>(ceil_div(along_a, int64_t{rows} * choice.multicast)) *
-                             static_cast<double>(ceil_div(along_b, columns)) * static_cast<double>(plan.batches);
+        const TileCounts counts(choice, plan);
+        const double tiles = counts.all;
         const int cluster = std::max(choice.splits, choice.multicast);
-        // Clusters lie within a part of the chip of at most 18 multiprocessors, not all of which are there.
-        const double at_once = cluster <= 2 ? std::floor(units / cluster) : std::floor(0.88 * units / cluster);
-        const double rounds = std::ceil(tiles / std::max(1.0, at_once));
+        const double at_once = TileCounts::at_once(choice, units);
+        const double rounds = choice.parts > 1 ? std::floor(tiles / at_once) : std::ceil(tiles / at_once);
         const double steps = static_cast<double>(ceil_div(blocks_k, choice.splits));
         // Of a B that is contiguous along its columns whole pieces come.
         const int least = plan.panel(choice.transposed).outer_first ? kGemmPiece : kGemmPiece / 4;
-        const double loaded = rows + (choice.multicast > 1 ? kMulticastShare : 1.0) * std::max(columns, least);
-        const double from_cache = rows + static_cast<double>(std::max(columns, least)) / choice.multicast;
-        const double busy_units = std::min(tiles, at_once) * cluster / units;
+        const int of_b = std::max(columns, least);
+        const double loaded =
+            (choice.along_columns() > 1 ? kShareOfA : 1.0) * rows + (choice.along_rows() > 1 ? kMulticastShare : 1.0) * of_b;
+        const double from_cache = static_cast<double>(rows) / choice.along_columns() + static_cast<double>(of_b) / choice.along_rows();
+        const double busy_units = std::min(tiles * choice.parts, at_once) * cluster / units;
         const double step =
             std::max({4.0 * columns * rows / 128 * (rows > 128 ? kThreeShare : 1.0), loaded * kGemmDepth * kElementBytes / kBytesPerClock,
                       from_cache * kGemmDepth * kElementBytes * busy_units / kSharedBytesPerClock});
-        double epilogue = choice.multicast > 1 ? kMulticastClocks : 0;
+        double epilogue = choice.multicast == 1 ? 0 : choice.shares_a ? kShareOfAClocks : kMulticastClocks;
         if (can_halve(plan, choice)) {
             epilogue += kHalvesClocks + kHalfClocks * rows * columns;
         } else {
@@ -118,9 +146,14 @@ struct Model {
                             columns * of_rows +
                         (choice.splits > 1 ? kSplitClocks : 0);
         }
-        const double busy = (kFillClocks + rounds * (steps * step + epilogue)) / clock;
+        double busy = (kFillClocks + rounds * (steps * step + epilogue)) / clock, added = 0;
+        if (choice.parts > 1) {
+            busy += (static_cast<double>(ceil_div(blocks_k, choice.parts)) * step + kPartClocks * rows * columns) / clock;
+            const double elements = counts.beyond_rounds(at_once) * choice.multicast * rows * columns;
+            added = kAddSeconds + elements * 4 * choice.parts / kAddBandwidth;
+        }
         const double floor = bytes / (kMemoryShare * bandwidth);
-        return kLaunchSeconds + std::max(busy, floor) + 0.25 * std::min(busy, floor);
+        return kLaunchSeconds + added + std::max(busy, floor) + 0.25 * std::min(busy, floor);
     }
 };
 
@@ -158,10 +191,18 @@ GemmChoice invariant_choice(Model model, const GemmPlan &plan, const attile_gemm
     return best;
 }
 
+// Into how many parts the tiles beyond whole rounds can be cut, so that these fill the device once.
+int most_parts(const Model &model, const GemmChoice &choice, const GemmPlan &plan) {
+    const double at_once = TileCounts::at_once(choice, model.units), beyond = TileCounts(choice, plan).beyond_rounds(at_once);
+    if (beyond == 0) return 1;
+    const int64_t steps = ceil_div(plan.params.k, kGemmDepth);
+    return static_cast<int>(std::min({static_cast<int64_t>(at_once / beyond), steps / kLeastPartSteps, kMostParts}));
+}
+
 GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
     GemmChoice best;
     double best_seconds = 1e300;
-    const auto consider = [&](const GemmChoice &choice) {
+    const auto compare = [&](const GemmChoice &choice) {
         const double seconds = model.seconds(choice, plan);
         if (seconds < 0.99 * best_seconds) {
             best = choice;
@@ -169,6 +210,13 @@ GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
         }
     };
     const int64_t blocks_k = ceil_div(plan.params.k, kGemmDepth);
+    const auto consider = [&](GemmChoice choice) {
+        compare(choice);
+        const int parts = choice.splits > 1 ? 1 : most_parts(model, choice, plan);
+        if (parts < 2) return;
+        choice.parts = parts;
+        compare(choice);
+    };
     for (int tile = 0; tile < kGemmTiles; ++tile) {
         for (const bool transposed : {false, true}) {
             GemmChoice choice;
@@ -178,6 +226,14 @@ GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
                 choice.multicast = kGemmMulticast;
                 consider(choice);
                 choice.multicast = 1;
+            }
+            if (kGemmTileShapes[tile].columns >= kGemmPiece &&
+                (transposed ? plan.params.m : plan.params.n) > kGemmTileShapes[tile].columns) {
+                choice.multicast = kGemmMulticast;
+                choice.shares_a = true;
+                consider(choice);
+                choice.multicast = 1;
+                choice.shares_a = false;
             }
             for (const int splits : kSplits) {
                 if (splits > 1 && blocks_k < 2 * splits) break;
@@ -189,7 +245,31 @@ GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
     return best;
 }
 
+// How the results of tiles that are neither turned nor split leave for D.
+void set_way(GemmPlan &plan, int32_t dtype) {
+    const GemmParams &p = plan.params;
+    const int64_t batch_x = plan.batches / p.batch_y;
+    plan.wide = is_wide(p.d, p.m, p.batch_y, batch_x);
+    plan.paired = is_paired(p.d) && p.n % 2 == 0;
+    const std::optional<int32_t> fused = fused_of(p, batch_x);
+    plan.fused = fused.value_or(0);
+    plan.way = fused.has_value() ? direct_way(plan, dtype) : kGemmGeneral;
+}
+
+// The plan as the choice sees it: with operands at the roundest of addresses, since the workspace must not depend on them.
+GemmPlan by_strides(const GemmPlan &plan, int32_t dtype) {
+    GemmPlan ideal = plan;
+    ideal.params.c.data = ideal.params.d.data = ideal.params.bias.data = nullptr;
+    set_way(ideal, dtype);
+    return ideal;
+}
+
 }  // namespace
+
+int64_t GemmPlan::partial_bytes() const {
+    const GemmTileShape &tile = kGemmTileShapes[choice.tile];
+    return gemm_partial(units() - whole, choice.multicast, 0, tile.rows * tile.columns) * static_cast<int64_t>(sizeof(float));
+}
 
 GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced) {
     const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
@@ -197,36 +277,34 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     static_cast<GemmOperands &>(plan) = gemm_operands(problem);
     if (plan.declined[0] != '\0') return plan;
     const GemmParams &p = plan.params;
-    const int64_t batch_x = plan.batches / p.batch_y;
-    plan.wide = is_wide(p.d, p.m, p.batch_y, batch_x);
-    plan.paired = is_paired(p.d);
-    const std::optional<int32_t> fused = fused_of(p, batch_x);
-    plan.fused = fused.value_or(0);
-    plan.way = fused.has_value() ? direct_way(plan, problem.a.dtype) : kGemmGeneral;
     const Model model = model_of(device, plan);
+    const GemmPlan ideal = by_strides(plan, problem.a.dtype);
     if (forced != nullptr) {
         plan.choice = *forced;
+        if (plan.choice.parts > 1) plan.choice.parts = std::min(plan.choice.parts, most_parts(model, plan.choice, ideal));
     } else if (is_invariant) {
-        plan.choice = invariant_choice(model, plan, problem);
+        plan.choice = invariant_choice(model, ideal, problem);
     } else {
-        plan.choice = best_choice(model, plan);
+        plan.choice = best_choice(model, ideal);
     }
     const GemmChoice &choice = plan.choice;
+    set_way(plan, problem.a.dtype);
     plan.seconds = model.seconds(choice, plan);
     plan.halves = can_halve(plan, choice);
     plan.way = way_of(plan, choice);
     if (plan.packed_bytes > 0) plan.seconds += kPackSeconds + 2 * plan.packed_bytes / (kMemoryShare * model.bandwidth);
-    plan.tiles_a = ceil_div(choice.transposed ? p.n : p.m, int64_t{kGemmTileShapes[choice.tile].rows} * choice.multicast);
-    plan.tiles_b = ceil_div(choice.transposed ? p.m : p.n, kGemmTileShapes[choice.tile].columns);
-    const double tiles = static_cast<double>(plan.tiles_a) * static_cast<double>(plan.tiles_b) * static_cast<double>(plan.batches);
-    if (tiles * std::max(choice.splits, choice.multicast) > 2e9) {
+    const TileCounts counts(choice, plan);
+    plan.tiles_a = counts.a;
+    plan.tiles_b = counts.b;
+    if (counts.all * std::max(choice.splits, choice.multicast) > 2e9) {
         std::snprintf(plan.declined, sizeof plan.declined, "D has more tiles than a grid holds");
         return plan;
     }
     plan.tiles = plan.tiles_a * plan.tiles_b * plan.batches;
-    const int64_t units = std::max(1, device.compute_units);
-    const int64_t at_once = std::max<int64_t>(1, units / choice.multicast);
-    plan.blocks = choice.splits > 1 ? plan.tiles * choice.splits : std::min(plan.tiles, at_once) * choice.multicast;
+    const int64_t at_once = std::max<int64_t>(1, std::max(1, device.compute_units) / choice.multicast);
+    plan.whole = choice.parts > 1 ? plan.tiles - plan.tiles % at_once : plan.tiles;
+    plan.blocks = choice.splits > 1 ? plan.tiles * choice.splits : std::min(plan.units(), at_once) * choice.multicast;
+    if (choice.parts > 1) plan.workspace_bytes += workspace_piece(plan.partial_bytes());
     return plan;
 }
 

@@ -14,19 +14,27 @@ struct GemmChoice {
     GemmTile tile = kGemm128x128;
     bool transposed = false;  // The tile's rows are columns of D.
     int splits = 1;           // Blocks of a cluster that share a tile's depth.
-    int multicast = 1;        // Blocks of a cluster that share columns.
+    int multicast = 1;        // Blocks of a cluster that share a panel: B's,
+    bool shares_a = false;    // or A's, where the blocks lie side by side along the columns.
+    int parts = 1;            // That the depth is cut into of the tiles that do not fill a round of the device.
+
+    int along_rows() const { return shares_a ? 1 : multicast; }  // Blocks of a cluster that have tiles of their own,
+    int along_columns() const { return shares_a ? multicast : 1; }
 };
 
 struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     GemmChoice choice;
     GemmWay way = kGemmGeneral;         // As in GemmArguments, as are the next.
-    bool wide = false, paired = false;  // Rows of D begin at multiples of 16 bytes; of two elements.
+    bool wide = false, paired = false;  // Rows of D begin at multiples of 16 bytes; are made of pairs.
     bool halves = false;
     int32_t fused = 0;                            // What there is to fuse, also where the way is general.
     int64_t tiles_a = 0, tiles_b = 0, tiles = 0;  // As in GemmArguments.
+    int64_t whole = 0;                            // Of the tiles, those that are not cut into parts.
     int64_t blocks = 0;
     double seconds = 0;  // As the model predicts, packing included.
 
+    int64_t units() const { return whole + (tiles - whole) * choice.parts; }  // As in GemmArguments.
+    int64_t partial_bytes() const;
     GemmEnd end() const {
         if (halves || (way == kGemmNarrow && fused == 0 && wide && params.n % 8 == 0)) return GemmEnd::kPlain;
         return way == kGemmGeneral ? GemmEnd::kGeneral : GemmEnd::kFused;

@@ -10,17 +10,39 @@
 
 namespace attile::gpu::sm90 {
 
-// The tiles a block makes, one after another.
+// What a block does at a time: a tile, or a part of its depth.
+struct GemmWork {
+    uint32_t tile;               // Of a cluster, if it shares a panel.
+    int depth_first, depth_end;  // In blocks of kGemmDepth.
+    bool is_part;
+    template <class Config>
+    __device__ __forceinline__ GemmWork(const GemmArguments &p, const GemmBlock<Config> &block, uint32_t unit)
+        : tile(unit), depth_first(block.depth_first), depth_end(block.depth_end), is_part(unit >= p.whole) {
+        if (!is_part) return;
+        const uint32_t cut = quotient(unit - p.whole, p.parts);
+        const int part = static_cast<int>(unit - p.whole - cut * p.parts.divisor);
+        tile = p.whole + cut;
+        depth_first = part * p.part_each + min(part, p.part_more);
+        depth_end = depth_first + p.part_each + (part < p.part_more ? 1 : 0);
+    }
+};
+
+// Where a tile lies.
 struct GemmPlace {
-    uint32_t a, b;  // Units along the rows and columns.
+    uint32_t a, b;  // Tiles along the rows and columns.
     uint32_t batch_x, batch_y;
-    __device__ __forceinline__ GemmPlace(const GemmArguments &p, uint32_t unit) {
-        const uint32_t batch = quotient(unit, p.entry), in_entry = unit - batch * p.entry.divisor;
+    __device__ __forceinline__ GemmPlace(const GemmArguments &p, uint32_t tile, uint32_t rank) {
+        const uint32_t batch = quotient(tile, p.entry), in_entry = tile - batch * p.entry.divisor;
         const uint32_t band = quotient(in_entry, p.band), in_band = in_entry - band * p.band.divisor;
         b = band < p.last_band ? quotient(in_band, p.rows) : quotient(in_band, p.last);
         a = band * p.rows.divisor + in_band - b * (band < p.last_band ? p.rows.divisor : p.last.divisor);
         batch_x = quotient(batch, p.batch_y);
         batch_y = batch - batch_x * p.batch_y.divisor;
+        if (p.multicast > 1) {  // These are the tiles of all blocks that share a panel.
+            const bool along_columns = p.shares_a != 0;
+            a = along_columns ? a : a * kGemmMulticast + rank;
+            b = along_columns ? b * kGemmMulticast + rank : b;
+        }
     }
 };
 
@@ -28,14 +50,15 @@ struct GemmPlace {
 // mbarrier `full` counts the bytes.
 template <class Config>
 struct GemmPanels {
+    static constexpr uint16_t kAll = (1 << kGemmMulticast) - 1;  // Blocks of a cluster that share a panel, a bit each.
     int row, col, ax, ay, bx, by;
 
     GemmPanels() = default;
     // Makes the compiler compute them here, not where they are used.
     __device__ __forceinline__ void hold() const { asm volatile("" ::"r"(row), "r"(col), "r"(ax), "r"(ay), "r"(bx), "r"(by)); }
-    __device__ __forceinline__ GemmPanels(const GemmArguments &p, uint32_t unit, uint32_t rank) {
-        const GemmPlace place(p, unit);
-        row = static_cast<int>((p.multicast > 1 ? place.a * kGemmMulticast + rank : place.a) * Config::kRows);
+    __device__ __forceinline__ GemmPanels(const GemmArguments &p, uint32_t tile, uint32_t rank) {
+        const GemmPlace place(p, tile, rank);
+        row = static_cast<int>(place.a * Config::kRows);
         col = static_cast<int>(place.b * Config::kColumns);
         ax = static_cast<int>(place.batch_x) * p.a_batch_x;
         ay = static_cast<int>(place.batch_y) * p.a_batch_y;
@@ -59,9 +82,19 @@ struct GemmPanels {
                            Config::kOuterB != 0 ? depth : outer, by, bx);
         }
     }
-    // A share of B, for all blocks of the cluster.
-    __device__ __forceinline__ void load_share(const GemmArguments &p, uint32_t to, uint32_t full, int depth, uint32_t rank) const {
-        constexpr uint16_t kAll = (1 << kGemmMulticast) - 1;
+    // A share of A, half of each of its pieces, for all blocks of the cluster.
+    __device__ __forceinline__ void load_share_of_a(const GemmArguments &p, uint32_t to, uint32_t full, int depth, uint32_t rank) const {
+        constexpr int kHalf = kGemmPiece / kGemmMulticast;
+        const int at = static_cast<int>(rank) * kHalf;
+#pragma unroll
+        for (int i = 0; i < Config::kRows / kGemmPiece; ++i) {
+            const int outer = row + i * kGemmPiece;
+            tensor_load_4d_multicast(to + i * Config::kPieceBytes + at * 128, &p.map_a, full, Config::kOuterA != 0 ? outer : depth,
+                                     Config::kOuterA != 0 ? depth + at : outer + at, ay, ax, kAll);
+        }
+    }
+    // A share of B, likewise; whole pieces where there are several.
+    __device__ __forceinline__ void load_share_of_b(const GemmArguments &p, uint32_t to, uint32_t full, int depth, uint32_t rank) const {
         if constexpr (Config::kPiecesB == 1) {  // Half a piece.
             constexpr int kHalf = kGemmPiece / kGemmMulticast;
             const int at = static_cast<int>(rank) * kHalf;
@@ -82,10 +115,11 @@ struct GemmPanels {
 // The first loads of a block's first tile, into all stages or as many as the depth fills; returns how many.
 template <class Config>
 __device__ __forceinline__ int gemm_fill(const GemmArguments &p, const GemmBlock<Config> &block, const GemmPanels<Config> &panels) {
-    const int filled = min(Config::kStages, block.depth_end - block.depth_first);
+    const GemmWork work(p, block, block.first_unit);
+    const int filled = min(Config::kStages, work.depth_end - work.depth_first);
 #pragma unroll 1
     for (int stage = 0; stage < filled; ++stage) {
-        const int depth = (block.depth_first + stage) * kGemmDepth;
+        const int depth = (work.depth_first + stage) * kGemmDepth;
         barrier_arrive_expect(block.full(stage), Config::kStageBytes);
         panels.load_a(p, block.a(stage), block.full(stage), depth);
         panels.load_b(p, block.b(stage), block.full(stage), depth);
@@ -98,9 +132,10 @@ __device__ __forceinline__ int gemm_fill(const GemmArguments &p, const GemmBlock
 template <class Config>
 class GemmPrefetch {
   public:
-    __device__ __forceinline__ GemmPrefetch(const GemmArguments &p, const GemmPanels<Config> &panels, uint32_t unit) {
-        if (Config::kEnd != GemmEnd::kFused || (p.fused & kPrefetchedC) == 0) return;
-        const GemmPlace place(p, unit);
+    __device__ __forceinline__ GemmPrefetch(const GemmArguments &p, const GemmPanels<Config> &panels, const GemmWork &work, uint32_t rank) {
+        if (Config::kEnd != GemmEnd::kFused || (p.fused & kPrefetchedC) == 0 || work.is_part) return;
+        if (panels.col >= p.n) return;  // The second of two blocks may lie beyond the last column.
+        const GemmPlace place(p, work.tile, rank);
         const int bytes = gemm_storage_bytes(p.c.dtype);
         left_ = static_cast<int>(min(p.m - panels.row, int64_t{Config::kRows}));
         from_ = static_cast<const char *>(p.c.data) +
@@ -133,21 +168,25 @@ template <class Config>
 __device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmBlock<Config> &block, int filled) {
     int stage = filled == Config::kStages ? 0 : filled;
     uint32_t parity = filled == Config::kStages ? 1 : 0;
-    int depth_block = block.depth_first + filled;
 #pragma unroll 1
-    for (uint32_t unit = block.first_unit; unit < p.tiles; unit += block.units) {
-        const GemmPanels<Config> panels(p, unit, block.rank);
-        GemmPrefetch<Config> of_c(p, panels, unit);
+    for (uint32_t unit = block.first_unit; unit < p.units; unit += block.units) {
+        const GemmWork work(p, block, unit);
+        const GemmPanels<Config> panels(p, work.tile, block.rank);
+        GemmPrefetch<Config> of_c(p, panels, work, block.rank);
 #pragma unroll 1
-        for (; depth_block < block.depth_end; ++depth_block) {
+        for (int depth_block = work.depth_first + filled; depth_block < work.depth_end; ++depth_block) {
             const int depth = depth_block * kGemmDepth;
             barrier_wait(block.empty(stage), parity ^ 1);
             barrier_arrive_expect(block.full(stage), Config::kStageBytes);
-            panels.load_a(p, block.a(stage), block.full(stage), depth);
-            if (Config::kColumns < kGemmPiece || !block.shares) {
+            if (Config::kColumns < kGemmPiece || !block.shares_a) {
+                panels.load_a(p, block.a(stage), block.full(stage), depth);
+            } else {
+                panels.load_share_of_a(p, block.a(stage), block.full(stage), depth, block.rank);
+            }
+            if (Config::kColumns < kGemmPiece || !block.shares || block.shares_a) {
                 panels.load_b(p, block.b(stage), block.full(stage), depth);
             } else {
-                panels.load_share(p, block.b(stage), block.full(stage), depth, block.rank);
+                panels.load_share_of_b(p, block.b(stage), block.full(stage), depth, block.rank);
             }
             of_c.advance(p);
             if (++stage == Config::kStages) {
@@ -155,7 +194,7 @@ __device__ __forceinline__ void gemm_produce(const GemmArguments &p, const GemmB
                 parity ^= 1;
             }
         }
-        depth_block = block.depth_first;
+        filled = 0;
     }
 }
 

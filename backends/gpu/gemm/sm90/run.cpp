@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "gemm/mma/small.h"
+#include "gemm/sm90/add_parts.h"
 #include "gemm/sm90/few_rows.h"
 #include "gemm/sm90/plan.h"
 #include "host/status.h"
@@ -51,11 +52,13 @@ int32_t make_map(Device &device, const void *data, int32_t dtype, const GemmPane
 void name_tiles(const GemmPlan &plan, int32_t dtype, const DeviceProperties &properties, attile_support &support) {
     const GemmChoice &choice = plan.choice;
     const bool is_packed = plan.pack_a || plan.pack_b;
-    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s_%dx%dx%d%s", dtype == ATTILE_F16 ? "f16" : "bf16",
-                  kGemmTileShapes[choice.tile].rows, kGemmTileShapes[choice.tile].columns, kGemmDepth, is_packed ? "_packed" : "");
-    std::snprintf(support.text, sizeof support.text, "%lld blocks on %d units, clusters of %d%s%s", static_cast<long long>(plan.blocks),
+    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s_%dx%dx%d%s%s", dtype == ATTILE_F16 ? "f16" : "bf16",
+                  kGemmTileShapes[choice.tile].rows, kGemmTileShapes[choice.tile].columns, kGemmDepth, choice.parts > 1 ? "_parts" : "",
+                  is_packed ? "_packed" : "");
+    std::snprintf(support.text, sizeof support.text, "%lld blocks on %d units, clusters of %d%s%s%s", static_cast<long long>(plan.blocks),
                   properties.compute_units, std::max(choice.splits, choice.multicast),
                   choice.transposed ? "; computed as its transpose" : "",
+                  choice.parts > 1 ? "; the last tiles are cut along the depth" : "",
                   is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
 }
 
@@ -72,6 +75,19 @@ FewRowsPlan few_plan(const DeviceProperties &properties, const attile_gemm_probl
     return few;
 }
 
+// The tiles whose depth was cut into parts.
+int32_t add_parts(Device &device, const GemmPlan &plan, const GemmArguments &product, Stream stream) {
+    const GemmTileShape shape = kGemmTileShapes[plan.choice.tile];
+    GemmAddArguments arguments = {product, shape.rows, shape.columns};
+    const int64_t tiles = (plan.tiles - plan.whole) * plan.choice.multicast,
+                  blocks = tiles * (shape.rows * shape.columns / 4 / kAddPartsThreads);
+    void *pointers[] = {&arguments, nullptr};
+    LaunchExtras extras;
+    extras.overlaps = !device.capturing(stream);
+    return device.launch_with(extras, gemm_add_parts_kernel(), Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{kAddPartsThreads, 1, 1}, 0,
+                              pointers, stream);
+}
+
 int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, Workspace &workspace, Stream stream) {
     const GemmParams &p = plan.params;
     const GemmChoice &choice = plan.choice;
@@ -84,12 +100,12 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, Worksp
     const bool turned = choice.transposed;
     const GemmTileShape tile = kGemmTileShapes[choice.tile];
     const GemmPanel first = plan.panel(!turned), second = plan.panel(turned);
-    status = make_map(device, turned ? b : a, dtype, first, kGemmPiece, kGemmDepth, &g.map_a);
-    // Blocks that share a single piece load a half each.
-    const int halves = choice.multicast > 1 && tile.columns == kGemmPiece ? kGemmMulticast : 1;
+    // Blocks that share A, or a single piece of B, load a half of each piece.
+    const int halves_a = choice.along_columns(), halves_b = tile.columns == kGemmPiece ? choice.along_rows() : 1;
+    status = make_map(device, turned ? b : a, dtype, first, kGemmPiece / halves_a, kGemmDepth / halves_a, &g.map_a);
     if (status == ATTILE_OK) {
         status =
-            make_map(device, turned ? a : b, dtype, second, std::min(kGemmPiece, tile.columns) / halves, kGemmDepth / halves, &g.map_b);
+            make_map(device, turned ? a : b, dtype, second, std::min(kGemmPiece, tile.columns) / halves_b, kGemmDepth / halves_b, &g.map_b);
     }
     if (status != ATTILE_OK) return status;
     g.c = p.c;
@@ -99,9 +115,15 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, Worksp
     g.n = p.n;
     g.alpha = static_cast<float>(p.alpha);
     g.beta = static_cast<float>(p.beta);
-    const int64_t raster = std::min(kRasterRows / (tile.rows * choice.multicast), plan.tiles_a);
+    const int64_t raster = std::min(kRasterRows / (tile.rows * choice.along_rows()), plan.tiles_a);
     const int64_t bands = (plan.tiles_a + raster - 1) / raster;
-    g.tiles = static_cast<uint32_t>(plan.tiles);
+    g.units = static_cast<uint32_t>(plan.units());
+    g.whole = static_cast<uint32_t>(plan.whole);
+    g.parts = Divider(choice.parts);
+    if (choice.parts > 1) {
+        g.partial = workspace.take<float>(plan.partial_bytes() / static_cast<int64_t>(sizeof(float)));
+        if (g.partial == nullptr) return fail(ATTILE_ERROR_INTERNAL, "gemm: the workspace is smaller than the query asked for");
+    }
     g.entry = Divider(plan.tiles_a * plan.tiles_b);
     g.band = Divider(raster * plan.tiles_b);
     g.rows = Divider(raster);
@@ -115,11 +137,15 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, Worksp
     const int64_t depth_blocks = (p.k + kGemmDepth - 1) / kGemmDepth;
     g.depth_each = static_cast<int32_t>(depth_blocks / choice.splits);
     g.depth_more = static_cast<int32_t>(depth_blocks % choice.splits);
+    g.part_each = static_cast<int32_t>(depth_blocks / choice.parts);
+    g.part_more = static_cast<int32_t>(depth_blocks % choice.parts);
     g.splits = choice.splits;
     g.multicast = choice.multicast;
+    g.shares_a = choice.shares_a ? 1 : 0;
     g.transposed = turned ? 1 : 0;
     g.way = plan.way;
     g.wide = plan.wide ? 1 : 0;
+    g.paired = plan.paired ? 1 : 0;
     g.fused = plan.way == kGemmGeneral ? 0 : plan.fused;
     g.halves = plan.halves ? 1 : 0;
     g.simple = p.c.dtype == 0 && !gemm_has_epilogue(p) ? 1 : 0;
@@ -131,9 +157,10 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, Worksp
     LaunchExtras extras;
     extras.cluster = static_cast<uint32_t>(std::max(choice.splits, choice.multicast));
     extras.overlaps = !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
-    return device.launch_with(extras, kernel, Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
-                              Dim3{static_cast<uint32_t>(gemm_threads(tile.rows)), 1, 1},
-                              static_cast<std::size_t>(gemm_shared_bytes(tile.rows, tile.columns, outer_b)), arguments, stream);
+    status = device.launch_with(extras, kernel, Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
+                                Dim3{static_cast<uint32_t>(gemm_threads(tile.rows)), 1, 1},
+                                static_cast<std::size_t>(gemm_shared_bytes(tile.rows, tile.columns, outer_b)), arguments, stream);
+    return status == ATTILE_OK && plan.whole < plan.tiles ? add_parts(device, plan, g, stream) : status;
 }
 
 struct TiledGemm {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adds the parts that gemm_kernel left of the tiles whose depth it cut, in the order of the depth, and does to the sums what the product's
+// epilogue asks. A thread has four sums, two neighbours in each of two rows, as a consumer thread of gemm_kernel has them; the loads of
+// eight parts are under way together. No shared memory; bound by the L2 cache, in which the parts still are.
+#pragma once
+
+#include "gemm/epilogue.h"
+#include "gemm/sm90/activate.cuh"
+#include "gemm/sm90/add_parts.h"
+#include "gemm/sm90/arguments.h"
+#include "gemm/sm90/producer.cuh"
+#include "numeric.h"
+
+namespace attile::gpu::sm90 {
+
+inline constexpr int kPartsAtOnce = 8;
+
+__device__ __forceinline__ void load_and_add_parts(float4 &sum, const float *from, int64_t next, int count) {
+    float4 some[kPartsAtOnce];
+#pragma unroll
+    for (int i = 0; i < kPartsAtOnce; ++i) {
+        if (i < count) some[i] = *reinterpret_cast<const float4 *>(from + i * next);
+    }
+#pragma unroll
+    for (int i = 0; i < kPartsAtOnce; ++i) {
+        if (i < count) sum.x += some[i].x, sum.y += some[i].y, sum.z += some[i].z, sum.w += some[i].w;
+    }
+}
+
+__global__ void ATTILE_LAUNCH_BOUNDS(kAddPartsThreads, 4) gemm_add_parts(const __grid_constant__ GemmAddArguments tile) {
+    const GemmArguments &p = tile.product;
+    await_kernel_ahead();
+    const int elements = tile.rows * tile.columns, slices = elements / 4 / kAddPartsThreads, parts = static_cast<int>(p.parts.divisor);
+    const int made = static_cast<int>(blockIdx.x) / slices;  // The tile, of all blocks that made the tiles that were cut.
+    const int rank = made % p.multicast, cut = made / p.multicast;
+    const int four = (static_cast<int>(blockIdx.x) - made * slices) * kAddPartsThreads + static_cast<int>(threadIdx.x);
+    const int64_t next = gemm_partial(1, p.multicast, 0, elements);
+    const float *from = p.partial + gemm_partial(int64_t{cut} * parts, p.multicast, rank, elements) + int64_t{four} * 4;
+    float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 1
+    for (int left = parts; left > 0; left -= kPartsAtOnce, from += kPartsAtOnce * next) load_and_add_parts(sum, from, next, left);
+
+    const GemmPlace place(p, p.whole + static_cast<uint32_t>(cut), static_cast<uint32_t>(rank));
+    const int thread = four % (tile.rows * 2), lane = thread % kWarpThreads;
+    const int row = thread / kWarpThreads * 16 + lane / 4, col = four / (tile.rows * 2) * 8 + lane % 4 * 2;
+    const bool turned = p.transposed != 0;
+    const int64_t tile_row = static_cast<int64_t>(place.a) * tile.rows, tile_col = static_cast<int64_t>(place.b) * tile.columns;
+    const int64_t d_row = turned ? tile_col : tile_row, d_col = turned ? tile_row : tile_col;
+    const int64_t most = tile.rows + tile.columns;
+    const int rows = static_cast<int>(min(p.m - d_row, most)), cols = static_cast<int>(min(p.n - d_col, most));
+    GemmOrigin origin;
+    origin.set(p, place.batch_x, place.batch_y, d_row, d_col, 0);
+    const GemmEpilogue<float, GemmArguments, true, FastActivation> epilogue(p, origin);
+    const float value[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        float pair[2] = {p.alpha * value[2 * half], p.alpha * value[2 * half + 1]};
+        const int mine = row + 8 * half, r = turned ? col : mine, c = turned ? mine : col;
+        if (r >= rows || c >= cols) continue;
+        if (!turned && p.vectorised != 0) {  // Rows are whole pairs then.
+            epilogue.store_vector(r, c, pair);
+            continue;
+        }
+        epilogue.store(r, c, pair[0]);
+        if ((turned ? r + 1 < rows : c + 1 < cols)) epilogue.store(turned ? r + 1 : r, turned ? c : c + 1, pair[1]);
+    }
+}
+
+}  // namespace attile::gpu::sm90
