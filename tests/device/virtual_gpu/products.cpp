@@ -4,7 +4,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "async.h"
@@ -363,37 +362,10 @@ int number_after(std::string_view shape, char letter) {
     return number;
 }
 
-// 8 rows by 8 columns by 4 of depth of float64, each sum in fused multiply-adds.
-Outcome mma_f64(Warp &warp, const Instruction &instruction, Mask lanes) {
-    need_whole_warp(lanes, "mma");
-    const std::vector<Argument> &arguments = instruction.arguments;
-    const double *const left = warp.row<double>(arguments[1].braces[0]), *const right = warp.row<double>(arguments[2].braces[0]);
-    double sums[2][kLanes];
-    for (std::size_t half = 0; half < 2; ++half) {
-        const double *const from = warp.row<double>(arguments[3].braces[half]);
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-            double sum = from[lane];
-            for (std::size_t k = 0; k < 4; ++k) sum = std::fma(left[lane / 4 * 4 + k], right[(lane % 4 * 2 + half) * 4 + k], sum);
-            sums[half][lane] = sum;
-        }
-    }
-    for (std::size_t half = 0; half < 2; ++half) std::memcpy(warp.row<double>(arguments[0].braces[half]), sums[half], sizeof sums[half]);
-    return Outcome::kNext;
-}
-
-bool decode_mma_f64(Instruction *instruction) {
-    const std::vector<Argument> &arguments = instruction->arguments;
-    if (arguments.size() != 4 || arguments[0].braces.size() != 2 || arguments[1].braces.size() != 1 || arguments[2].braces.size() != 1 ||
-        arguments[3].braces.size() != 2)
-        return false;
-    instruction->run = mma_f64;
-    return true;
-}
-
 bool decode_mma(const Opcode &opcode, Instruction *instruction) {
-    Type type;
     const std::vector<std::string_view> &parts = opcode.parts;
     if (parts.size() == 10 && parts[3] == "m8n8k4" && parts[6] == "f64") return decode_mma_f64(instruction);
+    Type type;
     if (parts.size() != 10 || parts[4] != "row" || parts[5] != "col" || parts[6] != "f32" || parts[9] != "f32") return false;
     if (!find_type(opcode, 7, &type)) return false;
     const bool is_half = type != kTf32 && parts[3] == "m16n8k8";
@@ -421,8 +393,7 @@ bool decode_wgmma(const Opcode &opcode, Instruction *instruction) {
     const std::vector<Argument> &arguments = instruction->arguments;
     if (arguments.size() < 6 || arguments[0].braces.size() != static_cast<std::size_t>(columns / 2)) return false;
     const bool has_panel = arguments[1].braces.empty();
-    if (!has_panel && arguments[1].braces.size() != 4) return false;
-    if (arguments.size() != (type == kTf32 ? 6u : has_panel ? 8u : 7u)) return false;
+    if ((!has_panel && arguments[1].braces.size() != 4) || arguments.size() != (type == kTf32 ? 6u : has_panel ? 8u : 7u)) return false;
     instruction->number[0] = type;
     instruction->number[1] = columns;
     instruction->run = wgmma;

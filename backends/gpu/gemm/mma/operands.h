@@ -44,7 +44,8 @@ bool is_wide(const GemmOutput &output, int64_t rows, int64_t batch_y, int64_t ba
 int32_t gemm_pack(Device &device, const GemmOperands &operands, Workspace &workspace, Stream stream, const void **a, const void **b);
 
 // Is SIMT clearly faster than `seconds`? Only asked of a problem whose operands these kernels would have to copy, that has few rows or
-// columns, or that is of float32 or float64. Fills `declined` if so. Never with BATCH_INVARIANT, whose results must not depend on the number of rows.
+// columns, or that is of float32 or float64. Fills `declined` if so. Never with BATCH_INVARIANT, whose results must not depend on the
+// number of rows.
 bool gemm_is_left_to_simt(const DeviceProperties &properties, const attile_gemm_problem &problem, const GemmOperands &operands,
                           double seconds, Declined &declined);
 
