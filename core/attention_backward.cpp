@@ -6,19 +6,11 @@
 namespace attile::core {
 namespace {
 
-constexpr uint32_t kFirstBackwardSize = ATTILE_SIZE_UP_TO(attile_attention_backward_args, dsinks);
-constexpr uint32_t kBackwardFlags = kAttentionFlags | ATTILE_FLAG_ALLOW_NONDETERMINISTIC;
-
 struct BackwardProblem {
     attile_attention_problem forward;
     attile_attention_backward_problem problem;
     bool nothing_to_do;
     bool paged;
-};
-
-struct GradientViews {
-    View dout, dq, dk, dv, dbias, dsinks;
-    attile_tensor summed_dbias;  // what `dbias` looks at
 };
 
 // The same shape, axis by axis.
@@ -28,15 +20,14 @@ int32_t check_like(const Call &call, const View &gradient, const attile_tensor &
     return ATTILE_OK;
 }
 
-// dbias has the shape of bias. Where bias is broadcast by stride 0, a stride of 0 in dbias asks for the sum over that axis; that is one
-// element, not an output that overlaps itself.
+// dbias has the shape of bias. A sum over an axis is one element, not an output that overlaps itself.
 int32_t check_dbias(const Call &call, const attile_tensor &bias, const attile_tensor &dbias, DtypeSet types, GradientViews *views) {
     if (is_absent(dbias)) return ATTILE_OK;
     if (is_absent(bias)) return fail(ATTILE_ERROR_INVALID_VALUE, "%s: dbias is given, but forward->bias is absent", call.operation);
     attile_tensor &summed = views->summed_dbias;
     summed = dbias;
     for (int32_t i = 0; i < bias.rank && dbias.rank == bias.rank; ++i) {
-        if (dbias.shape[i] == bias.shape[i] && bias.shape[i] > 1 && bias.stride[i] == 0 && dbias.stride[i] == 0) summed.shape[i] = 1;
+        if (is_summed_axis(bias, dbias, i)) summed.shape[i] = 1;
     }
     ATTILE_TRY(check_tensor(call, "dbias", summed, {types, bias.rank, bias.rank, true}, &views->dbias));
     for (int32_t i = 0; i < bias.rank; ++i) {
@@ -46,6 +37,8 @@ int32_t check_dbias(const Call &call, const attile_tensor &bias, const attile_te
     }
     return ATTILE_OK;
 }
+
+}  // namespace
 
 int32_t check_gradients(const Call &call, const attile_attention_backward_args &args, const attile_attention_args &forward,
                         GradientViews *views) {
@@ -78,7 +71,8 @@ int32_t check_gradients(const Call &call, const attile_attention_backward_args &
     return check_like(call, views->dv, forward.v, kLabelsK, kOriginsV);
 }
 
-int32_t check_aliasing(const Call &call, const AttentionViews &forward, const GradientViews &gradients, const attile_launch &launch) {
+int32_t check_gradient_aliasing(const Call &call, const AttentionViews &forward, const GradientViews &gradients,
+                                const attile_launch &launch) {
     constexpr int32_t kInputs = kAttentionInputs + 3;
     constexpr int32_t kOutputs = 5;
     const View *all[kInputs + kOutputs];
@@ -95,9 +89,11 @@ int32_t check_aliasing(const Call &call, const AttentionViews &forward, const Gr
     return check_workspace_apart(call, launch, all, kInputs + kOutputs);
 }
 
+namespace {
+
 int32_t prepare(const Call &call, const attile_attention_backward_args *args, BackwardProblem *backward) {
     attile_attention_backward_args full;
-    ATTILE_TRY(read_args(call.operation, "args", kFirstBackwardSize, kBackwardFlags, args, &full));
+    ATTILE_TRY(read_args(call.operation, "args", kBackwardFirstSize, kBackwardFlags, args, &full));
     attile_attention_args forward;
     ATTILE_TRY(read_args(call.operation, "args->forward", kAttentionFirstSize, kAttentionFlags, full.forward, &forward));
     attile_launch launch;
@@ -108,7 +104,7 @@ int32_t prepare(const Call &call, const attile_attention_backward_args *args, Ba
     backward->forward.launch = launch;
     GradientViews gradients;
     ATTILE_TRY(check_gradients(call, full, forward, &gradients));
-    ATTILE_TRY(check_aliasing(call, views, gradients, launch));
+    ATTILE_TRY(check_gradient_aliasing(call, views, gradients, launch));
 
     attile_attention_backward_problem &problem = backward->problem;
     problem = {};

@@ -40,6 +40,26 @@ inline void list_attention_inputs(const AttentionViews &views, const View *input
     for (int32_t i = 0; i < kAttentionInputs; ++i) inputs[i] = list[i];
 }
 
+inline constexpr uint32_t kBackwardFirstSize = ATTILE_SIZE_UP_TO(attile_attention_backward_args, dsinks);
+inline constexpr uint32_t kBackwardFlags = kAttentionFlags | ATTILE_FLAG_ALLOW_NONDETERMINISTIC;
+
+// Every tensor of gradients.
+struct GradientViews {
+    View dout, dq, dk, dv, dbias, dsinks;
+    attile_tensor summed_dbias;  // what `dbias` looks at
+};
+
+// Whether dbias is summed over an axis that bias broadcasts by a stride of 0: a stride of 0 in dbias asks for it.
+inline bool is_summed_axis(const attile_tensor &bias, const attile_tensor &dbias, int32_t axis) {
+    return dbias.shape[axis] == bias.shape[axis] && bias.shape[axis] > 1 && bias.stride[axis] == 0 && dbias.stride[axis] == 0;
+}
+
+// Validates gradients beside a forward call that was. Both structs outlive the views.
+int32_t check_gradients(const Call &call, const attile_attention_backward_args &args, const attile_attention_args &forward,
+                        GradientViews *views);
+int32_t check_gradient_aliasing(const Call &call, const AttentionViews &forward, const GradientViews &gradients,
+                                const attile_launch &launch);
+
 }  // namespace attile::core
 
 #endif
