@@ -101,6 +101,7 @@ int32_t Agreement::agree(Link &link, const char *operation, const Announcement &
     packed.status = own.status;
     packed.len_q = own.len_q;
     packed.len_k = own.len_k;
+    packed.bias_rows = own.bias_rows;
     for (size_t i = 0; i < own.matters.size(); ++i) packed.values[i] = own.matters[i].value;
     put_text(packed.operation, sizeof packed.operation, operation);
     put_text(packed.backend, sizeof packed.backend, own.backend);

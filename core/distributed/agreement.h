@@ -39,6 +39,7 @@ struct Announcement {
     const char *backend = "";    // "": does not matter
     int64_t call = 0;
     int64_t len_q = 0, len_k = 0;  // need not be the same
+    int64_t bias_rows = 0;         // nor this: what a rank says of the rows of dbias
     std::vector<Matter> matters;
 };
 
@@ -69,6 +70,7 @@ class Agreement {
     // Of what a rank announced last.
     int64_t len_q(int32_t rank) const { return announced_[static_cast<size_t>(rank)].len_q; }
     int64_t len_k(int32_t rank) const { return announced_[static_cast<size_t>(rank)].len_k; }
+    int64_t bias_rows(int32_t rank) const { return announced_[static_cast<size_t>(rank)].bias_rows; }
 
     // Exchanges how something went. All ranks fail if one did.
     int32_t conclude(Link &link, const char *operation, const OwnStatus &own, Fallout *fallout);
@@ -80,7 +82,7 @@ class Agreement {
         int64_t version;
         int64_t call;
         int64_t status;
-        int64_t len_q, len_k;
+        int64_t len_q, len_k, bias_rows;
         int64_t values[Announcement::kMostMatters];
         char operation[32];
         char backend[32];

@@ -15,6 +15,7 @@
 namespace attile::core {
 
 inline constexpr const char *kDistributed = "attention_distributed";
+inline constexpr const char *kDistributedBackward = "attention_backward_distributed";
 
 // Entries of the batch with one key length, and what their rows see.
 struct EntryGroup {
@@ -23,11 +24,17 @@ struct EntryGroup {
 };
 
 struct DistributedAttention {
+    const char *operation = kDistributed;
     attile_context *context = nullptr;
     bool host_memory = true;
     int32_t rank = 0, ranks = 1;
-    attile_attention_args local{};  // checked, full size, without a workspace
+    bool backward = false;
+    attile_attention_args local{};  // of the forward call: checked, full size, without a workspace; stream and flags are those to run with
+    attile_attention_backward_args gradients{};  // likewise of a backward call, but for its `forward`
     int32_t layout = 0, method = 0;
+    bool replicated = false;       // every rank has all rows
+    int32_t dbias_rank = 0;        // as it was given; `gradients` has four axes
+    bool sums_bias_rows = false;   // dbias is one for the rows of all ranks
     int64_t len_q = 0, len_k = 0;  // of all ranks
     std::vector<EntryGroup> groups;
     std::vector<Shard> q_shards, k_shards;  // of all ranks
@@ -50,31 +57,6 @@ struct DistributedAttention {
 
 // Whether any row of a rank sees any key of a piece.
 bool sees(const DistributedAttention &problem, int32_t rank, const Piece &keys);
-
-// The results of this rank's rows over the keys that were taken so far, in the wide type, so that results of 16 bits are rounded once.
-class Partials {
-  public:
-    explicit Partials(const DistributedAttention &problem) : problem_(problem) {}
-    int32_t take();
-    // All rows against a piece of keys, whose k and v are [batch, heads_kv, count, ..].
-    int32_t add(const Piece &keys, const attile_tensor &k, const attile_tensor &v);
-    // Sinks, and the results to o and lse.
-    int32_t finish();
-
-  private:
-    int32_t add_pair(size_t part, size_t group, const Piece &keys, const attile_tensor &k, const attile_tensor &v);
-    int32_t attend(const EntryGroup &group, const Piece &rows, const Piece &keys, const Pair &pair, const attile_tensor &k,
-                   const attile_tensor &v, const attile_tensor &o, const attile_tensor &lse);
-    int32_t apply_alibi(const EntryGroup &group, const Piece &keys, const Pair &pair, attile_attention_args *args);
-    attile_tensor o_view(const Buffer &buffer) const;
-    attile_tensor lse_view(const Buffer &buffer) const;
-    void forget(const attile_tensor &lse) const;
-
-    const DistributedAttention &problem_;
-    Buffer o_, lse_, next_o_, next_lse_, distances_, slopes_copy_, bias_copy_;
-    attile_tensor slopes_{}, bias_{};
-    std::vector<char> begun_;  // by part and group: whether o_ and lse_ hold anything
-};
 
 // How a call goes on this rank. A rank whose own work failed goes on sending where the transport cannot tell the others the reason at once.
 class Session {
@@ -106,6 +88,10 @@ class Method {
 std::unique_ptr<Method> make_ring(const DistributedAttention &problem);
 std::unique_ptr<Method> make_gather(const DistributedAttention &problem);
 std::unique_ptr<Method> make_all_to_all(const DistributedAttention &problem);
+std::unique_ptr<Method> make_tree(const DistributedAttention &problem);
+std::unique_ptr<Method> make_ring_backward(const DistributedAttention &problem);
+std::unique_ptr<Method> make_gather_backward(const DistributedAttention &problem);
+std::unique_ptr<Method> make_all_to_all_backward(const DistributedAttention &problem);
 
 // The method that a call uses, why, and how many bytes a rank sends with it.
 int32_t choose_method(const DistributedAttention &problem, std::string *why, int64_t *bytes_sent);

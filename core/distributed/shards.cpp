@@ -54,10 +54,28 @@ std::vector<Shard> contiguous_shards(const std::vector<int64_t> &lengths) {
     std::vector<Shard> shards;
     int64_t first = 0;
     for (const int64_t length : lengths) {
-        shards.push_back({{{first, 1, length, 0}}});
+        shards.push_back({{{first, 1, length, 0, 1}}});
         first += length;
     }
     return shards;
+}
+
+int64_t longest_shard(const std::vector<Shard> &shards) {
+    int64_t longest = 0;
+    for (const Shard &shard : shards) longest = std::max(longest, shard.length());
+    return longest;
+}
+
+Shard whole_shard(int32_t layout, int64_t length, int32_t ranks) {
+    if (layout != ATTILE_SHARDS_STRIPED) return {{{0, 1, length, 0, 1}}};
+    Shard shard;
+    for (int32_t rank = 0; rank < ranks && rank < length; ++rank) {
+        Piece piece = shard_part(layout, length, rank, ranks, 0);
+        piece.local = rank;
+        piece.step = ranks;
+        shard.pieces.push_back(piece);
+    }
+    return shard;
 }
 
 Band make_band(const attile_attention_args &args, int64_t len_q, int64_t key_length, int64_t len_k) {

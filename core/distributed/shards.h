@@ -20,6 +20,7 @@ struct Piece {
     int64_t stride = 1;  // between its rows' positions
     int64_t count = 0;
     int64_t local = 0;  // its first row's place in the shard
+    int64_t step = 1;   // between its rows' places in the shard
 };
 
 struct Shard {
@@ -35,6 +36,11 @@ Shard cut_shard(int32_t layout, int64_t length, int32_t rank, int32_t ranks);
 
 // Rank after rank, with the lengths that they told.
 std::vector<Shard> contiguous_shards(const std::vector<int64_t> &lengths);
+
+int64_t longest_shard(const std::vector<Shard> &shards);
+
+// All positions, as pieces whose distance is that of a layout's.
+Shard whole_shard(int32_t layout, int64_t length, int32_t ranks);
 
 // Which keys a row sees: those at distances low to high from it, kpos - qpos, before `keys`.
 struct Band {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file attile_distributed.h
- * @brief Communicators, and attention whose sequences are spread over ranks.
+ * @brief Communicators, and attention and its gradients where sequences are spread over ranks.
  *
  * C99, needs attile.h alone; the functions are in the same library. The conventions of attile.h hold, and these:
  * - *Ranks* are threads of one process or whatever the caller's functions connect. Each has a context and a communicator of its own, and
@@ -183,6 +183,10 @@ ATTILE_API int32_t attile_comm_get_info(attile_comm *comm, attile_comm_info *inf
 #define ATTILE_METHOD_ALL_GATHER 2 /**< Each rank gets all keys and values that it needs at once. */
 #define ATTILE_METHOD_ALL_TO_ALL 3 /**< Each rank gets all rows of some heads, computes them, and sends the results back (Ulysses). */
 #define ATTILE_METHOD_LOCAL 4      /**< Only in answers: there is one rank. */
+#define ATTILE_METHOD_TREE 5       /**< For rows that every rank has: each computes with its own keys, results are merged in log steps. */
+
+#define ATTILE_ROWS_SHARDED 0    /**< Each rank has its own rows, by the layout. */
+#define ATTILE_ROWS_REPLICATED 1 /**< Every rank has all rows, the same on all; results too. */
 
 /**
  * @brief Which positions a rank has.
@@ -209,12 +213,14 @@ typedef struct attile_attention_distributed_args {
     const void *next;                   /**< Must be NULL. */
     const attile_attention_args *local; /**< The call as it is, with this rank's rows of q, o, lse and its keys of k and v. */
     int32_t layout;                     /**< ATTILE_SHARDS_ constant, of rows and of keys. */
-    int32_t method;                     /**< ATTILE_METHOD_ constant. */
+    int32_t method;                     /**< ATTILE_METHOD_ constant; TREE and ATTILE_ROWS_REPLICATED go together. */
     int64_t len_q;                      /**< Rows of all ranks together; 0: every rank has as many as this one. */
     int64_t len_k;                      /**< Keys of all ranks together; 0: every rank has as many as this one. */
+    int32_t rows;                       /**< ATTILE_ROWS_ constant. */
+    int32_t reserved;                   /**< Must be 0. */
 } attile_attention_distributed_args;
 
-/** Answer of attile_attention_distributed_query(). */
+/** Answer of attile_attention_distributed_query() and attile_attention_backward_distributed_query(). */
 typedef struct attile_distributed_support {
     uint32_t struct_size; /**< sizeof(attile_distributed_support), set by the caller. */
     uint32_t flags;       /**< 0. */
@@ -244,6 +250,9 @@ ATTILE_API void attile_distributed_support_init(attile_distributed_support *supp
  * windows and ALiBi go by these. A sink counts once in each row. Results are those of one rank within rounding, and the same bits in
  * every run with the same shards, method and backend. Results of f16 and bf16 are rounded once, at the end.
  *
+ * **Rows that every rank has** (ATTILE_ROWS_REPLICATED), as those of a step of decoding: q, o and lse have all len_q rows on each rank,
+ * with the same contents of q, `bias` and `allowed`; keys are spread as ever. Every rank gets every row, and on one backend the same bits.
+ *
  * **Shapes and strides** those of attile_attention(), with the shard's rows in q, o and lse and the shard's keys in k and v, in the order
  * of attile_shard_part(); either may have none. `bias` and `allowed` have the shard's rows and all keys, in the order of positions.
  * key_lengths count keys of the whole sequence. key_lengths, alibi_slopes and sinks hold the same on every rank. Not yet here, and refused
@@ -259,7 +268,8 @@ ATTILE_API void attile_distributed_support_init(attile_distributed_support *supp
  * @param args What to compute.
  * @return
  * - as attile_attention(), for what is wrong with this rank's own arguments; all the other ranks get ATTILE_ERROR_RANK_FAILED
- * - ATTILE_ERROR_INVALID_VALUE: an unknown layout or method, negative lengths or lengths above 2^48
+ * - ATTILE_ERROR_INVALID_VALUE: an unknown layout, method or `rows`, TREE without ATTILE_ROWS_REPLICATED or another method with it,
+ *   negative lengths or lengths above 2^48
  * - ATTILE_ERROR_SHAPE_MISMATCH: the shard has not the rows that its layout says
  * - ATTILE_ERROR_INVALID_COMM; ATTILE_ERROR_AFTER_FORK; ATTILE_ERROR_COMM_BROKEN; ATTILE_ERROR_RANKS_DISAGREE; ATTILE_ERROR_RANK_FAILED;
  *   ATTILE_ERROR_RANK_LATE; ATTILE_ERROR_TRANSPORT
@@ -281,6 +291,58 @@ ATTILE_API int32_t attile_attention_distributed(attile_comm *comm, const attile_
  */
 ATTILE_API int32_t attile_attention_distributed_query(attile_comm *comm, const attile_attention_distributed_args *args,
                                                       attile_distributed_support *support);
+
+/** Arguments of attile_attention_backward_distributed(). */
+typedef struct attile_attention_backward_distributed_args {
+    uint32_t struct_size;                        /**< sizeof(attile_attention_backward_distributed_args). */
+    uint32_t flags;                              /**< Must be 0; those of `local` are used. */
+    const void *next;                            /**< Must be NULL. */
+    const attile_attention_backward_args *local; /**< The call as it is, with this rank's rows and keys. */
+    int32_t layout;                              /**< ATTILE_SHARDS_ constant, of rows and of keys. */
+    int32_t method;                              /**< ATTILE_METHOD_ constant, but TREE. */
+    int64_t len_q;                               /**< Rows of all ranks together; 0: every rank has as many as this one. */
+    int64_t len_k;                               /**< Keys of all ranks together; 0: every rank has as many as this one. */
+} attile_attention_backward_distributed_args;
+
+/** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.1.
+ */
+ATTILE_API void attile_attention_backward_distributed_init(attile_attention_backward_distributed_args *args, uint64_t size);
+
+/**
+ * @brief Gradients of attile_attention_distributed(): each rank gets dq of its rows, and dk and dv of its keys.
+ *
+ * **Formula** that of attile_attention_backward(), over the rows and keys of all ranks. local->forward is the forward call of this rank,
+ * with the rows of o and lse that it gave. Sums over ranks are made in a fixed order, in float32, of f64 in float64, and rounded once:
+ * the same bits in every run with the same shards, method and backend. dsinks is the sum over all ranks, and the same on each.
+ *
+ * **Shapes and strides** those of attile_attention_backward(), with the shard's rows in q, o, lse, dout and dq and the shard's keys in k,
+ * v, dk and dv. `bias`, `allowed` and dbias have the shard's rows and all keys, in the order of positions. Where bias and dbias have one
+ * row for all (an extent of 1 or no such axis, or a stride of 0 in both) dbias is the sum over the rows of all ranks, and the same on
+ * each; an extent of 1 is the rank's own row only where no rank's bias shows that it is not. local->flags, stream and workspace are used,
+ * those of local->forward are not. Refused with ATTILE_ERROR_UNSUPPORTED_FEATURE: what attile_attention_distributed() refuses.
+ *
+ * **Memory, stream, thread safety** as attile_attention_distributed(), on local->stream.
+ *
+ * @param comm The communicator.
+ * @param args What to compute.
+ * @return As attile_attention_backward(), for what is wrong with this rank's own arguments, and as attile_attention_distributed();
+ *   ATTILE_ERROR_RANKS_DISAGREE also where dbias is one for all rows on one rank and has rows of its own on another. Since 1.1.
+ */
+ATTILE_API int32_t attile_attention_backward_distributed(attile_comm *comm, const attile_attention_backward_distributed_args *args);
+
+/**
+ * @brief How attile_attention_backward_distributed() would run with these arguments. Asks no other rank and reads no tensor data; data
+ * pointers may be NULL.
+ *
+ * **Thread safety** Safe.
+ * @param comm The communicator.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_distributed_support_init().
+ * @return ATTILE_OK, also when the answer is ATTILE_SUPPORT_NONE; else the argument code that attile_attention_backward_distributed()
+ * would return. Since 1.1.
+ */
+ATTILE_API int32_t attile_attention_backward_distributed_query(attile_comm *comm, const attile_attention_backward_distributed_args *args,
+                                                               attile_distributed_support *support);
 /** @} */
 
 #ifdef __cplusplus

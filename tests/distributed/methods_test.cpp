@@ -4,108 +4,18 @@
 // ATTILE_DISTRIBUTED_STEP=n, every n-th option; ATTILE_DISTRIBUTED_PROBLEMS=n, so many problems at random.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "options.h"
 #include "sharded_attention.h"
+#include "test_random.h"
 
 namespace attile::test {
 namespace {
-
-const std::vector<std::string> &backends() {
-    static const std::vector<std::string> list = [] {
-        const char *named = std::getenv("ATTILE_TEST_BACKEND");
-        if (named != nullptr && named[0] != '\0') return std::vector<std::string>{named};
-        std::vector<std::string> found = {"reference"};
-        if (opens("cpu")) found.push_back("cpu");
-        return found;
-    }();
-    return list;
-}
-
-bool full_list() {
-    const char *tier = std::getenv("ATTILE_TEST_TIER");
-    return tier != nullptr && std::string(tier) == "full";
-}
-
-// Builds that take long look at fewer.
-std::uint64_t number(const char *variable, std::uint64_t otherwise) {
-    const char *text = std::getenv(variable);
-    return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
-struct Option {
-    const char *name;
-    std::function<void(AttentionCase &)> set;
-};
-
-void window(AttentionCase &c, std::int32_t mask, std::int64_t left, std::int64_t right) {
-    c.mask = mask;
-    c.window_left = left;
-    c.window_right = right;
-}
-
-const Option kOptions[] = {
-    {"plain", [](AttentionCase &) {}},
-    {"causal_top_left", [](AttentionCase &c) { c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT; }},
-    {"causal_bottom_right", [](AttentionCase &c) { c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT; }},
-    {"causal_square", [](AttentionCase &c) { c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT, c.len_k = c.len_q; }},
-    {"window_top_left", [](AttentionCase &c) { window(c, ATTILE_MASK_WINDOW_TOP_LEFT, 5, 2); }},
-    {"window_bottom_right", [](AttentionCase &c) { window(c, ATTILE_MASK_WINDOW_BOTTOM_RIGHT, 3, -1); }},
-    {"window_one", [](AttentionCase &c) { window(c, ATTILE_MASK_WINDOW_TOP_LEFT, 0, 0); }},
-    {"mqa", [](AttentionCase &c) { c.heads_kv = 1; }},
-    {"gqa_uneven", [](AttentionCase &c) { c.heads_q = 9, c.heads_kv = 3, c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT; }},
-    {"softcap_scale", [](AttentionCase &c) { c.softcap = 2, c.scale = -0.5; }},
-    {"alibi", [](AttentionCase &c) { c.alibi = 1; }},
-    {"alibi_causal", [](AttentionCase &c) { c.alibi = 2, c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT; }},
-    {"alibi_bottom_right", [](AttentionCase &c) { c.alibi = 1, c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT, c.key_lengths = true; }},
-    {"alibi_bias", [](AttentionCase &c) { c.alibi = 2, c.bias = BiasKind::kNormal, c.bias_axes = 13; }},
-    {"sinks", [](AttentionCase &c) { c.sinks = true, c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT; }},
-    {"bias", [](AttentionCase &c) { c.bias = BiasKind::kSomeHidden; }},
-    {"bias_broadcast", [](AttentionCase &c) { c.bias = BiasKind::kNormal, c.bias_axes = 8, c.bias_rank = 3; }},
-    {"bias_rows", [](AttentionCase &c) { c.bias = BiasKind::kRowsHidden, c.bias_axes = 7; }},
-    {"allowed", [](AttentionCase &c) { c.allowed = MaskBytes::kRandom, c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT; }},
-    {"allowed_broadcast", [](AttentionCase &c) { c.allowed = MaskBytes::kRandom, c.allowed_axes = 12; }},
-    {"key_lengths", [](AttentionCase &c) { c.key_lengths = true, c.batch = 3; }},
-    {"key_lengths_causal", [](AttentionCase &c) { c.key_lengths = true, c.batch = 3, c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT; }},
-    {"nan_in_query", [](AttentionCase &c) { c.pattern = AttentionPattern::kNanInQuery; }},
-    {"infinite_keys", [](AttentionCase &c) { c.pattern = AttentionPattern::kInfiniteKeys, c.sinks = true; }},
-    {"bias_poisoned", [](AttentionCase &c) { c.bias = BiasKind::kSomeHidden, c.bias_poisoned = true; }},
-    {"few_rows", [](AttentionCase &c) { c.len_q = 2, c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT; }},
-    {"one_row", [](AttentionCase &c) { c.len_q = 1; }},
-    {"few_keys", [](AttentionCase &c) { c.len_k = 3; }},
-    {"no_keys", [](AttentionCase &c) { c.len_k = 0; }},
-    {"no_rows", [](AttentionCase &c) { c.len_q = 0; }},
-    {"no_dimension_without_lse", [](AttentionCase &c) { c.head_dim = 0, c.lse = false; }},
-    {"strides",
-     [](AttentionCase &c) {
-         c.q_layout.order = c.k_layout.order = c.o_layout.order = Order::kHeadsInside;
-         c.v_layout.order = Order::kFortran;
-         c.q_layout.reversed = 4, c.k_layout.pad = 3, c.v_layout.offset = 1, c.o_layout.pad = 2, c.o_layout.step = 2;
-     }},
-};
-
-AttentionCase case_of(const Option &option, std::int32_t dtype) {
-    AttentionCase c;
-    c.dtype = c.out_dtype = dtype;
-    c.bias_dtype = dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
-    c.len_q = 21;
-    c.len_k = 26;
-    c.heads_q = 4;
-    c.heads_kv = 2;
-    c.head_dim = 8;
-    c.head_dim_v = 5;
-    c.seed = 7;
-    option.set(c);
-    return c;
-}
-
-constexpr std::int32_t kTypes[] = {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16};
 
 class Methods : public testing::TestWithParam<int> {};
 
@@ -115,7 +25,7 @@ TEST_P(Methods, EveryLayoutMethodAndOption) {
     std::map<std::pair<std::size_t, std::int32_t>, ShardedCase> cases;
     for (const std::string &backend : backends()) {
         std::vector<Job> jobs;
-        for (std::size_t at = 0; at < std::size(kOptions); at += number("ATTILE_DISTRIBUTED_STEP", 1)) {
+        for (std::size_t at = 0; at < options().size(); at += number("ATTILE_DISTRIBUTED_STEP", 1)) {
             for (int layout = 0; layout < 3; ++layout) {
                 for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
                     RunOfCase run;
@@ -126,14 +36,14 @@ TEST_P(Methods, EveryLayoutMethodAndOption) {
                     const std::size_t turn = static_cast<std::size_t>(3 * layout + method + ranks) + at;
                     for (std::size_t type = 0; type < std::size(kTypes); ++type) {
                         if (!full_list() && type != turn % std::size(kTypes)) continue;
-                        const auto one = cases.try_emplace({at, kTypes[type]}, case_of(kOptions[at], kTypes[type])).first;
+                        const auto one = cases.try_emplace({at, kTypes[type]}, case_of(options()[at], kTypes[type])).first;
                         jobs.push_back({&one->second, run, {}, {}});
                     }
                 }
             }
         }
         run_jobs(jobs);
-        for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << describe(job.test_case->data().c);
+        for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << job.test_case->text();
     }
 }
 
@@ -161,15 +71,15 @@ TEST(Types, EachByEachMethod) {
             }
         }
         run_jobs(jobs);
-        for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << describe(job.test_case->data().c);
+        for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << job.test_case->text();
     }
 }
 
 // Threads, and callbacks with and without collectives, whatever the order in which messages arrive.
 TEST(Transports, GiveTheSameBits) {
     std::vector<ShardedCase> cases;
-    for (std::size_t at = 0; at < std::size(kOptions); at += number("ATTILE_DISTRIBUTED_STEP", 1))
-        cases.emplace_back(case_of(kOptions[at], ATTILE_F32));
+    for (std::size_t at = 0; at < options().size(); at += number("ATTILE_DISTRIBUTED_STEP", 1))
+        cases.emplace_back(case_of(options()[at], ATTILE_F32));
     const auto run_all = [&](Mail *mail) {
         std::vector<Job> jobs;
         for (const ShardedCase &one : cases) {

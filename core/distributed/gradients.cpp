@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pair of pieces is one call of the local gradients. lse and o are those of all keys, so what the calls give is added up.
+#include "distributed/gradients.h"
+
+#include <algorithm>
+
+#include "distributed/sums.h"
+#include "guard.h"
+#include "message.h"
+#include "status.h"
+#include "tensor.h"
+
+namespace attile::core {
+
+int32_t KeySums::take(const DistributedAttention &problem, int64_t keys) {
+    problem_ = &problem;
+    const int64_t bytes = element_bytes(problem.wide()), lines = product({problem.batch(), problem.heads_kv()});
+    dk_row_ = product({lines, problem.head_dim(), bytes});
+    dv_row_ = product({lines, problem.head_dim_v(), bytes});
+    ATTILE_TRY(dk_.take(problem.operation, keys, dk_row_));
+    return dv_.take(problem.operation, keys, dv_row_);
+}
+
+attile_tensor KeySums::dk(int64_t key, int64_t count) const {
+    const DistributedAttention &p = *problem_;
+    return packed_view(dk_.at(key * dk_row_), p.wide(), count, p.batch(), p.heads_kv(), p.head_dim());
+}
+
+attile_tensor KeySums::dv(int64_t key, int64_t count) const {
+    const DistributedAttention &p = *problem_;
+    return packed_view(dv_.at(key * dv_row_), p.wide(), count, p.batch(), p.heads_kv(), p.head_dim_v());
+}
+
+int32_t KeySums::send(Link &link, int64_t key, int64_t count, int32_t to) const {
+    ATTILE_TRY(link.send(dk_.at(key * dk_row_), count * dk_row_, to));
+    return link.send(dv_.at(key * dv_row_), count * dv_row_, to);
+}
+
+int32_t KeySums::receive(Link &link, int64_t key, int64_t count, int32_t from) {
+    ATTILE_TRY(link.receive(dk_.at(key * dk_row_), count * dk_row_, from));
+    return link.receive(dv_.at(key * dv_row_), count * dv_row_, from);
+}
+
+void KeySums::clear_rows(int64_t key, int64_t count) {
+    clear(dk(key, count));
+    clear(dv(key, count));
+}
+
+void KeySums::add(int64_t key, int64_t count, const KeySums &other, int64_t other_key) {
+    add_up(other.dk(other_key, count), dk(key, count));
+    add_up(other.dv(other_key, count), dv(key, count));
+}
+
+int32_t Gradients::take(int64_t keys) {
+    const DistributedAttention &p = problem_;
+    const int64_t bytes = element_bytes(p.wide());
+    const int64_t rows = product({p.batch(), p.heads_q(), p.rows()}), lines = product({p.batch(), p.heads_kv(), keys});
+    ATTILE_TRY(call_.take());
+    ATTILE_TRY(shared_.take());
+    for (Buffer *buffer : {&dq_, &pair_dq_}) ATTILE_TRY(buffer->take(p.operation, rows, bytes * p.head_dim()));
+    ATTILE_TRY(pair_dk_.take(p.operation, lines, bytes * p.head_dim()));
+    ATTILE_TRY(pair_dv_.take(p.operation, lines, bytes * p.head_dim_v()));
+    clear(dq());
+    if (is_absent(p.gradients.dbias) || shared_.has_dbias()) return ATTILE_OK;
+    const int64_t *shape = p.gradients.dbias.shape;
+    ATTILE_TRY(dbias_.take(p.operation, product({shape[0], shape[1], shape[2], shape[3]}), bytes));
+    clear(dbias());
+    return ATTILE_OK;
+}
+
+attile_tensor Gradients::dq() const {
+    const DistributedAttention &p = problem_;
+    return dense_view(dq_.at(), p.wide(), p.batch(), p.heads_q(), p.rows(), p.head_dim());
+}
+
+attile_tensor Gradients::dbias() const {
+    const int64_t *shape = problem_.gradients.dbias.shape;
+    return shared_.has_dbias() ? shared_.dbias() : dense_view(dbias_.at(), problem_.wide(), shape[0], shape[1], shape[2], shape[3]);
+}
+
+int32_t Gradients::add(const Piece &keys, const attile_tensor &k, const attile_tensor &v, KeySums *sums, int64_t key) {
+    sums->clear_rows(key, keys.count);
+    if (problem_.heads_q() == 0) return ATTILE_OK;
+    for (const Piece &rows : problem_.q_shard().pieces) {
+        for (const EntryGroup &group : problem_.groups) {
+            ATTILE_TRY(add_pair(group, rows, keys, k, v, sums->dk(key, keys.count), sums->dv(key, keys.count)));
+        }
+    }
+    return ATTILE_OK;
+}
+
+int32_t Gradients::add_pair(const EntryGroup &group, const Piece &rows, const Piece &keys, const attile_tensor &k, const attile_tensor &v,
+                            const attile_tensor &dk, const attile_tensor &dv) {
+    const DistributedAttention &p = problem_;
+    const Pair pair = make_pair(rows, keys, group.band);
+    if (pair.hidden) return ATTILE_OK;
+    attile_attention_args forward;
+    ATTILE_TRY(call_.make(group, rows, keys, pair, k, v, &forward));
+    forward.o = pair_rows(p.local.o, group, rows, pair);
+    forward.lse = pair_rows(p.local.lse, group, rows, pair);
+    attile_attention_backward_args args;
+    attile_attention_backward_init(&args, sizeof args);
+    args.flags = p.gradients.flags;
+    args.stream = p.gradients.stream;
+    args.forward = &forward;
+    const int64_t batch = group.end - group.begin;
+    args.dout = pair_rows(p.gradients.dout, group, rows, pair);
+    args.dq = dense_view(pair_dq_.at(), p.wide(), batch, p.heads_q(), pair.rows, p.head_dim());
+    args.dk = dense_view(pair_dk_.at(), p.wide(), batch, p.heads_kv(), pair.keys, p.head_dim());
+    args.dv = dense_view(pair_dv_.at(), p.wide(), batch, p.heads_kv(), pair.keys, p.head_dim_v());
+    const bool has_dbias = !is_absent(p.gradients.dbias);
+    if (has_dbias) {
+        // The bias of the call has every axis where distances were added to it.
+        const int64_t *shape = forward.bias.shape;
+        const int32_t dtype = forward.bias.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
+        ATTILE_TRY(pair_dbias_.take(p.operation, product({shape[0], shape[1], shape[2], shape[3]}), element_bytes(dtype)));
+        args.dbias = dense_view(pair_dbias_.at(), dtype, shape[0], shape[1], shape[2], shape[3]);
+    }
+    ATTILE_TRY(attile_attention_backward(p.context, &args));
+    if (!p.host_memory) ATTILE_TRY(attile_synchronize(p.context, p.gradients.stream));
+    add_up(args.dq, pair_rows(dq(), group, rows, pair));
+    add_up(args.dk, slice(entries(dk, group), 2, pair.key, pair.keys));
+    add_up(args.dv, slice(entries(dv, group), 2, pair.key, pair.keys));
+    if (has_dbias) add_up(args.dbias, pair_scores(dbias(), group, rows, keys, pair));
+    return ATTILE_OK;
+}
+
+// dsinks of this rank's rows, by a call without keys.
+int32_t Gradients::differentiate_sinks() {
+    const DistributedAttention &p = problem_;
+    if (!shared_.has_dsinks() || p.rows() == 0 || p.batch() == 0 || p.heads_q() == 0) return ATTILE_OK;
+    attile_attention_args forward;
+    attile_attention_init(&forward, sizeof forward);
+    forward.q = p.local.q;
+    forward.k = slice(p.local.k, 2, 0, 0);
+    forward.v = slice(p.local.v, 2, 0, 0);
+    forward.o = p.local.o;
+    forward.lse = p.local.lse;
+    forward.scale = p.local.scale;
+    forward.sinks = p.local.sinks;
+    attile_attention_backward_args args;
+    attile_attention_backward_init(&args, sizeof args);
+    args.flags = p.gradients.flags;
+    args.stream = p.gradients.stream;
+    args.forward = &forward;
+    args.dout = p.gradients.dout;
+    args.dq = dense_view(pair_dq_.at(), p.wide(), p.batch(), p.heads_q(), p.rows(), p.head_dim());
+    args.dk = dense_view(pair_dk_.at(), p.wide(), p.batch(), p.heads_kv(), 0, p.head_dim());
+    args.dv = dense_view(pair_dv_.at(), p.wide(), p.batch(), p.heads_kv(), 0, p.head_dim_v());
+    const int32_t dtype = p.local.sinks.dtype;
+    Buffer memory;
+    ATTILE_TRY(memory.take(p.operation, p.heads_q(), element_bytes(dtype)));
+    ATTILE_TRY(attile_tensor_init(&args.dsinks, memory.at(), dtype, 1, p.local.q.shape + 1));
+    ATTILE_TRY(attile_attention_backward(p.context, &args));
+    if (!p.host_memory) ATTILE_TRY(attile_synchronize(p.context, p.gradients.stream));
+    add_up(with_four_axes(args.dsinks), shared_.dsinks());
+    return ATTILE_OK;
+}
+
+int32_t Gradients::write_results(const KeySums &own) {
+    const DistributedAttention &p = problem_;
+    const int64_t keys = p.local.k.shape[2];
+    ATTILE_TRY(write_out(p, dq(), p.gradients.dq));
+    ATTILE_TRY(write_out(p, own.dk(0, keys), p.gradients.dk));
+    ATTILE_TRY(write_out(p, own.dv(0, keys), p.gradients.dv));
+    if (!is_absent(p.gradients.dbias) && !shared_.has_dbias()) ATTILE_TRY(write_out(p, dbias(), p.gradients.dbias));
+    return shared_.finish();
+}
+
+int32_t Gradients::finish(Session &session, const KeySums &own) {
+    if (session.sound()) ATTILE_TRY(session.take(guarded([&] { return differentiate_sinks(); })));
+    ATTILE_TRY(shared_.exchange(session.link()));
+    return session.sound() ? session.take(guarded([&] { return write_results(own); })) : ATTILE_OK;
+}
+
+}  // namespace attile::core

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributed/pair_call.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "distributed/sums.h"
+#include "message.h"
+#include "status.h"
+#include "tensor.h"
+
+namespace attile::core {
+namespace {
+
+void set_window(const Pair &pair, attile_attention_args *args) {
+    if (pair.left < 0 && pair.right < 0) {
+        args->mask = ATTILE_MASK_NONE;
+    } else if (pair.left < 0 && pair.right == 0) {
+        args->mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    } else {
+        args->mask = ATTILE_MASK_WINDOW_TOP_LEFT;
+        args->window_left = pair.left;
+        args->window_right = pair.right;
+    }
+}
+
+}  // namespace
+
+bool sees(const DistributedAttention &problem, int32_t rank, const Piece &keys) {
+    for (const Piece &rows : problem.q_shards[static_cast<size_t>(rank)].pieces) {
+        for (const EntryGroup &group : problem.groups) {
+            if (!make_pair(rows, keys, group.band).hidden) return true;
+        }
+    }
+    return false;
+}
+
+attile_tensor entries(const attile_tensor &tensor, const EntryGroup &group) {
+    return slice(tensor, 0, group.begin, group.end - group.begin);
+}
+
+attile_tensor pair_rows(const attile_tensor &tensor, const EntryGroup &group, const Piece &rows, const Pair &pair) {
+    return slice(entries(tensor, group), 2, rows.local + rows.step * pair.row, pair.rows, rows.step);
+}
+
+attile_tensor pair_scores(const attile_tensor &tensor, const EntryGroup &group, const Piece &rows, const Piece &keys, const Pair &pair) {
+    attile_tensor part = with_four_axes(tensor);
+    part = slice_broadcast(part, 0, group.begin, group.end - group.begin);
+    part = slice_broadcast(part, 2, rows.local + rows.step * pair.row, pair.rows, rows.step);
+    return slice_broadcast(part, 3, keys.first + keys.stride * pair.key, pair.keys, keys.stride);
+}
+
+int32_t PairCall::take() {
+    const DistributedAttention &p = problem_;
+    if (is_absent(p.local.alibi_slopes)) return ATTILE_OK;
+    ATTILE_TRY(p.to_host(p.local.alibi_slopes, &slopes_copy_, &slopes_));
+    return is_absent(p.local.bias) ? ATTILE_OK : p.to_host(p.local.bias, &bias_copy_, &bias_);
+}
+
+int32_t PairCall::make(const EntryGroup &group, const Piece &rows, const Piece &keys, const Pair &pair, const attile_tensor &k,
+                       const attile_tensor &v, attile_attention_args *args) {
+    const attile_attention_args &local = problem_.local;
+    attile_attention_init(args, sizeof *args);
+    args->flags = local.flags;
+    args->stream = local.stream;
+    args->scale = local.scale;
+    args->softcap = local.softcap;
+    args->q = pair_rows(local.q, group, rows, pair);
+    args->k = slice(entries(k, group), 2, pair.key, pair.keys);
+    args->v = slice(entries(v, group), 2, pair.key, pair.keys);
+    set_window(pair, args);
+    if (!is_absent(local.allowed)) args->allowed = pair_scores(local.allowed, group, rows, keys, pair);
+    if (!is_absent(local.bias)) args->bias = pair_scores(local.bias, group, rows, keys, pair);
+    if (is_absent(local.alibi_slopes)) return ATTILE_OK;
+    if (!is_absent(local.bias)) args->bias = pair_scores(bias_, group, rows, keys, pair);
+    return apply_alibi(group, keys, pair, args);
+}
+
+double PairCall::slope(const EntryGroup &group, int64_t b, int64_t h) const {
+    return slopes_.rank == 2 ? read_number(slopes_, group.begin + b, h) : read_number(slopes_, h);
+}
+
+// ALiBi goes by positions. Where the local call's own distances are those, it takes the slopes. Else the distances are a bias: one line of
+// them a head holds all, since they depend on j - i alone, and strides of 1 and -1 make the matrix of it. Only together with a bias of the
+// caller's is the sum of both written out.
+int32_t PairCall::apply_alibi(const EntryGroup &group, const Piece &keys, const Pair &pair, attile_attention_args *args) {
+    const bool each = slopes_.rank == 2;
+    if (keys.stride == 1 && (pair.diagonal == 0 || (args->mask == ATTILE_MASK_NONE && pair.diagonal == pair.keys - pair.rows))) {
+        args->alibi_slopes = each ? entries(problem_.local.alibi_slopes, group) : problem_.local.alibi_slopes;
+        if (args->mask == ATTILE_MASK_NONE && pair.diagonal == 0) {
+            args->mask = ATTILE_MASK_WINDOW_TOP_LEFT;  // whose distances begin at this corner
+            args->window_left = args->window_right = -1;
+        }
+        return ATTILE_OK;
+    }
+    const int32_t dtype = problem_.wide();
+    const int64_t heads = problem_.heads_q();
+    const auto value = [&](double factor, int64_t steps) {
+        return -factor * std::abs(static_cast<double>(keys.stride * steps - pair.diagonal));
+    };
+    if (is_absent(args->bias)) {
+        const int64_t line = pair.rows + pair.keys - 1, batch = each ? group.end - group.begin : 1;
+        ATTILE_TRY(distances_.take(problem_.operation, batch * heads * line, element_bytes(dtype)));
+        for (int64_t b = 0; b < batch; ++b) {
+            for (int64_t h = 0; h < heads; ++h) {
+                const double factor = slope(group, b, h);
+                for (int64_t t = 0; t < line; ++t) {
+                    store_number(distances_.at(), dtype, (b * heads + h) * line + t, value(factor, t - (pair.rows - 1)));
+                }
+            }
+        }
+        attile_tensor &bias = args->bias;
+        bias.data = distances_.at((pair.rows - 1) * element_bytes(dtype));
+        bias.dtype = dtype;
+        bias.rank = 4;
+        const int64_t shape[4] = {batch, heads, pair.rows, pair.keys}, stride[4] = {heads * line, line, -1, 1};
+        std::copy_n(shape, 4, bias.shape);
+        std::copy_n(stride, 4, bias.stride);
+        return ATTILE_OK;
+    }
+    const attile_tensor given = args->bias;
+    const int64_t shape[4] = {group.end - group.begin, heads, pair.rows, pair.keys};
+    ATTILE_TRY(distances_.take(problem_.operation, shape[0] * shape[1] * shape[2], shape[3] * element_bytes(dtype)));
+    ATTILE_TRY(attile_tensor_init(&args->bias, distances_.at(), dtype, 4, shape));
+    const auto index = [&](int32_t axis, int64_t i) { return given.shape[axis] == 1 ? 0 : i; };
+    int64_t at = 0;
+    for (int64_t b = 0; b < shape[0]; ++b) {
+        for (int64_t h = 0; h < shape[1]; ++h) {
+            const double factor = slope(group, b, h);
+            for (int64_t i = 0; i < shape[2]; ++i) {
+                for (int64_t j = 0; j < shape[3]; ++j, ++at) {
+                    const double own = read_number(given, index(0, b), index(1, h), index(2, i), index(3, j));
+                    store_number(distances_.at(), dtype, at, own + value(factor, j - i));
+                }
+            }
+        }
+    }
+    return ATTILE_OK;
+}
+
+}  // namespace attile::core

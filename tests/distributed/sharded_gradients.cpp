@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sharded_gradients.h"
+
+#include "checker.h"
+
+namespace attile::test {
+namespace {
+
+// An extent of 1 that stands for more becomes that extent with a stride of 0.
+void widen(attile_tensor *tensor, const std::int64_t (&extents)[4]) {
+    for (std::int32_t axis = 0; axis < tensor->rank; ++axis) {
+        const std::int64_t extent = extents[4 - tensor->rank + axis];
+        if (tensor->shape[axis] != 1 || extent < 2) continue;
+        tensor->shape[axis] = extent;
+        tensor->stride[axis] = 0;
+    }
+}
+
+}  // namespace
+
+ShardedGradients::ShardedGradients(const BackwardCase &c) : data_(c), expected_(*make_backward_problem(c, Contents::kDrawn)) {}
+
+void ShardedGradients::run(Rank &rank, const RunOfCase &run, ResultsOfRank *results) const {
+    const AttentionCase &c = data_.forward.c;
+    const std::size_t at = static_cast<std::size_t>(rank.rank);
+    const std::vector<std::int64_t> rows = positions_of(run.layout, c.len_q, run.ranks, run.cuts_q)[at];
+    const std::vector<std::int64_t> keys = positions_of(run.layout, c.len_k, run.ranks, run.cuts_k)[at];
+    GuardedTensors tensors(rank.context);
+    attile_attention_args forward;
+    bind_shard(tensors, data_.forward, rows, keys, &forward);
+    forward.o = tensors.input(c.out_dtype, take_rows(data_.o, rows), c.o_layout);
+    Values lse = data_.lse;
+    lse.shape.push_back(1);
+    lse = take_rows(lse, rows);
+    lse.shape.pop_back();
+    forward.lse = tensors.input(compute_type(c.dtype), lse, c.lse_layout);
+    attile_attention_backward_args local;
+    attile_attention_backward_init(&local, sizeof local);
+    local.flags = c.flags;
+    local.forward = &forward;
+    local.dout = tensors.input(data_.c.dout_dtype, take_rows(data_.dout, rows), c.o_layout);
+    const std::int64_t len_q = static_cast<std::int64_t>(rows.size()), len_k = static_cast<std::int64_t>(keys.size());
+    local.dq = tensors.output(data_.c.grad_dtype, {c.batch, c.heads_q, len_q, c.head_dim}, c.o_layout);
+    local.dk = tensors.output(data_.c.grad_dtype, {c.batch, c.heads_kv, len_k, c.head_dim}, c.o_layout);
+    local.dv = tensors.output(data_.c.grad_dtype, {c.batch, c.heads_kv, len_k, c.head_dim_v}, c.o_layout);
+    if (!data_.forward.bias.shape.empty() && data_.c.dbias) {
+        local.dbias = tensors.output(data_.c.dbias_dtype, take(data_.forward.bias, 2, rows).shape, c.numbers_layout);
+        if (run.strides) {
+            const std::int64_t extents[4] = {c.batch, c.heads_q, len_q, c.len_k};
+            widen(&forward.bias, extents);
+            widen(&local.dbias, extents);
+        }
+    }
+    if (!data_.forward.sinks.shape.empty() && data_.c.dsinks) {
+        local.dsinks = tensors.output(compute_type(c.dtype), data_.forward.sinks.shape, c.numbers_layout);
+    }
+    attile_attention_backward_distributed_args args;
+    attile_attention_backward_distributed_init(&args, sizeof args);
+    args.local = &local;
+    args.layout = run.layout;
+    args.method = run.method;
+    args.len_q = c.len_q;
+    args.len_k = c.len_k;
+    if (attile_attention_backward_distributed(rank.comm, &args) != ATTILE_OK) {
+        results->failure = last_error();
+        return;
+    }
+    tensors.fetch(results);
+}
+
+std::int32_t ShardedGradients::stored(const std::string &name) const {
+    if (name == "dbias") return data_.c.dbias_dtype;
+    return name == "dsinks" ? expected_.compute_dtype : data_.c.grad_dtype;
+}
+
+std::string ShardedGradients::judge(const RunOfCase &run, const std::vector<ResultsOfRank> &results) const {
+    const AttentionCase &c = data_.forward.c;
+    const std::vector<std::vector<std::int64_t>> rows = positions_of(run.layout, c.len_q, run.ranks, run.cuts_q);
+    const std::vector<std::vector<std::int64_t>> keys = positions_of(run.layout, c.len_k, run.ranks, run.cuts_k);
+    for (std::size_t i = 0; i < expected_.values.size(); ++i) {
+        const std::string &name = expected_.names[i];
+        const Values &expected = expected_.values[i];
+        Values whole(expected.shape);
+        const bool by_key = name == "dk" || name == "dv";
+        const bool own_rows =
+            name == "dq" || (name == "dbias" && expected.shape.size() > 1 && expected.shape[expected.shape.size() - 2] > 1);
+        for (std::size_t rank = 0; rank < results.size(); ++rank) {
+            const Values &part = results[rank].outputs[i];
+            if (by_key || own_rows) {
+                put(whole, part, 2, by_key ? keys[rank] : rows[rank]);
+            } else if (rank == 0) {
+                whole = part;
+            } else {
+                for (std::size_t at = 0; at < whole.at.size(); ++at) {
+                    const bool same = part.at.at(at) == whole.at[at] || (part.at[at] != part.at[at] && whole.at[at] != whole.at[at]);
+                    if (!same) return name + ": ranks have different sums";
+                }
+            }
+        }
+        const Verdict verdict = check_values(whole, expected, expected_.honest[i], stored(name), expected_.compute_dtype);
+        if (!verdict.passed) return name + verdict.message;
+    }
+    return {};
+}
+
+}  // namespace attile::test

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients over ranks as a case.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attention_data.h"
+#include "over_ranks.h"
+
+namespace attile::test {
+
+class ShardedGradients final : public CaseOverRanks {
+  public:
+    explicit ShardedGradients(const BackwardCase &c);
+    std::string text() const override { return describe(data_.c); }
+    void run(Rank &rank, const RunOfCase &run, ResultsOfRank *results) const override;
+    std::string judge(const RunOfCase &run, const std::vector<ResultsOfRank> &results) const override;
+
+  private:
+    std::int32_t stored(const std::string &name) const;
+
+    BackwardData data_;
+    Expected expected_;
+};
+
+}  // namespace attile::test
