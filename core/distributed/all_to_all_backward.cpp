@@ -74,6 +74,7 @@ class AllToAllBackward final : public Method {
         args.dq = heads_.part(dq_.whole, dq_.kind, call);
         args.dk = heads_.part(dk_.whole, dk_.kind, call);
         args.dv = heads_.part(dv_.whole, dv_.kind, call);
+        if (p.len_q == 0) args.dbias = args.dsinks = {};  // sums over nothing, however many entries there are
         Buffer dbias, dsinks;
         if (!is_absent(args.dbias)) {
             const int64_t *shape = forward.bias.shape;

@@ -291,8 +291,8 @@ int32_t describe(DistributedAttention *problem, Announcement *announcement) {
         matters.push_back({name, Shown::kPresence, is_absent(tensor) ? 0 : 1});
     };
     number("layout", p.layout);
-    number("method", p.method);
     number("rows", p.replicated ? ATTILE_ROWS_REPLICATED : ATTILE_ROWS_SHARDED);
+    number("method", p.method);
     dtype("local->q.dtype", local.q);
     dtype("local->o.dtype", local.o);
     dtype("local->bias.dtype", local.bias);

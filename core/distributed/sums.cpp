@@ -59,6 +59,7 @@ void add_up(const attile_tensor &from, const attile_tensor &to) {
 }
 
 void clear(const attile_tensor &tensor) {
+    if (is_empty(tensor)) return;
     const size_t bytes = static_cast<size_t>(tensor.shape[3]) * static_cast<size_t>(element_bytes(tensor.dtype));
     for (int64_t b = 0; b < tensor.shape[0]; ++b) {
         for (int64_t h = 0; h < tensor.shape[1]; ++h) {

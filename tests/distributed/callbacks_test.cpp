@@ -24,7 +24,7 @@ TEST(Callbacks, ThatFailOrThrowAreAStatus) {
             ranks.ranks = 3;
             ranks.timeout = 5;
             ranks.mail = &mail;
-            const auto results = call_twice(ranks, [](Rank &, Problem &) {});
+            const auto results = call_twice<SmallCall>(ranks, [](Rank &, SmallCall &) {});
             EXPECT_EQ(results[1].status, ATTILE_ERROR_TRANSPORT) << results[1].why;
             EXPECT_NE(results[1].why.find(throws ? "it threw an exception" : "it returned 5"), std::string::npos) << results[1].why;
             EXPECT_EQ(results[1].afterwards, ATTILE_ERROR_COMM_BROKEN);
@@ -116,7 +116,7 @@ TEST_P(EndedThread, IsHeardOf) {
         bool over = false;
         run_ranks(ranks, [&](Rank &rank) {
             ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
-            Problem problem(3);
+            SmallCall problem(3);
             std::int32_t status = -1;
             if (rank.rank == 1) {
                 over = call_in_a_thread(rank.comm, &problem.args, n, &status);
@@ -149,7 +149,7 @@ TEST(Calls, ThatDifferAreNamed) {
     ranks.mail = &mail;
     run_ranks(ranks, [&](Rank &rank) {
         ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
-        Problem problem(2);
+        SmallCall problem(2);
         if (rank.rank == 0) {
             EXPECT_EQ(attile_attention_distributed(rank.comm, &problem.args), ATTILE_ERROR_RANKS_DISAGREE);
         } else {

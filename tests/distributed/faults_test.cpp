@@ -37,38 +37,38 @@ class Faults : public testing::TestWithParam<Kind> {
 
 struct Change {
     const char *name;  ///< in the sentence
-    std::function<void(Problem &)> make;
+    std::function<void(SmallCall &)> make;
 };
 
 TEST_P(Faults, DisagreementNamesARankAndWhatDiffers) {
     static float two[2] = {0.5F, 0.25F};
     const Change changes[] = {
-        {"layout", [](Problem &p) { p.args.layout = ATTILE_SHARDS_STRIPED; }},
-        {"method", [](Problem &p) { p.args.method = ATTILE_METHOD_ALL_GATHER; }},
-        {"heads_q", [](Problem &p) { p.local.q.shape[1] = p.local.o.shape[1] = 2; }},
-        {"head_dim ", [](Problem &p) { p.local.q.shape[3] = p.local.k.shape[3] = 4; }},
-        {"head_dim_v", [](Problem &p) { p.local.o.shape[3] = p.local.v.shape[3] = 4; }},
-        {"len_k", [](Problem &p) { p.args.len_k = 16; }},
-        {"local->scale", [](Problem &p) { p.local.scale = 0.25; }},
-        {"local->softcap", [](Problem &p) { p.local.softcap = 3; }},
-        {"local->mask", [](Problem &p) { p.local.mask = ATTILE_MASK_CAUSAL_TOP_LEFT; }},
-        {"local->flags", [](Problem &p) { p.local.flags = ATTILE_FLAG_BATCH_INVARIANT; }},
+        {"layout", [](SmallCall &p) { p.args.layout = ATTILE_SHARDS_STRIPED; }},
+        {"method", [](SmallCall &p) { p.args.method = ATTILE_METHOD_ALL_GATHER; }},
+        {"heads_q", [](SmallCall &p) { p.local.q.shape[1] = p.local.o.shape[1] = 2; }},
+        {"head_dim ", [](SmallCall &p) { p.local.q.shape[3] = p.local.k.shape[3] = 4; }},
+        {"head_dim_v", [](SmallCall &p) { p.local.o.shape[3] = p.local.v.shape[3] = 4; }},
+        {"len_k", [](SmallCall &p) { p.args.len_k = 16; }},
+        {"local->scale", [](SmallCall &p) { p.local.scale = 0.25; }},
+        {"local->softcap", [](SmallCall &p) { p.local.softcap = 3; }},
+        {"local->mask", [](SmallCall &p) { p.local.mask = ATTILE_MASK_CAUSAL_TOP_LEFT; }},
+        {"local->flags", [](SmallCall &p) { p.local.flags = ATTILE_FLAG_BATCH_INVARIANT; }},
         {"local->sinks",
-         [](Problem &p) {
+         [](SmallCall &p) {
              const std::int64_t four = 4;
              attile_tensor_init(&p.local.sinks, two, ATTILE_F32, 1, &four);
              p.local.sinks.stride[0] = 0;
          }},
         {"local->allowed.dtype",
-         [](Problem &p) {
+         [](SmallCall &p) {
              static std::uint8_t yes = 1;
              const std::int64_t one = 1;
              attile_tensor_init(&p.local.allowed, &yes, ATTILE_BOOL, 1, &one);
          }},
-        {"their shards have", [](Problem &p) { p.local.k.shape[2] = p.local.v.shape[2] = 4; }},
+        {"their shards have", [](SmallCall &p) { p.local.k.shape[2] = p.local.v.shape[2] = 4; }},
     };
     for (const Change &change : changes) {
-        const auto results = call_twice(ranks(3), [&](Rank &rank, Problem &problem) {
+        const auto results = call_twice<SmallCall>(ranks(3), [&](Rank &rank, SmallCall &problem) {
             if (rank.rank == 2) change.make(problem);
         });
         for (const Result &result : results) {
@@ -85,7 +85,7 @@ TEST_P(Faults, DisagreementNamesARankAndWhatDiffers) {
 
 TEST_P(Faults, ContentsThatMustBeTheSameAreCompared) {
     static float slopes[2][4] = {{1, 2, 3, 4}, {1, 2, 3, 5}};
-    const auto results = call_twice(ranks(2), [&](Rank &rank, Problem &problem) {
+    const auto results = call_twice<SmallCall>(ranks(2), [&](Rank &rank, SmallCall &problem) {
         const std::int64_t four = 4;
         attile_tensor_init(&problem.local.alibi_slopes, slopes[rank.rank], ATTILE_F32, 1, &four);
     });
@@ -96,7 +96,7 @@ TEST_P(Faults, ContentsThatMustBeTheSameAreCompared) {
 }
 
 TEST_P(Faults, ARankWithWrongArgumentsIsHeardOf) {
-    const auto results = call_twice(ranks(4), [](Rank &rank, Problem &problem) {
+    const auto results = call_twice<SmallCall>(ranks(4), [](Rank &rank, SmallCall &problem) {
         if (rank.rank == 1) problem.local.mask = 99;
     });
     for (std::size_t rank = 0; rank < 4; ++rank) {
@@ -110,7 +110,7 @@ TEST_P(Faults, ARankWithWrongArgumentsIsHeardOf) {
 }
 
 TEST_P(Faults, WhatNoRankCanDoBreaksNothing) {
-    const auto results = call_twice(ranks(3), [](Rank &rank, Problem &problem) { problem.local.mask = 90 + rank.rank; });
+    const auto results = call_twice<SmallCall>(ranks(3), [](Rank &rank, SmallCall &problem) { problem.local.mask = 90 + rank.rank; });
     for (std::size_t rank = 0; rank < 3; ++rank) {
         EXPECT_EQ(results[rank].status, ATTILE_ERROR_INVALID_VALUE);
         EXPECT_NE(results[rank].why.find("mask is 9" + std::to_string(rank)), std::string::npos) << results[rank].why;
@@ -121,7 +121,7 @@ TEST_P(Faults, WhatNoRankCanDoBreaksNothing) {
 // The context of one rank is gone: its local call fails after all ranks have agreed.
 TEST_P(Faults, ALocalFailureIsHeardOf) {
     for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
-        const auto results = call_twice(ranks(4), [&](Rank &rank, Problem &problem) {
+        const auto results = call_twice<SmallCall>(ranks(4), [&](Rank &rank, SmallCall &problem) {
             problem.args.method = method;
             if (rank.rank == 2) attile_context_destroy(rank.context);
         });
@@ -139,7 +139,7 @@ TEST_P(Faults, ALocalFailureIsHeardOf) {
 TEST_P(Faults, ALateRankIsNamed) {
     std::atomic<int> given_up{0};
     const auto begin = std::chrono::steady_clock::now();
-    const auto results = call_twice(ranks(3, 0.3), [&](Rank &rank, Problem &) {
+    const auto results = call_twice<SmallCall>(ranks(3, 0.3), [&](Rank &rank, SmallCall &) {
         if (rank.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(900));
         ++given_up;
     });
@@ -173,7 +173,7 @@ TEST_P(Faults, ARankThatLeavesDoesNotHangTheOthers) {
             attile_comm_destroy(rank.comm);
             return;
         }
-        Problem problem(3);
+        SmallCall problem(3);
         const std::size_t at = static_cast<std::size_t>(rank.rank);
         statuses[at] = attile_attention_distributed(rank.comm, &problem.args);
         why[at] = last_error();
@@ -198,7 +198,7 @@ TEST_P(Faults, NoMemoryOnOneRank) {
             std::vector<std::string> why(3);
             run_ranks(ranks(3), [&](Rank &rank) {
                 EXPECT_EQ(rank.created, ATTILE_OK) << rank.why;
-                Problem problem(3);
+                SmallCall problem(3);
                 problem.args.method = method;
                 const std::size_t at = static_cast<std::size_t>(rank.rank);
                 if (rank.rank == 1) attile_fault_arm(ATTILE_FAULT_MEMORY | ATTILE_FAULT_THIS_THREAD, n, n);
@@ -238,7 +238,7 @@ TEST(MixedBackends, AreRefusedUnlessAllowed) {
     ranks.flags = ATTILE_COMM_ALLOW_MIXED_BACKENDS;
     run_ranks(ranks, [](Rank &rank) {
         ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
-        Problem problem(2);
+        SmallCall problem(2);
         EXPECT_EQ(attile_attention_distributed(rank.comm, &problem.args), ATTILE_OK) << last_error();
     });
 }
