@@ -187,6 +187,7 @@ int32_t check_sum(const DistributedAttention &p, const char *name, const std::ve
 
 std::vector<Shard> cut_shards(const DistributedAttention &p, int64_t length) {
     std::vector<Shard> shards;
+    shards.reserve(static_cast<size_t>(p.ranks));
     for (int32_t rank = 0; rank < p.ranks; ++rank) shards.push_back(cut_shard(p.layout, length, rank, p.ranks));
     return shards;
 }
