@@ -3,6 +3,7 @@
 // and the results go back.
 #include "distributed/attention.h"
 #include "distributed/heads.h"
+#include "distributed/pair_call.h"
 #include "distributed/sums.h"
 #include "guard.h"
 #include "message.h"
@@ -58,7 +59,12 @@ class AllToAll final : public Method {
             attile_tensor lse_part = heads_.exchange().returned(lse_, rank), lse{};
             lse_part.rank = 3;
             if (!is_absent(p.local.lse)) lse = slice(p.local.lse, 1, heads.begin, heads.count());
-            ATTILE_TRY(merge_parts(p, &o_part, &lse_part, 1, slice(p.local.o, 1, heads.begin, heads.count()), lse));
+            for (const Piece &rows : rows_with_results(p)) {
+                const auto own = [&](const attile_tensor &tensor) { return slice(tensor, 2, rows.local, rows.count, rows.step); };
+                const attile_tensor o = own(o_part), statistics = own(lse_part);
+                ATTILE_TRY(merge_parts(p, &o, &statistics, 1, own(slice(p.local.o, 1, heads.begin, heads.count())),
+                                       is_absent(lse) ? lse : own(lse)));
+            }
         }
         return p.host_memory ? ATTILE_OK : attile_synchronize(p.context, p.local.stream);
     }

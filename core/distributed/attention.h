@@ -17,10 +17,12 @@ namespace attile::core {
 inline constexpr const char *kDistributed = "attention_distributed";
 inline constexpr const char *kDistributedBackward = "attention_backward_distributed";
 
-// Entries of the batch with one key length, and what their rows see.
+// Entries of the batch with one key length, and what their rows see; or a packed sequence.
 struct EntryGroup {
-    int64_t begin = 0, end = 0;
+    int64_t begin = 0, end = 0;  // on the batch axis; a sequence: 0 and 1
+    int64_t entry = 0;           // the first one in scores and slopes
     Band band;
+    Segment rows, keys;  // positions that belong to them
 };
 
 struct DistributedAttention {
@@ -32,6 +34,7 @@ struct DistributedAttention {
     attile_attention_args local{};  // of the forward call: checked, full size, without a workspace; stream and flags are those to run with
     attile_attention_backward_args gradients{};  // likewise of a backward call, but for its `forward`
     int32_t layout = 0, method = 0;
+    bool packed = false;           // sequences: len_q and len_k are those of all together
     bool replicated = false;       // every rank has all rows
     int32_t dbias_rank = 0;        // as it was given; `gradients` has four axes
     bool sums_bias_rows = false;   // dbias is one for the rows of all ranks
@@ -40,6 +43,7 @@ struct DistributedAttention {
     std::vector<Shard> q_shards, k_shards;  // of all ranks
 
     int64_t batch() const { return local.q.shape[0]; }
+    int64_t entries() const { return packed ? local.cu_len_q.shape[0] - 1 : batch(); }  // packed: sequences
     int64_t heads_q() const { return local.q.shape[1]; }
     int64_t heads_kv() const { return local.k.shape[1]; }
     int64_t rows() const { return local.q.shape[2]; }  // of this rank

@@ -93,12 +93,18 @@ attile_attention_args typical_call(const DistributedAttention &p, int32_t method
     shaped(&args.o, whole ? p.local.o.dtype : p.wide(), heads, rows);
     const int64_t lines[3] = {p.batch(), heads, rows};
     (void)attile_tensor_init(&args.lse, nullptr, p.wide(), 3, lines);
+    const bool packed = p.packed && whole;
     for (attile_tensor *scores : {&args.bias, &args.allowed}) {
         if (is_absent(*scores)) continue;
-        const int64_t shape[4] = {p.batch(), heads, rows, keys};
+        const int64_t shape[4] = {packed ? p.entries() : p.batch(), heads, packed && args.max_len_q != 0 ? args.max_len_q : rows,
+                                  packed && args.max_len_k != 0 ? args.max_len_k : keys};
         (void)attile_tensor_init(scores, nullptr, scores->dtype, 4, shape);
     }
-    if (!whole) args.sinks = args.key_lengths = {};
+    if (!whole) {
+        args.sinks = args.key_lengths = args.cu_len_q = args.cu_len_k = {};
+        args.max_len_q = args.max_len_k = 0;
+        if (args.alibi_slopes.rank == 2) args.alibi_slopes.shape[0] = p.batch();
+    }
     for (attile_tensor *numbers : {&args.alibi_slopes, &args.sinks}) {
         if (!is_absent(*numbers)) numbers->shape[numbers->rank - 1] = heads;
     }

@@ -83,28 +83,28 @@ int32_t Gradients::add(const Piece &keys, const attile_tensor &k, const attile_t
     if (problem_.heads_q() == 0) return ATTILE_OK;
     for (const Piece &rows : problem_.q_shard().pieces) {
         for (const EntryGroup &group : problem_.groups) {
-            ATTILE_TRY(add_pair(group, rows, keys, k, v, sums->dk(key, keys.count), sums->dv(key, keys.count)));
+            ATTILE_TRY(add_pair(meet(group, rows, keys), k, v, sums->dk(key, keys.count), sums->dv(key, keys.count)));
         }
     }
     return ATTILE_OK;
 }
 
-int32_t Gradients::add_pair(const EntryGroup &group, const Piece &rows, const Piece &keys, const attile_tensor &k, const attile_tensor &v,
-                            const attile_tensor &dk, const attile_tensor &dv) {
+int32_t Gradients::add_pair(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, const attile_tensor &dk,
+                            const attile_tensor &dv) {
     const DistributedAttention &p = problem_;
-    const Pair pair = make_pair(rows, keys, group.band);
+    const Pair &pair = meeting.pair;
     if (pair.hidden) return ATTILE_OK;
     attile_attention_args forward;
-    ATTILE_TRY(call_.make(group, rows, keys, pair, k, v, &forward));
-    forward.o = pair_rows(p.local.o, group, rows, pair);
-    forward.lse = pair_rows(p.local.lse, group, rows, pair);
+    ATTILE_TRY(call_.make(meeting, k, v, &forward));
+    forward.o = rows_of(p.local.o, meeting);
+    forward.lse = rows_of(p.local.lse, meeting);
     attile_attention_backward_args args;
     attile_attention_backward_init(&args, sizeof args);
     args.flags = p.gradients.flags;
     args.stream = p.gradients.stream;
     args.forward = &forward;
-    const int64_t batch = group.end - group.begin;
-    args.dout = pair_rows(p.gradients.dout, group, rows, pair);
+    const int64_t batch = meeting.batch();
+    args.dout = rows_of(p.gradients.dout, meeting);
     args.dq = dense_view(pair_dq_.at(), p.wide(), batch, p.heads_q(), pair.rows, p.head_dim());
     args.dk = dense_view(pair_dk_.at(), p.wide(), batch, p.heads_kv(), pair.keys, p.head_dim());
     args.dv = dense_view(pair_dv_.at(), p.wide(), batch, p.heads_kv(), pair.keys, p.head_dim_v());
@@ -118,24 +118,25 @@ int32_t Gradients::add_pair(const EntryGroup &group, const Piece &rows, const Pi
     }
     ATTILE_TRY(attile_attention_backward(p.context, &args));
     if (!p.host_memory) ATTILE_TRY(attile_synchronize(p.context, p.gradients.stream));
-    add_up(args.dq, pair_rows(dq(), group, rows, pair));
-    add_up(args.dk, slice(entries(dk, group), 2, pair.key, pair.keys));
-    add_up(args.dv, slice(entries(dv, group), 2, pair.key, pair.keys));
-    if (has_dbias) add_up(args.dbias, pair_scores(dbias(), group, rows, keys, pair));
+    add_up(args.dq, rows_of(dq(), meeting));
+    add_up(args.dk, keys_of(dk, meeting));
+    add_up(args.dv, keys_of(dv, meeting));
+    if (has_dbias) add_up(args.dbias, scores_of(p, dbias(), meeting));
     return ATTILE_OK;
 }
 
-// dsinks of this rank's rows, by a call without keys.
-int32_t Gradients::differentiate_sinks() {
+// dsinks of some of this rank's rows, by a call without keys.
+int32_t Gradients::differentiate_sinks(const Piece &rows) {
     const DistributedAttention &p = problem_;
-    if (!shared_.has_dsinks() || p.rows() == 0 || p.batch() == 0 || p.heads_q() == 0) return ATTILE_OK;
+    if (!shared_.has_dsinks() || rows.count == 0 || p.batch() == 0 || p.heads_q() == 0) return ATTILE_OK;
+    const auto own = [&](const attile_tensor &tensor) { return slice(tensor, 2, rows.local, rows.count, rows.step); };
     attile_attention_args forward;
     attile_attention_init(&forward, sizeof forward);
-    forward.q = p.local.q;
+    forward.q = own(p.local.q);
     forward.k = slice(p.local.k, 2, 0, 0);
     forward.v = slice(p.local.v, 2, 0, 0);
-    forward.o = p.local.o;
-    forward.lse = p.local.lse;
+    forward.o = own(p.local.o);
+    forward.lse = own(p.local.lse);
     forward.scale = p.local.scale;
     forward.sinks = p.local.sinks;
     attile_attention_backward_args args;
@@ -143,8 +144,8 @@ int32_t Gradients::differentiate_sinks() {
     args.flags = p.gradients.flags;
     args.stream = p.gradients.stream;
     args.forward = &forward;
-    args.dout = p.gradients.dout;
-    args.dq = dense_view(pair_dq_.at(), p.wide(), p.batch(), p.heads_q(), p.rows(), p.head_dim());
+    args.dout = own(p.gradients.dout);
+    args.dq = dense_view(pair_dq_.at(), p.wide(), p.batch(), p.heads_q(), rows.count, p.head_dim());
     args.dk = dense_view(pair_dk_.at(), p.wide(), p.batch(), p.heads_kv(), 0, p.head_dim());
     args.dv = dense_view(pair_dv_.at(), p.wide(), p.batch(), p.heads_kv(), 0, p.head_dim_v());
     const int32_t dtype = p.local.sinks.dtype;
@@ -168,7 +169,11 @@ int32_t Gradients::write_results(const KeySums &own) {
 }
 
 int32_t Gradients::finish(Session &session, const KeySums &own) {
-    if (session.sound()) ATTILE_TRY(session.take(guarded([&] { return differentiate_sinks(); })));
+    if (session.sound())
+        ATTILE_TRY(session.take(guarded([&]() -> int32_t {
+            for (const Piece &rows : rows_with_results(problem_)) ATTILE_TRY(differentiate_sinks(rows));
+            return ATTILE_OK;
+        })));
     ATTILE_TRY(shared_.exchange(session.link()));
     return session.sound() ? session.take(guarded([&] { return write_results(own); })) : ATTILE_OK;
 }

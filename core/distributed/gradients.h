@@ -40,9 +40,9 @@ class Gradients {
     int32_t finish(Session &session, const KeySums &own);
 
   private:
-    int32_t add_pair(const EntryGroup &group, const Piece &rows, const Piece &keys, const attile_tensor &k, const attile_tensor &v,
-                     const attile_tensor &dk, const attile_tensor &dv);
-    int32_t differentiate_sinks();
+    int32_t add_pair(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, const attile_tensor &dk,
+                     const attile_tensor &dv);
+    int32_t differentiate_sinks(const Piece &rows);
     int32_t write_results(const KeySums &own);
     attile_tensor dq() const;
     attile_tensor dbias() const;

@@ -158,6 +158,7 @@ int32_t WholeHeads::take() {
     ATTILE_TRY(exchange_.take(local.q, HeadsOf::kQuery, false, &q_));
     ATTILE_TRY(exchange_.take(local.k, HeadsOf::kKey, true, &k_));
     ATTILE_TRY(exchange_.take(local.v, HeadsOf::kKey, true, &v_));
+    if (problem_.packed) return ATTILE_OK;  // bias and mask go by rows of sequences, and every rank has them whole
     if (!is_absent(local.bias)) {
         const attile_tensor bias = with_four_axes(local.bias);
         ATTILE_TRY(exchange_.take(bias, heads_of_scores(bias), false, &bias_));
@@ -199,6 +200,9 @@ attile_attention_args WholeHeads::args(const Call &call) const {
     args.q = part(q_.whole, q_.kind, call);
     args.k = part(k_.whole, k_.kind, call);
     args.v = part(v_.whole, v_.kind, call);
+    for (attile_tensor *scores : {&args.bias, &args.allowed}) {
+        if (!is_absent(*scores)) *scores = slice_broadcast(with_four_axes(*scores), 1, call.heads.begin, call.heads.count());
+    }
     if (bias_.present()) args.bias = part(bias_.whole, bias_.kind, call);
     if (allowed_.present()) args.allowed = part(allowed_.whole, allowed_.kind, call);
     if (!is_absent(args.alibi_slopes)) {

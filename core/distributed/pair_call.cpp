@@ -26,28 +26,65 @@ void set_window(const Pair &pair, attile_attention_args *args) {
 
 }  // namespace
 
+Meeting meet(const EntryGroup &group, const Piece &rows, const Piece &keys) {
+    Meeting meeting;
+    meeting.group = &group;
+    meeting.rows = clip(rows, group.rows);
+    meeting.keys = clip(keys, group.keys);
+    meeting.pair = make_pair(meeting.rows, meeting.keys, group.band);
+    meeting.key = (meeting.keys.local - keys.local) / keys.step + meeting.pair.key;
+    return meeting;
+}
+
 bool sees(const DistributedAttention &problem, int32_t rank, const Piece &keys) {
     for (const Piece &rows : problem.q_shards[static_cast<size_t>(rank)].pieces) {
         for (const EntryGroup &group : problem.groups) {
-            if (!make_pair(rows, keys, group.band).hidden) return true;
+            if (!meet(group, rows, keys).pair.hidden) return true;
         }
     }
     return false;
 }
 
-attile_tensor entries(const attile_tensor &tensor, const EntryGroup &group) {
-    return slice(tensor, 0, group.begin, group.end - group.begin);
+attile_tensor rows_of(const attile_tensor &tensor, const Meeting &meeting) {
+    const attile_tensor entries = slice(tensor, 0, meeting.group->begin, meeting.batch());
+    return slice(entries, 2, meeting.rows.local + meeting.rows.step * meeting.pair.row, meeting.pair.rows, meeting.rows.step);
 }
 
-attile_tensor pair_rows(const attile_tensor &tensor, const EntryGroup &group, const Piece &rows, const Pair &pair) {
-    return slice(entries(tensor, group), 2, rows.local + rows.step * pair.row, pair.rows, rows.step);
+attile_tensor keys_of(const attile_tensor &tensor, const Meeting &meeting) {
+    return slice(slice(tensor, 0, meeting.group->begin, meeting.batch()), 2, meeting.key, meeting.pair.keys);
 }
 
-attile_tensor pair_scores(const attile_tensor &tensor, const EntryGroup &group, const Piece &rows, const Piece &keys, const Pair &pair) {
-    attile_tensor part = with_four_axes(tensor);
-    part = slice_broadcast(part, 0, group.begin, group.end - group.begin);
-    part = slice_broadcast(part, 2, rows.local + rows.step * pair.row, pair.rows, rows.step);
+attile_tensor scores_of(const DistributedAttention &problem, const attile_tensor &tensor, const Meeting &meeting) {
+    const Piece &rows = meeting.rows, &keys = meeting.keys;
+    const Pair &pair = meeting.pair;
+    attile_tensor part = slice_broadcast(with_four_axes(tensor), 0, meeting.group->entry, meeting.batch());
+    part = problem.packed ? slice_broadcast(part, 2, rows.first + rows.stride * pair.row, pair.rows, rows.stride)
+                          : slice_broadcast(part, 2, rows.local + rows.step * pair.row, pair.rows, rows.step);
     return slice_broadcast(part, 3, keys.first + keys.stride * pair.key, pair.keys, keys.stride);
+}
+
+std::vector<Piece> rows_with_results(const DistributedAttention &problem) {
+    std::vector<Piece> all;
+    if (!problem.packed) {
+        Piece rows;
+        rows.count = problem.rows();
+        all.push_back(rows);
+        return all;
+    }
+    for (const Piece &piece : problem.q_shard().pieces) {
+        for (const EntryGroup &group : problem.groups) {
+            const Piece part = clip(piece, group.rows);
+            if (part.count == 0) continue;
+            const bool goes_on =
+                !all.empty() && all.back().step == part.step && all.back().local + all.back().count * part.step == part.local;
+            if (goes_on) {
+                all.back().count += part.count;
+            } else {
+                all.push_back(part);
+            }
+        }
+    }
+    return all;
 }
 
 int32_t PairCall::take() {
@@ -57,36 +94,39 @@ int32_t PairCall::take() {
     return is_absent(p.local.bias) ? ATTILE_OK : p.to_host(p.local.bias, &bias_copy_, &bias_);
 }
 
-int32_t PairCall::make(const EntryGroup &group, const Piece &rows, const Piece &keys, const Pair &pair, const attile_tensor &k,
-                       const attile_tensor &v, attile_attention_args *args) {
+int32_t PairCall::make(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, attile_attention_args *args) {
     const attile_attention_args &local = problem_.local;
     attile_attention_init(args, sizeof *args);
     args->flags = local.flags;
     args->stream = local.stream;
     args->scale = local.scale;
     args->softcap = local.softcap;
-    args->q = pair_rows(local.q, group, rows, pair);
-    args->k = slice(entries(k, group), 2, pair.key, pair.keys);
-    args->v = slice(entries(v, group), 2, pair.key, pair.keys);
-    set_window(pair, args);
-    if (!is_absent(local.allowed)) args->allowed = pair_scores(local.allowed, group, rows, keys, pair);
-    if (!is_absent(local.bias)) args->bias = pair_scores(local.bias, group, rows, keys, pair);
+    args->q = rows_of(local.q, meeting);
+    args->k = keys_of(k, meeting);
+    args->v = keys_of(v, meeting);
+    set_window(meeting.pair, args);
+    if (!is_absent(local.allowed)) args->allowed = scores_of(problem_, local.allowed, meeting);
+    if (!is_absent(local.bias)) args->bias = scores_of(problem_, local.bias, meeting);
     if (is_absent(local.alibi_slopes)) return ATTILE_OK;
-    if (!is_absent(local.bias)) args->bias = pair_scores(bias_, group, rows, keys, pair);
-    return apply_alibi(group, keys, pair, args);
+    if (!is_absent(local.bias)) args->bias = scores_of(problem_, bias_, meeting);
+    return apply_alibi(meeting, args);
 }
 
 double PairCall::slope(const EntryGroup &group, int64_t b, int64_t h) const {
-    return slopes_.rank == 2 ? read_number(slopes_, group.begin + b, h) : read_number(slopes_, h);
+    return slopes_.rank == 2 ? read_number(slopes_, group.entry + b, h) : read_number(slopes_, h);
 }
 
 // ALiBi goes by positions. Where the local call's own distances are those, it takes the slopes. Else the distances are a bias: one line of
 // them a head holds all, since they depend on j - i alone, and strides of 1 and -1 make the matrix of it. Only together with a bias of the
 // caller's is the sum of both written out.
-int32_t PairCall::apply_alibi(const EntryGroup &group, const Piece &keys, const Pair &pair, attile_attention_args *args) {
+int32_t PairCall::apply_alibi(const Meeting &meeting, attile_attention_args *args) {
+    const EntryGroup &group = *meeting.group;
+    const Piece &keys = meeting.keys;
+    const Pair &pair = meeting.pair;
     const bool each = slopes_.rank == 2;
     if (keys.stride == 1 && (pair.diagonal == 0 || (args->mask == ATTILE_MASK_NONE && pair.diagonal == pair.keys - pair.rows))) {
-        args->alibi_slopes = each ? entries(problem_.local.alibi_slopes, group) : problem_.local.alibi_slopes;
+        args->alibi_slopes = problem_.local.alibi_slopes;
+        if (each) args->alibi_slopes = slice(args->alibi_slopes, 0, group.entry, meeting.batch());
         if (args->mask == ATTILE_MASK_NONE && pair.diagonal == 0) {
             args->mask = ATTILE_MASK_WINDOW_TOP_LEFT;  // whose distances begin at this corner
             args->window_left = args->window_right = -1;
@@ -99,7 +139,7 @@ int32_t PairCall::apply_alibi(const EntryGroup &group, const Piece &keys, const 
         return -factor * std::abs(static_cast<double>(keys.stride * steps - pair.diagonal));
     };
     if (is_absent(args->bias)) {
-        const int64_t line = pair.rows + pair.keys - 1, batch = each ? group.end - group.begin : 1;
+        const int64_t line = pair.rows + pair.keys - 1, batch = each ? meeting.batch() : 1;
         ATTILE_TRY(distances_.take(problem_.operation, batch * heads * line, element_bytes(dtype)));
         for (int64_t b = 0; b < batch; ++b) {
             for (int64_t h = 0; h < heads; ++h) {
@@ -119,7 +159,7 @@ int32_t PairCall::apply_alibi(const EntryGroup &group, const Piece &keys, const 
         return ATTILE_OK;
     }
     const attile_tensor given = args->bias;
-    const int64_t shape[4] = {group.end - group.begin, heads, pair.rows, pair.keys};
+    const int64_t shape[4] = {meeting.batch(), heads, pair.rows, pair.keys};
     ATTILE_TRY(distances_.take(problem_.operation, shape[0] * shape[1] * shape[2], shape[3] * element_bytes(dtype)));
     ATTILE_TRY(attile_tensor_init(&args->bias, distances_.at(), dtype, 4, shape));
     const auto index = [&](int32_t axis, int64_t i) { return given.shape[axis] == 1 ? 0 : i; };

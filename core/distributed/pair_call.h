@@ -3,17 +3,32 @@
 #ifndef ATTILE_CORE_DISTRIBUTED_PAIR_CALL_H
 #define ATTILE_CORE_DISTRIBUTED_PAIR_CALL_H
 
+#include <vector>
+
 #include "distributed/attention.h"
 
 namespace attile::core {
 
-attile_tensor entries(const attile_tensor &tensor, const EntryGroup &group);
+// What a group of entries has of a pair of pieces, and what is to be computed of that.
+struct Meeting {
+    const EntryGroup *group = nullptr;
+    Piece rows, keys;  // by positions in the group's sequence
+    int64_t key = 0;   // of the first key that is computed, in the piece
+    Pair pair;
+    int64_t batch() const { return group->end - group->begin; }
+};
+Meeting meet(const EntryGroup &group, const Piece &rows, const Piece &keys);
 
-// A pair's rows of a tensor with the rows of the shard on axis 2.
-attile_tensor pair_rows(const attile_tensor &tensor, const EntryGroup &group, const Piece &rows, const Pair &pair);
+// Its rows of a tensor with the rows of the shard on axis 2, and its keys of one with those of the piece there.
+attile_tensor rows_of(const attile_tensor &tensor, const Meeting &meeting);
+attile_tensor keys_of(const attile_tensor &tensor, const Meeting &meeting);
 
-// A pair's part of a tensor that broadcasts to [batch, heads_q, rows of the shard, keys of all].
-attile_tensor pair_scores(const attile_tensor &tensor, const EntryGroup &group, const Piece &rows, const Piece &keys, const Pair &pair);
+// Its part of a tensor that broadcasts to [batch, heads_q, rows of the shard, keys of all], or for packed sequences to [sequences, heads_q,
+// rows of one, keys of one].
+attile_tensor scores_of(const DistributedAttention &problem, const attile_tensor &tensor, const Meeting &meeting);
+
+// The rows of the shard that have results: but for packed sequences all of them.
+std::vector<Piece> rows_with_results(const DistributedAttention &problem);
 
 class PairCall {
   public:
@@ -21,11 +36,10 @@ class PairCall {
     int32_t take();
     // Everything of the forward call but o and lse; without sinks. k and v are those of the piece, [batch, heads_kv, count, ..]. Memory of
     // this object is in use until the next call.
-    int32_t make(const EntryGroup &group, const Piece &rows, const Piece &keys, const Pair &pair, const attile_tensor &k,
-                 const attile_tensor &v, attile_attention_args *args);
+    int32_t make(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, attile_attention_args *args);
 
   private:
-    int32_t apply_alibi(const EntryGroup &group, const Piece &keys, const Pair &pair, attile_attention_args *args);
+    int32_t apply_alibi(const Meeting &meeting, attile_attention_args *args);
     double slope(const EntryGroup &group, int64_t b, int64_t h) const;
 
     const DistributedAttention &problem_;

@@ -25,12 +25,6 @@ void forget(const attile_tensor &lse) {
     }
 }
 
-Pair all_rows(const Piece &rows) {
-    Pair pair;
-    pair.rows = rows.count;
-    return pair;
-}
-
 }  // namespace
 
 attile_tensor Partials::o_view(const Buffer &buffer) const {
@@ -67,32 +61,36 @@ int32_t Partials::add(const Piece &keys, const attile_tensor &k, const attile_te
     return ATTILE_OK;
 }
 
-int32_t Partials::add_pair(size_t part, size_t group_number, const Piece &keys, const attile_tensor &k, const attile_tensor &v) {
-    const EntryGroup &group = problem_.groups[group_number];
-    const Piece &rows = problem_.q_shard().pieces[part];
-    const Pair pair = make_pair(rows, keys, group.band);
-    if (pair.hidden) return ATTILE_OK;
-    char &begun = begun_[part * problem_.groups.size() + group_number];
-    const attile_tensor o = pair_rows(o_view(o_), group, rows, pair), lse = pair_rows(lse_view(lse_), group, rows, pair);
+int32_t Partials::add_pair(size_t part, size_t group, const Piece &keys, const attile_tensor &k, const attile_tensor &v) {
+    const Meeting meeting = meet(problem_.groups[group], problem_.q_shard().pieces[part], keys);
+    if (meeting.pair.hidden) return ATTILE_OK;
+    char &begun = begun_[part * problem_.groups.size() + group];
+    const attile_tensor o = rows_of(o_view(o_), meeting), lse = rows_of(lse_view(lse_), meeting);
     if (begun == 0) {
         begun = 1;
-        if (pair.rows == rows.count) return attend(group, rows, keys, pair, k, v, o, lse);
-        forget(pair_rows(lse_view(lse_), group, rows, all_rows(rows)));
+        if (meeting.pair.rows == meeting.rows.count) return attend(meeting, k, v, o, lse);
+        forget_rows(meeting);
     }
-    const attile_tensor next_o = pair_rows(o_view(next_o_), group, rows, pair);
-    const attile_tensor next_lse = pair_rows(lse_view(next_lse_), group, rows, pair);
-    ATTILE_TRY(attend(group, rows, keys, pair, k, v, next_o, next_lse));
+    const attile_tensor next_o = rows_of(o_view(next_o_), meeting), next_lse = rows_of(lse_view(next_lse_), meeting);
+    ATTILE_TRY(attend(meeting, k, v, next_o, next_lse));
     const attile_tensor o_parts[2] = {o, next_o}, lse_parts[2] = {lse, next_lse};
     return merge_parts(problem_, o_parts, lse_parts, 2, o, lse);
 }
 
-int32_t Partials::attend(const EntryGroup &group, const Piece &rows, const Piece &keys, const Pair &pair, const attile_tensor &k,
-                         const attile_tensor &v, const attile_tensor &o, const attile_tensor &lse) {
+int32_t Partials::attend(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, const attile_tensor &o,
+                         const attile_tensor &lse) {
     attile_attention_args args;
-    ATTILE_TRY(call_.make(group, rows, keys, pair, k, v, &args));
+    ATTILE_TRY(call_.make(meeting, k, v, &args));
     args.o = o;
     args.lse = lse;
     return attile_attention(problem_.context, &args);
+}
+
+// All rows that a piece has of a group.
+void Partials::forget_rows(Meeting meeting) const {
+    meeting.pair.row = 0;
+    meeting.pair.rows = meeting.rows.count;
+    forget(rows_of(lse_view(lse_), meeting));
 }
 
 void Partials::close() {
@@ -102,7 +100,7 @@ void Partials::close() {
     for (size_t part = 0; part < pieces.size(); ++part) {
         for (size_t group = 0; group < p.groups.size(); ++group) {
             char &begun = begun_[part * p.groups.size() + group];
-            if (begun == 0) forget(pair_rows(lse_view(lse_), p.groups[group], pieces[part], all_rows(pieces[part])));
+            if (begun == 0) forget_rows(meet(p.groups[group], pieces[part], {}));
             begun = 1;
         }
     }
@@ -113,7 +111,10 @@ Partials::Parts Partials::parts(const Buffer &o, const Buffer &lse) const {
     return {o.at(), lse.at(), rows * problem_.head_dim_v() * bytes, rows * bytes};
 }
 
-void Partials::clear_results() { clear(o_view(o_)); }
+void Partials::clear_results() {
+    clear(o_view(o_));
+    clear(with_four_axes(lse_view(lse_)));
+}
 
 int32_t Partials::take_received(bool first) {
     if (empty()) return ATTILE_OK;
@@ -149,7 +150,11 @@ int32_t Partials::finish() {
         lse_parts[1].stride[1] = 1;
         parts = 2;
     }
-    ATTILE_TRY(merge_parts(p, o_parts, lse_parts, parts, p.local.o, p.local.lse));
+    for (const Piece &rows : rows_with_results(p)) {
+        const auto own = [&](const attile_tensor &tensor) { return slice(tensor, 2, rows.local, rows.count, rows.step); };
+        const attile_tensor o[2] = {own(o_parts[0]), own(o_parts[1])}, lse[2] = {own(lse_parts[0]), own(lse_parts[1])};
+        ATTILE_TRY(merge_parts(p, o, lse, parts, own(p.local.o), is_absent(p.local.lse) ? p.local.lse : own(p.local.lse)));
+    }
     return p.host_memory ? ATTILE_OK : attile_synchronize(p.context, p.local.stream);
 }
 

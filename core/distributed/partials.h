@@ -41,8 +41,9 @@ class Partials {
 
   private:
     int32_t add_pair(size_t part, size_t group, const Piece &keys, const attile_tensor &k, const attile_tensor &v);
-    int32_t attend(const EntryGroup &group, const Piece &rows, const Piece &keys, const Pair &pair, const attile_tensor &k,
-                   const attile_tensor &v, const attile_tensor &o, const attile_tensor &lse);
+    int32_t attend(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, const attile_tensor &o,
+                   const attile_tensor &lse);
+    void forget_rows(Meeting meeting) const;
     attile_tensor o_view(const Buffer &buffer) const;
     attile_tensor lse_view(const Buffer &buffer) const;
     Parts parts(const Buffer &o, const Buffer &lse) const;

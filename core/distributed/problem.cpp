@@ -61,7 +61,6 @@ int32_t fail_feature(const DistributedAttention &p, const char *what) {
 int32_t check_features(const DistributedAttention &p) {
     const attile_attention_args &local = p.local;
     const bool no_alloc = ((p.backward ? p.gradients.flags : local.flags) & ATTILE_FLAG_NO_ALLOC) != 0;
-    if (!is_absent(local.cu_len_q) || !is_absent(local.cu_len_k)) return fail_feature(p, "cu_len_q or cu_len_k (packed sequences)");
     if (!is_absent(local.block_table)) return fail_feature(p, "block_table (paged keys and values)");
     if ((p.backward ? p.gradients.workspace : local.workspace) != nullptr) return fail_feature(p, "workspace");
     if (no_alloc) return fail_feature(p, "flags (ATTILE_FLAG_NO_ALLOC)");
@@ -95,6 +94,10 @@ int32_t measure_both(const Args &args, DistributedAttention *p) {
     return measure(*p, "len_k", "k.shape[2]", args.len_k, p->local.k.shape[2], false, &p->len_k);
 }
 
+// Of one packed sequence; 0: as many as there are.
+int64_t longest_rows(const DistributedAttention &p) { return p.local.max_len_q != 0 ? p.local.max_len_q : p.len_q; }
+int64_t longest_keys(const DistributedAttention &p) { return p.local.max_len_k != 0 ? p.local.max_len_k : p.len_k; }
+
 // Bias and mask have the rows of the shard and the keys of all ranks, so the local call's own check is made without them.
 attile_attention_args without_scores(const attile_attention_args &local) {
     attile_attention_args without = local;
@@ -102,9 +105,11 @@ attile_attention_args without_scores(const attile_attention_args &local) {
     return without;
 }
 
-int32_t check_scores(const Call &call, const attile_attention_args &local, int64_t len_k, View *bias, View *allowed) {
+int32_t check_scores(const Call &call, const DistributedAttention &p, View *bias, View *allowed) {
+    const attile_attention_args &local = p.local;
     const DtypeSet wide = dtype_bit(local.q.dtype) | kF32;
-    const int64_t extents[4] = {local.q.shape[0], local.q.shape[1], local.q.shape[2], len_k};
+    const int64_t extents[4] = {p.entries(), p.heads_q(), p.packed ? longest_rows(p) : p.rows(), p.packed ? longest_keys(p) : p.len_k};
+    const char *const target = p.packed ? "[sequences, heads_q, max_len_q, max_len_k]" : "[batch, heads_q, rows of the shard, len_k]";
     const struct {
         const char *name;
         const attile_tensor &tensor;
@@ -113,7 +118,7 @@ int32_t check_scores(const Call &call, const attile_attention_args &local, int64
     } rows[] = {{"bias", local.bias, wide, bias}, {"allowed", local.allowed, kU8 | kBool, allowed}};
     for (const auto &row : rows) {
         ATTILE_TRY(check_optional(call, row.name, row.tensor, {row.types, 1, 4}, row.view));
-        if (row.view->present()) ATTILE_TRY(check_broadcast(call, *row.view, extents, 4, "[batch, heads_q, rows of the shard, len_k]"));
+        if (row.view->present()) ATTILE_TRY(check_broadcast(call, *row.view, extents, 4, target));
     }
     return ATTILE_OK;
 }
@@ -149,7 +154,7 @@ void group_entries(const std::vector<double> &key_lengths, DistributedAttention 
     };
     for (int64_t b = 0; b < p->batch();) {
         EntryGroup group;
-        group.begin = b;
+        group.begin = group.entry = b;
         group.band = make_band(p->local, p->len_q, length(b), p->len_k);
         if (key_lengths.empty()) b = p->batch();
         while (b < p->batch() && std::clamp<int64_t>(length(b), 0, p->len_k) == group.band.keys) ++b;
@@ -158,10 +163,38 @@ void group_entries(const std::vector<double> &key_lengths, DistributedAttention 
     }
 }
 
-int64_t broadcast_axes(const attile_tensor &tensor) {
+// Each packed sequence that has rows. Offsets and lengths are clamped to what there is, as a local call does. Where offsets decrease, rows
+// that several sequences have belong to the first one.
+void group_sequences(const std::vector<double> &cu_len_q, const std::vector<double> &cu_len_k, const std::vector<double> &key_lengths,
+                     DistributedAttention *p) {
+    const auto segment = [](const std::vector<double> &offsets, size_t b, int64_t total, int64_t longest) {
+        const int64_t first = std::clamp<int64_t>(static_cast<int64_t>(offsets[b]), 0, total);
+        const int64_t end = std::clamp<int64_t>(static_cast<int64_t>(offsets[b + 1]), first, total);
+        return Segment{first, first + std::min(end - first, longest), first};
+    };
+    int64_t taken = 0;
+    for (int64_t b = 0; b < p->entries(); ++b) {
+        const size_t at = static_cast<size_t>(b);
+        EntryGroup group;
+        group.end = 1;
+        group.entry = b;
+        group.rows = segment(cu_len_q, at, p->len_q, longest_rows(*p));
+        group.keys = segment(cu_len_k, at, p->len_k, longest_keys(*p));
+        const int64_t rows = group.rows.end - group.rows.first, keys = group.keys.end - group.keys.first;
+        group.band = make_band(p->local, rows, key_lengths.empty() ? keys : static_cast<int64_t>(key_lengths[at]), keys);
+        group.rows.first = std::max(group.rows.first, taken);
+        if (group.rows.first >= group.rows.end) continue;
+        taken = group.rows.end;
+        p->groups.push_back(group);
+    }
+}
+
+// Of rows only where every rank has all of them.
+int64_t broadcast_axes(const DistributedAttention &p, const attile_tensor &tensor) {
     if (is_absent(tensor)) return 0;
     const attile_tensor wide = with_four_axes(tensor);
-    return (wide.shape[0] == 1 ? 1 : 0) | (wide.shape[1] == 1 ? 2 : 0) | (wide.shape[3] == 1 ? 4 : 0);
+    const bool rows = p.packed && wide.shape[2] == 1;
+    return (wide.shape[0] == 1 ? 1 : 0) | (wide.shape[1] == 1 ? 2 : 0) | (wide.shape[3] == 1 ? 4 : 0) | (rows ? 8 : 0);
 }
 
 // What a dbias says about its rows. One row on a rank of one row says nothing.
@@ -170,6 +203,7 @@ enum : int64_t { kUnknownRows = 0, kOwnRows = 1, kSummedRows = 2 };
 int64_t rows_of_dbias(const DistributedAttention &p, int32_t given_rank) {
     const attile_tensor &dbias = p.gradients.dbias;
     if (is_absent(dbias)) return kUnknownRows;
+    if (p.packed) return kSummedRows;
     if (given_rank < 2) return kSummedRows;
     if (p.rows() == 1) return kUnknownRows;
     return dbias.shape[2] == 1 ? kSummedRows : kOwnRows;
@@ -216,6 +250,7 @@ int32_t read_problem(const CommState &comm, const attile_attention_distributed_a
     ATTILE_TRY(take_options(comm, args, &p));
     ATTILE_TRY(take_rows(args, &p));
     ATTILE_TRY(read_args(p.operation, "args->local", kAttentionFirstSize, kAttentionFlags, args.local, &p.local));
+    p.packed = !is_absent(p.local.cu_len_q);
     const int32_t features = check_features(p);
     *unsupported = features != ATTILE_OK;
     ATTILE_TRY(features);
@@ -229,7 +264,7 @@ int32_t read_problem(const CommState &comm, const attile_attention_distributed_a
     View o, lse, bias, allowed;
     ATTILE_TRY(check_tensor(call, "o", p.local.o, {kFloats, 4, 4, true}, &o));
     ATTILE_TRY(check_optional(call, "lse", p.local.lse, {kFloats, 3, 3, true}, &lse));
-    ATTILE_TRY(check_scores(call, p.local, p.len_k, &bias, &allowed));
+    ATTILE_TRY(check_scores(call, p, &bias, &allowed));
     for (const View *output : {&o, &lse}) {
         ATTILE_TRY(refuse_overlap(call, *output, bias));
         ATTILE_TRY(refuse_overlap(call, *output, allowed));
@@ -248,6 +283,7 @@ int32_t read_problem(const CommState &comm, const attile_attention_backward_dist
     ATTILE_TRY(take_options(comm, args, &p));
     ATTILE_TRY(read_args(p.operation, "args->local", kBackwardFirstSize, kBackwardFlags, args.local, &p.gradients));
     ATTILE_TRY(read_args(p.operation, "args->local->forward", kAttentionFirstSize, kAttentionFlags, p.gradients.forward, &p.local));
+    p.packed = !is_absent(p.local.cu_len_q);
     const int32_t features = check_features(p);
     *unsupported = features != ATTILE_OK;
     ATTILE_TRY(features);
@@ -259,7 +295,7 @@ int32_t read_problem(const CommState &comm, const attile_attention_backward_dist
     attile_attention_problem normalised;
     ATTILE_TRY(normalise_attention(forward_call, without, AttentionPass::kBackward, &views, &normalised));
     ATTILE_TRY(measure_both(args, &p));
-    ATTILE_TRY(check_scores(forward_call, p.local, p.len_k, &views.bias, &views.allowed));
+    ATTILE_TRY(check_scores(forward_call, p, &views.bias, &views.allowed));
     GradientViews gradients;
     ATTILE_TRY(check_gradients(call, p.gradients, p.local, &gradients));
     ATTILE_TRY(check_gradient_aliasing(call, views, gradients, launch));
@@ -277,11 +313,17 @@ int32_t describe(DistributedAttention *problem, Announcement *announcement) {
     DistributedAttention &p = *problem;
     const attile_attention_args &local = p.local;
     if (!p.host_memory) ATTILE_TRY(attile_synchronize(p.context, local.stream));
-    std::vector<double> lengths, slopes, sinks;
+    std::vector<double> lengths, slopes, sinks, cu_len_q, cu_len_k;
     ATTILE_TRY(read_numbers(p, local.key_lengths, &lengths));
     ATTILE_TRY(read_numbers(p, local.alibi_slopes, &slopes));
     ATTILE_TRY(read_numbers(p, local.sinks, &sinks));
-    group_entries(lengths, &p);
+    ATTILE_TRY(read_numbers(p, local.cu_len_q, &cu_len_q));
+    ATTILE_TRY(read_numbers(p, local.cu_len_k, &cu_len_k));
+    if (p.packed) {
+        group_sequences(cu_len_q, cu_len_k, lengths, &p);
+    } else {
+        group_entries(lengths, &p);
+    }
     announcement->len_q = p.rows();
     announcement->len_k = local.k.shape[2];
     announcement->bias_rows = rows_of_dbias(p, p.dbias_rank);
@@ -298,34 +340,39 @@ int32_t describe(DistributedAttention *problem, Announcement *announcement) {
     dtype("local->o.dtype", local.o);
     dtype("local->bias.dtype", local.bias);
     dtype("local->allowed.dtype", local.allowed);
-    number("batch", p.batch());
+    given("local->cu_len_q", local.cu_len_q);
+    number("batch", p.entries());
     number("heads_q", p.heads_q());
     number("heads_kv", p.heads_kv());
     number("head_dim", p.head_dim());
     number("head_dim_v", p.head_dim_v());
     number("len_q", p.len_q);
     number("len_k", p.len_k);
+    number("local->max_len_q", local.max_len_q);
+    number("local->max_len_k", local.max_len_k);
     number("local->flags", p.backward ? p.gradients.flags : local.flags);
     matters.push_back({"local->scale", Shown::kReal, real_bits(local.scale)});
     matters.push_back({"local->softcap", Shown::kReal, real_bits(local.softcap)});
     number("local->mask", local.mask);
     number("local->window_left", local.window_left);
     number("local->window_right", local.window_right);
-    number("the set of axes that local->bias broadcasts", broadcast_axes(local.bias));
-    number("the set of axes that local->allowed broadcasts", broadcast_axes(local.allowed));
+    number("the set of axes that local->bias broadcasts", broadcast_axes(p, local.bias));
+    number("the set of axes that local->allowed broadcasts", broadcast_axes(p, local.allowed));
     given("local->alibi_slopes", local.alibi_slopes);
     given("local->sinks", local.sinks);
     given("local->key_lengths", local.key_lengths);
     matters.push_back({"local->alibi_slopes", Shown::kContents, contents(slopes)});
     matters.push_back({"local->sinks", Shown::kContents, contents(sinks)});
     matters.push_back({"local->key_lengths", Shown::kContents, contents(lengths)});
+    matters.push_back({"local->cu_len_q", Shown::kContents, contents(cu_len_q)});
+    matters.push_back({"local->cu_len_k", Shown::kContents, contents(cu_len_k)});
     if (!p.backward) return ATTILE_OK;
     dtype("local->dout.dtype", p.gradients.dout);
     dtype("local->dq.dtype", p.gradients.dq);
     dtype("local->dk.dtype", p.gradients.dk);
     dtype("local->dv.dtype", p.gradients.dv);
     dtype("local->dbias.dtype", p.gradients.dbias);
-    number("the set of axes that local->dbias sums over", broadcast_axes(p.gradients.dbias));
+    number("the set of axes that local->dbias sums over", broadcast_axes(p, p.gradients.dbias));
     given("local->dsinks", p.gradients.dsinks);
     return ATTILE_OK;
 }

@@ -17,6 +17,18 @@ int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
 
 }  // namespace
 
+Piece clip(const Piece &piece, const Segment &segment) {
+    const auto index = [&](int64_t position) {
+        return std::clamp<int64_t>(ceil_div(position - piece.first, piece.stride), 0, piece.count);
+    };
+    Piece part = piece;
+    const int64_t first = index(segment.first);
+    part.count = std::max<int64_t>(index(segment.end) - first, 0);
+    part.first += first * piece.stride - segment.origin;
+    part.local += first * piece.step;
+    return part;
+}
+
 int64_t Shard::length() const {
     int64_t sum = 0;
     for (const Piece &piece : pieces) sum += piece.count;

@@ -23,6 +23,14 @@ struct Piece {
     int64_t step = 1;   // between its rows' places in the shard
 };
 
+// Positions from `first` up to `end`, counted from `origin`.
+struct Segment {
+    int64_t first = 0, end = kMostPositions, origin = 0;
+};
+
+// What a piece has of a segment, with positions counted as there.
+Piece clip(const Piece &piece, const Segment &segment);
+
 struct Shard {
     std::vector<Piece> pieces;
     int64_t length() const;

@@ -289,6 +289,28 @@ TEST(Query, SaysMethodAndWhy) {
     });
 }
 
+// Offsets are data: wrong ones are clamped, and every rank comes to its end.
+TEST(PackedOffsets, OutOfRangeOrDecreasing) {
+    run_ranks({}, [](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        std::int32_t rows[5] = {-7, 4, 2, INT32_MAX, 3}, keys[5] = {3, 9, INT32_MIN, 2, INT32_MAX};
+        const std::int64_t five = 5;
+        for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
+            SmallGradients call(2);
+            call.local.bias = call.gradients.dbias = {};
+            attile_tensor_init(&call.local.cu_len_q, rows, ATTILE_I32, 1, &five);
+            attile_tensor_init(&call.local.cu_len_k, keys, ATTILE_I32, 1, &five);
+            call.args.method = call.backward.method = method;
+            EXPECT_EQ(call.SmallCall::call(rank.comm), ATTILE_OK) << last_error();
+            EXPECT_EQ(call.call(rank.comm), ATTILE_OK) << last_error();
+        }
+        SmallTree tree(2);
+        attile_tensor_init(&tree.local.cu_len_q, rows, ATTILE_I32, 1, &five);
+        attile_tensor_init(&tree.local.cu_len_k, keys, ATTILE_I32, 1, &five);
+        EXPECT_EQ(tree.call(rank.comm), ATTILE_OK) << last_error();
+    });
+}
+
 // Extents that nothing has to be computed or looked at for.
 TEST(GradientExtents, WithoutElementsMayBeHuge) {
     run_ranks({}, [](Rank &rank) {

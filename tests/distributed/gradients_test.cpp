@@ -152,9 +152,10 @@ TEST(RandomGradients, Problems) {
     for (std::uint64_t seed = 1; seed <= problems; ++seed) {
         BackwardCase c = random_backward(seed);
         AttentionCase &f = c.forward;
-        f.packed_q = f.packed_k = false;
+        f.packed_k = f.packed_q = seed % 3 == 0;
         f.len_q = f.len_q % 41;
         f.len_k = f.len_k % 61;
+        if (f.packed_q) f.len_q %= 30, f.len_k %= 40;
         // A shard of one row or key has no stride; the data of the case are those of one.
         for (Layout *layout : {&f.q_layout, &f.k_layout, &f.v_layout, &f.bias_layout, &f.allowed_layout}) layout->broadcast = 0;
         const ShardedGradients one(c);
@@ -171,8 +172,8 @@ TEST(RandomGradients, Problems) {
                     for (int rank = 1; rank < run.ranks; ++rank) cuts.push_back(random.between(cuts.back(), length));
                     return cuts;
                 };
-                run.cuts_q = cut(f.len_q);
-                run.cuts_k = cut(f.len_k);
+                run.cuts_q = cut(one.total_q());
+                run.cuts_k = cut(one.total_k());
             }
             MailOptions options;
             options.seed = seed;

@@ -115,10 +115,11 @@ TEST(Random, Problems) {
     const std::uint64_t problems = number("ATTILE_DISTRIBUTED_PROBLEMS", (full_list() ? 200 : 16) / number("ATTILE_DISTRIBUTED_STEP", 1));
     for (std::uint64_t seed = 1; seed <= problems; ++seed) {
         AttentionCase c = random_attention(seed);
-        c.packed_q = c.packed_k = false;
+        c.packed_k = c.packed_q = seed % 3 == 0;
         c.page_size = 0;
         c.len_q = c.len_q % 97;
         c.len_k = c.len_k % 130;
+        if (c.packed_q) c.len_q %= 30, c.len_k %= 40;
         // A shard of one row or key has no stride; the data of the case are those of one.
         for (Layout *layout : {&c.q_layout, &c.k_layout, &c.v_layout, &c.bias_layout, &c.allowed_layout}) layout->broadcast = 0;
         const ShardedCase one(c);
@@ -135,8 +136,8 @@ TEST(Random, Problems) {
                     for (int rank = 1; rank < run.ranks; ++rank) cuts.push_back(random.between(cuts.back(), length));
                     return cuts;
                 };
-                run.cuts_q = cut(c.len_q);
-                run.cuts_k = cut(c.len_k);
+                run.cuts_q = cut(one.total_q());
+                run.cuts_k = cut(one.total_k());
             }
             MailOptions options;
             options.seed = seed;

@@ -12,6 +12,14 @@ void window(AttentionCase &c, std::int32_t mask, std::int64_t left, std::int64_t
     c.window_right = right;
 }
 
+// Five sequences of up to so many rows and keys.
+void pack(AttentionCase &c) {
+    c.packed_q = c.packed_k = true;
+    c.batch = 5;
+    c.len_q = 12;
+    c.len_k = 14;
+}
+
 const Option kList[] = {
     {"plain", [](AttentionCase &) {}},
     {"causal_top_left", [](AttentionCase &c) { c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT; }},
@@ -44,6 +52,12 @@ const Option kList[] = {
     {"no_keys", [](AttentionCase &c) { c.len_k = 0; }},
     {"no_rows", [](AttentionCase &c) { c.len_q = 0; }},
     {"no_dimension_without_lse", [](AttentionCase &c) { c.head_dim = 0, c.lse = false; }},
+    {"packed", [](AttentionCase &c) { pack(c); }},
+    {"packed_causal", [](AttentionCase &c) { pack(c), c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT, c.alibi = 2, c.sinks = true; }},
+    {"packed_bias", [](AttentionCase &c) { pack(c), c.bias = BiasKind::kSomeHidden, c.alibi = 1, c.allowed = MaskBytes::kRandom; }},
+    {"packed_bias_broadcast", [](AttentionCase &c) { pack(c), c.bias = BiasKind::kNormal, c.bias_axes = 10, c.bias_rank = 3; }},
+    {"packed_cut", [](AttentionCase &c) { pack(c), c.max_len_cut = 4, c.key_lengths = true, c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT; }},
+    {"packed_window", [](AttentionCase &c) { pack(c), c.give_max_len = false, window(c, ATTILE_MASK_WINDOW_BOTTOM_RIGHT, 4, 1); }},
     {"strides",
      [](AttentionCase &c) {
          c.q_layout.order = c.k_layout.order = c.o_layout.order = Order::kHeadsInside;

@@ -93,7 +93,8 @@ void bind_shard(GuardedTensors &tensors, const AttentionData &data, const std::v
     args->mask = c.mask;
     args->window_left = c.window_left;
     args->window_right = c.window_right;
-    const auto scores = [&](const Values &values) { return values.shape.empty() ? values : take(values, 2, rows); };
+    // Those of packed sequences go by their rows, not by the shard's.
+    const auto scores = [&](const Values &values) { return values.shape.empty() || c.packed_q ? values : take(values, 2, rows); };
     args->q = tensors.input(c.dtype, take_rows(data.q, rows), c.q_layout);
     args->k = tensors.input(c.dtype, take_rows(data.k, keys), c.k_layout);
     args->v = tensors.input(c.dtype, take_rows(data.v, keys), c.v_layout);
@@ -102,6 +103,10 @@ void bind_shard(GuardedTensors &tensors, const AttentionData &data, const std::v
     args->alibi_slopes = tensors.input(wide, data.slopes, c.numbers_layout);
     args->sinks = tensors.input(wide, data.sinks, c.numbers_layout);
     args->key_lengths = tensors.input(ATTILE_I32, data.key_lengths, c.numbers_layout);
+    args->cu_len_q = tensors.input(ATTILE_I32, data.cu_len_q, c.numbers_layout);
+    args->cu_len_k = tensors.input(ATTILE_I32, data.cu_len_k, c.numbers_layout);
+    if (c.packed_q && c.give_max_len) args->max_len_q = c.len_q - c.max_len_cut;
+    if (c.packed_k && c.give_max_len) args->max_len_k = c.len_k - c.max_len_cut;
 }
 
 std::vector<std::vector<std::int64_t>> positions_of(int layout, std::int64_t length, int ranks, const std::vector<std::int64_t> &cuts) {

@@ -6,10 +6,9 @@
 namespace attile::test {
 namespace {
 
-std::vector<std::vector<std::int64_t>> rows_of(const AttentionCase &c, const RunOfCase &run) {
-    if (!run.replicated) return positions_of(run.layout, c.len_q, run.ranks, run.cuts_q);
-    return std::vector<std::vector<std::int64_t>>(static_cast<std::size_t>(run.ranks),
-                                                  positions_of(ATTILE_SHARDS_CONTIGUOUS, c.len_q, 1)[0]);
+std::vector<std::vector<std::int64_t>> rows_of(std::int64_t len_q, const RunOfCase &run) {
+    if (!run.replicated) return positions_of(run.layout, len_q, run.ranks, run.cuts_q);
+    return std::vector<std::vector<std::int64_t>>(static_cast<std::size_t>(run.ranks), positions_of(ATTILE_SHARDS_CONTIGUOUS, len_q, 1)[0]);
 }
 
 }  // namespace
@@ -19,20 +18,21 @@ ShardedCase::ShardedCase(const AttentionCase &c) : data_(c), expected_(*make_att
 void ShardedCase::run(Rank &rank, const RunOfCase &run, ResultsOfRank *results) const {
     const AttentionCase &c = data_.c;
     const std::size_t at = static_cast<std::size_t>(rank.rank);
-    const std::vector<std::int64_t> rows = rows_of(c, run)[at];
+    const std::vector<std::int64_t> rows = rows_of(data_.total_q, run)[at];
     GuardedTensors tensors(rank.context);
     attile_attention_args local;
-    bind_shard(tensors, data_, rows, positions_of(run.layout, c.len_k, run.ranks, run.cuts_k)[at], &local);
+    bind_shard(tensors, data_, rows, positions_of(run.layout, data_.total_k, run.ranks, run.cuts_k)[at], &local);
+    const std::int64_t batch = data_.q.shape[0];
     const std::int64_t count = static_cast<std::int64_t>(rows.size());
-    local.o = tensors.output(c.out_dtype, {c.batch, c.heads_q, count, c.head_dim_v}, c.o_layout);
-    if (c.lse) local.lse = tensors.output(compute_type(c.dtype), {c.batch, c.heads_q, count}, c.lse_layout);
+    local.o = tensors.output(c.out_dtype, {batch, c.heads_q, count, c.head_dim_v}, c.o_layout);
+    if (c.lse) local.lse = tensors.output(compute_type(c.dtype), {batch, c.heads_q, count}, c.lse_layout);
     attile_attention_distributed_args args;
     attile_attention_distributed_init(&args, sizeof args);
     args.local = &local;
     args.layout = run.layout;
     args.method = run.method;
-    args.len_q = c.len_q;
-    args.len_k = c.len_k;
+    args.len_q = data_.total_q;
+    args.len_k = data_.total_k;
     args.rows = run.replicated ? ATTILE_ROWS_REPLICATED : ATTILE_ROWS_SHARDED;
     if (attile_attention_distributed(rank.comm, &args) != ATTILE_OK) {
         results->failure = last_error();
@@ -42,7 +42,7 @@ void ShardedCase::run(Rank &rank, const RunOfCase &run, ResultsOfRank *results) 
 }
 
 std::string ShardedCase::judge(const RunOfCase &run, const std::vector<ResultsOfRank> &results) const {
-    const std::vector<std::vector<std::int64_t>> rows = rows_of(data_.c, run);
+    const std::vector<std::vector<std::int64_t>> rows = rows_of(data_.total_q, run);
     for (std::size_t i = 0; i < expected_.values.size(); ++i) {
         Values whole(expected_.values[i].shape);
         for (std::size_t rank = 0; rank < results.size(); ++rank) put(whole, results[rank].outputs[i], i == 0 ? 2 : 1, rows[rank]);

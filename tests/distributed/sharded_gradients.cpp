@@ -23,8 +23,8 @@ ShardedGradients::ShardedGradients(const BackwardCase &c) : data_(c), expected_(
 void ShardedGradients::run(Rank &rank, const RunOfCase &run, ResultsOfRank *results) const {
     const AttentionCase &c = data_.forward.c;
     const std::size_t at = static_cast<std::size_t>(rank.rank);
-    const std::vector<std::int64_t> rows = positions_of(run.layout, c.len_q, run.ranks, run.cuts_q)[at];
-    const std::vector<std::int64_t> keys = positions_of(run.layout, c.len_k, run.ranks, run.cuts_k)[at];
+    const std::vector<std::int64_t> rows = positions_of(run.layout, data_.forward.total_q, run.ranks, run.cuts_q)[at];
+    const std::vector<std::int64_t> keys = positions_of(run.layout, data_.forward.total_k, run.ranks, run.cuts_k)[at];
     GuardedTensors tensors(rank.context);
     attile_attention_args forward;
     bind_shard(tensors, data_.forward, rows, keys, &forward);
@@ -39,14 +39,16 @@ void ShardedGradients::run(Rank &rank, const RunOfCase &run, ResultsOfRank *resu
     local.flags = c.flags;
     local.forward = &forward;
     local.dout = tensors.input(data_.c.dout_dtype, take_rows(data_.dout, rows), c.o_layout);
+    const std::int64_t batch = data_.forward.q.shape[0];
     const std::int64_t len_q = static_cast<std::int64_t>(rows.size()), len_k = static_cast<std::int64_t>(keys.size());
-    local.dq = tensors.output(data_.c.grad_dtype, {c.batch, c.heads_q, len_q, c.head_dim}, c.o_layout);
-    local.dk = tensors.output(data_.c.grad_dtype, {c.batch, c.heads_kv, len_k, c.head_dim}, c.o_layout);
-    local.dv = tensors.output(data_.c.grad_dtype, {c.batch, c.heads_kv, len_k, c.head_dim_v}, c.o_layout);
+    local.dq = tensors.output(data_.c.grad_dtype, {batch, c.heads_q, len_q, c.head_dim}, c.o_layout);
+    local.dk = tensors.output(data_.c.grad_dtype, {batch, c.heads_kv, len_k, c.head_dim}, c.o_layout);
+    local.dv = tensors.output(data_.c.grad_dtype, {batch, c.heads_kv, len_k, c.head_dim_v}, c.o_layout);
     if (!data_.forward.bias.shape.empty() && data_.c.dbias) {
-        local.dbias = tensors.output(data_.c.dbias_dtype, take(data_.forward.bias, 2, rows).shape, c.numbers_layout);
+        const Values own = c.packed_q ? data_.forward.bias : take(data_.forward.bias, 2, rows);
+        local.dbias = tensors.output(data_.c.dbias_dtype, own.shape, c.numbers_layout);
         if (run.strides) {
-            const std::int64_t extents[4] = {c.batch, c.heads_q, len_q, c.len_k};
+            const std::int64_t extents[4] = {c.batch, c.heads_q, c.packed_q ? 1 : len_q, c.packed_q ? 1 : c.len_k};
             widen(&forward.bias, extents);
             widen(&local.dbias, extents);
         }
@@ -59,8 +61,8 @@ void ShardedGradients::run(Rank &rank, const RunOfCase &run, ResultsOfRank *resu
     args.local = &local;
     args.layout = run.layout;
     args.method = run.method;
-    args.len_q = c.len_q;
-    args.len_k = c.len_k;
+    args.len_q = data_.forward.total_q;
+    args.len_k = data_.forward.total_k;
     if (attile_attention_backward_distributed(rank.comm, &args) != ATTILE_OK) {
         results->failure = last_error();
         return;
@@ -75,15 +77,15 @@ std::int32_t ShardedGradients::stored(const std::string &name) const {
 
 std::string ShardedGradients::judge(const RunOfCase &run, const std::vector<ResultsOfRank> &results) const {
     const AttentionCase &c = data_.forward.c;
-    const std::vector<std::vector<std::int64_t>> rows = positions_of(run.layout, c.len_q, run.ranks, run.cuts_q);
-    const std::vector<std::vector<std::int64_t>> keys = positions_of(run.layout, c.len_k, run.ranks, run.cuts_k);
+    const std::vector<std::vector<std::int64_t>> rows = positions_of(run.layout, data_.forward.total_q, run.ranks, run.cuts_q);
+    const std::vector<std::vector<std::int64_t>> keys = positions_of(run.layout, data_.forward.total_k, run.ranks, run.cuts_k);
     for (std::size_t i = 0; i < expected_.values.size(); ++i) {
         const std::string &name = expected_.names[i];
         const Values &expected = expected_.values[i];
         Values whole(expected.shape);
         const bool by_key = name == "dk" || name == "dv";
-        const bool own_rows =
-            name == "dq" || (name == "dbias" && expected.shape.size() > 1 && expected.shape[expected.shape.size() - 2] > 1);
+        const bool bias_rows = !c.packed_q && expected.shape.size() > 1 && expected.shape[expected.shape.size() - 2] > 1;
+        const bool own_rows = name == "dq" || (name == "dbias" && bias_rows);
         for (std::size_t rank = 0; rank < results.size(); ++rank) {
             const Values &part = results[rank].outputs[i];
             if (by_key || own_rows) {

@@ -14,6 +14,8 @@ class ShardedGradients final : public CaseOverRanks {
   public:
     explicit ShardedGradients(const BackwardCase &c);
     std::string text() const override { return describe(data_.c); }
+    std::int64_t total_q() const { return data_.forward.total_q; }
+    std::int64_t total_k() const { return data_.forward.total_k; }
     void run(Rank &rank, const RunOfCase &run, ResultsOfRank *results) const override;
     std::string judge(const RunOfCase &run, const std::vector<ResultsOfRank> &results) const override;
 

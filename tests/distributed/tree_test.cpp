@@ -20,7 +20,7 @@ TEST_P(Tree, EveryLayoutAndOption) {
     for (const std::int64_t rows : {1, 5}) {
         for (std::size_t at = 0; at < options().size(); at += step) {
             AttentionCase c = case_of(options()[at], kTypes[(at / step + static_cast<std::size_t>(rows)) % 4]);
-            if (c.len_q != 0) c.len_q = rows;
+            if (c.len_q != 0) c.len_q = rows + c.max_len_cut;
             cases.emplace_back(c);
         }
     }
