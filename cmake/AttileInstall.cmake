@@ -7,7 +7,7 @@ install(TARGETS attile EXPORT attileTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/include/attile/attile.h ${PROJECT_SOURCE_DIR}/include/attile/attile_backend.h
-  ${PROJECT_SOURCE_DIR}/include/attile/attile_distributed.h
+  ${PROJECT_SOURCE_DIR}/include/attile/attile_distributed.h ${PROJECT_SOURCE_DIR}/include/attile/attile_comm_plugin.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attile COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/bindings/cpp/attile.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)

@@ -4,6 +4,7 @@
 #   component        Debian package             holds
 #   runtime          libattile1                 libattile.so.1 with the reference backend
 #   backend_<name>   libattile1-backend-<name>  one plugin
+#   comm_<name>      libattile1-comm-<name>     one transport of ranks; mpi_openmpi's is called mpi-openmpi
 #   dev              libattile-dev              headers, CMake and pkg-config files, the Fortran module and its sources, the Rust crates, examples
 #   tools            attile                     the command-line program
 #   python           python3-attile             the Python package
@@ -31,6 +32,11 @@ foreach(name cuda hip cpu)
     list(APPEND plugins ${ATTILE_RUNTIME_PACKAGE}-backend-${name})
     set(ATTILE_PACKAGE_backend_${name} ${ATTILE_RUNTIME_PACKAGE}-backend-${name})
   endif()
+endforeach()
+foreach(name IN LISTS ATTILE_MPIS)
+  list(APPEND components comm_${name})
+  string(REPLACE _ - package ${ATTILE_RUNTIME_PACKAGE}-comm-${name})
+  set(ATTILE_PACKAGE_comm_${name} ${package})
 endforeach()
 
 # Debian wants the licence of every package in a file of that package's own.
@@ -90,6 +96,10 @@ foreach(component IN LISTS components)
   set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_DEPENDS "${ATTILE_RUNTIME_PACKAGE} ${exactly}")
   string(REGEX REPLACE "^backend_" "" backend ${component})
   attile_describe(${component} "the ${backend} backend" "This package is one of its backends.")
+endforeach()
+foreach(name IN LISTS ATTILE_MPIS)
+  string(REPLACE _ " " words ${name})
+  attile_describe(comm_${name} "transport ${words}" "This package lets ranks of MPI work on one call.")
 endforeach()
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/packaging/triggers)

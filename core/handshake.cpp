@@ -9,6 +9,7 @@
 #include "backend_call.h"
 #include "message.h"
 #include "selection.h"
+#include "status.h"
 
 namespace attile::core {
 namespace {
@@ -26,33 +27,37 @@ int32_t refuse(int32_t status, std::string *why, const std::string &text) {
     return status;
 }
 
+constexpr PluginContract kBackendContract = {"backend contract", ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR,
+                                             sizeof(attile_backend_v1)};
+static_assert(offsetof(attile_backend_v1, host_minor_min) == offsetof(PluginRoot, host_minor_min));
+static_assert(offsetof(attile_backend_v1, version) == offsetof(PluginRoot, version));
+
 // Reads no field before the fields ahead of it have vouched for its being there.
-int32_t check_root(const attile_backend_v1 *root, std::string *why) {
+int32_t check_root(const void *root, const PluginContract &contract, std::string *why) {
     uint32_t head[2];  // struct_size, abi_major
     std::memcpy(head, root, sizeof head);
-    if (head[1] != ATTILE_BACKEND_ABI_MAJOR) {
+    if (head[1] != contract.major) {
         return refuse(ATTILE_ERROR_BACKEND_INCOMPATIBLE, why,
-                      "it was built for version " + std::to_string(head[1]) + " of the backend contract, expected " +
-                          std::to_string(ATTILE_BACKEND_ABI_MAJOR));
+                      "it was built for version " + std::to_string(head[1]) + " of the " + contract.name + ", expected " +
+                          std::to_string(contract.major));
     }
-    if (head[0] < sizeof(attile_backend_v1)) {
+    if (head[0] < contract.root_bytes) {
         return refuse(ATTILE_ERROR_BACKEND_INCOMPATIBLE, why,
-                      "its root has " + std::to_string(head[0]) + " bytes, expected at least " + std::to_string(sizeof(attile_backend_v1)));
+                      "its root has " + std::to_string(head[0]) + " bytes, expected at least " + std::to_string(contract.root_bytes));
     }
-    const uint32_t lowest = root->host_minor_min;
-    if (lowest > ATTILE_BACKEND_ABI_MINOR) {
+    PluginRoot known;
+    std::memcpy(&known, root, sizeof known);
+    if (known.host_minor_min > contract.minor) {
         return refuse(ATTILE_ERROR_BACKEND_INCOMPATIBLE, why,
-                      "it needs a libattile with backend contract 1." + std::to_string(lowest) + " or newer, this one has 1." +
-                          std::to_string(ATTILE_BACKEND_ABI_MINOR));
+                      std::string("it needs a libattile with ") + contract.name + " " + std::to_string(contract.major) + "." +
+                          std::to_string(known.host_minor_min) + " or newer, this one has " + std::to_string(contract.major) + "." +
+                          std::to_string(contract.minor));
     }
-    if (!valid_backend_name(root->name)) {
+    if (!valid_backend_name(known.name)) {
         return refuse(ATTILE_ERROR_BACKEND_CONTRACT, why, "its name is not 1 to 31 characters a-z, 0-9, '_', '-'");
     }
-    if (root->version == nullptr || strnlen(root->version, kMaxVersionBytes + 1) > kMaxVersionBytes) {
+    if (known.version == nullptr || strnlen(known.version, kMaxVersionBytes + 1) > kMaxVersionBytes) {
         return refuse(ATTILE_ERROR_BACKEND_CONTRACT, why, "its version is NULL or longer than 31 bytes");
-    }
-    if (root->probe == nullptr || root->context_create == nullptr || root->context_destroy == nullptr || root->query_interface == nullptr) {
-        return refuse(ATTILE_ERROR_BACKEND_CONTRACT, why, "its root lacks probe, context_create, context_destroy or query_interface");
     }
     return ATTILE_OK;
 }
@@ -103,36 +108,47 @@ int32_t copy_tables(Backend *b, std::string *why) {
 
 }  // namespace
 
-int32_t meet_backend(attile_backend_entry_fn entry, const char *expected_name, const std::string &where, std::unique_ptr<Backend> *backend,
-                     std::string *why) {
+int32_t meet_plugin(const std::function<const void *()> &call_entry, const PluginContract &contract, const char *expected_name,
+                    const void **root, std::string *why) {
     prepare_to_catch();
-    Surroundings surroundings;
     why->clear();
-    const attile_backend_v1 *root = nullptr;
-    int32_t status = call_backend(why, [&] {
-        root = entry(host_table());
+    *root = nullptr;
+    ATTILE_TRY(call_backend(why, [&] {
+        *root = call_entry();
         return ATTILE_OK;
-    });
-    if (status != ATTILE_OK) return status;
-    if (root == nullptr) {
+    }));
+    if (*root == nullptr) {
         return refuse(ATTILE_ERROR_BACKEND_INCOMPATIBLE, why, why->empty() ? "its entry returned NULL and gave no reason" : *why);
     }
     why->clear();
-    status = check_root(root, why);
-    if (status != ATTILE_OK) return status;
-    if (expected_name != nullptr && std::strcmp(root->name, expected_name) != 0) {
-        return refuse(ATTILE_ERROR_BACKEND_CONTRACT, why,
-                      std::string("it calls itself '") + root->name + "', expected '" + expected_name + "'");
+    ATTILE_TRY(check_root(*root, contract, why));
+    const char *name = static_cast<const PluginRoot *>(*root)->name;
+    if (expected_name == nullptr || std::strcmp(name, expected_name) == 0) return ATTILE_OK;
+    return refuse(ATTILE_ERROR_BACKEND_CONTRACT, why, std::string("it calls itself '") + name + "', expected '" + expected_name + "'");
+}
+
+std::string shown_version(const void *root) {
+    std::string version = static_cast<const PluginRoot *>(root)->version;
+    make_printable(version.data());
+    return version;
+}
+
+int32_t meet_backend(attile_backend_entry_fn entry, const char *expected_name, const std::string &where, std::unique_ptr<Backend> *backend,
+                     std::string *why) {
+    Surroundings surroundings;
+    const void *found = nullptr;
+    ATTILE_TRY(meet_plugin([&] { return entry(host_table()); }, kBackendContract, expected_name, &found, why));
+    const attile_backend_v1 *root = static_cast<const attile_backend_v1 *>(found);
+    if (root->probe == nullptr || root->context_create == nullptr || root->context_destroy == nullptr || root->query_interface == nullptr) {
+        return refuse(ATTILE_ERROR_BACKEND_CONTRACT, why, "its root lacks probe, context_create, context_destroy or query_interface");
     }
     auto met = std::make_unique<Backend>();
     met->name = root->name;
-    met->version = root->version;
-    make_printable(met->version.data());
+    met->version = shown_version(root);
     met->where = where;
     std::memcpy(&met->root, root, sizeof met->root);
     met->root.struct_size = sizeof met->root;
-    status = copy_tables(met.get(), why);
-    if (status != ATTILE_OK) return status;
+    ATTILE_TRY(copy_tables(met.get(), why));
     surroundings.put_back(met->name);
     *backend = std::move(met);
     return ATTILE_OK;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meeting a backend: calls its entry, checks what it returns, and takes copies of its tables.
+// Meeting a plugin: calls its entry and checks the root that it returns; of a backend takes copies of its tables.
 #ifndef ATTILE_CORE_HANDSHAKE_H
 #define ATTILE_CORE_HANDSHAKE_H
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,6 +32,27 @@ struct Backend {
 
     Backend *next = nullptr;  // of the registry's list
 };
+
+// What roots of all plugins begin with.
+struct PluginRoot {
+    uint32_t struct_size, abi_major, abi_minor, host_minor_min;
+    const char *name, *version;
+};
+
+// What the core has of a contract.
+struct PluginContract {
+    const char *name;  // "backend contract"
+    uint32_t major, minor;
+    size_t root_bytes;
+};
+
+// Calls the entry, by a function that does so, and checks all of the root that PluginRoot has. `root` is of the contract's type, and whole.
+// `expected_name` may be NULL; else the plugin must bear it.
+int32_t meet_plugin(const std::function<const void *()> &call_entry, const PluginContract &contract, const char *expected_name,
+                    const void **root, std::string *why);
+
+// The plugin's own version, fit to be shown.
+std::string shown_version(const void *root);
 
 // ATTILE_OK and `backend`, or a code and the reason in `why`. `expected_name` may be NULL; else the backend must bear it.
 int32_t meet_backend(attile_backend_entry_fn entry, const char *expected_name, const std::string &where, std::unique_ptr<Backend> *backend,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loader. It never emulates the system's own search: a backend is a file in one of a few absolute directories, or it is not found.
+// The loader. It never emulates the system's own search: a plugin is a file in one of a few absolute directories, or it is not found.
 #include "loader.h"
 
 #include <sys/stat.h>
@@ -92,35 +92,41 @@ bool Loader::add_directory(const char *path, std::string *why) {
     return true;
 }
 
-int32_t Loader::load_file(const std::string &path, const std::string &name, std::unique_ptr<Backend> *backend, std::string *why) {
+int32_t Loader::load_file(const std::string &path, const Plugin &plugin, std::string *why) {
     const auto known = refused_.find(path);
     if (known != refused_.end()) {
         *why = known->second.why;
         return known->second.status;
     }
+    if (plugin.opens_no_library) {
+        const std::string missing = missing_library(path);
+        if (!missing.empty()) {
+            *why = "it needs " + missing + ", which this process has not loaded";
+            return ATTILE_ERROR_BACKEND_REFUSED;  // for now: the program may load it yet
+        }
+    }
     Surroundings surroundings;
     void *library = open_shared_library(path, why);
-    surroundings.put_back(name);
+    surroundings.put_back(plugin.name);
     if (library == nullptr) return ATTILE_ERROR_BACKEND_LOAD;
     int32_t status = ATTILE_ERROR_BACKEND_INCOMPATIBLE;
-    void *symbol = shared_library_symbol(library, ATTILE_BACKEND_ENTRY, why);
-    if (symbol != nullptr) status = meet_backend(reinterpret_cast<attile_backend_entry_fn>(symbol), name.c_str(), path, backend, why);
+    void *symbol = shared_library_symbol(library, plugin.entry, why);
+    if (symbol != nullptr) status = plugin.meet(symbol, path, why);
     if (status != ATTILE_OK) refused_[path] = {status, *why};
     return status;
 }
 
-int32_t Loader::load(const std::string &name, const std::string &label, std::unique_ptr<Backend> *backend, std::string *why) {
-    const std::string file = "libattile_backend_" + name + ".so";
+int32_t Loader::load(const Plugin &plugin, std::string *why) {
     int32_t first_status = ATTILE_OK;
     std::string first_why;
     std::string searched;
     for (const std::string &directory : directories()) {
-        const std::string path = std::string(directory).append("/").append(file);
+        const std::string path = std::string(directory).append("/").append(plugin.file);
         searched += (searched.empty() ? "" : ", ") + directory;
         if (!present(path)) continue;
-        const int32_t status = load_file(path, name, backend, why);
+        const int32_t status = load_file(path, plugin, why);
         if (status == ATTILE_OK) return status;
-        report_candidate(label, path, status, *why);
+        report_candidate(plugin.label, path, status, *why);
         if (first_status == ATTILE_OK) {
             first_status = status;
             first_why = why->starts_with(path) ? *why : path + ": " + *why;  // the system's loader mostly says the path itself
@@ -128,8 +134,8 @@ int32_t Loader::load(const std::string &name, const std::string &label, std::uni
     }
     if (first_status == ATTILE_OK) {
         first_status = ATTILE_ERROR_BACKEND_NOT_FOUND;
-        first_why = "no file " + file + " in " + searched;
-        report_candidate(label, "no file", first_status, first_why);
+        first_why = "no file " + plugin.file + " in " + searched;
+        report_candidate(plugin.label, "no file", first_status, first_why);
     }
     *why = first_why;
     return first_status;

@@ -6,9 +6,7 @@
 #include <memory>
 
 #include "build_config.h"
-#include "fork.h"
 #include "guard.h"
-#include "loader.h"
 #include "log.h"
 #include "report.h"
 #include "status.h"
@@ -24,13 +22,6 @@ Loader &loader() {
     static constinit Loader *instance = nullptr;
     if (instance == nullptr) instance = new Loader;
     return *instance;
-}
-
-// ATTILE_OK if the registry may be used.
-int32_t check_hold(const RegistryHold &hold, std::string *why) {
-    if (hold.held()) return ATTILE_OK;
-    *why = "called by a backend that is being loaded, or by the receiver of its log";
-    return ATTILE_ERROR_BACKEND_CONTRACT;
 }
 
 const Backend *known_backend(const std::string &name) {
@@ -56,14 +47,32 @@ const Backend *keep(std::unique_ptr<Backend> backend) {
 }
 
 int32_t load_backend(const std::string &name, const std::string &label, std::unique_ptr<Backend> *met, std::string *why) {
-    if (!loading_was_cut_off()) return loader().load(name, label, met, why);
-    // What the system's loader had half done in the parent, no thread of this process will finish.
-    *why = "this process was forked while a thread of its parent was loading a backend; it can load none";
-    report_candidate(label, "not looked for", ATTILE_ERROR_AFTER_FORK, *why);
-    return ATTILE_ERROR_AFTER_FORK;
+    Plugin plugin;
+    plugin.name = name;
+    plugin.label = label;
+    plugin.file = "libattile_backend_" + name + ".so";
+    plugin.entry = ATTILE_BACKEND_ENTRY;
+    plugin.meet = [&](void *entry, const std::string &where, std::string *reason) {
+        return meet_backend(reinterpret_cast<attile_backend_entry_fn>(entry), name.c_str(), where, met, reason);
+    };
+    return load_plugin(plugin, why);
 }
 
 }  // namespace
+
+int32_t check_hold(const RegistryHold &hold, std::string *why) {
+    if (hold.held()) return ATTILE_OK;
+    *why = "called by a backend that is being loaded, or by the receiver of its log";
+    return ATTILE_ERROR_BACKEND_CONTRACT;
+}
+
+int32_t load_plugin(const Plugin &plugin, std::string *why) {
+    if (!loading_was_cut_off()) return loader().load(plugin, why);
+    // What the system's loader had half done in the parent, no thread of this process will finish.
+    *why = "this process was forked while a thread of its parent was loading a backend; it can load none";
+    report_candidate(plugin.label, "not looked for", ATTILE_ERROR_AFTER_FORK, *why);
+    return ATTILE_ERROR_AFTER_FORK;
+}
 
 int32_t find_backend(const std::string &name, const std::string &label, const Backend **backend, std::string *why) {
     const RegistryHold hold;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "shared_library.h"
 
@@ -40,6 +41,64 @@ bool is_whole(int file, off_t bytes) {
     return true;
 }
 
+// A file's parts as its program headers say where they are.
+class ElfFile {
+  public:
+    explicit ElfFile(const std::string &path) : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+        struct stat status;
+        ElfW(Ehdr) header;
+        if (file_ < 0 || fstat(file_, &status) != 0 || !S_ISREG(status.st_mode) || !is_whole(file_, status.st_size)) return;
+        size_ = static_cast<uint64_t>(status.st_size);
+        if (!read(0, &header, sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;
+        segments_.resize(header.e_phnum);
+        if (!read(header.e_phoff, segments_.data(), segments_.size() * sizeof segments_[0])) segments_.clear();
+    }
+    ~ElfFile() {
+        if (file_ >= 0) close(file_);
+    }
+    ElfFile(const ElfFile &) = delete;
+    ElfFile &operator=(const ElfFile &) = delete;
+
+    // Names of the libraries that it is linked with.
+    std::vector<std::string> needed() const {
+        std::vector<ElfW(Dyn)> entries;
+        for (const ElfW(Phdr) & segment : segments_) {
+            if (segment.p_type != PT_DYNAMIC || segment.p_filesz > size_) continue;
+            entries.resize(segment.p_filesz / sizeof entries[0]);
+            if (!read(segment.p_offset, entries.data(), entries.size() * sizeof entries[0])) return {};
+        }
+        uint64_t table = 0, bytes = 0;
+        for (const ElfW(Dyn) & entry : entries) {
+            if (entry.d_tag == DT_STRTAB) table = entry.d_un.d_ptr;
+            if (entry.d_tag == DT_STRSZ) bytes = entry.d_un.d_val;
+        }
+        std::string names(bytes <= size_ ? bytes : 0, '\0');
+        if (!read(offset_of(table), names.data(), names.size())) return {};
+        std::vector<std::string> list;
+        for (const ElfW(Dyn) & entry : entries) {
+            if (entry.d_tag == DT_NEEDED && entry.d_un.d_val < names.size()) list.emplace_back(names.c_str() + entry.d_un.d_val);
+        }
+        return list;
+    }
+
+  private:
+    bool read(uint64_t at, void *target, size_t bytes) const {
+        return at <= size_ && bytes <= size_ - at && pread(file_, target, bytes, static_cast<off_t>(at)) == static_cast<ssize_t>(bytes);
+    }
+    uint64_t offset_of(uint64_t address) const {
+        for (const ElfW(Phdr) & segment : segments_) {
+            if (segment.p_type == PT_LOAD && address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz) {
+                return segment.p_offset + (address - segment.p_vaddr);
+            }
+        }
+        return size_;
+    }
+
+    const int file_;
+    uint64_t size_ = 0;
+    std::vector<ElfW(Phdr)> segments_;
+};
+
 // Empty if the file may be handed to the system's loader, else why not.
 std::string objection(const std::string &path) {
     struct stat status;
@@ -64,6 +123,14 @@ void *open_shared_library(const std::string &path, std::string *error) {
     void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) *error = loader_error("dlopen gave no reason");
     return library;
+}
+
+std::string missing_library(const std::string &path) {
+    for (const std::string &name : ElfFile(path).needed()) {
+        // The handle is kept, as every library is.
+        if (dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD) == nullptr) return name;
+    }
+    return {};
 }
 
 void *shared_library_symbol(void *library, const char *name, std::string *error) {

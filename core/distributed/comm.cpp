@@ -25,8 +25,7 @@ constexpr uint32_t kCommInfoFirstSize = ATTILE_SIZE_UP_TO(attile_comm_info, text
 constexpr const char *kKindVariable = "ATTILE_COMM";
 constexpr const char *kTimeoutVariable = "ATTILE_COMM_TIMEOUT";
 constexpr double kDefaultTimeout = 600.0;
-constexpr double kLongest = 1e8;  // seconds, three years: more would not fit the clock
-constexpr int32_t kMostRanks = 65536;
+constexpr double kLongest = 1e8;   // seconds, three years: more would not fit the clock
 constexpr int32_t kProcessor = 1;  // DLPack's number of the device whose memory is the process's own
 
 constinit HandleTable<Comm, 0x636f> comm_table;
@@ -82,20 +81,41 @@ const TransportKind *choose_kind(const attile_comm_options &options) {
     return find_transport(kKindVariable, name);
 }
 
-int32_t read_options(const attile_comm_options *given, attile_comm_options *options, TransportSetup *setup) {
+int32_t read_rank(const attile_comm_options &options, const TransportKind &kind, TransportSetup *setup) {
+    if (options.ranks < 0 || options.ranks > kMostRanks) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: options->ranks is %d; expected 0 to %d", kCreate, options.ranks, kMostRanks);
+    }
+    const bool known_by_kind = kind.plugins != nullptr && options.ranks == 0;
+    setup->ranks = options.ranks == 0 && !known_by_kind ? 1 : options.ranks;
+    setup->rank = options.rank;
+    if (options.rank < 0 || (options.rank >= setup->ranks && !known_by_kind)) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: options->rank is %d; expected 0 to %d, since options->ranks is %d", kCreate,
+                    options.rank, setup->ranks - 1, options.ranks);
+    }
+    return ATTILE_OK;
+}
+
+// What other kinds have no use for is a mistake.
+int32_t check_use(const attile_comm_options &options, const TransportKind &kind) {
+    if (options.callbacks != nullptr && kind.open != open_callbacks) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: options->callbacks is given, but kind is '%s'; expected NULL", kCreate, kind.name);
+    }
+    if (options.communicator != 0 && kind.plugins == nullptr) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: options->communicator is given, but kind is '%s'; expected 0", kCreate, kind.name);
+    }
+    return ATTILE_OK;
+}
+
+int32_t read_options(const attile_comm_options *given, attile_comm_options *options, const TransportKind **kind, TransportSetup *setup) {
     *options = {};
     if (given != nullptr)
         ATTILE_TRY(read_args(kCreate, "options", kCommOptionsFirstSize, ATTILE_COMM_ALLOW_MIXED_BACKENDS, given, options));
-    if (options->ranks < 0 || options->ranks > kMostRanks) {
-        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: options->ranks is %d; expected 0 to %d", kCreate, options->ranks, kMostRanks);
-    }
-    setup->ranks = options->ranks == 0 ? 1 : options->ranks;
-    if (options->rank < 0 || options->rank >= setup->ranks) {
-        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: options->rank is %d; expected 0 to %d, since options->ranks is %d", kCreate,
-                    options->rank, setup->ranks - 1, options->ranks);
-    }
-    setup->rank = options->rank;
+    *kind = choose_kind(*options);
+    if (*kind == nullptr) return ATTILE_ERROR_BACKEND_NOT_FOUND;
+    ATTILE_TRY(read_rank(*options, **kind, setup));
+    ATTILE_TRY(check_use(*options, **kind));
     setup->group = options->group;
+    setup->communicator = options->communicator;
     setup->callbacks = options->callbacks;
     return read_timeout(options->timeout_seconds, &setup->timeout);
 }
@@ -127,15 +147,14 @@ int32_t create(attile_context *context, const attile_comm_options *given, attile
     ATTILE_TRY(attile_context_get_info(context, &info));
     attile_comm_options options;
     TransportSetup setup{};
-    ATTILE_TRY(read_options(given, &options, &setup));
-    const TransportKind *kind = choose_kind(options);
-    if (kind == nullptr) return ATTILE_ERROR_BACKEND_NOT_FOUND;
+    const TransportKind *kind = nullptr;
+    ATTILE_TRY(read_options(given, &options, &kind, &setup));
 
     const auto give = [](Comm *place) { comm_table.give(place, locks.contexts); };
     std::unique_ptr<Comm, decltype(give)> made(comm_table.take(locks.contexts), give);
     if (made == nullptr) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "%s: 65536 communicators are alive", kCreate);
     Transport transport;
-    ATTILE_TRY(kind->open(setup, &transport));
+    ATTILE_TRY(kind->open(*kind, &setup, &transport));
     std::shared_ptr<CommState> state;
     try {
         state = std::make_shared<CommState>(transport, kind->name, setup);

@@ -153,6 +153,11 @@ int32_t Link::all_to_all(const void *send_data, const int64_t *send_bytes, const
 
 void Link::give_up(int32_t status, const char *why) const {
     if (transport_.call.give_up == nullptr) return;
+    char sentence[512];
+    if (transport_.tells_why) {
+        std::snprintf(sentence, sizeof sentence, "rank %d failed with %s: %s", rank_, attile_status_name(status), why);
+        why = sentence;
+    }
     (void)invoke([&](const attile_comm_callbacks &call) {
         call.give_up(call.user, status, why);
         return ATTILE_OK;

@@ -293,13 +293,11 @@ int32_t wait(void *user, void *request, double seconds) {
     return answer;
 }
 
-void give_up(void *user, int32_t status, const char *why) {
+void give_up(void *user, int32_t /*status*/, const char *why) {
     const Seat &seat = *static_cast<Seat *>(user);
     Group &group = *seat.group;
     const std::lock_guard<std::mutex> hold(group.lock);
-    char text[sizeof group.why];
-    std::snprintf(text, sizeof text, "rank %d failed with %s: %s", seat.rank, attile_status_name(status), why);
-    group.fail_all(seat.rank, ATTILE_ERROR_RANK_FAILED, text);
+    group.fail_all(seat.rank, ATTILE_ERROR_RANK_FAILED, why);
 }
 
 void leave(void *user) {
@@ -311,10 +309,8 @@ void leave(void *user) {
 
 }  // namespace
 
-int32_t open_threads(const TransportSetup &setup, Transport *transport) {
-    if (setup.callbacks != nullptr) {
-        return fail(ATTILE_ERROR_INVALID_VALUE, "comm_create: options->callbacks is given, but kind is 'threads'; expected NULL");
-    }
+int32_t open_threads(const TransportKind & /*kind*/, TransportSetup *given, Transport *transport) {
+    const TransportSetup &setup = *given;
     if (setup.ranks > kMostThreads) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "comm_create: options->ranks is %d; expected at most %d with kind 'threads'", setup.ranks,
                     kMostThreads);

@@ -12,9 +12,11 @@
 namespace attile::core {
 namespace {
 
-constexpr TransportKind kKinds[] = {{"threads", open_threads}, {"callbacks", open_callbacks}};
+// Of MPI's standard ABI, which every MPI may have, then of those whose ABI is their own.
+constexpr const char *const kMpi[] = {"mpi", "mpi_openmpi", "mpi_mpich", nullptr};
+constexpr TransportKind kKinds[] = {{"threads", open_threads}, {"mpi", open_plugin, kMpi}, {"callbacks", open_callbacks}};
 // Known names that this version has no transport for.
-constexpr const char *kLater[] = {"mpi", "nccl"};
+constexpr const char *kLater[] = {"nccl"};
 constexpr size_t kMostName = 31;
 
 constexpr uint32_t kCallbacksFirstSize = ATTILE_SIZE_UP_TO(attile_comm_callbacks, give_up);
@@ -39,11 +41,11 @@ const TransportKind *find_transport(const char *source, const char *name) {
     return nullptr;
 }
 
-int32_t open_callbacks(const TransportSetup &setup, Transport *transport) {
-    if (setup.callbacks == nullptr) {
+int32_t open_callbacks(const TransportKind & /*kind*/, TransportSetup *setup, Transport *transport) {
+    if (setup->callbacks == nullptr) {
         return fail(ATTILE_ERROR_NULL_ARGUMENT, "comm_create: options->callbacks is NULL; the kind 'callbacks' needs it");
     }
-    ATTILE_TRY(read_args("comm_create", "options->callbacks", kCallbacksFirstSize, 0, setup.callbacks, &transport->call));
+    ATTILE_TRY(read_args("comm_create", "options->callbacks", kCallbacksFirstSize, 0, setup->callbacks, &transport->call));
     const attile_comm_callbacks &call = transport->call;
     const struct {
         const char *name;

@@ -4,8 +4,8 @@
  * @brief Communicators, and attention and its gradients where sequences are spread over ranks.
  *
  * C99, needs attile.h alone; the functions are in the same library. The conventions of attile.h hold, and these:
- * - *Ranks* are threads of one process or whatever the caller's functions connect. Each has a context and a communicator of its own, and
- *   all of them make the same calls in the same order. Whoever comes first waits for the others.
+ * - *Ranks* are threads of one process, ranks of MPI, or whatever the caller's functions connect. Each has a context and a communicator of
+ *   its own, and all of them make the same calls in the same order. Whoever comes first waits for the others.
  * - *Before any data travels* the ranks compare what they were called with. Where they disagree each gets a status that names a rank and
  *   what differs.
  * - *A rank that fails, is late or leaves* is a status on all the others, within the communicator's time limit. The communicator then
@@ -87,14 +87,15 @@ typedef struct attile_comm_options {
     uint32_t struct_size; /**< sizeof(attile_comm_options). */
     uint32_t flags;       /**< Any of ATTILE_COMM_ALLOW_MIXED_BACKENDS. */
     const void *next;     /**< Must be NULL. */
-    /** "threads" or "callbacks". NULL: the environment variable ATTILE_COMM; where that is unset or empty "callbacks" if `callbacks` is
-        given, else "threads". */
+    /** "threads", "mpi" or "callbacks". NULL: the environment variable ATTILE_COMM; where that is unset or empty "callbacks" if `callbacks`
+       is given, else "threads". */
     const char *kind;
-    int32_t rank;                           /**< This rank, 0 to ranks - 1. */
-    int32_t ranks;                          /**< How many there are; 0: 1. */
+    int32_t rank;                           /**< This rank, 0 to ranks - 1. "mpi": 0 and `ranks` 0, or what MPI says. */
+    int32_t ranks;                          /**< How many there are; 0: 1, and with "mpi" as many as the communicator has. */
     int64_t group;                          /**< "threads": ranks that name the same number find each other. */
     const attile_comm_callbacks *callbacks; /**< "callbacks": the functions, copied; else NULL. */
     double timeout_seconds;                 /**< Longest wait for another rank; 0: what ATTILE_COMM_TIMEOUT says, else 600. */
+    int64_t communicator;                   /**< "mpi": MPI's communicator as Fortran's integer, MPI_Comm_c2f(comm); 0: MPI_COMM_WORLD. */
 } attile_comm_options;
 
 /** What a communicator is. Filled by attile_comm_get_info(). */
@@ -102,7 +103,7 @@ typedef struct attile_comm_info {
     uint32_t struct_size;   /**< sizeof(attile_comm_info), set by the caller. */
     uint32_t flags;         /**< 0. */
     const void *next;       /**< NULL. */
-    char kind[32];          /**< "threads", "callbacks". */
+    char kind[32];          /**< "threads", "mpi", "callbacks". */
     int32_t rank;           /**< This rank. */
     int32_t ranks;          /**< How many there are. */
     double timeout_seconds; /**< Longest wait for another rank. */
@@ -128,6 +129,12 @@ ATTILE_API void attile_comm_info_init(attile_comm_info *info, uint64_t size);
  * @brief Join a group of ranks. Returns when all of them have come.
  *
  * With "threads" each rank is a thread that calls with the same `group` and `ranks`; the number may be used again once a group is complete.
+ * With "mpi" each rank is a rank of the MPI communicator that `communicator` names, and all of its ranks call. The program has initialised
+ * MPI, with MPI_THREAD_FUNNELED where its main thread alone uses communicators, with MPI_THREAD_SERIALIZED where threads use them one at a
+ * time and not beside other calls of MPI, else with MPI_THREAD_MULTIPLE; and destroys the communicator before it ends MPI. The transport is
+ * a plugin, found as backends are; attile_backend_report() says why one was refused. Messages travel in a communicator of their own, a
+ * duplicate of the caller's, and through memory of the transport's own. docs/distributed.md has what happens when a process ends.
+ *
  * A rank whose own arguments are refused has not come: the others wait for it.
  * Several communicators may exist at once, and one thread may use several, if all ranks use them in the same order.
  *
@@ -140,8 +147,11 @@ ATTILE_API void attile_comm_info_init(attile_comm_info *info, uint64_t size);
  * - ATTILE_OK
  * - ATTILE_ERROR_NULL_ARGUMENT: `comm` is NULL; "callbacks" without `callbacks`, or without one of the required functions
  * - ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_STRUCT_SIZE, ATTILE_ERROR_STRUCT_TOO_NEW, ATTILE_ERROR_INVALID_FLAGS: the structs' heads
- * - ATTILE_ERROR_INVALID_VALUE: rank or ranks out of range, a time limit that is no positive number, a rank that is taken already
+ * - ATTILE_ERROR_INVALID_VALUE: rank or ranks out of range or others than MPI's, a time limit that is no positive number, a rank that is
+ *   taken already, `communicator` is no communicator of one group of ranks, or given to another kind than "mpi"
  * - ATTILE_ERROR_BACKEND_NOT_FOUND: no transport of that kind
+ * - ATTILE_ERROR_BACKEND_REFUSED: "mpi" and MPI is not in this process, not initialised, ended, or initialised for fewer threads
+ * - ATTILE_ERROR_BACKEND_LOAD, ATTILE_ERROR_BACKEND_INCOMPATIBLE, ATTILE_ERROR_BACKEND_CONTRACT: the transport's file, as for a backend
  * - ATTILE_ERROR_RANKS_DISAGREE: another number of ranks, another version of the library, another backend
  * - ATTILE_ERROR_RANK_LATE: not all ranks came in time; ATTILE_ERROR_RANK_FAILED; ATTILE_ERROR_TRANSPORT
  * - ATTILE_ERROR_OUT_OF_HOST_MEMORY: also if 65536 communicators are alive
@@ -151,7 +161,8 @@ ATTILE_API void attile_comm_info_init(attile_comm_info *info, uint64_t size);
 ATTILE_API int32_t attile_comm_create(attile_context *context, const attile_comm_options *options, attile_comm **comm);
 
 /**
- * @brief Leave the group. Ranks of "threads" that wait for this one get ATTILE_ERROR_RANK_FAILED; those of "callbacks" find out in time.
+ * @brief Leave the group. Ranks of "threads" that wait for this one get ATTILE_ERROR_RANK_FAILED; those of "mpi" and "callbacks" find out
+ * in time.
  *
  * The callbacks are not called after it returned, unless a call is under way on another thread; that call then ends by itself.
  * @param comm A communicator; NULL, and one that was destroyed before, does nothing. Since 1.1.

@@ -32,7 +32,7 @@ keeps_releases() {
 case $what in
 update)
     surface "$include" "$work/surface"
-    "$abidw" --no-comp-dir-path --no-corpus-path --no-show-locs --no-elf-needed "$work/surface.so" >"$here/attile_abi.xml"
+    "$abidw" --no-comp-dir-path --no-corpus-path --no-show-locs --no-elf-needed "$work/surface.so" | sed "s|path='$work/|path='|" >"$here/attile_abi.xml" # no folder of one machine's
     reader exports "$include" >"$here/exports.txt"
     reader layout "$include" "$cc" >"$here/struct_layout.inc"
     ;;

@@ -7,7 +7,7 @@ include=$1
 shift
 strict=(-pedantic-errors -Wall -Wextra -Wshadow -Wcast-qual -Wundef -Werror -fsyntax-only)
 while [ $# -ge 2 ]; do
-    for header in attile.h attile_backend.h attile_distributed.h; do
+    for header in attile.h attile_backend.h attile_distributed.h attile_comm_plugin.h; do
         source="#include <attile/$header>"$'\n'"#include <attile/$header>"$'\n'"int translation_unit;"
         for standard in c99 c11 c17; do
             "$1" -x c -std=$standard "${strict[@]}" -Wstrict-prototypes -Wc++-compat -I"$include" - <<<"$source"

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-HEADERS = ("attile.h", "attile_backend.h", "attile_distributed.h")
+HEADERS = ("attile.h", "attile_backend.h", "attile_distributed.h", "attile_comm_plugin.h")
 CALLED = ("attile.h", "attile_distributed.h")  # Those that declare functions of the library.
 INCLUDES = [f"#include <attile/{header}>" for header in HEADERS[1:]]  # Each includes the first.
 
@@ -81,10 +81,10 @@ def surface(include_dir):
     for result, name, parameters in functions(include_dir):
         body = "{}" if result == "void" else "{ return 0; }"
         lines.append(f"ATTILE_API {result} {name}({parameters}) {body}")
-    # The contract with backends passes its tables through void pointers, so they are named here.
+    # The contracts with plugins pass their tables through void pointers, so they are named here.
     lines += ["", "struct attile_abi_surface {"]
     lines += [f"    {name} m{number};" for number, (name, _) in enumerate(structs(include_dir))]
-    lines += ["    attile_backend_entry_fn entry;", "    attile_log_fn log;", "};"]
+    lines += ["    attile_backend_entry_fn entry;", "    attile_comm_plugin_entry_fn comm_entry;", "    attile_log_fn log;", "};"]
     lines += ["ATTILE_API int32_t attile_abi_surface(const struct attile_abi_surface *all);"]
     lines += ["ATTILE_API int32_t attile_abi_surface(const struct attile_abi_surface *all) { return all != 0; }", ""]
     return "\n".join(lines)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layout of every public struct as C99 sees it. That this file compiles is the test. */
-#include <attile/attile_backend.h>
-#include <attile/attile_distributed.h>
+#include <attile/attile_comm_plugin.h>
 #include <stddef.h>
 
 #define ATTILE_CHECK(name, condition) typedef char name[(condition) ? 1 : -1]

@@ -189,6 +189,8 @@ SELF_TEST = [
     ("backends/hip/hip_s.cpp", '#include "sm80/kernels.h"\n', "hip runs no kernels for tensor cores"),
     ("backends/gpu/gemm/sm90/space.h", "namespace attile::gpu::sm80 {\n}\n", "its folder's is attile::gpu::sm90"),
     ("backends/gpu/gemm/sm90/beside.h", '#include "space.h"\n', "not written from the root of backends/gpu"),
+    ("core/distributed/m.cpp", "#include <mpi.h>\n", "m.cpp: includes mpi.h"),
+    ("backends/comm/mpi/m.cpp", '#include <mpi.h>\n__attribute__((visibility("default"))) int ATTILE_COMM_ENTRY_SYMBOL();\n', None),
     ("backends/gpu/exports.cpp", '__attribute__((visibility("default"))) int f();\n', "exports something besides"),
     ("backends/gpu/sm90/p.cuh", '#include "cuda_device.h"\n', "cuda_device.h, which backends/gpu must not know"),
     ("backends/cuda/cuda_device.h", "", None),

@@ -9,6 +9,7 @@ ARROWS = {
     "core": ["include"],
     "backends/reference": ["include"],
     "backends/cpu": ["include"],
+    "backends/comm": ["include"],
     "backends/gpu": ["include"],
     "backends/cuda": ["include", "backends/gpu"],
     "backends/hip": ["include", "backends/gpu"],
@@ -29,6 +30,7 @@ SHARED = (r"backends/gpu/(?!mma/|sm80/|sm90/)[^/]+/(?!plan\.|run\.|families\.|[^
 VENDOR_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|nv|cooperative_groups|mma\.h|cub/|thrust/|hip/|hip_|rocblas|hipblas|sm_\d)")
 # Besides the devices: the ladder's programs, which are CUDA programs, and tests of the devices, their runtimes and the vendor's own formula.
 VENDOR_ALLOWED = ("backends/cuda/", "backends/hip/", "examples/ladder/", "tests/device/", "tests/hip/", "tests/tools/occupancy_header_test.cpp")
+MPI_ALLOWED = ("backends/comm/mpi/", "examples/distributed/", "tests/distributed/mpi/")
 C_FAMILY = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh", ".hip")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 BACKEND_NAMES = re.compile(r"(?i)(?<![a-z])(cuda|hip|cpu|reference)(?![a-z])")
@@ -204,11 +206,18 @@ def from_the_root(tree):
                 yield path, f'includes "{name}", which is not written from the root of {root}'
 
 
-@claim("A backend exports one symbol, its entry.")
+@claim("MPI's header is included by its transport alone; besides, by programs and tests that are ranks of MPI.")
+def mpi_header(tree):
+    for path in code_files(tree):
+        if not path.startswith(MPI_ALLOWED) and any(target is None and name == "mpi.h" for _, name, target in includes(tree, path)):
+            yield path, "includes mpi.h, which is the transport's of MPI"
+
+
+@claim("A backend exports one symbol, its entry, and so does a transport.")
 def one_symbol(tree):
     for path in code_files(tree, "backends/"):
         for line in without_comments(tree.read(path)).split("\n"):
-            if re.search(r'visibility\("', line) and "ATTILE_BACKEND_ENTRY_SYMBOL" not in line:
+            if re.search(r'visibility\("', line) and not re.search("ATTILE_(BACKEND|COMM)_ENTRY_SYMBOL", line):
                 yield path, "exports something besides the backend's entry"
 
 

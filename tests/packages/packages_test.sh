@@ -21,6 +21,12 @@ dpkg-deb --ctrl-tarfile "${deb[libattile1]}" | tar -xO ./triggers | grep -q ldco
 [[ "$(dpkg-deb -f "${deb[libattile1]}" Description)" == "attention and matrix multiplication: shared library"* ]] || fail "the summary is not the package's own"
 lib=$work/root/usr/$libdir
 [ ! -e "$lib/attile-1/libattile_backend_cpu.so" ] || [ -n "${deb[libattile1-backend-cpu]-}" ] || fail "the cpu backend is not in a package of its own"
+for transport in "$lib"/attile-1/libattile_comm_*.so; do
+    [ -e "$transport" ] || continue
+    name=${transport##*libattile_comm_}
+    name=libattile1-comm-$(tr _ - <<<"${name%.so}")
+    [ -n "${deb[$name]-}" ] && [[ "$(depends "$name")" =~ lib(open)?mpi ]] || fail "$transport is not in a package of its own that depends on its MPI"
+done
 check_no_leak "$work" "$build" "$source"
 
 echo "== what lintian says of them"

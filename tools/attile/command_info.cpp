@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attile info: which library this is, what was selected, every backend tried and why, and the device chosen.
+#include <attile/attile_distributed.h>
+
 #include <cstdio>
 #include <cstdlib>
 
@@ -17,14 +19,26 @@ std::string selection(const InfoOptions &options) {
     return std::string(variable) + " (ATTILE_BACKEND)";
 }
 
-void print_report() {
+// Lines of the report that are of transports, or those that are not.
+void print_report(const char *title, bool transports) {
     const std::string report = backend_report();
-    std::printf("\nbackends tried\n");
+    std::printf("\n%s\n", title);
     for (size_t begin = 0; begin < report.size();) {
         const size_t end = std::min(report.find('\n', begin), report.size());
-        std::printf("  %s\n", report.substr(begin, end - begin).c_str());
+        const std::string line = report.substr(begin, end - begin);
+        if (line.starts_with("transport ") == transports) std::printf("  %s\n", line.c_str());
         begin = end + 1;
     }
+}
+
+// This program is no rank of MPI: that is what the refusal of a transport which is installed says.
+void print_transports(attile_context *context) {
+    attile_comm_options options;
+    attile_comm_options_init(&options, sizeof options);
+    options.kind = "mpi";
+    attile_comm *comm = nullptr;
+    if (attile_comm_create(context, &options, &comm) == ATTILE_OK) attile_comm_destroy(comm);
+    print_report("transports tried, beside threads and callbacks", true);
 }
 
 const char *device_type(int32_t type) {
@@ -79,11 +93,12 @@ int run_info(const InfoOptions &options) {
     std::fputs(library.str().c_str(), stdout);
     try {
         const Context context(options.backend);
-        print_report();
+        print_report("backends tried", false);
         std::printf("\n%s", device_facts(context.info()).c_str());
+        print_transports(context);
     } catch (const Failure &) {
         // Why nothing could be chosen is what this command is for.
-        print_report();
+        print_report("backends tried", false);
         std::fflush(stdout);
         throw;
     }
