@@ -6,8 +6,8 @@
 #   64x64     4 (64 + 64) 64   = 32 KB                          up to 142               3
 #   float32: the same bytes, half the depth                     128; up to 126          2
 #   float64: a quarter of the depth
-#   128x64    4 (128 + 64) 64 = 48 KB                           218 to 254              2
-#   64x64     4 (64 + 64) 64  = 32 KB                           up to 170               3
+#   128x64    4 (128 + 64) 64 = 48 KB                           219 to 241              2
+#   64x64     4 (64 + 64) 64  = 32 KB                           174 to 254              2
 #
 # Bound: the tensor cores by mma.sync. 128x128 does 64 FLOP a byte of L2, 64x64 32; of float32 half of that, of float64 a quarter.
 # Record: docs/kernels/gemm-sm80.md. A further tile wants a model of its time in gemm/sm80/plan.cpp, too.

@@ -107,6 +107,8 @@ struct GemmConfig {
     static constexpr int kDepth = gemm_depth(sizeof(Element_));  // Of a stage.
     static constexpr bool kIsTf32x3 = std::is_same_v<Element_, float>, kIsF64 = std::is_same_v<Element_, double>;
     using Sum = std::conditional_t<kIsF64, double, float>;
+    // Are fragments read one product ahead? float32's are split on the way, and of 128 rows of float64 there are no registers left.
+    static constexpr bool kReadsAhead = !kIsTf32x3 && !(kIsF64 && kRows_ > 64);
     static constexpr int kRows = kRows_, kColumns = kColumns_, kStages = kStages_;
     static constexpr int kThreads = gemm_threads(sizeof(Element_));
     static constexpr int kWarpRows = kRows / (kThreads / 64), kWarpColumns = kColumns / 2;
@@ -255,27 +257,6 @@ __device__ __forceinline__ void multiply_tf32x3_stage(float (&sums)[Config::kWar
     }
 }
 
-// A stage's product of float64.
-template <class Config>
-__device__ __forceinline__ void multiply_f64_stage(double (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], uint32_t stage,
-                                                   int row, int col) {
-    constexpr int kRowTiles = Config::kWarpRows / 16;
-    static_assert(Config::kDepth == 8, "one product a stage");
-    double a[kRowTiles][2][2];
-#pragma unroll
-    for (int i = 0; i < kRowTiles; ++i) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) Config::PanelA::fragment_f64(a[i][half], stage, row + 16 * i + 8 * half);
-    }
-#pragma unroll
-    for (int j = 0; j < Config::kWarpColumns / 8; ++j) {
-        double b[2];
-        Config::PanelB::fragment_f64(b, stage + Config::PanelA::kBytes, col + 8 * j);
-#pragma unroll
-        for (int i = 0; i < kRowTiles; ++i) multiply_f64(sums[i] + 4 * j, a[i], b);
-    }
-}
-
 template <class Config>
 __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __grid_constant__ GemmParams p) {
     using Element = typename Config::Element;
@@ -307,7 +288,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
         copy_commit();
     };
 #pragma unroll
-    for (int i = 0; i < kStages - (Config::kIsTf32x3 || Config::kIsF64 ? 1 : 0); ++i) load();
+    for (int i = 0; i < kStages - (Config::kReadsAhead ? 0 : 1); ++i) load();
 
     const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
     const int row = warp / 2 * Config::kWarpRows, col = warp % 2 * Config::kWarpColumns;
@@ -317,17 +298,37 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
         stage += Config::kStageBytes;
         if (stage == stages + kStages * Config::kStageBytes) stage = stages;
     };
-    if constexpr (Config::kIsTf32x3 || Config::kIsF64) {
+    if constexpr (!Config::kReadsAhead) {
 #pragma unroll 1
         for (int step = 0; step < steps; ++step) {
             copy_wait<kStages - 2>();
             __syncthreads();  // The stage has come for all, and the one before has been read: it is filled anew.
             load();
-            if constexpr (Config::kIsF64)
-                multiply_f64_stage<Config>(sums, stage, row, col);
-            else
+            if constexpr (Config::kIsF64) {
+                F64Fragments<Config> fragments;
+                fragments.fetch(stage, row, col);
+                fragments.multiply(sums);
+            } else {
                 multiply_tf32x3_stage<Config>(sums, stage, row, col);
+            }
             advance();
+        }
+    } else if constexpr (Config::kIsF64) {
+        F64Fragments<Config> fragments[2];
+        copy_wait<kStages - 1>();
+        __syncthreads();
+        fragments[0].fetch(stage, row, col);
+#pragma unroll 1
+        for (int step = 0; step < steps; step += 2) {  // Behind an odd number comes a stage of zeros.
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                advance();
+                copy_wait<kStages - 2>();
+                __syncthreads();  // The next stage has come for all, and this one has been read: it is filled anew.
+                fragments[1 - half].fetch(stage, row, col);
+                load();
+                fragments[half].multiply(sums);
+            }
         }
     } else {
         // Fragments are read one product ahead, across stages too.
@@ -363,7 +364,12 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
     origin.set(p, batch_x, batch_y, row_first, col_first, split * p.d_split);
     const int rows = static_cast<int>(min(p.m - row_first, int64_t{Config::kRows}));
     const int cols = static_cast<int>(min(p.columns - col_first, int64_t{Config::kColumns}));
-    if constexpr (!Config::kIsF64) {
+    if constexpr (Config::kIsF64) {
+        if (is_in_whole_pairs(p)) {
+            store_pairs<Config>(p, reinterpret_cast<double *>(origin.d), sums, row, col, rows, cols);
+            return;
+        }
+    } else {
         bool is_plain = is_in_whole_rows<Element>(p);
         if constexpr (Config::kIsTf32x3) {
             bool is_whole = true;

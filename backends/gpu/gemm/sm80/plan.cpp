@@ -37,7 +37,7 @@ struct TileModel {
 };
 constexpr TileModel kTileModels[kGemmTiles] = {{2, 0.85, 0.6, 3000}, {4, 0.6, 0.25, 2000}};
 constexpr TileModel kSplitModels[kGemmTiles] = {{2, 0.75, 0.5, 3000}, {2, 0.6, 0.35, 2000}};  // Of float32.
-constexpr TileModel kF64Models[kGemmF64Tiles] = {{2, 0.85, 0.6, 3000}, {3, 0.8, 0.4, 2000}};
+constexpr TileModel kF64Models[kGemmF64Tiles] = {{2, 0.74, 0.59, 12000}, {2, 0.74, 0.6, 5000}};
 
 // Operations a clock of a multiprocessor's tensor cores by mma.sync with float32 sums, or of float64. An operation of float32 is three of
 // TF32, at half the rate.

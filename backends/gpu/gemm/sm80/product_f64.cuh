@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of float64 by tensor cores, and the accesses to shared memory of both kinds of sums.
+// Products of float64 by tensor cores and their way to D, and the accesses to shared memory of both kinds of sums.
 #pragma once
 
+#include "gemm/params.h"
 #include "mma/ptx.cuh"
 
 namespace attile::gpu::sm80 {
+
+using namespace mma;
 
 // sums += a b, 16 rows by 8 columns by 8 of depth, in fused multiply-adds. sums[0] and [1] are columns 2 (lane % 4) and the next of row
 // lane / 4, [2] and [3] of the row eight below. a[0] and a[1] hold depths 2 (lane % 4) and the next of these two rows, b of column lane /
@@ -51,5 +54,57 @@ __device__ __forceinline__ void load_shared_sums(float (&to)[4], uint32_t from) 
 }
 __device__ __forceinline__ void load_shared_sums(double (&to)[1], uint32_t from) { to[0] = load_shared_f64(from); }
 __device__ __forceinline__ void load_shared_sums(double (&to)[2], uint32_t from) { load_shared_pair_f64(to, from); }
+
+// A warp's operands of float64, of a stage.
+template <class Config>
+struct F64Fragments {
+    static constexpr int kRowTiles = Config::kWarpRows / 16, kColumnTiles = Config::kWarpColumns / 8;
+    static_assert(Config::kDepth == 8, "one product a stage");
+    double a[kRowTiles][2][2], b[kColumnTiles][2];
+
+    __device__ __forceinline__ void fetch(uint32_t stage, int row, int col) {
+#pragma unroll
+        for (int i = 0; i < kRowTiles; ++i) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) Config::PanelA::fragment_f64(a[i][half], stage, row + 16 * i + 8 * half);
+        }
+#pragma unroll
+        for (int j = 0; j < kColumnTiles; ++j) Config::PanelB::fragment_f64(b[j], stage + Config::PanelA::kBytes, col + 8 * j);
+    }
+    __device__ __forceinline__ void multiply(double (&sums)[kRowTiles][Config::kWarpColumns / 2]) const {
+#pragma unroll
+        for (int j = 0; j < kColumnTiles; ++j) {
+#pragma unroll
+            for (int i = 0; i < kRowTiles; ++i) multiply_f64(sums[i] + 4 * j, a[i], b[j]);
+        }
+    }
+};
+
+// Does nothing but scaling lie between the sums and D, whose rows are made of aligned pairs?
+__device__ __forceinline__ bool is_in_whole_pairs(const GemmParams &p) {
+    return p.vectorised != 0 && p.c.data == nullptr && p.bias.data == nullptr;
+}
+// Then they go there straight from the registers.
+template <class Config>
+__device__ __forceinline__ void store_pairs(const GemmParams &p, double *d,
+                                            const double (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], int row, int col,
+                                            int rows, int cols) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+    col += lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < Config::kWarpRows / 16; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int d_row = row + 16 * i + 8 * half + lane / 4;
+            double *const to = d + d_row * p.d.row + col;
+#pragma unroll
+            for (int j = 0; j < Config::kWarpColumns / 8; ++j) {
+                const double *const pair = sums[i] + 4 * j + 2 * half;
+                if (d_row < rows && col + 8 * j < cols)
+                    *reinterpret_cast<double2 *>(to + 8 * j) = make_double2(p.alpha * pair[0], p.alpha * pair[1]);
+            }
+        }
+    }
+}
 
 }  // namespace attile::gpu::sm80
