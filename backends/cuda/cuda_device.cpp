@@ -117,6 +117,7 @@ int32_t CudaDevice::start(const void *probe_kernel) {
     }
     const int32_t status = read_properties();
     properties_.gradients_by = gpu::gradients_by_name(gpu::environment("ATTILE_CUDA_GRADIENTS"));
+    properties_.attention_by = gpu::attention_by_name(gpu::environment("ATTILE_CUDA_ATTENTION"));
     return status == ATTILE_OK ? find_kernels() : status;
 }
 

@@ -35,6 +35,15 @@ inline GradientsBy gradients_by_name(const char *name) {
     return GradientsBy::kExpectedTime;
 }
 
+// Which kernels make attention without tensor cores of more rows than decode kernels always take: those of tiles of rows, or decode
+// kernels, which stream keys for eight rows a block; whichever are expected to be faster, or as the environment says.
+enum class AttentionBy : uint8_t { kExpectedTime, kTiles, kStreams };
+inline AttentionBy attention_by_name(const char *name) {
+    if (name != nullptr && std::strcmp(name, "tiles") == 0) return AttentionBy::kTiles;
+    if (name != nullptr && std::strcmp(name, "streams") == 0) return AttentionBy::kStreams;
+    return AttentionBy::kExpectedTime;
+}
+
 // Constant from the moment the device is opened.
 struct DeviceProperties {
     char name[128] = {};
@@ -58,6 +67,7 @@ struct DeviceProperties {
     double peak_flops_f16 = 0;
     double peak_bandwidth = 0;  // Bytes a second of device memory.
     GradientsBy gradients_by = GradientsBy::kExpectedTime;
+    AttentionBy attention_by = AttentionBy::kExpectedTime;
 };
 
 // What the compiler made of a kernel.

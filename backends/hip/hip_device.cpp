@@ -73,6 +73,7 @@ int32_t HipDevice::start(const void *probe_kernel) {
     is_started_ = true;
     const int32_t status = read_properties();
     properties_.gradients_by = gpu::gradients_by_name(gpu::environment("ATTILE_HIP_GRADIENTS"));
+    properties_.attention_by = gpu::attention_by_name(gpu::environment("ATTILE_HIP_ATTENTION"));
     if (status != ATTILE_OK) return status;
     KernelResources resources;
     const hipError_t error = runtime_.kernel_resources(probe_kernel, &resources);

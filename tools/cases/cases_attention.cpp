@@ -38,6 +38,16 @@ void add_masks(Adder add) {
             add(window + "_bottom_right" + suffix, masked(ATTILE_MASK_WINDOW_BOTTOM_RIGHT, left, right, q, k));
         }
     }
+    // Splits of what a window leaves of many keys: of a few rows, of many, and of heads that are rows.
+    for (const std::int64_t q : {3, 70}) {
+        C c = q == 3 ? masked(ATTILE_MASK_WINDOW_BOTTOM_RIGHT, 1000, 0, q, 2000) : masked(ATTILE_MASK_WINDOW_BOTTOM_RIGHT, 200, 0, q, 600);
+        c.batch = 1;
+        c.heads_q = c.heads_kv = 1;
+        add("window_of_splits_" + std::to_string(q) + "_rows", c);
+        c.heads_q = 7;
+        c.alibi = 1;
+        add("window_of_splits_" + std::to_string(q) + "_rows_of_7_heads_alibi", c);
+    }
     add("causal_square", masked(ATTILE_MASK_CAUSAL_TOP_LEFT, 0, 0, 65, 65));
     add("window_huge", masked(ATTILE_MASK_WINDOW_BOTTOM_RIGHT, INT64_MAX, INT64_MAX));
 }

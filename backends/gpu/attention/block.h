@@ -165,8 +165,9 @@ struct TilePhases {
 
     ATTILE_LANE_FN TilePhases(const AttentionParams &p, const AttentionBlock &block, int block_rows, int block_keys) {
         const KeyRange top = block.range(p, block.first_row), bottom = block.range(p, block.first_row + block_rows - 1);
-        first = max(top.low / block_keys, block.place.first_tile(p));
-        end = min((bottom.high + block_keys - 1) / block_keys, block.place.end_tile(p));
+        const int window = top.low / block_keys;  // Splits begin where the rows' window does.
+        first = window + block.place.first_tile(p);
+        end = min((bottom.high + block_keys - 1) / block_keys, window + block.place.end_tile(p));
         full_first = (bottom.low + block_keys - 1) / block_keys;
         full_end = top.high / block_keys;
     }

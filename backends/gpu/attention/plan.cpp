@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "attention/run.h"
+#include "attention/seconds.h"
 #include "attention/simt/decode_params.h"
 #include "attention/simt/instances.h"
 #include "host/sizes.h"
@@ -28,9 +29,15 @@ constexpr double kPartBytesPerSecond = 1.5e12;
 // Where only the rows of the last wave are split: what a block's two ends take, in tiles; the share of the bandwidth that the way of
 // partial results to memory and back gets; the gain from which on it is done, and that where scores are modified: parts meet a bias in
 // another order than whole rows do, which took 2 to 3 % more of 2048 rows of 64 columns where 3 % less were expected, and 5 to 7 %
-// less of 4096 rows of 128, as expected.
-constexpr int64_t kMostTailSplits = 24;
+// less of 4096 rows of 128, as expected. Where all rows are split, only parts of fewer than kFewTiles tiles count their ends.
+constexpr int64_t kMostTailSplits = 24, kFewTiles = 4;
 constexpr double kPartTiles = 0.5, kPartShare = 0.25, kTailGain = 0.99, kModifiedTailGain = 0.95;
+// What the choice between tiles and streamed keys goes by, measured on an H100. Of decode kernels: the share of the multiply-add roof of
+// two blocks a multiprocessor, times as many where each score passes through modifiers or pages, or K and V are no vectors; what a block
+// takes before and after its keys; the share of the bandwidth. Of tiles: what a block takes so, the first fetch of its code among that;
+// times as many in the modified kernel; the share of the bandwidth that rewriting K and V gets.
+constexpr double kDecodeRate = 0.3, kSlowDecode = 1.6, kDecodeEnds = 2.5e-6, kDecodeBandwidth = 0.75;
+constexpr double kTileEnds = 4e-6, kModifiedTile = 1.25, kRewriteBandwidth = 0.7;
 
 void refuse(AttentionPlan &plan, int32_t status, const char *format, ...) ATTILE_GPU_PRINTF(3, 4);
 void refuse(AttentionPlan &plan, int32_t status, const char *format, ...) {
@@ -50,17 +57,6 @@ bool is_aligned_16(const attile_operand &x) { return reinterpret_cast<uintptr_t>
 bool has_short_stride(const attile_operand &x) { return std::llabs(x.stride[2]) < (int64_t{1} << 29); }
 bool has_plain_rows(const attile_operand &x, int64_t cols) { return x.dtype == ATTILE_F32 && (x.stride[3] == 1 || cols == 1); }
 
-// Share of a full device's speed at which `resident` of `full` blocks a unit run.
-double latency_share(double resident, double full) { return std::sqrt(std::min(1.0, resident / full)); }
-
-// Seconds for `blocks` equal blocks of `work` multiply-adds.
-double wave_seconds(const DeviceProperties &device, double blocks, double work, double occupancy, double share) {
-    const double units = std::max(device.compute_units, 1), per_unit = device.peak_flops_f32 / 2 / units * share;
-    if (per_unit <= 0) return blocks * work;
-    const double per_wave = units * occupancy, waves = std::floor(blocks / per_wave), rest = std::ceil((blocks - waves * per_wave) / units);
-    return (waves * occupancy * work + (rest > 0 ? rest * work / latency_share(rest, occupancy) : 0)) / per_unit;
-}
-
 }  // namespace
 
 double attention_visible_pairs(const attile_attention_problem &p) {
@@ -77,6 +73,19 @@ double attention_visible_pairs(const attile_attention_problem &p) {
 }
 
 namespace {
+
+// Of all pairs of row and key.
+double visible_share(const attile_attention_problem &p) {
+    const double pairs = static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.len_q) * static_cast<double>(p.len_k);
+    return pairs > 0 ? attention_visible_pairs(p) / pairs : 0;
+}
+// Most tiles of keys, from the first that it sees, that a block of `rows` rows has, `pack` to a query row: its splits share those out.
+int64_t seen_tiles(const attile_attention_problem &p, int64_t rows, int64_t pack, int64_t keys) {
+    if (p.window_right < 0) return ceil_div(p.len_k, keys);
+    const int64_t right = std::min(p.window_right, kAttentionMaxLength), left = std::min(p.window_left, kAttentionMaxLength);
+    const int64_t most = ceil_div(p.bottom_right != 0 ? p.len_k : std::min(p.len_k, p.len_q + right), keys);
+    return left < 0 ? most : std::min(most, ceil_div(left + right + ceil_div(rows - 1, pack) + 1, keys) + 1);
+}
 
 // Does every row see all keys, and are they whole tiles?
 bool sees_whole_tiles(const attile_attention_problem &p, int64_t tile_keys) {
@@ -95,6 +104,12 @@ const void *single_kernel(const attile_attention_problem &p, const AttentionPlan
     if (!is_present(p.bias)) return kernels.allowed;
     if (p.bias.dtype == ATTILE_F32) return kernels.biased;
     return p.bias.dtype == ATTILE_F16 || p.bias.dtype == ATTILE_BF16 ? kernels.biased_half : nullptr;
+}
+
+// What splits take besides: a launch, and the way of their results to memory and back.
+double split_seconds(const attile_attention_problem &p, int32_t splits) {
+    if (splits == 1) return 0;
+    return kLaunchSeconds + 8.0 * static_cast<double>(p.batch * p.heads_q * p.len_q * p.head_dim_v) * splits / kPartBytesPerSecond;
 }
 
 // `start` is what is known before a kernel is chosen; `best` becomes this kernel's plan if that is the first or the cheapest.
@@ -127,8 +142,7 @@ void plan_tile(Device &device, const attile_attention_problem &p, const simt::At
     plan.rows_per_head = p.len_q * plan.pack;
     plan.row_blocks = ceil_div(plan.rows_per_head, tile.rows);
     const int64_t tiles = ceil_div(p.len_k, tile.keys);
-    const double pairs = static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.len_q) * static_cast<double>(p.len_k);
-    const double visible = pairs > 0 ? attention_visible_pairs(p) / pairs : 0;
+    const double visible = visible_share(p);
     // As many rows, keys and threads as the modified kernel. It moves references by all rows of a tile.
     const void *const single = plan.modifiers && !invariant ? single_kernel(p, plan, kernel.single) : nullptr;
     if (single != nullptr) plan.kernel = single;
@@ -139,10 +153,11 @@ void plan_tile(Device &device, const attile_attention_problem &p, const simt::At
         plan.blocks_per_unit = 1;
 
     const double heads = static_cast<double>(p.batch * p.heads_q / plan.pack);
-    const double work =
-        static_cast<double>(tile.rows) * static_cast<double>(tiles * tile.keys) * visible * static_cast<double>(plan.depth + kernel.cols);
+    const double tile_work = static_cast<double>(tile.rows) * tile.keys * static_cast<double>(plan.depth + kernel.cols);
+    const double work = tile_work * static_cast<double>(tiles) * visible;
+    const int64_t seen = seen_tiles(p, tile.rows, plan.pack, tile.keys);
     plan.cost = -1;
-    const int64_t most = std::min<int64_t>(kMostSplits, std::max<int64_t>(1, tiles / 4));
+    const int64_t most = std::min<int64_t>(kMostSplits, std::max<int64_t>(1, seen));
     AttentionPlan candidate = plan;
     if (invariant) {
         plan.split_tiles = kInvariantSplitKeys / tile.keys;
@@ -151,15 +166,15 @@ void plan_tile(Device &device, const attile_attention_problem &p, const simt::At
         return;
     }
     for (int64_t splits = 1; splits <= most; splits += splits < 8 ? 1 : splits < 32 ? 4 : 16) {
-        candidate.split_tiles = std::max<int64_t>(ceil_div(tiles, splits), 1);
-        candidate.splits = static_cast<int32_t>(std::max<int64_t>(ceil_div(tiles, candidate.split_tiles), 1));
+        candidate.split_tiles = std::max<int64_t>(ceil_div(seen, splits), 1);
+        candidate.splits = static_cast<int32_t>(std::max<int64_t>(ceil_div(seen, candidate.split_tiles), 1));
         const double blocks = heads * static_cast<double>(plan.row_blocks * candidate.splits);
-        candidate.cost = wave_seconds(device.properties(), blocks, work / candidate.splits, plan.blocks_per_unit, kernel.share);
-        if (candidate.splits > 1) {
-            candidate.cost += kLaunchSeconds + 8.0 * static_cast<double>(p.batch * p.heads_q * p.len_q * p.head_dim_v) * candidate.splits /
-                                                   kPartBytesPerSecond;
-            if (candidate.longest_first) candidate.cost *= 1.05;  // Splits of rows of unequal length are of unequal length.
-        }
+        // A block's two ends show where it has few tiles.
+        const double ends = candidate.splits > 1 && candidate.split_tiles < kFewTiles ? kPartTiles * tile_work : 0;
+        const double equal = work / candidate.splits + ends, longest = static_cast<double>(candidate.split_tiles) * tile_work + ends;
+        candidate.cost = wave_seconds(device.properties(), blocks, equal, windowed ? longest : equal, plan.blocks_per_unit, kernel.share) +
+                         split_seconds(p, candidate.splits);
+        if (candidate.splits > 1 && candidate.longest_first) candidate.cost *= 1.05;  // Rows of unequal length have such splits.
         if (plan.cost < 0 || candidate.cost < plan.cost * 0.97) plan = candidate;
     }
     // Or the row blocks of whole waves take all keys, and those of the last one, which they do not fill, splits of them.
@@ -176,7 +191,7 @@ void plan_tile(Device &device, const attile_attention_problem &p, const simt::At
         const double whole_seconds =
             wave_seconds(device.properties(), static_cast<double>(whole), work, plan.blocks_per_unit, kernel.share);
         const double gain = plan.modifiers ? kModifiedTailGain : kTailGain;
-        for (int64_t splits = 2; splits <= std::min(most, kMostTailSplits); ++splits) {
+        for (int64_t splits = 2; splits <= std::min(std::max<int64_t>(1, tiles / kFewTiles), kMostTailSplits); ++splits) {
             candidate.split_tiles = ceil_div(tiles, splits);
             candidate.splits = static_cast<int32_t>(ceil_div(tiles, candidate.split_tiles));
             const double part_work = work * (static_cast<double>(candidate.split_tiles) + kPartTiles) / static_cast<double>(tiles);
@@ -187,6 +202,50 @@ void plan_tile(Device &device, const attile_attention_problem &p, const simt::At
         }
     }
     if (best.path == AttentionPath::kNothing || plan.cost < best.cost) best = plan;
+}
+
+// Of a decode kernel's blocks, each of which sees up to `tiles` tiles of keys in all its splits.
+double decode_seconds(const DeviceProperties &device, const attile_attention_problem &p, const AttentionPlan &plan, int64_t tiles,
+                      bool is_plain) {
+    const double tile = 2.0 * plan.rows * plan.keys * plan.depth * (is_plain ? 1 : kSlowDecode), units = std::max(device.compute_units, 1);
+    const double blocks = static_cast<double>(p.batch * p.heads_kv * plan.row_blocks * plan.splits);
+    const double seen = std::min(visible_share(p) * static_cast<double>(ceil_div(p.len_k, plan.keys)) + 0.5, static_cast<double>(tiles));
+    const double share = kDecodeRate * latency_share(plan.blocks_per_unit, 2);
+    double seconds =
+        wave_seconds(device, blocks, seen / plan.splits * tile, static_cast<double>(plan.split_tiles) * tile, plan.blocks_per_unit, share);
+    if (device.peak_bandwidth > 0) {
+        const double bytes = static_cast<double>(p.batch * p.heads_kv * p.len_k) * 4.0 * static_cast<double>(p.head_dim + p.head_dim_v);
+        seconds = std::max(seconds, bytes / (kDecodeBandwidth * device.peak_bandwidth));
+    }
+    return seconds + kDecodeEnds * std::ceil(blocks / (units * plan.blocks_per_unit)) + split_seconds(p, plan.splits);
+}
+
+// Of a plan of tiles, as decode_seconds counts.
+double tile_seconds(const DeviceProperties &device, const attile_attention_problem &p, const AttentionPlan &plan) {
+    double seconds = kTileEnds + plan.cost * (plan.modifiers ? kModifiedTile : 1);
+    if (plan.convert) {
+        const double keys = static_cast<double>(p.heads_kv * p.total_k) * (is_present(p.cu_len_k) ? 1.0 : static_cast<double>(p.batch));
+        const double bytes = 8.0 * keys * static_cast<double>(p.head_dim + p.head_dim_v), bandwidth = device.peak_bandwidth;
+        seconds += 2 * kLaunchSeconds + (bandwidth > 0 ? bytes / (kRewriteBandwidth * bandwidth) : 0);
+    }
+    return seconds;
+}
+
+// The decode kernel of as few columns as do, and of those what leaves the fewest blocks.
+const simt::AttentionDecodeKernel &decode_kernel(const attile_attention_problem &p) {
+    const int64_t rows = p.len_q * (p.heads_q / p.heads_kv);
+    const simt::AttentionDecodeKernels kernels = p.k.dtype == ATTILE_F16    ? simt::attention_decode_f16()
+                                                 : p.k.dtype == ATTILE_BF16 ? simt::attention_decode_bf16()
+                                                                            : simt::attention_decode_f32();
+    const simt::AttentionDecodeKernel *chosen = nullptr;
+    for (int32_t i = 0; i < kernels.count; ++i) {
+        const simt::AttentionDecodeKernel &kernel = kernels.all[i];
+        if (kernel.cols < std::max(p.head_dim, p.head_dim_v)) continue;
+        const auto waste = [&](const simt::AttentionDecodeKernel &k) { return ceil_div(rows, k.rows) * 1000 + k.rows; };
+        if (chosen == nullptr || kernel.cols < chosen->cols || (kernel.cols == chosen->cols && waste(kernel) < waste(*chosen)))
+            chosen = &kernel;
+    }
+    return *chosen;
 }
 
 void plan_decode(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel, AttentionPlan &plan) {
@@ -202,7 +261,7 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
     plan.row_blocks = ceil_div(plan.rows_per_head, kernel.rows);
     if (device.occupancy(plan.kernel, plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1)
         plan.blocks_per_unit = 1;
-    const int64_t tiles = ceil_div(p.len_k, plan.keys), base = p.batch * p.heads_kv * plan.row_blocks;
+    const int64_t tiles = seen_tiles(p, plan.rows, plan.pack, plan.keys), base = p.batch * p.heads_kv * plan.row_blocks;
     const int64_t slots = static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit;
     const int64_t least = std::max<int64_t>(1, kDecodeKeys / plan.keys);
     int64_t best_cost = -1;
@@ -223,7 +282,9 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
     const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0 &&
                             has_short_stride(p.k) && has_short_stride(p.v);
     if (plan.splits > 1) plan.arrivals = base;
-    if (!in_vectors || plan.modifiers || is_present(p.block_table)) return;
+    const bool is_plain = in_vectors && !plan.modifiers && !is_present(p.block_table);
+    plan.cost = decode_seconds(device.properties(), p, plan, tiles, is_plain);
+    if (!is_plain) return;
     plan.kernel = kernel.plain;
     // Where a kernel behind this one is brought up early (early.h), it takes less time than the last block's merging, which such
     // code lacks. A kernel behind is right for any code, so where nothing is known.
@@ -289,18 +350,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
         }
         (void)device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit);
     } else if ((p.len_q * group <= kDecodeRows && !invariant) || p.len_k == 0) {
-        const simt::AttentionDecodeKernels kernels = p.k.dtype == ATTILE_F16    ? simt::attention_decode_f16()
-                                                     : p.k.dtype == ATTILE_BF16 ? simt::attention_decode_bf16()
-                                                                                : simt::attention_decode_f32();
-        const simt::AttentionDecodeKernel *chosen = nullptr;
-        for (int32_t i = 0; i < kernels.count; ++i) {
-            const simt::AttentionDecodeKernel &kernel = kernels.all[i];
-            if (kernel.cols < std::max(p.head_dim, p.head_dim_v)) continue;
-            const auto waste = [&](const simt::AttentionDecodeKernel &k) { return ceil_div(p.len_q * group, k.rows) * 1000 + k.rows; };
-            if (chosen == nullptr || kernel.cols < chosen->cols || (kernel.cols == chosen->cols && waste(kernel) < waste(*chosen)))
-                chosen = &kernel;
-        }
-        plan_decode(device, p, *chosen, plan);
+        plan_decode(device, p, decode_kernel(p), plan);
     } else {
         const bool plain = has_plain_rows(p.k, p.head_dim) && has_plain_rows(p.v, p.head_dim_v) && !paged;
         const bool vector = plain && has_vector_rows(p.k, p.head_dim) && has_vector_rows(p.v, p.head_dim_v) && has_short_stride(p.k) &&
@@ -324,6 +374,14 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
             refuse(plan, ATTILE_ERROR_INTERNAL, "attention: no kernel for head_dim %lld and %lld", static_cast<long long>(p.head_dim),
                    static_cast<long long>(p.head_dim_v));
             return plan;
+        }
+        const AttentionBy by = device.properties().attention_by;
+        if (!invariant && by != AttentionBy::kTiles) {
+            AttentionPlan streamed = start;
+            streamed.convert = false;
+            streamed.modifiers = attention_modifies_scores(p);
+            plan_decode(device, p, decode_kernel(p), streamed);
+            if (by == AttentionBy::kStreams || streamed.cost < tile_seconds(device.properties(), p, plan)) plan = streamed;
         }
     }
 

@@ -57,6 +57,20 @@ class ScoreModifiers {
         if (p_.block_table && !has_page(key)) score = -INFINITY;
         return score;
     }
+    // The same of a key whose page there is, each number read once, for scores in units of log2.
+    ATTILE_LANE_FN float apply_once(float score, int key) const {
+        if (p_.softcap_log2 != 0) score = p_.softcap_log2 * tanh_fast(score / p_.softcap_log2);
+        if (p_.bias.data) score = add_bias_log2(score, load_number(p_.bias, bias_ + key * p_.bias.stride[3]));
+        if (p_.alibi_slopes.data) score = slope_.lower(score, fabsf(static_cast<float>(key - diagonal_)));
+        if (p_.allowed.data && !static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]]) score = -INFINITY;
+        return score;
+    }
+    // Sends for what a key's score will want.
+    ATTILE_LANE_FN void prefetch(int key) const {
+        if (p_.bias.data && p_.bias.storage == AttentionStorage::kF32)
+            gpu::prefetch(static_cast<const float *>(p_.bias.data) + (bias_ + key * p_.bias.stride[3]));
+        if (p_.allowed.data) gpu::prefetch(static_cast<const uint8_t *>(p_.allowed.data) + (allowed_ + key * p_.allowed.stride[3]));
+    }
     // Does neither `allowed` nor the bias hide the key?
     ATTILE_LANE_FN bool shows(int key) const {
         if (p_.block_table && !has_page(key)) return false;

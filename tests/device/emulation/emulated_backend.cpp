@@ -2,8 +2,9 @@
 // A backend whose device is the processor, running the SIMT kernels thread by thread: slow, and the kernels' own code. With it everything
 // that tests a backend tests them where no GPU is. ATTILE_EMULATED_ORDER=forward|backward|shuffled sets the order of a block's threads,
 // ATTILE_EMULATED_MEMORY how many bytes the device says it has, by which some plans go, ATTILE_EMULATED_CAPACITY how many it has,
-// ATTILE_CUDA_GRADIENTS=tiles|products|time how float32 gradients are made: by tiles if it is not set, since a processor's time says
-// nothing. There are two: "emulated" with warps of 32, and "emulated64" with waves of 64 and what the kernels do otherwise on AMD's GPUs.
+// ATTILE_CUDA_GRADIENTS=tiles|products|time how float32 gradients are made, ATTILE_CUDA_ATTENTION=tiles|streams|time how attention of more
+// than a few rows: by tiles if they are not set, since a processor's time says nothing. There are two: "emulated" with warps of 32, and
+// "emulated64" with waves of 64 and what the kernels do otherwise on AMD's GPUs.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -37,6 +38,8 @@ class EmulatedDevice final : public MemoryDevice {
         if (const char *memory = std::getenv("ATTILE_EMULATED_MEMORY")) properties_.memory_total = std::atoll(memory);
         const char *by = std::getenv("ATTILE_CUDA_GRADIENTS");
         properties_.gradients_by = gpu::gradients_by_name(by != nullptr ? by : "tiles");
+        const char *attention = std::getenv("ATTILE_CUDA_ATTENTION");
+        properties_.attention_by = gpu::attention_by_name(attention != nullptr ? attention : "tiles");
         properties_.lane_width = ATTILE_EMULATED_WAVE;
         properties_.threads_per_unit = 2048;
         properties_.blocks_per_unit = 16;

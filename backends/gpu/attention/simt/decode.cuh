@@ -123,12 +123,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
 
     // The keys of this block, in steps of lane groups.
     const KeyRange first_range = at.range_of(at.first_row), last_range = at.range_of(at.first_row + C::kRows - 1);
-    const int tile = max(first_range.low / kTile, place.split * p.split_tiles);
-    const int tile_end =
-        min((last_range.high + kTile - 1) / kTile,
-            static_cast<int>(min(static_cast<int64_t>(place.split + 1) * p.split_tiles, static_cast<int64_t>(kAttentionMaxLength))));
+    const int tile = first_range.low / kTile + place.split * p.split_tiles;  // Splits begin where the rows' window does.
+    const int tile_end = min((last_range.high + kTile - 1) / kTile, tile + p.split_tiles);
     const int all_low = last_range.low, all_high = first_range.high;  // The keys that every row sees.
     const Softmax softmax = {at, at.quad_lane / C::kCopies * kHeld};
+    const typename Softmax::Rows held(at, softmax.first_score);
     // A lane's numbers. The compiler sees to registers in this order; others cost instances for bfloat16 up to four.
     typename Softmax::Output out = {};
     float row_sum[C::kRows], row_reference[C::kRows];  // Of the group, at the end.
@@ -148,6 +147,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
     if (first_key < end_key) {
         loader.load_keys(keys, first_key);
         loader.load_values(values, first_key);
+        softmax.prefetch(held, first_key);
     }
     // The row block's word.
     const auto count = [&] { return p.counts + (entry.batch * p.heads.divisor + place.head) * p.row_blocks.divisor + place.row_block; };
@@ -160,11 +160,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         float score[C::kScores];
         softmax.multiply_keys(q, keys, score);
         const uint32_t missing = loader.no_page;
-        if (first_key + kTile < end_key) loader.load_keys(keys, first_key + kTile);
+        if (first_key + kTile < end_key) {
+            loader.load_keys(keys, first_key + kTile);
+            softmax.prefetch(held, first_key + kTile);
+        }
         softmax.add_lanes(score);
         const bool masked = (!kPlain && p.modifiers != 0) || first_key < all_low || first_key + C::kStep > all_high;
         bool hidden[kHeld];
-        softmax.modify(masked, first_key, missing, score, hidden);
+        softmax.modify(held, masked, first_key, missing, score, hidden);
         bool needs = false, vanishes = false;
         softmax.look(score, minus_reference, unset, hidden, needs, vanishes);
         const bool skips = masked || lane_any(vanishes);

@@ -6,6 +6,34 @@
 
 namespace attile::gpu::simt {
 
+// A row of which a lane holds a score of each step: which keys it sees, and what modifies its scores.
+struct HeldRow {
+    KeyRange range;
+    ScoreModifiers modifiers;
+
+    template <class C>
+    ATTILE_LANE_FN HeldRow(const DecodeRows<C> &at, int row)
+        : range(at.range_of(row)), modifiers(at.p, at.entry, query_head(at.p, at.place.head, row), query_row(at.p, row)) {}
+};
+// Those of all scores that a lane holds, found once, where there are registers for them.
+template <int kCount>
+struct HeldRows {
+    HeldRow row[kCount];
+
+    template <class C>
+    ATTILE_LANE_FN HeldRows(const DecodeRows<C> &at, int first_score)
+        : HeldRows(at, first_score, std::make_integer_sequence<int, kCount>()) {}
+
+  private:
+    template <class C, int... kIndex>
+    ATTILE_LANE_FN HeldRows(const DecodeRows<C> &at, int first_score, std::integer_sequence<int, kIndex...>)
+        : row{HeldRow(at, min(at.first_row + (first_score + kIndex) % C::kRows, at.rows - 1))...} {}
+};
+struct NoRows {
+    template <class C>
+    ATTILE_LANE_FN NoRows(const DecodeRows<C> &, int) {}
+};
+
 // The online softmax of a lane group's rows, and its O. A lane's arrays are the kernel's: as members, or by reference in members, they
 // would come into registers later than what is around them, and in more.
 template <class C, bool kPlain>
@@ -13,6 +41,8 @@ struct DecodeSoftmax {
     static constexpr int kRows = C::kRows, kLoads = C::kLoads, kQuads = C::kQuads, kScores = C::kScores, kHeld = C::kHeld;
     // Lanes whose numbers differ in these bits hold the same row's scores of other keys.
     static constexpr int kRowStep = (kRows > kHeld ? kRows / kHeld : 1) * C::kCopies;
+    static constexpr bool kHoldsRows = !kPlain && C::kIsLarge;
+    using Rows = std::conditional_t<kHoldsRows, HeldRows<kHeld>, NoRows>;
     using Step = typename DecodeLoader<C, kPlain>::Step;
     using Output = float[kRows][kQuads * 4];
     using Held = float[kHeld];  // Of the scores that a lane holds.
@@ -50,20 +80,34 @@ struct DecodeSoftmax {
             }
         }
     }
+    ATTILE_LANE_FN int key_of(int h, int first_key) const { return first_key + (first_score + h) / kRows * C::kKeyCols + at.key_col; }
+    // Sends for what the next step's scores will want.
+    ATTILE_LANE_FN void prefetch(const Rows &held, int first_key) const {
+        if constexpr (kHoldsRows) {
+#pragma unroll
+            for (int h = 0; h < kHeld; ++h) held.row[h].modifiers.prefetch(min(key_of(h, first_key), max(at.entry.len_k - 1, 0)));
+        }
+    }
     // Masks and modifiers; `missing`: keys whose page does not exist.
-    ATTILE_LANE_FN void modify(bool masked, int first_key, uint32_t missing, float (&score)[kScores], bool (&hidden)[kHeld]) const {
+    ATTILE_LANE_FN void modify(const Rows &held, bool masked, int first_key, uint32_t missing, float (&score)[kScores],
+                               bool (&hidden)[kHeld]) const {
         const DecodeParams &p = at.p;
 #pragma unroll
         for (int h = 0; h < kHeld; ++h) {
             hidden[h] = false;
             if (masked) {
                 const int t = (first_score + h) / kRows, row = min(at.first_row + (first_score + h) % kRows, at.rows - 1);
-                const int key = first_key + t * C::kKeyCols + at.key_col;
-                hidden[h] = !at.range_of(row).has(key) || (!kPlain && (missing >> t & 1) != 0);
-                if (!kPlain && !hidden[h] && p.modifiers) {
-                    const ScoreModifiers modifiers(p, at.entry, query_head(p, at.place.head, row), query_row(p, row));
-                    hidden[h] = !modifiers.shows(key);
-                    score[h] = modifiers.apply(score[h], key);
+                const int key = key_of(h, first_key);
+                if constexpr (kHoldsRows) {
+                    hidden[h] = !held.row[h].range.has(key) || (missing >> t & 1) != 0;
+                    if (!hidden[h] && p.modifiers) score[h] = held.row[h].modifiers.apply_once(score[h], key);
+                } else {
+                    hidden[h] = !at.range_of(row).has(key) || (!kPlain && (missing >> t & 1) != 0);
+                    if (!kPlain && !hidden[h] && p.modifiers) {
+                        const ScoreModifiers modifiers(p, at.entry, query_head(p, at.place.head, row), query_row(p, row));
+                        hidden[h] = !modifiers.shows(key);
+                        score[h] = modifiers.apply(score[h], key);
+                    }
                 }
                 if (hidden[h]) score[h] = -INFINITY;
             }

@@ -40,7 +40,8 @@ struct CutRows {
         if (plan[0].path != AttentionPath::kTile || plan[1].path != AttentionPath::kDecode) return;
         const double rows = static_cast<double>(p.batch * p.heads_kv * p.len_k), bandwidth = device.properties().peak_bandwidth;
         const double bytes = rows * static_cast<double>(p.head_dim * bytes_of(p.k) + p.head_dim_v * bytes_of(p.v));
-        is_cut = plan[0].cost + kDecodeSeconds + bytes / (kDecodeShare * (bandwidth > 0 ? bandwidth : 5e11)) < uncut.cost;
+        const double decode = kDecodeSeconds + bytes / (kDecodeShare * (bandwidth > 0 ? bandwidth : 5e11));
+        is_cut = plan[0].cost + std::max(decode, plan[1].cost) < uncut.cost;
         if (is_cut) workspace = std::max(plan[0].workspace, plan[1].workspace);
     }
     // The parts of a problem whose last `few` rows are cut off.
