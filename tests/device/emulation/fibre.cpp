@@ -145,9 +145,22 @@ void release(int first, int last) {
     for (int t = first; t < last; ++t) {
         Fibre &fibre = block.fibres[static_cast<std::size_t>(t)];
         const bool is_vote = fibre.meeting == Meeting::kBallot || fibre.meeting == Meeting::kWave;
-        fibre.held = is_vote ? bits : fibre.given;
+        fibre.held = is_vote ? bits : fibre.meeting == Meeting::kFirst ? block.fibres[static_cast<std::size_t>(first)].given : fibre.given;
         fibre.state = State::kReady;
     }
+}
+
+// Where nobody else can go on: lanes that want the first lane's number on a way of their own get that of the first of them, as on a GPU.
+bool release_first(int first, int last) {
+    const Fibre *one = nullptr;
+    for (int t = first; t < last; ++t) {
+        Fibre &fibre = block.fibres[static_cast<std::size_t>(t)];
+        if (fibre.state != State::kWaiting || fibre.meeting != Meeting::kFirst || (one != nullptr && fibre.place != one->place)) continue;
+        if (one == nullptr) one = &fibre;
+        fibre.held = one->given;
+        fibre.state = State::kReady;
+    }
+    return one != nullptr;
 }
 
 // The wave goes on whole where it is together, else those of its lane groups that are and do not wait for the others. False: none of them.
@@ -168,7 +181,7 @@ bool release_wave(int first, int last) {
         release(group, end);
         any = true;
     }
-    return any;
+    return any || release_first(first, last);
 }
 
 // All waves wait for the block, each at one place.
@@ -243,10 +256,10 @@ uint64_t ballot(Meeting what, bool yes) {
     return fibre.held;
 }
 uint32_t first_lane(uint32_t value) {
-    const std::size_t group = static_cast<std::size_t>(block.current / kLanes * kLanes);
-    block.fibres[static_cast<std::size_t>(block.current)].given = value;
-    wait(Meeting::kShuffle, __builtin_return_address(0));
-    const uint32_t first = static_cast<uint32_t>(block.fibres[group].held);
+    Fibre &fibre = block.fibres[static_cast<std::size_t>(block.current)];
+    fibre.given = value;
+    wait(Meeting::kFirst, __builtin_return_address(0));
+    const auto first = static_cast<uint32_t>(fibre.held);
     if (first != value && block.fault.empty()) block.fault = "what is said to be the same in all of the block is not; ";
     return first;
 }

@@ -43,7 +43,7 @@ struct Index {
 };
 
 // What a group of lanes, a wave or the block does together. All must ask for the same.
-enum class Meeting { kBlock, kWave, kGroup, kShuffle, kShuffleXor, kBallot };
+enum class Meeting { kBlock, kWave, kGroup, kShuffle, kShuffleXor, kBallot, kFirst };
 
 unsigned char *dynamic_shared();
 // Each notes the place of the program that it is called from: lanes are together where they are at one place. Clang is told here that a
