@@ -132,6 +132,13 @@ void add_shapes(Adder add) {
     c.heads_q = 2;
     c.heads_kv = 1;
     add("few_pairs_of_many_keys", c);
+    for (const std::int64_t d : {32, 64}) {  // So few blocks that smaller tiles make more of them.
+        c = sized(100, 60, d);
+        c.batch = 1;
+        c.heads_q = c.heads_kv = 1;
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        add("one_pair_d" + std::to_string(d), c);
+    }
     c = sized();
     c.q_layout = c.k_layout = c.v_layout = c.o_layout = {.order = Order::kHeadsInside, .pad = 1};
     add("blhd", c);

@@ -45,6 +45,14 @@ void find_occupancy(Device &device, AttentionBackwardPlan &plan) {
         plan.blocks_per_unit = 1;
 }
 
+void take_tile(Device &device, const simt::AttentionBackwardTile &tile, AttentionBackwardPlan &plan) {
+    plan.kernel = tile.kernel;
+    plan.rows = tile.rows;
+    plan.keys = tile.keys;
+    plan.threads = tile.threads;
+    find_occupancy(device, plan);
+}
+
 void choose_kernel(Device &device, const attile_attention_backward_problem &problem, AttentionBackwardPlan &plan) {
     const attile_attention_problem &p = *problem.forward;
     plan.wide = p.compute == ATTILE_F64;
@@ -68,12 +76,7 @@ void choose_kernel(Device &device, const attile_attention_backward_problem &prob
         plan.unaligned = (!plan.copy_q && is_unaligned(p.q)) || (!plan.copy_k && is_unaligned(p.k)) ||
                          (!plan.copy_v && is_unaligned(p.v)) || (!plan.copy_dout && is_unaligned(problem.dout));
         plan.modified = plan.unaligned || attention_modifies_scores(p);
-        const simt::AttentionBackwardTile &chosen = plan.modified ? tile.modified : tile.plain;
-        plan.kernel = chosen.kernel;
-        plan.rows = chosen.rows;
-        plan.keys = chosen.keys;
-        plan.threads = chosen.threads;
-        find_occupancy(device, plan);
+        take_tile(device, plan.modified ? tile.modified : tile.plain, plan);
         return;
     }
 }
@@ -110,16 +113,18 @@ void cut_by_units(Device &device, const attile_attention_problem &p, int64_t bud
     if (plan.chunk > 0) plan.chunk = ceil_div(plan.units, ceil_div(plan.units, plan.chunk));
     plan.part_q = plan.slice * plan.chunk * unit_q;
 
-    // Few blocks: some for the same keys, whose sums are added up afterwards. Sums are then cut otherwise in another batch.
+    // Few blocks: some for the same keys, whose sums go on from launch to launch and are added up afterwards. Sums are then cut otherwise
+    // in another batch.
     const int64_t blocks = plan.slice * plan.key_blocks;
     plan.split_units = std::max<int64_t>(plan.chunk, 1);
-    if (!tiled || blocks == 0 || plan.chunk != plan.units || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return;
+    if (!tiled || blocks == 0 || (plan.chunk != plan.units && blocks >= slots) || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
+        return;
     int64_t best = -1;
-    for (int64_t splits = 1; splits <= std::min(kMostSplits, plan.units); ++splits) {
-        const int64_t each = ceil_div(plan.units, splits), cost = ceil_div(blocks * splits, slots) * (4 * each + 1) + splits / 2;
+    for (int64_t splits = 1; splits <= std::min(kMostSplits, plan.chunk); ++splits) {
+        const int64_t each = ceil_div(plan.chunk, splits), cost = ceil_div(blocks * splits, slots) * (4 * each + 1) + splits / 2;
         if (best >= 0 && cost >= best) continue;
         best = cost;
-        plan.splits = ceil_div(plan.units, each);
+        plan.splits = ceil_div(plan.chunk, each);
         plan.split_units = each;
     }
 }
@@ -196,8 +201,29 @@ double tile_time(const DeviceProperties &device, const attile_attention_problem 
     constexpr double kModifiedShare = 0.7;  // Of the plain kernel's.
     const double roof = plan.share * peak_of(device) * (plan.modified ? kModifiedShare : 1);
     // A block alone is faster than it is beside others, but the longest one has to end, too.
-    const double longest = static_cast<double>(plan.split_units * plan.rows) * plan.keys;
+    const int64_t launches = plan.splits > 1 && plan.chunk > 0 ? ceil_div(plan.units, plan.chunk) : 1;
+    const double longest = static_cast<double>(plan.split_units * launches * plan.rows) * plan.keys;
     return 10 * plan.depth * std::max(computed_pairs(p, plan) * idle, kAlone * longest * slots) / roof;
+}
+
+// Blocks that leave most multiprocessors idle: the smaller tiles of the kernel for modified scores make more of them, where that is
+// expected to be faster. `uncut`: before it was cut by units.
+void take_small_tiles(Device &device, const attile_attention_problem &p, int64_t budget, AttentionBackwardPlan uncut,
+                      AttentionBackwardPlan &plan) {
+    const DeviceProperties &properties = device.properties();
+    if (plan.kernel == nullptr || plan.modified || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 ||
+        2 * plan.slice * plan.key_blocks * plan.splits > properties.compute_units)
+        return;
+    for (const simt::AttentionBackwardFn kernel : simt::kAttentionBackwardPlain) {
+        const simt::AttentionBackwardTileKernel tile = kernel();
+        if (tile.depth != plan.depth || tile.modified.rows * tile.modified.keys >= plan.rows * plan.keys) continue;
+        take_tile(device, tile.modified, uncut);
+        uncut.modified = true;
+        count_units(p, uncut);
+        cut_by_units(device, p, budget, uncut);
+        if (tile_time(properties, p, uncut) < tile_time(properties, p, plan)) plan = uncut;
+        return;
+    }
 }
 
 // The same plan unfused, where they can take it in less than `limit` seconds: launches of some pairs, units and blocks of keys,
@@ -309,6 +335,7 @@ AttentionBackwardPlan plan_attention_backward(Device &device, const attile_atten
     const int64_t budget = std::min(kMostParts, device.properties().memory_total / kPartsShare);
     AttentionBackwardPlan by_products = plan;
     cut_by_units(device, p, budget, plan);
+    take_small_tiles(device, p, budget, by_products, plan);
     const double limit = products_limit(device, problem, budget, by_products, plan);
     if (cut_by_products(device, problem, limit, by_products)) plan = by_products;
 
