@@ -322,8 +322,9 @@ TEST_P(CudaGemm16Parts, AreAddedInOrder) {
         for (int64_t j = 0; j < c.n; ++j) {
             const std::size_t at = static_cast<std::size_t>((i * d.row + j * d.col) * element_bytes(c.dtype_d));
             const double found = decode(c.dtype_d, first.data() + at), expected = decode(c.dtype_d, whole.data() + at);
-            // Sums of 5120 products of size 1, added in another order, and rounded.
-            apart += std::abs(found - expected) <= 2 * unit * std::abs(expected) + 1e-3 ? 0 : 1;
+            // Sums of 5120 products of size 1, in chains of other lengths that tensor cores round towards zero, and then rounded. A part
+            // that is missing would be 40.
+            apart += std::abs(found - expected) <= 2 * unit * std::abs(expected) + 1e-2 ? 0 : 1;
         }
     }
     EXPECT_EQ(apart, 0);

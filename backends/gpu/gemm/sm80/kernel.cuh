@@ -206,6 +206,33 @@ __device__ __forceinline__ void store_sums(const GemmParams &p, Element *d,
     }
 }
 
+// Sums that nothing but scaling is done to go straight to D where it allows that; all threads of the block call it. False: they are left.
+template <class Config>
+__device__ __forceinline__ bool store_plain(const GemmParams &p, const GemmOrigin &origin,
+                                            const typename Config::Sum (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2], int row,
+                                            int col, int rows, int cols) {
+    using Element = typename Config::Element;
+    if constexpr (Config::kIsF64) {
+        const bool is_plain = is_in_whole_pairs(p);
+        if (is_plain) store_pairs<Config>(p, reinterpret_cast<double *>(origin.d), sums, row, col, rows, cols);
+        return is_plain;
+    } else {
+        bool is_plain = is_in_whole_rows<Element>(p);
+        if constexpr (Config::kIsTf32x3) {
+            bool is_whole = true;
+#pragma unroll
+            for (int i = 0; i < Config::kWarpRows / 16; ++i) is_whole = is_whole && !has_no_numbers(sums[i]);
+            is_plain = __syncthreads_and(is_whole) && is_plain;
+        }
+        if (!is_plain) return false;
+        if (Config::kIsTf32x3 || p.d.dtype == ATTILE_F32)
+            store_sums<Config>(p, reinterpret_cast<float *>(origin.d), sums, row, col, rows, cols);
+        else if constexpr (!Config::kIsTf32x3)
+            store_sums<Config>(p, reinterpret_cast<Element *>(origin.d), sums, row, col, rows, cols);
+        return true;
+    }
+}
+
 // A step's product.
 template <class Config>
 __device__ __forceinline__ void multiply_step(float (&sums)[Config::kWarpRows / 16][Config::kWarpColumns / 2],
@@ -314,22 +341,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
             advance();
         }
     } else if constexpr (Config::kIsF64) {
-        F64Fragments<Config> fragments[2];
-        copy_wait<kStages - 1>();
-        __syncthreads();
-        fragments[0].fetch(stage, row, col);
-#pragma unroll 1
-        for (int step = 0; step < steps; step += 2) {  // Behind an odd number comes a stage of zeros.
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                advance();
-                copy_wait<kStages - 2>();
-                __syncthreads();  // The next stage has come for all, and this one has been read: it is filled anew.
-                fragments[1 - half].fetch(stage, row, col);
-                load();
-                fragments[half].multiply(sums);
-            }
-        }
+        multiply_f64_ahead<Config>(sums, stage, row, col, steps, advance, load);
     } else {
         // Fragments are read one product ahead, across stages too.
         uint32_t a[2][kRowTiles][4], b[2][kColumnPairs][4];
@@ -364,27 +376,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kThreads, 2) gemm_kernel(const __gr
     origin.set(p, batch_x, batch_y, row_first, col_first, split * p.d_split);
     const int rows = static_cast<int>(min(p.m - row_first, int64_t{Config::kRows}));
     const int cols = static_cast<int>(min(p.columns - col_first, int64_t{Config::kColumns}));
-    if constexpr (Config::kIsF64) {
-        if (is_in_whole_pairs(p)) {
-            store_pairs<Config>(p, reinterpret_cast<double *>(origin.d), sums, row, col, rows, cols);
-            return;
-        }
-    } else {
-        bool is_plain = is_in_whole_rows<Element>(p);
-        if constexpr (Config::kIsTf32x3) {
-            bool is_whole = true;
-#pragma unroll
-            for (int i = 0; i < kRowTiles; ++i) is_whole = is_whole && !has_no_numbers(sums[i]);
-            is_plain = __syncthreads_and(is_whole) && is_plain;
-        }
-        if (is_plain) {
-            if (Config::kIsTf32x3 || p.d.dtype == ATTILE_F32)
-                store_sums<Config>(p, reinterpret_cast<float *>(origin.d), sums, row, col, rows, cols);
-            else if constexpr (!Config::kIsTf32x3)
-                store_sums<Config>(p, reinterpret_cast<Element *>(origin.d), sums, row, col, rows, cols);
-            return;
-        }
-    }
+    if (store_plain<Config>(p, origin, sums, row, col, rows, cols)) return;
     copy_wait<0>();
     __syncthreads();  // The stages are free for the strips.
     constexpr uint32_t kStripBytes = 16 * Config::kWarpColumns * sizeof(typename Config::Sum);

@@ -23,11 +23,13 @@ constexpr int64_t kMinSplitDepth = 256;             // Of a part of the depth.
 constexpr int kMostSplits = 16;                     // Of the depth.
 constexpr int64_t kMostPartialBytes = 256ll << 20;  // Of partial results.
 
-// The model, not yet fitted: 1024^3 on an H200 shows that a lone block of 128x128 is slower than it says. Clocks are a multiprocessor's.
+// The model; but for float64 not yet fitted: 1024^3 on an H200 shows that a lone block of 128x128 is slower than it says. Clocks are a
+// multiprocessor's.
 constexpr double kLaunchSeconds = 2.5e-6;
 constexpr double kCombineSeconds = 2.5e-6;  // One more kernel, and so is packing.
-constexpr double kMemoryShare = 0.85;       // Of the peak bandwidth.
-constexpr double kClockShare = 0.9;         // Of the highest clock, that the power limit leaves.
+constexpr double kCombineSecondsF64 = 5e-6;
+constexpr double kMemoryShare = 0.85;  // Of the peak bandwidth.
+constexpr double kClockShare = 0.9;    // Of the highest clock, that the power limit leaves.
 
 struct TileModel {
     int resident;         // Blocks a multiprocessor holds at most.
@@ -37,7 +39,7 @@ struct TileModel {
 };
 constexpr TileModel kTileModels[kGemmTiles] = {{2, 0.85, 0.6, 3000}, {4, 0.6, 0.25, 2000}};
 constexpr TileModel kSplitModels[kGemmTiles] = {{2, 0.75, 0.5, 3000}, {2, 0.6, 0.35, 2000}};  // Of float32.
-constexpr TileModel kF64Models[kGemmF64Tiles] = {{2, 0.74, 0.59, 12000}, {2, 0.74, 0.6, 5000}};
+constexpr TileModel kF64Models[kGemmF64Tiles] = {{2, 0.74, 0.6, 7600}, {2, 0.78, 0.76, 4800}};
 
 // Operations a clock of a multiprocessor's tensor cores by mma.sync with float32 sums, or of float64. An operation of float32 is three of
 // TF32, at half the rate.
@@ -119,7 +121,8 @@ double seconds_of(const DeviceProperties &device, const Choice &choice, int tile
     double seconds = kLaunchSeconds + std::max(busy, floor);
     // Partial results mostly stay in the L2 cache.
     if (splits > 1 || combines_always(choice))
-        seconds += kCombineSeconds + outputs * (splits + 1) * static_cast<double>(choice.sum_bytes()) / (2 * bandwidth);
+        seconds += (choice.dtype == ATTILE_F64 ? kCombineSecondsF64 : kCombineSeconds) +
+                   outputs * (splits + 1) * static_cast<double>(choice.sum_bytes()) / (2 * bandwidth);
     if (choice.operands.packed_bytes > 0) seconds += kCombineSeconds + 2 * choice.operands.packed_bytes / bandwidth;
     return seconds;
 }

@@ -80,6 +80,29 @@ struct F64Fragments {
     }
 };
 
+// All steps of a block, operands read one step ahead. `advance` moves `stage` on to the next, `load` fills the stage before with what comes
+// later.
+template <class Config, class Sums, class Advance, class Load>
+__device__ __forceinline__ void multiply_f64_ahead(Sums &sums, const uint32_t &stage, int row, int col, int steps, const Advance &advance,
+                                                   const Load &load) {
+    F64Fragments<Config> fragments[2];
+    copy_wait<Config::kStages - 1>();
+    __syncthreads();
+    fragments[0].fetch(stage, row, col);
+#pragma unroll 1
+    for (int step = 0; step < steps; step += 2) {  // Behind an odd number comes a stage of zeros.
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            advance();
+            copy_wait<Config::kStages - 2>();
+            __syncthreads();  // The next stage has come for all, and this one has been read: it is filled anew.
+            fragments[1 - half].fetch(stage, row, col);
+            load();
+            fragments[half].multiply(sums);
+        }
+    }
+}
+
 // Does nothing but scaling lie between the sums and D, whose rows are made of aligned pairs?
 __device__ __forceinline__ bool is_in_whole_pairs(const GemmParams &p) {
     return p.vectorised != 0 && p.c.data == nullptr && p.bias.data == nullptr;
