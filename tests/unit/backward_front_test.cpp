@@ -95,6 +95,20 @@ TEST_F(BackwardFront, EmptyOutputs) {
     EXPECT_EQ(recording().runs, 1);
 }
 
+TEST_F(BackwardFront, OfManyEntriesWithoutElementsNoneIsVisited) {
+    constexpr int64_t kMany = int64_t{1} << 50;
+    forward.q = args.dq = dense(ATTILE_F16, {kMany, 8, 0, 16});
+    forward.k = args.dk = dense(ATTILE_F16, {kMany, 4, 0, 16});
+    forward.v = args.dv = dense(ATTILE_F16, {kMany, 4, 0, 24});
+    forward.o = args.dout = dense(ATTILE_F16, {kMany, 8, 0, 24});
+    forward.lse = dense(ATTILE_F32, {kMany, 8, 0});
+    forward.sinks = dense(ATTILE_F32, {8});
+    args.dsinks = dense(ATTILE_F32, {8});
+    run();
+    EXPECT_EQ(recording().attention.batch, 0);
+    expect_operand(problem.dsinks, args.dsinks, {0, 1, 0, 0});
+}
+
 TEST_F(BackwardFront, NoHeadsAreOneKeyHeadWithoutKeys) {
     forward.q = dense(ATTILE_F16, {2, 0, 3, 16});
     forward.k = dense(ATTILE_F16, {2, 0, 7, 16});
