@@ -37,7 +37,8 @@ def host_time_table(run, group):
             ("ctypes out", "ctypes, with `out=`"))
     of_torch = group.startswith("torch")
     own = f"PyTorch {facts['torch']}" if of_torch else f"NumPy {facts['numpy']}"
-    lines = [f"{facts['device']}, {facts['processors']} processors, one thread, Python {facts['python']}, {own}; medians of {facts['rounds']} interleaved rounds of {facts['calls']} calls in one "
+    where = f"{facts['processors']} processors, one thread" if "processors" in facts else f"driver {facts['driver']}, CUDA {facts['cuda']}"
+    lines = [f"{facts['device']}, {where}, Python {facts['python']}, {own}; medians of {facts['rounds']} interleaved rounds of {facts['calls']} calls in one "
              f"process; {facts['date']}, commit {facts['commit']}.", "", "| call | C, µs | " + " | ".join(f"{title}, + µs" for _, title in ways) + f" | {own.split('+')[0]}'s own, µs |",
              "|---" * (len(ways) + 3) + "|"]
     for row in (row for row in run["rows"] if row["group"] == group):

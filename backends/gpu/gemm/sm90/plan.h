@@ -28,13 +28,13 @@ struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     bool wide = false, paired = false;  // Rows of D begin at multiples of 16 bytes; are made of pairs.
     bool halves = false;
     int32_t fused = 0;                            // What there is to fuse, also where the way is general.
-    int64_t tiles_a = 0, tiles_b = 0, tiles = 0;  // As in GemmArguments.
-    int64_t whole = 0;                            // Of the tiles, those that are not cut into parts.
+    int64_t tiles_a = 0, tiles_b = 0, tiles = 0;  // Of a cluster, if it shares a panel: along the tiles' rows, columns, in all.
+    int64_t whole = 0;                            // Of these, those that are not cut into parts.
     int64_t blocks = 0;
     double seconds = 0;  // As the model predicts, packing included.
 
-    int64_t units() const { return whole + (tiles - whole) * choice.parts; }  // As in GemmArguments.
-    int64_t partial_bytes() const;
+    int64_t units() const { return whole + (tiles - whole) * choice.parts; }  // Of work, as in GemmArguments.
+    int64_t partial_bytes() const;                                            // Of the parts' sums.
     GemmEnd end() const {
         if (halves || (way == kGemmNarrow && fused == 0 && wide && params.n % 8 == 0)) return GemmEnd::kPlain;
         return way == kGemmGeneral ? GemmEnd::kGeneral : GemmEnd::kFused;
