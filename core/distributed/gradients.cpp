@@ -169,11 +169,13 @@ int32_t Gradients::write_results(const KeySums &own) {
 }
 
 int32_t Gradients::finish(Session &session, const KeySums &own) {
-    if (session.sound())
-        ATTILE_TRY(session.take(guarded([&]() -> int32_t {
+    if (session.sound()) {
+        const auto sinks = [&]() -> int32_t {
             for (const Piece &rows : rows_with_results(problem_)) ATTILE_TRY(differentiate_sinks(rows));
             return ATTILE_OK;
-        })));
+        };
+        ATTILE_TRY(session.take(guarded(sinks)));
+    }
     ATTILE_TRY(shared_.exchange(session.link()));
     return session.sound() ? session.take(guarded([&] { return write_results(own); })) : ATTILE_OK;
 }

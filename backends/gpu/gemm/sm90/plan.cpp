@@ -276,7 +276,6 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     GemmPlan plan;
     static_cast<GemmOperands &>(plan) = gemm_operands(problem);
     if (plan.declined[0] != '\0') return plan;
-    const GemmParams &p = plan.params;
     const Model model = model_of(device, plan);
     const GemmPlan ideal = by_strides(plan, problem.a.dtype);
     if (forced != nullptr) {
