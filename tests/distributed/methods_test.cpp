@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "any_run.h"
 #include "options.h"
 #include "sharded_attention.h"
-#include "test_random.h"
 
 namespace attile::test {
 namespace {
@@ -80,35 +80,18 @@ TEST(Transports, GiveTheSameBits) {
     std::vector<ShardedCase> cases;
     for (std::size_t at = 0; at < options().size(); at += number("ATTILE_DISTRIBUTED_STEP", 1))
         cases.emplace_back(case_of(options()[at], ATTILE_F32));
-    const auto run_all = [&](Mail *mail) {
-        std::vector<Job> jobs;
-        for (const ShardedCase &one : cases) {
-            for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
-                RunOfCase run;
-                run.ranks = 4;
-                run.backend = backends().back();
-                run.layout = ATTILE_SHARDS_ZIGZAG;
-                run.method = method;
-                run.mail = mail;
-                jobs.push_back({&one, run, {}, {}});
-            }
-        }
-        run_jobs(jobs);
-        return jobs;
-    };
-    const std::vector<Job> first = run_all(nullptr);
-    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-        MailOptions options;
-        options.seed = seed;
-        options.collectives = seed % 2 == 0;
-        options.give_up = seed != 3;
-        Mail mail(4, options);
-        const std::vector<Job> again = run_all(&mail);
-        for (std::size_t i = 0; i < first.size(); ++i) {
-            EXPECT_EQ(again[i].wrong, "") << describe(again[i].run);
-            EXPECT_EQ(again[i].bytes, first[i].bytes) << "other bits: " << describe(again[i].run);
+    std::vector<Job> jobs;
+    for (const ShardedCase &one : cases) {
+        for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
+            RunOfCase run;
+            run.ranks = 4;
+            run.backend = backends().back();
+            run.layout = ATTILE_SHARDS_ZIGZAG;
+            run.method = method;
+            jobs.push_back({&one, run, {}, {}});
         }
     }
+    expect_the_same_bits(jobs);
 }
 
 TEST(Random, Problems) {
@@ -123,34 +106,7 @@ TEST(Random, Problems) {
         // A shard of one row or key has no stride; the data of the case are those of one.
         for (Layout *layout : {&c.q_layout, &c.k_layout, &c.v_layout, &c.bias_layout, &c.allowed_layout}) layout->broadcast = 0;
         const ShardedCase one(c);
-        Random random(seed);
-        for (int repeat = 0; repeat < 2; ++repeat) {
-            RunOfCase run;
-            run.ranks = random.pick({2, 3, 4, 5, 6, 8});
-            run.backend = backends()[static_cast<std::size_t>(random.between(0, static_cast<std::int64_t>(backends().size()) - 1))];
-            run.layout = static_cast<int>(random.between(0, 2));
-            run.method = static_cast<int>(random.between(0, 3));
-            if (run.layout == ATTILE_SHARDS_CONTIGUOUS && random.chance(0.7)) {
-                const auto cut = [&](std::int64_t length) {
-                    std::vector<std::int64_t> cuts = {0};
-                    for (int rank = 1; rank < run.ranks; ++rank) cuts.push_back(random.between(cuts.back(), length));
-                    return cuts;
-                };
-                run.cuts_q = cut(one.total_q());
-                run.cuts_k = cut(one.total_k());
-            }
-            MailOptions options;
-            options.seed = seed;
-            options.collectives = random.chance(0.5);
-            options.give_up = random.chance(0.5);
-            Mail mail(run.ranks, options);
-            if (random.chance(0.4)) run.mail = &mail;
-            std::vector<Job> jobs(2, {&one, run, {}, {}});
-            run_jobs(jobs);
-            EXPECT_EQ(jobs[0].wrong, "") << "seed " << seed << ": " << describe(run) << ": " << describe(c);
-            EXPECT_EQ(jobs[1].wrong, "") << "seed " << seed << ", a second time";
-            EXPECT_EQ(jobs[0].bytes, jobs[1].bytes) << "seed " << seed << ": other bits in a second run";
-        }
+        expect_random_runs(one, one.total_q(), one.total_k(), seed);
     }
 }
 
