@@ -113,6 +113,7 @@ TEST_F(Faults, ARankThatLeavesIsLate) {
 TEST_F(Faults, ACommunicatorThatIsDestroyedDuringACallEndsIt) {
     MpiRank rank;
     ASSERT_EQ(rank.rank().created, ATTILE_OK) << rank.rank().why;
+    MPI_Barrier(MPI_COMM_WORLD);
     if (world_rank() == 1) {
         std::thread destroying([&] {  // which may not call MPI
             std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -122,7 +123,7 @@ TEST_F(Faults, ACommunicatorThatIsDestroyedDuringACallEndsIt) {
         destroying.join();
         return;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));  // the call of rank 1 waits for this one
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // the call of rank 1 waits for this one, on a busy machine too
     EXPECT_EQ(call(rank, [](SmallCall &) {}), ATTILE_ERROR_RANK_FAILED) << why_;
     EXPECT_NE(why_.find("its communicator was destroyed during a call"), std::string::npos) << why_;
 }
