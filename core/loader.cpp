@@ -102,7 +102,7 @@ int32_t Loader::load_file(const std::string &path, const Plugin &plugin, std::st
         const std::string missing = missing_library(path);
         if (!missing.empty()) {
             *why = "it needs " + missing + ", which this process has not loaded";
-            return ATTILE_ERROR_BACKEND_REFUSED;  // for now: the program may load it yet
+            return ATTILE_ERROR_BACKEND_REFUSED;  // Not kept: the program may load the library later.
         }
     }
     Surroundings surroundings;

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <string>
+
+#include "options.h"
 #include "test_random.h"
 
 namespace attile::test {
@@ -15,6 +19,31 @@ std::vector<Job> done(std::vector<Job> jobs, Mail *mail) {
 }
 
 }  // namespace
+
+void expect_every_layout_method_and_option(int ranks,
+                                           const std::function<const CaseOverRanks &(std::size_t option, std::int32_t dtype)> &made) {
+    for (const std::string &backend : backends()) {
+        std::vector<Job> jobs;
+        for (std::size_t at = 0; at < options().size(); at += number("ATTILE_DISTRIBUTED_STEP", 1)) {
+            for (int layout = 0; layout < 3; ++layout) {
+                for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
+                    RunOfCase run;
+                    run.ranks = ranks;
+                    run.backend = backend;
+                    run.layout = layout;
+                    run.method = method;
+                    const std::size_t turn = static_cast<std::size_t>(3 * layout + method + ranks) + at;
+                    for (std::size_t type = 0; type < std::size(kTypes); ++type) {
+                        if (!full_list() && type != turn % std::size(kTypes)) continue;
+                        jobs.push_back({&made(at, kTypes[type]), run, {}, {}});
+                    }
+                }
+            }
+        }
+        run_jobs(jobs);
+        for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << job.test_case->text();
+    }
+}
 
 void expect_the_same_bits(const std::vector<Job> &jobs) {
     const std::vector<Job> first = done(jobs, nullptr);

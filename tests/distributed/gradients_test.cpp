@@ -3,7 +3,6 @@
 // environment is that of methods_test.cpp.
 #include <gtest/gtest.h>
 
-#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -29,33 +28,12 @@ BackwardCase gradients_of(AttentionCase forward, std::size_t variant = 0) {
 
 class Gradients : public testing::TestWithParam<int> {};
 
-// Types take it in turn over layouts and methods, but in the long list.
 TEST_P(Gradients, EveryLayoutMethodAndOption) {
     const int ranks = GetParam();
     std::map<std::pair<std::size_t, std::int32_t>, ShardedGradients> cases;
-    for (const std::string &backend : backends()) {
-        std::vector<Job> jobs;
-        for (std::size_t at = 0; at < options().size(); at += number("ATTILE_DISTRIBUTED_STEP", 1)) {
-            for (int layout = 0; layout < 3; ++layout) {
-                for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
-                    RunOfCase run;
-                    run.ranks = ranks;
-                    run.backend = backend;
-                    run.layout = layout;
-                    run.method = method;
-                    const std::size_t turn = static_cast<std::size_t>(3 * layout + method + ranks) + at;
-                    for (std::size_t type = 0; type < std::size(kTypes); ++type) {
-                        if (!full_list() && type != turn % std::size(kTypes)) continue;
-                        const BackwardCase c = gradients_of(case_of(options()[at], kTypes[type]), at);
-                        const auto one = cases.try_emplace({at, kTypes[type]}, c).first;
-                        jobs.push_back({&one->second, run, {}, {}});
-                    }
-                }
-            }
-        }
-        run_jobs(jobs);
-        for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << job.test_case->text();
-    }
+    expect_every_layout_method_and_option(ranks, [&](std::size_t at, std::int32_t dtype) -> const CaseOverRanks & {
+        return cases.try_emplace({at, dtype}, gradients_of(case_of(options()[at], dtype), at)).first->second;
+    });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Gradients, testing::Values(1, 2, 3, 4, 6, 8),

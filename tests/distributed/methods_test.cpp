@@ -4,7 +4,6 @@
 // ATTILE_DISTRIBUTED_STEP=n, every n-th option; ATTILE_DISTRIBUTED_PROBLEMS=n, so many problems at random.
 #include <gtest/gtest.h>
 
-#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -19,32 +18,12 @@ namespace {
 
 class Methods : public testing::TestWithParam<int> {};
 
-// Types take it in turn over layouts and methods, but in the long list.
 TEST_P(Methods, EveryLayoutMethodAndOption) {
     const int ranks = GetParam();
     std::map<std::pair<std::size_t, std::int32_t>, ShardedCase> cases;
-    for (const std::string &backend : backends()) {
-        std::vector<Job> jobs;
-        for (std::size_t at = 0; at < options().size(); at += number("ATTILE_DISTRIBUTED_STEP", 1)) {
-            for (int layout = 0; layout < 3; ++layout) {
-                for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
-                    RunOfCase run;
-                    run.ranks = ranks;
-                    run.backend = backend;
-                    run.layout = layout;
-                    run.method = method;
-                    const std::size_t turn = static_cast<std::size_t>(3 * layout + method + ranks) + at;
-                    for (std::size_t type = 0; type < std::size(kTypes); ++type) {
-                        if (!full_list() && type != turn % std::size(kTypes)) continue;
-                        const auto one = cases.try_emplace({at, kTypes[type]}, case_of(options()[at], kTypes[type])).first;
-                        jobs.push_back({&one->second, run, {}, {}});
-                    }
-                }
-            }
-        }
-        run_jobs(jobs);
-        for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << job.test_case->text();
-    }
+    expect_every_layout_method_and_option(ranks, [&](std::size_t at, std::int32_t dtype) -> const CaseOverRanks & {
+        return cases.try_emplace({at, dtype}, case_of(options()[at], dtype)).first->second;
+    });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Methods, testing::Values(1, 2, 3, 4, 6, 8), [](const auto &given) { return std::to_string(given.param); });

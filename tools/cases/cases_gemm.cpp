@@ -149,7 +149,6 @@ void add_split_epilogues(std::vector<Case> &list) {
 
 // Some more than 128 rows beside many columns, which fill 132 multiprocessors or 16: kernels may have tiles of their own for these.
 void add_some_rows(std::vector<Case> &list) {
-    add(list, "some_tiles", {ATTILE_F64, ATTILE_F64}, sized(1030, 1090, 40));
     for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16})
         for (const std::int64_t n : {8504, 1032}) {
             const std::string name = "some_rows_" + std::to_string(n);
@@ -185,6 +184,15 @@ void add_some_rows(std::vector<Case> &list) {
 // Some tiles of much depth, more than a device of 16 multiprocessors makes at a time or fewer: kernels may cut the last of them along the
 // depth.
 void add_some_tiles(std::vector<Case> &list) {
+    // Of float64 more tiles of 64 by 64 than two rounds of 132 multiprocessors.
+    const TypePair f64 = {ATTILE_F64, ATTILE_F64};
+    for (const bool turns_a : {false, true})
+        for (const bool turns_b : {false, true}) {
+            GemmCase c = sized(1030, 1090, 40);
+            if (turns_a) c.a_layout = fortran();
+            if (turns_b) c.b_layout = fortran();
+            add(list, ("some_tiles_layout_" + std::to_string(turns_a) + std::to_string(turns_b)).c_str(), f64, c);
+        }
     for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16}) {
         GemmCase c = sized(190, 520, 3304);
         add(list, "some_tiles", {type, type}, c);

@@ -77,7 +77,7 @@ const char *why_not_worth_splitting(const attile_gemm_problem &p) {
 
 // Why a product of float64 is left to ordinary arithmetic; null: it is not.
 const char *why_not_f64(int32_t capability, uint32_t flags) {
-    if (capability != 80 && capability != 90 && capability != 100) return "tensor cores multiply float64 no faster on this device";
+    if (capability != 80 && capability != 90) return "tensor cores multiply float64 faster on capabilities 8.0 and 9.0 alone";
     // Whose sums are cut into chains that do not grow with the depth.
     return (flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 ? "batch-invariant products of float64 are summed in short chains" : nullptr;
 }
