@@ -55,8 +55,11 @@ void name_tiles(const GemmPlan &plan, int32_t dtype, const DeviceProperties &pro
     std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s_%dx%dx%d%s%s", dtype == ATTILE_F16 ? "f16" : "bf16",
                   kGemmTileShapes[choice.tile].rows, kGemmTileShapes[choice.tile].columns, kGemmDepth, choice.parts > 1 ? "_parts" : "",
                   is_packed ? "_packed" : "");
-    std::snprintf(support.text, sizeof support.text, "%lld blocks on %d units, clusters of %d%s%s%s", static_cast<long long>(plan.blocks),
+    std::snprintf(support.text, sizeof support.text, "%lld blocks on %d units, clusters of %d%s%s%s%s", static_cast<long long>(plan.blocks),
                   properties.compute_units, std::max(choice.splits, choice.multicast),
+                  !choice.shares_a    ? ""
+                  : choice.transposed ? " that share B"
+                                      : " that share A",
                   choice.transposed ? "; computed as its transpose" : "",
                   choice.parts > 1 ? "; the last tiles are cut along the depth" : "",
                   is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
