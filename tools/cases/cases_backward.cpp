@@ -261,6 +261,38 @@ void add_groups(Adder add, bool is_16_bit) {
     }
 }
 
+// Many blocks of keys that see few rows: kernels may keep several sums of dq, of which rows under a mask or of a short entry have fewer.
+void add_few_rows(Adder add, Tier tier) {
+    for (const std::int64_t dim : {64, 128}) {
+        const std::string suffix = dim == 64 ? "" : "_d" + std::to_string(dim);
+        AttentionCase plain = sized(70, 1100, dim);
+        plain.batch = plain.heads_q = plain.heads_kv = 1;
+        add("few_rows" + suffix, plain);
+        AttentionCase c = plain;
+        c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+        add("few_rows_top_left" + suffix, c);
+        c = plain;
+        c.batch = 3;
+        c.key_lengths = true;
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        add("few_rows_bottom_right" + suffix, c);
+        c.key_lengths = false;
+        c.packed_q = c.packed_k = true;
+        add("few_rows_packed" + suffix, c);
+        c = plain;
+        c.pattern = AttentionPattern::kNanInQuery;
+        add("few_rows_nan" + suffix, c);
+        c = plain;
+        c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        add("few_rows_batch_invariant" + suffix, c);
+    }
+    if (tier == Tier::kQuick) return;
+    AttentionCase c = sized(192, 640, 128);  // On a device of five multiprocessors and a small cache: a gang that begins close together.
+    c.batch = c.heads_kv = 1;
+    c.heads_q = 7;
+    add("gang", c);
+}
+
 // As the forward list has them (cases_attention_operands.cpp).
 void add_operands(Adder add) {
     AttentionCase c = sized();
@@ -356,7 +388,10 @@ void append_backward_cases(std::vector<Case> &list, Tier tier) {
         add_shapes(add);
         add_single_options(add, tier);
         const bool is_16_bit = types.in == ATTILE_F16 || types.in == ATTILE_BF16;
-        if (types.in != ATTILE_F64) add_groups(add, is_16_bit);
+        if (types.in != ATTILE_F64) {
+            add_groups(add, is_16_bit);
+            add_few_rows(add, tier);
+        }
         add_operands(add);
         if (is_16_bit) add_unreached(add);
         add_extremes(add, types.in == ATTILE_F64);

@@ -71,7 +71,7 @@ int capability() {
 }
 
 int device_attribute(int which) {
-    static const int units = number_in("ATTILE_VIRTUAL_UNITS", 132);
+    static const int units = number_in("ATTILE_VIRTUAL_UNITS", 132), cache = number_in("ATTILE_VIRTUAL_CACHE", 50 << 20);
     const bool is_small = capability() > 80 && capability() < 90;  // 8.6 and 8.9: less shared memory, fewer threads.
     const bool is_older = capability() < 80;                       // 7.5
     switch (which) {
@@ -101,7 +101,7 @@ int device_attribute(int which) {
         case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
             return is_older ? 0 : 1024;
         case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
-            return 50 << 20;
+            return cache;
         case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
             return 1755000;
         case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:

@@ -56,17 +56,19 @@ __global__ void __launch_bounds__(BackwardShape::finish_threads()) attention_bac
     const BackwardSite site = {head - batch * static_cast<int>(f.heads.divisor), 0, AttentionEntry(f, batch)};
     float sums[kPartSums] = {};
     const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads, thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
-    if (a.dq_semaphores[blockIdx.x] != 0) {  // Else no row of the tile saw a key.
-        const float4 *const from =
-            reinterpret_cast<const float4 *>(a.sums + static_cast<int64_t>(blockIdx.x) * (kShape.rows * kShape.depth)) +
-            group * (kPartSums / 4 * kWarpgroupThreads) + thread;
+    int64_t place = blockIdx.x;
+#pragma unroll 1
+    for (int chain = 0; chain < a.chains; ++chain, place += a.places) {
+        if (a.dq_semaphores[place] == 0) break;  // No more blocks of keys are seen by the tile's rows.
+        const float4 *const from = reinterpret_cast<const float4 *>(a.sums + place * (kShape.rows * kShape.depth)) +
+                                   group * (kPartSums / 4 * kWarpgroupThreads) + thread;
 #pragma unroll
         for (int i = 0; i < kPartSums / 4; ++i) {
             const float4 x = __ldcs(from + i * kWarpgroupThreads);
-            sums[4 * i] = x.x;
-            sums[4 * i + 1] = x.y;
-            sums[4 * i + 2] = x.z;
-            sums[4 * i + 3] = x.w;
+            sums[4 * i] += x.x;
+            sums[4 * i + 1] += x.y;
+            sums[4 * i + 2] += x.z;
+            sums[4 * i + 3] += x.w;
         }
     }
     if (!is_finite(sums)) mark_irregular(a.p, batch, static_cast<int>(quotient(static_cast<uint32_t>(site.head), f.group)));

@@ -60,8 +60,8 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
 }
 
 // Adds a tile's part of dQ to the sums in memory, in the order of the keys or of the gang. That is also the order in which blocks take
-// tiles, so a block only waits for one that is running. The first part is stored, not added. Two threads alternate, each with a stage of
-// its own, since each waits until TMA has written its part.
+// tiles, so a block only waits for one that is running. The first part of a chain is stored, not added. Two threads alternate, each with a
+// stage of its own, since each waits until TMA has written its part.
 template <class Config>
 __device__ __forceinline__ void add_sums(const BackwardArguments &a, const BackwardShared<Config> &shared, uint32_t stage) {
     constexpr BackwardShape kShape = Config::kShape;
@@ -78,8 +78,9 @@ __device__ __forceinline__ void add_sums(const BackwardArguments &a, const Backw
         int head = walk.start_head(), tile = walk.start_tile();
         for (int i = 0; i < count; ++i, ++steps, walk.advance(head, tile)) {
             if (steps % 2 != stage) continue;
-            const int64_t place = walk.head_of_launch(a, head) * row_tiles + tile;
-            const uint32_t order = static_cast<uint32_t>(walk.dq_order(a, head, tile));
+            const uint32_t order_of_all = static_cast<uint32_t>(walk.dq_order(a, head, tile)), chain = order_of_all / a.chain,
+                           order = order_of_all - chain * a.chain;
+            const int64_t place = static_cast<int64_t>(chain) * a.places + walk.head_of_launch(a, head) * row_tiles + tile;
             barrier_wait(shared.sums_full(stage), steps / 2 & 1);
             uint32_t *const done = a.dq_semaphores + place;
             float *const to = a.sums + place * (kShape.rows * kShape.depth);

@@ -69,11 +69,12 @@ struct BackwardShared {
 // Blocks of a gang see the same rows and run at the same time. If all began with the same tile, each would wait for the sums of those
 // before it. So they begin with different tiles and wrap around, and a tile's sums are added in the order in which blocks come to it: the
 // block that needs fewer steps to the tile comes first. A block only ever waits for one that came there in fewer steps. So no two wait for
-// each other as long as all of them run.
+// each other as long as all of them run. They begin near each other where all rows do not fit the L2 cache.
 struct BackwardWalk {
     BackwardSite site;
     int first, end, first_head, heads;
     int member, members;  // Of the gang.
+    int apart;
 
     __device__ __forceinline__ BackwardWalk(const BackwardArguments &a, int keys, int index)
         : site(backward_site<true>(a, keys, index)), heads(static_cast<int>(a.p.forward.group.divisor)) {
@@ -84,10 +85,11 @@ struct BackwardWalk {
         const int block = site.first / keys;
         member = block % a.gang;
         members = min(a.gang, (site.entry.len_k + keys - 1) / keys - (block - member));
+        apart = a.apart;
     }
     __device__ __forceinline__ int steps() const { return (end - first) * heads; }
     // How many steps the block skips at first and makes at the end.
-    __device__ __forceinline__ int start() const { return members > 1 ? member * steps() / members : 0; }
+    __device__ __forceinline__ int start() const { return members > 1 ? min(member * steps() / members, member * apart) : 0; }
     __device__ __forceinline__ int start_head() const { return first_head + start() / max(end - first, 1); }
     __device__ __forceinline__ int start_tile() const { return end - 1 - start() % max(end - first, 1); }
     __device__ __forceinline__ void advance(int &head, int &tile) const {
@@ -102,7 +104,7 @@ struct BackwardWalk {
         // `near` members of the gang begin at or before this step, the last of them nearest to it. The others wrap around, again the last
         // first.
         const int step = (head - first_head) * (end - first) + end - 1 - tile,
-                  near = min(members, ((step + 1) * members - 1) / steps() + 1);
+                  near = min(members, max(((step + 1) * members - 1) / steps(), step / apart) + 1);
         return ahead - member + (member < near ? near - 1 - member : near + members - 1 - member);
     }
     // Of the launch.
