@@ -82,6 +82,7 @@ endfunction()
 # What the kernels for tensor cores share.
 set(ATTILE_GPU_MMA_KERNELS
   attention_backward/mma/add_parts.cu
+  attention_backward/mma/bias.cu
   attention_backward/mma/prepare.cu
   attention_backward/mma/sum.cu
   gemm/mma/small.cu
@@ -90,6 +91,7 @@ set(ATTILE_GPU_MMA_KERNELS
 set(ATTILE_GPU_MMA_HOSTS
   attention/mma/copies.cpp
   attention/mma/plan.cpp
+  attention_backward/mma/bias_gradient.cpp
   attention_backward/mma/copies.cpp
   attention_backward/mma/group_parts.cpp
   attention_backward/mma/plan.cpp

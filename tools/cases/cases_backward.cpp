@@ -4,42 +4,14 @@
 #include <cmath>
 #include <tuple>
 
-#include "case_text.h"
-#include "cases.h"
-#include "cases_attention.h"
+#include "cases_backward_list.h"
 
 namespace attile::test {
 namespace {
 
-class Adder {
-  public:
-    Adder(std::vector<Case> &list, TypePair types) : list_(list), types_(types) {}
-    void operator()(const std::string &name, const AttentionCase &forward, bool dbias = true) {
-        BackwardCase c;
-        c.forward = forward;
-        c.dbias = dbias;
-        c.forward.dtype = c.forward.out_dtype = c.forward.bias_dtype = types_.in;
-        c.dout_dtype = types_.in;
-        c.grad_dtype = c.dbias_dtype = types_.out;
-        list_.push_back({"attention_backward." + name + "." + pair_name(types_), c});
-    }
-
-  private:
-    std::vector<Case> &list_;
-    TypePair types_;
-};
-
-AttentionCase sized(std::int64_t len_q = 19, std::int64_t len_k = 23, std::int64_t head_dim = 16) {
-    AttentionCase c;
-    c.len_q = len_q;
-    c.len_k = len_k;
-    c.head_dim = c.head_dim_v = head_dim;
-    return c;
-}
-
-void add_features(Adder add) {
-    add("plain", sized());
-    AttentionCase c = sized();
+void add_features(BackwardAdder add) {
+    add("plain", backward_of());
+    AttentionCase c = backward_of();
     c.scale = -0.3;
     c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
     add("scale_causal", c);
@@ -49,7 +21,7 @@ void add_features(Adder add) {
     const char *masks[] = {"", "causal_top_left", "causal_bottom_right", "window_top_left", "window_bottom_right"};
     for (std::int32_t mask = 1; mask <= 4; ++mask)
         for (const bool tall : {false, true}) {
-            c = tall ? sized(37, 18) : sized(18, 37);
+            c = tall ? backward_of(37, 18) : backward_of(18, 37);
             c.mask = mask;
             if (mask >= ATTILE_MASK_WINDOW_TOP_LEFT) {
                 c.window_left = 5;
@@ -63,29 +35,29 @@ void add_features(Adder add) {
                                            {"of_rows_and_keys", 12, 2},
                                            {"of_rows", 4, 4},
                                            {"of_batch", 1, 4}}) {
-        c = sized(9, 13);
+        c = backward_of(9, 13);
         c.bias = BiasKind::kNormal;
         c.bias_axes = static_cast<std::uint8_t>(axes);
         c.bias_rank = static_cast<std::uint8_t>(rank);
         add(std::string("dbias_") + name, c);
     }
-    c = sized();
+    c = backward_of();
     c.bias = BiasKind::kRowsHidden;
     add("dbias_of_hidden_rows", c);
-    c = sized();
+    c = backward_of();
     c.allowed = MaskBytes::kRandom;
     add("allowed", c);
     c.allowed = MaskBytes::kNothing;
     c.sinks = true;
     add("allowed_nothing_but_sinks", c);
-    c = sized();
+    c = backward_of();
     c.alibi = 2;
     c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
     add("alibi", c);
-    c = sized();
+    c = backward_of();
     c.sinks = true;
     add("dsinks", c);
-    c = sized();
+    c = backward_of();
     c.batch = 4;
     c.key_lengths = true;
     add("key_lengths", c);
@@ -99,54 +71,55 @@ void add_features(Adder add) {
     add("packed_with_everything", c);
 }
 
-void add_shapes(Adder add) {
+void add_shapes(BackwardAdder add) {
     for (const std::int64_t d : {1, 8, 40, 59, 64, 96, 111, 128, 192, 256}) {
-        AttentionCase c = sized(17, 35, d);
+        AttentionCase c = backward_of(17, 35, d);
         c.batch = 1;
         c.heads_q = 2;
         c.heads_kv = 1;
         c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
         add("head_dim_" + std::to_string(d), c);
     }
-    AttentionCase c = sized(9, 35);
+    AttentionCase c = backward_of(9, 35);
     c.head_dim = 64;
     c.head_dim_v = 24;
     add("head_dims_64_24", c);
     for (const auto &[d, dv] : {std::pair<int, int>{0, 8}, {8, 0}, {0, 0}}) {
-        c = sized(9, 35);
+        c = backward_of(9, 35);
         c.head_dim = d;
         c.head_dim_v = dv;
         add("head_dims_" + std::to_string(d) + "_" + std::to_string(dv), c);
     }
     for (const auto &[hq, hkv] : {std::pair<int, int>{1, 1}, {4, 4}, {8, 1}, {6, 3}}) {
-        c = sized(9, 11);
+        c = backward_of(9, 11);
         c.heads_q = hq;
         c.heads_kv = hkv;
         add("heads_" + std::to_string(hq) + "_" + std::to_string(hkv), c);
     }
     for (const auto &[q, k] : {std::pair<int, int>{1, 1}, {1, 65}, {65, 1}, {64, 64}, {97, 33}})
-        add("len_" + std::to_string(q) + "_" + std::to_string(k), sized(q, k));
-    for (const auto &[q, k] : {std::pair<int, int>{0, 5}, {5, 0}}) add("empty_" + std::to_string(q) + "_" + std::to_string(k), sized(q, k));
-    c = sized(40, 520, 16);  // Few pairs of many keys: blocks of the same rows work at once.
+        add("len_" + std::to_string(q) + "_" + std::to_string(k), backward_of(q, k));
+    for (const auto &[q, k] : {std::pair<int, int>{0, 5}, {5, 0}})
+        add("empty_" + std::to_string(q) + "_" + std::to_string(k), backward_of(q, k));
+    c = backward_of(40, 520, 16);  // Few pairs of many keys: blocks of the same rows work at once.
     c.batch = 1;
     c.heads_q = 2;
     c.heads_kv = 1;
     add("few_pairs_of_many_keys", c);
     for (const std::int64_t d : {32, 64}) {  // So few blocks that smaller tiles make more of them.
-        c = sized(100, 60, d);
+        c = backward_of(100, 60, d);
         c.batch = 1;
         c.heads_q = c.heads_kv = 1;
         c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
         add("one_pair_d" + std::to_string(d), c);
     }
-    c = sized();
+    c = backward_of();
     c.q_layout = c.k_layout = c.v_layout = c.o_layout = {.order = Order::kHeadsInside, .pad = 1};
     add("blhd", c);
     c.q_layout = c.k_layout = c.v_layout = c.o_layout = {.order = Order::kFortran, .offset = 1};
     add("fortran", c);
     for (const auto &[name, pattern] :
          {std::pair{"scores_x36", AttentionPattern::kTimes36}, {"huge_late_key", AttentionPattern::kHugeLateKey}}) {
-        c = sized();
+        c = backward_of();
         c.pattern = pattern;
         add(name, c);
     }
@@ -155,7 +128,7 @@ void add_shapes(Adder add) {
 // One option of scores and no gradient of a bias, several tiles of rows and keys, an even number of keys side by side: kernels may have
 // ways of their own for these. Where a mask or a length hides keys, what nobody may read of the bias is NaN; from the top left the last row
 // does not see the last keys.
-void add_single_options(Adder add, Tier tier) {
+void add_single_options(BackwardAdder add, Tier tier) {
     struct Mask {
         const char *suffix;
         std::int32_t mask;
@@ -165,7 +138,7 @@ void add_single_options(Adder add, Tier tier) {
         for (const Mask &mask : {Mask{"", ATTILE_MASK_NONE, false}, Mask{"_masked", ATTILE_MASK_CAUSAL_BOTTOM_RIGHT, true},
                                  Mask{"_top_left", ATTILE_MASK_CAUSAL_TOP_LEFT, false}}) {
             if (dim > 64 && tier == Tier::kQuick) continue;
-            AttentionCase plain = sized(70, 134, dim);
+            AttentionCase plain = backward_of(70, 134, dim);
             plain.batch = mask.key_lengths ? 2 : 1;
             plain.heads_q = 2;
             plain.heads_kv = 1;
@@ -194,10 +167,10 @@ void add_single_options(Adder add, Tier tier) {
 
 // Few key heads for many query heads: kernels may compute dk and dv of parts of a group and add them up, of whole tiles and of what is
 // left.
-void add_groups(Adder add, bool is_16_bit) {
+void add_groups(BackwardAdder add, bool is_16_bit) {
     for (const std::int64_t dim : {64, 128, 256}) {
         const std::string suffix = dim == 64 ? "" : "_d" + std::to_string(dim);
-        AttentionCase plain = sized(70, 134, dim);
+        AttentionCase plain = backward_of(70, 134, dim);
         plain.batch = 1;
         plain.heads_q = 6;
         plain.heads_kv = 1;
@@ -261,41 +234,9 @@ void add_groups(Adder add, bool is_16_bit) {
     }
 }
 
-// Many blocks of keys that see few rows: kernels may keep several sums of dq, of which rows under a mask or of a short entry have fewer.
-void add_few_rows(Adder add, Tier tier) {
-    for (const std::int64_t dim : {64, 128}) {
-        const std::string suffix = dim == 64 ? "" : "_d" + std::to_string(dim);
-        AttentionCase plain = sized(70, 1100, dim);
-        plain.batch = plain.heads_q = plain.heads_kv = 1;
-        add("few_rows" + suffix, plain);
-        AttentionCase c = plain;
-        c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
-        add("few_rows_top_left" + suffix, c);
-        c = plain;
-        c.batch = 3;
-        c.key_lengths = true;
-        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
-        add("few_rows_bottom_right" + suffix, c);
-        c.key_lengths = false;
-        c.packed_q = c.packed_k = true;
-        add("few_rows_packed" + suffix, c);
-        c = plain;
-        c.pattern = AttentionPattern::kNanInQuery;
-        add("few_rows_nan" + suffix, c);
-        c = plain;
-        c.flags = ATTILE_FLAG_BATCH_INVARIANT;
-        add("few_rows_batch_invariant" + suffix, c);
-    }
-    if (tier == Tier::kQuick) return;
-    AttentionCase c = sized(192, 640, 128);  // On a device of five multiprocessors and a small cache: a gang that begins close together.
-    c.batch = c.heads_kv = 1;
-    c.heads_q = 7;
-    add("gang", c);
-}
-
 // As the forward list has them (cases_attention_operands.cpp).
-void add_operands(Adder add) {
-    AttentionCase c = sized();
+void add_operands(BackwardAdder add) {
+    AttentionCase c = backward_of();
     c.batch = 4;
     c.numbers_layout = {.pad = 1, .step = 3, .offset = 1};
     c.key_lengths = c.sinks = true;
@@ -304,32 +245,32 @@ void add_operands(Adder add) {
     add("strided_numbers", c);
     c.packed_q = c.packed_k = true;
     add("strided_packed", c);
-    c = sized();
+    c = backward_of();
     c.batch = 4;
     c.packed_q = c.packed_k = true;
     c.max_len_cut = 5;
     add("cut_sequences", c);
     c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
     add("cut_sequences_bottom_right", c);
-    c = sized(3, 5);
+    c = backward_of(3, 5);
     c.batch = 11;
     add("batch_of_11", c);
-    c = sized(3, 5, 264);
+    c = backward_of(3, 5, 264);
     c.head_dim_v = 300;
     c.batch = 1;
     add("head_dims_264_300", c);
-    c = sized();
+    c = backward_of();
     c.softcap = 1.5;
     c.bias = BiasKind::kNormal;
     add("softcap_and_dbias", c);
 }
 
 // In 16 bits, rows that TMA cannot reach, and columns that 8 does not divide: kernels for tensor cores read and write copies.
-void add_unreached(Adder add) {
+void add_unreached(BackwardAdder add) {
     constexpr Layout kOdd = {.pad = 1};
     for (const auto &[dim, dim_v] : {std::pair{64, 64}, {36, 36}, {72, 21}, {160, 130}}) {
         const std::string suffix = "_d" + std::to_string(dim) + "_" + std::to_string(dim_v);
-        AttentionCase plain = sized(67, 133, dim);
+        AttentionCase plain = backward_of(67, 133, dim);
         plain.head_dim_v = dim_v;
         AttentionCase c = plain;
         c.q_layout = {.pad = 3, .offset = 1};
@@ -356,24 +297,24 @@ void add_unreached(Adder add) {
 }
 
 // As the forward list has them (cases_attention_extreme.cpp); 35 keys and more than a block.
-void add_extremes(Adder add, bool f64) {
+void add_extremes(BackwardAdder add, bool f64) {
     for (const std::int64_t len_k : {35, 150}) {
         const std::string suffix = "_len_" + std::to_string(len_k);
-        AttentionCase c = sized(19, len_k);
+        AttentionCase c = backward_of(19, len_k);
         c.pattern = AttentionPattern::kExact;
         for (const int power : {33, f64 ? 400 : 100}) {
             c.scale = std::ldexp(1.0, power);
             add("huge_scores_2e" + std::to_string(power) + suffix, c);
         }
-        c = sized(19, len_k);
+        c = backward_of(19, len_k);
         c.bias = BiasKind::kLowest;
         if (!f64) add("huge_bias_lowest" + suffix, c);  // in float64 the sizes of what is rounded overflow
-        c = sized(19, len_k);
+        c = backward_of(19, len_k);
         for (const auto &[name, cap] : {std::pair<const char *, double>{"1e39", 1e39}, {"1e30", 1e30}}) {
             c.softcap = cap;
             add(std::string("huge_softcap_") + name + suffix, c);
         }
-        c = sized(19, len_k);
+        c = backward_of(19, len_k);
         c.pattern = AttentionPattern::kInfiniteKeys;
         add("minus_infinity_scores" + suffix, c);
     }
@@ -383,14 +324,15 @@ void add_extremes(Adder add, bool f64) {
 
 void append_backward_cases(std::vector<Case> &list, Tier tier) {
     for (const TypePair types : kTypePairs) {
-        const Adder add(list, types);
+        const BackwardAdder add(list, types);
         add_features(add);
         add_shapes(add);
         add_single_options(add, tier);
         const bool is_16_bit = types.in == ATTILE_F16 || types.in == ATTILE_BF16;
         if (types.in != ATTILE_F64) {
             add_groups(add, is_16_bit);
-            add_few_rows(add, tier);
+            add_few_row_backward_cases(add, tier);
+            add_shared_bias_backward_cases(add, tier);
         }
         add_operands(add);
         if (is_16_bit) add_unreached(add);

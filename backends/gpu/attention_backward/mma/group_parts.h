@@ -57,8 +57,9 @@ auto backward_with_parts(Device &device, const attile_attention_backward_problem
 // A family's plan, for the problem itself or for that of its parts. `Plan` is made of a problem and a choice.
 template <class Plan>
 struct PartedBackward {
+    using Choice = PartedChoice<typename Plan::Choice>;
     const attile_attention_backward_problem *problem;
-    PartedChoice<typename Plan::Choice> choice;
+    Choice choice;
 
     int32_t describe(Device &device, attile_support &support) const {
         const int32_t status = Plan{problem, choice}.describe(device, support);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "attention_backward/mma/bias_gradient.h"
 #include "attention_backward/mma/copies.h"
 #include "attention_backward/mma/group_parts.h"
 #include "attention_backward/mma/sum.h"
@@ -236,8 +237,11 @@ struct TiledAttentionBackward {
 }  // namespace
 
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
-    return backward_with_copies<PartedBackward<TiledAttentionBackward>>(
-        device, problem, [](Device &of, const attile_attention_backward_problem &p) { return backward_with_parts(of, p, choose); });
+    return backward_with_copies<BiasedBackward<PartedBackward<TiledAttentionBackward>>>(
+        device, problem, [](Device &of, const attile_attention_backward_problem &p) {
+            return backward_with_bias(
+                of, p, [](Device &on, const attile_attention_backward_problem &x) { return backward_with_parts(on, x, choose); });
+        });
 }
 
 }  // namespace attile::gpu::sm80

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient of a bias: gradients of scores, summed over the batch entries and heads that share an element of the bias. A block keeps
+// sums of 128 rows by 128 keys in registers, in float32, and goes over those entries and heads one after the other: S = scale Q K^T,
+// P = exp(S - lse), dP = dO V^T, sums += P (dP - delta). So scores are computed anew, two products besides the five of the other gradients.
+// What would be written and read instead is 8 bytes of each pair of row and key and head: more time than the products take, and more
+// memory than there is.
+//
+// An element takes part in its own row and key alone, so NaN and infinities go where they belong without more ado. Shared memory: three
+// stages of 64 columns of two operands, by cp.async, and the bias of the tile, which all entries and heads share. A warp has 64 rows by 32
+// keys. Bound: the L2 cache, 128 bytes a row and column of 64 for 4 * 128 products, beside mma.sync.
+#pragma once
+
+#include "attention/block.h"
+#include "attention/numbers.h"
+#include "attention/score.h"
+#include "attention_backward/mma/bias.h"
+#include "attention_backward/tiles.h"
+#include "mma/shared_rows.cuh"
+
+namespace attile::gpu::mma {
+
+// Where a thread's element i of a tile is: [16 rows][8 keys][element of a product's result].
+struct BiasPlace {
+    int row, key;
+    __device__ __forceinline__ explicit BiasPlace(int i) {
+        const int lane = static_cast<int>(threadIdx.x) % kWarpThreads, warp = static_cast<int>(threadIdx.x) / kWarpThreads;
+        row = warp % 2 * 64 + i / 16 * 16 + lane / 4 + (i & 2) * 4;
+        key = warp / 2 * 32 + i / 4 % 4 * 8 + (lane & 3) * 2 + (i & 1);
+    }
+};
+
+// Which tile a block has.
+struct BiasTile {
+    int batch, head, row, key;  // The entry and head of the bias; the first row and key.
+    __device__ __forceinline__ BiasTile(const BackwardBiasTask &a, int tile) {
+        const int of_rows = tile / a.key_tiles, of_heads = of_rows / a.row_tiles, heads = static_cast<int>(a.p.bias_extent[1]);
+        key = (tile - of_rows * a.key_tiles) * kBiasTile;
+        row = (of_rows - of_heads * a.row_tiles) * kBiasTile;
+        batch = of_heads / heads;
+        head = of_heads - batch * heads;
+    }
+};
+
+// Four of a thread's elements, from element `first` on, to the caller's array.
+__device__ __forceinline__ void store_bias(const BackwardBiasTask &a, const BiasTile &tile, int first, const float *sums) {
+    const AttentionOperand &x = a.p.dbias;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const BiasPlace place(first + i);
+        const int64_t row = tile.row + place.row, key = tile.key + place.key;
+        if (row < a.p.bias_extent[2] && key < a.p.bias_extent[3])
+            store_as<float>(x, tile.batch * x.stride[0] + tile.head * x.stride[1] + row * x.stride[2] + key * x.stride[3], sums[i]);
+    }
+}
+
+template <class Element>
+class BiasSums {
+  public:
+    __device__ __forceinline__ BiasSums(const BackwardBiasTask &task, uint32_t memory)
+        : a_(task),
+          f_(task.p.forward),
+          memory_(memory),
+          tile_(task, static_cast<int>(blockIdx.x) % task.tiles),
+          part_(static_cast<int>(blockIdx.x) / task.tiles),
+          chunks_k_((f_.head_dim + kBiasColumns - 1) / kBiasColumns),
+          chunks_(chunks_k_ + (f_.head_dim_v + kBiasColumns - 1) / kBiasColumns) {}
+
+    __device__ __forceinline__ void run() {
+        const int end = static_cast<int>(static_cast<int64_t>(a_.members) * (part_ + 1) / a_.parts);
+        Walk loaded = walk_from(static_cast<int>(static_cast<int64_t>(a_.members) * part_ / a_.parts), end), at = loaded;
+        keep_bias();
+#pragma unroll
+        for (int i = 0; i < kScores; ++i) sums_[i] = 0;
+#pragma unroll
+        for (int i = 0; i < kBiasStages - 1; ++i) load(loaded, end, i);
+        for (int number = 0; at.member < end; ++number) {
+            copy_wait<kBiasStages - 2>();
+            __syncthreads();  // The chunk has come, and no warp uses the one before any more: the next one takes its stage.
+            load(loaded, end, (number + kBiasStages - 1) % kBiasStages);
+            step(at, stage(number % kBiasStages));
+            advance(at, end);
+        }
+        store();
+    }
+
+  private:
+    static constexpr int kScores = kBiasOfThread;
+    using Rows = SharedRows<kBiasColumns>;
+
+    // An entry and head, and which of its chunks of columns: of Q and K, then of dO and V.
+    struct Walk {
+        int member, chunk;
+        int head;
+        AttentionEntry entry;
+    };
+    __device__ __forceinline__ int heads() const { return a_.p.bias_extent[1] == 1 ? static_cast<int>(f_.heads.divisor) : 1; }
+    __device__ __forceinline__ AttentionEntry entry_of(int member) const {
+        return AttentionEntry(f_, min(tile_.batch + member / heads(), a_.p.batch - 1));
+    }
+    // Is any pair of the tile seen?
+    __device__ __forceinline__ bool sees(const AttentionEntry &entry) const {
+        const int last_row = min(tile_.row + kBiasTile, entry.len_q) - 1, last_key = min(tile_.key + kBiasTile, entry.len_k) - 1;
+        return tile_.row <= last_row && tile_.key <= last_key && tile_.key - last_row <= entry.shift + f_.window_right &&
+               last_key - tile_.row >= entry.shift - f_.window_left;
+    }
+    __device__ __forceinline__ Walk walk_from(int member, int end) const {
+        Walk walk = {member, 0, 0, entry_of(member)};
+        find(walk, end);
+        return walk;
+    }
+    // The first of the members from walk.member on that sees any of the tile.
+    __device__ __forceinline__ void find(Walk &walk, int end) const {
+        while (walk.member < end && !sees(walk.entry)) walk.entry = entry_of(++walk.member);
+        walk.head = tile_.head + walk.member % heads();
+    }
+    __device__ __forceinline__ void advance(Walk &walk, int end) const {
+        if (++walk.chunk < chunks_) return;
+        walk.chunk = 0;
+        walk.entry = entry_of(++walk.member);
+        find(walk, end);
+    }
+
+    __device__ __forceinline__ uint32_t stage(int number) const { return memory_ + number * kBiasStageBytes; }
+    __device__ __forceinline__ uint32_t kept_bias() const {
+        return memory_ + kBiasStages * kBiasStageBytes + static_cast<int>(threadIdx.x) * 4;
+    }
+    // Each thread's own elements, [element][thread]. Past the last row and key it is 0.
+    __device__ __forceinline__ void keep_bias() const {
+        const AttentionOperand &x = f_.bias;
+#pragma unroll 8
+        for (int i = 0; i < kScores; ++i) {
+            const BiasPlace place(i);
+            const int row = tile_.row + place.row, key = tile_.key + place.key;
+            float bias = 0;
+            if (row < f_.len_q && key < f_.len_k)
+                bias = load_number(x, tile_.batch * x.stride[0] + tile_.head * x.stride[1] + row * x.stride[2] + key * x.stride[3]);
+            asm volatile("st.shared.f32 [%0], %1;" ::"r"(kept_bias() + i * (kBiasThreads * 4)), "f"(bias) : "memory");
+        }
+    }
+
+    // Copies what comes next to a stage, and moves on. Past the end nothing, so that the count of groups says which chunk has come.
+    __device__ __forceinline__ void load(Walk &walk, int end, int number) const {
+        if (walk.member < end) {
+            const bool is_second = walk.chunk >= chunks_k_;
+            const int column = (is_second ? walk.chunk - chunks_k_ : walk.chunk) * kBiasColumns,
+                      columns = (is_second ? f_.head_dim_v : f_.head_dim) - column,
+                      head_k = static_cast<int>(quotient(static_cast<uint32_t>(walk.head), f_.group));
+            const AttentionEntry &entry = walk.entry;
+            const auto copy = [&](uint32_t to, const AttentionOperand &x, int head, int64_t first, int rows) {
+                const char *const from =
+                    static_cast<const char *>(x.data) + (entry.batch * x.stride[0] + head * x.stride[1] + first * x.stride[2] + column) * 2;
+                load_rows<kBiasColumns, kBiasTile, kBiasThreads, true>(to, from, x.stride[2] * 2, columns, 0, rows);
+            };
+            const uint32_t to = stage(number);
+            copy(to, is_second ? a_.p.dout : f_.q, walk.head, entry.first_q + tile_.row, entry.len_q - tile_.row);
+            copy(to + kBiasOperandBytes, is_second ? f_.v : f_.k, head_k, entry.first_k + tile_.key, entry.len_k - tile_.key);
+            if (threadIdx.x < kBiasTile / 2 && (walk.chunk == chunks_k_ - 1 || walk.chunk == chunks_ - 1)) {
+                const char *const rows =
+                    static_cast<const char *>(a_.p.rows) +
+                    ((static_cast<int64_t>(entry.batch) * f_.heads.divisor + walk.head) * a_.p.rows_allotted + tile_.row) * 8;
+                copy_async(to + 2 * kBiasOperandBytes + threadIdx.x * 16, rows + threadIdx.x * 16);
+            }
+            advance(walk, end);
+        }
+        copy_commit();
+    }
+
+    __device__ __forceinline__ void step(const Walk &walk, uint32_t from) {
+        if (walk.chunk < chunks_k_) {
+            multiply_chunk(s_, from, walk.chunk == 0, f_.head_dim - walk.chunk * kBiasColumns);
+            if (walk.chunk == chunks_k_ - 1) make_probabilities(walk, from + 2 * kBiasOperandBytes);
+        } else {
+            const int chunk = walk.chunk - chunks_k_;
+            multiply_chunk(d_, from, chunk == 0, f_.head_dim_v - chunk * kBiasColumns);
+            if (walk.chunk == chunks_ - 1) add(from + 2 * kBiasOperandBytes);
+        }
+    }
+    // to += rows keys^T of up to 64 columns.
+    __device__ __forceinline__ void multiply_chunk(float (&to)[kScores], uint32_t from, bool is_first, int columns) const {
+        const int lane = static_cast<int>(threadIdx.x) % kWarpThreads, warp = static_cast<int>(threadIdx.x) / kWarpThreads;
+        const int of_eight = lane & 7, eighth = lane >> 3;
+        const uint32_t left = from + Rows::at(warp % 2 * 64 + (lane & 15), lane >> 4);
+        const uint32_t right = from + kBiasOperandBytes + Rows::at(warp / 2 * 32 + of_eight + (eighth >> 1) * 8, eighth & 1);
+        if (is_first) {
+#pragma unroll
+            for (float &x : to) x = 0;
+        }
+#pragma unroll
+        for (int i = 0; i < kBiasColumns / 16; ++i) {
+            if (16 * i >= columns) break;
+            uint32_t rows[4][4], keys[2][4];
+#pragma unroll
+            for (int m = 0; m < 4; ++m) load_matrices(rows[m], Rows::step(left, 2 * i) + m * 16 * Rows::kBytes);
+#pragma unroll
+            for (int n = 0; n < 2; ++n) load_matrices(keys[n], Rows::step(right, 2 * i) + n * 16 * Rows::kBytes);
+#pragma unroll
+            for (int m = 0; m < 4; ++m) {
+#pragma unroll
+                for (int n = 0; n < 4; ++n)
+                    multiply<Element>(to + 16 * m + 4 * n, rows[m], keys[n / 2][n % 2 * 2], keys[n / 2][n % 2 * 2 + 1]);
+            }
+        }
+    }
+
+    // Calls take(i, row of the tile, key of the tile) for each of the thread's elements.
+    template <class Take>
+    static __device__ __forceinline__ void for_each(const Take &take) {
+#pragma unroll
+        for (int i = 0; i < kScores; ++i) {
+            const BiasPlace place(i);
+            take(i, place.row, place.key);
+        }
+    }
+    static __device__ __forceinline__ float2 number(uint32_t numbers, int row) {
+        float2 pair;
+        asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(pair.x), "=f"(pair.y) : "r"(numbers + 8 * row) : "memory");
+        return pair;
+    }
+    // From products to probabilities, by one option after the other; not in units of log2, in which a bias may be infinite that is not.
+    __device__ __forceinline__ void make_probabilities(const Walk &walk, uint32_t numbers) {
+        const AttentionEntry &entry = walk.entry;
+        const float scale = a_.p.scale;
+#pragma unroll
+        for (float &x : s_) x *= scale;
+        if (f_.softcap_log2 != 0) {
+            const float cap = static_cast<float>(f_.softcap);
+#pragma unroll
+            for (float &x : s_) x = cap * tanhf(x / cap);
+        }
+#pragma unroll
+        for (int i = 0; i < kScores; ++i) {
+            float bias;
+            asm volatile("ld.shared.f32 %0, [%1];" : "=f"(bias) : "r"(kept_bias() + i * (kBiasThreads * 4)) : "memory");
+            s_[i] = bias == -INFINITY ? -INFINITY : s_[i] + bias;
+        }
+        if (f_.alibi_slopes.data) {
+            const float slope =
+                load_number(f_.alibi_slopes, entry.batch * f_.alibi_slopes.stride[0] + walk.head * f_.alibi_slopes.stride[1]);
+            const int diagonal = tile_.key - tile_.row - (f_.alibi_bottom_right ? entry.len_k - entry.len_q : 0);
+            for_each([&](int i, int row, int key) {
+                s_[i] = fused_multiply_add(-slope, fabsf(static_cast<float>(diagonal + key - row)), s_[i]);
+            });
+        }
+        if (f_.allowed.data) {
+            const AttentionOperand &x = f_.allowed;
+            const uint8_t *const from = static_cast<const uint8_t *>(x.data) + entry.batch * x.stride[0] + walk.head * x.stride[1];
+            for_each([&](int i, int row, int key) {
+                const int64_t at_row = min(tile_.row + row, entry.len_q - 1), at_key = min(tile_.key + key, entry.len_k - 1);
+                if (from[at_row * x.stride[2] + at_key * x.stride[3]] == 0) s_[i] = -INFINITY;
+            });
+        }
+        const int low = entry.shift - f_.window_left, rows = entry.len_q - tile_.row, keys = entry.len_k - tile_.key;
+        const uint32_t width = static_cast<uint32_t>(f_.window_left) + static_cast<uint32_t>(f_.window_right);
+        const int diagonal = tile_.key - tile_.row - low;
+        hidden_ = 0;
+        for_each([&](int i, int row, int key) {
+            const float lse = number(numbers, row).x;
+            const bool is_hidden =
+                static_cast<uint32_t>(diagonal + key - row) > width || row >= rows || key >= keys || s_[i] == -INFINITY || lse == INFINITY;
+            hidden_ |= static_cast<uint64_t>(is_hidden) << i;
+            s_[i] = exp2_fast((s_[i] - lse) * kLog2EHigh);
+        });
+    }
+    __device__ __forceinline__ void add(uint32_t numbers) {
+        for_each([&](int i, int row, int) {
+            const float gradient = s_[i] * (d_[i] - number(numbers, row).y);
+            sums_[i] += (hidden_ >> i & 1) != 0 ? 0.0f : gradient;
+        });
+    }
+
+    __device__ __forceinline__ void store() const {
+        if (a_.sums == nullptr) {
+#pragma unroll
+            for (int i = 0; i < kScores; i += 4) store_bias(a_, tile_, i, sums_ + i);
+            return;
+        }
+        float4 *const to =
+            reinterpret_cast<float4 *>(a_.sums) + static_cast<int64_t>(blockIdx.x) * (kScores / 4 * kBiasThreads) + threadIdx.x;
+#pragma unroll
+        for (int i = 0; i < kScores / 4; ++i)
+            to[i * kBiasThreads] = make_float4(sums_[4 * i], sums_[4 * i + 1], sums_[4 * i + 2], sums_[4 * i + 3]);
+    }
+
+    const BackwardBiasTask &a_;
+    const AttentionParams &f_;
+    const uint32_t memory_;
+    const BiasTile tile_;
+    const int part_, chunks_k_, chunks_;
+    float sums_[kScores], s_[kScores], d_[kScores];
+    uint64_t hidden_ = 0;
+};
+
+template <class Element>
+__global__ void ATTILE_LAUNCH_BOUNDS(kBiasThreads, 1) attention_backward_bias(const __grid_constant__ BackwardBiasTask a) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    BiasSums<Element>(a, shared_address(memory)).run();
+}
+
+// Adds up the parts of a tile, in their order: a block has four elements of each thread of the other kernel's.
+__global__ void ATTILE_LAUNCH_BOUNDS(kBiasThreads, 1) attention_backward_add_bias_parts(const __grid_constant__ BackwardBiasTask a) {
+    constexpr int kOfTile = kBiasOfThread / 4;
+    const int tile = static_cast<int>(blockIdx.x) / kOfTile, first = static_cast<int>(blockIdx.x) % kOfTile;
+    const float4 *from =
+        reinterpret_cast<const float4 *>(a.sums) + (static_cast<int64_t>(tile) * kOfTile + first) * kBiasThreads + threadIdx.x;
+    float sums[4] = {};
+#pragma unroll 4
+    for (int part = 0; part < a.parts; ++part, from += static_cast<int64_t>(a.tiles) * kOfTile * kBiasThreads) {
+        const float4 x = __ldcs(from);
+        sums[0] += x.x;
+        sums[1] += x.y;
+        sums[2] += x.z;
+        sums[3] += x.w;
+    }
+    store_bias(a, BiasTile(a, tile), 4 * first, sums);
+}
+
+}  // namespace attile::gpu::mma

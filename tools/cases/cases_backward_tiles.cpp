@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of attention's gradients of several tiles.
+#include "cases_backward_list.h"
+
+namespace attile::test {
+
+void add_few_row_backward_cases(BackwardAdder add, Tier tier) {
+    for (const std::int64_t dim : {64, 128}) {
+        const std::string suffix = dim == 64 ? "" : "_d" + std::to_string(dim);
+        AttentionCase plain = backward_of(70, 1100, dim);
+        plain.batch = plain.heads_q = plain.heads_kv = 1;
+        add("few_rows" + suffix, plain);
+        AttentionCase c = plain;
+        c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+        add("few_rows_top_left" + suffix, c);
+        c = plain;
+        c.batch = 3;
+        c.key_lengths = true;
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        add("few_rows_bottom_right" + suffix, c);
+        c.key_lengths = false;
+        c.packed_q = c.packed_k = true;
+        add("few_rows_packed" + suffix, c);
+        c = plain;
+        c.pattern = AttentionPattern::kNanInQuery;
+        add("few_rows_nan" + suffix, c);
+        c = plain;
+        c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        add("few_rows_batch_invariant" + suffix, c);
+    }
+    if (tier == Tier::kQuick) return;
+    AttentionCase c =
+        backward_of(192, 640, 128);  // On a device of five multiprocessors and a small cache: a gang that begins close together.
+    c.batch = c.heads_kv = 1;
+    c.heads_q = 7;
+    add("gang", c);
+}
+
+void add_shared_bias_backward_cases(BackwardAdder add, Tier tier) {
+    constexpr std::uint8_t kOfHeads = 14, kOfAll = 12, kOfBatch = 13;
+    for (const std::int64_t dim : {64, 72, 160}) {
+        if (dim == 160 && tier == Tier::kQuick) continue;
+        const std::string suffix = dim == 64 ? "" : "_d" + std::to_string(dim);
+        AttentionCase plain = backward_of(140, 150, dim);
+        plain.batch = 3;
+        plain.heads_q = 4;
+        plain.heads_kv = 2;
+        plain.bias = BiasKind::kNormal;
+        plain.bias_axes = kOfAll;
+        add("shared_bias" + suffix, plain);
+        AttentionCase c = plain;
+        c.bias = BiasKind::kSomeHidden;
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        c.key_lengths = c.sinks = true;
+        add("shared_bias_causal" + suffix, c);
+        c = plain;
+        c.bias_axes = kOfHeads;
+        c.mask = ATTILE_MASK_WINDOW_TOP_LEFT;
+        c.window_left = 20;
+        c.window_right = 3;
+        c.packed_q = c.packed_k = true;
+        add("shared_bias_of_heads" + suffix, c);
+        c = plain;
+        c.bias_axes = kOfBatch;
+        c.allowed = MaskBytes::kRandom;
+        add("shared_bias_of_batch_allowed" + suffix, c);
+        c = plain;
+        c.alibi = 2;
+        c.softcap = 1.5;
+        c.heads_kv = 4;
+        add("shared_bias_alibi_softcap" + suffix, c);
+        if (dim != 64) continue;
+        c = plain;
+        c.pattern = AttentionPattern::kNanInQuery;
+        add("shared_bias_nan", c);
+        c.pattern = AttentionPattern::kInfiniteKeys;
+        c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+        add("shared_bias_infinite_keys", c);
+        c = plain;
+        c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        add("shared_bias_batch_invariant", c);
+        c = plain;
+        c.bias = BiasKind::kRowsHidden;
+        c.head_dim_v = 136;
+        add("shared_bias_hidden_rows", c);
+    }
+}
+
+}  // namespace attile::test
