@@ -134,7 +134,7 @@ void add_single_options(BackwardAdder add, Tier tier) {
         std::int32_t mask;
         bool key_lengths;
     };
-    for (const std::int64_t dim : {64, 128})
+    for (const std::int64_t dim : {64, 128, 256})
         for (const Mask &mask : {Mask{"", ATTILE_MASK_NONE, false}, Mask{"_masked", ATTILE_MASK_CAUSAL_BOTTOM_RIGHT, true},
                                  Mask{"_top_left", ATTILE_MASK_CAUSAL_TOP_LEFT, false}}) {
             if (dim > 64 && tier == Tier::kQuick) continue;

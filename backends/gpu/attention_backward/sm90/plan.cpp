@@ -128,7 +128,6 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
     };
     if (modifies) {
         choice.kernels = is_f16 ? first_that_holds(kBackwardModifiedF16) : first_that_holds(kBackwardModifiedBF16);
-        if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 128 and scores pass through more than a mask");
     } else {
         choice.kernels = is_f16 ? first_that_holds(kBackwardPlainF16) : first_that_holds(kBackwardPlainBF16);
     }

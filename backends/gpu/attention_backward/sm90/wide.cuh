@@ -9,6 +9,9 @@
 // attention_backward/sm90/instances.cmake.
 #pragma once
 
+#include <type_traits>
+
+#include "attention_backward/mma/modify.cuh"
 #include "attention_backward/sm90/group.cuh"
 #include "attention_backward/sm90/producer.cuh"
 
@@ -67,7 +70,7 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
 
   public:
     __device__ __forceinline__ BackwardWideWarpgroup(const BackwardArguments &arguments, const BackwardWideShared<Config> &shared)
-        : Base(arguments, shared, 0) {}
+        : Base(arguments, shared, 0), modifiers_(arguments, 0) {}
 
     __device__ __forceinline__ void run() {
         this->for_each_tile([&](int index) { tile(index); });
@@ -75,9 +78,12 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
 
   private:
     static_assert(kKeys == 64 && kRows == 64 && kDepth == 256, "64 keys of a warpgroup");
+    static constexpr bool kModifies = kShape.modifies();
+    static_assert(!kModifies || kShape.options() > 1, "what one option alone needs would lie in shared memory");
+    // Of a bias, guarded: sums are not looked at, since operands were.
+    using Modifiers = std::conditional_t<kModifies, BackwardModifiers<Element, Config, kRows, true>, NoBackwardModifiers>;
 
-    __device__ __forceinline__ void make_scores(float (&to)[kScores], uint32_t keys, uint32_t rows) const {
-        this->multiply_scores(to, keys, rows);
+    __device__ __forceinline__ void finish_scores(float (&to)[kScores]) const {
         product_wait<0>();
         keep_in_registers(to);
     }
@@ -95,24 +101,44 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
         return shared_.scores(stage) + static_cast<int>(threadIdx.x) % kWarpgroupThreads * 16;
     }
 
-    __device__ __forceinline__ void step_of_values(int row) {
+    // Rows past the last repeat its bias, which may be anything where the last sees nothing.
+    __device__ __forceinline__ void mask_rows(int row, float (&s)[kScores]) const {
+        const int left = len_q_ - row - (lane_ & 3) * 2;
+        if (len_q_ - row >= kRows) return;
+#pragma unroll
+        for (int i = 0; i < kScores; ++i)
+            if ((i >> 2) * 8 + (i & 1) >= left) s[i] = -INFINITY;
+    }
+
+    __device__ __forceinline__ void step_of_values(int row, [[maybe_unused]] int head) {
         const uint32_t stage = steps_ % 2, parity = steps_ / 2 & 1;
         float s[kScores];
         uint32_t p[kScores / 2];
         barrier_wait(shared_.q_full(stage), parity);
         __syncwarp();
-        make_scores(s, shared_.k, shared_.q(stage));
+        this->multiply_scores(s, shared_.k, shared_.q(stage));
+        [[maybe_unused]] typename Modifiers::Fetched fetched;
+        if constexpr (kModifies) modifiers_.fetch(head, 16 * warp(), row, fetched);
+        finish_scores(s);
+        if constexpr (kModifies) {
+            modifiers_.apply(a_.exact_only == 0 && this->is_whole(row), head, 16 * warp(), row, fetched, s);
+            mask_rows(row, s);
+        }
         this->mask(row, s);
         barrier_wait(shared_.scores_empty(stage), parity ^ 1);
-        const float c = a_.p.forward.scale_log2;
+        [[maybe_unused]] const float c = a_.p.forward.scale_log2;
 #pragma unroll
         for (int j = 0; j < kRows / 8; ++j) {
             float pair[4];
             load_numbers(pair, stage, j);
-            const float less[2] = {-pair[0] * kLog2EHigh, -pair[2] * kLog2EHigh};
             float *const x = s + 4 * j;
+            if constexpr (kModifies) {
+                modifiers_.exponentials(this->end_, 16 * warp(), row, j, {pair[0], pair[2]}, fetched, x);
+            } else {
+                const float less[2] = {-pair[0] * kLog2EHigh, -pair[2] * kLog2EHigh};
 #pragma unroll
-            for (int i = 0; i < 4; ++i) x[i] = exp2_fast(fmaf(x[i], c, less[i & 1]));
+                for (int i = 0; i < 4; ++i) x[i] = exp2_fast(fmaf(x[i], c, less[i & 1]));
+            }
             store_four(probabilities(stage) + j * (kWarpgroupThreads * 16), x);
             p[2 * j] = narrow_pair<Element>(x[0], x[1]);
             p[2 * j + 1] = narrow_pair<Element>(x[2], x[3]);
@@ -130,7 +156,8 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
         uint32_t ds[kScores / 2];
         barrier_wait(shared_.dout_full(stage), parity);
         __syncwarp();
-        make_scores(d, shared_.v(), shared_.dout(stage));
+        this->multiply_scores(d, shared_.v(), shared_.dout(stage));
+        finish_scores(d);
         barrier_wait(shared_.q_full(stage), parity);
         barrier_wait(shared_.scores_full(stage), parity);
 #pragma unroll
@@ -139,6 +166,13 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
             load_numbers(pair, stage, j);
             load_four(p, probabilities(stage) + j * (kWarpgroupThreads * 16));
             const float *const x = d + 4 * j;
+            if constexpr (kModifies) {
+                if (modifiers_.caps()) {
+                    const float inverse = modifiers_.inverse_cap();
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) p[i] *= modifiers_.slope_of_cap(p[i], pair[i % 2 * 2], inverse);
+                }
+            }
             ds[2 * j] = narrow_pair<Element>(p[0] * (x[0] - pair[1]), p[1] * (x[1] - pair[3]));
             ds[2 * j + 1] = narrow_pair<Element>(p[2] * (x[2] - pair[1]), p[3] * (x[3] - pair[3]));
         }
@@ -158,6 +192,11 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
         const BackwardWalk walk(a_, kKeys, index);
         const int count = warp_uniform(walk.steps()), first = warp_uniform(walk.first), end = warp_uniform(walk.end);
         this->set_range(walk.site);
+        [[maybe_unused]] int of_problem = warp_uniform(walk.first_head);
+        if constexpr (kModifies) {
+            modifiers_.begin(walk.site, of_problem);
+            len_q_ = warp_uniform(walk.site.entry.len_q);
+        }
         if (count > 0) {
             barrier_wait(shared_.keys_full(), tiles_ & 1);
             ++tiles_;
@@ -168,12 +207,13 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
 #pragma unroll 1
             for (int i = 0; i < count; ++i) {
                 if constexpr (kOfValues)
-                    step_of_values(tile * kRows);
+                    step_of_values(tile * kRows, of_problem);
                 else
                     step_of_keys(((head * a_.row_fragments + tile * (kRows / 16)) * a_.key_fragments + walk.site.first / 16 + warp()) * 32);
                 if (--tile < first) {
                     tile = end - 1;
                     ++head;
+                    ++of_problem;
                 }
             }
             release(shared_.keys_empty());
@@ -189,6 +229,8 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
         }
     }
 
+    Modifiers modifiers_;
+    int len_q_ = 0;
     float sums_[kSums];
 };
 
