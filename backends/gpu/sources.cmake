@@ -116,6 +116,7 @@ set(ATTILE_GPU_SM90_KERNELS
 set(ATTILE_GPU_SM90_HOSTS
   attention/sm90/plan.cpp
   attention/sm90/tf32x3_plan.cpp
+  attention_backward/sm90/crew.cpp
   attention_backward/sm90/plan.cpp
   gemm/sm90/run.cpp
   gemm/sm90/few_rows.cpp

@@ -19,6 +19,8 @@ constexpr int64_t kInvariantSplitKeys = 16384;  // With BATCH_INVARIANT splits d
 constexpr int64_t kFewestSplitTiles = 2;
 constexpr int64_t kMostSplits = 128;
 constexpr int64_t kMostTiles = int64_t{1} << 30;
+// Rows of a key head and keys that they see, up to which SIMT's kernels that stream keys are faster whatever the batch.
+constexpr int64_t kFewRows = 4, kFewKeys = 128;
 constexpr int64_t kStreamedRows = 16;   // Of a key head: up to so many SIMT streams float32 keys for.
 constexpr int64_t kReach = 16;          // Bytes of a copy or a store.
 constexpr double kLargestScale = 8192;  // Scores of 2^10 before it are still exact to a unit of log2 after it.
@@ -113,6 +115,16 @@ AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_
     AttentionChoice choice;
     choice.taken = true;
     return choice;
+}
+
+Declined attention_few_refused(const attile_attention_problem &p) {
+    const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;  // Then SIMT takes tiles.
+    if (p.q.dtype == ATTILE_F32 || is_invariant || is_present(p.block_table) || p.heads_kv < 1 ||
+        p.len_q * (p.heads_q / p.heads_kv) > kFewRows)
+        return {};
+    const int64_t seen = p.window_left >= 0 && p.window_right >= 0 ? p.len_q + p.window_left + p.window_right : p.len_k;
+    if (std::min(seen, p.len_k) > kFewKeys) return {};
+    return attention_declined("so few rows and keys are streamed faster").declined;
 }
 
 Declined attention_tf32x3_refused(const Device &device, const attile_attention_problem &p) {

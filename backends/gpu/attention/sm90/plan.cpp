@@ -67,6 +67,7 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     Sm90AttentionChoice choice = {attention_examine(p)};
     if (!choice.taken) return choice;
     const auto decline = [](const AttentionChoice &why) { return Sm90AttentionChoice{why}; };
+    if (const Declined refused = attention_few_refused(p); refused.text[0] != '\0') return decline(attention_declined("%s", refused.text));
     const bool paged = is_present(p.block_table), modifies = attention_modifies(p), is_f16 = p.q.dtype == ATTILE_F16;
     const int64_t keys = paged ? p.page_size : p.total_k;
     struct Named {

@@ -67,7 +67,7 @@ class BiasSums {
 
     __device__ __forceinline__ void run() {
         const int end = static_cast<int>(static_cast<int64_t>(a_.members) * (part_ + 1) / a_.parts);
-        Walk loaded = walk_from(static_cast<int>(static_cast<int64_t>(a_.members) * part_ / a_.parts), end), at = loaded;
+        Walk loaded = {find(static_cast<int>(static_cast<int64_t>(a_.members) * part_ / a_.parts), end), 0}, at = loaded;
         keep_bias();
 #pragma unroll
         for (int i = 0; i < kScores; ++i) sums_[i] = 0;
@@ -87,11 +87,9 @@ class BiasSums {
     static constexpr int kScores = kBiasOfThread;
     using Rows = SharedRows<kBiasColumns>;
 
-    // An entry and head, and which of its chunks of columns: of Q and K, then of dO and V.
+    // An entry and head, and which of its chunks of columns: of Q and K, then of dO and V. No more, for want of registers.
     struct Walk {
         int member, chunk;
-        int head;
-        AttentionEntry entry;
     };
     __device__ __forceinline__ int heads() const { return a_.p.bias_extent[1] == 1 ? static_cast<int>(f_.heads.divisor) : 1; }
     __device__ __forceinline__ AttentionEntry entry_of(int member) const {
@@ -103,38 +101,38 @@ class BiasSums {
         return tile_.row <= last_row && tile_.key <= last_key && tile_.key - last_row <= entry.shift + f_.window_right &&
                last_key - tile_.row >= entry.shift - f_.window_left;
     }
-    __device__ __forceinline__ Walk walk_from(int member, int end) const {
-        Walk walk = {member, 0, 0, entry_of(member)};
-        find(walk, end);
-        return walk;
-    }
-    // The first of the members from walk.member on that sees any of the tile.
-    __device__ __forceinline__ void find(Walk &walk, int end) const {
-        while (walk.member < end && !sees(walk.entry)) walk.entry = entry_of(++walk.member);
-        walk.head = tile_.head + walk.member % heads();
+    __device__ __forceinline__ int head_of(int member) const { return tile_.head + member % heads(); }
+    // The first of the members from `member` on that sees any of the tile, or the end.
+    __device__ __forceinline__ int find(int member, int end) const {
+        while (member < end && !sees(entry_of(member))) ++member;
+        return member;
     }
     __device__ __forceinline__ void advance(Walk &walk, int end) const {
         if (++walk.chunk < chunks_) return;
-        walk.chunk = 0;
-        walk.entry = entry_of(++walk.member);
-        find(walk, end);
+        walk = {find(walk.member + 1, end), 0};
     }
 
     __device__ __forceinline__ uint32_t stage(int number) const { return memory_ + number * kBiasStageBytes; }
-    __device__ __forceinline__ uint32_t kept_bias() const {
-        return memory_ + kBiasStages * kBiasStageBytes + static_cast<int>(threadIdx.x) * 4;
+    // Each thread's own elements, [element / 4][thread][4].
+    __device__ __forceinline__ uint32_t kept_bias(int i) const {
+        return memory_ + kBiasStages * kBiasStageBytes + (i / 4 * kBiasThreads + static_cast<int>(threadIdx.x)) * 16;
     }
-    // Each thread's own elements, [element][thread]. Past the last row and key it is 0.
+    // Past the last row and key it is 0.
     __device__ __forceinline__ void keep_bias() const {
         const AttentionOperand &x = f_.bias;
-#pragma unroll 8
-        for (int i = 0; i < kScores; ++i) {
-            const BiasPlace place(i);
-            const int row = tile_.row + place.row, key = tile_.key + place.key;
-            float bias = 0;
-            if (row < f_.len_q && key < f_.len_k)
-                bias = load_number(x, tile_.batch * x.stride[0] + tile_.head * x.stride[1] + row * x.stride[2] + key * x.stride[3]);
-            asm volatile("st.shared.f32 [%0], %1;" ::"r"(kept_bias() + i * (kBiasThreads * 4)), "f"(bias) : "memory");
+#pragma unroll 4
+        for (int i = 0; i < kScores; i += 4) {
+            float bias[4] = {};
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                const BiasPlace place(i + e);
+                const int row = tile_.row + place.row, key = tile_.key + place.key;
+                if (row < f_.len_q && key < f_.len_k)
+                    bias[e] = load_number(x, tile_.batch * x.stride[0] + tile_.head * x.stride[1] + row * x.stride[2] + key * x.stride[3]);
+            }
+            asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(kept_bias(i)), "f"(bias[0]), "f"(bias[1]), "f"(bias[2]),
+                         "f"(bias[3])
+                         : "memory");
         }
     }
 
@@ -143,21 +141,21 @@ class BiasSums {
         if (walk.member < end) {
             const bool is_second = walk.chunk >= chunks_k_;
             const int column = (is_second ? walk.chunk - chunks_k_ : walk.chunk) * kBiasColumns,
-                      columns = (is_second ? f_.head_dim_v : f_.head_dim) - column,
-                      head_k = static_cast<int>(quotient(static_cast<uint32_t>(walk.head), f_.group));
-            const AttentionEntry &entry = walk.entry;
+                      columns = (is_second ? f_.head_dim_v : f_.head_dim) - column, head = head_of(walk.member),
+                      head_k = static_cast<int>(quotient(static_cast<uint32_t>(head), f_.group));
+            const AttentionEntry entry = entry_of(walk.member);
             const auto copy = [&](uint32_t to, const AttentionOperand &x, int head, int64_t first, int rows) {
                 const char *const from =
                     static_cast<const char *>(x.data) + (entry.batch * x.stride[0] + head * x.stride[1] + first * x.stride[2] + column) * 2;
                 load_rows<kBiasColumns, kBiasTile, kBiasThreads, true>(to, from, x.stride[2] * 2, columns, 0, rows);
             };
             const uint32_t to = stage(number);
-            copy(to, is_second ? a_.p.dout : f_.q, walk.head, entry.first_q + tile_.row, entry.len_q - tile_.row);
+            copy(to, is_second ? a_.p.dout : f_.q, head, entry.first_q + tile_.row, entry.len_q - tile_.row);
             copy(to + kBiasOperandBytes, is_second ? f_.v : f_.k, head_k, entry.first_k + tile_.key, entry.len_k - tile_.key);
             if (threadIdx.x < kBiasTile / 2 && (walk.chunk == chunks_k_ - 1 || walk.chunk == chunks_ - 1)) {
                 const char *const rows =
                     static_cast<const char *>(a_.p.rows) +
-                    ((static_cast<int64_t>(entry.batch) * f_.heads.divisor + walk.head) * a_.p.rows_allotted + tile_.row) * 8;
+                    ((static_cast<int64_t>(entry.batch) * f_.heads.divisor + head) * a_.p.rows_allotted + tile_.row) * 8;
                 copy_async(to + 2 * kBiasOperandBytes + threadIdx.x * 16, rows + threadIdx.x * 16);
             }
             advance(walk, end);
@@ -168,7 +166,7 @@ class BiasSums {
     __device__ __forceinline__ void step(const Walk &walk, uint32_t from) {
         if (walk.chunk < chunks_k_) {
             multiply_chunk(s_, from, walk.chunk == 0, f_.head_dim - walk.chunk * kBiasColumns);
-            if (walk.chunk == chunks_k_ - 1) make_probabilities(walk, from + 2 * kBiasOperandBytes);
+            if (walk.chunk == chunks_k_ - 1) make_probabilities(walk.member, from + 2 * kBiasOperandBytes);
         } else {
             const int chunk = walk.chunk - chunks_k_;
             multiply_chunk(d_, from, chunk == 0, f_.head_dim_v - chunk * kBiasColumns);
@@ -211,14 +209,29 @@ class BiasSums {
             take(i, place.row, place.key);
         }
     }
-    static __device__ __forceinline__ float2 number(uint32_t numbers, int row) {
-        float2 pair;
-        asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(pair.x), "=f"(pair.y) : "r"(numbers + 8 * row) : "memory");
-        return pair;
+    // Calls take(element of a product's result, its row's lse and delta) for each of the thread's elements, row by row.
+    template <class Take>
+    static __device__ __forceinline__ void for_each_of_rows(uint32_t numbers, const Take &take) {
+#pragma unroll
+        for (int m = 0; m < 4; ++m) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float lse, delta;
+                asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                             : "=f"(lse), "=f"(delta)
+                             : "r"(numbers + 8 * BiasPlace(16 * m + 2 * half).row)
+                             : "memory");
+#pragma unroll
+                for (int n = 0; n < 4; ++n) {
+#pragma unroll
+                    for (int e = 0; e < 2; ++e) take(16 * m + 4 * n + 2 * half + e, lse, delta);
+                }
+            }
+        }
     }
     // From products to probabilities, by one option after the other; not in units of log2, in which a bias may be infinite that is not.
-    __device__ __forceinline__ void make_probabilities(const Walk &walk, uint32_t numbers) {
-        const AttentionEntry &entry = walk.entry;
+    // What is hidden becomes -0, which no probability is.
+    __device__ __forceinline__ void make_probabilities(int member, uint32_t numbers) {
         const float scale = a_.p.scale;
 #pragma unroll
         for (float &x : s_) x *= scale;
@@ -228,14 +241,27 @@ class BiasSums {
             for (float &x : s_) x = cap * tanhf(x / cap);
         }
 #pragma unroll
-        for (int i = 0; i < kScores; ++i) {
-            float bias;
-            asm volatile("ld.shared.f32 %0, [%1];" : "=f"(bias) : "r"(kept_bias() + i * (kBiasThreads * 4)) : "memory");
-            s_[i] = bias == -INFINITY ? -INFINITY : s_[i] + bias;
+        for (int i = 0; i < kScores; i += 4) {
+            float bias[4];
+            asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(bias[0]), "=f"(bias[1]), "=f"(bias[2]), "=f"(bias[3])
+                         : "r"(kept_bias(i))
+                         : "memory");
+#pragma unroll
+            for (int e = 0; e < 4; ++e) s_[i + e] = bias[e] == -INFINITY ? -INFINITY : s_[i + e] + bias[e];
         }
+        modify(member);
+        for_each_of_rows(numbers, [&](int i, float lse, float) {
+            const float x = exp2_fast((s_[i] - lse) * kLog2EHigh);
+            s_[i] = s_[i] == -INFINITY || lse == INFINITY ? -0.0f : x;
+        });
+    }
+    // What ALiBi adds, and what `allowed` and the mask hide.
+    __device__ __forceinline__ void modify(int member) {
+        const AttentionEntry entry = entry_of(member);
+        const int head = head_of(member);
         if (f_.alibi_slopes.data) {
-            const float slope =
-                load_number(f_.alibi_slopes, entry.batch * f_.alibi_slopes.stride[0] + walk.head * f_.alibi_slopes.stride[1]);
+            const float slope = load_number(f_.alibi_slopes, entry.batch * f_.alibi_slopes.stride[0] + head * f_.alibi_slopes.stride[1]);
             const int diagonal = tile_.key - tile_.row - (f_.alibi_bottom_right ? entry.len_k - entry.len_q : 0);
             for_each([&](int i, int row, int key) {
                 s_[i] = fused_multiply_add(-slope, fabsf(static_cast<float>(diagonal + key - row)), s_[i]);
@@ -243,28 +269,24 @@ class BiasSums {
         }
         if (f_.allowed.data) {
             const AttentionOperand &x = f_.allowed;
-            const uint8_t *const from = static_cast<const uint8_t *>(x.data) + entry.batch * x.stride[0] + walk.head * x.stride[1];
+            const uint8_t *const from = static_cast<const uint8_t *>(x.data) + entry.batch * x.stride[0] + head * x.stride[1];
             for_each([&](int i, int row, int key) {
                 const int64_t at_row = min(tile_.row + row, entry.len_q - 1), at_key = min(tile_.key + key, entry.len_k - 1);
                 if (from[at_row * x.stride[2] + at_key * x.stride[3]] == 0) s_[i] = -INFINITY;
             });
         }
-        const int low = entry.shift - f_.window_left, rows = entry.len_q - tile_.row, keys = entry.len_k - tile_.key;
-        const uint32_t width = static_cast<uint32_t>(f_.window_left) + static_cast<uint32_t>(f_.window_right);
-        const int diagonal = tile_.key - tile_.row - low;
-        hidden_ = 0;
+        const int low = entry.shift - f_.window_left, high = entry.shift + f_.window_right, rows = entry.len_q - tile_.row,
+                  keys = entry.len_k - tile_.key, distance = tile_.key - tile_.row;
+        if (rows >= kBiasTile && keys >= kBiasTile && distance - (kBiasTile - 1) >= low && distance + kBiasTile - 1 <= high) return;
         for_each([&](int i, int row, int key) {
-            const float lse = number(numbers, row).x;
-            const bool is_hidden =
-                static_cast<uint32_t>(diagonal + key - row) > width || row >= rows || key >= keys || s_[i] == -INFINITY || lse == INFINITY;
-            hidden_ |= static_cast<uint64_t>(is_hidden) << i;
-            s_[i] = exp2_fast((s_[i] - lse) * kLog2EHigh);
+            const int at = distance + key - row;
+            if (at < low || at > high || row >= rows || key >= keys) s_[i] = -INFINITY;
         });
     }
     __device__ __forceinline__ void add(uint32_t numbers) {
-        for_each([&](int i, int row, int) {
-            const float gradient = s_[i] * (d_[i] - number(numbers, row).y);
-            sums_[i] += (hidden_ >> i & 1) != 0 ? 0.0f : gradient;
+        for_each_of_rows(numbers, [&](int i, float, float delta) {
+            const float gradient = s_[i] * (d_[i] - delta);
+            if (__float_as_uint(s_[i]) != 0x80000000u) sums_[i] += gradient;
         });
     }
 
@@ -287,7 +309,6 @@ class BiasSums {
     const BiasTile tile_;
     const int part_, chunks_k_, chunks_;
     float sums_[kScores], s_[kScores], d_[kScores];
-    uint64_t hidden_ = 0;
 };
 
 template <class Element>

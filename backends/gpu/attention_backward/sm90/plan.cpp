@@ -2,13 +2,13 @@
 #include "attention_backward/sm90/plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "attention_backward/mma/bias_gradient.h"
 #include "attention_backward/mma/copies.h"
 #include "attention_backward/mma/group_parts.h"
 #include "attention_backward/mma/sum.h"
+#include "attention_backward/sm90/crew.h"
 #include "attention_backward/sm90/instances.h"
 #include "host/sizes.h"
 #include "mma/reach.h"
@@ -16,8 +16,6 @@
 namespace attile::gpu::sm90 {
 namespace {
 
-constexpr int64_t kTogether = 4;  // Blocks of the same pair, as many as wait for each other's sums at the start alone.
-constexpr int32_t kNear = 4;      // Steps between the starts of two of a gang whose rows do not fit the L2 cache.
 // Sums of dq in float, or gradients of scores: at most this share of the device's memory, and this much, as in the operation's plan.
 constexpr int64_t kKeptShare = 64, kMostKept = 512ll << 20;
 
@@ -45,59 +43,6 @@ bool serves(const BackwardShape &shape, BackwardOption option) {
         default:
             return shape.options() > 1;
     }
-}
-
-bool is_masked(const attile_attention_problem &p) { return p.window_left >= 0 || p.window_right >= 0; }
-
-// How blocks of `pairs` pairs of batch entry and head share out the device. A few of the same pair run at a time: they read the same rows
-// at nearly the same time, and wait for each other's sums at most at the start.
-struct Crew {
-    int64_t blocks;    // That run at once.
-    int64_t chunk;     // Pairs that they are of.
-    int64_t together;  // Those of a pair.
-
-    Crew(const DeviceProperties &device, const AttentionBackwardPlan &plan, int64_t pairs) {
-        const int64_t units = std::max(device.compute_units, 1), chunks = ceil_div(pairs, std::max<int64_t>(units / kTogether, 1));
-        blocks = std::min<int64_t>(pairs * plan.key_blocks, units * plan.blocks_per_unit);
-        chunk = ceil_div(pairs, chunks);
-        together = std::min(blocks / chunk, plan.key_blocks);
-    }
-};
-
-// Do blocks of a pair begin with different rows, so that none waits at the start? Under a mask they see different rows, and the order of
-// the keys lets the longest go first. Where the order may not depend on how many pairs there are, it is that of the keys, too.
-bool are_gang(const attile_attention_problem &p, const Crew &crew) {
-    return !is_masked(p) && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0 && crew.together > kTogether;
-}
-
-// Blocks of keys add to the same sum of dq one after the other. Where many see few rows, they would wait for each other most of the time:
-// there a tile of rows has several sums, which the last kernel adds up. As many as make waiting and adding up shortest.
-int64_t chains_of_sums(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan,
-                       const BackwardShape &shape, int64_t words) {
-    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return 1;
-    constexpr double kAdd = 1.9e-6, kRead = 0.7e-6;         // Seconds: a block's part of a sum; a sum that the last kernel reads.
-    constexpr double kRate = 0.5, kAnyPeak = 9e14;          // Of the tensor cores' peak; where a device does not say.
-    constexpr double kBandwidth = 3e12, kLeastGain = 2e-6;  // Of the cache, written and read.
-    const double units = std::max(device.compute_units, 1), peak = device.peak_flops_f16 > 0 ? device.peak_flops_f16 : kAnyPeak;
-    const Crew crew(device, plan, plan.pairs);
-    const int64_t tiles = p.heads_q / p.heads_kv * plan.row_tiles * plan.rows / shape.rows;
-    const double work = static_cast<double>(tiles) * 10.0 * shape.keys * shape.rows * shape.depth * units / (kRate * peak);
-    const bool is_gang = are_gang(p, crew);
-    const auto seconds = [&](int64_t chains) {
-        const double waiting = static_cast<double>(std::min(ceil_div(plan.key_blocks, chains), crew.together) - 1) * kAdd;
-        const double waves = std::ceil(static_cast<double>(plan.pairs * tiles) / (4 * units));
-        const double reading = std::max(kRead * waves, 8.0 * static_cast<double>(plan.pairs * words) / kBandwidth);
-        return (is_gang ? std::max(0.0, waiting - work) : waiting) + static_cast<double>(chains - 1) * reading;
-    };
-    const int64_t most = std::min(kMostKept, device.memory_total / kKeptShare) / (4 * plan.pairs * words);
-    int64_t best = 1;
-    double least = seconds(1) - kLeastGain;
-    for (int64_t chains = 2; chains <= std::min(plan.key_blocks, most); ++chains) {
-        if (seconds(chains) >= least) continue;
-        least = seconds(chains);
-        best = chains;
-    }
-    return best;
 }
 
 Sm90BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem) {
@@ -150,15 +95,16 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
     // As many pairs at once as what is kept of them finds room for.
     const int64_t rows = p.heads_q / p.heads_kv * plan.row_tiles * plan.rows;
     int64_t words = choice.sum.kernel != nullptr ? rows * plan.key_blocks * plan.keys / 2 : rows * shape.depth;
-    if (choice.sum.kernel == nullptr) choice.chains = chains_of_sums(device.properties(), p, plan, shape, words);
+    const int64_t most = std::min(kMostKept, device.properties().memory_total / kKeptShare) / 4;
+    if (choice.sum.kernel == nullptr) choice.chains = backward_chains(device.properties(), p, plan, shape, words, most);
     words *= choice.chains;
-    plan.slice = std::min(plan.pairs, std::min(kMostKept, device.properties().memory_total / kKeptShare) / (4 * words));
+    plan.slice = std::min(plan.pairs, most / words);
     if (plan.slice < 1) return declined("what is kept of one head between kernels finds no room");
     plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, plan.slice));
     choice.kept = plan.slice * words;
     choice.counters = 1 + (choice.sum.kernel != nullptr ? 0 : plan.slice * choice.chains * rows / shape.rows);
     plan.workspace = workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.counters);
-    if (plan.pairs * plan.key_blocks > kMostBackwardBlocks || choice.counters > kMostBackwardBlocks)
+    if (plan.pairs * plan.key_blocks > kMostBackwardBlocks / 2 || choice.counters > kMostBackwardBlocks)
         return declined("there are more blocks of keys than a grid holds");
     return choice;
 }
@@ -232,17 +178,17 @@ class BackwardCall {
         a_.p.pairs = Divider(count);
         a_.p.block_keys = shape_.keys;
         a_.p.block_rows = shape_.rows;
-        const Crew crew(device_.properties(), choice_.plan, count);
-        a_.heads = static_cast<int32_t>(count);
-        a_.blocks = static_cast<int32_t>(choice_.plan.key_blocks);
-        a_.chunk = static_cast<int32_t>(crew.chunk);
-        a_.tiles = static_cast<int32_t>(count * a_.blocks);
+        const BackwardCrew crew = backward_crew(device_.properties(), p_, choice_.plan, shape_, count, is_summed_);
         const int64_t tiles = count * group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows;
+        a_.heads = static_cast<int32_t>(count);
+        a_.blocks = static_cast<int32_t>(crew.levels);
+        a_.chunk = static_cast<int32_t>(crew.chunk);
+        a_.tiles = static_cast<int32_t>(count * crew.levels);
+        a_.gang = static_cast<int32_t>(crew.gang);
+        a_.apart = static_cast<int32_t>(crew.apart);
         a_.chains = static_cast<int32_t>(choice_.chains);
-        a_.chain = static_cast<int32_t>(ceil_div(choice_.plan.key_blocks, choice_.chains));
         a_.places = static_cast<int32_t>(tiles);
         if (first > 0) steps_.zero(a_.counter, 4 * choice_.counters);
-        set_gang(crew, tiles / count);
         LaunchExtras extras;
         extras.together = a_.gang > 1;
         extras.overlaps = !device_.capturing(stream_);  // Only drivers since 12.3 record it in a graph.
@@ -261,15 +207,6 @@ class BackwardCall {
         a_.p.block_rows = sum.rows();
         steps_.deal(count * group, p_.len_q, sum.rows(), 2 * p_.len_k * (p_.head_dim + p_.head_dim_v), group);
         steps_.launch(choice_.sum.kernel, &a_, count * group * a_.blocks, sum.threads(), sum.shared_bytes());
-    }
-
-    // Of the blocks of a pair that run at the same time, each of which has so many steps.
-    void set_gang(const Crew &crew, int64_t steps) {
-        const bool is_gang = is_summed_ && are_gang(p_, crew) && steps < kMostBackwardBlocks / crew.together;
-        a_.gang = static_cast<int32_t>(is_gang ? crew.together : 1);
-        // Q, dO and sums of dQ of all pairs at work, over which a gang that begins evenly spread out walks at once.
-        const int64_t walked = crew.chunk * steps * shape_.rows * shape_.depth * 8;
-        a_.apart = walked > device_.properties().l2_bytes / 2 ? kNear : static_cast<int32_t>(std::max<int64_t>(steps, 1));
     }
 
     Device &device_;

@@ -78,8 +78,8 @@ __device__ __forceinline__ void add_sums(const BackwardArguments &a, const Backw
         int head = walk.start_head(), tile = walk.start_tile();
         for (int i = 0; i < count; ++i, ++steps, walk.advance(head, tile)) {
             if (steps % 2 != stage) continue;
-            const uint32_t order_of_all = static_cast<uint32_t>(walk.dq_order(a, head, tile)), chain = order_of_all / a.chain,
-                           order = order_of_all - chain * a.chain;
+            const uint32_t order_of_all = static_cast<uint32_t>(walk.dq_order(a, head, tile)), order = order_of_all / a.chains,
+                           chain = order_of_all - order * a.chains;
             const int64_t place = static_cast<int64_t>(chain) * a.places + walk.head_of_launch(a, head) * row_tiles + tile;
             barrier_wait(shared.sums_full(stage), steps / 2 & 1);
             uint32_t *const done = a.dq_semaphores + place;
