@@ -22,13 +22,18 @@ using gpu::fail;
 
 namespace {
 
-// Capture modes that calls found, innermost last; leave() puts them back. Calls nest two deep at most.
-struct FoundMode {
-    cudaStreamCaptureMode mode;
+// The capture mode that a call found, which leave() puts back, and of which stream it asked since whether it is captured, with the answer.
+// Calls nest two deep at most.
+struct Found {
+    CUstreamCaptureMode mode;
     bool was_exchanged;
+    bool has_asked;
+    int capture;
+    Stream asked;
 };
-thread_local FoundMode capture_modes[4];
-thread_local int capture_depth = 0;
+constexpr int kMostFound = 4;
+thread_local Found found_before[kMostFound];
+thread_local int enter_depth = 0;
 
 // After these the primary context is of no use any more.
 bool is_lasting(cudaError_t error) {
@@ -169,23 +174,34 @@ int32_t CudaDevice::enter(bool is_cleaning_up) {
     if (result != CUDA_SUCCESS) {
         return fail(ATTILE_ERROR_DEVICE_RUNTIME, "CUDA device %d cannot be made current: %s", ordinal_, driver_.text(result).c_str());
     }
+    Found found = {};
     // While some thread captures a graph in its strict mode, other threads could not even allocate: nothing here depends on a capture.
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    const bool was_exchanged = cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess;
-    if (!was_exchanged) cudaGetLastError();
-    if (capture_depth < 4) capture_modes[capture_depth] = {mode, was_exchanged};
-    ++capture_depth;
+    found.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    found.was_exchanged = driver_.exchange_capture_mode(&found.mode) == CUDA_SUCCESS;
+    if (enter_depth < kMostFound) found_before[enter_depth] = found;
+    ++enter_depth;
     return ATTILE_OK;
 }
 
 void CudaDevice::leave() {
-    --capture_depth;
-    if (capture_depth < 4 && capture_modes[capture_depth].was_exchanged) {
-        cudaStreamCaptureMode mode = capture_modes[capture_depth].mode;
-        if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) cudaGetLastError();
-    }
+    --enter_depth;
+    if (enter_depth < kMostFound && found_before[enter_depth].was_exchanged) driver_.exchange_capture_mode(&found_before[enter_depth].mode);
     CUcontext popped = nullptr;
     driver_.current_pop(&popped);
+}
+
+// Asked once a call: a stream whose capture begins or ends while a call uses it is two threads' affair.
+CudaDevice::Capture CudaDevice::capture_of(Stream stream) {
+    Found unknown = {};
+    Found &found = enter_depth > 0 && enter_depth <= kMostFound ? found_before[enter_depth - 1] : unknown;
+    if (found.has_asked && found.asked == stream) return static_cast<Capture>(found.capture);
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    const bool is_known = driver_.stream_capturing(static_cast<CUstream>(stream), &state) == CUDA_SUCCESS;
+    const Capture capture = !is_known ? Capture::kUnknown : state == CU_STREAM_CAPTURE_STATUS_NONE ? Capture::kNone : Capture::kOn;
+    found.has_asked = true;
+    found.asked = stream;
+    found.capture = static_cast<int>(capture);
+    return capture;
 }
 
 int32_t CudaDevice::check_stream(Stream stream) {
@@ -299,9 +315,22 @@ int32_t CudaDevice::resources(const void *kernel, KernelResources *found) {
     });
 }
 
-int32_t CudaDevice::allow_shared(const void *kernel, std::size_t shared) {
+int32_t CudaDevice::function_of(const void *kernel, std::size_t shared, CUfunction *function) {
+    void *found = nullptr;
+    const int32_t status = kernels_.function(kernel, &found, [&](void **asked) {
+        cudaFunction_t of_runtime = nullptr;
+        const int32_t told = check(cudaGetFuncBySymbol(&of_runtime, kernel), "looking up a kernel");
+        *asked = of_runtime;
+        return told;
+    });
+    if (status != ATTILE_OK) return status;
+    *function = static_cast<CUfunction>(found);
     return kernels_.allow_shared(kernel, shared, [&] {
-        const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+        // Said to the runtime, which is asked for the occupancy, and of the function, which the driver launches.
+        const int bytes = static_cast<int>(shared);
+        cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+        if (error == cudaSuccess)
+            error = static_cast<cudaError_t>(driver_.function_set(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes));
         if (error != cudaErrorInvalidValue) return check(error, "opting in to shared memory");
         cudaGetLastError();
         return fail(ATTILE_ERROR_DEVICE_LAUNCH, "CUDA device %d has no %lld bytes of shared memory for a block", ordinal_,
@@ -310,19 +339,35 @@ int32_t CudaDevice::allow_shared(const void *kernel, std::size_t shared) {
 }
 
 int32_t CudaDevice::occupancy(const void *kernel, int32_t threads, std::size_t shared, int32_t *blocks_per_unit) {
-    const int32_t status = allow_shared(kernel, shared);
+    CUfunction function = nullptr;
+    const int32_t status = function_of(kernel, shared, &function);
     if (status != ATTILE_OK) return status;
     return kernels_.occupancy(kernel, threads, shared, blocks_per_unit, [&](int *blocks) {
         return check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared), "asking for a kernel's occupancy");
     });
 }
 
-int32_t CudaDevice::launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) {
-    const int32_t status = allow_shared(kernel, shared);
+// By the driver, which takes less time than the runtime above it. A function is of the device's own context: for a stream of another one,
+// as a green context's, the kernel is looked up there.
+template <class Launch>
+int32_t CudaDevice::launch_by(const void *kernel, std::size_t shared, const Launch &launch) {
+    CUfunction function = nullptr;
+    const int32_t status = function_of(kernel, shared, &function);
     if (status != ATTILE_OK) return status;
-    return check(cudaLaunchKernel(kernel, dim3(grid.x, grid.y, grid.z), dim3(block.x, block.y, block.z), arguments, shared,
-                                  static_cast<cudaStream_t>(stream)),
-                 "launching a kernel");
+    CUresult result = launch(function);
+#if CUDART_VERSION >= 12010
+    cudaKernel_t anywhere = nullptr;
+    if (result == CUDA_ERROR_INVALID_HANDLE && cudaGetKernel(&anywhere, kernel) == cudaSuccess)
+        result = launch(reinterpret_cast<CUfunction>(anywhere));
+#endif
+    return check(static_cast<cudaError_t>(result), "launching a kernel");
+}
+
+int32_t CudaDevice::launch(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) {
+    return launch_by(kernel, shared, [&](CUfunction function) {
+        return driver_.launch(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, static_cast<unsigned int>(shared),
+                              static_cast<CUstream>(stream), arguments, nullptr);
+    });
 }
 
 int32_t CudaDevice::launch_early(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) {
@@ -341,32 +386,34 @@ int32_t CudaDevice::launch_early(const void *kernel, Dim3 grid, Dim3 block, std:
 #if defined(ATTILE_GPU_HAS_SM90)
 int32_t CudaDevice::launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,
                                 Stream stream) {
-    const int32_t status = allow_shared(kernel, shared);
-    if (status != ATTILE_OK) return status;
-    cudaLaunchAttribute attributes[3] = {};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(grid.x, grid.y, grid.z);
-    config.blockDim = dim3(block.x, block.y, block.z);
-    config.dynamicSmemBytes = shared;
-    config.stream = static_cast<cudaStream_t>(stream);
+    CUlaunchAttribute attributes[3] = {};
+    CUlaunchConfig config = {};
+    config.gridDimX = grid.x;
+    config.gridDimY = grid.y;
+    config.gridDimZ = grid.z;
+    config.blockDimX = block.x;
+    config.blockDimY = block.y;
+    config.blockDimZ = block.z;
+    config.sharedMemBytes = static_cast<unsigned int>(shared);
+    config.hStream = static_cast<CUstream>(stream);
     config.attrs = attributes;
     if (extras.cluster > 1) {
-        cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
-        attribute.id = cudaLaunchAttributeClusterDimension;
-        attribute.val.clusterDim.x = extras.cluster;
-        attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+        CUlaunchAttribute &attribute = attributes[config.numAttrs++];
+        attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        attribute.value.clusterDim.x = extras.cluster;
+        attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
     }
     if (extras.overlaps) {
-        cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
-        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attribute.val.programmaticStreamSerializationAllowed = 1;
+        CUlaunchAttribute &attribute = attributes[config.numAttrs++];
+        attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attribute.value.programmaticStreamSerializationAllowed = 1;
     }
     if (extras.together) {
-        cudaLaunchAttribute &attribute = attributes[config.numAttrs++];
-        attribute.id = cudaLaunchAttributeCooperative;
-        attribute.val.cooperative = 1;
+        CUlaunchAttribute &attribute = attributes[config.numAttrs++];
+        attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        attribute.value.cooperative = 1;
     }
-    return check(cudaLaunchKernelExC(&config, kernel, arguments), "launching a kernel");
+    return launch_by(kernel, shared, [&](CUfunction function) { return driver_.launch_with(&config, function, arguments, nullptr); });
 }
 #else  // Only kernels for Hopper ask for it.
 int32_t CudaDevice::launch_with(const LaunchExtras &extras, const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments,

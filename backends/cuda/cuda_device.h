@@ -54,6 +54,7 @@ class CudaDevice final : public gpu::Device {
     int32_t stream_create(Stream *stream) override;
     int32_t stream_destroy(Stream stream) override;
     int32_t check_stream(Stream stream) override;
+    uint64_t stream_number(Stream stream) override;
     int32_t synchronize(Stream stream) override;
     int32_t synchronize_all() override;
     bool capturing(Stream stream) override;
@@ -73,11 +74,16 @@ class CudaDevice final : public gpu::Device {
     // Turns a runtime error into a status and its sentence; remembers it if the device will not recover.
     int32_t check(cudaError_t error, const char *what);
     int32_t refuse_stream(const char *what) const;
+    enum class Capture : int { kNone, kOn, kUnknown };
+    Capture capture_of(Stream stream);
     // The same of a call that makes something, which is null after a failure; such a call may also find no memory.
     int32_t check_made(cudaError_t error, void **made, const char *what);
     int32_t reach_memory_of(int device, const void *pointer);
     int32_t out_of_memory(int64_t bytes, const char *what_for);
-    int32_t allow_shared(const void *kernel, std::size_t shared);
+    // What the driver launches for a kernel, opted in to that much dynamic shared memory.
+    int32_t function_of(const void *kernel, std::size_t shared, CUfunction *function);
+    template <class Launch>
+    int32_t launch_by(const void *kernel, std::size_t shared, const Launch &launch);
 
     const Driver &driver_;
     int ordinal_;

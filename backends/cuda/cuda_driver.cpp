@@ -51,11 +51,16 @@ const Driver *driver(std::string *reason) {
         !find(library, "cuDevicePrimaryCtxRelease_v2", found.primary_release, reason) ||
         !find(library, "cuCtxGetCurrent", found.current_get, reason) || !find(library, "cuCtxPushCurrent_v2", found.current_push, reason) ||
         !find(library, "cuCtxPopCurrent_v2", found.current_pop, reason) || !find(library, "cuCtxGetDevice", found.current_device, reason) ||
-        !find(library, "cuPointerGetAttributes", found.pointer_attributes, reason)) {
+        !find(library, "cuPointerGetAttributes", found.pointer_attributes, reason) ||
+        !find(library, "cuThreadExchangeStreamCaptureMode", found.exchange_capture_mode, reason) ||
+        !find(library, "cuStreamIsCapturing", found.stream_capturing, reason) ||
+        !find(library, "cuFuncSetAttribute", found.function_set, reason) || !find(library, "cuLaunchKernel", found.launch, reason)) {
         dlclose(library);
         return nullptr;
     }
     found.stream_context = reinterpret_cast<decltype(found.stream_context)>(dlsym(library, "cuStreamGetCtx"));
+    found.stream_id = reinterpret_cast<decltype(found.stream_id)>(dlsym(library, "cuStreamGetId"));
+    found.launch_with = reinterpret_cast<decltype(found.launch_with)>(dlsym(library, "cuLaunchKernelEx"));
     found.tensor_map_encode = dlsym(library, "cuTensorMapEncodeTiled");
     const CUresult started = found.init(0);
     if (started != CUDA_SUCCESS) {

@@ -23,8 +23,17 @@ struct Driver {
     CUresult (*current_push)(CUcontext context) = nullptr;
     CUresult (*current_pop)(CUcontext *context) = nullptr;
     CUresult (*pointer_attributes)(unsigned int count, CUpointer_attribute *attributes, void **values, CUdeviceptr pointer) = nullptr;
-    CUresult (*stream_context)(CUstream stream, CUcontext *context) = nullptr;  // Drivers before 9.2 have none.
-    void *tensor_map_encode = nullptr;  // cuTensorMapEncodeTiled, for sm90/; drivers before 12.0 have none.
+    CUresult (*exchange_capture_mode)(CUstreamCaptureMode *mode) = nullptr;
+    CUresult (*stream_capturing)(CUstream stream, CUstreamCaptureStatus *status) = nullptr;
+    CUresult (*stream_context)(CUstream stream, CUcontext *context) = nullptr;     // Drivers before 9.2 have none.
+    CUresult (*stream_id)(CUstream stream, unsigned long long *number) = nullptr;  // Nor those before 12.0.
+    CUresult (*function_set)(CUfunction function, CUfunction_attribute attribute, int value) = nullptr;
+    CUresult (*launch)(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
+                       unsigned int block_y, unsigned int block_z, unsigned int shared, CUstream stream, void **arguments,
+                       void **extra) = nullptr;
+    CUresult (*launch_with)(const CUlaunchConfig *config, CUfunction function, void **arguments,
+                            void **extra) = nullptr;  // Nor before 11.8.
+    void *tensor_map_encode = nullptr;                // cuTensorMapEncodeTiled, for sm90/; drivers before 12.0 have none.
 
     // The driver's words for an error.
     std::string text(CUresult error) const;

@@ -154,10 +154,13 @@ int32_t CudaDevice::synchronize(Stream stream) { return check(cudaStreamSynchron
 
 int32_t CudaDevice::synchronize_all() { return check(cudaDeviceSynchronize(), "waiting for the device"); }
 
-bool CudaDevice::capturing(Stream stream) {
-    cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-    if (cudaStreamIsCapturing(stream_of(stream), &state) != cudaSuccess) cudaGetLastError();
-    return state != cudaStreamCaptureStatusNone;
+bool CudaDevice::capturing(Stream stream) { return capture_of(stream) == Capture::kOn; }
+
+// The driver must not be asked for the number of a stream that is captured.
+uint64_t CudaDevice::stream_number(Stream stream) {
+    unsigned long long number = 0;
+    if (pool_ == nullptr || driver_.stream_id == nullptr || capture_of(stream) != Capture::kNone) return 0;
+    return driver_.stream_id(static_cast<CUstream>(stream), &number) == CUDA_SUCCESS ? uint64_t{number} + 1 : 0;
 }
 
 int32_t CudaDevice::event_create(bool timed, Event *event) {

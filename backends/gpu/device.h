@@ -149,6 +149,8 @@ class Device {
     // Refuses a caller's stream that is another device's. To be asked before the stream is used: a runtime may take a launch with such a
     // stream, and what then runs on the other device cannot reach this one's memory, a fault that no call of the process survives.
     virtual int32_t check_stream(Stream) { return ATTILE_OK; }
+    // A number that no other stream of the process has or will have, unlike a handle. 0: the driver knows none, or the stream is captured.
+    virtual uint64_t stream_number(Stream) { return 0; }
     virtual int32_t event_create(bool timed, Event *event) = 0;
     virtual int32_t event_destroy(Event event) = 0;
     virtual int32_t event_record(Event event, Stream stream) = 0;

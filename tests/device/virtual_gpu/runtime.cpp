@@ -18,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 // The headers leave open what these are.
 struct CUstream_st {
     int device = 0;
+    unsigned long long number = 0;
     std::shared_ptr<Recording> recording;  // While it is captured.
 };
 struct CUevent_st {
@@ -38,7 +39,7 @@ namespace {
 
 std::atomic<int> lasting{cudaSuccess};
 thread_local std::map<const void *, cudaError_t> last_errors;  // By module.
-thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 // Never destroyed, as the process may end with streams.
 struct Streams {
@@ -48,6 +49,10 @@ struct Streams {
 Streams &streams() {
     static Streams &made = *new Streams;
     return made;
+}
+unsigned long long new_stream_number() {
+    static std::atomic<unsigned long long> last{0};  // The legacy default stream's.
+    return ++last;
 }
 bool is_default(cudaStream_t stream) { return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread; }
 
@@ -215,6 +220,7 @@ ATTILE_EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsign
         const std::lock_guard<std::recursive_mutex> guard(streams().lock);
         *stream = new CUstream_st;
         (*stream)->device = current_device();
+        (*stream)->number = new_stream_number();
         attile::test::FailingCalls::instance().born();
         streams().live.insert(*stream);
         return cudaSuccess;
@@ -236,16 +242,27 @@ ATTILE_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
         return error == cudaSuccess && recording != nullptr ? cudaErrorStreamCaptureUnsupported : error;
     });
 }
-ATTILE_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
-    return answer(ATTILE_CALLER, [&] {
+ATTILE_EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
+    return driver_answer([&] {
         std::shared_ptr<Recording> recording;
         const cudaError_t error = recording_of(stream, &recording);
-        *status = recording != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+        *status = recording != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
         return error;
     });
 }
-ATTILE_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode) {
-    return answer(ATTILE_CALLER, [&] {
+ATTILE_EXPORT CUresult cuStreamGetId(CUstream stream, unsigned long long *number) {
+    return driver_answer([&] {
+        static thread_local const unsigned long long of_thread = new_stream_number();
+        std::shared_ptr<Recording> recording;
+        const cudaError_t error = recording_of(stream, &recording);
+        if (error != cudaSuccess) return error;
+        if (recording != nullptr) return cudaErrorStreamCaptureUnsupported;
+        *number = !is_default(stream) ? stream->number : stream == cudaStreamPerThread ? of_thread : 0;
+        return cudaSuccess;
+    });
+}
+ATTILE_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+    return driver_answer([&] {
         std::swap(*mode, capture_mode);
         return cudaSuccess;
     });

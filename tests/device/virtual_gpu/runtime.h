@@ -41,6 +41,14 @@ cudaError_t answer(const void *caller, const Act &act, const char *name = __buil
     if (error == cudaSuccess) error = failure(name);
     return remember(error != cudaSuccess ? error : act(), caller);
 }
+// The same of a function of the driver: its errors have the runtime's numbers, but for what it calls an invalid value.
+template <class Act>
+CUresult driver_answer(const Act &act, const char *name = __builtin_FUNCTION()) {
+    cudaError_t error = lasting_error();
+    if (error == cudaSuccess) error = failure(name);
+    if (error == cudaSuccess) error = act();
+    return error == cudaErrorInvalidConfiguration ? CUDA_ERROR_INVALID_VALUE : static_cast<CUresult>(error);
+}
 // Of what ends something's life, which it does even where it has an earlier call's error to tell.
 template <class Act>
 cudaError_t answer_ending(const void *caller, const Act &act, const char *name = __builtin_FUNCTION()) {

@@ -24,6 +24,16 @@ std::size_t allowed_shared(const Program &program) {
                                        : kSharedWithoutAsking - std::min(kSharedWithoutAsking, program.shared_bytes());
 }
 
+cudaError_t allow_shared(const void *host, int bytes) {
+    Program *program = nullptr;
+    const cudaError_t error = find_program(host, &program);
+    if (error != cudaSuccess) return error;
+    const int most = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    if (bytes < 0 || static_cast<int>(program->shared_bytes()) + bytes > most) return cudaErrorInvalidValue;
+    program->allowed_shared = bytes;
+    return cudaSuccess;
+}
+
 // What the hardware takes.
 cudaError_t check(const Program &program, const dim3 &grid, const dim3 &block, std::size_t shared, uint32_t cluster) {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
@@ -87,11 +97,11 @@ int blocks_that_fit(const Program &program, int threads, std::size_t shared) {
     return std::min({of_threads, of_registers, of_shared, device_attribute(cudaDevAttrMaxBlocksPerMultiprocessor)});
 }
 
-bool fits_at_once(const cudaLaunchConfig_t &config, const void *host) {
+bool fits_at_once(uint32_t blocks, uint32_t threads, std::size_t shared, const void *host) {
     Program *program = nullptr;
     if (find_program(host, &program) != cudaSuccess) return true;  // The launch says so.
-    const int of_unit = blocks_that_fit(*program, static_cast<int>(config.blockDim.x), config.dynamicSmemBytes);
-    return config.gridDim.x <= static_cast<uint32_t>(of_unit * device_attribute(cudaDevAttrMultiProcessorCount));
+    const int of_unit = blocks_that_fit(*program, static_cast<int>(threads), shared);
+    return blocks <= static_cast<uint32_t>(of_unit * device_attribute(cudaDevAttrMultiProcessorCount));
 }
 
 }  // namespace
@@ -115,16 +125,8 @@ ATTILE_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, 
     });
 }
 ATTILE_EXPORT cudaError_t cudaFuncSetAttribute(const void *host, cudaFuncAttribute attribute, int value) {
-    return answer(ATTILE_CALLER, [&] {
-        Program *program = nullptr;
-        const cudaError_t error = find_program(host, &program);
-        if (error != cudaSuccess || attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return error;
-        if (value < 0 || program->shared_bytes() + static_cast<std::size_t>(value) >
-                             static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)))
-            return cudaErrorInvalidValue;
-        program->allowed_shared = value;
-        return cudaSuccess;
-    });
+    return answer(ATTILE_CALLER,
+                  [&] { return attribute == cudaFuncAttributeMaxDynamicSharedMemorySize ? allow_shared(host, value) : cudaSuccess; });
 }
 ATTILE_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *host, int threads, std::size_t shared) {
     return answer(ATTILE_CALLER, [&] {
@@ -139,18 +141,41 @@ ATTILE_EXPORT cudaError_t cudaLaunchKernel(const void *host, dim3 grid, dim3 blo
                                            cudaStream_t stream) {
     return answer(ATTILE_CALLER, [&] { return launch(host, grid, block, arguments, shared, stream, 1); });
 }
-ATTILE_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *host, void **arguments) {
+// A kernel's handles, the runtime's and the driver's, are the host function that stands for it.
+ATTILE_EXPORT cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *host) {
     return answer(ATTILE_CALLER, [&] {
+        Program *program = nullptr;
+        const cudaError_t error = find_program(host, &program);
+        *function = error == cudaSuccess ? static_cast<cudaFunction_t>(const_cast<void *>(host)) : nullptr;
+        return error;
+    });
+}
+ATTILE_EXPORT CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+    return driver_answer([&] {
+        return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? allow_shared(function, value) : cudaErrorNotSupported;
+    });
+}
+ATTILE_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                                      unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
+                                      CUstream stream, void **arguments, void **) {
+    return driver_answer(
+        [&] { return launch(function, dim3(grid_x, grid_y, grid_z), dim3(block_x, block_y, block_z), arguments, shared, stream, 1); });
+}
+ATTILE_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **arguments, void **) {
+    return driver_answer([&] {
+        const dim3 grid(config->gridDimX, config->gridDimY, config->gridDimZ);
+        const dim3 block(config->blockDimX, config->blockDimY, config->blockDimZ);
         uint32_t cluster = 1;
         for (unsigned int i = 0; i < config->numAttrs; ++i) {
-            const cudaLaunchAttribute &attribute = config->attrs[i];
-            if (attribute.id == cudaLaunchAttributeCooperative && attribute.val.cooperative != 0 && !fits_at_once(*config, host))
+            const CUlaunchAttribute &attribute = config->attrs[i];
+            if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && attribute.value.cooperative != 0 &&
+                !fits_at_once(grid.x, block.x, config->sharedMemBytes, function))
                 return cudaErrorCooperativeLaunchTooLarge;
-            if (attribute.id != cudaLaunchAttributeClusterDimension) continue;  // The others are of time.
-            if (attribute.val.clusterDim.y != 1 || attribute.val.clusterDim.z != 1) return cudaErrorNotSupported;
-            cluster = attribute.val.clusterDim.x;
+            if (attribute.id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;  // The others are of time.
+            if (attribute.value.clusterDim.y != 1 || attribute.value.clusterDim.z != 1) return cudaErrorNotSupported;
+            cluster = attribute.value.clusterDim.x;
         }
-        return launch(host, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream, cluster);
+        return launch(function, grid, block, arguments, config->sharedMemBytes, config->hStream, cluster);
     });
 }
 
@@ -168,11 +193,11 @@ ATTILE_EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, st
     calls.pop_back();
     return cudaSuccess;
 }
-// A kernel's handle is the host function that stands for it.
 ATTILE_EXPORT cudaError_t __cudaGetKernel(struct CUkern_st **kernel, const void *host) {
     *kernel = static_cast<struct CUkern_st *>(const_cast<void *>(host));
     return cudaSuccess;
 }
+ATTILE_EXPORT cudaError_t cudaGetKernel(struct CUkern_st **kernel, const void *host) { return __cudaGetKernel(kernel, host); }
 ATTILE_EXPORT cudaError_t __cudaLaunchKernel(struct CUkern_st *kernel, dim3 grid, dim3 block, void **arguments, std::size_t shared,
                                              cudaStream_t stream) {
     return answer(ATTILE_CALLER, [&] { return launch(kernel, grid, block, arguments, shared, stream, 1); });
