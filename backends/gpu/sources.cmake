@@ -48,6 +48,7 @@ set(ATTILE_GPU_KERNEL_SOURCES
 set(ATTILE_GPU_HOST_SOURCES
   host/device.cpp
   host/team.cpp
+  host/kept_workspaces.cpp
   host/operations.cpp
   host/context.cpp
   host/status.cpp

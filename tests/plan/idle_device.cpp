@@ -39,6 +39,7 @@ class IdleDevice final : public MemoryDevice {
         *kind = ATTILE_MEMORY_DEVICE;
         return ATTILE_OK;
     }
+    uint64_t stream_number(gpu::Stream) override { return 1; }
     int32_t pool_alloc(int64_t bytes, gpu::Stream, void **pointer) override {
         if (bytes > workspace_bytes_) {
             std::free(workspace_);

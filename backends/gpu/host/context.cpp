@@ -46,6 +46,7 @@ int32_t stream_create(void *state, void **stream) {
 int32_t stream_destroy(void *state, void *stream) {
     const auto body = [&](Context &context) {
         const int32_t status = context.device->synchronize(stream);
+        context.kept->forget(context.device->stream_number(stream), stream);
         const int32_t destroyed = context.device->stream_destroy(stream);
         return status != ATTILE_OK ? status : destroyed;
     };
@@ -128,6 +129,7 @@ int32_t context_make(std::unique_ptr<Device> device, const attile_backend_option
     if (status != ATTILE_OK) return status;
     std::unique_ptr<Context> context = std::make_unique<Context>();
     context->stager = std::make_unique<Stager>(*device, threads);
+    context->kept = std::make_unique<KeptWorkspaces>(*device, keep);
     context->device = std::move(device);
     *state = context.release();
     return ATTILE_OK;
@@ -139,6 +141,7 @@ void context_destroy(void *state) {
     if (entered.status() != ATTILE_OK) return;
     context->device->synchronize_all();
     context->stager.reset();
+    context->kept.reset();
 }
 
 const void *query_interface(uint32_t id, uint32_t version) {

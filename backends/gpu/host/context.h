@@ -6,6 +6,7 @@
 #include <new>
 
 #include "device.h"
+#include "host/kept_workspaces.h"
 #include "host/plan_cache.h"
 #include "host/staging.h"
 #include "host/status.h"
@@ -15,6 +16,7 @@ namespace attile::gpu {
 struct Context {
     std::unique_ptr<Device> device;
     std::unique_ptr<Stager> stager;
+    std::unique_ptr<KeptWorkspaces> kept;
     PlanCaches plans;
 };
 

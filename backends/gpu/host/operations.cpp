@@ -153,6 +153,25 @@ int32_t plan_call(Context &context, const Problem &problem, const Families<Probl
     }
 }
 
+// Of what the context keeps for the stream; the call's while this lives.
+class TakenWorkspace {
+  public:
+    TakenWorkspace(Context &context, int64_t bytes, Stream stream, int32_t *status) : context_(context), stream_(stream) {
+        *status = context.kept->take(bytes, context.device->stream_number(stream), stream, &place_);
+    }
+    ~TakenWorkspace() {
+        if (place_ != nullptr) context_.kept->give(place_, stream_);
+    }
+    TakenWorkspace(const TakenWorkspace &) = delete;
+    TakenWorkspace &operator=(const TakenWorkspace &) = delete;
+    void *memory() const { return place_ != nullptr ? place_->memory() : nullptr; }  // Null: there is none to take.
+
+  private:
+    Context &context_;
+    const Stream stream_;
+    KeptWorkspaces::Place *place_ = nullptr;
+};
+
 // All operands are the device's: plan, find workspace, launch.
 template <class Problem>
 int32_t run_on_device(Context &context, const Problem &problem, const Families<Problem> &families, Stream stream,
@@ -173,8 +192,14 @@ int32_t run_on_device(Context &context, const Problem &problem, const Families<P
         return fail(ATTILE_ERROR_WORKSPACE_TOO_SMALL, "workspace of %lld bytes needed, and NO_ALLOC is set",
                     static_cast<long long>(choice.workspace_bytes));
     }
+    int32_t status = ATTILE_OK;
+    if (with_callers_workspace) {  // Pieces of staged calls run for longer than a pool takes.
+        const TakenWorkspace kept(context, choice.workspace_bytes, stream, &status);
+        if (status != ATTILE_OK) return status;
+        if (kept.memory() != nullptr) return launch_with(Workspace(kept.memory(), choice.workspace_bytes));
+    }
     void *memory = nullptr;
-    int32_t status = device.pool_alloc(choice.workspace_bytes, stream, &memory);
+    status = device.pool_alloc(choice.workspace_bytes, stream, &memory);
     if (status != ATTILE_OK) return status;
     status = launch_with(Workspace(memory, choice.workspace_bytes));
     const int32_t freed = device.pool_free(memory, stream);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <mutex>
+#include <string>
 
 namespace attile::test {
 
@@ -28,6 +29,7 @@ class FailingCalls {
     Failure call(const char *name) {
         const std::lock_guard<std::mutex> guard(lock_);
         ++calls_;
+        if (writes_down_) (written_ += name) += ' ';
         if (kind_ == Failure::kNone) return Failure::kNone;
         if (calls_ == nth_) {
             std::snprintf(name_, sizeof name_, "%s", name);
@@ -43,6 +45,14 @@ class FailingCalls {
         kind_ = kind;
         name_[0] = '\0';
     }
+    // From now on the names of calls are written down, or no more.
+    void write_down(bool on) {
+        const std::lock_guard<std::mutex> guard(lock_);
+        writes_down_ = on;
+        if (on) written_.clear();
+    }
+    // In order, a space after each.
+    const char *written() const { return written_.c_str(); }
     // Which call it was; empty if it did not come to it.
     const char *failed() const { return name_; }
     // Streams, events, memory, pools: whatever is made and has to be destroyed.
@@ -57,6 +67,8 @@ class FailingCalls {
     int calls_ = 0, nth_ = 0;
     Failure kind_ = Failure::kNone;
     char name_[64] = {};
+    bool writes_down_ = false;
+    std::string written_;
     std::atomic<int> alive_{0};
 };
 
@@ -68,6 +80,12 @@ __attribute__((visibility("default"), used)) inline void attile_failures_begin(i
 }
 __attribute__((visibility("default"), used)) inline const char *attile_failures_failed() {
     return attile::test::FailingCalls::instance().failed();
+}
+__attribute__((visibility("default"), used)) inline void attile_failures_write_down(int on) {
+    attile::test::FailingCalls::instance().write_down(on != 0);
+}
+__attribute__((visibility("default"), used)) inline const char *attile_failures_written() {
+    return attile::test::FailingCalls::instance().written();
 }
 __attribute__((visibility("default"), used)) inline int attile_failures_alive() { return attile::test::FailingCalls::instance().alive(); }
 }

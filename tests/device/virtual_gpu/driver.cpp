@@ -224,6 +224,7 @@ ATTILE_EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
     return CUDA_SUCCESS;
 }
 ATTILE_EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
+    FAILS;
     const int device = stream_device(stream);
     if (device < 0) return CUDA_ERROR_INVALID_HANDLE;
     *context = reinterpret_cast<CUcontext>(primary_contexts + device);

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a call that was made before asks of the driver and of the runtime: these calls and no others. Each takes part of a microsecond, a
+// launch some, and taking memory from a pool as long as a launch or two.
+//
+// ATTILE_TEST_STAND_IN names the library that stands in for both (failing_calls.h).
+#include <attile/attile.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda_test_context.h"
+
+namespace attile::test {
+namespace {
+
+// Of every call on `operands` arrays of the device, around its launches; and of one that asks whether its stream is captured, or which
+// stream it is, to use the workspace that the context keeps for it.
+std::string call(int operands, const std::string &launches) {
+    std::string calls = "cuCtxPushCurrent_v2 cuThreadExchangeStreamCaptureMode cuStreamGetCtx ";
+    for (int i = 0; i < operands; ++i) calls += "cuPointerGetAttributes ";
+    return calls + launches + "cuThreadExchangeStreamCaptureMode cuCtxPopCurrent_v2 ";
+}
+const std::string kPlain = "cuLaunchKernel ", kWith = "cuLaunchKernelEx ", kZero = "cudaMemsetAsync ", kIsCaptured = "cuStreamIsCapturing ",
+                  kWorkspace = kIsCaptured + "cuStreamGetId ";
+
+class DriverCalls : public CudaTest {
+  protected:
+    void SetUp() override {
+        CudaTest::SetUp();
+        const char *const path = std::getenv("ATTILE_TEST_STAND_IN");
+        ASSERT_NE(path, nullptr) << "run by ctest, which says what stands in for the driver";
+        void *const library = dlopen(path, RTLD_NOW);
+        ASSERT_NE(library, nullptr) << dlerror();
+        write_down_ = reinterpret_cast<void (*)(int)>(dlsym(library, "attile_failures_write_down"));
+        written_ = reinterpret_cast<const char *(*)()>(dlsym(library, "attile_failures_written"));
+        alive_ = reinterpret_cast<int (*)()>(dlsym(library, "attile_failures_alive"));
+        ASSERT_TRUE(write_down_ != nullptr && written_ != nullptr && alive_ != nullptr) << path;
+        ASSERT_EQ(attile_stream_create(context, &stream), ATTILE_OK) << last_error();
+    }
+    void TearDown() override {
+        if (stream != nullptr) attile_stream_destroy(context, stream);
+        for (void *const each : memory_) attile_free(context, each);
+        CudaTest::TearDown();
+    }
+    attile_tensor tensor(int32_t dtype, const std::vector<int64_t> &shape) {
+        int64_t bytes = (dtype & 0xff) / 8;
+        for (const int64_t extent : shape) bytes *= extent;
+        void *data = nullptr;
+        EXPECT_EQ(attile_alloc(context, ATTILE_MEMORY_DEVICE, bytes, &data), ATTILE_OK) << last_error();
+        memory_.push_back(data);
+        const std::vector<char> zeros(static_cast<std::size_t>(bytes));
+        EXPECT_EQ(attile_copy(context, data, zeros.data(), bytes, nullptr), ATTILE_OK) << last_error();
+        attile_tensor made;
+        EXPECT_EQ(attile_tensor_init(&made, data, dtype, static_cast<int32_t>(shape.size()), shape.data()), ATTILE_OK);
+        return made;
+    }
+    std::string calls_of(const std::function<int32_t()> &call) {
+        write_down_(1);
+        EXPECT_EQ(call(), ATTILE_OK) << last_error();
+        write_down_(0);
+        return written_();
+    }
+    std::string warm_calls_of(const std::function<int32_t()> &call) {
+        for (int i = 0; i < 2; ++i) EXPECT_EQ(call(), ATTILE_OK) << last_error();
+        return calls_of(call);
+    }
+    int alive() const { return alive_(); }
+
+    attile_gemm_args gemm(int32_t dtype, int64_t m, int64_t n, int64_t k) {
+        attile_gemm_args args;
+        attile_gemm_init(&args, sizeof args);
+        args.stream = stream;
+        args.a = tensor(dtype, {m, k});
+        args.b = tensor(dtype, {k, n});
+        args.d = tensor(dtype, {m, n});
+        return args;
+    }
+    attile_attention_args attention(int32_t dtype, int64_t heads, int64_t len_q, int64_t len_k, int64_t dim) {
+        attile_attention_args args;
+        attile_attention_init(&args, sizeof args);
+        args.stream = stream;
+        args.q = tensor(dtype, {1, heads, len_q, dim});
+        args.k = tensor(dtype, {1, heads, len_k, dim});
+        args.v = tensor(dtype, {1, heads, len_k, dim});
+        args.o = tensor(dtype, {1, heads, len_q, dim});
+        return args;
+    }
+    std::string calls(const attile_gemm_args &args) {
+        return warm_calls_of([&] { return attile_gemm(context, &args); });
+    }
+    std::string calls(const attile_attention_args &args) {
+        return warm_calls_of([&] { return attile_attention(context, &args); });
+    }
+    std::string backward_calls(int32_t dtype) {
+        attile_attention_args forward = attention(dtype, 1, 64, 64, 64);
+        forward.lse = tensor(ATTILE_F32, {1, 1, 64});
+        attile_attention_backward_args args;
+        attile_attention_backward_init(&args, sizeof args);
+        args.forward = &forward;
+        args.stream = stream;
+        for (attile_tensor *each : {&args.dout, &args.dq, &args.dk, &args.dv}) *each = tensor(dtype, {1, 1, 64, 64});
+        return warm_calls_of([&] { return attile_attention_backward(context, &args); });
+    }
+    void *stream = nullptr;
+
+  private:
+    void (*write_down_)(int) = nullptr;
+    const char *(*written_)() = nullptr;
+    int (*alive_)() = nullptr;
+    std::vector<void *> memory_;
+};
+
+TEST_F(DriverCalls, Products) {
+    EXPECT_EQ(calls(gemm(ATTILE_BF16, 128, 128, 64)), call(3, kIsCaptured + kWith));
+    EXPECT_EQ(calls(gemm(ATTILE_BF16, 16, 256, 512)), call(3, kIsCaptured + kWith));
+    EXPECT_EQ(calls(gemm(ATTILE_F32, 128, 128, 128)), call(3, kWorkspace + kPlain + kPlain));
+}
+
+TEST_F(DriverCalls, Attention) {
+    EXPECT_EQ(calls(attention(ATTILE_BF16, 2, 128, 128, 64)), call(4, kIsCaptured + kWith));
+    EXPECT_EQ(calls(attention(ATTILE_F32, 2, 128, 128, 64)), call(4, kPlain));
+    EXPECT_EQ(calls(attention(ATTILE_BF16, 2, 1, 2048, 128)), call(4, kWorkspace + kWith + kPlain));
+    EXPECT_EQ(calls(attention(ATTILE_F32, 2, 1, 2048, 128)), call(4, kWorkspace + kPlain));
+}
+
+TEST_F(DriverCalls, Gradients) {
+    EXPECT_EQ(backward_calls(ATTILE_BF16), call(9, kWorkspace + kWith + kWith + kWith + kPlain));
+    EXPECT_EQ(backward_calls(ATTILE_F32), call(9, kWorkspace + kZero + kPlain + kPlain + kPlain + kPlain + kPlain));
+}
+
+// A stream's number is not its handle: a new stream may have that of one that is gone.
+TEST_F(DriverCalls, AStreamThatGoesTakesItsWorkspaceAlong) {
+    const attile_gemm_args args = gemm(ATTILE_F32, 128, 128, 128);
+    calls(args);
+    const int with_one = alive();
+    for (int i = 0; i < 3; ++i) {
+        void *other = nullptr;
+        ASSERT_EQ(attile_stream_create(context, &other), ATTILE_OK) << last_error();
+        attile_gemm_args on_other = args;
+        on_other.stream = other;
+        EXPECT_NE(calls_of([&] { return attile_gemm(context, &on_other); }).find("cudaMallocFromPoolAsync"), std::string::npos);
+        EXPECT_EQ(calls(on_other), calls(args));
+        EXPECT_EQ(alive(), with_one + 2) << "the stream and its workspace";
+        ASSERT_EQ(attile_stream_destroy(context, other), ATTILE_OK) << last_error();
+        EXPECT_EQ(alive(), with_one);
+    }
+}
+
+TEST_F(DriverCalls, ThreadsHaveDefaultStreamsOfTheirOwn) {
+    attile_gemm_args args = gemm(ATTILE_F32, 128, 128, 128);
+    for (void *const handle :
+         {static_cast<void *>(nullptr), static_cast<void *>(cudaStreamLegacy), static_cast<void *>(cudaStreamPerThread)}) {
+        args.stream = handle;
+        const int before = alive();
+        calls(args);
+        const int with_one = alive();
+        EXPECT_EQ(with_one, before + (handle == cudaStreamLegacy ? 0 : 1)) << "the legacy stream has two handles";
+        std::string calls_of_other;
+        std::thread([&] { calls_of_other = calls_of([&] { return attile_gemm(context, &args); }); }).join();
+        const bool takes = calls_of_other.find("cudaMallocFromPoolAsync") != std::string::npos;
+        EXPECT_EQ(takes, handle == cudaStreamPerThread);
+        EXPECT_EQ(alive(), with_one + (takes ? 1 : 0));
+    }
+}
+
+// A graph's memory is its own, and is given back with it: the stream's is free for calls while the graph runs elsewhere.
+TEST_F(DriverCalls, ACapturedCallLeavesTheStreamsWorkspaceAlone) {
+    const attile_gemm_args args = gemm(ATTILE_F32, 128, 128, 128);
+    const std::string warm = calls(args);
+    const int before = alive();
+    cudaGraph_t graph = nullptr;
+    ASSERT_EQ(cudaStreamBeginCapture(static_cast<cudaStream_t>(stream), cudaStreamCaptureModeGlobal), cudaSuccess);
+    const std::string captured = calls_of([&] { return attile_gemm(context, &args); });
+    ASSERT_EQ(cudaStreamEndCapture(static_cast<cudaStream_t>(stream), &graph), cudaSuccess);
+    EXPECT_EQ(captured, call(3, kIsCaptured + "cudaMallocFromPoolAsync " + kPlain + kPlain + "cudaFreeAsync "));
+    EXPECT_EQ(alive(), before + 1);
+    cudaGraphDestroy(graph);
+    EXPECT_EQ(alive(), before);
+    EXPECT_EQ(calls(args), warm);
+}
+
+}  // namespace
+}  // namespace attile::test
