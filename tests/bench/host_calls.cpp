@@ -178,6 +178,7 @@ void time_backward(Bench &bench, const char *name, int32_t dtype, const Heads &o
     const attile_attention_args forward = attention_args(bench, dtype, of, true);
     attile_attention_backward_args args;
     attile_attention_backward_init(&args, sizeof args);
+    args.stream = bench.stream();
     args.forward = &forward;
     args.dout = bench.tensor(dtype, {of.batch, of.q, of.len_q, of.dim});
     args.dq = bench.tensor(dtype, {of.batch, of.q, of.len_q, of.dim});
