@@ -63,13 +63,21 @@ template <class Plain>
 uint64_t hash_of(const Plain &value, uint64_t hash = 0) {
     static_assert(sizeof value % sizeof(uint64_t) == 0, "whole words");
     constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
-    uint64_t lane[4] = {hash, 1, 2, 3};  // So that products need not wait for one another.
+    constexpr std::size_t kLanes = 4, kWords = sizeof value / sizeof(uint64_t);  // So that products need not wait for one another.
+    uint64_t lane[kLanes] = {hash, 1, 2, 3}, words[kLanes] = {};
     const char *const bytes = reinterpret_cast<const char *>(&value);
-    for (std::size_t i = 0; i < sizeof value / sizeof(uint64_t); ++i) {
-        uint64_t word = 0;
-        std::memcpy(&word, bytes + i * sizeof word, sizeof word);
-        lane[i % 4] = (lane[i % 4] ^ word) * kFactor;
-        lane[i % 4] ^= lane[i % 4] >> 29;
+    // All lanes in each round, so that they are registers; the last round's words beyond the value are zero.
+    for (std::size_t first = 0; first < kWords; first += kLanes) {
+        if (first + kLanes <= kWords) {
+            std::memcpy(words, bytes + first * sizeof(uint64_t), sizeof words);
+        } else {
+            std::memset(words, 0, sizeof words);
+            std::memcpy(words, bytes + first * sizeof(uint64_t), kWords % kLanes * sizeof(uint64_t));
+        }
+        for (std::size_t i = 0; i < kLanes; ++i) {
+            lane[i] = (lane[i] ^ words[i]) * kFactor;
+            lane[i] ^= lane[i] >> 29;
+        }
     }
     for (int i = 1; i < 4; ++i) lane[0] = (lane[0] ^ lane[i]) * kFactor;
     return lane[0] ^ lane[0] >> 32;
