@@ -60,6 +60,22 @@ TEST(KernelCache, OptsInOnlyToMoreThanBefore) {
     EXPECT_EQ(asked, 3);
 }
 
+TEST(KernelCache, HandlesAreLookedUpOnceForEachKernel) {
+    gpu::KernelCache known;
+    int asked = 0;
+    static const char kKernels[1000] = {};  // More than are found without the lock.
+    const auto handle_of = [](const char *kernel) { return const_cast<char *>(kernel) + 1; };
+    for (int round = 0; round < 2; ++round) {
+        for (const char &kernel : kKernels) {
+            void *found = nullptr;
+            const auto look_up = [&](void **handle) { return ++asked, *handle = handle_of(&kernel), ATTILE_OK; };
+            EXPECT_EQ(known.function(&kernel, &found, look_up), ATTILE_OK);
+            EXPECT_EQ(found, handle_of(&kernel));
+        }
+    }
+    EXPECT_EQ(asked, 1000);
+}
+
 TEST(KernelCache, AFailureIsNotKept) {
     gpu::KernelCache known;
     bool fails = true;
@@ -71,11 +87,18 @@ TEST(KernelCache, AFailureIsNotKept) {
     EXPECT_EQ(known.occupancy(&kFirst, 128, 0, &blocks, answer), ATTILE_ERROR_DEVICE_RUNTIME);
     EXPECT_EQ(blocks, -1);
     EXPECT_EQ(known.allow_shared(&kFirst, 65536, answer), ATTILE_ERROR_DEVICE_RUNTIME);
+    void *handle = nullptr;
+    const auto look_up = [&](void **made) {
+        return ++asked, *made = fails ? nullptr : &asked, fails ? ATTILE_ERROR_DEVICE_RUNTIME : ATTILE_OK;
+    };
+    EXPECT_EQ(known.function(&kFirst, &handle, look_up), ATTILE_ERROR_DEVICE_RUNTIME);
     fails = false;
+    EXPECT_EQ(known.function(&kFirst, &handle, look_up), ATTILE_OK);
+    EXPECT_EQ(handle, &asked);
     EXPECT_EQ(known.resources(&kFirst, &found, answer), ATTILE_OK);
     EXPECT_EQ(known.occupancy(&kFirst, 128, 0, &blocks, answer), ATTILE_OK);
     EXPECT_EQ(known.allow_shared(&kFirst, 65536, answer), ATTILE_OK);
-    EXPECT_EQ(asked, 6);
+    EXPECT_EQ(asked, 8);
 }
 
 }  // namespace

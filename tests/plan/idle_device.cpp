@@ -8,13 +8,14 @@
 #include "host/context.h"
 #include "host/kernel_cache.h"
 #include "planned_device.h"
+#include "tensor_map_cache.h"
 
 namespace attile::test {
 namespace {
 
 constexpr int64_t kMemoryBytes = int64_t{1} << 30;
 
-// Knows its kernels as the vendors' devices do.
+// Knows its kernels and tensor maps as the vendors' devices do.
 class IdleDevice final : public MemoryDevice {
   public:
     explicit IdleDevice(const DeviceRow &row) : MemoryDevice(kMemoryBytes), planned_(make_device(row)) {
@@ -33,7 +34,11 @@ class IdleDevice final : public MemoryDevice {
     int32_t launch_with(const gpu::LaunchExtras &, const void *, gpu::Dim3, gpu::Dim3, std::size_t, void **, gpu::Stream) override {
         return ATTILE_OK;
     }
-    int32_t make_tensor_map(const void *, int32_t, const gpu::TensorMapShape &, gpu::TensorMap *) override { return ATTILE_OK; }
+    int32_t make_tensor_map(const void *data, int32_t dtype, const gpu::TensorMapShape &shape, gpu::TensorMap *map) override {
+        const cuda::TensorMapCache::Key key(data, dtype, shape);
+        if (!maps_.find(key, map)) maps_.keep(key, *map = {});
+        return ATTILE_OK;
+    }
     int32_t fill_zero(void *, int64_t, gpu::Stream) override { return ATTILE_OK; }
     int32_t memory_kind(const void *, int32_t *kind) override {
         *kind = ATTILE_MEMORY_DEVICE;
@@ -54,6 +59,7 @@ class IdleDevice final : public MemoryDevice {
   private:
     std::unique_ptr<gpu::Device> planned_;
     gpu::KernelCache kernels_;
+    cuda::TensorMapCache maps_;
     void *workspace_ = nullptr;
     int64_t workspace_bytes_ = 0;
 };
