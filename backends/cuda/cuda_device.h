@@ -13,6 +13,7 @@
 #include "cuda_driver.h"
 #include "device.h"
 #include "host/kernel_cache.h"
+#include "host/own_memory.h"
 #include "host/stream_cache.h"
 #include "tensor_map_cache.h"
 
@@ -94,6 +95,7 @@ class CudaDevice final : public gpu::Device {
     const gpu::KernelSet *sets_[2] = {};  // That the device runs.
     std::atomic<int> fault_{0};           // The error that the device will not recover from.
     gpu::KernelCache kernels_;
+    gpu::OwnMemory own_;
     TensorMapCache maps_;
 };
 

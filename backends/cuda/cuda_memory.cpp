@@ -29,6 +29,7 @@ int32_t CudaDevice::alloc(int32_t kind, int64_t bytes, void **pointer) {
     switch (kind) {
         case ATTILE_MEMORY_DEVICE:
             error = cudaMalloc(pointer, size);
+            if (error == cudaSuccess && *pointer != nullptr) own_.add(*pointer, bytes);
             break;
         case ATTILE_MEMORY_MANAGED:
             error = cudaMallocManaged(pointer, size, cudaMemAttachGlobal);
@@ -51,11 +52,16 @@ int32_t CudaDevice::alloc(int32_t kind, int64_t bytes, void **pointer) {
 }
 
 int32_t CudaDevice::free(int32_t kind, void *pointer) {
+    own_.remove(pointer);
     return check(kind == ATTILE_MEMORY_PINNED ? cudaFreeHost(pointer) : cudaFree(pointer), "freeing memory");
 }
 
 // Asked of the driver, of which the runtime asks more than is wanted here, and every call asks of every operand.
 int32_t CudaDevice::memory_kind(const void *pointer, int32_t *kind) {
+    if (own_.has(pointer)) {
+        *kind = ATTILE_MEMORY_DEVICE;
+        return ATTILE_OK;
+    }
     CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
     unsigned int type = 0, is_managed = 0;  // As they stay for ordinary memory.
     int device = 0;
