@@ -36,9 +36,10 @@ AttentionStorage storage_of(int32_t dtype) {
 // Whole vectors: four elements side by side, each row's first at a multiple of four of them.
 AttentionOperand attention_operand(const attile_operand &x, int64_t cols) {
     AttentionOperand to = {};
-    to.data = x.dtype != 0 ? x.data : nullptr;
-    std::copy(x.stride, x.stride + 4, to.stride);
     to.storage = storage_of(x.dtype);
+    if (x.dtype == 0) return to;  // As most are, in every call.
+    to.data = x.data;
+    for (int i = 0; i < 4; ++i) to.stride[i] = x.stride[i];
     const int64_t vector_bytes = 4 * std::max<int64_t>(bytes_of(x), 1);
     to.vector = cols % 4 == 0 && x.stride[3] == 1 && x.stride[0] % 4 == 0 && x.stride[1] % 4 == 0 && x.stride[2] % 4 == 0 &&
                 reinterpret_cast<uintptr_t>(x.data) % static_cast<uintptr_t>(vector_bytes) == 0;
