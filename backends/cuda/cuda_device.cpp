@@ -190,7 +190,7 @@ void CudaDevice::leave() {
     driver_.current_pop(&popped);
 }
 
-// Asked once a call: a stream whose capture begins or ends while a call uses it is two threads' affair.
+// The answer stays: a stream whose capture begins or ends while a call uses it is the affair of the two threads.
 CudaDevice::Capture CudaDevice::capture_of(Stream stream) {
     Found unknown = {};
     Found &found = enter_depth > 0 && enter_depth <= kMostFound ? found_before[enter_depth - 1] : unknown;

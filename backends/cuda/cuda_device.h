@@ -75,10 +75,11 @@ class CudaDevice final : public gpu::Device {
     // Turns a runtime error into a status and its sentence; remembers it if the device will not recover.
     int32_t check(cudaError_t error, const char *what);
     int32_t refuse_stream(const char *what) const;
-    enum class Capture : int { kNone, kOn, kUnknown };
-    Capture capture_of(Stream stream);
     // The same of a call that makes something, which is null after a failure; such a call may also find no memory.
     int32_t check_made(cudaError_t error, void **made, const char *what);
+    // Whether the stream is captured, asked of the driver once a call.
+    enum class Capture : int { kNone, kOn, kUnknown };
+    Capture capture_of(Stream stream);
     int32_t reach_memory_of(int device, const void *pointer);
     int32_t out_of_memory(int64_t bytes, const char *what_for);
     // What the driver launches for a kernel, opted in to that much dynamic shared memory.

@@ -217,10 +217,11 @@ TEST_P(CudaStreams, ThreadsShareAContextForEveryOperation) {
     }
     std::vector<std::string> faults(kThreads);
     std::vector<std::thread> threads;
+    void *streams[kThreads / 2] = {};  // Of two threads each.
+    for (void *&stream : streams) ASSERT_EQ(attile_stream_create(context, &stream), ATTILE_OK) << last_error();
     for (std::size_t t = 0; t < kThreads; ++t) {
         threads.emplace_back([&, t] {
-            void *stream = nullptr;
-            if (attile_stream_create(context, &stream) != ATTILE_OK) faults[t] += "no stream; ";
+            void *const stream = streams[t / 2];
             for (std::size_t i = 0; i < 2 * list.size(); ++i) {
                 const std::size_t at = (i + t * list.size() / kThreads) % list.size();
                 Call &call = *calls[t][at];
@@ -230,10 +231,10 @@ TEST_P(CudaStreams, ThreadsShareAContextForEveryOperation) {
                 if (attile_synchronize(context, stream) != ATTILE_OK) faults[t] += list[at].of.id + ": " + last_error() + "; ";
             }
             if (attile_synchronize(context, stream) != ATTILE_OK) faults[t] += last_error() + "; ";
-            if (attile_stream_destroy(context, stream) != ATTILE_OK) faults[t] += "the stream stays; ";
         });
     }
     for (std::thread &thread : threads) thread.join();
+    for (void *const stream : streams) EXPECT_EQ(attile_stream_destroy(context, stream), ATTILE_OK) << last_error();
     for (std::size_t t = 0; t < kThreads; ++t) {
         EXPECT_EQ(faults[t], "");
         for (std::size_t i = 0; i < list.size(); ++i) EXPECT_TRUE(results(*calls[t][i]) == want[i]) << list[i].of.id << " of thread " << t;

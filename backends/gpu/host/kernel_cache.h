@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device has found out about its kernels, kept so that it is asked of the vendor's runtime once: resources, occupancy, and how much
-// dynamic shared memory a kernel has been opted in to. Thread-safe. The device gives each question as a callable that returns a status,
-// having set the sentence; a question that failed is asked again.
+// What a device has found out about its kernels, kept so that it is asked of the vendor's runtime once: resources, handles, occupancy, and
+// how much dynamic shared memory a kernel has been opted in to. Thread-safe. The device gives each question as a callable that returns a
+// status, having set the sentence; a question that failed is asked again.
 #pragma once
 
 #include <array>

@@ -51,7 +51,7 @@ Streams &streams() {
     return made;
 }
 unsigned long long new_stream_number() {
-    static std::atomic<unsigned long long> last{0};  // The legacy default stream's.
+    static std::atomic<unsigned long long> last{0};  // Which is the legacy default stream's.
     return ++last;
 }
 bool is_default(cudaStream_t stream) { return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread; }
