@@ -198,6 +198,34 @@ TEST_F(DriverCalls, ThreadsHaveDefaultStreamsOfTheirOwn) {
     }
 }
 
+// Calls of two launches, the second of which reads the workspace that the first wrote, by threads that share a stream.
+TEST_F(DriverCalls, ThreadsOnOneStreamShareNoWorkspace) {
+    constexpr std::size_t kThreads = 4, kCount = 64 * 64;
+    std::vector<attile_gemm_args> args;
+    for (std::size_t t = 0; t < kThreads; ++t) {
+        args.push_back(gemm(ATTILE_F32, 64, 64, 512));
+        const std::vector<float> values(64 * 512, static_cast<float>(t + 1)), ones(64 * 512, 1.0f);
+        const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
+        ASSERT_EQ(attile_copy(context, args[t].a.data, values.data(), bytes, stream), ATTILE_OK) << last_error();
+        ASSERT_EQ(attile_copy(context, args[t].b.data, ones.data(), bytes, stream), ATTILE_OK) << last_error();
+    }
+    EXPECT_EQ(calls(args[0]), call(0, kWorkspace + kPlain + kPlain)) << "a workspace, and two launches";
+    std::vector<std::thread> threads;
+    std::vector<int> wrong(kThreads);
+    for (std::size_t t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&, t] {
+            for (int i = 0; i < 8; ++i) {
+                std::vector<float> d(kCount);
+                if (attile_gemm(context, &args[t]) != ATTILE_OK) ++wrong[t];
+                if (attile_copy(context, d.data(), args[t].d.data, kCount * sizeof(float), stream) != ATTILE_OK) ++wrong[t];
+                if (d != std::vector<float>(kCount, 512.0f * static_cast<float>(t + 1))) ++wrong[t];
+            }
+        });
+    }
+    for (std::thread &thread : threads) thread.join();
+    EXPECT_EQ(wrong, std::vector<int>(kThreads));
+}
+
 // A graph's memory is its own, and is given back with it: the stream's is free for calls while the graph runs elsewhere.
 TEST_F(DriverCalls, ACapturedCallLeavesTheStreamsWorkspaceAlone) {
     const attile_gemm_args args = gemm(ATTILE_F32, 128, 128, 128);
