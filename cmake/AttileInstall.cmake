@@ -1,5 +1,5 @@
 # Installation: headers, library, find_package(attile) and pkg-config, and what other languages build with. Components: runtime (the library),
-# dev (what a compiler needs), tools, python (only when asked for) and backend_<name> (a plugin; see AttileBackend.cmake). Nothing installed names the prefix, so an installation may be moved; the one exception
+# blas (libattile_blas), dev (what a compiler needs), tools, python (only when asked for) and backend_<name> (a plugin; see AttileBackend.cmake). Nothing installed names the prefix, so an installation may be moved; the one exception
 # is the directory for backends that libattile searches last, which is fixed when it is built.
 include(CMakePackageConfigHelpers)
 
@@ -56,6 +56,11 @@ install(FILES ${PROJECT_BINARY_DIR}/attile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR
 if(ATTILE_FORTRAN)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/attile-fortran.pc.in ${PROJECT_BINARY_DIR}/attile-fortran.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/attile-fortran.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+endif()
+if(TARGET attile_blas)
+  install(EXPORT attileBlasTargets NAMESPACE attile:: DESTINATION ${ATTILE_CMAKE_DIR} COMPONENT dev)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/attile-blas.pc.in ${PROJECT_BINARY_DIR}/attile-blas.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/attile-blas.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 endif()
 if(PROJECT_IS_TOP_LEVEL AND NOT ATTILE_STATIC)
   include(AttilePackaging)

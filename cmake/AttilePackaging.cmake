@@ -4,6 +4,7 @@
 #   component        Debian package             holds
 #   runtime          libattile1                 libattile.so.1 with the reference backend
 #   backend_<name>   libattile1-backend-<name>  one plugin
+#   blas             libattile-blas1            libattile_blas.so.1, the names of BLAS
 #   comm_<name>      libattile1-comm-<name>     one transport of ranks; mpi_openmpi's is called mpi-openmpi
 #   dev              libattile-dev              headers, CMake and pkg-config files, the Fortran module and its sources, the Rust crates, examples
 #   tools            attile                     the command-line program
@@ -24,6 +25,10 @@ set(ATTILE_PACKAGE_python python3-attile)
 set(components runtime dev python)
 if(ATTILE_BUILD_TOOLS)
   list(APPEND components tools)
+endif()
+if(TARGET attile_blas)
+  list(APPEND components blas)
+  set(ATTILE_PACKAGE_blas libattile-blas${PROJECT_VERSION_MAJOR})
 endif()
 set(plugins "")
 foreach(name cuda hip cpu)
@@ -108,6 +113,12 @@ everywhere. A backend package makes it fast.")
 if(plugins)
   list(JOIN plugins " | " any_plugin)
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "${any_plugin}")
+endif()
+if(TARGET attile_blas)
+  set(CPACK_DEBIAN_BLAS_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/packaging/triggers)
+  attile_describe(blas "the names of BLAS" "This package gives sgemm and dgemm of programs that call BLAS to it, preloaded
+or linked.")
+  string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", ${ATTILE_PACKAGE_blas} ${exactly}")
 endif()
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)

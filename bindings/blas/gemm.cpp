@@ -103,9 +103,6 @@ void cblas_sgemm_64(int32_t order, int32_t transa, int32_t transb, int64_t m, in
     cblas("cblas_sgemm", order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-// OpenBLAS's name of the same.
-[[gnu::alias("cblas_sgemm_64")]] decltype(cblas_sgemm_64) cblas_sgemm64_;
-
 void dgemm_(const char *transa, const char *transb, const int32_t *m, const int32_t *n, const int32_t *k, const double *alpha,
             const double *a, const int32_t *lda, const double *b, const int32_t *ldb, const double *beta, double *c, const int32_t *ldc) {
     fortran("DGEMM ", transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
@@ -127,8 +124,17 @@ void cblas_dgemm_64(int32_t order, int32_t transa, int32_t transb, int64_t m, in
     cblas("cblas_dgemm", order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-// OpenBLAS's name of the same.
+// Other names of the same: OpenBLAS's for 64 bits, and those of the OpenBLAS in the NumPy and SciPy of PyPI.
+[[gnu::alias("cblas_sgemm_64")]] decltype(cblas_sgemm_64) cblas_sgemm64_;
+[[gnu::alias("sgemm_")]] decltype(sgemm_) scipy_sgemm_;
+[[gnu::alias("sgemm_64_")]] decltype(sgemm_64_) scipy_sgemm_64_;
+[[gnu::alias("cblas_sgemm")]] decltype(cblas_sgemm) scipy_cblas_sgemm;
+[[gnu::alias("cblas_sgemm_64")]] decltype(cblas_sgemm_64) scipy_cblas_sgemm64_;
 [[gnu::alias("cblas_dgemm_64")]] decltype(cblas_dgemm_64) cblas_dgemm64_;
+[[gnu::alias("dgemm_")]] decltype(dgemm_) scipy_dgemm_;
+[[gnu::alias("dgemm_64_")]] decltype(dgemm_64_) scipy_dgemm_64_;
+[[gnu::alias("cblas_dgemm")]] decltype(cblas_dgemm) scipy_cblas_dgemm;
+[[gnu::alias("cblas_dgemm_64")]] decltype(cblas_dgemm_64) scipy_cblas_dgemm64_;
 
 #pragma GCC visibility pop
 

@@ -25,7 +25,7 @@ ${package}: initial-upload-closes-no-bugs
     file(APPEND ${overrides} "# Programs in C and C++ are built without gfortran, which the package suggests.
 ${package}: missing-prerequisite-for-gfortran-module *
 ")
-  elseif(package MATCHES "^libattile[0-9]")
+  elseif(package MATCHES "^libattile(-blas)?[0-9]")
     file(APPEND ${overrides} "# CPack writes these scripts.
 ${package}: maintscript-calls-ldconfig *
 ")

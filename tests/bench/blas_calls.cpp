@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the names of BLAS cost: a product of 4x4x4 by attile_sgemm(), and by sgemm_() and cblas_sgemm() of libattile_blas, which have to
-// stay within a microsecond of it. usage: attile_bench_blas [--check]      --check: exit code 1 if they do not
+// stay within a microsecond of it.
+//
+// usage: attile_bench_blas [--check]      --check: exit code 1 if they do not
 #include <attile/attile.h>
 
 #include <algorithm>

@@ -13,7 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "blas_names.h"
+#include "blas_calls.h"
+
+using namespace attile_test;
 
 namespace {
 
@@ -44,85 +46,7 @@ void cblas_xerbla_64(int64_t position, const char *name, const char *, ...) { no
 
 namespace {
 
-constexpr int kRowMajor = 101, kColMajor = 102, kNoTrans = 111, kTrans = 112, kConjTrans = 113;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
-
-// A call in all its forms.
-template <typename T>
-struct Call {
-    int order = kColMajor, transa = kNoTrans, transb = kNoTrans;
-    int64_t m = 0, n = 0, k = 0;
-    T alpha = 1;
-    const T *a = nullptr;
-    int64_t lda = 1;
-    const T *b = nullptr;
-    int64_t ldb = 1;
-    T beta = 0;
-    T *c = nullptr;
-    int64_t ldc = 1;
-};
-
-char letter(int trans) {
-    switch (trans) {
-        case kNoTrans:
-            return 'n';
-        case kTrans:
-            return 'T';
-        case kConjTrans:
-            return 'c';
-        default:
-            return static_cast<char>(trans);
-    }
-}
-
-template <typename T, typename Integer, typename Function>
-void call_fortran(Function function, const Call<T> &x) {
-    const char transa = letter(x.transa), transb = letter(x.transb);
-    const Integer m = static_cast<Integer>(x.m), n = static_cast<Integer>(x.n), k = static_cast<Integer>(x.k);
-    const Integer lda = static_cast<Integer>(x.lda), ldb = static_cast<Integer>(x.ldb), ldc = static_cast<Integer>(x.ldc);
-    function(&transa, &transb, &m, &n, &k, &x.alpha, x.a, &lda, x.b, &ldb, &x.beta, x.c, &ldc, 1, 1);
-}
-
-template <typename T, typename Integer, typename Function>
-void call_cblas(Function function, const Call<T> &x) {
-    function(x.order, x.transa, x.transb, static_cast<Integer>(x.m), static_cast<Integer>(x.n), static_cast<Integer>(x.k), x.alpha, x.a,
-             static_cast<Integer>(x.lda), x.b, static_cast<Integer>(x.ldb), x.beta, x.c, static_cast<Integer>(x.ldc));
-}
-
-// The functions of a type by number; the first two are Fortran's.
-constexpr int kForms = 5;
-const char *const kFormNames[kForms] = {"Fortran", "Fortran, 64 bits", "CBLAS", "CBLAS, 64 bits", "CBLAS, 64 bits, OpenBLAS's name"};
-bool is_fortran(int form) { return form < 2; }
-
-void make(int form, const Call<float> &call) {
-    switch (form) {
-        case 0:
-            return call_fortran<float, int32_t>(sgemm_, call);
-        case 1:
-            return call_fortran<float, int64_t>(sgemm_64_, call);
-        case 2:
-            return call_cblas<float, int32_t>(cblas_sgemm, call);
-        case 3:
-            return call_cblas<float, int64_t>(cblas_sgemm_64, call);
-        default:
-            return call_cblas<float, int64_t>(cblas_sgemm64_, call);
-    }
-}
-
-void make(int form, const Call<double> &call) {
-    switch (form) {
-        case 0:
-            return call_fortran<double, int32_t>(dgemm_, call);
-        case 1:
-            return call_fortran<double, int64_t>(dgemm_64_, call);
-        case 2:
-            return call_cblas<double, int32_t>(cblas_dgemm, call);
-        case 3:
-            return call_cblas<double, int64_t>(cblas_dgemm_64, call);
-        default:
-            return call_cblas<double, int64_t>(cblas_dgemm64_, call);
-    }
-}
 
 // The index of an element of op(X), X stored by rows or by columns.
 int64_t index(int order, int trans, int64_t row, int64_t column, int64_t leading) {
@@ -282,7 +206,7 @@ TYPED_TEST(Blas, NothingOfAAndBIsReadWithoutAProduct) {
 // One column each: a leading dimension is then never used.
 TYPED_TEST(Blas, HugeLeadingDimensionsOfOneColumn) {
     for (int form = 0; form < kForms; ++form) {
-        const bool wide = form == 1 || form > 2;
+        const bool wide = has_64_bits(form);
         const int64_t huge = wide ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max();
         const TypeParam a[3] = {1, 2, 3}, b = 2;
         TypeParam c[3] = {0, 0, 0};
@@ -383,7 +307,7 @@ TYPED_TEST(Blas, ManyThreadsAtOnce) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 8; ++i)
         threads.emplace_back([] {
-            for (int round = 0; round < 20; ++round) run(2, Call<TypeParam>{kRowMajor, kTrans, kNoTrans, 31, 33, 65}, 1);
+            for (int round = 0; round < 20; ++round) run(kFortranForms, Call<TypeParam>{kRowMajor, kTrans, kNoTrans, 31, 33, 65}, 1);
         });
     for (std::thread &thread : threads) thread.join();
 }
@@ -394,7 +318,7 @@ TYPED_TEST(Blas, AChildComputesOnAContextOfItsOwn) {
     if (child == 0) {
         const Call<TypeParam> x{kColMajor, kNoTrans, kNoTrans, 200, 200, 200};
         run(0, x, 0);
-        run(2, x, 0);
+        run(kFortranForms, x, 0);
         _exit(testing::Test::HasFailure() ? 1 : 0);
     }
     int status = -1;
@@ -419,7 +343,7 @@ TEST_F(BlasDeathTest, ABackendThatIsNotThereEndsTheProcess) {
 
 TEST_F(BlasDeathTest, AQuickReturnNeedsNoBackend) {
     const Call<double> x{kColMajor, kNoTrans, kNoTrans, 0, 1, 1, kNan, nullptr, 1, nullptr, 1, 0, nullptr, 1};
-    EXPECT_EXIT((setenv("ATTILE_BACKEND", "nosuch", 1), make(0, x), make(2, x), _exit(0)), testing::ExitedWithCode(0), "^$");
+    EXPECT_EXIT((setenv("ATTILE_BACKEND", "nosuch", 1), make(0, x), make(kFortranForms, x), _exit(0)), testing::ExitedWithCode(0), "^$");
 }
 
 TEST_F(BlasDeathTest, ArraysThatAreNowhereEndTheProcess) {

@@ -30,6 +30,19 @@ use() {
         (cd / && LD_LIBRARY_PATH="$prefix/$libdir" ATTILE_BACKEND=cpu "$scratch/consumer") | grep -q '^backend cpu,' ||
             fail "the cpu plugin beside the installed library was not found"
     fi
+    [ ! -e "$build/lib/libattile_blas.so" ] || use_blas "$prefix" "$scratch"
+}
+
+use_blas() {
+    local prefix=$1 scratch=$2 extra
+    echo "== the names of BLAS in $prefix"
+    eval "extra=($("$pkg_config" --libs attile-blas))"
+    "$cc" -std=c99 -pedantic -Wall -Wextra -Werror "$consumer/blas_consumer.c" -o "$scratch/blas_consumer" "${extra[@]}"
+    (cd / && LD_LIBRARY_PATH="$prefix/$libdir" "$scratch/blas_consumer")
+    # libattile is found beside libattile_blas, whatever the loader's path is: by a program that is linked to that alone, and preloaded.
+    (cd / && ATTILE_BACKEND=reference ATTILE_LOG=info "$scratch/cmake/blas_consumer" 2>&1) | grep -q "backend 'reference'.* chosen" ||
+        fail "the program of attile::blas has not called the library"
+    [ -z "$(LD_PRELOAD="$prefix/$libdir/libattile_blas.so.1" /bin/true 2>&1)" ] || fail "libattile_blas cannot be preloaded"
 }
 
 rm -rf "$work"
@@ -48,4 +61,11 @@ echo "== components"
 "$cmake" --install "$build" --prefix "$work/dev" --component dev >>"$work/install.log"
 [ -e "$work/dev/include/attile/attile.h" ] || fail "component dev lacks attile.h"
 [ ! -e "$work/dev/$libdir/libattile.so.1" ] || fail "component dev has the library"
+[ ! -e "$work/dev/$libdir/libattile_blas.so.1" ] || fail "component dev has libattile_blas"
+if [ -e "$build/lib/libattile_blas.so" ]; then
+    "$cmake" --install "$build" --prefix "$work/blas" --component blas >>"$work/install.log"
+    [ -e "$work/blas/$libdir/libattile_blas.so.1" ] || fail "component blas lacks libattile_blas.so.1"
+    [ "$(find "$work/blas" ! -type d ! -name copyright ! -name 'libattile_blas.so.*')" = "" ] ||
+        fail "component blas has other files than the library"
+fi
 echo "install test passed"

@@ -27,6 +27,11 @@ for transport in "$lib"/attile-1/libattile_comm_*.so; do
     name=libattile1-comm-$(tr _ - <<<"${name%.so}")
     [ -n "${deb[$name]-}" ] && [[ "$(depends "$name")" =~ lib(open)?mpi ]] || fail "$transport is not in a package of its own that depends on its MPI"
 done
+if [ -e "$lib/libattile_blas.so.1" ]; then
+    [ -n "${deb[libattile-blas1]-}" ] || fail "libattile_blas is not in a package of its own"
+    dpkg-deb --ctrl-tarfile "${deb[libattile-blas1]}" | tar -xO ./shlibs | grep -q '^libattile_blas 1 libattile-blas1' || fail "libattile-blas1 has no shlibs"
+    [[ "$(depends libattile-dev)" == *"libattile-blas1 (= $version)"* ]] || fail "libattile-dev fits another libattile-blas1"
+fi
 check_no_leak "$work" "$build" "$source"
 
 echo "== what lintian says of them"
@@ -61,6 +66,11 @@ build_programs() {
         "$cc" -std=c99 "$examples/c/$example.c" -o "$out/c_$example" "${flags[@]}"
         "$cxx" -std=c++17 "$examples/cpp/cpp_$example.cpp" -o "$out/cpp_$example" "${flags[@]}"
     done
+    if [ -e "$1/$libdir/libattile_blas.so" ]; then
+        eval "flags=($(pkg-config --libs attile-blas))"
+        "$cc" -std=c99 "$source/tests/install/consumer/blas_consumer.c" -o "$out/blas" "${flags[@]}"
+        (cd / && "$out/blas") || fail "a program that calls BLAS"
+    fi
     if [ "$fc" != none ]; then
         eval "flags=($(pkg-config --cflags --libs attile-fortran))"
         for example in first_attention gemm attention_file choose_backend; do
