@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handlers are other people's: the program's own, or those of the BLAS that it is linked to. They are weak references, so that both are
-// found, the program's first, and none is needed. This library exports none: a preloaded one would take the place of the program's BLAS's.
+// Which handler is called. Weak references find the program's own, else that of the BLAS that it is linked to, else none. This library
+// exports no handler: where it is preloaded, that would replace the one of the program's BLAS for all other routines, too.
 #include "illegal.h"
 
 #include <cstddef>

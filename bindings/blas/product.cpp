@@ -11,10 +11,10 @@
 namespace attile::blas {
 namespace {
 
-// Made by the first call and never destroyed, since nothing says which call is the last. Threads that come first together each make one,
-// and all but one of them are destroyed: a lock could be held by another thread when the process forks.
+// Made by the first call and never destroyed, since no call is known to be the last. If several threads make the first call at once, each
+// makes a context, and all but one are destroyed. A lock would avoid that, but a fork could leave it locked in the child.
 constinit std::atomic<attile_context *> shared{nullptr};
-// Of a device: its calls may return before it is done where the arrays are in its memory, and BLAS's never do.
+// Whether it is a device's. Calls with arrays in the device's memory return before the result is there, which a call of BLAS must not.
 constinit std::atomic<bool> is_device{false};
 
 [[noreturn]] [[gnu::cold]] void end_process(const char *sentence) {
@@ -57,7 +57,7 @@ int32_t run(const Product<T> &product) {
             context = make_context();
         int32_t status = call(context, product);
         if (status == ATTILE_ERROR_AFTER_FORK) [[unlikely]] {
-            // The parent's context. A child has one of its own, which the first of its threads to come here asks for.
+            // The context is the parent's; the next round makes one for this process.
             shared.compare_exchange_strong(context, nullptr);
             continue;
         }
@@ -71,8 +71,8 @@ void compute_product(const Product<T> &product) {
     const int32_t status = run(product);
     if (status == ATTILE_OK) [[likely]]
         return;
-    // What BLAS allows, or has never looked at, and the library refuses: factors that are not finite, arrays at odd addresses, and arrays
-    // that overlap. Nothing was written.
+    // The library refuses factors that are not finite, arrays that are not aligned and arrays that overlap, and BLAS does not. Nothing was
+    // written yet.
     const bool refused = status == ATTILE_ERROR_INVALID_VALUE || status == ATTILE_ERROR_MISALIGNED || status == ATTILE_ERROR_ALIASING;
     if (!refused) end_process();
     const int32_t second = compute_by_copies(product, run<T>);

@@ -357,9 +357,11 @@ TEST_F(BlasDeathTest, ArraysThatAreNowhereEndTheProcess) {
                 testing::KilledBySignal(SIGABRT), "libattile_blas: dgemm: b.data is NULL");
     EXPECT_EXIT(make(0, Call<double>{kColMajor, kNoTrans, kNoTrans, 1, 1, 0, 1, &a, 1, &b, 1, 0, nullptr, 1}),
                 testing::KilledBySignal(SIGABRT), "libattile_blas: dgemm: c.data is NULL");
-    constexpr int64_t kHuge = int64_t{1} << 40;
-    EXPECT_EXIT(make(1, Call<double>{kColMajor, kNoTrans, kNoTrans, kHuge, kHuge, 1, 1, &a, kHuge, &b, kHuge, 0, &c, kHuge}),
-                testing::KilledBySignal(SIGABRT), "libattile_blas: dgemm: ");
+    constexpr int64_t kHuge = int64_t{1} << 62;  // in elements
+    Call<double> x{kColMajor, kNoTrans, kNoTrans, kHuge, kHuge, 1, 1, &a, kHuge, &b, 1, 0, &c, kHuge};
+    EXPECT_EXIT(make(1, x), testing::KilledBySignal(SIGABRT), "libattile_blas: dgemm: ");
+    x.alpha = kNan;  // copies would be needed
+    EXPECT_EXIT(make(1, x), testing::KilledBySignal(SIGABRT), "libattile_blas: gemm: no host memory for copies of the arrays");
 }
 
 }  // namespace
