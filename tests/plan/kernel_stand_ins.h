@@ -9,6 +9,7 @@
 #include "attention/sm90/arguments.h"
 #include "attention/sm90/tf32x3_shapes.h"
 #include "attention_backward/mma/add_parts.h"
+#include "attention_backward/mma/bias.h"
 #include "attention_backward/mma/prepare.h"
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/mma/task.h"
@@ -30,6 +31,9 @@ namespace attile::gpu::mma {
 
 template <class Element>
 void attention_backward_add_parts() {}
+template <class Element>
+void attention_backward_bias() {}
+inline void attention_backward_add_bias_parts() {}
 template <class Element, int kLanes, bool kChecks>
 void attention_backward_prepare() {}
 template <class Element, class Config>

@@ -128,6 +128,8 @@ int64_t backward_chains(const DeviceProperties &device, const attile_attention_p
     // Seconds: a block's part of a sum; its start and end; a sum read. Fitted to forced timings on an H100, as above.
     constexpr double kAdd = 5e-6, kEnds = 5e-6, kRead = 1.5e-6, kBandwidth = 1.5e12, kLeastGain = 2e-6;
     const BackwardCrew crew = backward_crew(device, p, plan, shape, plan.pairs, true);
+    // Those of a gang that fits in between the rows come to a tile one after the other.
+    if (crew.gang > 1 && steps_of(p, plan, shape) >= kNear * crew.together) return 1;
     const double together = static_cast<double>(crew.together), steps = static_cast<double>(steps_of(p, plan, shape)),
                  pairs = static_cast<double>(plan.pairs), block = steps * step_seconds(device, shape, 0.7) + kEnds;
     const double adds = static_cast<double>(ceil_div(plan.pairs, crew.chunk) * plan.key_blocks),
