@@ -53,32 +53,86 @@ __device__ __forceinline__ void store_bias(const BackwardBiasTask &a, const Bias
     }
 }
 
+// One thread finds members, each well before anyone looks at it; in shared memory and by calls, for want of registers.
+//
+// Fills in the member of an entry and head, if it sees any of the tile.
+__device__ __forceinline__ void fill_member(const BackwardBiasTask &a, const BiasTile &tile, BiasMember &to, int batch, int head) {
+    const AttentionParams &f = a.p.forward;
+    const AttentionEntry entry(f, batch);
+    to.rows = entry.len_q - tile.row;
+    to.keys = entry.len_k - tile.key;
+    const int rows = min(to.rows, kBiasTile), keys = min(to.keys, kBiasTile), shift = entry.shift + tile.row - tile.key;
+    to.low = shift - f.window_left;
+    to.high = shift + f.window_right;
+    if (rows < 1 || keys < 1 || 1 - rows > to.high || keys - 1 < to.low) return;
+    to.is_there = 1;
+    to.is_whole = rows == kBiasTile && keys == kBiasTile && 1 - kBiasTile >= to.low && kBiasTile - 1 <= to.high;
+    to.batch = batch;
+    to.head = head;
+    const auto place = [&](const AttentionOperand &x, int of_head, int64_t first) {
+        return static_cast<const char *>(x.data) + (batch * x.stride[0] + of_head * x.stride[1] + first * x.stride[2]) * 2;
+    };
+    const int head_k = static_cast<int>(quotient(static_cast<uint32_t>(head), f.group));
+    to.q = place(f.q, head, entry.first_q + tile.row);
+    to.dout = place(a.p.dout, head, entry.first_q + tile.row);
+    to.k = place(f.k, head_k, entry.first_k + tile.key);
+    to.v = place(f.v, head_k, entry.first_k + tile.key);
+    to.numbers =
+        static_cast<const char *>(a.p.rows) + ((static_cast<int64_t>(batch) * f.heads.divisor + head) * a.p.rows_allotted + tile.row) * 8;
+}
+// The next that sees any of the tile.
+__device__ __noinline__ void find_member(const BackwardBiasTask &a, BiasMembers &members, int number) {
+    const BiasTile tile(a, static_cast<int>(blockIdx.x) % a.tiles);
+    const int heads = a.p.bias_extent[1] == 1 ? static_cast<int>(a.p.forward.heads.divisor) : 1;
+    BiasMember &to = members.known[number % BiasMembers::kKnown];
+    to.is_there = 0;
+    for (; members.left > 0 && to.is_there == 0; --members.left) {
+        fill_member(a, tile, to, tile.batch + members.batch, tile.head + members.head);
+        if (++members.head == heads) {
+            members.head = 0;
+            ++members.batch;
+        }
+    }
+}
+// The first two of the block's part.
+__device__ __noinline__ void begin_members(const BackwardBiasTask &a, BiasMembers &members) {
+    const int part = static_cast<int>(blockIdx.x) / a.tiles,
+              heads = a.p.bias_extent[1] == 1 ? static_cast<int>(a.p.forward.heads.divisor) : 1,
+              first = static_cast<int>(static_cast<int64_t>(a.members) * part / a.parts);
+    members.batch = first / heads;
+    members.head = first - members.batch * heads;
+    members.left = static_cast<int>(static_cast<int64_t>(a.members) * (part + 1) / a.parts) - first;
+    find_member(a, members, 0);
+    find_member(a, members, 1);
+}
+
 template <class Element>
 class BiasSums {
   public:
-    __device__ __forceinline__ BiasSums(const BackwardBiasTask &task, uint32_t memory)
+    __device__ __forceinline__ BiasSums(const BackwardBiasTask &task, unsigned char *memory)
         : a_(task),
           f_(task.p.forward),
-          memory_(memory),
+          members_(*reinterpret_cast<BiasMembers *>(memory + kBiasMembersAt)),
+          memory_(shared_address(memory)),
           tile_(task, static_cast<int>(blockIdx.x) % task.tiles),
-          part_(static_cast<int>(blockIdx.x) / task.tiles),
           chunks_k_((f_.head_dim + kBiasColumns - 1) / kBiasColumns),
           chunks_(chunks_k_ + (f_.head_dim_v + kBiasColumns - 1) / kBiasColumns) {}
 
     __device__ __forceinline__ void run() {
-        const int end = static_cast<int>(static_cast<int64_t>(a_.members) * (part_ + 1) / a_.parts);
-        Walk loaded = {find(static_cast<int>(static_cast<int64_t>(a_.members) * part_ / a_.parts), end), 0}, at = loaded;
+        if (threadIdx.x == 0) begin_members(a_, members_);
         keep_bias();
 #pragma unroll
         for (int i = 0; i < kScores; ++i) sums_[i] = 0;
+        __syncthreads();
+        Walk loaded = {0, 0}, at = {0, 0};
 #pragma unroll
-        for (int i = 0; i < kBiasStages - 1; ++i) load(loaded, end, i);
-        for (int number = 0; at.member < end; ++number) {
+        for (int i = 0; i < kBiasStages - 1; ++i) load(loaded, i);
+        for (int number = 0; member(at).is_there != 0; number = number + 1 == kBiasStages ? 0 : number + 1) {
             copy_wait<kBiasStages - 2>();
             __syncthreads();  // The chunk has come, and no warp uses the one before any more: the next one takes its stage.
-            load(loaded, end, (number + kBiasStages - 1) % kBiasStages);
-            step(at, stage(number % kBiasStages));
-            advance(at, end);
+            load(loaded, number == 0 ? kBiasStages - 1 : number - 1);
+            step(at, stage(number));
+            advance(at);
         }
         store();
     }
@@ -87,40 +141,29 @@ class BiasSums {
     static constexpr int kScores = kBiasOfThread;
     using Rows = SharedRows<kBiasColumns>;
 
-    // An entry and head, and which of its chunks of columns: of Q and K, then of dO and V. No more, for want of registers.
+    // A member, counted from the part's first, and which of its chunks of columns: of Q and K, then of dO and V.
     struct Walk {
         int member, chunk;
     };
-    __device__ __forceinline__ int heads() const { return a_.p.bias_extent[1] == 1 ? static_cast<int>(f_.heads.divisor) : 1; }
-    __device__ __forceinline__ AttentionEntry entry_of(int member) const {
-        return AttentionEntry(f_, min(tile_.batch + member / heads(), a_.p.batch - 1));
+    __device__ __forceinline__ const BiasMember &member(const Walk &walk) const {
+        return members_.known[walk.member % BiasMembers::kKnown];
     }
-    // Is any pair of the tile seen?
-    __device__ __forceinline__ bool sees(const AttentionEntry &entry) const {
-        const int last_row = min(tile_.row + kBiasTile, entry.len_q) - 1, last_key = min(tile_.key + kBiasTile, entry.len_k) - 1;
-        return tile_.row <= last_row && tile_.key <= last_key && tile_.key - last_row <= entry.shift + f_.window_right &&
-               last_key - tile_.row >= entry.shift - f_.window_left;
-    }
-    __device__ __forceinline__ int head_of(int member) const { return tile_.head + member % heads(); }
-    // The first of the members from `member` on that sees any of the tile, or the end.
-    __device__ __forceinline__ int find(int member, int end) const {
-        while (member < end && !sees(entry_of(member))) ++member;
-        return member;
-    }
-    __device__ __forceinline__ void advance(Walk &walk, int end) const {
-        if (++walk.chunk < chunks_) return;
-        walk = {find(walk.member + 1, end), 0};
+    __device__ __forceinline__ void advance(Walk &walk) const {
+        if (++walk.chunk == chunks_) walk = {walk.member + 1, 0};
     }
 
-    __device__ __forceinline__ uint32_t stage(int number) const { return memory_ + number * kBiasStageBytes; }
+    __device__ __forceinline__ uint32_t stage(int number) const { return memory_ + number * (2 * kBiasOperandBytes); }
+    __device__ __forceinline__ uint32_t numbers(const Walk &walk) const {
+        return memory_ + kBiasNumbersAt + (walk.member & 1) * kBiasNumberBytes;
+    }
     // Each thread's own elements, [element / 4][thread][4].
     __device__ __forceinline__ uint32_t kept_bias(int i) const {
-        return memory_ + kBiasStages * kBiasStageBytes + (i / 4 * kBiasThreads + static_cast<int>(threadIdx.x)) * 16;
+        return memory_ + kBiasAt + (i / 4 * kBiasThreads + static_cast<int>(threadIdx.x)) * 16;
     }
     // Past the last row and key it is 0.
     __device__ __forceinline__ void keep_bias() const {
         const AttentionOperand &x = f_.bias;
-#pragma unroll 4
+#pragma unroll
         for (int i = 0; i < kScores; i += 4) {
             float bias[4] = {};
 #pragma unroll
@@ -137,28 +180,22 @@ class BiasSums {
     }
 
     // Copies what comes next to a stage, and moves on. Past the end nothing, so that the count of groups says which chunk has come.
-    __device__ __forceinline__ void load(Walk &walk, int end, int number) const {
-        if (walk.member < end) {
+    __device__ __forceinline__ void load(Walk &walk, int number) {
+        const BiasMember &from = member(walk);
+        if (from.is_there != 0) {
+            if (walk.chunk == 0) {
+                if (threadIdx.x == 0 && walk.member > 0) find_member(a_, members_, walk.member + 1);
+                if (threadIdx.x < kBiasNumberBytes / 16) copy_async(numbers(walk) + threadIdx.x * 16, from.numbers + threadIdx.x * 16);
+            }
             const bool is_second = walk.chunk >= chunks_k_;
             const int column = (is_second ? walk.chunk - chunks_k_ : walk.chunk) * kBiasColumns,
-                      columns = (is_second ? f_.head_dim_v : f_.head_dim) - column, head = head_of(walk.member),
-                      head_k = static_cast<int>(quotient(static_cast<uint32_t>(head), f_.group));
-            const AttentionEntry entry = entry_of(walk.member);
-            const auto copy = [&](uint32_t to, const AttentionOperand &x, int head, int64_t first, int rows) {
-                const char *const from =
-                    static_cast<const char *>(x.data) + (entry.batch * x.stride[0] + head * x.stride[1] + first * x.stride[2] + column) * 2;
-                load_rows<kBiasColumns, kBiasTile, kBiasThreads, true>(to, from, x.stride[2] * 2, columns, 0, rows);
-            };
-            const uint32_t to = stage(number);
-            copy(to, is_second ? a_.p.dout : f_.q, head, entry.first_q + tile_.row, entry.len_q - tile_.row);
-            copy(to + kBiasOperandBytes, is_second ? f_.v : f_.k, head_k, entry.first_k + tile_.key, entry.len_k - tile_.key);
-            if (threadIdx.x < kBiasTile / 2 && (walk.chunk == chunks_k_ - 1 || walk.chunk == chunks_ - 1)) {
-                const char *const rows =
-                    static_cast<const char *>(a_.p.rows) +
-                    ((static_cast<int64_t>(entry.batch) * f_.heads.divisor + head) * a_.p.rows_allotted + tile_.row) * 8;
-                copy_async(to + 2 * kBiasOperandBytes + threadIdx.x * 16, rows + threadIdx.x * 16);
-            }
-            advance(walk, end);
+                      columns = (is_second ? f_.head_dim_v : f_.head_dim) - column;
+            load_rows<kBiasColumns, kBiasTile, kBiasThreads, true>(stage(number), (is_second ? from.dout : from.q) + column * 2,
+                                                                   (is_second ? a_.p.dout : f_.q).stride[2] * 2, columns, 0, from.rows);
+            load_rows<kBiasColumns, kBiasTile, kBiasThreads, true>(stage(number) + kBiasOperandBytes,
+                                                                   (is_second ? from.v : from.k) + column * 2,
+                                                                   (is_second ? f_.v : f_.k).stride[2] * 2, columns, 0, from.keys);
+            advance(walk);
         }
         copy_commit();
     }
@@ -166,11 +203,11 @@ class BiasSums {
     __device__ __forceinline__ void step(const Walk &walk, uint32_t from) {
         if (walk.chunk < chunks_k_) {
             multiply_chunk(s_, from, walk.chunk == 0, f_.head_dim - walk.chunk * kBiasColumns);
-            if (walk.chunk == chunks_k_ - 1) make_probabilities(walk.member, from + 2 * kBiasOperandBytes);
+            if (walk.chunk == chunks_k_ - 1) make_probabilities(member(walk), numbers(walk));
         } else {
             const int chunk = walk.chunk - chunks_k_;
             multiply_chunk(d_, from, chunk == 0, f_.head_dim_v - chunk * kBiasColumns);
-            if (walk.chunk == chunks_ - 1) add(from + 2 * kBiasOperandBytes);
+            if (walk.chunk == chunks_ - 1) add(numbers(walk));
         }
     }
     // to += rows keys^T of up to 64 columns.
@@ -231,7 +268,7 @@ class BiasSums {
     }
     // From products to probabilities, by one option after the other; not in units of log2, in which a bias may be infinite that is not.
     // What is hidden becomes -0, which no probability is.
-    __device__ __forceinline__ void make_probabilities(int member, uint32_t numbers) {
+    __device__ __forceinline__ void make_probabilities(const BiasMember &member, uint32_t numbers) {
         const float scale = a_.p.scale;
 #pragma unroll
         for (float &x : s_) x *= scale;
@@ -257,30 +294,28 @@ class BiasSums {
         });
     }
     // What ALiBi adds, and what `allowed` and the mask hide.
-    __device__ __forceinline__ void modify(int member) {
-        const AttentionEntry entry = entry_of(member);
-        const int head = head_of(member);
+    __device__ __forceinline__ void modify(const BiasMember &member) {
+        const int rows = member.rows, keys = member.keys;
         if (f_.alibi_slopes.data) {
-            const float slope = load_number(f_.alibi_slopes, entry.batch * f_.alibi_slopes.stride[0] + head * f_.alibi_slopes.stride[1]);
-            const int diagonal = tile_.key - tile_.row - (f_.alibi_bottom_right ? entry.len_k - entry.len_q : 0);
+            const float slope =
+                load_number(f_.alibi_slopes, member.batch * f_.alibi_slopes.stride[0] + member.head * f_.alibi_slopes.stride[1]);
+            const int diagonal = f_.alibi_bottom_right ? rows - keys : tile_.key - tile_.row;
             for_each([&](int i, int row, int key) {
                 s_[i] = fused_multiply_add(-slope, fabsf(static_cast<float>(diagonal + key - row)), s_[i]);
             });
         }
         if (f_.allowed.data) {
             const AttentionOperand &x = f_.allowed;
-            const uint8_t *const from = static_cast<const uint8_t *>(x.data) + entry.batch * x.stride[0] + head * x.stride[1];
+            const uint8_t *const from = static_cast<const uint8_t *>(x.data) + member.batch * x.stride[0] + member.head * x.stride[1] +
+                                        tile_.row * x.stride[2] + tile_.key * x.stride[3];
             for_each([&](int i, int row, int key) {
-                const int64_t at_row = min(tile_.row + row, entry.len_q - 1), at_key = min(tile_.key + key, entry.len_k - 1);
-                if (from[at_row * x.stride[2] + at_key * x.stride[3]] == 0) s_[i] = -INFINITY;
+                if (from[min(row, rows - 1) * x.stride[2] + min(key, keys - 1) * x.stride[3]] == 0) s_[i] = -INFINITY;
             });
         }
-        const int low = entry.shift - f_.window_left, high = entry.shift + f_.window_right, rows = entry.len_q - tile_.row,
-                  keys = entry.len_k - tile_.key, distance = tile_.key - tile_.row;
-        if (rows >= kBiasTile && keys >= kBiasTile && distance - (kBiasTile - 1) >= low && distance + kBiasTile - 1 <= high) return;
+        if (member.is_whole != 0) return;
+        const int low = member.low, high = member.high;
         for_each([&](int i, int row, int key) {
-            const int at = distance + key - row;
-            if (at < low || at > high || row >= rows || key >= keys) s_[i] = -INFINITY;
+            if (key - row < low || key - row > high || row >= rows || key >= keys) s_[i] = -INFINITY;
         });
     }
     __device__ __forceinline__ void add(uint32_t numbers) {
@@ -305,16 +340,17 @@ class BiasSums {
 
     const BackwardBiasTask &a_;
     const AttentionParams &f_;
+    BiasMembers &members_;
     const uint32_t memory_;
     const BiasTile tile_;
-    const int part_, chunks_k_, chunks_;
+    const int chunks_k_, chunks_;
     float sums_[kScores], s_[kScores], d_[kScores];
 };
 
 template <class Element>
 __global__ void ATTILE_LAUNCH_BOUNDS(kBiasThreads, 1) attention_backward_bias(const __grid_constant__ BackwardBiasTask a) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    BiasSums<Element>(a, shared_address(memory)).run();
+    BiasSums<Element>(a, memory).run();
 }
 
 // Adds up the parts of a tile, in their order: a block has four elements of each thread of the other kernel's.

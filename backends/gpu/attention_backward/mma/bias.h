@@ -11,10 +11,27 @@ namespace attile::gpu::mma {
 // A tile of the gradient is 128 rows by 128 keys of one entry and head of the bias. Operands stream by 64 columns at a time.
 inline constexpr int32_t kBiasTile = 128, kBiasThreads = 256, kBiasColumns = 64, kBiasStages = 3;
 inline constexpr int32_t kBiasOfThread = kBiasTile * kBiasTile / kBiasThreads;
-// Two operands' rows, and the rows' lse and delta.
-inline constexpr int32_t kBiasOperandBytes = kBiasTile * kBiasColumns * 2, kBiasStageBytes = 2 * kBiasOperandBytes + 8 * kBiasTile;
-// Stages, and the bias in float32.
-inline constexpr int32_t kBiasSharedBytes = kBiasStages * kBiasStageBytes + 4 * kBiasTile * kBiasTile;
+// One of the entries and heads that a tile sums over, as far as it has the tile.
+struct BiasMember {
+    const char *q, *k, *dout, *v;  // The tile's first row or key.
+    const char *numbers;           // Likewise: lse and delta.
+    int32_t batch, head;
+    int32_t rows, keys;  // From there on.
+    int32_t low, high;   // Key minus query row of what is seen, both counted from there.
+    int32_t is_there;    // 0: there are no more.
+    int32_t is_whole;    // All of the tile is seen.
+};
+struct BiasMembers {
+    static constexpr int32_t kKnown = 4;  // At a time.
+    BiasMember known[kKnown];
+    int32_t batch, head, left;  // The next, counted from the bias's entry and head, and how many are left.
+};
+inline constexpr int32_t kBiasOperandBytes = kBiasTile * kBiasColumns * 2, kBiasNumberBytes = 8 * kBiasTile;
+// Stages of two operands, lse and delta of two members' rows, the bias in float32, members.
+inline constexpr int32_t kBiasNumbersAt = kBiasStages * 2 * kBiasOperandBytes, kBiasAt = kBiasNumbersAt + 2 * kBiasNumberBytes,
+                         kBiasMembersAt = kBiasAt + 4 * kBiasTile * kBiasTile,
+                         kBiasSharedBytes = kBiasMembersAt + static_cast<int32_t>(sizeof(BiasMembers));
+static_assert(kBiasSharedBytes <= 163 * 1024, "what capability 8.0 has");
 
 struct BackwardBiasTask : BackwardTask {
     int32_t row_tiles, key_tiles;

@@ -115,7 +115,10 @@ BackwardCrew backward_crew(const DeviceProperties &device, const attile_attentio
     if (!is_summed) return crew;
     // Under a mask blocks see different rows, and the order of the keys lets the longest go first. Where the order may not depend on how
     // many pairs there are, it is that of the keys, too.
-    if (is_masked(p)) return crews.walked(crew) > 2 * device.l2_bytes ? crews.of(kMaskedTogether) : crew;
+    if (is_masked(p)) {
+        const bool is_long = crews.walked(crew) > 2 * device.l2_bytes && plan.key_blocks >= 4 * kMaskedTogether;
+        return is_long ? crews.of(kMaskedTogether) : crew;
+    }
     if (is_invariant(p)) return crew;
     if (crews.is_far(crew)) crew = crews.fastest(crew);
     crews.make_gang(crew);
