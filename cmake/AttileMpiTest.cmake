@@ -1,6 +1,6 @@
 # attile_add_mpi_test(NAME MPI RANKS [LAUNCHER_OPTIONS ...] [WRAPPER ...] COMMAND TARGET [ARGUMENT...])
 #
-# A test whose command runs on so many ranks of that MPI; WRAPPER is a program that starts each. More ranks than processors, and root, are fine. What Open MPI has for several machines
+# A test whose command, a target or a program, runs on so many ranks of that MPI; WRAPPER is a program that starts each. More ranks than processors, and root, are fine. What Open MPI has for several machines
 # and for copies between processes, which containers forbid, is left out, so that it starts soon and says nothing.
 function(attile_add_mpi_test name mpi ranks)
   cmake_parse_arguments(ARG "" "" "LAUNCHER_OPTIONS;WRAPPER;COMMAND" ${ARGN})
@@ -17,8 +17,27 @@ function(attile_add_mpi_test name mpi ranks)
   if(ATTILE_SANITIZE)
     list(APPEND environment ASAN_OPTIONS=detect_leaks=0)  # MPI's own
   endif()
-  list(POP_FRONT ARG_COMMAND target)
-  add_test(NAME ${name} COMMAND ${ATTILE_EXEC_${mpi}} ${options} ${ARG_WRAPPER} $<TARGET_FILE:${target}> ${ARG_COMMAND})
+  list(POP_FRONT ARG_COMMAND program)
+  if(TARGET ${program})
+    set(program $<TARGET_FILE:${program}>)
+  endif()
+  add_test(NAME ${name} COMMAND ${ATTILE_EXEC_${mpi}} ${options} ${ARG_WRAPPER} ${program} ${ARG_COMMAND})
   math(EXPR processors "(${ranks} + 1) / 2")
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}" TIMEOUT 60 PROCESSORS ${processors})
+endfunction()
+
+# attile_find_python_mpi(RESULT PYTHON): the MPI that mpi4py of that Python is linked with, as ATTILE_MPIS names it; empty if there is none.
+function(attile_find_python_mpi result python)
+  set(found "")
+  execute_process(COMMAND ${python} -c "import mpi4py; mpi4py.rc.initialize = mpi4py.rc.finalize = False; from mpi4py import MPI; print(MPI.Get_library_version())"
+    OUTPUT_VARIABLE version ERROR_QUIET)
+  if(version MATCHES "Open MPI")
+    set(found mpi_openmpi)
+  elseif(version MATCHES "MPICH")
+    set(found mpi_mpich)
+  endif()
+  if(NOT found IN_LIST ATTILE_MPIS OR NOT ATTILE_EXEC_${found})
+    set(found "")
+  endif()
+  set(${result} "${found}" PARENT_SCOPE)
 endfunction()

@@ -39,7 +39,9 @@ class Layout(unittest.TestCase):
     def test_sizes_and_offsets_are_those_of_the_header(self):
         structs = {"attile_tensor": _structs.Tensor, "attile_context_options": _structs.ContextOptions, "attile_context_info": _structs.ContextInfo,
                    "attile_support": _structs.Support, **{f"attile_{name}_args": args for name, args in _structs.OPERATIONS.items()},
-                   **{f"attile_{name}_pointers": pointers for name, pointers in _structs.PREPARED.items()}}
+                   **{f"attile_{name}_pointers": pointers for name, pointers in _structs.PREPARED.items()},
+                   **{f"attile_{name}_distributed_args": args for name, args in _structs.DISTRIBUTED.items()}, "attile_distributed_support": _structs.DistributedSupport,
+                   "attile_comm_callbacks": _structs.CommCallbacks, "attile_comm_options": _structs.CommOptions, "attile_comm_info": _structs.CommInfo}
         lines, expected = [], []
         for name, struct in structs.items():
             lines.append(f'printf("%zu\\n", sizeof({name}));')
@@ -47,7 +49,7 @@ class Layout(unittest.TestCase):
             for field, _ in struct._fields_:
                 lines.append(f'printf("%zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
                 expected.append((getattr(struct, field).offset, getattr(struct, field).size))
-        source = "#include <stddef.h>\n#include <stdio.h>\n#include <attile/attile.h>\nint main(void) {" + "\n".join(lines) + "return 0; }"
+        source = "#include <stddef.h>\n#include <stdio.h>\n#include <attile/attile_distributed.h>\nint main(void) {" + "\n".join(lines) + "return 0; }"
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "layout.c")
             path.write_text(source)

@@ -17,6 +17,7 @@ PACKAGE = pathlib.Path(attile.__file__).parent
 PROGRAM = """
 import numpy as np
 import attile
+import attile.distributed
 
 x = np.zeros((4, 4), np.float32)
 q = np.zeros((1, 1, 4, 4), np.float32)
@@ -27,6 +28,9 @@ with attile.Context("cpu") as context, context.prepare_gemm(x, x) as call:
     call.run(a=x, stream=0)
     backend: str = context.info.backend
 print(attile.reduce(x, "mean"), attile.compiled, backend)
+with attile.distributed.Communicator.threads(0, 1, timeout=1) as ranks:
+    ranks.attention(q[:, :, ranks.positions("zigzag", 4)], q, q, layout="zigzag", method="ring", lse=True)
+    rank: int = ranks.info.rank
 attile.gemm(x)  # mistake
 attile.gemm(x, x, activation="tanh")  # mistake
 attile.attention(q, q, q, mask=3)  # mistake
@@ -34,6 +38,10 @@ attile.reduce(x, "product")  # mistake
 attile.softmax(x, axes=0)  # mistake
 context.prepare_gemm(x, x, query=True)  # mistake
 count: str = attile.backend_report  # mistake
+ranks.attention(q, q, q, layout="round")  # mistake
+ranks.attention(q, q, q, method="local")  # mistake
+ranks.attention_backward(q, q, q, q, q, x, workspace=x)  # mistake
+attile.distributed.Communicator.callbacks(object(), 0, 1)  # mistake
 """
 
 
@@ -44,7 +52,7 @@ def run(*arguments, **options):
 class Names(unittest.TestCase):
     def test_each_table_has_the_names_of_its_type(self):
         for names, table in ((_structs.Activation, _structs.ACTIVATIONS), (_structs.BiasAxis, _structs.BIAS_AXES), (_structs.Mask, _structs.MASKS),
-                             (_structs.Reduction, _structs.REDUCTIONS)):
+                             (_structs.Reduction, _structs.REDUCTIONS), (_structs.Shards, _structs.SHARDS), (_structs.Method, _structs.METHODS)):
             self.assertEqual(set(typing.get_args(names)), set(table) - {None})
 
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from ._arrays import Array
 from ._context import Context, Info, Support, default_context
 from ._extension import native as _native_extension
-from ._library import AttileArgumentError, AttileError, AttileMemoryError, AttileUnsupportedError, library, text_of
+from ._library import AttileArgumentError, AttileError, AttileMemoryError, AttileRankError, AttileUnsupportedError, library, text_of
 from ._prepared import Prepared
 from ._structs import FLAG_ALLOW_NONDETERMINISTIC, FLAG_ALLOW_SPLIT_TF32, FLAG_BATCH_INVARIANT, FLAG_NO_ALLOC
 
-__all__ = ["Array", "AttileArgumentError", "AttileError", "AttileMemoryError", "AttileUnsupportedError", "Context", "FLAG_ALLOW_NONDETERMINISTIC", "FLAG_ALLOW_SPLIT_TF32",
+__all__ = ["Array", "AttileArgumentError", "AttileError", "AttileMemoryError", "AttileRankError", "AttileUnsupportedError", "Context", "FLAG_ALLOW_NONDETERMINISTIC", "FLAG_ALLOW_SPLIT_TF32",
            "FLAG_BATCH_INVARIANT", "FLAG_NO_ALLOC", "Info", "Prepared", "Support", "attention", "attention_backward", "attention_merge", "backend_report", "compiled",
            "default_context", "gemm", "prepare_attention", "prepare_gemm", "reduce", "softmax", "version"]
 
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """attile.torch at its first use: its import needs PyTorch."""
-        if name == "torch":
-            return importlib.import_module(".torch", __name__)
+        """Parts of the package at their first use; the import of attile.torch needs PyTorch."""
+        if name in ("distributed", "torch"):
+            return importlib.import_module(f".{name}", __name__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def _of_default_context(name):

@@ -50,7 +50,7 @@ class Support:
     bytes: float
 
 
-_LEVELS = ("none", "emulated", "native")  # by ATTILE_SUPPORT_ constant
+LEVELS = ("none", "emulated", "native")  # by ATTILE_SUPPORT_ constant
 
 
 class Context(ContextBase):
@@ -109,7 +109,7 @@ class Context(ContextBase):
     def _query(self, operation: str, call: Call) -> Support:
         found = s.Support()
         check(getattr(library(), f"attile_{operation}_query")(self._handle, ctypes.byref(call.args), ctypes.byref(found)))
-        return Support(_LEVELS[found.level], found.status, found.kernel.decode(), found.text.decode(), found.workspace_bytes, found.flops, found.bytes)
+        return Support(LEVELS[found.level], found.status, found.kernel.decode(), found.text.decode(), found.workspace_bytes, found.flops, found.bytes)
 
     def gemm(self, a: Array, b: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
              bias_axis: Optional[s.BiasAxis] = None, activation: Optional[s.Activation] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None,
@@ -207,8 +207,19 @@ class Context(ContextBase):
                            cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, flags: int = 0, stream: Optional[int] = None,
                            workspace: Optional[Array] = None, query: bool = False) -> Any:
         """Gradients (dq, dk, dv) of attention; options as in the forward call, whose ``out`` and ``lse`` are inputs here. ``query=True`` returns a Support."""
-        forward = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
-                                key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k)
+        call = self._backward(dout, q, k, v, out, lse, dq, dk, dv, dbias, dsinks, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed,
+                              alibi_slopes=alibi_slopes, sinks=sinks, key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q,
+                              max_len_k=max_len_k)
+        call.finish(stream, flags, workspace)
+        if query:
+            return self._query("attention_backward", call)
+        self._run("attention_backward", call)
+        return tuple(call.written[:3])
+
+    def _backward(self, dout: Array, q: Array, k: Array, v: Array, out: Array, lse: Array, dq: Optional[Array], dk: Optional[Array], dv: Optional[Array],
+                  dbias: Optional[Array], dsinks: Optional[Array], **options: Any) -> Call:
+        """A call of attention_backward(), with gradients made where they were not given. Its first three outputs are dq, dk and dv."""
+        forward = self._forward(q, k, v, **options)
         forward.put("o", out)  # inputs here: a missing one is the library's to report
         forward.put("lse", lse)
         call = Call(s.AttentionBackwardArgs(forward=ctypes.pointer(forward.args)))
@@ -217,11 +228,7 @@ class Context(ContextBase):
         call.put("dout", dout)
         for name, array in zip(("dq", "dk", "dv", "dbias", "dsinks"), made + (dbias, dsinks)):
             call.put(name, array, output=True)
-        call.finish(stream, flags, workspace)
-        if query:
-            return self._query("attention_backward", call)
-        self._run("attention_backward", call)
-        return made
+        return call
 
     def attention_merge(self, o_parts: Sequence[Array], lse_parts: Sequence[Array], *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, flags: int = 0,
                         stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
@@ -315,7 +322,7 @@ def _install(extension: Any) -> None:
     """Let the extension make the calls whose arrays are plain; it hands all others to the methods above, which stay the one definition of what is an error."""
     extension.setup({"ndarray": np.ndarray, "empty": np.empty, "float32": np.dtype(np.float32), "float64": np.dtype(np.float64), "modules": sys.modules,
                      "check": check, "mark_written": mark_written, "increment_versions": increment_versions, "cuda_stream": lambda array: cuda_stream(array, None, {}),
-                     "support": Support, "levels": _LEVELS, "default_context": default_context, "activations": s.ACTIVATIONS, "bias_axes": s.BIAS_AXES,
+                     "support": Support, "levels": LEVELS, "default_context": default_context, "activations": s.ACTIVATIONS, "bias_axes": s.BIAS_AXES,
                      "masks": s.MASKS, "reductions": s.REDUCTIONS})
     for owner, names in ((Context, s.OPERATIONS), (Prepared, ("run",))):
         for name in names:

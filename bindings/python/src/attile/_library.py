@@ -36,6 +36,10 @@ class AttileMemoryError(AttileError, MemoryError):
     """Memory is exhausted (status 4xxx)."""
 
 
+class AttileRankError(AttileError):
+    """Ranks disagree, or another one failed or is late (status 6xxx); the message says which and why."""
+
+
 def _candidates() -> list[str]:
     """Where the library may be, best first: ATTILE_LIBRARY; the copy that a wheel carries in the package; the system's loader."""
     explicit = os.environ.get("ATTILE_LIBRARY")
@@ -107,6 +111,10 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
         "attile_stream_destroy": (i32, [void, void]),
         "attile_synchronize": (i32, [void, void]),
         "attile_prepared_destroy": (None, [void]),
+        "attile_comm_create": (i32, [void, to(s.CommOptions), to(void)]),
+        "attile_comm_destroy": (None, [void]),
+        "attile_comm_get_info": (i32, [void, to(s.CommInfo)]),
+        "attile_shard_part": (i32, [i32, i64, i32, i32, i32, to(i64), to(i64), to(i64)]),
     }
     for name, pointers in s.PREPARED.items():
         functions[f"attile_{name}_pointers_init"] = (None, [to(pointers), ctypes.c_uint64])
@@ -116,6 +124,9 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
         functions[f"attile_{name}"] = (i32, [void, to(args)])
         functions[f"attile_{name}_query"] = (i32, [void, to(args), to(s.Support)])
         functions[f"attile_{name}_init"] = (None, [to(args), ctypes.c_uint64])
+    for name, args in s.DISTRIBUTED.items():
+        functions[f"attile_{name}_distributed"] = (i32, [void, to(args)])
+        functions[f"attile_{name}_distributed_query"] = (i32, [void, to(args), to(s.DistributedSupport)])
     for prefix, real in (("s", ctypes.c_float), ("d", f64)):
         functions[f"attile_{prefix}gemm"] = (i32, [void, i32, i32, i32, i64, i64, i64, f64, to(real), i64, to(real), i64, f64, to(real), i64])
     for name, (result, arguments) in functions.items():
@@ -140,5 +151,5 @@ def check(status: int) -> None:
     if status == 0:
         return
     lib = library()
-    kind = {1: AttileArgumentError, 2: AttileUnsupportedError, 4: AttileMemoryError}.get(status // 1000, AttileError)
+    kind = {1: AttileArgumentError, 2: AttileUnsupportedError, 4: AttileMemoryError, 6: AttileRankError}.get(status // 1000, AttileError)
     raise kind(status, lib.attile_status_name(status).decode(), text_of(lib.attile_last_error))

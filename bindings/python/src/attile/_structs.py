@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The structs and constants of attile.h. Field names, order and types are those of the header; the tests compare sizes and offsets."""
+"""The structs and constants of attile.h and attile_distributed.h. Field names, order and types are those of the header; the tests compare sizes and offsets."""
 from __future__ import annotations
 
 import ctypes
@@ -16,11 +16,18 @@ Activation = Literal["none", "relu", "gelu", "gelu_tanh", "silu"]
 BiasAxis = Literal["columns", "rows"]
 Mask = Literal["none", "causal_top_left", "causal_bottom_right", "window_top_left", "window_bottom_right"]
 Reduction = Literal["sum", "max", "min", "mean"]
+Shards = Literal["contiguous", "zigzag", "striped"]
+Method = Literal["auto", "ring", "all_gather", "all_to_all", "tree"]
 
 ACTIVATIONS: dict[Optional[Activation], int] = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}
 BIAS_AXES: dict[Optional[BiasAxis], int] = {None: 0, "columns": 1, "rows": 2}
 MASKS: dict[Optional[Mask], int] = {None: 0, "none": 0, "causal_top_left": 1, "causal_bottom_right": 2, "window_top_left": 3, "window_bottom_right": 4}
 REDUCTIONS: dict[Reduction, int] = {"sum": 1, "max": 2, "min": 3, "mean": 4}
+SHARDS: dict[Shards, int] = {"contiguous": 0, "zigzag": 1, "striped": 2}
+METHODS: dict[Method, int] = {"auto": 0, "ring": 1, "all_gather": 2, "all_to_all": 3, "tree": 5}
+METHOD_NAMES = {**{number: str(name) for name, number in METHODS.items()}, 4: "local"}  # The answers of a query.
+ROWS_SHARDED, ROWS_REPLICATED = 0, 1
+ERROR_RANK_LATE, ERROR_TRANSPORT = 6004, 6005
 
 
 class Tensor(ctypes.Structure):
@@ -114,3 +121,39 @@ OPERATIONS = {
 }
 
 PREPARED = {"gemm": GemmPointers, "attention": AttentionPointers}
+
+SEND_FUNCTION = RECEIVE_FUNCTION = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int64, c_int32, ctypes.POINTER(c_void_p))
+WAIT_FUNCTION = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_double)
+GIVE_UP_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p, c_int32, ctypes.c_char_p)
+
+
+class CommCallbacks(_Sized):
+    _fields_ = _HEAD + [("user", c_void_p), ("send", SEND_FUNCTION), ("receive", RECEIVE_FUNCTION), ("wait", WAIT_FUNCTION), ("all_gather", c_void_p),
+                        ("all_to_all", c_void_p), ("give_up", GIVE_UP_FUNCTION)]
+
+
+class CommOptions(_Sized):
+    _fields_ = _HEAD + [("kind", ctypes.c_char_p), ("rank", c_int32), ("ranks", c_int32), ("group", c_int64), ("callbacks", ctypes.POINTER(CommCallbacks)),
+                        ("timeout_seconds", c_double), ("communicator", c_int64)]
+
+
+class CommInfo(_Sized):
+    _fields_ = _HEAD + [("kind", c_char * 32), ("rank", c_int32), ("ranks", c_int32), ("timeout_seconds", c_double), ("calls", c_int64), ("status", c_int32),
+                        ("reserved", c_int32), ("text", c_char * 256)]
+
+
+class AttentionDistributedArgs(_Sized):
+    _fields_ = _HEAD + [("local", ctypes.POINTER(AttentionArgs)), ("layout", c_int32), ("method", c_int32), ("len_q", c_int64), ("len_k", c_int64), ("rows", c_int32),
+                        ("reserved", c_int32)]
+
+
+class AttentionBackwardDistributedArgs(_Sized):
+    _fields_ = _HEAD + [("local", ctypes.POINTER(AttentionBackwardArgs)), ("layout", c_int32), ("method", c_int32), ("len_q", c_int64), ("len_k", c_int64)]
+
+
+class DistributedSupport(_Sized):
+    _fields_ = _HEAD + [("level", c_int32), ("status", c_int32), ("method", c_int32), ("reserved", c_int32), ("kernel", c_char * 96), ("text", c_char * 256),
+                        ("bytes_sent", c_int64), ("flops", c_double)]
+
+
+DISTRIBUTED = {"attention": AttentionDistributedArgs, "attention_backward": AttentionBackwardDistributedArgs}
