@@ -1,6 +1,6 @@
 # ATTILE_COMM_MPI: AUTO builds the transport of MPI once for each MPI that is here; ON insists that there is one; OFF never asks.
 # Sets ATTILE_MPIS, names of the transports to build (mpi_openmpi, mpi_mpich; mpi for MPI's standard ABI). Each name has a target attile_lib<name>
-# to be linked, and ATTILE_EXEC_<name>, the program that starts its ranks.
+# to be linked, and ATTILE_EXEC_<name>, the program that starts its ranks; attile_fortran_lib<name> is for programs that use mpi_f08, where they can.
 set(attile_mpi_default OFF)
 if(ATTILE_DEVELOPER)
   set(attile_mpi_default AUTO)
@@ -13,13 +13,9 @@ if(NOT ATTILE_COMM_MPI)
   return()
 endif()
 
-# What a compiler wrapper is of. CMake's own FindMPI finds one MPI, and Debian has two side by side.
-function(attile_describe_mpi wrapper)
-  set(name "" PARENT_SCOPE)
+# What a compiler wrapper adds: failed, includes, links.
+function(attile_read_wrapper wrapper)
   execute_process(COMMAND ${wrapper} -show RESULT_VARIABLE failed OUTPUT_VARIABLE words ERROR_QUIET)
-  if(failed)
-    return()
-  endif()
   separate_arguments(words UNIX_COMMAND "${words}")
   set(includes "")
   set(links "")
@@ -30,6 +26,18 @@ function(attile_describe_mpi wrapper)
       list(APPEND links ${word})
     endif()
   endforeach()
+  set(failed ${failed} PARENT_SCOPE)
+  set(includes ${includes} PARENT_SCOPE)
+  set(links ${links} PARENT_SCOPE)
+endfunction()
+
+# What a compiler wrapper is of. CMake's own FindMPI finds one MPI, and Debian has two side by side.
+function(attile_describe_mpi wrapper)
+  set(name "" PARENT_SCOPE)
+  attile_read_wrapper(${wrapper})
+  if(failed)
+    return()
+  endif()
   set(includes ${includes} PARENT_SCOPE)
   set(links ${links} PARENT_SCOPE)
   list(TRANSFORM includes PREPEND -I OUTPUT_VARIABLE flags)
@@ -43,6 +51,30 @@ function(attile_describe_mpi wrapper)
     set(name mpi_openmpi PARENT_SCOPE)
   elseif(macros MATCHES "#define MPICH_VERSION")
     set(name mpi_mpich PARENT_SCOPE)
+  endif()
+endfunction()
+
+# attile_fortran_lib<name>, where the Fortran compiler can use the module mpi_f08 of the wrapper beside that of C.
+function(attile_add_fortran_mpi name wrapper)
+  string(REPLACE mpicc mpifort fortran_wrapper ${wrapper})
+  if(NOT ATTILE_FORTRAN OR NOT EXISTS ${fortran_wrapper})
+    return()
+  endif()
+  attile_read_wrapper(${fortran_wrapper})
+  set(CMAKE_REQUIRED_INCLUDES ${includes})
+  set(CMAKE_REQUIRED_LIBRARIES ${links})
+  set(CMAKE_REQUIRED_QUIET ON)
+  include(CheckSourceCompiles)
+  check_source_compiles(Fortran "
+    program p
+      use mpi_f08
+      call MPI_Finalize()
+      print *, MPI_COMM_WORLD%MPI_VAL
+    end program p" ATTILE_FORTRAN_HAS_${name} SRC_EXT f90)
+  if(NOT failed AND ATTILE_FORTRAN_HAS_${name})
+    add_library(attile_fortran_lib${name} INTERFACE)
+    target_include_directories(attile_fortran_lib${name} SYSTEM INTERFACE ${includes})
+    target_link_libraries(attile_fortran_lib${name} INTERFACE ${links})
   endif()
 endfunction()
 
@@ -67,6 +99,7 @@ foreach(wrapper IN LISTS wrappers)
   target_include_directories(attile_lib${name} SYSTEM INTERFACE ${includes})
   target_link_libraries(attile_lib${name} INTERFACE ${links})
   target_compile_definitions(attile_lib${name} INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  attile_add_fortran_mpi(${name} ${wrapper})
   string(REPLACE mpicc mpiexec exec ${wrapper})
   set(ATTILE_EXEC_${name} "")
   if(EXISTS ${exec})

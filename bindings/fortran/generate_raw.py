@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make the raw Fortran layer and the typed operations from attile.h, and what their tests compare.
+"""Make the raw Fortran layer and the typed operations from attile.h and attile_distributed.h, and what their tests compare.
 
-    generate_raw.py HEADER write DIR     attile_constants.f90, attile_types.f90, attile_raw.f90, attile_operations.f90 in DIR
-    generate_raw.py HEADER check DIR     exit status 1 if those in DIR are not what would be written
-    generate_raw.py HEADER layout DIR    layout_of_c.c and layout_of_fortran.f90: size, offsets and constants as either language sees them
-    generate_raw.py HEADER names         the exported functions, one a line
+    generate_raw.py FOLDER write DIR     attile_constants.f90, attile_types.f90, attile_raw.f90, attile_operations.f90, attile_rank_operations.f90 in DIR
+    generate_raw.py FOLDER check DIR     exit status 1 if those in DIR are not what would be written
+    generate_raw.py FOLDER layout DIR    layout_of_c.c and layout_of_fortran.f90: size, offsets and constants as either language sees them
+    generate_raw.py FOLDER names         the exported functions, one a line
 
-Every declaration of the header is translated or the generator fails; nothing is passed over in silence.
+FOLDER holds the headers. Every declaration of them is translated or the generator fails; nothing is passed over in silence.
 """
 import pathlib
 import re
 import sys
 
 SPDX = "! SPDX-License-Identifier: Apache-2.0\n"
-MADE = "! Made from attile.h by generate_raw.py; change that, not this file.\n"
+HEADERS = ("attile.h", "attile_distributed.h")
+MADE = "! Made from attile.h and attile_distributed.h by generate_raw.py; change that, not this file.\n"
 SCALARS = {  # C type: Fortran type, what a component starts as
     "int32_t": ("integer(c_int32_t)", "0_c_int32_t"),
     "uint32_t": ("integer(c_int32_t)", "0_c_int32_t"),
@@ -33,18 +34,21 @@ def squeeze(text):
     return " ".join(text.split())
 
 
-class Header:
-    """The declarations of attile.h: constants, structs, callbacks, functions; each with its documentation where it is short."""
+class Headers:
+    """The declarations of the headers: constants, structs, callbacks, functions; each with its documentation where it is short."""
 
-    def __init__(self, path):
-        text = pathlib.Path(path).read_text(encoding="utf-8")
+    def __init__(self, folder):
         self.comments = {}  # name of a constant: its trailing comment
+        self.constants, self.structs, self.opaque, self.callbacks, self.functions = [], [], [], [], []
+        for name in HEADERS:
+            self.read((pathlib.Path(folder) / name).read_text(encoding="utf-8"))
+
+    def read(self, text):
         for name, comment in re.findall(r"^#define (ATTILE_\w+)[ \t]+\S+[ \t]*/\*\*< (.*?) \*/", text, re.M):
             self.comments[name] = comment
         code = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
         body = code[code.index('extern "C" {') + len('extern "C" {'):]
         body = body[body.index("#endif") + len("#endif"):body.rindex("#ifdef __cplusplus")]
-        self.constants, self.structs, self.opaque, self.callbacks, self.functions = [], [], [], [], []
         for line in re.findall(r"^#.*$", body, re.M):
             match = re.fullmatch(r"#define (ATTILE_\w+)[ \t]+(-?\d+|0x[0-9A-Fa-f]+)u?[ \t]*", line)
             if not match:
@@ -106,6 +110,9 @@ class Header:
         return result
 
     def field(self, text):
+        function = re.fullmatch(r"\w+ \(\*(\w+)\)\([^()]*\)", text)
+        if function:
+            return "function", function.group(1), None
         match = re.fullmatch(r"(.*?)(\w+)(?:\[(\d+)\])?", text)
         if not match:
             raise Untranslatable(text)
@@ -125,6 +132,8 @@ class Header:
             return f"character(kind=c_char) :: {name}{shape} = c_null_char"
         if ctype in self.struct_names() and not extent:
             return f"type({ctype}) :: {name}"
+        if ctype == "function":
+            return f"type(c_funptr) :: {name} = c_null_funptr"
         if ctype.endswith("*") and not extent:
             return f"type(c_ptr) :: {name} = c_null_ptr"
         raise Untranslatable(f"component {ctype} {name}")
@@ -187,8 +196,19 @@ def continued(head, names, tail, indent):
     return "\n".join(lines + [line]) + "\n"
 
 
+def public(names, most):
+    """Lines that make names public, at most so many on each and none too long for a compiler."""
+    lines = []
+    for name in names:
+        if lines and len(lines[-1]) < most and len(", ".join([*lines[-1], name])) <= 116:
+            lines[-1].append(name)
+        else:
+            lines.append([name])
+    return [f"  public :: {', '.join(line)}\n" for line in lines]
+
+
 def constants_file(header):
-    out = [SPDX, "! The constants of attile.h, under the same names.\n", MADE]
+    out = [SPDX, "! The constants of the headers, under the same names.\n", MADE]
     out += ["module attile_constants\n", "  use, intrinsic :: iso_c_binding, only: c_int32_t\n", "  implicit none (type, external)\n", "  private\n\n"]
     for name, value in header.constants:
         if name in header.comments:
@@ -199,7 +219,7 @@ def constants_file(header):
 
 
 def types_file(header):
-    out = [SPDX, "! The structs of attile.h, under the same names and with the same components in the same order.\n", MADE]
+    out = [SPDX, "! The structs of the headers, under the same names and with the same components in the same order.\n", MADE]
     out += ["! A variable begins as all zero; the operation's _init procedure stamps its size. uint32_t and uint64_t are signed here.\n"]
     out += ["module attile_types\n", "  use, intrinsic :: iso_c_binding\n", "  implicit none (type, external)\n", "  private\n"]
     for name, fields in header.structs:
@@ -232,13 +252,12 @@ def procedure(header, name, parameters, result, binding, indent):
 
 
 def raw_file(header):
-    out = [SPDX, "! Every function of attile.h, under its own name, with the C prototype above it. Nothing is added, nothing is checked here:\n"]
+    out = [SPDX, "! Every function of the headers, under its own name, with the C prototype above it. Nothing is added, nothing is checked here:\n"]
     out += ["! module attile is the layer to use; this is for what that leaves out.\n", MADE]
     out += ["! An absent optional argument is NULL. Texts end with c_null_char. Data are type(c_ptr), for they may lie on a device.\n"]
     out += ["module attile_raw\n", "  use, intrinsic :: iso_c_binding\n", "  use attile_types\n", "  implicit none (type, external)\n", "  private\n"]
     names = [name for name, *_ in header.callbacks + header.functions]
-    for i in range(0, len(names), 4):
-        out.append(f"  public :: {', '.join(names[i:i + 4])}\n")
+    out += public(names, 4)
     out.append("\n  abstract interface\n")
     for name, parameters, prototype in header.callbacks:
         out += [comment(prototype + ";", "    "), procedure(header, name, parameters, None, False, "    ")]
@@ -252,15 +271,18 @@ def raw_file(header):
 
 def raw_files(header):
     return {"attile_constants.f90": constants_file(header), "attile_types.f90": types_file(header), "attile_raw.f90": raw_file(header),
-            "attile_operations.f90": operations_file(header)}
+            "attile_operations.f90": operations_file(header, IN_CONTEXT), "attile_rank_operations.f90": operations_file(header, OVER_RANKS)}
 
 
-SHORT = {"attention_backward": "backward", "attention_merge": "merge"}  # Of an operation's procedures; others are called as they are.
-OPERATIONS_HEAD = """! The operations on argument structs, and their queries: for what arrays cannot say (device memory, float16, paged
+SHORT = {"attention_backward": "backward", "attention_merge": "merge", "attention_distributed": "attention",  # Of an operation's procedures;
+         "attention_backward_distributed": "backward"}  # others are called as they are.
+OPERATIONS_HEAD = """! The operations {where}on argument structs, and their queries: for what arrays cannot say (device memory, float16, paged
 ! keys) and for asking first. Each comes as `call attile_OP_init(args)`, then components of args, then `call
-! attile_OP(ctx, args)` or `call attile_OP_query(ctx, args, support)`. Tensors in args are in C's order of axes;
+! attile_OP({owner}, args)` or `call attile_OP_query({owner}, args, support)`. Tensors in args are in C's order of axes;
 ! attile_tensor_of and attile_matrix_of make them.
 """
+IN_CONTEXT = {"module": "attile_operations", "where": "", "owner": "ctx", "owners": "context", "answer": "support", "among": lambda name: not name.endswith("_distributed")}
+OVER_RANKS = {"module": "attile_rank_operations", "where": "over ranks ", "owner": "comm", "owners": "comm", "answer": "distributed_support", "among": lambda name: name.endswith("_distributed")}
 OPERATION_INTERFACES = """  !> Zero the arguments,{also} and stamp their size.
   interface attile_{name}_init
     module procedure {short}_init
@@ -281,33 +303,33 @@ OPERATION_PROCEDURES = """
     call raw_{short}_init(args, c_sizeof(args))
   end subroutine {short}_init
 
-  subroutine {short}(ctx, args, stat, errmsg)
-    type(attile_context), intent(in) :: ctx
+  subroutine {short}({owner}, args, stat, errmsg)
+    type(attile_{owners}), intent(in) :: {owner}
     type(attile_{name}_args), intent(in) :: args
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
-    call conclude(raw_{short}(ctx%handle(), args), stat, errmsg)
+    call conclude(raw_{short}({owner}%handle(), args), stat, errmsg)
   end subroutine {short}
 
-  subroutine {short}_query(ctx, args, support, stat, errmsg)
-    type(attile_context), intent(in) :: ctx
+  subroutine {short}_query({owner}, args, support, stat, errmsg)
+    type(attile_{owners}), intent(in) :: {owner}
     type(attile_{name}_args), intent(in) :: args
-    type(attile_support), intent(out) :: support
+    type(attile_{answer}), intent(out) :: support
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: errmsg
     call raw_support_init(support, c_sizeof(support))
-    call conclude(raw_{short}_query(ctx%handle(), args, support), stat, errmsg)
+    call conclude(raw_{short}_query({owner}%handle(), args, support), stat, errmsg)
   end subroutine {short}_query
 """
 
 
-def operations_file(header):
+def operations_file(header, part):
     """The typed layer's operations: the same three procedures for each struct of arguments that has an init, a call and a query."""
     functions = {name for name, *_ in header.functions}
     operations = [name for name in (struct[len("attile_"):-len("_args")] for struct, _ in header.structs if struct.endswith("_args"))
-                  if {f"attile_{name}_init", f"attile_{name}", f"attile_{name}_query"} <= functions]
-    operations = [{"name": name, "short": SHORT.get(name, name), "also": " alpha 1," if name == "gemm" else ""} for name in operations]
-    uses = ["raw_support_init => attile_support_init, &\n"]
+                  if {f"attile_{name}_init", f"attile_{name}", f"attile_{name}_query"} <= functions and part["among"](name)]
+    operations = [{**part, "name": name, "short": SHORT.get(name, name), "also": " alpha 1," if name == "gemm" else ""} for name in operations]
+    uses = [f"raw_support_init => attile_{part['answer']}_init, &\n"]
     for operation in operations:
         lines = ["   "]
         for piece in ("raw_{short}_init => attile_{name}_init,", "raw_{short} => attile_{name},", "raw_{short}_query => attile_{name}_query,"):
@@ -317,12 +339,14 @@ def operations_file(header):
             lines[-1] += piece
         uses += [line + " &\n" for line in lines]
     uses[-1] = uses[-1].replace(", &", "")
-    text = [SPDX, OPERATIONS_HEAD, MADE, "module attile_operations\n", "  use, intrinsic :: iso_c_binding\n", "  use attile_contexts, only: attile_context\n",
+    text = [SPDX, OPERATIONS_HEAD.format(**part), MADE, f"module {part['module']}\n", "  use, intrinsic :: iso_c_binding\n",
+            f"  use attile_{part['owners']}s, only: attile_{part['owners']}\n",
             "  use attile_errors, only: conclude\n", "  use attile_raw, only: ", *uses, "  use attile_types\n", "  implicit none (type, external)\n",
             "  private\n"]
-    text += ["  public :: attile_{name}_init, attile_{name}, attile_{name}_query\n".format(**operation) for operation in operations]
+    for operation in operations:
+        text += public([name.format(**operation) for name in ("attile_{name}_init", "attile_{name}", "attile_{name}_query")], 3)
     text += ["\n"] + [OPERATION_INTERFACES.format(**operation) for operation in operations] + ["contains\n"]
-    text += [OPERATION_PROCEDURES.format(**operation) for operation in operations] + ["end module attile_operations\n"]
+    text += [OPERATION_PROCEDURES.format(**operation) for operation in operations] + [f"end module {part['module']}\n"]
     return "".join(text)
 
 
@@ -340,7 +364,7 @@ def layout_files(header):
             entries.append((f"offsetof {name}.{field}", f"offsetof({name}, {field})", where))
             entries.append((f"sizeof {name}.{field}", f"sizeof((({name} *)0)->{field})", f"c_sizeof({variable}%{field})"))
     entries += [(name, name, name) for name, _ in header.constants]
-    c = ["/* Made by generate_raw.py layout. */\n", "#include <attile/attile.h>\n", "#include <stddef.h>\n",
+    c = ["/* Made by generate_raw.py layout. */\n", "#include <attile/attile_distributed.h>\n", "#include <stddef.h>\n",
          "int64_t attile_layout_of_c(int64_t i);\n", "int64_t attile_layout_of_c(int64_t i) {\n", "    static const int64_t table[] = {\n"]
     c += [f"        (int64_t)({expression}), /* {label} */\n" for label, expression, _ in entries]
     c += ["    };\n", "    return i >= 0 && i < (int64_t)(sizeof table / sizeof table[0]) ? table[i] : -1;\n", "}\n"]
@@ -364,7 +388,7 @@ def main(arguments):
     if len(arguments) < 2 or arguments[1] not in ("write", "check", "layout", "names") or len(arguments) != (2 if arguments[1] == "names" else 3):
         sys.exit(__doc__)
     try:
-        header = Header(arguments[0])
+        header = Headers(arguments[0])
         if arguments[1] == "names":
             print("\n".join(name for name, *_ in header.functions))
             return 0

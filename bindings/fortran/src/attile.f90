@@ -11,15 +11,18 @@
 !> which work as ALLOCATE's do: stat becomes 0 or an ATTILE_ERROR_ code, errmsg gets the sentence that explains it,
 !> and without stat a failure ends the program with that sentence.
 !>
-!> Which C function is reached how: coverage.md. What every name of C does: attile.h. The conventions of attention:
+!> Which C function is reached how: coverage.md. What every name of C does: attile.h and
+!> attile_distributed.h. The conventions of attention:
 !> numerics.md.
 module attile
   use attile_blas, only: attile_sgemm => sgemm, attile_dgemm => dgemm
+  use attile_comms
   use attile_constants
   use attile_contexts
   use attile_errors, only: attile_version, attile_status_name, attile_last_error, attile_backend_report, attile_text
   use attile_memory
   use attile_operations
+  use attile_rank_operations
   use attile_real32
   use attile_real64
   use attile_types

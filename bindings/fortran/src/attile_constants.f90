@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! The constants of attile.h, under the same names.
-! Made from attile.h by generate_raw.py; change that, not this file.
+! The constants of the headers, under the same names.
+! Made from attile.h and attile_distributed.h by generate_raw.py; change that, not this file.
 module attile_constants
   use, intrinsic :: iso_c_binding, only: c_int32_t
   implicit none (type, external)
@@ -182,4 +182,40 @@ module attile_constants
   integer(c_int32_t), parameter, public :: ATTILE_LOG_DEBUG = 4_c_int32_t
   !> Each step.
   integer(c_int32_t), parameter, public :: ATTILE_LOG_TRACE = 5_c_int32_t
+  !> The communicator is NULL, destroyed, or no communicator; or another call is using it.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_INVALID_COMM = 6001_c_int32_t
+  !> Ranks were called with arguments that must be the same and are not.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_RANKS_DISAGREE = 6002_c_int32_t
+  !> Another rank failed; the sentence says which and why.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_RANK_FAILED = 6003_c_int32_t
+  !> Another rank did not come within the time limit.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_RANK_LATE = 6004_c_int32_t
+  !> What carries the messages failed.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_TRANSPORT = 6005_c_int32_t
+  !> The communicator refuses work because an earlier call on it failed.
+  integer(c_int32_t), parameter, public :: ATTILE_ERROR_COMM_BROKEN = 6006_c_int32_t
+  !> Ranks' contexts may be of different backends; else that is a disagreement.
+  integer(c_int32_t), parameter, public :: ATTILE_COMM_ALLOW_MIXED_BACKENDS = 1_c_int32_t
+  !> Rank after rank, each as many as it has; evenly cut, rank r begins at floor(r L / P).
+  integer(c_int32_t), parameter, public :: ATTILE_SHARDS_CONTIGUOUS = 0_c_int32_t
+  !> 2 P chunks, chunk c from floor(c L / 2P): rank r has chunk r and behind it chunk 2P - 1 - r.
+  integer(c_int32_t), parameter, public :: ATTILE_SHARDS_ZIGZAG = 1_c_int32_t
+  !> Rank r has the positions r, r + P, r + 2P, ...
+  integer(c_int32_t), parameter, public :: ATTILE_SHARDS_STRIPED = 2_c_int32_t
+  !> The library chooses; the query says which and why.
+  integer(c_int32_t), parameter, public :: ATTILE_METHOD_AUTO = 0_c_int32_t
+  !> Keys and values go from rank to rank, each computes with what it holds.
+  integer(c_int32_t), parameter, public :: ATTILE_METHOD_RING = 1_c_int32_t
+  !> Each rank gets all keys and values that it needs at once.
+  integer(c_int32_t), parameter, public :: ATTILE_METHOD_ALL_GATHER = 2_c_int32_t
+  !> Each rank gets all rows of some heads, computes them, and sends the results back (Ulysses).
+  integer(c_int32_t), parameter, public :: ATTILE_METHOD_ALL_TO_ALL = 3_c_int32_t
+  !> Only in answers: there is one rank.
+  integer(c_int32_t), parameter, public :: ATTILE_METHOD_LOCAL = 4_c_int32_t
+  !> For rows that every rank has: each computes with its own keys, results are merged in log steps.
+  integer(c_int32_t), parameter, public :: ATTILE_METHOD_TREE = 5_c_int32_t
+  !> Each rank has its own rows, by the layout.
+  integer(c_int32_t), parameter, public :: ATTILE_ROWS_SHARDED = 0_c_int32_t
+  !> Every rank has all rows, the same on all; results too.
+  integer(c_int32_t), parameter, public :: ATTILE_ROWS_REPLICATED = 1_c_int32_t
 end module attile_constants

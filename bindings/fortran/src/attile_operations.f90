@@ -3,7 +3,7 @@
 ! keys) and for asking first. Each comes as `call attile_OP_init(args)`, then components of args, then `call
 ! attile_OP(ctx, args)` or `call attile_OP_query(ctx, args, support)`. Tensors in args are in C's order of axes;
 ! attile_tensor_of and attile_matrix_of make them.
-! Made from attile.h by generate_raw.py; change that, not this file.
+! Made from attile.h and attile_distributed.h by generate_raw.py; change that, not this file.
 module attile_operations
   use, intrinsic :: iso_c_binding
   use attile_contexts, only: attile_context

@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Every function of attile.h, under its own name, with the C prototype above it. Nothing is added, nothing is checked here:
+! Every function of the headers, under its own name, with the C prototype above it. Nothing is added, nothing is checked here:
 ! module attile is the layer to use; this is for what that leaves out.
-! Made from attile.h by generate_raw.py; change that, not this file.
+! Made from attile.h and attile_distributed.h by generate_raw.py; change that, not this file.
 ! An absent optional argument is NULL. Texts end with c_null_char. Data are type(c_ptr), for they may lie on a device.
 module attile_raw
   use, intrinsic :: iso_c_binding
@@ -12,15 +12,19 @@ module attile_raw
   public :: attile_context_info_init, attile_context_create, attile_context_destroy, attile_context_get_info
   public :: attile_tensor_init, attile_support_init, attile_gemm_init, attile_gemm
   public :: attile_gemm_query, attile_attention_init, attile_attention, attile_attention_query
-  public :: attile_attention_backward_init, attile_attention_backward, attile_attention_backward_query, attile_attention_merge_init
-  public :: attile_attention_merge, attile_attention_merge_query, attile_gemm_pointers_init, attile_attention_pointers_init
-  public :: attile_gemm_prepare, attile_attention_prepare, attile_gemm_run, attile_attention_run
-  public :: attile_prepared_destroy, attile_reduce_init, attile_reduce, attile_reduce_query
-  public :: attile_softmax_init, attile_softmax, attile_softmax_query, attile_sgemm
-  public :: attile_dgemm, attile_alloc, attile_free, attile_copy
-  public :: attile_prefetch, attile_memory_kind, attile_stream_create, attile_stream_destroy
-  public :: attile_synchronize, attile_last_error, attile_backend_report, attile_set_log
-  public :: attile_add_backend_directory, attile_register_backend
+  public :: attile_attention_backward_init, attile_attention_backward, attile_attention_backward_query
+  public :: attile_attention_merge_init, attile_attention_merge, attile_attention_merge_query, attile_gemm_pointers_init
+  public :: attile_attention_pointers_init, attile_gemm_prepare, attile_attention_prepare, attile_gemm_run
+  public :: attile_attention_run, attile_prepared_destroy, attile_reduce_init, attile_reduce
+  public :: attile_reduce_query, attile_softmax_init, attile_softmax, attile_softmax_query
+  public :: attile_sgemm, attile_dgemm, attile_alloc, attile_free
+  public :: attile_copy, attile_prefetch, attile_memory_kind, attile_stream_create
+  public :: attile_stream_destroy, attile_synchronize, attile_last_error, attile_backend_report
+  public :: attile_set_log, attile_add_backend_directory, attile_register_backend, attile_comm_options_init
+  public :: attile_comm_callbacks_init, attile_comm_info_init, attile_comm_create, attile_comm_destroy
+  public :: attile_comm_get_info, attile_shard_part, attile_attention_distributed_init, attile_distributed_support_init
+  public :: attile_attention_distributed, attile_attention_distributed_query, attile_attention_backward_distributed_init
+  public :: attile_attention_backward_distributed, attile_attention_backward_distributed_query
 
   abstract interface
     ! typedef void (*attile_log_fn)(void *user, int32_t level, const char *message);
@@ -470,5 +474,128 @@ module attile_raw
       type(c_funptr), value :: entry
       integer(c_int32_t) :: answer
     end function attile_register_backend
+    ! void attile_comm_options_init(attile_comm_options *options, uint64_t size);
+    subroutine attile_comm_options_init(options, size) bind(c, name="attile_comm_options_init")
+      import :: c_int64_t, attile_comm_options
+      implicit none
+      type(attile_comm_options), intent(inout), optional :: options
+      integer(c_int64_t), value :: size
+    end subroutine attile_comm_options_init
+    ! void attile_comm_callbacks_init(attile_comm_callbacks *callbacks, uint64_t size);
+    subroutine attile_comm_callbacks_init(callbacks, size) bind(c, name="attile_comm_callbacks_init")
+      import :: c_int64_t, attile_comm_callbacks
+      implicit none
+      type(attile_comm_callbacks), intent(inout), optional :: callbacks
+      integer(c_int64_t), value :: size
+    end subroutine attile_comm_callbacks_init
+    ! void attile_comm_info_init(attile_comm_info *info, uint64_t size);
+    subroutine attile_comm_info_init(info, size) bind(c, name="attile_comm_info_init")
+      import :: c_int64_t, attile_comm_info
+      implicit none
+      type(attile_comm_info), intent(inout), optional :: info
+      integer(c_int64_t), value :: size
+    end subroutine attile_comm_info_init
+    ! int32_t attile_comm_create(attile_context *context, const attile_comm_options *options, attile_comm **comm);
+    function attile_comm_create(context, options, comm) result(answer) bind(c, name="attile_comm_create")
+      import :: c_int32_t, c_ptr, attile_comm_options
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_comm_options), intent(in), optional :: options
+      type(c_ptr), intent(inout), optional :: comm
+      integer(c_int32_t) :: answer
+    end function attile_comm_create
+    ! void attile_comm_destroy(attile_comm *comm);
+    subroutine attile_comm_destroy(comm) bind(c, name="attile_comm_destroy")
+      import :: c_ptr
+      implicit none
+      type(c_ptr), value :: comm
+    end subroutine attile_comm_destroy
+    ! int32_t attile_comm_get_info(attile_comm *comm, attile_comm_info *info);
+    function attile_comm_get_info(comm, info) result(answer) bind(c, name="attile_comm_get_info")
+      import :: c_int32_t, c_ptr, attile_comm_info
+      implicit none
+      type(c_ptr), value :: comm
+      type(attile_comm_info), intent(inout), optional :: info
+      integer(c_int32_t) :: answer
+    end function attile_comm_get_info
+    ! int32_t attile_shard_part(int32_t layout, int64_t length, int32_t rank, int32_t ranks, int32_t part, int64_t
+    !   *first, int64_t *count, int64_t *stride);
+    function attile_shard_part(layout, length, rank, ranks, part, first, count, &
+        stride) result(answer) bind(c, name="attile_shard_part")
+      import :: c_int32_t, c_int64_t
+      implicit none
+      integer(c_int32_t), value :: layout
+      integer(c_int64_t), value :: length
+      integer(c_int32_t), value :: rank
+      integer(c_int32_t), value :: ranks
+      integer(c_int32_t), value :: part
+      integer(c_int64_t), intent(inout), optional :: first
+      integer(c_int64_t), intent(inout), optional :: count
+      integer(c_int64_t), intent(inout), optional :: stride
+      integer(c_int32_t) :: answer
+    end function attile_shard_part
+    ! void attile_attention_distributed_init(attile_attention_distributed_args *args, uint64_t size);
+    subroutine attile_attention_distributed_init(args, size) bind(c, name="attile_attention_distributed_init")
+      import :: c_int64_t, attile_attention_distributed_args
+      implicit none
+      type(attile_attention_distributed_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_attention_distributed_init
+    ! void attile_distributed_support_init(attile_distributed_support *support, uint64_t size);
+    subroutine attile_distributed_support_init(support, size) bind(c, name="attile_distributed_support_init")
+      import :: c_int64_t, attile_distributed_support
+      implicit none
+      type(attile_distributed_support), intent(inout), optional :: support
+      integer(c_int64_t), value :: size
+    end subroutine attile_distributed_support_init
+    ! int32_t attile_attention_distributed(attile_comm *comm, const attile_attention_distributed_args *args);
+    function attile_attention_distributed(comm, args) result(answer) bind(c, name="attile_attention_distributed")
+      import :: c_int32_t, c_ptr, attile_attention_distributed_args
+      implicit none
+      type(c_ptr), value :: comm
+      type(attile_attention_distributed_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_attention_distributed
+    ! int32_t attile_attention_distributed_query(attile_comm *comm, const attile_attention_distributed_args *args,
+    !   attile_distributed_support *support);
+    function attile_attention_distributed_query(comm, args, &
+        support) result(answer) bind(c, name="attile_attention_distributed_query")
+      import :: c_int32_t, c_ptr, attile_attention_distributed_args, attile_distributed_support
+      implicit none
+      type(c_ptr), value :: comm
+      type(attile_attention_distributed_args), intent(in), optional :: args
+      type(attile_distributed_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_attention_distributed_query
+    ! void attile_attention_backward_distributed_init(attile_attention_backward_distributed_args *args, uint64_t
+    !   size);
+    subroutine attile_attention_backward_distributed_init(args, &
+        size) bind(c, name="attile_attention_backward_distributed_init")
+      import :: c_int64_t, attile_attention_backward_distributed_args
+      implicit none
+      type(attile_attention_backward_distributed_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_attention_backward_distributed_init
+    ! int32_t attile_attention_backward_distributed(attile_comm *comm, const
+    !   attile_attention_backward_distributed_args *args);
+    function attile_attention_backward_distributed(comm, &
+        args) result(answer) bind(c, name="attile_attention_backward_distributed")
+      import :: c_int32_t, c_ptr, attile_attention_backward_distributed_args
+      implicit none
+      type(c_ptr), value :: comm
+      type(attile_attention_backward_distributed_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_attention_backward_distributed
+    ! int32_t attile_attention_backward_distributed_query(attile_comm *comm, const
+    !   attile_attention_backward_distributed_args *args, attile_distributed_support *support);
+    function attile_attention_backward_distributed_query(comm, args, &
+        support) result(answer) bind(c, name="attile_attention_backward_distributed_query")
+      import :: c_int32_t, c_ptr, attile_attention_backward_distributed_args, attile_distributed_support
+      implicit none
+      type(c_ptr), value :: comm
+      type(attile_attention_backward_distributed_args), intent(in), optional :: args
+      type(attile_distributed_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_attention_backward_distributed_query
   end interface
 end module attile_raw

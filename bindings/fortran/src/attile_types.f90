@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! The structs of attile.h, under the same names and with the same components in the same order.
-! Made from attile.h by generate_raw.py; change that, not this file.
+! The structs of the headers, under the same names and with the same components in the same order.
+! Made from attile.h and attile_distributed.h by generate_raw.py; change that, not this file.
 ! A variable begins as all zero; the operation's _init procedure stamps its size. uint32_t and uint64_t are signed here.
 module attile_types
   use, intrinsic :: iso_c_binding
@@ -227,4 +227,88 @@ module attile_types
     integer(c_int32_t) :: axis = 0_c_int32_t
     integer(c_int32_t) :: reserved = 0_c_int32_t
   end type attile_softmax_args
+
+  ! struct attile_comm_callbacks
+  type, bind(c), public :: attile_comm_callbacks
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: user = c_null_ptr  ! void *
+    type(c_funptr) :: send = c_null_funptr
+    type(c_funptr) :: receive = c_null_funptr
+    type(c_funptr) :: wait = c_null_funptr
+    type(c_funptr) :: all_gather = c_null_funptr
+    type(c_funptr) :: all_to_all = c_null_funptr
+    type(c_funptr) :: give_up = c_null_funptr
+  end type attile_comm_callbacks
+
+  ! struct attile_comm_options
+  type, bind(c), public :: attile_comm_options
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: kind = c_null_ptr  ! const char *
+    integer(c_int32_t) :: rank = 0_c_int32_t
+    integer(c_int32_t) :: ranks = 0_c_int32_t
+    integer(c_int64_t) :: group = 0_c_int64_t
+    type(c_ptr) :: callbacks = c_null_ptr  ! const attile_comm_callbacks *
+    real(c_double) :: timeout_seconds = 0.0_c_double
+    integer(c_int64_t) :: communicator = 0_c_int64_t
+  end type attile_comm_options
+
+  ! struct attile_comm_info
+  type, bind(c), public :: attile_comm_info
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    character(kind=c_char) :: kind(32) = c_null_char
+    integer(c_int32_t) :: rank = 0_c_int32_t
+    integer(c_int32_t) :: ranks = 0_c_int32_t
+    real(c_double) :: timeout_seconds = 0.0_c_double
+    integer(c_int64_t) :: calls = 0_c_int64_t
+    integer(c_int32_t) :: status = 0_c_int32_t
+    integer(c_int32_t) :: reserved = 0_c_int32_t
+    character(kind=c_char) :: text(256) = c_null_char
+  end type attile_comm_info
+
+  ! struct attile_attention_distributed_args
+  type, bind(c), public :: attile_attention_distributed_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: local = c_null_ptr  ! const attile_attention_args *
+    integer(c_int32_t) :: layout = 0_c_int32_t
+    integer(c_int32_t) :: method = 0_c_int32_t
+    integer(c_int64_t) :: len_q = 0_c_int64_t
+    integer(c_int64_t) :: len_k = 0_c_int64_t
+    integer(c_int32_t) :: rows = 0_c_int32_t
+    integer(c_int32_t) :: reserved = 0_c_int32_t
+  end type attile_attention_distributed_args
+
+  ! struct attile_distributed_support
+  type, bind(c), public :: attile_distributed_support
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    integer(c_int32_t) :: level = 0_c_int32_t
+    integer(c_int32_t) :: status = 0_c_int32_t
+    integer(c_int32_t) :: method = 0_c_int32_t
+    integer(c_int32_t) :: reserved = 0_c_int32_t
+    character(kind=c_char) :: kernel(96) = c_null_char
+    character(kind=c_char) :: text(256) = c_null_char
+    integer(c_int64_t) :: bytes_sent = 0_c_int64_t
+    real(c_double) :: flops = 0.0_c_double
+  end type attile_distributed_support
+
+  ! struct attile_attention_backward_distributed_args
+  type, bind(c), public :: attile_attention_backward_distributed_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: local = c_null_ptr  ! const attile_attention_backward_args *
+    integer(c_int32_t) :: layout = 0_c_int32_t
+    integer(c_int32_t) :: method = 0_c_int32_t
+    integer(c_int64_t) :: len_q = 0_c_int64_t
+    integer(c_int64_t) :: len_k = 0_c_int64_t
+  end type attile_attention_backward_distributed_args
 end module attile_types
