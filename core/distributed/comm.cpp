@@ -190,6 +190,7 @@ int32_t get_info(attile_comm *handle, attile_comm_info *info) {
     full.ranks = state->link.ranks();
     full.timeout_seconds = state->link.timeout();
     full.calls = state->calls.load();
+    full.transport_seconds = state->link.transport_seconds();
     full.status = state->broken(full.text, sizeof full.text);
     make_printable(full.text);
     write_output(full, info);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributed/link.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 
@@ -30,6 +31,7 @@ template <typename Function>
 int32_t Link::invoke(Function &&function) const {
     forget_backend_words();
     const FloatingPointMode mode;
+    const auto start = std::chrono::steady_clock::now();
     int32_t answer = ATTILE_OK;
     try {
         answer = function(transport_.call);
@@ -40,6 +42,7 @@ int32_t Link::invoke(Function &&function) const {
         set_backend_words("it threw an exception");
     }
     mode.put_back();
+    nanoseconds_ += std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
     return answer;
 }
 

@@ -4,6 +4,7 @@
 #ifndef ATTILE_CORE_DISTRIBUTED_LINK_H
 #define ATTILE_CORE_DISTRIBUTED_LINK_H
 
+#include <atomic>
 #include <vector>
 
 #include "distributed/transport.h"
@@ -29,6 +30,7 @@ class Link {
     int32_t ranks() const { return ranks_; }
     double timeout() const { return timeout_; }
     const char *kind() const { return kind_; }
+    double transport_seconds() const { return static_cast<double>(nanoseconds_.load()) * 1e-9; }
 
     // The words before the colon of every sentence.
     void serve(const char *operation) { operation_ = operation; }
@@ -80,6 +82,7 @@ class Link {
     const int32_t rank_, ranks_;
     const double timeout_;
     const char *operation_ = "comm";
+    mutable std::atomic<int64_t> nanoseconds_{0};  // in the transport's functions
     std::vector<Started> started_;
 };
 

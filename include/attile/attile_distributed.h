@@ -111,6 +111,9 @@ typedef struct attile_comm_info {
     int32_t status;         /**< ATTILE_OK, or why the communicator refuses work. */
     int32_t reserved;       /**< 0. */
     char text[256];         /**< That as a sentence. */
+    /** Time that this rank's calls on the communicator have spent in the transport so far: starting messages, and waiting for other ranks.
+        What travels while a rank computes costs nothing here. */
+    double transport_seconds;
 } attile_comm_info;
 
 /** @brief Zero the options and stamp their size. @param options What to initialise; NULL does nothing. @param size sizeof *options. Since

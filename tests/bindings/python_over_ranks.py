@@ -146,6 +146,7 @@ def check_all(ranks):
     check_queries(ranks)
     found = ranks.info
     assert (found.rank, found.ranks, found.status, found.text) == (ranks.rank, ranks.ranks, 0, "") and found.calls > 60, found
+    assert (found.transport_seconds > 0) == (ranks.ranks > 1), found
 
 
 def check_tensors(ranks, torch):

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -228,6 +230,30 @@ bool attend(attile_comm *comm, int ranks, float value) {
     for (const float x : o)
         if (!(std::abs(x - value) < 1e-5F)) return false;
     return true;
+}
+
+// The first rank waits for the second, which sleeps. A program that knows the struct's first fields gets those alone.
+TEST(CommInfo, TimeInTheTransport) {
+    RanksOptions options;
+    run_ranks(options, [](Rank &rank) {
+        attile_comm_info before, after;
+        attile_comm_info_init(&before, sizeof before);
+        attile_comm_info_init(&after, sizeof after);
+        ASSERT_EQ(attile_comm_get_info(rank.comm, &before), ATTILE_OK);
+        constexpr auto kLate = std::chrono::milliseconds(60);
+        if (rank.rank == 1) std::this_thread::sleep_for(kLate);
+        const auto start = std::chrono::steady_clock::now();
+        ASSERT_TRUE(attend(rank.comm, 2, 1)) << last_error();
+        const double call = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        ASSERT_EQ(attile_comm_get_info(rank.comm, &after), ATTILE_OK);
+        const double spent = after.transport_seconds - before.transport_seconds;
+        EXPECT_GT(spent, rank.rank == 0 ? 0.03 : 0);
+        EXPECT_LE(spent, call);
+        after.struct_size = offsetof(attile_comm_info, transport_seconds);
+        after.transport_seconds = -1;
+        EXPECT_EQ(attile_comm_get_info(rank.comm, &after), ATTILE_OK);
+        EXPECT_EQ(after.transport_seconds, -1);
+    });
 }
 
 TEST_F(Comm, TwoAtOnce) {

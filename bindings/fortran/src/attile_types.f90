@@ -269,6 +269,7 @@ module attile_types
     integer(c_int32_t) :: status = 0_c_int32_t
     integer(c_int32_t) :: reserved = 0_c_int32_t
     character(kind=c_char) :: text(256) = c_null_char
+    real(c_double) :: transport_seconds = 0.0_c_double
   end type attile_comm_info
 
   ! struct attile_attention_distributed_args

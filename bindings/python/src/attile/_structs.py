@@ -139,7 +139,7 @@ class CommOptions(_Sized):
 
 class CommInfo(_Sized):
     _fields_ = _HEAD + [("kind", c_char * 32), ("rank", c_int32), ("ranks", c_int32), ("timeout_seconds", c_double), ("calls", c_int64), ("status", c_int32),
-                        ("reserved", c_int32), ("text", c_char * 256)]
+                        ("reserved", c_int32), ("text", c_char * 256), ("transport_seconds", c_double)]
 
 
 class AttentionDistributedArgs(_Sized):

@@ -29,7 +29,10 @@ __all__ = ["Communicator", "CommunicatorInfo", "DistributedSupport", "Transport"
 
 @dataclasses.dataclass(frozen=True)
 class CommunicatorInfo:
-    """What a communicator is, and whether it still works: ``status`` is 0, or why it refuses work, and ``text`` says that as a sentence."""
+    """What a communicator is, and whether it still works: ``status`` is 0, or why it refuses work, and ``text`` says that as a sentence.
+
+    ``transport_seconds`` is the time that this rank's calls have spent sending, and waiting for other ranks.
+    """
 
     kind: str
     rank: int
@@ -38,6 +41,7 @@ class CommunicatorInfo:
     calls: int
     status: int
     text: str
+    transport_seconds: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +145,8 @@ class Communicator:
         """What the communicator is, and whether it still works. Asks no other rank."""
         found = s.CommInfo()
         check(library().attile_comm_get_info(self._handle, ctypes.byref(found)))
-        return CommunicatorInfo(found.kind.decode(), found.rank, found.ranks, found.timeout_seconds, found.calls, found.status, found.text.decode("utf-8", "replace"))
+        return CommunicatorInfo(found.kind.decode(), found.rank, found.ranks, found.timeout_seconds, found.calls, found.status, found.text.decode("utf-8", "replace"),
+                                found.transport_seconds)
 
     def positions(self, layout: s.Shards, length: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
         """Positions of a sequence that this rank has."""
