@@ -10,13 +10,11 @@
 #include <vector>
 
 #include "mail_transport.h"
+#include "sharded_case.h"
 
 namespace attile::test {
 
-struct Rank {
-    int rank = 0;
-    attile_context *context = nullptr;
-    attile_comm *comm = nullptr;
+struct Rank : RankOfCase {
     std::int32_t created = ATTILE_OK;
     std::string why;  ///< of a failed creation
 };

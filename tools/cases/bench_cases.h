@@ -74,6 +74,10 @@ class BenchRun {
     // What allocate() will ask for.
     int64_t bytes() const;
 
+    // The arguments, of a case of that operation; else NULL.
+    const attile_attention_args *attention() const { return std::get_if<attile_attention_args>(&args_); }
+    const attile_attention_backward_args *attention_backward() const { return std::get_if<attile_attention_backward_args>(&args_); }
+
   private:
     struct Operand {
         attile_tensor *tensor;

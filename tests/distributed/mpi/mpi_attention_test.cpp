@@ -40,21 +40,21 @@ void run_all(MpiRank &own, const std::string &backend, int first_method) {
         const ShardedCase sharded(c);
         for (int layout = 0; layout < 3; ++layout) {
             for (int method = first_method; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
-                RunOfCase run;
+                ShardedRun run;
                 run.ranks = world_ranks();
-                run.backend = backend;
                 run.layout = layout;
                 run.method = method;
                 ResultsOfRank results;
                 sharded.run(own.rank(), run, &results);
-                ASSERT_EQ(results.failure, "") << describe(run);
+                ASSERT_EQ(results.failure, "") << describe(run) << " on " << backend;
+                ASSERT_FALSE(results.outputs.empty());
                 std::vector<ResultsOfRank> of_all(static_cast<std::size_t>(world_rank() == 0 ? run.ranks : 0));
                 for (const Values &output : results.outputs) {
                     const std::vector<Values> gathered = gather(output);
                     for (std::size_t rank = 0; rank < gathered.size(); ++rank) of_all[rank].outputs.push_back(gathered[rank]);
                 }
                 if (world_rank() != 0) continue;
-                EXPECT_EQ(sharded.judge(run, of_all), "") << describe(run) << ": " << describe(c);
+                EXPECT_EQ(sharded.judge(run, of_all).message, "") << describe(run) << " on " << backend << ": " << describe(c);
             }
         }
     }

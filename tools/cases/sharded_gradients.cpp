@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sharded_gradients.h"
 
+#include <algorithm>
+
 #include "checker.h"
 
 namespace attile::test {
@@ -20,7 +22,7 @@ void widen(attile_tensor *tensor, const std::int64_t (&extents)[4]) {
 
 ShardedGradients::ShardedGradients(const BackwardCase &c) : data_(c), expected_(*make_backward_problem(c, Contents::kDrawn)) {}
 
-void ShardedGradients::run(Rank &rank, const RunOfCase &run, ResultsOfRank *results) const {
+void ShardedGradients::run(const RankOfCase &rank, const ShardedRun &run, ResultsOfRank *results) const {
     const AttentionCase &c = data_.forward.c;
     const std::size_t at = static_cast<std::size_t>(rank.rank);
     const std::vector<std::int64_t> rows = positions_of(run.layout, data_.forward.total_q, run.ranks, run.cuts_q)[at];
@@ -63,11 +65,10 @@ void ShardedGradients::run(Rank &rank, const RunOfCase &run, ResultsOfRank *resu
     args.method = run.method;
     args.len_q = data_.forward.total_q;
     args.len_k = data_.forward.total_k;
-    if (attile_attention_backward_distributed(rank.comm, &args) != ATTILE_OK) {
-        results->failure = last_error();
-        return;
-    }
-    tensors.fetch(results);
+    attile_distributed_support support;
+    attile_distributed_support_init(&support, sizeof support);
+    if (attile_attention_backward_distributed_query(rank.comm, &args, &support) == ATTILE_OK) results->kernel = support.kernel;
+    if (results->take(attile_attention_backward_distributed(rank.comm, &args))) tensors.fetch(results);
 }
 
 std::int32_t ShardedGradients::stored(const std::string &name) const {
@@ -75,7 +76,8 @@ std::int32_t ShardedGradients::stored(const std::string &name) const {
     return name == "dsinks" ? expected_.compute_dtype : data_.c.grad_dtype;
 }
 
-std::string ShardedGradients::judge(const RunOfCase &run, const std::vector<ResultsOfRank> &results) const {
+Verdict ShardedGradients::judge(const ShardedRun &run, const std::vector<ResultsOfRank> &results) const {
+    Verdict all;
     const AttentionCase &c = data_.forward.c;
     const std::vector<std::vector<std::int64_t>> rows = positions_of(run.layout, data_.forward.total_q, run.ranks, run.cuts_q);
     const std::vector<std::vector<std::int64_t>> keys = positions_of(run.layout, data_.forward.total_k, run.ranks, run.cuts_k);
@@ -86,23 +88,31 @@ std::string ShardedGradients::judge(const RunOfCase &run, const std::vector<Resu
         const bool by_key = name == "dk" || name == "dv";
         const bool bias_rows = !c.packed_q && expected.shape.size() > 1 && expected.shape[expected.shape.size() - 2] > 1;
         const bool own_rows = name == "dq" || (name == "dbias" && bias_rows);
+        bool first = true;
         for (std::size_t rank = 0; rank < results.size(); ++rank) {
-            const Values &part = results[rank].outputs[i];
+            const bool known = !results[rank].outputs.empty();
+            const std::vector<std::int64_t> &own = by_key ? keys[rank] : rows[rank];
             if (by_key || own_rows) {
-                put(whole, part, 2, by_key ? keys[rank] : rows[rank]);
-            } else if (rank == 0) {
+                put(whole, known ? results[rank].outputs[i] : take(expected, 2, own), 2, own);
+                continue;
+            }
+            if (!known) continue;
+            const Values &part = results[rank].outputs[i];
+            if (first) {
                 whole = part;
+                first = false;
             } else {
                 for (std::size_t at = 0; at < whole.at.size(); ++at) {
                     const bool same = part.at.at(at) == whole.at[at] || (part.at[at] != part.at[at] && whole.at[at] != whole.at[at]);
-                    if (!same) return name + ": ranks have different sums";
+                    if (!same) return {false, all.worst, name + ": ranks have different sums"};
                 }
             }
         }
         const Verdict verdict = check_values(whole, expected, expected_.honest[i], stored(name), expected_.compute_dtype);
-        if (!verdict.passed) return name + verdict.message;
+        all.worst = std::max(all.worst, verdict.worst);
+        if (!verdict.passed) return {false, all.worst, name + verdict.message};
     }
-    return {};
+    return all;
 }
 
 }  // namespace attile::test

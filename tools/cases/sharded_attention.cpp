@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sharded_attention.h"
 
+#include <algorithm>
+
 #include "checker.h"
 
 namespace attile::test {
 namespace {
 
-std::vector<std::vector<std::int64_t>> rows_of(std::int64_t len_q, const RunOfCase &run) {
+std::vector<std::vector<std::int64_t>> rows_of(std::int64_t len_q, const ShardedRun &run) {
     if (!run.replicated) return positions_of(run.layout, len_q, run.ranks, run.cuts_q);
     return std::vector<std::vector<std::int64_t>>(static_cast<std::size_t>(run.ranks), positions_of(ATTILE_SHARDS_CONTIGUOUS, len_q, 1)[0]);
 }
@@ -15,7 +17,7 @@ std::vector<std::vector<std::int64_t>> rows_of(std::int64_t len_q, const RunOfCa
 
 ShardedCase::ShardedCase(const AttentionCase &c) : data_(c), expected_(*make_attention_problem(c, Contents::kDrawn)) {}
 
-void ShardedCase::run(Rank &rank, const RunOfCase &run, ResultsOfRank *results) const {
+void ShardedCase::run(const RankOfCase &rank, const ShardedRun &run, ResultsOfRank *results) const {
     const AttentionCase &c = data_.c;
     const std::size_t at = static_cast<std::size_t>(rank.rank);
     const std::vector<std::int64_t> rows = rows_of(data_.total_q, run)[at];
@@ -34,26 +36,35 @@ void ShardedCase::run(Rank &rank, const RunOfCase &run, ResultsOfRank *results) 
     args.len_q = data_.total_q;
     args.len_k = data_.total_k;
     args.rows = run.replicated ? ATTILE_ROWS_REPLICATED : ATTILE_ROWS_SHARDED;
-    if (attile_attention_distributed(rank.comm, &args) != ATTILE_OK) {
-        results->failure = last_error();
-        return;
-    }
-    tensors.fetch(results);
+    attile_distributed_support support;
+    attile_distributed_support_init(&support, sizeof support);
+    if (attile_attention_distributed_query(rank.comm, &args, &support) == ATTILE_OK) results->kernel = support.kernel;
+    if (results->take(attile_attention_distributed(rank.comm, &args))) tensors.fetch(results);
 }
 
-std::string ShardedCase::judge(const RunOfCase &run, const std::vector<ResultsOfRank> &results) const {
+Verdict ShardedCase::judge(const ShardedRun &run, const std::vector<ResultsOfRank> &results) const {
+    Verdict all;
     const std::vector<std::vector<std::int64_t>> rows = rows_of(data_.total_q, run);
     for (std::size_t i = 0; i < expected_.values.size(); ++i) {
+        const std::size_t axis = i == 0 ? 2 : 1;
         Values whole(expected_.values[i].shape);
-        for (std::size_t rank = 0; rank < results.size(); ++rank) put(whole, results[rank].outputs[i], i == 0 ? 2 : 1, rows[rank]);
+        for (std::size_t rank = 0; rank < results.size(); ++rank) {
+            const bool known = !results[rank].outputs.empty();
+            if (known || !run.replicated)
+                put(whole, known ? results[rank].outputs[i] : take(expected_.values[i], axis, rows[rank]), axis, rows[rank]);
+        }
         const std::int32_t stored = i == 0 ? data_.c.out_dtype : expected_.compute_dtype;
         const Verdict verdict = check_values(whole, expected_.values[i], expected_.honest[i], stored, expected_.compute_dtype);
-        if (!verdict.passed) return expected_.names[i] + verdict.message;
+        all.worst = std::max(all.worst, verdict.worst);
+        if (!verdict.passed) return {false, all.worst, expected_.names[i] + verdict.message};
     }
+    const ResultsOfRank *first = nullptr;
     for (const ResultsOfRank &one : results) {
-        if (run.replicated && one.bytes != results[0].bytes) return "ranks have different bits";
+        if (!run.replicated || one.outputs.empty()) continue;
+        if (first == nullptr) first = &one;
+        if (one.bytes != first->bytes) return {false, all.worst, "ranks have different bits"};
     }
-    return {};
+    return all;
 }
 
 }  // namespace attile::test

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "attention_data.h"
-#include "over_ranks.h"
+#include "sharded_case.h"
 
 namespace attile::test {
 
@@ -16,8 +16,8 @@ class ShardedCase final : public CaseOverRanks {
     std::string text() const override { return describe(data_.c); }
     std::int64_t total_q() const { return data_.total_q; }
     std::int64_t total_k() const { return data_.total_k; }
-    void run(Rank &rank, const RunOfCase &run, ResultsOfRank *results) const override;
-    std::string judge(const RunOfCase &run, const std::vector<ResultsOfRank> &results) const override;
+    void run(const RankOfCase &rank, const ShardedRun &run, ResultsOfRank *results) const override;
+    Verdict judge(const ShardedRun &run, const std::vector<ResultsOfRank> &results) const override;
 
   private:
     AttentionData data_;
