@@ -139,6 +139,27 @@ bool AttentionReader::read(int64_t batches, float *values) {
     return true;
 }
 
+bool AttentionReader::read_rows(int64_t batch, int matrix, int64_t first, int64_t count, float *values) {
+    if (!regular_) return fail("is no regular file, of which rows can be read");
+    if (batch < 0 || batch >= shape_.batch || matrix < 0 || matrix > 2 || first < 0 || count < 0 || first > shape_.len - count)
+        return fail("has no rows " + std::to_string(first) + " to " + std::to_string(first + count) + " of matrix " +
+                    std::to_string(matrix) + " of batch " + std::to_string(batch));
+    constexpr int64_t kMostPerCall = int64_t{1} << 30;
+    const int64_t floats = count * shape_.head_dim, want = floats * int64_t{sizeof(float)};
+    const int64_t start =
+        kAttentionHeaderBytes + ((batch * 3 + matrix) * shape_.matrix_floats() + first * shape_.head_dim) * int64_t{sizeof(float)};
+    auto *to = reinterpret_cast<unsigned char *>(values);
+    for (int64_t got = 0; got < want;) {
+        const ssize_t n = ::pread(file_, to + got, static_cast<size_t>(std::min(want - got, kMostPerCall)), start + got);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail(std::string("cannot be read: ") + std::strerror(errno));
+        if (n == 0) return fail("is truncated: it has become shorter since it was opened");
+        got += n;
+    }
+    little_endian_floats(values, floats);
+    return true;
+}
+
 bool AttentionReader::finish() {
     unsigned char more = 0;
     int64_t got = 0;

@@ -49,6 +49,11 @@ class AttentionReader {
     // Reads the next `batches` batches, batch_floats() each. Asking for more than are left is an error.
     bool read(int64_t batches, float *values);
 
+    // Rows of a matrix, 0 for Q, 1 for K and 2 for V, of any batch of a regular file, whatever read() has read. Several may be read at once
+    // by readers of their own.
+    bool read_rows(int64_t batch, int matrix, int64_t first, int64_t count, float *values);
+    bool is_regular() const { return regular_; }
+
     // After the last batch: is there nothing more?
     bool finish();
 

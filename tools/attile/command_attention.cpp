@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "attention_call.h"
 #include "attention_file.h"
 #include "cli.h"
 #include "commands.h"
@@ -13,42 +14,6 @@
 
 namespace attile::cli {
 namespace {
-
-// Memory of the context's device that the device can read at full speed, or ordinary memory where there is not that much.
-class Buffer {
-  public:
-    Buffer(attile_context *context, int64_t floats) : context_(context) {
-        void *memory = nullptr;
-        const int64_t bytes = floats * int64_t{sizeof(float)};
-        if (attile_alloc(context, ATTILE_MEMORY_PINNED, bytes, &memory) != ATTILE_OK)
-            check(attile_alloc(context, ATTILE_MEMORY_HOST, bytes, &memory));
-        data_ = static_cast<float *>(memory);
-    }
-    ~Buffer() { attile_free(context_, data_); }
-    Buffer(const Buffer &) = delete;
-    Buffer &operator=(const Buffer &) = delete;
-    float *data() const { return data_; }
-
-  private:
-    attile_context *context_;
-    float *data_ = nullptr;
-};
-
-// `batch` problems whose Q, K and V lie one after the other. NULL data describe the call for a query.
-attile_attention_args arguments(const AttentionFileShape &shape, int64_t batch, bool causal, float *input, float *output) {
-    attile_attention_args args;
-    attile_attention_init(&args, sizeof args);
-    const int64_t extents[4] = {batch, 1, shape.len, shape.head_dim};
-    attile_tensor *const inputs[] = {&args.q, &args.k, &args.v};
-    for (int64_t i = 0; i < 3; ++i) {
-        float *data = input == nullptr ? nullptr : input + i * shape.matrix_floats();
-        check(attile_tensor_init(inputs[i], data, ATTILE_F32, 4, extents));
-        inputs[i]->stride[0] = shape.batch_floats();
-    }
-    check(attile_tensor_init(&args.o, output, ATTILE_F32, 4, extents));
-    args.mask = causal ? ATTILE_MASK_CAUSAL_TOP_LEFT : ATTILE_MASK_NONE;
-    return args;
-}
 
 // Asks before anything is read or written, so that what the backend cannot do fails at once.
 attile_support ask(attile_context *context, const attile_attention_args &args) {
@@ -73,7 +38,7 @@ Cost stream(AttentionReader &reader, ReplaceFile &writer, const Context &context
     for (int64_t done = 0; done < shape.batch;) {
         const int64_t batch = std::min(chunk, shape.batch - done);
         if (!reader.read(batch, input.data())) throw Failure(reader.error());
-        const attile_attention_args args = arguments(shape, batch, options.causal, input.data(), output.data());
+        const attile_attention_args args = attention_arguments(shape, batch, options.causal, input.data(), output.data());
         const attile_support support = ask(context, args);
         const auto start = std::chrono::steady_clock::now();
         check(attile_attention(context, &args));
@@ -94,6 +59,7 @@ Cost stream(AttentionReader &reader, ReplaceFile &writer, const Context &context
 }  // namespace
 
 int run_attention(const AttentionOptions &options) {
+    if (options.ranks.wanted) return run_attention_on_ranks(options);
     const auto start = std::chrono::steady_clock::now();
     AttentionReader reader;
     if (!reader.open(options.input.c_str())) throw Failure(reader.error());
@@ -104,7 +70,7 @@ int run_attention(const AttentionOptions &options) {
     const int64_t batch_bytes = (shape.batch_floats() + shape.matrix_floats()) * int64_t{sizeof(float)};
     const int64_t memory = static_cast<int64_t>(std::min<uint64_t>(options.memory, INT64_MAX));
     const int64_t chunk = std::clamp<int64_t>(memory / batch_bytes, 1, shape.batch);
-    ask(context, arguments(shape, chunk, options.causal, nullptr, nullptr));
+    ask(context, attention_arguments(shape, chunk, options.causal, nullptr, nullptr));
 
     ReplaceFile writer;
     if (!writer.open(options.output.c_str())) throw Failure(writer.error());

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "bench_cases.h"
-#include "case_filter.h"
+#include "bench_choice.h"
 #include "cli.h"
 #include "commands.h"
 #include "json.h"
@@ -23,24 +23,6 @@ namespace {
 
 using bench::BenchCase;
 using bench::BenchRun;
-using bench::Size;
-
-std::vector<BenchCase> choose(const BenchOptions &options, const attile_context_info &info) {
-    std::string size = options.size;
-    const bool named = !size.empty();
-    if (!named) size = info.device_type == ATTILE_DEVICE_CPU ? "medium" : "large";
-    const CaseFilter filter(options.filter);
-    std::vector<BenchCase> chosen;
-    for (BenchCase &one : bench::bench_cases()) {
-        // Tiny cases go with the device's own: they tell what a call costs.
-        const bool fits = bench::size_name(one.size) == size || (!named && one.size == Size::kTiny);
-        if (fits && filter.matches(one.id)) chosen.push_back(std::move(one));
-    }
-    if (chosen.empty())
-        throw Failure("no case" + (options.filter.empty() ? std::string() : " matches '" + options.filter + "'") +
-                      " (attile bench --list shows them)");
-    return chosen;
-}
 
 struct Result {
     std::string kernel;
@@ -151,8 +133,9 @@ int compare_with_peers(const BenchOptions &options, const std::string &backend) 
 }  // namespace
 
 int run_bench(const BenchOptions &options) {
+    if (options.ranks.wanted) return run_bench_on_ranks(options);
     const Context context(options.backend, options.threads);
-    const std::vector<BenchCase> cases = choose(options, context.info());
+    const std::vector<BenchCase> cases = choose_bench_cases(options, context.info());
     if (options.list) {
         for (const BenchCase &one : cases) std::printf("%s\n", one.id.c_str());
         return 0;

@@ -8,6 +8,12 @@
 
 namespace attile::cli {
 
+// --ranks: not at all, on so many threads, or with 0 on the ranks of MPI.
+struct RanksChoice {
+    bool wanted = false;
+    int threads = 0;
+};
+
 struct InfoOptions {
     std::string backend;
 };
@@ -18,9 +24,11 @@ struct AttentionOptions {
     std::string backend;
     bool causal = false;
     int threads = 0;
-    uint64_t memory = uint64_t{1} << 30;  // Bytes of batches held at a time.
+    uint64_t memory = uint64_t{1} << 30;  // Bytes of batches held at a time; with ranks, on each.
+    RanksChoice ranks;
 };
 int run_attention(const AttentionOptions &options);
+int run_attention_on_ranks(const AttentionOptions &options);
 
 struct GenerateOptions {
     std::string output;
@@ -38,8 +46,10 @@ struct VerifyOptions {
     bool fail_fast = false;
     bool list = false;
     int threads = 0;
+    RanksChoice ranks;
 };
 int run_verify(const VerifyOptions &options);
+int run_verify_on_ranks(const VerifyOptions &options);
 
 struct BenchOptions {
     std::string backend;
@@ -50,6 +60,7 @@ struct BenchOptions {
     int threads = 0;
     bool list = false;
     bool peers = true;  // Compare with other libraries as well, where that program is.
+    RanksChoice ranks;
 
     // Drawn problems instead of the cases: seconds an operation; 0: none. Or problems by their ids.
     double random = 0;
@@ -61,6 +72,7 @@ struct BenchOptions {
 };
 int run_bench(const BenchOptions &options);
 int run_random(const BenchOptions &options);
+int run_bench_on_ranks(const BenchOptions &options);
 
 struct ExplainOptions {
     std::string operation;

@@ -28,6 +28,8 @@ const CLI::Validator kPositive(
     },
     "");
 
+bool is_number(const std::string &word) { return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos; }
+
 void add_backend(CLI::App *command, std::string &backend) {
     command->add_option("--backend", backend, "Backend, or list of backends, as in ATTILE_BACKEND, e.g. cuda:1 or cuda,cpu")
         ->type_name("NAME");
@@ -37,6 +39,27 @@ void add_threads(CLI::App *command, int &threads) {
     command->add_option("--threads", threads, "Threads that a call may use on a CPU; 0: the library chooses")
         ->type_name("N")
         ->check(CLI::Range(0, 1 << 20).description(""));
+}
+
+// `--ranks` alone becomes "--ranks=mpi" before the parser sees it: a value that may be missing would take the next word for it.
+CLI::Option *add_ranks(CLI::App *command, RanksChoice &ranks) {
+    constexpr int kMost = 1024;
+    return command
+        ->add_option_function<std::string>(
+            "--ranks",
+            [&ranks](const std::string &word) {
+                ranks.wanted = true;
+                ranks.threads = word == "mpi" ? 0 : std::atoi(word.c_str());
+            },
+            "Spread the work over N ranks, which are threads; without N over the ranks of MPI that mpiexec started")
+        ->check(CLI::Validator(
+            [](const std::string &word) {
+                const bool fits = word == "mpi" ||
+                                  (is_number(word) && word.size() < 5 && std::atoi(word.c_str()) >= 1 && std::atoi(word.c_str()) <= kMost);
+                return fits ? std::string() : "'" + word + "' is not a number of ranks from 1 to " + std::to_string(kMost);
+            },
+            ""))
+        ->type_name("[N]");
 }
 
 void add_info(CLI::App &app, Command &chosen) {
@@ -59,6 +82,7 @@ void add_attention(CLI::App &app, Command &chosen) {
     command->add_option("--memory", options->memory, "Memory for batches, e.g. 512MB or 4GB; always enough for one batch; default 1GB")
         ->type_name("SIZE")
         ->transform(CLI::AsSizeValue(false).description(""));
+    add_ranks(command, options->ranks);
     command->callback([options, &chosen] { chosen = [options] { return run_attention(*options); }; });
 }
 
@@ -85,7 +109,8 @@ void add_verify(CLI::App &app, Command &chosen) {
     command->add_option("--case", options->case_id, "Run only the case with this id")->type_name("ID");
     command->add_option("--filter", options->filter, "Run only cases whose id matches this regular expression")->type_name("RE");
     command->add_flag("--fail-fast", options->fail_fast, "Stop at the first case that fails");
-    command->add_flag("--list", options->list, "Print the ids and run nothing");
+    CLI::Option *list = command->add_flag("--list", options->list, "Print the ids and run nothing");
+    add_ranks(command, options->ranks)->excludes(command->get_option("--memory"))->excludes(list);
     command->callback([options, &chosen] { chosen = [options] { return run_verify(*options); }; });
 }
 
@@ -160,6 +185,8 @@ void add_bench(CLI::App &app, Command &chosen) {
     command->add_flag("--list", options->list, "Print the ids and run nothing");
     command->add_flag("!--no-peers", options->peers, "Do not compare with other libraries; the comparison is only there if it was built");
     add_bench_random(command, *options);
+    CLI::Option *ranks = add_ranks(command, options->ranks);
+    for (const char *other : {"--json", "--random", "--problem"}) ranks->excludes(command->get_option(other));
     command->callback([options, &chosen] {
         const bool random = options->random > 0 || !options->problems.empty();
         if (!random && !options->peaks.empty()) throw CLI::RequiredError("--random or --problem");
@@ -272,6 +299,19 @@ void add_explain(CLI::App &app, Command &chosen) {
     });
 }
 
+// The command line, the last word first, as the parser takes it; the number of --ranks, or "mpi", is part of the word.
+std::vector<std::string> words_of(int argc, char **argv) {
+    std::vector<std::string> words;
+    bool options = true;  // Behind "--" are none.
+    for (int i = 1; i < argc; ++i) {
+        std::string word = argv[i];
+        if (word == "--") options = false;
+        if (options && word == "--ranks") word += "=" + (i + 1 < argc && is_number(argv[i + 1]) ? std::string(argv[++i]) : "mpi");
+        words.insert(words.begin(), word);
+    }
+    return words;
+}
+
 int run(int argc, char **argv) {
     CLI::App app("Attention and matrix multiplication on CPUs and GPUs.", "attile");
     app.set_version_flag("--version", [] { return "attile " + version_text(attile_version()); });
@@ -295,7 +335,7 @@ int run(int argc, char **argv) {
         return 2;
     }
     try {
-        app.parse(argc, argv);
+        app.parse(words_of(argc, argv));
     } catch (const CLI::ParseError &problem) {
         if (problem.get_exit_code() == 0) return app.exit(problem);  // --help, --version
         std::string names;

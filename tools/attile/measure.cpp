@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <vector>
+#include <utility>
 
 namespace attile::cli {
 namespace {
@@ -24,6 +24,16 @@ double quantile(const std::vector<double> &sorted, double q) {
 }
 
 }  // namespace
+
+Timing timing_of(std::vector<double> samples) {
+    std::sort(samples.begin(), samples.end());
+    Timing timing;
+    timing.median = quantile(samples, 0.5);
+    timing.best = samples.front();
+    timing.spread = timing.median > 0 ? (quantile(samples, 0.75) - quantile(samples, 0.25)) / timing.median : 0;
+    timing.samples = static_cast<int>(samples.size());
+    return timing;
+}
 
 Timing measure(const std::function<void(int)> &work, double seconds) {
     constexpr double kSample = 3e-3;  // Long against the clock's steps and a device's launch.
@@ -44,13 +54,7 @@ Timing measure(const std::function<void(int)> &work, double seconds) {
         spent += sample;
         samples.push_back(sample / times);
     }
-    std::sort(samples.begin(), samples.end());
-    Timing timing;
-    timing.median = quantile(samples, 0.5);
-    timing.best = samples.front();
-    timing.spread = timing.median > 0 ? (quantile(samples, 0.75) - quantile(samples, 0.25)) / timing.median : 0;
-    timing.samples = static_cast<int>(samples.size());
-    return timing;
+    return timing_of(std::move(samples));
 }
 
 }  // namespace attile::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 namespace attile::cli {
 
@@ -12,6 +13,9 @@ struct Timing {
     double spread = 0;  // Distance between the quartiles, as a share of the median.
     int samples = 0;
 };
+
+// Of seconds a call, not empty.
+Timing timing_of(std::vector<double> samples);
 
 // `work(n)` does the work n times and returns when all of it is finished. Warms up once, then takes samples of at least a few milliseconds
 // until `seconds` are spent, no fewer than three and no more than 50.

@@ -97,6 +97,8 @@ bool follow_links(std::string &path) {
     return false;
 }
 
+constexpr int64_t kMostPerCall = int64_t{1} << 30;  // Linux transfers at most 2 GiB a call.
+
 bool is_the_file(const struct stat &status, const char *path) {
     struct stat other = {};
     return lstat(path, &other) == 0 && status.st_dev == other.st_dev && status.st_ino == other.st_ino;
@@ -121,7 +123,8 @@ bool ReplaceFile::fail(const std::string &what) {
 void ReplaceFile::discard() {
     if (file_ >= 0) close(file_);
     file_ = -1;
-    if (!temporary_.empty()) unlink(temporary_.c_str());
+    if (temporary_.empty()) return;
+    unlink(temporary_.c_str());
     temporary_.clear();
     pending = kNone;
 }
@@ -189,7 +192,6 @@ bool ReplaceFile::open(const char *path) {
 }
 
 bool ReplaceFile::write(const void *data, int64_t bytes) {
-    constexpr int64_t kMostPerCall = int64_t{1} << 30;
     const auto *from = static_cast<const unsigned char *>(data);
     while (bytes > 0) {
         const ssize_t n = ::write(file_, from, static_cast<size_t>(std::min(bytes, kMostPerCall)));
@@ -201,12 +203,31 @@ bool ReplaceFile::write(const void *data, int64_t bytes) {
     return true;
 }
 
+bool ReplaceFile::join(const char *path, const std::string &temporary) {
+    path_ = path;
+    file_ = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC);
+    return file_ >= 0 || fail("cannot be written as '" + temporary + "', which the first rank has made: " + std::strerror(errno));
+}
+
+bool ReplaceFile::write_at(int64_t offset, const void *data, int64_t bytes) {
+    const auto *from = static_cast<const unsigned char *>(data);
+    while (bytes > 0) {
+        const ssize_t n = ::pwrite(file_, from, static_cast<size_t>(std::min(bytes, kMostPerCall)), offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail(std::string("cannot be written: ") + std::strerror(errno));
+        from += n;
+        offset += n;
+        bytes -= n;
+    }
+    return true;
+}
+
 bool ReplaceFile::commit() {
     const int closing = file_;
     file_ = -1;
     if (close(closing) != 0) return fail(std::string("cannot be written: ") + std::strerror(errno));
-    if (!temporary_.empty() && std::rename(temporary_.c_str(), target_.c_str()) != 0)
-        return fail(std::string("cannot be put in place: ") + std::strerror(errno));
+    if (temporary_.empty()) return true;
+    if (std::rename(temporary_.c_str(), target_.c_str()) != 0) return fail(std::string("cannot be put in place: ") + std::strerror(errno));
     temporary_.clear();
     pending = kNone;
     return true;

@@ -25,6 +25,13 @@ class ReplaceFile {
     // permissions if it belonged to the same user, and those of any new file otherwise; never set-user-ID, set-group-ID or sticky.
     bool open(const char *path);
     bool write(const void *data, int64_t bytes);
+
+    // Several writers of one file: one opens it, the others join it by the name that it has until then, and each writes its own places.
+    // When all of them have committed but the first, it commits.
+    bool join(const char *path, const std::string &temporary);
+    bool write_at(int64_t offset, const void *data, int64_t bytes);
+    const std::string &temporary() const { return temporary_; }  // Empty if the file is written directly.
+
     bool commit();
 
     const std::string &error() const { return error_; }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// attile attention, verify and bench with --ranks, by threads: the numbers of one rank, the report, and the sentences of what goes wrong.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "run_program.h"
+
+namespace {
+
+using namespace attile::test;
+using testing::IsSubstring;
+
+const std::string kInput = std::string(ATTILE_EXAMPLE_DATA) + "/attention_small.bin";
+
+// By how much two files of float32 differ at most; infinity if they are not of one length.
+double difference(const std::string &a, const std::string &b) {
+    const std::vector<float> x = floats_of(read_file(a)), y = floats_of(read_file(b));
+    if (x.empty() || x.size() != y.size()) return INFINITY;
+    double worst = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+        const double off = std::fabs(double{x[i]} - double{y[i]});
+        if (!(off <= worst)) worst = off;
+    }
+    return worst;
+}
+
+TEST(RanksTest, AttentionIsThatOfOneRank) {
+    const ScratchDirectory scratch;
+    for (const char *backend : {"reference", "cpu"}) {
+        for (const bool causal : {false, true}) {
+            std::vector<std::string> command = {"attention", kInput, scratch.file("one"), "--backend", backend};
+            if (causal) command.push_back("--causal");
+            ASSERT_EQ(run_attile(command).code, 0);
+            for (const char *ranks : {"1", "2", "3", "4"}) {
+                command[2] = scratch.file("all");
+                std::vector<std::string> over_ranks = command;
+                over_ranks.insert(over_ranks.end(), {"--ranks", ranks, "--memory", "1"});  // batch by batch
+                const Finished run = run_attile(over_ranks);
+                ASSERT_EQ(run.code, 0) << run.err;
+                EXPECT_PRED_FORMAT2(IsSubstring, std::string(ranks) + " by threads, " + (causal ? "zigzag" : "contiguous") + " shards",
+                                    run.out);
+                EXPECT_PRED_FORMAT2(IsSubstring, "in communication", run.out);
+                EXPECT_LE(difference(scratch.file("one"), scratch.file("all")), 2e-6) << ranks << " ranks on " << backend;
+            }
+        }
+    }
+    // More ranks than rows: some have none. `one` is now causal.
+    const Finished many = run_attile({"attention", kInput, scratch.file("all"), "--causal", "--backend", "reference", "--ranks", "40"});
+    EXPECT_EQ(many.code, 0) << many.err;
+    EXPECT_LE(difference(scratch.file("one"), scratch.file("all")), 2e-6);
+    EXPECT_EQ(scratch.names(), (std::vector<std::string>{"all", "one"}));  // and no file that was being made
+}
+
+TEST(RanksTest, WhatGoesWrongLeavesNothing) {
+    const ScratchDirectory scratch;
+    const std::string output = scratch.file("out");
+    const struct {
+        std::vector<std::string> arguments;
+        int code;
+        const char *sentence;
+    } cases[] = {
+        {{"attention", "nosuch.bin", output, "--ranks", "2"}, 1, "attile: 'nosuch.bin' cannot be opened"},
+        {{"attention", kInput, "/dev/null", "--ranks", "2"},
+         1,
+         "'/dev/null' is no regular file, and with --ranks each rank writes its part"},
+        {{"attention", "/dev/null", output, "--ranks", "2"}, 1, "/dev/null' "},
+        {{"attention", kInput, scratch.file("no/out"), "--ranks", "3"}, 1, "out' cannot be written"},
+        {{"attention", kInput, kInput, "--ranks", "3"}, 1, "is both the input and the output"},
+        {{"attention", kInput, output, "--ranks", "2", "--backend", "nosuch"}, 1, "libattile_backend_nosuch.so"},
+        {{"attention", "--ranks", kInput, output}, 1, "--ranks without a number is for ranks of MPI"},
+        {{"attention", kInput, output, "--ranks"}, 1, "--ranks without a number is for ranks of MPI"},
+        {{"attention", kInput, output, "--ranks", "0"}, 2, "'0' is not a number of ranks from 1 to 1024"},
+        {{"attention", kInput, output, "--ranks=x"}, 2, "'x' is not a number of ranks"},
+        {{"verify", "--ranks", "2", "--filter", "^gemm"}, 1, "--ranks is for cases of attention and attention_backward"},
+        {{"verify", "--ranks", "2", "--list"}, 2, "--list excludes --ranks"},
+        {{"verify", "--ranks", "2", "--memory", "host"}, 2, "excludes"},
+        {{"bench", "--ranks", "2", "--filter", "^gemm"}, 1, "--ranks is for cases of attention and attention_backward"},
+        {{"bench", "--ranks", "2", "--json", output}, 2, "excludes"},
+    };
+    for (const auto &one : cases) {
+        const Finished run = run_attile(one.arguments, {{"OMPI_COMM_WORLD_SIZE", ""}, {"PMI_SIZE", ""}});
+        EXPECT_EQ(run.code, one.code) << testing::PrintToString(one.arguments);
+        EXPECT_PRED_FORMAT2(IsSubstring, one.sentence, run.err);
+        EXPECT_EQ(lines(run.err), 1) << run.err;
+        EXPECT_TRUE(scratch.names().empty()) << testing::PrintToString(one.arguments);
+    }
+}
+
+TEST(RanksTest, Verify) {
+    for (const char *backend : {"reference", "cpu"}) {
+        for (const char *ranks : {"1", "2", "3", "4"}) {
+            const Finished run = run_attile(
+                {"verify", "--ranks", ranks, "--backend", backend, "--filter", "random\\.[1-3]$|^attention(_backward)?\\.(sinks)"});
+            EXPECT_EQ(run.code, 0) << run.out << run.err;
+            EXPECT_PRED_FORMAT2(IsSubstring, std::string(ranks) + " by threads", run.out);
+            EXPECT_PRED_FORMAT2(IsSubstring, "\nattention_backward ", run.out);
+            EXPECT_PRED_FORMAT2(IsSubstring, "\nall ", run.out);
+        }
+    }
+    const Finished one = run_attile({"verify", "--ranks", "3", "--case", "attention.random.7"});
+    EXPECT_EQ(one.code, 0) << one.err;
+    EXPECT_PRED_FORMAT2(IsSubstring, "seed=7, 3 ranks, ", one.out);
+    EXPECT_PRED_FORMAT2(IsSubstring, "passed", one.out);
+}
+
+TEST(RanksTest, Bench) {
+    for (const char *backend : {"reference", "cpu"}) {
+        for (const char *ranks : {"1", "2", "3", "4"}) {
+            const Finished run = run_attile({"bench", "--ranks", ranks, "--backend", backend, "--size", "tiny", "--seconds", "0.02"});
+            ASSERT_EQ(run.code, 0) << run.err;
+            for (const char *part : {" by threads; ", "communication", "attention/f32/b1_h2_l128_d64 ", "attention_backward/"})
+                EXPECT_PRED_FORMAT2(IsSubstring, part, run.out);
+        }
+    }
+    const Finished alone = run_attile({"bench", "--ranks", "1", "--size", "tiny", "--filter", "^attention/", "--seconds", "0.02"});
+    EXPECT_PRED_FORMAT2(IsSubstring, " 0 to 0 % ", alone.out);
+    const Finished list = run_attile({"bench", "--ranks", "2", "--size", "tiny", "--list"});
+    EXPECT_PRED_FORMAT2(IsSubstring, "attention/f32/b1_h2_l128_d64\n", list.out);
+    EXPECT_PRED_FORMAT2(testing::IsNotSubstring, "gemm", list.out);
+}
+
+}  // namespace
