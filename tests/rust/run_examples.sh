@@ -16,6 +16,8 @@ example decode | tee "$folder/decode"
 grep -q '^24 steps' "$folder/decode"
 example service | tee "$folder/service"
 grep -q '^28 answered, 4 refused' "$folder/service"
+for ranks in 1 2 3 4; do example attention_ranks -- $ranks; done | tee "$folder/ranks"
+[ "$(grep -c 'within 1e-5 of one call: true' "$folder/ranks")" = 4 ]
 example attention_file -- "$data/attention_small.bin" "$folder/rust.bin"
 "$c_examples/example_attention_file" "$data/attention_small.bin" "$folder/c.bin"
 cmp "$folder/rust.bin" "$folder/c.bin"

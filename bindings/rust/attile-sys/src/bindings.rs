@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// attile.h as bindgen sees it. Written by generate.sh; a test checks that writing it again changes nothing.
+// attile.h and attile_distributed.h as bindgen sees them. Written by generate.sh; a test checks that writing it again changes nothing.
 pub const ATTILE_VERSION_MAJOR: i32 = 1;
 pub const ATTILE_VERSION_MINOR: i32 = 1;
 pub const ATTILE_VERSION_PATCH: i32 = 0;
@@ -88,6 +88,24 @@ pub const ATTILE_LOG_WARN: i32 = 2;
 pub const ATTILE_LOG_INFO: i32 = 3;
 pub const ATTILE_LOG_DEBUG: i32 = 4;
 pub const ATTILE_LOG_TRACE: i32 = 5;
+pub const ATTILE_ERROR_INVALID_COMM: i32 = 6001;
+pub const ATTILE_ERROR_RANKS_DISAGREE: i32 = 6002;
+pub const ATTILE_ERROR_RANK_FAILED: i32 = 6003;
+pub const ATTILE_ERROR_RANK_LATE: i32 = 6004;
+pub const ATTILE_ERROR_TRANSPORT: i32 = 6005;
+pub const ATTILE_ERROR_COMM_BROKEN: i32 = 6006;
+pub const ATTILE_COMM_ALLOW_MIXED_BACKENDS: i32 = 1;
+pub const ATTILE_SHARDS_CONTIGUOUS: i32 = 0;
+pub const ATTILE_SHARDS_ZIGZAG: i32 = 1;
+pub const ATTILE_SHARDS_STRIPED: i32 = 2;
+pub const ATTILE_METHOD_AUTO: i32 = 0;
+pub const ATTILE_METHOD_RING: i32 = 1;
+pub const ATTILE_METHOD_ALL_GATHER: i32 = 2;
+pub const ATTILE_METHOD_ALL_TO_ALL: i32 = 3;
+pub const ATTILE_METHOD_LOCAL: i32 = 4;
+pub const ATTILE_METHOD_TREE: i32 = 5;
+pub const ATTILE_ROWS_SHARDED: i32 = 0;
+pub const ATTILE_ROWS_REPLICATED: i32 = 1;
 pub type __int32_t = ::std::os::raw::c_int;
 pub type __uint32_t = ::std::os::raw::c_uint;
 pub type __int64_t = ::std::os::raw::c_long;
@@ -150,19 +168,13 @@ extern "C" {
     pub fn attile_context_info_init(info: *mut attile_context_info, size: u64);
 }
 extern "C" {
-    pub fn attile_context_create(
-        options: *const attile_context_options,
-        context: *mut *mut attile_context,
-    ) -> i32;
+    pub fn attile_context_create(options: *const attile_context_options, context: *mut *mut attile_context) -> i32;
 }
 extern "C" {
     pub fn attile_context_destroy(context: *mut attile_context);
 }
 extern "C" {
-    pub fn attile_context_get_info(
-        context: *mut attile_context,
-        info: *mut attile_context_info,
-    ) -> i32;
+    pub fn attile_context_get_info(context: *mut attile_context, info: *mut attile_context_info) -> i32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -174,13 +186,7 @@ pub struct attile_tensor {
     pub stride: [i64; 4usize],
 }
 extern "C" {
-    pub fn attile_tensor_init(
-        tensor: *mut attile_tensor,
-        data: *mut ::core::ffi::c_void,
-        dtype: i32,
-        rank: i32,
-        shape: *const i64,
-    ) -> i32;
+    pub fn attile_tensor_init(tensor: *mut attile_tensor, data: *mut ::core::ffi::c_void, dtype: i32, rank: i32, shape: *const i64) -> i32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -235,11 +241,7 @@ extern "C" {
     pub fn attile_gemm(context: *mut attile_context, args: *const attile_gemm_args) -> i32;
 }
 extern "C" {
-    pub fn attile_gemm_query(
-        context: *mut attile_context,
-        args: *const attile_gemm_args,
-        support: *mut attile_support,
-    ) -> i32;
+    pub fn attile_gemm_query(context: *mut attile_context, args: *const attile_gemm_args, support: *mut attile_support) -> i32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -276,17 +278,10 @@ extern "C" {
     pub fn attile_attention_init(args: *mut attile_attention_args, size: u64);
 }
 extern "C" {
-    pub fn attile_attention(
-        context: *mut attile_context,
-        args: *const attile_attention_args,
-    ) -> i32;
+    pub fn attile_attention(context: *mut attile_context, args: *const attile_attention_args) -> i32;
 }
 extern "C" {
-    pub fn attile_attention_query(
-        context: *mut attile_context,
-        args: *const attile_attention_args,
-        support: *mut attile_support,
-    ) -> i32;
+    pub fn attile_attention_query(context: *mut attile_context, args: *const attile_attention_args, support: *mut attile_support) -> i32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -309,10 +304,7 @@ extern "C" {
     pub fn attile_attention_backward_init(args: *mut attile_attention_backward_args, size: u64);
 }
 extern "C" {
-    pub fn attile_attention_backward(
-        context: *mut attile_context,
-        args: *const attile_attention_backward_args,
-    ) -> i32;
+    pub fn attile_attention_backward(context: *mut attile_context, args: *const attile_attention_backward_args) -> i32;
 }
 extern "C" {
     pub fn attile_attention_backward_query(
@@ -340,10 +332,7 @@ extern "C" {
     pub fn attile_attention_merge_init(args: *mut attile_attention_merge_args, size: u64);
 }
 extern "C" {
-    pub fn attile_attention_merge(
-        context: *mut attile_context,
-        args: *const attile_attention_merge_args,
-    ) -> i32;
+    pub fn attile_attention_merge(context: *mut attile_context, args: *const attile_attention_merge_args) -> i32;
 }
 extern "C" {
     pub fn attile_attention_merge_query(
@@ -402,11 +391,7 @@ extern "C" {
     pub fn attile_attention_pointers_init(pointers: *mut attile_attention_pointers, size: u64);
 }
 extern "C" {
-    pub fn attile_gemm_prepare(
-        context: *mut attile_context,
-        args: *const attile_gemm_args,
-        prepared: *mut *mut attile_prepared,
-    ) -> i32;
+    pub fn attile_gemm_prepare(context: *mut attile_context, args: *const attile_gemm_args, prepared: *mut *mut attile_prepared) -> i32;
 }
 extern "C" {
     pub fn attile_attention_prepare(
@@ -416,16 +401,10 @@ extern "C" {
     ) -> i32;
 }
 extern "C" {
-    pub fn attile_gemm_run(
-        prepared: *mut attile_prepared,
-        pointers: *const attile_gemm_pointers,
-    ) -> i32;
+    pub fn attile_gemm_run(prepared: *mut attile_prepared, pointers: *const attile_gemm_pointers) -> i32;
 }
 extern "C" {
-    pub fn attile_attention_run(
-        prepared: *mut attile_prepared,
-        pointers: *const attile_attention_pointers,
-    ) -> i32;
+    pub fn attile_attention_run(prepared: *mut attile_prepared, pointers: *const attile_attention_pointers) -> i32;
 }
 extern "C" {
     pub fn attile_prepared_destroy(prepared: *mut attile_prepared);
@@ -451,11 +430,7 @@ extern "C" {
     pub fn attile_reduce(context: *mut attile_context, args: *const attile_reduce_args) -> i32;
 }
 extern "C" {
-    pub fn attile_reduce_query(
-        context: *mut attile_context,
-        args: *const attile_reduce_args,
-        support: *mut attile_support,
-    ) -> i32;
+    pub fn attile_reduce_query(context: *mut attile_context, args: *const attile_reduce_args, support: *mut attile_support) -> i32;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -478,11 +453,7 @@ extern "C" {
     pub fn attile_softmax(context: *mut attile_context, args: *const attile_softmax_args) -> i32;
 }
 extern "C" {
-    pub fn attile_softmax_query(
-        context: *mut attile_context,
-        args: *const attile_softmax_args,
-        support: *mut attile_support,
-    ) -> i32;
+    pub fn attile_softmax_query(context: *mut attile_context, args: *const attile_softmax_args, support: *mut attile_support) -> i32;
 }
 extern "C" {
     pub fn attile_sgemm(
@@ -523,12 +494,7 @@ extern "C" {
     ) -> i32;
 }
 extern "C" {
-    pub fn attile_alloc(
-        context: *mut attile_context,
-        kind: i32,
-        bytes: i64,
-        pointer: *mut *mut ::core::ffi::c_void,
-    ) -> i32;
+    pub fn attile_alloc(context: *mut attile_context, kind: i32, bytes: i64, pointer: *mut *mut ::core::ffi::c_void) -> i32;
 }
 extern "C" {
     pub fn attile_free(context: *mut attile_context, pointer: *mut ::core::ffi::c_void) -> i32;
@@ -552,29 +518,16 @@ extern "C" {
     ) -> i32;
 }
 extern "C" {
-    pub fn attile_memory_kind(
-        context: *mut attile_context,
-        pointer: *const ::core::ffi::c_void,
-        kind: *mut i32,
-    ) -> i32;
+    pub fn attile_memory_kind(context: *mut attile_context, pointer: *const ::core::ffi::c_void, kind: *mut i32) -> i32;
 }
 extern "C" {
-    pub fn attile_stream_create(
-        context: *mut attile_context,
-        stream: *mut *mut ::core::ffi::c_void,
-    ) -> i32;
+    pub fn attile_stream_create(context: *mut attile_context, stream: *mut *mut ::core::ffi::c_void) -> i32;
 }
 extern "C" {
-    pub fn attile_stream_destroy(
-        context: *mut attile_context,
-        stream: *mut ::core::ffi::c_void,
-    ) -> i32;
+    pub fn attile_stream_destroy(context: *mut attile_context, stream: *mut ::core::ffi::c_void) -> i32;
 }
 extern "C" {
-    pub fn attile_synchronize(
-        context: *mut attile_context,
-        stream: *mut ::core::ffi::c_void,
-    ) -> i32;
+    pub fn attile_synchronize(context: *mut attile_context, stream: *mut ::core::ffi::c_void) -> i32;
 }
 extern "C" {
     pub fn attile_last_error(buffer: *mut ::std::os::raw::c_char, capacity: i64) -> i64;
@@ -582,13 +535,8 @@ extern "C" {
 extern "C" {
     pub fn attile_backend_report(buffer: *mut ::std::os::raw::c_char, capacity: i64) -> i64;
 }
-pub type attile_log_fn = ::core::option::Option<
-    unsafe extern "C" fn(
-        user: *mut ::core::ffi::c_void,
-        level: i32,
-        message: *const ::std::os::raw::c_char,
-    ),
->;
+pub type attile_log_fn =
+    ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void, level: i32, message: *const ::std::os::raw::c_char)>;
 extern "C" {
     pub fn attile_set_log(fn_: attile_log_fn, user: *mut ::core::ffi::c_void, level: i32) -> i32;
 }
@@ -597,8 +545,193 @@ extern "C" {
 }
 extern "C" {
     pub fn attile_register_backend(
-        entry: ::core::option::Option<
-            unsafe extern "C" fn(host: *const ::core::ffi::c_void) -> *const ::core::ffi::c_void,
-        >,
+        entry: ::core::option::Option<unsafe extern "C" fn(host: *const ::core::ffi::c_void) -> *const ::core::ffi::c_void>,
+    ) -> i32;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_comm {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_comm_callbacks {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub user: *mut ::core::ffi::c_void,
+    pub send: ::core::option::Option<
+        unsafe extern "C" fn(
+            user: *mut ::core::ffi::c_void,
+            data: *const ::core::ffi::c_void,
+            bytes: i64,
+            to: i32,
+            request: *mut *mut ::core::ffi::c_void,
+        ) -> i32,
+    >,
+    pub receive: ::core::option::Option<
+        unsafe extern "C" fn(
+            user: *mut ::core::ffi::c_void,
+            data: *mut ::core::ffi::c_void,
+            bytes: i64,
+            from: i32,
+            request: *mut *mut ::core::ffi::c_void,
+        ) -> i32,
+    >,
+    pub wait: ::core::option::Option<
+        unsafe extern "C" fn(user: *mut ::core::ffi::c_void, request: *mut ::core::ffi::c_void, seconds: f64) -> i32,
+    >,
+    pub all_gather: ::core::option::Option<
+        unsafe extern "C" fn(
+            user: *mut ::core::ffi::c_void,
+            send: *const ::core::ffi::c_void,
+            receive: *mut ::core::ffi::c_void,
+            bytes: i64,
+            seconds: f64,
+        ) -> i32,
+    >,
+    pub all_to_all: ::core::option::Option<
+        unsafe extern "C" fn(
+            user: *mut ::core::ffi::c_void,
+            send: *const ::core::ffi::c_void,
+            send_bytes: *const i64,
+            send_offsets: *const i64,
+            receive: *mut ::core::ffi::c_void,
+            receive_bytes: *const i64,
+            receive_offsets: *const i64,
+            seconds: f64,
+        ) -> i32,
+    >,
+    pub give_up:
+        ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void, status: i32, why: *const ::std::os::raw::c_char)>,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_comm_options {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub kind: *const ::std::os::raw::c_char,
+    pub rank: i32,
+    pub ranks: i32,
+    pub group: i64,
+    pub callbacks: *const attile_comm_callbacks,
+    pub timeout_seconds: f64,
+    pub communicator: i64,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_comm_info {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub kind: [::std::os::raw::c_char; 32usize],
+    pub rank: i32,
+    pub ranks: i32,
+    pub timeout_seconds: f64,
+    pub calls: i64,
+    pub status: i32,
+    pub reserved: i32,
+    pub text: [::std::os::raw::c_char; 256usize],
+    pub transport_seconds: f64,
+}
+extern "C" {
+    pub fn attile_comm_options_init(options: *mut attile_comm_options, size: u64);
+}
+extern "C" {
+    pub fn attile_comm_callbacks_init(callbacks: *mut attile_comm_callbacks, size: u64);
+}
+extern "C" {
+    pub fn attile_comm_info_init(info: *mut attile_comm_info, size: u64);
+}
+extern "C" {
+    pub fn attile_comm_create(context: *mut attile_context, options: *const attile_comm_options, comm: *mut *mut attile_comm) -> i32;
+}
+extern "C" {
+    pub fn attile_comm_destroy(comm: *mut attile_comm);
+}
+extern "C" {
+    pub fn attile_comm_get_info(comm: *mut attile_comm, info: *mut attile_comm_info) -> i32;
+}
+extern "C" {
+    pub fn attile_shard_part(
+        layout: i32,
+        length: i64,
+        rank: i32,
+        ranks: i32,
+        part: i32,
+        first: *mut i64,
+        count: *mut i64,
+        stride: *mut i64,
+    ) -> i32;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_attention_distributed_args {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub local: *const attile_attention_args,
+    pub layout: i32,
+    pub method: i32,
+    pub len_q: i64,
+    pub len_k: i64,
+    pub rows: i32,
+    pub reserved: i32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_distributed_support {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub level: i32,
+    pub status: i32,
+    pub method: i32,
+    pub reserved: i32,
+    pub kernel: [::std::os::raw::c_char; 96usize],
+    pub text: [::std::os::raw::c_char; 256usize],
+    pub bytes_sent: i64,
+    pub flops: f64,
+}
+extern "C" {
+    pub fn attile_attention_distributed_init(args: *mut attile_attention_distributed_args, size: u64);
+}
+extern "C" {
+    pub fn attile_distributed_support_init(support: *mut attile_distributed_support, size: u64);
+}
+extern "C" {
+    pub fn attile_attention_distributed(comm: *mut attile_comm, args: *const attile_attention_distributed_args) -> i32;
+}
+extern "C" {
+    pub fn attile_attention_distributed_query(
+        comm: *mut attile_comm,
+        args: *const attile_attention_distributed_args,
+        support: *mut attile_distributed_support,
+    ) -> i32;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_attention_backward_distributed_args {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub local: *const attile_attention_backward_args,
+    pub layout: i32,
+    pub method: i32,
+    pub len_q: i64,
+    pub len_k: i64,
+}
+extern "C" {
+    pub fn attile_attention_backward_distributed_init(args: *mut attile_attention_backward_distributed_args, size: u64);
+}
+extern "C" {
+    pub fn attile_attention_backward_distributed(comm: *mut attile_comm, args: *const attile_attention_backward_distributed_args) -> i32;
+}
+extern "C" {
+    pub fn attile_attention_backward_distributed_query(
+        comm: *mut attile_comm,
+        args: *const attile_attention_backward_distributed_args,
+        support: *mut attile_distributed_support,
     ) -> i32;
 }

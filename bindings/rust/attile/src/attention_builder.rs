@@ -124,6 +124,7 @@ macro_rules! score_options {
 }
 score_options!(Attention, args);
 score_options!(AttentionBackward, forward);
+pub(crate) use score_options;
 
 impl<'a> Attention<'a> {
     fn prepare(&mut self) -> Result<()> {
@@ -152,7 +153,7 @@ runnable!(Attention, attile_attention, attile_attention_query);
 pub struct AttentionBackward<'a> {
     pub(crate) context: &'a Context,
     pub(crate) args: sys::attile_attention_backward_args,
-    forward: Box<sys::attile_attention_args>,
+    pub(crate) forward: Box<sys::attile_attention_args>,
     views: PhantomData<&'a mut [u8]>,
 }
 
@@ -182,7 +183,7 @@ impl Context {
 }
 
 impl<'a> AttentionBackward<'a> {
-    fn prepare(&mut self) -> Result<()> {
+    pub(crate) fn prepare(&mut self) -> Result<()> {
         self.args.forward = &*self.forward;
         Ok(())
     }

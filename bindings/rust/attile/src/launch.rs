@@ -14,6 +14,16 @@ pub enum Level {
     Native,
 }
 
+impl Level {
+    pub(crate) fn from_raw(level: i32) -> Self {
+        match level {
+            sys::ATTILE_SUPPORT_NATIVE => Level::Native,
+            sys::ATTILE_SUPPORT_EMULATED => Level::Emulated,
+            _ => Level::None,
+        }
+    }
+}
+
 /// How a call would run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Support {
@@ -36,11 +46,7 @@ pub struct Support {
 impl Support {
     pub(crate) fn from_raw(raw: &sys::attile_support) -> Self {
         Support {
-            level: match raw.level {
-                sys::ATTILE_SUPPORT_NATIVE => Level::Native,
-                sys::ATTILE_SUPPORT_EMULATED => Level::Emulated,
-                _ => Level::None,
-            },
+            level: Level::from_raw(raw.level),
             status: raw.status,
             kernel: text(&raw.kernel),
             text: text(&raw.text),

@@ -20,23 +20,27 @@
 #![deny(missing_docs)]
 
 mod attention_builder;
+mod communicator;
 mod context;
 mod element;
 mod error;
 mod gemm_builder;
 mod launch;
 mod memory;
+mod ranks_builder;
 mod reduction_builder;
 mod tensor;
 
 pub use attention_builder::{Attention, AttentionBackward, AttentionMerge, Mask};
 pub use attile_sys as sys;
+pub use communicator::{CommInfo, CommOptions, Communicator, Shards};
 pub use context::{Context, ContextOptions, Info};
 pub use element::{Bf16, Element, F16};
 pub use error::{backend_report, version, Error};
 pub use gemm_builder::{Activation, Gemm};
 pub use launch::{Level, Support};
 pub use memory::{DeviceBuffer, MemoryKind, Stream};
+pub use ranks_builder::{AttentionBackwardOverRanks, AttentionOverRanks, Method, RanksSupport};
 pub use reduction_builder::{Reduce, ReduceOp, Softmax};
 pub use tensor::{TensorMut, TensorRef};
 
