@@ -21,7 +21,7 @@ struct BackwardArguments : BackwardTask {
     int32_t tiles;            // Blocks of keys times pairs; some may be empty.
     int32_t gang;             // Blocks of the same pair that begin with different rows: BackwardWalk. 1: all begin with the last.
     int32_t apart;            // At most so many steps apart.
-    int32_t chains;           // Sums of dQ of a tile of rows, to which blocks of keys add by turns.
+    int32_t chains;           // Sums of dQ of a tile of rows, to which blocks of keys add round-robin.
     int32_t places;           // Query heads of the launch times row tiles.
     float *sums;              // dQ: [chain][query head of the launch][row tile][warpgroup][register / 4][thread][4]
     uint32_t *dq_semaphores;  // [chain][query head of the launch][row tile]: how many blocks of keys have added their part. Zero at launch.

@@ -139,8 +139,8 @@ int64_t backward_chains(const DeviceProperties &device, const attile_attention_p
                  waves = std::ceil(pairs * steps / (4.0 * std::max(device.compute_units, 1))),
                  reading = std::max(kRead * waves, 8.0 * pairs * static_cast<double>(words) / kBandwidth);
     const auto seconds = [&](int64_t chains) {
-        const double by_turns = static_cast<double>(chains), at_start = crew.gang > 1 ? 0 : (std::ceil(together / by_turns) - 1) * kAdd;
-        return at_start + adds * std::max(0.0, kAdd / by_turns - block / together) + (by_turns - 1) * reading;
+        const double sums = static_cast<double>(chains), at_start = crew.gang > 1 ? 0 : (std::ceil(together / sums) - 1) * kAdd;
+        return at_start + adds * std::max(0.0, kAdd / sums - block / together) + (sums - 1) * reading;
     };
     int64_t best = 1;
     double least = seconds(1) - kLeastGain;

@@ -26,7 +26,7 @@ BackwardCrew backward_crew(const DeviceProperties &device, const attile_attentio
                            const BackwardShape &shape, int64_t pairs, bool is_summed);
 
 // Sums of dq of each tile of rows. Blocks of keys add to the same sum one after the other. Where many see few rows, they would wait for
-// each other most of the time: there a tile has several sums, to which they add by turns, and which the last kernel adds up. As many as
+// each other most of the time: there a tile has several sums, to which they add round-robin, and which the last kernel adds up. As many as
 // make waiting and adding up shortest, of those that `most` elements hold. words: of one sum of all rows of a pair.
 int64_t backward_chains(const DeviceProperties &device, const attile_attention_problem &problem, const AttentionBackwardPlan &plan,
                         const BackwardShape &shape, int64_t words, int64_t most);
