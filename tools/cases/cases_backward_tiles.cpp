@@ -34,6 +34,10 @@ void add_few_row_backward_cases(BackwardAdder add, Tier tier) {
     c.batch = c.heads_kv = 1;
     c.heads_q = 7;
     add("gang", c);
+    c.batch = 3;  // Of ten: two pairs at a time, and one is left.
+    c.heads_q = 4;
+    c.key_lengths = true;
+    add("gang_of_pairs", c);
 }
 
 void add_shared_bias_backward_cases(BackwardAdder add, Tier tier) {

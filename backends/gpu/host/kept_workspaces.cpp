@@ -22,11 +22,12 @@ KeptWorkspaces::~KeptWorkspaces() {
     }
 }
 
-// The stream's place, or one that becomes its. Null: another thread has it, or there is none.
-KeptWorkspaces::Place *KeptWorkspaces::find_locked(uint64_t number) {
+// The stream's place, or one that becomes its. Null: another thread has it, there is none, or so many bytes are more than it may have.
+KeptWorkspaces::Place *KeptWorkspaces::find_locked(uint64_t number, int64_t bytes) {
+    const auto has_room = [&](const Place &x) { return bytes <= std::max(x.bytes_, most_bytes_ - kept_bytes_ + x.bytes_); };
     Place *place = nullptr, *oldest = nullptr;
     for (Place &each : places_) {
-        if (each.number_ == number) return each.is_taken_ ? nullptr : &each;
+        if (each.number_ == number) return each.is_taken_ || !has_room(each) ? nullptr : &each;
         if (place == nullptr && each.number_ == 0) place = &each;
         const bool can_go = each.done_ != nullptr && each.is_recorded_ && !each.is_taken_;
         if (can_go && (oldest == nullptr || each.used_ < oldest->used_)) oldest = &each;
@@ -39,6 +40,7 @@ KeptWorkspaces::Place *KeptWorkspaces::find_locked(uint64_t number) {
         if (oldest == nullptr || device_.event_done(oldest->done_, &is_done) != ATTILE_OK || !is_done) return nullptr;
         place = oldest;
     }
+    if (!has_room(*place)) return nullptr;  // Who has it keeps it.
     place->number_ = number;
     return place;
 }
@@ -50,12 +52,10 @@ int32_t KeptWorkspaces::take(int64_t bytes, uint64_t number, Stream stream, Plac
     int64_t size = 0;
     {
         const std::lock_guard<std::mutex> guard(lock_);
-        found = find_locked(number);
+        found = find_locked(number, bytes);
         if (found == nullptr) return ATTILE_OK;
         if (bytes > found->bytes_) {
-            const int64_t room = most_bytes_ - kept_bytes_ + found->bytes_;
-            if (bytes > room) return ATTILE_OK;
-            size = std::min(rounded(bytes), room);
+            size = std::min(rounded(bytes), most_bytes_ - kept_bytes_ + found->bytes_);
             kept_bytes_ += size - found->bytes_;
         }
         found->is_taken_ = true;
@@ -69,7 +69,7 @@ int32_t KeptWorkspaces::take(int64_t bytes, uint64_t number, Stream stream, Plac
     const std::lock_guard<std::mutex> guard(lock_);
     kept_bytes_ += found->bytes_ - size;
     found->is_taken_ = false;
-    return status;
+    return status == ATTILE_ERROR_OUT_OF_DEVICE_MEMORY ? ATTILE_OK : status;
 }
 
 // The memory before goes back in the stream's order; where there is no room for both, first.

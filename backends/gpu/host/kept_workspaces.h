@@ -43,7 +43,7 @@ class KeptWorkspaces {
     };
 
     // At least `bytes` for a call on `stream`, whose Device::stream_number() is `number`. `*place` is null where the context keeps none for
-    // it. Fails, without a place, if the device has no memory.
+    // it, or the device has no memory for as much as would be kept: there may be enough for the call.
     int32_t take(int64_t bytes, uint64_t number, Stream stream, Place **place);
     // The call's kernels are queued. What fails here only keeps the place from going to another stream.
     void give(Place *place, Stream stream);
@@ -51,7 +51,7 @@ class KeptWorkspaces {
     void forget(uint64_t number, Stream stream);
 
   private:
-    Place *find_locked(uint64_t number);
+    Place *find_locked(uint64_t number, int64_t bytes);
     int32_t grow(Place &place, int64_t bytes, Stream stream);
     int32_t drop(Place &place, Stream stream);
 

@@ -5,8 +5,9 @@
 // What would be written and read instead is 8 bytes of each pair of row and key and head: more time than the products take, and more
 // memory than there is.
 //
-// An element takes part in its own row and key alone, so NaN and infinities go where they belong without more ado. Shared memory: three
-// stages of 64 columns of two operands, by cp.async, and the bias of the tile, which all entries and heads share. A warp has 64 rows by 32
+// An element takes part in its own row and key alone, so NaN and infinities go where they belong without more ado. Shared memory: 3 x 32 KB
+// for stages of 64 columns of two operands, by cp.async, 2 KB for lse and delta, and 64 KB for the bias of the tile, which all entries and
+// heads share: 162 KB. A warp has 64 rows by 32
 // keys. Bound: the L2 cache, 128 bytes a row and column of 64 for 4 * 128 products, beside mma.sync.
 #pragma once
 
@@ -54,7 +55,7 @@ __device__ __forceinline__ void store_bias(const BackwardBiasTask &a, const Bias
 }
 
 // One thread finds members, each well before anyone looks at it; in shared memory and by calls, for want of registers.
-//
+
 // Fills in the member of an entry and head, if it sees any of the tile.
 __device__ __forceinline__ void fill_member(const BackwardBiasTask &a, const BiasTile &tile, BiasMember &to, int batch, int head) {
     const AttentionParams &f = a.p.forward;
@@ -185,6 +186,7 @@ class BiasSums {
         if (from.is_there != 0) {
             if (walk.chunk == 0) {
                 if (threadIdx.x == 0 && walk.member > 0) find_member(a_, members_, walk.member + 1);
+                __syncwarp();
                 if (threadIdx.x < kBiasNumberBytes / 16) copy_async(numbers(walk) + threadIdx.x * 16, from.numbers + threadIdx.x * 16);
             }
             const bool is_second = walk.chunk >= chunks_k_;

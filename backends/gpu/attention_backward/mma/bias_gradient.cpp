@@ -38,8 +38,8 @@ BiasGradient bias_gradient(Device &device, const attile_attention_backward_probl
     if (properties.shared_opt_in < kBiasSharedBytes ||
         device.occupancy(kernels.gradient, kBiasThreads, kBiasSharedBytes, &blocks) != ATTILE_OK || blocks < 1)
         return plan;
-    plan.plan.keys = kBiasTile;
-    backward_cut(problem, plan.plan);
+    plan.numbers.keys = kBiasTile;
+    backward_cut(problem, plan.numbers);
     plan.tiles = extent[0] * extent[1] * ceil_div(p.len_q, kBiasTile) * ceil_div(p.len_k, kBiasTile);
     plan.members = (extent[0] == 1 ? p.batch : 1) * (extent[1] == 1 ? p.heads_q : 1);
     if (plan.tiles > kMostBackwardBlocks / (kBiasOfThread / 4) || plan.members > kMostBackwardBlocks) return plan;
@@ -61,7 +61,7 @@ BiasGradient bias_gradient(Device &device, const attile_attention_backward_probl
     return plan;
 }
 
-int64_t BiasGradient::workspace() const { return backward_workspace(plan) + (sums > 0 ? workspace_piece(4 * sums) : 0); }
+int64_t BiasGradient::workspace() const { return backward_workspace(numbers) + (sums > 0 ? workspace_piece(4 * sums) : 0); }
 
 void BiasGradient::name(attile_support &support) const {
     const std::size_t used = std::strlen(support.text);
@@ -72,7 +72,7 @@ void BiasGradient::name(attile_support &support) const {
 int32_t BiasGradient::launch(Device &device, const attile_attention_backward_problem &problem, Workspace &workspace, Stream stream) const {
     const attile_attention_problem &p = *problem.forward;
     BackwardBiasTask task = {};
-    BackwardSteps steps(device, problem, plan, stream, task);
+    BackwardSteps steps(device, problem, numbers, stream, task);
     const bool is_enough = steps.take(workspace) != nullptr;
     if (sums > 0) task.sums = workspace.take<float>(sums);
     if (!is_enough || (sums > 0) != (task.sums != nullptr))

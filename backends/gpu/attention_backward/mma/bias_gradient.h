@@ -12,7 +12,7 @@ namespace attile::gpu::mma {
 
 struct BiasGradient {
     bool taken = false;
-    AttentionBackwardPlan plan;  // Of the numbers of rows.
+    AttentionBackwardPlan numbers;  // Of rows.
     int64_t tiles = 0, members = 0, parts = 1;
     int64_t sums = 0;  // Of parts, in elements.
 
@@ -45,7 +45,8 @@ auto backward_with_bias(Device &device, const attile_attention_backward_problem 
         BackwardProblems without;
         forget_bias_gradient(problem, without);
         Choice choice = {choose(device, without.backward), {}};
-        if (choice.taken) choice.bias = bias_gradient(device, problem);
+        if (!choice.taken) return choice;
+        choice.bias = bias_gradient(device, problem);
         if (choice.bias.taken) {
             choice.plan.workspace += choice.bias.workspace();
             return choice;

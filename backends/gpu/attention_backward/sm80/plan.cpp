@@ -39,8 +39,9 @@ int32_t blocks_per_unit(Device &device, const Kernel &kernel) {
     return device.occupancy(kernel.kernel, kernel.shape->threads(), shared, &blocks) == ATTILE_OK ? blocks : 0;
 }
 
-// Gradients of scores are kept for as many pairs as there is room for, if those fill the device; for dbias, in float, there is no other
-// way: false if not even a pair's find room.
+// Gradients of scores are kept for as many pairs as there is room for, if those fill the device; for dbias of a bias that is shared
+// along rows or keys, or where bias_gradient() finds too little shared memory, there is no other way, in float: false if not even a pair's
+// find room.
 bool choose_gradients(Device &device, const attile_attention_backward_problem &problem, Sm80BackwardChoice &choice) {
     const attile_attention_problem &p = *problem.forward;
     AttentionBackwardPlan &plan = choice.plan;

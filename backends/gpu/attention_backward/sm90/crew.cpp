@@ -56,11 +56,12 @@ class Crews {
 
     // Blocks begin with different rows, so that none waits at the start.
     void make_gang(BackwardCrew &crew) const {
-        const bool is_gang = crew.together > kTogether && steps_ < mma::kMostBackwardBlocks / crew.together;
+        const bool is_gang = crew.together > kTogether && steps_ < kMostBackwardBlocks / crew.together;
         if (!is_gang) return;
         crew.gang = crew.together;
         crew.apart = std::max<int64_t>(steps_, 1);
         if (!is_far(crew)) return;
+        crew.is_near = true;
         crew.apart = kNear;
         crew.levels = ceil_div(key_blocks_, crew.gang) * crew.gang;  // A gang begins at once.
         crew.blocks = crew.chunk * crew.gang;

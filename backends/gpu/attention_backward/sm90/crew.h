@@ -19,6 +19,7 @@ struct BackwardCrew {
     int64_t levels = 0;    // Blocks of a pair, some of which may be empty.
     int64_t gang = 1;      // BackwardWalk
     int64_t apart = 1;     // Likewise.
+    bool is_near = false;  // A gang that begins close together.
 };
 
 // For `pairs` pairs of a launch. is_summed: the kernel adds up dq.

@@ -3,8 +3,8 @@
 // shared memory, 64 of them a consumer warpgroup's, and sums dK and dV of them in registers, while tiles of Q and dO of all query heads of
 // the group stream by: S^T = K Q^T, P^T = exp(scale S^T - lse), dP^T = V dO^T and dS^T = P^T (dP^T - delta). All are transposed: so P^T and
 // dS^T leave their products in the layout of a left operand, which the products of dV and dK want. dS goes to shared memory besides, for
-// dQ = dS K, of which each warpgroup makes 64 rows or 64 columns. TMA adds dQ's parts in memory, in float32 and in the order of the keys,
-// so that results do not differ from run to run; another kernel narrows the sums.
+// dQ = dS K, of which each warpgroup makes 64 rows or 64 columns. TMA adds dQ's parts in memory, in float32 and in a fixed order, to one
+// sum or to several, so that results do not differ from run to run; another kernel adds the sums up and narrows them.
 //
 // Persistent blocks, one a multiprocessor, take tiles from a counter, or in a fixed order where they go in gangs. Three threads are
 // producers: one schedules tiles and loads, two add dQ (attention_backward/sm90/producer.cuh). Tiles, budget and bound:

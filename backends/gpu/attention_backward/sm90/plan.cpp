@@ -21,9 +21,12 @@ constexpr int64_t kKeptShare = 64, kMostKept = 512ll << 20;
 
 struct Sm90BackwardChoice : BackwardChoice {
     BackwardKernels kernels = {};
-    BackwardSumKernel sum = {};      // Makes dq of gradients of scores; null: dq is summed at once.
-    int64_t kept = 0, counters = 0;  // Words of a launch: sums or gradients of scores; a counter of tiles and the semaphores of the sums.
-    int64_t chains = 1;              // Sums of dq of each tile of rows.
+    BackwardSumKernel sum = {};  // Makes dq of gradients of scores; null: dq is summed at once.
+    // Words of a launch: sums or gradients of scores; a counter of tiles and the semaphores of the sums. As many as any instance for such
+    // columns takes, since where a bias or mask lies decides between two of them.
+    int64_t kept = 0, counters = 0;
+    int64_t chains = 1;      // Sums of dq of each tile of rows.
+    BackwardCrew crew = {};  // Of a slice.
     int32_t shared_bytes() const { return sum.kernel != nullptr ? kernels.shape->wide_shared_bytes() : kernels.shape->shared_bytes(); }
 };
 
@@ -45,13 +48,33 @@ bool serves(const BackwardShape &shape, BackwardOption option) {
     }
 }
 
+// What a kernel keeps of some pairs at once, as many as find room.
+struct Kept {
+    int64_t chains = 1, slice = 0, words = 0, counters = 0;
+};
+Kept kept_of(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan,
+             const BackwardShape &shape, bool is_summed) {
+    const int64_t rows = p.heads_q / p.heads_kv * plan.row_tiles * plan.rows,
+                  most = std::min(kMostKept, device.memory_total / kKeptShare) / 4;
+    int64_t words = is_summed ? rows * shape.depth : rows * plan.key_blocks * plan.keys / 2;
+    Kept kept;
+    if (is_summed) kept.chains = backward_chains(device, p, plan, shape, words, most);
+    words *= kept.chains;
+    kept.slice = std::min(plan.pairs, most / words);
+    if (kept.slice < 1) return kept;
+    kept.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, kept.slice));
+    kept.words = kept.slice * words;
+    kept.counters = 1 + (is_summed ? kept.slice * kept.chains * rows / shape.rows : 0);
+    return kept;
+}
+
 Sm90BackwardChoice choose(Device &device, const attile_attention_backward_problem &problem) {
     const attile_attention_problem &p = *problem.forward;
     Sm90BackwardChoice choice = {backward_examine(problem)};
     if (!choice.taken) return choice;
     if (!(p.scale > 0)) return declined("the scale is not positive");
     const bool modifies = attention_modifies_scores(p);
-    if (is_present(problem.dbias)) return declined("the gradient of the bias is asked for");
+    if (is_present(problem.dbias)) return declined("the gradient of a bias that is shared along rows or keys is asked for");
     if (attention_softcap(p) != 0 && (is_present(p.bias) || is_present(p.alibi_slopes)))
         return declined("scores pass through softcap and bias or ALiBi");
     struct Named {
@@ -92,17 +115,21 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
         device.occupancy(choice.kernels.kernel, plan.threads, static_cast<std::size_t>(shared), &plan.blocks_per_unit) != ATTILE_OK ||
         plan.blocks_per_unit < 1)
         return declined("the device has less shared memory than the kernels take");
-    // As many pairs at once as what is kept of them finds room for.
-    const int64_t rows = p.heads_q / p.heads_kv * plan.row_tiles * plan.rows;
-    int64_t words = choice.sum.kernel != nullptr ? rows * plan.key_blocks * plan.keys / 2 : rows * shape.depth;
-    const int64_t most = std::min(kMostKept, device.properties().memory_total / kKeptShare) / 4;
-    if (choice.sum.kernel == nullptr) choice.chains = backward_chains(device.properties(), p, plan, shape, words, most);
-    words *= choice.chains;
-    plan.slice = std::min(plan.pairs, most / words);
-    if (plan.slice < 1) return declined("what is kept of one head between kernels finds no room");
-    plan.slice = ceil_div(plan.pairs, ceil_div(plan.pairs, plan.slice));
-    choice.kept = plan.slice * words;
-    choice.counters = 1 + (choice.sum.kernel != nullptr ? 0 : plan.slice * choice.chains * rows / shape.rows);
+    const bool is_summed = choice.sum.kernel == nullptr;
+    const Kept kept = kept_of(device.properties(), p, plan, shape, is_summed);
+    if (kept.slice < 1) return declined("what is kept of one head between kernels finds no room");
+    plan.slice = kept.slice;
+    choice.chains = kept.chains;
+    choice.kept = kept.words;
+    choice.counters = kept.counters;
+    for (const BackwardFn kernels : is_f16 ? kBackwardModifiedF16 : kBackwardModifiedBF16) {
+        const BackwardShape &other = *kernels().shape;
+        if (!modifies || other.depth != shape.depth) continue;
+        const Kept of_other = kept_of(device.properties(), p, plan, other, is_summed);
+        choice.kept = std::max(choice.kept, of_other.words);
+        choice.counters = std::max(choice.counters, of_other.counters);
+    }
+    choice.crew = backward_crew(device.properties(), p, plan, shape, plan.slice, is_summed);
     plan.workspace = workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.counters);
     if (plan.pairs * plan.key_blocks > kMostBackwardBlocks / 2 || choice.counters > kMostBackwardBlocks)
         return declined("there are more blocks of keys than a grid holds");
@@ -178,7 +205,8 @@ class BackwardCall {
         a_.p.pairs = Divider(count);
         a_.p.block_keys = shape_.keys;
         a_.p.block_rows = shape_.rows;
-        const BackwardCrew crew = backward_crew(device_.properties(), p_, choice_.plan, shape_, count, is_summed_);
+        const BackwardCrew crew =
+            count == choice_.plan.slice ? choice_.crew : backward_crew(device_.properties(), p_, choice_.plan, shape_, count, is_summed_);
         const int64_t tiles = count * group * choice_.plan.row_tiles * choice_.plan.rows / shape_.rows;
         a_.heads = static_cast<int32_t>(count);
         a_.blocks = static_cast<int32_t>(crew.levels);
@@ -228,11 +256,16 @@ struct HopperAttentionBackward {
     int32_t describe(Device &device, attile_support &support) const {
         const AttentionBackwardPlan &plan = choice.plan;
         backward_report(device, *problem, plan, choice.kernels.kernel, choice.shared_bytes(), support);
-        std::snprintf(support.text, sizeof support.text, "%s: %d keys a block, tiles of %d rows, dq %s, %lld launches", plan.name,
-                      plan.keys, choice.kernels.shape->rows,
-                      choice.sum.kernel != nullptr ? "from gradients of scores kept between them"
-                      : choice.chains > 1          ? "in several sums, each in a fixed order"
-                                                   : "summed in memory in a fixed order",
+        char sums[96];
+        std::snprintf(sums, sizeof sums, choice.chains > 1 ? "in %lld sums, each in a fixed order" : "summed in memory in a fixed order",
+                      static_cast<long long>(choice.chains));
+        std::snprintf(support.text, sizeof support.text,
+                      "%s: %d keys a block, %lld blocks of a pair together%s, tiles of %d rows, dq %s, %lld launches", plan.name, plan.keys,
+                      static_cast<long long>(choice.crew.together),
+                      choice.crew.gang == 1 ? ""
+                      : choice.crew.is_near ? " and near each other"
+                                            : " from different rows on",
+                      choice.kernels.shape->rows, choice.sum.kernel != nullptr ? "from gradients of scores kept between them" : sums,
                       static_cast<long long>(ceil_div(plan.pairs, plan.slice)));
         support.tile_m = choice.kernels.shape->rows;
         return ATTILE_OK;

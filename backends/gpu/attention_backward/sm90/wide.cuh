@@ -3,6 +3,7 @@
 // warpgroups, so each has one of the two, with all its columns. The first makes S^T, P^T and dV; the second dP^T, dS^T and dK, for which
 // the first leaves P in shared memory, as float32 and in the order of its registers. Parts of dQ would be twice as many bytes to add in
 // memory as with 128 keys. So dS is left there instead, and attention_backward/mma/sum.cuh multiplies it by K.
+// What scores pass through besides a mask is the first warpgroup's to do; the second knows softcap's slope.
 //
 // racecheck reports the stages of P, which the second warpgroup reads and the first overwrites two steps later. It does not follow
 // mbarriers at which one lane arrives for its warp. The tests' virtual GPU does, and finds nothing. Tiles and budget:
