@@ -6,6 +6,7 @@
 
 #include "reference_backend.h"
 #include "reference_element.h"
+#include "reference_row.h"
 #include "reference_score.h"
 
 namespace attile::reference {
@@ -35,7 +36,7 @@ void attend_row(const attile_attention_problem *p, const Entry &entry, std::int6
         if (weight[j] == kHidden) continue;  // still marked so: exp gives no -inf
         std::int64_t axis0 = 0, axis2 = 0;
         locate_key(p, entry, j, &axis0, &axis2);
-        for (std::int64_t d = 0; d < p->head_dim_v; ++d) out[d] += weight[j] * load(p->v, axis0, g, axis2, d);
+        add_multiple(out, weight[j], row_of(p->v, axis0, g, axis2), p->head_dim_v);
     }
     for (std::int64_t d = 0; d < p->head_dim_v; ++d) store(p->o, max == kHidden ? 0 : out[d] / sum, entry.b, h, row, d);
     if (present(p->lse)) store(p->lse, max == kHidden ? kHidden : max + std::log(sum), entry.b, h, row);

@@ -26,11 +26,12 @@ std::int32_t fail(std::int32_t code, const char *text);
 /// A query's answer where the operation runs.
 void answer(attile_support *support, const char *kernel, std::int64_t workspace_bytes, double flops, double bytes);
 
-/// Bytes of two arrays of doubles. Extents may be anything that 63 bits hold: what is beyond that is as much as they do, and never had.
-inline std::int64_t bytes_of_doubles(std::int64_t a, std::int64_t b) {
+/// Bytes of up to three arrays of doubles. Extents may be anything that 63 bits hold: what is beyond that is as much as they do, and never
+/// had.
+inline std::int64_t bytes_of_doubles(std::int64_t a, std::int64_t b, std::int64_t c = 0) {
     std::int64_t bytes = 0;
-    const bool beyond =
-        __builtin_add_overflow(a, b, &bytes) || __builtin_mul_overflow(bytes, static_cast<std::int64_t>(sizeof(double)), &bytes);
+    const bool beyond = __builtin_add_overflow(a, b, &bytes) || __builtin_add_overflow(bytes, c, &bytes) ||
+                        __builtin_mul_overflow(bytes, static_cast<std::int64_t>(sizeof(double)), &bytes);
     return beyond ? INT64_MAX : bytes;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "reference_element.h"
+#include "reference_row.h"
 
 namespace attile::reference {
 namespace {
@@ -69,9 +70,8 @@ Score score(const attile_attention_problem *p, const Entry &entry, std::int64_t 
     if (!locate_key(p, entry, j, &axis0, &axis2)) return hidden;
 
     const std::int64_t g = kv_head(p, h);
-    double dot = 0;
-    for (std::int64_t d = 0; d < p->head_dim; ++d) dot += load(p->q, entry.b, h, entry.q_start + i, d) * load(p->k, axis0, g, axis2, d);
-    Score s = {p->scale * dot, 1};
+    const double product = dot(row_of(p->q, entry.b, h, entry.q_start + i), row_of(p->k, axis0, g, axis2), p->head_dim);
+    Score s = {p->scale * product, 1};
     if (p->softcap != 0) {
         const double t = std::tanh(s.value / p->softcap);
         s = {p->softcap * t, 1 - t * t};

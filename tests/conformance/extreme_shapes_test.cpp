@@ -237,5 +237,25 @@ TEST_F(ExtremeShapes, SoftmaxOfManyRows) {
     });
 }
 
+// However many rows have no columns, their gradients take neither time nor memory.
+TEST_F(ExtremeShapes, GradientsOfManyRowsWithoutColumns) {
+    constexpr std::int64_t kMany = std::int64_t{1} << 50;
+    on_every_backend([&](attile_context *context) {
+        float sink = 1, dsink = NAN, lse = 0, nothing = 0;
+        attile_attention_args forward;
+        attile_attention_init(&forward, sizeof forward);
+        attile_attention_backward_args args;
+        attile_attention_backward_init(&args, sizeof args);
+        args.forward = &forward;
+        forward.q = forward.o = args.dout = args.dq = strided(&nothing, {1, 1, kMany, 0}, {0, 0, 0, 1});
+        forward.k = forward.v = args.dk = args.dv = strided(&nothing, {1, 1, 3, 0}, {0, 0, 0, 1});
+        forward.lse = strided(&lse, {1, 1, kMany}, {0, 0, 0});
+        forward.sinks = strided(&sink, {1}, {1});
+        args.dsinks = strided(&dsink, {1}, {1});
+        if (!runs(context, args, attile_attention_backward_query, attile_attention_backward)) return;
+        EXPECT_EQ(dsink, 0);
+    });
+}
+
 }  // namespace
 }  // namespace attile::test
