@@ -28,7 +28,7 @@ struct Honest {
 /// o and lse. Rows of no sequence are NaN.
 std::vector<Honest> honest_attention(const AttentionData &data);
 
-/// dq, dk, dv, and dbias and dsinks if they are asked for.
+/// dq, dk, dv, and dbias and dsinks if they are asked for. Without `exact`: no case has gradients among its data.
 std::vector<Honest> honest_backward(const BackwardData &data);
 
 }  // namespace attile::test

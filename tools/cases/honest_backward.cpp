@@ -67,10 +67,7 @@ class Pairs {
     }
     T lse_at(const AttentionEntry &e, std::int64_t h, std::int64_t i) const { return *q_row(f_, lse_, e, h, i, 1); }
     T product(const T *a, const T *b) const {
-        if (!magnitude_) return dot(a, b, x_.dv, second_);
-        T sum = 0;
-        for (std::int64_t d = 0; d < x_.dv; ++d) sum += std::fabs(a[d] * b[d]);
-        return sum;
+        return magnitude_ ? static_cast<T>(magnitude_of_dot(a, b, x_.dv)) : dot(a, b, x_.dv, second_);
     }
 
     void pair(const AttentionEntry &e, std::int64_t h, std::int64_t i, std::int64_t j) {
@@ -141,11 +138,11 @@ Result run(const BackwardData &data, bool second, bool magnitude) {
 
 std::vector<Honest> honest_backward(const BackwardData &data) {
     const bool f64 = data.forward.c.dtype == ATTILE_F64;
-    const Result exact = run<double>(data, false, false), magnitude = run<double>(data, false, true);
-    const Result first = f64 ? exact : run<float>(data, false, false);
+    const Result magnitude = run<double>(data, false, true);
+    const Result first = f64 ? run<double>(data, false, false) : run<float>(data, false, false);
     const Result second = f64 ? run<double>(data, true, false) : run<float>(data, true, false);
     std::vector<Honest> all;
-    const auto add = [&](Values Result::*part) { all.push_back({exact.*part, first.*part, second.*part, magnitude.*part}); };
+    const auto add = [&](Values Result::*part) { all.push_back({{}, first.*part, second.*part, magnitude.*part}); };
     add(&Result::dq);
     add(&Result::dk);
     add(&Result::dv);
