@@ -122,7 +122,8 @@ Declined attention_few_refused(const attile_attention_problem &p) {
     if (p.q.dtype == ATTILE_F32 || is_invariant || is_present(p.block_table) || p.heads_kv < 1 ||
         p.len_q * (p.heads_q / p.heads_kv) > kFewRows)
         return {};
-    const int64_t seen = p.window_left >= 0 && p.window_right >= 0 ? p.len_q + p.window_left + p.window_right : p.len_k;
+    const int64_t left = std::min(p.window_left, kAttentionMaxLength), right = std::min(p.window_right, kAttentionMaxLength);
+    const int64_t seen = left >= 0 && right >= 0 ? p.len_q + left + right : p.len_k;
     if (std::min(seen, p.len_k) > kFewKeys) return {};
     return attention_declined("so few rows and keys are streamed faster").declined;
 }

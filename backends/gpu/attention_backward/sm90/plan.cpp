@@ -124,7 +124,7 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
     choice.counters = kept.counters;
     for (const BackwardFn kernels : is_f16 ? kBackwardModifiedF16 : kBackwardModifiedBF16) {
         const BackwardShape &other = *kernels().shape;
-        if (!modifies || other.depth != shape.depth) continue;
+        if (!modifies || other.depth != shape.depth || other.rows == shape.rows) continue;  // What is kept goes by these.
         const Kept of_other = kept_of(device.properties(), p, plan, other, is_summed);
         choice.kept = std::max(choice.kept, of_other.words);
         choice.counters = std::max(choice.counters, of_other.counters);
