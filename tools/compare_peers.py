@@ -6,7 +6,8 @@ usage: compare_peers.py [--groups gemm,attention,attention16,backward,backward16
                         [--backend NAME] [--beside NAME [--beside-library FILE [--beside-package FOLDER]]] [--quick]
        compare_peers.py --random SECONDS ...       problems that `attile bench --random` draws, on GPUs and processors: peer_random.py
 
-Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). float32 peers run with TF32 switched off. PyTorch's
+Needs PyTorch with CUDA, the `attile` Python package and libattile with its CUDA backend (ATTILE_LIBRARY). FlashAttention-4 (PyPI: flash-attn-4) is a peer of
+attention16 and backward16 where it is installed. float32 peers run with TF32 switched off. PyTorch's
 float32 attention may still use tensor cores by tf32x3; both sides' errors are printed, so that can be seen. Each case is run once to warm up; then the
 sides alternate, --rounds times each and in changing order, inputs larger than the L2 cache or a buffer between two rounds evicting it. A round is --burst calls, one after the
 other: 1 is a call by itself, on a card that has just rested; 8 and more is steady work, which on a card at its power limit is slower for everyone, but not by the
@@ -31,6 +32,11 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attile
+
+try:  # its kernels for Hopper, compiled at the first call of each configuration; a peer where it is there
+    from flash_attn.cute import flash_attn_func as flash4
+except ImportError:
+    flash4 = None
 
 from peer_bench import DEVICE, Bench, other_build
 
@@ -102,21 +108,33 @@ def sdpa(backend, *tensors, **options):
         return F.scaled_dot_product_attention(*tensors, **options)
 
 
-def race_attention(bench, group, name, q, k, v, causal, who, backend):
-    """Some rows of the last head are checked; `who` names PyTorch's backend."""
+def race_attention(bench, group, name, q, k, v, causal, backends):
+    """Some rows of the last head are checked; `backends` are PyTorch's, by name."""
     batch, heads, length, dim = q.shape
-    outs = {"attile": torch.full_like(q, math.nan), who: None}
+    outs = {"attile": torch.full_like(q, math.nan)}
     mask = "causal_top_left" if causal else None
+    kernel = bench.context.attention(q, k, v, out=outs["attile"], mask=mask, query=True).kernel
+    calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"], mask=mask)}
+    peers = {who: lambda backend=backend: sdpa(backend, q, k, v, is_causal=causal) for who, backend in backends.items()}
+    if flash4 and "cudnn" in backends:
+        rows_first = [x.transpose(1, 2).contiguous() for x in (q, k, v)]
+        peers["flash4"] = lambda: flash4_output(*rows_first, causal)
+    for who, peer in peers.items():
 
-    def peer():
-        outs[who] = sdpa(backend, q, k, v, is_causal=causal)
+        def call(who=who, peer=peer):
+            outs[who] = peer()
 
+        calls[who] = call
     rows = [0, 1, length // 3, length // 2 + 1, length - 1]
     expected = attention_rows(q, k, v, causal, rows, heads - 1)
-    errors = {side: (lambda side=side: relative(outs[side][0, heads - 1, rows], expected)) for side in outs}
-    kernel = bench.context.attention(q, k, v, out=outs["attile"], mask=mask, query=True).kernel
-    calls = {"attile": lambda: bench.context.attention(q, k, v, out=outs["attile"], mask=mask), who: peer}
+    errors = {who: (lambda who=who: relative(outs[who][0, heads - 1, rows], expected)) for who in calls}
     bench.case(group, name, calls, 4.0 * batch * heads * length * length * dim * (0.5 if causal else 1), "TFLOP/s", errors, kernel)
+
+
+def flash4_output(q, k, v, causal):
+    """FlashAttention-4 of tensors [batch, rows, heads, columns]; the result in the order of all others, [batch, heads, rows, columns]."""
+    out = flash4(q, k, v, causal=causal)
+    return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
 
 
 def race_decode(bench, group, name, q, k, v, who, backend):
@@ -145,16 +163,20 @@ def race_backward(bench, group, name, q, k, v, causal, backends):
     options = dict(dq=grads["attile"][0], dk=grads["attile"][1], dv=grads["attile"][2], mask=mask)
     kernel = bench.context.attention_backward(dout, q, k, v, out, lse, query=True, **options).kernel
     calls = {"attile": lambda: bench.context.attention_backward(dout, q, k, v, out, lse, **options)}
-    for who, backend in backends.items():
-        leaves = [x.detach().requires_grad_() for x in (q, k, v)]
-        try:
-            result = sdpa(backend, *leaves, is_causal=causal)
-        except Exception as refusal:  # memory, as a rule
-            print(f"{group:10s} {name:44s} {who:8s} refused: {str(refusal).splitlines()[0][:90]}", flush=True)
-            continue
+    forward = {who: lambda *leaves, backend=backend: sdpa(backend, *leaves, is_causal=causal) for who, backend in backends.items()}
+    if flash4 and "cudnn" in backends:
+        forward["flash4"] = lambda *leaves: flash4_output(*leaves, causal).transpose(1, 2)
+    for who, run in forward.items():
+        # FlashAttention-4 wants rows before heads; what it is given and what it returns lies so.
+        order = (lambda x: x.transpose(1, 2)) if who == "flash4" else (lambda x: x)
+        leaves = [order(x).contiguous().detach().requires_grad_() for x in (q, k, v)]
+        step = order(dout).contiguous()
+        results = []  # of the one forward pass that all rounds go back through
 
-        def peer(who=who, result=result, leaves=leaves):
-            grads[who] = torch.autograd.grad(result, leaves, dout, retain_graph=True)
+        def peer(who=who, run=run, results=results, leaves=leaves, step=step, order=order):
+            if not results:
+                results.append(run(*leaves))
+            grads[who] = [order(g) for g in torch.autograd.grad(results[0], leaves, step, retain_graph=True)]
 
         calls[who] = peer
     last = [x[:1, -1:].double().detach().requires_grad_() for x in (q, k, v)]
@@ -182,7 +204,7 @@ def attention(bench, quick):
         q, k, v = (uniform(batch, heads, length, dim) for _ in range(3))
         for causal in (False, True):
             name = f"B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else "")
-            race_attention(bench, "attention", name, q, k, v, causal, "pytorch", SDPBackend.EFFICIENT_ATTENTION)
+            race_attention(bench, "attention", name, q, k, v, causal, {"pytorch": SDPBackend.EFFICIENT_ATTENTION})
     features(bench)
 
 
@@ -206,7 +228,7 @@ def attention16(bench, quick, group="attention16", who="cudnn", backend=SDPBacke
         q, k, v = (normal(batch, heads, length, dim, dtype=dtype) for _ in range(3))
         for causal in (False, True):
             name = f"{'f16' if dtype == torch.float16 else 'bf16'} B={batch} H={heads} S={length} D={dim}" + (" causal" if causal else "") + (f" scores x{spread}" if spread != 1 else "")
-            race_attention(bench, group, name, q * spread, k, v, causal, who, backend)
+            race_attention(bench, group, name, q * spread, k, v, causal, {who: backend})
 
 
 def flash16(bench, quick):

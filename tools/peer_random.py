@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Problems that `attile bench --random` draws, beside the peers: each once by Attile and once by PyTorch on the same device, calls alternating.
 
-usage: compare_peers.py --random SECONDS [--seed N] [--operation gemm|attention|attention_backward|softmax|reduce] [--backend NAME] [--threads N] [--program PATH] [--json FILE]
+usage: compare_peers.py --random SECONDS [--seed N] [--operation gemm|attention|attention_backward|softmax|reduce] [--types f16,bf16] [--backend NAME] [--threads N] [--program PATH] [--json FILE]
 
 The program draws (`attile bench --list`), so a seed here and there means the same problems. On a GPU the peers are torch.matmul (cuBLAS) and scaled_dot_product_attention
 (whatever PyTorch picks), clocked by events with the host ahead. On a processor they are PyTorch's where it can be imported; else NumPy's product, which is OpenBLAS's
@@ -250,6 +250,8 @@ def run(options, context, side, operation):
         if time.perf_counter() >= end:
             break
         dtype, *words = name.split(":")[1:]
+        if options.types and dtype not in options.types:
+            continue
         try:
             ours, theirs = globals()[operation](context, side, dtype, words)
             times = race(side, {"attile": ours, "peer": theirs})
@@ -285,6 +287,7 @@ def main():
     parser.add_argument("--random", type=seconds, required=True, metavar="SECONDS")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--operation", choices=OPERATIONS)
+    parser.add_argument("--types", type=lambda word: word.split(","), help="only these, e.g. f16,bf16; default: all")
     parser.add_argument("--backend", help="Attile's; default: what ATTILE_BACKEND says")
     parser.add_argument("--threads", type=int, default=0, help="of both sides on a processor")
     parser.add_argument("--program", default="attile", help="the attile program, which draws")
