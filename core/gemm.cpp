@@ -19,27 +19,6 @@ struct GemmViews {
     View a, b, c, d, bias;
 };
 
-int32_t check_scalars(const Call &call, const attile_gemm_args &args) {
-    const struct {
-        const char *name;
-        double value;
-    } factors[] = {{"alpha", args.alpha}, {"beta", args.beta}};
-    for (const auto &factor : factors) {
-        if (!is_finite_in(args.a.dtype, factor.value)) {
-            return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s is %g; expected %s", call.operation, factor.name, factor.value,
-                        finite_in_text(args.a.dtype));
-        }
-    }
-    if (args.bias_axis < ATTILE_BIAS_NONE || args.bias_axis > ATTILE_BIAS_ROWS) {
-        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: bias_axis is %d; expected an ATTILE_BIAS_ constant", call.operation, args.bias_axis);
-    }
-    if (args.activation < ATTILE_ACTIVATION_NONE || args.activation > ATTILE_ACTIVATION_SILU) {
-        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: activation is %d; expected an ATTILE_ACTIVATION_ constant", call.operation,
-                    args.activation);
-    }
-    return ATTILE_OK;
-}
-
 // Each tensor by itself, and the types they may have beside each other.
 int32_t check_operands(const Call &call, const attile_gemm_args &args, const char *output_name, GemmViews *views) {
     ATTILE_TRY(check_tensor(call, "a", args.a, {kFloats, 2, 4}, &views->a));
@@ -165,6 +144,27 @@ bool plain_problem(const attile_gemm_args *args, attile_gemm_problem *problem) {
 
 }  // namespace
 
+int32_t check_gemm_scalars(const Call &call, const attile_gemm_args &args) {
+    const struct {
+        const char *name;
+        double value;
+    } factors[] = {{"alpha", args.alpha}, {"beta", args.beta}};
+    for (const auto &factor : factors) {
+        if (!is_finite_in(args.a.dtype, factor.value)) {
+            return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s is %g; expected %s", call.operation, factor.name, factor.value,
+                        finite_in_text(args.a.dtype));
+        }
+    }
+    if (args.bias_axis < ATTILE_BIAS_NONE || args.bias_axis > ATTILE_BIAS_ROWS) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: bias_axis is %d; expected an ATTILE_BIAS_ constant", call.operation, args.bias_axis);
+    }
+    if (args.activation < ATTILE_ACTIVATION_NONE || args.activation > ATTILE_ACTIVATION_SILU) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: activation is %d; expected an ATTILE_ACTIVATION_ constant", call.operation,
+                    args.activation);
+    }
+    return ATTILE_OK;
+}
+
 int32_t read_gemm(const Call &call, const attile_gemm_args *args, attile_gemm_args *full, GemmProblem *gemm) {
     ATTILE_TRY(read_args(call.operation, "args", kFirstGemmSize, kGemmFlags, args, full));
     return normalise_gemm(call, *full, "d", gemm);
@@ -176,7 +176,7 @@ int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const cha
     problem.struct_size = sizeof problem;
     GemmViews views;
     ATTILE_TRY(make_launch(call, args.stream, args.workspace, args.workspace_bytes, args.flags, &problem.launch));
-    ATTILE_TRY(check_scalars(call, args));
+    ATTILE_TRY(check_gemm_scalars(call, args));
     ATTILE_TRY(check_operands(call, args, output_name, &views));
     ATTILE_TRY(check_shapes(call, views, args, gemm));
     ATTILE_TRY(check_aliasing(call, views, problem.launch));

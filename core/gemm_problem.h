@@ -20,6 +20,9 @@ struct GemmProblem {
 // Reads, validates and normalises; `full` becomes the arguments as this version has them.
 int32_t read_gemm(const Call &call, const attile_gemm_args *args, attile_gemm_args *full, GemmProblem *gemm);
 
+// Factors, bias_axis and activation; the type of `args.a` is known.
+int32_t check_gemm_scalars(const Call &call, const attile_gemm_args &args);
+
 // Validates arguments that were read to full size. `output_name` is what the caller calls d: "c" for the BLAS names.
 int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const char *output_name, GemmProblem *gemm);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The system's loader, four functions wide: all that another operating system needs anew.
+// The system's loader, five functions wide: all that another operating system needs anew.
 #ifndef ATTILE_CORE_SHARED_LIBRARY_H
 #define ATTILE_CORE_SHARED_LIBRARY_H
 
@@ -17,6 +17,9 @@ std::string missing_library(const std::string &path);
 
 // NULL, and the system's words in `error`, if the library has no such symbol.
 void *shared_library_symbol(void *library, const char *name, std::string *error);
+
+// The symbol that the process itself would find, its libraries searched in their order; NULL if there is none.
+void *process_symbol(const char *name);
 
 // The directory that this very library was loaded from, symbolic links resolved; empty, and the reason in `error`, if unknown.
 std::string own_directory(std::string *error);

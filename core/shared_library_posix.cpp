@@ -140,6 +140,8 @@ void *shared_library_symbol(void *library, const char *name, std::string *error)
     return symbol;
 }
 
+void *process_symbol(const char *name) { return dlsym(RTLD_DEFAULT, name); }
+
 std::string own_directory(std::string *error) {
     Dl_info info;
     if (dladdr(reinterpret_cast<const void *>(&own_directory), &info) == 0 || info.dli_fname == nullptr) {

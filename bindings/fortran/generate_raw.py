@@ -50,7 +50,7 @@ class Headers:
         body = code[code.index('extern "C" {') + len('extern "C" {'):]
         body = body[body.index("#endif") + len("#endif"):body.rindex("#ifdef __cplusplus")]
         for line in re.findall(r"^#.*$", body, re.M):
-            match = re.fullmatch(r"#define (ATTILE_\w+)[ \t]+(-?\d+|0x[0-9A-Fa-f]+)u?[ \t]*", line)
+            match = re.fullmatch(r"#define (ATTILE_\w+)[ \t]+\(?(-?\d+|0x[0-9A-Fa-f]+)u?\)?[ \t]*", line)
             if not match:
                 raise Untranslatable(line)
             self.constants.append((match.group(1), int(match.group(2), 0)))

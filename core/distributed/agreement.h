@@ -33,13 +33,14 @@ inline int64_t real_bits(double value) {
 int64_t hash_bytes(const void *data, size_t bytes);
 
 struct Announcement {
-    static constexpr int32_t kMostMatters = 48;
+    static constexpr int32_t kMostMatters = 56;
     int32_t status = ATTILE_OK;  // this rank's own, before anything travels
     const char *why = "";        // its sentence
     const char *backend = "";    // "": does not matter
     int64_t call = 0;
     int64_t len_q = 0, len_k = 0;  // need not be the same
     int64_t bias_rows = 0;         // nor this: what a rank says of the rows of dbias
+    int64_t fast_axes = 0;         // nor this: how a rank's matrices lie in its memory
     std::vector<Matter> matters;
 };
 
@@ -71,6 +72,7 @@ class Agreement {
     int64_t len_q(int32_t rank) const { return announced_[static_cast<size_t>(rank)].len_q; }
     int64_t len_k(int32_t rank) const { return announced_[static_cast<size_t>(rank)].len_k; }
     int64_t bias_rows(int32_t rank) const { return announced_[static_cast<size_t>(rank)].bias_rows; }
+    int64_t fast_axes(int32_t rank) const { return announced_[static_cast<size_t>(rank)].fast_axes; }
 
     // Exchanges how something went. All ranks fail if one did.
     int32_t conclude(Link &link, const char *operation, const OwnStatus &own, Fallout *fallout);
@@ -82,7 +84,7 @@ class Agreement {
         int64_t version;
         int64_t call;
         int64_t status;
-        int64_t len_q, len_k, bias_rows;
+        int64_t len_q, len_k, bias_rows, fast_axes;
         int64_t values[Announcement::kMostMatters];
         char operation[32];
         char backend[32];

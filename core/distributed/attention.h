@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over shards: the checked problem, the partial results of a rank, and what a method is.
+// Attention over shards: the checked problem, and its methods.
 #ifndef ATTILE_CORE_DISTRIBUTED_ATTENTION_H
 #define ATTILE_CORE_DISTRIBUTED_ATTENTION_H
 
@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "distributed/agreement.h"
-#include "distributed/link.h"
 #include "distributed/rows.h"
+#include "distributed/session.h"
 #include "distributed/shards.h"
 
 namespace attile::core {
@@ -61,33 +60,6 @@ struct DistributedAttention {
 
 // Whether any row of a rank sees any key of a piece.
 bool sees(const DistributedAttention &problem, int32_t rank, const Piece &keys);
-
-// How a call goes on this rank. A rank whose own work failed goes on sending where the transport cannot tell the others the reason at once.
-class Session {
-  public:
-    explicit Session(Link &link) : link_(link) {}
-    Link &link() { return link_; }
-    const OwnStatus &own() const { return own_; }
-    bool sound() const { return own_.sound(); }
-    // What a step of this rank's own work came to. A failure is returned only if the call is to end at once.
-    int32_t take(int32_t status);
-
-  private:
-    Link &link_;
-    OwnStatus own_;
-};
-
-class Method {
-  public:
-    Method() = default;
-    virtual ~Method() = default;
-    Method(const Method &) = delete;
-    Method &operator=(const Method &) = delete;
-    // Memory, and whatever else can fail before data travels.
-    virtual int32_t prepare() = 0;
-    // Returns what the link failed with, and what the session says ends the call. What else can fail is given to the session.
-    virtual int32_t run(Session &session) = 0;
-};
 
 std::unique_ptr<Method> make_ring(const DistributedAttention &problem);
 std::unique_ptr<Method> make_gather(const DistributedAttention &problem);

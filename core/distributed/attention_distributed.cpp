@@ -14,7 +14,10 @@
 namespace attile::core {
 namespace {
 
-constexpr uint32_t kSupportFirst = ATTILE_SIZE_UP_TO(attile_distributed_support, flops);
+template <typename Args>
+constexpr const char *kOperationOf = kDistributed;
+template <>
+constexpr const char *kOperationOf<attile_attention_backward_distributed_args> = kDistributedBackward;
 
 std::unique_ptr<Method> make_method(int32_t method, const DistributedAttention &problem) {
     switch (method) {
@@ -39,40 +42,19 @@ int32_t run_alone(DistributedAttention *problem) {
 template <typename Args>
 int32_t run(CommState &comm, const Args *args, Fallout *fallout) {
     DistributedAttention problem;
-    Announcement announcement;
     bool unsupported = false;
-    OwnStatus own;
-    own.take(guarded([&] { return read_problem(comm, args, false, &problem, &unsupported); }));
-    Link &link = comm.link;
-    announcement.call = ++comm.calls;
-    if (link.ranks() == 1) {
-        *fallout = Fallout::kNone;
-        if (!own.sound()) return own.status();
-        return run_alone(&problem);
-    }
-    if (own.sound()) own.take(guarded([&] { return describe(&problem, &announcement); }));
-    announcement.status = own.status();
-    announcement.why = own.why();
-    announcement.backend = (comm.flags & ATTILE_COMM_ALLOW_MIXED_BACKENDS) != 0 ? "" : comm.backend;
-    ATTILE_TRY(comm.agreement.agree(link, problem.operation, announcement, fallout));
-    *fallout = Fallout::kUntold;
-
-    // From here on every failure of this rank's own reaches the others through conclude(), at the latest.
-    std::unique_ptr<Method> method;
-    Session session(link);
-    own.take(guarded([&] {
-        ATTILE_TRY(spread(comm.agreement, &problem));
-        std::string reason;
-        int64_t bytes = 0;
-        method = make_method(choose_method(problem, &reason, &bytes), problem);
-        log(ATTILE_LOG_DEBUG, "%s: rank %d of %d, %s", problem.operation, link.rank(), link.ranks(), reason.c_str());
-        return method->prepare();
-    }));
-    ATTILE_TRY(comm.agreement.conclude(link, problem.operation, own, fallout));
-    *fallout = Fallout::kUntold;
-    const Link::Ending ending(link);
-    ATTILE_TRY(method->run(session));
-    return comm.agreement.conclude(link, problem.operation, session.own(), fallout);
+    return run_over_ranks(
+        comm, kOperationOf<Args>, [&] { return read_problem(comm, args, false, &problem, &unsupported); },
+        [&] { return run_alone(&problem); }, [&](Announcement *announcement) { return describe(&problem, announcement); },
+        [&](std::unique_ptr<Method> *method) -> int32_t {
+            ATTILE_TRY(spread(comm.agreement, &problem));
+            std::string reason;
+            int64_t bytes = 0;
+            *method = make_method(choose_method(problem, &reason, &bytes), problem);
+            log(ATTILE_LOG_DEBUG, "%s: rank %d of %d, %s", problem.operation, comm.link.rank(), comm.link.ranks(), reason.c_str());
+            return ATTILE_OK;
+        },
+        fallout);
 }
 
 // The local call that a method makes most of, for its query.
@@ -139,7 +121,7 @@ int32_t query(const CommState &comm, const Args *args, attile_distributed_suppor
     const int32_t status = read_problem(comm, args, true, &p, &unsupported);
     if (status != ATTILE_OK && !unsupported) return status;
     const std::string why_not = unsupported ? error_text() : "";
-    ATTILE_TRY(check_output(p.operation, "support", kSupportFirst, support));
+    ATTILE_TRY(check_output(p.operation, "support", kDistributedSupportFirstSize, support));
     attile_distributed_support full{};
     full.struct_size = sizeof full;
     if (unsupported) {
@@ -167,27 +149,20 @@ int32_t query(const CommState &comm, const Args *args, attile_distributed_suppor
 }
 
 template <typename Args>
-int32_t run_call(const char *operation, attile_comm *comm, const Args *args) {
-    return on_comm(operation, comm, [&](CommState &state, Fallout *fallout) { return run(state, args, fallout); });
+int32_t run_call(attile_comm *comm, const Args *args) {
+    return on_comm(kOperationOf<Args>, comm, [&](CommState &state, Fallout *fallout) { return run(state, args, fallout); });
 }
 
 template <typename Args>
-int32_t query_call(const char *operation, attile_comm *comm, const Args *args, attile_distributed_support *support) {
+int32_t query_call(attile_comm *comm, const Args *args, attile_distributed_support *support) {
     return guarded([&]() -> int32_t {
         std::shared_ptr<CommState> state;
-        ATTILE_TRY(find_comm(operation, comm, &state));
+        ATTILE_TRY(find_comm(kOperationOf<Args>, comm, &state));
         return query(*state, args, support);
     });
 }
 
 }  // namespace
-
-int32_t Session::take(int32_t status) {
-    own_.take(status);
-    if (status == ATTILE_OK || !link_.tells_why()) return ATTILE_OK;
-    link_.give_up(status, own_.why());
-    return status;
-}
 
 }  // namespace attile::core
 
@@ -199,13 +174,11 @@ void attile_attention_distributed_init(attile_attention_distributed_args *args, 
 
 void attile_distributed_support_init(attile_distributed_support *support, uint64_t size) { init_struct(support, size); }
 
-int32_t attile_attention_distributed(attile_comm *comm, const attile_attention_distributed_args *args) {
-    return run_call(kDistributed, comm, args);
-}
+int32_t attile_attention_distributed(attile_comm *comm, const attile_attention_distributed_args *args) { return run_call(comm, args); }
 
 int32_t attile_attention_distributed_query(attile_comm *comm, const attile_attention_distributed_args *args,
                                            attile_distributed_support *support) {
-    return query_call(kDistributed, comm, args, support);
+    return query_call(comm, args, support);
 }
 
 void attile_attention_backward_distributed_init(attile_attention_backward_distributed_args *args, uint64_t size) {
@@ -213,12 +186,12 @@ void attile_attention_backward_distributed_init(attile_attention_backward_distri
 }
 
 int32_t attile_attention_backward_distributed(attile_comm *comm, const attile_attention_backward_distributed_args *args) {
-    return run_call(kDistributedBackward, comm, args);
+    return run_call(comm, args);
 }
 
 int32_t attile_attention_backward_distributed_query(attile_comm *comm, const attile_attention_backward_distributed_args *args,
                                                     attile_distributed_support *support) {
-    return query_call(kDistributedBackward, comm, args, support);
+    return query_call(comm, args, support);
 }
 
 }  // extern "C"

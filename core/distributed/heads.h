@@ -10,11 +10,6 @@
 
 namespace attile::core {
 
-struct Range {
-    int64_t begin = 0, end = 0;
-    int64_t count() const { return end - begin; }
-};
-
 // Which heads of a tensor a rank has: those of queries or of keys, or one that stands for all.
 enum class HeadsOf { kQuery, kKey, kAll };
 

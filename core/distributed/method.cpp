@@ -65,6 +65,12 @@ const char *method_name(int32_t method) {
             return "local";
         case ATTILE_METHOD_TREE:
             return "tree";
+        case ATTILE_METHOD_STATIONARY_A:
+            return "stationary A";
+        case ATTILE_METHOD_STATIONARY_B:
+            return "stationary B";
+        case ATTILE_METHOD_STATIONARY_C:
+            return "stationary C";
         default:
             return "auto";
     }

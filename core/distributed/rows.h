@@ -14,6 +14,12 @@ namespace attile::core {
 // Of extents; the largest number where it has more than 63 bits.
 int64_t product(std::initializer_list<int64_t> extents);
 
+// Indices of an axis.
+struct Range {
+    int64_t begin = 0, end = 0;
+    int64_t count() const { return end - begin; }
+};
+
 // Host memory of one call, not initialised.
 class Buffer {
   public:

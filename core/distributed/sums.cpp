@@ -86,15 +86,26 @@ int32_t merge_parts(const DistributedAttention &p, const attile_tensor *o_parts,
 }
 
 // A merge of one part is a copy.
-int32_t write_out(const DistributedAttention &p, const attile_tensor &from, const attile_tensor &to) {
+int32_t write_out(attile_context *context, bool host_memory, void *stream, const attile_tensor &from, const attile_tensor &to) {
     if (is_empty(from)) return ATTILE_OK;
     const attile_tensor part = with_four_axes(from);
     double zero = 0;  // the bytes of a float's, too
     attile_tensor lse{};
     ATTILE_TRY(attile_tensor_init(&lse, &zero, from.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32, 3, part.shape));
     std::fill_n(lse.stride, 3, 0);
-    ATTILE_TRY(merge_parts(p, &part, &lse, 1, with_four_axes(to), {}));
-    return p.host_memory ? ATTILE_OK : attile_synchronize(p.context, p.local.stream);  // `zero` is in use until then
+    attile_attention_merge_args merge;
+    attile_attention_merge_init(&merge, sizeof merge);
+    merge.stream = stream;
+    merge.o_parts = &part;
+    merge.lse_parts = &lse;
+    merge.parts = 1;
+    merge.o = with_four_axes(to);
+    ATTILE_TRY(attile_attention_merge(context, &merge));
+    return host_memory ? ATTILE_OK : attile_synchronize(context, stream);  // `zero` is in use until then
+}
+
+int32_t write_out(const DistributedAttention &p, const attile_tensor &from, const attile_tensor &to) {
+    return write_out(p.context, p.host_memory, p.local.stream, from, to);
 }
 
 }  // namespace attile::core

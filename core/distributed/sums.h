@@ -25,6 +25,7 @@ int32_t merge_parts(const DistributedAttention &p, const attile_tensor *o_parts,
 
 // A copy of a tensor with up to four axes in host memory to memory of any kind and layout, rounded to the type there.
 int32_t write_out(const DistributedAttention &p, const attile_tensor &from, const attile_tensor &to);
+int32_t write_out(attile_context *context, bool host_memory, void *stream, const attile_tensor &from, const attile_tensor &to);
 
 }  // namespace attile::core
 

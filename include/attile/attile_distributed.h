@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file attile_distributed.h
- * @brief Communicators, and attention and its gradients where sequences are spread over ranks.
+ * @brief Communicators; attention and its gradients where sequences are spread over ranks; products of matrices spread over ranks.
  *
  * C99, needs attile.h alone; the functions are in the same library. The conventions of attile.h hold, and these:
  * - *Ranks* are threads of one process, ranks of MPI, or whatever the caller's functions connect. Each has a context and a communicator of
@@ -198,6 +198,10 @@ ATTILE_API int32_t attile_comm_get_info(attile_comm *comm, attile_comm_info *inf
 #define ATTILE_METHOD_ALL_TO_ALL 3 /**< Each rank gets all rows of some heads, computes them, and sends the results back (Ulysses). */
 #define ATTILE_METHOD_LOCAL 4      /**< Only in answers: there is one rank. */
 #define ATTILE_METHOD_TREE 5       /**< For rows that every rank has: each computes with its own keys, results are merged in log steps. */
+/* Of attile_gemm_distributed(); so are AUTO and LOCAL. */
+#define ATTILE_METHOD_STATIONARY_A 6 /**< Each rank computes with its part of A: panels of B come, parts of sums go to D's ranks. */
+#define ATTILE_METHOD_STATIONARY_B 7 /**< The same with A and B exchanged. */
+#define ATTILE_METHOD_STATIONARY_C 8 /**< Each rank computes its part of D: panels of A and B come (SUMMA). */
 
 #define ATTILE_ROWS_SHARDED 0    /**< Each rank has its own rows, by the layout. */
 #define ATTILE_ROWS_REPLICATED 1 /**< Every rank has all rows, the same on all; results too. */
@@ -363,6 +367,316 @@ ATTILE_API int32_t attile_attention_backward_distributed(attile_comm *comm, cons
  */
 ATTILE_API int32_t attile_attention_backward_distributed_query(attile_comm *comm, const attile_attention_backward_distributed_args *args,
                                                                attile_distributed_support *support);
+/** @} */
+
+/**
+ * @defgroup distributed_gemm Matrix multiplication over ranks
+ * @{
+ */
+#define ATTILE_GRID_ROW_MAJOR 0    /**< Rank r is in row r / columns and column r % columns of the grid. */
+#define ATTILE_GRID_COLUMN_MAJOR 1 /**< Rank r is in row r % rows and column r / rows of the grid. */
+#define ATTILE_REPLICATED (-1)     /**< A source: each row (column) of the grid has all rows (columns) of the matrix. */
+
+/** The ranks of a communicator as rows and columns. Fill with attile_grid_init() first. */
+typedef struct attile_grid {
+    uint32_t struct_size; /**< sizeof(attile_grid). */
+    uint32_t flags;       /**< Must be 0. */
+    const void *next;     /**< Must be NULL. */
+    int32_t rows;         /**< 1 or more; rows times columns is the number of ranks. */
+    int32_t columns;      /**< 1 or more. */
+    int32_t order;        /**< ATTILE_GRID_ constant. */
+    int32_t reserved;     /**< Must be 0. */
+} attile_grid;
+
+/**
+ * A matrix whose blocks go round a grid, and part of it (2-D block-cyclic, as ScaLAPACK and cuBLASMp have it). Row i of the matrix is in
+ * block i / block_rows, which row (source_row + i / block_rows) % grid->rows of the grid has; columns likewise. A rank has its rows and
+ * columns in their order. Fill with attile_distributed_matrix_init() first.
+ */
+typedef struct attile_distributed_matrix {
+    uint32_t struct_size;    /**< sizeof(attile_distributed_matrix). */
+    uint32_t flags;          /**< Must be 0. */
+    const void *next;        /**< Must be NULL. */
+    const attile_grid *grid; /**< The grid; NULL: one row of all ranks. */
+    int64_t rows;            /**< Rows of the whole matrix, 0 to 2^40 (M_). */
+    int64_t columns;         /**< Columns of the whole matrix, 0 to 2^40 (N_). */
+    int64_t block_rows;      /**< Rows of a block (MB_); 0: cut evenly, rows / grid->rows rounded up. */
+    int64_t block_columns;   /**< Columns of a block (NB_); 0: cut evenly. */
+    int32_t source_row;      /**< The row of the grid that has the first block (RSRC_), or ATTILE_REPLICATED. */
+    int32_t source_column;   /**< The column of the grid that has it (CSRC_), or ATTILE_REPLICATED. */
+    int64_t row;             /**< Where the part that the call works on begins, from 0 (ScaLAPACK's ia - 1). */
+    int64_t column;          /**< Likewise (ja - 1). */
+    /** What this rank has of the whole matrix, [its rows, its columns], any strides. No rows or no columns: only the type and the extents
+        are looked at. */
+    attile_tensor local;
+} attile_distributed_matrix;
+
+/** Arguments of attile_gemm_distributed(). */
+typedef struct attile_gemm_distributed_args {
+    uint32_t struct_size;               /**< sizeof(attile_gemm_distributed_args). */
+    uint32_t flags;                     /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _ALLOW_SPLIT_TF32, _ALLOW_NONDETERMINISTIC. */
+    const void *next;                   /**< Must be NULL. */
+    void *stream;                       /**< Stream of the rank's own products; NULL: the default stream. */
+    int32_t transa;                     /**< ATTILE_NO_TRANS or 0, ATTILE_TRANS or ATTILE_CONJ_TRANS. */
+    int32_t transb;                     /**< Likewise. */
+    int64_t m;                          /**< Rows of op(A) and D. */
+    int64_t n;                          /**< Columns of op(B) and D. */
+    int64_t k;                          /**< Columns of op(A), rows of op(B). */
+    const attile_distributed_matrix *a; /**< Its part is [m, k], transposed [k, m]. */
+    const attile_distributed_matrix *b; /**< Its part is [k, n], transposed [n, k]. */
+    const attile_distributed_matrix *d; /**< Its part is [m, n], the output. */
+    attile_tensor c;    /**< This rank's part of C, which is spread as D is: d->local's shape. May be d->local; absent if beta is 0. */
+    double alpha;       /**< Factor of op(A) op(B). attile_gemm_distributed_init() sets it to 1. */
+    double beta;        /**< Factor of C; 0: C is not read. */
+    attile_tensor bias; /**< One axis: for those columns (rows) of D's part that this rank has; absent for none. */
+    int32_t bias_axis;  /**< ATTILE_BIAS_ constant. */
+    int32_t activation; /**< ATTILE_ACTIVATION_ constant. */
+    int32_t method;     /**< ATTILE_METHOD_AUTO or _STATIONARY_A, _B, _C. */
+    int32_t reserved;   /**< Must be 0. */
+    int64_t panel;      /**< Rows or columns that travel at once; 0: chosen, see attile_gemm_distributed(). */
+} attile_gemm_distributed_args;
+
+/** @brief Zero a grid and stamp its size. @param grid What to initialise; NULL does nothing. @param size sizeof *grid. Since 1.1. */
+ATTILE_API void attile_grid_init(attile_grid *grid, uint64_t size);
+
+/** @brief Zero a matrix and stamp its size. @param matrix What to initialise; NULL does nothing. @param size sizeof *matrix. Since 1.1. */
+ATTILE_API void attile_distributed_matrix_init(attile_distributed_matrix *matrix, uint64_t size);
+
+/** @brief Zero the arguments, stamp their size, set alpha to 1. @param args What to initialise; NULL does nothing. @param size sizeof
+ * *args. Since 1.1. */
+ATTILE_API void attile_gemm_distributed_init(attile_gemm_distributed_args *args, uint64_t size);
+
+/**
+ * @brief Rows and columns that a rank has of a whole matrix (ScaLAPACK's numroc). Asks no other rank; `local` is not looked at.
+ *
+ * **Thread safety** Safe.
+ * @param matrix The matrix.
+ * @param rank The rank.
+ * @param ranks How many there are.
+ * @param[out] rows Its rows; may be NULL.
+ * @param[out] columns Its columns; may be NULL.
+ * @return ATTILE_OK; as attile_gemm_distributed() for what is wrong with the matrix or its grid; ATTILE_ERROR_INVALID_VALUE: `rank` or
+ * `ranks` out of range. Since 1.1.
+ */
+ATTILE_API int32_t attile_distributed_extents(const attile_distributed_matrix *matrix, int32_t rank, int32_t ranks, int64_t *rows,
+                                              int64_t *columns);
+
+/**
+ * @brief D = activation(alpha op(A) op(B) + beta C + bias) of matrices that are spread over ranks.
+ *
+ * **Formula** that of attile_gemm(), for the parts of the matrices that begin at `row` and `column`. Results are those of one rank within
+ * rounding, and the same bits in every run with the same layouts, method, panel and backend. Sums are in float32, of f64 in float64, and
+ * rounded to f16 or bf16 once, at the end. With alpha = 0 or k = 0 neither A nor B is read.
+ *
+ * **Layouts** A, B and D may have different grids, blocks, sources and strides; what does not match is sent where it is needed. So
+ * all-gather and GEMM, GEMM and reduce-scatter, GEMM and all-reduce are layouts of this call (docs/distributed.md). A replicated matrix
+ * has the same contents on all ranks that have it; a replicated D has the same bits on all of them. Blocks need not divide extents.
+ *
+ * **Epilogue** all of attile_gemm()'s for one matrix: bias along rows or columns, every activation, f32 results of f16 and bf16. Batches
+ * are not served.
+ *
+ * **Method** AUTO takes the one with which all ranks together send the fewest bytes, of equal ones STATIONARY_C before _A before _B. Panels
+ * travel while the one before is multiplied. Their width: 4096 bytes of a row, or what makes a rank's panels 4 MiB if that is more, at most
+ * the whole axis. attile_gemm_distributed_query() says both.
+ *
+ * **Shapes and strides** `local` of each matrix has exactly the rows and columns of attile_distributed_extents(), in any strides; D's
+ * elements are apart. Types: a and b alike, one of f32, f64, f16, bf16; c and d alike, that type, or f32 if a and b are f16 or bf16; bias
+ * as d or f32. The part of d->local must not overlap those of a->local and b->local, nor bias; c is exactly d->local or apart from it.
+ * Parts of one array that have no element in common are apart.
+ *
+ * **Memory** Any kind. What travels lies in host memory that the call allocates; matrices of a device are copied there. A rank holds two
+ * panels of each matrix that travels, and what it sends and receives of one; with f16 and bf16 its part of D in float32 besides.
+ *
+ * **Stream** Local calls run on args->stream. The call returns when the result is in place.
+ *
+ * **Thread safety** One call at a time on a communicator. Every rank has to make the same calls on it, in the same order.
+ *
+ * @param comm The communicator.
+ * @param args What to compute.
+ * @return
+ * - ATTILE_OK
+ * - ATTILE_ERROR_NULL_ARGUMENT: `args`, a, b, d, or the data of a part with elements
+ * - ATTILE_ERROR_STRUCT_SIZE, ATTILE_ERROR_STRUCT_TOO_NEW, ATTILE_ERROR_INVALID_FLAGS: a struct's head
+ * - ATTILE_ERROR_INVALID_DTYPE, ATTILE_ERROR_INVALID_RANK, ATTILE_ERROR_INVALID_SHAPE, ATTILE_ERROR_INVALID_STRIDE,
+ *   ATTILE_ERROR_OVERFLOW, ATTILE_ERROR_MISALIGNED: a tensor by itself; negative m, n or k
+ * - ATTILE_ERROR_SHAPE_MISMATCH: `local` has not the rank's rows and columns; the part goes beyond the matrix; bias has not D's extent
+ * - ATTILE_ERROR_INVALID_VALUE: a grid that has not as many places as there are ranks; extents, blocks, sources or origins out of range;
+ *   unknown transa, transb, order, method, bias_axis or activation; alpha or beta not finite in the type of the sums; beta not 0 and
+ *   c absent; bias without an axis or the reverse; a negative panel
+ * - ATTILE_ERROR_ALIASING: D overlaps an input
+ * - all the other ranks get ATTILE_ERROR_RANK_FAILED for one of these
+ * - ATTILE_ERROR_INVALID_COMM; ATTILE_ERROR_AFTER_FORK; ATTILE_ERROR_COMM_BROKEN; ATTILE_ERROR_RANKS_DISAGREE: shapes, types, layouts,
+ *   factors, epilogue, method, panel or flags; ATTILE_ERROR_RANK_FAILED; ATTILE_ERROR_RANK_LATE; ATTILE_ERROR_TRANSPORT
+ * - a code of block 2xxx, 4xxx or 5xxx: as attile_gemm()
+ *
+ * Since 1.1.
+ */
+ATTILE_API int32_t attile_gemm_distributed(attile_comm *comm, const attile_gemm_distributed_args *args);
+
+/**
+ * @brief How attile_gemm_distributed() would run with these arguments. Asks no other rank and reads no tensor data; data pointers may be
+ * NULL.
+ *
+ * **Thread safety** Safe.
+ * @param comm The communicator.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_distributed_support_init(); bytes_sent is the mean of all ranks.
+ * @return ATTILE_OK, also when the answer is ATTILE_SUPPORT_NONE; else the argument code that attile_gemm_distributed() would return.
+ * Since 1.1.
+ */
+ATTILE_API int32_t attile_gemm_distributed_query(attile_comm *comm, const attile_gemm_distributed_args *args,
+                                                 attile_distributed_support *support);
+/** @} */
+
+/**
+ * @defgroup scalapack ScaLAPACK's names
+ *
+ * attile_pdgemm() and attile_psgemm() have the arguments of ScaLAPACK's pdgemm and psgemm. A descriptor is ScaLAPACK's array of nine:
+ * DTYPE_ (1), CTXT_, M_, N_, MB_, NB_, RSRC_, CSRC_, LLD_. Matrices are column-major, indices begin at 1. CTXT_ is a number that
+ * attile_grid_open() gave, or, where a BLACS library over MPI is in the process, a BLACS context.
+ *
+ * **BLACS contexts** At the first call with one, every rank of its grid calls: an Attile context as attile_context_create(NULL) makes it
+ * and a communicator of kind "mpi" are made for it, and stay until attile_grid_close(). Close it before the BLACS grid ends
+ * (blacs_gridexit) and before MPI does. MPI has to be initialised for threads, as attile_comm_create() says.
+ * @{
+ */
+
+/**
+ * @brief A number for CTXT_ of descriptors: this rank's end of a communicator, and a grid.
+ *
+ * Asks no other rank; ranks may get different numbers. The numbers are larger than 2^30, so that they are no BLACS contexts. They are given
+ * out once.
+ * **Thread safety** Safe.
+ * @param comm The communicator. Where it is destroyed, calls with the number fail with ATTILE_ERROR_INVALID_COMM.
+ * @param grid The grid; NULL: one row of all ranks.
+ * @param[out] context The number.
+ * @return ATTILE_OK; ATTILE_ERROR_NULL_ARGUMENT; ATTILE_ERROR_INVALID_COMM; as attile_gemm_distributed() for what is wrong with the grid;
+ * ATTILE_ERROR_OUT_OF_HOST_MEMORY. Since 1.1.
+ */
+ATTILE_API int32_t attile_grid_open(attile_comm *comm, const attile_grid *grid, int32_t *context);
+
+/**
+ * @brief End a number of attile_grid_open(), or what was made for a BLACS context. The communicator of the former stays.
+ * **Thread safety** Safe.
+ * @param context The number; one that is not open does nothing. Since 1.1.
+ */
+ATTILE_API void attile_grid_close(int32_t context);
+
+/**
+ * @brief sub(C) = alpha op(sub(A)) op(sub(B)) + beta sub(C) in float64, over the ranks of a grid: ScaLAPACK's pdgemm.
+ *
+ * sub(X) begins at row ix and column jx, from 1, and has [m, k], transposed [k, m], and so on. All three descriptors name one grid. All
+ * of attile_gemm_distributed() holds.
+ *
+ * **Fortran** The symbol attile_pdgemm_ takes every argument by reference, as pdgemm does, so that a program changes the name alone:
+ * call attile_pdgemm('N', 'N', m, n, k, alpha, a, ia, ja, desca, ...). It returns the status; declare it as an integer function to look at
+ * it. Called as a subroutine the status is lost, and sub(C) is then not written or, after a code of block 6xxx, undefined.
+ *
+ * @param transa ATTILE_NO_TRANS, ATTILE_TRANS, ATTILE_CONJ_TRANS, or the letter: N, T, C in either case.
+ * @param transb Likewise.
+ * @param m Rows of sub(C).
+ * @param n Columns of sub(C).
+ * @param k Columns of op(sub(A)).
+ * @param alpha Factor of the product.
+ * @param a This rank's part of A.
+ * @param ia Row where sub(A) begins, from 1.
+ * @param ja Column where sub(A) begins.
+ * @param desca Descriptor of A.
+ * @param b This rank's part of B.
+ * @param ib Row where sub(B) begins.
+ * @param jb Column where sub(B) begins.
+ * @param descb Descriptor of B.
+ * @param beta Factor of sub(C); 0: it is not read.
+ * @param[in,out] c This rank's part of C.
+ * @param ic Row where sub(C) begins.
+ * @param jc Column where sub(C) begins.
+ * @param descc Descriptor of C.
+ * @return As attile_gemm_distributed(); ATTILE_ERROR_NULL_ARGUMENT: a descriptor; ATTILE_ERROR_INVALID_VALUE also: DTYPE_ is not 1, LLD_
+ *   is less than the rank's rows; ATTILE_ERROR_INVALID_COMM: CTXT_ is not open and no BLACS context, or not the same in all descriptors; as
+ *   attile_context_create() and attile_comm_create() at the first call with a BLACS context. A rank that names no communicator tells
+ *   nobody, and is late for the others. Since 1.1.
+ */
+ATTILE_API int32_t attile_pdgemm(int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t ia,
+                                 int64_t ja, const int32_t *desca, const double *b, int64_t ib, int64_t jb, const int32_t *descb,
+                                 double beta, double *c, int64_t ic, int64_t jc, const int32_t *descc);
+
+/** @brief ScaLAPACK's psgemm: attile_pdgemm() in float32. All else as there.
+ * @param transa As attile_pdgemm().
+ * @param transb As attile_pdgemm().
+ * @param m Rows of sub(C).
+ * @param n Columns of sub(C).
+ * @param k Columns of op(sub(A)).
+ * @param alpha Factor of the product.
+ * @param a Part of A.
+ * @param ia Row of sub(A).
+ * @param ja Column of sub(A).
+ * @param desca Descriptor of A.
+ * @param b Part of B.
+ * @param ib Row of sub(B).
+ * @param jb Column of sub(B).
+ * @param descb Descriptor of B.
+ * @param beta Factor of sub(C).
+ * @param c Part of C.
+ * @param ic Row of sub(C).
+ * @param jc Column of sub(C).
+ * @param descc Descriptor of C.
+ * @return As attile_pdgemm(). Since 1.1. */
+ATTILE_API int32_t attile_psgemm(int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k, double alpha, const float *a, int64_t ia,
+                                 int64_t ja, const int32_t *desca, const float *b, int64_t ib, int64_t jb, const int32_t *descb,
+                                 double beta, float *c, int64_t ic, int64_t jc, const int32_t *descc);
+
+/** @brief attile_pdgemm() as Fortran calls it, each argument by reference; lengths of the letters may follow and are not looked at.
+ * @param transa Its first letter: N, T or C, in either case.
+ * @param transb Likewise.
+ * @param m As attile_pdgemm(), as all that follows.
+ * @param n As there.
+ * @param k As there.
+ * @param alpha As there.
+ * @param a As there.
+ * @param ia As there.
+ * @param ja As there.
+ * @param desca As there.
+ * @param b As there.
+ * @param ib As there.
+ * @param jb As there.
+ * @param descb As there.
+ * @param beta As there.
+ * @param c As there.
+ * @param ic As there.
+ * @param jc As there.
+ * @param descc As there.
+ * @return As attile_pdgemm(). Since 1.1. */
+ATTILE_API int32_t attile_pdgemm_(const char *transa, const char *transb, const int32_t *m, const int32_t *n, const int32_t *k,
+                                  const double *alpha, const double *a, const int32_t *ia, const int32_t *ja, const int32_t *desca,
+                                  const double *b, const int32_t *ib, const int32_t *jb, const int32_t *descb, const double *beta,
+                                  double *c, const int32_t *ic, const int32_t *jc, const int32_t *descc);
+
+/** @brief attile_psgemm() as Fortran calls it, each argument by reference; lengths of the letters may follow and are not looked at.
+ * @param transa Its first letter: N, T or C, in either case.
+ * @param transb Likewise.
+ * @param m As attile_pdgemm(), as all that follows.
+ * @param n As there.
+ * @param k As there.
+ * @param alpha As there.
+ * @param a As there.
+ * @param ia As there.
+ * @param ja As there.
+ * @param desca As there.
+ * @param b As there.
+ * @param ib As there.
+ * @param jb As there.
+ * @param descb As there.
+ * @param beta As there.
+ * @param c As there.
+ * @param ic As there.
+ * @param jc As there.
+ * @param descc As there.
+ * @return As attile_pdgemm(). Since 1.1. */
+ATTILE_API int32_t attile_psgemm_(const char *transa, const char *transb, const int32_t *m, const int32_t *n, const int32_t *k,
+                                  const float *alpha, const float *a, const int32_t *ia, const int32_t *ja, const int32_t *desca,
+                                  const float *b, const int32_t *ib, const int32_t *jb, const int32_t *descb, const float *beta, float *c,
+                                  const int32_t *ic, const int32_t *jc, const int32_t *descc);
+
 /** @} */
 
 #ifdef __cplusplus

@@ -214,8 +214,20 @@ module attile_constants
   integer(c_int32_t), parameter, public :: ATTILE_METHOD_LOCAL = 4_c_int32_t
   !> For rows that every rank has: each computes with its own keys, results are merged in log steps.
   integer(c_int32_t), parameter, public :: ATTILE_METHOD_TREE = 5_c_int32_t
+  !> Each rank computes with its part of A: panels of B come, parts of sums go to D's ranks.
+  integer(c_int32_t), parameter, public :: ATTILE_METHOD_STATIONARY_A = 6_c_int32_t
+  !> The same with A and B exchanged.
+  integer(c_int32_t), parameter, public :: ATTILE_METHOD_STATIONARY_B = 7_c_int32_t
+  !> Each rank computes its part of D: panels of A and B come (SUMMA).
+  integer(c_int32_t), parameter, public :: ATTILE_METHOD_STATIONARY_C = 8_c_int32_t
   !> Each rank has its own rows, by the layout.
   integer(c_int32_t), parameter, public :: ATTILE_ROWS_SHARDED = 0_c_int32_t
   !> Every rank has all rows, the same on all; results too.
   integer(c_int32_t), parameter, public :: ATTILE_ROWS_REPLICATED = 1_c_int32_t
+  !> Rank r is in row r / columns and column r % columns of the grid.
+  integer(c_int32_t), parameter, public :: ATTILE_GRID_ROW_MAJOR = 0_c_int32_t
+  !> Rank r is in row r % rows and column r / rows of the grid.
+  integer(c_int32_t), parameter, public :: ATTILE_GRID_COLUMN_MAJOR = 1_c_int32_t
+  !> A source: each row (column) of the grid has all rows (columns) of the matrix.
+  integer(c_int32_t), parameter, public :: ATTILE_REPLICATED = -1_c_int32_t
 end module attile_constants

@@ -24,7 +24,10 @@ module attile_raw
   public :: attile_comm_callbacks_init, attile_comm_info_init, attile_comm_create, attile_comm_destroy
   public :: attile_comm_get_info, attile_shard_part, attile_attention_distributed_init, attile_distributed_support_init
   public :: attile_attention_distributed, attile_attention_distributed_query, attile_attention_backward_distributed_init
-  public :: attile_attention_backward_distributed, attile_attention_backward_distributed_query
+  public :: attile_attention_backward_distributed, attile_attention_backward_distributed_query, attile_grid_init
+  public :: attile_distributed_matrix_init, attile_gemm_distributed_init, attile_distributed_extents, attile_gemm_distributed
+  public :: attile_gemm_distributed_query, attile_grid_open, attile_grid_close, attile_pdgemm
+  public :: attile_psgemm, attile_pdgemm_, attile_psgemm_
 
   abstract interface
     ! typedef void (*attile_log_fn)(void *user, int32_t level, const char *message);
@@ -597,5 +600,187 @@ module attile_raw
       type(attile_distributed_support), intent(inout), optional :: support
       integer(c_int32_t) :: answer
     end function attile_attention_backward_distributed_query
+    ! void attile_grid_init(attile_grid *grid, uint64_t size);
+    subroutine attile_grid_init(grid, size) bind(c, name="attile_grid_init")
+      import :: c_int64_t, attile_grid
+      implicit none
+      type(attile_grid), intent(inout), optional :: grid
+      integer(c_int64_t), value :: size
+    end subroutine attile_grid_init
+    ! void attile_distributed_matrix_init(attile_distributed_matrix *matrix, uint64_t size);
+    subroutine attile_distributed_matrix_init(matrix, size) bind(c, name="attile_distributed_matrix_init")
+      import :: c_int64_t, attile_distributed_matrix
+      implicit none
+      type(attile_distributed_matrix), intent(inout), optional :: matrix
+      integer(c_int64_t), value :: size
+    end subroutine attile_distributed_matrix_init
+    ! void attile_gemm_distributed_init(attile_gemm_distributed_args *args, uint64_t size);
+    subroutine attile_gemm_distributed_init(args, size) bind(c, name="attile_gemm_distributed_init")
+      import :: c_int64_t, attile_gemm_distributed_args
+      implicit none
+      type(attile_gemm_distributed_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_gemm_distributed_init
+    ! int32_t attile_distributed_extents(const attile_distributed_matrix *matrix, int32_t rank, int32_t ranks,
+    !   int64_t *rows, int64_t *columns);
+    function attile_distributed_extents(matrix, rank, ranks, rows, &
+        columns) result(answer) bind(c, name="attile_distributed_extents")
+      import :: c_int32_t, c_int64_t, attile_distributed_matrix
+      implicit none
+      type(attile_distributed_matrix), intent(in), optional :: matrix
+      integer(c_int32_t), value :: rank
+      integer(c_int32_t), value :: ranks
+      integer(c_int64_t), intent(inout), optional :: rows
+      integer(c_int64_t), intent(inout), optional :: columns
+      integer(c_int32_t) :: answer
+    end function attile_distributed_extents
+    ! int32_t attile_gemm_distributed(attile_comm *comm, const attile_gemm_distributed_args *args);
+    function attile_gemm_distributed(comm, args) result(answer) bind(c, name="attile_gemm_distributed")
+      import :: c_int32_t, c_ptr, attile_gemm_distributed_args
+      implicit none
+      type(c_ptr), value :: comm
+      type(attile_gemm_distributed_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_gemm_distributed
+    ! int32_t attile_gemm_distributed_query(attile_comm *comm, const attile_gemm_distributed_args *args,
+    !   attile_distributed_support *support);
+    function attile_gemm_distributed_query(comm, args, &
+        support) result(answer) bind(c, name="attile_gemm_distributed_query")
+      import :: c_int32_t, c_ptr, attile_distributed_support, attile_gemm_distributed_args
+      implicit none
+      type(c_ptr), value :: comm
+      type(attile_gemm_distributed_args), intent(in), optional :: args
+      type(attile_distributed_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_gemm_distributed_query
+    ! int32_t attile_grid_open(attile_comm *comm, const attile_grid *grid, int32_t *context);
+    function attile_grid_open(comm, grid, context) result(answer) bind(c, name="attile_grid_open")
+      import :: c_int32_t, c_ptr, attile_grid
+      implicit none
+      type(c_ptr), value :: comm
+      type(attile_grid), intent(in), optional :: grid
+      integer(c_int32_t), intent(inout), optional :: context
+      integer(c_int32_t) :: answer
+    end function attile_grid_open
+    ! void attile_grid_close(int32_t context);
+    subroutine attile_grid_close(context) bind(c, name="attile_grid_close")
+      import :: c_int32_t
+      implicit none
+      integer(c_int32_t), value :: context
+    end subroutine attile_grid_close
+    ! int32_t attile_pdgemm(int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k, double alpha, const
+    !   double *a, int64_t ia, int64_t ja, const int32_t *desca, const double *b, int64_t ib, int64_t jb, const
+    !   int32_t *descb, double beta, double *c, int64_t ic, int64_t jc, const int32_t *descc);
+    function attile_pdgemm(transa, transb, m, n, k, alpha, a, ia, ja, desca, b, ib, jb, descb, beta, c, ic, jc, &
+        descc) result(answer) bind(c, name="attile_pdgemm")
+      import :: c_double, c_int32_t, c_int64_t, c_ptr
+      implicit none
+      integer(c_int32_t), value :: transa
+      integer(c_int32_t), value :: transb
+      integer(c_int64_t), value :: m
+      integer(c_int64_t), value :: n
+      integer(c_int64_t), value :: k
+      real(c_double), value :: alpha
+      type(c_ptr), value :: a
+      integer(c_int64_t), value :: ia
+      integer(c_int64_t), value :: ja
+      integer(c_int32_t), intent(in), optional :: desca(*)
+      type(c_ptr), value :: b
+      integer(c_int64_t), value :: ib
+      integer(c_int64_t), value :: jb
+      integer(c_int32_t), intent(in), optional :: descb(*)
+      real(c_double), value :: beta
+      type(c_ptr), value :: c
+      integer(c_int64_t), value :: ic
+      integer(c_int64_t), value :: jc
+      integer(c_int32_t), intent(in), optional :: descc(*)
+      integer(c_int32_t) :: answer
+    end function attile_pdgemm
+    ! int32_t attile_psgemm(int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k, double alpha, const
+    !   float *a, int64_t ia, int64_t ja, const int32_t *desca, const float *b, int64_t ib, int64_t jb, const int32_t
+    !   *descb, double beta, float *c, int64_t ic, int64_t jc, const int32_t *descc);
+    function attile_psgemm(transa, transb, m, n, k, alpha, a, ia, ja, desca, b, ib, jb, descb, beta, c, ic, jc, &
+        descc) result(answer) bind(c, name="attile_psgemm")
+      import :: c_double, c_int32_t, c_int64_t, c_ptr
+      implicit none
+      integer(c_int32_t), value :: transa
+      integer(c_int32_t), value :: transb
+      integer(c_int64_t), value :: m
+      integer(c_int64_t), value :: n
+      integer(c_int64_t), value :: k
+      real(c_double), value :: alpha
+      type(c_ptr), value :: a
+      integer(c_int64_t), value :: ia
+      integer(c_int64_t), value :: ja
+      integer(c_int32_t), intent(in), optional :: desca(*)
+      type(c_ptr), value :: b
+      integer(c_int64_t), value :: ib
+      integer(c_int64_t), value :: jb
+      integer(c_int32_t), intent(in), optional :: descb(*)
+      real(c_double), value :: beta
+      type(c_ptr), value :: c
+      integer(c_int64_t), value :: ic
+      integer(c_int64_t), value :: jc
+      integer(c_int32_t), intent(in), optional :: descc(*)
+      integer(c_int32_t) :: answer
+    end function attile_psgemm
+    ! int32_t attile_pdgemm_(const char *transa, const char *transb, const int32_t *m, const int32_t *n, const
+    !   int32_t *k, const double *alpha, const double *a, const int32_t *ia, const int32_t *ja, const int32_t *desca,
+    !   const double *b, const int32_t *ib, const int32_t *jb, const int32_t *descb, const double *beta, double *c,
+    !   const int32_t *ic, const int32_t *jc, const int32_t *descc);
+    function attile_pdgemm_(transa, transb, m, n, k, alpha, a, ia, ja, desca, b, ib, jb, descb, beta, c, ic, jc, &
+        descc) result(answer) bind(c, name="attile_pdgemm_")
+      import :: c_char, c_int32_t, c_ptr
+      implicit none
+      character(kind=c_char), intent(in), optional :: transa(*)
+      character(kind=c_char), intent(in), optional :: transb(*)
+      integer(c_int32_t), intent(in), optional :: m(*)
+      integer(c_int32_t), intent(in), optional :: n(*)
+      integer(c_int32_t), intent(in), optional :: k(*)
+      type(c_ptr), value :: alpha
+      type(c_ptr), value :: a
+      integer(c_int32_t), intent(in), optional :: ia(*)
+      integer(c_int32_t), intent(in), optional :: ja(*)
+      integer(c_int32_t), intent(in), optional :: desca(*)
+      type(c_ptr), value :: b
+      integer(c_int32_t), intent(in), optional :: ib(*)
+      integer(c_int32_t), intent(in), optional :: jb(*)
+      integer(c_int32_t), intent(in), optional :: descb(*)
+      type(c_ptr), value :: beta
+      type(c_ptr), value :: c
+      integer(c_int32_t), intent(in), optional :: ic(*)
+      integer(c_int32_t), intent(in), optional :: jc(*)
+      integer(c_int32_t), intent(in), optional :: descc(*)
+      integer(c_int32_t) :: answer
+    end function attile_pdgemm_
+    ! int32_t attile_psgemm_(const char *transa, const char *transb, const int32_t *m, const int32_t *n, const
+    !   int32_t *k, const float *alpha, const float *a, const int32_t *ia, const int32_t *ja, const int32_t *desca,
+    !   const float *b, const int32_t *ib, const int32_t *jb, const int32_t *descb, const float *beta, float *c,
+    !   const int32_t *ic, const int32_t *jc, const int32_t *descc);
+    function attile_psgemm_(transa, transb, m, n, k, alpha, a, ia, ja, desca, b, ib, jb, descb, beta, c, ic, jc, &
+        descc) result(answer) bind(c, name="attile_psgemm_")
+      import :: c_char, c_int32_t, c_ptr
+      implicit none
+      character(kind=c_char), intent(in), optional :: transa(*)
+      character(kind=c_char), intent(in), optional :: transb(*)
+      integer(c_int32_t), intent(in), optional :: m(*)
+      integer(c_int32_t), intent(in), optional :: n(*)
+      integer(c_int32_t), intent(in), optional :: k(*)
+      type(c_ptr), value :: alpha
+      type(c_ptr), value :: a
+      integer(c_int32_t), intent(in), optional :: ia(*)
+      integer(c_int32_t), intent(in), optional :: ja(*)
+      integer(c_int32_t), intent(in), optional :: desca(*)
+      type(c_ptr), value :: b
+      integer(c_int32_t), intent(in), optional :: ib(*)
+      integer(c_int32_t), intent(in), optional :: jb(*)
+      integer(c_int32_t), intent(in), optional :: descb(*)
+      type(c_ptr), value :: beta
+      type(c_ptr), value :: c
+      integer(c_int32_t), intent(in), optional :: ic(*)
+      integer(c_int32_t), intent(in), optional :: jc(*)
+      integer(c_int32_t), intent(in), optional :: descc(*)
+      integer(c_int32_t) :: answer
+    end function attile_psgemm_
   end interface
 end module attile_raw

@@ -312,4 +312,57 @@ module attile_types
     integer(c_int64_t) :: len_q = 0_c_int64_t
     integer(c_int64_t) :: len_k = 0_c_int64_t
   end type attile_attention_backward_distributed_args
+
+  ! struct attile_grid
+  type, bind(c), public :: attile_grid
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    integer(c_int32_t) :: rows = 0_c_int32_t
+    integer(c_int32_t) :: columns = 0_c_int32_t
+    integer(c_int32_t) :: order = 0_c_int32_t
+    integer(c_int32_t) :: reserved = 0_c_int32_t
+  end type attile_grid
+
+  ! struct attile_distributed_matrix
+  type, bind(c), public :: attile_distributed_matrix
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: grid = c_null_ptr  ! const attile_grid *
+    integer(c_int64_t) :: rows = 0_c_int64_t
+    integer(c_int64_t) :: columns = 0_c_int64_t
+    integer(c_int64_t) :: block_rows = 0_c_int64_t
+    integer(c_int64_t) :: block_columns = 0_c_int64_t
+    integer(c_int32_t) :: source_row = 0_c_int32_t
+    integer(c_int32_t) :: source_column = 0_c_int32_t
+    integer(c_int64_t) :: row = 0_c_int64_t
+    integer(c_int64_t) :: column = 0_c_int64_t
+    type(attile_tensor) :: local
+  end type attile_distributed_matrix
+
+  ! struct attile_gemm_distributed_args
+  type, bind(c), public :: attile_gemm_distributed_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    integer(c_int32_t) :: transa = 0_c_int32_t
+    integer(c_int32_t) :: transb = 0_c_int32_t
+    integer(c_int64_t) :: m = 0_c_int64_t
+    integer(c_int64_t) :: n = 0_c_int64_t
+    integer(c_int64_t) :: k = 0_c_int64_t
+    type(c_ptr) :: a = c_null_ptr  ! const attile_distributed_matrix *
+    type(c_ptr) :: b = c_null_ptr  ! const attile_distributed_matrix *
+    type(c_ptr) :: d = c_null_ptr  ! const attile_distributed_matrix *
+    type(attile_tensor) :: c
+    real(c_double) :: alpha = 0.0_c_double
+    real(c_double) :: beta = 0.0_c_double
+    type(attile_tensor) :: bias
+    integer(c_int32_t) :: bias_axis = 0_c_int32_t
+    integer(c_int32_t) :: activation = 0_c_int32_t
+    integer(c_int32_t) :: method = 0_c_int32_t
+    integer(c_int32_t) :: reserved = 0_c_int32_t
+    integer(c_int64_t) :: panel = 0_c_int64_t
+  end type attile_gemm_distributed_args
 end module attile_types

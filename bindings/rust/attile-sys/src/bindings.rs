@@ -104,8 +104,14 @@ pub const ATTILE_METHOD_ALL_GATHER: i32 = 2;
 pub const ATTILE_METHOD_ALL_TO_ALL: i32 = 3;
 pub const ATTILE_METHOD_LOCAL: i32 = 4;
 pub const ATTILE_METHOD_TREE: i32 = 5;
+pub const ATTILE_METHOD_STATIONARY_A: i32 = 6;
+pub const ATTILE_METHOD_STATIONARY_B: i32 = 7;
+pub const ATTILE_METHOD_STATIONARY_C: i32 = 8;
 pub const ATTILE_ROWS_SHARDED: i32 = 0;
 pub const ATTILE_ROWS_REPLICATED: i32 = 1;
+pub const ATTILE_GRID_ROW_MAJOR: i32 = 0;
+pub const ATTILE_GRID_COLUMN_MAJOR: i32 = 1;
+pub const ATTILE_REPLICATED: i32 = -1;
 pub type __int32_t = ::std::os::raw::c_int;
 pub type __uint32_t = ::std::os::raw::c_uint;
 pub type __int64_t = ::std::os::raw::c_long;
@@ -733,5 +739,184 @@ extern "C" {
         comm: *mut attile_comm,
         args: *const attile_attention_backward_distributed_args,
         support: *mut attile_distributed_support,
+    ) -> i32;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_grid {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub rows: i32,
+    pub columns: i32,
+    pub order: i32,
+    pub reserved: i32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_distributed_matrix {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub grid: *const attile_grid,
+    pub rows: i64,
+    pub columns: i64,
+    pub block_rows: i64,
+    pub block_columns: i64,
+    pub source_row: i32,
+    pub source_column: i32,
+    pub row: i64,
+    pub column: i64,
+    pub local: attile_tensor,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_gemm_distributed_args {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub stream: *mut ::core::ffi::c_void,
+    pub transa: i32,
+    pub transb: i32,
+    pub m: i64,
+    pub n: i64,
+    pub k: i64,
+    pub a: *const attile_distributed_matrix,
+    pub b: *const attile_distributed_matrix,
+    pub d: *const attile_distributed_matrix,
+    pub c: attile_tensor,
+    pub alpha: f64,
+    pub beta: f64,
+    pub bias: attile_tensor,
+    pub bias_axis: i32,
+    pub activation: i32,
+    pub method: i32,
+    pub reserved: i32,
+    pub panel: i64,
+}
+extern "C" {
+    pub fn attile_grid_init(grid: *mut attile_grid, size: u64);
+}
+extern "C" {
+    pub fn attile_distributed_matrix_init(matrix: *mut attile_distributed_matrix, size: u64);
+}
+extern "C" {
+    pub fn attile_gemm_distributed_init(args: *mut attile_gemm_distributed_args, size: u64);
+}
+extern "C" {
+    pub fn attile_distributed_extents(
+        matrix: *const attile_distributed_matrix,
+        rank: i32,
+        ranks: i32,
+        rows: *mut i64,
+        columns: *mut i64,
+    ) -> i32;
+}
+extern "C" {
+    pub fn attile_gemm_distributed(comm: *mut attile_comm, args: *const attile_gemm_distributed_args) -> i32;
+}
+extern "C" {
+    pub fn attile_gemm_distributed_query(
+        comm: *mut attile_comm,
+        args: *const attile_gemm_distributed_args,
+        support: *mut attile_distributed_support,
+    ) -> i32;
+}
+extern "C" {
+    pub fn attile_grid_open(comm: *mut attile_comm, grid: *const attile_grid, context: *mut i32) -> i32;
+}
+extern "C" {
+    pub fn attile_grid_close(context: i32);
+}
+extern "C" {
+    pub fn attile_pdgemm(
+        transa: i32,
+        transb: i32,
+        m: i64,
+        n: i64,
+        k: i64,
+        alpha: f64,
+        a: *const f64,
+        ia: i64,
+        ja: i64,
+        desca: *const i32,
+        b: *const f64,
+        ib: i64,
+        jb: i64,
+        descb: *const i32,
+        beta: f64,
+        c: *mut f64,
+        ic: i64,
+        jc: i64,
+        descc: *const i32,
+    ) -> i32;
+}
+extern "C" {
+    pub fn attile_psgemm(
+        transa: i32,
+        transb: i32,
+        m: i64,
+        n: i64,
+        k: i64,
+        alpha: f64,
+        a: *const f32,
+        ia: i64,
+        ja: i64,
+        desca: *const i32,
+        b: *const f32,
+        ib: i64,
+        jb: i64,
+        descb: *const i32,
+        beta: f64,
+        c: *mut f32,
+        ic: i64,
+        jc: i64,
+        descc: *const i32,
+    ) -> i32;
+}
+extern "C" {
+    pub fn attile_pdgemm_(
+        transa: *const ::std::os::raw::c_char,
+        transb: *const ::std::os::raw::c_char,
+        m: *const i32,
+        n: *const i32,
+        k: *const i32,
+        alpha: *const f64,
+        a: *const f64,
+        ia: *const i32,
+        ja: *const i32,
+        desca: *const i32,
+        b: *const f64,
+        ib: *const i32,
+        jb: *const i32,
+        descb: *const i32,
+        beta: *const f64,
+        c: *mut f64,
+        ic: *const i32,
+        jc: *const i32,
+        descc: *const i32,
+    ) -> i32;
+}
+extern "C" {
+    pub fn attile_psgemm_(
+        transa: *const ::std::os::raw::c_char,
+        transb: *const ::std::os::raw::c_char,
+        m: *const i32,
+        n: *const i32,
+        k: *const i32,
+        alpha: *const f32,
+        a: *const f32,
+        ia: *const i32,
+        ja: *const i32,
+        desca: *const i32,
+        b: *const f32,
+        ib: *const i32,
+        jb: *const i32,
+        descb: *const i32,
+        beta: *const f32,
+        c: *mut f32,
+        ic: *const i32,
+        jc: *const i32,
+        descc: *const i32,
     ) -> i32;
 }
