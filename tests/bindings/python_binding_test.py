@@ -41,6 +41,7 @@ class Layout(unittest.TestCase):
                    "attile_support": _structs.Support, **{f"attile_{name}_args": args for name, args in _structs.OPERATIONS.items()},
                    **{f"attile_{name}_pointers": pointers for name, pointers in _structs.PREPARED.items()},
                    **{f"attile_{name}_distributed_args": args for name, args in _structs.DISTRIBUTED.items()}, "attile_distributed_support": _structs.DistributedSupport,
+                   "attile_grid": _structs.Grid, "attile_distributed_matrix": _structs.DistributedMatrix,
                    "attile_comm_callbacks": _structs.CommCallbacks, "attile_comm_options": _structs.CommOptions, "attile_comm_info": _structs.CommInfo}
         lines, expected = [], []
         for name, struct in structs.items():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """attile.distributed: ranks that are threads, by the library's own transport and by one in Python, against the local calls; and what goes wrong there."""
+import dataclasses
 import importlib.util
 import queue
 import signal
@@ -14,7 +15,7 @@ import python_over_ranks as over_ranks
 
 import attile
 import attile.distributed
-from attile.distributed import Communicator, positions
+from attile.distributed import Communicator, Matrix, positions
 
 BACKENDS = ("reference", "cpu")
 _groups = iter(range(1, 1000))
@@ -73,6 +74,76 @@ def mail(count):
 def small(ranks, rows=4):
     q = np.ones((1, 2, rows, 8), np.float32)
     return ranks.attention(q, q, q)
+
+
+class Products(unittest.TestCase):
+    """Whole numbers, so that sums in any order are the same."""
+
+    M, N, K = 22, 15, 18
+
+    @classmethod
+    def setUpClass(cls):
+        rng = np.random.default_rng(3)
+        cls.a, cls.b, cls.c = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((cls.M, cls.K), (cls.K, cls.N), (cls.M, cls.N)))
+
+    @staticmethod
+    def cut(whole, rank, ranks, **layout):
+        """What a rank has of a matrix, and where that is in the whole one."""
+        made = Matrix(None, whole.shape, **layout)
+        rows, columns = layout.get("grid") or (1, ranks)
+        place = (rank % rows, rank // rows) if layout.get("order") == "columns" else (rank // columns, rank % columns)
+        index = []
+        for extent, block, source, at, count in zip(whole.shape, made.block, made.source, place, (rows, columns)):
+            block = block or -(-extent // count)
+            index.append([i for i in range(extent) if source == attile.distributed.REPLICATED or (i // block + source) % count == at])
+        own = np.ascontiguousarray(whole[np.ix_(*index)])
+        assert own.shape == made.local_shape(rank, ranks)
+        return dataclasses.replace(made, local=own), np.ix_(*index)
+
+    def test_every_method_on_other_layouts_of_each_matrix(self):
+        expected = np.maximum(2 * (self.a @ self.b) - self.c + np.arange(self.N, dtype=np.float32), 0)
+        for method in ("auto", "stationary_a", "stationary_b", "stationary_c"):
+
+            def work(rank, method=method):
+                with Communicator.threads(rank, 4, next_group) as ranks:
+                    a, _ = self.cut(self.a.T.copy(), rank, 4, grid=(2, 2), block=(3, 4), source=(1, 0))
+                    b, _ = self.cut(self.b, rank, 4, grid=(4, 1), order="columns")
+                    d, index = self.cut(self.c, rank, 4, block=(0, 2), source=(attile.distributed.REPLICATED, 3))
+                    bias = np.arange(self.N, dtype=np.float32)[index[1][0]]
+                    found = ranks.gemm(a, b, d, d.local, transa=True, alpha=2, beta=-1, bias=bias, activation="relu", method=method, panel=5)
+                    self.assertIs(found, d.local)
+                    np.testing.assert_array_equal(found, expected[index])
+                    return ranks.gemm(a, b, d, transa=True, method=method, query=True).method
+
+            next_group = next(_groups)
+            for found in run_ranks(4, work):
+                if isinstance(found, BaseException):
+                    raise found
+                self.assertIn(found, (method,) if method != "auto" else ("stationary_a", "stationary_b", "stationary_c"))
+
+    def test_a_part_of_each(self):
+        def work(rank):
+            with Communicator.threads(rank, 2, group) as ranks:
+                a, _ = self.cut(self.a, rank, 2, origin=(2, 3))
+                b, _ = self.cut(self.b, rank, 2, origin=(1, 4))
+                d, index = self.cut(self.c, rank, 2, origin=(5, 6))
+                expected = self.c.copy()
+                expected[5:12, 6:14] = self.a[2:9, 3:9] @ self.b[1:7, 4:12]
+                np.testing.assert_array_equal(ranks.gemm(a, b, d, m=7, n=8, k=6), expected[index])
+
+        group = next(_groups)
+        self.assertEqual(run_ranks(2, work), [None, None])
+
+    def test_what_is_wrong_is_said(self):
+        with Communicator.threads(0, 1) as ranks:
+            a, b, d = (self.cut(whole, 0, 1)[0] for whole in (self.a, self.b, self.c))
+            with self.assertRaisesRegex(attile.AttileError, "a->block_rows is -1"):
+                ranks.gemm(dataclasses.replace(a, block=(-1, 0)), b, d)
+            with self.assertRaisesRegex(attile.AttileError, "d->grid is 2 x 2"):
+                ranks.gemm(a, b, dataclasses.replace(d, grid=(2, 2)))
+            with self.assertRaisesRegex(ValueError, "method is 'ring'"):
+                ranks.gemm(a, b, d, method="ring")
+            np.testing.assert_array_equal(ranks.gemm(a, b, d), self.a @ self.b)
 
 
 class Threads(unittest.TestCase):

@@ -115,6 +115,7 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
         "attile_comm_destroy": (None, [void]),
         "attile_comm_get_info": (i32, [void, to(s.CommInfo)]),
         "attile_shard_part": (i32, [i32, i64, i32, i32, i32, to(i64), to(i64), to(i64)]),
+        "attile_distributed_extents": (i32, [to(s.DistributedMatrix), i32, i32, to(i64), to(i64)]),
     }
     for name, pointers in s.PREPARED.items():
         functions[f"attile_{name}_pointers_init"] = (None, [to(pointers), ctypes.c_uint64])

@@ -18,6 +18,8 @@ Mask = Literal["none", "causal_top_left", "causal_bottom_right", "window_top_lef
 Reduction = Literal["sum", "max", "min", "mean"]
 Shards = Literal["contiguous", "zigzag", "striped"]
 Method = Literal["auto", "ring", "all_gather", "all_to_all", "tree"]
+GemmMethod = Literal["auto", "stationary_a", "stationary_b", "stationary_c"]
+GridOrder = Literal["rows", "columns"]
 
 ACTIVATIONS: dict[Optional[Activation], int] = {None: 0, "none": 0, "relu": 1, "gelu": 2, "gelu_tanh": 3, "silu": 4}
 BIAS_AXES: dict[Optional[BiasAxis], int] = {None: 0, "columns": 1, "rows": 2}
@@ -25,7 +27,11 @@ MASKS: dict[Optional[Mask], int] = {None: 0, "none": 0, "causal_top_left": 1, "c
 REDUCTIONS: dict[Reduction, int] = {"sum": 1, "max": 2, "min": 3, "mean": 4}
 SHARDS: dict[Shards, int] = {"contiguous": 0, "zigzag": 1, "striped": 2}
 METHODS: dict[Method, int] = {"auto": 0, "ring": 1, "all_gather": 2, "all_to_all": 3, "tree": 5}
-METHOD_NAMES = {**{number: str(name) for name, number in METHODS.items()}, 4: "local"}  # The answers of a query.
+GEMM_METHODS: dict[GemmMethod, int] = {"auto": 0, "stationary_a": 6, "stationary_b": 7, "stationary_c": 8}
+METHOD_NAMES = {**{number: str(name) for name, number in METHODS.items()}, **{number: str(name) for name, number in GEMM_METHODS.items()}, 4: "local"}  # The answers of a query.
+GRID_ORDERS: dict[GridOrder, int] = {"rows": 0, "columns": 1}
+NO_TRANS, TRANS = 111, 112
+REPLICATED = -1
 ROWS_SHARDED, ROWS_REPLICATED = 0, 1
 ERROR_RANK_LATE, ERROR_TRANSPORT = 6004, 6005
 
@@ -151,9 +157,32 @@ class AttentionBackwardDistributedArgs(_Sized):
     _fields_ = _HEAD + [("local", ctypes.POINTER(AttentionBackwardArgs)), ("layout", c_int32), ("method", c_int32), ("len_q", c_int64), ("len_k", c_int64)]
 
 
+class Grid(_Sized):
+    _fields_ = _HEAD + [("rows", c_int32), ("columns", c_int32), ("order", c_int32), ("reserved", c_int32)]
+
+
+class DistributedMatrix(_Sized):
+    _fields_ = (
+        _HEAD
+        + [("grid", ctypes.POINTER(Grid))]
+        + [(name, c_int64) for name in ("rows", "columns", "block_rows", "block_columns")]
+        + [("source_row", c_int32), ("source_column", c_int32), ("row", c_int64), ("column", c_int64), ("local", Tensor)]
+    )
+
+
+class GemmDistributedArgs(_Sized):
+    _fields_ = (
+        _HEAD
+        + [("stream", c_void_p), ("transa", c_int32), ("transb", c_int32), ("m", c_int64), ("n", c_int64), ("k", c_int64)]
+        + [(name, ctypes.POINTER(DistributedMatrix)) for name in ("a", "b", "d")]
+        + [("c", Tensor), ("alpha", c_double), ("beta", c_double), ("bias", Tensor), ("bias_axis", c_int32), ("activation", c_int32), ("method", c_int32),
+           ("reserved", c_int32), ("panel", c_int64)]
+    )
+
+
 class DistributedSupport(_Sized):
     _fields_ = _HEAD + [("level", c_int32), ("status", c_int32), ("method", c_int32), ("reserved", c_int32), ("kernel", c_char * 96), ("text", c_char * 256),
                         ("bytes_sent", c_int64), ("flops", c_double)]
 
 
-DISTRIBUTED = {"attention": AttentionDistributedArgs, "attention_backward": AttentionBackwardDistributedArgs}
+DISTRIBUTED = {"attention": AttentionDistributedArgs, "attention_backward": AttentionBackwardDistributedArgs, "gemm": GemmDistributedArgs}

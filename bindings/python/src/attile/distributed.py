@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention where sequences are spread over ranks: threads, ranks of MPI, processes of PyTorch.
+"""Attention where sequences are spread over ranks, and products of matrices in blocks: threads, ranks of MPI, processes of PyTorch.
 
     import attile.distributed
     from mpi4py import MPI
@@ -24,7 +24,9 @@ from ._context import LEVELS, Context, default_context
 from ._library import AttileError, check, library
 from ._transports import Bridge, ProcessGroup, Transport
 
-__all__ = ["Communicator", "CommunicatorInfo", "DistributedSupport", "Transport", "positions"]
+__all__ = ["REPLICATED", "Communicator", "CommunicatorInfo", "DistributedSupport", "Matrix", "Transport", "positions"]
+
+REPLICATED = s.REPLICATED  # A source: every row, or column, of the grid has all.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +57,42 @@ class DistributedSupport:
     text: str
     bytes_sent: int
     flops: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Matrix:
+    """A matrix whose blocks go round a grid of ranks, as attile_distributed_matrix has it, and what this rank has of it.
+
+    ``local`` is this rank's rows and columns, in any strides; ``shape`` that of the whole matrix. ``grid``: rows and columns of ranks, ranks numbered along its ``order``,
+    "rows" or "columns"; without it one row of all ranks. ``block``: rows and columns of a block; 0 cuts evenly. ``source``: row and column of the grid that have the first
+    block, or REPLICATED. ``origin``: where the part that a call works on begins.
+    """
+
+    local: Array
+    shape: "tuple[int, int]"
+    grid: "Optional[tuple[int, int]]" = None
+    order: s.GridOrder = "rows"
+    block: "tuple[int, int]" = (0, 0)
+    source: "tuple[int, int]" = (0, 0)
+    origin: "tuple[int, int]" = (0, 0)
+
+    def struct(self) -> s.DistributedMatrix:
+        """All of it but ``local``."""
+        made = s.DistributedMatrix(rows=self.shape[0], columns=self.shape[1], block_rows=self.block[0], block_columns=self.block[1], source_row=self.source[0],
+                                   source_column=self.source[1], row=self.origin[0], column=self.origin[1])
+        if self.grid is not None:
+            made.grid = ctypes.pointer(s.Grid(rows=self.grid[0], columns=self.grid[1], order=choose(s.GRID_ORDERS, "order", self.order)))
+        return made
+
+    def local_shape(self, rank: int, ranks: int) -> "tuple[int, int]":
+        """The rows and columns that a rank has of the whole matrix, whatever ``local`` is."""
+        rows, columns = ctypes.c_int64(), ctypes.c_int64()
+        check(library().attile_distributed_extents(ctypes.byref(self.struct()), rank, ranks, ctypes.byref(rows), ctypes.byref(columns)))
+        return rows.value, columns.value
+
+    def rest(self) -> "tuple[int, int]":
+        """Rows and columns from the origin on."""
+        return self.shape[0] - self.origin[0], self.shape[1] - self.origin[1]
 
 
 def positions(layout: s.Shards, length: int, rank: int, ranks: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
@@ -186,10 +224,40 @@ class Communicator:
         found = self._run("attention_backward", args, call, layout, method, len_q, len_k, query)
         return found or tuple(call.written[:3])
 
+    def gemm(self, a: Matrix, b: Matrix, d: Matrix, c: Optional[Array] = None, *, m: Optional[int] = None, n: Optional[int] = None, k: Optional[int] = None,
+             transa: bool = False, transb: bool = False, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None, bias_axis: Optional[s.BiasAxis] = None,
+             activation: Optional[s.Activation] = None, method: s.GemmMethod = "auto", panel: int = 0, flags: int = 0, stream: Optional[int] = None,
+             query: bool = False) -> Any:
+        """activation(alpha op(a) op(b) + beta c + bias) of matrices that are spread over the ranks, into ``d.local``, which is returned.
+
+        ``m``, ``n``, ``k``: extents of the parts that begin at the origins; without them all that is left of d, and of a. ``c`` lies as d does, and may be ``d.local``. ``bias``
+        has this rank's columns ("columns", the default with a bias) or rows of d's part. ``method``: "auto", "stationary_a", "stationary_b" or "stationary_c"; ``panel``: its
+        width. ``query=True`` returns a DistributedSupport, and asks no other rank.
+        """
+        rest = a.rest()
+        args = s.GemmDistributedArgs(m=d.rest()[0] if m is None else m, n=d.rest()[1] if n is None else n, k=rest[0 if transa else 1] if k is None else k, alpha=alpha, beta=beta,
+                                     transa=s.TRANS if transa else s.NO_TRANS, transb=s.TRANS if transb else s.NO_TRANS, panel=panel)
+        args.activation, args.method = choose(s.ACTIVATIONS, "activation", activation), choose(s.GEMM_METHODS, "method", method)
+        args.bias_axis = choose(s.BIAS_AXES, "bias_axis", bias_axis or ("columns" if bias is not None else None))
+        call = Call(args)
+        for name, matrix in (("a", a), ("b", b), ("d", d)):
+            made, found = matrix.struct(), call.look(f"{name}.local", matrix.local, output=name == "d")
+            made.local = found.tensor
+            call.stream = call.stream or found.stream
+            setattr(args, name, ctypes.pointer(made))
+        call.put("c", c)
+        call.put("bias", bias)
+        args.stream, args.flags = call.stream if stream is None else stream, flags
+        return self._call("gemm", args, call, query) or d.local
+
     def _run(self, operation: str, args: Any, call: Call, layout: s.Shards, method: s.Method, len_q: int, len_k: int, query: bool) -> Optional[DistributedSupport]:
-        """Makes the call, or answers the query."""
+        """Makes a call of attention, or answers its query."""
         args.layout, args.method = choose(s.SHARDS, "layout", layout), choose(s.METHODS, "method", method)
         args.len_q, args.len_k = len_q, len_k
+        return self._call(operation, args, call, query)
+
+    def _call(self, operation: str, args: Any, call: Call, query: bool) -> Optional[DistributedSupport]:
+        """Makes the call, or answers the query."""
         if query:
             found = s.DistributedSupport()
             check(getattr(library(), f"attile_{operation}_distributed_query")(self._handle, ctypes.byref(args), ctypes.byref(found)))
