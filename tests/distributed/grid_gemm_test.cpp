@@ -83,6 +83,31 @@ GridSide cut(std::int32_t rows, std::int32_t columns, std::int32_t source_row = 
     return side;
 }
 
+// A hundred panels, between which nothing is rounded to the type of the result.
+TEST(GridTypes, RoundOnce) {
+    std::vector<GridProduct> products;
+    for (const std::int32_t dtype : {ATTILE_F16, ATTILE_BF16}) {
+        for (const std::int32_t method : {ATTILE_METHOD_STATIONARY_A, ATTILE_METHOD_STATIONARY_B, ATTILE_METHOD_STATIONARY_C}) {
+            GridProduct product;
+            product.dtype = product.out_dtype = dtype;
+            product.m = product.n = 6;
+            product.k = 6000;
+            product.beta = 1;
+            product.positive = true;
+            product.method = method;
+            product.panel = method == ATTILE_METHOD_STATIONARY_C ? 60 : 2;
+            product.a = product.b = product.d = cut(2, 2);
+            products.push_back(product);
+        }
+    }
+    for (const std::string &backend : backends()) {
+        RanksOptions options;
+        options.ranks = 4;
+        options.backend = backend;
+        run_all(options, products);
+    }
+}
+
 struct Pattern {
     const char *name;
     GridSide a, b, d;

@@ -16,7 +16,7 @@ constexpr double kOutside = 77;  // of d, beyond the part
 /// An entry that depends on where it is alone.
 double entry(const GridProduct &p, std::uint64_t which, std::int64_t i, std::int64_t j) {
     Random random((p.seed + which) * 1000003 + static_cast<std::uint64_t>(i * 4099 + j));
-    const double whole = static_cast<double>(random.between(-2, 2));
+    const double whole = static_cast<double>(random.between(p.positive ? 0 : -2, 2));
     return p.wide_range ? std::ldexp(whole, static_cast<int>(random.between(-12, 12))) : whole;
 }
 

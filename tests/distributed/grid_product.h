@@ -34,6 +34,7 @@ struct GridProduct {
     std::int64_t panel = 0;
     std::uint64_t seed = 1;
     bool wide_range = false;  ///< entries of very different sizes: sums in another order are others, and are judged within rounding
+    bool positive = false;    ///< entries of one sign: sums grow
     GridSide a, b, d;
 };
 

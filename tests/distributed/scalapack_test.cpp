@@ -144,7 +144,7 @@ TEST(Scalapack, WrongDescriptorsAreHeardOf) {
         {5, -3, "NB_ of desca is -3; expected 1"},
         {6, 2, "RSRC_ of desca is 2; expected -1 to 1"},
         {7, -2, "CSRC_ of desca is -2; expected -1 to 1"},
-        {8, 0, "LLD_ of desca is 0; expected"},
+        {8, 5, "LLD_ of desca is 5; expected 6"},
     };
     for (const Wrong &wrong : wrongs) {
         run_four([&](Rank &rank) {
