@@ -25,8 +25,8 @@ struct Dim3 {
 inline constexpr int64_t kMaxGridYZ = 65535;
 inline constexpr int64_t kMaxGridX = 2147483647;
 
-// Which kernels make attention's gradients in float32, where there is a choice: whichever are expected to be faster, or as the environment
-// says.
+// Which kernels make attention's gradients in float32 and float64, where there is a choice: whichever are expected to be faster, or as the
+// environment says.
 enum class GradientsBy : uint8_t { kExpectedTime, kTiles, kProducts };
 // Of a variable's value, which may be null.
 inline GradientsBy gradients_by_name(const char *name) {
@@ -36,11 +36,13 @@ inline GradientsBy gradients_by_name(const char *name) {
 }
 
 // Which kernels make attention without tensor cores of more rows than decode kernels always take: those of tiles of rows, or decode
-// kernels, which stream keys for eight rows a block; whichever are expected to be faster, or as the environment says.
-enum class AttentionBy : uint8_t { kExpectedTime, kTiles, kStreams };
+// kernels, which stream keys for eight rows a block; and float64's, which is composed of products or goes tile by tile. Whichever are
+// expected to be faster, or as the environment says.
+enum class AttentionBy : uint8_t { kExpectedTime, kTiles, kStreams, kProducts };
 inline AttentionBy attention_by_name(const char *name) {
     if (name != nullptr && std::strcmp(name, "tiles") == 0) return AttentionBy::kTiles;
     if (name != nullptr && std::strcmp(name, "streams") == 0) return AttentionBy::kStreams;
+    if (name != nullptr && std::strcmp(name, "products") == 0) return AttentionBy::kProducts;
     return AttentionBy::kExpectedTime;
 }
 

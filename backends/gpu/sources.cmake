@@ -19,9 +19,11 @@ set(ATTILE_GPU_GEMM_SOURCES
 )
 set(ATTILE_GPU_ATTENTION_SOURCES
   attention/simt/any.cu
+  attention/simt/products_f64.cu
   attention/simt/single128.cu
   attention/simt/single64.cu
   attention_backward/simt/products.cu
+  attention_backward/simt/products_f64.cu
   attention_backward/simt/steps.cu
   attention/simt/combine.cu
   attention/simt/convert.cu
@@ -31,9 +33,14 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention_backward/plan.cpp
   attention_backward/run.cpp
   attention_backward/simt/plan.cpp
+  attention_backward/simt/products_f64_plan.cpp
   attention/plan.cpp
   attention/run.cpp
+  attention/simt/dense_rows.cpp
+  attention/simt/head_cut.cpp
+  attention/simt/head_product.cpp
   attention/simt/plan.cpp
+  attention/simt/products_f64_plan.cpp
 )
 # These, besides their instances.
 set(ATTILE_GPU_SIMT_FAMILIES attention/simt attention_backward/simt)

@@ -145,6 +145,30 @@ struct Families {
     std::size_t count;
 };
 
+// The plan of a problem that is a step of another operation's plan.
+template <class Problem>
+Planned<Problem> plan_step(Device &device, const Problem &problem, const Families<Problem> &families) {
+    for (const Family<Problem> &family : families) {
+        if (family.set != nullptr && !device.runs(*family.set)) continue;
+        if (family.unless != nullptr && device.runs(*family.unless)) continue;
+        const Planned<Problem> planned = family.plan(device, problem);
+        if (!planned.is_declined()) return planned;
+    }
+    return {};
+}
+// The workspace that such a step may want, wherever its operands will lie.
+template <class Problem>
+int64_t step_workspace(Device &device, const Problem &problem, const Families<Problem> &families) {
+    int64_t most = 0;
+    for (const Family<Problem> &family : families) {
+        if (family.set != nullptr && !device.runs(*family.set)) continue;
+        if (family.unless != nullptr && device.runs(*family.unless)) continue;
+        const int64_t bytes = family.plan(device, problem).workspace_bytes();
+        most = most < bytes ? bytes : most;
+    }
+    return most;
+}
+
 // SIMT's plans predict a share of the roofline of float32 arithmetic. Makes it one of the roofline of the device's matrix units, where it
 // has them for the type. The rest of `support` is filled in.
 inline void count_matrix_units(const DeviceProperties &device, int32_t dtype, attile_support &support) {

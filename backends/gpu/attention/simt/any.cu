@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention for whatever the fast kernels do not take: float64, and head dims above 256. Every option, any strides, any storage.
+// Attention for whatever the fast kernels do not take: float64 where products do not pay, and head dims above 256. Every option, any
+// strides, any storage.
 //
 // Block: 16 rows of Q x 32 keys x 256 columns of V, 128 threads; a lane group owns 4 rows for the whole key loop. Shared memory: 16 rows of
 // Q, 16 head_dim numbers, dynamic. In S a lane owns a key, in PV it owns 8 columns; probabilities pass by shuffles. Head dims of V above
 // 256 take more blocks, each of which computes the scores anew.
 #include "attention/output.h"
 #include "attention/simt/kernels.h"
+#include "attention/simt/products_f64.h"
+#include "attention/simt/wide_row.cuh"
 
 namespace attile::gpu::simt {
 namespace {
 
 constexpr int kThreads = 128, kGroupRows = 4, kColumns = 8;
 constexpr int kBlockRows = kThreads / kLanes * kGroupRows;
-
-// Where a key lies: indices of axes 0 and 2 of K and V. False: its page does not exist.
-ATTILE_LANE_FN bool locate_key(const AttentionParams &p, const AttentionEntry &entry, int key, int64_t &outer, int64_t &row) {
-    outer = entry.batch;
-    row = entry.first_k + key;
-    if (!p.block_table) return true;
-    outer = p.block_table[entry.batch * p.block_table_stride[0] + quotient(key, p.page_size) * p.block_table_stride[1]];
-    row = remainder(key, p.page_size);
-    return outer >= 0 && outer < p.pages;
-}
 
 // What a lane group is about: its rows of Q, its columns of V, and the online softmax of its rows.
 template <class T>
@@ -182,10 +175,7 @@ ATTILE_LANE_FN void load_queries(const AttentionParams &p, const AttentionPlace 
 }
 
 template <class T>
-__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionParams p) {
-    ATTILE_GPU_DYNAMIC_SHARED(shared_bytes);
-    T *const queries = reinterpret_cast<T *>(shared_bytes);
-    const AttentionPlace place(p, blockIdx.x);
+ATTILE_LANE_FN void run_block(const AttentionParams &p, const AttentionPlace &place, T *queries) {
     const AttentionEntry entry(p, place.batch);
     const int blocks_of_rows = (p.len_q + kBlockRows - 1) / kBlockRows;
     const int first_row = place.row_block % blocks_of_rows * kBlockRows,
@@ -215,6 +205,20 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionP
 }
 
 template <class T>
+__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionParams p) {
+    ATTILE_GPU_DYNAMIC_SHARED(shared_bytes);
+    run_block(p, AttentionPlace(p, blockIdx.x), reinterpret_cast<T *>(shared_bytes));
+}
+
+__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any_irregular(const IrregularParams params) {
+    ATTILE_GPU_DYNAMIC_SHARED(shared_bytes);
+    const AttentionParams &p = params.attention;
+    const AttentionPlace place(p, blockIdx.x);
+    if (params.irregular[quotient(place.batch * p.heads.divisor + place.head, p.group)] == 0) return;
+    run_block(p, place, reinterpret_cast<double *>(shared_bytes));
+}
+
+template <class T>
 AttentionAnyKernel instance(const char *name) {
     return {name,
             reinterpret_cast<const void *>(&attention_any<T>),
@@ -229,5 +233,6 @@ AttentionAnyKernel instance(const char *name) {
 
 AttentionAnyKernel attention_any_f32() { return instance<float>("attention_any_f32"); }
 AttentionAnyKernel attention_any_f64() { return instance<double>("attention_any_f64"); }
+IrregularKernel attention_any_irregular_f64() { return &attention_any_irregular; }
 
 }  // namespace attile::gpu::simt

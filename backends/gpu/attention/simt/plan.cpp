@@ -9,6 +9,8 @@
 
 #include "attention/run.h"
 #include "attention/simt/decode_params.h"
+#include "attention/simt/dense_rows.h"
+#include "attention/simt/products_f64_plan.h"
 #include "host/sizes.h"
 #include "host/status.h"
 
@@ -131,6 +133,7 @@ struct SimtAttention {
     const attile_attention_problem *problem;
     AttentionPlan plan;
     CutRows cut;
+    Declined products;  // Why float64 is not composed of products.
 
     int32_t describe(Device &device, attile_support &support) const {
         attention_report(device, *problem, cut.is_cut ? cut.plan[0] : plan, support);
@@ -139,6 +142,7 @@ struct SimtAttention {
             std::snprintf(support.text + length, sizeof support.text - length, "; the last %lld rows by %s",
                           static_cast<long long>(cut.problem[1].len_q), cut.plan[1].name);
         }
+        say_why_no_products(products, support);
         count_matrix_units(device.properties(), problem->q.dtype, support);
         return ATTILE_OK;
     }
@@ -158,6 +162,8 @@ struct SimtAttention {
 Planned<attile_attention_problem> plan_attention(Device &device, const attile_attention_problem &p) {
     const AttentionPlan plan = gpu::plan_attention(device, p);
     if (plan.status != ATTILE_OK) return Planned<attile_attention_problem>::refused(plan.status, "%s", plan.text);
+    const Planned<attile_attention_problem> products = plan_attention_f64(device, p, plan);
+    if (products.has_plan()) return products;
     const CutRows cut(device, p, plan);
     int64_t workspace = cut.workspace;
     if (p.k.data == nullptr || p.v.data == nullptr) {
@@ -167,7 +173,7 @@ Planned<attile_attention_problem> plan_attention(Device &device, const attile_at
         elsewhere.k.data = elsewhere.v.data = reinterpret_cast<void *>(sizeof(float));
         workspace = std::max(workspace, CutRows(device, elsewhere, gpu::plan_attention(device, elsewhere)).workspace);
     }
-    return Planned<attile_attention_problem>(SimtAttention{&p, plan, cut}, workspace);
+    return Planned<attile_attention_problem>(SimtAttention{&p, plan, cut, products.declined()}, workspace);
 }
 
 }  // namespace attile::gpu::simt

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention_backward/simt/plan.h"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "attention/run.h"
+#include "attention/simt/dense_rows.h"
 #include "attention_backward/run.h"
-#include "host/sizes.h"
+#include "attention_backward/simt/launcher.h"
+#include "attention_backward/simt/products_f64_plan.h"
 #include "host/status.h"
 
 namespace attile::gpu::simt {
@@ -22,14 +23,15 @@ class BackwardRun {
           plan_(plan),
           stream_(stream),
           steps_(plan.wide ? attention_backward_steps_f64() : attention_backward_steps_f32()),
-          params_(attention_backward_params(problem, plan)) {}
+          params_(attention_backward_params(problem, plan)),
+          launcher_(device, stream) {}
 
     int32_t run(Workspace &workspace) {
         if (!take(workspace)) return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
         const bool tiled = plan_.kernel != nullptr;
         const int64_t number = plan_.wide ? 8 : 4;
-        if (plan_.irregular > 0) zero(params_.irregular++, 4 * plan_.irregular);  // One for all comes before the pairs'.
-        if (plan_.sum_bias > 0) zero(params_.sum_bias, number * plan_.sum_bias);
+        if (plan_.irregular > 0) launcher_.zero(params_.irregular++, 4 * plan_.irregular);  // One for all comes before the pairs'.
+        if (plan_.sum_bias > 0) launcher_.zero(params_.sum_bias, number * plan_.sum_bias);
         const bool has_gaps = is_present(p_.cu_len_q) || is_present(p_.cu_len_k);
         if (has_gaps || plan_.units == 0 || plan_.key_blocks == 0)
             step(attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * p_.total_k * p_.head_dim_v);
@@ -47,11 +49,11 @@ class BackwardRun {
         }
         if (plan_.sum_bias > 0) step(steps_.store_bias, plan_.sum_bias);
         if (plan_.sinks) launch_blocks(steps_.sinks, p_.heads_q, kBackwardThreads);
-        return status_;
+        return launcher_.status();
     }
 
   private:
-    static constexpr int64_t kLanesOfTask = 32;  // Tasks of a lane group.
+    static constexpr int64_t kLanesOfTask = BackwardLauncher::kLanesOfTask;
 
     bool take(Workspace &workspace) {
         bool is_enough = true;
@@ -81,29 +83,14 @@ class BackwardRun {
         return is_enough;
     }
 
-    // Everything after a failure is left undone.
-    void zero(void *memory, int64_t bytes) {
-        if (status_ == ATTILE_OK) status_ = device_.fill_zero(memory, bytes, stream_);
-    }
     void launch_blocks(AttentionBackwardKernel kernel, int64_t blocks, int32_t threads) {
-        if (status_ != ATTILE_OK || blocks < 1) return;
-        Dim3 grid, block;
-        grid.x = static_cast<uint32_t>(std::min(blocks, kMaxGridX));
-        block.x = static_cast<uint32_t>(threads);
-        status_ = launch(device_, kernel, grid, block, 0, stream_, params_);
+        launcher_.launch_blocks(kernel, blocks, threads, params_);
     }
-    // A kernel whose threads share out `tasks` among themselves.
-    void step(AttentionBackwardKernel kernel, int64_t tasks) {
-        launch_blocks(kernel, std::min<int64_t>(ceil_div(tasks, kBackwardThreads), 1 << 20), kBackwardThreads);
-    }
-    // A kernel that takes pairs of row and key one by one, a lane group a row or key: all there are, or, rarely, a few.
-    void one_by_one(AttentionBackwardKernel kernel, int64_t tasks) {
-        const int64_t blocks = ceil_div(kLanesOfTask * tasks, kBackwardThreads), device = 16ll * device_.properties().compute_units;
-        launch_blocks(kernel, std::min<int64_t>(blocks, params_.irregular_only ? device : 1 << 20), kBackwardThreads);
-    }
+    void step(AttentionBackwardKernel kernel, int64_t tasks) { launcher_.step(kernel, tasks, params_); }
+    void one_by_one(AttentionBackwardKernel kernel, int64_t tasks) { launcher_.one_by_one(kernel, tasks, params_); }
     void densify(const attile_operand &from, int64_t cols, bool of_keys, int64_t first, int64_t count, float *copy,
                  AttentionOperand &operand) {
-        if (status_ != ATTILE_OK || copy == nullptr) return;
+        if (!launcher_.goes_on() || copy == nullptr) return;
         const bool has_gaps = is_present(p_.cu_len_q) || is_present(p_.cu_len_k);
         if (has_gaps && first != 0) return;  // There is one slice.
         const int64_t group = of_keys ? 1 : p_.heads_q / p_.heads_kv;
@@ -115,7 +102,7 @@ class BackwardRun {
                               count * group,
                               is_present(of_keys ? p_.cu_len_k : p_.cu_len_q),
                               nullptr};
-        status_ = attention_densify(device_, from, cut, copy, operand, stream_);
+        launcher_.keep(attention_densify(device_, from, cut, copy, operand, stream_));
     }
 
     // Unfused: some blocks of keys at a time.
@@ -169,12 +156,13 @@ class BackwardRun {
     AttentionBackwardSteps steps_;
     AttentionBackwardParams params_;
     float *copy_q_ = nullptr, *copy_k_ = nullptr, *copy_v_ = nullptr, *copy_dout_ = nullptr;
-    int32_t status_ = ATTILE_OK;
+    BackwardLauncher launcher_;
 };
 
 struct SimtAttentionBackward {
     const attile_attention_backward_problem *problem;
     AttentionBackwardPlan plan;
+    Declined products;  // Why float64 is not composed of products.
 
     int32_t describe(Device &device, attile_support &support) const {
         const bool copies = plan.copy_q || plan.copy_k || plan.copy_v || plan.copy_dout;
@@ -182,14 +170,15 @@ struct SimtAttentionBackward {
         support.status = ATTILE_OK;
         std::snprintf(support.kernel, sizeof support.kernel, "%s", plan.name);
         print_plan(plan, support.text, sizeof support.text);
+        say_why_no_products(products, support);
         attention_backward_count(*problem, support);
         support.tile_m = plan.rows;
         support.tile_n = plan.keys;
         support.tile_k = plan.depth;
         support.threads = plan.threads;
         support.splits = static_cast<int32_t>(plan.splits);
-        const AttentionBackwardProducts &products = plan.products;
-        support.blocks = plan.key_blocks * plan.splits * plan.pairs * (products.name != nullptr ? products.score_tiles * plan.units : 1);
+        const AttentionBackwardProducts &unfused = plan.products;
+        support.blocks = plan.key_blocks * plan.splits * plan.pairs * (unfused.name != nullptr ? unfused.score_tiles * plan.units : 1);
         support.blocks_per_unit = plan.blocks_per_unit;
         support.predicted_share = plan.share;
         const AttentionBackwardKernel kernel = plan.kernel != nullptr ? plan.kernel : attention_backward_steps_f64().keys;
@@ -212,7 +201,9 @@ struct SimtAttentionBackward {
 Planned<attile_attention_backward_problem> plan_attention_backward(Device &device, const attile_attention_backward_problem &problem) {
     const AttentionBackwardPlan plan = gpu::plan_attention_backward(device, problem);
     if (plan.status != ATTILE_OK) return Planned<attile_attention_backward_problem>::refused(plan.status, "%s", plan.text);
-    return Planned<attile_attention_backward_problem>(SimtAttentionBackward{&problem, plan}, plan.workspace);
+    const Planned<attile_attention_backward_problem> products = plan_attention_backward_f64(device, problem, plan);
+    if (products.has_plan()) return products;
+    return Planned<attile_attention_backward_problem>(SimtAttentionBackward{&problem, plan, products.declined()}, plan.workspace);
 }
 
 }  // namespace attile::gpu::simt

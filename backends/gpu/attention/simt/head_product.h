@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A float64 product for each of some heads, as a step of attention: GEMM's families make it (gemm/families.h).
+#pragma once
+
+#include "host/family.h"
+#include "host/workspace.h"
+
+namespace attile::gpu::simt {
+
+// A matrix for each batch entry, head of K and V, and query head of that one's group (member). Strides in numbers, 0 along what shares a
+// matrix.
+struct HeadMatrix {
+    const void *data;
+    int64_t entry, head, member;
+    int64_t row, col;
+};
+
+// D = alpha A B, or added to D. A: m x k, B: k x n. k = 0: D is set to 0.
+struct HeadProduct {
+    HeadMatrix a, b, d;
+    int64_t entries, heads, members;
+    int64_t m, n, k;
+    double alpha;
+    bool is_added;
+    uint32_t flags;  // BATCH_INVARIANT or none.
+};
+
+int32_t launch_product(Device &device, const HeadProduct &product, Workspace workspace, Stream stream);
+// What that wants at most, wherever the matrices lie.
+int64_t product_workspace(Device &device, const HeadProduct &product);
+// The name of the kernel that makes it.
+int32_t name_product(Device &device, const HeadProduct &product, char *name, std::size_t capacity);
+
+}  // namespace attile::gpu::simt

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulated_gemm.h"
+
+#include <initializer_list>
+
+#include "gemm/simt/table.h"
+
+namespace attile::gpu::simt {
+
+// Nobody asks the emulated device for products of these.
+const GemmKernels &gemm_kernels_f32() {
+    static const GemmKernels none = {};
+    return none;
+}
+const GemmKernels &gemm_kernels_f16() { return gemm_kernels_f32(); }
+const GemmKernels &gemm_kernels_bf16() { return gemm_kernels_f32(); }
+const void *gemm_combine_f32() { return nullptr; }
+const void *gemm_combine_plain_f32(bool) { return nullptr; }
+
+}  // namespace attile::gpu::simt
+
+namespace attile::test {
+
+bool is_gemm_product(const void *kernel) {
+    const gpu::simt::GemmKernels &all = gpu::simt::gemm_kernels_f64();
+    bool is_one = false;
+    const auto ask = [&](const void *other) { is_one = is_one || (other != nullptr && other == kernel); };
+    for (const gpu::simt::GemmTileKernels &tile : all.tiles) {
+        for (const auto &layouts : tile.direct)
+            for (const void *direct : layouts) ask(direct);
+        for (const void *other : {tile.aligned, tile.unaligned, tile.strided, tile.unaligned_rows}) ask(other);
+    }
+    for (const gpu::simt::GemmSkinnyKernels &skinny : all.skinny)
+        for (int layout = 0; layout < 2; ++layout)
+            for (const void *other : {skinny.vectors[layout], skinny.scalars[layout], skinny.once[layout]}) ask(other);
+    return is_one;
+}
+
+bool is_gemm_combine(const void *kernel) { return kernel == gpu::simt::gemm_combine_f64(); }
+
+}  // namespace attile::test
