@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention and its gradients in float64 composed of products: slices, what they must not meet, and bits that are the same in any batch.
+// Little memory or ATTILE_CUDA_ATTENTION=products and ATTILE_CUDA_GRADIENTS=products make more slices, and more of the cases go by them.
+#include <cstring>
+#include <vector>
+
+#include "attention_backward_fixture.h"
+#include "test_random.h"
+
+namespace attile::test {
+namespace {
+
+bool attention_goes_by_products() {
+    const char *const set = std::getenv("ATTILE_CUDA_ATTENTION");
+    return set != nullptr && std::strcmp(set, "products") == 0;
+}
+
+class AttentionF64 : public AttentionBackward {
+  protected:
+    // Forward and backward, judged as conformance judges.
+    void check_both(AttentionCase c, bool with_gradients = true) {
+        c.dtype = c.out_dtype = c.bias_dtype = ATTILE_F64;
+        Report report;
+        run_case(context, reference, Case{"attention.device", c}, {.placement = Placement::kDevice}, report);
+        EXPECT_EQ(report.outcome, Outcome::kPassed) << report.message << "\n  case:   " << report.description;
+        if (attention_goes_by_products()) {
+            EXPECT_EQ(report.kernel, "attention_products_f64") << report.description;
+        }
+        if (!with_gradients) return;
+        BackwardCase gradients;
+        gradients.forward = c;
+        gradients.dout_dtype = gradients.grad_dtype = gradients.dbias_dtype = ATTILE_F64;
+        run_case(context, reference, Case{"attention_backward.device", gradients}, {.placement = Placement::kDevice}, report);
+        EXPECT_EQ(report.outcome, Outcome::kPassed) << report.message << "\n  case:   " << report.description;
+        if (gradients_go_by("products")) {
+            EXPECT_EQ(report.kernel, "attention_backward_products_f64") << report.description;
+        }
+    }
+};
+
+// Rows, keys and heads that make several slices, with ends of their own, whose keys the mask cuts.
+TEST_F(AttentionF64, Slices) {
+    for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_TOP_LEFT, ATTILE_MASK_WINDOW_BOTTOM_RIGHT}) {
+        AttentionCase c = sized(90, 130, 12);
+        c.batch = 2;
+        c.heads_q = 4;
+        c.heads_kv = 2;
+        c.head_dim_v = 7;
+        c.mask = mask;
+        const bool is_window = mask == ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+        c.window_left = is_window ? 20 : 0;
+        c.window_right = is_window ? 3 : 0;
+        check_both(c);
+        c.bias = BiasKind::kSomeHidden;
+        c.bias_axes = 10;
+        c.sinks = true;
+        check_both(c);
+        c.heads_kv = 4;
+        c.bias_axes = 15;
+        c.softcap = 2;
+        c.alibi = 1;
+        check_both(c);
+    }
+}
+
+// More keys than a lane group takes of a row, and rows that see none.
+TEST_F(AttentionF64, LongRows) {
+    AttentionCase c = sized(5, 1300, 8);
+    c.batch = 2;
+    check_both(c);
+    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    c.key_lengths = true;
+    check_both(c);
+    c = sized(1200, 40, 8);
+    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    check_both(c);
+}
+
+// Rows that the device alone knows the place of.
+TEST_F(AttentionF64, CopiedRows) {
+    AttentionCase c = sized(40, 70, 24);
+    c.batch = 3;
+    c.heads_q = 4;
+    c.heads_kv = 2;
+    c.key_lengths = true;
+    check_both(c);
+    c.key_lengths = false;
+    c.packed_q = c.packed_k = true;
+    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    check_both(c);
+    c.packed_q = c.packed_k = false;
+    c.page_size = 16;
+    check_both(c, false);
+}
+
+// A NaN or an infinity reaches what it takes part in and nothing else.
+TEST_F(AttentionF64, HiddenNaN) {
+    AttentionCase c = sized(60, 90, 24);
+    c.batch = 2;
+    c.heads_kv = 2;
+    c.bias = BiasKind::kSomeHidden;
+    c.bias_poisoned = true;
+    check_both(c);
+    c = sized(60, 90, 24);
+    c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    for (const AttentionPattern pattern : {AttentionPattern::kNanInQuery, AttentionPattern::kInfiniteKeys}) {
+        c.pattern = pattern;
+        check_both(c);
+    }
+}
+
+// An entry, and without a mask a row, has the same bits alone and among others. Strides keep heads of an entry apart from those of the
+// next.
+TEST_F(AttentionF64, TheSameBitsInAnyBatch) {
+    constexpr int64_t kB = 3, kH = 4, kHkv = 2, kLq = 70, kLk = 130, kD = 16;
+    Random random(1);
+    const auto numbers = [&](int64_t count, bool is_drawn) {
+        std::vector<double> x(static_cast<std::size_t>(count));
+        for (double &value : x) value = is_drawn ? random.normal() : 0;
+        return x;
+    };
+    std::vector<double> q = numbers(kB * kH * kLq * kD, true), k = numbers(kB * kHkv * kLk * kD, true),
+                        v = numbers(kB * kHkv * kLk * kD, true);
+    std::vector<double> dout = numbers(kB * kH * kLq * kD, true);
+    struct Results {
+        std::vector<double> o, lse, dq, dk, dv;
+    };
+    const auto run = [&](int64_t first, int64_t count, int64_t row, int64_t rows, int32_t mask, bool with_gradients) {
+        Results r = {numbers(count * kH * rows * kD, false), numbers(count * kH * rows, false), numbers(count * kH * rows * kD, false),
+                     numbers(count * kHkv * kLk * kD, false), numbers(count * kHkv * kLk * kD, false)};
+        const auto tensor = [&](std::vector<double> &x, std::vector<int64_t> shape, int64_t at = 0) {
+            attile_tensor t;
+            EXPECT_EQ(attile_tensor_init(&t, x.data() + at, ATTILE_F64, static_cast<int32_t>(shape.size()), shape.data()), ATTILE_OK);
+            return t;
+        };
+        const auto of_rows = [&](std::vector<double> &x) {
+            attile_tensor t = tensor(x, {kB - first, kH, kLq, kD}, first * kH * kLq * kD);
+            t.data = static_cast<double *>(t.data) + row * kD;
+            t.shape[0] = count;
+            t.shape[2] = rows;
+            return t;
+        };
+        attile_attention_args args;
+        attile_attention_init(&args, sizeof args);
+        args.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        args.mask = mask;
+        args.q = of_rows(q);
+        args.k = tensor(k, {count, kHkv, kLk, kD}, first * kHkv * kLk * kD);
+        args.v = tensor(v, {count, kHkv, kLk, kD}, first * kHkv * kLk * kD);
+        args.o = tensor(r.o, {count, kH, rows, kD});
+        args.lse = tensor(r.lse, {count, kH, rows});
+        EXPECT_EQ(attile_attention(context, &args), ATTILE_OK) << last_error();
+        if (!with_gradients) return r;
+        attile_attention_backward_args backward;
+        attile_attention_backward_init(&backward, sizeof backward);
+        backward.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        backward.forward = &args;
+        backward.dout = of_rows(dout);
+        backward.dq = tensor(r.dq, {count, kH, rows, kD});
+        backward.dk = tensor(r.dk, {count, kHkv, kLk, kD});
+        backward.dv = tensor(r.dv, {count, kHkv, kLk, kD});
+        EXPECT_EQ(attile_attention_backward(context, &backward), ATTILE_OK) << last_error();
+        return r;
+    };
+    const auto are_same = [](const std::vector<double> &alone, const std::vector<double> &all, int64_t entry) {
+        return std::memcmp(alone.data(), all.data() + static_cast<std::size_t>(entry) * alone.size(), alone.size() * sizeof(double)) == 0;
+    };
+    for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_BOTTOM_RIGHT}) {
+        const Results all = run(0, kB, 0, kLq, mask, true);
+        for (int64_t entry = 0; entry < kB; ++entry) {
+            const Results one = run(entry, 1, 0, kLq, mask, true);
+            EXPECT_TRUE(are_same(one.o, all.o, entry)) << "o of entry " << entry << ", mask " << mask;
+            EXPECT_TRUE(are_same(one.lse, all.lse, entry)) << "lse of entry " << entry << ", mask " << mask;
+            EXPECT_TRUE(are_same(one.dq, all.dq, entry)) << "dq of entry " << entry << ", mask " << mask;
+            EXPECT_TRUE(are_same(one.dk, all.dk, entry)) << "dk of entry " << entry << ", mask " << mask;
+            EXPECT_TRUE(are_same(one.dv, all.dv, entry)) << "dv of entry " << entry << ", mask " << mask;
+        }
+        if (mask != ATTILE_MASK_NONE) continue;
+        for (const int64_t row : {int64_t{0}, kLq / 2, kLq - 1}) {
+            const Results one = run(1, 1, row, 1, mask, false);
+            for (int64_t head = 0; head < kH; ++head)
+                EXPECT_EQ(std::memcmp(one.o.data() + head * kD, all.o.data() + ((kH + head) * kLq + row) * kD, kD * sizeof(double)), 0)
+                    << "row " << row << ", head " << head;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace attile::test
