@@ -112,7 +112,7 @@ TEST_F(AttentionF64, HiddenNaN) {
 // An entry, and without a mask a row, has the same bits alone and among others. Strides keep heads of an entry apart from those of the
 // next.
 TEST_F(AttentionF64, TheSameBitsInAnyBatch) {
-    constexpr int64_t kB = 3, kH = 4, kHkv = 2, kLq = 70, kLk = 130, kD = 16;
+    constexpr int64_t kB = 3, kH = 2, kHkv = 1, kLq = 20, kLk = 2500, kD = 8;  // Keys enough that products split them.
     Random random(1);
     const auto numbers = [&](int64_t count, bool is_drawn) {
         std::vector<double> x(static_cast<std::size_t>(count));
@@ -144,6 +144,7 @@ TEST_F(AttentionF64, TheSameBitsInAnyBatch) {
         attile_attention_init(&args, sizeof args);
         args.flags = ATTILE_FLAG_BATCH_INVARIANT;
         args.mask = mask;
+        args.window_left = mask == ATTILE_MASK_WINDOW_BOTTOM_RIGHT ? 2200 : 0;
         args.q = of_rows(q);
         args.k = tensor(k, {count, kHkv, kLk, kD}, first * kHkv * kLk * kD);
         args.v = tensor(v, {count, kHkv, kLk, kD}, first * kHkv * kLk * kD);
@@ -165,7 +166,7 @@ TEST_F(AttentionF64, TheSameBitsInAnyBatch) {
     const auto are_same = [](const std::vector<double> &alone, const std::vector<double> &all, int64_t entry) {
         return std::memcmp(alone.data(), all.data() + static_cast<std::size_t>(entry) * alone.size(), alone.size() * sizeof(double)) == 0;
     };
-    for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_BOTTOM_RIGHT}) {
+    for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_WINDOW_BOTTOM_RIGHT}) {
         const Results all = run(0, kB, 0, kLq, mask, true);
         for (int64_t entry = 0; entry < kB; ++entry) {
             const Results one = run(entry, 1, 0, kLq, mask, true);
@@ -175,13 +176,52 @@ TEST_F(AttentionF64, TheSameBitsInAnyBatch) {
             EXPECT_TRUE(are_same(one.dk, all.dk, entry)) << "dk of entry " << entry << ", mask " << mask;
             EXPECT_TRUE(are_same(one.dv, all.dv, entry)) << "dv of entry " << entry << ", mask " << mask;
         }
-        if (mask != ATTILE_MASK_NONE) continue;
         for (const int64_t row : {int64_t{0}, kLq / 2, kLq - 1}) {
+            if (mask != ATTILE_MASK_NONE && row != kLq - 1) continue;  // The last stands in the corner, alone too.
             const Results one = run(1, 1, row, 1, mask, false);
             for (int64_t head = 0; head < kH; ++head)
                 EXPECT_EQ(std::memcmp(one.o.data() + head * kD, all.o.data() + ((kH + head) * kLq + row) * kD, kD * sizeof(double)), 0)
                     << "row " << row << ", head " << head;
         }
+    }
+}
+
+// Sums of dk and dv end where slices of rows do: those are the same in any batch, and so are the kernels.
+TEST_F(AttentionF64, TheSameSlicesInAnyBatch) {
+    for (const int64_t len : {100, 2048, 16384}) {
+        std::string kernel, kernel_forward;
+        int32_t rows = 0;
+        for (const int64_t heads : {1, 8, 64})
+            for (const int64_t batch : {1, 16}) {
+                const auto tensor = [&](std::vector<int64_t> shape) {
+                    attile_tensor t;
+                    EXPECT_EQ(attile_tensor_init(&t, nullptr, ATTILE_F64, static_cast<int32_t>(shape.size()), shape.data()), ATTILE_OK);
+                    return t;
+                };
+                attile_attention_args forward;
+                attile_attention_init(&forward, sizeof forward);
+                forward.flags = ATTILE_FLAG_BATCH_INVARIANT;
+                forward.q = forward.k = forward.v = forward.o = tensor({batch, heads, len, 64});
+                forward.lse = tensor({batch, heads, len});
+                forward.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+                attile_support support;
+                attile_support_init(&support, sizeof support);
+                EXPECT_EQ(attile_attention_query(context, &forward, &support), ATTILE_OK) << last_error();
+                if (kernel_forward.empty()) kernel_forward = support.kernel;
+                EXPECT_EQ(support.kernel, kernel_forward) << "len " << len << ", heads " << heads << ", batch " << batch;
+                attile_attention_backward_args args;
+                attile_attention_backward_init(&args, sizeof args);
+                args.forward = &forward;
+                args.flags = ATTILE_FLAG_BATCH_INVARIANT;
+                args.dout = args.dq = args.dk = args.dv = forward.q;
+                EXPECT_EQ(attile_attention_backward_query(context, &args, &support), ATTILE_OK) << last_error();
+                if (kernel.empty()) {
+                    kernel = support.kernel;
+                    rows = support.tile_m;
+                }
+                EXPECT_EQ(support.kernel, kernel) << "len " << len << ", heads " << heads << ", batch " << batch;
+                EXPECT_EQ(support.tile_m, rows) << "len " << len << ", heads " << heads << ", batch " << batch;
+            }
     }
 }
 
