@@ -28,6 +28,7 @@ inline bool gradients_go_by(const char *what) {
 
 // The unfused kernels in the place of `kernel`, where there are such. dbias: the gradient of the bias is asked for.
 inline std::string by_products(const std::string &kernel, const AttentionCase &c, bool dbias) {
+    if (kernel == "attention_backward_any_f64") return "attention_backward_products_f64";
     const bool is_aligned = c.dtype != ATTILE_F32 || (c.q_layout.offset == 0 && c.k_layout.offset == 0 && c.v_layout.offset == 0);
     if (!is_aligned || dbias) return kernel;
     for (const char *const width : {"64", "128", "256"})

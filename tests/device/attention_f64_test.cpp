@@ -41,7 +41,7 @@ class AttentionF64 : public AttentionBackward {
 // Rows, keys and heads that make several slices, with ends of their own, whose keys the mask cuts.
 TEST_F(AttentionF64, Slices) {
     for (const int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_TOP_LEFT, ATTILE_MASK_WINDOW_BOTTOM_RIGHT}) {
-        AttentionCase c = sized(90, 130, 12);
+        AttentionCase c = sized(70, 90, 12);
         c.batch = 2;
         c.heads_q = 4;
         c.heads_kv = 2;
@@ -71,7 +71,7 @@ TEST_F(AttentionF64, LongRows) {
     c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
     c.key_lengths = true;
     check_both(c);
-    c = sized(1200, 40, 8);
+    c = sized(300, 40, 8);
     c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
     check_both(c);
 }

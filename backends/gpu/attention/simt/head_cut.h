@@ -90,10 +90,13 @@ void for_slice_sizes(const attile_attention_problem &p, const HeadCut &cut, cons
             SlicePlace at = first_slice(p, cut);
             at.entries = entries;
             at.heads = heads;
+            int64_t rows = 0, keys = 0;  // Of the slice before.
             for (at.row = 0; at.row < p.len_q; at.row += at.rows) {
                 at.rows = p.len_q - at.row < cut.rows ? p.len_q - at.row : cut.rows;
                 find_keys(p, at);
-                want(at);
+                if (at.rows != rows || at.keys != keys) want(at);
+                rows = at.rows;
+                keys = at.keys;
             }
         }
 }

@@ -99,13 +99,17 @@ struct GemmSteps {
 
 }  // namespace
 
-int32_t launch_product(Device &device, const HeadProduct &product, Workspace workspace, Stream stream) {
+int32_t launch_product(Device &device, const HeadProduct &product, LastProduct &last, Workspace workspace, Stream stream) {
     GemmSteps steps(product);
-    Planned<attile_gemm_problem> planned = plan_step(device, steps.problem, kGemmFamilies);
     for (int64_t i = 0; i < steps.count; ++i, steps.step()) {
-        // Alignment may differ from one to the next.
-        if (i > 0) planned = plan_step(device, steps.problem, kGemmFamilies);
-        if (planned.refusal() != ATTILE_OK) return fail(planned.refusal(), "%s", planned.sentence());
+        PlanKey<attile_gemm_problem> key(steps.problem);
+        if (!is_same_key(key, last.key)) {
+            last.planned = plan_step(device, key.asked(), kGemmFamilies);
+            last.key = key;
+        }
+        if (last.planned.refusal() != ATTILE_OK) return fail(last.planned.refusal(), "%s", last.planned.sentence());
+        Planned<attile_gemm_problem> planned = last.planned;  // A plan is moved once.
+        planned.move_to(steps.problem);
         Workspace own = workspace;
         const int32_t status = planned.launch(device, own, stream);
         if (status != ATTILE_OK) return status;

@@ -2,7 +2,7 @@
 // A float64 product for each of some heads, as a step of attention: GEMM's families make it (gemm/families.h).
 #pragma once
 
-#include "host/family.h"
+#include "host/plan_cache.h"
 #include "host/workspace.h"
 
 namespace attile::gpu::simt {
@@ -25,7 +25,13 @@ struct HeadProduct {
     uint32_t flags;  // BATCH_INVARIANT or none.
 };
 
-int32_t launch_product(Device &device, const HeadProduct &product, Workspace workspace, Stream stream);
+// The plan of the last product of its kind: the next slice's is often the same.
+struct LastProduct {
+    PlanKey<attile_gemm_problem> key{attile_gemm_problem()};  // As it stands, of no product.
+    Planned<attile_gemm_problem> planned;
+};
+
+int32_t launch_product(Device &device, const HeadProduct &product, LastProduct &last, Workspace workspace, Stream stream);
 // What that wants at most, wherever the matrices lie.
 int64_t product_workspace(Device &device, const HeadProduct &product);
 // The name of the kernel that makes it.

@@ -151,13 +151,13 @@ class Float64Run {
         int32_t status = ATTILE_OK;
         if (dense_.rows) status = copy_rows(device_, params_, at, params_.q, p_.head_dim, false, copies_.q, stream_);
         const SliceOperands operands = slice_operands(p_, at, copies_);
-        if (status == ATTILE_OK) status = launch_product(device_, score_product(p_, at, operands, scores_), rest_, stream_);
+        if (status == ATTILE_OK) status = launch_product(device_, score_product(p_, at, operands, scores_), last_[0], rest_, stream_);
         if (status == ATTILE_OK) {
             const ScoreParams params = {params_, head_slice(at), scores_, divisors_};
             status = gpu::launch(device_, attention_f64_softmax_kernel(takes_blocks(at.keys)), Dim3{score_blocks(params.slice), 1, 1},
                                  Dim3{kWideThreads, 1, 1}, 0, stream_, params);
         }
-        if (status == ATTILE_OK) status = launch_product(device_, value_product(p_, at, operands, scores_), rest_, stream_);
+        if (status == ATTILE_OK) status = launch_product(device_, value_product(p_, at, operands, scores_), last_[1], rest_, stream_);
         return status == ATTILE_OK ? divide_rows(device_, params_, at, params_.o, p_.head_dim_v, copies_.o, divisors_, stream_) : status;
     }
     // Heads whose V holds infinities or NaN, which a probability of 0 must not meet, again by the general kernel.
@@ -187,6 +187,7 @@ class Float64Run {
     DenseCopies copies_;
     uint32_t *irregular_ = nullptr;
     double *scores_ = nullptr, *divisors_ = nullptr;
+    LastProduct last_[2];  // Of scores, of values.
     Workspace rest_;
 };
 

@@ -191,7 +191,8 @@ class Float64BackwardRun {
         rest_ = workspace;
         return has_all;
     }
-    int32_t multiply(const HeadProduct &product) { return launch_product(device_, product, rest_, stream_); }
+    enum Kind { kScores, kOfValues, kDq, kDk, kDv, kKinds };
+    int32_t multiply(Kind kind, const HeadProduct &product) { return launch_product(device_, product, last_[kind], rest_, stream_); }
 
     // Keys and values of the slice's heads; their gradients begin at 0, unless its first rows see all keys.
     int32_t begin(const SlicePlace &at) {
@@ -207,7 +208,7 @@ class Float64BackwardRun {
         const SliceGradients x(problem_, at, copies_, nullptr, nullptr);
         for (HeadProduct product : {SliceProducts(problem_, at, x).dk(0, false), SliceProducts(problem_, at, x).dv(0, false)}) {
             product.k = 0;
-            if (status == ATTILE_OK) status = multiply(product);
+            if (status == ATTILE_OK) status = multiply(kDk, product);
         }
         return status;
     }
@@ -219,14 +220,14 @@ class Float64BackwardRun {
             status = copy_rows(device_, f, at, params_.dout, p_.head_dim_v, false, copies_.dout, stream_);
         const SliceGradients x(problem_, at, copies_, scores_, gradients_);
         const SliceProducts products(problem_, at, x);
-        if (status == ATTILE_OK) status = multiply(products.scores());
-        if (status == ATTILE_OK) status = multiply(products.of_values());
+        if (status == ATTILE_OK) status = multiply(kScores, products.scores());
+        if (status == ATTILE_OK) status = multiply(kOfValues, products.of_values());
         if (status == ATTILE_OK) status = make_gradients(at);
-        if (status == ATTILE_OK) status = multiply(products.dq());
+        if (status == ATTILE_OK) status = multiply(kDq, products.dq());
         if (status == ATTILE_OK && dense_.rows) status = store_rows(device_, f, at, params_.dq, p_.head_dim, false, copies_.dq, stream_);
         for (int64_t member = 0; member < at.members; ++member, is_added_ = true) {
-            if (status == ATTILE_OK) status = multiply(products.dv(member, is_added_));
-            if (status == ATTILE_OK) status = multiply(products.dk(member, is_added_));
+            if (status == ATTILE_OK) status = multiply(kDv, products.dv(member, is_added_));
+            if (status == ATTILE_OK) status = multiply(kDk, products.dk(member, is_added_));
         }
         return status == ATTILE_OK ? sum_bias(at) : status;
     }
@@ -283,6 +284,7 @@ class Float64BackwardRun {
     DenseCopies copies_;
     double *scores_ = nullptr, *gradients_ = nullptr;
     bool is_added_ = false;  // To what dk and dv hold.
+    LastProduct last_[kKinds];
     Workspace rest_;
 };
 
