@@ -13,7 +13,7 @@ struct SlicePlace {
     int64_t entry, entries, head, heads, member, members, row, rows, key, keys;
 };
 
-// At most of a slice. Either one member of each head or all; all where it has all rows.
+// At most of a slice: one member of each head, or all, where it has all rows.
 struct HeadCut {
     int64_t entries = 0, heads = 0, members = 0, rows = 0;
     double seconds = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention_backward/simt/plan.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "attention/run.h"
@@ -8,6 +9,7 @@
 #include "attention_backward/run.h"
 #include "attention_backward/simt/launcher.h"
 #include "attention_backward/simt/products_f64_plan.h"
+#include "host/sizes.h"
 #include "host/status.h"
 
 namespace attile::gpu::simt {
