@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds the parts that gemm_kernel left of the tiles whose depth it cut, in the order of the depth, and does to the sums what the product's
 // epilogue asks. A thread has four sums, two neighbours in each of two rows, as a consumer thread of gemm_kernel has them; the loads of
-// eight parts are under way together. No shared memory; bound by the L2 cache, in which the parts still are.
+// eight parts are under way together. Shared bytes: 8 warps x 640, for turned tiles. Bound: the L2 cache, in which the parts still are.
 #pragma once
 
 #include "gemm/epilogue.h"
@@ -24,6 +24,33 @@ __device__ __forceinline__ void load_and_add_parts(float4 &sum, const float *fro
 #pragma unroll
     for (int i = 0; i < kPartsAtOnce; ++i) {
         if (i < count) sum.x += some[i].x, sum.y += some[i].y, sum.z += some[i].z, sum.w += some[i].w;
+    }
+}
+
+// Of a turned tile a warp has eight rows of D by 16 columns, from first_row and first_col on: they are turned, so that a lane stores four
+// neighbours of a row.
+template <class Epilogue>
+__device__ __forceinline__ void add_parts_turned(const GemmArguments &p, const Epilogue &epilogue, const float (&value)[4], int first_row,
+                                                 int first_col, int rows, int cols) {
+    constexpr int kLine = 16 + 4;  // Floats; four more than a row has, so that what is written at once lies in different banks.
+    __shared__ alignas(16) float of_warps[kAddPartsThreads / kWarpThreads][8 * kLine];
+    const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+    float *const mine = of_warps[threadIdx.x / kWarpThreads];
+#pragma unroll
+    for (int v = 0; v < 4; ++v) mine[(lane % 4 * 2 + v % 2) * kLine + lane / 4 + v / 2 * 8] = value[v];
+    __syncwarp();
+    const int row = first_row + lane / 4, col = first_col + lane % 4 * 4;
+    if (row >= rows) return;
+    float four[4];
+#pragma unroll
+    for (int v = 0; v < 4; ++v) four[v] = mine[lane / 4 * kLine + lane % 4 * 4 + v];
+    if (p.vectorised != 0) {
+        if (col < cols) epilogue.store_vector(row, col, four);
+        return;
+    }
+#pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        if (col + v < cols) epilogue.store(row, col + v, four[v]);
     }
 }
 
@@ -51,18 +78,22 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAddPartsThreads, 4) gemm_add_parts(const _
     GemmOrigin origin;
     origin.set(p, place.batch_x, place.batch_y, d_row, d_col, 0);
     const GemmEpilogue<float, GemmArguments, true, FastActivation> epilogue(p, origin);
-    const float value[4] = {sum.x, sum.y, sum.z, sum.w};
+    const float value[4] = {p.alpha * sum.x, p.alpha * sum.y, p.alpha * sum.z, p.alpha * sum.w};
+    if (turned) {
+        add_parts_turned(p, epilogue, value, col - lane % 4 * 2, row - lane / 4, rows, cols);
+        return;
+    }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        float pair[2] = {p.alpha * value[2 * half], p.alpha * value[2 * half + 1]};
-        const int mine = row + 8 * half, r = turned ? col : mine, c = turned ? mine : col;
-        if (r >= rows || c >= cols) continue;
-        if (!turned && p.vectorised != 0) {  // Rows are whole pairs then.
-            epilogue.store_vector(r, c, pair);
+        float pair[2] = {value[2 * half], value[2 * half + 1]};
+        const int r = row + 8 * half;
+        if (r >= rows || col >= cols) continue;
+        if (p.vectorised != 0) {  // Rows are whole pairs then.
+            epilogue.store_vector(r, col, pair);
             continue;
         }
-        epilogue.store(r, c, pair[0]);
-        if ((turned ? r + 1 < rows : c + 1 < cols)) epilogue.store(turned ? r + 1 : r, turned ? c : c + 1, pair[1]);
+        epilogue.store(r, col, pair[0]);
+        if (col + 1 < cols) epilogue.store(r, col + 1, pair[1]);
     }
 }
 
