@@ -123,6 +123,8 @@ int32_t CudaDevice::start(const void *probe_kernel) {
     const int32_t status = read_properties();
     properties_.gradients_by = gpu::gradients_by_name(gpu::environment("ATTILE_CUDA_GRADIENTS"));
     properties_.attention_by = gpu::attention_by_name(gpu::environment("ATTILE_CUDA_ATTENTION"));
+    const char *const gemm_by = gpu::environment("ATTILE_CUDA_GEMM");
+    std::snprintf(properties_.gemm_by, sizeof properties_.gemm_by, "%s", gemm_by != nullptr ? gemm_by : "");
     return status == ATTILE_OK ? find_kernels() : status;
 }
 

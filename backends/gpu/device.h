@@ -70,6 +70,7 @@ struct DeviceProperties {
     double peak_bandwidth = 0;  // Bytes a second of device memory.
     GradientsBy gradients_by = GradientsBy::kExpectedTime;
     AttentionBy attention_by = AttentionBy::kExpectedTime;
+    char gemm_by[64] = {};  // The tile of products in 16 bits on Hopper that the environment asks for (gemm/sm90/plan.cpp); empty: none.
 };
 
 // What the compiler made of a kernel.

@@ -2,10 +2,14 @@
 // gemm on tensor cores: that they are used where they should be, and what they compute, against double precision on the host. Where there
 // are none the tests skip.
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <ostream>
 #include <random>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "cuda_test_context.h"
 #include "row_reference.h"
@@ -325,6 +329,81 @@ TEST_P(CudaGemm16Parts, AreAddedInOrder) {
             // Sums of 5120 products of size 1, in chains of other lengths that tensor cores round towards zero, and then rounded. A part
             // that is missing would be 40.
             apart += std::abs(found - expected) <= 2 * unit * std::abs(expected) + 1e-2 ? 0 : 1;
+        }
+    }
+    EXPECT_EQ(apart, 0);
+}
+
+// Tiles that have rows of D along their columns, asked for by name, with a second tile of a few rows and a third of some columns. What does
+// something to the results has another way out than what does not.
+struct Turned {
+    int64_t rows, columns;  // The tile's.
+    const char *how;        // What else is asked for.
+    GemmCase c;             // m: rows of D beyond a tile.
+};
+void PrintTo(const Turned &t, std::ostream *out) {
+    *out << t.rows << "x" << t.columns << t.how << " ";
+    PrintTo(t.c, out);
+}
+std::vector<Turned> turned_cases() {
+    constexpr std::pair<int64_t, int64_t> kTiles[] = {{128, 144}, {128, 160}, {128, 176}, {128, 192}, {128, 208}, {128, 240}, {192, 176}};
+    const std::pair<const char *, GemmCase> kinds[] = {
+        {"", {1, 0, 392, 136, "nnn", kB, kB}},
+        {",share=b", {1, 13, 392, 520, "ntn", kB, kB, 8, 0, 0, -1.5}},
+        {",share=a", {1, 41, 264, 200, "nnn", kH, kH}},
+        {",share=b", {1, 41, 392, 136, "nnn", kB, kB, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_GELU, 1, 0.5}},
+        {",share=a", {1, 29, 391, 136, "ntn", kH, kH, 3, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_SILU, 0.25, -2}},
+        {"", {1, 41, 328, 136, "ntn", kH, kS, 4, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_RELU, 1, 1}},
+        {",share=b", {1, -7, 327, 136, "nnn", kB, kS, 0, ATTILE_BIAS_COLUMNS, 0, 0.5}},
+        {"", {3, 5, 264, 72, "nnn", kB, kB, 0, 0, ATTILE_ACTIVATION_GELU_TANH, 1, 0, true}},
+        {",parts=2", {1, 1, 200, 2048, "ntn", kB, kB, 8, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_RELU, 1, 1}},
+        {",share=b,parts=2", {1, 17, 203, 2056, "ntn", kH, kS}}};
+    std::vector<Turned> cases;
+    for (const auto &[rows, columns] : kTiles) {
+        for (const auto &[how, c] : kinds) {
+            cases.push_back({rows, columns, how, c});
+            cases.back().c.m += columns;
+        }
+    }
+    return cases;
+}
+class CudaGemm16Turned : public CudaGemm16, public testing::WithParamInterface<Turned> {
+  protected:
+    void SetUp() override {
+        constexpr const char *kVariable = "ATTILE_CUDA_GEMM";
+        setenv(kVariable, (std::to_string(GetParam().rows) + "x" + std::to_string(GetParam().columns) + ",turned" + GetParam().how).c_str(),
+               1);
+        open("");
+        unsetenv(kVariable);
+        if (context != nullptr && !IsSkipped() && generation != "sm90") GTEST_SKIP() << "a kernel for capability 9.0";
+    }
+    std::string name() const { return std::to_string(GetParam().rows) + "x" + std::to_string(GetParam().columns) + "x64"; }
+};
+INSTANTIATE_TEST_SUITE_P(Tiles, CudaGemm16Turned, testing::ValuesIn(turned_cases()));
+
+TEST_P(CudaGemm16Turned, RunWhereAskedFor) {
+    const std::string kernel = run(GetParam().c);
+    EXPECT_NE(kernel.find(name()), std::string::npos) << kernel;
+    EXPECT_EQ(kernel.find("_parts") != std::string::npos, std::strstr(GetParam().how, "parts=2") != nullptr) << kernel;
+    EXPECT_EQ(text_.find("clusters of 2") != std::string::npos, std::strstr(GetParam().how, "share=") != nullptr) << text_;
+}
+
+// D in float32 leaves by the other way than D in 16 bits: narrowed afterwards it has the same bits.
+TEST_P(CudaGemm16Turned, BitsDoNotDependOnTheWayOut) {
+    GemmCase c = GetParam().c;
+    if (c.bias_axis != ATTILE_BIAS_NONE || c.activation != 0 || c.dtype_d == kS) return;
+    std::vector<unsigned char> narrow, wide;
+    run(c, &narrow);
+    c.dtype_d = kS;
+    run(c, &wide);
+    const Stack of_narrow(c.batch, c.m, c.n, 'n', c.pad, 0, c.dtype), of_wide(c.batch, c.m, c.n, 'n', c.pad, 0, kS);
+    int64_t apart = 0;
+    for (int64_t i = 0; i < c.m; ++i) {
+        for (int64_t j = 0; j < c.n; ++j) {
+            const auto at = [&](const Stack &d) { return static_cast<std::size_t>((i * d.row + j * d.col) * element_bytes(d.dtype)); };
+            unsigned char bits[2];
+            encode(c.dtype, decode(kS, wide.data() + at(of_wide)), bits);
+            apart += std::memcmp(bits, narrow.data() + at(of_narrow), 2) == 0 ? 0 : 1;
         }
     }
     EXPECT_EQ(apart, 0);

@@ -16,13 +16,14 @@ inline constexpr int kGemmPiece = 64;         // Rows or columns that are loaded
 inline constexpr int kGemmMaxSplits = 8;      // Blocks of a cluster that share a depth: 1, 2, 3, 4 or 8.
 inline constexpr int kGemmMostHalved = 64;    // Columns of tiles that two blocks can share by halves.
 inline constexpr int kGemmMulticast = 2;      // Blocks that share a panel: B's of the same columns, or A's of the same rows.
-inline constexpr int kGemmStripBytes = 4096;  // Of each consumer warp: 16 rows of 64 sums.
+inline constexpr int kGemmStripBytes = 4096;  // Of each consumer warp, at most: 16 rows of 64 sums.
 inline constexpr int kGemmSharedLimit = 227 * 1024;
 
 // What a kernel does with its sums, each a kernel by itself: code that is there and not taken would make short products up to 16 % slower,
 // since a block's first instructions come from memory. Plain: narrowed, in whole pieces of 16 bytes; or two blocks share a depth by
 // halves. Fused: what is done to sums in registers, any narrow D and one in float32. General: the operation's epilogue, and split depths.
-enum class GemmEnd { kPlain, kFused, kGeneral };
+// Turned, turned fused: as plain and fused, of tiles whose columns are rows of D.
+enum class GemmEnd { kPlain, kFused, kGeneral, kTurned, kTurnedFused };
 // How sums leave for D. General: by the operation's epilogue, element by element or in vectors of four.
 enum GemmWay : int32_t { kGemmGeneral, kGemmNarrow, kGemmFloats };
 // What is done to sums in registers; a bias has a value a column or a row of D. C is asked for ahead where its rows
@@ -38,6 +39,7 @@ enum GemmFused : int32_t {
 
 struct GemmTileShape {
     int rows, columns;
+    bool turned;  // Made to have rows of D along its columns, and nothing else. Its B is contiguous along the depth.
 };
 // A tile's kernels for operands contiguous along the depth (0) or along their other axis (1): of A, of B.
 struct GemmKernels {
@@ -51,11 +53,16 @@ constexpr int gemm_stage_bytes(int rows, int columns, bool outer_b) {
     return (rows + loaded) * kGemmDepth * 2;
 }
 constexpr int gemm_stages(int rows, int columns, bool outer_b) { return 196608 / gemm_stage_bytes(rows, columns, outer_b); }
+// Rows of D that a warpgroup of a turned tile passes through half of its strips at a time, by 64 columns of D. With 192 rows four stages
+// leave room for no more than 48.
+constexpr int gemm_turned_piece(int rows) { return rows > 128 ? 48 : 64; }
+constexpr int gemm_strip_bytes(int rows, bool turned) { return turned ? gemm_turned_piece(rows) * 64 : kGemmStripBytes; }
 // Stages, strips, the bias of a tile's columns, two barriers a stage and one more, and what aligning the first stage to 1024 bytes may
 // take.
-constexpr int gemm_shared_bytes(int rows, int columns, bool outer_b) {
-    const int stages = gemm_stages(rows, columns, outer_b);
-    return 1024 + stages * gemm_stage_bytes(rows, columns, outer_b) + rows / 16 * kGemmStripBytes + columns * 4 + 16 * stages + 16;
+constexpr int gemm_shared_bytes(const GemmTileShape &tile, bool outer_b) {
+    const int stages = gemm_stages(tile.rows, tile.columns, outer_b);
+    return 1024 + stages * gemm_stage_bytes(tile.rows, tile.columns, outer_b) + tile.rows / 16 * gemm_strip_bytes(tile.rows, tile.turned) +
+           tile.columns * 4 + 16 * stages + 16;
 }
 
 struct GemmArguments {
@@ -78,7 +85,7 @@ struct GemmArguments {
     int32_t splits;                                      // Blocks of a cluster that share the depth of a tile.
     int32_t multicast;                                   // Blocks of a cluster that share a panel:
     int32_t shares_a;                                    // A's, of the same rows; else B's, of the same columns.
-    int32_t transposed;                                  // The tile's rows are columns of D.
+    int32_t transposed;                                  // The tile's rows are columns of D; of a turned one always.
     int32_t simple;                                      // No C, no bias, no activation.
     int32_t way;                                         // A GemmWay; of a narrow one
     int32_t wide;                                        // 16 bytes at a time,

@@ -22,7 +22,7 @@ struct GemmBlock {
     __device__ __forceinline__ GemmBlock(const GemmArguments &p, const void *memory) {
         stages = (shared_address(memory) + 1023) & ~1023u;
         strips = stages + Config::kStages * Config::kStageBytes;
-        barriers = strips + Config::kRows / 16 * kGemmStripBytes + Config::kColumns * 4;
+        barriers = strips + Config::kStripsBytes + Config::kColumns * 4;
         cluster = static_cast<uint32_t>(max(p.multicast, p.splits));
         rank = cluster > 1 ? warp_uniform(cluster_rank()) : 0;
         first_unit = cluster > 1 ? cluster_index() : blockIdx.x;

@@ -7,6 +7,7 @@
 #include "gemm/sm90/epilogue.cuh"
 #include "gemm/sm90/producer.cuh"
 #include "gemm/sm90/product.cuh"
+#include "gemm/sm90/turned.cuh"
 #include "numeric.h"
 #include "sm90/cluster.cuh"
 #include "sm90/ptx.cuh"
@@ -73,12 +74,24 @@ struct GemmProducts {
     }
 };
 
+// Leaves the sums of a part of the depth where gemm_partial() says.
+template <class Config>
+__device__ __forceinline__ void gemm_leave_part(const float (&sums)[Config::kColumns / 2], float *to) {
+    float *const mine = to + (fresh_thread() - kWarpgroupThreads) * 4;
+#pragma unroll
+    for (int i = 0; i < Config::kColumns / 8; ++i) {
+        asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(mine + i * Config::kRows * 8)),
+                     "f"(sums[4 * i]), "f"(sums[4 * i + 1]), "f"(sums[4 * i + 2]), "f"(sums[4 * i + 3])
+                     : "memory");
+    }
+}
+
 // All tiles of the block. The epilogue may leave a tile's sums to be stored between the first products of the next.
 template <class Config>
 __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmBlock<Config> &block, int group) {
     constexpr int kColumns = Config::kColumns;
     GemmProducts<Config> products(block, group);
-    GemmStore<Config> store(p, block.strips, block.stages, block.rank);
+    std::conditional_t<Config::kTurned, GemmTurnedStore<Config>, GemmStore<Config>> store(p, block.strips, block.stages, block.rank);
     for (uint32_t unit = block.first_unit; unit < p.units; unit += block.units) {
         const GemmWork work(p, block, unit);
         const int depth_blocks = warp_uniform(work.depth_end - work.depth_first);
@@ -103,7 +116,8 @@ __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmB
             }
         }
         if (work.is_part) {
-            store.part(sums, p.partial + gemm_partial(unit - p.whole, p.multicast, static_cast<int>(block.rank), Config::kRows * kColumns));
+            const int rank = static_cast<int>(block.rank);
+            gemm_leave_part<Config>(sums, p.partial + gemm_partial(unit - p.whole, p.multicast, rank, Config::kRows * kColumns));
             continue;
         }
         store.tile(sums, place.batch_x, place.batch_y, row, col);

@@ -25,7 +25,7 @@ class GemmStore {
   public:
     // All threads of the consumer warpgroups construct and call it together.
     __device__ __forceinline__ GemmStore(const GemmArguments &p, uint32_t strips, uint32_t stages, uint32_t rank)
-        : p_(p), fusion_(p, strips + Config::kRows / 16 * kGemmStripBytes), strips_(strips), stages_(stages), rank_(rank) {}
+        : p_(p), fusion_(p, strips + Config::kStripsBytes), strips_(strips), stages_(stages), rank_(rank) {}
 
     // Before a tile's first product. row and col: the tile's first, in the tile's own orientation.
     __device__ __forceinline__ void begin(uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
@@ -44,24 +44,13 @@ class GemmStore {
         }
     }
 
-    // After the last product of a part of the depth.
-    __device__ __forceinline__ void part(const float (&sums)[kColumns / 2], float *to) const {
-        float *const mine = to + (fresh_thread() - kWarpgroupThreads) * 4;
-#pragma unroll
-        for (int i = 0; i < kColumns / 8; ++i) {
-            asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(mine + i * Config::kRows * 8)),
-                         "f"(sums[4 * i]), "f"(sums[4 * i + 1]), "f"(sums[4 * i + 2]), "f"(sums[4 * i + 3])
-                         : "memory");
-        }
-    }
-
     // For two blocks of a cluster that share a tile's depth: each takes half of the columns. The other block writes its sums of those into
     // this block's strips, and the mbarrier `met` counts their bytes. Both blocks must have initialised their mbarriers.
     static constexpr int kHalf = kColumns / 4;  // Sums of a thread in half a tile.
     static constexpr uint32_t kHalfBytes = kHalf * Config::kRows * 2 * 4;
     __device__ __forceinline__ void halves(const float (&sums)[kColumns / 2], uint32_t met, uint32_t batch_x, uint32_t batch_y, int64_t row,
                                            int64_t col) {
-        static_assert(kHalfBytes <= Config::kRows / 16 * kGemmStripBytes, "the strips hold the other's sums");
+        static_assert(kHalfBytes <= Config::kStripsBytes, "the strips hold the other's sums");
         using Element = typename Config::Element;
         thread_ = fresh_thread();
         const uint32_t strips = strips_ + (thread_ - kWarpgroupThreads) * 16;
@@ -87,7 +76,7 @@ class GemmStore {
         barrier_wait(met, 0);
 #pragma unroll
         for (int i = 0; i < kHalf; i += 4) {
-            const Four other = load_four(strips + i / 4 * (Config::kRows * 32));
+            const GemmFour other = load_four(strips + i / 4 * (Config::kRows * 32));
             const float theirs[4] = {__uint_as_float(other.x), __uint_as_float(other.y), __uint_as_float(other.z),
                                      __uint_as_float(other.w)};
             float sum[4];  // Two addends: their order does not matter.
@@ -190,24 +179,12 @@ class GemmStore {
         cluster_sync();
     }
 
-    struct Four {
-        uint32_t x, y, z, w;
-    };
-    static __device__ __forceinline__ Four load_four(uint32_t from) {
-        Four v;
-        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(from) : "memory");
-        return v;
-    }
-    static __device__ __forceinline__ void store_four(uint16_t *to, const Four &v) {
-        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-                     : "memory");
-    }
     __device__ __forceinline__ int lane() const { return static_cast<int>(thread_ % kWarpThreads); }
     __device__ __forceinline__ int warp_of_tile() const {
         return static_cast<int>(thread_ / kWarpThreads) - kWarpgroupThreads / kWarpThreads;
     }
 
-    // Where a strip holds a sum, in bytes. Four neighbours along a row of D stay together; groups of four are swizzled so that rows
+    // Where a strip holds a sum, in bytes. GemmFour neighbours along a row of D stay together; groups of four are swizzled so that rows
     // (columns) that are written at once lie in different banks.
     __device__ __forceinline__ uint32_t strip_at(int row, int col) const {
         if (p_.transposed != 0) return static_cast<uint32_t>(col * kStripRows + (((row >> 2) ^ (col >> 1 & 3)) << 2 | (row & 3))) * 4;
@@ -354,7 +331,7 @@ class GemmStore {
         }
         __syncwarp();
         const int r = lane() / 8;
-        Four part[kRounds];
+        GemmFour part[kRounds];
 #pragma unroll
         for (int round = 0; round < kRounds; ++round) {
             const int from = round * kRoundRows + r;

@@ -12,6 +12,38 @@
 
 namespace attile::gpu::sm90 {
 
+// Four words of shared memory, on their way to D.
+struct GemmFour {
+    uint32_t x, y, z, w;
+};
+__device__ __forceinline__ GemmFour load_four(uint32_t from) {
+    GemmFour v;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(from) : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_four(void *to, const GemmFour &v) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+
+// An element of the bias as it is stored. The load is issued here and waited for where it is used.
+__device__ __forceinline__ uint32_t ask_bias(const GemmOutput &bias, int64_t at) {
+    const char *const data = static_cast<const char *>(bias.data);
+    uint32_t bits;
+    if (bias.dtype == ATTILE_F32) {
+        asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(bits) : "l"(__cvta_generic_to_global(data + at * 4)));
+    } else {
+        asm volatile("{.reg .u16 half; ld.global.nc.u16 half, [%1]; cvt.u32.u16 %0, half;}"
+                     : "=r"(bits)
+                     : "l"(__cvta_generic_to_global(data + at * 2)));
+    }
+    return bits;
+}
+__device__ __forceinline__ float bias_value(const GemmOutput &bias, uint32_t bits) {
+    if (bias.dtype == ATTILE_F32) return __uint_as_float(bits);
+    return bias.dtype == ATTILE_F16 ? widen_pair<F16>(bits).x : widen_pair<BF16>(bits).x;
+}
+
 template <class Config>
 class GemmFusion {
     static constexpr int kColumns = Config::kColumns, kPairs = kColumns / 8;  // A thread has pairs of columns 8 i + 2 (lane % 4).
@@ -25,16 +57,15 @@ class GemmFusion {
         if ((p_.fused & (kFusedBiasColumns | kFusedBiasRows)) == 0) return;
         const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads;
         const int64_t first = batch_x * p_.bias.batch_x + batch_y * p_.bias.batch_y;
-        const char *const data = static_cast<const char *>(p_.bias.data);
         if ((p_.fused & kFusedBiasColumns) != 0) {
             if (thread < kColumns && col + thread < p_.n) {
-                bias_[0] = ask(data, first + (col + thread) * p_.bias.col);
+                bias_[0] = ask_bias(p_.bias, first + (col + thread) * p_.bias.col);
             }
         } else {
             const int64_t mine = row + thread / kWarpThreads * 16 + thread % kWarpThreads / 4;
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                if (mine + 8 * half < p_.m) bias_[half] = ask(data, first + (mine + 8 * half) * p_.bias.row);
+                if (mine + 8 * half < p_.m) bias_[half] = ask_bias(p_.bias, first + (mine + 8 * half) * p_.bias.row);
             }
         }
     }
@@ -103,22 +134,7 @@ class GemmFusion {
     }
 
   private:
-    // An element of the bias as it is stored. The load is issued here and waited for where it is used.
-    __device__ __forceinline__ uint32_t ask(const char *data, int64_t at) const {
-        uint32_t bits;
-        if (p_.bias.dtype == ATTILE_F32) {
-            asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(bits) : "l"(__cvta_generic_to_global(data + at * 4)));
-        } else {
-            asm volatile("{.reg .u16 half; ld.global.nc.u16 half, [%1]; cvt.u32.u16 %0, half;}"
-                         : "=r"(bits)
-                         : "l"(__cvta_generic_to_global(data + at * 2)));
-        }
-        return bits;
-    }
-    __device__ __forceinline__ float bias(int which) const {
-        if (p_.bias.dtype == ATTILE_F32) return __uint_as_float(bias_[which]);
-        return p_.bias.dtype == ATTILE_F16 ? widen_pair<F16>(bias_[which]).x : widen_pair<BF16>(bias_[which]).x;
-    }
+    __device__ __forceinline__ float bias(int which) const { return bias_value(p_.bias, bias_[which]); }
     template <bool kCuts, bool kPaired>
     __device__ __forceinline__ void store_rows(const float (&sums)[kColumns / 2], float alpha, float *to, int columns, int rows) const {
 #pragma unroll

@@ -14,7 +14,15 @@ attile_gpu_instance(128x64 FILE tiles rows=128 columns=64)
 attile_gpu_instance(64x64 FILE tiles rows=64 columns=64)
 attile_gpu_instance(64x32 FILE tiles rows=64 columns=32)
 attile_gpu_instance(64x16 FILE tiles rows=64 columns=16)
-# The same tiles, in the same order, for results that something is done to in registers; narrower ones have no such way. Then those of the
+# Turned: rows of D lie along the columns, so that some hundred rows fit in steps of 16. Widths: docs/kernels/gemm-sm90.md, "Turned tiles".
+attile_gpu_instance(128x144_turned FILE turned BY gemm_turned_instance rows=128 columns=144 turned)
+attile_gpu_instance(128x160_turned FILE turned BY gemm_turned_instance rows=128 columns=160 turned)
+attile_gpu_instance(128x176_turned FILE turned BY gemm_turned_instance rows=128 columns=176 turned)
+attile_gpu_instance(128x192_turned FILE turned BY gemm_turned_instance rows=128 columns=192 turned)
+attile_gpu_instance(128x208_turned FILE turned BY gemm_turned_instance rows=128 columns=208 turned)
+attile_gpu_instance(128x240_turned FILE turned BY gemm_turned_instance rows=128 columns=240 turned)
+attile_gpu_instance(192x176_turned FILE turned BY gemm_turned_instance rows=192 columns=176 turned)
+# All but the turned ones, in the same order, for results that something is done to in registers; narrower ones have no such way. Then those of the
 # general epilogue and of depths that are split.
 attile_gpu_instance(128x256_fused FILE fused TABLE Fused BY gemm_fused_instance rows=128 columns=256)
 attile_gpu_instance(192x128_fused FILE fused TABLE Fused BY gemm_fused_instance rows=192 columns=128)
@@ -29,3 +37,12 @@ attile_gpu_instance(128x64_general FILE general TABLE General BY gemm_general_in
 attile_gpu_instance(64x64_general FILE general TABLE General BY gemm_general_instance rows=64 columns=64)
 attile_gpu_instance(64x32_general FILE general TABLE General BY gemm_general_instance rows=64 columns=32)
 attile_gpu_instance(64x16_general FILE general TABLE General BY gemm_general_instance rows=64 columns=16)
+
+# The turned tiles, in the same order, for results that something is done to.
+attile_gpu_instance(128x144_turned_fused FILE turned_fused TABLE TurnedFused BY gemm_turned_fused_instance rows=128 columns=144 turned)
+attile_gpu_instance(128x160_turned_fused FILE turned_fused TABLE TurnedFused BY gemm_turned_fused_instance rows=128 columns=160 turned)
+attile_gpu_instance(128x176_turned_fused FILE turned_fused TABLE TurnedFused BY gemm_turned_fused_instance rows=128 columns=176 turned)
+attile_gpu_instance(128x192_turned_fused FILE turned_fused TABLE TurnedFused BY gemm_turned_fused_instance rows=128 columns=192 turned)
+attile_gpu_instance(128x208_turned_fused FILE turned_fused TABLE TurnedFused BY gemm_turned_fused_instance rows=128 columns=208 turned)
+attile_gpu_instance(128x240_turned_fused FILE turned_fused TABLE TurnedFused BY gemm_turned_fused_instance rows=128 columns=240 turned)
+attile_gpu_instance(192x176_turned_fused FILE turned_fused TABLE TurnedFused BY gemm_turned_fused_instance rows=192 columns=176 turned)

@@ -27,4 +27,14 @@ GemmKernels gemm_general_instance() {
     return gemm_instance<Element, Config, GemmEnd::kGeneral>();
 }
 
+// B is contiguous along the depth.
+template <class Element, class Config, GemmEnd kEnd = GemmEnd::kTurned>
+GemmKernels gemm_turned_instance() {
+    return {{{gemm_kernel_of<Element, Config, 0, 0, kEnd>(), nullptr}, {gemm_kernel_of<Element, Config, 1, 0, kEnd>(), nullptr}}};
+}
+template <class Element, class Config>
+GemmKernels gemm_turned_fused_instance() {
+    return gemm_turned_instance<Element, Config, GemmEnd::kTurnedFused>();
+}
+
 }  // namespace attile::gpu::sm90

@@ -2,11 +2,11 @@
 // GEMM on Hopper's tensor cores: D = activation(alpha A B + beta C + bias), A and B float16 or bfloat16 in any of the four layouts, sums in
 // float32, D of their type or float32, batched; TMA's bounds cut the edges. Record: docs/kernels/gemm-sm90.md.
 //
-// Tiles: 128x256, 192x128, 128x128, 128x64, 64x64, 64x32 or 64x16 by 64 of depth, of the product or of its transpose. One producer
-// warpgroup, one consumer warpgroup for every 64 rows. Blocks are persistent; the next tile's loads run during the last one's epilogue. Two
-// blocks of a cluster can share B's panel or A's by multicast. Few tiles of much depth: blocks of a cluster share a tile's depth, and add
-// their sums through each other's shared memory in order of rank, so that results repeat. Tiles that would fill a part of the
-// device's last round are cut along the depth, and another kernel adds the parts.
+// Tiles: 128x256, 192x128, 128x128, 128x64, 64x64, 64x32 or 64x16 by 64 of depth, of the product or of its transpose, and 128x144 to
+// 128x240 and 192x176 of the transpose alone (turned.cuh). One producer warpgroup, one consumer warpgroup for every 64 rows. Blocks are
+// persistent; the next tile's loads run during the last one's epilogue. Two blocks of a cluster can share B's panel or A's by multicast.
+// Few tiles of much depth: blocks of a cluster share a tile's depth, and add their sums through each other's shared memory in order of
+// rank, so that results repeat. Tiles beyond whole rounds of the device are cut along the depth, and another kernel adds the parts.
 //
 // Shared bytes: stages * (rows + columns) * 64 * 2, 4096 for each consumer warp's strip, 4 a column for bias, 1024 for alignment, 16 a
 // stage and 16 for barriers: 4 * 49152 + 8 * 4096 + 1024 + 1024 + 80 = 231504 with 128x256. Registers: 168 at launch with 128x256, then 40
@@ -19,6 +19,7 @@
 #include "gemm/sm90/consumer.cuh"
 #include "gemm/sm90/epilogue.cuh"
 #include "gemm/sm90/producer.cuh"
+#include "gemm/sm90/turned.cuh"
 #include "numeric.h"
 #include "sm90/cluster.cuh"
 #include "sm90/ptx.cuh"
@@ -29,6 +30,8 @@ template <class Element_, int kRows_, int kColumns_, int kOuterA_, int kOuterB_,
 struct GemmConfig {
     using Element = Element_;
     static constexpr GemmEnd kEnd = kEnd_;
+    static constexpr bool kTurned = kEnd == GemmEnd::kTurned || kEnd == GemmEnd::kTurnedFused;
+    static constexpr bool kFuses = kEnd == GemmEnd::kFused || kEnd == GemmEnd::kTurnedFused;
     static constexpr bool kHalves = kEnd == GemmEnd::kPlain && kColumns_ <= kGemmMostHalved;  // If the arguments say so.
     static constexpr bool kSplits = kEnd == GemmEnd::kGeneral || kHalves;
     static constexpr int kRows = kRows_, kColumns = kColumns_, kOuterA = kOuterA_, kOuterB = kOuterB_;
@@ -37,9 +40,11 @@ struct GemmConfig {
     static constexpr int kStageBytes = gemm_stage_bytes(kRows, kColumns, kOuterB != 0);
     static constexpr int kPiecesB = (kColumns + kGemmPiece - 1) / kGemmPiece;
     static constexpr int kPieceBytes = kGemmPiece * kGemmDepth * 2;
+    static constexpr int kStripBytes = gemm_strip_bytes(kRows, kTurned), kStripsBytes = kRows / 16 * kStripBytes;
     static constexpr bool kMovesRegisters = kColumns > 128 || kRows > 128;  // From the producer to the consumers; else all have enough.
     static constexpr int kConsumerRegisters = kRows > 128 ? 152 : 232;
-    static_assert(gemm_shared_bytes(kRows, kColumns, kOuterB != 0) <= kGemmSharedLimit, "what a block can have");
+    static_assert(gemm_shared_bytes({kRows, kColumns, kTurned}, kOuterB != 0) <= kGemmSharedLimit, "what a block can have");
+    static_assert(!kTurned || (kOuterB == 0 && kColumns % 16 == 0), "halves of B are whole groups of eight rows");
     static_assert(kStageBytes % 1024 == 0, "swizzled panels start at multiples of 1024");
     static_assert(kRows * kColumns * 4 <= kStages * kStageBytes, "a split's sums take the stages' place");
 };

@@ -2,9 +2,12 @@
 #include "gemm/sm90/plan.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <optional>
+#include <string_view>
 
 #include "host/sizes.h"
 #include "host/workspace.h"
@@ -37,6 +40,9 @@ constexpr double kPlainClocks = 8;           // A column of a tile on its way ou
 constexpr double kFusedClocks = 8;           // with bias and the like,
 constexpr double kGeneralClocks = 35;        // by the operation's epilogue,
 constexpr double kTransposedClocks = 60;     // and turned.
+constexpr double kTurnedClocks = 9;          // Of a turned tile: from registers,
+constexpr double kTurnedFusedClocks = 20;    // in float32, with bias and the like.
+constexpr double kTurnedThreeEnds = 1.5;     // A column of three warpgroups, to one of two.
 
 constexpr double kPartClocks = 0.35;    // An element of a part's tile on its way to memory.
 constexpr double kAddSeconds = 3.5e-6;  // The kernel that adds the parts,
@@ -45,6 +51,8 @@ constexpr double kAddBandwidth = 5e12;  // and the bytes a second of its loads.
 constexpr int kSplits[] = {1, 2, 3, 4, 8};
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kLeastPartSteps = 16;  // Shorter ones are not worth a kernel more.
+// Rows of D that turned tiles are for: few enough that whole tiles of 128 rows would be badly filled.
+constexpr int64_t kLeastTurnedRows = 129, kMostTurnedRows = 1024;
 
 int storage_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
 
@@ -73,7 +81,7 @@ std::optional<int32_t> fused_of(const GemmParams &p, int64_t batch_x) {
     return fused;
 }
 
-// The way of a tile that is neither turned nor split.
+// The way of a tile that is not split, and whose rows are rows of D or that is made to have them along its columns.
 GemmWay direct_way(const GemmPlan &plan, int32_t dtype) {
     const GemmParams &p = plan.params;
     if (p.d.col != 1) return kGemmGeneral;
@@ -83,11 +91,11 @@ GemmWay direct_way(const GemmPlan &plan, int32_t dtype) {
 
 // Of a plan whose `way` and `wide` speak of the operands alone.
 bool can_halve(const GemmPlan &plan, const GemmChoice &choice) {
-    return plan.way == kGemmNarrow && plan.fused == 0 && plan.wide && choice.splits == 2 &&
-           kGemmTileShapes[choice.tile].columns <= kGemmMostHalved && plan.params.n % 2 == 0;
+    return plan.way == kGemmNarrow && plan.fused == 0 && plan.wide && choice.splits == 2 && choice.shape().columns <= kGemmMostHalved &&
+           plan.params.n % 2 == 0;
 }
 GemmWay way_of(const GemmPlan &plan, const GemmChoice &choice) {
-    const bool is_direct = !choice.transposed && choice.splits == 1 && kGemmTileShapes[choice.tile].columns >= kGemmPiece;
+    const bool is_direct = choice.transposed == choice.shape().turned && choice.splits == 1 && choice.shape().columns >= kGemmPiece;
     return is_direct ? plan.way : kGemmGeneral;
 }
 
@@ -97,7 +105,7 @@ struct TileCounts {
     double all;
     TileCounts(const GemmChoice &choice, const GemmPlan &plan) {
         const GemmParams &p = plan.params;
-        const GemmTileShape &tile = kGemmTileShapes[choice.tile];
+        const GemmTileShape &tile = choice.shape();
         a = ceil_div(choice.transposed ? p.n : p.m, int64_t{tile.rows} * choice.along_rows());
         b = ceil_div(choice.transposed ? p.m : p.n, int64_t{tile.columns} * choice.along_columns());
         all = static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(plan.batches);
@@ -116,7 +124,7 @@ struct Model {
 
     double seconds(const GemmChoice &choice, const GemmPlan &plan) const {
         const GemmParams &p = plan.params;
-        const int rows = kGemmTileShapes[choice.tile].rows, columns = kGemmTileShapes[choice.tile].columns;
+        const int rows = choice.shape().rows, columns = choice.shape().columns;
         const int64_t blocks_k = ceil_div(p.k, kGemmDepth);
         const TileCounts counts(choice, plan);
         const double tiles = counts.all;
@@ -137,6 +145,9 @@ struct Model {
         double epilogue = choice.multicast == 1 ? 0 : choice.shares_a ? kShareOfAClocks : kMulticastClocks;
         if (can_halve(plan, choice)) {
             epilogue += kHalvesClocks + kHalfClocks * rows * columns;
+        } else if (choice.shape().turned) {
+            epilogue += (plan.fused != 0 || plan.way == kGemmFloats ? kTurnedFusedClocks : kTurnedClocks) * columns *
+                        (rows <= 128 ? 1.0 : kTurnedThreeEnds);
         } else {
             const bool is_general = way_of(plan, choice) == kGemmGeneral;
             const double of_rows = rows <= 128 ? 1.0 : is_general ? kThreeGeneralEnds : kThreeEnds;
@@ -199,6 +210,17 @@ int most_parts(const Model &model, const GemmChoice &choice, const GemmPlan &pla
     return static_cast<int>(std::min({static_cast<int64_t>(at_once / beyond), steps / kLeastPartSteps, kMostParts}));
 }
 
+// Can the kernels make the problem by this choice? A panel is shared by tiles of two blocks that D has.
+bool is_possible(const GemmChoice &choice, const GemmPlan &plan) {
+    const GemmTileShape &tile = choice.shape();
+    const GemmParams &p = plan.params;
+    if (tile.turned && (!choice.transposed || choice.splits > 1 || plan.way == kGemmGeneral || plan.panel(true).outer_first)) return false;
+    if (choice.splits > 1 && (choice.multicast > 1 || choice.parts > 1 || ceil_div(p.k, kGemmDepth) < 2 * choice.splits)) return false;
+    if (choice.multicast == 1) return !choice.shares_a;
+    if (choice.shares_a) return tile.columns >= kGemmPiece && (choice.transposed ? p.m : p.n) > tile.columns;
+    return (choice.tile == kGemm128x256 || choice.tile == kGemm64x64 || tile.turned) && (choice.transposed ? p.n : p.m) > tile.rows;
+}
+
 GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
     GemmChoice best;
     double best_seconds = 1e300;
@@ -209,34 +231,29 @@ GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
             best_seconds = seconds;
         }
     };
-    const int64_t blocks_k = ceil_div(plan.params.k, kGemmDepth);
     const auto consider = [&](GemmChoice choice) {
+        if (!is_possible(choice, plan)) return;
         compare(choice);
         const int parts = choice.splits > 1 ? 1 : most_parts(model, choice, plan);
         if (parts < 2) return;
         choice.parts = parts;
         compare(choice);
     };
+    const bool may_turn = plan.params.m >= kLeastTurnedRows && plan.params.m <= kMostTurnedRows;
     for (int tile = 0; tile < kGemmTiles; ++tile) {
+        if (kGemmTileShapes[tile].turned && !may_turn) continue;
         for (const bool transposed : {false, true}) {
             GemmChoice choice;
             choice.tile = static_cast<GemmTile>(tile);
             choice.transposed = transposed;
-            if ((tile == kGemm128x256 || tile == kGemm64x64) && (transposed ? plan.params.n : plan.params.m) > kGemmTileShapes[tile].rows) {
-                choice.multicast = kGemmMulticast;
+            choice.multicast = kGemmMulticast;
+            for (const bool shares_a : {false, true}) {
+                choice.shares_a = shares_a;
                 consider(choice);
-                choice.multicast = 1;
             }
-            if (kGemmTileShapes[tile].columns >= kGemmPiece &&
-                (transposed ? plan.params.m : plan.params.n) > kGemmTileShapes[tile].columns) {
-                choice.multicast = kGemmMulticast;
-                choice.shares_a = true;
-                consider(choice);
-                choice.multicast = 1;
-                choice.shares_a = false;
-            }
+            choice.multicast = 1;
+            choice.shares_a = false;
             for (const int splits : kSplits) {
-                if (splits > 1 && blocks_k < 2 * splits) break;
                 choice.splits = splits;
                 consider(choice);
             }
@@ -245,7 +262,45 @@ GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
     return best;
 }
 
-// How the results of tiles that are neither turned nor split leave for D.
+// What the environment asks for, as in "128x144,turned,share=b,parts=2": for measurements and tests. No value where it is no choice, or
+// none that can make the problem; with parts=1 none is cut, else as many as fill the device once, or fewer.
+std::optional<GemmChoice> asked_choice(const char *text, const Model &model, const GemmPlan &plan) {
+    int rows = 0, columns = 0, at = 0;
+    if (std::sscanf(text, "%dx%d%n", &rows, &columns, &at) != 2) return std::nullopt;
+    GemmChoice choice;
+    choice.parts = static_cast<int>(kMostParts);
+    std::string_view rest = text + at;
+    while (!rest.empty()) {
+        rest.remove_prefix(1);
+        const std::string_view word = rest.substr(0, rest.find(','));
+        rest.remove_prefix(word.size());
+        const std::string_view value = word.substr(std::min(word.size(), word.find('=') + 1));
+        int number = 0;
+        std::from_chars(value.data(), value.data() + value.size(), number);
+        if (word == "turned") {
+            choice.transposed = true;
+        } else if (word == "share=a" || word == "share=b") {
+            choice.multicast = kGemmMulticast;
+            choice.shares_a = value == "a";
+        } else if (word.substr(0, 7) == "splits=" && std::find(std::begin(kSplits), std::end(kSplits), number) != std::end(kSplits)) {
+            choice.splits = number;
+        } else if (word.substr(0, 6) == "parts=" && number > 0) {
+            choice.parts = number;
+        } else {
+            return std::nullopt;
+        }
+    }
+    for (int tile = 0; tile < kGemmTiles; ++tile) {
+        choice.tile = static_cast<GemmTile>(tile);
+        const GemmTileShape &shape = choice.shape();
+        if (shape.rows != rows || shape.columns != columns) continue;
+        choice.parts = choice.splits > 1 ? 1 : std::max(1, std::min(choice.parts, most_parts(model, choice, plan)));
+        if (is_possible(choice, plan)) return choice;
+    }
+    return std::nullopt;
+}
+
+// How results leave for D, where the tile is one that direct_way() speaks of.
 void set_way(GemmPlan &plan, int32_t dtype) {
     const GemmParams &p = plan.params;
     const int64_t batch_x = plan.batches / p.batch_y;
@@ -267,25 +322,19 @@ GemmPlan by_strides(const GemmPlan &plan, int32_t dtype) {
 }  // namespace
 
 int64_t GemmPlan::partial_bytes() const {
-    const GemmTileShape &tile = kGemmTileShapes[choice.tile];
+    const GemmTileShape &tile = choice.shape();
     return gemm_partial(units() - whole, choice.multicast, 0, tile.rows * tile.columns) * static_cast<int64_t>(sizeof(float));
 }
 
-GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced) {
+GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem) {
     const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     GemmPlan plan;
     static_cast<GemmOperands &>(plan) = gemm_operands(problem);
     if (plan.declined[0] != '\0') return plan;
     const Model model = model_of(device, plan);
     const GemmPlan ideal = by_strides(plan, problem.a.dtype);
-    if (forced != nullptr) {
-        plan.choice = *forced;
-        if (plan.choice.parts > 1) plan.choice.parts = std::min(plan.choice.parts, most_parts(model, plan.choice, ideal));
-    } else if (is_invariant) {
-        plan.choice = invariant_choice(model, ideal, problem);
-    } else {
-        plan.choice = best_choice(model, ideal);
-    }
+    const std::optional<GemmChoice> asked = is_invariant ? std::nullopt : asked_choice(device.gemm_by, model, ideal);
+    plan.choice = is_invariant ? invariant_choice(model, ideal, problem) : asked.has_value() ? *asked : best_choice(model, ideal);
     const GemmChoice &choice = plan.choice;
     set_way(plan, problem.a.dtype);
     plan.seconds = model.seconds(choice, plan);

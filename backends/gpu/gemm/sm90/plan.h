@@ -18,6 +18,7 @@ struct GemmChoice {
     bool shares_a = false;    // or A's, where the blocks lie side by side along the columns.
     int parts = 1;            // That the depth is cut into of the tiles that do not fill a round of the device.
 
+    const GemmTileShape &shape() const { return kGemmTileShapes[tile]; }
     int along_rows() const { return shares_a ? 1 : multicast; }  // Blocks of a cluster that have tiles of their own,
     int along_columns() const { return shares_a ? multicast : 1; }
 };
@@ -36,13 +37,14 @@ struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     int64_t units() const { return whole + (tiles - whole) * choice.parts; }  // Of work, as in GemmArguments.
     int64_t partial_bytes() const;                                            // Of the parts' sums.
     GemmEnd end() const {
-        if (halves || (way == kGemmNarrow && fused == 0 && wide && params.n % 8 == 0)) return GemmEnd::kPlain;
+        const bool is_plain = way == kGemmNarrow && fused == 0 && wide && params.n % 8 == 0;
+        if (choice.shape().turned) return is_plain ? GemmEnd::kTurned : GemmEnd::kTurnedFused;
+        if (halves || is_plain) return GemmEnd::kPlain;
         return way == kGemmGeneral ? GemmEnd::kGeneral : GemmEnd::kFused;
     }
 };
 
-// `forced`, for tests and tuning, replaces the model's choice.
-GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, const GemmChoice *forced = nullptr);
+GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem);
 
 // Of f16 and bf16: by this kernel, or by those of small products or of few rows.
 Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &problem);

@@ -75,11 +75,15 @@ struct GemmPanels {
         }
     }
     __device__ __forceinline__ void load_b(const GemmArguments &p, uint32_t to, uint32_t full, int depth) const {
+        if constexpr (Config::kTurned) {  // All rows at once.
+            tensor_load_4d(to, &p.map_b, full, depth, col, by, bx);
+        } else {
 #pragma unroll
-        for (int i = 0; i < Config::kPiecesB; ++i) {
-            const int outer = col + i * kGemmPiece;
-            tensor_load_4d(to + i * Config::kPieceBytes, &p.map_b, full, Config::kOuterB != 0 ? outer : depth,
-                           Config::kOuterB != 0 ? depth : outer, by, bx);
+            for (int i = 0; i < Config::kPiecesB; ++i) {
+                const int outer = col + i * kGemmPiece;
+                tensor_load_4d(to + i * Config::kPieceBytes, &p.map_b, full, Config::kOuterB != 0 ? outer : depth,
+                               Config::kOuterB != 0 ? depth : outer, by, bx);
+            }
         }
     }
     // A share of A, half of each of its pieces, for all blocks of the cluster.
@@ -93,9 +97,12 @@ struct GemmPanels {
                                      Config::kOuterA != 0 ? depth + at : outer + at, ay, ax, kAll);
         }
     }
-    // A share of B, likewise; whole pieces where there are several.
+    // A share of B, likewise; whole pieces where there are several, of a turned tile half of the rows.
     __device__ __forceinline__ void load_share_of_b(const GemmArguments &p, uint32_t to, uint32_t full, int depth, uint32_t rank) const {
-        if constexpr (Config::kPiecesB == 1) {  // Half a piece.
+        if constexpr (Config::kTurned) {
+            const int at = static_cast<int>(rank) * (Config::kColumns / kGemmMulticast);
+            tensor_load_4d_multicast(to + at * 128, &p.map_b, full, depth, col + at, by, bx, kAll);
+        } else if constexpr (Config::kPiecesB == 1) {  // Half a piece.
             constexpr int kHalf = kGemmPiece / kGemmMulticast;
             const int at = static_cast<int>(rank) * kHalf;
             tensor_load_4d_multicast(to + at * 128, &p.map_b, full, Config::kOuterB != 0 ? col : depth,
@@ -133,20 +140,21 @@ template <class Config>
 class GemmPrefetch {
   public:
     __device__ __forceinline__ GemmPrefetch(const GemmArguments &p, const GemmPanels<Config> &panels, const GemmWork &work, uint32_t rank) {
-        if (Config::kEnd != GemmEnd::kFused || (p.fused & kPrefetchedC) == 0 || work.is_part) return;
-        if (panels.col >= p.n) return;  // The second of two blocks may lie beyond the last column.
+        if (!Config::kFuses || (p.fused & kPrefetchedC) == 0 || work.is_part) return;
+        const int row = Config::kTurned ? panels.col : panels.row, col = Config::kTurned ? panels.row : panels.col;
+        if (col >= p.n) return;  // The second of two blocks may lie beyond the last column.
         const GemmPlace place(p, work.tile, rank);
         const int bytes = gemm_storage_bytes(p.c.dtype);
-        left_ = static_cast<int>(min(p.m - panels.row, int64_t{Config::kRows}));
-        from_ = static_cast<const char *>(p.c.data) +
-                (place.batch_x * p.c.batch_x + place.batch_y * p.c.batch_y + panels.row * p.c.row + panels.col) * bytes;
-        bytes_ = static_cast<uint32_t>(min(p.n - panels.col, int64_t{Config::kColumns})) * bytes & ~15u;
+        left_ = static_cast<int>(min(p.m - row, int64_t{Config::kTurned ? Config::kColumns : Config::kRows}));
+        from_ =
+            static_cast<const char *>(p.c.data) + (place.batch_x * p.c.batch_x + place.batch_y * p.c.batch_y + row * p.c.row + col) * bytes;
+        bytes_ = static_cast<uint32_t>(min(p.n - col, int64_t{Config::kTurned ? Config::kRows : Config::kColumns})) * bytes & ~15u;
         if (bytes_ == 0) left_ = 0;
         each_ = (left_ + p.depth_each - 1) / p.depth_each;
     }
     // Some rows for each block of the depth.
     __device__ __forceinline__ void advance(const GemmArguments &p) {
-        if constexpr (Config::kEnd == GemmEnd::kFused) {
+        if constexpr (Config::kFuses) {
             if (left_ <= 0) return;
 #pragma unroll 1
             for (int i = min(each_, left_); i > 0; --i) {

@@ -28,6 +28,18 @@ namespace attile::gpu::sm90 {
         ATTILE_PRODUCT("64", 32, types, "32", "33", "34", "35", "36");        \
     } else if constexpr (kColumns == 128) {                                   \
         ATTILE_PRODUCT("128", 64, types, "64", "65", "66", "67", "68");       \
+    } else if constexpr (kColumns == 144) {                                   \
+        ATTILE_PRODUCT("144", 72, types, "72", "73", "74", "75", "76");       \
+    } else if constexpr (kColumns == 160) {                                   \
+        ATTILE_PRODUCT("160", 80, types, "80", "81", "82", "83", "84");       \
+    } else if constexpr (kColumns == 176) {                                   \
+        ATTILE_PRODUCT("176", 88, types, "88", "89", "90", "91", "92");       \
+    } else if constexpr (kColumns == 192) {                                   \
+        ATTILE_PRODUCT("192", 96, types, "96", "97", "98", "99", "100");      \
+    } else if constexpr (kColumns == 208) {                                   \
+        ATTILE_PRODUCT("208", 104, types, "104", "105", "106", "107", "108"); \
+    } else if constexpr (kColumns == 240) {                                   \
+        ATTILE_PRODUCT("240", 120, types, "120", "121", "122", "123", "124"); \
     } else {                                                                  \
         static_assert(kColumns == 256, "a shape that is written out");        \
         ATTILE_PRODUCT("256", 128, types, "128", "129", "130", "131", "132"); \

@@ -18,6 +18,11 @@ constexpr double kClockFlops = 4096;   // Of a multiprocessor: four tensor cores
 
 bool is_half(int32_t dtype) { return dtype == ATTILE_F16 || dtype == ATTILE_BF16; }
 
+// Turned tiles stand last. The others have general kernels.
+constexpr int kFirstTurned = std::size(kGemmGeneralF16);
+static_assert(!kGemmTileShapes[kFirstTurned - 1].turned && kGemmTileShapes[kFirstTurned].turned &&
+              kGemmTiles - kFirstTurned == std::size(kGemmTurnedFusedF16));
+
 // The kernel, and the contiguity of the operands along the tiles' rows and columns.
 const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     const bool turned = plan.choice.transposed;
@@ -27,7 +32,12 @@ const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     const GemmFn *tiles = f16 ? kGemmPlainF16 : kGemmPlainBF16;
     if (plan.end() == GemmEnd::kFused) tiles = f16 ? kGemmFusedF16 : kGemmFusedBF16;
     if (plan.end() == GemmEnd::kGeneral) tiles = f16 ? kGemmGeneralF16 : kGemmGeneralBF16;
-    return tiles[plan.choice.tile]().of_layouts[first ? 1 : 0][second ? 1 : 0];
+    int tile = plan.choice.tile;
+    if (plan.end() == GemmEnd::kTurnedFused) {
+        tiles = f16 ? kGemmTurnedFusedF16 : kGemmTurnedFusedBF16;
+        tile -= kFirstTurned;
+    }
+    return tiles[tile]().of_layouts[first ? 1 : 0][second ? 1 : 0];
 }
 // All tiles that have a way to fuse (way_of) stand before those that have not, and have a kernel that does.
 static_assert(kGemmTileShapes[std::size(kGemmFusedF16) - 1].columns >= kGemmPiece &&
@@ -103,12 +113,12 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, Worksp
     const bool turned = choice.transposed;
     const GemmTileShape tile = kGemmTileShapes[choice.tile];
     const GemmPanel first = plan.panel(!turned), second = plan.panel(turned);
-    // Blocks that share A, or a single piece of B, load a half of each piece.
-    const int halves_a = choice.along_columns(), halves_b = tile.columns == kGemmPiece ? choice.along_rows() : 1;
+    // Blocks that share A, or a single piece of B, load a half of each piece; all of a turned tile's B is one piece.
+    const int halves_a = choice.along_columns(), halves_b = tile.columns == kGemmPiece || tile.turned ? choice.along_rows() : 1;
+    const int rows_b = tile.turned ? tile.columns : std::min(kGemmPiece, tile.columns);
     status = make_map(device, turned ? b : a, dtype, first, kGemmPiece / halves_a, kGemmDepth / halves_a, &g.map_a);
     if (status == ATTILE_OK) {
-        status =
-            make_map(device, turned ? a : b, dtype, second, std::min(kGemmPiece, tile.columns) / halves_b, kGemmDepth / halves_b, &g.map_b);
+        status = make_map(device, turned ? a : b, dtype, second, rows_b / halves_b, kGemmDepth / halves_b, &g.map_b);
     }
     if (status != ATTILE_OK) return status;
     g.c = p.c;
@@ -162,7 +172,7 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, Worksp
     extras.overlaps = !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
     status = device.launch_with(extras, kernel, Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
                                 Dim3{static_cast<uint32_t>(gemm_threads(tile.rows)), 1, 1},
-                                static_cast<std::size_t>(gemm_shared_bytes(tile.rows, tile.columns, outer_b)), arguments, stream);
+                                static_cast<std::size_t>(gemm_shared_bytes(tile, outer_b)), arguments, stream);
     return status == ATTILE_OK && plan.whole < plan.tiles ? add_parts(device, plan, g, stream) : status;
 }
 
@@ -189,7 +199,7 @@ struct TiledGemm {
         const int32_t status = device.resources(kernel, &resources);
         if (status != ATTILE_OK) return status;
         support.registers = resources.registers;
-        support.shared_bytes = gemm_shared_bytes(tile.rows, tile.columns, outer_b);
+        support.shared_bytes = gemm_shared_bytes(tile, outer_b);
         if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
             const double peak = kClockFlops * properties.compute_units * properties.clock_hz;
             support.predicted_share =
