@@ -370,20 +370,18 @@ std::vector<Turned> turned_cases() {
 class CudaGemm16Turned : public CudaGemm16, public testing::WithParamInterface<Turned> {
   protected:
     void SetUp() override {
-        constexpr const char *kVariable = "ATTILE_CUDA_GEMM";
-        setenv(kVariable, (std::to_string(GetParam().rows) + "x" + std::to_string(GetParam().columns) + ",turned" + GetParam().how).c_str(),
-               1);
+        const std::string tile = std::to_string(GetParam().rows) + "x" + std::to_string(GetParam().columns);
+        setenv("ATTILE_CUDA_GEMM", (tile + ",turned" + GetParam().how).c_str(), 1);
         open("");
-        unsetenv(kVariable);
+        unsetenv("ATTILE_CUDA_GEMM");
         if (context != nullptr && !IsSkipped() && generation != "sm90") GTEST_SKIP() << "a kernel for capability 9.0";
     }
-    std::string name() const { return std::to_string(GetParam().rows) + "x" + std::to_string(GetParam().columns) + "x64"; }
 };
 INSTANTIATE_TEST_SUITE_P(Tiles, CudaGemm16Turned, testing::ValuesIn(turned_cases()));
 
 TEST_P(CudaGemm16Turned, RunWhereAskedFor) {
-    const std::string kernel = run(GetParam().c);
-    EXPECT_NE(kernel.find(name()), std::string::npos) << kernel;
+    const std::string kernel = run(GetParam().c), tile = std::to_string(GetParam().rows) + "x" + std::to_string(GetParam().columns) + "x64";
+    EXPECT_NE(kernel.find(tile), std::string::npos) << kernel;
     EXPECT_EQ(kernel.find("_parts") != std::string::npos, std::strstr(GetParam().how, "parts=2") != nullptr) << kernel;
     EXPECT_EQ(text_.find("clusters of 2") != std::string::npos, std::strstr(GetParam().how, "share=") != nullptr) << text_;
 }
@@ -422,6 +420,23 @@ TEST_P(CudaGemm16Any, SameBitsEveryTime) {
     for (int i = 0; i < 3; ++i) {
         run(c, &again);
         EXPECT_TRUE(first == again);
+    }
+}
+
+TEST_P(CudaGemm16Any, IsMadeAsEverWhereTheTileAskedForIsNone) {
+    const GemmCase c = {1, 200, 392, 136, "nnn", kB, kB};
+    is_checked_ = false;
+    const std::string kernel = run(c), text = text_;
+    for (const char *asked : {"128x144", "100x100,turned", "128x144turned", "128x144,turned,", "128x144,turned,share=c", "x",
+                              "128x144,turned,splits=2", "128x144,turned,parts=0", "128x144,turned,parts=99999999999"}) {
+        attile_context_destroy(context);
+        context = nullptr;
+        setenv("ATTILE_CUDA_GEMM", asked, 1);
+        open(GetParam());
+        unsetenv("ATTILE_CUDA_GEMM");
+        ASSERT_NE(context, nullptr);
+        EXPECT_EQ(run(c), kernel) << asked;
+        EXPECT_EQ(text_, text) << asked;
     }
 }
 
