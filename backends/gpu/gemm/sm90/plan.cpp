@@ -40,9 +40,12 @@ constexpr double kPlainClocks = 8;           // A column of a tile on its way ou
 constexpr double kFusedClocks = 8;           // with bias and the like,
 constexpr double kGeneralClocks = 35;        // by the operation's epilogue,
 constexpr double kTransposedClocks = 60;     // and turned.
-constexpr double kTurnedClocks = 9;          // Of a turned tile: from registers,
-constexpr double kTurnedFusedClocks = 20;    // in float32, with bias and the like.
+constexpr double kTurnedClocks = 7.5;        // Of a turned tile: from registers,
+constexpr double kTurnedFusedClocks = 38;    // in float32, with bias and the like.
 constexpr double kTurnedThreeEnds = 1.5;     // A column of three warpgroups, to one of two.
+constexpr double kTurnedSteps = 0.88;        // Its steps take so much of the time that is expected of others,
+constexpr double kTurnedStepsOfA = 0.835;    // where two blocks share its A,
+constexpr double kTurnedStepsOfB = 0.956;    // and where they share its B.
 
 constexpr double kPartClocks = 0.35;    // An element of a part's tile on its way to memory.
 constexpr double kAddSeconds = 3.5e-6;  // The kernel that adds the parts,
@@ -139,7 +142,9 @@ struct Model {
             (choice.along_columns() > 1 ? kShareOfA : 1.0) * rows + (choice.along_rows() > 1 ? kMulticastShare : 1.0) * of_b;
         const double from_cache = static_cast<double>(rows) / choice.along_columns() + static_cast<double>(of_b) / choice.along_rows();
         const double busy_units = std::min(tiles * choice.parts, at_once) * cluster / units;
+        const double of_turned = choice.multicast == 1 ? kTurnedSteps : choice.shares_a ? kTurnedStepsOfA : kTurnedStepsOfB;
         const double step =
+            (choice.shape().turned ? of_turned : 1.0) *
             std::max({4.0 * columns * rows / 128 * (rows > 128 ? kThreeShare : 1.0), loaded * kGemmDepth * kElementBytes / kBytesPerClock,
                       from_cache * kGemmDepth * kElementBytes * busy_units / kSharedBytesPerClock});
         double epilogue = choice.multicast == 1 ? 0 : choice.shares_a ? kShareOfAClocks : kMulticastClocks;
@@ -335,6 +340,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     const GemmPlan ideal = by_strides(plan, problem.a.dtype);
     const std::optional<GemmChoice> asked = is_invariant ? std::nullopt : asked_choice(device.gemm_by, model, ideal);
     plan.choice = is_invariant ? invariant_choice(model, ideal, problem) : asked.has_value() ? *asked : best_choice(model, ideal);
+    plan.is_asked = asked.has_value();
     const GemmChoice &choice = plan.choice;
     set_way(plan, problem.a.dtype);
     plan.seconds = model.seconds(choice, plan);

@@ -32,7 +32,8 @@ struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     int64_t tiles_a = 0, tiles_b = 0, tiles = 0;  // Of a cluster, if it shares a panel: along the tiles' rows, columns, in all.
     int64_t whole = 0;                            // Of these, those that are not cut into parts.
     int64_t blocks = 0;
-    double seconds = 0;  // As the model predicts, packing included.
+    double seconds = 0;     // As the model predicts, packing included.
+    bool is_asked = false;  // The environment names the choice.
 
     int64_t units() const { return whole + (tiles - whole) * choice.parts; }  // Of work, as in GemmArguments.
     int64_t partial_bytes() const;                                            // Of the parts' sums.
