@@ -150,11 +150,11 @@ int32_t attention_densify(Device &device, const attile_operand &from, const Dens
 int32_t attention_combine(Device &device, const AttentionParams &params, const attile_attention_problem &p, Stream stream) {
     AttentionParams copy = params;
     void *arguments[] = {&copy};
-    // Rows enough that their number counts, not the way to memory and back. With BATCH_INVARIANT nothing that the other entries decide may
+    // Rows enough that their number counts, not the way to memory and back. With BATCH_INVARIANT neither other entries nor other rows may
     // choose a kernel, since each has its order of summation.
     const int64_t rows = params.part_rows, few = kFewCombinedRows * std::max(device.properties().compute_units, 1);
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
-    const bool many_rows = p.head_dim_v > 0 && (invariant ? !is_present(p.cu_len_q) && p.len_q > kFewCombinedRows : rows > few);
+    const bool many_rows = p.head_dim_v > 0 && (invariant || rows > few);
     const int64_t block_rows = many_rows ? simt::kAttentionCombineThreads / ceil_div(p.head_dim_v, 4) : 1;
     Dim3 grid, block;
     if (rows > kMaxGridX)
