@@ -176,8 +176,11 @@ void CudaAttention16::check(const Problem16 &p, unsigned seed) {
     attile_support_init(&support, sizeof support);
     ASSERT_EQ(attile_attention_query(context, &args, &support), ATTILE_OK) << last_error();
     if (!generation.empty()) {
-        // So few rows and keys are streamed faster than a tile of a tensor core's is filled.
-        const bool is_streamed = p.len_q * p.group <= 4 && p.len_k <= 128 && p.page == 0 && (p.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0;
+        // So few rows and keys, or lone rows of a group with a bias or mask, are streamed faster than a tile of a tensor core's is filled.
+        const bool is_lone = p.len_q == 1 && p.group >= 3 && p.group <= 16 && p.group % 8 != 0 && std::max(p.dim, p.dim_v) <= 128 &&
+                             (p.bias || p.wide_bias || p.allowed);
+        const bool is_streamed =
+            ((p.len_q * p.group <= 4 && p.len_k <= 128) || is_lone) && p.page == 0 && (p.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0;
         const std::string kernel = is_streamed ? "decode_" : (p.bf16 ? "attention_bf16_" : "attention_f16_") + generation;
         EXPECT_NE(std::strstr(support.kernel, kernel.c_str()), nullptr) << support.kernel << ": " << support.text;
     }

@@ -282,10 +282,10 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
     const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0 &&
                             has_short_stride(p.k) && has_short_stride(p.v);
     if (plan.splits > 1) plan.arrivals = base;
-    const bool is_plain = in_vectors && !plan.modifiers && !is_present(p.block_table);
+    const bool has_plain_rows = in_vectors && !is_present(p.block_table), is_plain = has_plain_rows && !plan.modifiers;
     plan.cost = decode_seconds(device.properties(), p, plan, tiles, is_plain);
+    if (has_plain_rows) plan.kernel = is_plain ? kernel.plain : kernel.modified;
     if (!is_plain) return;
-    plan.kernel = kernel.plain;
     // Where a kernel behind this one is brought up early (early.h), it takes less time than the last block's merging, which such
     // code lacks. A kernel behind is right for any code, so where nothing is known.
     KernelResources resources;

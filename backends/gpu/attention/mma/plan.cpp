@@ -21,6 +21,9 @@ constexpr int64_t kMostSplits = 128;
 constexpr int64_t kMostTiles = int64_t{1} << 30;
 // Rows of a key head and keys that they see, up to which SIMT's kernels that stream keys are faster whatever the batch.
 constexpr int64_t kFewRows = 4, kFewKeys = 128;
+// Heads of a group whose one row each they are faster for where a fused tile would have a row of one head, and columns up to which.
+constexpr int64_t kLeastLoneRows = 3, kMostLoneRows = 16, kLoneColumns = 128;
+constexpr int64_t kPackedRows = 64;     // Of a tile; heads of a group that divide them share one of the general kernel.
 constexpr int64_t kStreamedRows = 16;   // Of a key head: up to so many SIMT streams float32 keys for.
 constexpr int64_t kReach = 16;          // Bytes of a copy or a store.
 constexpr double kLargestScale = 8192;  // Scores of 2^10 before it are still exact to a unit of log2 after it.
@@ -119,9 +122,12 @@ AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_
 
 Declined attention_few_refused(const attile_attention_problem &p) {
     const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;  // Then SIMT takes tiles.
-    if (p.q.dtype == ATTILE_F32 || is_invariant || is_present(p.block_table) || p.heads_kv < 1 ||
-        p.len_q * (p.heads_q / p.heads_kv) > kFewRows)
-        return {};
+    if (p.q.dtype == ATTILE_F32 || is_invariant || is_present(p.block_table) || p.heads_kv < 1) return {};
+    const int64_t group = p.heads_q / p.heads_kv;
+    if (p.len_q == 1 && (is_present(p.bias) || is_present(p.allowed)) && group >= kLeastLoneRows && group <= kMostLoneRows &&
+        std::gcd(group, kPackedRows) < kGeneralCost && std::max(p.head_dim, p.head_dim_v) <= kLoneColumns)
+        return attention_declined("one row of each head with a bias or mask is streamed faster").declined;
+    if (p.len_q * group > kFewRows) return {};
     const int64_t left = std::min(p.window_left, kAttentionMaxLength), right = std::min(p.window_right, kAttentionMaxLength);
     const int64_t seen = left >= 0 && right >= 0 ? p.len_q + left + right : p.len_k;
     if (std::min(seen, p.len_k) > kFewKeys) return {};

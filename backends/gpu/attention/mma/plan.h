@@ -38,7 +38,7 @@ Declined attention_scale_refused(const attile_attention_problem &problem);
 Declined attention_unreached(const char *name, const attile_operand &operand, int64_t columns);
 // Types, extents, and what 16-byte copies and stores reach. A choice that is taken, and says nothing more.
 AttentionChoice attention_examine(const attile_attention_problem &problem, bool takes_f32 = false);
-// Why so few rows and keys are not for tensor cores; empty: they are.
+// Why so few rows, or rows and keys, are not for tensor cores; empty: they are.
 Declined attention_few_refused(const attile_attention_problem &problem);
 // Why an attention of float32 is not for tf32x3 on this device; empty: it is.
 Declined attention_tf32x3_refused(const Device &device, const attile_attention_problem &problem);

@@ -101,10 +101,10 @@ inline constexpr int kDecodeFloats = [] {
     return kMerges && kDecodeMergeFloats<C> > kOwn ? kDecodeMergeFloats<C> : kOwn;
 }();
 
-// kPlain: K and V in vectors, their rows' distance in 32 bits, no pages, no modified scores.
-template <class C, bool kPlain>
+// kPlainRows: K and V in vectors, their rows' distance in 32 bits, no pages. kPlain: besides, no modified scores.
+template <class C, bool kPlainRows, bool kPlain>
 __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kernel(const DecodeParams p) {
-    using Loader = DecodeLoader<C, kPlain>;
+    using Loader = DecodeLoader<C, kPlainRows>;
     using Softmax = DecodeSoftmax<C, kPlain>;
     constexpr int kTile = Loader::kTile, kHeld = C::kHeld;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -204,12 +204,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
 template <class C>
 AttentionDecodeKernel decode_instance(const char *name, AttentionStorage storage) {
 #if defined(ATTILE_GPU_EMULATED)
-    emulation::know(&decode_kernel<C, false>);
-    emulation::know(&decode_kernel<C, true>);
+    emulation::know(&decode_kernel<C, false, false>);
+    emulation::know(&decode_kernel<C, true, false>);
+    emulation::know(&decode_kernel<C, true, true>);
 #endif
     return {name,
-            reinterpret_cast<const void *>(&decode_kernel<C, false>),
-            reinterpret_cast<const void *>(&decode_kernel<C, true>),
+            reinterpret_cast<const void *>(&decode_kernel<C, false, false>),
+            reinterpret_cast<const void *>(&decode_kernel<C, true, false>),
+            reinterpret_cast<const void *>(&decode_kernel<C, true, true>),
             storage,
             C::kRows,
             C::kCols,

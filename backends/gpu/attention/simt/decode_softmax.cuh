@@ -41,7 +41,7 @@ struct DecodeSoftmax {
     static constexpr int kRows = C::kRows, kLoads = C::kLoads, kQuads = C::kQuads, kScores = C::kScores, kHeld = C::kHeld;
     // Lanes whose numbers differ in these bits hold the same row's scores of other keys.
     static constexpr int kRowStep = (kRows > kHeld ? kRows / kHeld : 1) * C::kCopies;
-    static constexpr bool kHoldsRows = !kPlain && C::kIsLarge;
+    static constexpr bool kHoldsRows = !kPlain && (C::kIsLarge || kHeld == 1);
     using Rows = std::conditional_t<kHoldsRows, HeldRows<kHeld>, NoRows>;
     using Step = typename DecodeLoader<C, kPlain>::Step;
     using Output = float[kRows][kQuads * 4];

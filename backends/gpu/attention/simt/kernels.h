@@ -39,7 +39,8 @@ AttentionSingleKernels attention_single128();
 struct AttentionDecodeKernel {
     const char *name;
     const void *kernel;
-    const void *plain;         // The same for K and V in vectors, without pages and without modified scores.
+    const void *modified;      // The same for K and V in vectors, without pages,
+    const void *plain;         // and without modified scores.
     AttentionStorage storage;  // Of K and V.
     int32_t rows;              // Query rows a block takes, heads of a group among them.
     int32_t cols;              // Most columns of Q, K and V.
