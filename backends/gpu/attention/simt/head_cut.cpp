@@ -35,7 +35,9 @@ double product_rate(const DeviceProperties &device, bool invariant) {
 bool fit_pairs(const attile_attention_problem &p, const CutCosts &costs, int64_t budget, HeadCut &cut) {
     cut.entries = cut.heads = 1;
     const int64_t copies = costs.key_numbers * p.len_k + costs.row_numbers * cut.members * cut.rows;
-    const int64_t bytes = static_cast<int64_t>(sizeof(double)) * (copies + costs.buffers * most_scores(p, cut));
+    const int64_t kept =
+        costs.tile_numbers > 0 ? costs.tile_numbers * cut.members * ceil_div(cut.rows, costs.tile_rows) * costs.tile_rows : 0;
+    const int64_t bytes = static_cast<int64_t>(sizeof(double)) * (copies + kept + costs.buffers * most_scores(p, cut));
     const int64_t fits = budget / std::max<int64_t>(bytes, 1);
     if (fits < 1) return false;
     const auto even = [](int64_t all, int64_t most) { return ceil_div(all, ceil_div(all, std::min(all, most))); };

@@ -23,6 +23,7 @@ struct HeadCut {
 struct CutCosts {
     int64_t buffers;                    // Of scores.
     int64_t row_numbers, key_numbers;   // Copied, of a row and of a key.
+    int64_t tile_numbers, tile_rows;    // Kept, of each row of whole tiles of so many; 0: nothing is.
     int64_t least_rows;                 // Rows of a slice are a multiple of it, or all.
     double flops;                       // Of a score, in products.
     double product_bytes, score_bytes;  // Of a score, moved by products, and between them.

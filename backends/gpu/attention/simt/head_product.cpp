@@ -118,7 +118,9 @@ int32_t launch_product(Device &device, const HeadProduct &product, LastProduct &
 }
 
 int64_t product_workspace(Device &device, const HeadProduct &product) {
-    return step_workspace(device, GemmSteps(product).problem, kGemmFamilies);
+    attile_gemm_problem problem = GemmSteps(product).problem;
+    problem.a.data = problem.b.data = problem.c.data = problem.d.data = nullptr;  // Those of other slices may be rounder.
+    return step_workspace(device, problem, kGemmFamilies);
 }
 
 int32_t name_product(Device &device, const HeadProduct &product, char *name, std::size_t capacity) {

@@ -229,18 +229,14 @@ Planned<attile_attention_problem> plan_attention_f64(Device &device, const attil
     if (!find_cut(properties, p, costs, plan.cut)) return declined("the scores of a few rows do not fit the workspace");
     const double flops = 2 * attention_visible_pairs(p) * static_cast<double>(p.head_dim + p.head_dim_v);
     plan.share = wide_share(properties, flops, attention_bytes(p), plan.cut.seconds);
-    if (by == AttentionBy::kExpectedTime) {
-        double seconds = plan.cut.seconds, by_general = 0;
-        if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) {
-            const attile_attention_problem lone = lone_head(p);
-            HeadCut cut;
-            seconds = find_cut(properties, lone, costs_of(lone), cut) ? cut.seconds : seconds;
-            by_general = general_seconds(properties, lone, general);
-        } else {
-            by_general = general_seconds(properties, p, general);
-        }
-        if (by_general <= seconds) return declined("so few scores take less time in one kernel");
-    }
+    // With BATCH_INVARIANT as a lone head would say, whatever rows there are.
+    const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+    const attile_attention_problem asked = is_invariant ? lone_head(p) : p;
+    HeadCut cut = plan.cut;
+    if (is_invariant && !find_cut(properties, asked, costs_of(asked), cut))
+        return declined("the scores of a few rows of a lone head do not fit the workspace");
+    if (by == AttentionBy::kExpectedTime && general_seconds(properties, asked, general) <= cut.seconds)
+        return declined("so few scores take less time in one kernel");
     const auto want = [&](const SlicePlace &at) {
         const SliceOperands x = slice_operands(p, at, DenseCopies());
         plan.product_bytes = std::max({plan.product_bytes, product_workspace(device, score_product(p, at, x, nullptr)),

@@ -38,7 +38,9 @@ CutCosts costs_of(const attile_attention_problem &p, const AttentionBackwardPlan
     const DenseOperands dense = dense_of(p);
     CutCosts costs = {};
     costs.buffers = 2;
-    costs.row_numbers = (dense.rows ? 2 * p.head_dim + p.head_dim_v : 0) + (steps.bias ? p.len_k : 0);
+    costs.row_numbers = dense.rows ? 2 * p.head_dim + p.head_dim_v : 0;
+    costs.tile_numbers = steps.bias ? p.len_k : 0;
+    costs.tile_rows = steps.rows;
     costs.key_numbers = (dense.keys ? p.head_dim : 0) + (dense.values ? p.head_dim + 2 * p.head_dim_v : 0);
     costs.least_rows = steps.bias ? steps.rows : 8;
     costs.flops = 2 * static_cast<double>(3 * p.head_dim + 2 * p.head_dim_v);
@@ -317,11 +319,11 @@ Planned<attile_attention_backward_problem> declined(const char *why) {
 
 // Do products take less time than the general kernels? With BATCH_INVARIANT as a lone head would say.
 bool are_faster(const DeviceProperties &device, const attile_attention_problem &p, const Float64Backward &plan) {
-    if (device.gradients_by == GradientsBy::kProducts) return true;
-    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0) return plan.cut.seconds < seconds_of_general(device, p);
+    const bool are_asked_for = device.gradients_by == GradientsBy::kProducts;
+    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0) return are_asked_for || plan.cut.seconds < seconds_of_general(device, p);
     const attile_attention_problem lone = lone_head(p);
     HeadCut cut;
-    return find_cut(device, lone, costs_of(lone, plan.steps), cut) && cut.seconds < seconds_of_general(device, lone);
+    return find_cut(device, lone, costs_of(lone, plan.steps), cut) && (are_asked_for || cut.seconds < seconds_of_general(device, lone));
 }
 
 }  // namespace
