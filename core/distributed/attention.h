@@ -28,6 +28,7 @@ struct DistributedAttention {
     const char *operation = kDistributed;
     attile_context *context = nullptr;
     bool host_memory = true;
+    DeviceBlocks *device_blocks = nullptr;  // where what travels lies in the device's memory
     int32_t rank = 0, ranks = 1;
     bool backward = false;
     attile_attention_args local{};  // of the forward call: checked, full size, without a workspace; stream and flags are those to run with
@@ -52,6 +53,11 @@ struct DistributedAttention {
     int32_t wide() const { return local.q.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32; }
     const Shard &q_shard() const { return q_shards[static_cast<size_t>(rank)]; }
     const Shard &k_shard(int32_t owner) const { return k_shards[static_cast<size_t>(owner)]; }
+
+    bool on_device() const { return device_blocks != nullptr; }
+    int32_t take(Buffer *buffer, int64_t count, int64_t bytes) const { return buffer->take(operation, count, bytes, device_blocks); }
+    // What was queued is done: messages may read and write the memory that it used.
+    int32_t settle() const { return on_device() ? attile_synchronize(context, local.stream) : ATTILE_OK; }
 
     int32_t to_host(const attile_tensor &tensor, Buffer *copy, attile_tensor *image) const {
         return bring_to_host(context, host_memory, local.stream, tensor, copy, image);

@@ -39,6 +39,21 @@ int32_t run_alone(DistributedAttention *problem) {
     return p.host_memory ? ATTILE_OK : attile_synchronize(p.context, p.local.stream);
 }
 
+// Where messages and partial results lie: on the device if the transport and the method reach that, and all that they touch is there.
+// Tensors without an address, as a query may have, count as the device's.
+int32_t choose_memory(const CommState &comm, int32_t method, DistributedAttention *p, std::string *reason) {
+    if (p->host_memory || p->ranks == 1) return ATTILE_OK;
+    bool reached = comm.device_blocks != nullptr && !p->backward && method != ATTILE_METHOD_ALL_TO_ALL;
+    for (const attile_tensor *tensor : {&p->local.q, &p->local.k, &p->local.v, &p->local.o, &p->local.lse}) {
+        int32_t kind = ATTILE_MEMORY_DEVICE;
+        if (reached && tensor->data != nullptr) ATTILE_TRY(attile_memory_kind(p->context, tensor->data, &kind));
+        reached = reached && kind == ATTILE_MEMORY_DEVICE;
+    }
+    if (reached) p->device_blocks = comm.device_blocks.get();
+    reason->append(reached ? "; messages lie in device memory" : "; messages lie in host memory");
+    return ATTILE_OK;
+}
+
 template <typename Args>
 int32_t run(CommState &comm, const Args *args, Fallout *fallout) {
     DistributedAttention problem;
@@ -50,7 +65,9 @@ int32_t run(CommState &comm, const Args *args, Fallout *fallout) {
             ATTILE_TRY(spread(comm.agreement, &problem));
             std::string reason;
             int64_t bytes = 0;
-            *method = make_method(choose_method(problem, &reason, &bytes), problem);
+            const int32_t chosen = choose_method(problem, &reason, &bytes);
+            ATTILE_TRY(choose_memory(comm, chosen, &problem, &reason));
+            *method = make_method(chosen, problem);
             log(ATTILE_LOG_DEBUG, "%s: rank %d of %d, %s", problem.operation, comm.link.rank(), comm.link.ranks(), reason.c_str());
             return ATTILE_OK;
         },
@@ -133,6 +150,7 @@ int32_t query(const CommState &comm, const Args *args, attile_distributed_suppor
     }
     std::string reason;
     full.method = choose_method(p, &reason, &full.bytes_sent);
+    ATTILE_TRY(choose_memory(comm, full.method, &p, &reason));
     attile_support local{};
     local.struct_size = sizeof local;
     ATTILE_TRY(ask_local(p, full.method, &local));

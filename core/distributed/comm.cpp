@@ -149,6 +149,9 @@ int32_t create(attile_context *context, const attile_comm_options *given, attile
     TransportSetup setup{};
     const TransportKind *kind = nullptr;
     ATTILE_TRY(read_options(given, &options, &kind, &setup));
+    setup.context = context;
+    setup.device_type = info.device_type;
+    setup.device_index = info.device_index;
 
     const auto give = [](Comm *place) { comm_table.give(place, locks.contexts); };
     std::unique_ptr<Comm, decltype(give)> made(comm_table.take(locks.contexts), give);
@@ -167,6 +170,7 @@ int32_t create(attile_context *context, const attile_comm_options *given, attile
     state->flags = options.flags;
     std::memcpy(state->backend, info.backend, sizeof state->backend);
     state->host_memory = info.device_type == kProcessor;
+    if (!state->host_memory && transport.reaches_device) state->device_blocks = std::make_unique<DeviceBlocks>(context);
     ATTILE_TRY(join(state.get()));
     log(ATTILE_LOG_INFO, "communicator '%s': rank %d of %d", kind->name, setup.rank, setup.ranks);
     {

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "distributed/agreement.h"
+#include "distributed/device_rows.h"
 #include "distributed/link.h"
 #include "guard.h"
 #include "handle_table.h"
@@ -22,7 +23,8 @@ struct CommState {
     attile_context *context = nullptr;
     uint32_t flags = 0;
     char backend[32] = "";
-    bool host_memory = true;  // whether this thread can read whatever the context's tensors point to
+    bool host_memory = true;                      // whether this thread can read whatever the context's tensors point to
+    std::unique_ptr<DeviceBlocks> device_blocks;  // NULL: messages lie in host memory
     Agreement agreement;
     Link link;
     std::atomic<bool> busy{false};

@@ -15,8 +15,16 @@ int32_t KeyRing::take() {
     v_row_ = product({lines, p.head_dim_v(), bytes});
     const int64_t longest = longest_shard(p.k_shards);
     for (Slot *slot : {&now_, &next_}) {
-        ATTILE_TRY(slot->k.take(p.operation, longest, k_row_));
-        ATTILE_TRY(slot->v.take(p.operation, longest, v_row_));
+        ATTILE_TRY(p.take(&slot->k, longest, k_row_));
+        ATTILE_TRY(p.take(&slot->v, longest, v_row_));
+    }
+    if (p.on_device()) {
+        ATTILE_TRY(device_.begin());
+        const int32_t dtype = p.local.q.dtype;
+        const int64_t own = p.local.k.shape[2];
+        ATTILE_TRY(device_.copy(p.local.k, packed_view(now_.k.at(), dtype, own, p.batch(), p.heads_kv(), p.head_dim())));
+        ATTILE_TRY(device_.copy(p.local.v, packed_view(now_.v.at(), dtype, own, p.batch(), p.heads_kv(), p.head_dim_v())));
+        return p.settle();
     }
     Buffer k_copy, v_copy;
     attile_tensor k, v;

@@ -12,7 +12,7 @@ namespace attile::core {
 
 class KeyRing {
   public:
-    explicit KeyRing(const DistributedAttention &problem) : problem_(problem) {}
+    explicit KeyRing(const DistributedAttention &problem) : problem_(problem), device_(problem) {}
     int32_t take();
     // Starts what is sent of the keys of that step, and what is received of those of the next.
     int32_t start(Link &link, int32_t step);
@@ -32,6 +32,7 @@ class KeyRing {
     int32_t move(Link &link, int32_t owner, int32_t step, const Slot &slot, bool sending) const;
 
     const DistributedAttention &problem_;
+    DeviceRows device_;
     Slot now_, next_;
     int64_t k_row_ = 0, v_row_ = 0;  // bytes
 };

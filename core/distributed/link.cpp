@@ -90,6 +90,15 @@ int32_t Link::receive(void *data, int64_t bytes, int32_t from) {
                  [&](const attile_comm_callbacks &call, void **request) { return call.receive(call.user, data, bytes, from, request); });
 }
 
+int32_t Link::flush() {
+    if (transport_.flush == nullptr || started_.empty()) return ATTILE_OK;
+    const int32_t answer = invoke([&](const attile_comm_callbacks &call) { return transport_.flush(call.user, timeout_); });
+    if (answer == ATTILE_OK) return ATTILE_OK;
+    const int32_t status = fail_link("begin messages with all ranks", -1, answer);
+    end_started();
+    return status;
+}
+
 int32_t Link::finish() {
     const Ending ending(*this);
     int32_t status = ATTILE_OK;

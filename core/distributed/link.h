@@ -39,6 +39,8 @@ class Link {
     // ends all of them. At most kMostMessages for each rank may be under way.
     int32_t send(const void *data, int64_t bytes, int32_t to);
     int32_t receive(void *data, int64_t bytes, int32_t from);
+    // Sends off what was started, where the transport would else do so in finish(). On failure all of it is ended.
+    int32_t flush();
     // Waits for everything that was started. On failure the rest is ended too: afterwards nobody uses the memory.
     int32_t finish();
 
@@ -63,6 +65,8 @@ class Link {
     void give_up(int32_t status, const char *why) const;
     // Whether they then hear the reason.
     bool tells_why() const { return transport_.tells_why; }
+    // Whether messages may lie in the memory of the context's device.
+    bool reaches_device() const { return transport_.reaches_device; }
 
   private:
     struct Started {

@@ -140,7 +140,8 @@ int32_t PairCall::apply_alibi(const Meeting &meeting, attile_attention_args *arg
     };
     if (is_absent(args->bias)) {
         const int64_t line = pair.rows + pair.keys - 1, batch = each ? meeting.batch() : 1;
-        ATTILE_TRY(distances_.take(problem_.operation, batch * heads * line, element_bytes(dtype)));
+        const int64_t count = batch * heads * line, bytes = element_bytes(dtype);
+        ATTILE_TRY(distances_.take(problem_.operation, count, bytes));
         for (int64_t b = 0; b < batch; ++b) {
             for (int64_t h = 0; h < heads; ++h) {
                 const double factor = slope(group, b, h);
@@ -149,8 +150,9 @@ int32_t PairCall::apply_alibi(const Meeting &meeting, attile_attention_args *arg
                 }
             }
         }
+        ATTILE_TRY(bring_distances(count * bytes));
         attile_tensor &bias = args->bias;
-        bias.data = distances_.at((pair.rows - 1) * element_bytes(dtype));
+        bias.data = distances().at((pair.rows - 1) * bytes);
         bias.dtype = dtype;
         bias.rank = 4;
         const int64_t shape[4] = {batch, heads, pair.rows, pair.keys}, stride[4] = {heads * line, line, -1, 1};
@@ -161,7 +163,6 @@ int32_t PairCall::apply_alibi(const Meeting &meeting, attile_attention_args *arg
     const attile_tensor given = args->bias;
     const int64_t shape[4] = {meeting.batch(), heads, pair.rows, pair.keys};
     ATTILE_TRY(distances_.take(problem_.operation, shape[0] * shape[1] * shape[2], shape[3] * element_bytes(dtype)));
-    ATTILE_TRY(attile_tensor_init(&args->bias, distances_.at(), dtype, 4, shape));
     const auto index = [&](int32_t axis, int64_t i) { return given.shape[axis] == 1 ? 0 : i; };
     int64_t at = 0;
     for (int64_t b = 0; b < shape[0]; ++b) {
@@ -175,7 +176,15 @@ int32_t PairCall::apply_alibi(const Meeting &meeting, attile_attention_args *arg
             }
         }
     }
-    return ATTILE_OK;
+    ATTILE_TRY(bring_distances(at * element_bytes(dtype)));
+    return attile_tensor_init(&args->bias, distances().at(), dtype, 4, shape);
+}
+
+// To where the other operands are. On the stream of the calls, so that the call before has read what was there.
+int32_t PairCall::bring_distances(int64_t bytes) {
+    if (!problem_.on_device()) return ATTILE_OK;
+    ATTILE_TRY(problem_.take(&device_distances_, bytes, 1));
+    return attile_copy(problem_.context, device_distances_.at(), distances_.at(), bytes, problem_.local.stream);
 }
 
 }  // namespace attile::core

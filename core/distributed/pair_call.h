@@ -40,10 +40,12 @@ class PairCall {
 
   private:
     int32_t apply_alibi(const Meeting &meeting, attile_attention_args *args);
+    int32_t bring_distances(int64_t bytes);
+    const Buffer &distances() const { return problem_.on_device() ? device_distances_ : distances_; }
     double slope(const EntryGroup &group, int64_t b, int64_t h) const;
 
     const DistributedAttention &problem_;
-    Buffer distances_, slopes_copy_, bias_copy_;
+    Buffer distances_, device_distances_, slopes_copy_, bias_copy_;
     attile_tensor slopes_{}, bias_{};
 };
 

@@ -47,9 +47,10 @@ int32_t Partials::take() {
     const DistributedAttention &p = problem_;
     const int64_t bytes = element_bytes(p.wide());
     const int64_t rows = product({p.batch(), p.heads_q(), p.rows()});
-    for (Buffer *buffer : {&o_, &next_o_}) ATTILE_TRY(buffer->take(problem_.operation, rows, bytes * p.head_dim_v()));
-    for (Buffer *buffer : {&lse_, &next_lse_}) ATTILE_TRY(buffer->take(problem_.operation, rows, bytes));
+    for (Buffer *buffer : {&o_, &next_o_}) ATTILE_TRY(p.take(buffer, rows, bytes * p.head_dim_v()));
+    for (Buffer *buffer : {&lse_, &next_lse_}) ATTILE_TRY(p.take(buffer, rows, bytes));
     begun_.assign(p.q_shard().pieces.size() * p.groups.size(), 0);
+    ATTILE_TRY(device_.begin());
     return call_.take();
 }
 
@@ -69,7 +70,7 @@ int32_t Partials::add_pair(size_t part, size_t group, const Piece &keys, const a
     if (begun == 0) {
         begun = 1;
         if (meeting.pair.rows == meeting.rows.count) return attend(meeting, k, v, o, lse);
-        forget_rows(meeting);
+        ATTILE_TRY(forget_rows(meeting));
     }
     const attile_tensor next_o = rows_of(o_view(next_o_), meeting), next_lse = rows_of(lse_view(next_lse_), meeting);
     ATTILE_TRY(attend(meeting, k, v, next_o, next_lse));
@@ -87,23 +88,27 @@ int32_t Partials::attend(const Meeting &meeting, const attile_tensor &k, const a
 }
 
 // All rows that a piece has of a group.
-void Partials::forget_rows(Meeting meeting) const {
+int32_t Partials::forget_rows(Meeting meeting) const {
     meeting.pair.row = 0;
     meeting.pair.rows = meeting.rows.count;
-    forget(rows_of(lse_view(lse_), meeting));
+    const attile_tensor lse = rows_of(lse_view(lse_), meeting);
+    if (problem_.on_device()) return device_.forget(rows_of(o_view(o_), meeting), lse);
+    forget(lse);
+    return ATTILE_OK;
 }
 
-void Partials::close() {
+int32_t Partials::close() {
     const DistributedAttention &p = problem_;
-    if (empty()) return;
+    if (empty()) return ATTILE_OK;
     const std::vector<Piece> &pieces = p.q_shard().pieces;
     for (size_t part = 0; part < pieces.size(); ++part) {
         for (size_t group = 0; group < p.groups.size(); ++group) {
             char &begun = begun_[part * p.groups.size() + group];
-            if (begun == 0) forget_rows(meet(p.groups[group], pieces[part], {}));
+            if (begun == 0) ATTILE_TRY(forget_rows(meet(p.groups[group], pieces[part], {})));
             begun = 1;
         }
     }
+    return ATTILE_OK;
 }
 
 Partials::Parts Partials::parts(const Buffer &o, const Buffer &lse) const {
@@ -111,9 +116,11 @@ Partials::Parts Partials::parts(const Buffer &o, const Buffer &lse) const {
     return {o.at(), lse.at(), rows * problem_.head_dim_v() * bytes, rows * bytes};
 }
 
-void Partials::clear_results() {
+int32_t Partials::clear_results() {
+    if (problem_.on_device()) return device_.forget(o_view(o_), lse_view(lse_));
     clear(o_view(o_));
     clear(with_four_axes(lse_view(lse_)));
+    return ATTILE_OK;
 }
 
 int32_t Partials::take_received(bool first) {
@@ -127,27 +134,41 @@ int32_t Partials::take_received(bool first) {
     return merge_parts(problem_, o_parts, lse_parts, 2, o, lse);
 }
 
+// A sink is one more part, of no key: its o is 0 and its lse the sink. Both come in the shape of results, and point to `memory` then.
+int32_t Partials::take_sinks(Buffer *memory, attile_tensor *o, attile_tensor *lse) const {
+    const DistributedAttention &p = problem_;
+    const int64_t heads = p.heads_q(), bytes = element_bytes(p.wide());
+    Buffer copy, host;
+    attile_tensor image;
+    ATTILE_TRY(p.to_host(p.local.sinks, &copy, &image));
+    ATTILE_TRY(host.take(p.operation, heads + 1, bytes));
+    for (int64_t h = 0; h < heads; ++h) store_number(host.at(), p.wide(), h, read_number(image, h));
+    store_number(host.at(), p.wide(), heads, 0.0);
+    ATTILE_TRY(p.take(memory, heads + 1, bytes));
+    if (p.on_device()) {
+        ATTILE_TRY(attile_copy(p.context, memory->at(), host.at(), (heads + 1) * bytes, p.local.stream));
+    } else {
+        std::swap(*memory, host);
+    }
+    o->data = memory->at(heads * bytes);
+    std::fill_n(o->stride, 4, 0);
+    lse->data = memory->at();
+    lse->stride[0] = lse->stride[2] = 0;
+    lse->stride[1] = 1;
+    return ATTILE_OK;
+}
+
 int32_t Partials::finish() {
     const DistributedAttention &p = problem_;
     if (empty()) return ATTILE_OK;
-    close();
+    ATTILE_TRY(close());
     attile_tensor o_parts[2] = {o_view(o_), {}}, lse_parts[2] = {lse_view(lse_), {}};
     int64_t parts = 1;
-    // A sink is one more part, of no key: its o is 0 and its lse the sink.
-    double zero = 0;
-    Buffer sinks, copy;
+    Buffer sinks;
     if (!is_absent(p.local.sinks)) {
-        attile_tensor image;
-        ATTILE_TRY(p.to_host(p.local.sinks, &copy, &image));
-        ATTILE_TRY(sinks.take(p.operation, p.heads_q(), element_bytes(p.wide())));
-        for (int64_t h = 0; h < p.heads_q(); ++h) store_number(sinks.at(), p.wide(), h, read_number(image, h));
         o_parts[1] = o_parts[0];
-        o_parts[1].data = &zero;
-        std::fill_n(o_parts[1].stride, 4, 0);
         lse_parts[1] = lse_parts[0];
-        lse_parts[1].data = sinks.at();
-        lse_parts[1].stride[0] = lse_parts[1].stride[2] = 0;
-        lse_parts[1].stride[1] = 1;
+        ATTILE_TRY(take_sinks(&sinks, &o_parts[1], &lse_parts[1]));
         parts = 2;
     }
     for (const Piece &rows : rows_with_results(p)) {

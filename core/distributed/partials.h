@@ -14,12 +14,12 @@ namespace attile::core {
 // The results of this rank's rows over the keys that were taken so far, in the wide type, so that results of 16 bits are rounded once.
 class Partials {
   public:
-    explicit Partials(const DistributedAttention &problem) : problem_(problem), call_(problem) {}
+    explicit Partials(const DistributedAttention &problem) : problem_(problem), call_(problem), device_(problem) {}
     int32_t take();
     // All rows against a piece of keys, whose k and v are [batch, heads_kv, count, ..].
     int32_t add(const Piece &keys, const attile_tensor &k, const attile_tensor &v);
     // Rows that saw no key have their result, too: nothing is added any more, but what other ranks have of the same rows.
-    void close();
+    int32_t close();
     // Sinks, and the results to o and lse.
     int32_t finish();
 
@@ -31,7 +31,7 @@ class Partials {
     Parts own() const { return parts(o_, lse_); }
     Parts received() const { return parts(next_o_, next_lse_); }
     // Rows that nothing was computed of are sent as well, so that they hold numbers. Goes before the first add().
-    void clear_results();
+    int32_t clear_results();
     // Takes the received results in; `first`: they stand before the own ones in the merge.
     int32_t take_received(bool first);
     void replace_by_received() {
@@ -43,7 +43,8 @@ class Partials {
     int32_t add_pair(size_t part, size_t group, const Piece &keys, const attile_tensor &k, const attile_tensor &v);
     int32_t attend(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, const attile_tensor &o,
                    const attile_tensor &lse);
-    void forget_rows(Meeting meeting) const;
+    int32_t forget_rows(Meeting meeting) const;
+    int32_t take_sinks(Buffer *memory, attile_tensor *o, attile_tensor *lse) const;
     attile_tensor o_view(const Buffer &buffer) const;
     attile_tensor lse_view(const Buffer &buffer) const;
     Parts parts(const Buffer &o, const Buffer &lse) const;
@@ -51,6 +52,7 @@ class Partials {
 
     const DistributedAttention &problem_;
     PairCall call_;
+    DeviceRows device_;
     Buffer o_, lse_, next_o_, next_lse_;
     std::vector<char> begun_;  // by part and group: whether o_ and lse_ hold anything
 };

@@ -115,6 +115,29 @@ const TransportPlugin *choose_transport(const TransportKind &kind, int32_t *stat
     return nullptr;
 }
 
+// What the plugin is given of the context: the public functions, whose sentences become the plugin's words.
+template <auto Function, typename... Values>
+int32_t on_device(void *context, Values... values) {
+    const int32_t status = Function(static_cast<attile_context *>(context), values...);
+    if (status != ATTILE_OK) host_table()->set_error(error_text());
+    return status;
+}
+
+attile_comm_device device_of(const TransportSetup &setup) {
+    attile_comm_device device{};
+    device.struct_size = sizeof device;
+    device.type = setup.device_type;
+    device.index = setup.device_index;
+    device.context = setup.context;
+    device.alloc = on_device<attile_alloc>;
+    device.free = on_device<attile_free>;
+    device.copy = on_device<attile_copy>;
+    device.memory_kind = on_device<attile_memory_kind>;
+    device.stream_create = on_device<attile_stream_create>;
+    device.stream_destroy = on_device<attile_stream_destroy>;
+    return device;
+}
+
 // What the plugin gave is looked at before it is used.
 int32_t check_plugin_link(const TransportPlugin &plugin, const attile_comm_plugin_link &link, const attile_comm_callbacks &calls) {
     const char *wrong = nullptr;
@@ -137,6 +160,8 @@ int32_t open_plugin(const TransportKind &kind, TransportSetup *setup, Transport 
     options.group = setup->group;
     options.communicator = setup->communicator;
     options.timeout_seconds = setup->timeout;
+    const attile_comm_device device = device_of(*setup);
+    options.device = &device;
     attile_comm_plugin_link link{};
     link.struct_size = sizeof link;
     attile_comm_callbacks calls{};
@@ -156,6 +181,8 @@ int32_t open_plugin(const TransportKind &kind, TransportSetup *setup, Transport 
     transport->call = calls;
     transport->close = plugin->root.close;
     transport->tells_why = (link.flags & ATTILE_COMM_PLUGIN_TELLS_WHY) != 0;
+    transport->reaches_device = (link.flags & ATTILE_COMM_PLUGIN_REACHES_DEVICE) != 0;
+    transport->flush = link.flush;
     return ATTILE_OK;
 }
 

@@ -21,6 +21,7 @@ class Ring final : public Method {
     int32_t run(Session &session) override {
         for (int32_t step = 0; step < problem_.ranks; ++step) {
             ATTILE_TRY(keys_.start(session.link(), step));
+            ATTILE_TRY(session.link().flush());
             // What this rank's own work fails with is first told to the others, by going on if need be.
             const int32_t ended = session.sound() ? session.take(guarded([&] { return compute(step); })) : ATTILE_OK;
             const int32_t moved = session.link().finish();
@@ -39,7 +40,7 @@ class Ring final : public Method {
             keys_.view(step, piece, &k, &v);
             ATTILE_TRY(partials_.add(piece, k, v));
         }
-        return ATTILE_OK;
+        return problem_.settle();
     }
 
     const DistributedAttention &problem_;

@@ -32,6 +32,7 @@ class RingBackward final : public Method {
         for (int32_t step = 0; step <= problem_.ranks; ++step) {
             ATTILE_TRY(keys_.start(session.link(), step));
             ATTILE_TRY(start_sums(session.link(), step));
+            ATTILE_TRY(session.link().flush());
             // What this rank's own work fails with is first told to the others, by going on if need be.
             const bool computes = session.sound() && step < problem_.ranks;
             const int32_t ended = computes ? session.take(guarded([&] { return compute(step); })) : ATTILE_OK;

@@ -46,20 +46,28 @@ int64_t product(std::initializer_list<int64_t> extents) {
     return overflow ? INT64_MAX : whole;
 }
 
-void Buffer::Free::operator()(unsigned char *memory) const { ::operator delete(memory, kBufferAlignment); }
+void Buffer::Free::operator()(unsigned char *memory) const {
+    if (blocks != nullptr) return blocks->give({memory, bytes});
+    ::operator delete(memory, kBufferAlignment);
+}
 
-int32_t Buffer::take(const char *operation, int64_t count, int64_t bytes) {
+int32_t Buffer::take(const char *operation, int64_t count, int64_t bytes, DeviceBlocks *blocks) {
     memory_.reset();
     int64_t whole = 0;
     void *memory = nullptr;
-    if (!__builtin_mul_overflow(count, bytes, &whole) && whole < INT64_MAX / 2) {
-        memory = ::operator new(static_cast<size_t>(whole) + 1, kBufferAlignment, std::nothrow);
+    const bool possible = !__builtin_mul_overflow(count, bytes, &whole) && whole < INT64_MAX / 2;
+    if (possible && blocks != nullptr) {
+        DeviceBlocks::Block block;
+        ATTILE_TRY(blocks->take(operation, whole + 1, &block));
+        memory_ = {static_cast<unsigned char *>(block.memory), Free{blocks, block.bytes}};
+        return ATTILE_OK;
     }
+    if (possible) memory = ::operator new(static_cast<size_t>(whole) + 1, kBufferAlignment, std::nothrow);
     if (memory == nullptr) {
         return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "%s: no host memory for %lld elements of %lld bytes", operation,
                     static_cast<long long>(count), static_cast<long long>(bytes));
     }
-    memory_.reset(static_cast<unsigned char *>(memory));
+    memory_ = {static_cast<unsigned char *>(memory), Free{nullptr, 0}};
     return ATTILE_OK;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as they travel: rows of a shard in host memory, packed [rows, batch, heads, width] so that any run of rows is one block.
+// Tensors as they travel: rows of a shard, packed [rows, batch, heads, width] so that any run of rows is one block.
 #ifndef ATTILE_CORE_DISTRIBUTED_ROWS_H
 #define ATTILE_CORE_DISTRIBUTED_ROWS_H
 
@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
+
+#include "distributed/device_rows.h"
 
 namespace attile::core {
 
@@ -20,16 +22,18 @@ struct Range {
     int64_t count() const { return end - begin; }
 };
 
-// Host memory of one call, not initialised.
+// Memory of one call, not initialised: the host's, or the device's where its blocks are given, which outlive it.
 class Buffer {
   public:
     // `count` elements times `bytes` each; what was held before is given back.
-    int32_t take(const char *operation, int64_t count, int64_t bytes);
+    int32_t take(const char *operation, int64_t count, int64_t bytes, DeviceBlocks *blocks = nullptr);
     unsigned char *at(int64_t byte = 0) const { return memory_.get() + byte; }
 
   private:
     struct Free {
         void operator()(unsigned char *memory) const;
+        DeviceBlocks *blocks;  // NULL: host memory
+        int64_t bytes;         // of a block
     };
     std::unique_ptr<unsigned char[], Free> memory_;
 };

@@ -14,11 +14,12 @@ int32_t SeenKeys::take() {
     k_row_ = product({lines, p.head_dim(), bytes});
     v_row_ = product({lines, p.head_dim_v(), bytes});
     list_pieces();
-    ATTILE_TRY(k_.take(p.operation, count(), k_row_));
-    ATTILE_TRY(v_.take(p.operation, count(), v_row_));
+    ATTILE_TRY(p.take(&k_, count(), k_row_));
+    ATTILE_TRY(p.take(&v_, count(), v_row_));
     const int64_t own = p.local.k.shape[2];
-    ATTILE_TRY(own_k_.take(p.operation, own, k_row_));
-    ATTILE_TRY(own_v_.take(p.operation, own, v_row_));
+    ATTILE_TRY(p.take(&own_k_, own, k_row_));
+    ATTILE_TRY(p.take(&own_v_, own, v_row_));
+    if (p.on_device()) return take_from_device();
     Buffer k_copy, v_copy;
     attile_tensor k, v;
     ATTILE_TRY(p.to_host(p.local.k, &k_copy, &k));
@@ -31,6 +32,24 @@ int32_t SeenKeys::take() {
         pack_rows(v, piece.keys.local, piece.keys.count, 0, p.heads_kv(), v_.at(piece.place * v_row_));
     }
     return ATTILE_OK;
+}
+
+int32_t SeenKeys::take_from_device() {
+    const DistributedAttention &p = problem_;
+    ATTILE_TRY(device_.begin());
+    const auto copy = [&](const attile_tensor &from, const Piece &keys, unsigned char *to) {
+        const attile_tensor part = slice(from, 2, keys.local, keys.count);
+        return device_.copy(part, packed_view(to, part.dtype, keys.count, p.batch(), p.heads_kv(), part.shape[3]));
+    };
+    const Piece all = {.count = p.local.k.shape[2]};
+    ATTILE_TRY(copy(p.local.k, all, own_k_.at()));
+    ATTILE_TRY(copy(p.local.v, all, own_v_.at()));
+    for (const Seen &piece : seen_) {
+        if (piece.owner != p.rank) continue;
+        ATTILE_TRY(copy(p.local.k, piece.keys, k_.at(piece.place * k_row_)));
+        ATTILE_TRY(copy(p.local.v, piece.keys, v_.at(piece.place * v_row_)));
+    }
+    return p.settle();
 }
 
 void SeenKeys::list_pieces() {

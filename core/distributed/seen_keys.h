@@ -16,7 +16,7 @@ class SeenKeys {
         int64_t place;  // of its first row among all that this rank sees
     };
 
-    explicit SeenKeys(const DistributedAttention &problem) : problem_(problem) {}
+    explicit SeenKeys(const DistributedAttention &problem) : problem_(problem), device_(problem) {}
     int32_t take();
     int32_t exchange(Link &link);
     int64_t count() const;
@@ -34,8 +34,10 @@ class SeenKeys {
 
   private:
     void list_pieces();
+    int32_t take_from_device();
 
     const DistributedAttention &problem_;
+    DeviceRows device_;
     std::vector<Seen> seen_;
     Buffer k_, v_, own_k_, own_v_;
     int64_t k_row_ = 0, v_row_ = 0;  // bytes

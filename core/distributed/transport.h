@@ -18,6 +18,8 @@ struct Transport {
     void (*close)(void *user) = nullptr;  // this rank leaves
     // What give_up() is told comes to the others as the words of what then fails. It is told who failed with what, as a whole sentence.
     bool tells_why = false;
+    bool reaches_device = false;                             // messages may lie in the memory of the context's device
+    int32_t (*flush)(void *user, double seconds) = nullptr;  // sends off what was started; NULL: that is not needed
 };
 
 // Checked options.
@@ -26,6 +28,8 @@ struct TransportSetup {
     int64_t group, communicator;
     double timeout;
     const attile_comm_callbacks *callbacks;  // NULL: not given
+    attile_context *context;
+    int32_t device_type, device_index;  // the context's
 };
 
 struct TransportKind {

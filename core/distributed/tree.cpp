@@ -16,8 +16,7 @@ class Tree final : public Method {
 
     int32_t prepare() override {
         ATTILE_TRY(partials_.take());
-        partials_.clear_results();
-        return ATTILE_OK;
+        return partials_.clear_results();
     }
 
     int32_t run(Session &session) override {
@@ -57,8 +56,8 @@ class Tree final : public Method {
             if (piece.count == 0) continue;
             ATTILE_TRY(partials_.add(piece, slice(p.local.k, 2, piece.local, piece.count), slice(p.local.v, 2, piece.local, piece.count)));
         }
-        partials_.close();
-        // What was computed on a device is sent from host memory.
+        ATTILE_TRY(partials_.close());
+        // What was computed on a device is sent from here on.
         return p.host_memory ? ATTILE_OK : attile_synchronize(p.context, p.local.stream);
     }
 

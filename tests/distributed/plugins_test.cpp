@@ -18,7 +18,7 @@ struct Refusal {
 // Of these, and then of the one that is right: directories stay, the latest is looked at first, and what comes after is looked at, too.
 constexpr Refusal kRefusals[] = {
     {"wrong_major", ATTILE_ERROR_BACKEND_INCOMPATIBLE, "it was built for version 2 of the transport contract, expected 1"},
-    {"host_too_old", ATTILE_ERROR_BACKEND_INCOMPATIBLE, "it needs a libattile with transport contract 1.1 or newer, this one has 1.0"},
+    {"host_too_old", ATTILE_ERROR_BACKEND_INCOMPATIBLE, "it needs a libattile with transport contract 1.2 or newer, this one has 1.1"},
     {"short_root", ATTILE_ERROR_BACKEND_INCOMPATIBLE, "its root has 40 bytes"},
     {"misnamed", ATTILE_ERROR_BACKEND_CONTRACT, "it calls itself 'other', expected 'mpi'"},
     {"lacks_open", ATTILE_ERROR_BACKEND_CONTRACT, "its root lacks probe, open or close"},

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributed/device_rows.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "distributed/attention.h"
+#include "distributed/sums.h"
+#include "message.h"
+#include "status.h"
+
+namespace attile::core {
+namespace {
+
+constexpr int64_t kMostUnused = int64_t{2} << 30;
+
+bool is_packed(const attile_tensor &tensor) {
+    const int64_t *n = tensor.shape, *s = tensor.stride;
+    const int64_t dense[4] = {n[1] * n[3], n[3], n[0] * n[1] * n[3], 1};
+    for (int32_t axis = 0; axis < 4; ++axis) {
+        if (n[axis] != 1 && s[axis] != dense[axis]) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+DeviceBlocks::~DeviceBlocks() {
+    const KeptError before;
+    for (const Block &block : unused_) (void)attile_free(context_, block.memory);
+    before.put_back();
+}
+
+int32_t DeviceBlocks::take(const char *operation, int64_t bytes, Block *block) {
+    Block *fits = nullptr;
+    for (Block &one : unused_) {
+        if (one.bytes >= bytes && one.bytes / 2 <= bytes && (fits == nullptr || one.bytes < fits->bytes)) fits = &one;
+    }
+    if (fits != nullptr) {
+        ++used_;
+        *block = *fits;
+        unused_bytes_ -= fits->bytes;
+        *fits = unused_.back();
+        unused_.pop_back();
+        return ATTILE_OK;
+    }
+    unused_.reserve(unused_.size() + used_ + 1);  // so that giving blocks back takes no memory
+    void *memory = nullptr;
+    if (attile_alloc(context_, ATTILE_MEMORY_DEVICE, bytes, &memory) != ATTILE_OK) {
+        return fail(ATTILE_ERROR_OUT_OF_DEVICE_MEMORY, "%s: no device memory for %lld bytes of rows", operation,
+                    static_cast<long long>(bytes));
+    }
+    ++used_;
+    *block = {memory, bytes};
+    return ATTILE_OK;
+}
+
+void DeviceBlocks::give(const Block &block) {
+    --used_;
+    if (unused_bytes_ + block.bytes <= kMostUnused) {
+        unused_.push_back(block);
+        unused_bytes_ += block.bytes;
+        return;
+    }
+    const KeptError before;
+    (void)attile_free(context_, block.memory);
+    before.put_back();
+}
+
+DeviceRows::~DeviceRows() {
+    if (constants_.memory != nullptr) problem_.device_blocks->give(constants_);
+}
+
+int32_t DeviceRows::begin() {
+    if (!problem_.on_device()) return ATTILE_OK;
+    double constants[2];
+    store_number(constants, problem_.wide(), 0, 0.0);
+    store_number(constants, problem_.wide(), 1, -std::numeric_limits<double>::infinity());
+    ATTILE_TRY(problem_.device_blocks->take(problem_.operation, sizeof constants, &constants_));
+    return attile_copy(problem_.context, constants_.memory, constants, sizeof constants, problem_.local.stream);
+}
+
+int32_t DeviceRows::copy(const attile_tensor &from, const attile_tensor &to) const {
+    const int64_t bytes = product({to.shape[0], to.shape[1], to.shape[2], to.shape[3], element_bytes(to.dtype)});
+    if (bytes == 0) return ATTILE_OK;
+    if (is_packed(from) && is_packed(to)) return attile_copy(problem_.context, to.data, from.data, bytes, problem_.local.stream);
+    attile_tensor lse{};
+    lse.data = constants_.memory;
+    lse.dtype = problem_.wide();
+    lse.rank = 3;
+    std::copy_n(to.shape, 3, lse.shape);
+    return merge_parts(problem_, &from, &lse, 1, to, {});
+}
+
+int32_t DeviceRows::forget(const attile_tensor &o, const attile_tensor &lse) const {
+    attile_tensor o_part = o, lse_part = lse;
+    o_part.data = constants_.memory;
+    lse_part.data = static_cast<unsigned char *>(constants_.memory) + element_bytes(problem_.wide());
+    std::fill_n(o_part.stride, 4, 0);
+    std::fill_n(lse_part.stride, 3, 0);
+    return merge_parts(problem_, &o_part, &lse_part, 1, o, lse);
+}
+
+}  // namespace attile::core
