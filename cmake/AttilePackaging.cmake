@@ -5,7 +5,7 @@
 #   runtime          libattile1                 libattile.so.1 with the reference backend
 #   backend_<name>   libattile1-backend-<name>  one plugin
 #   blas             libattile-blas1            libattile_blas.so.1, the names of BLAS
-#   comm_<name>      libattile1-comm-<name>     one transport of ranks; mpi_openmpi's is called mpi-openmpi
+#   comm_<name>      libattile1-comm-<name>     one transport of ranks (nccl); mpi_openmpi's is called mpi-openmpi
 #   dev              libattile-dev              headers, CMake and pkg-config files, the Fortran module and its sources, the Rust crates, examples
 #   tools            attile                     the command-line program
 #   python           python3-attile             the Python package
@@ -38,7 +38,7 @@ foreach(name cuda hip cpu)
     set(ATTILE_PACKAGE_backend_${name} ${ATTILE_RUNTIME_PACKAGE}-backend-${name})
   endif()
 endforeach()
-foreach(name IN LISTS ATTILE_MPIS)
+foreach(name IN LISTS ATTILE_TRANSPORTS)
   list(APPEND components comm_${name})
   string(REPLACE _ - package ${ATTILE_RUNTIME_PACKAGE}-comm-${name})
   set(ATTILE_PACKAGE_comm_${name} ${package})
@@ -102,9 +102,11 @@ foreach(component IN LISTS components)
   string(REGEX REPLACE "^backend_" "" backend ${component})
   attile_describe(${component} "the ${backend} backend" "This package is one of its backends.")
 endforeach()
-foreach(name IN LISTS ATTILE_MPIS)
+foreach(name IN LISTS ATTILE_TRANSPORTS)
   string(REPLACE _ " " words ${name})
-  attile_describe(comm_${name} "transport ${words}" "This package lets ranks of MPI work on one call.")
+  string(REGEX REPLACE "^mpi.*" MPI library ${name})
+  string(TOUPPER ${library} library)
+  attile_describe(comm_${name} "transport ${words}" "This package lets ranks of ${library} work on one call.")
 endforeach()
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/packaging/triggers)

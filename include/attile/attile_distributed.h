@@ -4,8 +4,8 @@
  * @brief Communicators; attention and its gradients where sequences are spread over ranks; products of matrices spread over ranks.
  *
  * C99, needs attile.h alone; the functions are in the same library. The conventions of attile.h hold, and these:
- * - *Ranks* are threads of one process, ranks of MPI, or whatever the caller's functions connect. Each has a context and a communicator of
- *   its own, and all of them make the same calls in the same order. Whoever comes first waits for the others.
+ * - *Ranks* are threads of one process, ranks of MPI or NCCL, or whatever the caller's functions connect. Each has a context and a
+ * communicator of its own, and all of them make the same calls in the same order. Whoever comes first waits for the others.
  * - *Before any data travels* the ranks compare what they were called with. Where they disagree each gets a status that names a rank and
  *   what differs.
  * - *A rank that fails, is late or leaves* is a status on all the others, within the communicator's time limit. The communicator then
@@ -87,15 +87,17 @@ typedef struct attile_comm_options {
     uint32_t struct_size; /**< sizeof(attile_comm_options). */
     uint32_t flags;       /**< Any of ATTILE_COMM_ALLOW_MIXED_BACKENDS. */
     const void *next;     /**< Must be NULL. */
-    /** "threads", "mpi" or "callbacks". NULL: the environment variable ATTILE_COMM; where that is unset or empty "callbacks" if `callbacks`
-       is given, else "threads". */
+    /** "threads", "mpi", "nccl" or "callbacks". NULL: the environment variable ATTILE_COMM; where that is unset or empty "callbacks" if
+       `callbacks` is given, else "threads". */
     const char *kind;
-    int32_t rank;                           /**< This rank, 0 to ranks - 1. "mpi": 0 and `ranks` 0, or what MPI says. */
-    int32_t ranks;                          /**< How many there are; 0: 1, and with "mpi" as many as the communicator has. */
-    int64_t group;                          /**< "threads": ranks that name the same number find each other. */
+    int32_t rank;  /**< This rank, 0 to ranks - 1. "mpi", "nccl": 0 and `ranks` 0, or what the communicator says. */
+    int32_t ranks; /**< How many there are; 0: 1, and with "mpi" and "nccl" as many as the communicator has. */
+    int64_t group; /**< "threads": ranks that name the same number find each other. */
     const attile_comm_callbacks *callbacks; /**< "callbacks": the functions, copied; else NULL. */
     double timeout_seconds;                 /**< Longest wait for another rank; 0: what ATTILE_COMM_TIMEOUT says, else 600. */
-    int64_t communicator;                   /**< "mpi": MPI's communicator as Fortran's integer, MPI_Comm_c2f(comm); 0: MPI_COMM_WORLD. */
+    /** "mpi": MPI's communicator as Fortran's integer, MPI_Comm_c2f(comm); 0: MPI_COMM_WORLD. "nccl": the ncclComm_t of NCCL or RCCL, as
+       (int64_t)(intptr_t)comm. */
+    int64_t communicator;
 } attile_comm_options;
 
 /** What a communicator is. Filled by attile_comm_get_info(). */
@@ -103,7 +105,7 @@ typedef struct attile_comm_info {
     uint32_t struct_size;   /**< sizeof(attile_comm_info), set by the caller. */
     uint32_t flags;         /**< 0. */
     const void *next;       /**< NULL. */
-    char kind[32];          /**< "threads", "mpi", "callbacks". */
+    char kind[32];          /**< "threads", "mpi", "nccl", "callbacks". */
     int32_t rank;           /**< This rank. */
     int32_t ranks;          /**< How many there are. */
     double timeout_seconds; /**< Longest wait for another rank. */
@@ -138,7 +140,14 @@ ATTILE_API void attile_comm_info_init(attile_comm_info *info, uint64_t size);
  * a plugin, found as backends are; attile_backend_report() says why one was refused. Messages travel in a communicator of their own, a
  * duplicate of the caller's, and through memory of the transport's own. docs/distributed.md has what happens when a process ends.
  *
- * A rank whose own arguments are refused has not come: the others wait for it.
+ * With "nccl" each rank is a rank of the NCCL communicator (RCCL's with the backend hip) that `communicator` is, made on the device of
+ * `context`; all of its ranks call, and nothing else uses that communicator until the call has returned. NCCL 2.18 or newer has to be in
+ * the process, as libnccl.so.2 (librccl.so.1). Messages travel in a communicator of the transport's own, split off the caller's, which is
+ * neither used afterwards nor ever aborted or destroyed, and outlives this one. Where not all ranks come in time the split stays under way
+ * until the caller aborts the communicator.
+ *
+ * A rank whose own arguments are refused has not come: the others wait for it. With "nccl" they get ATTILE_ERROR_RANK_FAILED if its
+ * communicator was found to be one.
  * Several communicators may exist at once, and one thread may use several, if all ranks use them in the same order.
  *
  * **Thread safety** Safe: ranks of "threads" must call at the same time.
@@ -150,10 +159,12 @@ ATTILE_API void attile_comm_info_init(attile_comm_info *info, uint64_t size);
  * - ATTILE_OK
  * - ATTILE_ERROR_NULL_ARGUMENT: `comm` is NULL; "callbacks" without `callbacks`, or without one of the required functions
  * - ATTILE_ERROR_INVALID_CONTEXT; ATTILE_ERROR_STRUCT_SIZE, ATTILE_ERROR_STRUCT_TOO_NEW, ATTILE_ERROR_INVALID_FLAGS: the structs' heads
- * - ATTILE_ERROR_INVALID_VALUE: rank or ranks out of range or others than MPI's, a time limit that is no positive number, a rank that is
- *   taken already, `communicator` is no communicator of one group of ranks, or given to another kind than "mpi"
+ * - ATTILE_ERROR_INVALID_VALUE: rank or ranks out of range or others than those of MPI or NCCL, a time limit that is no positive number, a
+ *   rank that is taken already, `communicator` is no communicator of one group of ranks, is on another device than the context, or given to
+ *   another kind than "mpi" and "nccl"
  * - ATTILE_ERROR_BACKEND_NOT_FOUND: no transport of that kind
- * - ATTILE_ERROR_BACKEND_REFUSED: "mpi" and MPI is not in this process, not initialised, ended, or initialised for fewer threads
+ * - ATTILE_ERROR_BACKEND_REFUSED: "mpi" and MPI is not in this process, not initialised, ended, or initialised for fewer threads; "nccl"
+ * and NCCL is not in this process, is too old or lacks a function, or the context's device is neither CUDA's nor HIP's
  * - ATTILE_ERROR_BACKEND_LOAD, ATTILE_ERROR_BACKEND_INCOMPATIBLE, ATTILE_ERROR_BACKEND_CONTRACT: the transport's file, as for a backend
  * - ATTILE_ERROR_RANKS_DISAGREE: another number of ranks, another version of the library, another backend
  * - ATTILE_ERROR_RANK_LATE: not all ranks came in time; ATTILE_ERROR_RANK_FAILED; ATTILE_ERROR_TRANSPORT
@@ -164,8 +175,8 @@ ATTILE_API void attile_comm_info_init(attile_comm_info *info, uint64_t size);
 ATTILE_API int32_t attile_comm_create(attile_context *context, const attile_comm_options *options, attile_comm **comm);
 
 /**
- * @brief Leave the group. Ranks of "threads" that wait for this one get ATTILE_ERROR_RANK_FAILED; those of "mpi" and "callbacks" find out
- * in time.
+ * @brief Leave the group. Ranks of "threads" that wait for this one get ATTILE_ERROR_RANK_FAILED; those of "mpi", "nccl" and "callbacks"
+ * find out in time. With "nccl" it waits up to ten seconds for the last messages to be read.
  *
  * The callbacks are not called after it returned, unless a call is under way on another thread; that call then ends by itself.
  * @param comm A communicator; NULL, and one that was destroyed before, does nothing. Since 1.1.
@@ -282,6 +293,7 @@ ATTILE_API void attile_distributed_support_init(attile_distributed_support *supp
  * since offsets decrease, the result is that of one of them.
  *
  * **Memory** Any kind. What travels, and partial results, lie in host memory that the call allocates; tensors of a device are copied there.
+ * With "nccl" they lie in device memory for RING, ALL_GATHER and TREE if q, k, v and o do; the query's text says which.
  *
  * **Stream** Local calls run on local->stream. The call returns when the result is in place.
  *

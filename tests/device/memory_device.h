@@ -85,11 +85,12 @@ class MemoryDevice : public gpu::Device {
     int32_t pool_keep(int64_t) override { return called("pool_keep"); }
     int32_t stream_create(gpu::Stream *stream) override {
         if (const int32_t status = called("stream_create"); status != ATTILE_OK) return status;
-        *stream = this;
+        *stream = ::operator new(1);  // an address of its own
         lives(1);
         return ATTILE_OK;
     }
-    int32_t stream_destroy(gpu::Stream) override {
+    int32_t stream_destroy(gpu::Stream stream) override {
+        ::operator delete(stream);
         lives(-1);
         return called("stream_destroy");
     }

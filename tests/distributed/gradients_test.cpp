@@ -15,17 +15,6 @@
 namespace attile::test {
 namespace {
 
-BackwardCase gradients_of(AttentionCase forward, std::size_t variant = 0) {
-    BackwardCase c;
-    forward.lse = true;
-    c.forward = forward;
-    c.dout_dtype = forward.dtype;
-    // Every other case has gradients in float32, where its type allows them.
-    c.grad_dtype = variant % 2 == 0 ? forward.dtype : ATTILE_F32;
-    c.dbias_dtype = forward.bias_dtype;
-    return c;
-}
-
 class Gradients : public testing::TestWithParam<int> {};
 
 TEST_P(Gradients, EveryLayoutMethodAndOption) {

@@ -88,4 +88,15 @@ AttentionCase case_of(const Option &option, std::int32_t dtype) {
     return c;
 }
 
+BackwardCase gradients_of(AttentionCase forward, std::size_t variant) {
+    BackwardCase c;
+    forward.lse = true;
+    c.forward = forward;
+    c.dout_dtype = forward.dtype;
+    // Every other case has gradients in float32, where its type allows them.
+    c.grad_dtype = variant % 2 == 0 ? forward.dtype : ATTILE_F32;
+    c.dbias_dtype = forward.bias_dtype;
+    return c;
+}
+
 }  // namespace attile::test

@@ -18,6 +18,9 @@ struct Option {
 const std::vector<Option> &options();
 AttentionCase case_of(const Option &option, std::int32_t dtype);
 
+/// Its gradients; every other variant has them in float32, where its type allows that.
+BackwardCase gradients_of(AttentionCase forward, std::size_t variant = 0);
+
 inline constexpr std::int32_t kTypes[] = {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16};
 
 }  // namespace attile::test

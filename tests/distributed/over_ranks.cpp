@@ -6,7 +6,11 @@
 namespace attile::test {
 
 std::string describe(const RunOfCase &run) {
-    return describe(static_cast<const ShardedRun &>(run)) + " on " + run.backend + (run.mail != nullptr ? " by callbacks" : " by threads");
+    return describe(static_cast<const ShardedRun &>(run)) + " on " + run.backend +
+           (run.join              ? " by another kind"
+            : run.mail != nullptr ? " by callbacks"
+                                  : " by threads") +
+           ", memory: " + placement_name(run.placement);
 }
 
 void run_jobs(std::vector<Job> &jobs) {
@@ -17,6 +21,9 @@ void run_jobs(std::vector<Job> &jobs) {
     options.ranks = first.ranks;
     options.backend = first.backend;
     options.mail = first.mail;
+    options.join = first.join;
+    options.backends = first.backends;
+    options.placement = first.placement;
     run_ranks(options, [&](Rank &rank) {
         for (std::size_t i = 0; i < jobs.size(); ++i) {
             ResultsOfRank &own = results[i][static_cast<std::size_t>(rank.rank)];

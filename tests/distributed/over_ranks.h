@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace attile::test {
 struct RunOfCase : ShardedRun {
     std::string backend = "reference";
     Mail *mail = nullptr;
+    std::function<void(int rank, attile_comm_options *)> join = nullptr;  ///< as RanksOptions has it
+    std::vector<std::string> backends;                                    ///< likewise
+    Placement placement = Placement::kHost;
 };
 
 std::string describe(const RunOfCase &run);

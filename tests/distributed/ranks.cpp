@@ -59,6 +59,8 @@ void run_ranks(const RanksOptions &options, const std::function<void(Rank &)> &b
                 if (options.change) options.change(&callbacks);
                 comm.callbacks = &callbacks;
             }
+            if (options.join) options.join(rank, &comm);
+            own.placement = options.placement;
             own.created = attile_comm_create(own.context, &comm, &own.comm);
             if (own.created != ATTILE_OK) own.why = last_error();
             tried.arrive_and_wait();  // what a body does is no fault of joining

@@ -27,6 +27,9 @@ struct RanksOptions {
     double timeout = 60;  ///< so long that a test that hangs is seen, and a slow machine is not
     std::uint32_t flags = 0;
     std::vector<std::string> backends;  ///< of each rank, where they differ
+    /// For other kinds: what a rank joins with, changed.
+    std::function<void(int rank, attile_comm_options *)> join = nullptr;
+    Placement placement = Placement::kHost;
 };
 
 std::string last_error();

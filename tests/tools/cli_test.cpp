@@ -167,7 +167,7 @@ TEST(InfoTest, TellsWhatWasTried) {
     const Finished run = run_attile({"info"}, {{"ATTILE_BACKEND", "nosuch,reference"}});
     EXPECT_EQ(run.code, 0) << run.err;
     for (const char *part : {"attile 1.", "nosuch,reference (ATTILE_BACKEND)", "libattile_backend_nosuch.so", "chosen", "transports tried",
-                             "transport mpi (no file): refused"})
+                             "transport mpi (no file): refused", "transport nccl ("})
         EXPECT_PRED_FORMAT2(IsSubstring, part, run.out);
     const Finished failed = run_attile({"info", "--backend", "nosuch"});
     EXPECT_EQ(failed.code, 1);

@@ -31,13 +31,15 @@ void print_report(const char *title, bool transports) {
     }
 }
 
-// This program is no rank of MPI: that is what the refusal of a transport which is installed says.
+// This program is no rank of MPI or NCCL: that is what the refusal of a transport which is installed says.
 void print_transports(attile_context *context) {
-    attile_comm_options options;
-    attile_comm_options_init(&options, sizeof options);
-    options.kind = "mpi";
-    attile_comm *comm = nullptr;
-    if (attile_comm_create(context, &options, &comm) == ATTILE_OK) attile_comm_destroy(comm);
+    for (const char *kind : {"mpi", "nccl"}) {
+        attile_comm_options options;
+        attile_comm_options_init(&options, sizeof options);
+        options.kind = kind;
+        attile_comm *comm = nullptr;
+        if (attile_comm_create(context, &options, &comm) == ATTILE_OK) attile_comm_destroy(comm);
+    }
     print_report("transports tried, beside threads and callbacks", true);
 }
 

@@ -21,7 +21,7 @@ void ShardedCase::run(const RankOfCase &rank, const ShardedRun &run, ResultsOfRa
     const AttentionCase &c = data_.c;
     const std::size_t at = static_cast<std::size_t>(rank.rank);
     const std::vector<std::int64_t> rows = rows_of(data_.total_q, run)[at];
-    GuardedTensors tensors(rank.context);
+    GuardedTensors tensors(rank);
     attile_attention_args local;
     bind_shard(tensors, data_, rows, positions_of(run.layout, data_.total_k, run.ranks, run.cuts_k)[at], &local);
     const std::int64_t batch = data_.q.shape[0];

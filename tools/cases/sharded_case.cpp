@@ -85,12 +85,12 @@ Expected::Expected(const Problem &problem) : honest(problem.honest()), compute_d
 
 attile_tensor GuardedTensors::input(std::int32_t dtype, const Values &values, const Layout &layout) {
     if (values.shape.empty()) return {};
-    inputs_.push_back(std::make_unique<TestTensor>(context_, Placement::kHost, dtype, values, layout));
+    inputs_.push_back(std::make_unique<TestTensor>(context_, placement_, dtype, values, layout));
     return inputs_.back()->view();
 }
 
 attile_tensor GuardedTensors::output(std::int32_t dtype, const std::vector<std::int64_t> &shape, const Layout &layout) {
-    outputs_.push_back(std::make_unique<TestTensor>(TestTensor::output(context_, Placement::kHost, dtype, shape, layout)));
+    outputs_.push_back(std::make_unique<TestTensor>(TestTensor::output(context_, placement_, dtype, shape, layout)));
     return outputs_.back()->view();
 }
 

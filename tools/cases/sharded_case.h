@@ -34,6 +34,7 @@ struct RankOfCase {
     int rank = 0;
     attile_context *context = nullptr;
     attile_comm *comm = nullptr;
+    Placement placement = Placement::kHost;  ///< of the tensors
 };
 
 /// What one rank got.
@@ -78,7 +79,7 @@ struct Expected {
 /// Tensors of one rank's call in guarded memory.
 class GuardedTensors {
   public:
-    explicit GuardedTensors(attile_context *context) : context_(context) {}
+    explicit GuardedTensors(const RankOfCase &rank) : context_(rank.context), placement_(rank.placement) {}
     attile_tensor input(std::int32_t dtype, const Values &values, const Layout &layout);  ///< absent if the values have no shape
     attile_tensor output(std::int32_t dtype, const std::vector<std::int64_t> &shape, const Layout &layout);
     /// After the call: what was damaged, and the outputs in order.
@@ -86,6 +87,7 @@ class GuardedTensors {
 
   private:
     attile_context *context_;
+    Placement placement_;
     std::vector<std::unique_ptr<TestTensor>> inputs_, outputs_;
 };
 

@@ -27,7 +27,7 @@ void ShardedGradients::run(const RankOfCase &rank, const ShardedRun &run, Result
     const std::size_t at = static_cast<std::size_t>(rank.rank);
     const std::vector<std::int64_t> rows = positions_of(run.layout, data_.forward.total_q, run.ranks, run.cuts_q)[at];
     const std::vector<std::int64_t> keys = positions_of(run.layout, data_.forward.total_k, run.ranks, run.cuts_k)[at];
-    GuardedTensors tensors(rank.context);
+    GuardedTensors tensors(rank);
     attile_attention_args forward;
     bind_shard(tensors, data_.forward, rows, keys, &forward);
     forward.o = tensors.input(c.out_dtype, take_rows(data_.o, rows), c.o_layout);

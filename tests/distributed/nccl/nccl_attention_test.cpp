@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention and its gradients over ranks of NCCL against one rank: every option with each method, tensors on the host and on the device.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nccl_ranks.h"
+#include "options.h"
+#include "over_ranks.h"
+#include "sharded_attention.h"
+#include "sharded_gradients.h"
+
+namespace attile::test {
+namespace {
+
+// Every option by each method. Layouts, types and where tensors lie take turns.
+void expect_right(int ranks, std::vector<int> methods, std::size_t step,
+                  const std::function<std::unique_ptr<CaseOverRanks>(std::size_t option, std::int32_t dtype)> &make) {
+    for (const Placement placement : {Placement::kHost, Placement::kDevice}) {
+        const NcclComms comms(ranks);
+        const RanksOptions options = ranks_of(comms, ranks);
+        std::vector<std::unique_ptr<CaseOverRanks>> cases;
+        std::vector<Job> jobs;
+        const std::size_t first = placement == Placement::kHost ? 0 : step / 2;
+        for (std::size_t at = first; at < attile::test::options().size(); at += step) {
+            for (const int method : methods) {
+                const std::size_t turn = at + static_cast<std::size_t>(method + ranks);
+                cases.push_back(make(at, kTypes[turn % 4]));
+                RunOfCase run;
+                run.ranks = ranks;
+                run.join = options.join;
+                run.backends = options.backends;
+                run.backend = device_of_rank(0);
+                run.placement = placement;
+                run.layout = static_cast<int>(turn % 3);
+                run.method = method;
+                run.replicated = method == ATTILE_METHOD_TREE;
+                jobs.push_back({cases.back().get(), run, {}, {}});
+            }
+        }
+        run_jobs(jobs);
+        for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << job.test_case->text();
+    }
+}
+
+class NcclAttention : public testing::TestWithParam<int> {};
+
+TEST_P(NcclAttention, EveryMethodAndOption) {
+    expect_right(GetParam(),
+                 {ATTILE_METHOD_AUTO, ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER, ATTILE_METHOD_ALL_TO_ALL, ATTILE_METHOD_TREE}, 1,
+                 [](std::size_t at, std::int32_t dtype) { return std::make_unique<ShardedCase>(case_of(options()[at], dtype)); });
+}
+
+TEST_P(NcclAttention, Gradients) {
+    expect_right(GetParam(), {ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER, ATTILE_METHOD_ALL_TO_ALL}, 3,
+                 [](std::size_t at, std::int32_t dtype) {
+                     return std::make_unique<ShardedGradients>(gradients_of(case_of(options()[at], dtype), at));
+                 });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, NcclAttention, testing::Values(1, 2, 4), [](const auto &given) { return std::to_string(given.param); });
+
+// Messages from the device's memory, from the host's, and between threads.
+TEST(NcclBits, AreThoseOfThreads) {
+    for (const int method : {ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER, ATTILE_METHOD_TREE}) {
+        const ShardedCase one(case_of(options()[14], ATTILE_BF16));
+        RunOfCase run;
+        run.ranks = 3;
+        run.layout = ATTILE_SHARDS_ZIGZAG;
+        run.method = method;
+        run.replicated = method == ATTILE_METHOD_TREE;
+        run.backend = device_of_rank(0);
+        std::vector<std::byte> threads, host, device;
+        EXPECT_EQ(run_case(one, run, &threads), "");
+        const NcclComms comms(run.ranks);
+        run.join = ranks_of(comms, run.ranks).join;
+        run.backends = ranks_of(comms, run.ranks).backends;
+        EXPECT_EQ(run_case(one, run, &host), "");
+        run.placement = Placement::kDevice;
+        EXPECT_EQ(run_case(one, run, &device), "");
+        EXPECT_EQ(host, threads) << method;
+        EXPECT_EQ(device, threads) << method;
+    }
+}
+
+std::string text_of(const Rank &rank, int method, Placement placement) {
+    attile_attention_args local;
+    attile_attention_init(&local, sizeof local);
+    const std::int64_t shape[4] = {1, 2, 4, 8};
+    const Memory inputs(rank.context, placement, 256), outputs(rank.context, placement, 256);
+    for (attile_tensor *tensor : {&local.q, &local.k, &local.v}) attile_tensor_init(tensor, inputs.data(), ATTILE_F32, 4, shape);
+    attile_tensor_init(&local.o, outputs.data(), ATTILE_F32, 4, shape);
+    attile_attention_distributed_args args;
+    attile_attention_distributed_init(&args, sizeof args);
+    args.local = &local;
+    args.method = method;
+    attile_distributed_support support;
+    attile_distributed_support_init(&support, sizeof support);
+    EXPECT_EQ(attile_attention_distributed_query(rank.comm, &args, &support), ATTILE_OK) << last_error();
+    return support.text;
+}
+
+TEST(NcclQuery, SaysWhereMessagesLie) {
+    const NcclComms comms(2);
+    run_ranks(ranks_of(comms, 2), [&](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        EXPECT_EQ(text_of(rank, ATTILE_METHOD_RING, Placement::kDevice), "ring: asked for; messages lie in device memory");
+        EXPECT_EQ(text_of(rank, ATTILE_METHOD_RING, Placement::kHost), "ring: asked for; messages lie in host memory");
+        EXPECT_EQ(text_of(rank, ATTILE_METHOD_ALL_TO_ALL, Placement::kDevice),
+                  "all-to-all over heads: asked for; messages lie in host memory");
+    });
+    RanksOptions threads;
+    threads.backend = device_of_rank(0);
+    run_ranks(threads, [&](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        EXPECT_EQ(text_of(rank, ATTILE_METHOD_RING, Placement::kDevice), "ring: asked for; messages lie in host memory");
+    });
+}
+
+}  // namespace
+}  // namespace attile::test
