@@ -27,7 +27,19 @@ std::vector<Rank> create(const RanksOptions &options) {
 
 void expect_words(const std::string &text, const std::string &words) { EXPECT_NE(text.find(words), std::string::npos) << text; }
 
-TEST(NcclComm, KnowsItsRankAndRanks) {
+// No communicator of NCCL's is left, whatever went wrong.
+class NcclTest : public testing::Test {
+  protected:
+    void TearDown() override {
+        if (!Nccl::instance().is_stand_in()) return;
+        EXPECT_EQ(Nccl::instance().function<attile_stand_in_alive_fn>("attile_stand_in_alive")(), 0);
+    }
+};
+class NcclComm : public NcclTest {};
+class NcclJoining : public NcclTest {};
+class NcclFaults : public NcclTest {};
+
+TEST_F(NcclComm, KnowsItsRankAndRanks) {
     const NcclComms comms(3);
     RanksOptions options = ranks_of(comms, 3);
     options.join = [&](int rank, attile_comm_options *one) {
@@ -49,7 +61,7 @@ TEST(NcclComm, KnowsItsRankAndRanks) {
 }
 
 // One after the other, and two at once, from one communicator of the caller's.
-TEST(NcclComm, IsMadeAnewFromTheSameCommunicator) {
+TEST_F(NcclComm, IsMadeAnewFromTheSameCommunicator) {
     const NcclComms comms(2);
     for (int time = 0; time < 3; ++time) {
         run_ranks(ranks_of(comms, 2), [&](Rank &rank) {
@@ -73,7 +85,7 @@ struct Misfit {
     const char *words;
 };
 
-TEST(NcclJoining, AMisfitIsAStatusOnEveryRank) {
+TEST_F(NcclJoining, AMisfitIsAStatusOnEveryRank) {
     const Misfit misfits[] = {
         {[](attile_comm_options *one) { one->rank = 0, one->ranks = 3; }, ATTILE_ERROR_INVALID_VALUE,
          "options->rank is 0 and options->ranks 3, and of the communicator this is rank 1 of 3"},
@@ -96,7 +108,7 @@ TEST(NcclJoining, AMisfitIsAStatusOnEveryRank) {
     }
 }
 
-TEST(NcclJoining, AnotherDeviceIsAStatusOnEveryRank) {
+TEST_F(NcclJoining, AnotherDeviceIsAStatusOnEveryRank) {
     if (!Nccl::instance().is_stand_in()) GTEST_SKIP() << "the communicators of NCCL here are on the devices of the contexts";
     const NcclComms comms(2, {0, 5});
     for (const Rank &rank : create(ranks_of(comms, 2))) {
@@ -106,7 +118,7 @@ TEST(NcclJoining, AnotherDeviceIsAStatusOnEveryRank) {
     }
 }
 
-TEST(NcclJoining, WantsACommunicator) {
+TEST_F(NcclJoining, WantsACommunicator) {
     const NcclComms comms(1);
     RanksOptions options = ranks_of(comms, 1);
     options.join = [&](int rank, attile_comm_options *one) {
@@ -118,7 +130,7 @@ TEST(NcclJoining, WantsACommunicator) {
     expect_words(ranks[0].why, "options->communicator is 0; expected an ncclComm_t");
 }
 
-TEST(NcclJoining, WantsAGpu) {
+TEST_F(NcclJoining, WantsAGpu) {
     const NcclComms comms(1);
     RanksOptions options = ranks_of(comms, 1);
     options.backends = {"reference"};
@@ -128,7 +140,7 @@ TEST(NcclJoining, WantsAGpu) {
 }
 
 // The rank that came tells after its time; what NCCL does meanwhile ends when the program aborts its communicator.
-TEST(NcclJoining, ARankThatNeverComesIsLate) {
+TEST_F(NcclJoining, ARankThatNeverComesIsLate) {
     NcclComms comms(2);
     attile_context *context = open_context(device_of_rank(0));
     attile_comm_options options;
@@ -144,7 +156,7 @@ TEST(NcclJoining, ARankThatNeverComesIsLate) {
     comms.abort();
 }
 
-TEST(NcclFaults, ARankThatMakesNoCallIsLate) {
+TEST_F(NcclFaults, ARankThatMakesNoCallIsLate) {
     const NcclComms comms(3);
     RanksOptions options = ranks_of(comms, 3);
     options.timeout = 0.5;
@@ -161,7 +173,7 @@ TEST(NcclFaults, ARankThatMakesNoCallIsLate) {
 }
 
 // In any of the groups of a call.
-TEST(NcclFaults, AnErrorOfNcclIsAStatusOnEveryRank) {
+TEST_F(NcclFaults, AnErrorOfNcclIsAStatusOnEveryRank) {
     if (!Nccl::instance().is_stand_in()) GTEST_SKIP() << "NCCL itself is not made to fail";
     const auto fail = Nccl::instance().function<attile_stand_in_fail_fn>("attile_stand_in_fail");
     for (int group = 2; group <= 6; ++group) {  // the first is that of joining
@@ -182,7 +194,7 @@ TEST(NcclFaults, AnErrorOfNcclIsAStatusOnEveryRank) {
     }
 }
 
-TEST(NcclFaults, ARanksOwnFailureReachesAll) {
+TEST_F(NcclFaults, ARanksOwnFailureReachesAll) {
     const NcclComms comms(3);
     const auto results = call_twice<SmallCall>(ranks_of(comms, 3), [](Rank &rank, SmallCall &call) {
         if (rank.rank == 1) call.local.k.shape[3] = 7;
@@ -193,7 +205,43 @@ TEST(NcclFaults, ARanksOwnFailureReachesAll) {
     }
 }
 
-TEST(NcclFaults, ADestroyedCommunicatorIsLateForTheOthers) {
+// It was never aborted: ranks join again by it.
+TEST_F(NcclFaults, LeaveTheCallersCommunicatorAsItIs) {
+    const NcclComms comms(3);
+    RanksOptions options = ranks_of(comms, 3);
+    options.timeout = 0.3;
+    run_ranks(options, [&](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        SmallCall call(3);
+        if (rank.rank == 2) return;
+        EXPECT_EQ(call.call(rank.comm), ATTILE_ERROR_RANK_LATE) << last_error();
+    });
+    run_ranks(ranks_of(comms, 3), [&](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        SmallCall call(3);
+        EXPECT_EQ(call.call(rank.comm), ATTILE_OK) << last_error();
+    });
+}
+
+TEST_F(NcclFaults, DestroyingEndsACallOfAnotherThread) {
+    const NcclComms comms(2);
+    const Clock::time_point begin = Clock::now();
+    run_ranks(ranks_of(comms, 2), [&](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        if (rank.rank == 1) return;
+        std::thread other([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+            attile_comm_destroy(rank.comm);
+        });
+        SmallCall call(2);
+        EXPECT_EQ(call.call(rank.comm), ATTILE_ERROR_RANK_FAILED) << last_error();
+        expect_words(last_error(), "this rank gave up while its messages were under way");
+        other.join();
+    });
+    EXPECT_LT(seconds_since(begin), 30);
+}
+
+TEST_F(NcclFaults, ADestroyedCommunicatorIsLateForTheOthers) {
     const NcclComms comms(2);
     RanksOptions options = ranks_of(comms, 2);
     options.timeout = 0.5;

@@ -21,8 +21,9 @@ typedef int (*attile_nccl_init_rank_fn)(ncclComm_t *comm, int ranks, ncclUniqueI
 typedef int (*attile_nccl_init_all_fn)(ncclComm_t *comms, int ranks, const int *devices);        /* ncclCommInitAll */
 typedef int (*attile_nccl_end_fn)(ncclComm_t comm);                                              /* ncclCommDestroy, ncclCommAbort */
 
-/* Of the stand-in alone: attile_stand_in_fail makes a rank's communicators fail with `result` in place of group number `group` that is
-   carried out there, counted from 1; 0: never. */
+/* Of the stand-in alone: attile_stand_in_alive counts communicators, attile_stand_in_fail makes a rank's communicators fail with `result`
+   in place of group number `group` that is carried out there, counted from 1; 0: never. */
+typedef int (*attile_stand_in_alive_fn)(void);
 typedef void (*attile_stand_in_fail_fn)(int rank, int group, int result);
 
 #ifdef __cplusplus

@@ -38,7 +38,7 @@ struct Op {
     bool over() const { return head_done == sizeof head && done == bytes; }
 };
 
-std::atomic<int> failing_rank{-1}, failing_group{0}, failing_result{0};
+std::atomic<int> alive{0}, failing_rank{-1}, failing_group{0}, failing_result{0};
 
 }  // namespace
 
@@ -53,6 +53,8 @@ struct ncclComm {
     std::deque<std::vector<Op>> groups;
     int carried_out = 0;
     std::thread worker;
+
+    ncclComm() { ++alive; }
 
     // How far an operation gets now.
     int progress(Shared &shared, Op &op) {
@@ -124,6 +126,7 @@ struct ncclComm {
         while (splitting.load() != 0) usleep(50);
         leaving.store(true);
         if (worker.joinable()) worker.join();
+        --alive;
     }
 };
 
@@ -316,6 +319,8 @@ EXPORTED int ncclSend(const void *data, std::size_t count, int type, int peer, n
 EXPORTED int ncclRecv(void *data, std::size_t count, int type, int peer, ncclComm *comm, void * /*stream*/) {
     return add(false, data, count, type, peer, comm);
 }
+
+EXPORTED int attile_stand_in_alive() { return alive.load(); }
 
 EXPORTED void attile_stand_in_fail(int rank, int group, int result) {
     failing_rank.store(rank);
