@@ -43,8 +43,10 @@ int32_t run_alone(DistributedAttention *problem) {
 // Tensors without an address, as a query may have, count as the device's.
 int32_t choose_memory(const CommState &comm, int32_t method, DistributedAttention *p, std::string *reason) {
     if (p->host_memory || p->ranks == 1) return ATTILE_OK;
-    bool reached = comm.device_blocks != nullptr && !p->backward && method != ATTILE_METHOD_ALL_TO_ALL;
-    for (const attile_tensor *tensor : {&p->local.q, &p->local.k, &p->local.v, &p->local.o, &p->local.lse}) {
+    const attile_attention_args &local = p->local;
+    const attile_attention_backward_args &g = p->gradients;
+    bool reached = comm.device_blocks != nullptr && method != ATTILE_METHOD_ALL_TO_ALL && is_absent(g.dbias) && is_absent(g.dsinks);
+    for (const attile_tensor *tensor : {&local.q, &local.k, &local.v, &local.o, &local.lse, &g.dout, &g.dq, &g.dk, &g.dv}) {
         int32_t kind = ATTILE_MEMORY_DEVICE;
         if (reached && tensor->data != nullptr) ATTILE_TRY(attile_memory_kind(p->context, tensor->data, &kind));
         reached = reached && kind == ATTILE_MEMORY_DEVICE;

@@ -8,6 +8,7 @@
 #include "distributed/sums.h"
 #include "message.h"
 #include "status.h"
+#include "tensor.h"
 
 namespace attile::core {
 namespace {
@@ -68,7 +69,9 @@ void DeviceBlocks::give(const Block &block) {
 }
 
 DeviceRows::~DeviceRows() {
-    if (constants_.memory != nullptr) problem_.device_blocks->give(constants_);
+    for (const DeviceBlocks::Block &block : {constants_, sums_}) {
+        if (block.memory != nullptr) problem_.device_blocks->give(block);
+    }
 }
 
 int32_t DeviceRows::begin() {
@@ -83,13 +86,47 @@ int32_t DeviceRows::begin() {
 int32_t DeviceRows::copy(const attile_tensor &from, const attile_tensor &to) const {
     const int64_t bytes = product({to.shape[0], to.shape[1], to.shape[2], to.shape[3], element_bytes(to.dtype)});
     if (bytes == 0) return ATTILE_OK;
-    if (is_packed(from) && is_packed(to)) return attile_copy(problem_.context, to.data, from.data, bytes, problem_.local.stream);
+    if (from.dtype == to.dtype && is_packed(from) && is_packed(to))
+        return attile_copy(problem_.context, to.data, from.data, bytes, problem_.local.stream);
     attile_tensor lse{};
     lse.data = constants_.memory;
     lse.dtype = problem_.wide();
     lse.rank = 3;
     std::copy_n(to.shape, 3, lse.shape);
     return merge_parts(problem_, &from, &lse, 1, to, {});
+}
+
+int32_t DeviceRows::clear(const attile_tensor &tensor) const {
+    attile_tensor zero = tensor;
+    zero.data = constants_.memory;
+    std::fill_n(zero.stride, 4, 0);
+    return copy(zero, tensor);
+}
+
+int32_t DeviceRows::add(const attile_tensor &part, const attile_tensor &to) {
+    int64_t below = 0, above = 0;
+    if (product({to.shape[0], to.shape[1], to.shape[2], to.shape[3]}) == 0) return ATTILE_OK;
+    if (!measure_tensor(to, &below, &above)) return fail(ATTILE_ERROR_OVERFLOW, "%s: sums span more than 63 bits", problem_.operation);
+    if (sums_.bytes < above) {
+        if (sums_.memory != nullptr) problem_.device_blocks->give(sums_);
+        sums_ = {};
+        ATTILE_TRY(problem_.device_blocks->take(problem_.operation, above, &sums_));
+    }
+    attile_tensor sums = to;
+    sums.data = sums_.memory;
+    const int64_t distance = static_cast<const char *>(part.data) - static_cast<const char *>(to.data);
+    for (int64_t entry = 0; entry < to.shape[0]; ++entry) {
+        attile_reduce_args args;
+        attile_reduce_init(&args, sizeof args);
+        args.stream = problem_.local.stream;
+        args.x = slice(to, 0, entry, 1);
+        args.x.shape[0] = 2;
+        args.x.stride[0] = distance / element_bytes(to.dtype);
+        args.y = slice(sums, 0, entry, 1);
+        args.op = ATTILE_REDUCE_SUM;
+        ATTILE_TRY(attile_reduce(problem_.context, &args));
+    }
+    return copy(sums, to);
 }
 
 int32_t DeviceRows::forget(const attile_tensor &o, const attile_tensor &lse) const {

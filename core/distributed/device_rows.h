@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows in the device's memory, where a transport reaches it: blocks that a communicator keeps from call to call, and what the methods do
-// with rows, made of merges: of one part that is a copy, of a part without keys it forgets.
+// with rows, made of merges (of one part that is a copy, of a part without keys it forgets) and of sums over an axis.
 #ifndef ATTILE_CORE_DISTRIBUTED_DEVICE_ROWS_H
 #define ATTILE_CORE_DISTRIBUTED_DEVICE_ROWS_H
 
@@ -46,16 +46,19 @@ class DeviceRows {
     DeviceRows &operator=(const DeviceRows &) = delete;
 
     int32_t begin();
-    // Four axes, one type.
+    // Four axes, rounded to the type there.
     int32_t copy(const attile_tensor &from, const attile_tensor &to) const;
     // Rows of o and lse that have seen no key.
     int32_t forget(const attile_tensor &o, const attile_tensor &lse) const;
-    // A 0 of the wide type.
-    void *zero() const { return constants_.memory; }
+    // Four axes, of the wide type.
+    int32_t clear(const attile_tensor &tensor) const;
+    // Adds a tensor of the wide type with the same extents and strides.
+    int32_t add(const attile_tensor &part, const attile_tensor &to);
 
   private:
     const DistributedAttention &problem_;
     DeviceBlocks::Block constants_;  // 0 and -inf of the wide type
+    DeviceBlocks::Block sums_;       // of what is added, until it is copied to its place
 };
 
 }  // namespace attile::core

@@ -19,11 +19,11 @@ class GatherBackward final : public Method {
         const int64_t own = p.k_shard(p.rank).length();
         ATTILE_TRY(keys_.take());
         ATTILE_TRY(gradients_.take(keys_.longest_run()));
-        ATTILE_TRY(seen_.take(p, keys_.count()));
-        ATTILE_TRY(own_.take(p, own));
-        ATTILE_TRY(coming_.take(p, own));
-        own_.clear_rows(0, own);
-        return ATTILE_OK;
+        ATTILE_TRY(seen_.take(p, keys_.count(), gradients_.device()));
+        ATTILE_TRY(own_.take(p, own, gradients_.device()));
+        ATTILE_TRY(coming_.take(p, own, gradients_.device()));
+        ATTILE_TRY(own_.clear_rows(0, own));
+        return p.settle();
     }
 
     int32_t run(Session &session) override {
@@ -42,9 +42,9 @@ class GatherBackward final : public Method {
             ATTILE_TRY(gradients_.add(run.keys, k, v, &seen_, run.place));
         }
         for (const SeenKeys::Seen &piece : keys_.pieces()) {
-            if (piece.owner == problem_.rank) own_.add(piece.keys.local, piece.keys.count, seen_, piece.place);
+            if (piece.owner == problem_.rank) ATTILE_TRY(own_.add(piece.keys.local, piece.keys.count, seen_, piece.place));
         }
-        return ATTILE_OK;
+        return problem_.settle();
     }
 
     // To the rank that is so many before this one, and from the one behind. The order of pieces between two ranks is that of the owner's
@@ -63,10 +63,15 @@ class GatherBackward final : public Method {
             }
         }
         ATTILE_TRY(link.finish());
+        return session.sound() ? session.take(guarded([&] { return take_sums(from); })) : ATTILE_OK;
+    }
+
+    int32_t take_sums(int32_t from) {
+        const DistributedAttention &p = problem_;
         for (const Piece &keys : p.k_shard(p.rank).pieces) {
-            if (session.sound() && keys.count != 0 && sees(p, from, keys)) own_.add(keys.local, keys.count, coming_, keys.local);
+            if (keys.count != 0 && sees(p, from, keys)) ATTILE_TRY(own_.add(keys.local, keys.count, coming_, keys.local));
         }
-        return ATTILE_OK;
+        return p.settle();
     }
 
     const DistributedAttention &problem_;

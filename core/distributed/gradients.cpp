@@ -12,13 +12,14 @@
 
 namespace attile::core {
 
-int32_t KeySums::take(const DistributedAttention &problem, int64_t keys) {
+int32_t KeySums::take(const DistributedAttention &problem, int64_t keys, DeviceRows *device) {
     problem_ = &problem;
+    device_ = device;
     const int64_t bytes = element_bytes(problem.wide()), lines = product({problem.batch(), problem.heads_kv()});
     dk_row_ = product({lines, problem.head_dim(), bytes});
     dv_row_ = product({lines, problem.head_dim_v(), bytes});
-    ATTILE_TRY(dk_.take(problem.operation, keys, dk_row_));
-    return dv_.take(problem.operation, keys, dv_row_);
+    ATTILE_TRY(problem.take(&dk_, keys, dk_row_));
+    return problem.take(&dv_, keys, dv_row_);
 }
 
 attile_tensor KeySums::dk(int64_t key, int64_t count) const {
@@ -41,14 +42,24 @@ int32_t KeySums::receive(Link &link, int64_t key, int64_t count, int32_t from) {
     return link.receive(dv_.at(key * dv_row_), count * dv_row_, from);
 }
 
-void KeySums::clear_rows(int64_t key, int64_t count) {
+int32_t KeySums::clear_rows(int64_t key, int64_t count) {
+    if (problem_->on_device()) {
+        ATTILE_TRY(device_->clear(dk(key, count)));
+        return device_->clear(dv(key, count));
+    }
     clear(dk(key, count));
     clear(dv(key, count));
+    return ATTILE_OK;
 }
 
-void KeySums::add(int64_t key, int64_t count, const KeySums &other, int64_t other_key) {
+int32_t KeySums::add(int64_t key, int64_t count, const KeySums &other, int64_t other_key) {
+    if (problem_->on_device()) {
+        ATTILE_TRY(device_->add(other.dk(other_key, count), dk(key, count)));
+        return device_->add(other.dv(other_key, count), dv(key, count));
+    }
     add_up(other.dk(other_key, count), dk(key, count));
     add_up(other.dv(other_key, count), dv(key, count));
+    return ATTILE_OK;
 }
 
 int32_t Gradients::take(int64_t keys) {
@@ -57,10 +68,12 @@ int32_t Gradients::take(int64_t keys) {
     const int64_t rows = product({p.batch(), p.heads_q(), p.rows()}), lines = product({p.batch(), p.heads_kv(), keys});
     ATTILE_TRY(call_.take());
     ATTILE_TRY(shared_.take());
-    for (Buffer *buffer : {&dq_, &pair_dq_}) ATTILE_TRY(buffer->take(p.operation, rows, bytes * p.head_dim()));
-    ATTILE_TRY(pair_dk_.take(p.operation, lines, bytes * p.head_dim()));
-    ATTILE_TRY(pair_dv_.take(p.operation, lines, bytes * p.head_dim_v()));
-    clear(dq());
+    ATTILE_TRY(device_.begin());
+    for (Buffer *buffer : {&dq_, &pair_dq_}) ATTILE_TRY(p.take(buffer, rows, bytes * p.head_dim()));
+    ATTILE_TRY(p.take(&pair_dk_, lines, bytes * p.head_dim()));
+    ATTILE_TRY(p.take(&pair_dv_, lines, bytes * p.head_dim_v()));
+    if (p.on_device()) return device_.clear(dq_of(dq_));
+    clear(dq_of(dq_));
     if (is_absent(p.gradients.dbias) || shared_.has_dbias()) return ATTILE_OK;
     const int64_t *shape = p.gradients.dbias.shape;
     ATTILE_TRY(dbias_.take(p.operation, product({shape[0], shape[1], shape[2], shape[3]}), bytes));
@@ -68,9 +81,9 @@ int32_t Gradients::take(int64_t keys) {
     return ATTILE_OK;
 }
 
-attile_tensor Gradients::dq() const {
+attile_tensor Gradients::dq_of(const Buffer &buffer) const {
     const DistributedAttention &p = problem_;
-    return dense_view(dq_.at(), p.wide(), p.batch(), p.heads_q(), p.rows(), p.head_dim());
+    return dense_view(buffer.at(), p.wide(), p.batch(), p.heads_q(), p.rows(), p.head_dim());
 }
 
 attile_tensor Gradients::dbias() const {
@@ -79,7 +92,7 @@ attile_tensor Gradients::dbias() const {
 }
 
 int32_t Gradients::add(const Piece &keys, const attile_tensor &k, const attile_tensor &v, KeySums *sums, int64_t key) {
-    sums->clear_rows(key, keys.count);
+    ATTILE_TRY(sums->clear_rows(key, keys.count));
     if (problem_.heads_q() == 0) return ATTILE_OK;
     for (const Piece &rows : problem_.q_shard().pieces) {
         for (const EntryGroup &group : problem_.groups) {
@@ -103,11 +116,16 @@ int32_t Gradients::add_pair(const Meeting &meeting, const attile_tensor &k, cons
     args.flags = p.gradients.flags;
     args.stream = p.gradients.stream;
     args.forward = &forward;
-    const int64_t batch = meeting.batch();
+    const auto like = [&](const attile_tensor &sums, const Buffer &buffer) {
+        attile_tensor part = sums;
+        part.data = buffer.at();
+        return part;
+    };
+    const attile_tensor dq = rows_of(dq_of(dq_), meeting);
     args.dout = rows_of(p.gradients.dout, meeting);
-    args.dq = dense_view(pair_dq_.at(), p.wide(), batch, p.heads_q(), pair.rows, p.head_dim());
-    args.dk = dense_view(pair_dk_.at(), p.wide(), batch, p.heads_kv(), pair.keys, p.head_dim());
-    args.dv = dense_view(pair_dv_.at(), p.wide(), batch, p.heads_kv(), pair.keys, p.head_dim_v());
+    args.dq = like(dq, pair_dq_);
+    args.dk = like(keys_of(dk, meeting), pair_dk_);
+    args.dv = like(keys_of(dv, meeting), pair_dv_);
     const bool has_dbias = !is_absent(p.gradients.dbias);
     if (has_dbias) {
         // The bias of the call has every axis where distances were added to it.
@@ -117,8 +135,13 @@ int32_t Gradients::add_pair(const Meeting &meeting, const attile_tensor &k, cons
         args.dbias = dense_view(pair_dbias_.at(), dtype, shape[0], shape[1], shape[2], shape[3]);
     }
     ATTILE_TRY(attile_attention_backward(p.context, &args));
+    if (p.on_device()) {
+        ATTILE_TRY(device_.add(args.dq, dq));
+        ATTILE_TRY(device_.add(args.dk, keys_of(dk, meeting)));
+        return device_.add(args.dv, keys_of(dv, meeting));
+    }
     if (!p.host_memory) ATTILE_TRY(attile_synchronize(p.context, p.gradients.stream));
-    add_up(args.dq, rows_of(dq(), meeting));
+    add_up(args.dq, dq);
     add_up(args.dk, keys_of(dk, meeting));
     add_up(args.dv, keys_of(dv, meeting));
     if (has_dbias) add_up(args.dbias, scores_of(p, dbias(), meeting));
@@ -161,7 +184,13 @@ int32_t Gradients::differentiate_sinks(const Piece &rows) {
 int32_t Gradients::write_results(const KeySums &own) {
     const DistributedAttention &p = problem_;
     const int64_t keys = p.local.k.shape[2];
-    ATTILE_TRY(write_out(p, dq(), p.gradients.dq));
+    if (p.on_device()) {
+        ATTILE_TRY(device_.copy(dq_of(dq_), p.gradients.dq));
+        ATTILE_TRY(device_.copy(own.dk(0, keys), p.gradients.dk));
+        ATTILE_TRY(device_.copy(own.dv(0, keys), p.gradients.dv));
+        return p.settle();
+    }
+    ATTILE_TRY(write_out(p, dq_of(dq_), p.gradients.dq));
     ATTILE_TRY(write_out(p, own.dk(0, keys), p.gradients.dk));
     ATTILE_TRY(write_out(p, own.dv(0, keys), p.gradients.dv));
     if (!is_absent(p.gradients.dbias) && !shared_.has_dbias()) ATTILE_TRY(write_out(p, dbias(), p.gradients.dbias));

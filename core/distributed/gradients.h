@@ -12,27 +12,30 @@ namespace attile::core {
 // dk and dv of some keys in the wide type, packed as keys travel.
 class KeySums {
   public:
-    int32_t take(const DistributedAttention &problem, int64_t keys);
+    int32_t take(const DistributedAttention &problem, int64_t keys, DeviceRows *device);
     // Of `count` keys from that one on, [batch, heads_kv, count, ..].
     attile_tensor dk(int64_t key, int64_t count) const;
     attile_tensor dv(int64_t key, int64_t count) const;
     // Starts to send or to receive them.
     int32_t send(Link &link, int64_t key, int64_t count, int32_t to) const;
     int32_t receive(Link &link, int64_t key, int64_t count, int32_t from);
-    void clear_rows(int64_t key, int64_t count);
-    void add(int64_t key, int64_t count, const KeySums &other, int64_t other_key);
+    int32_t clear_rows(int64_t key, int64_t count);
+    int32_t add(int64_t key, int64_t count, const KeySums &other, int64_t other_key);
 
   private:
     const DistributedAttention *problem_ = nullptr;
+    DeviceRows *device_ = nullptr;
     Buffer dk_, dv_;
     int64_t dk_row_ = 0, dv_row_ = 0;  // bytes
 };
 
 class Gradients {
   public:
-    explicit Gradients(const DistributedAttention &problem) : problem_(problem), call_(problem), shared_(problem) {}
+    explicit Gradients(const DistributedAttention &problem) : problem_(problem), call_(problem), device_(problem), shared_(problem) {}
     // `keys`: of the longest piece.
     int32_t take(int64_t keys);
+    // After take().
+    DeviceRows *device() { return &device_; }
     // All rows against a piece of keys, whose k and v are [batch, heads_kv, count, ..]: what they give to its dk and dv, and to dq and
     // dbias.
     int32_t add(const Piece &keys, const attile_tensor &k, const attile_tensor &v, KeySums *sums, int64_t key);
@@ -44,11 +47,12 @@ class Gradients {
                      const attile_tensor &dv);
     int32_t differentiate_sinks(const Piece &rows);
     int32_t write_results(const KeySums &own);
-    attile_tensor dq() const;
+    attile_tensor dq_of(const Buffer &buffer) const;
     attile_tensor dbias() const;
 
     const DistributedAttention &problem_;
     PairCall call_;
+    DeviceRows device_;
     SharedSums shared_;
     Buffer dq_, dbias_, pair_dq_, pair_dk_, pair_dv_, pair_dbias_;
 };

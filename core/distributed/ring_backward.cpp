@@ -23,9 +23,10 @@ class RingBackward final : public Method {
         const int64_t longest = longest_shard(p.k_shards), own = p.k_shard(p.rank).length();
         ATTILE_TRY(gradients_.take(longest));
         ATTILE_TRY(keys_.take());
-        for (KeySums *sums : {&now_, &before_, &coming_}) ATTILE_TRY(sums->take(p, longest));
-        ATTILE_TRY(own_.take(p, own));
-        return returned_.take(p, own);
+        for (KeySums *sums : {&now_, &before_, &coming_}) ATTILE_TRY(sums->take(p, longest, gradients_.device()));
+        ATTILE_TRY(own_.take(p, own, gradients_.device()));
+        ATTILE_TRY(returned_.take(p, own, gradients_.device()));
+        return p.settle();
     }
 
     int32_t run(Session &session) override {
@@ -39,7 +40,7 @@ class RingBackward final : public Method {
             const int32_t moved = session.link().finish();
             if (ended != ATTILE_OK) return session.own().fail_again();  // not what the link says since
             ATTILE_TRY(moved);
-            if (session.sound()) take_sums(step);
+            if (session.sound()) ATTILE_TRY(session.take(guarded([&] { return take_sums(step); })));
             keys_.advance();
             std::swap(now_, before_);
         }
@@ -90,14 +91,16 @@ class RingBackward final : public Method {
     }
 
     // What came is put into the sums.
-    void take_sums(int32_t step) {
+    int32_t take_sums(int32_t step) {
         const int32_t owner = keys_.owner(step);
         for (const Piece &piece : problem_.k_shard(owner).pieces) {
-            if (way_of(owner, piece).goes_on(step - 1)) now_.add(piece.local, piece.count, coming_, piece.local);
+            if (way_of(owner, piece).goes_on(step - 1)) ATTILE_TRY(now_.add(piece.local, piece.count, coming_, piece.local));
         }
         for (const Piece &piece : problem_.k_shard(problem_.rank).pieces) {
-            if (step > 0 && way_of(problem_.rank, piece).ends(step - 1)) own_.add(piece.local, piece.count, returned_, piece.local);
+            if (step > 0 && way_of(problem_.rank, piece).ends(step - 1))
+                ATTILE_TRY(own_.add(piece.local, piece.count, returned_, piece.local));
         }
+        return problem_.settle();
     }
 
     int32_t compute(int32_t step) {
@@ -107,7 +110,7 @@ class RingBackward final : public Method {
             keys_.view(step, piece, &k, &v);
             ATTILE_TRY(gradients_.add(piece, k, v, step == 0 ? &own_ : &now_, piece.local));
         }
-        return ATTILE_OK;
+        return problem_.settle();
     }
 
     const DistributedAttention &problem_;

@@ -64,25 +64,31 @@ TEST_P(NcclAttention, Gradients) {
 INSTANTIATE_TEST_SUITE_P(Ranks, NcclAttention, testing::Values(1, 2, 4), [](const auto &given) { return std::to_string(given.param); });
 
 // Messages from the device's memory, from the host's, and between threads.
+void expect_the_same_bits(const CaseOverRanks &one, int method) {
+    RunOfCase run;
+    run.ranks = 3;
+    run.layout = ATTILE_SHARDS_ZIGZAG;
+    run.method = method;
+    run.replicated = method == ATTILE_METHOD_TREE;
+    run.backend = device_of_rank(0);
+    std::vector<std::byte> threads, host, device;
+    EXPECT_EQ(run_case(one, run, &threads), "");
+    const NcclComms comms(run.ranks);
+    run.join = ranks_of(comms, run.ranks).join;
+    run.backends = ranks_of(comms, run.ranks).backends;
+    EXPECT_EQ(run_case(one, run, &host), "");
+    run.placement = Placement::kDevice;
+    EXPECT_EQ(run_case(one, run, &device), "");
+    EXPECT_EQ(host, threads) << describe(run);
+    EXPECT_EQ(device, threads) << describe(run);
+}
+
 TEST(NcclBits, AreThoseOfThreads) {
     for (const int method : {ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER, ATTILE_METHOD_TREE}) {
-        const ShardedCase one(case_of(options()[14], ATTILE_BF16));
-        RunOfCase run;
-        run.ranks = 3;
-        run.layout = ATTILE_SHARDS_ZIGZAG;
-        run.method = method;
-        run.replicated = method == ATTILE_METHOD_TREE;
-        run.backend = device_of_rank(0);
-        std::vector<std::byte> threads, host, device;
-        EXPECT_EQ(run_case(one, run, &threads), "");
-        const NcclComms comms(run.ranks);
-        run.join = ranks_of(comms, run.ranks).join;
-        run.backends = ranks_of(comms, run.ranks).backends;
-        EXPECT_EQ(run_case(one, run, &host), "");
-        run.placement = Placement::kDevice;
-        EXPECT_EQ(run_case(one, run, &device), "");
-        EXPECT_EQ(host, threads) << method;
-        EXPECT_EQ(device, threads) << method;
+        expect_the_same_bits(ShardedCase(case_of(options()[14], ATTILE_BF16)), method);
+    }
+    for (const int method : {ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER}) {
+        expect_the_same_bits(ShardedGradients(gradients_of(case_of(options()[2], ATTILE_BF16))), method);
     }
 }
 
