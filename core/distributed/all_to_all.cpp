@@ -27,11 +27,10 @@ class AllToAll final : public Method {
     }
 
     int32_t run(Session &session) override {
-        Link &link = session.link();
-        ATTILE_TRY(heads_.run(link));
+        ATTILE_TRY(heads_.run(session));
         if (session.sound()) ATTILE_TRY(session.take(guarded([&] { return compute(); })));
-        ATTILE_TRY(heads_.exchange().give_back(link, &o_));
-        ATTILE_TRY(heads_.exchange().give_back(link, &lse_));
+        ATTILE_TRY(heads_.exchange().give_back(session, &o_));
+        ATTILE_TRY(heads_.exchange().give_back(session, &lse_));
         return session.sound() ? session.take(guarded([&] { return finish(); })) : ATTILE_OK;
     }
 

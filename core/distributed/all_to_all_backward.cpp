@@ -44,11 +44,11 @@ class AllToAllBackward final : public Method {
     int32_t run(Session &session) override {
         Link &link = session.link();
         HeadExchange &exchange = heads_.exchange();
-        ATTILE_TRY(heads_.run(link));
-        for (HeadExchange::Input *input : {&o_, &lse_, &dout_}) ATTILE_TRY(exchange.exchange(link, input));
+        ATTILE_TRY(heads_.run(session));
+        for (HeadExchange::Input *input : {&o_, &lse_, &dout_}) ATTILE_TRY(exchange.exchange(session, input));
         if (session.sound()) ATTILE_TRY(session.take(guarded([&] { return compute(); })));
-        for (HeadExchange::Output *output : {&dq_, &dk_, &dv_}) ATTILE_TRY(exchange.give_back(link, output));
-        if (returns_dbias()) ATTILE_TRY(exchange.give_back(link, &dbias_));
+        for (HeadExchange::Output *output : {&dq_, &dk_, &dv_}) ATTILE_TRY(exchange.give_back(session, output));
+        if (returns_dbias()) ATTILE_TRY(exchange.give_back(session, &dbias_));
         ATTILE_TRY(shared_.exchange(link));
         return session.sound() ? session.take(guarded([&] { return finish(); })) : ATTILE_OK;
     }

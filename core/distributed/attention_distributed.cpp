@@ -45,7 +45,13 @@ int32_t choose_memory(const CommState &comm, int32_t method, DistributedAttentio
     if (p->host_memory || p->ranks == 1) return ATTILE_OK;
     const attile_attention_args &local = p->local;
     const attile_attention_backward_args &g = p->gradients;
-    bool reached = comm.device_blocks != nullptr && method != ATTILE_METHOD_ALL_TO_ALL && is_absent(g.dbias) && is_absent(g.dsinks);
+    bool reached = comm.device_blocks != nullptr && is_absent(g.dbias) && is_absent(g.dsinks);
+    if (method == ATTILE_METHOD_ALL_TO_ALL) {
+        // Not yet: rows of a bias or mask, which travel with it, and sums of key heads that several ranks have.
+        const bool has_scores = !p->packed && (!is_absent(local.bias) || !is_absent(local.allowed));
+        const bool divides = p->heads_q() % p->ranks == 0 && p->heads_kv() % p->ranks == 0;
+        reached = reached && !has_scores && p->heads_q() != 0 && (!p->backward || divides);
+    }
     for (const attile_tensor *tensor : {&local.q, &local.k, &local.v, &local.o, &local.lse, &g.dout, &g.dq, &g.dk, &g.dv}) {
         int32_t kind = ATTILE_MEMORY_DEVICE;
         if (reached && tensor->data != nullptr) ATTILE_TRY(attile_memory_kind(p->context, tensor->data, &kind));

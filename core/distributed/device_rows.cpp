@@ -26,10 +26,12 @@ bool is_packed(const attile_tensor &tensor) {
 
 }  // namespace
 
-DeviceBlocks::~DeviceBlocks() {
+void DeviceBlocks::release() {
     const KeptError before;
     for (const Block &block : unused_) (void)attile_free(context_, block.memory);
     before.put_back();
+    unused_.clear();
+    unused_bytes_ = 0;
 }
 
 int32_t DeviceBlocks::take(const char *operation, int64_t bytes, Block *block) {
@@ -47,10 +49,15 @@ int32_t DeviceBlocks::take(const char *operation, int64_t bytes, Block *block) {
     }
     unused_.reserve(unused_.size() + used_ + 1);  // so that giving blocks back takes no memory
     void *memory = nullptr;
-    if (attile_alloc(context_, ATTILE_MEMORY_DEVICE, bytes, &memory) != ATTILE_OK) {
-        return fail(ATTILE_ERROR_OUT_OF_DEVICE_MEMORY, "%s: no device memory for %lld bytes of rows", operation,
-                    static_cast<long long>(bytes));
+    int32_t status = attile_alloc(context_, ATTILE_MEMORY_DEVICE, bytes, &memory);
+    if (status == ATTILE_ERROR_OUT_OF_DEVICE_MEMORY && !unused_.empty()) {
+        release();
+        status = attile_alloc(context_, ATTILE_MEMORY_DEVICE, bytes, &memory);
     }
+    if (status == ATTILE_ERROR_OUT_OF_DEVICE_MEMORY) {
+        return fail(status, "%s: no device memory for %lld bytes of rows", operation, static_cast<long long>(bytes));
+    }
+    ATTILE_TRY(status);
     ++used_;
     *block = {memory, bytes};
     return ATTILE_OK;
@@ -77,8 +84,8 @@ DeviceRows::~DeviceRows() {
 int32_t DeviceRows::begin() {
     if (!problem_.on_device()) return ATTILE_OK;
     double constants[2];
-    store_number(constants, problem_.wide(), 0, 0.0);
-    store_number(constants, problem_.wide(), 1, -std::numeric_limits<double>::infinity());
+    constants[0] = 0;  // the bytes of a float's, too
+    store_number(constants + 1, problem_.wide(), 0, -std::numeric_limits<double>::infinity());
     ATTILE_TRY(problem_.device_blocks->take(problem_.operation, sizeof constants, &constants_));
     return attile_copy(problem_.context, constants_.memory, constants, sizeof constants, problem_.local.stream);
 }
@@ -90,7 +97,7 @@ int32_t DeviceRows::copy(const attile_tensor &from, const attile_tensor &to) con
         return attile_copy(problem_.context, to.data, from.data, bytes, problem_.local.stream);
     attile_tensor lse{};
     lse.data = constants_.memory;
-    lse.dtype = problem_.wide();
+    lse.dtype = from.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
     lse.rank = 3;
     std::copy_n(to.shape, 3, lse.shape);
     return merge_parts(problem_, &from, &lse, 1, to, {});
@@ -132,7 +139,7 @@ int32_t DeviceRows::add(const attile_tensor &part, const attile_tensor &to) {
 int32_t DeviceRows::forget(const attile_tensor &o, const attile_tensor &lse) const {
     attile_tensor o_part = o, lse_part = lse;
     o_part.data = constants_.memory;
-    lse_part.data = static_cast<unsigned char *>(constants_.memory) + element_bytes(problem_.wide());
+    lse_part.data = static_cast<double *>(constants_.memory) + 1;
     std::fill_n(o_part.stride, 4, 0);
     std::fill_n(lse_part.stride, 3, 0);
     return merge_parts(problem_, &o_part, &lse_part, 1, o, lse);

@@ -18,7 +18,7 @@ struct DistributedAttention;
 class DeviceBlocks {
   public:
     explicit DeviceBlocks(attile_context *context) : context_(context) {}
-    ~DeviceBlocks();
+    ~DeviceBlocks() { release(); }
     DeviceBlocks(const DeviceBlocks &) = delete;
     DeviceBlocks &operator=(const DeviceBlocks &) = delete;
 
@@ -31,6 +31,8 @@ class DeviceBlocks {
     void give(const Block &block);
 
   private:
+    void release();
+
     attile_context *const context_;
     std::vector<Block> unused_;
     int64_t unused_bytes_ = 0;
@@ -57,7 +59,7 @@ class DeviceRows {
 
   private:
     const DistributedAttention &problem_;
-    DeviceBlocks::Block constants_;  // 0 and -inf of the wide type
+    DeviceBlocks::Block constants_;  // 0 of any type, and -inf of the wide one, 8 bytes each
     DeviceBlocks::Block sums_;       // of what is added, until it is copied to its place
 };
 

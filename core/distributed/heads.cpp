@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "distributed/sums.h"
+#include "guard.h"
 #include "message.h"
 #include "status.h"
 #include "tensor.h"
@@ -13,17 +14,6 @@ namespace attile::core {
 namespace {
 
 int64_t line_bytes(const attile_tensor &view) { return view.shape[3] * element_bytes(view.dtype); }
-
-// Rows of a shard between their places in the whole sequence and one block of them.
-void place(const Shard &shard, int64_t row_bytes, unsigned char *whole, unsigned char *block, bool to_whole) {
-    for (const Piece &piece : shard.pieces) {
-        for (int64_t i = 0; i < piece.count; ++i) {
-            unsigned char *in_whole = whole + (piece.first + i * piece.stride) * row_bytes;
-            unsigned char *in_block = block + (piece.local + i) * row_bytes;
-            std::memcpy(to_whole ? in_whole : in_block, to_whole ? in_block : in_whole, static_cast<size_t>(row_bytes));
-        }
-    }
-}
 
 }  // namespace
 
@@ -53,40 +43,86 @@ int32_t HeadExchange::take(const attile_tensor &tensor, HeadsOf kind, bool keys,
     input->kind = kind;
     input->keys = keys;
     attile_tensor &image = input->image;
-    ATTILE_TRY(p.to_host(tensor, &input->copy, &image));
+    image = tensor;
+    if (!p.on_device()) ATTILE_TRY(p.to_host(tensor, &input->copy, &image));
     const int64_t own_heads = heads(kind, p.rank).count(), rows = length(keys), own = shards(keys)[static_cast<size_t>(p.rank)].length();
     const int64_t line = line_bytes(image);
     int64_t outgoing = 0;
     for (int32_t rank = 0; rank < p.ranks; ++rank) outgoing += heads(kind, rank).count();
     const int64_t lines = product({rows, image.shape[0], own_heads});
-    ATTILE_TRY(input->memory.take(p.operation, lines, line));
-    ATTILE_TRY(input->incoming.take(p.operation, lines, line));
-    ATTILE_TRY(input->outgoing.take(p.operation, product({outgoing, own, image.shape[0]}), line));
+    ATTILE_TRY(p.take(&input->memory, lines, line));
+    ATTILE_TRY(p.take(&input->incoming, lines, line));
+    ATTILE_TRY(p.take(&input->outgoing, product({outgoing, own, image.shape[0]}), line));
     input->whole = packed_view(input->memory.at(), image.dtype, rows, image.shape[0], own_heads, image.shape[3]);
     return ATTILE_OK;
 }
 
-int32_t HeadExchange::exchange(Link &link, Input *input) {
+// What each rank gets of the rows. On the device this rank's own part goes straight to where others' come; elsewhere the link copies it.
+int32_t HeadExchange::pack(const Input &input) const {
+    const attile_tensor &image = input.image;
+    const int64_t own = shards(input.keys)[static_cast<size_t>(problem_.rank)].length();
+    for (int32_t rank = 0; rank < problem_.ranks; ++rank) {
+        const Range theirs = heads(input.kind, rank);
+        const size_t at = static_cast<size_t>(rank);
+        if (product({own, theirs.count()}) == 0) continue;
+        if (!problem_.on_device()) {
+            pack_rows(image, 0, own, theirs.begin, theirs.count(), input.outgoing.at(out_.offsets[at]));
+            continue;
+        }
+        unsigned char *to = rank == problem_.rank ? input.incoming.at(in_.offsets[at]) : input.outgoing.at(out_.offsets[at]);
+        ATTILE_TRY(device_.copy(slice(image, 1, theirs.begin, theirs.count()),
+                                packed_view(to, image.dtype, own, image.shape[0], theirs.count(), image.shape[3])));
+    }
+    return problem_.settle();
+}
+
+// Rows of a shard between their places in the whole sequence and one block of them.
+int32_t HeadExchange::place(const Shard &shard, const attile_tensor &whole, unsigned char *block, bool to_whole) const {
+    const int64_t row_bytes = whole.shape[0] * whole.shape[1] * line_bytes(whole);
+    const attile_tensor rows = packed_view(block, whole.dtype, shard.length(), whole.shape[0], whole.shape[1], whole.shape[3]);
+    for (const Piece &piece : shard.pieces) {
+        if (problem_.on_device()) {
+            const attile_tensor in_whole = slice(whole, 2, piece.first, piece.count, piece.stride);
+            const attile_tensor in_block = slice(rows, 2, piece.local, piece.count);
+            ATTILE_TRY(to_whole ? device_.copy(in_block, in_whole) : device_.copy(in_whole, in_block));
+            continue;
+        }
+        for (int64_t i = 0; i < piece.count; ++i) {
+            unsigned char *in_whole = static_cast<unsigned char *>(whole.data) + (piece.first + i * piece.stride) * row_bytes;
+            unsigned char *in_block = block + (piece.local + i) * row_bytes;
+            std::memcpy(to_whole ? in_whole : in_block, to_whole ? in_block : in_whole, static_cast<size_t>(row_bytes));
+        }
+    }
+    return ATTILE_OK;
+}
+
+// The messages of the sizes that were set.
+int32_t HeadExchange::travel(Session &session, const Buffer &from, const Buffer &to) {
+    const size_t own = static_cast<size_t>(problem_.rank);
+    if (problem_.on_device()) out_.bytes[own] = in_.bytes[own] = 0;
+    return session.link().all_to_all(from.at(), out_.bytes.data(), out_.offsets.data(), to.at(), in_.bytes.data(), in_.offsets.data());
+}
+
+int32_t HeadExchange::exchange(Session &session, Input *input) {
     const attile_tensor &image = input->image;
     const std::vector<Shard> &all = shards(input->keys);
     const int64_t own = all[static_cast<size_t>(problem_.rank)].length(), line = image.shape[0] * line_bytes(image);
     const int64_t own_heads = heads(input->kind, problem_.rank).count();
     out_.end = in_.end = 0;
     for (int32_t rank = 0; rank < problem_.ranks; ++rank) {
-        const size_t at = static_cast<size_t>(rank);
-        const Range theirs = heads(input->kind, rank);
-        out_.set(rank, own * theirs.count() * line);
-        in_.set(rank, all[at].length() * own_heads * line);
-        if (out_.bytes[at] != 0) pack_rows(image, 0, own, theirs.begin, theirs.count(), input->outgoing.at(out_.offsets[at]));
+        out_.set(rank, own * heads(input->kind, rank).count() * line);
+        in_.set(rank, all[static_cast<size_t>(rank)].length() * own_heads * line);
     }
-    ATTILE_TRY(link.all_to_all(input->outgoing.at(), out_.bytes.data(), out_.offsets.data(), input->incoming.at(), in_.bytes.data(),
-                               in_.offsets.data()));
-    for (int32_t rank = 0; rank < problem_.ranks; ++rank) {
-        const size_t at = static_cast<size_t>(rank);
-        if (in_.bytes[at] == 0) continue;
-        place(all[at], own_heads * line, input->memory.at(), input->incoming.at(in_.offsets[at]), true);
-    }
-    return ATTILE_OK;
+    if (session.sound()) ATTILE_TRY(session.take(guarded([&] { return pack(*input); })));
+    ATTILE_TRY(travel(session, input->outgoing, input->incoming));
+    const auto arrange = [&]() -> int32_t {
+        for (int32_t rank = 0; rank < problem_.ranks && own_heads * line != 0; ++rank) {
+            const size_t at = static_cast<size_t>(rank);
+            ATTILE_TRY(place(all[at], input->whole, input->incoming.at(in_.offsets[at]), true));
+        }
+        return ATTILE_OK;
+    };
+    return session.sound() ? session.take(guarded(arrange)) : ATTILE_OK;
 }
 
 int32_t HeadExchange::take(int32_t dtype, HeadsOf kind, bool keys, int64_t batch, int64_t width, Output *output) const {
@@ -98,28 +134,34 @@ int32_t HeadExchange::take(int32_t dtype, HeadsOf kind, bool keys, int64_t batch
     int64_t incoming = 0;
     for (int32_t rank = 0; rank < p.ranks; ++rank) incoming += heads(kind, rank).count();
     const int64_t own = shards(keys)[static_cast<size_t>(p.rank)].length();
-    ATTILE_TRY(output->memory.take(p.operation, lines, line));
-    ATTILE_TRY(output->blocks.take(p.operation, lines, line));
-    ATTILE_TRY(output->back.take(p.operation, product({own, batch, incoming}), line));
+    ATTILE_TRY(p.take(&output->memory, lines, line));
+    ATTILE_TRY(p.take(&output->blocks, lines, line));
+    ATTILE_TRY(p.take(&output->back, product({own, batch, incoming}), line));
     output->whole = packed_view(output->memory.at(), dtype, length(keys), batch, own_heads, width);
     return ATTILE_OK;
 }
 
 // The rows of each rank go home; they come from each rank as a block of its heads.
-int32_t HeadExchange::give_back(Link &link, Output *output) {
+int32_t HeadExchange::give_back(Session &session, Output *output) {
     const std::vector<Shard> &all = shards(output->keys);
     const attile_tensor &whole = output->whole;
     const int64_t line = whole.shape[0] * line_bytes(whole), row = whole.shape[1] * line;
     const int64_t own = all[static_cast<size_t>(problem_.rank)].length();
     out_.end = in_.end = 0;
     for (int32_t rank = 0; rank < problem_.ranks; ++rank) {
-        const size_t at = static_cast<size_t>(rank);
-        out_.set(rank, all[at].length() * row);
+        out_.set(rank, all[static_cast<size_t>(rank)].length() * row);
         in_.set(rank, own * heads(output->kind, rank).count() * line);
-        if (out_.bytes[at] != 0) place(all[at], row, output->memory.at(), output->blocks.at(out_.offsets[at]), false);
     }
-    return link.all_to_all(output->blocks.at(), out_.bytes.data(), out_.offsets.data(), output->back.at(), in_.bytes.data(),
-                           in_.offsets.data());
+    const auto arrange = [&]() -> int32_t {
+        for (int32_t rank = 0; rank < problem_.ranks && row != 0; ++rank) {
+            const size_t at = static_cast<size_t>(rank);
+            const bool stays = problem_.on_device() && rank == problem_.rank;
+            ATTILE_TRY(place(all[at], whole, stays ? output->back.at(in_.offsets[at]) : output->blocks.at(out_.offsets[at]), false));
+        }
+        return problem_.settle();
+    };
+    if (session.sound()) ATTILE_TRY(session.take(guarded(arrange)));
+    return travel(session, output->blocks, output->back);
 }
 
 attile_tensor HeadExchange::returned(const Output &output, int32_t rank) const {
@@ -134,9 +176,10 @@ attile_tensor HeadExchange::returned(const Output &output, int32_t rank) const {
 int32_t HeadExchange::write_returned(const Output &output, const attile_tensor &to) const {
     for (int32_t rank = 0; rank < problem_.ranks; ++rank) {
         const Range theirs = heads(output.kind, rank);
-        ATTILE_TRY(write_out(problem_, returned(output, rank), slice(to, 1, theirs.begin, theirs.count())));
+        const attile_tensor from = returned(output, rank), part = slice(to, 1, theirs.begin, theirs.count());
+        ATTILE_TRY(problem_.on_device() ? device_.copy(from, part) : write_out(problem_, from, part));
     }
-    return ATTILE_OK;
+    return problem_.settle();
 }
 
 int32_t HeadExchange::sum_returned(const Output &output, const attile_tensor &to) const {
@@ -155,6 +198,7 @@ int32_t HeadExchange::sum_returned(const Output &output, const attile_tensor &to
 
 int32_t WholeHeads::take() {
     const attile_attention_args &local = problem_.local;
+    ATTILE_TRY(exchange_.begin());
     ATTILE_TRY(exchange_.take(local.q, HeadsOf::kQuery, false, &q_));
     ATTILE_TRY(exchange_.take(local.k, HeadsOf::kKey, true, &k_));
     ATTILE_TRY(exchange_.take(local.v, HeadsOf::kKey, true, &v_));
@@ -168,9 +212,9 @@ int32_t WholeHeads::take() {
     return exchange_.take(allowed, heads_of_scores(allowed), false, &allowed_);
 }
 
-int32_t WholeHeads::run(Link &link) {
+int32_t WholeHeads::run(Session &session) {
     for (HeadExchange::Input *input : {&q_, &k_, &v_, &bias_, &allowed_}) {
-        if (input->present()) ATTILE_TRY(exchange_.exchange(link, input));
+        if (input->present()) ATTILE_TRY(exchange_.exchange(session, input));
     }
     return ATTILE_OK;
 }

@@ -15,7 +15,10 @@ enum class HeadsOf { kQuery, kKey, kAll };
 
 class HeadExchange {
   public:
-    explicit HeadExchange(const DistributedAttention &problem) : problem_(problem), out_(problem.ranks), in_(problem.ranks) {}
+    explicit HeadExchange(const DistributedAttention &problem)
+        : problem_(problem), device_(problem), out_(problem.ranks), in_(problem.ranks) {}
+    // Goes before everything that moves rows.
+    int32_t begin() { return device_.begin(); }
 
     Range heads(HeadsOf kind, int32_t rank) const;
     // Whether two ranks use one key head.
@@ -26,12 +29,12 @@ class HeadExchange {
         bool present() const { return image.rank != 0; }
         HeadsOf kind = HeadsOf::kQuery;
         bool keys = false;      // rows of keys
-        attile_tensor image{};  // four axes, in host memory
+        attile_tensor image{};  // four axes, in host memory, or on the device
         attile_tensor whole{};  // packed in the order of positions
         Buffer copy, outgoing, incoming, memory;
     };
     int32_t take(const attile_tensor &tensor, HeadsOf kind, bool keys, Input *input) const;
-    int32_t exchange(Link &link, Input *input);
+    int32_t exchange(Session &session, Input *input);
 
     // The way back: all rows of this rank's heads, and then the shard's rows of each rank's heads.
     struct Output {
@@ -41,7 +44,7 @@ class HeadExchange {
         Buffer memory, blocks, back;
     };
     int32_t take(int32_t dtype, HeadsOf kind, bool keys, int64_t batch, int64_t width, Output *output) const;
-    int32_t give_back(Link &link, Output *output);
+    int32_t give_back(Session &session, Output *output);
     // What came from a rank, [batch, its heads, rows of the shard, width].
     attile_tensor returned(const Output &output, int32_t rank) const;
     // To where the caller wants it, each rank's heads at their place.
@@ -63,7 +66,12 @@ class HeadExchange {
     const std::vector<Shard> &shards(bool keys) const { return keys ? problem_.k_shards : problem_.q_shards; }
     int64_t length(bool keys) const { return keys ? problem_.len_k : problem_.len_q; }
 
+    int32_t pack(const Input &input) const;
+    int32_t place(const Shard &shard, const attile_tensor &whole, unsigned char *block, bool to_whole) const;
+    int32_t travel(Session &session, const Buffer &from, const Buffer &to);
+
     const DistributedAttention &problem_;
+    DeviceRows device_;
     Sizes out_, in_;  // of the exchange that is under way
 };
 
@@ -73,7 +81,7 @@ class WholeHeads {
     explicit WholeHeads(const DistributedAttention &problem) : problem_(problem), exchange_(problem) {}
     HeadExchange &exchange() { return exchange_; }
     int32_t take();
-    int32_t run(Link &link);
+    int32_t run(Session &session);
 
     // Heads that one call computes: every key head serves as many query heads as any other in it.
     struct Call {

@@ -259,7 +259,7 @@ typedef struct attile_distributed_support {
     int32_t method;       /**< ATTILE_METHOD_ constant: the one that would be used. */
     int32_t reserved;     /**< 0. */
     char kernel[96];      /**< The kernel of a local call. */
-    char text[256];       /**< Why this method; or why NONE. */
+    char text[256];       /**< Why this method, and for a GPU where messages lie; or why NONE. */
     int64_t bytes_sent;   /**< What a rank sends if all shards are of one size and nothing is hidden. */
     double flops;         /**< Floating-point operations of all ranks together if nothing is hidden. */
 } attile_distributed_support;
@@ -293,7 +293,7 @@ ATTILE_API void attile_distributed_support_init(attile_distributed_support *supp
  * since offsets decrease, the result is that of one of them.
  *
  * **Memory** Any kind. What travels, and partial results, lie in host memory that the call allocates; tensors of a device are copied there.
- * With "nccl" they lie in device memory for RING, ALL_GATHER and TREE if q, k, v and o do; the query's text says which.
+ * With "nccl" they lie in device memory if q, k, v, o and lse do, but for ALL_TO_ALL with `bias` or `allowed`; the query's text says which.
  *
  * **Stream** Local calls run on local->stream. The call returns when the result is in place.
  *
