@@ -16,7 +16,8 @@
 namespace attile::test {
 namespace {
 
-// Every option by each method. Layouts, types and where tensors lie take turns.
+// Every option by each method, or every `step`-th: with tensors of the device, and a third of these with tensors of the host. Layouts and
+// types take turns.
 void expect_right(int ranks, std::vector<int> methods, std::size_t step,
                   const std::function<std::unique_ptr<CaseOverRanks>(std::size_t option, std::int32_t dtype)> &make) {
     for (const Placement placement : {Placement::kHost, Placement::kDevice}) {
@@ -24,8 +25,8 @@ void expect_right(int ranks, std::vector<int> methods, std::size_t step,
         const RanksOptions options = ranks_of(comms, ranks);
         std::vector<std::unique_ptr<CaseOverRanks>> cases;
         std::vector<Job> jobs;
-        const std::size_t first = placement == Placement::kHost ? 0 : step / 2;
-        for (std::size_t at = first; at < attile::test::options().size(); at += step) {
+        const std::size_t stride = placement == Placement::kHost ? 3 * step : step;
+        for (std::size_t at = 0; at < attile::test::options().size(); at += stride) {
             for (const int method : methods) {
                 const std::size_t turn = at + static_cast<std::size_t>(method + ranks);
                 cases.push_back(make(at, kTypes[turn % 4]));
@@ -55,7 +56,7 @@ TEST_P(NcclAttention, EveryMethodAndOption) {
 }
 
 TEST_P(NcclAttention, Gradients) {
-    expect_right(GetParam(), {ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER, ATTILE_METHOD_ALL_TO_ALL}, 3,
+    expect_right(GetParam(), {ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER, ATTILE_METHOD_ALL_TO_ALL}, 2,
                  [](std::size_t at, std::int32_t dtype) {
                      return std::make_unique<ShardedGradients>(gradients_of(case_of(options()[at], dtype), at));
                  });
@@ -84,11 +85,14 @@ void expect_the_same_bits(const CaseOverRanks &one, int method) {
 }
 
 TEST(NcclBits, AreThoseOfThreads) {
-    for (const int method : {ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER, ATTILE_METHOD_TREE}) {
+    for (const int method : {ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER, ATTILE_METHOD_ALL_TO_ALL, ATTILE_METHOD_TREE}) {
         expect_the_same_bits(ShardedCase(case_of(options()[14], ATTILE_BF16)), method);
     }
-    for (const int method : {ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER}) {
-        expect_the_same_bits(ShardedGradients(gradients_of(case_of(options()[2], ATTILE_BF16))), method);
+    for (const int method : {ATTILE_METHOD_RING, ATTILE_METHOD_ALL_GATHER, ATTILE_METHOD_ALL_TO_ALL}) {
+        AttentionCase divided = case_of(options()[2], ATTILE_BF16);
+        divided.heads_q = 6;
+        divided.heads_kv = 3;
+        expect_the_same_bits(ShardedGradients(gradients_of(divided)), method);
     }
 }
 
@@ -116,7 +120,7 @@ TEST(NcclQuery, SaysWhereMessagesLie) {
         EXPECT_EQ(text_of(rank, ATTILE_METHOD_RING, Placement::kDevice), "ring: asked for; messages lie in device memory");
         EXPECT_EQ(text_of(rank, ATTILE_METHOD_RING, Placement::kHost), "ring: asked for; messages lie in host memory");
         EXPECT_EQ(text_of(rank, ATTILE_METHOD_ALL_TO_ALL, Placement::kDevice),
-                  "all-to-all over heads: asked for; messages lie in host memory");
+                  "all-to-all over heads: asked for; messages lie in device memory");
     });
     RanksOptions threads;
     threads.backend = device_of_rank(0);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -203,6 +204,28 @@ TEST_F(NcclFaults, ARanksOwnFailureReachesAll) {
         EXPECT_EQ(results[rank].status, rank == 1 ? ATTILE_ERROR_SHAPE_MISMATCH : ATTILE_ERROR_RANK_FAILED) << results[rank].why;
         EXPECT_EQ(results[rank].afterwards, ATTILE_ERROR_COMM_BROKEN);
     }
+}
+
+TEST_F(NcclFaults, ARankWithoutDeviceMemoryIsAStatusOnAll) {
+    if (!Nccl::instance().is_stand_in()) GTEST_SKIP() << "all of a GPU's memory is not taken here";
+    setenv("ATTILE_EMULATED_CAPACITY", "1000000", 1);
+    const NcclComms comms(3);
+    run_ranks(ranks_of(comms, 3), [&](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        SmallCall call(3);
+        for (attile_tensor *tensor : {&call.local.q, &call.local.k, &call.local.v, &call.local.o}) {
+            ASSERT_EQ(attile_alloc(rank.context, ATTILE_MEMORY_DEVICE, 4096, &tensor->data), ATTILE_OK) << last_error();
+        }
+        void *memory = nullptr;
+        for (std::int64_t bytes = 4096; bytes >= 16 && rank.rank == 1; bytes /= 16) {
+            while (attile_alloc(rank.context, ATTILE_MEMORY_DEVICE, bytes, &memory) == ATTILE_OK) continue;
+        }
+        EXPECT_EQ(call.call(rank.comm), rank.rank == 1 ? ATTILE_ERROR_OUT_OF_DEVICE_MEMORY : ATTILE_ERROR_RANK_FAILED) << last_error();
+        expect_words(last_error(), rank.rank == 1 ? "attention_distributed: no device memory for "
+                                                  : "rank 1 failed with ATTILE_ERROR_OUT_OF_DEVICE_MEMORY");
+        EXPECT_EQ(call.call(rank.comm), ATTILE_ERROR_COMM_BROKEN);
+    });
+    unsetenv("ATTILE_EMULATED_CAPACITY");
 }
 
 // It was never aborted: ranks join again by it.
