@@ -50,7 +50,9 @@ int32_t Link::fail_link(const char *what, int32_t peer, int32_t answer) const {
     char words[kErrorCapacity];
     std::snprintf(words, sizeof words, "%s", backend_words());
     const bool said = words[0] != '\0';
-    if (answer == ATTILE_ERROR_RANK_FAILED && said) return fail(answer, "%s: %s", operation_, words);
+    // A transport that knows more of a rank that is late than which message is waited for says it.
+    const bool of_ranks = answer == ATTILE_ERROR_RANK_FAILED || answer == ATTILE_ERROR_RANK_LATE;
+    if (of_ranks && said) return fail(answer, "%s: %s", operation_, words);
     if (answer == ATTILE_ERROR_RANK_LATE) {
         if (peer < 0) return fail(answer, "%s: not all ranks came within %g s (%s)", operation_, timeout_, what);
         return fail(answer, "%s: rank %d did not come within %g s (this rank waits to %s it)", operation_, peer, timeout_, what);

@@ -14,6 +14,11 @@ constexpr int64_t kLeastBlock = 4096;
 constexpr double kMostLeaving = 10.0;  // seconds, for others that have yet to read the last messages
 constexpr double kMostDraining = 10.0;
 
+// Messages of a step are one group, which does not tell whose is not there.
+int32_t refuse_late(double seconds) {
+    return refuse(ATTILE_ERROR_RANK_LATE, "within %g s not all of the ranks came that this one exchanges messages with in a step", seconds);
+}
+
 int32_t refuse_given_up() { return refuse(ATTILE_ERROR_RANK_FAILED, "this rank gave up while its messages were under way"); }
 
 }  // namespace
@@ -129,10 +134,7 @@ int32_t Link::end(int32_t status) {
     return status;
 }
 
-int32_t Link::refuse_ended() const {
-    if (ended_ == ATTILE_ERROR_RANK_LATE) return ended_;  // the core has the words
-    return refuse(ended_, "the communicator was aborted when an earlier message failed");
-}
+int32_t Link::refuse_ended() const { return refuse(ended_, "the communicator was aborted when an earlier message failed"); }
 
 int32_t Link::enqueue(Message *messages) {
     int result = library_.group_start();
@@ -172,13 +174,14 @@ int32_t Link::advance() {
     return ATTILE_OK;
 }
 
-int32_t Link::wait_for_launch(const Deadline &deadline) {
+int32_t Link::wait_for_launch(double seconds) {
+    const Deadline deadline(seconds);
     for (Patience patience; launching_; patience.ask_again()) {
         const int32_t status = advance();
         if (status != ATTILE_OK) return status;
         if (!launching_) break;
         if (gave_up_.load()) return end(refuse_given_up());
-        if (deadline.over()) return end(ATTILE_ERROR_RANK_LATE);
+        if (deadline.over()) return end(refuse_late(seconds));
     }
     return ATTILE_OK;
 }
@@ -186,7 +189,7 @@ int32_t Link::wait_for_launch(const Deadline &deadline) {
 int32_t Link::flush(double seconds) {
     if (ended_ != ATTILE_OK) return refuse_ended();
     if (pending_ == nullptr) return ATTILE_OK;
-    const int32_t status = wait_for_launch(Deadline(seconds));
+    const int32_t status = wait_for_launch(seconds);
     if (status != ATTILE_OK) return status;
     Message *messages = pending_;
     pending_ = nullptr;
@@ -207,7 +210,7 @@ int32_t Link::wait(Message *message, double seconds) {
         if (gave_up_.load()) {
             status = end(refuse_given_up());
         } else if (deadline.over()) {
-            status = end(ATTILE_ERROR_RANK_LATE);
+            status = end(refuse_late(seconds));
         }
     }
     if (status == ATTILE_OK && message->staged && !message->sending) {

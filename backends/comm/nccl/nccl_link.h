@@ -47,7 +47,7 @@ class Link {
     void release(Message *messages) const;
     int32_t enqueue(Message *messages);
     int32_t advance();
-    int32_t wait_for_launch(const Deadline &deadline);
+    int32_t wait_for_launch(double seconds);
     int32_t end(int32_t status);
     int32_t refuse_ended() const;
     bool finalize();

@@ -41,7 +41,7 @@ class NcclComms {
     ncclComm_t at(int rank) const { return comms_[static_cast<std::size_t>(rank)]; }
     // For RanksOptions::join.
     void join(int rank, attile_comm_options *options) const;
-    // What is under way ends.
+    // What is under way ends; with NCCL itself it is left behind.
     void abort();
 
   private:
