@@ -5,7 +5,7 @@
  *
  * C99, needs attile.h alone; the functions are in the same library. The conventions of attile.h hold, and these:
  * - *Ranks* are threads of one process, ranks of MPI or NCCL, or whatever the caller's functions connect. Each has a context and a
- * communicator of its own, and all of them make the same calls in the same order. Whoever comes first waits for the others.
+ *   communicator of its own, and all of them make the same calls in the same order. Whoever comes first waits for the others.
  * - *Before any data travels* the ranks compare what they were called with. Where they disagree each gets a status that names a rank and
  *   what differs.
  * - *A rank that fails, is late or leaves* is a status on all the others, within the communicator's time limit. The communicator then
@@ -164,7 +164,7 @@ ATTILE_API void attile_comm_info_init(attile_comm_info *info, uint64_t size);
  *   another kind than "mpi" and "nccl"
  * - ATTILE_ERROR_BACKEND_NOT_FOUND: no transport of that kind
  * - ATTILE_ERROR_BACKEND_REFUSED: "mpi" and MPI is not in this process, not initialised, ended, or initialised for fewer threads; "nccl"
- * and NCCL is not in this process, is too old or lacks a function, or the context's device is neither CUDA's nor HIP's
+ *   and NCCL is not in this process, is too old or lacks a function, or the context's device is neither CUDA's nor HIP's
  * - ATTILE_ERROR_BACKEND_LOAD, ATTILE_ERROR_BACKEND_INCOMPATIBLE, ATTILE_ERROR_BACKEND_CONTRACT: the transport's file, as for a backend
  * - ATTILE_ERROR_RANKS_DISAGREE: another number of ranks, another version of the library, another backend
  * - ATTILE_ERROR_RANK_LATE: not all ranks came in time; ATTILE_ERROR_RANK_FAILED; ATTILE_ERROR_TRANSPORT
