@@ -111,8 +111,8 @@ int32_t Transfer::prepare(const char *operation, int32_t rank, int32_t ranks, in
     for (int64_t begin = 0; begin < extent; begin += width) {
         const Range panel = {begin, std::min(begin + width, extent)};
         int64_t in = 0, out = 0;
-        for (const Peer &peer : senders_) in += message_bytes(peer, peer.rank, rank, panel);
-        for (const Peer &peer : receivers_) out += message_bytes(peer, rank, peer.rank, panel);
+        for (const Peer &peer : senders_) in += std::min(message_bytes(peer, peer.rank, rank, panel), INT64_MAX - in);
+        for (const Peer &peer : receivers_) out += std::min(message_bytes(peer, rank, peer.rank, panel), INT64_MAX - out);
         most_in = std::max(most_in, in);
         most_out = std::max(most_out, out);
     }

@@ -13,7 +13,8 @@
  * - *A call ends with an exchange of how it went*, so what a rank's own work fails with is a status of that call on every rank. Only where
  *   the transport fails in that exchange, a rank that has heard of all the others by then returns ATTILE_OK: its result is whole, and it
  *   learns of the fault at its next call.
- * - *After a code of block 6xxx* the outputs of that call are undefined.
+ * - *After a code of block 6xxx* the outputs of that call are undefined. So is D of a product over ranks where a rank's own work fails once
+ *   data has travelled (blocks 2xxx and 4xxx): sums are made where they belong.
  *
  * docs/distributed.md has the methods, what they send and when they pay.
  */
@@ -582,7 +583,8 @@ ATTILE_API void attile_grid_close(int32_t context);
  *
  * **Fortran** The symbol attile_pdgemm_ takes every argument by reference, as pdgemm does, so that a program changes the name alone:
  * call attile_pdgemm('N', 'N', m, n, k, alpha, a, ia, ja, desca, ...). It returns the status; declare it as an integer function to look at
- * it. Called as a subroutine the status is lost, and sub(C) is then not written or, after a code of block 6xxx, undefined.
+ * it. Called as a subroutine the status is lost, and sub(C) is then not written or, after a code of block 6xxx and where a rank's own work
+ * fails, undefined.
  *
  * @param transa ATTILE_NO_TRANS, ATTILE_TRANS, ATTILE_CONJ_TRANS, or the letter: N, T, C in either case.
  * @param transb Likewise.
@@ -604,8 +606,8 @@ ATTILE_API void attile_grid_close(int32_t context);
  * @param jc Column where sub(C) begins.
  * @param descc Descriptor of C.
  * @return As attile_gemm_distributed(); ATTILE_ERROR_NULL_ARGUMENT: a descriptor; ATTILE_ERROR_INVALID_VALUE also: DTYPE_ is not 1, LLD_
- *   is less than the rank's rows; ATTILE_ERROR_INVALID_COMM: CTXT_ is not open and no BLACS context, or not the same in all descriptors; as
- *   attile_context_create() and attile_comm_create() at the first call with a BLACS context. A rank that names no communicator tells
+ *   is less than the rank's rows, CTXT_ is not the same in all descriptors; ATTILE_ERROR_INVALID_COMM: it is not open and no BLACS context;
+ * as attile_context_create() and attile_comm_create() at the first call with a BLACS context. A rank that names no communicator tells
  *   nobody, and is late for the others. Since 1.1.
  */
 ATTILE_API int32_t attile_pdgemm(int32_t transa, int32_t transb, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t ia,

@@ -232,7 +232,8 @@ Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem
         std::snprintf(reason.text, sizeof reason.text, "%s", plan.declined);
         return Planned<attile_gemm_problem>(reason);
     }
-    if (!plan.is_asked && gemm_is_left_to_simt(properties, problem, plan, plan.seconds, reason)) return Planned<attile_gemm_problem>(reason);
+    if (!plan.is_asked && gemm_is_left_to_simt(properties, problem, plan, plan.seconds, reason))
+        return Planned<attile_gemm_problem>(reason);
     return Planned<attile_gemm_problem>(TiledGemm{&problem, plan}, plan.workspace_bytes);
 }
 
