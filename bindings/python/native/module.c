@@ -26,6 +26,7 @@ static PyObject *connect(PyObject *module, PyObject *addresses) {
 #undef X
     FIND(gemm_run)
     FIND(attention_run)
+    FIND(last_error)
     native.functions = found;
     return Py_NewRef(Py_None);
 }
@@ -130,9 +131,23 @@ static PyObject *function(PyObject *module, PyObject *args) {
     return PyCFunction_NewEx(&functions[at], module, module_name);
 }
 
+/* xla_handlers(): handlers for JAX by the operation's name. They run on the default context, which is open from here on. */
+static PyObject *xla_handlers(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    PyObject *context = default_context();
+    if (context == NULL) return NULL;
+    Py_DECREF(context); /* Kept by the state. */
+    return native_xla_handlers();
+}
+
 static PyMethodDef module_functions[] = {
-    {"connect", connect, METH_O, NULL},         {"setup", setup, METH_O, NULL}, {"method", method, METH_VARARGS, NULL},
-    {"function", function, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+    {"connect", connect, METH_O, NULL},
+    {"setup", setup, METH_O, NULL},
+    {"method", method, METH_VARARGS, NULL},
+    {"function", function, METH_VARARGS, NULL},
+    {"xla_handlers", xla_handlers, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static PyObject *make_base(const char *name) {

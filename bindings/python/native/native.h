@@ -24,6 +24,7 @@ typedef struct {
 #undef X
     int32_t (*gemm_run)(attile_prepared *, const attile_gemm_pointers *);
     int32_t (*attention_run)(attile_prepared *, const attile_attention_pointers *);
+    int64_t (*last_error)(char *, int64_t);
 } native_functions;
 
 enum {
@@ -140,6 +141,10 @@ native_method native_gemm, native_attention, native_attention_backward, native_a
 /* The parameters that a method sorts by, NULL behind the last: those of the method in Python, which setup compares. */
 const char *const *native_parameters(int method);
 extern const char *const *const native_attention_names, *const *const native_attention_backward_names, *const *const native_run_names;
+
+/* xla.c */
+/* For each operation of attile.jax a capsule of its handler on the host, and one of that on a GPU's stream. A new reference. */
+PyObject *native_xla_handlers(void);
 
 #define NATIVE_IS_GIVEN(value) ((value) != NULL && (value) != Py_None)
 #define NATIVE_CONTEXT(self) ((attile_context *)(uintptr_t)((native_object *)(self))->handle)

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """Parts of the package at their first use; the import of attile.torch needs PyTorch."""
-        if name in ("distributed", "torch"):
+        """Parts of the package at their first use; the import of attile.torch needs PyTorch, that of attile.jax JAX."""
+        if name in ("distributed", "jax", "torch"):
             return importlib.import_module(f".{name}", __name__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

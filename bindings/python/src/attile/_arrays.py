@@ -44,7 +44,7 @@ def _numpy_dtype(typestr: str, name: str) -> int:
         raise TypeError(f"element type {typestr} is none of float32, float64, float16, bfloat16, int32, uint8, bool") from None
 
 
-def _tensor(data: int, dtype: int, shape: tuple[int, ...], stride: tuple[int, ...] | None) -> s.Tensor:
+def tensor_of(data: int, dtype: int, shape: tuple[int, ...], stride: tuple[int, ...] | None) -> s.Tensor:
     """Fields as given; the library checks the values. Strides in elements; None is dense row-major."""
     rank = len(shape)
     if rank > 4:
@@ -69,7 +69,7 @@ def _elements(byte_strides: tuple[int, ...] | None, item: int) -> tuple[int, ...
 
 def _from_numpy(array: np.ndarray[Any, Any]) -> View:
     dtype = _numpy_dtype(array.dtype.str, array.dtype.name)
-    tensor = _tensor(array.ctypes.data, dtype, array.shape, _elements(array.strides, array.itemsize))
+    tensor = tensor_of(array.ctypes.data, dtype, array.shape, _elements(array.strides, array.itemsize))
     return View(tensor, array, "" if array.flags.writeable else _READ_ONLY, 0, s.DEVICE_CPU)
 
 
@@ -78,7 +78,7 @@ def _from_cuda_interface(array: Any, streams: dict[Any, int]) -> View:
     dtype = _numpy_dtype(interface["typestr"], str(getattr(array, "dtype", "")).rpartition(".")[2])
     item = int(interface["typestr"][2:])
     data, read_only = interface["data"]
-    tensor = _tensor(data, dtype, tuple(interface["shape"]), _elements(interface.get("strides"), item))
+    tensor = tensor_of(data, dtype, tuple(interface["shape"]), _elements(interface.get("strides"), item))
     return View(tensor, array, _READ_ONLY if read_only else "", cuda_stream(array, interface.get("stream"), streams), s.DEVICE_CUDA)
 
 
@@ -129,11 +129,11 @@ def _from_dlpack(array: Any, streams: dict[Any, int]) -> View:
         raise TypeError("vector element types are not taken")
     shape = tuple(managed.shape[axis] for axis in range(managed.ndim))
     stride = tuple(managed.strides[axis] for axis in range(managed.ndim)) if managed.strides else None
-    tensor = _tensor((managed.data or 0) + managed.byte_offset, managed.code * 256 + managed.bits, shape, stride)
+    tensor = tensor_of((managed.data or 0) + managed.byte_offset, managed.code * 256 + managed.bits, shape, stride)
     return View(tensor, (capsule, array), refusal, stream, device_type if on_gpu else s.DEVICE_CPU)
 
 
-_TORCH = {"float32": s.F32, "float64": s.F64, "float16": s.F16, "bfloat16": s.BF16, "int32": s.I32, "uint8": s.U8, "bool": s.BOOL}
+TYPES = {"float32": s.F32, "float64": s.F64, "float16": s.F16, "bfloat16": s.BF16, "int32": s.I32, "uint8": s.U8, "bool": s.BOOL}
 
 
 def _torch_of(array: Any) -> Any:
@@ -184,10 +184,10 @@ def _from_torch(torch: Any, array: Any, streams: dict[Any, int]) -> Union[View, 
         raise TypeError("a lazily negated tensor is not taken; use .resolve_neg()")
     if type(array) is not torch.Tensor or array.layout is not torch.strided or torch.version.hip:
         return None
-    dtype = _TORCH.get(str(array.dtype)[6:])  # "torch.float32"
+    dtype = TYPES.get(str(array.dtype)[6:])  # "torch.float32"
     if dtype is None or not (array.is_cuda or array.is_cpu):
         return None
-    tensor = _tensor(array.data_ptr(), dtype, array.shape, array.stride())
+    tensor = tensor_of(array.data_ptr(), dtype, array.shape, array.stride())
     return View(tensor, array, "", cuda_stream(array, None, streams) if array.is_cuda else 0, s.DEVICE_CUDA if array.is_cuda else s.DEVICE_CPU)
 
 

@@ -86,7 +86,7 @@ def _check_version(opened: ctypes.CDLL, path: str) -> None:
         raise ImportError(f"{path} is Attile {major}.{minor}.{patch}, expected {VERSION} or a later {wanted[0]}.x, which this Python package needs")
 
 
-_FAST = [f"attile_{name}{suffix}" for names, suffix in ((s.OPERATIONS, ""), (s.OPERATIONS, "_query"), (s.PREPARED, "_run")) for name in names]
+_FAST = [f"attile_{name}{suffix}" for names, suffix in ((s.OPERATIONS, ""), (s.OPERATIONS, "_query"), (s.PREPARED, "_run"), (("last_error",), "")) for name in names]
 
 
 def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
