@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that disagree, fail, are late, leave or run out of memory: a status on every rank within the time limit, and no work afterwards.
-#include <fault_injection.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "memory_failures.h"
 #include "two_calls.h"
 
 namespace attile::test {
@@ -187,42 +187,9 @@ TEST_P(Faults, ARankThatLeavesDoesNotHangTheOthers) {
     }
 }
 
-// Every allocation of one rank fails in its own run. What comes of it is a status of that call on every rank, or on none. No rank waits
-// in vain for another.
 TEST_P(Faults, NoMemoryOnOneRank) {
-    int failed = 0, runs = 0;
-    for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
-        for (std::int64_t n = 1; n < 1000; ++n) {
-            bool reached = false;
-            std::vector<std::int32_t> first(3, -1), second(3, -1);
-            std::vector<std::string> why(3);
-            run_ranks(ranks(3), [&](Rank &rank) {
-                EXPECT_EQ(rank.created, ATTILE_OK) << rank.why;
-                SmallCall problem(3);
-                problem.args.method = method;
-                const std::size_t at = static_cast<std::size_t>(rank.rank);
-                if (rank.rank == 1) attile_fault_arm(ATTILE_FAULT_MEMORY | ATTILE_FAULT_THIS_THREAD, n, n);
-                const std::int32_t status = attile_attention_distributed(rank.comm, &problem.args);
-                if (rank.rank == 1) reached = attile_fault_disarm() >= n;
-                first[at] = status;
-                why[at] = last_error();
-                second[at] = attile_attention_distributed(rank.comm, &problem.args);
-            });
-            ++runs;
-            const bool well = first[1] == ATTILE_OK;
-            failed += well ? 0 : 1;
-            for (std::size_t rank = 0; rank < 3; ++rank) {
-                if (rank != 1) {
-                    EXPECT_EQ(first[rank], well ? ATTILE_OK : ATTILE_ERROR_RANK_FAILED)
-                        << "method " << method << ", allocation " << n << ", rank " << rank << ": " << why[rank];
-                }
-                EXPECT_EQ(second[rank], well ? ATTILE_OK : ATTILE_ERROR_COMM_BROKEN) << why[rank];
-            }
-            if (!reached) break;
-        }
-    }
-    EXPECT_GT(failed, 10);
-    EXPECT_GT(runs, failed);
+    for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method)
+        expect_failures_of_memory<SmallCall>([&] { return ranks(3); }, [&](SmallCall &call) { call.args.method = method; });
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Faults, testing::Values(Kind::kThreads, Kind::kCallbacks, Kind::kBareCallbacks), name_of);

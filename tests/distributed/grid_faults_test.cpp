@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products over ranks that are called wrongly, disagree or fail: a status on every rank, nothing written, no work afterwards.
-#include <fault_injection.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "memory_failures.h"
 #include "two_calls.h"
 
 namespace attile::test {
@@ -201,41 +201,9 @@ TEST_P(GridFaults, ALocalFailureIsHeardOf) {
     }
 }
 
-// Want of memory at any point is a status of that call on every rank, of all or of none.
-TEST_P(GridFaults, WantOfMemoryIsHeardOf) {
-    int failed = 0, runs = 0;
-    for (int method = ATTILE_METHOD_STATIONARY_A; method <= ATTILE_METHOD_STATIONARY_C; ++method) {
-        for (std::int64_t n = 1;; ++n) {
-            std::vector<std::int32_t> first(3), second(3);
-            std::vector<std::string> why(3);
-            bool reached = false;
-            run_ranks(ranks(3), [&](Rank &rank) {
-                EXPECT_EQ(rank.created, ATTILE_OK) << rank.why;
-                SmallProduct problem(3);
-                problem.args.method = method;
-                const std::size_t at = static_cast<std::size_t>(rank.rank);
-                if (rank.rank == 1) attile_fault_arm(ATTILE_FAULT_MEMORY | ATTILE_FAULT_THIS_THREAD, n, n);
-                const std::int32_t status = problem.call(rank.comm);
-                if (rank.rank == 1) reached = attile_fault_disarm() >= n;
-                first[at] = status;
-                why[at] = last_error();
-                second[at] = problem.call(rank.comm);
-            });
-            ++runs;
-            const bool well = first[1] == ATTILE_OK;
-            failed += well ? 0 : 1;
-            for (std::size_t rank = 0; rank < 3; ++rank) {
-                if (rank != 1) {
-                    EXPECT_EQ(first[rank], well ? ATTILE_OK : ATTILE_ERROR_RANK_FAILED)
-                        << "method " << method << ", allocation " << n << ", rank " << rank << ": " << why[rank];
-                }
-                EXPECT_EQ(second[rank], well ? ATTILE_OK : ATTILE_ERROR_COMM_BROKEN) << why[rank];
-            }
-            if (!reached) break;
-        }
-    }
-    EXPECT_GT(failed, 10);
-    EXPECT_GT(runs, failed);
+TEST_P(GridFaults, NoMemoryOnOneRank) {
+    for (int method = ATTILE_METHOD_STATIONARY_A; method <= ATTILE_METHOD_STATIONARY_C; ++method)
+        expect_failures_of_memory<SmallProduct>([&] { return ranks(3); }, [&](SmallProduct &call) { call.args.method = method; });
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, GridFaults, testing::Values(Kind::kThreads, Kind::kCallbacks, Kind::kBareCallbacks), name_of);
