@@ -36,17 +36,17 @@ extern "C" {
  * core's again when `open` returns. The context stays until `close` has returned.
  */
 typedef struct attile_comm_device {
-    uint32_t struct_size; /**< sizeof(attile_comm_device) of the core. */
-    int32_t type;         /**< ATTILE_DEVICE_ constant. */
-    int32_t index;        /**< Its number among the devices of that type. */
-    int32_t reserved;     /**< 0. */
-    void *context;        /**< Handed to every function. */
-    int32_t (*alloc)(void *context, int32_t kind, int64_t bytes, void **pointer);
-    int32_t (*free)(void *context, void *pointer);
-    int32_t (*copy)(void *context, void *destination, const void *source, int64_t bytes, void *stream);
-    int32_t (*memory_kind)(void *context, const void *pointer, int32_t *kind);
-    int32_t (*stream_create)(void *context, void **stream);
-    int32_t (*stream_destroy)(void *context, void *stream);
+    uint32_t struct_size;                                                         /**< sizeof(attile_comm_device) of the core. */
+    int32_t type;                                                                 /**< ATTILE_DEVICE_ constant. */
+    int32_t index;                                                                /**< Its number among the devices of that type. */
+    int32_t reserved;                                                             /**< 0. */
+    void *context;                                                                /**< Handed to every function. */
+    int32_t (*alloc)(void *context, int32_t kind, int64_t bytes, void **pointer); /**< attile_alloc(). */
+    int32_t (*free)(void *context, void *pointer);                                /**< attile_free(). */
+    int32_t (*copy)(void *context, void *destination, const void *source, int64_t bytes, void *stream); /**< attile_copy(). */
+    int32_t (*memory_kind)(void *context, const void *pointer, int32_t *kind);                          /**< attile_memory_kind(). */
+    int32_t (*stream_create)(void *context, void **stream);                                             /**< attile_stream_create(). */
+    int32_t (*stream_destroy)(void *context, void *stream);                                             /**< attile_stream_destroy(). */
 } attile_comm_device;
 
 /** Which rank of which group to open: what the caller of attile_comm_create() said, its values checked where they stand alone. */
