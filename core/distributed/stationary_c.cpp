@@ -12,8 +12,7 @@ namespace {
 class StationaryC final : public Method {
   public:
     StationaryC(const GridGemm &problem, int64_t panel)
-        : problem_(problem),
-          panels_(problem.has_product() ? problem.k : 0, panel),
+        : panels_(problem.has_product() ? problem.k : 0, panel),
           result_(problem),
           a_(problem, problem.a, {{result_.layout().axis[0], whole_axis(problem.k)}}, 1),
           b_(problem, problem.b, {{whole_axis(problem.k), result_.layout().axis[1]}}, 0) {}
@@ -50,7 +49,6 @@ class StationaryC final : public Method {
         return b_.start(link, panels_.at(panel));
     }
 
-    const GridGemm &problem_;
     const Panels panels_;
     GridResult result_;
     PanelSource a_, b_;
