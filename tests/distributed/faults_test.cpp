@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,24 +15,7 @@
 namespace attile::test {
 namespace {
 
-class Faults : public testing::TestWithParam<Kind> {
-  protected:
-    // `options` live as long as the test.
-    RanksOptions ranks(int count, double timeout = 60, MailOptions mail = {}) {
-        RanksOptions options;
-        options.ranks = count;
-        options.timeout = timeout;
-        if (GetParam() != Kind::kThreads) {
-            mail.give_up = mail.collectives = GetParam() == Kind::kCallbacks;
-            mail_ = std::make_unique<Mail>(count, mail);
-            options.mail = mail_.get();
-        }
-        return options;
-    }
-
-  private:
-    std::unique_ptr<Mail> mail_;
-};
+class Faults : public OfEachKind {};
 
 struct Change {
     const char *name;  ///< in the sentence

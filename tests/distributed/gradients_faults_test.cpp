@@ -8,7 +8,6 @@
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,25 +18,7 @@
 namespace attile::test {
 namespace {
 
-class GradientFaults : public testing::TestWithParam<Kind> {
-  protected:
-    // `options` live as long as the test.
-    RanksOptions ranks(int count, double timeout = 60) {
-        RanksOptions options;
-        options.ranks = count;
-        options.timeout = timeout;
-        if (GetParam() != Kind::kThreads) {
-            MailOptions mail;
-            mail.give_up = mail.collectives = GetParam() == Kind::kCallbacks;
-            mail_ = std::make_unique<Mail>(count, mail);
-            options.mail = mail_.get();
-        }
-        return options;
-    }
-
-  private:
-    std::unique_ptr<Mail> mail_;
-};
+class GradientFaults : public OfEachKind {};
 
 template <class Call>
 struct Change {

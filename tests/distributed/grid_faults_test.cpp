@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,24 +57,7 @@ struct SmallProduct {
     std::vector<float> a_, b_, d_;
 };
 
-class GridFaults : public testing::TestWithParam<Kind> {
-  protected:
-    // `options` live as long as the test.
-    RanksOptions ranks(int count) {
-        RanksOptions options;
-        options.ranks = count;
-        if (GetParam() != Kind::kThreads) {
-            MailOptions mail;
-            mail.give_up = mail.collectives = GetParam() == Kind::kCallbacks;
-            mail_ = std::make_unique<Mail>(count, mail);
-            options.mail = mail_.get();
-        }
-        return options;
-    }
-
-  private:
-    std::unique_ptr<Mail> mail_;
-};
+class GridFaults : public OfEachKind {};
 
 struct Change {
     const char *name;  ///< in the sentence

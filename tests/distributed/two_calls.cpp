@@ -8,4 +8,16 @@ std::string name_of(const testing::TestParamInfo<Kind> &given) {
     return kNames[static_cast<int>(given.param)];
 }
 
+RanksOptions OfEachKind::ranks(int count, double timeout, MailOptions mail) {
+    RanksOptions options;
+    options.ranks = count;
+    options.timeout = timeout;
+    if (GetParam() != Kind::kThreads) {
+        mail.give_up = mail.collectives = GetParam() == Kind::kCallbacks;
+        mail_ = std::make_unique<Mail>(count, mail);
+        options.mail = mail_.get();
+    }
+    return options;
+}
+
 }  // namespace attile::test

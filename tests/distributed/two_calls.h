@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -114,5 +115,15 @@ std::vector<Result> call_twice(const RanksOptions &options, const std::function<
 enum class Kind { kThreads, kCallbacks, kBareCallbacks };
 
 std::string name_of(const testing::TestParamInfo<Kind> &given);
+
+/// Tests by each kind of transport.
+class OfEachKind : public testing::TestWithParam<Kind> {
+  protected:
+    /// The options live as long as the test.
+    RanksOptions ranks(int count, double timeout = 60, MailOptions mail = {});
+
+  private:
+    std::unique_ptr<Mail> mail_;
+};
 
 }  // namespace attile::test
