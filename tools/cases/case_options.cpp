@@ -103,8 +103,6 @@ void add_types(std::vector<CaseOption> &options) {
 
 // ---- gemm
 
-bool is_16_bit(std::int32_t dtype) { return dtype == ATTILE_F16 || dtype == ATTILE_BF16; }
-
 bool give_batch(Case &c, std::vector<std::int64_t> batch) {
     GemmCase &gemm = in<GemmCase>(c);
     if (!gemm.batch.empty()) return false;
@@ -162,9 +160,9 @@ std::vector<CaseOption> gemm_options() {
              return !in<G>(c).batch.empty();
          }},
         {"bias_in_f32",
-         [](const Case &c) { return in<G>(c).bias_axis != 0 && is_16_bit(in<G>(c).out_dtype) && in<G>(c).bias_dtype == ATTILE_F32; },
+         [](const Case &c) { return in<G>(c).bias_axis != 0 && in<G>(c).out_dtype != ATTILE_F32 && in<G>(c).bias_dtype == ATTILE_F32; },
          [](Case &c) {
-             if (!is_16_bit(in<G>(c).out_dtype)) return false;
+             if (in<G>(c).out_dtype == ATTILE_F32) return false;
              if (in<G>(c).bias_axis == 0) in<G>(c).bias_axis = ATTILE_BIAS_COLUMNS;
              in<G>(c).bias_dtype = ATTILE_F32;
              return true;
@@ -244,10 +242,10 @@ std::vector<CaseOption> score_options() {
          }},
         {"bias_in_f32",
          [](const Case &c) {
-             return is_16_bit(forward(c).dtype) && forward(c).bias != BiasKind::kNone && forward(c).bias_dtype == ATTILE_F32;
+             return forward(c).dtype != ATTILE_F32 && forward(c).bias != BiasKind::kNone && forward(c).bias_dtype == ATTILE_F32;
          },
          [](Case &c) {
-             if (!is_16_bit(forward(c).dtype) || is_backward(c)) return false;
+             if (forward(c).dtype == ATTILE_F32 || is_backward(c)) return false;
              if (forward(c).bias == BiasKind::kNone) forward(c).bias = BiasKind::kNormal;
              forward(c).bias_dtype = ATTILE_F32;
              return true;

@@ -297,7 +297,7 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
     }
     C c = lengths(19, 45, 16);
     c.bias = BiasKind::kNormal;
-    for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16}) {
+    for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16, ATTILE_F64}) {
         Adder(list, {type, type})("bias_in_f32", c);
         std::get<C>(list.back().problem).bias_dtype = ATTILE_F32;
         C odd = lengths(67, 133, 64);
@@ -336,8 +336,8 @@ AttentionCase random_attention(std::uint64_t seed) {
     C c;
     const TypePair types = random_types(random);
     c.dtype = types.in;
-    c.out_dtype = types.out;
-    c.bias_dtype = types.in != ATTILE_F64 && random.chance(0.4) ? ATTILE_F32 : types.in;
+    c.out_dtype = types.in == ATTILE_F64 && random.chance(0.3) ? ATTILE_F32 : types.out;
+    c.bias_dtype = random.chance(0.4) ? ATTILE_F32 : types.in;
     c.batch = random.pick<std::int64_t>({1, 1, 2, 3});
     c.heads_kv = random.pick<std::int64_t>({1, 2, 3});
     c.heads_q = c.heads_kv * random.pick<std::int64_t>({1, 1, 2, 4, 7});

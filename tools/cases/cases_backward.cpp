@@ -355,8 +355,8 @@ BackwardCase random_backward(std::uint64_t seed) {
     f.lse = true;
     while (f.batch * f.heads_q * f.len_q * f.len_k * (f.head_dim + f.head_dim_v) > 1'000'000) (f.len_q > f.len_k ? f.len_q : f.len_k) /= 2;
     c.dout_dtype = random.chance(0.5) ? f.dtype : f.out_dtype;
-    c.grad_dtype = f.dtype != ATTILE_F64 && random.chance(0.3) ? ATTILE_F32 : f.dtype;
-    c.dbias_dtype = f.dtype != ATTILE_F64 && random.chance(0.5) ? ATTILE_F32 : f.bias_dtype;
+    c.grad_dtype = random.chance(0.3) ? ATTILE_F32 : f.dtype;
+    c.dbias_dtype = random.chance(0.5) ? ATTILE_F32 : f.bias_dtype;
     c.dbias = random.chance(0.8);
     c.dsinks = random.chance(0.8);
     return c;

@@ -320,7 +320,7 @@ void append_gemm_cases(std::vector<Case> &list, Tier tier) {
     add(list, "split_tf32", kTypePairs[0], c);
     c.flags = 0;
     c.bias_axis = ATTILE_BIAS_COLUMNS;
-    for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16}) {
+    for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16, ATTILE_F64}) {
         add(list, "bias_in_f32", {type, type}, c);
         std::get<GemmCase>(list.back().problem).bias_dtype = ATTILE_F32;
     }
@@ -338,7 +338,7 @@ GemmCase random_gemm(std::uint64_t seed) {
     const TypePair types = random_types(random);
     c.dtype = types.in;
     c.out_dtype = types.out;
-    c.bias_dtype = types.in == ATTILE_F64 || random.chance(0.7) ? types.out : ATTILE_F32;
+    c.bias_dtype = random.chance(0.7) ? types.out : ATTILE_F32;
     for (std::int64_t rank = random.pick<std::int64_t>({0, 0, 0, 1, 1, 2}); rank > 0; --rank)
         c.batch.push_back(random.pick<std::int64_t>({1, 2, 3, 5}));
     c.m = extent();

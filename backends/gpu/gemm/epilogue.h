@@ -22,6 +22,13 @@ ATTILE_LANE_FN T gemm_read(const char *data, int64_t index, int32_t dtype) {
     }
 }
 
+// A bias may be float32 beside any type of D.
+template <class T>
+ATTILE_LANE_FN T gemm_read_bias(const char *data, int64_t index, int32_t dtype) {
+    if (sizeof(T) == 8 && dtype == ATTILE_F32) return static_cast<T>(reinterpret_cast<const float *>(data)[index]);
+    return gemm_read<T>(data, index, dtype);
+}
+
 template <class T>
 ATTILE_LANE_FN void gemm_write(char *data, int64_t index, int32_t dtype, T value) {
     if constexpr (sizeof(T) == 8) {
@@ -136,7 +143,7 @@ class GemmEpilogue {
             const T old = gemm_read<T>(origin_.c, row * p_.c.row + col * p_.c.col, p_.c.dtype);
             value = fused_multiply_add(static_cast<T>(p_.beta), old, value);
         }
-        if (p_.bias.data != nullptr) value += gemm_read<T>(origin_.bias, row * p_.bias.row + col * p_.bias.col, p_.bias.dtype);
+        if (p_.bias.data != nullptr) value += gemm_read_bias<T>(origin_.bias, row * p_.bias.row + col * p_.bias.col, p_.bias.dtype);
         if constexpr (kActivates) value = Activation::apply(value, p_.activation, p_.d.dtype);
         gemm_write<T>(origin_.d, row * p_.d.row + col * p_.d.col, p_.d.dtype, value);
     }
@@ -153,7 +160,7 @@ class GemmEpilogue {
         if (p_.bias.data != nullptr) {
 #pragma unroll
             for (int i = 0; i < kCount; ++i) {
-                value[i] += gemm_read<T>(origin_.bias, row * p_.bias.row + (col + i) * p_.bias.col, p_.bias.dtype);
+                value[i] += gemm_read_bias<T>(origin_.bias, row * p_.bias.row + (col + i) * p_.bias.col, p_.bias.dtype);
             }
         }
         if (kActivates && p_.activation != ATTILE_ACTIVATION_NONE) {
