@@ -78,7 +78,6 @@ bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &
     Cutter cutter(memory);
     const QueryScratch<T> scratch(cutter, p);
     const Tag<T> d;
-    const bool far = p.alibi_slopes.data != nullptr;
     const int64_t panels = ceil_div(rows.end - rows.begin, kPanel<T>);
     const int64_t query_size = p.head_dim * kPanel<T>, dout_size = p.head_dim_v * kPanel<T>;
     Lanes lanes[kBackwardPanels];
@@ -95,6 +94,7 @@ bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &
                             scratch.delta + n * kPanel<T>);
     }
     KeySource<T> source(p, rows.entry, rows.kv_head, scratch.k_block, scratch.v_block, scratch.key_hidden);
+    const SubnormalResults flushed(p);
     for (int64_t block = first_key / kBlockKeys * kBlockKeys; block < last_key; block += kBlockKeys) {
         const int64_t block_begin = most(block, first_key), block_end = least(block + kBlockKeys, last_key);
         source.bring(block_begin, block_end - block_begin);
@@ -114,7 +114,7 @@ bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &
                 for (int64_t j = 0; j < count; ++j) {
                     T *gradient = gradients + j * kPanel<T> + w;
                     const Vec<T> score = hn::Load(d, scores + j * kPanel<T> + w);
-                    Vec<T> ds = pair_gradient<T>(score, lse, hn::Load(d, gradient), delta, far).gradient;
+                    Vec<T> ds = pair_gradient<T>(score, lse, hn::Load(d, gradient), delta).gradient;
                     if (p.softcap != 0) ds = through_cap<T>(score, ds, hn::Load(d, scratch.slopes + j * kPanel<T> + w));
                     hn::Store(ds, d, gradient);
                 }
@@ -127,6 +127,7 @@ bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &
             }
         }
     }
+    flushed.end();
     if (!searching && !all_finite(scratch.sums, kPanel<T>, panels * p.head_dim, kPanel<T>)) return false;
     fill<T>(scratch.ones, kPanel<T>, static_cast<T>(p.scale));
     for (int64_t n = 0; n < panels; ++n) {
@@ -174,6 +175,7 @@ bool backward_keys_once(const BackwardProblem &problem, const AttentionEntry &en
         panel.load(p, entry, kv_head, panel.begin, panel.begin + panel.count, offset);
     }
     const int64_t group = p.heads_q / p.heads_kv;
+    const SubnormalResults flushed(p);
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
         for (int64_t first = 0; first < entry.len_q; first += kBlockKeys) {
             const int64_t count = least(kBlockKeys, entry.len_q - first);
@@ -207,6 +209,7 @@ bool backward_keys_once(const BackwardProblem &problem, const AttentionEntry &en
             }
         }
     }
+    flushed.end();
     const bool numbers =
         all_finite(dk, kPanel<T>, panels * p.head_dim, kPanel<T>) && all_finite(dv, kPanel<T>, panels * p.head_dim_v, kPanel<T>);
     if (!searching && !numbers) return false;
@@ -248,6 +251,7 @@ void backward_bias(const BackwardProblem &problem, const BiasPiece &piece, char 
     const int64_t keys_out = piece.sum_keys ? 1 : piece.key_end - piece.key_begin;
     fill<T>(sums, rows_out * kPanel<T>, 0);
     const int64_t group = p.heads_q / p.heads_kv;
+    const SubnormalResults flushed(p);
     for (int64_t b = piece.b_begin; b < piece.b_end; ++b) {
         const AttentionEntry entry = attention_entry(p, b);
         const int64_t row_end = least(piece.row_end, entry.len_q), key_end = least(piece.key_end, entry.len_k);
@@ -272,6 +276,7 @@ void backward_bias(const BackwardProblem &problem, const BiasPiece &piece, char 
             }
         }
     }
+    flushed.end();
     const attile_operand &x = problem.dbias;
     for (int64_t r = 0; r < rows_out; ++r) {
         for (int64_t w = 0; w < keys_out; ++w) {

@@ -201,20 +201,38 @@ bool finish_key_lanes(const attile_attention_problem &p, const AttentionEntry &e
     return hides;
 }
 
-// Probability and score gradient of a vector of pairs: p = exp(s - lse), p (dp - delta); hidden pairs give 0 whatever else is there. far:
-// scores are at distances, and probabilities below 2^-100 (double: 2^-960) are 0 (is_not_far).
+// Distances of ALiBi make probabilities of any size. A product with one near the smallest normal number is subnormal, which takes x86
+// processors a hundred times as long (docs/kernels/cpu.md). Of a problem with ALiBi the thread's subnormal results are 0 until end(): what
+// is written out may be subnormal.
+class SubnormalResults {
+  public:
+#if HWY_ARCH_X86
+    explicit SubnormalResults(const attile_attention_problem &p) : before_(__builtin_ia32_stmxcsr()) {
+        constexpr unsigned kFlush = 0x8000;
+        if (p.alibi_slopes.data != nullptr) __builtin_ia32_ldmxcsr(before_ | kFlush);
+    }
+    void end() const { __builtin_ia32_ldmxcsr(before_); }
+
+  private:
+    const unsigned before_;
+#else
+    explicit SubnormalResults(const attile_attention_problem &) {}
+    void end() const {}
+#endif
+};
+
+// Probability and score gradient of a vector of pairs: p = exp(s - lse), p (dp - delta); hidden pairs give 0 whatever else is there.
 template <class T>
 struct PairGradient {
     Vec<T> weight, gradient;
 };
 template <class T>
-HWY_INLINE PairGradient<T> pair_gradient(Vec<T> score, Vec<T> lse, Vec<T> change, Vec<T> delta, bool far) {
+HWY_INLINE PairGradient<T> pair_gradient(Vec<T> score, Vec<T> lse, Vec<T> change, Vec<T> delta) {
     const Tag<T> d;
     const auto hidden = hn::Eq(score, hn::Set(d, kMinusInfinity<T>));
     // Above the range of exp the result is infinite.
     const Vec<T> power = at_most(d, hn::Set(d, ExpParts<T>::kHighest), hn::Sub(score, lse));
-    Vec<T> weight = hn::IfThenElse(hidden, hn::Zero(d), exp_clamped(d, power));
-    if (far) weight = hn::IfThenElseZero(is_not_far<T>(power), weight);
+    const Vec<T> weight = hn::IfThenElse(hidden, hn::Zero(d), exp_clamped(d, power));
     return {weight, hn::IfThenElse(hidden, hn::Zero(d), hn::Mul(weight, hn::Sub(change, delta)))};
 }
 
@@ -241,7 +259,6 @@ bool pair_tiles(const attile_attention_problem &p, const AttentionEntry &entry, 
         }
     }
     compute_scores<T, 2>(p.head_dim_v, rows.douts + from * p.head_dim_v, p.head_dim_v, count, panel.values, T{1}, tiles.gradients);
-    const bool far = p.alibi_slopes.data != nullptr;
     bool hides = false;
     for (int64_t r = 0; r < count; ++r) {
         T *scores = tiles.weights + r * kPanel<T>;
@@ -251,7 +268,7 @@ bool pair_tiles(const attile_attention_problem &p, const AttentionEntry &entry, 
             T *change = tiles.gradients + r * kPanel<T> + w;
             const Vec<T> score = hn::Load(d, scores + w);
             hn::Store(score, d, tiles.marks + r * kPanel<T> + w);
-            const PairGradient<T> pair = pair_gradient<T>(score, lse, hn::Load(d, change), delta, far);
+            const PairGradient<T> pair = pair_gradient<T>(score, lse, hn::Load(d, change), delta);
             hn::Store(pair.weight, d, scores + w);
             hn::Store(pair.gradient, d, change);
         }
