@@ -145,8 +145,8 @@ __device__ __forceinline__ void bulk_wait() {
 // Proxy fence between this thread's ordinary writes to shared memory and reads of them by TMA or wgmma; a barrier must follow.
 __device__ __forceinline__ void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// The same for all memory.
-__device__ __forceinline__ void async_proxy_fence_all() { asm volatile("fence.proxy.async;" ::: "memory"); }
+// The same for global memory.
+__device__ __forceinline__ void async_proxy_fence_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
 // A semaphore in global memory: blocks tell each other that what they wrote before may be read.
 __device__ __forceinline__ uint32_t load_acquire(const uint32_t *from) {

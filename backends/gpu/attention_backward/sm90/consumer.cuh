@@ -125,7 +125,7 @@ class BackwardWarpgroup : BackwardGroup<Element, Config, BackwardShared<Config>>
 #pragma unroll
         for (int i = 0; i < kPartSums / 4; ++i) store_four(to + i * (kWarpgroupThreads * 16), sums + 4 * i);
         async_proxy_fence();
-        release(shared_.sums_full(step % 2));
+        release(shared_.sums_full(step % kAdders));
     }
 
     __device__ __forceinline__ void tile(int index) {

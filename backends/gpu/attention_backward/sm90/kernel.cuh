@@ -6,8 +6,8 @@
 // dQ = dS K, of which each warpgroup makes 64 rows or 64 columns. TMA adds dQ's parts in memory, in float32 and in a fixed order, to one
 // sum or to several, so that results do not differ from run to run; another kernel adds the sums up and narrows them.
 //
-// Persistent blocks, one a multiprocessor, take tiles from a counter, or in a fixed order where they go in gangs. Three threads are
-// producers: one schedules tiles and loads, two add dQ (attention_backward/sm90/producer.cuh). Tiles, budget and bound:
+// Persistent blocks, one a multiprocessor, take tiles from a counter, or in a fixed order where they go in gangs. Four warps are producers:
+// one schedules tiles and loads, three add dQ (attention_backward/sm90/producer.cuh). Tiles, budget and bound:
 // attention_backward/sm90/instances.cmake. Record: docs/kernels/attention-backward-sm90.md.
 #pragma once
 
@@ -34,8 +34,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape::threads(), 1) attention_back
     if (warpgroup == 0) {
         registers_shrink<Config::kShape.producer_registers>();
         if (threadIdx.x == 0) load_backward(a, shared);
-        if (threadIdx.x % kWarpThreads == 0 && threadIdx.x >= kWarpThreads && threadIdx.x <= 2 * kWarpThreads)
-            add_sums<Config>(a, shared, threadIdx.x / kWarpThreads - 1);
+        const int warp = warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads);
+        if (warp > 0) add_sums<Config>(a, shared, warp - 1);
     } else {
         registers_grow<Config::kShape.consumer_registers>();
         BackwardWarpgroup<Element, Config>(a, shared, warpgroup - 1).run();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The producer threads of the kernel of attention's gradients: one schedules tiles and loads by TMA, two add parts of dQ to the sums in
+// The producer warps of the kernel of attention's gradients: one schedules tiles and loads by TMA, three add parts of dQ to the sums in
 // memory.
 #pragma once
 
@@ -59,45 +59,67 @@ __device__ __forceinline__ void load_backward(const BackwardArguments &a, const 
     }
 }
 
-// Adds a tile's part of dQ to the sums in memory, in the order of the keys or of the gang. That is also the order in which blocks take
-// tiles, so a block only waits for one that is running. The first part of a chain is stored, not added. Two threads alternate, each with a
-// stage of its own, since each waits until TMA has written its part.
+// Where a step's part of dQ goes, and how many parts are added before it.
+struct BackwardSum {
+    int place;
+    uint32_t order;
+
+    __device__ __forceinline__ BackwardSum(const BackwardArguments &a, const BackwardWalk &walk, int row_tiles, int step) {
+        int head, tile;
+        walk.at(step, head, tile);
+        const uint32_t of_all = static_cast<uint32_t>(walk.dq_order(a, head, tile));
+        order = of_all / a.chains;
+        const int64_t of_tiles = walk.head_of_launch(a, head) * row_tiles + tile;
+        place = static_cast<int>((of_all - order * a.chains) * a.places + of_tiles);
+    }
+};
+
+// Adds a tile's parts of dQ to the sums in memory, in the order of the keys or of the gang. That is also the order in which blocks take
+// tiles, so a block only waits for one that is running. The first part of a chain is stored, not added. Warps alternate: what a step takes
+// besides its way to memory, above all to tell other blocks that it is there, is as long as the step. For the same reason each lane finds
+// out about a step of its own, and one lane does them all.
 template <class Config>
-__device__ __forceinline__ void add_sums(const BackwardArguments &a, const BackwardShared<Config> &shared, uint32_t stage) {
+__device__ __forceinline__ void add_sums(const BackwardArguments &a, const BackwardShared<Config> &shared, int adder) {
     constexpr BackwardShape kShape = Config::kShape;
+    const int lane = lane_index();
     uint32_t scheduled = 0, steps = 0;
     for (;;) {
         barrier_wait_idle(shared.work_full(scheduled % 2), scheduled / 2 & 1);
         int index;
         asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared.work(scheduled % 2)) : "memory");
-        barrier_arrive(shared.work_empty(scheduled % 2));
+        index = warp_uniform(index);
+        __syncwarp();
+        if (lane == 0) barrier_arrive(shared.work_empty(scheduled % 2));
         ++scheduled;
         if (index < 0) return;
         const BackwardWalk walk(a, kShape.keys, index);
-        const int count = walk.steps(), row_tiles = a.p.rows_allotted / kShape.rows;
-        int head = walk.start_head(), tile = walk.start_tile();
-        for (int i = 0; i < count; ++i, ++steps, walk.advance(head, tile)) {
-            if (steps % 2 != stage) continue;
-            const uint32_t order_of_all = static_cast<uint32_t>(walk.dq_order(a, head, tile)), order = order_of_all / a.chains,
-                           chain = order_of_all - order * a.chains;
-            const int64_t place = static_cast<int64_t>(chain) * a.places + walk.head_of_launch(a, head) * row_tiles + tile;
-            barrier_wait(shared.sums_full(stage), steps / 2 & 1);
-            uint32_t *const done = a.dq_semaphores + place;
-            float *const to = a.sums + place * (kShape.rows * kShape.depth);
-            if (order == 0) {
-                bulk_store(to, shared.sums(stage), kShape.sums_bytes());
-            } else {
-                while (load_acquire(done) != order) __nanosleep(32);
-                async_proxy_fence_all();
-                bulk_add(to, shared.sums(stage), kShape.sums_bytes());
+        const int count = warp_uniform(walk.steps()), row_tiles = a.p.rows_allotted / kShape.rows;
+        for (int from = (adder + kAdders - static_cast<int>(steps % kAdders)) % kAdders; from < count; from += kAdders * kWarpThreads) {
+            const BackwardSum own(a, walk, row_tiles, min(from + lane * kAdders, count - 1));
+            for (int of_lane = 0; of_lane < kWarpThreads && from + of_lane * kAdders < count; ++of_lane) {
+                const int place = __shfl_sync(~0u, own.place, of_lane);
+                const uint32_t order = __shfl_sync(~0u, own.order, of_lane), step = steps + from + of_lane * kAdders, stage = step % 2;
+                if (lane != 0) continue;
+                uint32_t *const done = a.dq_semaphores + place;
+                float *const to = a.sums + static_cast<int64_t>(place) * (kShape.rows * kShape.depth);
+                barrier_wait(shared.sums_full(adder), step / kAdders & 1);
+                if (order == 0) {
+                    bulk_store(to, shared.sums(stage), kShape.sums_bytes());
+                } else {
+                    while (load_acquire(done) != order) __nanosleep(32);
+                    async_proxy_fence_global();
+                    bulk_add(to, shared.sums(stage), kShape.sums_bytes());
+                }
+                tensor_store_commit();
+                tensor_store_wait_read<0>();
+                barrier_arrive(shared.sums_empty(stage));
+                bulk_wait<0>();
+                async_proxy_fence_global();
+                store_release(done, order + 1);
             }
-            tensor_store_commit();
-            tensor_store_wait_read<0>();
-            barrier_arrive(shared.sums_empty(stage));
-            bulk_wait<0>();
-            async_proxy_fence_all();
-            store_release(done, order + 1);
+            __syncwarp();
         }
+        steps += static_cast<uint32_t>(count);
     }
 }
 

@@ -11,6 +11,7 @@
 namespace attile::gpu::sm90 {
 
 inline constexpr int kWarpgroups = BackwardShape::warpgroups();
+inline constexpr int kAdders = 3;  // Producer warps that add dQ to the sums in memory, a step each.
 
 // Addresses in shared memory. Mbarriers come in pairs: readers wait for `full`, writers for `empty`.
 template <class Config>
@@ -34,11 +35,11 @@ struct BackwardShared {
     __device__ __forceinline__ uint32_t work_empty(uint32_t stage) const { return barrier(3 * kStages + 2 + stage); }
     __device__ __forceinline__ uint32_t keys_full() const { return barrier(3 * kStages + 4); }
     __device__ __forceinline__ uint32_t keys_empty() const { return barrier(3 * kStages + 5); }
-    __device__ __forceinline__ uint32_t sums_full(uint32_t stage) const { return barrier(3 * kStages + 6 + stage); }
-    __device__ __forceinline__ uint32_t sums_empty(uint32_t stage) const { return barrier(4 * kStages + 6 + stage); }
-    __device__ __forceinline__ uint32_t scores_full(uint32_t stage) const { return barrier(5 * kStages + 6 + stage); }
-    __device__ __forceinline__ uint32_t scores_empty(uint32_t stage) const { return barrier(6 * kStages + 6 + stage); }
-    __device__ __forceinline__ uint32_t work(uint32_t stage) const { return barrier(7 * kStages + 6) + 4 * stage; }
+    __device__ __forceinline__ uint32_t sums_full(uint32_t adder) const { return barrier(3 * kStages + 6 + adder); }
+    __device__ __forceinline__ uint32_t sums_empty(uint32_t stage) const { return barrier(3 * kStages + 6 + kAdders + stage); }
+    __device__ __forceinline__ uint32_t scores_full(uint32_t stage) const { return barrier(4 * kStages + 6 + kAdders + stage); }
+    __device__ __forceinline__ uint32_t scores_empty(uint32_t stage) const { return barrier(5 * kStages + 6 + kAdders + stage); }
+    __device__ __forceinline__ uint32_t work(uint32_t stage) const { return barrier(6 * kStages + 6 + kAdders) + 4 * stage; }
 
     // Of a consumer warp, counted from the first one.
     __device__ __forceinline__ uint32_t record(int warp) const { return barrier(32) + kModifierRecord * warp; }
@@ -49,14 +50,14 @@ struct BackwardShared {
             barrier_init(q_full(i), 1);
             barrier_init(dout_full(i), 1);
             barrier_init(rows_empty(i), kComputing);
-            barrier_init(sums_full(i), kComputing);
             barrier_init(sums_empty(i), 1);
             barrier_init(scores_full(i), kComputing);
             barrier_init(scores_empty(i), kComputing);
         }
+        for (uint32_t i = 0; i < kAdders; ++i) barrier_init(sums_full(i), kComputing);
         for (uint32_t i = 0; i < 2; ++i) {
             barrier_init(work_full(i), 1);
-            barrier_init(work_empty(i), kComputing + kStages);
+            barrier_init(work_empty(i), kComputing + kAdders);
         }
         barrier_init(keys_full(), 1);
         barrier_init(keys_empty(), kComputing);
@@ -92,6 +93,14 @@ struct BackwardWalk {
     __device__ __forceinline__ int start() const { return members > 1 ? min(member * steps() / members, member * apart) : 0; }
     __device__ __forceinline__ int start_head() const { return first_head + start() / max(end - first, 1); }
     __device__ __forceinline__ int start_tile() const { return end - 1 - start() % max(end - first, 1); }
+    // Of the block's step i.
+    __device__ __forceinline__ void at(int i, int &head, int &tile) const {
+        int place = start() + i;
+        if (place >= steps()) place -= steps();
+        const int of_group = place / (end - first);
+        head = first_head + of_group;
+        tile = end - 1 - (place - of_group * (end - first));
+    }
     __device__ __forceinline__ void advance(int &head, int &tile) const {
         if (--tile >= first) return;
         tile = end - 1;
