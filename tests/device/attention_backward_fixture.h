@@ -36,8 +36,10 @@ inline std::string by_products(const std::string &kernel, const AttentionCase &c
     return kernel;
 }
 
-// Hopper's kernel for the one option that the case has in the place of that for several. A bias or a mask it reads two keys at a time.
+// Hopper's kernel for the one option that the case has in the place of that for several, up to 128 columns. A bias or a mask it reads two
+// keys at a time.
 inline std::string by_option(const std::string &kernel, const AttentionCase &c) {
+    if (std::max(c.head_dim, c.head_dim_v) > 128) return kernel;
     const std::string several = "_modified";
     const bool bias = c.bias != BiasKind::kNone, allowed = c.allowed != MaskBytes::kNone,
                in_pairs = c.len_k % 2 == 0 && (c.bias_axes & 8) != 0;
@@ -79,15 +81,14 @@ class AttentionBackward : public CudaTest {
         else
             EXPECT_EQ(report.kernel, by_option(kernel, forward)) << report.description;
     }
-    // What scores pass through: a mask at most; bias, boolean mask, ALiBi or softcap; softcap and others of these, or a bias whose gradient
-    // is asked for.
+    // What scores pass through: a mask at most; bias, boolean mask, ALiBi or softcap; softcap beside bias or ALiBi.
     enum class Scores { kMasked, kModified, kMixed };
-    // The kernel for rows of 16 bits at multiples of 16 bytes: of tensor cores, where device and build have them. Hopper's own take what is
-    // modified up to 128 columns, and nothing mixed.
+    // The kernel for rows of 16 bits at multiples of 16 bytes: of tensor cores, where device and build have them. Hopper's own take nothing
+    // mixed.
     std::string kernel16_of(int32_t dtype, int64_t dim, Scores scores = Scores::kMasked) {
         if (!has_tensor_cores()) return kernel_of(dim);
         const std::string width = std::to_string(dim <= 64 ? 64 : dim <= 128 ? 128 : 256);
-        const bool is_hoppers = has_hopper_kernels() && (scores == Scores::kMasked || (scores == Scores::kModified && dim <= 128));
+        const bool is_hoppers = has_hopper_kernels() && scores != Scores::kMixed;
         return std::string("attention_backward_") + (dtype == ATTILE_F16 ? "f16" : "bf16") + (is_hoppers ? "_sm90_cols" : "_sm80_cols") +
                width + (is_hoppers && scores == Scores::kModified ? "_modified" : "");
     }

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 namespace attile::nccl {
 namespace {
@@ -13,6 +14,14 @@ constexpr int64_t kMostUnused = int64_t{256} << 20;  // bytes of device memory t
 constexpr int64_t kLeastBlock = 4096;
 constexpr double kMostLeaving = 10.0;  // seconds, for others that have yet to read the last messages
 constexpr double kMostDraining = 10.0;
+
+// Ranks that are threads of a process give back their communicators one after the other: where several did at once, NCCL was seen to free
+// memory twice.
+int destroy(const Library &library, Comm comm) {
+    static std::mutex one_at_a_time;
+    const std::lock_guard<std::mutex> lock(one_at_a_time);
+    return library.destroy(comm);
+}
 
 // Messages of a step are one group, which does not tell whose is not there.
 int32_t refuse_late(double seconds) {
@@ -235,7 +244,7 @@ void Link::leave() {
     if (comm_ != nullptr) {
         const bool idle = pending_ == nullptr && !launching_ && over_ == launched_;
         if (idle && finalize()) {
-            (void)library_.destroy(comm_);
+            (void)destroy(library_, comm_);
             comm_ = nullptr;
         } else {
             (void)end(ATTILE_ERROR_TRANSPORT);
