@@ -71,18 +71,6 @@ std::int32_t fail(std::int32_t code, const char *text) {
     return code;
 }
 
-void answer(attile_support *support, const char *kernel, std::int64_t workspace_bytes, double flops, double bytes) {
-    support->level = ATTILE_SUPPORT_NATIVE;
-    support->status = ATTILE_OK;
-    support->workspace_bytes = workspace_bytes;
-    std::snprintf(support->kernel, sizeof support->kernel, "%s", kernel);
-    support->flops = flops;
-    support->bytes = bytes;
-    support->threads = 1;
-    support->splits = 1;
-    support->blocks = 1;
-}
-
 }  // namespace attile::reference
 
 extern "C" __attribute__((visibility("default"))) const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host);

@@ -4,8 +4,8 @@
 // ATTILE_EMULATED_MEMORY how many bytes the device says it has, by which some plans go, ATTILE_EMULATED_CAPACITY how many it has,
 // ATTILE_CUDA_GRADIENTS=tiles|products|time how gradients of float32 and float64 are made,
 // ATTILE_CUDA_ATTENTION=tiles|streams|products|time how attention of more than a few rows, and of float64: by tiles if they are not set,
-// since a processor's time says nothing. There are two: "emulated" with warps of 32, and "emulated64" with waves of 64 and what the kernels
-// do otherwise on AMD's GPUs.
+// since a processor's time says nothing. With ATTILE_EMULATED_PRODUCTS it has gemm, by the reference's loops. There are two: "emulated"
+// with warps of 32, and "emulated64" with waves of 64 and what the kernels do otherwise on AMD's GPUs.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +13,7 @@
 
 #include "attention/simt/kernels.h"
 #include "emulated_gemm.h"
+#include "emulated_products.h"
 #include "failures/failing_calls.h"
 #include "fibre.h"
 #include "gemm/params.h"
@@ -114,7 +115,7 @@ int32_t context_create(const attile_backend_options *options, void **state) {
 
 const attile_backend_v1 kRoot = {
     sizeof(attile_backend_v1), ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, kName, "1.0.0", probe, context_create,
-    gpu::context_destroy,      gpu::query_interface};
+    gpu::context_destroy,      query_emulated_interface};
 
 }  // namespace
 }  // namespace attile::test
