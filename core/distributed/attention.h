@@ -55,6 +55,7 @@ struct DistributedAttention {
     const Shard &k_shard(int32_t owner) const { return k_shards[static_cast<size_t>(owner)]; }
 
     bool on_device() const { return device_blocks != nullptr; }
+    DeviceWork device_work() const { return {operation, context, local.stream, local.flags, wide(), device_blocks}; }
     int32_t take(Buffer *buffer, int64_t count, int64_t bytes) const { return buffer->take(operation, count, bytes, device_blocks); }
     // What was queued is done: messages may read and write the memory that it used.
     int32_t settle() const { return on_device() ? attile_synchronize(context, local.stream) : ATTILE_OK; }

@@ -40,7 +40,6 @@ int32_t run_alone(DistributedAttention *problem) {
 }
 
 // Where messages and partial results lie: on the device if the transport and the method reach that, and all that they touch is there.
-// Tensors without an address, as a query may have, count as the device's.
 int32_t choose_memory(const CommState &comm, int32_t method, DistributedAttention *p, std::string *reason) {
     if (p->host_memory || p->ranks == 1) return ATTILE_OK;
     const attile_attention_args &local = p->local;
@@ -52,13 +51,10 @@ int32_t choose_memory(const CommState &comm, int32_t method, DistributedAttentio
         const bool divides = p->heads_q() % p->ranks == 0 && p->heads_kv() % p->ranks == 0;
         reached = reached && !has_scores && p->heads_q() != 0 && (!p->backward || divides);
     }
-    for (const attile_tensor *tensor : {&local.q, &local.k, &local.v, &local.o, &local.lse, &g.dout, &g.dq, &g.dk, &g.dv}) {
-        int32_t kind = ATTILE_MEMORY_DEVICE;
-        if (reached && tensor->data != nullptr) ATTILE_TRY(attile_memory_kind(p->context, tensor->data, &kind));
-        reached = reached && kind == ATTILE_MEMORY_DEVICE;
-    }
+    const auto all = {&local.q, &local.k, &local.v, &local.o, &local.lse, &g.dout, &g.dq, &g.dk, &g.dv};
+    if (reached) ATTILE_TRY(lie_on_device(p->context, all, &reached));
     if (reached) p->device_blocks = comm.device_blocks.get();
-    reason->append(reached ? "; messages lie in device memory" : "; messages lie in host memory");
+    reason->append(where_messages_lie(reached));
     return ATTILE_OK;
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "distributed/attention.h"
+#include "distributed/rows.h"
 #include "distributed/sums.h"
 #include "message.h"
 #include "status.h"
@@ -24,7 +24,27 @@ bool is_packed(const attile_tensor &tensor) {
     return true;
 }
 
+// One entry of a tensor with four axes, as three.
+attile_tensor without_entries(const attile_tensor &entry) {
+    attile_tensor rest = entry;
+    rest.rank = 3;
+    std::copy_n(entry.shape + 1, 3, rest.shape);
+    std::copy_n(entry.stride + 1, 3, rest.stride);
+    return rest;
+}
+
 }  // namespace
+
+int32_t lie_on_device(attile_context *context, std::initializer_list<const attile_tensor *> tensors, bool *all) {
+    *all = true;
+    for (const attile_tensor *tensor : tensors) {
+        int32_t kind = ATTILE_MEMORY_DEVICE;
+        const bool is_empty = std::find(tensor->shape, tensor->shape + tensor->rank, 0) != tensor->shape + tensor->rank;
+        if (tensor->data != nullptr && !is_empty) ATTILE_TRY(attile_memory_kind(context, tensor->data, &kind));
+        *all = *all && kind == ATTILE_MEMORY_DEVICE;
+    }
+    return ATTILE_OK;
+}
 
 void DeviceBlocks::release() {
     const KeptError before;
@@ -77,30 +97,32 @@ void DeviceBlocks::give(const Block &block) {
 
 DeviceRows::~DeviceRows() {
     for (const DeviceBlocks::Block &block : {constants_, sums_}) {
-        if (block.memory != nullptr) problem_.device_blocks->give(block);
+        if (block.memory != nullptr) work_.blocks->give(block);
     }
 }
 
 int32_t DeviceRows::begin() {
-    if (!problem_.on_device()) return ATTILE_OK;
+    if (work_.blocks == nullptr) return ATTILE_OK;
     double constants[2];
     constants[0] = 0;  // the bytes of a float's, too
-    store_number(constants + 1, problem_.wide(), 0, -std::numeric_limits<double>::infinity());
-    ATTILE_TRY(problem_.device_blocks->take(problem_.operation, sizeof constants, &constants_));
-    return attile_copy(problem_.context, constants_.memory, constants, sizeof constants, problem_.local.stream);
+    store_number(constants + 1, work_.wide, 0, -std::numeric_limits<double>::infinity());
+    ATTILE_TRY(work_.blocks->take(work_.operation, sizeof constants, &constants_));
+    return attile_copy(work_.context, constants_.memory, constants, sizeof constants, work_.stream);
 }
+
+int32_t DeviceRows::settle() const { return work_.blocks == nullptr ? ATTILE_OK : attile_synchronize(work_.context, work_.stream); }
 
 int32_t DeviceRows::copy(const attile_tensor &from, const attile_tensor &to) const {
     const int64_t bytes = product({to.shape[0], to.shape[1], to.shape[2], to.shape[3], element_bytes(to.dtype)});
     if (bytes == 0) return ATTILE_OK;
     if (from.dtype == to.dtype && is_packed(from) && is_packed(to))
-        return attile_copy(problem_.context, to.data, from.data, bytes, problem_.local.stream);
+        return attile_copy(work_.context, to.data, from.data, bytes, work_.stream);
     attile_tensor lse{};
     lse.data = constants_.memory;
     lse.dtype = from.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
     lse.rank = 3;
     std::copy_n(to.shape, 3, lse.shape);
-    return merge_parts(problem_, &from, &lse, 1, to, {});
+    return merge_parts(work_, &from, &lse, 1, to, {});
 }
 
 int32_t DeviceRows::clear(const attile_tensor &tensor) const {
@@ -110,28 +132,38 @@ int32_t DeviceRows::clear(const attile_tensor &tensor) const {
     return copy(zero, tensor);
 }
 
+int32_t DeviceRows::sum(const attile_tensor &parts, const attile_tensor &to) const {
+    attile_reduce_args args;
+    attile_reduce_init(&args, sizeof args);
+    args.stream = work_.stream;
+    args.x = parts;
+    args.y = to;
+    args.y.rank = parts.rank;
+    args.y.shape[0] = 1;
+    args.y.stride[0] = 0;
+    std::copy_n(to.shape, to.rank, args.y.shape + 1);
+    std::copy_n(to.stride, to.rank, args.y.stride + 1);
+    args.op = ATTILE_REDUCE_SUM;
+    return attile_reduce(work_.context, &args);
+}
+
 int32_t DeviceRows::add(const attile_tensor &part, const attile_tensor &to) {
     int64_t below = 0, above = 0;
     if (product({to.shape[0], to.shape[1], to.shape[2], to.shape[3]}) == 0) return ATTILE_OK;
-    if (!measure_tensor(to, &below, &above)) return fail(ATTILE_ERROR_OVERFLOW, "%s: sums span more than 63 bits", problem_.operation);
+    if (!measure_tensor(to, &below, &above)) return fail(ATTILE_ERROR_OVERFLOW, "%s: sums span more than 63 bits", work_.operation);
     if (sums_.bytes < above) {
-        if (sums_.memory != nullptr) problem_.device_blocks->give(sums_);
+        if (sums_.memory != nullptr) work_.blocks->give(sums_);
         sums_ = {};
-        ATTILE_TRY(problem_.device_blocks->take(problem_.operation, above, &sums_));
+        ATTILE_TRY(work_.blocks->take(work_.operation, above, &sums_));
     }
     attile_tensor sums = to;
     sums.data = sums_.memory;
     const int64_t distance = static_cast<const char *>(part.data) - static_cast<const char *>(to.data);
     for (int64_t entry = 0; entry < to.shape[0]; ++entry) {
-        attile_reduce_args args;
-        attile_reduce_init(&args, sizeof args);
-        args.stream = problem_.local.stream;
-        args.x = slice(to, 0, entry, 1);
-        args.x.shape[0] = 2;
-        args.x.stride[0] = distance / element_bytes(to.dtype);
-        args.y = slice(sums, 0, entry, 1);
-        args.op = ATTILE_REDUCE_SUM;
-        ATTILE_TRY(attile_reduce(problem_.context, &args));
+        attile_tensor both = slice(to, 0, entry, 1);
+        both.shape[0] = 2;
+        both.stride[0] = distance / element_bytes(to.dtype);
+        ATTILE_TRY(sum(both, without_entries(slice(sums, 0, entry, 1))));
     }
     return copy(sums, to);
 }
@@ -142,7 +174,7 @@ int32_t DeviceRows::forget(const attile_tensor &o, const attile_tensor &lse) con
     lse_part.data = static_cast<double *>(constants_.memory) + 1;
     std::fill_n(o_part.stride, 4, 0);
     std::fill_n(lse_part.stride, 3, 0);
-    return merge_parts(problem_, &o_part, &lse_part, 1, o, lse);
+    return merge_parts(work_, &o_part, &lse_part, 1, o, lse);
 }
 
 }  // namespace attile::core

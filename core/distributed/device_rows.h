@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows in the device's memory, where a transport reaches it: blocks that a communicator keeps from call to call, and what the methods do
-// with rows, made of merges (of one part that is a copy, of a part without keys it forgets) and of sums over an axis.
+// Rows and matrices in the device's memory, where a transport reaches it: blocks that a communicator keeps from call to call, and what the
+// methods do with them, made of merges (of one part that is a copy, of a part without keys it forgets) and of sums over an axis.
 #ifndef ATTILE_CORE_DISTRIBUTED_DEVICE_ROWS_H
 #define ATTILE_CORE_DISTRIBUTED_DEVICE_ROWS_H
 
@@ -8,11 +8,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 namespace attile::core {
 
-struct DistributedAttention;
+// Whether all these tensors lie on the device. Those that are absent, have no element, or have no address, as in a query, count as if they
+// did.
+int32_t lie_on_device(attile_context *context, std::initializer_list<const attile_tensor *> tensors, bool *all);
+// What the answer of a query says of it.
+inline const char *where_messages_lie(bool on_device) {
+    return on_device ? "; messages lie in device memory" : "; messages lie in host memory";
+}
 
 // Unused blocks of device memory. Of one communicator, so of one call at a time.
 class DeviceBlocks {
@@ -39,26 +46,41 @@ class DeviceBlocks {
     size_t used_ = 0;
 };
 
-// Of one call. On the stream of the call; nothing here waits for the device but begin().
+// Where the work of a call is done, and with which memory.
+struct DeviceWork {
+    const char *operation;
+    attile_context *context;
+    void *stream;
+    uint32_t flags;
+    int32_t wide;          // the type of sums
+    DeviceBlocks *blocks;  // NULL: nothing lies on the device
+};
+
+// Of one call. On the stream of the call; nothing here waits for the device but begin() and settle().
 class DeviceRows {
   public:
-    explicit DeviceRows(const DistributedAttention &problem) : problem_(problem) {}
+    explicit DeviceRows(const DeviceWork &work) : work_(work) {}
     ~DeviceRows();
     DeviceRows(const DeviceRows &) = delete;
     DeviceRows &operator=(const DeviceRows &) = delete;
 
     int32_t begin();
+    DeviceBlocks *blocks() const { return work_.blocks; }
+    // What was queued is done: messages may read and write the memory that it used.
+    int32_t settle() const;
     // Four axes, rounded to the type there.
     int32_t copy(const attile_tensor &from, const attile_tensor &to) const;
     // Rows of o and lse that have seen no key.
     int32_t forget(const attile_tensor &o, const attile_tensor &lse) const;
-    // Four axes, of the wide type.
+    // Four axes.
     int32_t clear(const attile_tensor &tensor) const;
+    // Adds up `parts` over axis 0, which `to` lacks. `to` may be of a wider type.
+    int32_t sum(const attile_tensor &parts, const attile_tensor &to) const;
     // Adds a tensor of the wide type with the same extents and strides.
     int32_t add(const attile_tensor &part, const attile_tensor &to);
 
   private:
-    const DistributedAttention &problem_;
+    const DeviceWork work_;
     DeviceBlocks::Block constants_;  // 0 of any type, and -inf of the wide one, 8 bytes each
     DeviceBlocks::Block sums_;       // of what is added, until it is copied to its place
 };

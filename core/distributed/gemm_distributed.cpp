@@ -23,7 +23,17 @@ attile_gemm_args local_call(const GridGemm &p) {
 int32_t run_alone(const GridGemm &p) {
     const attile_gemm_args args = local_call(p);
     ATTILE_TRY(attile_gemm(p.context, &args));
-    return p.host_memory ? ATTILE_OK : attile_synchronize(p.context, p.local.stream);
+    return p.settle();
+}
+
+// Where messages and sums lie: on the device if the transport reaches that, and all that the call touches is there.
+int32_t choose_memory(const CommState &comm, GridGemm *p, std::string *why) {
+    if (p->host_memory || p->ranks == 1) return ATTILE_OK;
+    bool reached = comm.device_blocks != nullptr;
+    if (reached) ATTILE_TRY(lie_on_device(p->context, {&p->a.part, &p->b.part, &p->d.part, &p->local.c, &p->local.bias}, &reached));
+    if (reached) p->device_blocks = comm.device_blocks.get();
+    why->append(where_messages_lie(reached));
+    return ATTILE_OK;
 }
 
 int32_t run(const char *operation, CommState &comm, const GridArguments &arguments, Fallout *fallout) {
@@ -40,11 +50,12 @@ int32_t run(const char *operation, CommState &comm, const GridArguments &argumen
         [&](Announcement *announcement) -> int32_t {
             announcement->matters = std::move(matters.matters);
             announcement->fast_axes = matters.fast_axes;
-            return problem.host_memory ? ATTILE_OK : attile_synchronize(problem.context, problem.local.stream);
+            return problem.settle();
         },
         [&](std::unique_ptr<Method> *method) -> int32_t {
             spread_fast_axes(comm.agreement, &problem);
-            const GridPlan plan = plan_grid_gemm(problem);
+            GridPlan plan = plan_grid_gemm(problem);
+            ATTILE_TRY(choose_memory(comm, &problem, &plan.why));
             log(ATTILE_LOG_DEBUG, "%s: rank %d of %d, %s", operation, problem.rank, problem.ranks, plan.why.c_str());
             if (plan.method == ATTILE_METHOD_STATIONARY_C) {
                 *method = make_stationary_c(problem, plan.panel);
@@ -87,7 +98,8 @@ int32_t query(const CommState &comm, const attile_gemm_distributed_args *args, a
     Announcement matters;
     ATTILE_TRY(read_grid_gemm(comm, kGemmDistributed, args, true, &p, &matters));
     ATTILE_TRY(check_output(kGemmDistributed, "support", kDistributedSupportFirstSize, support));
-    const GridPlan plan = plan_grid_gemm(p);
+    GridPlan plan = plan_grid_gemm(p);
+    ATTILE_TRY(choose_memory(comm, &p, &plan.why));
     attile_support local{};
     local.struct_size = sizeof local;
     ATTILE_TRY(ask_local(p, plan, &local));

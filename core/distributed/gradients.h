@@ -31,7 +31,8 @@ class KeySums {
 
 class Gradients {
   public:
-    explicit Gradients(const DistributedAttention &problem) : problem_(problem), call_(problem), device_(problem), shared_(problem) {}
+    explicit Gradients(const DistributedAttention &problem)
+        : problem_(problem), call_(problem), device_(problem.device_work()), shared_(problem) {}
     // `keys`: of the longest piece.
     int32_t take(int64_t keys);
     // After take().

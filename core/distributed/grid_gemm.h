@@ -27,6 +27,7 @@ struct GridGemm {
     const char *operation = kGemmDistributed;
     attile_context *context = nullptr;
     bool host_memory = true;
+    DeviceBlocks *device_blocks = nullptr;  // where what travels lies in the device's memory
     int32_t rank = 0, ranks = 1;
     int64_t m = 0, n = 0, k = 0;
     GridMatrix a, b, d;
@@ -38,6 +39,16 @@ struct GridGemm {
     int32_t wide() const { return a.part.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32; }
     // Whether there is anything to multiply.
     bool has_product() const { return m != 0 && n != 0 && k != 0 && local.alpha != 0.0; }
+
+    bool on_device() const { return device_blocks != nullptr; }
+    DeviceWork device_work() const { return {operation, context, local.stream, local.flags, wide(), device_blocks}; }
+    int32_t take(Buffer *buffer, int64_t count, int64_t bytes) const { return buffer->take(operation, count, bytes, device_blocks); }
+    // A tensor where messages and sums of it can lie.
+    int32_t bring(const attile_tensor &tensor, Buffer *copy, attile_tensor *image) const {
+        return bring_to_host(context, host_memory || on_device(), local.stream, tensor, copy, image);
+    }
+    // What was queued is done.
+    int32_t settle() const { return host_memory ? ATTILE_OK : attile_synchronize(context, local.stream); }
 };
 
 // The same product with A and B exchanged: D^T = op(B)^T op(A)^T.

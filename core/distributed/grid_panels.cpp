@@ -7,10 +7,10 @@ namespace attile::core {
 
 int32_t PanelSource::prepare(int64_t width) {
     const GridGemm &p = problem_;
-    ATTILE_TRY(bring_to_host(p.context, p.host_memory, p.local.stream, matrix_.part, &image_memory_, &image_));
+    ATTILE_TRY(p.bring(matrix_.part, &image_memory_, &image_));
     ATTILE_TRY(transfer_.prepare(p.operation, p.rank, p.ranks, image_.dtype, width));
     const int64_t lines = need_.axis[1 - axis_].count(p.rank);
-    for (Buffer &memory : memory_) ATTILE_TRY(memory.take(p.operation, product({lines, width}), element_bytes(image_.dtype)));
+    for (Buffer &memory : memory_) ATTILE_TRY(p.take(&memory, product({lines, width}), element_bytes(image_.dtype)));
     return ATTILE_OK;
 }
 
@@ -22,28 +22,21 @@ attile_tensor PanelSource::own_part(Range panel) const {
 }
 
 attile_tensor PanelSource::buffer(Range panel) const {
-    attile_tensor tensor{};
-    tensor.data = memory_[filled_].at();
-    tensor.dtype = image_.dtype;
-    tensor.rank = 2;
-    tensor.shape[axis_] = panel.count();
-    tensor.shape[1 - axis_] = need_.axis[1 - axis_].count(problem_.rank);
-    const int32_t fast = matrix_.own_fast;
-    tensor.stride[fast] = 1;
-    tensor.stride[1 - fast] = std::max<int64_t>(1, tensor.shape[fast]);
-    return tensor;
+    int64_t shape[2];
+    shape[axis_] = panel.count();
+    shape[1 - axis_] = need_.axis[1 - axis_].count(problem_.rank);
+    return dense_matrix(memory_[filled_].at(), image_.dtype, shape, matrix_.own_fast);
 }
 
-int32_t PanelSource::start(Link &link, Range panel) {
+int32_t PanelSource::start(Session &session, Range panel) {
     filled_ = 1 - filled_;
-    return transfer_.start(link, panel, own_part(panel), buffer(panel));
+    return transfer_.start(session, panel, own_part(panel), buffer(panel));
 }
 
-attile_tensor PanelSource::land(Range panel) {
-    attile_tensor view;
-    if (transfer_.is_local(panel, own_part(panel), &view)) return view;
-    transfer_.land();
-    return buffer(panel);
+int32_t PanelSource::land(Session &session, Range panel, attile_tensor *landed) {
+    if (transfer_.is_local(panel, own_part(panel), landed)) return ATTILE_OK;
+    *landed = buffer(panel);
+    return transfer_.land(session);
 }
 
 }  // namespace attile::core

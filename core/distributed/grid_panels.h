@@ -25,18 +25,18 @@ class Panels {
 class PanelSource {
   public:
     // `need` is what each rank computes with: of the cut axis all.
-    PanelSource(const GridGemm &problem, const GridMatrix &matrix, const GridLayout &need, int32_t panel_axis)
+    PanelSource(const GridGemm &problem, const GridMatrix &matrix, const GridLayout &need, int32_t panel_axis, DeviceRows *device)
         : problem_(problem),
           matrix_(matrix),
           need_(need),
           axis_(panel_axis),
-          transfer_(matrix.layout, need, panel_axis, Arrival::kCopy, matrix.fast) {}
+          transfer_(matrix.layout, need, panel_axis, Arrival::kCopy, matrix.fast, device) {}
 
     int32_t prepare(int64_t width);
     // A panel's messages. They write to one of two buffers while the panel before is in the other.
-    int32_t start(Link &link, Range panel);
+    int32_t start(Session &session, Range panel);
     // When they are there: the panel, [its lines, its elements] in the order of the operand's axes.
-    attile_tensor land(Range panel);
+    int32_t land(Session &session, Range panel, attile_tensor *landed);
 
   private:
     attile_tensor own_part(Range panel) const;
@@ -47,7 +47,7 @@ class PanelSource {
     const GridLayout need_;
     const int32_t axis_;
     Transfer transfer_;
-    attile_tensor image_{};  // the rank's part in host memory
+    attile_tensor image_{};  // the rank's part where messages lie
     Buffer image_memory_, memory_[2];
     int32_t filled_ = 0;  // the buffer of the panel that was started last
 };

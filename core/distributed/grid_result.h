@@ -23,6 +23,8 @@ class GridResult {
     int32_t begin_sums() { return add_product({}, {}, true, false); }
     int32_t end_sums();
     const attile_tensor &sums() const { return sums_; }
+    // Of the whole call, from prepare() on. NULL: everything lies in host memory.
+    DeviceRows *device() { return problem_.on_device() ? &device_ : nullptr; }
 
     // The rest of the call, when this rank's sums are complete: rounds them, spreads D over the ranks that have it all, and writes it to
     // where the caller wants it.
@@ -33,12 +35,13 @@ class GridResult {
     attile_tensor own_rows_and_columns(const attile_tensor &part) const;
     int32_t take_image();
     int32_t take_sums();
-    int32_t synchronize() const;
+    int32_t widen(const attile_tensor &from, const attile_tensor &to) const;
 
     const GridGemm &problem_;
     const GridLayout layout_;
-    bool shared_;                 // D is on several ranks
-    attile_tensor image_{};       // D's part in host memory
+    bool shared_;  // D is on several ranks
+    DeviceRows device_;
+    attile_tensor image_{};       // D's part where messages lie
     attile_tensor sums_{};        // of `layout_`: in the image, or in float32 beside it
     attile_tensor c_{}, bias_{};  // of `layout_`
     Buffer image_memory_, sums_memory_, c_memory_, bias_memory_, wide_bias_memory_;

@@ -16,7 +16,7 @@ enum class HeadsOf { kQuery, kKey, kAll };
 class HeadExchange {
   public:
     explicit HeadExchange(const DistributedAttention &problem)
-        : problem_(problem), device_(problem), out_(problem.ranks), in_(problem.ranks) {}
+        : problem_(problem), device_(problem.device_work()), out_(problem.ranks), in_(problem.ranks) {}
     // Goes before everything that moves rows.
     int32_t begin() { return device_.begin(); }
 

@@ -12,7 +12,7 @@ namespace attile::core {
 
 class KeyRing {
   public:
-    explicit KeyRing(const DistributedAttention &problem) : problem_(problem), device_(problem) {}
+    explicit KeyRing(const DistributedAttention &problem) : problem_(problem), device_(problem.device_work()) {}
     int32_t take();
     // Starts what is sent of the keys of that step, and what is received of those of the next.
     int32_t start(Link &link, int32_t step);

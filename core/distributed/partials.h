@@ -14,7 +14,7 @@ namespace attile::core {
 // The results of this rank's rows over the keys that were taken so far, in the wide type, so that results of 16 bits are rounded once.
 class Partials {
   public:
-    explicit Partials(const DistributedAttention &problem) : problem_(problem), call_(problem), device_(problem) {}
+    explicit Partials(const DistributedAttention &problem) : problem_(problem), call_(problem), device_(problem.device_work()) {}
     int32_t take();
     // All rows against a piece of keys, whose k and v are [batch, heads_kv, count, ..].
     int32_t add(const Piece &keys, const attile_tensor &k, const attile_tensor &v);

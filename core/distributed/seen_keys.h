@@ -16,7 +16,7 @@ class SeenKeys {
         int64_t place;  // of its first row among all that this rank sees
     };
 
-    explicit SeenKeys(const DistributedAttention &problem) : problem_(problem), device_(problem) {}
+    explicit SeenKeys(const DistributedAttention &problem) : problem_(problem), device_(problem.device_work()) {}
     int32_t take();
     int32_t exchange(Link &link);
     int64_t count() const;

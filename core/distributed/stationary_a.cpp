@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each rank multiplies its part of A by panels of B, cut along n, and the parts of sums go to the ranks that have D. The next panel of B
 // and the sums of the last one travel while this one is multiplied. Of sums, ranks' parts are added in the order of ranks.
-#include <algorithm>
-
 #include "distributed/grid_panels.h"
 #include "distributed/grid_result.h"
 #include "message.h"
@@ -17,8 +15,8 @@ class StationaryA final : public Method {
           panels_(problem.has_product() ? problem.n : 0, panel),
           result_(problem),
           own_(unshared(problem.a.layout)),
-          b_(problem, problem.b, {{own_.axis[1], whole_axis(problem.n)}}, 1),
-          sums_({{own_.axis[0], whole_axis(problem.n)}}, result_.layout(), 1, Arrival::kSum, problem.d.fast) {}
+          b_(problem, problem.b, {{own_.axis[1], whole_axis(problem.n)}}, 1, result_.device()),
+          sums_({{own_.axis[0], whole_axis(problem.n)}}, result_.layout(), 1, Arrival::kSum, problem.d.fast, result_.device()) {}
 
     int32_t prepare() override {
         const GridGemm &p = problem_;
@@ -26,9 +24,8 @@ class StationaryA final : public Method {
         if (panels_.count() == 0) return ATTILE_OK;
         ATTILE_TRY(b_.prepare(panels_.width()));
         ATTILE_TRY(sums_.prepare(p.operation, p.rank, p.ranks, p.wide(), panels_.width()));
-        ATTILE_TRY(bring_to_host(p.context, p.host_memory, p.local.stream, own_a(), &a_memory_, &a_));
-        for (Buffer &memory : memory_)
-            ATTILE_TRY(memory.take(p.operation, product({a_.shape[0], panels_.width()}), element_bytes(p.wide())));
+        ATTILE_TRY(p.bring(own_a(), &a_memory_, &a_));
+        for (Buffer &memory : memory_) ATTILE_TRY(p.take(&memory, product({a_.shape[0], panels_.width()}), element_bytes(p.wide())));
         return ATTILE_OK;
     }
 
@@ -37,17 +34,18 @@ class StationaryA final : public Method {
         const int64_t count = panels_.count();
         ATTILE_TRY(session.take(guarded([&] { return result_.begin_sums(); })));
         if (count != 0) {
-            ATTILE_TRY(b_.start(link, panels_.at(0)));
+            ATTILE_TRY(b_.start(session, panels_.at(0)));
             ATTILE_TRY(link.finish());
         }
         for (int64_t i = 0; i <= count && count != 0; ++i) {
             attile_tensor b{};
-            if (i < count) b = b_.land(panels_.at(i));
-            if (i + 1 < count) ATTILE_TRY(b_.start(link, panels_.at(i + 1)));
-            if (i > 0) ATTILE_TRY(sums_.start(link, panels_.at(i - 1), part(i - 1), place(i - 1)));
+            if (i < count) ATTILE_TRY(b_.land(session, panels_.at(i), &b));
+            if (i + 1 < count) ATTILE_TRY(b_.start(session, panels_.at(i + 1)));
+            if (i > 0) ATTILE_TRY(sums_.start(session, panels_.at(i - 1), part(i - 1), place(i - 1)));
+            ATTILE_TRY(link.flush());
             if (i < count && session.sound()) ATTILE_TRY(session.take(guarded([&] { return multiply(b, part(i)); })));
             ATTILE_TRY(link.finish());
-            if (i > 0) sums_.land();
+            if (i > 0) ATTILE_TRY(sums_.land(session));
         }
         if (session.sound()) ATTILE_TRY(session.take(guarded([&] { return result_.end_sums(); })));
         return result_.finish(session);
@@ -66,16 +64,8 @@ class StationaryA final : public Method {
 
     // This rank's part of the sums of a panel. As D lies, which its messages go by.
     attile_tensor part(int64_t panel) const {
-        attile_tensor tensor{};
-        tensor.data = memory_[panel % 2].at();
-        tensor.dtype = problem_.wide();
-        tensor.rank = 2;
-        tensor.shape[0] = a_.shape[0];
-        tensor.shape[1] = panels_.at(panel).count();
-        const int32_t fast = problem_.d.own_fast;
-        tensor.stride[fast] = 1;
-        tensor.stride[1 - fast] = std::max<int64_t>(1, tensor.shape[fast]);
-        return tensor;
+        const int64_t shape[2] = {a_.shape[0], panels_.at(panel).count()};
+        return dense_matrix(memory_[panel % 2].at(), problem_.wide(), shape, problem_.d.own_fast);
     }
 
     // Where a panel's sums are, of those that this rank has.
@@ -95,7 +85,7 @@ class StationaryA final : public Method {
         args.bias_axis = ATTILE_BIAS_NONE;
         args.activation = ATTILE_ACTIVATION_NONE;
         ATTILE_TRY(attile_gemm(problem_.context, &args));
-        return problem_.host_memory ? ATTILE_OK : attile_synchronize(problem_.context, problem_.local.stream);
+        return problem_.settle();
     }
 
     const GridGemm &problem_;

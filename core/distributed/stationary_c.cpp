@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each rank computes its part of D. Panels of A and B, cut along k, come from whoever has them: the next one travels while this one is
 // multiplied.
-#include <algorithm>
-
 #include "distributed/grid_panels.h"
 #include "distributed/grid_result.h"
 
@@ -14,8 +12,8 @@ class StationaryC final : public Method {
     StationaryC(const GridGemm &problem, int64_t panel)
         : panels_(problem.has_product() ? problem.k : 0, panel),
           result_(problem),
-          a_(problem, problem.a, {{result_.layout().axis[0], whole_axis(problem.k)}}, 1),
-          b_(problem, problem.b, {{whole_axis(problem.k), result_.layout().axis[1]}}, 0) {}
+          a_(problem, problem.a, {{result_.layout().axis[0], whole_axis(problem.k)}}, 1, result_.device()),
+          b_(problem, problem.b, {{whole_axis(problem.k), result_.layout().axis[1]}}, 0, result_.device()) {}
 
     int32_t prepare() override {
         ATTILE_TRY(result_.prepare(panels_.count() <= 1));
@@ -30,11 +28,13 @@ class StationaryC final : public Method {
             ATTILE_TRY(session.take(guarded([&] { return result_.add_product({}, {}, true, true); })));
             return result_.finish(session);
         }
-        ATTILE_TRY(start(link, 0));
+        ATTILE_TRY(start(session, 0));
         ATTILE_TRY(link.finish());
         for (int64_t i = 0; i < panels_.count(); ++i) {
-            const attile_tensor a = a_.land(panels_.at(i)), b = b_.land(panels_.at(i));
-            if (i + 1 < panels_.count()) ATTILE_TRY(start(link, i + 1));
+            attile_tensor a, b;
+            ATTILE_TRY(a_.land(session, panels_.at(i), &a));
+            ATTILE_TRY(b_.land(session, panels_.at(i), &b));
+            if (i + 1 < panels_.count()) ATTILE_TRY(start(session, i + 1));
             if (session.sound()) {
                 ATTILE_TRY(session.take(guarded([&] { return result_.add_product(a, b, i == 0, i + 1 == panels_.count()); })));
             }
@@ -44,9 +44,10 @@ class StationaryC final : public Method {
     }
 
   private:
-    int32_t start(Link &link, int64_t panel) {
-        ATTILE_TRY(a_.start(link, panels_.at(panel)));
-        return b_.start(link, panels_.at(panel));
+    int32_t start(Session &session, int64_t panel) {
+        ATTILE_TRY(a_.start(session, panels_.at(panel)));
+        ATTILE_TRY(b_.start(session, panels_.at(panel)));
+        return session.link().flush();
     }
 
     const Panels panels_;

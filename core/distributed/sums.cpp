@@ -71,18 +71,23 @@ void clear(const attile_tensor &tensor) {
     }
 }
 
-int32_t merge_parts(const DistributedAttention &p, const attile_tensor *o_parts, const attile_tensor *lse_parts, int64_t parts,
+int32_t merge_parts(const DeviceWork &work, const attile_tensor *o_parts, const attile_tensor *lse_parts, int64_t parts,
                     const attile_tensor &o, const attile_tensor &lse) {
     attile_attention_merge_args merge;
     attile_attention_merge_init(&merge, sizeof merge);
-    merge.flags = p.local.flags & ATTILE_FLAG_BATCH_INVARIANT;
-    merge.stream = p.local.stream;
+    merge.flags = work.flags & ATTILE_FLAG_BATCH_INVARIANT;
+    merge.stream = work.stream;
     merge.o_parts = o_parts;
     merge.lse_parts = lse_parts;
     merge.parts = parts;
     merge.o = o;
     merge.lse = lse;
-    return attile_attention_merge(p.context, &merge);
+    return attile_attention_merge(work.context, &merge);
+}
+
+int32_t merge_parts(const DistributedAttention &p, const attile_tensor *o_parts, const attile_tensor *lse_parts, int64_t parts,
+                    const attile_tensor &o, const attile_tensor &lse) {
+    return merge_parts(p.device_work(), o_parts, lse_parts, parts, o, lse);
 }
 
 // A merge of one part is a copy.

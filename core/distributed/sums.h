@@ -20,6 +20,8 @@ void add_up(const attile_tensor &from, const attile_tensor &to);
 void clear(const attile_tensor &tensor);
 
 // Parts put together by the rank's own call.
+int32_t merge_parts(const DeviceWork &work, const attile_tensor *o_parts, const attile_tensor *lse_parts, int64_t parts,
+                    const attile_tensor &o, const attile_tensor &lse);
 int32_t merge_parts(const DistributedAttention &p, const attile_tensor *o_parts, const attile_tensor *lse_parts, int64_t parts,
                     const attile_tensor &o, const attile_tensor &lse);
 

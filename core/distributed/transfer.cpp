@@ -60,7 +60,57 @@ void add_block(attile_tensor from, attile_tensor to) {
     add_up(with_four_axes(from), with_four_axes(to));
 }
 
+// Runs that lie at equal distances, so that one copy takes all of them.
+struct Runs {
+    int64_t from, to, count;
+    int64_t runs, from_step, to_step;
+};
+
+// Those from number `first` on.
+Runs equal_runs(const std::vector<Run> &runs, size_t first) {
+    const Run &one = runs[first];
+    Runs group = {one.from, one.to, one.count, 1, 0, 0};
+    for (size_t i = first + 1; i < runs.size() && runs[i].count == one.count; ++i) {
+        const int64_t from_step = runs[i].from - runs[i - 1].from, to_step = runs[i].to - runs[i - 1].to;
+        if (group.runs > 1 && (from_step != group.from_step || to_step != group.to_step)) break;
+        group.from_step = from_step;
+        group.to_step = to_step;
+        ++group.runs;
+    }
+    return group;
+}
+
+// Of a matrix the elements of these runs, with four axes: runs and lines, the last one along `fast`.
+attile_tensor block_of(const attile_tensor &matrix, const int64_t (&first)[2], const int64_t (&step)[2], const Runs *const (&groups)[2],
+                       int32_t fast) {
+    attile_tensor block = matrix;
+    block.rank = 4;
+    int64_t offset = 0;
+    for (int32_t axis = 0; axis < 2; ++axis) {
+        const int32_t outer = axis == fast ? 1 : 0;
+        block.shape[outer] = groups[axis]->runs;
+        block.stride[outer] = step[axis] * matrix.stride[axis];
+        block.shape[2 + outer] = groups[axis]->count;
+        block.stride[2 + outer] = matrix.stride[axis];
+        offset += first[axis] * matrix.stride[axis];
+    }
+    block.data = static_cast<unsigned char *>(matrix.data) + offset * element_bytes(matrix.dtype);
+    return block;
+}
+
 }  // namespace
+
+attile_tensor dense_matrix(void *data, int32_t dtype, const int64_t *shape, int32_t fast) {
+    attile_tensor tensor{};
+    tensor.data = data;
+    tensor.dtype = dtype;
+    tensor.rank = 2;
+    tensor.shape[0] = shape[0];
+    tensor.shape[1] = shape[1];
+    tensor.stride[fast] = 1;
+    tensor.stride[1 - fast] = std::max<int64_t>(1, shape[fast]);
+    return tensor;
+}
 
 bool Transfer::may_send(int32_t sender, int32_t receiver) const {
     if (arrival_ == Arrival::kSum) return true;
@@ -116,22 +166,20 @@ int32_t Transfer::prepare(const char *operation, int32_t rank, int32_t ranks, in
         most_in = std::max(most_in, in);
         most_out = std::max(most_out, out);
     }
-    ATTILE_TRY(incoming_.take(operation, most_in, 1));
-    return outgoing_.take(operation, most_out, 1);
+    DeviceBlocks *const blocks = device_ != nullptr ? device_->blocks() : nullptr;
+    ATTILE_TRY(incoming_.take(operation, most_in, 1, blocks));
+    ATTILE_TRY(outgoing_.take(operation, most_out, 1, blocks));
+    if (!adds_parts()) return ATTILE_OK;
+    const int64_t most = std::min(width, to_.axis[panel_axis_].count(rank)), lines = to_.axis[1 - panel_axis_].count(rank);
+    return parts_.take(operation, product({static_cast<int64_t>(senders_.size()) + 1, lines, most}), element_bytes(dtype), blocks);
 }
 
 // A message, its extents those of the runs in `along_`, dense along the sender's own axis.
 attile_tensor Transfer::message(unsigned char *data, const Peer &peer, int32_t sender) const {
-    attile_tensor tensor{};
-    tensor.data = data;
-    tensor.dtype = dtype_;
-    tensor.rank = 2;
-    tensor.shape[panel_axis_] = count_runs(along_);
-    tensor.shape[1 - panel_axis_] = peer.lines;
-    const int32_t fast = fast_[static_cast<size_t>(sender)];
-    tensor.stride[fast] = 1;
-    tensor.stride[1 - fast] = tensor.shape[fast];
-    return tensor;
+    int64_t shape[2];
+    shape[panel_axis_] = count_runs(along_);
+    shape[1 - panel_axis_] = peer.lines;
+    return dense_matrix(data, dtype_, shape, fast_[static_cast<size_t>(sender)]);
 }
 
 // Whether what travels is one block of the tensor, as dense as the message.
@@ -148,67 +196,158 @@ bool Transfer::in_place(const attile_tensor &tensor, const Peer &peer, int32_t s
     return true;
 }
 
-void Transfer::move(const Peer &peer, const attile_tensor &from, bool from_packed, const attile_tensor &to, bool to_packed,
-                    bool add) const {
-    const auto block = [&](const attile_tensor &tensor, int64_t line, int64_t lines, int64_t at, int64_t count) {
-        return slice(slice(tensor, 1 - panel_axis_, line, lines), panel_axis_, at, count);
-    };
-    int64_t line = 0;
-    for (const Run &lines : peer.across) {
-        int64_t at = 0;
-        for (const Run &elements : along_) {
-            const attile_tensor source =
-                block(from, from_packed ? line : lines.from, lines.count, from_packed ? at : elements.from, elements.count);
-            const attile_tensor target = block(to, to_packed ? line : lines.to, lines.count, to_packed ? at : elements.to, elements.count);
-            if (add) {
-                add_block(source, target);
-            } else {
-                copy_block(source, target);
-            }
-            at += elements.count;
+int32_t Transfer::move_block(const attile_tensor &from, const attile_tensor &to, bool add) const {
+    if (from.data == to.data) return ATTILE_OK;  // a rank's own, in its place
+    if (device_ != nullptr) return device_->copy(from, to);
+    const auto matrix = [](const attile_tensor &block, int64_t i, int64_t j) {
+        attile_tensor one = block;
+        one.rank = 2;
+        one.data = static_cast<unsigned char *>(block.data) + (i * block.stride[0] + j * block.stride[1]) * element_bytes(block.dtype);
+        for (int32_t axis = 0; axis < 2; ++axis) {
+            one.shape[axis] = block.shape[2 + axis];
+            one.stride[axis] = block.stride[2 + axis];
         }
-        line += lines.count;
+        return one;
+    };
+    for (int64_t i = 0; i < to.shape[0]; ++i) {
+        for (int64_t j = 0; j < to.shape[1]; ++j) {
+            if (add) {
+                add_block(matrix(from, i, j), matrix(to, i, j));
+            } else {
+                copy_block(matrix(from, i, j), matrix(to, i, j));
+            }
+        }
     }
+    return ATTILE_OK;
 }
 
-int32_t Transfer::start(Link &link, Range panel, const attile_tensor &from, const attile_tensor &to) {
+int32_t Transfer::move(const Peer &peer, const attile_tensor &from, bool from_packed, const attile_tensor &to, bool to_packed,
+                       bool add) const {
+    const int32_t across = 1 - panel_axis_, fast = to.stride[0] == 1 ? 0 : 1;
+    int64_t line = 0;
+    for (size_t i = 0; i < peer.across.size();) {
+        const Runs lines = equal_runs(peer.across, i);
+        int64_t at = 0;
+        for (size_t j = 0; j < along_.size();) {
+            const Runs elements = equal_runs(along_, j);
+            const Runs *groups[2];
+            groups[across] = &lines;
+            groups[panel_axis_] = &elements;
+            const auto block = [&](const attile_tensor &matrix, bool packed, bool source) {
+                int64_t first[2], step[2];
+                for (int32_t axis = 0; axis < 2; ++axis) {
+                    const Runs &runs = *groups[axis];
+                    first[axis] = packed ? (axis == across ? line : at) : source ? runs.from : runs.to;
+                    step[axis] = packed ? runs.count : source ? runs.from_step : runs.to_step;
+                }
+                return block_of(matrix, first, step, groups, fast);
+            };
+            ATTILE_TRY(move_block(block(from, from_packed, true), block(to, to_packed, false), add));
+            at += elements.runs * elements.count;
+            j += static_cast<size_t>(elements.runs);
+        }
+        line += lines.runs * lines.count;
+        i += static_cast<size_t>(lines.runs);
+    }
+    return ATTILE_OK;
+}
+
+// The messages of a panel.
+int32_t Transfer::pack() {
+    int64_t at = 0;
+    for (const Peer &peer : receivers_) {
+        if (peer.rank == rank_) continue;
+        const int64_t bytes = message_bytes(peer, rank_, peer.rank, panel_);
+        unsigned char *place = outgoing_.at(at);
+        if (bytes != 0 && !in_place(own_from_, peer, rank_, true, &place))
+            ATTILE_TRY(move(peer, own_from_, false, message(place, peer, rank_), true, false));
+        at += bytes;
+    }
+    return device_ != nullptr ? device_->settle() : ATTILE_OK;
+}
+
+// Where one of the terms of sums on the device lies.
+attile_tensor Transfer::part(int64_t part) const {
+    const int64_t bytes = own_to_.shape[0] * own_to_.shape[1] * element_bytes(dtype_);
+    return dense_matrix(parts_.at(part * bytes), dtype_, own_to_.shape, fast_[static_cast<size_t>(rank_)]);
+}
+
+// Whether a message has an element for each of the tensor's.
+bool Transfer::fills(const Peer &peer, const attile_tensor &tensor) const {
+    return peer.lines == tensor.shape[1 - panel_axis_] && count_runs(along_) == tensor.shape[panel_axis_];
+}
+
+// Whether a message is received where it belongs. Of the peer whose runs are in `along_`; `part` counts those that send anything, from 1.
+bool Transfer::arrives_in_place(const Peer &peer, int64_t part, unsigned char **address) const {
+    if (arrival_ == Arrival::kCopy) return in_place(own_to_, peer, peer.rank, false, address);
+    return adds_parts() && fills(peer, own_to_) && in_place(this->part(part), peer, peer.rank, false, address);
+}
+
+int32_t Transfer::start(Session &session, Range panel, const attile_tensor &from, const attile_tensor &to) {
+    Link &link = session.link();
     panel_ = panel;
     own_from_ = from;
     own_to_ = to;
-    int64_t at = 0;
+    // Messages go on when this rank's own work has failed.
+    if (device_ == nullptr || session.sound()) ATTILE_TRY(session.take(guarded([&] { return pack(); })));
+    int64_t at = 0, parts = 1;
     for (const Peer &peer : senders_) {
-        if (peer.rank == rank_) continue;
         const int64_t bytes = message_bytes(peer, peer.rank, rank_, panel);
-        unsigned char *place = incoming_.at(at);
-        if (bytes != 0 && arrival_ == Arrival::kCopy) (void)in_place(to, peer, peer.rank, false, &place);
-        ATTILE_TRY(link.receive(place, bytes, peer.rank));
-        at += bytes;
+        if (peer.rank != rank_) {
+            unsigned char *place = incoming_.at(at);
+            if (bytes != 0) (void)arrives_in_place(peer, parts, &place);
+            ATTILE_TRY(link.receive(place, bytes, peer.rank));
+            at += bytes;
+        }
+        if (bytes != 0) ++parts;
     }
     at = 0;
     for (const Peer &peer : receivers_) {
         if (peer.rank == rank_) continue;
         const int64_t bytes = message_bytes(peer, rank_, peer.rank, panel);
         unsigned char *place = outgoing_.at(at);
-        if (bytes != 0 && !in_place(from, peer, rank_, true, &place)) move(peer, from, false, message(place, peer, rank_), true, false);
+        if (bytes != 0) (void)in_place(from, peer, rank_, true, &place);
         ATTILE_TRY(link.send(place, bytes, peer.rank));
         at += bytes;
     }
     return ATTILE_OK;
 }
 
-void Transfer::land() {
-    int64_t at = 0;
+int32_t Transfer::put_in_place() {
+    int64_t at = 0, parts = 1;
     for (const Peer &peer : senders_) {
         const int64_t bytes = message_bytes(peer, peer.rank, rank_, panel_);
-        if (peer.rank == rank_) {
-            if (bytes != 0) move(peer, own_from_, false, own_to_, false, arrival_ == Arrival::kSum);
-            continue;
-        }
+        if (bytes == 0) continue;
+        const bool own = peer.rank == rank_, add = arrival_ == Arrival::kSum && !adds_parts();
+        const attile_tensor to = adds_parts() ? part(parts) : own_to_;
         unsigned char *place = nullptr;
-        const bool there = bytes == 0 || (arrival_ == Arrival::kCopy && in_place(own_to_, peer, peer.rank, false, &place));
-        if (!there) move(peer, message(incoming_.at(at), peer, peer.rank), true, own_to_, false, arrival_ == Arrival::kSum);
-        at += bytes;
+        if (own || !arrives_in_place(peer, parts, &place)) {
+            if (adds_parts() && !fills(peer, to)) ATTILE_TRY(device_->clear(with_four_axes(to)));
+            const attile_tensor from = own ? own_from_ : message(incoming_.at(at), peer, peer.rank);
+            ATTILE_TRY(move(peer, from, !own, to, false, add));
+        }
+        if (!own) at += bytes;
+        ++parts;
     }
+    return adds_parts() && parts > 1 ? add_parts(parts) : ATTILE_OK;
+}
+
+// What is there is the first of the terms.
+int32_t Transfer::add_parts(int64_t parts) {
+    const attile_tensor first = part(0);
+    ATTILE_TRY(device_->copy(with_four_axes(own_to_), with_four_axes(first)));
+    attile_tensor all = first;
+    all.rank = 3;
+    all.shape[0] = parts;
+    all.stride[0] = first.shape[0] * first.shape[1];
+    std::copy_n(first.shape, 2, all.shape + 1);
+    std::copy_n(first.stride, 2, all.stride + 1);
+    return device_->sum(all, own_to_);
+}
+
+int32_t Transfer::land(Session &session) {
+    if (device_ != nullptr && !session.sound()) return ATTILE_OK;
+    return session.take(guarded([&] { return put_in_place(); }));
 }
 
 bool Transfer::is_local(Range panel, const attile_tensor &from, attile_tensor *view) {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "distributed/grid_axis.h"
-#include "distributed/link.h"
 #include "distributed/rows.h"
+#include "distributed/session.h"
 
 namespace attile::core {
 
@@ -18,20 +18,25 @@ enum class Arrival {
     kSum,   // each rank that has it gives a part of a sum: they are added in the order of ranks to what is there
 };
 
+// A dense matrix with these extents, its neighbours near along `fast`.
+attile_tensor dense_matrix(void *data, int32_t dtype, const int64_t *shape, int32_t fast);
+
 class Transfer {
   public:
-    // `panel_axis` is the one that is cut into panels. `fast` is of each rank, for its messages.
-    Transfer(const GridLayout &from, const GridLayout &to, int32_t panel_axis, Arrival arrival, const std::vector<uint8_t> &fast)
-        : from_(from), to_(to), panel_axis_(panel_axis), arrival_(arrival), fast_(fast) {}
+    // `panel_axis` is the one that is cut into panels. `fast` is of each rank, for its messages. `device`, which outlives this: everything
+    // lies in device memory.
+    Transfer(const GridLayout &from, const GridLayout &to, int32_t panel_axis, Arrival arrival, const std::vector<uint8_t> &fast,
+             DeviceRows *device)
+        : from_(from), to_(to), panel_axis_(panel_axis), arrival_(arrival), fast_(fast), device_(device) {}
 
     // Looks at all panels of this width, and takes the memory that their messages need.
     int32_t prepare(const char *operation, int32_t rank, int32_t ranks, int32_t dtype, int64_t width);
 
     // Starts the messages of a panel. `from` and `to` are this rank's parts of the panel. Neither is touched until land(), but by the
     // messages.
-    int32_t start(Link &link, Range panel, const attile_tensor &from, const attile_tensor &to);
-    // When the link has finished: puts in place what came.
-    void land();
+    int32_t start(Session &session, Range panel, const attile_tensor &from, const attile_tensor &to);
+    // When the link has finished: puts in place what came. On the device it is queued.
+    int32_t land(Session &session);
 
     // Whether all that this rank gets of the panel is its own already: then `view` is that part of `from`.
     bool is_local(Range panel, const attile_tensor &from, attile_tensor *view);
@@ -52,7 +57,15 @@ class Transfer {
     int64_t message_bytes(const Peer &peer, int32_t sender, int32_t receiver, Range panel);
     attile_tensor message(unsigned char *data, const Peer &peer, int32_t sender) const;
     bool in_place(const attile_tensor &tensor, const Peer &peer, int32_t sender, bool sending, unsigned char **address) const;
-    void move(const Peer &peer, const attile_tensor &from, bool from_packed, const attile_tensor &to, bool to_packed, bool add) const;
+    bool arrives_in_place(const Peer &peer, int64_t part, unsigned char **address) const;
+    int32_t move(const Peer &peer, const attile_tensor &from, bool from_packed, const attile_tensor &to, bool to_packed, bool add) const;
+    int32_t move_block(const attile_tensor &from, const attile_tensor &to, bool add) const;
+    int32_t pack();
+    int32_t put_in_place();
+    bool adds_parts() const { return device_ != nullptr && arrival_ == Arrival::kSum; }
+    bool fills(const Peer &peer, const attile_tensor &tensor) const;
+    attile_tensor part(int64_t part) const;
+    int32_t add_parts(int64_t parts);
 
     const GridLayout from_, to_;
     const int32_t panel_axis_;
@@ -61,7 +74,9 @@ class Transfer {
     int32_t rank_ = 0, dtype_ = 0;
     std::vector<Peer> senders_, receivers_;
     std::vector<Run> along_;  // of one peer at a time
+    DeviceRows *const device_;
     Buffer incoming_, outgoing_;
+    Buffer parts_;  // of sums on the device: what is there, and what each sender has for it, each as `to` lies
     Range panel_;
     attile_tensor own_from_{}, own_to_{};
 };

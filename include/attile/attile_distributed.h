@@ -497,8 +497,11 @@ ATTILE_API int32_t attile_distributed_extents(const attile_distributed_matrix *m
  * as d or f32. The part of d->local must not overlap those of a->local and b->local, nor bias; c is exactly d->local or apart from it.
  * Parts of one array that have no element in common are apart.
  *
- * **Memory** Any kind. What travels lies in host memory that the call allocates; matrices of a device are copied there. A rank holds two
- * panels of each matrix that travels, and what it sends and receives of one; with f16 and bf16 its part of D in float32 besides.
+ * **Memory** Any kind. Where the communicator's transport reaches device memory (kind "nccl") and a, b, c, d and bias all lie there, so
+ * does what travels, in memory that the communicator keeps for the next call. Else it lies in host memory that the call allocates, and
+ * matrices of a device are copied there; the query's text says which. A rank holds two panels of each matrix that travels, and what it
+ * sends and receives of one; with f16 and bf16 its part of D in float32 besides; on the device, with A or B stationary, also a panel of D
+ * for each rank.
  *
  * **Stream** Local calls run on args->stream. The call returns when the result is in place.
  *

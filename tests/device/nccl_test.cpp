@@ -114,14 +114,18 @@ TEST_F(NcclDevice, Tree) {
 }
 
 TEST_F(NcclDevice, Products) {
-    const NcclComms comms(ranks_);
-    run_ranks(ranks_of(comms, ranks_), [&](Rank &rank) {
-        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
-        for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-            const GridProduct product = random_product(ranks_, seed);
-            ASSERT_EQ(run_product(rank.comm, rank.rank, ranks_, product), "") << "rank " << rank.rank << ": " << describe(product);
-        }
-    });
+    for (const Placement placement : {Placement::kHost, Placement::kDevice}) {
+        const NcclComms comms(ranks_);
+        RanksOptions options = ranks_of(comms, ranks_);
+        options.placement = placement;
+        run_ranks(options, [&](Rank &rank) {
+            ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+            for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+                const GridProduct product = random_product(ranks_, seed);
+                ASSERT_EQ(run_product(rank, ranks_, product), "") << "rank " << rank.rank << ": " << describe(product);
+            }
+        });
+    }
 }
 
 }  // namespace

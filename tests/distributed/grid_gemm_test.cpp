@@ -23,7 +23,7 @@ std::vector<std::vector<std::byte>> run_all(const RanksOptions &options, const s
         ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
         for (std::size_t i = 0; i < products.size(); ++i) {
             std::vector<std::byte> &own = bits[static_cast<std::size_t>(rank.rank) * products.size() + i];
-            ASSERT_EQ(run_product(rank.comm, rank.rank, options.ranks, products[i], &own), "")
+            ASSERT_EQ(run_product(rank, options.ranks, products[i], &own), "")
                 << "rank " << rank.rank << " of " << options.ranks << ", " << options.backend << ", " << describe(products[i]);
         }
     });
@@ -138,12 +138,12 @@ TEST(GridPatterns, AreLayoutsOfOneCall) {
         options.mail = &mail;
         run_ranks(options, [&](Rank &rank) {
             ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
-            ASSERT_EQ(run_product(rank.comm, rank.rank, kRanks, product), "") << pattern.name;
+            ASSERT_EQ(run_product(rank, kRanks, product), "") << pattern.name;
         });
         std::int64_t sent = 0, talk = 0;
         for (int to = 0; to < kRanks; ++to) sent += to == 1 ? 0 : mail.bytes(1, to);
         product.m = 0;  // the same without data
-        run_ranks(options, [&](Rank &rank) { ASSERT_EQ(run_product(rank.comm, rank.rank, kRanks, product), ""); });
+        run_ranks(options, [&](Rank &rank) { ASSERT_EQ(run_product(rank, kRanks, product), ""); });
         for (int to = 0; to < kRanks; ++to) talk += to == 1 ? 0 : mail.bytes(1, to);
         talk -= sent;
         EXPECT_EQ(sent - talk, pattern.bytes) << pattern.name;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "test_element.h"
+#include "test_tensor.h"
 
 namespace attile::test {
 namespace {
@@ -52,18 +53,18 @@ class Spread {
         matrix.source_column = side.source_column;
         matrix.row = side.row;
         matrix.column = side.column;
-        matrix.local = local(dtype, &memory_, side.row_major != (side.mixed && rank % 2 == 1));
+        matrix.local = local(dtype, &memory, side.row_major != (side.mixed && rank % 2 == 1));
     }
     Spread(const Spread &) = delete;
     Spread &operator=(const Spread &) = delete;
 
     /// As many elements as this rank has, in memory of their own; lines are two elements longer than what they hold.
-    attile_tensor local(std::int32_t dtype, std::vector<std::byte> *memory, bool row_major) const {
+    attile_tensor local(std::int32_t dtype, std::vector<std::byte> *bytes, bool row_major) const {
         const std::int64_t rows = count(0), columns = count(1), line = (row_major ? columns : rows) + 2;
-        memory->assign(static_cast<std::size_t>(line * std::max<std::int64_t>(1, row_major ? rows : columns) * (dtype & 0xff) / 8),
-                       std::byte{0x5a});
+        bytes->assign(static_cast<std::size_t>(line * std::max<std::int64_t>(1, row_major ? rows : columns) * (dtype & 0xff) / 8),
+                      std::byte{0x5a});
         attile_tensor tensor{};
-        tensor.data = memory->data();
+        tensor.data = bytes->data();
         tensor.dtype = dtype;
         tensor.rank = 2;
         tensor.shape[0] = rows;
@@ -90,6 +91,7 @@ class Spread {
     }
 
     attile_distributed_matrix matrix;
+    std::vector<std::byte> memory;  ///< of matrix.local
 
   private:
     const GridSide side_;
@@ -97,7 +99,29 @@ class Spread {
     std::int64_t whole_[2];
     int at_[2];
     std::vector<std::int64_t> own_[2];
-    std::vector<std::byte> memory_;
+};
+
+/// The memory of a tensor moved to where a rank has its tensors, as long as this lives.
+class Placed {
+  public:
+    Placed(const RankOfCase &rank, attile_tensor *tensor, std::vector<std::byte> *host) : tensor_(tensor), host_(host), before_(*tensor) {
+        if (rank.placement == Placement::kHost || host->empty()) return;
+        memory_ = Memory(rank.context, rank.placement, static_cast<std::int64_t>(host->size()));
+        memory_.upload(*host);
+        tensor->data = memory_.data();
+    }
+    Placed(const Placed &) = delete;
+    Placed &operator=(const Placed &) = delete;
+    void bring_back() {
+        if (memory_.data() != nullptr) memory_.fetch(*host_);
+        *tensor_ = before_;
+    }
+
+  private:
+    attile_tensor *const tensor_;
+    std::vector<std::byte> *const host_;
+    const attile_tensor before_;
+    Memory memory_;
 };
 
 bool inside(std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) { return i >= 0 && i < rows && j >= 0 && j < columns; }
@@ -225,10 +249,10 @@ GridProduct random_product(int ranks, std::uint64_t seed) {
     return p;
 }
 
-std::string run_product(attile_comm *comm, int rank, int ranks, const GridProduct &p, std::vector<std::byte> *bits) {
-    Spread a(p.a, p.transa ? p.k : p.m, p.transa ? p.m : p.k, p.dtype, rank, ranks);
-    Spread b(p.b, p.transb ? p.n : p.k, p.transb ? p.k : p.n, p.dtype, rank, ranks);
-    Spread d(p.d, p.m, p.n, p.out_dtype, rank, ranks);
+std::string run_product(const RankOfCase &rank, int ranks, const GridProduct &p, std::vector<std::byte> *bits) {
+    Spread a(p.a, p.transa ? p.k : p.m, p.transa ? p.m : p.k, p.dtype, rank.rank, ranks);
+    Spread b(p.b, p.transb ? p.n : p.k, p.transb ? p.k : p.n, p.dtype, rank.rank, ranks);
+    Spread d(p.d, p.m, p.n, p.out_dtype, rank.rank, ranks);
     const double nan = std::numeric_limits<double>::quiet_NaN();
     a.fill(a.matrix.local, [&](std::int64_t i, std::int64_t j) {
         if (p.transa) std::swap(i, j);
@@ -245,23 +269,27 @@ std::string run_product(attile_comm *comm, int rank, int ranks, const GridProduc
     std::vector<std::byte> c_memory;
     attile_gemm_distributed_args args;
     attile_gemm_distributed_init(&args, sizeof args);
-    if (in_place) args.c = d.matrix.local;
     if (p.beta != 0 && !p.c_is_d) {
         args.c = d.local(p.out_dtype, &c_memory, !p.d.row_major);
         d.fill(args.c, [&](std::int64_t i, std::int64_t j) { return inside(i, j, p.m, p.n) ? entry(p, 2, i, j) : nan; });
     }
-    std::vector<float> bias;
+    std::vector<std::byte> bias;
     if (p.bias_axis != 0) {
         const int axis = p.bias_axis == ATTILE_BIAS_ROWS ? 0 : 1;
+        std::int64_t count = 0;
+        bias.reserve(static_cast<std::size_t>(d.count(axis) + 1) * sizeof(float));  // so that it has an address
         for (std::int64_t i = 0; i < d.count(axis); ++i) {
             const std::int64_t index = d.index(axis, i);
-            if (index >= 0 && index < (axis == 0 ? p.m : p.n))
-                bias.push_back(static_cast<float>(axis == 0 ? entry(p, 3, index, 0) : entry(p, 3, 0, index)));
+            if (index < 0 || index >= (axis == 0 ? p.m : p.n)) continue;
+            bias.resize(static_cast<std::size_t>(++count) * sizeof(float));
+            encode(ATTILE_F32, axis == 0 ? entry(p, 3, index, 0) : entry(p, 3, 0, index), &bias[bias.size() - sizeof(float)]);
         }
-        const std::int64_t count = static_cast<std::int64_t>(bias.size());
-        static float none = 0;
-        attile_tensor_init(&args.bias, bias.empty() ? &none : bias.data(), ATTILE_F32, 1, &count);
+        attile_tensor_init(&args.bias, bias.data(), ATTILE_F32, 1, &count);
     }
+    Placed d_there(rank, &d.matrix.local, &d.memory);
+    const Placed a_there(rank, &a.matrix.local, &a.memory), b_there(rank, &b.matrix.local, &b.memory);
+    const Placed bias_there(rank, &args.bias, &bias), c_there(rank, &args.c, &c_memory);
+    if (in_place) args.c = d.matrix.local;
     args.transa = p.transa ? ATTILE_TRANS : ATTILE_NO_TRANS;
     args.transb = p.transb ? ATTILE_TRANS : ATTILE_NO_TRANS;
     args.m = p.m;
@@ -276,11 +304,12 @@ std::string run_product(attile_comm *comm, int rank, int ranks, const GridProduc
     args.activation = p.activation;
     args.method = p.method;
     args.panel = p.panel;
-    if (attile_gemm_distributed(comm, &args) != ATTILE_OK) {
+    if (attile_gemm_distributed(rank.comm, &args) != ATTILE_OK) {
         char text[1024];
         attile_last_error(text, sizeof text);
         return text;
     }
+    d_there.bring_back();
     if (bits != nullptr) {
         bits->clear();
         for (std::int64_t i = 0; i < d.count(0); ++i) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sharded_case.h"
 #include "test_random.h"
 
 namespace attile::test {
@@ -43,8 +44,8 @@ std::string describe(const GridProduct &product);
 /// Any layouts, extents, types, options and methods over so many ranks.
 GridProduct random_product(int ranks, std::uint64_t seed);
 
-/// Runs it on this rank and judges this rank's part: empty, or what is wrong. What lies outside the parts must not be read or written.
-/// `bits`: of d's part, if wanted.
-std::string run_product(attile_comm *comm, int rank, int ranks, const GridProduct &product, std::vector<std::byte> *bits = nullptr);
+/// Runs it on this rank, of so many, and judges this rank's part: empty, or what is wrong. What lies outside the parts must not be read or
+/// written. `bits`: of d's part, if wanted.
+std::string run_product(const RankOfCase &rank, int ranks, const GridProduct &product, std::vector<std::byte> *bits = nullptr);
 
 }  // namespace attile::test
