@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What carries bytes between ranks: objects of Python as the library's callbacks, and PyTorch's process groups."""
+"""What carries bytes between ranks: objects of Python as the library's callbacks, PyTorch's process groups, and NCCL's communicators."""
 # mypy: disable-error-code="import"
 from __future__ import annotations
 
@@ -126,3 +126,26 @@ class ProcessGroup:
             raise
         if data is not None:
             data[:] = tensor.numpy().data
+
+
+def nccl_communicator(comm: Any) -> int:
+    """The ncclComm_t that ``comm`` is, or that a process group of PyTorch has for its CUDA tensors, as a number."""
+    if isinstance(comm, int):
+        return comm
+    if isinstance(comm, ctypes.c_void_p):
+        return comm.value or 0
+    if comm is None or hasattr(comm, "_get_backend"):
+        import torch
+        import torch.distributed as dist
+
+        group = dist.group.WORLD if comm is None else comm
+        if group is None:
+            raise ValueError("comm is None, and torch.distributed has no default process group; expected one, or an ncclComm_t")
+        comm = group._get_backend(torch.device("cuda"))
+    pointer = getattr(comm, "_comm_ptr", None)
+    if pointer is None:
+        raise TypeError(f"comm is a {type(comm).__name__}; expected an ncclComm_t as an integer, or a process group of NCCL from a PyTorch whose groups have _comm_ptr()")
+    found = int(pointer())
+    if not found:
+        raise ValueError("the process group has no communicator of NCCL yet; expected device_id in init_process_group, or a first collective call on the group")
+    return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention where sequences are spread over ranks, and products of matrices in blocks: threads, ranks of MPI, processes of PyTorch.
+"""Attention where sequences are spread over ranks, and products of matrices in blocks: threads, ranks of MPI or NCCL, processes of PyTorch.
 
     import attile.distributed
     from mpi4py import MPI
@@ -22,7 +22,7 @@ from ._arrays import Array
 from ._call import Call, choose
 from ._context import LEVELS, Context, default_context
 from ._library import AttileError, check, library
-from ._transports import Bridge, ProcessGroup, Transport
+from ._transports import Bridge, ProcessGroup, Transport, nccl_communicator
 
 __all__ = ["REPLICATED", "Communicator", "CommunicatorInfo", "DistributedSupport", "Matrix", "Transport", "positions"]
 
@@ -107,7 +107,7 @@ def positions(layout: s.Shards, length: int, rank: int, ranks: int) -> "np.ndarr
 
 
 class Communicator:
-    """One rank's end of a group of ranks. Made by threads(), mpi(), process_group() or callbacks(), which wait until all ranks have come.
+    """One rank's end of a group of ranks. Made by threads(), mpi(), nccl(), process_group() or callbacks(), which wait until all ranks have come.
 
     What they share: ``context`` is what this rank computes on (None: the default one, by ATTILE_BACKEND), ``timeout`` the longest wait for another rank in seconds (0: what
     ATTILE_COMM_TIMEOUT says, else 600), and with ``mixed_backends`` ranks may have contexts of different backends. One call at a time on a communicator.
@@ -140,6 +140,15 @@ class Communicator:
         if handle is None:
             raise TypeError(f"comm is a {type(comm).__name__}; expected a communicator of mpi4py, Fortran's integer for one, or None")
         return cls(s.CommOptions(kind=b"mpi", communicator=handle), context, timeout, mixed_backends)
+
+    @classmethod
+    def nccl(cls, comm: Any = None, *, context: Optional[Context] = None, timeout: float = 0.0, mixed_backends: bool = False) -> "Communicator":
+        """A rank of NCCL, or with the backend hip of RCCL. ``comm`` is an ncclComm_t as an integer, or a process group of torch.distributed that has one; None is the default group.
+
+        It is on the device of ``context``, and outlives this communicator. Messages travel in a split of it; nothing else uses it until this returns. A group of PyTorch has
+        one after ``init_process_group("nccl", device_id=...)`` or its first collective call.
+        """
+        return cls(s.CommOptions(kind=b"nccl", communicator=nccl_communicator(comm)), context, timeout, mixed_backends)
 
     @classmethod
     def process_group(cls, group: Any = None, *, context: Optional[Context] = None, timeout: float = 0.0, mixed_backends: bool = False) -> "Communicator":
