@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "run_program.h"
 
@@ -51,6 +52,41 @@ TEST(RanksTest, AttentionIsThatOfOneRank) {
     EXPECT_LE(difference(scratch.file("one"), scratch.file("all")), 2e-6);
     EXPECT_EQ(scratch.names(), (std::vector<std::string>{"all", "one"}));  // and no file that was being made
 }
+
+#if defined(ATTILE_STAND_IN_PATH)
+// Emulated GPUs, and the stand-in for NCCL's library.
+TEST(RanksTest, AGpuEachByNccl) {
+    const ScratchDirectory scratch;
+    const std::string one = scratch.file("one"), all = scratch.file("all");
+    ASSERT_EQ(run_attile({"attention", kInput, one, "--backend", "reference"}).code, 0);
+    const auto run = [](std::vector<std::string> arguments, const char *devices, const char *library, const char *backend = "emulated") {
+        arguments.insert(arguments.end(), {"--backend", backend, "--ranks", "2"});
+        return run_attile(
+            arguments, {{"ATTILE_BACKEND_PATH", ATTILE_EMULATED_PATH}, {"ATTILE_EMULATED_DEVICES", devices}, {"LD_LIBRARY_PATH", library}});
+    };
+    const Finished attention = run({"attention", kInput, all}, "2", ATTILE_STAND_IN_PATH);
+    ASSERT_EQ(attention.code, 0) << attention.err;
+    EXPECT_PRED_FORMAT2(IsSubstring, "2 by nccl, a GPU each, contiguous shards", attention.out);
+    EXPECT_LE(difference(one, all), 2e-6);
+    const Finished verify = run({"verify", "--case", "attention.scale.f32"}, "3", ATTILE_STAND_IN_PATH);
+    EXPECT_EQ(verify.code, 0) << verify.err;
+    EXPECT_PRED_FORMAT2(IsSubstring, "2 by nccl, a GPU each", verify.out);
+    const Finished bench =
+        run({"bench", "--size", "tiny", "--filter", "^attention/f32/b1_h2_l128_d64", "--seconds", "0.01"}, "2", ATTILE_STAND_IN_PATH);
+    EXPECT_PRED_FORMAT2(IsSubstring, "2 by nccl, a GPU each; times", bench.out) << bench.err;
+    // Otherwise the threads share one, and the report says why.
+    const Finished few = run({"attention", kInput, all}, "1", ATTILE_STAND_IN_PATH);
+    EXPECT_PRED_FORMAT2(IsSubstring, "2 by threads on one GPU (the backend finds 1), contiguous shards", few.out);
+    EXPECT_LE(difference(one, all), 2e-6);
+    const Finished named = run({"attention", kInput, all}, "2", ATTILE_STAND_IN_PATH, "emulated:1");
+    EXPECT_PRED_FORMAT2(IsSubstring, "2 by threads, contiguous shards", named.out);
+    const std::string broken = scratch.file("libnccl.so.2");
+    std::ofstream(broken) << "no library";
+    const Finished without = run({"attention", kInput, all}, "2", broken.substr(0, broken.rfind('/')).c_str());
+    EXPECT_PRED_FORMAT2(IsSubstring, "2 by threads on one GPU (", without.out);
+    EXPECT_PRED_FORMAT2(IsSubstring, "libnccl.so.2: ", without.out);
+}
+#endif
 
 TEST(RanksTest, WhatGoesWrongLeavesNothing) {
     const ScratchDirectory scratch;

@@ -147,7 +147,7 @@ class RankAttention {
         const AttentionFileShape &shape = reader_.shape();
         Facts facts;
         facts.add("backend", rank_.context().description());
-        facts.add("ranks", text("%d by %s, %s shards, %s", rank_.ranks(), rank_.kind().c_str(), layout_name(layout()),
+        facts.add("ranks", text("%d by %s, %s shards, %s", rank_.ranks(), rank_.transport().c_str(), layout_name(layout()),
                                 method_name(support_.method)));
         facts.add("kernel", support_.kernel);
         facts.add("shape",

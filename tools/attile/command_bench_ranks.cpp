@@ -157,7 +157,7 @@ void bench_on(Rank &rank, const BenchOptions &options) {
     }
     if (rank.first()) {
         std::printf("backend  %s\nranks    %d by %s; times are medians of the slowest rank\nmemory   the device's own\n\n",
-                    rank.context().description().c_str(), rank.ranks(), rank.kind().c_str());
+                    rank.context().description().c_str(), rank.ranks(), rank.transport().c_str());
         std::fflush(stdout);
     }
     Table table({"case", "method", ">median", ">spread", ">rate", ">communication", "kernel"});

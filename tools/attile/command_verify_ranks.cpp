@@ -111,7 +111,7 @@ void combine(const Rank &rank, Report &report) {
 void verify(Rank &rank, const std::vector<Case> &cases, SharedCases &shared, const VerifyOptions &options, std::vector<Report> *of_first) {
     if (rank.first()) {
         std::printf("backend  %s\nranks    %d by %s\nmemory   host\n", rank.context().description().c_str(), rank.ranks(),
-                    rank.kind().c_str());
+                    rank.transport().c_str());
         std::fflush(stdout);
     }
     const auto start = std::chrono::steady_clock::now();

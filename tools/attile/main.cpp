@@ -51,7 +51,8 @@ CLI::Option *add_ranks(CLI::App *command, RanksChoice &ranks) {
                 ranks.wanted = true;
                 ranks.threads = word == "mpi" ? 0 : std::atoi(word.c_str());
             },
-            "Spread the work over N ranks, which are threads; without N over the ranks of MPI that mpiexec started")
+            "Spread the work over N ranks, which are threads, with a GPU each where there are so many; without N over the ranks of MPI "
+            "that mpiexec started")
         ->check(CLI::Validator(
             [](const std::string &word) {
                 const bool fits = word == "mpi" ||

@@ -9,21 +9,13 @@
 #include <thread>
 
 #include "mpi_process.h"
+#include "nccl_group.h"
 
 namespace attile::cli {
 
-namespace {
-
-// Another group of the same ranks.
-attile_comm_options beside(attile_comm_options options) {
-    ++options.group;
-    return options;
-}
-
-}  // namespace
-
-Rank::Rank(std::unique_ptr<Context> context, const attile_comm_options &options)
-    : work_(std::move(context), options), exchange_(std::make_unique<Context>("reference", 1), beside(options)), info_(info()) {}
+Rank::Rank(std::unique_ptr<Context> context, const attile_comm_options &options, const attile_comm_options &exchange,
+           const std::string &note)
+    : work_(std::move(context), options), exchange_(std::make_unique<Context>("reference", 1), exchange), note_(note), info_(info()) {}
 
 attile_comm_info Rank::info() const {
     attile_comm_info info;
@@ -97,11 +89,49 @@ class FirstFailure {
     std::exception_ptr first_;
 };
 
+// What the ranks that are threads compute on, and how messages go.
+struct Threads {
+    std::vector<std::unique_ptr<Context>> contexts;
+    std::unique_ptr<NcclGroup> nccl;  // NULL: the transport of threads
+    std::string note;
+};
+
+// A GPU for each rank, or why not.
+std::string take_gpus(int ranks, int threads, Threads *taken) {
+    const attile_context_info first = taken->contexts[0]->info();
+    std::vector<int> devices = {0};
+    for (int rank = 1; rank < ranks; ++rank) {
+        try {
+            taken->contexts.push_back(std::make_unique<Context>(text("%s:%d", first.backend, rank), threads));
+        } catch (const Failure &) {
+            return text("the backend finds %d", rank);
+        }
+        devices.push_back(rank);
+    }
+    std::string why;
+    taken->nccl = NcclGroup::make(first.device_type, devices, &why);
+    return why;
+}
+
+Threads open_threads(int ranks, const std::string &backend, int threads) {
+    Threads opened;
+    opened.contexts.push_back(std::make_unique<Context>(backend, threads));
+    const attile_context_info &first = opened.contexts[0]->info();
+    const bool is_gpu = first.device_type == ATTILE_DEVICE_CUDA || first.device_type == ATTILE_DEVICE_ROCM;
+    if (is_gpu && ranks > 1 && first.device_index == 0 && backend.find(':') == std::string::npos) {
+        const std::string why = take_gpus(ranks, threads, &opened);
+        opened.note = opened.nccl != nullptr ? ", a GPU each" : " on one GPU (" + why + ")";
+    }
+    if (opened.nccl != nullptr) return opened;
+    opened.contexts.resize(1);
+    while (static_cast<int>(opened.contexts.size()) < ranks) opened.contexts.push_back(std::make_unique<Context>(backend, threads));
+    return opened;
+}
+
 void run_on_threads(int ranks, const std::string &backend, int threads, const std::function<void(Rank &)> &body) {
     // Ranks have the processors among them.
     if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
-    std::vector<std::unique_ptr<Context>> contexts;
-    for (int rank = 0; rank < ranks; ++rank) contexts.push_back(std::make_unique<Context>(backend, threads));
+    Threads opened = open_threads(ranks, backend, threads);
     FirstFailure failure;
     std::promise<bool> gate;  // Nobody waits for a rank whose thread cannot be made.
     const std::shared_future<bool> all_are_there = gate.get_future().share();
@@ -112,8 +142,14 @@ void run_on_threads(int ranks, const std::string &backend, int threads, const st
             options.kind = "threads";
             options.rank = rank;
             options.ranks = ranks;
+            attile_comm_options exchange = options;
+            exchange.group = 1;
+            if (opened.nccl != nullptr) {
+                options.kind = "nccl";
+                options.communicator = opened.nccl->communicator(rank);
+            }
             try {
-                Rank own(std::move(contexts[static_cast<size_t>(rank)]), options);
+                Rank own(std::move(opened.contexts[static_cast<size_t>(rank)]), options, exchange, opened.note);
                 try {
                     body(own);
                 } catch (...) {
@@ -130,7 +166,7 @@ void run_on_threads(int ranks, const std::string &backend, int threads, const st
     } catch (...) {
         failure.keep(std::current_exception());
     }
-    gate.set_value(running.size() == contexts.size());
+    gate.set_value(running.size() == opened.contexts.size());
     for (std::thread &thread : running) thread.join();
     failure.rethrow();
 }
@@ -145,7 +181,9 @@ void run_on_ranks(int ranks, const std::string &backend, int threads, const std:
         attile_comm_options options;
         attile_comm_options_init(&options, sizeof options);
         options.kind = "mpi";
-        Rank own(std::make_unique<Context>(backend, threads), options);
+        attile_comm_options exchange = options;
+        exchange.group = 1;
+        Rank own(std::make_unique<Context>(backend, threads), options, exchange);
         number = own.rank();
         body(own);
     } catch (const std::exception &problem) {

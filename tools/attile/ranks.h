@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of a command, for --ranks: threads of this process, or the ranks of MPI of which this process is one.
+// Ranks of a command, for --ranks: threads of this process, with NCCL between them where each has a GPU, or the ranks of MPI of which this
+// process is one.
 #pragma once
 
 #include <attile/attile_distributed.h>
@@ -18,7 +19,9 @@ namespace attile::cli {
 // One rank: a context, and its end of the group.
 class Rank {
   public:
-    Rank(std::unique_ptr<Context> context, const attile_comm_options &options);
+    // `exchange`: of another group of the same ranks, which takes any context.
+    Rank(std::unique_ptr<Context> context, const attile_comm_options &options, const attile_comm_options &exchange,
+         const std::string &note = "");
     Rank(const Rank &) = delete;
     Rank &operator=(const Rank &) = delete;
 
@@ -27,7 +30,8 @@ class Rank {
     int rank() const { return info_.rank; }
     int ranks() const { return info_.ranks; }
     bool first() const { return info_.rank == 0; }
-    std::string kind() const { return info_.kind; }
+    // What messages go by, for a person: "threads", "nccl, a GPU each", ...
+    std::string transport() const { return info_.kind + note_; }
 
     // Seconds in the transport so far, and whether the communicator still works.
     attile_comm_info info() const;
@@ -60,14 +64,17 @@ class Rank {
     };
 
     const End work_, exchange_;
+    const std::string note_;
     attile_comm_info info_;
 };
 
 const char *layout_name(int32_t layout);
 const char *method_name(int32_t method);
 
-// Runs `body` on each rank: on so many threads, or with 0 in this process, as one rank of MPI. Throws Failure with the first sentence that
-// a rank failed with. A Failure of a rank of MPI names the rank; MPI is then not ended, so that the launcher ends the other ranks.
+// Runs `body` on each rank: on so many threads, or with 0 in this process, as one rank of MPI. Threads have a GPU each, and messages go by
+// NCCL or RCCL, where the backend has so many GPUs, names none of them, and the library can be loaded. Throws Failure with the first
+// sentence that a rank failed with. A Failure of a rank of MPI names the rank; MPI is then not ended, so that the launcher ends the other
+// ranks.
 void run_on_ranks(int ranks, const std::string &backend, int threads, const std::function<void(Rank &)> &body);
 
 }  // namespace attile::cli

@@ -4,8 +4,9 @@
 // ATTILE_EMULATED_MEMORY how many bytes the device says it has, by which some plans go, ATTILE_EMULATED_CAPACITY how many it has,
 // ATTILE_CUDA_GRADIENTS=tiles|products|time how gradients of float32 and float64 are made,
 // ATTILE_CUDA_ATTENTION=tiles|streams|products|time how attention of more than a few rows, and of float64: by tiles if they are not set,
-// since a processor's time says nothing. With ATTILE_EMULATED_PRODUCTS it has gemm, by the reference's loops. There are two: "emulated"
-// with warps of 32, and "emulated64" with waves of 64 and what the kernels do otherwise on AMD's GPUs.
+// since a processor's time says nothing. With ATTILE_EMULATED_PRODUCTS it has gemm, by the reference's loops. ATTILE_EMULATED_DEVICES=n
+// devices are there, all alike. There are two: "emulated" with warps of 32, and "emulated64" with waves of 64 and what the kernels do
+// otherwise on AMD's GPUs.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +36,8 @@ emulation::Order order_wanted() {
 
 class EmulatedDevice final : public MemoryDevice {
   public:
-    EmulatedDevice() : MemoryDevice(capacity()) {
+    explicit EmulatedDevice(int32_t index) : MemoryDevice(capacity()) {
+        properties_.index = index;
         std::snprintf(properties_.name, sizeof properties_.name, "%s", kName);
         std::snprintf(properties_.arch, sizeof properties_.arch, "%s", kName);
         properties_.device_type = ATTILE_DEVICE_CUDA;
@@ -104,13 +106,15 @@ class EmulatedDevice final : public MemoryDevice {
 };
 
 int32_t probe(int32_t device, attile_backend_probe *found) {
-    found->device_count = 1;
+    const char *const devices = std::getenv("ATTILE_EMULATED_DEVICES");
+    found->device_count = devices != nullptr ? std::atoi(devices) : 1;
     std::snprintf(found->device_name, sizeof found->device_name, "%s", kName);
-    return device == 0 ? ATTILE_OK : fail(ATTILE_ERROR_BACKEND_REFUSED, "there is one emulated device");
+    if (device < found->device_count) return ATTILE_OK;
+    return fail(ATTILE_ERROR_BACKEND_REFUSED, "there are %d emulated devices", found->device_count);
 }
 
 int32_t context_create(const attile_backend_options *options, void **state) {
-    return gpu::context_make(std::make_unique<EmulatedDevice>(), *options, state);
+    return gpu::context_make(std::make_unique<EmulatedDevice>(options->device), *options, state);
 }
 
 const attile_backend_v1 kRoot = {
