@@ -2,8 +2,10 @@
 use crate::context::text;
 use crate::error::check;
 use crate::launch::initialised;
+use crate::transport::{Bridge, Transport};
 use crate::{Context, Result};
 use attile_sys as sys;
+use std::os::raw::c_void;
 use std::ptr;
 use std::time::Duration;
 
@@ -49,6 +51,8 @@ pub struct CommOptions {
 
 const THREADS: &[u8] = b"threads\0";
 const MPI: &[u8] = b"mpi\0";
+const NCCL: &[u8] = b"nccl\0";
+const CALLBACKS: &[u8] = b"callbacks\0";
 
 impl CommOptions {
     fn of_kind(kind: &'static [u8]) -> Self {
@@ -74,6 +78,24 @@ impl CommOptions {
         options
     }
 
+    /// Ranks of NCCL, or of RCCL, whose library this process has loaded. `communicator` is an ncclComm_t on the device of the context.
+    ///
+    /// # Safety
+    /// It is a communicator, nothing else uses it until `join` has returned, and it outlives the [`Communicator`].
+    pub unsafe fn nccl(communicator: *mut c_void) -> Self {
+        let mut options = Self::of_kind(NCCL);
+        options.raw.communicator = communicator as isize as i64;
+        options
+    }
+
+    /// Ranks that a [`Transport`] connects, which [`join_by`](Self::join_by) takes.
+    pub fn callbacks(rank: i32, ranks: i32) -> Self {
+        let mut options = Self::of_kind(CALLBACKS);
+        options.raw.rank = rank;
+        options.raw.ranks = ranks;
+        options
+    }
+
     /// Longest wait for another rank; without it what ATTILE_COMM_TIMEOUT says, else 600 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.raw.timeout_seconds = timeout.as_secs_f64();
@@ -88,10 +110,20 @@ impl CommOptions {
 
     /// Joins; returns when all ranks have come. The rank computes on `context`.
     pub fn join(self, context: &Context) -> Result<Communicator<'_>> {
+        self.join_through(context, None)
+    }
+
+    /// Joins ranks that `transport` connects; returns when all have come. For options of [`callbacks`](Self::callbacks).
+    pub fn join_by<'c, T: Transport + 'c>(self, context: &'c Context, transport: T) -> Result<Communicator<'c>> {
+        self.join_through(context, Some(Bridge::new(transport)))
+    }
+
+    fn join_through<'c>(mut self, context: &'c Context, bridge: Option<Bridge<'c>>) -> Result<Communicator<'c>> {
         let mut raw = ptr::null_mut();
-        // SAFETY: the options live through the call, and the kind's name for ever.
+        self.raw.callbacks = bridge.as_ref().map_or(ptr::null(), |bridge| &bridge.callbacks);
+        // SAFETY: options and callbacks live through the call, the kind's name for ever, and what the callbacks use as long as the communicator.
         check(unsafe { sys::attile_comm_create(context.raw, &self.raw, &mut raw) })?;
-        let mut joined = Communicator { context, raw, rank: 0, ranks: 0 };
+        let mut joined = Communicator { context, raw, rank: 0, ranks: 0, _bridge: bridge };
         let info = joined.info()?;
         joined.rank = info.rank;
         joined.ranks = info.ranks;
@@ -102,7 +134,7 @@ impl CommOptions {
 /// What a communicator is, and whether it still works.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommInfo {
-    /// "threads" or "mpi".
+    /// "threads", "mpi", "nccl" or "callbacks".
     pub kind: String,
     /// This rank.
     pub rank: i32,
@@ -127,6 +159,7 @@ pub struct Communicator<'c> {
     pub(crate) raw: *mut sys::attile_comm,
     rank: i32,
     ranks: i32,
+    _bridge: Option<Bridge<'c>>, // freed when the communicator is gone
 }
 
 impl Communicator<'_> {

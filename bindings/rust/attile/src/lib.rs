@@ -30,6 +30,7 @@ mod memory;
 mod ranks_builder;
 mod reduction_builder;
 mod tensor;
+mod transport;
 
 pub use attention_builder::{Attention, AttentionBackward, AttentionMerge, Mask};
 pub use attile_sys as sys;
@@ -43,6 +44,7 @@ pub use memory::{DeviceBuffer, MemoryKind, Stream};
 pub use ranks_builder::{AttentionBackwardOverRanks, AttentionOverRanks, Method, RanksSupport};
 pub use reduction_builder::{Reduce, ReduceOp, Softmax};
 pub use tensor::{TensorMut, TensorRef};
+pub use transport::{Transport, TransportError};
 
 /// What a function of this crate returns.
 pub type Result<T> = std::result::Result<T, Error>;

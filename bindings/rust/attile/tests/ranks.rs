@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Attention and its gradients over ranks that are threads, every option, against the local calls; communicators; what goes wrong.
-use attile::{sys, CommOptions, Communicator, Context, Error, Mask, Method, Shards, TensorMut, TensorRef};
+use attile::{sys, CommOptions, Communicator, Context, Error, Mask, Method, Shards, TensorMut, TensorRef, Transport, TransportError};
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -317,4 +318,113 @@ fn what_goes_wrong_is_an_error() {
             assert_eq!(thread.join().unwrap(), if mixed { Ok(2) } else { Err(sys::ATTILE_ERROR_RANKS_DISAGREE) });
         }
     }
+}
+
+/// A transport of channels, one from each rank to each. `failing`: the send of that number does not.
+struct Mail {
+    to: Vec<Sender<Vec<u8>>>,
+    from: Vec<Receiver<Vec<u8>>>,
+    sent: u32,
+    failing: Option<(u32, fn() -> TransportError)>,
+    told: Sender<String>,
+}
+
+impl Mail {
+    /// Of each rank, and what they give up with.
+    fn of_ranks(ranks: usize) -> (Vec<Mail>, Receiver<String>) {
+        let (told, all_told) = channel();
+        let mut mails: Vec<_> = (0..ranks).map(|_| Mail { to: vec![], from: vec![], sent: 0, failing: None, told: told.clone() }).collect();
+        for to in 0..ranks {
+            for from in 0..ranks {
+                let (sender, receiver) = channel();
+                mails[from].to.push(sender);
+                mails[to].from.push(receiver);
+            }
+        }
+        (mails, all_told)
+    }
+}
+
+impl Transport for Mail {
+    type Sending = ();
+    type Receiving = i32;
+
+    fn send(&mut self, message: &[u8], to: i32) -> Result<(), TransportError> {
+        self.sent += 1;
+        match self.failing {
+            Some((number, why)) if number == self.sent => Err(why()),
+            _ => self.to[to as usize].send(message.to_vec()).map_err(|_| TransportError::Failed(7)),
+        }
+    }
+    fn receive(&mut self, _bytes: usize, from: i32) -> Result<i32, TransportError> {
+        Ok(from)
+    }
+    fn wait_sent(&mut self, _request: (), _timeout: Duration) -> Result<(), TransportError> {
+        Ok(())
+    }
+    fn wait_received(&mut self, from: i32, message: &mut [u8], timeout: Duration) -> Result<(), TransportError> {
+        let came = self.from[from as usize].recv_timeout(timeout).map_err(|_| TransportError::Late)?;
+        message.copy_from_slice(&came);
+        Ok(())
+    }
+    fn give_up(&mut self, why: &str) {
+        let _ = self.told.send(why.to_string());
+    }
+}
+
+/// `body` on each rank, connected by its mail; whose results are returned.
+fn by_mail<R: Send + 'static>(mails: Vec<Mail>, body: impl Fn(&Context, &Communicator<'_>) -> R + Copy + Send + 'static) -> Vec<R> {
+    let ranks = mails.len() as i32;
+    let run = move |rank: i32, mail: Mail| {
+        let context = Context::open("reference").unwrap();
+        let options = CommOptions::callbacks(rank, ranks).timeout(Duration::from_millis(if mail.failing.is_some() { 300 } else { 60000 }));
+        let comm = options.join_by(&context, mail).unwrap();
+        body(&context, &comm)
+    };
+    let threads: Vec<_> = (0..).zip(mails).map(|(rank, mail)| thread::spawn(move || run(rank, mail))).collect();
+    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+#[test]
+fn a_transport_of_the_programs_own() {
+    by_mail(Mail::of_ranks(3).0, |context, comm| {
+        let problem = Problem::new();
+        let whole = problem.run(context, None, 0);
+        let found = problem.run(context, Some((comm, Shards::Zigzag, Method::Ring)), 0);
+        let rows = comm.positions(Shards::Zigzag, ROWS).unwrap();
+        assert_near(&found[0], &whole[0].take(&rows), "o by mail");
+        assert_near(&found[2], &whole[2].take(&rows), "dq by mail");
+        assert_eq!(comm.info().unwrap().kind, "callbacks");
+    });
+}
+
+#[test]
+fn a_transport_that_fails() {
+    let failures: [(fn() -> TransportError, i32, &str); 3] = [
+        (|| TransportError::Failed(42), sys::ATTILE_ERROR_TRANSPORT, "it returned 42"),
+        (|| TransportError::Late, sys::ATTILE_ERROR_RANK_LATE, "did not come"),
+        (|| panic!("a panic of the test's transport"), sys::ATTILE_ERROR_TRANSPORT, "it returned -1"),
+    ];
+    for (why, code, words) in failures {
+        let (mut mails, told) = Mail::of_ranks(2);
+        mails[0].failing = Some((3, why));
+        mails[1].failing = Some((u32::MAX, why)); // the other rank does not wait long
+        let errors = by_mail(mails, |_, comm| {
+            let (x, mut o, shape) = (vec![1.0f32; 64], vec![f32::NAN; 64], [1, 2, 4, 8]);
+            let all = || TensorRef::new(&x, &shape).unwrap();
+            let run = |o: &mut Vec<f32>| comm.attention(all(), all(), all(), TensorMut::new(o, &shape).unwrap()).run();
+            (0..3).find_map(|_| run(&mut o).err()).unwrap()
+        });
+        assert_eq!(errors[0].code(), code, "{}", errors[0]);
+        assert!(errors[0].message().contains(words), "{}", errors[0]);
+        assert!([sys::ATTILE_ERROR_RANK_LATE, sys::ATTILE_ERROR_TRANSPORT].contains(&errors[1].code()), "{}", errors[1]);
+        assert!(told.iter().any(|why| !why.is_empty()), "a rank gave up");
+    }
+    let context = Context::open("reference").unwrap();
+    assert_eq!(CommOptions::callbacks(0, 2).join(&context).unwrap_err().code(), sys::ATTILE_ERROR_NULL_ARGUMENT);
+    let mail = Mail::of_ranks(1).0.pop().unwrap();
+    assert_eq!(CommOptions::threads(0, 1, 500).join_by(&context, mail).unwrap_err().code(), sys::ATTILE_ERROR_INVALID_VALUE);
+    // SAFETY: no communicator is looked at where no library of NCCL is loaded, nor NULL.
+    let nccl = unsafe { CommOptions::nccl(std::ptr::null_mut()) };
+    assert!(nccl.join(&context).is_err());
 }
