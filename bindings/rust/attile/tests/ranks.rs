@@ -320,12 +320,14 @@ fn what_goes_wrong_is_an_error() {
     }
 }
 
+type Why = fn() -> TransportError;
+
 /// A transport of channels, one from each rank to each. `failing`: the send of that number does not.
 struct Mail {
     to: Vec<Sender<Vec<u8>>>,
     from: Vec<Receiver<Vec<u8>>>,
     sent: u32,
-    failing: Option<(u32, fn() -> TransportError)>,
+    failing: Option<(u32, Why)>,
     told: Sender<String>,
 }
 
@@ -400,7 +402,7 @@ fn a_transport_of_the_programs_own() {
 
 #[test]
 fn a_transport_that_fails() {
-    let failures: [(fn() -> TransportError, i32, &str); 3] = [
+    let failures: [(Why, i32, &str); 3] = [
         (|| TransportError::Failed(42), sys::ATTILE_ERROR_TRANSPORT, "it returned 42"),
         (|| TransportError::Late, sys::ATTILE_ERROR_RANK_LATE, "did not come"),
         (|| panic!("a panic of the test's transport"), sys::ATTILE_ERROR_TRANSPORT, "it returned -1"),
