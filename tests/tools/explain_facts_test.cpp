@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "explain_facts.h"
+#include "ring_facts.h"
 
 namespace {
 
@@ -40,6 +41,40 @@ attile_support kernel(int32_t tile_m, int32_t tile_n, int32_t threads, int32_t r
 
 const Roofs kRoofs = {8e12, 320e9, false};
 constexpr auto kSize = bench::Size::kLarge;
+
+// 8 ranks with 8192 rows each of 8 heads of 128 columns in bf16.
+TEST(RingFactsTest, EachStepsLinkAndArithmetic) {
+    bench::BenchCase one = bench::attention_case(kSize, ATTILE_BF16, 1, 8, 8, 65536, 65536, 128, ATTILE_MASK_CAUSAL_BOTTOM_RIGHT);
+    const double shard = 2.0 * 8 * 8192 * 128 * 2;
+    const std::vector<RingSteps> forward = ring_steps(one, 64e12, 8);
+    ASSERT_EQ(forward.size(), 2U);
+    EXPECT_EQ(forward[0].last, 6);
+    EXPECT_EQ(forward[0].flops, 1e12);
+    EXPECT_EQ(forward[0].bytes, shard);
+    EXPECT_EQ(forward[1].bytes, 0);
+    // 1e12 operations take 2 ms, and a shard 3.3554432 ms.
+    const std::string text = ring_facts(one, 64e12, 8, 1e10, 5e14);
+    EXPECT_PRED_FORMAT2(IsSubstring, "8 on a ring, even zigzag shards\n", text);
+    EXPECT_PRED_FORMAT2(IsSubstring, "0 to 6", text);
+    EXPECT_PRED_FORMAT2(IsSubstring, "time        25.5 ms, of which arithmetic takes 16.0 ms at the peak\n", text);
+    EXPECT_PRED_FORMAT2(IsSubstring, "efficiency  62.8 % of what", text);
+
+    one.operation = bench::Operation::kAttentionBackward;
+    const std::vector<RingSteps> backward = ring_steps(one, 64e12, 8);
+    ASSERT_EQ(backward.size(), 4U);
+    const double bytes[] = {shard, 3 * shard, 2 * shard, 2 * shard};  // sums are float32
+    const int64_t last[] = {1, 6, 7, 8};
+    double all = 0;
+    for (size_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(backward[i].bytes, bytes[i]) << i;
+        EXPECT_EQ(backward[i].last, last[i]) << i;
+        all += backward[i].flops * static_cast<double>(backward[i].last - backward[i].first + 1);
+    }
+    EXPECT_EQ(all, 8e12);  // of a rank
+    EXPECT_EQ(ring_steps(one, 64e12, 2).size(), 3U);
+    EXPECT_EQ(ring_steps(one, 64e12, 2)[1].bytes, 0);
+    EXPECT_EQ(ring_steps(one, 64e12, 1).size(), 1U);
+}
 
 TEST(ExplainFactsTest, RegistersLimit) {
     attile_support support = kernel(128, 128, 256, 118, 8192, 1024);

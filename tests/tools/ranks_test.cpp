@@ -113,6 +113,12 @@ TEST(RanksTest, WhatGoesWrongLeavesNothing) {
         {{"verify", "--ranks", "2", "--memory", "host"}, 2, "excludes"},
         {{"bench", "--ranks", "2", "--filter", "^gemm"}, 1, "--ranks is for cases of attention and attention_backward"},
         {{"bench", "--ranks", "2", "--json", output}, 2, "excludes"},
+        {{"explain", "gemm", "8", "8", "8", "--ranks", "2", "--link", "1e9"}, 1, "--ranks is for attention and attention_backward; the op"},
+        {{"explain", "attention", "1", "1", "8", "8", "--ranks", "2"}, 2, "--ranks requires --link"},
+        {{"explain", "attention", "1", "1", "8", "8", "--causal", "--len-k", "9", "--ranks", "2", "--link", "1e9", "--device-peak-flops",
+          "1e9"},
+         1,
+         "--ranks with --causal takes as many keys as rows; --len-k is 9"},
     };
     for (const auto &one : cases) {
         const Finished run = run_attile(one.arguments, {{"OMPI_COMM_WORLD_SIZE", ""}, {"PMI_SIZE", ""}});

@@ -6,6 +6,7 @@
 #include "cli.h"
 #include "commands.h"
 #include "explain_facts.h"
+#include "ring_facts.h"
 #include "table.h"
 
 namespace attile::cli {
@@ -71,6 +72,16 @@ std::string shape_text(const ExplainOptions &options, const BenchCase &one) {
     }
 }
 
+// Of attention over ranks.
+void expect_ring(const ExplainOptions &options, const BenchCase &one, const Roofs &roofs) {
+    const bool goes = one.operation == bench::Operation::kAttention || one.operation == bench::Operation::kAttentionBackward;
+    if (!goes) throw Failure(text("--ranks is for attention and attention_backward; the operation is %s", options.operation.c_str()));
+    if (options.causal && one.len_k != one.len_q)
+        throw Failure(text("--ranks with --causal takes as many keys as rows; --len-k is %lld", static_cast<long long>(one.len_k)));
+    if (!(roofs.peak_flops > 0))
+        throw Failure("--ranks needs the device's peak, which this backend does not know; --device-peak-flops gives one");
+}
+
 }  // namespace
 
 int run_explain(const ExplainOptions &options) {
@@ -90,9 +101,11 @@ int run_explain(const ExplainOptions &options) {
         throw Failure(text("this backend cannot run it: %s", support.text));
     }
     const Roofs roofs = roofs_of(options.peak_flops, options.bandwidth, &context.info(), one.dtype);
+    if (options.ranks > 0) expect_ring(options, one, roofs);
     std::printf("%s\n%s", roof_facts(support, roofs).c_str(), kernel_facts(support, roofs).c_str());
     for (const std::string &part : {reads_facts(support, one, roofs), occupancy_facts(support, context.info())})
         if (!part.empty()) std::printf("\n%s", part.c_str());
+    if (options.ranks > 0) std::printf("\n%s", ring_facts(one, support.flops, options.ranks, options.link, roofs.peak_flops).c_str());
     return 0;
 }
 

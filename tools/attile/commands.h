@@ -86,6 +86,8 @@ struct ExplainOptions {
     double peak_flops = 0;  // 0: the device's.
     double bandwidth = 0;   // 0: the device's.
     int threads = 0;
+    int64_t ranks = 0;  // 0: none.
+    double link = 0;    // Bytes a second.
 };
 int run_explain(const ExplainOptions &options);
 

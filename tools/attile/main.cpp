@@ -292,6 +292,15 @@ void add_explain(CLI::App &app, Command &chosen) {
     add_backend(command, options->backend);
     add_threads(command, options->threads);
     add_roofs(command, "--device-peak-flops", options->peak_flops, "--device-bandwidth", options->bandwidth, "default: the backend's");
+    CLI::Option *link = command->add_option("--link", options->link, "With --ranks: bytes a second between two ranks, e.g. 370e9")
+                            ->check(kPositive)
+                            ->type_name("R");
+    CLI::Option *ranks =
+        command->add_option("--ranks", options->ranks, "attention and attention_backward: the time of each step on a ring of N ranks")
+            ->check(CLI::Range(1, 1024).description(""))
+            ->type_name("N");
+    link->needs(ranks);
+    ranks->needs(link);
     command->callback([command, options, &chosen] {
         if (!command->get_subcommands().empty()) return;
         if (options->operation.empty()) throw CLI::RequiredError("OP");  // Only of a call without a question.
