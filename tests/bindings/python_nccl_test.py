@@ -15,8 +15,9 @@ import attile
 import attile.distributed
 from attile.distributed import Communicator, Matrix
 
-BACKEND = os.environ.get("ATTILE_TEST_BACKEND", "emulated")
+BACKEND = os.environ.get("ATTILE_TEST_BACKEND", "emulated")  # with NCCL itself "cuda": a GPU for each rank
 RANKS = 2
+DEVICES = range(RANKS) if BACKEND != "emulated" else [0] * RANKS
 
 
 class Group:
@@ -43,7 +44,7 @@ class Nccl(unittest.TestCase):
 
     def setUp(self):
         self.comms = (ctypes.c_void_p * RANKS)()
-        self.assertEqual(self.nccl.ncclCommInitAll(self.comms, RANKS, (ctypes.c_int * RANKS)()), 0)
+        self.assertEqual(self.nccl.ncclCommInitAll(self.comms, RANKS, (ctypes.c_int * RANKS)(*DEVICES)), 0)
 
     def tearDown(self):
         for comm in self.comms:
@@ -53,7 +54,7 @@ class Nccl(unittest.TestCase):
         """work(communicator) on every rank; what the ranks returned or raised."""
 
         def run(rank):
-            with attile.Context(BACKEND) as context, Communicator.nccl(comm_of(self.comms[rank]), context=context, timeout=60) as ranks:
+            with attile.Context(f"{BACKEND}:{DEVICES[rank]}") as context, Communicator.nccl(comm_of(self.comms[rank]), context=context, timeout=60) as ranks:
                 return work(ranks)
 
         return run_ranks(RANKS, run)
@@ -87,7 +88,7 @@ class Nccl(unittest.TestCase):
             Communicator.nccl([])
 
     def test_no_communicator_and_no_device(self):
-        with attile.Context(BACKEND) as context, self.assertRaisesRegex(attile.AttileError, "options->communicator is 0; expected an ncclComm_t"):
+        with attile.Context(f"{BACKEND}:0") as context, self.assertRaisesRegex(attile.AttileError, "options->communicator is 0; expected an ncclComm_t"):
             Communicator.nccl(0, context=context)
         with attile.Context("reference") as context, self.assertRaisesRegex(attile.AttileError, "the context's device is of type 1"):
             Communicator.nccl(self.comms[0], context=context)
