@@ -75,7 +75,7 @@ int32_t DeviceBlocks::take(const char *operation, int64_t bytes, Block *block) {
         status = attile_alloc(context_, ATTILE_MEMORY_DEVICE, bytes, &memory);
     }
     if (status == ATTILE_ERROR_OUT_OF_DEVICE_MEMORY) {
-        return fail(status, "%s: no device memory for %lld bytes of rows", operation, static_cast<long long>(bytes));
+        return fail(status, "%s: no device memory for %lld bytes", operation, static_cast<long long>(bytes));
     }
     ATTILE_TRY(status);
     ++used_;

@@ -169,9 +169,9 @@ int32_t Transfer::prepare(const char *operation, int32_t rank, int32_t ranks, in
     DeviceBlocks *const blocks = device_ != nullptr ? device_->blocks() : nullptr;
     ATTILE_TRY(incoming_.take(operation, most_in, 1, blocks));
     ATTILE_TRY(outgoing_.take(operation, most_out, 1, blocks));
-    if (!adds_parts()) return ATTILE_OK;
+    if (!adds_terms()) return ATTILE_OK;
     const int64_t most = std::min(width, to_.axis[panel_axis_].count(rank)), lines = to_.axis[1 - panel_axis_].count(rank);
-    return parts_.take(operation, product({static_cast<int64_t>(senders_.size()) + 1, lines, most}), element_bytes(dtype), blocks);
+    return terms_.take(operation, product({static_cast<int64_t>(senders_.size()) + 1, lines, most}), element_bytes(dtype), blocks);
 }
 
 // A message, its extents those of the runs in `along_`, dense along the sender's own axis.
@@ -267,9 +267,9 @@ int32_t Transfer::pack() {
 }
 
 // Where one of the terms of sums on the device lies.
-attile_tensor Transfer::part(int64_t part) const {
+attile_tensor Transfer::term(int64_t number) const {
     const int64_t bytes = own_to_.shape[0] * own_to_.shape[1] * element_bytes(dtype_);
-    return dense_matrix(parts_.at(part * bytes), dtype_, own_to_.shape, fast_[static_cast<size_t>(rank_)]);
+    return dense_matrix(terms_.at(number * bytes), dtype_, own_to_.shape, fast_[static_cast<size_t>(rank_)]);
 }
 
 // Whether a message has an element for each of the tensor's.
@@ -277,10 +277,10 @@ bool Transfer::fills(const Peer &peer, const attile_tensor &tensor) const {
     return peer.lines == tensor.shape[1 - panel_axis_] && count_runs(along_) == tensor.shape[panel_axis_];
 }
 
-// Whether a message is received where it belongs. Of the peer whose runs are in `along_`; `part` counts those that send anything, from 1.
-bool Transfer::arrives_in_place(const Peer &peer, int64_t part, unsigned char **address) const {
+// Whether a message is received where it belongs. Of the peer whose runs are in `along_`; `number` counts those that send anything, from 1.
+bool Transfer::arrives_in_place(const Peer &peer, int64_t number, unsigned char **address) const {
     if (arrival_ == Arrival::kCopy) return in_place(own_to_, peer, peer.rank, false, address);
-    return adds_parts() && fills(peer, own_to_) && in_place(this->part(part), peer, peer.rank, false, address);
+    return adds_terms() && fills(peer, own_to_) && in_place(term(number), peer, peer.rank, false, address);
 }
 
 int32_t Transfer::start(Session &session, Range panel, const attile_tensor &from, const attile_tensor &to) {
@@ -290,16 +290,16 @@ int32_t Transfer::start(Session &session, Range panel, const attile_tensor &from
     own_to_ = to;
     // Messages go on when this rank's own work has failed.
     if (device_ == nullptr || session.sound()) ATTILE_TRY(session.take(guarded([&] { return pack(); })));
-    int64_t at = 0, parts = 1;
+    int64_t at = 0, terms = 1;
     for (const Peer &peer : senders_) {
         const int64_t bytes = message_bytes(peer, peer.rank, rank_, panel);
         if (peer.rank != rank_) {
             unsigned char *place = incoming_.at(at);
-            if (bytes != 0) (void)arrives_in_place(peer, parts, &place);
+            if (bytes != 0) (void)arrives_in_place(peer, terms, &place);
             ATTILE_TRY(link.receive(place, bytes, peer.rank));
             at += bytes;
         }
-        if (bytes != 0) ++parts;
+        if (bytes != 0) ++terms;
     }
     at = 0;
     for (const Peer &peer : receivers_) {
@@ -314,31 +314,31 @@ int32_t Transfer::start(Session &session, Range panel, const attile_tensor &from
 }
 
 int32_t Transfer::put_in_place() {
-    int64_t at = 0, parts = 1;
+    int64_t at = 0, terms = 1;
     for (const Peer &peer : senders_) {
         const int64_t bytes = message_bytes(peer, peer.rank, rank_, panel_);
         if (bytes == 0) continue;
-        const bool own = peer.rank == rank_, add = arrival_ == Arrival::kSum && !adds_parts();
-        const attile_tensor to = adds_parts() ? part(parts) : own_to_;
+        const bool own = peer.rank == rank_, add = arrival_ == Arrival::kSum && !adds_terms();
+        const attile_tensor to = adds_terms() ? term(terms) : own_to_;
         unsigned char *place = nullptr;
-        if (own || !arrives_in_place(peer, parts, &place)) {
-            if (adds_parts() && !fills(peer, to)) ATTILE_TRY(device_->clear(with_four_axes(to)));
+        if (own || !arrives_in_place(peer, terms, &place)) {
+            if (adds_terms() && !fills(peer, to)) ATTILE_TRY(device_->clear(with_four_axes(to)));
             const attile_tensor from = own ? own_from_ : message(incoming_.at(at), peer, peer.rank);
             ATTILE_TRY(move(peer, from, !own, to, false, add));
         }
         if (!own) at += bytes;
-        ++parts;
+        ++terms;
     }
-    return adds_parts() && parts > 1 ? add_parts(parts) : ATTILE_OK;
+    return adds_terms() && terms > 1 ? add_terms(terms) : ATTILE_OK;
 }
 
 // What is there is the first of the terms.
-int32_t Transfer::add_parts(int64_t parts) {
-    const attile_tensor first = part(0);
+int32_t Transfer::add_terms(int64_t terms) {
+    const attile_tensor first = term(0);
     ATTILE_TRY(device_->copy(with_four_axes(own_to_), with_four_axes(first)));
     attile_tensor all = first;
     all.rank = 3;
-    all.shape[0] = parts;
+    all.shape[0] = terms;
     all.stride[0] = first.shape[0] * first.shape[1];
     std::copy_n(first.shape, 2, all.shape + 1);
     std::copy_n(first.stride, 2, all.stride + 1);

@@ -57,15 +57,15 @@ class Transfer {
     int64_t message_bytes(const Peer &peer, int32_t sender, int32_t receiver, Range panel);
     attile_tensor message(unsigned char *data, const Peer &peer, int32_t sender) const;
     bool in_place(const attile_tensor &tensor, const Peer &peer, int32_t sender, bool sending, unsigned char **address) const;
-    bool arrives_in_place(const Peer &peer, int64_t part, unsigned char **address) const;
+    bool arrives_in_place(const Peer &peer, int64_t number, unsigned char **address) const;
     int32_t move(const Peer &peer, const attile_tensor &from, bool from_packed, const attile_tensor &to, bool to_packed, bool add) const;
     int32_t move_block(const attile_tensor &from, const attile_tensor &to, bool add) const;
     int32_t pack();
     int32_t put_in_place();
-    bool adds_parts() const { return device_ != nullptr && arrival_ == Arrival::kSum; }
+    bool adds_terms() const { return device_ != nullptr && arrival_ == Arrival::kSum; }
     bool fills(const Peer &peer, const attile_tensor &tensor) const;
-    attile_tensor part(int64_t part) const;
-    int32_t add_parts(int64_t parts);
+    attile_tensor term(int64_t number) const;
+    int32_t add_terms(int64_t terms);
 
     const GridLayout from_, to_;
     const int32_t panel_axis_;
@@ -76,7 +76,7 @@ class Transfer {
     std::vector<Run> along_;  // of one peer at a time
     DeviceRows *const device_;
     Buffer incoming_, outgoing_;
-    Buffer parts_;  // of sums on the device: what is there, and what each sender has for it, each as `to` lies
+    Buffer terms_;  // of sums on the device: what is there, and what each sender has for it, each as `to` lies
     Range panel_;
     attile_tensor own_from_{}, own_to_{};
 };
