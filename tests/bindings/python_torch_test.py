@@ -17,6 +17,8 @@ if importlib.util.find_spec("torch") is None:
 
 import torch  # noqa: E402
 
+from attile import _torch_call  # noqa: E402
+
 torch.manual_seed(3)
 HEADS = (2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6)  # q, k, v
 
@@ -139,13 +141,28 @@ class Operators(unittest.TestCase):
         def gemm(*arrays, query=False, **options):
             return types.SimpleNamespace(workspace_bytes=512) if query else options
 
-        on_gpu = types.SimpleNamespace(is_cuda=True, new_empty=torch.empty)
+        on_gpu = types.SimpleNamespace(is_cuda=True, new_empty=torch.empty, device="cuda:0", get_device=lambda: 0)
         with mock.patch.object(attile, "gemm", gemm), mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=True):
-            options = attile.torch._call("gemm", on_gpu, on_gpu, flags=attile.FLAG_BATCH_INVARIANT, alpha=2.0)
+            options = _torch_call.call("gemm", on_gpu, on_gpu, flags=attile.FLAG_BATCH_INVARIANT, alpha=2.0)
         self.assertEqual((options["flags"], options["alpha"]), (attile.FLAG_BATCH_INVARIANT | attile.FLAG_NO_ALLOC, 2.0))
         self.assertEqual((options["workspace"].shape, options["workspace"].dtype), ((512,), torch.uint8))
         with mock.patch.object(attile, "gemm", gemm), mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=False):
-            self.assertEqual(attile.torch._call("gemm", on_gpu, on_gpu), {"flags": 0})
+            self.assertEqual(_torch_call.call("gemm", on_gpu, on_gpu), {"flags": 0})
+
+    def test_each_gpu_has_its_context(self):
+        """The default context serves its own GPU and host memory, another context of the same backend another GPU."""
+        opened = []
+        tensors = [types.SimpleNamespace(is_cuda=on_gpu, get_device=lambda number=number: number) for on_gpu, number in ((False, -1), (True, 1), (True, 0), (True, 0))]
+        info = types.SimpleNamespace(device_type=2, device_index=1, backend="cuda")
+        with mock.patch.object(attile, "default_context", lambda: types.SimpleNamespace(info=info)), mock.patch.object(attile, "Context", lambda name: opened.append(name) or
+                                                                                                                         types.SimpleNamespace(gemm=name)):
+            _torch_call.default_gpu.cache_clear()
+            try:
+                self.assertEqual([_torch_call._operation("gemm", x) for x in tensors], [attile.gemm, attile.gemm, "cuda:0", "cuda:0"])
+            finally:
+                _torch_call.default_gpu.cache_clear()
+                _torch_call._context_of.cache_clear()
+        self.assertEqual(opened, ["cuda:0"])
 
     def test_the_package_does_not_import_pytorch(self):
         subprocess.run([sys.executable, "-c", "import sys, attile; assert 'torch' not in sys.modules; attile.torch.gemm; assert 'torch' in sys.modules"], check=True)

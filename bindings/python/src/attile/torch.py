@@ -15,9 +15,8 @@ from typing import Any, Optional, Sequence, Union, cast
 import torch
 from torch import Tensor
 
-import attile
-
 from . import _structs as s
+from ._torch_call import call, empty_out
 
 __all__ = ["attention", "gemm"]
 
@@ -32,38 +31,28 @@ _NUMBERS = "float scale=0.0, float softcap=0.0, str? mask=None, SymInt[] window=
 _SHARED = ", ".join(f"Tensor? {name}=None" for name in _TENSORS)
 _SCHEMAS = (
     "gemm(Tensor a, Tensor b, Tensor? c=None, Tensor? bias=None, *, float alpha=1.0, float beta=0.0, str? bias_axis=None, str? activation=None, int flags=0) -> Tensor",
-    f"attention(Tensor q, Tensor k, Tensor v, {_SHARED}, Tensor? block_table=None, *, {_NUMBERS}) -> (Tensor, Tensor)",
+    f"attention(Tensor q, Tensor k, Tensor v, {_SHARED}, Tensor? block_table=None, *, {_NUMBERS}, bool out_blhd=False) -> (Tensor, Tensor)",
     f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_SHARED}, *, bool with_dbias=False, bool with_dsinks=False, {_NUMBERS})"
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 
 
-def _call(name: str, *arrays: Tensor, flags: int = 0, **options: Any) -> Any:
-    """The package's call. What is captured into a CUDA graph has a workspace of PyTorch's, which the graph keeps, and not one of the pool that other calls use meanwhile."""
-    operation = getattr(attile, name)
-    if arrays[0].is_cuda and torch.cuda.is_current_stream_capturing():
-        flags |= attile.FLAG_NO_ALLOC
-        size = operation(*arrays, flags=flags, **options, query=True).workspace_bytes
-        if size:
-            options["workspace"] = arrays[0].new_empty(size, dtype=torch.uint8)
-    return operation(*arrays, flags=flags, **options)
-
-
 def _gemm(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[Tensor] = None, **options: Any) -> Tensor:
-    return cast(Tensor, _call("gemm", a, b, **options, c=c, bias=bias))
+    return cast(Tensor, call("gemm", a, b, **options, c=c, bias=bias))
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], **options: Any) -> tuple[Tensor, Tensor]:
+def _attention(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], out_blhd: bool = False, **options: Any) -> tuple[Tensor, Tensor]:
     named: dict[str, Any] = dict(zip((*_TENSORS, "block_table"), tensors))
-    return cast("tuple[Tensor, Tensor]", _call("attention", q, k, v, lse=True, **options, **named))
+    return cast("tuple[Tensor, Tensor]", call("attention", q, k, v, out=empty_out(q, v) if out_blhd else None, lse=True, **options, **named))
 
 
 def _attention_backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *tensors: Optional[Tensor], with_dbias: bool = False,
                         with_dsinks: bool = False, **options: Any) -> tuple[Tensor, ...]:
     named: dict[str, Any] = dict(zip(_TENSORS, tensors))
     more: dict[str, Any] = {name: _empty(named[name[1:]]) for name, wanted in (("dbias", with_dbias), ("dsinks", with_dsinks)) if wanted}
-    made = _call("attention_backward", dout, q, k, v, out, lse, **options, **named, **more)
-    return *made, more.get("dbias", q.new_empty(0)), more.get("dsinks", q.new_empty(0))
+    made: dict[str, Any] = dict(zip(("dq", "dk", "dv"), map(torch.empty_like, (q, k, v))))  # In memory as q, k and v are, so what made these by a transposition need not copy.
+    call("attention_backward", dout, q, k, v, out, lse, **options, **named, **more, **made)
+    return *made.values(), more.get("dbias", q.new_empty(0)), more.get("dsinks", q.new_empty(0))
 
 
 def _empty(like: Optional[Tensor]) -> Tensor:
@@ -76,16 +65,16 @@ def _gemm_fake(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[
     return a.new_empty((*_untyped.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
 
 
-def _attention_fake(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], **options: Any) -> tuple[Tensor, Tensor]:
+def _attention_fake(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], out_blhd: bool = False, **options: Any) -> tuple[Tensor, Tensor]:
     for name, x in (("q", q), ("k", k), ("v", v)):
         torch._check(x.dim() == 4, lambda: f"{name} has {x.dim()} dimensions; 4 are expected")
-    return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(q.shape[:3], dtype=torch.float64 if q.dtype == torch.float64 else torch.float32)
+    return empty_out(q, v) if out_blhd else q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(q.shape[:3], dtype=torch.float64 if q.dtype == torch.float64 else torch.float32)
 
 
 def _attention_backward_fake(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *tensors: Optional[Tensor], with_dbias: bool = False,
                              with_dsinks: bool = False, **options: Any) -> tuple[Tensor, ...]:
     named = dict(zip(_TENSORS, tensors))
-    return *map(_empty, (q, k, v)), _empty(named["bias"]) if with_dbias else q.new_empty(0), _empty(named["sinks"]) if with_dsinks else q.new_empty(0)
+    return *map(torch.empty_like, (q, k, v)), _empty(named["bias"]) if with_dbias else q.new_empty(0), _empty(named["sinks"]) if with_dsinks else q.new_empty(0)
 
 
 def _wanted(ctx: Any, count: int) -> list[bool]:
@@ -128,7 +117,7 @@ def _attention_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dic
         raise RuntimeError("alibi_slopes requires a gradient, and none comes through attention: give alibi_slopes.detach()")
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(q, k, v, *output, *tensors)
-    ctx.options = keyword_only_inputs
+    ctx.options = {name: value for name, value in keyword_only_inputs.items() if name != "out_blhd"}
 
 
 def _with_lse(dout: Tensor, dlse: Tensor, v: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
