@@ -16,12 +16,15 @@ import torch
 from torch import Tensor
 
 from . import _structs as s
-from ._torch_call import call, empty_out
-
-__all__ = ["attention", "gemm"]
 
 if not hasattr(torch.library, "register_autograd"):
     raise ImportError(f"attile.torch needs PyTorch 2.4 or later; this is {torch.__version__}")
+
+from ._sdpa import disable, enable, sdpa  # noqa: E402  (its own import needs what was looked at above)
+from ._torch_call import call, empty_out  # noqa: E402
+from ._transformers import register_transformers  # noqa: E402
+
+__all__ = ["attention", "disable", "enable", "gemm", "register_transformers", "sdpa"]
 
 _untyped: Any = torch  # For functions of PyTorch that have no types.
 
