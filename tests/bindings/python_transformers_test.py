@@ -31,6 +31,14 @@ def model_of(name):
     return model
 
 
+def choose(model, name):
+    """Which attention a model has from now on; the first versions of the interface have no method for it."""
+    if hasattr(model, "set_attn_implementation"):
+        model.set_attn_implementation(name)
+    else:
+        model.config._attn_implementation = name
+
+
 def difference(one, other):
     return float((one - other).detach().abs().max() / other.detach().abs().max())
 
@@ -38,9 +46,9 @@ def difference(one, other):
 class Models(unittest.TestCase):
     def both(self, model, run):
         """What `run` gives with "eager" and with Attile, which leaves no call to PyTorch."""
-        model.set_attn_implementation("eager")
+        choose(model, "eager")
         expected = run()
-        model.set_attn_implementation("attile")
+        choose(model, "attile")
         with mock.patch.object(_transformers, "say_once", side_effect=AssertionError("left to PyTorch")), mock.patch.object(_transformers, "attend", wraps=_sdpa.attend) as calls:
             found = run()
         self.assertGreaterEqual(calls.call_count, SHAPE["num_hidden_layers"])
@@ -70,7 +78,7 @@ class Models(unittest.TestCase):
 
     def test_compiled(self):
         model, tokens = model_of("Llama"), torch.randint(1, TOKENS, (2, 11))
-        model.set_attn_implementation("attile")
+        choose(model, "attile")
         with torch.no_grad():
             expected = model(tokens, use_cache=False).logits
             found = torch.compile(lambda tokens: model(tokens, use_cache=False).logits, backend="aot_eager")(tokens)
@@ -105,6 +113,10 @@ class Arguments(unittest.TestCase):
         self.compare(None, position_bias=self.bias, is_causal=False)
         self.compare(None, is_causal=True)
         self.compare(None, is_causal=False)
+
+    def test_a_gradient_to_the_sinks_alone(self):
+        q, kv, sinks = self.q.double(), self.kv.double(), torch.rand(4, dtype=torch.float64).requires_grad_()
+        self.assertTrue(torch.autograd.gradcheck(lambda sinks: _transformers.attention(self.module, q, kv, kv, None, s_aux=sinks)[0], sinks))
 
     def test_dropout_is_left_to_transformers(self):
         with self.assertWarnsRegex(UserWarning, "dropout is not 0"):

@@ -208,6 +208,13 @@ class Checks:
         torch.library.opcheck(torch.ops.attile.attention, (q, k, v), {"mask": "causal_bottom_right"})
         torch.library.opcheck(torch.ops.attile.gemm, (a, b), {"bias": bias, "activation": "relu"})
 
+    def framework_call(self):
+        """PyTorch's scaled_dot_product_attention, served: the tests of tests/bindings with tensors of this device."""
+        found = subprocess.run([sys.executable, "-W", "ignore", "-m", "unittest", "python_sdpa_test"], cwd=ROOT / "tests/bindings", env={**os.environ, "ATTILE_TEST_DEVICE": self.device},
+                               capture_output=True, text=True, check=False)
+        assert found.returncode == 0, found.stderr[-4000:]
+        return next(line for line in found.stderr.splitlines() if line.startswith("Ran "))
+
     def compiled(self, dtype, mode):
         """One graph without a break, forward and backward; PyTorch's own CUDA graphs by the mode reduce-overhead."""
         import attile.torch
@@ -251,6 +258,7 @@ class Checks:
         self.run("wrong calls", self.refused)
         for dtype in TYPES:
             self.run(f"attile.torch {str(dtype)[6:]}", self.torch_operators, dtype)
+        self.run("attile.torch.sdpa", self.framework_call)
         for mode in ("default", "reduce-overhead"):
             for dtype in TYPES:
                 self.run(f"torch.compile {mode} {str(dtype)[6:]}", self.compiled, dtype, mode)
