@@ -262,7 +262,7 @@ class Fallback(unittest.TestCase):
 
     def test_what_the_library_lacks(self):
         q = values(1, 1, 2, 4)
-        with mock.patch.object(_sdpa, "call", side_effect=attile.AttileUnsupportedError(2004, "ATTILE_ERROR_UNSUPPORTED_SHAPE", "attention: more than a grid holds")):
+        with mock.patch.object(_sdpa, "run", side_effect=attile.AttileUnsupportedError(2004, "ATTILE_ERROR_UNSUPPORTED_SHAPE", "attention: more than a grid holds")):
             self.check("more than a grid holds", (q, q, q))
 
     @unittest.skipIf(DEVICE == "cuda", "the backend is there")

@@ -67,8 +67,8 @@ class Models(unittest.TestCase):
                     kept = seen.bool() if mask is not None else slice(None)
                     self.assertTrue(difference(found[kept], expected[kept]) <= 1e-5)
             with self.subTest(model=name, what="generation"):
-                for cache in (None, "static"):
-                    options = {"attention_mask": seen, "max_new_tokens": 9, "do_sample": False, "cache_implementation": cache}
+                for cache, mask in ((None, seen), ("static", seen), (None, torch.ones_like(seen))):
+                    options = {"attention_mask": mask, "max_new_tokens": 9, "do_sample": False, "cache_implementation": cache}
                     found, expected = self.both(model, lambda model=model, options=options, tokens=tokens: model.generate(tokens, **options))
                     self.assertTrue(torch.equal(found, expected))
             with self.subTest(model=name, what="gradients"):

@@ -16,11 +16,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._library import AttileUnsupportedError
-from ._torch_call import call, default_gpu, empty_out
+from ._torch_call import TENSORS, attention_backward, default_gpu, empty_out, run
 
 _untyped: Any = torch  # For functions of PyTorch that have no types.
 _framework: Any = functional.scaled_dot_product_attention  # PyTorch's own, or what another package had put there.
 
+_PLAIN = (Tensor, torch.nn.Parameter)
 _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _is_exporting: Any = getattr(torch.compiler, "is_exporting", lambda: False)  # PyTorch 2.7.
 _HAS_JAGGED = "max_seqlen" in inspect.signature(_untyped.nested.nested_tensor_from_jagged).parameters  # PyTorch 2.5.
@@ -77,7 +78,7 @@ def refusal(tensors: tuple[Optional[Tensor], ...]) -> str:
     compiling = torch.compiler.is_compiling()
     for x in tensors:
         if x is not None:
-            if type(x) not in (Tensor, torch.nn.Parameter) or x.layout is not torch.strided or (not compiling and x.is_neg()):
+            if type(x) not in _PLAIN or x.layout is not torch.strided or (not compiling and x.is_neg()):
                 return "a tensor is of a subclass, of another layout than strided, or lazily negated"  # Operators of a compiled function get no such negation.
             if x.device != q.device:
                 return "the tensors are on different devices"
@@ -90,17 +91,35 @@ def refusal(tensors: tuple[Optional[Tensor], ...]) -> str:
     return _refused_device_traced(q.device.type) if compiling else _refused_device(q.device.type)
 
 
-def attend(problem: Problem, sinks: Optional[Tensor] = None, packed: tuple[Optional[Tensor], ...] = (None, None), **options: Any) -> Tensor:
-    """Attention of tensors for which there is no refusal(), in a new tensor as empty_out() makes it.
+class _Followed(_untyped.autograd.Function):  # type: ignore[misc]
+    """Attention whose gradient is followed outside of a graph: the operator of attile.torch costs three times as much host time."""
 
-    By the operator where a gradient is followed or a graph is made, else by the package's call, which costs less.
-    """
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any], *tensors: Optional[Tensor]) -> Tensor:
+        named: dict[str, Any] = dict(zip(TENSORS, tensors))
+        out, lse = run("attention", q, k, v, out=empty_out(q, v), lse=True, **named, **options)
+        ctx.save_for_backward(q, k, v, out, lse, *tensors)
+        ctx.options = options
+        return cast(Tensor, out)
+
+    @staticmethod
+    @_untyped.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, dout: Tensor) -> tuple[Optional[Tensor], ...]:
+        wanted = dict(zip(TENSORS, ctx.needs_input_grad[4:]))
+        dq, dk, dv, dbias, dsinks = attention_backward(dout, *ctx.saved_tensors, with_dbias=wanted["bias"], with_dsinks=wanted["sinks"], **ctx.options)
+        found = {"bias": dbias if wanted["bias"] else None, "sinks": dsinks if wanted["sinks"] else None}
+        return dq, dk, dv, None, *map(found.get, TENSORS)
+
+
+def attend(problem: Problem, sinks: Optional[Tensor] = None, packed: tuple[Optional[Tensor], ...] = (None, None), **options: Any) -> Tensor:
+    """Attention of tensors for which there is no refusal(), in a new tensor that lies in memory as empty_out() makes it: by the operator where a graph is made."""
     q, k, v, bias, allowed = problem
-    followed = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or (bias is not None and bias.requires_grad)
-                                            or (sinks is not None and sinks.requires_grad))
-    if followed or torch.compiler.is_compiling() or _untyped._C._len_torch_dispatch_stack():
+    if torch.compiler.is_compiling() or _untyped._C._len_torch_dispatch_stack():
         return cast(Tensor, torch.ops.attile.attention(q, k, v, bias, allowed, None, sinks, None, *packed, None, **options, out_blhd=True)[0])
-    return cast(Tensor, call("attention", q, k, v, out=empty_out(q, v), bias=bias, allowed=allowed, sinks=sinks, cu_len_q=packed[0], cu_len_k=packed[1], **options))
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or (bias is not None and bias.requires_grad) or (sinks is not None and sinks.requires_grad)):
+        return cast(Tensor, _Followed.apply(q, k, v, options, bias, allowed, None, sinks, None, *packed))
+    out = None if q.shape[2] == 1 else empty_out(q, v)  # One row lies as it should by itself.
+    return cast(Tensor, run("attention", q, k, v, out=out, bias=bias, allowed=allowed, sinks=sinks, cu_len_q=packed[0], cu_len_k=packed[1], **options))
 
 
 def _broadcasts(shape: Any, to: Any) -> bool:
@@ -108,7 +127,9 @@ def _broadcasts(shape: Any, to: Any) -> bool:
 
 
 def _common(extents: tuple[int, ...]) -> int:
-    """What extents of an axis are broadcast to; -1 if they are not."""
+    """What three extents of an axis are broadcast to; -1 if they are not."""
+    if extents[0] == extents[1] == extents[2]:
+        return extents[0]
     largest = max(extents)
     return largest if all(extent in (1, largest) for extent in extents) else -1
 
@@ -119,32 +140,35 @@ def _problem(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tens
         return f"query, key and value have {query.dim()}, {key.dim()} and {value.dim()} dimensions; 2 to 4 are served, as many of each"
     if key.dtype != query.dtype or value.dtype != query.dtype:
         return f"query, key and value are of types {query.dtype}, {key.dtype} and {value.dtype}; one type is served"
-    if attn_mask is not None and is_causal:
-        return "attn_mask is given with is_causal"
     while query.dim() < 4:
         query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
-    if query.shape[3] != key.shape[3] or key.shape[2] != value.shape[2]:
+    batch, heads, rows, width = query.shape
+    batch_k, heads_kv, keys, width_k = key.shape
+    batch_v, heads_v, keys_v, width_v = value.shape
+    if width != width_k or keys != keys_v:
         return "shapes of query, key and value do not fit together"
-    if query.numel() == 0 or key.numel() == 0 or value.numel() == 0:
+    if 0 in (batch, heads, rows, width, batch_k, heads_kv, keys, batch_v, heads_v, width_v):
         return "a tensor is empty"
-    batch = _common((query.shape[0], key.shape[0], value.shape[0]))
-    heads, heads_kv = query.shape[1], key.shape[1]
-    if enable_gqa or (heads_kv == 1 and value.shape[1] == 1):
-        if value.shape[1] != heads_kv or heads % heads_kv != 0:
-            return f"there are {heads} heads of query, {heads_kv} of key and {value.shape[1]} of value; as many of key as of value are served, which divide those of query"
+    if enable_gqa or heads_kv == heads_v == 1:
+        if heads_v != heads_kv or heads % heads_kv != 0:
+            return f"there are {heads} heads of query, {heads_kv} of key and {heads_v} of value; as many of key as of value are served, which divide those of query"
+        heads_wanted = heads_kv
     else:
-        heads = heads_kv = _common((heads, heads_kv, value.shape[1]))
+        heads = heads_wanted = _common((heads, heads_kv, heads_v))
+    batch = _common((batch, batch_k, batch_v))
     if batch < 0 or heads < 0:
         return "batches or heads of query, key and value do not fit together"
     if query.shape[0] != batch or query.shape[1] != heads:
         query = query.expand(batch, heads, -1, -1)
-    if key.shape[0] != batch or key.shape[1] != heads_kv:
-        key = key.expand(batch, heads_kv, -1, -1)
-    if value.shape[0] != batch or value.shape[1] != heads_kv:
-        value = value.expand(batch, heads_kv, -1, -1)
+    if batch_k != batch or heads_kv != heads_wanted:
+        key = key.expand(batch, heads_wanted, -1, -1)
+    if batch_v != batch or heads_v != heads_wanted:
+        value = value.expand(batch, heads_wanted, -1, -1)
     if attn_mask is None:
         return Problem(query, key, value, None, None)
-    if attn_mask.dim() == 0 or not _broadcasts(attn_mask.shape, (batch, heads, query.shape[2], key.shape[2])):
+    if is_causal:
+        return "attn_mask is given with is_causal"
+    if attn_mask.dim() == 0 or not _broadcasts(attn_mask.shape, (batch, heads, rows, keys)):
         return "attn_mask does not broadcast to the scores"
     if attn_mask.dtype == torch.bool:
         return Problem(query, key, value, None, attn_mask)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Optional, cast
 
 import torch
 from torch import Tensor
@@ -45,9 +45,14 @@ def _check_devices(operation: str, arrays: tuple[Tensor, ...], options: dict[str
             raise ValueError(f"{name} is on {x.device} and {names[0]} on {device}; all tensors are expected on one device")
 
 
-def call(name: str, *arrays: Tensor, flags: int = 0, **options: Any) -> Any:
-    """The package's call. What is captured into a CUDA graph has a workspace of PyTorch's, which the graph keeps, and not one of the pool that other calls use meanwhile."""
+def call(name: str, *arrays: Tensor, **options: Any) -> Any:
+    """run() on tensors that anybody has given."""
     _check_devices(name, arrays, options)
+    return run(name, *arrays, **options)
+
+
+def run(name: str, *arrays: Tensor, flags: int = 0, **options: Any) -> Any:
+    """The package's call, on tensors of one device. What is captured into a CUDA graph has a workspace of PyTorch's, which the graph keeps, and not one of the pool that other calls use meanwhile."""
     operation = _operation(name, arrays[0])
     if arrays[0].is_cuda and torch.cuda.is_current_stream_capturing():
         flags |= attile.FLAG_NO_ALLOC
@@ -59,5 +64,24 @@ def call(name: str, *arrays: Tensor, flags: int = 0, **options: Any) -> Any:
 
 def empty_out(q: Tensor, v: Tensor) -> Tensor:
     """A result of attention, [B, H, L, Dv], that lies in memory as [B, L, H, Dv], as PyTorch's own does: the projection that comes next needs no copy."""
-    batch, heads, rows, _ = q.shape
-    return q.new_empty((batch, rows, heads, v.shape[3])).transpose(1, 2)
+    (batch, heads, rows, _), width = q.shape, v.shape[3]
+    return q.new_empty_strided((batch, heads, rows, width), (rows * heads * width, width, heads * width, 1))
+
+
+def empty_as(like: Optional[Tensor]) -> Tensor:
+    """A dense tensor of that shape and type."""
+    return cast(Tensor, like).new_empty(cast(Tensor, like).shape)
+
+
+TENSORS = ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q", "cu_len_k")
+"""Optional tensors of attention, as operators take them: in this order, since PyTorch has no gradient of one that is given by name alone."""
+
+
+def attention_backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *tensors: Optional[Tensor], with_dbias: bool = False,
+                        with_dsinks: bool = False, **options: Any) -> tuple[Tensor, ...]:
+    """dq, dk, dv, dbias and dsinks; the last two are empty if they are not wanted."""
+    named: dict[str, Any] = dict(zip(TENSORS, tensors))
+    more: dict[str, Any] = {name: empty_as(named[name[1:]]) for name, wanted in (("dbias", with_dbias), ("dsinks", with_dsinks)) if wanted}
+    made: dict[str, Any] = dict(zip(("dq", "dk", "dv"), map(torch.empty_like, (q, k, v))))  # In memory as q, k and v are, so what made these by a transposition need not copy.
+    call("attention_backward", dout, q, k, v, out, lse, **options, **named, **more, **made)
+    return *made.values(), more.get("dbias", q.new_empty(0)), more.get("dsinks", q.new_empty(0))

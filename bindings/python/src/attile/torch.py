@@ -21,17 +21,16 @@ if not hasattr(torch.library, "register_autograd"):
     raise ImportError(f"attile.torch needs PyTorch 2.4 or later; this is {torch.__version__}")
 
 from ._sdpa import disable, enable, sdpa  # noqa: E402  (its own import needs what was looked at above)
-from ._torch_call import call, empty_out  # noqa: E402
+from ._torch_call import TENSORS, attention_backward, call, empty_as, empty_out  # noqa: E402
 from ._transformers import register_transformers  # noqa: E402
 
 __all__ = ["attention", "disable", "enable", "gemm", "register_transformers", "sdpa"]
 
 _untyped: Any = torch  # For functions of PyTorch that have no types.
 
-# Options of both calls of attention. Tensors come first: PyTorch has no gradient of one that is given by name alone.
-_TENSORS = ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q", "cu_len_k")
+# Options of both calls of attention.
 _NUMBERS = "float scale=0.0, float softcap=0.0, str? mask=None, SymInt[] window=[0, 0], SymInt max_len_q=0, SymInt max_len_k=0, int flags=0"
-_SHARED = ", ".join(f"Tensor? {name}=None" for name in _TENSORS)
+_SHARED = ", ".join(f"Tensor? {name}=None" for name in TENSORS)
 _SCHEMAS = (
     "gemm(Tensor a, Tensor b, Tensor? c=None, Tensor? bias=None, *, float alpha=1.0, float beta=0.0, str? bias_axis=None, str? activation=None, int flags=0) -> Tensor",
     f"attention(Tensor q, Tensor k, Tensor v, {_SHARED}, Tensor? block_table=None, *, {_NUMBERS}, bool out_blhd=False) -> (Tensor, Tensor)",
@@ -45,21 +44,8 @@ def _gemm(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[Tenso
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], out_blhd: bool = False, **options: Any) -> tuple[Tensor, Tensor]:
-    named: dict[str, Any] = dict(zip((*_TENSORS, "block_table"), tensors))
+    named: dict[str, Any] = dict(zip((*TENSORS, "block_table"), tensors))
     return cast("tuple[Tensor, Tensor]", call("attention", q, k, v, out=empty_out(q, v) if out_blhd else None, lse=True, **options, **named))
-
-
-def _attention_backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *tensors: Optional[Tensor], with_dbias: bool = False,
-                        with_dsinks: bool = False, **options: Any) -> tuple[Tensor, ...]:
-    named: dict[str, Any] = dict(zip(_TENSORS, tensors))
-    more: dict[str, Any] = {name: _empty(named[name[1:]]) for name, wanted in (("dbias", with_dbias), ("dsinks", with_dsinks)) if wanted}
-    made: dict[str, Any] = dict(zip(("dq", "dk", "dv"), map(torch.empty_like, (q, k, v))))  # In memory as q, k and v are, so what made these by a transposition need not copy.
-    call("attention_backward", dout, q, k, v, out, lse, **options, **named, **more, **made)
-    return *made.values(), more.get("dbias", q.new_empty(0)), more.get("dsinks", q.new_empty(0))
-
-
-def _empty(like: Optional[Tensor]) -> Tensor:
-    return cast(Tensor, like).new_empty(cast(Tensor, like).shape)
 
 
 def _gemm_fake(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[Tensor] = None, **options: Any) -> Tensor:
@@ -76,8 +62,8 @@ def _attention_fake(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor],
 
 def _attention_backward_fake(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *tensors: Optional[Tensor], with_dbias: bool = False,
                              with_dsinks: bool = False, **options: Any) -> tuple[Tensor, ...]:
-    named = dict(zip(_TENSORS, tensors))
-    return *map(torch.empty_like, (q, k, v)), _empty(named["bias"]) if with_dbias else q.new_empty(0), _empty(named["sinks"]) if with_dsinks else q.new_empty(0)
+    named = dict(zip(TENSORS, tensors))
+    return *map(torch.empty_like, (q, k, v)), empty_as(named["bias"]) if with_dbias else q.new_empty(0), empty_as(named["sinks"]) if with_dsinks else q.new_empty(0)
 
 
 def _wanted(ctx: Any, count: int) -> list[bool]:
@@ -115,7 +101,7 @@ def _attention_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dic
     q, k, v, *tensors, block_table = inputs
     if block_table is not None:
         raise RuntimeError("no gradient comes through attention with a block_table: call under torch.no_grad()")
-    slopes = tensors[_TENSORS.index("alibi_slopes")]
+    slopes = tensors[TENSORS.index("alibi_slopes")]
     if slopes is not None and slopes.requires_grad:
         raise RuntimeError("alibi_slopes requires a gradient, and none comes through attention: give alibi_slopes.detach()")
     ctx.set_materialize_grads(False)
@@ -134,10 +120,10 @@ def _with_lse(dout: Tensor, dlse: Tensor, v: Tensor, out: Tensor) -> tuple[Tenso
 
 def _attention_gradients(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
     q, k, v, out, lse, *tensors = ctx.saved_tensors
-    found: list[Optional[Tensor]] = [None] * (4 + len(_TENSORS))
+    found: list[Optional[Tensor]] = [None] * (4 + len(TENSORS))
     if dout is None and dlse is None:
         return tuple(found)
-    bias, sinks = (3 + _TENSORS.index(name) for name in ("bias", "sinks"))
+    bias, sinks = (3 + TENSORS.index(name) for name in ("bias", "sinks"))
     wanted, columns = _wanted(ctx, len(found)), v.shape[3]
     dout = torch.zeros_like(out) if dout is None else dout
     if dlse is not None:
@@ -166,7 +152,7 @@ def _define() -> Any:
         library.define(schema)
     for name, run, fake, setup, backward in (("gemm", _gemm, _gemm_fake, _gemm_setup, _gemm_backward),
                                              ("attention", _attention, _attention_fake, _attention_setup, _attention_gradients),
-                                             ("attention_backward", _attention_backward, _attention_backward_fake, _second_setup, _second_backward)):
+                                             ("attention_backward", attention_backward, _attention_backward_fake, _second_setup, _second_backward)):
         for device in ("CPU", "CUDA"):
             library.impl(name, run, device)
         torch.library.register_fake(f"attile::{name}", fake, lib=library)
