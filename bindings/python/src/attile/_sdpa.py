@@ -106,7 +106,9 @@ class _Followed(_untyped.autograd.Function):  # type: ignore[misc]
     @_untyped.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, dout: Tensor) -> tuple[Optional[Tensor], ...]:
         wanted = dict(zip(TENSORS, ctx.needs_input_grad[4:]))
-        dq, dk, dv, dbias, dsinks = attention_backward(dout, *ctx.saved_tensors, with_dbias=wanted["bias"], with_dsinks=wanted["sinks"], **ctx.options)
+        # Gradients lie in memory as their tensors do, so what made these by a transposition need not copy.
+        made = attention_backward(dout, *ctx.saved_tensors, with_dbias=wanted["bias"], with_dsinks=wanted["sinks"], make=torch.empty_like, **ctx.options)
+        dq, dk, dv, dbias, dsinks = made
         found = {"bias": dbias if wanted["bias"] else None, "sinks": dsinks if wanted["sinks"] else None}
         return dq, dk, dv, None, *map(found.get, TENSORS)
 

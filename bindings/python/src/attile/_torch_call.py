@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Optional, cast
+from typing import Any, Callable, Optional, cast
 
 import torch
 from torch import Tensor
@@ -78,10 +78,10 @@ TENSORS = ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q"
 
 
 def attention_backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *tensors: Optional[Tensor], with_dbias: bool = False,
-                        with_dsinks: bool = False, **options: Any) -> tuple[Tensor, ...]:
-    """dq, dk, dv, dbias and dsinks; the last two are empty if they are not wanted."""
+                       with_dsinks: bool = False, make: Callable[[Tensor], Tensor] = empty_as, **options: Any) -> tuple[Tensor, ...]:
+    """dq, dk, dv, dbias and dsinks; the last two are empty if they are not wanted. `make` makes the first three."""
     named: dict[str, Any] = dict(zip(TENSORS, tensors))
-    more: dict[str, Any] = {name: empty_as(named[name[1:]]) for name, wanted in (("dbias", with_dbias), ("dsinks", with_dsinks)) if wanted}
-    made: dict[str, Any] = dict(zip(("dq", "dk", "dv"), map(torch.empty_like, (q, k, v))))  # In memory as q, k and v are, so what made these by a transposition need not copy.
-    call("attention_backward", dout, q, k, v, out, lse, **options, **named, **more, **made)
-    return *made.values(), more.get("dbias", q.new_empty(0)), more.get("dsinks", q.new_empty(0))
+    named.update({name: empty_as(named[name[1:]]) for name, wanted in (("dbias", with_dbias), ("dsinks", with_dsinks)) if wanted})
+    dq, dk, dv = map(make, (q, k, v))
+    call("attention_backward", dout, q, k, v, out, lse, dq=dq, dk=dk, dv=dv, **options, **named)
+    return dq, dk, dv, named.get("dbias", q.new_empty(0)), named.get("dsinks", q.new_empty(0))

@@ -63,7 +63,7 @@ def _attention_fake(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor],
 def _attention_backward_fake(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *tensors: Optional[Tensor], with_dbias: bool = False,
                              with_dsinks: bool = False, **options: Any) -> tuple[Tensor, ...]:
     named = dict(zip(TENSORS, tensors))
-    return *map(torch.empty_like, (q, k, v)), empty_as(named["bias"]) if with_dbias else q.new_empty(0), empty_as(named["sinks"]) if with_dsinks else q.new_empty(0)
+    return *map(empty_as, (q, k, v)), empty_as(named["bias"]) if with_dbias else q.new_empty(0), empty_as(named["sinks"]) if with_dsinks else q.new_empty(0)
 
 
 def _wanted(ctx: Any, count: int) -> list[bool]:
