@@ -283,7 +283,7 @@ class Fallback(unittest.TestCase):
 
         with attile.torch.sdpa(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            programs = [torch.jit.trace(Layer(), q), torch.jit.script(scripted)]
+            programs = [torch.jit.trace(Layer(), q), torch.jit.script(scripted), torch.fx.symbolic_trace(Layer())]
             for strict in (False, True):
                 exported = torch.export.export(Layer(), (q,), strict=strict)
                 if hasattr(torch.compiler, "is_exporting"):  # Versions before cannot tell, and export the operator.
