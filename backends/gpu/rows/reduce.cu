@@ -19,6 +19,7 @@ constexpr int64_t kBytesOfInvariantSplit = 256 << 10;  // With BATCH_INVARIANT, 
 constexpr int64_t kMostSplits = 1024;
 constexpr int64_t kRowBytesOfPartials = 8192;  // Whatever their number, partial results are folded by a lane group a row.
 constexpr int kRowsTogether = 4;
+constexpr int64_t kFew = 16;            // Elements of a column that one thread takes.
 constexpr int64_t kBlocksPerUnit = 16;  // Two waves.
 
 int64_t bytes_of(int32_t dtype) { return (dtype & 0xff) / 8; }
@@ -38,6 +39,7 @@ simt::ReduceOutput output_of(int32_t dtype) {
 
 struct ReducePlan {
     bool by_columns = false;
+    bool is_few = false;  // Columns, a thread each.
     bool is_vector = false;
     int32_t width = 0;  // Threads that share a row, of the rows kernel,
     int32_t rows = 1;   // and rows they take at a time.
@@ -47,11 +49,24 @@ struct ReducePlan {
     int64_t per_block = 1;  // and how many a block takes at once.
 };
 
-bool is_multiple(const RowAxes &axes, int64_t step) {
+bool is_multiple(const int64_t (&extent)[3], const int64_t (&stride)[3], int64_t step) {
     for (int i = 0; i < 3; ++i) {
-        if (axes.extent[i] > 1 && axes.x[i] % step != 0) return false;
+        if (extent[i] > 1 && stride[i] % step != 0) return false;
     }
     return true;
+}
+
+// Columns that go on along the fastest outer axis are one axis with it.
+void extend_columns(simt::ReduceArguments &arguments) {
+    RowAxes &axes = arguments.axes;
+    while (axes.extent[2] > 1 && axes.x[2] == arguments.columns && axes.y[2] == arguments.columns * arguments.column_stride_y) {
+        arguments.columns *= axes.extent[2];
+        for (int i = 2; i >= 0; --i) {
+            axes.extent[i] = i > 0 ? axes.extent[i - 1] : 1;
+            axes.x[i] = i > 0 ? axes.x[i - 1] : 0;
+            axes.y[i] = i > 0 ? axes.y[i - 1] : 0;
+        }
+    }
 }
 
 // Of the rows kernel, for rows of so many bytes.
@@ -107,8 +122,18 @@ ReducePlan make_plan(const Device &device, const attile_reduce_problem &problem)
         first.axes = merge_axes(outer_extent, outer_x, outer_y, 2);
         first.columns = extent[column_axis];
         first.column_stride_y = y[column_axis];
-        plan.is_vector = is_aligned_base && first.columns % vec == 0 && first.stride % vec == 0 && is_multiple(first.axes, vec);
+        extend_columns(first);
+        plan.is_vector =
+            is_aligned_base && first.columns % vec == 0 && first.stride % vec == 0 && is_multiple(first.axes.extent, first.axes.x, vec);
         const int64_t threads_needed = ceil_div(first.columns, plan.is_vector ? vec : 1);
+        if (first.length <= kFew) {
+            plan.is_few = true;
+            plan.items = first.axes.count() * threads_needed;
+            plan.per_block = kRowThreads;
+            first.whole_y = problem.y.dtype == problem.x.dtype && first.column_stride_y == 1 && is_aligned(problem.y.data, 16) &&
+                            is_multiple(first.axes.extent, first.axes.y, vec);
+            return plan;
+        }
         first.lanes = 1;
         while (first.lanes < kRowThreads && first.lanes < threads_needed) first.lanes *= 2;
         if (is_invariant) first.lanes = kLanes;  // The order of additions must not depend on how many columns there are.
@@ -120,7 +145,7 @@ ReducePlan make_plan(const Device &device, const attile_reduce_problem &problem)
     } else {
         first.axes = merge_axes(extent, x, y, 3);
         // Which elements a thread adds must not depend on the row's alignment if results are to be batch-invariant.
-        plan.is_vector = first.stride == 1 && is_aligned_base && is_multiple(first.axes, vec) && !is_invariant;
+        plan.is_vector = first.stride == 1 && is_aligned_base && is_multiple(first.axes.extent, first.axes.x, vec) && !is_invariant;
         choose_width(plan, first.length * size);
         const int64_t rows = first.axes.count();
         split_rows(first, ceil_div(rows, plan.per_block), size, units, is_invariant, 128);
@@ -135,6 +160,7 @@ using ReduceKernel = void (*)(simt::ReduceArguments);
 template <class T, bool kIsSum>
 ReduceKernel kernel_of(const ReducePlan &plan) {
     constexpr int kVec = 16 / static_cast<int>(sizeof(T));
+    if (plan.is_few) return plan.is_vector ? simt::reduce_few<T, kIsSum, kVec> : simt::reduce_few<T, kIsSum, 1>;
     if (plan.by_columns) return plan.is_vector ? simt::reduce_columns<T, kIsSum, kVec> : simt::reduce_columns<T, kIsSum, 1>;
     if (plan.width == 4) {
         if (plan.rows > 1)
@@ -230,12 +256,15 @@ struct ReduceCall {
     int32_t describe(Device &device, attile_support &support) const {
         const attile_reduce_problem &p = *problem;
         support.level = ATTILE_SUPPORT_NATIVE;
-        std::snprintf(support.kernel, sizeof support.kernel, "simt_reduce_%s_%s", plan.by_columns ? "columns" : "rows",
+        std::snprintf(support.kernel, sizeof support.kernel, "simt_reduce_%s_%s",
+                      plan.is_few       ? "few"
+                      : plan.by_columns ? "columns"
+                                        : "rows",
                       plan.is_vector ? "vector" : "scalar");
         const double rows = static_cast<double>(p.shape[0]) * static_cast<double>(p.shape[1]) * static_cast<double>(p.shape[2]);
         support.flops = rows * static_cast<double>(p.shape[3]);
         support.bytes = support.flops * static_cast<double>(bytes_of(p.x.dtype)) + rows * static_cast<double>(bytes_of(p.y.dtype));
-        support.tile_m = static_cast<int32_t>(plan.by_columns ? plan.first.lanes : plan.per_block);
+        support.tile_m = static_cast<int32_t>(plan.by_columns && !plan.is_few ? plan.first.lanes : plan.per_block);
         support.tile_k = static_cast<int32_t>(std::min<int64_t>(plan.first.split_length, 1 << 30));
         support.splits = plan.first.splits;
         support.blocks = row_grid(device, plan.items, plan.per_block);

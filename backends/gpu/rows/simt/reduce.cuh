@@ -4,15 +4,14 @@
 // reduce_rows     the reduced axis is contiguous, or nothing is. kWidth threads share a row: 4, 32 or the block's 256, by the row's length.
 //                 Short rows are taken kRows at a time, or a thread would wait for its one or two loads.
 // reduce_columns  an axis that stays is contiguous: threads lie along it, and the block's spare threads split the reduced axis.
-// Both cut long rows into splits, whose partial results a second launch of the same kernels combines, so that one huge row fills the
-// device.
+// reduce_few      the same, of an axis so short that a thread takes all of it for the columns of a vector: sums of a few arrays.
+// The first two cut long rows into splits, whose partial results a second launch of the same kernels combines, so that one huge row fills
+// the device.
 //
 // Block 256 threads. Shared: rows 8 x 8 bytes; columns 256 threads x 16 or 32 bytes <= 8192. Arithmetic intensity 1/4 FLOP a byte: bound by
 // memory; four 16-byte loads a thread are kept in flight. The order of additions depends on the shape and the device alone, so results
 // repeat; partial sums of a thread are 1/(256 x splits) of the row, which keeps float32 errors near those of pairwise summation. Minimum is
 // the maximum of negated numbers: one flipped sign bit costs less than another instance of each kernel.
-// Measured on an H200 from compute_61 code, 1 GiB of floats, share of a copy's speed: rows of 64 elements and more 0.98-1.08 (a reduction
-// only reads), 16 elements 0.86, 7 elements 0.45; columns 0.89-1.04. Again: attile bench, cases reduce/*.
 #pragma once
 
 #include <type_traits>
@@ -39,6 +38,7 @@ struct ReduceArguments {
     double divisor = 1;        // Of the final sum.
     int32_t negate_in = 0;     // Minimum as maximum:
     int32_t negate_out = 0;    // both in a single pass, one each in the first and the last of two.
+    int32_t whole_y = 0;       // Few alone: y has x's type, and takes whole vectors.
     ReduceOutput output = ReduceOutput::kF32;
 };
 
@@ -49,9 +49,15 @@ struct Fold {
 };
 
 template <class C>
-ATTILE_LANE_FN void reduce_store(const ReduceArguments &arguments, int64_t offset, C value) {
+ATTILE_LANE_FN C reduce_finish(const ReduceArguments &arguments, C value) {
     if (arguments.negate_out != 0 && value == value) value = -value;  // NaN keeps its usual sign.
     if (arguments.divisor != 1) value = static_cast<C>(value / arguments.divisor);
+    return value;
+}
+
+template <class C>
+ATTILE_LANE_FN void reduce_store(const ReduceArguments &arguments, int64_t offset, C value) {
+    value = reduce_finish(arguments, value);
     switch (arguments.output) {
         case ReduceOutput::kPartial:
             static_cast<C *>(arguments.y)[offset] = value;
@@ -229,6 +235,48 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 4) reduce_columns(const Reduce
                 reduce_store<C>(arguments, start + (column + j) * (is_partial ? 1 : arguments.column_stride_y), sums[j]);
             }
         }
+    }
+}
+
+template <class T, bool kIsSum, int kVec>
+__global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 4) reduce_few(const ReduceArguments arguments) {
+    using C = Compute<T>;
+    const Fold<kIsSum, C> fold;
+    constexpr int kUnroll = 4;
+    const int64_t across = arguments.columns / kVec, items = arguments.axes.count() * across;
+    const int32_t length = static_cast<int32_t>(arguments.length);
+    const C sign = arguments.negate_in != 0 ? C(-1) : C(1);
+    for (int64_t item = int64_t{blockIdx.x} * kRowThreads + threadIdx.x; item < items; item += int64_t{gridDim.x} * kRowThreads) {
+        const Division of_outer = divide(item, across);
+        const RowOffset offset = row_offset(arguments.axes, of_outer.quotient);
+        const int64_t column = of_outer.remainder * kVec;
+        const T *x = static_cast<const T *>(arguments.x) + offset.x + column;
+        C sums[kVec];
+#pragma unroll
+        for (int j = 0; j < kVec; ++j) sums[j] = fold.identity();
+#pragma unroll 1
+        for (int32_t r = 0; r < length; r += kUnroll, x += kUnroll * arguments.stride) {
+            Vec<T, kVec> loaded[kUnroll];
+#pragma unroll
+            for (int u = 0; u < kUnroll; ++u) {
+                if (r + u < length) loaded[u] = load_vec_const<kVec>(x + u * arguments.stride);
+            }
+#pragma unroll
+            for (int u = 0; u < kUnroll; ++u) {
+                if (r + u >= length) break;
+#pragma unroll
+                for (int j = 0; j < kVec; ++j) sums[j] = fold(sums[j], sign * to_compute(loaded[u][j]));
+            }
+        }
+        if (kVec > 1 && arguments.whole_y != 0) {
+            Vec<T, kVec> whole;
+#pragma unroll
+            for (int j = 0; j < kVec; ++j) whole[j] = from_compute<T>(reduce_finish(arguments, sums[j]));
+            store_vec(static_cast<T *>(arguments.y) + offset.y + column, whole);
+            continue;
+        }
+#pragma unroll
+        for (int j = 0; j < kVec; ++j) reduce_store<C>(arguments, offset.y + (column + j) * arguments.column_stride_y, sums[j]);
     }
 }
 
