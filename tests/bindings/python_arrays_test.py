@@ -124,6 +124,9 @@ class Inputs(unittest.TestCase):
         self.assertTrue(negated.is_neg())
         with self.assertRaisesRegex(TypeError, "resolve_neg"):
             attile.gemm(negated, b)
+        self.assertLessEqual(float((attile.gemm(negated.resolve_neg(), b).double() + expected).abs().max()), 1e-6)
+        with self.assertRaisesRegex(TypeError, "resolve_neg"):
+            attile.gemm(a, b, out=torch._neg_view(torch.zeros(4, 2)))
         for mistake in (a.to(torch.int64), a.to_sparse()):
             with self.assertRaises((attile.AttileError, TypeError, BufferError, RuntimeError)):
                 attile.gemm(mistake, b)

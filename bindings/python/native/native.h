@@ -40,15 +40,16 @@ enum {
 enum { NATIVE_MOST_PARAMETERS = 40, NATIVE_MOST_WRITTEN = 6 };
 
 /* What Python gave at its start, and what is known of PyTorch once a tensor was seen. Of one interpreter: the module refuses a second. */
-#define NATIVE_GIVEN(X) \
-    X(ndarray)          \
-    X(empty)            \
-    X(float32)          \
-    X(float64)          \
-    X(modules)          \
-    X(check)            \
-    X(mark_written)     \
-    X(increment_versions) X(cuda_stream) X(support) X(levels) X(default_context) X(activations) X(bias_axes) X(masks) X(reductions)
+#define NATIVE_GIVEN(X)   \
+    X(ndarray)            \
+    X(empty)              \
+    X(float32)            \
+    X(float64)            \
+    X(modules)            \
+    X(check)              \
+    X(mark_written)       \
+    X(increment_versions) \
+    X(find_negation) X(cuda_stream) X(support) X(levels) X(default_context) X(activations) X(bias_axes) X(masks) X(reductions)
 #define NATIVE_NAMES(X) \
     X(__array_struct__) \
     X(dtype)            \
@@ -78,6 +79,10 @@ typedef struct {
     struct {
         NATIVE_TORCH(NATIVE_FIELD)
     } torch;
+    struct {
+        Py_ssize_t object, keys; /* Words: of the Python object the one that points to C++'s, and of that the one that has the bit. */
+        unsigned long long bit;  /* 0: not known, is_neg() is asked. */
+    } negation;                  /* Where PyTorch's tensors say that they are negated. */
     const native_exchange_api *exchange; /* PyTorch's; NULL before 2.10, whose tensors are read by their attributes. */
     PyObject *bfloat16;                  /* The dtype of ml_dtypes, once one was seen. */
     PyObject *context;                   /* The one of the module's functions, once it is open. */
