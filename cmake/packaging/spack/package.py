@@ -18,6 +18,7 @@ class Attile(CMakePackage, CudaPackage):
 
     variant("shared", default=True, description="A shared library; otherwise a static one with the cpu backend in it")
     variant("cpu", default=True, description="The SIMD and multi-threaded CPU backend")
+    variant("mpi", default=False, description="The transport for ranks of MPI")
     variant("fortran", default=False, description="The Fortran module")
     variant("tools", default=True, description="The attile program, which shows, checks and measures backends")
 
@@ -28,6 +29,7 @@ class Attile(CMakePackage, CudaPackage):
     depends_on("highway@1.0.3:", type="build", when="+cpu")
     depends_on("cli11", type="build", when="+tools")
     depends_on("cuda@11.8:", when="+cuda")
+    depends_on("mpi", when="+mpi")
 
     conflicts("platform=darwin", msg="attile is for Linux")
     conflicts("platform=windows", msg="attile is for Linux")
@@ -39,9 +41,12 @@ class Attile(CMakePackage, CudaPackage):
             self.define_from_variant("BUILD_SHARED_LIBS", "shared"),
             self.define_from_variant("ATTILE_BACKEND_CPU", "cpu"),
             self.define_from_variant("ATTILE_BACKEND_CUDA", "cuda"),
+            self.define_from_variant("ATTILE_COMM_MPI", "mpi"),
             self.define_from_variant("ATTILE_BUILD_FORTRAN", "fortran"),
             self.define_from_variant("ATTILE_BUILD_TOOLS", "tools"),
         ]
+        if self.spec.satisfies("+mpi"):
+            args.append(self.define("ATTILE_MPI_COMPILERS", self.spec["mpi"].mpicc))
         if self.spec.satisfies("+cuda") and not self.spec.satisfies("cuda_arch=none"):
             args.append(self.define("ATTILE_CUDA_ARCHITECTURES", [f"{arch}-real" for arch in self.spec.variants["cuda_arch"].value]))
         return args
