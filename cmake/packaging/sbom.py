@@ -8,6 +8,11 @@ import os
 import re
 
 
+CUDA_LICENCE = {"licenseId": "LicenseRef-CUDA-EULA", "name": "End User License Agreement of NVIDIA's CUDA toolkit",
+                "extractedText": "The agreement comes with the toolkit. Its Attachment A lists libcudart_static.a among what programs may be distributed with.",
+                "seeAlsos": ["https://docs.nvidia.com/cuda/eula/"]}
+
+
 def _cache(tree, name):
     """An entry of a build tree's CMakeCache.txt, or an empty text."""
     found = re.search(rf"^{name}:[A-Z]+=(.*)$", (tree / "CMakeCache.txt").read_text(), re.M)
@@ -33,6 +38,11 @@ def _parts(tree):
             numbers = dict(re.findall(r"^#define HWY_(MAJOR|MINOR|PATCH) (\d+)", header.read(), re.M))
         # Older ones have their version in no header.
         yield "highway", ".".join(numbers.values()) or None, "Apache-2.0 OR BSD-3-Clause", "Organization: Google LLC"
+
+
+    for file in tree.glob("CMakeFiles/*/CMakeCUDACompiler.cmake"):
+        toolkit = re.search(r'^set\(CMAKE_CUDA_COMPILER_VERSION "(.*?)"\)', file.read_text(), re.M)
+        yield "cudart_static", toolkit[1] if toolkit else None, CUDA_LICENCE["licenseId"], "Organization: NVIDIA Corporation"
 
 
 def document(root, info, tree):
@@ -61,4 +71,5 @@ def document(root, info, tree):
     return json.dumps({"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"{metadata['Name']}-{metadata['Version']}",
                        "documentNamespace": f"https://spdx.org/spdxdocs/{metadata['Name']}-{metadata['Version']}-{code}",
                        "creationInfo": {"created": created.strftime("%Y-%m-%dT%H:%M:%SZ"), "creators": ["Tool: attile-tools-wheel"]},
+                       **({"hasExtractedLicensingInfos": [CUDA_LICENCE]} if any(part["licenseDeclared"] == CUDA_LICENCE["licenseId"] for part in packages) else {}),
                        "packages": packages, "files": files, "relationships": relations}, indent=1) + "\n"

@@ -156,7 +156,13 @@ class WheelTest(unittest.TestCase):
         self.assertIn(f"the package attile_good says that it brings the backend 'good', and holds no {FAKE.name}: install it again", gone.stderr)
 
     def test_wrong_arguments(self):
-        for arguments, sentence in ((["--backend", "/nonexistent/x.so", "--package", "attile-x"], "--backend is /nonexistent/x.so, expected a file libattile_backend_NAME.so"),
+        old = WORK / "old_nvcc"
+        old.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 11.4, V11.4.48'\n")
+        old.chmod(0o755)
+        for arguments, sentence in ((["--cuda", "/nonexistent/nvcc"], "--cuda is /nonexistent/nvcc, expected nvcc of a CUDA toolkit"),
+                                    (["--cuda", sys.executable], f"--cuda is {sys.executable}, expected nvcc of a CUDA toolkit"),
+                                    (["--cuda", str(old)], f"--cuda is {old} of CUDA 11.4, expected 11.8 or later"),
+                                    (["--backend", "/nonexistent/x.so", "--package", "attile-x"], "--backend is /nonexistent/x.so, expected a file libattile_backend_NAME.so"),
                                     (["--backend", str(FAKE), "--package", "Attile Cuda"], "--package is 'Attile Cuda', expected a name such as attile-cuda")):
             result = subprocess.run([sys.executable, SOURCE / "tools/wheel", *arguments, "--work", WORK / "wrong"], env=CLEAN, capture_output=True, text=True, check=False)
             self.assertEqual((result.returncode, result.stderr), (1, f"tools/wheel: {sentence}\n"))
