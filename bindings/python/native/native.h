@@ -49,7 +49,7 @@ enum { NATIVE_MOST_PARAMETERS = 40, NATIVE_MOST_WRITTEN = 6 };
     X(check)              \
     X(mark_written)       \
     X(increment_versions) \
-    X(find_negation) X(cuda_stream) X(support) X(levels) X(default_context) X(activations) X(bias_axes) X(masks) X(reductions)
+    X(find_words) X(cuda_stream) X(support) X(levels) X(default_context) X(activations) X(bias_axes) X(masks) X(reductions)
 #define NATIVE_NAMES(X) \
     X(__array_struct__) \
     X(dtype)            \
@@ -80,9 +80,10 @@ typedef struct {
         NATIVE_TORCH(NATIVE_FIELD)
     } torch;
     struct {
-        Py_ssize_t object, keys; /* Words: of the Python object the one that points to C++'s, and of that the one that has the bit. */
-        unsigned long long bit;  /* 0: not known, is_neg() is asked. */
-    } negation;                  /* Where PyTorch's tensors say that they are negated. */
+        Py_ssize_t object, keys;         /* Of the Python object the word that points to C++'s, and of that the one with dispatch keys. */
+        unsigned long long negated;      /* The bit of a negated tensor; 0: no word is known, and the tensor is asked. */
+        Py_ssize_t gradient;             /* The word that is 0 where automatic differentiation knows nothing of a tensor. */
+    } words;                             /* Where PyTorch's objects keep what is asked of every tensor. */
     const native_exchange_api *exchange; /* PyTorch's; NULL before 2.10, whose tensors are read by their attributes. */
     PyObject *bfloat16;                  /* The dtype of ml_dtypes, once one was seen. */
     PyObject *context;                   /* The one of the module's functions, once it is open. */

@@ -55,13 +55,13 @@ static PyObject *find_types(PyObject *torch) {
     return found;
 }
 
-/* Where the bit of a negated tensor lies, by what Python found. */
-static void find_negation(PyObject *torch) {
-    PyObject *found = PyObject_CallFunctionObjArgs(native.given.find_negation, torch, NULL);
+/* Where PyTorch's objects keep what is asked of every tensor, by what Python found. */
+static void find_words(PyObject *torch) {
+    PyObject *found = PyObject_CallFunctionObjArgs(native.given.find_words, torch, NULL);
     if (found != NULL && found != Py_None)
-        PyArg_ParseTuple(found, "nnK", &native.negation.object, &native.negation.keys, &native.negation.bit);
+        PyArg_ParseTuple(found, "nnKn", &native.words.object, &native.words.keys, &native.words.negated, &native.words.gradient);
     Py_XDECREF(found);
-    if (PyErr_Occurred()) native.negation.bit = 0;
+    if (PyErr_Occurred()) native.words.negated = 0;
     PyErr_Clear();
 }
 
@@ -88,7 +88,7 @@ static int learn(void) {
         native.torch.new_empty = find(tensor, "new_empty");
         native.torch.dtypes = find_types(torch);
         native.exchange = find_exchange(tensor);
-        find_negation(torch);
+        find_words(torch);
         PyErr_Clear();
         if (native.torch.parameter && native.torch.empty_like && native.torch.is_grad_enabled && native.torch.forward_ad &&
             native.torch.strided && native.torch.make_float32 && native.torch.make_float64 && native.torch.new_empty &&
@@ -118,19 +118,27 @@ static int is(PyObject *object, PyObject *name, PyObject *expected) {
     return value == expected;
 }
 
+/* A word of the object in C++ behind a tensor. */
+static unsigned long long word(PyObject *array, Py_ssize_t which) {
+    const char *tensor;
+    unsigned long long found;
+    memcpy(&tensor, (const char *)array + native.words.object * (Py_ssize_t)sizeof tensor, sizeof tensor);
+    memcpy(&found, tensor + which * (Py_ssize_t)sizeof found, sizeof found);
+    return found;
+}
+
 /* Whether a bit beside the memory says that the values are negated; -1 with an error. The method takes 0.1 us, because it lets go of the
    GIL, so the bit is read where it is known to lie. */
 static int is_negated(PyObject *array) {
-    if (native.negation.bit == 0) {
-        PyObject *negated = PyObject_CallFunctionObjArgs(native.torch.is_neg, array, NULL);
-        Py_XDECREF(negated);
-        return negated == NULL ? -1 : negated != Py_False;
-    }
-    const char *tensor;
-    unsigned long long keys;
-    memcpy(&tensor, (const char *)array + native.negation.object * (Py_ssize_t)sizeof tensor, sizeof tensor);
-    memcpy(&keys, tensor + native.negation.keys * (Py_ssize_t)sizeof keys, sizeof keys);
-    return (keys & native.negation.bit) != 0;
+    if (native.words.negated != 0) return (word(array, native.words.keys) & native.words.negated) != 0;
+    PyObject *negated = PyObject_CallFunctionObjArgs(native.torch.is_neg, array, NULL);
+    Py_XDECREF(negated);
+    return negated == NULL ? -1 : negated != Py_False;
+}
+
+static int requires_no_gradient(PyObject *array) {
+    if (native.words.negated != 0 && word(array, native.words.gradient) == 0) return 1;
+    return is(array, native.names.requires_grad, Py_False);
 }
 
 /* Whether values alone are enough: no gradient or tangent is lost, and no bit beside the memory says that they are negated. */
@@ -141,7 +149,7 @@ static int is_plain(native_call *call, PyObject *array) {
         if (number >= 0 || PyErr_Occurred()) return 0;
         call->looked_at_ad = 1;
     }
-    if (!is(array, native.names.requires_grad, Py_False)) {
+    if (!requires_no_gradient(array)) {
         PyObject *enabled = PyErr_Occurred() ? NULL : PyObject_CallFunctionObjArgs(native.torch.is_grad_enabled, NULL);
         Py_XDECREF(enabled);
         if (enabled != Py_False) return 0;
