@@ -1,5 +1,9 @@
 # Flags every target of the project is compiled with, and what some are linked with. No -ffast-math, ever: it changes the MXCSR of the host program and breaks NaN.
 add_library(attile_compiler INTERFACE)
+if(WIN32)
+  # Windows 8 and later: its threads sleep on an address.
+  target_compile_definitions(attile_compiler INTERFACE _WIN32_WINNT=0x0602 WIN32_LEAN_AND_MEAN NOMINMAX)
+endif()
 if(ATTILE_STATIC)
   # The linker joins machine code (AttileStatic.cmake), and can make no name local that GCC has marked as one for the whole process.
   target_compile_options(attile_compiler INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fno-lto> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>)
@@ -45,7 +49,8 @@ endif()
 add_library(attile_static_runtime INTERFACE)
 if(NOT ATTILE_SANITIZE AND (CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR ATTILE_STATIC_CXX_RUNTIME))
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_link_options(attile_static_runtime INTERFACE -static-libstdc++ -static-libgcc)
+    # With -static MinGW's threads are linked in, too; what is of Windows itself stays shared.
+    target_link_options(attile_static_runtime INTERFACE -static-libstdc++ -static-libgcc $<$<BOOL:${MINGW}>:-static>)
   endif()
   if(ATTILE_HAS_GLIBC)
     target_sources(attile_static_runtime INTERFACE ${CMAKE_CURRENT_LIST_DIR}/exception_globals.cpp)

@@ -1,7 +1,7 @@
 # ATTILE_BUILD_FORTRAN: AUTO builds the Fortran binding where a compiler is there that can; ON insists; OFF never asks.
 # Sets ATTILE_FORTRAN and, if that is true, ATTILE_FORTRAN_BINDING_HEADER, the compiler's own ISO_Fortran_binding.h.
 set(attile_fortran_default OFF)
-if(ATTILE_DEVELOPER)
+if(ATTILE_DEVELOPER AND NOT WIN32)
   set(attile_fortran_default AUTO)
 endif()
 set(ATTILE_BUILD_FORTRAN ${attile_fortran_default} CACHE STRING "The Fortran binding: AUTO, ON or OFF")

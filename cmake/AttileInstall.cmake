@@ -4,6 +4,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS attile EXPORT attileTargets
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/include/attile/attile.h ${PROJECT_SOURCE_DIR}/include/attile/attile_backend.h

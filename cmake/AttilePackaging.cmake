@@ -1,5 +1,5 @@
 # Packages: `cmake --preset package`, build, then `cpack --config build/package/CPackConfig.cmake` writes one .deb and one .tar.gz for each
-# component. Debian's are named as its policy wants; the archives unpack into one folder attile-<version>, which may be moved.
+# component, for Windows one .zip with all of them. Debian's are named as its policy wants; the archives unpack into one folder attile-<version>, which may be moved.
 #
 #   component        Debian package             holds
 #   runtime          libattile1                 libattile.so.1 with the reference backend
@@ -56,6 +56,9 @@ foreach(component IN LISTS components)
 endforeach()
 
 set(CPACK_GENERATOR "DEB;TGZ")
+if(WIN32)
+  set(CPACK_GENERATOR ZIP)
+endif()
 set(CPACK_PACKAGE_NAME attile)
 set(CPACK_PACKAGE_VENDOR "The Attile authors")
 set(CPACK_PACKAGE_CONTACT "${ATTILE_PACKAGE_CONTACT}")
@@ -67,6 +70,10 @@ set(CPACK_COMPONENTS_ALL ${components})
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
+if(WIN32)
+  set(CPACK_ARCHIVE_COMPONENT_INSTALL OFF)  # one archive with all that is installed
+  set(CPACK_INCLUDE_TOPLEVEL_DIRECTORY OFF)  # packaging/generator.cmake names the folder
+endif()
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/packaging/debian.cmake)
 set(CPACK_ATTILE_SOURCE_DIR ${PROJECT_SOURCE_DIR})
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/packaging/generator.cmake)

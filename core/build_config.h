@@ -17,7 +17,7 @@ struct BuiltinBackend {
 extern const BuiltinBackend builtin_backends[];
 
 extern const char *const auto_order;            // "name,name", best first
-extern const char *const installed_directory;   // absolute
+extern const char *const installed_directory;   // absolute; NULL on Windows
 extern const char *const backend_subdirectory;  // looked for beside libattile; NULL: libattile is static, and has no place of its own
 
 }  // namespace attile::core

@@ -2,16 +2,18 @@
 // The handlers. They are registered when the library is loaded, before any lock can be held, and stay valid: the library is never unloaded.
 #include "fork.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <chrono>
 #include <new>
 #include <thread>
 
+#include "process.h"
+#include "this_thread.h"
+
 namespace attile::core {
 
-constinit Locks locks;
+// A constant wherever std::mutex can be one. MinGW's cannot: it is set when the library is loaded, before anybody can call.
+Locks locks;
 
 namespace {
 
@@ -19,7 +21,7 @@ namespace {
 constexpr std::chrono::milliseconds kMostWait{2000};
 
 // Who holds the registry's lock. Only compared with the own thread, so that a value of a moment ago will do.
-constinit std::atomic<pthread_t> registry_owner{};
+constinit std::atomic<uintptr_t> registry_owner{0};
 constinit std::atomic<bool> registry_owned{false};
 constinit std::atomic<bool> cut_off{false};
 constinit std::atomic<bool> registered{false};
@@ -28,8 +30,7 @@ constinit std::atomic<bool> registered{false};
 constinit bool took_registry = false, is_inside_registry = false;
 
 bool owns_registry() {
-    return registry_owned.load(std::memory_order_relaxed) &&
-           pthread_equal(registry_owner.load(std::memory_order_relaxed), pthread_self()) != 0;
+    return registry_owned.load(std::memory_order_relaxed) && registry_owner.load(std::memory_order_relaxed) == this_thread_number();
 }
 
 bool try_registry() {
@@ -82,7 +83,7 @@ __attribute__((constructor)) void register_at_load() { (void)fork_is_safe(); }
 RegistryHold::RegistryHold() : held_(!owns_registry()) {
     if (!held_) return;
     locks.registry.lock();
-    registry_owner.store(pthread_self(), std::memory_order_relaxed);
+    registry_owner.store(this_thread_number(), std::memory_order_relaxed);
     registry_owned.store(true, std::memory_order_relaxed);
 }
 
@@ -98,7 +99,7 @@ bool fork_is_safe() {
     if (registered.load()) return true;
     bool expected = false;
     if (!registered.compare_exchange_strong(expected, true)) return true;
-    if (pthread_atfork(before_fork, in_parent, in_child) == 0) return true;
+    if (call_at_fork(before_fork, in_parent, in_child)) return true;
     registered.store(false);
     return false;
 }

@@ -21,7 +21,7 @@ struct Locks {
     std::mutex report;
     std::mutex log;
 };
-extern constinit Locks locks;
+extern Locks locks;
 
 // Holds the registry's lock; not if this thread holds it already, because a backend that is being loaded, or the log's receiver, calls
 // back.

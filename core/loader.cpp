@@ -2,14 +2,12 @@
 // The loader. It never emulates the system's own search: a plugin is a file in one of a few absolute directories, or it is not found.
 #include "loader.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <climits>
 #include <cstring>
 
 #include "build_config.h"
 #include "environment.h"
+#include "files.h"
 #include "log.h"
 #include "report.h"
 #include "shared_library.h"
@@ -26,11 +24,6 @@ void remark(const std::string &text) {
     log(ATTILE_LOG_WARN, "%s", text.c_str());
 }
 
-bool present(const std::string &path) {
-    struct stat file;
-    return lstat(path.c_str(), &file) == 0;  // lstat: a dangling link is a file that cannot be loaded, not one that is not there
-}
-
 void append_once(std::vector<std::string> *list, const std::string &directory) {
     if (std::find(list->begin(), list->end(), directory) == list->end()) list->push_back(directory);
 }
@@ -40,11 +33,12 @@ void append_from_environment(std::vector<std::string> *list) {
     const char *rest = environment(kPathVariable);
     size_t count = 0;
     while (rest != nullptr && *rest != '\0') {
-        const size_t length = std::strcspn(rest, ":");
+        const char *const end = std::strchr(rest, path_list_separator);
+        const size_t length = end != nullptr ? static_cast<size_t>(end - rest) : std::strlen(rest);
         const std::string directory(rest, length);
-        rest += length + (rest[length] == ':' ? 1 : 0);
+        rest += length + (end != nullptr ? 1 : 0);
         if (directory.empty()) continue;
-        if (directory[0] != '/' || length >= PATH_MAX) {
+        if (!is_absolute(directory) || length >= path_capacity) {
             remark(std::string(kPathVariable) + ": '" + directory.substr(0, 128) + "' is ignored: not an absolute path, or too long");
             continue;
         }
@@ -72,18 +66,17 @@ std::vector<std::string> Loader::directories() const {
             append_once(&list, own + "/" + backend_subdirectory);
         }
     }
-    append_once(&list, installed_directory);
+    if (installed_directory != nullptr) append_once(&list, installed_directory);
     return list;
 }
 
 bool Loader::add_directory(const char *path, std::string *why) {
-    const size_t length = strnlen(path, PATH_MAX);
-    if (length == PATH_MAX) {
+    const size_t length = strnlen(path, path_capacity);
+    if (length == path_capacity) {
         *why = "is longer than the system allows";
         return false;
     }
-    struct stat file;
-    if (path[0] != '/' || stat(path, &file) != 0 || !S_ISDIR(file.st_mode)) {
+    if (!is_absolute(path) || !is_directory(path)) {
         *why = std::string("is '") + path + "', expected the absolute path of a directory";
         return false;
     }
@@ -123,7 +116,7 @@ int32_t Loader::load(const Plugin &plugin, std::string *why) {
     for (const std::string &directory : directories()) {
         const std::string path = std::string(directory).append("/").append(plugin.file);
         searched += (searched.empty() ? "" : ", ") + directory;
-        if (!present(path)) continue;
+        if (!is_there(path)) continue;
         const int32_t status = load_file(path, plugin, why);
         if (status == ATTILE_OK) return status;
         report_candidate(plugin.label, path, status, *why);

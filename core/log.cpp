@@ -53,7 +53,7 @@ void write_line(const LogFile &file, int32_t level, const char *text) {
         length = static_cast<int>(sizeof line) - 1;
         line[length - 1] = '\n';
     }
-    write_log_line(file.descriptor, line, length);
+    write_log_line(file, line, length);
 }
 
 // `text` has been made printable.

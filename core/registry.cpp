@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "build_config.h"
+#include "files.h"
 #include "guard.h"
 #include "log.h"
 #include "report.h"
@@ -50,7 +51,7 @@ int32_t load_backend(const std::string &name, const std::string &label, std::uni
     Plugin plugin;
     plugin.name = name;
     plugin.label = label;
-    plugin.file = "libattile_backend_" + name + ".so";
+    plugin.file = "libattile_backend_" + name + library_suffix;
     plugin.entry = ATTILE_BACKEND_ENTRY;
     plugin.meet = [&](void *entry, const std::string &where, std::string *reason) {
         return meet_backend(reinterpret_cast<attile_backend_entry_fn>(entry), name.c_str(), where, met, reason);

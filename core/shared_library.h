@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The system's loader, five functions wide: all that another operating system needs anew.
+// The system's loader, five functions wide.
 #ifndef ATTILE_CORE_SHARED_LIBRARY_H
 #define ATTILE_CORE_SHARED_LIBRARY_H
 

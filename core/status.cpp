@@ -4,14 +4,13 @@
 
 #include <attile/attile_distributed.h>
 
-#include <pthread.h>
-
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "message.h"
+#include "this_thread.h"
 
 namespace attile::core {
 namespace {
@@ -32,21 +31,10 @@ constinit thread_local ErrorState state = {};
 
 constexpr const char *kNoRoom = "there was no memory left for a sentence about this failure";
 
-pthread_once_t key_once = PTHREAD_ONCE_INIT;
-pthread_key_t key;
-bool has_key = false;
-
-extern "C" void attile_forget_sentences(void *memory) {
-    std::free(memory);
-    state.sentences = nullptr;
-}
-
 Sentences *make_sentences() {
-    pthread_once(&key_once, [] { has_key = pthread_key_create(&key, attile_forget_sentences) == 0; });
-    if (!has_key) return nullptr;
     Sentences *made = static_cast<Sentences *>(std::malloc(sizeof(Sentences)));
     if (made == nullptr) return nullptr;
-    if (pthread_setspecific(key, made) != 0) {
+    if (!forget_at_thread_end(made)) {
         std::free(made);
         return nullptr;
     }
@@ -117,6 +105,11 @@ void KeptError::put_back() const {
 }  // namespace attile::core
 
 extern "C" {
+
+void attile_forget_sentences(void *memory) {
+    std::free(memory);
+    attile::core::state.sentences = nullptr;
+}
 
 int32_t attile_version(void) { return ATTILE_VERSION_MAJOR * 1000000 + ATTILE_VERSION_MINOR * 1000 + ATTILE_VERSION_PATCH; }
 

@@ -2,9 +2,12 @@
 // Puts back what a backend's loading changed. The locale is only set where it differs, for setting it is not safe beside other threads.
 #include "surroundings.h"
 
+#include <locale.h>
+
 #include "guard.h"
 #include "log.h"
 #include "report.h"
+#include "this_thread.h"
 
 namespace attile::core {
 namespace {
@@ -16,7 +19,7 @@ std::string locale_now() {
 
 }  // namespace
 
-Surroundings::Surroundings() : thread_locale_(uselocale(static_cast<locale_t>(nullptr))), locale_(locale_now()) {}
+Surroundings::Surroundings() : thread_locale_(thread_locale()), locale_(locale_now()) {}
 
 Surroundings::~Surroundings() {
     mode_.put_back();
@@ -25,8 +28,8 @@ Surroundings::~Surroundings() {
 
 // False if it was another.
 bool Surroundings::put_back_locale() const {
-    const bool same_of_thread = uselocale(static_cast<locale_t>(nullptr)) == thread_locale_;
-    if (!same_of_thread) uselocale(thread_locale_);
+    const bool same_of_thread = thread_locale() == thread_locale_;
+    if (!same_of_thread) set_thread_locale(thread_locale_);
     const char *name = setlocale(LC_ALL, nullptr);
     const bool same = name != nullptr && locale_ == name;
     if (!same && !locale_.empty()) setlocale(LC_ALL, locale_.c_str());

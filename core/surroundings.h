@@ -3,8 +3,6 @@
 #ifndef ATTILE_CORE_SURROUNDINGS_H
 #define ATTILE_CORE_SURROUNDINGS_H
 
-#include <locale.h>
-
 #include <cstdint>
 #include <string>
 
@@ -59,7 +57,7 @@ class Surroundings {
     bool put_back_locale() const;
 
     const FloatingPointMode mode_;
-    const locale_t thread_locale_;
+    void *const thread_locale_;
     const std::string locale_;
 };
 

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the processor can do: instruction sets, caches, name.
-#include <unistd.h>
-
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 
 #include "amx/amx.h"
 #include "state.h"
+#include "system.h"
 
 namespace attile::cpu {
 namespace {
@@ -23,25 +21,7 @@ constexpr Target kTargets[] = {Target::kAmxBf16, Target::kAvx512Bf16, Target::kA
 constexpr const char *kTargetVariables[] = {"amxbf16", "avx512bf16", "avx512", "avx2", "sse4", "neon"};
 constexpr int kTargetCount = static_cast<int>(std::size(kTargets));
 
-int64_t cache_bytes(int name, int64_t otherwise) {
-    const long bytes = sysconf(name);
-    return bytes > 0 ? bytes : otherwise;
-}
-
-// The last cache of the first processor as Linux counts it: glibc's number is that of a whole AMD package, whose cores share it in groups.
-int64_t shared_cache_bytes(int64_t otherwise) {
-#if defined(__linux__)
-    std::FILE *file = std::fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
-    if (file != nullptr) {
-        char line[32] = "";
-        const bool read = std::fgets(line, sizeof line, file) != nullptr;
-        std::fclose(file);
-        const int64_t kibibytes = read ? std::strtoll(line, nullptr, 10) : 0;
-        if (kibibytes > 0 && std::strchr(line, 'K') != nullptr) return kibibytes << 10;
-    }
-#endif
-    return otherwise;
-}
+int64_t known(int64_t bytes, int64_t otherwise) { return bytes > 0 ? bytes : otherwise; }
 
 }  // namespace
 
@@ -221,30 +201,15 @@ Target chosen_target() {
 
 CacheSizes cache_sizes() {
     CacheSizes sizes;
-#if defined(_SC_LEVEL1_DCACHE_SIZE)
-    sizes.l1 = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, sizes.l1);
-    sizes.l2 = cache_bytes(_SC_LEVEL2_CACHE_SIZE, sizes.l2);
-    sizes.l3 = shared_cache_bytes(cache_bytes(_SC_LEVEL3_CACHE_SIZE, sizes.l2 * 2));
-#endif
+    const int64_t second = cache_bytes(2);
+    sizes.l1 = known(cache_bytes(1), sizes.l1);
+    sizes.l2 = known(second, sizes.l2);
+    sizes.l3 = known(cache_bytes(3), second > 0 ? 2 * second : sizes.l3);
     return sizes;
 }
 
 void processor_name(char *buffer, int capacity) {
-    std::snprintf(buffer, static_cast<size_t>(capacity), "%s", target_name(best_target()));
-#if defined(__linux__)
-    std::FILE *file = std::fopen("/proc/cpuinfo", "re");
-    if (file == nullptr) return;
-    char line[256];
-    while (std::fgets(line, sizeof line, file) != nullptr) {
-        if (std::strncmp(line, "model name", 10) != 0) continue;
-        const char *value = std::strchr(line, ':');
-        if (value == nullptr) break;
-        value += value[1] == ' ' ? 2 : 1;
-        std::snprintf(buffer, static_cast<size_t>(capacity), "%.*s", static_cast<int>(std::strcspn(value, "\n")), value);
-        break;
-    }
-    std::fclose(file);
-#endif
+    if (!processor_model(buffer, capacity)) std::snprintf(buffer, static_cast<size_t>(capacity), "%s", target_name(best_target()));
 }
 
 }  // namespace attile::cpu

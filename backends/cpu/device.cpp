@@ -1,41 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device and memory interfaces: every kind of memory is ordinary memory, every stream is the calling thread.
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "block.h"
 #include "state.h"
+#include "system.h"
 
 namespace attile::cpu {
 namespace {
-
-double clock_from_system() {
-    std::FILE *file = std::fopen("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "re");
-    if (file == nullptr) return 0;
-    double khz = 0;
-    if (std::fscanf(file, "%lf", &khz) != 1) khz = 0;
-    std::fclose(file);
-    return khz * 1e3;
-}
 
 int32_t info(void *opaque, attile_context_info *out) {
     State &state = *static_cast<State *>(opaque);
     processor_name(out->device_name, sizeof out->device_name);
     std::snprintf(out->arch, sizeof out->arch, "%s", target_name(state.target));
     out->device_type = ATTILE_DEVICE_CPU;
-    out->compute_units = static_cast<int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
+    out->compute_units = processors_online();
     out->threads = state.threads;
     out->lane_width = target_lanes_f32(state.target);
-    const int64_t page = sysconf(_SC_PAGESIZE);
-    out->memory_total = sysconf(_SC_PHYS_PAGES) * page;
-#if defined(_SC_AVPHYS_PAGES)
-    out->memory_free = sysconf(_SC_AVPHYS_PAGES) * page;
-#endif
+    out->memory_total = memory_total();
+    out->memory_free = memory_free();
     out->l2_bytes = state.caches.l3;
-    out->clock_hz = clock_from_system();
+    out->clock_hz = clock_hz();
     const Roof roof = state.roof.measured(state.target, state.threads);
     out->peak_flops_f32 = roof.flops_f32;
     out->peak_flops_f64 = roof.flops_f64;
@@ -66,7 +53,7 @@ int32_t allocate(void *, int32_t, int64_t bytes, void **pointer) {
 }
 
 int32_t release(void *, int32_t, void *pointer) {
-    std::free(pointer);
+    free_block(pointer);
     return ATTILE_OK;
 }
 

@@ -78,7 +78,7 @@ constexpr attile_backend_v1 kRoot = {
 }  // namespace
 }  // namespace attile::cpu
 
-extern "C" __attribute__((visibility("default"))) const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host) {
+extern "C" ATTILE_ENTRY_EXPORT const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host) {
     attile::cpu::g_host = host;
     return &attile::cpu::kRoot;
 }

@@ -2,8 +2,6 @@
 // The pool: a few blocks, the smallest that fits is handed out. A block's size lies in front of it.
 #include "pool.h"
 
-#include <cstdlib>
-
 #include "block.h"
 #include "size.h"
 
@@ -13,7 +11,7 @@ namespace {
 constexpr int64_t kHeader = kBlockAlignment;
 
 int64_t &size_of(void *pointer) { return *reinterpret_cast<int64_t *>(static_cast<char *>(pointer) - kHeader); }
-void release(void *pointer) { std::free(static_cast<char *>(pointer) - kHeader); }
+void release(void *pointer) { free_block(static_cast<char *>(pointer) - kHeader); }
 
 }  // namespace
 

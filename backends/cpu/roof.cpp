@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "roof.h"
 
-#include <time.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
 #include "block.h"
 #include "state.h"
+#include "system.h"
 #include "threads/threads.h"
 
 namespace attile::cpu {
@@ -18,13 +15,6 @@ namespace {
 constexpr int64_t kRounds = 40000;  // a quarter of a millisecond or less
 constexpr int64_t kMemory = int64_t{128} << 20;
 constexpr int64_t kPage = 4096;
-
-// The calling thread's processor time: what other programs take does not count.
-double thread_seconds() {
-    timespec now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 // The best rate of `work`, which returns how much it did, over at least two runs and about `seconds`.
 template <class Work>
@@ -68,7 +58,7 @@ double read_rate(const RoofKernels &kernels, int threads) {
             return static_cast<double>(bytes);
         });
     });
-    std::free(memory);
+    free_block(memory);
     return keep.load(std::memory_order_relaxed) == 0 ? 0 : rate;
 }
 
@@ -79,8 +69,8 @@ Roof RoofOnce::measured(Target target, int threads) {
     if (done_) return roof_;
     const RoofKernels &kernels = roof_kernels(target);
     // More threads than processors do no more than all processors.
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    if (processors > 0 && threads > processors) threads = static_cast<int>(processors);
+    const int processors = processors_online();
+    if (threads > processors) threads = processors;
     const auto rate_of = [&](double (*burst)(int64_t)) {
         return on_all(threads, [&](int, int) { return best_rate(0.003, [&] { return burst(kRounds); }); });
     };

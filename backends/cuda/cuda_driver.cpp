@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds libcuda.so.1 with dlopen. A failure is not remembered: a driver may be installed, or a device appear, while the process runs.
+// Finds the driver's library. A failure is not remembered: a driver may be installed, or a device appear, while the process runs.
 #include "cuda_driver.h"
 
-#include <dlfcn.h>
-
 #include <mutex>
+
+#include "cuda_library.h"
 
 namespace attile::cuda {
 namespace {
@@ -16,9 +16,9 @@ bool is_ready = false;
 
 template <class Function>
 bool find(void *library, const char *name, Function &function, std::string *reason) {
-    void *symbol = dlsym(library, name);
+    void *symbol = library_symbol(library, name);
     if (symbol == nullptr) {
-        *reason = std::string("the NVIDIA driver is too old: libcuda.so.1 has no ") + name;
+        *reason = std::string("the NVIDIA driver is too old: ") + driver_library_name + " has no " + name;
         return false;
     }
     function = reinterpret_cast<Function>(symbol);
@@ -36,10 +36,10 @@ std::string Driver::text(CUresult error) const {
 const Driver *driver(std::string *reason) {
     const std::lock_guard<std::mutex> lock(loading);
     if (is_ready) return &the_driver;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    std::string words;
+    void *library = open_driver_library(&words);
     if (library == nullptr) {
-        const char *words = dlerror();
-        *reason = std::string("no NVIDIA driver: ") + (words != nullptr ? words : "libcuda.so.1 not found");
+        *reason = "no NVIDIA driver: " + words;
         return nullptr;
     }
     Driver found;
@@ -55,17 +55,17 @@ const Driver *driver(std::string *reason) {
         !find(library, "cuThreadExchangeStreamCaptureMode", found.exchange_capture_mode, reason) ||
         !find(library, "cuStreamIsCapturing", found.stream_capturing, reason) ||
         !find(library, "cuFuncSetAttribute", found.function_set, reason) || !find(library, "cuLaunchKernel", found.launch, reason)) {
-        dlclose(library);
+        close_library(library);
         return nullptr;
     }
-    found.stream_context = reinterpret_cast<decltype(found.stream_context)>(dlsym(library, "cuStreamGetCtx"));
-    found.stream_id = reinterpret_cast<decltype(found.stream_id)>(dlsym(library, "cuStreamGetId"));
-    found.launch_with = reinterpret_cast<decltype(found.launch_with)>(dlsym(library, "cuLaunchKernelEx"));
-    found.tensor_map_encode = dlsym(library, "cuTensorMapEncodeTiled");
+    found.stream_context = reinterpret_cast<decltype(found.stream_context)>(library_symbol(library, "cuStreamGetCtx"));
+    found.stream_id = reinterpret_cast<decltype(found.stream_id)>(library_symbol(library, "cuStreamGetId"));
+    found.launch_with = reinterpret_cast<decltype(found.launch_with)>(library_symbol(library, "cuLaunchKernelEx"));
+    found.tensor_map_encode = library_symbol(library, "cuTensorMapEncodeTiled");
     const CUresult started = found.init(0);
     if (started != CUDA_SUCCESS) {
         *reason = "the NVIDIA driver does not start: " + found.text(started);
-        dlclose(library);
+        close_library(library);
         return nullptr;
     }
     the_driver = found;

@@ -73,7 +73,7 @@ std::int32_t fail(std::int32_t code, const char *text) {
 
 }  // namespace attile::reference
 
-extern "C" __attribute__((visibility("default"))) const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host);
+extern "C" ATTILE_ENTRY_EXPORT const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host);
 
 extern "C" const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host) {
     attile::reference::host = host;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference backend's device and memory: one thread of the host, and ordinary memory for every kind.
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstring>
 #include <limits>
 #include <new>
 
 #include "reference_backend.h"
+#include "reference_system.h"
 
 namespace attile::reference {
 namespace {
@@ -21,11 +20,7 @@ std::int32_t info(void *, attile_context_info *out) {
     out->compute_units = 1;
     out->threads = 1;
     out->lane_width = 1;
-    const std::int64_t page = sysconf(_SC_PAGESIZE);
-    const std::int64_t total = sysconf(_SC_PHYS_PAGES);
-    const std::int64_t available = sysconf(_SC_AVPHYS_PAGES);
-    if (page > 0 && total > 0) out->memory_total = total * page;
-    if (page > 0 && available > 0) out->memory_free = available * page;
+    read_memory(&out->memory_total, &out->memory_free);
     return ATTILE_OK;
 }
 
@@ -49,13 +44,13 @@ std::int32_t alloc(void *, std::int32_t, std::int64_t bytes, void **pointer) {
     *pointer = nullptr;
     if (bytes <= std::numeric_limits<std::int64_t>::max() - kAlignment) {
         const std::int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-        *pointer = std::aligned_alloc(kAlignment, static_cast<std::size_t>(rounded));
+        *pointer = allocate_aligned(kAlignment, static_cast<std::size_t>(rounded));
     }
     return *pointer != nullptr ? ATTILE_OK : fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "the host's memory is exhausted");
 }
 
 std::int32_t release(void *, std::int32_t, void *pointer) {
-    std::free(pointer);
+    free_aligned(pointer);
     return ATTILE_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include "backend_call.h"
 #include "distributed/transport.h"
+#include "files.h"
 #include "log.h"
 #include "operation.h"
 #include "registry.h"
@@ -64,7 +65,7 @@ const TransportPlugin *find_plugin_transport(const std::string &name, int32_t *s
     Plugin plugin;
     plugin.name = name;
     plugin.label = transport_label(name);
-    plugin.file = "libattile_comm_" + name + ".so";
+    plugin.file = "libattile_comm_" + name + library_suffix;
     plugin.entry = ATTILE_COMM_PLUGIN_ENTRY;
     plugin.opens_no_library = true;
     plugin.meet = [&](void *entry, const std::string &where, std::string *reason) { return meet_transport(entry, name, where, reason); };

@@ -73,6 +73,6 @@ static const void *query_interface(uint32_t id, uint32_t version) { return id <=
 static const attile_backend_v1 root = {sizeof root, ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, "tiny", "1.0.0", probe, create,
                                        destroy,     query_interface};
 
-__attribute__((visibility("default"))) const attile_backend_v1 *attile_backend_entry_v1(const attile_host_v1 *from);
+ATTILE_ENTRY_EXPORT const attile_backend_v1 *attile_backend_entry_v1(const attile_host_v1 *from);
 const attile_backend_v1 *attile_backend_entry_v1(const attile_host_v1 *from) { return host = from, &root; }
 /*! [root] */

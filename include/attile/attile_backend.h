@@ -3,9 +3,9 @@
  * @file attile_backend.h
  * @brief The contract between libattile and a backend. C99; a backend needs this header and nothing else of Attile.
  *
- * **Loading.** A backend is a shared object `libattile_backend_<name>.so` that exports one symbol, ATTILE_BACKEND_ENTRY, of
- * type attile_backend_entry_fn. The core calls it once, checks the root it returns, and asks for interfaces by number. A backend may
- * also be linked into a program and handed to attile_register_backend().
+ * **Loading.** A backend is a shared object `libattile_backend_<name>.so` (`.dll` on Windows) that exports one symbol,
+ * ATTILE_BACKEND_ENTRY, of type attile_backend_entry_fn. The core calls it once, checks the root it returns, and asks for interfaces by
+ * number. A backend may also be linked into a program and handed to attile_register_backend().
  *
  * **Versions.** Every table begins with its size. Tables only grow at their end; an entry that lies beyond a table's size, or is
  * NULL, is not implemented, and the core answers ATTILE_ERROR_UNSUPPORTED_OPERATION for it. A new operation is a new interface number. The
@@ -28,6 +28,18 @@
 #define ATTILE_ATTILE_BACKEND_H
 
 #include "attile.h"
+
+/* ATTILE_ENTRY_EXPORT marks the symbol that a plugin exports. It may be defined before, as nothing where a backend is linked into a
+ * program. */
+#ifndef ATTILE_ENTRY_EXPORT
+#if defined(_WIN32)
+#define ATTILE_ENTRY_EXPORT __declspec(dllexport)
+#elif defined(__GNUC__)
+#define ATTILE_ENTRY_EXPORT __attribute__((visibility("default")))
+#else
+#define ATTILE_ENTRY_EXPORT
+#endif
+#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,9 +3,10 @@
  * @file attile_comm_plugin.h
  * @brief The contract between libattile and a transport: what carries bytes between ranks. C99.
  *
- * **Loading.** A transport is a shared object `libattile_comm_<name>.so` that exports one symbol, ATTILE_COMM_PLUGIN_ENTRY, of type
- * attile_comm_plugin_entry_fn. It lies where backends lie, and is found, opened, checked and reported by the same rules. Several may serve
- * one kind of attile_comm_create(): for "mpi" the names mpi, mpi_openmpi and mpi_mpich are tried in this order.
+ * **Loading.** A transport is a shared object `libattile_comm_<name>.so` (`.dll` on Windows) that exports one symbol,
+ * ATTILE_COMM_PLUGIN_ENTRY, of type attile_comm_plugin_entry_fn. It lies where backends lie, and is found, opened, checked and reported by
+ * the same rules. Several may serve one kind of attile_comm_create(): for "mpi" the names mpi, mpi_openmpi and mpi_mpich are tried in this
+ * order.
  *
  * **Libraries.** What a transport is linked with has to be in the process already: a file that needs a library which the process has not
  * loaded is refused before it is opened. So the transport of an MPI meets the very MPI that the program uses, and no second one comes in.

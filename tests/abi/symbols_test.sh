@@ -31,7 +31,7 @@ objects)
     banned+='|std(out|err)|_ZSt4(cout|cerr|clog)|signal|sigaction|pthread_atfork|atexit|at_quick_exit|__cxa_atexit|__cxa_thread_atexit'
     banned+='|setenv|putenv|setlocale|chdir|srand|rand|strtok|feraiseexcept|fesetround|fesetenv'
     # A forked child must find the core's locks free; and a locale that a backend changed is put back.
-    allowed='/fork\.cpp\.o: +U pthread_atfork$|/surroundings\.cpp\.o: +U setlocale$'
+    allowed='/process\.cpp\.o: +U pthread_atfork$|/surroundings\.cpp\.o: +U setlocale$'
     found=$("$tool" -A -u "$@" | grep -E " ($banned)\$" | grep -vE "$allowed" || true)
     static=$("$tool" -A "$@" | grep -E '_GLOBAL__sub_I' || true)  # code that runs when the library is loaded
     [ -z "$found$static" ] || { printf '%s\n' "$found" "$static"; exit 1; }

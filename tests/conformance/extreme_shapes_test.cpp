@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offsets beyond 2^31 elements, by huge strides over memory that is reserved and hardly touched, and batches beyond what a grid can have.
-#include <sys/mman.h>
-
 #include <cmath>
 
+#include "portable.h"
 #include "properties.h"
 #include "test_random.h"
 
@@ -14,14 +13,14 @@ namespace {
 class Reservation {
   public:
     explicit Reservation(std::int64_t elements) : bytes_(static_cast<std::size_t>(elements) * sizeof(float)) {
-        data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        data_ = reserve_space(bytes_);
     }
     ~Reservation() {
-        if (data_ != MAP_FAILED) munmap(data_, bytes_);
+        if (data_ != nullptr) release_space(data_, bytes_);
     }
     Reservation(const Reservation &) = delete;
     Reservation &operator=(const Reservation &) = delete;
-    float *data() const { return data_ == MAP_FAILED ? nullptr : static_cast<float *>(data_); }
+    float *data() const { return static_cast<float *>(data_); }
 
   private:
     std::size_t bytes_;

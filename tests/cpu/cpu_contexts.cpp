@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "element.h"
+#include "portable.h"
 
 namespace attile::test {
 namespace {
@@ -181,14 +182,14 @@ std::string last_error() {
 }
 
 CpuContext open_cpu(const std::string &target, int threads, std::string *why) {
-    if (!target.empty()) setenv("ATTILE_CPU_TARGET", target.c_str(), 1);
+    if (!target.empty()) set_variable("ATTILE_CPU_TARGET", target.c_str());
     attile_context_options options;
     attile_context_options_init(&options, sizeof options);
     options.backend = "cpu";
     options.threads = threads;
     attile_context *context = nullptr;
     const int32_t status = attile_context_create(&options, &context);
-    if (!target.empty()) unsetenv("ATTILE_CPU_TARGET");
+    if (!target.empty()) unset_variable("ATTILE_CPU_TARGET");
     if (status != ATTILE_OK && why != nullptr) *why = last_error();
     return CpuContext(context);
 }

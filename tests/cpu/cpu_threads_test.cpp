@@ -2,14 +2,12 @@
 // Threads of the cpu backend: their number changes no bit of a result, with far more threads than processors and in any floating-point mode
 // of the caller. Worth most when built with ATTILE_SANITIZE=thread.
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <thread>
 
 #include "cpu_contexts.h"
+#include "portable.h"
 
 namespace attile::test {
 namespace {
@@ -55,24 +53,18 @@ int threads_of(int wanted) {
 }
 
 TEST(CpuThreads, TheirNumberComesFromOptionsElseTheEnvironment) {
-    setenv("ATTILE_NUM_THREADS", "2", 1);
-    setenv("OMP_NUM_THREADS", "5", 1);
+    set_variable("ATTILE_NUM_THREADS", "2");
+    set_variable("OMP_NUM_THREADS", "5");
     EXPECT_EQ(threads_of(3), 3);
     EXPECT_EQ(threads_of(0), 2);
-    unsetenv("ATTILE_NUM_THREADS");
-    unsetenv("OMP_NUM_THREADS");
+    unset_variable("ATTILE_NUM_THREADS");
+    unset_variable("OMP_NUM_THREADS");
 }
 
 TEST(CpuThreads, TheirNumberKeepsToTheAffinityMask) {
-    cpu_set_t before, one;
-    ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-    CPU_ZERO(&one);
-    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i) {
-        if (CPU_ISSET(i, &before)) CPU_SET(i, &one);
-    }
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    const OneProcessor held;
+    ASSERT_TRUE(held.done());
     EXPECT_EQ(threads_of(0), 1);
-    sched_setaffinity(0, sizeof before, &before);
 }
 
 #if defined(__x86_64__)

@@ -73,7 +73,7 @@ constexpr attile_comm_plugin_v1 kRoot = {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const attile_comm_plugin_v1 *attile_comm_entry_v1(const attile_host_v1 *from);
+extern "C" ATTILE_ENTRY_EXPORT const attile_comm_plugin_v1 *attile_comm_entry_v1(const attile_host_v1 *from);
 
 extern "C" const attile_comm_plugin_v1 *attile_comm_entry_v1(const attile_host_v1 *from) {
     host = from;

@@ -22,7 +22,8 @@ constexpr Refusal kRefusals[] = {
     {"short_root", ATTILE_ERROR_BACKEND_INCOMPATIBLE, "its root has 40 bytes"},
     {"misnamed", ATTILE_ERROR_BACKEND_CONTRACT, "it calls itself 'other', expected 'mpi'"},
     {"lacks_open", ATTILE_ERROR_BACKEND_CONTRACT, "its root lacks probe, open or close"},
-    {"needs_missing", ATTILE_ERROR_BACKEND_REFUSED, "it needs libattile_test_absent.so, which this process has not loaded"},
+    {"needs_missing", ATTILE_ERROR_BACKEND_REFUSED,
+     "it needs libattile_test_absent" ATTILE_LIBRARY_SUFFIX ", which this process has not loaded"},
 };
 
 class Plugins : public testing::Test {

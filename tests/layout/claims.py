@@ -42,10 +42,13 @@ HOOKS = "atexit|at_quick_exit|on_exit|set_terminate|signal|sigaction"
 FORBIDDEN_CALL = re.compile(r"(?<![\w.>])(?:std::)?(" + "|".join([FATAL, PRINTING, HOOKS]) + r")\s*\(")
 FORBIDDEN_WORD = re.compile(r"\bstd::(cout|cerr|clog)\b|\bRTLD_(GLOBAL|DEEPBIND)\b|#\s*include\s*<(iostream|cassert|assert\.h)>")
 UNLOADING = re.compile(r"\bdlclose\s*\(")  # Of the core: what backends load for themselves is theirs.
-ENVIRONMENT = re.compile(r"(?<![\w.>])(?:std::)?(secure_getenv|getenv|setenv|putenv|unsetenv)\s*\(|\benviron\b")
-ENVIRONMENT_READER = "core/environment.cpp"
+ENVIRONMENT = re.compile(r"(?<![\w.>])(?:std::)?(secure_getenv|getenv|setenv|putenv|unsetenv|GetEnvironmentVariable[AW])\s*\(|\benviron\b")
+ENVIRONMENT_READERS = ("core/posix/environment.cpp", "core/windows/environment.cpp")
 FORK_HANDLING = re.compile(r"(?<![\w.>])pthread_atfork\s*\(")
-FORK_HANDLER = "core/fork.cpp"
+FORK_HANDLER = "core/posix/process.cpp"
+SYSTEM_HEADER = re.compile(r"^(unistd|dlfcn|pthread|sched|fcntl|link|spawn|signal|regex|windows|io|psapi|shellapi)\.h$|^sys/|^linux/")
+SYSTEM_FOLDERS = re.compile(r"/(posix|windows)/|_(posix|windows)\.cpp$|^backends/cpu/amx/amx\.cpp$")  # that file asks Linux for AMX
+PORTABLE = ("core/", "backends/reference/", "backends/cpu/", "backends/cuda/", "backends/gpu/", "tools/attile/", "tools/cases/")
 
 CLAIMS = []  # A sentence, and a function of the tree that yields breaches: a path and what is wrong there.
 
@@ -213,16 +216,27 @@ def mpi_header(tree):
             yield path, "includes mpi.h, which is the transport's of MPI"
 
 
+@claim("What is of one operating system is in folders, or files, `posix` and `windows`: in the core, the reference, cpu and CUDA backends and the "
+       "program no other file includes a header of a system.")
+def one_home_of_systems(tree):
+    for path in code_files(tree, *PORTABLE):
+        if SYSTEM_FOLDERS.search(path):
+            continue
+        for _, name, target in includes(tree, path):
+            if target is None and SYSTEM_HEADER.search(name):
+                yield path, f"includes {name}, which is of one operating system"
+
+
 @claim("A backend exports one symbol, its entry, and so does a transport.")
 def one_symbol(tree):
     for path in code_files(tree, "backends/"):
         for line in without_comments(tree.read(path)).split("\n"):
-            if re.search(r'visibility\("', line) and not re.search("ATTILE_(BACKEND|COMM)_ENTRY_SYMBOL", line):
+            if re.search(r'visibility\("|\bATTILE_ENTRY_EXPORT\b', line) and not re.search("ATTILE_(BACKEND|COMM)_ENTRY_SYMBOL", line):
                 yield path, "exports something besides the backend's entry"
 
 
-@claim("The core and the backends neither end the process, nor print, nor register what runs at its end; only `core/environment.cpp` reads the "
-       "environment, only `core/fork.cpp` handles forks; the core unloads nothing, and libattile is linked with `-z nodelete`.")
+@claim("The core and the backends neither end the process, nor print, nor register what runs at its end; only the core's `environment.cpp` reads "
+       "the environment, only `core/posix/process.cpp` handles forks; the core unloads nothing, and libattile is linked with `-z nodelete`.")
 def guests(tree):
     for path in code_files(tree, "core/", "backends/"):
         for number, line in enumerate(without_comments(tree.read(path)).split("\n"), 1):
@@ -231,8 +245,8 @@ def guests(tree):
                 yield where, f"'{match.group(0).strip()}' has no place in a library that lives in another program"
             if path.startswith("core/") and UNLOADING.search(line):
                 yield where, "unloads a library; backends are never closed"
-            if path != ENVIRONMENT_READER and ENVIRONMENT.search(line):
-                yield where, f"reads the environment; only {ENVIRONMENT_READER} may"
+            if path not in ENVIRONMENT_READERS and ENVIRONMENT.search(line):
+                yield where, f"reads the environment; only the core's environment.cpp may"
             if path != FORK_HANDLER and FORK_HANDLING.search(line):
                 yield where, f"handles forks; only {FORK_HANDLER} may"
     if "core/CMakeLists.txt" in tree.known and "-z,nodelete" not in re.sub(r"#.*", "", tree.read("core/CMakeLists.txt")):

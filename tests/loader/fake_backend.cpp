@@ -2,8 +2,10 @@
 // A backend for tests, with one fault or none, chosen by macros: see CMakeLists.txt. Memory is malloc's; it computes nothing.
 #include <attile/attile_backend.h>
 
+#ifndef _WIN32
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include <atomic>
 #include <cfenv>
@@ -15,6 +17,8 @@
 #include <cstring>
 #include <stdexcept>
 #include <thread>
+
+#include "portable.h"
 
 #ifndef FAKE_NAME
 #error "FAKE_NAME names the backend"
@@ -104,11 +108,13 @@ namespace {
 const attile_host_v1 *host = nullptr;
 
 #ifdef FAKE_CONSTRUCTOR
+#ifndef _WIN32
 inline void fork_once() {
     const pid_t child = fork();
     if (child == 0) _exit(0);
     waitpid(child, nullptr, 0);
 }
+#endif
 
 inline void change_mode() {
     std::fesetround(FE_UPWARD);
@@ -177,7 +183,7 @@ int32_t alloc(void *state, int32_t, int64_t bytes, void **pointer) {
     MAYBE_FAIL();
     MAYBE_THROW("calls");
     constexpr size_t kAlign = 256;
-    void *made = std::aligned_alloc(kAlign, (static_cast<size_t>(bytes) + FAKE_MISALIGNMENT + kAlign - 1) / kAlign * kAlign);
+    void *made = attile::test::aligned_block(kAlign, static_cast<size_t>(bytes) + FAKE_MISALIGNMENT);
     if (made == nullptr) return complain(ATTILE_ERROR_OUT_OF_DEVICE_MEMORY, "the fake device is full");
     ++static_cast<State *>(state)->allocations;
     *pointer = static_cast<char *>(made) + FAKE_MISALIGNMENT;
@@ -185,7 +191,7 @@ int32_t alloc(void *state, int32_t, int64_t bytes, void **pointer) {
 }
 
 int32_t release(void *state, int32_t, void *pointer) {
-    std::free(static_cast<char *>(pointer) - FAKE_MISALIGNMENT);
+    attile::test::free_aligned_block(static_cast<char *>(pointer) - FAKE_MISALIGNMENT);
     --static_cast<State *>(state)->allocations;
     MAYBE_FAIL();
     return ATTILE_OK;
@@ -309,7 +315,7 @@ const GrownRoot root = {{FAKE_ROOT_SIZE, FAKE_ABI_MAJOR, FAKE_ABI_MINOR, FAKE_HO
 }  // namespace
 
 #ifndef FAKE_NO_ENTRY
-extern "C" __attribute__((visibility("default"))) const attile_backend_v1 *FAKE_ENTRY(const attile_host_v1 *given);
+extern "C" ATTILE_ENTRY_EXPORT const attile_backend_v1 *FAKE_ENTRY(const attile_host_v1 *given);
 extern "C" const attile_backend_v1 *FAKE_ENTRY(const attile_host_v1 *given) {
     host = given;
     MAYBE_THROW("entry");

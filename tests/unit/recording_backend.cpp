@@ -8,6 +8,8 @@
 #include <cstring>
 #include <new>
 
+#include "portable.h"
+
 namespace attile_test {
 namespace {
 
@@ -75,11 +77,11 @@ constexpr attile_memory_interface kMemory = {
     sizeof(attile_memory_interface),
     1,
     [](void *, int32_t, int64_t bytes, void **pointer) {
-        *pointer = std::aligned_alloc(256, static_cast<size_t>((bytes + 255) / 256 * 256));
+        *pointer = attile::test::aligned_block(256, static_cast<size_t>(bytes));
         return *pointer != nullptr ? ATTILE_OK : ATTILE_ERROR_OUT_OF_HOST_MEMORY;
     },
     [](void *, int32_t, void *pointer) {
-        std::free(pointer);
+        attile::test::free_aligned_block(pointer);
         return ATTILE_OK;
     },
     [](void *, void *destination, const void *source, int64_t bytes, void *) {

@@ -2,14 +2,11 @@
 // Reader of the attention file format. Every number in a file is checked before it is used for anything.
 #include "attention_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+
+#include "file.h"
 
 namespace attile::cli {
 namespace {
@@ -67,7 +64,7 @@ void little_endian_floats(float *values, int64_t count) {
 }
 
 AttentionReader::~AttentionReader() {
-    if (file_ >= 0) close(file_);
+    if (file_ >= 0) close_file(file_);
 }
 
 bool AttentionReader::fail(const std::string &what) {
@@ -77,12 +74,10 @@ bool AttentionReader::fail(const std::string &what) {
 
 // `got` falls short of `count` only at the end of the file.
 bool AttentionReader::read_bytes(void *destination, int64_t count, int64_t &got) {
-    constexpr int64_t kMostPerCall = int64_t{1} << 30;  // Linux transfers at most 2 GiB a call.
     auto *to = static_cast<unsigned char *>(destination);
     got = 0;
     while (got < count) {
-        const ssize_t n = ::read(file_, to + got, static_cast<size_t>(std::min(count - got, kMostPerCall)));
-        if (n < 0 && errno == EINTR) continue;
+        const int64_t n = read_on(file_, to + got, count - got);
         if (n < 0) return fail(std::string("cannot be read: ") + std::strerror(errno));
         if (n == 0) break;
         got += n;
@@ -93,13 +88,14 @@ bool AttentionReader::read_bytes(void *destination, int64_t count, int64_t &got)
 bool AttentionReader::open(const char *path, int64_t max_bytes) {
     path_ = path;
     if (file_ >= 0) return fail("is opened twice by one reader");
-    file_ = ::open(path, O_RDONLY | O_CLOEXEC);
+    file_ = open_to_read(path);
+    if (file_ < 0 && errno == EISDIR) return fail("is a directory, not an attention file");
     if (file_ < 0) return fail(std::string("cannot be opened: ") + std::strerror(errno));
-    struct stat status = {};
-    if (fstat(file_, &status) != 0) return fail(std::string("cannot be examined: ") + std::strerror(errno));
-    if (S_ISDIR(status.st_mode)) return fail("is a directory, not an attention file");
-    regular_ = S_ISREG(status.st_mode);
-    if (regular_ && status.st_size == 0) return fail("is empty");
+    FileFacts facts;
+    if (!facts_of_file(file_, facts)) return fail(std::string("cannot be examined: ") + std::strerror(errno));
+    if (facts.is_directory) return fail("is a directory, not an attention file");
+    regular_ = facts.is_regular;
+    if (regular_ && facts.bytes == 0) return fail("is empty");
 
     unsigned char header[kAttentionHeaderBytes];
     int64_t got = 0;
@@ -115,9 +111,9 @@ bool AttentionReader::open(const char *path, int64_t max_bytes) {
     if (expected > max_bytes)
         return fail("is larger than the limit of " + std::to_string(max_bytes) + " bytes: its header (" + shape_text(shape) +
                     ") asks for " + std::to_string(expected));
-    if (regular_ && status.st_size != expected)
-        return fail(std::string(status.st_size < expected ? "is truncated" : "has bytes after its end") + ": its header (" +
-                    shape_text(shape) + ") asks for " + std::to_string(expected) + " bytes, it has " + std::to_string(status.st_size));
+    if (regular_ && facts.bytes != expected)
+        return fail(std::string(facts.bytes < expected ? "is truncated" : "has bytes after its end") + ": its header (" +
+                    shape_text(shape) + ") asks for " + std::to_string(expected) + " bytes, it has " + std::to_string(facts.bytes));
     shape_ = shape;
     bytes_ = expected;
     batches_left_ = shape.batch;
@@ -144,14 +140,12 @@ bool AttentionReader::read_rows(int64_t batch, int matrix, int64_t first, int64_
     if (batch < 0 || batch >= shape_.batch || matrix < 0 || matrix > 2 || first < 0 || count < 0 || first > shape_.len - count)
         return fail("has no rows " + std::to_string(first) + " to " + std::to_string(first + count) + " of matrix " +
                     std::to_string(matrix) + " of batch " + std::to_string(batch));
-    constexpr int64_t kMostPerCall = int64_t{1} << 30;
     const int64_t floats = count * shape_.head_dim, want = floats * int64_t{sizeof(float)};
     const int64_t start =
         kAttentionHeaderBytes + ((batch * 3 + matrix) * shape_.matrix_floats() + first * shape_.head_dim) * int64_t{sizeof(float)};
     auto *to = reinterpret_cast<unsigned char *>(values);
     for (int64_t got = 0; got < want;) {
-        const ssize_t n = ::pread(file_, to + got, static_cast<size_t>(std::min(want - got, kMostPerCall)), start + got);
-        if (n < 0 && errno == EINTR) continue;
+        const int64_t n = read_at(file_, to + got, want - got, start + got);
         if (n < 0) return fail(std::string("cannot be read: ") + std::strerror(errno));
         if (n == 0) return fail("is truncated: it has become shorter since it was opened");
         got += n;
@@ -171,8 +165,9 @@ bool AttentionReader::finish() {
 }
 
 bool AttentionReader::is_same_file(const char *path) const {
-    struct stat mine = {}, other = {};
-    return file_ >= 0 && fstat(file_, &mine) == 0 && stat(path, &other) == 0 && mine.st_dev == other.st_dev && mine.st_ino == other.st_ino;
+    FileFacts mine, other;
+    return file_ >= 0 && facts_of_file(file_, mine) && facts_of_path(path, other) && mine.device == other.device &&
+           mine.number == other.number;
 }
 
 }  // namespace attile::cli

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // attile bench: a short run of the bench cases that suit the device, with median, spread and rate; then, if it lies beside this program,
 // the program that compares the backend with other libraries.
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <map>
 
@@ -16,6 +12,7 @@
 #include "measure.h"
 #include "progress.h"
 #include "replace_file.h"
+#include "system.h"
 #include "table.h"
 
 namespace attile::cli {
@@ -112,22 +109,13 @@ void write_json(const BenchOptions &options, const Context &context, const std::
 // attile_bench_<backend> knows the goals that the backend has to reach and prints each with what was reached. It is built with the tests
 // and not installed.
 int compare_with_peers(const BenchOptions &options, const std::string &backend) {
-    std::string path(4096, '\0');
-    const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
-    if (length <= 0) return 0;
-    path.resize(static_cast<size_t>(length));
-    path.replace(path.rfind('/') + 1, std::string::npos, "attile_bench_" + backend);
-    if (access(path.c_str(), X_OK) != 0) return 0;
-    std::printf("\nbeside other libraries and the device's own limits (%s):\n", path.c_str());
-    std::fflush(stdout);
-    std::string threads = std::to_string(options.threads), seconds = text("%g", options.seconds);
-    std::string flag_seconds = "--seconds", flag_threads = "--threads";
-    char *arguments[] = {path.data(), flag_seconds.data(), seconds.data(), flag_threads.data(), threads.data(), nullptr};
-    pid_t child = 0;
-    int status = 0;
-    if (posix_spawn(&child, path.c_str(), nullptr, nullptr, arguments, environ) != 0 || waitpid(child, &status, 0) != child)
-        throw Failure("cannot run " + path);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    const auto announce = [](const std::string &path) {
+        std::printf("\nbeside other libraries and the device's own limits (%s):\n", path.c_str());
+        std::fflush(stdout);
+    };
+    const std::vector<std::string> arguments = {"--seconds", text("%g", options.seconds), "--threads", std::to_string(options.threads)};
+    const int code = run_beside("attile_bench_" + backend, arguments, announce);
+    return code < 0 ? 0 : code;
 }
 
 }  // namespace

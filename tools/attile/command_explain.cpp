@@ -23,7 +23,8 @@ int32_t dtype_of(const std::string &name) {
 
 void expect_extents(const ExplainOptions &options, size_t count, const char *names) {
     if (options.shape.size() != count)
-        throw Failure(text("%s takes %zu extents, %s; here are %zu", options.operation.c_str(), count, names, options.shape.size()));
+        throw Failure(text("%s takes %lld extents, %s; here are %lld", options.operation.c_str(), static_cast<long long>(count), names,
+                           static_cast<long long>(options.shape.size())));
     for (int64_t extent : options.shape)
         if (extent < 0) throw Failure(text("an extent cannot be negative: %lld", static_cast<long long>(extent)));
 }

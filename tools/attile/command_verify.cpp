@@ -71,8 +71,9 @@ int run_verify(const VerifyOptions &options) {
         std::count_if(reports.begin(), reports.end(), [](const Report &report) { return report.outcome == Outcome::kFailed; });
     if (failed == 0) return 0;
     std::fflush(stdout);
-    throw Failure(text("%lld of %zu cases failed; attile verify --backend %s --memory %s --case ID runs one again",
-                       static_cast<long long>(failed), reports.size(), context.info().backend, options.memory.c_str()));
+    throw Failure(text("%lld of %lld cases failed; attile verify --backend %s --memory %s --case ID runs one again",
+                       static_cast<long long>(failed), static_cast<long long>(reports.size()), context.info().backend,
+                       options.memory.c_str()));
 }
 
 }  // namespace attile::cli

@@ -155,8 +155,8 @@ int run_verify_on_ranks(const VerifyOptions &options) {
         std::count_if(reports.begin(), reports.end(), [](const Report &report) { return report.outcome == Outcome::kFailed; });
     if (failed == 0) return 0;
     std::fflush(stdout);
-    throw Failure(text("%lld of %zu cases failed over ranks; attile verify --ranks --case ID runs one again",
-                       static_cast<long long>(failed), reports.size()));
+    throw Failure(text("%lld of %lld cases failed over ranks; attile verify --ranks --case ID runs one again",
+                       static_cast<long long>(failed), static_cast<long long>(reports.size())));
 }
 
 }  // namespace attile::cli

@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "random_clock.h"
 #include "random_problem.h"
+#include "system.h"
 
 namespace attile::cli {
 namespace {
@@ -310,19 +311,19 @@ void add_explain(CLI::App &app, Command &chosen) {
 }
 
 // The command line, the last word first, as the parser takes it; the number of --ranks, or "mpi", is part of the word.
-std::vector<std::string> words_of(int argc, char **argv) {
+std::vector<std::string> words_for_parser(const std::vector<std::string> &line) {
     std::vector<std::string> words;
     bool options = true;  // Behind "--" are none.
-    for (int i = 1; i < argc; ++i) {
-        std::string word = argv[i];
+    for (size_t i = 0; i < line.size(); ++i) {
+        std::string word = line[i];
         if (word == "--") options = false;
-        if (options && word == "--ranks") word += "=" + (i + 1 < argc && is_number(argv[i + 1]) ? std::string(argv[++i]) : "mpi");
+        if (options && word == "--ranks") word += "=" + (i + 1 < line.size() && is_number(line[i + 1]) ? line[++i] : "mpi");
         words.insert(words.begin(), word);
     }
     return words;
 }
 
-int run(int argc, char **argv) {
+int run(const std::vector<std::string> &line) {
     CLI::App app("Attention and matrix multiplication on CPUs and GPUs.", "attile");
     app.set_version_flag("--version", [] { return "attile " + version_text(attile_version()); });
     app.require_subcommand(1);
@@ -336,16 +337,17 @@ int run(int argc, char **argv) {
     add_verify(app, chosen);
     add_bench(app, chosen);
     add_explain(app, chosen);
-    if (argc == 1) {
+    if (line.empty()) {
         std::fputs(app.help().c_str(), stderr);
         return 2;
     }
-    if (argv[1][0] != '-' && app.get_subcommands([&](const CLI::App *one) { return one->get_name() == argv[1]; }).empty()) {
-        std::fprintf(stderr, "attile: there is no command '%s' (see attile --help)\n", argv[1]);
+    const std::string &first = line[0];
+    if (!first.starts_with('-') && app.get_subcommands([&](const CLI::App *one) { return one->get_name() == first; }).empty()) {
+        std::fprintf(stderr, "attile: there is no command '%s' (see attile --help)\n", first.c_str());
         return 2;
     }
     try {
-        app.parse(words_of(argc, argv));
+        app.parse(words_for_parser(line));
     } catch (const CLI::ParseError &problem) {
         if (problem.get_exit_code() == 0) return app.exit(problem);  // --help, --version
         std::string names;
@@ -362,7 +364,7 @@ int run(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     try {
-        const int code = attile::cli::run(argc, argv);
+        const int code = attile::cli::run(attile::cli::command_line(argc, argv));
         // A full disk behind stdout shows only here.
         if (std::fflush(stdout) != 0) throw attile::cli::Failure("the result cannot be written to standard output");
         return code;

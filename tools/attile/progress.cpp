@@ -2,19 +2,17 @@
 // The progress line.
 #include "progress.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <utility>
 
 #include "cli.h"
+#include "system.h"
 #include "table.h"
 
 namespace attile::cli {
 
 Progress::Progress(std::string what, int64_t total, std::string unit) : what_(std::move(what)), total_(total), unit_(std::move(unit)) {
-    if (isatty(STDERR_FILENO)) thread_ = std::thread(&Progress::show_until_stopped, this);
+    if (stderr_is_terminal()) thread_ = std::thread(&Progress::show_until_stopped, this);
 }
 
 Progress::~Progress() {
@@ -46,9 +44,9 @@ std::string Progress::line() const {
     if (done_ > 0 && done_ < total_)
         result += text(", about %.0f s left", elapsed * static_cast<double>(total_ - done_) / static_cast<double>(done_));
     if (!label_.empty()) result += "  " + label_;
-    winsize size = {};
+    const size_t columns = static_cast<size_t>(terminal_columns());
     // A line that wraps could not be taken back.
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 && result.size() >= size.ws_col) result.resize(size.ws_col - 1u);
+    if (columns > 1 && result.size() >= columns) result.resize(columns - 1);
     return result;
 }
 

@@ -3,10 +3,10 @@
 // goes when the writer is destroyed before commit(), and when a signal ends the process, but for SIGKILL.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstdint>
 #include <string>
+
+struct stat;
 
 namespace attile::cli {
 

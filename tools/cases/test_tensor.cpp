@@ -3,8 +3,8 @@
 #include "test_tensor.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -98,8 +98,8 @@ const char *placement_name(Placement placement) {
 Memory::Memory(attile_context *context, Placement placement, std::int64_t bytes) : context_(context), placement_(placement), bytes_(bytes) {
     void *pointer = nullptr;
     if (placement == Placement::kHost) {
-        pointer = std::aligned_alloc(kAlignment, static_cast<std::size_t>((bytes + kAlignment - 1) / kAlignment * kAlignment));
-        if (pointer == nullptr && bytes > 0) throw std::runtime_error("no memory for a test tensor");
+        pointer = ::operator new (static_cast<std::size_t>(bytes), std::align_val_t{kAlignment}, std::nothrow);
+        if (pointer == nullptr) throw std::runtime_error("no memory for a test tensor");
     } else {
         require(attile_alloc(context, kind_of(placement), bytes, &pointer), "attile_alloc");
     }
@@ -108,7 +108,7 @@ Memory::Memory(attile_context *context, Placement placement, std::int64_t bytes)
 
 Memory::~Memory() {
     if (placement_ == Placement::kHost)
-        std::free(data_);
+        ::operator delete (data_, std::align_val_t{kAlignment});
     else
         attile_free(context_, data_);
 }

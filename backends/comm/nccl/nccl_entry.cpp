@@ -104,7 +104,7 @@ constexpr attile_comm_plugin_v1 kRoot = {
 }  // namespace
 }  // namespace attile::nccl
 
-extern "C" __attribute__((visibility("default"))) const attile_comm_plugin_v1 *ATTILE_COMM_ENTRY_SYMBOL(const attile_host_v1 *host);
+extern "C" ATTILE_ENTRY_EXPORT const attile_comm_plugin_v1 *ATTILE_COMM_ENTRY_SYMBOL(const attile_host_v1 *host);
 
 extern "C" const attile_comm_plugin_v1 *ATTILE_COMM_ENTRY_SYMBOL(const attile_host_v1 *host) {
     attile::nccl::host = host;

@@ -10,20 +10,11 @@
 // - Workers compute in the caller's floating-point mode: rounding, and what becomes of denormals.
 // - A caller is not cancelled while others work for it. Signals go to the program's own threads.
 // - Nothing runs at exit. Workers are detached and never touch anything that a dying process takes apart.
-#include <linux/futex.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <climits>
-#include <initializer_list>
 #include <new>
 
+#include "system.h"
 #include "threads/threads.h"
 
 namespace attile::cpu {
@@ -44,20 +35,7 @@ constexpr uint64_t kMostTickets = uint64_t{1} << 31;
 constexpr uint32_t kClosed = UINT32_MAX;
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<void *>::is_always_lock_free);
-using Word = std::atomic<uint32_t>;
-static_assert(sizeof(Word) == 4);
-
-// ---- The system
-
-void futex_wait(Word *word, uint32_t seen, int64_t nanoseconds) {
-    const timespec limit{0, static_cast<long>(nanoseconds)};
-    syscall(SYS_futex, reinterpret_cast<uint32_t *>(word), FUTEX_WAIT | FUTEX_PRIVATE_FLAG, seen, nanoseconds > 0 ? &limit : nullptr,
-            nullptr, 0);
-}
-
-void futex_wake(Word *word, int count) {
-    syscall(SYS_futex, reinterpret_cast<uint32_t *>(word), FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, nullptr, nullptr, 0);
-}
+// ---- Waiting
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -67,30 +45,34 @@ void pause_briefly() {
 #endif
 }
 
-int64_t now() {
-    timespec time{};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return int64_t{1000000000} * time.tv_sec + time.tv_nsec;
-}
-
 // True as soon as ready() is, false after limit(), which is asked now and then.
 template <class Ready, class Limit>
 bool spin_until(Ready &&ready, Limit &&limit) {
-    const int64_t begin = now();
+    const int64_t begin = now_nanoseconds();
     do {
         for (int i = 0; i < 32; ++i) {
             if (ready()) return true;
             pause_briefly();
         }
-    } while (now() - begin < limit());
+    } while (now_nanoseconds() - begin < limit());
     return false;
 }
 
 // The calling thread's rounding and treatment of denormals. Traps stay off in workers, where nobody could catch them.
 #if defined(__x86_64__)
 constexpr uint32_t kModeBits = 0xe040, kTrapsOff = 0x1f80;  // rounding, flush to zero, denormals are zero
-uint32_t floating_point_mode() { return __builtin_ia32_stmxcsr() & kModeBits; }
-void set_floating_point_mode(uint32_t mode) { __builtin_ia32_ldmxcsr(mode | kTrapsOff); }
+constexpr uint32_t kX87TrapsOff = 0x3f;
+// The upper half is the x87 unit's, by which MinGW's log() and exp() compute: a new thread of Windows has another precision than main().
+uint32_t floating_point_mode() {
+    uint16_t x87;
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
+    return (__builtin_ia32_stmxcsr() & kModeBits) | uint32_t{x87} << 16;
+}
+void set_floating_point_mode(uint32_t mode) {
+    const auto x87 = static_cast<uint16_t>(mode >> 16 | kX87TrapsOff);
+    __asm__ volatile("fldcw %0" : : "m"(x87));
+    __builtin_ia32_ldmxcsr((mode & kModeBits) | kTrapsOff);
+}
 #elif defined(__aarch64__)
 constexpr uint64_t kModeBits = 0x7c80007;  // AH, FIZ, NEP; FZ16, rounding, FZ, DN, AHP
 uint32_t floating_point_mode() {
@@ -137,32 +119,30 @@ struct Team {
 
 struct TeamOfProcess {
     std::atomic<Team *> team;
-    std::atomic<pid_t> process;  // 0: the kernel wipes the team in a child, so it need not be asked whose it is
+    std::atomic<uint32_t> process;  // 0: the kernel wipes the team in a child, so it need not be asked whose it is
 };
 constinit TeamOfProcess g_here{};
 
 // Zeros. NULL: no memory.
 Team *make_team(bool *wiped) {
-    void *memory = mmap(nullptr, sizeof(Team), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    *wiped = madvise(memory, sizeof(Team), MADV_WIPEONFORK) == 0;
-    return new (memory) Team{};
+    void *memory = make_wiped(sizeof(Team), wiped);
+    return memory != nullptr ? new (memory) Team{} : nullptr;
 }
 
 // The team of this process; NULL: it cannot have one.
 Team *team_here() {
     Team *team = g_here.team.load(std::memory_order_acquire);
     if (team != nullptr) {
-        const pid_t process = g_here.process.load(std::memory_order_relaxed);
-        if (process == 0 || process == getpid()) return team;
+        const uint32_t process = g_here.process.load(std::memory_order_relaxed);
+        if (process == 0 || process == process_number()) return team;
     }
     bool wiped = false;
     Team *made = make_team(&wiped);
     if (made == nullptr) return nullptr;
-    g_here.process.store(wiped ? 0 : getpid(), std::memory_order_relaxed);
+    g_here.process.store(wiped ? 0 : process_number(), std::memory_order_relaxed);
     // A child of a parent whose team was not wiped leaves that one where it is: somebody may have forked in the middle of a call.
     if (g_here.team.compare_exchange_strong(team, made, std::memory_order_acq_rel)) return made;
-    munmap(made, sizeof(Team));
+    free_wiped(made, sizeof(Team));
     return team;
 }
 
@@ -205,7 +185,7 @@ void wait_for(Slot &slot, uint32_t target, int64_t nanoseconds) {
     do {
         const uint32_t done = slot.done.load(std::memory_order_seq_cst);
         if (done >= target) break;
-        futex_wait(&slot.done, done, nanoseconds);
+        wait_for_change(&slot.done, done, nanoseconds);
     } while (nanoseconds == 0);
     slot.waiting.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -228,7 +208,7 @@ void take_pieces(Slot &slot, uint32_t job, int rank) {
         if (!slot.next.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
         body(argument, piece);
         const uint32_t done = slot.done.fetch_add(1, std::memory_order_seq_cst) + 1;
-        if (slot.waiting.load(std::memory_order_seq_cst) != 0 && outline.ends_a_phase(done)) futex_wake(&slot.done, INT_MAX);
+        if (slot.waiting.load(std::memory_order_seq_cst) != 0 && outline.ends_a_phase(done)) wake(&slot.done, INT_MAX);
         next = slot.next.load(std::memory_order_acquire);
     }
 }
@@ -236,7 +216,7 @@ void take_pieces(Slot &slot, uint32_t job, int rank) {
 // Each thread wakes two, so that a large team is awake soon and no thread spends long on it.
 void wake_some(Team &team, int still_wanted) {
     if (still_wanted <= 0 || team.sleepers.load(std::memory_order_seq_cst) == 0) return;
-    futex_wake(&team.signal, still_wanted < 2 ? still_wanted : 2);
+    wake(&team.signal, still_wanted < 2 ? still_wanted : 2);
 }
 
 // A worker's part in what is done in this slot; false if there is none.
@@ -260,7 +240,7 @@ bool take_part(Team &team, Slot &slot) {
 // How long a worker looks for work. Not at all where it takes a processor from those who have some.
 int64_t patience(const Team &team) {
     if (team.workers.load(std::memory_order_relaxed) >= team.processors.load(std::memory_order_relaxed)) return 0;
-    if (team.processor.load(std::memory_order_relaxed) == static_cast<uint32_t>(sched_getcpu())) return 0;
+    if (team.processor.load(std::memory_order_relaxed) == current_processor()) return 0;
     return team.asked.load(std::memory_order_relaxed) > 0 ? kSpinBesideCalls : kSpinBetweenCalls;
 }
 
@@ -273,28 +253,10 @@ void *work(void *argument) {
         if (found) continue;
         if (spin_until([&] { return team.signal.load(std::memory_order_relaxed) != signal; }, [&] { return patience(team); })) continue;
         team.sleepers.fetch_add(1, std::memory_order_seq_cst);
-        futex_wait(&team.signal, signal, 0);
+        wait_for_change(&team.signal, signal, 0);
         team.sleepers.fetch_sub(1, std::memory_order_relaxed);
     }
     return nullptr;
-}
-
-bool start_worker(Team &team) {
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0) return false;
-    pthread_t thread;
-    // Faults of its own go where the program wants them; all else is not for a thread that the program does not know of.
-    sigset_t blocked, before;
-    sigfillset(&blocked);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF}) sigdelset(&blocked, fault);
-    bool made = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
-                pthread_attr_setstacksize(&attributes, kStackBytes) == 0 && pthread_sigmask(SIG_SETMASK, &blocked, &before) == 0;
-    if (made) {
-        made = pthread_create(&thread, &attributes, work, &team) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    }
-    pthread_attr_destroy(&attributes);
-    return made;
 }
 
 // More workers, if the calls of this moment would have more. Where the system refuses one, more and more calls go by before it is asked
@@ -314,7 +276,7 @@ void grow(Team &team, int threads) {
         team.refused.store(refused - 1, std::memory_order_relaxed);
     } else {
         while (team.workers.load(std::memory_order_relaxed) < wanted) {
-            if (!start_worker(team)) {
+            if (!start_thread(work, &team, kStackBytes)) {
                 const uint32_t pause = team.pause.load(std::memory_order_relaxed);
                 team.refused.store(pause, std::memory_order_relaxed);
                 team.pause.store(pause < 1024 ? 2 * pause + 1 : pause, std::memory_order_relaxed);
@@ -350,7 +312,7 @@ void run_with_others(Team &team, Slot &slot, int threads, const Work &work, uint
     slot.done.store(0, std::memory_order_release);
     slot.seats.store(numbered(job, 1), std::memory_order_release);
     slot.next.store(numbered(job, 0), std::memory_order_release);
-    team.processor.store(static_cast<uint32_t>(sched_getcpu()), std::memory_order_relaxed);
+    team.processor.store(current_processor(), std::memory_order_relaxed);
     team.signal.fetch_add(1, std::memory_order_seq_cst);
     wake_some(team, threads - 1);
     take_pieces(slot, job, 0);
@@ -380,8 +342,7 @@ uint32_t tickets(const Work &work) {
 }  // namespace
 
 void run_work(int threads, const Work &work, PieceBody body, void *argument) {
-    int cancelled = PTHREAD_CANCEL_ENABLE;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
+    const int cancelled = hold_cancellation();
     const uint32_t total = threads > 1 ? tickets(work) : 0;
     Team *const team = total > 1 ? team_here() : nullptr;
     Slot *const slot = team != nullptr ? free_slot(*team) : nullptr;
@@ -398,7 +359,7 @@ void run_work(int threads, const Work &work, PieceBody body, void *argument) {
         team->asked.fetch_sub(threads - 1, std::memory_order_relaxed);
         slot->taken.store(0, std::memory_order_release);
     }
-    pthread_setcancelstate(cancelled, nullptr);
+    release_cancellation(cancelled);
 }
 
 }  // namespace attile::cpu

@@ -124,7 +124,7 @@ const attile_backend_v1 kRoot = {
 }  // namespace
 }  // namespace attile::test
 
-extern "C" __attribute__((visibility("default"))) const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host);
+extern "C" ATTILE_ENTRY_EXPORT const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host);
 extern "C" const attile_backend_v1 *ATTILE_BACKEND_ENTRY_SYMBOL(const attile_host_v1 *host) {
     attile::gpu::set_host(host);
     return &attile::test::kRoot;

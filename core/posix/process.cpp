@@ -3,6 +3,7 @@
 // that wrote to it, where getpid() would cost a system call; and it knows of children that no handler was called for.
 #include "process.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -57,5 +58,7 @@ uint64_t process_generation() {
     const uint64_t next = last_generation.fetch_add(1, std::memory_order_relaxed) + 1;
     return page->compare_exchange_strong(generation, next, std::memory_order_relaxed) ? next : generation;
 }
+
+bool call_at_fork(void (*before)(), void (*in_parent)(), void (*in_child)()) { return pthread_atfork(before, in_parent, in_child) == 0; }
 
 }  // namespace attile::core

@@ -1,0 +1,13 @@
+# GoogleTest from its sources, which Debian has for who builds it with a compiler of their own (googletest).
+find_path(GTEST_SOURCE googletest/src/gtest-all.cc PATHS /usr/src/googletest NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
+mark_as_advanced(GTEST_SOURCE)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(GTest REQUIRED_VARS GTEST_SOURCE)
+if(GTest_FOUND AND NOT TARGET GTest::gtest)
+  add_library(gtest STATIC ${GTEST_SOURCE}/googletest/src/gtest-all.cc)
+  target_include_directories(gtest SYSTEM PUBLIC ${GTEST_SOURCE}/googletest/include PRIVATE ${GTEST_SOURCE}/googletest)
+  add_library(gtest_main STATIC ${GTEST_SOURCE}/googletest/src/gtest_main.cc)
+  target_link_libraries(gtest_main PUBLIC gtest)
+  add_library(GTest::gtest ALIAS gtest)
+  add_library(GTest::gtest_main ALIAS gtest_main)
+endif()

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes do not fork on Windows.
+#include "process.h"
+
+namespace attile::core {
+
+uint64_t process_generation() { return 1; }
+
+bool call_at_fork(void (*)(), void (*)(), void (*)()) { return true; }
+
+}  // namespace attile::core

@@ -1,0 +1,10 @@
+# The loader of Windows. Each test is a process of its own, as what is loaded stays; the program sets the variables itself.
+add_executable(loader_test windows_loader_test.cpp)
+target_include_directories(loader_test PRIVATE ../support)
+target_link_libraries(loader_test PRIVATE attile::attile attile_compiler GTest::gtest_main)
+target_compile_definitions(loader_test PRIVATE FAKES="${ATTILE_ROOT_OF_TESTS}${fakes}" ATTILE_SUBDIR="${ATTILE_BACKEND_SUBDIR}")
+add_dependencies(loader_test ${fake_targets} fake_dependency)
+if(TARGET attile_backend_cpu)
+  add_dependencies(loader_test attile_backend_cpu)
+endif()
+gtest_discover_tests(loader_test TEST_PREFIX loader. DISCOVERY_TIMEOUT 60)
