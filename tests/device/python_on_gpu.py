@@ -212,7 +212,8 @@ class Checks:
         """PyTorch's scaled_dot_product_attention, served: the tests of tests/bindings with tensors of this device."""
         found = subprocess.run([sys.executable, "-W", "ignore", "-m", "unittest", "python_sdpa_test"], cwd=ROOT / "tests/bindings", env={**os.environ, "ATTILE_TEST_DEVICE": self.device},
                                capture_output=True, text=True, check=False)
-        assert found.returncode == 0, found.stderr[-4000:]
+        said = [line for line in found.stderr.splitlines() if line.startswith(("FAIL", "ERROR")) or "Error: " in line]
+        assert found.returncode == 0, " | ".join(said) or found.stderr[-500:]
         return next(line for line in found.stderr.splitlines() if line.startswith("Ran "))
 
     def compiled(self, dtype, mode):

@@ -46,6 +46,12 @@ def _constant_in_graphs(function: _Function) -> _Function:
     return function
 
 
+@_constant_in_graphs
+def _exports() -> bool:
+    """Whether a program is exported. Called in a graph of PyTorch before 2.15, is_exporting() says so of every compiled function."""
+    return bool(_is_exporting())
+
+
 _said: set[str] = set()
 
 
@@ -84,7 +90,7 @@ def refusal(tensors: tuple[Optional[Tensor], ...]) -> str:
                 return "the tensors are on different devices"
     if q.dtype not in _TYPES:
         return f"elements of type {q.dtype} are not served"
-    if _is_exporting() or _untyped.jit.is_tracing():
+    if _exports() or _untyped.jit.is_tracing():
         return "the program is exported or traced, and is to run without Attile"
     if not compiling and (_untyped._C._functorch.peek_interpreter_stack() is not None or _untyped.autograd.forward_ad._current_level >= 0):
         return "a transform of torch.func or forward-mode differentiation is on"
