@@ -201,10 +201,9 @@ Target chosen_target() {
 
 CacheSizes cache_sizes() {
     CacheSizes sizes;
-    const int64_t second = cache_bytes(2);
     sizes.l1 = known(cache_bytes(1), sizes.l1);
-    sizes.l2 = known(second, sizes.l2);
-    sizes.l3 = known(cache_bytes(3), second > 0 ? 2 * second : sizes.l3);
+    sizes.l2 = known(cache_bytes(2), sizes.l2);
+    sizes.l3 = known(cache_bytes(3), 2 * sizes.l2);
     return sizes;
 }
 

@@ -111,7 +111,7 @@ void keep_heads(attile_tensor *tensor, int axis, int64_t first, int64_t count) {
 }
 
 // Attention whose mask has a factor for each head, which Attile's bias has not. So each head of keys is a call of its own, with a bias in
-// f32 of the mask times the factors of its query heads. ggml repeats the heads of a mask in turn.
+// f32 of the mask times the factors of its query heads. ggml repeats the heads of a mask one after the other.
 int32_t attention_by_heads(const attile_attention_args &all, const ggml_tensor &mask, float max_bias, const Target &target) {
     const int64_t heads = all.q.shape[1], heads_kv = all.k.shape[1];
     if (heads_kv == 0 || heads % heads_kv != 0 || all.v.shape[1] != heads_kv || mask.nb[0] != ggml_type_size(mask.type))

@@ -124,6 +124,12 @@ class Values(unittest.TestCase):
             self.assertTrue(torch.autograd.gradcheck(lambda q, k, v: attention(q, k, v, is_causal=True), (q, k, v)))
             self.assertTrue(torch.autograd.gradcheck(lambda q, k, v, mask: attention(q, k, v, mask), (q, k, v, mask)))
 
+    def test_a_gradient_that_is_lazily_negated(self):
+        q, weights = values(1, 2, 3, 4).requires_grad_(), torch.view_as_complex(values(1, 2, 3, 4, 2)).conj().imag
+        self.assertTrue(weights.is_neg())
+        found, expected = (torch.autograd.grad(call(q, q, q), q, weights)[0] for call in (served, framework))
+        self.assertTrue(torch.allclose(found, expected))
+
     def test_a_row_that_sees_no_key_is_0(self):
         q, mask = values(1, 2, 3, 4).requires_grad_(), torch.tensor([[True, True, False], [False, False, False], [True, False, False]], device=DEVICE)
         out = served(q, q, q, mask)
@@ -328,6 +334,21 @@ class Replacement(unittest.TestCase):
             with attile.torch.sdpa():
                 functional.scaled_dot_product_attention = framework
             self.assertIs(functional.scaled_dot_product_attention, framework)
+
+    def test_a_function_that_wraps_it(self):
+        q = values(1, 2, 5, 8, dtype=torch.float32)
+        self.addCleanup(attile.torch.disable)
+        self.addCleanup(setattr, functional, "scaled_dot_product_attention", framework)  # Runs first.
+        attile.torch.enable()
+        ours = functional.scaled_dot_product_attention
+        functional.scaled_dot_product_attention = lambda *tensors, **options: ours(*tensors, **options)
+        for _ in range(2):
+            attile.torch.enable()
+            with mock.patch.object(_sdpa, "attend", side_effect=RuntimeError("served")):
+                self.assertRaisesRegex(RuntimeError, "served", functional.scaled_dot_product_attention, q, q, q)
+                functional.scaled_dot_product_attention(q, q, q, dropout_p=0.5)  # Left to PyTorch, not to the wrapper.
+                attile.torch.disable()
+                functional.scaled_dot_product_attention(q, q, q)
 
     def test_threads(self):
         failures, q = [], values(1, 2, 33, 8, dtype=torch.float32)

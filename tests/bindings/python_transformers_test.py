@@ -114,6 +114,17 @@ class Arguments(unittest.TestCase):
         self.compare(None, is_causal=True)
         self.compare(None, is_causal=False)
 
+    def test_types_that_autocast_makes_one(self):
+        kv = self.kv.bfloat16()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found, _ = _transformers.attention(self.module, self.q, self.kv, kv, None)
+        self.assertEqual(found.dtype, torch.bfloat16)
+        self.assertTrue(torch.allclose(found.float(), _transformers.attention(self.module, self.q, self.kv, self.kv, None)[0], atol=2e-2))
+        with self.assertRaisesRegex(ValueError, "types torch.float32, torch.float32 and torch.bfloat16"):
+            _transformers.attention(self.module, self.q, self.kv, kv, None, softcap=2.0)
+        with self.assertRaisesRegex(ValueError, "scaling is 0"):
+            _transformers.attention(self.module, self.q, self.kv, self.kv, None, scaling=0.0, softcap=2.0)
+
     def test_a_gradient_to_the_sinks_alone(self):
         q, kv, sinks = self.q.double(), self.kv.double(), torch.rand(4, dtype=torch.float64).requires_grad_()
         self.assertTrue(torch.autograd.gradcheck(lambda sinks: _transformers.attention(self.module, q, kv, kv, None, s_aux=sinks)[0], sinks))

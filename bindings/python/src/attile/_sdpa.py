@@ -19,7 +19,8 @@ from ._library import AttileUnsupportedError
 from ._torch_call import TENSORS, attention_backward, default_gpu, empty_out, run
 
 _untyped: Any = torch  # For functions of PyTorch that have no types.
-_framework: Any = functional.scaled_dot_product_attention  # PyTorch's own, or what another package had put there.
+_PYTORCHS: Any = functional.scaled_dot_product_attention  # Or what another package had put there.
+_framework: Any = _PYTORCHS  # What calls go to that are not served.
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -112,6 +113,7 @@ class _Followed(_untyped.autograd.Function):  # type: ignore[misc]
     @_untyped.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, dout: Tensor) -> tuple[Optional[Tensor], ...]:
         wanted = dict(zip(TENSORS, ctx.needs_input_grad[4:]))
+        dout = dout.resolve_neg()
         # Gradients lie in memory as their tensors do, so what made these by a transposition need not copy.
         made = attention_backward(dout, *ctx.saved_tensors, with_dbias=wanted["bias"], with_dsinks=wanted["sinks"], make=torch.empty_like, **ctx.options)
         dq, dk, dv, dbias, dsinks = made
@@ -239,13 +241,14 @@ def _serve_jagged(query: Any, key: Any, value: Any, attn_mask: Optional[Tensor],
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0.0, is_causal: bool = False, *,
                                  scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
     """torch.nn.functional.scaled_dot_product_attention() by Attile, with its arguments; what is not served is left to PyTorch's own, with one warning for each reason."""
-    try:
-        found = _serve(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-    except AttileUnsupportedError as error:
-        found = str(error)
-    if not isinstance(found, str):
-        return found
-    say_once(found)
+    if _is_enabled or _blocks > 0:  # Else another package's function, put over this one, has called it.
+        try:
+            found = _serve(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        except AttileUnsupportedError as error:
+            found = str(error)
+        if not isinstance(found, str):
+            return found
+        say_once(found)
     more = {"enable_gqa": True} if enable_gqa else {}  # PyTorch 2.4 has no such argument.
     return cast(Tensor, _framework(query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale, **more))
 
@@ -255,16 +258,22 @@ _untyped.jit._builtins._register_builtin(scaled_dot_product_attention, "aten::sc
 _lock = threading.Lock()
 _blocks = 0
 _is_enabled = False
+_is_placed = False  # Also where another package's function lies over this one, and may call it.
 
 
 def _install() -> None:
     """Put the function there that is asked for now; another package's that came in between stays."""
-    global _framework
-    wanted = _is_enabled or _blocks > 0
-    if wanted and functional.scaled_dot_product_attention is not scaled_dot_product_attention:
-        _framework = functional.scaled_dot_product_attention
+    global _framework, _is_placed
+    wanted, there = _is_enabled or _blocks > 0, functional.scaled_dot_product_attention
+    if there is not scaled_dot_product_attention:
+        if there is _framework or there is _PYTORCHS:
+            _is_placed = False
+        if not wanted or _is_placed:
+            return
+        _framework, _is_placed = there, True
         _untyped.nn.functional.scaled_dot_product_attention = scaled_dot_product_attention
-    elif not wanted and functional.scaled_dot_product_attention is scaled_dot_product_attention:
+    elif not wanted:
+        _is_placed = False
         _untyped.nn.functional.scaled_dot_product_attention = _framework
 
 

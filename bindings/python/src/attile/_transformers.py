@@ -3,12 +3,14 @@
 # mypy: disable-error-code="import"
 from __future__ import annotations
 
-from typing import Any, Optional
+import math
+from typing import Any, Optional, Union, cast
 
 import torch
 from torch import Tensor
 
-from ._sdpa import Problem, attend, refusal, say_once
+from ._library import AttileUnsupportedError
+from ._sdpa import Problem, _autocast, attend, refusal, say_once
 
 
 def _terms(attention_mask: Optional[Tensor], position_bias: Optional[Tensor]) -> tuple[Optional[Tensor], Optional[Tensor]]:
@@ -16,6 +18,25 @@ def _terms(attention_mask: Optional[Tensor], position_bias: Optional[Tensor]) ->
     if attention_mask is None or attention_mask.dtype == torch.bool:
         return position_bias, attention_mask
     return attention_mask if position_bias is None else attention_mask + position_bias, None
+
+
+def _serve(tensors: tuple[Any, Any, Any, Any], position_bias: Optional[Tensor], sinks: Optional[Tensor], options: dict[str, Any]) -> Union[Tensor, str]:
+    """The result [B, Hq, Lq, D] of query, key, value and mask, or why transformers is to compute it."""
+    query, key, value, attention_mask = tensors
+    bias, allowed = _terms(attention_mask, position_bias)
+    reason = refusal((query, key, value, bias, allowed, sinks))
+    if not query.dtype == key.dtype == value.dtype:
+        reason = f"query, key and value are of types {query.dtype}, {key.dtype} and {value.dtype}; one type is served"
+    if reason:
+        return reason
+    if bias is not None and bias.dtype not in (query.dtype, torch.float32):
+        bias = bias.to(query.dtype)
+    if sinks is not None:
+        sinks = sinks.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
+    try:
+        return attend(Problem(query, key, value, bias, allowed), sinks, **options)
+    except AttileUnsupportedError as error:
+        return str(error)
 
 
 def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Optional[Tensor], dropout: float = 0.0, scaling: Optional[float] = None,
@@ -28,26 +49,24 @@ def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor
     """
     if attention_mask is not None:
         attention_mask = attention_mask[..., : key.shape[2]]  # Versions before 5 may hand over a longer one.
-    bias, allowed = _terms(attention_mask, position_bias)
-    reason = "dropout is not 0" if dropout else refusal((query, key, value, bias, allowed, s_aux))
-    if reason:
-        if softcap is not None or s_aux is not None:
-            raise ValueError(f"attile does not serve this attention with softcap or sinks: {reason}; attn_implementation=\"eager\" does")
-        say_once(reason)
-        from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-        more: dict[str, Any] = {} if position_bias is None else {"position_bias": position_bias}
-        found: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more, **options)
-        return found
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    if bias is not None and bias.dtype not in (query.dtype, torch.float32):
-        bias = bias.to(query.dtype)
-    if s_aux is not None:
-        s_aux = s_aux.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
     # As transformers' own: without a mask a row sees the keys up to its own number, as where a static cache begins to fill; the single row of decoding sees all.
     mask = "causal_top_left" if query.shape[2] > 1 and attention_mask is None and causal else None
-    out = attend(Problem(query, key, value, bias, allowed), s_aux, scale=scaling or 0.0, softcap=softcap or 0.0, mask=mask)
-    return out.transpose(1, 2), None
+    if dropout:
+        found: Union[Tensor, str] = "dropout is not 0"
+    elif scaling is not None and (scaling == 0.0 or not math.isfinite(scaling)):
+        found = "scaling is 0 or not finite"
+    else:
+        found = _serve(_autocast(query, key, value, attention_mask), position_bias, s_aux, {"scale": scaling or 0.0, "softcap": softcap or 0.0, "mask": mask})
+    if not isinstance(found, str):
+        return found.transpose(1, 2), None
+    if softcap is not None or s_aux is not None:
+        raise ValueError(f"attile does not serve this attention with softcap or sinks: {found}; attn_implementation=\"eager\" does")
+    say_once(found)
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    more: dict[str, Any] = {} if position_bias is None else {"position_bias": position_bias}
+    return cast(tuple[Tensor, None], sdpa_attention_forward(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more, **options))
 
 
 def register_transformers(name: str = "attile") -> None:

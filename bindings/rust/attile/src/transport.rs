@@ -97,7 +97,9 @@ fn answer(work: impl FnOnce() -> Result<(), TransportError>) -> i32 {
 
 unsafe extern "C" fn send<T: Transport>(user: *mut c_void, data: *const c_void, bytes: i64, to: i32, request: *mut *mut c_void) -> i32 {
     answer(|| {
-        let sending = (*user.cast::<T>()).send(slice::from_raw_parts(data.cast::<u8>(), bytes as usize), to)?;
+        // Of no bytes the library may hand over no address.
+        let data = if bytes == 0 { &[][..] } else { slice::from_raw_parts(data.cast::<u8>(), bytes as usize) };
+        let sending = (*user.cast::<T>()).send(data, to)?;
         *request = Box::into_raw(Box::new(Request::<T>::Sending(sending))).cast();
         Ok(())
     })
@@ -119,8 +121,13 @@ unsafe extern "C" fn wait<T: Transport>(user: *mut c_void, request: *mut c_void,
             Request::Sending(sending) => transport.wait_sent(sending, timeout),
             Request::Receiving(receiving, data, bytes) => {
                 // Memory that nobody has written yet is no slice of u8 in Rust.
-                data.write_bytes(0, bytes);
-                transport.wait_received(receiving, slice::from_raw_parts_mut(data, bytes), timeout)
+                let data = if bytes == 0 {
+                    &mut [][..]
+                } else {
+                    data.write_bytes(0, bytes);
+                    slice::from_raw_parts_mut(data, bytes)
+                };
+                transport.wait_received(receiving, data, timeout)
             }
         }
     })
