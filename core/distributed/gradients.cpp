@@ -94,9 +94,12 @@ attile_tensor Gradients::dbias() const {
 int32_t Gradients::add(const Piece &keys, const attile_tensor &k, const attile_tensor &v, KeySums *sums, int64_t key) {
     ATTILE_TRY(sums->clear_rows(key, keys.count));
     if (problem_.heads_q() == 0) return ATTILE_OK;
-    for (const Piece &rows : problem_.q_shard().pieces) {
-        for (const EntryGroup &group : problem_.groups) {
-            ATTILE_TRY(add_pair(meet(group, rows, keys), k, v, sums->dk(key, keys.count), sums->dv(key, keys.count)));
+    const std::vector<Piece> &pieces = problem_.q_shard().pieces;
+    for (const EntryGroup &group : problem_.groups) {
+        for (size_t part = 0, end = 0; part < pieces.size(); part = end) {
+            Meeting meeting = meet(group, pieces[part], keys);
+            for (end = part + 1; end < pieces.size() && join(problem_, meet(group, pieces[end], keys), &meeting);) ++end;
+            ATTILE_TRY(add_pair(meeting, k, v, sums->dk(key, keys.count), sums->dv(key, keys.count)));
         }
     }
     return ATTILE_OK;

@@ -36,6 +36,21 @@ Meeting meet(const EntryGroup &group, const Piece &rows, const Piece &keys) {
     return meeting;
 }
 
+bool join(const DistributedAttention &problem, const Meeting &next, Meeting *meeting) {
+    const attile_attention_args &local = problem.local;
+    if (problem.packed || !is_absent(local.bias) || !is_absent(local.allowed) || !is_absent(local.alibi_slopes)) return false;
+    const auto is_whole = [](const Meeting &one) {
+        return !one.pair.hidden && one.pair.left < 0 && one.pair.right < 0 && one.pair.rows == one.rows.count;
+    };
+    const Piece &rows = meeting->rows;
+    if (meeting->group != next.group || !is_whole(*meeting) || !is_whole(next)) return false;
+    if (meeting->key != next.key || meeting->pair.keys != next.pair.keys) return false;
+    if (rows.step != next.rows.step || rows.local + rows.count * rows.step != next.rows.local) return false;
+    meeting->rows.count += next.rows.count;
+    meeting->pair.rows = meeting->rows.count;
+    return true;
+}
+
 bool sees(const DistributedAttention &problem, int32_t rank, const Piece &keys) {
     for (const Piece &rows : problem.q_shards[static_cast<size_t>(rank)].pieces) {
         for (const EntryGroup &group : problem.groups) {

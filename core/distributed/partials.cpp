@@ -56,19 +56,26 @@ int32_t Partials::take() {
 
 int32_t Partials::add(const Piece &keys, const attile_tensor &k, const attile_tensor &v) {
     if (problem_.heads_q() == 0) return ATTILE_OK;
-    for (size_t part = 0; part < problem_.q_shard().pieces.size(); ++part) {
-        for (size_t group = 0; group < problem_.groups.size(); ++group) ATTILE_TRY(add_pair(part, group, keys, k, v));
+    const std::vector<Piece> &pieces = problem_.q_shard().pieces;
+    for (size_t group = 0; group < problem_.groups.size(); ++group) {
+        for (size_t part = 0, end = 0; part < pieces.size(); part = end) {
+            Meeting meeting = meet(problem_.groups[group], pieces[part], keys);
+            char &begun = begun_of(part, group);
+            for (end = part + 1; end < pieces.size() && begun_of(end, group) == begun; ++end) {
+                if (!join(problem_, meet(problem_.groups[group], pieces[end], keys), &meeting)) break;
+            }
+            ATTILE_TRY(add_pair(meeting, begun != 0, k, v));
+            if (meeting.pair.hidden) continue;
+            for (size_t joined = part; joined < end; ++joined) begun_of(joined, group) = 1;
+        }
     }
     return ATTILE_OK;
 }
 
-int32_t Partials::add_pair(size_t part, size_t group, const Piece &keys, const attile_tensor &k, const attile_tensor &v) {
-    const Meeting meeting = meet(problem_.groups[group], problem_.q_shard().pieces[part], keys);
+int32_t Partials::add_pair(const Meeting &meeting, bool begun, const attile_tensor &k, const attile_tensor &v) {
     if (meeting.pair.hidden) return ATTILE_OK;
-    char &begun = begun_[part * problem_.groups.size() + group];
     const attile_tensor o = rows_of(o_view(o_), meeting), lse = rows_of(lse_view(lse_), meeting);
-    if (begun == 0) {
-        begun = 1;
+    if (!begun) {
         if (meeting.pair.rows == meeting.rows.count) return attend(meeting, k, v, o, lse);
         ATTILE_TRY(forget_rows(meeting));
     }
@@ -103,7 +110,7 @@ int32_t Partials::close() {
     const std::vector<Piece> &pieces = p.q_shard().pieces;
     for (size_t part = 0; part < pieces.size(); ++part) {
         for (size_t group = 0; group < p.groups.size(); ++group) {
-            char &begun = begun_[part * p.groups.size() + group];
+            char &begun = begun_of(part, group);
             if (begun == 0) ATTILE_TRY(forget_rows(meet(p.groups[group], pieces[part], {})));
             begun = 1;
         }

@@ -40,7 +40,8 @@ class Partials {
     }
 
   private:
-    int32_t add_pair(size_t part, size_t group, const Piece &keys, const attile_tensor &k, const attile_tensor &v);
+    char &begun_of(size_t part, size_t group) { return begun_[part * problem_.groups.size() + group]; }
+    int32_t add_pair(const Meeting &meeting, bool begun, const attile_tensor &k, const attile_tensor &v);
     int32_t attend(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, const attile_tensor &o,
                    const attile_tensor &lse);
     int32_t forget_rows(Meeting meeting) const;

@@ -4,6 +4,8 @@
 // ATTILE_DISTRIBUTED_STEP=n, every n-th option; ATTILE_DISTRIBUTED_PROBLEMS=n, so many problems at random.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstring>
 #include <map>
 #include <string>
 #include <utility>
@@ -51,6 +53,28 @@ TEST(Types, EachByEachMethod) {
         }
         run_jobs(jobs);
         for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << job.test_case->text();
+    }
+}
+
+std::atomic<int> local_calls;
+void count_call(void *, std::int32_t, const char *line) { local_calls += std::strcmp(line, "attention") == 0; }
+
+// Chunks of rows that see all of the same keys are one call: of three ranks 18 for 36 pairs of chunks, and under a causal mask for 21.
+TEST(Ring, RowsThatSeeTheSameKeysAreOneCall) {
+    for (const std::int32_t mask : {ATTILE_MASK_NONE, ATTILE_MASK_CAUSAL_TOP_LEFT}) {
+        const ShardedCase one(case_of({"", [&](AttentionCase &x) { x.mask = mask, x.len_q = x.len_k = 36; }}, ATTILE_F32));
+        RunOfCase run;
+        run.ranks = 3;
+        run.backend = "reference";
+        run.layout = ATTILE_SHARDS_ZIGZAG;
+        run.method = ATTILE_METHOD_RING;
+        std::vector<Job> jobs = {{&one, run, {}, {}}};
+        local_calls = 0;
+        attile_set_log(count_call, nullptr, ATTILE_LOG_TRACE);
+        run_jobs(jobs);
+        attile_set_log(nullptr, nullptr, ATTILE_LOG_OFF);
+        EXPECT_EQ(jobs[0].wrong, "");
+        EXPECT_EQ(local_calls, 18) << "mask " << mask;
     }
 }
 
