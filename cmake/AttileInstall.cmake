@@ -1,5 +1,5 @@
 # Installation: headers, library, find_package(attile) and pkg-config, and what other languages build with. Components: runtime (the library),
-# blas (libattile_blas), ggml (libggml-attile, where ATTILE_GGML_SOURCE is set), dev (what a compiler needs), tools, python (only when asked for) and backend_<name> (a plugin; see AttileBackend.cmake). Nothing installed names the prefix, so an installation may be moved; the one exception
+# blas (libattile_blas), ggml (libggml-attile, where ATTILE_GGML_SOURCE is set), onnxruntime (libattile_onnxruntime, where ATTILE_ONNXRUNTIME_INCLUDE is set), dev (what a compiler needs), tools, python (only when asked for) and backend_<name> (a plugin; see AttileBackend.cmake). Nothing installed names the prefix, so an installation may be moved; the one exception
 # is the directory for backends that libattile searches last, which is fixed when it is built.
 include(CMakePackageConfigHelpers)
 
