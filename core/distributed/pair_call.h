@@ -18,8 +18,8 @@ struct Meeting {
     int64_t batch() const { return group->end - group->begin; }
 };
 Meeting meet(const EntryGroup &group, const Piece &rows, const Piece &keys);
-// Puts the rows of `next` behind those of the meeting, for one call of both, where they lie there and all rows of both see the same keys, no
-// matter where rows and keys are. False: they are left.
+// Puts the rows of `next` behind those of the meeting, for one call of both, where they lie there and all rows of both see the same keys,
+// no matter where rows and keys are. False: they are left.
 bool join(const DistributedAttention &problem, const Meeting &next, Meeting *meeting);
 
 // Its rows of a tensor with the rows of the shard on axis 2, and its keys of one with those of the piece there.
