@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ring attention costs beside its messages: on one device, the local calls and merges that all ranks of a zigzag ring make, one after
 // the other, against one call of the whole problem. bf16, by the public calls, on device memory; gradients with the lse of the whole.
-// usage: attile_bench_ring [--ranks 8] [--rows 8192] [--heads 8] [--head-dim 128] [--repeat 5] [--calls pairs|joined] [--check]
-//   --calls: a call for each pair of chunks, as attile_attention_distributed makes them, or as few calls as a step can have
+// usage: attile_bench_ring [--ranks 8] [--rows 8192] [--heads 8] [--head-dim 128] [--repeat 5] [--calls pairs|rows|joined] [--check]
+//   --calls: a call for each pair of chunks; with the rows joined that see all of the same keys, as attile_attention_distributed makes them
+//            (the default); or as few calls as a step can have
 //   --check: exit status 1 if the results are not those of the one call
 #include <algorithm>
 #include <chrono>
@@ -20,10 +21,16 @@
 namespace attile::bench {
 namespace {
 
+enum class Calls { kPairs, kRows, kJoined };
+constexpr struct {
+    const char *name, *words;
+} kCalls[] = {{"pairs", "a call for each pair of chunks"}, {"rows", "rows joined that see the same keys"}, {"joined", "joined calls"}};
+
 struct Options {
     int ranks = 8, repeat = 5;
     std::int64_t rows = 8192, heads = 8, head_dim = 128;
-    bool joined = false, check = false;
+    Calls calls = Calls::kRows;
+    bool check = false;
 };
 
 // The local calls of all ranks in the order of ranks and steps.
@@ -33,7 +40,7 @@ std::vector<Meeting> list_meetings(const Options &options, bool causal) {
     for (int rank = 0; rank < ranks; ++rank) {
         for (int step = 0; step < ranks; ++step) {
             const int owner = (rank + ranks - step) % ranks;
-            if (options.joined) {
+            if (options.calls == Calls::kJoined) {
                 const bool own = owner == rank, before = owner < rank;
                 const ChunkRange both = {0, 2}, first = {0, 1}, second = {1, 2};
                 if (!causal || own) {
@@ -44,8 +51,12 @@ std::vector<Meeting> list_meetings(const Options &options, bool causal) {
                 continue;
             }
             const int q[2] = {rank, chunks - 1 - rank}, k[2] = {owner, chunks - 1 - owner};
-            for (int i = 0; i < 2; ++i) {
-                for (int j = 0; j < 2; ++j) {
+            for (int j = 0; j < 2; ++j) {
+                if (options.calls == Calls::kRows && (!causal || (k[j] < q[0] && k[j] < q[1]))) {
+                    all.push_back({rank, {0, 2}, owner, {j, j + 1}, false});
+                    continue;
+                }
+                for (int i = 0; i < 2; ++i) {
                     if (causal && k[j] > q[i]) continue;
                     all.push_back({rank, {i, i + 1}, owner, {j, j + 1}, causal && k[j] == q[i]});
                 }
@@ -103,8 +114,9 @@ Options read(int count, char **words) {
         if (i + 1 == count) throw std::runtime_error(word + " wants a value");
         const std::string value = words[++i];
         const std::int64_t number = std::atoll(value.c_str());
-        if (word == "--calls" && (value == "pairs" || value == "joined")) {
-            options.joined = value == "joined";
+        const auto *const calls = std::find_if(std::begin(kCalls), std::end(kCalls), [&](const auto &one) { return value == one.name; });
+        if (word == "--calls" && calls != std::end(kCalls)) {
+            options.calls = static_cast<Calls>(calls - kCalls);
         } else if (number < 1) {
             throw std::runtime_error(word + " is " + value + "; expected a positive number");
         } else if (word == "--ranks") {
@@ -130,7 +142,7 @@ int run(int count, char **words) {
     RingProblem problem(options.ranks, options.rows, options.heads, options.head_dim);
     std::printf("%s: %d ranks of %lld rows, %lld heads, head_dim %lld, %s; milliseconds\n\n", problem.device().c_str(), options.ranks,
                 static_cast<long long>(options.rows), static_cast<long long>(options.heads), static_cast<long long>(options.head_dim),
-                options.joined ? "joined calls" : "a call for each pair of chunks");
+                kCalls[static_cast<int>(options.calls)].words);
     std::printf("| pass     | mask   |  calls |      calls |     merges |   together |   one call |  ratio |\n");
     std::printf("|----------|--------|--------|------------|------------|------------|------------|--------|\n");
     bool right = true;
