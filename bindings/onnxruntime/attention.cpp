@@ -14,7 +14,7 @@ constexpr int64_t kOnnxFloat = 1, kOnnxFloat16 = 10, kOnnxDouble = 11, kOnnxBflo
 
 // A mask may have fewer keys than there are; the others are then hidden. Returns a copy with all keys.
 Value pad_mask(const Value &mask, int64_t keys, Scratch *scratch) {
-    const int64_t given = mask.shape.back(), rows = elements(mask.shape) / std::max<int64_t>(given, 1);
+    const int64_t given = mask.shape.back(), rows = elements(mask.shape, 0, mask.rank() - 1);
     const int64_t size = bytes_of(mask.dtype);
     char hidden[8] = {};  // false, or -inf
     switch (mask.dtype) {
@@ -91,6 +91,7 @@ class Attention : public Kernel {
         args.q = view_heads("Q", q, heads_q_);
         args.k = join_past(call, 1, past_k, view_heads("K", call.input(1), heads_kv_), &scratch);
         args.v = join_past(call, 2, past_v, view_heads("V", call.input(2), heads_kv_), &scratch);
+        if (!call.wants(0)) return;
         const int64_t batch = args.q.shape[0], heads = args.q.shape[1], rows = args.q.shape[2], dim = args.v.shape[3];
         Value o = q;
         o.shape = q.rank() == 3 ? Shape{batch, rows, heads * dim} : Shape{batch, heads, rows, dim};
@@ -237,6 +238,7 @@ std::unique_ptr<Kernel> make_attention(const Node &node, attile_context *context
     require(!mask.present() || mask.type == ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL || mask.type == node.input(0).type,
             "its mask is neither bool nor of the type of Q");
     require(!node.output(3).present(), "its output qk_matmul_output is used");
+    require(!node.input(4).present() || !node.input(6).present(), "it has a past and nonpad_kv_seqlen");
     const int64_t precision = node.integer("softmax_precision", 0);
     require(precision == 0 || precision == kOnnxFloat || precision == kOnnxFloat16 || precision == kOnnxBfloat16 ||
                 (precision == kOnnxDouble && dtype == ATTILE_F64),

@@ -61,6 +61,11 @@ class MultiHeadAttention : public Kernel {
             throw Failure{ORT_INVALID_ARGUMENT, "MultiHeadAttention: one of past_key and past_value is absent, expected both or none"};
         }
         if (bias.present) {
+            for (const Value *one : {&q, &k, &v}) {
+                if (one->rank() != 3)
+                    throw Failure{ORT_INVALID_ARGUMENT,
+                                  "MultiHeadAttention: query, key or value has rank " + std::to_string(one->rank()) + ", expected 3"};
+            }
             q = add_bias(q, bias, 0, &scratch);
             k = add_bias(k, bias, q.shape.back(), &scratch);
             v = add_bias(v, bias, q.shape.back() + k.shape.back(), &scratch);
@@ -68,6 +73,7 @@ class MultiHeadAttention : public Kernel {
         args.q = view_heads("query", q, heads_);
         args.k = join_past(call, 1, past_k, view_heads("key", k, heads_), &scratch);
         args.v = join_past(call, 2, past_v, view_heads("value", v, heads_), &scratch);
+        if (!call.wants(0)) return;
         Value o = q;
         o.shape = {args.q.shape[0], args.q.shape[2], heads_ * args.v.shape[3]};
         o.data = call.output(0, o.shape);
@@ -150,6 +156,7 @@ class GroupQueryAttention : public Kernel {
         }
         args.k = first_rows(append(call, 1, call.input(3), new_k, lengths, &scratch), lengths.total);
         args.v = first_rows(append(call, 2, call.input(4), new_v, lengths, &scratch), lengths.total);
+        if (!call.wants(0)) return;
         Value o = q;
         o.shape = {lengths.batch, lengths.rows, heads_q_ * args.v.shape[3]};
         o.data = call.output(0, o.shape);
@@ -297,7 +304,8 @@ std::unique_ptr<Kernel> make_multi_head_attention(const Node &node, attile_conte
     require(node.input(1).present() && node.input(2).present(), "its query, key and value are packed");
     if (node.input(3).present()) {
         require(dtype == ATTILE_F32, "its bias is not float32");
-        require(node.input(1).rank == 3 && node.input(2).rank == 3, "it has a bias, and key or value is not known to have rank 3");
+        require(node.input(0).rank == 3 && node.input(1).rank == 3 && node.input(2).rank == 3,
+                "it has a bias, and query, key or value is not known to have rank 3");
     }
     if (padding.present()) {
         require(dtype == ATTILE_F32, "its key_padding_mask belongs to another type than float32");
@@ -316,6 +324,8 @@ std::unique_ptr<Kernel> make_group_query_attention(const Node &node, attile_cont
     require(node.input(3).present() == node.input(4).present(), "one of past_key and past_value is absent");
     require(node.input(5).present() && node.input(6).present(), "seqlens_k or total_sequence_length is absent");
     require(node.integer("sliding_window_cache", 0) == 0, "its cache holds a window alone");
+    const int64_t window = node.integer("local_window_size", -1);
+    require(window == -1 || (window > 0 && node.integer("causal", 1) != 0), "its local_window_size is 0, or it is not causal and has one");
     require(node.integer("kv_cache_bit_width", 0) == 0 && node.text("k_quant_type", "NONE") == "NONE" &&
                 node.text("v_quant_type", "NONE") == "NONE" && !node.input(12).present() && !node.input(13).present(),
             "its cache is quantized");

@@ -161,6 +161,7 @@ Value Call::input(size_t index) const {
 }
 
 void *Call::output(size_t index, const Shape &shape) const {
+    if (!wants(index)) throw Failure{ORT_FAIL, "output " + std::to_string(index) + " is not used, and cannot be written"};
     OrtValue *made = nullptr;
     const auto place = static_cast<size_t>(places_.outputs[index]);
     check(runtime_, runtime_.api->KernelContext_GetOutput(context_, place, shape.data(), shape.size(), &made));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pair of pieces is one call of the local gradients. lse and o are those of all keys, so what the calls give is added up.
+// A pair of pieces, or rows of several that see the same keys, is one call of the local gradients. lse and o are those of all keys, so what
+// the calls give is added up.
 #include "distributed/gradients.h"
 
 #include <algorithm>

@@ -104,9 +104,30 @@ std::vector<Piece> rows_with_results(const DistributedAttention &problem) {
 
 int32_t PairCall::take() {
     const DistributedAttention &p = problem_;
-    if (is_absent(p.local.alibi_slopes)) return ATTILE_OK;
-    ATTILE_TRY(p.to_host(p.local.alibi_slopes, &slopes_copy_, &slopes_));
-    return is_absent(p.local.bias) ? ATTILE_OK : p.to_host(p.local.bias, &bias_copy_, &bias_);
+    const bool has_slopes = !is_absent(p.local.alibi_slopes);
+    if (has_slopes) ATTILE_TRY(p.to_host(p.local.alibi_slopes, &slopes_copy_, &slopes_));
+    return !is_absent(p.local.bias) && (has_slopes || widens_bias()) ? p.to_host(p.local.bias, &bias_copy_, &bias_) : ATTILE_OK;
+}
+
+// The gradient of a call's bias has its type. Those of several calls are added up, so beside float64 none may be rounded to float32 before.
+bool PairCall::widens_bias() const {
+    return problem_.wide() == ATTILE_F64 && problem_.local.bias.dtype == ATTILE_F32 && !is_absent(problem_.gradients.dbias);
+}
+
+int32_t PairCall::widen_bias(attile_attention_args *args) {
+    const attile_tensor given = args->bias;
+    const int64_t *shape = given.shape;
+    ATTILE_TRY(distances_.take(problem_.operation, product({shape[0], shape[1], shape[2]}), shape[3] * element_bytes(ATTILE_F64)));
+    int64_t at = 0;
+    for (int64_t b = 0; b < shape[0]; ++b) {
+        for (int64_t h = 0; h < shape[1]; ++h) {
+            for (int64_t i = 0; i < shape[2]; ++i) {
+                for (int64_t j = 0; j < shape[3]; ++j, ++at) store_number(distances_.at(), ATTILE_F64, at, read_number(given, b, h, i, j));
+            }
+        }
+    }
+    ATTILE_TRY(bring_distances(at * element_bytes(ATTILE_F64)));
+    return attile_tensor_init(&args->bias, distances().at(), ATTILE_F64, 4, shape);
 }
 
 int32_t PairCall::make(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, attile_attention_args *args) {
@@ -122,9 +143,12 @@ int32_t PairCall::make(const Meeting &meeting, const attile_tensor &k, const att
     set_window(meeting.pair, args);
     if (!is_absent(local.allowed)) args->allowed = scores_of(problem_, local.allowed, meeting);
     if (!is_absent(local.bias)) args->bias = scores_of(problem_, local.bias, meeting);
-    if (is_absent(local.alibi_slopes)) return ATTILE_OK;
+    const bool widens = widens_bias();
+    if (is_absent(local.alibi_slopes) && !widens) return ATTILE_OK;
     if (!is_absent(local.bias)) args->bias = scores_of(problem_, bias_, meeting);
-    return apply_alibi(meeting, args);
+    if (is_absent(local.alibi_slopes)) return widen_bias(args);
+    ATTILE_TRY(apply_alibi(meeting, args));
+    return widens && args->bias.dtype != ATTILE_F64 ? widen_bias(args) : ATTILE_OK;
 }
 
 double PairCall::slope(const EntryGroup &group, int64_t b, int64_t h) const {

@@ -43,6 +43,8 @@ class PairCall {
 
   private:
     int32_t apply_alibi(const Meeting &meeting, attile_attention_args *args);
+    bool widens_bias() const;
+    int32_t widen_bias(attile_attention_args *args);
     int32_t bring_distances(int64_t bytes);
     const Buffer &distances() const { return problem_.on_device() ? device_distances_ : distances_; }
     double slope(const EntryGroup &group, int64_t b, int64_t h) const;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pair of pieces is one call of the local attention with a window from the pair's own corner, and a merge.
+// A pair of pieces, or rows of several that see the same keys, is one call of the local attention with a window from its own corner, and a
+// merge.
 #include "distributed/partials.h"
 
 #include <algorithm>

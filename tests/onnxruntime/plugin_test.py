@@ -48,12 +48,13 @@ LEFT = [
     (attention(softcap=-1.0), "its softcap is negative or not finite"),
     (attention(softmax_precision=11), "its softmax_precision is above that of Attile"),
     (dataclasses.replace(attention(), outputs=["y", "", "", "qk"]), "its output qk_matmul_output is used"),
-    (multi_head(bias=draw.array(48), k=draw.array(1, 2, 4, 8), v=draw.array(1, 2, 4, 8)), "key or value is not known to have rank 3"),
+    (multi_head(bias=draw.array(48), k=draw.array(1, 2, 4, 8), v=draw.array(1, 2, 4, 8)), "query, key or value is not known to have rank 3"),
     (multi_head(padding=np.array([3], "int32")), "its key_padding_mask is not known to have rank 2 or 3"),
     (multi_head(padding=np.ones((1, 4), "int32"), attention_bias=draw.array(1, 1, 4, 4)), "it has a key_padding_mask and an attention_bias"),
     (multi_head(k=None, v=None, q=draw.array(1, 4, 2, 3, 8)), "its query, key and value are packed"),
     (dataclasses.replace(product([2, 3], [3, 2]), inputs={"a": np.ones((2, 3), "int32"), "b": np.ones((3, 2), "int32")}),
      "its type is not float32, float64, float16 or bfloat16"),
+    (group_query(local_window_size=0), "its local_window_size is 0"),
     (Case("Gemm", {"a": draw.array(2, 3), "b": draw.array(3, 2)}, ["y"], {"alpha": float("inf")}, opset=13), "alpha or beta is not finite"),
 ]
 
@@ -105,6 +106,21 @@ class Graphs(unittest.TestCase):
     def test_extents_of_zero(self):
         self.assertEqual(run(product([0, 3], [3, 2]))[0].shape, (0, 2))
         np.testing.assert_array_equal(run(product([2, 0], [0, 3]))[0], np.zeros((2, 3)))
+
+    def test_a_mask_of_no_keys(self):
+        """Operator set 24: keys that a mask has not are hidden."""
+        case = attention()
+        np.testing.assert_array_equal(run(dataclasses.replace(case, opset=24, inputs={**case.inputs, "mask": draw.array(4, 0)}))[0], 0)
+
+    def test_outputs_that_nobody_uses(self):
+        for case in (attention(), multi_head(), group_query()):
+            case = dataclasses.replace(case, outputs=["y", "present_k", "present_v"])
+            model = onnx.ModelProto.FromString(case.model())
+            del model.graph.output[0]
+            for found, given in zip(run(case, sessions.with_attile(model.SerializeToString())), ("k", "v")):
+                given = case.inputs[given]
+                expected = given if given.ndim == 4 else given.reshape(1, 4, 2, 8).transpose(0, 2, 1, 3)
+                np.testing.assert_array_equal(found, expected)
 
     def test_an_integer_kind_of_length(self):
         """Operator set 24 has the lengths of K and V as int64, and shorter masks."""
