@@ -98,6 +98,16 @@ def refusal(tensors: tuple[Optional[Tensor], ...]) -> str:
     return _refused_device_traced(q.device.type) if compiling else _refused_device(q.device.type)
 
 
+def _gradients_of(ctx: Any, dout: Tensor) -> tuple[Optional[Tensor], ...]:
+    wanted = dict(zip(TENSORS, ctx.needs_input_grad[4:]))
+    dout = dout.resolve_neg()
+    # Gradients lie in memory as their tensors do, so what made these by a transposition need not copy.
+    made = attention_backward(dout, *ctx.saved_tensors, with_dbias=wanted["bias"], with_dsinks=wanted["sinks"], make=torch.empty_like, **ctx.options)
+    dq, dk, dv, dbias, dsinks = made
+    found = {"bias": dbias if wanted["bias"] else None, "sinks": dsinks if wanted["sinks"] else None}
+    return dq, dk, dv, None, *map(found.get, TENSORS)
+
+
 class _Followed(_untyped.autograd.Function):  # type: ignore[misc]
     """Attention whose gradient is followed outside of a graph: the operator of attile.torch costs three times as much host time."""
 
@@ -109,16 +119,7 @@ class _Followed(_untyped.autograd.Function):  # type: ignore[misc]
         ctx.options = options
         return cast(Tensor, out)
 
-    @staticmethod
-    @_untyped.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, dout: Tensor) -> tuple[Optional[Tensor], ...]:
-        wanted = dict(zip(TENSORS, ctx.needs_input_grad[4:]))
-        dout = dout.resolve_neg()
-        # Gradients lie in memory as their tensors do, so what made these by a transposition need not copy.
-        made = attention_backward(dout, *ctx.saved_tensors, with_dbias=wanted["bias"], with_dsinks=wanted["sinks"], make=torch.empty_like, **ctx.options)
-        dq, dk, dv, dbias, dsinks = made
-        found = {"bias": dbias if wanted["bias"] else None, "sinks": dsinks if wanted["sinks"] else None}
-        return dq, dk, dv, None, *map(found.get, TENSORS)
+    backward = staticmethod(_untyped.autograd.function.once_differentiable(_gradients_of))
 
 
 def attend(problem: Problem, sinks: Optional[Tensor] = None, packed: tuple[Optional[Tensor], ...] = (None, None), **options: Any) -> Tensor:
