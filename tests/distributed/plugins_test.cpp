@@ -58,15 +58,16 @@ TEST_F(Plugins, AreChecked) {
     for (const Refusal &refusal : kRefusals) {
         add(refusal.name);
         expect_refused(refusal.status, refusal.words);
-        const std::string line = std::string("transport mpi (") + FAKES + "/" + refusal.name + "/libattile_comm_mpi.so): refused, " +
-                                 attile_status_name(refusal.status) + ": " + refusal.words;
+        const std::string line = std::string("transport mpi (") + FAKES + "/" + refusal.name +
+                                 "/libattile_comm_mpi" ATTILE_LIBRARY_SUFFIX "): refused, " + attile_status_name(refusal.status) + ": " +
+                                 refusal.words;
         EXPECT_NE(report().find(line), std::string::npos) << report();
         expect_refused(refusal.status, refusal.words);  // the answer of before
     }
     add("good");
     attile_comm *comm = nullptr;
     ASSERT_EQ(attile_comm_create(context_, &options_, &comm), ATTILE_OK) << last_error();
-    EXPECT_NE(report().find("/good/libattile_comm_mpi.so): chosen: version 1.2.3"), std::string::npos) << report();
+    EXPECT_NE(report().find("/good/libattile_comm_mpi" ATTILE_LIBRARY_SUFFIX "): chosen: version 1.2.3"), std::string::npos) << report();
     attile_comm_info info;
     attile_comm_info_init(&info, sizeof info);
     EXPECT_EQ(attile_comm_get_info(comm, &info), ATTILE_OK);
