@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <barrier>
 #include <thread>
+
+#include "barrier.h"
 
 namespace attile::test {
 
@@ -39,7 +40,7 @@ void run_ranks(const RanksOptions &options, const std::function<void(Rank &)> &b
     static std::atomic<std::int64_t> next_group{1000};
     const std::int64_t group = next_group.fetch_add(1);
     std::vector<std::thread> threads;
-    std::barrier tried(options.ranks);
+    Barrier tried(options.ranks);
     for (int rank = 0; rank < options.ranks; ++rank) {
         threads.emplace_back([&, rank] {
             Rank own;

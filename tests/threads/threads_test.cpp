@@ -4,12 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <barrier>
 #include <cmath>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "barrier.h"
 
 namespace {
 
@@ -17,7 +18,7 @@ constexpr int kThreads = 8;
 
 // Runs `body(thread)` on all threads, which start together.
 void in_parallel(const std::function<void(int)> &body) {
-    std::barrier start(kThreads);
+    attile::test::Barrier start(kThreads);
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; ++t) {
         threads.emplace_back([&, t] {
@@ -66,6 +67,22 @@ bool attend(attile_context *context, int64_t keys, float value) {
         if (!(std::abs(x - value) <= 1e-5F)) return false;
     }
     return true;
+}
+
+// The barrier itself: nobody goes on before all have come, and everybody does then.
+TEST(Barrier, LetsAllGoOnTogether) {
+    constexpr int kRounds = 1000;
+    attile::test::Barrier barrier(kThreads);
+    std::atomic<int> arrived{0}, wrong{0};
+    in_parallel([&](int) {
+        for (int round = 1; round <= kRounds; ++round) {
+            ++arrived;
+            barrier.arrive_and_wait();
+            if (arrived != kThreads * round) ++wrong;
+            barrier.arrive_and_wait();
+        }
+    });
+    EXPECT_EQ(wrong, 0);
 }
 
 TEST(Threads, FirstContextsAreMadeAtOnce) {
