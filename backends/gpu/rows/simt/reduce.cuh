@@ -263,9 +263,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRowThreads, 4) reduce_few(const ReduceArgu
             }
 #pragma unroll
             for (int u = 0; u < kUnroll; ++u) {
-                if (r + u >= length) break;
 #pragma unroll
-                for (int j = 0; j < kVec; ++j) sums[j] = fold(sums[j], sign * to_compute(loaded[u][j]));
+                for (int j = 0; j < kVec; ++j) sums[j] = r + u < length ? fold(sums[j], sign * to_compute(loaded[u][j])) : sums[j];
             }
         }
         if (kVec > 1 && arguments.whole_y != 0) {
