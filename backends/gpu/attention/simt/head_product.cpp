@@ -14,13 +14,28 @@ struct Axis {
     int64_t count, stride[3];
 };
 
+// Members that share B, and whose rows follow one another in A and D, make one product of all their rows: B is then read once for the
+// group.
+HeadProduct with_rows_of_members(HeadProduct product) {
+    // What a row gets must not depend on the rows beside it.
+    if (product.members == 1 || product.b.member != 0 || (product.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return product;
+    for (HeadMatrix *const x : {&product.a, &product.d}) {
+        if (product.m == 1) x->row = x->member;
+        if (x->member != product.m * x->row) return product;
+    }
+    product.m *= product.members;
+    product.members = 1;
+    return product;
+}
+
 // GEMM has two batch axes. Those of one matrix are left out, neighbours made one where all matrices allow it, and the shortest of three is
 // gone through one by one.
 struct GemmSteps {
     attile_gemm_problem problem;
     int64_t count = 1, stride[3] = {};
 
-    explicit GemmSteps(const HeadProduct &product) : problem() {
+    explicit GemmSteps(const HeadProduct &of_heads) : problem() {
+        const HeadProduct product = with_rows_of_members(of_heads);
         const HeadMatrix *const matrices[3] = {&product.a, &product.b, &product.d};
         Axis axes[3] = {{product.entries, {}}, {product.heads, {}}, {product.members, {}}};
         for (int i = 0; i < 3; ++i) {

@@ -34,8 +34,16 @@ DenseOperands dense_of(const attile_attention_problem &p) {
     return {is_present(p.cu_len_q), moves_keys || is_present(p.key_lengths), moves_keys};
 }
 
-CutCosts costs_of(const attile_attention_problem &p, const AttentionBackwardPlan &steps) {
+// Are dk and dv of all members of a group one product each? Their rows, or those of their copies, must be those of one matrix.
+bool sums_members_at_once(const attile_attention_problem &p, const attile_operand &dout) {
+    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return false;
+    const auto follow = [&](const attile_operand &x) { return x.stride[1] == p.len_q * x.stride[2]; };
+    return dense_of(p).rows || (follow(p.q) && follow(dout));
+}
+
+CutCosts costs_of(const attile_attention_problem &p, const attile_operand &dout, const AttentionBackwardPlan &steps) {
     const DenseOperands dense = dense_of(p);
+    const bool at_once = sums_members_at_once(p, dout);
     CutCosts costs = {};
     costs.buffers = 2;
     costs.row_numbers = dense.rows ? 2 * p.head_dim + p.head_dim_v : 0;
@@ -46,10 +54,10 @@ CutCosts costs_of(const attile_attention_problem &p, const AttentionBackwardPlan
     costs.flops = 2 * static_cast<double>(3 * p.head_dim + 2 * p.head_dim_v);
     costs.product_bytes = 40;  // S and dP written, P read once, dS twice.
     costs.key_bytes = 8 * static_cast<double>(2 * p.head_dim + p.head_dim_v);
-    costs.member_bytes = 16 * static_cast<double>(p.head_dim + p.head_dim_v);  // dk and dv, added to.
+    costs.member_bytes = at_once ? 0 : 16 * static_cast<double>(p.head_dim + p.head_dim_v);  // dk and dv, added to.
     costs.score_bytes = 32 + (steps.bias ? 16 : 0);
-    costs.launches = 4 + 3 * dense.rows + 2 * steps.bias;
-    costs.member_launches = 2;
+    costs.launches = 4 + 3 * dense.rows + 2 * steps.bias + 2 * at_once;
+    costs.member_launches = at_once ? 0 : 2;
     return costs;
 }
 
@@ -104,14 +112,15 @@ struct SliceGradients {
 class SliceProducts {
   public:
     SliceProducts(const attile_attention_backward_problem &problem, const SlicePlace &at, const SliceGradients &x)
-        : p_(*problem.forward), at_(at), x_(x) {}
+        : p_(*problem.forward), dout_(problem.dout), at_(at), x_(x) {}
 
     HeadProduct scores() const { return product(x_.q, transposed(x_.k), x_.scores, at_.rows, at_.keys, p_.head_dim, p_.scale); }
     HeadProduct of_values() const { return product(x_.dout, transposed(x_.v), x_.gradients, at_.rows, at_.keys, p_.head_dim_v, 1); }
     HeadProduct dq() const { return product(x_.gradients, x_.k, x_.dq, at_.rows, p_.head_dim, at_.keys, p_.scale); }
-    // Of one member of each group, whose sum is all members'.
+    // Of one member of each group, whose sum is all members', or of all of them at once, whose rows are then those of one product.
     HeadProduct dk(int64_t member, bool is_added) const { return sum(x_.gradients, x_.q, x_.dk, member, p_.head_dim, p_.scale, is_added); }
     HeadProduct dv(int64_t member, bool is_added) const { return sum(x_.scores, x_.dout, x_.dv, member, p_.head_dim_v, 1, is_added); }
+    int64_t members_summed_at_once() const { return sums_members_at_once(p_, dout_) ? at_.members : 1; }
 
   private:
     HeadProduct product(const HeadMatrix &a, const HeadMatrix &b, const HeadMatrix &d, int64_t m, int64_t n, int64_t k,
@@ -128,13 +137,15 @@ class SliceProducts {
     }
     HeadProduct sum(const HeadMatrix &scores, const HeadMatrix &rows, const HeadMatrix &d, int64_t member, int64_t cols, double alpha,
                     bool is_added) const {
-        HeadProduct to = product(transposed(of_member(scores, member)), of_member(rows, member), d, at_.keys, cols, at_.rows, alpha);
+        HeadProduct to = product(transposed(of_member(scores, member)), of_member(rows, member), d, at_.keys, cols,
+                                 members_summed_at_once() * at_.rows, alpha);
         to.members = 1;
         to.is_added = is_added;
         return to;
     }
 
     const attile_attention_problem &p_;
+    const attile_operand &dout_;
     const SlicePlace &at_;
     const SliceGradients &x_;
 };
@@ -227,7 +238,7 @@ class Float64BackwardRun {
         if (status == ATTILE_OK) status = make_gradients(at);
         if (status == ATTILE_OK) status = multiply(kDq, products.dq());
         if (status == ATTILE_OK && dense_.rows) status = store_rows(device_, f, at, params_.dq, p_.head_dim, false, copies_.dq, stream_);
-        for (int64_t member = 0; member < at.members; ++member, is_added_ = true) {
+        for (int64_t member = 0; member < at.members; member += products.members_summed_at_once(), is_added_ = true) {
             if (status == ATTILE_OK) status = multiply(kDv, products.dv(member, is_added_));
             if (status == ATTILE_OK) status = multiply(kDk, products.dk(member, is_added_));
         }
@@ -323,7 +334,8 @@ bool are_faster(const DeviceProperties &device, const attile_attention_problem &
     if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) == 0) return are_asked_for || plan.cut.seconds < seconds_of_general(device, p);
     const attile_attention_problem lone = lone_head(p);
     HeadCut cut;
-    return find_cut(device, lone, costs_of(lone, plan.steps), cut) && (are_asked_for || cut.seconds < seconds_of_general(device, lone));
+    return find_cut(device, lone, costs_of(lone, plan.problem->dout, plan.steps), cut) &&
+           (are_asked_for || cut.seconds < seconds_of_general(device, lone));
 }
 
 }  // namespace
@@ -339,7 +351,7 @@ Planned<attile_attention_backward_problem> plan_attention_backward_f64(Device &d
     if (const char *const why = why_no_products(p, {&p.q, &k, &v, &problem.dout, &problem.dq, &problem.dk, &problem.dv}))
         return declined(why);
     Float64Backward plan = {&problem, general, {}, 0, 0};
-    const CutCosts costs = costs_of(p, general);
+    const CutCosts costs = costs_of(p, problem.dout, general);
     if (!find_cut(properties, p, costs, plan.cut)) return declined("the scores of a few rows do not fit the workspace");
     if (!are_faster(properties, p, plan)) return declined("so few scores take less time in general kernels");
     attile_support work = {};
