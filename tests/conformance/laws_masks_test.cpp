@@ -261,5 +261,34 @@ ATTILE_LAW(PagesAreDenseKeys) {
     EXPECT_TRUE(same_attention(run_attention(draw, paged), run_attention(draw, call), bound)) << "pages of " << page_size;
 }
 
+ATTILE_LAW(PagesOutOfRangeAreHiddenKeys) {
+    Attention call = draw_attention(draw, {.bias = false, .allowed = false, .softcap = false, .lengths = true});
+    if (call.key_lengths.shape.empty()) call.key_lengths = Values({call.batch()}, static_cast<double>(call.len_k()));
+    const std::int64_t page_size = draw.random.pick<std::int64_t>({4, 8, 16, 64, 128});
+    const std::int64_t runs = (call.len_k() + page_size - 1) / page_size, pages = call.batch() * runs;
+    Attention paged = call, hidden = call;
+    for (double &x : call.key_lengths.at) x = std::clamp(x, 0.0, static_cast<double>(call.len_k()));
+    paged.key_lengths = call.key_lengths;
+    paged.block_table = Values({call.batch(), runs});
+    hidden.allowed = Values({call.batch(), 1, 1, call.len_k()}, 1.0);
+    for (auto [to, from] : {std::pair(&paged.k, &call.k), std::pair(&paged.v, &call.v)}) {
+        *to = Values({pages, call.heads_kv(), page_size, from->shape[3]}, std::numeric_limits<double>::quiet_NaN());
+        for (std::int64_t b = 0; b < call.batch(); ++b)
+            for (std::int64_t j = 0; j < call.len_k(); ++j)
+                for (std::int64_t h = 0; h < call.heads_kv(); ++h)
+                    for (std::int64_t d = 0; d < from->shape[3]; ++d)
+                        (*to)(b * runs + j / page_size, h, j % page_size, d) = (*from)(b, h, j, d);
+    }
+    for (std::int64_t b = 0; b < call.batch(); ++b)
+        for (std::int64_t run = 0; run < runs; ++run) {
+            const bool is_there = draw.random.chance(0.7);
+            paged.block_table(b, run) =
+                is_there ? static_cast<double>(b * runs + run) : draw.random.pick({-1.0, -1e9, 1e9, static_cast<double>(pages)});
+            for (std::int64_t j = run * page_size; !is_there && j < std::min((run + 1) * page_size, call.len_k()); ++j)
+                hidden.allowed(b, 0, 0, j) = 0;
+        }
+    EXPECT_TRUE(same_attention(run_attention(draw, paged), run_attention(draw, hidden), bound_of(hidden))) << "pages of " << page_size;
+}
+
 }  // namespace
 }  // namespace attile::test

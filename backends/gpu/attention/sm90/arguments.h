@@ -44,6 +44,7 @@ struct AttentionShape {
     bool prediction;  // Steps may go without maxima; see attention/mma/softmax.cuh.
     bool modifies;    // Scores pass through more than a mask. If none of the next four is set, through all that the problem says.
     bool bias_only, allowed_only, alibi_only, softcap_only;
+    bool paged;  // K and V lie in pages, which kernels that modify scores find themselves.
     int producer_registers, consumer_registers;
 
     constexpr int rows() const { return 64 * warpgroups; }

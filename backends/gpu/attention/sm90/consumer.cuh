@@ -17,11 +17,12 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
     using Rings::release, Rings::ping_pong_wait, Rings::ping_pong_pass, Rings::ping_pong_skip;
     using Rings::wait_q, Rings::wait_k, Rings::wait_v, Rings::release_q, Rings::release_k, Rings::release_v;
     using Scores::a_, Scores::work_, Scores::first_tile_, Scores::end_tile_, Scores::full_first_, Scores::full_end_, Scores::modifiers_;
+    using Scores::find_missing, Scores::hide_missing, Scores::range, Scores::row_of, Scores::mask, Scores::is_full, Scores::factor,
+        Scores::look, Scores::look_at_modified;
     using Scores::group_, Scores::lane_, Scores::shared_;
     using Scores::kPanelRow, Scores::kKeys, Scores::kUnlooked, Scores::kPasses, Scores::kIsFused, Scores::kModifiesAny;
     using Scores::kTrust, Scores::kUnknown;
     using Scores::look_at_fused, Scores::begin_change, Scores::prepare_change, Scores::first_softmax, Scores::repeat_warp;
-    using Scores::range, Scores::row_of, Scores::mask, Scores::is_full, Scores::factor, Scores::look, Scores::look_at_modified;
     using Scores::rows_, Scores::trust_, Scores::s_;
 
   public:
@@ -144,11 +145,13 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
     __device__ __forceinline__ void issue_products(const Step &meanwhile) {
         const uint64_t q = q_operand(), k = k_operand(), v = v_operand();
         wait_k();
+        find_missing();
         if (Config::kShape.ping_pong) ping_pong_wait();
         multiply_scores(q, k);
         if (Config::kShape.apart) {
             product_wait<0>();
             keep_in_registers(s_);
+            hide_missing();
             if (Config::kShape.ping_pong) ping_pong_pass();
             wait_v();
             multiply_values(v);
@@ -160,6 +163,7 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
         meanwhile();
         product_wait<1>();
         keep_in_registers(s_);
+        hide_missing();
     }
     __device__ __forceinline__ void issue_products() {
         issue_products([] {});
@@ -259,12 +263,14 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
         }
         wait_q();
         wait_k();
+        find_missing();
         if constexpr (kIsFused) modifiers_.choose_factors(end_tile_ - 1);
         multiply_scores(q_operand(), k_operand());
         if constexpr (kModifiesAny) modifiers_.template prepare<kChangeAny>(end_tile_ - 2 >= first_tile_ ? end_tile_ - 2 : -1);
         prepare_change(end_tile_ - 1);
         product_wait<0>();
         keep_in_registers(s_);
+        hide_missing();
         release_k();
         first_softmax();
         begin_output();

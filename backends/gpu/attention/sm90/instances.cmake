@@ -42,6 +42,23 @@ attile_gpu_instance(cols128_few TABLE Few
   depth=128 columns=128 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
   prediction)
 
+# K and V in pages, nothing else that modifies scores. Loading pages takes more of the producer's registers than three consumers leave.
+attile_gpu_instance(cols64_paged TABLE Paged
+  depth=64 columns=64 keys=128 warpgroups=2 stages=4 producer_registers=40 consumer_registers=232
+  ping_pong prediction paged)
+attile_gpu_instance(cols128_paged TABLE Paged
+  depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  prediction paged)
+attile_gpu_instance(cols192_paged TABLE Paged
+  depth=192 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong prediction paged)
+attile_gpu_instance(cols256_paged TABLE Paged
+  depth=256 columns=256 keys=80 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong prediction paged)
+attile_gpu_instance(cols128_few_paged TABLE FewPaged
+  depth=128 columns=128 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
+  prediction paged)
+
 # Scores pass through more than a mask. Of 64 columns, three warpgroups would leave too few registers for the addresses of bias and the like.
 attile_gpu_instance(cols64_modified TABLE Modified
   depth=64 columns=64 keys=128 warpgroups=2 stages=4 producer_registers=40 consumer_registers=232

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward on Hopper's tensor cores: o = softmax(scale q k^T) v for a tile of 64 rows a consumer warpgroup, keys walked from the
 // last to the first. Persistent blocks, one a multiprocessor, take tiles from a counter. The first warpgroup is the producer: one of its
-// threads is the tile scheduler, one of another warp loads Q, K and V by TMA into pipeline stages. The other warpgroups are consumers:
-// S = Q K^T of the next key tile is issued together with O += P V of the current one. While the tensor cores work on the latter, the
-// softmax of the former is computed in registers, where P stays (attention/mma/softmax.cuh, attention/sm90/product.cuh).
+// threads is the tile scheduler, one of another warp, or of pages all of it, loads Q, K and V by TMA into pipeline stages. The other
+// warpgroups are consumers: S = Q K^T of the next key tile is issued together with O += P V of the current one. While the tensor cores work
+// on the latter, the softmax of the former is computed in registers, where P stays (attention/mma/softmax.cuh, attention/sm90/product.cuh).
 //
 // Tiles, budget and bound: attention/sm90/instances.cmake. Record: docs/kernels/attention-sm90.md.
 #pragma once
@@ -35,7 +35,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.wa
     const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (warpgroup == 0) {
         registers_shrink<Config::kShape.producer_registers>();
-        if (threadIdx.x == 0) load_tiles<Config>(a, shared);
+        if (threadIdx.x < (Config::kShape.paged ? kWarpThreads : 1)) load_tiles<Config>(a, shared);
         if (threadIdx.x == kWarpThreads) schedule_tiles<Config>(a, shared);
     } else {
         registers_grow<Config::kShape.consumer_registers>();

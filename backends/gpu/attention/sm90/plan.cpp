@@ -68,7 +68,8 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     if (!choice.taken) return choice;
     const auto decline = [](const AttentionChoice &why) { return Sm90AttentionChoice{why}; };
     if (const Declined refused = attention_few_refused(p); refused.text[0] != '\0') return decline(attention_declined("%s", refused.text));
-    const bool paged = is_present(p.block_table), modifies = attention_modifies(p), is_f16 = p.q.dtype == ATTILE_F16;
+    const bool paged = is_present(p.block_table), is_f16 = p.q.dtype == ATTILE_F16;
+    const bool pages_only = paged && !attention_modifies_scores(p) && p.scale > 0, modifies = attention_modifies(p) && !pages_only;
     const int64_t keys = paged ? p.page_size : p.total_k;
     struct Named {
         const char *name;
@@ -84,11 +85,18 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     const AttentionFn *const modified = is_f16 ? kAttentionModifiedF16 : kAttentionModifiedBF16;
     AttentionTile tile = modifies ? fused_tile(p, padded) : AttentionTile();
     choice.has_strips = tile.kernel != nullptr && (is_present(p.bias) || is_present(p.allowed));
-    if (tile.kernel == nullptr) tile = narrowest_tile(modifies ? modified : plain, std::size(kAttentionPlainBF16), p);
+    if (pages_only)
+        tile = narrowest_tile(is_f16 ? kAttentionPagedF16 : kAttentionPagedBF16, std::size(kAttentionPagedBF16), p);
+    else if (tile.kernel == nullptr)
+        tile = narrowest_tile(modifies ? modified : plain, std::size(kAttentionPlainBF16), p);
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     bool is_few = false;
     if (!modifies && !invariant && std::max(p.head_dim, p.head_dim_v) > kFewDepth) {
-        const AttentionTile few = narrowest_tile(is_f16 ? kAttentionFewF16 : kAttentionFewBF16, std::size(kAttentionFewBF16), p);
+        static_assert(std::size(kAttentionFewBF16) == std::size(kAttentionFewPagedBF16));
+        const AttentionFn *const kernels = pages_only ? is_f16 ? kAttentionFewPagedF16 : kAttentionFewPagedBF16
+                                           : is_f16   ? kAttentionFewF16
+                                                      : kAttentionFewBF16;
+        const AttentionTile few = narrowest_tile(kernels, std::size(kAttentionFewBF16), p);
         is_few = few.kernel != nullptr && p.len_q * (p.heads_q / p.heads_kv) <= few.rows;
         if (is_few) tile = few;
     }

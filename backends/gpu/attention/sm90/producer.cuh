@@ -47,6 +47,28 @@ __device__ __forceinline__ void load_keys(const AttentionArguments &a, const Att
         tensor_load_4d(to + j * kKeys * kPanelRow, map, full, kAttentionPanel * j, first_k + tile * kKeys, head, batch);
 }
 
+// The same by a whole warp, of pages alone: a lane looks up and loads a run of keys. Returns a bit for each eight of the entry's keys whose
+// page is missing.
+template <class Config, int kPanels>
+__device__ __forceinline__ uint32_t load_pages(const AttentionArguments &a, const AttentionWorkTile &work, const TensorMap *map,
+                                               uint32_t to, uint32_t full, int tile, int head) {
+    constexpr int kKeys = Config::kShape.keys, kPanelRow = kAttentionPanel * 2;
+    static_assert(kKeys <= 8 * kWarpThreads, "pages come in multiples of eight keys");
+    const int into = lane_index() * a.page_rows, key = tile * kKeys + into, pages = static_cast<int>(a.p.pages);
+    uint32_t missing = 0;
+    if (into < kKeys) {
+        const int entry = static_cast<int>(quotient(static_cast<uint32_t>(key), a.p.page_size)),
+                  slot = key - entry * static_cast<int>(a.p.page_size.divisor);
+        const int page = key < a.p.len_k ? a.p.block_table[work.batch * a.p.block_table_stride[0] + entry * a.p.block_table_stride[1]] : -1;
+        const int held = page < 0 || page > pages ? pages : page;
+        if (held == pages && key < work.len_k) missing = ((1u << a.page_rows / 8) - 1) << into / 8;
+#pragma unroll
+        for (int j = 0; j < kPanels; ++j)
+            tensor_load_4d(to + (j * kKeys + into) * kPanelRow, map, full, kAttentionPanel * j, slot, head, held);
+    }
+    return __reduce_or_sync(~0u, missing);
+}
+
 // Loads what is added to a tile's scores, or hides some: rows of 128 bytes, of all the tile's rows.
 template <class Config>
 __device__ __forceinline__ void load_strip(const AttentionArguments &a, const AttentionWorkTile &work, uint32_t to, uint32_t full,
@@ -83,11 +105,14 @@ __device__ __forceinline__ void schedule_tiles(const AttentionArguments &a, cons
     }
 }
 
-// The producer thread. It loads in the order of use: K of the first key tile, Q, K of the next, V of the first, and so on; each key tile's
-// strip of bias or mask after its K and before other V.
+// The producer thread, or of pages its whole warp, of which one lane arrives at barriers. It loads in the order of use: K of the first key
+// tile, Q, K of the next, V of the first, and so on; each key tile's strip of bias or mask after its K and before other V.
 template <class Config>
 __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const AttentionShared<Config> &shared) {
-    constexpr int kRows = Config::kShape.rows(), kKeys = Config::kShape.keys, kPanelRow = kAttentionPanel * 2;
+    constexpr bool kPaged = Config::kShape.paged;
+    constexpr int kRows = Config::kShape.rows(), kKeys = Config::kShape.keys, kPanelRow = kAttentionPanel * 2,
+                  kPanelsOfK = AttentionShape::panels(Config::kShape.depth), kPanelsOfV = AttentionShape::panels(Config::kShape.columns);
+    const bool leads = !kPaged || lane_index() == 0;
     Ring<kWorkStages<Config>> work_ring;
     Ring<Config::kShape.q_stages()> queries;
     Ring<Config::kShape.stages> k_ring, v_ring;
@@ -103,7 +128,8 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
     for (;;) {
         barrier_wait_idle(shared.work_full(work_ring.stage), work_ring.parity);
         const AttentionWorkTile work = shared.work_tiles[work_ring.stage];
-        barrier_arrive(shared.work_empty(work_ring.stage));
+        if constexpr (kPaged) __syncwarp();
+        if (leads) barrier_arrive(shared.work_empty(work_ring.stage));
         work_ring.advance();
         if (work.batch < 0) return;
 
@@ -114,33 +140,42 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
         for (int i = 0; i <= count; ++i) {
             if (i < count) {
                 barrier_wait(shared.k_empty(k_ring.stage), k_ring.parity ^ 1);
-                const uint32_t full = shared.k_full(k_ring.stage);
-                barrier_arrive_expect(full, Config::kShape.k_bytes());
-                load_keys<Config, AttentionShape::panels(Config::kShape.depth)>(a, work, &a.map_k,
-                                                                                shared.k + k_ring.stage * Config::kShape.k_bytes(), full,
-                                                                                work.end_tile - 1 - i, work.first_k, k_head, k_batch);
+                const uint32_t full = shared.k_full(k_ring.stage), to = shared.k + k_ring.stage * Config::kShape.k_bytes();
+                if constexpr (kPaged) {  // The word of missing keys comes with the barrier's arrival.
+                    const uint32_t missing = load_pages<Config, kPanelsOfK>(a, work, &a.map_k, to, full, work.end_tile - 1 - i, k_head);
+                    if (leads) {
+                        shared.set_missing_keys(k_ring.stage, missing);
+                        barrier_arrive_expect(full, Config::kShape.k_bytes());
+                    }
+                } else {
+                    barrier_arrive_expect(full, Config::kShape.k_bytes());
+                    load_keys<Config, kPanelsOfK>(a, work, &a.map_k, to, full, work.end_tile - 1 - i, work.first_k, k_head, k_batch);
+                }
                 k_ring.advance();
             }
             if (i == 0) {
                 barrier_wait(shared.q_empty(queries.stage), queries.parity ^ 1);
                 const uint32_t full = shared.q_full(queries.stage);
-                barrier_arrive_expect(full, Config::kShape.q_bytes());
-                const int batch = a.p.cu_len_q != nullptr ? 0 : work.batch * a.q_batch;
+                if (leads) {
+                    barrier_arrive_expect(full, Config::kShape.q_bytes());
+                    const int batch = a.p.cu_len_q != nullptr ? 0 : work.batch * a.q_batch;
 #pragma unroll
-                for (int j = 0; j < AttentionShape::panels(Config::kShape.depth); ++j)
-                    tensor_load_5d(shared.q + queries.stage * Config::kShape.q_bytes() + j * kRows * kPanelRow, &a.map_q, full,
-                                   kAttentionPanel * j, 0, work.first_q + work.first_row / pack, work.head, batch);
+                    for (int j = 0; j < kPanelsOfK; ++j)
+                        tensor_load_5d(shared.q + queries.stage * Config::kShape.q_bytes() + j * kRows * kPanelRow, &a.map_q, full,
+                                       kAttentionPanel * j, 0, work.first_q + work.first_row / pack, work.head, batch);
+                }
                 queries.advance();
                 if constexpr (Config::kShape.loads_strips()) load_next_strip(work, work.end_tile - 1);
             } else {
                 if constexpr (Config::kShape.loads_strips())
                     if (i < count) load_next_strip(work, work.end_tile - 1 - i);
                 barrier_wait(shared.v_empty(v_ring.stage), v_ring.parity ^ 1);
-                const uint32_t full = shared.v_full(v_ring.stage);
-                barrier_arrive_expect(full, Config::kShape.v_bytes());
-                load_keys<Config, AttentionShape::panels(Config::kShape.columns)>(a, work, &a.map_v,
-                                                                                  shared.v + v_ring.stage * Config::kShape.v_bytes(), full,
-                                                                                  work.end_tile - i, work.first_k, v_head, v_batch);
+                const uint32_t full = shared.v_full(v_ring.stage), to = shared.v + v_ring.stage * Config::kShape.v_bytes();
+                if (leads) barrier_arrive_expect(full, Config::kShape.v_bytes());
+                if constexpr (kPaged)
+                    load_pages<Config, kPanelsOfV>(a, work, &a.map_v, to, full, work.end_tile - i, v_head);
+                else
+                    load_keys<Config, kPanelsOfV>(a, work, &a.map_v, to, full, work.end_tile - i, work.first_k, v_head, v_batch);
                 v_ring.advance();
             }
         }

@@ -68,6 +68,18 @@ class AttentionScores : protected AttentionRings<Config> {
             }
         }
     }
+    // K's stage is there: which of its keys have no page.
+    __device__ __forceinline__ void find_missing() {
+        if constexpr (Config::kShape.paged) missing_ = shared_.missing_keys(Rings::steps_ % Rings::kStages);
+    }
+    __device__ __forceinline__ void hide_missing() {
+        if constexpr (Config::kShape.paged) {
+            if (missing_ == 0) return;
+#pragma unroll
+            for (int j = 0; j < kKeys / 2; ++j)
+                if ((missing_ >> j / 4 & 1) != 0) s_[j] = -INFINITY;
+        }
+    }
     // Does every row see all keys?
     __device__ __forceinline__ bool is_full(int tile) const { return tile >= full_first_ && tile < full_end_; }
 
@@ -83,6 +95,7 @@ class AttentionScores : protected AttentionRings<Config> {
     // Scores become P in registers.
     template <bool kDecides>
     __device__ __forceinline__ void look(int tile, bool is_whole) {
+        if constexpr (Config::kShape.paged) is_whole = is_whole && missing_ == 0;
         if (!is_whole) mask(tile);
         if (kUnlooked && kDecides && is_whole) decide_trust();
         rows_.find_reference(s_, factor(), !a_.exact_only);
@@ -215,6 +228,7 @@ class AttentionScores : protected AttentionRings<Config> {
     __device__ __forceinline__ void repeat_warp() {
         const int warp = static_cast<int>(threadIdx.x) / kWarpThreads % kWarpsOfGroup;
         repeat_scores<Element, Config>(s_, q_address() + warp * 16 * kPanelRow, k_address());
+        hide_missing();
     }
 
     enum Trust { kUnknown, kLook, kTrust };
@@ -226,6 +240,7 @@ class AttentionScores : protected AttentionRings<Config> {
     RowSoftmax<Element, kKeys / 2> rows_;
     Trust trust_ = kUnknown;
     float s_[kKeys / 2];
+    uint32_t missing_ = 0;  // Of pages: a bit for each eight keys of the tile.
 };
 
 }  // namespace attile::gpu::sm90

@@ -46,6 +46,16 @@ struct AttentionShared {
         return barriers + 8 * (4 * Config::kShape.stages + 4 + 2 * kMostWorkStages + stage);
     }
     __device__ __forceinline__ uint32_t strip_empty(int stage) const { return strip_full(kAttentionStripStages + stage); }
+    // Of a stage of K: a bit for each eight keys whose page is missing.
+    __device__ __forceinline__ uint32_t missing_keys(int stage) const {
+        uint32_t word;
+        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(missing_word(stage)) : "memory");
+        return word;
+    }
+    __device__ __forceinline__ void set_missing_keys(int stage, uint32_t word) const {
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(missing_word(stage)), "r"(word) : "memory");
+    }
+    __device__ __forceinline__ uint32_t missing_word(int stage) const { return strip_empty(kAttentionStripStages) + 4 * stage; }
 
     __device__ __forceinline__ void init() const {
         constexpr uint32_t kReaders = kWarpsOfGroup * Config::kShape.warpgroups;  // One lane arrives for each warp.
@@ -71,7 +81,7 @@ struct AttentionShared {
     }
 };
 inline constexpr int kMostStages = 4;
-static_assert(8 * (4 * kMostStages + 4 + 2 * kMostWorkStages + 2 * kAttentionStripStages) <= 256 && kWorkBytes <= 512,
+static_assert(8 * (4 * kMostStages + 4 + 2 * kMostWorkStages + 2 * kAttentionStripStages) + 4 * kMostStages <= 256 && kWorkBytes <= 512,
               "as AttentionShape::shared_bytes() has it");
 
 // A stage of a ring and the parity of its phase.
