@@ -42,15 +42,56 @@ struct BiasTile {
     }
 };
 
-// Four of a thread's elements, from element `first` on, to the caller's array.
-__device__ __forceinline__ void store_bias(const BackwardBiasTask &a, const BiasTile &tile, int first, const float *sums) {
-    const AttentionOperand &x = a.p.dbias;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const BiasPlace place(first + i);
+// Where two neighbours along the keys lie in an operand of so many rows and keys, and how many of the two there are.
+struct BiasPair {
+    int64_t at;
+    int count;
+    __device__ __forceinline__ BiasPair(const AttentionOperand &x, const BiasTile &tile, int i, int64_t rows, int64_t keys) {
+        const BiasPlace place(i);
         const int64_t row = tile.row + place.row, key = tile.key + place.key;
-        if (row < a.p.bias_extent[2] && key < a.p.bias_extent[3])
-            store_as<float>(x, tile.batch * x.stride[0] + tile.head * x.stride[1] + row * x.stride[2] + key * x.stride[3], sums[i]);
+        at = tile.batch * x.stride[0] + tile.head * x.stride[1] + row * x.stride[2] + key * x.stride[3];
+        count = row < rows && key < keys ? key + 1 < keys ? 2 : 1 : 0;
+    }
+};
+// Has the operand all of the tile, in pairs that lie side by side at a multiple of their size?
+__device__ __forceinline__ bool has_whole_pairs(const AttentionOperand &x, const BiasTile &tile, int64_t rows, int64_t keys, int bytes) {
+    return x.stride[3] == 1 && ((x.stride[0] | x.stride[1] | x.stride[2]) & 1) == 0 &&
+           reinterpret_cast<uintptr_t>(x.data) % (2 * bytes) == 0 && tile.row + kBiasTile <= rows && tile.key + kBiasTile <= keys;
+}
+
+// kCount of a thread's elements, from element `first` on, to the caller's array.
+template <int kCount, class Number>
+__device__ __forceinline__ void store_bias_as(const BackwardBiasTask &a, const BiasTile &tile, int first, const float *sums) {
+    const AttentionOperand &x = a.p.dbias;
+    Number *const to = static_cast<Number *>(const_cast<void *>(x.data));
+    const int64_t rows = a.p.bias_extent[2], keys = a.p.bias_extent[3];
+    if (has_whole_pairs(x, tile, rows, keys, sizeof(Number))) {
+#pragma unroll
+        for (int i = 0; i < kCount; i += 2) {
+            Number *const pair = to + BiasPair(x, tile, first + i, rows, keys).at;
+            if constexpr (sizeof(Number) == 4)
+                *reinterpret_cast<float2 *>(pair) = make_float2(sums[i], sums[i + 1]);
+            else
+                *reinterpret_cast<uint32_t *>(pair) = narrow_pair<Number>(sums[i], sums[i + 1]);
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2) {
+        const BiasPair pair(x, tile, first + i, rows, keys);
+        if (pair.count > 0) to[pair.at] = from_compute<Number>(sums[i]);
+        if (pair.count > 1) to[pair.at + x.stride[3]] = from_compute<Number>(sums[i + 1]);
+    }
+}
+template <int kCount>
+__device__ __forceinline__ void store_bias(const BackwardBiasTask &a, const BiasTile &tile, int first, const float *sums) {
+    switch (a.p.dbias.storage) {
+        case AttentionStorage::kF32:
+            return store_bias_as<kCount, float>(a, tile, first, sums);
+        case AttentionStorage::kF16:
+            return store_bias_as<kCount, F16>(a, tile, first, sums);
+        default:
+            return store_bias_as<kCount, BF16>(a, tile, first, sums);
     }
 }
 
@@ -162,21 +203,45 @@ class BiasSums {
         return memory_ + kBiasAt + (i / 4 * kBiasThreads + static_cast<int>(threadIdx.x)) * 16;
     }
     // Past the last row and key it is 0.
-    __device__ __forceinline__ void keep_bias() const {
+    template <class Number>
+    __device__ __forceinline__ void keep_bias_as() const {
         const AttentionOperand &x = f_.bias;
+        const Number *const from = static_cast<const Number *>(x.data);
+        if (has_whole_pairs(x, tile_, f_.len_q, f_.len_k, sizeof(Number))) {
+            float bias[kScores];  // All loads are under way before the first is waited for.
 #pragma unroll
-        for (int i = 0; i < kScores; i += 4) {
-            float bias[4] = {};
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                const BiasPlace place(i + e);
-                const int row = tile_.row + place.row, key = tile_.key + place.key;
-                if (row < f_.len_q && key < f_.len_k)
-                    bias[e] = load_number(x, tile_.batch * x.stride[0] + tile_.head * x.stride[1] + row * x.stride[2] + key * x.stride[3]);
+            for (int i = 0; i < kScores; i += 2) {
+                const Number *const pair = from + BiasPair(x, tile_, i, f_.len_q, f_.len_k).at;
+                float2 two;
+                if constexpr (sizeof(Number) == 4)
+                    two = __ldg(reinterpret_cast<const float2 *>(pair));
+                else
+                    two = widen_pair<Number>(__ldg(reinterpret_cast<const uint32_t *>(pair)));
+                bias[i] = two.x;
+                bias[i + 1] = two.y;
             }
-            asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(kept_bias(i)), "f"(bias[0]), "f"(bias[1]), "f"(bias[2]),
-                         "f"(bias[3])
-                         : "memory");
+#pragma unroll
+            for (int i = 0; i < kScores; i += 2) keep_pair(i, bias[i], bias[i + 1]);
+            return;
+        }
+#pragma unroll 4
+        for (int i = 0; i < kScores; i += 2) {
+            const BiasPair pair(x, tile_, i, f_.len_q, f_.len_k);
+            const float low = pair.count > 0 ? to_compute(from[pair.at]) : 0.0f;
+            keep_pair(i, low, pair.count > 1 ? to_compute(from[pair.at + x.stride[3]]) : 0.0f);
+        }
+    }
+    __device__ __forceinline__ void keep_pair(int i, float low, float high) const {
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(kept_bias(i) + i % 4 * 4), "f"(low), "f"(high) : "memory");
+    }
+    __device__ __forceinline__ void keep_bias() const {
+        switch (f_.bias.storage) {
+            case AttentionStorage::kF32:
+                return keep_bias_as<float>();
+            case AttentionStorage::kF16:
+                return keep_bias_as<F16>();
+            default:
+                return keep_bias_as<BF16>();
         }
     }
 
@@ -328,11 +393,7 @@ class BiasSums {
     }
 
     __device__ __forceinline__ void store() const {
-        if (a_.sums == nullptr) {
-#pragma unroll
-            for (int i = 0; i < kScores; i += 4) store_bias(a_, tile_, i, sums_ + i);
-            return;
-        }
+        if (a_.sums == nullptr) return store_bias<kScores>(a_, tile_, 0, sums_);
         float4 *const to =
             reinterpret_cast<float4 *>(a_.sums) + static_cast<int64_t>(blockIdx.x) * (kScores / 4 * kBiasThreads) + threadIdx.x;
 #pragma unroll
@@ -370,7 +431,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kBiasThreads, 1) attention_backward_add_bia
         sums[2] += x.z;
         sums[3] += x.w;
     }
-    store_bias(a, BiasTile(a, tile), 4 * first, sums);
+    store_bias<4>(a, BiasTile(a, tile), 4 * first, sums);
 }
 
 }  // namespace attile::gpu::mma
