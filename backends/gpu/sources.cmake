@@ -101,6 +101,8 @@ set(ATTILE_GPU_MMA_HOSTS
   attention/mma/plan.cpp
   attention_backward/mma/bias_gradient.cpp
   attention_backward/mma/copies.cpp
+  attention_backward/mma/add_parts.cpp
+  attention_backward/mma/dq_parts.cpp
   attention_backward/mma/group_parts.cpp
   attention_backward/mma/plan.cpp
   gemm/mma/operands.cpp

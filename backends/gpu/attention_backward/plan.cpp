@@ -22,7 +22,7 @@ constexpr int64_t kAnyRows = 64, kAnyKeys = 32;  // How the work is cut where pa
 // %).
 constexpr int64_t kPartsShare = 64, kMostParts = 512ll << 20, kMostScores = 1ll << 30;
 constexpr int64_t kWavesWanted = 8;  // Waves of blocks that a launch over few pairs should fill before it takes more units instead.
-constexpr int64_t kMostSplits = 16;
+constexpr int64_t kMostSplits = 64;
 // Products are taken where they are expected to need no more than this of the tile kernel's time: expectations err.
 constexpr double kGain = 0.95;
 
@@ -119,9 +119,17 @@ void cut_by_units(Device &device, const attile_attention_problem &p, int64_t bud
     plan.split_units = std::max<int64_t>(plan.chunk, 1);
     if (!tiled || blocks == 0 || (plan.chunk != plan.units && blocks >= slots) || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0)
         return;
-    int64_t best = -1;
+    // In the time of a unit: a block's ends take a quarter of one, sums of a split an eighth, or less where memory says so.
+    const DeviceProperties &properties = device.properties();
+    const double unit =
+                     10.0 * plan.rows * plan.keys * plan.depth * std::max(properties.compute_units, 1) / (plan.share * peak_of(properties)),
+                 bytes = 16.0 * static_cast<double>(blocks) * plan.keys * plan.depth;  // Both sums, written and read.
+    const double sums = properties.peak_bandwidth > 0 ? std::min(0.125, bytes / (properties.peak_bandwidth * unit)) : 0.125;
+    double best = -1;
     for (int64_t splits = 1; splits <= std::min(kMostSplits, plan.chunk); ++splits) {
-        const int64_t each = ceil_div(plan.chunk, splits), cost = ceil_div(blocks * splits, slots) * (4 * each + 1) + splits / 2;
+        const int64_t each = ceil_div(plan.chunk, splits);
+        const double cost =
+            static_cast<double>(ceil_div(blocks * splits, slots)) * (static_cast<double>(each) + 0.25) + sums * static_cast<double>(splits);
         if (best >= 0 && cost >= best) continue;
         best = cost;
         plan.splits = ceil_div(plan.chunk, each);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 #include "attention/plan.h"
 #include "attention/run.h"
@@ -18,13 +19,24 @@ namespace {
 constexpr int64_t kPartsShare = 64, kMostParts = 512ll << 20;
 // Of the expected time of whole groups what parts may take: expectations err.
 constexpr double kGain = 0.9;
-constexpr int64_t kBlocksOfUnit = 16;
+
+// Entries of dk and dv.
+int64_t key_entries(const attile_attention_problem &p) { return is_present(p.cu_len_k) ? 1 : p.batch; }
 
 // Seconds that the kernel of dk and dv takes with groups cut into some parts, and what adds these up.
 class PartsTime {
   public:
-    PartsTime(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan, double slots)
-        : blocks_(static_cast<double>(plan.pairs * plan.key_blocks)), heads_(static_cast<double>(p.heads_q / p.heads_kv)), slots_(slots) {
+    PartsTime(const DeviceProperties &device, const attile_attention_problem &p, const BackwardChoice &whole, double slots)
+        : pairs_(static_cast<double>(whole.plan.pairs)),
+          blocks_(static_cast<double>(whole.plan.key_blocks)),
+          at_once_(whole.pairs_at_once),
+          heads_(static_cast<double>(p.heads_q / p.heads_kv)),
+          slots_(slots) {
+        const AttentionBackwardPlan &plan = whole.plan;
+        // Most sequences are shorter than the longest, for which there are blocks.
+        if (is_present(p.cu_len_k))
+            blocks_ =
+                std::min(blocks_, 1 + static_cast<double>(p.total_k) / (static_cast<double>(p.batch) * static_cast<double>(plan.keys)));
         // Rows that a block computes of a head: on average, and of the block that most rows see.
         const double rows = static_cast<double>(p.len_q), keys = static_cast<double>(p.len_k);
         const int edges = (p.window_left >= 0) + (p.window_right >= 0);
@@ -33,11 +45,16 @@ class PartsTime {
         row_ = 10.0 * plan.keys * plan.depth * slots_ / (kRate * (device.peak_flops_f16 > 0 ? device.peak_flops_f16 : kAnyPeak));
         // Written and read.
         byte_ = 2 / (device.peak_bandwidth > 0 ? device.peak_bandwidth : kAnyBandwidth);
-        part_bytes_ = 4.0 * static_cast<double>(plan.pairs) * keys * static_cast<double>(p.head_dim + p.head_dim_v);
+        part_bytes_ = 4.0 * static_cast<double>(key_entries(p) * p.heads_kv) * static_cast<double>(p.total_k) *
+                      static_cast<double>(p.head_dim + p.head_dim_v);
     }
+    // Blocks of one launch.
+    double blocks(int64_t parts) const { return pairs(parts) * blocks_; }
     double of(int64_t parts) const {
-        const double heads = heads_ / static_cast<double>(parts), waves = std::ceil(blocks_ * static_cast<double>(parts) / slots_);
-        const double rows = std::max(heads * longest_, waves * heads * average_) + waves * kEndRows;
+        const double heads = heads_ / static_cast<double>(parts);
+        if (pairs(parts) < 1) return std::numeric_limits<double>::infinity();
+        const double launches = std::ceil(pairs_ * static_cast<double>(parts) / pairs(parts)), waves = std::ceil(blocks(parts) / slots_);
+        const double rows = launches * (std::max(heads * longest_, waves * heads * average_) + waves * kEndRows);
         return row_ * rows + (parts > 1 ? part_bytes_ * static_cast<double>(parts) * byte_ + kLaunch : 0);
     }
 
@@ -46,7 +63,12 @@ class PartsTime {
     static constexpr double kRate = 0.5, kEndRows = 128, kLaunch = 4e-6;
     static constexpr double kAnyPeak = 3e14, kAnyBandwidth = 1.5e12;  // Where a device does not say.
 
-    double blocks_, heads_, slots_, average_, longest_, row_, byte_, part_bytes_;
+    // Pairs of one launch.
+    double pairs(int64_t parts) const {
+        return std::min(pairs_ * static_cast<double>(parts), std::floor(at_once_ * static_cast<double>(parts)));
+    }
+
+    double pairs_, blocks_, at_once_, heads_, slots_, average_, longest_, row_, byte_, part_bytes_;
 };
 
 }  // namespace
@@ -54,15 +76,14 @@ class PartsTime {
 BackwardParts backward_parts(Device &device, const attile_attention_backward_problem &problem, const BackwardChoice &whole) {
     const attile_attention_problem &p = *problem.forward;
     const DeviceProperties &properties = device.properties();
-    const int64_t group = p.heads_q / p.heads_kv, pairs = p.batch * p.heads_kv;
+    const int64_t group = p.heads_q / p.heads_kv, keys = key_entries(p) * p.heads_kv * p.total_k;
     BackwardParts found;
-    // What an entry gets must not depend on how many there are. Of packed sequences parts would have to be cleared first.
-    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 || is_present(p.cu_len_q) || is_present(p.cu_len_k)) return found;
+    // What an entry gets must not depend on how many there are.
+    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return found;
     const int64_t slots = static_cast<int64_t>(std::max(properties.compute_units, 1)) * std::max(whole.usual_blocks, 1);
-    if (pairs * whole.plan.key_blocks >= slots) return found;
-    const PartsTime time(properties, p, whole.plan, static_cast<double>(slots));
-    const int64_t of_all = pairs * p.len_k * (p.head_dim + p.head_dim_v),
-                  budget = std::min(kMostParts, properties.memory_total / kPartsShare);
+    const PartsTime time(properties, p, whole, static_cast<double>(slots));
+    if (time.blocks(1) >= static_cast<double>(slots)) return found;
+    const int64_t of_all = keys * (p.head_dim + p.head_dim_v), budget = std::min(kMostParts, properties.memory_total / kPartsShare);
     double best = kGain * time.of(1);
     for (int64_t parts = 2; parts <= group && 4 * of_all * parts <= budget; ++parts) {
         if (group % parts != 0) continue;
@@ -71,8 +92,8 @@ BackwardParts backward_parts(Device &device, const attile_attention_backward_pro
         best = seconds;
         found.count = parts;
     }
-    found.elements = found.count * pairs * p.len_k * p.head_dim;
-    found.elements_v = found.count * pairs * p.len_k * p.head_dim_v;
+    found.elements = found.count * keys * p.head_dim;
+    found.elements_v = found.count * keys * p.head_dim_v;
     return found;
 }
 
@@ -88,7 +109,8 @@ void BackwardParts::plan_for(const attile_attention_backward_problem &problem, B
     const auto lay = [&](attile_operand &x, int64_t columns) {
         x.data = nullptr;
         x.dtype = ATTILE_F32;
-        const int64_t stride[] = {p.heads_kv * p.len_k * columns, p.len_k * columns, columns, 1};
+        const int64_t head = p.total_k * columns, entry = is_present(p.cu_len_k) ? 0 : p.heads_kv * head;
+        const int64_t stride[] = {entry, head, columns, 1};
         std::copy(stride, stride + 4, x.stride);
     };
     lay(to.backward.dk, p.head_dim);
@@ -102,29 +124,23 @@ bool BackwardParts::place(const attile_attention_backward_problem &problem, Back
     return to.backward.dk.data != nullptr && to.backward.dv.data != nullptr;
 }
 
+int32_t BackwardParts::clear(Device &device, const BackwardProblems &parted, Stream stream) const {
+    if (!is_present(parted.forward.cu_len_q) && !is_present(parted.forward.cu_len_k)) return ATTILE_OK;
+    const int32_t status = device.fill_zero(parted.backward.dk.data, 4 * elements, stream);
+    return status == ATTILE_OK ? device.fill_zero(parted.backward.dv.data, 4 * elements_v, stream) : status;
+}
+
 int32_t BackwardParts::add(Device &device, const attile_attention_backward_problem &problem, const BackwardProblems &parted,
                            Stream stream) const {
     const attile_attention_problem &p = *problem.forward;
     BackwardPartSums sums = {};
-    const auto fill = [&](BackwardPartSum &sum, const attile_operand &to, const attile_operand &parts, int64_t columns) {
-        sum.to = attention_operand(to, columns);
-        sum.parts = static_cast<const float *>(parts.data);
-        sum.columns = static_cast<int32_t>(columns);
-        sum.pieces = static_cast<int32_t>(columns / kAddedColumns);
-        sum.part_stride = p.len_k * columns;
-    };
-    fill(sums.dk, problem.dk, parted.backward.dk, p.head_dim);
-    fill(sums.dv, problem.dv, parted.backward.dv, p.head_dim_v);
+    sums.dk = backward_part_sum(problem.dk, static_cast<const float *>(parted.backward.dk.data), p.total_k, p.head_dim);
+    sums.dv = backward_part_sum(problem.dv, static_cast<const float *>(parted.backward.dv.data), p.total_k, p.head_dim_v);
     sums.parts = static_cast<int32_t>(count);
-    sums.keys = static_cast<int32_t>(p.len_k);
-    sums.heads_kv = static_cast<int32_t>(p.heads_kv);
-    sums.rows = p.batch * p.heads_kv * p.len_k;
-    const int64_t tasks = sums.rows * std::max(sums.dk.pieces, sums.dv.pieces),
-                  most = kBlocksOfUnit * std::max<int64_t>(device.properties().compute_units, 1);
-    const int64_t blocks = std::clamp<int64_t>(ceil_div(tasks, kAddPartsThreads), 1, most);
-    void *pointers[] = {&sums, nullptr};
-    return device.launch_early(backward_add_parts(p.q.dtype), Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{kAddPartsThreads, 1, 1}, 0,
-                               pointers, stream);
+    sums.rows = static_cast<int32_t>(p.total_k);
+    sums.heads = static_cast<int32_t>(p.heads_kv);
+    sums.all_rows = key_entries(p) * p.heads_kv * p.total_k;
+    return add_backward_parts(device, p.q.dtype, sums, stream);
 }
 
 }  // namespace attile::gpu::mma

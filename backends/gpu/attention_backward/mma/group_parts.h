@@ -2,8 +2,8 @@
 // Gradients of attention with few key heads. A block of keys sums dk and dv over all query heads of its group, so that few key heads make
 // few blocks, each of which takes long. Where they would leave the device idle, groups are cut into equal parts: each part of a key head
 // stands for a key head with dk and dv of its own, in float32, while K and V stay where they are (head_of_keys() in
-// attention_backward/tiles.h). The parts are added up in their order in the end. All else, as the marks of NaN and infinities and dq, is
-// that of a problem with so many key heads.
+// attention_backward/tiles.h). A part also keeps less between kernels than its group. The parts are added up in their order in the end. All
+// else, as the marks of NaN and infinities and dq, is that of a problem with so many key heads.
 #pragma once
 
 #include <type_traits>
@@ -21,11 +21,13 @@ struct BackwardParts {
     void plan_for(const attile_attention_backward_problem &problem, BackwardProblems &to) const;
     // The same with their places; false: the workspace is too small.
     bool place(const attile_attention_backward_problem &problem, BackwardProblems &to, Workspace &workspace) const;
+    // Of packed sequences: keys that none has get 0, which no kernel stores there.
+    int32_t clear(Device &device, const BackwardProblems &parted, Stream stream) const;
     // dk and dv of `problem` from those of its parts.
     int32_t add(Device &device, const attile_attention_backward_problem &problem, const BackwardProblems &parted, Stream stream) const;
 };
 
-// The parts that groups are to be cut into, which such a choice takes whole: one where more of them would save little.
+// The parts that groups are to be cut into, which such a choice takes whole or has no room for: one where more of them would save little.
 BackwardParts backward_parts(Device &device, const attile_attention_backward_problem &problem, const BackwardChoice &whole);
 
 // Says so in a plan's text.
@@ -42,7 +44,7 @@ template <class Choose>
 auto backward_with_parts(Device &device, const attile_attention_backward_problem &problem, const Choose &choose) {
     using Choice = PartedChoice<std::decay_t<decltype(choose(device, problem))>>;
     const Choice whole = {choose(device, problem), {}};
-    if (!whole.taken) return whole;
+    if (!whole.taken && !(whole.pairs_at_once < 1)) return whole;
     const BackwardParts parts = backward_parts(device, problem, whole);
     if (parts.count == 1) return whole;
     BackwardProblems problems;
@@ -72,7 +74,8 @@ struct PartedBackward {
         BackwardProblems parted;
         if (!choice.parts.place(*problem, parted, workspace))
             return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
-        const int32_t status = Plan{&parted.backward, choice}.launch(device, workspace, stream);
+        int32_t status = choice.parts.clear(device, parted, stream);
+        if (status == ATTILE_OK) status = Plan{&parted.backward, choice}.launch(device, workspace, stream);
         return status != ATTILE_OK ? status : choice.parts.add(device, *problem, parted, stream);
     }
 };

@@ -132,8 +132,12 @@ void BackwardSteps::prepare(bool checks) {
     else
         task_.words = static_cast<int32_t>(plan_.irregular + words_);
     ++task_.p.irregular;  // One for all comes before the pairs'.
-    if (is_present(p_.cu_len_q) || is_present(p_.cu_len_k))
-        step(simt::attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * p_.total_k * p_.head_dim_v);
+    if (is_present(p_.cu_len_q) || is_present(p_.cu_len_k)) {
+        const int64_t keys = plan_.group_parts > 1 ? 0 : p_.total_k;  // Those of parts are cleared already.
+        task_.p.forward.total_k = keys;
+        step(simt::attention_backward_clear_kernel(), p_.heads_q * p_.total_q * p_.head_dim + p_.heads_kv * keys * p_.head_dim_v);
+        task_.p.forward.total_k = p_.total_k;
+    }
     const int64_t key_blocks = checks ? plan_.pairs * ceil_div(p_.len_k, kBackwardPrepareRows) : 0;
     launch_early(backward_prepare(p_.q.dtype, std::max(p_.head_dim, p_.head_dim_v), checks), &task_, prepare_row_blocks(p_) + key_blocks,
                  kBackwardPrepareThreads);

@@ -3,6 +3,8 @@
 // and the launches before and after the kernels' own.
 #pragma once
 
+#include <limits>
+
 #include "attention/mma/plan.h"
 #include "attention_backward/mma/task.h"
 #include "attention_backward/plan.h"
@@ -29,6 +31,8 @@ struct BackwardChoice {
     Declined declined;
     AttentionBackwardPlan plan;
     int32_t usual_blocks = 1;  // Blocks a multiprocessor holds, wherever operands lie: the workspace goes by it.
+    // Pairs for which there is room for what kernels keep between them. Below 1 nothing is taken, but parts of a group may be.
+    double pairs_at_once = std::numeric_limits<double>::infinity();
 };
 
 // Declines, with the reason as one clause, or without one.

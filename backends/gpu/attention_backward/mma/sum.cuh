@@ -14,8 +14,8 @@ namespace attile::gpu::mma {
 template <class Element, class Config>
 class BackwardSum {
   public:
-    __device__ __forceinline__ BackwardSum(const BackwardTask &task, const BackwardSite &site, uint32_t memory)
-        : a_(task), p_(task.p), site_(site), stages_(memory) {}
+    __device__ __forceinline__ BackwardSum(const BackwardSumTask &task, const BackwardSite &site, int part, uint32_t memory)
+        : a_(task), p_(task.p), site_(site), part_(part), stages_(memory) {}
 
     __device__ __forceinline__ void run() {
 #pragma unroll
@@ -23,7 +23,9 @@ class BackwardSum {
 #pragma unroll
             for (int i = 0; i < kColumns / 2; ++i) sums_[t][i] = 0;
         }
-        tiles_ = key_blocks_of(p_, site_.entry, site_.first);
+        const Span all = key_blocks_of(p_, site_.entry, site_.first);
+        tiles_.first = min(all.first + part_ * a_.part_tiles, all.end);
+        tiles_.end = min(tiles_.first + a_.part_tiles, all.end);
 #pragma unroll
         for (int i = 0; i < kStages - 1; ++i) load(tiles_.first + i);
 #pragma unroll 1
@@ -115,20 +117,23 @@ class BackwardSum {
     }
 
     __device__ __forceinline__ void store() const {
+        AttentionOperand to = a_.to;
+        if (part_ > 0) to.data = static_cast<const float *>(to.data) + part_ * a_.part_stride;
 #pragma unroll
         for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
                 const int row = site_.first + 32 * group() + 16 * t + 8 * r + lane() / 4;
-                store_gradient_row<Element, kColumns>(p_.dq, site_, site_.entry.first_q + row, row < site_.entry.len_q, p_.forward.head_dim,
+                store_gradient_row<Element, kColumns>(to, site_, site_.entry.first_q + row, row < site_.entry.len_q, p_.forward.head_dim,
                                                       split() * kColumns, sums_[t] + 2 * r, p_.scale);
             }
         }
     }
 
-    const BackwardTask &a_;
+    const BackwardSumTask &a_;
     const AttentionBackwardParams &p_;
     const BackwardSite &site_;
+    const int part_;
     const uint32_t stages_;
     Span tiles_;
     float sums_[kRowTiles][kColumns / 2];
@@ -136,13 +141,14 @@ class BackwardSum {
 
 template <class Element, class Config>
 __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.blocks)
-    attention_backward_sum(const __grid_constant__ BackwardTask a) {
+    attention_backward_sum(const __grid_constant__ BackwardSumTask a) {
     static_assert(Config::kShape.shared_bytes() <= 99 * 1024, "shared memory of a block");
     extern __shared__ __align__(1024) unsigned char memory[];
-    const BackwardSite site = backward_site<false>(a, Config::kShape.rows(), static_cast<int>(blockIdx.x));
+    const int block = static_cast<int>(blockIdx.x) / a.parts, part = static_cast<int>(blockIdx.x) - block * a.parts;
+    const BackwardSite site = backward_site<false>(a, Config::kShape.rows(), block);
     const int head_kv = static_cast<int>(quotient(static_cast<uint32_t>(site.head), a.p.forward.group));
     if (a.p.irregular[site.entry.batch * a.p.heads_kv.divisor + head_kv] != 0) return;  // Computed pair by pair afterwards.
-    BackwardSum<Element, Config>(a, site, shared_address(memory)).run();
+    BackwardSum<Element, Config>(a, site, part, shared_address(memory)).run();
 }
 
 }  // namespace attile::gpu::mma

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "attention_backward/mma/task.h"
+
 namespace attile::gpu::mma {
 
 // A block sums dQ of `groups` times 32 rows from gradients that were left in memory.
@@ -35,6 +37,14 @@ struct BackwardSum128 {
 };
 struct BackwardSum256 {
     static constexpr BackwardSumShape kShape = {256, 4, 2, 64, 2, 1};
+};
+
+// What the kernels are told, by value.
+struct BackwardSumTask : BackwardTask {
+    AttentionOperand to;  // dq, or parts of it, in float32.
+    int32_t parts;        // Of the keys of each block of rows, which different blocks have.
+    int32_t part_tiles;   // Tiles of a part.
+    int64_t part_stride;  // From a part of `to` to the next.
 };
 
 struct BackwardSumKernel {

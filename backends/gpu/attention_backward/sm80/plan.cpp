@@ -6,6 +6,7 @@
 
 #include "attention_backward/mma/bias_gradient.h"
 #include "attention_backward/mma/copies.h"
+#include "attention_backward/mma/dq_parts.h"
 #include "attention_backward/mma/group_parts.h"
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/sm80/instances.h"
@@ -25,6 +26,7 @@ struct Sm80BackwardChoice : BackwardChoice {
     BackwardKernels kernels = {};
     BackwardKernel keys = {}, rows = {};
     BackwardSumKernel sum = {};                    // Null: `rows` makes dq.
+    BackwardDqParts dq_parts = {};                 // Of `sum`.
     int64_t row_fragments = 0, key_fragments = 0;  // Of a head.
     int64_t gradients = 0;                         // Bytes of a launch.
 };
@@ -134,8 +136,10 @@ Sm80BackwardChoice choose(Device &device, const attile_attention_backward_proble
     plan.threads = choice.keys.shape->threads();
     backward_cut(problem, plan);
     if (!choose_gradients(device, problem, choice)) return declined("the gradients of one head's bias find no room");
+    if (choice.sum.kernel != nullptr && plan.slice == plan.pairs)
+        choice.dq_parts = backward_dq_parts(device.properties(), p, *choice.sum.shape);
     plan.workspace = workspace_piece(4 * plan.part_bias) + workspace_piece(4 * plan.sum_bias) + workspace_piece(choice.gradients) +
-                     backward_workspace(plan);
+                     backward_workspace(plan) + choice.dq_parts.workspace(p);
     const int64_t rows = choice.rows.shape->rows();
     if (plan.pairs * plan.key_blocks > kMostBackwardBlocks ||
         p.batch * p.heads_q * ceil_div(p.len_q, rows) + plan.pairs * plan.key_blocks > kMostBackwardBlocks)
@@ -148,7 +152,10 @@ Sm80BackwardChoice choose(Device &device, const attile_attention_backward_proble
 class BackwardCall {
   public:
     BackwardCall(Device &device, const attile_attention_backward_problem &problem, const Sm80BackwardChoice &choice, Stream stream)
-        : p_(*problem.forward),
+        : device_(device),
+          problem_(problem),
+          stream_(stream),
+          p_(*problem.forward),
           choice_(choice),
           bias_sums_keys_(problem.bias_extent[3] == 1),
           steps_(device, problem, choice.plan, stream, task_) {
@@ -165,6 +172,7 @@ class BackwardCall {
             task_.p.sum_bias = workspace.take<float>(plan.sum_bias);
             is_enough = is_enough && task_.p.part_bias != nullptr && task_.p.sum_bias != nullptr;
         }
+        is_enough = is_enough && choice_.dq_parts.place(p_, task_, workspace, sum_);
         if (!is_enough || (choice_.gradients > 0) != (task_.gradients != nullptr))
             return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
         if (plan.bias) steps_.zero(task_.p.sum_bias, 4 * plan.sum_bias);
@@ -190,7 +198,11 @@ class BackwardCall {
             const BackwardSumShape &sum = *choice_.sum.shape;
             task_.p.block_keys = sum.keys;
             task_.p.block_rows = sum.rows();
-            deal(choice_.sum.kernel, count * group, p_.len_q, sum.rows(), p_.len_k, group, sum.threads(), sum.shared_bytes());
+            const BackwardDqParts &parts = choice_.dq_parts;
+            steps_.deal(count * group, p_.len_q, sum.rows(), 2 * p_.len_k * (p_.head_dim + p_.head_dim_v), group);
+            static_cast<BackwardTask &>(sum_) = task_;
+            steps_.launch(choice_.sum.kernel, &sum_, parts.count * count * group * task_.blocks, sum.threads(), sum.shared_bytes());
+            steps_.launch_by([&] { return parts.add(device_, problem_, sum_, stream_); });
         } else {
             task_.p.block_keys = rows.tile();
             task_.p.block_rows = rows.rows();
@@ -207,10 +219,14 @@ class BackwardCall {
         steps_.launch(kernel, &task_, heads * task_.blocks, threads, shared);
     }
 
+    Device &device_;
+    const attile_attention_backward_problem &problem_;
+    const Stream stream_;
     const attile_attention_problem &p_;
     const Sm80BackwardChoice &choice_;
     const bool bias_sums_keys_;
     BackwardTask task_ = {};
+    BackwardSumTask sum_ = {};
     BackwardSteps steps_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "attention_backward/mma/bias_gradient.h"
 #include "attention_backward/mma/copies.h"
+#include "attention_backward/mma/dq_parts.h"
 #include "attention_backward/mma/group_parts.h"
 #include "attention_backward/mma/sum.h"
 #include "attention_backward/sm90/crew.h"
@@ -21,7 +22,8 @@ constexpr int64_t kKeptShare = 64, kMostKept = 512ll << 20;
 
 struct Sm90BackwardChoice : BackwardChoice {
     BackwardKernels kernels = {};
-    BackwardSumKernel sum = {};  // Makes dq of gradients of scores; null: dq is summed at once.
+    BackwardSumKernel sum = {};     // Makes dq of gradients of scores; null: dq is summed at once.
+    BackwardDqParts dq_parts = {};  // By which it does.
     // Words of a launch: sums or gradients of scores; a counter of tiles and the semaphores of the sums. As many as any instance for such
     // columns takes, since where a bias or mask lies decides between two of them.
     int64_t kept = 0, counters = 0;
@@ -51,6 +53,7 @@ bool serves(const BackwardShape &shape, BackwardOption option) {
 // What a kernel keeps of some pairs at once, as many as find room.
 struct Kept {
     int64_t chains = 1, slice = 0, words = 0, counters = 0;
+    double pairs_at_once = 0;  // In one chain each.
 };
 Kept kept_of(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan,
              const BackwardShape &shape, bool is_summed) {
@@ -58,6 +61,7 @@ Kept kept_of(const DeviceProperties &device, const attile_attention_problem &p, 
                   most = std::min(kMostKept, device.memory_total / kKeptShare) / 4;
     int64_t words = is_summed ? rows * shape.depth : rows * plan.key_blocks * plan.keys / 2;
     Kept kept;
+    kept.pairs_at_once = static_cast<double>(most) / static_cast<double>(words);
     if (is_summed) kept.chains = backward_chains(device, p, plan, shape, words, most);
     words *= kept.chains;
     kept.slice = std::min(plan.pairs, most / words);
@@ -117,7 +121,12 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
         return declined("the device has less shared memory than the kernels take");
     const bool is_summed = choice.sum.kernel == nullptr;
     const Kept kept = kept_of(device.properties(), p, plan, shape, is_summed);
-    if (kept.slice < 1) return declined("what is kept of one head between kernels finds no room");
+    choice.pairs_at_once = kept.pairs_at_once;
+    if (kept.slice < 1) {
+        choice.taken = false;
+        choice.declined = backward_declined("what is kept of one head between kernels finds no room").declined;
+        return choice;
+    }
     plan.slice = kept.slice;
     choice.chains = kept.chains;
     choice.kept = kept.words;
@@ -131,6 +140,8 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
     }
     choice.crew = backward_crew(device.properties(), p, plan, shape, plan.slice, is_summed);
     plan.workspace = workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.counters);
+    if (!is_summed && plan.slice == plan.pairs) choice.dq_parts = backward_dq_parts(device.properties(), p, *choice.sum.shape);
+    plan.workspace += choice.dq_parts.workspace(p);
     if (plan.pairs * plan.key_blocks > kMostBackwardBlocks / 2 || choice.counters > kMostBackwardBlocks)
         return declined("there are more blocks of keys than a grid holds");
     return choice;
@@ -163,6 +174,8 @@ class BackwardCall {
             a_.row_fragments = static_cast<int32_t>(plan.row_tiles * plan.rows / 16);
             a_.key_fragments = static_cast<int32_t>(plan.key_blocks * plan.keys / 16);
         }
+        if (!choice_.dq_parts.place(p_, a_, workspace, sum_))
+            return fail(ATTILE_ERROR_INTERNAL, "attention_backward: the workspace is smaller than planned");
         const int32_t status = make_maps();
         if (status != ATTILE_OK) return status;
         steps_.prepare(!is_summed_);
@@ -234,7 +247,10 @@ class BackwardCall {
         a_.p.block_keys = sum.keys;
         a_.p.block_rows = sum.rows();
         steps_.deal(count * group, p_.len_q, sum.rows(), 2 * p_.len_k * (p_.head_dim + p_.head_dim_v), group);
-        steps_.launch(choice_.sum.kernel, &a_, count * group * a_.blocks, sum.threads(), sum.shared_bytes());
+        static_cast<BackwardTask &>(sum_) = a_;
+        const BackwardDqParts &parts = choice_.dq_parts;
+        steps_.launch(choice_.sum.kernel, &sum_, parts.count * count * group * a_.blocks, sum.threads(), sum.shared_bytes());
+        steps_.launch_by([&] { return parts.add(device_, problem_, sum_, stream_); });
     }
 
     Device &device_;
@@ -245,6 +261,7 @@ class BackwardCall {
     const Stream stream_;
     const bool is_summed_;  // dq, by the first kernel; else a second one makes it.
     BackwardArguments a_ = {};
+    BackwardSumTask sum_ = {};
     BackwardSteps steps_;
 };
 
