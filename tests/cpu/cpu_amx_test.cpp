@@ -80,24 +80,41 @@ Answer product(attile_context *context) {
     return answer;
 }
 
-Answer attention(attile_context *context) {
-    const int64_t shape[4] = {1, 2, 70, 48};
+// The call, and what describes it, of one size: attention, or its gradients from what it gives.
+Answer attention_or_gradients(attile_context *context, bool gradients) {
+    const int64_t shape[4] = {1, 2, 70, 48}, rows[3] = {1, 2, 70};
     std::vector<uint16_t> q = numbers(2 * 70 * 48), k = numbers(2 * 70 * 48), v = numbers(2 * 70 * 48);
-    Answer answer{"", "", std::vector<uint16_t>(q.size(), 0x7fc0)};
+    std::vector<uint16_t> o(q.size(), 0x7fc0), dq = o, dk = o, dv = o;
+    std::vector<float> lse(2 * 70, NAN);
+    const auto tensor = [&](std::vector<uint16_t> &x) {
+        attile_tensor result;
+        EXPECT_EQ(attile_tensor_init(&result, x.data(), ATTILE_BF16, 4, shape), ATTILE_OK);
+        return result;
+    };
     attile_attention_args args;
     attile_attention_init(&args, sizeof args);
-    EXPECT_EQ(attile_tensor_init(&args.q, q.data(), ATTILE_BF16, 4, shape), ATTILE_OK);
-    EXPECT_EQ(attile_tensor_init(&args.k, k.data(), ATTILE_BF16, 4, shape), ATTILE_OK);
-    EXPECT_EQ(attile_tensor_init(&args.v, v.data(), ATTILE_BF16, 4, shape), ATTILE_OK);
-    EXPECT_EQ(attile_tensor_init(&args.o, answer.result.data(), ATTILE_BF16, 4, shape), ATTILE_OK);
+    args.q = tensor(q), args.k = tensor(k), args.v = tensor(v), args.o = tensor(o);
+    if (gradients) {
+        EXPECT_EQ(attile_tensor_init(&args.lse, lse.data(), ATTILE_F32, 3, rows), ATTILE_OK);
+    }
     attile_support support;
     attile_support_init(&support, sizeof support);
-    EXPECT_EQ(attile_attention_query(context, &args, &support), ATTILE_OK) << last_error();
-    answer.kernel = support.kernel;
-    answer.text = support.text;
+    attile_attention_backward_args backward;
+    attile_attention_backward_init(&backward, sizeof backward);
+    backward.forward = &args;
+    backward.dout = tensor(q), backward.dq = tensor(dq), backward.dk = tensor(dk), backward.dv = tensor(dv);
+    EXPECT_EQ(gradients ? attile_attention_backward_query(context, &backward, &support) : attile_attention_query(context, &args, &support),
+              ATTILE_OK)
+        << last_error();
     EXPECT_EQ(attile_attention(context, &args), ATTILE_OK) << last_error();
-    return answer;
+    if (!gradients) return {support.kernel, support.text, o};
+    EXPECT_EQ(attile_attention_backward(context, &backward), ATTILE_OK) << last_error();
+    dq.insert(dq.end(), dk.begin(), dk.end());
+    dq.insert(dq.end(), dv.begin(), dv.end());
+    return {support.kernel, support.text, dq};
 }
+Answer attention(attile_context *context) { return attention_or_gradients(context, false); }
+Answer gradients(attile_context *context) { return attention_or_gradients(context, true); }
 
 bool names(const Answer &answer, const char *target) { return answer.kernel.find(std::string("_") + target) != std::string::npos; }
 
@@ -106,8 +123,9 @@ TEST(CpuAmx, PermissionIsAskedWhenAPlanFirstWantsTiles) {
         const CpuContext context = open_cpu("", 2), pairs = open_cpu("avx512bf16", 2);
         EXPECT_TRUE(names(product(pairs.get()), "AVX-512-BF16"));
         EXPECT_TRUE(names(attention(pairs.get()), "AVX-512-BF16"));
+        EXPECT_TRUE(names(gradients(pairs.get()), "f32_AVX-512"));
         EXPECT_FALSE(tiles_are_granted());
-        for (const Answer &answer : {product(context.get()), attention(context.get())}) {
+        for (const Answer &answer : {gradients(context.get()), product(context.get()), attention(context.get())}) {
             EXPECT_TRUE(names(answer, "AMX-BF16")) << answer.kernel;
             EXPECT_EQ(answer.text, "");
         }
@@ -133,6 +151,10 @@ TEST(CpuAmx, ASmallSignalStackLeavesPairs) {
                 EXPECT_NE(mine[i].text.find("signal stack"), std::string::npos) << mine[i].text;
                 EXPECT_TRUE(mine[i].result == its[i].result);
             }
+            const Answer mine_too = gradients(context.get());
+            EXPECT_TRUE(names(mine_too, "f32_AVX-512")) << mine_too.kernel;
+            EXPECT_NE(mine_too.text.find("signal stack"), std::string::npos) << mine_too.text;
+            EXPECT_TRUE(mine_too.result == gradients(pairs.get()).result);
             EXPECT_FALSE(tiles_are_granted());
         };
         expect_pairs();

@@ -127,12 +127,13 @@ BitProblem attention(const Heads &s, int32_t mask) {
             }};
 }
 
+template <class T>
 BitProblem backward(const Heads &s, int32_t mask) {
-    return {heads_name("backward", s, mask), [=](attile_context *context) {
-                AttentionOperands<float> x(s, mask);
+    return {heads_name(sizeof(T) == 2 ? "backward_bf16" : "backward", s, mask), [=](attile_context *context) {
+                AttentionOperands<T> x(s, mask);
                 EXPECT_EQ(attile_attention(context, &x.args), ATTILE_OK) << last_error();
-                std::vector<float> dout = numbers<float>(static_cast<int64_t>(x.o.size()), 6);
-                std::vector<float> dq(x.q.size(), NAN), dk(x.k.size(), NAN), dv(x.v.size(), NAN);
+                std::vector<T> dout = numbers<T>(static_cast<int64_t>(x.o.size()), 6);
+                std::vector<T> dq(x.q.size(), kUnwritten<T>), dk(x.k.size(), kUnwritten<T>), dv(x.v.size(), kUnwritten<T>);
                 attile_attention_backward_args args;
                 attile_attention_backward_init(&args, sizeof args);
                 args.forward = &x.args;
@@ -141,7 +142,7 @@ BitProblem backward(const Heads &s, int32_t mask) {
                 describe(&args.dk, dk, {s.batch, s.heads_kv, s.len_k, s.head_dim});
                 describe(&args.dv, dv, {s.batch, s.heads_kv, s.len_k, s.head_dim});
                 EXPECT_EQ(attile_attention_backward(context, &args), ATTILE_OK) << last_error();
-                return bytes_of<float>({dq, dk, dv});
+                return bytes_of<T>({dq, dk, dv});
             }};
 }
 
@@ -224,7 +225,11 @@ std::vector<BitProblem> bit_problems() {
         attention<uint16_t>({2, 3, 3, 130, 251, 64}, ATTILE_MASK_NONE),
         attention<uint16_t>({1, 4, 2, 257, 257, 33}, kCausal),
         attention<uint16_t>({1, 8, 2, 1, 5000, 80}, ATTILE_MASK_NONE),
-        backward({1, 4, 2, 130, 150, 64}, kCausal),
+        backward<float>({1, 4, 2, 130, 150, 64}, kCausal),             // one pass
+        backward<float>({1, 8, 8, 530, 600, 16}, kCausal),             // one pass, heads in pieces
+        backward<float>({1, 2, 2, 40, 3000, 64}, ATTILE_MASK_NONE),    // two passes
+        backward<uint16_t>({2, 4, 2, 70, 130, 33}, ATTILE_MASK_NONE),  // of bfloat16: one pass
+        backward<uint16_t>({1, 8, 4, 530, 300, 40}, kCausal),          // and heads in pieces, more of rows than of keys
         softmax(37, 3001),
         sum(37, 30001, 1),
         sum(3001, 37, 0),

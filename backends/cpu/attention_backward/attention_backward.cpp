@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "amx/amx.h"
 #include "attention/sequences.h"
 #include "element.h"
 #include "threads/threads.h"
@@ -12,6 +13,8 @@ namespace attile::cpu {
 namespace {
 
 constexpr double kFlopsForThreads = 4.0e5;
+// From here on a head may be more than one piece.
+constexpr double kFlopsForPieces = 2.0e7;
 constexpr char kNoPages[] = "cpu: attention_backward: gradients of paged keys and values are not defined";
 
 double backward_flops(const attile_attention_problem &p) {
@@ -23,11 +26,31 @@ struct BackwardPlan {
     int threads = 1;
     int64_t query_rows = 0, query_blocks = 0;  // of a key head's rows
     int64_t keys = 0, key_blocks = 0;
+    bool one_pass = false;
+    bool tiles = false;             // of bfloat16
+    const char *refusal = nullptr;  // why not
+    int64_t rounds = 0;             // of pieces: 1 if a head is a piece
+    int64_t piece_rows = 0, piece_keys = 0;
+    int64_t sums_bytes = 0, sums = 0;  // of a head; and heads that have them at a time
     int64_t scratch_bytes = 0, workspace_bytes = 0;
 };
 
+// Rounds of pieces; 0: two passes. By the problem's shape alone, since the order of sums depends on it.
+int64_t rounds_for(const attile_attention_problem &p) {
+    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return 0;
+    if (backward_flops(p) < kFlopsForPieces) return 1;
+    const int64_t heads = most(1, (Size(p.batch) * p.heads_kv).value()), wanted = ceil_div(kPiecesForThreads, heads);
+    // Where there are rounds all heads have sums at a time, and of packed entries each may be far shorter than the longest.
+    const bool packed = p.cu_len_q.data != nullptr || p.cu_len_k.data != nullptr;
+    const int64_t most_pieces = packed && p.batch > 1 ? 1 : wanted;
+    const int64_t rows = least(most_pieces, ceil_div(p.len_q, kLeastPiece)), keys = least(most_pieces, ceil_div(p.len_k, kLeastPiece));
+    if ((Size(heads) * least(rows, keys)).value() < kLeastPieces) return 0;
+    return most(rows, keys);
+}
+
 template <class T>
-BackwardPlan plan_for(const State &state, const attile_attention_problem &p) {
+BackwardPlan plan_for(const State &state, const BackwardProblem &problem) {
+    const attile_attention_problem &p = *problem.forward;
     const BackwardKernels<T> &kernels = backward_kernels<T>(state.target);
     BackwardPlan plan;
     plan.threads = backward_flops(p) < kFlopsForThreads ? 1 : state.threads;
@@ -42,13 +65,29 @@ BackwardPlan plan_for(const State &state, const attile_attention_problem &p) {
     plan.query_blocks = ceil_div(rows, plan.query_rows);
     plan.keys = panels_for(p.len_k) * kernels.panel;
     plan.key_blocks = ceil_div(p.len_k, plan.keys);
-    plan.scratch_bytes = kernels.scratch_bytes(p);
-    plan.workspace_bytes = (Size(plan.threads) * plan.scratch_bytes).value();
+    plan.rounds = rounds_for(p);
+    plan.one_pass = plan.rounds > 0;
+    const auto is_brain = [](const attile_operand &x) { return x.dtype == ATTILE_BF16; };
+    if (plan.one_pass && kernels.piece_of_tiles != nullptr && state.target == Target::kAmxBf16 && is_brain(p.q) && is_brain(p.k) &&
+        is_brain(p.v) && is_brain(problem.dout)) {
+        plan.refusal = amx_refusal();
+        plan.tiles = plan.refusal == nullptr;
+    }
+    if (plan.one_pass) {
+        Cutter cutter(nullptr);
+        static_cast<void>(HeadSums<T>(cutter, p, kernels.panel, plan.rounds));
+        plan.sums_bytes = cutter.used();
+        plan.sums = plan.rounds == 1 ? least(plan.threads, heads) : heads;
+        plan.piece_rows = Size(ceil_div(p.len_q, plan.rounds)).rounded_up(kPieceUnit).value();
+        plan.piece_keys = Size(ceil_div(p.len_k, plan.rounds)).rounded_up(kPieceUnit).value();
+    }
+    plan.scratch_bytes = kernels.scratch_bytes(p, plan.tiles);
+    plan.workspace_bytes = (Size(plan.threads) * plan.scratch_bytes + Size(plan.sums) * plan.sums_bytes).value();
     return plan;
 }
 
-BackwardPlan backward_plan(const State &state, const attile_attention_problem &p) {
-    return p.compute == ATTILE_F64 ? plan_for<double>(state, p) : plan_for<float>(state, p);
+BackwardPlan backward_plan(const State &state, const BackwardProblem &problem) {
+    return problem.forward->compute == ATTILE_F64 ? plan_for<double>(state, problem) : plan_for<float>(state, problem);
 }
 
 // Rows and keys that belong to no sequence, or lie past a length, get 0.
@@ -95,6 +134,40 @@ void run_bias(const BackwardKernels<T> &kernels, const BackwardProblem &problem,
     kernels.bias(problem, piece, scratch);
 }
 
+// One pass: rounds of pieces, rows times keys of a head, and the end of each head.
+template <class T>
+void run_pieces(const State &state, const BackwardPlan &plan, const BackwardProblem &problem, char *workspace) {
+    const BackwardKernels<T> &kernels = backward_kernels<T>(state.target);
+    const attile_attention_problem &p = *problem.forward;
+    const int64_t heads = p.batch * p.heads_kv, rounds = plan.rounds;
+    char *const sums0 = workspace + plan.threads * plan.scratch_bytes;
+    // The piece n of a round: rows n, and keys that no other piece of the round has.
+    const auto piece_of = [&](const AttentionEntry &entry, int64_t round, int64_t n) {
+        const int64_t j = (n + round) % rounds;
+        return GradientPiece{least(entry.len_q, n * plan.piece_rows),
+                             least(entry.len_q, (n + 1) * plan.piece_rows),
+                             least(entry.len_k, j * plan.piece_keys),
+                             least(entry.len_k, (j + 1) * plan.piece_keys),
+                             n,
+                             round == 0};
+    };
+    auto do_piece = [&](const Piece &piece) {
+        const int64_t head = piece.index / rounds, n = piece.index % rounds, kv_head = head % p.heads_kv;
+        char *const scratch = workspace + piece.rank * plan.scratch_bytes;
+        Cutter cutter(sums0 + (rounds == 1 ? piece.rank : head) * plan.sums_bytes);
+        const HeadSums<T> sums(cutter, p, kernels.panel, rounds);
+        const AttentionEntry entry = attention_entry(p, head / p.heads_kv);
+        const bool ends = piece.round == rounds;
+        const GradientPiece part = piece_of(entry, ends ? 0 : piece.round, n);
+        if (!ends) (plan.tiles ? kernels.piece_of_tiles : kernels.piece)(problem, entry, kv_head, part, sums, scratch);
+        if (ends || rounds == 1) kernels.finish(problem, entry, kv_head, part, rounds, sums, scratch);
+    };
+    Work work;
+    work.rounds = rounds == 1 ? 1 : rounds + 1;
+    work.pieces[0] = heads * rounds;
+    parallel_phases(least(plan.threads, work.pieces[0]), work, do_piece);
+}
+
 template <class T>
 void run_plan(const State &state, const BackwardPlan &plan, const BackwardProblem &problem, char *workspace) {
     const BackwardKernels<T> &kernels = backward_kernels<T>(state.target);
@@ -136,6 +209,11 @@ void run_plan(const State &state, const BackwardPlan &plan, const BackwardProble
         }
         clears = tasks = 0;
     }
+    if (plan.one_pass && tasks > 0) {
+        parallel_for(plan.threads, clears, clear_head);
+        run_pieces<T>(state, plan, problem, workspace);
+        clears = tasks = 0;
+    }
     const BiasTiles tiles = bias_tiles(problem, kernels.panel);
     parallel_in_turn(
         plan.threads, Loop{clears, clear_head}, Loop{tasks, do_task},
@@ -153,20 +231,23 @@ int32_t query(void *opaque, const BackwardProblem *problem, attile_support *supp
         std::snprintf(support->text, sizeof support->text, "%s", kNoPages);
         return ATTILE_OK;
     }
-    const BackwardPlan plan = backward_plan(state, p);
+    const BackwardPlan plan = backward_plan(state, *problem);
     support->level = ATTILE_SUPPORT_NATIVE;
     support->status = ATTILE_OK;
     support->workspace_bytes = plan.workspace_bytes;
-    std::snprintf(support->kernel, sizeof support->kernel, "cpu_attention_backward_%s_%s", p.compute == ATTILE_F64 ? "f64" : "f32",
-                  kernel_target_name(state.target));
+    const char *const type = p.compute == ATTILE_F64 ? "f64" : plan.tiles ? "bf16" : "f32";
+    std::snprintf(support->kernel, sizeof support->kernel, "cpu_attention_backward_%s%s_%s", plan.one_pass ? "" : "two_passes_", type,
+                  plan.tiles ? target_name(Target::kAmxBf16) : kernel_target_name(state.target));
+    if (!plan.tiles && plan.refusal != nullptr) std::snprintf(support->text, sizeof support->text, "%s", plan.refusal);
     support->flops = backward_flops(p);
     support->bytes = 2 * attention_bytes(p);
-    support->tile_m = reported(plan.query_rows);
-    support->tile_n = reported(plan.keys);
+    support->tile_m = reported(plan.one_pass ? plan.piece_rows : plan.query_rows);
+    support->tile_n = reported(plan.one_pass ? plan.piece_keys : plan.keys);
     support->tile_k = reported(p.head_dim);
     support->threads = 1;
-    support->splits = 1;
-    support->blocks = (Size(p.batch) * p.heads_kv * (Size(plan.query_blocks) + plan.key_blocks)).value();
+    support->splits = reported(most(1, plan.rounds));
+    const Size tasks = plan.one_pass ? Size(plan.rounds) * plan.rounds : Size(plan.query_blocks) + plan.key_blocks;
+    support->blocks = (Size(p.batch) * p.heads_kv * tasks).value();
     return ATTILE_OK;
 }
 
@@ -174,7 +255,7 @@ int32_t run(void *opaque, const BackwardProblem *problem) {
     State &state = *static_cast<State *>(opaque);
     const attile_attention_problem &p = *problem->forward;
     if (p.block_table.dtype != 0) return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, kNoPages);
-    const BackwardPlan plan = backward_plan(state, p);
+    const BackwardPlan plan = backward_plan(state, *problem);
     const Workspace workspace(state, p.launch, plan.workspace_bytes);
     if (workspace.failed()) return out_of_workspace(plan.workspace_bytes);
     if (p.compute == ATTILE_F64) {

@@ -8,6 +8,7 @@
 #define ATTILE_CPU_BACKWARD_ROWS_INL_H
 #endif
 
+#include <algorithm>
 #include <limits>
 
 #include "attention/keys-inl.h"
@@ -39,69 +40,109 @@ T row_delta(const BackwardProblem &problem, const AttentionEntry &entry, int64_t
     return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// A block of query rows of one head.
+// Rows of one head: their numbers, and the keys that the mask leaves them.
 template <class T>
-struct RowBlock {
-    T *queries, *douts;  // rows x head_dim, rows x head_dim_v
+struct RowNumbers {
     T *lse, *delta;
-    T *row;                // room for one row of o
-    int64_t *begin, *end;  // keys that the mask leaves
-    int64_t first, count;  // rows of the entry
-    int64_t head;
-    int finite;  // are all queries and douts finite? -1: not known yet
+    int64_t *begin, *end;
+    int64_t first = 0, count = 0;  // rows of the entry
+    int64_t head = 0;
 
-    RowBlock(Cutter &cutter, const attile_attention_problem &p) {
-        queries = cutter.cut<T>(kBlockKeys, p.head_dim);
-        douts = cutter.cut<T>(kBlockKeys, p.head_dim_v);
-        lse = cutter.cut<T>(kBlockKeys);
-        delta = cutter.cut<T>(kBlockKeys);
-        row = cutter.cut<T>(p.head_dim_v);
-        begin = cutter.cut<int64_t>(kBlockKeys);
-        end = cutter.cut<int64_t>(kBlockKeys);
-        first = count = head = 0;
-        finite = -1;
+    RowNumbers(Cutter &cutter, int64_t rows) {
+        lse = cutter.cut<T>(rows);
+        delta = cutter.cut<T>(rows);
+        begin = cutter.cut<int64_t>(rows);
+        end = cutter.cut<int64_t>(rows);
     }
 
-    void load(const BackwardProblem &problem, const AttentionEntry &entry, int64_t h, int64_t from, int64_t rows) {
-        const attile_attention_problem &p = *problem.forward;
+    // All but lse and delta.
+    void place(const attile_attention_problem &p, const AttentionEntry &entry, int64_t h, int64_t from, int64_t rows) {
         head = h;
         first = from;
         count = rows;
-        finite = -1;
         for (int64_t r = 0; r < rows; ++r) {
-            const int64_t i = from + r, at = entry.q_start + i;
-            T *query = queries + r * p.head_dim, *dout = douts + r * p.head_dim_v;
-            with_storage<T>(p.q.dtype, [&](auto s) HWY_ATTR {
-                copy_row<T, decltype(s)>(operand_at<decltype(s)>(p.q, entry.b, h, at), p.q.stride[3], p.head_dim, query);
-            });
-            with_storage<T>(problem.dout.dtype, [&](auto s) HWY_ATTR {
-                copy_row<T, decltype(s)>(operand_at<decltype(s)>(problem.dout, entry.b, h, at), problem.dout.stride[3], p.head_dim_v, dout);
-            });
-            lse[r] = load_element<T>(p.lse.data, p.lse.dtype, offset_of(p.lse, entry.b, h, at));
-            delta[r] = row_delta<T>(problem, entry, h, i, dout, row);
-            const KeyRange keys = visible_keys(p, entry, i);
+            const KeyRange keys = visible_keys(p, entry, from + r);
             begin[r] = keys.begin;
             end[r] = keys.end;
         }
     }
+    // And those, from what the head's pieces share.
+    void place(const attile_attention_problem &p, const AttentionEntry &entry, int64_t h, int64_t from, int64_t rows,
+               const HeadSums<T> &sums) {
+        place(p, entry, h, from, rows);
+        const int64_t at = h % (p.heads_q / p.heads_kv) * sums.head_rows + from;
+        std::copy_n(sums.lse + at, rows, lse);
+        std::copy_n(sums.delta + at, rows, delta);
+    }
+};
+
+// A block of query rows of one head.
+template <class T>
+struct RowBlock : RowNumbers<T> {
+    T *queries, *douts;  // rows x head_dim, rows x head_dim_v
+    T *row;              // room for one row of o
+    int finite = -1;     // are all queries and douts finite? -1: not known yet
+
+    RowBlock(Cutter &cutter, const attile_attention_problem &p) : RowNumbers<T>(cutter, kBlockKeys) {
+        queries = cutter.cut<T>(kBlockKeys, p.head_dim);
+        douts = cutter.cut<T>(kBlockKeys, p.head_dim_v);
+        row = cutter.cut<T>(p.head_dim_v);
+    }
+
+    // Queries and douts of the rows in place.
+    void copy(const BackwardProblem &problem, const AttentionEntry &entry) {
+        const attile_attention_problem &p = *problem.forward;
+        finite = -1;
+        for (int64_t r = 0; r < this->count; ++r) {
+            const int64_t at = entry.q_start + this->first + r;
+            with_storage<T>(p.q.dtype, [&](auto s) HWY_ATTR {
+                copy_row<T, decltype(s)>(operand_at<decltype(s)>(p.q, entry.b, this->head, at), p.q.stride[3], p.head_dim,
+                                         queries + r * p.head_dim);
+            });
+            with_storage<T>(problem.dout.dtype, [&](auto s) HWY_ATTR {
+                copy_row<T, decltype(s)>(operand_at<decltype(s)>(problem.dout, entry.b, this->head, at), problem.dout.stride[3],
+                                         p.head_dim_v, douts + r * p.head_dim_v);
+            });
+        }
+    }
+    // What the rows' scores and gradients count from.
+    void find_numbers(const BackwardProblem &problem, const AttentionEntry &entry, T *to_lse, T *to_delta) {
+        const attile_attention_problem &p = *problem.forward;
+        for (int64_t r = 0; r < this->count; ++r) {
+            const int64_t i = this->first + r;
+            to_lse[r] = load_element<T>(p.lse.data, p.lse.dtype, offset_of(p.lse, entry.b, this->head, entry.q_start + i));
+            to_delta[r] = row_delta<T>(problem, entry, this->head, i, douts + r * p.head_dim_v, row);
+        }
+    }
+    void load(const BackwardProblem &problem, const AttentionEntry &entry, int64_t h, int64_t from, int64_t rows) {
+        this->place(*problem.forward, entry, h, from, rows);
+        copy(problem, entry);
+        find_numbers(problem, entry, this->lse, this->delta);
+    }
 
     bool is_finite(const attile_attention_problem &p) {
-        if (finite < 0)
-            finite = all_finite(queries, p.head_dim, count, p.head_dim) && all_finite(douts, p.head_dim_v, count, p.head_dim_v) ? 1 : 0;
+        if (finite < 0) {
+            finite = all_finite(queries, p.head_dim, this->count, p.head_dim) && all_finite(douts, p.head_dim_v, this->count, p.head_dim_v)
+                         ? 1
+                         : 0;
+        }
         return finite == 1;
     }
 };
 
-// Up to a panel of keys, as lanes.
+// Up to a panel of keys of the entry.
+struct KeySpan {
+    int64_t begin = 0, count = 0;
+};
+
+// And as lanes.
 template <class T>
-struct KeyPanel {
+struct KeyPanel : KeySpan {
     T *keys, *values;  // [head_dim][panel], [head_dim_v][panel]
-    int64_t begin, count;
 
     KeyPanel(Cutter &cutter, const attile_attention_problem &p) {
         keys = cutter.cut<T>(p.head_dim, kPanel<T>);
         values = cutter.cut<T>(p.head_dim_v, kPanel<T>);
-        begin = count = 0;
     }
 
     void load(const attile_attention_problem &p, const AttentionEntry &entry, int64_t kv_head, int64_t from, int64_t to, int64_t *offset) {
@@ -118,6 +159,62 @@ struct KeyPanel {
         gather(p.v, p.head_dim_v, values);
     }
 };
+
+// The keys begin .. end as panels.
+template <class T>
+class KeyPanels {
+  public:
+    KeyPanels(Cutter &cutter, const attile_attention_problem &p, int64_t most_panels) : p_(p) {
+        Cutter measure(nullptr);
+        static_cast<void>(KeyPanel<T>(measure, p));
+        bytes_ = measure.used();
+        memory_ = cutter.cut<char>(most_panels, bytes_);
+    }
+    void place(int64_t begin, int64_t end) {
+        begin_ = begin;
+        end_ = end;
+    }
+    int64_t count() const { return ceil_div(end_ - begin_, kPanel<T>); }
+    KeyPanel<T> at(int64_t n) const {
+        Cutter cutter(memory_ + n * bytes_);
+        KeyPanel<T> panel(cutter, p_);
+        panel.begin = begin_ + n * kPanel<T>;
+        panel.count = least(kPanel<T>, end_ - panel.begin);
+        return panel;
+    }
+    void load(const AttentionEntry &entry, int64_t kv_head, int64_t *offset) {
+        for (int64_t n = 0; n < count(); ++n) {
+            KeyPanel<T> panel = at(n);
+            panel.load(p_, entry, kv_head, panel.begin, panel.begin + panel.count, offset);
+        }
+    }
+
+  private:
+    const attile_attention_problem &p_;
+    int64_t bytes_ = 0, begin_ = 0, end_ = 0;
+    char *memory_ = nullptr;
+};
+
+// dk and dv of a panel of keys, whose sums lie [head_dim][panel] and [head_dim_v][panel]; dk's are scaled in place.
+template <class T>
+void write_key_panel(const BackwardProblem &problem, const AttentionEntry &entry, int64_t kv_head, const KeySpan &panel, T *dk, const T *dv,
+                     int64_t *offset) {
+    const attile_attention_problem &p = *problem.forward;
+    const auto write = [&](const attile_operand &x, int64_t width, const T *sums) {
+        for (int64_t w = 0; w < kPanel<T>; ++w) {
+            offset[w] = offset_of(x, entry.b, kv_head, entry.k_start + panel.begin + least(w, panel.count - 1));
+        }
+        with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
+            using S = decltype(s);
+            scatter_rows<T, S>(sums, kPanel<T>, width, static_cast<S *>(x.data), offset, x.stride[3], panel.count);
+        });
+    };
+    HWY_ALIGN T scale[kPanel<T>];
+    std::fill_n(scale, kPanel<T>, static_cast<T>(p.scale));
+    scale_lanes<T>(p.head_dim, scale, dk);
+    write(problem.dk, p.head_dim, dk);
+    write(problem.dv, p.head_dim_v, dv);
+}
 
 // Tiles of rows x panel. `marks` keeps the scores, -inf where a pair is hidden.
 template <class T>
@@ -138,8 +235,8 @@ inline constexpr int64_t kRowsToCome = 8;
 
 // Bias, ALiBi and hiding for one row of scores; lanes are keys. Returns whether some pair may be hidden.
 template <class T>
-bool finish_key_lanes(const attile_attention_problem &p, const AttentionEntry &entry, const RowBlock<T> &rows, int64_t r,
-                      const KeyPanel<T> &panel, T *scores, T *extra) {
+bool finish_key_lanes(const attile_attention_problem &p, const AttentionEntry &entry, const RowNumbers<T> &rows, int64_t r,
+                      const KeySpan &panel, T *scores, T *extra) {
     const Tag<T> d;
     const int64_t i = rows.first + r;
     const Vec<T> hidden = hn::Set(d, kMinusInfinity<T>);

@@ -48,6 +48,11 @@ class TinySearch {
         constexpr uint16_t kLeast = 72 << 7;  // 2^-55
         return !hn::AllFalse(d, hn::Lt(lowest_, hn::Set(d, static_cast<uint16_t>(kLeast - 1))));
     }
+    // The exponent, as stored, of the smallest number other than 0; above all where there is none.
+    int64_t lowest_exponent() const {
+        const Tag<uint16_t> d;
+        return (hn::GetLane(hn::MinOfLanes(d, lowest_)) + 1) >> 7;
+    }
 
   private:
     Vec<uint16_t> lowest_;
