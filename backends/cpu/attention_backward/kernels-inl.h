@@ -90,7 +90,7 @@ void backward_sink(const BackwardProblem &problem, int64_t head, char *memory) {
 
 // The largest of what the passes cut from a task's scratch.
 template <class T>
-int64_t backward_scratch_bytes(const attile_attention_problem &p, bool by_tiles) {
+int64_t backward_scratch_bytes(const attile_attention_problem &p, [[maybe_unused]] bool by_tiles) {
     Cutter over_queries(nullptr), over_keys(nullptr), over_pieces(nullptr), over_tiles(nullptr);
     static_cast<void>(QueryScratch<T>(over_queries, p));
     static_cast<void>(KeyScratch<T>(over_keys, p));
