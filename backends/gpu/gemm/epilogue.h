@@ -143,9 +143,26 @@ class GemmEpilogue {
             const T old = gemm_read<T>(origin_.c, row * p_.c.row + col * p_.c.col, p_.c.dtype);
             value = fused_multiply_add(static_cast<T>(p_.beta), old, value);
         }
+        store_sum(row, col, value);
+    }
+    // The same of what already has its share of C.
+    ATTILE_LANE_FN void store_sum(int row, int col, T value) const {
         if (p_.bias.data != nullptr) value += gemm_read_bias<T>(origin_.bias, row * p_.bias.row + col * p_.bias.col, p_.bias.dtype);
         if constexpr (kActivates) value = Activation::apply(value, p_.activation, p_.d.dtype);
         gemm_write<T>(origin_.d, row * p_.d.row + col * p_.d.col, p_.d.dtype, value);
+    }
+    // Adds beta C to some values of single elements: element(i, take) calls take(row, col) if there is a number i. All of C is on its way
+    // before the first is waited for.
+    template <int kCount, class Element>
+    ATTILE_LANE_FN void add_c(T (&values)[kCount], const Element &element) const {
+        if (p_.c.data == nullptr) return;
+        if (p_.c.dtype == ATTILE_F32) {
+            add_c_of<float>(values, element);
+        } else if (p_.c.dtype == ATTILE_F16) {
+            add_c_of<F16>(values, element);
+        } else {
+            add_c_of<BF16>(values, element);
+        }
     }
 
     // kCount columns from `col` on; only if p.vectorised.
@@ -171,6 +188,15 @@ class GemmEpilogue {
     }
 
   private:
+    template <class Storage, int kCount, class Element>
+    ATTILE_LANE_FN void add_c_of(T (&values)[kCount], const Element &element) const {
+        Storage raw[kCount] = {};
+#pragma unroll
+        for (int i = 0; i < kCount; ++i)
+            element(i, [&](int row, int col) { raw[i] = reinterpret_cast<const Storage *>(origin_.c)[row * p_.c.row + col * p_.c.col]; });
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) values[i] = fused_multiply_add(static_cast<T>(p_.beta), to_compute(raw[i]), values[i]);
+    }
     // Drops the first and appends `last`: lets a loop that is not unrolled walk an array that stays in registers.
     template <int kCount>
     static ATTILE_LANE_FN void rotate(T (&values)[kCount], T last) {

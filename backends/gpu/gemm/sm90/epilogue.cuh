@@ -248,22 +248,17 @@ class GemmStore {
                                          int cols, float alpha, int deal) const {
         const int d_row = p_.transposed != 0 ? col : row, d_col = p_.transposed != 0 ? row : col;
         const int width = p_.transposed != 0 ? kStripRows : kStripColumns;  // Of the strip's part of a row of D.
-        const int vector = p_.vectorised != 0 || p_.splits > 1 ? 4 : 1;
-        const int across = width / vector;
-        const int rounds = kStripRows * kStripColumns / vector / kWarpThreads;
+        if (p_.vectorised == 0 && p_.splits == 1) return emit_elements(epilogue, strip, d_row, d_col, rows, cols, alpha);
+        constexpr int kVector = 4;
+        const int across = width / kVector;
+        const int rounds = kStripRows * kStripColumns / kVector / kWarpThreads;
         const int first = p_.splits > 1 ? (static_cast<int>(rank_) + deal * (p_.splits - 1) * rounds) % p_.splits : 0;
 #pragma unroll 1
         for (int round = first; round < rounds; round += p_.splits) {
             const int index = round * kWarpThreads + lane();
-            const int r = index / across, c = index % across * vector;
+            const int r = index / across, c = index % across * kVector;
             if (d_row + r >= rows || d_col + c >= cols) continue;
             const uint32_t from = strip + (p_.transposed == 0 ? strip_at(r, c) : strip_at(c, r));
-            if (vector == 1) {
-                float value;
-                asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(from) : "memory");
-                epilogue.store(d_row + r, d_col + c, alpha * value);
-                continue;
-            }
             float value[4];
             sum_four(value, from);
 #pragma unroll
@@ -278,6 +273,37 @@ class GemmStore {
                     if (d_col + c + v < cols) epilogue.store(d_row + r, d_col + c + v, value[v]);
                 }
             }
+        }
+    }
+
+    // The same of single elements, where D or C is not in whole vectors. C of some rounds is on its way at once: one after the other, each
+    // would wait for memory.
+    template <class Epilogue>
+    __device__ __forceinline__ void emit_elements(const Epilogue &epilogue, uint32_t strip, int d_row, int d_col, int rows, int cols,
+                                                  float alpha) const {
+        constexpr int kRounds = kStripRows * kStripColumns / kWarpThreads, kAtOnce = kRounds < 8 ? kRounds : 8;
+        const int across = p_.transposed != 0 ? kStripRows : kStripColumns;  // Powers of 2.
+        const int shift = 31 - __clz(across);
+#pragma unroll 1
+        for (int first = 0; first < kRounds; first += kAtOnce) {
+            const auto element = [&](int i, const auto &take) {
+                const int index = (first + i) * kWarpThreads + lane(), r = index >> shift, c = index & (across - 1);
+                if (d_row + r < rows && d_col + c < cols) take(d_row + r, d_col + c);
+            };
+            float values[kAtOnce] = {};
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i)
+                element(i, [&](int row, int col) {
+                    const int r = row - d_row, c = col - d_col;
+                    asm volatile("ld.shared.f32 %0, [%1];"
+                                 : "=f"(values[i])
+                                 : "r"(strip + (p_.transposed == 0 ? strip_at(r, c) : strip_at(c, r)))
+                                 : "memory");
+                    values[i] *= alpha;
+                });
+            epilogue.add_c(values, element);
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) element(i, [&](int row, int col) { epilogue.store_sum(row, col, values[i]); });
         }
     }
 
