@@ -135,7 +135,7 @@ def picture():
             y += 20
         bottom = max(bottom, y)
     total = 8 + 3 * width + 2 * gap + 8
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="{bottom}" viewBox="0 0 {total} {bottom}" font-family="Helvetica, Arial, sans-serif" role="img">'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="{bottom}" viewBox="0 0 {total} {bottom}" font-family="Helvetica, Arial, sans-serif" role="img" style="color-scheme: light dark">'
     return "\n".join([head, "<title>Attile beside the libraries that a reader would use instead; longer bars are faster</title>", *parts, "</svg>"]) + "\n"
 
 

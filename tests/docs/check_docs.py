@@ -40,11 +40,19 @@ for guide in guides:
 
 for page in guides + readmes:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
-    for link in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text):
+    for link, anchor in re.findall(r"\]\(([^)\s#]*)(?:#([^)]*))?\)", text):
         if "://" in link:
             continue
-        if not (page.parent / link).exists():
+        target = page.parent / link if link else page
+        if not target.exists():
             faults.append(f"{page.relative_to(root)}: the link {link} leads nowhere")
+        elif anchor and target.suffix == ".md" and f"<!-- {anchor} -->" not in target.read_text(encoding="utf-8"):
+            faults.append(f"{page.relative_to(root)}: {target.name} has no anchor <!-- {anchor} -->")
+
+for picture in (root / "docs").rglob("*.svg"):
+    drawn = picture.read_text(encoding="utf-8")
+    if "Matplotlib" not in drawn and not re.search(r'<svg [^>]*color-scheme: light dark', drawn):  # Matplotlib's have a background of their own
+        faults.append(f"{picture.relative_to(root)}: the site's dark pages give it a white background; write style=\"color-scheme: light dark\" in its <svg>")
 
 header = (root / "include/attile/attile.h").read_text(encoding="utf-8")
 version = ".".join(re.findall(r"^#define ATTILE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header, re.M))
