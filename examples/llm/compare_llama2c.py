@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokens per second of this example beside llama2.c, on one thread, with one model of random weights.
 
-usage: compare_llama2c.py LLM LLAMA2C FOLDER [--tokens 64] [--rounds 5]
+usage: compare_llama2c.py LLM LLAMA2C FOLDER [--tokens 64] [--rounds 5] [--processor-time]
 
 LLM is this example, LLAMA2C is https://github.com/karpathy/llama2.c: `gcc -Ofast run.c -lm -o run`. FOLDER is a model of make_model.py in F32,
 for 110 million weights: make_model.py FOLDER --hidden 768 --inner 2048 --layers 12 --heads 12 --heads-kv 12 --vocab 32000 --positions 1024 --tied
-The runs alternate. The model is written for llama2.c beside FOLDER; both programs read the same weights and take the likeliest token each time.
+The runs alternate. With --processor-time it is milliseconds of processor time per token: what a run of --tokens more takes beyond a run of 8. The model is written for llama2.c beside FOLDER; both programs read the same weights and take the likeliest token each time.
 """
 import argparse
 import json
 import os
 import pathlib
 import re
+import resource
 import statistics
 import struct
 import subprocess
@@ -67,8 +68,15 @@ def write_llama2c_tokenizer(vocab, path):
 
 
 def rate(command, pattern, environment):
+    """Tokens per second, as the program prints them."""
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True)
     return float(re.search(pattern, done.stderr)[1])
+
+
+def processor_seconds(command, environment):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
 def main():
@@ -78,23 +86,32 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--processor-time", action="store_true")
     o = parser.parse_args()
     model, tokenizer = o.folder.with_suffix(".bin"), o.folder.with_suffix(".tokenizer.bin")
     config = json.loads((o.folder / "config.json").read_text(encoding="utf-8"))
     write_llama2c(o.folder, model)
     write_llama2c_tokenizer(config["vocab_size"], tokenizer)
-    attile = {"ATTILE_BACKEND": "cpu", "ATTILE_NUM_THREADS": "1"}
-    runs = {"llama2.c": lambda: rate([o.llama2c, model, "-z", tokenizer, "-t", "0", "-n", str(o.tokens)], rb"tok/s: ([\d.]+)", {"OMP_NUM_THREADS": "1"}),
-            "attile": lambda: rate([o.llm, o.folder, "", "-v", "-i", "-n", str(o.tokens)], rb"then ([\d.]+) tokens/s", attile),
-            "attile -b": lambda: rate([o.llm, o.folder, "", "-v", "-i", "-b", "-n", str(o.tokens)], rb"then ([\d.]+) tokens/s", attile)}
-    rates = {name: [] for name in runs}
+    attile, llama2c = {"ATTILE_BACKEND": "cpu", "ATTILE_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "1"}
+    programs = {"llama2.c": ([o.llama2c, model, "-z", tokenizer, "-t", "0"], rb"tok/s: ([\d.]+)", llama2c),
+                "attile": ([o.llm, o.folder, "", "-v", "-i"], rb"then ([\d.]+) tokens/s", attile),
+                "attile -b": ([o.llm, o.folder, "", "-v", "-i", "-b"], rb"then ([\d.]+) tokens/s", attile)}
+    found = {name: [] for name in programs}
     for _ in range(o.rounds):
-        for name, run in runs.items():
-            rates[name].append(run())
-        print("   ".join(f"{name} {found[-1]:6.2f}" for name, found in rates.items()), flush=True)
-    for name, found in rates.items():
-        ratio = statistics.median(a / b for a, b in zip(found, rates["llama2.c"]))
-        print(f"{name}: median {statistics.median(found):.1f}, best {max(found):.1f} tokens/s; {ratio:.2f} of llama2.c beside it, {max(found) / max(rates['llama2.c']):.2f} by the best")
+        for name, (command, pattern, environment) in programs.items():
+            if o.processor_time:
+                few, many = (processor_seconds([*command, "-n", str(tokens)], environment) for tokens in (8, 8 + o.tokens))
+                found[name].append((many - few) / o.tokens * 1e3)
+            else:
+                found[name].append(rate([*command, "-n", str(o.tokens)], pattern, environment))
+        print("   ".join(f"{name} {values[-1]:6.2f}" for name, values in found.items()), flush=True)
+    for name, values in found.items():
+        if o.processor_time:
+            ratio = statistics.median(b / a for a, b in zip(values, found["llama2.c"]))
+            print(f"{name}: median {statistics.median(values):.1f} ms of processor time per token; llama2.c takes {ratio:.2f} times as long")
+        else:
+            ratio = statistics.median(a / b for a, b in zip(values, found["llama2.c"]))
+            print(f"{name}: median {statistics.median(values):.1f}, best {max(values):.1f} tokens/s; {ratio:.2f} of llama2.c beside it, {max(values) / max(found['llama2.c']):.2f} by the best")
 
 
 if __name__ == "__main__":
