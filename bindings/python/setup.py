@@ -54,6 +54,8 @@ class BuildWithLibrary(build_py):
             return
         cmake = shutil.which("cmake") or sys.exit("attile: libattile is built with cmake (3.25 or later), which is not on PATH. ATTILE_SYSTEM_LIBRARY=1 installs the package for a library that is installed already")
         tree = pathlib.Path(self.get_finalized_command("build").build_temp).resolve() / "library"
+        if not shutil.which("make") and shutil.which("ninja"):
+            os.environ.setdefault("CMAKE_GENERATOR", "Ninja")
         run(cmake, "-S", LIBRARY, "-B", tree, "-DCMAKE_BUILD_TYPE=Release", "-DATTILE_DEVELOPER=OFF", "-DATTILE_INSTALL=OFF", f"-DATTILE_HIGHWAY_INCLUDE={LIBRARY / 'highway'}",
             "-DCMAKE_SHARED_LINKER_FLAGS_INIT=-s", "-DCMAKE_MODULE_LINKER_FLAGS_INIT=-s", *shlex.split(os.environ.get("CMAKE_ARGS", "")))
         run(cmake, "--build", tree, "--parallel", os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count())))

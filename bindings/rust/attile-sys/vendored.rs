@@ -25,6 +25,9 @@ pub fn build() -> Result<(), String> {
     let tree = Path::new(&variable("OUT_DIR")?).join("library");
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(&source).arg("-B").arg(&tree);
+    if std::env::var_os("CMAKE_GENERATOR").is_none() && !is_there("make") && is_there("ninja") {
+        configure.env("CMAKE_GENERATOR", "Ninja");
+    }
     configure.args([
         "-DBUILD_SHARED_LIBS=OFF",
         "-DCMAKE_BUILD_TYPE=Release",
@@ -48,6 +51,11 @@ pub fn build() -> Result<(), String> {
     println!("cargo:rustc-link-search=native={}", tree.join("lib").display());
     println!("cargo:rustc-link-lib=static=attile");
     link_runtime(&tree.join("attile.pc"))
+}
+
+/// Whether a program can be run.
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
 }
 
 /// What the archive needs besides is in the library's own words for pkg-config.
