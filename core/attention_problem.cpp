@@ -40,7 +40,7 @@ int32_t check_options(const Call &call, const attile_attention_args &args) {
     for (const auto &window : windows) {
         if (windowed ? window.value >= -1 : window.value == 0) continue;
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s%s is %lld; expected %s", call.operation, call.prefix, window.name,
-                    static_cast<long long>(window.value), windowed ? "-1 or more" : "0, since mask is no window");
+                    static_cast<long long>(window.value), windowed ? "-1 or more" : "0, because mask is not a window");
     }
     const struct {
         const char *name;

@@ -51,7 +51,7 @@ SentenceCapture::~SentenceCapture() { captured = outer_; }
 
 int32_t checked_status(int32_t status, std::string *sentence) {
     if (!is_status_code(status)) {
-        *sentence = "the backend returned " + std::to_string(status) + ", which is no status code" +
+        *sentence = "the backend returned " + std::to_string(status) + ", which is not a status code" +
                     (sentence->empty() ? "" : "; it says: " + *sentence);
         return ATTILE_ERROR_BACKEND_CONTRACT;
     }

@@ -188,7 +188,7 @@ int32_t stream_destroy(attile_context *handle, void *stream) {
     {
         const std::lock_guard<std::mutex> hold(context->owned);
         if (context->streams.erase(stream) == 0) {
-            return fail(ATTILE_ERROR_UNKNOWN_POINTER, "%s: %p is no stream of this context, or was destroyed before", kName, stream);
+            return fail(ATTILE_ERROR_UNKNOWN_POINTER, "%s: %p is not a stream of this context, or was destroyed before", kName, stream);
         }
     }
     return forward(context, kName, context->interfaces.device->stream_destroy, stream);

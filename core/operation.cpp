@@ -49,7 +49,7 @@ int32_t check_workspace_apart(const Call &call, const attile_launch &launch, con
 int32_t check_answer(const Call &call, const Context *context, int32_t status) {
     const char *words = backend_words();
     if (!is_status_code(status)) {
-        return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: the backend '%s' returned %d, which is no status code%s%s", call.operation,
+        return fail(ATTILE_ERROR_BACKEND_CONTRACT, "%s: the backend '%s' returned %d, which is not a status code%s%s", call.operation,
                     context->backend_name, status, words[0] != '\0' ? "; it says: " : "", words);
     }
     if (words[0] != '\0') {

@@ -118,7 +118,7 @@ uint64_t number_of(const attile_prepared *handle) { return reinterpret_cast<uint
     if (handle == nullptr) return fail(ATTILE_ERROR_NULL_ARGUMENT, "%s: prepared is NULL", operation);
     return fail(
         ATTILE_ERROR_INVALID_VALUE,
-        prepared_table.was_live(number_of(handle)) ? "%s: the prepared call %p was destroyed" : "%s: prepared is no prepared call: %p",
+        prepared_table.was_live(number_of(handle)) ? "%s: the prepared call %p was destroyed" : "%s: prepared is not a prepared call: %p",
         operation, static_cast<void *>(handle));
 }
 

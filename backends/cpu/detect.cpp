@@ -182,7 +182,7 @@ Target chosen_target() {
     const Target target = target_by_name(wanted);
     const auto usable = [&](Target one) { return target_runs_here(one) && !(forbidden && one == Target::kAmxBf16); };
     if (target == Target::kNone || !usable(target)) {
-        const char *why = target == Target::kNone     ? "is no instruction set"
+        const char *why = target == Target::kNone     ? "is not an instruction set"
                           : !target_is_built(target)  ? "is not in this build"
                           : !target_runs_here(target) ? "is not what this processor can run"
                                                       : "is forbidden by ATTILE_CPU_AMX";

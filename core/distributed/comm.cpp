@@ -232,7 +232,7 @@ int32_t find_comm(const char *operation, attile_comm *handle, std::shared_ptr<Co
     if (*state != nullptr) return ATTILE_OK;
     if (handle == nullptr) return fail(ATTILE_ERROR_INVALID_COMM, "%s: the communicator is NULL", operation);
     return fail(ATTILE_ERROR_INVALID_COMM, "%s: the communicator %s: %p", operation,
-                comm_table.was_live(number_of(handle)) ? "was destroyed" : "is no communicator", static_cast<void *>(handle));
+                comm_table.was_live(number_of(handle)) ? "was destroyed" : "is not a communicator", static_cast<void *>(handle));
 }
 
 }  // namespace attile::core

@@ -87,8 +87,8 @@ void close_grid(int32_t number) {
 }
 
 int32_t fail_context(const char *operation, int32_t number, const char *why) {
-    return fail(ATTILE_ERROR_INVALID_COMM, "%s: CTXT_ of desca is %d, which is no number of attile_grid_open(), and %s", operation, number,
-                why);
+    return fail(ATTILE_ERROR_INVALID_COMM, "%s: CTXT_ of desca is %d, which is not a number from attile_grid_open(), and %s", operation,
+                number, why);
 }
 
 // A communicator of the ranks of a BLACS grid. BLACS has them in the order of rows, and its functions for Fortran give MPI's communicator

@@ -90,7 +90,7 @@ static int read_config(const cJSON *json, llm_config *config) {
     if (config->heads_kv < 0) config->heads_kv = config->heads;
     if (config->head_dim < 0) config->head_dim = config->hidden / config->heads;
     if (config->heads % config->heads_kv)
-        return llm_failed("config.json: num_attention_heads %lld is no multiple of num_key_value_heads %lld", (long long)config->heads,
+        return llm_failed("config.json: num_attention_heads %lld is not a multiple of num_key_value_heads %lld", (long long)config->heads,
                           (long long)config->heads_kv);
     if (config->head_dim < 2 || config->head_dim % 2)
         return llm_failed("config.json: head_dim is %lld, it must be even", (long long)config->head_dim);
@@ -122,7 +122,7 @@ int llm_read_config(const char *folder, llm_config *config) {
     if (!text) return 1;
     cJSON *json = cJSON_ParseWithLength((const char *)text, size);
     free(text);
-    const int failed = cJSON_IsObject(json) ? read_config(json, config) : llm_failed("%s/config.json is no JSON object", folder);
+    const int failed = cJSON_IsObject(json) ? read_config(json, config) : llm_failed("%s/config.json is not a JSON object", folder);
     cJSON_Delete(json);
     return failed;
 }
@@ -149,13 +149,13 @@ static int open_tensors(const char *folder, tensors *from) {
         return llm_failed("%s has %lld bytes, less than a safetensors file begins with", from->path, (long long)size);
     for (int i = 7; i >= 0; --i) header = header << 8 | prefix[i];
     if (header > kMaxHeader || (int64_t)header > size - 8)
-        return llm_failed("%s: its header has %llu bytes, of a file of %lld: it is cut short or no safetensors file", from->path,
+        return llm_failed("%s: its header has %llu bytes, but the file has %lld: it is cut short, or not a safetensors file", from->path,
                           (unsigned long long)header, (long long)size);
     char *text = malloc((size_t)header + 1);
     if (!text) return llm_failed("there is no memory for the header of %s", from->path);
     if (fread(text, 1, (size_t)header, from->file) == header) from->header = cJSON_ParseWithLength(text, (size_t)header);
     free(text);
-    if (!cJSON_IsObject(from->header)) return llm_failed("%s: its header is no JSON object", from->path);
+    if (!cJSON_IsObject(from->header)) return llm_failed("%s: its header is not a JSON object", from->path);
     from->begin = 8 + (int64_t)header;
     from->bytes = size - from->begin;
     return 0;
@@ -214,7 +214,7 @@ static int find_tensor(tensors *from, const char *name, int64_t rows, int64_t co
         whole(cJSON_GetArrayItem(offsets, 1), 0, 9e15, &end) || end - *begin != bytes)
         return llm_failed("%s: the data_offsets of %s are not those of %lld bytes", from->path, name, (long long)bytes);
     if (end > from->bytes)
-        return llm_failed("%s is cut short: %s ends at byte %lld of the data, there are %lld", from->path, name, (long long)end,
+        return llm_failed("%s is cut short: %s ends at byte %lld of the data, which has %lld", from->path, name, (long long)end,
                           (long long)from->bytes);
     *begin += from->begin;
     return 0;

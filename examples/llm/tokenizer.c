@@ -164,10 +164,10 @@ llm_tokenizer *llm_tokenizer_open(const char *folder, int64_t vocab) {
     t->file = llm_read_file(folder, "tokenizer.model", &size);
     int failed = !t->file;
     if (!failed && (read_pieces(t->file, t->file + size, NULL, &count) || !count))
-        failed = llm_failed("%s/tokenizer.model is cut short or no SentencePiece model", folder);
+        failed = llm_failed("%s/tokenizer.model is cut short, or not a SentencePiece model", folder);
     if (!failed && (int64_t)count != vocab)
-        failed = llm_failed("%s/tokenizer.model has %lld pieces, the model has %lld: it is another model's", folder, (long long)count,
-                            (long long)vocab);
+        failed = llm_failed("%s/tokenizer.model has %lld pieces, but the model has %lld: it belongs to another model", folder,
+                            (long long)count, (long long)vocab);
     if (!failed) {
         t->pieces = malloc(count * sizeof *t->pieces);
         t->sorted = malloc(count * sizeof *t->sorted);

@@ -103,7 +103,7 @@ class Mistakes(unittest.TestCase):
     def test_operands_that_are_not_there(self):
         self.refused(ValueError, "^bias is given, and the call was prepared without it", bias=random(3))
         self.refused(TypeError, "unexpected keyword argument 'q'; a prepared gemm has a, b, c, out, bias", q=random(3))
-        self.refused(TypeError, "is no array", a=None)
+        self.refused(TypeError, "is not an array", a=None)
 
     def test_outputs_that_cannot_be_written(self):
         other = np.zeros((3, 3), np.float32)

@@ -52,7 +52,8 @@ TEST(CpuTarget, ANameThatIsNoneIsRefusedWithTheOnesThatAre) {
     for (const char *name : {"avx1024", "AVX2", "avx2 ", "x"}) {
         std::string why;
         EXPECT_EQ(open_cpu(name, 1, &why), nullptr) << name;
-        EXPECT_NE(why.find(std::string("ATTILE_CPU_TARGET is \"") + name + "\", which is no instruction set"), std::string::npos) << why;
+        EXPECT_NE(why.find(std::string("ATTILE_CPU_TARGET is \"") + name + "\", which is not an instruction set"), std::string::npos)
+            << why;
         for (const std::string &target : targets_here()) EXPECT_NE(why.find(" " + target, why.find("expected")), std::string::npos) << why;
     }
 }

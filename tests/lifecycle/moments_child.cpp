@@ -292,7 +292,7 @@ void foreign_pointers_are_no_contexts(const char *) {
     const uintptr_t number = reinterpret_cast<uintptr_t>(live);
     for (const uintptr_t wrong : {uintptr_t{1}, uintptr_t{16}, uintptr_t{0x7f0000000000}, ~uintptr_t{0}, reinterpret_cast<uintptr_t>(bytes),
                                   number + 1, number - 1, number + (uintptr_t{1} << 20), number + 16, number ^ (uintptr_t{1} << 63)}) {
-        expect_invalid(reinterpret_cast<attile_context *>(wrong), "is no context");
+        expect_invalid(reinterpret_cast<attile_context *>(wrong), "is not a context");
     }
     expect_invalid(nullptr, "is NULL");
     use(live);

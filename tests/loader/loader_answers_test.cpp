@@ -17,7 +17,7 @@ TEST(Answers, CodesThatAreNoneAreTold) {
     EXPECT_TRUE(has(with("unknown_probe_status", {}), "create: ATTILE_ERROR_BACKEND_CONTRACT: "));
     const std::string run = with("unknown_run_status", {"gemm", "gemm-query"});
     EXPECT_TRUE(
-        has(run, "gemm: ATTILE_ERROR_BACKEND_CONTRACT: gemm: the backend 'unknown_run_status' returned 2999, which is no status code"));
+        has(run, "gemm: ATTILE_ERROR_BACKEND_CONTRACT: gemm: the backend 'unknown_run_status' returned 2999, which is not a status code"));
     EXPECT_TRUE(has(with("unknown_query_status", {"gemm-query"}), "gemm-query: ATTILE_ERROR_BACKEND_CONTRACT: "));
     EXPECT_TRUE(has(with("strange_memory", {"kind"}),
                     "kind: ATTILE_ERROR_BACKEND_CONTRACT: memory_kind: backend 'strange_memory' answered 7, expected"));

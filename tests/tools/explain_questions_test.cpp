@@ -60,7 +60,7 @@ TEST(ExplainOccupancyTest, QuestionsWithoutAnAnswer) {
     expect_refusal("occupancy --threads 64 --shared -1 --capability 6.1", 2, "--shared");
     expect_refusal("occupancy --threads 64", 1, "--capability");
     expect_refusal("occupancy --threads 64 --capability 6.4", 1, "compute capability 6.4");
-    expect_refusal("occupancy --threads 64 --capability pascal", 1, "'pascal' is no compute capability");
+    expect_refusal("occupancy --threads 64 --capability pascal", 1, "'pascal' is not a compute capability");
     expect_refusal("occupancy --threads 2048 --capability 6.1", 1, "threads a block are at most 1024");
     expect_refusal("occupancy --threads 64 --registers 256 --capability 6.1", 1, "registers a thread are at most 255");
     expect_refusal("occupancy --threads 64 --shared 64KB --capability 6.1", 1, "bytes of shared memory a block are at most 49152");

@@ -99,7 +99,7 @@ TEST(RanksTest, WhatGoesWrongLeavesNothing) {
         {{"attention", "nosuch.bin", output, "--ranks", "2"}, 1, "attile: 'nosuch.bin' cannot be opened"},
         {{"attention", kInput, "/dev/null", "--ranks", "2"},
          1,
-         "'/dev/null' is no regular file, and with --ranks each rank writes its part"},
+         "'/dev/null' is not a regular file, and with --ranks each rank writes its part"},
         {{"attention", "/dev/null", output, "--ranks", "2"}, 1, "/dev/null' "},
         {{"attention", kInput, scratch.file("no/out"), "--ranks", "3"}, 1, "out' cannot be written"},
         {{"attention", kInput, kInput, "--ranks", "3"}, 1, "is both the input and the output"},

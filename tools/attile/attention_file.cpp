@@ -136,7 +136,7 @@ bool AttentionReader::read(int64_t batches, float *values) {
 }
 
 bool AttentionReader::read_rows(int64_t batch, int matrix, int64_t first, int64_t count, float *values) {
-    if (!regular_) return fail("is no regular file, of which rows can be read");
+    if (!regular_) return fail("is not a regular file, of which rows can be read");
     if (batch < 0 || batch >= shape_.batch || matrix < 0 || matrix > 2 || first < 0 || count < 0 || first > shape_.len - count)
         return fail("has no rows " + std::to_string(first) + " to " + std::to_string(first + count) + " of matrix " +
                     std::to_string(matrix) + " of batch " + std::to_string(batch));

@@ -27,7 +27,7 @@ class RankAttention {
     RankAttention(Rank &rank, const AttentionOptions &options) : rank_(rank), options_(options) {
         if (!reader_.open(options.input.c_str())) throw Failure(reader_.error());
         if (!reader_.is_regular())
-            throw Failure("'" + options.input + "' is no regular file, and with --ranks each rank reads its part of it");
+            throw Failure("'" + options.input + "' is not a regular file, and with --ranks each rank reads its part of it");
         if (rank.first() && reader_.is_same_file(options.output.c_str()))
             throw Failure("'" + options.output + "' is both the input and the output");
         const int32_t parts = layout() == ATTILE_SHARDS_ZIGZAG ? 2 : 1;
@@ -98,7 +98,7 @@ class RankAttention {
         if (rank_.first()) {
             if (!writer_.open(options_.output.c_str())) throw Failure(writer_.error());
             if (writer_.temporary().empty())
-                throw Failure("'" + options_.output + "' is no regular file, and with --ranks each rank writes its part of it");
+                throw Failure("'" + options_.output + "' is not a regular file, and with --ranks each rank writes its part of it");
         }
         const std::string temporary = rank_.share_text(writer_.temporary());
         if (!rank_.first() && !writer_.join(options_.output.c_str(), temporary)) throw Failure(writer_.error());

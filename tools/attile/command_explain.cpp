@@ -18,7 +18,7 @@ using bench::Size;
 int32_t dtype_of(const std::string &name) {
     for (int32_t dtype : {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16})
         if (bench::dtype_name(dtype) == name) return dtype;
-    throw Failure("'" + name + "' is no data type of f32, f64, f16, bf16");
+    throw Failure("'" + name + "' is not a data type: expected f32, f64, f16 or bf16");
 }
 
 void expect_extents(const ExplainOptions &options, size_t count, const char *names) {

@@ -39,7 +39,7 @@ int run_occupancy(const OccupancyOptions &options) {
     std::string device;
     if (!options.capability.empty()) {
         const int capability = model::parse_capability(options.capability.c_str());
-        if (capability == 0) throw Failure("'" + options.capability + "' is no compute capability, e.g. 6.1");
+        if (capability == 0) throw Failure("'" + options.capability + "' is not a compute capability such as 6.1");
         unit = model::unit_limits(capability).value_or(unit);
         allocation = model::allocation_units(capability);
         device = capability_name(capability);

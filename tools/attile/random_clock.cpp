@@ -86,7 +86,7 @@ std::string parse_peak(const std::string &given, std::string &type, double &rate
     const std::string number = sign < given.size() ? given.substr(sign + 1) : "";
     char *end = nullptr;
     rate = std::strtod(number.c_str(), &end);
-    if (number.empty() || *end != '\0' || !(rate > 0) || !std::isfinite(rate)) return "'" + given + "' is no peak such as bf16=800e12";
+    if (number.empty() || *end != '\0' || !(rate > 0) || !std::isfinite(rate)) return "'" + given + "' is not a peak such as bf16=800e12";
     for (const auto &peak : kPeaks)
         if (type == peak.name) return "";
     return "'" + given + "' is a peak of none of f32, f64, f16, bf16 and memory";

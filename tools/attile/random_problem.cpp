@@ -218,7 +218,7 @@ std::string id_of(const Problem &p) {
 
 std::string parse_problem(const std::string &id, Problem &problem) {
     const std::vector<std::string> words = split(id, ':');
-    const std::string where = "'" + id + "' is no problem: ";
+    const std::string where = "'" + id + "' is not the id of a problem: ";
     Problem p;
     const auto operation =
         std::find_if(operations().begin(), operations().end(), [&](Operation o) { return bench::operation_name(o) == words[0]; });
@@ -268,7 +268,7 @@ std::string why_not(const Problem &p) {
     if (p.has("shared_b") && p.batch == 1) return "shared_b needs a batch";
     if (p.operation == Operation::kReduce && !p.has("sum") && !p.has("max") && !p.has("min") && !p.has("mean"))
         return "it does not say sum, max, min or mean";
-    if (p.is_attention() && p.heads_q % p.heads_kv != 0) return "the query heads are no multiple of the key heads";
+    if (p.is_attention() && p.heads_q % p.heads_kv != 0) return "the query heads are not a multiple of the key heads";
     if (largest_tensor(p) > kMostElements) return "it is too large";
     return "";
 }

@@ -126,7 +126,7 @@ static PyObject *function(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "sO", &name, &module_name)) return NULL;
     const int at = find_method(name);
     if (at < 0) return NULL;
-    if (methods[at].ml_doc == NULL || at == NATIVE_run) return PyErr_Format(PyExc_KeyError, "%s is no operation of a context", name);
+    if (methods[at].ml_doc == NULL || at == NATIVE_run) return PyErr_Format(PyExc_KeyError, "%s is not an operation of a context", name);
     functions[at].ml_doc = methods[at].ml_doc;
     return PyCFunction_NewEx(&functions[at], module, module_name);
 }

@@ -51,7 +51,7 @@ impl Config {
     pub fn read(folder: &Path) -> Result<Config> {
         let json = Json::parse(&read_file(&folder.join("config.json"))?)
             .filter(|json| matches!(json, Json::Object(_)))
-            .ok_or_else(|| format!("{}/config.json is no JSON object", folder.display()))?;
+            .ok_or_else(|| format!("{}/config.json is not a JSON object", folder.display()))?;
         // `otherwise` is what an absent field means.
         let whole = |name: &str, most: i64, otherwise: Option<usize>| -> Result<usize> {
             match (json.get(name), otherwise) {
@@ -96,7 +96,7 @@ impl Config {
     fn check(&self, json: &Json) -> Result<()> {
         if self.heads % self.heads_kv != 0 {
             return Err(format!(
-                "config.json: num_attention_heads {} is no multiple of num_key_value_heads {}",
+                "config.json: num_attention_heads {} is not a multiple of num_key_value_heads {}",
                 self.heads, self.heads_kv
             )
             .into());
@@ -174,14 +174,14 @@ impl Tensors {
         })?;
         let length = u64::from_le_bytes(prefix);
         if length > MAX_HEADER || length + 8 > size {
-            return Err(format!("{}: its header has {} bytes, of a file of {}: it is cut short or no safetensors file", path.display(), length, size).into());
+            return Err(format!("{}: its header has {} bytes, but the file has {}: it is cut short, or not a safetensors file", path.display(), length, size).into());
         }
         let mut text = vec![0; length as usize];
         file.read_exact(&mut text)
             .map_err(|_| format!("{} cannot be read", path.display()))?;
         let header = Json::parse(&text)
             .filter(|json| matches!(json, Json::Object(_)))
-            .ok_or_else(|| format!("{}: its header is no JSON object", path.display()))?;
+            .ok_or_else(|| format!("{}: its header is not a JSON object", path.display()))?;
         let begin = 8 + length;
         Ok(Tensors {
             path,
@@ -241,7 +241,7 @@ impl Tensors {
             [begin, end] if end >= begin && end - begin == bytes => {
                 if end > self.bytes {
                     return Err(format!(
-                        "{} is cut short: {} ends at byte {} of the data, there are {}",
+                        "{} is cut short: {} ends at byte {} of the data, which has {}",
                         path, name, end, self.bytes
                     )
                     .into());

@@ -112,11 +112,15 @@ fn byte_of(text: &[u8]) -> Option<u8> {
 impl Tokenizer {
     pub fn open(folder: &Path, vocab: usize) -> Result<Tokenizer> {
         let path = folder.join("tokenizer.model");
-        let pieces = read_pieces(&read_file(&path)?)
-            .ok_or_else(|| format!("{} is cut short or no SentencePiece model", path.display()))?;
+        let pieces = read_pieces(&read_file(&path)?).ok_or_else(|| {
+            format!(
+                "{} is cut short, or not a SentencePiece model",
+                path.display()
+            )
+        })?;
         if pieces.len() != vocab {
             return Err(format!(
-                "{} has {} pieces, the model has {}: it is another model's",
+                "{} has {} pieces, but the model has {}: it belongs to another model",
                 path.display(),
                 pieces.len(),
                 vocab

@@ -58,11 +58,11 @@ TEST(Handles, OfFortran) {
 TEST(Handles, ThatAreNone) {
     attile_comm_options options = mpi_options(1);
     options.communicator = MPI_Comm_c2f(MPI_COMM_NULL);
-    expect_refused(options, ATTILE_ERROR_INVALID_VALUE, "which is no communicator");
+    expect_refused(options, ATTILE_ERROR_INVALID_VALUE, "which is not a communicator");
     for (const std::int64_t none : {std::int64_t{-77}, std::int64_t{123456}, std::int64_t{0x7fffffff}}) {
         options.communicator = none;
         expect_refused(options, ATTILE_ERROR_INVALID_VALUE,
-                       "options->communicator is " + std::to_string(none) + ", which is no communicator");
+                       "options->communicator is " + std::to_string(none) + ", which is not a communicator");
     }
     options.communicator = std::int64_t{1} << 40;
     expect_refused(options, ATTILE_ERROR_INVALID_VALUE, "no integer of Fortran's");

@@ -15,7 +15,7 @@ class CaseFilter {
     // The POSIX extended regular expression of --filter, searched for anywhere in an id; empty: every id matches.
     explicit CaseFilter(const std::string &expression) {
         if (regcomp(&compiled_, expression.c_str(), REG_EXTENDED | REG_NOSUB) != 0)
-            throw Failure("--filter '" + expression + "' is no regular expression");
+            throw Failure("--filter '" + expression + "' is not a regular expression");
     }
     ~CaseFilter() { regfree(&compiled_); }
     CaseFilter(const CaseFilter &) = delete;

@@ -167,7 +167,7 @@ bool ReplaceFile::copy_permissions(int from, const struct stat &old) {
 
 bool ReplaceFile::open(const char *path) {
     path_ = target_ = path;
-    if (path_.empty()) return fail("is no file name");
+    if (path_.empty()) return fail("is not a file name");
     if (is_standard_output(path)) {
         std::fflush(stdout);  // What was printed before stands before.
         return open_in_place(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));

@@ -17,7 +17,7 @@ class CaseFilter {
             if (!expression.empty()) compiled_.assign(expression, std::regex::extended | std::regex::nosubs);
             matches_all_ = expression.empty();
         } catch (const std::regex_error &) {
-            throw Failure("--filter '" + expression + "' is no regular expression");
+            throw Failure("--filter '" + expression + "' is not a regular expression");
         }
     }
     bool matches(const std::string &id) const { return matches_all_ || std::regex_search(id, compiled_); }

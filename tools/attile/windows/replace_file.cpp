@@ -95,7 +95,7 @@ bool ReplaceFile::make_temporary(unsigned) {
 
 bool ReplaceFile::open(const char *path) {
     path_ = target_ = path;
-    if (path_.empty()) return fail("is no file name");
+    if (path_.empty()) return fail("is not a file name");
     if (is_standard_output(path)) {
         std::fflush(stdout);  // What was printed before stands before.
         const int copy = _dup(_fileno(stdout));

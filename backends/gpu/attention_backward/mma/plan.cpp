@@ -36,7 +36,7 @@ BackwardChoice backward_examine(const attile_attention_backward_problem &problem
     const attile_attention_problem &p = *problem.forward;
     const AttentionChoice forward = attention_examine(p);
     if (!forward.taken) return backward_declined(forward.declined);
-    if (p.head_dim % 8 != 0) return backward_declined("head_dim is no multiple of 8");
+    if (p.head_dim % 8 != 0) return backward_declined("head_dim is not a multiple of 8");
     if (is_present(p.block_table)) return {};
     if (problem.dout.dtype != p.q.dtype) return backward_declined("dout is not of q's type");
     if (p.lse.dtype != ATTILE_F32) return {};

@@ -52,7 +52,7 @@ struct SimtGemm {
             std::snprintf(text, size, "at most 16 rows or columns: the large operand is read once, at the rate of memory%s",
                           shape.b_quads ? "" : "; read one by one, since it is not aligned to 16 bytes or 4 elements");
         } else if (!shape.a_vectors || !shape.b_vectors) {
-            std::snprintf(text, size, "A or B is not aligned to 16 bytes or its rows are no multiple of 4 elements: read one by one");
+            std::snprintf(text, size, "A or B is not aligned to 16 bytes, or its rows are not a multiple of 4 elements: read one by one");
         } else {
             std::snprintf(text, size, "%d splits of the depth; %lld blocks on %d units%s", plan.splits,
                           static_cast<long long>(support.blocks), properties.compute_units,

@@ -225,7 +225,7 @@ struct TiledGemm {
                       plan.tile_m, plan.tile_n, plan.tile_k, is_packed ? "_packed" : "");
         std::snprintf(support.text, sizeof support.text, "%d splits of the depth; %lld blocks on %d units%s", plan.splits,
                       static_cast<long long>(support.blocks), properties.compute_units,
-                      is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
+                      is_packed ? "; A or B is copied first, since its rows are not a multiple of 16 bytes apart" : "");
         return ATTILE_OK;
     }
     void move_to(const attile_gemm_problem &to) {

@@ -72,7 +72,7 @@ void name_tiles(const GemmPlan &plan, int32_t dtype, const DeviceProperties &pro
                                       : " that share A",
                   choice.transposed ? "; computed as its transpose" : "",
                   choice.parts > 1 ? "; the last tiles are cut along the depth" : "",
-                  is_packed ? "; A or B is copied first, since its rows are no multiple of 16 bytes apart" : "");
+                  is_packed ? "; A or B is copied first, since its rows are not a multiple of 16 bytes apart" : "");
 }
 
 // Up to 16 rows go to their own kernel, unless two blocks share every tile's depth by halves, which is as fast or faster but for very few

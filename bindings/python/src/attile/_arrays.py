@@ -66,7 +66,7 @@ def _elements(byte_strides: tuple[int, ...] | None, item: int) -> tuple[int, ...
     if byte_strides is None:
         return None
     if any(step % item for step in byte_strides):
-        raise ValueError("strides that are no multiple of the element size are not taken; copy the array first")
+        raise ValueError("strides that are not a multiple of the element size are not taken; copy the array first")
     return tuple(step // item for step in byte_strides)
 
 
@@ -257,7 +257,7 @@ def view(array: Any, streams: dict[Any, int] | None = None, name: str = "an arra
         return _from_cuda_interface(array, streams)
     if hasattr(array, "__array__"):
         return _from_numpy(np.asarray(array))._replace(refusal=_COPIED)
-    raise TypeError(f"{type(array).__name__} is no array: a NumPy array, or an object with __dlpack__ or __cuda_array_interface__, is expected")
+    raise TypeError(f"{type(array).__name__} is not an array: a NumPy array, or an object with __dlpack__ or __cuda_array_interface__, is expected")
 
 
 def dense_bytes(tensor: s.Tensor) -> int:

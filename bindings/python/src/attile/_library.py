@@ -76,7 +76,7 @@ def _check_version(opened: ctypes.CDLL, path: str) -> None:
     try:
         number = opened.attile_version()
     except AttributeError:
-        raise ImportError(f"{path} is no libattile: it has no function attile_version") from None
+        raise ImportError(f"{path} is not libattile: it has no function attile_version") from None
     major, minor, patch = number // 1000000, number // 1000 % 1000, number % 1000
     wanted = tuple(int(part) for part in VERSION.split("."))
     is_own = pathlib.Path(path).parent == pathlib.Path(__file__).resolve().parent / "lib"

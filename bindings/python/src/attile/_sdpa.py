@@ -201,7 +201,7 @@ def _autocast(q: Any, k: Any, v: Any, attn_mask: Any = None) -> tuple[Any, Any, 
 def _serve(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor], dropout_p: float, is_causal: bool, scale: Optional[float], enable_gqa: bool) -> Union[Tensor, str]:
     """The result, or why PyTorch is to compute it."""
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
-        return "query, key or value is no tensor"
+        return "query, key or value is not a tensor"
     if dropout_p != 0.0:
         return "dropout_p is not 0"
     if scale is not None and (scale == 0.0 or not math.isfinite(scale)):

@@ -225,7 +225,7 @@ def _ask_attention(options: _Options, q: Array, k: Array, v: Array, bias: Option
 
 
 class _Product(NamedTuple):
-    """What of a product is no array: which operands are transposed, and the result's type."""
+    """What of a product is not an array: which operands are transposed, and the result's type."""
 
     transposed: int
     dtype: Any
