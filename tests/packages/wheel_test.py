@@ -112,6 +112,14 @@ class WheelTest(unittest.TestCase):
             other = self.library_of_version(number, WORK / f"other{number}")
             self.check_refused(run(self.site, ATTILE_LIBRARY=str(other)), f"{other} is Attile {text}, expected {version} or a later 1.x, which this Python package needs")
 
+    def test_library_cut_short(self):
+        site = self.copy_of_site("cut")
+        library = site / "attile/lib" / SONAME
+        whole = library.read_bytes()
+        for size in (10, 64, 100, 5000, len(whole) // 2, len(whole) * 9 // 10):
+            library.write_bytes(whole[:size])
+            self.check_refused(run(site), f"{library} is cut short; install attile again")
+
     def test_same_build_same_bytes(self):
         again = pack("--build", BUILD, output=WORK / "a_second_place")
         self.assertEqual(hashlib.sha256(again.read_bytes()).hexdigest(), hashlib.sha256(self.wheel.read_bytes()).hexdigest())

@@ -7,6 +7,7 @@ import ctypes.util
 import functools
 import os
 import pathlib
+import struct
 
 from . import _structs as s
 from ._backends import add_backend_directories
@@ -57,6 +58,8 @@ def library() -> ctypes.CDLL:
     """The loaded library; the error tells every place that was tried."""
     failures = []
     for path in _candidates():
+        if _is_cut_short(path):
+            raise ImportError(f"{path} is cut short; install attile again")
         try:
             opened = ctypes.CDLL(path)
         except OSError as error:
@@ -69,6 +72,27 @@ def library() -> ctypes.CDLL:
         add_backend_directories(found)
         return found
     raise ImportError("libattile was not found; set ATTILE_LIBRARY to the path of libattile.so.1. Tried:\n  " + "\n  ".join(failures))
+
+
+def _is_cut_short(path: str) -> bool:
+    """Whether a 64-bit ELF file lacks parts that its program headers name. The system's loader maps such a file, and the process then dies by SIGBUS."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(64)
+            if head[:6] != b"\x7fELF\x02\x01":  # a name for the system's loader to find, or another format: the loader says what is wrong
+                return False
+            if len(head) < 64:
+                return True
+            (begin,), (each, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
+            file.seek(begin)
+            table = file.read(each * count)
+            size = os.fstat(file.fileno()).st_size
+    except OSError:
+        return False
+    if each < 56 or len(table) < each * count:
+        return True
+    parts = (struct.unpack_from("<QQQQ", table, at * each + 8) for at in range(count))  # offset, two addresses, bytes in the file
+    return any(offset + size_in_file > size for offset, _, _, size_in_file in parts)
 
 
 def _check_version(opened: ctypes.CDLL, path: str) -> None:
