@@ -15,7 +15,7 @@ uint64_t number_of(const attile_context *handle) { return reinterpret_cast<uint6
 [[gnu::noinline, gnu::cold]] int32_t refuse_handle(attile_context *handle) {
     if (handle == nullptr) return fail(ATTILE_ERROR_INVALID_CONTEXT, "the context is NULL");
     return fail(ATTILE_ERROR_INVALID_CONTEXT,
-                context_table.was_live(number_of(handle)) ? "the context %p was destroyed" : "%p is not a context",
+                context_table.was_live(number_of(handle)) ? "the context %p was destroyed" : "context is %p, which is not a context",
                 static_cast<void *>(handle));
 }
 
