@@ -64,15 +64,15 @@ int32_t find_communicator(int64_t handle, MPI_Comm *comm, int *rank, int *ranks)
     *comm = MPI_COMM_WORLD;
     if (handle != 0) {
         const MPI_Fint fortran = static_cast<MPI_Fint>(handle);
-        if (fortran != handle) return refuse_handle(handle, "no integer of Fortran's");
+        if (fortran != handle) return refuse_handle(handle, "not an integer of Fortran");
         *comm = MPI_Comm_f2c(fortran);
     }
-    if (*comm == MPI_COMM_NULL || *comm == MPI_Comm{}) return refuse_handle(handle, "no communicator");
+    if (*comm == MPI_COMM_NULL || *comm == MPI_Comm{}) return refuse_handle(handle, "not a communicator");
     int two_groups = 0;
-    if (MPI_Comm_test_inter(*comm, &two_groups) != MPI_SUCCESS) return refuse_handle(handle, "no communicator");
+    if (MPI_Comm_test_inter(*comm, &two_groups) != MPI_SUCCESS) return refuse_handle(handle, "not a communicator");
     if (two_groups != 0) return refuse_handle(handle, "an inter-communicator, of two groups of ranks");
     if (MPI_Comm_size(*comm, ranks) != MPI_SUCCESS || MPI_Comm_rank(*comm, rank) != MPI_SUCCESS)
-        return refuse_handle(handle, "no communicator");
+        return refuse_handle(handle, "not a communicator");
     return ATTILE_OK;
 }
 

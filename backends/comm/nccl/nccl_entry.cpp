@@ -68,7 +68,7 @@ int32_t open(const attile_comm_plugin_options *options, attile_comm_plugin_link 
     }
     int rank = 0, ranks = 0;
     if (library->user_rank(parent, &rank) != kSuccess || library->count(parent, &ranks) != kSuccess) {
-        return refuse(ATTILE_ERROR_INVALID_VALUE, "options->communicator is %p, which %s takes for no communicator", parent, library->file);
+        return refuse(ATTILE_ERROR_INVALID_VALUE, "options->communicator is %p, which is not a communicator for %s", parent, library->file);
     }
     Link *link = new (std::nothrow) Link(*library, *options->device, rank, ranks);
     if (link == nullptr) return refuse(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");

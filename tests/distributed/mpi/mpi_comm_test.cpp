@@ -65,7 +65,7 @@ TEST(Handles, ThatAreNone) {
                        "options->communicator is " + std::to_string(none) + ", which is not a communicator");
     }
     options.communicator = std::int64_t{1} << 40;
-    expect_refused(options, ATTILE_ERROR_INVALID_VALUE, "no integer of Fortran's");
+    expect_refused(options, ATTILE_ERROR_INVALID_VALUE, "not an integer of Fortran");
     // Two groups of ranks.
     MPI_Comm half = MPI_COMM_NULL, both = MPI_COMM_NULL;
     const int color = world_rank() == 0 ? 0 : 1;
