@@ -9,3 +9,5 @@ s/^- .* <!-- subpage ([A-Za-z0-9_-]+) -->$/- \\subpage \1/
 s/\]\(([A-Za-z0-9_.-]+\/)*CHANGELOG\.md\)/](@ref changes)/g
 s/\]\(([A-Za-z0-9_.-]+\/)*CONTRIBUTING\.md\)/](@ref contributing)/g
 s/\]\(([A-Za-z0-9_.-]+\/)*([a-z0-9-]+)\.md\)/](@ref \2)/g
+# Doxygen shows backticks in the words of a link to an anchor of the same page.
+s/\[`([^]`]+)`\]\(#/[\1](#/g
