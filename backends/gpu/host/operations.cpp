@@ -104,12 +104,14 @@ void choose(Device &device, const Problem &problem, const Families<Problem> &fam
         choice.workspace_bytes = std::max(choice.workspace_bytes, workspace_at_odd_addresses(families.last(), device, problem));
 }
 
-// What comes before a plan's text; whatever does not fit of the plan is worth less.
+// What comes before a plan's text, of which as much follows as there is room for.
 void say_first(attile_support &support, const char *format, const char *name, const char *reason) {
     char plan[sizeof support.text], first[sizeof support.text];
     std::memcpy(plan, support.text, sizeof plan);
     std::snprintf(first, sizeof first, format, name, reason);
-    std::snprintf(support.text, sizeof support.text, "%.180s; %.70s", first, plan);
+    const int length = std::snprintf(support.text, sizeof support.text, "%.180s; ", first);
+    const int room = static_cast<int>(sizeof support.text) - 1 - length;
+    std::snprintf(support.text + length, sizeof support.text - static_cast<size_t>(length), "%.*s", room, plan);
 }
 
 template <class Problem>

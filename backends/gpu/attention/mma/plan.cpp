@@ -89,7 +89,8 @@ Declined attention_unreached(const char *name, const attile_operand &x, int64_t 
         std::snprintf(declined.text, sizeof declined.text, "%s is not contiguous along the head's columns", name);
     else if (!is_reached(static_cast<int64_t>(reinterpret_cast<uintptr_t>(x.data) % kReach)) || !is_reached(stride[0] * bytes) ||
              !is_reached(stride[1] * bytes) || !is_reached(stride[2] * bytes))
-        std::snprintf(declined.text, sizeof declined.text, "%s is not aligned to 16 bytes, or a stride is not a multiple of them", name);
+        std::snprintf(declined.text, sizeof declined.text, "%s is not aligned to 16 bytes, or a stride is not a multiple of 16 bytes",
+                      name);
     return declined;
 }
 
