@@ -112,14 +112,6 @@ bool is_standard_output(const char *path) {
            file.st_ino == standard.st_ino;
 }
 
-ReplaceFile::~ReplaceFile() { discard(); }
-
-bool ReplaceFile::fail(const std::string &what) {
-    error_ = "'" + path_ + "' " + what;
-    discard();
-    return false;
-}
-
 void ReplaceFile::discard() {
     if (file_ >= 0) close(file_);
     file_ = -1;

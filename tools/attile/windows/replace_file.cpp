@@ -50,14 +50,6 @@ bool is_standard_output(const char *path) {
            file.device == standard.device && file.number == standard.number;
 }
 
-ReplaceFile::~ReplaceFile() { discard(); }
-
-bool ReplaceFile::fail(const std::string &what) {
-    error_ = "'" + path_ + "' " + what;
-    discard();
-    return false;
-}
-
 void ReplaceFile::discard() {
     if (file_ >= 0) _close(file_);
     file_ = -1;
