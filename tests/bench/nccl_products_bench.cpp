@@ -5,7 +5,6 @@
 #include <attile/attile_distributed.h>
 
 #include <algorithm>
-#include <barrier>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "barrier.h"
 #include "nccl_ranks.h"
 #include "test_tensor.h"
 
@@ -120,7 +120,7 @@ void run(int ranks, std::int64_t n, int repeat) {
     const std::vector<Row> rows = list_rows(ranks);
     std::vector<std::vector<double>> waited(rows.size(), std::vector<double>(static_cast<std::size_t>(ranks)));
     std::vector<double> seconds(rows.size(), 1e30);
-    std::barrier together(ranks);
+    Barrier together(ranks);
     const auto work = [&](int rank) {
         BenchRank own(comms, rank, ranks);
         for (std::size_t i = 0; i < rows.size(); ++i) {

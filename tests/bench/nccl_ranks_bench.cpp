@@ -5,7 +5,6 @@
 #include <attile/attile_distributed.h>
 
 #include <algorithm>
-#include <barrier>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "barrier.h"
 #include "nccl_ranks.h"
 
 namespace attile::test {
@@ -147,7 +147,7 @@ void run(const Sizes &sizes) {
     const std::vector<Row> rows = list_rows(sizes);
     std::vector<std::vector<double>> waited(rows.size(), std::vector<double>(static_cast<std::size_t>(sizes.ranks)));
     std::vector<double> seconds(rows.size(), 1e30);
-    std::barrier together(sizes.ranks);
+    Barrier together(sizes.ranks);
     std::vector<std::thread> threads;
     const auto work = [&](int rank) {
         BenchRank own(comms, sizes, rank);

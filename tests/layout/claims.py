@@ -48,6 +48,10 @@ FORK_HANDLING = re.compile(r"(?<![\w.>])pthread_atfork\s*\(")
 FORK_HANDLER = "core/posix/process.cpp"
 SYSTEM_HEADER = re.compile(r"^(unistd|dlfcn|pthread|sched|fcntl|link|spawn|signal|regex|windows|io|psapi|shellapi)\.h$|^sys/|^linux/")
 SYSTEM_FOLDERS = re.compile(r"/(posix|windows)/|_(posix|windows)\.cpp$|^backends/cpu/amx/amx\.cpp$")  # that file asks Linux for AMX
+# Waits that GCC makes of its own where a system has no futexes.
+WAIT_HEADER = ("barrier", "latch", "semaphore")
+ATOMIC_NAME = re.compile(r"\b(?:std::atomic\s*<[^;(){}=]*>|std::atomic_\w+)\s*[&*]?\s*(\w+)\s*[;,={()[]")
+ATOMIC_WAIT = re.compile(r"(?<!\w)std::atomic_(?:flag_)?(?:wait|notify)\w*")
 PORTABLE = ("core/", "backends/reference/", "backends/cpu/", "backends/cuda/", "backends/gpu/", "tools/attile/", "tools/cases/")
 
 CLAIMS = []  # A sentence, and a function of the tree that yields breaches: a path and what is wrong there.
@@ -251,3 +255,19 @@ def guests(tree):
                 yield where, f"handles forks; only {FORK_HANDLER} may"
     if "core/CMakeLists.txt" in tree.known and "-z,nodelete" not in re.sub(r"#.*", "", tree.read("core/CMakeLists.txt")):
         yield "core/CMakeLists.txt", "does not link libattile with -z nodelete"
+
+
+@claim("No thread waits by `std::barrier`, `std::latch`, a semaphore of `std` or a `std::atomic`: on Windows these can lose a signal "
+       "([windows](windows.md)); tests have `tests/support/barrier.h`.")
+def lost_signals(tree):
+    for path in code_files(tree):
+        text = without_comments(tree.read(path))
+        for _, name, target in includes(tree, path):
+            if target is None and name in WAIT_HEADER:
+                yield path, f"includes <{name}>, whose waits can lose a signal on Windows"
+        atomics = set(ATOMIC_NAME.findall(text))
+        wait = re.compile(r"\b(%s)(?:\[[^]]*\])?(?:\.|->)(?:wait|notify_one|notify_all)\s*\(" % "|".join(sorted(atomics))) if atomics else None
+        for number, line in enumerate(text.split("\n"), 1):
+            for found in [ATOMIC_WAIT.search(line), wait and wait.search(line)]:
+                if found:
+                    yield f"{path}:{number}", f"'{found.group(0).strip()}' can lose a signal on Windows"
