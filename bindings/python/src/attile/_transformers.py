@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ._library import AttileUnsupportedError
 from ._sdpa import Problem, _autocast, attend, refusal, say_once
+from ._versions import check_version
 
 
 def _terms(attention_mask: Optional[Tensor], position_bias: Optional[Tensor]) -> tuple[Optional[Tensor], Optional[Tensor]]:
@@ -72,14 +73,13 @@ def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor
 def register_transformers(name: str = "attile") -> None:
     """Let models of Hugging Face's transformers take Attile: ``from_pretrained(..., attn_implementation="attile")`` or ``model.set_attn_implementation("attile")``.
 
-    Needs transformers 4.53 or later. Masks are those of its "sdpa".
+    Needs transformers 4.53 or later, below 6. Masks are those of its "sdpa".
     """
     import transformers
 
-    try:
-        from transformers import AttentionInterface, AttentionMaskInterface
-        from transformers.masking_utils import sdpa_mask
-    except ImportError:
-        raise ImportError(f"attile.torch.register_transformers() needs transformers 4.53 or later; this is {transformers.__version__}") from None
+    check_version("attile.torch.register_transformers()", "transformers", transformers.__version__, (4, 53), 6)
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
     AttentionInterface.register(name, attention)
     AttentionMaskInterface.register(name, sdpa_mask)

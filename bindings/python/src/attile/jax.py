@@ -24,6 +24,7 @@ from ._arrays import TYPES, tensor_of
 from ._context import default_context
 from ._extension import native
 from ._library import AttileUnsupportedError, check, library
+from ._versions import check_version
 
 __all__ = ["attention", "matmul"]
 
@@ -33,8 +34,7 @@ Array = Any
 
 def _register() -> None:
     """Gives XLA the extension's handlers. They are found by name, so a compiled program that is loaded from a cache finds them, too."""
-    if jax.__version_info__ < (0, 5):
-        raise ImportError(f"attile.jax needs JAX 0.5 or later; this is {jax.__version__}")
+    check_version("attile.jax", "JAX", jax.__version__, (0, 5), 1)
     if native is None:
         raise ImportError("attile.jax needs the package's compiled extension, which is not there: it needs CPython 3.11 or later with a GIL, and a C compiler where pip builds it; "
                           "ATTILE_PYTHON_PURE=1 switches it off")

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from . import _structs as s
+from ._versions import check_version
 
-if not hasattr(torch.library, "register_autograd"):
-    raise ImportError(f"attile.torch needs PyTorch 2.4 or later; this is {torch.__version__}")
+check_version("attile.torch", "PyTorch", torch.__version__, (2, 4), 3)
 
 from ._sdpa import disable, enable, sdpa  # noqa: E402  (its own import needs what was looked at above)
 from ._torch_call import TENSORS, attention_backward, call, empty_as, empty_out  # noqa: E402
