@@ -71,7 +71,6 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
     const DecodeScratch<T> scratch(cutter, p);
     const int64_t count_rows = rows.end - rows.begin, width = p.head_dim_v + kDecodeNumbers;
     int64_t first_key = rows.entry.len_k, last_key = 0;
-    const Tag<T> d;
     const bool by_block = sums_in_runs(p);
     using Products = DecodeProducts<T, S>;
     for (int64_t r = 0; r < count_rows; ++r) {
