@@ -65,6 +65,7 @@ void in_parent() {
 }
 
 void in_child() {
+    forget_generation();
     const bool took = took_registry, inside = is_inside_registry;
     release();
     if (took) {

@@ -59,6 +59,11 @@ uint64_t process_generation() {
     return page->compare_exchange_strong(generation, next, std::memory_order_relaxed) ? next : generation;
 }
 
+void forget_generation() {
+    Generation *page = known_page.load(std::memory_order_acquire);
+    if (page != nullptr && page != &no_page) page->store(0, std::memory_order_relaxed);
+}
+
 bool call_at_fork(void (*before)(), void (*in_parent)(), void (*in_child)()) { return pthread_atfork(before, in_parent, in_child) == 0; }
 
 }  // namespace attile::core

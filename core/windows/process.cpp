@@ -6,6 +6,8 @@ namespace attile::core {
 
 uint64_t process_generation() { return 1; }
 
+void forget_generation() {}
+
 bool call_at_fork(void (*)(), void (*)(), void (*)()) { return true; }
 
 }  // namespace attile::core
