@@ -2,7 +2,7 @@
 # Sets ATTILE_MPIS, names of the transports to build (mpi_openmpi, mpi_mpich; mpi for MPI's standard ABI). Each name has a target attile_lib<name>
 # to be linked, and ATTILE_EXEC_<name>, the program that starts its ranks; attile_fortran_lib<name> is for programs that use mpi_f08, where they can.
 set(attile_mpi_default OFF)
-if(ATTILE_DEVELOPER AND NOT WIN32)
+if(ATTILE_DEVELOPER AND NOT CMAKE_CROSSCOMPILING)  # compiler wrappers are of this machine
   set(attile_mpi_default AUTO)
 endif()
 set(ATTILE_COMM_MPI ${attile_mpi_default} CACHE STRING "The transport of MPI: AUTO, ON or OFF")

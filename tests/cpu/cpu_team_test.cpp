@@ -17,6 +17,7 @@
 
 #include "state.h"
 #include "threads/threads.h"
+#include "wipes_on_fork.h"
 
 namespace {
 
@@ -219,6 +220,7 @@ TEST_F(CpuTeam, AForkedChildMakesItsOwn) {
 #if defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "ThreadSanitizer knows no threads in a forked child";
 #endif
+    if (test::keeps_what_it_is_to_wipe()) GTEST_SKIP() << test::kKeeps;
     Work work;
     work.pieces[0] = 50;
     std::atomic<bool> stop{false};

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the library and its developer's part, moves them, and builds a program against the binding there: by pkg-config and by find_package.
-# usage: fortran_install.sh CMAKE BUILD PROGRAM.f90 WORK FORTRAN_COMPILER LIBDIR
+# usage: fortran_install.sh CMAKE BUILD PROGRAM.f90 WORK FORTRAN_COMPILER LIBDIR [EMULATOR...]
 set -euo pipefail
 cmake=$1 build=$2 program=$3 work=$4 fc=$5 libdir=$6
+run=(env "${@:7}") # or an emulator, for what is of another machine
 # Nothing of an Attile that this machine has already may stand in for what is installed here.
 unset "${!ATTILE_@}" LD_LIBRARY_PATH LD_PRELOAD LIBRARY_PATH CPATH PKG_CONFIG_PATH CMAKE_PREFIX_PATH attile_DIR attile_ROOT DESTDIR
 export ATTILE_BACKEND=reference
@@ -17,7 +18,7 @@ echo "== pkg-config"
 export PKG_CONFIG_LIBDIR=$prefix/$libdir/pkgconfig
 eval "flags=($(pkg-config --cflags --libs attile-fortran))" # its answer is quoted for a shell
 "$fc" "$program" -o "$work/program" "${flags[@]}"
-(cd / && LD_LIBRARY_PATH=$prefix/$libdir "$work/program") | tee "$work/output"
+(cd / && LD_LIBRARY_PATH=$prefix/$libdir "${run[@]}" "$work/program") | tee "$work/output"
 grep -q '^1008 attention: v' "$work/output"
 
 echo "== find_package"
@@ -31,5 +32,5 @@ target_link_libraries(program PRIVATE attile::fortran)
 END
 "$cmake" -S "$work/cmake" -B "$work/cmake/build" -DCMAKE_Fortran_COMPILER="$fc" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log"
 "$cmake" --build "$work/cmake/build" >"$work/build.log"
-(cd / && "$work/cmake/build/program") | cmp - "$work/output"
+(cd / && "${run[@]}" "$work/cmake/build/program") | cmp - "$work/output"
 echo "install test of the Fortran binding passed"

@@ -16,7 +16,7 @@ struct Child {
     std::map<std::string, std::string> environment;  // added to the parent's, from which everything of Attile's is taken out
     std::string directory;                           // "": the parent's
     uid_t user = 0;                                  // not 0: switch to this user and group
-    int limit_s = 60;                                // killed after that
+    int limit_s = ATTILE_CHILD_LIMIT_S;              // killed after that
 };
 
 struct Outcome {
