@@ -330,7 +330,7 @@ TYPED_TEST(Blas, AChildComputesOnAContextOfItsOwn) {
 // BLAS has no status, and a C that was not computed must not be taken for one that was.
 class BlasDeathTest : public testing::Test {
   protected:
-    void SetUp() override { testing::GTEST_FLAG(death_test_style) = "threadsafe"; }
+    void SetUp() override { testing::GTEST_FLAG(death_test_style) = DEATH_TEST_STYLE; }
 };
 
 TEST_F(BlasDeathTest, ABackendThatIsNotThereEndsTheProcess) {
