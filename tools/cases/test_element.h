@@ -61,13 +61,27 @@ inline Precision precision_of(std::int32_t dtype) {
     }
 }
 
+/// 2^exponent, of a normal double. A product with it is exact where ldexp() is.
+inline double power_of_two(int exponent) {
+    const std::uint64_t bits = static_cast<std::uint64_t>(exponent + 1023) << 52;
+    double x = 0;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+}
+/// Of a finite number other than 0: as ilogb(), but -1023 for all subnormal ones.
+inline int exponent_of(double x) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &x, sizeof x);
+    return static_cast<int>(bits >> 52 & 0x7ff) - 1023;
+}
+
 /// Nearest value of a storage type, ties to even; overflow becomes infinity.
 inline double round_to(std::int32_t dtype, double x) {
     if (dtype == ATTILE_F64 || !std::isfinite(x) || x == 0) return x;
     if (dtype == ATTILE_F32) return static_cast<double>(static_cast<float>(x));
     const Precision p = precision_of(dtype);
-    const int exponent = std::max(std::ilogb(x), p.min_exponent);
-    const double ulp = std::ldexp(1.0, exponent - p.mantissa_bits);
+    const int exponent = std::max(exponent_of(x), p.min_exponent);
+    const double ulp = power_of_two(exponent - p.mantissa_bits);
     const double rounded = std::nearbyint(x / ulp) * ulp;
     return std::fabs(rounded) > p.largest ? std::copysign(std::numeric_limits<double>::infinity(), x) : rounded;
 }
@@ -107,9 +121,9 @@ inline double decode(std::int32_t dtype, const void *from) {
     if (field == (0x7fff >> p.mantissa_bits))
         magnitude = mantissa != 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
     else if (field == 0)
-        magnitude = std::ldexp(mantissa, p.min_exponent - p.mantissa_bits);
+        magnitude = mantissa * power_of_two(p.min_exponent - p.mantissa_bits);
     else
-        magnitude = std::ldexp(mantissa + (1u << p.mantissa_bits), p.min_exponent - p.mantissa_bits + field - 1);
+        magnitude = (mantissa + (1u << p.mantissa_bits)) * power_of_two(p.min_exponent - p.mantissa_bits + field - 1);
     return (bits & 0x8000u) != 0 ? -magnitude : magnitude;
 }
 
@@ -138,11 +152,11 @@ inline void encode(std::int32_t dtype, double value, void *to) {
         bits = infinity | 1u << (p.mantissa_bits - 1);
     else if (std::isinf(x))
         bits = infinity;
-    else if (x < std::ldexp(1.0, p.min_exponent))
-        bits = static_cast<unsigned>(std::ldexp(x, p.mantissa_bits - p.min_exponent));
+    else if (x < power_of_two(p.min_exponent))
+        bits = static_cast<unsigned>(x * power_of_two(p.mantissa_bits - p.min_exponent));
     else {
-        const int exponent = std::ilogb(x);
-        const auto mantissa = static_cast<unsigned>(std::ldexp(x, p.mantissa_bits - exponent)) - (1u << p.mantissa_bits);
+        const int exponent = exponent_of(x);
+        const auto mantissa = static_cast<unsigned>(x * power_of_two(p.mantissa_bits - exponent)) - (1u << p.mantissa_bits);
         bits = static_cast<unsigned>(exponent - p.min_exponent + 1) << p.mantissa_bits | mantissa;
     }
     put(static_cast<std::uint16_t>(sign | bits));
