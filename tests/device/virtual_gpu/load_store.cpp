@@ -20,14 +20,22 @@ Space space_of(const Opcode &opcode) {
     return kGeneric;
 }
 
-unsigned char *memory_at(Warp &warp, int64_t space, uint64_t address, std::size_t bytes, bool writes) {
+// Local memory, which a lane has for itself, and, what is not in it, anything else.
+inline unsigned char *local_at(Warp &warp, uint64_t address, std::size_t bytes, bool writes) {
+    const uint64_t place = address - reinterpret_cast<uint64_t>(warp.local.data());
+    if (place >= warp.local.size() || bytes > warp.local.size() - place || (place & (bytes - 1)) != 0)
+        return generic_at(warp, address, bytes, bytes, writes);
+    return warp.local.data() + place;
+}
+
+inline unsigned char *memory_at(Warp &warp, int64_t space, uint64_t address, std::size_t bytes, bool writes) {
     switch (space) {
         case kGlobal:
             return global_at(address, bytes, bytes, writes);
         case kShared:
             return shared_at(*warp.block, address, bytes, bytes);
         default:
-            return generic_at(warp, address, bytes, bytes, writes);
+            return local_at(warp, address, bytes, writes);
     }
 }
 
@@ -99,14 +107,6 @@ Outcome store(Warp &warp, const Instruction &i, Mask lanes) {
             std::memcpy(at, values, bytes);
     });
     return Outcome::kNext;
-}
-
-// Local memory, which a lane has for itself. What is not in it has generic_at say so.
-inline unsigned char *local_at(Warp &warp, uint64_t address, std::size_t bytes, bool writes) {
-    const uint64_t place = address - reinterpret_cast<uint64_t>(warp.local.data());
-    if (place >= warp.local.size() || bytes > warp.local.size() - place || (place & (bytes - 1)) != 0)
-        return generic_at(warp, address, bytes, bytes, writes);
-    return warp.local.data() + place;
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 // Runs grids: blocks by clusters, warps in turns, lanes that parted by their places in the program, those furthest behind first, so that
 // they come together again.
 #include <algorithm>
+#include <mutex>
 #include <stdexcept>
 
 #include "ptx_machine.h"
@@ -16,6 +17,35 @@ constexpr int kMostBlocks = 264;       // That run beside each other: two for ea
 constexpr int kTurn = 20000;           // Instructions of a warp before another one has its turn.
 constexpr int kMostIdleRounds = 2000;  // In which every warp only waited.
 constexpr int kLoopOfAWait = 64;       // Instructions that lead back to a wait are no progress.
+
+// Clusters of earlier grids, whose memory the next ones take. Never destroyed: grids may run until the process ends.
+class Spare {
+  public:
+    std::unique_ptr<Cluster> take() {
+        const std::lock_guard<std::mutex> guard(lock_);
+        if (clusters_.empty()) return std::make_unique<Cluster>();
+        std::unique_ptr<Cluster> cluster = std::move(clusters_.back());
+        clusters_.pop_back();
+        blocks_ -= cluster->blocks.size();
+        return cluster;
+    }
+    void give(std::unique_ptr<Cluster> cluster) {
+        const std::lock_guard<std::mutex> guard(lock_);
+        if (blocks_ + cluster->blocks.size() > kMostSpare) return;
+        blocks_ += cluster->blocks.size();
+        clusters_.push_back(std::move(cluster));
+    }
+
+  private:
+    static constexpr std::size_t kMostSpare = 64;  // Blocks, of some MB.
+    std::mutex lock_;
+    std::size_t blocks_ = 0;
+    std::vector<std::unique_ptr<Cluster>> clusters_;
+};
+Spare &spare() {
+    static Spare &made = *new Spare;
+    return made;
+}
 
 int bits_of(Mask lanes) { return __builtin_popcount(lanes); }
 
@@ -40,21 +70,17 @@ class Runner {
                 return cluster->ended == static_cast<int>(cluster->blocks.size()) * cluster->blocks[0]->threads;
             };
             for (auto &cluster : running_)
-                if (has_ended(cluster)) spare_.push_back(std::move(cluster));
+                if (has_ended(cluster)) spare().give(std::move(cluster));
             running_.erase(std::remove(running_.begin(), running_.end(), nullptr), running_.end());
         }
     }
 
   private:
     std::unique_ptr<Cluster> begin(uint64_t number) {
-        std::unique_ptr<Cluster> cluster;
-        if (!spare_.empty()) {
-            cluster = std::move(spare_.back());
-            spare_.pop_back();
-        } else {
-            cluster = std::make_unique<Cluster>();
-            for (uint32_t i = 0; i < grid_.cluster; ++i) cluster->blocks.push_back(std::make_unique<Block>());
-        }
+        std::unique_ptr<Cluster> cluster = spare().take();
+        cluster->blocks.resize(grid_.cluster);
+        for (std::unique_ptr<Block> &block : cluster->blocks)
+            if (block == nullptr) block = std::make_unique<Block>();
         cluster->index = static_cast<uint32_t>(number);
         cluster->ended = 0;
         cluster->generation = 0;
@@ -286,7 +312,7 @@ class Runner {
     bool has_gone_on_ = false;  // In this turn, as more than a loop around a wait.
     Grid &grid_;
     const std::vector<Instruction> &code_;
-    std::vector<std::unique_ptr<Cluster>> running_, spare_;
+    std::vector<std::unique_ptr<Cluster>> running_;
 };
 
 }  // namespace
