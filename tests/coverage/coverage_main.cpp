@@ -7,9 +7,10 @@
 // judged as those of the list are. So no device has a plan that was never run with an option, whatever plans were known when the list was
 // written.
 //
-// usage: attile_coverage [--queries] [--listed TEXT]... [--table] [--case ID] [--drop OPTION] [--seeds N] [OPERATION...]
+// usage: attile_coverage [--queries] [--listed TEXT]... [--plans TEXT]... [--table] [--case ID] [--drop OPTION] [--seeds N] [OPERATION...]
 //   --queries  finds the cells and the cases, and runs none
 //   --listed   runs, even so, cases of the list: of those whose id contains one of these, a few that reach each cell that all of them reach
+//   --plans    likewise, but a few of each TEXT that take each plan which all of that TEXT take
 //   --table    prints a line for each plan, and its cells that the list does not reach
 //   --case     runs that case alone
 //   --drop     without the cases of the list that have the option: the test of this test
@@ -41,6 +42,7 @@ namespace {
 constexpr const char *kOperations[] = {"gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"};
 constexpr std::size_t kSamples = 4;            // cases of a plan that options are put on
 constexpr std::uint64_t kFirstSeed = 100'001;  // beyond those of the list
+constexpr double kWorkOfACase = 3e6;           // what takes a case's time besides its products, in multiply-adds
 
 // Empty if the call would not work.
 std::string plan_of(attile_context *context, Placement placement, const Case &c) {
@@ -129,28 +131,43 @@ class Table {
                         missing.c_str());
         }
     }
-    // Of the listed cases whose id contains one of `texts`, a few that reach what these reach together: the one with the most that is new
-    // comes next.
-    std::vector<Case> few_listed(const std::vector<std::string> &texts) const {
-        std::set<Listed::Cell> missing;
-        std::vector<const Listed *> candidates;
+    // Of the listed cases whose id contains one of `texts`, a few that reach what these reach together, and of those with each of
+    // `plan_texts` a few that take each plan. Next comes the one with the most that is new for the time it takes. *all: how many there are.
+    std::vector<Case> few_listed(const std::vector<std::string> &texts, const std::vector<std::string> &plan_texts,
+                                 std::size_t *all) const {
+        using Wanted = std::pair<std::string, Listed::Cell>;  // A text of `plan_texts`, or none.
+        struct Candidate {
+            const Case *test_case;
+            std::set<Wanted> reaches;
+            double time;
+        };
+        std::set<Wanted> missing;
+        std::vector<Candidate> candidates;
         for (const Listed &each : listed_) {
-            if (std::none_of(texts.begin(), texts.end(),
-                             [&](const std::string &text) { return each.test_case.id.find(text) != std::string::npos; }))
-                continue;
-            candidates.push_back(&each);
-            missing.insert(each.cells.begin(), each.cells.end());
+            const auto has = [&](const std::string &text) { return each.test_case.id.find(text) != std::string::npos; };
+            Candidate candidate{&each.test_case, {}, kWorkOfACase + multiply_adds(each.test_case)};
+            if (std::any_of(texts.begin(), texts.end(), has))
+                for (const Listed::Cell &cell : each.cells) candidate.reaches.insert({"", cell});
+            for (const std::string &text : plan_texts)
+                if (has(text))
+                    for (const Listed::Cell &cell : each.cells)
+                        if (cell.second.empty()) candidate.reaches.insert({text, cell});
+            if (candidate.reaches.empty()) continue;
+            missing.insert(candidate.reaches.begin(), candidate.reaches.end());
+            candidates.push_back(std::move(candidate));
         }
-        const auto missing_in = [&](const Listed *each) {
-            return std::count_if(each->cells.begin(), each->cells.end(), [&](const auto &cell) { return missing.count(cell) != 0; });
+        const auto gain = [&](const Candidate &each) {
+            const auto is_missing = [&](const Wanted &wanted) { return missing.count(wanted) != 0; };
+            return static_cast<double>(std::count_if(each.reaches.begin(), each.reaches.end(), is_missing)) / each.time;
         };
         std::vector<Case> few;
         while (!missing.empty()) {
-            const Listed *best = *std::max_element(candidates.begin(), candidates.end(),
-                                                   [&](const Listed *a, const Listed *b) { return missing_in(a) < missing_in(b); });
-            few.push_back(best->test_case);
-            for (const auto &cell : best->cells) missing.erase(cell);
+            const Candidate &best = *std::max_element(candidates.begin(), candidates.end(),
+                                                      [&](const Candidate &x, const Candidate &y) { return gain(x) < gain(y); });
+            few.push_back(*best.test_case);
+            for (const Wanted &wanted : best.reaches) missing.erase(wanted);
         }
+        *all = candidates.size();
         return few;
     }
     // Cases for the empty cells; *left: cells for which there is none.
@@ -216,7 +233,7 @@ class Table {
 struct Words {
     bool queries = false, table = false;
     std::string alone, drop;
-    std::vector<std::string> listed;
+    std::vector<std::string> listed, plans;
     std::uint64_t seeds = 400;
     std::set<std::string> operations;
 };
@@ -243,7 +260,7 @@ int check(const Backend &backend, attile_context *reference, const Words &words,
         return run(backend, reference, *alone, {.placement = placement}) ? 1 : 0;
     }
     int cells = 0, empty = 0, left = 0, failed = 0;
-    std::size_t cases = 0, listed = 0;
+    std::size_t cases = 0, listed = 0, candidates = 0;
     const int each = rerun_each();
     const std::vector<Case> list = list_cases(tier);
     for (const char *operation : kOperations) {
@@ -259,16 +276,20 @@ int check(const Backend &backend, attile_context *reference, const Words &words,
         const auto run_next = [&, number = 0](const Case &c) mutable {
             failed += run(backend, reference, c, {.placement = placement, .rerun = number++ % each == 0}) ? 1 : 0;
         };
-        const std::vector<Case> few = table.few_listed(words.listed);
+        std::size_t all = 0;
+        const std::vector<Case> few = table.few_listed(words.listed, words.plans, &all);
         std::for_each(few.begin(), few.end(), run_next);
         listed += few.size();
+        candidates += all;
         const std::vector<Case> fill = table.fill(&left);
         if (!words.queries) std::for_each(fill.begin(), fill.end(), run_next);
         cases += fill.size();
     }
-    std::printf("%s, %s %s: %d cells, %d of them not in the list; %zu cases of the list run, %zu more%s, %d failed; %d cells empty\n",
-                backend.name.c_str(), info.device_name, info.arch, cells, empty, listed, cases, words.queries ? " not run" : "", failed,
-                left);
+    std::printf(
+        "%s, %s %s: %d cells, %d of them not in the list; %zu cases of the list run, %zu like them left out, %zu more%s, %d failed; "
+        "%d cells empty\n",
+        backend.name.c_str(), info.device_name, info.arch, cells, empty, listed, candidates - listed, cases,
+        words.queries ? " not run" : "", failed, left);
     return failed + left;
 }
 
@@ -280,7 +301,7 @@ int main(int argc, char **argv) {
     Words words;
     for (int i = 1; i < argc; ++i) {
         const std::string word = argv[i];
-        const bool takes_value = word == "--case" || word == "--drop" || word == "--seeds" || word == "--listed";
+        const bool takes_value = word == "--case" || word == "--drop" || word == "--seeds" || word == "--listed" || word == "--plans";
         if (takes_value && i + 1 == argc) return std::fprintf(stderr, "coverage: %s wants a value\n", argv[i]), 2;
         if (word == "--queries")
             words.queries = true;
@@ -290,6 +311,8 @@ int main(int argc, char **argv) {
             words.alone = argv[++i];
         else if (takes_value && word == "--listed")
             words.listed.emplace_back(argv[++i]);
+        else if (takes_value && word == "--plans")
+            words.plans.emplace_back(argv[++i]);
         else if (takes_value && word == "--drop")
             words.drop = argv[++i];
         else if (takes_value)
