@@ -70,14 +70,17 @@ class Runner {
                 return cluster->ended == static_cast<int>(cluster->blocks.size()) * cluster->blocks[0]->threads;
             };
             for (auto &cluster : running_)
-                if (has_ended(cluster)) spare().give(std::move(cluster));
+                if (has_ended(cluster)) spare_.push_back(std::move(cluster));
             running_.erase(std::remove(running_.begin(), running_.end(), nullptr), running_.end());
         }
+        for (auto &cluster : spare_) spare().give(std::move(cluster));
     }
 
   private:
     std::unique_ptr<Cluster> begin(uint64_t number) {
-        std::unique_ptr<Cluster> cluster = spare().take();
+        if (spare_.empty()) spare_.push_back(spare().take());
+        std::unique_ptr<Cluster> cluster = std::move(spare_.back());
+        spare_.pop_back();
         cluster->blocks.resize(grid_.cluster);
         for (std::unique_ptr<Block> &block : cluster->blocks)
             if (block == nullptr) block = std::make_unique<Block>();
@@ -312,7 +315,7 @@ class Runner {
     bool has_gone_on_ = false;  // In this turn, as more than a loop around a wait.
     Grid &grid_;
     const std::vector<Instruction> &code_;
-    std::vector<std::unique_ptr<Cluster>> running_;
+    std::vector<std::unique_ptr<Cluster>> running_, spare_;  // spare_: of this grid.
 };
 
 }  // namespace
