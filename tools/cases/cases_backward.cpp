@@ -195,6 +195,10 @@ void add_groups(BackwardAdder add, bool is_16_bit) {
         c = plain;
         c.flags = ATTILE_FLAG_BATCH_INVARIANT;
         add("few_key_heads_batch_invariant" + suffix, c);
+        c = plain;
+        c.batch = 3;
+        c.packed_q = c.packed_k = true;
+        add("few_key_heads_packed" + suffix, c);
         if (dim == 256) continue;
         c = plain;
         c.mask = ATTILE_MASK_WINDOW_TOP_LEFT;
@@ -221,10 +225,6 @@ void add_groups(BackwardAdder add, bool is_16_bit) {
         c.pattern = AttentionPattern::kInfiniteKeys;
         c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
         add("few_key_heads_infinite_keys", c);
-        c = plain;
-        c.batch = 3;
-        c.packed_q = c.packed_k = true;
-        add("few_key_heads_packed", c);
         c = plain;
         c.len_q = 0;
         add("few_key_heads_empty", c);

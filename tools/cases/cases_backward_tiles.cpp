@@ -2,10 +2,12 @@
 // Cases of attention's gradients of several tiles.
 #include "cases_backward_list.h"
 
+#include <utility>
+
 namespace attile::test {
 
 void add_few_row_backward_cases(BackwardAdder add, Tier tier) {
-    for (const std::int64_t dim : {64, 128}) {
+    for (const std::int64_t dim : {64, 128, 256}) {
         const std::string suffix = dim == 64 ? "" : "_d" + std::to_string(dim);
         AttentionCase plain = backward_of(70, 1100, dim);
         plain.batch = plain.heads_q = plain.heads_kv = 1;
@@ -13,6 +15,7 @@ void add_few_row_backward_cases(BackwardAdder add, Tier tier) {
         AttentionCase c = plain;
         c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
         add("few_rows_top_left" + suffix, c);
+        if (dim == 256) continue;
         c = plain;
         c.batch = 3;
         c.key_lengths = true;
@@ -28,6 +31,24 @@ void add_few_row_backward_cases(BackwardAdder add, Tier tier) {
         c.flags = ATTILE_FLAG_BATCH_INVARIANT;
         add("few_rows_batch_invariant" + suffix, c);
     }
+    // Kernels that cut rows and keys into as many pieces have some without keys.
+    AttentionCase few_keys = backward_of(300, 100, 64);
+    few_keys.batch = 1;
+    few_keys.heads_q = few_keys.heads_kv = 4;
+    add("rows_of_three_pieces", few_keys);
+    few_keys.len_k = 260;
+    few_keys.batch = 2;
+    few_keys.key_lengths = true;
+    add("rows_and_keys_of_three_pieces", few_keys);
+    // A mask's edge one key past the end of a tile of 64: that tile is not whole.
+    AttentionCase edge = backward_of(256, 256, 64);
+    edge.batch = edge.heads_q = edge.heads_kv = 1;
+    edge.mask = ATTILE_MASK_WINDOW_TOP_LEFT;
+    edge.window_left = 150;
+    edge.window_right = 62;
+    add("window_ends_in_a_tile", edge);
+    std::swap(edge.window_left, edge.window_right);
+    add("window_begins_in_a_tile", edge);
     if (tier == Tier::kQuick) return;
     AttentionCase c =
         backward_of(192, 640, 128);  // On a device of five multiprocessors and a small cache: a gang that begins close together.

@@ -15,6 +15,8 @@ namespace {
 constexpr double kFlopsForThreads = 4.0e5;
 // From here on a head may be more than one piece.
 constexpr double kFlopsForPieces = 2.0e7;
+// Bytes of a key head's sums in one pass, of which each thread or each head has its own; longer sequences take two passes.
+constexpr int64_t kMostHeadSums = int64_t{64} << 20;
 constexpr char kNoPages[] = "cpu: attention_backward: gradients of paged keys and values are not defined";
 
 double backward_flops(const attile_attention_problem &p) {
@@ -66,6 +68,12 @@ BackwardPlan plan_for(const State &state, const BackwardProblem &problem) {
     plan.keys = panels_for(p.len_k) * kernels.panel;
     plan.key_blocks = ceil_div(p.len_k, plan.keys);
     plan.rounds = rounds_for(p);
+    if (plan.rounds > 0) {
+        Cutter cutter(nullptr);
+        static_cast<void>(HeadSums<T>(cutter, p, kernels.panel, plan.rounds));
+        plan.sums_bytes = cutter.used();
+        if (plan.sums_bytes > kMostHeadSums) plan.rounds = 0;
+    }
     plan.one_pass = plan.rounds > 0;
     const auto is_brain = [](const attile_operand &x) { return x.dtype == ATTILE_BF16; };
     if (plan.one_pass && kernels.piece_of_tiles != nullptr && state.target == Target::kAmxBf16 && is_brain(p.q) && is_brain(p.k) &&
@@ -74,9 +82,6 @@ BackwardPlan plan_for(const State &state, const BackwardProblem &problem) {
         plan.tiles = plan.refusal == nullptr;
     }
     if (plan.one_pass) {
-        Cutter cutter(nullptr);
-        static_cast<void>(HeadSums<T>(cutter, p, kernels.panel, plan.rounds));
-        plan.sums_bytes = cutter.used();
         plan.sums = plan.rounds == 1 ? least(plan.threads, heads) : heads;
         plan.piece_rows = Size(ceil_div(p.len_q, plan.rounds)).rounded_up(kPieceUnit).value();
         plan.piece_keys = Size(ceil_div(p.len_k, plan.rounds)).rounded_up(kPieceUnit).value();

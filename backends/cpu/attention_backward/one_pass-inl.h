@@ -49,7 +49,8 @@ void begin_sums(const BackwardProblem &problem, const AttentionEntry &entry, int
                 const HeadSums<T> &sums, RowBlock<T> &rows) {
     const attile_attention_problem &p = *problem.forward;
     const int64_t group = p.heads_q / p.heads_kv, keys_begin = piece.key_begin, keys_end = round_up(piece.key_end, kPanel<T>);
-    if (keys_begin < keys_end) {
+    // Of a piece without keys the panel at its end is another's.
+    if (piece.key_begin < piece.key_end) {
         const int64_t value_step = round_up(p.head_dim_v, kPanel<T>);
         std::fill_n(sums.dk + keys_begin * sums.row_step, (keys_end - keys_begin) * sums.row_step, T{0});
         std::fill_n(sums.dv + keys_begin * value_step, (keys_end - keys_begin) * value_step, T{0});
@@ -254,7 +255,7 @@ void finish_piece(const BackwardProblem &problem, const AttentionEntry &entry, i
             }
         }
     }
-    if (keys <= 0) return;
+    if (piece.key_begin >= piece.key_end) return;
     T *const dk = sums.dk + piece.key_begin * sums.row_step;
     T *const dv = sums.dv + piece.key_begin * value_step;
     keys_whole = whole && all_finite(dk, sums.row_step, keys, sums.row_step) && all_finite(dv, value_step, keys, value_step);
