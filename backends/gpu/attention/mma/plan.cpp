@@ -100,7 +100,7 @@ AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_
         return {};
     const int64_t stored = p.q.dtype == ATTILE_F32 ? 4 : 8;  // Columns at once.
     if (p.head_dim_v % stored != 0)
-        return attention_declined("head_dim_v is %lld, no multiple of %lld", static_cast<long long>(p.head_dim_v),
+        return attention_declined("head_dim_v is %lld, not a multiple of %lld", static_cast<long long>(p.head_dim_v),
                                   static_cast<long long>(stored));
     const int64_t longest = kAttentionMaxLength;
     if (is_present(p.block_table) && (p.pages < 1 || p.pages > longest)) return {};

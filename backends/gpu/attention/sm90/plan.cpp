@@ -104,7 +104,7 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
         choice.page_rows = static_cast<int32_t>(std::gcd(p.page_size, int64_t{tile.keys}));
         // Rows of the swizzle come in groups of eight.
         if (choice.page_rows % 8 != 0)
-            return decline(attention_declined("page_size is %lld, no multiple of 8", static_cast<long long>(p.page_size)));
+            return decline(attention_declined("page_size is %lld, not a multiple of 8", static_cast<long long>(p.page_size)));
     }
     static_cast<AttentionChoice &>(choice) =
         choice.has_strips ? attention_cut_fused(device, p, tile, narrowest_tile(modified, std::size(kAttentionModifiedBF16), p))

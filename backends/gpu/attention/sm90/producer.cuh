@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attention kernel's producer warpgroup: one thread is the tile scheduler, one loads Q, K and V by TMA.
+// The attention kernel's producer warpgroup: one thread is the tile scheduler, one, or of pages a warp, loads Q, K and V by TMA.
 #pragma once
 
 #include "attention/sm90/shared.cuh"

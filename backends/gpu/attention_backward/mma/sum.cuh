@@ -147,7 +147,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.bl
     const int block = static_cast<int>(blockIdx.x) / a.parts, part = static_cast<int>(blockIdx.x) - block * a.parts;
     const BackwardSite site = backward_site<false>(a, Config::kShape.rows(), block);
     const int head_kv = static_cast<int>(quotient(static_cast<uint32_t>(site.head), a.p.forward.group));
-    if (a.p.irregular[site.entry.batch * a.p.heads_kv.divisor + head_kv] != 0) return;  // Computed pair by pair afterwards.
+    // Computed pair by pair afterwards, over whatever parts that are not written add up to.
+    if (a.p.irregular[site.entry.batch * a.p.heads_kv.divisor + head_kv] != 0) return;
     BackwardSum<Element, Config>(a, site, part, shared_address(memory)).run();
 }
 
