@@ -196,8 +196,8 @@ HWY_NOINLINE void TileGradients::soften_panel(const AttentionEntry &entry, const
                 Vec<float> score = hn::Load(d, scores + v * kLanes<float>);
                 if constexpr (kPlain) score = hn::Mul(score, scale);
                 shown[2 * i + v] = hn::Mask<Tag<float>>{static_cast<__mmask16>(seen >> 16 * v)};
-                if constexpr (!kPlain) {
-                    shown[2 * i + v] = hn::And(shown[2 * i + v], hn::Ne(score, hn::Set(d, kMinusInfinity<float>)));
+                if constexpr (!kPlain) {  // A score that is no number is shown.
+                    shown[2 * i + v] = hn::AndNot(hn::Eq(score, hn::Set(d, kMinusInfinity<float>)), shown[2 * i + v]);
                 }
                 // Above the range of exp the result is infinite.
                 weight[2 * i + v] = at_most(d, highest, hn::Sub(score, lse));
