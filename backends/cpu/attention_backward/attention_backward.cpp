@@ -2,6 +2,7 @@
 // Attention backward: tasks and the interface.
 #include "attention_backward/attention_backward.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include "amx/amx.h"
@@ -17,6 +18,7 @@ constexpr double kFlopsForThreads = 4.0e5;
 constexpr double kFlopsForPieces = 2.0e7;
 // Bytes of a key head's sums in one pass, of which each thread or each head has its own; longer sequences take two passes.
 constexpr int64_t kMostHeadSums = int64_t{64} << 20;
+constexpr double kMostScaleOfTiles = 16;
 constexpr char kNoPages[] = "cpu: attention_backward: gradients of paged keys and values are not defined";
 
 double backward_flops(const attile_attention_problem &p) {
@@ -43,7 +45,7 @@ int64_t rounds_for(const attile_attention_problem &p) {
     if (backward_flops(p) < kFlopsForPieces) return 1;
     const int64_t heads = most(1, (Size(p.batch) * p.heads_kv).value()), wanted = ceil_div(kPiecesForThreads, heads);
     // Where there are rounds all heads have sums at a time, and of packed entries each may be far shorter than the longest.
-    const bool packed = p.cu_len_q.data != nullptr || p.cu_len_k.data != nullptr;
+    const bool packed = p.cu_len_q.dtype != 0 || p.cu_len_k.dtype != 0;  // A query may have no data.
     const int64_t most_pieces = packed && p.batch > 1 ? 1 : wanted;
     const int64_t rows = least(most_pieces, ceil_div(p.len_q, kLeastPiece)), keys = least(most_pieces, ceil_div(p.len_k, kLeastPiece));
     if ((Size(heads) * least(rows, keys)).value() < kLeastPieces) return 0;
@@ -76,8 +78,9 @@ BackwardPlan plan_for(const State &state, const BackwardProblem &problem) {
     }
     plan.one_pass = plan.rounds > 0;
     const auto is_brain = [](const attile_operand &x) { return x.dtype == ATTILE_BF16; };
-    if (plan.one_pass && kernels.piece_of_tiles != nullptr && state.target == Target::kAmxBf16 && is_brain(p.q) && is_brain(p.k) &&
-        is_brain(p.v) && is_brain(problem.dout)) {
+    // Tiles flush small sums, which a large scale would bring back.
+    if (plan.one_pass && kernels.piece_of_tiles != nullptr && state.target == Target::kAmxBf16 && std::fabs(p.scale) <= kMostScaleOfTiles &&
+        is_brain(p.q) && is_brain(p.k) && is_brain(p.v) && is_brain(problem.dout)) {
         plan.refusal = amx_refusal();
         plan.tiles = plan.refusal == nullptr;
     }
