@@ -331,7 +331,7 @@ void append_backward_cases(std::vector<Case> &list, Tier tier) {
         const bool is_16_bit = types.in == ATTILE_F16 || types.in == ATTILE_BF16;
         if (types.in != ATTILE_F64) {
             add_groups(add, is_16_bit);
-            add_few_row_backward_cases(add, tier);
+            add_few_row_backward_cases(add, tier, is_16_bit);
             add_shared_bias_backward_cases(add, tier);
         }
         add_operands(add);

@@ -38,7 +38,7 @@ inline AttentionCase backward_of(std::int64_t len_q = 19, std::int64_t len_k = 2
 }
 
 /// Many blocks of keys that see few rows: kernels may keep several sums of dq, of which rows under a mask or of a short entry have fewer.
-void add_few_row_backward_cases(BackwardAdder add, Tier tier);
+void add_few_row_backward_cases(BackwardAdder add, Tier tier, bool is_16_bit);
 
 /// A bias that batch entries and heads share, of several tiles: its gradient may have a kernel of its own, which parts of them may share.
 void add_shared_bias_backward_cases(BackwardAdder add, Tier tier);

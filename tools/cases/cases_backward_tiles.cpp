@@ -6,8 +6,9 @@
 
 namespace attile::test {
 
-void add_few_row_backward_cases(BackwardAdder add, Tier tier) {
+void add_few_row_backward_cases(BackwardAdder add, Tier tier, bool is_16_bit) {
     for (const std::int64_t dim : {64, 128, 256}) {
+        if (dim == 256 && !is_16_bit) continue;  // For tensor cores, whose kernels of such heads make dq by itself.
         const std::string suffix = dim == 64 ? "" : "_d" + std::to_string(dim);
         AttentionCase plain = backward_of(70, 1100, dim);
         plain.batch = plain.heads_q = plain.heads_kv = 1;
