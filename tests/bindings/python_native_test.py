@@ -238,16 +238,54 @@ interpreters.destroy(other)
 
 @unittest.skipUnless(attile.compiled and importlib.util.find_spec("torch"), "the extension or PyTorch is not there")
 class Torch(unittest.TestCase):
+    without = os.environ.get("ATTILE_TEST_WITHOUT", "").split()  # of the ways to PyTorch's tensors, the fastest first
+
     @classmethod
     def setUpClass(cls):
         import torch
 
-        if os.environ.get("ATTILE_TEST_EXCHANGE") == "off":  # as PyTorch before 2.10 is
+        if "functions" in cls.without:  # as PyTorch before 2.4 is, or one whose objects are others
+            cls.enterClassContext(mock.patch("attile._aten._FUNCTIONS", ("no_such_function",)))
+        if "exchange" in cls.without and hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):  # as PyTorch before 2.10 is
             del torch.Tensor.__dlpack_c_exchange_api__
 
-    @unittest.skipIf(os.environ.get("ATTILE_TEST_EXCHANGE") == "off", "this is that test")
-    def test_without_exchange_in_c(self):
-        subprocess.run([sys.executable, "-W", "ignore", "-m", "unittest", "python_native_test.Torch"], env={**os.environ, "ATTILE_TEST_EXCHANGE": "off"}, check=True)
+    @unittest.skipIf(without, "this is one of those tests")
+    def test_slower_ways(self):
+        for without in ("functions", "functions exchange"):
+            subprocess.run([sys.executable, "-W", "ignore", "-m", "unittest", "python_native_test.Torch"], env={**os.environ, "ATTILE_TEST_WITHOUT": without}, check=True)
+
+    @unittest.skipUnless(sys.platform == "linux", "the C library tells how large an object is")
+    def test_finds_the_functions_of_this_version(self):
+        import torch
+        from attile._aten import find_aten
+
+        self.assertEqual(find_aten(torch) is None, "functions" in self.without)
+
+    def test_results_are_freed(self):
+        import torch
+
+        x = torch.rand(3, 4)
+        for found in (attile.softmax(x), *attile.attention(*[torch.rand(*Q)] * 3, lse=True)):
+            self.assertEqual((found._use_count(), found.requires_grad), (1, False))
+
+    def test_large_and_empty_results(self):
+        import torch
+
+        with in_python():
+            large = attile.softmax(torch.zeros(1025, 1025))  # PyTorch's method makes it
+        self.assertLess(float((large * 1025 - 1).abs().max()), 1e-5)
+        self.assertEqual(attile.softmax(torch.zeros(0, 3)).shape, (0, 3))
+
+    def test_tensors_that_are_not_memory_alone(self):
+        import torch
+
+        x = torch.rand(3, 4)
+        for kind in (x.to_sparse(), x.to("meta"), torch._neg_view(x), x.to(torch.complex64).conj(), x.to_mkldnn(), torch.quantize_per_tensor(x, 0.1, 0, torch.quint8)):
+            for arrays, options in (((kind,), {}), ((x,), {"out": kind})):
+                with self.subTest(kind=str(kind.layout), options=list(options)), self.assertRaises(Exception):
+                    attile.softmax(*arrays, **options)
+        with self.assertRaises(Exception):
+            torch.func.functionalize(attile.softmax)(x)
 
     def tensors(self, value):
         import torch
@@ -273,7 +311,7 @@ class Torch(unittest.TestCase):
 
         x = torch.rand(3, 4)
         with in_python():
-            for kind in (x, x.t(), x[:, ::2], x.bfloat16(), x.half(), x.double(), torch.nn.Parameter(x, requires_grad=False), x.expand(2, 3, 4)):
+            for kind in (x, x.t(), x[:, ::2], x.bfloat16(), x.half(), x.double(), torch.nn.Parameter(x, requires_grad=False), x.expand(2, 3, 4), x[1:, 2:]):
                 found = attile.softmax(kind)
                 self.assertEqual((found.dtype, found.shape), (kind.dtype, kind.shape))
                 self.assertTrue(found.is_contiguous())

@@ -89,16 +89,16 @@ static int is_numpy(PyObject *array) {
     return (PyObject *)Py_TYPE(array) == native.given.ndarray || PyType_IsSubtype(Py_TYPE(array), (PyTypeObject *)native.given.ndarray);
 }
 
-int native_find_view(native_call *call, PyObject *array, int is_new, attile_tensor *tensor, int *writable) {
+int native_find_view(native_call *call, PyObject *array, attile_tensor *tensor, int *writable) {
     *writable = 1;
     if ((PyObject *)Py_TYPE(array) == native.given.ndarray) return view_numpy(array, tensor, writable);
-    if (native_is_torch(array)) return native_view_torch(call, array, is_new, tensor);
+    if (native_is_torch(array)) return native_view_torch(call, array, 0, tensor);
     return is_numpy(array) ? view_numpy(array, tensor, writable) : -1;
 }
 
 int native_view(native_call *call, PyObject *array, attile_tensor *tensor) {
     int writable;
-    return NATIVE_IS_GIVEN(array) ? native_find_view(call, array, 0, tensor, &writable) : 0;
+    return NATIVE_IS_GIVEN(array) ? native_find_view(call, array, tensor, &writable) : 0;
 }
 
 static PyObject *empty_numpy(PyObject *array, int32_t type, int32_t rank, const int64_t *shape) {
@@ -116,16 +116,17 @@ int native_output(native_call *call, PyObject *given, PyObject *like, const atti
                   const int64_t *shape, attile_tensor *tensor, PyObject **result) {
     int writable;
     if (NATIVE_IS_GIVEN(given)) {
-        if (native_find_view(call, given, 0, tensor, &writable) < 0 || !writable) return -1;
+        if (native_find_view(call, given, tensor, &writable) < 0 || !writable) return -1;
         if (native_is_torch(given)) call->written[call->written_count++] = given;
         *result = Py_NewRef(given);
         return 0;
     }
-    *result = native_is_torch(like) ? native_empty_torch(like, like_tensor, type, rank, shape)
-              : is_numpy(like)      ? empty_numpy(like, type, rank, shape)
-                                    : NULL;
-    if (*result == NULL) return refuse();
-    return native_find_view(call, *result, 1, tensor, &writable);
+    if (native_is_torch(like)) {
+        *result = native_empty_torch(call, like, like_tensor, type, rank, shape, tensor);
+        return *result == NULL ? refuse() : 0;
+    }
+    *result = is_numpy(like) ? empty_numpy(like, type, rank, shape) : NULL;
+    return *result == NULL ? refuse() : view_numpy(*result, tensor, &writable);
 }
 
 /* Whether a call that failed so has left outputs as they were. */

@@ -49,7 +49,7 @@ enum { NATIVE_MOST_PARAMETERS = 40, NATIVE_MOST_WRITTEN = 6 };
     X(check)              \
     X(mark_written)       \
     X(increment_versions) \
-    X(find_words) X(cuda_stream) X(support) X(levels) X(default_context) X(activations) X(bias_axes) X(masks) X(reductions)
+    X(find_aten) X(is_plain) X(cuda_stream) X(support) X(levels) X(default_context) X(activations) X(bias_axes) X(masks) X(reductions)
 #define NATIVE_NAMES(X) \
     X(__array_struct__) \
     X(dtype)            \
@@ -79,15 +79,10 @@ typedef struct {
     struct {
         NATIVE_TORCH(NATIVE_FIELD)
     } torch;
-    struct {
-        Py_ssize_t object, keys;         /* Of the Python object the word that points to C++'s, and of that the one with dispatch keys. */
-        unsigned long long negated;      /* The bit of a negated tensor; 0: no word is known, and the tensor is asked. */
-        Py_ssize_t gradient;             /* The word that is 0 where automatic differentiation knows nothing of a tensor. */
-    } words;                             /* Where PyTorch's objects keep what is asked of every tensor. */
-    const native_exchange_api *exchange; /* PyTorch's; NULL before 2.10, whose tensors are read by their attributes. */
-    PyObject *bfloat16;                  /* The dtype of ml_dtypes, once one was seen. */
-    PyObject *context;                   /* The one of the module's functions, once it is open. */
-    PyObject *pure[NATIVE_METHODS];      /* The methods in Python. */
+    const native_exchange_api *exchange;                          /* PyTorch's; NULL before 2.10. */
+    PyObject *bfloat16;                                           /* The dtype of ml_dtypes, once one was seen. */
+    PyObject *context;                                            /* The one of the module's functions, once it is open. */
+    PyObject *pure[NATIVE_METHODS];                               /* The methods in Python. */
     PyObject *parameters[NATIVE_METHODS][NATIVE_MOST_PARAMETERS]; /* Their names, interned; NULL behind the last. */
     native_functions functions;
 } native_state;
@@ -113,7 +108,7 @@ typedef struct {
 /* In all that follows -1 means: not plain, let Python see. No exception is set then. */
 
 /* arrays.c */
-int native_find_view(native_call *call, PyObject *array, int is_new, attile_tensor *tensor, int *writable);
+int native_find_view(native_call *call, PyObject *array, attile_tensor *tensor, int *writable);
 int native_view(native_call *call, PyObject *array, attile_tensor *tensor);
 /* An output: the caller's, or a new one as empty_like() in Python makes it. `type` 0 is that of `like`. `result` is a new reference. */
 int native_output(native_call *call, PyObject *given, PyObject *like, const attile_tensor *like_tensor, int32_t type, int32_t rank,
@@ -126,7 +121,21 @@ int native_is_torch(PyObject *array);
 int native_view_torch(native_call *call, PyObject *array, int is_new, attile_tensor *tensor);
 /* Tell PyTorch that tensors were written. 0, or -1 with an exception. */
 int native_mark_torch(PyObject *const *arrays, int count);
-PyObject *native_empty_torch(PyObject *array, const attile_tensor *like, int32_t type, int32_t rank, const int64_t *shape);
+/* A new dense tensor on the device of `like`; `type` 0 is its type. A new reference, and what it looks like. */
+PyObject *native_empty_torch(native_call *call, PyObject *like, const attile_tensor *like_tensor, int32_t type, int32_t rank,
+                             const int64_t *shape, attile_tensor *tensor);
+
+/* aten.c. Only the first two may be called where the second says 0. */
+int native_learn_aten(PyObject *torch);
+int native_has_aten(void);
+/* Whether a tensor is memory on a device and nothing else. May leave an error. */
+int native_aten_is_plain(PyObject *array);
+/* Whether automatic differentiation knows nothing of a tensor. */
+int native_aten_has_no_gradient(PyObject *array);
+/* A plain tensor. */
+int native_aten_view(native_call *call, PyObject *array, attile_tensor *tensor);
+/* As native_empty_torch(), but the type is given, and an error may be left. NULL also where PyTorch's methods have to make it. */
+PyObject *native_aten_empty(PyObject *like, int32_t type, int32_t rank, const int64_t *shape, attile_tensor *tensor);
 
 /* options.c */
 /* Sort arguments by name into `values`, which starts as NULLs. */

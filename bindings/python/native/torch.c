@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PyTorch's tensors: by DLPack's exchange in C where PyTorch has it, else by their attributes. */
+/* PyTorch's tensors: by its functions in C (aten.c), else by DLPack's exchange in C, else by their attributes. */
 #include <string.h>
 
 #include "native.h"
@@ -55,16 +55,6 @@ static PyObject *find_types(PyObject *torch) {
     return found;
 }
 
-/* Where PyTorch's objects keep what is asked of every tensor, by what Python found. */
-static void find_words(PyObject *torch) {
-    PyObject *found = PyObject_CallFunctionObjArgs(native.given.find_words, torch, NULL);
-    if (found != NULL && found != Py_None)
-        PyArg_ParseTuple(found, "nnKn", &native.words.object, &native.words.keys, &native.words.negated, &native.words.gradient);
-    Py_XDECREF(found);
-    if (PyErr_Occurred()) native.words.negated = 0;
-    PyErr_Clear();
-}
-
 /* Once PyTorch was imported by somebody. A module that is PyTorch in part, or PyTorch for AMD, is left to Python. */
 static int learn(void) {
     PyObject *torch = PyDict_GetItemString(native.given.modules, "torch");
@@ -88,8 +78,8 @@ static int learn(void) {
         native.torch.new_empty = find(tensor, "new_empty");
         native.torch.dtypes = find_types(torch);
         native.exchange = find_exchange(tensor);
-        find_words(torch);
         PyErr_Clear();
+        native_learn_aten(torch);
         if (native.torch.parameter && native.torch.empty_like && native.torch.is_grad_enabled && native.torch.forward_ad &&
             native.torch.strided && native.torch.make_float32 && native.torch.make_float64 && native.torch.new_empty &&
             native.torch.dtypes && native.torch.increment_versions) {
@@ -118,27 +108,15 @@ static int is(PyObject *object, PyObject *name, PyObject *expected) {
     return value == expected;
 }
 
-/* A word of the object in C++ behind a tensor. */
-static unsigned long long word(PyObject *array, Py_ssize_t which) {
-    const char *tensor;
-    unsigned long long found;
-    memcpy(&tensor, (const char *)array + native.words.object * (Py_ssize_t)sizeof tensor, sizeof tensor);
-    memcpy(&found, tensor + which * (Py_ssize_t)sizeof found, sizeof found);
-    return found;
-}
-
-/* Whether a bit beside the memory says that the values are negated; -1 with an error. The method takes 0.1 us, because it lets go of the
-   GIL, so the bit is read where it is known to lie. */
+/* Whether a bit beside the memory says that the values are negated; -1 with an error. */
 static int is_negated(PyObject *array) {
-    if (native.words.negated != 0) return (word(array, native.words.keys) & native.words.negated) != 0;
     PyObject *negated = PyObject_CallFunctionObjArgs(native.torch.is_neg, array, NULL);
-    Py_XDECREF(negated);
+    Py_XDECREF(negated); /* Only compared. */
     return negated == NULL ? -1 : negated != Py_False;
 }
 
 static int requires_no_gradient(PyObject *array) {
-    if (native.words.negated != 0 && word(array, native.words.gradient) == 0) return 1;
-    return is(array, native.names.requires_grad, Py_False);
+    return (native_has_aten() && native_aten_has_no_gradient(array)) || is(array, native.names.requires_grad, Py_False);
 }
 
 /* Whether values alone are enough: no gradient or tangent is lost, and no bit beside the memory says that they are negated. */
@@ -154,7 +132,7 @@ static int is_plain(native_call *call, PyObject *array) {
         Py_XDECREF(enabled);
         if (enabled != Py_False) return 0;
     }
-    return is_negated(array) == 0;
+    return native_has_aten() ? native_aten_is_plain(array) : is_negated(array) == 0;
 }
 
 static int view_exchanged(native_call *call, PyObject *array, attile_tensor *tensor) {
@@ -214,6 +192,7 @@ static int view_by_attributes(native_call *call, PyObject *array, attile_tensor 
 
 int native_view_torch(native_call *call, PyObject *array, int is_new, attile_tensor *tensor) {
     if (!is_new && !is_plain(call, array)) return refuse();
+    if (native_has_aten()) return native_aten_view(call, array, tensor);
     return native.exchange != NULL ? view_exchanged(call, array, tensor) : view_by_attributes(call, array, tensor);
 }
 
@@ -242,11 +221,22 @@ static PyObject *new_empty(PyObject *array, int32_t rank, const int64_t *shape, 
     return made;
 }
 
-PyObject *native_empty_torch(PyObject *array, const attile_tensor *like, int32_t type, int32_t rank, const int64_t *shape) {
-    if (type != 0 && type != like->dtype)
-        return new_empty(array, rank, shape, type == ATTILE_F64 ? native.torch.make_float64 : native.torch.make_float32);
-    if (is_dense_of(like, rank, shape)) return PyObject_CallFunctionObjArgs(native.torch.empty_like, array, NULL);
-    return new_empty(array, rank, shape, NULL);
+/* By PyTorch's methods. */
+static PyObject *make_empty(PyObject *like, const attile_tensor *like_tensor, int32_t type, int32_t rank, const int64_t *shape) {
+    if (type != like_tensor->dtype)
+        return new_empty(like, rank, shape, type == ATTILE_F64 ? native.torch.make_float64 : native.torch.make_float32);
+    if (is_dense_of(like_tensor, rank, shape)) return PyObject_CallFunctionObjArgs(native.torch.empty_like, like, NULL);
+    return new_empty(like, rank, shape, NULL);
+}
+
+PyObject *native_empty_torch(native_call *call, PyObject *like, const attile_tensor *like_tensor, int32_t type, int32_t rank,
+                             const int64_t *shape, attile_tensor *tensor) {
+    if (type == 0) type = like_tensor->dtype;
+    PyObject *made = native_has_aten() ? native_aten_empty(like, type, rank, shape, tensor) : NULL;
+    if (made != NULL || PyErr_Occurred()) return made;
+    made = make_empty(like, like_tensor, type, rank, shape);
+    if (made != NULL && native_view_torch(call, made, 1, tensor) < 0) Py_CLEAR(made);
+    return made;
 }
 
 /* Tell PyTorch of one tensor as mark_written() in Python does. */

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Callable, NamedTuple, Union
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 
@@ -28,9 +28,6 @@ class View(NamedTuple):
 _READ_ONLY = "is read-only"
 _COPIED = "gives a copy of itself, in which the result would be lost; give an array whose memory can be written"
 _IMMUTABLE = ("jax", "jaxlib", "tensorflow")  # Whose arrays never change, though their DLPack does not say so.
-
-_TENSOR_WORDS = 22
-"""The first words of PyTorch's TensorImpl, which is no smaller: find_words() reads no more."""
 
 _NUMPY = {"f4": s.F32, "f8": s.F64, "f2": s.F16, "i4": s.I32, "u1": s.U8, "b1": s.BOOL}
 
@@ -179,40 +176,6 @@ def increment_versions(torch: Any) -> Any:
     except (AttributeError, RuntimeError, TypeError):
         return None
     return torch._C._increment_version
-
-
-def find_words(torch: Any) -> Union[tuple[int, int, int, int], None]:
-    """Where PyTorch's own objects keep what is asked of every tensor: the word of the Python object that points to the one in C++, the word of that one which holds the dispatch
-    keys, the bit of it that says that a tensor is lazily negated, and the word that is 0 where automatic differentiation knows nothing of a tensor. They are looked for in tensors
-    of every sort that the extension takes, and None unless all agree: the tensors' methods are asked then."""
-    def words(address: int, count: int) -> list[int]:
-        return list((ctypes.c_uint64 * count).from_address(address))
-
-    def where(fits: Callable[[int, int], Any], rows: list[list[int]]) -> list[int]:
-        return [index for index in range(len(rows[0])) if all(fits(number, row[index]) for number, row in enumerate(rows))]
-
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            plain, numbers = torch.zeros(2, 3, device="cpu"), torch.zeros(2, 3, dtype=torch.complex64, device="cpu")
-            leaf = torch.zeros(2, 3, device="cpu", requires_grad=True)
-            negated = [torch._neg_view(plain), numbers.conj().imag]
-            unknown = [plain, plain + 1, plain.to(torch.bfloat16), plain.to(torch.int32), plain.bool()]
-            followed = [leaf, leaf + 1, leaf[:1], torch.nn.Parameter(plain)]
-            samples = [*negated, *unknown, *followed, plain[0, 0], plain.t(), plain.detach(), plain[:0]]
-        if (any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_neg() != (index < len(negated)) for index, tensor in enumerate(samples))
-                or not all(tensor.requires_grad for tensor in followed)):
-            return None
-        keys = [torch._C._dispatch_keys(tensor).raw_repr() for tensor in samples]
-        objects = where(lambda number, word: word == samples[number]._cdata, [words(id(tensor), torch.Tensor.__basicsize__ // 8) for tensor in samples])
-        rows = [words(tensor._cdata, _TENSOR_WORDS) for tensor in samples]
-    except (AttributeError, RuntimeError, TypeError):
-        return None
-    of_keys = where(lambda number, word: word == keys[number], rows)
-    of_gradient = where(lambda number, word: (word != 0) == (number >= len(unknown)), rows[len(negated):len(negated) + len(unknown) + len(followed)])
-    bit = keys[0] ^ keys[len(negated)]  # of one tensor, and of it negated
-    if (len(objects), len(of_keys), len(of_gradient)) != (1, 1, 1) or bit & (bit - 1) or any(bool(key & bit) != (index < len(negated)) for index, key in enumerate(keys)):
-        return None
-    return objects[0], of_keys[0], bit, of_gradient[0]
 
 
 def _from_torch(torch: Any, array: Any, streams: dict[Any, int]) -> Union[View, None]:

@@ -12,7 +12,8 @@ from typing import Any, Callable, Optional, Sequence, Union
 import numpy as np
 
 from . import _structs as s
-from ._arrays import Array, cuda_stream, empty_like, find_words, increment_versions, mark_written, view
+from ._arrays import Array, cuda_stream, empty_like, increment_versions, mark_written, view
+from ._aten import find_aten, is_plain
 from ._call import Call, choose
 from ._extension import ContextBase, native
 from ._library import check, library
@@ -322,7 +323,7 @@ def _install(extension: Any) -> None:
     """Let the extension make the calls whose arrays are plain; it hands all others to the methods above, which stay the one definition of what is an error."""
     extension.setup({"ndarray": np.ndarray, "empty": np.empty, "float32": np.dtype(np.float32), "float64": np.dtype(np.float64), "modules": sys.modules,
                      "check": check, "mark_written": mark_written, "increment_versions": increment_versions,
-                     "find_words": find_words, "cuda_stream": lambda array: cuda_stream(array, None, {}),
+                     "find_aten": find_aten, "is_plain": is_plain, "cuda_stream": lambda array: cuda_stream(array, None, {}),
                      "support": Support, "levels": LEVELS, "default_context": default_context, "activations": s.ACTIVATIONS, "bias_axes": s.BIAS_AXES,
                      "masks": s.MASKS, "reductions": s.REDUCTIONS})
     for owner, names in ((Context, s.OPERATIONS), (Prepared, ("run",))):
