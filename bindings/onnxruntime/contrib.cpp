@@ -322,6 +322,10 @@ std::unique_ptr<Kernel> make_group_query_attention(const Node &node, attile_cont
     const int32_t dtype = require_type(node, {1, 2, 3, 4, 7, 8, 10, 11});
     require(node.input(1).present() == node.input(2).present(), "one of key and value is absent");
     require(node.input(3).present() == node.input(4).present(), "one of past_key and past_value is absent");
+    for (const size_t added : {1, 2}) {  // The model's way to say that the past is that of another layer and has all rows.
+        const std::vector<int64_t> &shape = node.input(added).shape;
+        require(shape.size() != 3 || shape[1] != 0, "it takes K and V of another layer");
+    }
     require(node.input(5).present() && node.input(6).present(), "seqlens_k or total_sequence_length is absent");
     require(node.integer("sliding_window_cache", 0) == 0, "its cache holds a window alone");
     const int64_t window = node.integer("local_window_size", -1);

@@ -35,6 +35,8 @@ Declared read_declared(const Runtime &runtime, const OrtValueInfo *info) {
     if (tensor == nullptr) return declared;
     declared.type = read_type(runtime, tensor);
     check(runtime, runtime.api->GetDimensionsCount(tensor, &declared.rank));
+    declared.shape.resize(declared.rank);
+    check(runtime, runtime.api->GetDimensions(tensor, declared.shape.data(), declared.rank));
     return declared;
 }
 

@@ -38,6 +38,12 @@ def group_query(rows=4, keys=4, total=4, capacity=0, **attributes):
                 {"num_heads": 2, "kv_num_heads": 2, **attributes}, MICROSOFT, dynamic=True)
 
 
+def of_another_layer():
+    """K and V have no rows here; the past has all of them."""
+    case = group_query(rows=1, keys=6, total=6, capacity=10)
+    return dataclasses.replace(case, inputs=case.inputs | {name: np.zeros((1, 0, 16), "float32") for name in "kv"}, dynamic=False)
+
+
 def product(a, b, **changes):
     return dataclasses.replace(Case("MatMul", {"a": draw.array(*a), "b": draw.array(*b)}, ["y"], opset=13, dynamic=True), **changes)
 
@@ -55,6 +61,7 @@ LEFT = [
     (dataclasses.replace(product([2, 3], [3, 2]), inputs={"a": np.ones((2, 3), "int32"), "b": np.ones((3, 2), "int32")}),
      "its type is not float32, float64, float16 or bfloat16"),
     (group_query(local_window_size=0), "its local_window_size is 0"),
+    (of_another_layer(), "it takes K and V of another layer"),
     (Case("Gemm", {"a": draw.array(2, 3), "b": draw.array(3, 2)}, ["y"], {"alpha": float("inf")}, opset=13), "alpha or beta is not finite"),
 ]
 
