@@ -163,6 +163,21 @@ class WheelTest(unittest.TestCase):
         self.assertNotEqual(gone.returncode, 0)
         self.assertIn(f"the package attile_good says that it brings the backend 'good', and holds no {FAKE.name}: install it again", gone.stderr)
 
+    def test_tools_of_a_folder(self):
+        tools, lines = WORK / "tools", (SOURCE / "cmake/packaging/wheel-requirements.txt").read_text().splitlines()
+        for name, number in (line.split("==") for line in lines if not line.startswith("#")):
+            info = tools / f"{name}-{number}.dist-info"
+            info.mkdir(parents=True)
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
+        arguments = ["--backend", str(FAKE), "--package", "attile-good", "--tools", str(tools)]
+        self.assertTrue(pack(*arguments, output=WORK / "by_tools").exists())
+        [info] = tools.glob("wheel-*")
+        for replaced, holds in (("Version: 0.1", "wheel 0.1"), ("", "no wheel")):
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: wheel\n{replaced}\n") if replaced else shutil.rmtree(info)
+            result = subprocess.run([sys.executable, SOURCE / "tools/wheel", *arguments, "--work", WORK / "wrong"], env=CLEAN, capture_output=True, text=True, check=False)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"tools/wheel: --tools is {tools}, which holds {holds}, expected wheel ", result.stderr)
+
     def test_wrong_arguments(self):
         old = WORK / "old_nvcc"
         old.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 11.4, V11.4.48'\n")
