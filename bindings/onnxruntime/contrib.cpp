@@ -304,12 +304,12 @@ std::unique_ptr<Kernel> make_multi_head_attention(const Node &node, attile_conte
     require(node.input(1).present() && node.input(2).present(), "its query, key and value are packed");
     if (node.input(3).present()) {
         require(dtype == ATTILE_F32, "its bias is not float32");
-        require(node.input(0).rank == 3 && node.input(1).rank == 3 && node.input(2).rank == 3,
+        require(node.input(0).shape.size() == 3 && node.input(1).shape.size() == 3 && node.input(2).shape.size() == 3,
                 "it has a bias, and query, key or value is not known to have rank 3");
     }
     if (padding.present()) {
         require(dtype == ATTILE_F32, "its key_padding_mask belongs to another type than float32");
-        require(padding.rank == 2 || padding.rank == 3, "its key_padding_mask is not known to have rank 2 or 3");
+        require(padding.shape.size() == 2 || padding.shape.size() == 3, "its key_padding_mask is not known to have rank 2 or 3");
         require(!node.input(5).present(), "it has a key_padding_mask and an attention_bias");
     }
     require(!node.input(8).present() && !node.input(9).present(), "its K and V are in shared buffers or in beams");

@@ -22,6 +22,14 @@ ONNXTensorElementDataType read_type(const Runtime &runtime, const OrtTensorTypeA
     return type;
 }
 
+std::vector<int64_t> read_shape(const Runtime &runtime, const OrtTensorTypeAndShapeInfo *info) {
+    size_t rank = 0;
+    check(runtime, runtime.api->GetDimensionsCount(info, &rank));
+    std::vector<int64_t> shape(rank);
+    check(runtime, runtime.api->GetDimensions(info, shape.data(), rank));
+    return shape;
+}
+
 Declared read_declared(const Runtime &runtime, const OrtValueInfo *info) {
     Declared declared;
     if (info == nullptr) return declared;
@@ -34,9 +42,7 @@ Declared read_declared(const Runtime &runtime, const OrtValueInfo *info) {
     if (type != nullptr) check(runtime, runtime.api->CastTypeInfoToTensorInfo(type, &tensor));
     if (tensor == nullptr) return declared;
     declared.type = read_type(runtime, tensor);
-    check(runtime, runtime.api->GetDimensionsCount(tensor, &declared.rank));
-    declared.shape.resize(declared.rank);
-    check(runtime, runtime.api->GetDimensions(tensor, declared.shape.data(), declared.rank));
+    declared.shape = read_shape(runtime, tensor);
     return declared;
 }
 
@@ -150,10 +156,7 @@ Value Call::input(size_t index) const {
     OrtTensorTypeAndShapeInfo *info = nullptr;
     check(runtime_, runtime_.api->GetTensorTypeAndShape(given, &info));
     const Owned<OrtTensorTypeAndShapeInfo> owned(info, {runtime_.api->ReleaseTensorTypeAndShapeInfo});
-    size_t rank = 0;
-    check(runtime_, runtime_.api->GetDimensionsCount(info, &rank));
-    value.shape.resize(rank);
-    check(runtime_, runtime_.api->GetDimensions(info, value.shape.data(), rank));
+    value.shape = read_shape(runtime_, info);
     value.dtype = dtype_of(read_type(runtime_, info));
     const void *data = nullptr;
     check(runtime_, runtime_.api->GetTensorData(given, &data));

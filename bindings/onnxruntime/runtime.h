@@ -45,8 +45,7 @@ int64_t elements(const Shape &shape);
 struct Declared {
     std::string name;  // Empty: the optional input or output is absent.
     ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
-    size_t rank = 0;             // 0 too if the graph does not say it.
-    std::vector<int64_t> shape;  // -1: an extent that the graph does not say.
+    std::vector<int64_t> shape;  // Empty too if the graph does not say it; -1: an extent that it does not say.
 
     bool present() const { return !name.empty(); }
 };
