@@ -101,6 +101,8 @@ void attile_attention_backward_init(attile_attention_backward_args *args, uint64
 
 void attile_attention_merge_init(attile_attention_merge_args *args, uint64_t size) { init_struct(args, size); }
 
+void attile_attention_merge_backward_init(attile_attention_merge_backward_args *args, uint64_t size) { init_struct(args, size); }
+
 void attile_reduce_init(attile_reduce_args *args, uint64_t size) { init_struct(args, size); }
 
 void attile_softmax_init(attile_softmax_args *args, uint64_t size) { init_struct(args, size); }

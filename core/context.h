@@ -27,6 +27,7 @@ struct Interfaces {
     const attile_attention_interface *attention;
     const attile_attention_backward_interface *attention_backward;
     const attile_attention_merge_interface *attention_merge;
+    const attile_attention_merge_backward_interface *attention_merge_backward;
     const attile_reduce_interface *reduce;
     const attile_softmax_interface *softmax;
 };

@@ -98,6 +98,8 @@ int32_t copy_tables(Backend *b, std::string *why) {
     copy(ATTILE_INTERFACE_ATTENTION, "attention", &b->attention, &to->attention);
     copy(ATTILE_INTERFACE_ATTENTION_BACKWARD, "attention backward", &b->attention_backward, &to->attention_backward);
     copy(ATTILE_INTERFACE_ATTENTION_MERGE, "attention merge", &b->attention_merge, &to->attention_merge);
+    copy(ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD, "attention merge backward", &b->attention_merge_backward,
+         &to->attention_merge_backward);
     copy(ATTILE_INTERFACE_REDUCE, "reduce", &b->reduce, &to->reduce);
     copy(ATTILE_INTERFACE_SOFTMAX, "softmax", &b->softmax, &to->softmax);
     if (status == ATTILE_OK && (to->device == nullptr || to->memory == nullptr)) {

@@ -27,6 +27,7 @@ struct Backend {
     attile_attention_interface attention;
     attile_attention_backward_interface attention_backward;
     attile_attention_merge_interface attention_merge;
+    attile_attention_merge_backward_interface attention_merge_backward;
     attile_reduce_interface reduce;
     attile_softmax_interface softmax;
 

@@ -42,6 +42,8 @@ const void *query_interface(std::uint32_t id, std::uint32_t version) {
             return &attention_backward_interface;
         case ATTILE_INTERFACE_ATTENTION_MERGE:
             return &attention_merge_interface;
+        case ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD:
+            return &attention_merge_backward_interface;
         case ATTILE_INTERFACE_REDUCE:
             return &reduce_interface;
         case ATTILE_INTERFACE_SOFTMAX:

@@ -18,6 +18,7 @@ extern const attile_gemm_interface gemm_interface;
 extern const attile_attention_interface attention_interface;
 extern const attile_attention_backward_interface attention_backward_interface;
 extern const attile_attention_merge_interface attention_merge_interface;
+extern const attile_attention_merge_backward_interface attention_merge_backward_interface;
 extern const attile_reduce_interface reduce_interface;
 extern const attile_softmax_interface softmax_interface;
 

@@ -602,6 +602,54 @@ ATTILE_API int32_t attile_attention_merge(attile_context *context, const attile_
  * @return As attile_attention_query(). Since 1.0.
  */
 ATTILE_API int32_t attile_attention_merge_query(attile_context *context, const attile_attention_merge_args *args, attile_support *support);
+
+/** Arguments of attile_attention_merge_backward(). */
+typedef struct attile_attention_merge_backward_args {
+    uint32_t struct_size;                       /**< sizeof(attile_attention_merge_backward_args). */
+    uint32_t flags;                             /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC. */
+    const void *next;                           /**< Must be NULL. */
+    void *stream;                               /**< Stream to run on; the one in `forward` is not used. */
+    void *workspace;                            /**< As for attile_attention(); the one in `forward` is not used. */
+    int64_t workspace_bytes;                    /**< Its size. */
+    const attile_attention_merge_args *forward; /**< The forward call's arguments. Its parts, o and lse, all required, are inputs here. */
+    attile_tensor dout;                         /**< [B, H, L, Dv], gradient with respect to o, of o's type or the parts'. */
+    attile_tensor dlse;                         /**< Optional, [B, H, L], gradient with respect to lse, of lse's type. */
+    const attile_tensor *do_parts;              /**< `forward->parts` outputs [B, H, L, Dv], all of one type: that of o_parts, or f32. */
+    const attile_tensor *dlse_parts;            /**< `forward->parts` outputs [B, H, L], of lse's type. */
+} attile_attention_merge_backward_args;
+
+/** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.1.
+ */
+ATTILE_API void attile_attention_merge_backward_init(attile_attention_merge_backward_args *args, uint64_t size);
+
+/**
+ * @brief Gradients of attile_attention_merge() with respect to its parts.
+ *
+ * **Formula** with w_p = exp(lse_p - lse): do_p = w_p dout; dlse_p = w_p (sum_d dout_d (o_p,d - o_d) + dlse). A part with lse_p = -inf
+ * gets zeros, whatever its o holds; where lse = -inf all parts do. o is taken as it is stored, rounded to its type.
+ *
+ * **With attention** attile_attention_backward() of one part's keys takes do_p as dout and dlse_p as the gradient of its lse, with the
+ * part's own o_p and lse_p. The gradients of q add up over the parts; those of k and v belong to the part's keys alone.
+ *
+ * **Shapes, strides, memory, stream, thread safety** as attile_attention_merge(). o and lse are those that the forward call wrote. They
+ * must not overlap a part, which would then be lost. An output must not overlap any other tensor.
+ *
+ * @param context The context to run on.
+ * @param args What to compute.
+ * @return As attile_attention_merge(); ATTILE_ERROR_NULL_ARGUMENT also for an absent `forward`, forward->lse, dout, do_parts or dlse_parts;
+ *   ATTILE_ERROR_ALIASING also where forward->o or forward->lse overlaps a part. Since 1.1.
+ */
+ATTILE_API int32_t attile_attention_merge_backward(attile_context *context, const attile_attention_merge_backward_args *args);
+
+/**
+ * @brief How attile_attention_merge_backward() would run with these arguments. Reads no tensor data; data pointers may be NULL.
+ * @param context The context.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_support_init().
+ * @return As attile_attention_query(). Since 1.1.
+ */
+ATTILE_API int32_t attile_attention_merge_backward_query(attile_context *context, const attile_attention_merge_backward_args *args,
+                                                         attile_support *support);
 /** @} */
 
 /**

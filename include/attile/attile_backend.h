@@ -109,6 +109,8 @@ typedef const attile_backend_v1 *(*attile_backend_entry_fn)(const attile_host_v1
 #define ATTILE_INTERFACE_ATTENTION_MERGE 6u    /**< attile_attention_merge_interface */
 #define ATTILE_INTERFACE_REDUCE 7u             /**< attile_reduce_interface */
 #define ATTILE_INTERFACE_SOFTMAX 8u            /**< attile_softmax_interface */
+/** attile_attention_merge_backward_interface */
+#define ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD 9u
 
 /** Device and streams. */
 typedef struct attile_device_interface {
@@ -274,6 +276,35 @@ typedef struct attile_attention_merge_interface {
                      attile_support *support);                                  /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_attention_merge_problem *problem); /**< Do it, or queue it. */
 } attile_attention_merge_interface;
+
+/** do_p = w_p dout and dlse_p = w_p (sum_d dout_d (o_p,d - o_d) + dlse) with w_p = exp(lse_p - lse); 0 where lse_p or lse is -inf. */
+typedef struct attile_attention_merge_backward_problem {
+    uint32_t struct_size;             /**< sizeof of this struct. */
+    int32_t compute;                  /**< ATTILE_F32, or ATTILE_F64 for f64 parts. */
+    attile_launch launch;             /**< Where it runs. */
+    int64_t batch;                    /**< B */
+    int64_t heads;                    /**< H */
+    int64_t len;                      /**< L */
+    int64_t head_dim_v;               /**< Dv */
+    int64_t parts;                    /**< At least 1. */
+    const attile_operand *o_parts;    /**< Axes b, h, l, d. Host array of `parts` operands, valid during the call only. */
+    const attile_operand *lse_parts;  /**< Axes b, h, l. Likewise. */
+    attile_operand o;                 /**< Axes b, h, l, d: the merged output, an input here. */
+    attile_operand lse;               /**< Axes b, h, l. Likewise; always there. */
+    attile_operand dout;              /**< Axes b, h, l, d. */
+    attile_operand dlse;              /**< Axes b, h, l; optional. */
+    const attile_operand *do_parts;   /**< Outputs, axes b, h, l, d. Host array of `parts` operands of one type, as o_parts. */
+    const attile_operand *dlse_parts; /**< Outputs, axes b, h, l. Likewise. */
+} attile_attention_merge_backward_problem;
+
+/** Gradients of merging. */
+typedef struct attile_attention_merge_backward_interface {
+    uint32_t struct_size; /**< sizeof of this table. */
+    uint32_t version;     /**< 1 */
+    int32_t (*query)(void *state, const attile_attention_merge_backward_problem *problem,
+                     attile_support *support); /**< How run would do it. Full-size, zeroed support. */
+    int32_t (*run)(void *state, const attile_attention_merge_backward_problem *problem); /**< Do it, or queue it. */
+} attile_attention_merge_backward_interface;
 
 /** y[i, j, l, 0] = op over r of x[i, j, l, r]: the axis in question is moved last, the others keep their order, missing ones have extent 1.
  */

@@ -44,9 +44,15 @@ inline std::string report() {
     return text.c_str();
 }
 
-inline constexpr Operation kOperations[] = {Operation::kGemm,           Operation::kAttention, Operation::kAttentionBackward,
-                                            Operation::kAttentionMerge, Operation::kReduce,    Operation::kSoftmax,
-                                            Operation::kSgemm,          Operation::kDgemm};
+inline constexpr Operation kOperations[] = {Operation::kGemm,
+                                            Operation::kAttention,
+                                            Operation::kAttentionBackward,
+                                            Operation::kAttentionMerge,
+                                            Operation::kAttentionMergeBackward,
+                                            Operation::kReduce,
+                                            Operation::kSoftmax,
+                                            Operation::kSgemm,
+                                            Operation::kDgemm};
 
 inline void use(attile_context *context) {
     for (const Operation operation : kOperations) {

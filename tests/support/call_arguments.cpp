@@ -48,6 +48,8 @@ const char *operation_name(Operation operation) {
             return "attention_backward";
         case Operation::kAttentionMerge:
             return "attention_merge";
+        case Operation::kAttentionMergeBackward:
+            return "attention_merge_backward";
         case Operation::kReduce:
             return "reduce";
         case Operation::kSoftmax:
@@ -75,6 +77,9 @@ CallArguments::CallArguments(Operation operation) : operation_(operation), memor
             break;
         case Operation::kAttentionMerge:
             fill_attention_merge();
+            break;
+        case Operation::kAttentionMergeBackward:
+            fill_attention_merge_backward();
             break;
         case Operation::kReduce:
             attile_reduce_init(&reduce.args, sizeof reduce.args);
@@ -192,6 +197,23 @@ void CallArguments::fill_attention_merge() {
     args.lse = make(ATTILE_F32, {kBatch, kHeadsQ, kLenQ}, kNan);
 }
 
+void CallArguments::fill_attention_merge_backward() {
+    fill_attention_merge();
+    attention_merge.args.o = make(ATTILE_F32, {kBatch, kHeadsQ, kLenQ, kHeadDimV});
+    attention_merge.args.lse = make(ATTILE_F32, {kBatch, kHeadsQ, kLenQ});
+    attile_attention_merge_backward_args &args = attention_merge_backward.args;
+    attile_attention_merge_backward_init(&args, sizeof args);
+    args.forward = &attention_merge.args;
+    args.dout = make(ATTILE_F32, {kBatch, kHeadsQ, kLenQ, kHeadDimV});
+    args.dlse = make(ATTILE_F32, {kBatch, kHeadsQ, kLenQ});
+    for (int i = 0; i < 2; ++i) {
+        do_parts[i] = make(ATTILE_F32, {kBatch, kHeadsQ, kLenQ, kHeadDimV}, kNan);
+        dlse_parts[i] = make(ATTILE_F32, {kBatch, kHeadsQ, kLenQ}, kNan);
+    }
+    args.do_parts = do_parts;
+    args.dlse_parts = dlse_parts;
+}
+
 void CallArguments::fill_blas(int32_t dtype) {
     blas.order = ATTILE_ROW_MAJOR;
     blas.transa = ATTILE_NO_TRANS;
@@ -219,6 +241,8 @@ void *CallArguments::head() {
             return &attention_backward;
         case Operation::kAttentionMerge:
             return &attention_merge;
+        case Operation::kAttentionMergeBackward:
+            return &attention_merge_backward;
         case Operation::kReduce:
             return &reduce;
         case Operation::kSoftmax:
@@ -242,6 +266,8 @@ int32_t CallArguments::run(attile_context *context) {
             return attile_attention_backward(context, given(attention_backward));
         case Operation::kAttentionMerge:
             return attile_attention_merge(context, given(attention_merge));
+        case Operation::kAttentionMergeBackward:
+            return attile_attention_merge_backward(context, given(attention_merge_backward));
         case Operation::kReduce:
             return attile_reduce(context, given(reduce));
         case Operation::kSoftmax:
@@ -270,6 +296,8 @@ int32_t CallArguments::query(attile_context *context, attile_support *support) {
             return attile_attention_backward_query(context, given(attention_backward), support);
         case Operation::kAttentionMerge:
             return attile_attention_merge_query(context, given(attention_merge), support);
+        case Operation::kAttentionMergeBackward:
+            return attile_attention_merge_backward_query(context, given(attention_merge_backward), support);
         case Operation::kReduce:
             return attile_reduce_query(context, given(reduce), support);
         case Operation::kSoftmax:

@@ -11,7 +11,7 @@
 
 namespace attile_test {
 
-enum class Operation { kGemm, kAttention, kAttentionBackward, kAttentionMerge, kReduce, kSoftmax, kSgemm, kDgemm };
+enum class Operation { kGemm, kAttention, kAttentionBackward, kAttentionMerge, kAttentionMergeBackward, kReduce, kSoftmax, kSgemm, kDgemm };
 
 const char *operation_name(Operation operation);
 
@@ -56,9 +56,10 @@ class CallArguments {
     Padded<attile_attention_args> attention = {};
     Padded<attile_attention_backward_args> attention_backward = {};
     Padded<attile_attention_merge_args> attention_merge = {};
+    Padded<attile_attention_merge_backward_args> attention_merge_backward = {};
     Padded<attile_reduce_args> reduce = {};
     Padded<attile_softmax_args> softmax = {};
-    attile_tensor o_parts[2] = {}, lse_parts[2] = {};
+    attile_tensor o_parts[2] = {}, lse_parts[2] = {}, do_parts[2] = {}, dlse_parts[2] = {};
     BlasArguments blas = {};
 
   private:
@@ -66,6 +67,7 @@ class CallArguments {
     void fill_attention();
     void fill_attention_backward();
     void fill_attention_merge();
+    void fill_attention_merge_backward();
     void fill_blas(int32_t dtype);
 
     Operation operation_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "illegal_merges.h"
 #include "illegal_tensors.h"
 
 namespace attile_test {
@@ -29,7 +30,8 @@ struct Head {
 };
 
 void append_heads(Table *table) {
-    for (const Op operation : {Op::kGemm, Op::kAttention, Op::kAttentionBackward, Op::kAttentionMerge, Op::kReduce, Op::kSoftmax}) {
+    for (const Op operation :
+         {Op::kGemm, Op::kAttention, Op::kAttentionBackward, Op::kAttentionMerge, Op::kAttentionMergeBackward, Op::kReduce, Op::kSoftmax}) {
         const auto add = [&](const char *what, int32_t status, const char *word, std::function<void(A &, Head &)> spoil) {
             table->push_back({std::string(operation_name(operation)) + "/head/" + what, operation,
                               [spoil](A &c) { spoil(c, *static_cast<Head *>(c.head())); }, status, word});
@@ -52,7 +54,7 @@ void append_heads(Table *table) {
         add("workspace_misaligned", ATTILE_ERROR_MISALIGNED, "workspace",
             [](A &c, Head &head) { head.workspace = static_cast<unsigned char *>(c.make(ATTILE_F32, {128}).data) + 16; });
     }
-    for (const Op operation : {Op::kAttentionMerge, Op::kReduce, Op::kSoftmax}) {
+    for (const Op operation : {Op::kAttentionMerge, Op::kAttentionMergeBackward, Op::kReduce, Op::kSoftmax}) {
         table->push_back({std::string(operation_name(operation)) + "/head/flag_of_another_operation", operation,
                           [](A &c) { static_cast<Head *>(c.head())->flags = ATTILE_FLAG_ALLOW_SPLIT_TF32; }, ATTILE_ERROR_INVALID_FLAGS,
                           "flags"});
@@ -307,37 +309,6 @@ void append_backward(Table *table) {
     }
 }
 
-void append_merge(Table *table) {
-    const auto add = [&](const char *what, int32_t status, const char *word,
-                         std::function<void(attile_attention_merge_args &, A &)> spoil) {
-        table->push_back({std::string("attention_merge/") + what, Op::kAttentionMerge, [spoil](A &c) { spoil(c.attention_merge.args, c); },
-                          status, word});
-    };
-    for (const int64_t parts : {int64_t{0}, int64_t{-1}, INT64_MIN, INT64_MAX}) {
-        add(("parts_" + std::to_string(parts)).c_str(), ATTILE_ERROR_INVALID_VALUE, "parts", [parts](auto &m, A &) { m.parts = parts; });
-    }
-    add("o_parts_null", ATTILE_ERROR_NULL_ARGUMENT, "o_parts", [](auto &m, A &) { m.o_parts = nullptr; });
-    add("lse_parts_null", ATTILE_ERROR_NULL_ARGUMENT, "lse_parts", [](auto &m, A &) { m.lse_parts = nullptr; });
-    add("parts_of_two_types", ATTILE_ERROR_INVALID_DTYPE, "o_parts[1]", [](auto &, A &c) {
-        c.o_parts[1] = c.make(ATTILE_F64, {2, 4, 3, 3});
-    });
-    add("o_wider", ATTILE_ERROR_INVALID_DTYPE, "o.dtype", [](auto &m, A &c) { m.o = c.make(ATTILE_F64, {2, 4, 3, 3}); });
-    add("lse_part_wider", ATTILE_ERROR_INVALID_DTYPE, "lse_parts[0]", [](auto &, A &c) { c.lse_parts[0] = c.make(ATTILE_F64, {2, 4, 3}); });
-    add("two_parts_in_the_place_of_o", ATTILE_ERROR_ALIASING, "o_parts[1]", [](auto &m, A &c) { m.o = c.o_parts[0] = c.o_parts[1]; });
-    add("two_parts_in_the_place_of_lse", ATTILE_ERROR_ALIASING, "lse_parts[1]",
-        [](auto &m, A &c) { m.lse = c.lse_parts[0] = c.lse_parts[1]; });
-    for (int32_t axis = 0; axis < 4; ++axis) {
-        add(("o_parts[1]/extent_" + std::to_string(axis)).c_str(), ATTILE_ERROR_SHAPE_MISMATCH, "o_parts[1]",
-            [axis](auto &, A &c) { c.o_parts[1].shape[axis] -= 1; });
-    }
-    for (int32_t axis = 0; axis < 3; ++axis) {
-        add(("lse_parts[0]/extent_" + std::to_string(axis)).c_str(), ATTILE_ERROR_SHAPE_MISMATCH, "lse_parts[0]",
-            [axis](auto &, A &c) { c.lse_parts[0].shape[axis] -= 1; });
-        add(("lse/extent_" + std::to_string(axis)).c_str(), ATTILE_ERROR_SHAPE_MISMATCH, "lse",
-            [axis](auto &m, A &) { m.lse.shape[axis] -= 1; });
-    }
-}
-
 void append_reductions(Table *table) {
     for (const int32_t axis : {3, -4, INT32_MAX, INT32_MIN}) {
         table->push_back({"reduce/axis_" + std::to_string(axis), Op::kReduce, [axis](A &c) { c.reduce.args.axis = axis; },
@@ -433,7 +404,7 @@ Table make_table() {
     append_attention_shapes("attention_backward/forward->", Op::kAttentionBackward, &table);
     append_attention(&table);
     append_backward(&table);
-    append_merge(&table);
+    append_illegal_merges(&table);
     append_reductions(&table);
     append_blas(&table);
     return table;

@@ -38,22 +38,32 @@ std::vector<TensorField> make_fields() {
     ATTILE_FIELD(kAttentionBackward, attention_backward, dsinks, false, true);
     ATTILE_FIELD(kAttentionMerge, attention_merge, o, true, true);
     ATTILE_FIELD(kAttentionMerge, attention_merge, lse, false, true);
+    ATTILE_FIELD(kAttentionMergeBackward, attention_merge_backward, dout, true, false);
+    ATTILE_FIELD(kAttentionMergeBackward, attention_merge_backward, dlse, false, false);
     ATTILE_FIELD(kReduce, reduce, x, true, false);
     ATTILE_FIELD(kReduce, reduce, y, true, true);
     ATTILE_FIELD(kSoftmax, softmax, x, true, false);
     ATTILE_FIELD(kSoftmax, softmax, y, true, true);
 #undef ATTILE_FIELD
+    const auto add_parts = [&](Operation operation, const char *name, bool output, attile_tensor(A::*parts)[2]) {
+        for (size_t i = 0; i < 2; ++i) {
+            const std::string one = std::string(name) + "[" + std::to_string(i) + "]";
+            add(operation, one.c_str(), true, output, [parts, i](A &c) -> attile_tensor & { return (c.*parts)[i]; });
+        }
+    };
+    add_parts(Operation::kAttentionMerge, "o_parts", false, &A::o_parts);
+    add_parts(Operation::kAttentionMerge, "lse_parts", false, &A::lse_parts);
+    add_parts(Operation::kAttentionMergeBackward, "do_parts", true, &A::do_parts);
+    add_parts(Operation::kAttentionMergeBackward, "dlse_parts", true, &A::dlse_parts);
     // What a forward call writes, a backward call reads.
     const size_t own = fields.size();
     for (size_t i = 0; i < own; ++i) {
-        if (fields[i].operation != Operation::kAttention) continue;
+        const bool is_merge = fields[i].operation == Operation::kAttentionMerge;
+        if (fields[i].operation != Operation::kAttention && !is_merge) continue;
         const bool required = fields[i].required || fields[i].name == "lse";
-        fields.push_back({Operation::kAttentionBackward, "forward->" + fields[i].name, fields[i].get, required, false});
+        const Operation backward = is_merge ? Operation::kAttentionMergeBackward : Operation::kAttentionBackward;
+        fields.push_back({backward, "forward->" + fields[i].name, fields[i].get, required, false});
     }
-    add(Operation::kAttentionMerge, "o_parts[0]", true, false, [](A &c) -> attile_tensor & { return c.o_parts[0]; });
-    add(Operation::kAttentionMerge, "o_parts[1]", true, false, [](A &c) -> attile_tensor & { return c.o_parts[1]; });
-    add(Operation::kAttentionMerge, "lse_parts[0]", true, false, [](A &c) -> attile_tensor & { return c.lse_parts[0]; });
-    add(Operation::kAttentionMerge, "lse_parts[1]", true, false, [](A &c) -> attile_tensor & { return c.lse_parts[1]; });
     return fields;
 }
 

@@ -67,8 +67,9 @@ TEST(IllegalArguments, AreRefusedByQuery) {
 // The calls that the table breaks are legal before, and stay so in the two other layouts of attention.
 TEST(IllegalArguments, StartFromLegalCalls) {
     const Context context = open("reference");
-    for (const Operation operation : {Operation::kGemm, Operation::kAttention, Operation::kAttentionBackward, Operation::kAttentionMerge,
-                                      Operation::kReduce, Operation::kSoftmax, Operation::kSgemm, Operation::kDgemm}) {
+    for (const Operation operation :
+         {Operation::kGemm, Operation::kAttention, Operation::kAttentionBackward, Operation::kAttentionMerge,
+          Operation::kAttentionMergeBackward, Operation::kReduce, Operation::kSoftmax, Operation::kSgemm, Operation::kDgemm}) {
         SCOPED_TRACE(operation_name(operation));
         CallArguments call(operation);
         EXPECT_EQ(call.run(context.get()), ATTILE_OK) << last_error();

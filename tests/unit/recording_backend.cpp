@@ -44,6 +44,13 @@ void record(const attile_attention_merge_problem &problem) {
     recording().o_parts.assign(problem.o_parts, problem.o_parts + problem.parts);
     recording().lse_parts.assign(problem.lse_parts, problem.lse_parts + problem.parts);
 }
+void record(const attile_attention_merge_backward_problem &problem) {
+    recording().merge_backward = problem;
+    recording().o_parts.assign(problem.o_parts, problem.o_parts + problem.parts);
+    recording().lse_parts.assign(problem.lse_parts, problem.lse_parts + problem.parts);
+    recording().do_parts.assign(problem.do_parts, problem.do_parts + problem.parts);
+    recording().dlse_parts.assign(problem.dlse_parts, problem.dlse_parts + problem.parts);
+}
 void record(const attile_reduce_problem &problem) { recording().reduce = problem; }
 void record(const attile_softmax_problem &problem) { recording().softmax = problem; }
 
@@ -113,6 +120,8 @@ const void *full_interface(uint32_t id, uint32_t version) {
             return &kTable<attile_attention_backward_interface, attile_attention_backward_problem>;
         case ATTILE_INTERFACE_ATTENTION_MERGE:
             return &kTable<attile_attention_merge_interface, attile_attention_merge_problem>;
+        case ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD:
+            return &kTable<attile_attention_merge_backward_interface, attile_attention_merge_backward_problem>;
         case ATTILE_INTERFACE_REDUCE:
             return &kTable<attile_reduce_interface, attile_reduce_problem>;
         case ATTILE_INTERFACE_SOFTMAX:

@@ -18,7 +18,9 @@ struct Recording {
     attile_attention_problem attention = {};  // also the forward part of backward
     attile_attention_backward_problem backward = {};
     attile_attention_merge_problem merge = {};
-    std::vector<attile_operand> o_parts, lse_parts;  // of merge, whose arrays live during the call only
+    attile_attention_merge_backward_problem merge_backward = {};
+    std::vector<attile_operand> o_parts, lse_parts;  // of merge or its gradients, whose arrays live during the call only
+    std::vector<attile_operand> do_parts, dlse_parts;
     attile_reduce_problem reduce = {};
     attile_softmax_problem softmax = {};
 };

@@ -196,6 +196,7 @@ TEST(StructHead, InitZeroesAndStamps) {
     check_init<attile_attention_args>(attile_attention_init);
     check_init<attile_attention_backward_args>(attile_attention_backward_init);
     check_init<attile_attention_merge_args>(attile_attention_merge_init);
+    check_init<attile_attention_merge_backward_args>(attile_attention_merge_backward_init);
     check_init<attile_reduce_args>(attile_reduce_init);
     check_init<attile_softmax_args>(attile_softmax_init);
     attile_context_options options;
