@@ -39,7 +39,8 @@
 namespace attile::test {
 namespace {
 
-constexpr const char *kOperations[] = {"gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"};
+constexpr const char *kOperations[] = {"gemm",   "attention", "attention_backward", "attention_merge", "attention_merge_backward",
+                                       "reduce", "softmax"};
 constexpr std::size_t kSamples = 4;            // cases of a plan that options are put on
 constexpr std::uint64_t kFirstSeed = 100'001;  // beyond those of the list
 constexpr double kWorkOfACase = 3e6;           // what takes a case's time besides its products, in multiply-adds

@@ -53,6 +53,11 @@ std::string feature(const test::MergeCase &c) {
     return c.in_place >= 0 ? "in place" : "shapes";
 }
 
+std::string feature(const test::MergeBackwardCase &c) {
+    if (!all_dense(c.dout_layout, c.grad_layout)) return "layouts";
+    return feature(c.forward);
+}
+
 std::string feature(const test::ReduceCase &c) {
     switch (c.op) {
         case ATTILE_REDUCE_SUM:

@@ -87,6 +87,7 @@ bool give_types(Case &c) {
         backward->forward.out_dtype = backward->forward.bias_dtype = backward->dout_dtype = kIn;
         backward->dbias_dtype = kOut;
     }
+    if (auto *backward = std::get_if<MergeBackwardCase>(&c.problem)) backward->forward.out_dtype = backward->dout_dtype = kIn;
     return true;
 }
 
@@ -322,7 +323,7 @@ std::vector<CaseOption> backward_options() {
     return options;
 }
 
-// ---- attention_merge, reduce, softmax
+// ---- attention_merge and its gradients, reduce, softmax
 
 std::vector<CaseOption> merge_options() {
     using M = MergeCase;
@@ -342,6 +343,27 @@ std::vector<CaseOption> merge_options() {
         ATTILE_LAYOUT_OPTION(M, "parts_odd", part_layout, is_odd, kOdd),
         ATTILE_LAYOUT_OPTION(M, "o_odd", o_layout, is_odd, kOdd),
         ATTILE_LAYOUT_OPTION(M, "parts_blhd", part_layout, is_heads_inside, kHeadsInside),
+    };
+}
+
+std::vector<CaseOption> merge_backward_options() {
+    using M = MergeBackwardCase;
+    return {
+        ATTILE_OPTION(M, "no_dlse", dlse, false),
+        {"many_parts", [](const Case &c) { return in<M>(c).forward.parts > 2; },
+         [](Case &c) {
+             in<M>(c).forward.parts = 5;
+             return true;
+         }},
+        {"empty_parts", [](const Case &c) { return in<M>(c).forward.empty_share > 0; },
+         [](Case &c) {
+             in<M>(c).forward.empty_share = 0.5;
+             return true;
+         }},
+        ATTILE_LAYOUT_OPTION(M, "parts_odd", forward.part_layout, is_odd, kOdd),
+        ATTILE_LAYOUT_OPTION(M, "gradients_odd", grad_layout, is_odd, kOdd),
+        ATTILE_LAYOUT_OPTION(M, "dout_odd", dout_layout, is_odd, kOdd),
+        ATTILE_LAYOUT_OPTION(M, "parts_blhd", forward.part_layout, is_heads_inside, kHeadsInside),
     };
 }
 
@@ -388,14 +410,16 @@ const std::vector<CaseOption> &options_of(std::string_view operation) {
     };
     static const std::vector<CaseOption> none, gemm = with_types(gemm_options()), attention = with_types(attention_options()),
                                                backward = with_types(backward_options()), merge = with_types(merge_options()),
-                                               reduce = with_types(reduce_options()), softmax = with_types(softmax_options());
-    return operation == "gemm"                 ? gemm
-           : operation == "attention"          ? attention
-           : operation == "attention_backward" ? backward
-           : operation == "attention_merge"    ? merge
-           : operation == "reduce"             ? reduce
-           : operation == "softmax"            ? softmax
-                                               : none;
+                                               merge_backward = with_types(merge_backward_options()), reduce = with_types(reduce_options()),
+                                               softmax = with_types(softmax_options());
+    return operation == "gemm"                       ? gemm
+           : operation == "attention"                ? attention
+           : operation == "attention_backward"       ? backward
+           : operation == "attention_merge"          ? merge
+           : operation == "attention_merge_backward" ? merge_backward
+           : operation == "reduce"                   ? reduce
+           : operation == "softmax"                  ? softmax
+                                                     : none;
 }
 
 std::optional<Case> with_options(const Case &base, std::string_view options) {

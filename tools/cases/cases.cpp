@@ -12,6 +12,7 @@ std::vector<Case> list_cases(Tier tier) {
     append_attention_cases(list, tier);
     append_backward_cases(list, tier);
     append_merge_cases(list, tier);
+    append_merge_backward_cases(list, tier);
     append_reduce_cases(list, tier);
     append_softmax_cases(list, tier);
     return list;
@@ -32,6 +33,7 @@ std::optional<Case> find_case(std::string_view id) {
         if (operation == "attention") return Case{std::string(id), random_attention(seed)};
         if (operation == "attention_backward") return Case{std::string(id), random_backward(seed)};
         if (operation == "attention_merge") return Case{std::string(id), random_merge(seed)};
+        if (operation == "attention_merge_backward") return Case{std::string(id), random_merge_backward(seed)};
         if (operation == "reduce") return Case{std::string(id), random_reduce(seed)};
         if (operation == "softmax") return Case{std::string(id), random_softmax(seed)};
         return std::nullopt;
@@ -54,6 +56,7 @@ double multiply_adds(const AttentionCase &c) {
 }
 double multiply_adds(const BackwardCase &c) { return multiply_adds(c.forward); }
 double multiply_adds(const MergeCase &) { return 0; }
+double multiply_adds(const MergeBackwardCase &) { return 0; }
 double multiply_adds(const ReduceCase &) { return 0; }
 double multiply_adds(const SoftmaxCase &) { return 0; }
 

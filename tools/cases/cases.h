@@ -21,7 +21,7 @@ namespace attile::test {
 
 struct Case {
     std::string id;
-    std::variant<GemmCase, AttentionCase, BackwardCase, MergeCase, ReduceCase, SoftmaxCase> problem;
+    std::variant<GemmCase, AttentionCase, BackwardCase, MergeCase, MergeBackwardCase, ReduceCase, SoftmaxCase> problem;
 };
 
 enum class Tier { kQuick, kFull };  // seconds, and about a minute, on the reference backend

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of merging partial attention results.
+// Cases of merging partial attention results, and of the gradients of that.
 #pragma once
 
 #include <attile/attile.h>
@@ -26,10 +26,22 @@ struct MergeCase {
     std::uint64_t seed = 1;
 };
 
+/// Its gradients. o, lse and the layouts of the parts are the forward case's, which asks for lse and is not in place.
+struct MergeBackwardCase {
+    MergeCase forward = {};
+    std::int32_t dout_dtype = ATTILE_F32;
+    std::int32_t grad_dtype = ATTILE_F32;  ///< of the gradients of the parts' o
+    bool dlse = true;                      ///< is there a gradient of lse
+    Layout dout_layout = {}, grad_layout = {};
+};
+
 struct Case;
 enum class Tier;
 void append_merge_cases(std::vector<Case> &list, Tier tier);
 MergeCase random_merge(std::uint64_t seed);
 std::string describe(const MergeCase &c);
+void append_merge_backward_cases(std::vector<Case> &list, Tier tier);
+MergeBackwardCase random_merge_backward(std::uint64_t seed);
+std::string describe(const MergeBackwardCase &c);
 
 }  // namespace attile::test

@@ -62,6 +62,7 @@ std::unique_ptr<Problem> make_problem(const Case &test_case, Contents contents) 
             if constexpr (std::is_same_v<T, AttentionCase>) return make_attention_problem(c, contents);
             if constexpr (std::is_same_v<T, BackwardCase>) return make_backward_problem(c, contents);
             if constexpr (std::is_same_v<T, MergeCase>) return make_merge_problem(c);
+            if constexpr (std::is_same_v<T, MergeBackwardCase>) return make_merge_backward_problem(c);
             if constexpr (std::is_same_v<T, ReduceCase>) return make_reduce_problem(c);
             if constexpr (std::is_same_v<T, SoftmaxCase>) return make_softmax_problem(c);
         },

@@ -84,6 +84,7 @@ std::unique_ptr<Problem> make_gemm_problem(const GemmCase &c, Contents contents)
 std::unique_ptr<Problem> make_attention_problem(const AttentionCase &c, Contents contents);
 std::unique_ptr<Problem> make_backward_problem(const BackwardCase &c, Contents contents);
 std::unique_ptr<Problem> make_merge_problem(const MergeCase &c);
+std::unique_ptr<Problem> make_merge_backward_problem(const MergeBackwardCase &c);
 std::unique_ptr<Problem> make_reduce_problem(const ReduceCase &c);
 std::unique_ptr<Problem> make_softmax_problem(const SoftmaxCase &c);
 
