@@ -62,6 +62,8 @@ const void *query_interface(uint32_t id, uint32_t version) {
             return &g_attention_backward_interface;
         case ATTILE_INTERFACE_ATTENTION_MERGE:
             return &g_attention_merge_interface;
+        case ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD:
+            return &g_attention_merge_backward_interface;
         case ATTILE_INTERFACE_REDUCE:
             return &g_reduce_interface;
         case ATTILE_INTERFACE_SOFTMAX:

@@ -84,6 +84,7 @@ extern const attile_gemm_interface g_gemm_interface;
 extern const attile_attention_interface g_attention_interface;
 extern const attile_attention_backward_interface g_attention_backward_interface;
 extern const attile_attention_merge_interface g_attention_merge_interface;
+extern const attile_attention_merge_backward_interface g_attention_merge_backward_interface;
 extern const attile_reduce_interface g_reduce_interface;
 extern const attile_softmax_interface g_softmax_interface;
 

@@ -23,7 +23,9 @@ namespace HWY_NAMESPACE {
 template <class T, class S>
 HWY_INLINE Vec<T> load_strided(const S *p, int64_t stride, int64_t count, T fill = 0) {
     const Tag<T> d;
-    if (stride == 1 && count >= kLanes<T>) return load_as(d, p);
+    if constexpr (2 * sizeof(S) >= sizeof(T)) {
+        if (stride == 1 && count >= kLanes<T>) return load_as(d, p);
+    }
     HWY_ALIGN T lanes[static_cast<size_t>(kLanes<T>)];
     for (int i = 0; i < kLanes<T>; ++i) lanes[i] = i < count ? to_compute<T>(p[i * stride]) : fill;
     return hn::Load(d, lanes);
@@ -286,9 +288,49 @@ void weighted_sum(const Strip *x, const T *weights, const bool *used, int64_t pa
 }
 
 template <class T>
+void widen(const Strip &x, T *y) {
+    const Tag<T> d;
+    with_any_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
+        using S = decltype(s);
+        for (int64_t i = 0; i < x.count; i += kLanes<T>)
+            store_first(d, load_strided<T, S>(static_cast<const S *>(x.data) + i * x.stride, x.stride, x.count - i), y + i, x.count - i);
+    });
+}
+
+template <class T>
+T merge_gradient(const T *dout, const T *o, const Strip &x, T weight, bool used, const Strip &y) {
+    const Tag<T> d;
+    LongSum<Tag<T>> sum{hn::Zero(d), hn::Zero(d)};
+    const Vec<T> factor = hn::Set(d, weight);
+    with_storage<T>(x.dtype, [&](auto sx) HWY_ATTR {
+        with_storage<T>(y.dtype, [&](auto sy) HWY_ATTR {
+            using Sx = decltype(sx);
+            using Sy = decltype(sy);
+            const Sx *from = static_cast<const Sx *>(x.data);
+            Sy *to = static_cast<Sy *>(y.data);
+            for (int64_t i = 0; i < x.count;) {
+                Vec<T> run = hn::Zero(d);
+                for (const int64_t end = least(x.count, i + kRun * kLanes<T>); i < end; i += kLanes<T>) {
+                    const int64_t width = x.count - i;
+                    Vec<T> result = hn::Zero(d);
+                    if (used) {
+                        const Vec<T> out = load_strided<T, T>(dout + i, 1, width), whole = load_strided<T, T>(o + i, 1, width);
+                        run = hn::MulAdd(out, hn::Sub(load_strided<T, Sx>(from + i * x.stride, x.stride, width), whole), run);
+                        result = hn::Mul(factor, out);
+                    }
+                    store_strided<T, Sy>(result, to + i * y.stride, y.stride, width);
+                }
+                sum.add(run);
+            }
+        });
+    });
+    return hn::GetLane(hn::SumOfLanes(d, sum.value()));
+}
+
+template <class T>
 const RowKernels<T> &kernels() {
-    static constexpr RowKernels<T> kTable = {kLanes<T>,         &reduce_strip<T>,    &reduce_columns<T>,
-                                             &softmax_strip<T>, &softmax_columns<T>, &weighted_sum<T>};
+    static constexpr RowKernels<T> kTable = {kLanes<T>,           &reduce_strip<T>, &reduce_columns<T>, &softmax_strip<T>,
+                                             &softmax_columns<T>, &weighted_sum<T>, &widen<T>,          &merge_gradient<T>};
     return kTable;
 }
 

@@ -11,8 +11,6 @@
 namespace attile::cpu {
 namespace {
 
-constexpr int64_t kElementsForThreads = 1 << 14;
-
 struct MergePlan {
     int64_t rows = 0, rows_per_task = 1, row_bytes = 0, workspace_bytes = 0;
     int threads = 1;
@@ -23,14 +21,12 @@ MergePlan merge_plan(const State &state, const attile_attention_merge_problem &p
     plan.rows = (Size(p.batch) * p.heads * p.len).value();
     const int64_t elements = most(1, (Size(p.head_dim_v) * p.parts).value());
     plan.rows_per_task = most(1, 8192 / elements);
-    plan.threads = (Size(plan.rows) * elements).value() < kElementsForThreads ? 1 : state.threads;
+    plan.threads = (Size(plan.rows) * elements).value() < kMergeElementsForThreads ? 1 : state.threads;
     // Of a row: strips, weights and marks of its parts.
     plan.row_bytes = bytes_for<char>(p.parts, static_cast<int64_t>(sizeof(Strip) + sizeof(double) + sizeof(bool))).value();
     plan.workspace_bytes = (Size(plan.threads) * plan.row_bytes).value();
     return plan;
 }
-
-int64_t offset_at(const attile_operand &x, int64_t b, int64_t h, int64_t l) { return b * x.stride[0] + h * x.stride[1] + l * x.stride[2]; }
 
 template <class T>
 void merge_row(const RowKernels<T> &kernels, const attile_attention_merge_problem &p, int64_t row, char *memory) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row-wise operations inside the backend: reduce, softmax and the merging of attention results, as their fronts and kernels see them.
+// Row-wise operations inside the backend: reduce, softmax, the merging of attention results and its gradients, as their fronts and kernels
+// see them.
 #ifndef ATTILE_CPU_ROWS_H
 #define ATTILE_CPU_ROWS_H
 
@@ -19,6 +20,14 @@ struct Strip {
     int64_t count;
 };
 
+// Elements from which on merging and its gradients are worth threads.
+inline constexpr int64_t kMergeElementsForThreads = 1 << 14;
+
+// Where a row of merging begins.
+inline int64_t offset_at(const attile_operand &x, int64_t b, int64_t h, int64_t l) {
+    return b * x.stride[0] + h * x.stride[1] + l * x.stride[2];
+}
+
 // Elements that a reduction takes at a time; the results of such pieces are combined in order, whoever computed them.
 inline constexpr int64_t kReducePiece = 32768;
 
@@ -35,6 +44,10 @@ struct RowKernels {
     void (*softmax_columns)(const Strip &x, int64_t x_step, const Strip &y, int64_t y_step, int64_t count);
     // y = sum over parts of weights[part] x[part]; parts of weight 0 because of an empty key range are left out (bit not set).
     void (*weighted_sum)(const Strip *x, const T *weights, const bool *used, int64_t parts, const Strip &y);
+    // The elements of a strip as T, one after another.
+    void (*widen)(const Strip &x, T *y);
+    // y = weight dout; returns sum_d dout_d (x_d - o_d). A part that is not used gives zeros, and x is not read.
+    T (*merge_gradient)(const T *dout, const T *o, const Strip &x, T weight, bool used, const Strip &y);
 };
 
 template <class T>
