@@ -46,6 +46,7 @@ set(ATTILE_GPU_ATTENTION_SOURCES
 set(ATTILE_GPU_SIMT_FAMILIES attention/simt attention_backward/simt)
 set(ATTILE_GPU_KERNEL_SOURCES
   rows/merge.cu
+  rows/merge_backward.cu
   rows/reduce.cu
   rows/softmax.cu
   ${ATTILE_GPU_GEMM_SOURCES}

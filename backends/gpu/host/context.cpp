@@ -156,6 +156,8 @@ const void *query_interface(uint32_t id, uint32_t version) {
             return checked(kSoftmaxInterface, version);
         case ATTILE_INTERFACE_ATTENTION_MERGE:
             return checked(kMergeInterface, version);
+        case ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD:
+            return checked(kMergeBackwardInterface, version);
 #if defined(ATTILE_GPU_HAS_GEMM)
         case ATTILE_INTERFACE_GEMM:
             return checked(kGemmInterface, version);

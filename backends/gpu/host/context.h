@@ -32,6 +32,7 @@ extern const attile_gemm_interface kGemmInterface;
 extern const attile_attention_interface kAttentionInterface;
 extern const attile_attention_backward_interface kAttentionBackwardInterface;
 extern const attile_attention_merge_interface kMergeInterface;
+extern const attile_attention_merge_backward_interface kMergeBackwardInterface;
 extern const attile_reduce_interface kReduceInterface;
 extern const attile_softmax_interface kSoftmaxInterface;
 

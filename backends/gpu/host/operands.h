@@ -30,6 +30,10 @@ void for_operands(Problem &p, const Take &take) {
         for (int64_t i = 0; i < p.parts; ++i) take(p.lse_parts[i]);
         take(p.o);
         take(p.lse);
+    } else if constexpr (std::is_same_v<Kind, attile_attention_merge_backward_problem>) {
+        for (auto *list : {p.o_parts, p.lse_parts, p.do_parts, p.dlse_parts})
+            for (int64_t i = 0; i < p.parts; ++i) take(list[i]);
+        for (auto *x : {&p.o, &p.lse, &p.dout, &p.dlse}) take(*x);
     } else {
         take(p.x);
         take(p.y);

@@ -260,6 +260,9 @@ const attile_softmax_interface kSoftmaxInterface = {sizeof(attile_softmax_interf
 const attile_attention_merge_interface kMergeInterface = {sizeof(attile_attention_merge_interface), 1,
                                                           table_query<attile_attention_merge_problem, kMergeFamilies>,
                                                           table_run<attile_attention_merge_problem, kMergeFamilies>};
+const attile_attention_merge_backward_interface kMergeBackwardInterface = {
+    sizeof(attile_attention_merge_backward_interface), 1, table_query<attile_attention_merge_backward_problem, kMergeBackwardFamilies>,
+    table_run<attile_attention_merge_backward_problem, kMergeBackwardFamilies>};
 #if defined(ATTILE_GPU_HAS_GEMM)
 const attile_gemm_interface kGemmInterface = {sizeof(attile_gemm_interface), 1, table_query<attile_gemm_problem, kGemmFamilies>,
                                               table_run<attile_gemm_problem, kGemmFamilies>};

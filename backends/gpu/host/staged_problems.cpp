@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cuts: gemm by batch, rows and columns; attention by batch and groups of heads; merge, reduce and softmax by rows.
+// The cuts: gemm by batch, rows and columns; attention by batch and groups of heads; merge, its gradients, reduce and softmax by rows.
 #include "host/staged_problems.h"
 
 #include <algorithm>
@@ -169,6 +169,36 @@ StagedProblem<attile_attention_merge_problem>::StagedProblem(const attile_attent
 }
 
 void StagedProblem<attile_attention_merge_problem>::resize(const int64_t count[kStagedDims]) {
+    problem.batch = count[0];
+    problem.heads = count[1];
+    problem.len = count[2];
+}
+
+StagedProblem<attile_attention_merge_backward_problem>::StagedProblem(const attile_attention_merge_backward_problem &from)
+    : problem(from),
+      o_parts(from.o_parts, from.o_parts + from.parts),
+      lse_parts(from.lse_parts, from.lse_parts + from.parts),
+      do_parts(from.do_parts, from.do_parts + from.parts),
+      dlse_parts(from.dlse_parts, from.dlse_parts + from.parts) {
+    problem.o_parts = o_parts.data();
+    problem.lse_parts = lse_parts.data();
+    problem.do_parts = do_parts.data();
+    problem.dlse_parts = dlse_parts.data();
+    const Axis b{from.batch, 0}, h{from.heads, 1}, l{from.len, 2}, d{from.head_dim_v};
+    call.operands.reserve(4 * o_parts.size() + 4);
+    for (attile_operand &part : o_parts) add(call, part, {b, h, l, d});
+    for (attile_operand &part : lse_parts) add(call, part, {b, h, l});
+    add(call, problem.o, {b, h, l, d});
+    add(call, problem.lse, {b, h, l});
+    add(call, problem.dout, {b, h, l, d});
+    add(call, problem.dlse, {b, h, l});
+    for (attile_operand &part : do_parts) add(call, part, {b, h, l, d}, true);
+    for (attile_operand &part : dlse_parts) add(call, part, {b, h, l}, true);
+    set(call.units, from.batch, from.heads, from.len, 1);
+    set(call.granule, 1, 1, kRowGranule, 1);
+}
+
+void StagedProblem<attile_attention_merge_backward_problem>::resize(const int64_t count[kStagedDims]) {
     problem.batch = count[0];
     problem.heads = count[1];
     problem.len = count[2];

@@ -59,6 +59,17 @@ struct StagedProblem<attile_attention_merge_problem> {
 };
 
 template <>
+struct StagedProblem<attile_attention_merge_backward_problem> {
+    explicit StagedProblem(const attile_attention_merge_backward_problem &from);
+    StagedProblem(const StagedProblem &) = delete;
+    StagedProblem &operator=(const StagedProblem &) = delete;
+    void resize(const int64_t count[kStagedDims]);
+    attile_attention_merge_backward_problem problem;
+    std::vector<attile_operand> o_parts, lse_parts, do_parts, dlse_parts;
+    StagedCall call;
+};
+
+template <>
 struct StagedProblem<attile_reduce_problem> {
     explicit StagedProblem(const attile_reduce_problem &from);
     StagedProblem(const StagedProblem &) = delete;
