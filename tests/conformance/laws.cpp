@@ -143,6 +143,7 @@ ATTILE_PERFORM(gemm);
 ATTILE_PERFORM(attention);
 ATTILE_PERFORM(attention_backward);
 ATTILE_PERFORM(attention_merge);
+ATTILE_PERFORM(attention_merge_backward);
 ATTILE_PERFORM(reduce);
 ATTILE_PERFORM(softmax);
 

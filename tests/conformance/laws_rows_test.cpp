@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of reductions, softmax and the merging of partial results.
 #include <algorithm>
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <numeric>
 
 #include "case_text.h"
 #include "laws.h"
@@ -279,6 +283,108 @@ ATTILE_LAW(APartTwiceAddsItsLogarithm) {
     }
     for (double &x : want.lse.at) x += std::log(2.0);
     EXPECT_TRUE(same_merge(parts, run_merge(draw, parts), want));
+}
+
+struct MergeGradients {
+    std::vector<Values> o, lse;
+};
+
+MergeGradients run_merge_backward(Draw &draw, const Parts &parts, const Merged &merged, std::int32_t gradient_dtype, const Values &dout,
+                                  const Values &dlse) {
+    std::deque<TestTensor> inputs, outputs;
+    std::vector<attile_tensor> o, lse, d_o, d_lse;
+    const std::int32_t number = wide(parts.dtype);
+    const auto view_in = [&](std::int32_t dtype, const Values &values) { return inputs.emplace_back(draw.input(dtype, values)).view(); };
+    const auto view_out = [&](std::int32_t dtype, const Values &like) {
+        return outputs.emplace_back(draw.output(dtype, like.shape)).view();
+    };
+    for (std::size_t p = 0; p < parts.o.size(); ++p) {
+        o.push_back(view_in(parts.dtype, parts.o[p]));
+        lse.push_back(view_in(number, parts.lse[p]));
+        d_o.push_back(view_out(gradient_dtype, dout));
+        d_lse.push_back(view_out(number, dlse));
+    }
+    attile_attention_merge_args forward;
+    attile_attention_merge_init(&forward, sizeof forward);
+    forward.o_parts = o.data();
+    forward.lse_parts = lse.data();
+    forward.parts = static_cast<std::int64_t>(o.size());
+    forward.o = view_in(parts.dtype, merged.o);
+    forward.lse = view_in(number, merged.lse);
+    attile_attention_merge_backward_args args;
+    attile_attention_merge_backward_init(&args, sizeof args);
+    args.forward = &forward;
+    args.dout = view_in(parts.dtype, dout);
+    args.dlse = view_in(number, dlse);
+    args.do_parts = d_o.data();
+    args.dlse_parts = d_lse.data();
+    std::vector<TestTensor *> tensors;
+    for (auto *list : {&inputs, &outputs})
+        for (TestTensor &tensor : *list) tensors.push_back(&tensor);
+    const std::string what = "attention_merge_backward " + std::string(dtype_name(parts.dtype)) + " " + shape_text(dout.shape) +
+                             " parts=" + std::to_string(o.size());
+    perform(draw, what.c_str(), args, attile_attention_merge_backward_query, attile_attention_merge_backward, tensors);
+    MergeGradients gradients;
+    for (std::size_t p = 0; p < o.size(); ++p) {
+        gradients.o.push_back(outputs[2 * p].values());
+        gradients.lse.push_back(outputs[2 * p + 1].values());
+    }
+    return gradients;
+}
+
+double inner_product(const Values &a, const Values &b) { return std::inner_product(a.at.begin(), a.at.end(), b.at.begin(), 0.0); }
+
+// Shares of the parts add up to 1, and what moves all lse alike moves the whole's.
+ATTILE_LAW(MergingGradientsAddUp) {
+    const Parts parts = draw_parts(draw, 1);
+    const Merged merged = run_merge(draw, parts);
+    const std::int32_t number = wide(parts.dtype), gradient = draw.random.chance(0.5) ? parts.dtype : ATTILE_F32;
+    const Values dout = draw.normal(parts.dtype, merged.o.shape), dlse = draw.normal(number, merged.lse.shape);
+    const MergeGradients got = run_merge_backward(draw, parts, merged, gradient, dout, dlse);
+    Values o(merged.o.shape), lse(merged.lse.shape);
+    double size = 0, v = 0;
+    for (std::size_t p = 0; p < got.o.size(); ++p) {
+        std::transform(o.at.begin(), o.at.end(), got.o[p].at.begin(), o.at.begin(), std::plus<>());
+        std::transform(lse.at.begin(), lse.at.end(), got.lse[p].at.begin(), lse.at.begin(), std::plus<>());
+        size = std::max(size, max_abs(parts.lse[p]));
+        v = std::max(v, max_abs(parts.o[p]));
+    }
+    const double share = 2 * precision_of(number).unit * (16 + 4 * size);  // how far a share may be off
+    const Precision stored = precision_of(gradient);
+    EXPECT_TRUE(close(o, dout, max_abs(dout) * (share + 2 * stored.unit) + static_cast<double>(got.o.size()) * stored.tiny)) << "(o)";
+    const double columns = static_cast<double>(dout.length()) * max_abs(dout) * v;
+    EXPECT_TRUE(close(lse, dlse, columns * (8 * share + 2 * precision_of(parts.dtype).unit) + 2 * share * max_abs(dlse))) << "(lse)";
+}
+
+// Along a direction drawn at random, in float64.
+ATTILE_LAW(MergingGradientsAreDifferences) {
+    Parts parts = draw_parts(draw, 1);
+    parts.dtype = ATTILE_F64;
+    const Merged merged = run_merge(draw, parts);
+    const Values dout = draw.normal(ATTILE_F64, merged.o.shape), dlse = draw.normal(ATTILE_F64, merged.lse.shape);
+    const MergeGradients got = run_merge_backward(draw, parts, merged, ATTILE_F64, dout, dlse);
+    constexpr double kStep = 1e-5;
+    Parts ahead = parts, behind = parts;
+    double slope = 0, size = 1;
+    const auto step = [&](const Values &gradient, Values &forwards, Values &backwards) {
+        const Values direction = draw.normal(ATTILE_F64, gradient.shape);
+        slope += inner_product(gradient, direction);
+        for (std::size_t i = 0; i < direction.at.size(); ++i) {
+            forwards.at[i] += kStep * direction.at[i];
+            backwards.at[i] -= kStep * direction.at[i];
+            size += std::fabs(gradient.at[i] * direction.at[i]);
+        }
+    };
+    for (std::size_t p = 0; p < parts.o.size(); ++p) {
+        step(got.o[p], ahead.o[p], behind.o[p]);
+        step(got.lse[p], ahead.lse[p], behind.lse[p]);
+    }
+    const auto value_of = [&](const Parts &at) {
+        const Merged there = run_merge(draw, at);
+        return inner_product(dout, there.o) + inner_product(dlse, there.lse);
+    };
+    const double difference = (value_of(ahead) - value_of(behind)) / (2 * kStep);
+    EXPECT_NEAR(difference, slope, 1e-6 * size);
 }
 
 }  // namespace

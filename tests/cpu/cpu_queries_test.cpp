@@ -162,6 +162,17 @@ TEST(CpuQueries, Merge) {
             args.o = output(shape, random.pick<std::int32_t>({ATTILE_F64, ATTILE_F32, ATTILE_F16, ATTILE_BF16}));
             if (random.chance(0.5)) args.lse = output(rows, ATTILE_F64);
             ask(context, args, attile_attention_merge_query, &answered);
+            args.lse = output(rows, ATTILE_F64);
+            const std::vector<attile_tensor> do_parts(o_parts.size(), output(shape, ATTILE_F32));
+            const std::vector<attile_tensor> dlse_parts(o_parts.size(), output(rows, ATTILE_F64));
+            attile_attention_merge_backward_args backward;
+            attile_attention_merge_backward_init(&backward, sizeof backward);
+            backward.forward = &args;
+            backward.dout = input(shape, ATTILE_F64);
+            if (random.chance(0.5)) backward.dlse = input(rows, ATTILE_F64);
+            backward.do_parts = do_parts.data();
+            backward.dlse_parts = dlse_parts.data();
+            ask(context, backward, attile_attention_merge_backward_query, &answered);
         }
         EXPECT_GE(answered, kAnswers);
     });

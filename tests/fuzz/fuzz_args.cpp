@@ -138,7 +138,7 @@ void one_call(FuzzInput &input, Open &open) {
         return;
     }
     Call call(&input, open.context, open.target, operation);
-    constexpr void (*operations[])(Call *) = {fuzz_gemm,   fuzz_attention, fuzz_backward, fuzz_merge,
+    constexpr void (*operations[])(Call *) = {fuzz_gemm,   fuzz_attention, fuzz_backward, fuzz_merge, fuzz_merge_backward,
                                               fuzz_reduce, fuzz_softmax,   fuzz_blas,     fuzz_memory};
     operations[static_cast<int>(operation)](&call);
 }
@@ -150,7 +150,7 @@ void print_counts() {
         int64_t queries = 0, runs = 0, worked = 0;
         for (int i = 0; i < static_cast<int>(FuzzOperation::kCount); ++i) {
             const FuzzTarget::Count &count = target.counts[i];
-            std::printf("  %-10s %-18s %9lld queries %9lld runs %9lld worked\n", target.backend,
+            std::printf("  %-10s %-24s %9lld queries %9lld runs %9lld worked\n", target.backend,
                         fuzz_operation_name(static_cast<FuzzOperation>(i)), static_cast<long long>(count.queries),
                         static_cast<long long>(count.runs), static_cast<long long>(count.worked));
             queries += count.queries;

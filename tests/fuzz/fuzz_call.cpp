@@ -59,8 +59,9 @@ void for_each_element(const attile_tensor &tensor, F f) {
 }  // namespace
 
 const char *fuzz_operation_name(FuzzOperation operation) {
-    constexpr const char *names[] = {"gemm",   "attention", "attention_backward", "attention_merge", "reduce", "softmax", "blas",
-                                     "memory", "context"};
+    constexpr const char *names[] = {
+        "gemm",   "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax", "blas",
+        "memory", "context"};
     return names[static_cast<int>(operation)];
 }
 

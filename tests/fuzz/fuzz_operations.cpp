@@ -237,6 +237,41 @@ void fuzz_merge(Call *call) {
     call->check(args, attile_attention_merge_query, attile_attention_merge, inputs, {&args.o, &args.lse}, product({b, h, l, d, parts}));
 }
 
+void fuzz_merge_backward(Call *call) {
+    constexpr int64_t kMost = 20;
+    const int64_t b = call->extent(), h = call->extent(), l = call->extent(), d = call->extent();
+    const int64_t parts = 1 + call->input.below(call->input.rarely(8) ? kMost : 3);
+    attile_tensor o_parts[kMost], lse_parts[kMost], do_parts[kMost], dlse_parts[kMost];
+    std::vector<const attile_tensor *> inputs;
+    std::vector<attile_tensor *> outputs;
+    for (int64_t p = 0; p < parts; ++p) {
+        o_parts[p] = call->tensor({b, h, l, d});
+        lse_parts[p] = call->tensor({b, h, l}, call->wide());
+        do_parts[p] = call->tensor({b, h, l, d}, call->input.rarely(4) ? ATTILE_F32 : 0);
+        dlse_parts[p] = call->tensor({b, h, l}, call->wide());
+        inputs.insert(inputs.end(), {&o_parts[p], &lse_parts[p]});
+        outputs.insert(outputs.end(), {&do_parts[p], &dlse_parts[p]});
+    }
+    attile_attention_merge_args forward;
+    attile_attention_merge_init(&forward, sizeof forward);
+    forward.o_parts = o_parts;
+    forward.lse_parts = lse_parts;
+    forward.parts = call->input.rarely(32) ? -call->input.below(9) : parts;
+    forward.o = call->input.rarely(16) ? o_parts[0] : call->tensor({b, h, l, d});
+    forward.lse = call->input.rarely(16) ? lse_parts[0] : call->tensor({b, h, l}, call->wide());
+    attile_attention_merge_backward_args args;
+    attile_attention_merge_backward_init(&args, sizeof args);
+    call->head(&args);
+    args.dout = call->like(forward.o);
+    args.dlse = call->maybe({b, h, l}, call->wide());
+    args.do_parts = call->input.rarely(64) ? nullptr : do_parts;
+    args.dlse_parts = call->input.rarely(64) ? nullptr : dlse_parts;
+    args.forward = call->input.rarely(64) ? nullptr : call->place(forward, FuzzMemory::kSlots - 2);
+    inputs.insert(inputs.end(), {&forward.o, &forward.lse, &args.dout, &args.dlse});
+    call->check(args, attile_attention_merge_backward_query, attile_attention_merge_backward, inputs, outputs,
+                product({b, h, l, d, parts}));
+}
+
 void fuzz_reduce(Call *call) {
     attile_reduce_args args;
     attile_reduce_init(&args, sizeof args);

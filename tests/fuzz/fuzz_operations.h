@@ -11,6 +11,7 @@ void fuzz_gemm(Call *call);
 void fuzz_attention(Call *call);
 void fuzz_backward(Call *call);
 void fuzz_merge(Call *call);
+void fuzz_merge_backward(Call *call);
 void fuzz_reduce(Call *call);
 void fuzz_softmax(Call *call);
 void fuzz_blas(Call *call);

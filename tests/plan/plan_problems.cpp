@@ -249,6 +249,36 @@ int32_t query_merge(attile_context *context, Line &line, attile_support *support
     return attile_attention_merge_query(context, &args, support);
 }
 
+// Extents: parts, then those of o. The output type is that of the parts' gradients.
+int32_t query_merge_backward(attile_context *context, Line &line, attile_support *support) {
+    line.need(5);
+    attile_attention_merge_args forward;
+    attile_attention_merge_init(&forward, sizeof forward);
+    attile_attention_merge_backward_args args;
+    attile_attention_merge_backward_init(&args, sizeof args);
+    const int32_t number = line.dtype() == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
+    const Extents o(line.extent.begin() + 1, line.extent.end()), lse(o.begin(), o.end() - 1);
+    std::vector<attile_tensor> o_parts, lse_parts, do_parts, dlse_parts;
+    for (int64_t i = 0; i < line.extent[0]; ++i) {
+        o_parts.push_back(line.tensor(line.dtype(), o));
+        lse_parts.push_back(line.tensor(number, lse));
+        do_parts.push_back(line.tensor(line.out_dtype(), o));
+        dlse_parts.push_back(line.tensor(number, lse));
+    }
+    forward.o_parts = o_parts.data();
+    forward.lse_parts = lse_parts.data();
+    forward.parts = line.extent[0];
+    forward.o = line.tensor(line.dtype(), o);
+    forward.lse = line.tensor(number, lse);
+    args.flags = line.flags;
+    args.forward = &forward;
+    args.dout = line.tensor(line.dtype(), o);
+    args.do_parts = do_parts.data();
+    args.dlse_parts = dlse_parts.data();
+    line.done();
+    return attile_attention_merge_backward_query(context, &args, support);
+}
+
 int32_t query_reduce(attile_context *context, Line &line, attile_support *support) {
     attile_reduce_args args;
     attile_reduce_init(&args, sizeof args);
@@ -283,8 +313,13 @@ int32_t query_softmax(attile_context *context, Line &line, attile_support *suppo
 
 int32_t query_problem(attile_context *context, const std::string &text, attile_support *support) {
     static const std::map<std::string, int32_t (*)(attile_context *, Line &, attile_support *)> kQueries = {
-        {"gemm", query_gemm},     {"attention", query_attention}, {"attention_backward", query_backward}, {"attention_merge", query_merge},
-        {"reduce", query_reduce}, {"softmax", query_softmax}};
+        {"gemm", query_gemm},
+        {"attention", query_attention},
+        {"attention_backward", query_backward},
+        {"attention_merge", query_merge},
+        {"attention_merge_backward", query_merge_backward},
+        {"reduce", query_reduce},
+        {"softmax", query_softmax}};
     Line line(text);
     const auto found = kQueries.find(line.operation);
     if (found == kQueries.end()) throw std::invalid_argument("no operation: " + text);
