@@ -31,6 +31,9 @@ std::int32_t attile_attention_backward(attile_context *, const attile_attention_
 std::int32_t attile_attention_merge(attile_context *, const attile_attention_merge_args *args) {
     return pass(attile_test::Operation::kAttentionMerge, args);
 }
+std::int32_t attile_attention_merge_backward(attile_context *, const attile_attention_merge_backward_args *args) {
+    return pass(attile_test::Operation::kAttentionMergeBackward, args);
+}
 std::int32_t attile_reduce(attile_context *, const attile_reduce_args *args) { return pass(attile_test::Operation::kReduce, args); }
 std::int32_t attile_softmax(attile_context *, const attile_softmax_args *args) { return pass(attile_test::Operation::kSoftmax, args); }
 

@@ -166,6 +166,7 @@ class Outputs(unittest.TestCase):
                  "attention": (lambda **o: attile.attention(q, q, q, **o), {"out": q.shape, "lse": lse.shape}),
                  "attention_backward": (lambda **o: attile.attention_backward(q, q, q, q, q, lse, **o), {"dq": q.shape, "dk": q.shape, "dv": q.shape}),
                  "attention_merge": (lambda **o: attile.attention_merge([q, q], [lse, lse], **o), {"out": q.shape, "lse": lse.shape}),
+                 "attention_merge_backward": (lambda **o: attile.attention_merge_backward(q, [q], [lse], q.copy(), lse.copy(), **o), {}),
                  "reduce": (lambda **o: attile.reduce(q, "sum", **o), {"out": (1, 2, 3, 1)}),
                  "softmax": (lambda **o: attile.softmax(q, **o), {"out": q.shape})}
         for operation, (call, outputs) in calls.items():

@@ -114,6 +114,33 @@ class Operations(unittest.TestCase):
         self.close(out, expected[0])
         self.close(lse, expected[1])
 
+    def test_gradients_of_a_merge_against_finite_differences(self):
+        parts = [random(1, 2, 3, 4, dtype=np.float64) for _ in range(3)]
+        lses = [random(1, 2, 3, dtype=np.float64) for _ in range(3)]
+        weight, lse_weight = random(1, 2, 3, 4, dtype=np.float64), random(1, 2, 3, dtype=np.float64)
+
+        def loss():
+            out, lse = attile.attention_merge(parts, lses, lse=True)
+            return float((out * weight).sum() + (lse * lse_weight).sum())
+
+        out, lse = attile.attention_merge(parts, lses, lse=True)
+        gradients = attile.attention_merge_backward(weight, parts, lses, out, lse, dlse=lse_weight)
+        for arrays, found, index in ((parts, gradients[0], (0, 1, 2, 3)), (lses, gradients[1], (0, 1, 0))):
+            for array, gradient in zip(arrays, found):
+                kept, values = array[index], []
+                for step in (1e-6, -1e-6):
+                    array[index] = kept + step
+                    values.append(loss())
+                array[index] = kept
+                self.assertAlmostEqual((values[0] - values[1]) / 2e-6, gradient[index], places=7)
+        given = [np.empty_like(part) for part in parts]
+        self.assertIs(attile.attention_merge_backward(weight, parts, lses, out, lse, dlse=lse_weight, do_parts=given)[0][1], given[1])
+        np.testing.assert_array_equal(given[1], gradients[0][1])
+        with self.assertRaisesRegex(ValueError, "2 do_parts and 3 o_parts"):
+            attile.attention_merge_backward(weight, parts, lses, out, lse, do_parts=given[:2])
+        with self.assertRaisesRegex(attile.AttileError, "forward->o_parts"):
+            attile.attention_merge_backward(weight, parts, lses, parts[0], lse)
+
     def test_reduce_and_softmax(self):
         x = random(3, 4, 5)
         self.close(attile.reduce(x, "mean", 1), x.astype(np.float64).mean(1, keepdims=True))
@@ -149,7 +176,8 @@ class Operations(unittest.TestCase):
         context, untouched = attile.default_context(), [np.full_like(q, np.nan) for _ in range(3)]
         answers = [context.gemm(q, q.swapaxes(2, 3), query=True), context.attention(q, q, q, query=True), context.attention_merge([q, q], [lse, lse], query=True),
                    context.attention_backward(q, q, q, q, q, lse, dq=untouched[0], dk=untouched[1], dv=untouched[2], query=True),
-                   context.reduce(q, "sum", out=untouched[0][..., :1], query=True), context.softmax(q, out=untouched[0], query=True)]
+                   context.reduce(q, "sum", out=untouched[0][..., :1], query=True), context.softmax(q, out=untouched[0], query=True),
+                   context.attention_merge_backward(q, [q], [lse], q.copy(), lse.copy(), do_parts=[untouched[0]], query=True)]
         for support in answers:
             self.assertEqual(support.level, "native", support)
             self.assertTrue(support.kernel)
@@ -184,7 +212,7 @@ class Paths(unittest.TestCase):
 
 class Signatures(unittest.TestCase):
     def test_functions_of_the_module_are_those_of_a_context(self):
-        for name in ("gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"):
+        for name in ("gemm", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax"):
             function, method = getattr(attile, name), getattr(attile.Context, name)
             self.assertEqual(function.__doc__, method.__doc__)
             self.assertEqual(["self", *inspect.signature(function).parameters], list(inspect.signature(method).parameters))

@@ -20,7 +20,7 @@ CASES.illegal_judge_text.argtypes = [ctypes.c_int32, ctypes.c_char_p]
 CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
 CASES.binding_conformance.argtypes = [CALL, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int32)]
 
-OPERATIONS = ["gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax"]  # then sgemm, dgemm
+OPERATIONS = ["gemm", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax"]  # then sgemm, dgemm
 NUMPY = {s.F32: np.float32, s.F64: np.float64, s.F16: np.float16, s.I32: np.int32, s.U8: np.uint8, s.BOOL: np.bool_}
 ITEM = {s.F32: 4, s.F64: 8, s.F16: 2, s.BF16: 2, s.I32: 4, s.U8: 1, s.BOOL: 1}
 NAMES = {which: {number: name for name, number in table.items()} for which, table in
@@ -126,6 +126,15 @@ def call_typed(context, operation, pointer):
             raise Inexpressible
         parts = [[array(table[i]) for i in range(a.parts)] for table in (a.o_parts, a.lse_parts)]
         context.attention_merge(*parts, out=output(a.o), lse=array(a.lse), **options)
+    elif operation == "attention_merge_backward":
+        if not a.forward or not a.do_parts or not a.dlse_parts:
+            raise Inexpressible
+        f = a.forward.contents
+        if head(f, s.AttentionMergeArgs) != {"flags": 0, "workspace": None} or not 0 < f.parts < 100 or not f.o_parts or not f.lse_parts:
+            raise Inexpressible
+        parts, gradients = ([[convert(table[i]) for i in range(f.parts)] for table in tables]
+                            for tables, convert in (((f.o_parts, f.lse_parts), array), ((a.do_parts, a.dlse_parts), output)))
+        context.attention_merge_backward(array(a.dout), *parts, array(f.o), array(f.lse), dlse=array(a.dlse), do_parts=gradients[0], dlse_parts=gradients[1], **options)
     elif operation == "reduce":
         context.reduce(array(a.x), name("op", a.op), a.axis, out=output(a.y), **options)
     else:

@@ -242,8 +242,7 @@ void fuzz_merge_backward(Call *call) {
     const int64_t b = call->extent(), h = call->extent(), l = call->extent(), d = call->extent();
     const int64_t parts = 1 + call->input.below(call->input.rarely(8) ? kMost : 3);
     attile_tensor o_parts[kMost], lse_parts[kMost], do_parts[kMost], dlse_parts[kMost];
-    std::vector<const attile_tensor *> inputs;
-    std::vector<attile_tensor *> outputs;
+    std::vector<const attile_tensor *> inputs, outputs;
     for (int64_t p = 0; p < parts; ++p) {
         o_parts[p] = call->tensor({b, h, l, d});
         lse_parts[p] = call->tensor({b, h, l}, call->wide());

@@ -18,10 +18,10 @@ from ._context import Context, Info, Support, default_context
 from ._extension import native as _native_extension
 from ._library import AttileArgumentError, AttileError, AttileMemoryError, AttileRankError, AttileUnsupportedError, library, text_of
 from ._prepared import Prepared
-from ._structs import FLAG_ALLOW_NONDETERMINISTIC, FLAG_ALLOW_SPLIT_TF32, FLAG_BATCH_INVARIANT, FLAG_NO_ALLOC
+from ._structs import FLAG_ALLOW_NONDETERMINISTIC, FLAG_ALLOW_SPLIT_TF32, FLAG_BATCH_INVARIANT, FLAG_NO_ALLOC, NOT_COMPILED
 
 __all__ = ["Array", "AttileArgumentError", "AttileError", "AttileMemoryError", "AttileRankError", "AttileUnsupportedError", "Context", "FLAG_ALLOW_NONDETERMINISTIC", "FLAG_ALLOW_SPLIT_TF32",
-           "FLAG_BATCH_INVARIANT", "FLAG_NO_ALLOC", "Info", "Prepared", "Support", "attention", "attention_backward", "attention_merge", "backend_report", "compiled",
+           "FLAG_BATCH_INVARIANT", "FLAG_NO_ALLOC", "Info", "Prepared", "Support", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "backend_report", "compiled",
            "default_context", "gemm", "prepare_attention", "prepare_gemm", "reduce", "softmax", "version"]
 
 compiled: bool = _native_extension is not None
@@ -42,7 +42,7 @@ def backend_report() -> str:
 if TYPE_CHECKING:
     _default = Context()
     gemm, attention, attention_backward = _default.gemm, _default.attention, _default.attention_backward
-    attention_merge, reduce, softmax = _default.attention_merge, _default.reduce, _default.softmax
+    attention_merge, attention_merge_backward, reduce, softmax = _default.attention_merge, _default.attention_merge_backward, _default.reduce, _default.softmax
     prepare_gemm, prepare_attention = _default.prepare_gemm, _default.prepare_attention
 else:
 
@@ -67,9 +67,10 @@ else:
 
     def _module_function(name):
         """That function, compiled where the extension has it."""
-        if compiled and not name.startswith("prepare_"):
+        if compiled and not name.startswith("prepare_") and name not in NOT_COMPILED:
             return _native_extension.function(name, __name__)
         return _of_default_context(name)
 
-    gemm, attention, attention_backward, attention_merge, reduce, softmax, prepare_gemm, prepare_attention = map(
-        _module_function, ("gemm", "attention", "attention_backward", "attention_merge", "reduce", "softmax", "prepare_gemm", "prepare_attention"))
+    gemm, attention, attention_backward, attention_merge, attention_merge_backward, reduce, softmax, prepare_gemm, prepare_attention = map(
+        _module_function,
+        ("gemm", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax", "prepare_gemm", "prepare_attention"))

@@ -234,22 +234,11 @@ class Context(ContextBase):
     def attention_merge(self, o_parts: Sequence[Array], lse_parts: Sequence[Array], *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, flags: int = 0,
                         stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
         """Combine attention over disjoint ranges of keys; returns ``out``, or (out, lse) if ``lse`` is asked for as in attention(). ``query=True`` returns a Support."""
-        if len(o_parts) != len(lse_parts):
-            raise ValueError(f"{len(o_parts)} o_parts and {len(lse_parts)} lse_parts; as many of each are expected")
-        parts = len(o_parts)
-        call = Call(s.AttentionMergeArgs(parts=parts))
-        tables = {}
-        for name, arrays in (("o_parts", o_parts), ("lse_parts", lse_parts)):
-            tables[name] = (s.Tensor * max(parts, 1))()
-            for index, array in enumerate(arrays):
-                found = call.look(f"{name}[{index}]", array)
-                tables[name][index] = found.tensor
-                call.stream = call.stream or found.stream
-            setattr(call.args, name, tables[name])
-        if out is None and parts:
-            out = empty_like(o_parts[0], tuple(tables["o_parts"][0].shape[:4]))
-        if lse is True and parts:
-            lse = empty_like(lse_parts[0], tuple(tables["lse_parts"][0].shape[:3]))
+        call = _merge(o_parts, lse_parts)
+        if out is None and o_parts:
+            out = empty_like(o_parts[0], tuple(call.args.o_parts[0].shape[:4]))
+        if lse is True and o_parts:
+            lse = empty_like(lse_parts[0], tuple(call.args.lse_parts[0].shape[:3]))
         call.put("o", out, output=True)
         call.put("lse", None if isinstance(lse, bool) else lse, output=True)
         call.finish(stream, flags, workspace)
@@ -257,6 +246,30 @@ class Context(ContextBase):
             return self._query("attention_merge", call)
         self._run("attention_merge", call)
         return (out, lse) if lse is not None and lse is not False else out
+
+    def attention_merge_backward(self, dout: Array, o_parts: Sequence[Array], lse_parts: Sequence[Array], out: Array, lse: Array, *, dlse: Optional[Array] = None,
+                                 do_parts: Optional[Sequence[Array]] = None, dlse_parts: Optional[Sequence[Array]] = None, flags: int = 0,
+                                 stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
+        """Gradients (do_parts, dlse_parts) of attention_merge, whose ``out`` and ``lse`` are inputs here: two lists of an array for each part. ``dlse`` is the gradient
+        with respect to ``lse``, if it has one. ``query=True`` returns a Support."""
+        forward = _merge(o_parts, lse_parts)
+        forward.put("o", out)  # inputs here: a missing one is the library's to report
+        forward.put("lse", lse)
+        call = Call(s.AttentionMergeBackwardArgs(forward=ctypes.pointer(forward.args)))
+        call.views, call.stream = list(forward.views), forward.stream
+        made = [[empty_like(part, tuple(view(part).tensor.shape[:rank])) for part in sources] if given is None else list(given)
+                for given, sources, rank in ((do_parts, o_parts, 4), (dlse_parts, lse_parts, 3))]
+        call.put("dout", dout)
+        call.put("dlse", dlse)
+        for name, arrays in zip(("do_parts", "dlse_parts"), made):
+            if len(arrays) != len(o_parts):
+                raise ValueError(f"{len(arrays)} {name} and {len(o_parts)} o_parts; as many of each are expected")
+            _put_parts(call, name, arrays, output=True)
+        call.finish(stream, flags, workspace)
+        if query:
+            return self._query("attention_merge_backward", call)
+        self._run("attention_merge_backward", call)
+        return tuple(made)
 
     def reduce(self, x: Array, op: s.Reduction, axis: int = -1, *, out: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None,
                workspace: Optional[Array] = None, query: bool = False) -> Any:
@@ -286,6 +299,26 @@ class Context(ContextBase):
             return self._query("softmax", call)
         self._run("softmax", call)
         return out
+
+
+def _put_parts(call: Call, name: str, arrays: Sequence[Array], output: bool = False) -> None:
+    """An array of tensors of a call, which keeps it alive."""
+    table = (s.Tensor * max(len(arrays), 1))()
+    for index, array in enumerate(arrays):
+        found = call.look(f"{name}[{index}]", array, output)
+        table[index] = found.tensor
+        call.stream = call.stream or found.stream
+    setattr(call.args, name, table)
+
+
+def _merge(o_parts: Sequence[Array], lse_parts: Sequence[Array]) -> Call:
+    """What a merge and its gradients share: the parts."""
+    if len(o_parts) != len(lse_parts):
+        raise ValueError(f"{len(o_parts)} o_parts and {len(lse_parts)} lse_parts; as many of each are expected")
+    call = Call(s.AttentionMergeArgs(parts=len(o_parts)))
+    _put_parts(call, "o_parts", o_parts)
+    _put_parts(call, "lse_parts", lse_parts)
+    return call
 
 
 def _gemm_shape(a: s.Tensor, b: s.Tensor) -> tuple[int, ...]:
@@ -326,7 +359,7 @@ def _install(extension: Any) -> None:
                      "find_aten": find_aten, "is_plain": is_plain, "cuda_stream": lambda array: cuda_stream(array, None, {}),
                      "support": Support, "levels": LEVELS, "default_context": default_context, "activations": s.ACTIVATIONS, "bias_axes": s.BIAS_AXES,
                      "masks": s.MASKS, "reductions": s.REDUCTIONS})
-    for owner, names in ((Context, s.OPERATIONS), (Prepared, ("run",))):
+    for owner, names in ((Context, [name for name in s.OPERATIONS if name not in s.NOT_COMPILED]), (Prepared, ("run",))):
         for name in names:
             pure = getattr(owner, name)
             parameters = tuple(parameter for parameter in inspect.signature(pure).parameters if parameter != "self")

@@ -109,6 +109,11 @@ class AttentionMergeArgs(_Sized):
     _fields_ = _LAUNCH + [("o_parts", ctypes.POINTER(Tensor)), ("lse_parts", ctypes.POINTER(Tensor)), ("parts", c_int64), ("o", Tensor), ("lse", Tensor)]
 
 
+class AttentionMergeBackwardArgs(_Sized):
+    _fields_ = _LAUNCH + [("forward", ctypes.POINTER(AttentionMergeArgs)), ("dout", Tensor), ("dlse", Tensor), ("do_parts", ctypes.POINTER(Tensor)),
+                          ("dlse_parts", ctypes.POINTER(Tensor))]
+
+
 class ReduceArgs(_Sized):
     _fields_ = _LAUNCH + [("x", Tensor), ("y", Tensor), ("op", c_int32), ("axis", c_int32)]
 
@@ -122,9 +127,12 @@ OPERATIONS = {
     "attention": AttentionArgs,
     "attention_backward": AttentionBackwardArgs,
     "attention_merge": AttentionMergeArgs,
+    "attention_merge_backward": AttentionMergeBackwardArgs,
     "reduce": ReduceArgs,
     "softmax": SoftmaxArgs,
 }
+
+NOT_COMPILED = {"attention_merge_backward"}  # operations that the extension leaves to Python
 
 PREPARED = {"gemm": GemmPointers, "attention": AttentionPointers}
 
