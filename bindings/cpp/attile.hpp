@@ -144,7 +144,9 @@ using Support = detail::Initialised<attile_support, attile_support_init>;       
 using GemmArgs = detail::Initialised<attile_gemm_args, attile_gemm_init>;                        /**< Zeroed and stamped, alpha 1. */
 using AttentionArgs = detail::Initialised<attile_attention_args, attile_attention_init>;         /**< Zeroed and stamped. */
 using AttentionBackwardArgs = detail::Initialised<attile_attention_backward_args, attile_attention_backward_init>; /**< Likewise. */
-using AttentionMergeArgs = detail::Initialised<attile_attention_merge_args, attile_attention_merge_init>;          /**< Likewise. */
+using AttentionMergeArgs = detail::Initialised<attile_attention_merge_args, attile_attention_merge_init>; /**< Likewise. */
+using AttentionMergeBackwardArgs =
+    detail::Initialised<attile_attention_merge_backward_args, attile_attention_merge_backward_init>;      /**< Likewise. */
 using ReduceArgs = detail::Initialised<attile_reduce_args, attile_reduce_init>;                           /**< Zeroed and stamped. */
 using SoftmaxArgs = detail::Initialised<attile_softmax_args, attile_softmax_init>;                        /**< Zeroed and stamped. */
 using GemmPointers = detail::Initialised<attile_gemm_pointers, attile_gemm_pointers_init>;                /**< Zeroed and stamped. */
@@ -246,6 +248,9 @@ class Context {
     Status try_attention_merge(const attile_attention_merge_args &args) const noexcept {
         return Status(attile_attention_merge(context_, &args));
     } /**< attile_attention_merge() */
+    Status try_attention_merge_backward(const attile_attention_merge_backward_args &args) const noexcept {
+        return Status(attile_attention_merge_backward(context_, &args));
+    } /**< attile_attention_merge_backward() */
     Status try_reduce(const attile_reduce_args &args) const noexcept {
         return Status(attile_reduce(context_, &args));
     } /**< attile_reduce() */
@@ -264,6 +269,9 @@ class Context {
     Status try_query(const attile_attention_merge_args &args, attile_support &support) const noexcept {
         return Status(attile_attention_merge_query(context_, &args, &support));
     } /**< attile_attention_merge_query() */
+    Status try_query(const attile_attention_merge_backward_args &args, attile_support &support) const noexcept {
+        return Status(attile_attention_merge_backward_query(context_, &args, &support));
+    } /**< attile_attention_merge_backward_query() */
     Status try_query(const attile_reduce_args &args, attile_support &support) const noexcept {
         return Status(attile_reduce_query(context_, &args, &support));
     } /**< attile_reduce_query() */
@@ -307,6 +315,9 @@ class Context {
     void attention_backward(const attile_attention_backward_args &args) const {
         try_attention_backward(args).or_throw();
     } /**< attile_attention_backward(), throwing. */
+    void attention_merge_backward(const attile_attention_merge_backward_args &args) const {
+        try_attention_merge_backward(args).or_throw();
+    } /**< attile_attention_merge_backward(), throwing. */
     void attention_merge(const attile_attention_merge_args &args) const {
         try_attention_merge(args).or_throw();
     }                                                                                     /**< attile_attention_merge(), throwing. */

@@ -61,6 +61,34 @@ TEST(Call, ComputesAndQueries) {
     EXPECT_STREQ(context.info().backend, "reference");
 }
 
+TEST(Call, GivesGradientsOfAMerge) {
+    const attile::Context context("reference");
+    const std::vector<float> parts = {1, 2, 3, 5}, lse_parts = {0, 0}, dout = {1, 1};
+    std::vector<float> o(2, kNaN), lse(1, kNaN), gradients(4, kNaN), lse_gradients(2, kNaN);
+    const auto part = [](auto &values, std::size_t i) { return attile::view(std::span(values).subspan(2 * i, 2), {1, 1, 1, 2}); };
+    const auto number = [](auto &values, std::size_t i) { return attile::view(std::span(values).subspan(i, 1), {1, 1, 1}); };
+    const attile_tensor o_views[2] = {part(parts, 0), part(parts, 1)}, lse_views[2] = {number(lse_parts, 0), number(lse_parts, 1)};
+    const attile_tensor do_views[2] = {part(gradients, 0), part(gradients, 1)};
+    const attile_tensor dlse_views[2] = {number(lse_gradients, 0), number(lse_gradients, 1)};
+    attile::AttentionMergeArgs merge;
+    merge.o_parts = o_views;
+    merge.lse_parts = lse_views;
+    merge.parts = 2;
+    merge.o = part(o, 0);
+    merge.lse = number(lse, 0);
+    context.attention_merge(merge);
+    attile::AttentionMergeBackwardArgs args;
+    args.forward = &merge;
+    args.dout = part(dout, 0);
+    args.do_parts = do_views;
+    args.dlse_parts = dlse_views;
+    EXPECT_EQ(context.query(args).level, ATTILE_SUPPORT_NATIVE);
+    context.attention_merge_backward(args);
+    for (const float share : gradients) EXPECT_FLOAT_EQ(share, 0.5F);
+    EXPECT_FLOAT_EQ(lse_gradients[0], -1.25F);  // Half of what part 0 has less than the whole.
+    EXPECT_FLOAT_EQ(lse_gradients[1], 1.25F);
+}
+
 TEST(Call, IsPreparedAndRunElsewhere) {
     const attile::Context context("reference");
     const std::vector<float> a = {1, 2, 3, 4}, b = {1, 1, 1, 1};
