@@ -349,6 +349,34 @@ extern "C" {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct attile_attention_merge_backward_args {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub stream: *mut ::core::ffi::c_void,
+    pub workspace: *mut ::core::ffi::c_void,
+    pub workspace_bytes: i64,
+    pub forward: *const attile_attention_merge_args,
+    pub dout: attile_tensor,
+    pub dlse: attile_tensor,
+    pub do_parts: *const attile_tensor,
+    pub dlse_parts: *const attile_tensor,
+}
+extern "C" {
+    pub fn attile_attention_merge_backward_init(args: *mut attile_attention_merge_backward_args, size: u64);
+}
+extern "C" {
+    pub fn attile_attention_merge_backward(context: *mut attile_context, args: *const attile_attention_merge_backward_args) -> i32;
+}
+extern "C" {
+    pub fn attile_attention_merge_backward_query(
+        context: *mut attile_context,
+        args: *const attile_attention_merge_backward_args,
+        support: *mut attile_support,
+    ) -> i32;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct attile_prepared {
     _unused: [u8; 0],
 }

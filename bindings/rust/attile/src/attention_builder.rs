@@ -245,3 +245,77 @@ impl<'a> AttentionMerge<'a> {
 }
 
 runnable!(AttentionMerge, attile_attention_merge, attile_attention_merge_query);
+
+/// A part of a merge, as [`Context::attention_merge_backward`] takes it: what it held, and where its gradients go.
+#[derive(Debug)]
+pub struct MergePart<'a> {
+    /// Its result, [B, H, L, Dv].
+    pub o: TensorRef<'a>,
+    /// Its lse, [B, H, L].
+    pub lse: TensorRef<'a>,
+    /// Receives the gradient with respect to `o`.
+    pub d_o: TensorMut<'a>,
+    /// Receives the gradient with respect to `lse`.
+    pub d_lse: TensorMut<'a>,
+}
+
+/// Gradients of a merge with respect to its parts. Made by [`Context::attention_merge_backward`].
+#[derive(Debug)]
+#[must_use = "nothing is computed before run()"]
+pub struct AttentionMergeBackward<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) args: sys::attile_attention_merge_backward_args,
+    forward: Box<sys::attile_attention_merge_args>,
+    o_parts: Vec<sys::attile_tensor>,
+    lse_parts: Vec<sys::attile_tensor>,
+    do_parts: Vec<sys::attile_tensor>,
+    dlse_parts: Vec<sys::attile_tensor>,
+    views: PhantomData<&'a mut [u8]>,
+}
+
+impl Context {
+    /// Gradients of every part of [`attention_merge`](Context::attention_merge), from its results `[o, lse]`, which must not lie over a
+    /// part, and the gradient with respect to o.
+    pub fn attention_merge_backward<'a>(
+        &'a self,
+        parts: Vec<MergePart<'a>>,
+        [o, lse]: [TensorRef<'a>; 2],
+        dout: TensorRef<'a>,
+    ) -> AttentionMergeBackward<'a> {
+        let mut forward = Box::new(initialised!(attile_attention_merge_args, attile_attention_merge_init));
+        forward.o = o.raw;
+        forward.lse = lse.raw;
+        let mut args = initialised!(attile_attention_merge_backward_args, attile_attention_merge_backward_init);
+        args.dout = dout.raw;
+        AttentionMergeBackward {
+            context: self,
+            args,
+            forward,
+            o_parts: parts.iter().map(|part| part.o.raw).collect(),
+            lse_parts: parts.iter().map(|part| part.lse.raw).collect(),
+            do_parts: parts.iter().map(|part| part.d_o.raw).collect(),
+            dlse_parts: parts.iter().map(|part| part.d_lse.raw).collect(),
+            views: PhantomData,
+        }
+    }
+}
+
+impl<'a> AttentionMergeBackward<'a> {
+    fn prepare(&mut self) -> Result<()> {
+        self.forward.o_parts = self.o_parts.as_ptr();
+        self.forward.lse_parts = self.lse_parts.as_ptr();
+        self.forward.parts = self.o_parts.len() as i64;
+        self.args.forward = &*self.forward;
+        self.args.do_parts = self.do_parts.as_ptr();
+        self.args.dlse_parts = self.dlse_parts.as_ptr();
+        Ok(())
+    }
+
+    /// With the gradient with respect to lse, [B, H, L].
+    pub fn dlse(mut self, dlse: TensorRef<'a>) -> Self {
+        self.args.dlse = dlse.raw;
+        self
+    }
+}
+
+runnable!(AttentionMergeBackward, attile_attention_merge_backward, attile_attention_merge_backward_query);

@@ -32,7 +32,7 @@ mod reduction_builder;
 mod tensor;
 mod transport;
 
-pub use attention_builder::{Attention, AttentionBackward, AttentionMerge, Mask};
+pub use attention_builder::{Attention, AttentionBackward, AttentionMerge, AttentionMergeBackward, Mask, MergePart};
 pub use attile_sys as sys;
 pub use communicator::{CommInfo, CommOptions, Communicator, Shards};
 pub use context::{Context, ContextOptions, Info};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every operation against plain loops in f64, errors, memory, threads. Runs on the backend that the environment selects.
-use attile::{Activation, Context, Level, Mask, MemoryKind, ReduceOp, TensorMut, TensorRef};
+use attile::{Activation, Context, Level, Mask, MemoryKind, MergePart, ReduceOp, TensorMut, TensorRef};
 
 /// Numbers in [-1, 1), the same on every machine.
 fn random(seed: u64, len: usize) -> Vec<f32> {
@@ -132,8 +132,27 @@ fn attention_forward_backward_and_merge() {
     }
     let mut merged = vec![f32::NAN; l * d];
     let views: Vec<_> = parts.iter().map(|p| (TensorRef::new(&p.0, &shape).unwrap(), TensorRef::new(&p.1, &shape[..3]).unwrap())).collect();
-    context.attention_merge(&views, TensorMut::new(&mut merged, &shape).unwrap()).run().unwrap();
+    let mut lse = vec![f32::NAN; l];
+    context
+        .attention_merge(&views, TensorMut::new(&mut merged, &shape).unwrap())
+        .lse(TensorMut::new(&mut lse, &shape[..3]).unwrap())
+        .run()
+        .unwrap();
     assert_close(&merged, &attention(&q, &k, &v, d, |_| l - 1).0, 1e-5);
+
+    // The shares of the parts add up to 1.
+    let mut gradients: Vec<_> = parts.iter().map(|_| (vec![f32::NAN; l * d], vec![f32::NAN; l])).collect();
+    let both = parts.iter().zip(&mut gradients).map(|(part, gradient)| MergePart {
+        o: TensorRef::new(&part.0, &shape).unwrap(),
+        lse: TensorRef::new(&part.1, &shape[..3]).unwrap(),
+        d_o: TensorMut::new(&mut gradient.0, &shape).unwrap(),
+        d_lse: TensorMut::new(&mut gradient.1, &shape[..3]).unwrap(),
+    });
+    let results = [TensorRef::new(&merged, &shape).unwrap(), TensorRef::new(&lse, &shape[..3]).unwrap()];
+    let ones = vec![1.0_f32; l * d];
+    context.attention_merge_backward(both.collect(), results, TensorRef::new(&ones, &shape).unwrap()).run().unwrap();
+    assert!((0..l * d).all(|i| (gradients[0].0[i] + gradients[1].0[i] - 1.0).abs() <= 1e-5));
+    assert!((0..l).all(|i| (gradients[0].1[i] + gradients[1].1[i]).abs() <= 1e-4));
 }
 
 #[test]

@@ -67,12 +67,13 @@ unsafe fn call_raw(context: *mut sys::attile_context, operation: i32, args: *con
         1 => sys::attile_attention(context, args.cast()),
         2 => sys::attile_attention_backward(context, args.cast()),
         3 => sys::attile_attention_merge(context, args.cast()),
-        4 => sys::attile_reduce(context, args.cast()),
-        5 => sys::attile_softmax(context, args.cast()),
+        4 => sys::attile_attention_merge_backward(context, args.cast()),
+        5 => sys::attile_reduce(context, args.cast()),
+        6 => sys::attile_softmax(context, args.cast()),
         _ => {
             let x = &*args.cast::<Blas>();
             let ([m, n, k, lda, ldb, ldc], beta) = (x.sizes, x.beta);
-            if operation == 6 {
+            if operation == 7 {
                 let (a, b, c) = (x.a.cast(), x.b.cast(), x.c.cast());
                 sys::attile_sgemm(context, x.order, x.transa, x.transb, m, n, k, x.alpha, a, lda, b, ldb, beta, c, ldc)
             } else {

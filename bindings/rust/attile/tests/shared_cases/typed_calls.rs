@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From an argument struct of the C interface to views and a builder.
-use attile::{sys, Activation, Bf16, Context, Element, Error, Mask, ReduceOp, TensorMut, TensorRef, F16};
+use attile::{sys, Activation, Bf16, Context, Element, Error, Mask, MergePart, ReduceOp, TensorMut, TensorRef, F16};
 use std::ffi::c_void;
 use std::mem::size_of;
 
@@ -203,6 +203,26 @@ unsafe fn merge(context: &Context, a: &sys::attile_attention_merge_args) -> Made
     finish!(a, builder)
 }
 
+unsafe fn merge_backward(context: &Context, a: &sys::attile_attention_merge_backward_args) -> Made<Result<(), Error>> {
+    expressible(!a.forward.is_null() && !a.do_parts.is_null() && !a.dlse_parts.is_null())?;
+    let f = &*a.forward;
+    expressible(f.struct_size as usize == size_of::<sys::attile_attention_merge_args>() && f.flags == 0 && f.next.is_null())?;
+    expressible(f.stream.is_null() && f.workspace.is_null() && f.workspace_bytes == 0)?;
+    expressible((1..100).contains(&f.parts) && !f.o_parts.is_null() && !f.lse_parts.is_null())?;
+    let mut parts = Vec::new();
+    for i in 0..f.parts as usize {
+        parts.push(MergePart {
+            o: input(&*f.o_parts.add(i))?,
+            lse: input(&*f.lse_parts.add(i))?,
+            d_o: output(&*a.do_parts.add(i))?,
+            d_lse: output(&*a.dlse_parts.add(i))?,
+        });
+    }
+    let mut builder = context.attention_merge_backward(parts, [input(&f.o)?, input(&f.lse)?], input(&a.dout)?);
+    with!(builder, dlse = a.dlse);
+    finish!(a, builder)
+}
+
 unsafe fn reduce(context: &Context, a: &sys::attile_reduce_args) -> Made<Result<(), Error>> {
     let op = match a.op {
         sys::ATTILE_REDUCE_SUM => ReduceOp::Sum,
@@ -226,7 +246,8 @@ pub unsafe fn call(context: &Context, operation: i32, args: *const c_void) -> Ou
         1 => attention(context, &*args.cast()),
         2 => backward(context, &*args.cast()),
         3 => merge(context, &*args.cast()),
-        4 => reduce(context, &*args.cast()),
+        4 => merge_backward(context, &*args.cast()),
+        5 => reduce(context, &*args.cast()),
         _ => softmax(context, &*args.cast()),
     };
     match made {
