@@ -274,8 +274,8 @@ def raw_files(header):
             "attile_operations.f90": operations_file(header, IN_CONTEXT), "attile_rank_operations.f90": operations_file(header, OVER_RANKS)}
 
 
-SHORT = {"attention_backward": "backward", "attention_merge": "merge", "attention_distributed": "attention",  # Of an operation's procedures;
-         "attention_backward_distributed": "backward"}  # others are called as they are.
+SHORT = {"attention_backward": "backward", "attention_merge": "merge", "attention_merge_backward": "merge_backward",  # Of an operation's procedures;
+         "attention_distributed": "attention", "attention_backward_distributed": "backward"}  # others are called as they are.
 OPERATIONS_HEAD = """! The operations {where}on argument structs, and their queries: for what arrays cannot say (device memory, float16, paged
 ! keys) and for asking first. Each comes as `call attile_OP_init(args)`, then components of args, then `call
 ! attile_OP({owner}, args)` or `call attile_OP_query({owner}, args, support)`. Tensors in args are in C's order of axes;

@@ -133,6 +133,7 @@ std::int32_t fortran_gemm_struct(attile_context *, const attile_gemm_args *);
 std::int32_t fortran_attention_struct(attile_context *, const attile_attention_args *);
 std::int32_t fortran_backward_struct(attile_context *, const attile_attention_backward_args *);
 std::int32_t fortran_merge_struct(attile_context *, const attile_attention_merge_args *);
+std::int32_t fortran_merge_backward_struct(attile_context *, const attile_attention_merge_backward_args *);
 std::int32_t fortran_reduce_struct(attile_context *, const attile_reduce_args *);
 std::int32_t fortran_softmax_struct(attile_context *, const attile_softmax_args *);
 
@@ -197,6 +198,13 @@ std::int32_t attile_attention_merge(attile_context *context, const attile_attent
     Array o_parts(args->o_parts, n), lse_parts(args->lse_parts, n), o(args->o), lse(args->lse);
     return (dtype == ATTILE_F32 ? fortran_merge_real32 : fortran_merge_real64)(context, args, o_parts.get(), lse_parts.get(), o.get(),
                                                                                lse.get());
+}
+
+std::int32_t attile_attention_merge_backward(attile_context *context, const attile_attention_merge_backward_args *args) {
+    if (inside) return next<decltype(attile_attention_merge_backward)>("attile_attention_merge_backward")(context, args);
+    const Inside guard;
+    ++by_structs;
+    return fortran_merge_backward_struct(context, args);
 }
 
 std::int32_t attile_reduce(attile_context *context, const attile_reduce_args *args) {

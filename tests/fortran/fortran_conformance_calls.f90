@@ -78,6 +78,17 @@ contains
     status = int(stat, c_int32_t)
   end function merge_struct
 
+  function merge_backward_struct(context, args) result(status) bind(c, name='fortran_merge_backward_struct')
+    type(c_ptr), value :: context
+    type(attile_attention_merge_backward_args), intent(in) :: args
+    integer(c_int32_t) :: status
+    type(attile_context) :: ctx
+    integer :: stat
+    ctx = context
+    call attile_attention_merge_backward(ctx, args, stat)
+    status = int(stat, c_int32_t)
+  end function merge_backward_struct
+
   function reduce_struct(context, args) result(status) bind(c, name='fortran_reduce_struct')
     type(c_ptr), value :: context
     type(attile_reduce_args), intent(in) :: args

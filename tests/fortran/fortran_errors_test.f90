@@ -83,6 +83,7 @@ contains
     type(attile_attention_args), pointer :: attention
     type(attile_attention_backward_args), pointer :: backward
     type(attile_attention_merge_args), pointer :: merging
+    type(attile_attention_merge_backward_args), pointer :: unmerging
     type(attile_reduce_args), pointer :: reduce
     type(attile_softmax_args), pointer :: softmax
     character(len=600) :: message
@@ -103,6 +104,9 @@ contains
       call c_f_pointer(args, merging)
       call attile_attention_merge(borrowed, merging, stat, message)
     case (4)
+      call c_f_pointer(args, unmerging)
+      call attile_attention_merge_backward(borrowed, unmerging, stat, message)
+    case (5)
       call c_f_pointer(args, reduce)
       call attile_reduce(borrowed, reduce, stat, message)
     case default

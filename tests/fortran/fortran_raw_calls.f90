@@ -25,6 +25,7 @@ contains
     type(attile_attention_args), pointer :: attention
     type(attile_attention_backward_args), pointer :: backward
     type(attile_attention_merge_args), pointer :: merging
+    type(attile_attention_merge_backward_args), pointer :: unmerging
     type(attile_reduce_args), pointer :: reduce
     type(attile_softmax_args), pointer :: softmax
     type(blas_arguments), pointer :: x
@@ -43,14 +44,17 @@ contains
       call c_f_pointer(args, merging)
       status = attile_attention_merge(context, merging)
     case (4)
+      call c_f_pointer(args, unmerging)
+      status = attile_attention_merge_backward(context, unmerging)
+    case (5)
       call c_f_pointer(args, reduce)
       status = attile_reduce(context, reduce)
-    case (5)
+    case (6)
       call c_f_pointer(args, softmax)
       status = attile_softmax(context, softmax)
     case default
       call c_f_pointer(args, x)
-      if (operation == 6) then
+      if (operation == 7) then
         status = attile_sgemm(context, x%order, x%transa, x%transb, x%m, x%n, x%k, &
           x%alpha, x%a, x%lda, x%b, x%ldb, x%beta, x%c, x%ldc)
       else

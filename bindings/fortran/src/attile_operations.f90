@@ -15,6 +15,8 @@ module attile_operations
     raw_backward_query => attile_attention_backward_query, &
     raw_merge_init => attile_attention_merge_init, raw_merge => attile_attention_merge, &
     raw_merge_query => attile_attention_merge_query, &
+    raw_merge_backward_init => attile_attention_merge_backward_init, raw_merge_backward => attile_attention_merge_backward, &
+    raw_merge_backward_query => attile_attention_merge_backward_query, &
     raw_reduce_init => attile_reduce_init, raw_reduce => attile_reduce, raw_reduce_query => attile_reduce_query, &
     raw_softmax_init => attile_softmax_init, raw_softmax => attile_softmax, raw_softmax_query => attile_softmax_query
   use attile_types
@@ -24,6 +26,7 @@ module attile_operations
   public :: attile_attention_init, attile_attention, attile_attention_query
   public :: attile_attention_backward_init, attile_attention_backward, attile_attention_backward_query
   public :: attile_attention_merge_init, attile_attention_merge, attile_attention_merge_query
+  public :: attile_attention_merge_backward_init, attile_attention_merge_backward, attile_attention_merge_backward_query
   public :: attile_reduce_init, attile_reduce, attile_reduce_query
   public :: attile_softmax_init, attile_softmax, attile_softmax_query
 
@@ -79,6 +82,19 @@ module attile_operations
   interface attile_attention_merge_query
     module procedure merge_query
   end interface attile_attention_merge_query
+  !> Zero the arguments, and stamp their size.
+  interface attile_attention_merge_backward_init
+    module procedure merge_backward_init
+  end interface attile_attention_merge_backward_init
+  !> Run with these arguments.
+  interface attile_attention_merge_backward
+    module procedure merge_backward
+  end interface attile_attention_merge_backward
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_attention_merge_backward_query
+    module procedure merge_backward_query
+  end interface attile_attention_merge_backward_query
   !> Zero the arguments, and stamp their size.
   interface attile_reduce_init
     module procedure reduce_init
@@ -198,6 +214,29 @@ contains
     call raw_support_init(support, c_sizeof(support))
     call conclude(raw_merge_query(ctx%handle(), args, support), stat, errmsg)
   end subroutine merge_query
+
+  subroutine merge_backward_init(args)
+    type(attile_attention_merge_backward_args), intent(out) :: args
+    call raw_merge_backward_init(args, c_sizeof(args))
+  end subroutine merge_backward_init
+
+  subroutine merge_backward(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_attention_merge_backward_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_merge_backward(ctx%handle(), args), stat, errmsg)
+  end subroutine merge_backward
+
+  subroutine merge_backward_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_attention_merge_backward_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_merge_backward_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine merge_backward_query
 
   subroutine reduce_init(args)
     type(attile_reduce_args), intent(out) :: args

@@ -162,6 +162,21 @@ module attile_types
     type(attile_tensor) :: lse
   end type attile_attention_merge_args
 
+  ! struct attile_attention_merge_backward_args
+  type, bind(c), public :: attile_attention_merge_backward_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(c_ptr) :: forward = c_null_ptr  ! const attile_attention_merge_args *
+    type(attile_tensor) :: dout
+    type(attile_tensor) :: dlse
+    type(c_ptr) :: do_parts = c_null_ptr  ! const attile_tensor *
+    type(c_ptr) :: dlse_parts = c_null_ptr  ! const attile_tensor *
+  end type attile_attention_merge_backward_args
+
   ! struct attile_gemm_pointers
   type, bind(c), public :: attile_gemm_pointers
     integer(c_int32_t) :: struct_size = 0_c_int32_t
