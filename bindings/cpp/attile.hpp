@@ -144,7 +144,7 @@ using Support = detail::Initialised<attile_support, attile_support_init>;       
 using GemmArgs = detail::Initialised<attile_gemm_args, attile_gemm_init>;                        /**< Zeroed and stamped, alpha 1. */
 using AttentionArgs = detail::Initialised<attile_attention_args, attile_attention_init>;         /**< Zeroed and stamped. */
 using AttentionBackwardArgs = detail::Initialised<attile_attention_backward_args, attile_attention_backward_init>; /**< Likewise. */
-using AttentionMergeArgs = detail::Initialised<attile_attention_merge_args, attile_attention_merge_init>; /**< Likewise. */
+using AttentionMergeArgs = detail::Initialised<attile_attention_merge_args, attile_attention_merge_init>;          /**< Likewise. */
 using AttentionMergeBackwardArgs =
     detail::Initialised<attile_attention_merge_backward_args, attile_attention_merge_backward_init>;      /**< Likewise. */
 using ReduceArgs = detail::Initialised<attile_reduce_args, attile_reduce_init>;                           /**< Zeroed and stamped. */
