@@ -8,7 +8,8 @@
 namespace attile::core {
 namespace {
 
-constexpr uint32_t kFirstSize = ATTILE_SIZE_UP_TO(attile_attention_merge_backward_args, dlse_parts);
+constexpr uint32_t kFirstSize =
+    ATTILE_SIZE_UP_TO(attile_attention_merge_backward_args, dlse_parts);  // NOLINT(bugprone-sizeof-expression): the pointer's own size
 
 // Tensors of a call beside those of its parts: o, lse, dout and dlse.
 constexpr int64_t kWholeViews = 4;
