@@ -109,6 +109,16 @@ TEST_F(MergeBackwardFront, OverlapAmongManyParts) {
     EXPECT_NE(last_error().find("do_parts[7]"), std::string::npos) << last_error();
 }
 
+// A view that reaches over all the others, and meets only the last.
+TEST_F(MergeBackwardFront, OverlapBehindManyOthers) {
+    reset(40, ATTILE_F32, ATTILE_F32, ATTILE_F32, ATTILE_F32);
+    o_parts[0].stride[0] = static_cast<float *>(dlse_parts[39].data) - static_cast<float *>(o_parts[0].data);
+    EXPECT_EQ(status(), ATTILE_ERROR_ALIASING);
+    EXPECT_NE(last_error().find("dlse_parts[39]"), std::string::npos) << last_error();
+    o_parts[0].stride[0] += 3 * 24;
+    EXPECT_EQ(status(), ATTILE_OK) << last_error();
+}
+
 TEST_F(MergeBackwardFront, PartInPlaceOfTheForwardCallIsLost) {
     forward.o = o_parts[1];
     EXPECT_EQ(status(), ATTILE_ERROR_ALIASING);
