@@ -25,7 +25,8 @@ PLACES = {'reference': 'host', 'cpu': 'host', 'simt': 'device'}
 LAW_SEEDS = {'reference': '1-4', 'cpu': '1-6', 'simt': '1-3'}
 LAW_WORK = {'reference': '30000', 'cpu': '100000', 'simt': '20000'}
 # The laws of an operation, by their names.
-LAWS = {'gemm': '*Product*:*Depth*:*Blocks*:*Operands*:*UnitMatrix*:*Epilogue*:*Blas*', 'attention_merge': '*Part*:*Merging*:*SplitKeys*', 'attention_merge_backward': '*MergingGradients*',
+LAWS = {'gemm': '*Product*:*Depth*:*Blocks*:*Operands*:*UnitMatrix*:*Epilogue*:*Blas*', 'attention_merge': '*Part*:*Merging*:*SplitKeys*',
+        'attention_merge_backward': '*MergingGradients*',
         'attention_backward': '*Gradient*', 'reduce': '*Reduction*:*Smallest*:*Mean*:*Sum*:*SoftmaxAdds*', 'softmax': '*oftmax*'}
 OTHERS = ':'.join(filter for operation, filter in LAWS.items() if operation != 'attention_merge')
 LAWS['attention'] = f'*-{OTHERS}'
