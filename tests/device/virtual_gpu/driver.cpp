@@ -70,6 +70,11 @@ int capability() {
     return found;
 }
 
+std::size_t memory_bytes() {
+    static const int found = number_in("ATTILE_VIRTUAL_MEMORY", 4096);
+    return static_cast<std::size_t>(found) << 20;
+}
+
 int device_attribute(int which) {
     static const int units = number_in("ATTILE_VIRTUAL_UNITS", 132), cache = number_in("ATTILE_VIRTUAL_CACHE", 50 << 20);
     const bool is_small = capability() > 80 && capability() < 90;  // 8.6 and 8.9: less shared memory, fewer threads.

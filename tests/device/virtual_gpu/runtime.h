@@ -26,7 +26,7 @@ int current_device();  // The calling thread's.
 bool set_device(int device);
 int capability();                 // 90 for 9.0.
 int device_attribute(int which);  // As CUdevice_attribute and cudaDeviceAttr number them; 0 where it is not known.
-inline constexpr std::size_t kMemoryBytes = std::size_t{4} << 30;
+std::size_t memory_bytes();       // ATTILE_VIRTUAL_MEMORY in MiB, or 4 GiB.
 
 // The error that all calls give since a kernel failed.
 cudaError_t lasting_error();

@@ -41,7 +41,7 @@ cudaError_t take(void **pointer, std::size_t bytes, int kind) {
     *pointer = nullptr;
     if (bytes == 0) return cudaSuccess;
     const std::lock_guard<std::mutex> guard(pieces().lock);
-    if (is_the_devices(kind) && bytes > kMemoryBytes - pieces().used) return cudaErrorMemoryAllocation;
+    if (is_the_devices(kind) && bytes > memory_bytes() - pieces().used) return cudaErrorMemoryAllocation;
     void *const memory = allocate(bytes);
     if (memory == nullptr) return cudaErrorMemoryAllocation;
     pieces().by_begin[static_cast<unsigned char *>(memory)] = {bytes, kind};
@@ -119,8 +119,8 @@ ATTILE_EXPORT cudaError_t cudaFreeHost(void *pointer) {
 ATTILE_EXPORT cudaError_t cudaMemGetInfo(std::size_t *free_bytes, std::size_t *all_bytes) {
     return answer(ATTILE_CALLER, [&] {
         const std::lock_guard<std::mutex> guard(pieces().lock);
-        *free_bytes = kMemoryBytes - pieces().used;
-        *all_bytes = kMemoryBytes;
+        *free_bytes = memory_bytes() - pieces().used;
+        *all_bytes = memory_bytes();
         return cudaSuccess;
     });
 }

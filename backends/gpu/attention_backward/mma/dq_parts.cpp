@@ -14,11 +14,12 @@ constexpr int64_t kFewestTiles = 8;  // Of a part: fewer would take less time th
 
 }  // namespace
 
-BackwardDqParts backward_dq_parts(const DeviceProperties &device, const attile_attention_problem &p, const BackwardSumShape &shape) {
+BackwardDqParts backward_dq_parts(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan,
+                                  const BackwardSumShape &shape) {
     BackwardDqParts parts;
     parts.tiles = std::max<int64_t>(ceil_div(p.len_k, shape.keys), 1);
     // What an entry gets must not depend on how many there are. Of packed sequences, rows that none has would be added up as well.
-    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 || is_present(p.cu_len_q)) return parts;
+    if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 || is_present(p.cu_len_q) || plan.slice < plan.pairs) return parts;
     const int64_t blocks = std::max<int64_t>(p.batch * p.heads_q * ceil_div(p.len_q, shape.rows()), 1),
                   slots = static_cast<int64_t>(std::max(device.compute_units, 1)) * shape.blocks;
     const int64_t left = p.window_left, right = p.window_right;

@@ -20,7 +20,8 @@ struct BackwardDqParts {
     int32_t add(Device &device, const attile_attention_backward_problem &problem, const BackwardSumTask &task, Stream stream) const;
 };
 
-// For a plan whose pairs are all of one launch.
-BackwardDqParts backward_dq_parts(const DeviceProperties &device, const attile_attention_problem &p, const BackwardSumShape &shape);
+// One part where not all pairs are of one launch.
+BackwardDqParts backward_dq_parts(const DeviceProperties &device, const attile_attention_problem &p, const AttentionBackwardPlan &plan,
+                                  const BackwardSumShape &shape);
 
 }  // namespace attile::gpu::mma

@@ -136,8 +136,7 @@ Sm80BackwardChoice choose(Device &device, const attile_attention_backward_proble
     plan.threads = choice.keys.shape->threads();
     backward_cut(problem, plan);
     if (!choose_gradients(device, problem, choice)) return declined("the gradients of one head's bias find no room");
-    if (choice.sum.kernel != nullptr && plan.slice == plan.pairs)
-        choice.dq_parts = backward_dq_parts(device.properties(), p, *choice.sum.shape);
+    if (choice.sum.kernel != nullptr) choice.dq_parts = backward_dq_parts(device.properties(), p, plan, *choice.sum.shape);
     plan.workspace = workspace_piece(4 * plan.part_bias) + workspace_piece(4 * plan.sum_bias) + workspace_piece(choice.gradients) +
                      backward_workspace(plan) + choice.dq_parts.workspace(p);
     const int64_t rows = choice.rows.shape->rows();

@@ -142,7 +142,7 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
     }
     choice.crew = backward_crew(device.properties(), p, plan, shape, plan.slice, is_summed);
     plan.workspace = workspace_piece(4 * choice.kept) + backward_workspace(plan, choice.counters);
-    if (!is_summed && plan.slice == plan.pairs) choice.dq_parts = backward_dq_parts(device.properties(), p, *choice.sum.shape);
+    if (!is_summed) choice.dq_parts = backward_dq_parts(device.properties(), p, plan, *choice.sum.shape);
     plan.workspace += choice.dq_parts.workspace(p);
     if (plan.pairs * plan.key_blocks > kMostBackwardBlocks / 2 || choice.counters > kMostBackwardBlocks)
         return declined("there are more blocks of keys than a grid holds");
