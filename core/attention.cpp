@@ -51,6 +51,7 @@ int32_t attile_attention(attile_context *handle, const attile_attention_args *ar
         attile_attention_problem problem;
         bool nothing_to_do = false;
         ATTILE_TRY(prepare(call, args, &problem, &nothing_to_do));
+        ATTILE_TRY(check_version(call, context, context->interfaces.attention, problem));
         return run_problem(call, context, context->interfaces.attention, problem, problem.launch, nothing_to_do);
     });
 }
@@ -62,6 +63,8 @@ int32_t attile_attention_query(attile_context *handle, const attile_attention_ar
         bool nothing_to_do = false;
         ATTILE_TRY(prepare(call, args, &problem, &nothing_to_do));
         ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));
+        const auto check = [&] { return check_version(call, context, context->interfaces.attention, problem); };
+        if (answer_failure(check, support)) return ATTILE_OK;
         return query_problem(call, context, context->interfaces.attention, problem, nothing_to_do, support);
     });
 }

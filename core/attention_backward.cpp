@@ -55,6 +55,8 @@ int32_t check_gradients(const Call &call, const attile_attention_backward_args &
         ATTILE_TRY(check_tensor(call, "dsinks", args.dsinks, {dtype_bit(forward.sinks.dtype) | kF32, 1, 1, true}, &views->dsinks));
         ATTILE_TRY(check_extent(call, views->dsinks, 0, "heads_q", forward.q.shape[1], "forward->q.shape[1] (heads_q)"));
     }
+    const DtypeSet statistic = type == kF64 ? kF64 : kF32;
+    ATTILE_TRY(check_optional(call, "dlse", args.dlse, {statistic, 3, 3}, &views->dlse));
     static constexpr const char *kLabelsQ[4] = {"batch", "heads_q", "len_q", "head_dim"};
     static constexpr const char *kLabelsK[4] = {"batch", "heads_kv", "len_k", "head_dim"};
     static constexpr const char *kOriginsO[4] = {"forward->o.shape[0]", "forward->o.shape[1]", "forward->o.shape[2]",
@@ -65,7 +67,9 @@ int32_t check_gradients(const Call &call, const attile_attention_backward_args &
                                                  "forward->k.shape[3]"};
     static constexpr const char *kOriginsV[4] = {"forward->v.shape[0]", "forward->v.shape[1]", "forward->v.shape[2]",
                                                  "forward->v.shape[3]"};
+    static constexpr const char *kOriginsLse[4] = {"forward->lse.shape[0]", "forward->lse.shape[1]", "forward->lse.shape[2]"};
     ATTILE_TRY(check_like(call, views->dout, forward.o, kLabelsQ, kOriginsO));
+    if (views->dlse.present()) ATTILE_TRY(check_like(call, views->dlse, forward.lse, kLabelsQ, kOriginsLse));
     ATTILE_TRY(check_like(call, views->dq, forward.q, kLabelsQ, kOriginsQ));
     ATTILE_TRY(check_like(call, views->dk, forward.k, kLabelsK, kOriginsK));
     return check_like(call, views->dv, forward.v, kLabelsK, kOriginsV);
@@ -73,13 +77,14 @@ int32_t check_gradients(const Call &call, const attile_attention_backward_args &
 
 int32_t check_gradient_aliasing(const Call &call, const AttentionViews &forward, const GradientViews &gradients,
                                 const attile_launch &launch) {
-    constexpr int32_t kInputs = kAttentionInputs + 3;
+    constexpr int32_t kInputs = kAttentionInputs + 4;
     constexpr int32_t kOutputs = 5;
     const View *all[kInputs + kOutputs];
     list_attention_inputs(forward, all);
     all[kAttentionInputs] = &forward.o;
     all[kAttentionInputs + 1] = &forward.lse;
     all[kAttentionInputs + 2] = &gradients.dout;
+    all[kAttentionInputs + 3] = &gradients.dlse;
     const View *outputs[kOutputs] = {&gradients.dq, &gradients.dk, &gradients.dv, &gradients.dbias, &gradients.dsinks};
     for (int32_t i = 0; i < kOutputs; ++i) {
         // Against the inputs, and the outputs before it.
@@ -116,6 +121,7 @@ int32_t prepare(const Call &call, const attile_attention_backward_args *args, Ba
     problem.dv = make_aligned_operand(gradients.dv);
     problem.dbias = make_aligned_operand(gradients.dbias);
     problem.dsinks = make_operand(gradients.dsinks, -1, 0);
+    problem.dlse = make_operand(gradients.dlse, 0, 1, 2);
     for (int32_t i = 0; i < 4; ++i) {
         const int32_t axis = gradients.dbias.present() ? i - (4 - gradients.dbias.rank()) : -1;
         problem.bias_extent[i] = axis >= 0 ? gradients.dbias.shape(axis) : 1;
@@ -132,9 +138,12 @@ int32_t prepare(const Call &call, const attile_attention_backward_args *args, Ba
 }
 
 // Sums into pages that several entries may share have no defined owner.
-int32_t fail_paged(const Call &call) {
-    return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, "%s: there is no gradient of paged keys and values (forward->block_table)",
-                call.operation);
+int32_t check_feasible(const Call &call, const Context *context, const BackwardProblem &backward) {
+    if (backward.paged) {
+        return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, "%s: there is no gradient of paged keys and values (forward->block_table)",
+                    call.operation);
+    }
+    return check_version(call, context, context->interfaces.attention_backward, backward.forward, backward.problem.dlse);
 }
 
 }  // namespace
@@ -149,7 +158,7 @@ int32_t attile_attention_backward(attile_context *handle, const attile_attention
         const Call call = {"attention_backward"};
         BackwardProblem backward;
         ATTILE_TRY(prepare(call, args, &backward));
-        if (backward.paged) return fail_paged(call);
+        ATTILE_TRY(check_feasible(call, context, backward));
         return run_problem(call, context, context->interfaces.attention_backward, backward.problem, backward.forward.launch,
                            backward.nothing_to_do);
     });
@@ -161,12 +170,7 @@ int32_t attile_attention_backward_query(attile_context *handle, const attile_att
         BackwardProblem backward;
         ATTILE_TRY(prepare(call, args, &backward));
         ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));
-        if (backward.paged) {
-            attile_support answer;
-            describe_failure([&] { return fail_paged(call); }, &answer);
-            write_output(answer, support);
-            return ATTILE_OK;
-        }
+        if (answer_failure([&] { return check_feasible(call, context, backward); }, support)) return ATTILE_OK;
         return query_problem(call, context, context->interfaces.attention_backward, backward.problem, backward.nothing_to_do, support);
     });
 }

@@ -69,9 +69,9 @@ int32_t check_layout(const Call &call, const attile_attention_args &args) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %scu_len_k is given, so %scu_len_q must be too", call.operation, call.prefix,
                     call.prefix);
     }
-    if (packed_q && !packed_k && !paged) {
-        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %scu_len_q is given, so %scu_len_k (or a block_table) must be too", call.operation,
-                    call.prefix, call.prefix);
+    if (!is_absent(args.causal_offset) && args.mask == ATTILE_MASK_NONE && is_absent(args.alibi_slopes)) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %scausal_offset is given, so %smask must be one, or %salibi_slopes be given",
+                    call.operation, call.prefix, call.prefix, call.prefix);
     }
     return ATTILE_OK;
 }
@@ -99,7 +99,9 @@ int32_t check_operands(const Call &call, const attile_attention_args &args, Atte
     ATTILE_TRY(check_optional(call, "key_lengths", args.key_lengths, {kI32, 1, 1}, &views->key_lengths));
     ATTILE_TRY(check_optional(call, "cu_len_q", args.cu_len_q, {kI32, 1, 1}, &views->cu_len_q));
     ATTILE_TRY(check_optional(call, "cu_len_k", args.cu_len_k, {kI32, 1, 1}, &views->cu_len_k));
-    return check_optional(call, "block_table", args.block_table, {kI32, 2, 2}, &views->block_table);
+    ATTILE_TRY(check_optional(call, "block_table", args.block_table, {kI32, 2, 2}, &views->block_table));
+    ATTILE_TRY(check_optional(call, "key_starts", args.key_starts, {kI32, 1, 1}, &views->key_starts));
+    return check_optional(call, "causal_offset", args.causal_offset, {kI32, 1, 1}, &views->causal_offset);
 }
 
 // Batch and lengths from the shapes that define them.
@@ -144,8 +146,10 @@ int32_t check_main_shapes(const Call &call, const AttentionViews &views, const L
     }
     if (!paged) {
         const bool packed = views.cu_len_k.present();
-        ATTILE_TRY(
-            check_extent(call, k, 0, "batch", packed ? 1 : lengths.batch, packed ? "that of packed sequences" : "q.shape[0] (batch)"));
+        const char *const origin = packed                     ? "that of packed sequences"
+                                   : views.cu_len_q.present() ? "cu_len_q.shape[0] - 1 (sequences)"
+                                                              : "q.shape[0] (batch)";
+        ATTILE_TRY(check_extent(call, k, 0, "batch", packed ? 1 : lengths.batch, origin));
     }
     ATTILE_TRY(check_extent(call, k, 3, "head_dim", q.shape(3), "q.shape[3] (head_dim)"));
     ATTILE_TRY(check_extent(call, v, 0, paged ? "pages" : "batch", k.shape(0), paged ? "k.shape[0] (pages)" : "k.shape[0] (batch)"));
@@ -175,7 +179,9 @@ int32_t check_extra_shapes(const Call &call, const AttentionViews &views, const 
         ATTILE_TRY(check_extent(call, slopes, slopes.rank() - 1, "heads_q", heads_q, "q.shape[1] (heads_q)"));
     }
     if (views.sinks.present()) ATTILE_TRY(check_extent(call, views.sinks, 0, "heads_q", heads_q, "q.shape[1] (heads_q)"));
-    if (views.key_lengths.present()) ATTILE_TRY(check_extent(call, views.key_lengths, 0, "batch", lengths.batch, "the batch"));
+    for (const View *view : {&views.key_lengths, &views.key_starts, &views.causal_offset}) {
+        if (view->present()) ATTILE_TRY(check_extent(call, *view, 0, "batch", lengths.batch, "the batch"));
+    }
     if (views.cu_len_k.present()) {
         ATTILE_TRY(check_extent(call, views.cu_len_k, 0, "sequences + 1", lengths.batch + 1, "cu_len_q.shape[0] (sequences + 1)"));
     }
@@ -205,7 +211,7 @@ void normalise_mask(const attile_attention_args &args, const Lengths &lengths, a
 void normalise_paging(const AttentionViews &views, const Lengths &lengths, attile_attention_problem *problem) {
     if (lengths.len_k == 0) {
         for (attile_operand *operand : {&problem->k, &problem->v}) std::fill_n(operand->stride, 4, int64_t{0});
-        problem->key_lengths = {};
+        problem->key_lengths = problem->key_starts = {};
         return;
     }
     problem->block_table = make_operand(views.block_table, 0, 1);
@@ -250,6 +256,8 @@ int32_t normalise_attention(const Call &call, const attile_attention_args &args,
     problem->alibi_slopes = make_aligned_operand(views->alibi_slopes, 1);
     problem->sinks = make_operand(views->sinks, -1, 0);
     problem->key_lengths = make_operand(views->key_lengths, 0);
+    problem->key_starts = make_operand(views->key_starts, 0);
+    problem->causal_offset = make_operand(views->causal_offset, 0);
     problem->cu_len_q = make_operand(views->cu_len_q, 0);
     problem->cu_len_k = make_operand(views->cu_len_k, 0);
     problem->total_q = lengths.total_q;

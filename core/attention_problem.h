@@ -16,7 +16,7 @@ inline constexpr uint32_t kAttentionFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE
 
 // Every tensor of a forward call.
 struct AttentionViews {
-    View q, k, v, o, lse, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, block_table;
+    View q, k, v, o, lse, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, block_table, key_starts, causal_offset;
 };
 
 // Whether o and lse are written, or read as backward does.
@@ -31,12 +31,27 @@ int32_t normalise_attention(const Call &call, const attile_attention_args &args,
 int32_t read_attention(const Call &call, const attile_attention_args *args, attile_attention_args *full, attile_attention_problem *problem,
                        bool *nothing_to_do);
 
+// A backend that knows the first version of the problem alone would not see what is newer in it, and compute something else.
+template <typename Interface>
+int32_t check_version(const Call &call, const Context *context, const Interface *interface, const attile_attention_problem &problem,
+                      const attile_operand &dlse = {}) {
+    const bool rows_alone_packed = problem.cu_len_q.dtype != 0 && problem.cu_len_k.dtype == 0 && problem.block_table.dtype == 0;
+    const char *const newer = problem.key_starts.dtype != 0      ? "key_starts"
+                              : problem.causal_offset.dtype != 0 ? "causal_offset"
+                              : dlse.dtype != 0                  ? "dlse"
+                              : rows_alone_packed                ? "cu_len_q without cu_len_k"
+                                                                 : nullptr;
+    if (newer == nullptr || interface == nullptr || interface->version >= 2) return ATTILE_OK;
+    return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, "%s: the backend '%s' is too old to know %s", call.operation, context->backend_name,
+                newer);
+}
+
 // What is only read by a forward call: all but o and lse.
-inline constexpr int32_t kAttentionInputs = 11;
+inline constexpr int32_t kAttentionInputs = 13;
 inline void list_attention_inputs(const AttentionViews &views, const View *inputs[kAttentionInputs]) {
     const View *list[kAttentionInputs] = {
-        &views.q,     &views.k,           &views.v,        &views.bias,     &views.allowed,    &views.alibi_slopes,
-        &views.sinks, &views.key_lengths, &views.cu_len_q, &views.cu_len_k, &views.block_table};
+        &views.q,           &views.k,        &views.v,        &views.bias,        &views.allowed,    &views.alibi_slopes, &views.sinks,
+        &views.key_lengths, &views.cu_len_q, &views.cu_len_k, &views.block_table, &views.key_starts, &views.causal_offset};
     for (int32_t i = 0; i < kAttentionInputs; ++i) inputs[i] = list[i];
 }
 
@@ -45,7 +60,7 @@ inline constexpr uint32_t kBackwardFlags = kAttentionFlags | ATTILE_FLAG_ALLOW_N
 
 // Every tensor of gradients.
 struct GradientViews {
-    View dout, dq, dk, dv, dbias, dsinks;
+    View dout, dq, dk, dv, dbias, dsinks, dlse;
     attile_tensor summed_dbias;  // what `dbias` looks at
 };
 

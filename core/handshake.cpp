@@ -19,7 +19,10 @@ struct TableHead {
     uint32_t struct_size;
     uint32_t version;
 };
-constexpr uint32_t kHighestVersion = 1;
+// Of an interface. Those of attention have grown once.
+constexpr uint32_t highest_version(uint32_t id) {
+    return id == ATTILE_INTERFACE_ATTENTION || id == ATTILE_INTERFACE_ATTENTION_BACKWARD ? 2 : 1;
+}
 constexpr size_t kMaxVersionBytes = 31;
 
 int32_t refuse(int32_t status, std::string *why, const std::string &text) {
@@ -68,13 +71,13 @@ int32_t copy_table(const attile_backend_v1 &root, uint32_t id, const char *name,
     *slot = nullptr;
     const void *table = nullptr;
     const int32_t status = call_backend(why, [&] {
-        table = root.query_interface(id, kHighestVersion);
+        table = root.query_interface(id, highest_version(id));
         return ATTILE_OK;
     });
     if (status != ATTILE_OK || table == nullptr) return status;
     TableHead head;
     std::memcpy(&head, table, sizeof head);
-    if (head.struct_size < sizeof head || head.version == 0 || head.version > kHighestVersion) {
+    if (head.struct_size < sizeof head || head.version == 0 || head.version > highest_version(id)) {
         return refuse(ATTILE_ERROR_BACKEND_CONTRACT, why,
                       std::string("its ") + name + " interface has " + std::to_string(head.struct_size) + " bytes and version " +
                           std::to_string(head.version) + ", expected at least 8 bytes and version 1");

@@ -109,23 +109,29 @@ int32_t run_problem(const Call &call, const Context *context, const Interface *i
     return invoke_backend(call, context, [&] { return interface->run(context->state, &problem); });
 }
 
-// Answers a query with what a call would fail with, a code of block 2xxx.
-template <typename Failure>
-void describe_failure(Failure &&failure, attile_support *support) {
+// Answers a query if the call would fail like this, with a code of block 2xxx.
+template <typename Check>
+bool answer_failure(Check &&check, attile_support *answer) {
     const KeptError before;
-    const int32_t status = failure();
-    describe_unsupported(status, error_text(), support);
+    const int32_t status = check();
+    if (status == ATTILE_OK) return false;
+    attile_support support;
+    describe_unsupported(status, error_text(), &support);
     before.put_back();
+    write_output(support, answer);
+    return true;
 }
 
 // Answers a query about a validated problem.
 template <typename Interface, typename Problem>
 int32_t query_problem(const Call &call, const Context *context, const Interface *interface, const Problem &problem, bool nothing_to_do,
                       attile_support *answer) {
-    attile_support support;
     if (!is_implemented(interface)) {
-        describe_failure([&] { return fail_unsupported_operation(call, context); }, &support);
-    } else if (nothing_to_do) {
+        answer_failure([&] { return fail_unsupported_operation(call, context); }, answer);
+        return ATTILE_OK;
+    }
+    attile_support support;
+    if (nothing_to_do) {
         describe_nothing_to_do(&support);
     } else {
         ATTILE_TRY(ask_backend(call, context, interface, problem, &support));

@@ -68,7 +68,9 @@ struct Attention {
         {"key_lengths", &Args::key_lengths, &Problem::key_lengths, &Pointers::key_lengths},
         {"cu_len_q", &Args::cu_len_q, &Problem::cu_len_q, &Pointers::cu_len_q},
         {"cu_len_k", &Args::cu_len_k, &Problem::cu_len_k, &Pointers::cu_len_k},
-        {"block_table", &Args::block_table, &Problem::block_table, &Pointers::block_table}};
+        {"block_table", &Args::block_table, &Problem::block_table, &Pointers::block_table},
+        {"key_starts", &Args::key_starts, &Problem::key_starts, &Pointers::key_starts},
+        {"causal_offset", &Args::causal_offset, &Problem::causal_offset, &Pointers::causal_offset}};
     static const attile_attention_interface *interface(const Context &context) { return context.interfaces.attention; }
     static int32_t call(attile_context *context, const Args &args) { return attile_attention(context, &args); }
     static int32_t read(const Call &call, const Args *args, Args *full, Problem *problem, bool *nothing_to_do) {
@@ -143,6 +145,7 @@ int32_t prepare(const Call &call, Context *context, attile_context *handle, cons
     ATTILE_TRY(Operation::read(call, args, &made.args, &made.problem, &made.nothing_to_do));
     const auto *const interface = Operation::interface(*context);
     if (!is_implemented(interface)) return fail_unsupported_operation(call, context);
+    if constexpr (std::is_same_v<Operation, Attention>) ATTILE_TRY(check_version(call, context, interface, made.problem));
     made.workspace_bytes = 0;
     if (!made.nothing_to_do) {
         attile_support support;

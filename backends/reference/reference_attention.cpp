@@ -61,6 +61,6 @@ std::int32_t query(void *, const attile_attention_problem *p, attile_support *su
 
 }  // namespace
 
-const attile_attention_interface attention_interface = {sizeof(attile_attention_interface), 1, query, run};
+const attile_attention_interface attention_interface = {sizeof(attile_attention_interface), 2, query, run};
 
 }  // namespace attile::reference

@@ -15,10 +15,11 @@ namespace {
 
 using Problem = attile_attention_backward_problem;
 
-// dout_i . o_i
+// dout_i . o_i - dlse_i
 double delta_of(const Problem *p, const Entry &entry, std::int64_t h, std::int64_t i) {
     const std::int64_t row = entry.q_start + i;
-    return dot(row_of(p->dout, entry.b, h, row), row_of(p->forward->o, entry.b, h, row), p->forward->head_dim_v);
+    const double product = dot(row_of(p->dout, entry.b, h, row), row_of(p->forward->o, entry.b, h, row), p->forward->head_dim_v);
+    return present(p->dlse) ? product - load(p->dlse, entry.b, h, row) : product;
 }
 
 struct Pair {
@@ -176,6 +177,6 @@ std::int32_t query(void *, const Problem *p, attile_support *support) {
 
 }  // namespace
 
-const attile_attention_backward_interface attention_backward_interface = {sizeof(attile_attention_backward_interface), 1, query, run};
+const attile_attention_backward_interface attention_backward_interface = {sizeof(attile_attention_backward_interface), 2, query, run};
 
 }  // namespace attile::reference

@@ -24,6 +24,7 @@ Range packed_range(const attile_operand &cu_len, std::int64_t b, std::int64_t to
 }
 
 bool mask_hides(const attile_attention_problem *p, const Entry &entry, std::int64_t i, std::int64_t j) {
+    if (j < entry.first_key) return true;
     const std::int64_t distance = j - i - entry.shift;  // compared like this, the largest window cannot overflow
     if (p->window_left >= 0 && distance < -p->window_left) return true;
     return p->window_right >= 0 && distance > p->window_right;
@@ -32,7 +33,7 @@ bool mask_hides(const attile_attention_problem *p, const Entry &entry, std::int6
 }  // namespace
 
 Entry entry_of(const attile_attention_problem *p, std::int64_t b) {
-    Entry entry = {b, 0, p->len_q, 0, p->len_k, 0, 0};
+    Entry entry = {b, 0, p->len_q, 0, p->len_k, 0, 0, 0};
     if (present(p->cu_len_q)) {
         const Range rows = packed_range(p->cu_len_q, b, p->total_q, p->len_q);
         entry.q_start = rows.start;
@@ -46,6 +47,11 @@ Entry entry_of(const attile_attention_problem *p, std::int64_t b) {
     if (present(p->key_lengths)) entry.len_k = std::clamp<std::int64_t>(load_i32(p->key_lengths, b), 0, entry.len_k);
     if (p->bottom_right != 0) entry.shift = entry.len_k - entry.len_q;
     if (p->alibi_bottom_right != 0) entry.alibi_shift = entry.len_k - entry.len_q;
+    if (present(p->causal_offset)) {
+        constexpr std::int64_t kMost = std::int64_t{1} << 29;
+        entry.shift = entry.alibi_shift = std::clamp<std::int64_t>(load_i32(p->causal_offset, b), -kMost, kMost);
+    }
+    if (present(p->key_starts)) entry.first_key = std::clamp<std::int64_t>(load_i32(p->key_starts, b), 0, entry.len_k);
     return entry;
 }
 

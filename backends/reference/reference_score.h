@@ -18,6 +18,7 @@ struct Entry {
     std::int64_t k_start, len_k;
     std::int64_t shift;        // the mask's diagonal is j = i + shift
     std::int64_t alibi_shift;  // ALiBi's likewise
+    std::int64_t first_key;    // those before it are padding
 };
 
 Entry entry_of(const attile_attention_problem *p, std::int64_t b);

@@ -405,7 +405,7 @@ ATTILE_API int32_t attile_gemm_query(attile_context *context, const attile_gemm_
  */
 /* Which keys j a query row i may see. Rows and keys are counted within the batch entry (packed: within the sequence); len_k is the
    number of keys there after key_lengths. The diagonal is j = i + shift: shift is 0 for the TOP_LEFT masks and len_k - len_q for
-   the BOTTOM_RIGHT ones. */
+   the BOTTOM_RIGHT ones; where causal_offset is given it is the entry's offset. */
 #define ATTILE_MASK_NONE 0                /**< Every key. */
 #define ATTILE_MASK_CAUSAL_TOP_LEFT 1     /**< j <= i */
 #define ATTILE_MASK_CAUSAL_BOTTOM_RIGHT 2 /**< j <= i + len_k - len_q: the last row sees every key. */
@@ -414,33 +414,35 @@ ATTILE_API int32_t attile_gemm_query(attile_context *context, const attile_gemm_
 
 /** Arguments of attile_attention(). */
 typedef struct attile_attention_args {
-    uint32_t struct_size;       /**< sizeof(attile_attention_args); attile_attention_init() sets it. */
-    uint32_t flags;             /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC, _ALLOW_SPLIT_TF32. */
-    const void *next;           /**< Must be NULL. */
-    void *stream;               /**< Stream to run on; NULL: the default stream. */
-    void *workspace;            /**< Device memory for intermediate results, 256-byte aligned; NULL: taken from the context's pool. */
-    int64_t workspace_bytes;    /**< Its size. */
-    attile_tensor q;            /**< [B, Hq, Lq, D] */
-    attile_tensor k;            /**< [B, Hkv, Lk, D]; paged: [pages, Hkv, page_size, D] */
-    attile_tensor v;            /**< [B, Hkv, Lk, Dv]; paged: [pages, Hkv, page_size, Dv] */
-    attile_tensor o;            /**< [B, Hq, Lq, Dv], the output. */
-    attile_tensor lse;          /**< [B, Hq, Lq], optional output: natural logarithm of the softmax denominator. */
-    double scale;               /**< Factor of q.k; 0: 1/sqrt(D). */
-    double softcap;             /**< 0: none; c > 0: s becomes c tanh(s / c). */
-    int32_t mask;               /**< ATTILE_MASK_ constant. */
-    int32_t reserved;           /**< Must be 0. */
-    int64_t window_left;        /**< WINDOW masks: keys before the diagonal that are seen, the diagonal not counted; -1: all. Else 0. */
-    int64_t window_right;       /**< WINDOW masks: keys after the diagonal that are seen; -1: all. Else 0. */
-    attile_tensor bias;         /**< Optional, added to the scores: rank 1..4, broadcast to [B, Hq, Lq, Lk]. */
-    attile_tensor allowed;      /**< Optional, ATTILE_BOOL or ATTILE_U8, broadcast likewise: a key with 0 is not seen. */
-    attile_tensor alibi_slopes; /**< Optional, [Hq] or [B, Hq]: -slope |j - i - shift| is added to the scores. */
-    attile_tensor sinks;        /**< Optional, [Hq]: exp(sink) is added to the softmax denominator of every row of that head. */
-    attile_tensor key_lengths;  /**< Optional, i32 [B]: keys of each batch entry; those from there on are not read. */
-    attile_tensor cu_len_q;     /**< Packed sequences: i32 [B+1], where each sequence's rows start in q, o and lse; the last is the end. */
-    attile_tensor cu_len_k;     /**< Packed sequences: likewise of k and v. */
-    int64_t max_len_q;          /**< Packed: no sequence has more rows; 0: all rows of q. */
-    int64_t max_len_k;          /**< Packed: no sequence has more keys; 0: all keys of k. */
-    attile_tensor block_table;  /**< Paged K/V: i32 [B, max_pages], the page that holds each run of page_size keys. */
+    uint32_t struct_size;        /**< sizeof(attile_attention_args); attile_attention_init() sets it. */
+    uint32_t flags;              /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC, _ALLOW_SPLIT_TF32. */
+    const void *next;            /**< Must be NULL. */
+    void *stream;                /**< Stream to run on; NULL: the default stream. */
+    void *workspace;             /**< Device memory for intermediate results, 256-byte aligned; NULL: taken from the context's pool. */
+    int64_t workspace_bytes;     /**< Its size. */
+    attile_tensor q;             /**< [B, Hq, Lq, D] */
+    attile_tensor k;             /**< [B, Hkv, Lk, D]; paged: [pages, Hkv, page_size, D] */
+    attile_tensor v;             /**< [B, Hkv, Lk, Dv]; paged: [pages, Hkv, page_size, Dv] */
+    attile_tensor o;             /**< [B, Hq, Lq, Dv], the output. */
+    attile_tensor lse;           /**< [B, Hq, Lq], optional output: natural logarithm of the softmax denominator. */
+    double scale;                /**< Factor of q.k; 0: 1/sqrt(D). */
+    double softcap;              /**< 0: none; c > 0: s becomes c tanh(s / c). */
+    int32_t mask;                /**< ATTILE_MASK_ constant. */
+    int32_t reserved;            /**< Must be 0. */
+    int64_t window_left;         /**< WINDOW masks: keys before the diagonal that are seen, the diagonal not counted; -1: all. Else 0. */
+    int64_t window_right;        /**< WINDOW masks: keys after the diagonal that are seen; -1: all. Else 0. */
+    attile_tensor bias;          /**< Optional, added to the scores: rank 1..4, broadcast to [B, Hq, Lq, Lk]. */
+    attile_tensor allowed;       /**< Optional, ATTILE_BOOL or ATTILE_U8, broadcast likewise: a key with 0 is not seen. */
+    attile_tensor alibi_slopes;  /**< Optional, [Hq] or [B, Hq]: -slope |j - i - shift| is added to the scores. */
+    attile_tensor sinks;         /**< Optional, [Hq]: exp(sink) is added to the softmax denominator of every row of that head. */
+    attile_tensor key_lengths;   /**< Optional, i32 [B]: keys of each batch entry; those from there on are not read. */
+    attile_tensor cu_len_q;      /**< Packed sequences: i32 [B+1], where each sequence's rows start in q, o and lse; the last is the end. */
+    attile_tensor cu_len_k;      /**< Packed sequences: likewise of k and v. */
+    int64_t max_len_q;           /**< Packed: no sequence has more rows; 0: all rows of q. */
+    int64_t max_len_k;           /**< Packed: no sequence has more keys; 0: all keys of k. */
+    attile_tensor block_table;   /**< Paged K/V: i32 [B, max_pages], the page that holds each run of page_size keys. */
+    attile_tensor key_starts;    /**< Optional, i32 [B]: keys of each batch entry before this one are not seen: left padding. Since 1.1. */
+    attile_tensor causal_offset; /**< Optional, i32 [B]: each entry's diagonal is j = i + offset, whatever the mask's corner. Since 1.1. */
 } attile_attention_args;
 
 /** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.0.
@@ -456,7 +458,10 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * Z = sum_j exp(s_j) + exp(sink); o[b,h,i,:] = sum_j exp(s_j) / Z v[b,g,j,:]; lse[b,h,i] = log Z.
  * A row that sees no key gives o = 0 and lse = -inf (the sink's value if there is one). -inf in `bias` hides a key as the mask does.
  * A score that comes out as -inf takes no part either; a row whose scores or sink hold NaN or +inf gives NaN in o and lse.
- * ALiBi's shift is that of the mask, and len_k - len_q for ATTILE_MASK_NONE.
+ * ALiBi's shift is that of the mask, and len_k - len_q for ATTILE_MASK_NONE without causal_offset.
+ *
+ * **Left padding** key_starts hides the keys before an entry's first one, and they are not read. Keys are still counted from the entry's
+ * beginning: len_k, the diagonal, ALiBi's distances and the columns of `bias` and `allowed` do not move.
  *
  * **Shapes and strides** Axes in the order above whatever their order in memory: [B, L, H, D] storage or Fortran's q(d,l,h,b) are a
  * matter of strides. Any strides, also 0 and negative for inputs. Hq is a multiple of Hkv (grouped and multi-query attention);
@@ -467,14 +472,15 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * **Packed sequences** give cu_len_q and cu_len_k with q [1, Hq, total_q, D], k [1, Hkv, total_k, D], v, o alike, lse [1, Hq, total_q];
  * B is then the number of sequences, and the axes Lq, Lk of `bias` and `allowed` count within a sequence, up to max_len. key_lengths may
  * shorten the sequences' keys further. Rows of o and lse that belong to no sequence are not written, nor are those of a sequence beyond
- * max_len_q; keys of a sequence beyond max_len_k are not seen. Lengths, and with them the BOTTOM_RIGHT corner and ALiBi's shift, are those
- * that max_len and key_lengths leave. Where offsets decrease, so that sequences share rows, such a row holds the result of one of them.
+ * max_len_q; keys of a sequence beyond max_len_k are not seen. Since 1.1 rows alone may be packed: cu_len_q with k and v [B, Hkv, Lk, D].
+ * Lengths, and with them the BOTTOM_RIGHT corner and ALiBi's shift, are those that max_len and key_lengths leave. Where offsets decrease,
+ * so that sequences share rows, such a row holds the result of one of them.
  *
  * **Paged K/V** give block_table and key_lengths: key j of entry b lies in page block_table[b, j / page_size] at j % page_size, and
  * Lk is max_pages page_size. Entries of the table past a length are not read. Not together with packed keys (cu_len_k); packed queries are.
  *
- * Lengths, offsets and page numbers are data and cannot be checked beforehand on a device: a length is clamped to what there
- * is, and keys of a page number out of range count as hidden.
+ * Lengths, offsets and page numbers are data and cannot be checked beforehand on a device: a length or key_starts is clamped to what
+ * there is, causal_offset to -2^29 .. 2^29, and keys of a page number out of range count as hidden.
  *
  * **Memory** Any kind. o and lse must not overlap any other tensor.
  *
@@ -492,8 +498,8 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  *   ATTILE_ERROR_OVERFLOW, ATTILE_ERROR_MISALIGNED: a tensor by itself
  * - ATTILE_ERROR_SHAPE_MISMATCH: tensors that disagree, Hq no multiple of Hkv
  * - ATTILE_ERROR_INVALID_VALUE: scale not finite in the type of the sums, softcap negative or not finite, unknown mask, window values
- *   with a mask that is no window or below -1, one of a packed pair without the other, a block_table without key_lengths or with
- *   cu_len_k, negative sizes
+ *   with a mask that is no window or below -1, cu_len_k without cu_len_q, a block_table without key_lengths or with cu_len_k,
+ *   causal_offset with neither a mask nor alibi_slopes, negative sizes
  * - ATTILE_ERROR_ALIASING: an output overlaps something
  * - ATTILE_ERROR_WORKSPACE_TOO_SMALL: a workspace was given, or NO_ALLOC set, and it is smaller than the query says
  * - a code of block 2xxx: the backend lacks it, and attile_attention_query() says so too; 4xxx, 5xxx: memory or device
@@ -526,6 +532,7 @@ typedef struct attile_attention_backward_args {
     attile_tensor dv;                     /**< [B, Hkv, Lk, Dv], output, likewise. */
     attile_tensor dbias;                  /**< Optional output of bias's rank and shape, summed over the axes that bias broadcasts. */
     attile_tensor dsinks;                 /**< Optional output, [Hq]. */
+    attile_tensor dlse;                   /**< Optional, [B, Hq, Lq], gradient with respect to lse, of lse's type. Since 1.1. */
 } attile_attention_backward_args;
 
 /** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.0.
@@ -535,11 +542,11 @@ ATTILE_API void attile_attention_backward_init(attile_attention_backward_args *a
 /**
  * @brief Gradients of attile_attention().
  *
- * **Formula** with p_ij = exp(s_ij - lse_i) and delta_i = sum_d dout_id o_id: dv_j = sum_i p_ij dout_i; dp_ij = sum_d dout_id v_jd;
- * ds_ij = p_ij (dp_ij - delta_i), which is dbias; through softcap ds_ij (1 - (c_ij / softcap)^2), c the capped score; then
- * dq_i = scale sum_j ds_ij k_j; dk_j = scale sum_i ds_ij q_i; dsink = - sum_i exp(sink - lse_i) delta_i. Hidden pairs contribute
- * nothing; keys and rows that take part in nothing get 0. With packed sequences the same axes are packed in the gradients. Rows of
- * q, k, v beyond the sequences' ends get gradient 0.
+ * **Formula** with p_ij = exp(s_ij - lse_i) and delta_i = sum_d dout_id o_id - dlse_i (dlse_i is 0 where it is absent): dv_j = sum_i p_ij
+ * dout_i; dp_ij = sum_d dout_id v_jd; ds_ij = p_ij (dp_ij - delta_i), which is dbias; through softcap ds_ij (1 - (c_ij / softcap)^2), c the
+ * capped score; then dq_i = scale sum_j ds_ij k_j; dk_j = scale sum_i ds_ij q_i; dsink = - sum_i exp(sink - lse_i) delta_i. Hidden pairs
+ * contribute nothing; keys and rows that take part in nothing get 0. With packed sequences the same axes are packed in the gradients. Rows
+ * of q, k, v beyond the sequences' ends get gradient 0.
  *
  * **Shapes, memory, stream, thread safety** as attile_attention(); dout of q's type or o's; dq, dk, dv of q's type or f32 each; dbias and
  * dsinks of bias's and sinks' type or f32. Paged K/V is refused with ATTILE_ERROR_UNSUPPORTED_FEATURE.
@@ -697,6 +704,8 @@ typedef struct attile_attention_pointers {
     void *cu_len_q;          /**< Likewise. */
     void *cu_len_k;          /**< Likewise. */
     void *block_table;       /**< Likewise. */
+    void *key_starts;        /**< Likewise. Since 1.1. */
+    void *causal_offset;     /**< Likewise. Since 1.1. */
 } attile_attention_pointers;
 
 /** @brief Zero the pointers and stamp their size. @param pointers What to initialise; NULL does nothing. @param size sizeof *pointers.

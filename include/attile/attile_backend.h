@@ -182,48 +182,50 @@ typedef struct attile_gemm_interface {
 /**
  * Attention, as attile_attention() defines it, with the masks reduced to one form: row i of a batch entry with len_q rows and len_k keys
  * sees key j if  j >= i + shift - window_left  (unless window_left < 0)  and  j <= i + shift + window_right  (unless window_right < 0),
- * where shift = len_k - len_q if bottom_right is not 0, else 0.
+ * where shift is the entry's causal_offset if there is one, else len_k - len_q if bottom_right is not 0, else 0.
  */
 typedef struct attile_attention_problem {
-    uint32_t struct_size;        /**< sizeof of this struct. */
-    int32_t compute;             /**< ATTILE_F32, or ATTILE_F64 for f64 operands. */
-    attile_launch launch;        /**< Where it runs. */
-    int64_t batch;               /**< B: batch entries, or sequences if packed. */
-    int64_t heads_q;             /**< Hq, a multiple of heads_kv. */
-    int64_t heads_kv;            /**< Hkv */
-    int64_t len_q;               /**< Rows of an entry; packed: the most any has. */
-    int64_t len_k;               /**< Keys of an entry; packed: the most any has; paged: pages of a table row times page_size. */
-    int64_t head_dim;            /**< D */
-    int64_t head_dim_v;          /**< Dv */
-    attile_operand q;            /**< Axes b, h, l, d. Packed: stride[0] is 0, rows start at cu_len_q[b]. */
-    attile_operand k;            /**< Axes b, h, l, d; packed likewise. Paged: axes page, h, slot in the page, d. */
-    attile_operand v;            /**< As k. */
-    attile_operand o;            /**< As q. */
-    attile_operand lse;          /**< Axes b, h, l; stride[3] is 0. Optional. */
-    double scale;                /**< Resolved, finite, possibly negative. */
-    double softcap;              /**< 0: none. */
-    int32_t bottom_right;        /**< Corner of the diagonal. */
-    int32_t alibi_bottom_right;  /**< Corner of ALiBi's diagonal. */
-    int64_t window_left;         /**< -1: open. */
-    int64_t window_right;        /**< -1: open; 0: causal. */
-    attile_operand bias;         /**< Axes b, h, i, j. Optional. */
-    attile_operand allowed;      /**< Axes b, h, i, j; bytes, 0 hides. Optional. */
-    attile_operand alibi_slopes; /**< Axes b, h. Optional. */
-    attile_operand sinks;        /**< Axes b, h; stride[0] is 0. Optional. */
-    attile_operand key_lengths;  /**< Axis b, i32. Optional; to be clamped to 0 .. the keys there are. */
-    attile_operand cu_len_q;     /**< Axis b, i32, B+1 entries: to be clamped to 0 .. total_q. Optional. */
-    attile_operand cu_len_k;     /**< Likewise to total_k. Optional. */
-    int64_t total_q;             /**< Packed: rows of q in memory; else len_q. */
-    int64_t total_k;             /**< Packed: keys of k in memory; else len_k. */
-    attile_operand block_table;  /**< Axes b, page run; i32. Optional: paged. */
-    int64_t page_size;           /**< Paged: keys a page; else 0. */
-    int64_t pages;               /**< Paged: pages in k and v; else 0. */
+    uint32_t struct_size;         /**< sizeof of this struct. */
+    int32_t compute;              /**< ATTILE_F32, or ATTILE_F64 for f64 operands. */
+    attile_launch launch;         /**< Where it runs. */
+    int64_t batch;                /**< B: batch entries, or sequences if packed. */
+    int64_t heads_q;              /**< Hq, a multiple of heads_kv. */
+    int64_t heads_kv;             /**< Hkv */
+    int64_t len_q;                /**< Rows of an entry; packed: the most any has. */
+    int64_t len_k;                /**< Keys of an entry; packed: the most any has; paged: pages of a table row times page_size. */
+    int64_t head_dim;             /**< D */
+    int64_t head_dim_v;           /**< Dv */
+    attile_operand q;             /**< Axes b, h, l, d. Packed: stride[0] is 0, rows start at cu_len_q[b]. */
+    attile_operand k;             /**< Axes b, h, l, d; packed likewise. Paged: axes page, h, slot in the page, d. */
+    attile_operand v;             /**< As k. */
+    attile_operand o;             /**< As q. */
+    attile_operand lse;           /**< Axes b, h, l; stride[3] is 0. Optional. */
+    double scale;                 /**< Resolved, finite, possibly negative. */
+    double softcap;               /**< 0: none. */
+    int32_t bottom_right;         /**< Corner of the diagonal. */
+    int32_t alibi_bottom_right;   /**< Corner of ALiBi's diagonal; not looked at beside causal_offset. */
+    int64_t window_left;          /**< -1: open. */
+    int64_t window_right;         /**< -1: open; 0: causal. */
+    attile_operand bias;          /**< Axes b, h, i, j. Optional. */
+    attile_operand allowed;       /**< Axes b, h, i, j; bytes, 0 hides. Optional. */
+    attile_operand alibi_slopes;  /**< Axes b, h. Optional. */
+    attile_operand sinks;         /**< Axes b, h; stride[0] is 0. Optional. */
+    attile_operand key_lengths;   /**< Axis b, i32. Optional; to be clamped to 0 .. the keys there are. */
+    attile_operand cu_len_q;      /**< Axis b, i32, B+1 entries: to be clamped to 0 .. total_q. Optional. */
+    attile_operand cu_len_k;      /**< Likewise to total_k. Optional. */
+    int64_t total_q;              /**< Packed: rows of q in memory; else len_q. */
+    int64_t total_k;              /**< Packed: keys of k in memory; else len_k. */
+    attile_operand block_table;   /**< Axes b, page run; i32. Optional: paged. */
+    int64_t page_size;            /**< Paged: keys a page; else 0. */
+    int64_t pages;                /**< Paged: pages in k and v; else 0. */
+    attile_operand key_starts;    /**< Axis b, i32. Optional; keys before it, clamped to 0 .. the keys there are, are hidden. Version 2. */
+    attile_operand causal_offset; /**< Axis b, i32. Optional; shift of the mask and of ALiBi, clamped to -2^29 .. 2^29. Version 2. */
 } attile_attention_problem;
 
 /** Attention forward. */
 typedef struct attile_attention_interface {
     uint32_t struct_size; /**< sizeof of this table. */
-    uint32_t version;     /**< 1 */
+    uint32_t version;     /**< 2; 1: problems with operands of version 2, or with packed rows alone, are not given to it. */
     int32_t (*query)(void *state, const attile_attention_problem *problem,
                      attile_support *support);                            /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_attention_problem *problem); /**< Do it, or queue it. */
@@ -241,12 +243,13 @@ typedef struct attile_attention_backward_problem {
     attile_operand dbias;                    /**< Axes b, h, i, j; stride 0 on axes to be summed over. Optional. */
     attile_operand dsinks;                   /**< Axes b, h; stride[0] is 0: to be summed over b. Optional. */
     int64_t bias_extent[4];                  /**< Extents of dbias: 1 on summed axes. */
+    attile_operand dlse;                     /**< Axes as forward->lse. Optional. Version 2. */
 } attile_attention_backward_problem;
 
 /** Attention backward. */
 typedef struct attile_attention_backward_interface {
     uint32_t struct_size; /**< sizeof of this table. */
-    uint32_t version;     /**< 1 */
+    uint32_t version;     /**< 2; 1: as of attile_attention_interface. */
     int32_t (*query)(void *state, const attile_attention_backward_problem *problem,
                      attile_support *support);                                     /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_attention_backward_problem *problem); /**< Do it, or queue it. */

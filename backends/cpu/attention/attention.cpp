@@ -197,6 +197,6 @@ AttentionPlan attention_plan(const State &state, const attile_attention_problem 
     return p.compute == ATTILE_F64 ? plan_for<double>(state, p) : plan_for<float>(state, p);
 }
 
-const attile_attention_interface g_attention_interface = {sizeof(attile_attention_interface), 1, query, run};
+const attile_attention_interface g_attention_interface = {sizeof(attile_attention_interface), 2, query, run};
 
 }  // namespace attile::cpu

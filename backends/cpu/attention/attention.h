@@ -21,6 +21,7 @@ struct AttentionEntry {
     int64_t k_start, len_k;
     int64_t shift;        // the mask's diagonal is j = i + shift
     int64_t alibi_shift;  // ALiBi's likewise
+    int64_t first_key;    // those before it are padding
 };
 AttentionEntry attention_entry(const attile_attention_problem &p, int64_t b);
 

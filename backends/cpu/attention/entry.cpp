@@ -21,12 +21,17 @@ void packed_range(const attile_operand &cu_len, int64_t b, int64_t total, int64_
 }  // namespace
 
 AttentionEntry attention_entry(const attile_attention_problem &p, int64_t b) {
-    AttentionEntry entry{b, 0, p.len_q, 0, p.len_k, 0, 0};
+    AttentionEntry entry{b, 0, p.len_q, 0, p.len_k, 0, 0, 0};
     if (p.cu_len_q.data != nullptr) packed_range(p.cu_len_q, b, p.total_q, p.len_q, &entry.q_start, &entry.len_q);
     if (p.cu_len_k.data != nullptr) packed_range(p.cu_len_k, b, p.total_k, p.len_k, &entry.k_start, &entry.len_k);
     if (p.key_lengths.data != nullptr) entry.len_k = std::clamp<int64_t>(load_i32(p.key_lengths, b), 0, entry.len_k);
     if (p.bottom_right != 0) entry.shift = entry.len_k - entry.len_q;
     if (p.alibi_bottom_right != 0) entry.alibi_shift = entry.len_k - entry.len_q;
+    if (p.causal_offset.data != nullptr) {
+        constexpr int64_t kMost = int64_t{1} << 29;
+        entry.shift = entry.alibi_shift = std::clamp<int64_t>(load_i32(p.causal_offset, b), -kMost, kMost);
+    }
+    if (p.key_starts.data != nullptr) entry.first_key = std::clamp<int64_t>(load_i32(p.key_starts, b), 0, entry.len_k);
     return entry;
 }
 
@@ -42,9 +47,11 @@ bool sequences_meet(const attile_attention_problem &p) {
 
 KeyRange visible_keys(const attile_attention_problem &p, const AttentionEntry &entry, int64_t i) {
     const int64_t diagonal = i + entry.shift;
-    KeyRange range{0, entry.len_k};
+    KeyRange range{entry.first_key, entry.len_k};
     // Written without sums of the window's size, which may be anything.
-    if (p.window_left >= 0 && p.window_left < diagonal) range.begin = std::min(diagonal - p.window_left, entry.len_k);
+    if (p.window_left >= 0 && p.window_left < diagonal) {
+        range.begin = std::max(std::min(diagonal - p.window_left, entry.len_k), entry.first_key);
+    }
     if (p.window_right >= 0 && p.window_right < entry.len_k - diagonal) range.end = std::max<int64_t>(diagonal + p.window_right + 1, 0);
     range.end = std::max(range.begin, range.end);
     return range;

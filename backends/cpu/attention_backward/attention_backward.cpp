@@ -276,6 +276,6 @@ int32_t run(void *opaque, const BackwardProblem *problem) {
 
 }  // namespace
 
-const attile_attention_backward_interface g_attention_backward_interface = {sizeof(attile_attention_backward_interface), 1, query, run};
+const attile_attention_backward_interface g_attention_backward_interface = {sizeof(attile_attention_backward_interface), 2, query, run};
 
 }  // namespace attile::cpu

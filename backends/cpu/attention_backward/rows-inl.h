@@ -25,7 +25,14 @@ namespace HWY_NAMESPACE {
 template <class T>
 inline constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
 
-// sum over c of dout[c] o[c] of a row; `row` has room for head_dim_v.
+// dlse of a row; 0 without.
+template <class T>
+T lse_gradient(const BackwardProblem &problem, const AttentionEntry &entry, int64_t h, int64_t i) {
+    const attile_operand &x = problem.dlse;
+    return x.data == nullptr ? T{0} : load_element<T>(x.data, x.dtype, offset_of(x, entry.b, h, entry.q_start + i));
+}
+
+// sum over c of dout[c] o[c] of a row, less its dlse; `row` has room for head_dim_v.
 template <class T>
 T row_delta(const BackwardProblem &problem, const AttentionEntry &entry, int64_t h, int64_t i, const T *dout, T *row) {
     const attile_attention_problem &p = *problem.forward;
@@ -37,7 +44,7 @@ T row_delta(const BackwardProblem &problem, const AttentionEntry &entry, int64_t
     for (int64_t c = 0; c < p.head_dim_v; c += kLanes<T>) {
         sum = hn::MulAdd(load_first(d, dout + c, p.head_dim_v - c), load_first(d, row + c, p.head_dim_v - c), sum);
     }
-    return hn::GetLane(hn::SumOfLanes(d, sum));
+    return hn::GetLane(hn::SumOfLanes(d, sum)) - lse_gradient<T>(problem, entry, h, i);
 }
 
 // Rows of one head: their numbers, and the keys that the mask leaves them.

@@ -67,6 +67,7 @@ void load_row_numbers(const BackwardProblem &problem, const AttentionRows &rows,
     for (int64_t w = 0; w < kPanel<T>; ++w) {
         const int64_t at = offset_of(p.lse, rows.entry.b, lanes.head[w], rows.entry.q_start + lanes.row[w]);
         lse[w] = load_element<T>(p.lse.data, p.lse.dtype, at);
+        delta[w] -= lse_gradient<T>(problem, rows.entry, lanes.head[w], lanes.row[w]);
     }
 }
 

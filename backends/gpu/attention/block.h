@@ -47,19 +47,26 @@ struct AttentionEntry {
     int batch;
     int len_q, len_k;
     int64_t first_q, first_k;  // Packed sequences: where it starts in q and k.
-    int shift;                 // The mask's diagonal is key = row + shift.
+    int shift;                 // The diagonal of the mask and of ALiBi is key = row + shift.
+    int first_key;             // Those before it are padding.
 
     ATTILE_LANE_FN AttentionEntry(const AttentionParams &p, int batch_index)
-        : batch(batch_index), len_q(p.len_q), len_k(p.len_k), first_q(0), first_k(0) {
+        : batch(batch_index), len_q(p.len_q), len_k(p.len_k), first_q(0), first_k(0), first_key(0) {
         if (p.cu_len_q) clamp_range(p.cu_len_q, p.cu_len_q_stride, p.total_q, first_q, len_q);
         if (p.cu_len_k) clamp_range(p.cu_len_k, p.cu_len_k_stride, p.total_k, first_k, len_k);
         if (p.key_lengths) len_k = min(max(same_in_block(p.key_lengths[batch * p.key_lengths_stride]), 0), len_k);
         shift = p.bottom_right ? len_k - len_q : 0;
+        if (p.causal_offset) shift = clamped_offset(same_in_block(p.causal_offset[batch * p.causal_offset_stride]));
+        if (p.key_starts) first_key = min(max(same_in_block(p.key_starts[batch * p.key_starts_stride]), 0), len_k);
     }
     template <AttentionKind kKind>
     ATTILE_LANE_FN AttentionEntry(const AttentionParams &p, int batch_index, AttentionKindTag<kKind>) : AttentionEntry(p, batch_index) {}
     ATTILE_LANE_FN AttentionEntry(const AttentionParams &p, int batch_index, AttentionKindTag<AttentionKind::kPlain>)
-        : batch(batch_index), len_q(p.len_q), len_k(p.len_k), first_q(0), first_k(0), shift(0) {}
+        : batch(batch_index), len_q(p.len_q), len_k(p.len_k), first_q(0), first_k(0), shift(0), first_key(0) {}
+    static ATTILE_LANE_FN int clamped_offset(int offset) {
+        constexpr int kMost = static_cast<int>(kAttentionMaxLength);
+        return min(max(offset, -kMost), kMost);
+    }
 
   private:
     ATTILE_LANE_FN void clamp_range(const int32_t *starts, int64_t stride, int64_t total, int64_t &first, int &len) const {
@@ -84,14 +91,18 @@ ATTILE_LANE_FN AttentionEntry entry_of_thread(const AttentionParams &p, int64_t 
     if (p.cu_len_k) clamp(p.cu_len_k, p.cu_len_k_stride, p.total_k, entry.first_k, entry.len_k);
     if (p.key_lengths) entry.len_k = min(max(p.key_lengths[batch * p.key_lengths_stride], 0), entry.len_k);
     entry.shift = p.bottom_right ? entry.len_k - entry.len_q : 0;
+    if (p.causal_offset) entry.shift = AttentionEntry::clamped_offset(p.causal_offset[batch * p.causal_offset_stride]);
+    if (p.key_starts) entry.first_key = min(max(p.key_starts[batch * p.key_starts_stride], 0), entry.len_k);
     return entry;
 }
 
 // Keys [low, high) that a row sees as far as mask and lengths say.
 struct KeyRange {
     int low, high;
-    ATTILE_LANE_FN KeyRange(const AttentionParams &p, int row, int shift, int len_k)
-        : low(max(row + shift - p.window_left, 0)), high(min(row + shift + p.window_right + 1, len_k)) {}
+    ATTILE_LANE_FN KeyRange(const AttentionParams &p, int row, int shift, int first_key, int len_k)
+        : low(max(row + shift - p.window_left, first_key)), high(min(row + shift + p.window_right + 1, len_k)) {}
+    ATTILE_LANE_FN KeyRange(const AttentionParams &p, int row, const AttentionEntry &entry)
+        : KeyRange(p, row, entry.shift, entry.first_key, entry.len_k) {}
     ATTILE_LANE_FN bool has(int key) const { return key >= low && key < high; }
 };
 
@@ -153,7 +164,7 @@ struct AttentionBlock {
           rows(kKind == AttentionKind::kPlain ? entry.len_q : entry.len_q * static_cast<int>(p.pack.divisor)),
           first_row(place.row_block * block_rows) {}
     ATTILE_LANE_FN KeyRange range(const AttentionParams &p, int packed_row) const {
-        return KeyRange(p, query_row(p, min(packed_row, rows - 1)), entry.shift, entry.len_k);
+        return KeyRange(p, query_row(p, min(packed_row, rows - 1)), entry);
     }
 };
 

@@ -24,8 +24,8 @@ struct AttentionOperand {
 struct AttentionParams {
     AttentionOperand q, k, v, o, lse;
     AttentionOperand bias, allowed, alibi_slopes, sinks;  // data is null where absent
-    const int32_t *key_lengths, *cu_len_q, *cu_len_k, *block_table;
-    int64_t key_lengths_stride, cu_len_q_stride, cu_len_k_stride, block_table_stride[2];
+    const int32_t *key_lengths, *key_starts, *causal_offset, *cu_len_q, *cu_len_k, *block_table;
+    int64_t key_lengths_stride, key_starts_stride, causal_offset_stride, cu_len_q_stride, cu_len_k_stride, block_table_stride[2];
     int64_t total_q, total_k, pages;
     Divider page_size;
     int32_t len_q, len_k, head_dim, head_dim_v;
@@ -33,8 +33,8 @@ struct AttentionParams {
     Divider pack;                       // Query heads taken as rows of one problem: 1 or `group`.
     Divider heads;                      // heads_q / pack
     int32_t window_left, window_right;  // Clamped to kAttentionMaxLength, which leaves them open.
-    int32_t bottom_right, alibi_bottom_right;
-    float scale_log2;  // scale * log2(e)
+    int32_t bottom_right;               // Corner of the diagonal; where there is no mask, of ALiBi's.
+    float scale_log2;                   // scale * log2(e)
     // The same for Q, cut off towards zero, and what that left out: a wrong scale would shift every score alike.
     float query_scale, query_scale_low;
     float softcap_log2;  // softcap * log2(e); 0: none

@@ -83,19 +83,22 @@ double visible_share(const attile_attention_problem &p) {
 int64_t seen_tiles(const attile_attention_problem &p, int64_t rows, int64_t pack, int64_t keys) {
     if (p.window_right < 0) return ceil_div(p.len_k, keys);
     const int64_t right = std::min(p.window_right, kAttentionMaxLength), left = std::min(p.window_left, kAttentionMaxLength);
-    const int64_t most = ceil_div(p.bottom_right != 0 ? p.len_k : std::min(p.len_k, p.len_q + right), keys);
+    const bool reaches_all = p.bottom_right != 0 || is_present(p.causal_offset);
+    const int64_t most = ceil_div(reaches_all ? p.len_k : std::min(p.len_k, p.len_q + right), keys);
     return left < 0 ? most : std::min(most, ceil_div(left + right + ceil_div(rows - 1, pack) + 1, keys) + 1);
 }
 
 // Does every row see all keys, and are they whole tiles?
 bool sees_whole_tiles(const attile_attention_problem &p, int64_t tile_keys) {
     return p.window_left < 0 && p.window_right < 0 && p.len_k % tile_keys == 0 && !is_present(p.key_lengths) && !is_present(p.cu_len_q) &&
-           !is_present(p.cu_len_k) && !is_present(p.block_table);
+           !is_present(p.key_starts) && !is_present(p.cu_len_k) && !is_present(p.block_table);
 }
 
 // The kernel of a problem whose scores one thing modifies and nothing else asks for the modified kind; null if there is none.
 const void *single_kernel(const attile_attention_problem &p, const AttentionPlan &plan, const simt::AttentionSingleKernels &kernels) {
-    if (plan.pack != 1 || is_present(p.block_table) || (!plan.convert && (!is_aligned_16(p.k) || !is_aligned_16(p.v)))) return nullptr;
+    if (plan.pack != 1 || is_present(p.block_table) || is_present(p.key_starts) ||
+        (!plan.convert && (!is_aligned_16(p.k) || !is_aligned_16(p.v))))
+        return nullptr;
     if (is_present(p.bias) + is_present(p.allowed) + is_present(p.alibi_slopes) + (attention_softcap(p) != 0) != 1) return nullptr;
     if (is_present(p.alibi_slopes)) return kernels.alibi;
     if (attention_softcap(p) != 0) return kernels.softcapped;
@@ -323,7 +326,8 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
     if (p.batch < 1 || p.heads_q < 1 || p.len_q < 1 || (p.head_dim_v < 1 && !is_present(p.lse))) return plan;  // kNothing
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     const int64_t group = p.heads_q / p.heads_kv;
-    plan.modifiers = attention_modifies_scores(p);
+    // The kernel for masks hides keys by their distance to the row alone.
+    plan.modifiers = attention_modifies_scores(p) || is_present(p.key_starts);
     const bool paged = is_present(p.block_table);
     const bool wide = p.compute == ATTILE_F64;
 

@@ -58,11 +58,16 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.allowed = attention_operand(p.allowed, 1);
     to.alibi_slopes = attention_operand(p.alibi_slopes, 1);
     to.sinks = attention_operand(p.sinks, 1);
-    to.key_lengths = is_present(p.key_lengths) ? static_cast<const int32_t *>(p.key_lengths.data) : nullptr;
-    to.cu_len_q = is_present(p.cu_len_q) ? static_cast<const int32_t *>(p.cu_len_q.data) : nullptr;
-    to.cu_len_k = is_present(p.cu_len_k) ? static_cast<const int32_t *>(p.cu_len_k.data) : nullptr;
-    to.block_table = is_present(p.block_table) ? static_cast<const int32_t *>(p.block_table.data) : nullptr;
+    const auto numbers = [](const attile_operand &x) { return is_present(x) ? static_cast<const int32_t *>(x.data) : nullptr; };
+    to.key_lengths = numbers(p.key_lengths);
+    to.key_starts = numbers(p.key_starts);
+    to.causal_offset = numbers(p.causal_offset);
+    to.cu_len_q = numbers(p.cu_len_q);
+    to.cu_len_k = numbers(p.cu_len_k);
+    to.block_table = numbers(p.block_table);
     to.key_lengths_stride = p.key_lengths.stride[0];
+    to.key_starts_stride = p.key_starts.stride[0];
+    to.causal_offset_stride = p.causal_offset.stride[0];
     to.cu_len_q_stride = p.cu_len_q.stride[0];
     to.cu_len_k_stride = p.cu_len_k.stride[0];
     to.block_table_stride[0] = p.block_table.stride[0];
@@ -84,8 +89,7 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     };
     to.window_left = window(p.window_left);
     to.window_right = window(p.window_right);
-    to.bottom_right = p.bottom_right;
-    to.alibi_bottom_right = p.alibi_bottom_right;
+    to.bottom_right = p.alibi_bottom_right;  // The mask's, too, where there is one.
     to.scale = p.scale;
     to.softcap = attention_softcap(p);
     const double scale_log2 = p.scale * kLog2E;

@@ -34,7 +34,7 @@ class ScoreModifiers {
         allowed_ = entry.batch * p.allowed.stride[0] + head * p.allowed.stride[1] + row * p.allowed.stride[2];
         if (p.alibi_slopes.data) {
             slope_ = AlibiSlope(load_number(p.alibi_slopes, entry.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
-            diagonal_ = row + (p.alibi_bottom_right ? entry.len_k - entry.len_q : 0);
+            diagonal_ = row + entry.shift;
         }
     }
     // The score of a key that the mask shows; -inf if `allowed` or the bias hides it.
@@ -226,7 +226,7 @@ class TileModifiers {
         }
     }
     ATTILE_LANE_FN void add_alibi(float (&score)[C::kRows][C::kKeys]) const {
-        const int shift = p_.alibi_bottom_right ? place_.block.entry.len_k - place_.block.entry.len_q : 0;
+        const int shift = place_.block.entry.shift;
         AlibiSlope slope;
 #pragma unroll
         for (int i = 0; i < C::kRows; ++i) {

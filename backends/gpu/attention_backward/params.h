@@ -6,7 +6,7 @@
 
 namespace attile::gpu {
 
-// Two numbers of a query row: its log-sum-exp, or infinity if the row has no part in anything, and delta = sum over d of dout o.
+// Two numbers of a query row: its log-sum-exp, or infinity if the row has no part in anything, and delta = sum over d of dout o, less dlse.
 template <class T>
 struct BackwardRow {
     T lse, delta;
@@ -20,7 +20,7 @@ struct AttentionBackwardParams {
     AttentionParams forward;  // q, k and v may be rewritten copies. Of the cut, only `heads` is set: query heads.
     AttentionOperand dout;    // Likewise.
     AttentionOperand original_q, original_k, original_v, original_dout;  // As the caller gave them.
-    AttentionOperand dq, dk, dv, dbias, dsinks;
+    AttentionOperand dlse, dq, dk, dv, dbias, dsinks;
     int64_t bias_extent[4];
     float scale, scale_low;  // The scale, and what its rounding left out.
     float softcap, inverse_softcap;

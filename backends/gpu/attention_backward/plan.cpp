@@ -75,7 +75,7 @@ void choose_kernel(Device &device, const attile_attention_backward_problem &prob
         plan.copy_dout = !has_panel_rows(problem.dout, p.head_dim_v, tile.depth);
         plan.unaligned = (!plan.copy_q && is_unaligned(p.q)) || (!plan.copy_k && is_unaligned(p.k)) ||
                          (!plan.copy_v && is_unaligned(p.v)) || (!plan.copy_dout && is_unaligned(problem.dout));
-        plan.modified = plan.unaligned || attention_modifies_scores(p);
+        plan.modified = plan.unaligned || attention_modifies_scores(p) || is_present(p.key_starts);
         take_tile(device, plan.modified ? tile.modified : tile.plain, plan);
         return;
     }
@@ -240,7 +240,7 @@ void take_small_tiles(Device &device, const attile_attention_problem &p, int64_t
 // more, the fewer sums are handed on.
 bool cut_by_products(Device &device, const attile_attention_backward_problem &problem, double limit, AttentionBackwardPlan &plan) {
     const attile_attention_problem &p = *problem.forward;
-    if (plan.kernel == nullptr || plan.unaligned || plan.bias || limit <= 0) return false;
+    if (plan.kernel == nullptr || plan.unaligned || plan.bias || is_present(p.key_starts) || limit <= 0) return false;
     const simt::AttentionBackwardProducts products = simt::attention_backward_products_of(plan.depth);
     if (products.name == nullptr) return false;
     plan.name = products.name;

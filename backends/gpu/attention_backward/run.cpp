@@ -19,6 +19,7 @@ AttentionBackwardParams attention_backward_params(const attile_attention_backwar
     to.original_k = to.forward.k;
     to.original_v = to.forward.v;
     to.original_dout = to.dout = attention_operand(problem.dout, p.head_dim_v);
+    to.dlse = attention_operand(problem.dlse, 1);
     to.dq = attention_operand(problem.dq, p.head_dim);
     to.dk = attention_operand(problem.dk, p.head_dim);
     to.dv = attention_operand(problem.dv, p.head_dim_v);

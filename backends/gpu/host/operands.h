@@ -21,10 +21,10 @@ void for_operands(Problem &p, const Take &take) {
         for (auto *x : {&p.a, &p.b, &p.c, &p.d, &p.bias}) take(*x);
     } else if constexpr (std::is_same_v<Kind, attile_attention_problem>) {
         for (auto *x : {&p.q, &p.k, &p.v, &p.o, &p.lse, &p.bias, &p.allowed, &p.alibi_slopes, &p.sinks, &p.key_lengths, &p.cu_len_q,
-                        &p.cu_len_k, &p.block_table})
+                        &p.cu_len_k, &p.block_table, &p.key_starts, &p.causal_offset})
             take(*x);
     } else if constexpr (std::is_same_v<Kind, attile_attention_backward_problem>) {
-        for (auto *x : {&p.dout, &p.dq, &p.dk, &p.dv, &p.dbias, &p.dsinks}) take(*x);
+        for (auto *x : {&p.dout, &p.dlse, &p.dq, &p.dk, &p.dv, &p.dbias, &p.dsinks}) take(*x);
     } else if constexpr (std::is_same_v<Kind, attile_attention_merge_problem>) {
         for (int64_t i = 0; i < p.parts; ++i) take(p.o_parts[i]);
         for (int64_t i = 0; i < p.parts; ++i) take(p.lse_parts[i]);

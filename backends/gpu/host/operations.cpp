@@ -268,11 +268,11 @@ const attile_gemm_interface kGemmInterface = {sizeof(attile_gemm_interface), 1, 
                                               table_run<attile_gemm_problem, kGemmFamilies>};
 #endif
 #if defined(ATTILE_GPU_HAS_ATTENTION)
-const attile_attention_interface kAttentionInterface = {sizeof(attile_attention_interface), 1,
+const attile_attention_interface kAttentionInterface = {sizeof(attile_attention_interface), 2,
                                                         table_query<attile_attention_problem, kAttentionFamilies>,
                                                         table_run<attile_attention_problem, kAttentionFamilies>};
 const attile_attention_backward_interface kAttentionBackwardInterface = {
-    sizeof(attile_attention_backward_interface), 1, table_query<attile_attention_backward_problem, kAttentionBackwardFamilies>,
+    sizeof(attile_attention_backward_interface), 2, table_query<attile_attention_backward_problem, kAttentionBackwardFamilies>,
     table_run<attile_attention_backward_problem, kAttentionBackwardFamilies>};
 #endif
 

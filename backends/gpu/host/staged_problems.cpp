@@ -87,7 +87,7 @@ StagedProblem<attile_attention_problem>::StagedProblem(const attile_attention_pr
         lk = Axis{from.page_size};
     }
     const Axis rows{from.len_q}, keys{from.len_k};
-    call.operands.reserve(14);
+    call.operands.reserve(16);
     add(call, problem.q, {bq, hq, lq, {from.head_dim}});
     add(call, problem.k, {bk, hkv, lk, {from.head_dim}});
     add(call, problem.v, {bk, hkv, lk, {from.head_dim_v}});
@@ -96,6 +96,8 @@ StagedProblem<attile_attention_problem>::StagedProblem(const attile_attention_pr
     add(call, problem.alibi_slopes, {b, hq});
     add(call, problem.sinks, {{1}, hq});
     add(call, problem.key_lengths, {b});
+    add(call, problem.key_starts, {b});
+    add(call, problem.causal_offset, {b});
     add(call, problem.cu_len_q, {{from.batch + 1}});
     add(call, problem.cu_len_k, {{from.batch + 1}});
     add(call, problem.block_table, {b, {is_paged ? from.len_k / from.page_size : 1}});
@@ -136,6 +138,7 @@ StagedProblem<attile_attention_backward_problem>::StagedProblem(const attile_att
     const Axis b{p.batch, entry}, hq{p.heads_q, head, forward.group}, hkv{p.heads_kv, head};
     const Axis bq = is_packed_q ? Axis{1} : b, bk = is_packed_k ? Axis{1} : b, lq{p.total_q}, lk{p.total_k};
     add(call, problem.dout, {bq, hq, lq, {p.head_dim_v}});
+    add(call, problem.dlse, {bq, hq, lq});
     add(call, problem.dq, {bq, hq, lq, {p.head_dim}}, true);
     add(call, problem.dk, {bk, hkv, lk, {p.head_dim}}, true);
     add(call, problem.dv, {bk, hkv, lk, {p.head_dim_v}}, true);

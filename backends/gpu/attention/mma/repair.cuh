@@ -19,7 +19,7 @@ __device__ __forceinline__ void repair_row(const AttentionParams &p, const Atten
     const int kv_head = static_cast<int>(quotient(static_cast<uint32_t>(head), p.group));
     const AttentionEntry entry(p, work.batch);
     const ScoreModifiers modifiers(p, entry, head, row);
-    const KeyRange range(p, row, work.shift, work.len_k);
+    const KeyRange range(p, row, work.shift, work.first_key, work.len_k);
     const int first = max(range.low, work.first_tile * kKeys), end = min(range.high, work.end_tile * kKeys);
     const int64_t q_at = work.batch * p.q.stride[0] + head * p.q.stride[1] + (entry.first_q + row) * p.q.stride[2];
     const auto place = [&](const AttentionOperand &x, int key) {

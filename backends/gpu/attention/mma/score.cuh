@@ -158,7 +158,7 @@ __device__ __forceinline__ void modify_scores(const AttentionParams &p, const At
         if (p.alibi_slopes.data == nullptr) break;
         const int packed = min(row + 8 * r, work.rows - 1), head = query_head(p, work.head, packed);
         const AlibiSlope slope(load_number(p.alibi_slopes, work.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
-        const float distance = static_cast<float>(first_key - (query_row(p, packed) + alibi_shift(p, work)));  // Of the first key.
+        const float distance = static_cast<float>(first_key - (query_row(p, packed) + work.shift));  // Of the first key.
         for_each(r, [&](float &x, int key) { x = slope.lower(x, fabsf(distance + static_cast<float>(key - first_key))); });
     }
     if (p.allowed.data != nullptr) read_allowed(p, work, row, first_key, s);

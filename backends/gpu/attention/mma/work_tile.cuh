@@ -14,7 +14,8 @@ struct alignas(16) AttentionWorkTile {
     int batch, head;      // The head is a pack of heads. batch < 0: there are no more tiles.
     int first_row, rows;  // Rows of a packed head are (query row, head of the pack); the tile has those from first_row on, up to `rows`.
     int first_tile, end_tile;  // Key tiles that any of the rows sees; where there are none, one of which all keys are hidden.
-    int len_k, shift;          // The mask's diagonal is key = row + shift.
+    int len_k, shift;          // The diagonal of the mask and of ALiBi is key = row + shift.
+    int first_key;             // Keys before it are padding.
     int first_q, first_k;      // Packed sequences: where the entry starts in q and in k.
     int split;
     int read_first, read_end;  // Keys that any row of the entry sees. V's memory beyond may hold anything, NaN too.
@@ -56,11 +57,12 @@ __device__ __forceinline__ AttentionWorkTile work_tile_of(const AttentionTask &a
     work.rows = min((block + 1) * kRows - fewer, all_rows);
     work.len_k = entry.len_k;
     work.shift = entry.shift;
+    work.first_key = entry.first_key;
     work.first_tile = work.end_tile = 0;
     work.read_first = 0;
     work.read_end = entry.len_k;
     if (work.first_row >= work.rows) return work;
-    const auto range = [&](int row) { return KeyRange(p, query_row(p, min(row, work.rows - 1)), entry.shift, entry.len_k); };
+    const auto range = [&](int row) { return KeyRange(p, query_row(p, min(row, work.rows - 1)), entry); };
     const KeyRange top = range(work.first_row), bottom = range(work.first_row + kRows - 1);
     work.first_tile = max(top.low / kKeys, work.split * p.split_tiles);
     work.end_tile = min((bottom.high + kKeys - 1) / kKeys, (work.split + 1) * p.split_tiles);
@@ -77,13 +79,8 @@ __device__ __forceinline__ AttentionWorkTile work_tile_of(const AttentionTask &a
         work.group_end[i] = min(max(seen_end, work.first_tile + 1), work.end_tile);
     }
     work.read_first = range(0).low;
-    work.read_end = KeyRange(p, query_row(p, all_rows - 1), entry.shift, entry.len_k).high;
+    work.read_end = KeyRange(p, query_row(p, all_rows - 1), entry).high;
     return work;
-}
-
-// ALiBi's diagonal is key = row + this.
-__device__ __forceinline__ int alibi_shift(const AttentionParams &p, const AttentionWorkTile &work) {
-    return p.alibi_bottom_right ? work.len_k - AttentionEntry(p, work.batch).len_q : 0;
 }
 
 }  // namespace attile::gpu::mma

@@ -52,7 +52,7 @@ struct AnyRows {
             row_max[i] = lowest<T>();
             row_sum[i] = 0;
             for (int x = 0; x < kColumns; ++x) out[i][x] = 0;
-            const KeyRange range(p, row_of(i), entry.shift, entry.len_k);
+            const KeyRange range(p, row_of(i), entry);
             low = min(low, range.low);
             high = max(high, range.high);
         }
@@ -72,11 +72,11 @@ struct AnyRows {
     }
 
     // ---- Scale, softcap, bias, ALiBi and masks; then probabilities, which row_max, row_sum and O follow.
-    ATTILE_LANE_FN void softmax(T slope, int alibi_shift, int key, bool exists, Scores &score, Seen &seen) {
+    ATTILE_LANE_FN void softmax(T slope, int key, bool exists, Scores &score, Seen &seen) {
 #pragma unroll
         for (int i = 0; i < kGroupRows; ++i) {
             const int row = row_of(i);
-            bool sees = exists && is_row(i) && KeyRange(p, row, entry.shift, entry.len_k).has(key);
+            bool sees = exists && is_row(i) && KeyRange(p, row, entry).has(key);
             T s = score[i] * static_cast<T>(p.scale);
             if (p.softcap != 0) s = static_cast<T>(p.softcap) * tanh(s / static_cast<T>(p.softcap));
             if (sees && p.bias.data) {
@@ -85,7 +85,7 @@ struct AnyRows {
                 sees = bias != minus_infinity;
                 s += bias;
             }
-            if (p.alibi_slopes.data) s -= slope * fabs(static_cast<T>(key - row - alibi_shift));
+            if (p.alibi_slopes.data) s -= slope * fabs(static_cast<T>(key - row - entry.shift));
             if (sees && p.allowed.data)
                 sees = static_cast<const uint8_t *>(p.allowed.data)[entry.batch * p.allowed.stride[0] + place.head * p.allowed.stride[1] +
                                                                     row * p.allowed.stride[2] + key * p.allowed.stride[3]] != 0;
@@ -187,7 +187,6 @@ ATTILE_LANE_FN void run_block(const AttentionParams &p, const AttentionPlace &pl
     const T slope = p.alibi_slopes.data
                         ? load_as<T>(p.alibi_slopes, entry.batch * p.alibi_slopes.stride[0] + place.head * p.alibi_slopes.stride[1])
                         : T(0);
-    const int alibi_shift = p.alibi_bottom_right ? entry.len_k - entry.len_q : 0;
     T row_max[kGroupRows], row_sum[kGroupRows], out[kGroupRows][kColumns];
     AnyRows<T> rows(p, place, entry, queries, first_row, first_column, row_max, row_sum, out);
     if (!rows.is_row(0)) return;  // Lane groups do not meet again.
@@ -198,7 +197,7 @@ ATTILE_LANE_FN void run_block(const AttentionParams &p, const AttentionPlace &pl
         T score[kGroupRows] = {};
         rows.multiply_keys(exists, outer, k_row, score);
         uint32_t seen[kGroupRows];
-        rows.softmax(slope, alibi_shift, key, exists, score, seen);
+        rows.softmax(slope, key, exists, score, seen);
         rows.multiply_values(first_key, outer, k_row, score, seen);
     }
     rows.store();

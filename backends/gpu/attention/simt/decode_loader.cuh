@@ -61,7 +61,7 @@ struct DecodeRows {
           group(lane_group_index()),
           quad_lane(lane % C::kQuadLanes),
           key_col(lane / C::kQuadLanes) {}
-    ATTILE_LANE_FN KeyRange range_of(int row) const { return KeyRange(p, query_row(p, min(row, rows - 1)), entry.shift, entry.len_k); }
+    ATTILE_LANE_FN KeyRange range_of(int row) const { return KeyRange(p, query_row(p, min(row, rows - 1)), entry); }
 };
 
 // The loader: a step's keys or values in a lane's registers. kPlain: K and V in vectors, their rows' distance in 32 bits, no pages.

@@ -78,6 +78,7 @@ const char *why_no_products(const attile_attention_problem &p, std::initializer_
     if (p.head_dim < 1 || p.head_dim_v < 1 || p.len_k < 1 || p.len_q < 1 || (is_present(p.block_table) && p.pages < 1))
         return "there is nothing to multiply";
     if (p.scale == 0) return "the scale is 0";
+    if (is_present(p.key_starts)) return "keys before an entry's first are not to be multiplied";
     for (const attile_operand *x : operands)
         if (x->dtype != ATTILE_F64) return "an operand is not of float64";
     const bool is_packed = is_present(p.cu_len_q) || is_present(p.cu_len_k);

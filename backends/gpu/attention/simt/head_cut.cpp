@@ -22,6 +22,9 @@ constexpr double kRowsLost = 32;  // To the ends of a slice's products.
 bool has_unknown_lengths(const attile_attention_problem &p) {
     return is_present(p.key_lengths) || is_present(p.cu_len_q) || is_present(p.cu_len_k);
 }
+bool has_unknown_diagonal(const attile_attention_problem &p) {
+    return (p.bottom_right != 0 && has_unknown_lengths(p)) || is_present(p.causal_offset);
+}
 bool is_invariant(const attile_attention_problem &p) { return (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0; }
 
 // Float64 operations a second. Tensor cores of these capabilities multiply twice as fast (gemm/sm80).
@@ -77,7 +80,7 @@ void find_keys(const attile_attention_problem &p, SlicePlace &slice) {
     slice.key = 0;
     slice.keys = p.len_k;
     // Where lengths are known to the device alone, so is the lower right corner. A row's bits must not depend on the rows beside it.
-    if ((p.bottom_right != 0 && has_unknown_lengths(p)) || is_invariant(p)) return;
+    if (has_unknown_diagonal(p) || is_invariant(p)) return;
     const int64_t shift = p.bottom_right != 0 ? p.len_k - p.len_q : 0;
     const int64_t left = std::min(p.window_left, kAttentionMaxLength), right = std::min(p.window_right, kAttentionMaxLength);
     const int64_t low = left < 0 ? 0 : std::max<int64_t>(slice.row + shift - left, 0);
@@ -98,7 +101,7 @@ int64_t most_scores(const attile_attention_problem &p, const HeadCut &cut) {
     whole.rows = p.len_q;
     find_keys(p, whole);
     int64_t keys = whole.keys;
-    const bool is_cut = !is_invariant(p) && !(p.bottom_right != 0 && has_unknown_lengths(p));
+    const bool is_cut = !is_invariant(p) && !has_unknown_diagonal(p);
     if (is_cut && has_both)
         keys = std::min(keys,
                         std::min(p.window_left, kAttentionMaxLength) + std::min(p.window_right, kAttentionMaxLength) + cut.rows + kKeyStep);

@@ -288,7 +288,7 @@ class ScoreStart<C, AttentionKind::kAlibi> {
     // Nothing is known of the keys next to the diagonal, which will count.
     static ATTILE_LANE_FN float first_reference(float top) { return top - fminf(fmaxf(top, -kRescaleAbove), kRescaleAbove); }
     ATTILE_LANE_FN ScoreStart(const AttentionParams &p, const AttentionBlock &block, float *shared) : line_(shared) {
-        const int lane = lane_index(), shift = p.alibi_bottom_right ? block.entry.len_k - block.entry.len_q : 0;
+        const int lane = lane_index(), shift = block.entry.shift;
         const AlibiSlope slope(
             load_number(p.alibi_slopes, block.entry.batch * p.alibi_slopes.stride[0] + block.place.head * p.alibi_slopes.stride[1]));
         line_.set({slope.high, slope.low, block.first_row + lane_group_index() * Lanes::kGroupRows + Lanes::lane_row(lane) * 4 + shift,

@@ -36,12 +36,12 @@ class WideRow {
   public:
     ATTILE_LANE_FN WideRow(const AttentionParams &p, const AttentionEntry &entry, int head, int row)
         : p_(p),
-          range_(p, row, entry.shift, row < entry.len_q ? entry.len_k : 0),
+          range_(p, row, entry.shift, entry.first_key, row < entry.len_q ? entry.len_k : 0),
           batch_(entry.batch),
           bias_(entry.batch * p.bias.stride[0] + head * p.bias.stride[1] + row * p.bias.stride[2]),
           allowed_(entry.batch * p.allowed.stride[0] + head * p.allowed.stride[1] + row * p.allowed.stride[2]),
           slope_(0),
-          diagonal_(row + (p.alibi_bottom_right ? entry.len_k - entry.len_q : 0)) {
+          diagonal_(row + entry.shift) {
         if (p.alibi_slopes.data)
             slope_ = load_as<double>(p.alibi_slopes, entry.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]);
     }

@@ -23,7 +23,7 @@ struct WarpRows {
     static __device__ __forceinline__ int row(int first_row, int row_tile) { return first_row + first() + 16 * row_tile + lane() / 4; }
     // Keys that the mask shows to a row.
     static __device__ __forceinline__ KeyRange seen(const AttentionParams &p, const AttentionWorkTile &work, int row) {
-        return KeyRange(p, query_row(p, min(row, work.rows - 1)), work.shift, work.len_k);
+        return KeyRange(p, query_row(p, min(row, work.rows - 1)), work.shift, work.first_key, work.len_k);
     }
 };
 
@@ -41,7 +41,7 @@ class FusedChange {
             const AlibiSlope slope(load_number(x, work.batch * x.stride[0] + work.head * x.stride[1]));
             sources.alibi_high = slope.high;
             sources.alibi_low = slope.low;
-            sources.alibi_diagonal = work.first_row + alibi_shift(p, work);
+            sources.alibi_diagonal = work.first_row + work.shift;
             sources.alibi_is_product = AlibiProduct<Element>::takes(slope.high, p.scale_log2);
             AlibiProduct<Element>::split(slope.high, p.scale_log2, sources.alibi_pairs);
         }

@@ -53,13 +53,12 @@ class FusedChange {
     __device__ __forceinline__ void begin([[maybe_unused]] const AttentionWorkTile &work, [[maybe_unused]] int row) {
         if constexpr (kShape.alibi_only) {
             const AttentionParams &p = a_.p;
-            const int shift = alibi_shift(p, work);
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
                 const int packed = min(row + 8 * r, work.rows - 1), head = query_head(p, work.head, packed);
                 slope_[r] =
                     AlibiSlope(load_number(p.alibi_slopes, work.batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
-                diagonal_[r] = query_row(p, packed) + shift;
+                diagonal_[r] = query_row(p, packed) + work.shift;
                 set_key_factors(r);
             }
         }

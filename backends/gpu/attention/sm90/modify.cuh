@@ -68,12 +68,11 @@ class WarpModifiers {
         work_ = work;
         row_ = row;
         if (p.alibi_slopes.data == nullptr) return;
-        const int shift = alibi_shift(p, *work);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             const int packed = min(row + 8 * r, work->rows - 1), head = query_head(p, work->head, packed);
             slope_[r] = AlibiSlope(load_number(p.alibi_slopes, work->batch * p.alibi_slopes.stride[0] + head * p.alibi_slopes.stride[1]));
-            diagonal_[r] = query_row(p, packed) + shift;
+            diagonal_[r] = query_row(p, packed) + work->shift;
         }
     }
     // Starts the copies of what apply() will read of a key tile. The tile before has been read.

@@ -115,8 +115,8 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     choice.grid = static_cast<int32_t>(std::min<int64_t>(
         choice.tiles, static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * choice.plan.blocks_per_unit));
     // Tiles of few rows are alike where lengths and windows do not tell them apart: dealt out in order they need no counter zeroed first.
-    const bool is_even = is_few && p.window_left < 0 && p.window_right < 0 && !is_present(p.key_lengths) && !is_present(p.cu_len_q) &&
-                         !is_present(p.cu_len_k);
+    const bool is_even = is_few && p.window_left < 0 && p.window_right < 0 && !is_present(p.key_lengths) && !is_present(p.key_starts) &&
+                         !is_present(p.cu_len_q) && !is_present(p.cu_len_k);
     choice.has_counter = choice.tiles > choice.grid && !is_even;
     if (choice.has_counter) choice.plan.workspace += workspace_piece(sizeof(int32_t));
     return choice;

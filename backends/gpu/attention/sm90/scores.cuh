@@ -40,7 +40,7 @@ class AttentionScores : protected AttentionRings<Config> {
         return shared.strips + (warp_uniform(static_cast<int>(threadIdx.x) / kWarpThreads) - kWarpsOfGroup) * kOfWarp;
     }
     __device__ __forceinline__ KeyRange range(int row) const {
-        return KeyRange(a_.p, query_row(a_.p, min(row, work_->rows - 1)), work_->shift, work_->len_k);
+        return KeyRange(a_.p, query_row(a_.p, min(row, work_->rows - 1)), work_->shift, work_->first_key, work_->len_k);
     }
     // The thread has this row and the one eight below.
     __device__ __forceinline__ int row_of(const AttentionWorkTile &work) const {

@@ -139,7 +139,7 @@ class AttentionTf32x3Warpgroup {
     }
 
     __device__ __forceinline__ KeyRange range(int packed) const {
-        return KeyRange(p_, query_row(p_, min(packed, work_.rows - 1)), work_.shift, work_.len_k);
+        return KeyRange(p_, query_row(p_, min(packed, work_.rows - 1)), work_.shift, work_.first_key, work_.len_k);
     }
     // Hides scores of keys that the thread's rows do not see.
     __device__ __forceinline__ void mask(int tile) {

@@ -24,7 +24,8 @@ class Tf32x3Repair {
     // By the whole warp; bit i of `faulty` is its row i. Q is scaled where it lies: nobody else reads it any more.
     __device__ __forceinline__ void run(unsigned faulty) {
         // Lane i has the range of row i.
-        const KeyRange range(p_, query_row(p_, min(first_row_ + (lane_ & (kRows - 1)), work_.rows - 1)), work_.shift, work_.len_k);
+        const KeyRange range(p_, query_row(p_, min(first_row_ + (lane_ & (kRows - 1)), work_.rows - 1)), work_.shift, work_.first_key,
+                             work_.len_k);
         const int low = max(range.low, work_.first_tile * kKeys), high = min(range.high, work_.end_tile * kKeys);
         const bool sees_any = lane_ < kRows && (faulty >> lane_ & 1) != 0 && low < high;
         const int first = warp_uniform(__reduce_min_sync(~0u, sees_any ? low : INT_MAX)),

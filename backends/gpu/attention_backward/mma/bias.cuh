@@ -366,7 +366,7 @@ class BiasSums {
         if (f_.alibi_slopes.data) {
             const float slope =
                 load_number(f_.alibi_slopes, member.batch * f_.alibi_slopes.stride[0] + member.head * f_.alibi_slopes.stride[1]);
-            const int diagonal = f_.alibi_bottom_right ? rows - keys : tile_.key - tile_.row;
+            const int diagonal = -(member.low + f_.window_left);  // Of the tile's first row and key.
             for_each([&](int i, int row, int key) {
                 s_[i] = fused_multiply_add(-slope, fabsf(static_cast<float>(diagonal + key - row)), s_[i]);
             });

@@ -39,9 +39,8 @@ class BackwardModifiers {
     // A new tile of keys, whose first the thread counts from, and a head.
     __device__ __forceinline__ void begin(const BackwardSite &site, int head) {
         if constexpr (kIsLate) {
-            const int shift = p_.alibi_bottom_right ? site.entry.len_k - site.entry.len_q : 0;
             __syncwarp();
-            asm volatile("st.shared.b32 [%0 + 4], %1;" ::"r"(record_), "r"(site.first - shift) : "memory");
+            asm volatile("st.shared.b32 [%0 + 4], %1;" ::"r"(record_), "r"(site.first - site.entry.shift) : "memory");
             asm volatile("st.shared.v4.b32 [%0 + 16], {%1, %2, %3, %3};" ::"r"(record_), "r"(site.entry.len_q - 1), "r"(site.first),
                          "r"(site.entry.batch)
                          : "memory");
@@ -52,6 +51,7 @@ class BackwardModifiers {
             first_ = warp_uniform(site.first);
             len_q_ = warp_uniform(site.entry.len_q);
             len_k_ = warp_uniform(site.entry.len_k);
+            shift_ = warp_uniform(site.entry.shift);
         }
     }
     // Of the same tile.
@@ -116,7 +116,7 @@ class BackwardModifiers {
         if (has_alibi()) {
 #pragma unroll
             for (int j = 0; j < kScores / 4; ++j) {
-                const float at = distance(first_ + first - (p_.alibi_bottom_right ? len_k_ - len_q_ : 0), row, j);
+                const float at = distance(first_ + first - shift_, row, j);
 #pragma unroll
                 for (int e = 0; e < 4; ++e) s[4 * j + e] = fmaf(-fetched.slope, far(at, e), s[4 * j + e]);
             }
@@ -285,7 +285,7 @@ class BackwardModifiers {
     const AttentionParams &p_;
     const float &scale_;
     const uint32_t record_;
-    int batch_ = 0, first_ = 0, len_q_ = 0, len_k_ = 0;
+    int batch_ = 0, first_ = 0, len_q_ = 0, len_k_ = 0, shift_ = 0;
 };
 
 // For kernels of scores that pass through no more than a mask.

@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
             const int row = first + i;
             const bool is_there = row < entry.len_q;
             const int64_t at = entry.first_q + row;
-            float delta = 0, lse = -INFINITY;
+            float delta = 0, lse = -INFINITY, of_lse = 0;
             if (is_there) {
                 const uint4 dout = load(p.dout, at, f.head_dim_v);
                 const uint32_t *const left = reinterpret_cast<const uint32_t *>(&dout);
@@ -87,9 +87,12 @@ __global__ void __launch_bounds__(kBackwardPrepareThreads) attention_backward_pr
                     delta = fmaf(x.x, o[e].x, fmaf(x.y, o[e].y, delta));
                 }
                 lse = static_cast<const float *>(f.lse.data)[batch * f.lse.stride[0] + head * f.lse.stride[1] + at * f.lse.stride[2]];
+                const AttentionOperand &x = p.dlse;
+                if (x.data) of_lse = static_cast<const float *>(x.data)[batch * x.stride[0] + head * x.stride[1] + at * x.stride[2]];
             }
 #pragma unroll
             for (int step = 1; step < kLanes; step *= 2) delta += __shfl_xor_sync(~0u, delta, step);
+            delta -= of_lse;
             // Rows that see no key take no part, and neither do those past the last.
             const bool counts = lse != -INFINITY;
             if constexpr (kChecks) irregular |= counts && !(fabsf(delta) < INFINITY && lse == lse);

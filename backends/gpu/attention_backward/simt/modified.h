@@ -19,7 +19,7 @@ ATTILE_LANE_FN void modified_gradients(const AttentionBackwardParams &p, const A
     const AttentionParams &f = p.forward;
     float slope = 0;
     if (f.alibi_slopes.data) slope = load_number(f.alibi_slopes, entry.batch * f.alibi_slopes.stride[0] + head * f.alibi_slopes.stride[1]);
-    const int alibi_shift = f.alibi_bottom_right ? entry.len_k - entry.len_q : 0, tile_row = unit_row(p, unit);
+    const int tile_row = unit_row(p, unit);
 #pragma unroll 1
     for (int i = 0; i < kRows; ++i) {
         float s[kKeys];
@@ -29,7 +29,7 @@ ATTILE_LANE_FN void modified_gradients(const AttentionBackwardParams &p, const A
             for (int j = 0; j < kKeys; ++j) s[j] = pick(ii == i, score[ii][j], ii == 0 ? 0.0f : s[j]);
         const int row = my_row + Scores::row(i), there = min(row, max(entry.len_q - 1, 0));
         const float minus_lse = -row_numbers[Scores::row(i)];
-        const KeyRange range(f, row, entry.shift, entry.len_k);
+        const KeyRange range(f, row, entry);
         const int64_t bias = entry.batch * f.bias.stride[0] + head * f.bias.stride[1] + there * f.bias.stride[2];
         const int64_t allowed = entry.batch * f.allowed.stride[0] + head * f.allowed.stride[1] + there * f.allowed.stride[2];
         float *const gradients = static_cast<float *>(p.part_bias) +
@@ -50,7 +50,7 @@ ATTILE_LANE_FN void modified_gradients(const AttentionBackwardParams &p, const A
                 sees = b != -INFINITY;
                 x += b;
             }
-            if (f.alibi_slopes.data) x -= slope * fabsf(static_cast<float>(key - row - alibi_shift));
+            if (f.alibi_slopes.data) x -= slope * fabsf(static_cast<float>(key - row - entry.shift));
             if (sees && f.allowed.data) sees = static_cast<const uint8_t *>(f.allowed.data)[allowed + key * f.allowed.stride[3]] != 0;
             sees = sees && x != -INFINITY;
             const float probability = sees ? exp2_fast((x + minus_lse) * kLog2EHigh) : 0.0f;

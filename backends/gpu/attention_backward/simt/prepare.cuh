@@ -47,6 +47,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kBackwardThreads, sizeof(T) == 4 ? 8 : 1) a
             const auto finish = [&](int row, T delta) {
                 const T lse = load_as<T>(f.lse, row_of(f.lse, row));
                 delta = lane_fold(delta, [](T x, T y) { return x + y; });
+                if (p.dlse.data) delta -= load_as<T>(p.dlse, row_of(p.dlse, row));
                 // Of a row that sees no key the log-sum-exp is minus infinity.
                 if (lane_index() == 0) numbers[row] = lse != lowest<T>() ? BackwardRow<T>{lse, delta} : BackwardRow<T>{-lowest<T>(), 0};
             };

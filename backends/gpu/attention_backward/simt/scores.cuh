@@ -208,7 +208,7 @@ ATTILE_LANE_FN void store_modified(const AttentionBackwardParams &p, const Produ
     int diagonal = 0;
     if (f.alibi_slopes.data) {
         slope = load_number(f.alibi_slopes, task.batch * f.alibi_slopes.stride[0] + head * f.alibi_slopes.stride[1]);
-        diagonal = my_row + (f.alibi_bottom_right ? task.len_k - task.len_q : 0);
+        diagonal = my_row + task.shift;
     }
     const int64_t bias_at = task.batch * f.bias.stride[0] + head * f.bias.stride[1],
                   allowed_at = task.batch * f.allowed.stride[0] + head * f.allowed.stride[1];

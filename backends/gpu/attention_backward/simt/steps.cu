@@ -132,7 +132,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_add_bias(co
                 const int first_row = unit_row(p, unit), end_row = min(first_row + p.block_rows, entry.len_q);
                 const int first = rows == 1 ? first_row : max(first_row, at_row), end = rows == 1 ? end_row : min(end_row, at_row + 1);
                 for (int row = first; row < end; ++row) {
-                    const KeyRange range(f, row, entry.shift, entry.len_k);
+                    const KeyRange range(f, row, entry);
                     const T *const gradients =
                         static_cast<const T *>(p.part_bias) + (part_of_unit(p, pair, unit) * p.block_rows + row - first_row) * f.len_k;
                     if (sums_keys) {
@@ -231,9 +231,8 @@ ATTILE_LANE_FN bool score_pair(const AttentionBackwardParams &p, const Attention
     }
     s += bias;
     if (f.alibi_slopes.data) {
-        const int shift = f.alibi_bottom_right ? entry.len_k - entry.len_q : 0;
         s -= load_as<T>(f.alibi_slopes, entry.batch * f.alibi_slopes.stride[0] + head * f.alibi_slopes.stride[1]) *
-             fabs(static_cast<T>(key - row - shift));
+             fabs(static_cast<T>(key - row - entry.shift));
     }
     if (s == lowest<T>()) return false;
     pair.probability = exp(s - numbers.lse);
@@ -278,7 +277,7 @@ ATTILE_LANE_FN void take_rows(const AttentionBackwardParams &p) {
         if (row >= entry.len_q) continue;
         const int head_kv = static_cast<int>(remainder(batch_head, p.heads_kv)), head = unit_head(p, head_kv, unit),
                   head_k = head_of_keys(p, head_kv);
-        const KeyRange range(f, row, entry.shift, entry.len_k);
+        const KeyRange range(f, row, entry);
         const BackwardRow<T> numbers = static_cast<const BackwardRow<T> *>(
             p.rows)[(static_cast<int64_t>(entry.batch) * f.heads.divisor + head) * p.rows_allotted + row];
         T *const gradients = p.part_bias ? static_cast<T *>(p.part_bias) + task * f.len_k : nullptr;
@@ -319,7 +318,7 @@ ATTILE_LANE_FN void take_keys(const AttentionBackwardParams &p) {
         const int head_kv = static_cast<int>(remainder(batch_head, p.heads_kv)), group = static_cast<int>(f.group.divisor),
                   head_k = head_of_keys(p, head_kv);
         const int first_row = max(key - entry.shift - f.window_right, 0);
-        const int end_row = key < entry.len_k ? min(key - entry.shift + f.window_left + 1, entry.len_q) : 0;
+        const int end_row = key >= entry.first_key && key < entry.len_k ? min(key - entry.shift + f.window_left + 1, entry.len_q) : 0;
         const AttentionOperand &q = p.original_q, &dout = p.original_dout;
         int first_col = 0;
         do {
