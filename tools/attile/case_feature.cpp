@@ -33,6 +33,8 @@ std::string feature(const AttentionCase &c) {
     if (c.page_size > 0) return "paged";
     if (c.packed_q || c.packed_k) return "packed";
     if (c.key_lengths) return "key lengths";
+    if (c.key_starts) return "left padding";
+    if (c.causal_offset) return "causal offsets";
     if (c.alibi != 0) return "ALiBi";
     if (c.sinks) return "sinks";
     if (c.allowed != test::MaskBytes::kNone) return "boolean mask";

@@ -66,6 +66,7 @@ AttentionData::AttentionData(const AttentionCase &attention_case, bool with_cont
     Random random(c.seed * 0x1234567ull + 99);
     random_ = &random;
     draw_lengths();
+    draw_diagonals();
     draw_pages();
     draw_values();
     if (with_contents) apply_pattern();
@@ -123,6 +124,26 @@ void AttentionData::draw_lengths() {
     }
 }
 
+// Where an entry's keys and its diagonal begin: also outside of what there is, which is clamped.
+void AttentionData::draw_diagonals() {
+    if (c.key_starts) {
+        key_starts = Values({c.batch});
+        for (double &x : key_starts.at) x = static_cast<double>(random_->between(0, c.len_k * 3 / 4));
+        if (c.batch > 1) key_starts.at[1] = 0;
+        if (c.batch > 2) key_starts.at[2] = -7;
+        if (c.batch > 3) key_starts.at[3] = static_cast<double>(c.len_k + 2);  // none is seen
+    }
+    if (c.causal_offset) {
+        causal_offset = Values({c.batch});
+        for (double &x : causal_offset.at) x = static_cast<double>(random_->between(-c.len_q / 2, c.len_k));
+        if (c.batch > 1) causal_offset.at[1] = 2e9;
+        if (c.batch > 2) causal_offset.at[2] = -2e9;
+        // ALiBi's distances of such diagonals leave nothing of other scores.
+        for (double &x : causal_offset.at)
+            if (c.alibi != 0) x = std::clamp<double>(x, -100, 100);
+    }
+}
+
 void AttentionData::draw_pages() {
     if (c.page_size == 0) return;
     max_pages = (c.len_k + c.page_size - 1) / c.page_size;
@@ -138,8 +159,10 @@ void AttentionData::draw_pages() {
             const auto pick = static_cast<std::size_t>(random_->between(0, static_cast<std::int64_t>(free.size()) - 1));
             block_table(b, run) = static_cast<double>(free[pick]);
             free.erase(free.begin() + static_cast<std::ptrdiff_t>(pick));
-            // Past the length the table may hold anything; a page that does not exist hides its keys, also one next to those that do.
-            if (run * c.page_size < length && !random_->chance(0.05)) continue;
+            // Past the length, and before the first key, the table may hold anything; a page that does not exist hides its keys, also one
+            // next to those that do.
+            const bool is_padding = !key_starts.shape.empty() && (run + 1) * c.page_size <= static_cast<std::int64_t>(key_starts(b));
+            if (run * c.page_size < length && !is_padding && !random_->chance(0.05)) continue;
             const bool next_to = run % 2 != 0;
             block_table(b, run) = random_->chance(0.5) ? (next_to ? -1 : -1e9) : next_to ? static_cast<double>(pages) : 1e9;
         }
@@ -275,7 +298,7 @@ void AttentionData::draw_allowed() {
 }
 
 AttentionEntry AttentionData::entry(std::int64_t b) const {
-    AttentionEntry e = {b, 0, max_len_q, 0, max_len_k, 0, 0};
+    AttentionEntry e = {b, 0, max_len_q, 0, max_len_k, 0, 0, 0};
     if (c.packed_q) {
         e.q_start = static_cast<std::int64_t>(cu_len_q(b));
         e.len_q = std::min(static_cast<std::int64_t>(cu_len_q(b + 1)) - e.q_start, max_len_q);
@@ -288,6 +311,11 @@ AttentionEntry AttentionData::entry(std::int64_t b) const {
     const bool bottom = c.mask == ATTILE_MASK_CAUSAL_BOTTOM_RIGHT || c.mask == ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
     e.shift = bottom ? e.len_k - e.len_q : 0;
     e.alibi_shift = bottom || c.mask == ATTILE_MASK_NONE ? e.len_k - e.len_q : 0;
+    if (!causal_offset.shape.empty()) {
+        constexpr std::int64_t kMost = std::int64_t{1} << 29;
+        e.shift = e.alibi_shift = std::clamp<std::int64_t>(static_cast<std::int64_t>(causal_offset(b)), -kMost, kMost);
+    }
+    if (!key_starts.shape.empty()) e.first_key = std::clamp<std::int64_t>(static_cast<std::int64_t>(key_starts(b)), 0, e.len_k);
     return e;
 }
 
@@ -303,6 +331,7 @@ bool AttentionData::locate_key(const AttentionEntry &e, std::int64_t j, std::int
 }
 
 bool AttentionData::sees(const AttentionEntry &e, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    if (j < e.first_key) return false;
     const std::int64_t distance = j - i - e.shift;
     const bool causal = c.mask == ATTILE_MASK_CAUSAL_TOP_LEFT || c.mask == ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
     if (causal && distance > 0) return false;
@@ -369,6 +398,7 @@ BackwardData::BackwardData(const BackwardCase &backward_case, bool with_contents
     if (!with_contents) {
         dout = o = Values(forward.q_shape(c.forward.head_dim_v));
         lse = Values({o.shape[0], o.shape[1], o.shape[2]});
+        if (c.dlse) dlse = lse;
         return;
     }
     const std::vector<Honest> exact = honest_attention(forward);
@@ -381,6 +411,12 @@ BackwardData::BackwardData(const BackwardCase &backward_case, bool with_contents
     for (std::size_t at = 0; at < dout.at.size(); ++at) {
         const double x = round_to(c.dout_dtype, random.normal());
         dout.at[at] = std::isnan(o.at[at]) && c.forward.pattern != AttentionPattern::kNanInQuery ? kNan : x;  // rows of no sequence
+    }
+    if (!c.dlse) return;
+    dlse = Values(lse.shape);
+    for (std::size_t at = 0; at < dlse.at.size(); ++at) {
+        const double x = round_to(c.forward.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32, random.normal());
+        dlse.at[at] = std::isnan(lse.at[at]) && c.forward.pattern != AttentionPattern::kNanInQuery ? kNan : x;
     }
 }
 

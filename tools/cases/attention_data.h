@@ -12,7 +12,7 @@ namespace attile::test {
 
 /// Rows and keys of one batch entry or packed sequence.
 struct AttentionEntry {
-    std::int64_t b, q_start, len_q, k_start, len_k, shift, alibi_shift;
+    std::int64_t b, q_start, len_q, k_start, len_k, shift, alibi_shift, first_key;
 };
 
 struct AttentionData {
@@ -38,10 +38,11 @@ struct AttentionData {
     std::int64_t max_pages = 0, pages = 0;
     Values q, k, v;
     Values bias, allowed, slopes, sinks;  ///< empty shape where absent
-    Values key_lengths, cu_len_q, cu_len_k, block_table;
+    Values key_lengths, cu_len_q, cu_len_k, block_table, key_starts, causal_offset;
 
   private:
     void draw_lengths();
+    void draw_diagonals();
     void draw_pages();
     void draw_values();
     void apply_pattern();
@@ -62,7 +63,7 @@ struct BackwardData {
     explicit BackwardData(const BackwardCase &backward_case, bool with_contents = true);
     BackwardCase c;
     AttentionData forward;
-    Values o, lse, dout;
+    Values o, lse, dout, dlse;  ///< dlse of empty shape where absent
 };
 
 }  // namespace attile::test

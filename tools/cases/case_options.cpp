@@ -269,10 +269,22 @@ std::vector<CaseOption> score_options() {
         ATTILE_FORWARD_OPTION("alibi_of_batch", alibi, 2),
         ATTILE_FORWARD_OPTION("sinks", sinks, true),
         ATTILE_FORWARD_OPTION("key_lengths", key_lengths, true),
+        ATTILE_FORWARD_OPTION("key_starts", key_starts, true),
+        {"causal_offset", [](const Case &c) { return forward(c).causal_offset; },
+         [](Case &c) {
+             forward(c).causal_offset = forward(c).mask != ATTILE_MASK_NONE || forward(c).alibi != 0;
+             return forward(c).causal_offset;
+         }},
+        {"rows_packed", [](const Case &c) { return forward(c).packed_q && !forward(c).packed_k; },
+         [](Case &c) {
+             forward(c).packed_q = !forward(c).packed_k;
+             return forward(c).packed_q;
+         }},
         {"packed", [](const Case &c) { return forward(c).packed_q && forward(c).packed_k; },
          [](Case &c) {
              A &a = forward(c);
              if (a.page_size != 0) return false;
+             if (a.packed_q && !a.packed_k) return false;
              a.packed_q = a.packed_k = true;
              return true;
          }},
@@ -319,6 +331,7 @@ std::vector<CaseOption> backward_options() {
                            in<BackwardCase>(c).dbias = false;
                            return forward(c).bias != BiasKind::kNone;
                        }});
+    options.push_back(ATTILE_OPTION(BackwardCase, "dlse", dlse, true));
     options.push_back(ATTILE_FORWARD_OPTION("huge_late_key", pattern, AttentionPattern::kHugeLateKey));
     return options;
 }

@@ -286,6 +286,7 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
         add_layouts(add);
         add_numbers(add);
         add_operand_attention_cases(add);
+        add_diagonal_attention_cases(add, tier);
         // Masks and shapes do not depend on the type as much: a quick run takes them in two.
         if (tier == Tier::kFull || types.in == ATTILE_F32 || (types.in == ATTILE_BF16 && types.out == ATTILE_BF16)) {
             add_masks(add);
@@ -382,6 +383,9 @@ AttentionCase random_attention(std::uint64_t seed) {
     c.allowed_layout = random_layout(random, 4, true);
     c.flags = random.chance(0.15) ? ATTILE_FLAG_BATCH_INVARIANT : 0;
     if (random.chance(0.3)) c.flags |= ATTILE_FLAG_ALLOW_SPLIT_TF32;
+    c.key_starts = random.chance(0.12);
+    c.causal_offset = random.chance(0.12) && (c.mask != ATTILE_MASK_NONE || c.alibi != 0);
+    if (c.packed_q && c.packed_k && random.chance(0.2)) c.packed_k = false;
     c.seed = seed;
     return c;
 }
@@ -398,6 +402,7 @@ std::string describe(const AttentionCase &c) {
         words.add("bias", static_cast<int>(c.bias)).add("bias_type", dtype_name(c.bias_dtype)).add("bias_axes", int{c.bias_axes});
     if (c.allowed != MaskBytes::kNone) words.add("allowed", static_cast<int>(c.allowed)).add("allowed_axes", int{c.allowed_axes});
     words.add_unless("alibi", int{c.alibi}, 0).add_unless("sinks", c.sinks, false).add_unless("key_lengths", c.key_lengths, false);
+    words.add_unless("key_starts", c.key_starts, false).add_unless("causal_offset", c.causal_offset, false);
     words.add_unless("packed_q", c.packed_q, false).add_unless("packed_k", c.packed_k, false);
     words.add_unless("page_size", c.page_size, std::int64_t{0}).add_unless("lse", c.lse, true);
     words.add_unless("give_max_len", c.give_max_len, true).add_unless("pattern", static_cast<int>(c.pattern), 0);

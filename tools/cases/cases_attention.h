@@ -51,6 +51,7 @@ struct AttentionCase {
     std::uint8_t alibi = 0;  ///< 1: a slope a head, 2: a slope an entry and head
     bool sinks = false;
     bool key_lengths = false;
+    bool key_starts = false, causal_offset = false;
     bool packed_q = false, packed_k = false;  ///< batch counts sequences, len_q and len_k are the longest
     bool give_max_len = true;                 ///< packed: pass max_len, or leave it 0
     std::int64_t max_len_cut = 0;             ///< packed: max_len is so much shorter than the longest sequence
@@ -69,6 +70,7 @@ struct BackwardCase {
     std::int32_t grad_dtype = ATTILE_F32;  ///< of dq, dk, dv
     std::int32_t dbias_dtype = ATTILE_F32;
     bool dbias = true, dsinks = true;  ///< where there is a bias, are sinks
+    bool dlse = false;
 };
 
 struct Case;

@@ -335,6 +335,7 @@ void append_backward_cases(std::vector<Case> &list, Tier tier) {
             add_shared_bias_backward_cases(add, tier);
         }
         add_operands(add);
+        add_diagonal_backward_cases(add, is_16_bit);
         if (is_16_bit) add_unreached(add);
         add_extremes(add, types.in == ATTILE_F64);
     }
@@ -348,7 +349,7 @@ BackwardCase random_backward(std::uint64_t seed) {
     BackwardCase c;
     c.forward = random_attention(seed + 1'000'000);
     AttentionCase &f = c.forward;
-    if (f.page_size != 0) {  // gradients of pages are refused; packed rows then want packed keys
+    if (f.page_size != 0) {  // gradients of pages are refused
         f.page_size = 0;
         f.packed_k = f.packed_q;
     }
@@ -359,6 +360,7 @@ BackwardCase random_backward(std::uint64_t seed) {
     c.dbias_dtype = random.chance(0.5) ? ATTILE_F32 : f.bias_dtype;
     c.dbias = random.chance(0.8);
     c.dsinks = random.chance(0.8);
+    c.dlse = random.chance(0.2);
     return c;
 }
 
@@ -367,7 +369,7 @@ std::string describe(const BackwardCase &c) {
     words.add("dout_type", dtype_name(c.dout_dtype))
         .add("grad_type", dtype_name(c.grad_dtype))
         .add("dbias_type", dtype_name(c.dbias_dtype));
-    words.add_unless("dbias", c.dbias, true).add_unless("dsinks", c.dsinks, true);
+    words.add_unless("dbias", c.dbias, true).add_unless("dsinks", c.dsinks, true).add_unless("dlse", c.dlse, false);
     return describe(c.forward) + " " + words.text();
 }
 

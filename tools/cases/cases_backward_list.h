@@ -16,15 +16,24 @@ class BackwardAdder {
     BackwardAdder(std::vector<Case> &list, TypePair types) : list_(list), types_(types) {}
     void operator()(const std::string &name, const AttentionCase &forward, bool dbias = true) {
         BackwardCase c;
-        c.forward = forward;
         c.dbias = dbias;
+        put(name, forward, c);
+    }
+    void with_dlse(const std::string &name, const AttentionCase &forward) {
+        BackwardCase c;
+        c.dlse = true;
+        put(name, forward, c);
+    }
+
+  private:
+    void put(const std::string &name, const AttentionCase &forward, BackwardCase c) {
+        c.forward = forward;
         c.forward.dtype = c.forward.out_dtype = c.forward.bias_dtype = types_.in;
         c.dout_dtype = types_.in;
         c.grad_dtype = c.dbias_dtype = types_.out;
         list_.push_back({"attention_backward." + name + "." + pair_name(types_), c});
     }
 
-  private:
     std::vector<Case> &list_;
     TypePair types_;
 };
@@ -39,6 +48,9 @@ inline AttentionCase backward_of(std::int64_t len_q = 19, std::int64_t len_k = 2
 
 /// Many blocks of keys that see few rows: kernels may keep several sums of dq, of which rows under a mask or of a short entry have fewer.
 void add_few_row_backward_cases(BackwardAdder add, Tier tier, bool is_16_bit);
+
+/// As of the forward list; and gradients of lse.
+void add_diagonal_backward_cases(BackwardAdder add, bool is_16_bit);
 
 /// A bias that batch entries and heads share, of several tiles: its gradient may have a kernel of its own, which parts of them may share.
 void add_shared_bias_backward_cases(BackwardAdder add, Tier tier);

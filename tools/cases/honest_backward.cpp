@@ -38,12 +38,13 @@ class Pairs {
           o_(converted<T>(data.o)),
           lse_(converted<T>(data.lse)),
           dout_(converted<T>(data.dout)),
+          dlse_(converted<T>(data.dlse)),
           scale_(static_cast<T>(f_.scale())) {}
 
     void head(const AttentionEntry &e, std::int64_t h) {
         scores_ = compute_scores(f_, x_, e, h, second_, magnitude_);
         delta_.clear();
-        for (std::int64_t i = 0; i < e.len_q; ++i) delta_.push_back(product(row(dout_, e, h, i), row(o_, e, h, i)));
+        for (std::int64_t i = 0; i < e.len_q; ++i) delta_.push_back(delta_of(e, h, i));
         if (second_) {
             for (std::int64_t j = 0; j < e.len_k; ++j)
                 for (std::int64_t i = 0; i < e.len_q; ++i) pair(e, h, i, j);
@@ -66,6 +67,12 @@ class Pairs {
         return q_row(f_, x, e, h, i, x_.dv);
     }
     T lse_at(const AttentionEntry &e, std::int64_t h, std::int64_t i) const { return *q_row(f_, lse_, e, h, i, 1); }
+    T delta_of(const AttentionEntry &e, std::int64_t h, std::int64_t i) const {
+        const T sum = product(row(dout_, e, h, i), row(o_, e, h, i));
+        if (dlse_.empty()) return sum;
+        const T dlse = *q_row(f_, dlse_, e, h, i, 1);
+        return magnitude_ ? sum + std::fabs(dlse) : sum - dlse;
+    }
     T product(const T *a, const T *b) const {
         return magnitude_ ? static_cast<T>(magnitude_of_dot(a, b, x_.dv)) : dot(a, b, x_.dv, second_);
     }
@@ -108,7 +115,7 @@ class Pairs {
     Sums<T> &sums_;
     bool second_, magnitude_;
     Operands<T> x_;
-    std::vector<T> o_, lse_, dout_, delta_;
+    std::vector<T> o_, lse_, dout_, dlse_, delta_;
     T scale_;
     Scores<T> scores_;
 };

@@ -23,8 +23,9 @@ class AttentionCall : public Call {
     std::int32_t run_prepared() const override {
         attile_attention_args args = args_;
         args.workspace = nullptr;
-        for (attile_tensor *x : {&args.q, &args.k, &args.v, &args.o, &args.lse, &args.bias, &args.allowed, &args.alibi_slopes, &args.sinks,
-                                 &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table})
+        for (attile_tensor *x :
+             {&args.q, &args.k, &args.v, &args.o, &args.lse, &args.bias, &args.allowed, &args.alibi_slopes, &args.sinks, &args.key_lengths,
+              &args.cu_len_q, &args.cu_len_k, &args.block_table, &args.key_starts, &args.causal_offset})
             *x = elsewhere(*x);
         attile_prepared *prepared = nullptr;
         std::int32_t status = attile_attention_prepare(context_, &args, &prepared);
@@ -47,6 +48,8 @@ class AttentionCall : public Call {
         at.cu_len_q = args_.cu_len_q.data;
         at.cu_len_k = args_.cu_len_k.data;
         at.block_table = args_.block_table.data;
+        at.key_starts = args_.key_starts.data;
+        at.causal_offset = args_.causal_offset.data;
         status = attile_attention_run(prepared, &at);
         attile_prepared_destroy(prepared);
         return status;
@@ -81,6 +84,8 @@ class AttentionCall : public Call {
         args_.cu_len_q = input(ATTILE_I32, data.cu_len_q, c.numbers_layout);
         args_.cu_len_k = input(ATTILE_I32, data.cu_len_k, c.numbers_layout);
         args_.block_table = input(ATTILE_I32, data.block_table, c.numbers_layout);
+        args_.key_starts = input(ATTILE_I32, data.key_starts, c.numbers_layout);
+        args_.causal_offset = input(ATTILE_I32, data.causal_offset, c.numbers_layout);
         if (c.packed_q && c.give_max_len) args_.max_len_q = c.len_q - c.max_len_cut;
         if (c.packed_k && c.give_max_len) args_.max_len_k = c.len_k - c.max_len_cut;
     }
@@ -117,6 +122,7 @@ class BackwardCall final : public AttentionCall {
         backward_.flags = c.flags;
         backward_.forward = &args_;
         backward_.dout = input(data.c.dout_dtype, data.dout, c.o_layout);
+        backward_.dlse = input(wide_type(c), data.dlse, c.lse_layout);
         backward_.dq = output("dq", data.c.grad_dtype, data.forward.q.shape, c.o_layout);
         backward_.dk = output("dk", data.c.grad_dtype, data.forward.k.shape, c.o_layout);
         backward_.dv = output("dv", data.c.grad_dtype, data.forward.v.shape, c.o_layout);
