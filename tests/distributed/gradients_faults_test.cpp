@@ -167,6 +167,12 @@ TEST_F(GradientArguments, AreCheckedOneByOne) {
         c.gradients.workspace = &c;
         c.gradients.workspace_bytes = 256;
     });
+    // A feature is refused before the tensor that asks for it is looked at.
+    const auto given = [](attile_tensor *tensor) { tensor->dtype = ATTILE_I32; };
+    expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "key_starts", [given](G &c) { given(&c.local.key_starts); });
+    expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "causal_offset", [given](G &c) { given(&c.local.causal_offset); });
+    expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "cu_len_q without cu_len_k", [given](G &c) { given(&c.local.cu_len_q); });
+    expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "dlse", [](G &c) { c.gradients.dlse = c.local.lse; });
     using T = SmallTree;
     expect<T>(ATTILE_ERROR_INVALID_VALUE, "rows is 2", [](T &c) { c.args.rows = 2; });
     expect<T>(ATTILE_ERROR_INVALID_VALUE, "method is 1 (ring) and rows is 1", [](T &c) { c.args.method = ATTILE_METHOD_RING; });

@@ -71,6 +71,7 @@ double make_attention(Call *call, attile_attention_args *args) {
         len_k *= pages;
     }
     if (paged || input.rarely(3)) args->key_lengths = call->tensor({batch}, ATTILE_I32);
+    if (input.rarely(4)) args->key_starts = call->tensor({batch}, ATTILE_I32);
     args->scale = call->scalar();
     args->softcap = input.rarely(3) ? std::fabs(call->scalar()) : input.rarely(32) ? call->scalar() : 0.0;
     args->mask = call->choice(5);
@@ -78,11 +79,13 @@ double make_attention(Call *call, attile_attention_args *args) {
         args->window_left = input.rarely(8) ? call->any_number() : input.below(6) - 1;
         args->window_right = input.rarely(8) ? call->any_number() : input.below(6) - 1;
     }
+    if (input.rarely(args->mask == ATTILE_MASK_NONE ? 16 : 4)) args->causal_offset = call->tensor({batch}, ATTILE_I32);
     args->bias = input.rarely(3) ? call->maybe({batch, heads_q, 1, len_k}) : call->maybe({len_q, len_k});
     args->allowed = call->maybe({heads_q, len_q, 1}, ATTILE_BOOL);
     args->alibi_slopes = input.rarely(3) ? call->maybe({batch, heads_q}, call->wide()) : call->maybe({heads_q}, call->wide());
     args->sinks = call->maybe({heads_q}, call->wide());
-    for (const attile_tensor *lengths : {&args->key_lengths, &args->cu_len_q, &args->cu_len_k, &args->block_table})
+    for (const attile_tensor *lengths :
+         {&args->key_lengths, &args->cu_len_q, &args->cu_len_k, &args->block_table, &args->key_starts, &args->causal_offset})
         give_lengths(call, *lengths);
     call->writes_twice = !is_rising(args->cu_len_q);
     const attile_tensor &q = args->q, &k = args->k;
@@ -92,8 +95,8 @@ double make_attention(Call *call, attile_attention_args *args) {
 }
 
 std::vector<const attile_tensor *> attention_inputs(const attile_attention_args &args) {
-    return {&args.q,     &args.k,           &args.v,        &args.bias,     &args.allowed,    &args.alibi_slopes,
-            &args.sinks, &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table};
+    return {&args.q,           &args.k,        &args.v,        &args.bias,        &args.allowed,    &args.alibi_slopes, &args.sinks,
+            &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table, &args.key_starts, &args.causal_offset};
 }
 
 // The call in two steps, which must come to the same. Handles that are none are refused before and after.
@@ -207,9 +210,10 @@ void fuzz_backward(Call *call) {
     args.dv = call->like(forward.v);
     if (forward.bias.dtype != 0 && call->input.rarely(2)) args.dbias = call->like(forward.bias);
     if (forward.sinks.dtype != 0 && call->input.rarely(2)) args.dsinks = call->like(forward.sinks);
+    if (forward.lse.dtype != 0 && call->input.rarely(3)) args.dlse = call->like(forward.lse);
     args.forward = call->input.rarely(64) ? nullptr : call->place(forward, FuzzMemory::kSlots - 2);
     std::vector<const attile_tensor *> inputs = attention_inputs(forward);
-    inputs.insert(inputs.end(), {&forward.o, &forward.lse, &args.dout});
+    inputs.insert(inputs.end(), {&forward.o, &forward.lse, &args.dout, &args.dlse});
     call->check(args, attile_attention_backward_query, attile_attention_backward, inputs,
                 {&args.dq, &args.dk, &args.dv, &args.dbias, &args.dsinks}, 4 * work);
 }

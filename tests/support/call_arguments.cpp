@@ -141,6 +141,8 @@ void CallArguments::fill_attention() {
     args.alibi_slopes = make(ATTILE_F32, {kHeadsQ});
     args.sinks = make(ATTILE_F32, {kHeadsQ});
     args.key_lengths = make(ATTILE_I32, {kBatch}, 4.0);
+    args.key_starts = make(ATTILE_I32, {kBatch}, 1.0);
+    args.causal_offset = make(ATTILE_I32, {kBatch}, 2.0);
     args.softcap = 3.0;
     args.scale = 0.5;
 }
@@ -181,6 +183,7 @@ void CallArguments::fill_attention_backward() {
     args.dv = make(ATTILE_F32, {kBatch, kHeadsKv, kLenK, kHeadDimV}, kNan);
     args.dbias = make(ATTILE_F32, {kBatch, kHeadsQ, kLenQ, kLenK}, kNan);
     args.dsinks = make(ATTILE_F32, {kHeadsQ}, kNan);
+    args.dlse = make(ATTILE_F32, {kBatch, kHeadsQ, kLenQ});
 }
 
 void CallArguments::fill_attention_merge() {

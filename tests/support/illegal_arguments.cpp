@@ -3,9 +3,11 @@
 #include "illegal_arguments.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
+#include "illegal_blas.h"
 #include "illegal_merges.h"
 #include "illegal_tensors.h"
 
@@ -42,7 +44,12 @@ void append_heads(Table *table) {
             add(("struct_size_" + std::to_string(size)).c_str(), ATTILE_ERROR_STRUCT_SIZE, "struct_size",
                 [size](A &, Head &head) { head.struct_size = size; });
         }
-        add("struct_size_below_first", ATTILE_ERROR_STRUCT_SIZE, "struct_size", [](A &, Head &head) { head.struct_size -= 8; });
+        // Structs that grew since 1.0 are taken with the size they had then.
+        const uint32_t first = operation == Op::kAttention           ? offsetof(attile_attention_args, key_starts)
+                               : operation == Op::kAttentionBackward ? offsetof(attile_attention_backward_args, dlse)
+                                                                     : 0;
+        add("struct_size_below_first", ATTILE_ERROR_STRUCT_SIZE, "struct_size",
+            [first](A &, Head &head) { head.struct_size = (first != 0 ? first : head.struct_size) - 8; });
         add("struct_size_odd", ATTILE_ERROR_STRUCT_SIZE, "struct_size", [](A &, Head &head) { head.struct_size += 1; });
         add("unknown_tail_set", ATTILE_ERROR_STRUCT_TOO_NEW, "later version", [](A &, Head &head) {
             reinterpret_cast<unsigned char *>(&head)[head.struct_size + 15] = 1;
@@ -148,6 +155,7 @@ void append_attention_scalars(const char *prefix, Op operation, Table *table) {
     }
     add("max_len_q_negative", ATTILE_ERROR_INVALID_VALUE, "max_len_q", [](auto &a) { a.max_len_q = -1; });
     add("max_len_k_negative", ATTILE_ERROR_INVALID_VALUE, "max_len_k", [](auto &a) { a.max_len_k = -1; });
+    add("causal_offset_without_mask_or_slopes", ATTILE_ERROR_INVALID_VALUE, "causal_offset", [](auto &a) { a.alibi_slopes = {}; });
 }
 
 void append_attention_shapes(const char *prefix, Op operation, Table *table) {
@@ -180,6 +188,8 @@ void append_attention_shapes(const char *prefix, Op operation, Table *table) {
     add("alibi_slopes", &T::alibi_slopes, 0, 2);
     add("sinks", &T::sinks, 0, 1);
     add("key_lengths", &T::key_lengths, 0, 1);
+    add("key_starts", &T::key_starts, 0, 1);
+    add("causal_offset", &T::causal_offset, 0, 1);
 }
 
 void append_attention(Table *table) {
@@ -193,7 +203,7 @@ void append_attention(Table *table) {
     add("slopes_rank_2_batch", ATTILE_ERROR_SHAPE_MISMATCH, "alibi_slopes.shape[0]", [](auto &a, A &c) {
         a.alibi_slopes = c.make(ATTILE_F32, {3, 4});
     });
-    add("cu_len_q_alone", ATTILE_ERROR_INVALID_VALUE, "cu_len_k", [](auto &a, A &c) {
+    add("cu_len_q_alone_with_packed_k", ATTILE_ERROR_SHAPE_MISMATCH, "k.shape[0]", [](auto &a, A &c) {
         c.make_packed();
         a.cu_len_k = {};
     });
@@ -292,6 +302,7 @@ void append_backward(Table *table) {
     add("dsinks_without_sinks", ATTILE_ERROR_INVALID_VALUE, "dsinks", [](auto &, A &c) { c.attention.args.sinks = {}; });
     add("dbias_of_another_rank", ATTILE_ERROR_INVALID_RANK, "dbias.rank", [](auto &b, A &c) { b.dbias = c.make(ATTILE_F32, {4, 3, 5}); });
     add("dout_wider", ATTILE_ERROR_INVALID_DTYPE, "dout.dtype", [](auto &b, A &c) { b.dout = c.make(ATTILE_F64, {2, 4, 3, 3}); });
+    add("dlse_wider", ATTILE_ERROR_INVALID_DTYPE, "dlse.dtype", [](auto &b, A &c) { b.dlse = c.make(ATTILE_F64, {2, 4, 3}); });
     add("dq_narrower", ATTILE_ERROR_INVALID_DTYPE, "dq.dtype", [](auto &b, A &c) { b.dq = c.make(ATTILE_F16, {2, 4, 3, 4}); });
     const struct {
         const char *name;
@@ -299,7 +310,8 @@ void append_backward(Table *table) {
         int32_t axes;
     } gradients[] = {{"dout", &attile_attention_backward_args::dout, 4},   {"dq", &attile_attention_backward_args::dq, 4},
                      {"dk", &attile_attention_backward_args::dk, 4},       {"dv", &attile_attention_backward_args::dv, 4},
-                     {"dbias", &attile_attention_backward_args::dbias, 4}, {"dsinks", &attile_attention_backward_args::dsinks, 1}};
+                     {"dbias", &attile_attention_backward_args::dbias, 4}, {"dsinks", &attile_attention_backward_args::dsinks, 1},
+                     {"dlse", &attile_attention_backward_args::dlse, 3}};
     for (const auto &gradient : gradients) {
         for (int32_t axis = 0; axis < gradient.axes; ++axis) {
             const auto field = gradient.field;
@@ -342,57 +354,6 @@ void append_reductions(Table *table) {
         {"softmax/reserved", Op::kSoftmax, [](A &c) { c.softmax.args.reserved = 1; }, ATTILE_ERROR_STRUCT_TOO_NEW, "reserved"});
 }
 
-void append_blas(Table *table) {
-    for (const Op operation : {Op::kSgemm, Op::kDgemm}) {
-        const int64_t element = operation == Op::kSgemm ? 4 : 8;
-        const auto add = [&](const std::string &what, int32_t status, const char *word, std::function<void(BlasArguments &)> spoil) {
-            table->push_back(
-                {std::string(operation_name(operation)) + "/" + what, operation, [spoil](A &c) { spoil(c.blas); }, status, word});
-        };
-        const auto shift = [](void *data, int64_t bytes) { return static_cast<void *>(static_cast<unsigned char *>(data) + bytes); };
-        table->push_back({std::string(operation_name(operation)) + "/context_null", operation, [](A &c) { c.null_context = true; },
-                          ATTILE_ERROR_INVALID_CONTEXT, "context"});
-        for (const int32_t value : {0, 100, 103, INT32_MIN}) {
-            add("order_" + std::to_string(value), ATTILE_ERROR_INVALID_VALUE, "order", [value](auto &b) { b.order = value; });
-        }
-        for (const int32_t value : {0, 110, 114, INT32_MAX}) {
-            add("transa_" + std::to_string(value), ATTILE_ERROR_INVALID_VALUE, "transa", [value](auto &b) { b.transa = value; });
-            add("transb_" + std::to_string(value), ATTILE_ERROR_INVALID_VALUE, "transb", [value](auto &b) { b.transb = value; });
-        }
-        add("m_negative", ATTILE_ERROR_INVALID_SHAPE, "m is", [](auto &b) { b.m = -1; });
-        add("n_negative", ATTILE_ERROR_INVALID_SHAPE, "n is", [](auto &b) { b.n = INT64_MIN; });
-        add("k_negative", ATTILE_ERROR_INVALID_SHAPE, "k is", [](auto &b) { b.k = -5; });
-        add("lda_small", ATTILE_ERROR_INVALID_VALUE, "lda", [](auto &b) { b.lda = 4; });
-        add("ldb_small", ATTILE_ERROR_INVALID_VALUE, "ldb", [](auto &b) { b.ldb = 4; });
-        add("ldc_small", ATTILE_ERROR_INVALID_VALUE, "ldc", [](auto &b) { b.ldc = 3; });
-        add("lda_small_transposed", ATTILE_ERROR_INVALID_VALUE, "lda", [](auto &b) {
-            b.transa = ATTILE_CONJ_TRANS;
-            b.lda = 2;
-        });
-        add("ldb_small_plain", ATTILE_ERROR_INVALID_VALUE, "ldb", [](auto &b) {
-            b.transb = ATTILE_NO_TRANS;
-            b.ldb = 3;
-        });
-        add("ldc_small_column_major", ATTILE_ERROR_INVALID_VALUE, "ldc", [](auto &b) {
-            b.order = ATTILE_COL_MAJOR;
-            b.ldc = 2;
-        });
-        add("lda_0", ATTILE_ERROR_INVALID_VALUE, "lda", [](auto &b) { b.m = b.k = b.lda = 0; });
-        add("ldc_negative", ATTILE_ERROR_INVALID_VALUE, "ldc", [](auto &b) { b.ldc = -5; });
-        add("lda_overflow", ATTILE_ERROR_OVERFLOW, "a", [](auto &b) { b.lda = INT64_MAX / 2; });
-        add("alpha_nan", ATTILE_ERROR_INVALID_VALUE, "alpha", [](auto &b) { b.alpha = kNan; });
-        if (operation == Op::kSgemm) add("beta_1e39", ATTILE_ERROR_INVALID_VALUE, "beta", [](auto &b) { b.beta = 1e39; });
-        add("beta_infinite", ATTILE_ERROR_INVALID_VALUE, "beta", [](auto &b) { b.beta = kInfinity; });
-        add("a_null", ATTILE_ERROR_NULL_ARGUMENT, "a.data", [](auto &b) { b.a = nullptr; });
-        add("b_null", ATTILE_ERROR_NULL_ARGUMENT, "b.data", [](auto &b) { b.b = nullptr; });
-        add("c_null", ATTILE_ERROR_NULL_ARGUMENT, "c.data", [](auto &b) { b.c = nullptr; });
-        add("a_misaligned", ATTILE_ERROR_MISALIGNED, "a.data", [shift](auto &b) { b.a = shift(b.a, 1); });
-        add("c_misaligned", ATTILE_ERROR_MISALIGNED, "c.data", [shift](auto &b) { b.c = shift(b.c, 2); });
-        add("c_over_a", ATTILE_ERROR_ALIASING, "output c", [](auto &b) { b.c = b.a; });
-        add("c_over_b", ATTILE_ERROR_ALIASING, "output c", [shift, element](auto &b) { b.c = shift(b.b, element); });
-    }
-}
-
 Table make_table() {
     Table table;
     append_heads(&table);
@@ -406,7 +367,7 @@ Table make_table() {
     append_backward(&table);
     append_illegal_merges(&table);
     append_reductions(&table);
-    append_blas(&table);
+    append_illegal_blas(&table);
     return table;
 }
 

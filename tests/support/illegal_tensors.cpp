@@ -30,12 +30,15 @@ std::vector<TensorField> make_fields() {
     ATTILE_FIELD(kAttention, attention, alibi_slopes, false, false);
     ATTILE_FIELD(kAttention, attention, sinks, false, false);
     ATTILE_FIELD(kAttention, attention, key_lengths, false, false);
+    ATTILE_FIELD(kAttention, attention, key_starts, false, false);
+    ATTILE_FIELD(kAttention, attention, causal_offset, false, false);
     ATTILE_FIELD(kAttentionBackward, attention_backward, dout, true, false);
     ATTILE_FIELD(kAttentionBackward, attention_backward, dq, true, true);
     ATTILE_FIELD(kAttentionBackward, attention_backward, dk, true, true);
     ATTILE_FIELD(kAttentionBackward, attention_backward, dv, true, true);
     ATTILE_FIELD(kAttentionBackward, attention_backward, dbias, false, true);
     ATTILE_FIELD(kAttentionBackward, attention_backward, dsinks, false, true);
+    ATTILE_FIELD(kAttentionBackward, attention_backward, dlse, false, false);
     ATTILE_FIELD(kAttentionMerge, attention_merge, o, true, true);
     ATTILE_FIELD(kAttentionMerge, attention_merge, lse, false, true);
     ATTILE_FIELD(kAttentionMergeBackward, attention_merge_backward, dout, true, false);

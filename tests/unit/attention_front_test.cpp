@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What attile_attention makes of its arguments.
 #include <cmath>
+#include <cstddef>
 
 #include "front_test.h"
 
@@ -66,8 +67,9 @@ TEST_F(AttentionFront, GroupedQueryDense) {
     expect_operand(problem.v, args.v, {672, 168, 24, 1});
     expect_operand(problem.o, args.o, {576, 72, 24, 1});
     expect_operand(problem.lse, args.lse, {24, 3, 1, 0});
-    for (const attile_operand *operand : {&problem.bias, &problem.allowed, &problem.alibi_slopes, &problem.sinks, &problem.key_lengths,
-                                          &problem.cu_len_q, &problem.cu_len_k, &problem.block_table}) {
+    for (const attile_operand *operand :
+         {&problem.bias, &problem.allowed, &problem.alibi_slopes, &problem.sinks, &problem.key_lengths, &problem.cu_len_q,
+          &problem.cu_len_k, &problem.block_table, &problem.key_starts, &problem.causal_offset}) {
         expect_absent(*operand);
     }
 }
@@ -172,9 +174,13 @@ TEST_F(AttentionFront, PerHeadAndPerEntryParameters) {
     expect_operand(problem.alibi_slopes, args.alibi_slopes, {0, 1, 0, 0});
     expect_operand(problem.sinks, args.sinks, {0, 1, 0, 0});
     expect_operand(problem.key_lengths, args.key_lengths, {1, 0, 0, 0});
+    args.key_starts = dense(ATTILE_I32, {2});
+    args.causal_offset = strided(dense(ATTILE_I32, {2}), {0});
     args.alibi_slopes = dense(ATTILE_F32, {2, 8});
     run();
     expect_operand(problem.alibi_slopes, args.alibi_slopes, {8, 1, 0, 0});
+    expect_operand(problem.key_starts, args.key_starts, {1, 0, 0, 0});
+    expect_operand(problem.causal_offset, args.causal_offset, {0, 0, 0, 0});
 }
 
 TEST_F(AttentionFront, Types) {
@@ -251,6 +257,71 @@ TEST_F(AttentionFront, PackedQueriesOverPagedKeys) {
     EXPECT_EQ(problem.total_q, 10);
     EXPECT_EQ(problem.len_k, 20);
     expect_absent(problem.cu_len_k);
+}
+
+TEST_F(AttentionFront, PackedQueriesOverDenseKeys) {
+    pack();
+    args.k = dense(ATTILE_F32, {3, 4, 7, 16});
+    args.v = dense(ATTILE_F32, {3, 4, 7, 24});
+    args.cu_len_k = {};
+    args.key_lengths = args.key_starts = dense(ATTILE_I32, {3});
+    run();
+    EXPECT_EQ(problem.batch, 3);
+    EXPECT_EQ(problem.len_q, 10);
+    EXPECT_EQ(problem.total_q, 10);
+    EXPECT_EQ(problem.len_k, 7);
+    EXPECT_EQ(problem.total_k, 7);
+    expect_operand(problem.q, args.q, {0, 160, 16, 1});
+    expect_operand(problem.k, args.k, {448, 112, 16, 1});
+    expect_operand(problem.key_starts, args.key_starts, {1, 0, 0, 0});
+    expect_absent(problem.cu_len_k);
+}
+
+TEST_F(AttentionFront, WhatIsBehindTheSizeOfTheFirstReleaseIsNotLookedAt) {
+    args.key_starts = args.causal_offset = dense(ATTILE_F64, {9});
+    EXPECT_EQ(attile_attention(context, &args), ATTILE_ERROR_INVALID_DTYPE);
+    args.struct_size = offsetof(attile_attention_args, key_starts);
+    args.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    run();
+    expect_absent(problem.key_starts);
+    expect_absent(problem.causal_offset);
+}
+
+TEST_F(AttentionFront, AnOlderBackendIsNotGivenWhatItCannotSee) {
+    attile_context *const older = recording_context(Recorder::kFirstVersions);
+    const auto expect_refused = [&](const std::string &what) {
+        const std::string sentence = ": the backend 'older' is too old to know " + what;
+        EXPECT_EQ(attile_attention(older, &args), ATTILE_ERROR_UNSUPPORTED_FEATURE);
+        EXPECT_EQ(last_error(), "attention" + sentence);
+        attile_support support;
+        attile_support_init(&support, sizeof support);
+        EXPECT_EQ(attile_attention_query(older, &args, &support), ATTILE_OK) << last_error();
+        EXPECT_EQ(support.level, ATTILE_SUPPORT_NONE);
+        EXPECT_EQ(support.status, ATTILE_ERROR_UNSUPPORTED_FEATURE);
+        EXPECT_EQ(support.text, "attention" + sentence);
+        attile_prepared *prepared = nullptr;
+        EXPECT_EQ(attile_attention_prepare(older, &args, &prepared), ATTILE_ERROR_UNSUPPORTED_FEATURE);
+        EXPECT_NE(last_error().find(sentence), std::string::npos) << last_error();
+        EXPECT_EQ(prepared, nullptr);
+    };
+    args.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    args.key_starts = dense(ATTILE_I32, {2});
+    expect_refused("key_starts");
+    args.key_starts = {};
+    args.causal_offset = dense(ATTILE_I32, {2});
+    expect_refused("causal_offset");
+    args.causal_offset = {};
+    EXPECT_EQ(attile_attention(older, &args), ATTILE_OK) << last_error();
+    pack();
+    EXPECT_EQ(attile_attention(older, &args), ATTILE_OK) << last_error();
+    EXPECT_EQ(recording().runs, 2);
+    args.k = dense(ATTILE_F32, {3, 4, 7, 16});
+    args.v = dense(ATTILE_F32, {3, 4, 7, 24});
+    args.cu_len_k = {};
+    expect_refused("cu_len_q without cu_len_k");
+    EXPECT_EQ(recording().runs, 2);
+    EXPECT_EQ(recording().queries, 0);
+    attile_context_destroy(older);
 }
 
 TEST_F(AttentionFront, PagesThatHoldNothingAreNoKeys) {

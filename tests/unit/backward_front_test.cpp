@@ -52,6 +52,7 @@ TEST_F(BackwardFront, Gradients) {
     expect_operand(problem.dv, args.dv, {672, 168, 24, 1});
     expect_absent(problem.dbias);
     expect_absent(problem.dsinks);
+    expect_absent(problem.dlse);
     expect_bias_extent({1, 1, 1, 1});
 }
 
@@ -150,6 +151,40 @@ TEST_F(BackwardFront, PagedKeysAreUnsupported) {
     EXPECT_EQ(support.text, reason);
     EXPECT_EQ(last_error(), other) << "a query that succeeds is no failure";
     EXPECT_EQ(recording().runs + recording().queries, 0);
+}
+
+TEST_F(BackwardFront, GradientOfLse) {
+    args.dlse = strided(dense(ATTILE_F32, {2, 8, 3}), {0, 3, -1});
+    args.dlse.data = static_cast<char *>(args.dlse.data) + 8;
+    run();
+    expect_operand(problem.dlse, args.dlse, {0, 3, -1, 0});
+    args.dlse.dtype = ATTILE_F16;
+    EXPECT_EQ(attile_attention_backward(context, &args), ATTILE_ERROR_INVALID_DTYPE);
+    EXPECT_EQ(recording().runs, 1);
+}
+
+TEST_F(BackwardFront, AnOlderBackendIsNotGivenWhatItCannotSee) {
+    attile_context *const older = recording_context(Recorder::kFirstVersions);
+    const auto expect_refused = [&](const std::string &what) {
+        const std::string sentence = "attention_backward: the backend 'older' is too old to know " + what;
+        EXPECT_EQ(attile_attention_backward(older, &args), ATTILE_ERROR_UNSUPPORTED_FEATURE);
+        EXPECT_EQ(last_error(), sentence);
+        attile_support support;
+        attile_support_init(&support, sizeof support);
+        EXPECT_EQ(attile_attention_backward_query(older, &args, &support), ATTILE_OK) << last_error();
+        EXPECT_EQ(support.level, ATTILE_SUPPORT_NONE);
+        EXPECT_EQ(support.status, ATTILE_ERROR_UNSUPPORTED_FEATURE);
+        EXPECT_EQ(support.text, sentence);
+    };
+    EXPECT_EQ(attile_attention_backward(older, &args), ATTILE_OK) << last_error();
+    args.dlse = dense(ATTILE_F32, {2, 8, 3});
+    expect_refused("dlse");
+    args.dlse = {};
+    forward.key_starts = dense(ATTILE_I32, {2});
+    expect_refused("key_starts");
+    EXPECT_EQ(recording().runs, 1);
+    EXPECT_EQ(recording().queries, 0);
+    attile_context_destroy(older);
 }
 
 class MergeFront : public FrontTest {

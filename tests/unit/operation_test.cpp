@@ -61,7 +61,7 @@ TEST_F(OperationTest, QueryDoesNotDependOnTheWorkspace) {
 }
 
 TEST_F(OperationTest, MissingOperation) {
-    attile_context *bare = recording_context(true);
+    attile_context *bare = recording_context(Recorder::kBare);
     EXPECT_EQ(attile_softmax(bare, &args), ATTILE_ERROR_UNSUPPORTED_OPERATION);
     EXPECT_EQ(last_error(), "softmax: the backend 'bare' does not have this operation");
     EXPECT_EQ(attile_softmax_query(bare, &args, &support), ATTILE_OK);

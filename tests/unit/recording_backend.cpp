@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recording backend, in two flavours: "recorder" with every operation and "bare" with none.
+// The recording backend, in three flavours: "recorder" with every operation, "bare" with none, and "older" with interfaces of version 1.
 #include "recording_backend.h"
 
 #include <gtest/gtest.h>
@@ -102,22 +102,23 @@ constexpr attile_memory_interface kMemory = {
     },
 };
 
-template <typename Interface, typename Problem>
-constexpr Interface kTable = {sizeof(Interface), 1, query<Problem>, run<Problem>};
+template <typename Interface, typename Problem, uint32_t version = 1>
+constexpr Interface kTable = {sizeof(Interface), version, query<Problem>, run<Problem>};
 
 const void *bare_interface(uint32_t id, uint32_t) {
     if (id == ATTILE_INTERFACE_DEVICE) return &kDevice;
     return id == ATTILE_INTERFACE_MEMORY ? &kMemory : nullptr;
 }
 
+template <uint32_t attention_version>
 const void *full_interface(uint32_t id, uint32_t version) {
     switch (id) {
         case ATTILE_INTERFACE_GEMM:
             return &kTable<attile_gemm_interface, attile_gemm_problem>;
         case ATTILE_INTERFACE_ATTENTION:
-            return &kTable<attile_attention_interface, attile_attention_problem>;
+            return &kTable<attile_attention_interface, attile_attention_problem, attention_version>;
         case ATTILE_INTERFACE_ATTENTION_BACKWARD:
-            return &kTable<attile_attention_backward_interface, attile_attention_backward_problem>;
+            return &kTable<attile_attention_backward_interface, attile_attention_backward_problem, attention_version>;
         case ATTILE_INTERFACE_ATTENTION_MERGE:
             return &kTable<attile_attention_merge_interface, attile_attention_merge_problem>;
         case ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD:
@@ -144,19 +145,31 @@ int32_t create(const attile_backend_options *, void **state) {
 
 void destroy(void *) {}
 
-template <bool bare>
+const char *name_of(Recorder recorder) {
+    switch (recorder) {
+        case Recorder::kBare:
+            return "bare";
+        case Recorder::kFirstVersions:
+            return "older";
+        default:
+            return "recorder";
+    }
+}
+
+template <Recorder recorder>
 const attile_backend_v1 *entry(const attile_host_v1 *given_host) {
     host = given_host;
-    static constexpr attile_backend_v1 root = {sizeof(attile_backend_v1),
-                                               ATTILE_BACKEND_ABI_MAJOR,
-                                               ATTILE_BACKEND_ABI_MINOR,
-                                               0,
-                                               bare ? "bare" : "recorder",
-                                               "1",
-                                               probe,
-                                               create,
-                                               destroy,
-                                               bare ? bare_interface : full_interface};
+    constexpr auto full = recorder == Recorder::kFirstVersions ? full_interface<1> : full_interface<2>;
+    static const attile_backend_v1 root = {sizeof(attile_backend_v1),
+                                           ATTILE_BACKEND_ABI_MAJOR,
+                                           ATTILE_BACKEND_ABI_MINOR,
+                                           0,
+                                           name_of(recorder),
+                                           "1",
+                                           probe,
+                                           create,
+                                           destroy,
+                                           recorder == Recorder::kBare ? bare_interface : full};
     return &root;
 }
 
@@ -172,9 +185,9 @@ Answers &answers() {
     return instance;
 }
 
-attile_context *recording_context(bool bare) {
+attile_context *recording_context(Recorder recorder) {
     static const bool registered = [] {
-        for (const attile_backend_entry_fn given : {entry<false>, entry<true>}) {
+        for (const attile_backend_entry_fn given : {entry<Recorder::kFull>, entry<Recorder::kBare>, entry<Recorder::kFirstVersions>}) {
             EXPECT_EQ(attile_register_backend(reinterpret_cast<const void *(*)(const void *)>(given)), ATTILE_OK) << last_error();
         }
         return true;
@@ -184,7 +197,7 @@ attile_context *recording_context(bool bare) {
     answers() = {};
     attile_context_options options;
     attile_context_options_init(&options, sizeof options);
-    options.backend = bare ? "bare" : "recorder";
+    options.backend = name_of(recorder);
     attile_context *context = nullptr;
     EXPECT_EQ(attile_context_create(&options, &context), ATTILE_OK) << last_error();
     return context;

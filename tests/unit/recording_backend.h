@@ -39,8 +39,13 @@ struct Answers {
 Recording &recording();
 Answers &answers();
 
-// A context on it; the backend is registered by the first. `bare`: one that has no operations.
-attile_context *recording_context(bool bare = false);
+// A context on it; the backend is registered by the first.
+enum class Recorder {
+    kFull,           // every operation
+    kBare,           // none
+    kFirstVersions,  // every operation, as interfaces of version 1
+};
+attile_context *recording_context(Recorder recorder = Recorder::kFull);
 
 std::string last_error();
 
