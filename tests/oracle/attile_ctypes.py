@@ -32,12 +32,13 @@ class AttentionArgs(Structure):
     _fields_ = _LAUNCH + [("q", Tensor), ("k", Tensor), ("v", Tensor), ("o", Tensor), ("lse", Tensor), ("scale", c_double), ("softcap", c_double),
                           ("mask", c_int32), ("reserved", c_int32), ("window_left", c_int64), ("window_right", c_int64), ("bias", Tensor),
                           ("allowed", Tensor), ("alibi_slopes", Tensor), ("sinks", Tensor), ("key_lengths", Tensor), ("cu_len_q", Tensor),
-                          ("cu_len_k", Tensor), ("max_len_q", c_int64), ("max_len_k", c_int64), ("block_table", Tensor)]
+                          ("cu_len_k", Tensor), ("max_len_q", c_int64), ("max_len_k", c_int64), ("block_table", Tensor), ("key_starts", Tensor),
+                          ("causal_offset", Tensor)]
 
 
 class BackwardArgs(Structure):
     _fields_ = _LAUNCH + [("forward", POINTER(AttentionArgs)), ("dout", Tensor), ("dq", Tensor), ("dk", Tensor), ("dv", Tensor), ("dbias", Tensor),
-                          ("dsinks", Tensor)]
+                          ("dsinks", Tensor), ("dlse", Tensor)]
 
 
 class MergeArgs(Structure):

@@ -52,16 +52,26 @@ def gemm(a, b, c=None, alpha=1.0, beta=0.0, bias=None, bias_axis=0, activation=A
 class Setting:
     """Everything that shapes the scores of one batch entry (or packed sequence): arrays are that entry's own."""
 
-    def __init__(self, scale=0.0, softcap=0.0, mask=MASK_NONE, window_left=0, window_right=0, bias=None, allowed=None, slopes=None, sinks=None):
+    def __init__(self, scale=0.0, softcap=0.0, mask=MASK_NONE, window_left=0, window_right=0, bias=None, allowed=None, slopes=None, sinks=None,
+                 first_key=0, offset=None):
         self.scale, self.softcap, self.mask = scale, softcap, mask
         self.window_left, self.window_right = window_left, window_right
         self.bias, self.allowed, self.slopes, self.sinks = bias, allowed, slopes, sinks
+        self.first_key, self.offset = first_key, offset
+
+    def corner(self, len_q, len_k, without_mask):
+        """The diagonal is j = i + corner; `without_mask` is that of no mask."""
+        if self.offset is not None:
+            return self.offset
+        if self.mask == MASK_NONE:
+            return without_mask
+        return len_k - len_q if self.mask in (BOTTOM_RIGHT, WINDOW_BOTTOM_RIGHT) else 0
 
 
 def visible(setting, heads, len_q, len_k):
     i, j = np.arange(len_q)[:, None], np.arange(len_k)[None, :]
-    corner = len_k - len_q if setting.mask in (BOTTOM_RIGHT, WINDOW_BOTTOM_RIGHT) else 0
-    see = np.ones((len_q, len_k), bool)
+    corner = setting.corner(len_q, len_k, 0)
+    see = np.ones((len_q, len_k), bool) & (j >= setting.first_key)
     if setting.mask in (TOP_LEFT, BOTTOM_RIGHT):
         see &= j <= i + corner
     if setting.mask in (WINDOW_TOP_LEFT, WINDOW_BOTTOM_RIGHT):
@@ -93,7 +103,7 @@ def scores(q, k, setting):
     if setting.bias is not None:
         s = s + np.where(see, np.broadcast_to(setting.bias, s.shape), 0.0)
     if setting.slopes is not None:
-        corner = 0 if setting.mask in (TOP_LEFT, WINDOW_TOP_LEFT) else len_k - len_q
+        corner = setting.corner(len_q, len_k, len_k - len_q)
         distance = np.abs(np.arange(len_k)[None, :] - np.arange(len_q)[:, None] - corner)
         s = s - setting.slopes[:, None, None] * distance
     return np.where(see, s, -INF), slope
@@ -119,7 +129,7 @@ def attention(q, k, v, setting):
     return _weighted(p, v), lse
 
 
-def attention_backward(q, k, v, o, lse, dout, setting):
+def attention_backward(q, k, v, o, lse, dout, setting, dlse=0.0):
     """Gradients of one entry: dq, dk, dv, ds (= dbias before any broadcast axis is summed), dsinks."""
     heads, group = q.shape[0], q.shape[0] // k.shape[0]
     s, slope = scores(q, k, setting)
@@ -128,7 +138,7 @@ def attention_backward(q, k, v, o, lse, dout, setting):
     seen = (~hidden).reshape(k.shape[0], group, *s.shape[1:]).any(axis=(1, 2))
     k, v = np.where(seen[:, :, None], k, 0.0), np.where(seen[:, :, None], v, 0.0)
     wide_k, wide_v = np.repeat(k, group, axis=0), np.repeat(v, group, axis=0)
-    delta = (dout * o).sum(axis=2)
+    delta = (dout * o).sum(axis=2) - dlse
     ds = p * (np.einsum("hid,hjd->hij", dout, wide_v) - delta[..., None])
     scale = setting.scale if setting.scale != 0 else 1 / math.sqrt(q.shape[2])
     through = scale * ds * slope

@@ -71,6 +71,8 @@ class Problem:
         self.v = draw(batch, heads_kv, len_k, head_dim_v)
         self.o, self.lse = blank((batch, heads, len_q, head_dim_v), out, order), blank((batch, heads, len_q), wide)
         self.lengths = rng.integers(-1, len_k + 2, batch).astype(np.int32) if spec.get("lengths") else None
+        self.starts = rng.integers(-1, len_k + 2, batch).astype(np.int32) if spec.get("starts") else None
+        self.offsets = rng.integers(-len_q, len_k + 2, batch).astype(np.int32) if spec.get("offsets") else None
         kind = spec.get("bias")
         shape = {"full": (batch, heads, len_q, len_k), "row": (len_k,), "head": (heads, 1, len_k), "hides": (batch, 1, len_q, len_k)}.get(kind)
         self.bias = None if kind is None else stored(rng.standard_normal(shape), wide)
@@ -83,13 +85,14 @@ class Problem:
         alibi = spec.get("alibi", 0)
         self.slopes = None if not alibi else stored(rng.random((batch, heads) if alibi == 2 else heads), wide)
         self.sinks = stored(rng.standard_normal(heads), wide) if spec.get("sinks") else None
+        self.dlse = stored(rng.standard_normal((batch, heads, len_q)), wide) if spec.get("dlse") else None  # of its gradients alone
 
     def scalars(self):
         return {name: self.spec[name] for name in ("scale", "softcap", "mask", "window_left", "window_right") if name in self.spec}
 
     def fields(self):
         return dict(q=self.q, k=self.k, v=self.v, o=self.o, lse=self.lse, bias=self.bias, allowed=self.allowed, alibi_slopes=self.slopes,
-                    sinks=self.sinks, key_lengths=self.lengths, **self.scalars())
+                    sinks=self.sinks, key_lengths=self.lengths, key_starts=self.starts, causal_offset=self.offsets, **self.scalars())
 
     def entry(self, b, len_q=None):
         """Float64 q, k, v of entry b with its keys cut to its length, and what shapes its scores."""
@@ -98,7 +101,9 @@ class Problem:
         cut = lambda x: None if x is None else np.broadcast_to(widened(x) if x.dtype != np.uint8 else x, full)[b][:, :, :len_k]
         slopes = None if self.slopes is None else np.broadcast_to(widened(self.slopes), full[:2])[b]
         setting = oracle.Setting(bias=cut(self.bias), allowed=cut(self.allowed), slopes=slopes,
-                                 sinks=None if self.sinks is None else widened(self.sinks), **self.scalars())
+                                 sinks=None if self.sinks is None else widened(self.sinks),
+                                 first_key=0 if self.starts is None else int(self.starts[b]),
+                                 offset=None if self.offsets is None else int(self.offsets[b]), **self.scalars())
         return widened(self.q[b]), widened(self.k[b])[:, :len_k], widened(self.v[b])[:, :len_k], setting
 
     def forward(self):

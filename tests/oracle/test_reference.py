@@ -81,6 +81,12 @@ SETTINGS = {
     "sinks_nothing": dict(sinks=True, allowed="nothing"),
     "key_lengths": dict(lengths=True),
     "key_lengths_bottom_right": dict(lengths=True, mask=oracle.BOTTOM_RIGHT, sinks=True),
+    "key_starts": dict(starts=True),
+    "key_starts_bottom_right": dict(starts=True, lengths=True, mask=oracle.BOTTOM_RIGHT, alibi=1),
+    "causal_offset": dict(offsets=True, mask=oracle.BOTTOM_RIGHT),
+    "causal_offset_window": dict(offsets=True, starts=True, mask=oracle.WINDOW_TOP_LEFT, window_left=3, window_right=1, alibi=2),
+    "causal_offset_alibi": dict(offsets=True, lengths=True, alibi=1),
+    "dlse": dict(dlse=True, softcap=2.0, sinks=True, mask=oracle.TOP_LEFT, bias="full"),
     "everything": dict(softcap=2.0, mask=oracle.WINDOW_BOTTOM_RIGHT, window_left=5, window_right=2, bias="full", allowed="full", alibi=2, sinks=True,
                        lengths=True, scale=0.4),
 }
@@ -203,7 +209,7 @@ class Backward(Case):
         outputs["dbias"] = None if problem.bias is None else blank(problem.bias.shape, problem.lse_type)
         outputs["dsinks"] = None if problem.sinks is None else blank(problem.sinks.shape, problem.lse_type)
         forward = self.attile.args(ac.AttentionArgs, "attention", **problem.fields())
-        args = self.attile.args(ac.BackwardArgs, "attention_backward", dout=dout, **outputs)
+        args = self.attile.args(ac.BackwardArgs, "attention_backward", dout=dout, dlse=problem.dlse, **outputs)
         args.forward = ctypes.pointer(forward)
         self.attile.run("attention", forward)
         self.attile.run("attention_backward", args)
@@ -215,7 +221,8 @@ class Backward(Case):
         ds_all = np.zeros((problem.batch, problem.q.shape[1], problem.q.shape[2], problem.k.shape[2]))
         for b in range(problem.batch):
             q, k, v, setting = problem.entry(b)
-            dq, dk, dv, ds, dsinks = oracle.attention_backward(q, k, v, widened(problem.o[b]), widened(problem.lse[b]), widened(dout[b]), setting)
+            dlse = 0.0 if problem.dlse is None else widened(problem.dlse[b])
+            dq, dk, dv, ds, dsinks = oracle.attention_backward(q, k, v, widened(problem.o[b]), widened(problem.lse[b]), widened(dout[b]), setting, dlse)
             result["dq"][b], result["dk"][b, :, : k.shape[1]], result["dv"][b, :, : k.shape[1]] = dq, dk, dv
             ds_all[b, :, :, : k.shape[1]] = ds
             result["dsinks"] = result["dsinks"] + dsinks
@@ -279,7 +286,8 @@ class Backward(Case):
             def loss():
                 problem.o[...] = 0
                 self.attile.run("attention", self.attile.args(ac.AttentionArgs, "attention", **problem.fields()))
-                return float((problem.o * dout).sum())
+                through_lse = 0.0 if problem.dlse is None else float((problem.lse * problem.dlse).sum())
+                return float((problem.o * dout).sum()) + through_lse
 
             for field, x in (("dq", problem.q), ("dk", problem.k), ("dv", problem.v), ("dbias", problem.bias), ("dsinks", problem.sinks)):
                 if x is None:
