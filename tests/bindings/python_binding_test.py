@@ -92,6 +92,49 @@ class Operations(unittest.TestCase):
         i, j = np.arange(6)[:, None], np.arange(7)[None, :]
         self.close(attile.attention(q, k, v, mask="window_top_left", window=(2, 1)), oracle(q, k, v, (j < i - 2) | (j > i + 1))[0], 1e-12)
 
+    def test_key_starts_hide_as_a_mask_does(self):
+        q, k, v = (random(2, 2, 6, 4, dtype=np.float64) for _ in range(3))
+        starts = np.array([0, 4], np.int32)
+        allowed = np.arange(6) >= starts[:, None, None, None]
+        for found, expected in zip(attile.attention(q, k, v, mask="causal_top_left", key_starts=starts, lse=True),
+                                   attile.attention(q, k, v, mask="causal_top_left", allowed=allowed, lse=True)):
+            np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
+            self.close(np.nan_to_num(found, neginf=0), np.nan_to_num(expected, neginf=0), 1e-12)
+
+    def test_causal_offset_is_the_mask_of_rows_further_on(self):
+        q, k, v = random(2, 2, 9, 4, dtype=np.float64), random(2, 2, 9, 4, dtype=np.float64), random(2, 2, 9, 4, dtype=np.float64)
+        whole = attile.attention(q, k, v, mask="causal_top_left")
+        offsets = np.array([2, 5], np.int32)
+        chunk = np.stack([q[b, :, offset:offset + 4] for b, offset in enumerate(offsets)])
+        expected = np.stack([whole[b, :, offset:offset + 4] for b, offset in enumerate(offsets)])
+        for mask in ("causal_top_left", "causal_bottom_right"):
+            self.close(attile.attention(chunk, k, v, mask=mask, causal_offset=offsets), expected, 1e-12)
+        with self.assertRaisesRegex(attile.AttileError, "causal_offset is given"):
+            attile.attention(chunk, k, v, causal_offset=offsets)
+
+    def test_packed_rows_over_dense_keys(self):
+        q, k, v = random(1, 2, 5, 4, dtype=np.float64), random(2, 2, 7, 4, dtype=np.float64), random(2, 2, 7, 4, dtype=np.float64)
+        lengths = np.array([7, 3], np.int32)
+        out = attile.attention(q, k, v, cu_len_q=np.array([0, 4, 5], np.int32), key_lengths=lengths, mask="causal_bottom_right")
+        for b, rows in enumerate((slice(0, 4), slice(4, 5))):
+            keys = slice(0, lengths[b])
+            self.close(out[:, :, rows], attile.attention(q[:, :, rows], k[b:b + 1, :, keys], v[b:b + 1, :, keys], mask="causal_bottom_right"), 1e-12)
+
+    def test_gradient_of_lse_against_finite_differences(self):
+        q, k, v = (random(1, 2, 5, 4, dtype=np.float64) for _ in range(3))
+        dlse = random(1, 2, 5, dtype=np.float64)
+        out, lse = attile.attention(q, k, v, mask="causal_top_left", lse=True)
+        dq, dk, dv = attile.attention_backward(np.zeros_like(out), q, k, v, out, lse, mask="causal_top_left", dlse=dlse)
+        self.close(dv, np.zeros_like(v), 0)
+        for array, gradient in ((q, dq), (k, dk)):
+            for index in ((0, 0, 3, 1), (0, 1, 4, 2)):
+                kept, values = array[index], []
+                for step in (1e-6, -1e-6):
+                    array[index] = kept + step
+                    values.append(float((attile.attention(q, k, v, mask="causal_top_left", lse=True)[1] * dlse).sum()))
+                array[index] = kept
+                self.assertAlmostEqual((values[0] - values[1]) / 2e-6, gradient[index], places=7)
+
     def test_backward_against_finite_differences(self):
         q, k, v, weight = (random(1, 2, 5, 4, dtype=np.float64) for _ in range(4))
         loss = lambda: float((attile.attention(q, k, v, mask="causal_top_left") * weight).sum())

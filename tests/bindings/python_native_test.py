@@ -27,7 +27,8 @@ def calls():
     """Each operation with each of its options: a name, positional arguments and options."""
     q, lse, lengths, packed = random(*Q), random(*LSE), np.array([2], np.int32), np.array([0, 1, 3], np.int32)
     options = {"scale": 0.5, "softcap": 3, "mask": "window_top_left", "window": [1, -1], "bias": random(1, 1, 3, 3), "allowed": RNG.uniform(size=(3, 3)) < 0.5,
-               "alibi_slopes": random(2), "sinks": random(2), "key_lengths": lengths}
+               "alibi_slopes": random(2), "sinks": random(2), "key_lengths": lengths,
+               "key_starts": np.array([1], np.int32), "causal_offset": np.array([1], np.int32)}
     modest = {"cu_len_q": packed, "cu_len_k": packed, "max_len_q": 2, "max_len_k": 2}
     yield "gemm", (q, q.swapaxes(2, 3)), {}
     yield "gemm", (q, q.swapaxes(2, 3), random(3, 3)), {"alpha": 2, "beta": 0.5, "bias": random(3), "bias_axis": "rows", "activation": "gelu", "flags": 1, "stream": 0}
@@ -37,7 +38,7 @@ def calls():
     yield "attention", (q, random(4, 2, 2, 4), random(4, 2, 2, 4)), {"block_table": np.array([[3, 1]], np.int32), "key_lengths": lengths}
     out, found = attile.attention(q, q, q, **options, lse=True)
     yield "attention_backward", (q, q, q, q, out, found), options
-    yield "attention_backward", (q, q, q, q, out, found), {**options, "dbias": random(1, 1, 3, 3), "dsinks": random(2)}
+    yield "attention_backward", (q, q, q, q, out, found), {**options, "dbias": random(1, 1, 3, 3), "dsinks": random(2), "dlse": random(*LSE)}
     yield "attention_merge", ([q, q], [lse, lse]), {"lse": True}
     yield "attention_merge", ((q, q, q), (lse, lse, lse)), {}
     for op in ("sum", "max", "min", "mean"):

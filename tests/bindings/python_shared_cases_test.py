@@ -97,7 +97,7 @@ def name(which, number):
 
 
 def forward_options(a):
-    options = {field: array(getattr(a, field)) for field in ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q", "cu_len_k")}
+    options = {field: array(getattr(a, field)) for field in ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q", "cu_len_k", "key_starts", "causal_offset")}
     return dict(options, scale=a.scale, softcap=a.softcap, mask=name("mask", a.mask), window=(a.window_left, a.window_right), max_len_q=a.max_len_q, max_len_k=a.max_len_k)
 
 
@@ -119,7 +119,7 @@ def call_typed(context, operation, pointer):
         f = a.forward.contents
         if head(f, s.AttentionArgs) != {"flags": 0, "workspace": None} or f.block_table.dtype:
             raise Inexpressible
-        gradients = {field: (output if field in ("dq", "dk", "dv") else array)(getattr(a, field)) for field in ("dq", "dk", "dv", "dbias", "dsinks")}
+        gradients = {field: (output if field in ("dq", "dk", "dv") else array)(getattr(a, field)) for field in ("dq", "dk", "dv", "dbias", "dsinks", "dlse")}
         context.attention_backward(array(a.dout), array(f.q), array(f.k), array(f.v), array(f.o), array(f.lse), **gradients, **forward_options(f), **options)
     elif operation == "attention_merge":
         if not 0 < a.parts < 100 or not a.o_parts or not a.lse_parts:

@@ -35,6 +35,7 @@ def attention_cases():
     yield {"mask": "window_top_left", "window": (3, 2), "allowed": torch.rand(5, 7) < 0.8, "sinks": random(4)}
     yield {"bias": random(1, 4, 5, 7), "sinks": random(4), "alibi_slopes": random(4, requires_grad=False)}
     yield {"bias": random(1, 4, 5, 7, requires_grad=False), "key_lengths": torch.tensor([7, 4], dtype=torch.int32)}
+    yield {"mask": "causal_top_left", "key_starts": torch.tensor([0, 3], dtype=torch.int32), "causal_offset": torch.tensor([2, 3], dtype=torch.int32)}
     yield {"cu_len_q": packed[0], "cu_len_k": packed[1], "max_len_q": 3, "max_len_k": 4}
 
 

@@ -7,8 +7,9 @@
     X(softcap)     \
     X(mask) X(window) X(bias) X(allowed) X(alibi_slopes) X(sinks) X(key_lengths) X(cu_len_q) X(cu_len_k) X(max_len_q) X(max_len_k)
 #define LAST(X) X(flags) X(stream) X(workspace) X(query)
-#define FORWARD(X) X(q) X(k) X(v) X(out) X(lse) OPTIONS(X) X(block_table) LAST(X)
-#define BACKWARD(X) X(dout) X(q) X(k) X(v) X(out) X(lse) X(dq) X(dk) X(dv) X(dbias) X(dsinks) OPTIONS(X) LAST(X)
+#define FORWARD(X) X(q) X(k) X(v) X(out) X(lse) OPTIONS(X) X(block_table) X(key_starts) X(causal_offset) LAST(X)
+#define BACKWARD(X) \
+    X(dout) X(q) X(k) X(v) X(out) X(lse) X(dq) X(dk) X(dv) X(dbias) X(dsinks) OPTIONS(X) X(key_starts) X(causal_offset) X(dlse) LAST(X)
 NATIVE_PARAMETERS(attention, FORWARD)
 NATIVE_PARAMETERS(attention_backward, BACKWARD)
 const char *const *const native_attention_names = attention_names;
@@ -35,7 +36,8 @@ static int window(PyObject *pair, attile_attention_args *x) {
      native_view(call, (v).bias, &(x).bias) < 0 || native_view(call, (v).allowed, &(x).allowed) < 0 ||                       \
      native_view(call, (v).alibi_slopes, &(x).alibi_slopes) < 0 || native_view(call, (v).sinks, &(x).sinks) < 0 ||           \
      native_view(call, (v).key_lengths, &(x).key_lengths) < 0 || native_view(call, (v).cu_len_q, &(x).cu_len_q) < 0 ||       \
-     native_view(call, (v).cu_len_k, &(x).cu_len_k) < 0)
+     native_view(call, (v).cu_len_k, &(x).cu_len_k) < 0 || native_view(call, (v).key_starts, &(x).key_starts) < 0 ||         \
+     native_view(call, (v).causal_offset, &(x).causal_offset) < 0)
 
 PyObject *native_attention(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *keywords) {
     attention_values v = {0};
@@ -80,7 +82,7 @@ PyObject *native_attention_backward(PyObject *self, PyObject *const *args, Py_ss
     x.forward = &forward;
     if (native_sort(NATIVE_attention_backward, 6, 6, args, given, keywords, (PyObject **)&v) < 0 || v.q == Py_None || v.k == Py_None ||
         v.v == Py_None || FILL(&call, v, forward) || native_view(&call, v.out, &forward.o) < 0 ||
-        native_view(&call, v.lse, &forward.lse) < 0 || native_view(&call, v.dout, &x.dout) < 0)
+        native_view(&call, v.lse, &forward.lse) < 0 || native_view(&call, v.dout, &x.dout) < 0 || native_view(&call, v.dlse, &x.dlse) < 0)
         goto pure;
     PyObject *const outputs[5] = {v.dq, v.dk, v.dv, v.dbias, v.dsinks}, *const like[3] = {v.q, v.k, v.v};
     const attile_tensor *const like_tensor[3] = {&forward.q, &forward.k, &forward.v};

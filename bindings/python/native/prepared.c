@@ -28,7 +28,9 @@ static const operand of_attention[] = {OPERAND(attention, "out", o),
                                        ATTENTION(key_lengths),
                                        ATTENTION(cu_len_q),
                                        ATTENTION(cu_len_k),
-                                       ATTENTION(block_table)};
+                                       ATTENTION(block_table),
+                                       ATTENTION(key_starts),
+                                       ATTENTION(causal_offset)};
 enum { OUT, LSE, MOST_OPERANDS = sizeof of_attention / sizeof *of_attention };
 
 /* Type, extents, and the strides that matter. */

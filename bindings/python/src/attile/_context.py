@@ -150,15 +150,18 @@ class Context(ContextBase):
     def attention(self, q: Array, k: Array, v: Array, *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, scale: float = 0.0, softcap: float = 0.0,
                   mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                   alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
-                  cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, flags: int = 0,
+                  cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, key_starts: Optional[Array] = None,
+                  causal_offset: Optional[Array] = None, flags: int = 0,
                   stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
         """softmax(scale q k^T) v for q [B, Hq, Lq, D], k [B, Hkv, Lk, D], v [B, Hkv, Lk, Dv], with every option of attile_attention().
 
         ``mask``: None, "causal_top_left", "causal_bottom_right", or "window_top_left" / "window_bottom_right" with ``window=(left, right)``, -1 open.
         ``lse``: True makes an array for the log-sum-exp and returns (out, lse); an array is filled. ``query=True`` returns a Support.
+        ``key_starts``: int32 [B], keys of each entry before this one are not seen (left padding). ``causal_offset``: int32 [B], each entry's diagonal is j = i + offset.
         """
         call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
-                             key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table)
+                             key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table,
+                             key_starts=key_starts, causal_offset=causal_offset)
         out, lse = self._results(call, q, out, lse)
         call.finish(stream, flags, workspace)
         if query:
@@ -182,11 +185,13 @@ class Context(ContextBase):
     def prepare_attention(self, q: Array, k: Array, v: Array, *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, scale: float = 0.0,
                           softcap: float = 0.0, mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                           alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
-                          cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, flags: int = 0,
+                          cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, key_starts: Optional[Array] = None,
+                          causal_offset: Optional[Array] = None, flags: int = 0,
                           stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
         """attention() with these arguments, validated and planned once for many launches; nothing is computed."""
         call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
-                             key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table)
+                             key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table,
+                             key_starts=key_starts, causal_offset=causal_offset)
         out, lse = self._results(call, q, out, lse)
         call.finish(stream, flags, workspace)
         return Prepared(self, "attention", call, out, lse)
@@ -205,12 +210,16 @@ class Context(ContextBase):
                            dv: Optional[Array] = None, dbias: Optional[Array] = None, dsinks: Optional[Array] = None, scale: float = 0.0, softcap: float = 0.0,
                            mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                            alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
-                           cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, flags: int = 0, stream: Optional[int] = None,
+                           cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, key_starts: Optional[Array] = None,
+                           causal_offset: Optional[Array] = None, dlse: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None,
                            workspace: Optional[Array] = None, query: bool = False) -> Any:
-        """Gradients (dq, dk, dv) of attention; options as in the forward call, whose ``out`` and ``lse`` are inputs here. ``query=True`` returns a Support."""
+        """Gradients (dq, dk, dv) of attention; options as in the forward call, whose ``out`` and ``lse`` are inputs here. ``query=True`` returns a Support.
+
+        ``dlse``: gradient with respect to ``lse``, of its shape and type; None: 0.
+        """
         call = self._backward(dout, q, k, v, out, lse, dq, dk, dv, dbias, dsinks, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed,
                               alibi_slopes=alibi_slopes, sinks=sinks, key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q,
-                              max_len_k=max_len_k)
+                              max_len_k=max_len_k, key_starts=key_starts, causal_offset=causal_offset, dlse=dlse)
         call.finish(stream, flags, workspace)
         if query:
             return self._query("attention_backward", call)
@@ -218,7 +227,7 @@ class Context(ContextBase):
         return tuple(call.written[:3])
 
     def _backward(self, dout: Array, q: Array, k: Array, v: Array, out: Array, lse: Array, dq: Optional[Array], dk: Optional[Array], dv: Optional[Array],
-                  dbias: Optional[Array], dsinks: Optional[Array], **options: Any) -> Call:
+                  dbias: Optional[Array], dsinks: Optional[Array], dlse: Optional[Array] = None, **options: Any) -> Call:
         """A call of attention_backward(), with gradients made where they were not given. Its first three outputs are dq, dk and dv."""
         forward = self._forward(q, k, v, **options)
         forward.put("o", out)  # inputs here: a missing one is the library's to report
@@ -227,6 +236,7 @@ class Context(ContextBase):
         call.views, call.stream = list(forward.views), forward.stream
         made = tuple(given if given is not None else empty_like(source, tuple(view(source).tensor.shape[:4])) for given, source in ((dq, q), (dk, k), (dv, v)))
         call.put("dout", dout)
+        call.put("dlse", dlse)
         for name, array in zip(("dq", "dk", "dv", "dbias", "dsinks"), made + (dbias, dsinks)):
             call.put(name, array, output=True)
         return call
