@@ -279,6 +279,8 @@ pub struct attile_attention_args {
     pub max_len_q: i64,
     pub max_len_k: i64,
     pub block_table: attile_tensor,
+    pub key_starts: attile_tensor,
+    pub causal_offset: attile_tensor,
 }
 extern "C" {
     pub fn attile_attention_init(args: *mut attile_attention_args, size: u64);
@@ -305,6 +307,7 @@ pub struct attile_attention_backward_args {
     pub dv: attile_tensor,
     pub dbias: attile_tensor,
     pub dsinks: attile_tensor,
+    pub dlse: attile_tensor,
 }
 extern "C" {
     pub fn attile_attention_backward_init(args: *mut attile_attention_backward_args, size: u64);
@@ -417,6 +420,8 @@ pub struct attile_attention_pointers {
     pub cu_len_q: *mut ::core::ffi::c_void,
     pub cu_len_k: *mut ::core::ffi::c_void,
     pub block_table: *mut ::core::ffi::c_void,
+    pub key_starts: *mut ::core::ffi::c_void,
+    pub causal_offset: *mut ::core::ffi::c_void,
 }
 extern "C" {
     pub fn attile_gemm_pointers_init(pointers: *mut attile_gemm_pointers, size: u64);

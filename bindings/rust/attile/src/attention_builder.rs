@@ -111,6 +111,25 @@ macro_rules! score_options {
                 self
             }
 
+            /// Keys of each batch entry before this one are not seen: left padding; i32 [B].
+            pub fn key_starts(mut self, starts: TensorRef<'a>) -> Self {
+                self.$($args).+.key_starts = starts.raw;
+                self
+            }
+
+            /// Each entry's diagonal is j = i + offset, whatever the mask's corner; i32 [B]. With a mask or `alibi_slopes` alone.
+            pub fn causal_offset(mut self, offsets: TensorRef<'a>) -> Self {
+                self.$($args).+.causal_offset = offsets.raw;
+                self
+            }
+
+            /// Packed rows over keys that are not: where each sequence starts in q, i32 [B + 1], and the most rows any has (0: all).
+            pub fn packed_rows(mut self, cu_len_q: TensorRef<'a>, max_len_q: i64) -> Self {
+                self.$($args).+.cu_len_q = cu_len_q.raw;
+                self.$($args).+.max_len_q = max_len_q;
+                self
+            }
+
             /// Packed sequences: where each starts in q and in k, i32 [B + 1], and the most rows and keys any has (0: all).
             pub fn packed(mut self, cu_len_q: TensorRef<'a>, cu_len_k: TensorRef<'a>, max_len_q: i64, max_len_k: i64) -> Self {
                 self.$($args).+.cu_len_q = cu_len_q.raw;
@@ -191,6 +210,12 @@ impl<'a> AttentionBackward<'a> {
     /// Also writes the gradient of the bias, summed over the axes that it broadcasts.
     pub fn dbias(mut self, dbias: TensorMut<'a>) -> Self {
         self.args.dbias = dbias.raw;
+        self
+    }
+
+    /// Gradient with respect to lse, of its shape and type; 0 where it is not given.
+    pub fn dlse(mut self, dlse: TensorRef<'a>) -> Self {
+        self.args.dlse = dlse.raw;
         self
     }
 

@@ -156,6 +156,79 @@ fn attention_forward_backward_and_merge() {
 }
 
 #[test]
+fn key_starts_causal_offset_and_packed_rows() {
+    let context = Context::new().unwrap();
+    let (l, d) = (6usize, 8usize);
+    let (q, k, v) = (random(4, l * d), random(5, l * d), random(6, l * d));
+    let shape = [1, 1, l as i64, d as i64];
+    let tail = [1, 1, 2, d as i64];
+    let q_tail = &q[4 * d..];
+    let (mut o, mut masked) = (vec![f32::NAN; l * d], vec![f32::NAN; l * d]);
+    let call = |o| {
+        context.attention(TensorRef::new(&q, &shape).unwrap(), TensorRef::new(&k, &shape).unwrap(), TensorRef::new(&v, &shape).unwrap(), o)
+    };
+    call(TensorMut::new(&mut o, &shape).unwrap()).key_starts(TensorRef::new(&[2i32], &[1]).unwrap()).run().unwrap();
+    let allowed = [false, false, true, true, true, true];
+    call(TensorMut::new(&mut masked, &shape).unwrap()).allowed(TensorRef::new(&allowed, &[6]).unwrap()).run().unwrap();
+    let masked: Vec<f64> = masked.iter().map(|x| f64::from(*x)).collect();
+    assert_close(&o, &masked, 1e-6);
+
+    // The last two rows alone, once as a chunk whose diagonal is given, and once packed.
+    let expected = attention(&q, &k, &v, d, |i| i).0.split_off(4 * d);
+    let (mut chunk, mut packed) = (vec![f32::NAN; 2 * d], vec![f32::NAN; 2 * d]);
+    let call = |o| {
+        context.attention(
+            TensorRef::new(q_tail, &tail).unwrap(),
+            TensorRef::new(&k, &shape).unwrap(),
+            TensorRef::new(&v, &shape).unwrap(),
+            o,
+        )
+    };
+    call(TensorMut::new(&mut chunk, &tail).unwrap())
+        .mask(Mask::CausalTopLeft)
+        .causal_offset(TensorRef::new(&[4i32], &[1]).unwrap())
+        .run()
+        .unwrap();
+    call(TensorMut::new(&mut packed, &tail).unwrap())
+        .mask(Mask::CausalBottomRight)
+        .packed_rows(TensorRef::new(&[0i32, 2], &[2]).unwrap(), 0)
+        .run()
+        .unwrap();
+    assert_close(&chunk, &expected, 1e-5);
+    assert_close(&packed, &expected, 1e-5);
+}
+
+#[test]
+fn gradient_of_lse() {
+    let context = Context::new().unwrap();
+    let (l, d) = (5usize, 4usize);
+    let (q, k, v, dlse) = (random(4, l * d), random(5, l * d), random(6, l * d), random(7, l));
+    let shape = [1, 1, l as i64, d as i64];
+    let views = [TensorRef::new(&q, &shape).unwrap(), TensorRef::new(&k, &shape).unwrap(), TensorRef::new(&v, &shape).unwrap()];
+    let (mut o, mut lse) = (vec![f32::NAN; l * d], vec![f32::NAN; l]);
+    let call = context.attention(views[0], views[1], views[2], TensorMut::new(&mut o, &shape).unwrap());
+    call.lse(TensorMut::new(&mut lse, &shape[..3]).unwrap()).run().unwrap();
+    let none = vec![0f32; l * d];
+    let (mut dq, mut dk, mut dv) = (vec![f32::NAN; l * d], vec![f32::NAN; l * d], vec![f32::NAN; l * d]);
+    context
+        .attention_backward(
+            views,
+            [TensorRef::new(&o, &shape).unwrap(), TensorRef::new(&lse, &shape[..3]).unwrap()],
+            TensorRef::new(&none, &shape).unwrap(),
+            [TensorMut::new(&mut dq, &shape).unwrap(), TensorMut::new(&mut dk, &shape).unwrap(), TensorMut::new(&mut dv, &shape).unwrap()],
+        )
+        .dlse(TensorRef::new(&dlse, &shape[..3]).unwrap())
+        .run()
+        .unwrap();
+    // dq_i = scale dlse_i sum_j p_ij k_j, where sum_j p_ij k_j is attention with k in the place of v.
+    let mean = attention(&q, &k, &k, d, |_| l - 1).0;
+    let scale = 1.0 / (d as f64).sqrt();
+    let expected: Vec<f64> = (0..l * d).map(|at| scale * f64::from(dlse[at / d]) * mean[at]).collect();
+    assert_close(&dq, &expected, 1e-5);
+    assert!(dv.iter().all(|x| *x == 0.0));
+}
+
+#[test]
 fn reductions_and_softmax() {
     let context = Context::new().unwrap();
     let mut x = random(7, 12);

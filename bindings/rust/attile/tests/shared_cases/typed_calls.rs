@@ -126,8 +126,11 @@ macro_rules! scores {
             _ => return Err(Stop::Inexpressible),
         });
         with!($builder, bias = a.bias, allowed = a.allowed, alibi_slopes = a.alibi_slopes, sinks = a.sinks);
+        with!($builder, key_starts = a.key_starts, causal_offset = a.causal_offset);
         expressible(a.reserved == 0)?;
-        if !absent(&a.cu_len_q) || !absent(&a.cu_len_k) || a.max_len_q != 0 || a.max_len_k != 0 {
+        if !absent(&a.cu_len_q) && absent(&a.cu_len_k) && a.max_len_k == 0 {
+            $builder = $builder.packed_rows(input(&a.cu_len_q)?, a.max_len_q);
+        } else if !absent(&a.cu_len_q) || !absent(&a.cu_len_k) || a.max_len_q != 0 || a.max_len_k != 0 {
             $builder = $builder.packed(input(&a.cu_len_q)?, input(&a.cu_len_k)?, a.max_len_q, a.max_len_k);
         }
     }};
@@ -180,7 +183,7 @@ unsafe fn backward(context: &Context, a: &sys::attile_attention_backward_args) -
     let inputs = [input(&f.q)?, input(&f.k)?, input(&f.v)?];
     let mut builder = context.attention_backward(inputs, [input(&f.o)?, input(&f.lse)?], input(&a.dout)?, gradients);
     scores!(builder, f);
-    with!(builder, key_lengths = f.key_lengths);
+    with!(builder, key_lengths = f.key_lengths, dlse = a.dlse);
     if !absent(&a.dbias) {
         builder = builder.dbias(output(&a.dbias)?);
     }
