@@ -91,8 +91,10 @@ bool exact(std::int32_t dtype, std::initializer_list<double> values) {
     return true;
 }
 
+// The layer of arrays has no key_starts and no causal_offset.
 bool by_arrays_too(const attile_attention_args &a) {
-    return all_of(a.q.dtype, {a.k, a.v, a.o, a.lse, a.bias, a.alibi_slopes, a.sinks}) && exact(a.q.dtype, {a.scale, a.softcap});
+    return a.key_starts.dtype == 0 && a.causal_offset.dtype == 0 &&
+           all_of(a.q.dtype, {a.k, a.v, a.o, a.lse, a.bias, a.alibi_slopes, a.sinks}) && exact(a.q.dtype, {a.scale, a.softcap});
 }
 
 // Do the parts lie as one array's would?
@@ -172,7 +174,8 @@ std::int32_t attile_attention_backward(attile_context *context, const attile_att
     if (inside) return next<decltype(attile_attention_backward)>("attile_attention_backward")(context, args);
     const Inside guard;
     const attile_attention_args &a = *args->forward;
-    if (!by_arrays_too(a) || !all_of(a.q.dtype, {args->dout, args->dq, args->dk, args->dv, args->dbias, args->dsinks})) {
+    if (!by_arrays_too(a) || args->dlse.dtype != 0 ||
+        !all_of(a.q.dtype, {args->dout, args->dq, args->dk, args->dv, args->dbias, args->dsinks})) {
         ++by_structs;
         return fortran_backward_struct(context, args);
     }

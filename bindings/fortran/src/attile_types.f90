@@ -128,6 +128,8 @@ module attile_types
     integer(c_int64_t) :: max_len_q = 0_c_int64_t
     integer(c_int64_t) :: max_len_k = 0_c_int64_t
     type(attile_tensor) :: block_table
+    type(attile_tensor) :: key_starts
+    type(attile_tensor) :: causal_offset
   end type attile_attention_args
 
   ! struct attile_attention_backward_args
@@ -145,6 +147,7 @@ module attile_types
     type(attile_tensor) :: dv
     type(attile_tensor) :: dbias
     type(attile_tensor) :: dsinks
+    type(attile_tensor) :: dlse
   end type attile_attention_backward_args
 
   ! struct attile_attention_merge_args
@@ -213,6 +216,8 @@ module attile_types
     type(c_ptr) :: cu_len_q = c_null_ptr  ! void *
     type(c_ptr) :: cu_len_k = c_null_ptr  ! void *
     type(c_ptr) :: block_table = c_null_ptr  ! void *
+    type(c_ptr) :: key_starts = c_null_ptr  ! void *
+    type(c_ptr) :: causal_offset = c_null_ptr  ! void *
   end type attile_attention_pointers
 
   ! struct attile_reduce_args
