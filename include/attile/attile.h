@@ -480,7 +480,7 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * Lk is max_pages page_size. Entries of the table past a length are not read. Not together with packed keys (cu_len_k); packed queries are.
  *
  * Lengths, offsets and page numbers are data and cannot be checked beforehand on a device: a length or key_starts is clamped to what
- * there is, causal_offset to -2^29 .. 2^29, and keys of a page number out of range count as hidden.
+ * there is, causal_offset to -2^28 .. 2^28, and keys of a page number out of range count as hidden.
  *
  * **Memory** Any kind. o and lse must not overlap any other tensor.
  *

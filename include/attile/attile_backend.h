@@ -46,7 +46,7 @@ extern "C" {
 #endif
 
 #define ATTILE_BACKEND_ABI_MAJOR 1u                    /**< Changes when old backends stop working. */
-#define ATTILE_BACKEND_ABI_MINOR 0u                    /**< Grows with every addition. */
+#define ATTILE_BACKEND_ABI_MINOR 1u                    /**< Grows with every addition. */
 #define ATTILE_BACKEND_ENTRY "attile_backend_entry_v1" /**< The one exported symbol. */
 
 /** What the core offers a backend. Lives as long as the process. */
@@ -111,6 +111,9 @@ typedef const attile_backend_v1 *(*attile_backend_entry_fn)(const attile_host_v1
 #define ATTILE_INTERFACE_SOFTMAX 8u            /**< attile_softmax_interface */
 /** attile_attention_merge_backward_interface */
 #define ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD 9u
+
+/** causal_offset is clamped to minus this and this, so that the sum of a row, an offset and a window fits 32 bits. */
+#define ATTILE_CAUSAL_OFFSET_LIMIT (1 << 28)
 
 /** Device and streams. */
 typedef struct attile_device_interface {
@@ -219,7 +222,7 @@ typedef struct attile_attention_problem {
     int64_t page_size;            /**< Paged: keys a page; else 0. */
     int64_t pages;                /**< Paged: pages in k and v; else 0. */
     attile_operand key_starts;    /**< Axis b, i32. Optional; keys before it, clamped to 0 .. the keys there are, are hidden. Version 2. */
-    attile_operand causal_offset; /**< Axis b, i32. Optional; shift of the mask and of ALiBi, clamped to -2^29 .. 2^29. Version 2. */
+    attile_operand causal_offset; /**< Axis b, i32. Optional; shift of mask and ALiBi, see ATTILE_CAUSAL_OFFSET_LIMIT. Version 2. */
 } attile_attention_problem;
 
 /** Attention forward. */

@@ -114,7 +114,7 @@ def release(include_dir, compiler):
                       for kind, of, _, number in measured if (kind, of) == ("SIZE", name)]
             lines += [f"ATTILE_FIELD({name}, {field}, {number})" for kind, of, field, number in measured if (kind, of) == ("OFFSET", name)]
     lines += ["", *(f"ATTILE_CONSTANT({name}, {number})" for kind, name, _, number in measured
-                    if kind == "CONSTANT" and name not in ("ATTILE_VERSION_MINOR", "ATTILE_VERSION_PATCH"))]
+                    if kind == "CONSTANT" and not name.endswith(("_MINOR", "_PATCH")))]
     for result, name, parameters in functions(include_dir):
         lines += ["", f"ATTILE_FUNCTION({name})", f"{result} {name}({parameters});"]
     return "\n".join(lines) + "\n"

@@ -312,7 +312,7 @@ AttentionEntry AttentionData::entry(std::int64_t b) const {
     e.shift = bottom ? e.len_k - e.len_q : 0;
     e.alibi_shift = bottom || c.mask == ATTILE_MASK_NONE ? e.len_k - e.len_q : 0;
     if (!causal_offset.shape.empty()) {
-        constexpr std::int64_t kMost = std::int64_t{1} << 29;
+        constexpr std::int64_t kMost = std::int64_t{1} << 28;
         e.shift = e.alibi_shift = std::clamp<std::int64_t>(static_cast<std::int64_t>(causal_offset(b)), -kMost, kMost);
     }
     if (!key_starts.shape.empty()) e.first_key = std::clamp<std::int64_t>(static_cast<std::int64_t>(key_starts(b)), 0, e.len_k);

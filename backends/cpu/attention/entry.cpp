@@ -28,8 +28,8 @@ AttentionEntry attention_entry(const attile_attention_problem &p, int64_t b) {
     if (p.bottom_right != 0) entry.shift = entry.len_k - entry.len_q;
     if (p.alibi_bottom_right != 0) entry.alibi_shift = entry.len_k - entry.len_q;
     if (p.causal_offset.data != nullptr) {
-        constexpr int64_t kMost = int64_t{1} << 29;
-        entry.shift = entry.alibi_shift = std::clamp<int64_t>(load_i32(p.causal_offset, b), -kMost, kMost);
+        entry.shift = entry.alibi_shift =
+            std::clamp<int64_t>(load_i32(p.causal_offset, b), -ATTILE_CAUSAL_OFFSET_LIMIT, ATTILE_CAUSAL_OFFSET_LIMIT);
     }
     if (p.key_starts.data != nullptr) entry.first_key = std::clamp<int64_t>(load_i32(p.key_starts, b), 0, entry.len_k);
     return entry;

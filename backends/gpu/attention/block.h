@@ -2,6 +2,8 @@
 // Which rows of which batch entry a block works on, and which keys they see.
 #pragma once
 
+#include <attile/attile_backend.h>
+
 #include <type_traits>
 
 #include "attention/params.h"
@@ -64,8 +66,7 @@ struct AttentionEntry {
     ATTILE_LANE_FN AttentionEntry(const AttentionParams &p, int batch_index, AttentionKindTag<AttentionKind::kPlain>)
         : batch(batch_index), len_q(p.len_q), len_k(p.len_k), first_q(0), first_k(0), shift(0), first_key(0) {}
     static ATTILE_LANE_FN int clamped_offset(int offset) {
-        constexpr int kMost = static_cast<int>(kAttentionMaxLength);
-        return min(max(offset, -kMost), kMost);
+        return min(max(offset, -ATTILE_CAUSAL_OFFSET_LIMIT), ATTILE_CAUSAL_OFFSET_LIMIT);
     }
 
   private:

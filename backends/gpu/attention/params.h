@@ -10,6 +10,8 @@ namespace attile::gpu {
 
 // Rows and keys of a batch entry are counted in 32 bits; the sum of a row, a shift and a window must fit too.
 inline constexpr int64_t kAttentionMaxLength = int64_t{1} << 29;
+// A window that hides nothing: wider than a row, rounded up to a tile, and a shift together.
+inline constexpr int64_t kAttentionOpenWindow = (int64_t{1} << 30) - (int64_t{1} << 20);
 
 enum class AttentionStorage : int32_t { kF32, kF16, kBF16, kF64, kU8 };
 
@@ -32,7 +34,7 @@ struct AttentionParams {
     Divider group;                      // Query heads that share a key head.
     Divider pack;                       // Query heads taken as rows of one problem: 1 or `group`.
     Divider heads;                      // heads_q / pack
-    int32_t window_left, window_right;  // Clamped to kAttentionMaxLength, which leaves them open.
+    int32_t window_left, window_right;  // Clamped to kAttentionOpenWindow.
     int32_t bottom_right;               // Corner of the diagonal; where there is no mask, of ALiBi's.
     float scale_log2;                   // scale * log2(e)
     // The same for Q, cut off towards zero, and what that left out: a wrong scale would shift every score alike.

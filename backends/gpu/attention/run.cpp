@@ -85,7 +85,7 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.pack = Divider(plan.pack);
     to.heads = Divider(std::max<int64_t>(p.heads_q / plan.pack, 1));
     const auto window = [](int64_t keys) {
-        return static_cast<int32_t>(keys < 0 ? kAttentionMaxLength : std::min(keys, kAttentionMaxLength));
+        return static_cast<int32_t>(keys < 0 ? kAttentionOpenWindow : std::min(keys, kAttentionOpenWindow));
     };
     to.window_left = window(p.window_left);
     to.window_right = window(p.window_right);
