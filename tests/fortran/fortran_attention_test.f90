@@ -95,7 +95,7 @@ contains
   subroutine features()
     real(real64) :: bias(LK, LQ, HQ, NB), slopes(HQ), sinks(HQ)
     logical(c_bool) :: allowed(LK, LQ)
-    integer(int32) :: lengths(NB)
+    integer(int32) :: lengths(NB), starts(NB), offsets(NB)
     call fill(bias)
     call clear()
     added = bias
@@ -142,6 +142,24 @@ contains
     end do
     call attile_attention(ctx, q, k, v, o, lse, key_lengths=lengths)
     call compare('key lengths')
+
+    starts = [2, 0, LK]
+    call clear()
+    do b = 1, NB
+      added(:starts(b), :, :, b) = minus_infinity()
+    end do
+    call attile_attention(ctx, q, k, v, o, lse, key_starts=starts)
+    call compare('left padding')
+
+    offsets = [1, -3, LK]
+    call clear()
+    do b = 1, NB
+      do i = 1, LQ
+        added(max(i + offsets(b) + 1, 1):, i, :, b) = minus_infinity()
+      end do
+    end do
+    call attile_attention(ctx, q, k, v, o, lse, mask=ATTILE_MASK_CAUSAL_TOP_LEFT, causal_offset=offsets)
+    call compare('offsets of the diagonal')
   end subroutine features
 
   ! The batch's entries one behind another, of lengths 3, 0 and LQ, and of as many keys.

@@ -91,10 +91,8 @@ bool exact(std::int32_t dtype, std::initializer_list<double> values) {
     return true;
 }
 
-// The layer of arrays has no key_starts and no causal_offset.
 bool by_arrays_too(const attile_attention_args &a) {
-    return a.key_starts.dtype == 0 && a.causal_offset.dtype == 0 &&
-           all_of(a.q.dtype, {a.k, a.v, a.o, a.lse, a.bias, a.alibi_slopes, a.sinks}) && exact(a.q.dtype, {a.scale, a.softcap});
+    return all_of(a.q.dtype, {a.k, a.v, a.o, a.lse, a.bias, a.alibi_slopes, a.sinks}) && exact(a.q.dtype, {a.scale, a.softcap});
 }
 
 // Do the parts lie as one array's would?
@@ -116,15 +114,17 @@ extern "C" {
 std::int32_t fortran_gemm_real32(attile_context *, const attile_gemm_args *, D a, D b, D c, D d, D bias);
 std::int32_t fortran_gemm_real64(attile_context *, const attile_gemm_args *, D a, D b, D c, D d, D bias);
 std::int32_t fortran_attention_real32(attile_context *, const attile_attention_args *, D q, D k, D v, D o, D lse, D bias, D allowed,
-                                      D alibi_slopes, D sinks, D key_lengths, D cu_len_q, D cu_len_k, D block_table);
+                                      D alibi_slopes, D sinks, D key_lengths, D cu_len_q, D cu_len_k, D block_table, D key_starts,
+                                      D causal_offset);
 std::int32_t fortran_attention_real64(attile_context *, const attile_attention_args *, D q, D k, D v, D o, D lse, D bias, D allowed,
-                                      D alibi_slopes, D sinks, D key_lengths, D cu_len_q, D cu_len_k, D block_table);
+                                      D alibi_slopes, D sinks, D key_lengths, D cu_len_q, D cu_len_k, D block_table, D key_starts,
+                                      D causal_offset);
 std::int32_t fortran_backward_real32(attile_context *, const attile_attention_backward_args *, const attile_attention_args *, D q, D k, D v,
                                      D o, D lse, D dout, D dq, D dk, D dv, D dbias, D dsinks, D bias, D allowed, D alibi_slopes, D sinks,
-                                     D key_lengths, D cu_len_q, D cu_len_k);
+                                     D key_lengths, D cu_len_q, D cu_len_k, D key_starts, D causal_offset, D dlse);
 std::int32_t fortran_backward_real64(attile_context *, const attile_attention_backward_args *, const attile_attention_args *, D q, D k, D v,
                                      D o, D lse, D dout, D dq, D dk, D dv, D dbias, D dsinks, D bias, D allowed, D alibi_slopes, D sinks,
-                                     D key_lengths, D cu_len_q, D cu_len_k);
+                                     D key_lengths, D cu_len_q, D cu_len_k, D key_starts, D causal_offset, D dlse);
 std::int32_t fortran_merge_real32(attile_context *, const attile_attention_merge_args *, D o_parts, D lse_parts, D o, D lse);
 std::int32_t fortran_merge_real64(attile_context *, const attile_attention_merge_args *, D o_parts, D lse_parts, D o, D lse);
 std::int32_t fortran_reduce_real32(attile_context *, const attile_reduce_args *, std::int32_t dim, D x, D y);
@@ -164,28 +164,28 @@ std::int32_t attile_attention(attile_context *context, const attile_attention_ar
     }
     ++by_arrays;
     Array q(a.q), k(a.k), v(a.v), o(a.o), lse(a.lse), bias(a.bias), allowed(a.allowed), slopes(a.alibi_slopes), sinks(a.sinks),
-        lengths(a.key_lengths), cu_q(a.cu_len_q), cu_k(a.cu_len_k), table(a.block_table);
+        lengths(a.key_lengths), cu_q(a.cu_len_q), cu_k(a.cu_len_k), table(a.block_table), starts(a.key_starts), offset(a.causal_offset);
     return (a.q.dtype == ATTILE_F32 ? fortran_attention_real32 : fortran_attention_real64)(
         context, args, q.get(), k.get(), v.get(), o.get(), lse.get(), bias.get(), allowed.get(), slopes.get(), sinks.get(), lengths.get(),
-        cu_q.get(), cu_k.get(), table.get());
+        cu_q.get(), cu_k.get(), table.get(), starts.get(), offset.get());
 }
 
 std::int32_t attile_attention_backward(attile_context *context, const attile_attention_backward_args *args) {
     if (inside) return next<decltype(attile_attention_backward)>("attile_attention_backward")(context, args);
     const Inside guard;
     const attile_attention_args &a = *args->forward;
-    if (!by_arrays_too(a) || args->dlse.dtype != 0 ||
-        !all_of(a.q.dtype, {args->dout, args->dq, args->dk, args->dv, args->dbias, args->dsinks})) {
+    if (!by_arrays_too(a) || !all_of(a.q.dtype, {args->dout, args->dq, args->dk, args->dv, args->dbias, args->dsinks, args->dlse})) {
         ++by_structs;
         return fortran_backward_struct(context, args);
     }
     ++by_arrays;
     Array q(a.q), k(a.k), v(a.v), o(a.o), lse(a.lse), bias(a.bias), allowed(a.allowed), slopes(a.alibi_slopes), sinks(a.sinks),
         lengths(a.key_lengths), cu_q(a.cu_len_q), cu_k(a.cu_len_k), dout(args->dout), dq(args->dq), dk(args->dk), dv(args->dv),
-        dbias(args->dbias), dsinks(args->dsinks);
+        dbias(args->dbias), dsinks(args->dsinks), starts(a.key_starts), offset(a.causal_offset), dlse(args->dlse);
     return (a.q.dtype == ATTILE_F32 ? fortran_backward_real32 : fortran_backward_real64)(
         context, args, args->forward, q.get(), k.get(), v.get(), o.get(), lse.get(), dout.get(), dq.get(), dk.get(), dv.get(), dbias.get(),
-        dsinks.get(), bias.get(), allowed.get(), slopes.get(), sinks.get(), lengths.get(), cu_q.get(), cu_k.get());
+        dsinks.get(), bias.get(), allowed.get(), slopes.get(), sinks.get(), lengths.get(), cu_q.get(), cu_k.get(), starts.get(),
+        offset.get(), dlse.get());
 }
 
 std::int32_t attile_attention_merge(attile_context *context, const attile_attention_merge_args *args) {
