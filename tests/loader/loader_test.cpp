@@ -32,7 +32,7 @@ TEST_P(Refused, WithCodeAndReasonAndTheRestGoesOn) {
 INSTANTIATE_TEST_SUITE_P(
     Handshake, Refused,
     ::testing::Values(Refusal{"wrong_major", "ATTILE_ERROR_BACKEND_INCOMPATIBLE", "version 2 of the backend contract, expected 1"},
-                      Refusal{"host_too_old", "ATTILE_ERROR_BACKEND_INCOMPATIBLE", "backend contract 1.1 or newer, this one has 1.0"},
+                      Refusal{"host_too_old", "ATTILE_ERROR_BACKEND_INCOMPATIBLE", "backend contract 1.7 or newer, this one has 1.1"},
                       Refusal{"no_entry", "ATTILE_ERROR_BACKEND_INCOMPATIBLE", "undefined symbol: attile_backend_entry_v1"},
                       Refusal{"entry_null", "ATTILE_ERROR_BACKEND_INCOMPATIBLE", "this fake works with no host"},
                       Refusal{"short_root", "ATTILE_ERROR_BACKEND_INCOMPATIBLE", "its root has 40 bytes"},

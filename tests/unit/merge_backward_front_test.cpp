@@ -158,7 +158,7 @@ TEST_F(MergeBackwardFront, QueriesTakeNullData) {
 }
 
 TEST_F(MergeBackwardFront, BackendsThatLackIt) {
-    attile_context *bare = recording_context(true);
+    attile_context *bare = recording_context(Recorder::kBare);
     EXPECT_EQ(attile_attention_merge_backward(bare, &args), ATTILE_ERROR_UNSUPPORTED_OPERATION);
     attile_support support;
     attile_support_init(&support, sizeof support);
