@@ -336,7 +336,10 @@ void append_backward_cases(std::vector<Case> &list, Tier tier) {
         }
         add_operands(add);
         add_diagonal_backward_cases(add, is_16_bit);
-        if (is_16_bit) add_unreached(add);
+        if (is_16_bit) {
+            add_unreached(add);
+            add_wide_packed_backward_cases(add);
+        }
         add_extremes(add, types.in == ATTILE_F64);
     }
     const std::uint64_t count = tier == Tier::kQuick ? 20 : 150;

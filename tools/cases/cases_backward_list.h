@@ -55,4 +55,7 @@ void add_diagonal_backward_cases(BackwardAdder add, bool is_16_bit);
 /// A bias that batch entries and heads share, of several tiles: its gradient may have a kernel of its own, which parts of them may share.
 void add_shared_bias_backward_cases(BackwardAdder add, Tier tier);
 
+/// Packed sequences of more than 128 columns, in 16 bits: a tile may go past the end of a sequence, to rows of the next or of nobody.
+void add_wide_packed_backward_cases(BackwardAdder add);
+
 }  // namespace attile::test

@@ -112,4 +112,63 @@ void add_shared_bias_backward_cases(BackwardAdder add, Tier tier) {
     }
 }
 
+void add_wide_packed_backward_cases(BackwardAdder add) {
+    AttentionCase cut = backward_of(130, 70, 256);  // Sequences end within a tile, the longest before rows and keys that nobody may read.
+    cut.batch = 3;
+    cut.heads_q = cut.heads_kv = 2;
+    cut.packed_q = cut.packed_k = true;
+    cut.max_len_cut = 5;
+    add("wide_packed", cut);
+    AttentionCase c = cut;
+    c.heads_q = 4;
+    c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    add("wide_packed_top_left", c);
+    c.head_dim = 192;
+    c.head_dim_v = 128;
+    c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+    c.key_lengths = c.sinks = true;
+    add("wide_packed_bottom_right_d192_128", c);
+    c = cut;
+    c.heads_q = 6;
+    c.heads_kv = 1;
+    c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    add("wide_packed_few_key_heads", c);
+    c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+    add("wide_packed_batch_invariant", c);
+    c = cut;  // 37, 57, 64, none and 28 rows, and 29, 11, 64, 21 and 32 keys.
+    c.len_q = c.len_k = 64;
+    c.batch = 5;
+    c.max_len_cut = 0;
+    c.seed = 6;
+    add("wide_packed_of_a_tile", c);
+    c = cut;  // Some without rows, none longer than three, and up to three tiles of keys.
+    c.len_q = 3;
+    c.len_k = 150;
+    c.batch = 6;
+    c.head_dim = 160;
+    c.max_len_cut = 0;
+    add("wide_packed_few_rows_d160_256", c);
+    c = cut;
+    c.len_q = 70;
+    c.len_k = 134;
+    c.head_dim = c.head_dim_v = 192;
+    c.mask = ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+    c.window_left = 70;
+    c.window_right = 3;
+    c.q_layout = c.k_layout = c.v_layout = c.o_layout = {.order = Order::kHeadsInside};
+    add("wide_packed_window_d192", c);
+    c = cut;
+    c.alibi = 2;
+    add("wide_packed_alibi", c);
+    c.alibi = 0;
+    c.softcap = 1.5;
+    add("wide_packed_softcap", c);
+    c.softcap = 0;
+    c.allowed = MaskBytes::kRandom;
+    add("wide_packed_allowed", c);
+    c.allowed = MaskBytes::kNone;
+    c.bias = BiasKind::kSomeHidden;
+    add("wide_packed_dbias", c);
+}
+
 }  // namespace attile::test

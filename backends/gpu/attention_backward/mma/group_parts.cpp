@@ -80,8 +80,6 @@ BackwardParts backward_parts(Device &device, const attile_attention_backward_pro
     BackwardParts found;
     // What an entry gets must not depend on how many there are.
     if ((p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) return found;
-    // Of packed sequences parts above 128 columns are not proven yet.
-    if ((is_present(p.cu_len_q) || is_present(p.cu_len_k)) && whole.plan.depth > 128) return found;
     const int64_t slots = static_cast<int64_t>(std::max(properties.compute_units, 1)) * std::max(whole.usual_blocks, 1);
     const PartsTime time(properties, p, whole, static_cast<double>(slots));
     if (time.blocks(1) >= static_cast<double>(slots)) return found;

@@ -105,22 +105,27 @@ class BackwardGroup {
             if (static_cast<uint32_t>(at) > static_cast<uint32_t>(width_) || is_past[i >> 1 & 1]) s[i] = -INFINITY;
         }
     }
+    // Sets the rows from `end` on to zero in each of kPanels panels of kCount rows, by kThreads threads, of which this one has the number
+    // `thread`. They have to meet at a barrier before a product reads the panels.
+    template <int kPanels, int kCount, int kThreads>
+    static __device__ __forceinline__ void clear_from(uint32_t panels, int end, int thread) {
+        constexpr int kPieces = kPanels * kCount * (kPanelRow / 16);
+#pragma unroll 1
+        for (int i = thread; i < kPieces; i += kThreads) {
+            const int row = i / (kPanelRow / 16) % kCount;
+            if (row >= end) asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(panels + 16 * i), "r"(0) : "memory");
+        }
+        async_proxy_fence();
+    }
     // Keys that nobody may read become zero: a gradient of zero times NaN would be NaN. Both warpgroups clear K and V, or one of them one
     // of the two.
     template <bool kOfK, bool kOfV>
     __device__ __forceinline__ void clear_unread(int barrier) const {
         if (end_ >= kKeys) return;
         constexpr int kThreads = (kOfK + kOfV) * kWarpgroupThreads;
-        constexpr int kPieces = (kOfK + kOfV) * kShape.panels() * kKeys * (kPanelRow / 16);
-#pragma unroll 1
-        for (int i = kOfK && kOfV ? static_cast<int>(threadIdx.x) - kWarpgroupThreads : static_cast<int>(threadIdx.x) % kWarpgroupThreads;
-             i < kPieces; i += kThreads) {
-            const int key = i / (kPanelRow / 16) % kKeys;
-            if (key >= end_)
-                asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"((kOfK ? shared_.k : shared_.v()) + 16 * i), "r"(0)
-                             : "memory");
-        }
-        async_proxy_fence();
+        clear_from<(kOfK + kOfV) * kShape.panels(), kKeys, kThreads>(
+            kOfK ? shared_.k : shared_.v(), end_,
+            kOfK && kOfV ? static_cast<int>(threadIdx.x) - kWarpgroupThreads : static_cast<int>(threadIdx.x) % kWarpgroupThreads);
         named_sync(barrier, kThreads);
     }
 

@@ -105,8 +105,6 @@ Sm90BackwardChoice choose(Device &device, const attile_attention_backward_proble
     }
     if (choice.kernels.name == nullptr) return declined("head_dim or head_dim_v is above 256");
     if (choice.kernels.finish == nullptr) choice.sum = backward_sum(p.q.dtype, std::max(p.head_dim, p.head_dim_v));
-    if (choice.sum.kernel != nullptr && (is_present(p.cu_len_q) || is_present(p.cu_len_k)))
-        return declined("packed sequences of more than 128 columns are left to the kernels for 8.0");
     const BackwardShape &shape = *choice.kernels.shape;
     const int32_t shared = choice.shared_bytes();
     AttentionBackwardPlan &plan = choice.plan;

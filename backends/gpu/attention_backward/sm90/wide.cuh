@@ -61,6 +61,9 @@ struct BackwardWideShared {
     }
 };
 
+// Named barriers: of a warpgroup that clears keys, and of both.
+inline constexpr int kValuesBarrier = 1, kKeysBarrier = 2, kRowsBarrier = 3;
+
 // kOfValues: the warpgroup of P and dV, else that of dS and dK.
 template <class Element, class Config, bool kOfValues>
 class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<Config>> {
@@ -100,6 +103,18 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
     }
     __device__ __forceinline__ uint32_t probabilities(uint32_t stage) const {
         return shared_.scores(stage) + static_cast<int>(threadIdx.x) % kWarpgroupThreads * 16;
+    }
+
+    // Rows past a packed sequence are another's or nobody's, and may hold NaN, which times a weight of zero is NaN. They become zero: those
+    // of Q by the first warpgroup, those of dO by the second. Rows past the end of an operand are zero already, by TMA.
+    __device__ __forceinline__ void clear_unread_rows(int row) const {
+        if (len_q_ - row >= kRows || a_.p.forward.cu_len_q == nullptr) return;
+        const uint32_t stage = steps_ % 2;
+        barrier_wait(kOfValues ? shared_.q_full(stage) : shared_.dout_full(stage), steps_ / 2 & 1);
+        __syncwarp();
+        this->template clear_from<kShape.panels(), kRows, kWarpgroupThreads>(
+            kOfValues ? shared_.q(stage) : shared_.dout(stage), len_q_ - row, static_cast<int>(threadIdx.x) % kWarpgroupThreads);
+        named_sync(kRowsBarrier, kWarpgroups * kWarpgroupThreads);
     }
 
     // Rows past the last repeat its bias, which may be anything where the last sees nothing.
@@ -194,19 +209,18 @@ class BackwardWideWarpgroup : BackwardGroup<Element, Config, BackwardWideShared<
         const int count = warp_uniform(walk.steps()), first = warp_uniform(walk.first), end = warp_uniform(walk.end);
         this->set_range(walk.site);
         [[maybe_unused]] int of_problem = warp_uniform(walk.first_head);
-        if constexpr (kModifies) {
-            modifiers_.begin(walk.site, of_problem);
-            len_q_ = warp_uniform(walk.site.entry.len_q);
-        }
+        len_q_ = warp_uniform(walk.site.entry.len_q);
+        if constexpr (kModifies) modifiers_.begin(walk.site, of_problem);
         if (count > 0) {
             barrier_wait(shared_.keys_full(), tiles_ & 1);
             ++tiles_;
             __syncwarp();
-            this->template clear_unread<kOfValues, !kOfValues>(kOfValues ? 1 : 2);
+            this->template clear_unread<kOfValues, !kOfValues>(kOfValues ? kValuesBarrier : kKeysBarrier);
             int64_t head = walk.head_of_launch(a_, walk.first_head);
             int tile = end - 1;
 #pragma unroll 1
             for (int i = 0; i < count; ++i) {
+                clear_unread_rows(tile * kRows);
                 if constexpr (kOfValues)
                     step_of_values(tile * kRows, of_problem);
                 else
