@@ -27,7 +27,7 @@ ATTILE_LANE_FN float scaled_query(const AttentionParams &p, float q) { return fu
 enum class AttentionKind {
     kPlain,     // Every row sees all keys, which are whole tiles of equally long entries.
     kMasked,    // Mask, window, lengths.
-    kModified,  // Also softcap, bias, ALiBi, `allowed`, pages that are not there, and K and V at any address.
+    kModified,  // Also softcap, bias, ALiBi, `allowed`, left padding, pages that are not there, and K and V at any address.
     // Masked, and one of what modifies scores: a float bias or bytes of `allowed` in quads along keys, ALiBi, softcap, a bias of 16 bits in
     // quads.
     kBiased,
@@ -53,16 +53,18 @@ struct AttentionEntry {
     int first_key;             // Those before it are padding.
 
     ATTILE_LANE_FN AttentionEntry(const AttentionParams &p, int batch_index)
+        : AttentionEntry(p, batch_index, AttentionKindTag<AttentionKind::kModified>()) {}
+    template <AttentionKind kKind>
+    ATTILE_LANE_FN AttentionEntry(const AttentionParams &p, int batch_index, AttentionKindTag<kKind>)
         : batch(batch_index), len_q(p.len_q), len_k(p.len_k), first_q(0), first_k(0), first_key(0) {
         if (p.cu_len_q) clamp_range(p.cu_len_q, p.cu_len_q_stride, p.total_q, first_q, len_q);
         if (p.cu_len_k) clamp_range(p.cu_len_k, p.cu_len_k_stride, p.total_k, first_k, len_k);
         if (p.key_lengths) len_k = min(max(same_in_block(p.key_lengths[batch * p.key_lengths_stride]), 0), len_k);
         shift = p.bottom_right ? len_k - len_q : 0;
         if (p.causal_offset) shift = clamped_offset(same_in_block(p.causal_offset[batch * p.causal_offset_stride]));
-        if (p.key_starts) first_key = min(max(same_in_block(p.key_starts[batch * p.key_starts_stride]), 0), len_k);
+        if constexpr (kKind == AttentionKind::kModified)
+            if (p.key_starts) first_key = min(max(same_in_block(p.key_starts[batch * p.key_starts_stride]), 0), len_k);
     }
-    template <AttentionKind kKind>
-    ATTILE_LANE_FN AttentionEntry(const AttentionParams &p, int batch_index, AttentionKindTag<kKind>) : AttentionEntry(p, batch_index) {}
     ATTILE_LANE_FN AttentionEntry(const AttentionParams &p, int batch_index, AttentionKindTag<AttentionKind::kPlain>)
         : batch(batch_index), len_q(p.len_q), len_k(p.len_k), first_q(0), first_k(0), shift(0), first_key(0) {}
     static ATTILE_LANE_FN int clamped_offset(int offset) {

@@ -116,7 +116,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
     static_assert(sizeof shared <= 49152, "48 KB");
 
     const AttentionPlace place(p, blockIdx.x);
-    const AttentionEntry entry(p, place.batch);
+    constexpr AttentionKind kKind = kPlain ? AttentionKind::kMasked : AttentionKind::kModified;
+    const AttentionEntry entry(p, place.batch, AttentionKindTag<kKind>{});
     const int rows = entry.len_q * static_cast<int>(p.pack.divisor);
     if (place.row_block * C::kRows >= rows) return;
     const DecodeRows<C> at(p, place, entry, rows);
