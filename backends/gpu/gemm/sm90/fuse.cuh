@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is done to a warpgroup's sums while they are still in registers: activation(alpha sum + beta C + bias), in this order and with these
 // roundings, as GemmEpilogue does it. Bias is one value a column (or a row) of the tile, asked for at the tile's start and shared through
-// shared memory; C is read in pairs where its rows allow it, and where they begin at multiples of 16 bytes the producer has asked the L2
-// cache for it.
+// shared memory; C is read in pairs, or, where rows of 16 bits are not made of aligned pairs, in aligned words. The producer has asked the
+// L2 cache for it where its rows begin at multiples of 16 bytes.
 #pragma once
 
 #include "gemm/sm90/activate.cuh"
@@ -83,10 +83,7 @@ class GemmFusion {
             for (float &sum : sums) sum *= alpha;
         }
         const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads, lane = thread % kWarpThreads;
-        if ((p_.fused & kFusedC) != 0) {
-            const int64_t mine = row + thread / kWarpThreads * 16 + lane / 4;
-            add_c(sums, batch_x * p_.c.batch_x + batch_y * p_.c.batch_y, mine, col + lane % 4 * 2);
-        }
+        if ((p_.fused & kFusedC) != 0) add_c(sums, batch_x * p_.c.batch_x + batch_y * p_.c.batch_y, row, col);
         if ((p_.fused & kFusedBiasColumns) != 0) {
             named_sync(kBarrier, kThreads);  // The last tile's have been read.
             if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns_ + thread * 4), "f"(bias(0)) : "memory");
@@ -156,65 +153,120 @@ class GemmFusion {
             }
         }
     }
-    // first: of the batch entry, in elements.
+    // A lane's two rows of C, eight apart, from its first column on.
+    struct Lines {
+        const char *of[2];
+        int columns;      // There are to the row's end, at most two tiles'.
+        bool begins_row;  // Is the first column C's first?
+    };
+    // first: of the batch entry, in elements. row and col: the tile's first.
     __device__ __forceinline__ void add_c(float (&sums)[kColumns / 2], int64_t first, int64_t row, int64_t col) const {
-        const float beta = p_.beta;
-        const int columns = static_cast<int>(min(p_.n - col, int64_t{kColumns}));
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int64_t mine = min(row + 8 * half, p_.m - 1);  // Rows beyond the last are not stored.
-            const int64_t at = first + mine * p_.c.row + col;
-            if (p_.c.dtype == ATTILE_F32) {
-                add_pairs<float>(sums, half, static_cast<const char *>(p_.c.data) + at * 4, columns, beta,
-                                 [](float2 pair) { return pair; });
-            } else {
-                const char *const from = static_cast<const char *>(p_.c.data) + at * 2;
-                if (p_.c.dtype == ATTILE_F16) {
-                    add_pairs<uint16_t>(sums, half, from, columns, beta, [](uint32_t pair) { return widen_pair<F16>(pair); });
-                } else {
-                    add_pairs<uint16_t>(sums, half, from, columns, beta, [](uint32_t pair) { return widen_pair<BF16>(pair); });
-                }
-            }
-        }
-    }
-    template <class Stored, class Widen>
-    __device__ __forceinline__ void add_pairs(float (&sums)[kColumns / 2], int half, const char *from, int columns, float beta,
-                                              const Widen &widen) const {
-        if ((p_.fused & kFusedUnpairedC) != 0) {
-            add_some<Stored, true, false>(sums, half, from, columns, beta, widen);
-        } else if (columns > kColumns - 8) {
-            add_some<Stored, false, true>(sums, half, from, columns, beta, widen);
+        const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads, lane = thread % kWarpThreads;
+        const int bytes = gemm_storage_bytes(p_.c.dtype);
+        // Rows beyond the last are not stored, and read as if they were others.
+        const int64_t mine = min(row + thread / kWarpThreads * 16 + lane / 4, p_.m - 1), left = col + lane % 4 * 2;
+        Lines c;
+        c.of[0] = static_cast<const char *>(p_.c.data) + (first + mine * p_.c.row + left) * bytes;
+        c.of[1] = c.of[0] + (mine + 8 < p_.m ? 8 * p_.c.row * bytes : 0);
+        c.columns = static_cast<int>(min(p_.n - left, int64_t{2 * kColumns}));
+        c.begins_row = left == 0;
+        const bool is_followed = p_.n - col > kColumns;  // Does a row of C go on after the tile?
+        if (p_.c.dtype == ATTILE_F16) {
+            add_narrow<F16>(sums, c, is_followed);
+        } else if (p_.c.dtype == ATTILE_BF16) {
+            add_narrow<BF16>(sums, c, is_followed);
+        } else if ((p_.fused & kFusedUnpairedC) != 0) {
+            add_single<float>(sums, c, [](float x, float y) { return make_float2(x, y); });
         } else {
-            add_some<Stored, true, true>(sums, half, from, columns, beta, widen);
+            add_pairs<float2>(sums, c, [](float2 pair) { return pair; });
         }
     }
-    static __device__ __forceinline__ float2 paired(float first, float second) { return make_float2(first, second); }
-    static __device__ __forceinline__ uint32_t paired(uint16_t first, uint16_t second) { return uint32_t{second} << 16 | first; }
-    template <class Stored, bool kCuts, bool kPaired, class Widen>
-    static __device__ __forceinline__ void add_some(float (&sums)[kColumns / 2], int half, const char *from, int columns, float beta,
-                                                    const Widen &widen) {
-        using Pair = decltype(paired(Stored(), Stored()));
-        constexpr int kAtOnce = kPairs < 8 ? kPairs : 8;  // Pairs that are on their way together.
+    template <class Element>
+    __device__ __forceinline__ void add_narrow(float (&sums)[kColumns / 2], const Lines &c, bool is_followed) const {
+        const auto widen = [](uint32_t pair) { return widen_pair<Element>(pair); };
+        if ((p_.fused & kFusedUnpairedC) == 0) {
+            add_pairs<uint32_t>(sums, c, widen);
+        } else if (is_followed) {
+            add_words(sums, c, widen);
+        } else {
+            add_single<uint16_t>(sums, c, [&](uint32_t x, uint32_t y) { return widen(y << 16 | x); });
+        }
+    }
+    __device__ __forceinline__ void add_two(float (&sums)[kColumns / 2], int half, int pair, float2 c) const {
+        float *const two = sums + 4 * pair + 2 * half;
+        two[0] = fused_multiply_add(p_.beta, c.x, two[0]);
+        two[1] = fused_multiply_add(p_.beta, c.y, two[1]);
+    }
+    static constexpr int kAtOnce = kPairs < 8 ? kPairs : 8;  // Pairs of C that are on their way together.
+    template <class Pair, class Widen>
+    __device__ __forceinline__ void add_pairs(float (&sums)[kColumns / 2], const Lines &c, const Widen &widen) const {
+        if (c.columns > kColumns - 8) {
+            add_pairs<Pair, false>(sums, c, widen);
+        } else {
+            add_pairs<Pair, true>(sums, c, widen);
+        }
+    }
+    template <class Pair, bool kCuts, class Widen>
+    __device__ __forceinline__ void add_pairs(float (&sums)[kColumns / 2], const Lines &c, const Widen &widen) const {
 #pragma unroll
-        for (int group = 0; group < kPairs; group += kAtOnce) {
+        for (int group = 0; group < 2 * kPairs; group += kAtOnce) {
+            const int half = group / kPairs, first = group % kPairs;
             Pair pairs[kAtOnce] = {};
 #pragma unroll
             for (int i = 0; i < kAtOnce; ++i) {
-                const int col = 8 * (group + i);
-                if (kCuts && col >= columns) continue;
-                if constexpr (kPaired) {
-                    pairs[i] = *reinterpret_cast<const Pair *>(from + col * sizeof(Stored));
-                } else {
-                    const Stored *const two = reinterpret_cast<const Stored *>(from) + col;
-                    pairs[i] = paired(two[0], col + 1 < columns ? two[1] : Stored());
+                const int col = 8 * (first + i);
+                if (kCuts && col >= c.columns) continue;
+                pairs[i] = *reinterpret_cast<const Pair *>(c.of[half] + col / 2 * sizeof(Pair));
+            }
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) add_two(sums, half, first + i, widen(pairs[i]));
+        }
+    }
+    // An element at a time. Two are made a pair after all loads of a group are issued: the compiler would wait for each at the end of its
+    // branch.
+    template <class Stored, class Widen>
+    __device__ __forceinline__ void add_single(float (&sums)[kColumns / 2], const Lines &c, const Widen &widen) const {
+#pragma unroll
+        for (int group = 0; group < 2 * kPairs; group += kAtOnce) {
+            const int half = group / kPairs, first = group % kPairs;
+            Stored x[kAtOnce] = {}, y[kAtOnce] = {};
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                const int col = 8 * (first + i);
+                const Stored *const two = reinterpret_cast<const Stored *>(c.of[half]) + col;
+                if (col < c.columns) x[i] = two[0];
+                if (col + 1 < c.columns) y[i] = two[1];
+            }
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) add_two(sums, half, first + i, widen(x[i], y[i]));
+        }
+    }
+    // Of 16 bits, in aligned words, where rows of C go on after the tile. In a row that begins between two words they begin an element
+    // before the pairs, and the lane to the right has a pair's second element; the first of four lanes reads a word more. Nothing outside
+    // of the rows is read. All lanes of a warp call it.
+    template <class Widen>
+    __device__ __forceinline__ void add_words(float (&sums)[kColumns / 2], const Lines &c, const Widen &widen) const {
+        const int place = static_cast<int>(threadIdx.x) % 4;
+        const bool is_odd = (reinterpret_cast<uintptr_t>(c.of[0]) & 2) != 0;  // Eight rows further it is the same.
+        const int before = is_odd ? 2 : 0;
+        const bool begins = is_odd && c.begins_row;  // Then the first word begins before the row.
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const char *const from = c.of[half] - before;
+            uint32_t words[kPairs + 1] = {};
+#pragma unroll
+            for (int i = 0; i <= kPairs; ++i) {
+                if (i == 0 && begins) {
+                    words[i] = *reinterpret_cast<const uint16_t *>(from + 2);
+                } else if (i < kPairs || (is_odd && place == 0)) {
+                    words[i] = *reinterpret_cast<const uint32_t *>(from + 16 * i);
                 }
             }
 #pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) {
-                const float2 c = widen(pairs[i]);
-                float *const two = sums + 4 * (group + i) + 2 * half;
-                two[0] = fused_multiply_add(beta, c.x, two[0]);
-                two[1] = fused_multiply_add(beta, c.y, two[1]);
+            for (int i = 0; i < kPairs; ++i) {
+                const uint32_t mine = words[i] << (i == 0 && begins ? 16 : 0);
+                const uint32_t next = __shfl_sync(~0u, place == 0 ? words[i + 1] : words[i], (place + 1) % 4, 4);
+                add_two(sums, half, i, widen(__funnelshift_r(mine, next, before * 8)));
             }
         }
     }
