@@ -26,15 +26,14 @@ inline constexpr int kGemmSharedLimit = 227 * 1024;
 enum class GemmEnd { kPlain, kFused, kGeneral, kTurned, kTurnedFused };
 // How sums leave for D. General: by the operation's epilogue, element by element or in vectors of four.
 enum GemmWay : int32_t { kGemmGeneral, kGemmNarrow, kGemmFloats };
-// What is done to sums in registers; a bias has a value a column or a row of D. C is asked for ahead where its rows
-// begin at multiples of 16 bytes, and read an element at a time where they do not begin at pairs.
+// What is done to sums in registers; a bias has a value a column or a row of D. C is unpaired where not all of its rows are made of
+// aligned pairs.
 enum GemmFused : int32_t {
     kFusedC = 1,
     kFusedBiasColumns = 2,
     kFusedBiasRows = 4,
     kFusedActivation = 8,
-    kPrefetchedC = 16,
-    kFusedUnpairedC = 32,
+    kFusedUnpairedC = 16,
 };
 
 struct GemmTileShape {

@@ -2,7 +2,7 @@
 // What is done to a warpgroup's sums while they are still in registers: activation(alpha sum + beta C + bias), in this order and with these
 // roundings, as GemmEpilogue does it. Bias is one value a column (or a row) of the tile, asked for at the tile's start and shared through
 // shared memory; C is read in pairs, or, where rows of 16 bits are not made of aligned pairs, in aligned words. The producer has asked the
-// L2 cache for it where its rows begin at multiples of 16 bytes.
+// L2 cache for it.
 #pragma once
 
 #include "gemm/sm90/activate.cuh"

@@ -66,12 +66,11 @@ bool is_paired(const GemmOutput &output) {
 }
 
 // What there is to do to the sums, as GemmFused; no value if it cannot be done in registers.
-std::optional<int32_t> fused_of(const GemmParams &p, int64_t batch_x) {
+std::optional<int32_t> fused_of(const GemmParams &p) {
     int32_t fused = 0;
     if (p.c.dtype != 0) {
         if (p.c.col != 1) return std::nullopt;
-        fused |=
-            kFusedC | (is_paired(p.c) && p.n % 2 == 0 ? 0 : kFusedUnpairedC) | (is_wide(p.c, p.m, p.batch_y, batch_x) ? kPrefetchedC : 0);
+        fused |= kFusedC | (is_paired(p.c) && p.n % 2 == 0 ? 0 : kFusedUnpairedC);
     }
     if (p.bias.dtype != 0) {
         if (p.bias.row != 0 && p.bias.col != 0) return std::nullopt;
@@ -308,10 +307,9 @@ std::optional<GemmChoice> asked_choice(const char *text, const Model &model, con
 // How results leave for D, where the tile is one that direct_way() speaks of.
 void set_way(GemmPlan &plan, int32_t dtype) {
     const GemmParams &p = plan.params;
-    const int64_t batch_x = plan.batches / p.batch_y;
-    plan.wide = is_wide(p.d, p.m, p.batch_y, batch_x);
+    plan.wide = is_wide(p.d, p.m, p.batch_y, plan.batches / p.batch_y);
     plan.paired = is_paired(p.d) && p.n % 2 == 0;
-    const std::optional<int32_t> fused = fused_of(p, batch_x);
+    const std::optional<int32_t> fused = fused_of(p);
     plan.fused = fused.value_or(0);
     plan.way = fused.has_value() ? direct_way(plan, dtype) : kGemmGeneral;
 }
