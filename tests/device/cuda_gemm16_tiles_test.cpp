@@ -98,6 +98,7 @@ void PrintTo(const Odd &o, std::ostream *out) {
 std::vector<Odd> odd_cases() {
     constexpr std::pair<int64_t, int64_t> kTiles[] = {{128, 256}, {192, 128}, {128, 128}, {128, 64}, {64, 64}};
     const GemmCase kinds[] = {{1, 9, 31, 72, "nnn", kH, kH, 0, 0, 0, 1, -2},
+                              {25, 1, 15, 72, "nnn", kH, kH, 0, 0, 0, 1, 1},  // More tiles than multiprocessors.
                               {3, 13, 1, 72, "ntn", kB, kB, 0, ATTILE_BIAS_COLUMNS, ATTILE_ACTIVATION_GELU, 0.5, 1.5},
                               {2, 1, 41, 520, "nnn", kB, kB, 8, ATTILE_BIAS_ROWS, ATTILE_ACTIVATION_RELU, 1, 1},
                               {1, 9, 30, 72, "nnn", kH, kH, 3, 0, 0, 1, 1},

@@ -40,7 +40,7 @@ class GemmStore {
         } else if constexpr (Config::kEnd == GemmEnd::kFused) {
             fused(sums, batch_x, batch_y, row, col);
         } else if constexpr (kColumns >= 64) {  // Narrower ones leave by halves.
-            leave(sums, p_.alpha, batch_x, batch_y, row, col);
+            leave(sums, p_.alpha, batch_x, batch_y, row, col, Left::kLines);
         }
     }
 
@@ -98,7 +98,7 @@ class GemmStore {
     }
 
     // Are there sums that tile() has left for later?
-    __device__ __forceinline__ bool pending() const { return Config::kEnd != GemmEnd::kGeneral && kColumns >= 64 && pending_; }
+    __device__ __forceinline__ bool pending() const { return Config::kEnd != GemmEnd::kGeneral && kColumns >= 64 && left_ != Left::kNone; }
     // Stores them by pieces, with a call of `between` before each. At the end of a tile all multiprocessors store at once and would wait
     // for the L2 cache; beside the next tile's products they do not.
     template <class Between>
@@ -117,11 +117,13 @@ class GemmStore {
                 between();
                 store_piece<3>();
             }
-            pending_ = false;
+            left_ = Left::kNone;
         }
     }
 
   private:
+    // How narrowed sums leave for D.
+    enum class Left { kNone, kLines, kWords };
     static constexpr int kPieces = kColumns / 64, kPlaces = 2;
     static constexpr int kLate = kPieces > kPlaces ? (kPieces - kPlaces) * 16 : 1;
     __device__ __forceinline__ uint32_t place(int piece) const {
@@ -133,11 +135,8 @@ class GemmStore {
         static_assert(Config::kEnd != GemmEnd::kFused || kColumns >= 64, "narrower tiles leave by the general way");
         if (p_.way == kGemmNarrow) {
             const float alpha = fusion_.template finish<true>(sums, batch_x, batch_y, row, col) ? 1.0f : p_.alpha;
-            if (p_.wide != 0 && (col + kColumns <= p_.n || p_.n % 8 == 0)) {
-                leave(sums, alpha, batch_x, batch_y, row, col);
-            } else {
-                unaligned(sums, alpha, batch_x, batch_y, row, col);
-            }
+            const bool in_lines = p_.wide != 0 && (col + kColumns <= p_.n || p_.n % 8 == 0);
+            leave(sums, alpha, batch_x, batch_y, row, col, in_lines ? Left::kLines : Left::kWords);
         } else {
             const float alpha = fusion_.template finish<false>(sums, batch_x, batch_y, row, col) ? 1.0f : p_.alpha;
             fusion_.store_wide(sums, alpha, batch_x, batch_y, row, col);
@@ -319,14 +318,14 @@ class GemmStore {
 
     // Keeps a warp's narrowed sums for later, 64 columns at a time: in the halves of its strip, and the rest in registers.
     __device__ __forceinline__ void leave(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y, int64_t row,
-                                          int64_t col) {
+                                          int64_t col, Left how) {
         using Element = typename Config::Element;
-        const int warp = warp_of_tile(), r = lane() / 8, c = lane() % 8 * 8;
+        const int warp = warp_of_tile(), r = how == Left::kLines ? lane() / 8 : 0, c = how == Left::kLines ? lane() % 8 * 8 : lane() * 2;
         rows_ = static_cast<int>(min(p_.m - row - warp * kStripRows, int64_t{kStripRows})) - r;
         cols_ = static_cast<int>(min(p_.n - col, int64_t{kColumns})) - c;
         to_ = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y +
               (row + warp * kStripRows + r) * p_.d.row + col + c;
-        pending_ = true;
+        left_ = how;
         __syncwarp();  // The strip has been read.
 #pragma unroll
         for (int i = 0; i < kPieces; ++i) {
@@ -356,6 +355,9 @@ class GemmStore {
             }
         }
         __syncwarp();
+        if constexpr (Config::kEnd == GemmEnd::kFused) {
+            if (left_ == Left::kWords) return store_words<kPiece>();
+        }
         const int r = lane() / 8;
         GemmFour part[kRounds];
 #pragma unroll
@@ -373,44 +375,41 @@ class GemmStore {
     }
 
     // The same where D is not aligned, or its last columns do not fill 16 bytes: a word of four bytes a lane, neighbouring lanes
-    // neighbouring words.
-    __device__ __forceinline__ void unaligned(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y,
-                                              int64_t row, int64_t col) const {
-        const int warp = warp_of_tile();
-        const int rows = static_cast<int>(min(p_.m - row - warp * kStripRows, int64_t{kStripRows}));
-        const int cols = static_cast<int>(min(p_.n - col, int64_t{kColumns}));
-        uint16_t *const d = static_cast<uint16_t *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y +
-                            (row + warp * kStripRows) * p_.d.row + col;
-        const uint32_t strip = strips_ + warp * kGemmStripBytes;
+    // neighbouring words. In a row that begins between two words they begin an element before the 64 columns, in the strip's other half.
+    template <int kPiece>
+    __device__ __forceinline__ void store_words() const {
+        static_assert(kPlaces == 2, "the other half has the piece before");
+        constexpr int kRound = 4;  // Rows whose sums are read from the strip together.
+        if (kPiece * 64 - lane() * 2 > cols_) return;
+        const uint32_t word = place(kPiece) + lane() * 4, before = lane() > 0 ? word - 4 : place(kPiece + 1) + 124;
+        uint16_t *to = to_ + kPiece * 64;
+#pragma unroll 1
+        for (int first = 0; first < rows_; first += kRound) {
+            uint32_t own[kRound], last[kRound];
 #pragma unroll
-        for (int i = 0; i < kColumns / 64; ++i) {
-            __syncwarp();  // The strip has been read.
+            for (int i = 0; i < kRound; ++i) {
+                const uint32_t swizzle = ((first & 4) + i) << 4, row = (first + i) * 128;
+                own[i] = load_word((word ^ swizzle) + row);
+                last[i] = load_word((before ^ swizzle) + row);
+            }
 #pragma unroll
-            for (int j = 0; j < 8; j += 2) write_narrow(strip + (lane() & 15) * 128, sums + i * 32 + j * 4, j, alpha);
-            __syncwarp();
-            const int columns = min(cols - i * 64, 64), there = columns > 0 ? min(rows, kStripRows) : 0;
-#pragma unroll 4
-            for (int r = 0; r < there; ++r) {
-                uint16_t *const to = d + r * p_.d.row + i * 64;
-                const int odd = static_cast<int>(reinterpret_cast<uintptr_t>(to) >> 1 & 1), c = 2 * lane() + odd;
-                const uint32_t first = load_narrow(strip, r, c), second = load_narrow(strip, r, (c + 1) % 64);
-                if (c + 1 < columns) {
-                    *reinterpret_cast<uint32_t *>(to + c) = second << 16 | first;
-                } else if (c < columns) {
-                    to[c] = static_cast<uint16_t>(first);
-                }
-                if (c == 63) to[0] = static_cast<uint16_t>(second);  // A row that begins between two words.
+            for (int i = 0; i < kRound; ++i, to += p_.d.row) {
+                const int odd = static_cast<int>(reinterpret_cast<uintptr_t>(to) >> 1 & 1);
+                const int there = first + i < rows_ ? cols_ - kPiece * 64 + odd : 0;                // Columns of D from the word on.
+                const bool begins = kPiece == 0 && odd != 0 && lane() == 0;                         // The word's first is not the tile's,
+                const bool ends = kPiece == kPieces - 1 && odd != 0 && lane() == kWarpThreads - 1;  // or one more is.
+                const uint32_t two = odd != 0 ? own[i] << 16 | last[i] >> 16 : own[i];
+                if (there > 1 && !begins) *reinterpret_cast<uint32_t *>(to - odd) = two;
+                if (there == 1 && !begins) to[-odd] = static_cast<uint16_t>(two);
+                if (there > 1 && begins) to[0] = static_cast<uint16_t>(own[i]);
+                if (there > 2 && ends) to[1] = static_cast<uint16_t>(own[i] >> 16);
             }
         }
     }
-    // An element of the swizzled strip.
-    static __device__ __forceinline__ uint32_t load_narrow(uint32_t strip, int row, int col) {
-        uint32_t element;
-        asm volatile("{.reg .u16 half; ld.shared.u16 half, [%1]; cvt.u32.u16 %0, half;}"
-                     : "=r"(element)
-                     : "r"(strip + row * 128 + (((col >> 3) ^ (row & 7)) << 4) + (col & 7) * 2)
-                     : "memory");
-        return element;
+    static __device__ __forceinline__ uint32_t load_word(uint32_t from) {
+        uint32_t word;
+        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(from) : "memory");
+        return word;
     }
 
     const GemmArguments &p_;
@@ -423,7 +422,7 @@ class GemmStore {
     uint32_t late_[kLate];
     uint16_t *to_ = nullptr;
     int rows_ = 0, cols_ = 0;
-    bool pending_ = false;
+    Left left_ = Left::kNone;
 };
 
 }  // namespace attile::gpu::sm90
