@@ -10,7 +10,7 @@
 //
 // Shared bytes: stages * (rows + columns) * 64 * 2, 4096 for each consumer warp's strip, 4 a column for bias, 1024 for alignment, 16 a
 // stage and 16 for barriers: 4 * 49152 + 8 * 4096 + 1024 + 1024 + 80 = 231504 with 128x256. Registers: 168 at launch with 128x256, then 40
-// of a producer and 232 of a consumer thread; below 110 at most, of kernels that fuse 158; no spills. One block a multiprocessor. Bound:
+// of a producer and 232 of a consumer thread; below 110 at most, of kernels that fuse 168; no spills. One block a multiprocessor. Bound:
 // the tensor cores; 128x256 does 85 FLOP a byte of L2, 64x16 does 13.
 #pragma once
 
