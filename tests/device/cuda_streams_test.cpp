@@ -114,6 +114,7 @@ uint64_t &seed_of(Operation &of) {
     return of.seed;
 }
 uint64_t &seed_of(BackwardCase &of) { return of.forward.seed; }
+uint64_t &seed_of(MergeBackwardCase &of) { return of.forward.seed; }
 
 // With their data, drawn once for all tests, and with other data.
 struct Drawn {

@@ -160,7 +160,7 @@ struct AttentionBlock {
     int rows;       // Of this batch entry and head, those of packed heads counted singly.
     int first_row;  // Of this block.
 
-    template <AttentionKind kKind = AttentionKind::kMasked>
+    template <AttentionKind kKind = AttentionKind::kModified>
     ATTILE_LANE_FN AttentionBlock(const AttentionParams &p, int block_rows, AttentionKindTag<kKind> kind = {})
         : place(p, fresh(blockIdx.x), true),
           entry(p, place.batch, kind),

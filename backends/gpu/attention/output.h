@@ -383,7 +383,7 @@ ATTILE_LANE_FN void store_rows(const AttentionParams &p, uint32_t unset, const f
     }
     lane_sync();
     // Not before O has left its registers, of which there are too few for both.
-    const AttentionBlock block(p, kGroups * kGroupRows);
+    const AttentionBlock block(p, kGroups * kGroupRows, AttentionKindTag<kKind>{});
     const int first_row = block.first_row + static_cast<int>(fresh_thread() / kLanes) * kGroupRows;
     if (has_suspects) {
         constexpr int kBlockKeys = C::kKeys * C::kLaneCols;

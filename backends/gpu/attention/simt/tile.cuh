@@ -64,7 +64,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
         bool is_end = kPlain && tile == phase_end.get();
         if (!kPlain && same_in_wave(tile == phase_end.get())) {
             // A new phase: as many tiles as every row sees all of, or the others before or after them.
-            const TilePhases phases(p, AttentionBlock(p, kBlockRows), kBlockRows, kBlockKeys);
+            const TilePhases phases(p, AttentionBlock(p, kBlockRows, AttentionKindTag<kKind>{}), kBlockRows, kBlockKeys);
             is_end = tile >= phases.end;
             if (!kSparesRegisters && is_end) break;  // Left from here, AMD's compilers keep two copies of O over the loop.
             state = !phases.is_full(tile) ? state | Steps::kMasked : state & ~Steps::kMasked;

@@ -79,7 +79,7 @@ struct TileSteps : TileTraits<C, kKind> {
 
     // ---- None of the group's rows sees any of the tile's keys: only help to move them. The barriers match the others' one by one.
     ATTILE_LANE_FN bool sees_none(int first_key) const {
-        const AttentionBlock again(p, kBlockRows);
+        const AttentionBlock again(p, kBlockRows, AttentionKindTag<kKind>{});
         const int group_row = again.first_row + static_cast<int>(fresh_thread() / kLanes) * kGroupRows;
         return wave_all(group_row >= again.rows || first_key >= again.range(p, group_row + kGroupRows - 1).high ||
                         first_key + kBlockKeys <= again.range(p, group_row).low);
