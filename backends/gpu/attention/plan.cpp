@@ -327,7 +327,8 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     const int64_t group = p.heads_q / p.heads_kv;
     // The kernel for masks hides keys by their distance to the row alone.
-    plan.modifiers = attention_modifies_scores(p) || is_present(p.key_starts);
+    const bool modifies = attention_modifies_scores(p) || is_present(p.key_starts);
+    plan.modifiers = modifies;
     const bool paged = is_present(p.block_table);
     const bool wide = p.compute == ATTILE_F64;
 
@@ -383,7 +384,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
         if (!invariant && by != AttentionBy::kTiles) {
             AttentionPlan streamed = start;
             streamed.convert = false;
-            streamed.modifiers = attention_modifies_scores(p);
+            streamed.modifiers = modifies;
             plan_decode(device, p, decode_kernel(p), streamed);
             if (by == AttentionBy::kStreams || streamed.cost < tile_seconds(device.properties(), p, plan)) plan = streamed;
         }
