@@ -199,8 +199,11 @@ void normalise_mask(const attile_attention_args &args, const Lengths &lengths, a
     if (args.mask == ATTILE_MASK_CAUSAL_TOP_LEFT || args.mask == ATTILE_MASK_CAUSAL_BOTTOM_RIGHT) {
         problem->window_right = 0;
     } else if (args.mask != ATTILE_MASK_NONE) {
-        // A side that reaches past every key is open. This also keeps the backend's i + shift +- window within 64 bits.
-        const int64_t enough = lengths.total_q / 2 + lengths.total_k / 2 >= INT64_MAX / 2 ? INT64_MAX : lengths.total_q + lengths.total_k;
+        // A side that reaches past every key is open. This also keeps the backend's i + shift +- window within 64 bits. An offset may lie
+        // beyond the keys.
+        const int64_t offset = is_absent(args.causal_offset) ? 0 : ATTILE_CAUSAL_OFFSET_LIMIT;
+        const bool is_far = lengths.total_q / 2 + lengths.total_k / 2 >= INT64_MAX / 2 - offset;
+        const int64_t enough = is_far ? INT64_MAX : lengths.total_q + lengths.total_k + offset;
         problem->window_left = args.window_left >= enough ? -1 : args.window_left;
         problem->window_right = args.window_right >= enough ? -1 : args.window_right;
     }

@@ -35,7 +35,8 @@ int32_t read_attention(const Call &call, const attile_attention_args *args, atti
 template <typename Interface>
 int32_t check_version(const Call &call, const Context *context, const Interface *interface, const attile_attention_problem &problem,
                       const attile_operand &dlse = {}) {
-    const bool rows_alone_packed = problem.cu_len_q.dtype != 0 && problem.cu_len_k.dtype == 0 && problem.block_table.dtype == 0;
+    const bool rows_alone_packed =
+        problem.cu_len_q.dtype != 0 && problem.cu_len_k.dtype == 0 && problem.block_table.dtype == 0 && problem.len_k > 0;
     const char *const newer = problem.key_starts.dtype != 0      ? "key_starts"
                               : problem.causal_offset.dtype != 0 ? "causal_offset"
                               : dlse.dtype != 0                  ? "dlse"

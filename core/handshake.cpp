@@ -80,7 +80,8 @@ int32_t copy_table(const attile_backend_v1 &root, uint32_t id, const char *name,
     if (head.struct_size < sizeof head || head.version == 0 || head.version > highest_version(id)) {
         return refuse(ATTILE_ERROR_BACKEND_CONTRACT, why,
                       std::string("its ") + name + " interface has " + std::to_string(head.struct_size) + " bytes and version " +
-                          std::to_string(head.version) + ", expected at least 8 bytes and version 1");
+                          std::to_string(head.version) + ", expected at least 8 bytes and version 1 to " +
+                          std::to_string(highest_version(id)));
     }
     const size_t whole_entries = head.struct_size - head.struct_size % sizeof(void *);
     std::memcpy(copy, table, std::min(whole_entries, sizeof *copy));

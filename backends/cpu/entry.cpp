@@ -73,9 +73,19 @@ const void *query_interface(uint32_t id, uint32_t version) {
     }
 }
 
-constexpr attile_backend_v1 kRoot = {
-    sizeof(attile_backend_v1), ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, "cpu", ATTILE_BACKEND_VERSION, probe, context_create,
-    context_destroy,           query_interface};
+// A core of contract 1.0 refuses attention of version 2.
+constexpr uint32_t kLowestHostMinor = 1;
+
+constexpr attile_backend_v1 kRoot = {sizeof(attile_backend_v1),
+                                     ATTILE_BACKEND_ABI_MAJOR,
+                                     ATTILE_BACKEND_ABI_MINOR,
+                                     kLowestHostMinor,
+                                     "cpu",
+                                     ATTILE_BACKEND_VERSION,
+                                     probe,
+                                     context_create,
+                                     context_destroy,
+                                     query_interface};
 
 }  // namespace
 }  // namespace attile::cpu

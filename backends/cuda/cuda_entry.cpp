@@ -79,9 +79,16 @@ int32_t context_create(const attile_backend_options *options, void **state) {
     }
 }
 
-const attile_backend_v1 kRoot = {
-    sizeof(attile_backend_v1), ATTILE_BACKEND_ABI_MAJOR, ATTILE_BACKEND_ABI_MINOR, 0, "cuda", ATTILE_BACKEND_VERSION, probe, context_create,
-    gpu::context_destroy,      gpu::query_interface};
+const attile_backend_v1 kRoot = {sizeof(attile_backend_v1),
+                                 ATTILE_BACKEND_ABI_MAJOR,
+                                 ATTILE_BACKEND_ABI_MINOR,
+                                 gpu::kLowestHostMinor,
+                                 "cuda",
+                                 ATTILE_BACKEND_VERSION,
+                                 probe,
+                                 context_create,
+                                 gpu::context_destroy,
+                                 gpu::query_interface};
 
 }  // namespace
 }  // namespace attile::cuda

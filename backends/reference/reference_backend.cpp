@@ -53,11 +53,14 @@ const void *query_interface(std::uint32_t id, std::uint32_t version) {
     }
 }
 
+// A core of contract 1.0 refuses attention of version 2.
+constexpr uint32_t kLowestHostMinor = 1;
+
 const attile_backend_v1 root = {
     sizeof(attile_backend_v1),
     ATTILE_BACKEND_ABI_MAJOR,
     ATTILE_BACKEND_ABI_MINOR,
-    0,
+    kLowestHostMinor,
     "reference",
     ATTILE_BACKEND_VERSION,
     probe,

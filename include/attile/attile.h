@@ -460,7 +460,7 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * A score that comes out as -inf takes no part either; a row whose scores or sink hold NaN or +inf gives NaN in o and lse.
  * ALiBi's shift is that of the mask, and len_k - len_q for ATTILE_MASK_NONE without causal_offset.
  *
- * **Left padding** key_starts hides the keys before an entry's first one, and they are not read. Keys are still counted from the entry's
+ * **Left padding** key_starts hides the keys before an entry's first one, whatever they hold. Keys are still counted from the entry's
  * beginning: len_k, the diagonal, ALiBi's distances and the columns of `bias` and `allowed` do not move.
  *
  * **Shapes and strides** Axes in the order above whatever their order in memory: [B, L, H, D] storage or Fortran's q(d,l,h,b) are a

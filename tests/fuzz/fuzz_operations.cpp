@@ -54,17 +54,18 @@ double make_attention(Call *call, attile_attention_args *args) {
                   dv = input.rarely(4) ? call->extent() : d;
     int64_t len_q = call->extent(), len_k = call->extent();
     const bool packed = input.rarely(4), paged = input.rarely(4);
-    const int64_t rows = packed ? 1 : batch, keys = paged ? call->extent() : packed ? 1 : batch;
+    const bool packed_keys = packed && !paged && !input.rarely(3);
+    const int64_t rows = packed ? 1 : batch, keys = paged ? call->extent() : packed_keys ? 1 : batch;
     args->q = call->tensor({rows, heads_q, len_q, d});
     args->k = call->tensor({keys, heads_kv, len_k, d});
     args->v = call->tensor({keys, heads_kv, len_k, dv});
     args->o = call->tensor({rows, heads_q, len_q, dv});
     args->lse = call->maybe({rows, heads_q, len_q}, call->wide());
     if (packed) args->cu_len_q = call->tensor({batch + 1}, ATTILE_I32);
-    if (packed && !paged) args->cu_len_k = call->tensor({batch + 1}, ATTILE_I32);
+    if (packed_keys) args->cu_len_k = call->tensor({batch + 1}, ATTILE_I32);
     const auto most = [&] { return input.rarely(4) ? call->any_number() : call->extent(); };
     if (packed && input.rarely(3)) args->max_len_q = len_q = most();
-    if (packed && !paged && input.rarely(3)) args->max_len_k = len_k = most();
+    if (packed_keys && input.rarely(3)) args->max_len_k = len_k = most();
     if (paged) {
         const int64_t pages = call->extent();
         args->block_table = call->tensor({batch, pages}, ATTILE_I32);

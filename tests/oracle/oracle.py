@@ -140,7 +140,7 @@ def attention_backward(q, k, v, o, lse, dout, setting, dlse=0.0):
     wide_k, wide_v = np.repeat(k, group, axis=0), np.repeat(v, group, axis=0)
     delta = (dout * o).sum(axis=2) - dlse
     ds = p * (np.einsum("hid,hjd->hij", dout, wide_v) - delta[..., None])
-    scale = setting.scale if setting.scale != 0 else 1 / math.sqrt(q.shape[2])
+    scale = setting.scale if setting.scale != 0 else 1 / math.sqrt(max(q.shape[2], 1))
     through = scale * ds * slope
     by_group = lambda x: x.reshape(k.shape[0], group, *x.shape[1:]).sum(axis=1)
     dq = np.einsum("hij,hjd->hid", through, wide_k)

@@ -72,7 +72,8 @@ class Problem:
         self.o, self.lse = blank((batch, heads, len_q, head_dim_v), out, order), blank((batch, heads, len_q), wide)
         self.lengths = rng.integers(-1, len_k + 2, batch).astype(np.int32) if spec.get("lengths") else None
         self.starts = rng.integers(-1, len_k + 2, batch).astype(np.int32) if spec.get("starts") else None
-        self.offsets = rng.integers(-len_q, len_k + 2, batch).astype(np.int32) if spec.get("offsets") else None
+        beyond = spec.get("offsets_beyond", 0)  # how far past the rows, or past the keys
+        self.offsets = rng.integers(-len_q - beyond, len_k + 2 + beyond, batch).astype(np.int32) if spec.get("offsets") else None
         kind = spec.get("bias")
         shape = {"full": (batch, heads, len_q, len_k), "row": (len_k,), "head": (heads, 1, len_k), "hides": (batch, 1, len_q, len_k)}.get(kind)
         self.bias = None if kind is None else stored(rng.standard_normal(shape), wide)

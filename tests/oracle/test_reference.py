@@ -85,6 +85,7 @@ SETTINGS = {
     "key_starts_bottom_right": dict(starts=True, lengths=True, mask=oracle.BOTTOM_RIGHT, alibi=1),
     "causal_offset": dict(offsets=True, mask=oracle.BOTTOM_RIGHT),
     "causal_offset_window": dict(offsets=True, starts=True, mask=oracle.WINDOW_TOP_LEFT, window_left=3, window_right=1, alibi=2),
+    "causal_offset_wide_window": dict(offsets=True, offsets_beyond=60, mask=oracle.WINDOW_TOP_LEFT, window_left=30, window_right=25),
     "causal_offset_alibi": dict(offsets=True, lengths=True, alibi=1),
     "dlse": dict(dlse=True, softcap=2.0, sinks=True, mask=oracle.TOP_LEFT, bias="full"),
     "everything": dict(softcap=2.0, mask=oracle.WINDOW_BOTTOM_RIGHT, window_left=5, window_right=2, bias="full", allowed="full", alibi=2, sinks=True,
@@ -251,6 +252,8 @@ class Backward(Case):
         rng = np.random.default_rng(21)
         for zero in (dict(batch=0), dict(len_q=0), dict(len_k=0)):
             self.check_one(Problem(rng, ac.F64, ac.F64, SETTINGS["plain"], **zero), rng, ac.F64, ac.F64, str(zero))
+        # dq, dk and dv are empty; dbias and dsinks come from the gradient of lse.
+        self.check_one(Problem(rng, ac.F64, ac.F64, SETTINGS["dlse"], head_dim=0, head_dim_v=0), rng, ac.F64, ac.F64, "gradient of lse without columns")
 
     def test_packed(self):
         rng = np.random.default_rng(22)

@@ -150,6 +150,24 @@ TEST_F(AttentionFront, MasksAreOneWindowAboutOneOfTwoCorners) {
     }
 }
 
+TEST_F(AttentionFront, BesideAnOffsetAWindowIsOpenFartherOut) {
+    args.causal_offset = dense(ATTILE_I32, {2});
+    args.mask = ATTILE_MASK_WINDOW_TOP_LEFT;
+    constexpr int64_t kEnough = 3 + 7 + int64_t{ATTILE_CAUSAL_OFFSET_LIMIT};
+    for (const int64_t bound : {int64_t{10}, kEnough - 1}) {  // an offset may lie that far beyond the keys
+        args.window_left = args.window_right = bound;
+        run();
+        EXPECT_EQ(problem.window_left, bound);
+        EXPECT_EQ(problem.window_right, bound);
+    }
+    for (const int64_t bound : {kEnough, int64_t{INT64_MAX}}) {
+        args.window_left = args.window_right = bound;
+        run();
+        EXPECT_EQ(problem.window_left, -1) << bound;
+        EXPECT_EQ(problem.window_right, -1) << bound;
+    }
+}
+
 TEST_F(AttentionFront, BiasAndMaskBroadcast) {
     args.bias = dense(ATTILE_F32, {8, 1, 7});
     args.allowed = dense(ATTILE_U8, {2, 1, 3, 7});

@@ -110,6 +110,20 @@ TEST_F(BackwardFront, OfManyEntriesWithoutElementsNoneIsVisited) {
     expect_operand(problem.dsinks, args.dsinks, {0, 1, 0, 0});
 }
 
+TEST_F(BackwardFront, GradientsOfLseAreSummedThoughNoOtherHasElements) {
+    forward.q = args.dq = dense(ATTILE_F16, {2, 8, 3, 0});
+    forward.k = args.dk = dense(ATTILE_F16, {2, 4, 7, 0});
+    forward.v = args.dv = dense(ATTILE_F16, {2, 4, 7, 0});
+    forward.o = args.dout = dense(ATTILE_F16, {2, 8, 3, 0});
+    forward.sinks = dense(ATTILE_F32, {8});
+    args.dsinks = dense(ATTILE_F32, {8});
+    run();
+    EXPECT_EQ(recording().attention.batch, 0) << "dsinks is a sum of zeros";
+    args.dlse = dense(ATTILE_F32, {2, 8, 3});
+    run();
+    EXPECT_EQ(recording().attention.batch, 2);
+}
+
 TEST_F(BackwardFront, NoHeadsAreOneKeyHeadWithoutKeys) {
     forward.q = dense(ATTILE_F16, {2, 0, 3, 16});
     forward.k = dense(ATTILE_F16, {2, 0, 7, 16});

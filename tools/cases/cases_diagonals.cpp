@@ -39,6 +39,17 @@ void add_kinds(const AttentionCase &shape, const Add &add) {
         c = plain;
         c.causal_offset = true;
         add("offset" + suffix, c);
+        c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        c.key_starts = true;
+        add("offset_left_padding_batch_invariant" + suffix, c);
+        c = plain;
+        c.causal_offset = true;
+        if (is_window) {  // Wider than rows and keys together, and still beyond some entries' keys.
+            c.window_left = c.window_right = 1000;
+            add("offset_wide_window", c);
+            c = plain;
+            c.causal_offset = true;
+        }
         c.key_starts = c.sinks = c.packed_q = true;
         add("offset_left_padding_rows_packed" + suffix, c);
         c.packed_k = true;
@@ -100,6 +111,27 @@ void add_diagonal_backward_cases(BackwardAdder add, bool is_16_bit) {
         add.with_dlse("lse_with_everything" + name, c);
     };
     add_shape("");
+    AttentionCase c = shape;
+    c.packed_q = true;
+    add.with_dlse("lse_rows_packed", c);
+    c = shape;
+    c.softcap = 1.5;
+    add.with_dlse("lse_softcap", c);
+    c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+    c.softcap = 0;
+    c.key_starts = c.causal_offset = c.sinks = true;
+    c.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
+    add.with_dlse("lse_batch_invariant", c);
+    // dq, dk and dv are empty; dbias and dsinks are not 0.
+    c = shape;
+    c.head_dim = c.head_dim_v = 0;
+    c.bias = BiasKind::kNormal;
+    c.sinks = true;
+    add.with_dlse("lse_no_columns", c);
+    c.head_dim_v = 8;
+    c.len_k = 0;
+    c.bias = BiasKind::kNone;
+    add.with_dlse("lse_no_columns_no_keys", c);
     for (const std::int64_t dim : {64, 128, 256}) {
         if (dim == 256 && !is_16_bit) break;
         shape = backward_of(130, 190, dim);

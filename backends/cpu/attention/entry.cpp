@@ -59,7 +59,8 @@ KeyRange visible_keys(const attile_attention_problem &p, const AttentionEntry &e
 
 double visible_pairs(const attile_attention_problem &p) {
     const double rows = static_cast<double>(p.len_q), keys = static_cast<double>(p.len_k);
-    const double shift = p.bottom_right != 0 ? keys - rows : 0;
+    // A query knows no offsets; most often the last row is the last key's, as in a chunk of a prompt.
+    const double shift = p.bottom_right != 0 || p.causal_offset.dtype != 0 ? keys - rows : 0;
     // The sum of t clamped to 0 .. keys, over t up to x.
     const auto clamped_sum = [keys](double x) {
         if (x <= 0) return 0.0;

@@ -20,14 +20,6 @@ struct Strip {
     int64_t count;
 };
 
-// Elements from which on merging and its gradients are worth threads.
-inline constexpr int64_t kMergeElementsForThreads = 1 << 14;
-
-// Where a row of merging begins.
-inline int64_t offset_at(const attile_operand &x, int64_t b, int64_t h, int64_t l) {
-    return b * x.stride[0] + h * x.stride[1] + l * x.stride[2];
-}
-
 // Elements that a reduction takes at a time; the results of such pieces are combined in order, whoever computed them.
 inline constexpr int64_t kReducePiece = 32768;
 

@@ -61,7 +61,8 @@ bool has_plain_rows(const attile_operand &x, int64_t cols) { return x.dtype == A
 
 double attention_visible_pairs(const attile_attention_problem &p) {
     const double rows = static_cast<double>(p.len_q), keys = static_cast<double>(p.len_k);
-    const double shift = p.bottom_right != 0 ? keys - rows : 0;
+    // Offsets are data on the device; most often the last row is the last key's, as in a chunk of a prompt.
+    const double shift = p.bottom_right != 0 || is_present(p.causal_offset) ? keys - rows : 0;
     const auto clamped_sum = [keys](double x) {
         if (x <= 0) return 0.0;
         return x <= keys ? x * (x + 1) / 2 : keys * (keys + 1) / 2 + (x - keys) * keys;

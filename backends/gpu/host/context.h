@@ -20,6 +20,9 @@ struct Context {
     PlanCaches plans;
 };
 
+// A core of contract 1.0 refuses attention of version 2.
+constexpr uint32_t kLowestHostMinor = 1;
+
 // For the root of a vendor's backend, once it has opened a device.
 int32_t context_make(std::unique_ptr<Device> device, const attile_backend_options &options, void **state);
 void context_destroy(void *state);
