@@ -33,7 +33,7 @@ int32_t check_operands(const Call &call, const attile_gemm_args &args, const cha
                         view->rank(), output_name, rank);
         }
     }
-    if (args.beta != 0.0) {  // else c is not looked at
+    if (!is_zero_in(args.a.dtype, args.beta)) {  // else c is not looked at
         if (is_absent(args.c)) {
             return fail(ATTILE_ERROR_INVALID_VALUE, "%s: beta is %g, but c is absent", call.operation, args.beta);
         }
@@ -95,7 +95,7 @@ int32_t check_shapes(const Call &call, const GemmViews &views, const attile_gemm
         }
     }
     gemm->nothing_to_do = views.d.empty;
-    problem.k = args.alpha == 0.0 ? 0 : k;
+    problem.k = is_zero_in(args.a.dtype, args.alpha) ? 0 : k;
     return ATTILE_OK;
 }
 
@@ -185,8 +185,8 @@ int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const cha
     problem.b = make_aligned_operand(views.b);
     problem.c = make_aligned_operand(views.c);
     problem.d = make_aligned_operand(views.d);
-    problem.alpha = args.alpha;
-    problem.beta = args.beta;
+    problem.alpha = is_zero_in(args.a.dtype, args.alpha) ? 0.0 : args.alpha;
+    problem.beta = is_zero_in(args.a.dtype, args.beta) ? 0.0 : args.beta;
     problem.activation = args.activation;
     return ATTILE_OK;
 }

@@ -53,7 +53,8 @@ inline bool plain_output(int32_t rank, const int64_t *shape, const int64_t *stri
 }
 
 inline bool plain_factors(int32_t dtype, double alpha, double beta) {
-    return is_finite_in(dtype, alpha) && alpha != 0.0 && is_finite_in(dtype, beta);
+    return is_finite_in(dtype, alpha) && !is_zero_in(dtype, alpha) && is_finite_in(dtype, beta) &&
+           (beta == 0.0 || !is_zero_in(dtype, beta));
 }
 
 // Written field by field, as all here is: compilers make one instruction ("rep stos") of clearing much, which takes as long as half of this

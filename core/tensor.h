@@ -41,7 +41,9 @@ inline bool is_finite_in(int32_t dtype, double value) {
     constexpr double kLargest = static_cast<double>(std::numeric_limits<float>::max());
     return dtype == ATTILE_F64 ? std::isfinite(value) : std::abs(value) <= kLargest;
 }
-// What is expected of it.
+// Whether a factor is 0 there: float32 holds no 1e-50, and 0 times infinity would be NaN of what is not to be read.
+inline bool is_zero_in(int32_t dtype, double value) { return dtype == ATTILE_F64 ? value == 0.0 : static_cast<float>(value) == 0.0f; }
+// What is expected of a finite one.
 inline const char *finite_in_text(int32_t dtype) { return dtype == ATTILE_F64 ? "a finite number" : "a finite number of float32"; }
 
 // An optional tensor that was not given.

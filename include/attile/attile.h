@@ -357,7 +357,8 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  * @brief Matrix multiplication, D = activation(alpha A B + beta C + bias).
  *
  * **Formula** d[.., m, n] = activation(alpha sum_k a[.., m, k] b[.., k, n] + beta c[.., m, n] + bias). With beta = 0, C is not
- * read; with alpha = 0 or K = 0, A and B are not read and the product is 0.
+ * read; with alpha = 0 or K = 0, A and B are not read and the product is 0. A factor that the type of the sums does not tell from 0, as
+ * float32 does not tell 1e-50, is 0.
  *
  * **Shapes and strides** d has rank 2, 3 or 4; a, b, c have rank 2 up to that of d, and their missing leading axes, like batch
  * axes of extent 1 or stride 0, are broadcast. A transposed or column-major matrix is expressed by its strides. Data types: a

@@ -114,6 +114,22 @@ TEST_F(GemmFront, FactorsOfTheTypeOfTheSums) {
     EXPECT_EQ(problem.alpha, 1e39);
 }
 
+// 0 times what is not to be read would be NaN where that is infinite.
+TEST_F(GemmFront, FactorsThatTheTypeOfTheSumsTakesForZero) {
+    args.alpha = args.beta = 1e-50;
+    args.c.dtype = 0x7777;
+    run();
+    EXPECT_EQ(problem.k, 0);
+    EXPECT_EQ(problem.alpha, 0.0);
+    EXPECT_EQ(problem.beta, 0.0);
+    expect_absent(problem.c);
+    args.a.dtype = args.b.dtype = args.d.dtype = ATTILE_F64;
+    args.beta = 0;
+    run();
+    EXPECT_EQ(problem.alpha, 1e-50);
+    EXPECT_NE(problem.k, 0);
+}
+
 TEST_F(GemmFront, BetaZeroDoesNotLookAtC) {
     args.c.dtype = 0x7777;
     args.c.rank = -5;
