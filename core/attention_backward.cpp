@@ -126,9 +126,12 @@ int32_t prepare(const Call &call, const attile_attention_backward_args *args, Ba
         const int32_t axis = gradients.dbias.present() ? i - (4 - gradients.dbias.rank()) : -1;
         problem.bias_extent[i] = axis >= 0 ? gradients.dbias.shape(axis) : 1;
     }
-    // Without rows, keys or columns what is left are sums of nothing, or, where lse has no gradient, of zeros: they need no walk over the
-    // batch, which may be 2^50 entries.
-    if (gradients.dq.empty && gradients.dk.empty && gradients.dv.empty && gradients.dlse.empty) backward->forward.batch = 0;
+    // Without rows, keys or columns what is left are sums of nothing, or of zeros: they need no walk over the batch, which may be 2^50
+    // entries. Not so where lse has a gradient, or where sinks have one and o was made of more keys than these.
+    const bool sinks_may_have_one = !gradients.dsinks.empty && !gradients.dout.empty;
+    if (gradients.dq.empty && gradients.dk.empty && gradients.dv.empty && gradients.dlse.empty && !sinks_may_have_one) {
+        backward->forward.batch = 0;
+    }
     backward->paged = views.block_table.present();
     backward->nothing_to_do = true;
     for (const View *output : {&gradients.dq, &gradients.dk, &gradients.dv, &gradients.dbias, &gradients.dsinks}) {

@@ -78,6 +78,20 @@ TEST(GradientOfBias, OneRowOnEachRank) {
     }
 }
 
+// Without columns of q and k the sums of dq and dk are empty, that of dsinks is not.
+TEST(GradientOfSinks, WithoutColumns) {
+    AttentionCase c = case_of(options()[0], ATTILE_F32);
+    c.head_dim = 0;
+    c.sinks = true;
+    const ShardedGradients one(gradients_of(c));
+    for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
+        RunOfCase run;
+        run.ranks = 2;
+        run.method = method;
+        EXPECT_EQ(run_case(one, run), "") << describe(run);
+    }
+}
+
 // Threads, and callbacks with and without collectives, whatever the order in which messages arrive.
 TEST(TransportsOfGradients, GiveTheSameBits) {
     std::vector<ShardedGradients> cases;

@@ -124,6 +124,17 @@ TEST_F(BackwardFront, GradientsOfLseAreSummedThoughNoOtherHasElements) {
     EXPECT_EQ(recording().attention.batch, 2);
 }
 
+// o may be that of all keys, of which these are the last piece.
+TEST_F(BackwardFront, GradientsOfSinksAreSummedThoughNoOtherHasElements) {
+    forward.q = args.dq = dense(ATTILE_F16, {2, 8, 3, 0});
+    forward.k = args.dk = dense(ATTILE_F16, {2, 4, 0, 0});
+    forward.v = args.dv = dense(ATTILE_F16, {2, 4, 0, 24});
+    forward.sinks = dense(ATTILE_F32, {8});
+    args.dsinks = dense(ATTILE_F32, {8});
+    run();
+    EXPECT_EQ(recording().attention.batch, 2);
+}
+
 TEST_F(BackwardFront, NoHeadsAreOneKeyHeadWithoutKeys) {
     forward.q = dense(ATTILE_F16, {2, 0, 3, 16});
     forward.k = dense(ATTILE_F16, {2, 0, 7, 16});
