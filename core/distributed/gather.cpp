@@ -28,7 +28,7 @@ class Gather final : public Method {
         for (const SeenKeys::Run &run : keys_.runs()) {
             attile_tensor k, v;
             keys_.view(run, &k, &v);
-            ATTILE_TRY(partials_.add(run.keys, k, v));
+            ATTILE_TRY(partials_.add({run.keys}, k, v));
         }
         return partials_.finish();
     }

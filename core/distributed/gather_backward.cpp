@@ -39,7 +39,7 @@ class GatherBackward final : public Method {
         for (const SeenKeys::Run &run : keys_.runs()) {
             attile_tensor k, v;
             keys_.view(run, &k, &v);
-            ATTILE_TRY(gradients_.add(run.keys, k, v, &seen_, run.place));
+            ATTILE_TRY(gradients_.add({run.keys}, k, v, &seen_, run.place));
         }
         for (const SeenKeys::Seen &piece : keys_.pieces()) {
             if (piece.owner == problem_.rank) ATTILE_TRY(own_.add(piece.keys.local, piece.keys.count, seen_, piece.place));

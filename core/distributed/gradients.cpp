@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pair of pieces, or rows of several that see the same keys, is one call of the local gradients. lse and o are those of all keys, so what
-// the calls give is added up.
+// A pair of pieces, or rows of several that see the same keys of several, is one call of the local gradients. lse and o are those of all
+// keys, so what the calls give is added up.
 #include "distributed/gradients.h"
 
 #include <algorithm>
@@ -92,25 +92,19 @@ attile_tensor Gradients::dbias() const {
     return shared_.has_dbias() ? shared_.dbias() : dense_view(dbias_.at(), problem_.wide(), shape[0], shape[1], shape[2], shape[3]);
 }
 
-int32_t Gradients::add(const Piece &keys, const attile_tensor &k, const attile_tensor &v, KeySums *sums, int64_t key) {
-    ATTILE_TRY(sums->clear_rows(key, keys.count));
+int32_t Gradients::add(const std::vector<Piece> &run, const attile_tensor &k, const attile_tensor &v, KeySums *sums, int64_t key) {
+    const int64_t count = place_of(run).count;
+    ATTILE_TRY(sums->clear_rows(key, count));
     if (problem_.heads_q() == 0) return ATTILE_OK;
-    const std::vector<Piece> &pieces = problem_.q_shard().pieces;
-    for (const EntryGroup &group : problem_.groups) {
-        for (size_t part = 0, end = 0; part < pieces.size(); part = end) {
-            Meeting meeting = meet(group, pieces[part], keys);
-            for (end = part + 1; end < pieces.size() && join(problem_, meet(group, pieces[end], keys), &meeting);) ++end;
-            ATTILE_TRY(add_pair(meeting, k, v, sums->dk(key, keys.count), sums->dv(key, keys.count)));
-        }
-    }
-    return ATTILE_OK;
+    const attile_tensor dk = sums->dk(key, count), dv = sums->dv(key, count);
+    const auto alike = [](size_t, size_t, size_t) { return true; };
+    return for_each_meeting(problem_, run, alike,
+                            [&](const Meeting &meeting, size_t, size_t, size_t) { return add_pair(meeting, k, v, dk, dv); });
 }
 
 int32_t Gradients::add_pair(const Meeting &meeting, const attile_tensor &k, const attile_tensor &v, const attile_tensor &dk,
                             const attile_tensor &dv) {
     const DistributedAttention &p = problem_;
-    const Pair &pair = meeting.pair;
-    if (pair.hidden) return ATTILE_OK;
     attile_attention_args forward;
     ATTILE_TRY(call_.make(meeting, k, v, &forward));
     forward.o = rows_of(p.local.o, meeting);

@@ -33,13 +33,13 @@ class Gradients {
   public:
     explicit Gradients(const DistributedAttention &problem)
         : problem_(problem), call_(problem), device_(problem.device_work()), shared_(problem) {}
-    // `keys`: of the longest piece.
+    // `keys`: of the longest run.
     int32_t take(int64_t keys);
     // After take().
     DeviceRows *device() { return &device_; }
-    // All rows against a piece of keys, whose k and v are [batch, heads_kv, count, ..]: what they give to its dk and dv, and to dq and
-    // dbias.
-    int32_t add(const Piece &keys, const attile_tensor &k, const attile_tensor &v, KeySums *sums, int64_t key);
+    // All rows against a run of keys, whose k and v are [batch, heads_kv, keys of the run, ..]: what they give to its dk and dv, which
+    // begin at `key` of the sums, and to dq and dbias.
+    int32_t add(const std::vector<Piece> &run, const attile_tensor &k, const attile_tensor &v, KeySums *sums, int64_t key);
     // After all keys: what else is exchanged, and the results to dq, dbias, dsinks, and from `own` to dk and dv.
     int32_t finish(Session &session, const KeySums &own);
 

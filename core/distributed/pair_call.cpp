@@ -36,18 +36,70 @@ Meeting meet(const EntryGroup &group, const Piece &rows, const Piece &keys) {
     return meeting;
 }
 
-bool join(const DistributedAttention &problem, const Meeting &next, Meeting *meeting) {
+namespace {
+
+// Whether a call may be of rows or keys that lie side by side in memory, but not in the sequence.
+bool joins(const DistributedAttention &problem) {
     const attile_attention_args &local = problem.local;
-    if (problem.packed || !is_absent(local.bias) || !is_absent(local.allowed) || !is_absent(local.alibi_slopes)) return false;
-    const auto is_whole = [](const Meeting &one) {
-        return !one.pair.hidden && one.pair.left < 0 && one.pair.right < 0 && one.pair.rows == one.rows.count;
-    };
-    const Piece &rows = meeting->rows;
-    if (meeting->group != next.group || !is_whole(*meeting) || !is_whole(next)) return false;
-    if (meeting->key != next.key || meeting->pair.keys != next.pair.keys) return false;
-    if (rows.step != next.rows.step || rows.local + rows.count * rows.step != next.rows.local) return false;
-    meeting->rows.count += next.rows.count;
-    meeting->pair.rows = meeting->rows.count;
+    return !problem.packed && is_absent(local.bias) && is_absent(local.allowed) && is_absent(local.alibi_slopes);
+}
+
+bool follows(const Piece &next, const Piece &piece) {
+    return piece.step == next.step && piece.local + piece.count * piece.step == next.local;
+}
+
+// All rows see all keys.
+bool is_whole(const Meeting &one) { return !one.pair.hidden && one.pair.left < 0 && one.pair.right < 0 && one.pair.rows == one.rows.count; }
+
+}  // namespace
+
+std::vector<std::vector<Piece>> list_runs(const std::vector<Piece> &pieces) {
+    std::vector<std::vector<Piece>> runs;
+    for (const Piece &piece : pieces) {
+        if (piece.count == 0) continue;
+        if (runs.empty() || !follows(piece, runs.back().back())) runs.emplace_back();
+        runs.back().push_back(piece);
+    }
+    return runs;
+}
+
+Piece place_of(const std::vector<Piece> &run) {
+    Piece place = run.front();
+    place.count = 0;
+    for (const Piece &piece : run) place.count += piece.count;
+    return place;
+}
+
+std::vector<Meeting> meet_run(const DistributedAttention &problem, const EntryGroup &group, const Piece &rows,
+                              const std::vector<Piece> &run) {
+    std::vector<Meeting> meetings;
+    for (const Piece &piece : run) {
+        Meeting next = meet(group, rows, piece);
+        if (next.pair.hidden) continue;
+        next.key += (piece.local - run.front().local) / piece.step;
+        const bool goes_on = !meetings.empty() && joins(problem) && is_whole(meetings.back()) && is_whole(next) &&
+                             meetings.back().key + meetings.back().pair.keys == next.key;
+        if (goes_on) {
+            meetings.back().pair.keys += next.pair.keys;
+        } else {
+            meetings.push_back(next);
+        }
+    }
+    return meetings;
+}
+
+bool join_rows(const DistributedAttention &problem, const std::vector<Meeting> &next, std::vector<Meeting> *meetings) {
+    if (!joins(problem) || meetings->size() != next.size()) return false;
+    for (size_t i = 0; i < next.size(); ++i) {
+        const Meeting &one = (*meetings)[i], &other = next[i];
+        if (!is_whole(one) || !is_whole(other) || one.key != other.key || one.pair.keys != other.pair.keys) return false;
+        if (!follows(other.rows, one.rows)) return false;
+    }
+    for (size_t i = 0; i < next.size(); ++i) {
+        Meeting &one = (*meetings)[i];
+        one.rows.count += next[i].rows.count;
+        one.pair.rows = one.rows.count;
+    }
     return true;
 }
 

@@ -18,9 +18,34 @@ struct Meeting {
     int64_t batch() const { return group->end - group->begin; }
 };
 Meeting meet(const EntryGroup &group, const Piece &rows, const Piece &keys);
-// Puts the rows of `next` behind those of the meeting, for one call of both, where they lie there and all rows of both see the same keys,
-// no matter where rows and keys are. False: they are left.
-bool join(const DistributedAttention &problem, const Meeting &next, Meeting *meeting);
+
+// Pieces of a shard with rows, in runs of those that lie side by side there.
+std::vector<std::vector<Piece>> list_runs(const std::vector<Piece> &pieces);
+// The place of a run in its shard, as that of one piece.
+Piece place_of(const std::vector<Piece> &run);
+// What rows have of a run of keys, in the order of the keys, whose places are counted from the run's first. Where all of these rows see all
+// keys of pieces side by side, no matter where rows and keys are, that is one call.
+std::vector<Meeting> meet_run(const DistributedAttention &problem, const EntryGroup &group, const Piece &rows,
+                              const std::vector<Piece> &run);
+// Puts the rows of `next` behind those of the meetings, for one call of both each, where they lie there and all rows of both see the same
+// keys. False: they are left.
+bool join_rows(const DistributedAttention &problem, const std::vector<Meeting> &next, std::vector<Meeting> *meetings);
+
+// Calls add(meeting, group, part, end) for all rows of this rank with a run of keys; the meeting is of its row pieces from `part` up to
+// `end`. Of two pieces for which alike(part, other, group) is false no rows are joined.
+template <class Alike, class Add>
+int32_t for_each_meeting(const DistributedAttention &problem, const std::vector<Piece> &run, Alike &&alike, Add &&add) {
+    const std::vector<Piece> &rows = problem.q_shard().pieces;
+    for (size_t group = 0; group < problem.groups.size(); ++group) {
+        const auto meetings_of = [&](size_t part) { return meet_run(problem, problem.groups[group], rows[part], run); };
+        for (size_t part = 0, end = 0; part < rows.size(); part = end) {
+            std::vector<Meeting> meetings = meetings_of(part);
+            for (end = part + 1; end < rows.size() && alike(part, end, group) && join_rows(problem, meetings_of(end), &meetings);) ++end;
+            for (const Meeting &meeting : meetings) ATTILE_TRY(add(meeting, group, part, end));
+        }
+    }
+    return ATTILE_OK;
+}
 
 // Its rows of a tensor with the rows of the shard on axis 2, and its keys of one with those of the piece there.
 attile_tensor rows_of(const attile_tensor &tensor, const Meeting &meeting);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pair of pieces, or rows of several that see the same keys, is one call of the local attention with a window from its own corner, and a
-// merge.
+// A pair of pieces, or rows of several that see the same keys of several, is one call of the local attention with a window from its own
+// corner, and a merge.
 #include "distributed/partials.h"
 
 #include <algorithm>
@@ -55,26 +55,17 @@ int32_t Partials::take() {
     return call_.take();
 }
 
-int32_t Partials::add(const Piece &keys, const attile_tensor &k, const attile_tensor &v) {
+int32_t Partials::add(const std::vector<Piece> &run, const attile_tensor &k, const attile_tensor &v) {
     if (problem_.heads_q() == 0) return ATTILE_OK;
-    const std::vector<Piece> &pieces = problem_.q_shard().pieces;
-    for (size_t group = 0; group < problem_.groups.size(); ++group) {
-        for (size_t part = 0, end = 0; part < pieces.size(); part = end) {
-            Meeting meeting = meet(problem_.groups[group], pieces[part], keys);
-            char &begun = begun_of(part, group);
-            for (end = part + 1; end < pieces.size() && begun_of(end, group) == begun; ++end) {
-                if (!join(problem_, meet(problem_.groups[group], pieces[end], keys), &meeting)) break;
-            }
-            ATTILE_TRY(add_pair(meeting, begun != 0, k, v));
-            if (meeting.pair.hidden) continue;
-            for (size_t joined = part; joined < end; ++joined) begun_of(joined, group) = 1;
-        }
-    }
-    return ATTILE_OK;
+    const auto alike = [this](size_t part, size_t other, size_t group) { return begun_of(part, group) == begun_of(other, group); };
+    return for_each_meeting(problem_, run, alike, [&](const Meeting &meeting, size_t group, size_t part, size_t end) -> int32_t {
+        ATTILE_TRY(add_pair(meeting, begun_of(part, group) != 0, k, v));
+        for (size_t joined = part; joined < end; ++joined) begun_of(joined, group) = 1;
+        return ATTILE_OK;
+    });
 }
 
 int32_t Partials::add_pair(const Meeting &meeting, bool begun, const attile_tensor &k, const attile_tensor &v) {
-    if (meeting.pair.hidden) return ATTILE_OK;
     const attile_tensor o = rows_of(o_view(o_), meeting), lse = rows_of(lse_view(lse_), meeting);
     if (!begun) {
         if (meeting.pair.rows == meeting.rows.count) return attend(meeting, k, v, o, lse);

@@ -16,8 +16,8 @@ class Partials {
   public:
     explicit Partials(const DistributedAttention &problem) : problem_(problem), call_(problem), device_(problem.device_work()) {}
     int32_t take();
-    // All rows against a piece of keys, whose k and v are [batch, heads_kv, count, ..].
-    int32_t add(const Piece &keys, const attile_tensor &k, const attile_tensor &v);
+    // All rows against a run of keys, whose k and v are [batch, heads_kv, keys of the run, ..].
+    int32_t add(const std::vector<Piece> &run, const attile_tensor &k, const attile_tensor &v);
     // Rows that saw no key have their result, too: nothing is added any more, but what other ranks have of the same rows.
     int32_t close();
     // Sinks, and the results to o and lse.

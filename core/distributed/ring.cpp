@@ -34,11 +34,10 @@ class Ring final : public Method {
 
   private:
     int32_t compute(int32_t step) {
-        for (const Piece &piece : problem_.k_shard(keys_.owner(step)).pieces) {
-            if (piece.count == 0) continue;
+        for (const std::vector<Piece> &run : list_runs(problem_.k_shard(keys_.owner(step)).pieces)) {
             attile_tensor k, v;
-            keys_.view(step, piece, &k, &v);
-            ATTILE_TRY(partials_.add(piece, k, v));
+            keys_.view(step, place_of(run), &k, &v);
+            ATTILE_TRY(partials_.add(run, k, v));
         }
         return problem_.settle();
     }

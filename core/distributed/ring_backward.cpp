@@ -104,11 +104,11 @@ class RingBackward final : public Method {
     }
 
     int32_t compute(int32_t step) {
-        for (const Piece &piece : problem_.k_shard(keys_.owner(step)).pieces) {
-            if (piece.count == 0) continue;
+        for (const std::vector<Piece> &run : list_runs(problem_.k_shard(keys_.owner(step)).pieces)) {
+            const Piece place = place_of(run);
             attile_tensor k, v;
-            keys_.view(step, piece, &k, &v);
-            ATTILE_TRY(gradients_.add(piece, k, v, step == 0 ? &own_ : &now_, piece.local));
+            keys_.view(step, place, &k, &v);
+            ATTILE_TRY(gradients_.add(run, k, v, step == 0 ? &own_ : &now_, place.local));
         }
         return problem_.settle();
     }

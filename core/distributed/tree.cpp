@@ -52,9 +52,9 @@ class Tree final : public Method {
   private:
     int32_t compute() {
         const DistributedAttention &p = problem_;
-        for (const Piece &piece : p.k_shard(p.rank).pieces) {
-            if (piece.count == 0) continue;
-            ATTILE_TRY(partials_.add(piece, slice(p.local.k, 2, piece.local, piece.count), slice(p.local.v, 2, piece.local, piece.count)));
+        for (const std::vector<Piece> &run : list_runs(p.k_shard(p.rank).pieces)) {
+            const Piece place = place_of(run);
+            ATTILE_TRY(partials_.add(run, slice(p.local.k, 2, place.local, place.count), slice(p.local.v, 2, place.local, place.count)));
         }
         ATTILE_TRY(partials_.close());
         // What was computed on a device is sent from here on.

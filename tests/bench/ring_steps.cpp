@@ -2,8 +2,8 @@
 // What ring attention costs beside its messages: on one device, the local calls and merges that all ranks of a zigzag ring make, one after
 // the other, against one call of the whole problem. bf16, by the public calls, on device memory; gradients with the lse of the whole.
 // usage: attile_bench_ring [--ranks 8] [--rows 8192] [--heads 8] [--head-dim 128] [--repeat 5] [--calls pairs|rows|joined] [--check]
-//   --calls: a call for each pair of chunks; with the rows joined that see all of the same keys, as attile_attention_distributed makes them
-//            (the default); or as few calls as a step can have
+//   --calls: a call for each pair of chunks; with the rows joined that see all of the same keys; or with keys joined, too, as
+//            attile_attention_distributed makes them (the default)
 //   --check: exit status 1 if the results are not those of the one call
 #include <algorithm>
 #include <chrono>
@@ -24,12 +24,13 @@ namespace {
 enum class Calls { kPairs, kRows, kJoined };
 constexpr struct {
     const char *name, *words;
-} kCalls[] = {{"pairs", "a call for each pair of chunks"}, {"rows", "rows joined that see the same keys"}, {"joined", "joined calls"}};
+} kCalls[] = {
+    {"pairs", "a call for each pair of chunks"}, {"rows", "rows joined that see the same keys"}, {"joined", "rows and keys joined"}};
 
 struct Options {
     int ranks = 8, repeat = 5;
     std::int64_t rows = 8192, heads = 8, head_dim = 128;
-    Calls calls = Calls::kRows;
+    Calls calls = Calls::kJoined;
     bool check = false;
 };
 
@@ -43,8 +44,12 @@ std::vector<Meeting> list_meetings(const Options &options, bool causal) {
             if (options.calls == Calls::kJoined) {
                 const bool own = owner == rank, before = owner < rank;
                 const ChunkRange both = {0, 2}, first = {0, 1}, second = {1, 2};
-                if (!causal || own) {
-                    all.push_back({rank, both, owner, both, causal});
+                if (!causal) {
+                    all.push_back({rank, both, owner, both, false});
+                } else if (own) {
+                    all.push_back({rank, first, owner, first, true});
+                    all.push_back({rank, second, owner, first, false});
+                    all.push_back({rank, second, owner, second, true});
                 } else {
                     all.push_back({rank, before ? both : second, owner, before ? first : both, false});
                 }
