@@ -19,6 +19,7 @@ class BackwardAdder {
         c.dbias = dbias;
         put(name, forward, c);
     }
+    TypePair types() const { return types_; }
     void with_dlse(const std::string &name, const AttentionCase &forward) {
         BackwardCase c;
         c.dlse = true;
