@@ -285,6 +285,27 @@ class Matmul(unittest.TestCase):
             self.assertLessEqual(apart(found, expected), 1e-6)
         self.assertNotIn("while", jax.jit(jax.vmap(attile.jax.matmul)).lower(a, b).as_text())  # One call of the handler.
 
+    def test_vmap_of_unequal_ranks(self):
+        """A mapped axis is none of those that broadcast, also where it is as long as one of them."""
+        for extent in (2, 3):
+            for axes, *shapes in (((0, None), (2, 4), (extent, 4, 5)), ((None, 0), (extent, 3, 4), (4, 5)), ((0, 0), (3, 4), (2, extent, 4, 5)), ((0, None), (extent, 3, 4), (4, 5)),
+                                  ((0, None), (4,), (extent, 4, 5)), ((0, 0), (extent, 3, 4), (4,))):
+                mapped = [random(*([3] if axis == 0 else []), *shape, dtype=jnp.float64) for axis, shape in zip(axes, shapes)]
+                one_by_one = [[x[i] if axis == 0 else x for x, axis in zip(mapped, axes)] for i in range(3)]
+
+                def gradients(*arrays):
+                    return jax.grad(lambda *arrays: (attile.jax.matmul(*arrays) ** 2).sum(), (0, 1))(*arrays)
+
+                with self.subTest(axes=axes, shapes=shapes):
+                    self.assertLessEqual(apart(jax.vmap(attile.jax.matmul, axes)(*mapped), jnp.stack([jnp.matmul(*x) for x in one_by_one])), 1e-15)
+                    expected = jax.tree.map(lambda *x: jnp.stack(x), *[gradients(*x) for x in one_by_one])
+                    for found, wanted in zip(jax.jit(jax.vmap(gradients, axes))(*mapped), expected):
+                        self.assertLessEqual(apart(found, wanted), 1e-14)
+                    whole = jax.grad(lambda *arrays, axes=axes: (jax.vmap(attile.jax.matmul, axes)(*arrays) ** 2).sum(), (0, 1))(*mapped)
+                    wanted = [x if axis == 0 else x.sum(0) for x, axis in zip(expected, axes)]
+                    for found, one in zip(whole, wanted):
+                        self.assertLessEqual(apart(found, one), 1e-14)
+
     def test_types(self):
         a, b = random(3, 4, dtype=jnp.bfloat16), random(4, 5, dtype=jnp.bfloat16)
         found = attile.jax.matmul(a, b, preferred_element_type=jnp.float32)

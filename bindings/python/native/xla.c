@@ -153,11 +153,9 @@ static void move_to(arrays *all, const array *last, int64_t slice) {
         const array *x = &all->arrays[i];
         const int64_t entry = product(x->buffer->shape + x->outer, x->buffer->rank - x->outer);
         int64_t rest = slice, at = 0, step = entry;
-        for (int64_t back = 1; back <= last->outer; back++) { /* From the innermost axis; missing ones are broadcast. */
-            const int64_t extent = last->buffer->shape[last->outer - back], index = rest % extent;
+        for (int64_t axis = x->outer - 1; axis >= 0; axis--) { /* From the innermost; extents of 1 are broadcast. */
+            const int64_t extent = last->buffer->shape[axis], own = x->buffer->shape[axis], index = rest % extent;
             rest /= extent;
-            if (back > x->outer) continue;
-            const int64_t own = x->buffer->shape[x->outer - back];
             if (own != 1) at += index * step;
             step *= own;
         }
@@ -192,11 +190,9 @@ static native_xla_error *run_slices(arrays *all, run *operation, const void *arg
     const int64_t slices = product(last->buffer->shape, last->outer);
     for (int i = 0; i < all->count; i++) {
         const array *x = &all->arrays[i];
-        int fits = x->outer <= last->outer;
-        for (int64_t back = 1; fits && back <= x->outer; back++) {
-            const int64_t own = x->buffer->shape[x->outer - back];
-            fits = own == 1 || own == last->buffer->shape[last->outer - back];
-        }
+        int fits = x->outer == last->outer; /* Were one missing, nobody could say whether it is one of jax.vmap, in front, or one behind. */
+        for (int64_t axis = 0; fits && axis < x->outer; axis++)
+            fits = x->buffer->shape[axis] == 1 || x->buffer->shape[axis] == last->buffer->shape[axis];
         if (!fits)
             return fail(all->call, NATIVE_XLA_INVALID_ARGUMENT, "leading axes of attile's arrays do not broadcast to those of the result");
     }

@@ -134,9 +134,9 @@ def _expect(name: str, x: Array, shape: tuple[Optional[int], ...], axes: str) ->
         raise ValueError(f"{name} has shape {x.shape}; [{', '.join(axes)}] = [{numbers}] is expected")
 
 
-def _to_four(x: Array) -> Array:
-    """With axes of 1 in front, as jax.nn.dot_product_attention adds them."""
-    return x.reshape((1,) * (4 - x.ndim) + x.shape)
+def _to_rank(rank: int, x: Array) -> Array:
+    """With axes of 1 in front, as jax.nn.dot_product_attention adds them to 4."""
+    return x.reshape((1,) * (rank - x.ndim) + x.shape)
 
 
 def _mask_of(is_causal: bool, window: Union[None, int, tuple[int, int]]) -> tuple[int, int, int]:
@@ -177,7 +177,7 @@ def attention(query: Array, key: Array, value: Array, bias: Optional[Array] = No
             raise ValueError(f"{name} has shape {x.shape}; {q.ndim} dimensions as of query are expected")
         if x.dtype != q.dtype:
             raise ValueError(f"{name} has elements of type {x.dtype}; {q.dtype} as of query is expected")
-    q, k, v = map(_to_four, (q, k, v))
+    q, k, v = (_to_rank(4, x) for x in (q, k, v))
     batch, length, heads, width = q.shape
     _expect("key", k, (batch, None, None, width), "BSKH")
     _expect("value", v, (*k.shape[:3], None), "BSKH")
@@ -185,7 +185,7 @@ def attention(query: Array, key: Array, value: Array, bias: Optional[Array] = No
     for name, x in arrays.items():
         if x is not None:
             given = jnp.asarray(x)
-            x = arrays[name] = _to_four(given)
+            x = arrays[name] = _to_rank(4, given)
             if x.ndim != 4 or any(own not in (1, full) for own, full in zip(x.shape, (batch, heads, length, k.shape[1]))):
                 raise ValueError(f"{name} has shape {given.shape}; one that broadcasts to [B, N, T, S] = {[batch, heads, length, k.shape[1]]} is expected")
     bias, mask = arrays["bias"], arrays["mask"]
@@ -288,6 +288,8 @@ def matmul(a: Array, b: Array, *, precision: Any = None, preferred_element_type:
         raise ValueError(f"a has shape {a.shape} and b {b.shape}; leading axes that broadcast are expected") from None
     if right.ndim == 2:  # One product with all rows.
         left = left.reshape(-1, left.shape[-1]) if left.size else left.reshape(int(np.prod(left.shape[:-1])), left.shape[-1])
+    rank = max(left.ndim, right.ndim)  # jax.vmap puts its axes in front of each operand, so all axes behind them must be there.
+    left, right = (_to_rank(rank, x) for x in (left, right))
     found = np.dtype(dtype if preferred_element_type is None else preferred_element_type)
     args = s.GemmArgs(alpha=1.0, a=_tensor("a", _like(left.shape[-2:], dtype)), b=_tensor("b", _like(right.shape[-2:], dtype)),
                       d=_tensor("preferred_element_type", _like((left.shape[-2], right.shape[-1]), found)))
