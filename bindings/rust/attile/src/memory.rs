@@ -136,7 +136,8 @@ impl<T: Element> DeviceBuffer<'_, T> {
     /// Copies everything out into a slice of the same length.
     pub fn read(&self, data: &mut [T]) -> Result<()> {
         let bytes = self.same_len(data.len())?;
-        // SAFETY: both hold that many bytes. Every bit pattern that a tensor can hold is valid for its element type, bool being read-only here.
+        // SAFETY: both hold that many bytes. Every bit pattern is valid for an element type but bool, and memory of bool holds zeros and what slices of bool
+        // brought, for there is no view by which the library could write it.
         check(unsafe { sys::attile_copy(self.context.raw, data.as_mut_ptr().cast(), self.data.cast(), bytes, ptr::null_mut()) })?;
         self.context.synchronize()
     }
@@ -146,9 +147,9 @@ impl<T: Element> DeviceBuffer<'_, T> {
         Ok(TensorRef::from_raw(describe(self.data, size_of::<T>(), self.len, T::DTYPE, shape, None, 0)?))
     }
 
-    /// A dense row-major view to write.
+    /// A dense row-major view to write, see [`TensorMut`].
     pub fn view_mut(&mut self, shape: &[i64]) -> Result<TensorMut<'_>> {
-        Ok(TensorMut::from_raw(describe(self.data, size_of::<T>(), self.len, T::DTYPE, shape, None, 0)?))
+        TensorMut::from_raw(describe(self.data, size_of::<T>(), self.len, T::DTYPE, shape, None, 0)?)
     }
 
     /// A view with strides, see [`TensorRef::strided`].

@@ -10,7 +10,8 @@ pub struct TensorRef<'a> {
     memory: PhantomData<&'a [u8]>,
 }
 
-/// A strided view that is written, and the only way to its memory while it lives.
+/// A strided view that is written, and the only way to its memory while it lives. There is none of bool: the library writes numbers and workspace, which
+/// may hold bytes that are no bool.
 #[derive(Debug)]
 pub struct TensorMut<'a> {
     pub(crate) raw: sys::attile_tensor,
@@ -107,18 +108,22 @@ impl<'a> TensorRef<'a> {
 impl<'a> TensorMut<'a> {
     /// A dense row-major view of the start of a slice, which must hold at least the product of the extents.
     pub fn new<T: Element>(data: &'a mut [T], shape: &[i64]) -> Result<Self> {
-        let raw = describe(data.as_mut_ptr().cast(), std::mem::size_of::<T>(), data.len(), T::DTYPE, shape, None, 0)?;
-        Ok(Self::from_raw(raw))
+        Self::from_raw(describe(data.as_mut_ptr().cast(), std::mem::size_of::<T>(), data.len(), T::DTYPE, shape, None, 0)?)
     }
 
     /// A view with strides in elements, whose first element is `data[offset]`. Everything must lie in the slice.
     pub fn strided<T: Element>(data: &'a mut [T], shape: &[i64], stride: &[i64], offset: usize) -> Result<Self> {
-        let raw = describe(data.as_mut_ptr().cast(), std::mem::size_of::<T>(), data.len(), T::DTYPE, shape, Some(stride), offset)?;
-        Ok(Self::from_raw(raw))
+        Self::from_raw(describe(data.as_mut_ptr().cast(), std::mem::size_of::<T>(), data.len(), T::DTYPE, shape, Some(stride), offset)?)
     }
 
-    pub(crate) fn from_raw(raw: sys::attile_tensor) -> Self {
-        TensorMut { raw, memory: PhantomData }
+    pub(crate) fn from_raw(raw: sys::attile_tensor) -> Result<Self> {
+        if raw.dtype == sys::ATTILE_BOOL {
+            return Err(invalid(
+                sys::ATTILE_ERROR_INVALID_DTYPE,
+                "a view to write has elements of type bool; u8 or a type of numbers is expected".into(),
+            ));
+        }
+        Ok(TensorMut { raw, memory: PhantomData })
     }
 
     /// Bytes of the borrowed memory from the first element to the last one that lies behind it.

@@ -307,6 +307,27 @@ fn views_stay_inside_their_slices() {
 }
 
 #[test]
+fn the_library_writes_no_bool() {
+    let context = Context::new().unwrap();
+    let mut slice = [false; 256];
+    let mut memory = context.alloc::<bool>(MemoryKind::Host, 256).unwrap();
+    for refused in [
+        TensorMut::new(&mut slice, &[256]).err(),
+        TensorMut::strided(&mut slice, &[2], &[3], 1).err(),
+        TensorMut::new(&mut [] as &mut [bool], &[0]).err(),
+        memory.view_mut(&[256]).err(),
+    ] {
+        let error = refused.unwrap();
+        assert_eq!(error.code(), attile::sys::ATTILE_ERROR_INVALID_DTYPE);
+        assert!(error.to_string().contains("elements of type bool"), "{}", error);
+    }
+    assert!(TensorRef::new(&slice, &[256]).is_ok() && memory.view(&[256]).is_ok());
+    memory.write(&[true; 256]).unwrap();
+    memory.read(&mut slice).unwrap();
+    assert_eq!(slice, [true; 256]);
+}
+
+#[test]
 fn threads_share_a_context() {
     let context = Context::new().unwrap();
     let x = random(10, 64);
