@@ -50,6 +50,10 @@ def gemm_cases():
     yield (random(3, 4, 5), random(5, 6)), {"alpha": 2.0, "bias": random(6)}
     yield (random(4, 5), random(2, 3, 5, 6)), {"activation": "relu", "bias": random(4), "bias_axis": "rows"}
     yield (random(2, 1, 4, 5), random(3, 5, 6), random(2, 3, 4, 6)), {"beta": 0.5, "activation": "relu"}
+    yield (random(3, 4, 5), random(5, 6)), {"bias": random(3, 6)}
+    yield (random(3, 4, 5), random(5, 6)), {"bias": random(1, 6)}
+    yield (random(2, 3, 4, 5), random(5, 6)), {"bias": random(2, 1, 4), "bias_axis": "rows"}
+    yield (random(2, 3, 4, 1), random(1, 1)), {"bias": random(3, 1), "activation": "relu"}
 
 
 class Operators(unittest.TestCase):
@@ -104,6 +108,21 @@ class Operators(unittest.TestCase):
                 self.assertEqual(one.dtype, dtype)
                 self.assertTrue(float((one - other).abs().max()) <= 8 * torch.finfo(dtype).eps * float(other.abs().max()))
 
+    def test_a_large_gradient_of_lse(self):
+        """It is as wide as lse is: one that float16 does not hold gives what it gives in float64."""
+        arrays = operands({}, dtype=torch.float16)
+        exact = [x.detach().double().requires_grad_() for x in arrays]
+        sinks = random(4, dtype=torch.float32)
+        wide = sinks.detach().double().requires_grad_()
+
+        def gradients(q, k, v, sinks):
+            lse = attile.torch.attention(q, k, v, lse=True, sinks=sinks)[1]
+            return torch.autograd.grad((lse * 1e5).sum(), (q, k, v, sinks))
+
+        for one, other in zip(gradients(*arrays, sinks), gradients(*exact, wide)):
+            self.assertTrue(bool(one.isfinite().all()))
+            self.assertTrue(float((one - other).abs().max()) <= 8 * torch.finfo(torch.float16).eps * float(other.abs().max()))
+
     def test_opcheck(self):
         for options in attention_cases():
             with self.subTest(options=list(options)):
@@ -113,7 +132,7 @@ class Operators(unittest.TestCase):
                 torch.library.opcheck(torch.ops.attile.gemm, arrays, options)
         q = operands({}, requires_grad=False)
         out, lse = attile.torch.attention(*q, lse=True)
-        for more in ({}, {"bias": random(1, 4, 5, 7, requires_grad=False), "with_dbias": True}):
+        for more in ({}, {"bias": random(1, 4, 5, 7, requires_grad=False), "with_dbias": True}, {"dlse": torch.rand_like(lse)}):
             torch.library.opcheck(torch.ops.attile.attention_backward, (torch.rand_like(out), *q, out, lse), more)
 
     def test_wrong_calls(self):

@@ -79,8 +79,8 @@ TENSORS = ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q"
 
 def attention_backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *tensors: Optional[Tensor], with_dbias: bool = False,
                        with_dsinks: bool = False, make: Callable[[Tensor], Tensor] = empty_as, **options: Any) -> tuple[Tensor, ...]:
-    """dq, dk, dv, dbias and dsinks; the last two are empty if they are not wanted. `make` makes the first three."""
-    named: dict[str, Any] = dict(zip(TENSORS, tensors))
+    """dq, dk, dv, dbias and dsinks; the last two are empty if they are not wanted. `make` makes the first three. Behind TENSORS dlse may be given."""
+    named: dict[str, Any] = dict(zip((*TENSORS, "dlse"), tensors))
     named.update({name: empty_as(named[name[1:]]) for name, wanted in (("dbias", with_dbias), ("dsinks", with_dsinks)) if wanted})
     dq, dk, dv = map(make, (q, k, v))
     call("attention_backward", dout, q, k, v, out, lse, dq=dq, dk=dk, dv=dv, **options, **named)

@@ -34,8 +34,8 @@ _SHARED = ", ".join(f"Tensor? {name}=None" for name in TENSORS)
 _SCHEMAS = (
     "gemm(Tensor a, Tensor b, Tensor? c=None, Tensor? bias=None, *, float alpha=1.0, float beta=0.0, str? bias_axis=None, str? activation=None, int flags=0) -> Tensor",
     f"attention(Tensor q, Tensor k, Tensor v, {_SHARED}, Tensor? block_table=None, *, {_NUMBERS}, bool out_blhd=False) -> (Tensor, Tensor)",
-    f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_SHARED}, *, bool with_dbias=False, bool with_dsinks=False, {_NUMBERS})"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_SHARED}, Tensor? dlse=None, *, bool with_dbias=False, bool with_dsinks=False,"
+    f" {_NUMBERS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 
 
@@ -90,11 +90,14 @@ def _gemm_backward(ctx: Any, dout: Tensor) -> tuple[Optional[Tensor], ...]:
     da = product(dout, b.mT, alpha=alpha, flags=flags).sum_to_size(a.shape) if wanted[0] else None
     db = product(a.mT, dout, alpha=alpha, flags=flags).sum_to_size(b.shape) if wanted[1] else None
     dc = (options["beta"] * dout).sum_to_size(c[0]).to(c[1]) if wanted[2] else None
-    if not wanted[3]:
-        return da, db, dc, None
-    kept = dout.dim() - (2 if options["bias_axis"] == "rows" else 1)
-    summed = [axis for axis in range(dout.dim()) if axis != kept]
-    return da, db, dc, dout.sum(summed, dtype=bias[1])
+    return da, db, dc, _bias_gradient(dout, *bias, options["bias_axis"]) if wanted[3] else None
+
+
+def _bias_gradient(dout: Tensor, shape: torch.Size, dtype: torch.dtype, bias_axis: Optional[str]) -> Tensor:
+    """The sum over all axes along which a bias, [batch..., N] or [batch..., M], was broadcast: in one, so that it is rounded once."""
+    extents = (*shape, 1) if bias_axis == "rows" else (*shape[:-1], 1, shape[-1])
+    missing = dout.dim() - len(extents)
+    return dout.sum([axis for axis in range(dout.dim()) if axis < missing or extents[axis - missing] == 1], dtype=dtype).reshape(shape)
 
 
 def _attention_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: tuple[Tensor, Tensor]) -> None:
@@ -109,28 +112,15 @@ def _attention_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dic
     ctx.options = {name: value for name, value in keyword_only_inputs.items() if name != "out_blhd"}
 
 
-def _with_lse(dout: Tensor, dlse: Tensor, v: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """dout, v and out with columns that carry the gradient of lse: a row's gradient of scores is p (dout v - sum(dout out)), and of its lse it is p dlse.
-
-    So dout gets a column dlse where out has -1 and v has 0. Eight columns keep rows aligned.
-    """
-    pad = torch.nn.functional.pad
-    return torch.cat((dout, pad(dlse[..., None].to(dout.dtype), (0, 7))), -1), pad(v, (0, 8)), pad(out, (0, 8), value=-1.0)
-
-
 def _attention_gradients(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
     q, k, v, out, lse, *tensors = ctx.saved_tensors
     found: list[Optional[Tensor]] = [None] * (4 + len(TENSORS))
     if dout is None and dlse is None:
         return tuple(found)
     bias, sinks = (3 + TENSORS.index(name) for name in ("bias", "sinks"))
-    wanted, columns = _wanted(ctx, len(found)), v.shape[3]
+    wanted = _wanted(ctx, len(found))
     dout = torch.zeros_like(out) if dout is None else dout
-    if dlse is not None:
-        dout, v, out = _with_lse(dout, dlse, v, out)
-    *found[:3], dbias, dsinks = torch.ops.attile.attention_backward(dout, q, k, v, out, lse, *tensors, with_dbias=wanted[bias], with_dsinks=wanted[sinks], **ctx.options)
-    if dlse is not None:
-        found[2] = cast(Tensor, found[2])[..., :columns]
+    *found[:3], dbias, dsinks = torch.ops.attile.attention_backward(dout, q, k, v, out, lse, *tensors, dlse, with_dbias=wanted[bias], with_dsinks=wanted[sinks], **ctx.options)
     if wanted[bias]:
         found[bias] = dbias
     if wanted[sinks]:
