@@ -14,6 +14,7 @@ import numpy as np
 
 import attile
 from attile import _structs
+from python_forked import failure_in_child
 
 RNG = np.random.default_rng(7)
 
@@ -240,6 +241,27 @@ class Operations(unittest.TestCase):
         [t.start() for t in threads]
         [t.join() for t in threads]
         self.assertEqual(failures, [])
+
+
+class Forks(unittest.TestCase):
+    def test_a_child_has_a_default_context_of_its_own(self):
+        x, parent = random(3, 4), attile.default_context()
+        expected = attile.softmax(x)
+        prepared = attile.prepare_gemm(x, x.T.copy())
+
+        def check():
+            for _ in range(2):
+                np.testing.assert_array_equal(attile.softmax(x), expected)
+            self.assertIsNot(attile.default_context(), parent)
+            for call in (lambda: parent.softmax(x), prepared.run):
+                with self.assertRaisesRegex(attile.AttileError, "AFTER_FORK"):
+                    call()
+            attile.prepare_gemm(x, x.T.copy()).run()
+
+        self.assertEqual(failure_in_child(check), "")
+        self.assertIs(attile.default_context(), parent)
+        np.testing.assert_array_equal(attile.softmax(x), expected)
+        prepared.run()
 
 
 class Paths(unittest.TestCase):

@@ -11,6 +11,7 @@ import unittest
 import numpy as np
 
 import attile
+from attile import _extension
 
 if importlib.util.find_spec("jax") is None:
     raise unittest.SkipTest("JAX is not installed")
@@ -255,6 +256,17 @@ class Attention(unittest.TestCase):
             shapes = [jax.ShapeDtypeStruct(q.shape, q.dtype), jax.ShapeDtypeStruct((1, 1, 2), q.dtype)][:results]
             with self.subTest(sentence=sentence), self.assertRaisesRegex(Exception, sentence):
                 jax.block_until_ready(jax.ffi.ffi_call("attile_attention", shapes)(*arrays, **options))
+
+    def test_a_child_of_fork_whose_context_is_not_open_yet(self):
+        a = random(3, 3)
+        expected = attile.jax.matmul(a, a)
+        _extension.native.forget_context()  # As in such a child, where XLA's own threads are missing.
+        try:
+            with self.assertRaisesRegex(Exception, "context is not open: this process was forked"):
+                jax.block_until_ready(attile.jax.matmul(a, a))
+        finally:
+            attile.softmax(np.ones((1, 1), np.float32))  # Opens it.
+        self.assertTrue((attile.jax.matmul(a, a) == expected).all())
 
 
 @unittest.skipUnless(attile.compiled, "attile.jax needs the extension")

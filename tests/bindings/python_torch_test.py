@@ -17,7 +17,8 @@ if importlib.util.find_spec("torch") is None:
 
 import torch  # noqa: E402
 
-from attile import _torch_call  # noqa: E402
+from attile import _sdpa, _torch_call  # noqa: E402
+from python_forked import failure_in_child  # noqa: E402
 
 torch.manual_seed(3)
 HEADS = (2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6)  # q, k, v
@@ -183,6 +184,26 @@ class Operators(unittest.TestCase):
                 _torch_call.default_gpu.cache_clear()
                 _torch_call._context_of.cache_clear()
         self.assertEqual(opened, ["cuda:0"])
+
+    def test_a_child_of_fork(self):
+        """It has contexts of its own, also where its parent has asked on which devices calls are served."""
+        q = random(1, 2, 3, 4, requires_grad=False)
+        out, parent = attile.torch.attention(q, q, q), attile.default_context()
+        with attile.torch.sdpa():
+            torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        _torch_call.default_gpu()
+
+        def check():
+            for cached in (_torch_call.default_gpu, _torch_call._context_of, _sdpa._refused_device):
+                self.assertEqual(cached.cache_info().currsize, 0)
+            self.assertTrue(torch.equal(attile.torch.attention(q, q, q), out))
+            with attile.torch.sdpa(), warnings.catch_warnings():
+                warnings.simplefilter("error")
+                self.assertTrue(torch.equal(torch.nn.functional.scaled_dot_product_attention(q, q, q), out))
+            self.assertIsNot(attile.default_context(), parent)
+
+        self.assertEqual(failure_in_child(check), "")
+        self.assertGreater(_sdpa._refused_device.cache_info().currsize, 0)
 
     def test_the_package_does_not_import_pytorch(self):
         subprocess.run([sys.executable, "-c", "import sys, attile; assert 'torch' not in sys.modules; attile.torch.gemm; assert 'torch' in sys.modules"], check=True)

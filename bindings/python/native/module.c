@@ -57,6 +57,16 @@ static PyObject *default_context(void) {
     return Py_NewRef(native.context);
 }
 
+/* forget_context(): it was that of the process from which this one was forked; the next call opens one. */
+static PyObject *forget_context(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    PyObject *old = native.context;
+    native.context = NULL;
+    Py_XDECREF(old);
+    return Py_NewRef(Py_None);
+}
+
 #define X(operation)                                                                                                      \
     static PyObject *default_##operation(PyObject *module, PyObject *const *args, Py_ssize_t given, PyObject *keywords) { \
         (void)module;                                                                                                     \
@@ -145,6 +155,7 @@ static PyMethodDef module_functions[] = {
     {"connect", connect, METH_O, NULL},
     {"setup", setup, METH_O, NULL},
     {"method", method, METH_VARARGS, NULL},
+    {"forget_context", forget_context, METH_NOARGS, NULL},
     {"function", function, METH_VARARGS, NULL},
     {"xla_handlers", xla_handlers, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

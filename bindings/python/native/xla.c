@@ -186,6 +186,8 @@ static native_xla_error *run_slices(arrays *all, run *operation, const void *arg
     if (all->mistake == NULL && (all->next_argument != all->call->arguments.count || all->next_result != all->call->results.count))
         all->mistake = "attile's call has too many arguments or results";
     if (all->mistake != NULL) return fail(all->call, NATIVE_XLA_INVALID_ARGUMENT, all->mistake);
+    if (native.context == NULL)
+        return fail(all->call, NATIVE_XLA_INTERNAL, "attile's context is not open: this process was forked after the import of attile.jax");
     const array *last = &all->arrays[all->count - 1];
     const int64_t slices = product(last->buffer->shape, last->outer);
     for (int i = 0; i < all->count; i++) {

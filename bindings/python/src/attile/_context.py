@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import inspect
+import os
 import sys
 import threading
 from typing import Any, Callable, Optional, Sequence, Union
@@ -353,6 +354,23 @@ def default_context() -> Context:
         if _default is None:
             _default = Context()
         return _default
+
+
+def in_forked_children(forget: Callable[[], None]) -> None:
+    """Has that function called in each child of fork(), where the contexts of its parent serve no calls."""
+    if hasattr(os, "register_at_fork"):  # Windows has no fork().
+        os.register_at_fork(after_in_child=forget)
+
+
+def _forget_default() -> None:
+    """The next call of a module-level function opens a context again. The library leaves the parent's alone when it is closed here."""
+    global _default, _default_lock
+    _default, _default_lock = None, threading.Lock()  # Another thread, which is not here, may have held the lock.
+    if native is not None:
+        native.forget_context()
+
+
+in_forked_children(_forget_default)
 
 
 def _text_signature(name: str, function: Callable[..., Any]) -> str:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ._context import in_forked_children
 from ._library import AttileUnsupportedError
 from ._torch_call import TENSORS, attention_backward, default_gpu, empty_out, run
 
@@ -72,6 +73,9 @@ def _refused_device(kind: str) -> str:
     if kind == "cuda":
         return "the tensors are on a GPU, and the default context (ATTILE_BACKEND) is not"
     return f"tensors on {kind} are not served"
+
+
+in_forked_children(_refused_device.cache_clear)
 
 
 @_constant_in_graphs

@@ -12,6 +12,7 @@ from torch import Tensor
 import attile
 
 from . import _structs as s
+from ._context import in_forked_children
 
 
 @functools.lru_cache(maxsize=None)
@@ -25,6 +26,10 @@ def default_gpu() -> int:
 def _context_of(gpu: int) -> attile.Context:
     """A context of another GPU than the default context's, opened at its first tensor and kept."""
     return attile.Context(f"{attile.default_context().info.backend}:{gpu}")
+
+
+in_forked_children(default_gpu.cache_clear)
+in_forked_children(_context_of.cache_clear)
 
 
 def _operation(name: str, of: Tensor) -> Any:
