@@ -158,6 +158,13 @@ class Operations(unittest.TestCase):
         self.close(out, expected[0])
         self.close(lse, expected[1])
 
+    def test_parts_of_a_merge_in_one_array(self):
+        parts, lses = random(2, 1, 2, 3, 4), random(2, 1, 2, 3)
+        for found, expected in zip(attile.attention_merge(parts, lses, lse=True), attile.attention_merge(list(parts), list(lses), lse=True)):
+            np.testing.assert_array_equal(found, expected)
+        with self.assertRaisesRegex(attile.AttileArgumentError, "parts"):
+            attile.attention_merge(parts[:0], lses[:0], lse=True)
+
     def test_gradients_of_a_merge_against_finite_differences(self):
         parts = [random(1, 2, 3, 4, dtype=np.float64) for _ in range(3)]
         lses = [random(1, 2, 3, dtype=np.float64) for _ in range(3)]
@@ -292,6 +299,15 @@ class Errors(unittest.TestCase):
         for bad, error in (("text", TypeError), (np.zeros((2, 2), np.complex64), TypeError), (np.zeros((2, 2), ">f4"), TypeError), (np.zeros((1,) * 5, np.float32), ValueError)):
             with self.assertRaises(error):
                 attile.gemm(bad, random(2, 2))
+
+    def test_a_query_that_is_neither_true_nor_false(self):
+        q, lse, neither = random(1, 2, 3, 4), random(1, 2, 3), np.zeros(2)
+        for call in (lambda: attile.gemm(q, q.swapaxes(2, 3), query=neither), lambda: attile.attention(q, q, q, query=neither),
+                     lambda: attile.attention_backward(q, q, q, q, q, lse, query=neither), lambda: attile.attention_merge([q], [lse], query=neither),
+                     lambda: attile.attention_merge_backward(q, [q], [lse], q.copy(), lse.copy(), query=neither), lambda: attile.reduce(q, "sum", query=neither),
+                     lambda: attile.softmax(q, query=neither)):
+            with self.assertRaisesRegex(ValueError, "truth value"):
+                call()
 
     def test_names(self):
         with self.assertRaisesRegex(ValueError, "causal_top_left"):

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prepared calls of the Python package: the results of the plain calls, with other arrays in each launch, and the mistakes that a launch can hold."""
+import importlib.util
+import sys
 import threading
+import types
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import attile
+from attile import _prepared
 
 RNG = np.random.default_rng(3)
 
@@ -71,6 +76,75 @@ class Launches(unittest.TestCase):
         memory = memory[-memory.ctypes.data % 256:]
         a = random(3, 3)
         np.testing.assert_array_equal(attile.prepare_gemm(a, a, flags=attile.FLAG_NO_ALLOC, workspace=memory).run(workspace=memory, stream=0), attile.gemm(a, a))
+
+    def test_the_workspace_that_was_prepared(self):
+        q, aligned = random(1, 2, 3, 4), []
+        for _ in range(2):
+            memory = np.zeros(1 << 14, np.uint8)
+            aligned.append(memory[-memory.ctypes.data % 256:])
+        first, second = aligned
+        expected = attile.attention(q, q, q)
+        call = attile.prepare_attention(q, q, q, flags=attile.FLAG_NO_ALLOC, workspace=first)
+        np.testing.assert_array_equal(call.run(), expected)
+        self.assertTrue(first.any())
+        first[:] = 0
+        np.testing.assert_array_equal(call.run(q=q.copy(), workspace=second), expected)
+        self.assertEqual((first.any(), second.any()), (False, True))
+        np.testing.assert_array_equal(call.run(workspace=None), expected)
+        self.assertTrue(first.any())
+
+    def test_the_stream_of_arrays_that_were_prepared(self):
+        """Also where `out`, which each launch looks at, is not on the GPU."""
+        current = {0: 0, 1: 0}
+        cupy = types.ModuleType("cupy")
+        device = types.SimpleNamespace(value=0)
+        cupy.cuda = types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=current[device.value]))
+
+        class OfCupy:
+            __module__ = "cupy"
+
+            def __init__(self, array, number):
+                self.array, self.device = array, types.SimpleNamespace(id=number)
+                self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "data": (array.ctypes.data, False), "strides": None, "version": 3}
+
+        class OfNumba(OfCupy):
+            __module__ = "numba"
+
+        streams = []
+
+        def launch(handle, pointers):
+            streams.append(pointers._obj.stream)
+            return 0
+
+        library = types.SimpleNamespace(attile_gemm_run=launch)
+        a, b, out = random(3, 3), random(3, 3), empty(3, 3)
+        with mock.patch.dict(sys.modules, cupy=cupy):
+            for arrays in ((OfCupy(a, 0), b), (a, OfCupy(b, 0)), (OfNumba(a, 0), OfCupy(b, 0)), (OfCupy(a, 0), OfNumba(b, 0))):
+                call = attile.prepare_gemm(*arrays, out=out)
+                current[0] = 0x5550
+                with mock.patch.object(_prepared, "library", return_value=library):
+                    call.run()
+                    for given in (0x70, 0):
+                        call.run(stream=given, out=OfNumba(out, 0))  # No array for the extension.
+                current[0] = 0
+        self.assertEqual(streams, [0x5550, 0x70, None] * 4)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_pytorch_knows_of_each_output(self):
+        import torch
+
+        q = torch.rand(1, 2, 3, 4)
+        out, lse = torch.empty(1, 2, 3, 4), torch.empty(1, 2, 3)
+        call = attile.prepare_attention(q, q, q, out=out, lse=lse)
+        before = out._version, lse._version
+        call.run()
+        call.run(q=q.clone())
+        self.assertEqual((out._version, lse._version), (before[0] + 2, before[1] + 2))
+        other = torch.empty_like(lse)
+        before = out._version, lse._version, other._version
+        call.run(lse=other)
+        self.assertEqual((out._version, lse._version, other._version), (before[0] + 1, before[1], before[2] + 1))
+        self.assertEqual(attile.prepare_gemm(q[0, 0], q[0, 0].t().contiguous()).run().shape, (3, 3))
 
     def test_threads_share_one(self):
         a = random(16, 16)

@@ -164,6 +164,23 @@ class Streams(unittest.TestCase):
         self.assertEqual([call[1] for call in CALLS], [0x1110, 0x1110, 0x3330])
         self.assertEqual(WRITTEN, [out, out])
 
+    def test_a_prepared_call_keeps_an_array_to_ask(self):
+        """`out` is in host memory, so a launch learns the current stream from an array that it was prepared with."""
+        a, workspace = self.tensor(2, 2), self.tensor(64, device_type=s.DEVICE_CPU)
+        prepared = self.context.prepare_gemm(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32), out=np.empty((2, 2), np.float32))
+        prepared._kept = (*prepared._kept[:2], workspace, a)  # As if prepared with them: the stand-in shows tensors to the extension alone.
+        other = self.tensor(2, 2, device=1)
+        STREAMS[0], old = 0x3330, STREAMS[0]
+        try:
+            prepared.run()
+            prepared.run(stream=0)
+            prepared.run(a=other, workspace=self.tensor(32))
+        finally:
+            STREAMS[0] = old
+        self.assertEqual([call[1] for call in CALLS], [0x3330, None, 0x2220])
+        self.assertEqual([call[3] for call in CALLS], [256, 256, 128])
+        self.assertEqual(ASKED, [0, 1])
+
     def test_other_devices_are_left_to_python(self):
         with self.assertRaises(Exception):
             self.context.softmax(self.tensor(3, 3, device_type=7))

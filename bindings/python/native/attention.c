@@ -55,7 +55,7 @@ PyObject *native_attention(PyObject *self, PyObject *const *args, Py_ssize_t giv
                       &x.lse, &lse) < 0)
         goto pure;
     if (NATIVE_FINISH(&call, v, x) < 0) goto pure;
-    if (v.query != NULL && PyObject_IsTrue(v.query)) {
+    if (call.is_query) {
         NATIVE_QUERY(result, attention, self, x);
     } else {
         int32_t status;
@@ -95,7 +95,7 @@ PyObject *native_attention_backward(PyObject *self, PyObject *const *args, Py_ss
             goto pure;
     }
     if (NATIVE_FINISH(&call, v, x) < 0) goto pure;
-    if (v.query != NULL && PyObject_IsTrue(v.query)) {
+    if (call.is_query) {
         NATIVE_QUERY(result, attention_backward, self, x);
     } else {
         int32_t status;

@@ -58,7 +58,7 @@ enum { NATIVE_MOST_PARAMETERS = 40, NATIVE_MOST_WRITTEN = 6 };
     X(_current_level)   \
     X(is_cuda)          \
     X(is_cpu)           \
-    X(layout) X(shape) X(stride) X(data_ptr) X(_out) X(_lse) X(level) X(status) X(kernel) X(text) X(workspace_bytes) X(flops) X(bytes)
+    X(layout) X(shape) X(stride) X(data_ptr) X(_kept) X(level) X(status) X(kernel) X(text) X(workspace_bytes) X(flops) X(bytes)
 #define NATIVE_TORCH(X)   \
     X(tensor)             \
     X(parameter)          \
@@ -101,6 +101,7 @@ typedef struct {
     int32_t asked;    /* The device whose stream was asked for, plus one. */
     int given_stream; /* Whether the caller named one. */
     int looked_at_ad; /* Whether forward differentiation was asked about. */
+    int is_query;     /* Whether the caller asks how it would run. */
     int written_count;
     PyObject *written[NATIVE_MOST_WRITTEN]; /* Borrowed: tensors that the caller gave and PyTorch must be told about. */
 } native_call;
@@ -144,8 +145,8 @@ int native_number(PyObject *value, double *into);
 int native_integer(PyObject *value, int64_t *into);
 int native_small_integer(PyObject *value, int32_t *into);
 int native_choice(PyObject *value, PyObject *table, int32_t *into);
-int native_finish(native_call *call, PyObject *stream, PyObject *flags, PyObject *workspace, uint32_t *flags_into, void **stream_into,
-                  void **workspace_into, int64_t *bytes_into);
+int native_finish(native_call *call, PyObject *stream, PyObject *flags, PyObject *workspace, PyObject *query, uint32_t *flags_into,
+                  void **stream_into, void **workspace_into, int64_t *bytes_into);
 PyObject *native_shape(int32_t rank, const int64_t *shape);
 PyObject *native_support(int32_t status, const attile_support *support);
 PyObject *native_pure(int method, PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *keywords);

@@ -21,9 +21,9 @@
 /* A struct of arguments: zero, and its size. */
 #define NATIVE_STAMP(args) (memset(&(args), 0, sizeof(args)), (args).struct_size = sizeof(args))
 
-#define NATIVE_FINISH(call, values, args)                                                                                      \
-    native_finish(call, (values).stream, (values).flags, (values).workspace, &(args).flags, &(args).stream, &(args).workspace, \
-                  &(args).workspace_bytes)
+#define NATIVE_FINISH(call, values, args)                                                                                   \
+    native_finish(call, (values).stream, (values).flags, (values).workspace, (values).query, &(args).flags, &(args).stream, \
+                  &(args).workspace, &(args).workspace_bytes)
 
 /* Compute without the GIL; the caller's frame holds the arrays. */
 #define NATIVE_RUN(status, operation, self, args)                 \

@@ -34,7 +34,7 @@ PyObject *native_gemm(PyObject *self, PyObject *const *args, Py_ssize_t given, P
         goto pure;
     const int32_t rank = NATIVE_IS_GIVEN(v.out) ? 0 : product_shape(&x.a, &x.b, shape);
     if (rank < 0 || native_output(&call, v.out, v.a, &x.a, 0, rank, shape, &x.d, &out) < 0 || NATIVE_FINISH(&call, v, x) < 0) goto pure;
-    if (v.query != NULL && PyObject_IsTrue(v.query)) {
+    if (call.is_query) {
         NATIVE_QUERY(result, gemm, self, x);
     } else {
         int32_t status;
@@ -65,7 +65,7 @@ PyObject *native_reduce(PyObject *self, PyObject *const *args, Py_ssize_t given,
     memcpy(shape, x.x.shape, sizeof shape);
     shape[(x.axis % x.x.rank + x.x.rank) % x.x.rank] = 1; /* An axis outside the rank is the library's to report. */
     if (native_output(&call, v.out, v.x, &x.x, 0, x.x.rank, shape, &x.y, &out) < 0 || NATIVE_FINISH(&call, v, x) < 0) goto pure;
-    if (v.query != NULL && PyObject_IsTrue(v.query)) {
+    if (call.is_query) {
         NATIVE_QUERY(result, reduce, self, x);
     } else {
         int32_t status;
@@ -93,7 +93,7 @@ PyObject *native_softmax(PyObject *self, PyObject *const *args, Py_ssize_t given
         native_view(&call, v.x, &x.x) < 0 || native_output(&call, v.out, v.x, &x.x, 0, x.x.rank, x.x.shape, &x.y, &out) < 0 ||
         NATIVE_FINISH(&call, v, x) < 0)
         goto pure;
-    if (v.query != NULL && PyObject_IsTrue(v.query)) {
+    if (call.is_query) {
         NATIVE_QUERY(result, softmax, self, x);
     } else {
         int32_t status;
@@ -140,7 +140,7 @@ PyObject *native_attention_merge(PyObject *self, PyObject *const *args, Py_ssize
                       &lse) < 0)
         goto pure;
     if (NATIVE_FINISH(&call, v, x) < 0) goto pure;
-    if (v.query != NULL && PyObject_IsTrue(v.query)) {
+    if (call.is_query) {
         NATIVE_QUERY(result, attention_merge, self, x);
     } else {
         int32_t status;

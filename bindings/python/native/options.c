@@ -65,8 +65,8 @@ static int64_t dense_bytes(const attile_tensor *tensor) {
     return step * ((tensor->dtype & 0xff) / 8);
 }
 
-int native_finish(native_call *call, PyObject *stream, PyObject *flags, PyObject *workspace, uint32_t *flags_into, void **stream_into,
-                  void **workspace_into, int64_t *bytes_into) {
+int native_finish(native_call *call, PyObject *stream, PyObject *flags, PyObject *workspace, PyObject *query, uint32_t *flags_into,
+                  void **stream_into, void **workspace_into, int64_t *bytes_into) {
     if (NATIVE_IS_GIVEN(workspace)) {
         attile_tensor tensor;
         PyObject *same = NULL;
@@ -85,7 +85,8 @@ int native_finish(native_call *call, PyObject *stream, PyObject *flags, PyObject
     int64_t number = 0;
     if (native_integer(flags, &number) < 0) return -1;
     *flags_into = (uint32_t)number;
-    return 0;
+    call->is_query = query == NULL ? 0 : PyObject_IsTrue(query);
+    return call->is_query < 0 ? refuse() : 0;
 }
 
 PyObject *native_shape(int32_t rank, const int64_t *shape) {

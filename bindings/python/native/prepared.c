@@ -31,6 +31,7 @@ static const operand of_attention[] = {OPERAND(attention, "out", o),
                                        ATTENTION(block_table),
                                        ATTENTION(key_starts),
                                        ATTENTION(causal_offset)};
+enum { KEPT_OUT, KEPT_LSE, KEPT_WORKSPACE, KEPT_ON_GPU, KEPT }; /* Of the tuple that a prepared call keeps. */
 enum { OUT, LSE, MOST_OPERANDS = sizeof of_attention / sizeof *of_attention };
 
 /* Type, extents, and the strides that matter. */
@@ -81,46 +82,44 @@ static int sort(const operand *operands, int count, PyObject *const *args, PyObj
     return 0;
 }
 
-/* What the call returns: the arrays given, and those it was prepared with. */
-static PyObject *outcome(PyObject *out, PyObject *lse, PyObject *prepared_lse) {
-    if (lse == NULL) lse = prepared_lse;
-    return lse == Py_None ? Py_NewRef(out) : PyTuple_Pack(2, out, lse);
-}
-
 PyObject *native_run(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *keywords) {
     const native_object *prepared = (native_object *)self;
     const operand *operands = prepared->is_attention ? of_attention : of_gemm;
     const int count = prepared->is_attention ? MOST_OPERANDS : (int)(sizeof of_gemm / sizeof *of_gemm);
     PyObject *arrays[MOST_OPERANDS] = {NULL}, *stream = NULL, *workspace = NULL, *result = NULL;
     native_call call = {0};
+    attile_tensor unused;
     launch x;
-    PyObject *out = PyObject_GetAttr(self, native.names._out), *lse = PyObject_GetAttr(self, native.names._lse);
+    PyObject *kept = PyObject_GetAttr(self, native.names._kept);
     memset(&x, 0, sizeof x);
     x.gemm.struct_size = prepared->is_attention ? sizeof x.attention : sizeof x.gemm;
-    if (out == NULL || lse == NULL || prepared->args == 0 || given != 0 ||
+    if (kept == NULL || !PyTuple_Check(kept) || PyTuple_Size(kept) != KEPT || prepared->args == 0 || given != 0 ||
         sort(operands, count, args, keywords, arrays, &stream, &workspace) < 0)
         goto pure;
-    if (arrays[OUT] == NULL) arrays[OUT] = out; /* Its stream is the current one. */
+    PyObject *const lse = PyTuple_GetItem(kept, KEPT_LSE);
+    if (arrays[OUT] == NULL) arrays[OUT] = PyTuple_GetItem(kept, KEPT_OUT); /* Its stream is the current one, and it is written. */
+    if (prepared->is_attention && arrays[LSE] == NULL && lse != Py_None) arrays[LSE] = lse;
+    if (!NATIVE_IS_GIVEN(workspace)) workspace = PyTuple_GetItem(kept, KEPT_WORKSPACE);
     for (int i = 0; i < count; i++) {
         const int is_output = i == OUT || (prepared->is_attention && i == LSE);
         if (arrays[i] != NULL && replace(&call, operands, i, is_output, (const char *)(uintptr_t)prepared->args, arrays[i], &x) < 0)
             goto pure;
     }
+    if (call.stream == NULL && !NATIVE_IS_GIVEN(stream) && native_view(&call, PyTuple_GetItem(kept, KEPT_ON_GPU), &unused) < 0) goto pure;
     /* The heads of both structs lie alike. */
-    if (native_finish(&call, stream, NULL, workspace, &x.gemm.flags, &x.gemm.stream, &x.gemm.workspace, &x.gemm.workspace_bytes) < 0)
+    if (native_finish(&call, stream, NULL, workspace, NULL, &x.gemm.flags, &x.gemm.stream, &x.gemm.workspace, &x.gemm.workspace_bytes) < 0)
         goto pure;
     attile_prepared *const handle = (attile_prepared *)(uintptr_t)prepared->handle;
     PyThreadState *const saved = PyEval_SaveThread();
     const int32_t status =
         prepared->is_attention ? native.functions.attention_run(handle, &x.attention) : native.functions.gemm_run(handle, &x.gemm);
     PyEval_RestoreThread(saved);
-    if (native_settle(&call, status) == 0) result = outcome(arrays[OUT], prepared->is_attention ? arrays[LSE] : NULL, lse);
+    if (native_settle(&call, status) == 0) result = lse == Py_None ? Py_NewRef(arrays[OUT]) : PyTuple_Pack(2, arrays[OUT], arrays[LSE]);
     goto done;
 pure:
     PyErr_Clear();
     result = native_pure(NATIVE_run, self, args, given, keywords);
 done:
-    Py_XDECREF(out);
-    Py_XDECREF(lse);
+    Py_XDECREF(kept);
     return result;
 }

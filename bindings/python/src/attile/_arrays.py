@@ -67,6 +67,11 @@ def _elements(byte_strides: tuple[int, ...] | None, item: int) -> tuple[int, ...
     return tuple(step // item for step in byte_strides)
 
 
+def _owner_of(array: Any) -> str:
+    """The library whose type an array is of."""
+    return type(array).__module__.partition(".")[0]
+
+
 def _from_numpy(array: np.ndarray[Any, Any]) -> View:
     dtype = _numpy_dtype(array.dtype.str, array.dtype.name)
     tensor = tensor_of(array.ctypes.data, dtype, array.shape, _elements(array.strides, array.itemsize))
@@ -191,16 +196,27 @@ def _from_torch(torch: Any, array: Any, streams: dict[Any, int]) -> Union[View, 
     return View(tensor, array, "", cuda_stream(array, None, streams) if array.is_cuda else 0, s.DEVICE_CUDA if array.is_cuda else s.DEVICE_CPU)
 
 
+def has_current_stream(array: Any) -> bool:
+    """Whether the library that owns an array on a GPU knows which stream is the current one."""
+    return _owner_of(array) in ("torch", "cupy")
+
+
 def cuda_stream(array: Any, from_interface: int | None, streams: dict[Any, int]) -> int:
     """The caller's current stream in the library that owns the array: work goes where the caller's own work goes. Asked once for all arrays of a call, which `streams` keeps."""
-    owner = type(array).__module__.partition(".")[0]
-    if owner not in ("torch", "cupy"):
+    if not has_current_stream(array):
         return from_interface or 0
+    owner = _owner_of(array)
     key = array.device if owner == "torch" else array.device.id
     if key not in streams:
         cuda = sys.modules[owner].cuda
         streams[key] = cuda.current_stream(array.device).cuda_stream if owner == "torch" else cuda.get_current_stream().ptr
     return int(streams[key])
+
+
+def stream_of(array: Any, streams: dict[Any, int]) -> int:
+    """The stream of an array on a GPU, as view() finds it."""
+    interface = None if has_current_stream(array) else getattr(array, "__cuda_array_interface__", None)
+    return cuda_stream(array, None if interface is None else interface.get("stream"), streams)
 
 
 def view(array: Any, streams: dict[Any, int] | None = None, name: str = "an array") -> View:
@@ -235,7 +251,7 @@ def dense_bytes(tensor: s.Tensor) -> int:
 
 def empty_like(array: Any, shape: tuple[int, ...], dtype: int | None = None) -> Any:
     """A new array of another shape, of the same library and on the same device as `array`; dtype None keeps its type."""
-    owner = type(array).__module__.partition(".")[0]
+    owner = _owner_of(array)
     if owner == "torch":
         torch = sys.modules["torch"]
         return array.new_empty(shape, dtype=None if dtype is None else {s.F32: torch.float32, s.F64: torch.float64}[dtype])

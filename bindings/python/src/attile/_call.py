@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
-from ._arrays import Array, View, dense_bytes, mark_written, view
+from . import _structs as s
+from ._arrays import Array, View, dense_bytes, has_current_stream, mark_written, view
 
 
 def choose(table: Mapping[Any, int], what: str, value: Optional[str]) -> int:
@@ -27,6 +28,7 @@ class Call:
         self.stream = 0
         self.written: list[Array] = []
         self.streams: dict[Any, int] = {}  # of each device, as its arrays' library says
+        self.on_gpu: Optional[Array] = None  # One to ask for the stream of a later launch, best one whose library knows the current stream.
 
     def look(self, name: str, array: Array, output: bool = False) -> View:
         """An array of the call, as the caller names it."""
@@ -35,6 +37,8 @@ class Call:
             if found.refusal:
                 raise ValueError(f"{name} {found.refusal}")
             self.written.append(array)
+        if found.device != s.DEVICE_CPU and (self.on_gpu is None or not has_current_stream(self.on_gpu)):
+            self.on_gpu = array
         self.views.append(found)
         return found
 

@@ -146,7 +146,7 @@ class Context(ContextBase):
         """gemm() with these arguments, validated and planned once for many launches; nothing is computed."""
         call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation)
         call.finish(stream, flags, workspace)
-        return Prepared(self, "gemm", call, out)
+        return Prepared(self, "gemm", call, out, workspace=workspace)
 
     def attention(self, q: Array, k: Array, v: Array, *, out: Optional[Array] = None, lse: Union[None, bool, Array] = None, scale: float = 0.0, softcap: float = 0.0,
                   mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
@@ -195,7 +195,7 @@ class Context(ContextBase):
                              key_starts=key_starts, causal_offset=causal_offset)
         out, lse = self._results(call, q, out, lse)
         call.finish(stream, flags, workspace)
-        return Prepared(self, "attention", call, out, lse)
+        return Prepared(self, "attention", call, out, lse, workspace)
 
     def _forward(self, q: Array, k: Array, v: Array, *, scale: float, softcap: float, mask: Optional[s.Mask], window: Sequence[int], max_len_q: int, max_len_k: int,
                  **optional: Optional[Array]) -> Call:
@@ -246,9 +246,9 @@ class Context(ContextBase):
                         stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
         """Combine attention over disjoint ranges of keys; returns ``out``, or (out, lse) if ``lse`` is asked for as in attention(). ``query=True`` returns a Support."""
         call = _merge(o_parts, lse_parts)
-        if out is None and o_parts:
+        if out is None and len(o_parts):
             out = empty_like(o_parts[0], tuple(call.args.o_parts[0].shape[:4]))
-        if lse is True and o_parts:
+        if lse is True and len(o_parts):
             lse = empty_like(lse_parts[0], tuple(call.args.lse_parts[0].shape[:3]))
         call.put("o", out, output=True)
         call.put("lse", None if isinstance(lse, bool) else lse, output=True)
