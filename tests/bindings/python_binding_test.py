@@ -271,6 +271,15 @@ class Forks(unittest.TestCase):
         prepared.run()
 
 
+class Version(unittest.TestCase):
+    def test_it_is_that_of_the_library(self):
+        self.assertEqual(attile.__version__, attile.version())
+        self.assertRegex(attile.__version__, r"^1\.\d+\.\d+$")
+
+    def test_an_import_opens_no_library(self):
+        subprocess.run([sys.executable, "-c", "import attile"], env={**os.environ, "ATTILE_LIBRARY": "/nosuch.so"}, check=True)
+
+
 class Paths(unittest.TestCase):
     def test_the_path_that_is_tested_is_the_one_meant(self):
         self.assertEqual(attile.compiled, os.environ.get("ATTILE_TEST_PATH") == "native")

@@ -27,6 +27,7 @@ attile.softmax(x, 0)
 with attile.Context("cpu") as context, context.prepare_gemm(x, x) as call:
     call.run(a=x, stream=0)
     backend: str = context.info.backend
+version: str = attile.__version__
 print(attile.reduce(x, "mean"), attile.compiled, backend)
 with attile.distributed.Communicator.threads(0, 1, timeout=1) as ranks:
     ranks.attention(q[:, :, ranks.positions("zigzag", 4)], q, q, layout="zigzag", method="ring", lse=True)

@@ -40,6 +40,7 @@ def backend_report() -> str:
 
 
 if TYPE_CHECKING:
+    __version__: str
     _default = Context()
     gemm, attention, attention_backward = _default.gemm, _default.attention, _default.attention_backward
     attention_merge, attention_merge_backward, reduce, softmax = _default.attention_merge, _default.attention_merge_backward, _default.reduce, _default.softmax
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """Parts of the package at their first use; the import of attile.torch needs PyTorch, that of attile.jax JAX."""
+        """Parts of the package at their first use; the import of attile.torch needs PyTorch, that of attile.jax JAX. And the version, which is the library's, for an import opens none."""
+        if name == "__version__":
+            return version()
         if name in ("distributed", "jax", "torch"):
             return importlib.import_module(f".{name}", __name__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
