@@ -58,6 +58,21 @@ class VersionedDlpack:
         return new(ctypes.addressof(self.managed), b"dltensor_versioned", None)
 
 
+class OnGpu(Dlpack):
+    """Stands for an array on a GPU of that kind, which notes the stream that it is asked with."""
+
+    def __init__(self, array, device_type):
+        super().__init__(array)
+        self.device_type, self.asked = device_type, []
+
+    def __dlpack_device__(self):
+        return (self.device_type, 0)
+
+    def __dlpack__(self, stream=None):
+        self.asked.append(stream)
+        return self.array.__dlpack__()
+
+
 class CudaInterface:
     """Stands for a library of GPU arrays: a pointer, byte strides that may be absent, a stream of its own."""
 
@@ -98,6 +113,12 @@ class Inputs(unittest.TestCase):
         for wrap in (Dlpack, VersionedDlpack, lambda x: VersionedDlpack(x, flags=1), lambda x: VersionedDlpack(x, flags=3), lambda x: CudaInterface(x, dense=False),
                      lambda x: CudaInterface(x, dense=False, read_only=True), ArrayMethod, lambda x: read_only(x.copy()), lambda x: of_module("jaxlib.xla", x)):
             self.check(wrap)
+
+    def test_the_default_stream_of_a_gpu_in_dlpack(self):
+        for device_type, number in ((2, 1), (10, 0)):  # CUDA, ROCm
+            a = OnGpu(random(3, 3), device_type)
+            attile.softmax(a, out=np.empty((3, 3), np.float32))
+            self.assertEqual(a.asked, [number])
 
     def test_unknown_version_of_dlpack(self):
         with self.assertRaisesRegex(TypeError, "DLPack 2.1"):

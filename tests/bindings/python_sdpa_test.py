@@ -221,6 +221,13 @@ class Nested(unittest.TestCase):
                 warnings.simplefilter("ignore")
                 self.assertEqual(attention(*arrays, **options), "theirs")
 
+    @unittest.skipUnless(_sdpa._HAS_JAGGED, "they are left to a PyTorch before 2.5")
+    def test_a_device_without_autocast_is_left_to_pytorch(self):
+        _sdpa._said.clear()
+        like = torch.nested.nested_tensor_from_jagged(torch.empty(9, 2, 8, device="meta"), torch.empty(3, dtype=torch.int64, device="meta"), min_seqlen=4, max_seqlen=5)
+        with attile.torch.sdpa(), mock.patch.object(_sdpa, "_framework", return_value="theirs"), self.assertWarnsRegex(UserWarning, "tensors on meta are not served"):
+            self.assertEqual(attention(*[like.transpose(1, 2)] * 3), "theirs")
+
 
 class Fallback(unittest.TestCase):
     def setUp(self):

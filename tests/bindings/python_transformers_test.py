@@ -125,6 +125,14 @@ class Arguments(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "scaling is 0"):
             _transformers.attention(self.module, self.q, self.kv, self.kv, None, scaling=0.0, softcap=2.0)
 
+    def test_a_device_without_autocast_is_left_to_transformers(self):
+        q, kv = self.q.to("meta"), self.kv.to("meta")
+        with self.assertWarnsRegex(UserWarning, "tensors on meta are not served"):
+            found, _ = _transformers.attention(self.module, q, kv, kv, None)
+        self.assertEqual((found.device.type, found.shape), ("meta", (2, 5, 4, 8)))
+        with self.assertRaisesRegex(ValueError, "with softcap or sinks: tensors on meta are not served"):
+            _transformers.attention(self.module, q, kv, kv, None, position_bias=self.bias.to("meta"), softcap=2.0)
+
     def test_a_gradient_to_the_sinks_alone(self):
         q, kv, sinks = self.q.double(), self.kv.double(), torch.rand(4, dtype=torch.float64).requires_grad_()
         self.assertTrue(torch.autograd.gradcheck(lambda sinks: _transformers.attention(self.module, q, kv, kv, None, s_aux=sinks)[0], sinks))

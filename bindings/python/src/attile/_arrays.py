@@ -118,10 +118,10 @@ def _from_dlpack(array: Any, streams: dict[Any, int]) -> View:
     device_type, _ = array.__dlpack_device__()
     on_gpu = device_type in (s.DEVICE_CUDA, s.DEVICE_ROCM)
     stream = cuda_stream(array, None, streams) if on_gpu else 0
-    # The consumer names the stream it will work on, and the owner orders its pending work before it; 1 is the legacy default stream.
-    capsule = _dlpack_capsule(array, {"stream": stream or 1} if on_gpu else {})
+    # The consumer names the stream it will work on, and the owner orders its pending work before it. CUDA's legacy default stream is 1 there; ROCm's is 0.
+    capsule = _dlpack_capsule(array, {"stream": stream or (1 if device_type == s.DEVICE_CUDA else 0)} if on_gpu else {})
     # The capsule stays as it is ("dltensor", not "used_dltensor"), so that its own destructor gives the memory back when View.keep goes.
-    refusal = "is immutable; leave it away, or give an array that can be written" if type(array).__module__.partition(".")[0] in _IMMUTABLE else ""
+    refusal = "is immutable; leave it away, or give an array that can be written" if _owner_of(array) in _IMMUTABLE else ""
     if _capsule_is(capsule, b"dltensor_versioned"):
         versioned = ctypes.cast(_capsule_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(_DLVersioned)).contents
         if versioned.major != 1:

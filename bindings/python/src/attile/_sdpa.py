@@ -193,7 +193,7 @@ def _problem(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tens
 
 
 def _autocast(q: Any, k: Any, v: Any, attn_mask: Any = None) -> tuple[Any, Any, Any, Any]:
-    """Tensors as torch.autocast would hand them to PyTorch's own."""
+    """Tensors as torch.autocast would hand them to PyTorch's own. Only of those for which there is no refusal(): a device may know no autocast."""
     kind = q.device.type
     if not torch.is_autocast_enabled(kind):
         return q, k, v, attn_mask
@@ -234,10 +234,13 @@ def _serve_jagged(query: Any, key: Any, value: Any, attn_mask: Optional[Tensor],
             return "of nested tensors those of [B, H, ragged L, D] in the layout torch.jagged are served, without holes"
     if query.shape[0] != key.shape[0] or key.shape[:3] != value.shape[:3] or query.shape[3] != key.shape[3] or query.shape[1] != key.shape[1]:
         return "shapes of nested query, key and value do not fit together"
-    q, k, v, _ = _autocast(query.values().unsqueeze(0), key.values().unsqueeze(0), value.values().unsqueeze(0))
-    reason = refusal((q, k, v)) or ("nested tensors are of different types, or empty" if not q.dtype == k.dtype == v.dtype or 0 in (q.numel(), k.numel(), v.numel()) else "")
+    q, k, v = (x.values().unsqueeze(0) for x in (query, key, value))
+    reason = refusal((q, k, v))
     if reason:
         return reason
+    q, k, v, _ = _autocast(q, k, v)
+    if not q.dtype == k.dtype == v.dtype or 0 in (q.numel(), k.numel(), v.numel()):
+        return "nested tensors are of different types, or empty"
     packed = tuple(x.offsets().to(torch.int32) for x in (query, key))
     out = attend(Problem(q, k, v, None, None), packed=packed, max_len_q=query._max_seqlen, max_len_k=key._max_seqlen, **options)
     return cast(Tensor, _untyped.nested.nested_tensor_from_jagged(out.squeeze(0), query.offsets(), jagged_dim=2, min_seqlen=query._min_seqlen, max_seqlen=query._max_seqlen))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional, Union, cast
+from typing import Any, Optional, Union
 
 import torch
 from torch import Tensor
@@ -23,13 +23,13 @@ def _terms(attention_mask: Optional[Tensor], position_bias: Optional[Tensor]) ->
 
 def _serve(tensors: tuple[Any, Any, Any, Any], position_bias: Optional[Tensor], sinks: Optional[Tensor], options: dict[str, Any]) -> Union[Tensor, str]:
     """The result [B, Hq, Lq, D] of query, key, value and mask, or why transformers is to compute it."""
-    query, key, value, attention_mask = tensors
-    bias, allowed = _terms(attention_mask, position_bias)
-    reason = refusal((query, key, value, bias, allowed, sinks))
-    if not query.dtype == key.dtype == value.dtype:
-        reason = f"query, key and value are of types {query.dtype}, {key.dtype} and {value.dtype}; one type is served"
+    reason = refusal((*tensors, position_bias, sinks))
     if reason:
         return reason
+    query, key, value, attention_mask = _autocast(*tensors)
+    if not query.dtype == key.dtype == value.dtype:
+        return f"query, key and value are of types {query.dtype}, {key.dtype} and {value.dtype}; one type is served"
+    bias, allowed = _terms(attention_mask, position_bias)
     if bias is not None and bias.dtype not in (query.dtype, torch.float32):
         bias = bias.to(query.dtype)
     if sinks is not None:
@@ -58,7 +58,7 @@ def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor
     elif scaling is not None and (scaling == 0.0 or not math.isfinite(scaling)):
         found = "scaling is 0 or not finite"
     else:
-        found = _serve(_autocast(query, key, value, attention_mask), position_bias, s_aux, {"scale": scaling or 0.0, "softcap": softcap or 0.0, "mask": mask})
+        found = _serve((query, key, value, attention_mask), position_bias, s_aux, {"scale": scaling or 0.0, "softcap": softcap or 0.0, "mask": mask})
     if not isinstance(found, str):
         return found.transpose(1, 2), None
     if softcap is not None or s_aux is not None:
@@ -67,7 +67,8 @@ def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     more: dict[str, Any] = {} if position_bias is None else {"position_bias": position_bias}
-    return cast(tuple[Tensor, None], sdpa_attention_forward(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more, **options))
+    left: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more, **options)
+    return left
 
 
 def register_transformers(name: str = "attile") -> None:

@@ -90,7 +90,7 @@ def _gemm_backward(ctx: Any, dout: Tensor) -> tuple[Optional[Tensor], ...]:
     da = product(dout, b.mT, alpha=alpha, flags=flags).sum_to_size(a.shape) if wanted[0] else None
     db = product(a.mT, dout, alpha=alpha, flags=flags).sum_to_size(b.shape) if wanted[1] else None
     dc = (options["beta"] * dout).sum_to_size(c[0]).to(c[1]) if wanted[2] else None
-    return da, db, dc, _bias_gradient(dout, *bias, options["bias_axis"]) if wanted[3] else None
+    return da, db, dc, _bias_gradient(dout, bias[0], bias[1], options["bias_axis"]) if wanted[3] else None
 
 
 def _bias_gradient(dout: Tensor, shape: torch.Size, dtype: torch.dtype, bias_axis: Optional[str]) -> Tensor:
