@@ -16,7 +16,7 @@ namespace attile::core {
 inline constexpr const char *kDistributed = "attention_distributed";
 inline constexpr const char *kDistributedBackward = "attention_backward_distributed";
 
-// Entries of the batch with one key length, and what their rows see; or a packed sequence.
+// Entries of the batch with one key length, and what their rows see; or a run of rows of a packed sequence.
 struct EntryGroup {
     int64_t begin = 0, end = 0;  // on the batch axis; a sequence: 0 and 1
     int64_t entry = 0;           // the first one in scores and slopes

@@ -5,6 +5,7 @@
 
 #include "alias.h"
 #include "attention_problem.h"
+#include "distributed/taken_rows.h"
 
 namespace attile::core {
 namespace {
@@ -167,8 +168,8 @@ void group_entries(const std::vector<double> &key_lengths, DistributedAttention 
     }
 }
 
-// Each packed sequence that has rows. Offsets and lengths are clamped to what there is, as a local call does. Where offsets decrease, rows
-// that several sequences have belong to the first one.
+// The rows that each packed sequence has, a group for each run of them. Offsets and lengths are clamped to what there is, as a local call
+// does. Where offsets decrease, rows that several sequences have belong to the first one; what a row sees goes by its whole sequence.
 void group_sequences(const std::vector<double> &cu_len_q, const std::vector<double> &cu_len_k, const std::vector<double> &key_lengths,
                      DistributedAttention *p) {
     const auto segment = [](const std::vector<double> &offsets, size_t b, int64_t total, int64_t longest) {
@@ -176,20 +177,20 @@ void group_sequences(const std::vector<double> &cu_len_q, const std::vector<doub
         const int64_t end = std::clamp<int64_t>(static_cast<int64_t>(offsets[b + 1]), first, total);
         return Segment{first, first + std::min(end - first, longest), first};
     };
-    int64_t taken = 0;
+    TakenRows taken;
     for (int64_t b = 0; b < p->entries(); ++b) {
         const size_t at = static_cast<size_t>(b);
         EntryGroup group;
         group.end = 1;
         group.entry = b;
-        group.rows = segment(cu_len_q, at, p->len_q, longest_rows(*p));
+        const Segment whole = segment(cu_len_q, at, p->len_q, longest_rows(*p));
         group.keys = segment(cu_len_k, at, p->len_k, longest_keys(*p));
-        const int64_t rows = group.rows.end - group.rows.first, keys = group.keys.end - group.keys.first;
+        const int64_t rows = whole.end - whole.first, keys = group.keys.end - group.keys.first;
         group.band = make_band(p->local, rows, key_lengths.empty() ? keys : static_cast<int64_t>(key_lengths[at]), keys);
-        group.rows.first = std::max(group.rows.first, taken);
-        if (group.rows.first >= group.rows.end) continue;
-        taken = group.rows.end;
-        p->groups.push_back(group);
+        taken.take({whole.first, whole.end}, [&](const Range &own) {
+            group.rows = {own.begin, own.end, whole.origin};
+            p->groups.push_back(group);
+        });
     }
 }
 
