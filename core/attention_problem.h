@@ -67,7 +67,8 @@ struct GradientViews {
 
 // Whether dbias is summed over an axis that bias broadcasts by a stride of 0: a stride of 0 in dbias asks for it.
 inline bool is_summed_axis(const attile_tensor &bias, const attile_tensor &dbias, int32_t axis) {
-    return dbias.shape[axis] == bias.shape[axis] && bias.shape[axis] > 1 && bias.stride[axis] == 0 && dbias.stride[axis] == 0;
+    return dbias.shape[axis] == bias.shape[axis] && bias.shape[axis] > 1 && bias.stride[axis] == 0 && dbias.stride[axis] == 0 &&
+           !is_empty(dbias);
 }
 
 // Validates gradients beside a forward call that was. Both structs outlive the views.

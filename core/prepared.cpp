@@ -128,9 +128,8 @@ uint64_t number_of(const attile_prepared *handle) { return reinterpret_cast<uint
 Span span_of(const attile_tensor &tensor) {
     constexpr uintptr_t kMostAlignment = 16;
     Span span;
-    const bool is_empty = std::find(tensor.shape, tensor.shape + tensor.rank, 0) != tensor.shape + tensor.rank;
     int64_t below = 0, above = 0;
-    if (is_empty || !measure_tensor(tensor, &below, &above)) return {};
+    if (is_empty(tensor) || !measure_tensor(tensor, &below, &above)) return {};
     span.below = static_cast<uintptr_t>(below);
     span.above = static_cast<uintptr_t>(above);
     const uintptr_t address = reinterpret_cast<uintptr_t>(tensor.data);

@@ -5,6 +5,7 @@
 
 #include <attile/attile_backend.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -48,6 +49,11 @@ inline const char *finite_in_text(int32_t dtype) { return dtype == ATTILE_F64 ? 
 
 // An optional tensor that was not given.
 inline bool is_absent(const attile_tensor &tensor) { return tensor.dtype == 0 && tensor.rank == 0 && tensor.data == nullptr; }
+
+// Whether a tensor has no element. Its strides mean nothing: attile_tensor_init() gives 0 beside an extent of 0.
+inline bool is_empty(const attile_tensor &tensor) {
+    return std::find(tensor.shape, tensor.shape + tensor.rank, 0) != tensor.shape + tensor.rank;
+}
 
 // The bytes that a tensor with elements spans: those before its first element, and those from there on. False where extents times strides
 // exceed 63 bits. The stride of an extent of 1 is not looked at: nothing is stepped over.

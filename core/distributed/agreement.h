@@ -40,7 +40,9 @@ struct Announcement {
     int64_t call = 0;
     int64_t len_q = 0, len_k = 0;  // need not be the same
     int64_t bias_rows = 0;         // nor this: what a rank says of the rows of dbias
-    int64_t fast_axes = 0;         // nor this: how a rank's matrices lie in its memory
+    int64_t summed_axes = 0;       // nor these: the set of axes that dbias sums over, and of those that a rank says nothing of
+    int64_t unknown_axes = 0;
+    int64_t fast_axes = 0;  // nor this: how a rank's matrices lie in its memory
     std::vector<Matter> matters;
 };
 
@@ -72,6 +74,8 @@ class Agreement {
     int64_t len_q(int32_t rank) const { return announced_[static_cast<size_t>(rank)].len_q; }
     int64_t len_k(int32_t rank) const { return announced_[static_cast<size_t>(rank)].len_k; }
     int64_t bias_rows(int32_t rank) const { return announced_[static_cast<size_t>(rank)].bias_rows; }
+    int64_t summed_axes(int32_t rank) const { return announced_[static_cast<size_t>(rank)].summed_axes; }
+    int64_t unknown_axes(int32_t rank) const { return announced_[static_cast<size_t>(rank)].unknown_axes; }
     int64_t fast_axes(int32_t rank) const { return announced_[static_cast<size_t>(rank)].fast_axes; }
 
     // Exchanges how something went. All ranks fail if one did.
@@ -84,7 +88,7 @@ class Agreement {
         int64_t version;
         int64_t call;
         int64_t status;
-        int64_t len_q, len_k, bias_rows, fast_axes;
+        int64_t len_q, len_k, bias_rows, summed_axes, unknown_axes, fast_axes;
         int64_t values[Announcement::kMostMatters];
         char operation[32];
         char backend[32];

@@ -39,8 +39,7 @@ int32_t lie_on_device(attile_context *context, std::initializer_list<const attil
     *all = true;
     for (const attile_tensor *tensor : tensors) {
         int32_t kind = ATTILE_MEMORY_DEVICE;
-        const bool is_empty = std::find(tensor->shape, tensor->shape + tensor->rank, 0) != tensor->shape + tensor->rank;
-        if (tensor->data != nullptr && !is_empty) ATTILE_TRY(attile_memory_kind(context, tensor->data, &kind));
+        if (tensor->data != nullptr && !is_empty(*tensor)) ATTILE_TRY(attile_memory_kind(context, tensor->data, &kind));
         *all = *all && kind == ATTILE_MEMORY_DEVICE;
     }
     return ATTILE_OK;

@@ -5,6 +5,7 @@
 
 #include "alias.h"
 #include "attention_problem.h"
+#include "distributed/bias_axes.h"
 #include "distributed/taken_rows.h"
 
 namespace attile::core {
@@ -128,17 +129,6 @@ int32_t check_scores(const Call &call, const DistributedAttention &p, View *bias
     return ATTILE_OK;
 }
 
-// Both with four axes, and extents of 1 where sums are asked for by strides of 0.
-void name_sums(DistributedAttention *p) {
-    attile_tensor &bias = p->local.bias, &dbias = p->gradients.dbias;
-    if (is_absent(dbias)) return;
-    bias = with_four_axes(bias);
-    dbias = with_four_axes(dbias);
-    for (int32_t axis = 0; axis < 4; ++axis) {
-        if (is_summed_axis(bias, dbias, axis)) bias.shape[axis] = dbias.shape[axis] = 1;
-    }
-}
-
 // Numbers of a tensor in any memory; empty for an absent one.
 int32_t read_numbers(const DistributedAttention &p, const attile_tensor &tensor, std::vector<double> *numbers) {
     if (is_absent(tensor)) return ATTILE_OK;
@@ -194,26 +184,6 @@ void group_sequences(const std::vector<double> &cu_len_q, const std::vector<doub
     }
 }
 
-// Of rows only where every rank has all of them.
-int64_t broadcast_axes(const DistributedAttention &p, const attile_tensor &tensor) {
-    if (is_absent(tensor)) return 0;
-    const attile_tensor wide = with_four_axes(tensor);
-    const bool rows = p.packed && wide.shape[2] == 1;
-    return (wide.shape[0] == 1 ? 1 : 0) | (wide.shape[1] == 1 ? 2 : 0) | (wide.shape[3] == 1 ? 4 : 0) | (rows ? 8 : 0);
-}
-
-// What a dbias says about its rows. One row on a rank of one row says nothing.
-enum : int64_t { kUnknownRows = 0, kOwnRows = 1, kSummedRows = 2 };
-
-int64_t rows_of_dbias(const DistributedAttention &p, int32_t given_rank) {
-    const attile_tensor &dbias = p.gradients.dbias;
-    if (is_absent(dbias)) return kUnknownRows;
-    if (p.packed) return kSummedRows;
-    if (given_rank < 2) return kSummedRows;
-    if (p.rows() == 1) return kUnknownRows;
-    return dbias.shape[2] == 1 ? kSummedRows : kOwnRows;
-}
-
 int64_t contents(const std::vector<double> &numbers) { return hash_bytes(numbers.data(), numbers.size() * sizeof(double)); }
 
 int32_t check_sum(const DistributedAttention &p, const char *name, const std::vector<int64_t> &lengths, int64_t length) {
@@ -229,18 +199,6 @@ std::vector<Shard> cut_shards(const DistributedAttention &p, int64_t length) {
     shards.reserve(static_cast<size_t>(p.ranks));
     for (int32_t rank = 0; rank < p.ranks; ++rank) shards.push_back(cut_shard(p.layout, length, rank, p.ranks));
     return shards;
-}
-
-int32_t agree_on_bias_rows(const Agreement &agreement, DistributedAttention *p) {
-    int32_t own = -1, summed = -1;
-    for (int32_t rank = 0; rank < p->ranks; ++rank) {
-        if (agreement.bias_rows(rank) == kOwnRows) own = rank;
-        if (agreement.bias_rows(rank) == kSummedRows) summed = rank;
-    }
-    p->sums_bias_rows = summed >= 0;
-    if (own < 0 || summed < 0) return ATTILE_OK;
-    return fail(ATTILE_ERROR_RANKS_DISAGREE, "%s: ranks disagree: local->dbias is one for all rows on rank %d and has rows on rank %d",
-                p->operation, summed, own);
 }
 
 }  // namespace
@@ -331,7 +289,7 @@ int32_t describe(DistributedAttention *problem, Announcement *announcement) {
     }
     announcement->len_q = p.rows();
     announcement->len_k = local.k.shape[2];
-    announcement->bias_rows = rows_of_dbias(p, p.dbias_rank);
+    describe_sums(p, announcement);
     std::vector<Matter> &matters = announcement->matters;
     const auto number = [&](const char *name, int64_t value) { matters.push_back({name, Shown::kNumber, value}); };
     const auto dtype = [&](const char *name, const attile_tensor &tensor) { matters.push_back({name, Shown::kDtype, tensor.dtype}); };
@@ -361,7 +319,9 @@ int32_t describe(DistributedAttention *problem, Announcement *announcement) {
     number("local->mask", local.mask);
     number("local->window_left", local.window_left);
     number("local->window_right", local.window_right);
-    number("the set of axes that local->bias broadcasts", broadcast_axes(p, local.bias));
+    dtype("local->dbias.dtype", p.gradients.dbias);
+    // Beside dbias a rank may say nothing of them: then agree_on_sums() compares.
+    number("the set of axes that local->bias broadcasts", is_absent(p.gradients.dbias) ? broadcast_axes(p, local.bias) : 0);
     number("the set of axes that local->allowed broadcasts", broadcast_axes(p, local.allowed));
     given("local->alibi_slopes", local.alibi_slopes);
     given("local->sinks", local.sinks);
@@ -376,8 +336,6 @@ int32_t describe(DistributedAttention *problem, Announcement *announcement) {
     dtype("local->dq.dtype", p.gradients.dq);
     dtype("local->dk.dtype", p.gradients.dk);
     dtype("local->dv.dtype", p.gradients.dv);
-    dtype("local->dbias.dtype", p.gradients.dbias);
-    number("the set of axes that local->dbias sums over", broadcast_axes(p, p.gradients.dbias));
     given("local->dsinks", p.gradients.dsinks);
     return ATTILE_OK;
 }
@@ -398,7 +356,7 @@ int32_t spread(const Agreement &agreement, DistributedAttention *problem) {
         if (contiguous) ATTILE_TRY(check_sum(p, "len_q", q, p.len_q));
         p.q_shards = contiguous ? contiguous_shards(q) : cut_shards(p, p.len_q);
     }
-    return p.backward ? agree_on_bias_rows(agreement, &p) : ATTILE_OK;
+    return p.backward ? agree_on_sums(agreement, &p) : ATTILE_OK;
 }
 
 }  // namespace attile::core

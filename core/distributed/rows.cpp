@@ -99,10 +99,7 @@ attile_tensor with_four_axes(const attile_tensor &tensor) {
 int32_t bring_to_host(attile_context *context, bool readable, void *stream, const attile_tensor &tensor, Buffer *copy,
                       attile_tensor *image) {
     *image = tensor;
-    if (readable || tensor.data == nullptr) return ATTILE_OK;
-    for (int32_t axis = 0; axis < tensor.rank; ++axis) {
-        if (tensor.shape[axis] == 0) return ATTILE_OK;
-    }
+    if (readable || tensor.data == nullptr || is_empty(tensor)) return ATTILE_OK;
     int32_t kind = ATTILE_MEMORY_HOST;
     ATTILE_TRY(attile_memory_kind(context, tensor.data, &kind));
     if (kind != ATTILE_MEMORY_DEVICE) return ATTILE_OK;

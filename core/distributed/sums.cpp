@@ -11,8 +11,6 @@
 namespace attile::core {
 namespace {
 
-bool is_empty(const attile_tensor &tensor) { return std::find(tensor.shape, tensor.shape + tensor.rank, 0) != tensor.shape + tensor.rank; }
-
 template <typename From, typename To>
 void add_typed(const attile_tensor &from, const attile_tensor &to) {
     const auto step = [&](int32_t axis) { return to.shape[axis] == 1 ? 0 : to.stride[axis]; };

@@ -3,6 +3,7 @@
 // The rest of the list is in faults_test.cpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -259,6 +260,49 @@ TEST(PackedOffsets, OutOfRangeOrDecreasing) {
         attile_tensor_init(&tree.local.cu_len_k, keys, ATTILE_I32, 1, &five);
         EXPECT_EQ(tree.call(rank.comm), ATTILE_OK) << last_error();
     });
+}
+
+struct Scores {
+    std::int64_t heads, rows;  ///< of bias and dbias; without rows the rank has none
+};
+
+// The strides of a bias without elements are 0 as attile_tensor_init() makes them, and ask for no sum. An extent of 1 does.
+TEST(GradientExtents, RanksWithoutRowsTakeTheAxesOfOthers) {
+    const struct {
+        Scores ranks[3];
+        std::int32_t status;
+    } cases[] = {{{{4, 3}, {4, 0}, {4, 3}}, ATTILE_OK},
+                 {{{4, 0}, {4, 3}, {4, 0}}, ATTILE_OK},
+                 {{{4, 0}, {1, 3}, {1, 0}}, ATTILE_OK},
+                 {{{4, 0}, {4, 0}, {4, 0}}, ATTILE_OK},
+                 {{{4, 0}, {1, 0}, {4, 0}}, ATTILE_OK},
+                 {{{1, 0}, {4, 3}, {4, 3}}, ATTILE_ERROR_RANKS_DISAGREE},
+                 {{{4, 3}, {4, 0}, {1, 3}}, ATTILE_ERROR_RANKS_DISAGREE}};
+    RanksOptions options;
+    options.ranks = 3;
+    for (const auto &one : cases) {
+        for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
+            run_ranks(options, [&](Rank &rank) {
+                ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+                const Scores &own = one.ranks[rank.rank];
+                SmallGradients call(3);
+                call.backward.method = method;
+                call.backward.len_q = one.ranks[0].rows + one.ranks[1].rows + one.ranks[2].rows;
+                const std::int64_t shape[4] = {1, own.heads, own.rows, call.backward.len_k};
+                std::vector<float> bias(static_cast<std::size_t>(shape[1] * shape[2] * shape[3])), dbias(bias.size(), 7);
+                attile_tensor_init(&call.local.bias, bias.data(), ATTILE_F32, 4, shape);
+                attile_tensor_init(&call.gradients.dbias, dbias.data(), ATTILE_F32, 4, shape);
+                for (attile_tensor *tensor : {&call.local.q, &call.local.o, &call.local.lse, &call.gradients.dout, &call.gradients.dq})
+                    tensor->shape[2] = own.rows;
+                EXPECT_EQ(call.call(rank.comm), one.status) << last_error();
+                if (one.status == ATTILE_OK) {
+                    EXPECT_EQ(std::count(dbias.begin(), dbias.end(), 7.0F), 0);
+                } else {
+                    EXPECT_NE(last_error().find("the set of axes that local->bias broadcasts is "), std::string::npos) << last_error();
+                }
+            });
+        }
+    }
 }
 
 // Extents that nothing has to be computed or looked at for.
