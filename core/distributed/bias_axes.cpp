@@ -28,7 +28,7 @@ int64_t unknown_axes(const DistributedAttention &p) {
     return set_of_axes(p, dbias, [&](int64_t extent) { return extent > 1 && is_empty(dbias); });
 }
 
-// What a dbias says about its rows. One row on a rank of one row says nothing.
+// What a dbias says about its rows. One row on a rank of one row says nothing, nor does one without elements, but for an extent of 1.
 enum : int64_t { kUnknownRows = 0, kOwnRows = 1, kSummedRows = 2 };
 
 int64_t rows_of_dbias(const DistributedAttention &p) {
@@ -37,7 +37,8 @@ int64_t rows_of_dbias(const DistributedAttention &p) {
     if (p.packed) return kSummedRows;
     if (p.dbias_rank < 2) return kSummedRows;
     if (p.rows() == 1) return kUnknownRows;
-    return dbias.shape[2] == 1 ? kSummedRows : kOwnRows;
+    if (dbias.shape[2] == 1) return kSummedRows;
+    return is_empty(dbias) ? kUnknownRows : kOwnRows;
 }
 
 int32_t agree_on_rows(const Agreement &agreement, DistributedAttention *p) {

@@ -15,7 +15,8 @@ class SharedSums {
     int32_t take();
     bool has_dsinks() const { return !is_absent(problem_.gradients.dsinks); }
     bool has_dbias() const { return problem_.sums_bias_rows; }
-    // This rank's own, 0 at first, in the wide type: [1, 1, 1, heads_q], and the shape of dbias.
+    // This rank's own, 0 at first, in the wide type: [1, 1, 1, heads_q], and the shape of dbias, with one row also where this rank's has
+    // none.
     attile_tensor dsinks() const { return dsinks_of(own_); }
     attile_tensor dbias() const { return dbias_of(own_); }
     int32_t exchange(Link &link);
@@ -25,6 +26,8 @@ class SharedSums {
   private:
     attile_tensor dsinks_of(const Buffer &buffer, int64_t rank = 0) const;
     attile_tensor dbias_of(const Buffer &buffer, int64_t rank = 0) const;
+
+    int64_t dbias_rows() const { return problem_.packed ? problem_.gradients.dbias.shape[2] : 1; }
 
     const DistributedAttention &problem_;
     Buffer own_, all_;

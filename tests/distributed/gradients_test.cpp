@@ -64,6 +64,43 @@ TEST(GradientOfBias, SumsOverWhatBiasBroadcasts) {
     }
 }
 
+// Sums of ranks without rows, whose bias and dbias have no element unless they have one row for all. By strides of 0 they say nothing.
+TEST(GradientOfBias, RanksWithoutRows) {
+    std::vector<ShardedGradients> cases;
+    for (const std::uint8_t axes : {15, 8, 10, 12, 4, 1, 11, 7, 0}) {
+        for (const std::int64_t rows : {21, 3, 0}) {
+            AttentionCase c = case_of(options()[0], ATTILE_F32);
+            c.bias = BiasKind::kNormal;
+            c.bias_axes = axes;
+            c.bias_rank = axes == 8 ? 1 : axes == 12 ? 2 : 4;
+            c.len_q = rows;
+            cases.emplace_back(gradients_of(c));
+        }
+    }
+    for (const std::string &backend : backends()) {
+        std::vector<Job> jobs;
+        for (const ShardedGradients &one : cases) {
+            const std::int64_t rows = one.total_q();
+            for (const std::vector<std::int64_t> &cuts :
+                 {std::vector<std::int64_t>{0, rows / 2, rows / 2}, {0, 0, rows}, {0, rows, rows}}) {
+                for (int method = ATTILE_METHOD_RING; method <= ATTILE_METHOD_ALL_TO_ALL; ++method) {
+                    for (const bool strides : {false, true}) {
+                        RunOfCase run;
+                        run.ranks = 3;
+                        run.backend = backend;
+                        run.method = method;
+                        run.cuts_q = cuts;
+                        run.strides = strides;
+                        jobs.push_back({&one, run, {}, {}});
+                    }
+                }
+            }
+        }
+        run_jobs(jobs);
+        for (const Job &job : jobs) EXPECT_EQ(job.wrong, "") << describe(job.run) << ": " << job.test_case->text();
+    }
+}
+
 // As many ranks as rows: a rank's one row of dbias is its own.
 TEST(GradientOfBias, OneRowOnEachRank) {
     AttentionCase c = case_of(options()[0], ATTILE_F32);
