@@ -2,6 +2,7 @@
 #include "distributed/grid_axis.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace attile::core {
 
@@ -38,6 +39,12 @@ bool lie_alike(const GridAxis &one, const GridAxis &other) {
     return one.origin == other.origin && one.block == other.block && one.source == other.source && one.ranks == other.ranks;
 }
 
+// The least common multiple, or `most` where it is larger.
+int64_t common_multiple(int64_t one, int64_t other, int64_t most) {
+    const int64_t times = one / std::gcd(one, other);
+    return times > most / other ? most : times * other;
+}
+
 }  // namespace
 
 void common_runs(const GridAxis &from, int32_t sender, const GridAxis &to, int32_t receiver, Range range, std::vector<Run> *runs) {
@@ -61,11 +68,23 @@ void common_runs(const GridAxis &from, int32_t sender, const GridAxis &to, int32
     }
 }
 
-int64_t count_common(const GridAxis &from, const GridAxis &to, int32_t rank, std::vector<Run> *scratch) {
+int64_t count_common(const GridAxis &from, const GridAxis &to, int32_t rank) {
     if (from.has_all()) return to.count(rank);
     if (to.has_all()) return from.count(rank);
-    common_runs(from, rank, to, rank, {0, from.extent}, scratch);
-    return count_runs(*scratch);
+    if (from.extent == 0) return 0;
+    // Both together repeat after a common multiple of their rounds. Until then the longer blocks are few: no more than the shorter round
+    // has indices, and than fit into the extent, so at most 2^20.
+    const bool longer = from.round() >= to.round();
+    const GridAxis &few = longer ? from : to, &many = longer ? to : from;
+    const auto count_below = [&](int64_t end) {  // up to the extent
+        int64_t count = 0;
+        for (Range block = few.next(rank, 0); block.begin < end; block = few.next(rank, block.end)) {
+            count += many.below(rank, std::min(block.end, end)) - many.below(rank, block.begin);
+        }
+        return count;
+    };
+    const int64_t extent = from.extent, period = common_multiple(from.round(), to.round(), extent);
+    return extent / period * count_below(period) + count_below(extent % period);
 }
 
 int64_t count_runs(const std::vector<Run> &runs) {

@@ -28,6 +28,8 @@ struct GridAxis {
     bool replicated() const { return source == ATTILE_REPLICATED; }
     // Whether every rank has all indices.
     bool has_all() const { return replicated() || ranks == 1; }
+    // Lines after which blocks are on the same coordinates again.
+    int64_t round() const { return block * ranks; }
     int32_t coordinate(int32_t rank) const { return rank / divide % ranks; }
     // How many of the whole matrix' first `lines` rows or columns the rank has.
     int64_t whole_below(int32_t rank, int64_t lines) const;
@@ -65,7 +67,7 @@ struct Run {
 void common_runs(const GridAxis &from, int32_t sender, const GridAxis &to, int32_t receiver, Range range, std::vector<Run> *runs);
 int64_t count_runs(const std::vector<Run> &runs);
 // How many of a rank's indices by the one it also has by the other.
-int64_t count_common(const GridAxis &from, const GridAxis &to, int32_t rank, std::vector<Run> *scratch);
+int64_t count_common(const GridAxis &from, const GridAxis &to, int32_t rank);
 
 }  // namespace attile::core
 

@@ -55,18 +55,24 @@ GridPlan plan_grid_gemm(const GridGemm &p) {
         plan.why = std::string(method_name(plan.method)) + ": there is one rank";
         return plan;
     }
+    const char *const asked = p.method == ATTILE_METHOD_AUTO ? "" : " (asked for)";
+    if (!p.has_product()) {
+        if (p.method == ATTILE_METHOD_AUTO) plan.method = ATTILE_METHOD_STATIONARY_C;
+        plan.bytes_sent = spread_bytes(p);
+        plan.panel = panel_width(p, plan.method);
+        plan.why = std::string(method_name(plan.method)) + asked + ": there is nothing to multiply";
+        return plan;
+    }
     const double c = stationary_c_bytes(p), a = stationary_a_bytes(p), b = stationary_a_bytes(transposed(p));
     if (p.method == ATTILE_METHOD_AUTO) {
         plan.method = c <= a && c <= b ? ATTILE_METHOD_STATIONARY_C : a <= b ? ATTILE_METHOD_STATIONARY_A : ATTILE_METHOD_STATIONARY_B;
     }
     plan.bytes_sent = plan.method == ATTILE_METHOD_STATIONARY_C ? c : plan.method == ATTILE_METHOD_STATIONARY_A ? a : b;
-    if (!p.has_product()) plan.bytes_sent = spread_bytes(p);
     plan.panel = panel_width(p, plan.method);
     constexpr double kMiB = 1024 * 1024;
     char text[200];
     std::snprintf(text, sizeof text, "%s%s: ranks send %.3g MiB with C, %.3g with A and %.3g with B stationary; panels are %lld wide",
-                  method_name(plan.method), p.method == ATTILE_METHOD_AUTO ? "" : " (asked for)", c / kMiB, a / kMiB, b / kMiB,
-                  static_cast<long long>(plan.panel));
+                  method_name(plan.method), asked, c / kMiB, a / kMiB, b / kMiB, static_cast<long long>(plan.panel));
     plan.why = text;
     return plan;
 }

@@ -369,10 +369,9 @@ double Transfer::count_bytes(const GridLayout &from, const GridLayout &to, Arriv
     // Of sums every rank that has part of one sends it to whoever has the place; of copies each element comes once.
     const GridLayout &whole = arrival == Arrival::kSum ? from : to;
     double elements = 0;
-    std::vector<Run> scratch;
     for (int32_t rank = 0; rank < ranks; ++rank) {
         double own = 1;
-        for (int32_t axis = 0; axis < 2; ++axis) own *= static_cast<double>(count_common(from.axis[axis], to.axis[axis], rank, &scratch));
+        for (int32_t axis = 0; axis < 2; ++axis) own *= static_cast<double>(count_common(from.axis[axis], to.axis[axis], rank));
         elements += static_cast<double>(whole.elements(rank)) - own;
     }
     return elements * bytes;

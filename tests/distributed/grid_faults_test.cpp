@@ -2,6 +2,7 @@
 // Products over ranks that are called wrongly, disagree or fail: a status on every rank, nothing written, no work afterwards.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "memory_failures.h"
+#include "test_random.h"
 #include "two_calls.h"
 
 namespace attile::test {
@@ -253,6 +255,127 @@ TEST(GridQuery, SaysHowWidePanelsAre) {
         EXPECT_NE(panel(8192, ATTILE_F16).find("panels are 2048 wide"), std::string::npos);
         EXPECT_NE(panel(510, ATTILE_F64).find("panels are 510 wide"), std::string::npos);
         EXPECT_NE(panel(700, ATTILE_F64).find("panels are 700 wide"), std::string::npos);
+    });
+}
+
+/// How k lies over the coordinates of a matrix.
+struct Cut {
+    std::int64_t block;
+    std::int32_t source = 0;
+    std::int64_t origin = 0;
+};
+
+/// A row of length k over six ranks times a column over three, which two ranks each have.
+struct LongProduct {
+    LongProduct(int rank, std::int64_t k, const Cut &cut_a, const Cut &cut_b) {
+        attile_grid_init(&grid_b, sizeof grid_b);
+        grid_b.rows = 3;
+        grid_b.columns = 2;
+        for (attile_distributed_matrix *matrix : {&a, &b, &d}) attile_distributed_matrix_init(matrix, sizeof *matrix);
+        a.rows = b.columns = d.rows = d.columns = 1;
+        a.columns = cut_a.origin + k;
+        a.block_columns = cut_a.block;
+        a.source_column = cut_a.source;
+        a.column = cut_a.origin;
+        b.grid = &grid_b;
+        b.rows = cut_b.origin + k;
+        b.block_rows = cut_b.block;
+        b.source_row = cut_b.source;
+        b.source_column = ATTILE_REPLICATED;
+        b.row = cut_b.origin;
+        for (attile_distributed_matrix *matrix : {&a, &b, &d}) {
+            std::int64_t shape[2];
+            EXPECT_EQ(attile_distributed_extents(matrix, rank, kRanks, &shape[0], &shape[1]), ATTILE_OK) << last_error();
+            attile_tensor_init(&matrix->local, nullptr, ATTILE_F32, 2, shape);
+        }
+        attile_gemm_distributed_init(&args, sizeof args);
+        args.m = args.n = 1;
+        args.k = k;
+        args.a = &a;
+        args.b = &b;
+        args.d = &d;
+        args.method = ATTILE_METHOD_STATIONARY_A;
+    }
+    LongProduct(const LongProduct &) = delete;
+    LongProduct &operator=(const LongProduct &) = delete;
+
+    std::int64_t bytes_sent(attile_comm *comm) const {
+        attile_distributed_support support;
+        attile_distributed_support_init(&support, sizeof support);
+        EXPECT_EQ(attile_gemm_distributed_query(comm, &args, &support), ATTILE_OK) << last_error();
+        return support.bytes_sent;
+    }
+    /// Of so many elements of the column that ranks lack, and the sums but one.
+    static std::int64_t bytes_of(std::int64_t lacking) { return (lacking + kRanks - 1) * 4 / kRanks; }
+    /// Of the first `k`, counted one by one.
+    static std::int64_t lacking(std::int64_t k, const Cut &cut_a, const Cut &cut_b) {
+        std::int64_t count = 0;
+        for (std::int64_t i = 0; i < k; ++i) {
+            const std::int64_t owner = ((cut_a.origin + i) / cut_a.block + cut_a.source) % kRanks;
+            if (((cut_b.origin + i) / cut_b.block + cut_b.source) % 3 != owner / 2) ++count;
+        }
+        return count;
+    }
+
+    static constexpr int kRanks = 6;
+    attile_grid grid_b;
+    attile_distributed_matrix a, b, d;
+    attile_gemm_distributed_args args;
+};
+
+// What is sent is counted without a list of blocks: 2^40 of one element take no longer than a few.
+TEST(GridQuery, CountsBytesOfAnyLength) {
+    RanksOptions options;
+    options.ranks = LongProduct::kRanks;
+    run_ranks(options, [](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        Random random(3);
+        for (int i = 0; i < 300; ++i) {
+            const auto cut = [&](std::int32_t coordinates) -> Cut {
+                return {random.between(1, 9), static_cast<std::int32_t>(random.between(0, coordinates - 1)), random.between(0, 40)};
+            };
+            const Cut cut_a = cut(LongProduct::kRanks), cut_b = cut(3);
+            const std::int64_t k = random.between(1, 400);
+            EXPECT_EQ(LongProduct(rank.rank, k, cut_a, cut_b).bytes_sent(rank.comm),
+                      LongProduct::bytes_of(LongProduct::lacking(k, cut_a, cut_b)))
+                << "k " << k << ", a " << cut_a.block << " " << cut_a.source << " " << cut_a.origin << ", b " << cut_b.block << " "
+                << cut_b.source << " " << cut_b.origin;
+        }
+        constexpr std::int64_t kMost = std::int64_t{1} << 40;
+        const Cut one = {1, 4, 7}, five = {5, 1, 3};
+        const std::int64_t k = kMost - 7, period = 30;
+        const std::int64_t lacking = k / period * LongProduct::lacking(period, one, five) + LongProduct::lacking(k % period, one, five);
+        EXPECT_EQ(LongProduct(rank.rank, k, one, five).bytes_sent(rank.comm), LongProduct::bytes_of(lacking));
+        // Rounds whose common multiple is far, of few blocks and of very many: a third of the column is in place.
+        const double two_thirds = static_cast<double>(kMost) / 3 * 2 / LongProduct::kRanks * 4;
+        for (const Cut &other : {Cut{0}, Cut{185363}}) {
+            for (const std::int64_t block : {1, 1 << 17})
+                EXPECT_NEAR(static_cast<double>(LongProduct(rank.rank, kMost, {block}, other).bytes_sent(rank.comm)), two_thirds,
+                            1e-4 * two_thirds);
+        }
+    });
+}
+
+// Nothing is multiplied, however long k is: elements of A and B are not looked at.
+TEST(GridQuery, NothingToMultiplyTakesNoTime) {
+    RanksOptions options;
+    options.ranks = LongProduct::kRanks;
+    run_ranks(options, [](Rank &rank) {
+        ASSERT_EQ(rank.created, ATTILE_OK) << rank.why;
+        for (const std::int32_t method : {ATTILE_METHOD_AUTO, ATTILE_METHOD_STATIONARY_A, ATTILE_METHOD_STATIONARY_B}) {
+            LongProduct call(rank.rank, std::int64_t{1} << 40, {1}, {2});
+            call.args.method = method;
+            call.args.alpha = 0;
+            EXPECT_EQ(call.bytes_sent(rank.comm), 0);
+            float element = 7, result = 7;
+            for (attile_distributed_matrix *matrix : {&call.a, &call.b}) {
+                matrix->local.data = &element;
+                std::fill_n(matrix->local.stride, 2, 0);
+            }
+            call.d.local.data = &result;
+            EXPECT_EQ(attile_gemm_distributed(rank.comm, &call.args), ATTILE_OK) << last_error();
+            EXPECT_EQ(result, call.d.local.shape[1] == 0 ? 7 : 0);
+        }
     });
 }
 
