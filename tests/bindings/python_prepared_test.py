@@ -79,9 +79,10 @@ class Launches(unittest.TestCase):
 
     def test_the_workspace_that_was_prepared(self):
         q, aligned = random(1, 2, 3, 4), []
+        needed = attile.attention(q, q, q, query=True).workspace_bytes
         for _ in range(2):
-            memory = np.zeros(1 << 14, np.uint8)
-            aligned.append(memory[-memory.ctypes.data % 256:])
+            memory = np.zeros(needed + 256, np.uint8)
+            aligned.append(memory[-memory.ctypes.data % 256:][:needed])
         first, second = aligned
         expected = attile.attention(q, q, q)
         call = attile.prepare_attention(q, q, q, flags=attile.FLAG_NO_ALLOC, workspace=first)
