@@ -101,11 +101,20 @@ int native_view(native_call *call, PyObject *array, attile_tensor *tensor) {
     return NATIVE_IS_GIVEN(array) ? native_find_view(call, array, tensor, &writable) : 0;
 }
 
+static PyObject *extents_of(int32_t rank, const int64_t *shape) {
+    PyObject *tuple = PyTuple_New(rank);
+    for (int32_t i = 0; tuple != NULL && i < rank; i++) {
+        PyObject *extent = PyLong_FromLongLong(shape[i]);
+        if (extent == NULL || PyTuple_SetItem(tuple, i, extent) < 0) Py_CLEAR(tuple); /* SetItem takes the extent. */
+    }
+    return tuple;
+}
+
 static PyObject *empty_numpy(PyObject *array, int32_t type, int32_t rank, const int64_t *shape) {
     PyObject *description = type == ATTILE_F32   ? Py_NewRef(native.given.float32)
                             : type == ATTILE_F64 ? Py_NewRef(native.given.float64)
                                                  : PyObject_GetAttr(array, native.names.dtype);
-    PyObject *extents = native_shape(rank, shape), *made = NULL;
+    PyObject *extents = extents_of(rank, shape), *made = NULL;
     if (description != NULL && extents != NULL) made = PyObject_CallFunctionObjArgs(native.given.empty, extents, description, NULL);
     Py_XDECREF(description);
     Py_XDECREF(extents);

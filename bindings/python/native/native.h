@@ -147,7 +147,6 @@ int native_small_integer(PyObject *value, int32_t *into);
 int native_choice(PyObject *value, PyObject *table, int32_t *into);
 int native_finish(native_call *call, PyObject *stream, PyObject *flags, PyObject *workspace, PyObject *query, uint32_t *flags_into,
                   void **stream_into, void **workspace_into, int64_t *bytes_into);
-PyObject *native_shape(int32_t rank, const int64_t *shape);
 PyObject *native_support(int32_t status, const attile_support *support);
 PyObject *native_pure(int method, PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *keywords);
 

@@ -89,15 +89,6 @@ int native_finish(native_call *call, PyObject *stream, PyObject *flags, PyObject
     return call->is_query < 0 ? refuse() : 0;
 }
 
-PyObject *native_shape(int32_t rank, const int64_t *shape) {
-    PyObject *tuple = PyTuple_New(rank);
-    for (int32_t i = 0; tuple != NULL && i < rank; i++) {
-        PyObject *extent = PyLong_FromLongLong(shape[i]);
-        if (extent == NULL || PyTuple_SetItem(tuple, i, extent) < 0) Py_CLEAR(tuple); /* SetItem takes the extent. */
-    }
-    return tuple;
-}
-
 /* Puts a new value, which it takes, under its name. */
 static int put(PyObject *dictionary, PyObject *name, PyObject *value) {
     const int failed = value == NULL || PyDict_SetItem(dictionary, name, value) < 0 ? -1 : 0;
