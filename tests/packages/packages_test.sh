@@ -85,6 +85,14 @@ echo "== C, C++ and Fortran by pkg-config"
 build_programs "$work/root/usr" "$programs"
 prefix=$work/root/usr examples=$work/root/usr/share/attile/examples
 
+if [ "$fc" != none ]; then
+    echo "== Fortran, the module's files beside the program's"
+    mkdir -p "$programs/modules"
+    # shellcheck disable=SC2046  # several words each
+    (cd "$programs/modules" && "$fc" $(pkg-config --variable=fortran_sources attile) "$examples/fortran/fortran_first_attention.f90" \
+        -o "$programs/fortran_of_sources" $(pkg-config --cflags --libs attile))
+fi
+
 echo "== C, C++ and Fortran by find_package"
 mkdir -p "$programs/cmake"
 languages="C CXX" fortran_lines=""
@@ -112,7 +120,7 @@ commands=() # one command a line of the array, quoted for the shell
 add_command() { commands+=("$(printf '%q ' "$@")"); }
 for program in cpp cmake/build/c cmake/build/cpp; do add_command "$programs/$program"; done
 add_command "$python" "$examples/python/first_attention.py"
-[ "$fc" = none ] || for program in fortran_first_attention cmake/build/fortran; do add_command "$programs/$program"; done
+[ "$fc" = none ] || for program in fortran_first_attention fortran_of_sources cmake/build/fortran; do add_command "$programs/$program"; done
 
 if [ "$cargo" != none ]; then
     for way in ATTILE_DIR pkg-config; do
