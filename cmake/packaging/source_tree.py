@@ -5,7 +5,8 @@ import pathlib
 import shutil
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PARTS = ("CMakeLists.txt", "LICENSE", "cmake", "include", "core", "backends/CMakeLists.txt", "backends/reference", "backends/cpu")
+PARTS = ("CMakeLists.txt", "LICENSE", "cmake", "include", "core", "backends/CMakeLists.txt", "backends/reference", "backends/cpu", "backends/comm",
+         "bindings/fortran/sources.cmake")
 NOT_CARRIED = shutil.ignore_patterns("__pycache__", "packaging")
 
 

@@ -38,6 +38,21 @@ class SourcePackagesTest(unittest.TestCase):
         self.assertIn("library/highway/hwy/highway.h", files)
         self.assertIn("LICENSE", files)
         self.assertLess(sum(len(content) for content in files.values()), 10_000_000)
+        self.check_configuration(files)
+
+    def check_configuration(self, files):
+        """CMake finds in the package all that it asks for, as pip and as cargo set it up."""
+        for name, content in files.items():
+            if name.startswith("library/"):
+                path = WORK / "unpacked" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+        library = WORK / "unpacked/library"
+        for install, shared in (("OFF", "ON"), ("ON", "OFF")):
+            result = subprocess.run(["cmake", "-S", library, "-B", WORK / f"configured_{install}", "-DATTILE_DEVELOPER=OFF", f"-DATTILE_INSTALL={install}", f"-DBUILD_SHARED_LIBS={shared}",
+                                     f"-DATTILE_HIGHWAY_INCLUDE={library / 'highway'}"], capture_output=True, text=True, check=False)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        shutil.rmtree(WORK / "unpacked")
 
     def test_python(self):
         output = WORK / "wheel/made"
