@@ -101,7 +101,9 @@ int32_t check_operands(const Call &call, const attile_attention_args &args, Atte
     ATTILE_TRY(check_optional(call, "cu_len_k", args.cu_len_k, {kI32, 1, 1}, &views->cu_len_k));
     ATTILE_TRY(check_optional(call, "block_table", args.block_table, {kI32, 2, 2}, &views->block_table));
     ATTILE_TRY(check_optional(call, "key_starts", args.key_starts, {kI32, 1, 1}, &views->key_starts));
-    return check_optional(call, "causal_offset", args.causal_offset, {kI32, 1, 1}, &views->causal_offset);
+    ATTILE_TRY(check_optional(call, "causal_offset", args.causal_offset, {kI32, 1, 1}, &views->causal_offset));
+    ATTILE_TRY(check_optional(call, "block_mask", args.block_mask, {kU8 | kBool, 1, 4}, &views->block_mask));
+    return check_optional(call, "tree_mask", args.tree_mask, {kU8 | kBool, 1, 4}, &views->tree_mask);
 }
 
 // Batch and lengths from the shapes that define them.
@@ -172,6 +174,21 @@ int32_t check_extra_shapes(const Call &call, const AttentionViews &views, const 
     const int64_t scores[4] = {lengths.batch, heads_q, lengths.mask_len_q, lengths.mask_len_k};
     for (const View *view : {&views.bias, &views.allowed}) {
         if (view->present()) ATTILE_TRY(check_broadcast(call, *view, scores, 4, "[batch, heads_q, len_q, len_k]"));
+    }
+    if (views.block_mask.present()) {
+        const auto blocks = [](int64_t length) { return length / ATTILE_MASK_BLOCK + (length % ATTILE_MASK_BLOCK != 0); };
+        const int64_t of_blocks[4] = {lengths.batch, heads_q, blocks(lengths.mask_len_q), blocks(lengths.mask_len_k)};
+        ATTILE_TRY(check_broadcast(call, views.block_mask, of_blocks, 4, "[batch, heads_q, ceil(len_q / 128), ceil(len_k / 128)]"));
+    }
+    if (const View &tree = views.tree_mask; tree.present()) {
+        const int64_t columns = tree.shape(tree.rank() - 1);
+        if (columns > lengths.mask_len_k) {
+            return fail(ATTILE_ERROR_SHAPE_MISMATCH, "%s: %stree_mask.shape[%d] is %lld; expected at most len_k = %lld, the keys there are",
+                        call.operation, call.prefix, tree.rank() - 1, static_cast<long long>(columns),
+                        static_cast<long long>(lengths.mask_len_k));
+        }
+        const int64_t of_tree[4] = {lengths.batch, heads_q, lengths.mask_len_q, columns};
+        ATTILE_TRY(check_broadcast(call, tree, of_tree, 4, "[batch, heads_q, len_q, keys of the tree]"));
     }
     const View &slopes = views.alibi_slopes;
     if (slopes.present()) {
@@ -261,6 +278,11 @@ int32_t normalise_attention(const Call &call, const attile_attention_args &args,
     problem->key_lengths = make_operand(views->key_lengths, 0);
     problem->key_starts = make_operand(views->key_starts, 0);
     problem->causal_offset = make_operand(views->causal_offset, 0);
+    problem->block_mask = make_aligned_operand(views->block_mask);
+    if (const View &tree = views->tree_mask; tree.present() && tree.shape(tree.rank() - 1) > 0) {
+        problem->tree_mask = make_aligned_operand(tree);
+        problem->tree_keys = tree.shape(tree.rank() - 1);
+    }
     problem->cu_len_q = make_operand(views->cu_len_q, 0);
     problem->cu_len_k = make_operand(views->cu_len_k, 0);
     problem->total_q = lengths.total_q;

@@ -16,7 +16,8 @@ inline constexpr uint32_t kAttentionFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE
 
 // Every tensor of a forward call.
 struct AttentionViews {
-    View q, k, v, o, lse, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, block_table, key_starts, causal_offset;
+    View q, k, v, o, lse, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, block_table, key_starts, causal_offset,
+        block_mask, tree_mask;
 };
 
 // Whether o and lse are written, or read as backward does.
@@ -39,6 +40,8 @@ int32_t check_version(const Call &call, const Context *context, const Interface 
         problem.cu_len_q.dtype != 0 && problem.cu_len_k.dtype == 0 && problem.block_table.dtype == 0 && problem.len_k > 0;
     const char *const newer = problem.key_starts.dtype != 0      ? "key_starts"
                               : problem.causal_offset.dtype != 0 ? "causal_offset"
+                              : problem.block_mask.dtype != 0    ? "block_mask"
+                              : problem.tree_mask.dtype != 0     ? "tree_mask"
                               : dlse.dtype != 0                  ? "dlse"
                               : rows_alone_packed                ? "cu_len_q without cu_len_k"
                                                                  : nullptr;
@@ -48,11 +51,23 @@ int32_t check_version(const Call &call, const Context *context, const Interface 
 }
 
 // What is only read by a forward call: all but o and lse.
-inline constexpr int32_t kAttentionInputs = 13;
+inline constexpr int32_t kAttentionInputs = 15;
 inline void list_attention_inputs(const AttentionViews &views, const View *inputs[kAttentionInputs]) {
-    const View *list[kAttentionInputs] = {
-        &views.q,           &views.k,        &views.v,        &views.bias,        &views.allowed,    &views.alibi_slopes, &views.sinks,
-        &views.key_lengths, &views.cu_len_q, &views.cu_len_k, &views.block_table, &views.key_starts, &views.causal_offset};
+    const View *list[kAttentionInputs] = {&views.q,
+                                          &views.k,
+                                          &views.v,
+                                          &views.bias,
+                                          &views.allowed,
+                                          &views.alibi_slopes,
+                                          &views.sinks,
+                                          &views.key_lengths,
+                                          &views.cu_len_q,
+                                          &views.cu_len_k,
+                                          &views.block_table,
+                                          &views.key_starts,
+                                          &views.causal_offset,
+                                          &views.block_mask,
+                                          &views.tree_mask};
     for (int32_t i = 0; i < kAttentionInputs; ++i) inputs[i] = list[i];
 }
 

@@ -70,7 +70,9 @@ struct Attention {
         {"cu_len_k", &Args::cu_len_k, &Problem::cu_len_k, &Pointers::cu_len_k},
         {"block_table", &Args::block_table, &Problem::block_table, &Pointers::block_table},
         {"key_starts", &Args::key_starts, &Problem::key_starts, &Pointers::key_starts},
-        {"causal_offset", &Args::causal_offset, &Problem::causal_offset, &Pointers::causal_offset}};
+        {"causal_offset", &Args::causal_offset, &Problem::causal_offset, &Pointers::causal_offset},
+        {"block_mask", &Args::block_mask, &Problem::block_mask, &Pointers::block_mask},
+        {"tree_mask", &Args::tree_mask, &Problem::tree_mask, &Pointers::tree_mask}};
     static const attile_attention_interface *interface(const Context &context) { return context.interfaces.attention; }
     static int32_t call(attile_context *context, const Args &args) { return attile_attention(context, &args); }
     static int32_t read(const Call &call, const Args *args, Args *full, Problem *problem, bool *nothing_to_do) {

@@ -30,6 +30,14 @@ bool mask_hides(const attile_attention_problem *p, const Entry &entry, std::int6
     return p->window_right >= 0 && distance > p->window_right;
 }
 
+// What masks of bytes hide.
+bool bytes_hide(const attile_attention_problem *p, const Entry &entry, std::int64_t h, std::int64_t i, std::int64_t j) {
+    if (present(p->allowed) && !load_byte(p->allowed, entry.b, h, i, j)) return true;
+    if (present(p->block_mask) && !load_byte(p->block_mask, entry.b, h, i / ATTILE_MASK_BLOCK, j / ATTILE_MASK_BLOCK)) return true;
+    const std::int64_t column = j - (entry.len_k - p->tree_keys);
+    return present(p->tree_mask) && column >= 0 && !load_byte(p->tree_mask, entry.b, h, i, column);
+}
+
 }  // namespace
 
 Entry entry_of(const attile_attention_problem *p, std::int64_t b) {
@@ -69,7 +77,7 @@ bool locate_key(const attile_attention_problem *p, const Entry &entry, std::int6
 Score score(const attile_attention_problem *p, const Entry &entry, std::int64_t h, std::int64_t i, std::int64_t j) {
     const Score hidden = {kHidden, 0};
     if (mask_hides(p, entry, i, j)) return hidden;
-    if (present(p->allowed) && !load_byte(p->allowed, entry.b, h, i, j)) return hidden;
+    if (bytes_hide(p, entry, h, i, j)) return hidden;
     const double bias = present(p->bias) ? load(p->bias, entry.b, h, i, j) : 0;
     if (bias == kHidden) return hidden;
     std::int64_t axis0 = 0, axis2 = 0;

@@ -66,6 +66,8 @@ int32_t check_features(const DistributedAttention &p) {
     if (!is_absent(local.block_table)) return fail_feature(p, "block_table (paged keys and values)");
     if (!is_absent(local.key_starts)) return fail_feature(p, "key_starts (left padding)");
     if (!is_absent(local.causal_offset)) return fail_feature(p, "causal_offset");
+    if (!is_absent(local.block_mask)) return fail_feature(p, "block_mask");
+    if (!is_absent(local.tree_mask)) return fail_feature(p, "tree_mask");
     if (!is_absent(local.cu_len_q) && is_absent(local.cu_len_k)) return fail_feature(p, "cu_len_q without cu_len_k");
     if (!is_absent(p.gradients.dlse)) return fail_feature(p, "dlse");
     if ((p.backward ? p.gradients.workspace : local.workspace) != nullptr) return fail_feature(p, "workspace");

@@ -413,6 +413,8 @@ ATTILE_API int32_t attile_gemm_query(attile_context *context, const attile_gemm_
 #define ATTILE_MASK_WINDOW_TOP_LEFT 3     /**< i - window_left <= j <= i + window_right */
 #define ATTILE_MASK_WINDOW_BOTTOM_RIGHT 4 /**< The same about j = i + len_k - len_q. */
 
+#define ATTILE_MASK_BLOCK 128 /**< Rows, and keys, of a block of block_mask. Since 1.1. */
+
 /** Arguments of attile_attention(). */
 typedef struct attile_attention_args {
     uint32_t struct_size;        /**< sizeof(attile_attention_args); attile_attention_init() sets it. */
@@ -444,6 +446,10 @@ typedef struct attile_attention_args {
     attile_tensor block_table;   /**< Paged K/V: i32 [B, max_pages], the page that holds each run of page_size keys. */
     attile_tensor key_starts;    /**< Optional, i32 [B]: keys of each batch entry before this one are not seen: left padding. Since 1.1. */
     attile_tensor causal_offset; /**< Optional, i32 [B]: each entry's diagonal is j = i + offset, whatever the mask's corner. Since 1.1. */
+    attile_tensor block_mask;    /**< Optional, ATTILE_BOOL or ATTILE_U8, rank 1..4, broadcast to [B, Hq, ceil(Lq / 128), ceil(Lk / 128)]: 0
+                                    hides a block of 128 rows and 128 keys. Since 1.1. */
+    attile_tensor tree_mask; /**< Optional, ATTILE_BOOL or ATTILE_U8, rank 1..4, [B, Hq, Lq, T], all but T broadcast: of the last T keys,
+                                0 hides one. Since 1.1. */
 } attile_attention_args;
 
 /** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.0.
@@ -455,7 +461,7 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  *
  * **Formula** for each batch entry b, query head h, row i, with g = h / (Hq / Hkv):
  * s_j = scale sum_d q[b,h,i,d] k[b,g,j,d]; then, each if asked for and in this order: s_j = softcap tanh(s_j / softcap);
- * s_j += bias[b,h,i,j]; s_j -= slope |j - i - shift|; s_j = -inf where the mask, `allowed` or a length hides key j.
+ * s_j += bias[b,h,i,j]; s_j -= slope |j - i - shift|; s_j = -inf where the mask, `allowed`, block_mask, tree_mask or a length hides key j.
  * Z = sum_j exp(s_j) + exp(sink); o[b,h,i,:] = sum_j exp(s_j) / Z v[b,g,j,:]; lse[b,h,i] = log Z.
  * A row that sees no key gives o = 0 and lse = -inf (the sink's value if there is one). -inf in `bias` hides a key as the mask does.
  * A score that comes out as -inf takes no part either; a row whose scores or sink hold NaN or +inf gives NaN in o and lse.
@@ -463,6 +469,13 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  *
  * **Left padding** key_starts hides the keys before an entry's first one, whatever they hold. Keys are still counted from the entry's
  * beginning: len_k, the diagonal, ALiBi's distances and the columns of `bias` and `allowed` do not move.
+ *
+ * **Block masks** block_mask[b, h, i / 128, j / 128] says whether row i may see key j, and combines with all other masks. Blocks without
+ * pairs are skipped, so that the time follows what is left. Rows and keys are counted as those of `bias`: within a sequence, if packed.
+ *
+ * **Tree masks** of speculative decoding, where the last T keys are drafts: tree_mask[b, h, i, t] says whether row i may see key
+ * len_k - T + t, with len_k what key_lengths leaves; earlier keys are not hidden by it, and columns before the first key are not read.
+ * T is at most Lk. Where sequences have fewer drafts than T, their columns are the last ones.
  *
  * **Shapes and strides** Axes in the order above whatever their order in memory: [B, L, H, D] storage or Fortran's q(d,l,h,b) are a
  * matter of strides. Any strides, also 0 and negative for inputs. Hq is a multiple of Hkv (grouped and multi-query attention);
@@ -707,6 +720,8 @@ typedef struct attile_attention_pointers {
     void *block_table;       /**< Likewise. */
     void *key_starts;        /**< Likewise. Since 1.1. */
     void *causal_offset;     /**< Likewise. Since 1.1. */
+    void *block_mask;        /**< Likewise. Since 1.1. */
+    void *tree_mask;         /**< Likewise. Since 1.1. */
 } attile_attention_pointers;
 
 /** @brief Zero the pointers and stamp their size. @param pointers What to initialise; NULL does nothing. @param size sizeof *pointers.

@@ -223,6 +223,9 @@ typedef struct attile_attention_problem {
     int64_t pages;                /**< Paged: pages in k and v; else 0. */
     attile_operand key_starts;    /**< Axis b, i32. Optional; keys before it, clamped to 0 .. the keys there are, are hidden. Version 2. */
     attile_operand causal_offset; /**< Axis b, i32. Optional; shift of mask and ALiBi, see ATTILE_CAUSAL_OFFSET_LIMIT. Version 2. */
+    attile_operand block_mask;    /**< Axes b, h, i / ATTILE_MASK_BLOCK, j / ATTILE_MASK_BLOCK; bytes, 0 hides. Optional. Version 2. */
+    attile_operand tree_mask;     /**< Axes b, h, i, j - (len_k of the entry - tree_keys), read from 0 on; bytes, 0 hides. Version 2. */
+    int64_t tree_keys;            /**< Extent of tree_mask's last axis; 0: there is none. Version 2. */
 } attile_attention_problem;
 
 /** Attention forward. */

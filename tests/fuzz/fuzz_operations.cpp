@@ -83,6 +83,9 @@ double make_attention(Call *call, attile_attention_args *args) {
     if (input.rarely(args->mask == ATTILE_MASK_NONE ? 16 : 4)) args->causal_offset = call->tensor({batch}, ATTILE_I32);
     args->bias = input.rarely(3) ? call->maybe({batch, heads_q, 1, len_k}) : call->maybe({len_q, len_k});
     args->allowed = call->maybe({heads_q, len_q, 1}, ATTILE_BOOL);
+    const auto blocks = [](int64_t length) { return length / ATTILE_MASK_BLOCK + (length % ATTILE_MASK_BLOCK != 0); };
+    if (input.rarely(4)) args->block_mask = call->maybe({heads_q, blocks(len_q), blocks(len_k)}, ATTILE_BOOL);
+    if (input.rarely(4)) args->tree_mask = call->maybe({batch, 1, len_q, call->extent()}, ATTILE_U8);
     args->alibi_slopes = input.rarely(3) ? call->maybe({batch, heads_q}, call->wide()) : call->maybe({heads_q}, call->wide());
     args->sinks = call->maybe({heads_q}, call->wide());
     for (const attile_tensor *lengths :
@@ -96,8 +99,9 @@ double make_attention(Call *call, attile_attention_args *args) {
 }
 
 std::vector<const attile_tensor *> attention_inputs(const attile_attention_args &args) {
-    return {&args.q,           &args.k,        &args.v,        &args.bias,        &args.allowed,    &args.alibi_slopes, &args.sinks,
-            &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table, &args.key_starts, &args.causal_offset};
+    return {&args.q,           &args.k,        &args.v,        &args.bias,        &args.allowed,    &args.alibi_slopes,  &args.sinks,
+            &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table, &args.key_starts, &args.causal_offset, &args.block_mask,
+            &args.tree_mask};
 }
 
 // The call in two steps, which must come to the same. Handles that are none are refused before and after.

@@ -143,6 +143,9 @@ void CallArguments::fill_attention() {
     args.key_lengths = make(ATTILE_I32, {kBatch}, 4.0);
     args.key_starts = make(ATTILE_I32, {kBatch}, 1.0);
     args.causal_offset = make(ATTILE_I32, {kBatch}, 2.0);
+    args.block_mask = make(ATTILE_BOOL, {kHeadsQ, 1, 2}, 1.0);
+    args.block_mask.shape[2] = 1;  // one block, every other byte: then INT64_MAX of them do not fit
+    args.tree_mask = make(ATTILE_BOOL, {kLenQ, 2}, 1.0);
     args.softcap = 3.0;
     args.scale = 0.5;
 }

@@ -190,12 +190,19 @@ void append_attention_shapes(const char *prefix, Op operation, Table *table) {
     add("key_lengths", &T::key_lengths, 0, 1);
     add("key_starts", &T::key_starts, 0, 1);
     add("causal_offset", &T::causal_offset, 0, 1);
+    add("block_mask", &T::block_mask, 0, 3);
+    add("block_mask", &T::block_mask, 1, 2);
+    add("block_mask", &T::block_mask, 2, 2);
+    add("tree_mask", &T::tree_mask, 0, 2);
 }
 
 void append_attention(Table *table) {
     const auto add = [&](const char *what, int32_t status, const char *word, std::function<void(attile_attention_args &, A &)> spoil) {
         table->push_back({std::string("attention/") + what, Op::kAttention, [spoil](A &c) { spoil(c.attention.args, c); }, status, word});
     };
+    add("tree_wider_than_the_keys", ATTILE_ERROR_SHAPE_MISMATCH, "tree_mask.shape[1]", [](auto &a, A &c) {
+        a.tree_mask = c.make(ATTILE_BOOL, {3, 6}, 1.0);
+    });
     add("k_of_another_dtype", ATTILE_ERROR_INVALID_DTYPE, "k.dtype", [](auto &a, A &c) { a.k = c.make(ATTILE_F16, {2, 2, 5, 4}); });
     add("o_narrower", ATTILE_ERROR_INVALID_DTYPE, "o.dtype", [](auto &a, A &c) { a.o = c.make(ATTILE_F16, {2, 4, 3, 3}); });
     add("lse_wider", ATTILE_ERROR_INVALID_DTYPE, "lse.dtype", [](auto &a, A &c) { a.lse = c.make(ATTILE_F64, {2, 4, 3}); });

@@ -32,6 +32,8 @@ std::vector<TensorField> make_fields() {
     ATTILE_FIELD(kAttention, attention, key_lengths, false, false);
     ATTILE_FIELD(kAttention, attention, key_starts, false, false);
     ATTILE_FIELD(kAttention, attention, causal_offset, false, false);
+    ATTILE_FIELD(kAttention, attention, block_mask, false, false);
+    ATTILE_FIELD(kAttention, attention, tree_mask, false, false);
     ATTILE_FIELD(kAttentionBackward, attention_backward, dout, true, false);
     ATTILE_FIELD(kAttentionBackward, attention_backward, dq, true, true);
     ATTILE_FIELD(kAttentionBackward, attention_backward, dk, true, true);
@@ -92,7 +94,8 @@ void append_one_tensor(const TensorField &field, std::vector<IllegalArgument> *t
     add("stride_lowest", ATTILE_ERROR_OVERFLOW, false, [](attile_tensor &t) { t.stride[0] = INT64_MIN; });
     add("extent_overflow", ATTILE_ERROR_OVERFLOW, false, [](attile_tensor &t) { t.shape[0] = INT64_MAX; });
     add("data_null", ATTILE_ERROR_NULL_ARGUMENT, true, [](attile_tensor &t) { t.data = nullptr; });
-    if (field.name.find("allowed") == std::string::npos) {
+    const auto is_named = [&](const char *word) { return field.name.find(word) != std::string::npos; };
+    if (!is_named("allowed") && !is_named("_mask")) {  // bytes are aligned anywhere
         add("data_misaligned", ATTILE_ERROR_MISALIGNED, false, [](attile_tensor &t) { t.data = static_cast<unsigned char *>(t.data) + 1; });
     }
     if (field.required) add("absent", ATTILE_ERROR_NULL_ARGUMENT, false, [](attile_tensor &t) { t = {}; });

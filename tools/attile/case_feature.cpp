@@ -35,6 +35,8 @@ std::string feature(const AttentionCase &c) {
     if (c.key_lengths) return "key lengths";
     if (c.key_starts) return "left padding";
     if (c.causal_offset) return "causal offsets";
+    if (c.block_mask != test::MaskBytes::kNone) return "block mask";
+    if (c.tree_keys != 0) return "tree mask";
     if (c.alibi != 0) return "ALiBi";
     if (c.sinks) return "sinks";
     if (c.allowed != test::MaskBytes::kNone) return "boolean mask";

@@ -40,8 +40,8 @@ void poison_unused(Values &values, Values &used, unsigned broadcast) {
 }
 
 // Axes and extents of a bias or mask of the given rank: those not asked for have extent 1.
-std::vector<std::int64_t> score_shape(const AttentionData &data, unsigned axes, int rank) {
-    const std::int64_t full[4] = {data.c.batch, data.c.heads_q, data.max_len_q, data.max_len_k};
+std::vector<std::int64_t> score_shape(const AttentionData &data, std::int64_t rows, std::int64_t columns, unsigned axes, int rank) {
+    const std::int64_t full[4] = {data.c.batch, data.c.heads_q, rows, columns};
     std::vector<std::int64_t> shape;
     for (int axis = 4 - rank; axis < 4; ++axis) shape.push_back((axes >> axis & 1u) != 0 ? full[axis] : 1);
     return shape;
@@ -72,6 +72,8 @@ AttentionData::AttentionData(const AttentionCase &attention_case, bool with_cont
     if (with_contents) apply_pattern();
     draw_bias();
     draw_allowed();
+    draw_block_mask();
+    draw_tree_mask();
     if (c.alibi != 0) {
         slopes = Values(c.alibi == 2 ? std::vector<std::int64_t>{c.batch, c.heads_q} : std::vector<std::int64_t>{c.heads_q});
         const std::int32_t type = c.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
@@ -84,7 +86,7 @@ AttentionData::AttentionData(const AttentionCase &attention_case, bool with_cont
     make_constant(k, c.k_layout.broadcast);
     make_constant(v, c.v_layout.broadcast);
     make_constant(bias, c.bias_layout.broadcast);
-    make_constant(allowed, c.allowed_layout.broadcast);
+    for (Values *mask : {&allowed, &block_mask, &tree_mask}) make_constant(*mask, c.allowed_layout.broadcast);
     poison();
 }
 
@@ -270,7 +272,7 @@ void AttentionData::apply_pattern() {
 
 void AttentionData::draw_bias() {
     if (c.bias == BiasKind::kNone) return;
-    bias = drawn(score_shape(*this, c.bias_axes, c.bias_rank), c.bias_dtype);
+    bias = drawn(score_shape(*this, max_len_q, max_len_k, c.bias_axes, c.bias_rank), c.bias_dtype);
     if (!with_contents_) return;
     const std::int64_t keys = bias.length(), rows = bias.shape.size() >= 2 ? bias.shape[bias.shape.size() - 2] : 1;
     for (std::size_t at = 0; c.bias == BiasKind::kLowest && at < bias.at.size(); ++at) {
@@ -286,7 +288,7 @@ void AttentionData::draw_bias() {
 
 void AttentionData::draw_allowed() {
     if (c.allowed == MaskBytes::kNone) return;
-    allowed = Values(score_shape(*this, c.allowed_axes, c.allowed_rank));
+    allowed = Values(score_shape(*this, max_len_q, max_len_k, c.allowed_axes, c.allowed_rank));
     if (!with_contents_) return;
     const std::int64_t keys = allowed.length();
     for (std::size_t at = 0; at < allowed.at.size(); ++at) {
@@ -295,6 +297,26 @@ void AttentionData::draw_allowed() {
             c.allowed == MaskBytes::kRandom ? random_->chance(0.6) : c.allowed == MaskBytes::kLeadingHidden && (j >= keys - 3 || keys == 1);
         allowed.at[at] = may ? static_cast<double>(random_->between(1, 255)) : 0;  // anything but 0 allows
     }
+}
+
+void AttentionData::draw_block_mask() {
+    if (c.block_mask == MaskBytes::kNone) return;
+    const auto blocks = [](std::int64_t length) { return (length + ATTILE_MASK_BLOCK - 1) / ATTILE_MASK_BLOCK; };
+    block_mask = Values(score_shape(*this, blocks(max_len_q), blocks(max_len_k), c.block_axes, c.block_rank));
+    if (!with_contents_) return;
+    const std::int64_t columns = std::max<std::int64_t>(block_mask.length(), 1);
+    for (std::size_t at = 0; at < block_mask.at.size(); ++at) {
+        const bool is_last = static_cast<std::int64_t>(at) % columns == columns - 1;
+        const bool may = c.block_mask == MaskBytes::kRandom ? random_->chance(0.5) : c.block_mask == MaskBytes::kLeadingHidden && is_last;
+        block_mask.at[at] = may ? static_cast<double>(random_->between(1, 255)) : 0;
+    }
+}
+
+void AttentionData::draw_tree_mask() {
+    if (c.tree_keys == 0) return;
+    tree_mask = Values(score_shape(*this, max_len_q, c.tree_keys, c.tree_axes | 8u, c.tree_rank));
+    if (!with_contents_) return;
+    for (double &x : tree_mask.at) x = random_->chance(0.5) ? static_cast<double>(random_->between(1, 255)) : 0;
 }
 
 AttentionEntry AttentionData::entry(std::int64_t b) const {
@@ -340,6 +362,10 @@ bool AttentionData::sees(const AttentionEntry &e, std::int64_t h, std::int64_t i
         if (c.window_right >= 0 && distance > c.window_right) return false;
     }
     if (!allowed.shape.empty() && allowed.at[score_index(allowed, e.b, h, i, j)] == 0) return false;
+    if (!block_mask.shape.empty() && block_mask.at[score_index(block_mask, e.b, h, i / ATTILE_MASK_BLOCK, j / ATTILE_MASK_BLOCK)] == 0)
+        return false;
+    const std::int64_t column = j - (e.len_k - c.tree_keys);
+    if (!tree_mask.shape.empty() && column >= 0 && tree_mask.at[score_index(tree_mask, e.b, h, i, column)] == 0) return false;
     if (bias_at(e, h, i, j) == kHidden) return false;
     std::int64_t axis0 = 0, axis2 = 0;
     return locate_key(e, j, &axis0, &axis2);

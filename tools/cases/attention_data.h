@@ -37,7 +37,7 @@ struct AttentionData {
     std::int64_t total_q = 0, total_k = 0;      ///< extents of q's and k's third axis
     std::int64_t max_pages = 0, pages = 0;
     Values q, k, v;
-    Values bias, allowed, slopes, sinks;  ///< empty shape where absent
+    Values bias, allowed, block_mask, tree_mask, slopes, sinks;  ///< empty shape where absent
     Values key_lengths, cu_len_q, cu_len_k, block_table, key_starts, causal_offset;
 
   private:
@@ -48,6 +48,8 @@ struct AttentionData {
     void apply_pattern();
     void draw_bias();
     void draw_allowed();
+    void draw_block_mask();
+    void draw_tree_mask();
     void poison();
     Values drawn(std::vector<std::int64_t> shape, std::int32_t dtype, double factor = 1);
 

@@ -273,6 +273,16 @@ std::vector<CaseOption> score_options() {
              forward(c).causal_offset = forward(c).mask != ATTILE_MASK_NONE || forward(c).alibi != 0;
              return forward(c).causal_offset;
          }},
+        {"block_mask", [](const Case &c) { return forward(c).block_mask != MaskBytes::kNone; },
+         [](Case &c) {
+             forward(c).block_mask = MaskBytes::kRandom;
+             return true;
+         }},
+        {"tree_mask", [](const Case &c) { return forward(c).tree_keys != 0; },
+         [](Case &c) {
+             forward(c).tree_keys = std::min<std::int64_t>(forward(c).len_k - forward(c).max_len_cut, 40);
+             return forward(c).tree_keys > 0;
+         }},
         {"rows_packed", [](const Case &c) { return forward(c).packed_q && !forward(c).packed_k; },
          [](Case &c) {
              forward(c).packed_q = !forward(c).packed_k;

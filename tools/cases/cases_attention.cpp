@@ -287,6 +287,7 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
         add_numbers(add);
         add_operand_attention_cases(add);
         add_diagonal_attention_cases(add, tier);
+        add_sparse_attention_cases(add, tier);
         // Masks and shapes do not depend on the type as much: a quick run takes them in two.
         if (tier == Tier::kFull || types.in == ATTILE_F32 || (types.in == ATTILE_BF16 && types.out == ATTILE_BF16)) {
             add_masks(add);
@@ -386,6 +387,10 @@ AttentionCase random_attention(std::uint64_t seed) {
     c.key_starts = random.chance(0.12);
     c.causal_offset = random.chance(0.12) && (c.mask != ATTILE_MASK_NONE || c.alibi != 0);
     if (c.packed_q && c.packed_k && random.chance(0.2)) c.packed_k = false;
+    if (random.chance(0.1)) c.block_mask = MaskBytes::kRandom;
+    c.block_axes = axes();
+    if (random.chance(0.1)) c.tree_keys = std::min<std::int64_t>(c.len_k - c.max_len_cut, random.pick<std::int64_t>({1, 2, 5, 40}));
+    c.tree_axes = axes() & 7u;
     c.seed = seed;
     return c;
 }
@@ -401,6 +406,8 @@ std::string describe(const AttentionCase &c) {
     if (c.bias != BiasKind::kNone)
         words.add("bias", static_cast<int>(c.bias)).add("bias_type", dtype_name(c.bias_dtype)).add("bias_axes", int{c.bias_axes});
     if (c.allowed != MaskBytes::kNone) words.add("allowed", static_cast<int>(c.allowed)).add("allowed_axes", int{c.allowed_axes});
+    if (c.block_mask != MaskBytes::kNone) words.add("block_mask", static_cast<int>(c.block_mask)).add("block_axes", int{c.block_axes});
+    if (c.tree_keys != 0) words.add("tree_keys", c.tree_keys).add("tree_axes", int{c.tree_axes});
     words.add_unless("alibi", int{c.alibi}, 0).add_unless("sinks", c.sinks, false).add_unless("key_lengths", c.key_lengths, false);
     words.add_unless("key_starts", c.key_starts, false).add_unless("causal_offset", c.causal_offset, false);
     words.add_unless("packed_q", c.packed_q, false).add_unless("packed_k", c.packed_k, false);

@@ -48,6 +48,12 @@ struct AttentionCase {
     MaskBytes allowed = MaskBytes::kNone;
     std::uint8_t allowed_axes = 15;
     std::uint8_t allowed_rank = 4;
+    MaskBytes block_mask = MaskBytes::kNone;
+    std::uint8_t block_axes = 15;  ///< of entries, heads, blocks of rows, blocks of keys
+    std::uint8_t block_rank = 4;
+    std::int64_t tree_keys = 0;  ///< columns of the tree mask; 0: there is none
+    std::uint8_t tree_axes = 7;  ///< of entries, heads, rows; columns have their full extent
+    std::uint8_t tree_rank = 4;
     std::uint8_t alibi = 0;  ///< 1: a slope a head, 2: a slope an entry and head
     bool sinks = false;
     bool key_lengths = false;

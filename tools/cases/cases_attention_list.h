@@ -47,6 +47,9 @@ void add_unreached_attention_cases(AttentionAdder add, Tier tier);
 /// Where an entry's keys and its diagonal begin, and rows that are packed while keys are not.
 void add_diagonal_attention_cases(AttentionAdder add, Tier tier);
 
+/// Masks of blocks and of trees.
+void add_sparse_attention_cases(AttentionAdder add, Tier tier);
+
 /// One thing done to scores, at the widths that kernels may have ways of their own for.
 void add_single_modifier_cases(AttentionAdder add);
 

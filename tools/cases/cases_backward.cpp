@@ -336,6 +336,7 @@ void append_backward_cases(std::vector<Case> &list, Tier tier) {
         }
         add_operands(add);
         add_diagonal_backward_cases(add, is_16_bit);
+        add_sparse_backward_cases(add, is_16_bit);
         if (is_16_bit) {
             add_unreached(add);
             add_wide_packed_backward_cases(add);

@@ -53,6 +53,9 @@ void add_few_row_backward_cases(BackwardAdder add, Tier tier, bool is_16_bit);
 /// As of the forward list; and gradients of lse.
 void add_diagonal_backward_cases(BackwardAdder add, bool is_16_bit);
 
+/// Masks of blocks and of trees.
+void add_sparse_backward_cases(BackwardAdder add, bool is_16_bit);
+
 /// A bias that batch entries and heads share, of several tiles: its gradient may have a kernel of its own, which parts of them may share.
 void add_shared_bias_backward_cases(BackwardAdder add, Tier tier);
 

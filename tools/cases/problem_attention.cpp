@@ -25,7 +25,7 @@ class AttentionCall : public Call {
         args.workspace = nullptr;
         for (attile_tensor *x :
              {&args.q, &args.k, &args.v, &args.o, &args.lse, &args.bias, &args.allowed, &args.alibi_slopes, &args.sinks, &args.key_lengths,
-              &args.cu_len_q, &args.cu_len_k, &args.block_table, &args.key_starts, &args.causal_offset})
+              &args.cu_len_q, &args.cu_len_k, &args.block_table, &args.key_starts, &args.causal_offset, &args.block_mask, &args.tree_mask})
             *x = elsewhere(*x);
         attile_prepared *prepared = nullptr;
         std::int32_t status = attile_attention_prepare(context_, &args, &prepared);
@@ -50,6 +50,8 @@ class AttentionCall : public Call {
         at.block_table = args_.block_table.data;
         at.key_starts = args_.key_starts.data;
         at.causal_offset = args_.causal_offset.data;
+        at.block_mask = args_.block_mask.data;
+        at.tree_mask = args_.tree_mask.data;
         status = attile_attention_run(prepared, &at);
         attile_prepared_destroy(prepared);
         return status;
@@ -86,6 +88,8 @@ class AttentionCall : public Call {
         args_.block_table = input(ATTILE_I32, data.block_table, c.numbers_layout);
         args_.key_starts = input(ATTILE_I32, data.key_starts, c.numbers_layout);
         args_.causal_offset = input(ATTILE_I32, data.causal_offset, c.numbers_layout);
+        args_.block_mask = input(ATTILE_U8, data.block_mask, c.allowed_layout);
+        args_.tree_mask = input(ATTILE_BOOL, data.tree_mask, c.allowed_layout);
         if (c.packed_q && c.give_max_len) args_.max_len_q = c.len_q - c.max_len_cut;
         if (c.packed_k && c.give_max_len) args_.max_len_k = c.len_k - c.max_len_cut;
     }

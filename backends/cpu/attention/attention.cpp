@@ -165,6 +165,8 @@ int32_t query(void *opaque, const attile_attention_problem *problem, attile_supp
                   pairs ? target_name(plan.tiles ? Target::kAmxBf16 : Target::kAvx512Bf16) : kernel_target_name(state.target));
     if (pairs && !plan.tiles && state.target == Target::kAmxBf16) {
         std::snprintf(support->text, sizeof support->text, "%s", amx_refusal());
+    } else if (p.block_mask.dtype != 0) {
+        std::snprintf(support->text, sizeof support->text, "keys of hidden blocks are skipped");
     }
     support->flops = forward_flops(p);
     support->bytes = attention_bytes(p);

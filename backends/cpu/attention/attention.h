@@ -120,6 +120,37 @@ inline int64_t offset_of(const attile_operand &x, int64_t i0, int64_t i1, int64_
     return i0 * x.stride[0] + i1 * x.stride[1] + i2 * x.stride[2] + i3 * x.stride[3];
 }
 
+// block_mask and tree_mask, of row i of head h. Neither is read where no keys are.
+inline bool has_sparse_mask(const attile_attention_problem &p) { return p.block_mask.data != nullptr || p.tree_mask.data != nullptr; }
+inline bool shows_block(const attile_attention_problem &p, const AttentionEntry &entry, int64_t h, int64_t i, int64_t j) {
+    return *operand_at<const uint8_t>(p.block_mask, entry.b, h, i / ATTILE_MASK_BLOCK, j / ATTILE_MASK_BLOCK) != 0;
+}
+// Whether the block mask shows some of the keys from .. to.
+inline bool shows_some_block(const attile_attention_problem &p, const AttentionEntry &entry, int64_t h, int64_t i, int64_t from,
+                             int64_t to) {
+    if (p.block_mask.data == nullptr) return true;
+    for (int64_t j = from / ATTILE_MASK_BLOCK * ATTILE_MASK_BLOCK; j < to; j += ATTILE_MASK_BLOCK) {
+        if (shows_block(p, entry, h, i, j)) return true;
+    }
+    return false;
+}
+// Calls hide(begin, end) for runs of the keys from .. from + count that they hide, counted from the first.
+template <class Hide>
+void hide_sparse(const attile_attention_problem &p, const AttentionEntry &entry, int64_t h, int64_t i, int64_t from, int64_t count,
+                 const Hide &hide) {
+    const int64_t to = from + count;
+    for (int64_t j = from; p.block_mask.data != nullptr && j < to;) {
+        const int64_t end = least(to, (j / ATTILE_MASK_BLOCK + 1) * ATTILE_MASK_BLOCK);
+        if (!shows_block(p, entry, h, i, j)) hide(j - from, end - from);
+        j = end;
+    }
+    const int64_t tree = entry.len_k - p.tree_keys;
+    // Keys that fill up a tile past the last have no column.
+    for (int64_t j = most(from, tree); p.tree_mask.data != nullptr && j < least(to, entry.len_k); ++j) {
+        if (*operand_at<const uint8_t>(p.tree_mask, entry.b, h, i, j - tree) == 0) hide(j - from, j - from + 1);
+    }
+}
+
 }  // namespace attile::cpu
 
 #endif  // ATTILE_CPU_ATTENTION_H

@@ -94,6 +94,10 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
     for (int64_t block = part * kDecodeKeys; block < end; block += kDecodeBlock) {
         const int64_t from = most(block, begin), to = least(block + kDecodeBlock, end), count = to - from;
         if (count <= 0) continue;
+        bool shown = false;
+        for (int64_t r = rows.begin; r < rows.end && !shown; ++r)
+            shown = shows_some_block(p, rows.entry, rows.head0 + r % rows.heads, r / rows.heads, from, to);
+        if (!shown) continue;
         source.bring(from, count);
         const S *keys = source.key(from), *values = source.value(from);
         const int64_t key_step = source.key_step(), value_step = source.value_step();

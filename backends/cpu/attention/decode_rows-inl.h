@@ -7,6 +7,8 @@
 #define ATTILE_CPU_DECODE_ROWS_INL_H
 #endif
 
+#include <algorithm>
+
 #include "attention/attention.h"
 #include "attention/keys-inl.h"
 #include "math-inl.h"
@@ -79,7 +81,9 @@ bool finish_row(const attile_attention_problem &p, const AttentionEntry &entry, 
             if (key_hidden[j] != 0) scores[j] = -std::numeric_limits<T>::infinity();
         }
     }
-    return ragged || p.bias.data != nullptr || p.allowed.data != nullptr || key_hidden != nullptr;
+    hide_sparse(p, entry, h, i, from, count,
+                [&](int64_t begin, int64_t end) { std::fill(scores + begin, scores + end, -std::numeric_limits<T>::infinity()); });
+    return ragged || p.bias.data != nullptr || p.allowed.data != nullptr || key_hidden != nullptr || has_sparse_mask(p);
 }
 
 // A row's numbers behind its sums: the maximum of its scores, the sum of its weights and what that has rounded off.

@@ -73,6 +73,12 @@ KeyRange begin_panels(const attile_attention_problem &p, const AttentionRows &ro
     return {first_key, last_key};
 }
 
+template <class T>
+void begin_totals(const ForwardScratch<T> &scratch, int64_t panels, int64_t sum_size) {
+    for (int64_t i = 0; i < panels * sum_size; ++i) scratch.total[i] = scratch.total_rounded_off[i] = 0;
+    for (int64_t i = 0; i < panels * kPanel<T>; ++i) scratch.total_maximum[i] = -std::numeric_limits<T>::infinity();
+}
+
 // searching: scores may be -inf by themselves, so each block is searched for values that are not finite. Returns false, having written
 // nothing, if some sum is not finite. S: what keys and values are read as, Brain for products of pairs.
 template <class T, class S, bool kTiles = false>
@@ -90,10 +96,7 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
     const KeyRange keys = begin_panels<T, kPairs, kTiles>(p, rows, scratch, panels, query_size, sum_size, lanes);
     const int64_t first_key = keys.begin, last_key = keys.end;
     const bool several_spans = last_key > (first_key / kSpanKeys + 1) * kSpanKeys;
-    if (several_spans) {
-        for (int64_t i = 0; i < panels * sum_size; ++i) scratch.total[i] = scratch.total_rounded_off[i] = 0;
-        for (int64_t i = 0; i < panels * kPanel<T>; ++i) scratch.total_maximum[i] = -std::numeric_limits<T>::infinity();
-    }
+    if (several_spans) begin_totals<T>(scratch, panels, sum_size);
     const bool in_runs = sums_in_runs(p);
     KeySource<T, S> source(p, rows.entry, rows.kv_head, scratch.k_block, scratch.v_block, scratch.key_hidden);
     for (int64_t block = first_key / kKeys * kKeys; block < last_key; block += kKeys) {
@@ -103,6 +106,10 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
         }
         const int64_t block_begin = kTiles ? block : most(block, kPairs ? first_key / 2 * 2 : first_key);
         const int64_t block_end = least(block + kKeys, last_key);
+        if (!some_panel_is_shown(p, rows.entry, lanes, panels, block_begin, block_end)) continue;
+        const auto shown_runs = [&](int64_t n, auto take) {
+            for_each_shown_run(p, rows.entry, lanes[n], most(block_begin, lanes[n].begin_min), least(block_end, lanes[n].end_max), take);
+        };
         source.bring(block_begin, block_end - block_begin);
         const auto panel_part = [&](int64_t n, int64_t from, int64_t to) {
             return PanelBlock<T>{p,
@@ -120,17 +127,17 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
 #if ATTILE_CPU_TILES
             TileBlock tiles(scratch, source, p, block, block_end - block);
             for (int64_t n = 0; n < panels; ++n) {
-                const int64_t from = most(block, lanes[n].begin_min), to = least(block_end, lanes[n].end_max);
-                if (from >= to) continue;
-                const PanelBlock<T> x = panel_part(n, from / kTilePanel * kTilePanel, least(block_end, round_up(to, kTilePanel)));
                 const Lanes &after = lanes[n + 1 < panels ? n + 1 : 0];
                 const int64_t next_block = n + 1 < panels ? block : block + kKeys, next_from = most(next_block, after.begin_min);
                 const TileBlock::Next next{&after, next_from, least(least(next_block + kKeys, last_key), after.end_max) - next_from};
-                if (lanes[n].count <= kLanes<T>) {
-                    tiles.template take<1>(x, scratch.q_marks[n] != 0, next);
-                } else {
-                    tiles.template take<2>(x, scratch.q_marks[n] != 0, next);
-                }
+                shown_runs(n, [&](int64_t from, int64_t to) {
+                    const PanelBlock<T> x = panel_part(n, from / kTilePanel * kTilePanel, least(block_end, round_up(to, kTilePanel)));
+                    if (lanes[n].count <= kLanes<T>) {
+                        tiles.template take<1>(x, scratch.q_marks[n] != 0, next);
+                    } else {
+                        tiles.template take<2>(x, scratch.q_marks[n] != 0, next);
+                    }
+                });
             }
 #endif
             continue;
@@ -155,9 +162,7 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
         }
         Coming keys_coming = source.keys_coming(block_end, next_count, panels);
         Coming values_coming = source.values_coming(block_end, next_count, panels);
-        for (int64_t n = 0; n < panels; ++n) {
-            int64_t from = most(block_begin, lanes[n].begin_min), to = least(block_end, lanes[n].end_max);
-            if (from >= to) continue;
+        const auto take_run = [&](int64_t n, int64_t from, int64_t to) {
             [[maybe_unused]] bool keeps_scores = false, keeps_values = false;
             if constexpr (kPairs) {
 #if ATTILE_CPU_BRAIN_PAIRS
@@ -182,7 +187,8 @@ bool forward_once(const attile_attention_problem &p, const AttentionRows &rows, 
                 fn(scratch, source, v_pairs, block_begin, x, keys_coming, values_coming);
 #endif
             }
-        }
+        };
+        for (int64_t n = 0; n < panels; ++n) shown_runs(n, [&](int64_t from, int64_t to) { take_run(n, from, to); });
     }
     for (int64_t n = 0; several_spans && n < panels; ++n) {
         const PanelTotal<T> total = scratch.total_of(n, sum_size);

@@ -266,6 +266,52 @@ HWY_NOINLINE void hide_keys(const uint8_t *key_hidden, int64_t count, T *scores)
     }
 }
 
+template <class T>
+HWY_NOINLINE void hide_by_sparse_mask(const attile_attention_problem &p, const AttentionEntry &entry, const Lanes &lanes, int64_t from,
+                                      int64_t count, T *scores) {
+    for (int64_t w = 0; w < lanes.count; ++w) {
+        hide_sparse(p, entry, lanes.head[w], lanes.row[w], from, count, [&](int64_t begin, int64_t end) {
+            for (int64_t j = begin; j < end; ++j) scores[j * kPanel<T> + w] = -std::numeric_limits<T>::infinity();
+        });
+    }
+}
+
+// Calls take(begin, end) for each run of the keys from .. to that the block mask shows some lane; with BATCH_INVARIANT for all of them at
+// once, since where a run begins shows in the last bits, and other lanes decide about it.
+template <class Take>
+void for_each_shown_run(const attile_attention_problem &p, const AttentionEntry &entry, const Lanes &lanes, int64_t from, int64_t to,
+                        const Take &take) {
+    const auto shows = [&](int64_t begin, int64_t end) {
+        for (int64_t w = 0; w < lanes.count; ++w) {
+            if (shows_some_block(p, entry, lanes.head[w], lanes.row[w], begin, end)) return true;
+        }
+        return false;
+    };
+    if (from >= to) return;
+    if (p.block_mask.data == nullptr || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0) {
+        if (shows(from, to)) take(from, to);
+        return;
+    }
+    for (int64_t begin = from; begin < to;) {
+        int64_t end = begin;
+        const auto next = [&] { return least(to, (end / ATTILE_MASK_BLOCK + 1) * ATTILE_MASK_BLOCK); };
+        while (end < to && shows(end, next())) end = next();
+        if (begin < end) take(begin, end);
+        begin = end < to ? next() : to;
+    }
+}
+
+// Whether the block mask shows some row of the panels one of the keys from .. to.
+inline bool some_panel_is_shown(const attile_attention_problem &p, const AttentionEntry &entry, const Lanes *lanes, int64_t panels,
+                                int64_t from, int64_t to) {
+    bool shown = p.block_mask.data == nullptr;
+    for (int64_t n = 0; n < panels && !shown; ++n) {
+        for_each_shown_run(p, entry, lanes[n], most(from, lanes[n].begin_min), least(to, lanes[n].end_max),
+                           [&](int64_t, int64_t) { shown = true; });
+    }
+    return shown;
+}
+
 // Prefetches what finish_scores will read of bias and allowed.
 template <class T>
 HWY_NOINLINE void ask_options(const attile_attention_problem &p, const Lanes &lanes, int64_t from, int64_t count) {
@@ -328,7 +374,12 @@ Finished finish_scores(const attile_attention_problem &p, const AttentionEntry &
         hide_keys<T>(key_hidden, count, scores);
         has_top = false;
     }
-    const bool hides = ragged || p.bias.data != nullptr || p.allowed.data != nullptr || key_hidden != nullptr;
+    const bool sparse = has_sparse_mask(p);
+    if (sparse) {
+        hide_by_sparse_mask<T>(p, entry, lanes, from, count, scores);
+        has_top = false;
+    }
+    const bool hides = ragged || p.bias.data != nullptr || p.allowed.data != nullptr || key_hidden != nullptr || sparse;
     return {hides, has_top && how.top != nullptr};
 }
 

@@ -75,15 +75,6 @@ inline bool may_see(const attile_attention_problem &p, const AttentionEntry &ent
     return visible_keys(p, entry, row + rows - 1).end > key_begin && visible_keys(p, entry, row).begin < key_end;
 }
 
-// The rows of a block that may see keys of a span.
-template <class T>
-HWY_INLINE KeyRange rows_that_see(const RowNumbers<T> &rows, const KeySpan &keys) {
-    KeyRange seen{0, rows.count};
-    while (seen.begin < seen.end && rows.end[seen.begin] <= keys.begin) ++seen.begin;
-    while (seen.end > seen.begin && rows.begin[seen.end - 1] >= keys.begin + keys.count) --seen.end;
-    return seen;
-}
-
 // sums[r][c] += sum over panels n and their keys of gradients[n][r][key] keys[n][key][c], for a panel of columns.
 template <class T, int kRows>
 HWY_NOINLINE void query_tile(int64_t panels, const T *gradients, const T *keys, int64_t step, T *sums) {
@@ -129,7 +120,7 @@ void gradient_block(const attile_attention_problem &p, const AttentionEntry &ent
     int64_t first_panel = scratch.panels.count(), last_panel = 0, first_row = rows.count, last_row = 0;
     for (int64_t n = 0; n < scratch.panels.count(); ++n) {
         const KeyPanel<T> panel = scratch.panels.at(n);
-        const KeyRange seen = rows_that_see<T>(rows, panel);
+        const KeyRange seen = rows_that_see<T>(p, entry, rows, panel);
         const int64_t from = seen.begin, count = seen.end - seen.begin;
         T *const tile = scratch.gradients + n * kGradientTile<T>;
         std::fill_n(tile, count <= 0 ? rows.count * kPanel<T> : from * kPanel<T>, T{0});

@@ -142,6 +142,19 @@ struct KeySpan {
     int64_t begin = 0, count = 0;
 };
 
+// The rows of a block that may see keys of a span.
+template <class T>
+HWY_INLINE KeyRange rows_that_see(const attile_attention_problem &p, const AttentionEntry &entry, const RowNumbers<T> &rows,
+                                  const KeySpan &keys) {
+    KeyRange seen{0, rows.count};
+    const auto shows = [&](int64_t r) {
+        return shows_some_block(p, entry, rows.head, rows.first + r, keys.begin, keys.begin + keys.count);
+    };
+    while (seen.begin < seen.end && (rows.end[seen.begin] <= keys.begin || !shows(seen.begin))) ++seen.begin;
+    while (seen.end > seen.begin && (rows.begin[seen.end - 1] >= keys.begin + keys.count || !shows(seen.end - 1))) --seen.end;
+    return seen;
+}
+
 // And as lanes.
 template <class T>
 struct KeyPanel : KeySpan {
@@ -302,7 +315,9 @@ bool finish_key_lanes(const attile_attention_problem &p, const AttentionEntry &e
             if (allowed[w * p.allowed.stride[3]] == 0) scores[w] = kMinusInfinity<T>;
         }
     }
-    return hides;
+    hide_sparse(p, entry, rows.head, i, panel.begin, panel.count,
+                [&](int64_t begin, int64_t end) { std::fill(scores + begin, scores + end, kMinusInfinity<T>); });
+    return hides || has_sparse_mask(p);
 }
 
 // Distances of ALiBi make probabilities of any size. A product with one near the smallest normal number is subnormal, which takes x86

@@ -237,11 +237,12 @@ inline HWY_NOINLINE void TileGradients::take_block(const AttentionEntry &entry, 
                                                    float *dv) {
     const int64_t key_steps = ceil_div(p_.head_dim, kTileStep), value_steps = ceil_div(p_.head_dim_v, kTileStep);
     const int64_t panels = ceil_div(keys.count, kTilePanel), row_panels = ceil_div(rows_.count, kTilePanel);
-    const bool plain = p_.softcap == 0 && p_.bias.data == nullptr && p_.alibi_slopes.data == nullptr && p_.allowed.data == nullptr;
+    const bool plain =
+        p_.softcap == 0 && p_.bias.data == nullptr && p_.alibi_slopes.data == nullptr && p_.allowed.data == nullptr && !has_sparse_mask(p_);
     int64_t first_panel = panels, last_panel = 0;
     for (int64_t n = 0; n < panels; ++n) {
         const KeySpan panel{keys.begin + n * kTilePanel, least(kTilePanel, keys.count - n * kTilePanel)};
-        const KeyRange seen = rows_that_see<float>(rows_, panel);
+        const KeyRange seen = rows_that_see<float>(p_, entry, rows_, panel);
         const int64_t first = seen.begin < seen.end ? seen.begin / kTilePanel : row_panels;
         const int64_t last = seen.begin < seen.end ? ceil_div(seen.end, kTilePanel) : row_panels;
         float *const gradient_rows = gradient_rows_ + n * kTileStepFloats;

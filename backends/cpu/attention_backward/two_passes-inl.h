@@ -100,32 +100,34 @@ bool backward_queries_once(const BackwardProblem &problem, const AttentionRows &
         const int64_t block_begin = most(block, first_key), block_end = least(block + kBlockKeys, last_key);
         source.bring(block_begin, block_end - block_begin);
         for (int64_t n = 0; n < panels; ++n) {
-            const int64_t from = most(block_begin, lanes[n].begin_min), to = least(block_end, lanes[n].end_max), count = to - from;
-            if (count <= 0) continue;
-            T *scores = scratch.scores, *gradients = scratch.gradients;
-            compute_scores<T, 2>(p.head_dim, source.key(from), source.key_step(), count, scratch.queries + n * query_size,
-                                 static_cast<T>(p.scale), scores);
-            const bool hides = finish_scores<T>(p, rows.entry, lanes[n], from, count, source.hidden(from), {searching, T{1}, nullptr},
-                                                scores, scratch.slopes)
-                                   .hides;
-            compute_scores<T, 2>(p.head_dim_v, source.value(from), source.value_step(), count, scratch.douts + n * dout_size, T{1},
-                                 gradients);
-            for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) {
-                const Vec<T> lse = hn::Load(d, scratch.lse + n * kPanel<T> + w), delta = hn::Load(d, scratch.delta + n * kPanel<T> + w);
-                for (int64_t j = 0; j < count; ++j) {
-                    T *gradient = gradients + j * kPanel<T> + w;
-                    const Vec<T> score = hn::Load(d, scores + j * kPanel<T> + w);
-                    Vec<T> ds = pair_gradient<T>(score, lse, hn::Load(d, gradient), delta).gradient;
-                    if (p.softcap != 0) ds = through_cap<T>(score, ds, hn::Load(d, scratch.slopes + j * kPanel<T> + w));
-                    hn::Store(ds, d, gradient);
+            const int64_t first = most(block_begin, lanes[n].begin_min), last = least(block_end, lanes[n].end_max);
+            for_each_shown_run(p, rows.entry, lanes[n], first, last, [&](int64_t from, int64_t to) HWY_ATTR {
+                const int64_t count = to - from;
+                T *scores = scratch.scores, *gradients = scratch.gradients;
+                compute_scores<T, 2>(p.head_dim, source.key(from), source.key_step(), count, scratch.queries + n * query_size,
+                                     static_cast<T>(p.scale), scores);
+                const bool hides = finish_scores<T>(p, rows.entry, lanes[n], from, count, source.hidden(from), {searching, T{1}, nullptr},
+                                                    scores, scratch.slopes)
+                                       .hides;
+                compute_scores<T, 2>(p.head_dim_v, source.value(from), source.value_step(), count, scratch.douts + n * dout_size, T{1},
+                                     gradients);
+                for (int64_t w = 0; w < kPanel<T>; w += kLanes<T>) {
+                    const Vec<T> lse = hn::Load(d, scratch.lse + n * kPanel<T> + w), delta = hn::Load(d, scratch.delta + n * kPanel<T> + w);
+                    for (int64_t j = 0; j < count; ++j) {
+                        T *gradient = gradients + j * kPanel<T> + w;
+                        const Vec<T> score = hn::Load(d, scores + j * kPanel<T> + w);
+                        Vec<T> ds = pair_gradient<T>(score, lse, hn::Load(d, gradient), delta).gradient;
+                        if (p.softcap != 0) ds = through_cap<T>(score, ds, hn::Load(d, scratch.slopes + j * kPanel<T> + w));
+                        hn::Store(ds, d, gradient);
+                    }
                 }
-            }
-            T *sums = scratch.sums + n * query_size;
-            if ((hides || searching) && !source.keys_finite()) {
-                add_seen_values<T>(p.head_dim, source.key(from), source.key_step(), count, gradients, scores, scratch.ones, sums);
-            } else {
-                add_values<T, 2>(p.head_dim, source.key(from), source.key_step(), count, gradients, scratch.ones, sums);
-            }
+                T *sums = scratch.sums + n * query_size;
+                if ((hides || searching) && !source.keys_finite()) {
+                    add_seen_values<T>(p.head_dim, source.key(from), source.key_step(), count, gradients, scores, scratch.ones, sums);
+                } else {
+                    add_values<T, 2>(p.head_dim, source.key(from), source.key_step(), count, gradients, scratch.ones, sums);
+                }
+            });
         }
     }
     flushed.end();
@@ -189,9 +191,8 @@ bool backward_keys_once(const BackwardProblem &problem, const AttentionEntry &en
             rows.load(problem, entry, h, first, count);
             for (int64_t n = 0; n < panels; ++n) {
                 const KeyPanel<T> panel = key_panels.at(n);
-                int64_t from = 0, to = count;
-                while (from < to && rows.end[from] <= panel.begin) ++from;
-                while (to > from && rows.begin[to - 1] >= panel.begin + panel.count) --to;
+                const KeyRange seen = rows_that_see<T>(p, entry, rows, panel);
+                const int64_t from = seen.begin, to = seen.end;
                 if (from == to) continue;
                 const bool hides = pair_tiles<T>(p, entry, rows, from, to - from, panel, tiles);
                 if (p.softcap != 0) {

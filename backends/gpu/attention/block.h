@@ -109,6 +109,36 @@ struct KeyRange {
     ATTILE_LANE_FN bool has(int key) const { return key >= low && key < high; }
 };
 
+ATTILE_LANE_FN bool mask_shows(const AttentionMask &x, int64_t batch, int64_t head, int64_t row, int64_t column) {
+    return x.data[batch * x.stride[0] + head * x.stride[1] + row * x.stride[2] + column * x.stride[3]] != 0;
+}
+ATTILE_LANE_FN bool has_sparse_mask(const AttentionParams &p) { return p.block_mask.data != nullptr || p.tree_mask.data != nullptr; }
+
+// Of a key that there is.
+ATTILE_LANE_FN bool tree_mask_shows(const AttentionParams &p, const AttentionEntry &entry, int head, int row, int key) {
+    const int column = key - (entry.len_k - p.tree_keys);
+    return !p.tree_mask.data || column < 0 || mask_shows(p.tree_mask, entry.batch, head, row, column);
+}
+
+// Do the masks of blocks and of trees show a pair, of a row that there is? They say nothing of keys past the last.
+ATTILE_LANE_FN bool sparse_mask_shows(const AttentionParams &p, const AttentionEntry &entry, int head, int row, int key) {
+    if (key >= entry.len_k) return true;
+    if (p.block_mask.data && !mask_shows(p.block_mask, entry.batch, head, row / ATTILE_MASK_BLOCK, key / ATTILE_MASK_BLOCK)) return false;
+    return tree_mask_shows(p, entry, head, row, key);
+}
+
+// Does the block mask show any of the rows and keys, from the first to the last, of these heads? All of them are there.
+ATTILE_LANE_FN bool block_mask_shows(const AttentionParams &p, int batch, int head, int heads, int first_row, int last_row, int first_key,
+                                     int last_key) {
+    if (!p.block_mask.data) return true;
+    const int all = p.block_mask.stride[1] == 0 ? 1 : heads;
+    for (int h = head; h < head + all; ++h)
+        for (int i = first_row / ATTILE_MASK_BLOCK; i <= last_row / ATTILE_MASK_BLOCK; ++i)
+            for (int j = first_key / ATTILE_MASK_BLOCK; j <= last_key / ATTILE_MASK_BLOCK; ++j)
+                if (mask_shows(p.block_mask, batch, h, i, j)) return true;
+    return false;
+}
+
 // Row r of a problem whose rows are (query row, head of the group), the heads innermost.
 ATTILE_LANE_FN int query_row(const AttentionParams &p, int packed_row) {
     return static_cast<int>(quotient(static_cast<uint32_t>(packed_row), p.pack));

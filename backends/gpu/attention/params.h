@@ -23,11 +23,19 @@ struct AttentionOperand {
     int32_t row_bytes;  // stride[2] in bytes, where that fits.
 };
 
+// A mask of bytes, of which 0 hides.
+struct AttentionMask {
+    const uint8_t *data;  // Null where there is none.
+    int64_t stride[4];
+};
+
 struct AttentionParams {
     AttentionOperand q, k, v, o, lse;
     AttentionOperand bias, allowed, alibi_slopes, sinks;  // data is null where absent
     const int32_t *key_lengths, *key_starts, *causal_offset, *cu_len_q, *cu_len_k, *block_table;
     int64_t key_lengths_stride, key_starts_stride, causal_offset_stride, cu_len_q_stride, cu_len_k_stride, block_table_stride[2];
+    AttentionMask block_mask, tree_mask;
+    int32_t tree_keys;
     int64_t total_q, total_k, pages;
     Divider page_size;
     int32_t len_q, len_k, head_dim, head_dim_v;

@@ -97,7 +97,7 @@ bool sees_whole_tiles(const attile_attention_problem &p, int64_t tile_keys) {
 
 // The kernel of a problem whose scores one thing modifies and nothing else asks for the modified kind; null if there is none.
 const void *single_kernel(const attile_attention_problem &p, const AttentionPlan &plan, const simt::AttentionSingleKernels &kernels) {
-    if (plan.pack != 1 || is_present(p.block_table) || is_present(p.key_starts) ||
+    if (plan.pack != 1 || is_present(p.block_table) || is_present(p.key_starts) || attention_has_sparse_mask(p) ||
         (!plan.convert && (!is_aligned_16(p.k) || !is_aligned_16(p.v))))
         return nullptr;
     if (is_present(p.bias) + is_present(p.allowed) + is_present(p.alibi_slopes) + (attention_softcap(p) != 0) != 1) return nullptr;
@@ -302,9 +302,13 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
 
 int64_t AttentionPlan::blocks_of(int64_t heads) const { return whole_blocks + (row_blocks * heads - whole_blocks) * splits; }
 
-bool attention_modifies_scores(const attile_attention_problem &p) {
+bool attention_changes_scores(const attile_attention_problem &p) {
     return is_present(p.bias) || is_present(p.allowed) || is_present(p.alibi_slopes) || attention_softcap(p) != 0;
 }
+
+bool attention_has_sparse_mask(const attile_attention_problem &p) { return is_present(p.block_mask) || is_present(p.tree_mask); }
+
+bool attention_modifies_scores(const attile_attention_problem &p) { return attention_changes_scores(p) || attention_has_sparse_mask(p); }
 
 int64_t attention_part_sums(const attile_attention_problem &p, const AttentionPlan &plan) {
     return is_present(p.bias) ? plan.part_rows : 0;

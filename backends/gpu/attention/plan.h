@@ -54,6 +54,9 @@ double attention_softcap(const attile_attention_problem &problem);
 
 // Do scores pass through more than a mask? What pages hide is not asked for here.
 bool attention_modifies_scores(const attile_attention_problem &problem);
+// Is something done to them, and is there a mask of blocks or of a tree?
+bool attention_changes_scores(const attile_attention_problem &problem);
+bool attention_has_sparse_mask(const attile_attention_problem &problem);
 
 // Numbers of AttentionParams::part_sum.
 int64_t attention_part_sums(const attile_attention_problem &problem, const AttentionPlan &plan);

@@ -72,6 +72,16 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.cu_len_k_stride = p.cu_len_k.stride[0];
     to.block_table_stride[0] = p.block_table.stride[0];
     to.block_table_stride[1] = p.block_table.stride[1];
+    const auto mask = [](const attile_operand &x) {
+        AttentionMask bytes = {};
+        if (!is_present(x)) return bytes;
+        bytes.data = static_cast<const uint8_t *>(x.data);
+        std::copy(x.stride, x.stride + 4, bytes.stride);
+        return bytes;
+    };
+    to.block_mask = mask(p.block_mask);
+    to.tree_mask = mask(p.tree_mask);
+    to.tree_keys = static_cast<int32_t>(std::min(p.tree_keys, kAttentionMaxLength));
     to.total_q = p.total_q;
     to.total_k = p.total_k;
     to.pages = p.pages;

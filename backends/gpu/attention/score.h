@@ -29,7 +29,8 @@ struct AlibiSlope {
 // One row's modifiers; the row and its head are fixed, keys vary.
 class ScoreModifiers {
   public:
-    ATTILE_LANE_FN ScoreModifiers(const AttentionParams &p, const AttentionEntry &entry, int head, int row) : p_(p), batch_(entry.batch) {
+    ATTILE_LANE_FN ScoreModifiers(const AttentionParams &p, const AttentionEntry &entry, int head, int row)
+        : p_(p), entry_(entry), head_(head), row_(row) {
         bias_ = entry.batch * p.bias.stride[0] + head * p.bias.stride[1] + row * p.bias.stride[2];
         allowed_ = entry.batch * p.allowed.stride[0] + head * p.allowed.stride[1] + row * p.allowed.stride[2];
         if (p.alibi_slopes.data) {
@@ -55,6 +56,7 @@ class ScoreModifiers {
         }
         if (p_.allowed.data && !static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]]) score = -INFINITY;
         if (p_.block_table && !has_page(key)) score = -INFINITY;
+        if (has_sparse_mask(p_) && !sparse_mask_shows(p_, entry_, head_, row_, key)) score = -INFINITY;
         return score;
     }
     // The same of a key whose page there is, each number read once, for scores in units of log2.
@@ -63,6 +65,7 @@ class ScoreModifiers {
         if (p_.bias.data) score = add_bias_log2(score, load_number(p_.bias, bias_ + key * p_.bias.stride[3]));
         if (p_.alibi_slopes.data) score = slope_.lower(score, fabsf(static_cast<float>(key - diagonal_)));
         if (p_.allowed.data && !static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]]) score = -INFINITY;
+        if (has_sparse_mask(p_) && !sparse_mask_shows(p_, entry_, head_, row_, key)) score = -INFINITY;
         return score;
     }
     // Sends for what a key's score will want.
@@ -74,6 +77,7 @@ class ScoreModifiers {
     // Does neither `allowed` nor the bias hide the key?
     ATTILE_LANE_FN bool shows(int key) const {
         if (p_.block_table && !has_page(key)) return false;
+        if (has_sparse_mask(p_) && !sparse_mask_shows(p_, entry_, head_, row_, key)) return false;
         if (p_.bias.data && load_number(p_.bias, bias_ + key * p_.bias.stride[3]) == -INFINITY) return false;
         return !p_.allowed.data || static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]] != 0;
     }
@@ -81,11 +85,13 @@ class ScoreModifiers {
   private:
     // A page that does not exist hides its keys.
     ATTILE_LANE_FN bool has_page(int key) const {
-        const int64_t page = p_.block_table[batch_ * p_.block_table_stride[0] + quotient(key, p_.page_size) * p_.block_table_stride[1]];
+        const int64_t page =
+            p_.block_table[entry_.batch * p_.block_table_stride[0] + quotient(key, p_.page_size) * p_.block_table_stride[1]];
         return page >= 0 && page < p_.pages;
     }
     const AttentionParams &p_;
-    int batch_;
+    const AttentionEntry &entry_;
+    int head_, row_;
     int64_t bias_, allowed_;
     AlibiSlope slope_;
     int diagonal_ = 0;
@@ -153,6 +159,7 @@ class TileModifiers {
         if (p_.alibi_slopes.data) add_alibi(score);
         if (p_.allowed.data) hide_disallowed(is_whole, score);
         if (p_.block_table) hide_missing_pages(score);
+        if (has_sparse_mask(p_)) hide_sparse(score);
         if (is_whole) return;
         for_each_row(
             [&](int i, float(&row)[C::kKeys]) {
@@ -252,6 +259,34 @@ class TileModifiers {
                     if (shows[j] == 0) row[j] = -INFINITY;
             },
             score);
+    }
+    ATTILE_LANE_FN void hide_sparse(float (&score)[C::kRows][C::kKeys]) const {
+        const AttentionEntry &entry = place_.block.entry;
+        const int last_key = max(entry.len_k - 1, 0);
+        const auto head = [&](int i) { return query_head(p_, place_.block.place.head, place_.row(i)); };
+        static_assert(ATTILE_MASK_BLOCK % (C::kLaneCols * C::kKeys) == 0, "a tile's keys are of one block");
+        if (p_.block_mask.data) {
+            for_each_row(
+                [&](int i, float(&row)[C::kKeys]) {
+                    const bool shows = mask_shows(p_.block_mask, entry.batch, head(i), query_row(p_, place_.row(i)) / ATTILE_MASK_BLOCK,
+                                                  min(place_.first_key, last_key) / ATTILE_MASK_BLOCK);
+#pragma unroll
+                    for (float &x : row) x = pick(shows, x, -INFINITY);
+                },
+                score);
+        }
+        if (!p_.tree_mask.data || lane_all(place_.first_key + C::kLaneCols * C::kKeys < entry.len_k - p_.tree_keys)) return;
+#pragma unroll 1
+        for (int j = 0; j < C::kKeys; ++j) {
+            const int key = min(place_.key(j), last_key);
+#pragma unroll
+            for (int i = 0; i < C::kRows; ++i) {
+                const bool shows = tree_mask_shows(p_, entry, head(i), query_row(p_, place_.row(i)), key);
+#pragma unroll
+                for (int at = 0; at < C::kKeys; ++at)
+                    if (at == j) score[i][at] = pick(shows, score[i][at], -INFINITY);
+            }
+        }
     }
     ATTILE_LANE_FN void hide_missing_pages(float (&score)[C::kRows][C::kKeys]) const {
 #pragma unroll 1

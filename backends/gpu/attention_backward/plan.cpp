@@ -240,7 +240,8 @@ void take_small_tiles(Device &device, const attile_attention_problem &p, int64_t
 // more, the fewer sums are handed on.
 bool cut_by_products(Device &device, const attile_attention_backward_problem &problem, double limit, AttentionBackwardPlan &plan) {
     const attile_attention_problem &p = *problem.forward;
-    if (plan.kernel == nullptr || plan.unaligned || plan.bias || is_present(p.key_starts) || limit <= 0) return false;
+    if (plan.kernel == nullptr || plan.unaligned || plan.bias || is_present(p.key_starts) || attention_has_sparse_mask(p) || limit <= 0)
+        return false;
     const simt::AttentionBackwardProducts products = simt::attention_backward_products_of(plan.depth);
     if (products.name == nullptr) return false;
     plan.name = products.name;

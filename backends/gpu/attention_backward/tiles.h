@@ -31,6 +31,14 @@ ATTILE_LANE_FN Span key_blocks_of(const AttentionBackwardParams &p, const Attent
     return {first / p.block_keys, (end + p.block_keys - 1) / p.block_keys};
 }
 
+// Are the pairs of a tile of rows and a block of keys worked on? Not where the block mask hides all of them, unless a gradient of each
+// score is asked for.
+ATTILE_LANE_FN bool tile_is_made(const AttentionBackwardParams &p, const AttentionEntry &entry, int head, int first_row, int key_block) {
+    if (!p.forward.block_mask.data || p.part_bias) return true;
+    return block_mask_shows(p.forward, entry.batch, head, 1, first_row, min(first_row + p.block_rows, entry.len_q) - 1,
+                            key_block * p.block_keys, min((key_block + 1) * p.block_keys, entry.len_k) - 1);
+}
+
 // The head of K and V that a head of dk and dv is of.
 ATTILE_LANE_FN int head_of_keys(const AttentionBackwardParams &p, int head_kv) {
     return static_cast<int>(quotient(static_cast<uint32_t>(head_kv), p.group_parts));
@@ -38,6 +46,16 @@ ATTILE_LANE_FN int head_of_keys(const AttentionBackwardParams &p, int head_kv) {
 
 // Does a pair of the launch hold NaN or infinity?
 ATTILE_LANE_FN bool is_irregular(const AttentionBackwardParams &p, int pair) { return p.irregular[p.first_pair + pair] != 0; }
+
+// The first row of a unit's tile.
+ATTILE_LANE_FN int unit_row(const AttentionBackwardParams &p, int unit) {
+    return static_cast<int>(remainder(static_cast<uint32_t>(unit), p.row_tiles)) * p.block_rows;
+}
+
+// Its query head.
+ATTILE_LANE_FN int unit_head(const AttentionBackwardParams &p, int head_kv, int unit) {
+    return head_kv * static_cast<int>(p.forward.group.divisor) + static_cast<int>(quotient(static_cast<uint32_t>(unit), p.row_tiles));
+}
 
 // What a block of the tile kernel works on.
 struct BackwardPlace {
@@ -108,20 +126,18 @@ struct BackwardBlock {
         if (tile >= end_tile) unit += static_cast<int>(p.row_tiles.divisor) - tile + first_tile;
         return unit < end_unit ? unit : -1;
     }
+    // The same of those whose tiles are made.
+    ATTILE_LANE_FN int next_made_unit(const AttentionBackwardParams &p, int unit) const {
+        do {
+            unit = next_unit(p, unit);
+        } while (unit >= 0 && p.forward.block_mask.data &&
+                 !tile_is_made(p, AttentionEntry(p.forward, batch), unit_head(p, head_kv, unit), unit_row(p, unit), key_block));
+        return unit;
+    }
 };
 
 ATTILE_LANE_FN int64_t part_of_unit(const AttentionBackwardParams &p, int pair, int unit) {
     return static_cast<int64_t>(pair) * (p.end_unit - p.first_unit) + (unit - p.first_unit);
-}
-
-// The first row of a unit's tile.
-ATTILE_LANE_FN int unit_row(const AttentionBackwardParams &p, int unit) {
-    return static_cast<int>(remainder(static_cast<uint32_t>(unit), p.row_tiles)) * p.block_rows;
-}
-
-// Its query head.
-ATTILE_LANE_FN int unit_head(const AttentionBackwardParams &p, int head_kv, int unit) {
-    return head_kv * static_cast<int>(p.forward.group.divisor) + static_cast<int>(quotient(static_cast<uint32_t>(unit), p.row_tiles));
 }
 
 // Where the part that a block of keys has in dq of a unit begins (of one part, what all of them have).

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "host/sizes.h"
+
 namespace attile::gpu {
 namespace {
 
@@ -87,7 +89,7 @@ StagedProblem<attile_attention_problem>::StagedProblem(const attile_attention_pr
         lk = Axis{from.page_size};
     }
     const Axis rows{from.len_q}, keys{from.len_k};
-    call.operands.reserve(16);
+    call.operands.reserve(20);
     add(call, problem.q, {bq, hq, lq, {from.head_dim}});
     add(call, problem.k, {bk, hkv, lk, {from.head_dim}});
     add(call, problem.v, {bk, hkv, lk, {from.head_dim_v}});
@@ -98,6 +100,8 @@ StagedProblem<attile_attention_problem>::StagedProblem(const attile_attention_pr
     add(call, problem.key_lengths, {b});
     add(call, problem.key_starts, {b});
     add(call, problem.causal_offset, {b});
+    add(call, problem.block_mask, {b, hq, {ceil_div(from.len_q, ATTILE_MASK_BLOCK)}, {ceil_div(from.len_k, ATTILE_MASK_BLOCK)}});
+    add(call, problem.tree_mask, {b, hq, rows, {from.tree_keys}});
     add(call, problem.cu_len_q, {{from.batch + 1}});
     add(call, problem.cu_len_k, {{from.batch + 1}});
     add(call, problem.block_table, {b, {is_paged ? from.len_k / from.page_size : 1}});

@@ -135,7 +135,13 @@ Declined attention_few_refused(const attile_attention_problem &p) {
     return attention_declined("so few rows and keys are streamed faster").declined;
 }
 
+Declined attention_sparse_refused(const attile_attention_problem &p) {
+    if (!attention_has_sparse_mask(p)) return {};
+    return attention_declined("it does not pass over what a mask of blocks hides, nor knows masks of trees").declined;
+}
+
 Declined attention_tf32x3_refused(const Device &device, const attile_attention_problem &p) {
+    if (const Declined refused = attention_sparse_refused(p); refused.text[0] != '\0') return refused;
     if (const char *const why = why_no_tf32x3(device.properties().capability, p.launch.flags))
         return attention_declined("%s", why).declined;
     const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;

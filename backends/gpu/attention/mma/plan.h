@@ -40,6 +40,8 @@ Declined attention_unreached(const char *name, const attile_operand &operand, in
 AttentionChoice attention_examine(const attile_attention_problem &problem, bool takes_f32 = false);
 // Why so few rows, or rows and keys, are not for tensor cores; empty: they are.
 Declined attention_few_refused(const attile_attention_problem &problem);
+// Why a mask of blocks or of a tree is not for the kernel; empty: there is none.
+Declined attention_sparse_refused(const attile_attention_problem &problem);
 // Why an attention of float32 is not for tf32x3 on this device; empty: it is.
 Declined attention_tf32x3_refused(const Device &device, const attile_attention_problem &problem);
 

@@ -61,8 +61,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
     const int depth_chunks = p.depth / C::kChunkDepth;
 #pragma unroll 1
     for (;; ++tile) {
+        const int next = tile;
+        if constexpr (kModifiers)
+            if (p.block_mask.data) tile = steps.shown_tile(tile);
         bool is_end = kPlain && tile == phase_end.get();
-        if (!kPlain && same_in_wave(tile == phase_end.get())) {
+        if (!kPlain && same_in_wave(kModifiers ? tile >= phase_end.get() : tile == phase_end.get())) {
             // A new phase: as many tiles as every row sees all of, or the others before or after them.
             const TilePhases phases(p, AttentionBlock(p, kBlockRows, AttentionKindTag<kKind>{}), kBlockRows, kBlockKeys);
             is_end = tile >= phases.end;
@@ -71,6 +74,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, blocks_per_unit<C>(kKind)) att
             phase_end.set(phases.phase_end(tile));
         }
         if (is_end) break;
+        if (kModifiers && tile != next) steps.go_to(tile * kBlockKeys);
         const int first_key = tile * kBlockKeys;
         if (!kPlain && same_in_wave(wave_any((state & (Steps::kMasked | Steps::kNoRows)) != 0))) {
             if (same_in_wave(steps.sees_none(first_key))) {

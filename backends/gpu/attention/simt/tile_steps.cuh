@@ -84,6 +84,24 @@ struct TileSteps : TileTraits<C, kKind> {
         return wave_all(group_row >= again.rows || first_key >= again.range(p, group_row + kGroupRows - 1).high ||
                         first_key + kBlockKeys <= again.range(p, group_row).low);
     }
+    // The first tile from `first` on of which the block mask shows some row a key. The same for all of the block.
+    ATTILE_LANE_FN int shown_tile(int first) const {
+        const AttentionBlock again(p, kBlockRows, AttentionKindTag<kKind>{});
+        const int pack = static_cast<int>(p.pack.divisor), end = (again.entry.len_k + kBlockKeys - 1) / kBlockKeys;
+        const int first_row = query_row(p, again.first_row), last_row = query_row(p, min(again.first_row + kBlockRows, again.rows) - 1);
+        int tile = first;
+        while (tile < end && !block_mask_shows(p, again.entry.batch, again.place.head * pack, pack, first_row, last_row, tile * kBlockKeys,
+                                               min((tile + 1) * kBlockKeys, again.entry.len_k) - 1))
+            ++tile;
+        return same_in_block(tile);
+    }
+    // Another tile than the next one comes: its first chunk of K instead of that one's.
+    ATTILE_LANE_FN void go_to(int first_key) const {
+        buffer ^= Shape::kChunk;
+        loader.fetch(first_key);
+        scores_start.load(p, first_key, score);
+        begin_tile();
+    }
     ATTILE_LANE_FN void pass_tile(int first_key, int depth_chunks) const {
 #pragma unroll 1
         for (int chunk = 1; chunk < depth_chunks; ++chunk) {
@@ -99,11 +117,8 @@ struct TileSteps : TileTraits<C, kKind> {
             loader.store_values(buffer);
             block_sync_counted<C::kThreads, kPlain>();
         }
-        buffer ^= Shape::kChunk;
-        loader.fetch(first_key + kBlockKeys);
-        scores_start.load(p, first_key + kBlockKeys, score);
+        go_to(first_key + kBlockKeys);
         state &= ~kFirst;
-        begin_tile();
     }
 
     // ---- S = Q K^T, above the rows' references.

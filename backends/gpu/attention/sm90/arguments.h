@@ -44,11 +44,14 @@ struct AttentionShape {
     bool prediction;  // Steps may go without maxima; see attention/mma/softmax.cuh.
     bool modifies;    // Scores pass through more than a mask. If none of the next four is set, through all that the problem says.
     bool bias_only, allowed_only, alibi_only, softcap_only;
-    bool paged;  // K and V lie in pages, which kernels that modify scores find themselves.
+    bool paged;   // K and V lie in pages, which kernels that modify scores find themselves.
+    bool sparse;  // There is a mask of blocks or of a tree, and nothing else that modifies scores.
     int producer_registers, consumer_registers;
 
     constexpr int rows() const { return 64 * warpgroups; }
     constexpr int threads() const { return 128 * (warpgroups + 1); }
+    // Its lanes look up pages, or which blocks a mask shows.
+    constexpr bool producer_is_warp() const { return paged || sparse; }
     constexpr int q_stages() const { return run_on ? 2 : 1; }
     constexpr int q_bytes() const { return rows() * panels(depth) * kAttentionPanel * 2; }
     constexpr int k_bytes() const { return keys * panels(depth) * kAttentionPanel * 2; }

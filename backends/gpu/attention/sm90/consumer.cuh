@@ -2,7 +2,10 @@
 // A consumer warpgroup of the attention kernel: 64 rows of each tile, keys from the last tile to the first.
 #pragma once
 
+#include <type_traits>
+
 #include "attention/mma/output.cuh"
+#include "attention/mma/shown_tiles.cuh"
 #include "attention/sm90/product.cuh"
 #include "attention/sm90/scores.cuh"
 #include "attention/sm90/stage.cuh"
@@ -95,8 +98,18 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
         end_tile_ = warp_uniform(kPasses ? work_->group_end[group_] : work_->end_tile);
         full_first_ = warp_uniform(work_->full_first[group_]);
         full_end_ = warp_uniform(work_->full_end[group_]);
+        if constexpr (Config::kShape.sparse) begin_sparse();
         __syncwarp();  // Otherwise ptxas takes the warp for divergent after the wait, and no value for uniform.
         return true;
+    }
+    // Tiles to the last one that is shown, of which those that the tree reaches are not full.
+    __device__ __forceinline__ void begin_sparse() {
+        shown_.begin(a_.p, *work_);
+        const int last = shown_.before(a_.p, end_tile_);
+        this->shows_nothing_ = last < 0;
+        if (last >= 0) end_tile_ = warp_uniform(last) + 1;
+        if (a_.p.tree_mask.data != nullptr) full_end_ = min(full_end_, max(work_->len_k - a_.p.tree_keys, 0) / kKeys);
+        if (last < 0) full_end_ = full_first_;
     }
     __device__ __forceinline__ void release_work(const AttentionWorkTile *work) const {
         __syncwarp();
@@ -322,10 +335,26 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
             for (; tile >= first; --tile) exact_step<false>(tile, true);
         }
     }
+    __device__ __forceinline__ void walk_shown() {
+        int tile = end_tile_ - 1;
+#pragma unroll 1
+        while ((tile = warp_uniform(shown_.before(a_.p, tile))) >= 0) {
+            const bool is_whole = is_full(tile);
+            if (kUnlooked && is_whole && trust_ == kTrust)
+                unlooked_step();
+            else if (kUnlooked && is_whole && trust_ == kUnknown)
+                exact_step<true>(tile, true);
+            else
+                exact_step<false>(tile, is_whole);
+            if (!is_whole) clear_unread_values(tile);
+        }
+    }
     // The tile's other key tiles. Those that the mask or the length cuts are at either end.
     __device__ __forceinline__ void walk() {
         int tile = end_tile_ - 2;
-        if constexpr (kIsFused) {
+        if constexpr (Config::kShape.sparse) {
+            walk_shown();
+        } else if constexpr (kIsFused) {
             walk_fused(tile);
         } else if constexpr (Config::kShape.modifies) {
             modifiers_.choose([&](auto changes) {  // A loop for each kind: one for all would not stay in the instruction cache.
@@ -360,6 +389,7 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
     }
 
     Ring<kWorkStages<Config>> work_ring_;
+    [[maybe_unused]] std::conditional_t<Config::kShape.sparse, ShownTiles<kKeys>, int> shown_;
     float o_[Config::kShape.columns / 2];
     uint32_t p_[kKeys / 4];
 };

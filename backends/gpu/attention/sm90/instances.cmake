@@ -38,7 +38,7 @@ attile_gpu_instance(cols256
   ping_pong prediction)
 
 # For rows that one warpgroup holds, as in decoding: another would only take its issue slots.
-attile_gpu_instance(cols128_few TABLE Few
+attile_gpu_instance(cols128_few TABLE FewPlain
   depth=128 columns=128 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
   prediction)
 
@@ -58,6 +58,26 @@ attile_gpu_instance(cols256_paged TABLE Paged
 attile_gpu_instance(cols128_few_paged TABLE FewPaged
   depth=128 columns=128 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
   prediction paged)
+
+# A mask of blocks, whose hidden tiles are passed over, or of a tree. Keys of a tile divide a block.
+attile_gpu_instance(cols64_sparse TABLE Sparse
+  depth=64 columns=64 keys=128 warpgroups=2 stages=4 producer_registers=40 consumer_registers=232
+  ping_pong prediction sparse)
+attile_gpu_instance(cols128_sparse TABLE Sparse
+  depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  prediction sparse)
+attile_gpu_instance(cols256_sparse TABLE Sparse
+  depth=256 columns=256 keys=64 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  ping_pong prediction sparse)
+attile_gpu_instance(cols128_few_sparse TABLE FewSparse
+  depth=128 columns=128 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
+  prediction sparse)
+attile_gpu_instance(cols128_sparse_paged TABLE SparsePaged
+  depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
+  prediction sparse paged)
+attile_gpu_instance(cols128_few_sparse_paged TABLE FewSparsePaged
+  depth=128 columns=128 keys=128 warpgroups=1 stages=2 producer_registers=40 consumer_registers=216
+  prediction sparse paged)
 
 # Scores pass through more than a mask. Of 64 columns, three warpgroups would leave too few registers for the addresses of bias and the like.
 attile_gpu_instance(cols64_modified TABLE Modified

@@ -35,7 +35,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(Config::kShape.threads(), Config::kShape.wa
     const int warpgroup = warp_uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
     if (warpgroup == 0) {
         registers_shrink<Config::kShape.producer_registers>();
-        if (threadIdx.x < (Config::kShape.paged ? kWarpThreads : 1)) load_tiles<Config>(a, shared);
+        if (threadIdx.x < (Config::kShape.producer_is_warp() ? kWarpThreads : 1)) load_tiles<Config>(a, shared);
         if (threadIdx.x == kWarpThreads) schedule_tiles<Config>(a, shared);
     } else {
         registers_grow<Config::kShape.consumer_registers>();

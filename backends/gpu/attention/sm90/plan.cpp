@@ -16,7 +16,6 @@ namespace attile::gpu::sm90 {
 namespace {
 
 constexpr int64_t kFewDepth = 64;  // Narrower heads have a plain kernel of their own width.
-static_assert(std::size(kAttentionPlainBF16) == std::size(kAttentionModifiedBF16));
 
 constexpr int64_t kL2Bytes = 32ll << 20;  // Of K and V that tiles walked together may touch.
 
@@ -61,6 +60,26 @@ AttentionTile fused_tile(const attile_attention_problem &p, bool padded) {
     return narrowest_tile(kernels, std::size(kAttentionBiasBF16), p);
 }
 
+// Kernels that change no score, of tiles and of so few rows that one warpgroup holds them.
+struct Unchanging {
+    const AttentionFn *tiles, *few;
+    std::size_t tile_count, few_count;
+};
+template <std::size_t kTiles, std::size_t kFew>
+Unchanging unchanging(const AttentionFn (&tiles)[kTiles], const AttentionFn (&few)[kFew]) {
+    return {tiles, few, kTiles, kFew};
+}
+Unchanging unchanging_kernels(bool is_f16, bool sparse, bool paged) {
+    if (sparse && paged)
+        return is_f16 ? unchanging(kAttentionSparsePagedF16, kAttentionFewSparsePagedF16)
+                      : unchanging(kAttentionSparsePagedBF16, kAttentionFewSparsePagedBF16);
+    if (sparse)
+        return is_f16 ? unchanging(kAttentionSparseF16, kAttentionFewSparseF16) : unchanging(kAttentionSparseBF16, kAttentionFewSparseBF16);
+    if (paged)
+        return is_f16 ? unchanging(kAttentionPagedF16, kAttentionFewPagedF16) : unchanging(kAttentionPagedBF16, kAttentionFewPagedBF16);
+    return is_f16 ? unchanging(kAttentionPlainF16, kAttentionFewPlainF16) : unchanging(kAttentionPlainBF16, kAttentionFewPlainBF16);
+}
+
 }  // namespace
 
 Sm90AttentionChoice choose_attention(Device &device, const attile_attention_problem &p, bool padded) {
@@ -69,7 +88,8 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     const auto decline = [](const AttentionChoice &why) { return Sm90AttentionChoice{why}; };
     if (const Declined refused = attention_few_refused(p); refused.text[0] != '\0') return decline(attention_declined("%s", refused.text));
     const bool paged = is_present(p.block_table), is_f16 = p.q.dtype == ATTILE_F16;
-    const bool pages_only = paged && !attention_modifies_scores(p) && p.scale > 0, modifies = attention_modifies(p) && !pages_only;
+    const bool modifies = attention_changes_scores(p) || !(p.scale > 0), sparse = attention_has_sparse_mask(p);
+    if (sparse && modifies) return decline(attention_declined("a mask of blocks or of a tree stands beside another change of scores"));
     const int64_t keys = paged ? p.page_size : p.total_k;
     struct Named {
         const char *name;
@@ -81,22 +101,18 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     }
     if (paged && p.pages > 1 && (p.k.stride[0] == 0 || p.v.stride[0] == 0))
         return decline(attention_declined("K or V is broadcast along its pages"));
-    const AttentionFn *const plain = is_f16 ? kAttentionPlainF16 : kAttentionPlainBF16;
     const AttentionFn *const modified = is_f16 ? kAttentionModifiedF16 : kAttentionModifiedBF16;
     AttentionTile tile = modifies ? fused_tile(p, padded) : AttentionTile();
     choice.has_strips = tile.kernel != nullptr && (is_present(p.bias) || is_present(p.allowed));
-    if (pages_only)
-        tile = narrowest_tile(is_f16 ? kAttentionPagedF16 : kAttentionPagedBF16, std::size(kAttentionPagedBF16), p);
+    const Unchanging unchanging = unchanging_kernels(is_f16, sparse, paged);
+    if (!modifies)
+        tile = narrowest_tile(unchanging.tiles, unchanging.tile_count, p);
     else if (tile.kernel == nullptr)
-        tile = narrowest_tile(modifies ? modified : plain, std::size(kAttentionPlainBF16), p);
+        tile = narrowest_tile(modified, std::size(kAttentionModifiedBF16), p);
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     bool is_few = false;
     if (!modifies && !invariant && std::max(p.head_dim, p.head_dim_v) > kFewDepth) {
-        static_assert(std::size(kAttentionFewBF16) == std::size(kAttentionFewPagedBF16));
-        const AttentionFn *const kernels = pages_only ? is_f16 ? kAttentionFewPagedF16 : kAttentionFewPagedBF16
-                                           : is_f16   ? kAttentionFewF16
-                                                      : kAttentionFewBF16;
-        const AttentionTile few = narrowest_tile(kernels, std::size(kAttentionFewBF16), p);
+        const AttentionTile few = narrowest_tile(unchanging.few, unchanging.few_count, p);
         is_few = few.kernel != nullptr && p.len_q * (p.heads_q / p.heads_kv) <= few.rows;
         if (is_few) tile = few;
     }
@@ -108,7 +124,7 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
     }
     static_cast<AttentionChoice &>(choice) =
         choice.has_strips ? attention_cut_fused(device, p, tile, narrowest_tile(modified, std::size(kAttentionModifiedBF16), p))
-                          : attention_cut(device, p, tile);
+                          : attention_cut(device, p, tile, !is_present(p.block_mask) || p.block_mask.stride[1] == 0);
     choice.has_strips = choice.has_strips && choice.plan.kernel == tile.kernel;
     if (!choice.taken) return choice;
     choice.plan.share = share_of(p, tile, modifies, is_few);

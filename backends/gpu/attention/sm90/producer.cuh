@@ -2,6 +2,9 @@
 // The attention kernel's producer warpgroup: one thread is the tile scheduler, one, or of pages a warp, loads Q, K and V by TMA.
 #pragma once
 
+#include <type_traits>
+
+#include "attention/mma/shown_tiles.cuh"
 #include "attention/sm90/shared.cuh"
 
 namespace attile::gpu::sm90 {
@@ -105,14 +108,16 @@ __device__ __forceinline__ void schedule_tiles(const AttentionArguments &a, cons
     }
 }
 
-// The producer thread, or of pages its whole warp, of which one lane arrives at barriers. It loads in the order of use: K of the first key
-// tile, Q, K of the next, V of the first, and so on; each key tile's strip of bias or mask after its K and before other V.
+// The producer thread, or of pages or masks of blocks its whole warp, of which one lane arrives at barriers. It loads in the order of use:
+// K of the first key tile, Q, K of the next, V of the first, and so on; each key tile's strip of bias or mask after its K and before other
+// V.
 template <class Config>
 __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const AttentionShared<Config> &shared) {
-    constexpr bool kPaged = Config::kShape.paged;
+    constexpr bool kPaged = Config::kShape.paged, kIsWarp = Config::kShape.producer_is_warp();
     constexpr int kRows = Config::kShape.rows(), kKeys = Config::kShape.keys, kPanelRow = kAttentionPanel * 2,
                   kPanelsOfK = AttentionShape::panels(Config::kShape.depth), kPanelsOfV = AttentionShape::panels(Config::kShape.columns);
-    const bool leads = !kPaged || lane_index() == 0;
+    const bool leads = !kIsWarp || lane_index() == 0;
+    [[maybe_unused]] std::conditional_t<Config::kShape.sparse, ShownTiles<kKeys>, int> shown;
     Ring<kWorkStages<Config>> work_ring;
     Ring<Config::kShape.q_stages()> queries;
     Ring<Config::kShape.stages> k_ring, v_ring;
@@ -128,7 +133,7 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
     for (;;) {
         barrier_wait_idle(shared.work_full(work_ring.stage), work_ring.parity);
         const AttentionWorkTile work = shared.work_tiles[work_ring.stage];
-        if constexpr (kPaged) __syncwarp();
+        if constexpr (kIsWarp) __syncwarp();
         if (leads) barrier_arrive(shared.work_empty(work_ring.stage));
         work_ring.advance();
         if (work.batch < 0) return;
@@ -136,24 +141,30 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
         const int kv_head = work.head * pack / group;
         const int k_head = kv_head * a.k_head, k_batch = a.p.cu_len_k != nullptr ? 0 : work.batch * a.k_batch;
         const int v_head = kv_head * a.v_head, v_batch = a.p.cu_len_k != nullptr ? 0 : work.batch * a.v_batch;
-        const int count = work.end_tile - work.first_tile;
-        for (int i = 0; i <= count; ++i) {
-            if (i < count) {
+        int key_tile = work.end_tile - 1, value_tile = -1;
+        if constexpr (Config::kShape.sparse) {
+            shown.begin(a.p, work);
+            key_tile = first_shown(a.p, work, shown);
+        }
+        for (bool is_first = true;; is_first = false) {
+            if (key_tile >= 0) {
                 barrier_wait(shared.k_empty(k_ring.stage), k_ring.parity ^ 1);
                 const uint32_t full = shared.k_full(k_ring.stage), to = shared.k + k_ring.stage * Config::kShape.k_bytes();
                 if constexpr (kPaged) {  // The word of missing keys comes with the barrier's arrival.
-                    const uint32_t missing = load_pages<Config, kPanelsOfK>(a, work, &a.map_k, to, full, work.end_tile - 1 - i, k_head);
+                    const uint32_t missing = load_pages<Config, kPanelsOfK>(a, work, &a.map_k, to, full, key_tile, k_head);
                     if (leads) {
                         shared.set_missing_keys(k_ring.stage, missing);
                         barrier_arrive_expect(full, Config::kShape.k_bytes());
                     }
                 } else {
-                    barrier_arrive_expect(full, Config::kShape.k_bytes());
-                    load_keys<Config, kPanelsOfK>(a, work, &a.map_k, to, full, work.end_tile - 1 - i, work.first_k, k_head, k_batch);
+                    if (leads) {
+                        barrier_arrive_expect(full, Config::kShape.k_bytes());
+                        load_keys<Config, kPanelsOfK>(a, work, &a.map_k, to, full, key_tile, work.first_k, k_head, k_batch);
+                    }
                 }
                 k_ring.advance();
             }
-            if (i == 0) {
+            if (is_first) {
                 barrier_wait(shared.q_empty(queries.stage), queries.parity ^ 1);
                 const uint32_t full = shared.q_full(queries.stage);
                 if (leads) {
@@ -165,19 +176,25 @@ __device__ __forceinline__ void load_tiles(const AttentionArguments &a, const At
                                        kAttentionPanel * j, 0, work.first_q + work.first_row / pack, work.head, batch);
                 }
                 queries.advance();
-                if constexpr (Config::kShape.loads_strips()) load_next_strip(work, work.end_tile - 1);
+                if constexpr (Config::kShape.loads_strips()) load_next_strip(work, key_tile);
             } else {
                 if constexpr (Config::kShape.loads_strips())
-                    if (i < count) load_next_strip(work, work.end_tile - 1 - i);
+                    if (key_tile >= 0) load_next_strip(work, key_tile);
                 barrier_wait(shared.v_empty(v_ring.stage), v_ring.parity ^ 1);
                 const uint32_t full = shared.v_full(v_ring.stage), to = shared.v + v_ring.stage * Config::kShape.v_bytes();
                 if (leads) barrier_arrive_expect(full, Config::kShape.v_bytes());
                 if constexpr (kPaged)
-                    load_pages<Config, kPanelsOfV>(a, work, &a.map_v, to, full, work.end_tile - i, v_head);
-                else
-                    load_keys<Config, kPanelsOfV>(a, work, &a.map_v, to, full, work.end_tile - i, work.first_k, v_head, v_batch);
+                    load_pages<Config, kPanelsOfV>(a, work, &a.map_v, to, full, value_tile, v_head);
+                else if (leads)
+                    load_keys<Config, kPanelsOfV>(a, work, &a.map_v, to, full, value_tile, work.first_k, v_head, v_batch);
                 v_ring.advance();
             }
+            value_tile = key_tile;
+            if (value_tile < 0) break;
+            if constexpr (Config::kShape.sparse)
+                key_tile = shown.before(a.p, key_tile);
+            else
+                key_tile = key_tile > work.first_tile ? key_tile - 1 : -1;
         }
     }
 }

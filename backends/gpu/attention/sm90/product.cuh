@@ -30,9 +30,10 @@ namespace attile::gpu::sm90 {
                  " {" ATTILE_WGMMA_SUMS_64 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 0;"                                          \
                  : ATTILE_WGMMA_BIND_64(0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(n))
 #define ATTILE_SCORES_OF(types)                                               \
-    if constexpr (kColumns == 80) ATTILE_SCORES("80", 40, types, "40", "41", "42"); \
+    if constexpr (kColumns == 64) ATTILE_SCORES("64", 32, types, "32", "33", "34"); \
+    else if constexpr (kColumns == 80) ATTILE_SCORES("80", 40, types, "40", "41", "42"); \
     else if constexpr (kColumns == 128) ATTILE_SCORES("128", 64, types, "64", "65", "66"); \
-    else static_assert(kColumns == 80, "a width that is written out")
+    else static_assert(kColumns == 64, "a width that is written out")
 #define ATTILE_VALUES_OF(types) \
     if constexpr (kColumns == 64) ATTILE_VALUES("64", 32, types, "32", "33", "34", "35", "36"); \
     else if constexpr (kColumns == 96) ATTILE_VALUES("96", 48, types, "48", "49", "50", "51", "52"); \

@@ -59,12 +59,34 @@ class AttentionScores : protected AttentionRings<Config> {
                 for (int e = 0; e < 2; ++e)
                     if (8 * j + e >= from) s_[4 * j + 2 * r + e] = -INFINITY;
             }
-            if (!__any_sync(~0u, below > 0)) continue;  // Windows alone have a left end.
+            if (__any_sync(~0u, below > 0)) {  // Windows alone have a left end.
 #pragma unroll
-            for (int j = 0; j < kKeys / 8; ++j) {
+                for (int j = 0; j < kKeys / 8; ++j) {
 #pragma unroll
-                for (int e = 0; e < 2; ++e)
-                    if (8 * j + e < below) s_[4 * j + 2 * r + e] = -INFINITY;
+                    for (int e = 0; e < 2; ++e)
+                        if (8 * j + e < below) s_[4 * j + 2 * r + e] = -INFINITY;
+                }
+            }
+            if constexpr (Config::kShape.sparse) hide_by_tree(r, first, from);
+        }
+    }
+    // Of row r: keys that the tree mask hides, or all where nothing of the work tile is shown. Keys from `from` on are not there.
+    __device__ __forceinline__ void hide_by_tree(int r, int first, int from) {
+        const AttentionParams &p = a_.p;
+        const int packed = min(row_of(*work_) + 8 * r, work_->rows - 1), tree = work_->len_k - p.tree_keys;
+        const uint8_t *const row = p.tree_mask.data == nullptr || first + kKeys <= tree
+                                       ? nullptr
+                                       : p.tree_mask.data + work_->batch * p.tree_mask.stride[0] +
+                                             query_head(p, work_->head, packed) * p.tree_mask.stride[1] +
+                                             query_row(p, packed) * p.tree_mask.stride[2];
+        if (row == nullptr && !shows_nothing_) return;
+#pragma unroll
+        for (int j = 0; j < kKeys / 8; ++j) {
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                const int key = 8 * j + e, column = first + key - tree;
+                if (shows_nothing_ || (row != nullptr && key < from && column >= 0 && row[column * p.tree_mask.stride[3]] == 0))
+                    s_[4 * j + 2 * r + e] = -INFINITY;
             }
         }
     }
@@ -240,7 +262,8 @@ class AttentionScores : protected AttentionRings<Config> {
     RowSoftmax<Element, kKeys / 2> rows_;
     Trust trust_ = kUnknown;
     float s_[kKeys / 2];
-    uint32_t missing_ = 0;  // Of pages: a bit for each eight keys of the tile.
+    bool shows_nothing_ = false;  // Of the work tile: the block mask hides all of its keys.
+    uint32_t missing_ = 0;        // Of pages: a bit for each eight keys of the tile.
 };
 
 }  // namespace attile::gpu::sm90

@@ -38,6 +38,7 @@ BackwardChoice backward_examine(const attile_attention_backward_problem &problem
     if (!forward.taken) return backward_declined(forward.declined);
     if (p.head_dim % 8 != 0) return backward_declined("head_dim is not a multiple of 8");
     if (is_present(p.block_table)) return {};
+    if (const Declined refused = attention_sparse_refused(p); refused.text[0] != '\0') return backward_declined(refused);
     if (is_present(p.key_starts)) return backward_declined("keys before an entry's first are hidden one by one");
     if (problem.dout.dtype != p.q.dtype) return backward_declined("dout is not of q's type");
     if (p.lse.dtype != ATTILE_F32) return {};

@@ -52,6 +52,7 @@ ATTILE_LANE_FN void modified_gradients(const AttentionBackwardParams &p, const A
             }
             if (f.alibi_slopes.data) x -= slope * fabsf(static_cast<float>(key - row - entry.shift));
             if (sees && f.allowed.data) sees = static_cast<const uint8_t *>(f.allowed.data)[allowed + key * f.allowed.stride[3]] != 0;
+            if (sees && has_sparse_mask(f)) sees = sparse_mask_shows(f, entry, head, row, key);
             sees = sees && x != -INFINITY;
             const float probability = sees ? exp2_fast((x + minus_lse) * kLog2EHigh) : 0.0f;
             const float gradient = sees ? probability * *at : 0.0f;

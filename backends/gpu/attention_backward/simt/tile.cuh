@@ -26,7 +26,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(BackwardShape<C>::kThreads, C::kBlocksPerUn
     const AttentionEntry entry(p.forward, place.batch);
     if (threadIdx.x == 0) block.fill(p, place, entry);
     __syncthreads();
-    const auto seek = [&](int from) { return same_in_block(block.next_unit(p, from)); };
+    const auto seek = [&](int from) { return same_in_block(kModified ? block.next_made_unit(p, from) : block.next_unit(p, from)); };
     int unit = seek(-1);
     if (unit < 0 && p.continues) return;
 
