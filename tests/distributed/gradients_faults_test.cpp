@@ -172,6 +172,8 @@ TEST_F(GradientArguments, AreCheckedOneByOne) {
     const auto given = [](attile_tensor *tensor) { tensor->dtype = ATTILE_I32; };
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "key_starts", [given](G &c) { given(&c.local.key_starts); });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "causal_offset", [given](G &c) { given(&c.local.causal_offset); });
+    expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "block_mask", [given](G &c) { given(&c.local.block_mask); });
+    expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "tree_mask", [given](G &c) { given(&c.local.tree_mask); });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "cu_len_q without cu_len_k", [given](G &c) { given(&c.local.cu_len_q); });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "dlse", [](G &c) { c.gradients.dlse = c.local.lse; });
     using T = SmallTree;

@@ -154,7 +154,9 @@ TEST(RandomGradients, Problems) {
         BackwardCase c = random_backward(seed);
         AttentionCase &f = c.forward;
         f.packed_k = f.packed_q = seed % 3 == 0;
-        f.key_starts = f.causal_offset = c.dlse = false;  // Refused over ranks.
+        f.key_starts = f.causal_offset = c.dlse = false;  // Refused over ranks, as the next two.
+        f.block_mask = MaskBytes::kNone;
+        f.tree_keys = 0;
         f.len_q = f.len_q % 41;
         f.len_k = f.len_k % 61;
         if (f.packed_q) f.len_q %= 30, f.len_k %= 40;

@@ -104,7 +104,9 @@ TEST(Random, Problems) {
         AttentionCase c = random_attention(seed);
         c.packed_k = c.packed_q = seed % 3 == 0;
         c.page_size = 0;
-        c.key_starts = c.causal_offset = false;  // Refused over ranks.
+        c.key_starts = c.causal_offset = false;  // Refused over ranks, as the next two.
+        c.block_mask = MaskBytes::kNone;
+        c.tree_keys = 0;
         c.len_q = c.len_q % 97;
         c.len_k = c.len_k % 130;
         if (c.packed_q) c.len_q %= 30, c.len_k %= 40;
