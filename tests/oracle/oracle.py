@@ -53,11 +53,12 @@ class Setting:
     """Everything that shapes the scores of one batch entry (or packed sequence): arrays are that entry's own."""
 
     def __init__(self, scale=0.0, softcap=0.0, mask=MASK_NONE, window_left=0, window_right=0, bias=None, allowed=None, slopes=None, sinks=None,
-                 first_key=0, offset=None):
+                 first_key=0, offset=None, blocks=None, tree=None):
         self.scale, self.softcap, self.mask = scale, softcap, mask
         self.window_left, self.window_right = window_left, window_right
         self.bias, self.allowed, self.slopes, self.sinks = bias, allowed, slopes, sinks
         self.first_key, self.offset = first_key, offset
+        self.blocks, self.tree = blocks, tree  # [Hq, blocks of 128 rows, blocks of 128 keys], [Hq, Lq, keys at the end]
 
     def corner(self, len_q, len_k, without_mask):
         """The diagonal is j = i + corner; `without_mask` is that of no mask."""
@@ -82,6 +83,11 @@ def visible(setting, heads, len_q, len_k):
     see = np.broadcast_to(see, (heads, len_q, len_k)).copy()
     if setting.allowed is not None:
         see &= np.broadcast_to(setting.allowed, see.shape) != 0
+    if setting.blocks is not None:
+        see &= np.repeat(np.repeat(setting.blocks, 128, axis=1), 128, axis=2)[:, :len_q, :len_k] != 0
+    if setting.tree is not None:
+        drafts = min(len_k, setting.tree.shape[2])  # columns before the first key are of none
+        see[:, :, len_k - drafts :] &= setting.tree[:, :len_q, setting.tree.shape[2] - drafts :] != 0
     if setting.bias is not None:
         see &= np.broadcast_to(setting.bias, see.shape) != -INF
     return see

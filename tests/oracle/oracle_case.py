@@ -60,6 +60,11 @@ class Case(unittest.TestCase):
         self.assertTrue(worst <= 1, f"{note}: error is {worst:.3g} of the tolerance")
 
 
+def visible_bytes(rng, shape):
+    """0, and anything else for what is seen."""
+    return None if shape is None else (rng.random(shape) < 0.6).astype(np.uint8) * rng.integers(1, 256, shape).astype(np.uint8)
+
+
 class Problem:
     """Arrays of one attention call with random contents, and the oracle's answer entry by entry."""
 
@@ -87,13 +92,19 @@ class Problem:
         self.slopes = None if not alibi else stored(rng.random((batch, heads) if alibi == 2 else heads), wide)
         self.sinks = stored(rng.standard_normal(heads), wide) if spec.get("sinks") else None
         self.dlse = stored(rng.standard_normal((batch, heads, len_q)), wide) if spec.get("dlse") else None  # of its gradients alone
+        blocks_q, blocks_k = -(-len_q // 128), -(-len_k // 128)
+        shapes = {"full": (batch, heads, blocks_q, blocks_k), "shared": (blocks_q, blocks_k), "keys": (blocks_k,), "rows": (batch, 1, blocks_q, 1), "one": (1,)}
+        self.blocks = visible_bytes(rng, shapes.get(spec.get("blocks")))
+        drafts = {"rows": min(len_q, len_k), "few": min(2, len_k), "keys": len_k, "none": 0}.get(spec.get("drafts"))
+        shapes = {"full": (batch, heads, len_q, drafts), "shared": (len_q, drafts), "entry": (batch, 1, len_q, drafts), "one": (drafts,)}
+        self.tree = visible_bytes(rng, shapes.get(spec.get("tree")))
 
     def scalars(self):
         return {name: self.spec[name] for name in ("scale", "softcap", "mask", "window_left", "window_right") if name in self.spec}
 
     def fields(self):
         return dict(q=self.q, k=self.k, v=self.v, o=self.o, lse=self.lse, bias=self.bias, allowed=self.allowed, alibi_slopes=self.slopes,
-                    sinks=self.sinks, key_lengths=self.lengths, key_starts=self.starts, causal_offset=self.offsets, **self.scalars())
+                    sinks=self.sinks, key_lengths=self.lengths, key_starts=self.starts, causal_offset=self.offsets, block_mask=self.blocks, tree_mask=self.tree, **self.scalars())
 
     def entry(self, b, len_q=None):
         """Float64 q, k, v of entry b with its keys cut to its length, and what shapes its scores."""
@@ -101,9 +112,11 @@ class Problem:
         full = (self.batch, self.q.shape[1], self.q.shape[2], self.k.shape[2])
         cut = lambda x: None if x is None else np.broadcast_to(widened(x) if x.dtype != np.uint8 else x, full)[b][:, :, :len_k]
         slopes = None if self.slopes is None else np.broadcast_to(widened(self.slopes), full[:2])[b]
+        blocks = None if self.blocks is None else np.broadcast_to(self.blocks, full[:2] + (-(-full[2] // 128), -(-full[3] // 128)))[b]
+        tree = None if self.tree is None else np.broadcast_to(self.tree, full[:3] + self.tree.shape[-1:])[b]
         setting = oracle.Setting(bias=cut(self.bias), allowed=cut(self.allowed), slopes=slopes,
                                  sinks=None if self.sinks is None else widened(self.sinks),
-                                 first_key=0 if self.starts is None else int(self.starts[b]),
+                                 first_key=0 if self.starts is None else int(self.starts[b]), blocks=blocks, tree=tree,
                                  offset=None if self.offsets is None else int(self.offsets[b]), **self.scalars())
         return widened(self.q[b]), widened(self.k[b])[:, :len_k], widened(self.v[b])[:, :len_k], setting
 
@@ -112,3 +125,33 @@ class Problem:
         if not parts:
             return np.zeros(self.o.shape), np.zeros(self.lse.shape)
         return np.stack([o for o, _ in parts]), np.stack([lse for _, lse in parts])
+
+
+class Packed:
+    """Sequences one behind another under masks of blocks and trees, whose rows and keys count within a sequence. `rows_alone`: keys are not packed."""
+
+    def __init__(self, rng, blocks, tree, rows_alone, give_most):
+        self.whole = whole = Problem(rng, ac.F64, ac.F64, {}, batch=1, heads=2, heads_kv=1, len_q=150, len_k=440, head_dim=3, head_dim_v=2)
+        self.cu_q, self.cu_k = np.array([0, 140, 140, 143, 150], np.int32), np.array([0, 300, 310, 310, 440], np.int32)
+        self.lengths = np.diff(self.cu_k) if rows_alone else None
+        self.k, self.v = (rng.standard_normal((4, 1, 300, 3)), rng.standard_normal((4, 1, 300, 2))) if rows_alone else (whole.k, whole.v)
+        self.most = dict(max_len_q=140, **({} if rows_alone else dict(max_len_k=300))) if give_most else {}
+        most_q, most_k = self.most.get("max_len_q", 150), self.most.get("max_len_k", self.k.shape[2])
+        self.shape = 4, 2, most_q, most_k
+        blocks_q, blocks_k = -(-most_q // 128), -(-most_k // 128)
+        self.blocks = visible_bytes(rng, {"full": (4, 2, blocks_q, blocks_k), "entry": (4, 1, 1, blocks_k), "shared": (blocks_q, blocks_k)}.get(blocks))
+        self.tree = visible_bytes(rng, {"full": (4, 2, most_q, 9), "entry": (4, 1, most_q, 140), "shared": (most_q, 3)}.get(tree))
+
+    def fields(self):
+        keys = dict(key_lengths=self.lengths) if self.lengths is not None else dict(cu_len_k=self.cu_k)
+        return dict(self.whole.fields(), k=self.k, v=self.v, block_mask=self.blocks, tree_mask=self.tree, cu_len_q=self.cu_q, **keys, **self.most)
+
+    def sequences(self):
+        """Of each: its rows, where its keys are in k and v, and the arguments of the oracle."""
+        at_most = lambda mask, shape, s: None if mask is None else np.broadcast_to(mask, shape)[s]
+        for s in range(4):
+            rows = slice(self.cu_q[s], self.cu_q[s + 1])
+            keys = np.s_[0, :, self.cu_k[s] : self.cu_k[s + 1]] if self.lengths is None else np.s_[s, :, : self.lengths[s]]
+            blocks = at_most(self.blocks, self.shape[:2] + (-(-self.shape[2] // 128), -(-self.shape[3] // 128)), s)
+            tree = None if self.tree is None else at_most(self.tree, self.shape[:3] + self.tree.shape[-1:], s)
+            yield rows, keys, self.whole.q[0][:, rows], self.k[keys], self.v[keys], oracle.Setting(blocks=blocks, tree=tree)

@@ -11,7 +11,7 @@ import numpy as np
 
 import attile_ctypes as ac
 import oracle
-from oracle_case import Case, INF, NAN, Problem, TYPES, blank, laid_out, stored, widened
+from oracle_case import Case, INF, NAN, Packed, Problem, TYPES, blank, laid_out, stored, widened
 
 
 class Gemm(Case):
@@ -87,10 +87,21 @@ SETTINGS = {
     "causal_offset_window": dict(offsets=True, starts=True, mask=oracle.WINDOW_TOP_LEFT, window_left=3, window_right=1, alibi=2),
     "causal_offset_wide_window": dict(offsets=True, offsets_beyond=60, mask=oracle.WINDOW_TOP_LEFT, window_left=30, window_right=25),
     "causal_offset_alibi": dict(offsets=True, lengths=True, alibi=1),
+    "block_mask": dict(blocks="full"),
+    "block_mask_bottom_right": dict(blocks="shared", mask=oracle.BOTTOM_RIGHT, lengths=True, sinks=True),
+    "block_mask_window": dict(blocks="keys", mask=oracle.WINDOW_TOP_LEFT, window_left=3, window_right=1, alibi=1, starts=True),
+    "block_mask_bias": dict(blocks="rows", bias="full", allowed="full", softcap=2.0),
+    "tree_mask": dict(tree="full", drafts="rows"),
+    "tree_mask_few": dict(tree="shared", drafts="few", lengths=True),
+    "tree_mask_bottom_right": dict(tree="entry", drafts="rows", mask=oracle.BOTTOM_RIGHT, lengths=True, sinks=True, softcap=2.0),
+    "tree_mask_keys": dict(tree="full", drafts="keys", lengths=True, bias="head", alibi=2, starts=True),
+    "tree_mask_one": dict(tree="one", drafts="few", allowed="full", blocks="one", offsets=True, mask=oracle.TOP_LEFT),
+    "tree_mask_none": dict(tree="full", drafts="none", lengths=True),
     "dlse": dict(dlse=True, softcap=2.0, sinks=True, mask=oracle.TOP_LEFT, bias="full"),
     "everything": dict(softcap=2.0, mask=oracle.WINDOW_BOTTOM_RIGHT, window_left=5, window_right=2, bias="full", allowed="full", alibi=2, sinks=True,
                        lengths=True, scale=0.4),
 }
+SPARSE = [("full", None), ("shared", None), (None, "full"), (None, "shared"), ("entry", "entry")]  # forms of the masks of blocks and trees
 
 
 class Attention(Case):
@@ -161,6 +172,24 @@ class Attention(Case):
                 self.agree(whole.o[0][:, rows], o, ac.F64, f"packed {name} {s}")
                 self.agree(whole.lse[0][:, rows, None], lse[..., None], ac.F64, f"packed {name} {s} lse")
 
+    def test_blocks_of_128(self):
+        rng = np.random.default_rng(24)
+        names = [name for name in SETTINGS if "block_mask" in name or "tree_mask" in name]
+        shapes = [dict(len_q=150, len_k=300), dict(len_q=3, len_k=257), dict(len_q=256, len_k=128), dict(len_q=129, len_k=127)]
+        for name, shape in itertools.product(names, shapes):
+            self.check_one(Problem(rng, ac.F64, ac.F64, SETTINGS[name], heads=2, heads_kv=1, head_dim=3, head_dim_v=2, **shape), f"{name} {shape}")
+
+    def test_packed_block_and_tree_masks(self):
+        rng = np.random.default_rng(25)
+        for (blocks, tree), rows_alone, give_most in itertools.product(SPARSE, (False, True), (False, True)):
+            packed = Packed(rng, blocks, tree, rows_alone, give_most)
+            self.attile.run("attention", self.attile.args(ac.AttentionArgs, "attention", **packed.fields()))
+            for s, (rows, _, q, k, v, setting) in enumerate(packed.sequences()):
+                note = f"packed {blocks} {tree} {rows_alone} {give_most} {s}"
+                o, lse = oracle.attention(q, k, v, setting)
+                self.agree(packed.whole.o[0][:, rows], o, ac.F64, note)
+                self.agree(packed.whole.lse[0][:, rows, None], lse[..., None], ac.F64, note + " lse")
+
     def test_packed_rows_of_no_sequence_stay(self):
         rng = np.random.default_rng(17)
         whole = Problem(rng, ac.F64, ac.F64, {}, batch=1, len_q=9, len_k=11)
@@ -174,7 +203,7 @@ class Attention(Case):
     def test_paged(self):
         rng = np.random.default_rng(18)
         pages, page, table_width = 7, 4, 3
-        for name in ("plain", "bottom_right", "alibi", "everything"):
+        for name in ("plain", "bottom_right", "alibi", "everything", "block_mask", "tree_mask", "tree_mask_few", "tree_mask_bottom_right", "tree_mask_keys"):
             spec = {key: value for key, value in SETTINGS[name].items() if key != "lengths"}
             flat = Problem(rng, ac.F64, ac.F64, spec, batch=2, len_k=table_width * page)
             lengths = np.array([6, 12], np.int32)
@@ -276,6 +305,31 @@ class Backward(Case):
             want["dq"][0][:, rows], want["dk"][0][:, keys], want["dv"][0][:, keys] = dq, dk, dv
         for name in want:
             self.agree(outputs[name], want[name], ac.F64, f"packed {name}", whole=True)
+
+    def test_blocks_of_128(self):
+        rng = np.random.default_rng(26)
+        for name in [name for name in SETTINGS if "block_mask" in name or "tree_mask" in name]:
+            problem = Problem(rng, ac.F64, ac.F64, SETTINGS[name], heads=2, heads_kv=1, len_q=140, len_k=270, head_dim=3, head_dim_v=2)
+            self.check_one(problem, rng, ac.F64, ac.F64, name)
+
+    def test_packed_block_and_tree_masks(self):
+        rng = np.random.default_rng(27)
+        for (blocks, tree), rows_alone in itertools.product(SPARSE, (False, True)):
+            packed = Packed(rng, blocks, tree, rows_alone, give_most=True)
+            whole, dout = packed.whole, rng.standard_normal(packed.whole.o.shape)
+            whole.o[...], whole.lse[...] = 0, 0
+            outputs = {name: blank(x.shape, ac.F64) for name, x in (("dq", whole.q), ("dk", packed.k), ("dv", packed.v))}
+            forward = self.attile.args(ac.AttentionArgs, "attention", **packed.fields())
+            args = self.attile.args(ac.BackwardArgs, "attention_backward", dout=dout, **outputs)
+            args.forward = ctypes.pointer(forward)
+            self.attile.run("attention", forward)
+            self.attile.run("attention_backward", args)
+            want = {name: np.zeros(array.shape) for name, array in outputs.items()}
+            for rows, keys, q, k, v, setting in packed.sequences():
+                dq, dk, dv, _, _ = oracle.attention_backward(q, k, v, whole.o[0][:, rows], whole.lse[0][:, rows], dout[0][:, rows], setting)
+                want["dq"][0][:, rows], want["dk"][keys], want["dv"][keys] = dq, dk, dv
+            for name in want:
+                self.agree(outputs[name], want[name], ac.F64, f"packed {blocks} {tree} {rows_alone} {name}", whole=True)
 
     def test_finite_differences(self):
         """No formula of a gradient in it: only the forward pass, moved a little either way."""
