@@ -113,6 +113,30 @@ class Operations(unittest.TestCase):
         with self.assertRaisesRegex(attile.AttileError, "causal_offset is given"):
             attile.attention(chunk, k, v, causal_offset=offsets)
 
+    def test_a_block_mask_hides_as_a_mask_does(self):
+        q, k, v = (random(2, 2, length, 3, dtype=np.float64) for length in (150, 300, 300))
+        blocks = np.array([[[[1, 0, 1], [0, 1, 0]]], [[[0, 0, 0], [3, 0, 0]]]], np.uint8)
+        allowed = blocks.repeat(128, axis=2)[:, :, :150].repeat(128, axis=3)[..., :300] != 0
+        for mask in (None, "causal_bottom_right"):
+            for found, expected in zip(attile.attention(q, k, v, mask=mask, block_mask=blocks, lse=True), attile.attention(q, k, v, mask=mask, allowed=allowed, lse=True)):
+                np.testing.assert_array_equal(found, expected)
+        with self.assertRaisesRegex(attile.AttileError, r"block_mask.shape\[3\] is 2"):
+            attile.attention(q, k, v, block_mask=blocks[..., :2])
+
+    def test_a_tree_mask_is_one_of_the_last_keys(self):
+        q, k, v = (random(2, 2, length, 4, dtype=np.float64) for length in (3, 9, 9))
+        tree, lengths = np.array([[1, 0, 0], [1, 1, 0], [1, 0, 1]], bool), np.array([9, 5], np.int32)
+        allowed = np.ones((2, 1, 3, 9), bool)
+        for b, length in enumerate(lengths):
+            allowed[b, 0, :, length - 3:length] = tree
+        self.close(attile.attention(q, k, v, tree_mask=tree, key_lengths=lengths), attile.attention(q, k, v, allowed=allowed, key_lengths=lengths), 0)
+        out, lse = attile.attention(q, k, v, tree_mask=tree, key_lengths=lengths, lse=True)
+        for found, expected in zip(attile.attention_backward(q, q, k, v, out, lse, tree_mask=tree, key_lengths=lengths),
+                                   attile.attention_backward(q, q, k, v, out, lse, allowed=allowed, key_lengths=lengths)):
+            self.close(found, expected, 0)
+        with self.assertRaisesRegex(attile.AttileError, r"tree_mask.shape\[1\] is 10"):
+            attile.attention(q, k, v, tree_mask=np.ones((3, 10), bool))
+
     def test_packed_rows_over_dense_keys(self):
         q, k, v = random(1, 2, 5, 4, dtype=np.float64), random(2, 2, 7, 4, dtype=np.float64), random(2, 2, 7, 4, dtype=np.float64)
         lengths = np.array([7, 3], np.int32)

@@ -28,7 +28,8 @@ def calls():
     q, lse, lengths, packed = random(*Q), random(*LSE), np.array([2], np.int32), np.array([0, 1, 3], np.int32)
     options = {"scale": 0.5, "softcap": 3, "mask": "window_top_left", "window": [1, -1], "bias": random(1, 1, 3, 3), "allowed": RNG.uniform(size=(3, 3)) < 0.5,
                "alibi_slopes": random(2), "sinks": random(2), "key_lengths": lengths,
-               "key_starts": np.array([1], np.int32), "causal_offset": np.array([1], np.int32)}
+               "key_starts": np.array([1], np.int32), "causal_offset": np.array([1], np.int32),
+               "block_mask": np.ones((1, 1), bool), "tree_mask": np.array([[1, 0], [1, 1], [0, 1]], np.uint8)}
     modest = {"cu_len_q": packed, "cu_len_k": packed, "max_len_q": 2, "max_len_k": 2}
     yield "gemm", (q, q.swapaxes(2, 3)), {}
     yield "gemm", (q, q.swapaxes(2, 3), random(3, 3)), {"alpha": 2, "beta": 0.5, "bias": random(3), "bias_axis": "rows", "activation": "gelu", "flags": 1, "stream": 0}

@@ -45,13 +45,15 @@ class Launches(unittest.TestCase):
     def test_attention_by_every_operand(self):
         q, k, v = random(2, 4, 3, 8), random(2, 2, 5, 8), random(2, 2, 5, 6)
         operands = {"bias": random(2, 1, 3, 5), "allowed": RNG.uniform(size=(2, 1, 3, 5)) < 0.7, "alibi_slopes": random(4), "sinks": random(4),
-                    "key_lengths": np.array([5, 3], np.int32), "key_starts": np.array([1, 0], np.int32), "causal_offset": np.array([1, 2], np.int32)}
+                    "key_lengths": np.array([5, 3], np.int32), "key_starts": np.array([1, 0], np.int32), "causal_offset": np.array([1, 2], np.int32),
+                    "block_mask": np.array([1, 0], bool).reshape(2, 1, 1, 1), "tree_mask": RNG.uniform(size=(2, 4, 3, 2)) < 0.7}
         with attile.default_context().prepare_attention(q, k, v, lse=True, **operands) as call:
             for found, expected in zip(call.run(), attile.attention(q, k, v, lse=True, **operands)):
                 np.testing.assert_array_equal(found, expected)
             others = {"q": random(*q.shape), "k": random(*k.shape), "v": random(*v.shape), "bias": random(2, 1, 3, 5), "allowed": RNG.uniform(size=(2, 1, 3, 5)) < 0.7,
                       "alibi_slopes": random(4), "sinks": random(4), "key_lengths": np.array([2, 4], np.int32),
-                      "key_starts": np.array([0, 3], np.int32), "causal_offset": np.array([-1, 0], np.int32)}
+                      "key_starts": np.array([0, 3], np.int32), "causal_offset": np.array([-1, 0], np.int32),
+                      "block_mask": np.array([0, 1], bool).reshape(2, 1, 1, 1), "tree_mask": RNG.uniform(size=(2, 4, 3, 2)) < 0.7}
             out, lse = empty(2, 4, 3, 6), empty(2, 4, 3)
             returned = call.run(**others, out=out, lse=lse)
             self.assertIs(returned[0], out)

@@ -97,7 +97,8 @@ def name(which, number):
 
 
 def forward_options(a):
-    options = {field: array(getattr(a, field)) for field in ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q", "cu_len_k", "key_starts", "causal_offset")}
+    options = {field: array(getattr(a, field)) for field in ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q", "cu_len_k", "key_starts", "causal_offset", "block_mask",
+                                                                  "tree_mask")}
     return dict(options, scale=a.scale, softcap=a.softcap, mask=name("mask", a.mask), window=(a.window_left, a.window_right), max_len_q=a.max_len_q, max_len_k=a.max_len_k)
 
 

@@ -37,6 +37,8 @@ def attention_cases():
     yield {"bias": random(1, 4, 5, 7), "sinks": random(4), "alibi_slopes": random(4, requires_grad=False)}
     yield {"bias": random(1, 4, 5, 7, requires_grad=False), "key_lengths": torch.tensor([7, 4], dtype=torch.int32)}
     yield {"mask": "causal_top_left", "key_starts": torch.tensor([0, 3], dtype=torch.int32), "causal_offset": torch.tensor([2, 3], dtype=torch.int32)}
+    yield {"block_mask": torch.tensor([True, False, True, True]).reshape(4, 1, 1), "tree_mask": torch.rand(2, 1, 5, 3) < 0.6, "sinks": random(4)}
+    yield {"cu_len_q": packed[0], "cu_len_k": packed[1], "tree_mask": torch.tensor([[1, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]], dtype=torch.uint8)}
     yield {"cu_len_q": packed[0], "cu_len_k": packed[1], "max_len_q": 3, "max_len_k": 4}
 
 

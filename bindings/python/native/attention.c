@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operation.h"
 
-/* What the forward and the backward call share behind q, k and v. */
+/* What the forward and the backward call share behind q, k and v; LATER is behind the block table. */
 #define OPTIONS(X) \
     X(scale)       \
     X(softcap)     \
     X(mask) X(window) X(bias) X(allowed) X(alibi_slopes) X(sinks) X(key_lengths) X(cu_len_q) X(cu_len_k) X(max_len_q) X(max_len_k)
 #define LAST(X) X(flags) X(stream) X(workspace) X(query)
-#define FORWARD(X) X(q) X(k) X(v) X(out) X(lse) OPTIONS(X) X(block_table) X(key_starts) X(causal_offset) LAST(X)
-#define BACKWARD(X) \
-    X(dout) X(q) X(k) X(v) X(out) X(lse) X(dq) X(dk) X(dv) X(dbias) X(dsinks) OPTIONS(X) X(key_starts) X(causal_offset) X(dlse) LAST(X)
+#define LATER(X) X(key_starts) X(causal_offset) X(block_mask) X(tree_mask)
+#define FORWARD(X) X(q) X(k) X(v) X(out) X(lse) OPTIONS(X) X(block_table) LATER(X) LAST(X)
+#define BACKWARD(X) X(dout) X(q) X(k) X(v) X(out) X(lse) X(dq) X(dk) X(dv) X(dbias) X(dsinks) OPTIONS(X) LATER(X) X(dlse) LAST(X)
 NATIVE_PARAMETERS(attention, FORWARD)
 NATIVE_PARAMETERS(attention_backward, BACKWARD)
 const char *const *const native_attention_names = attention_names;
@@ -28,16 +28,17 @@ static int window(PyObject *pair, attile_attention_args *x) {
 }
 
 /* Everything but o, lse and the block table, of either call's values. */
-#define FILL(call, v, x)                                                                                                     \
-    (native_number((v).scale, &(x).scale) < 0 || native_number((v).softcap, &(x).softcap) < 0 ||                             \
-     native_choice((v).mask, native.given.masks, &(x).mask) < 0 || window((v).window, &(x)) < 0 ||                           \
-     native_integer((v).max_len_q, &(x).max_len_q) < 0 || native_integer((v).max_len_k, &(x).max_len_k) < 0 ||               \
-     native_view(call, (v).q, &(x).q) < 0 || native_view(call, (v).k, &(x).k) < 0 || native_view(call, (v).v, &(x).v) < 0 || \
-     native_view(call, (v).bias, &(x).bias) < 0 || native_view(call, (v).allowed, &(x).allowed) < 0 ||                       \
-     native_view(call, (v).alibi_slopes, &(x).alibi_slopes) < 0 || native_view(call, (v).sinks, &(x).sinks) < 0 ||           \
-     native_view(call, (v).key_lengths, &(x).key_lengths) < 0 || native_view(call, (v).cu_len_q, &(x).cu_len_q) < 0 ||       \
-     native_view(call, (v).cu_len_k, &(x).cu_len_k) < 0 || native_view(call, (v).key_starts, &(x).key_starts) < 0 ||         \
-     native_view(call, (v).causal_offset, &(x).causal_offset) < 0)
+#define FILL(call, v, x)                                                                                                       \
+    (native_number((v).scale, &(x).scale) < 0 || native_number((v).softcap, &(x).softcap) < 0 ||                               \
+     native_choice((v).mask, native.given.masks, &(x).mask) < 0 || window((v).window, &(x)) < 0 ||                             \
+     native_integer((v).max_len_q, &(x).max_len_q) < 0 || native_integer((v).max_len_k, &(x).max_len_k) < 0 ||                 \
+     native_view(call, (v).q, &(x).q) < 0 || native_view(call, (v).k, &(x).k) < 0 || native_view(call, (v).v, &(x).v) < 0 ||   \
+     native_view(call, (v).bias, &(x).bias) < 0 || native_view(call, (v).allowed, &(x).allowed) < 0 ||                         \
+     native_view(call, (v).alibi_slopes, &(x).alibi_slopes) < 0 || native_view(call, (v).sinks, &(x).sinks) < 0 ||             \
+     native_view(call, (v).key_lengths, &(x).key_lengths) < 0 || native_view(call, (v).cu_len_q, &(x).cu_len_q) < 0 ||         \
+     native_view(call, (v).cu_len_k, &(x).cu_len_k) < 0 || native_view(call, (v).key_starts, &(x).key_starts) < 0 ||           \
+     native_view(call, (v).causal_offset, &(x).causal_offset) < 0 || native_view(call, (v).block_mask, &(x).block_mask) < 0 || \
+     native_view(call, (v).tree_mask, &(x).tree_mask) < 0)
 
 PyObject *native_attention(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *keywords) {
     attention_values v = {0};

@@ -30,7 +30,9 @@ static const operand of_attention[] = {OPERAND(attention, "out", o),
                                        ATTENTION(cu_len_k),
                                        ATTENTION(block_table),
                                        ATTENTION(key_starts),
-                                       ATTENTION(causal_offset)};
+                                       ATTENTION(causal_offset),
+                                       ATTENTION(block_mask),
+                                       ATTENTION(tree_mask)};
 enum { KEPT_OUT, KEPT_LSE, KEPT_WORKSPACE, KEPT_ON_GPU, KEPT }; /* Of the tuple that a prepared call keeps. */
 enum { OUT, LSE, MOST_OPERANDS = sizeof of_attention / sizeof *of_attention };
 

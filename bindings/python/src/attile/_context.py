@@ -152,17 +152,19 @@ class Context(ContextBase):
                   mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                   alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                   cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, key_starts: Optional[Array] = None,
-                  causal_offset: Optional[Array] = None, flags: int = 0,
+                  causal_offset: Optional[Array] = None, block_mask: Optional[Array] = None, tree_mask: Optional[Array] = None, flags: int = 0,
                   stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
         """softmax(scale q k^T) v for q [B, Hq, Lq, D], k [B, Hkv, Lk, D], v [B, Hkv, Lk, Dv], with every option of attile_attention().
 
         ``mask``: None, "causal_top_left", "causal_bottom_right", or "window_top_left" / "window_bottom_right" with ``window=(left, right)``, -1 open.
         ``lse``: True makes an array for the log-sum-exp and returns (out, lse); an array is filled. ``query=True`` returns a Support.
         ``key_starts``: int32 [B], keys of each entry before this one are not seen (left padding). ``causal_offset``: int32 [B], each entry's diagonal is j = i + offset.
+        ``block_mask``: bool or uint8, broadcast to [B, Hq, ceil(Lq / 128), ceil(Lk / 128)], False hides a block of 128 rows and 128 keys.
+        ``tree_mask``: bool or uint8 [B, Hq, Lq, T], all but T broadcast: of the last T keys of an entry, the drafts of speculative decoding, False hides one.
         """
         call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
                              key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table,
-                             key_starts=key_starts, causal_offset=causal_offset)
+                             key_starts=key_starts, causal_offset=causal_offset, block_mask=block_mask, tree_mask=tree_mask)
         out, lse = self._results(call, q, out, lse)
         call.finish(stream, flags, workspace)
         if query:
@@ -187,12 +189,12 @@ class Context(ContextBase):
                           softcap: float = 0.0, mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                           alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                           cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, block_table: Optional[Array] = None, key_starts: Optional[Array] = None,
-                          causal_offset: Optional[Array] = None, flags: int = 0,
+                          causal_offset: Optional[Array] = None, block_mask: Optional[Array] = None, tree_mask: Optional[Array] = None, flags: int = 0,
                           stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
         """attention() with these arguments, validated and planned once for many launches; nothing is computed."""
         call = self._forward(q, k, v, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed, alibi_slopes=alibi_slopes, sinks=sinks,
                              key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q, max_len_k=max_len_k, block_table=block_table,
-                             key_starts=key_starts, causal_offset=causal_offset)
+                             key_starts=key_starts, causal_offset=causal_offset, block_mask=block_mask, tree_mask=tree_mask)
         out, lse = self._results(call, q, out, lse)
         call.finish(stream, flags, workspace)
         return Prepared(self, "attention", call, out, lse, workspace)
@@ -212,15 +214,15 @@ class Context(ContextBase):
                            mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0), bias: Optional[Array] = None, allowed: Optional[Array] = None,
                            alibi_slopes: Optional[Array] = None, sinks: Optional[Array] = None, key_lengths: Optional[Array] = None, cu_len_q: Optional[Array] = None,
                            cu_len_k: Optional[Array] = None, max_len_q: int = 0, max_len_k: int = 0, key_starts: Optional[Array] = None,
-                           causal_offset: Optional[Array] = None, dlse: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None,
-                           workspace: Optional[Array] = None, query: bool = False) -> Any:
+                           causal_offset: Optional[Array] = None, block_mask: Optional[Array] = None, tree_mask: Optional[Array] = None,
+                           dlse: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
         """Gradients (dq, dk, dv) of attention; options as in the forward call, whose ``out`` and ``lse`` are inputs here. ``query=True`` returns a Support.
 
         ``dlse``: gradient with respect to ``lse``, of its shape and type; None: 0.
         """
         call = self._backward(dout, q, k, v, out, lse, dq, dk, dv, dbias, dsinks, scale=scale, softcap=softcap, mask=mask, window=window, bias=bias, allowed=allowed,
                               alibi_slopes=alibi_slopes, sinks=sinks, key_lengths=key_lengths, cu_len_q=cu_len_q, cu_len_k=cu_len_k, max_len_q=max_len_q,
-                              max_len_k=max_len_k, key_starts=key_starts, causal_offset=causal_offset, dlse=dlse)
+                              max_len_k=max_len_k, key_starts=key_starts, causal_offset=causal_offset, block_mask=block_mask, tree_mask=tree_mask, dlse=dlse)
         call.finish(stream, flags, workspace)
         if query:
             return self._query("attention_backward", call)

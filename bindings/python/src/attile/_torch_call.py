@@ -78,7 +78,7 @@ def empty_as(like: Optional[Tensor]) -> Tensor:
     return cast(Tensor, like).new_empty(cast(Tensor, like).shape)
 
 
-TENSORS = ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q", "cu_len_k", "key_starts", "causal_offset")
+TENSORS = ("bias", "allowed", "alibi_slopes", "sinks", "key_lengths", "cu_len_q", "cu_len_k", "key_starts", "causal_offset", "block_mask", "tree_mask")
 """Optional tensors of attention, as operators take them: in this order, since PyTorch has no gradient of one that is given by name alone."""
 
 

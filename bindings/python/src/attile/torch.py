@@ -165,11 +165,12 @@ def gemm(a: Tensor, b: Tensor, c: Optional[Tensor] = None, *, alpha: float = 1.0
 def attention(q: Tensor, k: Tensor, v: Tensor, *, lse: bool = False, scale: float = 0.0, softcap: float = 0.0, mask: Optional[s.Mask] = None, window: Sequence[int] = (0, 0),
               bias: Optional[Tensor] = None, allowed: Optional[Tensor] = None, alibi_slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None,
               key_lengths: Optional[Tensor] = None, cu_len_q: Optional[Tensor] = None, cu_len_k: Optional[Tensor] = None, max_len_q: int = 0, max_len_k: int = 0,
-              block_table: Optional[Tensor] = None, key_starts: Optional[Tensor] = None, causal_offset: Optional[Tensor] = None, flags: int = 0) -> Union[Tensor, tuple[Tensor, Tensor]]:
+              block_table: Optional[Tensor] = None, key_starts: Optional[Tensor] = None, causal_offset: Optional[Tensor] = None, block_mask: Optional[Tensor] = None,
+              tree_mask: Optional[Tensor] = None, flags: int = 0) -> Union[Tensor, tuple[Tensor, Tensor]]:
     """Attention as attile.attention(), in a new tensor; with ``lse`` (out, lse).
 
     Gradients come from both to q, k, v, bias and sinks by attile.attention_backward(); that of alibi_slopes and of paged keys is refused.
     """
-    out, found = torch.ops.attile.attention(q, k, v, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, key_starts, causal_offset, block_table, scale=scale,
-                                            softcap=softcap, mask=mask, window=list(window), max_len_q=max_len_q, max_len_k=max_len_k, flags=flags)
+    out, found = torch.ops.attile.attention(q, k, v, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, key_starts, causal_offset, block_mask, tree_mask,
+                                            block_table, scale=scale, softcap=softcap, mask=mask, window=list(window), max_len_q=max_len_q, max_len_k=max_len_k, flags=flags)
     return (out, found) if lse else out
