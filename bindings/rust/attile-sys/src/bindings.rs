@@ -73,6 +73,7 @@ pub const ATTILE_MASK_CAUSAL_TOP_LEFT: i32 = 1;
 pub const ATTILE_MASK_CAUSAL_BOTTOM_RIGHT: i32 = 2;
 pub const ATTILE_MASK_WINDOW_TOP_LEFT: i32 = 3;
 pub const ATTILE_MASK_WINDOW_BOTTOM_RIGHT: i32 = 4;
+pub const ATTILE_MASK_BLOCK: i32 = 128;
 pub const ATTILE_REDUCE_SUM: i32 = 1;
 pub const ATTILE_REDUCE_MAX: i32 = 2;
 pub const ATTILE_REDUCE_MIN: i32 = 3;
@@ -281,6 +282,8 @@ pub struct attile_attention_args {
     pub block_table: attile_tensor,
     pub key_starts: attile_tensor,
     pub causal_offset: attile_tensor,
+    pub block_mask: attile_tensor,
+    pub tree_mask: attile_tensor,
 }
 extern "C" {
     pub fn attile_attention_init(args: *mut attile_attention_args, size: u64);
@@ -422,6 +425,8 @@ pub struct attile_attention_pointers {
     pub block_table: *mut ::core::ffi::c_void,
     pub key_starts: *mut ::core::ffi::c_void,
     pub causal_offset: *mut ::core::ffi::c_void,
+    pub block_mask: *mut ::core::ffi::c_void,
+    pub tree_mask: *mut ::core::ffi::c_void,
 }
 extern "C" {
     pub fn attile_gemm_pointers_init(pointers: *mut attile_gemm_pointers, size: u64);

@@ -123,6 +123,18 @@ macro_rules! score_options {
                 self
             }
 
+            /// 0 or false hides a block of 128 rows and 128 keys; bool or u8, broadcast to [B, Hq, ceil(Lq / 128), ceil(Lk / 128)].
+            pub fn block_mask(mut self, blocks: TensorRef<'a>) -> Self {
+                self.$($args).+.block_mask = blocks.raw;
+                self
+            }
+
+            /// Of the last T keys, the drafts of speculative decoding, 0 or false hides one; bool or u8, [B, Hq, Lq, T], all but T broadcast.
+            pub fn tree_mask(mut self, tree: TensorRef<'a>) -> Self {
+                self.$($args).+.tree_mask = tree.raw;
+                self
+            }
+
             /// Packed rows over keys that are not: where each sequence starts in q, i32 [B + 1], and the most rows any has (0: all).
             pub fn packed_rows(mut self, cu_len_q: TensorRef<'a>, max_len_q: i64) -> Self {
                 self.$($args).+.cu_len_q = cu_len_q.raw;

@@ -199,6 +199,32 @@ fn key_starts_causal_offset_and_packed_rows() {
 }
 
 #[test]
+fn masks_of_blocks_and_trees() {
+    let context = Context::new().unwrap();
+    let (l, d) = (130usize, 4usize);
+    let (q, k, v) = (random(4, l * d), random(5, l * d), random(6, l * d));
+    let shape = [1, 1, l as i64, d as i64];
+    let (kt, vt) = (TensorRef::new(&k, &shape).unwrap(), TensorRef::new(&v, &shape).unwrap());
+    let mut o = vec![f32::NAN; l * d];
+    context
+        .attention(TensorRef::new(&q, &shape).unwrap(), kt, vt, TensorMut::new(&mut o, &shape).unwrap())
+        .block_mask(TensorRef::new(&[1u8, 0, 7, 1], &[2, 2]).unwrap())
+        .run()
+        .unwrap();
+    assert_close(&o, &attention(&q, &k, &v, d, |i| if i < 128 { 127 } else { 129 }).0, 1e-5);
+
+    // The last two keys are drafts, each seen by the rows from its own on.
+    let tail = [1, 1, 2, d as i64];
+    let mut drafts = vec![f32::NAN; 2 * d];
+    context
+        .attention(TensorRef::new(&q[(l - 2) * d..], &tail).unwrap(), kt, vt, TensorMut::new(&mut drafts, &tail).unwrap())
+        .tree_mask(TensorRef::new(&[true, false, true, true], &[2, 2]).unwrap())
+        .run()
+        .unwrap();
+    assert_close(&drafts, &attention(&q, &k, &v, d, |i| i).0.split_off((l - 2) * d), 1e-5);
+}
+
+#[test]
 fn gradient_of_lse() {
     let context = Context::new().unwrap();
     let (l, d) = (5usize, 4usize);

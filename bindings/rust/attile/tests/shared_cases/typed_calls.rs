@@ -126,7 +126,7 @@ macro_rules! scores {
             _ => return Err(Stop::Inexpressible),
         });
         with!($builder, bias = a.bias, allowed = a.allowed, alibi_slopes = a.alibi_slopes, sinks = a.sinks);
-        with!($builder, key_starts = a.key_starts, causal_offset = a.causal_offset);
+        with!($builder, key_starts = a.key_starts, causal_offset = a.causal_offset, block_mask = a.block_mask, tree_mask = a.tree_mask);
         expressible(a.reserved == 0)?;
         if !absent(&a.cu_len_q) && absent(&a.cu_len_k) && a.max_len_k == 0 {
             $builder = $builder.packed_rows(input(&a.cu_len_q)?, a.max_len_q);
