@@ -94,7 +94,7 @@ contains
 
   subroutine features()
     real(real64) :: bias(LK, LQ, HQ, NB), slopes(HQ), sinks(HQ)
-    logical(c_bool) :: allowed(LK, LQ)
+    logical(c_bool) :: allowed(LK, LQ), blocks(1, 1, HQ), tree(2, LQ)
     integer(int32) :: lengths(NB), starts(NB), offsets(NB)
     call fill(bias)
     call clear()
@@ -160,6 +160,27 @@ contains
     end do
     call attile_attention(ctx, q, k, v, o, lse, mask=ATTILE_MASK_CAUSAL_TOP_LEFT, causal_offset=offsets)
     call compare('offsets of the diagonal')
+
+    blocks = .true.
+    blocks(1, 1, 2) = .false.
+    call clear()
+    added(:, :, 2, :) = minus_infinity()
+    call attile_attention(ctx, q, k, v, o, lse, block_mask=blocks)
+    call compare('mask of blocks')
+
+    lengths = [LK, 3, 1]
+    tree = reshape([(modulo(i, 3) > 0, i=1, 2*LQ)], [2, LQ])
+    call clear()
+    do b = 1, NB
+      added(lengths(b) + 1:, :, :, b) = minus_infinity()
+      do j = max(lengths(b) - 1, 1), lengths(b)
+        do i = 1, LQ
+          if (.not. tree(j - lengths(b) + 2, i)) added(j, i, :, b) = minus_infinity()
+        end do
+      end do
+    end do
+    call attile_attention(ctx, q, k, v, o, lse, key_lengths=lengths, tree_mask=tree)
+    call compare('mask of a tree')
   end subroutine features
 
   ! The batch's entries one behind another, of lengths 3, 0 and LQ, and of as many keys.

@@ -115,16 +115,18 @@ std::int32_t fortran_gemm_real32(attile_context *, const attile_gemm_args *, D a
 std::int32_t fortran_gemm_real64(attile_context *, const attile_gemm_args *, D a, D b, D c, D d, D bias);
 std::int32_t fortran_attention_real32(attile_context *, const attile_attention_args *, D q, D k, D v, D o, D lse, D bias, D allowed,
                                       D alibi_slopes, D sinks, D key_lengths, D cu_len_q, D cu_len_k, D block_table, D key_starts,
-                                      D causal_offset);
+                                      D causal_offset, D block_mask, D tree_mask);
 std::int32_t fortran_attention_real64(attile_context *, const attile_attention_args *, D q, D k, D v, D o, D lse, D bias, D allowed,
                                       D alibi_slopes, D sinks, D key_lengths, D cu_len_q, D cu_len_k, D block_table, D key_starts,
-                                      D causal_offset);
+                                      D causal_offset, D block_mask, D tree_mask);
 std::int32_t fortran_backward_real32(attile_context *, const attile_attention_backward_args *, const attile_attention_args *, D q, D k, D v,
                                      D o, D lse, D dout, D dq, D dk, D dv, D dbias, D dsinks, D bias, D allowed, D alibi_slopes, D sinks,
-                                     D key_lengths, D cu_len_q, D cu_len_k, D key_starts, D causal_offset, D dlse);
+                                     D key_lengths, D cu_len_q, D cu_len_k, D key_starts, D causal_offset, D block_mask, D tree_mask,
+                                     D dlse);
 std::int32_t fortran_backward_real64(attile_context *, const attile_attention_backward_args *, const attile_attention_args *, D q, D k, D v,
                                      D o, D lse, D dout, D dq, D dk, D dv, D dbias, D dsinks, D bias, D allowed, D alibi_slopes, D sinks,
-                                     D key_lengths, D cu_len_q, D cu_len_k, D key_starts, D causal_offset, D dlse);
+                                     D key_lengths, D cu_len_q, D cu_len_k, D key_starts, D causal_offset, D block_mask, D tree_mask,
+                                     D dlse);
 std::int32_t fortran_merge_real32(attile_context *, const attile_attention_merge_args *, D o_parts, D lse_parts, D o, D lse);
 std::int32_t fortran_merge_real64(attile_context *, const attile_attention_merge_args *, D o_parts, D lse_parts, D o, D lse);
 std::int32_t fortran_reduce_real32(attile_context *, const attile_reduce_args *, std::int32_t dim, D x, D y);
@@ -164,10 +166,11 @@ std::int32_t attile_attention(attile_context *context, const attile_attention_ar
     }
     ++by_arrays;
     Array q(a.q), k(a.k), v(a.v), o(a.o), lse(a.lse), bias(a.bias), allowed(a.allowed), slopes(a.alibi_slopes), sinks(a.sinks),
-        lengths(a.key_lengths), cu_q(a.cu_len_q), cu_k(a.cu_len_k), table(a.block_table), starts(a.key_starts), offset(a.causal_offset);
+        lengths(a.key_lengths), cu_q(a.cu_len_q), cu_k(a.cu_len_k), table(a.block_table), starts(a.key_starts), offset(a.causal_offset),
+        blocks(a.block_mask), tree(a.tree_mask);
     return (a.q.dtype == ATTILE_F32 ? fortran_attention_real32 : fortran_attention_real64)(
         context, args, q.get(), k.get(), v.get(), o.get(), lse.get(), bias.get(), allowed.get(), slopes.get(), sinks.get(), lengths.get(),
-        cu_q.get(), cu_k.get(), table.get(), starts.get(), offset.get());
+        cu_q.get(), cu_k.get(), table.get(), starts.get(), offset.get(), blocks.get(), tree.get());
 }
 
 std::int32_t attile_attention_backward(attile_context *context, const attile_attention_backward_args *args) {
@@ -181,11 +184,12 @@ std::int32_t attile_attention_backward(attile_context *context, const attile_att
     ++by_arrays;
     Array q(a.q), k(a.k), v(a.v), o(a.o), lse(a.lse), bias(a.bias), allowed(a.allowed), slopes(a.alibi_slopes), sinks(a.sinks),
         lengths(a.key_lengths), cu_q(a.cu_len_q), cu_k(a.cu_len_k), dout(args->dout), dq(args->dq), dk(args->dk), dv(args->dv),
-        dbias(args->dbias), dsinks(args->dsinks), starts(a.key_starts), offset(a.causal_offset), dlse(args->dlse);
+        dbias(args->dbias), dsinks(args->dsinks), starts(a.key_starts), offset(a.causal_offset), blocks(a.block_mask), tree(a.tree_mask),
+        dlse(args->dlse);
     return (a.q.dtype == ATTILE_F32 ? fortran_backward_real32 : fortran_backward_real64)(
         context, args, args->forward, q.get(), k.get(), v.get(), o.get(), lse.get(), dout.get(), dq.get(), dk.get(), dv.get(), dbias.get(),
         dsinks.get(), bias.get(), allowed.get(), slopes.get(), sinks.get(), lengths.get(), cu_q.get(), cu_k.get(), starts.get(),
-        offset.get(), dlse.get());
+        offset.get(), blocks.get(), tree.get(), dlse.get());
 }
 
 std::int32_t attile_attention_merge(attile_context *context, const attile_attention_merge_args *args) {

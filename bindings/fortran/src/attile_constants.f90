@@ -152,6 +152,8 @@ module attile_constants
   integer(c_int32_t), parameter, public :: ATTILE_MASK_WINDOW_TOP_LEFT = 3_c_int32_t
   !> The same about j = i + len_k - len_q.
   integer(c_int32_t), parameter, public :: ATTILE_MASK_WINDOW_BOTTOM_RIGHT = 4_c_int32_t
+  !> Rows, and keys, of a block of block_mask. Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_MASK_BLOCK = 128_c_int32_t
   !> Sum; 0 over no elements.
   integer(c_int32_t), parameter, public :: ATTILE_REDUCE_SUM = 1_c_int32_t
   !> Largest; NaN if any is; -inf over no elements.

@@ -130,6 +130,8 @@ module attile_types
     type(attile_tensor) :: block_table
     type(attile_tensor) :: key_starts
     type(attile_tensor) :: causal_offset
+    type(attile_tensor) :: block_mask
+    type(attile_tensor) :: tree_mask
   end type attile_attention_args
 
   ! struct attile_attention_backward_args
@@ -218,6 +220,8 @@ module attile_types
     type(c_ptr) :: block_table = c_null_ptr  ! void *
     type(c_ptr) :: key_starts = c_null_ptr  ! void *
     type(c_ptr) :: causal_offset = c_null_ptr  ! void *
+    type(c_ptr) :: block_mask = c_null_ptr  ! void *
+    type(c_ptr) :: tree_mask = c_null_ptr  ! void *
   end type attile_attention_pointers
 
   ! struct attile_reduce_args
