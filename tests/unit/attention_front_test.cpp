@@ -69,9 +69,10 @@ TEST_F(AttentionFront, GroupedQueryDense) {
     expect_operand(problem.lse, args.lse, {24, 3, 1, 0});
     for (const attile_operand *operand :
          {&problem.bias, &problem.allowed, &problem.alibi_slopes, &problem.sinks, &problem.key_lengths, &problem.cu_len_q,
-          &problem.cu_len_k, &problem.block_table, &problem.key_starts, &problem.causal_offset}) {
+          &problem.cu_len_k, &problem.block_table, &problem.key_starts, &problem.causal_offset, &problem.block_mask, &problem.tree_mask}) {
         expect_absent(*operand);
     }
+    EXPECT_EQ(problem.tree_keys, 0);
 }
 
 TEST_F(AttentionFront, AnyLayoutIsAMatterOfStrides) {
@@ -201,6 +202,29 @@ TEST_F(AttentionFront, PerHeadAndPerEntryParameters) {
     expect_operand(problem.causal_offset, args.causal_offset, {0, 0, 0, 0});
 }
 
+TEST_F(AttentionFront, MasksOfBlocksAndTrees) {
+    args.block_mask = dense(ATTILE_BOOL, {2, 1, 1, 1});
+    args.tree_mask = dense(ATTILE_U8, {8, 3, 5});
+    run();
+    expect_operand(problem.block_mask, args.block_mask, {1, 0, 0, 0});
+    expect_operand(problem.tree_mask, args.tree_mask, {0, 15, 5, 1});
+    EXPECT_EQ(problem.tree_keys, 5);
+    args.tree_mask = dense(ATTILE_U8, {3, 0});
+    run();
+    expect_absent(problem.tree_mask);
+    EXPECT_EQ(problem.tree_keys, 0);
+    pack();  // Their extents are those of the longest sequences.
+    args.max_len_q = 130;
+    args.max_len_k = 257;
+    args.block_mask = dense(ATTILE_BOOL, {3, 1, 2, 3});
+    args.tree_mask = dense(ATTILE_BOOL, {257});
+    run();
+    expect_operand(problem.block_mask, args.block_mask, {6, 0, 3, 1});
+    expect_operand(problem.tree_mask, args.tree_mask, {0, 0, 0, 1});
+    args.tree_mask = dense(ATTILE_BOOL, {258});
+    EXPECT_EQ(attile_attention(context, &args), ATTILE_ERROR_SHAPE_MISMATCH);
+}
+
 TEST_F(AttentionFront, Types) {
     for (const int32_t type : {ATTILE_F64, ATTILE_F16, ATTILE_BF16}) {
         const int32_t wide = type == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
@@ -296,13 +320,15 @@ TEST_F(AttentionFront, PackedQueriesOverDenseKeys) {
 }
 
 TEST_F(AttentionFront, WhatIsBehindTheSizeOfTheFirstReleaseIsNotLookedAt) {
-    args.key_starts = args.causal_offset = dense(ATTILE_F64, {9});
+    args.key_starts = args.causal_offset = args.block_mask = args.tree_mask = dense(ATTILE_F64, {9});
     EXPECT_EQ(attile_attention(context, &args), ATTILE_ERROR_INVALID_DTYPE);
     args.struct_size = offsetof(attile_attention_args, key_starts);
     args.mask = ATTILE_MASK_CAUSAL_TOP_LEFT;
     run();
     expect_absent(problem.key_starts);
     expect_absent(problem.causal_offset);
+    expect_absent(problem.block_mask);
+    expect_absent(problem.tree_mask);
 }
 
 TEST_F(AttentionFront, AnOlderBackendIsNotGivenWhatItCannotSee) {
@@ -329,6 +355,12 @@ TEST_F(AttentionFront, AnOlderBackendIsNotGivenWhatItCannotSee) {
     args.causal_offset = dense(ATTILE_I32, {2});
     expect_refused("causal_offset");
     args.causal_offset = {};
+    args.block_mask = dense(ATTILE_BOOL, {1});
+    expect_refused("block_mask");
+    args.block_mask = {};
+    args.tree_mask = dense(ATTILE_BOOL, {2});
+    expect_refused("tree_mask");
+    args.tree_mask = {};
     EXPECT_EQ(attile_attention(older, &args), ATTILE_OK) << last_error();
     pack();
     EXPECT_EQ(attile_attention(older, &args), ATTILE_OK) << last_error();
