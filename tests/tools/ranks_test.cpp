@@ -140,6 +140,12 @@ TEST(RanksTest, Verify) {
             EXPECT_PRED_FORMAT2(IsSubstring, "\nall ", run.out);
         }
     }
+    // Cases of what ranks refuse are left out.
+    const Finished some = run_attile({"verify", "--ranks", "2", "--backend", "reference", "--filter",
+                                      "\\.(left_padding|offset|rows_packed|lse|blocks|tree|sinks).*f64"});
+    EXPECT_EQ(some.code, 0) << some.out << some.err;
+    for (const char *refused : {"left padding", "causal offsets", "block mask", "tree mask"})
+        EXPECT_PRED_FORMAT2(testing::IsNotSubstring, refused, some.out);
     const Finished one = run_attile({"verify", "--ranks", "3", "--case", "attention.random.7"});
     EXPECT_EQ(one.code, 0) << one.err;
     EXPECT_PRED_FORMAT2(IsSubstring, "seed=7, 3 ranks, ", one.out);

@@ -24,9 +24,16 @@ using test::Case;
 using test::Outcome;
 using test::Report;
 
+// Not what calls over ranks refuse.
+bool goes_over_ranks(const test::AttentionCase &c) {
+    return c.page_size == 0 && !c.key_starts && !c.causal_offset && c.packed_q == c.packed_k && c.block_mask == test::MaskBytes::kNone &&
+           c.tree_keys == 0;
+}
+
 bool goes_over_ranks(const Case &one) {
-    const auto *forward = std::get_if<test::AttentionCase>(&one.problem);
-    return forward != nullptr ? forward->page_size == 0 : std::holds_alternative<test::BackwardCase>(one.problem);
+    if (const auto *forward = std::get_if<test::AttentionCase>(&one.problem)) return goes_over_ranks(*forward);
+    const auto *backward = std::get_if<test::BackwardCase>(&one.problem);
+    return backward != nullptr && !backward->dlse && goes_over_ranks(backward->forward);
 }
 
 // A case, and the answer that is expected of it, are made once for all ranks of a process.
@@ -146,7 +153,7 @@ int run_verify_on_ranks(const VerifyOptions &options) {
     std::vector<Case> cases = choose_cases(options);
     std::erase_if(cases, [](const Case &one) { return !goes_over_ranks(one); });
     if (cases.empty())
-        throw Failure("--ranks is for cases of attention and attention_backward without pages, and none of these was chosen");
+        throw Failure("--ranks is for cases of attention and attention_backward that ranks do not refuse, and none of these was chosen");
     SharedCases shared(cases);
     std::vector<Report> reports;
     run_on_ranks(options.ranks.threads, options.backend, options.threads,
