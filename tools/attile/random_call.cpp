@@ -218,7 +218,31 @@ void ProblemCall::describe_attention(attile_attention_args &args) {
         check(attile_tensor_init(&args.alibi_slopes, nullptr, ATTILE_F32, 1, &p.heads_q));
         args.alibi_slopes.data = memory_.put(slopes.data(), p.heads_q * 4);
     }
+    if (p.has("blocks")) args.block_mask = block_mask();
+    if (p.has("tree")) args.tree_mask = tensor(ATTILE_BOOL, {1, 1, p.len_q, p.len_q}, Layout::kDense, true);
     describe_lengths(args, all);
+}
+
+// Each block of rows is shown as many blocks of keys, anywhere, and its own, which causal rows would else see nothing but.
+attile_tensor ProblemCall::block_mask() {
+    const int64_t rows = mask_blocks(problem_.len_q), keys = mask_blocks(problem_.len_k), shown = shown_blocks(problem_);
+    std::vector<unsigned char> mask(static_cast<size_t>(rows * keys), 0);
+    uint64_t state = static_cast<uint64_t>(rows * keys);
+    for (int64_t i = 0; i < rows; ++i) {
+        unsigned char *const row = mask.data() + i * keys;
+        row[std::min(std::max<int64_t>(i + keys - rows, 0), keys - 1)] = 1;
+        for (int64_t left = shown - 1; left > 0;) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            unsigned char &block = row[(state >> 33) % static_cast<uint64_t>(keys)];
+            left -= block == 0 ? 1 : 0;
+            block = 1;
+        }
+    }
+    attile_tensor made;
+    const int64_t shape[] = {rows, keys};
+    check(attile_tensor_init(&made, nullptr, ATTILE_BOOL, 2, shape));
+    made.data = memory_.put(mask.data(), rows * keys);
+    return made;
 }
 
 void ProblemCall::describe_lengths(attile_attention_args &args, const std::vector<Entry> &all) {

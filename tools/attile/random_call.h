@@ -62,6 +62,7 @@ class ProblemCall {
                               attile_reduce_args, attile_softmax_args>;
 
     attile_tensor tensor(int32_t dtype, std::initializer_list<int64_t> shape, Layout layout, bool random);
+    attile_tensor block_mask();
     attile_tensor numbers(const std::vector<int32_t> &values, std::initializer_list<int64_t> shape);
     void describe_gemm();
     void describe_attention(attile_attention_args &args);

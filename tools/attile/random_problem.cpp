@@ -123,7 +123,9 @@ bool read_option(const std::string &word, Problem &p, std::string &name) {
         name = "window";
     else if (numbers(word, "paged", '/', {&p.page_size}))
         name = "paged";
-    else if (word == "window" || word == "paged")
+    else if (numbers(word, "blocks", '/', {&p.shown}))
+        name = "blocks";
+    else if (word == "window" || word == "paged" || word == "blocks")
         return false;
     return std::find(known.begin(), known.end(), name) != known.end();
 }
@@ -167,10 +169,10 @@ const std::vector<Operation> &operations() {
 const std::vector<std::string> &option_names(Operation operation) {
     static const std::vector<std::string> gemm = {"bias", "bias_rows", "relu",    "gelu",     "gelu_tanh",
                                                   "silu", "beta",      "f32_out", "shared_b", "odd"};
-    static const std::vector<std::string> attention = {"causal", "window", "bias",    "bias_heads", "mask",  "alibi", "softcap",
-                                                       "sinks",  "lse",    "lengths", "packed",     "paged", "blhd",  "odd"};
-    static const std::vector<std::string> backward = {"causal",  "window", "bias",    "bias_heads", "dbias", "mask", "alibi",
-                                                      "softcap", "sinks",  "lengths", "packed",     "blhd",  "odd"};
+    static const std::vector<std::string> attention = {"causal", "window", "bias", "bias_heads", "mask",   "alibi", "softcap", "blocks",
+                                                       "tree",   "sinks",  "lse",  "lengths",    "packed", "paged", "blhd",    "odd"};
+    static const std::vector<std::string> backward = {"causal", "window", "bias",  "bias_heads", "dbias",  "mask", "alibi", "softcap",
+                                                      "blocks", "tree",   "sinks", "lengths",    "packed", "blhd", "odd"};
     static const std::vector<std::string> merge = {"lse", "odd"};
     static const std::vector<std::string> reduce = {"sum", "max", "min", "mean", "over_rows", "f32_out", "odd"};
     static const std::vector<std::string> softmax = {"over_rows", "in_place", "f32_out", "odd"};
@@ -212,7 +214,7 @@ std::string id_of(const Problem &p) {
             break;
     }
     for (const std::string &option : p.options)
-        id += ":" + option + (option == "window" ? n(p.window) : option == "paged" ? n(p.page_size) : "");
+        id += ":" + option + (option == "window" ? n(p.window) : option == "paged" ? n(p.page_size) : option == "blocks" ? n(p.shown) : "");
     return id;
 }
 
@@ -239,7 +241,7 @@ std::string parse_problem(const std::string &id, Problem &problem) {
         std::string name;
         if (!read_option(words[at], p, name))
             return where + "'" + words[at] + "' is none of its options " + listed(option_names(p.operation)) +
-                   " (window255 and paged16 with a number)";
+                   " (window255, paged16 and blocks25, of which 25 % are shown, with a number)";
         if (std::find(given.begin(), given.end(), name) != given.end())
             return std::string(where).append("it has '").append(name).append("' twice");
         given.push_back(name);
@@ -263,6 +265,8 @@ std::string why_not(const Problem &p) {
                                {"paged", "blhd"},     {"packed", "blhd"},     {"paged", "odd"}};
     for (const Pair &pair : kApart)
         if (p.has(pair.one) && p.has(pair.other)) return std::string(pair.one) + " and " + pair.other + " do not go together";
+    if (p.shown > 100) return "more than 100 % of the blocks are shown";
+    if (p.has("tree") && p.len_q > p.len_k) return "a tree has a column for each row, and there are fewer keys";
     if (p.has("f32_out") && element_bytes(p.dtype) != 2) return "f32_out is for f16 and bf16";
     if (p.has("dbias") && !p.has("bias") && !p.has("bias_heads")) return "dbias needs a bias";
     if (p.has("shared_b") && p.batch == 1) return "shared_b needs a batch";

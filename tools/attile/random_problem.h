@@ -25,6 +25,7 @@ struct Problem {
     int64_t heads_q = 0, heads_kv = 0, len_q = 0, len_k = 0, head_dim = 0, head_dim_v = 0;
     int64_t window = 0;     // Keys before the diagonal.
     int64_t page_size = 0;  // Paged.
+    int64_t shown = 0;      // Per cent of the key blocks that a block mask shows each block of rows.
     int64_t parts = 0;
 
     int64_t rows = 0, columns = 0;  // reduce and softmax
@@ -63,6 +64,10 @@ struct Work {
 };
 Work work_of(const Problem &problem);
 int64_t element_bytes(int32_t dtype);
+
+// Blocks of a mask along rows or keys, and how many of those along the keys a block of rows is shown.
+int64_t mask_blocks(int64_t length);
+int64_t shown_blocks(const Problem &problem);
 
 // What a problem is counted under: "rows", "257 to 1024". Keys of a kind are listed by `order`.
 struct Group {

@@ -36,6 +36,13 @@ Seen seen_of(const Problem &p, const Entry &e) {
     return seen;
 }
 
+}  // namespace
+
+int64_t mask_blocks(int64_t length) { return (length + ATTILE_MASK_BLOCK - 1) / ATTILE_MASK_BLOCK; }
+int64_t shown_blocks(const Problem &p) { return std::max<int64_t>((mask_blocks(p.len_k) * p.shown + 50) / 100, 1); }
+
+namespace {
+
 Work attention_work(const Problem &p) {
     double pairs = 0, keys = 0, rows = 0, all_pairs = 0, all_keys = 0;
     for (const Entry &entry : entries(p)) {
@@ -46,6 +53,7 @@ Work attention_work(const Problem &p) {
         all_keys += static_cast<double>(entry.len_k);
         all_pairs += static_cast<double>(p.len_q) * static_cast<double>(p.len_k);
     }
+    if (p.has("blocks")) pairs *= static_cast<double>(shown_blocks(p)) / static_cast<double>(mask_blocks(p.len_k));
     const bool backward = p.operation == Operation::kAttentionBackward;
     const double heads = static_cast<double>(p.heads_q), heads_kv = static_cast<double>(p.heads_kv);
     const double dim = static_cast<double>(p.head_dim), dim_v = static_cast<double>(p.head_dim_v);

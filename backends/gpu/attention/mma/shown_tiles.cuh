@@ -25,7 +25,13 @@ class ShownTiles {
     }
     // The last shown tile before `tile`; -1: there is none.
     __device__ __forceinline__ int before(const AttentionParams &p, int tile) {
-        --tile;
+        const int found = find(p, tile - 1);
+        __syncwarp();  // Otherwise ptxas takes the warp for divergent, and no value for uniform.
+        return warp_uniform(found);
+    }
+
+  private:
+    __device__ __forceinline__ int find(const AttentionParams &p, int tile) {
         if (row_ == nullptr) return tile >= first_tile_ ? tile : -1;
         while (tile >= first_tile_) {
             const int block = tile / kTilesOfBlock;
@@ -41,8 +47,6 @@ class ShownTiles {
         }
         return -1;
     }
-
-  private:
     __device__ __forceinline__ void look(const AttentionParams &p, int group) {
         const int block = group * kWarpThreads + lane_index();
         group_ = group;

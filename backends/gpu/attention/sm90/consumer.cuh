@@ -107,9 +107,11 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
         shown_.begin(a_.p, *work_);
         const int last = shown_.before(a_.p, end_tile_);
         this->shows_nothing_ = last < 0;
-        if (last >= 0) end_tile_ = warp_uniform(last) + 1;
+        if (last >= 0) end_tile_ = last + 1;
         if (a_.p.tree_mask.data != nullptr) full_end_ = min(full_end_, max(work_->len_k - a_.p.tree_keys, 0) / kKeys);
         if (last < 0) full_end_ = full_first_;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) this->last_hidden_[r] = this->hidden_by_tree(end_tile_ - 1, r);
     }
     __device__ __forceinline__ void release_work(const AttentionWorkTile *work) const {
         __syncwarp();
@@ -296,8 +298,9 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
         this->template look<kDecides>(tile, is_whole);
         end_step();
     }
-    __device__ __forceinline__ void unlooked_step() {
-        issue_products();
+    template <class Step>
+    __device__ __forceinline__ void unlooked_step(const Step &meanwhile) {
+        issue_products(meanwhile);
         float share[2];
         rows_.moved = false;
         rows_.exponentials(s_, factor(), share);
@@ -328,7 +331,7 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
                 }
                 if (trust_ == kTrust) {
 #pragma unroll 1
-                    for (; tile >= first; --tile) unlooked_step();
+                    for (; tile >= first; --tile) unlooked_step([] {});
                 }
             }
 #pragma unroll 1
@@ -336,17 +339,28 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
         }
     }
     __device__ __forceinline__ void walk_shown() {
-        int tile = end_tile_ - 1;
+        int tile = shown_.before(a_.p, end_tile_ - 1);
+        const auto move_on = [&] { tile = shown_.before(a_.p, tile); };
 #pragma unroll 1
-        while ((tile = warp_uniform(shown_.before(a_.p, tile))) >= 0) {
-            const bool is_whole = is_full(tile);
-            if (kUnlooked && is_whole && trust_ == kTrust)
-                unlooked_step();
-            else if (kUnlooked && is_whole && trust_ == kUnknown)
-                exact_step<true>(tile, true);
-            else
-                exact_step<false>(tile, is_whole);
-            if (!is_whole) clear_unread_values(tile);
+        while (tile >= 0) {
+            if (!is_full(tile)) {
+                exact_step<false>(tile, false);
+                clear_unread_values(tile);
+                move_on();
+                continue;
+            }
+            if constexpr (kUnlooked) {
+                if (trust_ == kUnknown) {
+                    exact_step<true>(tile, true);
+                    move_on();
+                }
+                if (trust_ == kTrust) {
+#pragma unroll 1
+                    while (is_full(tile)) unlooked_step(move_on);
+                }
+            }
+#pragma unroll 1
+            for (; is_full(tile); move_on()) exact_step<false>(tile, true);
         }
     }
     // The tile's other key tiles. Those that the mask or the length cuts are at either end.

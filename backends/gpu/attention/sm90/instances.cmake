@@ -62,10 +62,10 @@ attile_gpu_instance(cols128_few_paged TABLE FewPaged
 # A mask of blocks, whose hidden tiles are passed over, or of a tree. Keys of a tile divide a block.
 attile_gpu_instance(cols64_sparse TABLE Sparse
   depth=64 columns=64 keys=128 warpgroups=2 stages=4 producer_registers=40 consumer_registers=232
-  ping_pong prediction sparse)
+  ping_pong run_on prediction sparse)
 attile_gpu_instance(cols128_sparse TABLE Sparse
   depth=128 columns=128 keys=128 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
-  prediction sparse)
+  run_on prediction sparse)
 attile_gpu_instance(cols256_sparse TABLE Sparse
   depth=256 columns=256 keys=64 warpgroups=2 stages=2 producer_registers=40 consumer_registers=232
   ping_pong prediction sparse)

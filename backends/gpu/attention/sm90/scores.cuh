@@ -67,27 +67,36 @@ class AttentionScores : protected AttentionRings<Config> {
                         if (8 * j + e < below) s_[4 * j + 2 * r + e] = -INFINITY;
                 }
             }
-            if constexpr (Config::kShape.sparse) hide_by_tree(r, first, from);
         }
+        if constexpr (Config::kShape.sparse) hide_by_tree(tile);
     }
-    // Of row r: keys that the tree mask hides, or all where nothing of the work tile is shown. Keys from `from` on are not there.
-    __device__ __forceinline__ void hide_by_tree(int r, int first, int from) {
+    // Of row r: which of the thread's keys of a tile the tree mask hides, a bit each; all where nothing of the work tile is shown.
+    __device__ __forceinline__ uint32_t hidden_by_tree(int tile, int r) const {
+        if (shows_nothing_) return ~0u;
         const AttentionParams &p = a_.p;
-        const int packed = min(row_of(*work_) + 8 * r, work_->rows - 1), tree = work_->len_k - p.tree_keys;
-        const uint8_t *const row = p.tree_mask.data == nullptr || first + kKeys <= tree
-                                       ? nullptr
-                                       : p.tree_mask.data + work_->batch * p.tree_mask.stride[0] +
-                                             query_head(p, work_->head, packed) * p.tree_mask.stride[1] +
-                                             query_row(p, packed) * p.tree_mask.stride[2];
-        if (row == nullptr && !shows_nothing_) return;
+        const int first = tile * kKeys + (lane_ & 3) * 2, tree = work_->len_k - p.tree_keys;
+        if (p.tree_mask.data == nullptr || (tile + 1) * kKeys <= tree) return 0;
+        const int packed = min(row_of(*work_) + 8 * r, work_->rows - 1);
+        const uint8_t *const row = p.tree_mask.data + work_->batch * p.tree_mask.stride[0] +
+                                   query_head(p, work_->head, packed) * p.tree_mask.stride[1] +
+                                   query_row(p, packed) * p.tree_mask.stride[2];
+        uint32_t hidden = 0;
 #pragma unroll
-        for (int j = 0; j < kKeys / 8; ++j) {
+        for (int i = 0; i < kKeys / 4; ++i) {
+            const int key = first + i / 2 * 8 + i % 2;
+            if (key >= tree && key < work_->len_k && row[(key - tree) * p.tree_mask.stride[3]] == 0) hidden |= 1u << i;
+        }
+        return hidden;
+    }
+    __device__ __forceinline__ void hide_by_tree(int tile) {
 #pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                const int key = 8 * j + e, column = first + key - tree;
-                if (shows_nothing_ || (row != nullptr && key < from && column >= 0 && row[column * p.tree_mask.stride[3]] == 0))
-                    s_[4 * j + 2 * r + e] = -INFINITY;
-            }
+        for (int r = 0; r < 2; ++r) {
+            // The last tile's, where trees are, were looked up when the work tile began.
+            const uint32_t hidden = tile == end_tile_ - 1 ? last_hidden_[r] : hidden_by_tree(tile, r);
+            if (hidden == 0) continue;
+#pragma unroll
+            for (int i = 0; i < kKeys / 4; ++i)
+                if ((hidden >> i & 1) != 0) s_[i / 2 * 4 + 2 * r + i % 2] = -INFINITY;
         }
     }
     // K's stage is there: which of its keys have no page.
@@ -262,8 +271,9 @@ class AttentionScores : protected AttentionRings<Config> {
     RowSoftmax<Element, kKeys / 2> rows_;
     Trust trust_ = kUnknown;
     float s_[kKeys / 2];
-    bool shows_nothing_ = false;  // Of the work tile: the block mask hides all of its keys.
-    uint32_t missing_ = 0;        // Of pages: a bit for each eight keys of the tile.
+    uint32_t last_hidden_[2] = {};  // Of the last key tile: hidden_by_tree().
+    bool shows_nothing_ = false;    // Of the work tile: the block mask hides all of its keys.
+    uint32_t missing_ = 0;          // Of pages: a bit for each eight keys of the tile.
 };
 
 }  // namespace attile::gpu::sm90
