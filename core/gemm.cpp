@@ -6,6 +6,7 @@
 
 #include "alias.h"
 #include "gemm_plain.h"
+#include "gemm_scales.h"
 #include "log.h"
 
 namespace attile::core {
@@ -16,16 +17,24 @@ constexpr uint32_t kGemmFlags =
     ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC | ATTILE_FLAG_ALLOW_SPLIT_TF32 | ATTILE_FLAG_ALLOW_NONDETERMINISTIC;
 
 struct GemmViews {
-    View a, b, c, d, bias;
+    View a, b, c, d, bias, a_scale, b_scale;
 };
+
+constexpr DtypeSet kNarrow = kI8 | kFloats8;
+
+// What b may be beside an a, and d beside both.
+DtypeSet types_of_b(DtypeSet a) { return a == kI8 ? kI8 : (a & kFloats8) != 0 ? kFloats8 : a == kF64 ? kF64 : a | kNarrow; }
+DtypeSet types_of_d(DtypeSet a) {
+    if ((a & kNarrow) != 0) return kF32 | kF16 | kBf16 | (a == kI8 ? kI32 : kNoDtype);
+    return a | ((a & (kF16 | kBf16)) != 0 ? kF32 : kNoDtype);
+}
 
 // Each tensor by itself, and the types they may have beside each other.
 int32_t check_operands(const Call &call, const attile_gemm_args &args, const char *output_name, GemmViews *views) {
-    ATTILE_TRY(check_tensor(call, "a", args.a, {kFloats, 2, 4}, &views->a));
+    ATTILE_TRY(check_tensor(call, "a", args.a, {kFloats | kNarrow, 2, 4}, &views->a));
     const DtypeSet type = dtype_bit(args.a.dtype);
-    ATTILE_TRY(check_tensor(call, "b", args.b, {type, 2, 4}, &views->b));
-    const DtypeSet output_types = type | ((type & (kF16 | kBf16)) != 0 ? kF32 : kNoDtype);
-    ATTILE_TRY(check_tensor(call, output_name, args.d, {output_types, 2, 4, true}, &views->d));
+    ATTILE_TRY(check_tensor(call, "b", args.b, {types_of_b(type), 2, 4}, &views->b));
+    ATTILE_TRY(check_tensor(call, output_name, args.d, {types_of_d(type), 2, 4, true}, &views->d));
     const int32_t rank = args.d.rank;
     for (const View *view : {&views->a, &views->b}) {
         if (view->rank() > rank) {
@@ -44,6 +53,9 @@ int32_t check_operands(const Call &call, const attile_gemm_args &args, const cha
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: bias is %s, but bias_axis is %d", call.operation, has_bias ? "given" : "absent",
                     args.bias_axis);
     }
+    if (args.d.dtype == ATTILE_I32) ATTILE_TRY(check_integer_sums(call, args));
+    ATTILE_TRY(check_scale(call, "a_scale", args.a_scale, views->a, rank, &views->a_scale));
+    ATTILE_TRY(check_scale(call, "b_scale", args.b_scale, views->b, rank, &views->b_scale));
     return check_optional(call, "bias", args.bias, {dtype_bit(args.d.dtype) | kF32, 1, rank - 1}, &views->bias);
 }
 
@@ -94,18 +106,20 @@ int32_t check_shapes(const Call &call, const GemmViews &views, const attile_gemm
             problem.bias.stride[2] = 0;
         }
     }
+    ATTILE_TRY(check_blocks(call, views.a_scale, {"m", m, false}, {"k", k, true}, problem.batch, problem.a_group));
+    ATTILE_TRY(check_blocks(call, views.b_scale, {"k", k, true}, {"n", n, false}, problem.batch, problem.b_group));
     gemm->nothing_to_do = views.d.empty;
     problem.k = is_zero_in(args.a.dtype, args.alpha) ? 0 : k;
     return ATTILE_OK;
 }
 
 int32_t check_aliasing(const Call &call, const GemmViews &views, const attile_launch &launch) {
-    for (const View *input : {&views.a, &views.b, &views.bias}) {
+    for (const View *input : {&views.a, &views.b, &views.bias, &views.a_scale, &views.b_scale}) {
         ATTILE_TRY(refuse_overlap(call, views.d, *input));
     }
     ATTILE_TRY(refuse_partial_overlap(call, views.d, views.c));
-    const View *all[] = {&views.a, &views.b, &views.c, &views.d, &views.bias};
-    return check_workspace_apart(call, launch, all, 5);
+    const View *all[] = {&views.a, &views.b, &views.c, &views.d, &views.bias, &views.a_scale, &views.b_scale};
+    return check_workspace_apart(call, launch, all, 7);
 }
 
 int32_t prepare(const Call &call, const attile_gemm_args *args, GemmProblem *gemm) {
@@ -115,7 +129,11 @@ int32_t prepare(const Call &call, const attile_gemm_args *args, GemmProblem *gem
 
 // Products without anything beside a, b and d; their batch axes are those of d.
 bool plain_problem(const attile_gemm_args *args, attile_gemm_problem *problem) {
-    if (args == nullptr || args->struct_size != sizeof *args || args->flags != 0 || args->next != nullptr) return false;
+    if (args == nullptr || args->flags != 0 || args->next != nullptr) return false;
+    // Programs of the first release have no scales.
+    if (args->struct_size != kFirstGemmSize) {
+        if (args->struct_size != sizeof *args || !is_absent(args->a_scale) || !is_absent(args->b_scale)) return false;
+    }
     if (args->workspace != nullptr || args->workspace_bytes != 0 || args->beta != 0.0 || !plain_factors(args->d.dtype, args->alpha, 0.0))
         return false;
     if (!is_absent(args->bias) || args->bias_axis != ATTILE_BIAS_NONE || args->activation != ATTILE_ACTIVATION_NONE) return false;
@@ -180,15 +198,27 @@ int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const cha
     ATTILE_TRY(check_operands(call, args, output_name, &views));
     ATTILE_TRY(check_shapes(call, views, args, gemm));
     ATTILE_TRY(check_aliasing(call, views, problem.launch));
-    problem.compute = args.a.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
+    problem.compute = args.a.dtype == ATTILE_F64 ? ATTILE_F64 : args.a.dtype == ATTILE_I8 ? ATTILE_I32 : ATTILE_F32;
     problem.a = make_aligned_operand(views.a);
     problem.b = make_aligned_operand(views.b);
     problem.c = make_aligned_operand(views.c);
     problem.d = make_aligned_operand(views.d);
+    if (problem.k > 0) {  // else nothing is scaled
+        problem.a_scale = make_aligned_operand(views.a_scale);
+        problem.b_scale = make_aligned_operand(views.b_scale);
+    }
     problem.alpha = is_zero_in(args.a.dtype, args.alpha) ? 0.0 : args.alpha;
     problem.beta = is_zero_in(args.a.dtype, args.beta) ? 0.0 : args.beta;
     problem.activation = args.activation;
     return ATTILE_OK;
+}
+
+int32_t check_version(const Call &call, const Context *context, const attile_gemm_interface *interface,
+                      const attile_gemm_problem &problem) {
+    if (((dtype_bit(problem.a.dtype) | dtype_bit(problem.b.dtype)) & kNarrow) == 0) return ATTILE_OK;
+    if (interface == nullptr || interface->version >= 2) return ATTILE_OK;
+    return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "%s: the backend '%s' is too old to know numbers of 8 bits", call.operation,
+                context->backend_name);
 }
 
 }  // namespace attile::core
@@ -204,6 +234,7 @@ int32_t attile_gemm(attile_context *handle, const attile_gemm_args *args) {
         if (plain_problem(args, &plain)) return run_problem(call, context, context->interfaces.gemm, plain, plain.launch, false);
         GemmProblem gemm;
         ATTILE_TRY(prepare(call, args, &gemm));
+        ATTILE_TRY(check_version(call, context, context->interfaces.gemm, gemm.problem));
         return run_problem(call, context, context->interfaces.gemm, gemm.problem, gemm.problem.launch, gemm.nothing_to_do);
     });
 }
@@ -214,6 +245,8 @@ int32_t attile_gemm_query(attile_context *handle, const attile_gemm_args *args, 
         GemmProblem gemm;
         ATTILE_TRY(prepare(call, args, &gemm));
         ATTILE_TRY(check_output(call.operation, "support", kSupportFirstSize, support));
+        const auto check = [&] { return check_version(call, context, context->interfaces.gemm, gemm.problem); };
+        if (answer_failure(check, support)) return ATTILE_OK;
         return query_problem(call, context, context->interfaces.gemm, gemm.problem, gemm.nothing_to_do, support);
     });
 }

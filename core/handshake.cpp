@@ -19,9 +19,9 @@ struct TableHead {
     uint32_t struct_size;
     uint32_t version;
 };
-// Of an interface. Those of attention have grown once.
+// Of an interface. Those of products and attention have grown once.
 constexpr uint32_t highest_version(uint32_t id) {
-    return id == ATTILE_INTERFACE_ATTENTION || id == ATTILE_INTERFACE_ATTENTION_BACKWARD ? 2 : 1;
+    return id == ATTILE_INTERFACE_GEMM || id == ATTILE_INTERFACE_ATTENTION || id == ATTILE_INTERFACE_ATTENTION_BACKWARD ? 2 : 1;
 }
 constexpr size_t kMaxVersionBytes = 31;
 

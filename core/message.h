@@ -32,7 +32,8 @@ struct NameText {
 // A set of data types, one bit each.
 using DtypeSet = uint32_t;
 inline constexpr DtypeSet kNoDtype = 0, kF32 = 1, kF64 = 2, kF16 = 4, kBf16 = 8, kI32 = 16, kU8 = 32, kBool = 64;
-inline constexpr DtypeSet kFloats = kF32 | kF64 | kF16 | kBf16;
+inline constexpr DtypeSet kI8 = 128, kE4m3 = 256, kE5m2 = 512;
+inline constexpr DtypeSet kFloats = kF32 | kF64 | kF16 | kBf16, kFloats8 = kE4m3 | kE5m2;
 
 // The bit of a data type; kNoDtype for a number that is none.
 constexpr DtypeSet dtype_bit(int32_t dtype) {
@@ -51,6 +52,12 @@ constexpr DtypeSet dtype_bit(int32_t dtype) {
             return kU8;
         case ATTILE_BOOL:
             return kBool;
+        case ATTILE_I8:
+            return kI8;
+        case ATTILE_F8_E4M3:
+            return kE4m3;
+        case ATTILE_F8_E5M2:
+            return kE5m2;
         default:
             return kNoDtype;
     }

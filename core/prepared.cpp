@@ -37,7 +37,9 @@ struct Gemm {
                                                              {"b", &Args::b, &Problem::b, &Pointers::b},
                                                              {"c", &Args::c, &Problem::c, &Pointers::c},
                                                              {"d", &Args::d, &Problem::d, &Pointers::d, true},
-                                                             {"bias", &Args::bias, &Problem::bias, &Pointers::bias}};
+                                                             {"bias", &Args::bias, &Problem::bias, &Pointers::bias},
+                                                             {"a_scale", &Args::a_scale, &Problem::a_scale, &Pointers::a_scale},
+                                                             {"b_scale", &Args::b_scale, &Problem::b_scale, &Pointers::b_scale}};
     static const attile_gemm_interface *interface(const Context &context) { return context.interfaces.gemm; }
     static int32_t call(attile_context *context, const Args &args) { return attile_gemm(context, &args); }
     static int32_t read(const Call &call, const Args *args, Args *full, Problem *problem, bool *nothing_to_do) {
@@ -146,7 +148,7 @@ int32_t prepare(const Call &call, Context *context, attile_context *handle, cons
     ATTILE_TRY(Operation::read(call, args, &made.args, &made.problem, &made.nothing_to_do));
     const auto *const interface = Operation::interface(*context);
     if (!is_implemented(interface)) return fail_unsupported_operation(call, context);
-    if constexpr (std::is_same_v<Operation, Attention>) ATTILE_TRY(check_version(call, context, interface, made.problem));
+    ATTILE_TRY(check_version(call, context, interface, made.problem));
     made.workspace_bytes = 0;
     if (!made.nothing_to_do) {
         attile_support support;

@@ -53,7 +53,7 @@ const void *query_interface(std::uint32_t id, std::uint32_t version) {
     }
 }
 
-// A core of contract 1.0 refuses attention of version 2.
+// A core of contract 1.0 refuses interfaces of version 2.
 constexpr uint32_t kLowestHostMinor = 1;
 
 const attile_backend_v1 root = {

@@ -25,6 +25,22 @@ inline double decode_f16(std::uint16_t bits) {
 
 inline double decode_bf16(std::uint16_t bits) { return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16)); }
 
+/// No infinities: what IEEE would have there are numbers, and all ones NaN.
+inline double decode_e4m3(std::uint8_t bits) {
+    const std::uint32_t magnitude = bits & 0x7fu;
+    if (magnitude == 0x7f) return std::bit_cast<double>(0x7ff8000000000000ull);
+    const std::uint64_t sign = static_cast<std::uint64_t>(bits & 0x80u) << 56;
+    const std::uint64_t exponent = magnitude >> 3, mantissa = magnitude & 7u;
+    if (exponent == 0) {  // zero and subnormals count in units of 2^-9
+        const double value = static_cast<double>(mantissa) * 0x1p-9;
+        return sign != 0 ? -value : value;
+    }
+    return std::bit_cast<double>(sign | (exponent - 7 + 1023) << 52 | mantissa << 49);
+}
+
+/// The upper half of an IEEE float16.
+inline double decode_e5m2(std::uint8_t bits) { return decode_f16(static_cast<std::uint16_t>(bits << 8)); }
+
 // Rounds to a 16-bit format with kMantissa stored bits. Going through float would round twice and be wrong next to ties.
 template <int kMantissa>
 std::uint16_t encode_16(double value) {
@@ -71,6 +87,12 @@ inline double load(const attile_operand &x, std::int64_t i0, std::int64_t i1 = 0
             return static_cast<double>(static_cast<const float *>(x.data)[at]);
         case ATTILE_F16:
             return decode_f16(static_cast<const std::uint16_t *>(x.data)[at]);
+        case ATTILE_I8:
+            return static_cast<double>(static_cast<const std::int8_t *>(x.data)[at]);
+        case ATTILE_F8_E4M3:
+            return decode_e4m3(static_cast<const std::uint8_t *>(x.data)[at]);
+        case ATTILE_F8_E5M2:
+            return decode_e5m2(static_cast<const std::uint8_t *>(x.data)[at]);
         default:
             return decode_bf16(static_cast<const std::uint16_t *>(x.data)[at]);
     }
@@ -87,6 +109,9 @@ inline void store(const attile_operand &x, double value, std::int64_t i0, std::i
             break;
         case ATTILE_F16:
             static_cast<std::uint16_t *>(x.data)[at] = encode_f16(value);
+            break;
+        case ATTILE_I32:
+            static_cast<std::int32_t *>(x.data)[at] = static_cast<std::int32_t>(value);
             break;
         default:
             static_cast<std::uint16_t *>(x.data)[at] = encode_bf16(value);

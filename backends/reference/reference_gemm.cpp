@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // D = activation(alpha A B + beta C + bias), one output element after the other.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -28,14 +29,37 @@ double activate(std::int32_t activation, double x) {
     }
 }
 
+// The factor of the products of one block along k: scales are f32, so that a double holds the product of two.
+double factor(const attile_gemm_problem *p, std::int64_t x, std::int64_t y, std::int64_t m, std::int64_t n, std::int64_t k) {
+    double value = 1;
+    if (present(p->a_scale)) value *= load(p->a_scale, x, y, m / p->a_group[0], k / p->a_group[1]);
+    if (present(p->b_scale)) value *= load(p->b_scale, x, y, k / p->b_group[0], n / p->b_group[1]);
+    return value;
+}
+
+// The sum of each block along k is scaled, then added.
+Sum product_of(const attile_gemm_problem *p, std::int64_t x, std::int64_t y, std::int64_t m, std::int64_t n) {
+    const bool scaled = present(p->a_scale) || present(p->b_scale);
+    std::int64_t depth = p->k;
+    if (present(p->a_scale)) depth = std::min(depth, p->a_group[1]);
+    if (present(p->b_scale)) depth = std::min(depth, p->b_group[0]);
+    Sum product;
+    for (std::int64_t first = 0; first < p->k; first += depth) {
+        Sum block;
+        Sum &sum = scaled ? block : product;
+        for (std::int64_t k = first; k < first + depth; ++k) sum.add_product(load(p->a, x, y, m, k), load(p->b, x, y, k, n));
+        if (scaled) product.add_product(factor(p, x, y, m, n, first), block);
+    }
+    return product;
+}
+
 void multiply(const attile_gemm_problem *p) {
     for (std::int64_t x = 0; x < p->batch[0]; ++x)
         for (std::int64_t y = 0; y < p->batch[1]; ++y)
             for (std::int64_t m = 0; m < p->m; ++m)
                 for (std::int64_t n = 0; n < p->n; ++n) {
-                    Sum product, sum;
-                    for (std::int64_t k = 0; k < p->k; ++k) product.add_product(load(p->a, x, y, m, k), load(p->b, x, y, k, n));
-                    if (p->k > 0) sum.add_product(p->alpha, product);
+                    Sum sum;
+                    if (p->k > 0) sum.add_product(p->alpha, product_of(p, x, y, m, n));
                     if (p->beta != 0) sum.add_product(p->beta, load(p->c, x, y, m, n));
                     if (present(p->bias)) sum.add(load(p->bias, x, y, m, n));
                     store(p->d, activate(p->activation, sum.value()), x, y, m, n);
@@ -72,12 +96,15 @@ std::int32_t query(void *, const attile_gemm_problem *p, attile_support *support
     double bytes = distinct(p->d, x, y, m, n) + distinct(p->bias, x, y, m, n);
     if (p->k > 0) bytes += distinct(p->a, x, y, m, k) + distinct(p->b, x, y, k, n);
     if (p->beta != 0) bytes += distinct(p->c, x, y, m, n);
+    const auto blocks = [](double extent, std::int64_t group) { return group > 0 ? extent / static_cast<double>(group) : 0; };
+    bytes += distinct(p->a_scale, x, y, blocks(m, p->a_group[0]), blocks(k, p->a_group[1]));
+    bytes += distinct(p->b_scale, x, y, blocks(k, p->b_group[0]), blocks(n, p->b_group[1]));
     answer(support, "reference_gemm", 0, 2 * x * y * m * n * k, bytes);
     return ATTILE_OK;
 }
 
 }  // namespace
 
-const attile_gemm_interface gemm_interface = {sizeof(attile_gemm_interface), 1, query, run};
+const attile_gemm_interface gemm_interface = {sizeof(attile_gemm_interface), 2, query, run};
 
 }  // namespace attile::reference

@@ -82,7 +82,7 @@ class [[nodiscard]] Status {
     int32_t code_ = ATTILE_OK;
 };
 
-/** The dtype of a C++ element type. Specialise it for your half-precision types. */
+/** The dtype of a C++ element type. Specialise it for your types of 16 bits and your floats of 8. */
 template <class T>
 struct dtype_of;
 template <>
@@ -91,6 +91,8 @@ template <>
 struct dtype_of<double> : std::integral_constant<int32_t, ATTILE_F64> {};
 template <>
 struct dtype_of<int32_t> : std::integral_constant<int32_t, ATTILE_I32> {};
+template <>
+struct dtype_of<int8_t> : std::integral_constant<int32_t, ATTILE_I8> {};
 template <>
 struct dtype_of<uint8_t> : std::integral_constant<int32_t, ATTILE_U8> {};
 template <>

@@ -125,13 +125,16 @@ ATTILE_API const char *attile_status_name(int32_t status);
  * @{
  */
 /* A data type's number is DLPack's type code times 256 plus its bits, lanes 1. */
-#define ATTILE_F32 0x0220  /**< IEEE float32 (DLPack kDLFloat 2, 32 bits). */
-#define ATTILE_F64 0x0240  /**< IEEE float64. */
-#define ATTILE_F16 0x0210  /**< IEEE float16, storage only. */
-#define ATTILE_BF16 0x0410 /**< bfloat16, storage only (DLPack kDLBfloat 4). */
-#define ATTILE_I32 0x0020  /**< int32: lengths and tables (DLPack kDLInt 0). */
-#define ATTILE_U8 0x0108   /**< uint8: a boolean mask, 0 or not 0 (DLPack kDLUInt 1). */
-#define ATTILE_BOOL 0x0608 /**< one-byte boolean: as ATTILE_U8 (DLPack kDLBool 6). */
+#define ATTILE_F32 0x0220     /**< IEEE float32 (DLPack kDLFloat 2, 32 bits). */
+#define ATTILE_F64 0x0240     /**< IEEE float64. */
+#define ATTILE_F16 0x0210     /**< IEEE float16, storage only. */
+#define ATTILE_BF16 0x0410    /**< bfloat16, storage only (DLPack kDLBfloat 4). */
+#define ATTILE_I32 0x0020     /**< int32: lengths and tables (DLPack kDLInt 0). */
+#define ATTILE_U8 0x0108      /**< uint8: a boolean mask, 0 or not 0 (DLPack kDLUInt 1). */
+#define ATTILE_BOOL 0x0608    /**< one-byte boolean: as ATTILE_U8 (DLPack kDLBool 6). */
+#define ATTILE_I8 0x0008      /**< int8, quantised numbers (DLPack kDLInt 0). Since 1.1. */
+#define ATTILE_F8_E4M3 0x0a08 /**< 8-bit float up to 448, no infinity, NaN 0x7f and 0xff (DLPack kDLFloat8_e4m3fn 10). Since 1.1. */
+#define ATTILE_F8_E5M2 0x0c08 /**< 8-bit float up to 57344, infinities and NaN as IEEE has them (DLPack kDLFloat8_e5m2 12). Since 1.1. */
 
 /* A device type's number is DLPack's. */
 #define ATTILE_DEVICE_CPU 1   /**< kDLCPU */
@@ -347,6 +350,8 @@ typedef struct attile_gemm_args {
     attile_tensor bias;      /**< [batch..., N] or [batch..., M] as `bias_axis` says; absent for none. */
     int32_t bias_axis;       /**< ATTILE_BIAS_ constant. */
     int32_t activation;      /**< ATTILE_ACTIVATION_ constant. */
+    attile_tensor a_scale;   /**< f32, [batch..., Ms, Ks]: factors of a's numbers of 8 bits; absent: 1. Since 1.1. */
+    attile_tensor b_scale;   /**< f32, [batch..., Ks, Ns]: factors of b's numbers of 8 bits; absent: 1. Since 1.1. */
 } attile_gemm_args;
 
 /** @brief Zero the arguments, stamp their size, set alpha to 1. @param args What to initialise; NULL does nothing. @param size sizeof
@@ -365,7 +370,18 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  * and b alike, one of f32, f64, f16, bf16; c and d alike, that type, or f32 if a and b are f16 or bf16; bias as d or f32. Sums
  * are in f32, of f64 in f64.
  *
- * **Memory** Any kind. d must not overlap a, b or bias; c may be exactly d's view, and must not overlap it otherwise.
+ * **Numbers of 8 bits** (since 1.1)
+ * - a f32, f16 or bf16, and b i8, f8_e4m3 or f8_e5m2: weights alone are quantised. d is a's type or f32; sums are in f32.
+ * - a and b of f8_e4m3 or f8_e5m2, each its own: d is f32, f16 or bf16; sums are in f32.
+ * - a and b i8: d is f32, f16 or bf16, and sums are exact up to where a scale applies; or d is i32, the exact sums themselves, without
+ *   scales, C, bias and activation, with alpha 1 and K up to 131071, beyond which a sum may not fit.
+ *
+ * The value of a number q of 8 bits is scale q. A scale belongs to a block of numbers, whose extents follow from the shape of the scales:
+ * b_scale is [.., Ks, Ns] where Ks is 1 or K / 32, K / 64 or K / 128, without rest, and Ns is 1, N or N / 128, without rest; a_scale is
+ * [.., Ms, Ks] likewise, Ms being 1, M or M / 128. Leading axes are as of a and b. Scales may be 0 or negative; NaN makes NaN of all that
+ * it has a part in. What is rounded when is in the page on numerics.
+ *
+ * **Memory** Any kind. d must not overlap a, b, bias or scales; c may be exactly d's view, and must not overlap it otherwise.
  *
  * **Stream** On args->stream; asynchronous if all memory is the device's.
  *
@@ -379,9 +395,11 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  * - ATTILE_ERROR_STRUCT_SIZE, ATTILE_ERROR_STRUCT_TOO_NEW, ATTILE_ERROR_INVALID_FLAGS: the struct's head
  * - ATTILE_ERROR_INVALID_DTYPE, ATTILE_ERROR_INVALID_RANK, ATTILE_ERROR_INVALID_SHAPE, ATTILE_ERROR_INVALID_STRIDE,
  *   ATTILE_ERROR_OVERFLOW, ATTILE_ERROR_MISALIGNED: a tensor by itself
- * - ATTILE_ERROR_SHAPE_MISMATCH: inner, outer or batch extents that disagree
+ * - ATTILE_ERROR_SHAPE_MISMATCH: inner, outer or batch extents that disagree; scales that divide no block evenly
  * - ATTILE_ERROR_INVALID_VALUE: alpha or beta is not finite in the type of the sums, beta is not 0 and c is absent, bias without an axis
- *   or the reverse, unknown bias_axis or activation, negative workspace_bytes
+ *   or the reverse, unknown bias_axis or activation, negative workspace_bytes; a scale beside numbers that are not of 8 bits; more than
+ *   plain sums asked of an i32 d
+ * - ATTILE_ERROR_INVALID_SHAPE: K above 131071 with an i32 d
  * - ATTILE_ERROR_ALIASING: d overlaps an input
  * - ATTILE_ERROR_WORKSPACE_TOO_SMALL: a workspace was given, or NO_ALLOC set, and it is smaller than the query says
  * - a code of block 2xxx: the backend lacks it, and attile_gemm_query() says so too; 4xxx, 5xxx: memory or device
@@ -695,6 +713,8 @@ typedef struct attile_gemm_pointers {
     void *c;                 /**< of c, */
     void *d;                 /**< of d, */
     void *bias;              /**< of bias. */
+    void *a_scale;           /**< of a_scale. Since 1.1. */
+    void *b_scale;           /**< of b_scale. Since 1.1. */
 } attile_gemm_pointers;
 
 /** Where the operands of a prepared attile_attention() are in one launch. NULL: where they were when it was prepared. */

@@ -153,10 +153,13 @@ typedef struct attile_operand {
     int64_t stride[4]; /**< Per axis of the problem; 0 where the operand is broadcast or the axis has extent 1. */
 } attile_operand;
 
-/** D[x, y, m, n] = activation(alpha sum_k A[x, y, m, k] B[x, y, k, n] + beta C[x, y, m, n] + bias). */
+/**
+ * D[x, y, m, n] = activation(alpha sum_k A[x, y, m, k] B[x, y, k, n] + beta C[x, y, m, n] + bias). Of numbers of 8 bits A and B are
+ * a_scale[x, y, m / a_group[0], k / a_group[1]] a[x, y, m, k] and b_scale[x, y, k / b_group[0], n / b_group[1]] b[x, y, k, n].
+ */
 typedef struct attile_gemm_problem {
     uint32_t struct_size; /**< sizeof of this struct. */
-    int32_t compute;      /**< ATTILE_F32, or ATTILE_F64 for f64 operands. */
+    int32_t compute;      /**< ATTILE_F32; ATTILE_F64 for f64 operands, ATTILE_I32 for i8 a and b: exact sums. */
     attile_launch launch; /**< Where it runs. */
     int64_t batch[2];     /**< Extents of the two batch axes x and y, at least 1. */
     int64_t m;            /**< Rows of D. */
@@ -171,12 +174,17 @@ typedef struct attile_gemm_problem {
     attile_operand bias;  /**< Axes x, y, m, n: stride 0 along the one it is broadcast over. */
     int32_t activation;   /**< ATTILE_ACTIVATION_ constant. */
     int32_t reserved;     /**< 0 */
+    /** Axes x, y, blocks of m, blocks of k; f32. Optional, absent if k is 0. Version 2, as operands of 8 bits are. */
+    attile_operand a_scale;
+    attile_operand b_scale; /**< Axes x, y, blocks of k, blocks of n; likewise. */
+    int64_t a_group[2];     /**< Extents along m and k of the blocks that share a scale of a; 0 without a_scale. */
+    int64_t b_group[2];     /**< Along k and n, likewise. The two along k are each all of k, or 32, 64 or 128. */
 } attile_gemm_problem;
 
 /** Matrix multiplication. */
 typedef struct attile_gemm_interface {
     uint32_t struct_size; /**< sizeof of this table. */
-    uint32_t version;     /**< 1 */
+    uint32_t version;     /**< 2; 1: problems with operands of 8 bits are not given to it. */
     int32_t (*query)(void *state, const attile_gemm_problem *problem,
                      attile_support *support);                       /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_gemm_problem *problem); /**< Do it, or queue it. */

@@ -75,6 +75,22 @@ class Operations(unittest.TestCase):
         self.close(attile.gemm(a, b.T, c, beta=0.5), a.astype(np.float64) @ b.T + 0.5 * c)
         self.close(attile.gemm(a[:, ::-1, ::2], b.T[::2]), a[:, ::-1, ::2].astype(np.float64) @ b.T[::2])
 
+    def test_gemm_of_eight_bits_with_scales(self):
+        x, q = random(3, 64), RNG.integers(-128, 128, (48, 64)).astype(np.int8)
+        scale = random(2, 48)
+        weights = np.repeat(scale, 32, axis=0).astype(np.float64) * q.T
+        with attile.Context("cpu,reference") as context:
+            self.close(context.gemm(x, q.T, b_scale=scale), x.astype(np.float64) @ weights, 1e-3)
+            with context.prepare_gemm(x, q.T, b_scale=scale) as prepared:
+                self.close(prepared.run(b_scale=2 * scale), 2 * (x.astype(np.float64) @ weights), 1e-3)
+            p = RNG.integers(-128, 128, (3, 64)).astype(np.int8)
+            sums = p.astype(np.int64) @ q.T
+            self.assertTrue(np.array_equal(context.gemm(p, q.T, out=np.empty((3, 48), np.int32)), sums))
+            found = context.gemm(p, q.T, a_scale=random(3, 1), b_scale=np.ones((1, 1), np.float32))
+            self.assertEqual(found.dtype, np.float32)
+            with self.assertRaisesRegex(attile.AttileError, "b_scale.shape"):
+                context.gemm(x, q.T, b_scale=random(3, 48))
+
     def test_attention_of_strided_grouped_heads_with_lse(self):
         q, k, v = random(2, 9, 4, 8).transpose(0, 2, 1, 3), random(2, 11, 2, 8).transpose(0, 2, 1, 3), random(2, 2, 11, 5)
         hidden = np.arange(11)[None, :] > np.arange(9)[:, None] + 2

@@ -21,8 +21,8 @@ CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
 CASES.binding_conformance.argtypes = [CALL, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int32)]
 
 OPERATIONS = ["gemm", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax"]  # then sgemm, dgemm
-NUMPY = {s.F32: np.float32, s.F64: np.float64, s.F16: np.float16, s.I32: np.int32, s.U8: np.uint8, s.BOOL: np.bool_}
-ITEM = {s.F32: 4, s.F64: 8, s.F16: 2, s.BF16: 2, s.I32: 4, s.U8: 1, s.BOOL: 1}
+NUMPY = {s.F32: np.float32, s.F64: np.float64, s.F16: np.float16, s.I32: np.int32, s.I8: np.int8, s.U8: np.uint8, s.BOOL: np.bool_}
+ITEM = {s.F32: 4, s.F64: 8, s.F16: 2, s.BF16: 2, s.I32: 4, s.I8: 1, s.F8_E4M3: 1, s.F8_E5M2: 1, s.U8: 1, s.BOOL: 1}
 NAMES = {which: {number: name for name, number in table.items()} for which, table in
          {"mask": s.MASKS, "activation": s.ACTIVATIONS, "bias_axis": s.BIAS_AXES, "op": s.REDUCTIONS}.items()}
 
@@ -41,11 +41,11 @@ new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
-class Bfloat16:
-    """NumPy has no bfloat16, other libraries have: an array of theirs, by DLPack."""
+class Foreign:
+    """NumPy has no bfloat16 and no floats of 8 bits, other libraries have: an array of theirs, by DLPack."""
 
     def __init__(self, tensor):
-        self.managed = _Managed(tensor.data, 1, 0, tensor.rank, 4, 16, 1, ctypes.addressof(tensor) + s.Tensor.shape.offset, ctypes.addressof(tensor) + s.Tensor.stride.offset)
+        self.managed = _Managed(tensor.data, 1, 0, tensor.rank, tensor.dtype >> 8, tensor.dtype & 0xFF, 1, ctypes.addressof(tensor) + s.Tensor.shape.offset, ctypes.addressof(tensor) + s.Tensor.stride.offset)
         self.keep = tensor
 
     def __dlpack_device__(self):
@@ -66,8 +66,8 @@ def array(tensor):
     first, last = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
     if min(shape) < 0 or max(shape) >= 1 << 31 or last - first >= 1 << 31 or tensor.data % item:
         raise Inexpressible
-    if tensor.dtype == s.BF16:
-        return Bfloat16(tensor)
+    if tensor.dtype not in NUMPY:
+        return Foreign(tensor)
     memory = (ctypes.c_char * ((last - first + 1) * item if all(shape) else 1)).from_address(tensor.data + first * item)
     return np.ndarray(shape, NUMPY[tensor.dtype], memory, -first * item, tuple(step * item for step in stride))
 
@@ -111,7 +111,7 @@ def call_typed(context, operation, pointer):
         if a.bias_axis == 0 and a.bias.dtype:  # columns is Python's default
             raise Inexpressible
         context.gemm(array(a.a), array(a.b), array(a.c), out=output(a.d), alpha=a.alpha, beta=a.beta, bias=array(a.bias), bias_axis=name("bias_axis", a.bias_axis),
-                     activation=name("activation", a.activation), **options)
+                     activation=name("activation", a.activation), a_scale=array(a.a_scale), b_scale=array(a.b_scale), **options)
     elif operation == "attention":
         context.attention(array(a.q), array(a.k), array(a.v), out=output(a.o), lse=array(a.lse), block_table=array(a.block_table), **forward_options(a), **options)
     elif operation == "attention_backward":

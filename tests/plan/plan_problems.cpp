@@ -14,7 +14,8 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-const std::map<std::string, int32_t> kTypes = {{"f32", ATTILE_F32}, {"f64", ATTILE_F64}, {"f16", ATTILE_F16}, {"bf16", ATTILE_BF16}};
+const std::map<std::string, int32_t> kTypes = {{"f32", ATTILE_F32}, {"f64", ATTILE_F64}, {"f16", ATTILE_F16},     {"bf16", ATTILE_BF16},
+                                               {"i8", ATTILE_I8},   {"i32", ATTILE_I32}, {"e4m3", ATTILE_F8_E4M3}};
 const std::map<std::string, int32_t> kActivations = {
     {"relu", ATTILE_ACTIVATION_RELU}, {"gelu", ATTILE_ACTIVATION_GELU}, {"silu", ATTILE_ACTIVATION_SILU}};
 const std::map<std::string, int32_t> kReductions = {{"max", ATTILE_REDUCE_MAX}, {"min", ATTILE_REDUCE_MIN}, {"mean", ATTILE_REDUCE_MEAN}};
@@ -128,7 +129,8 @@ int32_t query_gemm(attile_context *context, Line &line, attile_support *support)
     const int32_t out = line.out_dtype();
     args.flags = line.flags;
     args.a = line.tensor(type, {e[0], e[1], e[3]});
-    args.b = line.tensor(type, {e[0], e[3], e[2]});
+    const std::string of_b = line.value("b");
+    args.b = line.tensor(of_b.empty() ? type : Line::type_of(of_b), {e[0], e[3], e[2]});
     args.d = line.tensor(out, {e[0], e[1], e[2]});
     if (line.has("ta")) transpose(args.a);
     if (line.has("tb")) transpose(args.b);

@@ -31,7 +31,7 @@ void store(unsigned char *to, int32_t dtype, double value) {
             *to = byte;
             break;
         default:
-            std::memset(to, 0, 2);  // float16 and bfloat16: zero will do
+            std::memset(to, 0, static_cast<size_t>((dtype & 0xff) / 8));  // zero will do
             break;
     }
 }

@@ -9,6 +9,7 @@
 
 #include "illegal_blas.h"
 #include "illegal_merges.h"
+#include "illegal_quantised.h"
 #include "illegal_tensors.h"
 
 namespace attile_test {
@@ -45,7 +46,8 @@ void append_heads(Table *table) {
                 [size](A &, Head &head) { head.struct_size = size; });
         }
         // Structs that grew since 1.0 are taken with the size they had then.
-        const uint32_t first = operation == Op::kAttention           ? offsetof(attile_attention_args, key_starts)
+        const uint32_t first = operation == Op::kGemm                ? offsetof(attile_gemm_args, a_scale)
+                               : operation == Op::kAttention         ? offsetof(attile_attention_args, key_starts)
                                : operation == Op::kAttentionBackward ? offsetof(attile_attention_backward_args, dlse)
                                                                      : 0;
         add("struct_size_below_first", ATTILE_ERROR_STRUCT_SIZE, "struct_size",
@@ -366,6 +368,7 @@ Table make_table() {
     append_heads(&table);
     append_illegal_tensors(&table);
     append_gemm(&table);
+    append_illegal_quantised(&table);
     append_attention_scalars("attention/", Op::kAttention, &table);
     append_attention_scalars("attention_backward/forward->", Op::kAttentionBackward, &table);
     append_attention_shapes("attention/", Op::kAttention, &table);

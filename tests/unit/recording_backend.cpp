@@ -110,15 +110,15 @@ const void *bare_interface(uint32_t id, uint32_t) {
     return id == ATTILE_INTERFACE_MEMORY ? &kMemory : nullptr;
 }
 
-template <uint32_t attention_version>
+template <uint32_t grown_version>
 const void *full_interface(uint32_t id, uint32_t version) {
     switch (id) {
         case ATTILE_INTERFACE_GEMM:
-            return &kTable<attile_gemm_interface, attile_gemm_problem>;
+            return &kTable<attile_gemm_interface, attile_gemm_problem, grown_version>;
         case ATTILE_INTERFACE_ATTENTION:
-            return &kTable<attile_attention_interface, attile_attention_problem, attention_version>;
+            return &kTable<attile_attention_interface, attile_attention_problem, grown_version>;
         case ATTILE_INTERFACE_ATTENTION_BACKWARD:
-            return &kTable<attile_attention_backward_interface, attile_attention_backward_problem, attention_version>;
+            return &kTable<attile_attention_backward_interface, attile_attention_backward_problem, grown_version>;
         case ATTILE_INTERFACE_ATTENTION_MERGE:
             return &kTable<attile_attention_merge_interface, attile_attention_merge_problem>;
         case ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "case_options.h"
 
+#include "cases_quantised.h"
+
 namespace attile::test {
 namespace {
 
@@ -167,6 +169,12 @@ std::vector<CaseOption> gemm_options() {
              return true;
          }},
     };
+}
+
+std::vector<CaseOption> all_gemm_options() {
+    std::vector<CaseOption> options = gemm_options();
+    for (CaseOption &option : quantised_options()) options.push_back(option);
+    return options;
 }
 
 // ---- attention, forward and backward: options of the forward call
@@ -429,7 +437,7 @@ const std::vector<CaseOption> &options_of(std::string_view operation) {
         add_types(options);
         return options;
     };
-    static const std::vector<CaseOption> none, gemm = with_types(gemm_options()), attention = with_types(attention_options()),
+    static const std::vector<CaseOption> none, gemm = with_types(all_gemm_options()), attention = with_types(attention_options()),
                                                backward = with_types(backward_options()), merge = with_types(merge_options()),
                                                merge_backward = with_types(merge_backward_options()), reduce = with_types(reduce_options()),
                                                softmax = with_types(softmax_options());

@@ -6,6 +6,7 @@
 
 #include "case_text.h"
 #include "cases.h"
+#include "cases_quantised.h"
 
 namespace attile::test {
 namespace {
@@ -329,6 +330,7 @@ void append_gemm_cases(std::vector<Case> &list, Tier tier) {
         add_again<GemmCase>(list, 0, kTypePairs[0], "split_tf32", ATTILE_FLAG_ALLOW_SPLIT_TF32 | ATTILE_FLAG_BATCH_INVARIANT);
     const std::uint64_t count = tier == Tier::kQuick ? 40 : 300;
     for (std::uint64_t seed = 1; seed <= count; ++seed) list.push_back({"gemm.random." + std::to_string(seed), random_gemm(seed)});
+    append_quantised_cases(list, tier);
 }
 
 GemmCase random_gemm(std::uint64_t seed) {
@@ -372,7 +374,9 @@ GemmCase random_gemm(std::uint64_t seed) {
 
 std::string describe(const GemmCase &c) {
     Words words;
-    words.add("types", pair_name({c.dtype, c.out_dtype})).add_unless("batch", shape_text(c.batch), std::string("-"));
+    words.add("types", pair_name({c.dtype, c.out_dtype}))
+        .add_unless("b_type", std::string(dtype_name(c.type_of_b())), std::string(dtype_name(c.dtype)))
+        .add_unless("batch", shape_text(c.batch), std::string("-"));
     words.add("m", c.m).add("n", c.n).add("k", c.k).add_unless("alpha", c.alpha, 1.0).add_unless("beta", c.beta, 0.0);
     words.add_unless("c_given", c.c_given, false).add_unless("in_place", c.in_place, false);
     words.add_unless("bias_axis", c.bias_axis, 0).add_unless("activation", c.activation, 0);
@@ -382,6 +386,11 @@ std::string describe(const GemmCase &c) {
                   std::string(form_name(c.a_form)) + "," + form_name(c.b_form) + "," + form_name(c.c_form) + "," + form_name(c.bias_form));
     words.add_layout("a", c.a_layout).add_layout("b", c.b_layout).add_layout("c", c.c_layout).add_layout("d", c.d_layout);
     words.add_layout("bias", c.bias_layout).add_unless("flags", c.flags, 0u);
+    for (const auto &[name, scales] : {std::pair{"a_scales", &c.a_scales}, {"b_scales", &c.b_scales}}) {
+        if (!scales->given) continue;
+        words.add(name, std::to_string(scales->depth) + "," + std::to_string(scales->width) + "," + form_name(scales->form));
+        words.add_layout((std::string(name) + "_layout").c_str(), scales->layout);
+    }
     words.add_unless("pattern", static_cast<int>(c.pattern), 0).add("seed", c.seed);
     return words.text();
 }

@@ -25,6 +25,15 @@ enum class GemmPattern : std::uint8_t {
     kAlternating,  ///< signs that cancel along k
     kSpecial,      ///< a NaN, an infinity and a zero here and there
     kSubnormal,    ///< results below the smallest normal number
+    kLowest,       ///< every number the most negative of its type: sums as large as they can be
+};
+
+/// Scales of an operand of 8 bits: the numbers that share one, along k and along m or n; 0: all there are.
+struct GemmScales {
+    bool given = false;
+    std::int64_t depth = 0, width = 1;
+    BatchForm form = BatchForm::kMissing;
+    Layout layout = {};
 };
 
 struct GemmCase {
@@ -43,6 +52,10 @@ struct GemmCase {
     std::uint32_t flags = 0;
     GemmPattern pattern = GemmPattern::kNormal;
     std::uint64_t seed = 1;
+    std::int32_t b_dtype = 0;  ///< of b, if it is not that of a
+    GemmScales a_scales = {}, b_scales = {};
+
+    std::int32_t type_of_b() const { return b_dtype != 0 ? b_dtype : dtype; }
 };
 
 struct Case;

@@ -44,13 +44,18 @@ T activate(std::int32_t activation, T x) {
 
 class GemmCall final : public Call {
   public:
+    /// Widened, a and b are what scales make of them.
     GemmCall(attile_context *context, Placement placement, bool widened, const GemmCase &c, const Values &a, const Values &b,
-             const Values &cc, const Values &bias)
+             const Values &a_scales, const Values &b_scales, const Values &cc, const Values &bias)
         : Call(context, placement, widened) {
         attile_gemm_init(&args_, sizeof args_);
         args_.flags = c.flags;
-        args_.a = input(c.dtype, a, c.a_layout);
-        args_.b = input(c.dtype, b, c.b_layout);
+        args_.a = input(widened ? ATTILE_F64 : c.dtype, a, c.a_layout);
+        args_.b = input(widened ? ATTILE_F64 : c.type_of_b(), b, c.b_layout);
+        if (!widened) {
+            args_.a_scale = input(ATTILE_F32, a_scales, c.a_scales.layout);
+            args_.b_scale = input(ATTILE_F32, b_scales, c.b_scales.layout);
+        }
         args_.bias = input(c.bias_dtype, bias, c.bias_layout);
         if (c.in_place && !widened) {
             args_.c = args_.d = in_place("d", c.out_dtype, cc, c.d_layout);
@@ -68,7 +73,7 @@ class GemmCall final : public Call {
     std::int32_t run_prepared() const override {
         attile_gemm_args args = args_;
         args.workspace = nullptr;
-        for (attile_tensor *x : {&args.a, &args.b, &args.c, &args.d, &args.bias}) *x = elsewhere(*x);
+        for (attile_tensor *x : {&args.a, &args.b, &args.c, &args.d, &args.bias, &args.a_scale, &args.b_scale}) *x = elsewhere(*x);
         attile_prepared *prepared = nullptr;
         std::int32_t status = attile_gemm_prepare(context_, &args, &prepared);
         if (status != ATTILE_OK) return status;
@@ -82,6 +87,8 @@ class GemmCall final : public Call {
         at.c = args_.c.data;
         at.d = args_.d.data;
         at.bias = args_.bias.data;
+        at.a_scale = args_.a_scale.data;
+        at.b_scale = args_.b_scale.data;
         status = attile_gemm_run(prepared, &at);
         attile_prepared_destroy(prepared);
         return status;
@@ -103,7 +110,7 @@ class GemmProblem final : public Problem {
         double factor = 1;
         if (c.pattern == GemmPattern::kSubnormal) factor = c.dtype == ATTILE_F64 ? 1e-154 : c.dtype == ATTILE_F16 ? 1e-3 : 1e-19;
         a_ = drawn(with_batch(c, c.a_form, {c.m, c.k}), c.dtype, factor);
-        b_ = drawn(with_batch(c, c.b_form, {c.k, c.n}), c.dtype, factor);
+        b_ = drawn(with_batch(c, c.b_form, {c.k, c.n}), c.type_of_b(), factor);
         if (c.pattern == GemmPattern::kPositive)
             for (Values *x : {&a_, &b_})
                 for (double &value : x->at) value = std::fabs(value);
@@ -112,6 +119,8 @@ class GemmProblem final : public Problem {
                 a_.at[at] = std::copysign(a_.at[at], at % static_cast<std::size_t>(c.k) % 2 == 0 ? 1 : -1);
         if (c.pattern == GemmPattern::kAlternating)
             for (double &value : b_.at) value = std::fabs(value);
+        if (c.pattern == GemmPattern::kLowest)
+            for (Values *x : {&a_, &b_}) x->at.assign(x->at.size(), round_to(ATTILE_I8, -1000));
         if (c.pattern == GemmPattern::kSpecial) {
             if (c.m < 4 || c.n < 3 || c.k < 4) throw std::invalid_argument("no room for numbers that are special");
             a_.at[1] = kNan;
@@ -119,6 +128,9 @@ class GemmProblem final : public Problem {
             b_.at[static_cast<std::size_t>(c.n) * 3 + 2] = -std::numeric_limits<double>::infinity();
             for (std::int64_t k = 0; k < c.k; ++k) a_.at[static_cast<std::size_t>(3 * c.k + k)] = 0;
         }
+        for (const auto &[values, dtype] : {std::pair{&a_, c.dtype}, {&b_, c.type_of_b()}})
+            if (is_quantised(dtype))  // a pattern may have left the type
+                for (double &value : values->at) value = round_to(dtype, value);
         if (c.alpha == 0)  // not to be read
             for (Values *x : {&a_, &b_})
                 for (double &value : x->at) value = kNan;
@@ -134,20 +146,26 @@ class GemmProblem final : public Problem {
             bias_ = drawn(with_batch(c, c.bias_form, {c.bias_axis == ATTILE_BIAS_COLUMNS ? c.n : c.m}), c.bias_dtype, 1);
             make_constant(bias_, c.bias_layout.broadcast);
         }
+        a_scales_ = drawn_scales(c.a_scales, c.m, true);
+        b_scales_ = drawn_scales(c.b_scales, c.n, false);
+        true_a_ = scaled(a_, c.a_scales, a_scales_, c.m, true);
+        true_b_ = scaled(b_, c.b_scales, b_scales_, c.n, false);
     }
 
     std::unique_ptr<Call> bind(attile_context *context, Placement placement, bool widened) const override {
-        return std::make_unique<GemmCall>(context, placement, widened, c_, a_, b_, c_values_, bias_);
+        return std::make_unique<GemmCall>(context, placement, widened, c_, widened ? true_a_ : a_, widened ? true_b_ : b_, a_scales_,
+                                          b_scales_, c_values_, bias_);
     }
 
-    std::int32_t compute_dtype() const override { return compute_type(c_.dtype); }
+    std::int32_t compute_dtype() const override { return c_.out_dtype == ATTILE_I32 ? ATTILE_F64 : compute_type(c_.dtype); }
 
     std::vector<Honest> honest() const override {
         Honest h;
-        const bool f64 = c_.dtype == ATTILE_F64;
+        const bool is_exact = c_.out_dtype == ATTILE_I32, f64 = c_.dtype == ATTILE_F64 || is_exact;
         h.first = f64 ? computed<double>(false, false) : computed<float>(false, false);
         h.second = f64 ? computed<double>(true, false) : computed<float>(true, false);
         h.magnitude = computed<double>(false, true);
+        if (is_exact) h.magnitude = Values(h.magnitude.shape);  // nothing is rounded
         return {h};
     }
 
@@ -155,7 +173,47 @@ class GemmProblem final : public Problem {
     Values drawn(Shape shape, std::int32_t dtype, double factor) {
         Values values(std::move(shape));
         if (contents_ == Contents::kNone) return values;
-        for (double &x : values.at) x = round_to(dtype, factor * random_.normal());
+        if (dtype == ATTILE_I8)
+            for (double &x : values.at) x = static_cast<double>(random_.between(-128, 127));
+        else
+            for (double &x : values.at) x = round_to(dtype, factor * random_.normal());
+        return values;
+    }
+
+    // Both signs and many magnitudes; among hard numbers a zero and a NaN, too.
+    Values drawn_scales(const GemmScales &scales, std::int64_t width, bool is_a) {
+        if (!scales.given) return {};
+        const std::int64_t depths = blocks(c_.k, scales.depth), widths = blocks(width, scales.width);
+        Values values(is_a ? with_batch(c_, scales.form, {widths, depths}) : with_batch(c_, scales.form, {depths, widths}));
+        if (contents_ == Contents::kNone) return values;
+        for (double &x : values.at) x = round_to(ATTILE_F32, random_.normal() * power_of_two(static_cast<int>(random_.between(-8, 1))));
+        if (c_.pattern == GemmPattern::kSpecial && values.at.size() > 1) {
+            values.at.front() = 0;
+            values.at.back() = kNan;
+        }
+        if (c_.alpha == 0)
+            for (double &x : values.at) x = kNan;
+        make_constant(values, scales.layout.broadcast);
+        return values;
+    }
+    static std::int64_t blocks(std::int64_t extent, std::int64_t group) {
+        if (group != 0 && extent % group != 0) throw std::invalid_argument("scales that divide nothing evenly");
+        return group == 0 ? 1 : extent / group;
+    }
+
+    // What an operand stands for. Scales have the batch axes of the operand, or one matrix for all.
+    Values scaled(const Values &q, const GemmScales &scales, const Values &factors, std::int64_t width, bool is_a) const {
+        if (!scales.given || contents_ == Contents::kNone) return q;
+        Values values = q;
+        const std::int64_t depths = blocks(c_.k, scales.depth), widths = blocks(width, scales.width), each = width * c_.k;
+        const std::int64_t depth = std::max<std::int64_t>(scales.depth == 0 ? c_.k : scales.depth, 1);
+        const std::int64_t wide = std::max<std::int64_t>(scales.width == 0 ? width : scales.width, 1);
+        for (std::int64_t at = 0; at < static_cast<std::int64_t>(values.at.size()); ++at) {
+            const std::int64_t inside = at % each, line = is_a ? inside / c_.k : inside % width, k = is_a ? inside % c_.k : inside / width;
+            const std::int64_t block = is_a ? line / wide * depths + k / depth : k / depth * widths + line / wide;
+            const std::int64_t entry = scales.form == BatchForm::kFull ? at / each : 0;
+            values.at[static_cast<std::size_t>(at)] *= factors.at[static_cast<std::size_t>(entry * depths * widths + block)];
+        }
         return values;
     }
 
@@ -172,7 +230,7 @@ class GemmProblem final : public Problem {
     Values computed(bool second, bool magnitude) const {
         Values d(with_batch(c_, BatchForm::kFull, {c_.m, c_.n}));
         const std::int64_t outer = c_.batch.size() > 1 ? c_.batch[0] : 1, inner = c_.batch.empty() ? 1 : c_.batch.back();
-        const std::vector<T> a(a_.at.begin(), a_.at.end()), b(b_.at.begin(), b_.at.end());
+        const std::vector<T> a(true_a_.at.begin(), true_a_.at.end()), b(true_b_.at.begin(), true_b_.at.end());
         const std::int64_t k_count = c_.alpha == 0 ? 0 : c_.k;
         // The second order keeps four interleaved sums, as unrolled code does; of f16 and bf16, one sum that takes eight products at a time
         // and cuts off what f32 does not hold, as matrix units do.
@@ -232,7 +290,8 @@ class GemmProblem final : public Problem {
     GemmCase c_;
     Contents contents_;
     Random random_;
-    Values a_, b_, c_values_, bias_;
+    Values a_, b_, c_values_, bias_, a_scales_, b_scales_;
+    Values true_a_, true_b_;  // with their scales
 };
 
 }  // namespace

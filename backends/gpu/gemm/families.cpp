@@ -13,8 +13,17 @@
 namespace attile::gpu {
 namespace {
 
+// No kernels multiply numbers of 8 bits yet; those below look at the type of one operand.
+Planned<attile_gemm_problem> refuse_narrow(Device & /*device*/, const attile_gemm_problem &problem) {
+    const auto is_narrow = [](const attile_operand &x) { return (x.dtype & 0xff) == 8; };
+    if (!is_narrow(problem.a) && !is_narrow(problem.b)) return {};
+    return Planned<attile_gemm_problem>::refused(
+        ATTILE_ERROR_UNSUPPORTED_DTYPE, "gemm: i8, f8_e4m3 and f8_e5m2 are not there on this backend; cpu and reference have them");
+}
+
 // Kernels that run, those they stand back for, plan.
 constexpr Family<attile_gemm_problem> kList[] = {
+    {nullptr, nullptr, refuse_narrow},
 #if defined(ATTILE_GPU_HAS_SM90)
     {&sm90::kKernels, nullptr, sm90::plan_gemm},  // f16, bf16
 #endif

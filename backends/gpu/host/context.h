@@ -20,7 +20,7 @@ struct Context {
     PlanCaches plans;
 };
 
-// A core of contract 1.0 refuses attention of version 2.
+// A core of contract 1.0 refuses interfaces of version 2.
 constexpr uint32_t kLowestHostMinor = 1;
 
 // For the root of a vendor's backend, once it has opened a device.

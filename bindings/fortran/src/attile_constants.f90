@@ -98,6 +98,12 @@ module attile_constants
   integer(c_int32_t), parameter, public :: ATTILE_U8 = 264_c_int32_t
   !> one-byte boolean: as ATTILE_U8 (DLPack kDLBool 6).
   integer(c_int32_t), parameter, public :: ATTILE_BOOL = 1544_c_int32_t
+  !> int8, quantised numbers (DLPack kDLInt 0). Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_I8 = 8_c_int32_t
+  !> 8-bit float up to 448, no infinity, NaN 0x7f and 0xff (DLPack kDLFloat8_e4m3fn 10). Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_F8_E4M3 = 2568_c_int32_t
+  !> 8-bit float up to 57344, infinities and NaN as IEEE has them (DLPack kDLFloat8_e5m2 12). Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_F8_E5M2 = 3080_c_int32_t
   !> kDLCPU
   integer(c_int32_t), parameter, public :: ATTILE_DEVICE_CPU = 1_c_int32_t
   !> kDLCUDA

@@ -97,6 +97,8 @@ module attile_types
     type(attile_tensor) :: bias
     integer(c_int32_t) :: bias_axis = 0_c_int32_t
     integer(c_int32_t) :: activation = 0_c_int32_t
+    type(attile_tensor) :: a_scale
+    type(attile_tensor) :: b_scale
   end type attile_gemm_args
 
   ! struct attile_attention_args
@@ -195,6 +197,8 @@ module attile_types
     type(c_ptr) :: c = c_null_ptr  ! void *
     type(c_ptr) :: d = c_null_ptr  ! void *
     type(c_ptr) :: bias = c_null_ptr  ! void *
+    type(c_ptr) :: a_scale = c_null_ptr  ! void *
+    type(c_ptr) :: b_scale = c_null_ptr  ! void *
   end type attile_gemm_pointers
 
   ! struct attile_attention_pointers

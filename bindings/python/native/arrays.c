@@ -51,6 +51,8 @@ static int32_t type_of(const array_struct *a, PyObject *array) {
             return ATTILE_F16;
         case 'i' << 8 | 4:
             return ATTILE_I32;
+        case 'i' << 8 | 1:
+            return ATTILE_I8;
         case 'u' << 8 | 1:
             return ATTILE_U8;
         case 'b' << 8 | 1:

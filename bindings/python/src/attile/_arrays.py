@@ -29,19 +29,20 @@ _READ_ONLY = "is read-only"
 _COPIED = "gives a copy of itself, in which the result would be lost; give an array whose memory can be written"
 _IMMUTABLE = ("jax", "jaxlib", "tensorflow")  # Whose arrays never change, though their DLPack does not say so.
 
-_NUMPY = {"f4": s.F32, "f8": s.F64, "f2": s.F16, "i4": s.I32, "u1": s.U8, "b1": s.BOOL}
+_NUMPY = {"f4": s.F32, "f8": s.F64, "f2": s.F16, "i4": s.I32, "i1": s.I8, "u1": s.U8, "b1": s.BOOL}
+_ML_DTYPES = {"bfloat16": s.BF16, "float8_e4m3fn": s.F8_E4M3, "float8_e5m2": s.F8_E5M2}
 
 
 def _numpy_dtype(typestr: str, name: str) -> int:
-    """From an array interface's type string; ml_dtypes' bfloat16 shows as a two-byte void or its own name."""
-    if name == "bfloat16":
-        return s.BF16
+    """From an array interface's type string; types of ml_dtypes show as voids or by their own names."""
+    if name in _ML_DTYPES:
+        return _ML_DTYPES[name]
     if typestr[0] == (">" if sys.byteorder == "little" else "<"):
         raise TypeError(f"arrays of foreign byte order ({typestr}) are not taken; use .astype('=...')")
     try:
         return _NUMPY[typestr[1:]]
     except KeyError:
-        raise TypeError(f"element type {typestr} is none of float32, float64, float16, bfloat16, int32, uint8, bool") from None
+        raise TypeError(f"element type {typestr} is none of float32, float64, float16, bfloat16, float8_e4m3fn, float8_e5m2, int32, int8, uint8, bool") from None
 
 
 def tensor_of(data: int, dtype: int, shape: tuple[int, ...], stride: tuple[int, ...] | None) -> s.Tensor:
@@ -139,6 +140,7 @@ def _from_dlpack(array: Any, streams: dict[Any, int]) -> View:
 
 
 TYPES = {"float32": s.F32, "float64": s.F64, "float16": s.F16, "bfloat16": s.BF16, "int32": s.I32, "uint8": s.U8, "bool": s.BOOL}
+NARROW = {"int8": s.I8, "float8_e4m3fn": s.F8_E4M3, "float8_e5m2": s.F8_E5M2}  # of products alone, and not of every PyTorch
 
 
 def _torch_of(array: Any) -> Any:
@@ -189,7 +191,8 @@ def _from_torch(torch: Any, array: Any, streams: dict[Any, int]) -> Union[View, 
         raise TypeError("a lazily negated tensor is not taken; use .resolve_neg()")
     if type(array) is not torch.Tensor or array.layout is not torch.strided or torch.version.hip:
         return None
-    dtype = TYPES.get(str(array.dtype)[6:])  # "torch.float32"
+    name = str(array.dtype)[6:]  # "torch.float32"
+    dtype = TYPES.get(name) or NARROW.get(name)
     if dtype is None or not (array.is_cuda or array.is_cpu):
         return None
     tensor = tensor_of(array.data_ptr(), dtype, array.shape, array.stride())

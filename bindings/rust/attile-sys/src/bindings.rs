@@ -46,6 +46,9 @@ pub const ATTILE_BF16: i32 = 1040;
 pub const ATTILE_I32: i32 = 32;
 pub const ATTILE_U8: i32 = 264;
 pub const ATTILE_BOOL: i32 = 1544;
+pub const ATTILE_I8: i32 = 8;
+pub const ATTILE_F8_E4M3: i32 = 2568;
+pub const ATTILE_F8_E5M2: i32 = 3080;
 pub const ATTILE_DEVICE_CPU: i32 = 1;
 pub const ATTILE_DEVICE_CUDA: i32 = 2;
 pub const ATTILE_DEVICE_ROCM: i32 = 10;
@@ -240,6 +243,8 @@ pub struct attile_gemm_args {
     pub bias: attile_tensor,
     pub bias_axis: i32,
     pub activation: i32,
+    pub a_scale: attile_tensor,
+    pub b_scale: attile_tensor,
 }
 extern "C" {
     pub fn attile_gemm_init(args: *mut attile_gemm_args, size: u64);
@@ -400,6 +405,8 @@ pub struct attile_gemm_pointers {
     pub c: *mut ::core::ffi::c_void,
     pub d: *mut ::core::ffi::c_void,
     pub bias: *mut ::core::ffi::c_void,
+    pub a_scale: *mut ::core::ffi::c_void,
+    pub b_scale: *mut ::core::ffi::c_void,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

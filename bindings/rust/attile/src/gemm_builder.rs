@@ -78,6 +78,18 @@ impl<'a> Gemm<'a> {
         self
     }
 
+    /// Scales of A's numbers of 8 bits, [..., M or 1 or M/128, 1 or K/32 or K/64 or K/128]. Since 1.1.
+    pub fn a_scale(mut self, scale: TensorRef<'a>) -> Self {
+        self.args.a_scale = scale.raw;
+        self
+    }
+
+    /// Scales of B's numbers of 8 bits, [..., 1 or K/32 or K/64 or K/128, N or 1 or N/128]. Since 1.1.
+    pub fn b_scale(mut self, scale: TensorRef<'a>) -> Self {
+        self.args.b_scale = scale.raw;
+        self
+    }
+
     /// Ends with an activation.
     pub fn activation(mut self, activation: Activation) -> Self {
         self.args.activation = match activation {

@@ -36,7 +36,7 @@ pub use attention_builder::{Attention, AttentionBackward, AttentionMerge, Attent
 pub use attile_sys as sys;
 pub use communicator::{CommInfo, CommOptions, Communicator, Shards};
 pub use context::{Context, ContextOptions, Info};
-pub use element::{Bf16, Element, F16};
+pub use element::{Bf16, E4m3, E5m2, Element, F16};
 pub use error::{backend_report, version, Error};
 pub use gemm_builder::{Activation, Gemm};
 pub use launch::{Level, Support};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From an argument struct of the C interface to views and a builder.
-use attile::{sys, Activation, Bf16, Context, Element, Error, Mask, MergePart, ReduceOp, TensorMut, TensorRef, F16};
+use attile::{sys, Activation, Bf16, Context, E4m3, E5m2, Element, Error, Mask, MergePart, ReduceOp, TensorMut, TensorRef, F16};
 use std::ffi::c_void;
 use std::mem::size_of;
 
@@ -75,6 +75,9 @@ macro_rules! by_type {
             sys::ATTILE_I32 => $function::<i32>($t),
             sys::ATTILE_U8 => $function::<u8>($t),
             sys::ATTILE_BOOL => $function::<bool>($t),
+            sys::ATTILE_I8 => $function::<i8>($t),
+            sys::ATTILE_F8_E4M3 => $function::<E4m3>($t),
+            sys::ATTILE_F8_E5M2 => $function::<E5m2>($t),
             _ => Err(Stop::Inexpressible),
         }
     };
@@ -149,6 +152,8 @@ unsafe fn gemm(context: &Context, a: &sys::attile_gemm_args) -> Made<Result<(), 
         axis => expressible(axis == 0 && absent(&a.bias))?,
     }
     expressible(a.bias_axis == 0 || !absent(&a.bias))?;
+    with!(builder, a_scale = a.a_scale);
+    with!(builder, b_scale = a.b_scale);
     let builder = builder.activation(match a.activation {
         sys::ATTILE_ACTIVATION_NONE => Activation::None,
         sys::ATTILE_ACTIVATION_RELU => Activation::Relu,

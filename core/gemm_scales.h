@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attile_gemm asks of operands of 8 bits: their scales, and sums that stay integers.
+#ifndef ATTILE_CORE_GEMM_SCALES_H
+#define ATTILE_CORE_GEMM_SCALES_H
+
+#include <attile/attile_backend.h>
+
+#include <cstdint>
+
+#include "message.h"
+#include "tensor.h"
+
+namespace attile::core {
+
+// Products of two int8 that any int32 holds the sum of: 2^31 - 1 over 128 * 128, without rest.
+inline constexpr int64_t kMostExactDepth = 131071;
+
+// An output of i32 is the exact sums: nothing else can be asked of it. The operands' types have been checked.
+int32_t check_integer_sums(const Call &call, const attile_gemm_args &args);
+
+// The scales of `operand` by themselves; absent ones pass.
+int32_t check_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &operand, int32_t rank, View *view);
+
+// One of the last two axes of the numbers that scales belong to.
+struct ScaledAxis {
+    const char *label;
+    int64_t extent;
+    bool is_depth;
+};
+
+// Whether the shape of scales divides the numbers into blocks; `group` becomes the blocks' extents.
+int32_t check_blocks(const Call &call, const View &scale, const ScaledAxis &first, const ScaledAxis &second, const int64_t *batch,
+                     int64_t *group);
+
+}  // namespace attile::core
+
+#endif
