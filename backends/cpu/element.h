@@ -18,11 +18,29 @@ struct Brain {
     uint16_t bits;
 };
 
+// Numbers of 8 bits, whose scales are not theirs.
+struct Int8 {
+    int8_t bits;
+};
+struct E4m3 {
+    uint8_t bits;
+};
+struct E5m2 {
+    uint8_t bits;
+};
+
 inline float half_to_float(uint16_t bits) {
     const uint32_t magnitude = bits & 0x7fffu;
     const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
     const uint32_t special = magnitude >= 0x7c00u ? 0x7f800000u : 0u;
     return std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) | special | (bits & 0x8000u) << 16);
+}
+
+// Four bits of exponent are those of a float16 whose exponent is less by 8. All ones are NaN.
+inline float e4m3_to_float(uint8_t bits) {
+    const unsigned magnitude = bits & 0x7fu;
+    if (magnitude == 0x7fu) return std::bit_cast<float>(0x7fc00000u);
+    return half_to_float(static_cast<uint16_t>(magnitude << 7 | (bits & 0x80u) << 8)) * 0x1p8f;
 }
 
 inline uint16_t float_to_half(float value) {
@@ -54,6 +72,12 @@ inline T to_compute(S element) {
         return static_cast<T>(half_to_float(element.bits));
     } else if constexpr (std::is_same_v<S, Brain>) {
         return static_cast<T>(std::bit_cast<float>(static_cast<uint32_t>(element.bits) << 16));
+    } else if constexpr (std::is_same_v<S, Int8>) {
+        return static_cast<T>(element.bits);
+    } else if constexpr (std::is_same_v<S, E4m3>) {
+        return static_cast<T>(e4m3_to_float(element.bits));
+    } else if constexpr (std::is_same_v<S, E5m2>) {
+        return static_cast<T>(half_to_float(static_cast<uint16_t>(element.bits << 8)));
     } else {
         return static_cast<T>(element);
     }
@@ -111,6 +135,15 @@ inline auto with_any_storage(int32_t dtype, Fn &&fn) {
         if (dtype == ATTILE_BF16) return fn(Brain{});
     }
     return with_storage<T>(dtype, fn);
+}
+
+// Whether a type is one of 8 bits, and fn(S{}) with it.
+inline bool is_narrow(int32_t dtype) { return dtype == ATTILE_I8 || dtype == ATTILE_F8_E4M3 || dtype == ATTILE_F8_E5M2; }
+template <class Fn>
+inline auto with_narrow_storage(int32_t dtype, Fn &&fn) {
+    if (dtype == ATTILE_I8) return fn(Int8{});
+    if (dtype == ATTILE_F8_E4M3) return fn(E4m3{});
+    return fn(E5m2{});
 }
 
 template <class T>

@@ -73,7 +73,7 @@ const void *query_interface(uint32_t id, uint32_t version) {
     }
 }
 
-// A core of contract 1.0 refuses attention of version 2.
+// A core of contract 1.0 refuses interfaces of version 2.
 constexpr uint32_t kLowestHostMinor = 1;
 
 constexpr attile_backend_v1 kRoot = {sizeof(attile_backend_v1),

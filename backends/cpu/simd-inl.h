@@ -142,6 +142,39 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<D32>> float_to_brain(D32 /*d*/, hn::Vec<
 #define ATTILE_CPU_NATIVE_HALF 0
 #endif
 
+// float16 bits to float.
+template <class D>
+HWY_INLINE hn::Vec<D> promote_half(D d, hn::Vec<hn::Rebind<uint16_t, D>> bits) {
+#if ATTILE_CPU_NATIVE_HALF
+    const hn::Rebind<hwy::float16_t, D> dh;
+    return hn::PromoteTo(d, hn::BitCast(dh, bits));
+#else
+    const hn::RebindToSigned<D> di;
+    const hn::RebindToUnsigned<D> du;
+    return half_to_float(d, hn::BitCast(di, hn::PromoteTo(du, bits)));
+#endif
+}
+
+// Up to a vector of float from numbers of 8 bits.
+template <class S, class D>
+HWY_INLINE hn::Vec<D> load_narrow(D d, const S *p, int64_t count) {
+    if constexpr (std::is_same_v<S, Int8>) {
+        const hn::Rebind<int8_t, D> d8;
+        const hn::RebindToSigned<D> di;
+        return hn::ConvertTo(d, hn::PromoteTo(di, load_first(d8, &p->bits, count)));
+    } else {
+        const hn::Rebind<uint8_t, D> d8;
+        const hn::Rebind<uint16_t, D> d16;
+        const auto raw = hn::PromoteTo(d16, load_first(d8, &p->bits, count));
+        if constexpr (std::is_same_v<S, E5m2>) return promote_half(d, hn::ShiftLeft<8>(raw));
+        // As e4m3_to_float(): all ones come out as 480.
+        const auto sign = hn::ShiftLeft<8>(hn::And(raw, hn::Set(d16, uint16_t{0x80})));
+        const auto half = hn::Or(sign, hn::ShiftLeft<7>(hn::And(raw, hn::Set(d16, uint16_t{0x7f}))));
+        const auto value = hn::Mul(promote_half(d, half), hn::Set(d, 0x1p8f));
+        return hn::IfThenElse(hn::Gt(hn::Abs(value), hn::Set(d, 450.0f)), hn::NaN(d), value);
+    }
+}
+
 // Up to a vector of T from elements of S.
 template <class S, class D>
 HWY_INLINE hn::Vec<D> load_as(D d, const S *p, int64_t count = int64_t{1} << 30) {
@@ -152,6 +185,8 @@ HWY_INLINE hn::Vec<D> load_as(D d, const S *p, int64_t count = int64_t{1} << 30)
         const int64_t n = count < static_cast<int64_t>(hn::Lanes(d)) ? count : static_cast<int64_t>(hn::Lanes(d));
         for (int64_t i = 0; i < n; ++i) lanes[i] = static_cast<T>(p[i]);
         return hn::LoadU(d, lanes);
+    } else if constexpr (sizeof(S) == 1) {
+        return load_narrow(d, p, count);
     } else if constexpr (sizeof(S) == sizeof(T)) {
         static_assert(std::is_same_v<S, T>);
         return load_first(d, p, count);
@@ -161,18 +196,12 @@ HWY_INLINE hn::Vec<D> load_as(D d, const S *p, int64_t count = int64_t{1} << 30)
     } else {
         static_assert(sizeof(T) == 4 && sizeof(S) == 2);
         const hn::Rebind<uint16_t, D> d16;
-        const hn::RebindToUnsigned<D> du;
         const auto raw = load_first(d16, &p->bits, count);
         if constexpr (std::is_same_v<S, Brain>) {
+            const hn::RebindToUnsigned<D> du;
             return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, raw)));
         } else {
-#if ATTILE_CPU_NATIVE_HALF
-            const hn::Rebind<hwy::float16_t, D> dh;
-            return hn::PromoteTo(d, hn::BitCast(dh, raw));
-#else
-            const hn::RebindToSigned<D> di;
-            return half_to_float(d, hn::BitCast(di, hn::PromoteTo(du, raw)));
-#endif
+            return promote_half(d, raw);
         }
     }
 }

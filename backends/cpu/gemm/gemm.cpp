@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "gemm/integer.h"
+
 namespace attile::cpu {
 namespace {
 
@@ -30,6 +32,13 @@ MatrixView matrix(const attile_operand &operand, bool swapped, int64_t x, int64_
     view.row = operand.stride[swapped ? 3 : 2];
     view.column = operand.stride[swapped ? 2 : 3];
     return view;
+}
+
+ScaleView scales(const attile_operand &operand, const int64_t (&group)[2], bool swapped, int64_t x, int64_t y) {
+    if (operand.data == nullptr) return {};
+    const int row = swapped ? 1 : 0, column = 1 - row;
+    return {static_cast<const float *>(operand.data) + x * operand.stride[0] + y * operand.stride[1], operand.stride[2 + row],
+            operand.stride[2 + column], group[row], group[column]};
 }
 
 // Few rows of one side: the side with the fewer becomes the rows of d.
@@ -214,7 +223,7 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             plan.block_n = chunk;
             plan.block_m = plan.m;
             plan.shared_bytes = bytes_for<char>(plan.m, plan.k, element).value();
-            plan.private_bytes = bytes_for<char>(plan.m, chunk, element, plan.k > kFewRowsPiece ? 2 : 1).value();
+            plan.private_bytes = bytes_for<char>(plan.m, chunk, element, plan.k > kFewRowsPiece || is_narrow(b.dtype) ? 2 : 1).value();
             break;
         }
         case GemmPath::kInPlace: {
@@ -250,6 +259,12 @@ GemmView gemm_view(const attile_gemm_problem &problem, const GemmPlan &plan, int
     view.c = matrix(problem.c, plan.swapped, x, y);
     view.d = matrix(problem.d, plan.swapped, x, y);
     view.bias = matrix(problem.bias, plan.swapped, x, y);
+    view.a_scale = scales(problem.a_scale, problem.a_group, false, x, y);
+    view.b_scale = scales(problem.b_scale, problem.b_group, false, x, y);
+    if (plan.swapped) {
+        view.a_scale = scales(problem.b_scale, problem.b_group, true, x, y);
+        view.b_scale = scales(problem.a_scale, problem.a_group, true, x, y);
+    }
     // An axis of extent 1 has stride 0 or anything: 1 lets it count as contiguous.
     if (view.n == 1) view.b.column = view.c.column = view.d.column = view.bias.column = 1;
     view.alpha = problem.alpha;
@@ -260,24 +275,39 @@ GemmView gemm_view(const attile_gemm_problem &problem, const GemmPlan &plan, int
 
 namespace {
 
-int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *support) {
-    const State &state = *static_cast<State *>(opaque);
+// What a query says of the plan of a product with sums in floating point.
+void describe_plan(const State &state, const attile_gemm_problem *problem, attile_support *support) {
     const GemmPlan plan = gemm_plan(state, *problem);
     const bool f64 = problem->compute == ATTILE_F64;
-    support->level = ATTILE_SUPPORT_NATIVE;
-    support->status = ATTILE_OK;
     support->workspace_bytes = plan.workspace_bytes;
     const TileSizes sizes = tile_sizes_of(state, *problem);
     const bool packed = plan.path == GemmPath::kPacked, brain = packed && sizes.step_numbers > 1, by_tiles = sizes.tiled_partial;
+    const bool narrow = is_narrow(problem->a.dtype) || is_narrow(problem->b.dtype);
     static constexpr const char *kPaths[] = {"packed", "in_place", "few_rows"};
     std::snprintf(support->kernel, sizeof support->kernel, "cpu_gemm_%s_%s_%dx%d_%s", kPaths[static_cast<int>(plan.path)],
-                  f64     ? "f64"
-                  : brain ? "bf16"
-                          : "f32",
+                  f64      ? "f64"
+                  : brain  ? "bf16"
+                  : narrow ? "8bit_f32"
+                           : "f32",
                   packed ? sizes.rows : sizes.small_rows, packed ? sizes.columns : sizes.small_columns,
                   brain ? target_name(by_tiles ? Target::kAmxBf16 : Target::kAvx512Bf16) : kernel_target_name(state.target));
     if (brain && !by_tiles && state.target == Target::kAmxBf16 && gemm_suits_tiles(*problem)) {
         std::snprintf(support->text, sizeof support->text, "%s", amx_refusal());
+    }
+    support->tile_m = reported(plan.block_m);
+    support->tile_n = reported(plan.block_n);
+    support->tile_k = reported(plan.block_k);
+    support->blocks = plan.over_batch ? (Size(plan.batch[0]) * plan.batch[1]).value() : int64_t{plan.grid_m} * plan.grid_n;
+}
+
+int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *support) {
+    const State &state = *static_cast<State *>(opaque);
+    support->level = ATTILE_SUPPORT_NATIVE;
+    support->status = ATTILE_OK;
+    if (problem->compute == ATTILE_I32) {
+        integer_query(state, *problem, support);
+    } else {
+        describe_plan(state, problem, support);
     }
     const double entries = static_cast<double>(problem->batch[0]) * static_cast<double>(problem->batch[1]);
     const double m = static_cast<double>(problem->m), n = static_cast<double>(problem->n), k = static_cast<double>(problem->k);
@@ -292,17 +322,17 @@ int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *
     support->bytes = bytes_of(problem->d, m * n) + bytes_of(problem->bias, problem->bias.stride[2] == 0 ? n : m);
     if (problem->k > 0) support->bytes += bytes_of(problem->a, m * k) + bytes_of(problem->b, k * n);
     if (problem->beta != 0) support->bytes += bytes_of(problem->c, m * n);
-    support->tile_m = reported(plan.block_m);
-    support->tile_n = reported(plan.block_n);
-    support->tile_k = reported(plan.block_k);
+    const auto blocks = [](double extent, int64_t group) { return group > 0 ? extent / static_cast<double>(group) : 0.0; };
+    support->bytes += bytes_of(problem->a_scale, blocks(m, problem->a_group[0]) * blocks(k, problem->a_group[1]));
+    support->bytes += bytes_of(problem->b_scale, blocks(k, problem->b_group[0]) * blocks(n, problem->b_group[1]));
     support->threads = 1;
-    support->blocks = plan.over_batch ? (Size(plan.batch[0]) * plan.batch[1]).value() : int64_t{plan.grid_m} * plan.grid_n;
     support->splits = 1;
     return ATTILE_OK;
 }
 
 int32_t run(void *opaque, const attile_gemm_problem *problem) {
     State &state = *static_cast<State *>(opaque);
+    if (problem->compute == ATTILE_I32) return integer_run(state, *problem);
     const bool f64 = problem->compute == ATTILE_F64;
     if (f64 ? gemm_run_small<double>(state, *problem) : gemm_run_small<float>(state, *problem)) return ATTILE_OK;
     const GemmPlan plan = gemm_plan(state, *problem);
@@ -318,6 +348,6 @@ int32_t run(void *opaque, const attile_gemm_problem *problem) {
 
 }  // namespace
 
-const attile_gemm_interface g_gemm_interface = {sizeof(attile_gemm_interface), 1, query, run};
+const attile_gemm_interface g_gemm_interface = {sizeof(attile_gemm_interface), 2, query, run};
 
 }  // namespace attile::cpu

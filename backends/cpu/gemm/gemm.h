@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "amx/amx.h"
+#include "element.h"
 #include "state.h"
 #include "threads/threads.h"
 
@@ -21,12 +22,20 @@ struct MatrixView {
     int64_t column = 0;
 };
 
+// Scales of a matrix of numbers of 8 bits; without any all are 1. Rows and columns are those of the matrix.
+struct ScaleView {
+    const float *data = nullptr;
+    int64_t row = 0, column = 0;              // strides
+    int64_t row_group = 1, column_group = 1;  // rows and columns that share one
+};
+
 // One product, transposed if need be, so that the columns of d suit vectors better.
 struct GemmView {
     int64_t m = 0, n = 0, k = 0;
     MatrixView a, b, c, d, bias;  // a: m x k, b: k x n, the others m x n; c and bias may be absent
     double alpha = 1, beta = 0;
     int32_t activation = 0;
+    ScaleView a_scale, b_scale;
 };
 
 // A product of a piece of depth `depth` for a rectangle of d.
@@ -106,6 +115,28 @@ struct GemmKernels {
 
 template <class T>
 const GemmKernels<T> &gemm_kernels(Target target);
+
+// Numbers of 8 bits and their scales along the two axes of a block: width and depth as in gemm/pack-inl.h.
+struct NarrowBlock {
+    const void *data;  // its first number
+    int32_t dtype;
+    int64_t width_stride, depth_stride;
+    ScaleView scale;         // rows: along the width, columns: along the depth
+    int64_t width0, depth0;  // of the first number in its matrix
+};
+
+// What products with sums in float32 do otherwise where an operand has numbers of 8 bits: each becomes a float times its scale, as it is
+// packed, or the sum of those that share a scale is multiplied by it. The panels are those of the table that gemm_kernels() picks.
+template <class T>
+struct NarrowKernels {
+    void (*pack)(const NarrowBlock &block, int64_t width, int64_t depth, T *panels, int64_t panel_width);
+    // As of GemmKernels; pack: a has numbers of 8 bits; few_rows: b has.
+    void (*few_rows_pack)(const GemmView &view, T *a_rows);
+    void (*few_rows)(const GemmView &view, const T *a_rows, int64_t j0, int64_t n_count, T *sums);
+};
+
+template <class T>
+const NarrowKernels<T> &narrow_kernels(Target target);
 // Whether tiles suit a problem. With BATCH_INVARIANT its rows do not decide.
 bool gemm_suits_tiles(const attile_gemm_problem &problem);
 // Those of a problem: others for bfloat16 where the target has them.

@@ -29,14 +29,29 @@ const T *at(const MatrixView &view, int64_t i, int64_t j) {
     return static_cast<const T *>(view.data) + i * view.row + j * view.column;
 }
 
+// Rows of a, or columns of b, from (width0, depth0) on.
+NarrowBlock narrow_block(const MatrixView &x, const ScaleView &scale, bool is_b, int64_t width0, int64_t depth0) {
+    NarrowBlock block{};
+    block.data = static_cast<const char *>(x.data) + (is_b ? depth0 * x.row + width0 * x.column : width0 * x.row + depth0 * x.column);
+    block.dtype = x.dtype;
+    block.width_stride = is_b ? x.column : x.row;
+    block.depth_stride = is_b ? x.row : x.column;
+    block.scale = scale;
+    if (is_b) block.scale = {scale.data, scale.column, scale.row, scale.column_group, scale.row_group};
+    block.width0 = width0;
+    block.depth0 = depth0;
+    return block;
+}
+
 // A product of packed operands, one piece of the depth after the other. All threads pack its block of a; then each takes pieces of its own
 // rectangle of d, and of others' when its own has none left. So rows of d and packed blocks of b mostly stay in one core's cache.
 template <class T>
 class Packed {
   public:
     // own: each thread's private memory.
-    Packed(const GemmKernels<T> &kernels, const GemmPlan &plan, int threads, char *shared, char *own)
+    Packed(const GemmKernels<T> &kernels, const NarrowKernels<float> &narrow, const GemmPlan &plan, int threads, char *shared, char *own)
         : kernels_(kernels),
+          narrow_(narrow),
           plan_(plan),
           packed_a_(as<T>(shared)),
           partial_(plan.need_partial ? as<T>(shared + plan.packed_a_bytes) : nullptr),
@@ -71,6 +86,12 @@ class Packed {
         const Range mine = piece(ceil_div(rows, tile_m_), 1, ticket.index, packs_);
         if (depth <= 0 || mine.end <= mine.begin) return;
         const int64_t first = mine.begin * tile_m_, step = kernels_.panel_size(tile_m_, depth);
+        if constexpr (sizeof(T) == sizeof(float)) {
+            if (is_narrow(view.a.dtype)) {
+                return narrow_.pack(narrow_block(view.a, view.a_scale, false, i0 + first, p0), least(rows, mine.end * tile_m_) - first,
+                                    depth, packed_a_ + mine.begin * step, tile_m_);
+            }
+        }
         kernels_.pack_thin(view.a.data, view.a.dtype, (i0 + first) * view.a.row + p0 * view.a.column, view.a.row, view.a.column,
                            least(rows, mine.end * tile_m_) - first, depth, packed_a_ + mine.begin * step, tile_m_);
     }
@@ -127,8 +148,7 @@ class Packed {
         // The same block of b for all blocks of rows.
         const int64_t number = (ticket.round % (supers_ * depths_) * cells_ + cell) * blocks_ + block_index;
         if (depth > 0 && packed != number) {
-            kernels_.pack(view.b.data, view.b.dtype, p0 * view.b.row + block.column0 * view.b.column, view.b.column, view.b.row,
-                          block.columns, depth, packed_b, tile_n_);
+            pack_b(view, block.column0, block.columns, p0, depth, packed_b);
             packed = number;
         }
         block.wide = packed_b;
@@ -144,7 +164,17 @@ class Packed {
         kernels_.multiply(view, block);
     }
 
+    void pack_b(const GemmView &view, int64_t column0, int64_t columns, int64_t p0, int64_t depth, T *panels) const {
+        if constexpr (sizeof(T) == sizeof(float)) {
+            if (is_narrow(view.b.dtype))
+                return narrow_.pack(narrow_block(view.b, view.b_scale, true, column0, p0), columns, depth, panels, tile_n_);
+        }
+        kernels_.pack(view.b.data, view.b.dtype, p0 * view.b.row + column0 * view.b.column, view.b.column, view.b.row, columns, depth,
+                      panels, tile_n_);
+    }
+
     const GemmKernels<T> &kernels_;
+    const NarrowKernels<float> &narrow_;
     const GemmPlan &plan_;
     T *const packed_a_, *const partial_;
     GemmHome *const homes_;
@@ -198,19 +228,25 @@ void run_in_place(const GemmKernels<T> &kernels, const GemmPlan &plan, const Gem
 
 // A run of columns; a_rows: a, packed.
 template <class T>
-void run_few_rows(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, int64_t cell, const T *a_rows, char *own) {
+void run_few_rows(const GemmKernels<T> &kernels, const NarrowKernels<float> &narrow, const GemmPlan &plan, const GemmView &view,
+                  int64_t cell, const T *a_rows, char *own) {
     T *const sums = as<T>(own);
     const int64_t j0 = cell * plan.block_n, count = least(plan.block_n, view.n - j0);
-    kernels.few_rows(view, a_rows, j0, count, sums);
+    if constexpr (sizeof(T) == sizeof(float)) {
+        (is_narrow(view.b.dtype) ? narrow.few_rows : kernels.few_rows)(view, a_rows, j0, count, sums);
+    } else {
+        kernels.few_rows(view, a_rows, j0, count, sums);
+    }
     kernels.finish(view, sums, count, 0, j0, view.m, count);
 }
 
 // A product by `threads` threads. private_bytes of `own` belong to each.
 template <class T>
-void run_product(const GemmKernels<T> &kernels, const GemmPlan &plan, const GemmView &view, int threads, char *shared, char *own) {
+void run_product(const GemmKernels<T> &kernels, const NarrowKernels<float> &narrow, const GemmPlan &plan, const GemmView &view, int threads,
+                 char *shared, char *own) {
     switch (plan.path) {
         case GemmPath::kPacked: {
-            const Packed<T> packed(kernels, plan, threads, shared, own);
+            const Packed<T> packed(kernels, narrow, plan, threads, shared, own);
             parallel_phases(threads, packed.work(), [&](const Piece &ticket) { packed.run(view, ticket); });
             return;
         }
@@ -220,9 +256,13 @@ void run_product(const GemmKernels<T> &kernels, const GemmPlan &plan, const Gemm
             return;
         case GemmPath::kFewRows:
             // By the caller, before other threads are called: waiting for it would take them longer.
-            kernels.few_rows_pack(view, as<T>(shared));
+            if constexpr (sizeof(T) == sizeof(float)) {
+                (is_narrow(view.a.dtype) ? narrow.few_rows_pack : kernels.few_rows_pack)(view, as<T>(shared));
+            } else {
+                kernels.few_rows_pack(view, as<T>(shared));
+            }
             parallel_for(threads, plan.grid_n, [&](int64_t cell, int rank) {
-                run_few_rows(kernels, plan, view, cell, as<const T>(shared), own + rank * plan.private_bytes);
+                run_few_rows(kernels, narrow, plan, view, cell, as<const T>(shared), own + rank * plan.private_bytes);
             });
             return;
     }
@@ -242,17 +282,18 @@ GemmView view_of_entry(const attile_gemm_problem &problem, const GemmPlan &plan,
 template <class T>
 void gemm_run(const State &state, const GemmPlan &plan, const attile_gemm_problem &problem, char *workspace) {
     const GemmKernels<T> &kernels = gemm_kernels_for<T>(state.target, problem);
+    const NarrowKernels<float> &narrow = narrow_kernels<float>(state.target);
     const int64_t entries = plan.batch[0] * plan.batch[1];
     if (plan.m == 0 || plan.n == 0) return;
     if (plan.over_batch) {
         parallel_for(plan.threads, entries, [&](int64_t entry, int rank) {
             char *shared = workspace + rank * (plan.shared_bytes + plan.private_bytes);
-            run_product(kernels, plan, view_of_entry(problem, plan, entry), 1, shared, shared + plan.shared_bytes);
+            run_product(kernels, narrow, plan, view_of_entry(problem, plan, entry), 1, shared, shared + plan.shared_bytes);
         });
         return;
     }
     for (int64_t entry = 0; entry < entries; ++entry) {
-        run_product(kernels, plan, view_of_entry(problem, plan, entry), plan.threads, workspace, workspace + plan.shared_bytes);
+        run_product(kernels, narrow, plan, view_of_entry(problem, plan, entry), plan.threads, workspace, workspace + plan.shared_bytes);
     }
 }
 
@@ -267,7 +308,7 @@ bool small_product(const State &state, const GemmKernels<T> &kernels, const atti
     if (m * n * k > 160 * 160 * 160 || (state.threads > 1 && static_cast<double>(m * n * k) >= kWorkForThread)) return false;
     if (problem.launch.flags != 0 || problem.bias.data != nullptr || problem.activation != ATTILE_ACTIVATION_NONE) return false;
     constexpr int32_t kOwn = sizeof(T) == 4 ? ATTILE_F32 : ATTILE_F64;
-    if (problem.a.dtype != kOwn || problem.d.dtype != kOwn) return false;
+    if (problem.a.dtype != kOwn || problem.b.dtype != kOwn || problem.d.dtype != kOwn) return false;
     // Row-major, or the transpose of a column-major product.
     const bool swapped = problem.d.stride[3] != 1;
     const int row = swapped ? 3 : 2, column = swapped ? 2 : 3;
