@@ -27,8 +27,11 @@ HWY_INLINE void look_up(const ScaleView &scale, int64_t width0, int64_t depth, i
     const float *line = scale.data + depth / scale.column_group * scale.column;
     if (scale.row_group == 1) {
         for (int64_t w = 0; w < count; ++w) factors[w] = line[(width0 + w) * scale.row];
-    } else {
-        for (int64_t w = 0; w < count; ++w) factors[w] = line[(width0 + w) / scale.row_group * scale.row];
+        return;
+    }
+    for (int64_t w = 0; w < count;) {
+        const int64_t group = (width0 + w) / scale.row_group, end = least(count, (group + 1) * scale.row_group - width0);
+        for (; w < end; ++w) factors[w] = line[group * scale.row];
     }
 }
 
@@ -177,16 +180,134 @@ HWY_INLINE void narrow_dots(const GemmView &view, const float *a, const S *b, in
     }
 }
 
-template <class S, int kColumns>
-HWY_INLINE void narrow_dot_rows(const GemmView &view, const float *a, const S *b, int64_t j0, float *sums, int64_t sums_step) {
-    int64_t i = 0;
-    for (; i + 4 <= view.m; i += 4) narrow_dots<S, 4, kColumns>(view, a + i * view.k, b, j0, sums + i * sums_step, sums_step);
-    for (; i < view.m; ++i) narrow_dots<S, 1, kColumns>(view, a + i * view.k, b, j0, sums + i * sums_step, sums_step);
+// Several rows: numbers become floats once for all of them, in a piece that stays in the first cache.
+inline constexpr int64_t kTileWidth = kFewVectors * kLanes<float>;
+inline constexpr int64_t kPieceSteps = 16, kPieceColumns = 512 / kTileWidth * kTileWidth;  // b's columns are contiguous
+inline constexpr int64_t kPieceDepth = 1024, kPieceDots = 4;                               // b's k are
+
+// Scales of b by its columns.
+HWY_INLINE ScaleView scale_of_columns(const GemmView &view) {
+    const ScaleView &scale = view.b_scale;
+    return {scale.data, scale.column, scale.row, scale.column_group, scale.row_group};
 }
 
-// b's k are contiguous.
+// piece[k][c] = number times scale, for `count` columns of `depth` steps from (p, j) on; asks for as many steps more.
+template <class S>
+HWY_INLINE void widen_piece(const GemmView &view, int64_t j, int64_t p, int64_t depth, int64_t count, float *factors, float *piece) {
+    const Tag<float> d;
+    const S *row = static_cast<const S *>(view.b.data) + p * view.b.row + j;
+    const ScaleView scale = scale_of_columns(view);
+    for (int64_t k = 0; k < depth; ++k, row += view.b.row, piece += count) {
+        if (scale.data != nullptr && (k == 0 || (p + k) % scale.column_group == 0)) look_up(scale, j, p + k, count, factors);
+        if (p + k + depth < view.k) {
+            for (int64_t c = 0; c < count; c += 64) __builtin_prefetch(row + depth * view.b.row + c, 0, 2);
+        }
+        int64_t c = 0;
+        for (; c + kLanes<float> <= count; c += kLanes<float>)
+            hn::StoreU(hn::Mul(load_as(d, row + c), hn::LoadU(d, factors + c)), d, piece + c);
+        if (c < count) store_first(d, hn::Mul(load_as(d, row + c, count - c), load_first(d, factors + c, count - c)), piece + c, count - c);
+    }
+}
+
+// Tiles of sums over a piece of k, as few_rows_along_piece() has them.
+template <class S>
+HWY_NOINLINE void narrow_tiles(const GemmView &view, const float *a, int64_t j0, int64_t p, int64_t depth, int64_t count, float *factors,
+                               float *sums, int64_t sums_step) {
+    HWY_ALIGN float piece[kPieceSteps * kPieceColumns];
+    widen_piece<S>(view, j0, p, depth, count, factors, piece);
+    const int64_t m = view.m, groups = ceil_div(m, kFewRows);
+    for (int64_t g = 0; g < groups; ++g) {
+        const int64_t i = m * g / groups, rows = m * (g + 1) / groups - i;
+        const FewTileFn<float, float> whole = few_tile_fn<float, float, kFewVectors>(rows), narrow = few_tile_fn<float, float, 0>(rows);
+        for (int64_t j = 0; j < count;) {
+            const int64_t taken = count - j < kTileWidth ? least(count - j, kLanes<float>) : kTileWidth;
+            (taken == kTileWidth ? whole : narrow)(depth, a + p * m + i, m, piece + j, count, taken, sums + i * sums_step + j, sums_step,
+                                                   nullptr);
+            j += taken;
+        }
+    }
+}
+
+template <class S>
+HWY_NOINLINE void narrow_rows_along(const GemmView &view, const float *a, int64_t j0, int64_t n, float *sums) {
+    const int64_t m = view.m;
+    for (int64_t p0 = 0; p0 < view.k; p0 += kFewRowsPiece) {
+        float *const part = p0 == 0 ? sums : sums + m * n;
+        const int64_t end = least(view.k, p0 + kFewRowsPiece);
+        for (int64_t i = 0; i < m * n; ++i) part[i] = 0;
+        for (int64_t j = 0; j < n; j += kPieceColumns) {
+            HWY_ALIGN float factors[kPieceColumns];
+            for (float &factor : factors) factor = 1;
+            for (int64_t p = p0; p < end; p += kPieceSteps)
+                narrow_tiles<S>(view, a, j0 + j, p, least(kPieceSteps, end - p), least(kPieceColumns, n - j), factors, part + j, n);
+        }
+        for (int64_t i = 0; p0 > 0 && i < m * n; ++i) sums[i] += part[i];
+    }
+}
+
+// line[k] = number times scale, for `depth` steps of a column from p on.
+template <class S>
+HWY_INLINE void widen_column(const GemmView &view, int64_t j, int64_t p, int64_t depth, float *line) {
+    const Tag<float> d;
+    const S *const column = static_cast<const S *>(view.b.data) + j * view.b.column;
+    const ScaleView &scale = view.b_scale;
+    const int64_t group = scale.data != nullptr ? scale.row_group : view.k;
+    const float *factors = scale.data != nullptr ? scale.data + j / scale.column_group * scale.column : nullptr;
+    for (int64_t k = p, end = 0; k < p + depth; k = end) {
+        end = least(p + depth, (k / group + 1) * group);
+        const auto factor = hn::Set(d, factors != nullptr ? factors[k / group * scale.row] : 1.0f);
+        for (; k + kLanes<float> <= end; k += kLanes<float>, line += kLanes<float>) {
+            hn::StoreU(hn::Mul(factor, load_as(d, column + k)), d, line);
+        }
+        if (k < end) {
+            store_first(d, hn::Mul(factor, load_as(d, column + k, end - k)), line, end - k);
+            line += end - k;
+        }
+    }
+}
+
+// b's k are contiguous: dot products with a piece of some columns.
+template <class S>
+HWY_NOINLINE void narrow_rows_across(const GemmView &view, const float *a, int64_t j0, int64_t n, float *sums) {
+    HWY_ALIGN float piece[kPieceDots * kPieceDepth];
+    const int64_t m = view.m, k = view.k;
+    for (int64_t i = 0; i < m * n; ++i) sums[i] = 0;
+    for (int64_t j = 0; j < n; j += kPieceDots) {
+        const int64_t columns = least(kPieceDots, n - j);
+        for (int64_t p = 0; p < k; p += kPieceDepth) {
+            const int64_t depth = least(kPieceDepth, k - p);
+            for (int64_t c = 0; c < columns; ++c) widen_column<S>(view, j0 + j + c, p, depth, piece + c * kPieceDepth);
+            if (columns == kPieceDots) {
+                dot_columns<float, float, kPieceDots>(m, a + p, k, piece, kPieceDepth, depth, sums + j, n);
+                continue;
+            }
+            for (int64_t c = 0; c < columns; ++c)
+                dot_columns<float, float, 1>(m, a + p, k, piece + c * kPieceDepth, kPieceDepth, depth, sums + j + c, n);
+        }
+    }
+}
+
+// Rows from which a piece of floats pays.
+inline constexpr int64_t kRowsForAPiece = 5;
+
+// Fewer rows, b's k contiguous.
+template <class S, int kColumns>
+HWY_INLINE void narrow_dot_rows(const GemmView &view, const float *a, const S *b, int64_t j0, float *sums, int64_t sums_step) {
+    switch (view.m) {
+        case 1:
+            return narrow_dots<S, 1, kColumns>(view, a, b, j0, sums, sums_step);
+        case 2:
+            return narrow_dots<S, 2, kColumns>(view, a, b, j0, sums, sums_step);
+        case 3:
+            return narrow_dots<S, 3, kColumns>(view, a, b, j0, sums, sums_step);
+        default:
+            return narrow_dots<S, 4, kColumns>(view, a, b, j0, sums, sums_step);
+    }
+}
+
 template <class S>
 HWY_NOINLINE void narrow_across(const GemmView &view, const float *a, int64_t j0, int64_t n, float *sums) {
+    static_assert(kRowsForAPiece == 5);
     const S *const b = static_cast<const S *>(view.b.data) + j0 * view.b.column;
     int64_t j = 0;
     for (; j + 2 <= n; j += 2) narrow_dot_rows<S, 2>(view, a, b + j * view.b.column, j0 + j, sums + j, n);
@@ -197,8 +318,10 @@ void few_rows_narrow(const GemmView &view, const float *a_rows, int64_t j0, int6
     with_narrow_storage(view.b.dtype, [&](auto s) {
         using S = decltype(s);
         if (reads_along<float>(view)) {
+            if (view.m >= kRowsForAPiece) return narrow_rows_along<S>(view, a_rows, j0, count, sums);
             narrow_along<S>(view, a_rows, j0, count, sums);
         } else {
+            if (view.m >= kRowsForAPiece) return narrow_rows_across<S>(view, a_rows, j0, count, sums);
             narrow_across<S>(view, a_rows, j0, count, sums);
         }
     });
