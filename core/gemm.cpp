@@ -129,11 +129,10 @@ int32_t prepare(const Call &call, const attile_gemm_args *args, GemmProblem *gem
 
 // Products without anything beside a, b and d; their batch axes are those of d.
 bool plain_problem(const attile_gemm_args *args, attile_gemm_problem *problem) {
-    if (args == nullptr || args->flags != 0 || args->next != nullptr) return false;
-    // Programs of the first release have no scales.
-    if (args->struct_size != kFirstGemmSize) {
-        if (args->struct_size != sizeof *args || !is_absent(args->a_scale) || !is_absent(args->b_scale)) return false;
-    }
+    // Nothing behind the size is there to be read. Programs of the first release have no scales.
+    if (args == nullptr || (args->struct_size != sizeof *args && args->struct_size != kFirstGemmSize)) return false;
+    if (args->flags != 0 || args->next != nullptr) return false;
+    if (args->struct_size == sizeof *args && (!is_absent(args->a_scale) || !is_absent(args->b_scale))) return false;
     if (args->workspace != nullptr || args->workspace_bytes != 0 || args->beta != 0.0 || !plain_factors(args->d.dtype, args->alpha, 0.0))
         return false;
     if (!is_absent(args->bias) || args->bias_axis != ATTILE_BIAS_NONE || args->activation != ATTILE_ACTIVATION_NONE) return false;

@@ -151,6 +151,19 @@ int32_t attention_in_two_steps(attile_context *context, const attile_attention_a
     return run_prepared(prepared, attile_attention_run, at);
 }
 
+// Makes numbers of 8 bits of some operands, which take no more memory, and gives them scales.
+void quantise(Call *call, attile_gemm_args *args, int64_t m, int64_t n, int64_t k) {
+    constexpr int32_t narrow[] = {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2};
+    args->b.dtype = narrow[call->input.below(3)];
+    if (call->input.rarely(2)) {
+        args->a.dtype = call->input.rarely(8) ? ATTILE_I8 : args->b.dtype;
+        if (args->d.dtype == ATTILE_F32 && call->input.rarely(3)) args->d.dtype = ATTILE_I32;
+    }
+    const int64_t groups = call->input.rarely(3) ? k / (int64_t{32} << call->input.below(3)) : 1;
+    if (call->input.rarely(2)) args->a_scale = call->tensor({call->input.rarely(2) ? m : 1, groups}, ATTILE_F32);
+    if (!call->input.rarely(4)) args->b_scale = call->tensor({groups, call->input.rarely(2) ? n : 1}, ATTILE_F32);
+}
+
 }  // namespace
 
 void fuzz_gemm(Call *call) {
@@ -190,9 +203,11 @@ void fuzz_gemm(Call *call) {
     args.bias_axis = call->choice(3);
     if (args.bias_axis != ATTILE_BIAS_NONE) args.bias = call->tensor({args.bias_axis == ATTILE_BIAS_ROWS ? m : n});
     args.activation = call->choice(5);
+    if (call->input.rarely(4)) quantise(call, &args, m, n, k);
     const double depth = static_cast<double>(std::max<int64_t>(args.a.shape[std::clamp(args.a.rank, 1, 4) - 1], 1));
     const auto run = call->input.rarely(3) ? gemm_in_two_steps : attile_gemm;
-    call->check(args, attile_gemm_query, run, {&args.a, &args.b, &args.c, &args.bias}, {&args.d}, product({x, y, m, n}) * depth);
+    call->check(args, attile_gemm_query, run, {&args.a, &args.b, &args.c, &args.bias, &args.a_scale, &args.b_scale}, {&args.d},
+                product({x, y, m, n}) * depth);
 }
 
 void fuzz_attention(Call *call) {

@@ -123,9 +123,10 @@ class GemmProblem final : public Problem {
             for (Values *x : {&a_, &b_}) x->at.assign(x->at.size(), round_to(ATTILE_I8, -1000));
         if (c.pattern == GemmPattern::kSpecial) {
             if (c.m < 4 || c.n < 3 || c.k < 4) throw std::invalid_argument("no room for numbers that are special");
+            if (c.dtype == ATTILE_I8) throw std::invalid_argument("integers are all numbers");
             a_.at[1] = kNan;
             a_.at[static_cast<std::size_t>(c.k) * 2] = std::numeric_limits<double>::infinity();
-            b_.at[static_cast<std::size_t>(c.n) * 3 + 2] = -std::numeric_limits<double>::infinity();
+            if (c.type_of_b() != ATTILE_I8) b_.at[static_cast<std::size_t>(c.n) * 3 + 2] = -std::numeric_limits<double>::infinity();
             for (std::int64_t k = 0; k < c.k; ++k) a_.at[static_cast<std::size_t>(3 * c.k + k)] = 0;
         }
         for (const auto &[values, dtype] : {std::pair{&a_, c.dtype}, {&b_, c.type_of_b()}})
