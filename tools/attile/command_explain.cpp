@@ -20,6 +20,11 @@ int32_t dtype_of(const std::string &name) {
         if (bench::dtype_name(dtype) == name) return dtype;
     throw Failure("'" + name + "' is not a data type: expected f32, f64, f16 or bf16");
 }
+int32_t narrow_dtype_of(const std::string &name) {
+    for (int32_t dtype : {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2})
+        if (bench::dtype_name(dtype) == name) return dtype;
+    throw Failure("'" + name + "' is not a data type of 8 bits: expected i8, e4m3 or e5m2");
+}
 
 void expect_extents(const ExplainOptions &options, size_t count, const char *names) {
     if (options.shape.size() != count)
@@ -35,6 +40,12 @@ BenchCase describe(const ExplainOptions &options) {
     const int32_t mask = options.causal ? ATTILE_MASK_CAUSAL_BOTTOM_RIGHT : ATTILE_MASK_NONE;
     if (options.operation == "gemm") {
         expect_extents(options, 3, "M N K");
+        if (!options.b_dtype.empty()) {
+            BenchCase result =
+                bench::quantised_case(Size::kMedium, dtype, narrow_dtype_of(options.b_dtype), shape[0], shape[1], shape[2], shape[2]);
+            result.batch = options.batch;
+            return result;
+        }
         return bench::gemm_case(Size::kMedium, dtype, shape[0], shape[1], shape[2], options.batch);
     }
     if (options.operation == "attention" || options.operation == "attention_backward") {
@@ -86,6 +97,8 @@ void expect_ring(const ExplainOptions &options, const BenchCase &one, const Roof
 }  // namespace
 
 int run_explain(const ExplainOptions &options) {
+    if (!options.b_dtype.empty() && options.operation != "gemm")
+        throw Failure(text("--b-dtype is for gemm; the operation is %s", options.operation.c_str()));
     const BenchCase one = describe(options);
     const Context context(options.backend, options.threads);
     bench::BenchRun run(context, one);
@@ -93,7 +106,7 @@ int run_explain(const ExplainOptions &options) {
     check(run.query(support));
 
     Facts head;
-    head.add("operation", options.operation + ", " + options.dtype);
+    head.add("operation", options.operation + ", " + options.dtype + (options.b_dtype.empty() ? "" : " times " + options.b_dtype));
     head.add("shape", shape_text(options, one));
     head.add("backend", context.description());
     std::printf("%s\n", head.str().c_str());

@@ -34,6 +34,11 @@ void add_gemm(std::vector<BenchCase> &cases) {
     cases.push_back(gemm_case(Size::kMedium, f64, 1024, 1024, 1024));
     cases.push_back(gemm_case(Size::kMedium, f16, 1024, 1024, 1024));
     cases.push_back(gemm_case(Size::kMedium, bf16, 1024, 1024, 1024));
+    for (int64_t m : {1, 4, 16}) cases.push_back(quantised_case(Size::kMedium, f32, ATTILE_I8, m, 4096, 4096, 32));
+    cases.push_back(quantised_case(Size::kMedium, bf16, ATTILE_F8_E4M3, 1, 4096, 4096, 4096));
+    cases.push_back(quantised_case(Size::kMedium, f32, ATTILE_I8, 1024, 1024, 1024, 32));
+    cases.push_back(quantised_case(Size::kMedium, ATTILE_I8, ATTILE_I8, 1024, 1024, 1024, 0));
+    cases.push_back(quantised_case(Size::kMedium, ATTILE_F8_E4M3, ATTILE_F8_E4M3, 1024, 1024, 1024, 128));
     for (int64_t n : {1024, 4096, 8192}) cases.push_back(gemm_case(Size::kLarge, f32, n, n, n));
     cases.push_back(gemm_case(Size::kLarge, f32, 4095, 4097, 4093));
     cases.push_back(gemm_case(Size::kLarge, f32, 4096, 4096, 4096, 1, true, false));
@@ -137,6 +142,12 @@ std::string_view dtype_name(int32_t dtype) {
             return "f16";
         case ATTILE_BF16:
             return "bf16";
+        case ATTILE_I8:
+            return "i8";
+        case ATTILE_F8_E4M3:
+            return "e4m3";
+        case ATTILE_F8_E5M2:
+            return "e5m2";
         default:
             return "other";
     }
@@ -153,6 +164,15 @@ BenchCase gemm_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k, i
     const std::string letters = trans_a || trans_b ? std::string("/") + (trans_a ? "T" : "N") + (trans_b ? "T" : "N") : "";
     result.id = id("gemm", dtype, (batch > 1 ? "b" + std::to_string(batch) + "_" : "") + extents({m, n, k}) + letters);
     result.memory_bound = m == 1 && n > 1;
+    return result;
+}
+
+BenchCase quantised_case(Size size, int32_t dtype, int32_t b_dtype, int64_t m, int64_t n, int64_t k, int64_t group) {
+    BenchCase result = gemm_case(size, dtype, m, n, k, 1, false, true);
+    result.b_dtype = b_dtype;
+    result.scale_group = group;
+    const std::string types = std::string(dtype_name(dtype)) + (b_dtype == dtype ? "" : "_" + std::string(dtype_name(b_dtype)));
+    result.id = "gemm/" + types + "/" + extents({m, n, k}) + (group == 0 ? "" : group == k ? "_columns" : "_g" + std::to_string(group));
     return result;
 }
 

@@ -28,6 +28,8 @@ struct BenchCase {
     // gemm: op(A) is m x k, op(B) k x n, both stored row-major before op.
     int64_t m = 0, n = 0, k = 0;
     bool trans_a = false, trans_b = false;
+    int32_t b_dtype = 0;      // of B, if it is not that of A: numbers of 8 bits
+    int64_t scale_group = 0;  // numbers along K of a column that share a scale of B; 0: no scales
 
     // Attention; a merge takes `parts` results of len_q rows.
     int64_t heads_q = 0, heads_kv = 0, len_q = 0, len_k = 0, head_dim = 0;
@@ -47,6 +49,8 @@ std::vector<BenchCase> bench_cases();
 // Ids as bench_cases() gives them, for cases made elsewhere.
 BenchCase gemm_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k, int64_t batch = 1, bool trans_a = false,
                     bool trans_b = false);
+// Weights of 8 bits, stored as [N, K], and a scale for each `group` of a row; as a's type does or with operands alike.
+BenchCase quantised_case(Size size, int32_t dtype, int32_t b_dtype, int64_t m, int64_t n, int64_t k, int64_t group);
 BenchCase attention_case(Size size, int32_t dtype, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_k,
                          int64_t head_dim, int32_t mask = ATTILE_MASK_NONE);
 BenchCase attention_backward_case(Size size, int32_t dtype, int64_t batch, int64_t heads, int64_t len, int64_t head_dim, int32_t mask);

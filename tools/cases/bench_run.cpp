@@ -58,8 +58,12 @@ void BenchRun::describe_gemm() {
     attile_gemm_init(&args, sizeof args);
     const int64_t batch = case_.batch, m = case_.m, n = case_.n, k = case_.k;
     add(args.a, case_.dtype, {batch, m, k}, true);
-    add(args.b, case_.dtype, {batch, k, n}, true);
-    add(args.d, case_.dtype, {batch, m, n}, false);
+    add(args.b, case_.b_dtype != 0 ? case_.b_dtype : case_.dtype, {batch, k, n}, true);
+    // Sums of integers as they are, unless scales make other numbers of them.
+    const bool is_narrow = element_bytes(case_.dtype) == 1;
+    const int32_t of_narrow = case_.dtype == ATTILE_I8 && case_.scale_group == 0 ? ATTILE_I32 : ATTILE_BF16;
+    add(args.d, is_narrow ? of_narrow : case_.dtype, {batch, m, n}, false);
+    if (case_.scale_group != 0) add(args.b_scale, ATTILE_F32, {batch, k / case_.scale_group, n}, true);
     // Dense as well, but stored as the transpose.
     if (case_.trans_a) args.a.stride[1] = 1, args.a.stride[2] = m;
     if (case_.trans_b) args.b.stride[1] = 1, args.b.stride[2] = k;

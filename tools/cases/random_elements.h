@@ -30,6 +30,15 @@ class RandomElements {
                 case ATTILE_BF16:
                     put(to, static_cast<uint16_t>((bits & 1) << 15 | (124 + octave) << 7 | bits >> 57));
                     break;
+                case ATTILE_F8_E4M3:
+                    put(to, static_cast<uint8_t>((bits & 1) << 7 | (4 + octave) << 3 | bits >> 61));
+                    break;
+                case ATTILE_F8_E5M2:
+                    put(to, static_cast<uint8_t>((bits & 1) << 7 | (12 + octave) << 2 | bits >> 62));
+                    break;
+                case ATTILE_I8:  // Any.
+                    put(to, static_cast<uint8_t>(bits >> 56));
+                    break;
                 case ATTILE_BOOL:  // One of ten is 0.
                     put(to, static_cast<uint8_t>((bits >> 32) % 10 != 0));
                     break;
