@@ -42,34 +42,35 @@ inline constexpr int kIntegerVectors = 2;
 inline constexpr int kIntegerColumns = kIntegerVectors * kLanes<int32_t>;
 static_assert(kIntegerRows * kIntegerColumns <= kMostTile);
 
-// A sum of pairs. NEON keeps the products of even and odd numbers apart until the end.
+// Sums of pairs. NEON keeps the products of even and odd numbers apart until the end.
 struct PairSum {
-    Vec<int32_t> sum, other;
-    HWY_INLINE void add(Vec<int32_t> thin, Vec<int32_t> wide) {
+    static HWY_INLINE Vec<int32_t> add(Vec<int32_t> thin, Vec<int32_t> wide, Vec<int32_t> sum, Vec<int32_t> &other) {
         const Tag<int32_t> d;
         const hn::Repartition<int16_t, decltype(d)> d16;
-        sum = hn::ReorderWidenMulAccumulate(d, hn::BitCast(d16, thin), hn::BitCast(d16, wide), sum, other);
+        return hn::ReorderWidenMulAccumulate(d, hn::BitCast(d16, thin), hn::BitCast(d16, wide), sum, other);
     }
-    HWY_INLINE Vec<int32_t> value() const { return hn::RearrangeToOddPlusEven(sum, other); }
+    static HWY_INLINE Vec<int32_t> value(Vec<int32_t> sum, Vec<int32_t> other) { return hn::RearrangeToOddPlusEven(sum, other); }
 };
 #if ATTILE_CPU_INTEGER_QUADS
 struct QuadSum {
-    Vec<int32_t> sum, other;
-    HWY_INLINE void add(Vec<int32_t> thin, Vec<int32_t> wide) { asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(thin.raw), "v"(wide.raw)); }
-    HWY_INLINE Vec<int32_t> value() const { return sum; }
+    static HWY_INLINE Vec<int32_t> add(Vec<int32_t> thin, Vec<int32_t> wide, Vec<int32_t> sum, Vec<int32_t> & /*other*/) {
+        asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(thin.raw), "v"(wide.raw));
+        return sum;
+    }
+    static HWY_INLINE Vec<int32_t> value(Vec<int32_t> sum, Vec<int32_t> /*other*/) { return sum; }
 };
 #endif
 
 template <class Sum, int kRows>
 HWY_NOINLINE void integer_tile_rows(int64_t steps, const int32_t *thin, const int32_t *wide, const int32_t *start, int32_t *sums) {
     const Tag<int32_t> d;
-    Sum acc[kRows][kIntegerVectors];
+    Vec<int32_t> sum[kRows][kIntegerVectors], other[kRows][kIntegerVectors];
     ATTILE_CPU_UNROLL
     for (int i = 0; i < kRows; ++i) {
         ATTILE_CPU_UNROLL
         for (int v = 0; v < kIntegerVectors; ++v) {
-            acc[i][v].sum = start == nullptr ? hn::Zero(d) : hn::LoadU(d, start + v * kLanes<int32_t>);
-            acc[i][v].other = hn::Zero(d);
+            sum[i][v] = start == nullptr ? hn::Zero(d) : hn::LoadU(d, start + v * kLanes<int32_t>);
+            other[i][v] = hn::Zero(d);
         }
     }
     for (; steps > 0; --steps, thin += kIntegerRows, wide += kIntegerColumns) {
@@ -80,13 +81,14 @@ HWY_NOINLINE void integer_tile_rows(int64_t steps, const int32_t *thin, const in
         for (int i = 0; i < kRows; ++i) {
             const Vec<int32_t> t = hn::Set(d, thin[i]);
             ATTILE_CPU_UNROLL
-            for (int v = 0; v < kIntegerVectors; ++v) acc[i][v].add(t, w[v]);
+            for (int v = 0; v < kIntegerVectors; ++v) sum[i][v] = Sum::add(t, w[v], sum[i][v], other[i][v]);
         }
     }
     ATTILE_CPU_UNROLL
     for (int i = 0; i < kRows; ++i) {
         ATTILE_CPU_UNROLL
-        for (int v = 0; v < kIntegerVectors; ++v) hn::StoreU(acc[i][v].value(), d, sums + i * kIntegerColumns + v * kLanes<int32_t>);
+        for (int v = 0; v < kIntegerVectors; ++v)
+            hn::StoreU(Sum::value(sum[i][v], other[i][v]), d, sums + i * kIntegerColumns + v * kLanes<int32_t>);
     }
 }
 
@@ -211,14 +213,15 @@ void lift_thin(int32_t *panel, int64_t places) {
 }
 void begin_with_columns(int64_t steps, const int32_t *wide, int32_t *start) {
     const Tag<int32_t> d;
-    QuadSum sum[kIntegerVectors];
-    for (QuadSum &each : sum) each.sum = hn::Zero(d);
+    Vec<int32_t> sum[kIntegerVectors];
+    for (int v = 0; v < kIntegerVectors; ++v) sum[v] = hn::Zero(d);
+    Vec<int32_t> other = hn::Zero(d);
     const Vec<int32_t> ones = hn::Set(d, 0x01010101);
     for (; steps > 0; --steps, wide += kIntegerColumns) {
         ATTILE_CPU_UNROLL
-        for (int v = 0; v < kIntegerVectors; ++v) sum[v].add(ones, hn::LoadU(d, wide + v * kLanes<int32_t>));
+        for (int v = 0; v < kIntegerVectors; ++v) sum[v] = QuadSum::add(ones, hn::LoadU(d, wide + v * kLanes<int32_t>), sum[v], other);
     }
-    for (int v = 0; v < kIntegerVectors; ++v) hn::StoreU(hn::Neg(hn::ShiftLeft<7>(sum[v].sum)), d, start + v * kLanes<int32_t>);
+    for (int v = 0; v < kIntegerVectors; ++v) hn::StoreU(hn::Neg(hn::ShiftLeft<7>(sum[v])), d, start + v * kLanes<int32_t>);
 }
 #endif
 
