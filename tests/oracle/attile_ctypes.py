@@ -7,7 +7,8 @@ from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int3
 import numpy as np
 
 F32, F64, F16, BF16, I32, U8 = 0x0220, 0x0240, 0x0210, 0x0410, 0x0020, 0x0108
-CODES = {np.dtype(np.float32): F32, np.dtype(np.float64): F64, np.dtype(np.float16): F16, np.dtype(np.uint16): BF16, np.dtype(np.int32): I32,
+I8, E4M3, E5M2 = 0x0008, 0x0A08, 0x0C08
+CODES = {np.dtype(np.float32): F32, np.dtype(np.float64): F64, np.dtype(np.float16): F16, np.dtype(np.uint16): BF16, np.dtype(np.int32): I32, np.dtype(np.int8): I8,
          np.dtype(np.uint8): U8, np.dtype(np.bool_): U8}
 
 
@@ -25,7 +26,7 @@ class ContextOptions(Structure):
 
 class GemmArgs(Structure):
     _fields_ = _LAUNCH + [("a", Tensor), ("b", Tensor), ("c", Tensor), ("d", Tensor), ("alpha", c_double), ("beta", c_double), ("bias", Tensor),
-                          ("bias_axis", c_int32), ("activation", c_int32)]
+                          ("bias_axis", c_int32), ("activation", c_int32), ("a_scale", Tensor), ("b_scale", Tensor)]
 
 
 class AttentionArgs(Structure):

@@ -14,6 +14,22 @@ import oracle
 from oracle_case import Case, INF, NAN, Packed, Problem, TYPES, blank, laid_out, stored, widened
 
 
+def eight_bits(rng, dtype, shape):
+    """Numbers as they are stored and as they are meant, of every bit pattern that is a finite number; float32 is taken, too."""
+    if dtype == ac.F32:
+        numbers = rng.standard_normal(shape).astype(np.float32)
+        return numbers, numbers.astype(np.float64)
+    if dtype == ac.I8:
+        numbers = rng.integers(-128, 128, shape).astype(np.int8)
+        return numbers, numbers.astype(np.float64)
+    exponent_bits, fraction_bits, bias, last = (4, 3, 7, 0x7E) if dtype == ac.E4M3 else (5, 2, 15, 0x7B)
+    magnitude = rng.integers(0, last + 1, shape)
+    sign = rng.integers(0, 2, shape)
+    exponent, fraction = magnitude >> fraction_bits, (magnitude & ((1 << fraction_bits) - 1)) / 2.0**fraction_bits
+    value = np.where(exponent == 0, fraction * 2.0 ** (1 - bias), (1 + fraction) * 2.0 ** (exponent - bias))
+    return (sign << (exponent_bits + fraction_bits) | magnitude).astype(np.uint8), np.where(sign == 1, -value, value)
+
+
 class Gemm(Case):
     def one(self, rng, dtype, out, m, n, k, batch=(), alpha=1.0, beta=0.0, bias_axis=0, activation=0, column_major=False):
         draw = lambda *shape: stored(rng.standard_normal(shape), dtype)
@@ -55,6 +71,31 @@ class Gemm(Case):
         self.agree(d, a @ b, ac.F64, "beta 0 reads no C")
         self.attile.run("gemm", self.attile.args(ac.GemmArgs, "gemm", a=np.full((4, 5), NAN), b=np.full((5, 6), NAN), c=c, d=d, alpha=0.0, beta=2.0))
         self.agree(d, 2 * c, ac.F64, "alpha 0 reads no A, B")
+
+    def test_eight_bits(self):
+        rng = np.random.default_rng(5)
+        m, n, k = 5, 256, 192
+        for dtype_a, dtype_b, out in itertools.product((ac.F32, ac.I8, ac.E4M3, ac.E5M2), (ac.I8, ac.E4M3, ac.E5M2), (ac.F32, ac.F16)):
+            if (dtype_a == ac.I8) != (dtype_b == ac.I8) and dtype_a != ac.F32 or (dtype_a == ac.F32 and out == ac.F16):
+                continue
+            for group, width in ((k, 1), (32, 1), (64, 128), (k, n)):
+                a_bits, a = eight_bits(rng, dtype_a, (m, k))
+                b_bits, b = eight_bits(rng, dtype_b, (k, n))
+                scales = [rng.standard_normal(shape).astype(np.float32) * np.float32(2.0**-8) for shape in ((m, k // group), (k // group, n // width))]
+                args = self.attile.args(ac.GemmArgs, "gemm", a=a_bits, b=b_bits, d=(d := blank((m, n), out)), alpha=1.0, b_scale=scales[1],
+                                        a_scale=None if dtype_a == ac.F32 else scales[0])
+                args.a.dtype, args.b.dtype = dtype_a, dtype_b
+                self.attile.run("gemm", args)
+                if dtype_a != ac.F32:
+                    a = a * np.repeat(scales[0].astype(np.float64), group, axis=1)
+                want = a @ (b * np.repeat(np.repeat(scales[1].astype(np.float64), group, axis=0), width, axis=1))
+                self.agree(d, want, out, f"{dtype_a:#x} {dtype_b:#x} -> {out:#x} groups of {group} by {width}")
+
+    def test_exact_sums_of_integers(self):
+        rng = np.random.default_rng(6)
+        a, b, d = rng.integers(-128, 128, (7, 500)).astype(np.int8), rng.integers(-128, 128, (500, 9)).astype(np.int8), np.full((7, 9), -1, np.int32)
+        self.attile.run("gemm", self.attile.args(ac.GemmArgs, "gemm", a=a, b=b, d=d, alpha=1.0))
+        self.assertTrue(np.array_equal(d, a.astype(np.int64) @ b.astype(np.int64)))
 
 
 SETTINGS = {
