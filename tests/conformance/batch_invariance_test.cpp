@@ -77,6 +77,45 @@ TEST_F(BatchInvariance, GemmOfABatch) {
     });
 }
 
+// Weights of 8 bits in groups, for rows of floats and of 8 bits.
+TEST_F(BatchInvariance, GemmOfEightBits) {
+    on_every_backend([](attile_context *context) {
+        constexpr std::int64_t kM = 131, kN = 67, kK = 1056, kGroups = kK / 32;
+        std::vector<float> x = random_floats(kM * kK, 11), row_scales = random_floats(kM, 12), scales = random_floats(kGroups * kN, 13),
+                           d(kM * kN), alone(kN);
+        std::vector<std::int8_t> p(kM * kK), q(kK * kN);
+        Random random(14);
+        for (std::vector<std::int8_t> *bytes : {&p, &q})
+            for (std::int8_t &byte : *bytes) byte = static_cast<std::int8_t>(random.between(-128, 127));
+        const auto narrow = [](std::vector<std::int8_t> &data, std::int64_t rows, std::int64_t columns) {
+            return attile_tensor{data.data(), ATTILE_I8, 2, {rows, columns}, {columns, 1}};
+        };
+        for (const bool is_narrow : {false, true}) {
+            attile_gemm_args args;
+            attile_gemm_init(&args, sizeof args);
+            args.flags = ATTILE_FLAG_BATCH_INVARIANT;
+            args.a = is_narrow ? narrow(p, kM, kK) : tensor(x, {kM, kK});
+            args.b = narrow(q, kK, kN);
+            args.b_scale = tensor(scales, {kGroups, kN});
+            if (is_narrow) args.a_scale = tensor(row_scales, {kM, 1});
+            args.d = tensor(d, {kM, kN});
+            attile_support support;
+            attile_support_init(&support, sizeof support);
+            ASSERT_TRUE(succeeded(attile_gemm_query(context, &args, &support)));
+            if (support.level == ATTILE_SUPPORT_NONE) return;
+            ASSERT_TRUE(succeeded(attile_gemm(context, &args)));
+            args.d = tensor(alone, {1, kN});
+            for (const std::int64_t m : {0, 1, 63, 64, 127, 130}) {
+                args.a = is_narrow ? narrow(p, 1, kK) : tensor(x, {1, kK});
+                args.a.data = is_narrow ? static_cast<void *>(p.data() + m * kK) : x.data() + m * kK;
+                if (is_narrow) args.a_scale = part(tensor(row_scales, {kM, 1}), 0, m, 1);
+                ASSERT_TRUE(succeeded(attile_gemm(context, &args)));
+                EXPECT_TRUE(same_bits(alone.data(), d.data() + m * kN, kN)) << "row " << m;
+            }
+        }
+    });
+}
+
 // Entry by entry for every mask, row by row where the mask lets a row stand alone.
 void attention(attile_context *context, std::int32_t mask, std::int64_t len_q, std::int64_t len_k) {
     constexpr std::int64_t kB = 5, kH = 4, kHkv = 2, kD = 64;
