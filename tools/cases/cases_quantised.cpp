@@ -65,6 +65,7 @@ void add_paths(std::vector<Case> &list, const Types &types) {
         give_scales(c, types, 0, 1, 1);
         add(list, size, types, c);
         give_scales(c, types, 32, 1, 1);
+        if (s.m > 1 && s.m < 16) add(list, size + "_groups", types, c);
         c.b_layout = fortran;
         c.b_scales.layout = fortran;
         add(list, size + "_b_by_columns_groups", types, c);

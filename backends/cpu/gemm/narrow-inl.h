@@ -197,8 +197,9 @@ HWY_INLINE void widen_piece(const GemmView &view, int64_t j, int64_t p, int64_t 
     const Tag<float> d;
     const S *row = static_cast<const S *>(view.b.data) + p * view.b.row + j;
     const ScaleView scale = scale_of_columns(view);
+    static_assert(32 % kPieceSteps == 0);  // no group ends within a piece
+    if (scale.data != nullptr) look_up(scale, j, p, count, factors);
     for (int64_t k = 0; k < depth; ++k, row += view.b.row, piece += count) {
-        if (scale.data != nullptr && (k == 0 || (p + k) % scale.column_group == 0)) look_up(scale, j, p + k, count, factors);
         if (p + k + depth < view.k) {
             for (int64_t c = 0; c < count; c += 64) __builtin_prefetch(row + depth * view.b.row + c, 0, 2);
         }
