@@ -3,6 +3,7 @@
 #include "case_feature.h"
 
 #include "cases.h"
+#include "test_element.h"
 
 namespace attile::cli {
 namespace {
@@ -21,6 +22,7 @@ bool all_dense(const Layouts &...layouts) {
 }
 
 std::string feature(const test::GemmCase &c) {
+    if (test::is_quantised(c.type_of_b())) return "8 bits";
     if (!all_dense(c.a_layout, c.b_layout, c.c_layout, c.d_layout, c.bias_layout)) return "layouts";
     if (c.bias_axis != ATTILE_BIAS_NONE || c.activation != ATTILE_ACTIVATION_NONE) return "bias, activation";
     if (!c.batch.empty()) return "batch";
