@@ -156,7 +156,7 @@ ATTILE_LANE_FN bool attend_carefully(const AttentionParams &p, const AttentionBl
             score = fused_multiply_add(scaled_query(p, load_number(p.q, q_at + d * p.q.stride[3])), keys.row(key)[d], score);
         if (modifies_scores(kKind) && sees) {
             const ScoreModifiers modifiers(p, block.entry, head, row);
-            sees = modifiers.shows(key);
+            sees = modifiers.shows(key) && (!has_sparse_mask(p) || sparse_mask_shows(p, block.entry, head, row, key));
             score = modifiers.apply(score, key);
         }
         sees = sees && score != -INFINITY;  // Such a score takes no part.

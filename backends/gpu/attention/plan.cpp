@@ -335,7 +335,8 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
     const bool modifies = attention_modifies_scores(p) || is_present(p.key_starts);
     plan.modifiers = modifies;
     const bool paged = is_present(p.block_table);
-    const bool wide = p.compute == ATTILE_F64;
+    // Kernels that stream keys for few rows do not know masks of blocks and trees, which would cost them registers.
+    const bool wide = p.compute == ATTILE_F64, sparse = attention_has_sparse_mask(p);
 
     // Kernels of tiles read four columns of V at least, which are not there where it has none; and count scores in units of log2, where the
     // largest that float32 holds are infinite.
@@ -359,7 +360,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
             return plan;
         }
         (void)device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit);
-    } else if ((p.len_q * group <= kDecodeRows && !invariant) || p.len_k == 0) {
+    } else if ((p.len_q * group <= kDecodeRows && !invariant && !sparse) || p.len_k == 0) {
         plan_decode(device, p, decode_kernel(p), plan);
     } else {
         const bool plain = has_plain_rows(p.k, p.head_dim) && has_plain_rows(p.v, p.head_dim_v) && !paged;
@@ -386,7 +387,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
             return plan;
         }
         const AttentionBy by = device.properties().attention_by;
-        if (!invariant && by != AttentionBy::kTiles) {
+        if (!invariant && !sparse && by != AttentionBy::kTiles) {
             AttentionPlan streamed = start;
             streamed.convert = false;
             streamed.modifiers = modifies;

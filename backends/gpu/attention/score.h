@@ -26,11 +26,10 @@ struct AlibiSlope {
     float whole, high, low;
 };
 
-// One row's modifiers; the row and its head are fixed, keys vary.
+// One row's modifiers, but for masks of blocks and trees; the row and its head are fixed, keys vary.
 class ScoreModifiers {
   public:
-    ATTILE_LANE_FN ScoreModifiers(const AttentionParams &p, const AttentionEntry &entry, int head, int row)
-        : p_(p), entry_(entry), head_(head), row_(row) {
+    ATTILE_LANE_FN ScoreModifiers(const AttentionParams &p, const AttentionEntry &entry, int head, int row) : p_(p), batch_(entry.batch) {
         bias_ = entry.batch * p.bias.stride[0] + head * p.bias.stride[1] + row * p.bias.stride[2];
         allowed_ = entry.batch * p.allowed.stride[0] + head * p.allowed.stride[1] + row * p.allowed.stride[2];
         if (p.alibi_slopes.data) {
@@ -56,7 +55,6 @@ class ScoreModifiers {
         }
         if (p_.allowed.data && !static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]]) score = -INFINITY;
         if (p_.block_table && !has_page(key)) score = -INFINITY;
-        if (has_sparse_mask(p_) && !sparse_mask_shows(p_, entry_, head_, row_, key)) score = -INFINITY;
         return score;
     }
     // The same of a key whose page there is, each number read once, for scores in units of log2.
@@ -65,7 +63,6 @@ class ScoreModifiers {
         if (p_.bias.data) score = add_bias_log2(score, load_number(p_.bias, bias_ + key * p_.bias.stride[3]));
         if (p_.alibi_slopes.data) score = slope_.lower(score, fabsf(static_cast<float>(key - diagonal_)));
         if (p_.allowed.data && !static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]]) score = -INFINITY;
-        if (has_sparse_mask(p_) && !sparse_mask_shows(p_, entry_, head_, row_, key)) score = -INFINITY;
         return score;
     }
     // Sends for what a key's score will want.
@@ -77,7 +74,6 @@ class ScoreModifiers {
     // Does neither `allowed` nor the bias hide the key?
     ATTILE_LANE_FN bool shows(int key) const {
         if (p_.block_table && !has_page(key)) return false;
-        if (has_sparse_mask(p_) && !sparse_mask_shows(p_, entry_, head_, row_, key)) return false;
         if (p_.bias.data && load_number(p_.bias, bias_ + key * p_.bias.stride[3]) == -INFINITY) return false;
         return !p_.allowed.data || static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]] != 0;
     }
@@ -85,13 +81,11 @@ class ScoreModifiers {
   private:
     // A page that does not exist hides its keys.
     ATTILE_LANE_FN bool has_page(int key) const {
-        const int64_t page =
-            p_.block_table[entry_.batch * p_.block_table_stride[0] + quotient(key, p_.page_size) * p_.block_table_stride[1]];
+        const int64_t page = p_.block_table[batch_ * p_.block_table_stride[0] + quotient(key, p_.page_size) * p_.block_table_stride[1]];
         return page >= 0 && page < p_.pages;
     }
     const AttentionParams &p_;
-    const AttentionEntry &entry_;
-    int head_, row_;
+    int batch_;
     int64_t bias_, allowed_;
     AlibiSlope slope_;
     int diagonal_ = 0;

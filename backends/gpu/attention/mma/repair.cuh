@@ -38,6 +38,7 @@ __device__ __forceinline__ void repair_row(const AttentionParams &p, const Atten
         float sum = 0;
         for (int key = first_key; key < end_key; ++key) {
             if (p.modifiers && !__any_sync(~0u, modifiers.shows(key))) continue;
+            if (has_sparse_mask(p) && !sparse_mask_shows(p, entry, head, row, key)) continue;
             const int64_t k_at = place(p.k, key);
             float score = 0;
             for (int i = 0; i < p.head_dim; i += kLanes) {

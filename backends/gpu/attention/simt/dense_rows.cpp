@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "attention/plan.h"
 #include "attention/run.h"
 #include "host/sizes.h"
 
@@ -79,6 +80,7 @@ const char *why_no_products(const attile_attention_problem &p, std::initializer_
         return "there is nothing to multiply";
     if (p.scale == 0) return "the scale is 0";
     if (is_present(p.key_starts)) return "keys before an entry's first are not to be multiplied";
+    if (attention_has_sparse_mask(p)) return "products do not pass over what a mask of blocks hides, nor know masks of trees";
     for (const attile_operand *x : operands)
         if (x->dtype != ATTILE_F64) return "an operand is not of float64";
     const bool is_packed = is_present(p.cu_len_q) || is_present(p.cu_len_k);

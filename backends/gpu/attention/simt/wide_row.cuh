@@ -37,9 +37,7 @@ class WideRow {
     ATTILE_LANE_FN WideRow(const AttentionParams &p, const AttentionEntry &entry, int head, int row)
         : p_(p),
           range_(p, row, entry.shift, entry.first_key, row < entry.len_q ? entry.len_k : 0),
-          entry_(entry),
-          head_(head),
-          row_(row),
+          batch_(entry.batch),
           bias_(entry.batch * p.bias.stride[0] + head * p.bias.stride[1] + row * p.bias.stride[2]),
           allowed_(entry.batch * p.allowed.stride[0] + head * p.allowed.stride[1] + row * p.allowed.stride[2]),
           slope_(0),
@@ -55,7 +53,6 @@ class WideRow {
         slope = 1;
         if (p_.allowed.data && static_cast<const uint8_t *>(p_.allowed.data)[allowed_ + key * p_.allowed.stride[3]] == 0) return false;
         if (p_.block_table && !has_page(key)) return false;
-        if (has_sparse_mask(p_) && !sparse_mask_shows(p_, entry_, head_, row_, key)) return false;
         if (p_.softcap != 0) {
             const double t = tanh(score / p_.softcap);
             score = p_.softcap * t;
@@ -72,14 +69,12 @@ class WideRow {
 
   private:
     ATTILE_LANE_FN bool has_page(int key) const {
-        const int64_t page =
-            p_.block_table[entry_.batch * p_.block_table_stride[0] + quotient(key, p_.page_size) * p_.block_table_stride[1]];
+        const int64_t page = p_.block_table[batch_ * p_.block_table_stride[0] + quotient(key, p_.page_size) * p_.block_table_stride[1]];
         return page >= 0 && page < p_.pages;
     }
     const AttentionParams &p_;
     const KeyRange range_;
-    const AttentionEntry &entry_;
-    const int head_, row_;
+    const int batch_;
     const int64_t bias_, allowed_;
     double slope_;
     const int diagonal_;
