@@ -281,11 +281,7 @@ std::vector<CaseOption> score_options() {
              forward(c).causal_offset = forward(c).mask != ATTILE_MASK_NONE || forward(c).alibi != 0;
              return forward(c).causal_offset;
          }},
-        {"block_mask", [](const Case &c) { return forward(c).block_mask != MaskBytes::kNone; },
-         [](Case &c) {
-             forward(c).block_mask = MaskBytes::kRandom;
-             return true;
-         }},
+        ATTILE_FORWARD_OPTION("block_mask", block_mask, MaskBytes::kRandom),
         {"tree_mask", [](const Case &c) { return forward(c).tree_keys != 0; },
          [](Case &c) {
              forward(c).tree_keys = std::min<std::int64_t>(forward(c).len_k - forward(c).max_len_cut, 40);
