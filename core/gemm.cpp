@@ -110,6 +110,9 @@ int32_t check_shapes(const Call &call, const GemmViews &views, const attile_gemm
     ATTILE_TRY(check_blocks(call, views.b_scale, {"k", k, true}, {"n", n, false}, problem.batch, problem.b_group));
     gemm->nothing_to_do = views.d.empty;
     problem.k = is_zero_in(args.a.dtype, args.alpha) ? 0 : k;
+    if (problem.k == 0) {  // Scales are not read, and not handed over.
+        for (int64_t *group : {problem.a_group, problem.b_group}) group[0] = group[1] = 0;
+    }
     return ATTILE_OK;
 }
 

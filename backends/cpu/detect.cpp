@@ -72,7 +72,9 @@ bool target_runs_here(Target target) {
     const bool avx2 =
         sse4 && system_saves(kYmm) && has(1, kEcx, bit_AVX | bit_FMA | bit_F16C) && has(7, kEbx, bit_AVX2 | bit_BMI | bit_BMI2);
     const bool avx512 = avx2 && system_saves(kZmm) && has(7, kEbx, bit_AVX512F | bit_AVX512VL | bit_AVX512DQ | bit_AVX512BW | bit_AVX512CD);
-    const bool pairs = avx512 && has_avx512_bf16();
+    // Processors with bfloat16 have VNNI, which products of int8 take beside it; a virtual machine may hide either.
+    constexpr unsigned kVnni = 1u << 11;
+    const bool pairs = avx512 && has_avx512_bf16() && has(7, kEcx, kVnni);
     constexpr unsigned kAmxTile = 1u << 24, kAmxBf16 = 1u << 22;
     const bool tiles = pairs && system_saves(kTiles) && has(7, kEdx, kAmxTile | kAmxBf16);
     return (target == Target::kSse4 && sse4) || (target == Target::kAvx2 && avx2) || (target == Target::kAvx512 && avx512) ||

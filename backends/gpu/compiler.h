@@ -109,6 +109,15 @@ ATTILE_LANE_FN uint32_t fresh(uint32_t value) {
 #endif
     return value;
 }
+// One that may differ from lane to lane.
+ATTILE_LANE_FN int fresh_of_lane(int value) {
+#if defined(ATTILE_GPU_HIP)
+    asm volatile("" : "+v"(value));
+#else
+    asm volatile("" : "+r"(value));
+#endif
+    return value;
+}
 ATTILE_LANE_FN float fresh(float value) {
 #if defined(ATTILE_GPU_HIP)
     asm volatile("" : "+v"(value));

@@ -488,8 +488,8 @@ ATTILE_API void attile_attention_init(attile_attention_args *args, uint64_t size
  * **Left padding** key_starts hides the keys before an entry's first one, whatever they hold. Keys are still counted from the entry's
  * beginning: len_k, the diagonal, ALiBi's distances and the columns of `bias` and `allowed` do not move.
  *
- * **Block masks** block_mask[b, h, i / 128, j / 128] says whether row i may see key j, and combines with all other masks. Blocks without
- * pairs are skipped, so that the time follows what is left. Rows and keys are counted as those of `bias`: within a sequence, if packed.
+ * **Block masks** block_mask[b, h, i / 128, j / 128] says whether row i may see key j, and combines with all other masks. Most kernels
+ * skip hidden blocks, so that the time follows what is left. Rows and keys are counted as those of `bias`: within a sequence, if packed.
  *
  * **Tree masks** of speculative decoding, where the last T keys are drafts: tree_mask[b, h, i, t] says whether row i may see key
  * len_k - T + t, with len_k what key_lengths leaves; earlier keys are not hidden by it, and columns before the first key are not read.

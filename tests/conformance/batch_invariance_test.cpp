@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ATTILE_FLAG_BATCH_INVARIANT: a row computed alone has the bits that it has among others.
 #include <cstring>
+#include <utility>
 
 #include "properties.h"
 #include "test_random.h"
@@ -90,7 +91,7 @@ TEST_F(BatchInvariance, GemmOfEightBits) {
         const auto narrow = [](std::vector<std::int8_t> &data, std::int64_t rows, std::int64_t columns) {
             return attile_tensor{data.data(), ATTILE_I8, 2, {rows, columns}, {columns, 1}};
         };
-        for (const bool is_narrow : {false, true}) {
+        for (const auto &[is_narrow, by_columns] : {std::pair{false, false}, {true, false}, {true, true}}) {
             attile_gemm_args args;
             attile_gemm_init(&args, sizeof args);
             args.flags = ATTILE_FLAG_BATCH_INVARIANT;
@@ -99,6 +100,10 @@ TEST_F(BatchInvariance, GemmOfEightBits) {
             args.b_scale = tensor(scales, {kGroups, kN});
             if (is_narrow) args.a_scale = tensor(row_scales, {kM, 1});
             args.d = tensor(d, {kM, kN});
+            if (by_columns) {
+                args.d.stride[0] = 1;
+                args.d.stride[1] = kM;
+            }
             attile_support support;
             attile_support_init(&support, sizeof support);
             ASSERT_TRUE(succeeded(attile_gemm_query(context, &args, &support)));
@@ -110,7 +115,10 @@ TEST_F(BatchInvariance, GemmOfEightBits) {
                 args.a.data = is_narrow ? static_cast<void *>(p.data() + m * kK) : x.data() + m * kK;
                 if (is_narrow) args.a_scale = part(tensor(row_scales, {kM, 1}), 0, m, 1);
                 ASSERT_TRUE(succeeded(attile_gemm(context, &args)));
-                EXPECT_TRUE(same_bits(alone.data(), d.data() + m * kN, kN)) << "row " << m;
+                std::vector<float> row(d.begin() + m * kN, d.begin() + (m + 1) * kN);
+                for (std::int64_t n = 0; by_columns && n < kN; ++n)
+                    row[static_cast<std::size_t>(n)] = d[static_cast<std::size_t>(n * kM + m)];
+                EXPECT_TRUE(same_bits(alone.data(), row.data(), kN)) << "row " << m << (by_columns ? " of columns" : "");
             }
         }
     });

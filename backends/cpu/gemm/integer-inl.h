@@ -225,15 +225,17 @@ void begin_with_columns(int64_t steps, const int32_t *wide, int32_t *start) {
 }
 #endif
 
-void integer_scale(int64_t rows, const int32_t *sums, const float *row_factors, const float *column_factors, bool first, float *out) {
+void integer_scale(int64_t rows, const int32_t *sums, const float *row_factors, const float *column_factors, bool rows_first, bool first,
+                   float *out) {
     const Tag<int32_t> di;
     const Tag<float> d;
     for (int64_t i = 0; i < rows; ++i, sums += kIntegerColumns, out += kIntegerColumns) {
         const Vec<float> factor = hn::Set(d, row_factors == nullptr ? 1.0f : row_factors[i]);
         for (int v = 0; v < kIntegerColumns; v += kLanes<float>) {
             Vec<float> x = hn::ConvertTo(d, hn::LoadU(di, sums + v));
+            if (row_factors != nullptr && rows_first) x = hn::Mul(x, factor);
             if (column_factors != nullptr) x = hn::Mul(x, hn::LoadU(d, column_factors + v));
-            if (row_factors != nullptr) x = hn::Mul(x, factor);
+            if (row_factors != nullptr && !rows_first) x = hn::Mul(x, factor);
             hn::StoreU(first ? x : hn::Add(x, hn::LoadU(d, out + v)), d, out + v);
         }
     }

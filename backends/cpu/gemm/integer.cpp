@@ -165,7 +165,8 @@ class IntegerProduct {
             if (keeps_integers) break;  // There is one.
             const float *const row_factors =
                 view_.a_scale.data == nullptr ? nullptr : a_factors_ + (row_panel * plan_.chunks + c) * way_.rows;
-            way_.scale(rows, sums, row_factors, view_.b_scale.data == nullptr ? nullptr : factors + c * way_.columns, c == 0, out);
+            way_.scale(rows, sums, row_factors, view_.b_scale.data == nullptr ? nullptr : factors + c * way_.columns, plan_.shape.swapped,
+                       c == 0, out);
         }
         if (!keeps_integers) return way_.finish(view_, out, row, column, rows, columns);
         int32_t *const d = static_cast<int32_t *>(view_.d.data) + row * view_.d.row + column * view_.d.column;

@@ -24,7 +24,9 @@ struct IntegerWay {
     // sums[i * columns + j], for the rows that are there.
     void (*tile)(int64_t rows, int64_t steps, const int32_t *thin, const int32_t *wide, const int32_t *start, int32_t *sums);
     // out = row factor times column factor times sums, or that is added to out. NULL: factors of 1.
-    void (*scale)(int64_t rows, const int32_t *sums, const float *row_factors, const float *column_factors, bool first, float *out);
+    // rows_first: which of two factors a sum is multiplied by first, b's, whatever side it is on.
+    void (*scale)(int64_t rows, const int32_t *sums, const float *row_factors, const float *column_factors, bool rows_first, bool first,
+                  float *out);
     // d(i0 + i, j0 + j) = epilogue of out, which is overwritten.
     void (*finish)(const GemmView &view, float *out, int64_t i0, int64_t j0, int64_t rows, int64_t columns);
 };

@@ -81,7 +81,9 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     };
     to.block_mask = mask(p.block_mask);
     to.tree_mask = mask(p.tree_mask);
+    // Of columns before the first key none is read.
     to.tree_keys = static_cast<int32_t>(std::min(p.tree_keys, kAttentionMaxLength));
+    if (to.tree_mask.data != nullptr) to.tree_mask.data += (p.tree_keys - to.tree_keys) * to.tree_mask.stride[3];
     to.total_q = p.total_q;
     to.total_k = p.total_k;
     to.pages = p.pages;

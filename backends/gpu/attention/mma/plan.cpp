@@ -123,7 +123,7 @@ AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_
 
 Declined attention_few_refused(const attile_attention_problem &p) {
     const bool is_invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;  // Then SIMT takes tiles.
-    if (p.q.dtype == ATTILE_F32 || is_invariant || is_present(p.block_table) || p.heads_kv < 1) return {};
+    if (p.q.dtype == ATTILE_F32 || is_invariant || is_present(p.block_table) || p.heads_kv < 1 || attention_has_sparse_mask(p)) return {};
     const int64_t group = p.heads_q / p.heads_kv;
     if (p.len_q == 1 && (is_present(p.bias) || is_present(p.allowed)) && group >= kLeastLoneRows && group <= kMostLoneRows &&
         std::gcd(group, kPackedRows) < kGeneralCost && std::max(p.head_dim, p.head_dim_v) <= kLoneColumns)

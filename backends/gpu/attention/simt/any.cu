@@ -89,7 +89,7 @@ struct AnyRows {
             if (sees && p.allowed.data)
                 sees = static_cast<const uint8_t *>(p.allowed.data)[entry.batch * p.allowed.stride[0] + place.head * p.allowed.stride[1] +
                                                                     row * p.allowed.stride[2] + key * p.allowed.stride[3]] != 0;
-            if (sees && has_sparse_mask(p)) sees = sparse_mask_shows(p, entry, place.head, row, key);
+            if (sees && has_sparse_mask(p)) sees = sparse_mask_shows(p, entry, fresh_of_lane(place.head), fresh_of_lane(row), key);
             sees = sees && s != minus_infinity;  // Such a score takes no part.
             score[i] = sees ? s : minus_infinity;
             seen[i] = lane_ballot(sees);

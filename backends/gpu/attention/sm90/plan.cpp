@@ -109,6 +109,8 @@ Sm90AttentionChoice choose_attention(Device &device, const attile_attention_prob
         tile = narrowest_tile(unchanging.tiles, unchanging.tile_count, p);
     else if (tile.kernel == nullptr)
         tile = narrowest_tile(modified, std::size(kAttentionModifiedBF16), p);
+    if (sparse && tile.kernel == nullptr)
+        return decline(attention_declined("such masks have no kernel for the head dimension, or for its pages"));
     const bool invariant = (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     bool is_few = false;
     if (!modifies && !invariant && std::max(p.head_dim, p.head_dim_v) > kFewDepth) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attention kernel's producer warpgroup: one thread is the tile scheduler, one, or of pages a warp, loads Q, K and V by TMA.
+// The attention kernel's producer warpgroup: one thread is the tile scheduler, one, or of pages and masks of blocks a warp, loads Q, K and
+// V by TMA.
 #pragma once
 
 #include <type_traits>

@@ -34,11 +34,17 @@ ATTILE_LANE_FN void modified_gradients(const AttentionBackwardParams &p, const A
         const int64_t allowed = entry.batch * f.allowed.stride[0] + head * f.allowed.stride[1] + there * f.allowed.stride[2];
         float *const gradients = static_cast<float *>(p.part_bias) +
                                  (part_of_unit(p, pair, unit) * p.block_rows + row - tile_row) * static_cast<int64_t>(f.len_k);
+        uint32_t shown = ~0u;
+        if (has_sparse_mask(f)) {
+#pragma unroll 1
+            for (int j = 0; j < kKeys; ++j)  // A loop, for want of registers.
+                if (!sparse_mask_shows(f, entry, head, there, my_key + Scores::col(j))) shown &= ~(1u << j);
+        }
 #pragma unroll
         for (int j = 0; j < kKeys; ++j) {
             const int key = my_key + Scores::col(j);
             float *const at = pairs + Scores::row(i) * kPitch + Scores::col(j);
-            bool sees = range.has(key) && row < entry.len_q;
+            bool sees = range.has(key) && row < entry.len_q && (shown >> j & 1) != 0;
             float x = fused_multiply_add(s[j], p.scale, s[j] * p.scale_low), slope_of_cap = 1;
             if (p.softcap != 0) {
                 const float t = tanhf(x * p.inverse_softcap);
@@ -52,7 +58,6 @@ ATTILE_LANE_FN void modified_gradients(const AttentionBackwardParams &p, const A
             }
             if (f.alibi_slopes.data) x -= slope * fabsf(static_cast<float>(key - row - entry.shift));
             if (sees && f.allowed.data) sees = static_cast<const uint8_t *>(f.allowed.data)[allowed + key * f.allowed.stride[3]] != 0;
-            if (sees && has_sparse_mask(f)) sees = sparse_mask_shows(f, entry, head, row, key);
             sees = sees && x != -INFINITY;
             const float probability = sees ? exp2_fast((x + minus_lse) * kLog2EHigh) : 0.0f;
             const float gradient = sees ? probability * *at : 0.0f;

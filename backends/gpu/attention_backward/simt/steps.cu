@@ -31,12 +31,18 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_backward_gather(cons
         const int64_t step = part_q_at(p, 0, 1, p.first_unit);
         const int head_kv = static_cast<int>(remainder(static_cast<uint32_t>(batch_head), p.heads_kv));
         Quad sum = {};
-#pragma unroll 4
-        for (int block = blocks.first; block < blocks.end; ++block, from += step) {
-            if (p.probabilities == nullptr && !tile_is_made(p, entry, unit_head(p, head_kv, unit), first_row, block)) continue;
+        const auto add = [&] {
             const Quad quad = load_vec_last<4>(from);
 #pragma unroll
             for (int e = 0; e < 4; ++e) sum[e] += quad[e];
+        };
+        if (f.block_mask.data && p.probabilities == nullptr) {
+#pragma unroll 1
+            for (int block = blocks.first; block < blocks.end; ++block, from += step)
+                if (tile_is_made(p, entry, unit_head(p, head_kv, unit), first_row, block)) add();
+        } else {
+#pragma unroll 4
+            for (int block = blocks.first; block < blocks.end; ++block, from += step) add();
         }
         const int head = unit_head(p, head_kv, unit);
         store_quad(p.dq, entry.batch * p.dq.stride[0] + head * p.dq.stride[1] + (entry.first_q + row) * p.dq.stride[2], col, f.head_dim,
@@ -210,7 +216,7 @@ ATTILE_LANE_FN bool score_pair(const AttentionBackwardParams &p, const Attention
         return entry.batch * x.stride[0] + head * x.stride[1] + row * x.stride[2] + key * x.stride[3];
     };
     if (f.allowed.data && static_cast<const uint8_t *>(f.allowed.data)[at_score(f.allowed)] == 0) return false;
-    if (has_sparse_mask(f) && !sparse_mask_shows(f, entry, head, row, key)) return false;
+    if (has_sparse_mask(f) && !sparse_mask_shows(f, entry, fresh_of_lane(head), fresh_of_lane(row), key)) return false;
     const T bias = f.bias.data ? load_as<T>(f.bias, at_score(f.bias)) : T(0);
     if (bias == lowest<T>()) return false;
     const auto at_row = [&](const AttentionOperand &x) {

@@ -39,7 +39,13 @@ _SCHEMAS = (
 )
 
 
+def _check_wide(a: Tensor, b: Tensor) -> None:
+    for name, x in (("a", a), ("b", b)):
+        torch._check(x.element_size() > 1, lambda: f"{name} is of {x.dtype}; numbers of 8 bits are for attile.gemm, which has their scales")
+
+
 def _gemm(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[Tensor] = None, **options: Any) -> Tensor:
+    _check_wide(a, b)
     return cast(Tensor, call("gemm", a, b, **options, c=c, bias=bias))
 
 
@@ -50,6 +56,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], out_
 
 def _gemm_fake(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[Tensor] = None, **options: Any) -> Tensor:
     torch._check(a.dim() >= 2 and b.dim() >= 2, lambda: f"a and b have {a.dim()} and {b.dim()} dimensions; at least 2 are expected")
+    _check_wide(a, b)
     torch._check(a.shape[-1] == b.shape[-2], lambda: f"a has {a.shape[-1]} columns and b {b.shape[-2]} rows; as many are expected")
     return a.new_empty((*_untyped.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
 
