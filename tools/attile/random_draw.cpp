@@ -169,14 +169,16 @@ void Draw::attention_options(Problem &p) {
         return;
     }
     const std::vector<const char *> all =
-        backward ? std::vector<const char *>{"window",  "bias",  "bias_heads", "dbias",  "mask", "alibi",
-                                             "softcap", "sinks", "lengths",    "packed", "blhd", "odd"}
-                 : std::vector<const char *>{"window", "bias",    "bias_heads", "mask",  "alibi", "softcap", "sinks",
-                                             "lse",    "lengths", "packed",     "paged", "blhd",  "odd"};
+        backward ? std::vector<const char *>{"window", "bias",    "bias_heads", "dbias", "mask", "alibi",  "softcap",
+                                             "sinks",  "lengths", "packed",     "blhd",  "odd",  "blocks", "tree"}
+                 : std::vector<const char *>{"window",  "bias",   "bias_heads", "mask", "alibi", "softcap", "sinks", "lse",
+                                             "lengths", "packed", "paged",      "blhd", "odd",   "blocks",  "tree"};
     const std::string option = all[static_cast<size_t>(below(static_cast<int64_t>(all.size())))];
     p.options = {option};
     if (option == "dbias") p.options = {"bias", "dbias"};
     if (option == "window") p.window = pick({127, 255, 1023, 4095});
+    if (option == "blocks") p.shown = pick({10, 25, 50});
+    if (option == "tree") p.len_q = std::min<int64_t>(p.len_q, p.len_k);
     if (option == "paged") p.page_size = pick({16, 16, 64, 128, 256});
     if (option == "packed" && p.batch == 1) p.batch = pick({2, 4, 8});
     if (option != "window" && chance(0.4)) p.options.insert(p.options.begin(), "causal");

@@ -31,8 +31,8 @@ __device__ __forceinline__ void store_float(float *row, int columns, bool is_the
 // Stores rows `row` and row + 8 of the packed head, interleaved, since each is a chain of dependent instructions. total: their row_sums,
 // relative to `reference` (in units of log2). rounding: what the rounding of the largest probability adds. kRepairs: rows whose O is not
 // finite are computed again; else the caller does that. kModifies: scores may be far from 0 (numeric.h); times `unit` they are in units of
-// log2.
-template <class Element, int kColumns, int kKeys, bool kModifies, bool kRepairs = true>
+// log2. kSparse: there may be a mask of blocks or of a tree.
+template <class Element, int kColumns, int kKeys, bool kModifies, bool kRepairs = true, bool kSparse = false>
 __device__ __forceinline__ void store_rows(const AttentionParams &p, const AttentionWorkTile &work, int row, const float *o,
                                            const float (&reference)[2], const float (&total)[2],
                                            [[maybe_unused]] const float (&rounding)[2], [[maybe_unused]] float unit = 1) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void store_rows(const AttentionParams &p, const Atten
                 const int lane = __ffs(static_cast<int>(faulty)) - 1;
                 faulty &= ~(0xfu << (lane & ~3));
                 __syncwarp();  // What was stored above is stored before what is stored below.
-                repair_row<kKeys, kModifies>(p, work, __shfl_sync(~0u, row + 8 * r, lane), __shfl_sync(~0u, of_row, lane));
+                repair_row<kKeys, kModifies, kSparse>(p, work, __shfl_sync(~0u, row + 8 * r, lane), __shfl_sync(~0u, of_row, lane));
             }
         }
     }

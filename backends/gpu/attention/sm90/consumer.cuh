@@ -399,7 +399,8 @@ class AttentionWarpgroup : AttentionScores<Element, Config> {
             if (stage_rows<Element, kColumns, Config::kShape.modifies>(a_, shared_.o, work, o_, reference, total, rounding, factor()))
                 return;
         }
-        store_rows<Element, kColumns, kKeys, Config::kShape.modifies>(a_.p, work, row_of(work), o_, reference, total, rounding, factor());
+        store_rows<Element, kColumns, kKeys, Config::kShape.modifies, true, Config::kShape.sparse>(a_.p, work, row_of(work), o_, reference,
+                                                                                                   total, rounding, factor());
     }
 
     Ring<kWorkStages<Config>> work_ring_;
