@@ -35,6 +35,7 @@ struct Message {
 // Messages of one side that the other side has not met yet.
 struct MessageLine {
     Message *first, *last;
+    bool given_up;  // One was taken back: those behind it would meet the wrong ones, so no two meet any more.
 
     void append(Message *message) {
         (first == nullptr ? first : last->next) = message;
@@ -229,7 +230,7 @@ int32_t start(Seat &seat, const Message &wanted, void **request) {
     std::unique_lock<std::mutex> hold(group.lock);
     MessageLine &line = line_of(seat, wanted);
     Message *other = line.first;
-    if (other == nullptr || other->sending == wanted.sending) {
+    if (other == nullptr || other->sending == wanted.sending || line.given_up) {
         if (is_hopeless(group, wanted)) return ATTILE_ERROR_RANK_FAILED;
         Message *message = seat.take();
         *message = wanted;
@@ -278,7 +279,9 @@ int32_t wait_for(const Seat &seat, const Message *message, double seconds) {
             group.changed.wait_until(hold, latest);
             continue;
         }
-        line_of(seat, *message).remove(message);
+        MessageLine &line = line_of(seat, *message);
+        line.remove(message);
+        line.given_up = true;
         return answer;
     }
     // The other rank copies: it ends soon, and uses this memory until then.
