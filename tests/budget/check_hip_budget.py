@@ -89,7 +89,7 @@ def kernels(readelf, image):
 
 def demangle(names):
     text = subprocess.run(["c++filt"], input="\n".join(names), check=True, capture_output=True, text=True).stdout
-    return dict(zip(names, text.splitlines()))
+    return dict(zip(names, text.replace("(anonymous namespace)::", "").splitlines()))
 
 
 def registers_a_lane(arch, threads, wave, pairs):

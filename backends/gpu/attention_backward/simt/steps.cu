@@ -256,9 +256,10 @@ constexpr int kColumns = 8, kGroupColumns = kColumns * kLanes;
 // Adds weight times a row of x to a lane's columns from first_col on.
 template <class T>
 ATTILE_LANE_FN void add_row(T (&sums)[kColumns], T weight, const AttentionOperand &x, int64_t at, int first_col, int cols) {
+    const int my_col = recomputed(first_col + lane_index());
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
-        const int col = first_col + c * kLanes + lane_index();
+        const int col = my_col + c * kLanes;
         if (col < cols) sums[c] = fused_multiply_add(weight, load_as<T>(x, at + col * x.stride[3]), sums[c]);
     }
 }
