@@ -175,15 +175,16 @@ ATTILE_LANE_FN int kept(int value) {
 #endif
     return value;
 }
-// A number of this lane's, for what is computed from it in a loop: AMD's compilers would compute all of that before the loop, and keep it in
-// more registers than there are.
+// A number of this lane's, for what is computed from it in a loop: AMD's compilers would compute all of that before the loop, and keep it
+// in more registers than there are.
 ATTILE_LANE_FN int recomputed(int value) {
 #if defined(ATTILE_GPU_HIP)
     asm volatile("" : "+v"(value));
 #endif
     return value;
 }
-// The thread's number, of which no compiler knows anything. Unsigned: a division of it by a power of two is then a shift, whatever the compiler knows.
+// The thread's number, of which no compiler knows anything. Unsigned: a division of it by a power of two is then a shift, whatever the
+// compiler knows.
 ATTILE_LANE_FN unsigned fresh_thread() {
     unsigned value = threadIdx.x;
 #if defined(ATTILE_GPU_HIP)
