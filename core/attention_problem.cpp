@@ -76,6 +76,16 @@ int32_t check_layout(const Call &call, const attile_attention_args &args) {
     return ATTILE_OK;
 }
 
+// The scales of k or v by themselves.
+int32_t check_cache_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &numbers, View *view) {
+    if (is_absent(tensor)) return ATTILE_OK;
+    if ((dtype_bit(numbers.dtype()) & kNarrow) == 0) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s%s is given, but %s.dtype is %s; expected %s", call.operation, call.prefix, name,
+                    numbers.name.text, DtypeText(numbers.dtype()).text, DtypeSetText(kNarrow).text);
+    }
+    return check_tensor(call, name, tensor, {kF32, 1, 4}, view);
+}
+
 // Each tensor by itself.
 int32_t check_operands(const Call &call, const attile_attention_args &args, AttentionPass pass, AttentionViews *views) {
     const bool writes = pass == AttentionPass::kForward;
@@ -84,15 +94,17 @@ int32_t check_operands(const Call &call, const attile_attention_args &args, Atte
     const DtypeSet wide = type | kF32;                      // of f64 inputs f64 or f32
     const DtypeSet statistic = type == kF64 ? kF64 : kF32;  // of lse
     const DtypeSet parameter = type == kF64 ? wide : kF32;  // of slopes and sinks
-    ATTILE_TRY(check_tensor(call, "k", args.k, {type, 4, 4}, &views->k));
-    ATTILE_TRY(check_tensor(call, "v", args.v, {type, 4, 4}, &views->v));
+    const bool of_several_types = type != kF64 && writes;   // Gradients are of one type.
+    const DtypeSet cached = of_several_types ? kF32 | kF16 | kBf16 | kNarrow : type;
+    ATTILE_TRY(check_tensor(call, "k", args.k, {cached, 4, 4}, &views->k));
+    ATTILE_TRY(check_tensor(call, "v", args.v, {cached, 4, 4}, &views->v));
     ATTILE_TRY(check_tensor(call, "o", args.o, {wide, 4, 4, writes}, &views->o));
     if (writes) {
         ATTILE_TRY(check_optional(call, "lse", args.lse, {statistic, 3, 3, true}, &views->lse));
     } else {
         ATTILE_TRY(check_tensor(call, "lse", args.lse, {statistic, 3, 3}, &views->lse));
     }
-    ATTILE_TRY(check_optional(call, "bias", args.bias, {wide, 1, 4}, &views->bias));
+    ATTILE_TRY(check_optional(call, "bias", args.bias, {of_several_types ? kF32 | kF16 | kBf16 : wide, 1, 4}, &views->bias));
     ATTILE_TRY(check_optional(call, "allowed", args.allowed, {kU8 | kBool, 1, 4}, &views->allowed));
     ATTILE_TRY(check_optional(call, "alibi_slopes", args.alibi_slopes, {parameter, 1, 2}, &views->alibi_slopes));
     ATTILE_TRY(check_optional(call, "sinks", args.sinks, {parameter, 1, 1}, &views->sinks));
@@ -103,7 +115,9 @@ int32_t check_operands(const Call &call, const attile_attention_args &args, Atte
     ATTILE_TRY(check_optional(call, "key_starts", args.key_starts, {kI32, 1, 1}, &views->key_starts));
     ATTILE_TRY(check_optional(call, "causal_offset", args.causal_offset, {kI32, 1, 1}, &views->causal_offset));
     ATTILE_TRY(check_optional(call, "block_mask", args.block_mask, {kU8 | kBool, 1, 4}, &views->block_mask));
-    return check_optional(call, "tree_mask", args.tree_mask, {kU8 | kBool, 1, 4}, &views->tree_mask);
+    ATTILE_TRY(check_optional(call, "tree_mask", args.tree_mask, {kU8 | kBool, 1, 4}, &views->tree_mask));
+    ATTILE_TRY(check_cache_scale(call, "k_scale", args.k_scale, views->k, &views->k_scale));
+    return check_cache_scale(call, "v_scale", args.v_scale, views->v, &views->v_scale);
 }
 
 // Batch and lengths from the shapes that define them.
@@ -168,6 +182,31 @@ int32_t check_main_shapes(const Call &call, const AttentionViews &views, const L
     return check_extent(call, lse, 2, "len_q", q.shape(2), "q.shape[2] (len_q)");
 }
 
+// The numbers of a row that share a scale, 0 if the scales do not divide it.
+int64_t scale_group(int64_t scales, int64_t columns) {
+    if (scales == 1) return std::max<int64_t>(columns, 1);
+    if (scales == columns) return 1;
+    for (const int64_t group : {32, 64, 128}) {
+        if (columns % group == 0 && columns / group == scales) return group;
+    }
+    return 0;
+}
+
+// The scales of k or v beside it.
+int32_t check_scale_shape(const Call &call, const View &scale, const View &numbers, int64_t *group) {
+    if (!scale.present()) return ATTILE_OK;
+    const int32_t last = scale.rank() - 1;
+    *group = scale_group(scale.shape(last), numbers.shape(3));
+    if (*group == 0) {
+        return fail(ATTILE_ERROR_SHAPE_MISMATCH,
+                    "%s: %s.shape[%d] is %lld; expected 1, or %s.shape[3] = %lld, or that over 32, 64 or 128 without rest", call.operation,
+                    scale.name.text, last, static_cast<long long>(scale.shape(last)), numbers.name.text,
+                    static_cast<long long>(numbers.shape(3)));
+    }
+    const int64_t of_numbers[4] = {numbers.shape(0), numbers.shape(1), numbers.shape(2), scale.shape(last)};
+    return check_broadcast(call, scale, of_numbers, 4, "the axes of the numbers it scales");
+}
+
 // Everything that varies the plain formula.
 int32_t check_extra_shapes(const Call &call, const AttentionViews &views, const Lengths &lengths) {
     const int64_t heads_q = views.q.shape(1);
@@ -230,7 +269,8 @@ void normalise_mask(const attile_attention_args &args, const Lengths &lengths, a
 // a page size of 0.
 void normalise_paging(const AttentionViews &views, const Lengths &lengths, attile_attention_problem *problem) {
     if (lengths.len_k == 0) {
-        for (attile_operand *operand : {&problem->k, &problem->v}) std::fill_n(operand->stride, 4, int64_t{0});
+        for (attile_operand *operand : {&problem->k, &problem->v, &problem->k_scale, &problem->v_scale})
+            std::fill_n(operand->stride, 4, int64_t{0});
         problem->key_lengths = problem->key_starts = {};
         return;
     }
@@ -252,6 +292,8 @@ int32_t normalise_attention(const Call &call, const attile_attention_args &args,
     ATTILE_TRY(measure(call, args, *views, &lengths));
     ATTILE_TRY(check_main_shapes(call, *views, lengths));
     ATTILE_TRY(check_extra_shapes(call, *views, lengths));
+    ATTILE_TRY(check_scale_shape(call, views->k_scale, views->k, &problem->k_group));
+    ATTILE_TRY(check_scale_shape(call, views->v_scale, views->v, &problem->v_group));
 
     problem->compute = args.q.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32;
     problem->batch = lengths.batch;
@@ -266,6 +308,8 @@ int32_t normalise_attention(const Call &call, const attile_attention_args &args,
     problem->v = make_aligned_operand(views->v);
     problem->o = make_aligned_operand(views->o);
     problem->lse = make_operand(views->lse, 0, 1, 2);
+    problem->k_scale = make_aligned_operand(views->k_scale);
+    problem->v_scale = make_aligned_operand(views->v_scale);
     // Without a dimension every score is 0 whatever the scale.
     const double dimension = static_cast<double>(std::max<int64_t>(problem->head_dim, 1));
     problem->scale = args.scale != 0.0 ? args.scale : 1.0 / std::sqrt(dimension);

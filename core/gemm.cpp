@@ -20,8 +20,6 @@ struct GemmViews {
     View a, b, c, d, bias, a_scale, b_scale;
 };
 
-constexpr DtypeSet kNarrow = kI8 | kFloats8;
-
 // What b may be beside an a, and d beside both.
 DtypeSet types_of_b(DtypeSet a) { return a == kI8 ? kI8 : (a & kFloats8) != 0 ? kFloats8 : a == kF64 ? kF64 : a | kNarrow; }
 DtypeSet types_of_d(DtypeSet a) {

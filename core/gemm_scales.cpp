@@ -46,9 +46,9 @@ int32_t check_integer_sums(const Call &call, const attile_gemm_args &args) {
 
 int32_t check_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &operand, int32_t rank, View *view) {
     if (is_absent(tensor)) return ATTILE_OK;
-    if ((dtype_bit(operand.dtype()) & (kI8 | kFloats8)) == 0) {
+    if ((dtype_bit(operand.dtype()) & (kNarrow)) == 0) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s is given, but %s.dtype is %s; expected %s", call.operation, name, operand.name.text,
-                    DtypeText(operand.dtype()).text, DtypeSetText(kI8 | kFloats8).text);
+                    DtypeText(operand.dtype()).text, DtypeSetText(kNarrow).text);
     }
     return check_tensor(call, name, tensor, {kF32, 2, rank}, view);
 }

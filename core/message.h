@@ -34,6 +34,7 @@ using DtypeSet = uint32_t;
 inline constexpr DtypeSet kNoDtype = 0, kF32 = 1, kF64 = 2, kF16 = 4, kBf16 = 8, kI32 = 16, kU8 = 32, kBool = 64;
 inline constexpr DtypeSet kI8 = 128, kE4m3 = 256, kE5m2 = 512;
 inline constexpr DtypeSet kFloats = kF32 | kF64 | kF16 | kBf16, kFloats8 = kE4m3 | kE5m2;
+inline constexpr DtypeSet kNarrow = kI8 | kFloats8;
 
 // The bit of a data type; kNoDtype for a number that is none.
 constexpr DtypeSet dtype_bit(int32_t dtype) {

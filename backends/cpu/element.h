@@ -87,6 +87,9 @@ inline T to_compute(S element) {
 template <class S>
 inline constexpr int32_t kDtype = std::is_same_v<S, Half>    ? ATTILE_F16
                                   : std::is_same_v<S, Brain> ? ATTILE_BF16
+                                  : std::is_same_v<S, Int8>  ? ATTILE_I8
+                                  : std::is_same_v<S, E4m3>  ? ATTILE_F8_E4M3
+                                  : std::is_same_v<S, E5m2>  ? ATTILE_F8_E5M2
                                   : sizeof(S) == 4           ? ATTILE_F32
                                                              : ATTILE_F64;
 
@@ -144,6 +147,15 @@ inline auto with_narrow_storage(int32_t dtype, Fn &&fn) {
     if (dtype == ATTILE_I8) return fn(Int8{});
     if (dtype == ATTILE_F8_E4M3) return fn(E4m3{});
     return fn(E5m2{});
+}
+
+// The same for keys and values of attention.
+template <class T, class Fn>
+inline auto with_cache_storage(int32_t dtype, Fn &&fn) {
+    if constexpr (std::is_same_v<T, float>) {
+        if (is_narrow(dtype)) return with_narrow_storage(dtype, fn);
+    }
+    return with_storage<T>(dtype, fn);
 }
 
 template <class T>

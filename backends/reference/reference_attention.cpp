@@ -36,7 +36,7 @@ void attend_row(const attile_attention_problem *p, const Entry &entry, std::int6
         if (weight[j] == kHidden) continue;  // still marked so: exp gives no -inf
         std::int64_t axis0 = 0, axis2 = 0;
         locate_key(p, entry, j, &axis0, &axis2);
-        add_multiple(out, weight[j], row_of(p->v, axis0, g, axis2), p->head_dim_v);
+        add_multiple(out, weight[j], scaled_row_of(p->v, p->v_scale, p->v_group, axis0, g, axis2), p->head_dim_v);
     }
     for (std::int64_t d = 0; d < p->head_dim_v; ++d) store(p->o, max == kHidden ? 0 : out[d] / sum, entry.b, h, row, d);
     if (present(p->lse)) store(p->lse, max == kHidden ? kHidden : max + std::log(sum), entry.b, h, row);

@@ -13,11 +13,23 @@ namespace attile::reference {
 struct Row {
     const void *data;
     std::int32_t dtype;
-    std::int64_t start, stride;  // in elements
+    std::int64_t start, stride;    // in elements
+    const float *scale = nullptr;  // of numbers of 8 bits, the next `group` of them one step further
+    std::int64_t scale_stride = 0, group = 1;
 };
 
 inline Row row_of(const attile_operand &x, std::int64_t i0, std::int64_t i1, std::int64_t i2) {
     return {x.data, x.dtype, offset_of(x, i0, i1, i2), x.stride[3]};
+}
+
+inline Row scaled_row_of(const attile_operand &x, const attile_operand &scale, std::int64_t group, std::int64_t i0, std::int64_t i1,
+                         std::int64_t i2) {
+    Row row = row_of(x, i0, i1, i2);
+    if (!present(scale)) return row;
+    row.scale = static_cast<const float *>(scale.data) + offset_of(scale, i0, i1, i2);
+    row.scale_stride = scale.stride[3];
+    row.group = group;
+    return row;
 }
 
 inline constexpr std::int64_t kPiece = 64;
@@ -27,6 +39,8 @@ inline const double *piece_of(const Row &row, std::int64_t first, std::int64_t c
     const std::int64_t start = row.start + first * row.stride;
     const auto converted = [&](const auto *data, auto decode) -> const double * {
         for (std::int64_t i = 0; i < count; ++i) space[i] = decode(data[start + i * row.stride]);
+        for (std::int64_t i = 0; row.scale != nullptr && i < count; ++i)
+            space[i] *= static_cast<double>(row.scale[(first + i) / row.group * row.scale_stride]);
         return space;
     };
     switch (row.dtype) {
@@ -37,6 +51,12 @@ inline const double *piece_of(const Row &row, std::int64_t first, std::int64_t c
             return converted(static_cast<const float *>(row.data), [](float x) { return static_cast<double>(x); });
         case ATTILE_F16:
             return converted(static_cast<const std::uint16_t *>(row.data), decode_f16);
+        case ATTILE_I8:
+            return converted(static_cast<const std::int8_t *>(row.data), [](std::int8_t x) { return static_cast<double>(x); });
+        case ATTILE_F8_E4M3:
+            return converted(static_cast<const std::uint8_t *>(row.data), decode_e4m3);
+        case ATTILE_F8_E5M2:
+            return converted(static_cast<const std::uint8_t *>(row.data), decode_e5m2);
         default:
             return converted(static_cast<const std::uint16_t *>(row.data), decode_bf16);
     }

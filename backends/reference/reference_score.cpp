@@ -84,7 +84,8 @@ Score score(const attile_attention_problem *p, const Entry &entry, std::int64_t 
     if (!locate_key(p, entry, j, &axis0, &axis2)) return hidden;
 
     const std::int64_t g = kv_head(p, h);
-    const double product = dot(row_of(p->q, entry.b, h, entry.q_start + i), row_of(p->k, axis0, g, axis2), p->head_dim);
+    const Row key = scaled_row_of(p->k, p->k_scale, p->k_group, axis0, g, axis2);
+    const double product = dot(row_of(p->q, entry.b, h, entry.q_start + i), key, p->head_dim);
     Score s = {p->scale * product, 1};
     if (p->softcap != 0) {
         const double t = std::tanh(s.value / p->softcap);

@@ -68,6 +68,13 @@ int32_t check_features(const DistributedAttention &p) {
     if (!is_absent(local.causal_offset)) return fail_feature(p, "causal_offset");
     if (!is_absent(local.block_mask)) return fail_feature(p, "block_mask");
     if (!is_absent(local.tree_mask)) return fail_feature(p, "tree_mask");
+    if (!is_absent(local.k_scale)) return fail_feature(p, "k_scale");
+    if (!is_absent(local.v_scale)) return fail_feature(p, "v_scale");
+    if (local.k.dtype != local.q.dtype) return fail_feature(p, "k.dtype other than q's");
+    if (local.v.dtype != local.q.dtype) return fail_feature(p, "v.dtype other than q's");
+    if (!is_absent(local.bias) && local.bias.dtype != local.q.dtype && local.bias.dtype != ATTILE_F32) {
+        return fail_feature(p, "bias.dtype other than f32 and q's");
+    }
     if (!is_absent(local.cu_len_q) && is_absent(local.cu_len_k)) return fail_feature(p, "cu_len_q without cu_len_k");
     if (!is_absent(p.gradients.dlse)) return fail_feature(p, "dlse");
     if ((p.backward ? p.gradients.workspace : local.workspace) != nullptr) return fail_feature(p, "workspace");

@@ -234,12 +234,17 @@ typedef struct attile_attention_problem {
     attile_operand block_mask;    /**< Axes b, h, i / ATTILE_MASK_BLOCK, j / ATTILE_MASK_BLOCK; bytes, 0 hides. Optional. Version 2. */
     attile_operand tree_mask;     /**< Axes b, h, i, j - (len_k of the entry - tree_keys), read from 0 on; bytes, 0 hides. Version 2. */
     int64_t tree_keys;            /**< Extent of tree_mask's last axis; 0: there is none. Version 2. */
+    attile_operand k_scale;       /**< f32, axes of k, the last one d / k_group: factors of numbers of 8 bits. Optional. Version 2. */
+    attile_operand v_scale;       /**< Likewise of v, d / v_group. Version 2. */
+    int64_t k_group;              /**< Neighbours along d that share a scale, at least 1 beside k_scale. Version 2. */
+    int64_t v_group;              /**< Likewise. Version 2. */
 } attile_attention_problem;
 
 /** Attention forward. */
 typedef struct attile_attention_interface {
     uint32_t struct_size; /**< sizeof of this table. */
-    uint32_t version;     /**< 2; 1: problems with operands of version 2, or with packed rows alone, are not given to it. */
+    uint32_t version;     /**< 2; 1: problems with operands of version 2, with packed rows alone, or whose k, v or bias have another type
+                             than q (but for a bias of f32), are not given to it. */
     int32_t (*query)(void *state, const attile_attention_problem *problem,
                      attile_support *support);                            /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_attention_problem *problem); /**< Do it, or queue it. */

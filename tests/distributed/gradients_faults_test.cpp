@@ -174,6 +174,9 @@ TEST_F(GradientArguments, AreCheckedOneByOne) {
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "causal_offset", [given](G &c) { given(&c.local.causal_offset); });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "block_mask", [given](G &c) { given(&c.local.block_mask); });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "tree_mask", [given](G &c) { given(&c.local.tree_mask); });
+    expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "k_scale", [given](G &c) { given(&c.local.k_scale); });
+    expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "v_scale", [given](G &c) { given(&c.local.v_scale); });
+    expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "k.dtype other than q's", [](G &c) { c.local.k.dtype = ATTILE_I8; });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "cu_len_q without cu_len_k", [given](G &c) { given(&c.local.cu_len_q); });
     expect<G>(ATTILE_ERROR_UNSUPPORTED_FEATURE, "dlse", [](G &c) { c.gradients.dlse = c.local.lse; });
     using T = SmallTree;

@@ -205,7 +205,16 @@ void append_attention(Table *table) {
     add("tree_wider_than_the_keys", ATTILE_ERROR_SHAPE_MISMATCH, "tree_mask.shape[1]", [](auto &a, A &c) {
         a.tree_mask = c.make(ATTILE_BOOL, {3, 6}, 1.0);
     });
-    add("k_of_another_dtype", ATTILE_ERROR_INVALID_DTYPE, "k.dtype", [](auto &a, A &c) { a.k = c.make(ATTILE_F16, {2, 2, 5, 4}); });
+    add("k_of_another_dtype", ATTILE_ERROR_INVALID_DTYPE, "k.dtype", [](auto &a, A &c) { a.k = c.make(ATTILE_F64, {2, 2, 5, 4}); });
+    add("scales_of_floats", ATTILE_ERROR_INVALID_VALUE, "k_scale", [](auto &a, A &c) { a.k_scale = c.make(ATTILE_F32, {1}); });
+    add("scales_that_do_not_divide_v", ATTILE_ERROR_SHAPE_MISMATCH, "v_scale.shape[0]", [](auto &a, A &c) {
+        a.v = c.make(ATTILE_I8, {2, 2, 5, 3}, 1.0);
+        a.v_scale = c.make(ATTILE_F32, {2});
+    });
+    add("scales_of_more_keys", ATTILE_ERROR_SHAPE_MISMATCH, "k_scale.shape[1]", [](auto &a, A &c) {
+        a.k = c.make(ATTILE_I8, {2, 2, 5, 4}, 1.0);
+        a.k_scale = c.make(ATTILE_F32, {2, 6, 1});
+    });
     add("o_narrower", ATTILE_ERROR_INVALID_DTYPE, "o.dtype", [](auto &a, A &c) { a.o = c.make(ATTILE_F16, {2, 4, 3, 3}); });
     add("lse_wider", ATTILE_ERROR_INVALID_DTYPE, "lse.dtype", [](auto &a, A &c) { a.lse = c.make(ATTILE_F64, {2, 4, 3}); });
     add("allowed_of_floats", ATTILE_ERROR_INVALID_DTYPE, "allowed.dtype", [](auto &a, A &c) { a.allowed = c.make(ATTILE_F32, {3, 5}); });

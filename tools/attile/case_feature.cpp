@@ -32,6 +32,8 @@ std::string feature(const test::GemmCase &c) {
 }
 
 std::string feature(const AttentionCase &c) {
+    if (test::is_quantised(c.k_storage.dtype) || test::is_quantised(c.v_storage.dtype)) return "8 bits";
+    if (c.k_storage.dtype != 0 || c.v_storage.dtype != 0) return "several types";
     if (c.page_size > 0) return "paged";
     if (c.packed_q || c.packed_k) return "packed";
     if (c.key_lengths) return "key lengths";

@@ -27,7 +27,7 @@ using test::Report;
 // Not what calls over ranks refuse.
 bool goes_over_ranks(const test::AttentionCase &c) {
     return c.page_size == 0 && !c.key_starts && !c.causal_offset && c.packed_q == c.packed_k && c.block_mask == test::MaskBytes::kNone &&
-           c.tree_keys == 0;
+           c.tree_keys == 0 && c.k_storage.dtype == 0 && c.v_storage.dtype == 0;
 }
 
 bool goes_over_ranks(const Case &one) {

@@ -31,13 +31,16 @@ void for_each_pair(const Values &values, unsigned axes, F f) {
                       static_cast<std::size_t>(values.offset(keep(0, i), keep(1, j), keep(2, k), keep(3, l))));
 }
 
-// Elements that nobody used become NaN; where an axis has stride 0, one user keeps the whole line.
+}  // namespace
+
 void poison_unused(Values &values, Values &used, unsigned broadcast) {
     for_each_pair(values, broadcast, [&](std::size_t at, std::size_t first) { used.at[first] = std::max(used.at[first], used.at[at]); });
     for_each_pair(values, broadcast, [&](std::size_t at, std::size_t first) {
         if (used.at[first] == 0) values.at[at] = kNan;
     });
 }
+
+namespace {
 
 // Axes and extents of a bias or mask of the given rank: those not asked for have extent 1.
 std::vector<std::int64_t> score_shape(const AttentionData &data, std::int64_t rows, std::int64_t columns, unsigned axes, int rank) {
@@ -172,13 +175,6 @@ void AttentionData::draw_pages() {
 }
 
 std::vector<std::int64_t> AttentionData::q_shape(std::int64_t dim) const { return {c.packed_q ? 1 : c.batch, c.heads_q, total_q, dim}; }
-
-void AttentionData::draw_values() {
-    q = drawn(q_shape(c.head_dim), c.dtype);
-    const std::int64_t entries = c.page_size != 0 ? pages : c.packed_k ? 1 : c.batch;
-    k = drawn({entries, c.heads_kv, total_k, c.head_dim}, c.dtype);
-    v = drawn({entries, c.heads_kv, total_k, c.head_dim_v}, c.dtype);
-}
 
 void AttentionData::apply_pattern() {
     const auto each = [&](Values &values, auto f) {  // f(value, position along the third axis)
@@ -411,6 +407,8 @@ void AttentionData::poison() {
     for (Values *used : {&q_used, &k_used, &v_used})
         if (used->shape[3] > 0) make_constant(*used, 8);
     poison_unused(q, q_used, c.q_layout.broadcast);
+    scale_cache(c.k_storage, k_used, &k, &k_numbers, &k_scale);
+    scale_cache(c.v_storage, v_used, &v, &v_numbers, &v_scale);
     poison_unused(k, k_used, c.k_layout.broadcast);
     poison_unused(v, v_used, c.v_layout.broadcast);
     if (bias.shape.empty()) return;

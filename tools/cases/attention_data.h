@@ -36,7 +36,8 @@ struct AttentionData {
     std::int64_t max_len_q = 0, max_len_k = 0;  ///< extents of bias's last two axes
     std::int64_t total_q = 0, total_k = 0;      ///< extents of q's and k's third axis
     std::int64_t max_pages = 0, pages = 0;
-    Values q, k, v;
+    Values q, k, v;                                              ///< k and v times their scales
+    Values k_numbers, v_numbers, k_scale, v_scale;               ///< as stored; empty shape where k and v are, or no scales
     Values bias, allowed, block_mask, tree_mask, slopes, sinks;  ///< empty shape where absent
     Values key_lengths, cu_len_q, cu_len_k, block_table, key_starts, causal_offset;
 
@@ -50,6 +51,8 @@ struct AttentionData {
     void draw_allowed();
     void draw_block_mask();
     void draw_tree_mask();
+    void draw_scale(const CacheStorage &storage, const Values &numbers, Values *scale);
+    void scale_cache(const CacheStorage &storage, const Values &used, Values *values, Values *numbers, Values *scale);
     void poison();
     Values drawn(std::vector<std::int64_t> shape, std::int32_t dtype, double factor = 1);
 
@@ -59,6 +62,9 @@ struct AttentionData {
 
 /// Copies index 0 along the axes whose bit is set: contents that a stride of 0 can carry.
 void make_constant(Values &values, unsigned axes);
+
+/// Elements that nobody used become NaN; where an axis has stride 0, one user keeps the whole line.
+void poison_unused(Values &values, Values &used, unsigned broadcast);
 
 /// A gradient case: the forward data, o and lse as a correct forward pass would have stored them, and dout.
 struct BackwardData {

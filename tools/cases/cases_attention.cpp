@@ -326,6 +326,7 @@ void append_attention_cases(std::vector<Case> &list, Tier tier) {
     if (tier == Tier::kFull) add_again<C>(list, first, kTypePairs[0], "split_tf32", ATTILE_FLAG_ALLOW_SPLIT_TF32);
     // Split numbers below 2^-113 are promised to be less precise: docs/numerics.md.
     std::erase_if(list, [](const Case &each) { return each.id.rfind("attention.split_tf32.tiny_values", 0) == 0; });
+    append_cached_attention_cases(list, tier);
     const std::uint64_t count = tier == Tier::kQuick ? 50 : 400;
     for (std::uint64_t seed = 1; seed <= count; ++seed)
         list.push_back({"attention.random." + std::to_string(seed), random_attention(seed)});
@@ -405,6 +406,13 @@ std::string describe(const AttentionCase &c) {
     if (c.mask >= ATTILE_MASK_WINDOW_TOP_LEFT) words.add("window_left", c.window_left).add("window_right", c.window_right);
     if (c.bias != BiasKind::kNone)
         words.add("bias", static_cast<int>(c.bias)).add("bias_type", dtype_name(c.bias_dtype)).add("bias_axes", int{c.bias_axes});
+    const auto add_storage = [&](const char *name, const char *scales, const CacheStorage &storage) {
+        if (storage.dtype != 0) words.add(name, dtype_name(storage.dtype));
+        if (storage.scaled) words.add(scales, std::to_string(storage.group) + "/" + std::to_string(storage.axes));
+    };
+    add_storage("k_type", "k_scales", c.k_storage);
+    add_storage("v_type", "v_scales", c.v_storage);
+    words.add_layout("k_scale", c.k_storage.scale_layout).add_layout("v_scale", c.v_storage.scale_layout);
     if (c.allowed != MaskBytes::kNone) words.add("allowed", static_cast<int>(c.allowed)).add("allowed_axes", int{c.allowed_axes});
     if (c.block_mask != MaskBytes::kNone) words.add("block_mask", static_cast<int>(c.block_mask)).add("block_axes", int{c.block_axes});
     if (c.tree_keys != 0) words.add("tree_keys", c.tree_keys).add("tree_axes", int{c.tree_axes});

@@ -33,8 +33,17 @@ enum class AttentionPattern : std::uint8_t {
 enum class MaskBytes : std::uint8_t { kNone, kRandom, kNothing, kLeadingHidden };
 enum class BiasKind : std::uint8_t { kNone, kNormal, kSomeHidden, kRowsHidden, kLowest };  ///< kLowest: finite ones that are meant to hide
 
+/// How keys or values are stored.
+struct CacheStorage {
+    std::int32_t dtype = 0;  ///< 0: as q
+    bool scaled = false;     ///< there is a tensor of scales
+    std::int64_t group = 0;  ///< numbers of a row that share one; 0: all of them
+    std::uint8_t axes = 7;   ///< bit per axis entry, head, token: scales have its full extent, else extent 1
+    Layout scale_layout = {};
+};
+
 struct AttentionCase {
-    std::int32_t dtype = ATTILE_F32;      ///< of q, k, v
+    std::int32_t dtype = ATTILE_F32;      ///< of q, and of k and v
     std::int32_t out_dtype = ATTILE_F32;  ///< of o
     std::int32_t bias_dtype = ATTILE_F32;
     std::int64_t batch = 2, heads_q = 4, heads_kv = 2, len_q = 7, len_k = 9, head_dim = 8, head_dim_v = 8;
@@ -65,6 +74,8 @@ struct AttentionCase {
     bool lse = true;
     AttentionPattern pattern = AttentionPattern::kNormal;
     Layout q_layout = {}, k_layout = {}, v_layout = {}, o_layout = {}, lse_layout = {}, bias_layout = {}, allowed_layout = {};
+    CacheStorage k_storage = {}, v_storage = {};
+    std::int32_t type_of(const CacheStorage &storage) const { return storage.dtype != 0 ? storage.dtype : dtype; }
     Layout numbers_layout = {};  ///< of slopes, sinks, lengths, offsets and the page table; of dbias and dsinks
     std::uint32_t flags = 0;
     std::uint64_t seed = 1;
@@ -84,6 +95,7 @@ enum class Tier;
 void append_attention_cases(std::vector<Case> &list, Tier tier);
 void append_backward_cases(std::vector<Case> &list, Tier tier);
 AttentionCase random_attention(std::uint64_t seed);
+AttentionCase random_cached_attention(std::uint64_t seed);
 BackwardCase random_backward(std::uint64_t seed);
 std::string describe(const AttentionCase &c);
 std::string describe(const BackwardCase &c);

@@ -23,9 +23,9 @@ class AttentionCall : public Call {
     std::int32_t run_prepared() const override {
         attile_attention_args args = args_;
         args.workspace = nullptr;
-        for (attile_tensor *x :
-             {&args.q, &args.k, &args.v, &args.o, &args.lse, &args.bias, &args.allowed, &args.alibi_slopes, &args.sinks, &args.key_lengths,
-              &args.cu_len_q, &args.cu_len_k, &args.block_table, &args.key_starts, &args.causal_offset, &args.block_mask, &args.tree_mask})
+        for (attile_tensor *x : {&args.q, &args.k, &args.v, &args.o, &args.lse, &args.bias, &args.allowed, &args.alibi_slopes, &args.sinks,
+                                 &args.key_lengths, &args.cu_len_q, &args.cu_len_k, &args.block_table, &args.key_starts,
+                                 &args.causal_offset, &args.block_mask, &args.tree_mask, &args.k_scale, &args.v_scale})
             *x = elsewhere(*x);
         attile_prepared *prepared = nullptr;
         std::int32_t status = attile_attention_prepare(context_, &args, &prepared);
@@ -52,6 +52,8 @@ class AttentionCall : public Call {
         at.causal_offset = args_.causal_offset.data;
         at.block_mask = args_.block_mask.data;
         at.tree_mask = args_.tree_mask.data;
+        at.k_scale = args_.k_scale.data;
+        at.v_scale = args_.v_scale.data;
         status = attile_attention_run(prepared, &at);
         attile_prepared_destroy(prepared);
         return status;
@@ -71,8 +73,16 @@ class AttentionCall : public Call {
         attile_attention_init(&args_, sizeof args_);
         args_.flags = c.flags;
         args_.q = input(c.dtype, data.q, c.q_layout);
-        args_.k = input(c.dtype, data.k, c.k_layout);
-        args_.v = input(c.dtype, data.v, c.v_layout);
+        const auto cache = [&](const CacheStorage &storage, const Values &values, const Values &numbers, const Layout &layout) {
+            if (numbers.shape.empty()) return input(c.type_of(storage), values, layout);
+            return widened_ ? input(ATTILE_F64, values, layout) : input(storage.dtype, numbers, layout);
+        };
+        args_.k = cache(c.k_storage, data.k, data.k_numbers, c.k_layout);
+        args_.v = cache(c.v_storage, data.v, data.v_numbers, c.v_layout);
+        if (!widened_) {
+            args_.k_scale = input(ATTILE_F32, data.k_scale, c.k_storage.scale_layout);
+            args_.v_scale = input(ATTILE_F32, data.v_scale, c.v_storage.scale_layout);
+        }
         args_.scale = c.scale;
         args_.softcap = c.softcap;
         args_.mask = c.mask;

@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 
 template <class T, class S>
 HWY_INLINE void copy_row(const S *from, int64_t step, int64_t count, T *to) {
-    if constexpr (std::is_same_v<T, S> && sizeof(S) == 2) {
+    if constexpr (std::is_same_v<T, S> && sizeof(S) <= 2) {
         if (step == 1) {
             std::memcpy(to, from, static_cast<size_t>(count) * sizeof(S));
         } else {
@@ -33,6 +33,18 @@ HWY_INLINE void copy_row(const S *from, int64_t step, int64_t count, T *to) {
         for (int64_t c = 0; c < count; c += kLanes<T>) store_first(d, load_as(d, from + c, count - c), to + c, count - c);
     } else {
         for (int64_t c = 0; c < count; ++c) to[c] = to_compute<T>(from[c * step]);
+    }
+}
+
+// Numbers of a row times their scales, `group` side by side one each.
+template <class T>
+HWY_INLINE void scale_row(const float *scale, int64_t step, int64_t group, int64_t count, T *row) {
+    const Tag<T> d;
+    for (int64_t c = 0; c < count; c += group, scale += step) {
+        const Vec<T> factor = hn::Set(d, static_cast<T>(*scale));
+        const int64_t end = least(c + group, count);
+        for (int64_t at = c; at < end; at += kLanes<T>)
+            store_first(d, hn::Mul(load_first(d, row + at, end - at), factor), row + at, end - at);
     }
 }
 
@@ -73,8 +85,8 @@ class KeySource {
         count_ = count;
         values_finite_ = keys_finite_ = kUnknown;
         any_hidden_ = false;
-        if (!k_in_place_) fill(p_.k, p_.head_dim, k_block_);
-        if (!v_in_place_) fill(p_.v, p_.head_dim_v, v_block_);
+        if (!k_in_place_) fill(p_.k, p_.k_scale, p_.k_group, p_.head_dim, k_block_);
+        if (!v_in_place_) fill(p_.v, p_.v_scale, p_.v_group, p_.head_dim_v, v_block_);
     }
 
     const S *key(int64_t j) const { return k_in_place_ ? place(p_.k, j) : k_block_ + (j - begin_) * p_.head_dim; }
@@ -117,13 +129,14 @@ class KeySource {
     }
     const S *place(const attile_operand &x, int64_t j) const { return operand_at<S>(x, entry_.b, kv_head_, entry_.k_start + j); }
 
-    void fill(const attile_operand &x, int64_t width, S *block) {
-        with_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
+    // Scales are put to numbers that become floats.
+    void fill(const attile_operand &x, const attile_operand &scale, int64_t group, int64_t width, S *block) {
+        with_cache_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
             using From = decltype(s);
             if constexpr (sizeof(S) < sizeof(T) && !std::is_same_v<S, From>) return;  // read as what it is
             for (int64_t j = 0; j < count_; ++j) {
                 S *row = block + j * width;
-                const From *from;
+                int64_t at[3] = {entry_.b, kv_head_, entry_.k_start + begin_ + j};
                 if (p_.block_table.data != nullptr) {
                     const int64_t page = page_of(p_, entry_.b, begin_ + j);
                     key_hidden_[j] = page < 0;
@@ -132,11 +145,15 @@ class KeySource {
                         for (int64_t c = 0; c < width; ++c) row[c] = S{0};
                         continue;
                     }
-                    from = operand_at<From>(x, page, kv_head_, (begin_ + j) % p_.page_size);
-                } else {
-                    from = operand_at<From>(x, entry_.b, kv_head_, entry_.k_start + begin_ + j);
+                    at[0] = page;
+                    at[2] = (begin_ + j) % p_.page_size;
                 }
-                if constexpr (sizeof(S) == sizeof(T) || std::is_same_v<S, From>) copy_row<S, From>(from, x.stride[3], width, row);
+                if constexpr (sizeof(S) == sizeof(T) || std::is_same_v<S, From>) {
+                    copy_row<S, From>(operand_at<From>(x, at[0], at[1], at[2]), x.stride[3], width, row);
+                }
+                if constexpr (std::is_same_v<S, float> && sizeof(From) == 1) {
+                    if (scale.data != nullptr) scale_row(operand_at<float>(scale, at[0], at[1], at[2]), scale.stride[3], group, width, row);
+                }
             }
         });
     }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queries, keys and values of an attention case, those of 8 bits with their scales.
+#include <cstddef>
+#include <limits>
+
+#include "attention_data.h"
+#include "test_element.h"
+#include "test_random.h"
+
+namespace attile::test {
+
+void AttentionData::draw_values() {
+    q = drawn(q_shape(c.head_dim), c.dtype);
+    const std::int64_t entries = c.page_size != 0 ? pages : c.packed_k ? 1 : c.batch;
+    const auto drawn_as = [&](const CacheStorage &storage, std::int64_t width) {
+        const std::int32_t dtype = c.type_of(storage);
+        return drawn({entries, c.heads_kv, total_k, width}, dtype, dtype == ATTILE_I8 ? 40 : 1);
+    };
+    k = drawn_as(c.k_storage, c.head_dim);
+    v = drawn_as(c.v_storage, c.head_dim_v);
+    draw_scale(c.k_storage, k, &k_scale);
+    draw_scale(c.v_storage, v, &v_scale);
+}
+
+// Scales of both signs, such that scaled numbers are of some units.
+void AttentionData::draw_scale(const CacheStorage &storage, const Values &numbers, Values *scale) {
+    if (!storage.scaled) return;
+    std::vector<std::int64_t> shape = numbers.shape;
+    for (std::size_t axis = 0; axis < 3; ++axis)
+        if ((storage.axes >> axis & 1) == 0) shape[axis] = 1;
+    shape[3] = storage.group == 0 ? 1 : shape[3] / storage.group;
+    *scale = Values(shape);
+    if (!with_contents_) return;
+    const double typical = storage.dtype == ATTILE_I8 ? 1.0 / 40 : 1;
+    for (double &x : scale->at) x = round_to(ATTILE_F32, typical * (0.3 + 1.4 * random_->uniform()) * (random_->chance(0.2) ? -1 : 1));
+}
+
+// The numbers that are stored, with something that nobody may look at where no row does, and what they stand for.
+void AttentionData::scale_cache(const CacheStorage &storage, const Values &used, Values *values, Values *numbers, Values *scale) {
+    if (!is_quantised(storage.dtype)) return;
+    *numbers = *values;
+    Values scale_used(scale->shape);
+    const auto scale_at = [&](std::size_t at) {
+        std::size_t place = 0, rest = at, step = 1;
+        for (std::size_t axis = 4; axis-- > 0;) {
+            const auto extent = static_cast<std::size_t>(values->shape[axis]), scales = static_cast<std::size_t>(scale->shape[axis]);
+            const std::size_t index = rest % extent;
+            rest /= extent;
+            if (axis == 3) {
+                place += index / (extent / scales);
+            } else if (scales != 1) {
+                place += index * step;
+            }
+            step *= scales;
+        }
+        return place;
+    };
+    for (std::size_t at = 0; at < values->at.size(); ++at) {
+        if (used.at[at] == 0) {
+            numbers->at[at] = storage.dtype == ATTILE_I8 ? 127 : std::numeric_limits<double>::quiet_NaN();
+            continue;
+        }
+        if (!storage.scaled) continue;
+        values->at[at] *= scale->at[scale_at(at)];
+        scale_used.at[scale_at(at)] = 1;
+    }
+    if (storage.scaled) poison_unused(*scale, scale_used, storage.scale_layout.broadcast);
+}
+
+}  // namespace attile::test

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases of attention whose keys and values are of 8 bits, or of other types than q.
+#include "cases_attention_list.h"
+#include "test_random.h"
+
+namespace attile::test {
+namespace {
+
+using C = AttentionCase;
+
+// Types of q, k, v and the bias.
+struct Types {
+    std::int32_t q, k, v, bias;
+};
+constexpr Types kTypes[] = {
+    {ATTILE_F32, ATTILE_I8, ATTILE_I8, ATTILE_F32},           {ATTILE_BF16, ATTILE_I8, ATTILE_I8, ATTILE_BF16},
+    {ATTILE_F16, ATTILE_F8_E4M3, ATTILE_F8_E4M3, ATTILE_F32}, {ATTILE_F32, ATTILE_F8_E5M2, ATTILE_I8, ATTILE_F16},
+    {ATTILE_BF16, ATTILE_F8_E4M3, ATTILE_BF16, ATTILE_F16},   {ATTILE_F32, ATTILE_F16, ATTILE_F16, ATTILE_F16},
+    {ATTILE_F32, ATTILE_BF16, ATTILE_F16, ATTILE_BF16},       {ATTILE_BF16, ATTILE_F32, ATTILE_BF16, ATTILE_F32},
+};
+
+std::string name_of(const Types &types) {
+    std::string name = dtype_name(types.q);
+    for (const std::int32_t type : {types.k, types.v}) name += std::string("_") + dtype_name(type);
+    return name;
+}
+
+void set_types(C &c, const Types &types) {
+    c.dtype = c.out_dtype = types.q;
+    c.bias_dtype = types.bias;
+    c.k_storage.dtype = types.k == types.q ? 0 : types.k;
+    c.v_storage.dtype = types.v == types.q ? 0 : types.v;
+}
+
+// To what is of 8 bits.
+void give_scales(C &c, std::int64_t group, std::uint8_t axes) {
+    for (CacheStorage *storage : {&c.k_storage, &c.v_storage}) {
+        storage->scaled = is_quantised(storage->dtype);
+        storage->group = group;
+        storage->axes = axes;
+    }
+}
+
+class Adder {
+  public:
+    Adder(std::vector<Case> &list, const Types &types) : list_(list), types_(types) {}
+    // Scales: one for a token of a head unless said otherwise.
+    void operator()(const std::string &name, C c, std::int64_t group = 0, std::uint8_t axes = 7) const {
+        set_types(c, types_);
+        give_scales(c, group, axes);
+        list_.push_back({"attention.cache_" + name + "." + name_of(types_), c});
+    }
+
+  private:
+    std::vector<Case> &list_;
+    const Types &types_;
+};
+
+// Few rows and many, keys of one block and of several: each is a way of its own through a backend.
+void add_paths(const Adder &add) {
+    const Layout heads_inside = {.order = Order::kHeadsInside};
+    for (const std::int64_t rows : {1, 3, 40}) {
+        const std::string suffix = "_" + std::to_string(rows) + "_rows";
+        C c = attention_of(rows, 333, 64);
+        add("plain" + suffix, c);
+        add("groups" + suffix, c, 32);
+        add("columns" + suffix, c, 1, 2);
+        c.k_layout = c.v_layout = heads_inside;
+        c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+        c.sinks = c.key_lengths = true;
+        c.bias = BiasKind::kSomeHidden;
+        c.bias_poisoned = true;
+        c.batch = 4;
+        add("lengths" + suffix, c, 0, 2);
+        add("lengths_tokens" + suffix, c);
+        c = attention_of(rows, 90, 48);
+        c.head_dim_v = 37;
+        c.page_size = 16;
+        c.key_starts = true;
+        c.allowed = MaskBytes::kRandom;
+        add("paged" + suffix, c);
+        c.flags = ATTILE_FLAG_BATCH_INVARIANT;
+        add("batch_invariant" + suffix, c);
+    }
+}
+
+void add_layouts(const Adder &add) {
+    const Layout odd = {.order = Order::kFortran, .pad = 3, .step = 2, .offset = 1};
+    for (const std::int64_t rows : {2, 19}) {
+        const std::string suffix = "_" + std::to_string(rows) + "_rows";
+        C c = attention_of(rows, 70, 40);
+        c.k_layout = c.v_layout = odd;
+        c.k_storage.scale_layout = c.v_storage.scale_layout = odd;
+        c.alibi = 2;
+        add("odd" + suffix, c);
+        c.k_storage.scale_layout = c.v_storage.scale_layout = {.reversed = 4};
+        c.packed_q = c.packed_k = true;
+        c.batch = 3;
+        c.softcap = 20;
+        add("packed" + suffix, c);
+        C without = attention_of(rows, 70, 17);
+        without.mask = ATTILE_MASK_WINDOW_BOTTOM_RIGHT;
+        without.window_left = 30;
+        add("one_scale" + suffix, without, 0, 0);
+        without.block_mask = MaskBytes::kRandom;
+        without.tree_keys = 2;
+        add("masks" + suffix, without, 0, 1);
+    }
+}
+
+}  // namespace
+
+void append_cached_attention_cases(std::vector<Case> &list, Tier tier) {
+    for (const Types &types : kTypes) {
+        const Adder add(list, types);
+        add_paths(add);
+        add_layouts(add);
+        C c = attention_of(5, 400, 128);
+        set_types(c, types);
+        list.push_back({"attention.cache_unscaled." + name_of(types), c});
+        if (tier == Tier::kQuick) continue;
+        add("spans", attention_of(2, 4500, 16));
+        add("long", attention_of(130, 2100, 32), 32);
+        add("wide", attention_of(9, 150, 256), 128);
+    }
+    const std::uint64_t count = tier == Tier::kQuick ? 40 : 300;
+    for (std::uint64_t seed = 1; seed <= count; ++seed)
+        list.push_back({"attention.random_cached." + std::to_string(seed), random_cached_attention(seed)});
+}
+
+AttentionCase random_cached_attention(std::uint64_t seed) {
+    Random random(seed * 8 + 6);
+    C c = random_attention(seed * 31 + 11);
+    set_types(c, kTypes[random.between(0, 7)]);
+    c.pattern = AttentionPattern::kNormal;
+    for (Layout *layout : {&c.k_layout, &c.v_layout}) layout->broadcast = 0;
+    for (CacheStorage *storage : {&c.k_storage, &c.v_storage}) {
+        storage->scaled = is_quantised(storage->dtype) && random.chance(0.8);
+        const std::int64_t width = storage == &c.k_storage ? c.head_dim : c.head_dim_v;
+        const std::int64_t group = random.pick<std::int64_t>({0, 0, 1, 32, 64, 128});
+        storage->group = group > 0 && width % group == 0 ? group : 0;
+        storage->axes = static_cast<std::uint8_t>(random.between(0, 7));
+        storage->scale_layout = random_layout(random, 4, false);
+    }
+    return c;
+}
+
+}  // namespace attile::test
