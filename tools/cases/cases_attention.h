@@ -21,6 +21,7 @@ enum class AttentionPattern : std::uint8_t {
     kConstant,        ///< every score equal
     kRising,          ///< every key block raises the maximum
     kTiny,            ///< values near the smallest numbers of the storage type
+    kNanInCache,      ///< a number of k, and one of v, is NaN
     kNanInQuery,      ///< one row of q is NaN, and only that row of o may be
     kFarBelow,        ///< the first 130 keys' scores lie far below the others': nothing may stay rounded at their magnitude
     kFarBelowButOne,  ///< every key's scores but one late key's lie far below: one thread of a row alone sees it

@@ -118,6 +118,14 @@ void append_cached_attention_cases(std::vector<Case> &list, Tier tier) {
         C c = attention_of(5, 400, 128);
         set_types(c, types);
         list.push_back({"attention.cache_unscaled." + name_of(types), c});
+        if (is_float8(types.k)) {
+            for (const std::int64_t rows : {1, 5, 9}) {
+                c = attention_of(rows, 200, 72);
+                c.pattern = AttentionPattern::kNanInCache;
+                c.mask = ATTILE_MASK_CAUSAL_BOTTOM_RIGHT;
+                add("nan_" + std::to_string(rows) + "_rows", c);
+            }
+        }
         if (tier == Tier::kQuick) continue;
         add("spans", attention_of(2, 4500, 16));
         add("long", attention_of(130, 2100, 32), 32);

@@ -30,6 +30,7 @@ inline constexpr int64_t kDecodeBlock = HWY_TARGET == HWY_AVX3 ? kScoreStep : kB
 template <class T>
 struct DecodeScratch {
     T *queries, *scores, *extra, *k_block, *v_block, *block_sums;
+    T *k_scales, *v_scales;  // of a block's keys
     uint8_t *key_hidden;
     char *buffer = nullptr;  // of a run
 
@@ -40,6 +41,8 @@ struct DecodeScratch {
         k_block = cutter.cut<T>(kDecodeBlock, p.head_dim);
         v_block = cutter.cut<T>(kDecodeBlock, p.head_dim_v);
         key_hidden = cutter.cut<uint8_t>(kDecodeBlock);
+        k_scales = cutter.cut<T>(kScoreStep);
+        v_scales = cutter.cut<T>(kScoreStep);
         block_sums = sums_in_runs(p) ? cutter.cut<T>(kDecodeRows, p.head_dim_v) : nullptr;
 #if HWY_TARGET == HWY_AVX3
         buffer = cutter.cut<char>(DecodeProducts<T, T>::buffer_bytes(most(p.head_dim, p.head_dim_v)));
@@ -63,8 +66,15 @@ HWY_INLINE void add_block(int64_t head_dim_v, const T *block, T *sums) {
     }
 }
 
+// Scores, or weights, times a number for each key.
+template <class T>
+HWY_INLINE void scale_scores(int64_t count, const T *scales, T *scores) {
+    const Tag<T> d;
+    for (int64_t j = 0; j < count; j += kLanes<T>) hn::Store(hn::Mul(hn::Load(d, scores + j), hn::Load(d, scales + j)), d, scores + j);
+}
+
 // searching: scores may be -inf by themselves, so each block is searched for values that are not finite. S: what keys and values are read
-// as.
+// as. Numbers of 8 bits are read as they are: scores take the keys' scales, weights those of the values.
 template <class T, class S>
 void decode_part_once(const attile_attention_problem &p, const AttentionRows &rows, int64_t part, bool searching, T *result, char *memory) {
     Cutter cutter(memory);
@@ -105,19 +115,24 @@ void decode_part_once(const attile_attention_problem &p, const AttentionRows &ro
                                   {values, value_step, p.head_dim_v, count},
                                   {keys + count * key_step, key_step, p.head_dim, least(kDecodeBlock, most(end - to, 0))}};
         products.score(here, scratch.scores);
+        const bool scales_keys = sizeof(S) == 1 && p.k_scale.data != nullptr, scales_values = sizeof(S) == 1 && p.v_scale.data != nullptr;
+        if (scales_keys) source.scales(p.k_scale, scratch.k_scales);
+        const bool scales_finite = !scales_values || source.scales(p.v_scale, scratch.v_scales);
         bool hides = searching;
         for (int64_t r = 0; r < count_rows; ++r) {
             const int64_t i = (rows.begin + r) / rows.heads, h = rows.head0 + (rows.begin + r) % rows.heads;
             T *scores = scratch.scores + r * kScoreStep;
+            if (scales_keys) scale_scores<T>(count, scratch.k_scales, scores);
             hides = finish_row<T>(p, rows.entry, i, h, from, count, source.hidden(from), scores, scratch.extra) || hides;
         }
-        const bool leave_out = hides && !source.values_finite();
+        const bool leave_out = hides && !(scales_finite && source.values_finite());
         for (int64_t r = 0; r < count_rows; ++r) {
             T *scores = scratch.scores + r * kScoreStep, *sums = result + r * width;
             if (leave_out) {
                 for (int64_t n = 0; n < count; ++n) scratch.extra[n] = scores[n];
             }
             soften_row<T>(count, scores, p.head_dim_v, sums);
+            if (scales_values) scale_scores<T>(count, scratch.v_scales, scores);
             if (!leave_out) continue;
             for (int64_t n = 0; n < count; ++n) {
                 if (scratch.extra[n] == -std::numeric_limits<T>::infinity()) continue;
@@ -143,6 +158,11 @@ void decode_part(const attile_attention_problem &p, const AttentionRows &rows, i
     if constexpr (sizeof(T) == 4) {
         if (p.k.dtype == ATTILE_F16 && p.v.dtype == ATTILE_F16) return read_as(Half{});
         if (p.k.dtype == ATTILE_BF16 && p.v.dtype == ATTILE_BF16) return read_as(Brain{});
+        // Scales of groups go into the numbers as they are copied.
+        const bool by_keys =
+            (p.k_scale.data == nullptr || p.k_group >= p.head_dim) && (p.v_scale.data == nullptr || p.v_group >= p.head_dim_v);
+        if (by_keys && p.k.dtype == ATTILE_I8 && p.v.dtype == ATTILE_I8) return read_as(Int8{});
+        if (by_keys && p.k.dtype == ATTILE_F8_E4M3 && p.v.dtype == ATTILE_F8_E4M3) return read_as(E4m3{});
     }
     read_as(T{});
 }

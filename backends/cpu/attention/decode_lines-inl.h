@@ -5,13 +5,15 @@
 //
 // A line of elements of 16 bits is two vectors of float, widened once for up to four rows of queries: of float16 its halves, of bfloat16
 // its even and its odd elements, for which a shift and a mask do, where an order kept would take twice as many instructions. Queries lie in
-// the same order, and sums are put in order when stored.
+// the same order, and sums are put in order when stored. A line of 8 bits is four vectors, in order.
 #if defined(ATTILE_CPU_DECODE_LINES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_DECODE_LINES_INL_H
 #undef ATTILE_CPU_DECODE_LINES_INL_H
 #else
 #define ATTILE_CPU_DECODE_LINES_INL_H
 #endif
+
+#include <cmath>
 
 #include "attention/attention.h"
 #include "attention/decode_rows-inl.h"
@@ -66,9 +68,47 @@ struct WideLine {
     Vec<T> x[kWide<T, S>];
 };
 
+// A line of numbers of 8 bits in memory, and which of them are NaN.
+struct NarrowLine {
+    const char *from;
+    uint64_t nans;
+};
+// At p, or at `part` if fewer than 64 are there; copied to `copy`, if kCopies.
+template <class S, bool kCopies>
+HWY_INLINE NarrowLine find_narrow_line(const S *p, int64_t left, [[maybe_unused]] S *copy, char *part) {
+    NarrowLine line{reinterpret_cast<const char *>(p), 0};
+    if (left < 64) {
+        _mm512_store_si512(part, _mm512_maskz_loadu_epi8((uint64_t{1} << left) - 1, line.from));
+        line.from = part;
+    }
+    if constexpr (kCopies) _mm512_store_si512(copy, _mm512_loadu_si512(line.from));
+    if constexpr (std::is_same_v<S, E4m3>) {
+        const __m512i magnitudes = _mm512_set1_epi8(0x7f);
+        line.nans = _mm512_cmpeq_epi8_mask(_mm512_and_si512(_mm512_loadu_si512(line.from), magnitudes), magnitudes);
+    }
+    return line;
+}
+// A quarter of one as floats. Quarters come from memory by themselves, which spares their being taken out of a register.
+template <class S>
+HWY_INLINE Vec<float> load_narrow_quarter(const NarrowLine &line, int quarter) {
+    const __m512i wide = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(line.from + 16 * quarter)));
+    if constexpr (std::is_same_v<S, Int8>) return Vec<float>{_mm512_cvtepi32_ps(wide)};
+    // As e4m3_to_float(): the product makes subnormals normal.
+    const __m512i bits = _mm512_and_si512(_mm512_slli_epi32(wide, 20), _mm512_set1_epi32(static_cast<int>(0x87f00000u)));
+    const __m512 x = _mm512_mul_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(0x1p120f));
+    if (HWY_LIKELY(line.nans == 0)) return Vec<float>{x};
+    return Vec<float>{_mm512_mask_mov_ps(x, static_cast<__mmask16>(line.nans >> (16 * quarter)), _mm512_set1_ps(NAN))};
+}
+
 // A line at p, `left` elements of which are there; copied to `copy`, if kCopies, with zeros behind them.
 template <class T, class S, bool kCopies>
 HWY_INLINE WideLine<T, S> load_line(const S *p, int64_t left, [[maybe_unused]] S *copy) {
+    if constexpr (sizeof(S) == 1) {
+        HWY_ALIGN char part[64];
+        const NarrowLine line = find_narrow_line<S, kCopies>(p, left, copy, part);
+        return {{load_narrow_quarter<S>(line, 0), load_narrow_quarter<S>(line, 1), load_narrow_quarter<S>(line, 2),
+                 load_narrow_quarter<S>(line, 3)}};
+    }
     using Raw = std::conditional_t<sizeof(S) == 2, uint16_t, S>;
     const Tag<Raw> d;
     const Tag<T> dt;
@@ -186,6 +226,28 @@ HWY_NOINLINE void score_squares(int64_t keys, const T *queries, int64_t query_st
             for (int i = 0; i < 4; ++i) sum[r][i] = hn::Zero(d);
         }
         for (int64_t c = 0; c < width; c += kLine) {
+            if constexpr (sizeof(S) == 1) {  // A quarter of the four lines after the other: all of a query's are more than registers.
+                HWY_ALIGN char part[4][64];
+                NarrowLine line[4];
+                ATTILE_CPU_UNROLL
+                for (int i = 0; i < 4; ++i) {
+                    asker.step();
+                    line[i] = find_narrow_line<S, kCopies>(row[i] + c, width - c, kCopies ? copied[i] + c : nullptr, part[i]);
+                }
+                ATTILE_CPU_UNROLL
+                for (int v = 0; v < kVectors; ++v) {
+                    Vec<T> query[kRows];
+                    ATTILE_CPU_UNROLL
+                    for (int r = 0; r < kRows; ++r) query[r] = hn::Load(d, queries + r * query_step + c + v * kLanes<T>);
+                    ATTILE_CPU_UNROLL
+                    for (int i = 0; i < 4; ++i) {
+                        const Vec<T> x = load_narrow_quarter<S>(line[i], v);
+                        ATTILE_CPU_UNROLL
+                        for (int r = 0; r < kRows; ++r) sum[r][i] = multiply_add_in_place(query[r], x, sum[r][i]);
+                    }
+                }
+                continue;
+            }
             Vec<T> query[kRows][kVectors];
             ATTILE_CPU_UNROLL
             for (int r = 0; r < kRows; ++r) {
@@ -304,7 +366,7 @@ template <class T, class S>
 class DecodeProducts {
   public:
     // From a row of queries to the next, and how they lie.
-    static Size query_step(int64_t head_dim) { return Size(head_dim).rounded_up(32); }
+    static Size query_step(int64_t head_dim) { return Size(head_dim).rounded_up(64); }
     static void lay_query(const T *row, int64_t head_dim, T *query) {
         for (int64_t c = 0; c < query_step(head_dim).value(); ++c) query[place_in_lines<S>(c)] = c < head_dim ? row[c] : T{0};
     }

@@ -93,6 +93,17 @@ class KeySource {
     const S *value(int64_t j) const { return v_in_place_ ? place(p_.v, j) : v_block_ + (j - begin_) * p_.head_dim_v; }
     int64_t key_step() const { return k_in_place_ ? p_.k.stride[2] : p_.head_dim; }
     int64_t value_step() const { return v_in_place_ ? p_.v.stride[2] : p_.head_dim_v; }
+    // The scale of each key that was brought, one for all its numbers; whether all are finite. Written up to a whole vector.
+    bool scales(const attile_operand &x, T *to) const {
+        bool finite = true;
+        for (int64_t j = 0; j < round_up(count_, kLanes<T>); ++j) {
+            int64_t at[3] = {entry_.b, kv_head_, entry_.k_start + begin_ + j};
+            const bool is_there = j < count_ && locate(begin_ + j, at);
+            to[j] = is_there ? static_cast<T>(*operand_at<float>(x, at[0], at[1], at[2])) : T{0};
+            finite = finite && to[j] - to[j] == 0;
+        }
+        return finite;
+    }
     // Marks of keys whose page does not exist, from key j on; NULL if there are none.
     const uint8_t *hidden(int64_t j) const { return any_hidden_ ? key_hidden_ + (j - begin_) : nullptr; }
 
@@ -129,6 +140,14 @@ class KeySource {
     }
     const S *place(const attile_operand &x, int64_t j) const { return operand_at<S>(x, entry_.b, kv_head_, entry_.k_start + j); }
 
+    // Axes 0 to 2 of key j in k and v, those of an unpaged key on entry. False: its page does not exist.
+    bool locate(int64_t j, int64_t (&at)[3]) const {
+        if (p_.block_table.data == nullptr) return true;
+        at[0] = page_of(p_, entry_.b, j);
+        at[2] = j % p_.page_size;
+        return at[0] >= 0;
+    }
+
     // Scales are put to numbers that become floats.
     void fill(const attile_operand &x, const attile_operand &scale, int64_t group, int64_t width, S *block) {
         with_cache_storage<T>(x.dtype, [&](auto s) HWY_ATTR {
@@ -137,16 +156,12 @@ class KeySource {
             for (int64_t j = 0; j < count_; ++j) {
                 S *row = block + j * width;
                 int64_t at[3] = {entry_.b, kv_head_, entry_.k_start + begin_ + j};
-                if (p_.block_table.data != nullptr) {
-                    const int64_t page = page_of(p_, entry_.b, begin_ + j);
-                    key_hidden_[j] = page < 0;
-                    if (page < 0) {
-                        any_hidden_ = true;
-                        for (int64_t c = 0; c < width; ++c) row[c] = S{0};
-                        continue;
-                    }
-                    at[0] = page;
-                    at[2] = (begin_ + j) % p_.page_size;
+                const bool is_there = locate(begin_ + j, at);
+                if (p_.block_table.data != nullptr) key_hidden_[j] = !is_there;
+                if (!is_there) {
+                    any_hidden_ = true;
+                    for (int64_t c = 0; c < width; ++c) row[c] = S{0};
+                    continue;
                 }
                 if constexpr (sizeof(S) == sizeof(T) || std::is_same_v<S, From>) {
                     copy_row<S, From>(operand_at<From>(x, at[0], at[1], at[2]), x.stride[3], width, row);
