@@ -221,8 +221,7 @@ void AttentionData::apply_pattern() {
             break;
         }
         case AttentionPattern::kNanInCache:
-            if (is_float(c.type_of(c.k_storage)) || is_float8(c.k_storage.dtype)) k(0, 0, total_k / 2, c.head_dim - 1) = kNan;
-            if (is_float(c.type_of(c.v_storage)) || is_float8(c.v_storage.dtype)) v(v.shape[0] - 1, c.heads_kv - 1, total_k / 3, c.head_dim_v / 2) = kNan;
+            spoil_cache();
             break;
         case AttentionPattern::kNanInQuery:
             if (!q.at.empty()) q(0, 0, total_q / 2, 0) = kNan;

@@ -47,6 +47,7 @@ struct AttentionData {
     void draw_pages();
     void draw_values();
     void apply_pattern();
+    void spoil_cache();
     void draw_bias();
     void draw_allowed();
     void draw_block_mask();

@@ -22,6 +22,12 @@ void AttentionData::draw_values() {
     draw_scale(c.v_storage, v, &v_scale);
 }
 
+void AttentionData::spoil_cache() {
+    const auto has_nan = [&](const CacheStorage &storage) { return c.type_of(storage) != ATTILE_I8; };
+    if (has_nan(c.k_storage)) k(0, 0, total_k / 2, c.head_dim - 1) = std::numeric_limits<double>::quiet_NaN();
+    if (has_nan(c.v_storage)) v(v.shape[0] - 1, c.heads_kv - 1, total_k / 3, c.head_dim_v / 2) = std::numeric_limits<double>::quiet_NaN();
+}
+
 // Scales of both signs, such that scaled numbers are of some units.
 void AttentionData::draw_scale(const CacheStorage &storage, const Values &numbers, Values *scale) {
     if (!storage.scaled) return;

@@ -73,7 +73,7 @@ void add_paths(const Adder &add) {
         c.batch = 4;
         add("lengths" + suffix, c, 0, 2);
         add("lengths_tokens" + suffix, c);
-        c = attention_of(rows, 90, 48);
+        c = attention_of(rows, 190, 48);
         c.head_dim_v = 37;
         c.page_size = 16;
         c.key_starts = true;
