@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package against NumPy, and its structs against the C compiler's layout."""
 import ctypes
+import importlib.util
 import inspect
 import os
 import pathlib
@@ -152,6 +153,35 @@ class Operations(unittest.TestCase):
             self.close(found, expected, 0)
         with self.assertRaisesRegex(attile.AttileError, r"tree_mask.shape\[1\] is 10"):
             attile.attention(q, k, v, tree_mask=np.ones((3, 10), bool))
+
+    def test_keys_and_values_of_eight_bits(self):
+        q, k, v = random(2, 4, 3, 64), RNG.integers(-128, 128, (2, 2, 9, 64)).astype(np.int8), RNG.integers(-128, 128, (2, 2, 9, 5)).astype(np.int8)
+        k_scale, v_scale = random(2, 2, 9, 2) / 128, random(2, 1, 5)
+        exact = q.astype(np.float64), k * np.repeat(k_scale.astype(np.float64), 32, axis=-1), v * v_scale.astype(np.float64)
+        with attile.Context("cpu,reference") as context:
+            out, lse = context.attention(q, k, v, k_scale=k_scale, v_scale=v_scale, mask="causal_bottom_right", lse=True)
+            self.assertEqual((out.dtype, lse.dtype), (np.float32, np.float32))
+            expected = attile.attention(*exact, mask="causal_bottom_right", lse=True)
+            self.close(out, expected[0], 2e-4)
+            self.close(lse, expected[1], 1e-5)
+            self.close(context.attention(q, k, exact[2].astype(np.float16), k_scale=k_scale), attile.attention(*exact[:2], exact[2].astype(np.float16).astype(np.float64)), 2e-4)
+            for sentence, scales in ((r"k_scale.shape\[3\] is 3", {"k_scale": random(2, 2, 9, 3)}), ("v_scale.dtype", {"v_scale": np.ones(1)})):
+                with self.assertRaisesRegex(attile.AttileError, sentence):
+                    context.attention(q, k, v, **scales)
+        with self.assertRaisesRegex(attile.AttileError, r"k_scale is given, but k.dtype is"):
+            attile.attention(q, q, q, k_scale=k_scale)
+        with self.assertRaisesRegex(attile.AttileError, "k.dtype"):
+            attile.attention_backward(q, q, k, k, q, lse)
+
+    @unittest.skipUnless(importlib.util.find_spec("ml_dtypes"), "ml_dtypes is not installed")
+    def test_keys_and_values_of_ml_dtypes(self):
+        import ml_dtypes
+        q = random(1, 2, 3, 8)
+        for kind in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16):
+            k, v = random(1, 2, 7, 8).astype(kind), random(1, 2, 7, 8).astype(kind)
+            scales = {} if kind == ml_dtypes.bfloat16 else {"k_scale": random(7, 1), "v_scale": random(1)}
+            wide = [x.astype(np.float64) * scales.get(name, 1) for x, name in ((k, "k_scale"), (v, "v_scale"))]
+            self.close(attile.attention(q, k, v, **scales), attile.attention(q.astype(np.float64), *wide))
 
     def test_packed_rows_over_dense_keys(self):
         q, k, v = random(1, 2, 5, 4, dtype=np.float64), random(2, 2, 7, 4, dtype=np.float64), random(2, 2, 7, 4, dtype=np.float64)

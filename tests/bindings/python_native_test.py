@@ -37,6 +37,9 @@ def calls():
     yield "attention", (q, q, q), {**options, "lse": True}
     yield "attention", (q, q, q), {**modest, "lse": False}
     yield "attention", (q, random(4, 2, 2, 4), random(4, 2, 2, 4)), {"block_table": np.array([[3, 1]], np.int32), "key_lengths": lengths}
+    cache = RNG.integers(-128, 128, (2, *Q)).astype(np.int8)
+    yield "attention", (q, *cache), {"k_scale": random(2, 3, 1), "v_scale": random(4)}
+    yield "attention", (q, cache[0], q.astype(np.float16)), {"k_scale": random(1), "lse": True}
     out, found = attile.attention(q, q, q, **options, lse=True)
     yield "attention_backward", (q, q, q, q, out, found), options
     yield "attention_backward", (q, q, q, q, out, found), {**options, "dbias": random(1, 1, 3, 3), "dsinks": random(2), "dlse": random(*LSE)}

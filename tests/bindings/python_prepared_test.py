@@ -61,6 +61,16 @@ class Launches(unittest.TestCase):
             for found, expected in zip((out, lse), attile.attention(lse=True, **others)):
                 np.testing.assert_array_equal(found, expected)
 
+    def test_keys_and_values_of_eight_bits(self):
+        cache = lambda: RNG.integers(-128, 128, (2, 2, 5, 8)).astype(np.int8)
+        q, k, v, scales = random(2, 4, 3, 8), cache(), cache(), {"k_scale": random(2, 5, 1), "v_scale": random(2, 1, 8)}
+        call = attile.prepare_attention(q, k, v, **scales)
+        np.testing.assert_array_equal(call.run(), attile.attention(q, k, v, **scales))
+        others = {"k": cache(), "v": cache(), "k_scale": random(2, 5, 1), "v_scale": random(2, 1, 8)}
+        np.testing.assert_array_equal(call.run(**others), attile.attention(q, **others))
+        with self.assertRaises(ValueError):
+            call.run(v_scale=random(2, 5, 1))
+
     def test_packed_and_paged_operands(self):
         q, pages = random(1, 2, 5, 4), random(6, 2, 4, 4)
         packed = {"cu_len_q": np.array([0, 2, 5], np.int32), "block_table": np.array([[0, 3], [5, 1]], np.int32), "key_lengths": np.array([7, 5], np.int32)}

@@ -61,7 +61,8 @@ def gemm_cases():
 
 class Operators(unittest.TestCase):
     def test_signatures_are_those_of_the_package(self):
-        for name, missing in (("gemm", {"out", "stream", "workspace", "query"}), ("attention", {"out", "stream", "workspace", "query"})):
+        of_neither = {"out", "stream", "workspace", "query"}
+        for name, missing in (("gemm", of_neither | {"a_scale", "b_scale"}), ("attention", of_neither)):  # Products of 8 bits are for attile.gemm.
             of_package, here = (inspect.signature(getattr(owner, name)).parameters for owner in (attile, attile.torch))
             self.assertEqual(set(of_package) - set(here), missing)
             self.assertEqual(set(here) - set(of_package), set())
@@ -137,6 +138,27 @@ class Operators(unittest.TestCase):
         out, lse = attile.torch.attention(*q, lse=True)
         for more in ({}, {"bias": random(1, 4, 5, 7, requires_grad=False), "with_dbias": True}, {"dlse": torch.rand_like(lse)}):
             torch.library.opcheck(torch.ops.attile.attention_backward, (torch.rand_like(out), *q, out, lse), more)
+
+    def test_keys_and_values_of_eight_bits(self):
+        q, k, v = random(2, 4, 3, 8, dtype=torch.float32), torch.randint(-128, 128, (2, 2, 7, 8), dtype=torch.int8), torch.randint(-128, 128, (2, 2, 7, 8), dtype=torch.int8)
+        scales = {"k_scale": random(2, 7, 1, dtype=torch.float32, requires_grad=False), "v_scale": random(1, dtype=torch.float32, requires_grad=False)}
+        caches = [(k, v, scales)]
+        for name in ("float8_e4m3fn", "float8_e5m2"):
+            kind = getattr(torch, name, None)
+            if kind is not None:
+                caches.append((k.float().div(64).to(kind), v.float().div(64).to(kind), scales))
+        for k, v, options in (*caches, (k.half(), v.bfloat16(), {})):
+            with self.subTest(types=(k.dtype, v.dtype)):
+                wide = [x.double() * options.get(name, 1) for x, name in ((k, "k_scale"), (v, "v_scale"))]
+                expected = attile.attention(q.detach().double(), *wide)
+                with torch.no_grad():
+                    found = torch.compile(attile.torch.attention, backend="aot_eager")(q, k, v, **options)
+                    for out in (found, attile.torch.attention(q, k, v, **options), attile.attention(q, k, v, **options)):
+                        self.assertEqual(out.dtype, torch.float32)
+                        self.assertTrue(float((out - expected).abs().max()) <= 1e-5 * float(wide[1].abs().max()))
+                with self.assertRaisesRegex(RuntimeError, "no gradient comes through attention of several types"):
+                    attile.torch.attention(q, k, v, **options)
+        torch.library.opcheck(torch.ops.attile.attention, (q.detach(), *caches[0][:2]), scales)
 
     def test_wrong_calls(self):
         a, q, options = random(4, 5), random(2, 2, 4, 8), {"key_lengths": torch.tensor([3, 2], dtype=torch.int32)}

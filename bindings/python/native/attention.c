@@ -8,7 +8,7 @@
     X(mask) X(window) X(bias) X(allowed) X(alibi_slopes) X(sinks) X(key_lengths) X(cu_len_q) X(cu_len_k) X(max_len_q) X(max_len_k)
 #define LAST(X) X(flags) X(stream) X(workspace) X(query)
 #define LATER(X) X(key_starts) X(causal_offset) X(block_mask) X(tree_mask)
-#define FORWARD(X) X(q) X(k) X(v) X(out) X(lse) OPTIONS(X) X(block_table) LATER(X) LAST(X)
+#define FORWARD(X) X(q) X(k) X(v) X(out) X(lse) OPTIONS(X) X(block_table) LATER(X) X(k_scale) X(v_scale) LAST(X)
 #define BACKWARD(X) X(dout) X(q) X(k) X(v) X(out) X(lse) X(dq) X(dk) X(dv) X(dbias) X(dsinks) OPTIONS(X) LATER(X) X(dlse) LAST(X)
 NATIVE_PARAMETERS(attention, FORWARD)
 NATIVE_PARAMETERS(attention_backward, BACKWARD)
@@ -27,7 +27,7 @@ static int window(PyObject *pair, attile_attention_args *x) {
     return found;
 }
 
-/* Everything but o, lse and the block table, of either call's values. */
+/* Everything but o, lse, the block table and the scales, of either call's values. */
 #define FILL(call, v, x)                                                                                                       \
     (native_number((v).scale, &(x).scale) < 0 || native_number((v).softcap, &(x).softcap) < 0 ||                               \
      native_choice((v).mask, native.given.masks, &(x).mask) < 0 || window((v).window, &(x)) < 0 ||                             \
@@ -47,7 +47,8 @@ PyObject *native_attention(PyObject *self, PyObject *const *args, Py_ssize_t giv
     PyObject *out = NULL, *lse = NULL, *result = NULL;
     NATIVE_STAMP(x);
     if (native_sort(NATIVE_attention, 3, 3, args, given, keywords, (PyObject **)&v) < 0 || v.q == Py_None || FILL(&call, v, x) ||
-        native_view(&call, v.block_table, &x.block_table) < 0)
+        native_view(&call, v.block_table, &x.block_table) < 0 || native_view(&call, v.k_scale, &x.k_scale) < 0 ||
+        native_view(&call, v.v_scale, &x.v_scale) < 0)
         goto pure;
     const int64_t shape[4] = {x.q.shape[0], x.q.shape[1], x.q.shape[2], x.v.shape[3]};
     if (native_output(&call, v.out, v.q, &x.q, 0, 4, shape, &x.o, &out) < 0) goto pure;

@@ -32,7 +32,9 @@ static const operand of_attention[] = {OPERAND(attention, "out", o),
                                        ATTENTION(key_starts),
                                        ATTENTION(causal_offset),
                                        ATTENTION(block_mask),
-                                       ATTENTION(tree_mask)};
+                                       ATTENTION(tree_mask),
+                                       ATTENTION(k_scale),
+                                       ATTENTION(v_scale)};
 enum { KEPT_OUT, KEPT_LSE, KEPT_WORKSPACE, KEPT_ON_GPU, KEPT }; /* Of the tuple that a prepared call keeps. */
 enum { OUT, LSE, MOST_OPERANDS = sizeof of_attention / sizeof *of_attention };
 

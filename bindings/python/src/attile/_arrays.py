@@ -140,7 +140,7 @@ def _from_dlpack(array: Any, streams: dict[Any, int]) -> View:
 
 
 TYPES = {"float32": s.F32, "float64": s.F64, "float16": s.F16, "bfloat16": s.BF16, "int32": s.I32, "uint8": s.U8, "bool": s.BOOL}
-NARROW = {"int8": s.I8, "float8_e4m3fn": s.F8_E4M3, "float8_e5m2": s.F8_E5M2}  # of products alone, and not of every PyTorch
+NARROW = {"int8": s.I8, "float8_e4m3fn": s.F8_E4M3, "float8_e5m2": s.F8_E5M2}  # not of every PyTorch, and without gradients
 
 
 def _torch_of(array: Any) -> Any:

@@ -28,12 +28,15 @@ __all__ = ["attention", "disable", "enable", "gemm", "register_transformers", "s
 
 _untyped: Any = torch  # For functions of PyTorch that have no types.
 
+_OF_FORWARD = ("block_table", "k_scale", "v_scale")  # behind TENSORS: what the backward call does not have
+
 # Options of both calls of attention.
 _NUMBERS = "float scale=0.0, float softcap=0.0, str? mask=None, SymInt[] window=[0, 0], SymInt max_len_q=0, SymInt max_len_k=0, int flags=0"
 _SHARED = ", ".join(f"Tensor? {name}=None" for name in TENSORS)
+_FORWARD = ", ".join(f"Tensor? {name}=None" for name in _OF_FORWARD)
 _SCHEMAS = (
     "gemm(Tensor a, Tensor b, Tensor? c=None, Tensor? bias=None, *, float alpha=1.0, float beta=0.0, str? bias_axis=None, str? activation=None, int flags=0) -> Tensor",
-    f"attention(Tensor q, Tensor k, Tensor v, {_SHARED}, Tensor? block_table=None, *, {_NUMBERS}, bool out_blhd=False) -> (Tensor, Tensor)",
+    f"attention(Tensor q, Tensor k, Tensor v, {_SHARED}, {_FORWARD}, *, {_NUMBERS}, bool out_blhd=False) -> (Tensor, Tensor)",
     f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_SHARED}, Tensor? dlse=None, *, bool with_dbias=False, bool with_dsinks=False,"
     f" {_NUMBERS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
@@ -50,7 +53,7 @@ def _gemm(a: Tensor, b: Tensor, c: Optional[Tensor] = None, bias: Optional[Tenso
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, *tensors: Optional[Tensor], out_blhd: bool = False, **options: Any) -> tuple[Tensor, Tensor]:
-    named: dict[str, Any] = dict(zip((*TENSORS, "block_table"), tensors))
+    named: dict[str, Any] = dict(zip((*TENSORS, *_OF_FORWARD), tensors))
     return cast("tuple[Tensor, Tensor]", call("attention", q, k, v, out=empty_out(q, v) if out_blhd else None, lse=True, **options, **named))
 
 
@@ -108,9 +111,12 @@ def _bias_gradient(dout: Tensor, shape: torch.Size, dtype: torch.dtype, bias_axi
 
 
 def _attention_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, *tensors, block_table = inputs
+    q, k, v, *tensors, block_table, k_scale, v_scale = inputs
     if block_table is not None:
         raise RuntimeError("no gradient comes through attention with a block_table: call under torch.no_grad()")
+    for name, x, scale in (("k", k, k_scale), ("v", v, v_scale)):
+        if x.dtype != q.dtype or scale is not None:
+            raise RuntimeError(f"{name} is of {x.dtype} and q of {q.dtype}, and no gradient comes through attention of several types: call under torch.no_grad()")
     slopes = tensors[TENSORS.index("alibi_slopes")]
     if slopes is not None and slopes.requires_grad:
         raise RuntimeError("alibi_slopes requires a gradient, and none comes through attention: give alibi_slopes.detach()")
@@ -121,7 +127,7 @@ def _attention_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dic
 
 def _attention_gradients(ctx: Any, dout: Optional[Tensor], dlse: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
     q, k, v, out, lse, *tensors = ctx.saved_tensors
-    found: list[Optional[Tensor]] = [None] * (4 + len(TENSORS))
+    found: list[Optional[Tensor]] = [None] * (3 + len(TENSORS) + len(_OF_FORWARD))
     if dout is None and dlse is None:
         return tuple(found)
     bias, sinks = (3 + TENSORS.index(name) for name in ("bias", "sinks"))
@@ -173,11 +179,12 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, lse: bool = False, scale: floa
               bias: Optional[Tensor] = None, allowed: Optional[Tensor] = None, alibi_slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None,
               key_lengths: Optional[Tensor] = None, cu_len_q: Optional[Tensor] = None, cu_len_k: Optional[Tensor] = None, max_len_q: int = 0, max_len_k: int = 0,
               block_table: Optional[Tensor] = None, key_starts: Optional[Tensor] = None, causal_offset: Optional[Tensor] = None, block_mask: Optional[Tensor] = None,
-              tree_mask: Optional[Tensor] = None, flags: int = 0) -> Union[Tensor, tuple[Tensor, Tensor]]:
+              tree_mask: Optional[Tensor] = None, k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, flags: int = 0) -> Union[Tensor, tuple[Tensor, Tensor]]:
     """Attention as attile.attention(), in a new tensor; with ``lse`` (out, lse).
 
-    Gradients come from both to q, k, v, bias and sinks by attile.attention_backward(); that of alibi_slopes and of paged keys is refused.
+    Gradients come from both to q, k, v, bias and sinks by attile.attention_backward(); that of alibi_slopes, of paged keys and of k or v of another type than q is refused.
     """
     out, found = torch.ops.attile.attention(q, k, v, bias, allowed, alibi_slopes, sinks, key_lengths, cu_len_q, cu_len_k, key_starts, causal_offset, block_mask, tree_mask,
-                                            block_table, scale=scale, softcap=softcap, mask=mask, window=list(window), max_len_q=max_len_q, max_len_k=max_len_k, flags=flags)
+                                            block_table, k_scale, v_scale, scale=scale, softcap=softcap, mask=mask, window=list(window), max_len_q=max_len_q,
+                                            max_len_k=max_len_k, flags=flags)
     return (out, found) if lse else out
