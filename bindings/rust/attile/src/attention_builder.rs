@@ -39,7 +39,8 @@ pub struct Attention<'a> {
 }
 
 impl Context {
-    /// Attention of q [B, Hq, Lq, D], k [B, Hkv, Lk, D], v [B, Hkv, Lk, Dv] into o [B, Hq, Lq, Dv].
+    /// Attention of q [B, Hq, Lq, D], k [B, Hkv, Lk, D], v [B, Hkv, Lk, Dv] into o [B, Hq, Lq, Dv]. k and v may be of other types than q,
+    /// also of 8 bits.
     pub fn attention<'a>(&'a self, q: TensorRef<'a>, k: TensorRef<'a>, v: TensorRef<'a>, o: TensorMut<'a>) -> Attention<'a> {
         let mut args = initialised!(attile_attention_args, attile_attention_init);
         args.q = q.raw;
@@ -172,6 +173,18 @@ impl<'a> Attention<'a> {
     pub fn paged(mut self, block_table: TensorRef<'a>, key_lengths: TensorRef<'a>) -> Self {
         self.args.block_table = block_table.raw;
         self.args.key_lengths = key_lengths.raw;
+        self
+    }
+
+    /// Factors of k's numbers of 8 bits; f32, broadcast to [B, Hkv, Lk, G], where G is 1, D, or D over 32, 64 or 128.
+    pub fn k_scale(mut self, scale: TensorRef<'a>) -> Self {
+        self.args.k_scale = scale.raw;
+        self
+    }
+
+    /// Likewise of v's, whose rows have Dv numbers.
+    pub fn v_scale(mut self, scale: TensorRef<'a>) -> Self {
+        self.args.v_scale = scale.raw;
         self
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every operation against plain loops in f64, errors, memory, threads. Runs on the backend that the environment selects.
-use attile::{Activation, Context, Level, Mask, MemoryKind, MergePart, ReduceOp, TensorMut, TensorRef};
+use attile::{Activation, Bf16, Context, Level, Mask, MemoryKind, MergePart, ReduceOp, TensorMut, TensorRef};
 
 /// Numbers in [-1, 1), the same on every machine.
 fn random(seed: u64, len: usize) -> Vec<f32> {
@@ -222,6 +222,46 @@ fn masks_of_blocks_and_trees() {
         .run()
         .unwrap();
     assert_close(&drafts, &attention(&q, &k, &v, d, |i| i).0.split_off((l - 2) * d), 1e-5);
+}
+
+#[test]
+fn keys_and_values_of_eight_bits() {
+    let context = Context::new().unwrap();
+    let (l, d) = (9usize, 4usize);
+    let q = random(7, l * d);
+    let whole = |seed| random(seed, l * d).iter().map(|x| (x * 127.0) as i8).collect::<Vec<_>>();
+    let (k, v, k_scale, v_scale) = (whole(8), whole(9), random(10, l), random(11, d));
+    let shape = [1, 1, l as i64, d as i64];
+    let mut o = vec![f32::NAN; l * d];
+    context
+        .attention(
+            TensorRef::new(&q, &shape).unwrap(),
+            TensorRef::new(&k, &shape).unwrap(),
+            TensorRef::new(&v, &shape).unwrap(),
+            TensorMut::new(&mut o, &shape).unwrap(),
+        )
+        .k_scale(TensorRef::new(&k_scale, &[l as i64, 1]).unwrap())
+        .v_scale(TensorRef::new(&v_scale, &[d as i64]).unwrap())
+        .mask(Mask::CausalTopLeft)
+        .run()
+        .unwrap();
+    let keys: Vec<f32> = k.iter().enumerate().map(|(i, x)| k_scale[i / d] * f32::from(*x)).collect();
+    let values: Vec<f32> = v.iter().enumerate().map(|(i, x)| v_scale[i % d] * f32::from(*x)).collect();
+    assert_close(&o, &attention(&q, &keys, &values, d, |i| i).0, 1e-3);
+
+    // Values of another type than q: the upper halves of floats.
+    let wide: Vec<Bf16> = values.iter().map(|x| Bf16((x.to_bits() >> 16) as u16)).collect();
+    let values: Vec<f32> = wide.iter().map(|x| f32::from_bits(u32::from(x.0) << 16)).collect();
+    context
+        .attention(
+            TensorRef::new(&q, &shape).unwrap(),
+            TensorRef::new(&keys, &shape).unwrap(),
+            TensorRef::new(&wide, &shape).unwrap(),
+            TensorMut::new(&mut o, &shape).unwrap(),
+        )
+        .run()
+        .unwrap();
+    assert_close(&o, &attention(&q, &keys, &values, d, |_| l - 1).0, 1e-3);
 }
 
 #[test]
