@@ -5,7 +5,7 @@ program fortran_attention_test
   use fortran_naive
   use fortran_test_tools
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: int32, int64, real32
+  use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32
   implicit none (type, external)
   integer, parameter :: D = 8, DV = 5, LQ = 7, LK = 9, HQ = 4, HKV = 2, NB = 3
   type(attile_context) :: ctx
@@ -22,6 +22,7 @@ program fortran_attention_test
   call plain()
   call masks()
   call features()
+  call cache()
   call packed()
   call sections_and_ranks()
   call merging()
@@ -182,6 +183,33 @@ contains
     call attile_attention(ctx, q, k, v, o, lse, key_lengths=lengths, tree_mask=tree)
     call compare('mask of a tree')
   end subroutine features
+
+  ! Keys and values of 8 bits: a factor for each token, for each column, and none; a section; and a wrong shape.
+  subroutine cache()
+    integer(int8) :: k8(2*D, LK, HKV, NB), v8(DV, LK, HKV, NB)
+    real(real32) :: k_scale(1, LK, HKV, NB), v_scale(DV), o4(DV, LQ, HQ, NB), lse4(LQ, HQ, NB)
+    real(real64) :: keys(D, LK, HKV, NB), values(DV, LK, HKV, NB), no_bias(LK, LQ, HQ, NB)
+    character(len=200) :: why
+    integer :: stat
+    k8 = int(reshape([(modulo(37*i, 255) - 127, i=1, size(k8))], shape(k8)), int8)
+    v8 = int(reshape([(modulo(91*i, 255) - 127, i=1, size(v8))], shape(v8)), int8)
+    k_scale = reshape([(real(i, real32)/4096, i=1, size(k_scale))], shape(k_scale))
+    v_scale = [(real(i, real32)/128, i=1, DV)]
+    no_bias = 0
+    keys = k8(1:2*D:2, :, :, :)*real(spread(k_scale(1, :, :, :), 1, D), real64)
+    values = v8*real(spread(spread(spread(v_scale, 2, LK), 3, HKV), 4, NB), real64)
+    o4 = real(nan(), real32)
+    lse4 = real(nan(), real32)
+    call attile_attention(ctx, real(q, real32), k8(1:2*D:2, :, :, :), v8, o4, lse4, k_scale=k_scale, v_scale=v_scale)
+    call naive_attention(real(real(q, real32), real64), keys, values, no_bias, no_sinks, scale, 0.0_real64, want_o, want_lse)
+    call check(all(abs(o4 - want_o) <= 1e-5_real64), 'keys and values of 8 bits: o')
+    call check(all(abs(lse4 - want_lse) <= 1e-5_real64), 'keys and values of 8 bits: lse')
+    o4 = real(nan(), real32)
+    call attile_attention(ctx, real(q, real32), k8(1:2*D:2, :, :, :), v8, o4, k_scale=k_scale, mask=ATTILE_MASK_CAUSAL_TOP_LEFT)
+    call check(all(o4(:, 1, 1, 1) == v8(:, 1, 1, 1)), 'the first row sees one value, without factors')
+    call attile_attention(ctx, real(q, real32), k8(1:2*D:2, :, :, :), v8, o4, v_scale=v_scale(:3), stat=stat, errmsg=why)
+    call check(stat == ATTILE_ERROR_SHAPE_MISMATCH .and. index(why, 'v_scale.shape[0] is 3') > 0, 'a wrong shape of factors')
+  end subroutine cache
 
   ! The batch's entries one behind another, of lengths 3, 0 and LQ, and of as many keys.
   subroutine packed()

@@ -21,11 +21,15 @@ module attile_real32
   integer(c_int32_t), parameter :: DTYPE = ATTILE_F32
 
   include 'attile_arrays_interfaces.inc'
+  interface attile_attention
+    module procedure attention_cache
+  end interface attile_attention
 
 contains
 
   include 'attile_arrays_gemm.inc'
   include 'attile_arrays_attention.inc'
+  include 'attile_arrays_cache.inc'
   include 'attile_arrays_backward.inc'
   include 'attile_arrays_other.inc'
   include 'attile_arrays_ranks.inc'

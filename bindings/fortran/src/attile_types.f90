@@ -134,6 +134,8 @@ module attile_types
     type(attile_tensor) :: causal_offset
     type(attile_tensor) :: block_mask
     type(attile_tensor) :: tree_mask
+    type(attile_tensor) :: k_scale
+    type(attile_tensor) :: v_scale
   end type attile_attention_args
 
   ! struct attile_attention_backward_args
@@ -226,6 +228,8 @@ module attile_types
     type(c_ptr) :: causal_offset = c_null_ptr  ! void *
     type(c_ptr) :: block_mask = c_null_ptr  ! void *
     type(c_ptr) :: tree_mask = c_null_ptr  ! void *
+    type(c_ptr) :: k_scale = c_null_ptr  ! void *
+    type(c_ptr) :: v_scale = c_null_ptr  ! void *
   end type attile_attention_pointers
 
   ! struct attile_reduce_args
