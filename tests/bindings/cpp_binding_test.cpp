@@ -61,6 +61,28 @@ TEST(Call, ComputesAndQueries) {
     EXPECT_STREQ(context.info().backend, "reference");
 }
 
+TEST(Call, TakesKeysAndValuesOfEightBits) {
+    const attile::Context context("reference");
+    const std::vector<float> q = {1, 2}, k_scale = {0.5F, 0.25F}, v_scale = {0.125F};
+    const std::vector<std::int8_t> k = {2, 4, 4, 8}, v = {8, -16, 24, 127};  // Both keys are 1 and 2.
+    std::vector<float> o(2, kNaN);
+    attile::AttentionArgs args;
+    args.q = attile::view(q, {1, 1, 1, 2});
+    args.k = attile::view(k, {1, 1, 2, 2});
+    args.v = attile::view(v, {1, 1, 2, 2});
+    args.k_scale = attile::view(k_scale, {2, 1});
+    args.v_scale = attile::view(v_scale, {1});
+    args.o = attile::view(o, {1, 1, 1, 2});
+    context.attention(args);
+    EXPECT_NEAR(o[0], 2, 1e-6);
+    EXPECT_NEAR(o[1], 6.9375, 1e-6);
+    attile::AttentionPointers at;
+    std::vector<float> doubled = {0.25F};
+    at.v_scale = doubled.data();
+    context.prepare(args).run(at);
+    EXPECT_NEAR(o[0], 4, 1e-6);
+}
+
 TEST(Call, GivesGradientsOfAMerge) {
     const attile::Context context("reference");
     const std::vector<float> parts = {1, 2, 3, 5}, lse_parts = {0, 0}, dout = {1, 1};
