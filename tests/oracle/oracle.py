@@ -27,6 +27,13 @@ def widen_bf16(bits):
         return (np.asarray(bits, dtype=np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
+def scaled(numbers, scale):
+    """What numbers [B, H, L, D] of a cache stand for: each row has G factors, and each of them D / G neighbours. Other axes are broadcast."""
+    if scale is None:
+        return numbers
+    return numbers * np.repeat(scale.astype(np.float64), numbers.shape[-1] // scale.shape[-1], axis=-1)
+
+
 def activate(x, activation):
     if activation == ACT_RELU:
         return np.where(x < 0, 0.0, x)

@@ -10,23 +10,7 @@ import numpy as np
 
 import attile_ctypes as ac
 import oracle
-from oracle_case import Case, NAN, TYPES, blank, laid_out, stored, widened
-
-
-def eight_bits(rng, dtype, shape):
-    """Numbers as they are stored and as they are meant, of every bit pattern that is a finite number; float32 is taken, too."""
-    if dtype == ac.F32:
-        numbers = rng.standard_normal(shape).astype(np.float32)
-        return numbers, numbers.astype(np.float64)
-    if dtype == ac.I8:
-        numbers = rng.integers(-128, 128, shape).astype(np.int8)
-        return numbers, numbers.astype(np.float64)
-    exponent_bits, fraction_bits, bias, last = (4, 3, 7, 0x7E) if dtype == ac.E4M3 else (5, 2, 15, 0x7B)
-    magnitude = rng.integers(0, last + 1, shape)
-    sign = rng.integers(0, 2, shape)
-    exponent, fraction = magnitude >> fraction_bits, (magnitude & ((1 << fraction_bits) - 1)) / 2.0**fraction_bits
-    value = np.where(exponent == 0, fraction * 2.0 ** (1 - bias), (1 + fraction) * 2.0 ** (exponent - bias))
-    return (sign << (exponent_bits + fraction_bits) | magnitude).astype(np.uint8), np.where(sign == 1, -value, value)
+from oracle_case import Case, NAN, TYPES, blank, eight_bits, laid_out, stored, widened
 
 
 class Gemm(Case):
