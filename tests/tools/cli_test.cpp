@@ -226,6 +226,7 @@ TEST(ExplainTest, Roofline) {
     for (const std::vector<std::string> &shape :
          std::vector<std::vector<std::string>>{{"attention", "1", "8", "512", "64", "--heads-kv", "2", "--causal"},
                                                {"attention", "4", "8", "1", "64", "--len-k", "4096", "--dtype", "f16"},
+                                               {"attention", "1", "8", "1", "64", "--k-dtype", "i8", "--v-dtype", "bf16"},
                                                {"attention_backward", "1", "8", "512", "64"},
                                                {"attention_merge", "1", "8", "512", "64", "4"},
                                                {"reduce", "100", "1000"},
@@ -234,6 +235,22 @@ TEST(ExplainTest, Roofline) {
         arguments.insert(arguments.begin(), {"explain", "--backend", "reference"});  // It has every operation.
         EXPECT_EQ(run_attile(arguments).code, 0) << testing::PrintToString(shape);
     }
+}
+
+TEST(ExplainTest, TypesOfKeysAndValues) {
+    const std::vector<std::string> decode = {"attention", "1", "8", "1", "64", "--len-k", "1024", "--backend", "reference"};
+    const auto explained = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), decode.begin(), decode.end());
+        more.insert(more.begin(), "explain");
+        return run_attile(more);
+    };
+    const Finished mixed = explained({"--dtype", "bf16", "--k-dtype", "e4m3"});
+    ASSERT_EQ(mixed.code, 0) << mixed.err;
+    EXPECT_PRED_FORMAT2(IsSubstring, "attention, bf16, k e4m3, v bf16", mixed.out);
+    EXPECT_PRED_FORMAT2(IsSubstring, "k.dtype is i8", explained({"--dtype", "f64", "--k-dtype", "i8"}).err);
+    EXPECT_PRED_FORMAT2(IsSubstring, "--ranks takes q, k and v of one type",
+                        explained({"--v-dtype", "i8", "--ranks", "2", "--link", "1e9", "--device-peak-flops", "1e12"}).err);
+    EXPECT_PRED_FORMAT2(IsSubstring, "--v-dtype is for attention", run_attile({"explain", "gemm", "1", "2", "3", "--v-dtype", "i8"}).err);
 }
 
 }  // namespace

@@ -15,15 +15,11 @@ namespace {
 using bench::BenchCase;
 using bench::Size;
 
+// The program has compared the names with those that the option takes.
 int32_t dtype_of(const std::string &name) {
-    for (int32_t dtype : {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16})
+    for (int32_t dtype : {ATTILE_F32, ATTILE_F64, ATTILE_F16, ATTILE_BF16, ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2})
         if (bench::dtype_name(dtype) == name) return dtype;
-    throw Failure("'" + name + "' is not a data type: expected f32, f64, f16 or bf16");
-}
-int32_t narrow_dtype_of(const std::string &name) {
-    for (int32_t dtype : {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2})
-        if (bench::dtype_name(dtype) == name) return dtype;
-    throw Failure("'" + name + "' is not a data type of 8 bits: expected i8, e4m3 or e5m2");
+    throw Failure("'" + name + "' is not a data type");
 }
 
 void expect_extents(const ExplainOptions &options, size_t count, const char *names) {
@@ -42,7 +38,7 @@ BenchCase describe(const ExplainOptions &options) {
         expect_extents(options, 3, "M N K");
         if (!options.b_dtype.empty()) {
             BenchCase result =
-                bench::quantised_case(Size::kMedium, dtype, narrow_dtype_of(options.b_dtype), shape[0], shape[1], shape[2], shape[2]);
+                bench::quantised_case(Size::kMedium, dtype, dtype_of(options.b_dtype), shape[0], shape[1], shape[2], shape[2]);
             result.batch = options.batch;
             return result;
         }
@@ -52,7 +48,10 @@ BenchCase describe(const ExplainOptions &options) {
         expect_extents(options, 4, "BATCH HEADS LEN HEAD_DIM");
         const int64_t heads_kv = options.heads_kv > 0 ? options.heads_kv : shape[1];
         const int64_t len_k = options.len_k > 0 ? options.len_k : shape[2];
-        BenchCase result = bench::attention_case(Size::kMedium, dtype, shape[0], shape[1], heads_kv, shape[2], len_k, shape[3], mask);
+        const int32_t k_dtype = options.k_dtype.empty() ? dtype : dtype_of(options.k_dtype);
+        const int32_t v_dtype = options.v_dtype.empty() ? dtype : dtype_of(options.v_dtype);
+        BenchCase result =
+            bench::cached_case(Size::kMedium, dtype, k_dtype, v_dtype, shape[0], shape[1], heads_kv, shape[2], len_k, shape[3], mask);
         if (options.operation == "attention_backward") result.operation = bench::Operation::kAttentionBackward;
         return result;
     }
@@ -84,10 +83,19 @@ std::string shape_text(const ExplainOptions &options, const BenchCase &one) {
     }
 }
 
+// Behind the type.
+std::string types_text(const ExplainOptions &options) {
+    if (!options.b_dtype.empty()) return " times " + options.b_dtype;
+    if (options.k_dtype.empty() && options.v_dtype.empty()) return "";
+    const auto type = [&](const std::string &own) { return own.empty() ? options.dtype : own; };
+    return ", k " + type(options.k_dtype) + ", v " + type(options.v_dtype);
+}
+
 // Of attention over ranks.
 void expect_ring(const ExplainOptions &options, const BenchCase &one, const Roofs &roofs) {
     const bool goes = one.operation == bench::Operation::kAttention || one.operation == bench::Operation::kAttentionBackward;
     if (!goes) throw Failure(text("--ranks is for attention and attention_backward; the operation is %s", options.operation.c_str()));
+    if (!options.k_dtype.empty() || !options.v_dtype.empty()) throw Failure("--ranks takes q, k and v of one type");
     if (options.causal && one.len_k != one.len_q)
         throw Failure(text("--ranks with --causal takes as many keys as rows; --len-k is %lld", static_cast<long long>(one.len_k)));
     if (!(roofs.peak_flops > 0))
@@ -99,6 +107,9 @@ void expect_ring(const ExplainOptions &options, const BenchCase &one, const Roof
 int run_explain(const ExplainOptions &options) {
     if (!options.b_dtype.empty() && options.operation != "gemm")
         throw Failure(text("--b-dtype is for gemm; the operation is %s", options.operation.c_str()));
+    for (const auto &[name, type] : {std::pair("--k-dtype", &options.k_dtype), std::pair("--v-dtype", &options.v_dtype)})
+        if (!type->empty() && options.operation != "attention")
+            throw Failure(text("%s is for attention; the operation is %s", name, options.operation.c_str()));
     const BenchCase one = describe(options);
     const Context context(options.backend, options.threads);
     bench::BenchRun run(context, one);
@@ -106,7 +117,7 @@ int run_explain(const ExplainOptions &options) {
     check(run.query(support));
 
     Facts head;
-    head.add("operation", options.operation + ", " + options.dtype + (options.b_dtype.empty() ? "" : " times " + options.b_dtype));
+    head.add("operation", options.operation + ", " + options.dtype + types_text(options));
     head.add("shape", shape_text(options, one));
     head.add("backend", context.description());
     std::printf("%s\n", head.str().c_str());

@@ -79,7 +79,8 @@ struct ExplainOptions {
     std::vector<int64_t> shape;
     std::string backend;
     std::string dtype = "f32";
-    std::string b_dtype;  // of gemm: empty, as dtype
+    std::string b_dtype;           // of gemm: empty, as dtype
+    std::string k_dtype, v_dtype;  // of attention, likewise
     int64_t batch = 1;
     int64_t heads_kv = 0;  // 0: as many as there are query heads.
     int64_t len_k = 0;     // 0: as many as rows.

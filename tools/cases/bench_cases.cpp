@@ -81,6 +81,12 @@ void add_attention(std::vector<BenchCase> &cases) {
     cases.push_back(attention_case(Size::kLarge, f32, 1, 32, 8, 1, 32768, 128));
     cases.push_back(attention_case(Size::kLarge, f32, 32, 32, 8, 1, 4096, 128));
     cases.push_back(attention_case(Size::kLarge, f16, 32, 32, 8, 1, 4096, 128));
+    cases.push_back(attention_case(Size::kLarge, bf16, 1, 32, 8, 1, 32768, 128));
+    for (const int32_t cache : {ATTILE_BF16, ATTILE_I8, ATTILE_F8_E4M3}) {
+        cases.push_back(cached_case(Size::kMedium, f32, cache, cache, 1, 32, 8, 1, 4096, 128));
+        cases.push_back(cached_case(Size::kLarge, f32, cache, cache, 1, 32, 8, 1, 32768, 128));
+    }
+    cases.push_back(cached_case(Size::kMedium, bf16, ATTILE_I8, ATTILE_I8, 1, 32, 8, 1, 4096, 128));
 
     cases.push_back(attention_backward_case(Size::kTiny, f32, 1, 2, 64, 64, causal));
     cases.push_back(attention_backward_case(Size::kMedium, f32, 1, 8, 512, 64, causal));
@@ -192,6 +198,15 @@ BenchCase attention_case(Size size, int32_t dtype, int64_t batch, int64_t heads_
     result.id = id(decode ? "decode" : "attention", dtype,
                    "b" + std::to_string(batch) + "_h" + heads + "_l" + lengths + "_d" + std::to_string(head_dim) + mask_suffix(mask));
     result.memory_bound = decode;
+    return result;
+}
+
+BenchCase cached_case(Size size, int32_t dtype, int32_t k_dtype, int32_t v_dtype, int64_t batch, int64_t heads_q, int64_t heads_kv,
+                      int64_t len_q, int64_t len_k, int64_t head_dim, int32_t mask) {
+    BenchCase result = attention_case(size, dtype, batch, heads_q, heads_kv, len_q, len_k, head_dim, mask);
+    result.k_dtype = k_dtype, result.v_dtype = v_dtype;
+    const std::string k = "_" + std::string(dtype_name(k_dtype)), v = k_dtype == v_dtype ? "" : "_" + std::string(dtype_name(v_dtype));
+    if (k_dtype != dtype || v_dtype != dtype) result.id.insert(result.id.find('/', result.id.find('/') + 1), k + v);  // behind q's type
     return result;
 }
 

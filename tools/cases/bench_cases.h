@@ -35,6 +35,7 @@ struct BenchCase {
     int64_t heads_q = 0, heads_kv = 0, len_q = 0, len_k = 0, head_dim = 0;
     int32_t mask = ATTILE_MASK_NONE;
     int64_t parts = 0;
+    int32_t k_dtype = 0, v_dtype = 0;  // if it is not that of q; of 8 bits: with a scale for each token and head
 
     // Reduce and softmax of rows x columns; reduce takes the columns together, or the rows.
     int64_t rows = 0, columns = 0;
@@ -53,6 +54,9 @@ BenchCase gemm_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k, i
 BenchCase quantised_case(Size size, int32_t dtype, int32_t b_dtype, int64_t m, int64_t n, int64_t k, int64_t group);
 BenchCase attention_case(Size size, int32_t dtype, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_k,
                          int64_t head_dim, int32_t mask = ATTILE_MASK_NONE);
+// Attention over a cache of other types than q's.
+BenchCase cached_case(Size size, int32_t dtype, int32_t k_dtype, int32_t v_dtype, int64_t batch, int64_t heads_q, int64_t heads_kv,
+                      int64_t len_q, int64_t len_k, int64_t head_dim, int32_t mask = ATTILE_MASK_NONE);
 BenchCase attention_backward_case(Size size, int32_t dtype, int64_t batch, int64_t heads, int64_t len, int64_t head_dim, int32_t mask);
 BenchCase attention_merge_case(Size size, int32_t dtype, int64_t batch, int64_t heads, int64_t len, int64_t head_dim, int64_t parts);
 BenchCase reduce_case(Size size, int32_t dtype, int64_t rows, int64_t columns, bool over_rows);
@@ -93,6 +97,7 @@ class BenchRun {
     void add(attile_tensor &tensor, int32_t dtype, std::initializer_list<int64_t> shape, bool input);
     void describe_gemm();
     void describe_attention(attile_attention_args &args);
+    void add_cache(attile_tensor &tensor, attile_tensor &scale, int32_t dtype);
     void describe_attention_backward();
     void describe_attention_merge();
     void describe_rows();

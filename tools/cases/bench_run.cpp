@@ -72,10 +72,16 @@ void BenchRun::describe_gemm() {
 void BenchRun::describe_attention(attile_attention_args &args) {
     const BenchCase &c = case_;
     add(args.q, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, true);
-    add(args.k, c.dtype, {c.batch, c.heads_kv, c.len_k, c.head_dim}, true);
-    add(args.v, c.dtype, {c.batch, c.heads_kv, c.len_k, c.head_dim}, true);
+    add_cache(args.k, args.k_scale, c.k_dtype != 0 ? c.k_dtype : c.dtype);
+    add_cache(args.v, args.v_scale, c.v_dtype != 0 ? c.v_dtype : c.dtype);
     add(args.o, c.dtype, {c.batch, c.heads_q, c.len_q, c.head_dim}, false);
     args.mask = c.mask;
+}
+
+// Keys or values.
+void BenchRun::add_cache(attile_tensor &tensor, attile_tensor &scale, int32_t dtype) {
+    add(tensor, dtype, {case_.batch, case_.heads_kv, case_.len_k, case_.head_dim}, true);
+    if (element_bytes(dtype) == 1) add(scale, ATTILE_F32, {case_.batch, case_.heads_kv, case_.len_k, 1}, true);
 }
 
 void BenchRun::describe_attention_backward() {
