@@ -177,17 +177,18 @@ void AttentionData::draw_pages() {
 std::vector<std::int64_t> AttentionData::q_shape(std::int64_t dim) const { return {c.packed_q ? 1 : c.batch, c.heads_q, total_q, dim}; }
 
 void AttentionData::apply_pattern() {
+    const auto type_of = [&](const Values &x) { return &x == &k ? c.type_of(c.k_storage) : &x == &v ? c.type_of(c.v_storage) : c.dtype; };
     const auto each = [&](Values &values, auto f) {  // f(value, position along the third axis)
         const std::int64_t dim = values.shape[3], len = values.shape[2];
         for (std::size_t at = 0; at < values.at.size(); ++at)
-            values.at[at] = round_to(c.dtype, f(values.at[at], static_cast<std::int64_t>(at) / dim % len));
+            values.at[at] = round_to(type_of(values), f(values.at[at], static_cast<std::int64_t>(at) / dim % len));
     };
     // Column `only` becomes f(...), all others 0.
     const auto each_column = [&](Values &values, auto f, std::int64_t only) {
         const std::int64_t dim = values.shape[3], len = values.shape[2];
         for (std::size_t at = 0; at < values.at.size(); ++at) {
             const auto place = static_cast<std::int64_t>(at);
-            values.at[at] = place % dim == only ? round_to(c.dtype, f(values.at[at], place / dim % len)) : 0;
+            values.at[at] = place % dim == only ? round_to(type_of(values), f(values.at[at], place / dim % len)) : 0;
         }
     };
     switch (c.pattern) {
@@ -202,7 +203,7 @@ void AttentionData::apply_pattern() {
                 for (std::int64_t g = 0; g < c.heads_kv; ++g)
                     for (std::int64_t d = 0; d < c.head_dim; ++d)
                         k(e, g, total_k - 1, d) =
-                            round_to(c.dtype, 10 * q(std::min(e, q.shape[0] - 1), g * (c.heads_q / c.heads_kv), total_q - 1, d));
+                            round_to(type_of(k), 10 * q(std::min(e, q.shape[0] - 1), g * (c.heads_q / c.heads_kv), total_q - 1, d));
             break;
         case AttentionPattern::kAlternating:
             each(q, [](double x, std::int64_t) { return 2 * std::fabs(x); });

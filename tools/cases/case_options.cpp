@@ -171,9 +171,8 @@ std::vector<CaseOption> gemm_options() {
     };
 }
 
-std::vector<CaseOption> all_gemm_options() {
-    std::vector<CaseOption> options = gemm_options();
-    for (CaseOption &option : quantised_options()) options.push_back(option);
+std::vector<CaseOption> joined(std::vector<CaseOption> options, const std::vector<CaseOption> &more) {
+    options.insert(options.end(), more.begin(), more.end());
     return options;
 }
 
@@ -433,7 +432,8 @@ const std::vector<CaseOption> &options_of(std::string_view operation) {
         add_types(options);
         return options;
     };
-    static const std::vector<CaseOption> none, gemm = with_types(all_gemm_options()), attention = with_types(attention_options()),
+    static const std::vector<CaseOption> none, gemm = with_types(joined(gemm_options(), quantised_options())),
+                                               attention = with_types(joined(attention_options(), cached_options())),
                                                backward = with_types(backward_options()), merge = with_types(merge_options()),
                                                merge_backward = with_types(merge_backward_options()), reduce = with_types(reduce_options()),
                                                softmax = with_types(softmax_options());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases of attention whose keys and values are of 8 bits, or of other types than q.
 #include "cases_attention_list.h"
+#include "cases_quantised.h"
+#include "test_element.h"
 #include "test_random.h"
 
 namespace attile::test {
@@ -108,7 +110,33 @@ void add_layouts(const Adder &add) {
     }
 }
 
+// Keys and values of one type, those of 8 bits with a scale for each token.
+template <std::int32_t kType>
+CaseOption cache_of(const char *name) {
+    return {name,
+            [](const Case &c) {
+                const auto &a = std::get<C>(c.problem);
+                return a.type_of(a.k_storage) == kType && a.type_of(a.v_storage) == kType && a.dtype != kType;
+            },
+            [](Case &c) {
+                auto &a = std::get<C>(c.problem);
+                if (a.dtype == ATTILE_F64 || a.dtype == kType || a.k_layout.broadcast != 0 || a.v_layout.broadcast != 0) return false;
+                if (a.pattern == AttentionPattern::kInfiniteKeys) return false;  // Not every type has infinities.
+                a.k_storage = a.v_storage = {.dtype = kType, .scaled = is_quantised(kType)};
+                return true;
+            }};
+}
+
 }  // namespace
+
+std::vector<CaseOption> cached_options() {
+    return {
+        cache_of<ATTILE_I8>("cache_i8"),
+        cache_of<ATTILE_F8_E4M3>("cache_e4m3"),
+        cache_of<ATTILE_BF16>("cache_bf16"),
+        cache_of<ATTILE_F32>("cache_f32"),
+    };
+}
 
 void append_cached_attention_cases(std::vector<Case> &list, Tier tier) {
     for (const Types &types : kTypes) {

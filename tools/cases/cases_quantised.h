@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix multiplication of numbers of 8 bits: its cases, and its options.
+// Numbers of 8 bits: cases of products, and options of them and of attention.
 #pragma once
 
 #include <vector>
@@ -12,5 +12,6 @@ namespace attile::test {
 void append_quantised_cases(std::vector<Case> &list, Tier tier);
 GemmCase random_quantised_gemm(std::uint64_t seed);
 std::vector<CaseOption> quantised_options();
+std::vector<CaseOption> cached_options();  ///< of attention over keys and values of other types than q
 
 }  // namespace attile::test
