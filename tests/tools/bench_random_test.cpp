@@ -79,6 +79,7 @@ TEST(BenchRandomTest, WorkCountsWhatRowsSee) {
     EXPECT_EQ(work("attention:f32:b2:h4/2:l3x5:d8:causal").flops, 4.0 * 2 * 4 * (3 + 4 + 5) * 8);
     EXPECT_EQ(work("attention:f32:b1:h4/2:l3x5:d8:window1").flops, 4.0 * 4 * (2 + 2 + 2) * 8);
     EXPECT_EQ(work("attention:f32:b1:h4/2:l3x5:d8:window1").bytes, 4.0 * (2 * 3 * 4 * 8 + 2 * 4 * 2 * 8));
+    EXPECT_EQ(work("attention:f32:b1:h4/2:l3x5:d8:cache_i8").bytes, 4.0 * 2 * 3 * 4 * 8 + 5.0 * 2 * (2 * 8 + 2 * 4));
     EXPECT_EQ(work("attention_backward:f64:b2:h4/2:l3x5:d8").flops, 10.0 * 2 * 4 * 3 * 5 * 8);
     EXPECT_EQ(work("softmax:f16:3x5:f32_out").bytes, 15.0 * 6);
     EXPECT_EQ(work("reduce:f16:3x5:sum:over_rows").bytes, 15.0 * 2 + 5 * 2);

@@ -172,9 +172,9 @@ void Draw::attention_options(Problem &p) {
         backward ? std::vector<const char *>{"window", "bias",    "bias_heads", "dbias", "mask", "alibi",  "softcap",
                                              "sinks",  "lengths", "packed",     "blhd",  "odd",  "blocks", "tree"}
                  : std::vector<const char *>{"window",  "bias",   "bias_heads", "mask", "alibi", "softcap", "sinks", "lse",
-                                             "lengths", "packed", "paged",      "blhd", "odd",   "blocks",  "tree"};
+                                             "lengths", "packed", "paged",      "blhd", "odd",   "blocks",  "tree",  "cache_i8"};
     const std::string option = all[static_cast<size_t>(below(static_cast<int64_t>(all.size())))];
-    p.options = {option};
+    p.options = {option == "cache_i8" && p.dtype == ATTILE_F64 ? "lse" : option};
     if (option == "dbias") p.options = {"bias", "dbias"};
     if (option == "window") p.window = pick({127, 255, 1023, 4095});
     if (option == "blocks") p.shown = pick({10, 25, 50});

@@ -62,7 +62,8 @@ Work attention_work(const Problem &p) {
     // Forward: Q K^T and P V; backward: both again, and dP, dQ, dK, dV, of which P V is not needed.
     work.flops = 2 * pairs * heads * (backward ? 3 * dim + 2 * dim_v : dim + dim_v);
     // Forward reads q and writes o; backward reads q, o and dout and writes dq.
-    work.bytes = size * rows * heads * (backward ? 2 * dim + 2 * dim_v : dim + dim_v) + size * keys * heads_kv * (dim + dim_v);
+    work.bytes = size * rows * heads * (backward ? 2 * dim + 2 * dim_v : dim + dim_v) +
+                 (p.has("cache_i8") ? dim + dim_v + 2 * sizeof(float) : size * (dim + dim_v)) * keys * heads_kv;
     if (backward) work.bytes += size * all_keys * heads_kv * (dim + dim_v);
     if (backward || p.has("lse")) work.bytes += lse_size * rows * heads;
     const double share = all_pairs > 0 ? std::min(1.0, pairs / all_pairs) : 0,
