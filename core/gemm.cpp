@@ -13,12 +13,30 @@ namespace attile::core {
 namespace {
 
 constexpr uint32_t kFirstGemmSize = ATTILE_SIZE_UP_TO(attile_gemm_args, activation);
-constexpr uint32_t kGemmFlags =
-    ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC | ATTILE_FLAG_ALLOW_SPLIT_TF32 | ATTILE_FLAG_ALLOW_NONDETERMINISTIC;
+constexpr uint32_t kGemmFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC | ATTILE_FLAG_ALLOW_SPLIT_TF32 |
+                                ATTILE_FLAG_ALLOW_NONDETERMINISTIC | ATTILE_FLAG_EXACT_PRODUCTS;
 
 struct GemmViews {
     View a, b, c, d, bias, a_scale, b_scale;
 };
+
+bool is_exact(uint32_t flags) { return (flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0; }
+
+// The type that alpha and beta have in the call: that of the sums.
+int32_t factor_dtype(const attile_gemm_args &args) { return is_exact(args.flags) ? ATTILE_F64 : args.a.dtype; }
+
+// What no backend multiplies exactly, and why.
+int32_t check_exact(const Call &call, const attile_gemm_problem &problem) {
+    for (const attile_operand *operand : {&problem.a, &problem.b}) {
+        if (operand->dtype == ATTILE_F64 || operand->dtype == ATTILE_F32) continue;
+        return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "%s: EXACT_PRODUCTS is set and %s has the type %s; expected f64 or f32", call.operation,
+                    operand == &problem.a ? "a" : "b", DtypeText(operand->dtype).text);
+    }
+    if (problem.activation == ATTILE_ACTIVATION_NONE || problem.activation == ATTILE_ACTIVATION_RELU) return ATTILE_OK;
+    return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE,
+                "%s: EXACT_PRODUCTS is set and activation is %d; expected none or relu, since exp and erf are not the same bits everywhere",
+                call.operation, problem.activation);
+}
 
 // What b may be beside an a, and d beside both.
 DtypeSet types_of_b(DtypeSet a) { return a == kI8 ? kI8 : (a & kFloats8) != 0 ? kFloats8 : a == kF64 ? kF64 : a | kNarrow; }
@@ -40,7 +58,7 @@ int32_t check_operands(const Call &call, const attile_gemm_args &args, const cha
                         view->rank(), output_name, rank);
         }
     }
-    if (!is_zero_in(args.a.dtype, args.beta)) {  // else c is not looked at
+    if (!is_zero_in(factor_dtype(args), args.beta)) {  // else c is not looked at
         if (is_absent(args.c)) {
             return fail(ATTILE_ERROR_INVALID_VALUE, "%s: beta is %g, but c is absent", call.operation, args.beta);
         }
@@ -107,7 +125,7 @@ int32_t check_shapes(const Call &call, const GemmViews &views, const attile_gemm
     ATTILE_TRY(check_blocks(call, views.a_scale, {"m", m, false}, {"k", k, true}, problem.batch, problem.a_group));
     ATTILE_TRY(check_blocks(call, views.b_scale, {"k", k, true}, {"n", n, false}, problem.batch, problem.b_group));
     gemm->nothing_to_do = views.d.empty;
-    problem.k = is_zero_in(args.a.dtype, args.alpha) ? 0 : k;
+    problem.k = is_zero_in(factor_dtype(args), args.alpha) ? 0 : k;
     if (problem.k == 0) {  // Scales are not read, and not handed over.
         for (int64_t *group : {problem.a_group, problem.b_group}) group[0] = group[1] = 0;
     }
@@ -168,9 +186,9 @@ int32_t check_gemm_scalars(const Call &call, const attile_gemm_args &args) {
         double value;
     } factors[] = {{"alpha", args.alpha}, {"beta", args.beta}};
     for (const auto &factor : factors) {
-        if (!is_finite_in(args.a.dtype, factor.value)) {
+        if (!is_finite_in(factor_dtype(args), factor.value)) {
             return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s is %g; expected %s", call.operation, factor.name, factor.value,
-                        finite_in_text(args.a.dtype));
+                        finite_in_text(factor_dtype(args)));
         }
     }
     if (args.bias_axis < ATTILE_BIAS_NONE || args.bias_axis > ATTILE_BIAS_ROWS) {
@@ -198,7 +216,7 @@ int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const cha
     ATTILE_TRY(check_operands(call, args, output_name, &views));
     ATTILE_TRY(check_shapes(call, views, args, gemm));
     ATTILE_TRY(check_aliasing(call, views, problem.launch));
-    problem.compute = args.a.dtype == ATTILE_F64 ? ATTILE_F64 : args.a.dtype == ATTILE_I8 ? ATTILE_I32 : ATTILE_F32;
+    problem.compute = factor_dtype(args) == ATTILE_F64 ? ATTILE_F64 : args.a.dtype == ATTILE_I8 ? ATTILE_I32 : ATTILE_F32;
     problem.a = make_aligned_operand(views.a);
     problem.b = make_aligned_operand(views.b);
     problem.c = make_aligned_operand(views.c);
@@ -207,14 +225,20 @@ int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const cha
         problem.a_scale = make_aligned_operand(views.a_scale);
         problem.b_scale = make_aligned_operand(views.b_scale);
     }
-    problem.alpha = is_zero_in(args.a.dtype, args.alpha) ? 0.0 : args.alpha;
-    problem.beta = is_zero_in(args.a.dtype, args.beta) ? 0.0 : args.beta;
+    problem.alpha = is_zero_in(factor_dtype(args), args.alpha) ? 0.0 : args.alpha;
+    problem.beta = is_zero_in(factor_dtype(args), args.beta) ? 0.0 : args.beta;
     problem.activation = args.activation;
     return ATTILE_OK;
 }
 
 int32_t check_version(const Call &call, const Context *context, const attile_gemm_interface *interface,
                       const attile_gemm_problem &problem) {
+    if (is_exact(problem.launch.flags)) {
+        ATTILE_TRY(check_exact(call, problem));
+        if (interface == nullptr || interface->version >= 3) return ATTILE_OK;
+        return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, "%s: the backend '%s' is too old to know EXACT_PRODUCTS", call.operation,
+                    context->backend_name);
+    }
     if (((dtype_bit(problem.a.dtype) | dtype_bit(problem.b.dtype)) & kNarrow) == 0) return ATTILE_OK;
     if (interface == nullptr || interface->version >= 2) return ATTILE_OK;
     return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "%s: the backend '%s' is too old to know numbers of 8 bits", call.operation,

@@ -23,7 +23,8 @@ int32_t read_gemm(const Call &call, const attile_gemm_args *args, attile_gemm_ar
 // Factors, bias_axis and activation; the type of `args.a` is known.
 int32_t check_gemm_scalars(const Call &call, const attile_gemm_args &args);
 
-// A backend that knows the first version of the problem alone knows neither numbers of 8 bits nor their scales.
+// A backend that knows an earlier version of the problem knows no exact products, or neither numbers of 8 bits nor their scales. What is
+// asked of exact products that nobody has is refused here, too.
 int32_t check_version(const Call &call, const Context *context, const attile_gemm_interface *interface, const attile_gemm_problem &problem);
 
 // Validates arguments that were read to full size. `output_name` is what the caller calls d: "c" for the BLAS names.

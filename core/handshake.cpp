@@ -19,9 +19,10 @@ struct TableHead {
     uint32_t struct_size;
     uint32_t version;
 };
-// Of an interface. Those of products and attention have grown once.
+// Of an interface. That of products has grown twice, those of attention once.
 constexpr uint32_t highest_version(uint32_t id) {
-    return id == ATTILE_INTERFACE_GEMM || id == ATTILE_INTERFACE_ATTENTION || id == ATTILE_INTERFACE_ATTENTION_BACKWARD ? 2 : 1;
+    if (id == ATTILE_INTERFACE_GEMM) return 3;
+    return id == ATTILE_INTERFACE_ATTENTION || id == ATTILE_INTERFACE_ATTENTION_BACKWARD ? 2 : 1;
 }
 constexpr size_t kMaxVersionBytes = 31;
 

@@ -6,6 +6,7 @@
 
 #include "reference_backend.h"
 #include "reference_element.h"
+#include "reference_exact.h"
 #include "reference_sum.h"
 
 namespace attile::reference {
@@ -77,6 +78,10 @@ bool has_instruction() { return true; }
 #endif
 
 std::int32_t run(void *, const attile_gemm_problem *p) {
+    if ((p->launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0) {
+        multiply_exactly(p);
+        return ATTILE_OK;
+    }
     has_instruction() ? multiply_by_instruction(p) : multiply(p);
     return ATTILE_OK;
 }
@@ -99,12 +104,13 @@ std::int32_t query(void *, const attile_gemm_problem *p, attile_support *support
     const auto blocks = [](double extent, std::int64_t group) { return group > 0 ? extent / static_cast<double>(group) : 0; };
     bytes += distinct(p->a_scale, x, y, blocks(m, p->a_group[0]), blocks(k, p->a_group[1]));
     bytes += distinct(p->b_scale, x, y, blocks(k, p->b_group[0]), blocks(n, p->b_group[1]));
-    answer(support, "reference_gemm", 0, 2 * x * y * m * n * k, bytes);
+    const bool exact = (p->launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0;
+    answer(support, exact ? "reference_gemm_exact" : "reference_gemm", 0, 2 * x * y * m * n * k, bytes);
     return ATTILE_OK;
 }
 
 }  // namespace
 
-const attile_gemm_interface gemm_interface = {sizeof(attile_gemm_interface), 2, query, run};
+const attile_gemm_interface gemm_interface = {sizeof(attile_gemm_interface), 3, query, run};
 
 }  // namespace attile::reference

@@ -151,6 +151,7 @@ ATTILE_API const char *attile_status_name(int32_t status);
 #define ATTILE_FLAG_NO_ALLOC 0x2u               /**< Fail with ATTILE_ERROR_WORKSPACE_TOO_SMALL rather than allocate a workspace. */
 #define ATTILE_FLAG_ALLOW_SPLIT_TF32 0x4u       /**< float32 products may be made of several TF32 products of a tensor core. */
 #define ATTILE_FLAG_ALLOW_NONDETERMINISTIC 0x8u /**< Results may differ in the last bits from run to run. */
+#define ATTILE_FLAG_EXACT_PRODUCTS 0x10u        /**< Sums of products are exact, then rounded once: the same bits everywhere. Since 1.1. */
 /** @} */
 
 /**
@@ -336,7 +337,7 @@ ATTILE_API void attile_support_init(attile_support *support, uint64_t size);
 /** Arguments of attile_gemm(). */
 typedef struct attile_gemm_args {
     uint32_t struct_size;    /**< sizeof(attile_gemm_args); attile_gemm_init() sets it. */
-    uint32_t flags;          /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC, _ALLOW_SPLIT_TF32, _ALLOW_NONDETERMINISTIC. */
+    uint32_t flags;          /**< Any ATTILE_FLAG_ constants. */
     const void *next;        /**< Must be NULL. */
     void *stream;            /**< Stream to run on; NULL: the default stream. */
     void *workspace;         /**< Device memory for intermediate results, 256-byte aligned; NULL: taken from the context's pool. */
@@ -381,6 +382,11 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  * [.., Ms, Ks] likewise, Ms being 1, M or M / 128. Leading axes are as of a and b. Scales may be 0 or negative; NaN makes NaN of all that
  * it has a part in. What is rounded when is in the page on numerics.
  *
+ * **Exact products** (since 1.1) With ATTILE_FLAG_EXACT_PRODUCTS, for a and b both f64 or both f32, sum_k a b is the exact sum, rounded
+ * once to the nearest float64. Times alpha, plus beta times c, plus bias, the activation follow in float64, each step rounded by itself,
+ * and the result is rounded to d's type. Every NaN in d is the positive quiet one without payload. No bit depends on the backend, the
+ * device, threads, batch, layout or strides. Activations are none and relu: the others are not the same bits everywhere.
+ *
  * **Memory** Any kind. d must not overlap a, b, bias or scales; c may be exactly d's view, and must not overlap it otherwise.
  *
  * **Stream** On args->stream; asynchronous if all memory is the device's.
@@ -402,6 +408,7 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  * - ATTILE_ERROR_INVALID_SHAPE: K above 131071 with an i32 d
  * - ATTILE_ERROR_ALIASING: d overlaps an input
  * - ATTILE_ERROR_WORKSPACE_TOO_SMALL: a workspace was given, or NO_ALLOC set, and it is smaller than the query says
+ * - ATTILE_ERROR_UNSUPPORTED_DTYPE, ATTILE_ERROR_UNSUPPORTED_FEATURE: exact products of other types, or with another activation
  * - a code of block 2xxx: the backend lacks it, and attile_gemm_query() says so too; 4xxx, 5xxx: memory or device
  *
  * Since 1.0.

@@ -159,7 +159,8 @@ typedef struct attile_operand {
  */
 typedef struct attile_gemm_problem {
     uint32_t struct_size; /**< sizeof of this struct. */
-    int32_t compute;      /**< ATTILE_F32; ATTILE_F64 for f64 operands, ATTILE_I32 for i8 a and b: exact sums. */
+    /** ATTILE_F32; ATTILE_F64 for f64 operands and for exact products, ATTILE_I32 for i8 a and b: exact sums. */
+    int32_t compute;
     attile_launch launch; /**< Where it runs. */
     int64_t batch[2];     /**< Extents of the two batch axes x and y, at least 1. */
     int64_t m;            /**< Rows of D. */
@@ -184,7 +185,8 @@ typedef struct attile_gemm_problem {
 /** Matrix multiplication. */
 typedef struct attile_gemm_interface {
     uint32_t struct_size; /**< sizeof of this table. */
-    uint32_t version;     /**< 2; 1: problems with operands of 8 bits are not given to it. */
+    /** 3; 2: problems with ATTILE_FLAG_EXACT_PRODUCTS are not given to it, as defined by attile_gemm(); 1: nor with operands of 8 bits. */
+    uint32_t version;
     int32_t (*query)(void *state, const attile_gemm_problem *problem,
                      attile_support *support);                       /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_gemm_problem *problem); /**< Do it, or queue it. */

@@ -110,11 +110,11 @@ const void *bare_interface(uint32_t id, uint32_t) {
     return id == ATTILE_INTERFACE_MEMORY ? &kMemory : nullptr;
 }
 
-template <uint32_t grown_version>
+template <uint32_t grown_version, uint32_t gemm_version>
 const void *full_interface(uint32_t id, uint32_t version) {
     switch (id) {
         case ATTILE_INTERFACE_GEMM:
-            return &kTable<attile_gemm_interface, attile_gemm_problem, grown_version>;
+            return &kTable<attile_gemm_interface, attile_gemm_problem, gemm_version>;
         case ATTILE_INTERFACE_ATTENTION:
             return &kTable<attile_attention_interface, attile_attention_problem, grown_version>;
         case ATTILE_INTERFACE_ATTENTION_BACKWARD:
@@ -159,7 +159,7 @@ const char *name_of(Recorder recorder) {
 template <Recorder recorder>
 const attile_backend_v1 *entry(const attile_host_v1 *given_host) {
     host = given_host;
-    constexpr auto full = recorder == Recorder::kFirstVersions ? full_interface<1> : full_interface<2>;
+    constexpr auto full = recorder == Recorder::kFirstVersions ? full_interface<1, 1> : full_interface<2, 3>;
     static const attile_backend_v1 root = {sizeof(attile_backend_v1),
                                            ATTILE_BACKEND_ABI_MAJOR,
                                            ATTILE_BACKEND_ABI_MINOR,

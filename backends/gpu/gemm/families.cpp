@@ -21,9 +21,17 @@ Planned<attile_gemm_problem> refuse_narrow(Device & /*device*/, const attile_gem
         ATTILE_ERROR_UNSUPPORTED_DTYPE, "gemm: i8, f8_e4m3 and f8_e5m2 are not there on this backend; cpu and reference have them");
 }
 
+// Nor any exactly: those below would round sums as they go.
+Planned<attile_gemm_problem> refuse_exact(Device & /*device*/, const attile_gemm_problem &problem) {
+    if ((problem.launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) == 0) return {};
+    return Planned<attile_gemm_problem>::refused(ATTILE_ERROR_UNSUPPORTED_FEATURE,
+                                                 "gemm: EXACT_PRODUCTS is not there on this backend; the reference backend has it");
+}
+
 // Kernels that run, those they stand back for, plan.
 constexpr Family<attile_gemm_problem> kList[] = {
     {nullptr, nullptr, refuse_narrow},
+    {nullptr, nullptr, refuse_exact},
 #if defined(ATTILE_GPU_HAS_SM90)
     {&sm90::kKernels, nullptr, sm90::plan_gemm},  // f16, bf16
 #endif

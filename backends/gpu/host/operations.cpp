@@ -264,7 +264,7 @@ const attile_attention_merge_backward_interface kMergeBackwardInterface = {
     sizeof(attile_attention_merge_backward_interface), 1, table_query<attile_attention_merge_backward_problem, kMergeBackwardFamilies>,
     table_run<attile_attention_merge_backward_problem, kMergeBackwardFamilies>};
 #if defined(ATTILE_GPU_HAS_GEMM)
-const attile_gemm_interface kGemmInterface = {sizeof(attile_gemm_interface), 2, table_query<attile_gemm_problem, kGemmFamilies>,
+const attile_gemm_interface kGemmInterface = {sizeof(attile_gemm_interface), 3, table_query<attile_gemm_problem, kGemmFamilies>,
                                               table_run<attile_gemm_problem, kGemmFamilies>};
 #endif
 #if defined(ATTILE_GPU_HAS_ATTENTION)

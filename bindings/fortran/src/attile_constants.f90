@@ -126,6 +126,8 @@ module attile_constants
   integer(c_int32_t), parameter, public :: ATTILE_FLAG_ALLOW_SPLIT_TF32 = 4_c_int32_t
   !> Results may differ in the last bits from run to run.
   integer(c_int32_t), parameter, public :: ATTILE_FLAG_ALLOW_NONDETERMINISTIC = 8_c_int32_t
+  !> Sums of products are exact, then rounded once: the same bits everywhere. Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_FLAG_EXACT_PRODUCTS = 16_c_int32_t
   !> The call would fail with `status`.
   integer(c_int32_t), parameter, public :: ATTILE_SUPPORT_NONE = 0_c_int32_t
   !> The call works, by a general path that is slow or needs conversions.

@@ -90,6 +90,12 @@ impl<'a> Gemm<'a> {
         self
     }
 
+    /// Sums of products of f64 or f32 shall be exact, then rounded once: the same bits on every backend and device. Since 1.1.
+    pub fn exact_products(mut self) -> Self {
+        self.args.flags |= sys::ATTILE_FLAG_EXACT_PRODUCTS as u32;
+        self
+    }
+
     /// Ends with an activation.
     pub fn activation(mut self, activation: Activation) -> Self {
         self.args.activation = match activation {

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attile_gemm makes of ATTILE_FLAG_EXACT_PRODUCTS.
+#include <string>
+
+#include "front_test.h"
+
+namespace attile_test {
+namespace {
+
+class GemmExact : public FrontTest {
+  protected:
+    GemmExact() {
+        attile_gemm_init(&args, sizeof args);
+        args.flags = ATTILE_FLAG_EXACT_PRODUCTS;
+        take(ATTILE_F64);
+    }
+    void take(int32_t dtype) {
+        args.a = dense(dtype, {3, 5});
+        args.b = dense(dtype, {5, 4});
+        args.d = dense(dtype, {3, 4});
+    }
+    void run() { ASSERT_EQ(attile_gemm(context, &args), ATTILE_OK) << last_error(); }
+    // The call, the query and the preparation all say so.
+    void expect_refused(attile_context *on, int32_t status, const std::string &sentence) {
+        EXPECT_EQ(attile_gemm(on, &args), status);
+        EXPECT_EQ(last_error(), "gemm: " + sentence);
+        attile_support support;
+        attile_support_init(&support, sizeof support);
+        EXPECT_EQ(attile_gemm_query(on, &args, &support), ATTILE_OK) << last_error();
+        EXPECT_EQ(support.level, ATTILE_SUPPORT_NONE);
+        EXPECT_EQ(support.status, status);
+        EXPECT_EQ(support.text, "gemm: " + sentence);
+        attile_prepared *prepared = nullptr;
+        EXPECT_EQ(attile_gemm_prepare(on, &args, &prepared), status);
+        EXPECT_EQ(last_error(), "gemm_prepare: " + sentence);
+    }
+
+    attile_gemm_args args;
+    const attile_gemm_problem &problem = recording().gemm;
+};
+
+TEST_F(GemmExact, TheFlagAndFloat64ReachTheBackend) {
+    for (const int32_t dtype : {ATTILE_F64, ATTILE_F32}) {
+        take(dtype);
+        run();
+        EXPECT_EQ(problem.compute, ATTILE_F64);
+        EXPECT_EQ(problem.launch.flags, static_cast<uint32_t>(ATTILE_FLAG_EXACT_PRODUCTS));
+        EXPECT_EQ(problem.a.dtype, dtype);
+        args.activation = ATTILE_ACTIVATION_RELU;
+        run();
+        args.activation = ATTILE_ACTIVATION_NONE;
+    }
+}
+
+TEST_F(GemmExact, FactorsAreOfFloat64) {
+    take(ATTILE_F32);
+    args.c = args.d;
+    args.alpha = 1e-60;
+    args.beta = -1e300;
+    run();
+    EXPECT_EQ(problem.alpha, 1e-60);
+    EXPECT_EQ(problem.beta, -1e300);
+    EXPECT_EQ(problem.k, 5);
+    args.flags = 0;
+    EXPECT_EQ(attile_gemm(context, &args), ATTILE_ERROR_INVALID_VALUE);
+    args.beta = 1;
+    run();
+    EXPECT_EQ(problem.k, 0);  // to float32 1e-60 is 0
+}
+
+TEST_F(GemmExact, OtherTypesAreRefused) {
+    take(ATTILE_F16);
+    expect_refused(context, ATTILE_ERROR_UNSUPPORTED_DTYPE, "EXACT_PRODUCTS is set and a has the type f16 (0x0210); expected f64 or f32");
+    take(ATTILE_F32);
+    args.b.dtype = ATTILE_I8;
+    expect_refused(context, ATTILE_ERROR_UNSUPPORTED_DTYPE, "EXACT_PRODUCTS is set and b has the type i8 (0x0008); expected f64 or f32");
+}
+
+TEST_F(GemmExact, ActivationsOfExponentialsAreRefused) {
+    for (const int32_t activation : {ATTILE_ACTIVATION_GELU, ATTILE_ACTIVATION_GELU_TANH, ATTILE_ACTIVATION_SILU}) {
+        args.activation = activation;
+        expect_refused(context, ATTILE_ERROR_UNSUPPORTED_FEATURE,
+                       "EXACT_PRODUCTS is set and activation is " + std::to_string(activation) +
+                           "; expected none or relu, since exp and erf are not the same bits everywhere");
+    }
+}
+
+TEST_F(GemmExact, AnOlderBackendIsNotGivenWhatItDoesNotKnow) {
+    attile_context *const older = recording_context(Recorder::kFirstVersions);
+    expect_refused(older, ATTILE_ERROR_UNSUPPORTED_FEATURE, "the backend 'older' is too old to know EXACT_PRODUCTS");
+    args.flags = 0;
+    EXPECT_EQ(attile_gemm(older, &args), ATTILE_OK) << last_error();
+    attile_context_destroy(older);
+}
+
+}  // namespace
+}  // namespace attile_test
