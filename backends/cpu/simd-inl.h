@@ -32,6 +32,16 @@ using Vec = hn::Vec<Tag<T>>;
 template <class T>
 inline constexpr int kLanes = static_cast<int>(HWY_MAX_BYTES / sizeof(T));
 
+// Sums of pairs of int16, two in each lane. NEON keeps the products of even and odd numbers apart until the end.
+struct PairSum {
+    static HWY_INLINE Vec<int32_t> add(Vec<int32_t> thin, Vec<int32_t> wide, Vec<int32_t> sum, Vec<int32_t> &other) {
+        const Tag<int32_t> d;
+        const hn::Repartition<int16_t, decltype(d)> d16;
+        return hn::ReorderWidenMulAccumulate(d, hn::BitCast(d16, thin), hn::BitCast(d16, wide), sum, other);
+    }
+    static HWY_INLINE Vec<int32_t> value(Vec<int32_t> sum, Vec<int32_t> other) { return hn::RearrangeToOddPlusEven(sum, other); }
+};
+
 // Targets with masked loads and stores that leave the other lanes' memory alone.
 #undef ATTILE_CPU_MASKED_MEMORY
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2

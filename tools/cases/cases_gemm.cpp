@@ -6,6 +6,7 @@
 
 #include "case_text.h"
 #include "cases.h"
+#include "cases_exact.h"
 #include "cases_quantised.h"
 
 namespace attile::test {
@@ -331,6 +332,7 @@ void append_gemm_cases(std::vector<Case> &list, Tier tier) {
     const std::uint64_t count = tier == Tier::kQuick ? 40 : 300;
     for (std::uint64_t seed = 1; seed <= count; ++seed) list.push_back({"gemm.random." + std::to_string(seed), random_gemm(seed)});
     append_quantised_cases(list, tier);
+    append_exact_cases(list, tier);
 }
 
 GemmCase random_gemm(std::uint64_t seed) {

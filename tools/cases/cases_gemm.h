@@ -26,6 +26,9 @@ enum class GemmPattern : std::uint8_t {
     kSpecial,      ///< a NaN, an infinity and a zero here and there
     kSubnormal,    ///< results below the smallest normal number
     kLowest,       ///< every number the most negative of its type: sums as large as they can be
+    kSpread,       ///< magnitudes over hundreds of binary orders
+    kCancelling,   ///< the second half of k takes away what the first has added, but for last bits
+    kIntegers,     ///< small integers: sums that are exact, and ties
 };
 
 /// Scales of an operand of 8 bits: the numbers that share one, along k and along m or n; 0: all there are.

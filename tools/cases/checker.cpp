@@ -49,12 +49,31 @@ std::string index_text(const Values &values, std::size_t at) {
     return "[" + text + "]";
 }
 
+// Results that are defined bit by bit; what is expected is in float64, from which the definition rounds.
+Verdict check_bits(const Values &got, const Values &expected, std::int32_t stored_dtype) {
+    Verdict verdict;
+    std::int64_t wrong = 0;
+    for (std::size_t at = 0; at < expected.at.size(); ++at) {
+        const double have = got.at[at], rounded = round_to(stored_dtype, expected.at[at]);
+        if (std::isnan(rounded) ? std::isnan(have) : have == rounded && std::signbit(have) == std::signbit(rounded)) continue;
+        if (++wrong > 1) continue;
+        char text[256];
+        std::snprintf(text, sizeof text, "%s is %.17g, expected exactly %.17g", index_text(expected, at).c_str(), have, rounded);
+        verdict.message = text;
+    }
+    verdict.passed = wrong == 0;
+    verdict.worst = verdict.passed ? 0 : kInfinity;
+    if (wrong > 1) verdict.message += "; " + std::to_string(wrong) + " of " + std::to_string(expected.at.size()) + " elements are wrong";
+    return verdict;
+}
+
 }  // namespace
 
 Verdict check_values(const Values &got, const Values &expected, const Honest &honest, std::int32_t stored_dtype,
                      std::int32_t compute_dtype) {
     Verdict verdict;
     if (got.shape != expected.shape || got.at.size() != honest.first.at.size()) return {false, kInfinity, "the shapes differ"};
+    if (honest.to_the_bit) return check_bits(got, expected, stored_dtype);
     const Precision stored = precision_of(stored_dtype), compute = precision_of(compute_dtype);
     const double typical = typical_share(expected, honest);
     const double roundings = compute_dtype == ATTILE_F64 ? 2 : 1;  // in float64 what is expected was rounded on its way as well

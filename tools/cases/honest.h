@@ -19,10 +19,11 @@ inline constexpr std::int64_t kHonestTerms = 128;
 inline constexpr std::int64_t kHonestSteps = 1024;
 
 struct Honest {
-    Values exact;      ///< in double; only what the data of other cases is made of, never what a backend is judged by
-    Values first;      ///< in the working precision, one order
-    Values second;     ///< and another
-    Values magnitude;  ///< sum of the absolute values that make the element: one rounding of it is the floor
+    Values exact;             ///< in double; only what the data of other cases is made of, never what a backend is judged by
+    Values first;             ///< in the working precision, one order
+    Values second;            ///< and another
+    Values magnitude;         ///< sum of the absolute values that make the element: one rounding of it is the floor
+    bool to_the_bit = false;  ///< what is expected is defined bit by bit: no error is allowed
 };
 
 /// o and lse. Rows of no sequence are NaN.

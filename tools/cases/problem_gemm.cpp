@@ -121,6 +121,23 @@ class GemmProblem final : public Problem {
             for (double &value : b_.at) value = std::fabs(value);
         if (c.pattern == GemmPattern::kLowest)
             for (Values *x : {&a_, &b_}) x->at.assign(x->at.size(), round_to(ATTILE_I8, -1000));
+        if (c.pattern == GemmPattern::kSpread && contents_ != Contents::kNone) {
+            const int most = c.dtype == ATTILE_F64 ? 300 : 60;
+            for (Values *x : {&a_, &b_})
+                for (double &value : x->at) value *= power_of_two(static_cast<int>(random_.between(-most, most)));
+        }
+        if (c.pattern == GemmPattern::kCancelling && contents_ != Contents::kNone) {
+            const auto k = static_cast<std::size_t>(c.k), half = k / 2, n = static_cast<std::size_t>(c.n);
+            for (std::size_t at = 0; at < a_.at.size(); ++at)
+                if (at % k >= half && at % k < 2 * half) a_.at[at] = -a_.at[at - half];
+            for (std::size_t at = 0; at < b_.at.size(); ++at)
+                if (at / n % k >= half && at / n % k < 2 * half) b_.at[at] = b_.at[at - half * n];
+            for (std::size_t at = 0; at < a_.at.size(); at += k) a_.at[at + half] = std::nextafter(a_.at[at + half], 0.0);
+            for (double &value : a_.at) value = round_to(c.dtype, value);
+        }
+        if (c.pattern == GemmPattern::kIntegers)
+            for (Values *x : {&a_, &b_})
+                for (double &value : x->at) value = std::floor(8 * value);
         if (c.pattern == GemmPattern::kSpecial) {
             if (c.m < 4 || c.n < 3 || c.k < 4) throw std::invalid_argument("no room for numbers that are special");
             if (c.dtype == ATTILE_I8) throw std::invalid_argument("integers are all numbers");
@@ -167,6 +184,7 @@ class GemmProblem final : public Problem {
         h.second = f64 ? computed<double>(true, false) : computed<float>(true, false);
         h.magnitude = computed<double>(false, true);
         if (is_exact) h.magnitude = Values(h.magnitude.shape);  // nothing is rounded
+        h.to_the_bit = (c_.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0;
         return {h};
     }
 

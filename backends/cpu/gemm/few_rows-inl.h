@@ -394,9 +394,7 @@ void few_rows(const GemmView &view, const T *a_rows, int64_t j0, int64_t count, 
     with_storage<T>(view.b.dtype, [&](auto s) {
         using S = decltype(s);
         const S *b = static_cast<const S *>(view.b.data) + j0 * view.b.column;
-        if constexpr (sizeof(T) == 8 && sizeof(S) == 4) {
-            return;  // float64 products have float64 operands
-        } else if (reads_along<T>(view)) {
+        if (reads_along<T>(view)) {
             few_rows_along<T, S>(view.m, view.k, a_rows, b, view.b.row, count, sums);
         } else {
             few_rows_across<T, S>(view.m, view.k, a_rows, b, view.b.column, count, sums);

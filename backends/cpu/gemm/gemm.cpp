@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "gemm/exact.h"
 #include "gemm/integer.h"
 
 namespace attile::cpu {
@@ -304,7 +305,9 @@ int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *
     const State &state = *static_cast<State *>(opaque);
     support->level = ATTILE_SUPPORT_NATIVE;
     support->status = ATTILE_OK;
-    if (problem->compute == ATTILE_I32) {
+    if ((problem->launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0) {
+        exact_query(state, *problem, support);
+    } else if (problem->compute == ATTILE_I32) {
         integer_query(state, *problem, support);
     } else {
         describe_plan(state, problem, support);
@@ -332,6 +335,7 @@ int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *
 
 int32_t run(void *opaque, const attile_gemm_problem *problem) {
     State &state = *static_cast<State *>(opaque);
+    if ((problem->launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0) return exact_run(state, *problem);
     if (problem->compute == ATTILE_I32) return integer_run(state, *problem);
     const bool f64 = problem->compute == ATTILE_F64;
     if (f64 ? gemm_run_small<double>(state, *problem) : gemm_run_small<float>(state, *problem)) return ATTILE_OK;
@@ -348,6 +352,6 @@ int32_t run(void *opaque, const attile_gemm_problem *problem) {
 
 }  // namespace
 
-const attile_gemm_interface g_gemm_interface = {sizeof(attile_gemm_interface), 2, query, run};
+const attile_gemm_interface g_gemm_interface = {sizeof(attile_gemm_interface), 3, query, run};
 
 }  // namespace attile::cpu

@@ -42,15 +42,6 @@ inline constexpr int kIntegerVectors = 2;
 inline constexpr int kIntegerColumns = kIntegerVectors * kLanes<int32_t>;
 static_assert(kIntegerRows * kIntegerColumns <= kMostTile);
 
-// Sums of pairs. NEON keeps the products of even and odd numbers apart until the end.
-struct PairSum {
-    static HWY_INLINE Vec<int32_t> add(Vec<int32_t> thin, Vec<int32_t> wide, Vec<int32_t> sum, Vec<int32_t> &other) {
-        const Tag<int32_t> d;
-        const hn::Repartition<int16_t, decltype(d)> d16;
-        return hn::ReorderWidenMulAccumulate(d, hn::BitCast(d16, thin), hn::BitCast(d16, wide), sum, other);
-    }
-    static HWY_INLINE Vec<int32_t> value(Vec<int32_t> sum, Vec<int32_t> other) { return hn::RearrangeToOddPlusEven(sum, other); }
-};
 #if ATTILE_CPU_INTEGER_QUADS
 struct QuadSum {
     static HWY_INLINE Vec<int32_t> add(Vec<int32_t> thin, Vec<int32_t> wide, Vec<int32_t> sum, Vec<int32_t> & /*other*/) {

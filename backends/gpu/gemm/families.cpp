@@ -25,7 +25,7 @@ Planned<attile_gemm_problem> refuse_narrow(Device & /*device*/, const attile_gem
 Planned<attile_gemm_problem> refuse_exact(Device & /*device*/, const attile_gemm_problem &problem) {
     if ((problem.launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) == 0) return {};
     return Planned<attile_gemm_problem>::refused(ATTILE_ERROR_UNSUPPORTED_FEATURE,
-                                                 "gemm: EXACT_PRODUCTS is not there on this backend; the reference backend has it");
+                                                 "gemm: EXACT_PRODUCTS is not there on this backend; cpu and reference have it");
 }
 
 // Kernels that run, those they stand back for, plan.

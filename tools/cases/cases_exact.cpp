@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cases_exact.h"
+
+#include <string>
+#include <utility>
+
+#include "case_text.h"
+#include "cases_gemm.h"
+#include "test_random.h"
+
+namespace attile::test {
+namespace {
+
+void add(std::vector<Case> &list, const std::string &name, std::int32_t dtype, GemmCase c) {
+    c.dtype = c.out_dtype = c.bias_dtype = dtype;
+    c.flags |= ATTILE_FLAG_EXACT_PRODUCTS;
+    list.push_back({"gemm.exact_" + name + "." + dtype_name(dtype), std::move(c)});
+}
+
+GemmCase sized(std::int64_t m, std::int64_t n, std::int64_t k) {
+    GemmCase c;
+    c.m = m;
+    c.n = n;
+    c.k = k;
+    return c;
+}
+
+// Few and many of each extent; depths of several sums, and without a whole place at their end.
+void add_shapes(std::vector<Case> &list, std::int32_t dtype) {
+    struct Shape {
+        std::int64_t m, n, k;
+    };
+    for (const Shape s : {Shape{1, 1, 1},
+                          {1, 300, 70},
+                          {3, 200, 530},
+                          {150, 2, 131},
+                          {33, 65, 31},
+                          {97, 130, 257},
+                          {110, 70, 1030},
+                          {70, 9, 5001},
+                          {5, 6, 0},
+                          {0, 5, 4}})
+        add(list, std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k), dtype, sized(s.m, s.n, s.k));
+}
+
+void add_numbers(std::vector<Case> &list, std::int32_t dtype) {
+    using P = GemmPattern;
+    for (const auto &[name, pattern] : {std::pair{"spread", P::kSpread},
+                                        {"cancelling", P::kCancelling},
+                                        {"integers", P::kIntegers},
+                                        {"special", P::kSpecial},
+                                        {"subnormal", P::kSubnormal},
+                                        {"positive", P::kPositive}})
+        for (const std::int64_t n : {7, 70}) {
+            GemmCase c = sized(60, n, 90);
+            c.pattern = pattern;
+            add(list, std::string(name) + (n < 60 ? "_few" : ""), dtype, c);
+        }
+    GemmCase c = sized(70, 66, 1100);
+    c.pattern = P::kCancelling;
+    add(list, "cancelling_deep", dtype, c);
+}
+
+void add_layouts(std::vector<Case> &list, std::int32_t dtype) {
+    const Layout fortran = {.order = Order::kFortran};
+    GemmCase c = sized(40, 66, 70);
+    c.a_layout = fortran;
+    add(list, "a_by_columns", dtype, c);
+    c.b_layout = c.d_layout = fortran;
+    c.beta = 0.5;
+    c.bias_axis = ATTILE_BIAS_ROWS;
+    add(list, "all_by_columns_beta_bias", dtype, c);
+    c = sized(40, 66, 70);
+    c.a_layout = {.pad = 3, .step = 2, .offset = 1};
+    c.b_layout = {.pad = 1, .step = 3, .offset = 3, .reversed = 1};
+    c.d_layout = {.step = 2, .reversed = 2};
+    c.alpha = -0.7;
+    c.beta = 1.3;
+    c.activation = ATTILE_ACTIVATION_RELU;
+    add(list, "no_unit_stride_relu", dtype, c);
+    c = sized(36, 40, 50);
+    c.batch = {2, 3};
+    c.b_form = BatchForm::kMissing;
+    c.bias_axis = ATTILE_BIAS_COLUMNS;
+    add(list, "batch_bias", dtype, c);
+    c.batch = {9};
+    c.alpha = 3;
+    c.beta = 1;
+    c.in_place = true;
+    c.b_form = BatchForm::kFull;
+    add(list, "batch_c_is_d", dtype, c);
+    c = sized(20, 30, 40);
+    c.alpha = 0;
+    c.beta = -2;
+    add(list, "alpha_0", dtype, c);
+    c = sized(20, 30, 40);
+    c.c_given = true;
+    add(list, "c_unread", dtype, c);
+}
+
+}  // namespace
+
+void append_exact_cases(std::vector<Case> &list, Tier tier) {
+    for (const std::int32_t dtype : {ATTILE_F64, ATTILE_F32}) {
+        add_shapes(list, dtype);
+        add_numbers(list, dtype);
+        add_layouts(list, dtype);
+    }
+    const std::uint64_t count = tier == Tier::kQuick ? 30 : 200;
+    for (std::uint64_t seed = 1; seed <= count; ++seed) {
+        GemmCase c = random_gemm(seed * 17 + 3);
+        Random random(seed);
+        c.dtype = c.out_dtype = random.chance(0.6) ? ATTILE_F64 : ATTILE_F32;
+        c.bias_dtype = random.chance(0.7) ? c.dtype : ATTILE_F32;
+        c.activation = random.chance(0.3) ? ATTILE_ACTIVATION_RELU : ATTILE_ACTIVATION_NONE;
+        c.flags |= ATTILE_FLAG_EXACT_PRODUCTS;
+        const GemmPattern pattern = random.pick({c.pattern, GemmPattern::kSpread, GemmPattern::kIntegers, GemmPattern::kCancelling});
+        if (pattern != GemmPattern::kCancelling || c.k > 1) c.pattern = pattern;
+        list.push_back({"gemm.random_exact." + std::to_string(seed), std::move(c)});
+    }
+}
+
+}  // namespace attile::test
