@@ -92,17 +92,19 @@ bool plain_problem(int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k
     args.c = args.d;
     args.alpha = alpha;
     args.beta = beta;
+    args.flags = context->blas_flags;
     // As in BLAS, A and B may then be anything, also NULL: they become matrices without elements.
     if (alpha == 0.0) args.a.shape[1] = args.b.shape[0] = 0;
     GemmProblem gemm;
     ATTILE_TRY(normalise_gemm(call, args, "c", &gemm));
+    ATTILE_TRY(check_version(call, context, context->interfaces.gemm, gemm.problem));
     return run_problem(call, context, context->interfaces.gemm, gemm.problem, gemm.problem.launch, gemm.nothing_to_do);
 }
 
 int32_t blas_gemm(const Call &call, Context *context, int32_t dtype, int32_t order, int64_t m, int64_t n, int64_t k, double alpha,
                   const BlasMatrix &a, const BlasMatrix &b, double beta, const BlasMatrix &c) {
     attile_gemm_problem problem;
-    if (plain_problem(dtype, order, m, n, k, alpha, a, b, beta, c, &problem)) {
+    if (context->blas_flags == 0 && plain_problem(dtype, order, m, n, k, alpha, a, b, beta, c, &problem)) {
         return run_problem(call, context, context->interfaces.gemm, problem, problem.launch, false);
     }
     return any_gemm(call, context, dtype, order, m, n, k, alpha, a, b, beta, c);

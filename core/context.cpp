@@ -32,6 +32,7 @@ namespace {
 constexpr uint32_t kOptionsFirstSize = ATTILE_SIZE_UP_TO(attile_context_options, pool_bytes);
 constexpr uint32_t kInfoFirstSize = ATTILE_SIZE_UP_TO(attile_context_info, peak_bandwidth);
 constexpr const char *kSelectionVariable = "ATTILE_BACKEND";
+constexpr const char *kGemmVariable = "ATTILE_GEMM";
 
 std::string label_of(const Choice &choice) { return choice.device == 0 ? choice.name : choice.name + ":" + std::to_string(choice.device); }
 
@@ -136,12 +137,26 @@ int32_t read_selection(const attile_context_options &options, std::vector<Choice
     return ATTILE_OK;
 }
 
+// What calls by the BLAS names ask for: these have no flags of their own.
+int32_t read_blas_flags(uint32_t *flags) {
+    const char *text = environment(kGemmVariable);
+    *flags = 0;
+    if (text == nullptr || text[0] == '\0') return ATTILE_OK;
+    if (std::strcmp(text, "exact") != 0) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "context_create: %s is '%s', expected 'exact', or no such variable", kGemmVariable, text);
+    }
+    *flags = ATTILE_FLAG_EXACT_PRODUCTS;
+    return ATTILE_OK;
+}
+
 int32_t create(const attile_context_options *given, attile_context **context) {
     if (context == nullptr) return fail(ATTILE_ERROR_NULL_ARGUMENT, "context_create: context is NULL");
     *context = nullptr;
     attile_context_options options;
     std::vector<Choice> choices;
     int32_t status = read_options(given, &options);
+    uint32_t blas_flags = 0;
+    if (status == ATTILE_OK) status = read_blas_flags(&blas_flags);
     if (status == ATTILE_OK) status = read_selection(options, &choices);
     if (status != ATTILE_OK) return status;
     if (!fork_is_safe()) return fail(ATTILE_ERROR_OUT_OF_HOST_MEMORY, "context_create: out of host memory");
@@ -151,6 +166,7 @@ int32_t create(const attile_context_options *given, attile_context **context) {
         Context *made = nullptr;
         status = open_choice(choice, options, &made, &why);
         if (status == ATTILE_OK) {
+            made->blas_flags = blas_flags;
             *context = publish_context(made);  // nothing that follows can lose it
             note_choice(choice, *made);
             return status;

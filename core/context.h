@@ -41,6 +41,7 @@ struct Context : Handled<Context> {
     const Backend *backend = nullptr;
     uint64_t process = 0;  // process_generation() at creation
     int32_t device = 0;
+    uint32_t blas_flags = 0;  // ATTILE_FLAG_ bits of calls by the BLAS names
 
     std::mutex owned;                                 // guards the two tables below
     std::unordered_map<void *, int32_t> allocations;  // pointer to ATTILE_MEMORY_ kind

@@ -934,7 +934,8 @@ ATTILE_API int32_t attile_softmax_query(attile_context *context, const attile_so
  * @brief C = alpha op(A) op(B) + beta C in float32, with the arguments of BLAS.
  *
  * op(A) is m by k, op(B) k by n, C m by n. A leading dimension is the distance between columns (column-major) or rows (row-major)
- * and at least max(1, the extent along them). Any kind of memory; the default stream; attile_gemm() has more choice.
+ * and at least max(1, the extent along them). Any kind of memory; the default stream; attile_gemm() has more choice. If the environment
+ * variable ATTILE_GEMM was "exact" when the context was made, products are exact, as with ATTILE_FLAG_EXACT_PRODUCTS (since 1.1).
  * @param context The context to run on.
  * @param order ATTILE_ROW_MAJOR or ATTILE_COL_MAJOR.
  * @param transa ATTILE_NO_TRANS, ATTILE_TRANS or ATTILE_CONJ_TRANS.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that knows NumPy alone: products of matrices in every layout against sums in integers, which are exact. Prints "right"."""
 import multiprocessing
+import os
+from fractions import Fraction
 
 import numpy as np
 
@@ -26,7 +28,19 @@ def check_solver():
     assert np.abs(np.linalg.solve(a, a @ x) - x).max() < 1e-8
 
 
+def check_exact():
+    """With ATTILE_GEMM=exact: sums of products that cancel are those of fractions, rounded once."""
+    draw = np.random.default_rng(9)
+    a, b = draw.normal(size=(6, 40)) * 2.0 ** draw.integers(-90, 90, (6, 40)), draw.normal(size=(40, 5))
+    a, b = np.concatenate([a, -a, np.ones((6, 1))], axis=1), np.concatenate([b, b, draw.normal(size=(1, 5))])
+    expected = [[float(sum(Fraction(x) * Fraction(y) for x, y in zip(row, column))) for column in b.T.tolist()] for row in a.tolist()]
+    assert np.array_equal(a @ b, expected)
+    assert np.array_equal(np.asfortranarray(a) @ np.asfortranarray(b), expected)
+
+
 def main():
+    if os.environ.get("ATTILE_GEMM") == "exact":
+        check_exact()
     for dtype in (np.float32, np.float64):
         check(dtype)
     check_solver()

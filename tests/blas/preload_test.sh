@@ -4,12 +4,17 @@
 # Fortran. The library's own log shows that the products were its own.
 #   preload_test.sh netlib LIBRARY BACKEND WORK PROGRAMS       folder of netlib's programs, their inputs and netlib's BLAS
 #   preload_test.sh program LIBRARY BACKEND WORK COMMAND...    the command prints "right"
+# exact_netlib and exact_program: the same with exact products.
 set -euo pipefail
 what=$1 library=$2 backend=$3 work=$4
 shift 4
 rm -rf "$work" && mkdir -p "$work" && cd "$work"
 unset "${!ATTILE_@}" LD_PRELOAD
 export ATTILE_BACKEND=$backend
+if [[ $what = exact_* ]]; then
+    export ATTILE_GEMM=exact
+    what=${what#exact_}
+fi
 fail() {
     echo "preload test: $*" >&2
     exit 1

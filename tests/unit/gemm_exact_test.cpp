@@ -3,6 +3,7 @@
 #include <string>
 
 #include "front_test.h"
+#include "portable.h"
 
 namespace attile_test {
 namespace {
@@ -91,6 +92,34 @@ TEST_F(GemmExact, AnOlderBackendIsNotGivenWhatItDoesNotKnow) {
     args.flags = 0;
     EXPECT_EQ(attile_gemm(older, &args), ATTILE_OK) << last_error();
     attile_context_destroy(older);
+}
+
+// The variable counts when a context is made.
+TEST_F(GemmExact, TheBlasNamesHaveAVariable) {
+    double a[6] = {}, b[6] = {}, c[9] = {};
+    const auto dgemm = [&](attile_context *on) {
+        return attile_dgemm(on, ATTILE_COL_MAJOR, ATTILE_NO_TRANS, ATTILE_TRANS, 3, 3, 2, 1.0, a, 3, b, 3, 0.0, c, 3);
+    };
+    attile::test::set_variable("ATTILE_GEMM", "exact");
+    attile_context *const exact = recording_context(), *const older = recording_context(Recorder::kFirstVersions);
+    attile::test::set_variable("ATTILE_GEMM", "");
+    attile_context *const plain = recording_context();
+    ASSERT_EQ(dgemm(exact), ATTILE_OK) << last_error();
+    EXPECT_EQ(problem.launch.flags, static_cast<uint32_t>(ATTILE_FLAG_EXACT_PRODUCTS));
+    EXPECT_EQ(problem.compute, ATTILE_F64);
+    float one = 1;
+    ASSERT_EQ(attile_sgemm(exact, ATTILE_ROW_MAJOR, ATTILE_NO_TRANS, ATTILE_NO_TRANS, 1, 1, 1, 1e-60, &one, 1, &one, 1, 0.0, &one, 1),
+              ATTILE_ERROR_ALIASING);
+    ASSERT_EQ(dgemm(plain), ATTILE_OK) << last_error();
+    EXPECT_EQ(problem.launch.flags, 0u);
+    EXPECT_EQ(dgemm(older), ATTILE_ERROR_UNSUPPORTED_FEATURE);
+    EXPECT_EQ(last_error(), "dgemm: the backend 'older' is too old to know EXACT_PRODUCTS");
+    attile::test::set_variable("ATTILE_GEMM", "fast");
+    attile_context *refused = nullptr;
+    EXPECT_EQ(attile_context_create(nullptr, &refused), ATTILE_ERROR_INVALID_VALUE);
+    EXPECT_EQ(last_error(), "context_create: ATTILE_GEMM is 'fast', expected 'exact', or no such variable");
+    attile::test::unset_variable("ATTILE_GEMM");
+    for (attile_context *made : {exact, older, plain}) attile_context_destroy(made);
 }
 
 }  // namespace
