@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 
 #include "gemm/exact_sum.h"
@@ -119,6 +120,10 @@ void exact_finish(const GemmView &view, const ExactEnd &end, int64_t i, int64_t 
 template <class T>
 void exact_store(const GemmView &view, int64_t i, int64_t j, int64_t count, const T *results) {
     T *d = static_cast<T *>(view.d.data) + i * view.d.row + j * view.d.column;
+    if (view.d.column == 1) {
+        std::memcpy(d, results, static_cast<size_t>(count) * sizeof(T));
+        return;
+    }
     for (int64_t c = 0; c < count; ++c, d += view.d.column) *d = results[c];
 }
 

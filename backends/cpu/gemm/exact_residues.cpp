@@ -206,7 +206,11 @@ class ResidueProduct {
         choose_scales(a, view_.k, &rows_);
         choose_scales(b, view_.k, &columns_);
         weights_ = exact_weights(moduli);
-        for (int i = 0; i < moduli; ++i) modulus_[i] = exact_modulus(i);
+        for (int i = 0; i < moduli; ++i) {
+            modulus_[i] = exact_modulus(i);
+            exact_digit_weights(modulus_[i], rows_.words, digits_[0][i]);
+            exact_digit_weights(modulus_[i], columns_.words, digits_[1][i]);
+        }
         return moduli;
     }
 
@@ -272,10 +276,8 @@ class ResidueProduct {
                 kernels_.digits(x + i * step, count, std::ldexp(1.0, half), std::ldexp(1.0, scale - half), all.words, pairs, pair_step);
             }
             for (int m = 0; m < weights_.moduli; ++m) {
-                int32_t digit_weights[kMostPairs];
-                exact_digit_weights(modulus_[m], all.words, digit_weights);
                 for (int64_t i = 0; i < lines; ++i)
-                    kernels_.residues(mine.pairs + i * line_step, pair_step, count, all.words, digit_weights, modulus_[m],
+                    kernels_.residues(mine.pairs + i * line_step, pair_step, count, all.words, digits_[of_a ? 0 : 1][m], modulus_[m],
                                       mine.residues + i * kRun);
                 int32_t *panel = panels + m * modulus_step + k / way_.numbers * width;
                 for (int64_t i = 0; i < lines; i += width, panel += places)
@@ -383,11 +385,16 @@ class ResidueProduct {
         }
         ExactSum sum;
         double results[kExactRun];
+        const bool plain = end_.alpha == 1 && view_.beta == 0 && view_.bias.data == nullptr && !end_.relu;
         for (int64_t r = 0; r < rows; ++r) {
             double *const sums = values + r * kExactRun;
             for (uint64_t mask = masks[r]; mask != 0; mask &= mask - 1) {
                 const int c = std::countr_zero(mask);
                 sums[c] = exact_sum_at(view_, i + r, j + c, &sum);
+            }
+            if (plain) {
+                exact_store(view_, i + r, j, columns, sums);
+                continue;
             }
             exact_finish(view_, end_, i + r, j, columns, sums, results);
             exact_store(view_, i + r, j, columns, results);
@@ -407,6 +414,7 @@ class ResidueProduct {
     int64_t row_groups_, runs_;
     ExactWeights weights_;
     ExactModulus modulus_[kMostModuli];
+    int32_t digits_[2][kMostModuli][kMostPairs];  // weights of digits, of a's and of b's numbers
     int64_t steps_ = 0, a_step_ = 0, b_step_ = 0, start_step_ = 0;
     std::atomic<int64_t> to_redo_{0};
     bool last_ = false, again_ = false;  // no more moduli after these; only what is to be done again

@@ -168,6 +168,24 @@ void integer_pack(const int8_t *source, int64_t width_stride, int64_t depth_stri
         const hn::FixedTag<float, kSquare> d;
         const hn::FixedTag<int32_t, kSquare> di;
         done = width / kSquare * kSquare;
+        // The last rows of a whole panel come first: what their squares have too much is written anew.
+        const int64_t rest = width - done;
+        int64_t rest_steps = 0;
+        if (width == panel_width && rest > 0 && done > 0) {
+            const int8_t *rows = source + done * width_stride;
+            for (; rest_steps + kSquare < steps && (rest_steps + kSquare) * kNumbers <= depth; rest_steps += kSquare) {
+                hn::Vec<decltype(d)> square[kSquare];
+                for (int i = 0; i < kSquare; ++i)
+                    square[i] = i < rest ? load_places<kNumbers>(rows + i * width_stride + rest_steps * kNumbers) : hn::Zero(d);
+                transpose_square<float>(d, square);
+                for (int i = 0; i < kSquare; ++i) hn::StoreU(hn::BitCast(di, square[i]), di, panel + (rest_steps + i) * panel_width + done);
+            }
+        }
+        for (int64_t step = rest_steps; step < steps; ++step) {
+            for (int64_t w = done; w < width; ++w)
+                panel[step * panel_width + w] =
+                    one_place<kNumbers>(source + step * kNumbers + w * width_stride, 1, depth - step * kNumbers);
+        }
         for (int64_t w = 0; w < done; w += kSquare) {
             const int8_t *rows = source + w * width_stride;
             int64_t step = 0;
@@ -183,6 +201,7 @@ void integer_pack(const int8_t *source, int64_t width_stride, int64_t depth_stri
                         one_place<kNumbers>(rows + i * width_stride + step * kNumbers, 1, depth - step * kNumbers);
             }
         }
+        done = width;
     }
     for (int64_t step = 0; step < steps; ++step) {
         const int8_t *rows = source + step * kNumbers * depth_stride;
