@@ -42,7 +42,9 @@ BenchCase describe(const ExplainOptions &options) {
             result.batch = options.batch;
             return result;
         }
-        return bench::gemm_case(Size::kMedium, dtype, shape[0], shape[1], shape[2], options.batch);
+        BenchCase result = bench::gemm_case(Size::kMedium, dtype, shape[0], shape[1], shape[2], options.batch);
+        result.exact = options.exact;
+        return result;
     }
     if (options.operation == "attention" || options.operation == "attention_backward") {
         expect_extents(options, 4, "BATCH HEADS LEN HEAD_DIM");
@@ -110,6 +112,7 @@ int run_explain(const ExplainOptions &options) {
     for (const auto &[name, type] : {std::pair("--k-dtype", &options.k_dtype), std::pair("--v-dtype", &options.v_dtype)})
         if (!type->empty() && options.operation != "attention")
             throw Failure(text("%s is for attention; the operation is %s", name, options.operation.c_str()));
+    if (options.exact && (options.operation != "gemm" || !options.b_dtype.empty())) throw Failure("--exact is for gemm of f64 and f32");
     const BenchCase one = describe(options);
     const Context context(options.backend, options.threads);
     bench::BenchRun run(context, one);
@@ -117,7 +120,7 @@ int run_explain(const ExplainOptions &options) {
     check(run.query(support));
 
     Facts head;
-    head.add("operation", options.operation + ", " + options.dtype + types_text(options));
+    head.add("operation", options.operation + ", " + options.dtype + types_text(options) + (options.exact ? ", exact products" : ""));
     head.add("shape", shape_text(options, one));
     head.add("backend", context.description());
     std::printf("%s\n", head.str().c_str());

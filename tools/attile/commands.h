@@ -81,6 +81,7 @@ struct ExplainOptions {
     std::string dtype = "f32";
     std::string b_dtype;           // of gemm: empty, as dtype
     std::string k_dtype, v_dtype;  // of attention, likewise
+    bool exact = false;            // of gemm
     int64_t batch = 1;
     int64_t heads_kv = 0;  // 0: as many as there are query heads.
     int64_t len_k = 0;     // 0: as many as rows.

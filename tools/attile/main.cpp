@@ -295,6 +295,7 @@ void add_explain(CLI::App &app, Command &chosen) {
                          "attention: f32, f16, bf16, i8, e4m3 or e5m2, if not as --dtype; of 8 bits with a scale for each token")
             ->check(CLI::IsMember({"f32", "f16", "bf16", "i8", "e4m3", "e5m2"}).description(""))
             ->type_name("TYPE");
+    command->add_flag("--exact", options->exact, "gemm of f64 or f32: exact products");
     command->add_option("--batch", options->batch, "gemm: number of products")->check(kPositive)->type_name("N");
     command->add_option("--heads-kv", options->heads_kv, "attention: key heads, if fewer than query heads")->type_name("N");
     command->add_option("--len-k", options->len_k, "attention: keys, if not as many as rows")->type_name("N");

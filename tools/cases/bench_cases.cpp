@@ -39,6 +39,7 @@ void add_gemm(std::vector<BenchCase> &cases) {
     cases.push_back(quantised_case(Size::kMedium, f32, ATTILE_I8, 1024, 1024, 1024, 32));
     cases.push_back(quantised_case(Size::kMedium, ATTILE_I8, ATTILE_I8, 1024, 1024, 1024, 0));
     cases.push_back(quantised_case(Size::kMedium, ATTILE_F8_E4M3, ATTILE_F8_E4M3, 1024, 1024, 1024, 128));
+    for (int32_t dtype : {f64, f32}) cases.push_back(exact_case(Size::kMedium, dtype, 1024, 1024, 1024));
     for (int64_t n : {1024, 4096, 8192}) cases.push_back(gemm_case(Size::kLarge, f32, n, n, n));
     cases.push_back(gemm_case(Size::kLarge, f32, 4095, 4097, 4093));
     cases.push_back(gemm_case(Size::kLarge, f32, 4096, 4096, 4096, 1, true, false));
@@ -179,6 +180,13 @@ BenchCase quantised_case(Size size, int32_t dtype, int32_t b_dtype, int64_t m, i
     result.scale_group = group;
     const std::string types = std::string(dtype_name(dtype)) + (b_dtype == dtype ? "" : "_" + std::string(dtype_name(b_dtype)));
     result.id = "gemm/" + types + "/" + extents({m, n, k}) + (group == 0 ? "" : group == k ? "_columns" : "_g" + std::to_string(group));
+    return result;
+}
+
+BenchCase exact_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k) {
+    BenchCase result = gemm_case(size, dtype, m, n, k);
+    result.exact = true;
+    result.id += "_exact";
     return result;
 }
 

@@ -56,6 +56,7 @@ void BenchRun::add(attile_tensor &tensor, int32_t dtype, std::initializer_list<i
 void BenchRun::describe_gemm() {
     auto &args = args_.emplace<attile_gemm_args>();
     attile_gemm_init(&args, sizeof args);
+    if (case_.exact) args.flags = ATTILE_FLAG_EXACT_PRODUCTS;
     const int64_t batch = case_.batch, m = case_.m, n = case_.n, k = case_.k;
     add(args.a, case_.dtype, {batch, m, k}, true);
     add(args.b, case_.b_dtype != 0 ? case_.b_dtype : case_.dtype, {batch, k, n}, true);
