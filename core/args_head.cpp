@@ -107,4 +107,8 @@ void attile_reduce_init(attile_reduce_args *args, uint64_t size) { init_struct(a
 
 void attile_softmax_init(attile_softmax_args *args, uint64_t size) { init_struct(args, size); }
 
+void attile_quantize_init(attile_quantize_args *args, uint64_t size) { init_struct(args, size); }
+
+void attile_dequantize_init(attile_dequantize_args *args, uint64_t size) { init_struct(args, size); }
+
 }  // extern "C"

@@ -30,6 +30,7 @@ struct Interfaces {
     const attile_attention_merge_backward_interface *attention_merge_backward;
     const attile_reduce_interface *reduce;
     const attile_softmax_interface *softmax;
+    const attile_quantize_interface *quantize;
 };
 
 struct Backend;

@@ -30,6 +30,7 @@ struct Backend {
     attile_attention_merge_backward_interface attention_merge_backward;
     attile_reduce_interface reduce;
     attile_softmax_interface softmax;
+    attile_quantize_interface quantize;
 
     Backend *next = nullptr;  // of the registry's list
 };

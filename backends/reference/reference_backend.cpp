@@ -48,6 +48,8 @@ const void *query_interface(std::uint32_t id, std::uint32_t version) {
             return &reduce_interface;
         case ATTILE_INTERFACE_SOFTMAX:
             return &softmax_interface;
+        case ATTILE_INTERFACE_QUANTIZE:
+            return &quantize_interface;
         default:
             return nullptr;
     }

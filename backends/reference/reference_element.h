@@ -41,34 +41,47 @@ inline double decode_e4m3(std::uint8_t bits) {
 /// The upper half of an IEEE float16.
 inline double decode_e5m2(std::uint8_t bits) { return decode_f16(static_cast<std::uint16_t>(bits << 8)); }
 
-// Rounds to a 16-bit format with kMantissa stored bits. Going through float would round twice and be wrong next to ties.
-template <int kMantissa>
-std::uint16_t encode_16(double value) {
-    constexpr int kExponentBits = 15 - kMantissa;
+// The magnitude of a finite number, rounded to kMantissa stored bits and kExponentBits of exponent, however large that has to be. Going
+// through float would round twice and be wrong next to ties.
+template <int kMantissa, int kExponentBits>
+std::uint64_t encode_magnitude(double value) {
     constexpr int kMinExponent = 2 - (1 << (kExponentBits - 1));  // of the smallest normal number
-    constexpr std::uint32_t kInfinity = ((1u << kExponentBits) - 1u) << kMantissa;
-
     const std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
-    const std::uint32_t sign = static_cast<std::uint32_t>(bits >> 63) << 15;
     const int field = static_cast<int>((bits >> 52) & 0x7ff);
-    const std::uint64_t fraction = bits & 0xfffffffffffffull;
-    if (field == 0x7ff) return static_cast<std::uint16_t>(sign | kInfinity | (fraction != 0 ? 1u << (kMantissa - 1) : 0u));
-    if (field == 0) return static_cast<std::uint16_t>(sign);  // far below half of the smallest subnormal
+    if (field == 0) return 0;  // far below half of the smallest subnormal
 
     const int exponent = field - 1023;
-    const std::uint64_t significand = fraction | 1ull << 52;
+    const std::uint64_t significand = (bits & 0xfffffffffffffull) | 1ull << 52;
     const int shift = 52 - kMantissa + (exponent < kMinExponent ? kMinExponent - exponent : 0);
-    if (shift > 54) return static_cast<std::uint16_t>(sign);
+    if (shift > 54) return 0;
     std::uint64_t rounded = significand >> shift;
     const std::uint64_t rest = significand & ((1ull << shift) - 1);
     const std::uint64_t half = 1ull << (shift - 1);
     if (rest > half || (rest == half && (rounded & 1) != 0)) ++rounded;
 
     // A carry out of the mantissa moves into the exponent by itself, also from subnormal to normal and from normal to infinity.
-    std::uint64_t magnitude = rounded;
-    if (exponent >= kMinExponent) magnitude += static_cast<std::uint64_t>(exponent - kMinExponent) << kMantissa;
-    if (magnitude > kInfinity) magnitude = kInfinity;
-    return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(magnitude));
+    return rounded + (exponent >= kMinExponent ? static_cast<std::uint64_t>(exponent - kMinExponent) << kMantissa : 0);
+}
+
+// Rounds to a 16-bit format with kMantissa stored bits.
+template <int kMantissa>
+std::uint16_t encode_16(double value) {
+    constexpr std::uint32_t kInfinity = ((1u << (15 - kMantissa)) - 1u) << kMantissa;
+    const std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits >> 63) << 15;
+    if ((bits >> 52 & 0x7ff) == 0x7ff) {
+        const bool is_nan = (bits & 0xfffffffffffffull) != 0;
+        return static_cast<std::uint16_t>(sign | kInfinity | (is_nan ? 1u << (kMantissa - 1) : 0u));
+    }
+    const std::uint64_t magnitude = encode_magnitude<kMantissa, 15 - kMantissa>(value);
+    return static_cast<std::uint16_t>(sign | (magnitude > kInfinity ? kInfinity : static_cast<std::uint32_t>(magnitude)));
+}
+
+// To an 8-bit format, whose numbers must reach as far as the value does.
+template <int kMantissa>
+std::uint8_t encode_8(double value) {
+    const std::uint64_t sign = std::bit_cast<std::uint64_t>(value) >> 63 << 7;
+    return static_cast<std::uint8_t>(sign | encode_magnitude<kMantissa, 7 - kMantissa>(value));
 }
 
 inline std::uint16_t encode_f16(double value) { return encode_16<10>(value); }

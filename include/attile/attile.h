@@ -921,6 +921,108 @@ ATTILE_API int32_t attile_softmax_query(attile_context *context, const attile_so
 /** @} */
 
 /**
+ * @defgroup quantisation Quantisation
+ * @{
+ */
+#define ATTILE_SCALE_FROM_MAXIMUM 0 /**< A block's scale is its largest magnitude over the largest number of q's type. Since 1.1. */
+#define ATTILE_SCALE_GIVEN 1        /**< Scales are read. Since 1.1. */
+
+/** Arguments of attile_quantize(). Since 1.1. */
+typedef struct attile_quantize_args {
+    uint32_t struct_size;    /**< sizeof(attile_quantize_args). */
+    uint32_t flags;          /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC. */
+    const void *next;        /**< Must be NULL. */
+    void *stream;            /**< Stream to run on; NULL: the default stream. */
+    void *workspace;         /**< As for attile_gemm(). */
+    int64_t workspace_bytes; /**< Its size. */
+    attile_tensor x;         /**< Input, rank 1 to 4, f32, f16 or bf16. */
+    attile_tensor q;         /**< Output, shape of x, i8, f8_e4m3 or f8_e5m2. */
+    attile_tensor scale;     /**< f32, one for a block of x: an output; with ATTILE_SCALE_GIVEN an input, absent: 1. */
+    int32_t scale_mode;      /**< ATTILE_SCALE_ constant. */
+    int32_t hadamard;        /**< Numbers along the last axis that are rotated together; 0: none are. */
+} attile_quantize_args;
+
+/** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.1.
+ */
+ATTILE_API void attile_quantize_init(attile_quantize_args *args, uint64_t size);
+
+/**
+ * @brief Numbers of 8 bits from others: q = x / scale, to the nearest number of q's type, of two as near the even one.
+ *
+ * What is beyond the largest number of the type becomes that, with its sign, infinities too. That number is 127 of i8, 448 of f8_e4m3 and
+ * 57344 of f8_e5m2; there is no -128. NaN is NaN in 8-bit floats and 0 in i8.
+ *
+ * **Scales** scale has a rank of up to x's, and its axes are x's last ones; missing axes count as extent 1. An axis of x of extent N has
+ * in scale extent 1 (all of it shares a scale), N (nothing does), or, if it is one of the last two, N / 32, N / 64 or N / 128, without
+ * rest. So they are laid out as the a_scale or b_scale of attile_gemm(). With ATTILE_SCALE_FROM_MAXIMUM scale is written: the largest
+ * magnitude of the block over the largest number of the type, rounded to f32. A block whose scale is 0, as one of zeros, has numbers 0. A
+ * block with a NaN or an infinity has scale NaN. With ATTILE_SCALE_GIVEN scale is read; a scale may be negative, and a scale of 0 makes
+ * numbers 0.
+ *
+ * **Rotation** With `hadamard` H, a power of two from 2 to 512 that divides x's last extent, each H numbers along that axis are first
+ * multiplied by the Hadamard matrix of Sylvester, H_1 = 1 and H_2n = (H_n, H_n; H_n, -H_n), over sqrt H. The matrix is its own inverse. An
+ * outlier spreads over its H numbers; products of two operands whose depth is rotated alike are those of the operands themselves.
+ *
+ * All arithmetic is in f32, in an order that is part of the definition: every backend gives the same bits (the page on numerics).
+ *
+ * **Shapes and strides** any; outputs must not overlap each other or an input. If x has no element, nothing is written. **Memory, stream,
+ * thread safety** as attile_gemm().
+ * @param context The context to run on.
+ * @param args What to compute.
+ * @return As attile_gemm(); ATTILE_ERROR_NULL_ARGUMENT: scale is absent and not given; ATTILE_ERROR_INVALID_VALUE: an unknown scale_mode, a
+ *   hadamard that is no such number; ATTILE_ERROR_SHAPE_MISMATCH: q is not of x's shape, or scales do not divide x into blocks. Since 1.1.
+ */
+ATTILE_API int32_t attile_quantize(attile_context *context, const attile_quantize_args *args);
+
+/**
+ * @brief How attile_quantize() would run with these arguments. Reads no tensor data.
+ * @param context The context.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_support_init().
+ * @return As attile_gemm_query(). Since 1.1.
+ */
+ATTILE_API int32_t attile_quantize_query(attile_context *context, const attile_quantize_args *args, attile_support *support);
+
+/** Arguments of attile_dequantize(). Since 1.1. */
+typedef struct attile_dequantize_args {
+    uint32_t struct_size;    /**< sizeof(attile_dequantize_args). */
+    uint32_t flags;          /**< Any of ATTILE_FLAG_BATCH_INVARIANT, _NO_ALLOC. */
+    const void *next;        /**< Must be NULL. */
+    void *stream;            /**< Stream to run on; NULL: the default stream. */
+    void *workspace;         /**< As for attile_gemm(). */
+    int64_t workspace_bytes; /**< Its size. */
+    attile_tensor q;         /**< Input, rank 1 to 4, i8, f8_e4m3 or f8_e5m2. */
+    attile_tensor scale;     /**< Input, f32, as attile_quantize() has it; absent: 1. */
+    attile_tensor x;         /**< Output, shape of q, f32, f16 or bf16. */
+    int32_t hadamard;        /**< What attile_quantize() was given. */
+    int32_t reserved;        /**< Must be 0. */
+} attile_dequantize_args;
+
+/** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.1.
+ */
+ATTILE_API void attile_dequantize_init(attile_dequantize_args *args, uint64_t size);
+
+/**
+ * @brief Back from 8 bits: x = scale q in f32, rotated back, rounded to x's type.
+ *
+ * **Scales, rotation, shapes, strides, memory, stream, thread safety** as attile_quantize(); x must not overlap q or scale.
+ * @param context The context to run on.
+ * @param args What to compute.
+ * @return As attile_quantize(). Since 1.1.
+ */
+ATTILE_API int32_t attile_dequantize(attile_context *context, const attile_dequantize_args *args);
+
+/**
+ * @brief How attile_dequantize() would run with these arguments. Reads no tensor data.
+ * @param context The context.
+ * @param args The arguments of the call.
+ * @param[in,out] support Initialised by attile_support_init().
+ * @return As attile_gemm_query(). Since 1.1.
+ */
+ATTILE_API int32_t attile_dequantize_query(attile_context *context, const attile_dequantize_args *args, attile_support *support);
+/** @} */
+
+/**
  * @defgroup blas BLAS names
  * @{
  */

@@ -111,6 +111,7 @@ typedef const attile_backend_v1 *(*attile_backend_entry_fn)(const attile_host_v1
 #define ATTILE_INTERFACE_SOFTMAX 8u            /**< attile_softmax_interface */
 /** attile_attention_merge_backward_interface */
 #define ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD 9u
+#define ATTILE_INTERFACE_QUANTIZE 10u /**< attile_quantize_interface */
 
 /** causal_offset is clamped to minus this and this, so that the sum of a row, an offset and a window fits 32 bits. */
 #define ATTILE_CAUSAL_OFFSET_LIMIT (1 << 28)
@@ -370,6 +371,29 @@ typedef struct attile_softmax_interface {
                      attile_support *support);                          /**< How run would do it. Full-size, zeroed support. */
     int32_t (*run)(void *state, const attile_softmax_problem *problem); /**< Do it, or queue it. */
 } attile_softmax_interface;
+
+/** attile_quantize(), or back, as attile.h defines both. Missing axes of x have extent 1. */
+typedef struct attile_quantize_problem {
+    uint32_t struct_size; /**< sizeof of this struct. */
+    int32_t back;         /**< 0: q from x, and scale unless it is given; 1: x from q and scale. */
+    attile_launch launch; /**< Where it runs. */
+    int64_t shape[4];     /**< Extents of x and q. */
+    attile_operand x;     /**< Axes as shape. */
+    attile_operand q;     /**< Axes as shape. */
+    attile_operand scale; /**< Axes as shape, element i along an axis at i / group; f32. Absent: given, all 1. */
+    int64_t group[4];     /**< Extents of a block that shares a scale, which divide shape; 1 without scale. */
+    int32_t scale_given;  /**< 1: scale is read. */
+    int32_t hadamard;     /**< 0, or a power of two up to 512 that divides shape[3]. */
+} attile_quantize_problem;
+
+/** Quantisation and back. */
+typedef struct attile_quantize_interface {
+    uint32_t struct_size; /**< sizeof of this table. */
+    uint32_t version;     /**< 1 */
+    int32_t (*query)(void *state, const attile_quantize_problem *problem,
+                     attile_support *support);                           /**< How run would do it. Full-size, zeroed support. */
+    int32_t (*run)(void *state, const attile_quantize_problem *problem); /**< Do it, or queue it. */
+} attile_quantize_interface;
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,20 @@
 
 namespace attile_test {
 
-enum class FuzzOperation { kGemm, kAttention, kBackward, kMerge, kMergeBackward, kReduce, kSoftmax, kBlas, kMemory, kContext, kCount };
+enum class FuzzOperation {
+    kGemm,
+    kAttention,
+    kBackward,
+    kMerge,
+    kMergeBackward,
+    kReduce,
+    kSoftmax,
+    kBlas,
+    kMemory,
+    kQuantize,
+    kContext,
+    kCount
+};
 const char *fuzz_operation_name(FuzzOperation operation);
 
 // What a context is made of, and what it has been asked so far.

@@ -328,4 +328,34 @@ void fuzz_softmax(Call *call) {
     call->check(args, attile_softmax_query, attile_softmax, {&args.x}, {&args.y});
 }
 
+void fuzz_quantize(Call *call) {
+    const int64_t x = call->extent(), l = call->extent(), r = call->input.rarely(2) ? 32 * call->extent() : call->extent();
+    const auto scales = [call](int64_t extent) {
+        return call->input.rarely(2) ? 1 : call->input.rarely(2) ? extent : extent / (int64_t{32} << call->input.below(3));
+    };
+    attile_quantize_args args;
+    attile_quantize_init(&args, sizeof args);
+    call->head(&args);
+    constexpr int32_t narrow[] = {ATTILE_I8, ATTILE_F8_E4M3, ATTILE_F8_E5M2};
+    args.x = call->tensor({x, l, r});
+    args.q = call->tensor({x, l, r}, narrow[call->input.below(3)]);
+    args.scale = call->maybe({call->input.rarely(2) ? 1 : x, scales(l), scales(r)}, ATTILE_F32);
+    args.scale_mode = call->choice(2);
+    args.hadamard = call->input.rarely(4) ? 1 << call->input.below(10) : call->choice(1);
+    if (args.scale_mode == ATTILE_SCALE_GIVEN && call->input.rarely(2)) {
+        attile_dequantize_args back;
+        attile_dequantize_init(&back, sizeof back);
+        call->head(&back);
+        back.q = args.q;
+        back.scale = args.scale;
+        back.x = args.x;
+        back.hadamard = args.hadamard;
+        return call->check(back, attile_dequantize_query, attile_dequantize, {&back.q, &back.scale}, {&back.x});
+    }
+    const attile_tensor none = {};
+    const bool given = args.scale_mode == ATTILE_SCALE_GIVEN;
+    call->check(args, attile_quantize_query, attile_quantize, {&args.x, given ? &args.scale : &none},
+                {&args.q, given ? &none : &args.scale});
+}
+
 }  // namespace attile_test

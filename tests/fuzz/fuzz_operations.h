@@ -16,6 +16,7 @@ void fuzz_reduce(Call *call);
 void fuzz_softmax(Call *call);
 void fuzz_blas(Call *call);
 void fuzz_memory(Call *call);
+void fuzz_quantize(Call *call);  // and back
 
 }  // namespace attile_test
 

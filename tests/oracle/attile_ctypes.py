@@ -54,6 +54,14 @@ class SoftmaxArgs(Structure):
     _fields_ = _LAUNCH + [("x", Tensor), ("y", Tensor), ("axis", c_int32), ("reserved", c_int32)]
 
 
+class QuantizeArgs(Structure):
+    _fields_ = _LAUNCH + [("x", Tensor), ("q", Tensor), ("scale", Tensor), ("scale_mode", c_int32), ("hadamard", c_int32)]
+
+
+class DequantizeArgs(Structure):
+    _fields_ = _LAUNCH + [("q", Tensor), ("scale", Tensor), ("x", Tensor), ("hadamard", c_int32), ("reserved", c_int32)]
+
+
 def tensor(array):
     """Describe a NumPy array as it lies; uint16 stands for bfloat16. None is an absent tensor."""
     t = Tensor()

@@ -53,6 +53,7 @@ void record(const attile_attention_merge_backward_problem &problem) {
 }
 void record(const attile_reduce_problem &problem) { recording().reduce = problem; }
 void record(const attile_softmax_problem &problem) { recording().softmax = problem; }
+void record(const attile_quantize_problem &problem) { recording().quantize = problem; }
 
 template <typename Problem>
 int32_t query(void *, const Problem *problem, attile_support *support) {
@@ -127,6 +128,8 @@ const void *full_interface(uint32_t id, uint32_t version) {
             return &kTable<attile_reduce_interface, attile_reduce_problem>;
         case ATTILE_INTERFACE_SOFTMAX:
             return &kTable<attile_softmax_interface, attile_softmax_problem>;
+        case ATTILE_INTERFACE_QUANTIZE:
+            return &kTable<attile_quantize_interface, attile_quantize_problem>;
         default:
             return bare_interface(id, version);
     }

@@ -23,6 +23,7 @@ struct Recording {
     std::vector<attile_operand> do_parts, dlse_parts;
     attile_reduce_problem reduce = {};
     attile_softmax_problem softmax = {};
+    attile_quantize_problem quantize = {};
 };
 
 // What to answer.

@@ -199,6 +199,8 @@ TEST(StructHead, InitZeroesAndStamps) {
     check_init<attile_attention_merge_backward_args>(attile_attention_merge_backward_init);
     check_init<attile_reduce_args>(attile_reduce_init);
     check_init<attile_softmax_args>(attile_softmax_init);
+    check_init<attile_quantize_args>(attile_quantize_init);
+    check_init<attile_dequantize_args>(attile_dequantize_init);
     attile_context_options options;
     std::memset(&options, 0xee, sizeof options);
     attile_context_options_init(&options, sizeof options);

@@ -170,6 +170,10 @@ module attile_constants
   integer(c_int32_t), parameter, public :: ATTILE_REDUCE_MIN = 3_c_int32_t
   !> Sum over count; NaN over no elements.
   integer(c_int32_t), parameter, public :: ATTILE_REDUCE_MEAN = 4_c_int32_t
+  !> A block's scale is its largest magnitude over the largest number of q's type. Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_SCALE_FROM_MAXIMUM = 0_c_int32_t
+  !> Scales are read. Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_SCALE_GIVEN = 1_c_int32_t
   !> As CBLAS.
   integer(c_int32_t), parameter, public :: ATTILE_ROW_MAJOR = 101_c_int32_t
   !> As CBLAS and Fortran.

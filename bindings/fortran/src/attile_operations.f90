@@ -18,7 +18,10 @@ module attile_operations
     raw_merge_backward_init => attile_attention_merge_backward_init, raw_merge_backward => attile_attention_merge_backward, &
     raw_merge_backward_query => attile_attention_merge_backward_query, &
     raw_reduce_init => attile_reduce_init, raw_reduce => attile_reduce, raw_reduce_query => attile_reduce_query, &
-    raw_softmax_init => attile_softmax_init, raw_softmax => attile_softmax, raw_softmax_query => attile_softmax_query
+    raw_softmax_init => attile_softmax_init, raw_softmax => attile_softmax, raw_softmax_query => attile_softmax_query, &
+    raw_quantize_init => attile_quantize_init, raw_quantize => attile_quantize, raw_quantize_query => attile_quantize_query, &
+    raw_dequantize_init => attile_dequantize_init, raw_dequantize => attile_dequantize, &
+    raw_dequantize_query => attile_dequantize_query
   use attile_types
   implicit none (type, external)
   private
@@ -29,6 +32,8 @@ module attile_operations
   public :: attile_attention_merge_backward_init, attile_attention_merge_backward, attile_attention_merge_backward_query
   public :: attile_reduce_init, attile_reduce, attile_reduce_query
   public :: attile_softmax_init, attile_softmax, attile_softmax_query
+  public :: attile_quantize_init, attile_quantize, attile_quantize_query
+  public :: attile_dequantize_init, attile_dequantize, attile_dequantize_query
 
   !> Zero the arguments, alpha 1, and stamp their size.
   interface attile_gemm_init
@@ -121,6 +126,32 @@ module attile_operations
   interface attile_softmax_query
     module procedure softmax_query
   end interface attile_softmax_query
+  !> Zero the arguments, and stamp their size.
+  interface attile_quantize_init
+    module procedure quantize_init
+  end interface attile_quantize_init
+  !> Run with these arguments.
+  interface attile_quantize
+    module procedure quantize
+  end interface attile_quantize
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_quantize_query
+    module procedure quantize_query
+  end interface attile_quantize_query
+  !> Zero the arguments, and stamp their size.
+  interface attile_dequantize_init
+    module procedure dequantize_init
+  end interface attile_dequantize_init
+  !> Run with these arguments.
+  interface attile_dequantize
+    module procedure dequantize
+  end interface attile_dequantize
+  !> How a call with these arguments would run; reads no data. A call that would be refused is no failure here: see
+  !> support%level.
+  interface attile_dequantize_query
+    module procedure dequantize_query
+  end interface attile_dequantize_query
 contains
 
   subroutine gemm_init(args)
@@ -283,4 +314,50 @@ contains
     call raw_support_init(support, c_sizeof(support))
     call conclude(raw_softmax_query(ctx%handle(), args, support), stat, errmsg)
   end subroutine softmax_query
+
+  subroutine quantize_init(args)
+    type(attile_quantize_args), intent(out) :: args
+    call raw_quantize_init(args, c_sizeof(args))
+  end subroutine quantize_init
+
+  subroutine quantize(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_quantize_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_quantize(ctx%handle(), args), stat, errmsg)
+  end subroutine quantize
+
+  subroutine quantize_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_quantize_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_quantize_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine quantize_query
+
+  subroutine dequantize_init(args)
+    type(attile_dequantize_args), intent(out) :: args
+    call raw_dequantize_init(args, c_sizeof(args))
+  end subroutine dequantize_init
+
+  subroutine dequantize(ctx, args, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_dequantize_args), intent(in) :: args
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call conclude(raw_dequantize(ctx%handle(), args), stat, errmsg)
+  end subroutine dequantize
+
+  subroutine dequantize_query(ctx, args, support, stat, errmsg)
+    type(attile_context), intent(in) :: ctx
+    type(attile_dequantize_args), intent(in) :: args
+    type(attile_support), intent(out) :: support
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: errmsg
+    call raw_support_init(support, c_sizeof(support))
+    call conclude(raw_dequantize_query(ctx%handle(), args, support), stat, errmsg)
+  end subroutine dequantize_query
 end module attile_operations

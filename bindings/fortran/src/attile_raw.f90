@@ -18,18 +18,19 @@ module attile_raw
   public :: attile_gemm_pointers_init, attile_attention_pointers_init, attile_gemm_prepare, attile_attention_prepare
   public :: attile_gemm_run, attile_attention_run, attile_prepared_destroy, attile_reduce_init
   public :: attile_reduce, attile_reduce_query, attile_softmax_init, attile_softmax
-  public :: attile_softmax_query, attile_sgemm, attile_dgemm, attile_alloc
-  public :: attile_free, attile_copy, attile_prefetch, attile_memory_kind
-  public :: attile_stream_create, attile_stream_destroy, attile_synchronize, attile_last_error
-  public :: attile_backend_report, attile_set_log, attile_add_backend_directory, attile_register_backend
-  public :: attile_comm_options_init, attile_comm_callbacks_init, attile_comm_info_init, attile_comm_create
-  public :: attile_comm_destroy, attile_comm_get_info, attile_shard_part, attile_attention_distributed_init
-  public :: attile_distributed_support_init, attile_attention_distributed, attile_attention_distributed_query
-  public :: attile_attention_backward_distributed_init, attile_attention_backward_distributed
-  public :: attile_attention_backward_distributed_query, attile_grid_init, attile_distributed_matrix_init
-  public :: attile_gemm_distributed_init, attile_distributed_extents, attile_gemm_distributed, attile_gemm_distributed_query
-  public :: attile_grid_open, attile_grid_close, attile_pdgemm, attile_psgemm
-  public :: attile_pdgemm_, attile_psgemm_
+  public :: attile_softmax_query, attile_quantize_init, attile_quantize, attile_quantize_query
+  public :: attile_dequantize_init, attile_dequantize, attile_dequantize_query, attile_sgemm
+  public :: attile_dgemm, attile_alloc, attile_free, attile_copy
+  public :: attile_prefetch, attile_memory_kind, attile_stream_create, attile_stream_destroy
+  public :: attile_synchronize, attile_last_error, attile_backend_report, attile_set_log
+  public :: attile_add_backend_directory, attile_register_backend, attile_comm_options_init, attile_comm_callbacks_init
+  public :: attile_comm_info_init, attile_comm_create, attile_comm_destroy, attile_comm_get_info
+  public :: attile_shard_part, attile_attention_distributed_init, attile_distributed_support_init, attile_attention_distributed
+  public :: attile_attention_distributed_query, attile_attention_backward_distributed_init
+  public :: attile_attention_backward_distributed, attile_attention_backward_distributed_query, attile_grid_init
+  public :: attile_distributed_matrix_init, attile_gemm_distributed_init, attile_distributed_extents, attile_gemm_distributed
+  public :: attile_gemm_distributed_query, attile_grid_open, attile_grid_close, attile_pdgemm
+  public :: attile_psgemm, attile_pdgemm_, attile_psgemm_
 
   abstract interface
     ! typedef void (*attile_log_fn)(void *user, int32_t level, const char *message);
@@ -345,6 +346,56 @@ module attile_raw
       type(attile_support), intent(inout), optional :: support
       integer(c_int32_t) :: answer
     end function attile_softmax_query
+    ! void attile_quantize_init(attile_quantize_args *args, uint64_t size);
+    subroutine attile_quantize_init(args, size) bind(c, name="attile_quantize_init")
+      import :: c_int64_t, attile_quantize_args
+      implicit none
+      type(attile_quantize_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_quantize_init
+    ! int32_t attile_quantize(attile_context *context, const attile_quantize_args *args);
+    function attile_quantize(context, args) result(answer) bind(c, name="attile_quantize")
+      import :: c_int32_t, c_ptr, attile_quantize_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_quantize_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_quantize
+    ! int32_t attile_quantize_query(attile_context *context, const attile_quantize_args *args, attile_support
+    !   *support);
+    function attile_quantize_query(context, args, support) result(answer) bind(c, name="attile_quantize_query")
+      import :: c_int32_t, c_ptr, attile_quantize_args, attile_support
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_quantize_args), intent(in), optional :: args
+      type(attile_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_quantize_query
+    ! void attile_dequantize_init(attile_dequantize_args *args, uint64_t size);
+    subroutine attile_dequantize_init(args, size) bind(c, name="attile_dequantize_init")
+      import :: c_int64_t, attile_dequantize_args
+      implicit none
+      type(attile_dequantize_args), intent(inout), optional :: args
+      integer(c_int64_t), value :: size
+    end subroutine attile_dequantize_init
+    ! int32_t attile_dequantize(attile_context *context, const attile_dequantize_args *args);
+    function attile_dequantize(context, args) result(answer) bind(c, name="attile_dequantize")
+      import :: c_int32_t, c_ptr, attile_dequantize_args
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_dequantize_args), intent(in), optional :: args
+      integer(c_int32_t) :: answer
+    end function attile_dequantize
+    ! int32_t attile_dequantize_query(attile_context *context, const attile_dequantize_args *args, attile_support
+    !   *support);
+    function attile_dequantize_query(context, args, support) result(answer) bind(c, name="attile_dequantize_query")
+      import :: c_int32_t, c_ptr, attile_dequantize_args, attile_support
+      implicit none
+      type(c_ptr), value :: context
+      type(attile_dequantize_args), intent(in), optional :: args
+      type(attile_support), intent(inout), optional :: support
+      integer(c_int32_t) :: answer
+    end function attile_dequantize_query
     ! int32_t attile_sgemm(attile_context *context, int32_t order, int32_t transa, int32_t transb, int64_t m, int64_t
     !   n, int64_t k, double alpha, const float *a, int64_t lda, const float *b, int64_t ldb, double beta, float *c,
     !   int64_t ldc);

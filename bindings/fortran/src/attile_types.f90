@@ -260,6 +260,36 @@ module attile_types
     integer(c_int32_t) :: reserved = 0_c_int32_t
   end type attile_softmax_args
 
+  ! struct attile_quantize_args
+  type, bind(c), public :: attile_quantize_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(attile_tensor) :: x
+    type(attile_tensor) :: q
+    type(attile_tensor) :: scale
+    integer(c_int32_t) :: scale_mode = 0_c_int32_t
+    integer(c_int32_t) :: hadamard = 0_c_int32_t
+  end type attile_quantize_args
+
+  ! struct attile_dequantize_args
+  type, bind(c), public :: attile_dequantize_args
+    integer(c_int32_t) :: struct_size = 0_c_int32_t
+    integer(c_int32_t) :: flags = 0_c_int32_t
+    type(c_ptr) :: next = c_null_ptr  ! const void *
+    type(c_ptr) :: stream = c_null_ptr  ! void *
+    type(c_ptr) :: workspace = c_null_ptr  ! void *
+    integer(c_int64_t) :: workspace_bytes = 0_c_int64_t
+    type(attile_tensor) :: q
+    type(attile_tensor) :: scale
+    type(attile_tensor) :: x
+    integer(c_int32_t) :: hadamard = 0_c_int32_t
+    integer(c_int32_t) :: reserved = 0_c_int32_t
+  end type attile_dequantize_args
+
   ! struct attile_comm_callbacks
   type, bind(c), public :: attile_comm_callbacks
     integer(c_int32_t) :: struct_size = 0_c_int32_t

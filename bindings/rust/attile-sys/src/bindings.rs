@@ -82,6 +82,8 @@ pub const ATTILE_REDUCE_SUM: i32 = 1;
 pub const ATTILE_REDUCE_MAX: i32 = 2;
 pub const ATTILE_REDUCE_MIN: i32 = 3;
 pub const ATTILE_REDUCE_MEAN: i32 = 4;
+pub const ATTILE_SCALE_FROM_MAXIMUM: i32 = 0;
+pub const ATTILE_SCALE_GIVEN: i32 = 1;
 pub const ATTILE_ROW_MAJOR: i32 = 101;
 pub const ATTILE_COL_MAJOR: i32 = 102;
 pub const ATTILE_NO_TRANS: i32 = 111;
@@ -510,6 +512,54 @@ extern "C" {
 }
 extern "C" {
     pub fn attile_softmax_query(context: *mut attile_context, args: *const attile_softmax_args, support: *mut attile_support) -> i32;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_quantize_args {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub stream: *mut ::core::ffi::c_void,
+    pub workspace: *mut ::core::ffi::c_void,
+    pub workspace_bytes: i64,
+    pub x: attile_tensor,
+    pub q: attile_tensor,
+    pub scale: attile_tensor,
+    pub scale_mode: i32,
+    pub hadamard: i32,
+}
+extern "C" {
+    pub fn attile_quantize_init(args: *mut attile_quantize_args, size: u64);
+}
+extern "C" {
+    pub fn attile_quantize(context: *mut attile_context, args: *const attile_quantize_args) -> i32;
+}
+extern "C" {
+    pub fn attile_quantize_query(context: *mut attile_context, args: *const attile_quantize_args, support: *mut attile_support) -> i32;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct attile_dequantize_args {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub next: *const ::core::ffi::c_void,
+    pub stream: *mut ::core::ffi::c_void,
+    pub workspace: *mut ::core::ffi::c_void,
+    pub workspace_bytes: i64,
+    pub q: attile_tensor,
+    pub scale: attile_tensor,
+    pub x: attile_tensor,
+    pub hadamard: i32,
+    pub reserved: i32,
+}
+extern "C" {
+    pub fn attile_dequantize_init(args: *mut attile_dequantize_args, size: u64);
+}
+extern "C" {
+    pub fn attile_dequantize(context: *mut attile_context, args: *const attile_dequantize_args) -> i32;
+}
+extern "C" {
+    pub fn attile_dequantize_query(context: *mut attile_context, args: *const attile_dequantize_args, support: *mut attile_support) -> i32;
 }
 extern "C" {
     pub fn attile_sgemm(
