@@ -68,6 +68,8 @@ const void *query_interface(uint32_t id, uint32_t version) {
             return &g_reduce_interface;
         case ATTILE_INTERFACE_SOFTMAX:
             return &g_softmax_interface;
+        case ATTILE_INTERFACE_QUANTIZE:
+            return &g_quantize_interface;
         default:
             return nullptr;
     }

@@ -5,7 +5,7 @@
 usage: run_mutants.py BUILD [--backend NAME]... [--only TEXT] [--jobs N]
 
 For each fault `attile verify` runs the cases of the fault's operation up to the first that fails; attile_conformance, which ctest runs, must
-fail on that case too. The laws (attile_conformance_laws), which know no right answers, are a second opinion: which of them finds the fault is
+fail on that case too. An operation without cases has properties instead (attile_conformance_properties). The laws (attile_conformance_laws), which know no right answers, are a second opinion: which of them finds the fault is
 shown, and none has to. At last every case and law that found a fault is run on the same backend with none awake, and must pass.
 Prints who killed what, and the sums. Fails if a fault survives, or if a test fails with none awake.
 """
@@ -28,6 +28,7 @@ LAW_WORK = {'reference': '30000', 'cpu': '100000', 'simt': '20000'}
 LAWS = {'gemm': '*Product*:*Depth*:*Blocks*:*Operands*:*UnitMatrix*:*Epilogue*:*Blas*', 'attention_merge': '*Part*:*Merging*:*SplitKeys*',
         'attention_merge_backward': '*MergingGradients*',
         'attention_backward': '*Gradient*', 'reduce': '*Reduction*:*Smallest*:*Mean*:*Sum*:*SoftmaxAdds*', 'softmax': '*oftmax*'}
+PROPERTIES = {'quantize': 'Quantise.*'}  # of operations that have one right answer, bit for bit, and no cases
 OTHERS = ':'.join(filter for operation, filter in LAWS.items() if operation != 'attention_merge')
 LAWS['attention'] = f'*-{OTHERS}'
 SECONDS = 900  # A run that takes longer has hung, which is no way to be found.
@@ -60,6 +61,16 @@ class Runner:
         done = self.run('attile_conformance', ['--gtest_brief=1', f'--gtest_filter={self.name}_{PLACES[self.backend]}.{case}'], fault)
         return done.returncode != 0 and '[  FAILED  ]' in done.stdout
 
+    def properties(self, fault, chosen):
+        """The property that fails, or None."""
+        done = self.run('attile_conformance_properties', ['--gtest_brief=1', '--gtest_fail_fast', f'--gtest_filter={chosen}'], fault)
+        if done.returncode == 0:
+            return None
+        failed = re.search(r'\[  FAILED  \] (\w+\.\w+)', done.stdout)
+        if not failed:
+            raise RuntimeError(f'{fault.name if fault else self.name}: the properties ended with {done.returncode} and name none: {done.stderr}')
+        return failed.group(1)
+
     def laws(self, fault, chosen):
         """The law that fails, or None."""
         done = self.run('attile_conformance_laws', ['--gtest_brief=1', '--gtest_fail_fast', f'--gtest_filter={chosen}'], fault,
@@ -74,13 +85,20 @@ class Runner:
 
 def asleep(runner, cases, laws):
     """What fails with no fault awake, of the cases and laws that found faults."""
+    properties = {case for case in cases if case[0].isupper()}
+    cases = cases - properties
     case = runner.verify(None, ['--filter', '^(' + '|'.join(sorted(cases)) + ')$', '--fail-fast']) if cases else None
+    case = case or (runner.properties(None, ':'.join(sorted(properties))) if properties else None)
     law = runner.laws(None, ':'.join(f'Laws.{name}' for name in sorted(laws))) if laws else None
     return [f'{runner.name} with no fault awake: {each} fails' for each in (case, law) if each]
 
 
 def awake(runner, fault):
     start = time.monotonic()
+    if fault.operation in PROPERTIES:
+        name = runner.properties(fault, PROPERTIES[fault.operation])
+        print(f'{runner.backend + "/" + fault.name:72} {name or "SURVIVES":60} {"ctest too":10} {"-":40} {time.monotonic() - start:6.1f} s', flush=True)
+        return name, name is not None, None
     case = None
     for chosen in (fault.cases, '') if fault.cases else ('',):
         case = case or runner.verify(fault, ['--filter', f'^{fault.operation}[.].*{chosen}', '--fail-fast'])

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of quantisation. Every element goes through the operations of float32 that define it, so that the bits are the reference's.
+#if defined(ATTILE_CPU_QUANTIZE_KERNELS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTILE_CPU_QUANTIZE_KERNELS_INL_H
+#undef ATTILE_CPU_QUANTIZE_KERNELS_INL_H
+#else
+#define ATTILE_CPU_QUANTIZE_KERNELS_INL_H
+#endif
+
+#include <cmath>
+
+#include "quantize/quantize.h"
+#include "simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attile::cpu {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR
+
+using Floats = Tag<float>;
+using Ints = hn::RebindToSigned<Floats>;
+inline constexpr int64_t kStep = kLanes<float>;
+
+// Sums and differences of elements `apart` from each other. Within a vector: what another lane has, plus one's own with a sign.
+HWY_INLINE void rotate_lanes(float *x, int64_t count, int64_t apart) {
+    const Floats d;
+    HWY_ALIGN int32_t partners[static_cast<size_t>(kStep)];
+    HWY_ALIGN float signs[static_cast<size_t>(kStep)];
+    for (int64_t i = 0; i < kStep; ++i) {
+        partners[i] = static_cast<int32_t>(i ^ apart);
+        signs[i] = (i & apart) != 0 ? -1.0f : 1.0f;
+    }
+    const auto partner = hn::SetTableIndices(d, partners);
+    const auto sign = hn::Load(d, signs);
+    for (int64_t i = 0; i < count; i += kStep) {
+        const auto v = hn::Load(d, x + i);
+        hn::Store(hn::Add(hn::TableLookupLanes(v, partner), hn::Mul(v, sign)), d, x + i);
+    }
+}
+
+// Fewer numbers than a vector has.
+HWY_INLINE void rotate_few(float *x, int64_t count) {
+    for (int64_t apart = 1; apart < count; apart *= 2) {
+        for (int64_t i = 0; i < count; ++i) {
+            if ((i & apart) != 0) continue;
+            const float a = x[i], b = x[i + apart];
+            x[i] = a + b;
+            x[i + apart] = a - b;
+        }
+    }
+}
+
+// Each `rotated` of `count` elements, which are an exact number of those, in room aligned as vectors are.
+void rotate(float *x, int64_t count, int64_t rotated) {
+    const Floats d;
+    const float factor = 1.0f / std::sqrt(static_cast<float>(rotated));
+    if (rotated < kStep) {
+        for (int64_t i = 0; i < count; i += rotated) rotate_few(x + i, rotated);
+        for (int64_t i = 0; i < count; ++i) x[i] *= factor;
+        return;
+    }
+    for (int64_t apart = 1; apart < rotated; apart *= 2) {
+        if (apart < kStep) {
+            rotate_lanes(x, count, apart);
+            continue;
+        }
+        for (int64_t i = 0; i < count; i += 2 * apart) {
+            for (int64_t j = i; j < i + apart; j += kStep) {
+                const auto a = hn::Load(d, x + j), b = hn::Load(d, x + j + apart);
+                hn::Store(hn::Add(a, b), d, x + j);
+                hn::Store(hn::Sub(a, b), d, x + j + apart);
+            }
+        }
+    }
+    for (int64_t i = 0; i < count; i += kStep) hn::Store(hn::Mul(hn::Load(d, x + i), hn::Set(d, factor)), d, x + i);
+}
+
+const float *load_piece(const Strip &x, int64_t rotated, float *room) {
+    const Floats d;
+    if (x.dtype == ATTILE_F32 && x.stride == 1 && rotated == 0) return static_cast<const float *>(x.data);
+    with_storage<float>(x.dtype, [&](auto s) HWY_ATTR {
+        using S = decltype(s);
+        const S *const from = static_cast<const S *>(x.data);
+        if (x.stride == 1) {
+            for (int64_t i = 0; i < x.count; i += kStep) store_first(d, load_as(d, from + i, x.count - i), room + i, x.count - i);
+        } else {
+            for (int64_t i = 0; i < x.count; ++i) room[i] = to_compute<float>(from[i * x.stride]);
+        }
+    });
+    if (rotated != 0) rotate(room, x.count, rotated);
+    return room;
+}
+
+HWY_INLINE hn::Vec<Ints> magnitude_bits(const float *x, int64_t count) {
+    const Ints di;
+    return hn::And(hn::BitCast(di, load_first(Floats(), x, count)), hn::Set(di, 0x7fffffff));
+}
+
+void maximum(const float *x, int64_t count, int64_t group, int32_t *maxima) {
+    const Ints di;
+    if (group == 1) {
+        for (int64_t i = 0; i < count; i += kStep) {
+            store_first(di, hn::Max(load_first(di, maxima + i, count - i), magnitude_bits(x + i, count - i)), maxima + i, count - i);
+        }
+        return;
+    }
+    for (int64_t first = 0; first < count; first += group, ++maxima) {
+        const int64_t end = least(count, first + group);
+        auto most = hn::Zero(di);
+        for (int64_t i = first; i < end; i += kStep) most = hn::Max(most, magnitude_bits(x + i, end - i));
+        HWY_ALIGN int32_t lanes[static_cast<size_t>(kStep)];
+        hn::Store(most, di, lanes);
+        for (int64_t i = 0; i < kStep; ++i) *maxima = lanes[i] > *maxima ? lanes[i] : *maxima;
+    }
+}
+
+// A float of at most the format's largest magnitude to the bits of 8, to nearest even. Those of a normal result are its own, rounded, with
+// another bias of the exponent; a subnormal one is rounded by the adder, beside a number whose last bit is the format's.
+template <int kMantissa, int kBias>
+HWY_INLINE hn::Vec<Ints> float_bits(hn::Vec<Floats> v) {
+    constexpr int kShift = 23 - kMantissa;
+    const Floats d;
+    const Ints di;
+    const auto bits = hn::BitCast(di, v);
+    const auto magnitude = hn::And(bits, hn::Set(di, 0x7fffffff));
+    const auto beside = hn::Set(di, (127 + 23 + 1 - kBias - kMantissa) << 23);
+    const auto tiny = hn::Sub(hn::BitCast(di, hn::Add(hn::BitCast(d, magnitude), hn::BitCast(d, beside))), beside);
+    const auto odd = hn::And(hn::ShiftRight<kShift>(magnitude), hn::Set(di, 1));
+    const auto round = hn::Set(di, (1 << (kShift - 1)) - 1 - ((127 - kBias) << 23));
+    const auto normal = hn::ShiftRight<kShift>(hn::Add(hn::Add(magnitude, round), odd));
+    const auto least_normal = hn::Set(di, (127 + 1 - kBias) << 23);
+    const auto result = hn::IfThenElse(hn::Gt(least_normal, magnitude), tiny, normal);
+    return hn::Or(result, hn::And(hn::ShiftRight<24>(bits), hn::Set(di, 0x80)));
+}
+
+// x / scale in lanes of 32 bits.
+template <class S>
+HWY_INLINE hn::Vec<Ints> narrow_lanes(hn::Vec<Floats> x, hn::Vec<Floats> scale) {
+    constexpr float kLargest = std::is_same_v<S, Int8> ? 127.0f : std::is_same_v<S, E4m3> ? 448.0f : 57344.0f;
+    const Floats d;
+    const Ints di;
+    auto ratio = hn::Div(x, scale);
+    const auto is_nan = hn::IsNaN(ratio);
+    ratio = hn::IfThenElse(is_nan, hn::Zero(d), ratio);
+    ratio = hn::Min(hn::Max(ratio, hn::Set(d, -kLargest)), hn::Set(d, kLargest));
+    hn::Vec<Ints> number;
+    if constexpr (std::is_same_v<S, Int8>) {
+        number = hn::NearestInt(ratio);
+    } else {
+        constexpr bool kIsE4m3 = std::is_same_v<S, E4m3>;
+        number = kIsE4m3 ? float_bits<3, 7>(ratio) : float_bits<2, 15>(ratio);
+        number = hn::IfThenElse(hn::RebindMask(di, is_nan), hn::Set(di, kIsE4m3 ? 0x7f : 0x7e), number);
+    }
+    return hn::IfThenElse(hn::RebindMask(di, hn::Eq(scale, hn::Zero(d))), hn::Zero(di), number);
+}
+
+template <class S>
+void narrow_as(const float *x, int64_t count, int64_t group, const float *scales, uint8_t *q) {
+    using Byte8 = std::conditional_t<std::is_same_v<S, Int8>, int8_t, uint8_t>;
+    const Floats d;
+    const hn::Rebind<Byte8, Floats> d8;
+    Byte8 *const to = reinterpret_cast<Byte8 *>(q);
+    const auto store = [&](hn::Vec<Floats> scale, int64_t i, int64_t end) HWY_ATTR {
+        store_first(d8, hn::DemoteTo(d8, narrow_lanes<S>(load_first(d, x + i, end - i), scale)), to + i, end - i);
+    };
+    if (group == 1) {
+        for (int64_t i = 0; i < count; i += kStep) store(load_first(d, scales + i, count - i), i, count);
+        return;
+    }
+    for (int64_t first = 0; first < count; first += group, ++scales) {
+        const int64_t end = least(count, first + group);
+        for (int64_t i = first; i < end; i += kStep) store(hn::Set(d, *scales), i, end);
+    }
+}
+
+void narrow(const float *x, int64_t count, int64_t group, const float *scales, const Strip &q) {
+    uint8_t room[kQuantizePiece];
+    uint8_t *const q_bytes = static_cast<uint8_t *>(q.data), *const to = q.stride == 1 ? q_bytes : room;
+    with_narrow_storage(q.dtype, [&](auto s) { narrow_as<decltype(s)>(x, count, group, scales, to); });
+    if (to == q_bytes) return;
+    for (int64_t i = 0; i < count; ++i) q_bytes[i * q.stride] = room[i];
+}
+
+template <class S>
+void widen_as(const S *q, int64_t count, int64_t group, const float *scales, float *room) {
+    const Floats d;
+    if (group == 1) {
+        for (int64_t i = 0; i < count; i += kStep) {
+            const auto scale = load_first(d, scales + i, count - i);
+            store_first(d, hn::Mul(scale, load_as(d, q + i, count - i)), room + i, count - i);
+        }
+        return;
+    }
+    for (int64_t first = 0; first < count; first += group, ++scales) {
+        const int64_t end = least(count, first + group);
+        for (int64_t i = first; i < end; i += kStep) {
+            store_first(d, hn::Mul(hn::Set(d, *scales), load_as(d, q + i, end - i)), room + i, end - i);
+        }
+    }
+}
+
+void widen_piece(const Strip &q, int64_t group, const float *scales, int64_t rotated, float *room, const Strip &x) {
+    const Floats d;
+    uint8_t numbers[kQuantizePiece];
+    const uint8_t *from = static_cast<const uint8_t *>(q.data);
+    if (q.stride != 1) {
+        for (int64_t i = 0; i < q.count; ++i) numbers[i] = from[i * q.stride];
+        from = numbers;
+    }
+    with_narrow_storage(q.dtype, [&](auto s) {
+        using S = decltype(s);
+        widen_as<S>(reinterpret_cast<const S *>(from), q.count, group, scales, room);
+    });
+    if (rotated != 0) rotate(room, q.count, rotated);
+    with_storage<float>(x.dtype, [&](auto s) HWY_ATTR {
+        using S = decltype(s);
+        S *const to = static_cast<S *>(x.data);
+        if (x.stride == 1) {
+            for (int64_t i = 0; i < x.count; i += kStep) store_as(d, load_first(d, room + i, x.count - i), to + i, x.count - i);
+        } else {
+            for (int64_t i = 0; i < x.count; ++i) to[i * x.stride] = to_storage<S>(room[i]);
+        }
+    });
+}
+
+template <class T>
+const QuantizeKernels<T> &kernels() {
+    static constexpr QuantizeKernels<T> kTable = {&load_piece, &maximum, &narrow, &widen_piece};
+    return kTable;
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+}  // namespace HWY_NAMESPACE
+}  // namespace attile::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantisation and back: how x is cut into tiles, and the interface.
+#include "quantize/quantize.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+#include "element.h"
+#include "threads/threads.h"
+
+namespace attile::cpu {
+namespace {
+
+constexpr int64_t kElementsForThreads = 1 << 15;
+
+// A tile is the rows of a block, along the first three axes, and some columns: whole blocks of up to a piece, or one block whose columns
+// are several pieces. A step is a piece of one row. Tiles that are few and large are cut into parts, which find their maxima by themselves.
+struct Plan {
+    attile_quantize_problem p;  // an axis along which elements lie together comes last
+    int64_t rows = 1;           // of a tile
+    int64_t width = 1;          // columns of a tile
+    int64_t pieces = 1;         // of a tile's row
+    int64_t across = 1;         // tiles along the last axis
+    int64_t tiles = 1;
+    int64_t parts = 1;  // of a tile
+    int64_t batch = 1;  // tiles that a task takes
+    int threads = 1;
+    bool finds_scales = false;
+    int64_t workspace_bytes = 0;
+
+    int64_t group() const { return std::min(p.group[3], kQuantizePiece); }
+    int64_t scales() const { return pieces > 1 ? 1 : ceil_div(width, p.group[3]); }  // of a tile
+};
+
+void swap_axes(attile_quantize_problem *p, int a, int b) {
+    for (attile_operand *x : {&p->x, &p->q, &p->scale}) std::swap(x->stride[a], x->stride[b]);
+    std::swap(p->shape[a], p->shape[b]);
+    std::swap(p->group[a], p->group[b]);
+}
+
+Plan make_plan(const State &state, const attile_quantize_problem &problem) {
+    Plan plan;
+    plan.p = problem;
+    attile_quantize_problem &p = plan.p;
+    const auto lies_together = [&](int axis) { return p.shape[axis] > 1 && p.x.stride[axis] == 1 && p.q.stride[axis] == 1; };
+    for (int axis = 2; axis >= 0 && p.hadamard == 0 && !lies_together(3); --axis) {
+        if (lies_together(axis)) swap_axes(&p, axis, 3);
+    }
+    plan.rows = (Size(p.group[0]) * p.group[1] * p.group[2]).value();
+    const int64_t group = p.group[3];
+    plan.width = group > kQuantizePiece ? group : least(p.shape[3], kQuantizePiece / group * group);
+    plan.pieces = ceil_div(plan.width, kQuantizePiece);
+    plan.across = ceil_div(p.shape[3], plan.width);
+    plan.tiles = (Size(p.shape[0] / p.group[0]) * (p.shape[1] / p.group[1]) * (p.shape[2] / p.group[2]) * plan.across).value();
+    plan.finds_scales = p.scale_given == 0;
+    const int64_t steps = (Size(plan.rows) * plan.pieces).value(), of_tile = (Size(plan.rows) * plan.width).value();
+    if ((Size(of_tile) * plan.tiles).value() >= kElementsForThreads) plan.threads = state.threads;
+    if (plan.threads > 1 && plan.tiles < 4 * plan.threads) plan.parts = least(steps, ceil_div(4 * plan.threads, plan.tiles));
+    plan.batch = most(1, kElementsForThreads / 4 / of_tile);
+    if (plan.finds_scales && plan.parts > 1) {
+        plan.workspace_bytes = bytes_for<int32_t>(plan.tiles, plan.parts, plan.scales()).value();
+    }
+    return plan;
+}
+
+// One tile, or a part of one.
+class Tile {
+  public:
+    Tile(const Plan &plan, const QuantizeKernels<float> &kernels, int64_t index) : plan_(plan), kernels_(kernels), p_(plan.p) {
+        begin_[3] = index % plan.across * plan.width;
+        index /= plan.across;
+        for (int axis = 2; axis >= 0; --axis) {
+            const int64_t blocks = p_.shape[axis] / p_.group[axis];
+            begin_[axis] = index % blocks * p_.group[axis];
+            index /= blocks;
+        }
+        width_ = least(plan.width, p_.shape[3] - begin_[3]);
+        scales_ = plan.pieces > 1 ? 1 : ceil_div(width_, p_.group[3]);
+    }
+
+    void find_maxima(int64_t part, int32_t *maxima) const {
+        std::fill(maxima, maxima + plan_.scales(), 0);
+        for_steps(part, [&](const int64_t *at, int64_t count) {
+            alignas(64) float room[kQuantizePiece];
+            const float *const x = kernels_.load(strip(p_.x, at, count), p_.hadamard, room);
+            kernels_.maximum(x, count, plan_.group(), maxima);
+        });
+    }
+
+    // Maxima to scales, in memory.
+    void write_scales(const int32_t *maxima) const {
+        const float largest = p_.q.dtype == ATTILE_I8 ? 127.0f : p_.q.dtype == ATTILE_F8_E4M3 ? 448.0f : 57344.0f;
+        for (int64_t i = 0; i < scales_; ++i) {
+            const bool is_number = maxima[i] < 0x7f800000;
+            *scale(i) = is_number ? std::bit_cast<float>(maxima[i]) / largest : std::numeric_limits<float>::quiet_NaN();
+        }
+    }
+
+    void convert(int64_t part) const {
+        alignas(64) float scales[kQuantizePiece];
+        for (int64_t i = 0; i < scales_; ++i) scales[i] = p_.scale.dtype != 0 ? *scale(i) : 1.0f;
+        for_steps(part, [&](const int64_t *at, int64_t count) {
+            alignas(64) float room[kQuantizePiece];
+            const Strip x = strip(p_.x, at, count), q = strip(p_.q, at, count);
+            if (p_.back != 0) return kernels_.widen(q, plan_.group(), scales, p_.hadamard, room, x);
+            kernels_.narrow(kernels_.load(x, p_.hadamard, room), count, plan_.group(), scales, q);
+        });
+    }
+
+  private:
+    float *scale(int64_t i) const {
+        const int64_t column = begin_[3] / p_.group[3] + i;
+        int64_t offset = column * p_.scale.stride[3];
+        for (int axis = 0; axis < 3; ++axis) offset += begin_[axis] / p_.group[axis] * p_.scale.stride[axis];
+        return static_cast<float *>(p_.scale.data) + offset;
+    }
+    static Strip strip(const attile_operand &x, const int64_t *at, int64_t count) {
+        const int64_t offset = at[0] * x.stride[0] + at[1] * x.stride[1] + at[2] * x.stride[2] + at[3] * x.stride[3];
+        return {static_cast<char *>(x.data) + offset * dtype_bytes(x.dtype), x.dtype, x.stride[3], count};
+    }
+    // visit(place, count) for each piece of each row of the part.
+    template <class Visit>
+    void for_steps(int64_t part, Visit &&visit) const {
+        const int64_t steps = plan_.rows * plan_.pieces, share = ceil_div(steps, plan_.parts);
+        for (int64_t step = part * share; step < least(steps, (part + 1) * share); ++step) {
+            const int64_t row = step / plan_.pieces, column = step % plan_.pieces * kQuantizePiece;
+            const int64_t at[4] = {begin_[0] + row / p_.group[2] / p_.group[1], begin_[1] + row / p_.group[2] % p_.group[1],
+                                   begin_[2] + row % p_.group[2], begin_[3] + column};
+            visit(at, least(kQuantizePiece, width_ - column));
+        }
+    }
+
+    const Plan &plan_;
+    const QuantizeKernels<float> &kernels_;
+    const attile_quantize_problem &p_;
+    int64_t begin_[4];
+    int64_t width_, scales_;
+};
+
+void run_plan(const State &state, const Plan &plan, int32_t *partial) {
+    const QuantizeKernels<float> &kernels = quantize_kernels<float>(state.target);
+    if (plan.parts == 1) {
+        parallel_for(plan.threads, ceil_div(plan.tiles, plan.batch), [&](int64_t task, int) {
+            for (int64_t i = task * plan.batch; i < least(plan.tiles, (task + 1) * plan.batch); ++i) {
+                const Tile tile(plan, kernels, i);
+                int32_t maxima[kQuantizePiece];
+                if (plan.finds_scales) tile.find_maxima(0, maxima);
+                if (plan.finds_scales) tile.write_scales(maxima);
+                tile.convert(0);
+            }
+        });
+        return;
+    }
+    const int64_t count = plan.tiles * plan.parts, scales = plan.scales();
+    const auto find = [&](int64_t i, int) { Tile(plan, kernels, i / plan.parts).find_maxima(i % plan.parts, partial + i * scales); };
+    const auto join = [&](int64_t i, int) {
+        int32_t *const whole = partial + i * plan.parts * scales;
+        for (int64_t part = 1; part < plan.parts; ++part) {
+            for (int64_t s = 0; s < scales; ++s) whole[s] = std::max(whole[s], whole[part * scales + s]);
+        }
+        Tile(plan, kernels, i).write_scales(whole);
+    };
+    const auto convert = [&](int64_t i, int) { Tile(plan, kernels, i / plan.parts).convert(i % plan.parts); };
+    parallel_in_turn(plan.threads, Loop{plan.finds_scales ? count : 0, find}, Loop{plan.finds_scales ? plan.tiles : 0, join},
+                     Loop{count, convert});
+}
+
+int32_t query(void *opaque, const attile_quantize_problem *problem, attile_support *support) {
+    const State &state = *static_cast<State *>(opaque);
+    const attile_quantize_problem &p = *problem;
+    const Plan plan = make_plan(state, p);
+    support->level = ATTILE_SUPPORT_NATIVE;
+    support->status = ATTILE_OK;
+    support->workspace_bytes = plan.workspace_bytes;
+    std::snprintf(support->kernel, sizeof support->kernel, "cpu_%s_%s", p.back != 0 ? "dequantize" : "quantize",
+                  kernel_target_name(state.target));
+    double count = 1, blocks = 1;
+    for (int axis = 0; axis < 4; ++axis) {
+        count *= static_cast<double>(p.shape[axis]);
+        blocks *= static_cast<double>(p.shape[axis] / p.group[axis]);
+    }
+    // A comparison and a quotient, or a product; the sums of a rotation.
+    double steps = plan.finds_scales ? 2 : 1;
+    for (int32_t apart = 1; apart < p.hadamard; apart *= 2) steps += 1;
+    support->flops = steps * count;
+    support->bytes = count * (dtype_bytes(p.x.dtype) + dtype_bytes(p.q.dtype)) + blocks * (p.scale.dtype != 0 ? 4 : 0);
+    support->tile_m = reported(plan.rows);
+    support->tile_n = reported(plan.width);
+    support->threads = 1;
+    support->blocks = plan.parts == 1 ? ceil_div(plan.tiles, plan.batch) : (Size(plan.tiles) * plan.parts).value();
+    support->splits = reported(plan.parts);
+    return ATTILE_OK;
+}
+
+int32_t run(void *opaque, const attile_quantize_problem *problem) {
+    State &state = *static_cast<State *>(opaque);
+    const Plan plan = make_plan(state, *problem);
+    const Workspace workspace(state, problem->launch, plan.workspace_bytes);
+    if (workspace.failed()) return out_of_workspace(plan.workspace_bytes);
+    run_plan(state, plan, reinterpret_cast<int32_t *>(workspace.data()));
+    return ATTILE_OK;
+}
+
+}  // namespace
+
+const attile_quantize_interface g_quantize_interface = {sizeof(attile_quantize_interface), 1, query, run};
+
+}  // namespace attile::cpu
