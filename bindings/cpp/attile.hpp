@@ -151,6 +151,8 @@ using AttentionMergeBackwardArgs =
     detail::Initialised<attile_attention_merge_backward_args, attile_attention_merge_backward_init>;      /**< Likewise. */
 using ReduceArgs = detail::Initialised<attile_reduce_args, attile_reduce_init>;                           /**< Zeroed and stamped. */
 using SoftmaxArgs = detail::Initialised<attile_softmax_args, attile_softmax_init>;                        /**< Zeroed and stamped. */
+using QuantizeArgs = detail::Initialised<attile_quantize_args, attile_quantize_init>;                     /**< Zeroed and stamped. */
+using DequantizeArgs = detail::Initialised<attile_dequantize_args, attile_dequantize_init>;               /**< Zeroed and stamped. */
 using GemmPointers = detail::Initialised<attile_gemm_pointers, attile_gemm_pointers_init>;                /**< Zeroed and stamped. */
 using AttentionPointers = detail::Initialised<attile_attention_pointers, attile_attention_pointers_init>; /**< Zeroed and stamped. */
 
@@ -259,6 +261,12 @@ class Context {
     Status try_softmax(const attile_softmax_args &args) const noexcept {
         return Status(attile_softmax(context_, &args));
     } /**< attile_softmax() */
+    Status try_quantize(const attile_quantize_args &args) const noexcept {
+        return Status(attile_quantize(context_, &args));
+    } /**< attile_quantize() */
+    Status try_dequantize(const attile_dequantize_args &args) const noexcept {
+        return Status(attile_dequantize(context_, &args));
+    } /**< attile_dequantize() */
     Status try_query(const attile_gemm_args &args, attile_support &support) const noexcept {
         return Status(attile_gemm_query(context_, &args, &support));
     } /**< attile_gemm_query() */
@@ -280,6 +288,12 @@ class Context {
     Status try_query(const attile_softmax_args &args, attile_support &support) const noexcept {
         return Status(attile_softmax_query(context_, &args, &support));
     } /**< attile_softmax_query() */
+    Status try_query(const attile_quantize_args &args, attile_support &support) const noexcept {
+        return Status(attile_quantize_query(context_, &args, &support));
+    } /**< attile_quantize_query() */
+    Status try_query(const attile_dequantize_args &args, attile_support &support) const noexcept {
+        return Status(attile_dequantize_query(context_, &args, &support));
+    } /**< attile_dequantize_query() */
     Status try_copy(void *destination, const void *source, int64_t bytes, void *stream = nullptr) const noexcept {
         return Status(attile_copy(context_, destination, source, bytes, stream));
     } /**< attile_copy() */
@@ -322,9 +336,11 @@ class Context {
     } /**< attile_attention_merge_backward(), throwing. */
     void attention_merge(const attile_attention_merge_args &args) const {
         try_attention_merge(args).or_throw();
-    }                                                                                     /**< attile_attention_merge(), throwing. */
-    void reduce(const attile_reduce_args &args) const { try_reduce(args).or_throw(); }    /**< attile_reduce(), throwing. */
-    void softmax(const attile_softmax_args &args) const { try_softmax(args).or_throw(); } /**< attile_softmax(), throwing. */
+    }                                                                                        /**< attile_attention_merge(), throwing. */
+    void reduce(const attile_reduce_args &args) const { try_reduce(args).or_throw(); }       /**< attile_reduce(), throwing. */
+    void softmax(const attile_softmax_args &args) const { try_softmax(args).or_throw(); }    /**< attile_softmax(), throwing. */
+    void quantize(const attile_quantize_args &args) const { try_quantize(args).or_throw(); } /**< attile_quantize(), throwing. */
+    void dequantize(const attile_dequantize_args &args) const { try_dequantize(args).or_throw(); } /**< attile_dequantize(), throwing. */
     void copy(void *destination, const void *source, int64_t bytes, void *stream = nullptr) const {
         try_copy(destination, source, bytes, stream).or_throw();
     }                                                                                      /**< attile_copy(), throwing. */

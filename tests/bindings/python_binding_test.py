@@ -262,6 +262,29 @@ class Operations(unittest.TestCase):
         with self.assertRaisesRegex(attile.AttileError, "forward->o_parts"):
             attile.attention_merge_backward(weight, parts, lses, parts[0], lse)
 
+    def test_quantize_and_back(self):
+        if attile.Context().info.backend not in ("cpu", "reference"):
+            self.skipTest("the backend has no quantisation")
+        x, q, scale = random(3, 4, 64), np.empty((3, 4, 64), np.int8), np.empty((3, 4, 2), np.float32)
+        for hadamard in (0, 64):
+            found = attile.quantize(x, q, scale, hadamard=hadamard)
+            self.assertIs(found[0], q)
+            self.assertIs(found[1], scale)
+            self.close(attile.dequantize(q, scale, hadamard=hadamard), x, 0.03)
+        self.close(scale, np.abs(attile.dequantize(q, scale)).reshape(3, 4, 2, 32).max(axis=3) / 127)
+        again, before = np.empty_like(q), scale.copy()
+        attile.quantize(x, again, scale, given=True, hadamard=64)
+        np.testing.assert_array_equal(again, q)
+        np.testing.assert_array_equal(scale, before)
+        out = np.empty((3, 4, 64), np.float16)
+        self.assertIs(attile.dequantize(q, None, out), out)
+        np.testing.assert_array_equal(out, q)
+        self.assertEqual(attile.quantize(x, q, scale, query=True).level, "native")
+        with self.assertRaisesRegex(attile.AttileArgumentError, "hadamard is 48"):
+            attile.quantize(x, q, scale, hadamard=48)
+        with self.assertRaisesRegex(ValueError, "out is expected"):
+            attile.dequantize(q, None)
+
     def test_reduce_and_softmax(self):
         x = random(3, 4, 5)
         self.close(attile.reduce(x, "mean", 1), x.astype(np.float64).mean(1, keepdims=True))
@@ -363,7 +386,7 @@ class Paths(unittest.TestCase):
 
 class Signatures(unittest.TestCase):
     def test_functions_of_the_module_are_those_of_a_context(self):
-        for name in ("gemm", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax"):
+        for name in ("gemm", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "reduce", "softmax", "quantize", "dequantize"):
             function, method = getattr(attile, name), getattr(attile.Context, name)
             self.assertEqual(function.__doc__, method.__doc__)
             self.assertEqual(["self", *inspect.signature(function).parameters], list(inspect.signature(method).parameters))

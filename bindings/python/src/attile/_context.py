@@ -316,6 +316,37 @@ class Context(ContextBase):
         self._run("softmax", call)
         return out
 
+    def quantize(self, x: Array, out: Array, scale: Optional[Array], *, given: bool = False, hadamard: int = 0, flags: int = 0,
+                 stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
+        """Numbers of 8 bits from x into ``out``, of x's shape and the type that it has. ``scale``, whose shape says which numbers share one, is written, or read if it is
+        ``given`` (None: 1). ``hadamard`` numbers along the last axis are rotated together. Returns (out, scale). ``query=True`` returns a Support."""
+        call = Call(s.QuantizeArgs(scale_mode=int(given), hadamard=hadamard))
+        call.put("x", x)
+        call.put("q", out, output=True)
+        call.put("scale", scale, output=not given)
+        call.finish(stream, flags, workspace)
+        if query:
+            return self._query("quantize", call)
+        self._run("quantize", call)
+        return out, scale
+
+    def dequantize(self, q: Array, scale: Optional[Array], out: Optional[Array] = None, *, hadamard: int = 0, flags: int = 0,
+                   stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
+        """Back: scale q, rotated back, into ``out``, which is of ``scale``'s type if it is not given. Returns ``out``. ``query=True`` returns a Support."""
+        call = Call(s.DequantizeArgs(hadamard=hadamard))
+        call.put("q", q)
+        call.put("scale", scale)
+        if out is None:
+            if scale is None:
+                raise ValueError("out is expected where scale is not given")
+            out = empty_like(scale, tuple(call.args.q.shape[: call.args.q.rank]))
+        call.put("x", out, output=True)
+        call.finish(stream, flags, workspace)
+        if query:
+            return self._query("dequantize", call)
+        self._run("dequantize", call)
+        return out
+
 
 def _put_parts(call: Call, name: str, arrays: Sequence[Array], output: bool = False) -> None:
     """An array of tensors of a call, which keeps it alive."""

@@ -125,6 +125,14 @@ class SoftmaxArgs(_Sized):
     _fields_ = _LAUNCH + [("x", Tensor), ("y", Tensor), ("axis", c_int32), ("reserved", c_int32)]
 
 
+class QuantizeArgs(_Sized):
+    _fields_ = _LAUNCH + [("x", Tensor), ("q", Tensor), ("scale", Tensor), ("scale_mode", c_int32), ("hadamard", c_int32)]
+
+
+class DequantizeArgs(_Sized):
+    _fields_ = _LAUNCH + [("q", Tensor), ("scale", Tensor), ("x", Tensor), ("hadamard", c_int32), ("reserved", c_int32)]
+
+
 OPERATIONS = {
     "gemm": GemmArgs,
     "attention": AttentionArgs,
@@ -133,9 +141,11 @@ OPERATIONS = {
     "attention_merge_backward": AttentionMergeBackwardArgs,
     "reduce": ReduceArgs,
     "softmax": SoftmaxArgs,
+    "quantize": QuantizeArgs,
+    "dequantize": DequantizeArgs,
 }
 
-NOT_COMPILED = {"attention_merge_backward"}  # operations that the extension leaves to Python
+NOT_COMPILED = {"attention_merge_backward", "quantize", "dequantize"}  # operations that the extension leaves to Python
 
 PREPARED = {"gemm": GemmPointers, "attention": AttentionPointers}
 

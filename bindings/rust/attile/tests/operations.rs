@@ -310,6 +310,25 @@ fn reductions_and_softmax() {
 }
 
 #[test]
+fn quantisation_and_back() {
+    let context = Context::open("reference").unwrap();
+    let x = random(8, 4 * 64);
+    let (mut q, mut scale, mut back) = (vec![0i8; 4 * 64], vec![f32::NAN; 8], vec![f32::NAN; 4 * 64]);
+    for hadamard in [0, 32] {
+        let (to, scales) = (TensorMut::new(&mut q, &[4, 64]).unwrap(), TensorMut::new(&mut scale, &[4, 2]).unwrap());
+        context.quantize(TensorRef::new(&x, &[4, 64]).unwrap(), to, scales).hadamard(hadamard).run().unwrap();
+        let again = q.clone();
+        let (to, scales) = (TensorMut::new(&mut q, &[4, 64]).unwrap(), TensorRef::new(&scale, &[4, 2]).unwrap());
+        context.quantize_by(TensorRef::new(&x, &[4, 64]).unwrap(), to, scales).hadamard(hadamard).run().unwrap();
+        assert_eq!(q, again);
+        let (from, scales) = (TensorRef::new(&q, &[4, 64]).unwrap(), TensorRef::new(&scale, &[4, 2]).unwrap());
+        context.dequantize(from, scales, TensorMut::new(&mut back, &[4, 64]).unwrap()).hadamard(hadamard).run().unwrap();
+        let expected: Vec<f64> = x.iter().map(|&value| f64::from(value)).collect();
+        assert_close(&back, &expected, if hadamard == 0 { 0.51 / 127.0 } else { 0.05 });
+    }
+}
+
+#[test]
 fn device_memory_and_query() {
     let context = Context::new().unwrap();
     let (a, b) = (context.upload(&random(8, 6)).unwrap(), context.upload(&random(9, 6)).unwrap());
