@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { kRows = 4, kColumns = 48, kDepth = 96, kGroup = 32, kGroups = kDepth / kGroup };
+enum { kRows = 4, kColumns = 48, kDepth = 96, kGroups = 3 };
 
 static int attile_failed(void) {
     char why[1024];
@@ -27,27 +27,26 @@ static float next_number(void) {
     return (float)(state >> 8) / 8388608.0f - 1.0f;
 }
 
-/* count numbers and their scale. A group of zeros has the scale 0. */
-static float quantise(const float *x, int count, int8_t *q) {
-    float largest = 0;
-    for (int i = 0; i < count; ++i) largest = fmaxf(largest, fabsf(x[i]));
-    const float scale = largest / 127;
-    for (int i = 0; i < count; ++i) q[i] = scale == 0 ? 0 : (int8_t)lrintf(x[i] / scale);
-    return scale;
-}
-
 int main(void) {
     static float x[kRows * kDepth], w[kColumns * kDepth], y[kRows * kColumns], scale[kColumns * kGroups];
     static int8_t q[kColumns * kDepth];
     for (int i = 0; i < kRows * kDepth; ++i) x[i] = next_number();
     for (int i = 0; i < kColumns * kDepth; ++i) w[i] = next_number();
-    for (int i = 0; i < kColumns * kGroups; ++i) scale[i] = quantise(w + i * kGroup, kGroup, q + i * kGroup);
 
     attile_context_options options;
     attile_context_options_init(&options, sizeof options);
     options.backend = "cpu,reference"; /* cuda and hip have no numbers of 8 bits yet */
     attile_context *context = NULL;
     if (attile_context_create(&options, &context)) return attile_failed();
+
+    //! [quantise]
+    attile_quantize_args to;
+    attile_quantize_init(&to, sizeof to);
+    attile_tensor_init(&to.x, w, ATTILE_F32, 2, (const int64_t[]){kColumns, kDepth});
+    attile_tensor_init(&to.q, q, ATTILE_I8, 2, (const int64_t[]){kColumns, kDepth});
+    attile_tensor_init(&to.scale, scale, ATTILE_F32, 2, (const int64_t[]){kColumns, kGroups}); /* 96 / 3: one for each 32 numbers */
+    if (attile_quantize(context, &to)) return attile_failed();
+    //! [quantise]
 
     //! [weights]
     attile_gemm_args args;
@@ -56,7 +55,7 @@ int main(void) {
     attile_tensor_init(&args.b, q, ATTILE_I8, 2, (const int64_t[]){kDepth, kColumns});
     args.b.stride[0] = 1; /* q is [n][k]: one step down B is one step along a row of q. */
     args.b.stride[1] = kDepth;
-    attile_tensor_init(&args.b_scale, scale, ATTILE_F32, 2, (const int64_t[]){kGroups, kColumns}); /* 96 / 3: one for each 32 numbers */
+    attile_tensor_init(&args.b_scale, scale, ATTILE_F32, 2, (const int64_t[]){kGroups, kColumns});
     args.b_scale.stride[0] = 1;
     args.b_scale.stride[1] = kGroups;
     attile_tensor_init(&args.d, y, ATTILE_F32, 2, (const int64_t[]){kRows, kColumns});
@@ -70,7 +69,7 @@ int main(void) {
             double sum = 0, bound = 0;
             for (int k = 0; k < kDepth; ++k) {
                 sum += (double)x[m * kDepth + k] * w[n * kDepth + k];
-                bound += fabs(x[m * kDepth + k]) * scale[n * kGroups + k / kGroup] / 2; /* a weight is off by half a step */
+                bound += fabs(x[m * kDepth + k]) * scale[n * kGroups + k * kGroups / kDepth] / 2; /* a weight is off by half a step */
             }
             worst = fmax(worst, fabs(y[m * kColumns + n] - sum));
             allowed = fmax(allowed, bound);
