@@ -5,6 +5,7 @@
 // problems, never after one of results. ATTILE_EXACT_SEEDS=N draws more random problems.
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -126,6 +127,21 @@ TEST(Exact, RandomProblemsHaveTheReferencesBits) {
             std::string why;
             const std::vector<unsigned char> got = run_exact(context, problem, &why);
             ASSERT_EQ(why, "") << name;
+            EXPECT_EQ(difference(problem, got, want), "") << name << ": " << problem.name;
+        }
+    });
+}
+
+// In another mode the sums stay exact, and what follows them is of that mode.
+TEST(Exact, RoundingOfTheCallerIsThatOfTheReference) {
+    const Handle reference = open("reference");
+    for_contexts([&](const std::string &name, attile_context *context) {
+        for (uint64_t seed = 1; seed <= 30; ++seed) {
+            const ExactProblem problem = random_exact_problem(seed);
+            std::string why;
+            std::fesetround(FE_UPWARD);
+            const std::vector<unsigned char> want = run_exact(reference.get(), problem, &why), got = run_exact(context, problem, &why);
+            std::fesetround(FE_TONEAREST);
             EXPECT_EQ(difference(problem, got, want), "") << name << ": " << problem.name;
         }
     });

@@ -2,10 +2,12 @@
 // Exact products: which way a problem goes, sums element by element, and what follows the sum.
 #include "gemm/exact.h"
 
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <new>
 
 #include "gemm/exact_sum.h"
 #include "gemm/integer.h"
@@ -17,8 +19,17 @@ namespace {
 // Whether the caller's floating-point mode is the usual one: to nearest, with subnormal numbers. In any other only sums of integers are
 // exact.
 bool usual_mode() {
-    volatile double tiny = 0x1p-1074, small = 0x1p-1022, one = 1, above = 0x1.8p-53, below = 0x1p-54;
-    return tiny * 0x1p1000 != 0 && small * 0.5 != 0 && one + above > one && one + below == one && -one - above < -one;
+#if defined(__x86_64__)
+    constexpr uint32_t kRounding = 0x6000, kFlush = 0x8000, kZeros = 0x0040;
+    return (__builtin_ia32_stmxcsr() & (kRounding | kFlush | kZeros)) == 0;
+#elif defined(__aarch64__)
+    constexpr uint64_t kRounding = uint64_t{3} << 22, kFlush = uint64_t{1} << 24, kZeros = 1;
+    uint64_t mode;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+    return (mode & (kRounding | kFlush | kZeros)) == 0;
+#else
+    return false;
+#endif
 }
 
 enum class Way { kSums, kInterval, kResidues };
@@ -45,29 +56,53 @@ double element_of(const MatrixView &view, int64_t i, int64_t j) {
 
 // Numbers are copied first: where they are far apart, many of their lines are then on their way at a time.
 template <class T>
-double sum_at(const GemmView &view, int64_t i, int64_t j, ExactSum *sum) {
-    constexpr int64_t kCopied = 256;
+double sum_at(const GemmView &view, int64_t i, int64_t j) {
     const T *a = static_cast<const T *>(view.a.data) + i * view.a.row, *b = static_cast<const T *>(view.b.data) + j * view.b.column;
-    double of_a[kCopied], of_b[kCopied];
-    for (int64_t k = 0; k < view.k; k += kCopied) {
-        const int64_t count = least(kCopied, view.k - k);
+    double of_a[kSumRun], of_b[kSumRun];
+    ExactSum sum;
+    for (int64_t k = 0; k < view.k; k += kSumRun) {
+        const int64_t count = least(kSumRun, view.k - k);
         for (int64_t c = 0; c < count; ++c) of_b[c] = static_cast<double>(b[(k + c) * view.b.row]);
         for (int64_t c = 0; c < count; ++c) of_a[c] = static_cast<double>(a[(k + c) * view.a.column]);
-        for (int64_t c = 0; c < count; ++c) sum->add_product(of_a[c], of_b[c]);
+        for (int64_t c = 0; c < count; ++c) sum.add_product(of_a[c], of_b[c]);
     }
-    return sum->take();
+    return sum.take();
+}
+
+// Many of a run: b is copied a square at a time, whose rows are read in the order of memory.
+template <class T>
+void sums_of(const GemmView &view, int64_t i, int64_t j, uint64_t mask, const SumMemory &memory, double *sums) {
+    const int64_t columns = 64 - std::countl_zero(mask);
+    const T *a = static_cast<const T *>(view.a.data) + i * view.a.row, *b = static_cast<const T *>(view.b.data) + j * view.b.column;
+    double of_a[kSumRun];
+    for (int64_t c = 0; c < columns; ++c) new (&memory.sums[c]) ExactSum;
+    for (int64_t k = 0; k < view.k; k += kSumRun) {
+        const int64_t count = least(kSumRun, view.k - k);
+        for (int64_t r = 0; r < count; ++r) {
+            of_a[r] = static_cast<double>(a[(k + r) * view.a.column]);
+            const T *from = b + (k + r) * view.b.row;
+            for (int64_t c = 0; c < columns; ++c) memory.numbers[c * kSumStep + r] = static_cast<double>(from[c * view.b.column]);
+        }
+        for (uint64_t left = mask; left != 0; left &= left - 1) {
+            const int c = std::countr_zero(left);
+            for (int64_t r = 0; r < count; ++r) memory.sums[c].add_product(of_a[r], memory.numbers[c * kSumStep + r]);
+        }
+    }
+    for (uint64_t left = mask; left != 0; left &= left - 1) {
+        const int c = std::countr_zero(left);
+        sums[c] = memory.sums[c].take();
+    }
 }
 
 // Rows and columns of what a thread takes at a time.
 int64_t runs_of(int64_t n) { return ceil_div(n, kExactRun); }
 
 template <class T>
-void sums_of_run(const GemmView &view, const ExactEnd &end, int64_t i, int64_t j) {
-    ExactSum sum;
+void sums_of_run(const GemmView &view, const ExactEnd &end, int64_t i, int64_t j, const SumMemory &memory) {
     double sums[kExactRun] = {};
     T results[kExactRun];
     const int64_t count = least(kExactRun, view.n - j);
-    for (int64_t c = 0; c < count; ++c) sums[c] = exact_sum_at(view, i, j + c, &sum);
+    exact_sums(view, i, j, ~uint64_t{0} >> (kExactRun - count), memory, sums);
     exact_finish(view, end, i, j, count, sums, results);
     exact_store(view, i, j, count, results);
 }
@@ -82,24 +117,52 @@ GemmPlan plain_shape(const attile_gemm_problem &problem) {
     return shape;
 }
 
-void run_sums(const State &state, const attile_gemm_problem &problem) {
+int sum_threads(const State &state, const attile_gemm_problem &problem) {
+    const double work = static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.batch[0]) *
+                        static_cast<double>(problem.batch[1]) * (static_cast<double>(problem.k) + 4) * 16;
+    return work < 2 * kWorkForThread ? 1
+                                     : static_cast<int>(least(state.threads, static_cast<int64_t>(std::fmin(work / kWorkForThread, 1e9))));
+}
+
+// In any mode but the usual one all ways end here.
+int64_t sum_workspace(const State &state, const attile_gemm_problem &problem) {
+    Cutter cutter(nullptr);
+    cut_sum_memory(&cutter);
+    return (Size(sum_threads(state, problem)) * cutter.used()).value();
+}
+
+void run_sums(const State &state, const attile_gemm_problem &problem, char *workspace) {
     const GemmPlan shape = plain_shape(problem);
     const ExactEnd end(problem);
+    Cutter counter(nullptr);
+    cut_sum_memory(&counter);
     const int64_t runs = runs_of(shape.n), entries = shape.batch[0] * shape.batch[1];
-    const double work = static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(entries) *
-                        (static_cast<double>(shape.k) + 4) * 16;
-    const int threads = work < 2 * kWorkForThread ? 1 : static_cast<int>(least(state.threads, static_cast<int64_t>(work / kWorkForThread)));
-    parallel_for(threads, entries * shape.m * runs, [&](int64_t index, int /*rank*/) {
+    parallel_for(sum_threads(state, problem), entries * shape.m * runs, [&](int64_t index, int rank) {
+        Cutter cutter(workspace + rank * counter.used());
+        const SumMemory memory = cut_sum_memory(&cutter);
         const int64_t run = index % runs, i = index / runs % shape.m, entry = index / runs / shape.m;
         const GemmView view = gemm_view(problem, shape, entry / shape.batch[1], entry % shape.batch[1]);
-        (view.d.dtype == ATTILE_F32 ? sums_of_run<float> : sums_of_run<double>)(view, end, i, run * kExactRun);
+        (view.d.dtype == ATTILE_F32 ? sums_of_run<float> : sums_of_run<double>)(view, end, i, run * kExactRun, memory);
     });
 }
 
 }  // namespace
 
-double exact_sum_at(const GemmView &view, int64_t i, int64_t j, ExactSum *sum) {
-    return view.a.dtype == ATTILE_F32 ? sum_at<float>(view, i, j, sum) : sum_at<double>(view, i, j, sum);
+SumMemory cut_sum_memory(Cutter *cutter) {
+    SumMemory memory{};
+    memory.sums = cutter->cut<ExactSum>(kExactRun);
+    memory.numbers = cutter->cut<double>(kExactRun, kSumStep);
+    return memory;
+}
+
+void exact_sums(const GemmView &view, int64_t i, int64_t j, uint64_t mask, const SumMemory &memory, double *sums) {
+    constexpr int kFew = 6;
+    const bool f32 = view.a.dtype == ATTILE_F32;
+    if (std::popcount(mask) > kFew) return (f32 ? sums_of<float> : sums_of<double>)(view, i, j, mask, memory, sums);
+    for (; mask != 0; mask &= mask - 1) {
+        const int c = std::countr_zero(mask);
+        sums[c] = (f32 ? sum_at<float> : sum_at<double>)(view, i, j + c);
+    }
 }
 
 template <class T>
@@ -165,24 +228,23 @@ void exact_query(const State &state, const attile_gemm_problem &problem, attile_
             break;
         }
     }
+    support->workspace_bytes = most(support->workspace_bytes, sum_workspace(state, problem));
     std::snprintf(support->text, sizeof support->text, "elements that the kernel leaves undecided are summed in fixed point");
 }
 
 int32_t exact_run(State &state, const attile_gemm_problem &problem) {
     const Way way = usual_mode() ? way_of(problem) : Way::kSums;
-    if (way == Way::kSums) {
-        run_sums(state, problem);
-    } else if (way == Way::kInterval) {
-        const IntervalPlan plan = interval_plan(state, problem);
-        const Workspace workspace(state, problem.launch, plan.workspace_bytes);
-        if (workspace.failed()) return out_of_workspace(plan.workspace_bytes);
-        interval_run(state, plan, problem, workspace.data());
-    } else {
-        const ResiduePlan plan = residue_plan(state, problem);
-        const Workspace workspace(state, problem.launch, plan.workspace_bytes);
-        if (workspace.failed()) return out_of_workspace(plan.workspace_bytes);
-        residue_run(plan, problem, workspace.data());
-    }
+    int64_t bytes = sum_workspace(state, problem);
+    IntervalPlan interval;
+    ResiduePlan residues;
+    if (way == Way::kInterval) interval = interval_plan(state, problem);
+    if (way == Way::kResidues) residues = residue_plan(state, problem);
+    bytes = most(bytes, most(interval.workspace_bytes, residues.workspace_bytes));
+    const Workspace workspace(state, problem.launch, bytes);
+    if (workspace.failed()) return out_of_workspace(bytes);
+    if (way == Way::kSums) run_sums(state, problem, workspace.data());
+    if (way == Way::kInterval) interval_run(state, interval, problem, workspace.data());
+    if (way == Way::kResidues) residue_run(residues, problem, workspace.data());
     return ATTILE_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "gemm/gemm.h"
+#include "size.h"
 
 namespace attile::cpu {
 
@@ -85,9 +86,15 @@ void exact_finish(const GemmView &view, const ExactEnd &end, int64_t i, int64_t 
 template <class T>
 void exact_store(const GemmView &view, int64_t i, int64_t j, int64_t count, const T *results);
 
-// One element, exactly.
+// Elements summed in fixed point: those of a run that the mask names. The memory is a thread's own.
 class ExactSum;
-double exact_sum_at(const GemmView &view, int64_t i, int64_t j, ExactSum *sum);
+constexpr int64_t kSumRun = 256, kSumStep = kSumRun + 8;  // numbers at a time, and from column to column of b's
+struct SumMemory {
+    ExactSum *sums;
+    double *numbers;
+};
+SumMemory cut_sum_memory(Cutter *cutter);
+void exact_sums(const GemmView &view, int64_t i, int64_t j, uint64_t mask, const SumMemory &memory, double *sums);
 
 // What an approximate product in float64 leaves open: of f32.
 struct IntervalPlan {

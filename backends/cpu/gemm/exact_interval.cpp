@@ -4,10 +4,10 @@
 // Products of two f32 are exact in float64, and all that follows a sum is monotone in it: where both ends of the sum's interval give the
 // same f32, that is the result. Where the numbers are multiples of so large a power of two that float64 holds all sums of their products,
 // the interval is one number.
+#include <bit>
 #include <cmath>
 
 #include "gemm/exact.h"
-#include "gemm/exact_sum.h"
 #include "size.h"
 
 namespace attile::cpu {
@@ -99,7 +99,7 @@ class Interval {
             Loop{part.entries * row_units, [&](int64_t unit, int rank) { measure(part, unit / row_units, unit % row_units, true, rank); }},
             Loop{part.entries * column_units,
                  [&](int64_t unit, int rank) { measure(part, unit / column_units, unit % column_units, false, rank); }},
-            Loop{part.entries * pieces, [&](int64_t piece, int /*rank*/) { decide(part, piece / pieces, piece % pieces); }});
+            Loop{part.entries * pieces, [&](int64_t piece, int rank) { decide(part, piece / pieces, piece % pieces, rank); }});
     }
 
   private:
@@ -131,14 +131,16 @@ class Interval {
         }
     }
 
-    void decide(const Part &part, int64_t entry, int64_t piece) const {
+    void decide(const Part &part, int64_t entry, int64_t piece, int rank) const {
+        Cutter cutter(own_ + rank * plan_.own_bytes);
+        cutter.cut<float>(kLines, kLineRun);
+        const SumMemory memory = cut_sum_memory(&cutter);
         GemmPlan shape;
         shape.m = problem_.m;
         shape.n = problem_.n;
         shape.k = problem_.k;
         const GemmView view = gemm_view(problem_, shape, part.x, part.y + entry);
         const int64_t begin = piece * kRowsOfPiece, last = least(part.rows, begin + kRowsOfPiece);
-        ExactSum exact;
         for (int64_t i = begin; i < last; ++i) {
             const double *const sums = sums_ + (entry * part.rows + i) * part.columns;
             const double *const sizes = columns_.size + entry * part.columns, *const ratios = columns_.ratio + entry * part.columns;
@@ -154,11 +156,18 @@ class Interval {
                 }
                 exact_finish(view, end_, row, column, count, low, at_low);
                 exact_finish(view, end_, row, column, count, high, at_high);
+                uint64_t undecided = 0;
                 for (int64_t c = 0; c < count; ++c) {
                     const bool bounded = errors[c] < HUGE_VAL;  // not NaN either
-                    if (bounded && std::bit_cast<uint32_t>(at_low[c]) == std::bit_cast<uint32_t>(at_high[c])) continue;
-                    const double sum = exact_sum_at(view, row, column + c, &exact);
-                    exact_finish(view, end_, row, column + c, 1, &sum, at_low + c);
+                    const bool same = std::bit_cast<uint32_t>(at_low[c]) == std::bit_cast<uint32_t>(at_high[c]);
+                    undecided |= static_cast<uint64_t>(bounded && same ? 0 : 1) << c;
+                }
+                if (undecided != 0) {
+                    exact_sums(view, row, column, undecided, memory, low);
+                    for (; undecided != 0; undecided &= undecided - 1) {
+                        const int c = std::countr_zero(undecided);
+                        exact_finish(view, end_, row, column + c, 1, low + c, at_low + c);
+                    }
                 }
                 exact_store(view, row, column, count, at_low);
             }
@@ -207,7 +216,10 @@ IntervalPlan interval_plan(const State &state, const attile_gemm_problem &origin
     plan.sums_bytes = bytes_for<double>(plan.entries, plan.rows, plan.columns).value();
     plan.lines_bytes =
         (Size(2) * bytes_for<double>(plan.entries, plan.rows) + Size(2) * bytes_for<double>(plan.entries, plan.columns)).value();
-    plan.own_bytes = bytes_for<float>(kLines, kLineRun).value();
+    Cutter own(nullptr);
+    own.cut<float>(kLines, kLineRun);
+    cut_sum_memory(&own);
+    plan.own_bytes = own.used();
     // The workspace of a product depends on its extents: the last parts may be smaller and want more.
     const auto consider = [&](int64_t entries, int64_t rows, int64_t columns) {
         const attile_gemm_problem product = product_of(problem, {0, 0, entries, 0, rows, 0, columns}, nullptr);

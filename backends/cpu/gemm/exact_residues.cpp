@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "gemm/exact.h"
-#include "gemm/exact_sum.h"
 #include "gemm/integer.h"
 #include "size.h"
 
@@ -95,6 +94,7 @@ struct Own {
     int32_t *pairs;
     int8_t *residues, *sums;
     double *values;
+    SumMemory memory;
 };
 Own cut_own(Cutter *cutter) {
     Own own{};
@@ -103,6 +103,7 @@ Own cut_own(Cutter *cutter) {
     own.residues = cutter->cut<int8_t>(kExactRun, kRun);
     own.sums = cutter->cut<int8_t>(kMostModuli, kGroupRows, kExactRun);
     own.values = cutter->cut<double>(kGroupRows, kExactRun);
+    own.memory = cut_sum_memory(cutter);
     return own;
 }
 
@@ -364,10 +365,10 @@ class ResidueProduct {
                                             to + t * kExactRun);
                     }
                 }
-        if (chunk + 1 == plan_.chunks) finish(i0 + i, piece_rows, j0 + j, piece_columns, residues, mine.values);
+        if (chunk + 1 == plan_.chunks) finish(i0 + i, piece_rows, j0 + j, piece_columns, residues, mine.values, mine.memory);
     }
 
-    void finish(int64_t i, int64_t rows, int64_t j, int64_t columns, const int8_t *residues, double *values) {
+    void finish(int64_t i, int64_t rows, int64_t j, int64_t columns, const int8_t *residues, double *values, const SumMemory &memory) {
         uint64_t masks[kGroupRows];
         int64_t undecided = 0;
         ExactRow row{columns, residues, kGroupRows * kExactRun, 0, columns_.scale + j, 0, 0, columns_.size + j, columns_.error + j};
@@ -383,15 +384,11 @@ class ResidueProduct {
             to_redo_.fetch_add(1, std::memory_order_relaxed);
             return;
         }
-        ExactSum sum;
         double results[kExactRun];
         const bool plain = end_.alpha == 1 && view_.beta == 0 && view_.bias.data == nullptr && !end_.relu;
         for (int64_t r = 0; r < rows; ++r) {
             double *const sums = values + r * kExactRun;
-            for (uint64_t mask = masks[r]; mask != 0; mask &= mask - 1) {
-                const int c = std::countr_zero(mask);
-                sums[c] = exact_sum_at(view_, i + r, j + c, &sum);
-            }
+            if (masks[r] != 0) exact_sums(view_, i + r, j, masks[r], memory, sums);
             if (plain) {
                 exact_store(view_, i + r, j, columns, sums);
                 continue;
