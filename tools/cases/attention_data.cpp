@@ -174,8 +174,6 @@ void AttentionData::draw_pages() {
     }
 }
 
-std::vector<std::int64_t> AttentionData::q_shape(std::int64_t dim) const { return {c.packed_q ? 1 : c.batch, c.heads_q, total_q, dim}; }
-
 void AttentionData::apply_pattern() {
     const auto type_of = [&](const Values &x) { return &x == &k ? c.type_of(c.k_storage) : &x == &v ? c.type_of(c.v_storage) : c.dtype; };
     const auto each = [&](Values &values, auto f) {  // f(value, position along the third axis)

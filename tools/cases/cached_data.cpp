@@ -9,6 +9,8 @@
 
 namespace attile::test {
 
+std::vector<std::int64_t> AttentionData::q_shape(std::int64_t dim) const { return {c.packed_q ? 1 : c.batch, c.heads_q, total_q, dim}; }
+
 void AttentionData::draw_values() {
     q = drawn(q_shape(c.head_dim), c.dtype);
     const std::int64_t entries = c.page_size != 0 ? pages : c.packed_k ? 1 : c.batch;
