@@ -24,7 +24,7 @@ attile_tensor tensor(std::vector<float> &data, std::vector<std::int64_t> shape) 
 
 // The view of `count` indices from `first` on along an axis.
 attile_tensor part(attile_tensor t, int axis, std::int64_t first, std::int64_t count) {
-    t.data = static_cast<float *>(t.data) + first * t.stride[axis];
+    t.data = static_cast<unsigned char *>(t.data) + first * t.stride[axis] * ((t.dtype & 0xff) / 8);
     t.shape[axis] = count;
     return t;
 }
@@ -124,8 +124,9 @@ TEST_F(BatchInvariance, GemmOfEightBits) {
     });
 }
 
-// Entry by entry for every mask, row by row where the mask lets a row stand alone.
-void attention(attile_context *context, std::int32_t mask, std::int64_t len_q, std::int64_t len_k) {
+// Entry by entry for every mask, row by row where the mask lets a row stand alone. Narrow: keys and values of 8 bits, with a scale for each
+// token.
+void attention(attile_context *context, std::int32_t mask, std::int64_t len_q, std::int64_t len_k, bool narrow = false) {
     constexpr std::int64_t kB = 5, kH = 4, kHkv = 2, kD = 64;
     std::vector<float> q = random_floats(kB * kH * len_q * kD, 5), k = random_floats(kB * kHkv * len_k * kD, 6);
     std::vector<float> v = random_floats(kB * kHkv * len_k * kD, 7), o(q.size()), lse(static_cast<std::size_t>(kB * kH * len_q));
@@ -139,6 +140,19 @@ void attention(attile_context *context, std::int32_t mask, std::int64_t len_q, s
     args.v = tensor(v, {kB, kHkv, len_k, kD});
     args.o = tensor(o, {kB, kH, len_q, kD});
     args.lse = tensor(lse, {kB, kH, len_q});
+    std::vector<std::int8_t> bytes(k.size());
+    Random random(15);
+    for (std::int8_t &byte : bytes) byte = static_cast<std::int8_t>(random.between(-128, 127));
+    std::vector<float> scales = random_floats(kB * kHkv * len_k, 16);
+    for (float &scale : scales) scale /= 64;
+    if (narrow) {
+        for (attile_tensor *x : {&args.k, &args.v}) x->data = bytes.data(), x->dtype = ATTILE_I8;
+        for (attile_tensor *x : {&args.k_scale, &args.v_scale}) *x = tensor(scales, {kB, kHkv, len_k, 1});
+    }
+    attile_support support;
+    attile_support_init(&support, sizeof support);
+    ASSERT_TRUE(succeeded(attile_attention_query(context, &args, &support)));
+    if (narrow && support.level == ATTILE_SUPPORT_NONE) return;
     ASSERT_TRUE(succeeded(attile_attention(context, &args)));
     attile_attention_args one = args;
     one.lse = {};
@@ -146,6 +160,7 @@ void attention(attile_context *context, std::int32_t mask, std::int64_t len_q, s
         one.q = part(args.q, 0, b, 1);
         one.k = part(args.k, 0, b, 1);
         one.v = part(args.v, 0, b, 1);
+        if (narrow) one.k_scale = part(args.k_scale, 0, b, 1), one.v_scale = part(args.v_scale, 0, b, 1);
         one.o = tensor(alone, {1, kH, len_q, kD});
         ASSERT_TRUE(succeeded(attile_attention(context, &one)));
         EXPECT_TRUE(same_bits(alone.data(), o.data() + b * kH * len_q * kD, kH * len_q * kD)) << "entry " << b;
@@ -167,6 +182,7 @@ TEST_F(BatchInvariance, Attention) {
             SCOPED_TRACE("mask " + std::to_string(mask));
             attention(context, mask, 35, 130);
             attention(context, mask, 1, 300);
+            for (const std::int64_t rows : {1, 6, 35}) attention(context, mask, rows, 300, true);
         }
     });
 }
