@@ -8,8 +8,17 @@
 static const struct {
     const char *name;
     int32_t type;
-} types[] = {{"float32", ATTILE_F32}, {"float64", ATTILE_F64}, {"float16", ATTILE_F16}, {"bfloat16", ATTILE_BF16},
-             {"int32", ATTILE_I32},   {"uint8", ATTILE_U8},    {"bool", ATTILE_BOOL}};
+} types[] = {{"float32", ATTILE_F32},
+             {"float64", ATTILE_F64},
+             {"float16", ATTILE_F16},
+             {"bfloat16", ATTILE_BF16},
+             {"int32", ATTILE_I32},
+             {"uint8", ATTILE_U8},
+             {"bool", ATTILE_BOOL},
+             /* Not of every PyTorch: */
+             {"int8", ATTILE_I8},
+             {"float8_e4m3fn", ATTILE_F8_E4M3},
+             {"float8_e5m2", ATTILE_F8_E5M2}};
 
 static int refuse(void) {
     PyErr_Clear();
@@ -47,7 +56,12 @@ static const native_exchange_api *find_exchange(PyObject *tensor_type) {
 static PyObject *find_types(PyObject *torch) {
     PyObject *found = PyDict_New();
     for (size_t i = 0; found != NULL && i < sizeof types / sizeof *types; i++) {
-        PyObject *type = find(torch, types[i].name), *number = PyLong_FromLong(types[i].type);
+        PyObject *type = find(torch, types[i].name);
+        if (type == NULL && (types[i].type & 0xff) == 8) {
+            PyErr_Clear();
+            continue;
+        }
+        PyObject *number = PyLong_FromLong(types[i].type);
         if (type == NULL || number == NULL || PyDict_SetItem(found, type, number) < 0) Py_CLEAR(found);
         Py_XDECREF(type);
         Py_XDECREF(number);

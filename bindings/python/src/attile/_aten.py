@@ -6,7 +6,7 @@ import ctypes
 import re
 from typing import Any, Callable, Optional
 
-from ._arrays import TYPES, _capsule_pointer
+from ._arrays import NARROW, TYPES, _capsule_pointer
 
 _FUNCTIONS = ("get_dim", "get_sizes", "get_strides", "get_dtype", "get_data_ptr", "get_device_type", "get_device_index", "empty_strided", "delete_tensor_object")
 """What PyTorch exports for its compiled models from 2.4 on, as aoti_torch_NAME."""
@@ -100,6 +100,7 @@ def find_aten(torch: Any) -> Optional[dict[str, Any]]:
         for name in _FUNCTIONS:
             found[name] = _address(exported, f"aoti_torch_{name}")
         found["types"] = {getattr(exported, f"aoti_torch_dtype_{name}")(): number for name, number in TYPES.items()}
+        found["types"].update({getattr(exported, symbol)(): number for name, number in NARROW.items() if hasattr(exported, symbol := f"aoti_torch_dtype_{name}")})
         found["cpu"], found["cuda"] = exported.aoti_torch_device_type_cpu(), exported.aoti_torch_device_type_cuda()
         for name, symbol in (("get_current_cuda_stream", "aoti_torch_get_current_cuda_stream"), ("to_pyobject", "torch_tensor_to_pyobject")):  # with a GPU; from 2.14 on
             found[name] = _address(exported, symbol) if hasattr(exported, symbol) else None
