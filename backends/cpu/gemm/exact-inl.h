@@ -83,18 +83,21 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> digits_of_word(D d, hn::Vec<D> word)
 }
 
 template <int kWords>
-void exact_digits_of(const double *numbers, int64_t count, double first, double second, int32_t *pairs, int64_t step) {
+double exact_digits_of(const double *numbers, int64_t count, double first, double second, int32_t *pairs, int64_t step) {
     const Tag<double> d;
     const hn::RebindToUnsigned<decltype(d)> du;
     const Tag<int32_t> di;
     constexpr double kWord = static_cast<double>(int64_t{1} << kWordBits);
+    auto changes = hn::Zero(d);
     for (int64_t i = 0; i < count; i += kLanes<int32_t>) {
         hn::Vec<decltype(du)> word[2][kWords];
         ATTILE_CPU_UNROLL
         for (int part = 0; part < 2; ++part) {
             const int64_t at = i + part * kLanes<double>;
             auto x = hn::Mul(hn::Mul(load_first(d, numbers + at, count - at), hn::Set(d, first)), hn::Set(d, second));
-            x = hn::Round(x);
+            const auto rounded = hn::Round(x), change = hn::Sub(x, rounded);
+            changes = hn::MulAdd(change, change, changes);
+            x = rounded;
             ATTILE_CPU_UNROLL
             for (int w = kWords - 1; w > 0; --w) {
                 const double power = w == 1 ? kWord : kWord * kWord;
@@ -118,10 +121,12 @@ void exact_digits_of(const double *numbers, int64_t count, double first, double 
             if constexpr (kWords == 3) hn::StoreU(high[2], di, pairs + (kWords + 1) * step + i);
         }
     }
+    return hn::GetLane(hn::SumOfLanes(d, changes));
 }
 
-void exact_digits(const double *numbers, int64_t count, double first, double second, int words, int32_t *pairs, int64_t step) {
-    (words == 1 ? exact_digits_of<1> : words == 2 ? exact_digits_of<2> : exact_digits_of<3>)(numbers, count, first, second, pairs, step);
+double exact_digits(const double *numbers, int64_t count, double first, double second, int words, int32_t *pairs, int64_t step) {
+    const auto of_words = words == 1 ? exact_digits_of<1> : words == 2 ? exact_digits_of<2> : exact_digits_of<3>;
+    return of_words(numbers, count, first, second, pairs, step);
 }
 
 // Residues of the power of two: the last eight bits.

@@ -60,8 +60,9 @@ struct ExactKernels {
     // Adds `count` numbers side by side to what is known.
     void (*statistics)(const double *numbers, int64_t count, LineStatistics *line);
     void (*statistics_f32)(const float *numbers, int64_t count, LineStatistics *line);
-    // Pairs of digits, each pair `step` after the last, of numbers times first times second, rounded.
-    void (*digits)(const double *numbers, int64_t count, double first, double second, int words, int32_t *pairs, int64_t step);
+    // Pairs of digits, each pair `step` after the last, of numbers times first times second, rounded; returns the sum of the squares of
+    // what rounding has changed, but for numbers of which these underflow.
+    double (*digits)(const double *numbers, int64_t count, double first, double second, int words, int32_t *pairs, int64_t step);
     // Residues by one modulus, from pairs of digits; weights: 2^(15 i) modulo p in the order of the pairs.
     void (*residues)(const int32_t *pairs, int64_t step, int64_t count, int words, const int32_t *weights, const ExactModulus &modulus,
                      int8_t *residues);

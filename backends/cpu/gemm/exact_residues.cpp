@@ -17,14 +17,18 @@ constexpr int64_t kDepth = 1024, kRun = 256;  // of sums, and of what is made re
 constexpr int64_t kGroupRows = 96;            // of a piece of the product; kExactRun columns
 constexpr int64_t kMostRows = 11 * kGroupRows, kMostColumns = 16 * kExactRun;
 constexpr int kUsualModuli = 20;
-// Bits that an operand's 2-norm has if a sum is to be decided mostly: 62 and those of the number of terms (docs/exact.md).
-constexpr double kUsualBits = 62, kMoreBits = 45, kMostBits = 116, kBitsBelowModulus = 1.3;
+// Bits that an operand's 2-norm has if a sum is to be decided mostly: 62 and those of the number of terms, less where few numbers of a line
+// are rounded at all. Numbers whose changes underflow change less than the last of these.
+constexpr double kUsualBits = 62, kFewerBits = 59.5, kMoreBits = 45, kMostBits = 116, kBitsBelowModulus = 1.3, kBitsOfFew = 6,
+                 kUnderflown = 0x1p-400;
 
 // What is known of a row of a or a column of b, and made of it.
 struct Line {
     LineStatistics found;
     double bits = 0;    // log2 of the 2-norm
     double needed = 0;  // log2 of the 2-norm over the last bit's value: as large the norm of exact integers is
+    bool rounds = false;
+    double changes = 0;  // the sum of the squares of what rounding has changed
 };
 
 struct Lines {
@@ -44,13 +48,15 @@ double bits_of(const Lines &lines) {
 // Integers of lines, their norms up to 2^most.
 void choose_scales(double most_bits, int64_t depth, Lines *lines) {
     for (int64_t i = 0; i < lines->count; ++i) {
-        const Line &line = lines->line[i];
+        Line &line = lines->line[i];
+        line.rounds = false;
         lines->scale[i] = 0;
         lines->size[i] = lines->error[i] = line.found.special ? HUGE_VAL : 0;
         if (line.found.special || line.found.last_bit == 0) continue;
         const bool exact = line.needed <= most_bits;
         const int scale = exact ? -std::ilogb(line.found.last_bit) : static_cast<int>(std::floor(most_bits - line.bits - 1e-6));
         lines->scale[i] = scale;
+        line.rounds = !exact;
         lines->error[i] = exact ? 0 : 0.5 * std::sqrt(static_cast<double>(depth)) * (1 + 0x1p-20);
         lines->size[i] = std::ldexp(std::sqrt(line.found.squares), line.found.exponent + scale) * (1 + 0x1p-20) + lines->error[i];
     }
@@ -183,7 +189,8 @@ class ResidueProduct {
         parallel_in_turn(threads, Loop{ceil_div(view_.m, kExactRun), [this](int64_t unit, int rank) { measure(true, unit, rank); }},
                          Loop{runs_, [this](int64_t unit, int rank) { measure(false, unit, rank); }});
         const double a_bits = bits_of(rows_), b_bits = bits_of(columns_);
-        const double usual = kUsualBits + std::log2(static_cast<double>(view_.k) + 1);
+        double usual = kFewerBits + std::log2(static_cast<double>(view_.k) + 1);
+        if (mean_needed() > usual + kBitsOfFew) usual += kUsualBits - kFewerBits;
         const int first = choose(a_bits, b_bits, usual);
         last_ = std::fmin(a_bits, usual) + std::fmin(b_bits, usual) + 8 > std::fmin(a_bits, kMostBits) + std::fmin(b_bits, kMostBits);
         last_ = last_ || first == kMostModuli;
@@ -195,6 +202,18 @@ class ResidueProduct {
     }
 
   private:
+    // Of lines that are not special: little above the bits of their norms, few of their numbers are rounded.
+    double mean_needed() const {
+        double sum = 0, count = 0;
+        for (const Lines *lines : {&rows_, &columns_})
+            for (int64_t i = 0; i < lines->count; ++i) {
+                if (lines->line[i].needed == 0) continue;
+                sum += lines->line[i].needed;
+                count += 1;
+            }
+        return count > 0 ? sum / count : 0;
+    }
+
     // Moduli and scales, for norms of so many bits at most where rows and columns have to be rounded.
     int choose(double a_bits, double b_bits, double limit) {
         limit = std::fmin(limit, kMostBits);
@@ -274,7 +293,12 @@ class ResidueProduct {
                     continue;
                 }
                 const int scale = static_cast<int>(all.scale[first + i]), half = scale / 2;
-                kernels_.digits(x + i * step, count, std::ldexp(1.0, half), std::ldexp(1.0, scale - half), all.words, pairs, pair_step);
+                const double changes =
+                    kernels_.digits(x + i * step, count, std::ldexp(1.0, half), std::ldexp(1.0, scale - half), all.words, pairs, pair_step);
+                Line &line = all.line[first + i];
+                if (!line.rounds) continue;
+                line.changes = k0 + k == 0 ? changes : line.changes + changes;
+                all.error[first + i] = std::sqrt(line.changes) * (1 + 0x1p-20) + kUnderflown;
             }
             for (int m = 0; m < weights_.moduli; ++m) {
                 for (int64_t i = 0; i < lines; ++i)
