@@ -116,6 +116,7 @@ struct ResiduePlan {
     bool over_batch = false;        // threads take batch entries
     int64_t depth = 0, chunks = 0;  // of sums in int32
     int64_t a_bytes = 0, b_bytes = 0, start_bytes = 0, sums_bytes = 0;
+    bool copies_a = false, copies_b = false;  // rows of a, columns of b that are not contiguous
     int64_t shared_bytes = 0, private_bytes = 0, workspace_bytes = 0;
     int threads = 1;
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "gemm/exact.h"
+#include "gemm/exact_lines.h"
 #include "gemm/integer.h"
 #include "size.h"
 
@@ -16,58 +17,8 @@ namespace {
 constexpr int64_t kDepth = 1024, kRun = 256;  // of sums, and of what is made residues of at a time
 constexpr int64_t kGroupRows = 96;            // of a piece of the product; kExactRun columns
 constexpr int64_t kMostRows = 11 * kGroupRows, kMostColumns = 16 * kExactRun;
+constexpr int64_t kMostCopied = int64_t{4} << 20, kCopyRest = 8;
 constexpr int kUsualModuli = 20;
-// Bits that an operand's 2-norm has if a sum is to be decided mostly: 62 and those of the number of terms, less where few numbers of a line
-// are rounded at all. Numbers whose changes underflow change less than the last of these.
-constexpr double kUsualBits = 62, kFewerBits = 59.5, kMoreBits = 45, kMostBits = 116, kBitsBelowModulus = 1.3, kBitsOfFew = 6,
-                 kUnderflown = 0x1p-400;
-
-// What is known of a row of a or a column of b, and made of it.
-struct Line {
-    LineStatistics found;
-    double bits = 0;    // log2 of the 2-norm
-    double needed = 0;  // log2 of the 2-norm over the last bit's value: as large the norm of exact integers is
-    bool rounds = false;
-    double changes = 0;  // the sum of the squares of what rounding has changed
-};
-
-struct Lines {
-    Line *line;
-    int64_t *scale;  // integers are numbers times 2 to this
-    double *size, *error;
-    int64_t count;
-    int words = 1;
-};
-
-double bits_of(const Lines &lines) {
-    double bits = 0;
-    for (int64_t i = 0; i < lines.count; ++i) bits = lines.line[i].found.special ? bits : std::fmax(bits, lines.line[i].needed);
-    return bits;
-}
-
-// Integers of lines, their norms up to 2^most.
-void choose_scales(double most_bits, int64_t depth, Lines *lines) {
-    for (int64_t i = 0; i < lines->count; ++i) {
-        Line &line = lines->line[i];
-        line.rounds = false;
-        lines->scale[i] = 0;
-        lines->size[i] = lines->error[i] = line.found.special ? HUGE_VAL : 0;
-        if (line.found.special || line.found.last_bit == 0) continue;
-        const bool exact = line.needed <= most_bits;
-        const int scale = exact ? -std::ilogb(line.found.last_bit) : static_cast<int>(std::floor(most_bits - line.bits - 1e-6));
-        lines->scale[i] = scale;
-        line.rounds = !exact;
-        lines->error[i] = exact ? 0 : 0.5 * std::sqrt(static_cast<double>(depth)) * (1 + 0x1p-20);
-        lines->size[i] = std::ldexp(std::sqrt(line.found.squares), line.found.exponent + scale) * (1 + 0x1p-20) + lines->error[i];
-    }
-    lines->words = most_bits <= kWordBits - 2 ? 1 : most_bits <= 2 * kWordBits - 2 ? 2 : 3;
-}
-
-int moduli_for(double bits) {
-    int moduli = 1;
-    while (moduli < kMostModuli && exact_bits(moduli) - kBitsBelowModulus < bits) ++moduli;
-    return moduli;
-}
 
 // Memory that all threads share.
 struct Shared {
@@ -75,6 +26,7 @@ struct Shared {
     int8_t *sums;  // of pieces, if the depth is cut
     char *redo;    // pieces to do again
     Lines rows, columns;
+    double *copy_of_a, *copy_of_b;  // lines, kCopyRest more than their numbers apart
 };
 Shared cut_shared(const ResiduePlan &plan, Cutter *cutter) {
     Shared shared{};
@@ -91,6 +43,8 @@ Shared cut_shared(const ResiduePlan &plan, Cutter *cutter) {
         lines->size = cutter->cut<double>(padded);
         lines->error = cutter->cut<double>(padded);
     }
+    shared.copy_of_a = cutter->cut<double>(plan.copies_a ? plan.shape.m : 0, plan.shape.k + kCopyRest);
+    shared.copy_of_b = cutter->cut<double>(plan.copies_b ? plan.shape.n : 0, plan.shape.k + kCopyRest);
     return shared;
 }
 
@@ -104,7 +58,7 @@ struct Own {
 };
 Own cut_own(Cutter *cutter) {
     Own own{};
-    own.numbers = cutter->cut<double>(kExactRun, kRun + 8);
+    own.numbers = cutter->cut<double>(kExactRun, kRun + kCopyRest);
     own.pairs = cutter->cut<int32_t>(kExactRun, kMostPairs, kRun);
     own.residues = cutter->cut<int8_t>(kExactRun, kRun);
     own.sums = cutter->cut<int8_t>(kMostModuli, kGroupRows, kExactRun);
@@ -143,6 +97,10 @@ ResiduePlan residue_plan(const State &state, const attile_gemm_problem &problem)
     const double shares = work * static_cast<double>(entries) / kWorkForThread;
     plan.threads = shares >= state.threads ? state.threads : shares < 2 ? 1 : static_cast<int>(shares);
     plan.over_batch = entries > 1 && plan.threads > 1 && (entries >= 4 * plan.threads || work < 2 * kWorkForThread);
+
+    const attile_operand &of_a = shape.swapped ? problem.b : problem.a, &of_b = shape.swapped ? problem.a : problem.b;
+    plan.copies_a = of_a.stride[shape.swapped ? 2 : 3] != 1 && (Size(shape.m) * shape.k).value() <= kMostCopied;
+    plan.copies_b = of_b.stride[shape.swapped ? 3 : 2] != 1 && (Size(shape.n) * shape.k).value() <= kMostCopied;
 
     const int64_t steps = ceil_div(plan.depth, plan.way->numbers);
     Size a = 0, b = 0, start = 0, sums = 0;
@@ -188,9 +146,11 @@ class ResidueProduct {
         for (int64_t i = 0; i < row_groups_ * runs_; ++i) shared_.redo[i] = 0;
         parallel_in_turn(threads, Loop{ceil_div(view_.m, kExactRun), [this](int64_t unit, int rank) { measure(true, unit, rank); }},
                          Loop{runs_, [this](int64_t unit, int rank) { measure(false, unit, rank); }});
+        // From here on the copies are the operands.
+        if (plan_.copies_a) view_.a = {shared_.copy_of_a, ATTILE_F64, view_.k + kCopyRest, 1};
+        if (plan_.copies_b) view_.b = {shared_.copy_of_b, ATTILE_F64, 1, view_.k + kCopyRest};
         const double a_bits = bits_of(rows_), b_bits = bits_of(columns_);
-        double usual = kFewerBits + std::log2(static_cast<double>(view_.k) + 1);
-        if (mean_needed() > usual + kBitsOfFew) usual += kUsualBits - kFewerBits;
+        const double usual = usual_bits(rows_, columns_, view_.k);
         const int first = choose(a_bits, b_bits, usual);
         last_ = std::fmin(a_bits, usual) + std::fmin(b_bits, usual) + 8 > std::fmin(a_bits, kMostBits) + std::fmin(b_bits, kMostBits);
         last_ = last_ || first == kMostModuli;
@@ -202,18 +162,6 @@ class ResidueProduct {
     }
 
   private:
-    // Of lines that are not special: little above the bits of their norms, few of their numbers are rounded.
-    double mean_needed() const {
-        double sum = 0, count = 0;
-        for (const Lines *lines : {&rows_, &columns_})
-            for (int64_t i = 0; i < lines->count; ++i) {
-                if (lines->line[i].needed == 0) continue;
-                sum += lines->line[i].needed;
-                count += 1;
-            }
-        return count > 0 ? sum / count : 0;
-    }
-
     // Moduli and scales, for norms of so many bits at most where rows and columns have to be rounded.
     int choose(double a_bits, double b_bits, double limit) {
         limit = std::fmin(limit, kMostBits);
@@ -239,7 +187,7 @@ class ResidueProduct {
         return cut_own(&cutter);
     }
 
-    // Numbers of some lines from `first` on, `step` from line to line: where they are, or copied.
+    // Numbers of some lines from `first` on, `step` from line to line: where they are, or copied, with the step that was given.
     const double *numbers(bool of_a, int64_t first, int64_t lines, int64_t k, int64_t count, double *copy, int64_t *step) const {
         const MatrixView &x = of_a ? view_.a : view_.b;
         const int64_t width = of_a ? x.row : x.column, depth = of_a ? x.column : x.row;
@@ -248,7 +196,6 @@ class ResidueProduct {
             *step = width;
             return from;
         }
-        *step = kRun + 8;
         constexpr int64_t kSquare = 8;
         for (int64_t c = 0; c < count; c += kSquare) {
             const int64_t some = least(kSquare, count - c);
@@ -264,8 +211,10 @@ class ResidueProduct {
         for (int64_t i = 0; i < lines; ++i) all.line[first + i] = {};
         for (int64_t k = 0; k < view_.k; k += kRun) {
             const int64_t count = least(kRun, view_.k - k);
-            int64_t step = 0;
-            const double *const x = numbers(of_a, first, lines, k, count, own(rank).numbers, &step);
+            const bool copies = of_a ? plan_.copies_a : plan_.copies_b;
+            int64_t step = copies ? view_.k + kCopyRest : kRun + kCopyRest;
+            double *const copy = copies ? (of_a ? shared_.copy_of_a : shared_.copy_of_b) + first * step + k : own(rank).numbers;
+            const double *const x = numbers(of_a, first, lines, k, count, copy, &step);
             for (int64_t i = 0; i < lines; ++i) kernels_.statistics(x + i * step, count, &all.line[first + i].found);
         }
         for (int64_t i = 0; i < lines; ++i) {
@@ -284,7 +233,7 @@ class ResidueProduct {
         const int64_t pair_step = kRun, line_step = kMostPairs * kRun, places = steps_ * width;
         for (int64_t k = 0; k < depth; k += kRun) {
             const int64_t count = least(kRun, depth - k);
-            int64_t step = 0;
+            int64_t step = kRun + kCopyRest;
             const double *const x = numbers(of_a, first, lines, k0 + k, count, mine.numbers, &step);
             for (int64_t i = 0; i < lines; ++i) {
                 int32_t *const pairs = mine.pairs + i * line_step;
@@ -427,7 +376,7 @@ class ResidueProduct {
     const ResiduePlan &plan_;
     const IntegerWay &way_;
     const ExactKernels<double> &kernels_;
-    const GemmView &view_;
+    GemmView view_;
     const ExactEnd &end_;
     char *const own_;
     Shared shared_{};
