@@ -49,6 +49,9 @@ void add_numbers(std::vector<Case> &list, std::int32_t dtype) {
                                         {"cancelling", P::kCancelling},
                                         {"integers", P::kIntegers},
                                         {"special", P::kSpecial},
+                                        {"integers_by_spread", P::kIntegersBySpread},
+                                        {"ties", P::kTies},
+                                        {"tiny", P::kTiny},
                                         {"subnormal", P::kSubnormal},
                                         {"positive", P::kPositive}})
         for (const std::int64_t n : {7, 70}) {
@@ -56,6 +59,11 @@ void add_numbers(std::vector<Case> &list, std::int32_t dtype) {
             c.pattern = pattern;
             add(list, std::string(name) + (n < 60 ? "_few" : ""), dtype, c);
         }
+    for (const auto &[name, pattern] : {std::pair{"ties", P::kTies}, {"tiny", P::kTiny}, {"special", P::kSpecial}}) {
+        GemmCase c = sized(7, 5, 6);
+        c.pattern = pattern;
+        add(list, std::string(name) + "_7x5x6", dtype, c);
+    }
     GemmCase c = sized(70, 66, 1100);
     c.pattern = P::kCancelling;
     add(list, "cancelling_deep", dtype, c);

@@ -21,14 +21,17 @@ enum class BatchForm : std::uint8_t {
 
 enum class GemmPattern : std::uint8_t {
     kNormal,
-    kPositive,     ///< sums that grow: rounding adds up
-    kAlternating,  ///< signs that cancel along k
-    kSpecial,      ///< a NaN, an infinity and a zero here and there
-    kSubnormal,    ///< results below the smallest normal number
-    kLowest,       ///< every number the most negative of its type: sums as large as they can be
-    kSpread,       ///< magnitudes over hundreds of binary orders
-    kCancelling,   ///< the second half of k takes away what the first has added, but for last bits
-    kIntegers,     ///< small integers: sums that are exact, and ties
+    kPositive,          ///< sums that grow: rounding adds up
+    kAlternating,       ///< signs that cancel along k
+    kSpecial,           ///< a NaN, an infinity and a zero here and there
+    kSubnormal,         ///< results below the smallest normal number
+    kLowest,            ///< every number the most negative of its type: sums as large as they can be
+    kSpread,            ///< magnitudes over hundreds of binary orders
+    kCancelling,        ///< the second half of k takes away what the first has added, but for last bits
+    kIntegers,          ///< small integers: sums that are exact
+    kIntegersBySpread,  ///< small integers times magnitudes over hundreds of binary orders
+    kTies,              ///< sums half a last bit beside a number, and little more and less
+    kTiny,              ///< a of subnormal numbers
 };
 
 /// Scales of an operand of 8 bits: the numbers that share one, along k and along m or n; 0: all there are.

@@ -121,9 +121,13 @@ class GemmProblem final : public Problem {
             for (double &value : b_.at) value = std::fabs(value);
         if (c.pattern == GemmPattern::kLowest)
             for (Values *x : {&a_, &b_}) x->at.assign(x->at.size(), round_to(ATTILE_I8, -1000));
-        if (c.pattern == GemmPattern::kSpread && contents_ != Contents::kNone) {
+        if (c.pattern == GemmPattern::kTies || c.pattern == GemmPattern::kTiny) draw_last_bits();
+        if (c.pattern == GemmPattern::kIntegersBySpread)
+            for (double &value : a_.at) value = std::floor(8 * value);
+        const bool spreads_both = c.pattern == GemmPattern::kSpread;
+        if ((spreads_both || c.pattern == GemmPattern::kIntegersBySpread) && contents_ != Contents::kNone) {
             const int most = c.dtype == ATTILE_F64 ? 300 : 60;
-            for (Values *x : {&a_, &b_})
+            for (Values *x : {spreads_both ? &a_ : &b_, &b_})
                 for (double &value : x->at) value *= power_of_two(static_cast<int>(random_.between(-most, most)));
         }
         if (c.pattern == GemmPattern::kCancelling && contents_ != Contents::kNone) {
@@ -144,6 +148,8 @@ class GemmProblem final : public Problem {
             a_.at[1] = kNan;
             a_.at[static_cast<std::size_t>(c.k) * 2] = std::numeric_limits<double>::infinity();
             if (c.type_of_b() != ATTILE_I8) b_.at[static_cast<std::size_t>(c.n) * 3 + 2] = -std::numeric_limits<double>::infinity();
+            if ((c.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0)
+                a_.at[static_cast<std::size_t>(c.k) * 2 + 1] = -std::numeric_limits<double>::infinity();
             for (std::int64_t k = 0; k < c.k; ++k) a_.at[static_cast<std::size_t>(3 * c.k + k)] = 0;
         }
         for (const auto &[values, dtype] : {std::pair{&a_, c.dtype}, {&b_, c.type_of_b()}})
@@ -189,6 +195,21 @@ class GemmProblem final : public Problem {
     }
 
   private:
+    // Of a tie the last bit is even or odd, and something far below is added, taken away, or not there.
+    void draw_last_bits() {
+        const bool f64 = c_.dtype == ATTILE_F64, ties = c_.pattern == GemmPattern::kTies;
+        const auto k_count = static_cast<std::size_t>(c_.k), n = static_cast<std::size_t>(c_.n);
+        const auto last = [&](int digits) { return std::ldexp(1.0, -digits); };
+        for (std::size_t at = 0; at < a_.at.size(); ++at) {
+            const auto row = static_cast<double>(at / k_count % 6);
+            const double values[] = {1 + std::fmod(row, 2) * last(f64 ? 52 : 23), last(f64 ? 53 : 24),
+                                     (std::fmod(row, 3) - 1) * last(f64 ? 900 : 100)};
+            a_.at[at] = !ties              ? static_cast<double>(random_.between(-9, 9)) * last(f64 ? 1074 : 149)
+                        : at % k_count < 3 ? values[at % k_count]
+                                           : 0;
+        }
+        for (std::size_t at = 0; ties && at < b_.at.size(); ++at) b_.at[at] = at / n % k_count == 2 && at % n % 2 == 0 ? 0 : 1;
+    }
     Values drawn(Shape shape, std::int32_t dtype, double factor) {
         Values values(std::move(shape));
         if (contents_ == Contents::kNone) return values;
