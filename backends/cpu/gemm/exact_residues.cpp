@@ -43,8 +43,8 @@ Shared cut_shared(const ResiduePlan &plan, Cutter *cutter) {
         lines->size = cutter->cut<double>(padded);
         lines->error = cutter->cut<double>(padded);
     }
-    shared.copy_of_a = cutter->cut<double>(plan.copies_a ? plan.shape.m : 0, plan.shape.k + kCopyRest);
-    shared.copy_of_b = cutter->cut<double>(plan.copies_b ? plan.shape.n : 0, plan.shape.k + kCopyRest);
+    shared.copy_of_a = cutter->cut<double>(plan.copies_a ? plan.shape.m : 0, (Size(plan.shape.k) + kCopyRest).value());
+    shared.copy_of_b = cutter->cut<double>(plan.copies_b ? plan.shape.n : 0, (Size(plan.shape.k) + kCopyRest).value());
     return shared;
 }
 
@@ -71,11 +71,11 @@ Own cut_own(Cutter *cutter) {
 
 int64_t ResiduePlan::block_rows(int moduli) const {
     const int64_t most_rows = most(1, kMostRows * kUsualModuli / most(moduli, kUsualModuli) / kGroupRows) * kGroupRows;
-    return least(round_up(shape.m, way->rows), most_rows);
+    return round_up(least(shape.m, most_rows), way->rows);
 }
 int64_t ResiduePlan::block_columns(int moduli) const {
     const int64_t most_columns = most(1, kMostColumns * kUsualModuli / most(moduli, kUsualModuli) / kExactRun) * kExactRun;
-    return least(round_up(shape.n, kExactRun), most_columns);
+    return round_up(least(shape.n, most_columns), kExactRun);
 }
 
 ResiduePlan residue_plan(const State &state, const attile_gemm_problem &problem) {
