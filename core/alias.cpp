@@ -18,7 +18,8 @@ struct ByteLattice {
     int32_t axes = 0;
     int64_t element;
 
-    explicit ByteLattice(const attile_tensor &tensor) : element(element_bytes(tensor.dtype)) {
+    explicit ByteLattice(const attile_tensor &numbers) : element(element_bytes(numbers.dtype)) {
+        const attile_tensor tensor = in_bytes(numbers);
         for (int32_t i = 0; i < tensor.rank; ++i) {
             if (tensor.shape[i] == 1 || tensor.stride[i] == 0) continue;
             stride[axes] = std::abs(tensor.stride[i]) * element;

@@ -17,7 +17,7 @@ constexpr uint32_t kGemmFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALL
                                 ATTILE_FLAG_ALLOW_NONDETERMINISTIC | ATTILE_FLAG_EXACT_PRODUCTS;
 
 struct GemmViews {
-    View a, b, c, d, bias, a_scale, b_scale;
+    View a, b, c, d, bias, a_scale, b_scale, b_zero;
 };
 
 bool is_exact(uint32_t flags) { return (flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0; }
@@ -39,7 +39,7 @@ int32_t check_exact(const Call &call, const attile_gemm_problem &problem) {
 }
 
 // What b may be beside an a, and d beside both.
-DtypeSet types_of_b(DtypeSet a) { return a == kI8 ? kI8 : (a & kFloats8) != 0 ? kFloats8 : a == kF64 ? kF64 : a | kNarrow; }
+DtypeSet types_of_b(DtypeSet a) { return a == kI8 ? kI8 : (a & kFloats8) != 0 ? kFloats8 : a == kF64 ? kF64 : a | kNarrow | kFourBits; }
 DtypeSet types_of_d(DtypeSet a) {
     if ((a & kNarrow) != 0) return kF32 | kF16 | kBf16 | (a == kI8 ? kI32 : kNoDtype);
     return a | ((a & (kF16 | kBf16)) != 0 ? kF32 : kNoDtype);
@@ -72,6 +72,7 @@ int32_t check_operands(const Call &call, const attile_gemm_args &args, const cha
     if (args.d.dtype == ATTILE_I32) ATTILE_TRY(check_integer_sums(call, args));
     ATTILE_TRY(check_scale(call, "a_scale", args.a_scale, views->a, rank, &views->a_scale));
     ATTILE_TRY(check_scale(call, "b_scale", args.b_scale, views->b, rank, &views->b_scale));
+    ATTILE_TRY(check_four_bits(call, args, views->b, views->b_scale, &views->b_zero));
     return check_optional(call, "bias", args.bias, {dtype_bit(args.d.dtype) | kF32, 1, rank - 1}, &views->bias);
 }
 
@@ -133,12 +134,12 @@ int32_t check_shapes(const Call &call, const GemmViews &views, const attile_gemm
 }
 
 int32_t check_aliasing(const Call &call, const GemmViews &views, const attile_launch &launch) {
-    for (const View *input : {&views.a, &views.b, &views.bias, &views.a_scale, &views.b_scale}) {
+    for (const View *input : {&views.a, &views.b, &views.bias, &views.a_scale, &views.b_scale, &views.b_zero}) {
         ATTILE_TRY(refuse_overlap(call, views.d, *input));
     }
     ATTILE_TRY(refuse_partial_overlap(call, views.d, views.c));
-    const View *all[] = {&views.a, &views.b, &views.c, &views.d, &views.bias, &views.a_scale, &views.b_scale};
-    return check_workspace_apart(call, launch, all, 7);
+    const View *all[] = {&views.a, &views.b, &views.c, &views.d, &views.bias, &views.a_scale, &views.b_scale, &views.b_zero};
+    return check_workspace_apart(call, launch, all, 8);
 }
 
 int32_t prepare(const Call &call, const attile_gemm_args *args, GemmProblem *gemm) {
@@ -151,7 +152,8 @@ bool plain_problem(const attile_gemm_args *args, attile_gemm_problem *problem) {
     // Nothing behind the size is there to be read. Programs of the first release have no scales.
     if (args == nullptr || (args->struct_size != sizeof *args && args->struct_size != kFirstGemmSize)) return false;
     if (args->flags != 0 || args->next != nullptr) return false;
-    if (args->struct_size == sizeof *args && (!is_absent(args->a_scale) || !is_absent(args->b_scale))) return false;
+    if (args->struct_size == sizeof *args && (!is_absent(args->a_scale) || !is_absent(args->b_scale) || !is_absent(args->b_zero)))
+        return false;
     if (args->workspace != nullptr || args->workspace_bytes != 0 || args->beta != 0.0 || !plain_factors(args->d.dtype, args->alpha, 0.0))
         return false;
     if (!is_absent(args->bias) || args->bias_axis != ATTILE_BIAS_NONE || args->activation != ATTILE_ACTIVATION_NONE) return false;
@@ -224,6 +226,7 @@ int32_t normalise_gemm(const Call &call, const attile_gemm_args &args, const cha
     if (problem.k > 0) {  // else nothing is scaled
         problem.a_scale = make_aligned_operand(views.a_scale);
         problem.b_scale = make_aligned_operand(views.b_scale);
+        problem.b_zero = make_aligned_operand(views.b_zero);
     }
     problem.alpha = is_zero_in(factor_dtype(args), args.alpha) ? 0.0 : args.alpha;
     problem.beta = is_zero_in(factor_dtype(args), args.beta) ? 0.0 : args.beta;
@@ -239,7 +242,7 @@ int32_t check_version(const Call &call, const Context *context, const attile_gem
         return fail(ATTILE_ERROR_UNSUPPORTED_FEATURE, "%s: the backend '%s' is too old to know EXACT_PRODUCTS", call.operation,
                     context->backend_name);
     }
-    if (((dtype_bit(problem.a.dtype) | dtype_bit(problem.b.dtype)) & kNarrow) == 0) return ATTILE_OK;
+    if (((dtype_bit(problem.a.dtype) | dtype_bit(problem.b.dtype)) & (kNarrow | kFourBits)) == 0) return ATTILE_OK;
     if (interface == nullptr || interface->version >= 2) return ATTILE_OK;
     return fail(ATTILE_ERROR_UNSUPPORTED_DTYPE, "%s: the backend '%s' is too old to know numbers of 8 bits", call.operation,
                 context->backend_name);

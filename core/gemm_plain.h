@@ -88,6 +88,7 @@ inline void finish_plain_problem(int32_t dtype, int64_t m, int64_t n, int64_t k,
     problem->reserved = 0;
     leave_out(&problem->a_scale);
     leave_out(&problem->b_scale);
+    leave_out(&problem->b_zero);
     problem->a_group[0] = problem->a_group[1] = problem->b_group[0] = problem->b_group[1] = 0;
 }
 

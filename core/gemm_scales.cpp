@@ -46,11 +46,34 @@ int32_t check_integer_sums(const Call &call, const attile_gemm_args &args) {
 
 int32_t check_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &operand, int32_t rank, View *view) {
     if (is_absent(tensor)) return ATTILE_OK;
-    if ((dtype_bit(operand.dtype()) & (kNarrow)) == 0) {
+    constexpr DtypeSet kScaled = kNarrow | kFourBits;
+    if ((dtype_bit(operand.dtype()) & kScaled) == 0) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s is given, but %s.dtype is %s; expected %s", call.operation, name, operand.name.text,
-                    DtypeText(operand.dtype()).text, DtypeSetText(kNarrow).text);
+                    DtypeText(operand.dtype()).text, DtypeSetText(kScaled).text);
     }
     return check_tensor(call, name, tensor, {kF32, 2, rank}, view);
+}
+
+int32_t check_four_bits(const Call &call, const attile_gemm_args &args, const View &b, const View &scale, View *zero) {
+    if (is_four_bits(b.dtype()) && !b.empty) {
+        for (int32_t i = 0; i < b.rank() - 2; ++i) {
+            if (b.shape(i) == 1 || b.tensor->stride[i] % 2 == 0) continue;
+            return fail(ATTILE_ERROR_INVALID_STRIDE,
+                        "%s: b.stride[%d] is 1; expected that along one of the last two axes, as b.dtype is %s", call.operation, i,
+                        DtypeText(b.dtype()).text);
+        }
+    }
+    if (is_absent(args.b_zero)) return ATTILE_OK;
+    if (b.dtype() != ATTILE_U4) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: b_zero is given, but b.dtype is %s; expected %s", call.operation,
+                    DtypeText(b.dtype()).text, DtypeText(ATTILE_U4).text);
+    }
+    if (!scale.present()) return fail(ATTILE_ERROR_INVALID_VALUE, "%s: b_zero is given, but b_scale is absent", call.operation);
+    ATTILE_TRY(check_tensor(call, "b_zero", args.b_zero, {kF32, scale.rank(), scale.rank()}, zero));
+    for (int32_t i = 0; i < scale.rank(); ++i) {
+        ATTILE_TRY(check_extent(call, *zero, i, "a number for each scale", scale.shape(i), "the same of b_scale"));
+    }
+    return ATTILE_OK;
 }
 
 int32_t check_blocks(const Call &call, const View &scale, const ScaledAxis &first, const ScaledAxis &second, const int64_t *batch,

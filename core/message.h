@@ -32,8 +32,8 @@ struct NameText {
 // A set of data types, one bit each.
 using DtypeSet = uint32_t;
 inline constexpr DtypeSet kNoDtype = 0, kF32 = 1, kF64 = 2, kF16 = 4, kBf16 = 8, kI32 = 16, kU8 = 32, kBool = 64;
-inline constexpr DtypeSet kI8 = 128, kE4m3 = 256, kE5m2 = 512;
-inline constexpr DtypeSet kFloats = kF32 | kF64 | kF16 | kBf16, kFloats8 = kE4m3 | kE5m2;
+inline constexpr DtypeSet kI8 = 128, kE4m3 = 256, kE5m2 = 512, kI4 = 1024, kU4 = 2048;
+inline constexpr DtypeSet kFloats = kF32 | kF64 | kF16 | kBf16, kFloats8 = kE4m3 | kE5m2, kFourBits = kI4 | kU4;
 inline constexpr DtypeSet kNarrow = kI8 | kFloats8;
 
 // The bit of a data type; kNoDtype for a number that is none.
@@ -59,13 +59,18 @@ constexpr DtypeSet dtype_bit(int32_t dtype) {
             return kE4m3;
         case ATTILE_F8_E5M2:
             return kE5m2;
+        case ATTILE_I4:
+            return kI4;
+        case ATTILE_U4:
+            return kU4;
         default:
             return kNoDtype;
     }
 }
 
-// Bytes of an element: the low byte of a data type's number is its bits.
-constexpr int32_t element_bytes(int32_t dtype) { return (dtype & 0xff) / 8; }
+// Bytes of an element: the low byte of a data type's number is its bits. Of 4 bits the byte that it shares.
+constexpr int32_t element_bytes(int32_t dtype) { return ((dtype & 0xff) + 7) / 8; }
+constexpr bool is_four_bits(int32_t dtype) { return (dtype & 0xff) == 4; }
 
 // "f32 (0x0220)", "unknown (0x7777)"
 struct DtypeText {

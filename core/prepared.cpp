@@ -39,7 +39,8 @@ struct Gemm {
                                                              {"d", &Args::d, &Problem::d, &Pointers::d, true},
                                                              {"bias", &Args::bias, &Problem::bias, &Pointers::bias},
                                                              {"a_scale", &Args::a_scale, &Problem::a_scale, &Pointers::a_scale},
-                                                             {"b_scale", &Args::b_scale, &Problem::b_scale, &Pointers::b_scale}};
+                                                             {"b_scale", &Args::b_scale, &Problem::b_scale, &Pointers::b_scale},
+                                                             {"b_zero", &Args::b_zero, &Problem::b_zero, &Pointers::b_zero}};
     static const attile_gemm_interface *interface(const Context &context) { return context.interfaces.gemm; }
     static int32_t call(attile_context *context, const Args &args) { return attile_gemm(context, &args); }
     static int32_t read(const Call &call, const Args *args, Args *full, Problem *problem, bool *nothing_to_do) {

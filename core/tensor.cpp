@@ -59,7 +59,20 @@ bool strides_are_injective(const attile_tensor &tensor) {
 
 }  // namespace
 
-bool measure_tensor(const attile_tensor &tensor, int64_t *below, int64_t *above) {
+attile_tensor in_bytes(const attile_tensor &tensor) {
+    attile_tensor bytes = tensor;
+    if (!is_four_bits(tensor.dtype)) return bytes;
+    bytes.dtype = ATTILE_U8;
+    for (int32_t i = 0; i < tensor.rank; ++i) {
+        if (tensor.shape[i] == 1) continue;
+        if (tensor.stride[i] == 1) bytes.shape[i] /= 2;
+        if (tensor.stride[i] != 1) bytes.stride[i] /= 2;
+    }
+    return bytes;
+}
+
+bool measure_tensor(const attile_tensor &numbers, int64_t *below, int64_t *above) {
+    const attile_tensor tensor = in_bytes(numbers);
     const int64_t bytes = element_bytes(tensor.dtype);
     int64_t elements = 1;
     int64_t up = bytes, down = 0;
@@ -82,6 +95,32 @@ bool measure_tensor(const attile_tensor &tensor, int64_t *below, int64_t *above)
     *above = up;
     return !overflow;
 }
+
+namespace {
+
+// Numbers of 4 bits: every byte holds two neighbours.
+int32_t check_pairs(const Call &call, ArgName name, const attile_tensor &tensor) {
+    int32_t pairs = -1;
+    for (int32_t i = 0; i < tensor.rank && pairs < 0; ++i) {
+        if (tensor.shape[i] > 1 && tensor.stride[i] == 1) pairs = i;
+    }
+    if (pairs < 0) {
+        return fail(ATTILE_ERROR_INVALID_STRIDE, "%s: %s.stride is 1 along no axis of more than one number; two of %s share a byte",
+                    call.operation, NameText(call, name).text, DtypeText(tensor.dtype).text);
+    }
+    if (tensor.shape[pairs] % 2 != 0) {
+        return fail(ATTILE_ERROR_INVALID_SHAPE, "%s: %s.shape[%d] is %lld; expected an even extent, as two of %s share a byte",
+                    call.operation, NameText(call, name).text, pairs, printable(tensor.shape[pairs]), DtypeText(tensor.dtype).text);
+    }
+    for (int32_t i = 0; i < tensor.rank; ++i) {
+        if (i == pairs || tensor.shape[i] == 1 || tensor.stride[i] % 2 == 0) continue;
+        return fail(ATTILE_ERROR_INVALID_STRIDE, "%s: %s.stride[%d] is %lld; expected an even one, as two of %s share a byte",
+                    call.operation, NameText(call, name).text, i, printable(tensor.stride[i]), DtypeText(tensor.dtype).text);
+    }
+    return ATTILE_OK;
+}
+
+}  // namespace
 
 int32_t check_tensor(const Call &call, ArgName name, const attile_tensor &tensor, const TensorRule &rule, View *view) {
     if ((dtype_bit(tensor.dtype) & rule.dtypes) == 0) {
@@ -111,6 +150,7 @@ int32_t check_tensor(const Call &call, ArgName name, const attile_tensor &tensor
     view->empty = empty;
     if (empty) return ATTILE_OK;  // neither pointer nor strides mean anything
 
+    if (is_four_bits(tensor.dtype)) ATTILE_TRY(check_pairs(call, name, tensor));
     int64_t below = 0, above = 0;
     if (!measure_tensor(tensor, &below, &above)) {
         return fail(ATTILE_ERROR_OVERFLOW, "%s: the extents times the strides of %s exceed 63 bits of bytes", call.operation,

@@ -55,6 +55,9 @@ inline bool is_empty(const attile_tensor &tensor) {
     return std::find(tensor.shape, tensor.shape + tensor.rank, 0) != tensor.shape + tensor.rank;
 }
 
+// A tensor of 4 bits, which has passed its checks, as one of its bytes; any other as it is.
+attile_tensor in_bytes(const attile_tensor &tensor);
+
 // The bytes that a tensor with elements spans: those before its first element, and those from there on. False where extents times strides
 // exceed 63 bits. The stride of an extent of 1 is not looked at: nothing is stepped over.
 bool measure_tensor(const attile_tensor &tensor, int64_t *below, int64_t *above);

@@ -29,6 +29,19 @@ struct E5m2 {
     uint8_t bits;
 };
 
+// Two numbers of 4 bits, the first in the lower half.
+struct Int4 {
+    uint8_t bits;
+};
+struct Uint4 {
+    uint8_t bits;
+};
+template <class S>
+inline constexpr bool kIsFourBits = std::is_same_v<S, Int4> || std::is_same_v<S, Uint4>;
+
+inline float four_bits_to_float(Uint4 pair, int64_t which) { return static_cast<float>(pair.bits >> which * 4 & 15); }
+inline float four_bits_to_float(Int4 pair, int64_t which) { return static_cast<float>(((pair.bits >> which * 4 & 15) ^ 8) - 8); }
+
 inline float half_to_float(uint16_t bits) {
     const uint32_t magnitude = bits & 0x7fffu;
     const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
@@ -140,8 +153,11 @@ inline auto with_any_storage(int32_t dtype, Fn &&fn) {
     return with_storage<T>(dtype, fn);
 }
 
-// Whether a type is one of 8 bits, and fn(S{}) with it.
-inline bool is_narrow(int32_t dtype) { return dtype == ATTILE_I8 || dtype == ATTILE_F8_E4M3 || dtype == ATTILE_F8_E5M2; }
+// Whether a type is one of 8 or 4 bits, of 4 bits; and fn(S{}) with one of 8, or of either.
+inline bool is_four_bits(int32_t dtype) { return dtype == ATTILE_I4 || dtype == ATTILE_U4; }
+inline bool is_narrow(int32_t dtype) {
+    return dtype == ATTILE_I8 || dtype == ATTILE_F8_E4M3 || dtype == ATTILE_F8_E5M2 || is_four_bits(dtype);
+}
 template <class Fn>
 inline auto with_narrow_storage(int32_t dtype, Fn &&fn) {
     if (dtype == ATTILE_I8) return fn(Int8{});
@@ -156,6 +172,15 @@ inline auto with_cache_storage(int32_t dtype, Fn &&fn) {
         if (is_narrow(dtype)) return with_narrow_storage(dtype, fn);
     }
     return with_storage<T>(dtype, fn);
+}
+
+template <class Fn>
+inline auto with_four_bits(int32_t dtype, Fn &&fn) {
+    return dtype == ATTILE_I4 ? fn(Int4{}) : fn(Uint4{});
+}
+template <class Fn>
+inline auto with_scaled_storage(int32_t dtype, Fn &&fn) {
+    return is_four_bits(dtype) ? with_four_bits(dtype, fn) : with_narrow_storage(dtype, fn);
 }
 
 template <class T>

@@ -76,6 +76,7 @@ class Workspace {
 int32_t out_of_workspace(int64_t bytes);
 
 constexpr int dtype_bytes(int32_t dtype) { return static_cast<int>((dtype & 0xff) / 8); }
+constexpr int dtype_bits(int32_t dtype) { return static_cast<int>(dtype & 0xff); }
 
 // The interfaces, each in the file of its operation.
 extern const attile_device_interface g_device_interface;

@@ -91,6 +91,9 @@ inline std::int64_t offset_of(const attile_operand &x, std::int64_t i0, std::int
     return i0 * x.stride[0] + i1 * x.stride[1] + i2 * x.stride[2] + i3 * x.stride[3];
 }
 
+/// The number `at` of those that share bytes, the first in the lower half.
+inline int four_bits(const std::uint8_t *data, std::int64_t at) { return data[at >> 1] >> (at & 1) * 4 & 15; }
+
 inline double load(const attile_operand &x, std::int64_t i0, std::int64_t i1 = 0, std::int64_t i2 = 0, std::int64_t i3 = 0) {
     const std::int64_t at = offset_of(x, i0, i1, i2, i3);
     switch (x.dtype) {
@@ -106,6 +109,11 @@ inline double load(const attile_operand &x, std::int64_t i0, std::int64_t i1 = 0
             return decode_e4m3(static_cast<const std::uint8_t *>(x.data)[at]);
         case ATTILE_F8_E5M2:
             return decode_e5m2(static_cast<const std::uint8_t *>(x.data)[at]);
+        case ATTILE_I4:
+        case ATTILE_U4: {
+            const int number = four_bits(static_cast<const std::uint8_t *>(x.data), at);
+            return x.dtype == ATTILE_I4 && number >= 8 ? number - 16 : number;
+        }
         default:
             return decode_bf16(static_cast<const std::uint16_t *>(x.data)[at]);
     }
@@ -152,6 +160,9 @@ inline double bytes_of(const attile_operand &x) {
             return 2;
         case 0:
             return 0;
+        case ATTILE_I4:
+        case ATTILE_U4:
+            return 0.5;
         default:
             return 1;
     }

@@ -48,7 +48,8 @@ Sum product_of(const attile_gemm_problem *p, std::int64_t x, std::int64_t y, std
     for (std::int64_t first = 0; first < p->k; first += depth) {
         Sum block;
         Sum &sum = scaled ? block : product;
-        for (std::int64_t k = first; k < first + depth; ++k) sum.add_product(load(p->a, x, y, m, k), load(p->b, x, y, k, n));
+        const double zero = present(p->b_zero) ? load(p->b_zero, x, y, first / p->b_group[0], n / p->b_group[1]) : 0;
+        for (std::int64_t k = first; k < first + depth; ++k) sum.add_product(load(p->a, x, y, m, k), load(p->b, x, y, k, n) - zero);
         if (scaled) product.add_product(factor(p, x, y, m, n, first), block);
     }
     return product;
@@ -103,7 +104,8 @@ std::int32_t query(void *, const attile_gemm_problem *p, attile_support *support
     if (p->beta != 0) bytes += distinct(p->c, x, y, m, n);
     const auto blocks = [](double extent, std::int64_t group) { return group > 0 ? extent / static_cast<double>(group) : 0; };
     bytes += distinct(p->a_scale, x, y, blocks(m, p->a_group[0]), blocks(k, p->a_group[1]));
-    bytes += distinct(p->b_scale, x, y, blocks(k, p->b_group[0]), blocks(n, p->b_group[1]));
+    for (const attile_operand *of_b : {&p->b_scale, &p->b_zero})
+        bytes += distinct(*of_b, x, y, blocks(k, p->b_group[0]), blocks(n, p->b_group[1]));
     const bool exact = (p->launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) != 0;
     answer(support, exact ? "reference_gemm_exact" : "reference_gemm", 0, 2 * x * y * m * n * k, bytes);
     return ATTILE_OK;

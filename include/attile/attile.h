@@ -136,6 +136,11 @@ ATTILE_API const char *attile_status_name(int32_t status);
 #define ATTILE_F8_E4M3 0x0a08 /**< 8-bit float up to 448, no infinity, NaN 0x7f and 0xff (DLPack kDLFloat8_e4m3fn 10). Since 1.1. */
 #define ATTILE_F8_E5M2 0x0c08 /**< 8-bit float up to 57344, infinities and NaN as IEEE has them (DLPack kDLFloat8_e5m2 12). Since 1.1. */
 
+/* Two numbers of 4 bits share a byte, the first in its lower half. A tensor of them has one axis of stride 1, whose extent is even; its
+   other strides are even. Extents and strides count numbers. */
+#define ATTILE_I4 0x0004 /**< int4, -8 to 7, two a byte (DLPack kDLInt 0, 4 bits). Since 1.1. */
+#define ATTILE_U4 0x0104 /**< uint4, 0 to 15, two a byte (DLPack kDLUInt 1, 4 bits). Since 1.1. */
+
 /* A device type's number is DLPack's. */
 #define ATTILE_DEVICE_CPU 1   /**< kDLCPU */
 #define ATTILE_DEVICE_CUDA 2  /**< kDLCUDA */
@@ -352,7 +357,8 @@ typedef struct attile_gemm_args {
     int32_t bias_axis;       /**< ATTILE_BIAS_ constant. */
     int32_t activation;      /**< ATTILE_ACTIVATION_ constant. */
     attile_tensor a_scale;   /**< f32, [batch..., Ms, Ks]: factors of a's numbers of 8 bits; absent: 1. Since 1.1. */
-    attile_tensor b_scale;   /**< f32, [batch..., Ks, Ns]: factors of b's numbers of 8 bits; absent: 1. Since 1.1. */
+    attile_tensor b_scale;   /**< f32, [batch..., Ks, Ns]: factors of b's numbers of 8 or 4 bits; absent: 1. Since 1.1. */
+    attile_tensor b_zero;    /**< f32, shape of b_scale: what is taken off b's numbers of u4; absent: 0. Since 1.1. */
 } attile_gemm_args;
 
 /** @brief Zero the arguments, stamp their size, set alpha to 1. @param args What to initialise; NULL does nothing. @param size sizeof
@@ -387,6 +393,9 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  * and the result is rounded to d's type. Every NaN in d is the positive quiet one without payload. No bit depends on the backend, the
  * device, threads, batch, layout or strides. Activations are none and relu: the others are not the same bits everywhere.
  *
+ * **Numbers of 4 bits** (since 1.1) a f32, f16 or bf16, and b i4 or u4: as weights of 8 bits. One of b's last two axes has stride 1 and an
+ * even extent, all other strides are even. The value of a u4 number q is scale (q - zero), b_zero having a number for each scale.
+ *
  * **Memory** Any kind. d must not overlap a, b, bias or scales; c may be exactly d's view, and must not overlap it otherwise.
  *
  * **Stream** On args->stream; asynchronous if all memory is the device's.
@@ -403,8 +412,8 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  *   ATTILE_ERROR_OVERFLOW, ATTILE_ERROR_MISALIGNED: a tensor by itself
  * - ATTILE_ERROR_SHAPE_MISMATCH: inner, outer or batch extents that disagree; scales that divide no block evenly
  * - ATTILE_ERROR_INVALID_VALUE: alpha or beta is not finite in the type of the sums, beta is not 0 and c is absent, bias without an axis
- *   or the reverse, unknown bias_axis or activation, negative workspace_bytes; a scale beside numbers that are not of 8 bits; more than
- *   plain sums asked of an i32 d
+ *   or the reverse, unknown bias_axis or activation, negative workspace_bytes; a scale beside numbers of more bits than 8; more than
+ *   plain sums asked of an i32 d; b_zero beside a b that is not u4, or without b_scale
  * - ATTILE_ERROR_INVALID_SHAPE: K above 131071 with an i32 d
  * - ATTILE_ERROR_ALIASING: d overlaps an input
  * - ATTILE_ERROR_WORKSPACE_TOO_SMALL: a workspace was given, or NO_ALLOC set, and it is smaller than the query says
@@ -731,6 +740,7 @@ typedef struct attile_gemm_pointers {
     void *bias;              /**< of bias. */
     void *a_scale;           /**< of a_scale. Since 1.1. */
     void *b_scale;           /**< of b_scale. Since 1.1. */
+    void *b_zero;            /**< of b_zero. Since 1.1. */
 } attile_gemm_pointers;
 
 /** Where the operands of a prepared attile_attention() are in one launch. NULL: where they were when it was prepared. */

@@ -181,6 +181,7 @@ typedef struct attile_gemm_problem {
     attile_operand b_scale; /**< Axes x, y, blocks of k, blocks of n; likewise. */
     int64_t a_group[2];     /**< Extents along m and k of the blocks that share a scale of a; 0 without a_scale. */
     int64_t b_group[2];     /**< Along k and n, likewise. The two along k are each all of k, or 32, 64 or 128. */
+    attile_operand b_zero;  /**< Of u4 b, axes as b_scale: b is b_scale (b - b_zero). Optional, absent if k is 0. Version 2. */
 } attile_gemm_problem;
 
 /** Matrix multiplication. */

@@ -5,7 +5,7 @@
 usage: run_mutants.py BUILD [--backend NAME]... [--only TEXT] [--jobs N]
 
 For each fault `attile verify` runs the cases of the fault's operation up to the first that fails; attile_conformance, which ctest runs, must
-fail on that case too. An operation without cases has properties instead (attile_conformance_properties). The laws (attile_conformance_laws), which know no right answers, are a second opinion: which of them finds the fault is
+fail on that case too. What has no cases has properties instead (attile_conformance_properties). The laws (attile_conformance_laws), which know no right answers, are a second opinion: which of them finds the fault is
 shown, and none has to. At last every case and law that found a fault is run on the same backend with none awake, and must pass.
 Prints who killed what, and the sums. Fails if a fault survives, or if a test fails with none awake.
 """
@@ -28,7 +28,7 @@ LAW_WORK = {'reference': '30000', 'cpu': '100000', 'simt': '20000'}
 LAWS = {'gemm': '*Product*:*Depth*:*Blocks*:*Operands*:*UnitMatrix*:*Epilogue*:*Blas*', 'attention_merge': '*Part*:*Merging*:*SplitKeys*',
         'attention_merge_backward': '*MergingGradients*',
         'attention_backward': '*Gradient*', 'reduce': '*Reduction*:*Smallest*:*Mean*:*Sum*:*SoftmaxAdds*', 'softmax': '*oftmax*'}
-PROPERTIES = {'quantize': 'Quantise.*'}  # of operations that have one right answer, bit for bit, and no cases
+PROPERTIES = {'quantize': 'Quantise.*', 'four_bits': 'FourBits.*'}  # of what the list of cases does not hold
 OTHERS = ':'.join(filter for operation, filter in LAWS.items() if operation != 'attention_merge')
 LAWS['attention'] = f'*-{OTHERS}'
 SECONDS = 900  # A run that takes longer has hung, which is no way to be found.

@@ -7,7 +7,7 @@ from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_int3
 import numpy as np
 
 F32, F64, F16, BF16, I32, U8 = 0x0220, 0x0240, 0x0210, 0x0410, 0x0020, 0x0108
-I8, E4M3, E5M2 = 0x0008, 0x0A08, 0x0C08
+I8, E4M3, E5M2, I4, U4 = 0x0008, 0x0A08, 0x0C08, 0x0004, 0x0104
 CODES = {np.dtype(np.float32): F32, np.dtype(np.float64): F64, np.dtype(np.float16): F16, np.dtype(np.uint16): BF16, np.dtype(np.int32): I32, np.dtype(np.int8): I8,
          np.dtype(np.uint8): U8, np.dtype(np.bool_): U8}
 
@@ -26,7 +26,7 @@ class ContextOptions(Structure):
 
 class GemmArgs(Structure):
     _fields_ = _LAUNCH + [("a", Tensor), ("b", Tensor), ("c", Tensor), ("d", Tensor), ("alpha", c_double), ("beta", c_double), ("bias", Tensor),
-                          ("bias_axis", c_int32), ("activation", c_int32), ("a_scale", Tensor), ("b_scale", Tensor)]
+                          ("bias_axis", c_int32), ("activation", c_int32), ("a_scale", Tensor), ("b_scale", Tensor), ("b_zero", Tensor)]
 
 
 class AttentionArgs(Structure):
@@ -72,6 +72,20 @@ def tensor(array):
         t.shape[axis] = array.shape[axis]
         t.stride[axis] = array.strides[axis] // array.itemsize
     return t
+
+
+def four_bits(numbers, dtype, axis):
+    """Integers, two neighbours along an axis in a byte, as they lie in memory with that axis last; their tensor, whose axes are those of `numbers`, and the array to keep."""
+    moved = np.moveaxis(numbers, axis, -1).astype(np.int64) & 15
+    packed = np.ascontiguousarray((moved[..., 0::2] | moved[..., 1::2] << 4).astype(np.uint8))
+    t = tensor(np.moveaxis(packed, -1, axis))
+    t.dtype = dtype
+    for i in range(t.rank):
+        if t.stride[i] == 1 and t.shape[i] * 2 == numbers.shape[i]:
+            t.shape[i] *= 2
+        else:
+            t.stride[i] *= 2
+    return t, packed
 
 
 class Library:

@@ -74,6 +74,24 @@ class Gemm(Case):
                 want = a @ (b * np.repeat(np.repeat(scales[1].astype(np.float64), group, axis=0), width, axis=1))
                 self.agree(d, want, out, f"{dtype_a:#x} {dtype_b:#x} -> {out:#x} groups of {group} by {width}")
 
+    def test_four_bits(self):
+        rng = np.random.default_rng(7)
+        for (dtype_a, out), kind, axis, (m, n, k), group in itertools.product(
+                ((ac.F32, ac.F32), (ac.F16, ac.F32), (ac.BF16, ac.BF16)), (ac.I4, ac.U4), (0, 1), ((1, 34, 192), (3, 6, 64), (7, 130, 256), (33, 18, 128), (40, 2, 66)), (0, 32, 64)):
+            if group and k % group:
+                continue
+            a = stored(rng.standard_normal((m, k)), dtype_a)
+            q = rng.integers(-8, 8, (k, n)) if kind == ac.I4 else rng.integers(0, 16, (k, n))
+            b, keep = ac.four_bits(q, kind, axis)
+            groups = k // group if group else 1
+            scale = rng.standard_normal((groups, n)).astype(np.float32)
+            zero = (rng.random((groups, n)) * 15).astype(np.float32) if kind == ac.U4 and n % 4 else None
+            args = self.attile.args(ac.GemmArgs, "gemm", a=a, b=b, d=(d := blank((m, n), out)), alpha=1.0, b_scale=scale, b_zero=zero)
+            self.attile.run("gemm", args)
+            each = lambda x: np.repeat(x.astype(np.float64), k // groups, axis=0)
+            want = widened(a) @ (each(scale) * (q - (0 if zero is None else each(zero))))
+            self.agree(d, want, out, f"{dtype_a:#x} {kind:#x} {m}x{n}x{k} packed along {axis}, groups of {group}")
+
     def test_exact_sums_of_integers(self):
         rng = np.random.default_rng(6)
         a, b, d = rng.integers(-128, 128, (7, 500)).astype(np.int8), rng.integers(-128, 128, (500, 9)).astype(np.int8), np.full((7, 9), -1, np.int32)

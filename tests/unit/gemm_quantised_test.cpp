@@ -78,6 +78,78 @@ TEST_F(GemmQuantised, BlocksFollowFromTheShapeOfTheScales) {
     expect_operand(problem.a_scale, args.a_scale, {0, 0, 0, 1});
 }
 
+TEST_F(GemmQuantised, FourBits) {
+    for (const int32_t b : {ATTILE_I4, ATTILE_U4})
+        for (const int32_t a : {ATTILE_F32, ATTILE_F16, ATTILE_BF16}) {
+            take(a, b, a);
+            args.b_scale = dense(ATTILE_F32, {8, 384});
+            args.b_zero = b == ATTILE_U4 ? dense(ATTILE_F32, {8, 384}) : attile_tensor{};
+            run();
+            EXPECT_EQ(problem.compute, ATTILE_F32);
+            expect_operand(problem.b, args.b, {0, 0, 384, 1});
+            EXPECT_EQ(problem.b_group[0], 32);
+            if (b == ATTILE_U4) expect_operand(problem.b_zero, args.b_zero, {0, 0, 384, 1});
+            if (b == ATTILE_I4) expect_absent(problem.b_zero);
+        }
+    args.b = strided(args.b, {1, 258});
+    run();
+    expect_operand(problem.b, args.b, {0, 0, 1, 258});
+    args.alpha = 0;
+    run();
+    expect_absent(problem.b_zero);
+}
+
+TEST_F(GemmQuantised, FourBitsThatAreRefused) {
+    const auto refused = [&](const char *words) {
+        const int32_t status = attile_gemm(context, &args);
+        EXPECT_NE(last_error().find(words), std::string::npos) << last_error();
+        return status;
+    };
+    take(ATTILE_F32, ATTILE_U4, ATTILE_F32);
+    const attile_gemm_args right = args;
+    args.b = strided(args.b, {385, 1});
+    EXPECT_EQ(refused("b.stride[0] is 385; expected an even one, as two of u4"), ATTILE_ERROR_INVALID_STRIDE);
+    args.b = strided(args.b, {768, 2});
+    EXPECT_EQ(refused("b.stride is 1 along no axis"), ATTILE_ERROR_INVALID_STRIDE);
+    args.b = dense(ATTILE_U4, {256, 383});
+    args.d = dense(ATTILE_F32, {3, 383});
+    EXPECT_EQ(refused("b.shape[1] is 383; expected an even extent"), ATTILE_ERROR_INVALID_SHAPE);
+    args = right;
+    args.b = strided(dense(ATTILE_U4, {2, 256, 384}), {1, 768, 2});
+    args.d = dense(ATTILE_F32, {2, 3, 384});
+    EXPECT_EQ(refused("along one of the last two axes"), ATTILE_ERROR_INVALID_STRIDE);
+    args = right;
+    args.b_zero = dense(ATTILE_F32, {1, 384});
+    EXPECT_EQ(refused("b_zero is given, but b_scale is absent"), ATTILE_ERROR_INVALID_VALUE);
+    args.b_scale = dense(ATTILE_F32, {2, 384});
+    EXPECT_EQ(refused("b_zero.shape[0]"), ATTILE_ERROR_SHAPE_MISMATCH);
+    args.b_zero = args.b_scale;
+    args.b_zero.dtype = ATTILE_F16;
+    EXPECT_EQ(refused("b_zero.dtype"), ATTILE_ERROR_INVALID_DTYPE);
+    args.b_zero.dtype = ATTILE_F32;
+    args.b.dtype = ATTILE_I4;
+    EXPECT_EQ(refused("b_zero is given, but b.dtype is i4"), ATTILE_ERROR_INVALID_VALUE);
+    args = right;
+    args.b_scale = dense(ATTILE_F32, {1, 384});
+    args.b_zero = dense(ATTILE_F32, {1, 384});
+    args.b_zero.data = args.d.data;
+    EXPECT_EQ(refused("b_zero"), ATTILE_ERROR_ALIASING);
+    args = right;
+    take(ATTILE_U4, ATTILE_U4, ATTILE_F32);
+    EXPECT_EQ(refused("a.dtype"), ATTILE_ERROR_INVALID_DTYPE);
+    take(ATTILE_F64, ATTILE_U4, ATTILE_F64);
+    EXPECT_EQ(refused("b.dtype"), ATTILE_ERROR_INVALID_DTYPE);
+    EXPECT_EQ(recording().runs, 0);
+}
+
+TEST_F(GemmQuantised, FourBitsSpanHalfTheirNumber) {
+    take(ATTILE_F32, ATTILE_I4, ATTILE_F32);
+    args.d.data = static_cast<char *>(args.b.data) + 256 * 384 / 2;
+    run();
+    args.d.data = static_cast<char *>(args.d.data) - 4;
+    EXPECT_EQ(attile_gemm(context, &args), ATTILE_ERROR_ALIASING) << last_error();
+}
+
 TEST_F(GemmQuantised, ScalesBroadcastAlongTheBatch) {
     args.d = dense(ATTILE_F16, {5, 2, 3, 384});
     args.b_scale = dense(ATTILE_F32, {2, 1, 384});

@@ -28,18 +28,28 @@ MatrixView matrix(const attile_operand &operand, bool swapped, int64_t x, int64_
     MatrixView view;
     view.dtype = operand.dtype;
     if (operand.data != nullptr) {
-        view.data = static_cast<char *>(operand.data) + (x * operand.stride[0] + y * operand.stride[1]) * dtype_bytes(operand.dtype);
+        view.data = static_cast<char *>(operand.data) + (x * operand.stride[0] + y * operand.stride[1]) * dtype_bits(operand.dtype) / 8;
     }
     view.row = operand.stride[swapped ? 3 : 2];
     view.column = operand.stride[swapped ? 2 : 3];
     return view;
 }
 
-ScaleView scales(const attile_operand &operand, const int64_t (&group)[2], bool swapped, int64_t x, int64_t y) {
+ScaleView scales(const attile_operand &operand, const int64_t (&group)[2], int64_t x, int64_t y) {
     if (operand.data == nullptr) return {};
-    const int row = swapped ? 1 : 0, column = 1 - row;
-    return {static_cast<const float *>(operand.data) + x * operand.stride[0] + y * operand.stride[1], operand.stride[2 + row],
-            operand.stride[2 + column], group[row], group[column]};
+    return {static_cast<const float *>(operand.data) + x * operand.stride[0] + y * operand.stride[1], operand.stride[2], operand.stride[3],
+            group[0], group[1]};
+}
+
+// Of b, with the zero points.
+ScaleView scales_of_b(const attile_gemm_problem &problem, int64_t x, int64_t y) {
+    ScaleView view = scales(problem.b_scale, problem.b_group, x, y);
+    const attile_operand &zero = problem.b_zero;
+    if (zero.data == nullptr) return view;
+    view.zero = static_cast<const float *>(zero.data) + x * zero.stride[0] + y * zero.stride[1];
+    view.zero_row = zero.stride[2];
+    view.zero_column = zero.stride[3];
+    return view;
 }
 
 // Few rows of one side: the side with the fewer becomes the rows of d.
@@ -224,6 +234,9 @@ GemmPlan gemm_plan(const State &state, const attile_gemm_problem &problem) {
             plan.block_n = chunk;
             plan.block_m = plan.m;
             plan.shared_bytes = bytes_for<char>(plan.m, plan.k, element).value();
+            if (is_four_bits(b.dtype)) {
+                plan.shared_bytes = (Size(plan.shared_bytes) + bytes_for<char>(plan.m, few_rows_places(plan.k), element)).value();
+            }
             plan.private_bytes = bytes_for<char>(plan.m, chunk, element, plan.k > kFewRowsPiece || is_narrow(b.dtype) ? 2 : 1).value();
             break;
         }
@@ -260,11 +273,12 @@ GemmView gemm_view(const attile_gemm_problem &problem, const GemmPlan &plan, int
     view.c = matrix(problem.c, plan.swapped, x, y);
     view.d = matrix(problem.d, plan.swapped, x, y);
     view.bias = matrix(problem.bias, plan.swapped, x, y);
-    view.a_scale = scales(problem.a_scale, problem.a_group, false, x, y);
-    view.b_scale = scales(problem.b_scale, problem.b_group, false, x, y);
+    view.a_scale = scales(problem.a_scale, problem.a_group, x, y);
+    view.b_scale = scales_of_b(problem, x, y);
     if (plan.swapped) {
-        view.a_scale = scales(problem.b_scale, problem.b_group, true, x, y);
-        view.b_scale = scales(problem.a_scale, problem.a_group, true, x, y);
+        const ScaleView of_a = view.a_scale;
+        view.a_scale = view.b_scale.transposed();
+        view.b_scale = of_a.transposed();
     }
     // An axis of extent 1 has stride 0 or anything: 1 lets it count as contiguous.
     if (view.n == 1) view.b.column = view.c.column = view.d.column = view.bias.column = 1;
@@ -283,11 +297,12 @@ void describe_plan(const State &state, const attile_gemm_problem *problem, attil
     support->workspace_bytes = plan.workspace_bytes;
     const TileSizes sizes = tile_sizes_of(state, *problem);
     const bool packed = plan.path == GemmPath::kPacked, brain = packed && sizes.step_numbers > 1, by_tiles = sizes.tiled_partial;
-    const bool narrow = is_narrow(problem->a.dtype) || is_narrow(problem->b.dtype);
+    const bool narrow = is_narrow(problem->a.dtype) || is_narrow(problem->b.dtype), four = is_four_bits(problem->b.dtype);
     static constexpr const char *kPaths[] = {"packed", "in_place", "few_rows"};
     std::snprintf(support->kernel, sizeof support->kernel, "cpu_gemm_%s_%s_%dx%d_%s", kPaths[static_cast<int>(plan.path)],
                   f64      ? "f64"
                   : brain  ? "bf16"
+                  : four   ? "4bit_f32"
                   : narrow ? "8bit_f32"
                            : "f32",
                   packed ? sizes.rows : sizes.small_rows, packed ? sizes.columns : sizes.small_columns,
@@ -320,14 +335,16 @@ int32_t query(void *opaque, const attile_gemm_problem *problem, attile_support *
         for (int axis = 0; axis < 2; ++axis) {
             if (problem->batch[axis] == 1 || operand.stride[axis] != 0) elements *= static_cast<double>(problem->batch[axis]);
         }
-        return elements * dtype_bytes(operand.dtype);
+        return elements * dtype_bits(operand.dtype) / 8;
     };
     support->bytes = bytes_of(problem->d, m * n) + bytes_of(problem->bias, problem->bias.stride[2] == 0 ? n : m);
     if (problem->k > 0) support->bytes += bytes_of(problem->a, m * k) + bytes_of(problem->b, k * n);
     if (problem->beta != 0) support->bytes += bytes_of(problem->c, m * n);
     const auto blocks = [](double extent, int64_t group) { return group > 0 ? extent / static_cast<double>(group) : 0.0; };
     support->bytes += bytes_of(problem->a_scale, blocks(m, problem->a_group[0]) * blocks(k, problem->a_group[1]));
-    support->bytes += bytes_of(problem->b_scale, blocks(k, problem->b_group[0]) * blocks(n, problem->b_group[1]));
+    for (const attile_operand *of_b : {&problem->b_scale, &problem->b_zero}) {
+        support->bytes += bytes_of(*of_b, blocks(k, problem->b_group[0]) * blocks(n, problem->b_group[1]));
+    }
     support->threads = 1;
     support->splits = 1;
     return ATTILE_OK;

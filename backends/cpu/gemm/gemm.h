@@ -9,6 +9,7 @@
 
 #include "amx/amx.h"
 #include "element.h"
+#include "size.h"
 #include "state.h"
 #include "threads/threads.h"
 
@@ -22,11 +23,17 @@ struct MatrixView {
     int64_t column = 0;
 };
 
-// Scales of a matrix of numbers of 8 bits; without any all are 1. Rows and columns are those of the matrix.
+// Scales of a matrix of numbers of 8 or 4 bits; without any all are 1. Rows and columns are those of the matrix.
 struct ScaleView {
     const float *data = nullptr;
     int64_t row = 0, column = 0;              // strides
     int64_t row_group = 1, column_group = 1;  // rows and columns that share one
+    const float *zero = nullptr;              // what is taken off the numbers before they are scaled; NULL: nothing
+    int64_t zero_row = 0, zero_column = 0;
+
+    ScaleView transposed() const { return {data, column, row, column_group, row_group, zero, zero_column, zero_row}; }
+    // The zero points, looked up as scales are.
+    ScaleView zeros() const { return {zero, zero_row, zero_column, row_group, column_group}; }
 };
 
 // One product, transposed if need be, so that the columns of d suit vectors better.
@@ -116,13 +123,14 @@ struct GemmKernels {
 template <class T>
 const GemmKernels<T> &gemm_kernels(Target target);
 
-// Numbers of 8 bits and their scales along the two axes of a block: width and depth as in gemm/pack-inl.h.
+// Numbers of 8 or 4 bits and their scales along the two axes of a block: width and depth as in gemm/pack-inl.h.
 struct NarrowBlock {
-    const void *data;  // its first number
+    const void *data;  // its first number, or what number `at`, of 4 bits, is counted from
     int32_t dtype;
     int64_t width_stride, depth_stride;
     ScaleView scale;         // rows: along the width, columns: along the depth
     int64_t width0, depth0;  // of the first number in its matrix
+    int64_t at;
 };
 
 // What products with sums in float32 do otherwise where an operand has numbers of 8 bits: each becomes a float times its scale, as it is
@@ -133,7 +141,14 @@ struct NarrowKernels {
     // As of GemmKernels; pack: a has numbers of 8 bits; few_rows: b has.
     void (*few_rows_pack)(const GemmView &view, T *a_rows);
     void (*few_rows)(const GemmView &view, const T *a_rows, int64_t j0, int64_t n_count, T *sums);
+    // Of b of 4 bits: rows of a, packed, as few_rows reads them instead, behind those, in room for few_rows_places() as many.
+    void (*few_rows_arrange)(const GemmView &view, T *a_rows);
 };
+
+// Elements of a row of a that products of few rows by numbers of 4 bits have room for: whole blocks of the widest vectors, and a sum for
+// each eight numbers.
+constexpr int64_t kFewRowsBlock = 128;
+constexpr int64_t few_rows_places(int64_t k) { return ceil_div(k, kFewRowsBlock) * (kFewRowsBlock + kFewRowsBlock / 8); }
 
 template <class T>
 const NarrowKernels<T> &narrow_kernels(Target target);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of 8 bits in products with sums in float32: packing them with their scales, and products of few rows that read them in place.
+// Numbers of 8 and 4 bits in products with sums in float32: packing them with their scales, and products of few rows that read them in
+// place.
 #if defined(ATTILE_CPU_NARROW_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTILE_CPU_NARROW_INL_H
 #undef ATTILE_CPU_NARROW_INL_H
@@ -8,6 +9,7 @@
 #endif
 
 #include "gemm/few_rows-inl.h"
+#include "gemm/four_bits-inl.h"
 #include "gemm/gemm.h"
 #include "gemm/pack-inl.h"
 #include "simd-inl.h"
@@ -35,19 +37,22 @@ HWY_INLINE void look_up(const ScaleView &scale, int64_t width0, int64_t depth, i
     }
 }
 
-// panel[k * panel_width + w] *= factor[w]
+// panel[k * panel_width + w] = factor[w] (itself - zero[w])
 HWY_INLINE void scale_steps(const NarrowBlock &block, int64_t w0, int64_t k, int64_t width, int64_t depth, float *panel,
                             int64_t panel_width) {
     const Tag<float> d;
     HWY_ALIGN float factors[kScaleRun];
+    HWY_ALIGN float zeros[kScaleRun] = {};
     for (int64_t w = 0; w < width; w += kScaleRun) {
         const int64_t count = least(kScaleRun, width - w);
         look_up(block.scale, block.width0 + w0 + w, block.depth0 + k, count, factors);
+        if (block.scale.zero != nullptr) look_up(block.scale.zeros(), block.width0 + w0 + w, block.depth0 + k, count, zeros);
         for (int64_t step = 0; step < depth; ++step) {
             float *const row = panel + step * panel_width + w;
             for (int64_t v = 0; v < count; v += kLanes<float>) {
                 const int64_t left = count - v;
-                store_first(d, hn::Mul(load_first(d, row + v, left), hn::Load(d, factors + v)), row + v, left);
+                const auto number = hn::Sub(load_first(d, row + v, left), hn::Load(d, zeros + v));
+                store_first(d, hn::Mul(number, hn::Load(d, factors + v)), row + v, left);
             }
         }
     }
@@ -59,8 +64,33 @@ HWY_INLINE int64_t steps_of_a_scale(const NarrowBlock &block, int64_t k, int64_t
     return block.scale.data == nullptr ? most_steps : least(most_steps, group - (block.depth0 + k) % group);
 }
 
+// Some steps of a panel of numbers of 4 bits, from number `at` on.
+template <class S>
+HWY_INLINE void pack_four_bits(const NarrowBlock &block, int64_t at, int64_t count, int64_t steps, float *out, int64_t panel_width) {
+    const S *const data = static_cast<const S *>(block.data);
+    if (block.width_stride == 1) {
+        for (int64_t k = 0; k < steps; ++k) unpack(data, at + k * block.depth_stride, count, out + k * panel_width);
+    } else if (block.depth_stride == 1) {
+        HWY_ALIGN float line[kScaledSteps];
+        for (int64_t w = 0; w < count; ++w) {
+            unpack(data, at + w * block.width_stride, steps, line);
+            for (int64_t k = 0; k < steps; ++k) out[k * panel_width + w] = line[k];
+        }
+    } else {
+        for (int64_t k = 0; k < steps; ++k) {
+            for (int64_t w = 0; w < count; ++w) {
+                const int64_t number = at + k * block.depth_stride + w * block.width_stride;
+                out[k * panel_width + w] = four_bits_to_float(data[number >> 1], number & 1);
+            }
+        }
+    }
+    for (int64_t k = 0; k < steps; ++k) {
+        for (int64_t w = count; w < panel_width; ++w) out[k * panel_width + w] = 0;
+    }
+}
+
 void pack_narrow(const NarrowBlock &block, int64_t width, int64_t depth, float *panels, int64_t panel_width) {
-    with_narrow_storage(block.dtype, [&](auto s) {
+    with_scaled_storage(block.dtype, [&](auto s) {
         using S = decltype(s);
         const S *const first = static_cast<const S *>(block.data);
         for (int64_t w = 0; w < width; w += panel_width, panels += panel_width * depth) {
@@ -68,8 +98,12 @@ void pack_narrow(const NarrowBlock &block, int64_t width, int64_t depth, float *
             for (int64_t k = 0; k < depth;) {
                 const int64_t steps = steps_of_a_scale(block, k, depth);
                 float *const out = panels + k * panel_width;
-                pack_panel<float, S>(first + w * block.width_stride + k * block.depth_stride, block.width_stride, block.depth_stride, count,
-                                     steps, out, panel_width);
+                const int64_t at = w * block.width_stride + k * block.depth_stride;
+                if constexpr (kIsFourBits<S>) {
+                    pack_four_bits<S>(block, block.at + at, count, steps, out, panel_width);
+                } else {
+                    pack_panel<float, S>(first + at, block.width_stride, block.depth_stride, count, steps, out, panel_width);
+                }
                 if (block.scale.data != nullptr) scale_steps(block, w, k, count, steps, out, panel_width);
                 k += steps;
             }
@@ -78,13 +112,13 @@ void pack_narrow(const NarrowBlock &block, int64_t width, int64_t depth, float *
 }
 
 void few_rows_pack_narrow(const GemmView &view, float *a_rows) {
-    NarrowBlock block{view.a.data, view.a.dtype, view.a.row, view.a.column, view.a_scale, 0, 0};
+    NarrowBlock block{view.a.data, view.a.dtype, view.a.row, view.a.column, view.a_scale, 0, 0, 0};
     if (reads_along<float>(view)) return pack_narrow(block, view.m, view.k, a_rows, view.m);
     // Each row is a panel of one step whose width is the depth.
-    const ScaleView &scale = view.a_scale;
-    block = {nullptr, view.a.dtype, view.a.column, 0, {scale.data, scale.column, scale.row, scale.column_group, scale.row_group}, 0, 0};
+    block = {view.a.data, view.a.dtype, view.a.column, 0, view.a_scale.transposed(), 0, 0, 0};
     for (int64_t i = 0; i < view.m; ++i) {
-        block.data = static_cast<const char *>(view.a.data) + i * view.a.row;
+        if (!is_four_bits(view.a.dtype)) block.data = static_cast<const char *>(view.a.data) + i * view.a.row;
+        block.at = i * view.a.row;
         block.depth0 = i;
         pack_narrow(block, view.k, 1, a_rows + i * view.k, view.k);
     }
@@ -95,7 +129,7 @@ HWY_INLINE void add_scaled(const GemmView &view, int64_t j, int64_t k, int64_t c
     const Tag<float> d;
     HWY_ALIGN float factors[kScaleRun];
     const ScaleView &scale = view.b_scale;
-    const ScaleView across = {scale.data, scale.column, scale.row, scale.column_group, scale.row_group};
+    const ScaleView across = scale.transposed();
     for (int64_t c = 0; c < count; c += kScaleRun) {
         const int64_t run = least(kScaleRun, count - c);
         if (scale.data != nullptr) look_up(across, j + c, k, run, factors);
@@ -185,20 +219,34 @@ inline constexpr int64_t kTileWidth = kFewVectors * kLanes<float>;
 inline constexpr int64_t kPieceSteps = 16, kPieceColumns = 512 / kTileWidth * kTileWidth;  // b's columns are contiguous
 inline constexpr int64_t kPieceDepth = 1024, kPieceDots = 4;                               // b's k are
 
-// Scales of b by its columns.
-HWY_INLINE ScaleView scale_of_columns(const GemmView &view) {
-    const ScaleView &scale = view.b_scale;
-    return {scale.data, scale.column, scale.row, scale.column_group, scale.row_group};
+// The same of numbers of 4 bits, whose scales have been looked up.
+template <class S>
+HWY_INLINE void widen_four_bits(const GemmView &view, int64_t j, int64_t p, int64_t depth, int64_t count, const float *factors,
+                                float *piece) {
+    const Tag<float> d;
+    const S *const data = static_cast<const S *>(view.b.data);
+    HWY_ALIGN float zeros[kPieceColumns];
+    for (float &zero : zeros) zero = 0;
+    if (view.b_scale.zero != nullptr) look_up(view.b_scale.transposed().zeros(), j, p, count, zeros);
+    for (int64_t k = 0; k < depth; ++k, piece += count) {
+        unpack(data, (p + k) * view.b.row + j, count, piece);
+        for (int64_t c = 0; c < count; c += kLanes<float>) {
+            const int64_t left = count - c;
+            const auto number = hn::Sub(load_first(d, piece + c, left), hn::Load(d, zeros + c));
+            store_first(d, hn::Mul(number, load_first(d, factors + c, left)), piece + c, left);
+        }
+    }
 }
 
 // piece[k][c] = number times scale, for `count` columns of `depth` steps from (p, j) on; asks for as many steps more.
 template <class S>
 HWY_INLINE void widen_piece(const GemmView &view, int64_t j, int64_t p, int64_t depth, int64_t count, float *factors, float *piece) {
     const Tag<float> d;
-    const S *row = static_cast<const S *>(view.b.data) + p * view.b.row + j;
-    const ScaleView scale = scale_of_columns(view);
+    const ScaleView scale = view.b_scale.transposed();
     static_assert(32 % kPieceSteps == 0);  // no group ends within a piece
     if (scale.data != nullptr) look_up(scale, j, p, count, factors);
+    if constexpr (kIsFourBits<S>) return widen_four_bits<S>(view, j, p, depth, count, factors, piece);
+    const S *row = static_cast<const S *>(view.b.data) + p * view.b.row + j;
     for (int64_t k = 0; k < depth; ++k, row += view.b.row, piece += count) {
         if (p + k + depth < view.k) {
             for (int64_t c = 0; c < count; c += 64) __builtin_prefetch(row + depth * view.b.row + c, 0, 2);
@@ -250,10 +298,10 @@ HWY_NOINLINE void narrow_rows_along(const GemmView &view, const float *a, int64_
 template <class S>
 HWY_INLINE void widen_column(const GemmView &view, int64_t j, int64_t p, int64_t depth, float *line) {
     const Tag<float> d;
-    const S *const column = static_cast<const S *>(view.b.data) + j * view.b.column;
     const ScaleView &scale = view.b_scale;
     const int64_t group = scale.data != nullptr ? scale.row_group : view.k;
     const float *factors = scale.data != nullptr ? scale.data + j / scale.column_group * scale.column : nullptr;
+    const S *const column = static_cast<const S *>(view.b.data) + j * view.b.column;
     for (int64_t k = p, end = 0; k < p + depth; k = end) {
         end = least(p + depth, (k / group + 1) * group);
         const auto factor = hn::Set(d, factors != nullptr ? factors[k / group * scale.row] : 1.0f);
@@ -315,7 +363,20 @@ HWY_NOINLINE void narrow_across(const GemmView &view, const float *a, int64_t j0
     if (j < n) narrow_dot_rows<S, 1>(view, a, b + j * view.b.column, j0 + j, sums + j, n);
 }
 
+void few_rows_arrange(const GemmView &view, float *a_rows) {
+    if (!reads_along<float>(view)) arrange(view, a_rows, a_rows + view.m * view.k);
+}
+
 void few_rows_narrow(const GemmView &view, const float *a_rows, int64_t j0, int64_t count, float *sums) {
+    if (is_four_bits(view.b.dtype)) {
+        return with_four_bits(view.b.dtype, [&](auto s) {
+            using S = decltype(s);
+            if (reads_along<float>(view)) return narrow_rows_along<S>(view, a_rows, j0, count, sums);
+            const float *const arranged = a_rows + view.m * view.k;
+            if (view.b_scale.zero != nullptr) return four_across<S, true>(view, arranged, j0, count, sums);
+            four_across<S, false>(view, arranged, j0, count, sums);
+        });
+    }
     with_narrow_storage(view.b.dtype, [&](auto s) {
         using S = decltype(s);
         if (reads_along<float>(view)) {
@@ -330,7 +391,7 @@ void few_rows_narrow(const GemmView &view, const float *a_rows, int64_t j0, int6
 
 template <class T>
 const NarrowKernels<T> &kernels() {
-    static constexpr NarrowKernels<T> kTable = {&pack_narrow, &few_rows_pack_narrow, &few_rows_narrow};
+    static constexpr NarrowKernels<T> kTable = {&pack_narrow, &few_rows_pack_narrow, &few_rows_narrow, &few_rows_arrange};
     return kTable;
 }
 

@@ -32,12 +32,13 @@ const T *at(const MatrixView &view, int64_t i, int64_t j) {
 // Rows of a, or columns of b, from (width0, depth0) on.
 NarrowBlock narrow_block(const MatrixView &x, const ScaleView &scale, bool is_b, int64_t width0, int64_t depth0) {
     NarrowBlock block{};
-    block.data = static_cast<const char *>(x.data) + (is_b ? depth0 * x.row + width0 * x.column : width0 * x.row + depth0 * x.column);
+    const int64_t at = is_b ? depth0 * x.row + width0 * x.column : width0 * x.row + depth0 * x.column;
+    block.data = static_cast<const char *>(x.data) + (is_four_bits(x.dtype) ? 0 : at);
+    block.at = at;
     block.dtype = x.dtype;
     block.width_stride = is_b ? x.column : x.row;
     block.depth_stride = is_b ? x.row : x.column;
-    block.scale = scale;
-    if (is_b) block.scale = {scale.data, scale.column, scale.row, scale.column_group, scale.row_group};
+    block.scale = is_b ? scale.transposed() : scale;
     block.width0 = width0;
     block.depth0 = depth0;
     return block;
@@ -258,6 +259,7 @@ void run_product(const GemmKernels<T> &kernels, const NarrowKernels<float> &narr
             // By the caller, before other threads are called: waiting for it would take them longer.
             if constexpr (sizeof(T) == sizeof(float)) {
                 (is_narrow(view.a.dtype) ? narrow.few_rows_pack : kernels.few_rows_pack)(view, as<T>(shared));
+                if (is_four_bits(view.b.dtype)) narrow.few_rows_arrange(view, as<T>(shared));
             } else {
                 kernels.few_rows_pack(view, as<T>(shared));
             }

@@ -13,12 +13,12 @@
 namespace attile::gpu {
 namespace {
 
-// No kernels multiply numbers of 8 bits yet; those below look at the type of one operand.
+// No kernels multiply numbers of 8 or 4 bits yet; those below look at the type of one operand.
 Planned<attile_gemm_problem> refuse_narrow(Device & /*device*/, const attile_gemm_problem &problem) {
-    const auto is_narrow = [](const attile_operand &x) { return (x.dtype & 0xff) == 8; };
+    const auto is_narrow = [](const attile_operand &x) { return x.dtype != 0 && (x.dtype & 0xff) <= 8; };
     if (!is_narrow(problem.a) && !is_narrow(problem.b)) return {};
     return Planned<attile_gemm_problem>::refused(
-        ATTILE_ERROR_UNSUPPORTED_DTYPE, "gemm: i8, f8_e4m3 and f8_e5m2 are not there on this backend; cpu and reference have them");
+        ATTILE_ERROR_UNSUPPORTED_DTYPE, "gemm: i8, f8_e4m3, f8_e5m2, i4 and u4 are not there on this backend; cpu and reference have them");
 }
 
 // Nor any exactly: those below would round sums as they go.

@@ -104,6 +104,10 @@ module attile_constants
   integer(c_int32_t), parameter, public :: ATTILE_F8_E4M3 = 2568_c_int32_t
   !> 8-bit float up to 57344, infinities and NaN as IEEE has them (DLPack kDLFloat8_e5m2 12). Since 1.1.
   integer(c_int32_t), parameter, public :: ATTILE_F8_E5M2 = 3080_c_int32_t
+  !> int4, -8 to 7, two a byte (DLPack kDLInt 0, 4 bits). Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_I4 = 4_c_int32_t
+  !> uint4, 0 to 15, two a byte (DLPack kDLUInt 1, 4 bits). Since 1.1.
+  integer(c_int32_t), parameter, public :: ATTILE_U4 = 260_c_int32_t
   !> kDLCPU
   integer(c_int32_t), parameter, public :: ATTILE_DEVICE_CPU = 1_c_int32_t
   !> kDLCUDA

@@ -99,6 +99,7 @@ module attile_types
     integer(c_int32_t) :: activation = 0_c_int32_t
     type(attile_tensor) :: a_scale
     type(attile_tensor) :: b_scale
+    type(attile_tensor) :: b_zero
   end type attile_gemm_args
 
   ! struct attile_attention_args
@@ -201,6 +202,7 @@ module attile_types
     type(c_ptr) :: bias = c_null_ptr  ! void *
     type(c_ptr) :: a_scale = c_null_ptr  ! void *
     type(c_ptr) :: b_scale = c_null_ptr  ! void *
+    type(c_ptr) :: b_zero = c_null_ptr  ! void *
   end type attile_gemm_pointers
 
   ! struct attile_attention_pointers

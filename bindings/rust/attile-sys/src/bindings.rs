@@ -49,6 +49,8 @@ pub const ATTILE_BOOL: i32 = 1544;
 pub const ATTILE_I8: i32 = 8;
 pub const ATTILE_F8_E4M3: i32 = 2568;
 pub const ATTILE_F8_E5M2: i32 = 3080;
+pub const ATTILE_I4: i32 = 4;
+pub const ATTILE_U4: i32 = 260;
 pub const ATTILE_DEVICE_CPU: i32 = 1;
 pub const ATTILE_DEVICE_CUDA: i32 = 2;
 pub const ATTILE_DEVICE_ROCM: i32 = 10;
@@ -248,6 +250,7 @@ pub struct attile_gemm_args {
     pub activation: i32,
     pub a_scale: attile_tensor,
     pub b_scale: attile_tensor,
+    pub b_zero: attile_tensor,
 }
 extern "C" {
     pub fn attile_gemm_init(args: *mut attile_gemm_args, size: u64);
@@ -412,6 +415,7 @@ pub struct attile_gemm_pointers {
     pub bias: *mut ::core::ffi::c_void,
     pub a_scale: *mut ::core::ffi::c_void,
     pub b_scale: *mut ::core::ffi::c_void,
+    pub b_zero: *mut ::core::ffi::c_void,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
