@@ -262,6 +262,22 @@ class Operations(unittest.TestCase):
         with self.assertRaisesRegex(attile.AttileError, "forward->o_parts"):
             attile.attention_merge_backward(weight, parts, lses, parts[0], lse)
 
+    def test_weights_of_four_bits(self):
+        with attile.Context("reference") as context:
+            x, numbers, scale, zero = random(3, 64), np.arange(5 * 64).reshape(5, 64) * 7 % 16, random(5, 2), np.full((5, 2), 6.5, np.float32)
+            packed = (numbers[:, 0::2] | numbers[:, 1::2] << 4).astype(np.uint8)
+            expected = x.astype(np.float64) @ ((numbers - 6.5) * np.repeat(scale.astype(np.float64), 32, axis=1)).T
+            b = attile.FourBits(packed, signed=False).T
+            self.close(context.gemm(x, b, b_scale=scale.T, b_zero=zero.T), expected, 1e-4)
+            with context.prepare_gemm(x, b, b_scale=scale.T, b_zero=zero.T) as prepared:
+                self.close(prepared.run(b_zero=zero.T), expected, 1e-4)
+            signed = np.where(numbers >= 8, numbers - 16, numbers)
+            self.close(context.gemm(x, attile.FourBits(packed).T), x.astype(np.float64) @ signed.T, 1e-4)
+            with self.assertRaisesRegex(attile.AttileArgumentError, "b_zero is given"):
+                context.gemm(x, attile.FourBits(packed).T, b_scale=scale.T, b_zero=zero.T)
+            with self.assertRaisesRegex(TypeError, "FourBits of an array of uint8"):
+                context.gemm(x, attile.FourBits(x))
+
     def test_quantize_and_back(self):
         if attile.Context().info.backend not in ("cpu", "reference"):
             self.skipTest("the backend has no quantisation")

@@ -111,7 +111,7 @@ def call_typed(context, operation, pointer):
         if a.bias_axis == 0 and a.bias.dtype:  # columns is Python's default
             raise Inexpressible
         context.gemm(array(a.a), array(a.b), array(a.c), out=output(a.d), alpha=a.alpha, beta=a.beta, bias=array(a.bias), bias_axis=name("bias_axis", a.bias_axis),
-                     activation=name("activation", a.activation), a_scale=array(a.a_scale), b_scale=array(a.b_scale), **options)
+                     activation=name("activation", a.activation), a_scale=array(a.a_scale), b_scale=array(a.b_scale), b_zero=array(a.b_zero), **options)
     elif operation == "attention":
         context.attention(array(a.q), array(a.k), array(a.v), out=output(a.o), lse=array(a.lse), block_table=array(a.block_table), k_scale=array(a.k_scale), v_scale=array(a.v_scale),
                           **forward_options(a), **options)

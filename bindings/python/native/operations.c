@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operation.h"
 
-#define GEMM(X) \
-    X(a) X(b) X(c) X(out) X(alpha) X(beta) X(bias) X(bias_axis) X(activation) X(a_scale) X(b_scale) X(flags) X(stream) X(workspace) X(query)
+#define GEMM_OPERANDS(X) X(a) X(b) X(c) X(out) X(alpha) X(beta) X(bias) X(bias_axis) X(activation) X(a_scale) X(b_scale) X(b_zero)
+#define GEMM(X) GEMM_OPERANDS(X) X(flags) X(stream) X(workspace) X(query)
 NATIVE_PARAMETERS(gemm, GEMM)
 
 /* Shape of a product by the rules of broadcasting. Wrong inner extents are the library's to report. */
@@ -32,7 +32,8 @@ PyObject *native_gemm(PyObject *self, PyObject *const *args, Py_ssize_t given, P
         native_choice(v.activation, native.given.activations, &x.activation) < 0 ||
         native_choice(v.bias_axis, native.given.bias_axes, &x.bias_axis) < 0 || native_view(&call, v.a, &x.a) < 0 ||
         native_view(&call, v.b, &x.b) < 0 || native_view(&call, v.c, &x.c) < 0 || native_view(&call, v.bias, &x.bias) < 0 ||
-        native_view(&call, v.a_scale, &x.a_scale) < 0 || native_view(&call, v.b_scale, &x.b_scale) < 0)
+        native_view(&call, v.a_scale, &x.a_scale) < 0 || native_view(&call, v.b_scale, &x.b_scale) < 0 ||
+        native_view(&call, v.b_zero, &x.b_zero) < 0)
         goto pure;
     if (!NATIVE_IS_GIVEN(v.out) && (x.a.dtype & 0xff) == 8) goto pure; /* The result is of another type. */
     const int32_t rank = NATIVE_IS_GIVEN(v.out) ? 0 : product_shape(&x.a, &x.b, shape);

@@ -15,7 +15,8 @@ typedef struct {
     { name, offsetof(attile_##operation##_args, field), offsetof(attile_##operation##_pointers, field) }
 #define GEMM(field) OPERAND(gemm, #field, field)
 #define ATTENTION(field) OPERAND(attention, #field, field)
-static const operand of_gemm[] = {OPERAND(gemm, "out", d), GEMM(a), GEMM(b), GEMM(c), GEMM(bias), GEMM(a_scale), GEMM(b_scale)};
+static const operand of_gemm[] = {OPERAND(gemm, "out", d), GEMM(a),       GEMM(b),     GEMM(c), GEMM(bias),
+                                  GEMM(a_scale),           GEMM(b_scale), GEMM(b_zero)};
 static const operand of_attention[] = {OPERAND(attention, "out", o),
                                        ATTENTION(lse),
                                        ATTENTION(q),

@@ -222,11 +222,40 @@ def stream_of(array: Any, streams: dict[Any, int]) -> int:
     return cuda_stream(array, None if interface is None else interface.get("stream"), streams)
 
 
+class FourBits:
+    """Numbers of 4 bits, two neighbours along an axis in each byte of ``array``, the first in the lower half: weights for gemm(). That axis is the one along which bytes are neighbours in memory.
+    ``signed``: -8 to 7, else 0 to 15. ``.T`` exchanges the last two axes."""
+
+    def __init__(self, array: Array, signed: bool = True):
+        self.array, self.signed = array, signed
+
+    @property
+    def T(self) -> FourBits:
+        return FourBits(self.array.T, self.signed)
+
+
+def _from_four_bits(given: FourBits, streams: dict[Any, int], name: str) -> View:
+    found = view(given.array, streams, name)
+    tensor = found.tensor
+    axes = [axis for axis in range(tensor.rank) if tensor.stride[axis] == 1 and tensor.shape[axis] > 1] or [axis for axis in range(tensor.rank) if tensor.stride[axis] == 1]
+    if tensor.dtype not in (s.U8, s.I8) or not axes:
+        raise TypeError(f"{name}: FourBits of an array of uint8 or int8 is expected, whose bytes are neighbours along one axis")
+    for axis in range(tensor.rank):
+        if axis == axes[-1]:
+            tensor.shape[axis] *= 2
+        else:
+            tensor.stride[axis] *= 2
+    tensor.dtype = s.I4 if given.signed else s.U4
+    return found
+
+
 def view(array: Any, streams: dict[Any, int] | None = None, name: str = "an array") -> View:
     """An array as a tensor; an array that Attile cannot look at is a TypeError that says what would do. `streams` is a call's own."""
     streams = {} if streams is None else streams
     if isinstance(array, np.ndarray):
         return _from_numpy(array)
+    if isinstance(array, FourBits):
+        return _from_four_bits(array, streams, name)
     torch = _torch_of(array)
     if torch is not None:
         array = _without_gradient(torch, array, name)

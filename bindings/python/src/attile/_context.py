@@ -114,15 +114,16 @@ class Context(ContextBase):
         return Support(LEVELS[found.level], found.status, found.kernel.decode(), found.text.decode(), found.workspace_bytes, found.flops, found.bytes)
 
     def gemm(self, a: Array, b: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
-             bias_axis: Optional[s.BiasAxis] = None, activation: Optional[s.Activation] = None, a_scale: Optional[Array] = None, b_scale: Optional[Array] = None, flags: int = 0,
-             stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
+             bias_axis: Optional[s.BiasAxis] = None, activation: Optional[s.Activation] = None, a_scale: Optional[Array] = None, b_scale: Optional[Array] = None, b_zero: Optional[Array] = None,
+             flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
         """activation(alpha a b + beta c + bias) for a [..., M, K] and b [..., K, N], batch axes broadcast; returns ``out``.
 
         ``bias_axis`` "columns" (length N, the default with a bias) or "rows" (length M); ``activation`` None, "relu", "gelu", "gelu_tanh", "silu".
         ``a_scale`` and ``b_scale``: float32 scales of operands of 8 bits, [..., Ms, Ks] and [..., Ks, Ns]. Without ``out`` the result has a's type, or float32 if a is of 8 bits.
+        b may be FourBits; ``b_zero``, of the shape of ``b_scale``, is taken off its unsigned numbers before they are scaled.
         ``query=True`` returns a Support instead of computing.
         """
-        call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation, a_scale, b_scale)
+        call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation, a_scale, b_scale, b_zero)
         call.finish(stream, flags, workspace)
         if query:
             return self._query("gemm", call)
@@ -130,11 +131,12 @@ class Context(ContextBase):
         return out
 
     def _product(self, a: Array, b: Array, c: Optional[Array], out: Optional[Array], alpha: float, beta: float, bias: Optional[Array], bias_axis: Optional[s.BiasAxis],
-                 activation: Optional[s.Activation], a_scale: Optional[Array], b_scale: Optional[Array]) -> tuple[Call, Array]:
+                 activation: Optional[s.Activation], a_scale: Optional[Array], b_scale: Optional[Array],
+                 b_zero: Optional[Array]) -> tuple[Call, Array]:
         """A call of gemm() and its result, which is made if it was not given."""
         call = Call(s.GemmArgs(alpha=alpha, beta=beta, activation=choose(s.ACTIVATIONS, "activation", activation)))
         call.args.bias_axis = choose(s.BIAS_AXES, "bias_axis", bias_axis or ("columns" if bias is not None else None))
-        for name, array in (("a", a), ("b", b), ("c", c), ("bias", bias), ("a_scale", a_scale), ("b_scale", b_scale)):
+        for name, array in (("a", a), ("b", b), ("c", c), ("bias", bias), ("a_scale", a_scale), ("b_scale", b_scale), ("b_zero", b_zero)):
             call.put(name, array)
         if out is None:
             out = empty_like(a, _gemm_shape(call.args.a, call.args.b), s.F32 if call.args.a.dtype & 0xFF == 8 else None)
@@ -143,9 +145,9 @@ class Context(ContextBase):
 
     def prepare_gemm(self, a: Array, b: Array, c: Optional[Array] = None, *, out: Optional[Array] = None, alpha: float = 1.0, beta: float = 0.0, bias: Optional[Array] = None,
                      bias_axis: Optional[s.BiasAxis] = None, activation: Optional[s.Activation] = None, a_scale: Optional[Array] = None, b_scale: Optional[Array] = None,
-                     flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
+                     b_zero: Optional[Array] = None, flags: int = 0, stream: Optional[int] = None, workspace: Optional[Array] = None) -> Prepared:
         """gemm() with these arguments, validated and planned once for many launches; nothing is computed."""
-        call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation, a_scale, b_scale)
+        call, out = self._product(a, b, c, out, alpha, beta, bias, bias_axis, activation, a_scale, b_scale, b_zero)
         call.finish(stream, flags, workspace)
         return Prepared(self, "gemm", call, out, workspace=workspace)
 

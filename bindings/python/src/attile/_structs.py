@@ -7,7 +7,7 @@ from ctypes import c_char, c_double, c_int32, c_int64, c_uint32, c_void_p
 from typing import Any, Literal, Optional
 
 F32, F64, F16, BF16, I32, U8, BOOL = 0x0220, 0x0240, 0x0210, 0x0410, 0x0020, 0x0108, 0x0608
-I8, F8_E4M3, F8_E5M2 = 0x0008, 0x0A08, 0x0C08
+I8, F8_E4M3, F8_E5M2, I4, U4 = 0x0008, 0x0A08, 0x0C08, 0x0004, 0x0104
 DEVICE_CPU, DEVICE_CUDA, DEVICE_ROCM = 1, 2, 10
 MEMORY_HOST, MEMORY_PINNED, MEMORY_MANAGED, MEMORY_DEVICE = 0, 1, 2, 3
 FLAG_BATCH_INVARIANT, FLAG_NO_ALLOC, FLAG_ALLOW_SPLIT_TF32, FLAG_ALLOW_NONDETERMINISTIC, FLAG_EXACT_PRODUCTS = 1, 2, 4, 8, 16
@@ -80,7 +80,7 @@ class Support(_Sized):
 
 class GemmArgs(_Sized):
     _fields_ = _LAUNCH + [("a", Tensor), ("b", Tensor), ("c", Tensor), ("d", Tensor), ("alpha", c_double), ("beta", c_double), ("bias", Tensor),
-                          ("bias_axis", c_int32), ("activation", c_int32), ("a_scale", Tensor), ("b_scale", Tensor)]
+                          ("bias_axis", c_int32), ("activation", c_int32), ("a_scale", Tensor), ("b_scale", Tensor), ("b_zero", Tensor)]
 
 
 class AttentionArgs(_Sized):
@@ -95,7 +95,7 @@ class AttentionArgs(_Sized):
 
 
 class GemmPointers(_Sized):
-    _fields_ = _LAUNCH + [(name, c_void_p) for name in ("a", "b", "c", "d", "bias", "a_scale", "b_scale")]
+    _fields_ = _LAUNCH + [(name, c_void_p) for name in ("a", "b", "c", "d", "bias", "a_scale", "b_scale", "b_zero")]
 
 
 class AttentionPointers(_Sized):

@@ -84,7 +84,7 @@ impl<'a> Gemm<'a> {
         self
     }
 
-    /// Scales of B's numbers of 8 bits, [..., 1 or K/32 or K/64 or K/128, N or 1 or N/128]. Since 1.1.
+    /// Scales of B's numbers of 8 or 4 bits, [..., 1 or K/32 or K/64 or K/128, N or 1 or N/128]. Since 1.1.
     pub fn b_scale(mut self, scale: TensorRef<'a>) -> Self {
         self.args.b_scale = scale.raw;
         self
@@ -93,6 +93,12 @@ impl<'a> Gemm<'a> {
     /// Sums of products of f64 or f32 shall be exact, then rounded once: the same bits on every backend and device. Since 1.1.
     pub fn exact_products(mut self) -> Self {
         self.args.flags |= sys::ATTILE_FLAG_EXACT_PRODUCTS as u32;
+        self
+    }
+
+    /// Zero points of B's numbers of u4, of the shape of their scales. Since 1.1.
+    pub fn b_zero(mut self, zero: TensorRef<'a>) -> Self {
+        self.args.b_zero = zero.raw;
         self
     }
 

@@ -95,6 +95,14 @@ impl<'a> TensorRef<'a> {
         Ok(Self::from_raw(raw))
     }
 
+    /// Numbers of 4 bits, two a byte, the first in its lower half: `i4` if they are signed, else `u4`. Extents and strides count numbers; one
+    /// axis has stride 1 and an even extent, the other strides are even. `None` is row-major. For [`Context::gemm`](crate::Context::gemm), as b. Since 1.1.
+    pub fn four_bits(data: &'a [u8], signed: bool, shape: &[i64], stride: Option<&[i64]>) -> Result<Self> {
+        let dtype = if signed { sys::ATTILE_I4 } else { sys::ATTILE_U4 };
+        let raw = describe(data.as_ptr() as *mut u8, 1, data.len().saturating_mul(2), dtype, shape, stride, 0)?;
+        Ok(Self::from_raw(raw))
+    }
+
     pub(crate) fn from_raw(raw: sys::attile_tensor) -> Self {
         TensorRef { raw, memory: PhantomData }
     }

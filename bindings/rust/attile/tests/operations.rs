@@ -310,6 +310,22 @@ fn reductions_and_softmax() {
 }
 
 #[test]
+fn weights_of_four_bits() {
+    let context = Context::open("reference").unwrap();
+    let (x, scale, zero) = (random(5, 3 * 64), random(6, 2 * 5), vec![7.5f32; 2 * 5]);
+    let packed: Vec<u8> = (0..5 * 32).map(|at| (at * 37 % 251) as u8).collect(); // [n][k / 2]
+    let mut y = vec![f32::NAN; 3 * 5];
+    let b = TensorRef::four_bits(&packed, false, &[64, 5], Some(&[1, 64])).unwrap();
+    let (scales, zeros) = (TensorRef::new(&scale, &[2, 5]).unwrap(), TensorRef::new(&zero, &[2, 5]).unwrap());
+    let a = TensorRef::new(&x, &[3, 64]).unwrap();
+    context.gemm(a, b, TensorMut::new(&mut y, &[3, 5]).unwrap()).b_scale(scales).b_zero(zeros).run().unwrap();
+    let weight = |k: usize, n: usize| (f64::from(packed[n * 32 + k / 2] >> (k % 2 * 4) & 15) - 7.5) * f64::from(scale[k / 32 * 5 + n]);
+    let expected: Vec<f64> = (0..15).map(|at| (0..64).map(|k| f64::from(x[at / 5 * 64 + k]) * weight(k, at % 5)).sum()).collect();
+    assert_close(&y, &expected, 1e-4);
+    assert!(TensorRef::four_bits(&packed, true, &[5, 66], None).is_err());
+}
+
+#[test]
 fn quantisation_and_back() {
     let context = Context::open("reference").unwrap();
     let x = random(8, 4 * 64);

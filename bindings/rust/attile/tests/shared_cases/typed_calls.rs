@@ -154,6 +154,7 @@ unsafe fn gemm(context: &Context, a: &sys::attile_gemm_args) -> Made<Result<(), 
     expressible(a.bias_axis == 0 || !absent(&a.bias))?;
     with!(builder, a_scale = a.a_scale);
     with!(builder, b_scale = a.b_scale);
+    with!(builder, b_zero = a.b_zero);
     let builder = builder.activation(match a.activation {
         sys::ATTILE_ACTIVATION_NONE => Activation::None,
         sys::ATTILE_ACTIVATION_RELU => Activation::Relu,
