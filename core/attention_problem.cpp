@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scales.h"
+
 namespace attile::core {
 namespace {
 
@@ -182,21 +184,11 @@ int32_t check_main_shapes(const Call &call, const AttentionViews &views, const L
     return check_extent(call, lse, 2, "len_q", q.shape(2), "q.shape[2] (len_q)");
 }
 
-// The numbers of a row that share a scale, 0 if the scales do not divide it.
-int64_t scale_group(int64_t scales, int64_t columns) {
-    if (scales == 1) return std::max<int64_t>(columns, 1);
-    if (scales == columns) return 1;
-    for (const int64_t group : {32, 64, 128}) {
-        if (columns % group == 0 && columns / group == scales) return group;
-    }
-    return 0;
-}
-
 // The scales of k or v beside it.
 int32_t check_scale_shape(const Call &call, const View &scale, const View &numbers, int64_t *group) {
     if (!scale.present()) return ATTILE_OK;
     const int32_t last = scale.rank() - 1;
-    *group = scale_group(scale.shape(last), numbers.shape(3));
+    *group = scale_group(scale.shape(last), numbers.shape(3), true);
     if (*group == 0) {
         return fail(ATTILE_ERROR_SHAPE_MISMATCH,
                     "%s: %s.shape[%d] is %lld; expected 1, or %s.shape[3] = %lld, or that over 32, 64 or 128 without rest", call.operation,

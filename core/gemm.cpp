@@ -6,8 +6,8 @@
 
 #include "alias.h"
 #include "gemm_plain.h"
-#include "gemm_scales.h"
 #include "log.h"
+#include "scales.h"
 
 namespace attile::core {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // attile_quantize and attile_dequantize: validate, normalise, forward.
 #include <algorithm>
-#include <initializer_list>
 
 #include "alias.h"
 #include "operation.h"
+#include "scales.h"
 
 namespace attile::core {
 namespace {
@@ -12,18 +12,8 @@ namespace {
 constexpr uint32_t kFirstQuantizeSize = ATTILE_SIZE_UP_TO(attile_quantize_args, hadamard);
 constexpr uint32_t kFirstDequantizeSize = ATTILE_SIZE_UP_TO(attile_dequantize_args, reserved);
 constexpr uint32_t kQuantizeFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC;
-constexpr DtypeSet kWide = kF32 | kF16 | kBf16, kNarrow = kI8 | kFloats8;
+constexpr DtypeSet kWide = kF32 | kF16 | kBf16;
 constexpr int32_t kMostRotated = 512;
-
-// Numbers along an axis of `extent` that share a scale, 0 if that many scales do not divide it.
-int64_t group_of(int64_t scales, int64_t extent, bool may_be_cut) {
-    if (scales == 1) return std::max<int64_t>(extent, 1);
-    if (scales == extent) return 1;
-    for (const int64_t group : {32, 64, 128}) {
-        if (may_be_cut && extent % group == 0 && extent / group == scales) return group;
-    }
-    return 0;
-}
 
 // The blocks' extents along the problem's four axes.
 int32_t check_groups(const Call &call, const View &scale, const View &x, int64_t group[4]) {
@@ -33,7 +23,7 @@ int32_t check_groups(const Call &call, const View &scale, const View &x, int64_t
         const int32_t at = axis - x.rank() + scale.rank();
         const bool may_be_cut = axis >= x.rank() - 2;
         int64_t *const found = &group[4 - x.rank() + axis];
-        *found = group_of(at < 0 ? 1 : scale.shape(at), x.shape(axis), may_be_cut);
+        *found = scale_group(at < 0 ? 1 : scale.shape(at), x.shape(axis), may_be_cut);
         if (*found != 0) continue;
         return fail(ATTILE_ERROR_SHAPE_MISMATCH, "%s: scale.shape[%d] is %lld; expected 1 or x.shape[%d] = %lld%s", call.operation, at,
                     static_cast<long long>(scale.shape(at)), axis, static_cast<long long>(x.shape(axis)),

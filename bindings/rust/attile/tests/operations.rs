@@ -248,7 +248,6 @@ fn keys_and_values_of_eight_bits() {
     let keys: Vec<f32> = k.iter().enumerate().map(|(i, x)| k_scale[i / d] * f32::from(*x)).collect();
     let values: Vec<f32> = v.iter().enumerate().map(|(i, x)| v_scale[i % d] * f32::from(*x)).collect();
     assert_close(&o, &attention(&q, &keys, &values, d, |i| i).0, 1e-3);
-
     // Values of another type than q: the upper halves of floats.
     let wide: Vec<Bf16> = values.iter().map(|x| Bf16((x.to_bits() >> 16) as u16)).collect();
     let values: Vec<f32> = wide.iter().map(|x| f32::from_bits(u32::from(x.0) << 16)).collect();

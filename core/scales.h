@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attile_gemm asks of operands of 8 bits: their scales, and sums that stay integers.
-#ifndef ATTILE_CORE_GEMM_SCALES_H
-#define ATTILE_CORE_GEMM_SCALES_H
+// What operands of 8 bits are asked: their scales, and sums of products that stay integers.
+#ifndef ATTILE_CORE_SCALES_H
+#define ATTILE_CORE_SCALES_H
 
 #include <attile/attile_backend.h>
 
@@ -11,6 +11,10 @@
 #include "tensor.h"
 
 namespace attile::core {
+
+// Numbers along an axis of `extent` that share a scale; 0: that many scales do not divide it. One for all, or one for each, or, of an axis
+// that may be cut, one for 32, 64 or 128.
+int64_t scale_group(int64_t scales, int64_t extent, bool may_be_cut);
 
 // Products of two int8 that any int32 holds the sum of: 2^31 - 1 over 128 * 128, without rest.
 inline constexpr int64_t kMostExactDepth = 131071;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gemm_scales.h"
+#include "scales.h"
 
 #include <algorithm>
 
@@ -22,6 +22,15 @@ int64_t group_of(int64_t scales, const ScaledAxis &axis) {
 }
 
 }  // namespace
+
+int64_t scale_group(int64_t scales, int64_t extent, bool may_be_cut) {
+    if (scales == 1) return std::max<int64_t>(extent, 1);
+    if (scales == extent) return 1;
+    for (const int64_t group : kDepthGroups) {
+        if (may_be_cut && extent % group == 0 && extent / group == scales) return group;
+    }
+    return 0;
+}
 
 int32_t check_integer_sums(const Call &call, const attile_gemm_args &args) {
     const auto refuse = [&](const char *name) {
