@@ -149,6 +149,7 @@ std::vector<ExactProblem> exact_problems() {
                                  Numbers::kNormal));
         list.push_back(plain(type + "cancelling_deep", f64, 66, 70, 2100, Numbers::kCancelling));
         list.push_back(plain(type + "spread_deep", f64, 40, 40, 1500, Numbers::kSpread));
+        list.push_back(plain(type + "blocks", f64, 1100, 1060, 20, Numbers::kSomeSpread));
         ExactProblem p = plain(type + "by_columns", f64, 50, 70, 80, Numbers::kNormal);
         p.a_by_columns = p.b_by_columns = p.d_by_columns = true;
         list.push_back(p);
