@@ -79,8 +79,13 @@ int32_t check_layout(const Call &call, const attile_attention_args &args) {
 }
 
 // The scales of k or v by themselves.
-int32_t check_cache_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &numbers, View *view) {
+int32_t check_cache_scale(const Call &call, const char *name, const attile_tensor &tensor, const View &numbers, AttentionPass pass,
+                          View *view) {
     if (is_absent(tensor)) return ATTILE_OK;
+    if (pass == AttentionPass::kBackward) {
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s%s is given; expected it absent, since gradients are of one type without scales",
+                    call.operation, call.prefix, name);
+    }
     if ((dtype_bit(numbers.dtype()) & kNarrow) == 0) {
         return fail(ATTILE_ERROR_INVALID_VALUE, "%s: %s%s is given, but %s.dtype is %s; expected %s", call.operation, call.prefix, name,
                     numbers.name.text, DtypeText(numbers.dtype()).text, DtypeSetText(kNarrow).text);
@@ -118,8 +123,8 @@ int32_t check_operands(const Call &call, const attile_attention_args &args, Atte
     ATTILE_TRY(check_optional(call, "causal_offset", args.causal_offset, {kI32, 1, 1}, &views->causal_offset));
     ATTILE_TRY(check_optional(call, "block_mask", args.block_mask, {kU8 | kBool, 1, 4}, &views->block_mask));
     ATTILE_TRY(check_optional(call, "tree_mask", args.tree_mask, {kU8 | kBool, 1, 4}, &views->tree_mask));
-    ATTILE_TRY(check_cache_scale(call, "k_scale", args.k_scale, views->k, &views->k_scale));
-    return check_cache_scale(call, "v_scale", args.v_scale, views->v, &views->v_scale);
+    ATTILE_TRY(check_cache_scale(call, "k_scale", args.k_scale, views->k, pass, &views->k_scale));
+    return check_cache_scale(call, "v_scale", args.v_scale, views->v, pass, &views->v_scale);
 }
 
 // Batch and lengths from the shapes that define them.

@@ -111,6 +111,10 @@ TEST_F(AttentionCache, GradientsAreOfOneType) {
     backward.forward = &args;
     EXPECT_EQ(attile_attention_backward(context, &backward), ATTILE_ERROR_INVALID_DTYPE);
     EXPECT_NE(last_error().find("forward->k.dtype is i8 (0x0008); expected f16"), std::string::npos) << last_error();
+    args.k.dtype = args.v.dtype = ATTILE_F16;
+    args.v_scale = dense(ATTILE_F32, {1});
+    EXPECT_EQ(attile_attention_backward(context, &backward), ATTILE_ERROR_INVALID_VALUE);
+    EXPECT_NE(last_error().find("forward->v_scale is given; expected it absent"), std::string::npos) << last_error();
 }
 
 }  // namespace

@@ -117,6 +117,9 @@ def _attention_setup(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dic
     for name, x, scale in (("k", k, k_scale), ("v", v, v_scale)):
         if x.dtype != q.dtype or scale is not None:
             raise RuntimeError(f"{name} is of {x.dtype} and q of {q.dtype}, and no gradient comes through attention of several types: call under torch.no_grad()")
+    bias = tensors[TENSORS.index("bias")]
+    if bias is not None and bias.dtype not in (q.dtype, torch.float32):
+        raise RuntimeError(f"bias is of {bias.dtype} and q of {q.dtype}, and gradients take a bias of float32 or of q's type: convert it, or call under torch.no_grad()")
     slopes = tensors[TENSORS.index("alibi_slopes")]
     if slopes is not None and slopes.requires_grad:
         raise RuntimeError("alibi_slopes requires a gradient, and none comes through attention: give alibi_slopes.detach()")
