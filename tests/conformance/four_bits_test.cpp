@@ -123,13 +123,14 @@ void expect_close(attile_context *context, const FourBitProduct &c) {
 
 using FourBits = PropertyTest;
 
-// Few rows of weights along k or along n, many rows, few columns, products whose d lies by columns.
+// Few rows of weights along k or along n, many rows, few columns, products whose d lies by columns, pieces of the depth that begin within a
+// byte.
 TEST_F(FourBits, ShapesAndLayouts) {
     on_every_backend([](attile_context *context) {
         const struct {
             std::int64_t m, n, k;
-        } shapes[] = {{1, 34, 384},  {1, 96, 4098}, {2, 9, 256}, {3, 6, 64},     {4, 40, 1184}, {5, 64, 96},
-                      {16, 70, 320}, {33, 18, 128}, {40, 2, 66}, {64, 130, 640}, {100, 4, 128}, {1, 2, 2}};
+        } shapes[] = {{1, 34, 384},  {1, 96, 4098}, {2, 9, 256},    {3, 6, 64},    {4, 40, 1184}, {5, 64, 96},  {16, 70, 320},
+                      {33, 18, 128}, {40, 2, 66},   {64, 130, 640}, {100, 4, 128}, {1, 2, 2},     {40, 20, 962}};
         for (const auto &s : shapes)
             for (const std::int64_t group : {0, 32, 64, 128})
                 for (const bool by_columns : {true, false}) {
