@@ -150,8 +150,8 @@ int32_t prepare(const Call &call, Context *context, attile_context *handle, cons
     PreparedCall<Operation> made;
     ATTILE_TRY(Operation::read(call, args, &made.args, &made.problem, &made.nothing_to_do));
     const auto *const interface = Operation::interface(*context);
+    ATTILE_TRY(check_version(call, context, interface, made.problem));  // first, as calls and queries do
     if (!is_implemented(interface)) return fail_unsupported_operation(call, context);
-    ATTILE_TRY(check_version(call, context, interface, made.problem));
     made.workspace_bytes = 0;
     if (!made.nothing_to_do) {
         attile_support support;
