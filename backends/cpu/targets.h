@@ -28,6 +28,8 @@
     (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | ATTILE_CPU_LEAVE_OUT_AVX512 | ATTILE_CPU_LEAVE_OUT_AVX2 | \
      ATTILE_CPU_LEAVE_OUT_SSE4)
 #define HWY_DISABLE_PCLMUL_AES
+// Builds to be debugged or sanitized have assertions else, which call a function of the library.
+#define HWY_IS_DEBUG_BUILD 0
 
 namespace attile::cpu {
 

@@ -23,7 +23,14 @@ inline double decode_f16(std::uint16_t bits) {
     return std::bit_cast<double>(sign | wide << 52 | mantissa << 42);
 }
 
-inline double decode_bf16(std::uint16_t bits) { return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16)); }
+inline double decode_f32(float x) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+    if ((bits & 0x7f800000u) != 0) return static_cast<double>(x);
+    const double magnitude = static_cast<double>(static_cast<std::int32_t>(bits & 0x7fffffu)) * 0x1p-149;
+    return bits >> 31 != 0 ? -magnitude : magnitude;
+}
+
+inline double decode_bf16(std::uint16_t bits) { return decode_f32(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16)); }
 
 /// No infinities: what IEEE would have there are numbers, and all ones NaN.
 inline double decode_e4m3(std::uint8_t bits) {
@@ -100,7 +107,7 @@ inline double load(const attile_operand &x, std::int64_t i0, std::int64_t i1 = 0
         case ATTILE_F64:
             return static_cast<const double *>(x.data)[at];
         case ATTILE_F32:
-            return static_cast<double>(static_cast<const float *>(x.data)[at]);
+            return decode_f32(static_cast<const float *>(x.data)[at]);
         case ATTILE_F16:
             return decode_f16(static_cast<const std::uint16_t *>(x.data)[at]);
         case ATTILE_I8:

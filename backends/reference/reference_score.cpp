@@ -116,7 +116,15 @@ double attention_bytes(const attile_attention_problem *p) {
     const double rows = static_cast<double>(p->heads_q) * static_cast<double>(p->total_q) * (packed_q ? 1 : static_cast<double>(p->batch));
     const double keys = static_cast<double>(p->heads_kv) * static_cast<double>(p->total_k) * (packed_k ? 1 : static_cast<double>(p->batch));
     const double d = static_cast<double>(p->head_dim), dv = static_cast<double>(p->head_dim_v);
-    return rows * (d * bytes_of(p->q) + dv * bytes_of(p->o) + bytes_of(p->lse)) + keys * (d * bytes_of(p->k) + dv * bytes_of(p->v));
+    const auto scales = [&](const attile_operand &x, double width, std::int64_t group) {
+        double count = x.stride[3] != 0 ? width / static_cast<double>(group) : 1;
+        if (x.stride[0] != 0) count *= static_cast<double>(p->batch);
+        if (x.stride[1] != 0) count *= static_cast<double>(p->heads_kv);
+        if (x.stride[2] != 0) count *= static_cast<double>(p->total_k);
+        return count * bytes_of(x);
+    };
+    return rows * (d * bytes_of(p->q) + dv * bytes_of(p->o) + bytes_of(p->lse)) + keys * (d * bytes_of(p->k) + dv * bytes_of(p->v)) +
+           scales(p->k_scale, d, p->k_group) + scales(p->v_scale, dv, p->v_group);
 }
 
 }  // namespace attile::reference

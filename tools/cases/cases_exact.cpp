@@ -17,14 +17,6 @@ void add(std::vector<Case> &list, const std::string &name, std::int32_t dtype, G
     list.push_back({"gemm.exact_" + name + "." + dtype_name(dtype), std::move(c)});
 }
 
-GemmCase sized(std::int64_t m, std::int64_t n, std::int64_t k) {
-    GemmCase c;
-    c.m = m;
-    c.n = n;
-    c.k = k;
-    return c;
-}
-
 // Few and many of each extent; depths of several sums, and without a whole place at their end.
 void add_shapes(std::vector<Case> &list, std::int32_t dtype) {
     struct Shape {
@@ -40,7 +32,7 @@ void add_shapes(std::vector<Case> &list, std::int32_t dtype) {
                           {70, 9, 5001},
                           {5, 6, 0},
                           {0, 5, 4}})
-        add(list, std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k), dtype, sized(s.m, s.n, s.k));
+        add(list, std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k), dtype, gemm_of(s.m, s.n, s.k));
 }
 
 void add_numbers(std::vector<Case> &list, std::int32_t dtype) {
@@ -55,30 +47,30 @@ void add_numbers(std::vector<Case> &list, std::int32_t dtype) {
                                         {"subnormal", P::kSubnormal},
                                         {"positive", P::kPositive}})
         for (const std::int64_t n : {7, 70}) {
-            GemmCase c = sized(60, n, 90);
+            GemmCase c = gemm_of(60, n, 90);
             c.pattern = pattern;
             add(list, std::string(name) + (n < 60 ? "_few" : ""), dtype, c);
         }
     for (const auto &[name, pattern] : {std::pair{"ties", P::kTies}, {"tiny", P::kTiny}, {"special", P::kSpecial}}) {
-        GemmCase c = sized(7, 5, 6);
+        GemmCase c = gemm_of(7, 5, 6);
         c.pattern = pattern;
         add(list, std::string(name) + "_7x5x6", dtype, c);
     }
-    GemmCase c = sized(70, 66, 1100);
+    GemmCase c = gemm_of(70, 66, 1100);
     c.pattern = P::kCancelling;
     add(list, "cancelling_deep", dtype, c);
 }
 
 void add_layouts(std::vector<Case> &list, std::int32_t dtype) {
     const Layout fortran = {.order = Order::kFortran};
-    GemmCase c = sized(40, 66, 70);
+    GemmCase c = gemm_of(40, 66, 70);
     c.a_layout = fortran;
     add(list, "a_by_columns", dtype, c);
     c.b_layout = c.d_layout = fortran;
     c.beta = 0.5;
     c.bias_axis = ATTILE_BIAS_ROWS;
     add(list, "all_by_columns_beta_bias", dtype, c);
-    c = sized(40, 66, 70);
+    c = gemm_of(40, 66, 70);
     c.a_layout = {.pad = 3, .step = 2, .offset = 1};
     c.b_layout = {.pad = 1, .step = 3, .offset = 3, .reversed = 1};
     c.d_layout = {.step = 2, .reversed = 2};
@@ -86,7 +78,7 @@ void add_layouts(std::vector<Case> &list, std::int32_t dtype) {
     c.beta = 1.3;
     c.activation = ATTILE_ACTIVATION_RELU;
     add(list, "no_unit_stride_relu", dtype, c);
-    c = sized(36, 40, 50);
+    c = gemm_of(36, 40, 50);
     c.batch = {2, 3};
     c.b_form = BatchForm::kMissing;
     c.bias_axis = ATTILE_BIAS_COLUMNS;
@@ -97,11 +89,11 @@ void add_layouts(std::vector<Case> &list, std::int32_t dtype) {
     c.in_place = true;
     c.b_form = BatchForm::kFull;
     add(list, "batch_c_is_d", dtype, c);
-    c = sized(20, 30, 40);
+    c = gemm_of(20, 30, 40);
     c.alpha = 0;
     c.beta = -2;
     add(list, "alpha_0", dtype, c);
-    c = sized(20, 30, 40);
+    c = gemm_of(20, 30, 40);
     c.c_given = true;
     add(list, "c_unread", dtype, c);
 }

@@ -19,16 +19,8 @@ void add(std::vector<Case> &list, const char *name, TypePair types, GemmCase c) 
     list.push_back({"gemm." + std::string(name) + "." + pair_name(types), c});
 }
 
-GemmCase sized(std::int64_t m, std::int64_t n, std::int64_t k) {
-    GemmCase c;
-    c.m = m;
-    c.n = n;
-    c.k = k;
-    return c;
-}
-
 GemmCase batched(std::vector<std::int64_t> batch, std::int64_t m, std::int64_t n, std::int64_t k) {
-    GemmCase c = sized(m, n, k);
+    GemmCase c = gemm_of(m, n, k);
     c.batch = std::move(batch);
     return c;
 }
@@ -36,17 +28,17 @@ GemmCase batched(std::vector<std::int64_t> batch, std::int64_t m, std::int64_t n
 Layout fortran() { return {.order = Order::kFortran}; }
 
 void add_layouts(std::vector<Case> &list, TypePair types) {
-    GemmCase c = sized(33, 65, 31);
+    GemmCase c = gemm_of(33, 65, 31);
     c.a_layout = fortran();
     add(list, "a_transposed", types, c);
     c.b_layout = fortran();
     add(list, "both_transposed", types, c);
     c.d_layout = fortran();
     add(list, "all_column_major", types, c);
-    c = sized(33, 65, 31);
+    c = gemm_of(33, 65, 31);
     c.b_layout = fortran();
     add(list, "b_transposed", types, c);
-    c = sized(17, 29, 40);
+    c = gemm_of(17, 29, 40);
     c.a_layout = {.pad = 3, .offset = 1};
     c.b_layout = {.pad = 5, .offset = 3};
     c.d_layout = {.pad = 1, .offset = 1};
@@ -65,13 +57,13 @@ void add_layouts(std::vector<Case> &list, TypePair types) {
     add(list, "rows_and_columns_of_stride_0", types, c);
     c.a_layout = {.broadcast = 2};
     add(list, "k_of_stride_0", types, c);
-    c = sized(1, 65, 1);
+    c = gemm_of(1, 65, 1);
     c.a_layout = c.b_layout = c.d_layout = {.absurd_unit_stride = true};
     add(list, "absurd_strides_of_extent_1", types, c);
 }
 
 void add_scalars(std::vector<Case> &list, TypePair types) {
-    GemmCase c = sized(13, 21, 34);
+    GemmCase c = gemm_of(13, 21, 34);
     c.alpha = -0.75;
     c.beta = 1.5;
     add(list, "alpha_and_beta", types, c);
@@ -85,13 +77,13 @@ void add_scalars(std::vector<Case> &list, TypePair types) {
     add(list, "alpha_0_beta_0", types, c);
     c.beta = 2;
     add(list, "alpha_0_reads_no_a_b", types, c);
-    c = sized(5, 6, 0);
+    c = gemm_of(5, 6, 0);
     add(list, "k_0", types, c);
     c.beta = -1;
     c.bias_axis = ATTILE_BIAS_COLUMNS;
     add(list, "k_0_with_beta_and_bias", types, c);
     for (const auto &[m, n] : {std::pair<std::int64_t, std::int64_t>{0, 5}, {5, 0}, {0, 0}})
-        add(list, ("empty_" + std::to_string(m) + "x" + std::to_string(n)).c_str(), types, sized(m, n, 3));
+        add(list, ("empty_" + std::to_string(m) + "x" + std::to_string(n)).c_str(), types, gemm_of(m, n, 3));
     add(list, "empty_batch", types, batched({0, 2}, 3, 4, 5));
 }
 
@@ -100,7 +92,7 @@ void add_epilogues(std::vector<Case> &list, TypePair types) {
     for (std::int32_t activation = 0; activation <= ATTILE_ACTIVATION_SILU; ++activation)
         for (std::int32_t axis = 0; axis <= ATTILE_BIAS_ROWS; ++axis) {
             if (activation == 0 && axis == 0) continue;
-            GemmCase c = sized(19, 35, 24);
+            GemmCase c = gemm_of(19, 35, 24);
             c.activation = activation;
             c.bias_axis = axis;
             c.beta = axis == 2 ? 0.5 : 0;
@@ -111,7 +103,7 @@ void add_epilogues(std::vector<Case> &list, TypePair types) {
 
 // A depth of several blocks, whose ends differ: c, bias and activation count once.
 void add_deep_epilogue(std::vector<Case> &list, TypePair types) {
-    GemmCase c = sized(40, 70, 1100);
+    GemmCase c = gemm_of(40, 70, 1100);
     c.alpha = 0.5;
     c.beta = -0.75;
     add(list, "deep_beta", types, c);
@@ -124,7 +116,7 @@ void add_deep_epilogue(std::vector<Case> &list, TypePair types) {
 void add_split_epilogues(std::vector<Case> &list) {
     GemmCase c;
     for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16}) {
-        c = sized(128, 128, 697);
+        c = gemm_of(128, 128, 697);
         c.activation = ATTILE_ACTIVATION_GELU;
         add(list, "split_gelu", {type, ATTILE_F32}, c);
         c.activation = ATTILE_ACTIVATION_NONE;
@@ -138,12 +130,12 @@ void add_split_epilogues(std::vector<Case> &list) {
         add(list, "split_bias_rows_silu_column_major", {type, ATTILE_F32}, c);
     }
     // Smaller products of float32 are left to ordinary arithmetic.
-    c = sized(283, 605, 1024);
+    c = gemm_of(283, 605, 1024);
     c.batch = {1};
     c.flags = ATTILE_FLAG_ALLOW_SPLIT_TF32;
     c.activation = ATTILE_ACTIVATION_RELU;
     add(list, "split_relu", kTypePairs[0], c);
-    c = sized(136, 496, 1000);
+    c = gemm_of(136, 496, 1000);
     c.flags = ATTILE_FLAG_ALLOW_SPLIT_TF32;
     c.bias_axis = ATTILE_BIAS_COLUMNS;
     add(list, "split_bias_columns", kTypePairs[0], c);
@@ -154,7 +146,7 @@ void add_some_rows(std::vector<Case> &list) {
     for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16})
         for (const std::int64_t n : {8504, 1032}) {
             const std::string name = "some_rows_" + std::to_string(n);
-            GemmCase c = sized(190, n, 520);
+            GemmCase c = gemm_of(190, n, 520);
             add(list, name.c_str(), {type, type}, c);
             add(list, name.c_str(), {type, ATTILE_F32}, c);
             c.a_layout = fortran();
@@ -173,12 +165,12 @@ void add_some_rows(std::vector<Case> &list) {
             add(list, (name + "_odd_bias_gelu_in_place").c_str(), {type, type}, c);
             c.activation = ATTILE_ACTIVATION_RELU;
             add(list, (name + "_odd_bias_relu_in_place").c_str(), {type, ATTILE_F32}, c);
-            c = sized(190, n, 520);
+            c = gemm_of(190, n, 520);
             c.beta = 2;
             c.c_layout = {.pad = 1, .offset = 1};
             add(list, (name + "_c_at_odd_places").c_str(), {type, type}, c);
             add(list, (name + "_c_at_odd_places").c_str(), {type, ATTILE_F32}, c);
-            c = sized(190, n / 8, 2000);
+            c = gemm_of(190, n / 8, 2000);
             add(list, (name + "_deep").c_str(), {type, type}, c);
         }
 }
@@ -190,13 +182,13 @@ void add_some_tiles(std::vector<Case> &list) {
     const TypePair f64 = {ATTILE_F64, ATTILE_F64};
     for (const bool turns_a : {false, true})
         for (const bool turns_b : {false, true}) {
-            GemmCase c = sized(1030, 1090, 40);
+            GemmCase c = gemm_of(1030, 1090, 40);
             if (turns_a) c.a_layout = fortran();
             if (turns_b) c.b_layout = fortran();
             add(list, ("some_tiles_layout_" + std::to_string(turns_a) + std::to_string(turns_b)).c_str(), f64, c);
         }
     for (const std::int32_t type : {ATTILE_F16, ATTILE_BF16}) {
-        GemmCase c = sized(190, 520, 3304);
+        GemmCase c = gemm_of(190, 520, 3304);
         add(list, "some_tiles", {type, type}, c);
         add(list, "some_tiles", {type, ATTILE_F32}, c);
         c.b_layout = fortran();
@@ -207,9 +199,9 @@ void add_some_tiles(std::vector<Case> &list) {
         c.n -= 3;
         c.bias_axis = ATTILE_BIAS_ROWS;
         add(list, "some_tiles_odd_bias_gelu_beta", {type, type}, c);
-        add(list, "some_tiles_a_shared", {type, type}, sized(260, 200, 4200));
-        add(list, "some_tiles_more", {type, type}, sized(130, 2056, 2104));
-        c = sized(130, 2056, 2104);
+        add(list, "some_tiles_a_shared", {type, type}, gemm_of(260, 200, 4200));
+        add(list, "some_tiles_more", {type, type}, gemm_of(130, 2056, 2104));
+        c = gemm_of(130, 2056, 2104);
         c.d_layout = fortran();
         add(list, "some_tiles_d_by_columns", {type, type}, c);
     }
@@ -249,14 +241,14 @@ void add_numbers(std::vector<Case> &list, TypePair types) {
                                         {"cancelling_sums", GemmPattern::kAlternating},
                                         {"nan_and_infinity", GemmPattern::kSpecial},
                                         {"subnormal_results", GemmPattern::kSubnormal}}) {
-        GemmCase c = sized(9, 33, 257);
+        GemmCase c = gemm_of(9, 33, 257);
         c.pattern = pattern;
         add(list, name, types, c);
     }
     // Activations of what is no number: few rows, a small product, and one of many tiles.
     for (const auto &[m, n, k] : {std::tuple<int, int, int>{4, 65, 40}, {19, 35, 24}, {140, 130, 300}})
         for (std::int32_t activation = ATTILE_ACTIVATION_RELU; activation <= ATTILE_ACTIVATION_SILU; ++activation) {
-            GemmCase c = sized(m, n, k);
+            GemmCase c = gemm_of(m, n, k);
             c.pattern = GemmPattern::kSpecial;
             c.activation = activation;
             c.bias_axis = activation % 2 == 0 ? ATTILE_BIAS_COLUMNS : ATTILE_BIAS_NONE;
@@ -267,7 +259,7 @@ void add_numbers(std::vector<Case> &list, TypePair types) {
     for (const auto &[m, n, k] :
          {std::tuple<int, int, int>{1, 1, 300'001}, {1, 20, 150'000}, {2, 20, 150'000}, {8, 40, 30'001}, {40, 40, 30'001}})
         for (const Order order : {Order::kRowMajor, Order::kFortran}) {
-            GemmCase c = sized(m, n, k);
+            GemmCase c = gemm_of(m, n, k);
             c.pattern = GemmPattern::kPositive;
             c.b_layout = {.order = order};
             add(list,
@@ -292,10 +284,10 @@ void add_shapes(std::vector<Case> &list, TypePair types, Tier tier) {
                           {3, 100, 513},
                           {8, 44, 600},
                           {12, 1000, 256}})  // Few rows, and whole vectors of columns but no whole tiles.
-        add(list, (std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k)).c_str(), types, sized(s.m, s.n, s.k));
+        add(list, (std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k)).c_str(), types, gemm_of(s.m, s.n, s.k));
     if (tier == Tier::kFull)
         for (const Shape s : {Shape{129, 127, 130}, {256, 256, 256}, {31, 513, 1025}, {7, 9, 8192}})
-            add(list, (std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k)).c_str(), types, sized(s.m, s.n, s.k));
+            add(list, (std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k)).c_str(), types, gemm_of(s.m, s.n, s.k));
 }
 
 const char *form_name(BatchForm form) { return form == BatchForm::kFull ? "full" : form == BatchForm::kUnit ? "unit" : "missing"; }
@@ -315,7 +307,7 @@ void append_gemm_cases(std::vector<Case> &list, Tier tier) {
     add_split_epilogues(list);
     if (tier == Tier::kFull) add_some_rows(list);
     if (tier == Tier::kFull) add_some_tiles(list);
-    GemmCase c = sized(33, 17, 40);
+    GemmCase c = gemm_of(33, 17, 40);
     c.flags = ATTILE_FLAG_BATCH_INVARIANT;
     add(list, "batch_invariant", kTypePairs[0], c);
     c.flags = ATTILE_FLAG_ALLOW_SPLIT_TF32;

@@ -64,6 +64,14 @@ struct GemmCase {
     std::int32_t type_of_b() const { return b_dtype != 0 ? b_dtype : dtype; }
 };
 
+inline GemmCase gemm_of(std::int64_t m, std::int64_t n, std::int64_t k) {
+    GemmCase c;
+    c.m = m;
+    c.n = n;
+    c.k = k;
+    return c;
+}
+
 struct Case;
 enum class Tier;
 void append_gemm_cases(std::vector<Case> &list, Tier tier);

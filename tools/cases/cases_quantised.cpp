@@ -39,14 +39,6 @@ void add(std::vector<Case> &list, const std::string &name, const Types &types, G
     list.push_back({"gemm.quantised_" + name + "." + name_of(types), std::move(c)});
 }
 
-GemmCase sized(std::int64_t m, std::int64_t n, std::int64_t k) {
-    GemmCase c;
-    c.m = m;
-    c.n = n;
-    c.k = k;
-    return c;
-}
-
 // Of the operands that can have them.
 void give_scales(GemmCase &c, const Types &types, std::int64_t depth, std::int64_t a_width, std::int64_t b_width) {
     if (is_quantised(types.a)) c.a_scales = {.given = true, .depth = depth, .width = a_width};
@@ -61,7 +53,7 @@ void add_paths(std::vector<Case> &list, const Types &types) {
     };
     for (const Shape s : {Shape{1, 300, 192}, {3, 200, 256}, {7, 130, 160}, {33, 65, 96}, {70, 150, 640}, {150, 3, 128}}) {
         const std::string size = std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
-        GemmCase c = sized(s.m, s.n, s.k);
+        GemmCase c = gemm_of(s.m, s.n, s.k);
         give_scales(c, types, 0, 1, 1);
         add(list, size, types, c);
         give_scales(c, types, 32, 1, 1);
@@ -70,16 +62,16 @@ void add_paths(std::vector<Case> &list, const Types &types) {
         c.b_scales.layout = fortran;
         add(list, size + "_b_by_columns_groups", types, c);
     }
-    add(list, "odd", types, sized(5, 37, 67));
-    add(list, "odd_deep", types, sized(13, 40, 2307));
-    add(list, "k_0", types, sized(5, 6, 0));
+    add(list, "odd", types, gemm_of(5, 37, 67));
+    add(list, "odd_deep", types, gemm_of(13, 40, 2307));
+    add(list, "k_0", types, gemm_of(5, 6, 0));
 }
 
 void add_scales(std::vector<Case> &list, const Types &types) {
-    GemmCase c = sized(4, 256, 256);
+    GemmCase c = gemm_of(4, 256, 256);
     give_scales(c, types, 128, 1, 128);
     add(list, "blocks", types, c);
-    c = sized(128, 128, 192);
+    c = gemm_of(128, 128, 192);
     give_scales(c, types, 64, 0, 128);
     add(list, "groups_of_64", types, c);
     if (is_quantised(types.a)) {
@@ -89,7 +81,7 @@ void add_scales(std::vector<Case> &list, const Types &types) {
         c.b_scales.given = false;
         add(list, "a_alone", types, c);
     }
-    c = sized(20, 36, 64);
+    c = gemm_of(20, 36, 64);
     give_scales(c, types, 0, 0, 0);
     c.batch = {2, 3};
     c.b_form = BatchForm::kMissing;
@@ -103,7 +95,7 @@ void add_scales(std::vector<Case> &list, const Types &types) {
     c.bias_axis = ATTILE_BIAS_ROWS;
     c.b_form = c.b_scales.form = BatchForm::kFull;
     add(list, "batch_d_by_columns", types, c);
-    c = sized(9, 33, 96);
+    c = gemm_of(9, 33, 96);
     give_scales(c, types, 32, 1, 1);
     c.a_layout = {.pad = 3, .step = 2, .offset = 1};
     c.b_layout = {.pad = 1, .step = 3, .offset = 3, .reversed = 1};
@@ -115,7 +107,7 @@ void add_scales(std::vector<Case> &list, const Types &types) {
     add(list, "alpha_0_reads_no_scales", types, c);
     if (types.a == ATTILE_I8) return;
     for (const std::int64_t m : {4, 40}) {
-        c = sized(m, 70, 96);
+        c = gemm_of(m, 70, 96);
         c.pattern = GemmPattern::kSpecial;
         give_scales(c, types, 32, 1, 1);
         add(list, "nan_and_infinity_" + std::to_string(m) + "_rows", types, c);
@@ -126,16 +118,16 @@ void add_scales(std::vector<Case> &list, const Types &types) {
 void add_integer_sums(std::vector<Case> &list) {
     constexpr Types kExact = {ATTILE_I8, ATTILE_I8, ATTILE_I32};
     for (const auto &[m, n, k] : {std::tuple<int, int, int>{1, 1, 1}, {1, 40, 131'071}, {5, 37, 67}, {70, 150, 640}, {33, 65, 4100}}) {
-        GemmCase c = sized(m, n, k);
+        GemmCase c = gemm_of(m, n, k);
         add(list, "sums_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k), kExact, c);
     }
-    GemmCase c = sized(20, 36, 64);
+    GemmCase c = gemm_of(20, 36, 64);
     c.batch = {2, 3};
     c.a_layout = c.d_layout = {.order = Order::kFortran};
     c.b_layout = {.pad = 5, .offset = 3};
     add(list, "sums_batch_by_columns", kExact, c);
-    add(list, "sums_k_0", kExact, sized(5, 6, 0));
-    c = sized(3, 17, 131'071);
+    add(list, "sums_k_0", kExact, gemm_of(5, 6, 0));
+    c = gemm_of(3, 17, 131'071);
     c.pattern = GemmPattern::kLowest;
     add(list, "largest_sums", kExact, c);
     // More than an int32 holds: sums of parts.

@@ -62,8 +62,8 @@ double sum_at(const GemmView &view, int64_t i, int64_t j) {
     ExactSum sum;
     for (int64_t k = 0; k < view.k; k += kSumRun) {
         const int64_t count = least(kSumRun, view.k - k);
-        for (int64_t c = 0; c < count; ++c) of_b[c] = static_cast<double>(b[(k + c) * view.b.row]);
-        for (int64_t c = 0; c < count; ++c) of_a[c] = static_cast<double>(a[(k + c) * view.a.column]);
+        for (int64_t c = 0; c < count; ++c) of_b[c] = ExactSum::widened(b[(k + c) * view.b.row]);
+        for (int64_t c = 0; c < count; ++c) of_a[c] = ExactSum::widened(a[(k + c) * view.a.column]);
         for (int64_t c = 0; c < count; ++c) sum.add_product(of_a[c], of_b[c]);
     }
     return sum.take();
@@ -79,9 +79,9 @@ void sums_of(const GemmView &view, int64_t i, int64_t j, uint64_t mask, const Su
     for (int64_t k = 0; k < view.k; k += kSumRun) {
         const int64_t count = least(kSumRun, view.k - k);
         for (int64_t r = 0; r < count; ++r) {
-            of_a[r] = static_cast<double>(a[(k + r) * view.a.column]);
+            of_a[r] = ExactSum::widened(a[(k + r) * view.a.column]);
             const T *from = b + (k + r) * view.b.row;
-            for (int64_t c = 0; c < columns; ++c) memory.numbers[c * kSumStep + r] = static_cast<double>(from[c * view.b.column]);
+            for (int64_t c = 0; c < columns; ++c) memory.numbers[c * kSumStep + r] = ExactSum::widened(from[c * view.b.column]);
         }
         for (uint64_t left = mask; left != 0; left &= left - 1) {
             const int c = std::countr_zero(left);

@@ -15,6 +15,15 @@ namespace attile::cpu {
 
 class ExactSum {
   public:
+    // A number as a double, whatever the caller's mode takes subnormal numbers of float32 for.
+    static double widened(double x) { return x; }
+    static double widened(float x) {
+        const uint32_t bits = std::bit_cast<uint32_t>(x);
+        if ((bits & 0x7f800000u) != 0) return static_cast<double>(x);
+        const double magnitude = static_cast<double>(static_cast<int32_t>(bits & 0x7fffffu)) * 0x1p-149;
+        return bits >> 31 != 0 ? -magnitude : magnitude;
+    }
+
     void add_product(double x, double y) {
         const uint64_t x_bits = std::bit_cast<uint64_t>(x), y_bits = std::bit_cast<uint64_t>(y);
         const int x_field = static_cast<int>(x_bits >> 52 & 0x7ff), y_field = static_cast<int>(y_bits >> 52 & 0x7ff);
