@@ -9,10 +9,10 @@
 namespace attile::core {
 namespace {
 
-constexpr uint32_t kFirstQuantizeSize = ATTILE_SIZE_UP_TO(attile_quantize_args, hadamard);
-constexpr uint32_t kFirstDequantizeSize = ATTILE_SIZE_UP_TO(attile_dequantize_args, reserved);
+constexpr uint32_t kFirstQuantizeSize = ATTILE_SIZE_UP_TO(attile_quantize_args, zero);
+constexpr uint32_t kFirstDequantizeSize = ATTILE_SIZE_UP_TO(attile_dequantize_args, zero);
 constexpr uint32_t kQuantizeFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC;
-constexpr DtypeSet kWide = kF32 | kF16 | kBf16;
+constexpr DtypeSet kUnquantized = kF32 | kF16 | kBf16, kQuantized = kNarrow | kFourBits;
 constexpr int32_t kMostRotated = 512;
 
 // The blocks' extents along the problem's four axes.
@@ -43,12 +43,38 @@ int32_t check_hadamard(const Call &call, int32_t count, const View &x) {
 
 // What both directions have: x and q by themselves, and to which of them scales belong.
 struct Operands {
-    View x, q, scale;
+    View x, q, scale, zero;
 };
+
+// Zero points, of u4 alone: where they are written they must be there.
+int32_t check_zero(const Call &call, const attile_tensor &tensor, bool given, Operands *all) {
+    if (all->q.dtype() != ATTILE_U4) {
+        if (is_absent(tensor)) return ATTILE_OK;
+        return fail(ATTILE_ERROR_INVALID_VALUE, "%s: zero is given, but q.dtype is %s; expected %s", call.operation,
+                    DtypeText(all->q.dtype()).text, DtypeText(ATTILE_U4).text);
+    }
+    if (given && is_absent(tensor)) return ATTILE_OK;
+    if (!all->scale.present()) return fail(ATTILE_ERROR_INVALID_VALUE, "%s: zero is given, but scale is absent", call.operation);
+    const int32_t rank = all->scale.rank();
+    ATTILE_TRY(check_tensor(call, "zero", tensor, {kF32, rank, rank, !given}, &all->zero));
+    for (int32_t i = 0; i < rank; ++i) {
+        ATTILE_TRY(check_extent(call, all->zero, i, "a number for each scale", all->scale.shape(i), "the same of scale"));
+    }
+    return ATTILE_OK;
+}
+
+// Two neighbours that share a byte are made together.
+int32_t check_last_axis(const Call &call, const View &q) {
+    const int32_t last = q.rank() - 1;
+    if (!is_four_bits(q.dtype()) || q.empty || (q.shape(last) > 1 && q.tensor->stride[last] == 1)) return ATTILE_OK;
+    return fail(ATTILE_ERROR_INVALID_STRIDE, "%s: q.stride[%d] is %lld; expected 1 along the last axis, as q.dtype is %s", call.operation,
+                last, static_cast<long long>(q.tensor->stride[last]), DtypeText(q.dtype()).text);
+}
 
 // What is left once the tensors have been checked by themselves.
 int32_t normalise(const Call &call, const Operands &operands, int32_t hadamard, attile_quantize_problem *problem, bool *nothing_to_do) {
-    const View &x = operands.x, &q = operands.q, &scale = operands.scale;
+    const View &x = operands.x, &q = operands.q, &scale = operands.scale, &zero = operands.zero;
+    ATTILE_TRY(check_last_axis(call, q));
     for (int32_t i = 0; i < x.rank(); ++i) ATTILE_TRY(check_extent(call, q, i, "of the numbers", x.shape(i), "the same of x"));
     ATTILE_TRY(check_hadamard(call, hadamard, x));
     ATTILE_TRY(check_groups(call, scale, x, problem->group));
@@ -56,13 +82,19 @@ int32_t normalise(const Call &call, const Operands &operands, int32_t hadamard, 
     const View &output = back ? x : q;
     ATTILE_TRY(refuse_overlap(call, output, back ? q : x));
     ATTILE_TRY(refuse_overlap(call, output, scale));
-    if (problem->scale_given == 0) ATTILE_TRY(refuse_overlap(call, scale, x));
-    const View *all[] = {&x, &q, &scale};
-    ATTILE_TRY(check_workspace_apart(call, problem->launch, all, 3));
+    ATTILE_TRY(refuse_overlap(call, output, zero));
+    if (problem->scale_given == 0) {
+        ATTILE_TRY(refuse_overlap(call, scale, x));
+        ATTILE_TRY(refuse_overlap(call, zero, x));
+        ATTILE_TRY(refuse_overlap(call, zero, scale));
+    }
+    const View *all[] = {&x, &q, &scale, &zero};
+    ATTILE_TRY(check_workspace_apart(call, problem->launch, all, 4));
     for (int32_t i = 0; i < 4; ++i) problem->shape[i] = i < 4 - x.rank() ? 1 : x.shape(i - 4 + x.rank());
     problem->x = make_aligned_operand(x);
     problem->q = make_aligned_operand(q);
     problem->scale = make_aligned_operand(scale);
+    problem->zero = make_aligned_operand(zero);
     problem->hadamard = hadamard;
     *nothing_to_do = output.empty;
     return ATTILE_OK;
@@ -80,13 +112,14 @@ int32_t prepare(const Call &call, const attile_quantize_args *args, attile_quant
     }
     problem->scale_given = full.scale_mode == ATTILE_SCALE_GIVEN ? 1 : 0;
     Operands all;
-    ATTILE_TRY(check_tensor(call, "x", full.x, {kWide, 1, 4}, &all.x));
-    ATTILE_TRY(check_tensor(call, "q", full.q, {kNarrow, all.x.rank(), all.x.rank(), true}, &all.q));
+    ATTILE_TRY(check_tensor(call, "x", full.x, {kUnquantized, 1, 4}, &all.x));
+    ATTILE_TRY(check_tensor(call, "q", full.q, {kQuantized, all.x.rank(), all.x.rank(), true}, &all.q));
     if (problem->scale_given != 0) {
         ATTILE_TRY(check_optional(call, "scale", full.scale, {kF32, 1, all.x.rank()}, &all.scale));
     } else {
         ATTILE_TRY(check_tensor(call, "scale", full.scale, {kF32, 1, all.x.rank(), true}, &all.scale));
     }
+    ATTILE_TRY(check_zero(call, full.zero, problem->scale_given != 0, &all));
     return normalise(call, all, full.hadamard, problem, nothing_to_do);
 }
 
@@ -101,9 +134,10 @@ int32_t prepare(const Call &call, const attile_dequantize_args *args, attile_qua
     }
     problem->back = problem->scale_given = 1;
     Operands all;
-    ATTILE_TRY(check_tensor(call, "q", full.q, {kNarrow, 1, 4}, &all.q));
+    ATTILE_TRY(check_tensor(call, "q", full.q, {kQuantized, 1, 4}, &all.q));
     ATTILE_TRY(check_optional(call, "scale", full.scale, {kF32, 1, all.q.rank()}, &all.scale));
-    ATTILE_TRY(check_tensor(call, "x", full.x, {kWide, all.q.rank(), all.q.rank(), true}, &all.x));
+    ATTILE_TRY(check_zero(call, full.zero, true, &all));
+    ATTILE_TRY(check_tensor(call, "x", full.x, {kUnquantized, all.q.rank(), all.q.rank(), true}, &all.x));
     return normalise(call, all, full.hadamard, problem, nothing_to_do);
 }
 

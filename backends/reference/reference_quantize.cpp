@@ -13,14 +13,30 @@ constexpr std::int64_t kMostRotated = 512;
 
 using Index = std::int64_t[4];
 
-float largest_number(std::int32_t dtype) { return dtype == ATTILE_I8 ? 127.0f : dtype == ATTILE_F8_E4M3 ? 448.0f : 57344.0f; }
+// Of u4 from 0 up.
+float largest_number(std::int32_t dtype) {
+    switch (dtype) {
+        case ATTILE_I8:
+            return 127;
+        case ATTILE_I4:
+            return 7;
+        case ATTILE_U4:
+            return 15;
+        default:
+            return dtype == ATTILE_F8_E4M3 ? 448.0f : 57344.0f;
+    }
+}
 
-float *scale_of(const attile_quantize_problem *p, const Index &at, std::int64_t run) {
-    return static_cast<float *>(p->scale.data) +
-           offset_of(p->scale, at[0] / p->group[0], at[1] / p->group[1], at[2] / p->group[2], (at[3] + run) / p->group[3]);
+// A scale or a zero point.
+float *of_block(const attile_quantize_problem *p, const attile_operand &tensor, const Index &at, std::int64_t run) {
+    return static_cast<float *>(tensor.data) +
+           offset_of(tensor, at[0] / p->group[0], at[1] / p->group[1], at[2] / p->group[2], (at[3] + run) / p->group[3]);
 }
 float given_scale(const attile_quantize_problem *p, const Index &at, std::int64_t run) {
-    return present(p->scale) ? *scale_of(p, at, run) : 1.0f;
+    return present(p->scale) ? *of_block(p, p->scale, at, run) : 1.0f;
+}
+float given_zero(const attile_quantize_problem *p, const Index &at, std::int64_t run) {
+    return present(p->zero) ? *of_block(p, p->zero, at, run) : 0.0f;
 }
 
 // Sums and differences of neighbours, then of those two apart, and so on; then 1 / sqrt(count).
@@ -53,52 +69,78 @@ void for_runs(const attile_quantize_problem *p, Load &&load_one, Visit &&visit) 
 }
 
 // Of two ways in the middle the even one, whatever the rounding mode.
-std::int8_t round_to_i8(double x) {
+int round_to_integer(double x) {
     const double low = std::floor(x), rest = x - low;
     const int below = static_cast<int>(low);
-    return static_cast<std::int8_t>(rest > 0.5 || (rest == 0.5 && below % 2 != 0) ? below + 1 : below);
+    return rest > 0.5 || (rest == 0.5 && below % 2 != 0) ? below + 1 : below;
 }
 
-void store_number(const attile_operand &q, float x, float scale, const Index &at, std::int64_t run) {
+void store_four_bits(const attile_operand &q, int number, std::int64_t to) {
+    std::uint8_t &pair = static_cast<std::uint8_t *>(q.data)[to >> 1];
+    const int shift = static_cast<int>(to & 1) * 4;
+    pair = static_cast<std::uint8_t>((pair & 0xf0 >> shift) | (number & 15) << shift);
+}
+
+void store_number(const attile_operand &q, float x, float scale, float zero, const Index &at, std::int64_t run) {
     const std::int64_t to = offset_of(q, at[0], at[1], at[2], at[3] + run);
-    const float largest = largest_number(q.dtype);
-    const float ratio = x / scale;
-    const double number = scale == 0 ? 0.0 : static_cast<double>(ratio > largest ? largest : ratio < -largest ? -largest : ratio);
+    const float most = largest_number(q.dtype), least = q.dtype == ATTILE_U4 ? 0 : -most;
+    const float ratio = q.dtype == ATTILE_U4 ? x / scale + zero : x / scale;
+    const double number = scale == 0 ? 0.0 : static_cast<double>(ratio > most ? most : ratio < least ? least : ratio);
     const bool nan = std::isnan(number);
-    if (q.dtype == ATTILE_I8) {
-        static_cast<std::int8_t *>(q.data)[to] = nan ? std::int8_t{0} : round_to_i8(number);
-    } else if (q.dtype == ATTILE_F8_E4M3) {
-        static_cast<std::uint8_t *>(q.data)[to] = nan ? std::uint8_t{0x7f} : encode_8<3>(number);
-    } else {
-        static_cast<std::uint8_t *>(q.data)[to] = nan ? std::uint8_t{0x7e} : encode_8<2>(number);
+    switch (q.dtype) {
+        case ATTILE_I8:
+            static_cast<std::int8_t *>(q.data)[to] = static_cast<std::int8_t>(nan ? 0 : round_to_integer(number));
+            break;
+        case ATTILE_I4:
+        case ATTILE_U4:
+            store_four_bits(q, nan ? 0 : round_to_integer(number), to);
+            break;
+        case ATTILE_F8_E4M3:
+            static_cast<std::uint8_t *>(q.data)[to] = nan ? std::uint8_t{0x7f} : encode_8<3>(number);
+            break;
+        default:
+            static_cast<std::uint8_t *>(q.data)[to] = nan ? std::uint8_t{0x7e} : encode_8<2>(number);
+            break;
     }
 }
 
+// The largest magnitude of a block becomes its scale, of u4 the ends of its range the scale and the zero point. Until then they are kept in
+// their places.
 void find_scales(const attile_quantize_problem *p) {
     const auto x = [&](const Index &at, std::int64_t r) { return static_cast<float>(load(p->x, at[0], at[1], at[2], at[3] + r)); };
+    float none = 0;
+    const auto zero_of = [&](const Index &at, std::int64_t r) { return present(p->zero) ? of_block(p, p->zero, at, r) : &none; };
     const auto for_blocks = [&](auto &&change) {
         Index at;
         for (at[0] = 0; at[0] < p->shape[0]; at[0] += p->group[0])
             for (at[1] = 0; at[1] < p->shape[1]; at[1] += p->group[1])
                 for (at[2] = 0; at[2] < p->shape[2]; at[2] += p->group[2])
-                    for (at[3] = 0; at[3] < p->shape[3]; at[3] += p->group[3]) change(scale_of(p, at, 0));
+                    for (at[3] = 0; at[3] < p->shape[3]; at[3] += p->group[3]) change(of_block(p, p->scale, at, 0), zero_of(at, 0));
     };
-    for_blocks([](float *scale) { *scale = 0; });
+    for_blocks([](float *scale, float *zero) { *scale = *zero = 0; });
     for_runs(p, x, [&](const Index &at, const float *values, std::int64_t count) {
         for (std::int64_t r = 0; r < count; ++r) {
-            float *const scale = scale_of(p, at, r);
-            const float magnitude = std::fabs(values[r]);
+            float *const scale = of_block(p, p->scale, at, r), *const zero = zero_of(at, r);
+            const float value = values[r], magnitude = std::fabs(value);
             if (!std::isfinite(magnitude)) *scale = std::numeric_limits<float>::quiet_NaN();
-            if (magnitude > *scale) *scale = magnitude;  // never of a NaN
+            const float above = present(p->zero) ? value : magnitude;
+            if (above > *scale) *scale = above;  // never of a NaN
+            if (present(p->zero) && value < *zero) *zero = value;
         }
     });
-    for_blocks([&](float *scale) { *scale = std::isnan(*scale) ? *scale : *scale / largest_number(p->q.dtype); });
+    const float most = largest_number(p->q.dtype);
+    for_blocks([&](float *scale, float *zero) {
+        if (!std::isnan(*scale)) *scale = *scale / most - *zero / most;
+        const bool has_range = !std::isnan(*scale) && *scale != 0;
+        *zero = has_range ? static_cast<float>(round_to_integer(static_cast<double>(-*zero / *scale))) : 0;
+    });
 }
 
 std::int32_t run(void *, const attile_quantize_problem *p) {
     if (p->back != 0) {
         const auto value = [&](const Index &at, std::int64_t r) {
-            return given_scale(p, at, r) * static_cast<float>(load(p->q, at[0], at[1], at[2], at[3] + r));
+            const float number = static_cast<float>(load(p->q, at[0], at[1], at[2], at[3] + r));
+            return given_scale(p, at, r) * (number - given_zero(p, at, r));
         };
         for_runs(p, value, [&](const Index &at, const float *values, std::int64_t count) {
             for (std::int64_t r = 0; r < count; ++r) store(p->x, static_cast<double>(values[r]), at[0], at[1], at[2], at[3] + r);
@@ -108,7 +150,7 @@ std::int32_t run(void *, const attile_quantize_problem *p) {
     if (p->scale_given == 0) find_scales(p);
     const auto x = [&](const Index &at, std::int64_t r) { return static_cast<float>(load(p->x, at[0], at[1], at[2], at[3] + r)); };
     for_runs(p, x, [&](const Index &at, const float *values, std::int64_t count) {
-        for (std::int64_t r = 0; r < count; ++r) store_number(p->q, values[r], given_scale(p, at, r), at, r);
+        for (std::int64_t r = 0; r < count; ++r) store_number(p->q, values[r], given_scale(p, at, r), given_zero(p, at, r), at, r);
     });
     return ATTILE_OK;
 }
@@ -123,7 +165,7 @@ std::int32_t query(void *, const attile_quantize_problem *p, attile_support *sup
     double steps = p->back != 0 || p->scale_given != 0 ? 1 : 2;
     for (std::int32_t apart = 1; apart < p->hadamard; apart *= 2) steps += 1;
     answer(support, p->back != 0 ? "reference_dequantize" : "reference_quantize", 0, steps * count,
-           count * (bytes_of(p->x) + bytes_of(p->q)) + blocks * bytes_of(p->scale));
+           count * (bytes_of(p->x) + bytes_of(p->q)) + blocks * (bytes_of(p->scale) + bytes_of(p->zero)));
     return ATTILE_OK;
 }
 

@@ -946,10 +946,11 @@ typedef struct attile_quantize_args {
     void *workspace;         /**< As for attile_gemm(). */
     int64_t workspace_bytes; /**< Its size. */
     attile_tensor x;         /**< Input, rank 1 to 4, f32, f16 or bf16. */
-    attile_tensor q;         /**< Output, shape of x, i8, f8_e4m3 or f8_e5m2. */
+    attile_tensor q;         /**< Output, shape of x, i8, f8_e4m3, f8_e5m2, i4 or u4. */
     attile_tensor scale;     /**< f32, one for a block of x: an output; with ATTILE_SCALE_GIVEN an input, absent: 1. */
     int32_t scale_mode;      /**< ATTILE_SCALE_ constant. */
     int32_t hadamard;        /**< Numbers along the last axis that are rotated together; 0: none are. */
+    attile_tensor zero;      /**< f32, shape of scale, beside q of u4 alone: an output; with ATTILE_SCALE_GIVEN an input, absent: 0. */
 } attile_quantize_args;
 
 /** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.1.
@@ -957,10 +958,15 @@ typedef struct attile_quantize_args {
 ATTILE_API void attile_quantize_init(attile_quantize_args *args, uint64_t size);
 
 /**
- * @brief Numbers of 8 bits from others: q = x / scale, to the nearest number of q's type, of two as near the even one.
+ * @brief Numbers of 8 or 4 bits from others: q = x / scale, to the nearest number of q's type, of two as near the even one.
  *
  * What is beyond the largest number of the type becomes that, with its sign, infinities too. That number is 127 of i8, 448 of f8_e4m3 and
- * 57344 of f8_e5m2; there is no -128. NaN is NaN in 8-bit floats and 0 in i8.
+ * 57344 of f8_e5m2; there is no -128. NaN is NaN in 8-bit floats and 0 in integers.
+ *
+ * **4 bits** q's last axis is the one of stride 1. The largest number of i4 is 7, and there is no -8. u4 has zero points:
+ * q = x / scale + zero, limited to 0 and 15. With ATTILE_SCALE_FROM_MAXIMUM zero is written, too: of a block whose numbers, and 0, reach
+ * from low to high, scale is high / 15 - low / 15, and zero the nearest integer to -low / scale, so that a 0 stays 0; where scale is 0 or
+ * NaN, it is 0.
  *
  * **Scales** scale has a rank of up to x's, and its axes are x's last ones; missing axes count as extent 1. An axis of x of extent N has
  * in scale extent 1 (all of it shares a scale), N (nothing does), or, if it is one of the last two, N / 32, N / 64 or N / 128, without
@@ -979,8 +985,9 @@ ATTILE_API void attile_quantize_init(attile_quantize_args *args, uint64_t size);
  * thread safety** as attile_gemm().
  * @param context The context to run on.
  * @param args What to compute.
- * @return As attile_gemm(); ATTILE_ERROR_NULL_ARGUMENT: scale is absent and not given; ATTILE_ERROR_INVALID_VALUE: an unknown scale_mode, a
- *   hadamard that is no such number; ATTILE_ERROR_SHAPE_MISMATCH: q is not of x's shape, or scales do not divide x into blocks. Since 1.1.
+ * @return As attile_gemm(); ATTILE_ERROR_NULL_ARGUMENT: scale, or u4's zero, is absent and not given; ATTILE_ERROR_INVALID_VALUE: an
+ * unknown scale_mode, a zero beside another type, a hadamard that is no such number; ATTILE_ERROR_SHAPE_MISMATCH: q is not of x's shape, or
+ * scales do not divide x into blocks. Since 1.1.
  */
 ATTILE_API int32_t attile_quantize(attile_context *context, const attile_quantize_args *args);
 
@@ -1001,11 +1008,12 @@ typedef struct attile_dequantize_args {
     void *stream;            /**< Stream to run on; NULL: the default stream. */
     void *workspace;         /**< As for attile_gemm(). */
     int64_t workspace_bytes; /**< Its size. */
-    attile_tensor q;         /**< Input, rank 1 to 4, i8, f8_e4m3 or f8_e5m2. */
+    attile_tensor q;         /**< Input, rank 1 to 4, i8, f8_e4m3, f8_e5m2, i4 or u4. */
     attile_tensor scale;     /**< Input, f32, as attile_quantize() has it; absent: 1. */
     attile_tensor x;         /**< Output, shape of q, f32, f16 or bf16. */
     int32_t hadamard;        /**< What attile_quantize() was given. */
     int32_t reserved;        /**< Must be 0. */
+    attile_tensor zero;      /**< Input, f32, shape of scale, beside q of u4 alone; absent: 0. */
 } attile_dequantize_args;
 
 /** @brief Zero the arguments and stamp their size. @param args What to initialise; NULL does nothing. @param size sizeof *args. Since 1.1.
@@ -1013,7 +1021,7 @@ typedef struct attile_dequantize_args {
 ATTILE_API void attile_dequantize_init(attile_dequantize_args *args, uint64_t size);
 
 /**
- * @brief Back from 8 bits: x = scale q in f32, rotated back, rounded to x's type.
+ * @brief Back: x = scale q, of u4 scale (q - zero), in f32, rotated back, rounded to x's type.
  *
  * **Scales, rotation, shapes, strides, memory, stream, thread safety** as attile_quantize(); x must not overlap q or scale.
  * @param context The context to run on.

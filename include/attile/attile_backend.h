@@ -385,6 +385,7 @@ typedef struct attile_quantize_problem {
     int64_t group[4];     /**< Extents of a block that shares a scale, which divide shape; 1 without scale. */
     int32_t scale_given;  /**< 1: scale is read. */
     int32_t hadamard;     /**< 0, or a power of two up to 512 that divides shape[3]. */
+    attile_operand zero;  /**< Of u4 q, axes as scale. Absent: given, all 0. */
 } attile_quantize_problem;
 
 /** Quantisation and back. */

@@ -296,6 +296,9 @@ class Operations(unittest.TestCase):
         self.assertIs(attile.dequantize(q, None, out), out)
         np.testing.assert_array_equal(out, q)
         self.assertEqual(attile.quantize(x, q, scale, query=True).level, "native")
+        packed, zero = np.empty((3, 4, 32), np.uint8), np.empty((3, 4, 2), np.float32)
+        attile.quantize(x, attile.FourBits(packed, signed=False), scale, zero=zero)
+        self.close(attile.dequantize(attile.FourBits(packed, signed=False), scale, zero=zero), x, scale.max() * 0.51)
         with self.assertRaisesRegex(attile.AttileArgumentError, "hadamard is 48"):
             attile.quantize(x, q, scale, hadamard=48)
         with self.assertRaisesRegex(ValueError, "out is expected"):

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "case_text.h"
@@ -203,6 +204,52 @@ TEST_F(Quantise, RotationsOfEveryLength) {
             c.x_layout.step = 2;
             expect_the_references_bits(c);
         }
+}
+
+// Two numbers a byte, which tensors of tests do not hold: compared as bytes. Ends of a range, blocks of one sign, what is not finite.
+TEST_F(Quantise, FourBits) {
+    const struct {
+        Shape shape, scale;
+    } shapes[] = {{{5, 96}, {5, 3}},   {{70, 64}, {1, 1}},   {{300, 512}, {1, 1}}, {{64, 38}, {2, 38}},
+                  {{7, 1030}, {7, 1}}, {{256, 256}, {2, 2}}, {{3, 10}, {3, 10}}};
+    const ContextHandle reference = open_backend("reference");
+    ASSERT_TRUE(reference);
+    std::uint64_t seed = 0;
+    for (const auto &shape : shapes)
+        for (const std::int32_t q_dtype : {ATTILE_I4, ATTILE_U4})
+            for (const double shift : {0.0, 5.0, -5.0}) {
+                Random random(++seed);
+                std::vector<float> x(static_cast<std::size_t>(shape.shape[0] * shape.shape[1]));
+                for (float &value : x) value = static_cast<float>(random.normal() + shift);
+                if (shift == 0) x.back() = random.chance(0.5) ? NAN : -INFINITY;
+                const auto answer = [&](attile_context *context) {
+                    const auto count = static_cast<std::size_t>(shape.scale[0] * shape.scale[1]);
+                    std::vector<unsigned char> q(x.size() / 2, 0xa5);
+                    std::vector<float> scale(count, NAN), zero(count, NAN), back(x.size(), NAN);
+                    attile_quantize_args to;
+                    attile_quantize_init(&to, sizeof to);
+                    attile_tensor_init(&to.x, x.data(), ATTILE_F32, 2, shape.shape.data());
+                    attile_tensor_init(&to.q, q.data(), q_dtype, 2, shape.shape.data());
+                    attile_tensor_init(&to.scale, scale.data(), ATTILE_F32, 2, shape.scale.data());
+                    if (q_dtype == ATTILE_U4) attile_tensor_init(&to.zero, zero.data(), ATTILE_F32, 2, shape.scale.data());
+                    EXPECT_TRUE(succeeded(attile_quantize(context, &to)));
+                    attile_dequantize_args from;
+                    attile_dequantize_init(&from, sizeof from);
+                    from.q = to.q;
+                    from.scale = to.scale;
+                    from.zero = to.zero;
+                    attile_tensor_init(&from.x, back.data(), ATTILE_F32, 2, shape.shape.data());
+                    EXPECT_TRUE(succeeded(attile_dequantize(context, &from)));
+                    for (auto *values : {&scale, &zero, &back})
+                        for (float &value : *values) value = std::isnan(value) ? 1e30f : value + 0.0f;
+                    return std::make_tuple(q, scale, zero, back);
+                };
+                const auto want = answer(reference.get());
+                on_every_backend([&](attile_context *context) {
+                    if (!has_it(context)) return;
+                    EXPECT_TRUE(answer(context) == want) << shape_text(shape.shape) << " by " << shape_text(shape.scale);
+                });
+            }
 }
 
 TEST_F(Quantise, AtRandom) {

@@ -173,6 +173,51 @@ class Quantize(Case):
             self.call("dequantize", back, q, scale, dtype)
             self.assertTrue(np.isnan(back[1, 32:]).all() and np.isfinite(back).sum() == 7 * 32)
 
+    def four(self, rng, kind, shape, scale_shape, dtype, hadamard=0, draw=None):
+        """To 4 bits and back; what is expected of u4 is written from the definition alone."""
+        x = stored((draw or rng.standard_normal)(shape), dtype)
+        scale, zero, back = np.full(scale_shape, NAN, F), np.full(scale_shape, NAN, F) if kind == ac.U4 else None, blank(shape, dtype)
+        tensor, packed = ac.four_bits(np.zeros(shape, np.int64), kind, len(shape) - 1)
+        packed[...] = 0xA5
+        args = self.attile.args(ac.QuantizeArgs, "quantize", x=x, scale=scale, zero=zero, hadamard=hadamard)
+        args.q = tensor
+        self.attile.run("quantize", args)
+        turned = rotated(widened(x).astype(F), hadamard)
+        most = F(7 if kind == ac.I4 else 15)
+        full = (1,) * (turned.ndim - len(scale_shape)) + tuple(scale_shape)
+        split = turned.reshape([part for extent, count in zip(shape, full) for part in (count, extent // count)])
+        inner = tuple(range(1, 2 * turned.ndim, 2))
+        if kind == ac.I4:
+            want_scale, want_zero = (np.abs(split).max(axis=inner) / most).reshape(scale_shape), np.zeros(scale_shape, F)
+        else:
+            high, low = np.maximum(split.max(axis=inner), F(0)), np.minimum(split.min(axis=inner), F(0))
+            want_scale = (high / most - low / most).reshape(scale_shape)
+            want_zero = np.where(want_scale == 0, F(0), np.rint(-low.reshape(scale_shape) / want_scale)).astype(F)
+            np.testing.assert_array_equal(zero, want_zero)
+        np.testing.assert_array_equal(scale, want_scale)
+        each, off = spread(want_scale, shape), spread(want_zero, shape)
+        number = np.where(each == 0, 0, np.rint(np.clip(turned / each + off, F(-7 if kind == ac.I4 else 0), most))).astype(F)
+        found = np.stack([packed & 15, packed >> 4], axis=-1).reshape(shape).astype(np.int64)
+        np.testing.assert_array_equal(np.where((kind == ac.I4) & (found >= 8), found - 16, found), number)
+        args = self.attile.args(ac.DequantizeArgs, "dequantize", x=back, scale=scale, zero=zero, hadamard=hadamard)
+        args.q = tensor
+        self.attile.run("dequantize", args)
+        np.testing.assert_array_equal(widened(back), widened(stored(rotated(each * (number - off), hadamard), dtype)))
+        error = np.abs(each * (number - off) - turned)
+        self.assertTrue((error <= each * 0.5 * (1 + 2.0**-18)).all())
+
+    def test_four_bits(self):
+        rng = np.random.default_rng(6)
+        shapes = [((5, 96), (5, 3)), ((5, 96), (5, 1)), ((64, 38), (1, 38)), ((64, 38), (2, 38)), ((7, 1030), (7, 1)), ((2, 3, 4, 64), (2, 3, 4, 2)), ((256, 256), (2, 2)),
+                  ((700, 64), (1, 1)), ((6,), (1,)), ((3, 10), (3, 10))]
+        sparse = lambda shape: np.where(rng.random(shape) < 0.7, 0.0, rng.standard_normal(shape))
+        positive = lambda shape: np.abs(rng.standard_normal(shape)) + 3
+        for kind, (shape, scale_shape), draw in itertools.product((ac.I4, ac.U4), shapes, (None, sparse, positive)):
+            for dtype in (ac.F32, ac.BF16, ac.F16):
+                self.four(rng, kind, shape, scale_shape, dtype, draw=draw)
+        for hadamard in (2, 32, 64):
+            self.four(rng, ac.U4, (9, 192), (9, 6), ac.F32, hadamard)
+
     def test_error_bounds(self):
         """Those of the page on numerics."""
         rng = np.random.default_rng(5)

@@ -185,6 +185,38 @@ TEST_F(QuantizeFront, WrongArgumentsOfTheWayBack) {
     EXPECT_EQ(recording().runs, 0);
 }
 
+TEST_F(QuantizeFront, FourBits) {
+    const auto refused = [&](const char *words) {
+        const int32_t status = attile_quantize(context, &to);
+        EXPECT_NE(last_error().find(words), std::string::npos) << last_error();
+        return status;
+    };
+    to.q = dense(ATTILE_I4, {256, 384});
+    run();
+    expect_operand(problem.q, to.q, {0, 0, 384, 1});
+    expect_absent(problem.zero);
+    to.zero = dense(ATTILE_F32, {256, 12});
+    EXPECT_EQ(refused("zero is given, but q.dtype is i4"), ATTILE_ERROR_INVALID_VALUE);
+    to.q.dtype = ATTILE_U4;
+    run();
+    expect_operand(problem.zero, to.zero, {0, 0, 12, 1});
+    to.zero.data = to.scale.data;
+    EXPECT_EQ(refused("zero"), ATTILE_ERROR_ALIASING);
+    to.zero = dense(ATTILE_F32, {256, 1});
+    EXPECT_EQ(refused("zero.shape[1]"), ATTILE_ERROR_SHAPE_MISMATCH);
+    to.zero = {};
+    EXPECT_EQ(refused("zero is absent"), ATTILE_ERROR_NULL_ARGUMENT);
+    to.scale_mode = ATTILE_SCALE_GIVEN;
+    run();
+    expect_absent(problem.zero);
+    to.q = strided(dense(ATTILE_U4, {256, 384}), {1, 256});
+    EXPECT_EQ(refused("q.stride[1] is 256; expected 1 along the last axis"), ATTILE_ERROR_INVALID_STRIDE);
+    from.q = dense(ATTILE_U4, {256, 384});
+    from.zero = dense(ATTILE_F32, {256, 12});
+    run_back();
+    expect_operand(problem.zero, from.zero, {0, 0, 12, 1});
+}
+
 TEST_F(QuantizeFront, ABackendWithoutItSaysSo) {
     attile_context *const bare = recording_context(Recorder::kBare);
     EXPECT_EQ(attile_quantize(bare, &to), ATTILE_ERROR_UNSUPPORTED_OPERATION);

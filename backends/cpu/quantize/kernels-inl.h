@@ -91,27 +91,40 @@ const float *load_piece(const Strip &x, int64_t rotated, float *room) {
     return room;
 }
 
+// Of numbers of another sign: 0.
+template <Sign kSign>
 HWY_INLINE hn::Vec<Ints> magnitude_bits(const float *x, int64_t count) {
     const Ints di;
-    return hn::And(hn::BitCast(di, load_first(Floats(), x, count)), hn::Set(di, 0x7fffffff));
+    const auto bits = hn::BitCast(di, load_first(Floats(), x, count));
+    if constexpr (kSign == Sign::kPlus) return hn::Max(bits, hn::Zero(di));
+    const auto magnitude = hn::And(bits, hn::Set(di, 0x7fffffff));
+    if constexpr (kSign == Sign::kMinus) return hn::IfThenElseZero(hn::Lt(bits, hn::Zero(di)), magnitude);
+    return magnitude;
 }
 
-void maximum(const float *x, int64_t count, int64_t group, int32_t *maxima) {
+template <Sign kSign>
+HWY_INLINE void maximum_of(const float *x, int64_t count, int64_t group, int32_t *maxima) {
     const Ints di;
     if (group == 1) {
         for (int64_t i = 0; i < count; i += kStep) {
-            store_first(di, hn::Max(load_first(di, maxima + i, count - i), magnitude_bits(x + i, count - i)), maxima + i, count - i);
+            store_first(di, hn::Max(load_first(di, maxima + i, count - i), magnitude_bits<kSign>(x + i, count - i)), maxima + i, count - i);
         }
         return;
     }
     for (int64_t first = 0; first < count; first += group, ++maxima) {
         const int64_t end = least(count, first + group);
         auto most = hn::Zero(di);
-        for (int64_t i = first; i < end; i += kStep) most = hn::Max(most, magnitude_bits(x + i, end - i));
+        for (int64_t i = first; i < end; i += kStep) most = hn::Max(most, magnitude_bits<kSign>(x + i, end - i));
         HWY_ALIGN int32_t lanes[static_cast<size_t>(kStep)];
         hn::Store(most, di, lanes);
         for (int64_t i = 0; i < kStep; ++i) *maxima = lanes[i] > *maxima ? lanes[i] : *maxima;
     }
+}
+
+void maximum(const float *x, int64_t count, int64_t group, Sign sign, int32_t *maxima) {
+    if (sign == Sign::kPlus) return maximum_of<Sign::kPlus>(x, count, group, maxima);
+    if (sign == Sign::kMinus) return maximum_of<Sign::kMinus>(x, count, group, maxima);
+    maximum_of<Sign::kEither>(x, count, group, maxima);
 }
 
 // A float of at most the format's largest magnitude to the bits of 8, to nearest even. Those of a normal result are its own, rounded, with
@@ -133,18 +146,26 @@ HWY_INLINE hn::Vec<Ints> float_bits(hn::Vec<Floats> v) {
     return hn::Or(result, hn::And(hn::ShiftRight<24>(bits), hn::Set(di, 0x80)));
 }
 
-// x / scale in lanes of 32 bits.
 template <class S>
-HWY_INLINE hn::Vec<Ints> narrow_lanes(hn::Vec<Floats> x, hn::Vec<Floats> scale) {
-    constexpr float kLargest = std::is_same_v<S, Int8> ? 127.0f : std::is_same_v<S, E4m3> ? 448.0f : 57344.0f;
+constexpr float largest_number() {
+    if (std::is_same_v<S, Int4>) return 7;
+    if (std::is_same_v<S, Uint4>) return 15;
+    return std::is_same_v<S, Int8> ? 127.0f : std::is_same_v<S, E4m3> ? 448.0f : 57344.0f;
+}
+
+// x / scale, of u4 plus zero, in lanes of 32 bits.
+template <class S>
+HWY_INLINE hn::Vec<Ints> narrow_lanes(hn::Vec<Floats> x, hn::Vec<Floats> scale, hn::Vec<Floats> zero) {
+    constexpr float kMost = largest_number<S>(), kLeast = std::is_same_v<S, Uint4> ? 0 : -kMost;
     const Floats d;
     const Ints di;
     auto ratio = hn::Div(x, scale);
+    if constexpr (std::is_same_v<S, Uint4>) ratio = hn::Add(ratio, zero);
     const auto is_nan = hn::IsNaN(ratio);
     ratio = hn::IfThenElse(is_nan, hn::Zero(d), ratio);
-    ratio = hn::Min(hn::Max(ratio, hn::Set(d, -kLargest)), hn::Set(d, kLargest));
+    ratio = hn::Min(hn::Max(ratio, hn::Set(d, kLeast)), hn::Set(d, kMost));
     hn::Vec<Ints> number;
-    if constexpr (std::is_same_v<S, Int8>) {
+    if constexpr (std::is_same_v<S, Int8> || kIsFourBits<S>) {
         number = hn::NearestInt(ratio);
     } else {
         constexpr bool kIsE4m3 = std::is_same_v<S, E4m3>;
@@ -154,62 +175,87 @@ HWY_INLINE hn::Vec<Ints> narrow_lanes(hn::Vec<Floats> x, hn::Vec<Floats> scale) 
     return hn::IfThenElse(hn::RebindMask(di, hn::Eq(scale, hn::Zero(d))), hn::Zero(di), number);
 }
 
+// Of four bits a number still has a byte.
 template <class S>
-void narrow_as(const float *x, int64_t count, int64_t group, const float *scales, uint8_t *q) {
-    using Byte8 = std::conditional_t<std::is_same_v<S, Int8>, int8_t, uint8_t>;
+void narrow_as(const float *x, int64_t count, int64_t group, const float *scales, const float *zeros, uint8_t *q) {
+    using Byte8 = std::conditional_t<std::is_same_v<S, Int8> || std::is_same_v<S, Int4>, int8_t, uint8_t>;
     const Floats d;
     const hn::Rebind<Byte8, Floats> d8;
     Byte8 *const to = reinterpret_cast<Byte8 *>(q);
-    const auto store = [&](hn::Vec<Floats> scale, int64_t i, int64_t end) HWY_ATTR {
-        store_first(d8, hn::DemoteTo(d8, narrow_lanes<S>(load_first(d, x + i, end - i), scale)), to + i, end - i);
+    const auto store = [&](hn::Vec<Floats> scale, hn::Vec<Floats> zero, int64_t i, int64_t end) HWY_ATTR {
+        store_first(d8, hn::DemoteTo(d8, narrow_lanes<S>(load_first(d, x + i, end - i), scale, zero)), to + i, end - i);
     };
     if (group == 1) {
-        for (int64_t i = 0; i < count; i += kStep) store(load_first(d, scales + i, count - i), i, count);
+        for (int64_t i = 0; i < count; i += kStep) {
+            const auto zero = zeros != nullptr ? load_first(d, zeros + i, count - i) : hn::Zero(d);
+            store(load_first(d, scales + i, count - i), zero, i, count);
+        }
         return;
     }
-    for (int64_t first = 0; first < count; first += group, ++scales) {
+    for (int64_t first = 0, g = 0; first < count; first += group, ++g) {
         const int64_t end = least(count, first + group);
-        for (int64_t i = first; i < end; i += kStep) store(hn::Set(d, *scales), i, end);
+        const auto scale = hn::Set(d, scales[g]), zero = hn::Set(d, zeros != nullptr ? zeros[g] : 0.0f);
+        for (int64_t i = first; i < end; i += kStep) store(scale, zero, i, end);
     }
 }
 
-void narrow(const float *x, int64_t count, int64_t group, const float *scales, const Strip &q) {
+void narrow(const float *x, int64_t count, int64_t group, const float *scales, const float *zeros, const Strip &q) {
+    const bool four_bits = is_four_bits(q.dtype);
     uint8_t room[kQuantizePiece];
-    uint8_t *const q_bytes = static_cast<uint8_t *>(q.data), *const to = q.stride == 1 ? q_bytes : room;
-    with_narrow_storage(q.dtype, [&](auto s) { narrow_as<decltype(s)>(x, count, group, scales, to); });
+    uint8_t *const q_bytes = static_cast<uint8_t *>(q.data), *const to = q.stride == 1 && !four_bits ? q_bytes : room;
+    with_scaled_storage(q.dtype, [&](auto s) { narrow_as<decltype(s)>(x, count, group, scales, zeros, to); });
     if (to == q_bytes) return;
+    if (four_bits) {  // the last axis, whose neighbours share bytes
+        for (int64_t i = 0; i < count / 2; ++i) q_bytes[i] = static_cast<uint8_t>((room[2 * i] & 15) | room[2 * i + 1] << 4);
+        return;
+    }
     for (int64_t i = 0; i < count; ++i) q_bytes[i * q.stride] = room[i];
 }
 
 template <class S>
-void widen_as(const S *q, int64_t count, int64_t group, const float *scales, float *room) {
+void widen_as(const S *q, int64_t count, int64_t group, const float *scales, const float *zeros, float *room) {
     const Floats d;
     if (group == 1) {
         for (int64_t i = 0; i < count; i += kStep) {
             const auto scale = load_first(d, scales + i, count - i);
-            store_first(d, hn::Mul(scale, load_as(d, q + i, count - i)), room + i, count - i);
+            const auto zero = zeros != nullptr ? load_first(d, zeros + i, count - i) : hn::Zero(d);
+            store_first(d, hn::Mul(scale, hn::Sub(load_as(d, q + i, count - i), zero)), room + i, count - i);
         }
         return;
     }
-    for (int64_t first = 0; first < count; first += group, ++scales) {
+    for (int64_t first = 0, g = 0; first < count; first += group, ++g) {
         const int64_t end = least(count, first + group);
+        const auto scale = hn::Set(d, scales[g]), zero = hn::Set(d, zeros != nullptr ? zeros[g] : 0.0f);
         for (int64_t i = first; i < end; i += kStep) {
-            store_first(d, hn::Mul(hn::Set(d, *scales), load_as(d, q + i, end - i)), room + i, end - i);
+            store_first(d, hn::Mul(scale, hn::Sub(load_as(d, q + i, end - i), zero)), room + i, end - i);
         }
     }
 }
 
-void widen_piece(const Strip &q, int64_t group, const float *scales, int64_t rotated, float *room, const Strip &x) {
+// A byte for each number of 4 bits, signed as int8.
+void spread_four_bits(const Strip &q, uint8_t *numbers) {
+    const uint8_t *const pairs = static_cast<const uint8_t *>(q.data);
+    const int flip = q.dtype == ATTILE_I4 ? 8 : 0;
+    for (int64_t i = 0; i < q.count / 2; ++i) {
+        numbers[2 * i] = static_cast<uint8_t>(((pairs[i] & 15) ^ flip) - flip);
+        numbers[2 * i + 1] = static_cast<uint8_t>((pairs[i] >> 4 ^ flip) - flip);
+    }
+}
+
+void widen_piece(const Strip &q, int64_t group, const float *scales, const float *zeros, int64_t rotated, float *room, const Strip &x) {
     const Floats d;
     uint8_t numbers[kQuantizePiece];
     const uint8_t *from = static_cast<const uint8_t *>(q.data);
-    if (q.stride != 1) {
+    if (is_four_bits(q.dtype)) {
+        spread_four_bits(q, numbers);
+        from = numbers;
+    } else if (q.stride != 1) {
         for (int64_t i = 0; i < q.count; ++i) numbers[i] = from[i * q.stride];
         from = numbers;
     }
-    with_narrow_storage(q.dtype, [&](auto s) {
+    with_narrow_storage(is_four_bits(q.dtype) ? ATTILE_I8 : q.dtype, [&](auto s) {
         using S = decltype(s);
-        widen_as<S>(reinterpret_cast<const S *>(from), q.count, group, scales, room);
+        widen_as<S>(reinterpret_cast<const S *>(from), q.count, group, scales, zeros, room);
     });
     if (rotated != 0) rotate(room, q.count, rotated);
     with_storage<float>(x.dtype, [&](auto s) HWY_ATTR {

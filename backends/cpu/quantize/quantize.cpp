@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <utility>
@@ -33,10 +34,25 @@ struct Plan {
 
     int64_t group() const { return std::min(p.group[3], kQuantizePiece); }
     int64_t scales() const { return pieces > 1 ? 1 : ceil_div(width, p.group[3]); }  // of a tile
+    int64_t ends() const { return p.q.dtype == ATTILE_U4 ? 2 : 1; }                  // maxima for each: of a range it is both ends
 };
 
+// Of u4 from 0 up.
+float largest_number(int32_t dtype) {
+    switch (dtype) {
+        case ATTILE_I8:
+            return 127;
+        case ATTILE_I4:
+            return 7;
+        case ATTILE_U4:
+            return 15;
+        default:
+            return dtype == ATTILE_F8_E4M3 ? 448.0f : 57344.0f;
+    }
+}
+
 void swap_axes(attile_quantize_problem *p, int a, int b) {
-    for (attile_operand *x : {&p->x, &p->q, &p->scale}) std::swap(x->stride[a], x->stride[b]);
+    for (attile_operand *x : {&p->x, &p->q, &p->scale, &p->zero}) std::swap(x->stride[a], x->stride[b]);
     std::swap(p->shape[a], p->shape[b]);
     std::swap(p->group[a], p->group[b]);
 }
@@ -61,7 +77,7 @@ Plan make_plan(const State &state, const attile_quantize_problem &problem) {
     if (plan.threads > 1 && plan.tiles < 4 * plan.threads) plan.parts = least(steps, ceil_div(4 * plan.threads, plan.tiles));
     plan.batch = most(1, kElementsForThreads / 4 / of_tile);
     if (plan.finds_scales && plan.parts > 1) {
-        plan.workspace_bytes = bytes_for<int32_t>(plan.tiles, plan.parts, plan.scales()).value();
+        plan.workspace_bytes = bytes_for<int32_t>(plan.tiles, plan.parts, plan.scales(), plan.ends()).value();
     }
     return plan;
 }
@@ -82,44 +98,53 @@ class Tile {
     }
 
     void find_maxima(int64_t part, int32_t *maxima) const {
-        std::fill(maxima, maxima + plan_.scales(), 0);
+        std::fill(maxima, maxima + plan_.scales() * plan_.ends(), 0);
         for_steps(part, [&](const int64_t *at, int64_t count) {
             alignas(64) float room[kQuantizePiece];
             const float *const x = kernels_.load(strip(p_.x, at, count), p_.hadamard, room);
-            kernels_.maximum(x, count, plan_.group(), maxima);
+            if (plan_.ends() == 1) return kernels_.maximum(x, count, plan_.group(), Sign::kEither, maxima);
+            kernels_.maximum(x, count, plan_.group(), Sign::kPlus, maxima);
+            kernels_.maximum(x, count, plan_.group(), Sign::kMinus, maxima + plan_.scales());
         });
     }
 
-    // Maxima to scales, in memory.
+    // Maxima to scales and zero points, in memory.
     void write_scales(const int32_t *maxima) const {
-        const float largest = p_.q.dtype == ATTILE_I8 ? 127.0f : p_.q.dtype == ATTILE_F8_E4M3 ? 448.0f : 57344.0f;
+        const float most = largest_number(p_.q.dtype);
+        const int32_t *const minima = maxima + plan_.scales();
         for (int64_t i = 0; i < scales_; ++i) {
-            const bool is_number = maxima[i] < 0x7f800000;
-            *scale(i) = is_number ? std::bit_cast<float>(maxima[i]) / largest : std::numeric_limits<float>::quiet_NaN();
+            const bool has_zero = plan_.ends() == 2;
+            const bool is_number = maxima[i] < 0x7f800000 && (!has_zero || minima[i] < 0x7f800000);
+            const float low = has_zero && is_number ? -std::bit_cast<float>(minima[i]) : 0;
+            const float scale = is_number ? std::bit_cast<float>(maxima[i]) / most - low / most : std::numeric_limits<float>::quiet_NaN();
+            *at_block(p_.scale, i) = scale;
+            if (has_zero) *at_block(p_.zero, i) = is_number && scale != 0 ? std::nearbyint(-low / scale) : 0;
         }
     }
 
     void convert(int64_t part) const {
-        alignas(64) float scales[kQuantizePiece];
-        for (int64_t i = 0; i < scales_; ++i) scales[i] = p_.scale.dtype != 0 ? *scale(i) : 1.0f;
+        alignas(64) float scales[kQuantizePiece], zeros_room[kQuantizePiece];
+        for (int64_t i = 0; i < scales_; ++i) scales[i] = p_.scale.dtype != 0 ? *at_block(p_.scale, i) : 1.0f;
+        const float *const zeros = p_.zero.dtype != 0 ? zeros_room : nullptr;
+        for (int64_t i = 0; zeros != nullptr && i < scales_; ++i) zeros_room[i] = *at_block(p_.zero, i);
         for_steps(part, [&](const int64_t *at, int64_t count) {
             alignas(64) float room[kQuantizePiece];
             const Strip x = strip(p_.x, at, count), q = strip(p_.q, at, count);
-            if (p_.back != 0) return kernels_.widen(q, plan_.group(), scales, p_.hadamard, room, x);
-            kernels_.narrow(kernels_.load(x, p_.hadamard, room), count, plan_.group(), scales, q);
+            if (p_.back != 0) return kernels_.widen(q, plan_.group(), scales, zeros, p_.hadamard, room, x);
+            kernels_.narrow(kernels_.load(x, p_.hadamard, room), count, plan_.group(), scales, zeros, q);
         });
     }
 
   private:
-    float *scale(int64_t i) const {
-        const int64_t column = begin_[3] / p_.group[3] + i;
-        int64_t offset = column * p_.scale.stride[3];
-        for (int axis = 0; axis < 3; ++axis) offset += begin_[axis] / p_.group[axis] * p_.scale.stride[axis];
-        return static_cast<float *>(p_.scale.data) + offset;
+    // Of the tile's block `i`.
+    float *at_block(const attile_operand &x, int64_t i) const {
+        int64_t offset = (begin_[3] / p_.group[3] + i) * x.stride[3];
+        for (int axis = 0; axis < 3; ++axis) offset += begin_[axis] / p_.group[axis] * x.stride[axis];
+        return static_cast<float *>(x.data) + offset;
     }
     static Strip strip(const attile_operand &x, const int64_t *at, int64_t count) {
         const int64_t offset = at[0] * x.stride[0] + at[1] * x.stride[1] + at[2] * x.stride[2] + at[3] * x.stride[3];
-        return {static_cast<char *>(x.data) + offset * dtype_bytes(x.dtype), x.dtype, x.stride[3], count};
+        return {static_cast<char *>(x.data) + offset * dtype_bits(x.dtype) / 8, x.dtype, x.stride[3], count};
     }
     // visit(place, count) for each piece of each row of the part.
     template <class Visit>
@@ -146,7 +171,7 @@ void run_plan(const State &state, const Plan &plan, int32_t *partial) {
         parallel_for(plan.threads, ceil_div(plan.tiles, plan.batch), [&](int64_t task, int) {
             for (int64_t i = task * plan.batch; i < least(plan.tiles, (task + 1) * plan.batch); ++i) {
                 const Tile tile(plan, kernels, i);
-                int32_t maxima[kQuantizePiece];
+                int32_t maxima[2 * kQuantizePiece];
                 if (plan.finds_scales) tile.find_maxima(0, maxima);
                 if (plan.finds_scales) tile.write_scales(maxima);
                 tile.convert(0);
@@ -154,7 +179,7 @@ void run_plan(const State &state, const Plan &plan, int32_t *partial) {
         });
         return;
     }
-    const int64_t count = plan.tiles * plan.parts, scales = plan.scales();
+    const int64_t count = plan.tiles * plan.parts, scales = plan.scales() * plan.ends();
     const auto find = [&](int64_t i, int) { Tile(plan, kernels, i / plan.parts).find_maxima(i % plan.parts, partial + i * scales); };
     const auto join = [&](int64_t i, int) {
         int32_t *const whole = partial + i * plan.parts * scales;
@@ -186,7 +211,8 @@ int32_t query(void *opaque, const attile_quantize_problem *problem, attile_suppo
     double steps = plan.finds_scales ? 2 : 1;
     for (int32_t apart = 1; apart < p.hadamard; apart *= 2) steps += 1;
     support->flops = steps * count;
-    support->bytes = count * (dtype_bytes(p.x.dtype) + dtype_bytes(p.q.dtype)) + blocks * (p.scale.dtype != 0 ? 4 : 0);
+    support->bytes =
+        count * (dtype_bits(p.x.dtype) + dtype_bits(p.q.dtype)) / 8 + blocks * (dtype_bytes(p.scale.dtype) + dtype_bytes(p.zero.dtype));
     support->tile_m = reported(plan.rows);
     support->tile_n = reported(plan.width);
     support->threads = 1;

@@ -275,6 +275,7 @@ module attile_types
     type(attile_tensor) :: scale
     integer(c_int32_t) :: scale_mode = 0_c_int32_t
     integer(c_int32_t) :: hadamard = 0_c_int32_t
+    type(attile_tensor) :: zero
   end type attile_quantize_args
 
   ! struct attile_dequantize_args
@@ -290,6 +291,7 @@ module attile_types
     type(attile_tensor) :: x
     integer(c_int32_t) :: hadamard = 0_c_int32_t
     integer(c_int32_t) :: reserved = 0_c_int32_t
+    type(attile_tensor) :: zero
   end type attile_dequantize_args
 
   ! struct attile_comm_callbacks

@@ -318,26 +318,28 @@ class Context(ContextBase):
         self._run("softmax", call)
         return out
 
-    def quantize(self, x: Array, out: Array, scale: Optional[Array], *, given: bool = False, hadamard: int = 0, flags: int = 0,
+    def quantize(self, x: Array, out: Array, scale: Optional[Array], *, given: bool = False, hadamard: int = 0, zero: Optional[Array] = None, flags: int = 0,
                  stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
-        """Numbers of 8 bits from x into ``out``, of x's shape and the type that it has. ``scale``, whose shape says which numbers share one, is written, or read if it is
+        """Numbers of 8 bits from x into ``out``, of x's shape and the type that it has, or of 4 bits into FourBits, unsigned ones with ``zero`` points. ``scale``, whose shape says which numbers share one, is written, or read if it is
         ``given`` (None: 1). ``hadamard`` numbers along the last axis are rotated together. Returns (out, scale). ``query=True`` returns a Support."""
         call = Call(s.QuantizeArgs(scale_mode=int(given), hadamard=hadamard))
         call.put("x", x)
         call.put("q", out, output=True)
         call.put("scale", scale, output=not given)
+        call.put("zero", zero, output=not given)
         call.finish(stream, flags, workspace)
         if query:
             return self._query("quantize", call)
         self._run("quantize", call)
         return out, scale
 
-    def dequantize(self, q: Array, scale: Optional[Array], out: Optional[Array] = None, *, hadamard: int = 0, flags: int = 0,
+    def dequantize(self, q: Array, scale: Optional[Array], out: Optional[Array] = None, *, hadamard: int = 0, zero: Optional[Array] = None, flags: int = 0,
                    stream: Optional[int] = None, workspace: Optional[Array] = None, query: bool = False) -> Any:
         """Back: scale q, rotated back, into ``out``, which is of ``scale``'s type if it is not given. Returns ``out``. ``query=True`` returns a Support."""
         call = Call(s.DequantizeArgs(hadamard=hadamard))
         call.put("q", q)
         call.put("scale", scale)
+        call.put("zero", zero)
         if out is None:
             if scale is None:
                 raise ValueError("out is expected where scale is not given")

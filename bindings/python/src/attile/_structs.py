@@ -126,11 +126,11 @@ class SoftmaxArgs(_Sized):
 
 
 class QuantizeArgs(_Sized):
-    _fields_ = _LAUNCH + [("x", Tensor), ("q", Tensor), ("scale", Tensor), ("scale_mode", c_int32), ("hadamard", c_int32)]
+    _fields_ = _LAUNCH + [("x", Tensor), ("q", Tensor), ("scale", Tensor), ("scale_mode", c_int32), ("hadamard", c_int32), ("zero", Tensor)]
 
 
 class DequantizeArgs(_Sized):
-    _fields_ = _LAUNCH + [("q", Tensor), ("scale", Tensor), ("x", Tensor), ("hadamard", c_int32), ("reserved", c_int32)]
+    _fields_ = _LAUNCH + [("q", Tensor), ("scale", Tensor), ("x", Tensor), ("hadamard", c_int32), ("reserved", c_int32), ("zero", Tensor)]
 
 
 OPERATIONS = {

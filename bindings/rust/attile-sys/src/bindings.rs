@@ -531,6 +531,7 @@ pub struct attile_quantize_args {
     pub scale: attile_tensor,
     pub scale_mode: i32,
     pub hadamard: i32,
+    pub zero: attile_tensor,
 }
 extern "C" {
     pub fn attile_quantize_init(args: *mut attile_quantize_args, size: u64);
@@ -555,6 +556,7 @@ pub struct attile_dequantize_args {
     pub x: attile_tensor,
     pub hadamard: i32,
     pub reserved: i32,
+    pub zero: attile_tensor,
 }
 extern "C" {
     pub fn attile_dequantize_init(args: *mut attile_dequantize_args, size: u64);

@@ -52,7 +52,12 @@ impl Context {
     }
 }
 
-impl Quantize<'_> {
+impl<'a> Quantize<'a> {
+    /// Zero points of u4, of the shape of the scales, which are written, too.
+    pub fn zero(mut self, zero: TensorMut<'a>) -> Self {
+        self.args.zero = zero.raw;
+        self
+    }
     /// Rotates each `count` numbers along the last axis together first.
     pub fn hadamard(mut self, count: i32) -> Self {
         self.args.hadamard = count;
@@ -63,7 +68,12 @@ impl Quantize<'_> {
     }
 }
 
-impl Dequantize<'_> {
+impl<'a> Dequantize<'a> {
+    /// Zero points of u4, of the shape of the scales.
+    pub fn zero(mut self, zero: TensorRef<'a>) -> Self {
+        self.args.zero = zero.raw;
+        self
+    }
     /// Rotates back what was rotated by as many.
     pub fn hadamard(mut self, count: i32) -> Self {
         self.args.hadamard = count;

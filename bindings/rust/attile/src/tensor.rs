@@ -114,6 +114,12 @@ impl<'a> TensorRef<'a> {
 }
 
 impl<'a> TensorMut<'a> {
+    /// As [`TensorRef::four_bits`], to write: row-major, the last extent even.
+    pub fn four_bits(data: &'a mut [u8], signed: bool, shape: &[i64]) -> Result<Self> {
+        let dtype = if signed { sys::ATTILE_I4 } else { sys::ATTILE_U4 };
+        Self::from_raw(describe(data.as_mut_ptr(), 1, data.len().saturating_mul(2), dtype, shape, None, 0)?)
+    }
+
     /// A dense row-major view of the start of a slice, which must hold at least the product of the extents.
     pub fn new<T: Element>(data: &'a mut [T], shape: &[i64]) -> Result<Self> {
         Self::from_raw(describe(data.as_mut_ptr().cast(), std::mem::size_of::<T>(), data.len(), T::DTYPE, shape, None, 0)?)
@@ -141,7 +147,7 @@ impl<'a> TensorMut<'a> {
         }
         let axes = 0..self.raw.rank as usize;
         let last: i64 = axes.map(|axis| ((self.raw.shape[axis] - 1) * self.raw.stride[axis]).max(0)).sum();
-        (last + 1) * i64::from((self.raw.dtype & 0xff) / 8)
+        ((last + 1) * i64::from(self.raw.dtype & 0xff) + 7) / 8
     }
 
     /// Extents, as many as there are axes.

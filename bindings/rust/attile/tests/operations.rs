@@ -344,6 +344,21 @@ fn quantisation_and_back() {
 }
 
 #[test]
+fn quantisation_to_four_bits() {
+    let context = Context::open("reference").unwrap();
+    let x = random(9, 4 * 64);
+    let (mut q, mut scale, mut zero, mut back) = (vec![0u8; 4 * 32], vec![f32::NAN; 8], vec![f32::NAN; 8], vec![f32::NAN; 4 * 64]);
+    let (to, scales) = (TensorMut::four_bits(&mut q, false, &[4, 64]).unwrap(), TensorMut::new(&mut scale, &[4, 2]).unwrap());
+    let zeros = TensorMut::new(&mut zero, &[4, 2]).unwrap();
+    context.quantize(TensorRef::new(&x, &[4, 64]).unwrap(), to, scales).zero(zeros).run().unwrap();
+    let (from, scales) = (TensorRef::four_bits(&q, false, &[4, 64], None).unwrap(), TensorRef::new(&scale, &[4, 2]).unwrap());
+    let zeros = TensorRef::new(&zero, &[4, 2]).unwrap();
+    context.dequantize(from, scales, TensorMut::new(&mut back, &[4, 64]).unwrap()).zero(zeros).run().unwrap();
+    let expected: Vec<f64> = x.iter().map(|&value| f64::from(value)).collect();
+    assert_close(&back, &expected, 2.0 / 15.0 * 0.51);
+}
+
+#[test]
 fn device_memory_and_query() {
     let context = Context::new().unwrap();
     let (a, b) = (context.upload(&random(8, 6)).unwrap(), context.upload(&random(9, 6)).unwrap());
