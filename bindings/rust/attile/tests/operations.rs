@@ -1,45 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every operation against plain loops in f64, errors, memory, threads. Runs on the backend that the environment selects.
-use attile::{Activation, Bf16, Context, Level, Mask, MemoryKind, MergePart, ReduceOp, TensorMut, TensorRef};
+use attile::{Activation, Context, Level, Mask, MemoryKind, MergePart, ReduceOp, TensorMut, TensorRef};
 
-/// Numbers in [-1, 1), the same on every machine.
-fn random(seed: u64, len: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 40) as f32 / (1u32 << 23) as f32 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
-}
-
-fn assert_close(found: &[f32], expected: &[f64], tolerance: f64) {
-    assert_eq!(found.len(), expected.len());
-    for (i, (f, e)) in found.iter().zip(expected).enumerate() {
-        let error = (f64::from(*f) - e).abs();
-        assert!(error <= tolerance, "element {}: {} instead of {}", i, f, e);
-    }
-}
-
-/// One head: q [lq, d], k [lk, d], v [lk, d]; row i sees keys up to `last(i)`.
-fn attention(q: &[f32], k: &[f32], v: &[f32], d: usize, last: impl Fn(usize) -> usize) -> (Vec<f64>, Vec<f64>) {
-    let (mut o, mut lse) = (Vec::new(), Vec::new());
-    for (i, row) in q.chunks(d).enumerate() {
-        let scores: Vec<f64> = k
-            .chunks(d)
-            .take(last(i) + 1)
-            .map(|key| row.iter().zip(key).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>() / (d as f64).sqrt())
-            .collect();
-        let max = scores.iter().cloned().fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = scores.iter().map(|s| (s - max).exp()).sum();
-        lse.push(max + sum.ln());
-        for c in 0..d {
-            o.push(scores.iter().zip(v.chunks(d)).map(|(s, value)| (s - max).exp() / sum * f64::from(value[c])).sum());
-        }
-    }
-    (o, lse)
-}
+mod support;
+use support::{assert_close, attention, random};
 
 #[test]
 fn gemm_with_epilogue_and_accumulation() {
@@ -225,45 +189,6 @@ fn masks_of_blocks_and_trees() {
 }
 
 #[test]
-fn keys_and_values_of_eight_bits() {
-    let context = Context::new().unwrap();
-    let (l, d) = (9usize, 4usize);
-    let q = random(7, l * d);
-    let whole = |seed| random(seed, l * d).iter().map(|x| (x * 127.0) as i8).collect::<Vec<_>>();
-    let (k, v, k_scale, v_scale) = (whole(8), whole(9), random(10, l), random(11, d));
-    let shape = [1, 1, l as i64, d as i64];
-    let mut o = vec![f32::NAN; l * d];
-    context
-        .attention(
-            TensorRef::new(&q, &shape).unwrap(),
-            TensorRef::new(&k, &shape).unwrap(),
-            TensorRef::new(&v, &shape).unwrap(),
-            TensorMut::new(&mut o, &shape).unwrap(),
-        )
-        .k_scale(TensorRef::new(&k_scale, &[l as i64, 1]).unwrap())
-        .v_scale(TensorRef::new(&v_scale, &[d as i64]).unwrap())
-        .mask(Mask::CausalTopLeft)
-        .run()
-        .unwrap();
-    let keys: Vec<f32> = k.iter().enumerate().map(|(i, x)| k_scale[i / d] * f32::from(*x)).collect();
-    let values: Vec<f32> = v.iter().enumerate().map(|(i, x)| v_scale[i % d] * f32::from(*x)).collect();
-    assert_close(&o, &attention(&q, &keys, &values, d, |i| i).0, 1e-3);
-    // Values of another type than q: the upper halves of floats.
-    let wide: Vec<Bf16> = values.iter().map(|x| Bf16((x.to_bits() >> 16) as u16)).collect();
-    let values: Vec<f32> = wide.iter().map(|x| f32::from_bits(u32::from(x.0) << 16)).collect();
-    context
-        .attention(
-            TensorRef::new(&q, &shape).unwrap(),
-            TensorRef::new(&keys, &shape).unwrap(),
-            TensorRef::new(&wide, &shape).unwrap(),
-            TensorMut::new(&mut o, &shape).unwrap(),
-        )
-        .run()
-        .unwrap();
-    assert_close(&o, &attention(&q, &keys, &values, d, |_| l - 1).0, 1e-3);
-}
-
-#[test]
 fn gradient_of_lse() {
     let context = Context::new().unwrap();
     let (l, d) = (5usize, 4usize);
@@ -306,56 +231,6 @@ fn reductions_and_softmax() {
     let expected: Vec<f64> =
         (0..12).map(|at| f64::from(before[at]).exp() / (0..4).map(|j| f64::from(before[at / 4 * 4 + j]).exp()).sum::<f64>()).collect();
     assert_close(&x, &expected, 1e-6);
-}
-
-#[test]
-fn weights_of_four_bits() {
-    let context = Context::open("reference").unwrap();
-    let (x, scale, zero) = (random(5, 3 * 64), random(6, 2 * 5), vec![7.5f32; 2 * 5]);
-    let packed: Vec<u8> = (0..5 * 32).map(|at| (at * 37 % 251) as u8).collect(); // [n][k / 2]
-    let mut y = vec![f32::NAN; 3 * 5];
-    let b = TensorRef::four_bits(&packed, false, &[64, 5], Some(&[1, 64])).unwrap();
-    let (scales, zeros) = (TensorRef::new(&scale, &[2, 5]).unwrap(), TensorRef::new(&zero, &[2, 5]).unwrap());
-    let a = TensorRef::new(&x, &[3, 64]).unwrap();
-    context.gemm(a, b, TensorMut::new(&mut y, &[3, 5]).unwrap()).b_scale(scales).b_zero(zeros).run().unwrap();
-    let weight = |k: usize, n: usize| (f64::from(packed[n * 32 + k / 2] >> (k % 2 * 4) & 15) - 7.5) * f64::from(scale[k / 32 * 5 + n]);
-    let expected: Vec<f64> = (0..15).map(|at| (0..64).map(|k| f64::from(x[at / 5 * 64 + k]) * weight(k, at % 5)).sum()).collect();
-    assert_close(&y, &expected, 1e-4);
-    assert!(TensorRef::four_bits(&packed, true, &[5, 66], None).is_err());
-}
-
-#[test]
-fn quantisation_and_back() {
-    let context = Context::open("reference").unwrap();
-    let x = random(8, 4 * 64);
-    let (mut q, mut scale, mut back) = (vec![0i8; 4 * 64], vec![f32::NAN; 8], vec![f32::NAN; 4 * 64]);
-    for hadamard in [0, 32] {
-        let (to, scales) = (TensorMut::new(&mut q, &[4, 64]).unwrap(), TensorMut::new(&mut scale, &[4, 2]).unwrap());
-        context.quantize(TensorRef::new(&x, &[4, 64]).unwrap(), to, scales).hadamard(hadamard).run().unwrap();
-        let again = q.clone();
-        let (to, scales) = (TensorMut::new(&mut q, &[4, 64]).unwrap(), TensorRef::new(&scale, &[4, 2]).unwrap());
-        context.quantize_by(TensorRef::new(&x, &[4, 64]).unwrap(), to, scales).hadamard(hadamard).run().unwrap();
-        assert_eq!(q, again);
-        let (from, scales) = (TensorRef::new(&q, &[4, 64]).unwrap(), TensorRef::new(&scale, &[4, 2]).unwrap());
-        context.dequantize(from, scales, TensorMut::new(&mut back, &[4, 64]).unwrap()).hadamard(hadamard).run().unwrap();
-        let expected: Vec<f64> = x.iter().map(|&value| f64::from(value)).collect();
-        assert_close(&back, &expected, if hadamard == 0 { 0.51 / 127.0 } else { 0.05 });
-    }
-}
-
-#[test]
-fn quantisation_to_four_bits() {
-    let context = Context::open("reference").unwrap();
-    let x = random(9, 4 * 64);
-    let (mut q, mut scale, mut zero, mut back) = (vec![0u8; 4 * 32], vec![f32::NAN; 8], vec![f32::NAN; 8], vec![f32::NAN; 4 * 64]);
-    let (to, scales) = (TensorMut::four_bits(&mut q, false, &[4, 64]).unwrap(), TensorMut::new(&mut scale, &[4, 2]).unwrap());
-    let zeros = TensorMut::new(&mut zero, &[4, 2]).unwrap();
-    context.quantize(TensorRef::new(&x, &[4, 64]).unwrap(), to, scales).zero(zeros).run().unwrap();
-    let (from, scales) = (TensorRef::four_bits(&q, false, &[4, 64], None).unwrap(), TensorRef::new(&scale, &[4, 2]).unwrap());
-    let zeros = TensorRef::new(&zero, &[4, 2]).unwrap();
-    context.dequantize(from, scales, TensorMut::new(&mut back, &[4, 64]).unwrap()).zero(zeros).run().unwrap();
-    let expected: Vec<f64> = x.iter().map(|&value| f64::from(value)).collect();
-    assert_close(&back, &expected, 2.0 / 15.0 * 0.51);
 }
 
 #[test]

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Numbers of 8 and 4 bits against plain loops: as keys and values, as weights, and how they are made.
+use attile::{Bf16, Context, Mask, TensorMut, TensorRef};
+
+mod support;
+use support::{assert_close, attention, random};
+
+#[test]
+fn keys_and_values_of_eight_bits() {
+    let context = Context::new().unwrap();
+    let (l, d) = (9usize, 4usize);
+    let q = random(7, l * d);
+    let whole = |seed| random(seed, l * d).iter().map(|x| (x * 127.0) as i8).collect::<Vec<_>>();
+    let (k, v, k_scale, v_scale) = (whole(8), whole(9), random(10, l), random(11, d));
+    let shape = [1, 1, l as i64, d as i64];
+    let mut o = vec![f32::NAN; l * d];
+    context
+        .attention(
+            TensorRef::new(&q, &shape).unwrap(),
+            TensorRef::new(&k, &shape).unwrap(),
+            TensorRef::new(&v, &shape).unwrap(),
+            TensorMut::new(&mut o, &shape).unwrap(),
+        )
+        .k_scale(TensorRef::new(&k_scale, &[l as i64, 1]).unwrap())
+        .v_scale(TensorRef::new(&v_scale, &[d as i64]).unwrap())
+        .mask(Mask::CausalTopLeft)
+        .run()
+        .unwrap();
+    let keys: Vec<f32> = k.iter().enumerate().map(|(i, x)| k_scale[i / d] * f32::from(*x)).collect();
+    let values: Vec<f32> = v.iter().enumerate().map(|(i, x)| v_scale[i % d] * f32::from(*x)).collect();
+    assert_close(&o, &attention(&q, &keys, &values, d, |i| i).0, 1e-3);
+    // Values of another type than q: the upper halves of floats.
+    let wide: Vec<Bf16> = values.iter().map(|x| Bf16((x.to_bits() >> 16) as u16)).collect();
+    let values: Vec<f32> = wide.iter().map(|x| f32::from_bits(u32::from(x.0) << 16)).collect();
+    context
+        .attention(
+            TensorRef::new(&q, &shape).unwrap(),
+            TensorRef::new(&keys, &shape).unwrap(),
+            TensorRef::new(&wide, &shape).unwrap(),
+            TensorMut::new(&mut o, &shape).unwrap(),
+        )
+        .run()
+        .unwrap();
+    assert_close(&o, &attention(&q, &keys, &values, d, |_| l - 1).0, 1e-3);
+}
+
+#[test]
+fn weights_of_four_bits() {
+    let context = Context::open("reference").unwrap();
+    let (x, scale, zero) = (random(5, 3 * 64), random(6, 2 * 5), vec![7.5f32; 2 * 5]);
+    let packed: Vec<u8> = (0..5 * 32).map(|at| (at * 37 % 251) as u8).collect(); // [n][k / 2]
+    let mut y = vec![f32::NAN; 3 * 5];
+    let b = TensorRef::four_bits(&packed, false, &[64, 5], Some(&[1, 64])).unwrap();
+    let (scales, zeros) = (TensorRef::new(&scale, &[2, 5]).unwrap(), TensorRef::new(&zero, &[2, 5]).unwrap());
+    let a = TensorRef::new(&x, &[3, 64]).unwrap();
+    context.gemm(a, b, TensorMut::new(&mut y, &[3, 5]).unwrap()).b_scale(scales).b_zero(zeros).run().unwrap();
+    let weight = |k: usize, n: usize| (f64::from(packed[n * 32 + k / 2] >> (k % 2 * 4) & 15) - 7.5) * f64::from(scale[k / 32 * 5 + n]);
+    let expected: Vec<f64> = (0..15).map(|at| (0..64).map(|k| f64::from(x[at / 5 * 64 + k]) * weight(k, at % 5)).sum()).collect();
+    assert_close(&y, &expected, 1e-4);
+    assert!(TensorRef::four_bits(&packed, true, &[5, 66], None).is_err());
+}
+
+#[test]
+fn quantisation_and_back() {
+    let context = Context::open("reference").unwrap();
+    let x = random(8, 4 * 64);
+    let (mut q, mut scale, mut back) = (vec![0i8; 4 * 64], vec![f32::NAN; 8], vec![f32::NAN; 4 * 64]);
+    for hadamard in [0, 32] {
+        let (to, scales) = (TensorMut::new(&mut q, &[4, 64]).unwrap(), TensorMut::new(&mut scale, &[4, 2]).unwrap());
+        context.quantize(TensorRef::new(&x, &[4, 64]).unwrap(), to, scales).hadamard(hadamard).run().unwrap();
+        let again = q.clone();
+        let (to, scales) = (TensorMut::new(&mut q, &[4, 64]).unwrap(), TensorRef::new(&scale, &[4, 2]).unwrap());
+        context.quantize_by(TensorRef::new(&x, &[4, 64]).unwrap(), to, scales).hadamard(hadamard).run().unwrap();
+        assert_eq!(q, again);
+        let (from, scales) = (TensorRef::new(&q, &[4, 64]).unwrap(), TensorRef::new(&scale, &[4, 2]).unwrap());
+        context.dequantize(from, scales, TensorMut::new(&mut back, &[4, 64]).unwrap()).hadamard(hadamard).run().unwrap();
+        let expected: Vec<f64> = x.iter().map(|&value| f64::from(value)).collect();
+        assert_close(&back, &expected, if hadamard == 0 { 0.51 / 127.0 } else { 0.05 });
+    }
+}
+
+#[test]
+fn quantisation_to_four_bits() {
+    let context = Context::open("reference").unwrap();
+    let x = random(9, 4 * 64);
+    let (mut q, mut scale, mut zero, mut back) = (vec![0u8; 4 * 32], vec![f32::NAN; 8], vec![f32::NAN; 8], vec![f32::NAN; 4 * 64]);
+    let (to, scales) = (TensorMut::four_bits(&mut q, false, &[4, 64]).unwrap(), TensorMut::new(&mut scale, &[4, 2]).unwrap());
+    let zeros = TensorMut::new(&mut zero, &[4, 2]).unwrap();
+    context.quantize(TensorRef::new(&x, &[4, 64]).unwrap(), to, scales).zero(zeros).run().unwrap();
+    let (from, scales) = (TensorRef::four_bits(&q, false, &[4, 64], None).unwrap(), TensorRef::new(&scale, &[4, 2]).unwrap());
+    let zeros = TensorRef::new(&zero, &[4, 2]).unwrap();
+    context.dequantize(from, scales, TensorMut::new(&mut back, &[4, 64]).unwrap()).zero(zeros).run().unwrap();
+    let expected: Vec<f64> = x.iter().map(|&value| f64::from(value)).collect();
+    assert_close(&back, &expected, 2.0 / 15.0 * 0.51);
+}
