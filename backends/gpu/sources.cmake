@@ -8,10 +8,14 @@ set(ATTILE_GPU_INCLUDE_DIRECTORIES ${CMAKE_CURRENT_LIST_DIR} ${ATTILE_GPU_GENERA
 
 # Kernels with the host code that picks and launches them, for the device compiler.
 set(ATTILE_GPU_GEMM_SOURCES
+  gemm/narrow/finish.cu
+  gemm/narrow/products.cu
+  gemm/narrow/rewrite.cu
   gemm/simt/f32.cu
   gemm/simt/f64.cu
   gemm/simt/f16.cu
   gemm/simt/bf16.cu
+  gemm/narrow/plan.cpp
   gemm/plan.cpp
   gemm/run.cpp
   gemm/simt/plan.cpp

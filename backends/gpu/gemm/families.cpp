@@ -2,6 +2,7 @@
 // The families whose kernels this build has; what the device runs of them it says itself.
 #include "gemm/families.h"
 
+#include "gemm/narrow/plan.h"
 #include "gemm/simt/plan.h"
 #include "gemm/sm80/plan.h"
 #if defined(ATTILE_GPU_HAS_SM90)
@@ -13,15 +14,7 @@
 namespace attile::gpu {
 namespace {
 
-// No kernels multiply numbers of 8 or 4 bits yet; those below look at the type of one operand.
-Planned<attile_gemm_problem> refuse_narrow(Device & /*device*/, const attile_gemm_problem &problem) {
-    const auto is_narrow = [](const attile_operand &x) { return x.dtype != 0 && (x.dtype & 0xff) <= 8; };
-    if (!is_narrow(problem.a) && !is_narrow(problem.b)) return {};
-    return Planned<attile_gemm_problem>::refused(
-        ATTILE_ERROR_UNSUPPORTED_DTYPE, "gemm: i8, f8_e4m3, f8_e5m2, i4 and u4 are not there on this backend; cpu and reference have them");
-}
-
-// Nor any exactly: those below would round sums as they go.
+// No kernels multiply exactly yet: those below would round sums as they go.
 Planned<attile_gemm_problem> refuse_exact(Device & /*device*/, const attile_gemm_problem &problem) {
     if ((problem.launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) == 0) return {};
     return Planned<attile_gemm_problem>::refused(ATTILE_ERROR_UNSUPPORTED_FEATURE,
@@ -30,8 +23,8 @@ Planned<attile_gemm_problem> refuse_exact(Device & /*device*/, const attile_gemm
 
 // Kernels that run, those they stand back for, plan.
 constexpr Family<attile_gemm_problem> kList[] = {
-    {nullptr, nullptr, refuse_narrow},
     {nullptr, nullptr, refuse_exact},
+    {nullptr, nullptr, narrow::plan_gemm},  // Those below look at the type of one operand.
 #if defined(ATTILE_GPU_HAS_SM90)
     {&sm90::kKernels, nullptr, sm90::plan_gemm},  // f16, bf16
 #endif

@@ -89,8 +89,7 @@ int vector_elements(int32_t dtype) { return storage_bytes(dtype) == 8 ? 2 : 4; }
 
 const void *gemm_address(const attile_gemm_problem &problem, const void *standing_in) {
     if (standing_in == nullptr) return nullptr;
-    const attile_operand *const operands[] = {&problem.a, &problem.b, &problem.c, &problem.d,
-                                              &problem.bias};  // As for_operands() has them.
+    const attile_operand *const operands[] = {&problem.a, &problem.b, &problem.c, &problem.d, &problem.bias};  // As for_operands().
     return operands[operand_of(standing_in)]->data;
 }
 

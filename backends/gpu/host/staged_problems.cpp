@@ -43,6 +43,8 @@ void set(int64_t (&values)[kStagedDims], int64_t a, int64_t b, int64_t c, int64_
     values[3] = d;
 }
 
+bool is_of_four_bits(const attile_operand &x) { return x.dtype == ATTILE_I4 || x.dtype == ATTILE_U4; }
+
 // Chunks of rows should still fill whole tiles of the fastest kernels.
 constexpr int64_t kTileGranule = 256;
 // Rows of a column-wise reduction are neighbours in memory: keep whole cache lines together.
@@ -50,16 +52,30 @@ constexpr int64_t kRowGranule = 64;
 
 }  // namespace
 
-// Dimensions x, y, n, m: with columns outside rows, B's chunk stays while A's pass by. Columns are cut only for memory's sake.
-StagedProblem<attile_gemm_problem>::StagedProblem(const attile_gemm_problem &from) : problem(from) {
-    const Axis x{from.batch[0], 0}, y{from.batch[1], 1}, n{from.n, 2}, m{from.m, 3}, k{from.k};
-    call.operands.reserve(5);
+// Dimensions x, y, n, m: with columns outside rows, B's chunk stays while A's pass by. Columns are cut only for memory's sake. Numbers of 8
+// and 4 bits are not cut along rows and columns, of which several may share a scale or a byte.
+StagedProblem<attile_gemm_problem>::StagedProblem(const attile_gemm_problem &from)
+    : problem(from), b_bytes(from.b), packed_axis(from.b.stride[2] == 1 ? 2 : 3) {
+    const bool is_narrow = (from.a.dtype != 0 && (from.a.dtype & 0xff) <= 8) || (from.b.dtype != 0 && (from.b.dtype & 0xff) <= 8);
+    const bool is_cut = !is_narrow;
+    const Axis x{from.batch[0], 0}, y{from.batch[1], 1}, n{from.n, is_cut ? 2 : -1}, m{from.m, is_cut ? 3 : -1}, k{from.k};
+    call.operands.reserve(8);
     add(call, problem.a, {x, y, m, k});
-    add(call, problem.b, {x, y, k, n});
+    if (is_of_four_bits(from.b)) {
+        b_bytes.dtype = ATTILE_I8;
+        for (int axis = 0; axis < 4; ++axis) b_bytes.stride[axis] = axis == packed_axis ? 1 : from.b.stride[axis] / 2;
+        add(call, b_bytes, {x, y, {packed_axis == 2 ? from.k / 2 : from.k}, {packed_axis == 2 ? from.n : from.n / 2}});
+    } else {
+        add(call, problem.b, {x, y, k, n});
+    }
+    const auto blocks = [](int64_t extent, int64_t group) { return Axis{ceil_div(extent, std::max<int64_t>(group, 1))}; };
+    add(call, problem.a_scale, {x, y, blocks(from.m, from.a_group[0]), blocks(from.k, from.a_group[1])});
+    for (attile_operand *const of_b : {&problem.b_scale, &problem.b_zero})
+        add(call, *of_b, {x, y, blocks(from.k, from.b_group[0]), blocks(from.n, from.b_group[1])});
     add(call, problem.c, {x, y, m, n});
     add(call, problem.bias, {x, y, m, n});
     add(call, problem.d, {x, y, m, n}, true);
-    set(call.units, from.batch[0], from.batch[1], from.n, from.m);
+    set(call.units, from.batch[0], from.batch[1], is_cut ? from.n : 1, is_cut ? from.m : 1);
     set(call.granule, 1, 1, kTileGranule, kTileGranule);
     call.cut_order[2] = 3;
     call.cut_order[3] = 2;
@@ -69,8 +85,11 @@ StagedProblem<attile_gemm_problem>::StagedProblem(const attile_gemm_problem &fro
 void StagedProblem<attile_gemm_problem>::resize(const int64_t count[kStagedDims]) {
     problem.batch[0] = count[0];
     problem.batch[1] = count[1];
-    problem.n = count[2];
-    problem.m = count[3];
+    if (call.units[2] > 1) problem.n = count[2];
+    if (call.units[3] > 1) problem.m = count[3];
+    if (!is_of_four_bits(problem.b)) return;
+    problem.b.data = b_bytes.data;
+    for (int axis = 0; axis < 4; ++axis) problem.b.stride[axis] = axis == packed_axis ? 1 : 2 * b_bytes.stride[axis];
 }
 
 // Dimensions batch entries and key heads. Packed sequences lie one after another in the same axis, where only the lengths, which are data,

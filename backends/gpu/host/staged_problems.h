@@ -21,6 +21,8 @@ struct StagedProblem<attile_gemm_problem> {
     StagedProblem &operator=(const StagedProblem &) = delete;
     void resize(const int64_t count[kStagedDims]);
     attile_gemm_problem problem;
+    attile_operand b_bytes;  // B of 4 bits as bytes, two numbers each along its packed axis; problem.b follows it.
+    int packed_axis;
     StagedCall call;
 };
 

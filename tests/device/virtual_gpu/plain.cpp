@@ -151,6 +151,8 @@ Run arithmetic(const Opcode &opcode) {
     if (name == "bfind" && type == "u32")
         return opcode.has("shiftamt") ? unary<uint32_t, uint32_t, shift_to_highest> : unary<uint32_t, uint32_t, highest>;
     if (name == "dp4a" && opcode.parts[1] == "u32" && type == "u32") return ternary<uint32_t, uint32_t, uint32_t, uint32_t, sum_of_bytes>;
+    if (name == "dp4a" && opcode.parts[1] == "s32" && type == "s32")
+        return ternary<uint32_t, uint32_t, uint32_t, uint32_t, sum_of_signed_bytes>;
     if (name == "prmt" && opcode.parts.size() == 2) return ternary<uint32_t, uint32_t, uint32_t, uint32_t, bytes_chosen>;
     if (name == "bfi") return insert_bits;
     if (name == "lop3" && type == "b32") return by_table;

@@ -213,6 +213,11 @@ inline uint32_t sum_of_bytes(uint32_t a, uint32_t b, uint32_t c) {
     return c;
 }
 
+inline uint32_t sum_of_signed_bytes(uint32_t a, uint32_t b, uint32_t c) {
+    for (int i = 0; i < 32; i += 8) c += static_cast<uint32_t>(static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i));
+    return c;
+}
+
 template <class T>
 bool eq(T a, T b) {
     return a == b;

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels for products of numbers of 8 and 4 bits, as the host sees them. Sums lie in rows of whole vectors, dense matrices one after
+// the other for each batch entry, all of a part's together; D's contiguous axis is their columns.
+#pragma once
+
+#include <cstdint>
+
+#include "divider.h"
+#include "gemm/params.h"
+
+namespace attile::gpu::narrow {
+
+// Factors of blocks of A or B, f32; data is null where all are 1. Strides are of blocks, whose extents the divisors are.
+struct Scales {
+    const float *data;
+    int64_t batch_x, batch_y, outer, depth;
+    Divider outer_group, depth_group;
+};
+
+// A or B, of any type, as dense rows along the depth: `to` has count_x x count_y matrices of `outer` rows of `row` elements, those past
+// `depth` zeros. What is rewritten as i8 is i8, and is not scaled.
+struct RewriteParams {
+    const void *from;
+    void *to;
+    int32_t from_dtype, to_dtype;                                // ATTILE_ constants; to f32, f16, bf16 or i8.
+    int64_t from_batch_x, from_batch_y, from_outer, from_depth;  // In elements.
+    int64_t outer, depth, row, count_x, count_y;
+    Scales scale, zero;
+};
+inline constexpr int kRewriteThreads = 256, kRewriteRows = 32, kRewriteDepth = 64;
+const void *rewrite_kernel();
+
+// Products of int8, exact in int32 as far as kMostExactChunks reach; A and B in rows along the depth, which is a multiple of 16. Where all
+// rows of one begin at multiples of 16 bytes it is aligned. `group_chunks` is 0, or sums of so many chunks are made float32, scaled and
+// added.
+struct ProductParams {
+    const int8_t *a, *b;
+    int64_t a_row, a_batch_x, a_batch_y, b_row, b_batch_x, b_batch_y;  // In bytes.
+    int32_t a_aligned, b_aligned;
+    int64_t m, n, k;
+    void *sums;  // int32, with groups float32.
+    int64_t sum_row, sum_batch, sum_part;
+    int32_t chunks_each, group_chunks;  // Of a part; of a group.
+    Divider tiles, tiles_n, parts, batch_y;
+    Scales a_scale, b_scale;  // Of groups.
+};
+inline constexpr int kProductThreads = 256, kProductChunk = 32;
+inline constexpr int kMostExactDepth = 131071;                            // (2^31 - 1) / 128^2: any sum of so many products fits int32,
+inline constexpr int kMostExactChunks = kMostExactDepth / kProductChunk;  // and of so many whole chunks.
+struct ProductTile {
+    const void *kernel, *grouped;
+    const char *name;
+    int rows, columns;
+};
+inline constexpr int kProductTiles = 2;
+const ProductTile *product_tiles();  // The one for few rows first.
+
+// D = activation(alpha a_scale b_scale sum + beta C + bias) of the sums of all parts; with D of i32 the sums themselves.
+struct FinishParams {
+    const void *sums;
+    int64_t sum_row, sum_batch, sum_part;
+    GemmOutput c, d, bias;
+    int64_t m, n, batch_y, batches;
+    float alpha, beta;
+    int32_t parts, is_integer;
+    int32_t vectorised, activation;
+    Scales a_scale, b_scale;  // Constant along the depth.
+};
+inline constexpr int kFinishThreads = 256;
+const void *finish_kernel();
+
+}  // namespace attile::gpu::narrow
