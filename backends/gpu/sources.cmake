@@ -135,6 +135,7 @@ set(ATTILE_GPU_SM90_HOSTS
   attention_backward/sm90/plan.cpp
   gemm/sm90/run.cpp
   gemm/sm90/few_rows.cpp
+  gemm/sm90/int8_plan.cpp
   gemm/sm90/plan.cpp
 )
 

@@ -24,6 +24,9 @@ Planned<attile_gemm_problem> refuse_exact(Device & /*device*/, const attile_gemm
 // Kernels that run, those they stand back for, plan.
 constexpr Family<attile_gemm_problem> kList[] = {
     {nullptr, nullptr, refuse_exact},
+#if defined(ATTILE_GPU_HAS_SM90)
+    {&sm90::kKernels, nullptr, sm90::plan_gemm_int8},  // i8
+#endif
     {nullptr, nullptr, narrow::plan_gemm},  // Those below look at the type of one operand.
 #if defined(ATTILE_GPU_HAS_SM90)
     {&sm90::kKernels, nullptr, sm90::plan_gemm},  // f16, bf16

@@ -233,6 +233,11 @@ __device__ __forceinline__ void keep_in_registers(float (&x)[kCount]) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(x[i])::"memory");
 }
+template <int kCount>
+__device__ __forceinline__ void keep_in_registers(int32_t (&x)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(x[i])::"memory");
+}
 // Descriptor of an operand in shared memory, 1024 bytes aligned, whose rows of 128 bytes are swizzled in groups of eight. An operand
 // contiguous along the depth has one group of eight rows after the other. Otherwise a row is 64 elements of one depth, and the next 64 are
 // `next_bytes` further.

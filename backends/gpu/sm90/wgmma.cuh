@@ -17,7 +17,8 @@
 #define ATTILE_WGMMA_SUMS_104 ATTILE_WGMMA_SUMS_96 ", %96, %97, %98, %99, %100, %101, %102, %103"
 #define ATTILE_WGMMA_SUMS_120 ATTILE_WGMMA_SUMS_104 ", %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119"
 #define ATTILE_WGMMA_SUMS_128 ATTILE_WGMMA_SUMS_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
-#define ATTILE_WGMMA_BIND_4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
+#define ATTILE_WGMMA_SUM(x) "+f"(x)  // As products of integers define it, "+r"(x).
+#define ATTILE_WGMMA_BIND_4(i) ATTILE_WGMMA_SUM(sums[i]), ATTILE_WGMMA_SUM(sums[i + 1]), ATTILE_WGMMA_SUM(sums[i + 2]), ATTILE_WGMMA_SUM(sums[i + 3])
 #define ATTILE_WGMMA_BIND_8(i) ATTILE_WGMMA_BIND_4(i), ATTILE_WGMMA_BIND_4(i + 4)
 #define ATTILE_WGMMA_BIND_16(i) ATTILE_WGMMA_BIND_8(i), ATTILE_WGMMA_BIND_8(i + 8)
 #define ATTILE_WGMMA_BIND_32(i) ATTILE_WGMMA_BIND_16(i), ATTILE_WGMMA_BIND_16(i + 16)

@@ -126,6 +126,7 @@ struct Cut {
     const ProductTile *tile = nullptr;
     int64_t parts = 1, chunks_each = 0;
     bool grouped = false;
+    bool by_family = false;  // Sums of int8 are another family's, in one part.
 
     Cut(Device &device, const attile_gemm_problem &p);
     int64_t sum_batch() const { return m * sum_row; }
@@ -135,6 +136,8 @@ struct Cut {
     }
     int64_t copies() const { return new_a.workspace() + new_b.workspace(); }
     attile_gemm_problem inner(const attile_gemm_problem &p, void *copy_a, void *copy_b, void *sums) const;
+    // The plan of what inner() makes, which may be a refusal.
+    Planned<attile_gemm_problem> plan(Device &device, const attile_gemm_problem &inner) const;
 };
 
 // The type that tensor cores multiply both in, without a scale; 0: there is none.
@@ -148,6 +151,16 @@ int32_t half_type(const attile_gemm_problem &p) {
 bool has_whole_rows(const attile_gemm_problem &p, const Side &side) {
     return side.depth_stride == 1 && p.k % 16 == 0 && side.outer_stride % 16 == 0 && side.x->stride[0] % 16 == 0 &&
            side.x->stride[1] % 16 == 0;
+}
+
+// Sums of int8 by kernels for units that not every device has, if any takes them.
+Planned<attile_gemm_problem> plan_sums(Device &device, const attile_gemm_problem &sums) {
+    for (const Family<attile_gemm_problem> &family : kGemmFamilies) {
+        if (family.set == nullptr || !device.runs(*family.set)) continue;
+        const Planned<attile_gemm_problem> planned = family.plan(device, sums);
+        if (planned.has_plan()) return planned;
+    }
+    return {};
 }
 
 Cut::Cut(Device &device, const attile_gemm_problem &p) : a(side_a(p)), b(side_b(p)), m(p.m), n(p.n) {
@@ -181,6 +194,7 @@ Cut::Cut(Device &device, const attile_gemm_problem &p) : a(side_a(p)), b(side_b(
     const int64_t chunks = ceil_div(p.k, kProductChunk);
     grouped = along_depth || p.k > kMostExactDepth;
     tile = product_tiles() + (m <= kFewRows ? 0 : 1);
+    by_family = !grouped && plan_sums(device, inner(p, nullptr, nullptr, nullptr)).has_plan();
     // As many parts as fill the device twice. Those of groups, whose sums are rounded, are not to depend on the rows.
     const int64_t wanted = int64_t{4} * std::max(1, device.properties().compute_units), whole = blocks(p);
     const bool is_invariant = grouped && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
@@ -207,7 +221,7 @@ attile_gemm_problem Cut::inner(const attile_gemm_problem &p, void *copy_a, void 
     put(new_b, b, copy_b);
     q.a_scale = q.b_scale = q.b_zero = {};
     q.a_group[0] = q.a_group[1] = q.b_group[0] = q.b_group[1] = 0;
-    q.compute = ATTILE_F32;
+    q.compute = path == Path::kIntegers ? ATTILE_I32 : ATTILE_F32;
     if (path == Path::kFloats) return q;
     q.c = q.bias = {};
     q.alpha = 1;
@@ -215,12 +229,16 @@ attile_gemm_problem Cut::inner(const attile_gemm_problem &p, void *copy_a, void 
     q.activation = ATTILE_ACTIVATION_NONE;
     q.d = {};
     q.d.data = sums;
-    q.d.dtype = ATTILE_F32;
+    q.d.dtype = path == Path::kIntegers ? ATTILE_I32 : ATTILE_F32;
     q.d.stride[0] = p.batch[0] > 1 ? p.batch[1] * sum_batch() : 0;
     q.d.stride[1] = p.batch[1] > 1 ? sum_batch() : 0;
     q.d.stride[swapped ? 3 : 2] = sum_row;
     q.d.stride[swapped ? 2 : 3] = 1;
     return q;
+}
+
+Planned<attile_gemm_problem> Cut::plan(Device &device, const attile_gemm_problem &inner) const {
+    return by_family ? plan_sums(device, inner) : plan_step(device, inner, kGemmFamilies);
 }
 
 int32_t launch_products(Device &device, const attile_gemm_problem &p, const Cut &cut, const void *copy_a, const void *copy_b, void *sums,
@@ -289,7 +307,7 @@ int32_t launch_finish(Device &device, const attile_gemm_problem &p, const Cut &c
     params.batch_y = p.batch[1];
     params.alpha = static_cast<float>(p.alpha);
     params.beta = static_cast<float>(p.beta);
-    params.parts = static_cast<int32_t>(cut.parts);
+    params.parts = cut.by_family ? 1 : static_cast<int32_t>(cut.parts);
     params.is_integer = cut.path == Path::kIntegers && !cut.grouped ? 1 : 0;
     params.vectorised = p.d.dtype != ATTILE_I32 && gemm_vectorised(outputs) ? 1 : 0;
     params.activation = p.activation;
@@ -318,15 +336,16 @@ struct NarrowGemm {
                                                                                          cut.new_b.is_made() ? cut.swapped ? "A" : "B" : "";
         std::snprintf(rewritten, sizeof rewritten, "%s%s%s rewritten as %s%s", of_a, *of_a != '\0' && *of_b != '\0' ? " and " : "", of_b,
                       name_of(cut.new_a.is_made() ? cut.new_a.dtype : cut.new_b.dtype), cut.path == Path::kFloats ? ", scaled" : "");
-        if (cut.path != Path::kIntegers) {
+        if (cut.path != Path::kIntegers || cut.by_family) {
             const attile_gemm_problem inner = cut.inner(p, nullptr, nullptr, nullptr);
-            const int32_t status = plan_step(device, inner, kGemmFamilies).describe(device, support);
+            const int32_t status = cut.plan(device, inner).describe(device, support);
             const double flops = support.flops, bytes = support.bytes;
             gemm_work(p, support);
             if (support.bytes > 0 && bytes > 0 && flops > 0) support.predicted_share *= std::min(1.0, support.bytes / bytes);
             char text[sizeof support.text];
             std::memcpy(text, support.text, sizeof text);
-            std::snprintf(support.text, sizeof support.text, "%s; %.150s", rewritten, text);
+            std::snprintf(support.text, sizeof support.text, "%s%s%.150s", cut.copies() > 0 ? rewritten : "", cut.copies() > 0 ? "; " : "",
+                          text);
             return status;
         }
         gemm_work(p, support);
@@ -373,11 +392,11 @@ struct NarrowGemm {
         }
         if (!has_room) return fail(ATTILE_ERROR_INTERNAL, "gemm: the workspace is smaller than the query asked for");
         if (status != ATTILE_OK) return status;
-        if (cut.path == Path::kIntegers) {
+        if (cut.path == Path::kIntegers && !cut.by_family) {
             status = launch_products(device, p, cut, copy_a, copy_b, sums, stream);
         } else {
             const attile_gemm_problem inner = cut.inner(p, copy_a, copy_b, sums);
-            const Planned<attile_gemm_problem> planned = plan_step(device, inner, kGemmFamilies);
+            const Planned<attile_gemm_problem> planned = cut.plan(device, inner);
             if (planned.refusal() != ATTILE_OK) return fail(planned.refusal(), "%s", planned.sentence());
             status = planned.launch(device, workspace, stream);
         }

@@ -64,6 +64,13 @@ constexpr int gemm_shared_bytes(const GemmTileShape &tile, bool outer_b) {
            tile.columns * 4 + 16 * stages + 16;
 }
 
+// Factors of groups of rows or columns of the product of int8; none where data is null.
+struct GemmScales {
+    const float *data;
+    int64_t stride;
+    Divider group;
+};
+
 struct GemmArguments {
     TensorMap map_a, map_b;  // Innermost axis first: contiguous, other, inner batch, outer batch.
     GemmOutput c, d, bias;
@@ -93,6 +100,7 @@ struct GemmArguments {
     int32_t halves;                                      // Two splits, each of which stores half of a tile's columns.
     int32_t vectorised;                                  // As in GemmParams.
     int32_t activation;
+    GemmScales row_scale, column_scale;  // Of products of int8, in the tile's orientation.
 };
 
 // Where a part's sums begin in `partial`, of a tile of so many elements: the parts of a tile one after the other, and of each what the

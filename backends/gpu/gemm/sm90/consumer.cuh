@@ -7,6 +7,7 @@
 #include "gemm/sm90/epilogue.cuh"
 #include "gemm/sm90/producer.cuh"
 #include "gemm/sm90/product.cuh"
+#include "gemm/sm90/product_int8.cuh"
 #include "gemm/sm90/turned.cuh"
 #include "numeric.h"
 #include "sm90/cluster.cuh"
@@ -18,6 +19,7 @@ namespace attile::gpu::sm90 {
 template <class Config>
 struct GemmProducts {
     static constexpr int kColumns = Config::kColumns, kStages = Config::kStages;
+    using Sum = typename Config::Sum;
     const GemmBlock<Config> &block;
     const int lane;
     const uint64_t operand_a, operand_b;  // Of stage 0.
@@ -31,7 +33,7 @@ struct GemmProducts {
           operand_b(product_operand(of.stages + Config::kBytesA, Config::kPieceBytes)) {}
 
     // Starts the products of the next stage, the tile's `depth_block`th, and gives back the stage before.
-    __device__ __forceinline__ void step(float (&sums)[kColumns / 2], int depth_block) {
+    __device__ __forceinline__ void step(Sum (&sums)[kColumns / 2], int depth_block) {
         // From one depth of 16 to the next, in units of 16 bytes: 32 bytes along a row, or 16 rows.
         constexpr int kNextA = Config::kOuterA != 0 ? 128 : 2, kNextB = Config::kOuterB != 0 ? 128 : 2;
         barrier_wait(block.full(stage), parity);
@@ -40,8 +42,12 @@ struct GemmProducts {
         product_fence();
 #pragma unroll
         for (int i = 0; i < kGemmDepth / 16; ++i) {
-            gemm_product<typename Config::Element, kColumns, Config::kOuterA, Config::kOuterB>(sums, a + i * kNextA, b + i * kNextB,
-                                                                                               depth_block | i);
+            if constexpr (Config::kIntegers) {
+                gemm_product_int8<kColumns>(sums, a + i * kNextA, b + i * kNextB, depth_block | i);
+            } else {
+                gemm_product<typename Config::Element, kColumns, Config::kOuterA, Config::kOuterB>(sums, a + i * kNextA, b + i * kNextB,
+                                                                                                   depth_block | i);
+            }
         }
         product_commit();
         keep_in_registers(sums);
@@ -56,7 +62,7 @@ struct GemmProducts {
         }
     }
     // Waits for the products of the tile's last stage.
-    __device__ __forceinline__ void finish(float (&sums)[kColumns / 2]) const {
+    __device__ __forceinline__ void finish(Sum (&sums)[kColumns / 2]) const {
         product_wait<0>();
         keep_in_registers(sums);
         release_last();
@@ -98,7 +104,7 @@ __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmB
         const GemmPlace place(p, work.tile, block.rank);
         const int64_t row = static_cast<int64_t>(place.a) * Config::kRows, col = static_cast<int64_t>(place.b) * kColumns;
         if (!work.is_part) store.begin(place.batch_x, place.batch_y, row, col);
-        float sums[kColumns / 2];
+        typename Config::Sum sums[kColumns / 2];
         int depth_block = 0;
         if (store.pending()) {
             store.store_late([&] {
@@ -115,12 +121,15 @@ __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmB
                 break;  // There is only one tile.
             }
         }
-        if (work.is_part) {
+        if constexpr (Config::kIntegers) {
+            store.tile_of_integers(sums, place.batch_x, place.batch_y, row, col);
+            continue;
+        } else if (work.is_part) {
             const int rank = static_cast<int>(block.rank);
             gemm_leave_part<Config>(sums, p.partial + gemm_partial(unit - p.whole, p.multicast, rank, Config::kRows * kColumns));
             continue;
         }
-        store.tile(sums, place.batch_x, place.batch_y, row, col);
+        if constexpr (!Config::kIntegers) store.tile(sums, place.batch_x, place.batch_y, row, col);
     }
     if (store.pending()) store.store_late([] {});
 }

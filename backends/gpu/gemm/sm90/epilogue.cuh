@@ -30,6 +30,7 @@ class GemmStore {
     // Before a tile's first product. row and col: the tile's first, in the tile's own orientation.
     __device__ __forceinline__ void begin(uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
         if constexpr (Config::kEnd == GemmEnd::kFused) fusion_.begin(batch_x, batch_y, row, col);
+        if constexpr (Config::kIntegers) fusion_.begin_scales(row, col);
     }
 
     // After its last. If pending() is true afterwards, the sums are not stored yet.
@@ -42,6 +43,16 @@ class GemmStore {
         } else if constexpr (kColumns >= 64) {  // Narrower ones leave by halves.
             leave(sums, p_.alpha, batch_x, batch_y, row, col, Left::kLines);
         }
+    }
+
+    // The same of exact sums, which scales or nothing are applied to.
+    __device__ __forceinline__ void tile_of_integers(const int32_t (&whole)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
+                                                     int64_t col) {
+        thread_ = fresh_thread();
+        if (p_.d.dtype == ATTILE_I32) return fusion_.store_wide(whole, 1, batch_x, batch_y, row, col);
+        float sums[kColumns / 2];
+        fusion_.scale(whole, sums);
+        fused(sums, batch_x, batch_y, row, col);
     }
 
     // For two blocks of a cluster that share a tile's depth: each takes half of the columns. The other block writes its sums of those into

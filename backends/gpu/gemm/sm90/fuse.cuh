@@ -70,6 +70,40 @@ class GemmFusion {
         }
     }
 
+    // The same of the scales of rows and columns.
+    __device__ __forceinline__ void begin_scales(int64_t row, int64_t col) {
+        const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads;
+        if (p_.column_scale.data != nullptr && thread < kColumns && col + thread < p_.n)
+            column_scale_ = scale_of(p_.column_scale, col + thread);
+        if (p_.row_scale.data == nullptr) return;
+        const int64_t mine = row + thread / kWarpThreads * 16 + thread % kWarpThreads / 4;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            if (mine + 8 * half < p_.m) row_scale_[half] = scale_of(p_.row_scale, mine + 8 * half);
+        }
+    }
+    // Exact sums as float32, scaled; all consumer threads call it.
+    __device__ __forceinline__ void scale(const int32_t (&whole)[kColumns / 2], float (&sums)[kColumns / 2]) const {
+        const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads, lane = thread % kWarpThreads;
+#pragma unroll
+        for (int i = 0; i < kColumns / 2; ++i) sums[i] = static_cast<float>(whole[i]);
+        if (p_.row_scale.data != nullptr) {
+#pragma unroll
+            for (int i = 0; i < kColumns / 2; ++i) sums[i] *= row_scale_[i / 2 % 2];
+        }
+        if (p_.column_scale.data == nullptr) return;
+        named_sync(kBarrier, kThreads);  // The last tile's have been read.
+        if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns_ + thread * 4), "f"(column_scale_) : "memory");
+        named_sync(kBarrier, kThreads);
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i) {
+            float first, second;
+            asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(first), "=f"(second) : "r"(columns_ + (8 * i + lane % 4 * 2) * 4));
+            sums[4 * i] *= first, sums[4 * i + 2] *= first;
+            sums[4 * i + 1] *= second, sums[4 * i + 3] *= second;
+        }
+    }
+
     // After the last product; all consumer threads call it. kNarrow: D is of 16 bits. True if the sums are final: alpha is in them.
     template <bool kNarrow>
     __device__ __forceinline__ bool finish(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
@@ -112,39 +146,46 @@ class GemmFusion {
         return true;
     }
 
-    // Stores float32 from the registers: four lanes fill a sector of 32 bytes. In pairs where rows of D are made of them.
-    __device__ __forceinline__ void store_wide(const float (&sums)[kColumns / 2], float alpha, uint32_t batch_x, uint32_t batch_y,
-                                               int64_t row, int64_t col) const {
+    // Stores float32, or int32 as it is, from the registers: four lanes fill a sector of 32 bytes. In pairs where rows of D are made of
+    // them.
+    template <class T>
+    __device__ __forceinline__ void store_wide(const T (&sums)[kColumns / 2], T alpha, uint32_t batch_x, uint32_t batch_y, int64_t row,
+                                               int64_t col) const {
         const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads, lane = thread % kWarpThreads;
         const int64_t mine = row + thread / kWarpThreads * 16 + lane / 4, first = col + lane % 4 * 2;
-        float *const to = static_cast<float *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y + mine * p_.d.row + first;
+        T *const to = static_cast<T *>(p_.d.data) + batch_x * p_.d.batch_x + batch_y * p_.d.batch_y + mine * p_.d.row + first;
         const int columns = static_cast<int>(min(p_.n - first, int64_t{kColumns}));
         if (mine >= p_.m) return;
         const int rows = mine + 8 < p_.m ? 2 : 1;
         if (p_.paired == 0) {
-            store_rows<true, false>(sums, alpha, to, columns, rows);
+            store_rows<true, false, T>(sums, alpha, to, columns, rows);
         } else if (rows == 2 && columns > kColumns - 8) {
-            store_rows<false, true>(sums, alpha, to, columns, rows);
+            store_rows<false, true, T>(sums, alpha, to, columns, rows);
         } else {
-            store_rows<true, true>(sums, alpha, to, columns, rows);
+            store_rows<true, true, T>(sums, alpha, to, columns, rows);
         }
     }
 
   private:
     __device__ __forceinline__ float bias(int which) const { return bias_value(p_.bias, bias_[which]); }
-    template <bool kCuts, bool kPaired>
-    __device__ __forceinline__ void store_rows(const float (&sums)[kColumns / 2], float alpha, float *to, int columns, int rows) const {
+    static __device__ __forceinline__ float scale_of(const GemmScales &scales, int64_t at) {
+        return __ldg(scales.data + quotient(static_cast<uint32_t>(at), scales.group) * scales.stride);
+    }
+    template <bool kCuts, bool kPaired, class T>
+    __device__ __forceinline__ void store_rows(const T (&sums)[kColumns / 2], T alpha, T *to, int columns, int rows) const {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             if (kCuts && half >= rows) break;
-            float *const line = to + 8 * half * p_.d.row;
+            T *const line = to + 8 * half * p_.d.row;
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) {
                 if (kCuts && 8 * i >= columns) break;
-                const float value[2] = {alpha * sums[4 * i + 2 * half], alpha * sums[4 * i + 2 * half + 1]};
+                const T value[2] = {alpha * sums[4 * i + 2 * half], alpha * sums[4 * i + 2 * half + 1]};
                 if constexpr (kPaired) {
-                    asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(line + 8 * i)), "f"(value[0]),
-                                 "f"(value[1])
+                    uint32_t bits[2];
+                    copy_bits(bits, value);
+                    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(line + 8 * i)), "r"(bits[0]),
+                                 "r"(bits[1])
                                  : "memory");
                 } else {
                     line[8 * i] = value[0];
@@ -274,6 +315,7 @@ class GemmFusion {
     const GemmArguments &p_;
     const uint32_t columns_;     // Shared memory, a float for each column of the tile.
     uint32_t bias_[2] = {0, 0};  // Of column `thread`, or of the thread's two rows.
+    float column_scale_ = 1, row_scale_[2] = {1, 1};
 };
 
 }  // namespace attile::gpu::sm90

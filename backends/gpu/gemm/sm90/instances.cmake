@@ -46,3 +46,17 @@ attile_gpu_instance(128x192_turned_fused FILE turned_fused TABLE TurnedFused BY 
 attile_gpu_instance(128x208_turned_fused FILE turned_fused TABLE TurnedFused BY gemm_turned_fused_instance rows=128 columns=208 turned)
 attile_gpu_instance(128x240_turned_fused FILE turned_fused TABLE TurnedFused BY gemm_turned_fused_instance rows=128 columns=240 turned)
 attile_gpu_instance(192x176_turned_fused FILE turned_fused TABLE TurnedFused BY gemm_turned_fused_instance rows=192 columns=176 turned)
+
+# Products of int8, for D of a type of 16 bits, float32 or int32: the first tiles, in the same order.
+attile_gpu_family(gemm/sm90/int8_instances.h
+  INCLUDE gemm/sm90/arguments.h
+  FROM gemm/sm90/instances.cuh
+  KERNEL GemmKernels SHAPE GemmTileShape BY gemm_int8_instance
+  FUNCTION gemm_int8_@type@_@name@
+  STRUCT GemmInt8Tile TABLE kGemmInt8
+  TYPES bf16 f16)
+
+attile_gpu_instance(128x256_int8 FILE int8 rows=128 columns=256)
+attile_gpu_instance(192x128_int8 FILE int8 rows=192 columns=128)
+attile_gpu_instance(128x128_int8 FILE int8 rows=128 columns=128)
+attile_gpu_instance(128x64_int8 FILE int8 rows=128 columns=64)

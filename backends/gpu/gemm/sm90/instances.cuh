@@ -3,14 +3,15 @@
 #pragma once
 
 #include "gemm/sm90/instances.h"
+#include "gemm/sm90/int8_instances.h"
 #include "gemm/sm90/kernel.cuh"
 
 namespace attile::gpu::sm90 {
 
-template <class Element, class Config, int kOuterA, int kOuterB, GemmEnd kEnd>
+template <class Element, class Config, int kOuterA, int kOuterB, GemmEnd kEnd, class Source = Element>
 const void *gemm_kernel_of() {
     constexpr GemmTileShape kShape = Config::kShape;
-    return reinterpret_cast<const void *>(gemm_kernel<GemmConfig<Element, kShape.rows, kShape.columns, kOuterA, kOuterB, kEnd>>);
+    return reinterpret_cast<const void *>(gemm_kernel<GemmConfig<Element, kShape.rows, kShape.columns, kOuterA, kOuterB, kEnd, Source>>);
 }
 
 template <class Element, class Config, GemmEnd kEnd = GemmEnd::kPlain>
@@ -25,6 +26,12 @@ GemmKernels gemm_fused_instance() {
 template <class Element, class Config>
 GemmKernels gemm_general_instance() {
     return gemm_instance<Element, Config, GemmEnd::kGeneral>();
+}
+
+// A and B of int8, contiguous along the depth.
+template <class Element, class Config>
+GemmKernels gemm_int8_instance() {
+    return {{{gemm_kernel_of<Element, Config, 0, 0, GemmEnd::kFused, I8>(), nullptr}, {nullptr, nullptr}}};
 }
 
 // B is contiguous along the depth.

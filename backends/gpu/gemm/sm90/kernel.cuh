@@ -14,6 +14,7 @@
 // the tensor cores; 128x256 does 85 FLOP a byte of L2, 64x16 does 13.
 #pragma once
 
+#include "eight_bits.h"
 #include "gemm/sm90/arguments.h"
 #include "gemm/sm90/block.cuh"
 #include "gemm/sm90/consumer.cuh"
@@ -26,9 +27,12 @@
 
 namespace attile::gpu::sm90 {
 
-template <class Element_, int kRows_, int kColumns_, int kOuterA_, int kOuterB_, GemmEnd kEnd_>
+// Source: what A and B are made of; int8 are two an element, and D's elements are then of the type Element, float32 or int32.
+template <class Element_, int kRows_, int kColumns_, int kOuterA_, int kOuterB_, GemmEnd kEnd_, class Source = Element_>
 struct GemmConfig {
     using Element = Element_;
+    static constexpr bool kIntegers = std::is_same_v<Source, I8>;
+    using Sum = std::conditional_t<kIntegers, int32_t, float>;
     static constexpr GemmEnd kEnd = kEnd_;
     static constexpr bool kTurned = kEnd == GemmEnd::kTurned || kEnd == GemmEnd::kTurnedFused;
     static constexpr bool kFuses = kEnd == GemmEnd::kFused || kEnd == GemmEnd::kTurnedFused;
@@ -45,6 +49,7 @@ struct GemmConfig {
     static constexpr int kConsumerRegisters = kRows > 128 ? 152 : 232;
     static_assert(gemm_shared_bytes({kRows, kColumns, kTurned}, kOuterB != 0) <= kGemmSharedLimit, "what a block can have");
     static_assert(!kTurned || (kOuterB == 0 && kColumns % 16 == 0), "halves of B are whole groups of eight rows");
+    static_assert(!kIntegers || (kEnd == GemmEnd::kFused && kOuterA == 0 && kOuterB == 0), "what there is of them");
     static_assert(kStageBytes % 1024 == 0, "swizzled panels start at multiples of 1024");
     static_assert(kRows * kColumns * 4 <= kStages * kStageBytes, "a split's sums take the stages' place");
 };

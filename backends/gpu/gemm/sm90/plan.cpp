@@ -88,7 +88,7 @@ GemmWay direct_way(const GemmPlan &plan, int32_t dtype) {
     const GemmParams &p = plan.params;
     if (p.d.col != 1) return kGemmGeneral;
     if (p.d.dtype == dtype) return kGemmNarrow;
-    return p.d.dtype == ATTILE_F32 ? kGemmFloats : kGemmGeneral;
+    return p.d.dtype == ATTILE_F32 || p.d.dtype == ATTILE_I32 ? kGemmFloats : kGemmGeneral;
 }
 
 // Of a plan whose `way` and `wide` speak of the operands alone.
@@ -218,6 +218,8 @@ int most_parts(const Model &model, const GemmChoice &choice, const GemmPlan &pla
 bool is_possible(const GemmChoice &choice, const GemmPlan &plan) {
     const GemmTileShape &tile = choice.shape();
     const GemmParams &p = plan.params;
+    if (plan.of_int8 && (choice.transposed || choice.splits > 1 || choice.parts > 1 || tile.columns < kGemmPiece || tile.rows < 128))
+        return false;
     if (tile.turned && (!choice.transposed || choice.splits > 1 || plan.way == kGemmGeneral || plan.panel(true).outer_first)) return false;
     if (choice.splits > 1 && (choice.multicast > 1 || choice.parts > 1 || ceil_div(p.k, kGemmDepth) < 2 * choice.splits)) return false;
     if (choice.multicast == 1) return !choice.shares_a;
@@ -238,7 +240,7 @@ GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
     const auto consider = [&](GemmChoice choice) {
         if (!is_possible(choice, plan)) return;
         compare(choice);
-        const int parts = choice.splits > 1 ? 1 : most_parts(model, choice, plan);
+        const int parts = choice.splits > 1 || plan.of_int8 ? 1 : most_parts(model, choice, plan);
         if (parts < 2) return;
         choice.parts = parts;
         compare(choice);
@@ -329,13 +331,19 @@ int64_t GemmPlan::partial_bytes() const {
     return gemm_partial(units() - whole, choice.multicast, 0, tile.rows * tile.columns) * static_cast<int64_t>(sizeof(float));
 }
 
-GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem) {
-    const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
+GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, bool of_int8) {
+    // Exact sums are the same whatever the tile.
+    const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 && !of_int8;
     GemmPlan plan;
+    plan.of_int8 = of_int8;
     static_cast<GemmOperands &>(plan) = gemm_operands(problem);
     if (plan.declined[0] != '\0') return plan;
     const Model model = model_of(device, plan);
     const GemmPlan ideal = by_strides(plan, problem.a.dtype);
+    if (of_int8 && ideal.way == kGemmGeneral) {
+        std::snprintf(plan.declined, sizeof plan.declined, "of int8 there are kernels without a general epilogue alone");
+        return plan;
+    }
     const std::optional<GemmChoice> asked = is_invariant ? std::nullopt : asked_choice(device.gemm_by, model, ideal);
     plan.choice = is_invariant ? invariant_choice(model, ideal, problem) : asked.has_value() ? *asked : best_choice(model, ideal);
     plan.is_asked = asked.has_value();

@@ -7,6 +7,7 @@
 #include "gemm/mma/small.h"
 #include "gemm/sm90/add_parts.h"
 #include "gemm/sm90/few_rows.h"
+#include "gemm/sm90/int8_instances.h"
 #include "gemm/sm90/plan.h"
 #include "host/status.h"
 
@@ -32,6 +33,7 @@ const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     const GemmFn *tiles = f16 ? kGemmPlainF16 : kGemmPlainBF16;
     if (plan.end() == GemmEnd::kFused) tiles = f16 ? kGemmFusedF16 : kGemmFusedBF16;
     if (plan.end() == GemmEnd::kGeneral) tiles = f16 ? kGemmGeneralF16 : kGemmGeneralBF16;
+    if (plan.of_int8) tiles = f16 ? kGemmInt8PlainF16 : kGemmInt8PlainBF16;
     int tile = plan.choice.tile;
     if (plan.end() == GemmEnd::kTurnedFused) {
         tiles = f16 ? kGemmTurnedFusedF16 : kGemmTurnedFusedBF16;
@@ -62,9 +64,9 @@ int32_t make_map(Device &device, const void *data, int32_t dtype, const GemmPane
 void name_tiles(const GemmPlan &plan, int32_t dtype, const DeviceProperties &properties, attile_support &support) {
     const GemmChoice &choice = plan.choice;
     const bool is_packed = plan.pack_a || plan.pack_b;
-    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s_%dx%dx%d%s%s", dtype == ATTILE_F16 ? "f16" : "bf16",
-                  kGemmTileShapes[choice.tile].rows, kGemmTileShapes[choice.tile].columns, kGemmDepth, choice.parts > 1 ? "_parts" : "",
-                  is_packed ? "_packed" : "");
+    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s%s_%dx%dx%d%s%s", plan.of_int8 ? "i8_" : "",
+                  dtype == ATTILE_F16 ? "f16" : "bf16", kGemmTileShapes[choice.tile].rows, kGemmTileShapes[choice.tile].columns,
+                  plan.of_int8 ? 2 * kGemmDepth : kGemmDepth, choice.parts > 1 ? "_parts" : "", is_packed ? "_packed" : "");
     std::snprintf(support.text, sizeof support.text, "%lld blocks on %d units, clusters of %d%s%s%s%s", static_cast<long long>(plan.blocks),
                   properties.compute_units, std::max(choice.splits, choice.multicast),
                   !choice.shares_a    ? ""
@@ -101,7 +103,9 @@ int32_t add_parts(Device &device, const GemmPlan &plan, const GemmArguments &pro
                               pointers, stream);
 }
 
-int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, Workspace &workspace, Stream stream) {
+}  // namespace
+
+int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const TileScales &scales, Workspace &workspace, Stream stream) {
     const GemmParams &p = plan.params;
     const GemmChoice &choice = plan.choice;
     const void *a = p.a.data, *b = p.b.data;
@@ -164,6 +168,8 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, Worksp
     g.simple = p.c.dtype == 0 && !gemm_has_epilogue(p) ? 1 : 0;
     g.vectorised = gemm_vectorised(p) ? 1 : 0;
     g.activation = p.activation;
+    g.row_scale = scales.rows;
+    g.column_scale = scales.columns;
     bool outer_b = false;
     const void *const kernel = kernel_of(plan, dtype, &outer_b);
     void *arguments[] = {&g, nullptr};
@@ -176,44 +182,47 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, Worksp
     return status == ATTILE_OK && plan.whole < plan.tiles ? add_parts(device, plan, g, stream) : status;
 }
 
+int32_t describe_tiles(Device &device, const attile_gemm_problem &problem, const GemmPlan &plan, attile_support &support) {
+    const DeviceProperties &properties = device.properties();
+    bool outer_b = false;
+    const void *const kernel = kernel_of(plan, problem.a.dtype, &outer_b);
+    const GemmTileShape tile = kGemmTileShapes[plan.choice.tile];
+    gemm_work(problem, support);
+    support.level = ATTILE_SUPPORT_NATIVE;
+    support.status = ATTILE_OK;
+    support.tile_m = plan.choice.transposed ? tile.columns : tile.rows;
+    support.tile_n = plan.choice.transposed ? tile.rows : tile.columns;
+    support.tile_k = kGemmDepth;
+    support.threads = gemm_threads(tile.rows);
+    support.splits = plan.choice.splits;
+    support.blocks = plan.blocks;
+    support.blocks_per_unit = 1;
+    KernelResources resources;
+    const int32_t status = device.resources(kernel, &resources);
+    if (status != ATTILE_OK) return status;
+    support.registers = resources.registers;
+    support.shared_bytes = gemm_shared_bytes(tile, outer_b);
+    if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
+        const double peak = kClockFlops * properties.compute_units * properties.clock_hz;
+        support.predicted_share = std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
+    }
+    name_tiles(plan, problem.a.dtype, properties, support);
+    return ATTILE_OK;
+}
+
+namespace {
+
 struct TiledGemm {
     const attile_gemm_problem *problem;
     GemmPlan plan;
 
-    int32_t describe(Device &device, attile_support &support) const {
-        const DeviceProperties &properties = device.properties();
-        bool outer_b = false;
-        const void *const kernel = kernel_of(plan, problem->a.dtype, &outer_b);
-        const GemmTileShape tile = kGemmTileShapes[plan.choice.tile];
-        gemm_work(*problem, support);
-        support.level = ATTILE_SUPPORT_NATIVE;
-        support.status = ATTILE_OK;
-        support.tile_m = plan.choice.transposed ? tile.columns : tile.rows;
-        support.tile_n = plan.choice.transposed ? tile.rows : tile.columns;
-        support.tile_k = kGemmDepth;
-        support.threads = gemm_threads(tile.rows);
-        support.splits = plan.choice.splits;
-        support.blocks = plan.blocks;
-        support.blocks_per_unit = 1;
-        KernelResources resources;
-        const int32_t status = device.resources(kernel, &resources);
-        if (status != ATTILE_OK) return status;
-        support.registers = resources.registers;
-        support.shared_bytes = gemm_shared_bytes(tile, outer_b);
-        if (properties.peak_bandwidth > 0 && properties.clock_hz > 0) {
-            const double peak = kClockFlops * properties.compute_units * properties.clock_hz;
-            support.predicted_share =
-                std::min(1.0, std::max(support.flops / peak, support.bytes / properties.peak_bandwidth) / plan.seconds);
-        }
-        name_tiles(plan, problem->a.dtype, properties, support);
-        return ATTILE_OK;
-    }
+    int32_t describe(Device &device, attile_support &support) const { return describe_tiles(device, *problem, plan, support); }
     void move_to(const attile_gemm_problem &to) {
         problem = &to;
         gemm_move(plan.params, to);
     }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
-        return launch_tiles(device, plan, problem->a.dtype, workspace, stream);
+        return launch_tiles(device, plan, problem->a.dtype, {}, workspace, stream);
     }
 };
 

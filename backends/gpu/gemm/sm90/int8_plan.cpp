@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm of int8 by wgmma: to TMA and to the plan, two int8 are an element of 16 bits, and the depth is half as long. Scales of rows and
+// columns are applied to exact sums in registers. What is to be rewritten first, is scaled along the depth or has another epilogue is left
+// to the plans for numbers of 8 bits, which come back here for the sums alone.
+#include <algorithm>
+#include <cstdio>
+
+#include "gemm/sm90/plan.h"
+#include "host/status.h"
+
+namespace attile::gpu::sm90 {
+namespace {
+
+constexpr int64_t kMostExactDepth = 131071;  // (2^31 - 1) / 128^2
+
+// The problem of pairs. Its type is D's, if that has 16 bits.
+attile_gemm_problem of_pairs(const attile_gemm_problem &p) {
+    attile_gemm_problem pairs = p;
+    pairs.k = p.k / 2;
+    pairs.a.dtype = pairs.b.dtype = p.d.dtype == ATTILE_F16 ? ATTILE_F16 : ATTILE_BF16;
+    for (const int axis : {0, 1, 2}) pairs.a.stride[axis] /= 2;
+    for (const int axis : {0, 1, 3}) pairs.b.stride[axis] /= 2;
+    return pairs;
+}
+
+bool is_constant(const attile_operand &scale, int64_t group, int64_t k) { return scale.dtype == 0 || group >= k; }
+
+const char *why_not(const attile_gemm_problem &p) {
+    const auto is_odd = [](int64_t stride) { return stride % 16 != 0; };
+    if (p.k < 2 || p.k % 2 != 0 || p.k > kMostExactDepth) return "the depth is not an even number of at most 131071";
+    if (p.a.stride[3] != 1 || p.b.stride[2] != 1) return "A or B is not contiguous along the depth";
+    if (is_odd(p.a.stride[0]) || is_odd(p.a.stride[1]) || is_odd(p.a.stride[2]) || is_odd(p.b.stride[0]) || is_odd(p.b.stride[1]) ||
+        is_odd(p.b.stride[3]))
+        return "rows of A or B are not a multiple of 16 bytes apart";
+    if (!is_constant(p.a_scale, p.a_group[1], p.k) || !is_constant(p.b_scale, p.b_group[0], p.k)) return "scales change along the depth";
+    // Batch entries may become rows, which scales do not follow.
+    if ((p.a_scale.dtype != 0 || p.b_scale.dtype != 0) && p.batch[0] * p.batch[1] > 1) return "there are scales and several products";
+    return nullptr;
+}
+
+// Are A and B exchanged, so that D is contiguous along its columns?
+bool is_swapped(const attile_gemm_problem &pairs) {
+    attile_gemm_problem told_apart = pairs;
+    told_apart.a.data = reinterpret_cast<void *>(uintptr_t{1} << 12);
+    told_apart.b.data = reinterpret_cast<void *>(uintptr_t{2} << 12);
+    return gemm_operands(told_apart).params.a.data == told_apart.b.data;
+}
+
+GemmScales scales(const attile_operand &x, int axis, int64_t group) {
+    if (x.dtype == 0) return {};
+    return {static_cast<const float *>(x.data), x.stride[axis], Divider(std::max<int64_t>(group, 1))};
+}
+
+struct Int8Gemm {
+    const attile_gemm_problem *problem;
+    GemmPlan plan;
+    bool swapped;
+
+    int32_t describe(Device &device, attile_support &support) const {
+        const attile_gemm_problem pairs = of_pairs(*problem);
+        const int32_t status = describe_tiles(device, pairs, plan, support);
+        gemm_work(*problem, support);
+        support.tile_k = 2 * kGemmDepth;
+        return status;
+    }
+    void move_to(const attile_gemm_problem &to) {
+        problem = &to;
+        gemm_move(plan.params, to);
+    }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
+        const attile_gemm_problem &p = *problem;
+        TileScales of = {scales(p.a_scale, 2, p.a_group[0]), scales(p.b_scale, 3, p.b_group[1])};
+        if (swapped) std::swap(of.rows, of.columns);
+        return launch_tiles(device, plan, of_pairs(p).a.dtype, of, workspace, stream);
+    }
+};
+
+}  // namespace
+
+Planned<attile_gemm_problem> plan_gemm_int8(Device &device, const attile_gemm_problem &p) {
+    if (p.a.dtype != ATTILE_I8 || p.b.dtype != ATTILE_I8) return {};
+    Declined reason;
+    const char *const why = why_not(p);
+    if (why != nullptr) {
+        std::snprintf(reason.text, sizeof reason.text, "%s", why);
+        return Planned<attile_gemm_problem>(reason);
+    }
+    const attile_gemm_problem pairs = of_pairs(p);
+    const GemmPlan plan = gemm_plan(device.properties(), pairs, true);
+    if (plan.declined[0] != '\0' || plan.pack_a || plan.pack_b || plan.way == kGemmGeneral) {
+        std::snprintf(reason.text, sizeof reason.text, "%s",
+                      plan.declined[0] != '\0' ? plan.declined : "A or B cannot be read where it lies");
+        return Planned<attile_gemm_problem>(reason);
+    }
+    return Planned<attile_gemm_problem>(Int8Gemm{&p, plan, is_swapped(pairs)}, plan.workspace_bytes);
+}
+
+}  // namespace attile::gpu::sm90
