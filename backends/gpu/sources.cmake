@@ -39,6 +39,7 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention_backward/simt/plan.cpp
   attention_backward/simt/products_f64_plan.cpp
   attention/plan.cpp
+  attention/problem.cpp
   attention/run.cpp
   attention/simt/dense_rows.cpp
   attention/simt/head_cut.cpp

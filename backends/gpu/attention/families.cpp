@@ -2,6 +2,7 @@
 // The families whose kernels this build has; what the device runs of them it says itself.
 #include "attention/families.h"
 
+#include "attention/plan.h"
 #include "attention/simt/plan.h"
 #include "attention/sm80/plan.h"
 #include "attention/sm90/plan.h"
@@ -12,19 +13,14 @@
 namespace attile::gpu {
 namespace {
 
-// Kernels read q, k and v as of one type, and a bias as of that or of f32.
-Planned<attile_attention_problem> refuse_several_types(Device & /*device*/, const attile_attention_problem &problem) {
-    const auto is_like_q = [&](const attile_operand &x) { return x.dtype == problem.q.dtype; };
-    const bool bias = problem.bias.dtype == 0 || problem.bias.dtype == ATTILE_F32 || is_like_q(problem.bias);
-    if (is_like_q(problem.k) && is_like_q(problem.v) && bias) return {};
-    return Planned<attile_attention_problem>::refused(
-        ATTILE_ERROR_UNSUPPORTED_DTYPE,
-        "attention: k, v or bias of another type than q are not there on this backend; cpu and reference have them");
+// SIMT's kernels alone read keys, values and a bias of other types than q.
+Planned<attile_attention_problem> plan_several_types(Device &device, const attile_attention_problem &problem) {
+    return attention_has_several_types(problem) ? simt::plan_attention(device, problem) : Planned<attile_attention_problem>();
 }
 
 // Kernels that run, those they stand back for, plan.
 constexpr Family<attile_attention_problem> kList[] = {
-    {nullptr, nullptr, refuse_several_types},
+    {nullptr, nullptr, plan_several_types},
 #if defined(ATTILE_GPU_HAS_SM90)
     {&sm90::kKernels, nullptr, sm90::plan_attention},         // f16, bf16
     {&sm90::kKernels, nullptr, sm90::plan_attention_tf32x3},  // f32

@@ -13,13 +13,15 @@ inline constexpr int64_t kAttentionMaxLength = int64_t{1} << 29;
 // A window that hides nothing: wider than a row, rounded up to a tile, and a shift together.
 inline constexpr int64_t kAttentionOpenWindow = (int64_t{1} << 30) - (int64_t{1} << 20);
 
-enum class AttentionStorage : int32_t { kF32, kF16, kBF16, kF64, kU8 };
+enum class AttentionStorage : int32_t { kF32, kF16, kBF16, kF64, kU8, kI8, kE4M3, kE5M2 };
+// Numbers of keys and values that may have scales.
+constexpr bool has_eight_bits(AttentionStorage storage) { return storage >= AttentionStorage::kI8; }
 
 struct AttentionOperand {
     const void *data;
     int64_t stride[4];  // In elements; axes as in attile_attention_problem.
     AttentionStorage storage;
-    int32_t vector;     // Rows are contiguous and start at multiples of four elements: 4-element accesses are allowed.
+    int32_t vector;     // Rows are contiguous, whole runs of four elements, of 8 bits eight; each starts at a multiple of them.
     int32_t row_bytes;  // stride[2] in bytes, where that fits.
 };
 
@@ -29,9 +31,17 @@ struct AttentionMask {
     int64_t stride[4];
 };
 
+// The factors of K or V of 8 bits, of which `group` neighbours along a row share one.
+struct AttentionScales {
+    const float *data;  // Null: all are 1.
+    int64_t stride[4];  // Axes as of the numbers, the last one in groups.
+    Divider group;
+};
+
 struct AttentionParams {
     AttentionOperand q, k, v, o, lse;
     AttentionOperand bias, allowed, alibi_slopes, sinks;  // data is null where absent
+    AttentionScales k_scale, v_scale;
     const int32_t *key_lengths, *key_starts, *causal_offset, *cu_len_q, *cu_len_k, *block_table;
     int64_t key_lengths_stride, key_starts_stride, causal_offset_stride, cu_len_q_stride, cu_len_k_stride, block_table_stride[2];
     AttentionMask block_mask, tree_mask;

@@ -57,24 +57,6 @@ bool is_aligned_16(const attile_operand &x) { return reinterpret_cast<uintptr_t>
 bool has_short_stride(const attile_operand &x) { return std::llabs(x.stride[2]) < (int64_t{1} << 29); }
 bool has_plain_rows(const attile_operand &x, int64_t cols) { return x.dtype == ATTILE_F32 && (x.stride[3] == 1 || cols == 1); }
 
-}  // namespace
-
-double attention_visible_pairs(const attile_attention_problem &p) {
-    const double rows = static_cast<double>(p.len_q), keys = static_cast<double>(p.len_k);
-    // Offsets are data on the device; most often the last row is the last key's, as in a chunk of a prompt.
-    const double shift = p.bottom_right != 0 || is_present(p.causal_offset) ? keys - rows : 0;
-    const auto clamped_sum = [keys](double x) {
-        if (x <= 0) return 0.0;
-        return x <= keys ? x * (x + 1) / 2 : keys * (keys + 1) / 2 + (x - keys) * keys;
-    };
-    const auto up_to = [&](double c) { return clamped_sum(rows + c) - clamped_sum(c); };
-    const double right = p.window_right < 0 ? rows * keys : up_to(shift + static_cast<double>(p.window_right));
-    const double left = p.window_left < 0 ? 0 : up_to(shift - static_cast<double>(p.window_left) - 1);
-    return static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * std::max(0.0, right - left);
-}
-
-namespace {
-
 // Of all pairs of row and key.
 double visible_share(const attile_attention_problem &p) {
     const double pairs = static_cast<double>(p.batch * p.heads_q) * static_cast<double>(p.len_q) * static_cast<double>(p.len_k);
@@ -238,8 +220,8 @@ double tile_seconds(const DeviceProperties &device, const attile_attention_probl
 // The decode kernel of as few columns as do, and of those what leaves the fewest blocks.
 const simt::AttentionDecodeKernel &decode_kernel(const attile_attention_problem &p) {
     const int64_t rows = p.len_q * (p.heads_q / p.heads_kv);
-    const simt::AttentionDecodeKernels kernels = p.k.dtype == ATTILE_F16    ? simt::attention_decode_f16()
-                                                 : p.k.dtype == ATTILE_BF16 ? simt::attention_decode_bf16()
+    const simt::AttentionDecodeKernels kernels = p.q.dtype == ATTILE_F16    ? simt::attention_decode_f16()
+                                                 : p.q.dtype == ATTILE_BF16 ? simt::attention_decode_bf16()
                                                                             : simt::attention_decode_f32();
     const simt::AttentionDecodeKernel *chosen = nullptr;
     for (int32_t i = 0; i < kernels.count; ++i) {
@@ -302,24 +284,6 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
 
 int64_t AttentionPlan::blocks_of(int64_t heads) const { return whole_blocks + (row_blocks * heads - whole_blocks) * splits; }
 
-bool attention_changes_scores(const attile_attention_problem &p) {
-    return is_present(p.bias) || is_present(p.allowed) || is_present(p.alibi_slopes) || attention_softcap(p) != 0;
-}
-
-bool attention_has_sparse_mask(const attile_attention_problem &p) { return is_present(p.block_mask) || is_present(p.tree_mask); }
-
-bool attention_modifies_scores(const attile_attention_problem &p) { return attention_changes_scores(p) || attention_has_sparse_mask(p); }
-
-int64_t attention_part_sums(const attile_attention_problem &p, const AttentionPlan &plan) {
-    return is_present(p.bias) ? plan.part_rows : 0;
-}
-
-double attention_softcap(const attile_attention_problem &p) {
-    constexpr double kLeast = 0x1p-30, kMost = 0x1p125;
-    if (p.compute == ATTILE_F64 || p.softcap == 0) return p.softcap;
-    return p.softcap > kMost ? 0 : std::max(p.softcap, kLeast);
-}
-
 AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) {
     AttentionPlan plan;
     if (p.len_q > kAttentionMaxLength || p.len_k > kAttentionMaxLength ||
@@ -337,11 +301,14 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
     const bool paged = is_present(p.block_table);
     // Kernels that stream keys for few rows do not know masks of blocks and trees, which would cost them registers.
     const bool wide = p.compute == ATTILE_F64, sparse = attention_has_sparse_mask(p);
+    const bool mixed = p.k.dtype != p.q.dtype || p.v.dtype != p.q.dtype;
 
     // Kernels of tiles read four columns of V at least, which are not there where it has none; and count scores in units of log2, where the
     // largest that float32 holds are infinite.
     if (wide || std::fabs(p.scale) > kLargestScale || p.head_dim > 256 || p.head_dim_v > 256 || p.head_dim_v == 0) {
-        const simt::AttentionAnyKernel kernel = wide ? simt::attention_any_f64() : simt::attention_any_f32();
+        const simt::AttentionAnyKernel kernel = wide                          ? simt::attention_any_f64()
+                                                : attention_has_eight_bits(p) ? simt::attention_any_f32_scaled()
+                                                                              : simt::attention_any_f32();
         plan.path = AttentionPath::kAny;
         plan.name = kernel.name;
         plan.kernel = kernel.kernel;
@@ -360,7 +327,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
             return plan;
         }
         (void)device.occupancy(plan.kernel, plan.threads, plan.shared, &plan.blocks_per_unit);
-    } else if ((p.len_q * group <= kDecodeRows && !invariant && !sparse) || p.len_k == 0) {
+    } else if ((p.len_q * group <= kDecodeRows && !invariant && !sparse && !mixed) || p.len_k == 0) {
         plan_decode(device, p, decode_kernel(p), plan);
     } else {
         const bool plain = has_plain_rows(p.k, p.head_dim) && has_plain_rows(p.v, p.head_dim_v) && !paged;
@@ -387,7 +354,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
             return plan;
         }
         const AttentionBy by = device.properties().attention_by;
-        if (!invariant && !sparse && by != AttentionBy::kTiles) {
+        if (!invariant && !sparse && !mixed && by != AttentionBy::kTiles) {
             AttentionPlan streamed = start;
             streamed.convert = false;
             streamed.modifiers = modifies;

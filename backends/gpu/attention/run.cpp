@@ -26,6 +26,12 @@ AttentionStorage storage_of(int32_t dtype) {
             return AttentionStorage::kF64;
         case ATTILE_F32:
             return AttentionStorage::kF32;
+        case ATTILE_I8:
+            return AttentionStorage::kI8;
+        case ATTILE_F8_E4M3:
+            return AttentionStorage::kE4M3;
+        case ATTILE_F8_E5M2:
+            return AttentionStorage::kE5M2;
         default:
             return AttentionStorage::kU8;
     }
@@ -33,17 +39,25 @@ AttentionStorage storage_of(int32_t dtype) {
 
 }  // namespace
 
-// Whole vectors: four elements side by side, each row's first at a multiple of four of them.
 AttentionOperand attention_operand(const attile_operand &x, int64_t cols) {
     AttentionOperand to = {};
     to.storage = storage_of(x.dtype);
     if (x.dtype == 0) return to;  // As most are, in every call.
     to.data = x.data;
     for (int i = 0; i < 4; ++i) to.stride[i] = x.stride[i];
-    const int64_t vector_bytes = 4 * std::max<int64_t>(bytes_of(x), 1);
-    to.vector = cols % 4 == 0 && x.stride[3] == 1 && x.stride[0] % 4 == 0 && x.stride[1] % 4 == 0 && x.stride[2] % 4 == 0 &&
-                reinterpret_cast<uintptr_t>(x.data) % static_cast<uintptr_t>(vector_bytes) == 0;
+    const int64_t run = has_eight_bits(to.storage) ? 8 : 4, run_bytes = run * std::max<int64_t>(bytes_of(x), 1);
+    to.vector = cols % run == 0 && x.stride[3] == 1 && x.stride[0] % run == 0 && x.stride[1] % run == 0 && x.stride[2] % run == 0 &&
+                reinterpret_cast<uintptr_t>(x.data) % static_cast<uintptr_t>(run_bytes) == 0;
     to.row_bytes = static_cast<int32_t>(x.stride[2] * bytes_of(x));
+    return to;
+}
+
+AttentionScales attention_scales(const attile_operand &scale, int64_t group) {
+    AttentionScales to = {};
+    if (!is_present(scale)) return to;
+    to.data = static_cast<const float *>(scale.data);
+    std::copy(scale.stride, scale.stride + 4, to.stride);
+    to.group = Divider(group);
     return to;
 }
 
@@ -58,6 +72,8 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.allowed = attention_operand(p.allowed, 1);
     to.alibi_slopes = attention_operand(p.alibi_slopes, 1);
     to.sinks = attention_operand(p.sinks, 1);
+    to.k_scale = attention_scales(p.k_scale, p.k_group);
+    to.v_scale = attention_scales(p.v_scale, p.v_group);
     const auto numbers = [](const attile_operand &x) { return is_present(x) ? static_cast<const int32_t *>(x.data) : nullptr; };
     to.key_lengths = numbers(p.key_lengths);
     to.key_starts = numbers(p.key_starts);
@@ -127,6 +143,7 @@ int32_t attention_densify(Device &device, const attile_operand &from, const Dens
                           Stream stream) {
     simt::AttentionConvertParams params = {};
     params.from = attention_operand(from, cut.cols);
+    params.scales = cut.scales;
     params.to = copy;
     if (cut.paged != nullptr) {
         const attile_operand &table = cut.paged->block_table;
@@ -188,9 +205,18 @@ double attention_bytes(const attile_attention_problem &p) {
         static_cast<double>(p.heads_q) * static_cast<double>(p.total_q) * (is_present(p.cu_len_q) ? 1 : static_cast<double>(p.batch));
     const double keys =
         static_cast<double>(p.heads_kv) * static_cast<double>(p.total_k) * (is_present(p.cu_len_k) ? 1 : static_cast<double>(p.batch));
+    // A scale that is broadcast counts once.
+    const auto scales = [&](const attile_operand &x, double width, int64_t group) {
+        double count = x.stride[3] != 0 ? width / static_cast<double>(std::max<int64_t>(group, 1)) : 1;
+        if (x.stride[0] != 0) count *= static_cast<double>(p.batch);
+        if (x.stride[1] != 0) count *= static_cast<double>(p.heads_kv);
+        if (x.stride[2] != 0) count *= static_cast<double>(p.total_k);
+        return count * static_cast<double>(bytes_of(x));
+    };
     return rows *
                (d * static_cast<double>(bytes_of(p.q)) + dv * static_cast<double>(bytes_of(p.o)) + static_cast<double>(bytes_of(p.lse))) +
-           keys * (d * static_cast<double>(bytes_of(p.k)) + dv * static_cast<double>(bytes_of(p.v)));
+           keys * (d * static_cast<double>(bytes_of(p.k)) + dv * static_cast<double>(bytes_of(p.v))) + scales(p.k_scale, d, p.k_group) +
+           scales(p.v_scale, dv, p.v_group);
 }
 
 void attention_report(Device &device, const attile_attention_problem &p, const AttentionPlan &plan, attile_support &support) {

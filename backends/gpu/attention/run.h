@@ -8,6 +8,7 @@ namespace attile::gpu {
 
 // An operand in the kernels' words; absent ones have no data.
 AttentionOperand attention_operand(const attile_operand &operand, int64_t cols);
+AttentionScales attention_scales(const attile_operand &scale, int64_t group);
 
 // Which rows of an operand to rewrite densely: `count` (entry, head) pairs of `rows` rows from `first` on, entry * heads + head.
 struct DenseCut {
@@ -15,6 +16,7 @@ struct DenseCut {
     int64_t first, count;
     bool packed;                            // All entries share the rows.
     const attile_attention_problem *paged;  // Whose block table says where rows are; null: they are where they seem.
+    AttentionScales scales = {};            // Of numbers of 8 bits.
 };
 // Rewrites them, and points the kernel's operand at the copy, so that entries and heads count from the start of the problem.
 int32_t attention_densify(Device &device, const attile_operand &from, const DenseCut &cut, float *copy, AttentionOperand &operand,
@@ -23,7 +25,7 @@ int32_t attention_densify(Device &device, const attile_operand &from, const Dens
 // The problem in the kernels' words, cut as the plan says.
 AttentionParams attention_params(const attile_attention_problem &problem, const AttentionPlan &plan);
 
-// Bytes of q, k, v, o and lse, each once.
+// Bytes of q, k, v, their scales, o and lse, each once.
 double attention_bytes(const attile_attention_problem &problem);
 
 // What query answers about a plan that can be run.

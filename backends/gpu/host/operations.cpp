@@ -240,7 +240,7 @@ int32_t table_run(void *state, const Problem *problem) {
         if (status == ATTILE_OK) status = find_host_operand(*context.device, *problem, &is_staged);
         if (status != ATTILE_OK) return status;
         if (!is_staged) return run_on_device(context, *problem, families, stream, true);
-        if constexpr (std::is_same_v<Problem, attile_gemm_problem> || std::is_same_v<Problem, attile_attention_problem>) {
+        if constexpr (std::is_same_v<Problem, attile_gemm_problem>) {
             // Types that no kernel has are refused by the first of the list, here before anything is copied.
             const Planned<Problem> first = families.begin()->plan(*context.device, *problem);
             if (first.refusal() != ATTILE_OK) return fail(first.refusal(), "%s", first.sentence());

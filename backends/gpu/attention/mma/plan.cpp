@@ -96,6 +96,7 @@ Declined attention_unreached(const char *name, const attile_operand &x, int64_t 
 
 AttentionChoice attention_examine(const attile_attention_problem &p, bool takes_f32) {
     if (p.q.dtype != ATTILE_F16 && p.q.dtype != ATTILE_BF16 && !(takes_f32 && p.q.dtype == ATTILE_F32)) return {};
+    if (attention_has_several_types(p)) return {};
     if (p.batch < 1 || p.heads_q < 1 || p.len_q < 1 || p.len_k < 1 || p.total_q < 1 || p.total_k < 1 || p.head_dim < 1 || p.head_dim_v < 1)
         return {};
     const int64_t stored = p.q.dtype == ATTILE_F32 ? 4 : 8;  // Columns at once.

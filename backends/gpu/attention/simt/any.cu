@@ -6,6 +6,7 @@
 // Q, 16 head_dim numbers, dynamic. In S a lane owns a key, in PV it owns 8 columns; probabilities pass by shuffles. Head dims of V above
 // 256 take more blocks, each of which computes the scores anew.
 #include "attention/output.h"
+#include "attention/scaled.h"
 #include "attention/simt/kernels.h"
 #include "attention/simt/products_f64.h"
 #include "attention/simt/wide_row.cuh"
@@ -17,7 +18,7 @@ constexpr int kThreads = 128, kGroupRows = 4, kColumns = 8;
 constexpr int kBlockRows = kThreads / kLanes * kGroupRows;
 
 // What a lane group is about: its rows of Q, its columns of V, and the online softmax of its rows.
-template <class T>
+template <class T, bool kScaled>
 struct AnyRows {
     const AttentionParams &p;
     const AttentionPlace &place;
@@ -60,12 +61,20 @@ struct AnyRows {
     ATTILE_LANE_FN bool is_row(int i) const { return first_row + group_row + i < entry.len_q; }
     ATTILE_LANE_FN int row_of(int i) const { return min(first_row + group_row + i, entry.len_q - 1); }
 
+    static ATTILE_LANE_FN T load(const AttentionOperand &x, const AttentionScales &scales, int64_t row_at, int64_t scale_at, int col) {
+        if constexpr (kScaled)
+            return load_scaled<T>(x, scales, row_at, scale_at, col);
+        else
+            return load_as<T>(x, row_at + col * x.stride[3]);
+    }
+
     // ---- S = Q K^T, of a lane's key.
     ATTILE_LANE_FN void multiply_keys(bool exists, int64_t outer, int64_t k_row, Scores &score) const {
         const int64_t k_at = outer * p.k.stride[0] + head_kv * p.k.stride[1] + k_row * p.k.stride[2];
+        const int64_t scale_at = kScaled ? scales_at(p.k_scale, outer, head_kv, k_row) : 0;
         if (!exists) return;
         for (int d = 0; d < p.head_dim; ++d) {
-            const T x = load_as<T>(p.k, k_at + d * p.k.stride[3]);
+            const T x = load(p.k, p.k_scale, k_at, scale_at, d);
 #pragma unroll
             for (int i = 0; i < kGroupRows; ++i) score[i] = fused_multiply_add(queries[(group_row + i) * p.head_dim + d], x, score[i]);
         }
@@ -110,12 +119,13 @@ struct AnyRows {
     ATTILE_LANE_FN void multiply_values(int first_key, int64_t outer, int64_t k_row, const Scores &score, const Seen &seen) {
         const int count = min(kLanes, high - first_key);
         const int64_t v_at = outer * p.v.stride[0] + head_kv * p.v.stride[1] + k_row * p.v.stride[2];
+        const int64_t scale_at = kScaled ? scales_at(p.v_scale, outer, head_kv, k_row) : 0;
         for (int j = 0; j < count; ++j) {
             uint32_t any = 0;
 #pragma unroll
             for (int i = 0; i < kGroupRows; ++i) any |= seen[i] >> j & 1;
             if (any == 0) continue;
-            const int64_t v_of_key = shuffle(v_at, j);
+            const int64_t v_of_key = shuffle(v_at, j), scale_of_key = kScaled ? shuffle(scale_at, j) : 0;
             T probability[kGroupRows] = {};
 #pragma unroll
             for (int i = 0; i < kGroupRows; ++i)
@@ -124,7 +134,7 @@ struct AnyRows {
             for (int x = 0; x < kColumns; ++x) {
                 const int column = first_column + x * kLanes + lane;
                 if (column >= p.head_dim_v) continue;
-                const T value = load_as<T>(p.v, v_of_key + column * p.v.stride[3]);
+                const T value = load(p.v, p.v_scale, v_of_key, scale_of_key, column);
 #pragma unroll
                 for (int i = 0; i < kGroupRows; ++i)
                     if (seen[i] >> j & 1) out[i][x] = fused_multiply_add(probability[i], value, out[i][x]);
@@ -175,7 +185,7 @@ ATTILE_LANE_FN void load_queries(const AttentionParams &p, const AttentionPlace 
     }
 }
 
-template <class T>
+template <class T, bool kScaled = false>
 ATTILE_LANE_FN void run_block(const AttentionParams &p, const AttentionPlace &place, T *queries) {
     const AttentionEntry entry(p, place.batch);
     const int blocks_of_rows = (p.len_q + kBlockRows - 1) / kBlockRows;
@@ -189,7 +199,7 @@ ATTILE_LANE_FN void run_block(const AttentionParams &p, const AttentionPlace &pl
                         ? load_as<T>(p.alibi_slopes, entry.batch * p.alibi_slopes.stride[0] + place.head * p.alibi_slopes.stride[1])
                         : T(0);
     T row_max[kGroupRows], row_sum[kGroupRows], out[kGroupRows][kColumns];
-    AnyRows<T> rows(p, place, entry, queries, first_row, first_column, row_max, row_sum, out);
+    AnyRows<T, kScaled> rows(p, place, entry, queries, first_row, first_column, row_max, row_sum, out);
     if (!rows.is_row(0)) return;  // Lane groups do not meet again.
     for (int first_key = rows.low / kLanes * kLanes; first_key < rows.high; first_key += kLanes) {
         const int key = first_key + rows.lane;  // This lane's.
@@ -210,6 +220,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any(const AttentionP
     run_block(p, AttentionPlace(p, blockIdx.x), reinterpret_cast<T *>(shared_bytes));
 }
 
+__global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any_scaled(const AttentionParams p) {
+    ATTILE_GPU_DYNAMIC_SHARED(shared_bytes);
+    run_block<float, true>(p, AttentionPlace(p, blockIdx.x), reinterpret_cast<float *>(shared_bytes));
+}
+
 __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any_irregular(const IrregularParams params) {
     ATTILE_GPU_DYNAMIC_SHARED(shared_bytes);
     const AttentionParams &p = params.attention;
@@ -218,21 +233,21 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kThreads, 1) attention_any_irregular(const 
     run_block(p, place, reinterpret_cast<double *>(shared_bytes));
 }
 
-template <class T>
-AttentionAnyKernel instance(const char *name) {
-    return {name,
-            reinterpret_cast<const void *>(&attention_any<T>),
-            kBlockRows,
-            kLanes,
-            kLanes * kColumns,
-            kThreads,
-            static_cast<int32_t>(sizeof(T))};
+AttentionAnyKernel instance(const char *name, const void *kernel, std::size_t element) {
+    return {name, kernel, kBlockRows, kLanes, kLanes * kColumns, kThreads, static_cast<int32_t>(element)};
 }
 
 }  // namespace
 
-AttentionAnyKernel attention_any_f32() { return instance<float>("attention_any_f32"); }
-AttentionAnyKernel attention_any_f64() { return instance<double>("attention_any_f64"); }
+AttentionAnyKernel attention_any_f32() {
+    return instance("attention_any_f32", reinterpret_cast<const void *>(&attention_any<float>), sizeof(float));
+}
+AttentionAnyKernel attention_any_f32_scaled() {
+    return instance("attention_any_f32_scaled", reinterpret_cast<const void *>(&attention_any_scaled), sizeof(float));
+}
+AttentionAnyKernel attention_any_f64() {
+    return instance("attention_any_f64", reinterpret_cast<const void *>(&attention_any<double>), sizeof(double));
+}
 IrregularKernel attention_any_irregular_f64() { return &attention_any_irregular; }
 
 }  // namespace attile::gpu::simt

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// K or V of any storage, any strides or in pages, rewritten as dense float rows padded to whole 16-byte vectors, for the tile kernel. Costs
-// one read and one write of what is rewritten, little beside products that reuse each row hundreds of times. 256 threads, no shared memory.
+// K or V of any storage, any strides or in pages, those of 8 bits times their scales, rewritten as dense float rows padded to whole 16-byte
+// vectors, for the tile kernel. Costs one read and one write of what is rewritten, little beside products that reuse each row hundreds of
+// times. 256 threads, no shared memory.
+#include "attention/scaled.h"
 #include "attention/simt/kernels.h"
-#include "attention/stream.h"
 
 namespace attile::gpu::simt {
 namespace {
@@ -22,7 +23,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAttentionConvertThreads, 1) attention_conv
             row %= p.page_size;
             exists = outer >= 0 && outer < p.pages;  // The kernel hides the keys of other pages.
         }
-        if (exists) quad = load_quad_any(p.from, outer * p.from.stride[0] + head * p.from.stride[1] + row * p.from.stride[2], col, p.cols);
+        if (exists)
+            quad = load_quad_scaled(p.from, p.scales, outer * p.from.stride[0] + head * p.from.stride[1] + row * p.from.stride[2],
+                                    scales_at(p.scales, outer, head, row), col, p.cols);
         store_vec(p.to + i * 4, quad);
     }
 }

@@ -63,11 +63,13 @@ struct AttentionAnyKernel {
     int32_t element;  // Bytes of a number in shared memory.
 };
 AttentionAnyKernel attention_any_f32();
+AttentionAnyKernel attention_any_f32_scaled();  // K or V of 8 bits.
 AttentionAnyKernel attention_any_f64();
 
 // Rewrites K or V as dense float rows: entries x heads x rows x cols, cols a multiple of 4.
 struct AttentionConvertParams {
     AttentionOperand from;
+    AttentionScales scales;
     float *to;
     const int32_t *block_table;  // Paged: which page holds a run of page_size rows.
     int64_t block_table_stride[2];

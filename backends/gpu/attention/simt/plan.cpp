@@ -110,9 +110,11 @@ int32_t run_plan(Device &device, const attile_attention_problem &p, const Attent
                             p.head_dim,     plan.depth,
                             first / per_kv, count / per_kv,
                             packed,         is_present(p.block_table) ? &p : nullptr};
+            cut.scales = params.k_scale;
             int32_t status = attention_densify(device, p.k, cut, copy_k, params.k, stream);
             cut.cols = p.head_dim_v;
             cut.padded_cols = ceil_div(p.head_dim_v, 4) * 4;
+            cut.scales = params.v_scale;
             if (status == ATTILE_OK) status = attention_densify(device, p.v, cut, copy_v, params.v, stream);
             if (status != ATTILE_OK) return status;
         }
