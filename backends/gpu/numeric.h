@@ -142,6 +142,27 @@ ATTILE_LANE_FN float tanh_fast(float x) {
 ATTILE_LANE_FN float fused_multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 ATTILE_LANE_FN double fused_multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
+// A product that is rounded by itself: no compiler makes one multiply-add of it and the sum that it goes into.
+ATTILE_LANE_FN float rounded_product(float a, float b) {
+#if defined(ATTILE_GPU_HIP)
+    float product = a * b;
+    asm("" : "+v"(product));
+    return product;
+#elif defined(ATTILE_GPU_EMULATED)
+    return a * b;
+#else
+    return __fmul_rn(a, b);
+#endif
+}
+// a / b, rounded to nearest, subnormal numbers as they are.
+ATTILE_LANE_FN float rounded_quotient(float a, float b) {
+#if defined(ATTILE_GPU_HIP) || defined(ATTILE_GPU_EMULATED)
+    return a / b;
+#else
+    return __fdiv_rn(a, b);
+#endif
+}
+
 // Larger and smaller; if either is NaN, the result is NaN, unlike fmax and fmin.
 template <class T>
 ATTILE_LANE_FN T max_nan(T a, T b) {

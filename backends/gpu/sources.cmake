@@ -54,6 +54,7 @@ set(ATTILE_GPU_KERNEL_SOURCES
   rows/merge_backward.cu
   rows/reduce.cu
   rows/softmax.cu
+  quantize/quantize.cu
   ${ATTILE_GPU_GEMM_SOURCES}
   ${ATTILE_GPU_ATTENTION_SOURCES}
 )
@@ -72,6 +73,7 @@ set(ATTILE_GPU_HOST_SOURCES
   host/stream_cache.cpp
   host/strided_copy.cpp
   rows/families.cpp
+  quantize/families.cpp
 )
 
 set(ATTILE_GPU_DEFINITIONS)

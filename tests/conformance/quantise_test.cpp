@@ -70,12 +70,14 @@ Values drawn_scales(const Quantised &c) {
     return scale;
 }
 
+// With a workspace of the caller's from memory of the device, else from the host's.
 Answer compute(attile_context *context, const Quantised &c, bool in_workspace) {
-    TestTensor x(context, Placement::kHost, c.dtype, drawn(c), c.x_layout);
-    TestTensor q = TestTensor::output(context, Placement::kHost, c.q_dtype, c.shape, c.q_layout), scale;
+    const Placement placement = in_workspace ? Placement::kDevice : Placement::kHost;
+    TestTensor x(context, placement, c.dtype, drawn(c), c.x_layout);
+    TestTensor q = TestTensor::output(context, placement, c.q_dtype, c.shape, c.q_layout), scale;
     if (!c.absent) {
-        scale = c.given ? TestTensor(context, Placement::kHost, ATTILE_F32, drawn_scales(c), c.scale_layout)
-                        : TestTensor::output(context, Placement::kHost, ATTILE_F32, c.scale_shape, c.scale_layout);
+        scale = c.given ? TestTensor(context, placement, ATTILE_F32, drawn_scales(c), c.scale_layout)
+                        : TestTensor::output(context, placement, ATTILE_F32, c.scale_shape, c.scale_layout);
     }
     attile_quantize_args args;
     attile_quantize_init(&args, sizeof args);
@@ -88,7 +90,7 @@ Answer compute(attile_context *context, const Quantised &c, bool in_workspace) {
     attile_support_init(&support, sizeof support);
     EXPECT_TRUE(succeeded(attile_quantize_query(context, &args, &support)));
     EXPECT_NE(support.level, ATTILE_SUPPORT_NONE) << support.text;
-    const TestWorkspace workspace(context, Placement::kHost, in_workspace ? support.workspace_bytes : 0);
+    const TestWorkspace workspace(context, placement, in_workspace ? support.workspace_bytes : 0);
     if (in_workspace) {
         args.workspace = workspace.data();
         args.workspace_bytes = workspace.bytes();
@@ -105,7 +107,7 @@ Answer compute(attile_context *context, const Quantised &c, bool in_workspace) {
     answer.q = q.element_bytes_in_order();
     if (scale.present()) answer.scale = without_payload(scale, ATTILE_F32);
 
-    TestTensor back = TestTensor::output(context, Placement::kHost, c.dtype, c.shape, c.x_layout.broadcast != 0 ? Layout{} : c.x_layout);
+    TestTensor back = TestTensor::output(context, placement, c.dtype, c.shape, c.x_layout.broadcast != 0 ? Layout{} : c.x_layout);
     attile_dequantize_args from;
     attile_dequantize_init(&from, sizeof from);
     from.q = q.view();

@@ -21,7 +21,7 @@ ARROWS = {
 # Inside gpu: families of kernels, and the families that each may include.
 FAMILIES = {"simt": (), "narrow": (), "mma": (), "sm80": ("mma",), "sm90": ("mma",)}
 GPU = re.compile(r"backends/gpu/(?:.+/)?(simt|narrow|mma|sm80|sm90)/")
-OPERATIONS = ("attention", "attention_backward", "gemm", "rows")
+OPERATIONS = ("attention", "attention_backward", "gemm", "quantize", "rows")
 # Who else may not include what: path, target.
 FLOOR = (r"backends/gpu/[^/]+$", r"backends/gpu/.+/")
 KERNELS = (r"backends/gpu/.+\.cuh$", r"backends/gpu/host/|backends/gpu/.+/(plan|run)\.h$")

@@ -158,6 +158,8 @@ const void *query_interface(uint32_t id, uint32_t version) {
             return checked(kMergeInterface, version);
         case ATTILE_INTERFACE_ATTENTION_MERGE_BACKWARD:
             return checked(kMergeBackwardInterface, version);
+        case ATTILE_INTERFACE_QUANTIZE:
+            return checked(kQuantizeInterface, version);
 #if defined(ATTILE_GPU_HAS_GEMM)
         case ATTILE_INTERFACE_GEMM:
             return checked(kGemmInterface, version);

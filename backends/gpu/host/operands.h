@@ -34,6 +34,8 @@ void for_operands(Problem &p, const Take &take) {
         for (auto *list : {p.o_parts, p.lse_parts, p.do_parts, p.dlse_parts})
             for (int64_t i = 0; i < p.parts; ++i) take(list[i]);
         for (auto *x : {&p.o, &p.lse, &p.dout, &p.dlse}) take(*x);
+    } else if constexpr (std::is_same_v<Kind, attile_quantize_problem>) {
+        for (auto *x : {&p.x, &p.q, &p.scale, &p.zero}) take(*x);
     } else {
         take(p.x);
         take(p.y);

@@ -15,6 +15,7 @@
 #include "host/plan_cache.h"
 #include "host/sizes.h"
 #include "host/staged_problems.h"
+#include "quantize/families.h"
 #include "rows/families.h"
 
 namespace attile::gpu {
@@ -268,6 +269,9 @@ const attile_attention_merge_interface kMergeInterface = {sizeof(attile_attentio
 const attile_attention_merge_backward_interface kMergeBackwardInterface = {
     sizeof(attile_attention_merge_backward_interface), 1, table_query<attile_attention_merge_backward_problem, kMergeBackwardFamilies>,
     table_run<attile_attention_merge_backward_problem, kMergeBackwardFamilies>};
+const attile_quantize_interface kQuantizeInterface = {sizeof(attile_quantize_interface), 1,
+                                                      table_query<attile_quantize_problem, kQuantizeFamilies>,
+                                                      table_run<attile_quantize_problem, kQuantizeFamilies>};
 #if defined(ATTILE_GPU_HAS_GEMM)
 const attile_gemm_interface kGemmInterface = {sizeof(attile_gemm_interface), 3, table_query<attile_gemm_problem, kGemmFamilies>,
                                               table_run<attile_gemm_problem, kGemmFamilies>};

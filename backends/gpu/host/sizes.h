@@ -11,6 +11,9 @@ namespace attile::gpu {
 // The least number of pieces of b that hold a; both positive, a up to 2^63 - b.
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// What a number takes in memory: 4 bits for the types of which two share a byte.
+constexpr int64_t dtype_bits(int32_t dtype) { return dtype & 0xff; }
+
 // Was the operand given? One that was left out has no type.
 inline bool is_present(const attile_operand &operand) { return operand.dtype != 0; }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cuts: gemm by batch, rows and columns; attention by batch and groups of heads; merge, its gradients, reduce and softmax by rows.
+// The cuts: gemm by batch, rows and columns; attention by batch and groups of heads; merge, its gradients, reduce, softmax and quantisation
+// by rows.
 #include "host/staged_problems.h"
 
 #include <algorithm>
@@ -254,5 +255,43 @@ StagedProblem<attile_softmax_problem>::StagedProblem(const attile_softmax_proble
 }
 
 void StagedProblem<attile_softmax_problem>::resize(const int64_t count[kStagedDims]) { std::copy(count, count + 3, problem.shape); }
+
+// Cut between blocks of scales, and where scales are given and all of an axis has one, anywhere; the last axis stays whole. Two numbers
+// that share a byte travel as that byte.
+StagedProblem<attile_quantize_problem>::StagedProblem(const attile_quantize_problem &from) : problem(from), pairs(from.q), is_shared() {
+    Axis axis[4], block[4];
+    for (int i = 0; i < 4; ++i) {
+        const int32_t dim = i < 3 ? i : -1;
+        is_shared[i] = i < 3 && from.scale_given != 0 && from.group[i] == from.shape[i];
+        const int64_t unit = is_shared[i] ? 1 : from.group[i];
+        axis[i] = {from.shape[i], dim, unit};
+        block[i] = is_shared[i] ? Axis{} : Axis{from.shape[i] / from.group[i], dim};
+        call.units[i] = i < 3 ? from.shape[i] / unit : 1;
+    }
+    const bool makes_scales = from.scale_given == 0, is_back = from.back != 0;
+    call.operands.reserve(4);
+    add(call, problem.x, {axis[0], axis[1], axis[2], axis[3]}, is_back);
+    if (dtype_bits(from.q.dtype) == 4) {
+        pairs.dtype = ATTILE_I8;
+        for (int i = 0; i < 3; ++i) pairs.stride[i] /= 2;
+        add(call, pairs, {axis[0], axis[1], axis[2], {from.shape[3] / 2}}, !is_back);
+    } else {
+        add(call, problem.q, {axis[0], axis[1], axis[2], axis[3]}, !is_back);
+    }
+    add(call, problem.scale, {block[0], block[1], block[2], block[3]}, makes_scales);
+    add(call, problem.zero, {block[0], block[1], block[2], block[3]}, makes_scales);
+    set(call.granule, 1, 1, from.group[2] > 1 && !is_shared[2] ? 1 : kRowGranule, 1);
+}
+
+void StagedProblem<attile_quantize_problem>::resize(const int64_t count[kStagedDims]) {
+    for (int i = 0; i < 3; ++i) {
+        problem.shape[i] = count[i] * (is_shared[i] ? 1 : problem.group[i]);
+        if (is_shared[i]) problem.group[i] = count[i];
+    }
+    if (dtype_bits(problem.q.dtype) != 4) return;
+    problem.q.data = pairs.data;
+    for (int i = 0; i < 3; ++i) problem.q.stride[i] = 2 * pairs.stride[i];
+    problem.q.stride[3] = 1;
+}
 
 }  // namespace attile::gpu

@@ -91,4 +91,16 @@ struct StagedProblem<attile_softmax_problem> {
     StagedCall call;
 };
 
+template <>
+struct StagedProblem<attile_quantize_problem> {
+    explicit StagedProblem(const attile_quantize_problem &from);
+    StagedProblem(const StagedProblem &) = delete;
+    StagedProblem &operator=(const StagedProblem &) = delete;
+    void resize(const int64_t count[kStagedDims]);
+    attile_quantize_problem problem;
+    StagedCall call;
+    attile_operand pairs;  // q of 4 bits as bytes.
+    bool is_shared[4];     // Along the axis one scale serves all chunks: it is given.
+};
+
 }  // namespace attile::gpu

@@ -149,6 +149,12 @@ T atomicAdd(T *address, U add) {
     return before;
 }
 template <class T>
+T atomicMax(T *address, T value) {
+    const T before = *address;
+    if (value > before) *address = value;
+    return before;
+}
+template <class T>
 T atomicCAS(T *address, T expected, T value) {
     const T before = *address;
     if (before == expected) *address = value;

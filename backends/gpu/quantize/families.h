@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// quantize, and back: their families. Operands are reachable by the device.
+#pragma once
+
+#include "host/family.h"
+
+namespace attile::gpu {
+
+extern const Families<attile_quantize_problem> kQuantizeFamilies;
+
+}  // namespace attile::gpu
