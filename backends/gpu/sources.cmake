@@ -8,6 +8,10 @@ set(ATTILE_GPU_INCLUDE_DIRECTORIES ${CMAKE_CURRENT_LIST_DIR} ${ATTILE_GPU_GENERA
 
 # Kernels with the host code that picks and launches them, for the device compiler.
 set(ATTILE_GPU_GEMM_SOURCES
+  gemm/exact/join.cu
+  gemm/exact/measure.cu
+  gemm/exact/residues.cu
+  gemm/exact/sums.cu
   gemm/narrow/finish.cu
   gemm/narrow/products.cu
   gemm/narrow/rewrite.cu
@@ -15,6 +19,9 @@ set(ATTILE_GPU_GEMM_SOURCES
   gemm/simt/f64.cu
   gemm/simt/f16.cu
   gemm/simt/bf16.cu
+  gemm/exact/cut.cpp
+  gemm/exact/moduli.cpp
+  gemm/exact/plan.cpp
   gemm/narrow/plan.cpp
   gemm/plan.cpp
   gemm/run.cpp

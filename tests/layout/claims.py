@@ -19,13 +19,13 @@ ARROWS = {
     "tests": ["include", "core", "backends", "bindings", "tools"],
 }
 # Inside gpu: families of kernels, and the families that each may include.
-FAMILIES = {"simt": (), "narrow": (), "mma": (), "sm80": ("mma",), "sm90": ("mma",)}
-GPU = re.compile(r"backends/gpu/(?:.+/)?(simt|narrow|mma|sm80|sm90)/")
+FAMILIES = {"simt": (), "narrow": (), "exact": (), "mma": (), "sm80": ("mma",), "sm90": ("mma",)}
+GPU = re.compile(r"backends/gpu/(?:.+/)?(simt|narrow|exact|mma|sm80|sm90)/")
 OPERATIONS = ("attention", "attention_backward", "gemm", "quantize", "rows")
 # Who else may not include what: path, target.
 FLOOR = (r"backends/gpu/[^/]+$", r"backends/gpu/.+/")
 KERNELS = (r"backends/gpu/.+\.cuh$", r"backends/gpu/host/|backends/gpu/.+/(plan|run)\.h$")
-SHARED = (r"backends/gpu/(?!mma/|sm80/|sm90/)[^/]+/(?!plan\.|run\.|families\.|[^/]+\.cu$)[^/]+$", r"backends/gpu/[^/]+/(simt|narrow|mma|sm80|sm90)/")
+SHARED = (r"backends/gpu/(?!mma/|sm80/|sm90/)[^/]+/(?!plan\.|run\.|families\.|[^/]+\.cu$)[^/]+$", r"backends/gpu/[^/]+/(simt|narrow|exact|mma|sm80|sm90)/")
 
 VENDOR_HEADER = re.compile(r"^(cuda|cublas|cudnn|curand|nv|cooperative_groups|mma\.h|cub/|thrust/|hip/|hip_|rocblas|hipblas|sm_\d)")
 # Besides the devices: the ladder's programs, which are CUDA programs, and tests of the devices, their runtimes and the vendor's own formula.
@@ -190,7 +190,7 @@ def kernel_sets(tree):
                 yield path, f"includes {target}; hip runs no kernels for tensor cores"
 
 
-@claim("Namespaces are as folders are: `attile::cpu`; `attile::gpu`, and in it `simt`, `narrow`, `mma`, `sm80` and `sm90`.")
+@claim("Namespaces are as folders are: `attile::cpu`; `attile::gpu`, and in it `simt`, `narrow`, `exact`, `mma`, `sm80` and `sm90`.")
 def namespaces(tree):
     for path in code_files(tree, "backends/cpu/", "backends/gpu/"):
         family = GPU.match(path)

@@ -2,6 +2,7 @@
 // The families whose kernels this build has; what the device runs of them it says itself.
 #include "gemm/families.h"
 
+#include "gemm/exact/plan.h"
 #include "gemm/narrow/plan.h"
 #include "gemm/simt/plan.h"
 #include "gemm/sm80/plan.h"
@@ -14,16 +15,9 @@
 namespace attile::gpu {
 namespace {
 
-// No kernels multiply exactly yet: those below would round sums as they go.
-Planned<attile_gemm_problem> refuse_exact(Device & /*device*/, const attile_gemm_problem &problem) {
-    if ((problem.launch.flags & ATTILE_FLAG_EXACT_PRODUCTS) == 0) return {};
-    return Planned<attile_gemm_problem>::refused(ATTILE_ERROR_UNSUPPORTED_FEATURE,
-                                                 "gemm: EXACT_PRODUCTS is not there on this backend; cpu and reference have it");
-}
-
 // Kernels that run, those they stand back for, plan.
 constexpr Family<attile_gemm_problem> kList[] = {
-    {nullptr, nullptr, refuse_exact},
+    {nullptr, nullptr, exact::plan_gemm},  // Those below round sums as they go.
 #if defined(ATTILE_GPU_HAS_SM90)
     {&sm90::kKernels, nullptr, sm90::plan_gemm_int8},  // i8
 #endif

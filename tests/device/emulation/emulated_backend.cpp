@@ -4,9 +4,9 @@
 // ATTILE_EMULATED_MEMORY how many bytes the device says it has, by which some plans go, ATTILE_EMULATED_CAPACITY how many it has,
 // ATTILE_CUDA_GRADIENTS=tiles|products|time how gradients of float32 and float64 are made,
 // ATTILE_CUDA_ATTENTION=tiles|streams|products|time how attention of more than a few rows, and of float64: by tiles if they are not set,
-// since a processor's time says nothing. With ATTILE_EMULATED_PRODUCTS it has gemm, by the reference's loops. ATTILE_EMULATED_DEVICES=n
-// devices are there, all alike. There are two: "emulated" with warps of 32, and "emulated64" with waves of 64 and what the kernels do
-// otherwise on AMD's GPUs.
+// since a processor's time says nothing. With ATTILE_EMULATED_PRODUCTS it has gemm, by the reference's loops, with ATTILE_EMULATED_GEMM by
+// its kernels, as far as they are emulated. ATTILE_EMULATED_DEVICES=n devices are there, all alike. There are two: "emulated" with warps of
+// 32, and "emulated64" with waves of 64 and what the kernels do otherwise on AMD's GPUs.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +17,6 @@
 #include "emulated_products.h"
 #include "failures/failing_calls.h"
 #include "fibre.h"
-#include "gemm/params.h"
 #include "host/context.h"
 #include "memory_device.h"
 
@@ -64,10 +63,9 @@ class EmulatedDevice final : public MemoryDevice {
     int32_t launch(const void *kernel, gpu::Dim3 grid, gpu::Dim3 block, std::size_t shared, void **arguments, gpu::Stream) override {
         if (const int32_t status = called("launch"); status != ATTILE_OK) return status;
         emulation::Call call = emulation::call_of(kernel);
-        if (call == nullptr) {  // These kernels are known by address alone.
+        if (call == nullptr) call = call_of_gemm(kernel);
+        if (call == nullptr) {  // These kernels are known by address alone, too.
             call = kernel == gpu::simt::attention_convert_kernel() ? &emulation::Caller<const gpu::simt::AttentionConvertParams>::call
-                   : is_gemm_product(kernel)                       ? &emulation::Caller<const gpu::GemmParams>::call
-                   : is_gemm_combine(kernel)                       ? &emulation::Caller<const gpu::GemmCombineParams>::call
                                                                    : &emulation::Caller<const gpu::AttentionParams>::call;
         }
         const std::string fault =

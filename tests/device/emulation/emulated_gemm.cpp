@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulated_gemm.h"
 
+#include <algorithm>
 #include <initializer_list>
 
+#include "gemm/narrow/kernels.h"
+#include "gemm/params.h"
 #include "gemm/simt/table.h"
 
 namespace attile::gpu::simt {
@@ -21,6 +24,8 @@ const void *gemm_combine_plain_f32(bool) { return nullptr; }
 
 namespace attile::test {
 
+namespace {
+
 bool is_gemm_product(const void *kernel) {
     const gpu::simt::GemmKernels &all = gpu::simt::gemm_kernels_f64();
     bool is_one = false;
@@ -36,6 +41,23 @@ bool is_gemm_product(const void *kernel) {
     return is_one;
 }
 
-bool is_gemm_combine(const void *kernel) { return kernel == gpu::simt::gemm_combine_f64(); }
+bool is_product_of_int8(const void *kernel) {
+    const gpu::narrow::ProductTile *const tiles = gpu::narrow::product_tiles();
+    return std::any_of(tiles, tiles + gpu::narrow::kProductTiles,
+                       [&](const gpu::narrow::ProductTile &tile) { return kernel == tile.kernel || kernel == tile.grouped; });
+}
+
+template <class Params>
+constexpr emulation::Call kCall = &emulation::Caller<const Params>::call;
+
+}  // namespace
+
+emulation::Call call_of_gemm(const void *kernel) {
+    if (is_gemm_product(kernel)) return kCall<gpu::GemmParams>;
+    if (kernel == gpu::simt::gemm_combine_f64()) return kCall<gpu::GemmCombineParams>;
+    if (is_product_of_int8(kernel)) return kCall<gpu::narrow::ProductParams>;
+    if (kernel == gpu::narrow::rewrite_kernel()) return kCall<gpu::narrow::RewriteParams>;
+    return kernel == gpu::narrow::finish_kernel() ? kCall<gpu::narrow::FinishParams> : nullptr;
+}
 
 }  // namespace attile::test

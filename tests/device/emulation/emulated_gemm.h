@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMM's kernels of float64 as the emulated device knows them: they are launched by address alone.
+// GEMM's kernels of float64 and of numbers of 8 bits as the emulated device knows them: they are launched by address alone.
 #pragma once
 
 namespace attile::test {
 
-// Does the kernel take GemmParams? Does it take GemmCombineParams?
-bool is_gemm_product(const void *kernel);
-bool is_gemm_combine(const void *kernel);
+// How the kernel is called; null: it is none of these.
+emulation::Call call_of_gemm(const void *kernel);
 
 }  // namespace attile::test

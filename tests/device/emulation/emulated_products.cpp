@@ -11,6 +11,7 @@ namespace attile::test {
 
 const void *query_emulated_interface(std::uint32_t id, std::uint32_t version) {
     if (id == ATTILE_INTERFACE_GEMM && std::getenv("ATTILE_EMULATED_PRODUCTS") != nullptr) return &reference::gemm_interface;
+    if (id == ATTILE_INTERFACE_GEMM && std::getenv("ATTILE_EMULATED_GEMM") == nullptr) return nullptr;
     return gpu::query_interface(id, version);
 }
 

@@ -34,6 +34,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __shared__ static
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define ATTILE_GPU_DYNAMIC_SHARED(name) unsigned char *const name = attile::emulation::dynamic_shared()
 
 namespace attile::emulation {
