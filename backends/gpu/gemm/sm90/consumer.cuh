@@ -32,18 +32,23 @@ struct GemmProducts {
           operand_a(product_operand(of.stages + group * Config::kPieceBytes, Config::kPieceBytes)),
           operand_b(product_operand(of.stages + Config::kBytesA, Config::kPieceBytes)) {}
 
-    // Starts the products of the next stage, the tile's `depth_block`th, and gives back the stage before.
+    // Starts the products of the next stage, the tile's `depth_block`th, and gives back the stage before. kFirst: of int8, the first of a
+    // tile.
+    template <bool kFirst = false>
     __device__ __forceinline__ void step(Sum (&sums)[kColumns / 2], int depth_block) {
         // From one depth of 16 to the next, in units of 16 bytes: 32 bytes along a row, or 16 rows.
         constexpr int kNextA = Config::kOuterA != 0 ? 128 : 2, kNextB = Config::kOuterB != 0 ? 128 : 2;
         barrier_wait(block.full(stage), parity);
         const uint64_t a = operand_a + stage * (Config::kStageBytes >> 4), b = operand_b + stage * (Config::kStageBytes >> 4);
-        keep_in_registers(sums);
+        if constexpr (!kFirst) keep_in_registers(sums);
         product_fence();
 #pragma unroll
         for (int i = 0; i < kGemmDepth / 16; ++i) {
             if constexpr (Config::kIntegers) {
-                gemm_product_int8<kColumns>(sums, a + i * kNextA, b + i * kNextB, depth_block | i);
+                if (kFirst && i == 0)
+                    gemm_first_product_int8<kColumns>(sums, a, b);
+                else
+                    gemm_product_int8<kColumns>(sums, a + i * kNextA, b + i * kNextB);
             } else {
                 gemm_product<typename Config::Element, kColumns, Config::kOuterA, Config::kOuterB>(sums, a + i * kNextA, b + i * kNextB,
                                                                                                    depth_block | i);
@@ -106,6 +111,7 @@ __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmB
         if (!work.is_part) store.begin(place.batch_x, place.batch_y, row, col);
         typename Config::Sum sums[kColumns / 2];
         int depth_block = 0;
+        if constexpr (Config::kIntegers) products.template step<true>(sums, depth_block++);
         if (store.pending()) {
             store.store_late([&] {
                 if (depth_block < depth_blocks) products.step(sums, depth_block++);

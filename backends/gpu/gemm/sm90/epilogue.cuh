@@ -30,7 +30,6 @@ class GemmStore {
     // Before a tile's first product. row and col: the tile's first, in the tile's own orientation.
     __device__ __forceinline__ void begin(uint32_t batch_x, uint32_t batch_y, int64_t row, int64_t col) {
         if constexpr (Config::kEnd == GemmEnd::kFused) fusion_.begin(batch_x, batch_y, row, col);
-        if constexpr (Config::kIntegers) fusion_.begin_scales(row, col);
     }
 
     // After its last. If pending() is true afterwards, the sums are not stored yet.
@@ -51,7 +50,7 @@ class GemmStore {
         thread_ = fresh_thread();
         if (p_.d.dtype == ATTILE_I32) return fusion_.store_wide(whole, 1, batch_x, batch_y, row, col);
         float sums[kColumns / 2];
-        fusion_.scale(whole, sums);
+        fusion_.scale(whole, sums, row, col);
         fused(sums, batch_x, batch_y, row, col);
     }
 

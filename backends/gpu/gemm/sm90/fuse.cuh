@@ -70,30 +70,29 @@ class GemmFusion {
         }
     }
 
-    // The same of the scales of rows and columns.
-    __device__ __forceinline__ void begin_scales(int64_t row, int64_t col) {
-        const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads;
-        if (p_.column_scale.data != nullptr && thread < kColumns && col + thread < p_.n)
-            column_scale_ = scale_of(p_.column_scale, col + thread);
-        if (p_.row_scale.data == nullptr) return;
-        const int64_t mine = row + thread / kWarpThreads * 16 + thread % kWarpThreads / 4;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            if (mine + 8 * half < p_.m) row_scale_[half] = scale_of(p_.row_scale, mine + 8 * half);
-        }
-    }
     // Exact sums as float32, scaled; all consumer threads call it.
-    __device__ __forceinline__ void scale(const int32_t (&whole)[kColumns / 2], float (&sums)[kColumns / 2]) const {
+    __device__ __forceinline__ void scale(const int32_t (&whole)[kColumns / 2], float (&sums)[kColumns / 2], int64_t row,
+                                          int64_t col) const {
         const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads, lane = thread % kWarpThreads;
+        // Asked for here, and not at the tile's start as a bias is: there are no registers for them beside the products.
+        float of_column = 1, of_row[2] = {1, 1};
+        if (p_.column_scale.data != nullptr && thread < kColumns && col + thread < p_.n)
+            of_column = scale_of(p_.column_scale, col + thread);
+        if (p_.row_scale.data != nullptr) {
+            const int64_t mine = row + thread / kWarpThreads * 16 + lane / 4;
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                if (mine + 8 * half < p_.m) of_row[half] = scale_of(p_.row_scale, mine + 8 * half);
+        }
 #pragma unroll
         for (int i = 0; i < kColumns / 2; ++i) sums[i] = static_cast<float>(whole[i]);
         if (p_.row_scale.data != nullptr) {
 #pragma unroll
-            for (int i = 0; i < kColumns / 2; ++i) sums[i] *= row_scale_[i / 2 % 2];
+            for (int i = 0; i < kColumns / 2; ++i) sums[i] *= of_row[i / 2 % 2];
         }
         if (p_.column_scale.data == nullptr) return;
         named_sync(kBarrier, kThreads);  // The last tile's have been read.
-        if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns_ + thread * 4), "f"(column_scale_) : "memory");
+        if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns_ + thread * 4), "f"(of_column) : "memory");
         named_sync(kBarrier, kThreads);
 #pragma unroll
         for (int i = 0; i < kPairs; ++i) {
@@ -315,7 +314,6 @@ class GemmFusion {
     const GemmArguments &p_;
     const uint32_t columns_;     // Shared memory, a float for each column of the tile.
     uint32_t bias_[2] = {0, 0};  // Of column `thread`, or of the thread's two rows.
-    float column_scale_ = 1, row_scale_[2] = {1, 1};
 };
 
 }  // namespace attile::gpu::sm90
