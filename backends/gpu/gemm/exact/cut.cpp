@@ -14,7 +14,7 @@ namespace {
 // Less than half of the product of the moduli is what sums may be: 0.41 of it, as twice so many bits for both norms.
 constexpr double kBitsBelowProduct = 1.3;
 // Norms have so many bits more than log2 of the depth, so that fewer than one in a thousand elements of ordinary numbers is undecided.
-constexpr double kBitsF64 = 65, kBitsF32 = 36;
+constexpr double kBitsF64 = 66.5, kBitsF32 = 37.5;
 constexpr int64_t kMostExactDepth = 131071, kDepthUnit = 32;  // (2^31 - 1) / 128^2
 constexpr int64_t kMostChunk = kMostExactDepth / kDepthUnit * kDepthUnit;
 constexpr int64_t kMostWorkspace = int64_t{4} << 30, kShareOfMemory = 16;
@@ -97,6 +97,14 @@ bool Memory::take(const Cut &cut, Workspace &from) {
     rest = from;
     return lines != nullptr && parts != nullptr && a != nullptr && b != nullptr && sums != nullptr && totals != nullptr &&
            undecided != nullptr && undecided_count != nullptr;
+}
+
+void Cut::move_to(const attile_gemm_problem &problem) {
+    p.a.data = (swapped ? problem.b : problem.a).data;
+    p.b.data = (swapped ? problem.a : problem.b).data;
+    p.c.data = problem.c.data;
+    p.d.data = problem.d.data;
+    p.bias.data = problem.bias.data;
 }
 
 Cut::Cut(Device &device, const attile_gemm_problem &problem)

@@ -23,6 +23,7 @@ struct Cut {
     int64_t workspace;
 
     Cut(Device &device, const attile_gemm_problem &problem);
+    void move_to(const attile_gemm_problem &problem);  // Which differs in addresses alone.
     bool has_product() const { return moduli > 0; }
     bool is_chunked() const { return part.depth < p.k; }
     // Entries of A's lines, or of B's, and lines of both, of so many of the batch.

@@ -189,10 +189,9 @@ class Run {
 };
 
 struct ExactGemm {
-    const attile_gemm_problem *problem;
+    Cut cut;
 
     int32_t describe(Device &device, attile_support &support) const {
-        const Cut cut(device, *problem);
         int32_t status = ATTILE_OK;
         char by[sizeof support.kernel] = "";
         if (cut.has_product()) {
@@ -202,7 +201,7 @@ struct ExactGemm {
             if (cut.swapped) std::swap(support.tile_m, support.tile_n);
             support.predicted_share /= cut.moduli;
         }
-        gemm_work(*problem, support);
+        gemm_work(cut.p, support);
         support.level = ATTILE_SUPPORT_NATIVE;
         support.status = ATTILE_OK;
         std::snprintf(support.kernel, sizeof support.kernel, "gemm_exact_residues_%s", cut.f64 ? "f64" : "f32");
@@ -213,11 +212,8 @@ struct ExactGemm {
             std::snprintf(support.text, sizeof support.text, "no depth: only the epilogue is computed");
         return status;
     }
-    void move_to(const attile_gemm_problem &to) { problem = &to; }
-    int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
-        const Cut cut(device, *problem);
-        return Run(device, cut, stream).run(workspace);
-    }
+    void move_to(const attile_gemm_problem &to) { cut.move_to(to); }
+    int32_t launch(Device &device, Workspace &workspace, Stream stream) const { return Run(device, cut, stream).run(workspace); }
 };
 
 }  // namespace
@@ -234,7 +230,7 @@ Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem
         const Planned<attile_gemm_problem> planned = plan_step(device, sums, kGemmFamilies);
         if (planned.refusal() != ATTILE_OK) return Planned<attile_gemm_problem>::refused(planned.refusal(), "%s", planned.sentence());
     }
-    return Planned<attile_gemm_problem>(ExactGemm{&p}, cut.workspace);
+    return Planned<attile_gemm_problem>(ExactGemm{cut}, cut.workspace);
 }
 
 }  // namespace attile::gpu::exact
