@@ -13,8 +13,9 @@ namespace {
 
 // Less than half of the product of the moduli is what sums may be: 0.41 of it, as twice so many bits for both norms.
 constexpr double kBitsBelowProduct = 1.3;
-// Norms have so many bits more than log2 of the depth, so that fewer than one in a thousand elements of ordinary numbers is undecided.
-constexpr double kBitsF64 = 66.5, kBitsF32 = 37.5;
+// Norms have so many bits more than log2 of the depth: few of ordinary numbers are rounded then, and one in a thousand elements undecided.
+constexpr double kBitsF64 = 59.3, kBitsF32 = 29.8;
+constexpr int64_t kCountedDepth = 128;                        // As the least: there a modulus takes little, and numbers may be spread.
 constexpr int64_t kMostExactDepth = 131071, kDepthUnit = 32;  // (2^31 - 1) / 128^2
 constexpr int64_t kMostChunk = kMostExactDepth / kDepthUnit * kDepthUnit;
 constexpr int64_t kMostWorkspace = int64_t{4} << 30, kShareOfMemory = 16;
@@ -134,7 +135,7 @@ Cut::Cut(Device &device, const attile_gemm_problem &problem)
         part.rows > part.columns ? part.rows = half_of(part.rows, 1) : part.columns = half_of(part.columns, 4);
     if (p.k == 0 || elements() == 0) return;
 
-    const double wanted = (f64 ? kBitsF64 : kBitsF32) + std::log2(static_cast<double>(p.k));
+    const double wanted = (f64 ? kBitsF64 : kBitsF32) + std::log2(static_cast<double>(std::max(p.k, kCountedDepth)));
     const auto bits_of = [](int of) { return std::min((bits_of_product(of) - kBitsBelowProduct) / 2, static_cast<double>(kMostBits)); };
     for (moduli = 8; moduli < kMostModuli && bits_of(moduli) < wanted;) ++moduli;
     most_bits = bits_of(moduli);

@@ -84,6 +84,9 @@ ATTILE_LANE_FN double round_limbs(const uint32_t (&limbs)[kLimbs], int exponent)
     return rounded(is_negative, top << shift | next >> 32, has_more, exponent - shift);
 }
 
+// The 2-norm of what rounding to integers has changed of a line, at most but for its own rounding.
+ATTILE_LANE_FN float change_of(const Line &line) { return 0.5f * sqrtf(static_cast<float>(line.rounded)); }
+
 template <int kLimbs>
 ATTILE_LANE_FN void decide(const JoinParams &p, const Element &at, const uint64_t (&sums)[kLimbs]) {
     const Block &block = p.block;
@@ -93,7 +96,7 @@ ATTILE_LANE_FN void decide(const JoinParams &p, const Element &at, const uint64_
     if (is_decided) {
         uint32_t limbs[kLimbs];
         reduce(p.numbers, sums, limbs);
-        const float error = (row.error * column.size + row.size * column.error) * (1 + 0x1p-20f);
+        const float error = (change_of(row) * column.size + row.size * change_of(column)) * (1 + 0x1p-18f);
         const int scale = -row.scale - column.scale;
         double low = 0, high = 0;
         if (!(error > 0)) {
@@ -180,7 +183,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kFoldThreads, 1) fold_sums(const FoldParams
 
 }  // namespace
 
-JoinKernel join_kernel(int limbs) { return limbs <= 4 ? join_residues<4> : limbs == 5 ? join_residues<5> : join_residues<6>; }
+JoinKernel join_kernel(int limbs) {
+    return limbs <= 3 ? join_residues<3> : limbs == 4 ? join_residues<4> : limbs == 5 ? join_residues<5> : join_residues<6>;
+}
 FoldKernel fold_kernel() { return fold_sums; }
 
 }  // namespace attile::gpu::exact

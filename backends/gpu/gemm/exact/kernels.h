@@ -30,7 +30,8 @@ struct Line {
     int32_t scale;  // Integers are the numbers times 2^scale, rounded.
     int32_t exponent, last;
     int32_t is_special;  // NaN or infinity is among the numbers.
-    float size, error;   // Bounds of 2-norms: of the integers, rounded or not, and of what rounding changes.
+    uint32_t rounded;    // Numbers that are no integers, counted as residues are made: each is changed by a half at most.
+    float size;          // A bound of the 2-norm of the integers, rounded or not.
     int32_t reserved[2];
 };
 
@@ -60,10 +61,11 @@ ScaleKernel scale_kernel();
 // Residues of integers, for each modulus a plane of dense rows along the depth. Of a block's lines; those of entry y are line + y * step.
 struct ResidueSide {
     Numbers numbers;
-    const Line *lines;
+    Line *lines;
     int64_t line_step;
     int8_t *to;
     int64_t plane;
+    int32_t counts, reserved;  // Is it the first time that these are made?
 };
 struct ResidueParams {
     ResidueSide a, b;

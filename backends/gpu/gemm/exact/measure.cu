@@ -93,7 +93,6 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kScaleThreads, 1) scale_lines(const ScalePa
         const bool is_exact = needed <= p.most_bits;
         line.scale = is_exact ? -line.last : static_cast<int>(floor(p.most_bits - bits - 1e-6));
         const double error = is_exact ? 0 : 0.5 * sqrt(static_cast<double>(p.k)) * kAbove;
-        line.error = static_cast<float>(error * kAbove);
         line.size = static_cast<float>((ldexp(sqrt(squares), line.exponent + line.scale) * kAbove + error) * kAbove);
     }
     p.to[number] = line;

@@ -59,7 +59,7 @@ class Run {
                 along_outer ? 1 : 0,
                 0};
     }
-    const Line *lines_of(bool of_a, const Origin &at, int64_t entries) const {
+    Line *lines_of(bool of_a, const Origin &at, int64_t entries) const {
         return memory_.lines + (of_a ? at.row : cut_.entries_of(p_.a, entries) * p_.m + at.column);
     }
     GemmOutput output(const attile_operand &x, const Origin &at) const {
@@ -111,8 +111,20 @@ class Run {
         rows_made_ = at.row;
         columns_made_ = at.column;
         ResidueParams params = {};
-        params.a = {numbers(true, at, part.entries, part.rows), lines_of(true, at, part.entries), p_.m, memory_.a, cut_.plane_a(part)};
-        params.b = {numbers(false, at, part.entries, part.columns), lines_of(false, at, part.entries), p_.n, memory_.b, cut_.plane_b(part)};
+        params.a = {numbers(true, at, part.entries, part.rows),
+                    lines_of(true, at, part.entries),
+                    p_.m,
+                    memory_.a,
+                    cut_.plane_a(part),
+                    at.column == 0 ? 1 : 0,
+                    0};
+        params.b = {numbers(false, at, part.entries, part.columns),
+                    lines_of(false, at, part.entries),
+                    p_.n,
+                    memory_.b,
+                    cut_.plane_b(part),
+                    at.row == 0 ? 1 : 0,
+                    0};
         if (has_a) params.a.numbers.entries = 0;
         if (has_b) params.b.numbers.entries = 0;
         params.depth = part.depth;

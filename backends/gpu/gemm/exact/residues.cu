@@ -10,12 +10,13 @@
 namespace attile::gpu::exact {
 namespace {
 
-// The integer nearest to x 2^scale, ties away from zero, as digits of int8, the lowest first.
+// The integer nearest to x 2^scale, ties away from zero, as digits of int8, the lowest first. Is it another number?
 template <int kWords, class T>
-ATTILE_LANE_FN void digits_of(T x, int scale, uint32_t (&digits)[kWords]) {
+ATTILE_LANE_FN bool digits_of(T x, int scale, uint32_t (&digits)[kWords]) {
     const Number number(x);
     const int shift = number.exponent + scale;
     uint64_t low = 0, high = 0;
+    bool is_rounded = false;
     if (shift >= 64) {
         high = number.significand << (shift - 64);
     } else if (shift > 0) {
@@ -25,6 +26,9 @@ ATTILE_LANE_FN void digits_of(T x, int scale, uint32_t (&digits)[kWords]) {
         low = number.significand;
     } else if (shift > -64) {
         low = (number.significand + (uint64_t{1} << (-shift - 1))) >> -shift;
+        is_rounded = low << -shift != number.significand;
+    } else {
+        is_rounded = number.significand != 0;
     }
     if (number.is_negative) {
         low = ~low + 1;
@@ -38,12 +42,14 @@ ATTILE_LANE_FN void digits_of(T x, int scale, uint32_t (&digits)[kWords]) {
     digits[0] = static_cast<uint32_t>(low);
     digits[1] = static_cast<uint32_t>(low >> 32);
     if constexpr (kWords > 2) digits[2] = static_cast<uint32_t>(high ^ kHalves);
+    return is_rounded;
 }
 
 template <class T, int kWords>
 __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 3) make_residues(const ResidueParams parameter) {
     const ResidueParams &p = kernel_parameter(parameter);
     __shared__ T tile[kResidueLines][kResidueDepth + 2];
+    __shared__ uint32_t counts[kResidueLines];
     __shared__ const T *starts[kResidueLines];  // Null beyond the last line.
     __shared__ int32_t scales[kResidueLines];   // kAllZeros: no number counts.
     constexpr int kAllZeros = 1 << 30, kQuads = kResidueDepth / 4;
@@ -56,8 +62,8 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 3) make_residues(const Res
         const ResidueSide &side = group < groups_a ? p.a : p.b;
         const Numbers &of = side.numbers;
         const int64_t first = (group < groups_a ? group : group - groups_a) * kResidueLines, all = lines_of(of);
-        __syncthreads();  // The last tile has been read.
         if (thread < kResidueLines) {
+            counts[thread] = 0;
             const LineOf line(of, min(first + thread, all - 1));
             const Line &known = side.lines[line.line + line.entry * side.line_step];
             starts[thread] = first + thread < all ? line.in<T>(of) + first_depth * of.depth : nullptr;
@@ -77,12 +83,13 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 3) make_residues(const Res
 #pragma unroll 1
         for (int at = thread; at < kResidueLines * kQuads; at += kResidueThreads) {
             const int l = at / kQuads, k = at % kQuads * 4;
-            if (first + l >= all || first_depth + k >= p.row) continue;
-            uint32_t digits[4][kWords] = {};
+            uint32_t digits[4][kWords] = {}, rounded = 0;
             if (scales[l] != kAllZeros) {
 #pragma unroll
-                for (int e = 0; e < 4; ++e) digits_of(tile[l][k + e], scales[l], digits[e]);
+                for (int e = 0; e < 4; ++e) rounded += digits_of(tile[l][k + e], scales[l], digits[e]) ? 1 : 0;
             }
+            if (rounded != 0) atomicAdd(&counts[l], rounded);
+            if (first + l >= all || first_depth + k >= p.row) continue;
             int8_t *to = side.to + (first + l) * p.row + first_depth + k;
 #pragma unroll 2
             for (int i = 0; i < p.moduli; ++i, to += side.plane) {
@@ -99,6 +106,11 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kResidueThreads, 3) make_residues(const Res
                 }
                 *reinterpret_cast<uint32_t *>(to) = four;
             }
+        }
+        __syncthreads();
+        if (thread < kResidueLines && side.counts != 0 && counts[thread] != 0) {
+            const LineOf line(of, first + thread);
+            atomicAdd(&side.lines[line.line + line.entry * side.line_step].rounded, counts[thread]);
         }
     }
 }
