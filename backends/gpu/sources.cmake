@@ -12,6 +12,7 @@ set(ATTILE_GPU_GEMM_SOURCES
   gemm/exact/measure.cu
   gemm/exact/residues.cu
   gemm/exact/sums.cu
+  gemm/narrow/few_rows.cu
   gemm/narrow/finish.cu
   gemm/narrow/products.cu
   gemm/narrow/rewrite.cu
@@ -22,6 +23,7 @@ set(ATTILE_GPU_GEMM_SOURCES
   gemm/exact/cut.cpp
   gemm/exact/moduli.cpp
   gemm/exact/plan.cpp
+  gemm/narrow/few_rows.cpp
   gemm/narrow/plan.cpp
   gemm/plan.cpp
   gemm/run.cpp

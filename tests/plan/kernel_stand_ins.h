@@ -15,6 +15,7 @@
 #include "attention_backward/mma/task.h"
 #include "attention_backward/sm80/shapes.h"
 #include "attention_backward/sm90/arguments.h"
+#include "eight_bits.h"
 #include "gemm/sm80/tiles.h"
 #include "gemm/sm90/arguments.h"
 #include "gemm/sm90/few_rows.h"
@@ -59,7 +60,7 @@ void attention_backward() {}
 namespace attile::gpu::sm90 {
 
 enum class GemmEnd;
-template <class Element, int kRows, int kColumns, int kOuterA, int kOuterB, GemmEnd kEnd>
+template <class Element, int kRows, int kColumns, int kOuterA, int kOuterB, GemmEnd kEnd, class Source = Element>
 struct GemmConfig;
 template <class Config>
 void gemm_kernel() {}

@@ -17,8 +17,11 @@ struct Scales {
     Divider outer_group, depth_group;
 };
 
+inline constexpr int kMostParts = 6;
+
 // A or B, of any type, as dense rows along the depth: `to` has count_x x count_y matrices of `outer` rows of `row` elements, those past
-// `depth` zeros. What is rewritten as i8 is i8, and is not scaled.
+// `depth` zeros. What is rewritten as i8 is i8, and is not scaled. As bf16 a number may be cut in parts of 8 bits of its significand, whose
+// sum it is: 0 has the highest, 2 the lowest of float32's.
 struct RewriteParams {
     const void *from;
     void *to;
@@ -26,6 +29,7 @@ struct RewriteParams {
     int64_t from_batch_x, from_batch_y, from_outer, from_depth;  // In elements.
     int64_t outer, depth, row, count_x, count_y;
     Scales scale, zero;
+    int32_t parts, part[kMostParts];  // Matrices side by side along the depth, each `row` long: what of a number they have.
 };
 inline constexpr int kRewriteThreads = 256, kRewriteRows = 32, kRewriteDepth = 64;
 const void *rewrite_kernel();
@@ -68,5 +72,28 @@ struct FinishParams {
 };
 inline constexpr int kFinishThreads = 256;
 const void *finish_kernel();
+
+// At most 16 rows of A, of f32, f16 or bf16, times B of 8 or 4 bits, whose rows along the depth begin at multiples of 16 numbers, and the
+// depth is one.
+struct FewRowsParams {
+    const void *a, *b;
+    int64_t a_batch_x, a_batch_y, a_row, a_depth;  // In elements.
+    int64_t b_batch_x, b_batch_y, b_row;           // In bytes.
+    int64_t m, n, k;
+    GemmOutput c, d, bias;
+    float alpha, beta;
+    int32_t a_dtype, a_quads;  // Of A whether four of a row can be read at a time.
+    int32_t activation;
+    int32_t warps_k;   // That share a depth: 1, 2, 4 or 8.
+    int32_t by_group;  // Scales change along the depth.
+    Divider blocks_n, batch_y;
+    Scales scale, zero;
+};
+inline constexpr int kFewThreads = 256, kFewWarps = 8, kFewStep = 512, kMostFewRows = 16;
+struct FewRowsKernel {
+    const void *kernel;
+    int rows, columns, most_warps_k;  // Columns of a warp.
+};
+FewRowsKernel few_rows_kernel(int32_t dtype, int64_t m);
 
 }  // namespace attile::gpu::narrow

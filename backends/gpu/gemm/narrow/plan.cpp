@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 
 #include "gemm/families.h"
-#include "gemm/narrow/kernels.h"
+#include "gemm/narrow/few_rows.h"
+#include "gemm/narrow/operands.h"
 #include "gemm/problem.h"
 #include "host/sizes.h"
 #include "host/status.h"
@@ -15,17 +17,16 @@
 namespace attile::gpu::narrow {
 namespace {
 
-constexpr int64_t kMostExtent = 0x7fffffff - 512;                      // Kernels divide in 32 bits.
-constexpr int64_t kMostPartBytes = int64_t{1} << 28, kMostParts = 64;  // Of all parts' sums.
-constexpr int64_t kFewestChunks = 8;                                   // Of a part.
+constexpr int64_t kMostSplitBytes = int64_t{1} << 28, kMostSplits = 64;  // Of all parts' sums.
+constexpr int64_t kFewestChunks = 8;                                     // Of a part.
 constexpr int64_t kFewRows = 16;
 constexpr int64_t kWholeRow = 32;  // Elements that rewritten rows are a multiple of.
 
-bool is_narrow(int32_t dtype) { return dtype != 0 && (dtype & 0xff) <= 8; }
 int64_t bytes_of(int32_t dtype) { return (dtype & 0xff) / 8; }
 
 // What becomes of A and B.
-enum class Path { kIntegers, kHalves, kFloats };
+// In parts: a of 16 bits, and b scaled, cut in parts of bf16, whose products are one along a depth several times as long.
+enum class Path { kIntegers, kHalves, kParts, kFloats };
 
 // A or B: along its own axis and along the depth.
 struct Side {
@@ -36,19 +37,6 @@ struct Side {
     bool is_scaled_along_depth(int64_t k) const { return scale.data != nullptr && scale.depth_group.divisor < k; }
 };
 
-Scales scales_of(const attile_operand &x, int outer, int depth, int64_t outer_group, int64_t depth_group) {
-    Scales scales = {};
-    if (!is_present(x)) return scales;
-    // Where the address is not known yet, there is one all the same.
-    scales.data = x.data != nullptr ? static_cast<const float *>(x.data) : reinterpret_cast<const float *>(sizeof(float));
-    scales.batch_x = x.stride[0];
-    scales.batch_y = x.stride[1];
-    scales.outer = x.stride[outer];
-    scales.depth = x.stride[depth];
-    scales.outer_group = Divider(std::max<int64_t>(outer_group, 1));
-    scales.depth_group = Divider(std::max<int64_t>(depth_group, 1));
-    return scales;
-}
 Side side_a(const attile_gemm_problem &p) {
     return {&p.a, p.m, p.a.stride[2], p.a.stride[3], scales_of(p.a_scale, 2, 3, p.a_group[0], p.a_group[1]), {}};
 }
@@ -66,27 +54,32 @@ struct Rewritten {
     int32_t dtype = 0;  // 0: it stays where it is.
     bool is_scaled = false;
     int64_t row = 0, count_x = 1, count_y = 1, bytes = 0;
+    int parts = 1, part[kMostParts] = {};
 
     Rewritten() = default;
-    Rewritten(const attile_gemm_problem &p, const Side &side, int32_t to, bool scaled) : dtype(to), is_scaled(scaled) {
+    Rewritten(const attile_gemm_problem &p, const Side &side, int32_t to, bool scaled, std::initializer_list<int> cut = {})
+        : dtype(to), is_scaled(scaled) {
+        if (cut.size() > 0) parts = static_cast<int>(cut.size());
+        std::copy(cut.begin(), cut.end(), part);
         row = ceil_div(std::max<int64_t>(p.k, 1), kWholeRow) * kWholeRow;
         const auto count = [&](int axis, int64_t of_scale, int64_t of_zero) {
             return side.x->stride[axis] == 0 && !(scaled && (of_scale != 0 || of_zero != 0)) ? 1 : p.batch[axis];
         };
         count_x = count(0, side.scale.batch_x, side.zero.batch_x);
         count_y = count(1, side.scale.batch_y, side.zero.batch_y);
-        bytes = count_x * count_y * side.outer * row * bytes_of(to);
+        bytes = count_x * count_y * side.outer * line() * bytes_of(to);
     }
     bool is_made() const { return dtype != 0; }
+    int64_t line() const { return row * parts; }  // From row to row.
     int64_t workspace() const { return is_made() ? workspace_piece(bytes) : 0; }
     // As an operand with these strides of its axes.
     attile_operand operand(const Side &side, void *data, int outer_axis) const {
         attile_operand x = {};
         x.data = data;
         x.dtype = dtype;
-        x.stride[0] = count_x > 1 ? count_y * side.outer * row : 0;
-        x.stride[1] = count_y > 1 ? side.outer * row : 0;
-        x.stride[outer_axis] = row;
+        x.stride[0] = count_x > 1 ? count_y * side.outer * line() : 0;
+        x.stride[1] = count_y > 1 ? side.outer * line() : 0;
+        x.stride[outer_axis] = line();
         x.stride[5 - outer_axis] = 1;
         return x;
     }
@@ -103,6 +96,8 @@ struct Rewritten {
         params.outer = side.outer;
         params.depth = p.k;
         params.row = row;
+        params.parts = parts;
+        std::copy(part, part + kMostParts, params.part);
         params.count_x = count_x;
         params.count_y = count_y;
         if (is_scaled) params.scale = side.scale;
@@ -129,6 +124,7 @@ struct Cut {
     bool by_family = false;  // Sums of int8 are another family's, in one part.
 
     Cut(Device &device, const attile_gemm_problem &p);
+    bool has_sums() const { return path == Path::kIntegers || path == Path::kHalves; }  // In the workspace, to be finished.
     int64_t sum_batch() const { return m * sum_row; }
     int64_t sum_bytes(const attile_gemm_problem &p) const { return parts * p.batch[0] * p.batch[1] * sum_batch() * 4; }
     int64_t blocks(const attile_gemm_problem &p) const {
@@ -167,9 +163,21 @@ Cut::Cut(Device &device, const attile_gemm_problem &p) : a(side_a(p)), b(side_b(
     const bool along_depth = a.is_scaled_along_depth(p.k) || b.is_scaled_along_depth(p.k) || b.zero.data != nullptr;
     const int32_t half = half_type(p);
     const bool has_matrix_units = device.properties().peak_flops_f16 > device.properties().peak_flops_f32;
-    path = p.a.dtype == ATTILE_I8 && p.b.dtype == ATTILE_I8           ? Path::kIntegers
-           : half != 0 && !along_depth && p.k > 0 && has_matrix_units ? Path::kHalves
-                                                                      : Path::kFloats;
+    const bool of_half = p.a.dtype == ATTILE_F16 || p.a.dtype == ATTILE_BF16;
+    path = Path::kFloats;
+    if (p.a.dtype == ATTILE_I8 && p.b.dtype == ATTILE_I8)
+        path = Path::kIntegers;
+    else if (half != 0 && !along_depth && p.k > 0 && has_matrix_units)
+        path = Path::kHalves;
+    else if (of_half && p.k > 0 && has_matrix_units && p.k <= kMostExtent / kMostParts)
+        path = Path::kParts;
+    if (path == Path::kParts) {
+        // bf16 is a part by itself, f16 has two. The small come first: so few roundings are of the whole sum.
+        const bool is_f16 = p.a.dtype == ATTILE_F16;
+        new_a = is_f16 ? Rewritten(p, a, ATTILE_BF16, false, {1, 1, 1, 0, 0, 0}) : Rewritten(p, a, ATTILE_BF16, false, {0, 0, 0});
+        new_b = is_f16 ? Rewritten(p, b, ATTILE_BF16, true, {2, 1, 0, 2, 1, 0}) : Rewritten(p, b, ATTILE_BF16, true, {2, 1, 0});
+        return;
+    }
     if (path == Path::kFloats) {
         new_a = p.a.dtype == ATTILE_F32 ? Rewritten() : Rewritten(p, a, ATTILE_F32, true);
         new_b = Rewritten(p, b, ATTILE_F32, true);
@@ -199,8 +207,8 @@ Cut::Cut(Device &device, const attile_gemm_problem &p) : a(side_a(p)), b(side_b(
     const int64_t wanted = int64_t{4} * std::max(1, device.properties().compute_units), whole = blocks(p);
     const bool is_invariant = grouped && (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     if (whole < wanted && !is_invariant) {
-        const int64_t room = kMostPartBytes / std::max<int64_t>(p.batch[0] * p.batch[1] * sum_batch() * 4, 1);
-        parts = std::max<int64_t>(std::min({ceil_div(wanted, whole), chunks / kFewestChunks, kMostParts, room}), 1);
+        const int64_t room = kMostSplitBytes / std::max<int64_t>(p.batch[0] * p.batch[1] * sum_batch() * 4, 1);
+        parts = std::max<int64_t>(std::min({ceil_div(wanted, whole), chunks / kFewestChunks, kMostSplits, room}), 1);
     }
     chunks_each = std::max<int64_t>(ceil_div(chunks, parts), 1);
     if (grouped) {  // Whole groups.
@@ -222,7 +230,8 @@ attile_gemm_problem Cut::inner(const attile_gemm_problem &p, void *copy_a, void 
     q.a_scale = q.b_scale = q.b_zero = {};
     q.a_group[0] = q.a_group[1] = q.b_group[0] = q.b_group[1] = 0;
     q.compute = path == Path::kIntegers ? ATTILE_I32 : ATTILE_F32;
-    if (path == Path::kFloats) return q;
+    if (path == Path::kParts) q.k = new_a.line();
+    if (path == Path::kFloats || path == Path::kParts) return q;
     q.c = q.bias = {};
     q.alpha = 1;
     q.beta = 0;
@@ -335,7 +344,10 @@ struct NarrowGemm {
         const char *const of_a = cut.new_a.is_made() ? cut.swapped ? "B" : "A" : "", *const of_b =
                                                                                          cut.new_b.is_made() ? cut.swapped ? "A" : "B" : "";
         std::snprintf(rewritten, sizeof rewritten, "%s%s%s rewritten as %s%s", of_a, *of_a != '\0' && *of_b != '\0' ? " and " : "", of_b,
-                      name_of(cut.new_a.is_made() ? cut.new_a.dtype : cut.new_b.dtype), cut.path == Path::kFloats ? ", scaled" : "");
+                      name_of(cut.new_a.is_made() ? cut.new_a.dtype : cut.new_b.dtype),
+                      cut.path == Path::kParts    ? ", in parts"
+                      : cut.path == Path::kFloats ? ", scaled"
+                                                  : "");
         if (cut.path != Path::kIntegers || cut.by_family) {
             const attile_gemm_problem inner = cut.inner(p, nullptr, nullptr, nullptr);
             const int32_t status = cut.plan(device, inner).describe(device, support);
@@ -386,7 +398,7 @@ struct NarrowGemm {
         };
         void *const copy_a = rewrite(cut.new_a, cut.a), *const copy_b = rewrite(cut.new_b, cut.b);
         void *sums = nullptr;
-        if (cut.path != Path::kFloats && has_room) {
+        if (cut.has_sums() && has_room) {
             sums = workspace.take<char>(cut.sum_bytes(p));
             has_room = sums != nullptr;
         }
@@ -400,14 +412,11 @@ struct NarrowGemm {
             if (planned.refusal() != ATTILE_OK) return fail(planned.refusal(), "%s", planned.sentence());
             status = planned.launch(device, workspace, stream);
         }
-        return status == ATTILE_OK && cut.path != Path::kFloats ? launch_finish(device, p, cut, sums, stream) : status;
+        return status == ATTILE_OK && cut.has_sums() ? launch_finish(device, p, cut, sums, stream) : status;
     }
 };
 
-}  // namespace
-
-Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &p) {
-    if (!is_narrow(p.a.dtype) && !is_narrow(p.b.dtype)) return {};
+Planned<attile_gemm_problem> plan_rewritten(Device &device, const attile_gemm_problem &p) {
     const auto refuse = [&] {
         return Planned<attile_gemm_problem>::refused(
             ATTILE_ERROR_UNSUPPORTED_SHAPE, "gemm: %lld x %lld x %lld: extents of products of 8 bits are below 2^31, and so are blocks",
@@ -425,6 +434,15 @@ Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem
     if (planned.refusal() != ATTILE_OK) return Planned<attile_gemm_problem>::refused(planned.refusal(), "%s", planned.sentence());
     if (cut.path == Path::kHalves) workspace += workspace_piece(cut.sum_bytes(p));
     return Planned<attile_gemm_problem>(NarrowGemm{&p}, workspace + step_workspace(device, inner, kGemmFamilies));
+}
+
+}  // namespace
+
+Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &p) {
+    if (!is_narrow(p.a.dtype) && !is_narrow(p.b.dtype)) return {};
+    const int64_t elsewhere = p.b.data == nullptr ? plan_rewritten(device, p).workspace_bytes() : 0;
+    const Planned<attile_gemm_problem> few = plan_few_rows(device, p, elsewhere);
+    return few.has_plan() ? few : plan_rewritten(device, p);
 }
 
 }  // namespace attile::gpu::narrow

@@ -46,6 +46,25 @@ ATTILE_LANE_FN void write_four(void *to, int64_t at, const float (&value)[4]) {
     store_vec(static_cast<T *>(to) + at, four);
 }
 
+// The bits of a float32's significand that part 0, 1 or 2 has: cut off, not rounded, so that no part overflows. Infinity and NaN are in
+// the last matrix alone: beside a part that is 0 infinity would become NaN.
+ATTILE_LANE_FN float part_of(float value, int part, bool is_last) {
+    const auto upper = [](float x) { return __uint_as_float(__float_as_uint(x) & 0xffff0000u); };
+    if (!(fabsf(value) < INFINITY)) return is_last ? value : 0.0f;
+#pragma unroll 1
+    for (; part > 0; --part) value -= upper(value);
+    return upper(value);
+}
+ATTILE_LANE_FN void write_parts(const RewriteParams &p, int64_t to, const float (&value)[4]) {
+#pragma unroll 1
+    for (int i = 0; i < p.parts; ++i) {
+        float part[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) part[e] = part_of(value[e], p.part[i], i + 1 == p.parts);
+        write_four<BF16>(p.to, to + i * p.row, part);
+    }
+}
+
 __global__ void ATTILE_LAUNCH_BOUNDS(kRewriteThreads, 1) rewrite_rows(const RewriteParams p) {
     __shared__ float tile[kRewriteRows][kRewriteDepth + 1];
     const int64_t across = (p.row + kRewriteDepth - 1) / kRewriteDepth, down = (p.outer + kRewriteRows - 1) / kRewriteRows;
@@ -77,8 +96,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kRewriteThreads, 1) rewrite_rows(const Rewr
             const int r = at / (kRewriteDepth / 4), c = at % (kRewriteDepth / 4) * 4;
             if (first_row + r >= p.outer || first_depth + c >= p.row) continue;
             const float value[4] = {tile[r][c], tile[r][c + 1], tile[r][c + 2], tile[r][c + 3]};
-            const int64_t to = (entry * p.outer + first_row + r) * p.row + first_depth + c;
-            if (p.to_dtype == ATTILE_F32)
+            const int64_t to = (entry * p.outer + first_row + r) * p.row * p.parts + first_depth + c;
+            if (p.parts > 1) {
+                write_parts(p, to, value);
+            } else if (p.to_dtype == ATTILE_F32)
                 write_four<float>(p.to, to, value);
             else if (p.to_dtype == ATTILE_F16)
                 write_four<F16>(p.to, to, value);

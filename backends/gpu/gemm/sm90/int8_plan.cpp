@@ -3,7 +3,7 @@
 // columns are applied to exact sums in registers. What is to be rewritten first, is scaled along the depth or has another epilogue is left
 // to the plans for numbers of 8 bits, which come back here for the sums alone.
 #include <algorithm>
-#include <cstdio>
+#include <utility>
 
 #include "gemm/sm90/plan.h"
 #include "host/status.h"
@@ -25,17 +25,14 @@ attile_gemm_problem of_pairs(const attile_gemm_problem &p) {
 
 bool is_constant(const attile_operand &scale, int64_t group, int64_t k) { return scale.dtype == 0 || group >= k; }
 
-const char *why_not(const attile_gemm_problem &p) {
-    const auto is_odd = [](int64_t stride) { return stride % 16 != 0; };
-    if (p.k < 2 || p.k % 2 != 0 || p.k > kMostExactDepth) return "the depth is not an even number of at most 131071";
-    if (p.a.stride[3] != 1 || p.b.stride[2] != 1) return "A or B is not contiguous along the depth";
-    if (is_odd(p.a.stride[0]) || is_odd(p.a.stride[1]) || is_odd(p.a.stride[2]) || is_odd(p.b.stride[0]) || is_odd(p.b.stride[1]) ||
-        is_odd(p.b.stride[3]))
-        return "rows of A or B are not a multiple of 16 bytes apart";
-    if (!is_constant(p.a_scale, p.a_group[1], p.k) || !is_constant(p.b_scale, p.b_group[0], p.k)) return "scales change along the depth";
-    // Batch entries may become rows, which scales do not follow.
-    if ((p.a_scale.dtype != 0 || p.b_scale.dtype != 0) && p.batch[0] * p.batch[1] > 1) return "there are scales and several products";
-    return nullptr;
+// Rows along the depth that TMA reaches, and scales that sums are multiplied by once.
+bool is_for_tiles(const attile_gemm_problem &p) {
+    const auto is_whole = [](int64_t stride) { return stride % 16 == 0; };
+    const bool has_scales = p.a_scale.dtype != 0 || p.b_scale.dtype != 0;
+    return p.k >= 2 && p.k % 2 == 0 && p.k <= kMostExactDepth && p.a.stride[3] == 1 && p.b.stride[2] == 1 && is_whole(p.a.stride[0]) &&
+           is_whole(p.a.stride[1]) && is_whole(p.a.stride[2]) && is_whole(p.b.stride[0]) && is_whole(p.b.stride[1]) &&
+           is_whole(p.b.stride[3]) && is_constant(p.a_scale, p.a_group[1], p.k) && is_constant(p.b_scale, p.b_group[0], p.k) &&
+           (!has_scales || p.batch[0] * p.batch[1] == 1);  // Batch entries may become rows, which scales do not follow.
 }
 
 // Are A and B exchanged, so that D is contiguous along its columns?
@@ -78,20 +75,11 @@ struct Int8Gemm {
 }  // namespace
 
 Planned<attile_gemm_problem> plan_gemm_int8(Device &device, const attile_gemm_problem &p) {
-    if (p.a.dtype != ATTILE_I8 || p.b.dtype != ATTILE_I8) return {};
-    Declined reason;
-    const char *const why = why_not(p);
-    if (why != nullptr) {
-        std::snprintf(reason.text, sizeof reason.text, "%s", why);
-        return Planned<attile_gemm_problem>(reason);
-    }
+    // Declined without a word: the plans for numbers of 8 bits come back for sums, by these kernels after all.
+    if (p.a.dtype != ATTILE_I8 || p.b.dtype != ATTILE_I8 || !is_for_tiles(p)) return {};
     const attile_gemm_problem pairs = of_pairs(p);
     const GemmPlan plan = gemm_plan(device.properties(), pairs, true);
-    if (plan.declined[0] != '\0' || plan.pack_a || plan.pack_b || plan.way == kGemmGeneral) {
-        std::snprintf(reason.text, sizeof reason.text, "%s",
-                      plan.declined[0] != '\0' ? plan.declined : "A or B cannot be read where it lies");
-        return Planned<attile_gemm_problem>(reason);
-    }
+    if (plan.declined[0] != '\0' || plan.pack_a || plan.pack_b) return {};
     return Planned<attile_gemm_problem>(Int8Gemm{&p, plan, is_swapped(pairs)}, plan.workspace_bytes);
 }
 

@@ -341,7 +341,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     const Model model = model_of(device, plan);
     const GemmPlan ideal = by_strides(plan, problem.a.dtype);
     if (of_int8 && ideal.way == kGemmGeneral) {
-        std::snprintf(plan.declined, sizeof plan.declined, "of int8 there are kernels without a general epilogue alone");
+        std::snprintf(plan.declined, sizeof plan.declined, "products of int8 have no general epilogue");
         return plan;
     }
     const std::optional<GemmChoice> asked = is_invariant ? std::nullopt : asked_choice(device.gemm_by, model, ideal);
