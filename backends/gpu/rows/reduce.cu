@@ -104,7 +104,8 @@ ReducePlan make_plan(const Device &device, const attile_reduce_problem &problem)
     first.output = output_of(problem.y.dtype);
 
     int column_axis = -1;
-    if (first.length > 1 && x[3] != 1) {
+    // Whether a row has neighbours must not show in how it is summed if results are to be batch-invariant.
+    if (first.length > 1 && x[3] != 1 && !is_invariant) {
         for (int axis = 0; axis < 3; ++axis) {
             if (extent[axis] > 1 && x[axis] == 1) column_axis = axis;
         }
@@ -136,10 +137,9 @@ ReducePlan make_plan(const Device &device, const attile_reduce_problem &problem)
         }
         first.lanes = 1;
         while (first.lanes < kRowThreads && first.lanes < threads_needed) first.lanes *= 2;
-        if (is_invariant) first.lanes = kLanes;  // The order of additions must not depend on how many columns there are.
         const int64_t tiles = ceil_div(threads_needed, first.lanes);
-        const int64_t tile_row = is_invariant ? kLanes * 4 : std::min(first.columns * size, int64_t{first.lanes} * 16);
-        split_rows(first, first.axes.count() * tiles, tile_row, units, is_invariant, 1);
+        const int64_t tile_row = std::min(first.columns * size, int64_t{first.lanes} * 16);
+        split_rows(first, first.axes.count() * tiles, tile_row, units, false, 1);
         plan.items = first.axes.count() * tiles * first.splits;
         if (first.splits > 1) plan.partials = first.axes.count() * first.splits * first.columns;
     } else {

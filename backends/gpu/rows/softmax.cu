@@ -86,18 +86,17 @@ void plan_stream(const Device &device, SoftmaxPlan &plan, int64_t size) {
     plan.blocks = std::min<int64_t>(2 * plan.states, kStreamBlocksPerUnit * std::max(device.properties().compute_units, 1));
 }
 
-void plan_columns(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t vec, bool is_invariant) {
+void plan_columns(const Device &device, SoftmaxPlan &plan, int64_t size, int64_t vec) {
     simt::SoftmaxArguments &arguments = plan.arguments;
     plan.path = SoftmaxPath::kColumns;
     const int64_t threads_needed = ceil_div(arguments.columns, plan.is_vector ? vec : 1);
     while (arguments.lanes < kRowThreads && arguments.lanes < threads_needed) arguments.lanes *= 2;
-    if (is_invariant) arguments.lanes = kLanes;  // The order of additions must not depend on how many columns there are.
     const int64_t tiles = ceil_div(threads_needed, arguments.lanes);
     const int64_t parallel = arguments.axes.count() * tiles;
     const int64_t units = std::max(device.properties().compute_units, 1);
-    const int64_t tile_row = is_invariant ? kLanes * 4 : std::min(arguments.columns * size, int64_t{arguments.lanes} * 16);
+    const int64_t tile_row = std::min(arguments.columns * size, int64_t{arguments.lanes} * 16);
     const int64_t possible = arguments.length * tile_row / kBytesOfColumnSplit;
-    const int64_t wanted = is_invariant ? possible : std::min(ceil_div(kBlocksPerUnit * units, parallel), possible);
+    const int64_t wanted = std::min(ceil_div(kBlocksPerUnit * units, parallel), possible);
     const int64_t splits = std::clamp<int64_t>(wanted, 1, kMostColumnSplits);
     arguments.split_length = ceil_div(arguments.length, splits);
     arguments.splits = static_cast<int32_t>(ceil_div(arguments.length, arguments.split_length));
@@ -118,7 +117,8 @@ SoftmaxPlan make_plan(const Device &device, const attile_softmax_problem &proble
     arguments.stride_x = x[3];
     arguments.stride_y = y[3];
     int column_axis = -1;
-    for (int axis = 0; axis < 3 && arguments.length > 1 && x[3] != 1; ++axis) {
+    // Whether a row has neighbours must not show in how it is summed if results are to be batch-invariant.
+    for (int axis = 0; axis < 3 && arguments.length > 1 && x[3] != 1 && !is_invariant; ++axis) {
         if (extent[axis] > 1 && x[axis] == 1) column_axis = axis;
     }
     if (column_axis >= 0) {
@@ -135,7 +135,7 @@ SoftmaxPlan make_plan(const Device &device, const attile_softmax_problem &proble
         arguments.column_y = y[column_axis];
         plan.is_vector = is_aligned_base && arguments.column_y == 1 && arguments.columns % vec == 0 && x[3] % vec == 0 && y[3] % vec == 0 &&
                          is_multiple(arguments, vec);
-        plan_columns(device, plan, size, vec, is_invariant);
+        plan_columns(device, plan, size, vec);
         return plan;
     }
     arguments.axes = merge_axes(extent, x, y, 3);
