@@ -42,7 +42,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kFinishThreads, 1) finish_sums(const Finish
         for (int e = 0; e < 4; ++e) {
             const float of_col = b_scale != nullptr && col + e < p.n ? scale_at(p.b_scale, b_scale, col + e, 0) : 1.0f;
             const float whole = p.is_integer != 0 ? static_cast<float>(sum[e]) : __uint_as_float(static_cast<uint32_t>(sum[e]));
-            value[e] = p.alpha * (whole * of_row * of_col);
+            value[e] = p.alpha * (p.is_swapped != 0 ? whole * of_col * of_row : whole * of_row * of_col);
         }
         GemmOrigin origin;
         origin.set(p, batch_x, batch_y, row, col, 0);

@@ -45,6 +45,7 @@ struct ProductParams {
     void *sums;  // int32, with groups float32.
     int64_t sum_row, sum_batch, sum_part;
     int32_t chunks_each, group_chunks;  // Of a part; of a group.
+    int32_t is_swapped;                 // A and B are the caller's B and A: a sum meets the scale of its B first, as it would unswapped.
     Divider tiles, tiles_n, parts, batch_y;
     Scales a_scale, b_scale;  // Of groups.
 };
@@ -67,6 +68,7 @@ struct FinishParams {
     int64_t m, n, batch_y, batches;
     float alpha, beta;
     int32_t parts, is_integer;
+    int32_t is_swapped;  // As in ProductParams.
     int32_t vectorised, activation;
     Scales a_scale, b_scale;  // Constant along the depth.
 };

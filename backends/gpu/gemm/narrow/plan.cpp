@@ -273,6 +273,7 @@ int32_t launch_products(Device &device, const attile_gemm_problem &p, const Cut 
     params.sum_batch = cut.sum_batch();
     params.sum_part = p.batch[0] * p.batch[1] * cut.sum_batch();
     params.chunks_each = static_cast<int32_t>(cut.chunks_each);
+    params.is_swapped = cut.swapped ? 1 : 0;
     if (cut.grouped) {
         params.group_chunks = kMostExactChunks;
         for (const Side *side : {&cut.a, &cut.b}) {
@@ -320,6 +321,7 @@ int32_t launch_finish(Device &device, const attile_gemm_problem &p, const Cut &c
     params.is_integer = cut.path == Path::kIntegers && !cut.grouped ? 1 : 0;
     params.vectorised = p.d.dtype != ATTILE_I32 && gemm_vectorised(outputs) ? 1 : 0;
     params.activation = p.activation;
+    params.is_swapped = cut.swapped ? 1 : 0;
     if (!cut.grouped) {
         params.a_scale = cut.a.scale;
         params.b_scale = cut.b.scale;

@@ -113,7 +113,9 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kProductThreads, kGrouped ? 1 : 2) multiply
                 const float of_row = a_scale != nullptr ? scale_at(p.a_scale, a_scale, row, chunk * kProductChunk) : 1.0f;
 #pragma unroll
                 for (int c = 0; c < C::kLaneCols; ++c) {
-                    total[r][c] = fused_multiply_add(static_cast<float>(sum[r][c]) * of_row, of_col[c], total[r][c]);
+                    const bool swaps = p.is_swapped != 0;
+                    total[r][c] = fused_multiply_add(static_cast<float>(sum[r][c]) * (swaps ? of_col[c] : of_row),
+                                                     swaps ? of_row : of_col[c], total[r][c]);
                     sum[r][c] = 0;
                 }
             }

@@ -100,6 +100,7 @@ struct GemmArguments {
     int32_t halves;                                      // Two splits, each of which stores half of a tile's columns.
     int32_t vectorised;                                  // As in GemmParams.
     int32_t activation;
+    int32_t columns_first;               // Sums meet the column's scale first.
     GemmScales row_scale, column_scale;  // Of products of int8, in the tile's orientation.
 };
 

@@ -86,21 +86,25 @@ class GemmFusion {
         }
 #pragma unroll
         for (int i = 0; i < kColumns / 2; ++i) sums[i] = static_cast<float>(whole[i]);
-        if (p_.row_scale.data != nullptr) {
+        const auto scale_rows = [&] {
 #pragma unroll
             for (int i = 0; i < kColumns / 2; ++i) sums[i] *= of_row[i / 2 % 2];
-        }
-        if (p_.column_scale.data == nullptr) return;
-        named_sync(kBarrier, kThreads);  // The last tile's have been read.
-        if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns_ + thread * 4), "f"(of_column) : "memory");
-        named_sync(kBarrier, kThreads);
+        };
+        // A's scale first, whichever way the tile lies.
+        if (p_.row_scale.data != nullptr && p_.columns_first == 0) scale_rows();
+        if (p_.column_scale.data != nullptr) {
+            named_sync(kBarrier, kThreads);  // The last tile's have been read.
+            if (thread < kColumns) asm volatile("st.shared.f32 [%0], %1;" ::"r"(columns_ + thread * 4), "f"(of_column) : "memory");
+            named_sync(kBarrier, kThreads);
 #pragma unroll
-        for (int i = 0; i < kPairs; ++i) {
-            float first, second;
-            asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(first), "=f"(second) : "r"(columns_ + (8 * i + lane % 4 * 2) * 4));
-            sums[4 * i] *= first, sums[4 * i + 2] *= first;
-            sums[4 * i + 1] *= second, sums[4 * i + 3] *= second;
+            for (int i = 0; i < kPairs; ++i) {
+                float first, second;
+                asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(first), "=f"(second) : "r"(columns_ + (8 * i + lane % 4 * 2) * 4));
+                sums[4 * i] *= first, sums[4 * i + 2] *= first;
+                sums[4 * i + 1] *= second, sums[4 * i + 3] *= second;
+            }
         }
+        if (p_.row_scale.data != nullptr && p_.columns_first != 0) scale_rows();
     }
 
     // After the last product; all consumer threads call it. kNarrow: D is of 16 bits. True if the sums are final: alpha is in them.

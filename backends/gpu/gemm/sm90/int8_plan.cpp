@@ -68,6 +68,7 @@ struct Int8Gemm {
         const attile_gemm_problem &p = *problem;
         TileScales of = {scales(p.a_scale, 2, p.a_group[0]), scales(p.b_scale, 3, p.b_group[1])};
         if (swapped) std::swap(of.rows, of.columns);
+        of.columns_first = swapped;
         return launch_tiles(device, plan, of_pairs(p).a.dtype, of, workspace, stream);
     }
 };

@@ -54,6 +54,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
 int32_t describe_tiles(Device &device, const attile_gemm_problem &problem, const GemmPlan &plan, attile_support &support);
 struct TileScales {
     GemmScales rows = {}, columns = {};
+    bool columns_first = false;
 };
 int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const TileScales &scales, Workspace &workspace, Stream stream);
 

@@ -168,6 +168,7 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const 
     g.simple = p.c.dtype == 0 && !gemm_has_epilogue(p) ? 1 : 0;
     g.vectorised = gemm_vectorised(p) ? 1 : 0;
     g.activation = p.activation;
+    g.columns_first = scales.columns_first ? 1 : 0;
     g.row_scale = scales.rows;
     g.column_scale = scales.columns;
     bool outer_b = false;
