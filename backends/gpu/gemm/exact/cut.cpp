@@ -14,7 +14,7 @@ namespace {
 // Less than half of the product of the moduli is what sums may be: 0.41 of it, as twice so many bits for both norms.
 constexpr double kBitsBelowProduct = 1.3;
 // Norms have so many bits more than log2 of the depth: few of ordinary numbers are rounded then, and one in a thousand elements undecided.
-constexpr double kBitsF64 = 59.3, kBitsF32 = 29.8;
+constexpr double kBitsF64 = 59.3, kBitsF32 = 32.8;
 constexpr int64_t kCountedDepth = 128;                        // As the least: there a modulus takes little, and numbers may be spread.
 constexpr int64_t kMostExactDepth = 131071, kDepthUnit = 32;  // (2^31 - 1) / 128^2
 constexpr int64_t kMostChunk = kMostExactDepth / kDepthUnit * kDepthUnit;
