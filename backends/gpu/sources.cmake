@@ -41,8 +41,10 @@ set(ATTILE_GPU_ATTENTION_SOURCES
   attention/simt/combine.cu
   attention/simt/convert.cu
   attention/simt/decode_bf16.cu
+  attention/simt/decode_e4m3.cu
   attention/simt/decode_f16.cu
   attention/simt/decode_f32.cu
+  attention/simt/decode_i8.cu
   attention_backward/plan.cpp
   attention_backward/run.cpp
   attention_backward/simt/plan.cpp
@@ -128,6 +130,9 @@ set(ATTILE_GPU_MMA_HOSTS
 )
 # Kernels for the tensor cores of capability 8.0 and later, besides their instances.
 set(ATTILE_GPU_SM80_FAMILIES attention/sm80 attention_backward/sm80 gemm/sm80)
+set(ATTILE_GPU_SM80_KERNELS
+  attention/sm80/decode_bytes.cu
+)
 set(ATTILE_GPU_SM80_HOSTS
   sm80/kernels.cpp
   attention_backward/sm80/plan.cpp

@@ -5,6 +5,7 @@
 
 #include "attention/params.h"
 #include "attention/simt/shape.h"
+#include "attention/sm80/decode_bytes_shape.h"
 #include "attention/sm80/shapes.h"
 #include "attention/sm90/arguments.h"
 #include "attention/sm90/tf32x3_shapes.h"
@@ -52,6 +53,8 @@ template <class Config>
 void gemm_kernel() {}
 template <class Element, class Config>
 void attention_forward() {}
+template <class Config>
+void attention_decode_bytes_kernel() {}
 template <class Element, class Config>
 void attention_backward() {}
 

@@ -171,8 +171,18 @@ attile_attention_args attention_args(Line &line) {
     const int64_t entries = packed ? 1 : batch, all_rows = packed ? batch * rows : rows, all_keys = packed ? batch * keys : keys;
     args.q = line.tensor(type, {entries, heads, all_rows, dim});
     const int64_t runs = page > 0 ? (keys + page - 1) / page : 0;
-    args.k = line.tensor(type, page > 0 ? Extents{batch * runs, heads_kv, page, dim} : Extents{entries, heads_kv, all_keys, dim});
-    args.v = line.tensor(type, page > 0 ? Extents{batch * runs, heads_kv, page, dim_v} : Extents{entries, heads_kv, all_keys, dim_v});
+    const std::string cached = line.value("kv");  // Their type, where it is another.
+    const int32_t kv_type = cached.empty() ? type : Line::type_of(cached);
+    const auto keys_of = [&](int32_t of, int64_t columns) {
+        return line.tensor(of, page > 0 ? Extents{batch * runs, heads_kv, page, columns} : Extents{entries, heads_kv, all_keys, columns});
+    };
+    args.k = keys_of(kv_type, dim);
+    args.v = keys_of(kv_type, dim_v);
+    if (const int64_t group = line.has("scales") ? dim : line.number("groups");
+        group > 0) {  // One for each token, or so many numbers of it.
+        args.k_scale = keys_of(ATTILE_F32, dim / group);
+        args.v_scale = keys_of(ATTILE_F32, std::max<int64_t>(dim_v / group, 1));
+    }
     args.o = line.tensor(line.out_dtype(), {entries, heads, all_rows, dim_v});
     if (line.has("blhd")) {
         for (attile_tensor *x : {&args.q, &args.k, &args.v, &args.o}) interleave(*x);
@@ -199,6 +209,9 @@ attile_attention_args attention_args(Line &line) {
     if (line.has("bias")) args.bias = line.tensor(number, {batch, heads, rows, keys});
     if (line.has("allowed")) args.allowed = line.tensor(ATTILE_BOOL, {batch, 1, rows, keys});
     if (line.has("sinks")) args.sinks = line.tensor(number, {heads});
+    if (line.has("blocks"))
+        args.block_mask = line.tensor(
+            ATTILE_BOOL, {1, 1, (rows + ATTILE_MASK_BLOCK - 1) / ATTILE_MASK_BLOCK, (keys + ATTILE_MASK_BLOCK - 1) / ATTILE_MASK_BLOCK});
     if (line.has("lengths") || page > 0) args.key_lengths = line.tensor(ATTILE_I32, {batch});
     if (line.has("alibi")) args.alibi_slopes = line.tensor(number, {heads});
     if (line.has("softcap")) args.softcap = 30;

@@ -86,6 +86,22 @@ void add_paths(const Adder &add) {
     }
 }
 
+// Kernels for few rows have sizes: rows of a key head by columns.
+void add_sizes(const Adder &add) {
+    for (const std::int64_t columns : {64, 128, 256}) {
+        for (const std::int64_t heads_kv : {2, 4}) {
+            C c = attention_of(1, 333, columns);
+            c.heads_q = 4;
+            c.heads_kv = heads_kv;
+            const std::string suffix = "_" + std::to_string(4 / heads_kv) + "_of_" + std::to_string(columns);
+            add("one_row" + suffix, c, 32);
+            c.page_size = 16;
+            c.bias = BiasKind::kSomeHidden;
+            add("one_row_paged" + suffix, c, 64);
+        }
+    }
+}
+
 void add_layouts(const Adder &add) {
     const Layout odd = {.order = Order::kFortran, .pad = 3, .step = 2, .offset = 1};
     for (const std::int64_t rows : {2, 19}) {
@@ -142,6 +158,7 @@ void append_cached_attention_cases(std::vector<Case> &list, Tier tier) {
     for (const Types &types : kTypes) {
         const Adder add(list, types);
         add_paths(add);
+        add_sizes(add);
         add_layouts(add);
         C c = attention_of(5, 400, 128);
         set_types(c, types);

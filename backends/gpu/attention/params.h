@@ -34,6 +34,8 @@ struct AttentionMask {
 // The factors of K or V of 8 bits, of which `group` neighbours along a row share one.
 struct AttentionScales {
     const float *data;  // Null: all are 1.
+    int32_t by_key;     // They differ from key to key, or from page to page.
+    int32_t row_bytes;  // stride[2] in bytes, where that fits.
     int64_t stride[4];  // Axes as of the numbers, the last one in groups.
     Divider group;
 };

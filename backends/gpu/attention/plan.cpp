@@ -12,8 +12,10 @@
 #include "attention/seconds.h"
 #include "attention/simt/decode_params.h"
 #include "attention/simt/instances.h"
+#include "attention/sm80/decode_bytes.h"
 #include "host/sizes.h"
 #include "host/status.h"
+#include "sm80/kernels.h"
 
 namespace attile::gpu {
 namespace {
@@ -200,7 +202,8 @@ double decode_seconds(const DeviceProperties &device, const attile_attention_pro
     double seconds =
         wave_seconds(device, blocks, seen / plan.splits * tile, static_cast<double>(plan.split_tiles) * tile, plan.blocks_per_unit, share);
     if (device.peak_bandwidth > 0) {
-        const double bytes = static_cast<double>(p.batch * p.heads_kv * p.len_k) * 4.0 * static_cast<double>(p.head_dim + p.head_dim_v);
+        const double keys = static_cast<double>(p.batch * p.heads_kv * p.len_k), key_bytes = attention_has_eight_bits(p) ? 1.0 : 4.0;
+        const double bytes = keys * key_bytes * static_cast<double>(p.head_dim + p.head_dim_v);
         seconds = std::max(seconds, bytes / (kDecodeBandwidth * device.peak_bandwidth));
     }
     return seconds + kDecodeEnds * std::ceil(blocks / (units * plan.blocks_per_unit)) + split_seconds(p, plan.splits);
@@ -217,12 +220,27 @@ double tile_seconds(const DeviceProperties &device, const attile_attention_probl
     return seconds;
 }
 
+// Is there a kernel that streams keys and values of these types? It takes q of any. Scales that differ from key to key are shared by the
+// columns of neighbouring lanes (DecodeLoader::kSharing).
+bool has_decode_kernel(const attile_attention_problem &p) {
+    if (p.k.dtype != p.v.dtype) return false;
+    if (!attention_has_eight_bits(p)) return true;
+    const auto streams = [&p](const attile_operand &scale, int64_t group, int64_t cols) {
+        return !attention_scales_by_key(p, scale) || scale.stride[3] == 0 || group % 32 == 0 || group >= cols;
+    };
+    return p.k.dtype != ATTILE_F8_E5M2 && streams(p.k_scale, p.k_group, p.head_dim) && streams(p.v_scale, p.v_group, p.head_dim_v);
+}
+
 // The decode kernel of as few columns as do, and of those what leaves the fewest blocks.
 const simt::AttentionDecodeKernel &decode_kernel(const attile_attention_problem &p) {
     const int64_t rows = p.len_q * (p.heads_q / p.heads_kv);
-    const simt::AttentionDecodeKernels kernels = p.q.dtype == ATTILE_F16    ? simt::attention_decode_f16()
-                                                 : p.q.dtype == ATTILE_BF16 ? simt::attention_decode_bf16()
-                                                                            : simt::attention_decode_f32();
+    // Without keys any does that reads q.
+    const int32_t type = has_decode_kernel(p) ? p.k.dtype : p.q.dtype;
+    const simt::AttentionDecodeKernels kernels = type == ATTILE_F16       ? simt::attention_decode_f16()
+                                                 : type == ATTILE_BF16    ? simt::attention_decode_bf16()
+                                                 : type == ATTILE_I8      ? simt::attention_decode_i8()
+                                                 : type == ATTILE_F8_E4M3 ? simt::attention_decode_e4m3()
+                                                                          : simt::attention_decode_f32();
     const simt::AttentionDecodeKernel *chosen = nullptr;
     for (int32_t i = 0; i < kernels.count; ++i) {
         const simt::AttentionDecodeKernel &kernel = kernels.all[i];
@@ -232,6 +250,20 @@ const simt::AttentionDecodeKernel &decode_kernel(const attile_attention_problem 
             chosen = &kernel;
     }
     return *chosen;
+}
+
+// Tensor cores, where there is a kernel of theirs for the tiles of a plan of plain rows.
+void use_tensor_cores(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel, AttentionPlan &plan) {
+#if defined(ATTILE_GPU_HAS_SM80)
+    if (!attention_has_eight_bits(p) || !device.runs(sm80::kKernels)) return;
+    const bool by_key = attention_scales_by_key(p, p.k_scale) || attention_scales_by_key(p, p.v_scale);
+    const sm80::DecodeBytesKernel tensor = sm80::attention_decode_bytes(kernel.storage, kernel.cols, by_key);
+    if (tensor.kernel == nullptr || tensor.rows != plan.rows || tensor.keys != plan.keys || tensor.threads != plan.threads) return;
+    plan.kernel = tensor.kernel;
+    plan.name = tensor.name;
+#else
+    static_cast<void>(device), static_cast<void>(p), static_cast<void>(kernel), static_cast<void>(plan);
+#endif
 }
 
 void plan_decode(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel, AttentionPlan &plan) {
@@ -266,12 +298,13 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
     plan.share = 0.8;
     // Splits, and with them the workspace, are the same for both: a query knows no addresses.
     const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0 &&
-                            has_short_stride(p.k) && has_short_stride(p.v);
+                            has_short_stride(p.k) && has_short_stride(p.v) && has_short_stride(p.k_scale) && has_short_stride(p.v_scale);
     if (plan.splits > 1) plan.arrivals = base;
     const bool has_plain_rows = in_vectors && !is_present(p.block_table), is_plain = has_plain_rows && !plan.modifiers;
     plan.cost = decode_seconds(device.properties(), p, plan, tiles, is_plain);
     if (has_plain_rows) plan.kernel = is_plain ? kernel.plain : kernel.modified;
     if (!is_plain) return;
+    use_tensor_cores(device, p, kernel, plan);
     // Where a kernel behind this one is brought up early (early.h), it takes less time than the last block's merging, which such
     // code lacks. A kernel behind is right for any code, so where nothing is known.
     KernelResources resources;
@@ -301,7 +334,7 @@ AttentionPlan plan_attention(Device &device, const attile_attention_problem &p) 
     const bool paged = is_present(p.block_table);
     // Kernels that stream keys for few rows do not know masks of blocks and trees, which would cost them registers.
     const bool wide = p.compute == ATTILE_F64, sparse = attention_has_sparse_mask(p);
-    const bool mixed = p.k.dtype != p.q.dtype || p.v.dtype != p.q.dtype;
+    const bool mixed = !has_decode_kernel(p);
 
     // Kernels of tiles read four columns of V at least, which are not there where it has none; and count scores in units of log2, where the
     // largest that float32 holds are infinite.

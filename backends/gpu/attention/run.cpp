@@ -52,10 +52,16 @@ AttentionOperand attention_operand(const attile_operand &x, int64_t cols) {
     return to;
 }
 
-AttentionScales attention_scales(const attile_operand &scale, int64_t group) {
+bool attention_scales_by_key(const attile_attention_problem &p, const attile_operand &scale) {
+    return is_present(scale) && (scale.stride[2] != 0 || (is_present(p.block_table) && scale.stride[0] != 0));
+}
+
+AttentionScales attention_scales(const attile_attention_problem &p, const attile_operand &scale, int64_t group) {
     AttentionScales to = {};
     if (!is_present(scale)) return to;
     to.data = static_cast<const float *>(scale.data);
+    to.by_key = attention_scales_by_key(p, scale);
+    to.row_bytes = static_cast<int32_t>(scale.stride[2] * bytes_of(scale));
     std::copy(scale.stride, scale.stride + 4, to.stride);
     to.group = Divider(group);
     return to;
@@ -72,8 +78,8 @@ AttentionParams attention_params(const attile_attention_problem &p, const Attent
     to.allowed = attention_operand(p.allowed, 1);
     to.alibi_slopes = attention_operand(p.alibi_slopes, 1);
     to.sinks = attention_operand(p.sinks, 1);
-    to.k_scale = attention_scales(p.k_scale, p.k_group);
-    to.v_scale = attention_scales(p.v_scale, p.v_group);
+    to.k_scale = attention_scales(p, p.k_scale, p.k_group);
+    to.v_scale = attention_scales(p, p.v_scale, p.v_group);
     const auto numbers = [](const attile_operand &x) { return is_present(x) ? static_cast<const int32_t *>(x.data) : nullptr; };
     to.key_lengths = numbers(p.key_lengths);
     to.key_starts = numbers(p.key_starts);

@@ -8,7 +8,9 @@ namespace attile::gpu {
 
 // An operand in the kernels' words; absent ones have no data.
 AttentionOperand attention_operand(const attile_operand &operand, int64_t cols);
-AttentionScales attention_scales(const attile_operand &scale, int64_t group);
+AttentionScales attention_scales(const attile_attention_problem &problem, const attile_operand &scale, int64_t group);
+// Do these scales differ from key to key, or from page to page?
+bool attention_scales_by_key(const attile_attention_problem &problem, const attile_operand &scale);
 
 // Which rows of an operand to rewrite densely: `count` (entry, head) pairs of `rows` rows from `first` on, entry * heads + head.
 struct DenseCut {

@@ -11,87 +11,47 @@
 
 #include <type_traits>
 
+#include "attention/decode_output.h"
 #include "attention/simt/decode_merge.cuh"
 #include "attention/simt/decode_softmax.cuh"
 #include "attention/simt/kernels.h"
 
 namespace attile::gpu::simt {
 
-// The groups' results in shared memory, and from there O and lse, or a split's part of them.
+// A lane group's results, to shared memory.
 template <class C>
-struct DecodeOutput {
-    static constexpr int kRows = C::kRows, kQuads = C::kQuads;
-    const DecodeRows<C> &at;
-    float *const outs, *const results;  // [group][row][col], [group][row][2]
-
-    ATTILE_LANE_FN DecodeOutput(const DecodeRows<C> &rows, float *shared)
-        : at(rows), outs(shared), results(shared + C::kGroups * kRows * C::kCols) {}
-    ATTILE_LANE_FN void keep(const float (&row_sum)[kRows], const float (&row_reference)[kRows],
-                             const float (&out)[kRows][kQuads * 4]) const {
-        if (at.key_col == 0) {
+ATTILE_LANE_FN void keep_results(const DecodeOutput<C> &output, const float (&row_sum)[C::kRows], const float (&row_reference)[C::kRows],
+                                 const float (&out)[C::kRows][C::kQuads * 4]) {
+    constexpr int kRows = C::kRows;
+    const DecodeRows<C> &at = output.at;
+    if (at.key_col == 0) {
 #pragma unroll
-            for (int r = 0; r < kRows; ++r)
+        for (int h = 0; h < C::kQuads; ++h) {
+            const int col = C::quad_col(at.quad_lane, h);
+            Quad scale = {{1, 1, 1, 1}};
+            if constexpr (C::kHasScales) {
 #pragma unroll
-                for (int h = 0; h < kQuads; ++h)
-                    store_vec(outs + (at.group * kRows + r) * C::kCols + (h * C::kQuadLanes + at.quad_lane) * 4,
-                              Quad{{out[r][h * 4], out[r][h * 4 + 1], out[r][h * 4 + 2], out[r][h * 4 + 3]}});
-        }
-        if (at.lane == 0) {
+                for (int e = 0; e < 4; ++e) scale[e] = column_scale(at, at.p.v_scale, col + e, at.p.head_dim_v);
+            }
 #pragma unroll
             for (int r = 0; r < kRows; ++r) {
-                results[(at.group * kRows + r) * 2] = row_reference[r];
-                results[(at.group * kRows + r) * 2 + 1] = row_sum[r];
+                Quad quad = {{out[r][h * 4], out[r][h * 4 + 1], out[r][h * 4 + 2], out[r][h * 4 + 3]}};
+                if constexpr (C::kHasScales) {
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) quad[e] *= scale[e];
+                }
+                store_vec(output.outs + (at.group * kRows + r) * C::kCols + col, quad);
             }
         }
     }
-    // kFar: see RowResult.
-    template <bool kFar>
-    ATTILE_LANE_FN void store() const {
-        const DecodeParams &p = at.p;
-        const AttentionEntry &entry = at.entry;
-        const AttentionPlace &place = at.place;
-        const bool partial = p.part_o != nullptr;
-        const int64_t part = (static_cast<int64_t>(place.split) * p.part_batch + entry.batch) * p.heads.divisor * p.pack.divisor;
-#pragma unroll 1
-        for (int f = static_cast<int>(threadIdx.x); f < kRows * C::kCols; f += C::kThreads) {
-            const int r = f / C::kCols, col = f % C::kCols, packed_row = at.first_row + r;
-            if (packed_row >= at.rows) break;
-            if (col >= p.head_dim_v && col > 0) continue;
-            float top = -INFINITY, total = 0, value = 0;
+    if (at.lane == 0) {
 #pragma unroll
-            for (int g = 0; g < C::kGroups; ++g) top = max_nan(top, results[(g * kRows + r) * 2]);
-#pragma unroll
-            for (int g = 0; g < C::kGroups; ++g) {
-                const float reference = results[(g * kRows + r) * 2];
-                if (reference == -INFINITY) continue;
-                const float weight = exp2_fast(reference - top);
-                total = fused_multiply_add(weight, results[(g * kRows + r) * 2 + 1], total);
-                value = fused_multiply_add(weight, outs[(g * kRows + r) * C::kCols + col], value);
-            }
-            const int head = query_head(p, place.head, packed_row), row = query_row(p, packed_row);
-            const bool has_sink = !partial && p.sinks.data != nullptr, saw_key = top != -INFINITY;
-            const RowResult result(std::bool_constant<kFar>(), saw_key, top, total, has_sink,
-                                   has_sink ? load_number(p.sinks, head * p.sinks.stride[1]) : 0.0f);
-            const float scaled = saw_key ? value * result.factor : 0.0f;
-            const int64_t part_row = (part + head) * p.len_q + row;
-            if (col < p.head_dim_v) {
-                if (partial)
-                    p.part_o[part_row * p.head_dim_v + col] = scaled;
-                else
-                    store_number(
-                        p.o,
-                        entry.batch * p.o.stride[0] + head * p.o.stride[1] + (entry.first_q + row) * p.o.stride[2] + col * p.o.stride[3],
-                        scaled);
-            }
-            if (col != 0) continue;
-            if (partial)
-                store_part<kFar>(p, part_row, result, top, total);
-            else if (p.lse.data)
-                store_number(p.lse, entry.batch * p.lse.stride[0] + head * p.lse.stride[1] + (entry.first_q + row) * p.lse.stride[2],
-                             result.lse);
+        for (int r = 0; r < kRows; ++r) {
+            output.results[(at.group * kRows + r) * 2] = row_reference[r];
+            output.results[(at.group * kRows + r) * 2 + 1] = row_sum[r];
         }
     }
-};
+}
 
 // Floats of shared memory: strips of probabilities, then the groups' results, then what putting splits together wants.
 template <class C, bool kMerges>
@@ -103,7 +63,7 @@ inline constexpr int kDecodeFloats = [] {
 
 // kPlainRows: K and V in vectors, their rows' distance in 32 bits, no pages. kPlain: besides, no modified scores.
 template <class C, bool kPlainRows, bool kPlain>
-__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kernel(const DecodeParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, (C::kHasScales && !kPlain ? 1 : C::kBlocksPerUnit)) decode_kernel(const DecodeParams p) {
     using Loader = DecodeLoader<C, kPlainRows>;
     using Softmax = DecodeSoftmax<C, kPlain>;
     constexpr int kTile = Loader::kTile, kHeld = C::kHeld;
@@ -142,12 +102,13 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
     Loader loader(at);
     float *const strip = shared + at.group * C::kStrip;  // Of probabilities, the group's own.
     typename Loader::Step keys, values;
+    typename Loader::Scales key_scales, value_scales;
     int first_key = (tile * C::kGroups + at.group) * C::kStep;
     const int end_key = tile_end * kTile;
     loader.begin(first_key);
     if (first_key < end_key) {
-        loader.load_keys(keys, first_key);
-        loader.load_values(values, first_key);
+        loader.load_keys(keys, key_scales, first_key);
+        loader.load_values(values, value_scales, first_key);
         softmax.prefetch(held, first_key);
     }
     // The row block's word.
@@ -159,10 +120,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
 #pragma unroll 1
     for (; first_key < end_key; first_key += kTile) {
         float score[C::kScores];
-        softmax.multiply_keys(q, keys, score);
+        softmax.multiply_keys(q, keys, key_scales, score);
         const uint32_t missing = loader.no_page;
         if (first_key + kTile < end_key) {
-            loader.load_keys(keys, first_key + kTile);
+            loader.load_keys(keys, key_scales, first_key + kTile);
             softmax.prefetch(held, first_key + kTile);
         }
         softmax.add_lanes(score);
@@ -176,17 +137,17 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
         softmax.exponentiate(score, hidden, minus_reference, sum, strip);
         lane_sync();
         if (skips)
-            softmax.template multiply_values<true>(strip, values, out);
+            softmax.template multiply_values<true>(strip, values, value_scales, out);
         else
-            softmax.template multiply_values<false>(strip, values, out);
+            softmax.template multiply_values<false>(strip, values, value_scales, out);
         lane_sync();
-        if (first_key + kTile < end_key) loader.load_values(values, first_key + kTile);
+        if (first_key + kTile < end_key) loader.load_values(values, value_scales, first_key + kTile);
     }
 
     softmax.total(minus_reference, sum, unset, out, row_sum, row_reference);
     __syncthreads();
     const DecodeOutput<C> output(at, shared);
-    output.keep(row_sum, row_reference, out);
+    keep_results(output, row_sum, row_reference, out);
     __syncthreads();
     output.template store<!kPlain>();
     if constexpr (kMerges) {
@@ -204,14 +165,16 @@ __global__ void ATTILE_LAUNCH_BOUNDS(C::kThreads, C::kBlocksPerUnit) decode_kern
 
 template <class C>
 AttentionDecodeKernel decode_instance(const char *name, AttentionStorage storage) {
+    // Of 8 bits the kernel for any rows serves modified scores, too.
+    constexpr bool kModifiedPlainRows = !C::kHasScales;
 #if defined(ATTILE_GPU_EMULATED)
     emulation::know(&decode_kernel<C, false, false>);
-    emulation::know(&decode_kernel<C, true, false>);
+    emulation::know(&decode_kernel<C, kModifiedPlainRows, false>);
     emulation::know(&decode_kernel<C, true, true>);
 #endif
     return {name,
             reinterpret_cast<const void *>(&decode_kernel<C, false, false>),
-            reinterpret_cast<const void *>(&decode_kernel<C, true, false>),
+            reinterpret_cast<const void *>(&decode_kernel<C, kModifiedPlainRows, false>),
             reinterpret_cast<const void *>(&decode_kernel<C, true, true>),
             storage,
             C::kRows,
@@ -234,6 +197,19 @@ struct DecodeInstances {
               decode_instance<DecodeConfig<T, 32, 1, 8, 4>>(names[5], storage),
               decode_instance<DecodeConfig<T, 32, 2, 1, 4>>(names[6], storage),
               decode_instance<DecodeConfig<T, 32, 2, 4, 2>>(names[7], storage)} {}
+};
+// The same for numbers of 8 bits; more rows than four are several blocks', for which there are no registers.
+template <class T>
+struct DecodeBytesInstances {
+    AttentionDecodeKernel all[6];
+
+    DecodeBytesInstances(AttentionStorage storage, const char *const (&names)[8])
+        : all{decode_instance<DecodeConfig<T, 8, 2, 1, 8>>(names[0], storage),
+              decode_instance<DecodeConfig<T, 8, 2, 4, 4>>(names[1], storage),
+              decode_instance<DecodeConfig<T, 16, 2, 1, 8>>(names[3], storage),
+              decode_instance<DecodeConfig<T, 16, 2, 4, 8>>(names[4], storage),
+              decode_instance<DecodeConfig<T, 32, 2, 1, 8>>(names[6], storage),
+              decode_instance<DecodeConfig<T, 32, 2, 4, 8>>(names[7], storage)} {}
 };
 #define ATTILE_DECODE_NAMES(suffix)                                                                                          \
     {                                                                                                                        \

@@ -44,6 +44,7 @@ struct DecodeSoftmax {
     static constexpr bool kHoldsRows = !kPlain && (C::kIsLarge || kHeld == 1);
     using Rows = std::conditional_t<kHoldsRows, HeldRows<kHeld>, NoRows>;
     using Step = typename DecodeLoader<C, kPlain>::Step;
+    using Scales = typename DecodeLoader<C, kPlain>::Scales;
     using Output = float[kRows][kQuads * 4];
     using Held = float[kHeld];  // Of the scores that a lane holds.
     using Flags = bool[kHeld];
@@ -51,16 +52,28 @@ struct DecodeSoftmax {
     const int first_score;  // A lane holds scores number first_score + h, kRows to a key.
 
     // ---- S = Q K^T: a lane's part of each score, over its columns.
-    static ATTILE_LANE_FN void multiply_keys(const Output &q, const Step &keys, float (&score)[kScores]) {
+    ATTILE_LANE_FN void multiply_keys(const Output &q, const Step &keys, const Scales &scales, float (&score)[kScores]) const {
 #pragma unroll
-        for (int t = 0; t < kLoads; ++t)
+        for (int t = 0; t < kLoads; ++t) {
+            DecodeNumbers<C> number;
+            widen<C>(keys[t], number);
 #pragma unroll
             for (int r = 0; r < kRows; ++r) {
                 float dot = 0;
 #pragma unroll
-                for (int x = 0; x < kQuads * 4; ++x) dot = fused_multiply_add(q[r][x], to_compute(keys[t][x / 4][x % 4]), dot);
+                for (int x = 0; x < kQuads * 4; ++x) dot = fused_multiply_add(q[r][x], number[x], dot);
                 score[t * kRows + r] = dot;
             }
+        }
+        if constexpr (C::kHasScales) {
+            if (!at.p.k_scale.by_key) return;
+#pragma unroll
+            for (int t = 0; t < kLoads; ++t) {
+                const float scale = DecodeLoader<C, kPlain>::scale_of(scales, t);
+#pragma unroll
+                for (int r = 0; r < kRows; ++r) score[t * kRows + r] *= scale;
+            }
+        }
     }
     // Sums over the lanes of a row by halves: each exchange halves what a lane is left with.
     ATTILE_LANE_FN void add_lanes(float (&score)[kScores]) const {
@@ -91,7 +104,7 @@ struct DecodeSoftmax {
     // Masks and modifiers; `missing`: keys whose page does not exist.
     ATTILE_LANE_FN void modify(const Rows &held, bool masked, int first_key, uint32_t missing, float (&score)[kScores],
                                bool (&hidden)[kHeld]) const {
-        const DecodeParams &p = at.p;
+        const AttentionParams &p = at.p;
 #pragma unroll
         for (int h = 0; h < kHeld; ++h) {
             hidden[h] = false;
@@ -163,18 +176,26 @@ struct DecodeSoftmax {
     }
     // ---- O += P V, a lane's columns and keys.
     template <bool kSkipsHidden>
-    ATTILE_LANE_FN void multiply_values(const float *strip, const Step &values, Output &out) const {
+    ATTILE_LANE_FN void multiply_values(const float *strip, const Step &values, const Scales &scales, Output &out) const {
 #pragma unroll
         for (int t = 0; t < kLoads; ++t) {
             float probability[kRows];
 #pragma unroll
             for (int r = 0; r < kRows; ++r) probability[r] = strip[at.key_col * kScores + t * kRows + r];
+            DecodeNumbers<C> number;
+            widen<C>(values[t], number);
+            if constexpr (C::kHasScales) {
+                if (at.p.v_scale.by_key) {
+                    const float scale = DecodeLoader<C, kPlain>::scale_of(scales, t);
+#pragma unroll
+                    for (int x = 0; x < kQuads * 4; ++x) number[x] *= scale;
+                }
+            }
 #pragma unroll
             for (int r = 0; r < kRows; ++r) {
                 if (kSkipsHidden && probability[r] < 0) continue;
 #pragma unroll
-                for (int x = 0; x < kQuads * 4; ++x)
-                    out[r][x] = fused_multiply_add(probability[r], to_compute(values[t][x / 4][x % 4]), out[r][x]);
+                for (int x = 0; x < kQuads * 4; ++x) out[r][x] = fused_multiply_add(probability[r], number[x], out[r][x]);
             }
         }
     }

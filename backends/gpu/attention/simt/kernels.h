@@ -35,7 +35,7 @@ struct AttentionTileKernel {
 AttentionSingleKernels attention_single64();
 AttentionSingleKernels attention_single128();
 
-// An instance of the decode kernel: few rows, keys streamed once. Reads any storage that computes in float.
+// An instance of the decode kernel: few rows, keys streamed once.
 struct AttentionDecodeKernel {
     const char *name;
     const void *kernel;
@@ -54,6 +54,8 @@ struct AttentionDecodeKernels {
 AttentionDecodeKernels attention_decode_f32();
 AttentionDecodeKernels attention_decode_f16();
 AttentionDecodeKernels attention_decode_bf16();
+AttentionDecodeKernels attention_decode_i8();  // Of q, o and a bias any type.
+AttentionDecodeKernels attention_decode_e4m3();
 
 // The kernel that takes anything, slowly. Rows and columns of V of a block; rows of Q in its dynamic shared memory.
 struct AttentionAnyKernel {
