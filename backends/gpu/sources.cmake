@@ -136,6 +136,7 @@ set(ATTILE_GPU_SM80_KERNELS
 set(ATTILE_GPU_SM80_HOSTS
   sm80/kernels.cpp
   attention_backward/sm80/plan.cpp
+  attention/sm80/decode_bytes_plan.cpp
   attention/sm80/plan.cpp
   gemm/sm80/plan.cpp
 )

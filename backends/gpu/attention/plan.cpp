@@ -252,18 +252,15 @@ const simt::AttentionDecodeKernel &decode_kernel(const attile_attention_problem 
     return *chosen;
 }
 
-// Tensor cores, where there is a kernel of theirs for the tiles of a plan of plain rows.
-void use_tensor_cores(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel, AttentionPlan &plan) {
+// The kernel for tensor cores that takes a plan of plain rows in place of SIMT's; its kernel is null if there is none.
+sm80::DecodeBytesKernel tensor_kernel(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel) {
+    sm80::DecodeBytesKernel tensor;
 #if defined(ATTILE_GPU_HAS_SM80)
-    if (!attention_has_eight_bits(p) || !device.runs(sm80::kKernels)) return;
-    const bool by_key = attention_scales_by_key(p, p.k_scale) || attention_scales_by_key(p, p.v_scale);
-    const sm80::DecodeBytesKernel tensor = sm80::attention_decode_bytes(kernel.storage, kernel.cols, by_key);
-    if (tensor.kernel == nullptr || tensor.rows != plan.rows || tensor.keys != plan.keys || tensor.threads != plan.threads) return;
-    plan.kernel = tensor.kernel;
-    plan.name = tensor.name;
-#else
-    static_cast<void>(device), static_cast<void>(p), static_cast<void>(kernel), static_cast<void>(plan);
+    if (attention_has_eight_bits(p) && device.runs(sm80::kKernels)) tensor = sm80::plan_decode_bytes(p);
 #endif
+    static_cast<void>(device), static_cast<void>(p);
+    const bool fits = tensor.rows == kernel.rows && tensor.keys == kernel.step * kernel.threads / 32 && tensor.threads == kernel.threads;
+    return fits ? tensor : sm80::DecodeBytesKernel();
 }
 
 void plan_decode(Device &device, const attile_attention_problem &p, const simt::AttentionDecodeKernel &kernel, AttentionPlan &plan) {
@@ -277,8 +274,11 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
     plan.pack = static_cast<int32_t>(p.heads_q / p.heads_kv);
     plan.rows_per_head = p.len_q * plan.pack;
     plan.row_blocks = ceil_div(plan.rows_per_head, kernel.rows);
-    if (device.occupancy(plan.kernel, plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1)
-        plan.blocks_per_unit = 1;
+    // Splits of 8 bits are cut for the kernel of rows in vectors, wherever they will lie: a query knows no addresses.
+    const bool could_be_plain = attention_has_eight_bits(p) && !is_present(p.block_table) && !plan.modifiers;
+    const sm80::DecodeBytesKernel tensor = could_be_plain ? tensor_kernel(device, p, kernel) : sm80::DecodeBytesKernel();
+    const void *const usual = tensor.kernel != nullptr ? tensor.kernel : could_be_plain ? kernel.plain : kernel.kernel;
+    if (device.occupancy(usual, plan.threads, 0, &plan.blocks_per_unit) != ATTILE_OK || plan.blocks_per_unit < 1) plan.blocks_per_unit = 1;
     const int64_t tiles = seen_tiles(p, plan.rows, plan.pack, plan.keys), base = p.batch * p.heads_kv * plan.row_blocks;
     const int64_t slots = static_cast<int64_t>(std::max(device.properties().compute_units, 1)) * plan.blocks_per_unit;
     const int64_t least = std::max<int64_t>(1, kDecodeKeys / plan.keys);
@@ -296,7 +296,6 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
         if (split_tiles == least) break;
     }
     plan.share = 0.8;
-    // Splits, and with them the workspace, are the same for both: a query knows no addresses.
     const bool in_vectors = attention_operand(p.k, p.head_dim).vector != 0 && attention_operand(p.v, p.head_dim_v).vector != 0 &&
                             has_short_stride(p.k) && has_short_stride(p.v) && has_short_stride(p.k_scale) && has_short_stride(p.v_scale);
     if (plan.splits > 1) plan.arrivals = base;
@@ -304,7 +303,10 @@ void plan_decode(Device &device, const attile_attention_problem &p, const simt::
     plan.cost = decode_seconds(device.properties(), p, plan, tiles, is_plain);
     if (has_plain_rows) plan.kernel = is_plain ? kernel.plain : kernel.modified;
     if (!is_plain) return;
-    use_tensor_cores(device, p, kernel, plan);
+    if (tensor.kernel != nullptr) {
+        plan.kernel = tensor.kernel;
+        plan.name = tensor.name;
+    }
     // Where a kernel behind this one is brought up early (early.h), it takes less time than the last block's merging, which such
     // code lacks. A kernel behind is right for any code, so where nothing is known.
     KernelResources resources;

@@ -6,26 +6,26 @@
 namespace attile::gpu::sm80 {
 namespace {
 
-template <class T, int kColumns, bool kByKey>
+template <class T, int kColumns, KeyScales kScales>
 DecodeBytesKernel kernel_of(const char *name) {
-    using C = DecodeBytes<T, kColumns, kByKey>;
+    using C = DecodeBytes<T, kColumns, kScales>;
     return {name, reinterpret_cast<const void *>(&attention_decode_bytes_kernel<C>), C::kRows, C::kTile, C::kThreads};
 }
 
-template <class T>
-DecodeBytesKernel kernel_of(int64_t columns, bool scales_by_key, const char *name_64, const char *name_128) {
-    if (columns > 128) return {};
-    if (columns > 64) return scales_by_key ? kernel_of<T, 128, true>(name_128) : kernel_of<T, 128, false>(name_128);
-    return scales_by_key ? kernel_of<T, 64, true>(name_64) : kernel_of<T, 64, false>(name_64);
+template <class T, int kColumns>
+DecodeBytesKernel kernel_of(KeyScales scales, const char *name) {
+    if (scales == KeyScales::kGroups) return kernel_of<T, kColumns, KeyScales::kGroups>(name);
+    return scales == KeyScales::kOne ? kernel_of<T, kColumns, KeyScales::kOne>(name) : kernel_of<T, kColumns, KeyScales::kNone>(name);
 }
 
 }  // namespace
 
-DecodeBytesKernel attention_decode_bytes(AttentionStorage storage, int64_t columns, bool scales_by_key) {
-    if (storage == AttentionStorage::kI8) return kernel_of<I8>(columns, scales_by_key, "decode_64x4_i8_sm80", "decode_128x4_i8_sm80");
-    if (storage == AttentionStorage::kE4M3)
-        return kernel_of<E4M3>(columns, scales_by_key, "decode_64x4_e4m3_sm80", "decode_128x4_e4m3_sm80");
-    return {};
+DecodeBytesKernel attention_decode_bytes(AttentionStorage storage, int64_t columns, KeyScales scales) {
+    const bool is_i8 = storage == AttentionStorage::kI8;
+    if (columns == 64)
+        return is_i8 ? kernel_of<I8, 64>(scales, "decode_64x4_i8_sm80") : kernel_of<E4M3, 64>(scales, "decode_64x4_e4m3_sm80");
+    if (columns != 128) return {};
+    return is_i8 ? kernel_of<I8, 128>(scales, "decode_128x4_i8_sm80") : kernel_of<E4M3, 128>(scales, "decode_128x4_e4m3_sm80");
 }
 
 }  // namespace attile::gpu::sm80

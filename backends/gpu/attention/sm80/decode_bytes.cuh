@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of few query rows over keys and values of 8 bits, on tensor cores. SIMT's kernel (attention/simt/decode.cuh) is bound by its
-// instructions there: each number is widened and multiplied for every row. Here both products are mma.sync of bfloat16, which holds every
+// instructions there: each number is widened, and multiplied for every row. Here both products are mma.sync of bfloat16, which holds every
 // number of 8 bits exactly; numbers go from memory to a lane's registers and are widened there, without shared memory.
 //
-// Exactness: an mma has 16 rows, a block four. So each row is there three times, with the upper, the middle and the last 8 bits of the
-// significands of Q, and then of the probabilities: float32's 24 bits. The three results are added at the end.
+// S and O are computed transposed: an mma's 16 rows are keys, or columns of V, and its eight columns the block's four rows of Q, twice.
+// Exactness: Q of 16 bits is there in two parts of eight bits each, which is exact, and so are the probabilities, of 16 bits: of o that has
+// no more. The scores' sums are float32, and with them lse. The two results are added at the end.
 //
-// Tile: four rows; a warp takes steps of 16 keys, the eight warps of a block one after the other, and split-KV goes as in SIMT's kernel.
-// Numbering: lane 4 n + c. A step's keys are two groups of eight; of K a lane loads key n of each, eight bytes of each block of 32
-// columns, from column 8 c on; of V keys 2 c and 2 c + 1 of each, four bytes of each block, from column 4 n on. So a scale's block of 32
+// Tile: four rows of 64 or 128 columns; a warp takes steps of 16 keys, the eight warps of a block one after the other, and split-KV goes as
+// in SIMT's kernel. Numbering: lane 4 n + c. Of K a lane loads keys n and n + 8 of a step, eight bytes of each block of 32 columns, from
+// column 8 c on; of V keys 2 c, 2 c + 1 and those eight further, four bytes of each block, from column 4 n on. So a scale's block of 32
 // columns is whole steps of the mma in both products.
-// Registers: up to 255, one block a multiprocessor. Bound: memory. Record: docs/kernels/attention-sm80.md.
+// Registers: at most 128, two blocks a multiprocessor; with scales of groups one. Bound: instructions, then memory. Record:
+// docs/kernels/attention-sm80.md.
 #pragma once
 
 #include "attention/decode_output.h"
@@ -27,175 +29,184 @@ __device__ __forceinline__ uint32_t multiply_add_pairs(uint32_t x, uint32_t y, u
     return sum;
 }
 
-// Two numbers as a pair of bfloat16: bytes of `word` and `other` by a selector of __byte_perm, which has each number in both bytes of its
-// half. NaN of e4m3 comes out as a number: who asks has_nan().
+// Constants in registers: an instruction takes one as it is, and these have two.
 template <class T>
-__device__ __forceinline__ uint32_t widen_bytes(uint32_t word, uint32_t other, uint32_t selector) {
-    const uint32_t halves = __byte_perm(word, other, selector);
-    if constexpr (std::is_same_v<T, I8>) {
-        // 128 and the lower bits, less 128 or, where the sign is set, 256.
-        return multiply_add_pairs((halves & 0x007f007fu) | 0x43004300u, 0x3f803f80u, (halves & 0x00800080u) | 0xc300c300u);
-    } else {
-        // The exponent's bias is bfloat16's less 120; subnormal numbers are subnormal there, too.
-        const uint32_t scaled = (halves >> 4 & 0x07f007f0u) | (halves & 0x80008000u);
-        return multiply_add_pairs(scaled, 0x7b807b80u, 0x80008000u);
+struct Widener {
+    uint32_t lower, sign;
+    __device__ __forceinline__ Widener() : lower(std::is_same_v<T, I8> ? 0x00ff00ffu : 0x07f007f0u), sign(0x80008000u) {
+        asm volatile("" : "+r"(lower), "+r"(sign));
     }
-}
+    // Two numbers, divided by DecodeBytes::kUnit, as a pair of bfloat16: bytes of `word` and `other` by a selector of __byte_perm, which
+    // has each number in both bytes of its half. NaN of e4m3 comes out as a number: nan_bytes() tells.
+    __device__ __forceinline__ uint32_t operator()(uint32_t word, uint32_t other, uint32_t selector) const {
+        const uint32_t halves = __byte_perm(word, other, selector);
+        if constexpr (std::is_same_v<T, I8>) {
+            // From zero, 0 to 255: as the lowest bits of a bfloat16 so many times 2^-133, of subnormal numbers and the first normal ones.
+            // Times 2^127, less 128 of those.
+            return multiply_add_pairs((halves & lower) ^ 0x00800080u, 0x7f007f00u, 0xc000c000u);
+        } else {
+            // The exponent's bias is bfloat16's less 120; subnormal numbers are subnormal there, too.
+            return multiply_add_pairs((halves >> 4 & lower) | (halves & sign), 0x7b807b80u, sign);
+        }
+    }
+};
 // Does one of four numbers of e4m3 have no value?
 __device__ __forceinline__ uint32_t nan_bytes(uint32_t word) { return ((word & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u; }
 
-// A float32 as three bfloat16, cut off, not rounded, so that none overflows. Infinity and NaN are in the last alone: beside a part that is
-// 0 they would become NaN.
-struct Parts {
-    float upper, middle, last;
-    __device__ __forceinline__ explicit Parts(float x) {
-        const bool is_finite = fabsf(x) < INFINITY;
-        upper = is_finite ? cut(x) : 0.0f;
-        middle = is_finite ? cut(x - upper) : 0.0f;
-        last = is_finite ? x - upper - middle : x;
-    }
-    static __device__ __forceinline__ float cut(float x) { return __uint_as_float(__float_as_uint(x) & 0xffff0000u); }
-    // What the lane's rows of an mma hold: row n, and row n + 8.
-    __device__ __forceinline__ float first(bool is_upper) const { return is_upper ? upper : middle; }
-    __device__ __forceinline__ float second(bool is_upper) const { return is_upper ? last : 0.0f; }
-};
-// Rows n and n + 8 of a fragment, two neighbours along the depth.
-__device__ __forceinline__ void pack_parts(float x, float y, bool is_upper, uint32_t &row, uint32_t &row_below) {
-    const Parts a(x), b(y);
-    row = mma::narrow_pair<BF16>(a.first(is_upper), b.first(is_upper));
-    row_below = mma::narrow_pair<BF16>(a.second(is_upper), b.second(is_upper));
+// Two float32 of 16 bits as two bfloat16 each, of which a lane holds the upper or the lower; what has more bits is rounded. Infinity and
+// NaN are in the lower alone: beside a part that is 0 they would become NaN.
+__device__ __forceinline__ float part_of(float x, bool is_upper) {
+    const bool is_finite = fabsf(x) < INFINITY;
+    const float upper = is_finite ? __uint_as_float(__float_as_uint(x) & 0xffff0000u) : 0.0f;
+    return is_upper ? upper : x - upper;
+}
+__device__ __forceinline__ uint32_t pack_parts(float x, float y, bool is_upper) {
+    return mma::narrow_pair<BF16>(part_of(x, is_upper), part_of(y, is_upper));
 }
 
 template <class C>
 struct DecodeBytesWarp {
+    static constexpr uint32_t kHidden = 0xffc0deadu;  // A NaN that no arithmetic makes.
+    static constexpr int kStripRow = C::kStep + 4;    // Of a row's probabilities in shared memory: rows two apart in other banks.
     const DecodeRows<C> &at;
-    const int n, c, row, last_key;  // row: the block's, whose scores the lane holds.
-    const bool is_upper;            // Of Q and the probabilities, the upper and the last part; else the middle one.
+    const int n, c, last_key;
+    const bool
+        is_upper;  // Which part of Q and of the probabilities is the lane's, of row n % 4. Its scores are of rows first_row() and the next.
     const char *const keys_from, *const values_from;
     const float *const key_scales_from, *const value_scales_from;
-    int64_t key_group[C::kByKey ? C::kBlocks : 1], value_group[C::kByKey ? C::kBlocks : 1];
+    int64_t key_group[C::kScaleBlocks], value_group[C::kScaleBlocks];
+    const Widener<typename C::Element> widen;
+    float *const strip;
 
-    // Of a step in a lane's registers.
+    // Of a step in a lane's registers. Scales of values: of the lane's scores, or, of groups, of its values.
     struct Step {
         Vec<uint32_t, 2> keys[2][C::kBlocks];
         uint32_t values[4][C::kBlocks];
-        float key_scales[C::kByKey ? 4 : 1][C::kByKey ? C::kBlocks : 1], value_scales[C::kByKey ? 4 : 1][C::kByKey ? C::kBlocks : 1];
+        float key_scales[2][C::kScaleBlocks], value_scales[C::kScales == KeyScales::kGroups ? 4 : 2][C::kScaleBlocks];
     };
-    using Queries = uint32_t[C::kBlocks * 2][4];
-    using Output = float[C::kBlocks * 4][4];
+    using Queries = uint32_t[C::kBlocks * 2][2];
+    using Output = float[C::kBlocks * 2][4];
+    using Scores = float[2][2];  // [key][row]
 
-    __device__ __forceinline__ explicit DecodeBytesWarp(const DecodeRows<C> &rows)
+    __device__ __forceinline__ DecodeBytesWarp(const DecodeRows<C> &rows, float *strips)
         : at(rows),
           n(rows.lane / 4),
           c(rows.lane % 4),
-          row(n % C::kRows),
           last_key(max(rows.entry.len_k - 1, 0)),
           is_upper(n < C::kRows),
           keys_from(from(rows.p.k) + c * 8),
           values_from(from(rows.p.v) + n * 4),
           key_scales_from(scales_from(rows.p.k_scale)),
-          value_scales_from(scales_from(rows.p.v_scale)) {
+          value_scales_from(scales_from(rows.p.v_scale)),
+          strip(strips + rows.group * C::kRows * kStripRow) {
         if constexpr (C::kByKey) {
 #pragma unroll
-            for (int h = 0; h < C::kBlocks; ++h) {
-                key_group[h] = group_of(rows.p.k_scale, h, rows.p.head_dim);
-                value_group[h] = group_of(rows.p.v_scale, h, rows.p.head_dim_v);
+            for (int h = 0; h < C::kScaleBlocks; ++h) {
+                key_group[h] = group_of(rows.p.k_scale, h);
+                value_group[h] = group_of(rows.p.v_scale, h);
             }
         }
     }
-    // The key of a score, or of a row of V: j / 2 is its group of eight.
-    __device__ __forceinline__ int key_of(int j, int first_key) const { return first_key + j / 2 * 8 + c * 2 + j % 2; }
+    // Of the lane's scores.
+    __device__ __forceinline__ int first_row() const { return c % 2 * 2; }
+    __device__ __forceinline__ int key_of(int t, int first_key) const { return first_key + t * 8 + n; }
+    // Of its values, within the step.
+    __device__ __forceinline__ int value_key(int j) const { return j / 2 * 8 + c * 2 + j % 2; }
 
-    // ---- Q, scaled, in three parts.
-    template <class Query, bool kVectors>
+    // ---- Q, in two parts, times a power of two near the scale: sums are as large as scores.
+    template <class Query>
     __device__ __forceinline__ void load_queries(Queries &q) const {
         const AttentionParams &p = at.p;
-        const int packed_row = min(at.first_row + row, at.rows - 1);
+        const int packed_row = min(at.first_row + n % C::kRows, at.rows - 1);
         const int64_t begin = at.entry.batch * p.q.stride[0] + query_head(p, at.place.head, packed_row) * p.q.stride[1] +
                               (at.entry.first_q + query_row(p, packed_row)) * p.q.stride[2];
+        const float near = power_near_scale();
         Vec<Query, 4> stored[C::kBlocks * 2];
 #pragma unroll
-        for (int s = 0; s < C::kBlocks * 2; ++s) stored[s] = load_stored<Query, kVectors>(p.q, begin, col_of(s), p.head_dim);
+        for (int s = 0; s < C::kBlocks * 2; ++s)
+            stored[s] = load_stored<Query, false>(p.q, begin, s / 2 * 32 + c * 8 + s % 2 * 4, p.head_dim);
 #pragma unroll
-        for (int s = 0; s < C::kBlocks * 2; ++s) {
-            float x[4];
+        for (int s = 0; s < C::kBlocks * 2; ++s)
 #pragma unroll
-            for (int e = 0; e < 4; ++e)
-                x[e] = scaled_query(p, to_compute(stored[s][e])) * column_scale(p.k_scale, col_of(s) + e, p.head_dim);
-#pragma unroll
-            for (int pair = 0; pair < 2; ++pair) pack_parts(x[pair * 2], x[pair * 2 + 1], is_upper, q[s][pair * 2], q[s][pair * 2 + 1]);
-        }
+            for (int pair = 0; pair < 2; ++pair)
+                q[s][pair] = pack_parts(to_compute(stored[s][pair * 2]) * near, to_compute(stored[s][pair * 2 + 1]) * near, is_upper);
     }
     __device__ __forceinline__ void load_queries(Queries &q) const {
-        const auto load = [&](auto query) {
-            if (at.p.q.vector)
-                load_queries<decltype(query), true>(q);
-            else
-                load_queries<decltype(query), false>(q);
-        };
-        if (at.p.q.storage == AttentionStorage::kF32)
-            load(0.0f);
-        else if (at.p.q.storage == AttentionStorage::kF16)
-            load(F16());
+        if (at.p.q.storage == AttentionStorage::kF16)
+            load_queries<F16>(q);
         else
-            load(BF16());
+            load_queries<BF16>(q);
+    }
+    __device__ __forceinline__ float power_near_scale() const {
+        return __uint_as_float(max(__float_as_uint(at.p.query_scale) & 0x7f800000u, 0x00800000u));
+    }
+    // What scores are multiplied with besides: the rest of the scale, in two parts as scaled_query() has it, and a scale of all keys.
+    struct ScoreFactors {
+        float rest, rest_low, keys;
+    };
+    __device__ __forceinline__ ScoreFactors score_factors() const {
+        const float near = power_near_scale();
+        return {at.p.query_scale / near, at.p.query_scale_low / near, column_scale(at.p.k_scale, 0)};
     }
     // What a column is multiplied with whatever the key.
-    __device__ __forceinline__ float column_scale(const AttentionScales &x, int col, int cols) const {
-        if (x.by_key || col >= cols) return 1;
-        return load_scale(x, scales_at(x, at.entry.batch, at.place.head, 0), col);
+    __device__ __forceinline__ float column_scale(const AttentionScales &x, int col) const {
+        return x.by_key ? C::kUnit : load_scale(x, scales_at(x, at.entry.batch, at.place.head, 0), col) * C::kUnit;
     }
 
     // ---- Loads.
     __device__ __forceinline__ void load_keys(Step &step, int first_key) const {
 #pragma unroll
         for (int t = 0; t < 2; ++t) {
-            const char *const from = keys_from + static_cast<int64_t>(min(first_key + t * 8 + n, last_key)) * at.p.k.row_bytes;
+            const int key = min(key_of(t, first_key), last_key);
+            const char *const from = keys_from + static_cast<int64_t>(key) * at.p.k.row_bytes;
 #pragma unroll
-            for (int h = 0; h < C::kBlocks; ++h) {
-                step.keys[t][h] = {};
-                if (h * 32 + c * 8 < at.p.head_dim) step.keys[t][h] = load_vec_const<2>(reinterpret_cast<const uint32_t *>(from + h * 32));
-            }
+            for (int h = 0; h < C::kBlocks; ++h) step.keys[t][h] = load_vec_const<2>(reinterpret_cast<const uint32_t *>(from + h * 32));
+            if constexpr (C::kByKey) load_scales(step.key_scales[t], at.p.k_scale, key_scales_from, key_group, key);
         }
-        if constexpr (C::kByKey) load_scales(step.key_scales, at.p.k_scale, key_scales_from, key_group, first_key);
     }
     __device__ __forceinline__ void load_values(Step &step, int first_key) const {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            const char *const from = values_from + static_cast<int64_t>(min(key_of(j, first_key), last_key)) * at.p.v.row_bytes;
+            const int key = min(first_key + value_key(j), last_key);
+            const char *const from = values_from + static_cast<int64_t>(key) * at.p.v.row_bytes;
 #pragma unroll
-            for (int h = 0; h < C::kBlocks; ++h) {
-                step.values[j][h] = 0;
-                if (h * 32 + n * 4 < at.p.head_dim_v)
-                    step.values[j][h] = load_vec_const<1>(reinterpret_cast<const uint32_t *>(from + h * 32))[0];
-            }
+            for (int h = 0; h < C::kBlocks; ++h)
+                step.values[j][h] = load_vec_const<1>(reinterpret_cast<const uint32_t *>(from + h * 32))[0];
+            if constexpr (C::kScales == KeyScales::kGroups)
+                load_scales(step.value_scales[j], at.p.v_scale, value_scales_from, value_group, key);
         }
-        if constexpr (C::kByKey) load_scales(step.value_scales, at.p.v_scale, value_scales_from, value_group, first_key);
+        if constexpr (C::kScales == KeyScales::kOne) {
+#pragma unroll
+            for (int t = 0; t < 2; ++t)
+                load_scales(step.value_scales[t], at.p.v_scale, value_scales_from, value_group, min(key_of(t, first_key), last_key));
+        }
     }
 
-    // ---- S = Q K^T: of the lane's row, keys key_of(0 .. 3).
-    __device__ __forceinline__ void multiply_keys(const Queries &q, const Step &step, float (&score)[4]) const {
-        float sums[2][4] = {};
+    // ---- S^T = K Q^T, in units of log2.
+    __device__ __forceinline__ void multiply_keys(const Queries &q, const ScoreFactors &factors, const Step &step, Scores &score) const {
+        float sums[4] = {};
 #pragma unroll
-        for (int t = 0; t < 2; ++t)
+        for (int h = 0; h < C::kBlocks; ++h) {
+            float block[4] = {};
 #pragma unroll
-            for (int h = 0; h < C::kBlocks; ++h) {
-                float block[4] = {};
-#pragma unroll
-                for (int w = 0; w < 2; ++w) {
-                    const uint32_t word = step.keys[t][h][w];
-                    mma::multiply<BF16>(C::kByKey ? block : sums[t], q[h * 2 + w], widen_bytes<typename C::Element>(word, word, 0x1100u),
-                                        widen_bytes<typename C::Element>(word, word, 0x3322u));
-                }
-                if constexpr (C::kByKey) {
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) sums[t][i] = fused_multiply_add(block[i], key_scale(step, t * 2 + i % 2, h), sums[t][i]);
-                }
+            for (int w = 0; w < 2; ++w) {
+                const uint32_t words[2] = {step.keys[0][h][w], step.keys[1][h][w]};
+                const uint32_t a[4] = {widen(words[0], words[0], 0x1100u), widen(words[1], words[1], 0x1100u),
+                                       widen(words[0], words[0], 0x3322u), widen(words[1], words[1], 0x3322u)};
+                mma::multiply<BF16>(C::kScales == KeyScales::kGroups ? block : sums, a, q[h * 2 + w][0], q[h * 2 + w][1]);
             }
+            if constexpr (C::kScales == KeyScales::kGroups) {
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const float own = sums[j / 2][j % 2] + sums[j / 2][j % 2 + 2];
-            score[j] = own + shuffle_xor(own, 16);
+                for (int i = 0; i < 4; ++i)
+                    sums[i] = fused_multiply_add(block[i], scale_of(at.p.k_scale, step.key_scales[i / 2][h]), sums[i]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float sum = sums[i] + shuffle_xor(sums[i], 2);
+            float &x = score[i / 2][i % 2];
+            x = fused_multiply_add(sum, factors.rest, sum * factors.rest_low) * factors.keys;
+            if constexpr (C::kScales == KeyScales::kOne) x *= scale_of(at.p.k_scale, step.key_scales[i / 2][0]);
         }
         if constexpr (C::kHasNan) {
 #pragma unroll
@@ -203,82 +214,96 @@ struct DecodeBytesWarp {
                 uint32_t nan = 0;
 #pragma unroll
                 for (int h = 0; h < C::kBlocks; ++h) nan |= nan_bytes(step.keys[t][h][0]) | nan_bytes(step.keys[t][h][1]);
-                const uint32_t lanes = lane_ballot(nan != 0);
-                if (lanes == 0) continue;
-#pragma unroll
-                for (int i = 0; i < 2; ++i)
-                    if ((lanes >> (c * 2 + i) * 4 & 15u) != 0) score[t * 2 + i] = NAN;
+                if ((lane_ballot(nan != 0) >> n * 4 & 15u) != 0) score[t][0] = score[t][1] = NAN;
             }
         }
     }
-    // ---- O += P V. `poisoned`: a row's columns that met a NaN, in shared memory.
-    __device__ __forceinline__ void multiply_values(const float (&probability)[4], const bool (&hidden)[4], const Step &step, Output &out,
-                                                    uint8_t *poisoned) const {
-        uint32_t a[4] = {};
+    // Probabilities, to the strip, times the value's scale; kHidden for a key that the row does not see.
+    __device__ __forceinline__ void keep_probabilities(const Scores &probability, const bool (&hidden)[2][2], const Step &step) const {
+        if (c >= 2) return;
+#pragma unroll
+        for (int t = 0; t < 2; ++t)
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                float x = probability[t][r];
+                if constexpr (C::kScales == KeyScales::kOne) x *= scale_of(at.p.v_scale, step.value_scales[t][0]);
+                if (hidden[t][r]) x = C::kMarksHidden ? __uint_as_float(kHidden) : 0.0f;
+                strip[(first_row() + r) * kStripRow + t * 8 + n] = x;
+            }
+    }
+    // ---- O^T += V^T P^T. `poisoned`: a row's columns that met a NaN, in shared memory.
+    __device__ __forceinline__ void multiply_values(const Step &step, Output &out, uint8_t *poisoned) const {
+        float weight[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) weight[j] = strip[n % C::kRows * kStripRow + value_key(j)];
+        uint32_t b[2] = {};
 #pragma unroll
         for (int h = 0; h < C::kBlocks; ++h) {
-            if (h == 0 || C::kByKey) {
-                float weight[4];
+            if (h < C::kScaleBlocks) {
+                float scaled[4];
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    weight[j] = probability[j];
-                    if constexpr (C::kByKey) weight[j] = hidden[j] ? 0.0f : probability[j] * value_scale(step, j, h);
+                    scaled[j] = weight[j];
+                    if constexpr (C::kScales == KeyScales::kGroups) scaled[j] *= scale_of(at.p.v_scale, step.value_scales[j][h]);
+                    if (C::kMarksHidden && __float_as_uint(weight[j]) == kHidden) scaled[j] = 0;
                 }
-                pack_parts(weight[0], weight[1], is_upper, a[0], a[1]);
-                pack_parts(weight[2], weight[3], is_upper, a[2], a[3]);
+                b[0] = pack_parts(scaled[0], scaled[1], is_upper);
+                b[1] = pack_parts(scaled[2], scaled[3], is_upper);
             }
-            unrolled<4>([&](auto byte) ATTILE_ALWAYS_INLINE {
-                constexpr uint32_t kByte = decltype(byte)::value, kSelector = (kByte | kByte << 4) | (kByte + 4 | (kByte + 4) << 4) << 8;
-                mma::multiply<BF16>(out[h * 4 + kByte], a,
-                                    widen_bytes<typename C::Element>(step.values[0][h], step.values[1][h], kSelector),
-                                    widen_bytes<typename C::Element>(step.values[2][h], step.values[3][h], kSelector));
+            unrolled<2>([&](auto pair) ATTILE_ALWAYS_INLINE {
+                constexpr uint32_t kByte = decltype(pair)::value * 2, kNext = kByte + 1;
+                constexpr uint32_t kFirst = kByte * 0x11u + (kByte + 4) * 0x1100u, kSecond = kNext * 0x11u + (kNext + 4) * 0x1100u;
+                const uint32_t a[4] = {
+                    widen(step.values[0][h], step.values[1][h], kFirst), widen(step.values[0][h], step.values[1][h], kSecond),
+                    widen(step.values[2][h], step.values[3][h], kFirst), widen(step.values[2][h], step.values[3][h], kSecond)};
+                mma::multiply<BF16>(out[h * 2 + decltype(pair)::value], a, b[0], b[1]);
             });
         }
-        if constexpr (C::kHasNan) poison(hidden, step, poisoned);
+        if constexpr (C::kHasNan) poison(step, poisoned);
     }
-    __device__ __forceinline__ void poison(const bool (&hidden)[4], const Step &step, uint8_t *poisoned) const {
+    __device__ __forceinline__ void poison(const Step &step, uint8_t *poisoned) const {
         uint32_t nan = 0;
 #pragma unroll
         for (int j = 0; j < 4; ++j)
 #pragma unroll
             for (int h = 0; h < C::kBlocks; ++h) nan |= nan_bytes(step.values[j][h]);
-        if (!rarely(lane_any(nan != 0))) return;
+        if (!rarely(nan != 0)) return;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const uint32_t hides = lane_ballot(hidden[j]);
+        for (int j = 0; j < 4; ++j)
 #pragma unroll
             for (int h = 0; h < C::kBlocks; ++h) {
                 const uint32_t bytes = nan_bytes(step.values[j][h]);
+                if (bytes == 0) continue;
 #pragma unroll 1
-                for (int e = 0; e < 4 && bytes != 0; ++e)
+                for (int r = 0; r < C::kRows; ++r) {
+                    if (__float_as_uint(strip[r * kStripRow + value_key(j)]) == kHidden) continue;
 #pragma unroll 1
-                    for (int r = 0; r < C::kRows; ++r)
-                        if ((bytes >> e * 8 & 0x80u) != 0 && (hides >> (r * 4 + c) & 1u) == 0)
-                            poisoned[r * C::kCols + h * 32 + n * 4 + e] = 1;
+                    for (int e = 0; e < 4; ++e)
+                        if ((bytes >> e * 8 & 0x80u) != 0) poisoned[r * C::kCols + h * 32 + n * 4 + e] = 1;
+                }
             }
-        }
     }
     // ---- The warp's results, to shared memory.
     __device__ __forceinline__ void keep(const DecodeOutput<C> &output, Output &out, const uint8_t *poisoned) const {
 #pragma unroll
-        for (int h = 0; h < C::kBlocks; ++h)
+        for (int h = 0; h < C::kBlocks; ++h) {
+            const int col = h * 32 + n * 4;
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int col = h * 32 + (c * 2 + i) * 4;
+            for (int r = 0; r < 2; ++r) {
+                const int row = first_row() + r;
                 Quad quad;
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                    const float own = out[h * 4 + e][i] + out[h * 4 + e][i + 2];
-                    quad[e] = (own + shuffle_xor(own, 16)) * column_scale(at.p.v_scale, col + e, at.p.head_dim_v);
+                    const float own = out[h * 2 + e / 2][e % 2 * 2 + r];
+                    quad[e] = (own + shuffle_xor(own, 2)) * column_scale(at.p.v_scale, col + e);
                     if (C::kHasNan && poisoned[row * C::kCols + col + e] != 0) quad[e] = NAN;
                 }
-                if (is_upper) store_vec(output.outs + (at.group * C::kRows + row) * C::kCols + col, quad);
+                if (c < 2) store_vec(output.outs + (at.group * C::kRows + row) * C::kCols + col, quad);
             }
+        }
     }
 
   private:
-    // The first of a step's eight numbers along a block's columns that a lane has.
-    __device__ __forceinline__ int col_of(int s) const { return s / 2 * 32 + c * 8 + s % 2 * 4; }
     __device__ __forceinline__ const char *from(const AttentionOperand &x) const {
         return static_cast<const char *>(x.data) +
                (at.entry.batch * x.stride[0] + at.place.head * x.stride[1] + at.entry.first_k * x.stride[2]);
@@ -286,40 +311,33 @@ struct DecodeBytesWarp {
     __device__ __forceinline__ const float *scales_from(const AttentionScales &x) const {
         return x.data + scales_at(x, at.entry.batch, at.place.head, at.entry.first_k);
     }
-    __device__ __forceinline__ static int64_t group_of(const AttentionScales &x, int h, int cols) {
-        return x.by_key ? quotient(static_cast<uint32_t>(min(h * 32, max(cols - 1, 0))), x.group) * x.stride[3] : 0;
+    __device__ __forceinline__ static int64_t group_of(const AttentionScales &x, int h) {
+        return x.by_key ? quotient(static_cast<uint32_t>(h * 32), x.group) * x.stride[3] : 0;
     }
-    __device__ __forceinline__ void load_scales(float (&to)[4][C::kBlocks], const AttentionScales &x, const float *from,
-                                                const int64_t (&group)[C::kBlocks], int first_key) const {
+    __device__ __forceinline__ static void load_scales(float (&to)[C::kScaleBlocks], const AttentionScales &x, const float *from,
+                                                       const int64_t (&group)[C::kScaleBlocks], int key) {
         if (!x.by_key) return;
+        const float *const row_from =
+            reinterpret_cast<const float *>(reinterpret_cast<const char *>(from) + static_cast<int64_t>(key) * x.row_bytes);
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const int64_t bytes = static_cast<int64_t>(min(key_of(j, first_key), last_key)) * x.row_bytes;
-            const float *const row_from = reinterpret_cast<const float *>(reinterpret_cast<const char *>(from) + bytes);
-#pragma unroll
-            for (int h = 0; h < C::kBlocks; ++h) to[j][h] = load_vec_const<1>(row_from + group[h])[0];
-        }
+        for (int h = 0; h < C::kScaleBlocks; ++h) to[h] = load_vec_const<1>(row_from + group[h])[0];
     }
-    __device__ __forceinline__ float key_scale(const Step &step, int j, int h) const {
-        return at.p.k_scale.by_key ? step.key_scales[j][h] : 1;
-    }
-    __device__ __forceinline__ float value_scale(const Step &step, int j, int h) const {
-        return at.p.v_scale.by_key ? step.value_scales[j][h] : 1;
-    }
+    __device__ __forceinline__ static float scale_of(const AttentionScales &x, float scale) { return x.by_key ? scale : 1; }
 };
 
 template <class C>
-__global__ void __launch_bounds__(C::kThreads, 1) attention_decode_bytes_kernel(const AttentionParams p) {
+__global__ void __launch_bounds__(C::kThreads, C::kBlocksPerUnit) attention_decode_bytes_kernel(const AttentionParams p) {
 #if __CUDA_ARCH__ >= 800
     using Warp = DecodeBytesWarp<C>;
     alignas(16) __shared__ float shared[C::kGroups * C::kRows * (C::kCols + 2)];
+    static_assert(C::kCols + 2 >= Warp::kStripRow, "strips lie where results will");
     __shared__ uint8_t poisoned[C::kHasNan ? C::kRows * C::kCols : 1];
     const AttentionPlace place(p, blockIdx.x);
     const AttentionEntry entry(p, place.batch, AttentionKindTag<AttentionKind::kMasked>{});
     const int rows = entry.len_q * static_cast<int>(p.pack.divisor);
     if (place.row_block * C::kRows >= rows) return;
     const DecodeRows<C> at(p, place, entry, rows);
-    const Warp warp(at);
+    const Warp warp(at, shared);
     if constexpr (C::kHasNan) {
         for (int i = static_cast<int>(threadIdx.x); i < C::kRows * C::kCols; i += C::kThreads) poisoned[i] = 0;
         __syncthreads();
@@ -329,79 +347,91 @@ __global__ void __launch_bounds__(C::kThreads, 1) attention_decode_bytes_kernel(
     const int tile = first_range.low / C::kTile + place.split * p.split_tiles;  // Splits begin where the rows' window does.
     const int tile_end = min((last_range.high + C::kTile - 1) / C::kTile, tile + p.split_tiles);
     const int all_low = last_range.low, all_high = first_range.high;  // The keys that every row sees.
-    const KeyRange range = at.range_of(at.first_row + warp.row);
 
     int first_key = (tile * C::kGroups + at.group) * C::kStep;
     const int end_key = tile_end * C::kTile;
-    typename Warp::Step steps[C::kSets];
-#pragma unroll
-    for (int set = 0; set < C::kSets; ++set) {
-        if (first_key + set * C::kTile >= end_key) continue;
-        warp.load_keys(steps[set], first_key + set * C::kTile);
-        warp.load_values(steps[set], first_key + set * C::kTile);
+    typename Warp::Step step;
+    if (first_key < end_key) {
+        warp.load_keys(step, first_key);
+        warp.load_values(step, first_key);
     }
     typename Warp::Queries q;
     warp.load_queries(q);
+    const typename Warp::ScoreFactors factors = warp.score_factors();
     typename Warp::Output out = {};
-    float minus_reference = 0, sum = 0;  // minus_reference: minus the row's largest score, or a little less.
-    bool unset = true;
+    // Of the lane's two rows. minus_reference: minus the largest score, or a little less.
+    float minus_reference[2] = {}, sum[2] = {};
+    bool unset[2] = {true, true};
 
 #pragma unroll 1
-    while (first_key < end_key) {
+    for (; first_key < end_key; first_key += C::kTile) {
+        const int next_key = first_key + C::kTile;
+        typename Warp::Scores score;
+        warp.multiply_keys(q, factors, step, score);
+        if (next_key < end_key) warp.load_keys(step, next_key);
+        if (first_key < all_low || first_key + C::kStep > all_high) {
 #pragma unroll
-        for (int set = 0; set < C::kSets; ++set) {
-            if (first_key >= end_key) break;
-            typename Warp::Step &step = steps[set];
-            const int next_key = first_key + C::kSets * C::kTile;
-            float score[4];
-            bool hidden[4];
-            warp.multiply_keys(q, step, score);
-            if (next_key < end_key) warp.load_keys(step, next_key);
-            const bool masked = first_key < all_low || first_key + C::kStep > all_high;
-            float top = -INFINITY;
-            bool sees = false;
+            for (int r = 0; r < 2; ++r) {
+                const KeyRange range = at.range_of(at.first_row + warp.first_row() + r);
 #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                if (masked && !range.has(warp.key_of(j, first_key))) score[j] = -INFINITY;
-                hidden[j] = score[j] == -INFINITY;  // Of these none takes part.
-                sees = sees || !hidden[j];
-                top = fmaxf(top, score[j]);
+                for (int t = 0; t < 2; ++t)
+                    if (!range.has(warp.key_of(t, first_key))) score[t][r] = -INFINITY;
             }
-            if (lane_any((unset && sees) || top + minus_reference > 16.0f)) {
-                // The row's, whose other scores the lanes beside have.
-                top = fmaxf(top, shuffle_xor(top, 1));
-                top = fmaxf(top, shuffle_xor(top, 2));
-                const float before = -minus_reference, higher = top == -INFINITY ? before : unset ? top : fmaxf(top, before);
-                const float factor = unset ? 1.0f : exp2_fast(before - higher);
-                if (top != -INFINITY) unset = false;
-                minus_reference = -higher;
-                sum *= factor;
-#pragma unroll
-                for (int t = 0; t < C::kBlocks * 4; ++t)
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) out[t][i] *= factor;
-            }
-            float probability[4];
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                probability[j] = exp2_fast(score[j] + minus_reference);
-                sum += probability[j];
-            }
-            warp.multiply_values(probability, hidden, step, out, poisoned);
-            if (next_key < end_key) warp.load_values(step, next_key);
-            first_key += C::kTile;
         }
+        bool hidden[2][2], needs = false;  // Scores of -inf take no part.
+#pragma unroll
+        for (int t = 0; t < 2; ++t)
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                hidden[t][r] = score[t][r] == -INFINITY;
+                needs = needs || (unset[r] && !hidden[t][r]) || score[t][r] + minus_reference[r] > 16.0f;
+            }
+        if (lane_any(needs)) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                float top = fmaxf(score[0][r], score[1][r]);
+#pragma unroll
+                for (int lanes = 4; lanes < kLanes; lanes *= 2) top = fmaxf(top, shuffle_xor(top, lanes));
+                const float before = -minus_reference[r], higher = top == -INFINITY ? before : unset[r] ? top : fmaxf(top, before);
+                const float factor = unset[r] ? 1.0f : exp2_fast(before - higher);
+                if (top != -INFINITY) unset[r] = false;
+                minus_reference[r] = -higher;
+                sum[r] *= factor;
+#pragma unroll
+                for (int t = 0; t < C::kBlocks * 2; ++t) {
+                    out[t][r] *= factor;
+                    out[t][r + 2] *= factor;
+                }
+            }
+        }
+#pragma unroll
+        for (int t = 0; t < 2; ++t)
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                score[t][r] = exp2_fast(score[t][r] + minus_reference[r]);
+                sum[r] += score[t][r];
+            }
+        warp.keep_probabilities(score, hidden, step);
+        __syncwarp();
+        warp.multiply_values(step, out, poisoned);
+        __syncwarp();
+        if (next_key < end_key) warp.load_values(step, next_key);
     }
-    sum += shuffle_xor(sum, 1);
-    sum += shuffle_xor(sum, 2);
-    if constexpr (C::kHasNan) __syncthreads();
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+#pragma unroll
+        for (int lanes = 4; lanes < kLanes; lanes *= 2) sum[r] += shuffle_xor(sum[r], lanes);
+    __syncthreads();  // Nobody reads strips or marks any more.
     const DecodeOutput<C> output(at, shared);
     warp.keep(output, out, poisoned);
-    if (warp.is_upper && warp.c == 0) {
-        float *const result = output.results + (at.group * C::kRows + warp.row) * 2;
-        // A row whose scores are NaN has no reference either, but its sum tells that it saw keys.
-        result[0] = unset && sum == 0 ? -INFINITY : -minus_reference;
-        result[1] = sum;
+    if (warp.n == 0 && warp.c < 2) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            float *const result = output.results + (at.group * C::kRows + warp.first_row() + r) * 2;
+            // A row whose scores are NaN has no reference either, but its sum tells that it saw keys.
+            result[0] = unset[r] && sum[r] == 0 ? -INFINITY : -minus_reference[r];
+            result[1] = sum[r];
+        }
     }
     __syncthreads();
     output.template store<false>();
