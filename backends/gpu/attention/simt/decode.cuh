@@ -198,6 +198,12 @@ struct DecodeInstances {
               decode_instance<DecodeConfig<T, 32, 2, 1, 4>>(names[6], storage),
               decode_instance<DecodeConfig<T, 32, 2, 4, 2>>(names[7], storage)} {}
 };
+// Loads of a step of four rows of 8 bits: AMD's compilers put more into scratch memory.
+#if defined(ATTILE_GPU_HIP)
+inline constexpr int kDecodeByteLoads = 4;
+#else
+inline constexpr int kDecodeByteLoads = 8;
+#endif
 // The same for numbers of 8 bits; more rows than four are several blocks', for which there are no registers.
 template <class T>
 struct DecodeBytesInstances {
@@ -207,9 +213,9 @@ struct DecodeBytesInstances {
         : all{decode_instance<DecodeConfig<T, 8, 2, 1, 8>>(names[0], storage),
               decode_instance<DecodeConfig<T, 8, 2, 4, 4>>(names[1], storage),
               decode_instance<DecodeConfig<T, 16, 2, 1, 8>>(names[3], storage),
-              decode_instance<DecodeConfig<T, 16, 2, 4, 8>>(names[4], storage),
+              decode_instance<DecodeConfig<T, 16, 2, 4, kDecodeByteLoads>>(names[4], storage),
               decode_instance<DecodeConfig<T, 32, 2, 1, 8>>(names[6], storage),
-              decode_instance<DecodeConfig<T, 32, 2, 4, 8>>(names[7], storage)} {}
+              decode_instance<DecodeConfig<T, 32, 2, 4, kDecodeByteLoads>>(names[7], storage)} {}
 };
 #define ATTILE_DECODE_NAMES(suffix)                                                                                          \
     {                                                                                                                        \
