@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wakes the faults of the mutant backends one after the other: each must be found by `attile verify` and by the conformance tests.
 
-usage: run_mutants.py BUILD [--backend NAME]... [--only TEXT] [--jobs N]
+usage: run_mutants.py BUILD [--backend NAME]... [--only TEXT] [--no-laws] [--jobs N]
 
 For each fault `attile verify` runs the cases of the fault's operation up to the first that fails; attile_conformance, which ctest runs, must
 fail on that case too. What has no cases has properties instead (attile_conformance_properties). The laws (attile_conformance_laws), which know no right answers, are a second opinion: which of them finds the fault is
-shown, and none has to. At last every case and law that found a fault is run on the same backend with none awake, and must pass.
+shown, and none has to; --no-laws leaves them out. At last every case and law that found a fault is run on the same backend with none awake, and must pass.
 Prints who killed what, and the sums. Fails if a fault survives, or if a test fails with none awake.
 """
 import argparse
@@ -93,7 +93,7 @@ def asleep(runner, cases, laws):
     return [f'{runner.name} with no fault awake: {each} fails' for each in (case, law) if each]
 
 
-def awake(runner, fault):
+def awake(runner, fault, with_laws):
     start = time.monotonic()
     if fault.operation in PROPERTIES:
         name = runner.properties(fault, PROPERTIES[fault.operation])
@@ -103,7 +103,7 @@ def awake(runner, fault):
     for chosen in (fault.cases, '') if fault.cases else ('',):
         case = case or runner.verify(fault, ['--filter', f'^{fault.operation}[.].*{chosen}', '--fail-fast'])
     conforms = case is None or not runner.conformance(fault, case)
-    law = runner.laws(fault, LAWS[fault.operation])
+    law = runner.laws(fault, LAWS[fault.operation]) if with_laws else None
     print(f'{runner.backend + "/" + fault.name:72} {case or "SURVIVES":60} {"ctest too" if not conforms else "NOT CTEST":10} '
           f'{law or "-":40} {time.monotonic() - start:6.1f} s', flush=True)
     return case, not conforms, law
@@ -114,6 +114,7 @@ def main():
     parser.add_argument('build', type=pathlib.Path)
     parser.add_argument('--backend', action='append', choices=sorted(PLACES))
     parser.add_argument('--only', default='', help='a regular expression of names')
+    parser.add_argument('--laws', action=argparse.BooleanOptionalAction, default=True, help='show which of the laws find it, too')
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     build = arguments.build.resolve()
@@ -122,13 +123,14 @@ def main():
               if fault.is_fault and re.search(arguments.only, fault.name)]
     start = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        killers = list(pool.map(lambda pair: awake(*pair), faults))
+        killers = list(pool.map(lambda pair: awake(*pair, arguments.laws), faults))
         found = [[killer for (owner, _), killer in zip(faults, killers) if owner is runner] for runner in runners]
         clean = pool.map(lambda runner, own: asleep(runner, {case for case, _, _ in own if case}, {law for _, _, law in own if law}), runners, found)
         problems = [problem for each in clean for problem in each]
     for runner, own in zip(runners, found):
         verify, ctest, laws = (sum(bool(killer[kind]) for killer in own) for kind in range(3))
-        print(f'{runner.name:18} {len(own):3} faults: attile verify kills {verify}, attile_conformance {ctest}, the laws {laws}')
+        asked = f'the laws {laws}' if arguments.laws else 'the laws not asked: `tools/test mutants` does'
+        print(f'{runner.name:18} {len(own):3} faults: attile verify kills {verify}, attile_conformance {ctest}, {asked}')
     survivors = [f'{owner.backend}/{fault.name}' for (owner, fault), (case, ctest, _) in zip(faults, killers) if not case or not ctest]
     print(f'{len(faults)} faults, {len(faults) - len(survivors)} killed by both, {time.monotonic() - start:.0f} s')
     problems += [f'{name} survives' for name in survivors]
