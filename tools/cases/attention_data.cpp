@@ -427,9 +427,7 @@ BackwardData::BackwardData(const BackwardCase &backward_case, bool with_contents
         if (c.dlse) dlse = lse;
         return;
     }
-    const std::vector<Honest> exact = honest_attention(forward);
-    o = exact[0].exact;
-    lse = exact[1].exact;
+    exact_attention(forward, &o, &lse);
     for (double &x : o.at) x = round_to(c.forward.out_dtype, x);
     for (double &x : lse.at) x = round_to(c.forward.dtype == ATTILE_F64 ? ATTILE_F64 : ATTILE_F32, x);
     Random random(c.forward.seed * 0x7654321ull + 5);

@@ -19,12 +19,15 @@ inline constexpr std::int64_t kHonestTerms = 128;
 inline constexpr std::int64_t kHonestSteps = 1024;
 
 struct Honest {
-    Values exact;             ///< in double; only what the data of other cases is made of, never what a backend is judged by
+    Values exact;             ///< in double; never what a backend is judged by
     Values first;             ///< in the working precision, one order
     Values second;            ///< and another
     Values magnitude;         ///< sum of the absolute values that make the element: one rounding of it is the floor
     bool to_the_bit = false;  ///< what is expected is defined bit by bit: no error is allowed
 };
+
+/// o and lse in double, as `exact` below has them: what the data of gradients is made of.
+void exact_attention(const AttentionData &data, Values *o, Values *lse);
 
 /// o and lse. Rows of no sequence are NaN.
 std::vector<Honest> honest_attention(const AttentionData &data);
