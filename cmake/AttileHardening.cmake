@@ -2,7 +2,9 @@
 # addresses, frames that cannot step over the guard page, calls of the C library that know the size of their buffers, jumps to marked places
 # alone, and tables of the linker that nobody can write to once a program runs. The library, its backends and the program link
 # attile_hardening; what it asks for is checked by tests/abi, on the files that come out. Sanitizers bring their own.
+# attile_hardened asks the same of the compiler in a sanitized build, too, for what is compiled there as without sanitizers.
 add_library(attile_hardening INTERFACE)
+add_library(attile_hardened INTERFACE)
 set(ATTILE_HARDENED_COMPILE "")  # What the compiler of C++ has; said to tests/abi.
 if(NOT ATTILE_HARDENING)
   return()
@@ -12,13 +14,14 @@ if(WIN32)
 else()
   target_link_options(attile_hardening INTERFACE -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
 endif()
-if(ATTILE_SANITIZE)
-  return()
-endif()
 include(CheckCXXCompilerFlag)
 include(CheckCXXSourceCompiles)
-include(CheckPIESupported)
-check_pie_supported(LANGUAGES C CXX)  # Programs are linked to be loaded anywhere, whatever the compiler's default is.
+set(hardened attile_hardened)
+if(NOT ATTILE_SANITIZE)
+  list(APPEND hardened attile_hardening)
+  include(CheckPIESupported)
+  check_pie_supported(LANGUAGES C CXX)  # Programs are linked to be loaded anywhere, whatever the compiler's default is.
+endif()
 
 set(candidates -fstack-protector-strong -fstack-clash-protection)
 if(WIN32)
@@ -45,9 +48,15 @@ endforeach()
 check_cxx_source_compiles("#include <features.h>\n#if defined(_FORTIFY_SOURCE) || !defined(__GLIBC__)\n#error there already, or of no use\n#endif\nint main() {}"
   ATTILE_FORTIFY_IS_MISSING)
 unset(CMAKE_REQUIRED_FLAGS)
-target_compile_options(attile_hardening INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:${ATTILE_HARDENED_COMPILE}>)
-if(ATTILE_FORTIFY_IS_MISSING)
-  target_compile_definitions(attile_hardening INTERFACE $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<CONFIG:Release,RelWithDebInfo,MinSizeRel>>:_FORTIFY_SOURCE=2>)
+foreach(target IN LISTS hardened)
+  target_compile_options(${target} INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:${ATTILE_HARDENED_COMPILE}>)
+  if(ATTILE_FORTIFY_IS_MISSING)
+    target_compile_definitions(${target} INTERFACE $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<CONFIG:Release,RelWithDebInfo,MinSizeRel>>:_FORTIFY_SOURCE=2>)
+  endif()
+endforeach()
+if(ATTILE_SANITIZE)
+  set(ATTILE_HARDENED_COMPILE "")
+  return()
 endif()
 # Of a kernel's file, the host's half.
 list(JOIN ATTILE_HARDENED_COMPILE "," host)

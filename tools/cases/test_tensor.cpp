@@ -195,20 +195,31 @@ TestTensor TestTensor::in_place(attile_context *context, Placement placement, st
 }
 
 template <class F>
-void TestTensor::for_each_element(F f) const {
+void TestTensor::for_each_run(F f) const {
     std::int64_t extent[4] = {1, 1, 1, 1}, stride[4] = {0, 0, 0, 0};
     for (int axis = 0; axis < view_.rank; ++axis) {
         extent[axis] = view_.shape[axis];
         stride[axis] = view_.shape[axis] == 1 ? 0 : view_.stride[axis];
     }
+    const int last = std::max(view_.rank - 1, 0);
+    const std::int64_t length = stride[last] == 1 ? std::exchange(extent[last], std::min<std::int64_t>(extent[last], 1)) : 1;
     std::size_t index = 0;
     for (std::int64_t i = 0; i < extent[0]; ++i)
         for (std::int64_t j = 0; j < extent[1]; ++j)
             for (std::int64_t k = 0; k < extent[2]; ++k)
                 for (std::int64_t l = 0; l < extent[3]; ++l) {
                     const std::int64_t element = i * stride[0] + j * stride[1] + k * stride[2] + l * stride[3];
-                    f(index++, static_cast<std::size_t>(origin_ + element * element_size_));
+                    f(index, static_cast<std::size_t>(origin_ + element * element_size_), static_cast<std::size_t>(length));
+                    index += static_cast<std::size_t>(length);
                 }
+}
+
+template <class F>
+void TestTensor::for_each_element(F f) const {
+    const auto size = static_cast<std::size_t>(element_size_);
+    for_each_run([&](std::size_t index, std::size_t byte, std::size_t length) {
+        for (std::size_t i = 0; i < length; ++i) f(index + i, byte + i * size);
+    });
 }
 
 void TestTensor::fill(const Values &values) {
@@ -230,13 +241,17 @@ void TestTensor::fetch() {
 
 std::string TestTensor::damage() const {
     if (!present()) return {};
-    std::vector<std::byte> allowed = current_;
-    if (is_output_)
-        for_each_element([&](std::size_t, std::size_t byte) {
-            std::copy_n(&initial_[byte], element_size_, &allowed[byte]);  // whatever an output's element holds now is fine
+    std::vector<std::byte> except_elements;
+    if (is_output_) {
+        except_elements = current_;
+        for_each_run([&](std::size_t, std::size_t byte, std::size_t length) {
+            // Whatever an output's elements hold now is fine.
+            std::copy_n(&initial_[byte], length * static_cast<std::size_t>(element_size_), &except_elements[byte]);
         });
+    }
+    const std::vector<std::byte> &allowed = is_output_ ? except_elements : current_;
+    if (allowed == initial_) return {};
     const auto [now, before] = std::mismatch(allowed.begin(), allowed.end(), initial_.begin());
-    if (now == allowed.end()) return {};
     const std::int64_t at = now - allowed.begin() - origin_;
     return std::string(is_output_ ? "memory around the output" : "an input or memory around it") + " was written, at byte " +
            std::to_string(at) + " of the tensor's data";
@@ -250,9 +265,9 @@ Values TestTensor::values() const {
 
 std::vector<std::byte> TestTensor::element_bytes_in_order() const {
     std::vector<std::byte> result;
-    for_each_element([&](std::size_t, std::size_t byte) {
-        result.insert(result.end(), current_.begin() + static_cast<std::ptrdiff_t>(byte),
-                      current_.begin() + static_cast<std::ptrdiff_t>(byte) + element_size_);
+    for_each_run([&](std::size_t, std::size_t byte, std::size_t length) {
+        const auto first = current_.begin() + static_cast<std::ptrdiff_t>(byte);
+        result.insert(result.end(), first, first + static_cast<std::ptrdiff_t>(length) * element_size_);
     });
     return result;
 }

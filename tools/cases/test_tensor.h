@@ -103,6 +103,10 @@ class TestTensor {
     TestTensor(attile_context *context, Placement placement, std::int32_t dtype, const std::vector<std::int64_t> &shape,
                const Layout &layout, bool is_output);
     void fill(const Values &values);
+    /// f(index of an element, its byte, elements that lie side by side from there on), along the last axis.
+    template <class F>
+    void for_each_run(F f) const;
+    /// f(index, byte)
     template <class F>
     void for_each_element(F f) const;
 
