@@ -70,8 +70,8 @@ struct DecodeBytesWarp {
     static constexpr int kStripRow = C::kStep + 4;    // Of a row's probabilities in shared memory: rows two apart in other banks.
     const DecodeRows<C> &at;
     const int n, c, last_key;
-    const bool
-        is_upper;  // Which part of Q and of the probabilities is the lane's, of row n % 4. Its scores are of rows first_row() and the next.
+    // Which part of Q and of the probabilities is the lane's, of row n % 4. Its scores are of rows first_row() and the next.
+    const bool is_upper;
     const char *const keys_from, *const values_from;
     const float *const key_scales_from, *const value_scales_from;
     int64_t key_group[C::kScaleBlocks], value_group[C::kScaleBlocks];
