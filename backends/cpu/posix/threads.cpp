@@ -68,12 +68,18 @@ void free_wiped(void *memory, size_t bytes) { munmap(memory, bytes); }
 
 uint32_t process_number() { return static_cast<uint32_t>(getpid()); }
 
+// The type as well: glibc before 2.41 asks for it alone when the signal arrives that cancels a thread at any instruction, which may have
+// been sent before the state changed.
 int hold_cancellation() {
-    int before = PTHREAD_CANCEL_ENABLE;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    return before;
+    int type = PTHREAD_CANCEL_DEFERRED, state = PTHREAD_CANCEL_ENABLE;
+    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    return (type == PTHREAD_CANCEL_ASYNCHRONOUS ? 2 : 0) | (state == PTHREAD_CANCEL_DISABLE ? 1 : 0);
 }
 
-void release_cancellation(int before) { pthread_setcancelstate(before, nullptr); }
+void release_cancellation(int before) {
+    pthread_setcancelstate((before & 1) != 0 ? PTHREAD_CANCEL_DISABLE : PTHREAD_CANCEL_ENABLE, nullptr);
+    pthread_setcanceltype((before & 2) != 0 ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED, nullptr);
+}
 
 }  // namespace attile::cpu
