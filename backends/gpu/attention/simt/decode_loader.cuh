@@ -40,7 +40,7 @@ struct DecodeConfig {
 template <class C>
 using DecodeRun =
     std::conditional_t<C::kHasScales, Vec<uint32_t, C::kHasScales ? C::kRun / 4 : 1>, Vec<typename C::Element, C::kHasScales ? 1 : 4>>;
-// The same of a row of K or V, kVectors and `cols` as above.
+// Of a row of K or V from column `col` on; what is at `cols` and beyond is zero, as in load_stored().
 template <class C>
 ATTILE_LANE_FN DecodeRun<C> load_run(const AttentionOperand &x, int64_t row_offset, int col, int cols) {
     using Element = typename C::Element;
