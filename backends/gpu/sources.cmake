@@ -132,12 +132,14 @@ set(ATTILE_GPU_MMA_HOSTS
 set(ATTILE_GPU_SM80_FAMILIES attention/sm80 attention_backward/sm80 gemm/sm80)
 set(ATTILE_GPU_SM80_KERNELS
   attention/sm80/decode_bytes.cu
+  gemm/sm80/few_narrow.cu
 )
 set(ATTILE_GPU_SM80_HOSTS
   sm80/kernels.cpp
   attention_backward/sm80/plan.cpp
   attention/sm80/decode_bytes_plan.cpp
   attention/sm80/plan.cpp
+  gemm/sm80/few_narrow.cpp
   gemm/sm80/plan.cpp
 )
 # Kernels for Hopper's tensor cores, besides their instances.

@@ -5,6 +5,7 @@
 #include "gemm/exact/plan.h"
 #include "gemm/narrow/plan.h"
 #include "gemm/simt/plan.h"
+#include "gemm/sm80/few_narrow.h"
 #include "gemm/sm80/plan.h"
 #if defined(ATTILE_GPU_HAS_SM90)
 #include "gemm/sm90/plan.h"  // Names its instances, which other builds do not make.
@@ -15,11 +16,23 @@
 namespace attile::gpu {
 namespace {
 
+#if defined(ATTILE_GPU_HAS_SM80)
+// Where addresses that it depends on are not known yet, it asks for the workspace that another plan may want.
+Planned<attile_gemm_problem> plan_few_narrow(Device &device, const attile_gemm_problem &p) {
+    const Planned<attile_gemm_problem> planned = sm80::plan_few_narrow(device, p, 0);
+    if (!planned.has_plan() || (p.a.data != nullptr && p.b.data != nullptr)) return planned;
+    return sm80::plan_few_narrow(device, p, narrow::plan_gemm(device, p).workspace_bytes());
+}
+#endif
+
 // Kernels that run, those they stand back for, plan.
 constexpr Family<attile_gemm_problem> kList[] = {
     {nullptr, nullptr, exact::plan_gemm},  // Those below round sums as they go.
 #if defined(ATTILE_GPU_HAS_SM90)
     {&sm90::kKernels, nullptr, sm90::plan_gemm_int8},  // i8
+#endif
+#if defined(ATTILE_GPU_HAS_SM80)
+    {&sm80::kKernels, nullptr, plan_few_narrow},  // f16, bf16 times 8 or 4 bits
 #endif
     {nullptr, nullptr, narrow::plan_gemm},  // Those below look at the type of one operand.
 #if defined(ATTILE_GPU_HAS_SM90)

@@ -19,39 +19,9 @@
 #include "attention/scaled.h"
 #include "attention/sm80/decode_bytes_shape.h"
 #include "mma/ptx.cuh"
+#include "mma/widen.cuh"
 
 namespace attile::gpu::sm80 {
-
-// x times y plus z, pairs of bfloat16.
-__device__ __forceinline__ uint32_t multiply_add_pairs(uint32_t x, uint32_t y, uint32_t z) {
-    uint32_t sum;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(x), "r"(y), "r"(z));
-    return sum;
-}
-
-// Constants in registers: an instruction takes one as it is, and these have two.
-template <class T>
-struct Widener {
-    uint32_t lower, sign;
-    __device__ __forceinline__ Widener() : lower(std::is_same_v<T, I8> ? 0x00ff00ffu : 0x07f007f0u), sign(0x80008000u) {
-        asm volatile("" : "+r"(lower), "+r"(sign));
-    }
-    // Two numbers, divided by DecodeBytes::kUnit, as a pair of bfloat16: bytes of `word` and `other` by a selector of __byte_perm, which
-    // has each number in both bytes of its half. NaN of e4m3 comes out as a number: nan_bytes() tells.
-    __device__ __forceinline__ uint32_t operator()(uint32_t word, uint32_t other, uint32_t selector) const {
-        const uint32_t halves = __byte_perm(word, other, selector);
-        if constexpr (std::is_same_v<T, I8>) {
-            // From zero, 0 to 255: as the lowest bits of a bfloat16 so many times 2^-133, of subnormal numbers and the first normal ones.
-            // Times 2^127, less 128 of those.
-            return multiply_add_pairs((halves & lower) ^ 0x00800080u, 0x7f007f00u, 0xc000c000u);
-        } else {
-            // The exponent's bias is bfloat16's less 120; subnormal numbers are subnormal there, too.
-            return multiply_add_pairs((halves >> 4 & lower) | (halves & sign), 0x7b807b80u, sign);
-        }
-    }
-};
-// Does one of four numbers of e4m3 have no value?
-__device__ __forceinline__ uint32_t nan_bytes(uint32_t word) { return ((word & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u; }
 
 // Two float32 of 16 bits as two bfloat16 each, of which a lane holds the upper or the lower; what has more bits is rounded. Infinity and
 // NaN are in the lower alone: beside a part that is 0 they would become NaN.
@@ -75,7 +45,7 @@ struct DecodeBytesWarp {
     const char *const keys_from, *const values_from;
     const float *const key_scales_from, *const value_scales_from;
     int64_t key_group[C::kScaleBlocks], value_group[C::kScaleBlocks];
-    const Widener<typename C::Element> widen;
+    const mma::Widener<typename C::Element, BF16> widen;
     float *const strip;
 
     // Of a step in a lane's registers. Scales of values: of the lane's scores, or, of groups, of its values.
@@ -191,8 +161,8 @@ struct DecodeBytesWarp {
 #pragma unroll
             for (int w = 0; w < 2; ++w) {
                 const uint32_t words[2] = {step.keys[0][h][w], step.keys[1][h][w]};
-                const uint32_t a[4] = {widen(words[0], words[0], 0x1100u), widen(words[1], words[1], 0x1100u),
-                                       widen(words[0], words[0], 0x3322u), widen(words[1], words[1], 0x3322u)};
+                const uint32_t a[4] = {widen(words[0], words[0], mma::kLowerTwo), widen(words[1], words[1], mma::kLowerTwo),
+                                       widen(words[0], words[0], mma::kUpperTwo), widen(words[1], words[1], mma::kUpperTwo)};
                 mma::multiply<BF16>(C::kScales == KeyScales::kGroups ? block : sums, a, q[h * 2 + w][0], q[h * 2 + w][1]);
             }
             if constexpr (C::kScales == KeyScales::kGroups) {
@@ -213,7 +183,7 @@ struct DecodeBytesWarp {
             for (int t = 0; t < 2; ++t) {
                 uint32_t nan = 0;
 #pragma unroll
-                for (int h = 0; h < C::kBlocks; ++h) nan |= nan_bytes(step.keys[t][h][0]) | nan_bytes(step.keys[t][h][1]);
+                for (int h = 0; h < C::kBlocks; ++h) nan |= mma::nan_bytes(step.keys[t][h][0]) | mma::nan_bytes(step.keys[t][h][1]);
                 if ((lane_ballot(nan != 0) >> n * 4 & 15u) != 0) score[t][0] = score[t][1] = NAN;
             }
         }
@@ -266,13 +236,13 @@ struct DecodeBytesWarp {
 #pragma unroll
         for (int j = 0; j < 4; ++j)
 #pragma unroll
-            for (int h = 0; h < C::kBlocks; ++h) nan |= nan_bytes(step.values[j][h]);
+            for (int h = 0; h < C::kBlocks; ++h) nan |= mma::nan_bytes(step.values[j][h]);
         if (!rarely(nan != 0)) return;
 #pragma unroll
         for (int j = 0; j < 4; ++j)
 #pragma unroll
             for (int h = 0; h < C::kBlocks; ++h) {
-                const uint32_t bytes = nan_bytes(step.values[j][h]);
+                const uint32_t bytes = mma::nan_bytes(step.values[j][h]);
                 if (bytes == 0) continue;
 #pragma unroll 1
                 for (int r = 0; r < C::kRows; ++r) {

@@ -22,7 +22,7 @@ struct DecodeBytes {
     static constexpr int kBlocks = kColumns / 32;              // Columns go in blocks of 32, of which a scale has one or several.
     static constexpr int kScaleBlocks = kScales == KeyScales::kGroups ? kBlocks : 1;
     static constexpr bool kMarksHidden = kHasNan || kScales == KeyScales::kGroups;  // What is behind a probability of 0 is to be told.
-    static constexpr float kUnit = kHasNan ? 1.0f : 64.0f;                          // Numbers are widened to so much of themselves.
+    static constexpr float kUnit = kHasNan ? 1.0f : 64.0f;  // What brings widened numbers (mma/widen.cuh) to their size.
     static_assert(kColumns % 32 == 0 && kColumns <= 128, "O and Q are in registers");
 };
 

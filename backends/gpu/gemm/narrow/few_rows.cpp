@@ -3,7 +3,8 @@
 
 #include <cstdio>
 
-#include "gemm/narrow/operands.h"
+#include "gemm/narrow/kernels.h"
+#include "gemm/narrow_operands.h"
 #include "gemm/problem.h"
 #include "host/status.h"
 
@@ -86,12 +87,9 @@ struct FewRows {
         params.m = p.m;
         params.n = p.n;
         params.k = p.k;
-        const auto output = [](const attile_operand &x) {
-            return GemmOutput{x.data, x.stride[0], x.stride[1], x.stride[2], x.stride[3], x.dtype, 0};
-        };
-        if (p.beta != 0) params.c = output(p.c);
-        params.d = output(p.d);
-        params.bias = output(p.bias);
+        if (p.beta != 0) params.c = output_of(p.c);
+        params.d = output_of(p.d);
+        params.bias = output_of(p.bias);
         params.alpha = static_cast<float>(p.alpha);
         params.beta = static_cast<float>(p.beta);
         params.a_dtype = p.a.dtype;

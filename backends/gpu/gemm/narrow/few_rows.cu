@@ -6,8 +6,9 @@
 // Tile: 1, 2, 4, 8 or 16 rows, 512 of depth a step; 256 threads; 32768 bytes of shared memory at most. Bound: memory, or from some four
 // rows on arithmetic: a number costs two instructions for its conversion and one for each row.
 #include "eight_bits_word.h"
+#include "gemm/block_scale_at.h"
 #include "gemm/epilogue.h"
-#include "gemm/narrow/scales.h"
+#include "gemm/narrow/kernels.h"
 
 namespace attile::gpu::narrow {
 namespace {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // From sums in memory to D: parts are added, scales of rows and columns applied, then the operation's epilogue. Four columns a thread, 256
 // threads, no shared memory. Bound: memory.
+#include "gemm/block_scale_at.h"
 #include "gemm/epilogue.h"
-#include "gemm/narrow/scales.h"
+#include "gemm/narrow/kernels.h"
 
 namespace attile::gpu::narrow {
 namespace {

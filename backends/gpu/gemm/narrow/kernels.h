@@ -6,16 +6,10 @@
 #include <cstdint>
 
 #include "divider.h"
+#include "gemm/block_scales.h"
 #include "gemm/params.h"
 
 namespace attile::gpu::narrow {
-
-// Factors of blocks of A or B, f32; data is null where all are 1. Strides are of blocks, whose extents the divisors are.
-struct Scales {
-    const float *data;
-    int64_t batch_x, batch_y, outer, depth;
-    Divider outer_group, depth_group;
-};
 
 inline constexpr int kMostParts = 6;
 
@@ -28,7 +22,7 @@ struct RewriteParams {
     int32_t from_dtype, to_dtype;                                // ATTILE_ constants; to f32, f16, bf16 or i8.
     int64_t from_batch_x, from_batch_y, from_outer, from_depth;  // In elements.
     int64_t outer, depth, row, count_x, count_y;
-    Scales scale, zero;
+    BlockScales scale, zero;
     int32_t parts, part[kMostParts];  // Matrices side by side along the depth, each `row` long: what of a number they have.
 };
 inline constexpr int kRewriteThreads = 256, kRewriteRows = 32, kRewriteDepth = 64;
@@ -47,7 +41,7 @@ struct ProductParams {
     int32_t chunks_each, group_chunks;  // Of a part; of a group.
     int32_t is_swapped;                 // A and B are the caller's B and A: a sum meets the scale of its B first, as it would unswapped.
     Divider tiles, tiles_n, parts, batch_y;
-    Scales a_scale, b_scale;  // Of groups.
+    BlockScales a_scale, b_scale;  // Of groups.
 };
 inline constexpr int kProductThreads = 256, kProductChunk = 32;
 inline constexpr int kMostExactDepth = 131071;                            // (2^31 - 1) / 128^2: any sum of so many products fits int32,
@@ -70,7 +64,7 @@ struct FinishParams {
     int32_t parts, is_integer;
     int32_t is_swapped;  // As in ProductParams.
     int32_t vectorised, activation;
-    Scales a_scale, b_scale;  // Constant along the depth.
+    BlockScales a_scale, b_scale;  // Constant along the depth.
 };
 inline constexpr int kFinishThreads = 256;
 const void *finish_kernel();
@@ -87,9 +81,9 @@ struct FewRowsParams {
     int32_t a_dtype, a_quads;  // Of A whether four of a row can be read at a time.
     int32_t activation;
     int32_t warps_k;   // That share a depth: 1, 2, 4 or 8.
-    int32_t by_group;  // Scales change along the depth.
+    int32_t by_group;  // BlockScales change along the depth.
     Divider blocks_n, batch_y;
-    Scales scale, zero;
+    BlockScales scale, zero;
 };
 inline constexpr int kFewThreads = 256, kFewWarps = 8, kFewStep = 512, kMostFewRows = 16;
 struct FewRowsKernel {

@@ -9,7 +9,8 @@
 
 #include "gemm/families.h"
 #include "gemm/narrow/few_rows.h"
-#include "gemm/narrow/operands.h"
+#include "gemm/narrow/kernels.h"
+#include "gemm/narrow_operands.h"
 #include "gemm/problem.h"
 #include "host/sizes.h"
 #include "host/status.h"
@@ -32,7 +33,7 @@ enum class Path { kIntegers, kHalves, kParts, kFloats };
 struct Side {
     const attile_operand *x;
     int64_t outer, outer_stride, depth_stride;
-    Scales scale, zero;
+    BlockScales scale, zero;
 
     bool is_scaled_along_depth(int64_t k) const { return scale.data != nullptr && scale.depth_group.divisor < k; }
 };

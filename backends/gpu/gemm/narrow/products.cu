@@ -6,7 +6,8 @@
 //
 // Shared bytes: 2 stages * 8 words * (rows + 4 + columns + 4) * 4 = 16896 with 128 x 128. Bound: arithmetic, 128 operations a byte of L2.
 #include "eight_bits.h"
-#include "gemm/narrow/scales.h"
+#include "gemm/block_scale_at.h"
+#include "gemm/narrow/kernels.h"
 #include "vec.h"
 
 namespace attile::gpu::narrow {

@@ -3,7 +3,8 @@
 // rows by 64 of depth through 8320 bytes of shared memory: it reads along the axis that is contiguous, and writes along the depth. 256
 // threads. Bound: memory, or the loads of single elements.
 #include "eight_bits.h"
-#include "gemm/narrow/scales.h"
+#include "gemm/block_scale_at.h"
+#include "gemm/narrow/kernels.h"
 #include "vec.h"
 
 #include <attile/attile.h>
