@@ -66,16 +66,19 @@ __device__ __forceinline__ uint32_t nan_bytes(uint32_t word) { return ((word & 0
 template <class Element>
 struct NibbleWidener {
     static constexpr bool kF16 = std::is_same_v<Element, F16>;
-    uint32_t place, offset;
+    uint32_t place, offset, lower = 0x000f000fu, one = kF16 ? 0x3c003c00u : 0x3f803f80u;  // In registers, as above.
     // has_sign: two's complement. Otherwise numbers are 0 to 15, or, if centred, 8 less.
     __device__ __forceinline__ NibbleWidener(bool has_sign, bool is_centred) {
         const uint32_t high = kF16 ? 0x64006400u : 0x43004300u;
         place = has_sign ? high | 0x00080008u : high;
         offset = (has_sign || is_centred ? high | 0x00080008u : high) | 0x80008000u;
+        asm volatile("" : "+r"(place), "+r"(offset), "+r"(lower), "+r"(one));
     }
     // Numbers i and i + 4 of a word's eight.
     __device__ __forceinline__ uint32_t operator()(uint32_t word, int i) const {
-        return multiply_add_pairs<Element>((word >> 4 * i & 0x000f000fu) ^ place, kF16 ? 0x3c003c00u : 0x3f803f80u, offset);
+        uint32_t placed;  // (shifted & lower) ^ place, which the compiler makes two instructions of.
+        asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(placed) : "r"(word >> 4 * i), "r"(lower), "r"(place));
+        return multiply_add_pairs<Element>(placed, one, offset);
     }
 };
 

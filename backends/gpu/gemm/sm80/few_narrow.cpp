@@ -19,18 +19,42 @@ int64_t bits_of(int32_t dtype) { return dtype & 0xff; }
 struct FewNarrowGemm {
     const attile_gemm_problem *problem;
     FewNarrowKernel kernel;
-    int warps;
-    int64_t blocks_n, blocks;
+    int warps = 0, groups = 1;
+    int64_t blocks_n = 0, blocks = 0;
 
-    std::size_t shared() const { return static_cast<std::size_t>(warps) * static_cast<std::size_t>(kernel.warp_bytes); }
+    // Warps of a block with so many groups of columns; 0: too few for it to be worth it.
+    void cut(const DeviceProperties &device) {
+        const attile_gemm_problem &p = *problem;
+        const int64_t batches = p.batch[0] * p.batch[1], units = std::max(1, device.compute_units), steps = ceil_div(p.k, int64_t{kernel.step});
+        const auto blocks_of = [&](int of_groups) { return ceil_div(p.n, int64_t{of_groups} * kFewNarrowColumns) * batches; };
+        // Two groups read A half as often, and one block fills a multiprocessor; of one there are two blocks.
+        constexpr int64_t kOwn = 1024;  // Of shared memory, that each block takes besides.
+        const auto most_warps = [&](int64_t bytes, int of_groups, int most) {
+            int most_shares = most / of_groups;
+            while (most_shares > 0 && kernel.shared(most_shares * of_groups, of_groups) > bytes) --most_shares;
+            return static_cast<int>(std::min<int64_t>(most_shares, steps)) * of_groups;
+        };
+        const int64_t rounds = ceil_div(blocks_of(2), units);
+        groups = p.m > 1 && 10 * blocks_of(2) >= 9 * rounds * units ? 2 : 1;
+        if (groups == 2) {
+            warps = most_warps(device.shared_opt_in, 2, kFewNarrowWarps);
+        } else {
+            constexpr int kFewest = 4;
+            warps = most_warps(std::min(device.shared_opt_in, device.shared_per_unit / 2 - kOwn), 1, kFewNarrowWarps / 2);
+            if (warps < std::min<int64_t>(kFewest, steps)) warps = most_warps(device.shared_opt_in, 1, kFewNarrowWarps / 2);
+        }
+        blocks = blocks_of(groups);
+        blocks_n = blocks / std::max<int64_t>(batches, 1);
+    }
+    std::size_t shared() const { return static_cast<std::size_t>(kernel.shared(warps, groups)); }
     int32_t describe(Device &device, attile_support &support) const {
         const attile_gemm_problem &p = *problem;
         gemm_work(p, support);
         support.level = ATTILE_SUPPORT_NATIVE;
         support.status = ATTILE_OK;
         support.tile_m = kernel.rows;
-        support.tile_n = kFewNarrowColumns;
-        support.tile_k = 4 * kernel.run * warps;
+        support.tile_n = groups * kFewNarrowColumns;
+        support.tile_k = kernel.step * warps / groups;
         support.threads = 32 * warps;
         support.splits = 1;
         support.blocks = blocks;
@@ -42,10 +66,10 @@ struct FewNarrowGemm {
         support.shared_bytes = static_cast<int32_t>(shared());
         support.predicted_share = kMemoryShare;
         std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm80_%s_%dbit_few_rows_%dx%d", p.a.dtype == ATTILE_F16 ? "f16" : "bf16",
-                      static_cast<int>(bits_of(p.b.dtype)), kernel.rows, kFewNarrowColumns);
+                      static_cast<int>(bits_of(p.b.dtype)), kernel.rows, groups * kFewNarrowColumns);
         std::snprintf(support.text, sizeof support.text,
                       "B is read once, where it lies, and widened in registers; %lld blocks on %d units, %d warps share a depth",
-                      static_cast<long long>(blocks), device.properties().compute_units, warps);
+                      static_cast<long long>(blocks), device.properties().compute_units, warps / groups);
         return ATTILE_OK;
     }
     void move_to(const attile_gemm_problem &to) { problem = &to; }
@@ -70,6 +94,7 @@ struct FewNarrowGemm {
         params.alpha = static_cast<float>(p.alpha);
         params.beta = static_cast<float>(p.beta);
         params.activation = p.activation;
+        params.groups = groups;
         params.blocks_n = Divider(blocks_n);
         params.batch_y = Divider(p.batch[1]);
         params.scale = scales_of(p.b_scale, 3, 2, p.b_group[1], p.b_group[0]);
@@ -82,19 +107,13 @@ struct FewNarrowGemm {
     }
 };
 
-// The bytes of a row of B that a lane takes at a time; 0: rows do not begin at multiples of any, or scales change within a step.
-int run_bytes(const attile_gemm_problem &p) {
-    const int64_t bits = bits_of(p.b.dtype);
-    for (const int bytes : {16, 8, 4}) {
-        if (bytes == 4 && bits == 8) break;
-        const auto is_whole = [&](int64_t stride) { return stride * bits % (int64_t{8} * bytes) == 0; };
-        const int64_t step = int64_t{4} * bytes * 8 / bits;
-        const auto is_constant = [&](const attile_operand &x) {
-            return !is_present(x) || p.b_group[0] >= p.k || p.b_group[0] % step == 0;
-        };
-        if (is_whole(p.b.stride[0]) && is_whole(p.b.stride[1]) && is_whole(p.b.stride[3]) &&
-            reinterpret_cast<uintptr_t>(p.b.data) % static_cast<uintptr_t>(bytes) == 0 && is_constant(p.b_scale) && is_constant(p.b_zero))
-            return bytes;
+// The parts of a step, within which scales are the same; 0: they change within all that there are.
+int parts_of(const attile_gemm_problem &p) {
+    const int64_t step = 64 * 8 / bits_of(p.b.dtype);
+    for (const int parts : {1, 2, 4}) {
+        const int64_t depth = step / parts;
+        if (depth < 32) break;
+        if ((!is_present(p.b_scale) && !is_present(p.b_zero)) || p.b_group[0] >= p.k || p.b_group[0] % depth == 0) return parts;
     }
     return 0;
 }
@@ -109,25 +128,15 @@ Planned<attile_gemm_problem> plan_few_narrow(Device &device, const attile_gemm_p
     if (!has_type || p.m > kFewNarrowRows || p.k < 1 || p.k % 16 != 0 || (p.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 ||
         std::max({p.n, p.k, p.batch[0], p.batch[1]}) > kMostExtent)
         return {};
-    const auto in_pieces = [](int64_t stride) { return stride % 8 == 0; };  // Of 16 bytes.
-    if (p.a.stride[3] != 1 || p.b.stride[2] != 1 || !in_pieces(p.a.stride[0]) || !in_pieces(p.a.stride[1]) ||
-        (p.m > 1 && !in_pieces(p.a.stride[2])) || reinterpret_cast<uintptr_t>(p.a.data) % 16 != 0)
-        return {};
-    const int bytes = run_bytes(p);
-    if (bytes == 0) return {};
-    const DeviceProperties &properties = device.properties();
-    FewNarrowGemm plan = {&p, few_narrow_kernel(of_a, of_b, p.m, bytes), 0, 0, 0};
-    // Two blocks a multiprocessor, if they have some warps each.
-    constexpr int64_t kOwn = 1024;  // Of shared memory, that each block takes besides.
-    constexpr int kFewestWarps = 4;
-    const int64_t half = properties.shared_per_unit / 2 - kOwn, most = std::min(properties.shared_opt_in, half);
-    const auto fit = [&](int64_t bytes_there) {
-        return static_cast<int>(std::min<int64_t>(kFewNarrowWarps, bytes_there / plan.kernel.warp_bytes));
+    const auto in_pieces = [](const attile_operand &x, int row, int64_t rows) {
+        const auto is_whole = [&](int64_t stride) { return stride * bits_of(x.dtype) % 128 == 0; };
+        return x.stride[5 - row] == 1 && is_whole(x.stride[0]) && is_whole(x.stride[1]) && (rows == 1 || is_whole(x.stride[row])) &&
+               reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
     };
-    plan.warps = fit(most) >= kFewestWarps ? fit(most) : fit(properties.shared_opt_in);
-    plan.warps = static_cast<int>(std::min<int64_t>(plan.warps, ceil_div(p.k, int64_t{4} * plan.kernel.run)));
-    plan.blocks_n = ceil_div(p.n, int64_t{kFewNarrowColumns});
-    plan.blocks = plan.blocks_n * p.batch[0] * p.batch[1];
+    const int parts = parts_of(p);
+    if (!in_pieces(p.a, 2, p.m) || !in_pieces(p.b, 3, p.n) || parts == 0) return {};
+    FewNarrowGemm plan = {&p, few_narrow_kernel(of_a, of_b, p.m, parts)};
+    plan.cut(device.properties());
     if (plan.warps < 1 || plan.blocks > kMaxGridX) return {};
     return Planned<attile_gemm_problem>(plan, workspace);
 }

@@ -23,110 +23,162 @@ namespace attile::gpu::sm80 {
 struct I4 {};
 struct U4 {};
 
-template <class Number_, class Element_, int kTiles_, int kRunBytes_>
+template <class Number_, class Element_, int kTiles_, int kReadBytes>
 struct FewNarrow {
     using Number = Number_;
     using Element = Element_;
     static constexpr bool kHasNibbles = std::is_same_v<Number, I4> || std::is_same_v<Number, U4>, kHasNan = std::is_same_v<Number, E4M3>,
                           kHasZeros = std::is_same_v<Number, U4>;
     static constexpr int kTiles = kTiles_;  // Of eight rows.
-    static constexpr int kRows = 8 * kTiles, kColumns = kFewNarrowColumns, kStages = 3, kLaneColumns = kColumns / 8;
-    static constexpr int kRunBytes = kRunBytes_, kRun = kRunBytes * (kHasNibbles ? 2 : 1), kWords = kRunBytes / 4;
-    static constexpr int kDepth = 4 * kRun;          // Of a step.
-    static constexpr int kPieces = kRun * 2 / 16;    // Of 16 bytes, that a lane's run of A has.
-    static constexpr int kBytesB = kLaneColumns * kLanes * kRunBytes, kBytesA = kTiles * kPieces * kLanes * 16;
-    static constexpr int kScaleBytes = kColumns * 4;
-    static constexpr int kStageBytes = kBytesB + kBytesA + (kHasZeros ? 2 : 1) * kScaleBytes;
-    static constexpr int kWarpBytes = kStages * kStageBytes;
-    static_assert(kWarpBytes >= kColumns * kRows * 4, "a warp's sums at the end");
-    static_assert(kPieces >= 1, "whole pieces");
+    static constexpr int kRows = 8 * kTiles, kColumns = kFewNarrowColumns, kLaneColumns = kColumns / 8;
+    static constexpr int kStages = kTiles == 1 && !kHasNibbles ? 4 : 3;
+    static constexpr int kParts = 16 / kReadBytes, kWords = kReadBytes / 4;  // Of a step; of a part, that a lane has of a column.
+    static constexpr int kDepth = kHasNibbles ? 128 : 64;                    // Of a step: 64 bytes of a column.
+    static constexpr int kRowBytes = kDepth * 2, kPieces = kRowBytes / 64;   // Of a row of A: 64 bytes at a time.
+    static constexpr int kRunPieces = kPieces / kParts;                      // Of 16 bytes of a row of A, that a lane multiplies in a part.
+    static constexpr int kBytesB = kColumns * 64, kBytesA = kRows * kRowBytes, kFactorBytes = kColumns * 4;
+    static constexpr int kStageB = kBytesB + 256 * ((kParts * (kHasZeros ? 2 : 1) * kFactorBytes + 255) / 256);  // With factors.
+    static_assert(kStages * kStageB >= kColumns * kRows * 4, "a warp's sums at the end");
+    static_assert(kRunPieces >= 1, "whole pieces");
 };
 
 template <class C>
 struct FewNarrowWarp {
     using Element = typename C::Element;
     using Sums = float[2][C::kTiles][4];  // [16 columns][8 rows][]: of an mma.
+    using Widen = std::conditional_t<C::kHasNibbles, mma::NibbleWidener<Element>, mma::Widener<std::conditional_t<C::kHasNibbles, I8, typename C::Number>, Element>>;
     const FewNarrowParams &p;
-    const int lane, g, c;
-    const uint32_t shared;  // Of the warp, in the block's window.
-    const char *a[C::kTiles], *b[C::kLaneColumns];
-    const float *const scale, *const zero;
-    int64_t scaled_column;  // The one whose scale the lane fetches.
+    const int lane, g, c, group, groups, shares, steps, whole_steps;  // Its columns' number in the block; groups of columns, and of warps.
+    const float *const scale, *const zero;                // Of the batch entry.
+    const char *a[C::kTiles], *b[C::kLaneColumns];        // Where the next step to copy is,
+    bool copies[C::kTiles];                               // (does the lane copy such rows of A?)
+    int next_step;                                        // and its number.
+    const float *scale_column, *zero_column;              // Of the column whose factors the lane copies.
+    uint32_t copied_b, read_b, copied_a, read_a, factors;  // In stage 0, in the block's window.
     uint32_t nan[C::kLaneColumns] = {};
+    const Widen widen;
 
-    __device__ __forceinline__ FewNarrowWarp(const FewNarrowParams &params, uint32_t own, int64_t batch_x, int64_t batch_y,
-                                             int64_t first_column)
+    static __device__ __forceinline__ Widen widener(const float *zero) {
+        if constexpr (C::kHasNibbles)
+            return Widen(!C::kHasZeros, C::kHasZeros && zero != nullptr);
+        else
+            return Widen();
+    }
+    __device__ __forceinline__ FewNarrowWarp(const FewNarrowParams &params, uint32_t shared, int64_t batch_x, int64_t batch_y,
+                                             int64_t block_column)
         : p(params),
           lane(lane_index()),
           g(lane / 4),
           c(lane % 4),
-          shared(own),
+          group(lane_group_index() & (p.groups - 1)),
+          groups(p.groups),
+          shares((static_cast<int>(blockDim.x) / kLanes) >> (p.groups - 1)),
+          steps(static_cast<int>((p.k + C::kDepth - 1) / C::kDepth)),
+          whole_steps(static_cast<int>(p.k / C::kDepth)),
           scale(scales_of_entry(p.scale, batch_x, batch_y)),
           zero(scales_of_entry(p.zero, batch_x, batch_y)),
-          scaled_column(min(first_column + g + 8 * c, p.n - 1)) {
+          next_step(share()),
+          widen(widener(zero)) {
+        const int64_t first_column = block_column + group * C::kColumns;
 #pragma unroll
-        for (int t = 0; t < C::kTiles; ++t)
-            a[t] = p.a + batch_x * p.a_batch_x + batch_y * p.a_batch_y + min(static_cast<int64_t>(g + 8 * t), p.m - 1) * p.a_row + c * 16;
+        for (int t = 0; t < C::kTiles; ++t) {
+            const int row = g + 8 * (t + first_tile());
+            copies[t] = row < static_cast<int>(p.m) && (t == 0 ? C::kTiles > 1 || group == 0 : groups == 1);
+            a[t] = p.a + batch_x * p.a_batch_x + batch_y * p.a_batch_y + (copies[t] ? row : 0) * p.a_row + c * 16 +
+                   static_cast<int64_t>(next_step) * C::kRowBytes;
+        }
 #pragma unroll
         for (int r = 0; r < C::kLaneColumns; ++r)
-            b[r] = p.b + batch_x * p.b_batch_x + batch_y * p.b_batch_y + min(first_column + g + 8 * r, p.n - 1) * p.b_row +
-                   c * C::kRunBytes;
+            b[r] = p.b + batch_x * p.b_batch_x + batch_y * p.b_batch_y + min(first_column + g + 8 * r, p.n - 1) * p.b_row + c * 16 +
+                   static_cast<int64_t>(next_step) * 64;
+        const uint32_t column = static_cast<uint32_t>(min(first_column + g + 8 * c, p.n - 1));
+        scale_column = scale != nullptr ? scale + quotient(column, p.scale.outer_group) * p.scale.outer : nullptr;
+        zero_column = zero != nullptr ? zero + quotient(column, p.zero.outer_group) * p.zero.outer : nullptr;
+        // Lanes that load together meet in no bank: a column's halves of 32 bytes change places, and a row's pieces of 16.
+        const uint32_t own = shared + static_cast<uint32_t>(lane_group_index() * (C::kStages * C::kStageB)) + g * 64;
+        const int half = g >> 1 & 1, turn = C::kPieces == 4 ? (g & 1) * 7 : (g & 1) * 5;
+        copied_b = mma::renewed(own + (c ^ half << 1) * 16);
+        // A run's bytes of a part: 16, 8 or 4 of each lane.
+        read_b = C::kParts == 1 ? copied_b : mma::renewed(own + half * 32 + c * (C::kWords * 4));
+        const uint32_t rows = shared + static_cast<uint32_t>(shares * groups * C::kStages * C::kStageB + share() * (C::kStages * C::kBytesA)) +
+                              g * C::kRowBytes;
+        copied_a = mma::renewed(rows + first_tile() * 8 * C::kRowBytes + (c ^ turn) * 16);
+        read_a = mma::renewed(rows + ((c * C::kRunPieces) ^ turn ^ (C::kPieces == 4 && C::kParts == 1 ? c >> 1 : 0)) * 16);
+        factors = mma::renewed(own - g * 64 + C::kBytesB + g * 4);
     }
-    __device__ __forceinline__ uint32_t stage_at(int stage) const { return shared + stage * C::kStageBytes; }
-    __device__ __forceinline__ uint32_t scales_at(int stage) const { return stage_at(stage) + C::kBytesB + C::kBytesA; }
+    // Of two warps that share rows of A, each copies one of two tiles, or one copies all.
+    __device__ __forceinline__ int first_tile() const { return C::kTiles > 1 && groups > 1 ? group : 0; }
+    __device__ __forceinline__ int share() const { return lane_group_index() >> (groups - 1); }
+    // All copies of the warps that share rows of A are there, and what was in the stage of the next copies has been read.
+    __device__ __forceinline__ void meet() const {
+        if (groups == 1)
+            __syncwarp();
+        else
+            asm volatile("barrier.sync.aligned %0, %1;" ::"r"(1 + share()), "r"(groups * kLanes) : "memory");
+    }
 
-    // Where a row's pieces of 16 bytes are in a stage, so that lanes which load together meet in no bank.
-    __device__ __forceinline__ uint32_t piece_of(int row, int piece) const {
-        const int turn = C::kPieces == 4 ? piece / 8 | (row & 1) << 1 : C::kPieces == 2 ? row & 1 : 0;
-        return static_cast<uint32_t>(C::kBytesB + (row * (4 * C::kPieces) + (piece ^ turn)) * 16);
+    // Starts the copies of the next step into a stage, zeros behind the depth; of none if there is no such step.
+    __device__ __forceinline__ void copy(int stage) {
+        if (next_step < whole_steps)
+            copy_step<true>(stage);
+        else if (next_step < steps)
+            copy_step<false>(stage);
+        mma::copy_commit();
+        next_step += shares;
+#pragma unroll
+        for (int t = 0; t < C::kTiles; ++t) a[t] += shares * C::kRowBytes;
+#pragma unroll
+        for (int r = 0; r < C::kLaneColumns; ++r) b[r] += shares * 64;
     }
-    // Starts the copies of a step, zeros behind the depth; of none if there is no such step.
-    __device__ __forceinline__ void copy(int step, int steps, int stage) const {
-        if (step < steps) {
-            const int64_t first = static_cast<int64_t>(step) * C::kDepth;
-            const int left = static_cast<int>(min(p.k - first, static_cast<int64_t>(C::kDepth))) - c * C::kRun;  // Of the lane's run, may be negative.
-            const int run = max(0, min(left, C::kRun));
-            const uint32_t to = stage_at(stage);
+    template <bool kWhole>
+    __device__ __forceinline__ void copy_step(int stage) const {
+        const int left = kWhole ? C::kDepth : static_cast<int>(p.k) - next_step * C::kDepth;
+        const uint32_t to_b = copied_b + stage * C::kStageB, to_a = copied_a + stage * C::kBytesA;
 #pragma unroll
-            for (int r = 0; r < C::kLaneColumns; ++r)
-                mma::copy_async_of<C::kRunBytes>(to + (r * kLanes + lane) * C::kRunBytes,
-                                                 b[r] + static_cast<int64_t>(step) * (4 * C::kRunBytes),
-                                                 C::kHasNibbles ? run / 2 : run);
-            // Four lanes take 64 bytes of a row at a time, whichever of them needs them. Rows that there are not stay as they are: no other
-            // row meets their sums.
+        for (int r = 0; r < C::kLaneColumns; ++r) {
+            const int run = max(0, min(left - c * (C::kDepth / 4), C::kDepth / 4));
+            mma::copy_async_of<16, kWhole>(to_b + r * 512, b[r], C::kHasNibbles ? run / 2 : run);
+        }
+        // Four lanes take 64 bytes of a row at a time, whichever of them needs them. Rows that there are not stay as they are: no other row
+        // meets their sums.
 #pragma unroll
-            for (int t = 0; t < C::kTiles; ++t) {
-                if (g + 8 * t >= p.m) continue;
+        for (int t = 0; t < C::kTiles; ++t) {
+            if (!copies[t]) continue;
 #pragma unroll
-                for (int i = 0; i < C::kPieces; ++i) {
-                    const int piece = 4 * i + c, there = min(static_cast<int>(min(p.k - first, static_cast<int64_t>(C::kDepth))) - 8 * piece, 8);
-                    mma::copy_async(to + piece_of(8 * t + g, piece), a[t] + first * 2 + i * 64, max(0, there) * 2);
-                }
-            }
-            if (p.by_group != 0) {
-                if (scale != nullptr) copy_factor(to + C::kBytesB + C::kBytesA, p.scale, scale, first);
-                if (C::kHasZeros && zero != nullptr) copy_factor(to + C::kBytesB + C::kBytesA + C::kScaleBytes, p.zero, zero, first);
+            for (int i = 0; i < C::kPieces; ++i) {
+                const uint32_t flip = (C::kPieces == 4 ? i * 4 ^ i / 2 : i * 4) * 16;
+                mma::copy_async_of<16, kWhole>((to_a ^ flip) + t * 8 * C::kRowBytes, a[t] + i * 64,
+                                               max(0, min(left - 8 * (4 * i + c), 8)) * 2);
             }
         }
-        mma::copy_commit();
-    }
-    __device__ __forceinline__ void copy_factor(uint32_t to, const BlockScales &of, const float *entry, int64_t depth) const {
-        const float *const from = entry + quotient(static_cast<uint32_t>(scaled_column), of.outer_group) * of.outer +
-                                  quotient(static_cast<uint32_t>(depth), of.depth_group) * of.depth;
-        mma::copy_async_of<4>(to + (g + 8 * c) * 4, from, 4);
+        if (p.by_group == 0) return;
+#pragma unroll
+        for (int part = 0; part < C::kParts; ++part) {
+            const uint32_t depth = static_cast<uint32_t>(next_step) * C::kDepth + part * (C::kDepth / C::kParts);
+            const int bytes = depth < static_cast<uint32_t>(p.k) ? 4 : 0;
+            const uint32_t to = factors + stage * C::kStageB + part * C::kFactorBytes + c * 32;
+            if (scale != nullptr)
+                mma::copy_async_of<4, kWhole>(to, scale_column + quotient(depth, p.scale.depth_group) * p.scale.depth, bytes);
+            if (C::kHasZeros && zero != nullptr)
+                mma::copy_async_of<4, kWhole>(to + C::kParts * C::kFactorBytes,
+                                              zero_column + quotient(depth, p.zero.depth_group) * p.zero.depth, bytes);
+        }
     }
 
-    // sums += the products of a step.
-    __device__ __forceinline__ void multiply(int stage, Sums &sums, float (&of_ones)[C::kTiles][4]) {
-        const uint32_t from = stage_at(stage);
-        uint32_t words[C::kLaneColumns][C::kWords], rows[C::kTiles][C::kPieces][4];
+    // The products of a part of a step.
+    __device__ __forceinline__ void multiply(int stage, int part, Sums &sums, float (&of_ones)[C::kTiles][4]) {
+        uint32_t words[C::kLaneColumns][C::kWords], rows[C::kTiles][C::kRunPieces][4];
+        const uint32_t from_b = read_b + stage * C::kStageB ^ part * (C::kWords * 16), from_a = read_a + stage * C::kBytesA;
 #pragma unroll
-        for (int r = 0; r < C::kLaneColumns; ++r) load(words[r], from + (r * kLanes + lane) * C::kRunBytes);
+        for (int r = 0; r < C::kLaneColumns; ++r) load(words[r], from_b + r * 512);
 #pragma unroll
         for (int t = 0; t < C::kTiles; ++t)
 #pragma unroll
-            for (int i = 0; i < C::kPieces; ++i)
-                mma::load_shared(rows[t][i], from + piece_of(8 * t + g, c * C::kPieces + i));
+            for (int i = 0; i < C::kRunPieces; ++i) {
+                const int piece = part * 4 * C::kRunPieces + i;
+                const uint32_t flip = (C::kPieces == 4 && C::kParts > 1 ? piece ^ piece / 8 : piece) * 16;
+                mma::load_shared(rows[t][i], (from_a ^ flip) + t * 8 * C::kRowBytes);
+            }
 #pragma unroll
         for (int w = 0; w < C::kWords; ++w) {
             if constexpr (C::kHasNibbles)
@@ -137,8 +189,7 @@ struct FewNarrowWarp {
     }
     // Of a word of each column: four numbers, one mma.
     __device__ __forceinline__ void multiply_bytes(const uint32_t (&words)[C::kLaneColumns][C::kWords],
-                                                   const uint32_t (&rows)[C::kTiles][C::kPieces][4], int w, Sums &sums) {
-        const mma::Widener<typename C::Number, Element> widen;
+                                                   const uint32_t (&rows)[C::kTiles][C::kRunPieces][4], int w, Sums &sums) {
         if constexpr (C::kHasNan) {
 #pragma unroll
             for (int r = 0; r < C::kLaneColumns; ++r) nan[r] |= mma::nan_bytes(words[r][w]);
@@ -155,9 +206,8 @@ struct FewNarrowWarp {
     }
     // Of a word of each column: eight numbers, of which i and i + 4 are widened as a pair; so A's are paired alike. Two mmas.
     __device__ __forceinline__ void multiply_nibbles(const uint32_t (&words)[C::kLaneColumns][C::kWords],
-                                                     const uint32_t (&rows)[C::kTiles][C::kPieces][4], int w, Sums &sums,
+                                                     const uint32_t (&rows)[C::kTiles][C::kRunPieces][4], int w, Sums &sums,
                                                      float (&of_ones)[C::kTiles][4]) {
-        const mma::NibbleWidener<Element> widen(!C::kHasZeros, C::kHasZeros && zero != nullptr);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             uint32_t of_a[C::kTiles][2];
@@ -196,13 +246,13 @@ struct FewNarrowWarp {
         return value;
     }
 
-    // total += a step's sums, less what zero points take, times scales.
-    __device__ __forceinline__ void add_step(int stage, const Sums &sums, const float (&of_ones)[C::kTiles][4], Sums &total) const {
+    // total += a part's sums, where factors change along the depth less what zero points take, and times scales.
+    __device__ __forceinline__ void add_part(int stage, int part, const Sums &sums, const float (&of_ones)[C::kTiles][4], Sums &total) const {
 #pragma unroll
         for (int r = 0; r < C::kLaneColumns; ++r) {
-            const uint32_t at = scales_at(stage) + (g + 8 * r) * 4;
-            const float factor = scale != nullptr ? load_factor(at) : 1.0f;
-            const float less = C::kHasZeros && zero != nullptr ? 8.0f - load_factor(at + C::kScaleBytes) : 0.0f;
+            const uint32_t at = factors + stage * C::kStageB + part * C::kFactorBytes + r * 32;
+            const float factor = p.by_group != 0 && scale != nullptr ? load_factor(at) : 1.0f;
+            const float less = C::kHasZeros && zero != nullptr ? 8.0f - load_factor(at + C::kParts * C::kFactorBytes) : 0.0f;
 #pragma unroll
             for (int t = 0; t < C::kTiles; ++t)
 #pragma unroll
@@ -230,50 +280,38 @@ struct FewNarrowWarp {
 };
 
 template <class C>
-__global__ void ATTILE_LAUNCH_BOUNDS(32 * kFewNarrowWarps, 2) gemm_few_narrow(const __grid_constant__ FewNarrowParams p) {
+__global__ void ATTILE_LAUNCH_BOUNDS(32 * kFewNarrowWarps, 1) gemm_few_narrow(const __grid_constant__ FewNarrowParams p) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    extern __shared__ __align__(16) char block_shared[];
+    extern __shared__ __align__(256) char block_shared[];
     const uint32_t entry = quotient(blockIdx.x, p.blocks_n), block_n = blockIdx.x - entry * p.blocks_n.divisor;
     const int64_t batch_x = quotient(entry, p.batch_y), batch_y = entry - batch_x * p.batch_y.divisor;
-    const int64_t first_column = static_cast<int64_t>(block_n) * C::kColumns;
-    const int warp = lane_group_index(), warps = static_cast<int>(blockDim.x) / kLanes;
-    FewNarrowWarp<C> own(p, mma::shared_address(block_shared) + warp * C::kWarpBytes, batch_x, batch_y, first_column);
-    const int steps = static_cast<int>((p.k + C::kDepth - 1) / C::kDepth);
-    typename FewNarrowWarp<C>::Sums sums = {}, total = {};
-    float of_ones[C::kTiles][4] = {};
+    const int block_columns = p.groups * C::kColumns;
+    const int64_t first_column = static_cast<int64_t>(block_n) * block_columns;
+    FewNarrowWarp<C> own(p, mma::shared_address(block_shared), batch_x, batch_y, first_column);
+    typename FewNarrowWarp<C>::Sums total = {};
     await_kernel_ahead();
 #pragma unroll
-    for (int i = 0; i + 1 < C::kStages; ++i) own.copy(warp + i * warps, steps, i);
-    int stage = 0;
+    for (int i = 0; i + 1 < C::kStages; ++i) own.copy(i);
+    int stage = 0, free_stage = C::kStages - 1;
 #pragma unroll 1
-    for (int step = warp; step < steps; step += warps) {
+    for (int step = own.share(); step < own.steps; step += own.shares) {
         mma::copy_wait<C::kStages - 2>();
-        __syncwarp();  // A and scales are other lanes' copies, too, and the last step's have been read.
-        own.copy(step + (C::kStages - 1) * warps, steps, stage == 0 ? C::kStages - 1 : stage - 1);
-        own.multiply(stage, sums, of_ones);
-        if (p.by_group != 0) {
-            own.add_step(stage, sums, of_ones, total);
+        own.meet();
+        own.copy(free_stage);
 #pragma unroll
-            for (int h = 0; h < 2; ++h)
-#pragma unroll
-                for (int t = 0; t < C::kTiles; ++t)
-#pragma unroll
-                    for (int e = 0; e < 4; ++e) sums[h][t][e] = of_ones[t][e] = 0;
+        for (int part = 0; part < C::kParts; ++part) {
+            typename FewNarrowWarp<C>::Sums sums = {};
+            float of_ones[C::kTiles][4] = {};
+            own.multiply(stage, part, sums, of_ones);
+            own.add_part(stage, part, sums, of_ones, total);
         }
+        free_stage = stage;
         if (++stage == C::kStages) stage = 0;
-    }
-    if (p.by_group == 0) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h)
-#pragma unroll
-            for (int t = 0; t < C::kTiles; ++t)
-#pragma unroll
-                for (int e = 0; e < 4; ++e) total[h][t][e] = sums[h][t][e];
     }
     if constexpr (C::kHasNan) own.poison(total);
     mma::copy_wait<0>();
     __syncthreads();  // Nobody reads stages any more.
-    float *const meet = reinterpret_cast<float *>(block_shared);
+    float *const sums = reinterpret_cast<float *>(block_shared);
     constexpr int kSums = C::kColumns * C::kRows;
 #pragma unroll
     for (int h = 0; h < 2; ++h)
@@ -281,14 +319,14 @@ __global__ void ATTILE_LAUNCH_BOUNDS(32 * kFewNarrowWarps, 2) gemm_few_narrow(co
         for (int t = 0; t < C::kTiles; ++t)
 #pragma unroll
             for (int e = 0; e < 4; ++e)
-                meet[warp * kSums + (t * 8 + own.c * 2 + e % 2) * C::kColumns + h * 16 + e / 2 * 8 + own.g] = total[h][t][e];
+                sums[lane_group_index() * kSums + (t * 8 + own.c * 2 + e % 2) * C::kColumns + h * 16 + e / 2 * 8 + own.g] = total[h][t][e];
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < kSums; i += static_cast<int>(blockDim.x)) {
-        const int row = i / C::kColumns;
-        const int64_t column = first_column + i % C::kColumns;
+    for (int i = static_cast<int>(threadIdx.x); i < kSums * own.groups; i += static_cast<int>(blockDim.x)) {
+        const int group = i / kSums, row = i % kSums / C::kColumns;
+        const int64_t column = first_column + group * C::kColumns + i % C::kColumns;
         if (row >= p.m || column >= p.n) continue;
         float value = 0;
-        for (int w = 0; w < warps; ++w) value += meet[w * kSums + i];
+        for (int w = 0; w < own.shares; ++w) value += sums[(w * own.groups + group) * kSums + i % kSums];
         value *= 1.0f / mma::kWidenedUnit<typename C::Number, typename C::Element>;
         if (own.scale != nullptr && p.by_group == 0) value *= scale_at(p.scale, own.scale, column, 0);
         GemmOrigin origin;
