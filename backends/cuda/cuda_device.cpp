@@ -374,12 +374,12 @@ int32_t CudaDevice::launch(const void *kernel, Dim3 grid, Dim3 block, std::size_
 
 int32_t CudaDevice::launch_early(const void *kernel, Dim3 grid, Dim3 block, std::size_t shared, void **arguments, Stream stream) {
 #if defined(ATTILE_GPU_HAS_SM90)
-    // Code for older devices, though it runs here, does not wait. Only drivers since 12.3 record such launches in a graph.
+    // Code for older devices, though it runs here, does not wait.
     KernelResources found;
     const int32_t status = resources(kernel, &found);
     if (status != ATTILE_OK) return status;
     LaunchExtras extras;
-    extras.overlaps = found.source_version >= 90 && !capturing(stream);
+    extras.overlaps = found.source_version >= 90;
     if (extras.overlaps) return launch_with(extras, kernel, grid, block, shared, arguments, stream);
 #endif
     return launch(kernel, grid, block, shared, arguments, stream);
@@ -405,7 +405,9 @@ int32_t CudaDevice::launch_with(const LaunchExtras &extras, const void *kernel, 
         attribute.value.clusterDim.x = extras.cluster;
         attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
     }
-    if (extras.overlaps) {
+    // Drivers since 12.3 record such launches in a graph.
+    constexpr int kOverlapsInGraphs = 12030;
+    if (extras.overlaps && ((driver_.version >= kOverlapsInGraphs && !extras.together) || !capturing(stream))) {
         CUlaunchAttribute &attribute = attributes[config.numAttrs++];
         attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
         attribute.value.programmaticStreamSerializationAllowed = 1;

@@ -68,6 +68,7 @@ const Driver *driver(std::string *reason) {
         close_library(library);
         return nullptr;
     }
+    if (found.driver_version(&found.version) != CUDA_SUCCESS) found.version = 0;
     the_driver = found;
     is_ready = true;
     return &the_driver;

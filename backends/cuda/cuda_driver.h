@@ -11,6 +11,7 @@ namespace attile::cuda {
 struct Driver {
     CUresult (*init)(unsigned int flags) = nullptr;
     CUresult (*driver_version)(int *version) = nullptr;
+    int version = 0;  // As cuDriverGetVersion says it: 12030 is 12.3.
     CUresult (*error_string)(CUresult error, const char **text) = nullptr;
     CUresult (*device_count)(int *count) = nullptr;
     CUresult (*device_get)(CUdevice *device, int ordinal) = nullptr;

@@ -92,7 +92,7 @@ struct KernelSet {
 // What only some devices' launches can ask for.
 struct LaunchExtras {
     uint32_t cluster = 1;   // Neighbouring blocks that share their shared memory; the grid is a multiple of it.
-    bool overlaps = false;  // Starts before the kernel ahead of it in the stream has ended; waits for its writes by itself.
+    bool overlaps = false;  // May start before the kernel ahead of it in the stream has ended; waits for its writes by itself.
     bool together = false;  // All its blocks run at the same time, or none.
 };
 

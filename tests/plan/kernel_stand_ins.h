@@ -17,6 +17,7 @@
 #include "attention_backward/sm80/shapes.h"
 #include "attention_backward/sm90/arguments.h"
 #include "eight_bits.h"
+#include "gemm/sm80/few_narrow_shape.h"
 #include "gemm/sm80/tiles.h"
 #include "gemm/sm90/arguments.h"
 #include "gemm/sm90/few_rows.h"
@@ -55,6 +56,8 @@ template <class Element, class Config>
 void attention_forward() {}
 template <class Config>
 void attention_decode_bytes_kernel() {}
+template <class Config>
+void gemm_few_narrow() {}
 template <class Element, class Config>
 void attention_backward() {}
 

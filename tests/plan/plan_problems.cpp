@@ -14,8 +14,9 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-const std::map<std::string, int32_t> kTypes = {{"f32", ATTILE_F32}, {"f64", ATTILE_F64}, {"f16", ATTILE_F16},     {"bf16", ATTILE_BF16},
-                                               {"i8", ATTILE_I8},   {"i32", ATTILE_I32}, {"e4m3", ATTILE_F8_E4M3}};
+const std::map<std::string, int32_t> kTypes = {{"f32", ATTILE_F32},   {"f64", ATTILE_F64}, {"f16", ATTILE_F16},
+                                               {"bf16", ATTILE_BF16}, {"i8", ATTILE_I8},   {"i4", ATTILE_I4},
+                                               {"u4", ATTILE_U4},     {"i32", ATTILE_I32}, {"e4m3", ATTILE_F8_E4M3}};
 const std::map<std::string, int32_t> kActivations = {
     {"relu", ATTILE_ACTIVATION_RELU}, {"gelu", ATTILE_ACTIVATION_GELU}, {"silu", ATTILE_ACTIVATION_SILU}};
 const std::map<std::string, int32_t> kReductions = {{"max", ATTILE_REDUCE_MAX}, {"min", ATTILE_REDUCE_MIN}, {"mean", ATTILE_REDUCE_MEAN}};
@@ -132,6 +133,10 @@ int32_t query_gemm(attile_context *context, Line &line, attile_support *support)
     args.a = line.tensor(type, {e[0], e[1], e[3]});
     const std::string of_b = line.value("b");
     args.b = line.tensor(of_b.empty() ? type : Line::type_of(of_b), {e[0], e[3], e[2]});
+    if (line.has("scales")) args.b_scale = line.tensor(ATTILE_F32, {e[0], 1, e[2]});  // One for each column,
+    if (const int64_t group = line.number("groups"); group > 0)                       // or so much of its depth.
+        args.b_scale = line.tensor(ATTILE_F32, {e[0], (e[3] + group - 1) / group, e[2]});
+    if (line.has("zeros")) args.b_zero = args.b_scale;
     args.d = line.tensor(out, {e[0], e[1], e[2]});
     if (line.has("ta")) transpose(args.a);
     if (line.has("tb")) transpose(args.b);

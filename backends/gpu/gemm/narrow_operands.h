@@ -31,8 +31,6 @@ inline BlockScales scales_of(const attile_operand &x, int outer, int depth, int6
 }
 
 // C, D or bias.
-inline GemmOutput output_of(const attile_operand &x) {
-    return {x.data, x.stride[0], x.stride[1], x.stride[2], x.stride[3], x.dtype, 0};
-}
+inline GemmOutput output_of(const attile_operand &x) { return {x.data, x.stride[0], x.stride[1], x.stride[2], x.stride[3], x.dtype, 0}; }
 
 }  // namespace attile::gpu

@@ -161,7 +161,7 @@ GemmShape gemm_shape(const attile_gemm_problem &problem) {
 
 void gemm_work(const attile_gemm_problem &problem, attile_support &support) {
     const auto distinct = [](const attile_operand &operand, const int64_t(&extent)[4]) {
-        double count = operand.dtype == 0 ? 0 : storage_bytes(operand.dtype);
+        double count = static_cast<double>(operand.dtype & 0xff) / 8;  // Bytes, of 4 bits half of one; 0 without a type.
         for (int axis = 0; axis < 4; ++axis) count *= operand.stride[axis] != 0 ? static_cast<double>(extent[axis]) : 1;
         return count;
     };

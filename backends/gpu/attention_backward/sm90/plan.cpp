@@ -232,7 +232,7 @@ class BackwardCall {
         if (first > 0) steps_.zero(a_.counter, 4 * choice_.counters);
         LaunchExtras extras;
         extras.together = a_.gang > 1;
-        extras.overlaps = !device_.capturing(stream_);  // Only drivers since 12.3 record it in a graph.
+        extras.overlaps = true;
         steps_.launch_by([&] {
             void *arguments[] = {&a_, nullptr};
             return device_.launch_with(extras, choice_.kernels.kernel, Dim3{static_cast<uint32_t>(crew.blocks), 1, 1},

@@ -12,7 +12,6 @@
 #include "gemm/narrow/kernels.h"
 #include "gemm/narrow_operands.h"
 #include "gemm/problem.h"
-#include "host/sizes.h"
 #include "host/status.h"
 
 namespace attile::gpu::narrow {

@@ -25,7 +25,8 @@ struct FewNarrowGemm {
     // Warps of a block with so many groups of columns; 0: too few for it to be worth it.
     void cut(const DeviceProperties &device) {
         const attile_gemm_problem &p = *problem;
-        const int64_t batches = p.batch[0] * p.batch[1], units = std::max(1, device.compute_units), steps = ceil_div(p.k, int64_t{kernel.step});
+        const int64_t batches = p.batch[0] * p.batch[1], units = std::max(1, device.compute_units),
+                      steps = ceil_div(p.k, int64_t{kernel.step});
         const auto blocks_of = [&](int of_groups) { return ceil_div(p.n, int64_t{of_groups} * kFewNarrowColumns) * batches; };
         // Two groups read A half as often, and one block fills a multiprocessor; of one there are two blocks.
         constexpr int64_t kOwn = 1024;  // Of shared memory, that each block takes besides.
@@ -35,7 +36,7 @@ struct FewNarrowGemm {
             return static_cast<int>(std::min<int64_t>(most_shares, steps)) * of_groups;
         };
         const int64_t rounds = ceil_div(blocks_of(2), units);
-        groups = p.m > 1 && 10 * blocks_of(2) >= 9 * rounds * units ? 2 : 1;
+        groups = 10 * blocks_of(2) >= 9 * rounds * units ? 2 : 1;
         if (groups == 2) {
             warps = most_warps(device.shared_opt_in, 2, kFewNarrowWarps);
         } else {
@@ -102,8 +103,8 @@ struct FewNarrowGemm {
         params.by_group = params.scale.data != nullptr && params.scale.depth_group.divisor < p.k ? 1 : 0;
         if (params.zero.data != nullptr) params.by_group = 1;
         void *arguments[] = {&params, nullptr};
-        return device.launch_early(kernel.kernel, Dim3{static_cast<uint32_t>(blocks), 1, 1},
-                                   Dim3{static_cast<uint32_t>(32 * warps), 1, 1}, shared(), arguments, stream);
+        return device.launch_early(kernel.kernel, Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{static_cast<uint32_t>(32 * warps), 1, 1},
+                                   shared(), arguments, stream);
     }
 };
 

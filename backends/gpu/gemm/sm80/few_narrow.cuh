@@ -14,47 +14,26 @@
 #include "early.h"
 #include "gemm/block_scale_at.h"
 #include "gemm/epilogue.h"
-#include "gemm/sm80/few_narrow.h"
+#include "gemm/sm80/few_narrow_shape.h"
 #include "mma/copy_small.cuh"
 #include "mma/widen.cuh"
 
 namespace attile::gpu::sm80 {
 
-struct I4 {};
-struct U4 {};
-
-template <class Number_, class Element_, int kTiles_, int kReadBytes>
-struct FewNarrow {
-    using Number = Number_;
-    using Element = Element_;
-    static constexpr bool kHasNibbles = std::is_same_v<Number, I4> || std::is_same_v<Number, U4>, kHasNan = std::is_same_v<Number, E4M3>,
-                          kHasZeros = std::is_same_v<Number, U4>;
-    static constexpr int kTiles = kTiles_;  // Of eight rows.
-    static constexpr int kRows = 8 * kTiles, kColumns = kFewNarrowColumns, kLaneColumns = kColumns / 8;
-    static constexpr int kStages = kTiles == 1 && !kHasNibbles ? 4 : 3;
-    static constexpr int kParts = 16 / kReadBytes, kWords = kReadBytes / 4;  // Of a step; of a part, that a lane has of a column.
-    static constexpr int kDepth = kHasNibbles ? 128 : 64;                    // Of a step: 64 bytes of a column.
-    static constexpr int kRowBytes = kDepth * 2, kPieces = kRowBytes / 64;   // Of a row of A: 64 bytes at a time.
-    static constexpr int kRunPieces = kPieces / kParts;                      // Of 16 bytes of a row of A, that a lane multiplies in a part.
-    static constexpr int kBytesB = kColumns * 64, kBytesA = kRows * kRowBytes, kFactorBytes = kColumns * 4;
-    static constexpr int kStageB = kBytesB + 256 * ((kParts * (kHasZeros ? 2 : 1) * kFactorBytes + 255) / 256);  // With factors.
-    static_assert(kStages * kStageB >= kColumns * kRows * 4, "a warp's sums at the end");
-    static_assert(kRunPieces >= 1, "whole pieces");
-};
-
 template <class C>
 struct FewNarrowWarp {
     using Element = typename C::Element;
     using Sums = float[2][C::kTiles][4];  // [16 columns][8 rows][]: of an mma.
-    using Widen = std::conditional_t<C::kHasNibbles, mma::NibbleWidener<Element>, mma::Widener<std::conditional_t<C::kHasNibbles, I8, typename C::Number>, Element>>;
+    using Widen = std::conditional_t<C::kHasNibbles, mma::NibbleWidener<Element>,
+                                     mma::Widener<std::conditional_t<C::kHasNibbles, I8, typename C::Number>, Element>>;
     const FewNarrowParams &p;
     const int lane, g, c, group, groups, shares, steps, whole_steps;  // Its columns' number in the block; groups of columns, and of warps.
-    const float *const scale, *const zero;                // Of the batch entry.
-    const char *a[C::kTiles], *b[C::kLaneColumns];        // Where the next step to copy is,
-    bool copies[C::kTiles];                               // (does the lane copy such rows of A?)
-    int next_step;                                        // and its number.
-    const float *scale_column, *zero_column;              // Of the column whose factors the lane copies.
-    uint32_t copied_b, read_b, copied_a, read_a, factors;  // In stage 0, in the block's window.
+    const float *const scale, *const zero;                            // Of the batch entry.
+    const char *a[C::kTiles], *b[C::kLaneColumns];                    // Where the next step to copy is,
+    bool copies[C::kTiles];                                           // (does the lane copy such rows of A?)
+    int next_step;                                                    // and its number.
+    const float *scale_column, *zero_column;                          // Of the column whose factors the lane copies.
+    uint32_t copied_b, read_b, copied_a, read_a, factors;             // In stage 0, in the block's window.
     uint32_t nan[C::kLaneColumns] = {};
     const Widen widen;
 
@@ -96,14 +75,15 @@ struct FewNarrowWarp {
         zero_column = zero != nullptr ? zero + quotient(column, p.zero.outer_group) * p.zero.outer : nullptr;
         // Lanes that load together meet in no bank: a column's halves of 32 bytes change places, and a row's pieces of 16.
         const uint32_t own = shared + static_cast<uint32_t>(lane_group_index() * (C::kStages * C::kStageB)) + g * 64;
-        const int half = g >> 1 & 1, turn = C::kPieces == 4 ? (g & 1) * 7 : (g & 1) * 5;
+        const int half = g >> 1 & 1, flip = C::kPieces == 4 ? (g & 1) * 7 : (g & 1) * 5;
         copied_b = mma::renewed(own + (c ^ half << 1) * 16);
         // A run's bytes of a part: 16, 8 or 4 of each lane.
         read_b = C::kParts == 1 ? copied_b : mma::renewed(own + half * 32 + c * (C::kWords * 4));
-        const uint32_t rows = shared + static_cast<uint32_t>(shares * groups * C::kStages * C::kStageB + share() * (C::kStages * C::kBytesA)) +
+        const uint32_t rows = shared +
+                              static_cast<uint32_t>(shares * groups * C::kStages * C::kStageB + share() * (C::kStages * C::kBytesA)) +
                               g * C::kRowBytes;
-        copied_a = mma::renewed(rows + first_tile() * 8 * C::kRowBytes + (c ^ turn) * 16);
-        read_a = mma::renewed(rows + ((c * C::kRunPieces) ^ turn ^ (C::kPieces == 4 && C::kParts == 1 ? c >> 1 : 0)) * 16);
+        copied_a = mma::renewed(rows + first_tile() * 8 * C::kRowBytes + (c ^ flip) * 16);
+        read_a = mma::renewed(rows + ((c * C::kRunPieces) ^ flip ^ (C::kPieces == 4 && C::kParts == 1 ? c >> 1 : 0)) * 16);
         factors = mma::renewed(own - g * 64 + C::kBytesB + g * 4);
     }
     // Of two warps that share rows of A, each copies one of two tiles, or one copies all.
@@ -214,13 +194,11 @@ struct FewNarrowWarp {
 #pragma unroll
             for (int t = 0; t < C::kTiles; ++t)
 #pragma unroll
-                for (int e = 0; e < 2; ++e)
-                    of_a[t][e] = __byte_perm(rows[t][w][half], rows[t][w][half + 2], e == 0 ? 0x5410u : 0x7632u);
+                for (int e = 0; e < 2; ++e) of_a[t][e] = __byte_perm(rows[t][w][half], rows[t][w][half + 2], e == 0 ? 0x5410u : 0x7632u);
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
                 const uint32_t low = words[2 * h][w], high = words[2 * h + 1][w];
-                const uint32_t of_b[4] = {widen(low, 2 * half), widen(high, 2 * half), widen(low, 2 * half + 1),
-                                          widen(high, 2 * half + 1)};
+                const uint32_t of_b[4] = {widen(low, 2 * half), widen(high, 2 * half), widen(low, 2 * half + 1), widen(high, 2 * half + 1)};
 #pragma unroll
                 for (int t = 0; t < C::kTiles; ++t) mma::multiply<Element>(sums[h][t], of_b, of_a[t][0], of_a[t][1]);
             }
@@ -247,7 +225,8 @@ struct FewNarrowWarp {
     }
 
     // total += a part's sums, where factors change along the depth less what zero points take, and times scales.
-    __device__ __forceinline__ void add_part(int stage, int part, const Sums &sums, const float (&of_ones)[C::kTiles][4], Sums &total) const {
+    __device__ __forceinline__ void add_part(int stage, int part, const Sums &sums, const float (&of_ones)[C::kTiles][4],
+                                             Sums &total) const {
 #pragma unroll
         for (int r = 0; r < C::kLaneColumns; ++r) {
             const uint32_t at = factors + stage * C::kStageB + part * C::kFactorBytes + r * 32;

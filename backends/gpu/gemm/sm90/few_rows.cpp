@@ -102,7 +102,7 @@ int32_t FewRowsGemm::launch(Device &device, Workspace &, Stream stream) const {
     void *arguments[] = {&p, nullptr};
     LaunchExtras extras;
     extras.cluster = p.splits;
-    extras.overlaps = !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
+    extras.overlaps = true;
     return device.launch_with(extras, plan.kernel, Dim3{static_cast<uint32_t>(plan.blocks), 1, 1}, Dim3{kFewRowsThreads, 1, 1}, 0,
                               arguments, stream);
 }

@@ -98,7 +98,7 @@ int32_t add_parts(Device &device, const GemmPlan &plan, const GemmArguments &pro
                   blocks = tiles * (shape.rows * shape.columns / 4 / kAddPartsThreads);
     void *pointers[] = {&arguments, nullptr};
     LaunchExtras extras;
-    extras.overlaps = !device.capturing(stream);
+    extras.overlaps = true;
     return device.launch_with(extras, gemm_add_parts_kernel(), Dim3{static_cast<uint32_t>(blocks), 1, 1}, Dim3{kAddPartsThreads, 1, 1}, 0,
                               pointers, stream);
 }
@@ -176,7 +176,7 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const 
     void *arguments[] = {&g, nullptr};
     LaunchExtras extras;
     extras.cluster = static_cast<uint32_t>(std::max(choice.splits, choice.multicast));
-    extras.overlaps = !device.capturing(stream);  // Only drivers since 12.3 record it in a graph.
+    extras.overlaps = true;
     status = device.launch_with(extras, kernel, Dim3{static_cast<uint32_t>(plan.blocks), 1, 1},
                                 Dim3{static_cast<uint32_t>(gemm_threads(tile.rows)), 1, 1},
                                 static_cast<std::size_t>(gemm_shared_bytes(tile, outer_b)), arguments, stream);
