@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kFirstGemmSize = ATTILE_SIZE_UP_TO(attile_gemm_args, activation);
 constexpr uint32_t kGemmFlags = ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_NO_ALLOC | ATTILE_FLAG_ALLOW_SPLIT_TF32 |
-                                ATTILE_FLAG_ALLOW_NONDETERMINISTIC | ATTILE_FLAG_EXACT_PRODUCTS;
+                                ATTILE_FLAG_ALLOW_NONDETERMINISTIC | ATTILE_FLAG_EXACT_PRODUCTS | ATTILE_FLAG_FAST_ACCUMULATION;
 
 struct GemmViews {
     View a, b, c, d, bias, a_scale, b_scale, b_zero;

@@ -157,6 +157,7 @@ ATTILE_API const char *attile_status_name(int32_t status);
 #define ATTILE_FLAG_ALLOW_SPLIT_TF32 0x4u       /**< float32 products may be made of several TF32 products of a tensor core. */
 #define ATTILE_FLAG_ALLOW_NONDETERMINISTIC 0x8u /**< Results may differ in the last bits from run to run. */
 #define ATTILE_FLAG_EXACT_PRODUCTS 0x10u        /**< Sums of products are exact, then rounded once: the same bits everywhere. Since 1.1. */
+#define ATTILE_FLAG_FAST_ACCUMULATION 0x20u     /**< Sums of 8-bit floats' products may lose bits below 2^-13 of their parts. Since 1.1. */
 /** @} */
 
 /**
@@ -392,6 +393,11 @@ ATTILE_API void attile_gemm_init(attile_gemm_args *args, uint64_t size);
  * once to the nearest float64. Times alpha, plus beta times c, plus bias, the activation follow in float64, each step rounded by itself,
  * and the result is rounded to d's type. Every NaN in d is the positive quiet one without payload. No bit depends on the backend, the
  * device, threads, batch, layout or strides. Activations are none and relu: the others are not the same bits everywhere.
+ *
+ * **Fast accumulation** (since 1.1) ATTILE_FLAG_FAST_ACCUMULATION permits a backend to sum products of 8-bit floats both as a tensor core
+ * does that drops bits: each addition may cut both addends off below 2^-13 of the largest magnitude among the products and partial sums
+ * that it adds. Scales, alpha, C, bias and activation are as without the flag. It obliges to nothing: a backend that has no such sums, and
+ * products of all other types, exact ones among them, take no notice of it. The bound on the error is in the page on numerics.
  *
  * **Numbers of 4 bits** (since 1.1) a f32, f16 or bf16, and b i4 or u4: as weights of 8 bits. One of b's last two axes has stride 1 and an
  * even extent, all other strides are even. The value of a u4 number q is scale (q - zero), b_zero having a number for each scale.

@@ -142,7 +142,7 @@ typedef struct attile_launch {
     void *stream;            /**< NULL: the default stream. */
     void *workspace;         /**< NULL: take it from the context's pool. */
     int64_t workspace_bytes; /**< At least what query asked for if workspace is not NULL. */
-    uint32_t flags;          /**< ATTILE_FLAG_ bits. */
+    uint32_t flags;          /**< ATTILE_FLAG_ bits; some are permissions, which a backend may take no notice of. */
     uint32_t reserved;       /**< 0 */
 } attile_launch;
 

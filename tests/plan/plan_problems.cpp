@@ -21,8 +21,10 @@ const std::map<std::string, int32_t> kActivations = {
     {"relu", ATTILE_ACTIVATION_RELU}, {"gelu", ATTILE_ACTIVATION_GELU}, {"silu", ATTILE_ACTIVATION_SILU}};
 const std::map<std::string, int32_t> kReductions = {{"max", ATTILE_REDUCE_MAX}, {"min", ATTILE_REDUCE_MIN}, {"mean", ATTILE_REDUCE_MEAN}};
 const std::map<std::string, int32_t> kMasks = {{"causal", ATTILE_MASK_CAUSAL_TOP_LEFT}, {"bottom", ATTILE_MASK_CAUSAL_BOTTOM_RIGHT}};
-const std::map<std::string, uint32_t> kFlags = {
-    {"invariant", ATTILE_FLAG_BATCH_INVARIANT}, {"tf32", ATTILE_FLAG_ALLOW_SPLIT_TF32}, {"exact", ATTILE_FLAG_EXACT_PRODUCTS}};
+const std::map<std::string, uint32_t> kFlags = {{"invariant", ATTILE_FLAG_BATCH_INVARIANT},
+                                                {"tf32", ATTILE_FLAG_ALLOW_SPLIT_TF32},
+                                                {"exact", ATTILE_FLAG_EXACT_PRODUCTS},
+                                                {"fast", ATTILE_FLAG_FAST_ACCUMULATION}};
 
 // A line taken apart. What nobody asked for at the end is a mistake.
 class Line {

@@ -72,6 +72,8 @@ void append_heads(Table *table) {
                       [](A &c) { c.attention.args.flags = ATTILE_FLAG_ALLOW_NONDETERMINISTIC; }, ATTILE_ERROR_INVALID_FLAGS, "flags"});
     table->push_back({"attention/head/exact_products", Op::kAttention, [](A &c) { c.attention.args.flags = ATTILE_FLAG_EXACT_PRODUCTS; },
                       ATTILE_ERROR_INVALID_FLAGS, "flags"});
+    table->push_back({"attention/head/fast_accumulation", Op::kAttention,
+                      [](A &c) { c.attention.args.flags = ATTILE_FLAG_FAST_ACCUMULATION; }, ATTILE_ERROR_INVALID_FLAGS, "flags"});
     // A workspace that lies over a tensor; queries do not look at it.
     table->push_back({"gemm/workspace/overlaps_d", Op::kGemm,
                       [](A &c) {

@@ -56,6 +56,23 @@ TEST_F(GemmQuantised, TypesThatGoTogether) {
     EXPECT_EQ(problem.compute, ATTILE_I32);
 }
 
+// A permission, beside any types and every other flag.
+TEST_F(GemmQuantised, FastAccumulationReachesTheBackend) {
+    constexpr uint32_t kFast = ATTILE_FLAG_FAST_ACCUMULATION;
+    EXPECT_EQ(kFast, 32u);
+    take(ATTILE_F8_E4M3, ATTILE_F8_E4M3, ATTILE_BF16);
+    for (const uint32_t others : {0u, ATTILE_FLAG_BATCH_INVARIANT | ATTILE_FLAG_ALLOW_SPLIT_TF32}) {
+        args.flags = kFast | others;
+        run();
+        EXPECT_EQ(problem.launch.flags, kFast | others);
+    }
+    take(ATTILE_F32, ATTILE_F32, ATTILE_F32);
+    run();
+    args.flags = kFast | ATTILE_FLAG_EXACT_PRODUCTS;
+    run();
+    EXPECT_EQ(problem.launch.flags, kFast | ATTILE_FLAG_EXACT_PRODUCTS);
+}
+
 TEST_F(GemmQuantised, BlocksFollowFromTheShapeOfTheScales) {
     const struct {
         int64_t k, n, k_group, n_group;

@@ -40,6 +40,7 @@ BenchCase describe(const ExplainOptions &options) {
             BenchCase result =
                 bench::quantised_case(Size::kMedium, dtype, dtype_of(options.b_dtype), shape[0], shape[1], shape[2], shape[2]);
             result.batch = options.batch;
+            result.fast = options.fast;
             return result;
         }
         BenchCase result = bench::gemm_case(Size::kMedium, dtype, shape[0], shape[1], shape[2], options.batch);
@@ -113,6 +114,10 @@ int run_explain(const ExplainOptions &options) {
         if (!type->empty() && options.operation != "attention")
             throw Failure(text("%s is for attention; the operation is %s", name, options.operation.c_str()));
     if (options.exact && (options.operation != "gemm" || !options.b_dtype.empty())) throw Failure("--exact is for gemm of f64 and f32");
+    const auto is_float8 = [](const std::string &name) { return name == "e4m3" || name == "e5m2"; };
+    if (options.b_dtype.empty() && (is_float8(options.dtype) || options.dtype == "i8"))
+        throw Failure(text("--dtype %s is for gemm with --b-dtype", options.dtype.c_str()));
+    if (options.fast && !(is_float8(options.dtype) && is_float8(options.b_dtype))) throw Failure("--fast is for gemm of 8-bit floats both");
     const BenchCase one = describe(options);
     const Context context(options.backend, options.threads);
     bench::BenchRun run(context, one);
@@ -120,7 +125,8 @@ int run_explain(const ExplainOptions &options) {
     check(run.query(support));
 
     Facts head;
-    head.add("operation", options.operation + ", " + options.dtype + types_text(options) + (options.exact ? ", exact products" : ""));
+    head.add("operation", options.operation + ", " + options.dtype + types_text(options) + (options.exact ? ", exact products" : "") +
+                              (options.fast ? ", fast accumulation" : ""));
     head.add("shape", shape_text(options, one));
     head.add("backend", context.description());
     std::printf("%s\n", head.str().c_str());

@@ -39,6 +39,7 @@ void add_gemm(std::vector<BenchCase> &cases) {
     cases.push_back(quantised_case(Size::kMedium, f32, ATTILE_I8, 1024, 1024, 1024, 32));
     cases.push_back(quantised_case(Size::kMedium, ATTILE_I8, ATTILE_I8, 1024, 1024, 1024, 0));
     cases.push_back(quantised_case(Size::kMedium, ATTILE_F8_E4M3, ATTILE_F8_E4M3, 1024, 1024, 1024, 128));
+    cases.push_back(fast_case(Size::kMedium, 1024, 1024, 1024));
     for (int32_t dtype : {f64, f32}) cases.push_back(exact_case(Size::kMedium, dtype, 1024, 1024, 1024));
     for (int64_t n : {1024, 4096, 8192}) cases.push_back(gemm_case(Size::kLarge, f32, n, n, n));
     cases.push_back(gemm_case(Size::kLarge, f32, 4095, 4097, 4093));
@@ -180,6 +181,13 @@ BenchCase quantised_case(Size size, int32_t dtype, int32_t b_dtype, int64_t m, i
     result.scale_group = group;
     const std::string types = std::string(dtype_name(dtype)) + (b_dtype == dtype ? "" : "_" + std::string(dtype_name(b_dtype)));
     result.id = "gemm/" + types + "/" + extents({m, n, k}) + (group == 0 ? "" : group == k ? "_columns" : "_g" + std::to_string(group));
+    return result;
+}
+
+BenchCase fast_case(Size size, int64_t m, int64_t n, int64_t k) {
+    BenchCase result = quantised_case(size, ATTILE_F8_E4M3, ATTILE_F8_E4M3, m, n, k, k);
+    result.fast = true;
+    result.id += "_fast";
     return result;
 }
 

@@ -31,6 +31,7 @@ struct BenchCase {
     int32_t b_dtype = 0;      // of B, if it is not that of A: numbers of 8 bits
     int64_t scale_group = 0;  // numbers along K of a column that share a scale of B; 0: no scales
     bool exact = false;       // EXACT_PRODUCTS
+    bool fast = false;        // FAST_ACCUMULATION
 
     // Attention; a merge takes `parts` results of len_q rows.
     int64_t heads_q = 0, heads_kv = 0, len_q = 0, len_k = 0, head_dim = 0;
@@ -53,6 +54,8 @@ BenchCase gemm_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k, i
                     bool trans_b = false);
 // Weights of 8 bits, stored as [N, K], and a scale for each `group` of a row; as a's type does or with operands alike.
 BenchCase quantised_case(Size size, int32_t dtype, int32_t b_dtype, int64_t m, int64_t n, int64_t k, int64_t group);
+// 8-bit floats both, with scales of columns and FAST_ACCUMULATION.
+BenchCase fast_case(Size size, int64_t m, int64_t n, int64_t k);
 BenchCase exact_case(Size size, int32_t dtype, int64_t m, int64_t n, int64_t k);
 BenchCase attention_case(Size size, int32_t dtype, int64_t batch, int64_t heads_q, int64_t heads_kv, int64_t len_q, int64_t len_k,
                          int64_t head_dim, int32_t mask = ATTILE_MASK_NONE);

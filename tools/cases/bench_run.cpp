@@ -57,6 +57,7 @@ void BenchRun::describe_gemm() {
     auto &args = args_.emplace<attile_gemm_args>();
     attile_gemm_init(&args, sizeof args);
     if (case_.exact) args.flags = ATTILE_FLAG_EXACT_PRODUCTS;
+    if (case_.fast) args.flags = ATTILE_FLAG_FAST_ACCUMULATION;
     const int64_t batch = case_.batch, m = case_.m, n = case_.n, k = case_.k;
     add(args.a, case_.dtype, {batch, m, k}, true);
     add(args.b, case_.b_dtype != 0 ? case_.b_dtype : case_.dtype, {batch, k, n}, true);

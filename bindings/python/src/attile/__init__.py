@@ -18,10 +18,10 @@ from ._context import Context, Info, Support, default_context
 from ._extension import native as _native_extension
 from ._library import AttileArgumentError, AttileError, AttileMemoryError, AttileRankError, AttileUnsupportedError, library, text_of
 from ._prepared import Prepared
-from ._structs import FLAG_ALLOW_NONDETERMINISTIC, FLAG_ALLOW_SPLIT_TF32, FLAG_BATCH_INVARIANT, FLAG_EXACT_PRODUCTS, FLAG_NO_ALLOC, NOT_COMPILED
+from ._structs import FLAG_ALLOW_NONDETERMINISTIC, FLAG_ALLOW_SPLIT_TF32, FLAG_BATCH_INVARIANT, FLAG_EXACT_PRODUCTS, FLAG_FAST_ACCUMULATION, FLAG_NO_ALLOC, NOT_COMPILED
 
 __all__ = ["Array", "AttileArgumentError", "AttileError", "AttileMemoryError", "AttileRankError", "AttileUnsupportedError", "Context", "FLAG_ALLOW_NONDETERMINISTIC", "FLAG_ALLOW_SPLIT_TF32",
-           "FLAG_BATCH_INVARIANT", "FLAG_EXACT_PRODUCTS", "FLAG_NO_ALLOC", "FourBits", "Info", "Prepared", "Support", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "backend_report", "compiled",
+           "FLAG_BATCH_INVARIANT", "FLAG_EXACT_PRODUCTS", "FLAG_FAST_ACCUMULATION", "FLAG_NO_ALLOC", "FourBits", "Info", "Prepared", "Support", "attention", "attention_backward", "attention_merge", "attention_merge_backward", "backend_report", "compiled",
            "default_context", "dequantize", "gemm", "prepare_attention", "prepare_gemm", "quantize", "reduce", "softmax", "version"]
 
 compiled: bool = _native_extension is not None

@@ -96,6 +96,12 @@ impl<'a> Gemm<'a> {
         self
     }
 
+    /// Sums of products of 8-bit floats may lose bits below 2^-13 of their largest parts, where that is faster. Since 1.1.
+    pub fn fast_accumulation(mut self) -> Self {
+        self.args.flags |= sys::ATTILE_FLAG_FAST_ACCUMULATION as u32;
+        self
+    }
+
     /// Zero points of B's numbers of u4, of the shape of their scales. Since 1.1.
     pub fn b_zero(mut self, zero: TensorRef<'a>) -> Self {
         self.args.b_zero = zero.raw;
