@@ -155,7 +155,7 @@ set(ATTILE_GPU_SM90_HOSTS
   attention_backward/sm90/plan.cpp
   gemm/sm90/run.cpp
   gemm/sm90/few_rows.cpp
-  gemm/sm90/int8_plan.cpp
+  gemm/sm90/eight_bits_plan.cpp
   gemm/sm90/plan.cpp
 )
 

@@ -29,7 +29,7 @@ Planned<attile_gemm_problem> plan_few_narrow(Device &device, const attile_gemm_p
 constexpr Family<attile_gemm_problem> kList[] = {
     {nullptr, nullptr, exact::plan_gemm},  // Those below round sums as they go.
 #if defined(ATTILE_GPU_HAS_SM90)
-    {&sm90::kKernels, nullptr, sm90::plan_gemm_int8},  // i8
+    {&sm90::kKernels, nullptr, sm90::plan_gemm_eight_bits},  // i8, e4m3
 #endif
 #if defined(ATTILE_GPU_HAS_SM80)
     {&sm80::kKernels, nullptr, plan_few_narrow},  // f16, bf16 times 8 or 4 bits

@@ -9,6 +9,7 @@
 #include "gemm/sm90/add_parts.h"
 #include "gemm/sm90/arguments.h"
 #include "gemm/sm90/producer.cuh"
+#include "gemm/sm90/scales.cuh"
 #include "numeric.h"
 
 namespace attile::gpu::sm90 {
@@ -25,6 +26,24 @@ __device__ __forceinline__ void load_and_add_parts(float4 &sum, const float *fro
     for (int i = 0; i < kPartsAtOnce; ++i) {
         if (i < count) sum.x += some[i].x, sum.y += some[i].y, sum.z += some[i].z, sum.w += some[i].w;
     }
+}
+
+// Of products of 8 bits, in the order of GemmFusion::scale. row and col: of the first of the four.
+__device__ __forceinline__ void scale_sums(const GemmArguments &p, float (&value)[4], int64_t row, int64_t col) {
+    const auto scale_rows = [&] {
+#pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            if (row + v / 2 * 8 < p.m) value[v] *= gemm_scale(p.row_scale, row + v / 2 * 8);
+        }
+    };
+    if (p.row_scale.data != nullptr && p.columns_first == 0) scale_rows();
+    if (p.column_scale.data != nullptr) {
+#pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            if (col + v % 2 < p.n) value[v] *= gemm_scale(p.column_scale, col + v % 2);
+        }
+    }
+    if (p.row_scale.data != nullptr && p.columns_first != 0) scale_rows();
 }
 
 // Of a turned tile a warp has eight rows of D by 16 columns, from first_row and first_col on: they are turned, so that a lane stores four
@@ -78,7 +97,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAddPartsThreads, 4) gemm_add_parts(const _
     GemmOrigin origin;
     origin.set(p, place.batch_x, place.batch_y, d_row, d_col, 0);
     const GemmEpilogue<float, GemmArguments, true, FastActivation> epilogue(p, origin);
-    const float value[4] = {p.alpha * sum.x, p.alpha * sum.y, p.alpha * sum.z, p.alpha * sum.w};
+    float value[4] = {sum.x, sum.y, sum.z, sum.w};
+    scale_sums(p, value, tile_row + row, tile_col + col);
+#pragma unroll
+    for (float &each : value) each *= p.alpha;
     if (turned) {
         add_parts_turned(p, epilogue, value, col - lane % 4 * 2, row - lane / 4, rows, cols);
         return;

@@ -64,7 +64,7 @@ constexpr int gemm_shared_bytes(const GemmTileShape &tile, bool outer_b) {
            tile.columns * 4 + 16 * stages + 16;
 }
 
-// Factors of groups of rows or columns of the product of int8; none where data is null.
+// Factors of groups of rows or columns of a product of 8 bits; none where data is null.
 struct GemmScales {
     const float *data;
     int64_t stride;
@@ -101,7 +101,7 @@ struct GemmArguments {
     int32_t vectorised;                                  // As in GemmParams.
     int32_t activation;
     int32_t columns_first;               // Sums meet the column's scale first.
-    GemmScales row_scale, column_scale;  // Of products of int8, in the tile's orientation.
+    GemmScales row_scale, column_scale;  // Of products of 8 bits, in the tile's orientation.
 };
 
 // Where a part's sums begin in `partial`, of a tile of so many elements: the parts of a tile one after the other, and of each what the

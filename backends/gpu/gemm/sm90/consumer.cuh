@@ -7,6 +7,7 @@
 #include "gemm/sm90/epilogue.cuh"
 #include "gemm/sm90/producer.cuh"
 #include "gemm/sm90/product.cuh"
+#include "gemm/sm90/product_fp8.cuh"
 #include "gemm/sm90/product_int8.cuh"
 #include "gemm/sm90/turned.cuh"
 #include "numeric.h"
@@ -49,6 +50,8 @@ struct GemmProducts {
                     gemm_first_product_int8<kColumns>(sums, a, b);
                 else
                     gemm_product_int8<kColumns>(sums, a + i * kNextA, b + i * kNextB);
+            } else if constexpr (Config::kFloats8) {
+                gemm_product_fp8<kColumns>(sums, a + i * kNextA, b + i * kNextB, depth_block | i);
             } else {
                 gemm_product<typename Config::Element, kColumns, Config::kOuterA, Config::kOuterB>(sums, a + i * kNextA, b + i * kNextB,
                                                                                                    depth_block | i);
@@ -135,7 +138,10 @@ __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmB
             gemm_leave_part<Config>(sums, p.partial + gemm_partial(unit - p.whole, p.multicast, rank, Config::kRows * kColumns));
             continue;
         }
-        if constexpr (!Config::kIntegers) store.tile(sums, place.batch_x, place.batch_y, row, col);
+        if constexpr (Config::kFloats8)
+            store.tile_of_floats8(sums, place.batch_x, place.batch_y, row, col);
+        else if constexpr (!Config::kIntegers)
+            store.tile(sums, place.batch_x, place.batch_y, row, col);
     }
     if (store.pending()) store.store_late([] {});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm of int8 by wgmma: to TMA and to the plan, two int8 are an element of 16 bits, and the depth is half as long. Scales of rows and
-// columns are applied to exact sums in registers. What is to be rewritten first, is scaled along the depth or has another epilogue is left
-// to the plans for numbers of 8 bits, which come back here for the sums alone.
+// gemm of int8, and of e4m3 with FAST_ACCUMULATION, by wgmma: to TMA and to the plan, two numbers are an element of 16 bits, and the depth
+// is half as long. Scales of rows and columns are applied to sums in registers. What is to be rewritten first, is scaled along the depth or
+// has another epilogue is left to the plans for numbers of 8 bits, which come back here for what they have rewritten, or for exact sums.
 #include <algorithm>
 #include <utility>
 
@@ -29,9 +29,11 @@ bool is_constant(const attile_operand &scale, int64_t group, int64_t k) { return
 bool is_for_tiles(const attile_gemm_problem &p) {
     const auto is_whole = [](int64_t stride) { return stride % 16 == 0; };
     const bool has_scales = p.a_scale.dtype != 0 || p.b_scale.dtype != 0;
-    return p.k >= 2 && p.k % 2 == 0 && p.k <= kMostExactDepth && p.a.stride[3] == 1 && p.b.stride[2] == 1 && is_whole(p.a.stride[0]) &&
-           is_whole(p.a.stride[1]) && is_whole(p.a.stride[2]) && is_whole(p.b.stride[0]) && is_whole(p.b.stride[1]) &&
-           is_whole(p.b.stride[3]) && is_constant(p.a_scale, p.a_group[1], p.k) && is_constant(p.b_scale, p.b_group[0], p.k) &&
+    const bool is_exact = p.a.dtype == ATTILE_I8;
+    return p.k >= 2 && p.k % 2 == 0 && (!is_exact || p.k <= kMostExactDepth) && p.a.stride[3] == 1 && p.b.stride[2] == 1 &&
+           is_whole(p.a.stride[0]) && is_whole(p.a.stride[1]) && is_whole(p.a.stride[2]) && is_whole(p.b.stride[0]) &&
+           is_whole(p.b.stride[1]) && is_whole(p.b.stride[3]) && is_constant(p.a_scale, p.a_group[1], p.k) &&
+           is_constant(p.b_scale, p.b_group[0], p.k) &&
            (!has_scales || p.batch[0] * p.batch[1] == 1);  // Batch entries may become rows, which scales do not follow.
 }
 
@@ -48,7 +50,14 @@ GemmScales scales(const attile_operand &x, int axis, int64_t group) {
     return {static_cast<const float *>(x.data), x.stride[axis], Divider(std::max<int64_t>(group, 1))};
 }
 
-struct Int8Gemm {
+// Which numbers the kernels multiply as they are; kHalves: none of these.
+GemmSource source_of(const attile_gemm_problem &p) {
+    if (p.a.dtype == ATTILE_I8 && p.b.dtype == ATTILE_I8) return GemmSource::kInt8;
+    const bool may_be_fast = (p.launch.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0;
+    return may_be_fast && p.a.dtype == ATTILE_F8_E4M3 && p.b.dtype == ATTILE_F8_E4M3 ? GemmSource::kFloat8 : GemmSource::kHalves;
+}
+
+struct EightBitsGemm {
     const attile_gemm_problem *problem;
     GemmPlan plan;
     bool swapped;
@@ -75,13 +84,14 @@ struct Int8Gemm {
 
 }  // namespace
 
-Planned<attile_gemm_problem> plan_gemm_int8(Device &device, const attile_gemm_problem &p) {
+Planned<attile_gemm_problem> plan_gemm_eight_bits(Device &device, const attile_gemm_problem &p) {
     // Declined without a word: the plans for numbers of 8 bits come back for sums, by these kernels after all.
-    if (p.a.dtype != ATTILE_I8 || p.b.dtype != ATTILE_I8 || !is_for_tiles(p)) return {};
+    const GemmSource source = source_of(p);
+    if (source == GemmSource::kHalves || !is_for_tiles(p)) return {};
     const attile_gemm_problem pairs = of_pairs(p);
-    const GemmPlan plan = gemm_plan(device.properties(), pairs, true);
+    const GemmPlan plan = gemm_plan(device.properties(), pairs, source);
     if (plan.declined[0] != '\0' || plan.pack_a || plan.pack_b) return {};
-    return Planned<attile_gemm_problem>(Int8Gemm{&p, plan, is_swapped(pairs)}, plan.workspace_bytes);
+    return Planned<attile_gemm_problem>(EightBitsGemm{&p, plan, is_swapped(pairs)}, plan.workspace_bytes);
 }
 
 }  // namespace attile::gpu::sm90

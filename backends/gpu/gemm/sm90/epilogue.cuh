@@ -44,6 +44,14 @@ class GemmStore {
         }
     }
 
+    // The same of sums of 8-bit floats, which are scaled first.
+    __device__ __forceinline__ void tile_of_floats8(float (&sums)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
+                                                    int64_t col) {
+        thread_ = fresh_thread();
+        fusion_.scale(sums, sums, row, col);
+        fused(sums, batch_x, batch_y, row, col);
+    }
+
     // The same of exact sums, which scales or nothing are applied to.
     __device__ __forceinline__ void tile_of_integers(const int32_t (&whole)[kColumns / 2], uint32_t batch_x, uint32_t batch_y, int64_t row,
                                                      int64_t col) {

@@ -7,6 +7,7 @@
 
 #include "gemm/sm90/activate.cuh"
 #include "gemm/sm90/arguments.h"
+#include "gemm/sm90/scales.cuh"
 #include "mma/ptx.cuh"
 #include "sm90/ptx.cuh"
 
@@ -70,19 +71,19 @@ class GemmFusion {
         }
     }
 
-    // Exact sums as float32, scaled; all consumer threads call it.
-    __device__ __forceinline__ void scale(const int32_t (&whole)[kColumns / 2], float (&sums)[kColumns / 2], int64_t row,
-                                          int64_t col) const {
+    // Sums, scaled; exact ones become float32. All consumer threads call it.
+    template <class Sum>
+    __device__ __forceinline__ void scale(const Sum (&whole)[kColumns / 2], float (&sums)[kColumns / 2], int64_t row, int64_t col) const {
         const int thread = static_cast<int>(threadIdx.x) - kWarpgroupThreads, lane = thread % kWarpThreads;
         // Asked for here, and not at the tile's start as a bias is: there are no registers for them beside the products.
         float of_column = 1, of_row[2] = {1, 1};
         if (p_.column_scale.data != nullptr && thread < kColumns && col + thread < p_.n)
-            of_column = scale_of(p_.column_scale, col + thread);
+            of_column = gemm_scale(p_.column_scale, col + thread);
         if (p_.row_scale.data != nullptr) {
             const int64_t mine = row + thread / kWarpThreads * 16 + lane / 4;
 #pragma unroll
             for (int half = 0; half < 2; ++half)
-                if (mine + 8 * half < p_.m) of_row[half] = scale_of(p_.row_scale, mine + 8 * half);
+                if (mine + 8 * half < p_.m) of_row[half] = gemm_scale(p_.row_scale, mine + 8 * half);
         }
 #pragma unroll
         for (int i = 0; i < kColumns / 2; ++i) sums[i] = static_cast<float>(whole[i]);
@@ -171,9 +172,6 @@ class GemmFusion {
 
   private:
     __device__ __forceinline__ float bias(int which) const { return bias_value(p_.bias, bias_[which]); }
-    static __device__ __forceinline__ float scale_of(const GemmScales &scales, int64_t at) {
-        return __ldg(scales.data + quotient(static_cast<uint32_t>(at), scales.group) * scales.stride);
-    }
     template <bool kCuts, bool kPaired, class T>
     __device__ __forceinline__ void store_rows(const T (&sums)[kColumns / 2], T alpha, T *to, int columns, int rows) const {
 #pragma unroll

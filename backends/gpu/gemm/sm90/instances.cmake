@@ -60,3 +60,17 @@ attile_gpu_instance(128x256_int8 FILE int8 rows=128 columns=256)
 attile_gpu_instance(192x128_int8 FILE int8 rows=192 columns=128)
 attile_gpu_instance(128x128_int8 FILE int8 rows=128 columns=128)
 attile_gpu_instance(128x64_int8 FILE int8 rows=128 columns=64)
+
+# Products of e4m3, for D of a type of 16 bits or float32: the same tiles.
+attile_gpu_family(gemm/sm90/fp8_instances.h
+  INCLUDE gemm/sm90/arguments.h
+  FROM gemm/sm90/instances.cuh
+  KERNEL GemmKernels SHAPE GemmTileShape BY gemm_fp8_instance
+  FUNCTION gemm_fp8_@type@_@name@
+  STRUCT GemmFp8Tile TABLE kGemmFp8
+  TYPES bf16 f16)
+
+attile_gpu_instance(128x256_fp8 FILE fp8 rows=128 columns=256)
+attile_gpu_instance(192x128_fp8 FILE fp8 rows=192 columns=128)
+attile_gpu_instance(128x128_fp8 FILE fp8 rows=128 columns=128)
+attile_gpu_instance(128x64_fp8 FILE fp8 rows=128 columns=64)

@@ -2,6 +2,7 @@
 // What the files of instances make of the settings in gemm/sm90/instances.cmake.
 #pragma once
 
+#include "gemm/sm90/fp8_instances.h"
 #include "gemm/sm90/instances.h"
 #include "gemm/sm90/int8_instances.h"
 #include "gemm/sm90/kernel.cuh"
@@ -32,6 +33,12 @@ GemmKernels gemm_general_instance() {
 template <class Element, class Config>
 GemmKernels gemm_int8_instance() {
     return {{{gemm_kernel_of<Element, Config, 0, 0, GemmEnd::kFused, I8>(), nullptr}, {nullptr, nullptr}}};
+}
+
+// Likewise of e4m3.
+template <class Element, class Config>
+GemmKernels gemm_fp8_instance() {
+    return {{{gemm_kernel_of<Element, Config, 0, 0, GemmEnd::kFused, E4M3>(), nullptr}, {nullptr, nullptr}}};
 }
 
 // B is contiguous along the depth.

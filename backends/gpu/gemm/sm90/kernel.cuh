@@ -27,11 +27,12 @@
 
 namespace attile::gpu::sm90 {
 
-// Source: what A and B are made of; int8 are two an element, and D's elements are then of the type Element, float32 or int32.
+// Source: what A and B are made of; numbers of 8 bits are two an element, and D's elements are then of the type Element, float32 or, of
+// int8, int32.
 template <class Element_, int kRows_, int kColumns_, int kOuterA_, int kOuterB_, GemmEnd kEnd_, class Source = Element_>
 struct GemmConfig {
     using Element = Element_;
-    static constexpr bool kIntegers = std::is_same_v<Source, I8>;
+    static constexpr bool kIntegers = std::is_same_v<Source, I8>, kFloats8 = std::is_same_v<Source, E4M3>;
     using Sum = std::conditional_t<kIntegers, int32_t, float>;
     static constexpr GemmEnd kEnd = kEnd_;
     static constexpr bool kTurned = kEnd == GemmEnd::kTurned || kEnd == GemmEnd::kTurnedFused;
@@ -49,7 +50,7 @@ struct GemmConfig {
     static constexpr int kConsumerRegisters = kRows > 128 ? 152 : 232;
     static_assert(gemm_shared_bytes({kRows, kColumns, kTurned}, kOuterB != 0) <= kGemmSharedLimit, "what a block can have");
     static_assert(!kTurned || (kOuterB == 0 && kColumns % 16 == 0), "halves of B are whole groups of eight rows");
-    static_assert(!kIntegers || (kEnd == GemmEnd::kFused && kOuterA == 0 && kOuterB == 0), "what there is of them");
+    static_assert(!(kIntegers || kFloats8) || (kEnd == GemmEnd::kFused && kOuterA == 0 && kOuterB == 0), "what there is of them");
     static_assert(kStageBytes % 1024 == 0, "swizzled panels start at multiples of 1024");
     static_assert(kRows * kColumns * 4 <= kStages * kStageBytes, "a split's sums take the stages' place");
 };

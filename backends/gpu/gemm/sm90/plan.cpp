@@ -209,7 +209,7 @@ GemmChoice invariant_choice(Model model, const GemmPlan &plan, const attile_gemm
 // Into how many parts the tiles beyond whole rounds can be cut, so that these fill the device once.
 int most_parts(const Model &model, const GemmChoice &choice, const GemmPlan &plan) {
     const double at_once = TileCounts::at_once(choice, model.units), beyond = TileCounts(choice, plan).beyond_rounds(at_once);
-    if (beyond == 0) return 1;
+    if (beyond == 0 || plan.keeps_depth) return 1;
     const int64_t steps = ceil_div(plan.params.k, kGemmDepth);
     return static_cast<int>(std::min({static_cast<int64_t>(at_once / beyond), steps / kLeastPartSteps, kMostParts}));
 }
@@ -218,8 +218,7 @@ int most_parts(const Model &model, const GemmChoice &choice, const GemmPlan &pla
 bool is_possible(const GemmChoice &choice, const GemmPlan &plan) {
     const GemmTileShape &tile = choice.shape();
     const GemmParams &p = plan.params;
-    if (plan.of_int8 && (choice.transposed || choice.splits > 1 || choice.parts > 1 || tile.columns < kGemmPiece || tile.rows < 128))
-        return false;
+    if (plan.of_pairs() && (choice.transposed || choice.splits > 1 || tile.columns < kGemmPiece || tile.rows < 128)) return false;
     if (tile.turned && (!choice.transposed || choice.splits > 1 || plan.way == kGemmGeneral || plan.panel(true).outer_first)) return false;
     if (choice.splits > 1 && (choice.multicast > 1 || choice.parts > 1 || ceil_div(p.k, kGemmDepth) < 2 * choice.splits)) return false;
     if (choice.multicast == 1) return !choice.shares_a;
@@ -240,7 +239,7 @@ GemmChoice best_choice(const Model &model, const GemmPlan &plan) {
     const auto consider = [&](GemmChoice choice) {
         if (!is_possible(choice, plan)) return;
         compare(choice);
-        const int parts = choice.splits > 1 || plan.of_int8 ? 1 : most_parts(model, choice, plan);
+        const int parts = choice.splits > 1 ? 1 : most_parts(model, choice, plan);
         if (parts < 2) return;
         choice.parts = parts;
         compare(choice);
@@ -331,17 +330,19 @@ int64_t GemmPlan::partial_bytes() const {
     return gemm_partial(units() - whole, choice.multicast, 0, tile.rows * tile.columns) * static_cast<int64_t>(sizeof(float));
 }
 
-GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, bool of_int8) {
-    // Exact sums are the same whatever the tile.
-    const bool is_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0 && !of_int8;
+GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, GemmSource source) {
+    const bool is_asked_invariant = (problem.launch.flags & ATTILE_FLAG_BATCH_INVARIANT) != 0;
     GemmPlan plan;
-    plan.of_int8 = of_int8;
+    plan.source = source;
+    // Of 8 bits, sums are the same whatever the tile: exact ones, and those of floats as long as all of the depth is one chain.
+    const bool is_invariant = is_asked_invariant && !plan.of_pairs();
+    plan.keeps_depth = source == GemmSource::kInt8 || (source == GemmSource::kFloat8 && is_asked_invariant);
     static_cast<GemmOperands &>(plan) = gemm_operands(problem);
     if (plan.declined[0] != '\0') return plan;
     const Model model = model_of(device, plan);
     const GemmPlan ideal = by_strides(plan, problem.a.dtype);
-    if (of_int8 && ideal.way == kGemmGeneral) {
-        std::snprintf(plan.declined, sizeof plan.declined, "products of int8 have no general epilogue");
+    if (plan.of_pairs() && ideal.way == kGemmGeneral) {
+        std::snprintf(plan.declined, sizeof plan.declined, "products of 8 bits have no general epilogue");
         return plan;
     }
     const std::optional<GemmChoice> asked = is_invariant ? std::nullopt : asked_choice(device.gemm_by, model, ideal);

@@ -23,6 +23,9 @@ struct GemmChoice {
     int along_columns() const { return shares_a ? multicast : 1; }
 };
 
+// What elements of A and B are: numbers of 16 bits, or pairs of numbers of 8.
+enum class GemmSource { kHalves, kInt8, kFloat8 };
+
 struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     GemmChoice choice;
     GemmWay way = kGemmGeneral;         // As in GemmArguments, as are the next.
@@ -34,23 +37,25 @@ struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     int64_t blocks = 0;
     double seconds = 0;     // As the model predicts, packing included.
     bool is_asked = false;  // The environment names the choice.
-    bool of_int8 = false;   // Elements of A and B are pairs of int8.
+    GemmSource source = GemmSource::kHalves;
+    bool keeps_depth = false;  // A tile's depth is not to be cut into parts.
 
+    bool of_pairs() const { return source != GemmSource::kHalves; }
     int64_t units() const { return whole + (tiles - whole) * choice.parts; }  // Of work, as in GemmArguments.
     int64_t partial_bytes() const;                                            // Of the parts' sums.
     GemmEnd end() const {
         const bool is_plain = way == kGemmNarrow && fused == 0 && wide && params.n % 8 == 0;
         if (choice.shape().turned) return is_plain ? GemmEnd::kTurned : GemmEnd::kTurnedFused;
-        if (of_int8) return GemmEnd::kFused;
+        if (of_pairs()) return GemmEnd::kFused;
         if (halves || is_plain) return GemmEnd::kPlain;
         return way == kGemmGeneral ? GemmEnd::kGeneral : GemmEnd::kFused;
     }
 };
 
-// of_int8: the problem is that of pairs of int8, which products of int8 have tiles for; it may have none, and says so in `declined`.
-GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, bool of_int8 = false);
+// Of pairs: the problem is that of pairs, which products of 8 bits have tiles for; it may have none, and says so in `declined`.
+GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &problem, GemmSource source = GemmSource::kHalves);
 
-// A plan for tiles, described and launched; scales of products of int8.
+// A plan for tiles, described and launched; scales of products of 8 bits.
 int32_t describe_tiles(Device &device, const attile_gemm_problem &problem, const GemmPlan &plan, attile_support &support);
 struct TileScales {
     GemmScales rows = {}, columns = {};
@@ -60,7 +65,7 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const 
 
 // Of f16 and bf16: by this kernel, or by those of small products or of few rows.
 Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &problem);
-// Of i8 whose scales are constant along the depth.
-Planned<attile_gemm_problem> plan_gemm_int8(Device &device, const attile_gemm_problem &problem);
+// Of i8, and of e4m3 whose sums may lose bits, with scales that are constant along the depth.
+Planned<attile_gemm_problem> plan_gemm_eight_bits(Device &device, const attile_gemm_problem &problem);
 
 }  // namespace attile::gpu::sm90

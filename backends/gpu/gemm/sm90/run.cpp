@@ -7,6 +7,7 @@
 #include "gemm/mma/small.h"
 #include "gemm/sm90/add_parts.h"
 #include "gemm/sm90/few_rows.h"
+#include "gemm/sm90/fp8_instances.h"
 #include "gemm/sm90/int8_instances.h"
 #include "gemm/sm90/plan.h"
 #include "host/status.h"
@@ -33,7 +34,8 @@ const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     const GemmFn *tiles = f16 ? kGemmPlainF16 : kGemmPlainBF16;
     if (plan.end() == GemmEnd::kFused) tiles = f16 ? kGemmFusedF16 : kGemmFusedBF16;
     if (plan.end() == GemmEnd::kGeneral) tiles = f16 ? kGemmGeneralF16 : kGemmGeneralBF16;
-    if (plan.of_int8) tiles = f16 ? kGemmInt8PlainF16 : kGemmInt8PlainBF16;
+    if (plan.source == GemmSource::kInt8) tiles = f16 ? kGemmInt8PlainF16 : kGemmInt8PlainBF16;
+    if (plan.source == GemmSource::kFloat8) tiles = f16 ? kGemmFp8PlainF16 : kGemmFp8PlainBF16;
     int tile = plan.choice.tile;
     if (plan.end() == GemmEnd::kTurnedFused) {
         tiles = f16 ? kGemmTurnedFusedF16 : kGemmTurnedFusedBF16;
@@ -63,10 +65,11 @@ int32_t make_map(Device &device, const void *data, int32_t dtype, const GemmPane
 
 void name_tiles(const GemmPlan &plan, int32_t dtype, const DeviceProperties &properties, attile_support &support) {
     const GemmChoice &choice = plan.choice;
+    static constexpr const char *kSources[] = {"", "i8_", "e4m3_"};
     const bool is_packed = plan.pack_a || plan.pack_b;
-    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s%s_%dx%dx%d%s%s", plan.of_int8 ? "i8_" : "",
+    std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s%s_%dx%dx%d%s%s", kSources[static_cast<int>(plan.source)],
                   dtype == ATTILE_F16 ? "f16" : "bf16", kGemmTileShapes[choice.tile].rows, kGemmTileShapes[choice.tile].columns,
-                  plan.of_int8 ? 2 * kGemmDepth : kGemmDepth, choice.parts > 1 ? "_parts" : "", is_packed ? "_packed" : "");
+                  plan.of_pairs() ? 2 * kGemmDepth : kGemmDepth, choice.parts > 1 ? "_parts" : "", is_packed ? "_packed" : "");
     std::snprintf(support.text, sizeof support.text, "%lld blocks on %d units, clusters of %d%s%s%s%s", static_cast<long long>(plan.blocks),
                   properties.compute_units, std::max(choice.splits, choice.multicast),
                   !choice.shares_a    ? ""
