@@ -135,6 +135,77 @@ void add_integer_sums(std::vector<Case> &list) {
     add(list, "beyond_int32", {ATTILE_I8, ATTILE_I8, ATTILE_F32}, c);
 }
 
+// Sums that may lose bits: tiles that are full and not, scales of rows and columns, blocks, all that follows, and what is rewritten first.
+void add_fast_sums(std::vector<Case> &list, const Types &types) {
+    const auto add_fast = [&](const std::string &name, GemmCase c) {
+        set_types(c, types);
+        c.flags |= ATTILE_FLAG_FAST_ACCUMULATION;
+        list.push_back({"gemm.fast_" + name + "." + name_of(types), std::move(c)});
+    };
+    const Layout fortran = {.order = Order::kFortran};
+    const auto rows_along_depth = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+        GemmCase c = gemm_of(m, n, k);
+        c.b_layout = fortran;
+        return c;
+    };
+    struct Shape {
+        std::int64_t m, n, k;
+    };
+    for (const Shape s : {Shape{1, 40, 64}, {7, 130, 160}, {129, 66, 16}, {70, 150, 640}, {140, 264, 144}, {200, 300, 1056}}) {
+        const std::string size = std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
+        GemmCase c = rows_along_depth(s.m, s.n, s.k);
+        add_fast(size, c);
+        give_scales(c, types, 0, 1, 1);
+        add_fast(size + "_scales", c);
+    }
+    GemmCase c = rows_along_depth(128, 128, 128);
+    give_scales(c, types, 0, 0, 128);
+    add_fast("scales_of_all_and_of_128_columns", c);
+    c.b_scales.given = false;
+    c.pattern = GemmPattern::kPositive;
+    c.k = 2048;
+    add_fast("positive_deep", c);
+    c = rows_along_depth(40, 72, 4160);  // Deep enough to be cut into parts.
+    give_scales(c, types, 0, 1, 1);
+    c.bias_axis = ATTILE_BIAS_COLUMNS;
+    add_fast("deep_scales_bias", c);
+    c = rows_along_depth(130, 72, 96);
+    give_scales(c, types, 0, 1, 1);
+    c.alpha = -0.75;
+    c.beta = 0.5;
+    c.bias_axis = ATTILE_BIAS_COLUMNS;
+    c.activation = ATTILE_ACTIVATION_RELU;
+    add_fast("beta_bias_relu", c);
+    c.activation = ATTILE_ACTIVATION_GELU;
+    c.bias_axis = ATTILE_BIAS_ROWS;
+    c.in_place = true;
+    add_fast("in_place_gelu", c);
+    c.d_layout = c.a_scales.layout = fortran;
+    add_fast("d_by_columns", c);
+    c = rows_along_depth(33, 65, 96);
+    c.a_layout = {.pad = 16};
+    c.d_layout = {.pad = 3, .offset = 1};
+    give_scales(c, types, 0, 1, 0);
+    add_fast("unaligned_d", c);
+    c.a_layout = {.pad = 1, .offset = 3};
+    add_fast("unaligned_a", c);
+    c = rows_along_depth(40, 136, 64);
+    c.batch = {2, 3};
+    c.b_form = BatchForm::kMissing;
+    add_fast("batch", c);
+    give_scales(c, types, 0, 1, 1);
+    add_fast("batch_scales", c);
+    c = gemm_of(70, 150, 163);
+    give_scales(c, types, 0, 1, 1);
+    add_fast("b_by_columns", c);
+    c.flags |= ATTILE_FLAG_BATCH_INVARIANT;
+    add_fast("invariant", c);
+    c = rows_along_depth(40, 70, 96);
+    c.pattern = GemmPattern::kSpecial;
+    give_scales(c, types, 0, 1, 1);
+    add_fast("nan_and_infinity", c);
+}
+
 template <std::int32_t kA, std::int32_t kB, std::int32_t kOut>
 CaseOption types(const char *name) {
     return {name,
@@ -155,6 +226,16 @@ CaseOption weights(const char *name) {
                 auto &g = std::get<GemmCase>(c.problem);
                 if (g.dtype == ATTILE_F64 || is_quantised(g.dtype)) return false;
                 g.b_dtype = kB;
+                return true;
+            }};
+}
+
+CaseOption fast_accumulation() {
+    return {"fast", [](const Case &c) { return (std::get<GemmCase>(c.problem).flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0; },
+            [](Case &c) {
+                auto &g = std::get<GemmCase>(c.problem);
+                if (!is_float8(g.dtype)) return false;
+                g.flags |= ATTILE_FLAG_FAST_ACCUMULATION;
                 return true;
             }};
 }
@@ -183,6 +264,8 @@ void append_quantised_cases(std::vector<Case> &list, Tier tier) {
         add_scales(list, types);
     }
     add_integer_sums(list);
+    for (const std::int32_t out : {ATTILE_F32, ATTILE_F16, ATTILE_BF16}) add_fast_sums(list, {ATTILE_F8_E4M3, ATTILE_F8_E4M3, out});
+    add_fast_sums(list, {ATTILE_F8_E5M2, ATTILE_F8_E4M3, ATTILE_BF16});
     const std::uint64_t count = tier == Tier::kQuick ? 40 : 200;
     for (std::uint64_t seed = 1; seed <= count; ++seed)
         list.push_back({"gemm.random_quantised." + std::to_string(seed), random_quantised_gemm(seed)});
@@ -217,6 +300,7 @@ std::vector<CaseOption> quantised_options() {
         scales<0, 1>("scales_of_columns"),
         scales<32, 1>("scales_of_groups"),
         scales<128, 128>("scales_of_blocks"),
+        fast_accumulation(),
     };
 }
 

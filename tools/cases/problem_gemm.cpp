@@ -42,6 +42,37 @@ T activate(std::int32_t activation, T x) {
     }
 }
 
+// A sum of 8-bit floats' products as Hopper's tensor cores make it: 32 at a time and the sum before them, each cut off at 2^-13 of the
+// power of two of the largest, as is the result.
+class DroppedSum {
+  public:
+    void add(double product) {
+        some_[count_++] = product;
+        if (count_ == kAtOnce) join();
+    }
+    double value() {
+        join();
+        return some_[0];
+    }
+
+  private:
+    static constexpr int kAtOnce = 33;
+    void join() {
+        double largest = 0, sum = 0;
+        for (int i = 0; i < count_; ++i) largest = std::max(largest, std::fabs(some_[i]));
+        const double unit = std::ldexp(1.0, (largest > 0 && std::isfinite(largest) ? std::ilogb(largest) : -1000) - 13);
+        for (int i = 0; i < count_; ++i) sum += std::isfinite(some_[i]) ? std::trunc(some_[i] / unit) * unit : some_[i];
+        if (sum != 0 && std::isfinite(sum)) {
+            const double last = std::ldexp(1.0, std::ilogb(sum) - 13);
+            sum = std::trunc(sum / last) * last;
+        }
+        some_[0] = sum;
+        count_ = 1;
+    }
+    double some_[kAtOnce] = {};  // The first is the sum.
+    int count_ = 1;
+};
+
 class GemmCall final : public Call {
   public:
     /// Widened, a and b are what scales make of them.
@@ -245,16 +276,42 @@ class GemmProblem final : public Problem {
     Values scaled(const Values &q, const GemmScales &scales, const Values &factors, std::int64_t width, bool is_a) const {
         if (!scales.given || contents_ == Contents::kNone) return q;
         Values values = q;
-        const std::int64_t depths = blocks(c_.k, scales.depth), widths = blocks(width, scales.width), each = width * c_.k;
-        const std::int64_t depth = std::max<std::int64_t>(scales.depth == 0 ? c_.k : scales.depth, 1);
-        const std::int64_t wide = std::max<std::int64_t>(scales.width == 0 ? width : scales.width, 1);
+        const std::int64_t each = width * c_.k;
         for (std::int64_t at = 0; at < static_cast<std::int64_t>(values.at.size()); ++at) {
             const std::int64_t inside = at % each, line = is_a ? inside / c_.k : inside % width, k = is_a ? inside % c_.k : inside / width;
-            const std::int64_t block = is_a ? line / wide * depths + k / depth : k / depth * widths + line / wide;
-            const std::int64_t entry = scales.form == BatchForm::kFull ? at / each : 0;
-            values.at[static_cast<std::size_t>(at)] *= factors.at[static_cast<std::size_t>(entry * depths * widths + block)];
+            values.at[static_cast<std::size_t>(at)] *= factor(scales, factors, width, is_a, at / each, line, k);
         }
         return values;
+    }
+    // The scale of a row of a or a column of b at depth k.
+    double factor(const GemmScales &scales, const Values &factors, std::int64_t width, bool is_a, std::int64_t entry, std::int64_t line,
+                  std::int64_t k) const {
+        if (!scales.given) return 1;
+        const std::int64_t depths = blocks(c_.k, scales.depth), widths = blocks(width, scales.width);
+        const std::int64_t depth = std::max<std::int64_t>(scales.depth == 0 ? c_.k : scales.depth, 1);
+        const std::int64_t wide = std::max<std::int64_t>(scales.width == 0 ? width : scales.width, 1);
+        const std::int64_t block = is_a ? line / wide * depths + k / depth : k / depth * widths + line / wide;
+        return factors.at[static_cast<std::size_t>((scales.form == BatchForm::kFull ? entry : 0) * depths * widths + block)];
+    }
+
+    // With FAST_ACCUMULATION of 8-bit floats, what a tensor core that drops bits makes of a row and a column: the sums of each block of
+    // scales by itself, which are then scaled and added in float32.
+    bool may_drop_bits() const {
+        return (c_.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0 && is_float8(c_.dtype) && is_float8(c_.type_of_b());
+    }
+    float dropped_product(std::int64_t entry_a, std::int64_t entry_b, std::int64_t m, std::int64_t n) const {
+        const double *const a = a_.at.data() + (entry_a * c_.m + m) * c_.k, *const b = b_.at.data() + entry_b * c_.k * c_.n + n;
+        std::int64_t depth = std::max<std::int64_t>(c_.k, 1);
+        for (const GemmScales *scales : {&c_.a_scales, &c_.b_scales})
+            if (scales->given && scales->depth != 0) depth = std::min(depth, scales->depth);
+        float total = 0;
+        for (std::int64_t first = 0; first < c_.k; first += depth) {
+            DroppedSum sum;
+            for (std::int64_t k = first; k < std::min(first + depth, c_.k); ++k) sum.add(a[k] * b[k * c_.n]);
+            total += static_cast<float>(sum.value()) * static_cast<float>(factor(c_.a_scales, a_scales_, c_.m, true, entry_a, m, first)) *
+                     static_cast<float>(factor(c_.b_scales, b_scales_, c_.n, false, entry_b, n, first));
+        }
+        return total;
     }
 
     // Where batch entry (x, y) of an operand with `inner` trailing axes begins, in units of its trailing part.
@@ -274,7 +331,7 @@ class GemmProblem final : public Problem {
         const std::int64_t k_count = c_.alpha == 0 ? 0 : c_.k;
         // The second order keeps four interleaved sums, as unrolled code does; of f16 and bf16, one sum that takes eight products at a time
         // and cuts off what f32 does not hold, as matrix units do.
-        const bool cuts_off = second && (c_.dtype == ATTILE_F16 || c_.dtype == ATTILE_BF16);
+        const bool cuts_off = second && (c_.dtype == ATTILE_F16 || c_.dtype == ATTILE_BF16), drops = second && may_drop_bits();
         const std::size_t lanes = second && !cuts_off ? 4 : 1;
         std::vector<double> whole(cuts_off ? static_cast<std::size_t>(c_.n) : 0);
         std::vector<T> sums(lanes * static_cast<std::size_t>(c_.n)), joined(sums.size());
@@ -299,7 +356,7 @@ class GemmProblem final : public Problem {
                         std::transform(whole.begin(), whole.end(), sums.begin(),
                                        [](double sum) { return static_cast<T>(cut_to_f32(sum)); });
                     }
-                    for (std::int64_t k = 0; !cuts_off && k < k_count; ++k) {
+                    for (std::int64_t k = 0; !cuts_off && !drops && k < k_count; ++k) {
                         T *sum = sums.data() + static_cast<std::int64_t>(static_cast<std::size_t>(k) % lanes) * c_.n;
                         const T factor = a0[m * c_.k + k];
                         for (std::int64_t n = 0; n < c_.n; ++n) sum[n] += size(factor * b0[k * c_.n + n]);
@@ -311,6 +368,8 @@ class GemmProblem final : public Problem {
                         for (std::size_t lane = 0; lane < lanes; ++lane)
                             product += joined[lane * static_cast<std::size_t>(c_.n) + static_cast<std::size_t>(n)] +
                                        sums[lane * static_cast<std::size_t>(c_.n) + static_cast<std::size_t>(n)];
+                        if (drops && k_count > 0)
+                            product = static_cast<T>(dropped_product(batch_entry(a_, 2, index), batch_entry(b_, 2, index), m, n));
                         T value = size(static_cast<T>(c_.alpha)) * product;
                         if (c_.beta != 0)
                             value +=

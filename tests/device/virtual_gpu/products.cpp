@@ -303,6 +303,8 @@ bool decode_wgmma(const Opcode &opcode, Instruction *instruction) {
     if (parts[1] == "wait_group" && instruction->arguments.size() == 1) instruction->run = wait_products;
     if (instruction->run != nullptr) return true;
     if (parts.size() == 8 && parts[5] == "s32") return decode_wgmma_int8(opcode, instruction);
+    if (parts.size() == 8 && parts[5] == "f32" && parts[6].size() == 4 && parts[6][0] == 'e')
+        return decode_wgmma_float8(opcode, instruction);
     Type type;
     if (parts[1] != "mma_async" || parts.size() != 8 || parts[5] != "f32" || !find_type(opcode, 6, &type)) return false;
     const int columns = number_after(parts[4], 'n'), depth = number_after(parts[4], 'k');

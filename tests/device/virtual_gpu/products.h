@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What products.cpp, products_f64.cpp, products_int8.cpp and matrix.cpp share.
+// What products.cpp, products_f64.cpp, products_int8.cpp, products_float8.cpp and matrix.cpp share.
 #pragma once
 
 #include "ptx_machine.h"
@@ -25,9 +25,10 @@ void begin_reading(Warp &warp, uint32_t first, uint32_t end);
 Outcome commit_products(Warp &warp, const Instruction &instruction, Mask lanes);
 Outcome wait_products(Warp &warp, const Instruction &instruction, Mask lanes);
 
-// decode_tensor()'s parts: mma.sync of float64; wgmma of int8; ldmatrix, stmatrix and movmatrix.
+// decode_tensor()'s parts: mma.sync of float64; wgmma of int8 and of 8-bit floats; ldmatrix, stmatrix and movmatrix.
 bool decode_mma_f64(Instruction *instruction);
 bool decode_wgmma_int8(const Opcode &opcode, Instruction *instruction);
+bool decode_wgmma_float8(const Opcode &opcode, Instruction *instruction);
 bool decode_matrix(const Opcode &opcode, Instruction *instruction);
 
 }  // namespace attile::virtual_gpu

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The virtual GPU's copies, transaction barriers and what tensor cores read of shared memory: that they come late, and that it finds who
 // does not wait.
+#include <tuple>
+
 #include "virtual_gpu_run.h"
 
 namespace attile::virtual_gpu {
@@ -72,6 +74,48 @@ TEST(VirtualGpuTest, ProductsStillRead) {
         EXPECT_EQ(fault_of(product + wait + "bar.sync 0;" + write, array.data(), shape), "");
     }
     EXPECT_THAT(fault_of(product, array.data(), shape), HasSubstr("did not wait for"));
+}
+
+// What is added to sums of 8-bit floats is cut off at 2^-13 of the largest.
+TEST(VirtualGpuTest, SumsOfFloat8LoseBits) {
+    for (const auto &[kept, added, sum] : {std::tuple(1.0f, "0x38", 33.0f),
+                                           {8192.0f, "0x38", 8224.0f},
+                                           {16384.0f, "0x38", 16384.0f},
+                                           {16384.0f, "0x40", 16448.0f},
+                                           {32767.0f, "0xb8", 32766.0f}}) {
+        const Array<float> array(std::vector<float>(128, kept));
+        run(R"(
+            mov.u32 %r3, memory;
+            mul.lo.s32 %r4, %r1, 4;
+            add.s32 %r3, %r3, %r4;
+            mov.u32 %r5, )" +
+                std::string(added) + R"(;
+            mul.lo.u32 %r6, %r5, 0x01010101;
+            mov.u32 %r5, 0x38383838;
+            st.shared.u32 [%r3], %r6;
+            st.shared.u32 [%r3+512], %r6;
+            st.shared.u32 [%r3+1024], %r6;
+            st.shared.u32 [%r3+1536], %r6;
+            st.shared.u32 [%r3+2048], %r5;
+            st.shared.u32 [%r3+2560], %r5;
+            fence.proxy.async;
+            bar.sync 0;
+            ld.global.f32 %f1, [%rd2];
+            mov.f32 %f2, %f1;
+            mov.f32 %f3, %f1;
+            mov.f32 %f4, %f1;
+            mov.b64 %rd5, 0x0000001000080000;
+            mov.b64 %rd6, 0x0000001000080080;
+            mov.pred %p1, -1;
+            wgmma.fence.sync.aligned;
+            wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%f1, %f2, %f3, %f4}, %rd5, %rd6, %p1, 1, 1;
+            wgmma.commit_group.sync.aligned;
+            wgmma.wait_group.sync.aligned 0;
+            st.global.f32 [%rd2], %f1;
+            )",
+            array.data(), {1, 128, 1});
+        EXPECT_EQ(array.values(), std::vector<float>(128, sum)) << kept << " and 32 times " << added;
+    }
 }
 
 // What a thread wrote is fenced, by it or by who has it read, before tensor cores or TMA read it.

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// wgmma of 8-bit floats, whose operands both lie in shared memory and are contiguous along the depth. Hopper is said to add up 32 products
+// and the sum that there was in fixed point, each cut off at 2^-13 of the power of two of the largest, and to keep as many bits of the
+// result: so does this.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "panel.h"
+
+namespace attile::virtual_gpu {
+namespace {
+
+constexpr int kDepth = 32, kBits = 13;
+enum : int64_t { kE4m3, kE5m2 };
+
+struct Values {
+    float of[2][256];
+    Values() {
+        for (int bits = 0; bits < 256; ++bits)
+            for (const int64_t type : {kE4m3, kE5m2}) {
+                const int fraction_bits = type == kE4m3 ? 3 : 2, bias = type == kE4m3 ? 7 : 15;
+                const int fraction = bits & ((1 << fraction_bits) - 1), exponent = (bits & 0x7f) >> fraction_bits;
+                float x = exponent == 0 ? std::ldexp(static_cast<float>(fraction), 1 - bias - fraction_bits)
+                                        : std::ldexp(static_cast<float>(fraction | 1 << fraction_bits), exponent - bias - fraction_bits);
+                if (type == kE4m3 ? (bits & 0x7f) == 0x7f : exponent == 31 && fraction != 0) x = std::numeric_limits<float>::quiet_NaN();
+                if (type == kE5m2 && exponent == 31 && fraction == 0) x = std::numeric_limits<float>::infinity();
+                of[type][bits] = (bits & 0x80) != 0 ? -x : x;
+            }
+    }
+};
+const Values kValues;
+
+// Eight rows of A, or columns of B, from depth 0 on.
+void load_rows(const Panel &panel, uint32_t group, int64_t type, float (&to)[8][kDepth]) {
+    for (uint32_t row = 0; row < 8; ++row)
+        for (uint32_t part = 0; part < 2; ++part) {
+            unsigned char bytes[16];
+            const __m128i loaded = panel.row(group, row, part);
+            std::memcpy(bytes, &loaded, sizeof bytes);
+            for (uint32_t i = 0; i < 16; ++i) to[row][16 * part + i] = kValues.of[type][bytes[i]];
+        }
+}
+
+// 2^exponent, of normal numbers.
+float power_of_two(int exponent) {
+    const uint32_t bits = static_cast<uint32_t>(exponent + 127) << 23;
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+float add_up(const float *x, const float *y, float sum) {
+    float products[kDepth], largest = std::fabs(sum), all = sum;
+    for (int k = 0; k < kDepth; ++k) {
+        products[k] = x[k] * y[k];
+        largest = std::max(largest, std::fabs(products[k]));
+        all += products[k];
+    }
+    if (!(std::fabs(all) <= std::numeric_limits<float>::max())) return all;
+    uint32_t bits;
+    std::memcpy(&bits, &largest, sizeof bits);
+    const int exponent = static_cast<int>(bits >> 23) - 127;
+    if (exponent < -100) return largest == 0 ? 0.0f : all;  // No product is so small.
+    const float to_units = power_of_two(kBits - exponent);
+    int32_t units = static_cast<int32_t>(sum * to_units);
+    for (int k = 0; k < kDepth; ++k) units += static_cast<int32_t>(products[k] * to_units);
+    float result = static_cast<float>(units) * power_of_two(exponent - kBits);
+    std::memcpy(&bits, &result, sizeof bits);
+    bits &= ~((1u << (23 - kBits)) - 1);
+    std::memcpy(&result, &bits, sizeof result);
+    return result;
+}
+
+Outcome wgmma_float8(Warp &warp, const Instruction &instruction, Mask lanes) {
+    need_whole_warp(lanes, "wgmma");
+    const std::vector<Argument> &arguments = instruction.arguments;
+    const int columns = static_cast<int>(instruction.number[1]);
+    const bool keeps = uniform(warp, arguments[3].value, "whether sums are kept") != 0;
+    for (const std::size_t sign : {4, 5})
+        if (uniform(warp, arguments[sign].value, "a sign") != 1) fault("wgmma: a sign that is not 1 is not known of 8-bit floats");
+    float left[2][8][kDepth], right[8][kDepth];
+    const Panel a(warp, static_cast<uint64_t>(uniform(warp, arguments[1].value, "a descriptor")), false);
+    for (uint32_t h = 0; h < 2; ++h) load_rows(a, static_cast<uint32_t>(warp.number % 4 * 2) + h, instruction.number[0], left[h]);
+    begin_reading(warp, a.first(), a.end());
+    const Panel b(warp, static_cast<uint64_t>(uniform(warp, arguments[2].value, "a descriptor")), false);
+    for (int group = 0; group < columns / 8; ++group) {
+        load_rows(b, static_cast<uint32_t>(group), instruction.number[2], right);
+        for (int i = 0; i < 4; ++i) {
+            float *const sums = warp.row<float>(arguments[0].braces[static_cast<std::size_t>(4 * group + i)]);
+            for (int lane = 0; lane < kLanes; ++lane)
+                sums[lane] = add_up(left[i / 2][lane / 4], right[lane % 4 * 2 + i % 2], keeps ? sums[lane] : 0.0f);
+        }
+    }
+    begin_reading(warp, b.first(), b.end());
+    return Outcome::kNext;
+}
+
+}  // namespace
+
+bool decode_wgmma_float8(const Opcode &opcode, Instruction *instruction) {
+    const std::vector<std::string_view> &parts = opcode.parts;
+    const auto is_type = [](std::string_view name) { return name == "e4m3" || name == "e5m2"; };
+    if (parts[1] != "mma_async" || !is_type(parts[6]) || !is_type(parts[7])) return false;
+    const int columns = number_after(parts[4], 'n');
+    if (number_after(parts[4], 'm') != 64 || number_after(parts[4], 'k') != kDepth || columns % 8 != 0 || columns < 8 || columns > 256)
+        return false;
+    const std::vector<Argument> &arguments = instruction->arguments;
+    if (arguments.size() != 6 || arguments[0].braces.size() != static_cast<std::size_t>(columns / 2) || !arguments[1].braces.empty())
+        return false;
+    instruction->number[0] = parts[6] == "e4m3" ? kE4m3 : kE5m2;
+    instruction->number[1] = columns;
+    instruction->number[2] = parts[7] == "e4m3" ? kE4m3 : kE5m2;
+    instruction->run = wgmma_float8;
+    return true;
+}
+
+}  // namespace attile::virtual_gpu
