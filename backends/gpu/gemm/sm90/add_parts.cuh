@@ -98,7 +98,7 @@ __global__ void ATTILE_LAUNCH_BOUNDS(kAddPartsThreads, 4) gemm_add_parts(const _
     origin.set(p, place.batch_x, place.batch_y, d_row, d_col, 0);
     const GemmEpilogue<float, GemmArguments, true, FastActivation> epilogue(p, origin);
     float value[4] = {sum.x, sum.y, sum.z, sum.w};
-    scale_sums(p, value, tile_row + row, tile_col + col);
+    if (p.grouped == 0) scale_sums(p, value, tile_row + row, tile_col + col);
 #pragma unroll
     for (float &each : value) each *= p.alpha;
     if (turned) {

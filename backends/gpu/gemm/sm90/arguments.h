@@ -40,6 +40,10 @@ struct GemmTileShape {
     int rows, columns;
     bool turned;  // Made to have rows of D along its columns, and nothing else. Its B is contiguous along the depth.
 };
+// Numbers of 8 bits whose scales change along the depth; kColumns: and from column to column of a tile.
+template <class Number, bool kColumns>
+struct GemmGrouped {};
+
 // A tile's kernels for operands contiguous along the depth (0) or along their other axis (1): of A, of B.
 struct GemmKernels {
     const void *of_layouts[2][2];
@@ -69,6 +73,7 @@ struct GemmScales {
     const float *data;
     int64_t stride;
     Divider group;
+    int64_t depth;  // From one group of 128 of the depth to the next, if they change along it.
 };
 
 struct GemmArguments {
@@ -100,7 +105,8 @@ struct GemmArguments {
     int32_t halves;                                      // Two splits, each of which stores half of a tile's columns.
     int32_t vectorised;                                  // As in GemmParams.
     int32_t activation;
-    int32_t columns_first;               // Sums meet the column's scale first.
+    int32_t columns_first;               // Sums meet the column's scale first;
+    int32_t grouped;                     // sums of groups along the depth have met both.
     GemmScales row_scale, column_scale;  // Of products of 8 bits, in the tile's orientation.
 };
 

@@ -5,6 +5,7 @@
 #include "gemm/sm90/arguments.h"
 #include "gemm/sm90/block.cuh"
 #include "gemm/sm90/epilogue.cuh"
+#include "gemm/sm90/groups.cuh"
 #include "gemm/sm90/producer.cuh"
 #include "gemm/sm90/product.cuh"
 #include "gemm/sm90/product_fp8.cuh"
@@ -64,11 +65,22 @@ struct GemmProducts {
             keep_in_registers(sums);
             release_last();
         }
-        if (++stage == kStages) {
-            stage = 0;
-            parity ^= 1;
-        }
+        advance();
     }
+    // Starts the products of the next stage, which are sums by themselves.
+    __device__ __forceinline__ void start_group(Sum (&sums)[kColumns / 2]) {
+        barrier_wait(block.full(stage), parity);
+        const uint64_t a = operand_a + stage * (Config::kStageBytes >> 4), b = operand_b + stage * (Config::kStageBytes >> 4);
+        product_fence();
+        gemm_first_product_fp8<kColumns>(sums, a, b);
+#pragma unroll
+        for (int i = 1; i < kGemmDepth / 16; ++i) gemm_product_fp8<kColumns>(sums, a + i * 2, b + i * 2, 1);
+        product_commit();
+        keep_in_registers(sums);
+        advance();
+    }
+    // Gives a stage back, `before` stages before the next; its products have been waited for.
+    __device__ __forceinline__ void release_group(int before) const { release(stage < before ? stage - before + kStages : stage - before); }
     // Waits for the products of the tile's last stage.
     __device__ __forceinline__ void finish(Sum (&sums)[kColumns / 2]) const {
         product_wait<0>();
@@ -77,21 +89,29 @@ struct GemmProducts {
     }
 
   private:
-    // Gives the stage before this one back to the producer, or those of both blocks.
-    __device__ __forceinline__ void release_last() const {
-        const int last = stage == 0 ? kStages - 1 : stage - 1;
+    __device__ __forceinline__ void advance() {
+        if (++stage == kStages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    __device__ __forceinline__ void release_last() const { release(stage == 0 ? kStages - 1 : stage - 1); }
+    // Gives a stage back to the producer, or those of both blocks.
+    __device__ __forceinline__ void release(int which) const {
         if (!block.shares) {
-            if (lane == 0) barrier_arrive(block.empty(last));
+            if (lane == 0) barrier_arrive(block.empty(which));
         } else if (lane < kGemmMulticast) {
-            barrier_arrive_remote(block.empty(last), lane);
+            barrier_arrive_remote(block.empty(which), lane);
         }
     }
 };
 
 // Leaves the sums of a part of the depth where gemm_partial() says.
 template <class Config>
-__device__ __forceinline__ void gemm_leave_part(const float (&sums)[Config::kColumns / 2], float *to) {
-    float *const mine = to + (fresh_thread() - kWarpgroupThreads) * 4;
+__device__ __forceinline__ void gemm_leave_part(const float (&sums)[Config::kColumns / 2], const GemmArguments &p,
+                                                const GemmBlock<Config> &block, uint32_t unit) {
+    const int64_t first = gemm_partial(unit - p.whole, p.multicast, static_cast<int>(block.rank), Config::kRows * Config::kColumns);
+    float *const mine = p.partial + first + (fresh_thread() - kWarpgroupThreads) * 4;
 #pragma unroll
     for (int i = 0; i < Config::kColumns / 8; ++i) {
         asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(mine + i * Config::kRows * 8)),
@@ -134,14 +154,47 @@ __device__ __forceinline__ void gemm_consume(const GemmArguments &p, const GemmB
             store.tile_of_integers(sums, place.batch_x, place.batch_y, row, col);
             continue;
         } else if (work.is_part) {
-            const int rank = static_cast<int>(block.rank);
-            gemm_leave_part<Config>(sums, p.partial + gemm_partial(unit - p.whole, p.multicast, rank, Config::kRows * kColumns));
+            gemm_leave_part(sums, p, block, unit);
             continue;
         }
         if constexpr (Config::kFloats8)
             store.tile_of_floats8(sums, place.batch_x, place.batch_y, row, col);
         else if constexpr (!Config::kIntegers)
             store.tile(sums, place.batch_x, place.batch_y, row, col);
+    }
+    if (store.pending()) store.store_late([] {});
+}
+
+// The same where scales change along the depth.
+template <class Config>
+__device__ __forceinline__ void gemm_consume_groups(const GemmArguments &p, const GemmBlock<Config> &block, int group) {
+    constexpr int kColumns = Config::kColumns;
+    GemmProducts<Config> products(block, group);
+    GemmStore<Config> store(p, block.strips, block.stages, block.rank);
+#pragma unroll 1
+    for (uint32_t unit = block.first_unit; unit < p.units; unit += block.units) {
+        float sums[kColumns / 2];
+        {
+            const GemmWork work(p, block, unit);
+            const int depth_blocks = warp_uniform(work.depth_end - work.depth_first);
+            const GemmPlace place(p, work.tile, block.rank);
+            GemmGroupScales<Config, Config::kColumnScales> scales(p, int64_t{place.a} * Config::kRows, int64_t{place.b} * kColumns,
+                                                                  work.depth_first, depth_blocks);
+            gemm_sum_groups(products, scales, sums, depth_blocks, [&] {
+                if (store.pending()) store.store_late([] {});
+            });
+        }
+        // The place again: kept, it would take registers that the groups' sums need.
+        const uint32_t same = static_cast<uint32_t>(kept(static_cast<int>(unit)));
+        const GemmWork work(p, block, same);
+        if (work.is_part) {
+            gemm_leave_part(sums, p, block, same);
+            continue;
+        }
+        const GemmPlace place(p, work.tile, block.rank);
+        const int64_t row = int64_t{place.a} * Config::kRows, col = int64_t{place.b} * kColumns;
+        store.begin(place.batch_x, place.batch_y, row, col);
+        store.tile(sums, place.batch_x, place.batch_y, row, col);
     }
     if (store.pending()) store.store_late([] {});
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm of int8, and of e4m3 with FAST_ACCUMULATION, by wgmma: to TMA and to the plan, two numbers are an element of 16 bits, and the depth
-// is half as long. Scales of rows and columns are applied to sums in registers. What is to be rewritten first, is scaled along the depth or
+// is half as long. Scales are applied to sums in registers. What is to be rewritten first, has other groups along the depth or
 // has another epilogue is left to the plans for numbers of 8 bits, which come back here for what they have rewritten, or for exact sums.
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "gemm/sm90/plan.h"
@@ -12,6 +13,7 @@ namespace attile::gpu::sm90 {
 namespace {
 
 constexpr int64_t kMostExactDepth = 131071;  // (2^31 - 1) / 128^2
+constexpr int64_t kGroup = 2 * kGemmDepth;   // Along the depth: a stage.
 
 // The problem of pairs. Its type is D's, if that has 16 bits.
 attile_gemm_problem of_pairs(const attile_gemm_problem &p) {
@@ -25,16 +27,28 @@ attile_gemm_problem of_pairs(const attile_gemm_problem &p) {
 
 bool is_constant(const attile_operand &scale, int64_t group, int64_t k) { return scale.dtype == 0 || group >= k; }
 
-// Rows along the depth that TMA reaches, and scales that sums are multiplied by once.
+bool are_constant(const attile_gemm_problem &p) {
+    return is_constant(p.a_scale, p.a_group[1], p.k) && is_constant(p.b_scale, p.b_group[0], p.k);
+}
+
+// Rows along the depth that TMA reaches; scales of batch entries, which may become rows, these do not follow.
 bool is_for_tiles(const attile_gemm_problem &p) {
     const auto is_whole = [](int64_t stride) { return stride % 16 == 0; };
     const bool has_scales = p.a_scale.dtype != 0 || p.b_scale.dtype != 0;
-    const bool is_exact = p.a.dtype == ATTILE_I8;
-    return p.k >= 2 && p.k % 2 == 0 && (!is_exact || p.k <= kMostExactDepth) && p.a.stride[3] == 1 && p.b.stride[2] == 1 &&
-           is_whole(p.a.stride[0]) && is_whole(p.a.stride[1]) && is_whole(p.a.stride[2]) && is_whole(p.b.stride[0]) &&
-           is_whole(p.b.stride[1]) && is_whole(p.b.stride[3]) && is_constant(p.a_scale, p.a_group[1], p.k) &&
-           is_constant(p.b_scale, p.b_group[0], p.k) &&
-           (!has_scales || p.batch[0] * p.batch[1] == 1);  // Batch entries may become rows, which scales do not follow.
+    return p.k >= 2 && p.k % 2 == 0 && p.a.stride[3] == 1 && p.b.stride[2] == 1 && is_whole(p.a.stride[0]) && is_whole(p.a.stride[1]) &&
+           is_whole(p.a.stride[2]) && is_whole(p.b.stride[0]) && is_whole(p.b.stride[1]) && is_whole(p.b.stride[3]) &&
+           (!has_scales || p.batch[0] * p.batch[1] == 1);
+}
+
+// Can a kernel follow the scales along the depth, a stage at a time, by offsets of 32 bits?
+bool are_stages(const attile_gemm_problem &p) {
+    const auto is_near = [&](const attile_operand &x, int axis, int64_t extent) {
+        const int64_t steps = p.k / kGroup, limit = 0x7fffffff / 2;
+        return x.dtype == 0 || (std::abs(x.stride[axis]) <= limit / std::max<int64_t>(extent, 1) &&
+                                std::abs(x.stride[5 - axis]) <= limit / std::max<int64_t>(steps, 1));
+    };
+    const auto goes = [&](const attile_operand &x, int64_t group) { return is_constant(x, group, p.k) || group == kGroup; };
+    return goes(p.a_scale, p.a_group[1]) && goes(p.b_scale, p.b_group[0]) && is_near(p.a_scale, 2, p.m) && is_near(p.b_scale, 3, p.n);
 }
 
 // Are A and B exchanged, so that D is contiguous along its columns?
@@ -45,16 +59,29 @@ bool is_swapped(const attile_gemm_problem &pairs) {
     return gemm_operands(told_apart).params.a.data == told_apart.b.data;
 }
 
-GemmScales scales(const attile_operand &x, int axis, int64_t group) {
+// The sides of the tile's scales: of which axis, and of the depth's.
+GemmScales scales(const attile_operand &x, int axis, int64_t group, int64_t depth_group, int64_t k) {
     if (x.dtype == 0) return {};
-    return {static_cast<const float *>(x.data), x.stride[axis], Divider(std::max<int64_t>(group, 1))};
+    return {static_cast<const float *>(x.data), x.stride[axis], Divider(std::max<int64_t>(group, 1)),
+            is_constant(x, depth_group, k) ? 0 : x.stride[5 - axis]};
 }
 
 // Which numbers the kernels multiply as they are; kHalves: none of these.
 GemmSource source_of(const attile_gemm_problem &p) {
-    if (p.a.dtype == ATTILE_I8 && p.b.dtype == ATTILE_I8) return GemmSource::kInt8;
+    const bool is_constant_along = are_constant(p);
+    if (p.a.dtype == ATTILE_I8 && p.b.dtype == ATTILE_I8 && is_constant_along && p.k <= kMostExactDepth) return GemmSource::kInt8;
     const bool may_be_fast = (p.launch.flags & ATTILE_FLAG_FAST_ACCUMULATION) != 0;
-    return may_be_fast && p.a.dtype == ATTILE_F8_E4M3 && p.b.dtype == ATTILE_F8_E4M3 ? GemmSource::kFloat8 : GemmSource::kHalves;
+    if (!may_be_fast || p.a.dtype != ATTILE_F8_E4M3 || p.b.dtype != ATTILE_F8_E4M3) return GemmSource::kHalves;
+    return is_constant_along ? GemmSource::kFloat8 : are_stages(p) ? GemmSource::kFloat8Groups : GemmSource::kHalves;
+}
+
+// In the tile's orientation.
+TileScales scales_of_tile(const attile_gemm_problem &p, bool swapped) {
+    TileScales of = {scales(p.a_scale, 2, p.a_group[0], p.a_group[1], p.k), scales(p.b_scale, 3, p.b_group[1], p.b_group[0], p.k)};
+    if (swapped) std::swap(of.rows, of.columns);
+    of.columns_first = swapped;
+    of.grouped = !are_constant(p);
+    return of;
 }
 
 struct EightBitsGemm {
@@ -75,10 +102,7 @@ struct EightBitsGemm {
     }
     int32_t launch(Device &device, Workspace &workspace, Stream stream) const {
         const attile_gemm_problem &p = *problem;
-        TileScales of = {scales(p.a_scale, 2, p.a_group[0]), scales(p.b_scale, 3, p.b_group[1])};
-        if (swapped) std::swap(of.rows, of.columns);
-        of.columns_first = swapped;
-        return launch_tiles(device, plan, of_pairs(p).a.dtype, of, workspace, stream);
+        return launch_tiles(device, plan, of_pairs(p).a.dtype, scales_of_tile(p, swapped), workspace, stream);
     }
 };
 
@@ -89,9 +113,11 @@ Planned<attile_gemm_problem> plan_gemm_eight_bits(Device &device, const attile_g
     const GemmSource source = source_of(p);
     if (source == GemmSource::kHalves || !is_for_tiles(p)) return {};
     const attile_gemm_problem pairs = of_pairs(p);
-    const GemmPlan plan = gemm_plan(device.properties(), pairs, source);
+    GemmPlan plan = gemm_plan(device.properties(), pairs, source);
     if (plan.declined[0] != '\0' || plan.pack_a || plan.pack_b) return {};
-    return Planned<attile_gemm_problem>(EightBitsGemm{&p, plan, is_swapped(pairs)}, plan.workspace_bytes);
+    const bool swapped = is_swapped(pairs);
+    plan.column_scales = swapped ? p.a_scale.dtype != 0 && p.a_group[0] == 1 : p.b_scale.dtype != 0 && p.b_group[1] == 1;
+    return Planned<attile_gemm_problem>(EightBitsGemm{&p, plan, swapped}, plan.workspace_bytes);
 }
 
 }  // namespace attile::gpu::sm90

@@ -74,3 +74,14 @@ attile_gpu_instance(128x256_fp8 FILE fp8 rows=128 columns=256)
 attile_gpu_instance(192x128_fp8 FILE fp8 rows=192 columns=128)
 attile_gpu_instance(128x128_fp8 FILE fp8 rows=128 columns=128)
 attile_gpu_instance(128x64_fp8 FILE fp8 rows=128 columns=64)
+
+# Those whose scales change along the depth.
+attile_gpu_family(gemm/sm90/fp8_groups_instances.h
+  INCLUDE gemm/sm90/arguments.h
+  FROM gemm/sm90/instances.cuh
+  KERNEL GemmKernels SHAPE GemmTileShape BY gemm_fp8_groups_instance
+  FUNCTION gemm_fp8_groups_@type@_@name@
+  STRUCT GemmFp8GroupsTile TABLE kGemmFp8Groups
+  TYPES bf16 f16)
+
+attile_gpu_instance(128x128_fp8_groups FILE fp8_groups rows=128 columns=128)

@@ -2,6 +2,7 @@
 // What the files of instances make of the settings in gemm/sm90/instances.cmake.
 #pragma once
 
+#include "gemm/sm90/fp8_groups_instances.h"
 #include "gemm/sm90/fp8_instances.h"
 #include "gemm/sm90/instances.h"
 #include "gemm/sm90/int8_instances.h"
@@ -39,6 +40,14 @@ GemmKernels gemm_int8_instance() {
 template <class Element, class Config>
 GemmKernels gemm_fp8_instance() {
     return {{{gemm_kernel_of<Element, Config, 0, 0, GemmEnd::kFused, E4M3>(), nullptr}, {nullptr, nullptr}}};
+}
+
+// For scales of all of a tile's columns together (0), and of each (1).
+template <class Element, class Config>
+GemmKernels gemm_fp8_groups_instance() {
+    return {{{gemm_kernel_of<Element, Config, 0, 0, GemmEnd::kFused, GemmGrouped<E4M3, false>>(),
+              gemm_kernel_of<Element, Config, 0, 0, GemmEnd::kFused, GemmGrouped<E4M3, true>>()},
+             {nullptr, nullptr}}};
 }
 
 // B is contiguous along the depth.

@@ -32,7 +32,9 @@ namespace attile::gpu::sm90 {
 template <class Element_, int kRows_, int kColumns_, int kOuterA_, int kOuterB_, GemmEnd kEnd_, class Source = Element_>
 struct GemmConfig {
     using Element = Element_;
-    static constexpr bool kIntegers = std::is_same_v<Source, I8>, kFloats8 = std::is_same_v<Source, E4M3>;
+    static constexpr bool kIntegers = std::is_same_v<Source, I8>, kColumnScales = std::is_same_v<Source, GemmGrouped<E4M3, true>>;
+    static constexpr bool kGroups = std::is_same_v<Source, GemmGrouped<E4M3, false>> || kColumnScales;
+    static constexpr bool kFloats8 = std::is_same_v<Source, E4M3> || kGroups;
     using Sum = std::conditional_t<kIntegers, int32_t, float>;
     static constexpr GemmEnd kEnd = kEnd_;
     static constexpr bool kTurned = kEnd == GemmEnd::kTurned || kEnd == GemmEnd::kTurnedFused;
@@ -46,7 +48,8 @@ struct GemmConfig {
     static constexpr int kPiecesB = (kColumns + kGemmPiece - 1) / kGemmPiece;
     static constexpr int kPieceBytes = kGemmPiece * kGemmDepth * 2;
     static constexpr int kStripBytes = gemm_strip_bytes(kRows, kTurned), kStripsBytes = kRows / 16 * kStripBytes;
-    static constexpr bool kMovesRegisters = kColumns > 128 || kRows > 128;  // From the producer to the consumers; else all have enough.
+    static constexpr bool kMovesRegisters =
+        kColumns > 128 || kRows > 128 || kGroups;  // From the producer to the consumers; else all have enough.
     static constexpr int kConsumerRegisters = kRows > 128 ? 152 : 232;
     static_assert(gemm_shared_bytes({kRows, kColumns, kTurned}, kOuterB != 0) <= kGemmSharedLimit, "what a block can have");
     static_assert(!kTurned || (kOuterB == 0 && kColumns % 16 == 0), "halves of B are whole groups of eight rows");
@@ -131,7 +134,10 @@ __global__ void ATTILE_LAUNCH_BOUNDS(gemm_threads(Config::kRows), 1) gemm_kernel
         }
     } else {
         if constexpr (Config::kMovesRegisters) registers_grow<Config::kConsumerRegisters>();
-        gemm_consume(p, block, warpgroup - 1);
+        if constexpr (Config::kGroups)
+            gemm_consume_groups(p, block, warpgroup - 1);
+        else
+            gemm_consume(p, block, warpgroup - 1);
     }
     if (block.shares) {  // The other block may still arrive on this one's mbarriers.
         __syncwarp();

@@ -219,6 +219,7 @@ bool is_possible(const GemmChoice &choice, const GemmPlan &plan) {
     const GemmTileShape &tile = choice.shape();
     const GemmParams &p = plan.params;
     if (plan.of_pairs() && (choice.transposed || choice.splits > 1 || tile.columns < kGemmPiece || tile.rows < 128)) return false;
+    if (plan.source == GemmSource::kFloat8Groups && choice.tile != kGemm128x128) return false;
     if (tile.turned && (!choice.transposed || choice.splits > 1 || plan.way == kGemmGeneral || plan.panel(true).outer_first)) return false;
     if (choice.splits > 1 && (choice.multicast > 1 || choice.parts > 1 || ceil_div(p.k, kGemmDepth) < 2 * choice.splits)) return false;
     if (choice.multicast == 1) return !choice.shares_a;
@@ -336,7 +337,7 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
     plan.source = source;
     // Of 8 bits, sums are the same whatever the tile: exact ones, and those of floats as long as all of the depth is one chain.
     const bool is_invariant = is_asked_invariant && !plan.of_pairs();
-    plan.keeps_depth = source == GemmSource::kInt8 || (source == GemmSource::kFloat8 && is_asked_invariant);
+    plan.keeps_depth = source == GemmSource::kInt8 || is_asked_invariant;
     static_cast<GemmOperands &>(plan) = gemm_operands(problem);
     if (plan.declined[0] != '\0') return plan;
     const Model model = model_of(device, plan);

@@ -24,7 +24,8 @@ struct GemmChoice {
 };
 
 // What elements of A and B are: numbers of 16 bits, or pairs of numbers of 8.
-enum class GemmSource { kHalves, kInt8, kFloat8 };
+// Groups: their scales change along the depth, every 128.
+enum class GemmSource { kHalves, kInt8, kFloat8, kFloat8Groups };
 
 struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     GemmChoice choice;
@@ -38,7 +39,8 @@ struct GemmPlan : mma::GemmOperands {  // workspace_bytes is the whole plan's.
     double seconds = 0;     // As the model predicts, packing included.
     bool is_asked = false;  // The environment names the choice.
     GemmSource source = GemmSource::kHalves;
-    bool keeps_depth = false;  // A tile's depth is not to be cut into parts.
+    bool keeps_depth = false;    // A tile's depth is not to be cut into parts.
+    bool column_scales = false;  // Of groups: columns of a tile have scales of their own.
 
     bool of_pairs() const { return source != GemmSource::kHalves; }
     int64_t units() const { return whole + (tiles - whole) * choice.parts; }  // Of work, as in GemmArguments.
@@ -59,13 +61,13 @@ GemmPlan gemm_plan(const DeviceProperties &device, const attile_gemm_problem &pr
 int32_t describe_tiles(Device &device, const attile_gemm_problem &problem, const GemmPlan &plan, attile_support &support);
 struct TileScales {
     GemmScales rows = {}, columns = {};
-    bool columns_first = false;
+    bool columns_first = false, grouped = false;
 };
 int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const TileScales &scales, Workspace &workspace, Stream stream);
 
 // Of f16 and bf16: by this kernel, or by those of small products or of few rows.
 Planned<attile_gemm_problem> plan_gemm(Device &device, const attile_gemm_problem &problem);
-// Of i8, and of e4m3 whose sums may lose bits, with scales that are constant along the depth.
+// Of i8 with scales that are constant along the depth, and of e4m3 whose sums may lose bits, whose scales may also change every 128.
 Planned<attile_gemm_problem> plan_gemm_eight_bits(Device &device, const attile_gemm_problem &problem);
 
 }  // namespace attile::gpu::sm90

@@ -7,6 +7,7 @@
 #include "gemm/mma/small.h"
 #include "gemm/sm90/add_parts.h"
 #include "gemm/sm90/few_rows.h"
+#include "gemm/sm90/fp8_groups_instances.h"
 #include "gemm/sm90/fp8_instances.h"
 #include "gemm/sm90/int8_instances.h"
 #include "gemm/sm90/plan.h"
@@ -35,6 +36,8 @@ const void *kernel_of(const GemmPlan &plan, int32_t dtype, bool *outer_b) {
     if (plan.end() == GemmEnd::kFused) tiles = f16 ? kGemmFusedF16 : kGemmFusedBF16;
     if (plan.end() == GemmEnd::kGeneral) tiles = f16 ? kGemmGeneralF16 : kGemmGeneralBF16;
     if (plan.source == GemmSource::kInt8) tiles = f16 ? kGemmInt8PlainF16 : kGemmInt8PlainBF16;
+    if (plan.source == GemmSource::kFloat8Groups)
+        return (f16 ? kGemmFp8GroupsPlainF16 : kGemmFp8GroupsPlainBF16)[0]().of_layouts[0][plan.column_scales ? 1 : 0];
     if (plan.source == GemmSource::kFloat8) tiles = f16 ? kGemmFp8PlainF16 : kGemmFp8PlainBF16;
     int tile = plan.choice.tile;
     if (plan.end() == GemmEnd::kTurnedFused) {
@@ -65,7 +68,7 @@ int32_t make_map(Device &device, const void *data, int32_t dtype, const GemmPane
 
 void name_tiles(const GemmPlan &plan, int32_t dtype, const DeviceProperties &properties, attile_support &support) {
     const GemmChoice &choice = plan.choice;
-    static constexpr const char *kSources[] = {"", "i8_", "e4m3_"};
+    static constexpr const char *kSources[] = {"", "i8_", "e4m3_", "e4m3_groups_"};
     const bool is_packed = plan.pack_a || plan.pack_b;
     std::snprintf(support.kernel, sizeof support.kernel, "gemm_sm90_%s%s_%dx%dx%d%s%s", kSources[static_cast<int>(plan.source)],
                   dtype == ATTILE_F16 ? "f16" : "bf16", kGemmTileShapes[choice.tile].rows, kGemmTileShapes[choice.tile].columns,
@@ -172,6 +175,7 @@ int32_t launch_tiles(Device &device, const GemmPlan &plan, int32_t dtype, const 
     g.vectorised = gemm_vectorised(p) ? 1 : 0;
     g.activation = p.activation;
     g.columns_first = scales.columns_first ? 1 : 0;
+    g.grouped = scales.grouped ? 1 : 0;
     g.row_scale = scales.rows;
     g.column_scale = scales.columns;
     bool outer_b = false;
