@@ -204,6 +204,39 @@ void add_fast_sums(std::vector<Case> &list, const Types &types) {
     c.pattern = GemmPattern::kSpecial;
     give_scales(c, types, 0, 1, 1);
     add_fast("nan_and_infinity", c);
+    if (types.a != ATTILE_F8_E4M3) return;
+    // Scales along the depth: of each column, of 128 of them, and of one operand alone; an even number of groups, an odd one, and parts.
+    c = rows_along_depth(150, 264, 256);
+    give_scales(c, types, 128, 1, 1);
+    add_fast("groups", c);
+    c.pattern = GemmPattern::kSpecial;
+    add_fast("groups_nan", c);
+    c.pattern = GemmPattern::kNormal;
+    c.d_layout = fortran;
+    add_fast("groups_d_by_columns", c);
+    c = rows_along_depth(70, 384, 640);
+    give_scales(c, types, 128, 1, 128);
+    add_fast("groups_blocks", c);
+    c.bias_axis = ATTILE_BIAS_COLUMNS;
+    c.beta = -0.5;
+    c.activation = ATTILE_ACTIVATION_RELU;
+    add_fast("groups_blocks_beta_bias_relu", c);
+    c.a_scales.depth = 0;
+    add_fast("groups_of_b", c);
+    c.a_scales.depth = 128;
+    c.b_scales = {};
+    add_fast("groups_of_a", c);
+    c = rows_along_depth(40, 128, 4224);
+    give_scales(c, types, 128, 1, 128);
+    c.a_scales.layout = fortran;
+    add_fast("groups_deep", c);
+    c = rows_along_depth(256, 130, 256);
+    give_scales(c, types, 128, 128, 0);
+    add_fast("groups_of_rows", c);
+    c = rows_along_depth(20, 36, 128);
+    c.k = 192;
+    give_scales(c, types, 64, 1, 1);
+    add_fast("groups_of_64", c);
 }
 
 template <std::int32_t kA, std::int32_t kB, std::int32_t kOut>
