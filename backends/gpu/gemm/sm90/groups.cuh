@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of e4m3 whose scales change along the depth. A stage is a group of 128, whose products go to sums of their own; these are scaled and
-// added to the tile's sums in float32. Two groups' sums take turns: the tensor core multiplies one while the other is added.
+// added to the tile's sums in float32. Two groups' sums alternate: the tensor core multiplies one while the other is added.
 // Registers: three times 64 sums, of 232. Shared bytes as without groups.
 #pragma once
 
